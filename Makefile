@@ -1,0 +1,39 @@
+# What people and CI run. Each target is a script or a Go command that works alone, too.
+
+staticcheck = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build demo test check bench verify screenshots clean
+
+build:
+	CGO_ENABLED=0 go build -o ddtop .
+
+# Builds ddtop, gets a Ruby where there is none, and opens the live screen on the bundled program.
+demo:
+	@scripts/demo
+
+# Unit, golden, fuzz-seed and real-process tests against Debian's Rubies; under 15 minutes on 2 cores.
+test:
+	@scripts/test
+
+check:
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) && test -z "$$unformatted" || \
+		{ echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	go run $(staticcheck) ./...
+
+# One line a benchmark, with its allocations. BENCH=regexp chooses.
+BENCH ?= .
+bench:
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -p 1 ./...
+
+# The long tests (accuracy at all rates, cost, races, kills, soak); the figures are left in verify-report.txt.
+verify:
+	@scripts/test verify
+
+# The pictures of the README, from a recording of a real process.
+screenshots:
+	go run ./screenshots
+
+clean:
+	rm -f ddtop coverage.out
+	find . -name '*.test' -o -name '*.prof' | xargs rm -f

@@ -1,0 +1,32 @@
+// Package golden compares what a test made with a file of its testdata. Only tests import it: it adds the flag -update to
+// their command line.
+package golden
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write golden files instead of comparing")
+
+// Check fails the test when got is not what testdata/file holds, byte for byte; with -update it writes the file instead.
+func Check(t testing.TB, file string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; look at it, then run go test -update. Got:\n%s", path, got)
+	}
+}

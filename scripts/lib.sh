@@ -1,0 +1,101 @@
+# shellcheck shell=bash
+# Sourced by the other scripts: what has to be on the machine, and how to get it there.
+
+say() { printf '%s\n' "$*" >&2; }
+
+# as_root COMMAND…: runs it as root, with sudo where need be.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    say "this needs root and there is no sudo: $*"
+    return 1
+  fi
+}
+
+# install_package APT DNF APK BREW: installs a package by the name it has for the package manager of this machine.
+install_package() {
+  if command -v apt-get >/dev/null; then
+    say "installing $1 with apt-get"
+    # An image may come without package lists; a list that can't be had shows in the install.
+    as_root apt-get -q update >&2 || true
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "$1" >&2
+  elif command -v dnf >/dev/null; then
+    say "installing $2 with dnf"
+    as_root dnf -y install "$2" >&2
+  elif command -v apk >/dev/null; then
+    say "installing $3 with apk"
+    as_root apk add "$3" >&2
+  elif command -v brew >/dev/null; then
+    say "installing $4 with brew"
+    brew install "$4" >&2
+  else
+    say "no apt-get, dnf, apk or brew on this machine: install $1 by hand"
+    return 1
+  fi
+}
+
+# need_go: a Go that can build this module. Any Go since 1.21 downloads the version that go.mod names by itself.
+need_go() {
+  local wanted major minor version
+  wanted=$(sed -n 's/^go //p' go.mod)
+  PATH=$PATH:/usr/local/go/bin
+  if ! command -v go >/dev/null; then
+    if command -v apt-get >/dev/null; then
+      as_root apt-get -q update >&2 || true
+      version=$(apt-cache policy golang-go | sed -n 's/^ *Candidate: 2:\([0-9]*\.[0-9]*\).*/\1/p')
+      major=${version%%.*} minor=${version#*.}
+      if [ -z "$version" ] || [ "$major" -lt 1 ] || { [ "$major" = 1 ] && [ "$minor" -lt 21 ]; }; then
+        say "Go is missing, and this machine's packages have ${version:-none}: 1.21 or later is needed (it downloads"
+        say "Go $wanted by itself). Get it from https://go.dev/dl/ and put its bin folder on PATH."
+        return 1
+      fi
+    fi
+    install_package golang-go golang go go || {
+      say "Go is missing. Get Go $wanted or later from https://go.dev/dl/ and put its bin folder on PATH."
+      return 1
+    }
+  fi
+  if ! version=$(go version 2>&1); then
+    say "Go $wanted or later is needed, and the Go on PATH ($(command -v go)) is not and can't get it: $version"
+    say "Get it from https://go.dev/dl/ and put its bin folder on PATH."
+    return 1
+  fi
+  # Before 1.21 go took no notice of a newer version in go.mod but to fail in the middle of the build.
+  version=${version#go version go}
+  version=${version%% *}
+  major=${version%%.*} minor=${version#*.} minor=${minor%%.*}
+  if [ "$major" = 1 ] && [ "$minor" -lt 21 ]; then
+    say "Go $wanted or later is needed; $(command -v go) is $version. Get it from https://go.dev/dl/."
+    return 1
+  fi
+}
+
+# need_modules: the modules that go.mod names, fetched where they are not yet. They come over TLS, and a minimal image
+# has no certificates to check it with.
+need_modules() {
+  if [ "$(uname)" = Linux ] && [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/pki/tls/certs/ca-bundle.crt ]; then
+    install_package ca-certificates ca-certificates ca-certificates ca-certificates || return 1
+  fi
+  go mod download || {
+    say "Go's modules could not be downloaded; check the network, and GOPROXY (now $(go env GOPROXY))"
+    return 1
+  }
+}
+
+# need_ruby: any Ruby, to run the bundled workload.
+need_ruby() {
+  command -v ruby >/dev/null && return
+  install_package ruby ruby ruby ruby || return 1
+  command -v ruby >/dev/null || { say "ruby was installed and is not on PATH"; return 1; }
+}
+
+# need_emulator: qemu-user, which runs arm64 programs on other machines. A static build, since it also runs in the roots
+# of Debian's arm64 Rubies, which have no libraries of this machine.
+need_emulator() {
+  command -v qemu-aarch64-static >/dev/null && return
+  install_package qemu-user-static qemu-user-static qemu-aarch64 qemu || return 1
+  command -v qemu-aarch64-static >/dev/null || { say "qemu-aarch64-static is not on PATH: install qemu-user-static"; return 1; }
+}
