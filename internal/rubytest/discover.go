@@ -1,0 +1,187 @@
+package rubytest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// debian lists what scripts/rubies provides: name of the root, release.
+var debian = []struct{ name, release string }{
+	{"debian-2.7", "2.7"},
+	{"debian-3.1", "3.1"},
+	{"debian-3.3", "3.3"},
+	{"debian-3.4", "3.4"},
+}
+
+// foreign lists what scripts/rubies provides of other machines: name of the root, release, GOARCH, and the emulator that
+// it puts into the root.
+var foreign = []struct{ name, release, arch, emulator string }{
+	{"debian-3.3-arm64", "3.3", "arm64", "/usr/bin/qemu-aarch64-static"},
+	{"debian-3.4-arm64", "3.4", "arm64", "/usr/bin/qemu-aarch64-static"},
+}
+
+// discovery is what was found, once a test binary.
+type discovery struct {
+	rubies  []Ruby
+	missing []missing
+}
+
+var discover = sync.OnceValue(func() discovery {
+	var d discovery
+	roots, err := debianRoots("native")
+	for _, want := range debian {
+		d.add(roots, err, want.name, want.release)
+	}
+	d.rubies = append(d.rubies, hostRubies()...)
+	return d
+})
+
+// discoverForeign finds the Rubies of other machines. On such a machine they need no emulator.
+var discoverForeign = sync.OnceValue(func() discovery {
+	var d discovery
+	roots, err := debianRoots("foreign")
+	for _, want := range foreign {
+		if r, ok := roots[want.name]; ok && want.arch != runtime.GOARCH {
+			r.Emulator = want.emulator
+			roots[want.name] = r
+		}
+		d.add(roots, err, want.name, want.release)
+	}
+	return d
+})
+
+// add takes a wanted root, or notes why it is missing.
+func (d *discovery) add(roots map[string]Ruby, err error, name, release string) {
+	r, ok := roots[name]
+	switch {
+	case ok:
+		d.rubies = append(d.rubies, r)
+	case err != nil:
+		d.missing = append(d.missing, missing{name, release, err.Error()})
+	default:
+		d.missing = append(d.missing, missing{name, release, "scripts/rubies did not provide it"})
+	}
+}
+
+var rubiesLine = regexp.MustCompile(`^(debian-([0-9.]+)(?:-[a-z0-9]+)?) ([0-9.]+) (/.+)$`)
+
+// debianRoots asks scripts/rubies for the roots it has (native, foreign), and to get them when one is missing. The error
+// says why some are missing; the others are returned all the same.
+func debianRoots(which string) (map[string]Ruby, error) {
+	if runtime.GOOS != "linux" {
+		return nil, errors.New("the Rubies of Debian run on Linux only")
+	}
+	if os.Geteuid() != 0 {
+		return nil, errors.New("chroot into Debian's Rubies needs root: run the tests with sudo")
+	}
+	script, err := scriptPath()
+	if err != nil {
+		return nil, err
+	}
+	out, errList := exec.Command(script, "--list", which).Output()
+	if errList == nil {
+		return parseRoots(out), nil
+	}
+	cmd := exec.Command(script, which)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err = cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("scripts/rubies: %w: %s", err, strings.ReplaceAll(strings.TrimSpace(stderr.String()), "\n", "; "))
+	}
+	return parseRoots(out), err
+}
+
+func parseRoots(out []byte) map[string]Ruby {
+	roots := make(map[string]Ruby)
+	for line := range strings.Lines(string(out)) {
+		m := rubiesLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		roots[m[1]] = Ruby{Name: m[1], Version: m[3], Root: m[4], Bin: "/usr/bin/ruby" + m[2]}
+	}
+	return roots
+}
+
+// scriptPath finds scripts/rubies in the module that the test runs in.
+func scriptPath() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "scripts", "rubies"), nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("scripts/rubies: the test does not run inside the module (no go.mod upwards)")
+		}
+		dir = parent
+	}
+}
+
+// hostRubies returns the CRubies of this machine: on PATH, of rbenv, under /opt/rubies, and those DDTOP_TEST_RUBIES
+// names. The same executable counts once.
+func hostRubies() []Ruby {
+	candidates := filepath.SplitList(env("DDTOP_TEST_RUBIES"))
+	if onPath, err := exec.LookPath("ruby"); err == nil {
+		candidates = append(candidates, onPath)
+	}
+	globs := []string{"/opt/rubies/*/bin/ruby"}
+	if home, err := os.UserHomeDir(); err == nil {
+		globs = append(globs, filepath.Join(home, ".rbenv/versions/*/bin/ruby"))
+	}
+	for _, g := range globs {
+		matches, err := filepath.Glob(g)
+		if err == nil {
+			candidates = append(candidates, matches...)
+		}
+	}
+	var rubies []Ruby
+	seen := make(map[string]bool)
+	names := make(map[string]int)
+	for _, c := range candidates {
+		r, ok := probe(c)
+		if !ok || seen[r.Bin] {
+			continue
+		}
+		seen[r.Bin] = true
+		r.Name = "host-" + r.Version
+		if names[r.Name]++; names[r.Name] > 1 {
+			r.Name = fmt.Sprintf("%s-%d", r.Name, names[r.Name])
+		}
+		rubies = append(rubies, r)
+	}
+	return rubies
+}
+
+// probe asks an executable, or the one of an install prefix, what it is. Shims answer with the real executable; other
+// engines (JRuby, TruffleRuby) are left out.
+func probe(path string) (Ruby, bool) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "bin", "ruby")
+	}
+	out, err := exec.Command(path, "--disable=gems", "-rrbconfig", "-e", "puts RUBY_ENGINE, RUBY_VERSION, RbConfig.ruby").Output()
+	if err != nil {
+		return Ruby{}, false
+	}
+	fields := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(fields) != 3 || fields[0] != "ruby" {
+		return Ruby{}, false
+	}
+	bin, err := filepath.EvalSymlinks(fields[2])
+	if err != nil {
+		return Ruby{}, false
+	}
+	return Ruby{Version: fields[1], Bin: bin}, true
+}

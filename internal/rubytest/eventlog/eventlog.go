@@ -1,0 +1,90 @@
+// Package eventlog gives tests the truth about the GVL: a small C extension that logs Ruby's own thread events (3.2 and
+// later) and those of its collector, and the reader of its log. The extension is compiled by the host's C compiler when a
+// test needs it.
+//
+// What the events say has limits of its own (facts-gvl, sections 3 and 11): SUSPENDED is said a little before the lock is
+// given up and READY a little before the thread queues, some microseconds each; and 3.2 says no SUSPENDED when a time
+// slice ends, so that on 3.2 the time from there to READY counts as running.
+package eventlog
+
+import (
+	_ "embed" // the extension's source
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+//go:embed ext/eventlog.c
+var source string
+
+// Env is the environment that a program needs to log into a file, which is relative to the program's folder.
+func Env(file string) []string {
+	// The extension is made for no ABI in particular (see its source); development builds ask.
+	return []string{"EVENTLOG_FILE=" + file, "RUBY_ABI_CHECK=0"}
+}
+
+// ThreadEvents tells whether a Ruby says thread events: from 3.2 on. Before, the log has the collector's alone.
+func ThreadEvents(r rubytest.Ruby) bool { return r.AtLeast(3, 2) }
+
+// build compiles the extension, once a test binary.
+var build = sync.OnceValues(func() (so []byte, err error) {
+	cc, err := compiler()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ddtop-eventlog-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := os.RemoveAll(dir); err == nil {
+			err = e
+		}
+	}()
+	src, out := filepath.Join(dir, "eventlog.c"), filepath.Join(dir, "eventlog.so")
+	if err := os.WriteFile(src, []byte(source), 0o644); err != nil {
+		return nil, err
+	}
+	// Declarations without a prototype, as Ruby's own headers had them, are not those of C23: ask for C11.
+	cmd := exec.Command(cc, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", "-o", out, src)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("compiling the event log: %s: %w:\n%s", strings.Join(cmd.Args, " "), err, text)
+	}
+	return os.ReadFile(out)
+})
+
+// errNoCompiler is a reason to skip, not to fail.
+type errNoCompiler struct{}
+
+func (errNoCompiler) Error() string { return "no C compiler (cc or gcc) for the event log" }
+
+func compiler() (string, error) {
+	for _, name := range []string{"cc", "gcc"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errNoCompiler{}
+}
+
+// Install puts eventlog.so into a folder, for a program to require "./eventlog". The test is skipped where there is no C
+// compiler.
+func Install(t testing.TB, dir string) {
+	t.Helper()
+	so, err := build()
+	if _, none := err.(errNoCompiler); none {
+		rubytest.Skip(t, "%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "eventlog.so"), so, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}

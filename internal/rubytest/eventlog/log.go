@@ -1,0 +1,192 @@
+package eventlog
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Event is a flag of Ruby's API: RUBY_INTERNAL_THREAD_EVENT_… (include/ruby/thread.h) or RUBY_INTERNAL_EVENT_GC_…
+// (include/ruby/internal/event.h).
+type Event uint32
+
+// The events that are logged.
+const (
+	Started   Event = 1 << 0
+	Ready     Event = 1 << 1
+	Resumed   Event = 1 << 2
+	Suspended Event = 1 << 3
+	Exited    Event = 1 << 4
+	GCEnter   Event = 0x2000000
+	GCExit    Event = 0x4000000
+)
+
+// Record is one event.
+type Record struct {
+	// NS is CLOCK_MONOTONIC in ns.
+	NS int64
+	// Thread is the Thread object it is about; 0: the thread that runs on TID (3.2, and the collector's events).
+	Thread uint64
+	// TID is the native thread that said it: for Ready it can be the one that woke the thread.
+	TID   uint32
+	Event Event
+}
+
+// Log is what a program logged, in order of time.
+type Log struct {
+	Records []Record
+	// threadOf is the Thread object that last ran on a native thread.
+	threadOf map[uint32]uint64
+}
+
+const (
+	magic      = "DDTOPEV1"
+	headSize   = 24
+	recordSize = 24
+)
+
+// Parse reads the file that the extension writes. A log with more events than the extension had room for is an error:
+// totals over it would be wrong.
+func Parse(data []byte) (*Log, error) {
+	if len(data) < headSize || string(data[:len(magic)]) != magic {
+		return nil, errors.New("event log: not a file that the extension wrote")
+	}
+	noted, capacity := binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data[16:])
+	if noted > capacity {
+		return nil, fmt.Errorf("event log: %d events, room for %d", noted, capacity)
+	}
+	body := data[headSize:]
+	if uint64(len(body)) != noted*recordSize {
+		return nil, fmt.Errorf("event log: %d bytes of records, %d events noted", len(body), noted)
+	}
+	l := &Log{Records: make([]Record, noted), threadOf: make(map[uint32]uint64)}
+	for i := range l.Records {
+		b := body[i*recordSize:]
+		r := Record{
+			NS:     int64(binary.LittleEndian.Uint64(b)),
+			Thread: binary.LittleEndian.Uint64(b[8:]),
+			TID:    binary.LittleEndian.Uint32(b[16:]),
+			Event:  Event(binary.LittleEndian.Uint32(b[20:])),
+		}
+		// A slot that was taken and not filled before the end has no event; nothing after the end is in a window.
+		l.Records[i] = r
+		if r.Event == Resumed && r.Thread != 0 {
+			l.threadOf[r.TID] = r.Thread
+		}
+	}
+	l.Records = slices.DeleteFunc(l.Records, func(r Record) bool { return r.Event == 0 })
+	slices.SortStableFunc(l.Records, func(a, b Record) int { return cmp.Compare(a.NS, b.NS) })
+	return l, nil
+}
+
+// Times is how long a thread was in each of the states that the events tell apart, in ns.
+type Times struct {
+	// Running: it holds the GVL and does not collect garbage. Waiting: it wants the GVL. Released: neither.
+	Running, GC, Waiting, Released int64
+}
+
+// state is a thread's state between two events.
+type state uint8
+
+const (
+	none state = iota
+	running
+	collecting
+	waiting
+	released
+)
+
+// follow is a thread's way through the window.
+type follow struct {
+	tid   uint32
+	state state
+	since int64
+	times Times
+}
+
+func (f *follow) to(s state, at int64) {
+	d := at - f.since
+	switch f.state {
+	case running:
+		f.times.Running += d
+	case collecting:
+		f.times.GC += d
+	case waiting:
+		f.times.Waiting += d
+	case released:
+		f.times.Released += d
+	}
+	f.state, f.since = s, at
+}
+
+// Times returns what each thread did between two instants (CLOCK_MONOTONIC in ns), by native thread id. A thread that
+// started or ended in between has less time in sum.
+func (l *Log) Times(from, to int64) map[uint32]Times {
+	threads := make(map[uint64]*follow)
+	for _, r := range l.Records {
+		if r.NS >= to {
+			break
+		}
+		at := max(r.NS, from)
+		f := threads[l.key(r)]
+		if f == nil {
+			f = &follow{since: from, state: before(r.Event)}
+			threads[l.key(r)] = f
+		}
+		if r.Event != Ready || r.Thread == 0 {
+			f.tid = r.TID
+		}
+		switch r.Event {
+		case Started:
+			f.state, f.since = waiting, at
+		case Ready:
+			f.to(waiting, at)
+		case Resumed:
+			f.to(running, at)
+		case Suspended:
+			f.to(released, at)
+		case Exited:
+			f.to(none, at)
+		case GCEnter:
+			f.to(collecting, at)
+		case GCExit:
+			f.to(running, at)
+		}
+	}
+	out := make(map[uint32]Times)
+	for _, f := range threads {
+		f.to(none, to)
+		if f.tid != 0 {
+			out[f.tid] = f.times
+		}
+	}
+	return out
+}
+
+// key names the thread that a record is about. Thread objects stay where they are: nothing here compacts.
+func (l *Log) key(r Record) uint64 {
+	if r.Thread != 0 {
+		return r.Thread
+	}
+	if thread, ok := l.threadOf[r.TID]; ok {
+		return thread
+	}
+	return uint64(r.TID)
+}
+
+// before is the state that a thread must have been in whose first event this is: hooks are installed while it lives.
+func before(e Event) state {
+	switch e {
+	case Ready:
+		return released
+	case Resumed:
+		return waiting
+	case Suspended, GCEnter:
+		return running
+	case GCExit:
+		return collecting
+	}
+	return none
+}

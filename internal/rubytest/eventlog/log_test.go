@@ -1,0 +1,137 @@
+package eventlog
+
+import (
+	"encoding/binary"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// file makes what the extension would write.
+func file(capacity uint64, records ...Record) []byte {
+	b := append([]byte{}, magic...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(records)))
+	b = binary.LittleEndian.AppendUint64(b, capacity)
+	for _, r := range records {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.NS))
+		b = binary.LittleEndian.AppendUint64(b, r.Thread)
+		b = binary.LittleEndian.AppendUint32(b, r.TID)
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.Event))
+	}
+	return b
+}
+
+func TestTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		records []Record
+		want    map[uint32]Times
+	}{
+		"every state": {
+			[]Record{
+				{100, 7, 1, Suspended}, {130, 7, 9, Ready}, {150, 7, 1, Resumed}, {160, 0, 1, GCEnter}, {165, 0, 1, GCExit},
+			},
+			map[uint32]Times{1: {Running: 10 + 35, GC: 5, Waiting: 20, Released: 30}},
+		},
+		"states from before the window": {
+			[]Record{{10, 7, 1, Suspended}, {20, 8, 1, Ready}, {30, 8, 2, Resumed}, {90, 9, 3, Ready}, {95, 9, 3, Resumed}, {96, 9, 3, Suspended}, {97, 9, 2, Ready}},
+			map[uint32]Times{1: {Released: 100}, 2: {Running: 100}, 3: {Waiting: 100}},
+		},
+		"a thread's first event tells what was before": {
+			[]Record{{150, 7, 1, Suspended}, {160, 8, 1, Ready}, {170, 8, 2, Resumed}},
+			map[uint32]Times{1: {Running: 50, Released: 50}, 2: {Released: 60, Waiting: 10, Running: 30}},
+		},
+		"started and ended within": {
+			[]Record{{110, 7, 1, Started}, {120, 7, 1, Ready}, {130, 7, 1, Resumed}, {150, 7, 1, Exited}},
+			map[uint32]Times{1: {Waiting: 20, Running: 20}},
+		},
+		"3.2 names no threads": {
+			[]Record{{100, 0, 1, Resumed}, {120, 0, 1, Ready}, {130, 0, 2, Ready}, {150, 0, 1, Resumed}},
+			map[uint32]Times{1: {Waiting: 30, Running: 20 + 50}, 2: {Released: 30, Waiting: 70}},
+		},
+		"out of order": {
+			[]Record{{150, 7, 1, Resumed}, {120, 7, 1, Ready}},
+			map[uint32]Times{1: {Released: 20, Waiting: 30, Running: 50}},
+		},
+	} {
+		l, err := Parse(file(10, c.records...))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := l.Times(100, 200); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	good := file(2, Record{1, 2, 3, Ready}, Record{2, 2, 3, Resumed})
+	for name, data := range map[string][]byte{
+		"nothing": nil, "another file": []byte(strings.Repeat("x", 48)), "cut off": good[:len(good)-1],
+		"full": file(1, Record{1, 2, 3, Ready}, Record{2, 2, 3, Resumed}),
+	} {
+		if _, err := Parse(data); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := Parse(good); err != nil {
+		t.Error(err)
+	}
+}
+
+// The extension on every Ruby: a thread that sleeps, one that computes, and a collection.
+func TestExtension(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		const program = `$stdout.sync = true
+$stdin.gets
+require "./eventlog"
+sleeper = Thread.new { sleep 0.2 }
+GC.start
+sleeper.join
+eventlog_write
+puts "written"
+$stdin.gets`
+		p := r.Start(t, program, rubytest.Options{Env: Env("events")})
+		Install(t, p.HostDir)
+		p.Send(t, "installed")
+		p.Expect(t, "written")
+		data, err := os.ReadFile(filepath.Join(p.HostDir, "events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[Event]int)
+		for _, e := range l.Records {
+			seen[e.Event]++
+		}
+		if seen[GCEnter] == 0 || seen[GCEnter] != seen[GCExit] {
+			t.Errorf("events of the collector: %v", seen)
+		}
+		if !ThreadEvents(r) {
+			if len(seen) != 2 {
+				t.Errorf("thread events on %s: %v", r, seen)
+			}
+			return
+		}
+		for _, e := range []Event{Started, Ready, Resumed, Suspended, Exited} {
+			if seen[e] == 0 {
+				t.Errorf("no event %d: %v", e, seen)
+			}
+		}
+		if len(l.Records) == 0 {
+			return
+		}
+		times := l.Times(l.Records[0].NS, l.Records[len(l.Records)-1].NS)
+		main := times[uint32(p.PID)]
+		if main.Released < 100e6 || main.GC == 0 {
+			t.Errorf("main slept for 200 ms and collected once: %+v of %+v", main, times)
+		}
+	})
+}

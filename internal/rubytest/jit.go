@@ -1,0 +1,52 @@
+package rubytest
+
+import (
+	"testing"
+)
+
+// asksJIT prints "yes" when the build has a compiler. 3.1 has its YJIT without saying so in its configuration.
+const asksJIT = `require "rbconfig"
+name = ARGV[0].upcase
+said = RbConfig::CONFIG["#{name}_SUPPORT"]
+puts (said ? said != "no" : RubyVM.const_defined?(name)) ? "yes" : "no"
+$stdout.flush`
+
+// HasJIT tells whether the interpreter was built with a just-in-time compiler, "yjit" or "zjit". Without it Ruby ignores
+// the option --yjit with a warning, and does not start with --zjit.
+func (r Ruby) HasJIT(t testing.TB, name string) bool {
+	t.Helper()
+	p := r.Start(t, asksJIT, Options{Args: []string{name}})
+	defer p.Stop(t)
+	return p.Line(t) == "yes"
+}
+
+// Variant is a way to run a program that changes where Ruby keeps what is read of it.
+type Variant struct {
+	Name     string
+	RubyArgs []string
+	Env      []string
+}
+
+// Apply returns o with what the variant adds.
+func (v Variant) Apply(o Options) Options {
+	o.RubyArgs = append(append([]string{}, v.RubyArgs...), o.RubyArgs...)
+	o.Env = append(append([]string{}, v.Env...), o.Env...)
+	return o
+}
+
+// Variants returns the ways that the interpreter can run a program: as it is; with each JIT it has, which compiles
+// methods from their first or second call on; and from 3.3 on with threads that share native ones (M:N).
+func (r Ruby) Variants(t testing.TB) []Variant {
+	t.Helper()
+	out := []Variant{{Name: "plain"}}
+	if r.AtLeast(3, 1) && r.HasJIT(t, "yjit") {
+		out = append(out, Variant{Name: "yjit", RubyArgs: []string{"--yjit", "--yjit-call-threshold=1"}})
+	}
+	if r.AtLeast(4, 0) && r.HasJIT(t, "zjit") {
+		out = append(out, Variant{Name: "zjit", RubyArgs: []string{"--zjit", "--zjit-call-threshold=2"}})
+	}
+	if r.AtLeast(3, 3) {
+		out = append(out, Variant{Name: "mn", Env: []string{"RUBY_MN_THREADS=1"}})
+	}
+	return out
+}

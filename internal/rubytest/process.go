@@ -1,0 +1,352 @@
+package rubytest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Timeout is how long Line, Expect, JSON and Wait wait before they fail the test: long enough for a machine that
+// compiles something else meanwhile.
+const Timeout = 60 * time.Second
+
+// emulatedTimeout takes its place for a Ruby that an emulator runs, ten times as slowly.
+const emulatedTimeout = 5 * Timeout
+
+// Timeout is how long programs on this Ruby are waited for.
+func (r Ruby) Timeout() time.Duration {
+	if r.Emulator != "" {
+		return emulatedTimeout
+	}
+	return Timeout
+}
+
+// maxUnread is how many lines of output a program can be ahead of its test before it blocks in its write.
+const maxUnread = 1 << 14
+
+// Options say how a program is started. The zero value is an ordinary start.
+type Options struct {
+	// Name is the script's file name; "" is script.rb. The program is started in the script's folder with this
+	// relative name, so that a frame's path and absolute path differ.
+	Name string
+	// RubyArgs come before the script (--yjit, say), Args after it.
+	RubyArgs, Args []string
+	// Env is added to a small fixed environment (PATH, HOME, LANG=C.UTF-8; DDTOP_TEST_EMULATOR where the Ruby has an
+	// emulator, which programs put before the Rubies that they start themselves), as KEY=value.
+	Env []string
+
+	// OwnMounts gives the program a mount namespace of its own (Linux, root): what it mounts, nobody else sees.
+	OwnMounts bool
+
+	// Wrap is a program of the host, with arguments, that is started in place of Ruby's, outside of Ruby.Root and in the
+	// script's folder; Ruby's executable and its arguments follow. It is to run them in the Root. PID is its own.
+	Wrap []string
+	// OwnPIDs gives the program a PID namespace of its own (Linux, root), in which it is process 1.
+	OwnPIDs bool
+
+	files map[string]string // more files for the script's folder
+}
+
+// Process is a running program. It is killed with its process group at the end of the test.
+type Process struct {
+	// PID is the process id, in this PID namespace.
+	PID int
+	// Ruby is the interpreter it runs on.
+	Ruby Ruby
+	// Dir is the script's folder as the program sees it; HostDir as the test sees it.
+	Dir, HostDir string
+
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	lines  chan string
+	stderr *tail
+	exited chan struct{} // closed when the process was waited for
+	stop   sync.Once
+}
+
+// Start writes the script into a new folder (of the Ruby's root) and runs it. The test fails when it can't be started;
+// it is skipped when that needs root and the test has none.
+func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
+	t.Helper()
+	if r.Root != "" && os.Geteuid() != 0 {
+		Skip(t, "chroot into %s needs root", r.Name)
+	}
+	recordAtEnd(t, r)
+	name := o.Name
+	if name == "" {
+		name = "script.rb"
+	}
+	hostDir, err := os.MkdirTemp(filepath.Join(r.Root, os.TempDir()), "ddtop-test-")
+	if err != nil && r.Root != "" {
+		// TMPDIR names a folder that the root does not have.
+		hostDir, err = os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
+	}
+	if err != nil {
+		t.Fatalf("a folder for %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(hostDir); err != nil {
+			t.Errorf("remove the program's folder: %v", err)
+		}
+	})
+	files := map[string]string{name: script}
+	maps.Copy(files, o.files)
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(hostDir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &Process{
+		Ruby:    r,
+		Dir:     strings.TrimPrefix(hostDir, r.Root),
+		HostDir: hostDir,
+		lines:   make(chan string, maxUnread),
+		stderr:  &tail{},
+		exited:  make(chan struct{}),
+	}
+	args := append(append(append([]string{}, o.RubyArgs...), name), o.Args...)
+	program := r.Bin
+	if r.Emulator != "" {
+		program, args = r.Emulator, append([]string{r.Bin}, args...)
+	}
+	root, dir := r.Root, p.Dir
+	if len(o.Wrap) > 0 {
+		args = append(append(slices.Clone(o.Wrap[1:]), program), args...)
+		program, root, dir = o.Wrap[0], "", hostDir
+	}
+	p.cmd = exec.Command(program, args...)
+	p.cmd.Dir = dir
+	p.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}, o.Env...)
+	if r.Emulator != "" {
+		p.cmd.Env = append(p.cmd.Env, "DDTOP_TEST_EMULATOR="+r.Emulator)
+	}
+	p.cmd.SysProcAttr = sysProcAttr(root)
+	if o.OwnMounts {
+		ownMounts(p.cmd.SysProcAttr)
+	}
+	if o.OwnPIDs {
+		ownPIDs(p.cmd.SysProcAttr)
+	}
+	p.cmd.Stderr = p.stderr
+	// A grandchild that inherited stderr must not keep Wait waiting.
+	p.cmd.WaitDelay = time.Second
+	stdout, errOut := p.cmd.StdoutPipe()
+	stdin, errIn := p.cmd.StdinPipe()
+	if err := errors.Join(errOut, errIn, starter()(p.cmd)); err != nil {
+		t.Fatalf("start %s: %v", r, err)
+	}
+	p.PID = p.cmd.Process.Pid
+	p.stdin = stdin
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		p.readLines(stdout)
+	}()
+	go func() {
+		<-read // Wait closes the pipe: all has to be read before
+		// How it ended is in ProcessState; the error repeats it.
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.Stop(t)
+		if t.Failed() {
+			t.Logf("%s, pid %d, stderr:\n%s", r, p.PID, p.stderr)
+		}
+	})
+	return p
+}
+
+func (p *Process) readLines(stdout io.Reader) {
+	defer close(p.lines)
+	r := bufio.NewReaderSize(stdout, 1<<16)
+	for {
+		line, err := r.ReadString('\n')
+		if line != "" {
+			p.lines <- strings.TrimRight(line, "\n")
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Line returns the next line of the program's output. The test fails when none comes within the Ruby's Timeout or the program
+// ends before.
+func (p *Process) Line(t testing.TB) string {
+	t.Helper()
+	timer := time.NewTimer(p.Ruby.Timeout())
+	defer timer.Stop()
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			t.Fatalf("%s, pid %d ended where a line was expected; stderr:\n%s", p.Ruby, p.PID, p.stderr)
+		}
+		return line
+	case <-timer.C:
+		t.Fatalf("%s, pid %d printed no line for %v; stderr:\n%s", p.Ruby, p.PID, p.Ruby.Timeout(), p.stderr)
+	}
+	return ""
+}
+
+// Expect reads lines until one that contains want, and returns it.
+func (p *Process) Expect(t testing.TB, want string) string {
+	t.Helper()
+	for {
+		line := p.Line(t)
+		if strings.Contains(line, want) {
+			return line
+		}
+	}
+}
+
+// JSON reads lines until one that is a JSON object or array and decodes it into v.
+func (p *Process) JSON(t testing.TB, v any) {
+	t.Helper()
+	for {
+		line := p.Line(t)
+		if !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "[") {
+			continue
+		}
+		if err := json.Unmarshal([]byte(line), v); err != nil {
+			t.Fatalf("%s, pid %d: %v in %.200q", p.Ruby, p.PID, err, line)
+		}
+		return
+	}
+}
+
+// Send writes one line to the program's standard input.
+func (p *Process) Send(t testing.TB, line string) {
+	t.Helper()
+	if _, err := io.WriteString(p.stdin, line+"\n"); err != nil {
+		t.Fatalf("%s, pid %d: write %q: %v; stderr:\n%s", p.Ruby, p.PID, line, err, p.stderr)
+	}
+}
+
+// CloseStdin ends the program's standard input.
+func (p *Process) CloseStdin(t testing.TB) {
+	t.Helper()
+	if err := p.stdin.Close(); err != nil {
+		t.Fatalf("close standard input of pid %d: %v", p.PID, err)
+	}
+}
+
+// Signal sends a signal to the process alone.
+func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(p.PID, sig); err != nil {
+		t.Fatalf("signal %v to pid %d: %v", sig, p.PID, err)
+	}
+}
+
+// Wait waits until the program has ended by itself and returns its exit code, -1 when a signal ended it.
+func (p *Process) Wait(t testing.TB) int {
+	t.Helper()
+	if !p.waitExited() {
+		t.Fatalf("%s, pid %d did not end within %v; stderr:\n%s", p.Ruby, p.PID, p.Ruby.Timeout(), p.stderr)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// waitExited waits until the process has ended and drops the lines that nobody read: a full pipe would keep it from
+// ending.
+func (p *Process) waitExited() bool {
+	timer := time.NewTimer(p.Ruby.Timeout())
+	defer timer.Stop()
+	lines := p.lines
+	for {
+		select {
+		case <-p.exited:
+			return true
+		case _, ok := <-lines:
+			if !ok {
+				lines = nil
+			}
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
+// Stderr returns the last of what the program wrote to standard error (at most 64 KiB).
+func (p *Process) Stderr() string { return p.stderr.String() }
+
+// Stop kills the process group and waits for the process. It is called at the end of the test by itself; calling it
+// again does nothing.
+func (p *Process) Stop(t testing.TB) {
+	t.Helper()
+	p.stop.Do(func() {
+		// The group stands as long as a member lives, so children that outlived the program end here too.
+		if err := syscall.Kill(-p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("kill process group %d: %v", p.PID, err)
+		}
+		if !p.waitExited() {
+			t.Errorf("pid %d was killed and did not end within %v", p.PID, p.Ruby.Timeout())
+		}
+	})
+}
+
+// starter starts commands on one thread that lives as long as the test binary. Programs ask to be killed when the
+// thread that started them ends (a test binary that panics or times out runs no cleanup), and Go may end any thread
+// but one that a goroutine keeps.
+var starter = sync.OnceValue(func() func(*exec.Cmd) error {
+	type request struct {
+		cmd  *exec.Cmd
+		done chan error
+	}
+	requests := make(chan request)
+	go func() {
+		runtime.LockOSThread()
+		for r := range requests {
+			r.done <- r.cmd.Start()
+		}
+	}()
+	return func(cmd *exec.Cmd) error {
+		r := request{cmd, make(chan error, 1)}
+		requests <- r
+		return <-r.done
+	}
+})
+
+// maxStderr bounds what is kept of a program's standard error.
+const maxStderr = 64 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+	cut int
+}
+
+func (w *tail) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = append(w.buf, b...)
+	if extra := len(w.buf) - maxStderr; extra > 0 {
+		w.cut += extra
+		w.buf = append(w.buf[:0], w.buf[extra:]...)
+	}
+	return len(b), nil
+}
+
+func (w *tail) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut > 0 {
+		return fmt.Sprintf("(%d bytes before)\n%s", w.cut, w.buf)
+	}
+	return string(w.buf)
+}

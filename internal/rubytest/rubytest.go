@@ -1,0 +1,184 @@
+// Package rubytest gives tests real Rubies: Debian's own stripped builds, each in a root of its own (scripts/rubies
+// gets them), and every CRuby found on the machine. It starts programs on them, reads what they say about themselves
+// line by line, and ends them with the test.
+//
+// A test that compares ddtop with Ruby's own word is written as
+//
+//	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+//		p, truth := r.StartParked(t, rubytest.Options{})
+//		… read p.PID, compare with truth …
+//	})
+//
+// Environment:
+//
+//	DDTOP_TEST_CACHE   where scripts/rubies keeps the roots
+//	DDTOP_TEST_RUBIES  more Rubies, a colon list of executables or install prefixes
+//	DDTOP_TEST_ONLY    a regular expression: only Rubies whose name matches (for work on one release)
+//	DDTOP_TEST_RECORD  a file that lines "ran VERSION TEST" and "skip VERSION TEST REASON" are appended to
+//	DDTOP_TEST_REPORT  a file that Report appends what was measured to
+//	CI=true            a Debian Ruby that is missing fails the test; elsewhere it skips it
+package rubytest
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Ruby is an interpreter that tests can run programs on.
+type Ruby struct {
+	// Name is unique among the Rubies found: debian-3.3, or host-3.4.9.
+	Name string
+	// Version is RUBY_VERSION: 3.3.8.
+	Version string
+	// Root is the folder to chroot into; "" for a Ruby of the host.
+	Root string
+	// Bin is the path of the ruby executable, as seen inside Root.
+	Bin string
+	// Emulator is the path, inside Root, of the program that runs Bin, which is of another machine than this one; "" for
+	// a Ruby that needs none. What is started is the emulator's process: memory, threads and their ids are its own, the
+	// kernel's word is about the emulator.
+	Emulator string
+}
+
+// Release returns the first two numbers of the version; zeros if Version is not of that form.
+func (r Ruby) Release() (major, minor int) {
+	parts := strings.SplitN(r.Version, ".", 3)
+	if len(parts) < 2 {
+		return 0, 0
+	}
+	major, errMajor := strconv.Atoi(parts[0])
+	minor, errMinor := strconv.Atoi(parts[1])
+	if errMajor != nil || errMinor != nil {
+		return 0, 0
+	}
+	return major, minor
+}
+
+// AtLeast tells whether the release is major.minor or later.
+func (r Ruby) AtLeast(major, minor int) bool {
+	haveMajor, haveMinor := r.Release()
+	return haveMajor > major || haveMajor == major && haveMinor >= minor
+}
+
+// String returns the name and the version.
+func (r Ruby) String() string { return r.Name + " (" + r.Version + ")" }
+
+// missing is a Debian Ruby that could not be had, and why.
+type missing struct {
+	name, version, reason string
+}
+
+// All returns every Ruby there is, Debian's first, in the order of their releases. A Debian Ruby that is missing is
+// recorded as skipped; with CI=true it fails the test. With no Ruby at all the test is skipped.
+func All(t testing.TB) []Ruby {
+	t.Helper()
+	found := wanted(t, discover())
+	for _, m := range found.missing {
+		if onCI() {
+			t.Errorf("%s is missing: %s", m.name, m.reason)
+			continue
+		}
+		record("skip", m.version, t.Name(), m.reason)
+	}
+	if len(found.rubies) == 0 {
+		Skip(t, "no Ruby to test against")
+	}
+	return found.rubies
+}
+
+// Each runs test as a subtest against every Ruby there is, named after the Ruby. A Debian Ruby that is missing is a
+// skipped subtest, with CI=true a failed one. Rubies of other machines are EachForeign's.
+func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
+	t.Helper()
+	each(t, wanted(t, discover()), test)
+}
+
+// EachForeign runs test as a subtest against every Ruby of another machine, under its emulator. One that is missing is a
+// skipped subtest, with CI=true a failed one.
+func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {
+	t.Helper()
+	each(t, wanted(t, discoverForeign()), test)
+}
+
+func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {
+	t.Helper()
+	for _, r := range found.rubies {
+		t.Run(r.Name, func(t *testing.T) {
+			recordAtEnd(t, r)
+			test(t, r)
+		})
+	}
+	for _, m := range found.missing {
+		t.Run(m.name, func(t *testing.T) {
+			if onCI() {
+				t.Fatalf("%s is missing: %s", m.name, m.reason)
+			}
+			record("skip", m.version, t.Name(), m.reason)
+			t.Skip(m.reason)
+		})
+	}
+	if len(found.rubies)+len(found.missing) == 0 {
+		Skip(t, "no Ruby to test against")
+	}
+}
+
+// One returns the Ruby of the newest release there is, for tests that any release will do for. It skips the test when
+// there is none, with CI=true fails it.
+func One(t testing.TB) Ruby {
+	t.Helper()
+	found := wanted(t, discover())
+	if len(found.rubies) == 0 {
+		reason := "no Ruby to test against"
+		for _, m := range found.missing {
+			reason += "; " + m.name + ": " + m.reason
+		}
+		if onCI() {
+			t.Fatal(reason)
+		}
+		Skip(t, "%s", reason)
+	}
+	best := found.rubies[0]
+	for _, r := range found.rubies[1:] {
+		major, minor := r.Release()
+		if r.AtLeast(best.Release()) && (!best.AtLeast(major, minor)) {
+			best = r
+		}
+	}
+	return best
+}
+
+// Skip skips the test and keeps the reason for the record of what ran.
+func Skip(t testing.TB, format string, args ...any) {
+	t.Helper()
+	reason := fmt.Sprintf(format, args...)
+	skipReasons.put(t.Name(), reason)
+	t.Skip(reason)
+}
+
+// wanted applies DDTOP_TEST_ONLY.
+func wanted(t testing.TB, all discovery) discovery {
+	t.Helper()
+	pattern := env("DDTOP_TEST_ONLY")
+	if pattern == "" {
+		return all
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		t.Fatalf("DDTOP_TEST_ONLY=%s: %v", pattern, err)
+	}
+	var some discovery
+	for _, r := range all.rubies {
+		if re.MatchString(r.Name) {
+			some.rubies = append(some.rubies, r)
+		}
+	}
+	for _, m := range all.missing {
+		if re.MatchString(m.name) {
+			some.missing = append(some.missing, m)
+		}
+	}
+	return some
+}

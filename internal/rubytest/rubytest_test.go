@@ -1,0 +1,169 @@
+package rubytest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEachRubyRunsWhatItSaysItIs(t *testing.T) {
+	Each(t, func(t *testing.T, r Ruby) {
+		p := r.Start(t, `
+			require "json"
+			$stderr.puts "to stderr"
+			puts "noise"
+			puts JSON.generate("version" => RUBY_VERSION, "pid" => Process.pid, "path" => __FILE__, "dir" => __dir__,
+			                   "args" => ARGV, "env" => ENV["KEY"], "encoding" => Encoding.default_external.to_s)
+			$stdout.flush
+			puts "got " + STDIN.gets
+			exit 7
+		`, Options{Name: "näme.rb", Args: []string{"a", "b"}, Env: []string{"KEY=value"}})
+		var said struct {
+			Version, Path, Dir, Env, Encoding string
+			PID                               int
+			Args                              []string
+		}
+		p.JSON(t, &said)
+		if said.Version != r.Version || said.PID != p.PID || said.Path != "näme.rb" || said.Dir != p.Dir ||
+			said.Env != "value" || said.Encoding != "UTF-8" || strings.Join(said.Args, " ") != "a b" {
+			t.Errorf("%+v of %+v", said, p)
+		}
+		if _, err := os.Stat(filepath.Join(p.HostDir, "näme.rb")); err != nil {
+			t.Error(err)
+		}
+		p.Send(t, "hello")
+		p.Expect(t, "got hello")
+		if code := p.Wait(t); code != 7 {
+			t.Errorf("exit code %d, want 7", code)
+		}
+		if p.Stderr() != "to stderr\n" {
+			t.Errorf("stderr %q", p.Stderr())
+		}
+	})
+}
+
+func TestStopKillsTheWholeGroup(t *testing.T) {
+	r := One(t)
+	p := r.Start(t, `
+		puts fork { sleep }
+		$stdout.flush
+		sleep
+	`, Options{})
+	child := p.Line(t)
+	p.Stop(t)
+	// Killed, it is a zombie until whoever inherited it has waited for it.
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(Timeout); ; <-poll.C {
+		stat, err := os.ReadFile("/proc/" + child + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("child %s lives on: %s", child, stat)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report")
+	t.Setenv("DDTOP_TEST_REPORT", file)
+	Report(t, "%d of %d", 1, 2)
+	got, err := os.ReadFile(file)
+	if err != nil || string(got) != "TestReport: 1 of 2\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// Off the CI machine a Ruby that can't be had skips the test with the reason; on it, it fails the test.
+func TestMissingRubies(t *testing.T) {
+	if env(nested) != "" {
+		Each(t, func(*testing.T, Ruby) {})
+		return
+	}
+	for ci, word := range map[string]string{"": "SKIP", "true": "FAIL"} {
+		out, err := again(t, "CI="+ci, "DDTOP_TEST_CACHE=/dev/null/none", "DDTOP_TEST_ONLY=debian")
+		if failed := err != nil; failed != (ci == "true") {
+			t.Errorf("CI=%s: %v", ci, err)
+		}
+		word = "--- " + word + ": TestMissingRubies/debian-3.3"
+		if !strings.Contains(out, word) || !strings.Contains(out, "scripts/rubies: exit status 1: ") {
+			t.Errorf("CI=%s: no %q, or no reason, in\n%s", ci, word, out)
+		}
+	}
+}
+
+func TestRelease(t *testing.T) {
+	r := Ruby{Version: "3.1.2"}
+	for _, c := range []struct {
+		major, minor int
+		want         bool
+	}{{2, 7, true}, {3, 0, true}, {3, 1, true}, {3, 2, false}, {4, 0, false}} {
+		if got := r.AtLeast(c.major, c.minor); got != c.want {
+			t.Errorf("3.1.2 at least %d.%d: %v", c.major, c.minor, got)
+		}
+	}
+}
+
+func TestRecordOfWhatRan(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "record")
+	if env(nested) != "" {
+		r := One(t)
+		t.Run("ran", func(t *testing.T) {
+			for range 2 {
+				r.Start(t, "puts 1", Options{})
+			}
+		})
+		t.Run("skipped", func(t *testing.T) {
+			recordAtEnd(t, r)
+			Skip(t, "not %s", "today")
+		})
+		return
+	}
+	if out, err := again(t, "DDTOP_TEST_RECORD="+file); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := One(t).Version
+	want := "ran " + version + " TestRecordOfWhatRan/ran\nskip " + version + " TestRecordOfWhatRan/skipped not today\n"
+	if string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// nested is set in the environment of a test that runs itself again.
+const nested = "DDTOP_TEST_NESTED"
+
+// again runs the test in a process of its own, with more in its environment, so that it can fail or be skipped without
+// this run doing so.
+func again(t *testing.T, environment ...string) (string, error) {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(append(cmd.Environ(), nested+"=1", "DDTOP_TEST_RECORD="), environment...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestRecord(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "record")
+	t.Setenv("DDTOP_TEST_RECORD", file)
+	record("ran", "3.3.8", "TestX/debian-3.3", "")
+	record("skip", "3.4", "TestY", "no\nnetwork")
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "ran 3.3.8 TestX/debian-3.3\nskip 3.4 TestY no network\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,71 @@
+package rubytest
+
+import "testing"
+
+// States is what the states program says its threads are doing. The names of states are those of ddtop's JSON.
+type States struct {
+	Ruby    string
+	PID     int
+	Threads []StateTruth
+}
+
+// Thread returns the thread of that name.
+func (s *States) Thread(name string) (StateTruth, bool) {
+	for _, t := range s.Threads {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return StateTruth{}, false
+}
+
+// StateTruth is a thread, and what is to be seen of it from outside. Zero values say nothing, but Timed.
+type StateTruth struct {
+	Name string
+	TID  int32
+	// States are the states it can be in at an instant, the first one most of the time. Threads that wait are in
+	// exactly one, and stay; but up to 3.2, when a group computes beside them, those that sleep, wait for a lock, are
+	// parked or wait for a child also wake up for an instant, in turn, to keep Ruby's time slices.
+	States []string
+	// Must are the states that have to be seen when it is watched for two seconds.
+	Must []string
+	// Object is what it waits for: Mutex, Monitor, Queue, SizedQueue, ConditionVariable, Thread.
+	Object string
+	// Holder is the name of the thread that holds the lock, or that is joined.
+	Holder string
+	// FDs are the descriptors it waits for, and Kind what the first of them is: pipe, tcp, udp, unix, listener.
+	FDs  []int32
+	Kind string
+	// Remote and Local are address:port of the socket's ends, or a unix socket's path (inside the Ruby's root).
+	Remote, Local string
+	// Child is the process waited for.
+	Child int
+	// Timed tells whether the wait has an end; nil where nothing is said of it.
+	Timed *bool
+}
+
+// The groups of threads that StartStates can add to those that wait.
+const (
+	// GroupSpin has two threads that compute: they alternate between running and waiting.
+	GroupSpin = "spin"
+	// GroupGC has a thread that collects garbage again and again.
+	GroupGC = "gc"
+	// GroupNative has threads on a CPU without the GVL: a large read of /dev/urandom, and zlib.
+	GroupNative = "native"
+	// GroupStalled has a thread that sleeps in the kernel for 200 ms at a time and keeps the GVL.
+	GroupStalled = "stalled"
+	// GroupDeadlock has two threads that wait for each other's Mutex.
+	GroupDeadlock = "deadlock"
+)
+
+// StartStates starts a program with a thread in each state that waits, and those of the groups, and returns it once
+// all are in their states.
+func (r Ruby) StartStates(t testing.TB, o Options, groups ...string) (*Process, States) {
+	t.Helper()
+	o.Name = "states.rb"
+	o.Args = groups
+	p := r.Start(t, states, o)
+	var said States
+	p.JSON(t, &said)
+	return p, said
+}

@@ -1,0 +1,15 @@
+package rubytest
+
+import "syscall"
+
+// sysProcAttr starts a program in a process group of its own, inside root unless that is "", and has the kernel kill
+// it when the thread that started it ends.
+func sysProcAttr(root string) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Chroot: root, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// ownMounts has the process started in a mount namespace of its own, whose mounts don't spread.
+func ownMounts(a *syscall.SysProcAttr) { a.Unshareflags |= syscall.CLONE_NEWNS }
+
+// ownPIDs has the process started as the first of a PID namespace.
+func ownPIDs(a *syscall.SysProcAttr) { a.Cloneflags |= syscall.CLONE_NEWPID }

@@ -1,0 +1,116 @@
+package rubytest
+
+import (
+	_ "embed" // the programs
+	"testing"
+)
+
+// The programs. Each runs on Ruby 2.5 and later, prints JSON lines on standard output, and ends when its standard
+// input does.
+var (
+	// parked has its threads parked in every shape of stack; StartParked starts it.
+	//go:embed programs/parked.rb
+	parked string
+	//go:embed programs/parked_more.rb
+	parkedMore string
+	// states has a thread in each state; StartStates starts it.
+	//go:embed programs/states.rb
+	states string
+	// ractors has threads in three ractors; StartRactors starts it.
+	//go:embed programs/ractors.rb
+	ractors string
+)
+
+// Truth is what a program's Ruby says about its own threads.
+type Truth struct {
+	// Ruby is RUBY_VERSION, Description RUBY_DESCRIPTION.
+	Ruby, Description string
+	PID               int
+	// Threads are all threads but the one named ReporterName, which writes the truth.
+	Threads []TruthThread
+}
+
+// ReporterName is the name of the thread that writes the truth and is not in it.
+const ReporterName = "reporter"
+
+// Thread returns the thread of that name.
+func (tr *Truth) Thread(name string) (TruthThread, bool) {
+	for _, t := range tr.Threads {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return TruthThread{}, false
+}
+
+// TruthThread is one thread as Ruby describes it.
+type TruthThread struct {
+	// Name is Thread#name; every thread has one, and no two the same.
+	Name string
+	// TID is the native thread id, from Ruby (3.1 and later) or from the thread's own gettid; 0 where neither is known
+	// (a thread that the standard library started on a release before 3.1).
+	TID  int32
+	Main bool
+	// Ractor is the ractor's own number (1 is the main one) in the truth of StartRactors; 0 in the others, where all
+	// threads are the main ractor's.
+	Ractor int
+	// Status is the word of Thread#inspect: run, sleep, sleep_forever, dead.
+	Status string
+	// Frames are Thread#backtrace_locations, innermost first.
+	Frames []TruthFrame
+	// Fibers are the fibers that resumed the running one, outward, each with its Fiber#backtrace_locations. Ruby says
+	// them from 3.0 on, and the program keeps them for the threads "fiber" and "nested fibers" alone: empty for the
+	// others says nothing.
+	Fibers []struct{ Frames []TruthFrame }
+}
+
+// TruthFrame is one Thread::Backtrace::Location. Path and AbsolutePath are nil where Ruby says nil.
+type TruthFrame struct {
+	Path         *string
+	AbsolutePath *string `json:"absolute_path"`
+	Line         int32
+	Label        string
+	BaseLabel    string `json:"base_label"`
+}
+
+// StartParked starts the program whose some 250 named threads are parked in every shape of stack that Ruby makes, and
+// returns it with the truth, once all are parked. They stay so until standard input gets a line: Retell asks again.
+func (r Ruby) StartParked(t testing.TB, o Options) (*Process, Truth) {
+	t.Helper()
+	o.Name = "parked.rb"
+	o.files = map[string]string{"parked_more.rb": parkedMore}
+	p := r.Start(t, parked, o)
+	var truth Truth
+	p.JSON(t, &truth)
+	return p, truth
+}
+
+// StartRactors starts a program with three threads in each of three ractors, all parked, and returns it with the truth.
+// The test is skipped on releases before 3.0, which have no ractors.
+func (r Ruby) StartRactors(t testing.TB, o Options) (*Process, Truth) {
+	t.Helper()
+	if !r.AtLeast(3, 0) {
+		recordAtEnd(t, r)
+		Skip(t, "Ruby %s has no ractors", r.Version)
+	}
+	o.Name = "ractors.rb"
+	p := r.Start(t, ractors, o)
+	var truth Truth
+	for range 3 {
+		var part Truth
+		p.JSON(t, &part)
+		part.Threads = append(truth.Threads, part.Threads...)
+		truth = part
+	}
+	return p, truth
+}
+
+// Retell has a parked program do something first ("truth" for nothing, "gc" for a full collection, "compact" for one
+// that moves objects) and returns the truth again.
+func (p *Process) Retell(t testing.TB, command string) Truth {
+	t.Helper()
+	p.Send(t, command)
+	var truth Truth
+	p.JSON(t, &truth)
+	return truth
+}
