@@ -1,0 +1,135 @@
+package attach
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Capture is a Memory that reads another one and keeps the pages that were touched, to make Pages for tests of a real
+// process. Each touched page is read once, in whole, and served from the copy ever after: what a reader sees is one
+// consistent picture of the pages. It may be used from any goroutine.
+type Capture struct {
+	from Memory
+	mu   sync.Mutex
+	got  *Pages
+}
+
+// NewCapture captures what is read of from.
+func NewCapture(from Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
+
+// Read fills buf from the copies, made now where they were not yet.
+func (c *Capture) Read(addr Address, buf []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for base := addr &^ (pageSize - 1); base < addr+Address(len(buf)); base += pageSize {
+		if c.got.holds(base) {
+			continue
+		}
+		data := make([]byte, pageSize)
+		if err := c.from.Read(base, data); err != nil {
+			return err
+		}
+		c.got.Set(base, data)
+	}
+	return c.got.Read(addr, buf)
+}
+
+// ReadBatch fills the ranges one by one; the calls are those a live process would have needed.
+func (c *Capture) ReadBatch(ranges []Range) (calls int, err error) {
+	for i := range ranges {
+		err := c.Read(ranges[i].Addr, ranges[i].Buf)
+		ranges[i].Failed = err != nil
+		if err != nil && !errors.Is(err, ErrUnmapped) {
+			return i + 1, err
+		}
+	}
+	return (len(ranges) + 1023) / 1024, nil
+}
+
+// Pages gives what was captured up to now.
+func (c *Capture) Pages() *Pages { return c.got }
+
+// The file form of Pages: gzip over a magic line, then per span its address and length as little-endian 64-bit words,
+// and its bytes. maxCaptured bounds what a reader takes.
+const (
+	pagesMagic  = "ddtop pages 1\n"
+	maxCaptured = 1 << 30
+)
+
+// Write stores the captured memory.
+func (p *Pages) Write(w io.Writer) error {
+	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(z, pagesMagic); err != nil {
+		return err
+	}
+	for _, s := range p.Spans() {
+		head := binary.LittleEndian.AppendUint64(nil, uint64(s.Start))
+		head = binary.LittleEndian.AppendUint64(head, uint64(s.Len()))
+		data := make([]byte, s.Len())
+		if err := p.Read(s.Start, data); err != nil {
+			return err
+		}
+		if _, err := z.Write(append(head, data...)); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// ReadPages reads what Write stored; an error for anything else.
+func ReadPages(r io.Reader) (*Pages, error) {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("captured pages: %w", err)
+	}
+	in := bufio.NewReader(z)
+	magic := make([]byte, len(pagesMagic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != pagesMagic {
+		return nil, errors.New("captured pages: not a file of captured pages")
+	}
+	p := new(Pages)
+	for total := uint64(0); ; {
+		var head [16]byte
+		_, err := io.ReadFull(in, head[:])
+		if errors.Is(err, io.EOF) {
+			return p, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("captured pages: %w", err)
+		}
+		addr, n := binaryLE.Uint64(head[:]), binaryLE.Uint64(head[8:])
+		if total += n; n > maxCaptured || total > maxCaptured || addr+n < addr {
+			return nil, fmt.Errorf("captured pages: a span of %d bytes at 0x%x is beyond the limit", n, addr)
+		}
+		for n > 0 {
+			data := make([]byte, min(n, pageSize))
+			if _, err := io.ReadFull(in, data); err != nil {
+				return nil, fmt.Errorf("captured pages: %w", err)
+			}
+			p.Set(Address(addr), data)
+			addr += uint64(len(data))
+			n -= uint64(len(data))
+		}
+	}
+}
+
+// holds says whether a whole page is there.
+func (p *Pages) holds(base Address) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	pg := p.pages[base]
+	return pg != nil && pg.have == nil
+}
+
+// sorted gives the pages' addresses in ascending order.
+func (p *Pages) sorted() []Address { return slices.Sorted(maps.Keys(p.pages)) }

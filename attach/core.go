@@ -1,0 +1,298 @@
+package attach
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrNotCore is returned for a file that is no ELF core of a 64-bit little-endian process.
+	ErrNotCore = errors.New("not a core file")
+	// ErrFileUnusable is returned where a core lacks memory that a mapped file held, and that file can't be used.
+	ErrFileUnusable = errors.New("the mapped file can't be used")
+)
+
+// maxSegments bounds the segments of a core file, one a mapping.
+const maxSegments = MaxMappings
+
+// segment is memory that a core file describes: size bytes from addr on, of which the first kept are in the file.
+type segment struct {
+	addr       Address
+	size, kept uint64
+	offset     int64
+}
+
+// Core is a Memory over an ELF core file: the kernel's or gcore's. What the core leaves out because a mapped file holds
+// it (code and constants) is read from that file, once it has proven to be the one that was mapped. It may be used from
+// any goroutine.
+type Core struct {
+	path    string
+	file    io.ReaderAt
+	closer  io.Closer
+	written time.Time
+	// length is the file's, in bytes; missing are the bytes that its headers promise beyond it.
+	length, missing int64
+	machine         string
+	segments        []segment
+	notes           coreNotes
+	// given are the files that stand in for mapped ones, by the name of the mapped file; root is where the process's root
+	// was.
+	given map[string]string
+	root  string
+
+	mu    sync.Mutex
+	files map[string]*mappedFile
+}
+
+// CoreFiles say where the files are that the dumped process had mapped, when they are not under their own paths: it ran
+// in a container or on another machine, or they have moved.
+type CoreFiles struct {
+	// Root is the folder that was the process's root; "" is ours.
+	Root string
+	// Files stand in for mapped files of the same base name, or, one that has no namesake, for the program.
+	Files []string
+}
+
+// OpenCore opens a core file. ErrNotCore where it is none.
+func OpenCore(path string, files CoreFiles) (*Core, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	c, err := newCore(path, f, info.Size())
+	if err == nil {
+		c.closer, c.written, c.root = f, info.ModTime(), files.Root
+		err = c.give(files.Files)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newCore reads a core file's headers and notes.
+func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
+	c := &Core{path: path, file: file, length: length, files: make(map[string]*mappedFile)}
+	fail := func(format string, args ...any) (*Core, error) {
+		return nil, fmt.Errorf("%s: %w: %s", path, ErrNotCore, fmt.Sprintf(format, args...))
+	}
+	var head [64]byte
+	if _, err := file.ReadAt(head[:], 0); err != nil {
+		return fail("it is shorter than an ELF header")
+	}
+	if string(head[:4]) != elf.ELFMAG {
+		return fail("%s", packedAs(head[:]))
+	}
+	if elf.Class(head[4]) != elf.ELFCLASS64 || elf.Data(head[5]) != elf.ELFDATA2LSB {
+		return fail("it is of a 32-bit or big-endian program")
+	}
+	if kind := elf.Type(binaryLE.Uint16(head[16:])); kind != elf.ET_CORE {
+		return fail("it is an ELF file of type %v", kind)
+	}
+	c.machine = machineName(elf.Machine(binaryLE.Uint16(head[18:])))
+	table, err := c.programHeaders(head[:])
+	if err != nil {
+		return fail("%v", err)
+	}
+	var notes []byte
+	for h := table; len(h) >= programHeaderSize; h = h[programHeaderSize:] {
+		offset, addr := binaryLE.Uint64(h[8:]), binaryLE.Uint64(h[16:])
+		kept, size := binaryLE.Uint64(h[32:]), binaryLE.Uint64(h[40:])
+		switch elf.ProgType(binaryLE.Uint32(h)) {
+		case elf.PT_NOTE:
+			if notes, err = c.readNotes(notes, offset, kept); err != nil {
+				return fail("%v", err)
+			}
+		case elf.PT_LOAD:
+			s, ok := c.segment(offset, addr, kept, size)
+			if !ok {
+				return fail("a segment of %d bytes at %#x can't be", size, addr)
+			}
+			c.segments = append(c.segments, s)
+		}
+	}
+	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.addr, b.addr) })
+	if c.notes, err = parseCoreNotes(notes); err != nil {
+		return fail("%v", err)
+	}
+	return c, nil
+}
+
+const programHeaderSize = 56
+
+// programHeaders reads the program headers. With 65,535 of them or more their number stands in the first section header
+// (PN_XNUM, elf(5)).
+func (c *Core) programHeaders(head []byte) ([]byte, error) {
+	const xnum = 0xffff
+	at, size, count := binaryLE.Uint64(head[32:]), binaryLE.Uint16(head[54:]), uint64(binaryLE.Uint16(head[56:]))
+	if size != programHeaderSize {
+		return nil, fmt.Errorf("its program headers have %d bytes", size)
+	}
+	if count == xnum {
+		var section [64]byte
+		if _, err := c.file.ReadAt(section[:], int64(binaryLE.Uint64(head[40:])&(1<<62-1))); err != nil {
+			return nil, errors.New("its section header is missing")
+		}
+		count = uint64(binaryLE.Uint32(section[44:])) // sh_info
+	}
+	if count == 0 || count > maxSegments {
+		return nil, fmt.Errorf("%d program headers", count)
+	}
+	if at > uint64(c.length) || count*programHeaderSize > uint64(c.length)-at {
+		return nil, errors.New("it was cut off: its program headers lie beyond its end")
+	}
+	table := make([]byte, count*programHeaderSize)
+	if _, err := c.file.ReadAt(table, int64(at)); err != nil {
+		return nil, err
+	}
+	return table, nil
+}
+
+// segment checks a PT_LOAD against the file: what lies beyond its end was never written.
+func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
+	kept = min(kept, size)
+	if addr+size < addr || offset > 1<<62 {
+		return segment{}, false
+	}
+	if left := max(0, c.length-int64(offset)); kept > uint64(left) {
+		c.missing += int64(min(kept-uint64(left), 1<<40))
+		kept = uint64(left)
+	}
+	return segment{Address(addr), size, kept, int64(offset)}, true
+}
+
+// readNotes appends a segment of notes.
+func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
+	if offset > uint64(c.length) || size > uint64(c.length)-offset || uint64(len(to))+size > maxCoreNotes {
+		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
+	}
+	b := make([]byte, size)
+	if _, err := c.file.ReadAt(b, int64(offset)); err != nil {
+		return nil, err
+	}
+	return append(to, b...), nil
+}
+
+// packedAs says what a file that is not ELF looks like.
+func packedAs(head []byte) string {
+	for magic, how := range map[string]string{
+		"\x28\xb5\x2f\xfd": "zstd -d", "\x04\x22\x4d\x18": "lz4 -d", "\xfd7zX": "xz -d", "\x1f\x8b": "gunzip",
+	} {
+		if string(head[:len(magic)]) == magic {
+			return fmt.Sprintf("it is compressed: unpack it with `%s` first (or let `coredumpctl dump -o FILE` do it)", how)
+		}
+	}
+	return "it is no ELF file"
+}
+
+// Read fills buf from the core and the mapped files; ErrUnmapped or ErrFileUnusable in a *ReadError.
+func (c *Core) Read(addr Address, buf []byte) error {
+	if err := c.read(addr, buf); err != nil {
+		return &ReadError{PID: c.notes.pid, Addr: addr, Want: len(buf), Err: err}
+	}
+	return nil
+}
+
+// ReadBatch fills the ranges one by one and counts the calls that a live process would have needed.
+func (c *Core) ReadBatch(ranges []Range) (calls int, err error) {
+	for i := range ranges {
+		ranges[i].Failed = c.read(ranges[i].Addr, ranges[i].Buf) != nil
+	}
+	const perCall = 1024
+	return (len(ranges) + perCall - 1) / perCall, nil
+}
+
+func (c *Core) read(addr Address, buf []byte) error {
+	for len(buf) > 0 {
+		s, ok, next := c.find(addr)
+		at := uint64(addr - s.addr)
+		n := len(buf)
+		if ok && at < s.kept {
+			n = int(min(uint64(n), s.kept-at))
+			if _, err := c.file.ReadAt(buf[:n], s.offset+int64(at)); err != nil {
+				return fmt.Errorf("%s: %w", c.path, err)
+			}
+		} else {
+			// The kernel writes a segment without content for what it leaves out, gcore none at all.
+			n = int(min(uint64(n), uint64(next-addr)))
+			if err := c.readMapped(addr, buf[:n]); err != nil {
+				return err
+			}
+		}
+		addr += Address(n)
+		buf = buf[n:]
+	}
+	return nil
+}
+
+// find returns the segment that holds an address, and up to where what is said of the address holds.
+func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
+	i, _ := slices.BinarySearchFunc(c.segments, addr, func(s segment, a Address) int {
+		if a < s.addr {
+			return 1
+		}
+		return -1
+	})
+	next = ^Address(0)
+	if i < len(c.segments) {
+		next = c.segments[i].addr
+	}
+	if i == 0 {
+		return segment{}, false, next
+	}
+	s = c.segments[i-1]
+	if uint64(addr-s.addr) >= s.size {
+		return segment{}, false, next
+	}
+	return s, true, min(next, s.addr+Address(s.size))
+}
+
+// PID is the process's number, in the PID namespace of whoever wrote the core.
+func (c *Core) PID() int { return c.notes.pid }
+
+// TIDs lists the native threads that the core has registers of, ascending.
+func (c *Core) TIDs() []int32 { return slices.Clone(c.notes.tids) }
+
+// Title is the program's name without its arguments, as far as the 80 bytes that the core keeps of them tell.
+func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }
+
+// UID is the user that the process ran as.
+func (c *Core) UID() int { return c.notes.uid }
+
+// WrittenAt is when the file was last changed: about when the process was dumped.
+func (c *Core) WrittenAt() time.Time { return c.written }
+
+// Machine is "x86_64", "aarch64", or another one's name.
+func (c *Core) Machine() string { return c.machine }
+
+// Missing is the number of bytes that the core was to hold and does not: it was cut short (ulimit -c, a full disk).
+func (c *Core) Missing() int64 { return c.missing }
+
+// Close lets go of the core and of the mapped files.
+func (c *Core) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, f := range c.files {
+		if f.file != nil {
+			errs = append(errs, f.file.Close())
+		}
+	}
+	clear(c.files)
+	if c.closer != nil {
+		errs = append(errs, c.closer.Close())
+	}
+	return errors.Join(errs...)
+}

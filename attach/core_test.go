@@ -1,0 +1,282 @@
+package attach
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// piece is a segment of a made-up core; the content is what the core keeps of it.
+type piece struct {
+	addr    uint64
+	size    uint64
+	content []byte
+}
+
+// mapped is an entry of a made-up NT_FILE.
+type mapped struct {
+	start, end, page uint64
+	path             string
+}
+
+// note makes one note.
+func note(kind uint32, desc []byte) []byte {
+	b := binaryLE.AppendUint32(nil, 5)
+	b = binaryLE.AppendUint32(b, uint32(len(desc)))
+	b = binaryLE.AppendUint32(b, kind)
+	b = append(b, "CORE\x00\x00\x00\x00"...)
+	b = append(b, desc...)
+	return append(b, make([]byte, -len(desc)&3)...)
+}
+
+// makeCore writes a core as the kernel does.
+func makeCore(pieces []piece, files []mapped, entry uint64, tids ...uint32) []byte {
+	var notes []byte
+	for _, tid := range tids {
+		status := make([]byte, 336)
+		binaryLE.PutUint32(status[32:], tid)
+		notes = append(notes, note(ntPRStatus, status)...)
+	}
+	info := make([]byte, 136)
+	binaryLE.PutUint32(info[16:], 1000)
+	binaryLE.PutUint32(info[24:], 77)
+	copy(info[40:], "ruby")
+	copy(info[56:], "ruby -W0 /srv/app.rb x")
+	notes = append(notes, note(ntPRPSInfo, info)...)
+	auxv := binaryLE.AppendUint64(nil, 9)
+	auxv = binaryLE.AppendUint64(auxv, entry)
+	notes = append(notes, note(ntAuxv, append(auxv, make([]byte, 16)...))...)
+	list := binaryLE.AppendUint64(nil, uint64(len(files)))
+	list = binaryLE.AppendUint64(list, 4096)
+	for _, f := range files {
+		for _, w := range []uint64{f.start, f.end, f.page} {
+			list = binaryLE.AppendUint64(list, w)
+		}
+	}
+	for _, f := range files {
+		list = append(list, f.path+"\x00"...)
+	}
+	notes = append(notes, note(ntFile, list)...)
+
+	count := len(pieces) + 1
+	out := make([]byte, 64, 64+count*programHeaderSize)
+	copy(out, "\x7fELF\x02\x01\x01")
+	binaryLE.PutUint16(out[16:], uint16(elf.ET_CORE))
+	binaryLE.PutUint16(out[18:], uint16(elf.EM_X86_64))
+	binaryLE.PutUint64(out[32:], 64)
+	binaryLE.PutUint16(out[54:], programHeaderSize)
+	binaryLE.PutUint16(out[56:], uint16(count))
+	offset := uint64(64 + count*programHeaderSize)
+	header := func(kind elf.ProgType, addr, kept, size uint64) {
+		h := make([]byte, programHeaderSize)
+		binaryLE.PutUint32(h, uint32(kind))
+		binaryLE.PutUint64(h[8:], offset)
+		binaryLE.PutUint64(h[16:], addr)
+		binaryLE.PutUint64(h[32:], kept)
+		binaryLE.PutUint64(h[40:], size)
+		out = append(out, h...)
+		offset += kept
+	}
+	header(elf.PT_NOTE, 0, uint64(len(notes)), 0)
+	for _, p := range pieces {
+		header(elf.PT_LOAD, p.addr, uint64(len(p.content)), p.size)
+	}
+	out = append(out, notes...)
+	for _, p := range pieces {
+		out = append(out, p.content...)
+	}
+	return out
+}
+
+func content(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i)*7 + byte(i>>8) + seed
+	}
+	return b
+}
+
+// coreWith writes a core and the file it had mapped, library, of three pages at 0x10000: the core keeps its first page,
+// has a segment without content for the second and none for the third. Before it lie two pages of memory, behind it one.
+func coreWith(t *testing.T, library []byte) (core, path string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "library.so")
+	if err := os.WriteFile(path, library, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := makeCore([]piece{
+		{0x13000, 0x1000, content(0x1000, 9)},
+		{0xe000, 0x2000, content(0x2000, 1)},
+		{0x10000, 0x1000, content(0x1000, 5)},
+		{0x11000, 0x1000, nil},
+	}, []mapped{{0x10000, 0x12000, 0, path}, {0x12000, 0x13000, 2, path}, {0x40000, 0x41000, 0, "/gone/program"}}, 0x40010, 91, 77, 80)
+	core = filepath.Join(dir, "core")
+	if err := os.WriteFile(core, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return core, path
+}
+
+// TestCoreReads reads over all the borders between what the core keeps and what the mapped file holds.
+func TestCoreReads(t *testing.T) {
+	library := append(content(0x1000, 5), content(0x2000, 77)...)
+	path, _ := coreWith(t, library)
+	c, err := OpenCore(path, CoreFiles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	want := append(append(content(0x2000, 1), library...), content(0x1000, 9)...)
+	got := make([]byte, len(want))
+	if err := c.Read(0xe000, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the whole: %v, equal %t", err, bytes.Equal(got, want))
+	}
+	for at := 0; at+24 < len(want); at += 501 {
+		ranges := []Range{{Addr: 0x100, Buf: make([]byte, 8)}, {Addr: Address(0xe000 + at), Buf: make([]byte, 24)}}
+		if calls, err := c.ReadBatch(ranges); calls != 1 || err != nil || !ranges[0].Failed || ranges[1].Failed || !bytes.Equal(ranges[1].Buf, want[at:at+24]) {
+			t.Fatalf("at %#x: %d calls, %v, %+v", at, calls, err, ranges)
+		}
+	}
+	for _, at := range []Address{0, 0xdfff, 0x13ffd, ^Address(0) - 3} {
+		var read *ReadError
+		if err := c.Read(at, make([]byte, 8)); !errors.As(err, &read) || !errors.Is(err, ErrUnmapped) || read.PID != 77 {
+			t.Errorf("at %s: %v", at, err)
+		}
+	}
+	if err := c.Read(0x40000, make([]byte, 8)); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "/gone/program") {
+		t.Errorf("a file that is gone: %v", err)
+	}
+	if c.PID() != 77 || c.UID() != 1000 || c.Title() != "app.rb" || c.Machine() != "x86_64" || c.Exe() != "/gone/program" || c.Missing() != 0 ||
+		len(c.TIDs()) != 3 || c.TIDs()[0] != 77 || len(c.Maps()) != 3 || time.Since(c.WrittenAt()) > time.Minute {
+		t.Errorf("it says %d, %d, %q, %s, %q, %d, %v, %v", c.PID(), c.UID(), c.Title(), c.Machine(), c.Exe(), c.Missing(), c.TIDs(), c.Maps())
+	}
+}
+
+// TestCoreFiles refuses a file that is not the one that was mapped, and takes those that are named.
+func TestCoreFiles(t *testing.T) {
+	library := append(content(0x1000, 5), content(0x2000, 77)...)
+	path, mappedPath := coreWith(t, content(0x3000, 6))
+	at := Address(0x11000)
+	read := func(files CoreFiles) error {
+		c, err := OpenCore(path, files)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		b := make([]byte, 16)
+		if err := c.Read(at, b); err != nil {
+			return err
+		}
+		if !bytes.Equal(b, library[0x1000:0x1010]) {
+			t.Errorf("%+v: read %x", files, b)
+		}
+		return nil
+	}
+	if err := read(CoreFiles{}); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "replaced") {
+		t.Errorf("a replaced file: %v", err)
+	}
+	moved := filepath.Join(t.TempDir(), "library.so")
+	if err := os.WriteFile(moved, library, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(CoreFiles{Files: []string{moved}}); err != nil {
+		t.Errorf("the file that is named: %v", err)
+	}
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(mappedPath)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(moved, filepath.Join(root, mappedPath)); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(CoreFiles{Root: root}); err != nil {
+		t.Errorf("below the root that is named: %v", err)
+	}
+	if err := read(CoreFiles{Root: t.TempDir()}); !errors.Is(err, ErrFileUnusable) {
+		t.Errorf("below an empty root: %v", err)
+	}
+	if err := read(CoreFiles{Files: []string{"/x/one", "/x/two"}}); err == nil || !strings.Contains(err.Error(), "/x/two") {
+		t.Errorf("a file that stands for none: %v", err)
+	}
+}
+
+// TestCoreErrors says what a file is that is no core.
+func TestCoreErrors(t *testing.T) {
+	good := makeCore([]piece{{0x1000, 0x1000, content(0x1000, 1)}}, nil, 0, 7)
+	change := func(at int, to ...byte) []byte { b := bytes.Clone(good); copy(b[at:], to); return b }
+	for name, test := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"empty":         {nil, "shorter"},
+		"text":          {bytes.Repeat([]byte("hello "), 20), "no ELF file"},
+		"zstd":          {append([]byte("\x28\xb5\x2f\xfd"), make([]byte, 80)...), "zstd -d"},
+		"gzip":          {append([]byte("\x1f\x8b"), make([]byte, 80)...), "gunzip"},
+		"a program":     {change(16, 2), "ET_EXEC"},
+		"32 bits":       {change(4, 1), "32-bit"},
+		"no headers":    {change(56, 0, 0), "0 program headers"},
+		"cut in them":   {good[:100], "beyond its end"},
+		"cut in notes":  {good[:300], "beyond its end"},
+		"no thread":     {makeCore(nil, nil, 0), "no thread"},
+		"many headers":  {change(56, 0xff, 0xff), "program headers"},
+		"a wild header": {change(64+programHeaderSize+16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), "can't be"},
+	} {
+		path := filepath.Join(t.TempDir(), "core")
+		if err := os.WriteFile(path, test.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenCore(path, CoreFiles{}); !errors.Is(err, ErrNotCore) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	if _, err := OpenCore(t.TempDir(), CoreFiles{}); err == nil {
+		t.Error("a folder is a core")
+	}
+	c, err := newCore("cut", bytes.NewReader(good), int64(len(good)-10))
+	if err != nil || c.Missing() != 10 {
+		t.Fatalf("cut at its end: %v", err)
+	}
+	if err := c.Read(0x1ff0, make([]byte, 16)); err == nil {
+		t.Error("what was cut off can be read")
+	}
+	if _, err := c.Ruby(); !errors.Is(err, ErrNotCore) {
+		t.Errorf("without a list of files: %v", err)
+	}
+}
+
+// FuzzCore reads damaged cores: an error, or memory within what the file holds; never a panic or an endless walk.
+func FuzzCore(f *testing.F) {
+	whole := makeCore([]piece{{0x1000, 0x2000, content(0x1800, 1)}, {0x8000, 0x1000, nil}}, []mapped{{0x8000, 0x9000, 0, "/nowhere/libruby.so.3.4"}}, 0x8010, 7, 8)
+	f.Add(whole)
+	for at := 0; at < len(whole); at += 37 {
+		b := bytes.Clone(whole)
+		b[at] ^= 0xff
+		f.Add(b)
+		f.Add(whole[:at])
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		c, err := newCore("fuzzed", bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for _, s := range c.segments {
+			if s.kept > uint64(len(file)) {
+				t.Errorf("a segment keeps %d bytes of a file of %d", s.kept, len(file))
+			}
+		}
+		buf := make([]byte, 64)
+		for _, a := range []Address{0, 0x1000, 0x27f0, 0x8000, 1 << 60, ^Address(0) - 8} {
+			_ = c.Read(a, buf)
+		}
+		if _, err := c.Ruby(); err == nil {
+			t.Error("a Ruby from nowhere")
+		}
+	})
+}

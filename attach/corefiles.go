@@ -1,0 +1,203 @@
+package attach
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mappedFile is a file that the dumped process had mapped.
+type mappedFile struct {
+	file *os.File
+	err  error
+}
+
+// give takes the files that stand in for mapped ones.
+func (c *Core) give(files []string) error {
+	c.given = make(map[string]string)
+	for _, f := range files {
+		target := ""
+		for _, m := range c.notes.mappings {
+			if filepath.Base(m.Path) == filepath.Base(f) {
+				target = m.Path
+			}
+		}
+		if target == "" {
+			target = c.exe()
+		}
+		if target == "" || c.given[target] != "" {
+			return fmt.Errorf("%s stands for none of the files that the process of %s had mapped", f, c.path)
+		}
+		c.given[target] = f
+	}
+	return nil
+}
+
+// Maps lists the mapped files, as the process knew them; memory without a file is not in it.
+func (c *Core) Maps() []Mapping { return slices.Clone(c.notes.mappings) }
+
+// Exe is the program's path, "" when the core doesn't say it.
+func (c *Core) Exe() string { return c.exe() }
+
+func (c *Core) exe() string {
+	m, ok := c.mappingOf(c.notes.programAt)
+	if !ok {
+		return ""
+	}
+	return m.Path
+}
+
+func (c *Core) mappingOf(addr Address) (Mapping, bool) {
+	i, _ := slices.BinarySearchFunc(c.notes.mappings, addr, func(m Mapping, a Address) int {
+		if a < m.Start {
+			return 1
+		}
+		return -1
+	})
+	if i == 0 || addr >= c.notes.mappings[i-1].End {
+		return Mapping{}, false
+	}
+	return c.notes.mappings[i-1], true
+}
+
+// readMapped reads memory that the core leaves to a mapped file.
+func (c *Core) readMapped(addr Address, buf []byte) error {
+	for len(buf) > 0 {
+		m, ok := c.mappingOf(addr)
+		if !ok {
+			return ErrUnmapped
+		}
+		f, err := c.open(m.Path)
+		if err != nil {
+			return err
+		}
+		n := int(min(uint64(len(buf)), uint64(m.End-addr)))
+		if _, err := f.ReadAt(buf[:n], int64(m.Offset+uint64(addr-m.Start))); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrFileUnusable, m.Path, err)
+		}
+		addr += Address(n)
+		buf = buf[n:]
+	}
+	return nil
+}
+
+// open opens a mapped file, once, and checks that it is what was mapped.
+func (c *Core) open(path string) (*os.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.files[path]; ok {
+		return f.file, f.err
+	}
+	place := path
+	if c.root != "" {
+		place = filepath.Join(c.root, path)
+	}
+	if given := c.given[path]; given != "" {
+		place = given
+	}
+	f, err := openRegular(place)
+	if err == nil {
+		if err = c.check(path, f); err != nil {
+			f.Close()
+			f = nil
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w (say where it is with --exe FILE, or --root FOLDER)", ErrFileUnusable, err)
+	}
+	c.files[path] = &mappedFile{f, err}
+	return f, err
+}
+
+// check compares a file with what the core holds of it. The kernel writes the first page of each mapped ELF file, which
+// holds its build id, for this very purpose (core(5), coredump_filter bit 4). Of a file of which the core holds nothing
+// that can't change, as many of gcore's, only the date is left.
+func (c *Core) check(path string, f *os.File) error {
+	compared := false
+	for _, m := range c.notes.mappings {
+		if m.Path != path || m.Offset != 0 {
+			continue
+		}
+		s, ok, _ := c.find(m.Start)
+		at := uint64(m.Start - s.addr)
+		if !ok || at >= s.kept {
+			continue
+		}
+		inCore := make([]byte, min(pageSize, s.kept-at, uint64(m.End-m.Start)))
+		if _, err := c.file.ReadAt(inCore, s.offset+int64(at)); err != nil {
+			return err
+		}
+		inFile := make([]byte, len(inCore))
+		n, err := f.ReadAt(inFile, 0)
+		if n == 0 {
+			return err
+		}
+		if !bytes.Equal(inFile[:n], inCore[:n]) {
+			return fmt.Errorf("%s is not the file that was mapped as %s: it was replaced since the core was written", f.Name(), path)
+		}
+		compared = true
+	}
+	if compared {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !c.written.IsZero() && info.ModTime().After(c.written) && c.given[path] == "" {
+		return fmt.Errorf("%s has changed since the core was written, and the core holds nothing of it to compare", f.Name())
+	}
+	return nil
+}
+
+// Module opens the ELF file that the process had mapped at path.
+func (c *Core) Module(path string) (*Module, error) {
+	var own []Mapping
+	for _, m := range c.notes.mappings {
+		if m.Path == path {
+			own = append(own, m)
+		}
+	}
+	if len(own) == 0 {
+		return nil, fmt.Errorf("the process of %s had not mapped %s", c.path, path)
+	}
+	f, err := c.open(path)
+	if err != nil {
+		if own[0].Offset == 0 {
+			if m, err := NewModuleFromMemory(path, c, own[0].Start); err == nil {
+				return m, nil
+			}
+		}
+		return nil, err
+	}
+	// The core keeps the file open: the module does not close it.
+	m, err := newMappedModule(path, f, own, nil)
+	if err == nil && c.root != "" {
+		m.roots = []string{c.root, "/"}
+	}
+	return m, err
+}
+
+// Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby where there is none; ErrFileUnusable
+// where the core does not hold what is needed and the mapped files can't be used.
+func (c *Core) Ruby() (*Module, error) {
+	paths := mappedFiles(c.notes.mappings)
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("%s: %w: it does not say which files were mapped (NT_FILE)", c.path, ErrNotCore)
+	}
+	ruby, program, refused := findRubyModule(paths, c.exe(), c.Module)
+	if ruby != nil {
+		return ruby, nil
+	}
+	if program != nil {
+		program.Close()
+	}
+	if refused != nil && !errors.Is(refused, ErrNotRuby) {
+		return nil, fmt.Errorf("%s: %w", c.path, refused)
+	}
+	return nil, fmt.Errorf("%s: %w: it is of %s", c.path, ErrNotRuby, strings.TrimSpace(c.exe()+" "+c.notes.comm))
+}

@@ -1,0 +1,144 @@
+package attach
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxCoreNotes bounds a core's notes in bytes: 3 KB a thread with its vector registers, and the list of mapped files.
+const maxCoreNotes = 512 << 20
+
+// maxCoreThreads bounds the threads taken of a core.
+const maxCoreThreads = 1 << 20
+
+// The notes of a core that are used (elf.h, linux/elfcore.h).
+const (
+	ntPRStatus = 1
+	ntPRPSInfo = 3
+	ntAuxv     = 6
+	ntFile     = 0x46494c45
+)
+
+// coreNotes is what a core's notes say.
+type coreNotes struct {
+	pid, uid int
+	tids     []int32
+	comm     string
+	args     []string
+	mappings []Mapping
+	// programAt is an address within the program: where its headers, or its entry, are in memory.
+	programAt Address
+}
+
+// parseCoreNotes reads a core's notes. An error says what every core has and this one lacks.
+func parseCoreNotes(b []byte) (coreNotes, error) {
+	n := coreNotes{uid: -1}
+	for len(b) >= 12 {
+		nameSize, size, kind := uint64(binaryLE.Uint32(b)), uint64(binaryLE.Uint32(b[4:])), binaryLE.Uint32(b[8:])
+		at := 12 + (nameSize+3)&^3
+		end := at + (size+3)&^3
+		if at+size > uint64(len(b)) {
+			return n, fmt.Errorf("a note of %d bytes is cut off", size)
+		}
+		name, desc := string(b[12:12+nameSize]), b[at:at+size]
+		b = b[min(end, uint64(len(b))):]
+		if strings.TrimRight(name, "\x00") != "CORE" {
+			continue
+		}
+		switch kind {
+		case ntPRStatus:
+			n.addThread(desc)
+		case ntPRPSInfo:
+			n.describe(desc)
+		case ntAuxv:
+			n.findProgram(desc)
+		case ntFile:
+			if err := n.addFiles(desc); err != nil {
+				return n, err
+			}
+		}
+	}
+	if len(n.tids) == 0 {
+		return n, errors.New("it holds no thread")
+	}
+	if n.pid == 0 {
+		n.pid = int(n.tids[0])
+	}
+	slices.Sort(n.tids)
+	return n, nil
+}
+
+// addThread reads elf_prstatus: signal information of 16 bytes, two masks, then the thread's id.
+func (n *coreNotes) addThread(b []byte) {
+	const at = 32
+	if len(b) < at+4 || len(n.tids) >= maxCoreThreads {
+		return
+	}
+	n.tids = append(n.tids, int32(binaryLE.Uint32(b[at:])))
+}
+
+// describe reads elf_prpsinfo of a 64-bit machine.
+func (n *coreNotes) describe(b []byte) {
+	const uidAt, pidAt, nameAt, argsAt, length = 16, 24, 40, 56, 136
+	if len(b) < length {
+		return
+	}
+	text := func(b []byte) string { s, _, _ := bytes.Cut(b, []byte{0}); return string(s) }
+	n.uid, n.pid = int(binaryLE.Uint32(b[uidAt:])), int(binaryLE.Uint32(b[pidAt:]))
+	n.comm, n.args = text(b[nameAt:argsAt]), strings.Fields(text(b[argsAt:length]))
+}
+
+// findProgram reads the auxiliary vector (getauxval(3)).
+func (n *coreNotes) findProgram(b []byte) {
+	const atPhdr, atEntry = 3, 9
+	for ; len(b) >= 16; b = b[16:] {
+		switch tag, v := binaryLE.Uint64(b), Address(binaryLE.Uint64(b[8:])); {
+		case tag == atEntry, tag == atPhdr && n.programAt == 0:
+			n.programAt = v
+		}
+	}
+}
+
+// addFiles reads NT_FILE: a count, the unit of the offsets, three words a mapping, then the paths (fs/binfmt_elf.c,
+// fill_files_note).
+func (n *coreNotes) addFiles(b []byte) error {
+	if len(b) < 16 {
+		return errors.New("its list of mapped files is cut off")
+	}
+	count, unit := binaryLE.Uint64(b), binaryLE.Uint64(b[8:])
+	if count > MaxMappings || count*24 > uint64(len(b)-16) || unit == 0 || unit > 1<<30 {
+		return fmt.Errorf("its list of %d mapped files in units of %d bytes can't be", count, unit)
+	}
+	names := b[16+count*24:]
+	inodes := make(map[string]uint64)
+	for i := range count {
+		e := b[16+i*24:]
+		name, rest, ok := bytes.Cut(names, []byte{0})
+		if !ok {
+			return errors.New("the names of its mapped files are cut off")
+		}
+		names = rest
+		m := Mapping{Start: Address(binaryLE.Uint64(e)), End: Address(binaryLE.Uint64(e[8:])), Read: true,
+			Offset: binaryLE.Uint64(e[16:]) * unit, Device: "core"}
+		m.Path, m.Deleted = strings.CutSuffix(string(name), " (deleted)")
+		if m.End <= m.Start {
+			continue
+		}
+		// Files have no number in a core: their paths tell them apart.
+		if inodes[string(name)] == 0 {
+			inodes[string(name)] = uint64(len(inodes) + 1)
+		}
+		m.Inode = inodes[string(name)]
+		n.mappings = append(n.mappings, m)
+	}
+	slices.SortFunc(n.mappings, func(a, b Mapping) int {
+		if a.Start < b.Start {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}

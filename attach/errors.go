@@ -1,0 +1,71 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What can keep a process from being read. They are wrapped in a *TargetError, which says more.
+var (
+	// ErrNoProcess: there is no process with that PID, or the number is a thread's.
+	ErrNoProcess = errors.New("no such process")
+	// ErrGone: the process was there and has ended.
+	ErrGone = errors.New("the process has ended")
+	// ErrReplaced: the process runs another program now (exec); what was learned about the old one is void.
+	ErrReplaced = errors.New("the process runs another program now")
+	// ErrZombie: the process has ended and waits for its parent to ask for its exit code; it has no memory any more.
+	ErrZombie = errors.New("the process is a zombie")
+	// ErrKernelThread: the process is a thread of the kernel and has no memory of its own.
+	ErrKernelThread = errors.New("a kernel thread")
+	// ErrSelf: the process is ddtop itself.
+	ErrSelf = errors.New("that is ddtop itself")
+	// ErrPermission: the kernel refuses to let us read the process.
+	ErrPermission = errors.New("no permission to read the process")
+	// ErrNotRuby: the process is not a CRuby process.
+	ErrNotRuby = errors.New("not a CRuby process")
+	// ErrNotLoaded: the process looks like one that is just starting Ruby; trying again in a moment can help. An error
+	// that is ErrNotLoaded is not ErrNotRuby.
+	ErrNotLoaded = errors.New("no Ruby is loaded yet")
+	// ErrLinuxOnly: processes can be read on Linux only.
+	ErrLinuxOnly = errors.New("reading a process works on Linux only")
+	// ErrUnmapped: the address is not mapped in the target, or not readable.
+	ErrUnmapped = errors.New("no memory at this address")
+)
+
+// TargetError says why a process can't be read.
+type TargetError struct {
+	PID int
+	// Kind is one of the errors above.
+	Kind error
+	// Cause says why, in a clause without a full stop; "" when Kind says it all.
+	Cause string
+	// Help is what mends it, a sentence that holds the command; "" when nothing does.
+	Help string
+	// Err is the kernel's answer, nil when there was none.
+	Err error
+}
+
+// Error reads: "process 17: KIND: CAUSE (KERNEL). HELP".
+func (e *TargetError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "process %d: %v", e.PID, e.Kind)
+	if e.Cause != "" {
+		b.WriteString(": " + e.Cause)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, " (%v)", e.Err)
+	}
+	if e.Help != "" {
+		b.WriteString(". " + e.Help)
+	}
+	return b.String()
+}
+
+// Unwrap gives Kind and the kernel's answer.
+func (e *TargetError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}

@@ -1,0 +1,66 @@
+package attach
+
+import (
+	"errors"
+	"strings"
+)
+
+// FindRuby finds the file with the Ruby VM in a process: a mapped libruby, else the program itself, else any mapped
+// library that defines ruby_version. The error is a *TargetError: ErrNotRuby, with what the process is instead where
+// that can be told; ErrNotLoaded when it is about to become a Ruby; ErrGone.
+func FindRuby(p *Process) (*Module, error) {
+	mappings, err := p.Maps()
+	if err != nil {
+		return nil, err
+	}
+	paths := mappedFiles(mappings)
+	exe := p.exePath(mappings)
+	ruby, program, refused := findRubyModule(paths, exe, func(path string) (*Module, error) { return p.Module(path, mappings) })
+	if ruby != nil {
+		return ruby, nil
+	}
+	if program != nil {
+		defer program.Close()
+	}
+	if gone := p.stillThere(); gone != nil {
+		return nil, gone
+	}
+	if refused != nil && !errors.Is(refused, ErrNotRuby) {
+		return nil, refused
+	}
+	return nil, p.notRuby(exe, paths, program, refused)
+}
+
+// notRuby says what a process is that has no CRuby.
+func (p *Process) notRuby(exe string, paths []string, program *Module, refused error) error {
+	fail := func(kind error, cause, help string) error {
+		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help}
+	}
+	if program != nil {
+		for _, needed := range program.Needs() {
+			if isLibRuby(needed) {
+				return fail(ErrNotLoaded, exe+" has not loaded "+needed+" yet: it is just starting", "Try again in a moment.")
+			}
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	f := foreignProgram{exe: exe, title: p.programTitle(), libraries: paths,
+		section: func(string) bool { return false }, symbol: func(string) bool { return false }}
+	if program != nil {
+		f.section = program.HasSection
+		f.symbol = func(name string) bool { _, ok := program.Symbol(name); return ok }
+	}
+	what, help := f.describe()
+	return fail(ErrNotRuby, what, help)
+}
+
+// programTitle is the whole command line, to recognise what a Java VM runs. It is never shown.
+func (p *Process) programTitle() string {
+	args, err := p.CommandLine()
+	if err != nil {
+		return ""
+	}
+	return strings.Join(args, " ")
+}

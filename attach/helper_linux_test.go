@@ -1,0 +1,221 @@
+package attach
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// helperMode, in the environment, makes this test binary a program to look at instead of running tests.
+const helperMode = "DDTOP_ATTACH_HELPER"
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(helperMode); mode != "" {
+		if err := helper(mode); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func helper(mode string) error {
+	switch {
+	case mode == "pages":
+		// Three pages with known bytes; in place of the middle one stands one of an empty file, which can't be read.
+		mem, err := unix.Mmap(-1, 0, 3*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return err
+		}
+		for i := range mem {
+			mem[i] = pattern(i)
+		}
+		base := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+		empty, err := unix.MemfdCreate("empty", 0)
+		if err != nil {
+			return err
+		}
+		if _, _, errno := unix.Syscall6(unix.SYS_MMAP, base+pageSize, pageSize, unix.PROT_READ,
+			unix.MAP_SHARED|unix.MAP_FIXED, uintptr(empty), 0); errno != 0 {
+			return errno
+		}
+		fmt.Println(base)
+	case mode == "exec":
+		fmt.Println("ready")
+		if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+			return err
+		}
+		if err := os.Setenv(helperMode, "pages"); err != nil {
+			return err
+		}
+		return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	case mode == "undumpable":
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return err
+		}
+		fmt.Println("ready")
+	case mode == "list":
+		list, err := List()
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			fmt.Println(c.PID, c.Version, c.Title, c.Err)
+		}
+		return nil
+	case strings.HasPrefix(mode, "open "):
+		pid, err := strconv.Atoi(mode[5:])
+		if err != nil {
+			return err
+		}
+		p, err := Open(pid)
+		if err != nil {
+			return err
+		}
+		fmt.Println("opened", p.Exe())
+		return nil
+	default:
+		return fmt.Errorf("no helper %q", mode)
+	}
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// child is a started helper.
+type child struct {
+	pid   int
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines *bufio.Reader
+}
+
+// startHelper starts this test binary in a helper mode; it ends with the test.
+func startHelper(t *testing.T, mode string, change func(*exec.Cmd)) *child {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), helperMode+"="+mode)
+	if change != nil {
+		change(cmd)
+	}
+	return startCommand(t, cmd)
+}
+
+func startCommand(t *testing.T, cmd *exec.Cmd) *child {
+	t.Helper()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("starting %v: %v", cmd.Args, err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return &child{pid: cmd.Process.Pid, cmd: cmd, stdin: stdin, lines: bufio.NewReader(stdout)}
+}
+
+func (c *child) line(t *testing.T) string {
+	t.Helper()
+	s, err := c.lines.ReadString('\n')
+	if err != nil {
+		t.Fatalf("reading the helper's line: %v after %q", err, s)
+	}
+	return strings.TrimSuffix(s, "\n")
+}
+
+// address reads the helper's line as an address.
+func (c *child) address(t *testing.T) Address {
+	t.Helper()
+	n, err := strconv.ParseUint(c.line(t), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Address(n)
+}
+
+func (c *child) kill(t *testing.T) {
+	t.Helper()
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.cmd.Wait()
+}
+
+func open(t *testing.T, pid int) *Process {
+	t.Helper()
+	var p *Process
+	var err error
+	// The kernel names a process after its new program (comm, exe) before it gives it its auxiliary vector: caught in
+	// between, Open asks to try again.
+	eventually(t, "the end of exec", func() bool {
+		p, err = Open(pid)
+		return !errors.Is(err, ErrNotLoaded)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// copyOfMyself copies this test binary to where everybody may run it.
+func copyOfMyself(t *testing.T, to string) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to == "" {
+		dir, err := os.MkdirTemp("", "ddtop-attach-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		to = filepath.Join(dir, "helper")
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// eventually waits until done says so, and fails the test when it doesn't within ten seconds.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(60 * time.Second); !done(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 60 s", what)
+		}
+	}
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}

@@ -1,0 +1,340 @@
+package layout
+
+import (
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach/layout/internal/kept"
+)
+
+// ErrIncomplete is returned for debug information that lacks what every CRuby has.
+var ErrIncomplete = errors.New("the debug information is not that of a Ruby VM")
+
+// rubySources are the translation units whose structs a table needs; what they include (vm_insnhelper.c,
+// thread_pthread.c, thread_sync.c …) is part of them. The others are looked at when something is still missing then.
+var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c iseq.c class.c shape.c variable.c proc.c
+	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
+	process.c vm_backtrace.c eval.c array.c`)
+
+// elsewhere are structs that are not part of the library: monitor.so's, the allocator's caches (described by hand), and
+// ZJIT's, which Rust describes. They are taken from the nearest known release.
+var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache", "zjit_jit_frame"}
+
+// essential are the structs without which nothing can be read.
+var essential = []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_context_struct", "rb_control_frame_struct",
+	"rb_iseq_struct", "rb_iseq_constant_body", "RClass", "RString", "RBasic"}
+
+// DeriveOptions say what a table is derived for.
+type DeriveOptions struct {
+	// Release is the text of ruby_version, "4.1.0"; Machine "x86_64" or "aarch64".
+	Release, Machine string
+	// Base is the table of the nearest known release (Nearest), for what debug information does not hold: macros, and
+	// structs of other files. Without it, or of another machine, they are missing.
+	Base *Table
+	// Progress, when set, is called now and then with how much of the units is done.
+	Progress func(done, total int)
+}
+
+// Derived is a table made from debug information.
+type Derived struct {
+	Table *Table
+	// Borrowed lists the constants and structs that were taken from Base, sorted; their values are as likely as the two
+	// releases are near.
+	Borrowed []string
+	// Units is how many translation units were read, of Total.
+	Units, Total int
+}
+
+// Derive makes a table from the debug information of a libruby or a static ruby. ErrIncomplete where essential structs
+// are not in it.
+func Derive(info *DebugInfo, o DeriveOptions) (*Derived, error) {
+	s := &scan{reader: info.data.Reader(), types: make(map[dwarf.Offset]typeInfo),
+		structs: make(map[string]dwarf.Offset), aliases: make(map[string]dwarf.Offset), constants: make(map[string]int64)}
+	units, err := s.units(info.units)
+	if err != nil {
+		return nil, err
+	}
+	d := &Derived{Total: len(units)}
+	if err := s.visit(units, d, o); err != nil {
+		return nil, err
+	}
+	t := &Table{Name: strings.TrimSpace(o.Release+" "+o.Machine) + ", from debug information", AppliesTo: []string{o.Release},
+		Machine: o.Machine, fields: make(map[string]Field, 2000), sizes: make(map[string]int, 160), constants: s.constants}
+	for name, at := range s.aliases {
+		to, _ := kept.Struct(name)
+		if _, both := s.structs[to]; !both {
+			s.structs[to] = at
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.structs)) {
+		if err := s.addStruct(t, name, s.structs[name]); err != nil {
+			return nil, fmt.Errorf("struct %s: %w", name, err)
+		}
+	}
+	var missing []string
+	for _, name := range essential {
+		if !t.HasStruct(name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%w: it lacks %s", ErrIncomplete, strings.Join(missing, ", "))
+	}
+	// __builtin_setjmp needs five words, the C library's jmp_buf 25 or more.
+	buf, ok := t.Field("rb_context_struct.jmpbuf")
+	t.JmpBuf = ok && buf.Size > 5*8
+	d.Table = t
+	d.borrow(o.Base)
+	return d, nil
+}
+
+// borrow takes what debug information doesn't hold from a table of the same machine.
+func (d *Derived) borrow(base *Table) {
+	if base == nil || base.Machine != d.Table.Machine {
+		return
+	}
+	for name, v := range base.constants {
+		if _, ok := d.Table.constants[name]; !ok {
+			d.Table.constants[name] = v
+			d.Borrowed = append(d.Borrowed, name)
+		}
+	}
+	for _, name := range elsewhere {
+		size, ok := base.sizes[name]
+		if !ok || d.Table.HasStruct(name) {
+			continue
+		}
+		d.Table.sizes[name] = size
+		for path, f := range base.fields {
+			if strings.HasPrefix(path, name+".") {
+				d.Table.fields[path] = f
+			}
+		}
+		d.Borrowed = append(d.Borrowed, name)
+	}
+	slices.Sort(d.Borrowed)
+}
+
+// unit is one translation unit.
+type unit struct {
+	at   dwarf.Offset
+	name string
+}
+
+// scan is the reading of one file's debug information.
+type scan struct {
+	reader *dwarf.Reader
+	// entries and lookedAt count what the limits bound.
+	entries, lookedAt int
+	types             map[dwarf.Offset]typeInfo
+	// structs and aliases are the definitions found, by tag or typedef; aliases are those of another name than the
+	// table's.
+	structs, aliases map[string]dwarf.Offset
+	constants        map[string]int64
+}
+
+// next reads the next entry, within the limit.
+func (s *scan) next() (*dwarf.Entry, error) {
+	if s.entries++; s.entries > maxDebugEntries {
+		return nil, fmt.Errorf("%w: more than %d entries", ErrNoDebugInfo, maxDebugEntries)
+	}
+	e, err := s.reader.Next()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+	}
+	return e, nil
+}
+
+// skip goes to the entry behind e's children. Reader.SkipChildren does so too, by recursion without a limit.
+func (s *scan) skip(e *dwarf.Entry) error {
+	if !e.Children {
+		return nil
+	}
+	if next, ok := e.Val(dwarf.AttrSibling).(dwarf.Offset); ok && next > e.Offset {
+		s.reader.Seek(next)
+		return nil
+	}
+	for depth := 1; depth > 0; {
+		e, err := s.next()
+		switch {
+		case err != nil:
+			return err
+		case e == nil:
+			return nil
+		case e.Tag == 0:
+			depth--
+		case e.Children:
+			depth++
+		}
+	}
+	return nil
+}
+
+// units reads the names of the units.
+func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
+	out := make([]unit, 0, len(at))
+	for _, first := range at {
+		s.reader.Seek(first)
+		e, err := s.next()
+		if err != nil {
+			return nil, err
+		}
+		if e == nil || e.Tag != dwarf.TagCompileUnit && e.Tag != dwarf.TagPartialUnit {
+			continue
+		}
+		name, _ := e.Val(dwarf.AttrName).(string)
+		out = append(out, unit{e.Offset, path.Base(name)})
+	}
+	return out, nil
+}
+
+// visit reads the units that Ruby's structs stand in, and the others if that leaves something out that the base has.
+func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
+	done := 0
+	for _, first := range []bool{true, false} {
+		if !first && s.complete(o.Base) {
+			return nil
+		}
+		for _, u := range units {
+			if rubySources[u.name] != first {
+				continue
+			}
+			if err := s.unit(u.at); err != nil {
+				return err
+			}
+			d.Units++
+			if done++; o.Progress != nil {
+				o.Progress(done, len(units))
+			}
+		}
+	}
+	return nil
+}
+
+// complete tells whether all essential structs, and all of the base, were found.
+func (s *scan) complete(base *Table) bool {
+	want := slices.Clone(essential)
+	if base != nil {
+		want = slices.AppendSeq(want, maps.Keys(base.sizes))
+	}
+	for _, name := range want {
+		if _, ok := s.structs[name]; !ok && !slices.Contains(elsewhere, name) && !s.hasAlias(name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *scan) hasAlias(name string) bool {
+	for alias := range s.aliases {
+		if to, _ := kept.Struct(alias); to == name {
+			return true
+		}
+	}
+	return false
+}
+
+// unit notes the kept structs and constants that one unit defines. The first definition of a name is kept: in C all units
+// of a program share it.
+func (s *scan) unit(at dwarf.Offset) error {
+	s.reader.Seek(at)
+	if _, err := s.next(); err != nil {
+		return err
+	}
+	type named struct {
+		name   string
+		target dwarf.Offset
+	}
+	var typedefs []named
+	for {
+		e, err := s.next()
+		if err != nil {
+			return err
+		}
+		if e == nil || e.Tag == 0 || e.Tag == dwarf.TagCompileUnit || e.Tag == dwarf.TagPartialUnit {
+			break
+		}
+		name, _ := e.Val(dwarf.AttrName).(string)
+		switch e.Tag {
+		case dwarf.TagStructType, dwarf.TagUnionType, dwarf.TagClassType:
+			if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); !declared {
+				s.note(name, e.Offset)
+			}
+		case dwarf.TagTypedef:
+			if _, ok := kept.Struct(name); ok {
+				if target, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
+					typedefs = append(typedefs, named{name, target})
+				}
+			}
+		case dwarf.TagEnumerationType:
+			if e.Children {
+				if err := s.enumerators(); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := s.skip(e); err != nil {
+			return err
+		}
+	}
+	for _, n := range typedefs {
+		info, err := s.typeAt(n.target, 0)
+		if err != nil {
+			return err
+		}
+		if info.members {
+			s.note(n.name, info.at)
+		}
+	}
+	return nil
+}
+
+func (s *scan) note(name string, at dwarf.Offset) {
+	if _, ok := kept.Struct(name); !ok {
+		return
+	}
+	into := s.structs
+	if kept.Alias(name) {
+		into = s.aliases
+	}
+	if _, ok := into[name]; !ok {
+		into[name] = at
+	}
+}
+
+// enumerators reads the members of an enum up to its end.
+func (s *scan) enumerators() error {
+	for {
+		e, err := s.next()
+		if err != nil {
+			return err
+		}
+		if e == nil || e.Tag == 0 {
+			return nil
+		}
+		if name, _ := e.Val(dwarf.AttrName).(string); e.Tag == dwarf.TagEnumerator && kept.Constant(name) {
+			if v, ok := e.Val(dwarf.AttrConstValue).(int64); ok {
+				if _, known := s.constants[name]; !known {
+					s.constants[name] = v
+				}
+			}
+		}
+		if err := s.skip(e); err != nil {
+			return err
+		}
+	}
+}
+
+func fileSet(s string) map[string]bool {
+	m := make(map[string]bool)
+	for _, w := range strings.Fields(s) {
+		m[w] = true
+	}
+	return m
+}

@@ -1,0 +1,111 @@
+package layout
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// rubyFile returns the file that holds a Ruby's VM: its libruby, or itself.
+func rubyFile(t *testing.T, r rubytest.Ruby) string {
+	t.Helper()
+	bin := filepath.Join(r.Root, r.Bin)
+	for _, pattern := range []string{"../lib/libruby*.so.*.*.*", "../lib/*/libruby*.so.*.*.*"} {
+		found, err := filepath.Glob(filepath.Join(filepath.Dir(bin), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if info, err := os.Lstat(f); err == nil && info.Mode().IsRegular() && strings.Contains(f, r.Version) {
+				return f
+			}
+		}
+	}
+	return bin
+}
+
+// TestDeriveRuby derives the table of every Ruby that was built with -g and compares each field and constant with the
+// embedded table of its release.
+func TestDeriveRuby(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		m, err := attach.OpenFile(rubyFile(t, r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		version, err := m.FileVersion()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version != r.Version {
+			t.Errorf("the file says %s, Ruby %s", version, r.Version)
+		}
+		debug, err := m.DebugFile()
+		if err != nil {
+			rubytest.Skip(t, "it was built without debug information")
+		}
+		info, err := ReadDebugInfo(debug.ELF)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, match, err := For(version, m.Machine, m.JmpBuf())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Nothing is borrowed from the table it is compared with: only from another release's.
+		if !hasUnit(t, info, "vm.c") {
+			rubytest.Skip(t, "its C part was built without debug information: only a JIT's Rust has some")
+		}
+		d, err := Derive(info, DeriveOptions{Release: version, Machine: m.Machine})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Table.JmpBuf != m.JmpBuf() {
+			t.Errorf("jmp_buf is %t in the debug information, %t by the symbols", d.Table.JmpBuf, m.JmpBuf())
+		}
+		if !match.Exact {
+			t.Errorf("no exact table: %s", match.Note)
+		}
+		for _, diff := range Differences(d.Table, known) {
+			// The embedded tables don't look into some structs of the C library and of the coroutines.
+			if !strings.HasSuffix(diff, newField) {
+				t.Error(diff)
+			}
+		}
+		for name := range known.sizes {
+			if !d.Table.HasStruct(name) && !slices.Contains(elsewhere, name) {
+				t.Errorf("struct %s was not found", name)
+			}
+		}
+		macros := 0
+		for name := range known.constants {
+			if _, ok := d.Table.Constant(name); !ok {
+				macros++
+			}
+		}
+		for _, name := range []string{"tLAST_OP_ID", "RUBY_FL_SINGLETON", "imemo_ment", "ISEQ_TYPE_BLOCK", "VM_METHOD_TYPE_CFUNC"} {
+			if _, ok := d.Table.Constant(name); !ok {
+				t.Errorf("constant %s was not found", name)
+			}
+		}
+		structs, fields, constants := d.Table.Counts()
+		rubytest.Report(t, "%s: %d structs, %d fields, %d constants derived from %d of %d units, as the embedded table; %d constants are macros",
+			r, structs, fields, constants, d.Units, d.Total, macros)
+	})
+}
+
+// hasUnit tells whether the debug information describes a source file.
+func hasUnit(t *testing.T, info *DebugInfo, name string) bool {
+	t.Helper()
+	s := &scan{reader: info.data.Reader()}
+	units, err := s.units(info.units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(units, func(u unit) bool { return u.name == name })
+}

@@ -1,0 +1,220 @@
+package layout
+
+import (
+	"debug/elf"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// compile compiles testdata/shapes.c. The test is skipped where there is no gcc, or it does not know a flag.
+func compile(t testing.TB, flags ...string) string {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc")
+	}
+	out := filepath.Join(t.TempDir(), "shapes")
+	args := append([]string{"-o", out, "testdata/shapes.c"}, flags...)
+	if text, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
+		t.Skipf("gcc %v: %v: %s", flags, err, text)
+	}
+	return out
+}
+
+func derive(t testing.TB, path string, o DeriveOptions) (*Derived, error) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := ReadDebugInfo(f)
+	if err != nil {
+		return nil, err
+	}
+	return Derive(info, o)
+}
+
+// TestDerive compares what is derived with what the compiled program itself says of its structs, in every form of debug
+// information that compilers write.
+func TestDerive(t *testing.T) {
+	for _, flags := range [][]string{
+		{"-g"}, {"-g", "-O2"}, {"-gdwarf-5"}, {"-gdwarf-4"}, {"-gdwarf-3", "-gstrict-dwarf"}, {"-gdwarf-2", "-gstrict-dwarf"},
+		{"-g", "-gz=zlib"}, {"-g", "-gz=zstd"}, {"-g", "-flto"}, {"-g", "-gdwarf64"},
+	} {
+		t.Run(strings.Join(flags, ""), func(t *testing.T) {
+			program := compile(t, flags...)
+			base := &Table{Machine: "x86_64", constants: map[string]int64{"VM_CHECK_MODE": 7, "tLAST_OP_ID": 1},
+				sizes:  map[string]int{"rb_monitor": 99, "zjit_jit_frame": 16},
+				fields: map[string]Field{"zjit_jit_frame.pc": {Size: 8}, "rb_monitor.count": {Offset: 98, Size: 1}}}
+			d, err := derive(t, program, DeriveOptions{Release: "9.1.0", Machine: "x86_64", Base: base})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareWithProgram(t, d.Table, program)
+			for name, want := range map[string]int64{"tLAST_OP_ID": 170, "RUBY_FL_SINGLETON": 0x2000, "THREAD_KILLED": -3,
+				"THREAD_STOPPED_FOREVER": 40, "VM_FRAME_MAGIC_METHOD": 0x11110001, "VM_CHECK_MODE": 7} {
+				if got, ok := d.Table.Constant(name); !ok || got != want {
+					t.Errorf("%s is %d, %v, want %d", name, got, ok, want)
+				}
+			}
+			if got := strings.Join(d.Borrowed, " "); got != "VM_CHECK_MODE zjit_jit_frame" {
+				t.Errorf("borrowed %q", got)
+			}
+			if d.Table.Offset("zjit_jit_frame.pc") != 0 || d.Table.Machine != "x86_64" || d.Table.JmpBuf {
+				t.Error("what is borrowed, or the table's head, is wrong")
+			}
+		})
+	}
+}
+
+func compareWithProgram(t *testing.T, table *Table, program string) {
+	t.Helper()
+	out, err := exec.Command(program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for line := range strings.Lines(string(out)) {
+		w := strings.Fields(line)
+		compared++
+		switch {
+		case len(w) > 1 && w[1] == "bits":
+			f, ok := table.Field(w[0])
+			var got []string
+			for i := range f.BitSize {
+				got = append(got, strconv.Itoa(8*f.Offset+f.BitOffset+i))
+			}
+			if !ok || strings.Join(got, " ") != strings.Join(w[2:], " ") {
+				t.Errorf("%s has the bits %v, the program says %v (%+v)", w[0], got, w[2:], f)
+			}
+		case len(w) == 3:
+			f, ok := table.Field(w[0])
+			if got := []string{strconv.Itoa(f.Offset), strconv.Itoa(f.Size)}; !ok || got[0] != w[1] || got[1] != w[2] || f.BitSize != 0 {
+				t.Errorf("%s is at %v, the program says %v", w[0], got, w[1:])
+			}
+		case len(w) == 2:
+			if got := strconv.Itoa(table.Size(w[0])); got != w[1] {
+				t.Errorf("%s has %s bytes, the program says %s", w[0], got, w[1])
+			}
+		default:
+			t.Errorf("the program says %q", line)
+		}
+	}
+	if compared < 30 {
+		t.Errorf("%d places compared", compared)
+	}
+}
+
+// TestDeriveErrors tells what is no debug information, and what is not Ruby's.
+func TestDeriveErrors(t *testing.T) {
+	if _, err := derive(t, compile(t), DeriveOptions{}); !errors.Is(err, ErrNoDebugInfo) {
+		t.Errorf("without -g: %v", err)
+	}
+	if _, err := derive(t, compile(t, "-g", "-DRClass=other"), DeriveOptions{}); !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "RClass") {
+		t.Errorf("without RClass: %v", err)
+	}
+}
+
+// TestJSON writes every table and reads it back the same, and refuses what is none.
+func TestJSON(t *testing.T) {
+	releases, err := Releases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range releases {
+		for _, jmpBuf := range []bool{false, true} {
+			table, _, err := For(r.Version, r.Machine, jmpBuf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			if err := table.WriteJSON(&text); err != nil {
+				t.Fatal(err)
+			}
+			back, err := ParseJSON([]byte(text.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := append(Differences(table, back), Differences(back, table)...); len(diff) > 0 || back.Name != table.Name || back.JmpBuf != table.JmpBuf {
+				t.Fatalf("%s comes back as %s with %v", table.Name, back.Name, diff)
+			}
+			if s, f, c := back.Counts(); s != len(table.sizes) || f != len(table.fields) || c != len(table.constants) {
+				t.Fatalf("%s: structs, fields or constants are lost", table.Name)
+			}
+		}
+	}
+	for _, bad := range []string{"", "{}", `{"format":"ddtop layout 2","machine":"x86_64","applies_to":["1.2.3"],"structs":{"a":{"size":1}}}`,
+		`{"format":"ddtop layout 1","machine":"x86_64","applies_to":["1.2.3"],"structs":{"a":{"size":-1}}}`,
+		`{"format":"ddtop layout 1","machine":"x86_64","applies_to":["1.2.3"],"structs":{"a":{"size":8,"fields":{"b":[1]}}}}`,
+		`{"format":"ddtop layout 1","machine":"x86_64","applies_to":["1.2.3"],"structs":{"a":{"size":8,"fields":{"b":[0,8,60,8]}}}}`,
+		`{"format":"ddtop layout 1","machine":"x86_64","applies_to":["1.2.3"],"structs":{"a":{"size":8,"fields":{"b":[9999999,8]}}}}`,
+	} {
+		if _, err := ParseJSON([]byte(bad)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestNearest chooses the newest table that is not newer.
+func TestNearest(t *testing.T) {
+	for version, want := range map[string]string{"2.4.0": "2.5.0", "3.2.99": "3.2.11", "3.5.0": "3.4.11", "3.4.2": "3.4.2", "9.0.0": "4.1.0"} {
+		if _, got, err := Nearest(version, "x86_64", false); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", version, got, err, want)
+		}
+	}
+	if _, _, err := Nearest("3.4.0", "riscv", false); !errors.Is(err, ErrUnknownRelease) {
+		t.Errorf("an unknown machine: %v", err)
+	}
+}
+
+// FuzzDerive derives from damaged files: an error or a table, never a panic or an endless walk.
+func FuzzDerive(f *testing.F) {
+	whole, err := os.ReadFile(compile(f, "-g", "-Os"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint32(0), uint32(0), []byte{}, uint32(len(whole)))
+	for _, name := range []string{".debug_info", ".debug_abbrev", ".debug_str"} {
+		e, err := elf.NewFile(strings.NewReader(string(whole)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		s := e.Section(name)
+		for i := range uint32(16) {
+			at := uint32(s.Offset) + i*uint32(s.Size)/16
+			f.Add(at, at+7, []byte{byte(i * 17), 0xff, 0}, uint32(len(whole)))
+		}
+		f.Add(uint32(0), uint32(0), []byte{}, uint32(s.Offset)+uint32(s.Size)/2)
+	}
+	f.Fuzz(func(t *testing.T, one, two uint32, bytes []byte, length uint32) {
+		file := append([]byte(nil), whole...)
+		for i, b := range bytes {
+			file[(uint64(one)+uint64(i))%uint64(len(file))] = b
+			file[(uint64(two)+3*uint64(i))%uint64(len(file))] ^= b
+		}
+		file = file[:min(int64(length), int64(len(file)))]
+		e, err := elf.NewFile(strings.NewReader(string(file)))
+		if err != nil {
+			return
+		}
+		info, err := ReadDebugInfo(e)
+		if err != nil {
+			return
+		}
+		d, err := Derive(info, DeriveOptions{Release: "9.9.9", Machine: "x86_64"})
+		if err != nil {
+			return
+		}
+		for path, field := range d.Table.fields {
+			if field.Offset < 0 || field.Offset > maxStruct || field.Size < 0 || field.Size > maxStruct {
+				t.Errorf("%s is at %v", path, field)
+			}
+		}
+	})
+}

@@ -1,0 +1,64 @@
+// Package layout knows where each Ruby release keeps things: offsets and sizes of struct fields and values of
+// constants, as data (one compact table a distinct layout, embedded), chosen by release and machine.
+package layout
+
+// Field is the place of a struct field.
+type Field struct {
+	// Offset and Size are in bytes. A bit field's Offset is that of the word that holds it, Size that word's size.
+	Offset, Size int
+	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest); BitSize 0: no bit field.
+	BitOffset, BitSize int
+}
+
+// Bits extracts the field from the word read at Offset: the bit field's value, or the whole word when it is none.
+func (f Field) Bits(word uint64) uint64 {
+	if f.BitSize == 0 {
+		return word
+	}
+	return word >> f.BitOffset & (1<<f.BitSize - 1)
+}
+
+// Table is the layout of one release on one machine, in one configuration. It does not change once made.
+type Table struct {
+	// Name is the release the table was made from and its machine: "3.4.9 x86_64", "3.4.9 x86_64 jmp_buf".
+	Name string
+	// AppliesTo lists the releases that the table holds for.
+	AppliesTo []string
+	// Machine is "x86_64" or "aarch64".
+	Machine string
+	// JmpBuf tells the configuration: Ruby's tags and fibers hold a jmp_buf of the C library instead of the five words
+	// of __builtin_setjmp (always on 2.5, 2.6 and, from 3.4 on, on aarch64).
+	JmpBuf bool
+
+	fields    map[string]Field
+	sizes     map[string]int
+	constants map[string]int64
+}
+
+// Field finds "struct.path.to.field", such as "rb_thread_struct.sched.node.readyq".
+func (t *Table) Field(name string) (Field, bool) { f, ok := t.fields[name]; return f, ok }
+
+// Offset is the offset of a field in bytes, or -1 when this release has no such field.
+func (t *Table) Offset(name string) int {
+	if f, ok := t.fields[name]; ok {
+		return f.Offset
+	}
+	return -1
+}
+
+// Size is a struct's size in bytes, or -1 when this release has no such struct.
+func (t *Table) Size(structName string) int {
+	if n, ok := t.sizes[structName]; ok {
+		return n
+	}
+	return -1
+}
+
+// Constant is the value of an enum member or macro; ok is false when this release has none of that name.
+func (t *Table) Constant(name string) (value int64, ok bool) {
+	v, ok := t.constants[name]
+	return v, ok
+}
+
+// HasStruct says whether this release has a struct of that name.
+func (t *Table) HasStruct(structName string) bool { _, ok := t.sizes[structName]; return ok }

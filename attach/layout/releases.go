@@ -1,0 +1,215 @@
+package layout
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:generate go run ./gen -json $DDTOP_LAYOUTS -out tables
+
+//go:embed tables/*.layout
+var tables embed.FS
+
+// ErrUnknownRelease is returned for a release or machine that no table was made for.
+var ErrUnknownRelease = errors.New("no layout is known for this Ruby")
+
+// Match says how well the chosen table fits.
+type Match struct {
+	// Exact: the table was made for this very release and configuration. Otherwise it is that of the nearest known
+	// release of the same series, and the caller has to verify it on the target before trusting it.
+	Exact bool
+	// Made is the newest release that the table is known to hold for.
+	Made string
+	// Note says, in words for the person, what is not exact; "" when Exact.
+	Note string
+}
+
+// Release is one release and machine that a table holds for.
+type Release struct {
+	Version, Machine string
+	// Exact tables' configuration: whether the release can be built with jmp_buf, and without.
+	JmpBuf, Builtin bool
+}
+
+// For finds the table for a release, such as "3.4.11" (the text of the target's ruby_version; head says "4.1.0"), on a
+// machine ("x86_64" or "aarch64", from the target's ELF file), in the configuration that attach.Module's JmpBuf tells.
+// A patch release that is newer than all known ones, or missing between them, gets the table of its nearest known
+// neighbour, the newest one not newer than it, and Match.Exact is false. ErrUnknownRelease is returned for a series or
+// machine without any table.
+func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
+	index, err := readIndex()
+	if err != nil {
+		return nil, Match{}, err
+	}
+	want, err := parseVersion(version)
+	if err != nil {
+		return nil, Match{}, fmt.Errorf("%w: %q is no version of Ruby", ErrUnknownRelease, version)
+	}
+	var best *entry
+	for i := range index {
+		e := &index[i]
+		if e.machine != machine || e.version[0] != want[0] || e.version[1] != want[1] {
+			continue
+		}
+		switch {
+		case best == nil:
+			best = e
+		case e.version[2] <= want[2] && (e.version[2] > best.version[2] || best.version[2] > want[2]):
+			best = e
+		}
+	}
+	if best == nil {
+		return nil, Match{}, fmt.Errorf("%w: Ruby %s on %s; known on this machine type: %s; a newer ddtop that knows it is needed",
+			ErrUnknownRelease, version, machine, knownSeries(index, machine))
+	}
+	t, err := best.table(jmpBuf)
+	if err != nil {
+		return nil, Match{}, err
+	}
+	m := Match{Exact: best.version == want, Made: best.release}
+	switch {
+	case !m.Exact:
+		m.Note = fmt.Sprintf("Ruby %s is not known; the layout of %s is used", version, best.release)
+	case best.snapshot != "":
+		m.Exact = false
+		m.Note = fmt.Sprintf("Ruby %s is in development; its layout as of %s is used", version, best.snapshot)
+	case t.JmpBuf != jmpBuf && want[0]*10+want[1] > 26:
+		m.Exact = false
+		m.Note = fmt.Sprintf("Ruby %s on %s is known with jmp_buf=%t only, this one was built with jmp_buf=%t",
+			version, machine, t.JmpBuf, jmpBuf)
+	}
+	return t, m, nil
+}
+
+// Nearest returns the table of the known release nearest to version on a machine, of whatever series: the newest one not
+// newer than it, else the oldest. It is no layout for that version, only the base to derive one from. release names what
+// it was made from. ErrUnknownRelease where nothing is known of the machine, or version is none.
+func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
+	index, err := readIndex()
+	if err != nil {
+		return nil, "", err
+	}
+	want, err := parseVersion(version)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %q is no version of Ruby", ErrUnknownRelease, version)
+	}
+	var best *entry
+	for i := range index {
+		// Oldest first.
+		if e := &index[i]; e.machine == machine && (best == nil || slices.Compare(e.version[:], want[:]) <= 0) {
+			best = e
+		}
+	}
+	if best == nil {
+		return nil, "", fmt.Errorf("%w: nothing is known of Ruby on %s", ErrUnknownRelease, machine)
+	}
+	t, err = best.table(jmpBuf)
+	return t, best.release, err
+}
+
+// Releases lists every release and machine with an exact table, oldest first.
+func Releases() ([]Release, error) {
+	index, err := readIndex()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Release, 0, len(index))
+	for _, e := range index {
+		out = append(out, Release{Version: e.release, Machine: e.machine,
+			JmpBuf: e.mainJmpBuf || e.configurable, Builtin: !e.mainJmpBuf || e.configurable})
+	}
+	return out, nil
+}
+
+// entry is one release of one file.
+type entry struct {
+	release, machine string
+	version          [3]int
+	file             string
+	// snapshot names the state of a release in development that the table was made from; "" for a release that is out.
+	snapshot string
+	// mainJmpBuf: the file's main table is the jmp_buf configuration; configurable: the file has both.
+	mainJmpBuf, configurable bool
+}
+
+// readIndex reads the heads of all files, once.
+var readIndex = sync.OnceValues(func() ([]entry, error) {
+	files, err := fs.Glob(tables, "tables/*.layout")
+	if err != nil {
+		return nil, err
+	}
+	var index []entry
+	for _, file := range files {
+		text, err := tables.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		h, err := parseHead(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, release := range h.applies {
+			v, err := parseVersion(release)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			index = append(index, entry{release: release, machine: h.machine, version: v, file: file,
+				snapshot: h.snapshot, mainJmpBuf: h.jmpBuf, configurable: h.configurable})
+		}
+	}
+	slices.SortFunc(index, func(a, b entry) int {
+		if c := slices.Compare(a.version[:], b.version[:]); c != 0 {
+			return c
+		}
+		return strings.Compare(a.machine, b.machine)
+	})
+	return index, nil
+})
+
+func (e *entry) table(jmpBuf bool) (*Table, error) {
+	text, err := tables.ReadFile(e.file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Parse(string(text), jmpBuf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.file, err)
+	}
+	return t, nil
+}
+
+func parseVersion(s string) ([3]int, error) {
+	var v [3]int
+	parts := strings.Split(s, ".")
+	if len(parts) != 3 {
+		return v, fmt.Errorf("%q is not MAJOR.MINOR.PATCH", s)
+	}
+	for i, p := range parts {
+		n, err := strconv.ParseUint(p, 10, 16)
+		if err != nil {
+			return v, fmt.Errorf("%q is not MAJOR.MINOR.PATCH", s)
+		}
+		v[i] = int(n)
+	}
+	return v, nil
+}
+
+func knownSeries(index []entry, machine string) string {
+	var out []string
+	for _, e := range index {
+		s := fmt.Sprintf("%d.%d", e.version[0], e.version[1])
+		if e.machine == machine && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return "x86_64 and aarch64 only"
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,230 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxRangesPerCall is the number of ranges that one process_vm_readv takes (IOV_MAX, limits.h).
+const MaxRangesPerCall = 1024
+
+// liveMemory reads a process's memory with process_vm_readv(2). Where that call doesn't exist or is filtered
+// (ENOSYS, or EPERM from a seccomp filter while /proc/PID/mem works), it reads /proc/PID/mem, one call a range.
+type liveMemory struct {
+	pid int
+
+	mu     sync.Mutex
+	local  [MaxRangesPerCall]unix.Iovec
+	remote [MaxRangesPerCall]unix.RemoteIovec
+	// index[i] is the place in the caller's slice of the i-th range of the call.
+	index [MaxRangesPerCall]int
+	mem   *os.File
+}
+
+// Read fills buf from addr. The error is a *ReadError that is ErrUnmapped, ErrGone or ErrPermission.
+func (m *liveMemory) Read(addr Address, buf []byte) error {
+	if len(buf) == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mem != nil {
+		return m.readFile(addr, buf)
+	}
+	m.put(0, addr, buf)
+	n, errno := m.call(0, 1)
+	m.local[0].Base = nil
+	if errno == 0 && n == len(buf) {
+		return nil
+	}
+	if errno == 0 {
+		errno = unix.EFAULT
+	}
+	return &ReadError{PID: m.pid, Addr: addr, Want: len(buf), Err: meaning(errno)}
+}
+
+// ReadBatch fills the ranges in order, MaxRangesPerCall in one call. A call ends at the first range that faults: the
+// range is marked Failed and the next call goes on behind it, so that it costs one more call. The bytes of all ranges of
+// one call are read within microseconds, but not at one instant.
+func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mem != nil {
+		return m.readBatchFile(ranges)
+	}
+	for next := 0; next < len(ranges); {
+		n := 0
+		for ; next < len(ranges) && n < MaxRangesPerCall; next++ {
+			r := &ranges[next]
+			r.Failed = false
+			if len(r.Buf) == 0 {
+				continue
+			}
+			m.put(n, r.Addr, r.Buf)
+			m.index[n] = next
+			n++
+		}
+		c, err := m.transfer(ranges, n)
+		calls += c
+		clear(m.local[:n])
+		if err != nil {
+			for i := next; i < len(ranges); i++ {
+				ranges[i].Failed = true
+			}
+			return calls, err
+		}
+	}
+	return calls, nil
+}
+
+// transfer reads the first n ranges that were put. On an error those not read are Failed.
+func (m *liveMemory) transfer(ranges []Range, n int) (calls int, err error) {
+	for i := 0; i < n; {
+		calls++
+		got, errno := m.call(i, n)
+		if errno != 0 && errno != unix.EFAULT {
+			first := &ranges[m.index[i]]
+			for ; i < n; i++ {
+				ranges[m.index[i]].Failed = true
+			}
+			return calls, &ReadError{PID: m.pid, Addr: first.Addr, Want: len(first.Buf), Err: meaning(errno)}
+		}
+		for i < n && got >= int(m.remote[i].Len) {
+			got -= int(m.remote[i].Len)
+			i++
+		}
+		if i < n {
+			ranges[m.index[i]].Failed = true
+			i++
+		}
+	}
+	return calls, nil
+}
+
+func (m *liveMemory) put(i int, addr Address, buf []byte) {
+	m.local[i].Base = unsafe.SliceData(buf)
+	m.local[i].SetLen(len(buf))
+	m.remote[i].Base = uintptr(addr)
+	m.remote[i].Len = len(buf)
+}
+
+// call reads the ranges [from, to) that were put. It allocates nothing: x/sys's wrapper would box the error.
+func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
+	for {
+		r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
+			uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from),
+			uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 {
+			return 0, errno
+		}
+		return int(r), 0
+	}
+}
+
+// meaning turns the kernel's answer into an error of ours that keeps it.
+func meaning(errno syscall.Errno) error {
+	switch errno {
+	case unix.EFAULT, unix.EIO:
+		return ErrUnmapped
+	case unix.ESRCH:
+		return ErrGone
+	case unix.EPERM, unix.EACCES:
+		return fmt.Errorf("%w: %w", ErrPermission, errno)
+	}
+	return errno
+}
+
+// probe reads for the first time and settles how: by process_vm_readv or, where that is filtered, by /proc/PID/mem.
+func (m *liveMemory) probe(addr Address, buf []byte) error {
+	first := m.Read(addr, buf)
+	if first == nil || errors.Is(first, ErrGone) || errors.Is(first, ErrUnmapped) {
+		return first
+	}
+	mem, err := os.OpenFile("/proc/"+strconv.Itoa(m.pid)+"/mem", os.O_RDONLY, 0)
+	if err != nil {
+		return first
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mem = mem
+	if err := m.readFile(addr, buf); err != nil {
+		mem.Close()
+		m.mem = nil
+		return first
+	}
+	return nil
+}
+
+func (m *liveMemory) readFile(addr Address, buf []byte) error {
+	fail := func(err error) error {
+		return &ReadError{PID: m.pid, Addr: addr, Want: len(buf), Err: err}
+	}
+	if addr > 1<<63-1 {
+		return fail(ErrUnmapped)
+	}
+	n, err := m.mem.ReadAt(buf, int64(addr))
+	var errno syscall.Errno
+	switch {
+	case n == len(buf):
+		return nil
+	case errors.Is(err, io.EOF) && n == 0:
+		// A process without memory any more reads as empty.
+		return fail(ErrGone)
+	case errors.As(err, &errno):
+		return fail(meaning(errno))
+	case errors.Is(err, io.EOF):
+		return fail(ErrUnmapped)
+	}
+	return fail(err)
+}
+
+func (m *liveMemory) readBatchFile(ranges []Range) (calls int, err error) {
+	for i := range ranges {
+		r := &ranges[i]
+		r.Failed = false
+		if len(r.Buf) == 0 {
+			continue
+		}
+		calls++
+		if err := m.readFile(r.Addr, r.Buf); err != nil {
+			r.Failed = true
+			if !errors.Is(err, ErrUnmapped) {
+				for j := i + 1; j < len(ranges); j++ {
+					ranges[j].Failed = true
+				}
+				return calls, err
+			}
+		}
+	}
+	return calls, nil
+}
+
+// Method names the way memory is read: "process_vm_readv" or "/proc/PID/mem".
+func (m *liveMemory) Method() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mem != nil {
+		return "/proc/PID/mem"
+	}
+	return "process_vm_readv"
+}
+
+func (m *liveMemory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mem != nil {
+		m.mem.Close()
+		m.mem = nil
+	}
+}

@@ -1,0 +1,201 @@
+package attach
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+)
+
+// Limits of what is taken from an ELF file's picture in memory.
+const (
+	maxProgramHeaders = 512
+	maxDynamicEntries = 4096
+	maxSymbolNames    = 64 << 20
+	maxHashBuckets    = 1 << 22
+	maxHashChain      = 1 << 12
+)
+
+// ErrNoModule is returned where a target's memory holds no readable ELF picture.
+var ErrNoModule = errors.New("no ELF file in memory there")
+
+// NewModuleFromMemory makes a Module out of the picture that the dynamic linker works with, for a file that can't be
+// opened any more: replaced by an upgrade, or in a mount namespace that we can't look into. start is where the mapping
+// with the file's first byte begins. Exported and undefined symbols are known, and those of a separate debug file.
+func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
+	fail := func(what string, err error) (*Module, error) {
+		return nil, fmt.Errorf("%s at %v: %s: %w", path, start, what, err)
+	}
+	var head [64]byte
+	if err := mem.Read(start, head[:]); err != nil {
+		return fail("its header", err)
+	}
+	if string(head[:4]) != elf.ELFMAG || elf.Class(head[4]) != elf.ELFCLASS64 || elf.Data(head[5]) != elf.ELFDATA2LSB {
+		return fail("its header", ErrNoModule)
+	}
+	count, size := int(binaryLE.Uint16(head[56:])), int(binaryLE.Uint16(head[54:]))
+	if size != 56 || count == 0 || count > maxProgramHeaders {
+		return fail("its program headers", ErrNoModule)
+	}
+	table := make([]byte, count*size)
+	if err := mem.Read(start+Address(binaryLE.Uint64(head[32:])), table); err != nil {
+		return fail("its program headers", err)
+	}
+	m := &Module{Path: path, Machine: machineName(elf.Machine(binaryLE.Uint16(head[18:]))),
+		exported: make(map[string]Symbol), undefined: make(map[string]bool)}
+	var dynamic Span
+	biased := false
+	for h := table; len(h) >= size; h = h[size:] {
+		kind, flags := elf.ProgType(binaryLE.Uint32(h)), elf.ProgFlag(binaryLE.Uint32(h[4:]))
+		offset, vaddr, memsz := binaryLE.Uint64(h[8:]), binaryLE.Uint64(h[16:]), binaryLE.Uint64(h[40:])
+		if kind == elf.PT_LOAD && !biased {
+			// The first segment holds the file's first byte, the header just read.
+			m.Bias, biased = start-Address(vaddr&^(pageSize-1))+Address(offset&^(pageSize-1)), true
+		}
+		span := Span{m.Bias + Address(vaddr), m.Bias + Address(vaddr+memsz)}
+		switch {
+		case kind == elf.PT_LOAD && span.End < span.Start:
+			return fail("its segments", ErrNoModule)
+		case kind == elf.PT_LOAD:
+			m.loads = append(m.loads, span)
+			if flags&elf.PF_W != 0 {
+				m.writable = append(m.writable, span)
+			}
+		case kind == elf.PT_DYNAMIC && biased:
+			dynamic = span
+		case kind == elf.PT_NOTE && biased && m.BuildID == "":
+			notes := make([]byte, min(memsz, maxNotes))
+			if mem.Read(span.Start, notes) == nil {
+				m.BuildID = buildIDOf(notes)
+			}
+		}
+	}
+	if err := m.readDynamicMemory(mem, dynamic); err != nil {
+		return fail("its dynamic section", err)
+	}
+	return m, nil
+}
+
+// dynamicTable is what is used of a dynamic section; addresses are the process's.
+type dynamicTable struct {
+	symbols, strings, gnuHash, hash Address
+	stringsSize                     uint64
+	needed                          []uint64
+}
+
+func (m *Module) readDynamicMemory(mem Memory, at Span) error {
+	n := min(max(at.Len(), 0)/16, maxDynamicEntries)
+	entries := make([]byte, n*16)
+	if err := mem.Read(at.Start, entries); err != nil {
+		return err
+	}
+	var d dynamicTable
+	for ; len(entries) >= 16; entries = entries[16:] {
+		tag, value := elf.DynTag(binaryLE.Uint64(entries)), binaryLE.Uint64(entries[8:])
+		// glibc replaces the addresses by those in the process, musl leaves them as they are in the file.
+		addr := Address(value)
+		if addr < m.Bias {
+			addr += m.Bias
+		}
+		switch tag {
+		case elf.DT_SYMTAB:
+			d.symbols = addr
+		case elf.DT_STRTAB:
+			d.strings = addr
+		case elf.DT_STRSZ:
+			d.stringsSize = value
+		case elf.DT_GNU_HASH:
+			d.gnuHash = addr
+		case elf.DT_HASH:
+			d.hash = addr
+		case elf.DT_NEEDED:
+			d.needed = append(d.needed, value)
+		}
+	}
+	if d.symbols == 0 || d.strings == 0 || d.stringsSize == 0 || d.stringsSize > maxSymbolNames {
+		return ErrNoModule
+	}
+	count, err := d.symbolCount(mem)
+	if err != nil {
+		return err
+	}
+	names := make([]byte, d.stringsSize)
+	if err := mem.Read(d.strings, names); err != nil {
+		return err
+	}
+	symbols := make([]byte, count*elf.Sym64Size)
+	if err := mem.Read(d.symbols, symbols); err != nil {
+		return err
+	}
+	for _, n := range d.needed {
+		m.needed = append(m.needed, nameAt(names, n))
+	}
+	list := make([]elf.Symbol, 0, count)
+	for ; len(symbols) >= elf.Sym64Size; symbols = symbols[elf.Sym64Size:] {
+		list = append(list, elf.Symbol{
+			Name: nameAt(names, uint64(binaryLE.Uint32(symbols))), Info: symbols[4], Other: symbols[5],
+			Section: elf.SectionIndex(binaryLE.Uint16(symbols[6:])),
+			Value:   binaryLE.Uint64(symbols[8:]), Size: binaryLE.Uint64(symbols[16:]),
+		})
+	}
+	m.take(list, m.exported, m.undefined, true)
+	return nil
+}
+
+// symbolCount finds out how many symbols there are, which only the hash tables tell: the old one says it, in the GNU one
+// it is one more than the last symbol of the last chain.
+func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
+	if d.hash != 0 {
+		var head [8]byte
+		if err := mem.Read(d.hash, head[:]); err != nil {
+			return 0, err
+		}
+		if n := binaryLE.Uint32(head[4:]); n <= maxSymbols {
+			return int(n), nil
+		}
+		return 0, ErrNoModule
+	}
+	var head [16]byte
+	if d.gnuHash == 0 {
+		return 0, ErrNoModule
+	}
+	if err := mem.Read(d.gnuHash, head[:]); err != nil {
+		return 0, err
+	}
+	buckets, first, bloom := binaryLE.Uint32(head[:]), binaryLE.Uint32(head[4:]), binaryLE.Uint32(head[8:])
+	if buckets == 0 || buckets > maxHashBuckets || bloom > maxHashBuckets || first > maxSymbols {
+		return 0, ErrNoModule
+	}
+	table := make([]byte, buckets*4)
+	at := d.gnuHash + 16 + Address(bloom)*8
+	if err := mem.Read(at, table); err != nil {
+		return 0, err
+	}
+	last := uint32(0)
+	for b := table; len(b) >= 4; b = b[4:] {
+		last = max(last, binaryLE.Uint32(b))
+	}
+	if last < first {
+		return int(first), nil
+	}
+	// The chain words stand behind the buckets, one a symbol from `first` on; the lowest bit marks a chain's end.
+	at += Address(len(table))
+	for end := min(last+maxHashChain, maxSymbols); last < end; last++ {
+		var word [4]byte
+		if err := mem.Read(at+Address(last-first)*4, word[:]); err != nil {
+			return 0, err
+		}
+		if word[0]&1 != 0 {
+			return int(last) + 1, nil
+		}
+	}
+	return 0, ErrNoModule
+}
+
+func nameAt(names []byte, at uint64) string {
+	if at >= uint64(len(names)) {
+		return ""
+	}
+	name, _, _ := bytes.Cut(names[at:], []byte{0})
+	return string(name)
+}

@@ -1,0 +1,143 @@
+package attach
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+)
+
+// picture makes what a tiny libruby looks like in memory at base: header, dynamic section, symbols (one wanted, one
+// defined, one thread-local), names and a hash table, the GNU one or the old one. With relocated the dynamic section
+// holds addresses of the process, as glibc leaves it; without, those of the file, as musl does.
+func picture(base uint64, gnu, relocated bool) []byte {
+	const dynamic, symbols, names, hash, size = 0x100, 0x200, 0x280, 0x2c0, 0x300
+	b := make([]byte, size)
+	put := func(at int, v any) {
+		var buf bytes.Buffer
+		if err := binary.Write(&buf, binary.LittleEndian, v); err != nil {
+			panic(err)
+		}
+		copy(b[at:], buf.Bytes())
+	}
+	put(0, elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_AARCH64), Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 3,
+	})
+	put(64, []elf.Prog64{
+		{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R), Filesz: size, Memsz: size},
+		{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_W), Off: 0x1e00, Vaddr: 0x11e00, Filesz: 0x10, Memsz: 0x500},
+		{Type: uint32(elf.PT_DYNAMIC), Vaddr: dynamic, Memsz: 8 * 16},
+	})
+	at := func(offset uint64) uint64 {
+		if relocated {
+			return base + offset
+		}
+		return offset
+	}
+	table := elf.DT_HASH
+	if gnu {
+		table = elf.DT_GNU_HASH
+		// One bucket with the symbols 2 and 3; one bloom word.
+		put(hash, []uint32{1, 2, 1, 6, 0, 0, 2, 0x1000, 0x1001})
+	} else {
+		put(hash, []uint32{1, 4, 2, 0, 0, 3, 0})
+	}
+	put(dynamic, []elf.Dyn64{
+		{Tag: int64(elf.DT_NEEDED), Val: 32}, {Tag: int64(elf.DT_SYMTAB), Val: at(symbols)}, {Tag: int64(elf.DT_STRTAB), Val: at(names)},
+		{Tag: int64(elf.DT_STRSZ), Val: 0x40}, {Tag: int64(table), Val: at(hash)}, {Tag: int64(elf.DT_NULL)},
+	})
+	put(names, []byte("\x00_longjmp\x00ruby_version\x00ruby_ec\x00\x00libm.so\x00"))
+	put(symbols, []elf.Sym64{
+		{}, {Name: 1, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC)},
+		{Name: 10, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_OBJECT), Shndx: 5, Value: 0x11e08, Size: 6},
+		{Name: 23, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_TLS), Shndx: 6, Value: 0x20, Size: 8},
+	})
+	return b
+}
+
+func TestNewModuleFromMemory(t *testing.T) {
+	const base = 0x7f0000000000
+	for _, gnu := range []bool{false, true} {
+		for _, relocated := range []bool{false, true} {
+			var p Pages
+			p.Set(base, picture(base, gnu, relocated))
+			p.Set(base+0x11e08, []byte("3.3.8\x00"))
+			p.Set(base+0x11e0e, make([]byte, 100))
+			m, err := NewModuleFromMemory("libruby.so.3.3", &p, base)
+			if err != nil {
+				t.Fatalf("gnu %t relocated %t: %v", gnu, relocated, err)
+			}
+			version, ok := m.Symbol("ruby_version")
+			ec, ok2 := m.Exported("ruby_ec")
+			if !ok || version != (Symbol{Name: "ruby_version", Addr: base + 0x11e08, Size: 6, Exported: true}) || !ok2 ||
+				ec != (Symbol{Name: "ruby_ec", Addr: 0x20, Size: 8, TLS: true, Exported: true}) {
+				t.Errorf("gnu %t relocated %t: %+v %+v", gnu, relocated, version, ec)
+			}
+			if !m.JmpBuf() || m.Undefined("ruby_version") || m.Machine != "aarch64" || m.Bias != base || !m.Stripped() || m.HasDWARF() {
+				t.Errorf("gnu %t relocated %t: %+v", gnu, relocated, m)
+			}
+			if !slices.Equal(m.Needs(), []string{"libm.so"}) || !slices.Equal(m.Writable(), []Span{{base + 0x11e00, base + 0x12300}}) {
+				t.Errorf("needs %q, writable %v", m.Needs(), m.Writable())
+			}
+			if v, _, err := m.RubyVersion(&p); err != nil || v != "3.3.8" {
+				t.Errorf("version %q, %v", v, err)
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestNewModuleFromBrokenMemory damages the picture at each place in turn: an error or a Module, never a panic or a walk
+// without end.
+func TestNewModuleFromBrokenMemory(t *testing.T) {
+	const base = 0x10000
+	for _, gnu := range []bool{false, true} {
+		whole := picture(base, gnu, true)
+		for i := range whole {
+			for _, v := range []byte{0, 0x7f, 0xff} {
+				b := slices.Clone(whole)
+				b[i] = v
+				var p Pages
+				p.Set(base, b)
+				if m, err := NewModuleFromMemory("x", &p, base); err == nil {
+					m.Symbol("ruby_version")
+				}
+			}
+		}
+		for n := range whole {
+			var p Pages
+			p.Set(base, whole[:n])
+			if _, err := NewModuleFromMemory("x", &p, base); n < 0x2c0 && err == nil {
+				t.Fatalf("%d bytes are enough", n)
+			}
+		}
+	}
+	var p Pages
+	p.Set(base, make([]byte, 64))
+	if _, err := NewModuleFromMemory("x", &p, base); !errors.Is(err, ErrNoModule) {
+		t.Errorf("%v, want ErrNoModule", err)
+	}
+}
+
+func FuzzModules(f *testing.F) {
+	f.Add(picture(0x10000, true, true))
+	f.Add(picture(0x10000, false, false))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var p Pages
+		p.Set(0x10000, b)
+		if m, err := NewModuleFromMemory("x", &p, 0x10000); err == nil {
+			m.Symbol("x")
+			m.JmpBuf()
+		}
+		if m, err := NewModule("x", bytes.NewReader(b), 0, nil); err == nil {
+			m.Symbol("x")
+			m.JmpBuf()
+		}
+	})
+}

@@ -1,0 +1,359 @@
+package attach
+
+import (
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxSymbols bounds the symbols taken from one table of an ELF file; libruby with all its static symbols has 20,000.
+const maxSymbols = 1 << 20
+
+// Span is a piece of a target's address space.
+type Span struct{ Start, End Address }
+
+// Len is the span's length in bytes.
+func (s Span) Len() int { return int(s.End - s.Start) }
+
+// Contains says whether the address lies within the span.
+func (s Span) Contains(a Address) bool { return a >= s.Start && a < s.End }
+
+// Symbol is a named place in a target's memory.
+type Symbol struct {
+	Name string
+	// Addr is where it is in the running process; for a thread-local variable it is its offset in the module's block.
+	Addr Address
+	// Size is in bytes; 0 where the file doesn't say.
+	Size uint64
+	// TLS marks thread-local variables. Exported symbols stand in .dynsym, which strip keeps.
+	TLS, Exported bool
+}
+
+// Module is an ELF file as it is mapped into a target. Symbols are read when they are first asked for. It may be used
+// from any goroutine.
+type Module struct {
+	// Path is the file's path, as the mappings show it; Deleted says that it was removed or replaced since.
+	Path    string
+	Deleted bool
+	// Machine is "x86_64", "aarch64", or another machine's name in the words of the ELF specification. It is the target's,
+	// which under an emulator is another one than ours.
+	Machine string
+	// Bias is what is added to an address in the file to get the one in the process: 0 for a program that is not
+	// position-independent.
+	Bias Address
+	// BuildID is the linker's id in hexadecimal; "" when the file has none.
+	BuildID string
+
+	writable []Span
+	loads    []Span
+	needed   []string
+	// file is nil for a module that was read from memory.
+	file   *elf.File
+	closer io.Closer
+	// roots are the folders that a separate debug file is looked for below; nil: "/". chroot is the target's root where it
+	// is a folder of ours.
+	roots  []string
+	chroot string
+
+	mu          sync.Mutex
+	debug       *DebugFile
+	debugErr    error
+	debugCloser io.Closer
+	exported    map[string]Symbol
+	undefined   map[string]bool
+	all         map[string]Symbol
+}
+
+// NewModule reads an ELF file that is mapped at bias. The Module takes over closer, which may be nil.
+func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*Module, error) {
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
+		return nil, fmt.Errorf("%s: %w: it is %v %v, and only 64-bit little-endian programs can be read", path, ErrNotRuby, f.Class, f.Data)
+	}
+	m := &Module{Path: path, Machine: machineName(f.Machine), Bias: bias, file: f, closer: closer}
+	// In a debug file the section has no content.
+	if d := f.Section(".dynamic"); d != nil && d.Type != elf.SHT_NOBITS {
+		if m.needed, err = f.ImportedLibraries(); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	for _, p := range f.Progs {
+		switch p.Type {
+		case elf.PT_LOAD:
+			span := Span{bias + Address(p.Vaddr), bias + Address(p.Vaddr+p.Memsz)}
+			if span.End < span.Start {
+				return nil, fmt.Errorf("%s: a segment at 0x%x with %d bytes wraps around", path, p.Vaddr, p.Memsz)
+			}
+			m.loads = append(m.loads, span)
+			if p.Flags&elf.PF_W != 0 {
+				m.writable = append(m.writable, span)
+			}
+		case elf.PT_NOTE:
+			if m.BuildID == "" {
+				m.BuildID = buildID(p)
+			}
+		}
+	}
+	return m, nil
+}
+
+func machineName(m elf.Machine) string {
+	switch m {
+	case elf.EM_X86_64:
+		return "x86_64"
+	case elf.EM_AARCH64:
+		return "aarch64"
+	}
+	return m.String()
+}
+
+// maxNotes bounds the notes read of one segment or section, in bytes.
+const maxNotes = 1 << 16
+
+func buildID(p *elf.Prog) string {
+	b := make([]byte, min(p.Filesz, maxNotes))
+	if _, err := p.ReadAt(b, 0); err != nil {
+		return ""
+	}
+	return buildIDOf(b)
+}
+
+// buildIDOf finds the note GNU with type 3, NT_GNU_BUILD_ID (elf.h).
+func buildIDOf(b []byte) string {
+	for len(b) >= 12 {
+		order := binaryLE
+		name, desc, kind := uint64(order.Uint32(b)), uint64(order.Uint32(b[4:])), order.Uint32(b[8:])
+		nameEnd := 12 + (name+3)&^3
+		end := nameEnd + (desc+3)&^3
+		if end > uint64(len(b)) {
+			return ""
+		}
+		if kind == 3 && string(b[12:12+name]) == "GNU\x00" {
+			return hex.EncodeToString(b[nameEnd : nameEnd+desc])
+		}
+		b = b[end:]
+	}
+	return ""
+}
+
+// Close lets go of the file. Symbols that were read before stay known.
+func (m *Module) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	if m.debugCloser != nil {
+		errs = append(errs, m.debugCloser.Close())
+		m.debug, m.debugErr, m.debugCloser = nil, fmt.Errorf("%w: %s is closed", ErrNoDebugFile, m.Path), nil
+	}
+	if m.closer != nil {
+		errs = append(errs, m.closer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Symbol finds a defined symbol by name, exported ones first, then those of .symtab, which strip removes, then those of
+// a separate debug file. ok is false when none defines it, or the symbol tables can't be read.
+func (m *Module) Symbol(name string) (s Symbol, ok bool) {
+	if s, ok = m.Exported(name); ok {
+		return s, true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = make(map[string]Symbol)
+		if syms, err := m.symtab(); err == nil {
+			m.take(syms, m.all, nil, false)
+		}
+	}
+	s, ok = m.all[name]
+	return s, ok
+}
+
+// symtab reads .symtab, from the separate debug file where the module's own is stripped. The caller holds m.mu.
+func (m *Module) symtab() ([]elf.Symbol, error) {
+	if m.file != nil {
+		if syms, err := m.file.Symbols(); err == nil {
+			return syms, nil
+		}
+	}
+	f, err := m.separate()
+	if err != nil {
+		return nil, err
+	}
+	return f.ELF.Symbols()
+}
+
+// Exported finds a defined symbol in .dynsym.
+func (m *Module) Exported(name string) (s Symbol, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.readDynamic()
+	s, ok = m.exported[name]
+	return s, ok
+}
+
+// Undefined says whether the file wants a symbol of that name from another one, without its version: __longjmp_chk for
+// __longjmp_chk@GLIBC_2.11.
+func (m *Module) Undefined(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.readDynamic()
+	return m.undefined[name]
+}
+
+// Stripped says whether the file has no .symtab.
+func (m *Module) Stripped() bool { return !m.HasSection(".symtab") }
+
+// HasDWARF says whether the file itself holds debug information.
+func (m *Module) HasDWARF() bool {
+	return m.HasSection(".debug_info") || m.HasSection(".zdebug_info")
+}
+
+// HasSection says whether the file has a section of that name; never so for a module that was read from memory.
+func (m *Module) HasSection(name string) bool { return m.file != nil && m.file.Section(name) != nil }
+
+// Needs lists the libraries that the file asks the dynamic linker for (DT_NEEDED).
+func (m *Module) Needs() []string { return slices.Clone(m.needed) }
+
+// JmpBuf tells which of Ruby's two layouts of tags and fibers the file was compiled for: with the C library's jmp_buf
+// (true) or with __builtin_setjmp. The sign is an undefined _longjmp or, hardened, __longjmp_chk (layouts/changes.md,
+// checked on 13 libraries); a statically linked program has them defined instead.
+func (m *Module) JmpBuf() bool {
+	if m.Undefined("_longjmp") || m.Undefined("__longjmp_chk") {
+		return true
+	}
+	if len(m.Needs()) > 0 {
+		return false
+	}
+	_, plain := m.Symbol("_longjmp")
+	_, checked := m.Symbol("__longjmp_chk")
+	return plain || checked
+}
+
+// Writable lists the spans of the process that hold the file's variables (.data, .bss and what the linker puts beside
+// them), at their addresses in the process.
+func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
+
+// Contains says whether an address lies within one of the file's segments.
+func (m *Module) Contains(a Address) bool {
+	for _, s := range m.loads {
+		if s.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Module) readDynamic() {
+	if m.exported != nil {
+		return
+	}
+	m.exported, m.undefined = make(map[string]Symbol), make(map[string]bool)
+	syms, err := m.file.DynamicSymbols()
+	if err != nil {
+		return
+	}
+	m.take(syms, m.exported, m.undefined, true)
+}
+
+func (m *Module) take(syms []elf.Symbol, defined map[string]Symbol, undefined map[string]bool, exported bool) {
+	for _, s := range syms[:min(len(syms), maxSymbols)] {
+		if s.Name == "" {
+			continue
+		}
+		if s.Section == elf.SHN_UNDEF {
+			if undefined != nil {
+				undefined[s.Name] = true
+			}
+			continue
+		}
+		out := Symbol{Name: s.Name, Size: s.Size, Exported: exported, TLS: elf.ST_TYPE(s.Info) == elf.STT_TLS}
+		switch {
+		case out.TLS || s.Section == elf.SHN_ABS:
+			out.Addr = Address(s.Value)
+		case elf.ST_TYPE(s.Info) == elf.STT_FILE || elf.ST_TYPE(s.Info) == elf.STT_SECTION:
+			continue
+		default:
+			out.Addr = m.Bias + Address(s.Value)
+		}
+		if _, ok := defined[s.Name]; !ok {
+			defined[s.Name] = out
+		}
+	}
+}
+
+// newMappedModule reads an ELF file that the given mappings are of. The Module takes over closer, which may be nil.
+func newMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Closer) (*Module, error) {
+	m, err := NewModule(path, file, 0, closer)
+	if err != nil {
+		return nil, err
+	}
+	bias, err := loadBias(m.file.Progs, own)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	m.moveTo(bias)
+	return m, nil
+}
+
+// moveTo sets the bias of a module that was read as if at address 0.
+func (m *Module) moveTo(bias Address) {
+	m.Bias = bias
+	for _, spans := range [][]Span{m.loads, m.writable} {
+		for i := range spans {
+			spans[i].Start += bias
+			spans[i].End += bias
+		}
+	}
+}
+
+// errNoBias is returned when none of the mappings is one of the file's segments.
+var errNoBias = errors.New("no mapping belongs to a segment of the file")
+
+// loadBias computes where a file is mapped: the start of the mapping whose offset is that of a segment, less that
+// segment's address, both rounded down to a page.
+func loadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
+	for _, p := range progs {
+		if p.Type != elf.PT_LOAD || p.Filesz == 0 {
+			continue
+		}
+		// The linker may align segments to 64 KiB (aarch64): the kernel still maps whole 4 KiB pages.
+		offset, vaddr := p.Off&^(pageSize-1), p.Vaddr&^(pageSize-1)
+		for _, m := range mappings {
+			if m.Offset == offset {
+				return m.Start - Address(vaddr), nil
+			}
+		}
+	}
+	return 0, errNoBias
+}
+
+// ReadCString reads text that a zero byte ends, at most limit bytes of it. It is an error when it does not end by then.
+func ReadCString(mem Memory, addr Address, limit int) (string, error) {
+	var out strings.Builder
+	buf := make([]byte, 64)
+	for out.Len() < limit {
+		// Never over the end of a page: the next one need not be there.
+		n := min(len(buf), limit-out.Len(), int(pageSize-uint64(addr)%pageSize))
+		if err := mem.Read(addr, buf[:n]); err != nil {
+			return "", err
+		}
+		for i, c := range buf[:n] {
+			if c == 0 {
+				out.Write(buf[:i])
+				return out.String(), nil
+			}
+		}
+		out.Write(buf[:n])
+		addr += Address(n)
+	}
+	return "", fmt.Errorf("text at %v does not end within %d bytes", addr-Address(out.Len()), limit)
+}

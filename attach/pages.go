@@ -1,0 +1,147 @@
+package attach
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// pageSize is the unit in which memory is captured, and the smallest page of the machines that can be read.
+const pageSize = 4096
+
+var binaryLE = binary.LittleEndian
+
+// page is one page of captured memory; have is a bit set of the bytes that are known, nil when all are.
+type page struct {
+	data [pageSize]byte
+	have *[pageSize / 64]uint64
+}
+
+// Pages is a Memory over captured memory: a test's, or a recorded process's. The zero value is empty and ready. It may
+// be used from any goroutine.
+type Pages struct {
+	// PID is named in errors.
+	PID int
+
+	mu    sync.RWMutex
+	pages map[Address]*page
+}
+
+// Set stores bytes at an address, over what was there.
+func (p *Pages) Set(addr Address, data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pages == nil {
+		p.pages = make(map[Address]*page)
+	}
+	for len(data) > 0 {
+		base, at := addr&^(pageSize-1), int(addr&(pageSize-1))
+		n := min(len(data), pageSize-at)
+		pg := p.pages[base]
+		if pg == nil {
+			pg = &page{have: new([pageSize / 64]uint64)}
+			p.pages[base] = pg
+		}
+		copy(pg.data[at:], data[:n])
+		pg.mark(at, n)
+		addr += Address(n)
+		data = data[n:]
+	}
+}
+
+// SetWord stores a little-endian 64-bit word.
+func (p *Pages) SetWord(addr Address, word uint64) {
+	var b [8]byte
+	binaryLE.PutUint64(b[:], word)
+	p.Set(addr, b[:])
+}
+
+// Read fills buf from addr; ErrUnmapped in a *ReadError where a byte is not known.
+func (p *Pages) Read(addr Address, buf []byte) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if !p.read(addr, buf) {
+		return &ReadError{PID: p.PID, Addr: addr, Want: len(buf), Err: ErrUnmapped}
+	}
+	return nil
+}
+
+// ReadBatch fills the ranges and counts the calls that a live process would have needed without a fault.
+func (p *Pages) ReadBatch(ranges []Range) (calls int, err error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for i := range ranges {
+		r := &ranges[i]
+		r.Failed = !p.read(r.Addr, r.Buf)
+	}
+	const perCall = 1024
+	return (len(ranges) + perCall - 1) / perCall, nil
+}
+
+func (p *Pages) read(addr Address, buf []byte) bool {
+	for len(buf) > 0 {
+		base, at := addr&^(pageSize-1), int(addr&(pageSize-1))
+		n := min(len(buf), pageSize-at)
+		pg := p.pages[base]
+		if pg == nil || !pg.has(at, n) {
+			return false
+		}
+		copy(buf[:n], pg.data[at:])
+		addr += Address(n)
+		buf = buf[n:]
+	}
+	return true
+}
+
+// Spans lists the captured memory, lowest address first, in pieces without a hole.
+func (p *Pages) Spans() []Span {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	var out []Span
+	for _, base := range p.sorted() {
+		pg := p.pages[base]
+		for at := 0; at < pageSize; {
+			if !pg.has(at, 1) {
+				at++
+				continue
+			}
+			end := at + 1
+			for end < pageSize && pg.has(end, 1) {
+				end++
+			}
+			if n := len(out); n > 0 && out[n-1].End == base+Address(at) {
+				out[n-1].End = base + Address(end)
+			} else {
+				out = append(out, Span{base + Address(at), base + Address(end)})
+			}
+			at = end
+		}
+	}
+	return out
+}
+
+func (pg *page) mark(at, n int) {
+	if pg.have == nil {
+		return
+	}
+	for i := at; i < at+n; i++ {
+		pg.have[i/64] |= 1 << (i % 64)
+	}
+	for _, w := range pg.have {
+		if w != ^uint64(0) {
+			return
+		}
+	}
+	pg.have = nil
+}
+
+func (pg *page) has(at, n int) bool {
+	if pg.have == nil {
+		return true
+	}
+	for i := at; i < at+n; i++ {
+		if pg.have[i/64]&(1<<(i%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,17 @@
+package attach
+
+import "errors"
+
+// ErrTraced: another process traces the target with ptrace (a debugger, strace), so that it can be read but not stopped.
+var ErrTraced = errors.New("another process traces it")
+
+// Pause says how a pause went.
+type Pause struct {
+	// NS is for how long threads stood still, from the first order to stop to the last release, in ns.
+	NS int64
+	// Threads is the number of native threads that were stopped.
+	Threads int
+	// Cut: they did not all stand still until the read was over, because one could not be stopped in time or the time was
+	// up before.
+	Cut bool
+}

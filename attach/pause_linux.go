@@ -1,0 +1,409 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pauser stops all threads of a process for a moment, with ptrace's SEIZE and INTERRUPT (ptrace(2)), which leave no trace
+// of themselves in the program: no signal is sent. It is for one goroutine.
+//
+// What a stop does to the program all the same: a system call that a thread sleeps in is interrupted and restarted by the
+// kernel. Those that signal(7) lists as never restarted fail with EINTR, as they do when a program is stopped and
+// continued by a shell: epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, sockets with a timeout. Ruby
+// itself expects EINTR everywhere.
+//
+// All ptrace calls come from an OS thread of its own, for the kernel lets go of everything that a thread has seized when
+// that thread ends, however it ends: when ddtop is killed, and when a thread of the target can't be let go in the
+// regular way, because it has not stopped (in vfork, in uninterruptible sleep) or is about to die.
+type Pauser struct {
+	p     *Process
+	limit time.Duration
+	// onThread is called on each OS thread that traces.
+	onThread func()
+	// dir is /proc/PID/task, kept open.
+	dir *os.File
+	// tracer is the thread that traces; nil when none runs.
+	tracer *tracer
+}
+
+// NewPauser prepares for pauses of at most limit, and tries one, which stops the process for a moment. onThread, which may
+// be nil, is called on each OS thread that will trace, before it does. The error is a *TargetError that is ErrTraced,
+// ErrPermission or ErrGone.
+//
+// When the process is our own child, its parent part (os/exec) may wait for it only once it has ended (a pidfd tells): a
+// wait that is under way would take the stops for exits.
+func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, error) {
+	dir, err := p.openProc("task")
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	z := &Pauser{p: p, limit: limit, onThread: onThread, dir: dir}
+	if _, err := z.Pause(func() {}); err != nil {
+		z.Close()
+		return nil, err
+	}
+	return z, nil
+}
+
+// Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. When they
+// can't all be stopped within the limit they are let go and read is called all the same: Pause.Cut tells. read is not
+// called when there is an error; no thread is left stopped then either. Errors are as those of NewPauser.
+func (z *Pauser) Pause(read func()) (Pause, error) {
+	if z.tracer == nil {
+		z.tracer = z.start()
+	}
+	t := z.tracer
+	t.order <- struct{}{}
+	if err := <-t.stopped; err != nil {
+		z.end()
+		return Pause{}, err
+	}
+	read()
+	t.done <- struct{}{}
+	result := <-t.released
+	if t.unclean {
+		z.end()
+	}
+	return result, nil
+}
+
+// Close lets go of the process for good.
+func (z *Pauser) Close() {
+	z.end()
+	z.dir.Close()
+}
+
+// end ends the thread that traces, and with it what it may still hold.
+func (z *Pauser) end() {
+	if z.tracer != nil {
+		close(z.tracer.order)
+		z.tracer = nil
+	}
+}
+
+// errStillHeld: the thread that traced before has not quite ended yet.
+var errStillHeld = errors.New("still traced by ourselves")
+
+// tracer is the goroutine that traces, on an OS thread of its own that ends with it.
+type tracer struct {
+	z *Pauser
+	// ownChild: the target is our own child, so its main thread's end is not ours to ask for.
+	ownChild bool
+
+	order, done chan struct{}
+	stopped     chan error
+	released    chan Pause
+	timer       *time.Timer
+
+	// list are the threads of the pause under way, seen the same by their tid.
+	list    []tracee
+	seen    map[int32]struct{}
+	entries []byte
+	result  Pause
+	// startNS is the first order to stop, endNS when the time is up; CLOCK_MONOTONIC.
+	startNS, endNS int64
+	// unclean: something could not be let go of but by the end of this thread. Written before released is sent to.
+	unclean bool
+}
+
+func (z *Pauser) start() *tracer {
+	t := &tracer{
+		z: z, ownChild: z.p.PPID() == os.Getpid(),
+		order: make(chan struct{}), done: make(chan struct{}), stopped: make(chan error), released: make(chan Pause),
+		timer: time.NewTimer(time.Hour), seen: make(map[int32]struct{}), entries: make([]byte, 32<<10),
+	}
+	t.timer.Stop()
+	ready := make(chan struct{})
+	go t.onOwnThread(ready)
+	<-ready
+	return t
+}
+
+// onOwnThread locks the goroutine to an OS thread other than the process's first one, which Go never ends.
+func (t *tracer) onOwnThread(ready chan struct{}) {
+	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		other := make(chan struct{})
+		go t.onOwnThread(other) // on another one, while this one is taken
+		<-other
+		runtime.UnlockOSThread()
+		close(ready)
+		return
+	}
+	if t.z.onThread != nil {
+		t.z.onThread()
+	}
+	close(ready)
+	t.run() // never unlocked: the thread ends here
+}
+
+func (t *tracer) run() {
+	for range t.order {
+		all, err := t.stopAll()
+		if err != nil {
+			t.release()
+			t.stopped <- err
+			continue
+		}
+		cut := !all
+		if cut {
+			t.release()
+			t.stopped <- nil
+			<-t.done
+		} else {
+			t.timer.Reset(time.Duration(t.endNS - monotonicNS()))
+			t.stopped <- nil
+			select {
+			case <-t.done:
+				t.timer.Stop()
+				t.release()
+			case <-t.timer.C:
+				t.release()
+				cut = true
+				<-t.done
+			}
+		}
+		t.result.Cut = cut
+		t.released <- t.result
+		if t.unclean {
+			return
+		}
+	}
+}
+
+// traceState is how far a thread is on its way into the stop and out of it.
+type traceState uint8
+
+const (
+	traceSeized traceState = iota
+	traceStopped
+	traceEnded // and its end was asked for, as its tracer has to
+)
+
+type tracee struct {
+	tid   int32
+	state traceState
+	// signal was on its way to the thread when it stopped: it is delivered at its release.
+	signal uintptr
+}
+
+const (
+	// maxPauseRounds bounds how often the list of threads is read for ones born meanwhile. Those that can give birth get
+	// fewer each time.
+	maxPauseRounds = 64
+	// pollNS is the time between two looks whether threads have stopped: there is no wait with a time limit.
+	pollNS = 20_000
+)
+
+// stopAll stops all threads, those born meanwhile too; all is false when the time was up before.
+func (t *tracer) stopAll() (all bool, err error) {
+	t.list, t.result = t.list[:0], Pause{}
+	clear(t.seen)
+	now := monotonicNS()
+	t.startNS, t.endNS = now, now+int64(t.z.limit)
+	for range maxPauseRounds {
+		known := len(t.list)
+		if err := t.seizeNew(); errors.Is(err, errStillHeld) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		if len(t.list) == known {
+			return true, nil
+		}
+		if known == 0 {
+			t.startNS = monotonicNS()
+		}
+		for i := known; i < len(t.list); i++ {
+			// A failure means that it is dying, which await notices.
+			_ = ptrace(unix.PTRACE_INTERRUPT, t.list[i].tid, 0)
+		}
+		if !t.await(known) {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// seizeNew seizes the threads that are not known yet.
+func (t *tracer) seizeNew() error {
+	if _, err := unix.Seek(int(t.z.dir.Fd()), 0, unix.SEEK_SET); err != nil {
+		return fmt.Errorf("listing the threads of process %d: %w", t.z.p.pid, err)
+	}
+	for {
+		n, err := unix.Getdents(int(t.z.dir.Fd()), t.entries)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return t.z.p.lost(fmt.Errorf("listing the threads of process %d: %w", t.z.p.pid, err))
+		case n <= 0:
+			if len(t.seen) == 0 {
+				return &TargetError{PID: t.z.p.pid, Kind: ErrGone}
+			}
+			return nil
+		}
+		for b := t.entries[:n]; len(b) > direntName; {
+			size := int(b[direntSize]) | int(b[direntSize+1])<<8
+			if size <= direntName || size > len(b) {
+				break
+			}
+			tid, ok := leadingNumber(b[direntName:size])
+			b = b[size:]
+			if !ok {
+				continue // "." and ".."
+			}
+			if _, known := t.seen[tid]; known {
+				continue
+			}
+			t.seen[tid] = struct{}{}
+			if err := t.seize(tid); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Offsets within a linux_dirent64 (getdents64(2)).
+const direntSize, direntName = 16, 19
+
+// leadingNumber reads the name of a directory entry, which a zero ends, when it is a number.
+func leadingNumber(b []byte) (n int32, ok bool) {
+	for _, c := range b {
+		if c == 0 {
+			break
+		}
+		if c < '0' || c > '9' || n > 1<<27 {
+			return 0, false
+		}
+		n, ok = n*10+int32(c-'0'), true
+	}
+	return n, ok
+}
+
+func (t *tracer) seize(tid int32) error {
+	err := ptrace(unix.PTRACE_SEIZE, tid, 0)
+	switch {
+	case err == nil:
+		t.list = append(t.list, tracee{tid: tid})
+		return nil
+	case errors.Is(err, unix.ESRCH):
+		return nil // it has ended
+	}
+	return t.refused(tid, err)
+}
+
+// refused explains why a thread could not be seized; nil when there is nothing of it to stop.
+func (t *tracer) refused(tid int32, err error) error {
+	p := t.z.p
+	text, readErr := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+	if readErr != nil {
+		return nil // it has ended
+	}
+	if state := statusField(text, "State:"); strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
+		return nil // ended, its number is still there: a main thread that others have outlived
+	}
+	if tracer := parseStatus(text).TracerPID; tracer != 0 {
+		// The number is that of the tracer's thread.
+		name, of := "", tracer
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
+			name = statusField(text, "Name:")
+			if n, err := strconv.Atoi(statusField(text, "Tgid:")); err == nil {
+				of = n
+			}
+		}
+		if of == os.Getpid() {
+			return errStillHeld
+		}
+		return &TargetError{PID: p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name),
+			Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
+	}
+	return p.refused(fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid), err)
+}
+
+// statusField returns a field of /proc/PID/status, such as "State:".
+func statusField(text []byte, name string) string {
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+// await waits until the threads from the first one on have stopped or ended; false: the time was up before.
+func (t *tracer) await(first int) bool {
+	for {
+		waiting := false
+		for i := first; i < len(t.list); i++ {
+			if x := &t.list[i]; x.state == traceSeized && !t.look(x) {
+				waiting = true
+			}
+		}
+		if !waiting {
+			return true
+		}
+		if monotonicNS() >= t.endNS {
+			return false
+		}
+		shortSleep(pollNS)
+	}
+}
+
+// look asks whether a thread has stopped or ended, and notes it.
+func (t *tracer) look(x *tracee) bool {
+	// The end of a thread whose tracer we are is reported to us first, and until we have asked for it nobody else learns of
+	// it: neither those that wait for the process. But the end of our own child is for who started it.
+	options := unix.WSTOPPED | unix.WEXITED
+	if t.ownChild && int(x.tid) == t.z.p.pid {
+		options = unix.WSTOPPED
+	}
+	code, status, err := waitID(x.tid, options)
+	switch {
+	case err != nil:
+		x.state = traceEnded // no thread of ours any more: it ended, or called exec and has another number now
+		t.unclean = true
+		return true
+	case code == 0:
+		return false
+	case code == cldTrapped || code == cldStopped:
+		x.state = traceStopped
+		if status>>8 == 0 {
+			x.signal = uintptr(status) // stopped at the delivery of a signal
+		}
+		return true
+	}
+	x.state = traceEnded
+	return true
+}
+
+// release lets all threads go, with the signals that were on their way.
+func (t *tracer) release() {
+	for i := range t.list {
+		x := &t.list[i]
+		if x.state == traceSeized {
+			t.look(x)
+		}
+		switch x.state {
+		case traceStopped:
+			t.result.Threads++
+			if ptrace(unix.PTRACE_DETACH, x.tid, x.signal) != nil {
+				t.unclean = true // killed while it stood
+			}
+		case traceSeized:
+			t.unclean = true // it has not stopped
+		}
+	}
+	if len(t.list) > 0 {
+		t.result.NS = monotonicNS() - t.startNS
+	}
+	t.list = t.list[:0]
+}

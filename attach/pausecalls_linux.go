@@ -1,0 +1,70 @@
+package attach
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The system calls of a pause. They are made without telling Go's scheduler: none of them blocks, and handing the
+// processor over in the middle of a pause would make it longer.
+
+// ptrace makes a request about a thread; data is the signal to deliver, for PTRACE_DETACH.
+func ptrace(request int, tid int32, data uintptr) error {
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), 0, data, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// What has happened to a thread: si_code of a SIGCHLD (sigaction(2)).
+const (
+	cldTrapped = 4
+	cldStopped = 5
+)
+
+// siginfo of waitid, as on all 64-bit machines (siginfo_t of the kernel's headers).
+type siginfo struct {
+	signo, errno, code, _ int32
+	pid                   int32
+	uid                   uint32
+	status                int32
+	_                     [100]byte
+}
+
+// waitID asks, without waiting, what has happened to a traced thread; code 0: nothing. For a stop, status is the signal
+// and, above the low eight bits, the event (PTRACE_EVENT_STOP).
+func waitID(tid int32, options int) (code, status int32, err error) {
+	var info siginfo
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_WAITID, unix.P_PID, uintptr(tid), uintptr(unsafe.Pointer(&info)),
+			uintptr(options|unix.WNOHANG|unix.WALL), 0, 0)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 {
+			return 0, 0, errno
+		}
+		if info.pid == 0 {
+			return 0, 0, nil
+		}
+		return info.code, info.status, nil
+	}
+}
+
+// monotonicNS is CLOCK_MONOTONIC in ns.
+func monotonicNS() int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return 0 // can't fail with a valid clock
+	}
+	return ts.Nano()
+}
+
+// shortSleep gives the processor to others for a moment: the threads that are to stop may need it. An interrupted sleep is
+// as good.
+func shortSleep(ns int64) {
+	ts := unix.NsecToTimespec(ns)
+	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}

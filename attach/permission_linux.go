@@ -1,0 +1,185 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// capSysPtrace is the number of CAP_SYS_PTRACE (capability.h): with it any process of the same or an inner user
+// namespace can be read.
+const capSysPtrace = 19
+
+// permissionFacts is what decides whether one process may read another (ptrace(2), "Ptrace access mode checking").
+type permissionFacts struct {
+	pid int
+	// euid and capable are ours: the effective user, and whether we have CAP_SYS_PTRACE.
+	euid    int
+	capable bool
+	// container: we seem to run inside one.
+	container bool
+	// targetUID are the real, effective and saved users of the target, targetUser the name of the effective one.
+	targetUID  [3]int
+	targetUser string
+	// moreCapable: the target has capabilities that we don't have.
+	moreCapable bool
+	// dumpable is false when the kernel gives the target's files in /proc to root, which it does for programs that are
+	// setuid, not readable, or said so (prctl PR_SET_DUMPABLE).
+	dumpable bool
+	// yama is kernel.yama.ptrace_scope, -1 without Yama.
+	yama int
+	// tracer is the PID of the process that traces the target, 0: none; tracerName is its program.
+	tracer     int
+	tracerName string
+	// otherUserNamespace: the target lives in another user namespace than we do. inner: we live in one that is not the
+	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only; whether the target
+	// lives in it can't be asked of a process that we may not read.
+	otherUserNamespace, inner bool
+}
+
+// explain says why the facts forbid reading, and what mends it.
+func (f permissionFacts) explain() (cause, help string) {
+	sudo := fmt.Sprintf("Run `sudo ddtop -p %d`.", f.pid)
+	if f.container {
+		sudo = "Start the container with `docker run --cap-add=SYS_PTRACE` (Kubernetes: securityContext.capabilities.add: [\"SYS_PTRACE\"]), or run ddtop on the host."
+	}
+	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
+	// Its own user may read it without the capability, as far as Yama lets it: often the shorter way inside a container.
+	asUser := ""
+	uid := f.targetUID[0]
+	if f.container && otherUser && f.targetUID == [3]int{uid, uid, uid} && f.targetUser != "" && f.yama <= 0 && f.dumpable && !f.otherUserNamespace {
+		asUser = fmt.Sprintf("Run ddtop as the process's user: `docker exec --user %s …`. Or: ", f.targetUser)
+	}
+	switch {
+	case f.yama >= 3:
+		return "Yama forbids it to everybody (kernel.yama.ptrace_scope is 3)",
+			"That setting can only be left by a reboot: set kernel.yama.ptrace_scope to 1 in /etc/sysctl.d."
+	case f.capable && f.otherUserNamespace:
+		return "it lives in another user namespace, over which our CAP_SYS_PTRACE has no power",
+			fmt.Sprintf("Run ddtop as root of the host, or inside: `sudo nsenter -t %d -U -p -m ddtop -p PID`.", f.pid)
+	case f.capable && f.inner:
+		return "our CAP_SYS_PTRACE holds in our own user namespace only (a rootless container, `unshare -U`), and it lives outside of it or is protected there",
+			fmt.Sprintf("Run ddtop as root of the host: `sudo ddtop -p %d`, with the PID that it has there.", f.pid)
+	case f.capable:
+		return "we have CAP_SYS_PTRACE: a security module (AppArmor, SELinux) or a seccomp filter forbids it",
+			"`sudo dmesg | grep -i -e denied -e audit` names it; in a container, `docker run --security-opt apparmor=unconfined --security-opt seccomp=unconfined --cap-add=SYS_PTRACE`."
+	case f.euid == 0 && f.container:
+		return "we are root in a container that was started without the capability SYS_PTRACE", asUser + sudo
+	case f.euid == 0:
+		return "we are root, but without the capability CAP_SYS_PTRACE", "Run ddtop from a shell of the host's root, or give it the capability: `setcap cap_sys_ptrace+ep $(command -v ddtop)`."
+	case otherUser && f.targetUser != "":
+		return fmt.Sprintf("it belongs to user %s, and we are %s", f.targetUser, userName(f.euid)), asUser + sudo
+	case !f.dumpable:
+		return "it is protected against being read (a setuid program, or one that called prctl PR_SET_DUMPABLE)", sudo
+	case f.moreCapable:
+		return "it has capabilities that we don't have", sudo
+	case f.yama == 2:
+		return "Yama allows it to administrators only (kernel.yama.ptrace_scope is 2)", sudo
+	case f.yama == 1:
+		help := fmt.Sprintf("Run `sudo ddtop -p %d`, or start the program with `ddtop -- COMMAND`, or allow it until the next boot: `sudo sysctl kernel.yama.ptrace_scope=0`.", f.pid)
+		if f.container {
+			help = sudo + " Or allow it on the host until its next boot: `sudo sysctl kernel.yama.ptrace_scope=0`."
+		}
+		return "Yama allows it to a process's own parents only (kernel.yama.ptrace_scope is 1)", help
+	case f.tracer != 0:
+		return fmt.Sprintf("process %d (%s) traces it", f.tracer, f.tracerName),
+			fmt.Sprintf("End that tracer first: `kill %d`.", f.tracer)
+	case f.otherUserNamespace:
+		return "it lives in another user namespace", sudo
+	}
+	return "the kernel doesn't say why", sudo
+}
+
+// gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
+// nothing.
+func (p *Process) gatherFacts() permissionFacts {
+	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), dumpable: true, yama: -1, container: inContainer()}
+	if text, err := os.ReadFile("/proc/self/status"); err == nil {
+		own := parseStatus(text)
+		f.capable = own.CapEffective&(1<<capSysPtrace) != 0
+		f.moreCapable = p.status.CapPermitted&^own.CapPermitted != 0
+	}
+	f.targetUID = [3]int{p.status.UID[0], p.status.UID[1], p.status.UID[2]}
+	if f.targetUID[1] >= 0 {
+		f.targetUser = userName(f.targetUID[1])
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(p.dir.Fd()), "status", &st, 0); err == nil {
+		f.dumpable = int(st.Uid) == f.targetUID[1]
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			f.yama = n
+		}
+	}
+	if f.tracer = p.status.TracerPID; f.tracer != 0 {
+		if text, err := os.ReadFile("/proc/" + strconv.Itoa(f.tracer) + "/comm"); err == nil {
+			f.tracerName = strings.TrimSpace(string(text))
+		}
+	}
+	// The link of a process that we may not read can't be read either: then nothing is known.
+	own, err1 := os.Readlink("/proc/self/ns/user")
+	theirs, err2 := p.readlink("ns/user")
+	f.otherUserNamespace = err1 == nil && err2 == nil && own != theirs
+	if text, err := os.ReadFile("/proc/self/uid_map"); err == nil {
+		f.inner = !isWholeUIDMap(text)
+	}
+	return f
+}
+
+// isWholeUIDMap says whether a user namespace's map is that of the machine's first one: each of all 2³²-1 users is itself
+// (user_namespaces(7)).
+func isWholeUIDMap(text []byte) bool {
+	return slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
+}
+
+// inContainer guesses whether we run in a container, by the marks that Docker, Podman, Kubernetes and systemd-nspawn
+// leave.
+func inContainer() bool {
+	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/var/run/secrets/kubernetes.io", "/run/systemd/container"} {
+		if _, err := os.Stat(name); err == nil {
+			return true
+		}
+	}
+	return os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+}
+
+// refused explains a failure while opening a process.
+func (p *Process) refused(doing string, err error) error {
+	var explained *TargetError
+	if errors.As(err, &explained) {
+		return explained
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) && (errno == unix.EACCES || errno == unix.EPERM) {
+		cause, help := p.gatherFacts().explain()
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: cause, Help: help, Err: fmt.Errorf("%s: %w", doing, errno)}
+	}
+	if gone := p.stillThere(); gone != nil {
+		return gone
+	}
+	switch {
+	case errno == unix.ENOSYS:
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Err: fmt.Errorf("%s: %w", doing, err),
+			Cause: "process_vm_readv(2) is not there (a sandbox, or a kernel without CONFIG_CROSS_MEMORY_ATTACH), and /proc/PID/mem can't be read either",
+			Help:  "Run ddtop outside of the sandbox."}
+	case errors.Is(err, ErrUnmapped) || isGone(err):
+		return &TargetError{PID: p.pid, Kind: ErrNotLoaded, Cause: "it changed while we looked", Help: "Try again in a moment.", Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	return fmt.Errorf("process %d: %s: %w", p.pid, doing, err)
+}
+
+func userName(uid int) string {
+	id := strconv.Itoa(uid)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
+}

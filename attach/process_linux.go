@@ -1,0 +1,396 @@
+package attach
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of what is read from /proc.
+const (
+	maxProcFile = 64 << 20
+	maxThreads  = 1 << 20
+)
+
+// Process is a live process that may be read. It is a Memory. Its methods may be called from any goroutine; reads of
+// memory wait for each other.
+//
+// It holds a descriptor of /proc/PID and, where the kernel has them (5.3), a pidfd, so what it says never is about
+// another process that got the same PID.
+type Process struct {
+	liveMemory
+	stat   processStat
+	status processStatus
+	dir    *os.File
+	exe    string
+	exeID  fileID
+	random [16]byte
+	// randomAt is where the kernel put 16 random bytes at exec (AT_RANDOM): they tell a later exec apart.
+	randomAt Address
+	opened   time.Time
+	pidfd    *os.File
+
+	watch  sync.Once
+	exited chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+// fileID names a file as the kernel does.
+type fileID struct{ dev, ino uint64 }
+
+// Open prepares a process for reading: it must exist, have memory and let us read it. The error is a *TargetError that
+// is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program) or
+// ErrNotLoaded (caught within exec: try again). Nothing of the target is stopped or changed.
+func Open(pid int) (*Process, error) {
+	p, err := openProcess(pid)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.tryReading(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// openProcess does what needs no permission.
+func openProcess(pid int) (*Process, error) {
+	fail := func(kind error, cause, help string, err error) (*Process, error) {
+		return nil, &TargetError{PID: pid, Kind: kind, Cause: cause, Help: help, Err: err}
+	}
+	if pid <= 0 {
+		return fail(ErrNoProcess, "a PID is a positive number", "", nil)
+	}
+	if pid == os.Getpid() {
+		return fail(ErrSelf, "", "Give the PID of a Ruby process; `ddtop ps` lists them.", nil)
+	}
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid))
+	if errors.Is(err, os.ErrNotExist) {
+		if errors.Is(unix.Kill(pid, 0), unix.EPERM) {
+			return fail(ErrPermission, "it exists, but /proc is mounted with hidepid and hides it",
+				fmt.Sprintf("Run `sudo ddtop -p %d`.", pid), nil)
+		}
+		return fail(ErrNoProcess, "", "`ddtop ps` lists the Ruby processes of this machine.", nil)
+	}
+	if err != nil {
+		return fail(ErrPermission, "opening its folder in /proc", fmt.Sprintf("Run `sudo ddtop -p %d`.", pid), err)
+	}
+	p := &Process{liveMemory: liveMemory{pid: pid}, dir: dir, opened: time.Now(),
+		exited: make(chan struct{}), closed: make(chan struct{})}
+	if err := p.describe(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// describe reads what anybody may know about a process.
+func (p *Process) describe() error {
+	fail := func(kind error, cause, help string, err error) error {
+		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Err: err}
+	}
+	text, err := p.readProc("stat")
+	if err != nil {
+		if isGone(err) {
+			return fail(ErrGone, "it ended while we looked", "", nil)
+		}
+		return fail(ErrPermission, "reading its stat in /proc", fmt.Sprintf("Run `sudo ddtop -p %d`.", p.pid), err)
+	}
+	if p.stat, err = parseStat(text); err != nil {
+		return fmt.Errorf("/proc/%d/stat: %w", p.pid, err)
+	}
+	if text, err = p.readProc("status"); err == nil {
+		p.status = parseStatus(text)
+	}
+	switch {
+	case p.status.TGID != 0 && p.status.TGID != p.pid:
+		return fail(ErrNoProcess, fmt.Sprintf("%d is a thread of process %d", p.pid, p.status.TGID),
+			fmt.Sprintf("Use `ddtop -p %d`.", p.status.TGID), nil)
+	case p.stat.State == 'Z' || p.stat.State == 'X':
+		return fail(ErrZombie, fmt.Sprintf("it has ended; its parent, process %d, has not asked for its exit code yet", p.stat.PPID), "", nil)
+	case p.stat.Flags&pfKthread != 0:
+		return fail(ErrKernelThread, p.stat.Comm, "", nil)
+	}
+	return nil
+}
+
+// tryReading reads what only somebody who may read the memory can read, and remembers it.
+func (p *Process) tryReading() error {
+	exe, err := p.readlink("exe")
+	if err != nil {
+		return p.refused("reading the link to its program", err)
+	}
+	p.exe = strings.TrimSuffix(exe, " (deleted)")
+	if p.exeID, err = p.fileID("exe"); err != nil {
+		return p.refused("looking at its program", err)
+	}
+	if p.randomAt, err = p.findRandom(); err != nil {
+		return p.refused("reading its auxiliary vector", err)
+	}
+	if err := p.probe(p.randomAt, p.random[:]); err != nil {
+		return p.refused("reading its memory", err)
+	}
+	p.openPIDFD()
+	return nil
+}
+
+// openPIDFD takes a pidfd, which becomes readable when the process ends. Without one (before Linux 5.3, or refused by
+// a seccomp filter) Exited looks at /proc instead.
+func (p *Process) openPIDFD() {
+	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
+	if errors.Is(err, unix.EINVAL) {
+		// PIDFD_NONBLOCK came with 5.10.
+		if fd, err = unix.PidfdOpen(p.pid, 0); err == nil {
+			err = unix.SetNonblock(fd, true)
+		}
+	}
+	if err == nil {
+		p.pidfd = os.NewFile(uintptr(fd), "pidfd")
+	}
+}
+
+// findRandom finds AT_RANDOM in the auxiliary vector: pairs of words, ended by a zero (getauxval(3)).
+func (p *Process) findRandom() (Address, error) {
+	const atRandom, pair = 25, 16
+	text, err := p.readProc("auxv")
+	if err != nil {
+		return 0, err
+	}
+	for b := text; len(b) >= pair; b = b[pair:] {
+		if binary.NativeEndian.Uint64(b) == atRandom {
+			return Address(binary.NativeEndian.Uint64(b[8:])), nil
+		}
+	}
+	if len(text) > pair {
+		return 0, &TargetError{PID: p.pid, Kind: ErrNotRuby, Cause: "it is a 32-bit program, which ddtop can't read"}
+	}
+	// A process that ends has no vector any more, one within exec has none yet.
+	if gone := p.stillThere(); gone != nil {
+		return 0, gone
+	}
+	return 0, &TargetError{PID: p.pid, Kind: ErrNotLoaded, Cause: "it is just starting or ending", Help: "Try again in a moment."}
+}
+
+// PID is the process's number in our own PID namespace.
+func (p *Process) PID() int { return p.pid }
+
+// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with the PID it names the
+// process for ever.
+func (p *Process) StartTicks() uint64 { return p.stat.StartTicks }
+
+// StartedAt is the process's start as wall-clock time, as exact as a clock tick (10 ms).
+func (p *Process) StartedAt() (time.Time, error) {
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		return time.Time{}, fmt.Errorf("asking for the time since boot: %w", err)
+	}
+	up := time.Duration(boot.Nano())
+	// USER_HZ is 100 on x86_64 and aarch64.
+	started := time.Duration(p.stat.StartTicks) * (time.Second / 100)
+	return time.Now().Add(started - up), nil
+}
+
+// PPID is the parent's PID at the time of Open.
+func (p *Process) PPID() int { return p.stat.PPID }
+
+// UID is the process's effective user.
+func (p *Process) UID() int { return p.status.UID[1] }
+
+// User is the name of the process's effective user, or its number where it has no name here.
+func (p *Process) User() string { return userName(p.status.UID[1]) }
+
+// Exe is the path of the program file, as the kernel shows it to us.
+func (p *Process) Exe() string { return p.exe }
+
+// Tracer is the PID of the process that traces it now with ptrace, 0 for none.
+func (p *Process) Tracer() (int, error) {
+	text, err := p.readProc("status")
+	if err != nil {
+		return 0, p.lost(err)
+	}
+	return parseStatus(text).TracerPID, nil
+}
+
+// Path is the path of a file of the process in /proc: Path("task") is /proc/PID/task.
+func (p *Process) Path(elem ...string) string {
+	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elem...)...)
+}
+
+// PIDFD is a pidfd of the process (pidfd_open(2)), or -1 where the kernel gave none. It is closed by Close.
+func (p *Process) PIDFD() int {
+	if p.pidfd == nil {
+		return -1
+	}
+	raw, err := p.pidfd.SyscallConn()
+	if err != nil {
+		return -1
+	}
+	out := -1
+	if err := raw.Control(func(fd uintptr) { out = int(fd) }); err != nil {
+		return -1
+	}
+	return out
+}
+
+// CommandLine is the program's arguments as they are now: Ruby's $0 and Process.setproctitle change them. They may
+// hold secrets.
+func (p *Process) CommandLine() ([]string, error) {
+	text, err := p.readProc("cmdline")
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	return splitCommandLine(text), nil
+}
+
+// Title is the program's name without its arguments: the script of a ruby process (app.rb), or what the program calls
+// itself (puma).
+func (p *Process) Title() string {
+	args, err := p.CommandLine()
+	if err != nil {
+		return p.stat.Comm
+	}
+	return titleOf(args, p.stat.Comm)
+}
+
+// Maps reads the mappings.
+func (p *Process) Maps() ([]Mapping, error) {
+	text, err := p.readProc("maps")
+	if err != nil {
+		return nil, p.lost(fmt.Errorf("reading /proc/%d/maps: %w", p.pid, err))
+	}
+	m, err := ParseMaps(text)
+	if err != nil {
+		return nil, fmt.Errorf("/proc/%d/maps: %w", p.pid, err)
+	}
+	return m, nil
+}
+
+// TIDs appends the ids of the process's native threads, in our PID namespace, in ascending order.
+func (p *Process) TIDs(buf []int32) ([]int32, error) {
+	d, err := p.openProc("task")
+	if err != nil {
+		return buf, p.lost(err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxThreads)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return buf, p.lost(err)
+	}
+	first := len(buf)
+	for _, name := range names {
+		if n, err := strconv.ParseInt(name, 10, 32); err == nil {
+			buf = append(buf, int32(n))
+		}
+	}
+	slices.Sort(buf[first:])
+	if len(buf) == first {
+		return buf, p.lost(unix.ESRCH)
+	}
+	return buf, nil
+}
+
+// NamespacePID is the process's own idea of its PID: the number in its innermost PID namespace.
+func (p *Process) NamespacePID() int {
+	if n := len(p.status.NSPID); n > 0 {
+		return p.status.NSPID[n-1]
+	}
+	return p.pid
+}
+
+// InNamespace says whether the process lives in a PID namespace below ours, so that the tids in its memory are others
+// than those here.
+func (p *Process) InNamespace() bool { return len(p.status.NSPID) > 1 }
+
+// NamespaceTID is the number that a native thread has in the process's own, innermost PID namespace: the one that Ruby
+// knows. tid is ours. It equals tid unless InNamespace.
+func (p *Process) NamespaceTID(tid int32) (int32, error) {
+	if !p.InNamespace() {
+		return tid, nil
+	}
+	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+	if err != nil {
+		return 0, fmt.Errorf("thread %d of process %d: %w", tid, p.pid, err)
+	}
+	ids := parseStatus(text).NSPID
+	if len(ids) == 0 {
+		return 0, fmt.Errorf("thread %d of process %d: no NSpid in its status", tid, p.pid)
+	}
+	return int32(ids[len(ids)-1]), nil
+}
+
+// Close lets go of the process. A watch that Exited started ends without a notice.
+func (p *Process) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	p.liveMemory.close()
+	if p.pidfd != nil {
+		p.pidfd.Close()
+	}
+	return p.dir.Close()
+}
+
+// isGone tells the errors that mean that a process has ended.
+func isGone(err error) bool {
+	return errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrGone)
+}
+
+// openProc opens a file below the process's folder; it stays this very process's even when the PID is used again.
+func (p *Process) openProc(name string) (*os.File, error) {
+	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: p.Path(name), Err: err}
+	}
+	return os.NewFile(uintptr(fd), p.Path(name)), nil
+}
+
+func (p *Process) readProc(name string) ([]byte, error) {
+	f, err := p.openProc(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxProcFile))
+}
+
+func (p *Process) readlink(name string) (string, error) {
+	buf := make([]byte, 4096)
+	n, err := unix.Readlinkat(int(p.dir.Fd()), name, buf)
+	if err != nil {
+		return "", &os.PathError{Op: "readlink", Path: p.Path(name), Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+func (p *Process) fileID(name string) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(p.dir.Fd()), name, &st, 0); err != nil {
+		return fileID{}, &os.PathError{Op: "stat", Path: p.Path(name), Err: err}
+	}
+	return fileID{uint64(st.Dev), st.Ino}, nil
+}
+
+// lost turns an error of reading /proc after Open into ErrGone where it means that.
+func (p *Process) lost(err error) error {
+	if isGone(err) {
+		return &TargetError{PID: p.pid, Kind: ErrGone}
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) && (errno == unix.EACCES || errno == unix.EPERM) {
+		if gone := p.stillThere(); gone != nil {
+			return gone
+		}
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: "it could be read before: it has changed its user or its privileges", Err: errno}
+	}
+	return err
+}

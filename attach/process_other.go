@@ -1,0 +1,93 @@
+//go:build !linux
+
+package attach
+
+import "time"
+
+// Process is a live process that may be read: on Linux only. Elsewhere there is none, for Open fails.
+type Process struct{ pid int }
+
+func linuxOnly(pid int) error { return &TargetError{PID: pid, Kind: ErrLinuxOnly} }
+
+// Open fails with ErrLinuxOnly.
+func Open(pid int) (*Process, error) { return nil, linuxOnly(pid) }
+
+// FindRuby fails with ErrLinuxOnly.
+func FindRuby(p *Process) (*Module, error) { return nil, linuxOnly(p.pid) }
+
+// List fails with ErrLinuxOnly.
+func List() ([]Candidate, error) { return nil, ErrLinuxOnly }
+
+// Read fails with ErrLinuxOnly.
+func (p *Process) Read(addr Address, buf []byte) error {
+	return &ReadError{PID: p.pid, Addr: addr, Want: len(buf), Err: ErrLinuxOnly}
+}
+
+// ReadBatch fails with ErrLinuxOnly.
+func (p *Process) ReadBatch([]Range) (calls int, err error) { return 0, linuxOnly(p.pid) }
+
+// Method is "none".
+func (p *Process) Method() string { return "none" }
+
+// PID is the process's number.
+func (p *Process) PID() int { return p.pid }
+
+// PPID is 0: nothing is known.
+func (p *Process) PPID() int { return 0 }
+
+// UID is -1: nothing is known.
+func (p *Process) UID() int { return -1 }
+
+// User is "": nothing is known.
+func (p *Process) User() string { return "" }
+
+// Exe is "": nothing is known.
+func (p *Process) Exe() string { return "" }
+
+// Title is "": nothing is known.
+func (p *Process) Title() string { return "" }
+
+// StartTicks is 0: nothing is known.
+func (p *Process) StartTicks() uint64 { return 0 }
+
+// StartedAt fails with ErrLinuxOnly.
+func (p *Process) StartedAt() (time.Time, error) { return time.Time{}, linuxOnly(p.pid) }
+
+// CommandLine fails with ErrLinuxOnly.
+func (p *Process) CommandLine() ([]string, error) { return nil, linuxOnly(p.pid) }
+
+// Tracer fails with ErrLinuxOnly.
+func (p *Process) Tracer() (int, error) { return 0, linuxOnly(p.pid) }
+
+// Path is "": there is no /proc.
+func (p *Process) Path(...string) string { return "" }
+
+// PIDFD is -1: there is none.
+func (p *Process) PIDFD() int { return -1 }
+
+// Maps fails with ErrLinuxOnly.
+func (p *Process) Maps() ([]Mapping, error) { return nil, linuxOnly(p.pid) }
+
+// Module fails with ErrLinuxOnly.
+func (p *Process) Module(string, []Mapping) (*Module, error) { return nil, linuxOnly(p.pid) }
+
+// TIDs fails with ErrLinuxOnly.
+func (p *Process) TIDs(buf []int32) ([]int32, error) { return buf, linuxOnly(p.pid) }
+
+// NamespacePID is the process's number.
+func (p *Process) NamespacePID() int { return p.pid }
+
+// InNamespace is false: nothing is known.
+func (p *Process) InNamespace() bool { return false }
+
+// NamespaceTID fails with ErrLinuxOnly.
+func (p *Process) NamespaceTID(int32) (int32, error) { return 0, linuxOnly(p.pid) }
+
+// Check fails with ErrLinuxOnly.
+func (p *Process) Check() error { return linuxOnly(p.pid) }
+
+// Exited returns a channel that is never closed.
+func (p *Process) Exited() <-chan struct{} { return nil }
+
+// Close does nothing.
+func (p *Process) Close() error { return nil }

@@ -1,0 +1,185 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// The exported variables by which a CRuby is known, in .dynsym of every release from 2.5 on, stripped or not
+// (version.c; facts-stacks, section 1.1).
+const (
+	symbolVersion     = "ruby_version"
+	symbolDescription = "ruby_description"
+)
+
+// maxLibraries bounds the mapped files that are searched for a CRuby under another name.
+const maxLibraries = 512
+
+// maxVersionText bounds the texts of ruby_version and ruby_description.
+const maxVersionText = 256
+
+// RubyVersion reads the release (ruby_version, "3.4.11"; head says "4.1.0") and the line that `ruby -v` prints
+// (ruby_description: as compiled, without the +YJIT and the like of how it was started) out of the memory of a process with this module. ErrNotRuby where the module has no such symbols.
+func (m *Module) RubyVersion(mem Memory) (version, description string, err error) {
+	v, ok := m.Symbol(symbolVersion)
+	if !ok {
+		return "", "", fmt.Errorf("%s: %w: it does not define %s", m.Path, ErrNotRuby, symbolVersion)
+	}
+	if version, err = ReadCString(mem, v.Addr, maxVersionText); err != nil {
+		return "", "", fmt.Errorf("reading %s of %s: %w", symbolVersion, m.Path, err)
+	}
+	if !isVersion(version) {
+		return "", "", fmt.Errorf("%s: %w: its %s says %q", m.Path, ErrNotRuby, symbolVersion, version)
+	}
+	if d, ok := m.Symbol(symbolDescription); ok {
+		if description, err = ReadCString(mem, d.Addr, maxVersionText); err != nil {
+			return "", "", fmt.Errorf("reading %s of %s: %w", symbolDescription, m.Path, err)
+		}
+	}
+	return version, description, nil
+}
+
+// FileVersion reads the release out of the module's file, without a process. ErrNotRuby where the file has no
+// ruby_version; an error where it has no content, as a debug file.
+func (m *Module) FileVersion() (string, error) {
+	v, ok := m.Symbol(symbolVersion)
+	if !ok {
+		return "", fmt.Errorf("%s: %w: it does not define %s", m.Path, ErrNotRuby, symbolVersion)
+	}
+	var buf [maxVersionText]byte
+	n := min(len(buf), max(int(v.Size), 8))
+	if err := m.ReadFile(v, buf[:n]); err != nil {
+		return "", err
+	}
+	text, _, _ := strings.Cut(string(buf[:n]), "\x00")
+	if !isVersion(text) {
+		return "", fmt.Errorf("%s: %w: its %s says %q", m.Path, ErrNotRuby, symbolVersion, text)
+	}
+	return text, nil
+}
+
+// isVersion says whether a text looks like a release: digits and dots, starting with a digit.
+func isVersion(s string) bool {
+	return s != "" && s[0] >= '0' && s[0] <= '9' && strings.Trim(s, "0123456789.") == ""
+}
+
+// isLibRuby says whether a file's name is that of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
+// libruby27.so.2.7; not librubygc.default.so (3.4's loadable collector) or librubyvm.so (TruffleRuby).
+func isLibRuby(path string) bool {
+	rest, ok := strings.CutPrefix(filepath.Base(path), "libruby")
+	if !ok {
+		return false
+	}
+	name, _, ok := strings.Cut(rest, ".so")
+	return ok && strings.Trim(name, "-.0123456789") == ""
+}
+
+// foreignProgram describes a program that is not CRuby.
+type foreignProgram struct {
+	exe, title string
+	// libraries are the paths of the mapped files.
+	libraries []string
+	// sections and symbols tell whether the program file has a section, a symbol.
+	section, symbol func(name string) bool
+}
+
+// describe says what the program is, in words that follow "it is", and what to do about it.
+func (f foreignProgram) describe() (what, help string) {
+	base := filepath.Base(f.exe)
+	library := func(prefix string) bool {
+		for _, l := range f.libraries {
+			if strings.HasPrefix(filepath.Base(l), prefix) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case library("librubyvm") || base == "truffleruby" || strings.Contains(f.exe, "truffleruby"):
+		return "it is TruffleRuby", "ddtop reads CRuby only; TruffleRuby has `--cpusampler`."
+	case library("libjvm.so"):
+		if strings.Contains(f.title, "jruby") {
+			return "it is JRuby, which runs on a Java VM", "ddtop reads CRuby only; for JRuby use jstack or async-profiler."
+		}
+		return "it is a Java VM (JRuby, if it runs Ruby at all)", "ddtop reads CRuby only; for Java use jstack or async-profiler."
+	case strings.HasPrefix(base, "mruby") || base == "mirb" || f.symbol("mrb_open") || f.symbol("mrb_open_core") || library("libmruby"):
+		return "it is mruby, another implementation of Ruby", "ddtop reads CRuby only."
+	case f.section(".go.buildinfo") || f.section(".note.go.buildid") || f.symbol("runtime.main"):
+		return fmt.Sprintf("it is a Go program (%s)", base), "Give the PID of a Ruby process; `ddtop ps` lists them."
+	case strings.HasPrefix(base, "python") || library("libpython"):
+		return "it is Python", "For Python use py-spy."
+	case base == "node" || base == "nodejs" || f.symbol("node_module_register"):
+		return "it is Node.js", "Give the PID of a Ruby process; `ddtop ps` lists them."
+	}
+	return fmt.Sprintf("it runs %s", f.exe), "Give the PID of the Ruby process itself, not of the shell or supervisor that started it; `ddtop ps` lists them."
+}
+
+// findRubyModule finds the file that defines ruby_version among the mapped ones: a libruby, else the program, else any
+// library or, where an emulator is the program, a file named as Ruby's programs are. Where none does, it returns the program, if that could be opened, and the most telling error.
+func findRubyModule(paths []string, exe string, open func(path string) (*Module, error)) (ruby, program *Module, refused error) {
+	try := func(path string) (*Module, error) {
+		m, err := open(path)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := m.Symbol(symbolVersion); !ok {
+			m.Close()
+			return nil, fmt.Errorf("%w: %s does not define %s", ErrNotRuby, path, symbolVersion)
+		}
+		return m, nil
+	}
+	for _, path := range paths {
+		if !isLibRuby(path) {
+			continue
+		}
+		m, err := try(path)
+		if err == nil {
+			return m, nil, nil
+		}
+		refused = keepWorse(refused, err)
+	}
+	program, err := open(exe)
+	if err != nil {
+		program, refused = nil, keepWorse(refused, err)
+	} else if _, ok := program.Symbol(symbolVersion); ok {
+		return program, nil, nil
+	}
+	if refused == nil {
+		for _, path := range paths[:min(len(paths), maxLibraries)] {
+			base := filepath.Base(path)
+			if path == exe || isLibRuby(path) || !strings.Contains(base, ".so") && !isRubyName(base) {
+				continue
+			}
+			if m, err := try(path); err == nil {
+				if program != nil {
+					program.Close()
+				}
+				return m, nil, nil
+			}
+		}
+	}
+	return nil, program, refused
+}
+
+// mappedFiles lists the files that are mapped, in the order of their addresses, each once.
+func mappedFiles(mappings []Mapping) []string {
+	var out []string
+	seen := make(map[string]bool)
+	for _, m := range mappings {
+		if m.IsFile() && !seen[m.Path] {
+			seen[m.Path] = true
+			out = append(out, m.Path)
+		}
+	}
+	return out
+}
+
+// keepWorse keeps the error that says more: one that is not just "this is not Ruby".
+func keepWorse(old, err error) error {
+	if old == nil || errors.Is(old, ErrNotRuby) && !errors.Is(err, ErrNotRuby) {
+		return err
+	}
+	return old
+}

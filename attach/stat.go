@@ -1,0 +1,126 @@
+package attach
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// processStat is what is used of /proc/PID/stat (proc_pid_stat(5)).
+type processStat struct {
+	// Comm is the program's name, cut to 15 bytes; it may hold spaces and parentheses.
+	Comm  string
+	State byte
+	// PPID is the parent's PID, Flags the kernel's PF_ bits, Threads their number.
+	PPID    int
+	Flags   uint64
+	Threads int
+	// StartTicks is the start in clock ticks since boot.
+	StartTicks uint64
+}
+
+// pfKthread marks threads of the kernel (include/linux/sched.h, PF_KTHREAD).
+const pfKthread = 0x00200000
+
+// parseStat reads the text of /proc/PID/stat. The name stands in parentheses and is not escaped, so the last closing
+// parenthesis ends it.
+func parseStat(text []byte) (processStat, error) {
+	var s processStat
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return s, fmt.Errorf("no name in %q", text)
+	}
+	s.Comm = string(text[open+1 : end])
+	f := bytes.Fields(text[end+1:])
+	// f[0] is field 3, the state; field N is f[N-3].
+	const last = 22
+	if len(f) <= last-3 || len(f[0]) != 1 {
+		return s, fmt.Errorf("only %d fields after the name in %q", len(f), text)
+	}
+	s.State = f[0][0]
+	var err error
+	if s.PPID, err = strconv.Atoi(string(f[4-3])); err != nil {
+		return s, fmt.Errorf("field 4, the parent's PID: %w", err)
+	}
+	if s.Flags, err = strconv.ParseUint(string(f[9-3]), 10, 64); err != nil {
+		return s, fmt.Errorf("field 9, the flags: %w", err)
+	}
+	if s.Threads, err = strconv.Atoi(string(f[20-3])); err != nil {
+		return s, fmt.Errorf("field 20, the number of threads: %w", err)
+	}
+	if s.StartTicks, err = strconv.ParseUint(string(f[22-3]), 10, 64); err != nil {
+		return s, fmt.Errorf("field 22, the start time: %w", err)
+	}
+	return s, nil
+}
+
+// processStatus is what is used of /proc/PID/status (proc_pid_status(5)).
+type processStatus struct {
+	// TGID is the process's PID: another number than the one asked for when that is a thread's.
+	TGID, TracerPID int
+	// UID and GID are the real, effective, saved and file system ids.
+	UID, GID [4]int
+	// NSPID is the PID in each PID namespace, from ours inward; empty before Linux 4.1.
+	NSPID []int
+	// CapPermitted and CapEffective are bit sets of capabilities.
+	CapPermitted, CapEffective uint64
+	// Seccomp is 0 (off), 1 (strict) or 2 (filter).
+	Seccomp int
+}
+
+// parseStatus reads the text of /proc/PID/status. Lines that it doesn't know or can't read are passed over: the kernel
+// adds some with each release.
+func parseStatus(text []byte) processStatus {
+	s := processStatus{UID: [4]int{-1, -1, -1, -1}, GID: [4]int{-1, -1, -1, -1}}
+	for line := range bytes.Lines(text) {
+		key, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok {
+			continue
+		}
+		f := bytes.Fields(value)
+		if len(f) == 0 {
+			continue
+		}
+		switch string(key) {
+		case "Tgid":
+			s.TGID = atoi(f[0])
+		case "TracerPid":
+			s.TracerPID = atoi(f[0])
+		case "Seccomp":
+			s.Seccomp = atoi(f[0])
+		case "Uid":
+			for i := range min(len(f), 4) {
+				s.UID[i] = atoi(f[i])
+			}
+		case "Gid":
+			for i := range min(len(f), 4) {
+				s.GID[i] = atoi(f[i])
+			}
+		case "NSpid":
+			for _, n := range f {
+				s.NSPID = append(s.NSPID, atoi(n))
+			}
+		case "CapPrm":
+			s.CapPermitted = bits(f[0])
+		case "CapEff":
+			s.CapEffective = bits(f[0])
+		}
+	}
+	return s
+}
+
+func atoi(b []byte) int {
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func bits(b []byte) uint64 {
+	n, err := strconv.ParseUint(string(b), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

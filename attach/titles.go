@@ -1,0 +1,107 @@
+package attach
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxArguments bounds what is taken of a command line, in bytes.
+const maxArguments = 1 << 20
+
+// splitCommandLine splits the text of /proc/PID/cmdline at its zero bytes.
+func splitCommandLine(text []byte) []string {
+	if len(text) > maxArguments {
+		text = text[:maxArguments]
+	}
+	text = bytes.TrimRight(text, "\x00")
+	if len(text) == 0 {
+		return nil
+	}
+	return strings.Split(string(text), "\x00")
+}
+
+// titleOf gives a program's name without arguments: of a ruby command line the script's base name, of a title that the
+// program gave itself ("puma 6.4.0 (tcp://…) [app]") its first word.
+func titleOf(args []string, comm string) string {
+	if len(args) == 0 {
+		return comm
+	}
+	if inner := emulated(args); inner != nil {
+		args = inner
+	}
+	first, _, _ := strings.Cut(args[0], " ")
+	name := strings.TrimSuffix(filepath.Base(first), ":")
+	if !isRubyName(name) || len(args) == 1 {
+		return name
+	}
+	if script := scriptOf(args[1:]); script != "" {
+		return filepath.Base(script)
+	}
+	return name
+}
+
+// emulatorOptionsWithValue are qemu-user's options whose value is the next argument (linux-user/main.c, arg_table).
+var emulatorOptionsWithValue = []string{"-L", "-E", "-U", "-0", "-r", "-s", "-B", "-R", "-g", "-d", "-D", "-dfilter",
+	"-p", "-cpu", "-seed", "-trace", "-plugin", "-tb-size"}
+
+// emulated returns the arguments of the Ruby that qemu-user runs, nil where args are another program's. The kernel's
+// binfmt_misc may (flag P) put the file's path before the program's own first argument.
+func emulated(args []string) []string {
+	if !strings.HasPrefix(filepath.Base(args[0]), "qemu-") {
+		return nil
+	}
+	i := 1
+	for i < len(args) && strings.HasPrefix(args[i], "-") {
+		if slices.Contains(emulatorOptionsWithValue, args[i]) {
+			i++
+		}
+		i++
+	}
+	if i >= len(args) || !isRubyName(filepath.Base(args[i])) {
+		return nil
+	}
+	if i+1 < len(args) && isRubyName(filepath.Base(args[i+1])) {
+		i++
+	}
+	return args[i:]
+}
+
+// isRubyName says whether a program's name is one under which CRuby is installed: ruby, ruby3.1, ruby27, ruby-3.4.
+func isRubyName(name string) bool {
+	rest, ok := strings.CutPrefix(name, "ruby")
+	return ok && strings.Trim(rest, "-.0123456789") == ""
+}
+
+// optionsWithValue are ruby's options whose value may be the next argument (ruby.c, proc_options).
+const optionsWithValue = "CEIrX"
+
+// scriptOf finds the script in ruby's arguments: the first that is neither an option nor an option's value. "" when
+// there is none: -e, or the program comes from standard input.
+func scriptOf(args []string) string {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "--":
+			if i+1 < len(args) {
+				return args[i+1]
+			}
+			return ""
+		case a == "-" || strings.HasPrefix(a, "-e"):
+			return ""
+		case strings.HasPrefix(a, "--"):
+			switch a {
+			case "--encoding", "--external-encoding", "--internal-encoding", "--parser", "--backtrace-limit", "--crash-report", "--enable", "--disable":
+				i++
+			}
+		case strings.HasPrefix(a, "-"):
+			if len(a) == 2 && strings.Contains(optionsWithValue, a[1:]) {
+				i++
+			}
+		default:
+			return a
+		}
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package attach
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchPeriod is how often /proc is asked whether the process lives, where the kernel has no pidfd.
+const watchPeriod = 250 * time.Millisecond
+
+// Check asks whether the process is still the one that was opened: nil, or an error that is ErrGone (ended, or a
+// zombie) or ErrReplaced (exec: what was learned about its memory is void). It costs two or three system calls, some
+// 10 µs; once or twice a second is enough.
+func (p *Process) Check() error {
+	if err := p.stillThere(); err != nil {
+		return err
+	}
+	var now [16]byte
+	err := p.Read(p.randomAt, now[:])
+	switch {
+	case err == nil && now == p.random:
+		return nil
+	case errors.Is(err, ErrGone):
+		return p.lost(err)
+	}
+	if gone := p.stillThere(); gone != nil {
+		return gone
+	}
+	// The kernel draws 16 new random bytes at each exec: other bytes, or none at their place, mean another program.
+	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
+}
+
+// stillThere returns nil while the process lives, even as another program.
+func (p *Process) stillThere() error {
+	text, err := p.readProc("stat")
+	if err != nil {
+		return &TargetError{PID: p.pid, Kind: ErrGone}
+	}
+	s, err := parseStat(text)
+	if err != nil {
+		return &TargetError{PID: p.pid, Kind: ErrGone, Err: err}
+	}
+	if s.StartTicks != p.stat.StartTicks || (s.State == 'Z' || s.State == 'X') && p.leaderOnly() {
+		return &TargetError{PID: p.pid, Kind: ErrGone}
+	}
+	return nil
+}
+
+// leaderOnly says whether the main thread is the only one left. A process whose main thread has ended by pthread_exit
+// shows as a zombie in /proc while its other threads live on.
+func (p *Process) leaderOnly() bool {
+	var buf [4]int32
+	tids, err := p.TIDs(buf[:0])
+	return err != nil || len(tids) <= 1
+}
+
+// Exited returns a channel that is closed when the process has ended (also as a zombie). It starts one goroutine at its
+// first call, which ends with the process or at Close.
+func (p *Process) Exited() <-chan struct{} {
+	p.watch.Do(func() { go p.waitForExit() })
+	return p.exited
+}
+
+func (p *Process) waitForExit() {
+	if p.pidfd != nil {
+		if raw, err := p.pidfd.SyscallConn(); err == nil {
+			// Read parks the goroutine in the runtime's poller until the function returns true: at the start, and
+			// each time the pidfd becomes readable, which is when the process ends. Close makes it return.
+			err = raw.Read(func(fd uintptr) bool { return readable(int(fd)) })
+			if err == nil {
+				close(p.exited)
+				return
+			}
+		}
+	}
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.closed:
+			return
+		default:
+		}
+		if p.stillThere() != nil {
+			close(p.exited)
+			return
+		}
+		select {
+		case <-p.closed:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func readable(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return err == nil && n == 1
+	}
+}
