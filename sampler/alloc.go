@@ -1,0 +1,87 @@
+package sampler
+
+import "math"
+
+// MaxAllocClasses bounds the classes of an AllocClasses: those seen first, and so as a rule those that most is allocated of.
+// What is made of others is summed up under AllocOthers.
+const MaxAllocClasses = 400
+
+// The names of what is no class in an AllocClasses.
+const (
+	// AllocInternal: the interpreter's own objects (imemo, nodes).
+	AllocInternal = "(internal)"
+	// AllocHidden: objects without a class that Ruby code can reach.
+	AllocHidden = "(hidden)"
+	// AllocAnonymous: of classes without a name.
+	AllocAnonymous = "(anonymous)"
+	// AllocUnknown: the class could not be read.
+	AllocUnknown = "(unknown)"
+	// AllocOthers: of classes beyond MaxAllocClasses.
+	AllocOthers = "(others)"
+)
+
+// AllocClasses is an estimate of what has been allocated since the attach, by class. At some instants the newest objects of
+// the page that is being filled are looked at, and what the exact counter says was allocated since the last instant is
+// shared out among their classes (facts-gc, section 6). All figures only grow, so the difference of two is that of the time
+// between them. It is not changed once it was delivered.
+type AllocClasses struct {
+	// Instants is how many times objects were looked at, Seen how many they were.
+	Instants, Seen uint64
+	// Objects is the sum of all classes; Squares is the sum of the squares of what each instant stands for.
+	Objects, Squares float64
+	Classes          []AllocClass
+}
+
+// AllocClass is one class's part.
+type AllocClass struct {
+	Name    string
+	Objects float64
+	// Squares is the sum of the squares of the class's part of each instant, Products that of its products with the whole.
+	Squares, Products float64
+}
+
+// AllocShare is one class's part of what was allocated in a stretch of time, as an estimate.
+type AllocShare struct {
+	Name string
+	// Objects is their number, Share (0 to 1) their part of all.
+	Objects, Share float64
+	// Error is the half width of the share's 95 % confidence interval, from how much the instants differ; NaN under 2.
+	Error float64
+}
+
+// Since returns what was allocated by class since an earlier one (nil: since the attach), in no order, and the number of
+// instants that it is estimated from.
+func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instants uint64) {
+	if a == nil {
+		return nil, 0
+	}
+	if earlier == nil {
+		earlier = &AllocClasses{}
+	}
+	instants = a.Instants - earlier.Instants
+	all, squares := a.Objects-earlier.Objects, a.Squares-earlier.Squares
+	if instants == 0 || all <= 0 {
+		return nil, 0
+	}
+	before := make(map[string]AllocClass, len(earlier.Classes))
+	for _, c := range earlier.Classes {
+		before[c.Name] = c
+	}
+	for _, c := range a.Classes {
+		b := before[c.Name]
+		n := c.Objects - b.Objects
+		if n <= 0 {
+			continue
+		}
+		share := n / all
+		// The variance of a ratio of sums: the squares of what each instant deviates from the share by (Cochran, Sampling
+		// Techniques, section 6.3). The 95 % quantile is the normal distribution's.
+		v := (c.Squares - b.Squares) - 2*share*(c.Products-b.Products) + share*share*squares
+		s := AllocShare{Name: c.Name, Objects: n, Share: share, Error: math.NaN()}
+		if instants >= 2 {
+			s.Error = 1.96 * math.Sqrt(max(0, v)*float64(instants)/float64(instants-1)) / all
+		}
+		shares = append(shares, s)
+	}
+	return shares, instants
+}

@@ -1,0 +1,298 @@
+package sampler
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// FrameID names a Frame in a Dictionary; 0 means "no frame".
+type FrameID uint32
+
+// StackID names a stack in a Dictionary; 0 is the empty stack. A stack is a node of a trie: its innermost frame and the
+// stack of its caller.
+type StackID uint32
+
+// Frame is one line of a backtrace, as Thread::Backtrace::Location describes it.
+type Frame struct {
+	// Label is the qualified form that Ruby 3.4 prints, on every release: Foo::Bar#baz, Foo.bar, block in Foo#baz.
+	Label string
+	// Name is the base label: the method's name alone.
+	Name string
+	// Path is as Ruby says it (relative for a main script); "" where Ruby says nil.
+	Path string
+	// AbsolutePath is the real path; "" where Ruby says nil (eval, <internal:…>).
+	AbsolutePath string
+	// Line is the line being executed, 0 where Ruby says 0 or it could not be known (then Uncertain is set too). It
+	// may be negative: eval takes any number.
+	Line int32
+	// FirstLine is the line where the method or block begins; 0 for C functions.
+	FirstLine int32
+	// C marks functions written in C, and those written in Ruby that the release reports as such (<internal:…>).
+	C bool
+	// Uncertain: the line or the frame itself can't be trusted (JIT code that had not written its pc, say).
+	Uncertain bool
+	// Origin says where the code comes from.
+	Origin Origin
+	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone where the path has no version; "" for code
+	// that is not OriginGem.
+	Gem string
+}
+
+// ThreadInfo is what is known about a thread for longer than a tick.
+type ThreadInfo struct {
+	ID ThreadID
+	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName tells nil from "").
+	Name    string
+	HasName bool
+	Main    bool
+	Ractor  RactorID
+	// TID is the last native thread id known; 0: none.
+	TID int32
+	// FirstSeenNS and GoneNS are CLOCK_MONOTONIC in ns; GoneNS is 0 while the thread lives.
+	FirstSeenNS, GoneNS int64
+}
+
+// PeerKind says what a descriptor leads to.
+type PeerKind uint8
+
+// The kinds of Peer.
+const (
+	PeerUnknown PeerKind = iota
+	PeerTCP
+	PeerUDP
+	PeerUnix
+	PeerPipe
+	PeerFile
+	PeerTTY
+	PeerEventFD
+	PeerEpoll
+	PeerTimerFD
+	PeerListener
+	PeerOther
+)
+
+// Peer is what a descriptor leads to.
+type Peer struct {
+	Kind PeerKind
+	// Remote is address:port of a socket's other end, or a unix socket's path; Local is this end (a listener's address).
+	Remote, Local string
+	// Service is the well-known name of the port (PostgreSQL, Redis …); "" when there is none.
+	Service string
+	// Path is a file's path, or the text of the /proc/PID/fd link for what has no path (pipe:[123]).
+	Path string
+}
+
+type stackNode struct {
+	parent StackID
+	frame  FrameID
+	depth  uint32
+}
+
+// MaxDictionaryEntries bounds each table of a Dictionary. Past it, Intern methods return 0 and Overflow counts.
+const MaxDictionaryEntries = 1 << 24
+
+// Dictionary interns frames, stacks, threads and peers. One goroutine writes, any number read. An ID keeps its meaning
+// for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper) means nothing
+// any more.
+type Dictionary struct {
+	mu         sync.RWMutex
+	frames     table[Frame]
+	frameIDs   map[Frame]FrameID
+	stacks     table[stackNode]
+	stackIDs   map[stackNode]StackID
+	peers      []Peer
+	peerIDs    map[Peer]PeerID
+	threads    map[ThreadID]ThreadInfo
+	overflow   uint64
+	version    uint64
+	generation atomic.Uint32
+	hide       bool // directories
+}
+
+// NewDictionary returns an empty Dictionary.
+func NewDictionary() *Dictionary {
+	d := &Dictionary{
+		frameIDs: make(map[Frame]FrameID),
+		stackIDs: make(map[stackNode]StackID),
+		peers:    make([]Peer, 1, 64),
+		peerIDs:  make(map[Peer]PeerID),
+		threads:  make(map[ThreadID]ThreadInfo),
+	}
+	d.generation.Store(1)
+	return d
+}
+
+// InternFrame returns f's ID, giving it one at its first sight; 0 when the table is full.
+func (d *Dictionary) InternFrame(f Frame) FrameID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.generation.Load()
+	if id, ok := d.frameIDs[f]; ok {
+		d.frames.use(uint32(id), now)
+		return id
+	}
+	id := FrameID(d.frames.add(f, now))
+	if id == 0 {
+		d.overflow++
+		return 0
+	}
+	d.frameIDs[f] = id
+	return id
+}
+
+// InternStack returns the ID of the stack made of frame called by caller; 0 when the table is full.
+func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.internStack(caller, frame)
+}
+
+// InternStackOf returns the ID of the stack with the given frames, innermost first.
+func (d *Dictionary) InternStackOf(frames []FrameID) StackID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var s StackID
+	for i := len(frames) - 1; i >= 0; i-- {
+		s = d.internStack(s, frames[i])
+	}
+	return s
+}
+
+func (d *Dictionary) internStack(caller StackID, frame FrameID) StackID {
+	depth := uint32(1)
+	if caller != 0 {
+		n := d.stacks.at(uint32(caller))
+		if n == nil {
+			return 0
+		}
+		depth += n.depth
+	}
+	now := d.generation.Load()
+	n := stackNode{caller, frame, depth}
+	if id, ok := d.stackIDs[n]; ok {
+		d.stacks.use(uint32(id), now)
+		return id
+	}
+	id := StackID(d.stacks.add(n, now))
+	if id == 0 {
+		d.overflow++
+		return 0
+	}
+	d.stackIDs[n] = id
+	return id
+}
+
+// InternPeer returns p's ID; 0 when the table is full. Peers are not evicted: their reader bounds them.
+func (d *Dictionary) InternPeer(p Peer) PeerID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if id, ok := d.peerIDs[p]; ok {
+		return id
+	}
+	if len(d.peers) >= MaxDictionaryEntries {
+		d.overflow++
+		return 0
+	}
+	id := PeerID(len(d.peers))
+	d.peers = append(d.peers, p)
+	d.peerIDs[p] = id
+	return id
+}
+
+// SetThread stores or replaces what is known of a thread.
+func (d *Dictionary) SetThread(t ThreadInfo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.threads[t.ID] = t
+	d.version++
+}
+
+// Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
+func (d *Dictionary) Frame(id FrameID) Frame {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	at := d.frames.at(uint32(id))
+	if at == nil {
+		return Frame{}
+	}
+	f := *at
+	if d.hide {
+		f.Path, f.AbsolutePath = withoutDirectories(f.Path), withoutDirectories(f.AbsolutePath)
+	}
+	return f
+}
+
+// Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or
+// evicted.
+func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	n := d.stacks.at(uint32(id))
+	if n == nil {
+		return 0, 0
+	}
+	return n.parent, n.frame
+}
+
+// Depth returns the number of frames of a stack.
+func (d *Dictionary) Depth(id StackID) int {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	n := d.stacks.at(uint32(id))
+	if n == nil {
+		return 0
+	}
+	return int(n.depth)
+}
+
+// Frames appends the frame IDs of a stack to buf, innermost first.
+func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for id != 0 {
+		n := d.stacks.at(uint32(id))
+		if n == nil {
+			break
+		}
+		buf = append(buf, n.frame)
+		id = n.parent
+	}
+	return buf
+}
+
+// Peer returns a peer; the zero Peer for 0 or an unknown ID.
+func (d *Dictionary) Peer(id PeerID) Peer {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if int(id) >= len(d.peers) {
+		return Peer{}
+	}
+	p := d.peers[id]
+	if d.hide {
+		p.Path, p.Remote, p.Local = withoutDirectories(p.Path), withoutDirectories(p.Remote), withoutDirectories(p.Local)
+	}
+	return p
+}
+
+// Thread returns what is known of a thread.
+func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	t, ok := d.threads[id]
+	return t, ok
+}
+
+// ThreadsVersion changes whenever SetThread was called: a reader may keep a copy until then.
+func (d *Dictionary) ThreadsVersion() uint64 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.version
+}
+
+// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and how many entries were
+// refused. Held says how many frames and stacks there still are.
+func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return int(d.frames.last), int(d.stacks.last), len(d.peers) - 1, len(d.threads), d.overflow
+}

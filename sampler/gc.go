@@ -1,0 +1,166 @@
+package sampler
+
+// The bits of GC.Reason and GCDetail.NextMajor: gc_reason in gc.c, the same on every release from 2.5 on (facts-gc,
+// section 2). Several can be set; Ruby's own words for them take the first of those below.
+const (
+	GCMajorByNoFree    = 0x01
+	GCMajorByOldGen    = 0x02
+	GCMajorByShady     = 0x04
+	GCMajorByForce     = 0x08
+	GCMajorByOldMalloc = 0x20
+	gcMajorMask        = 0xff
+
+	GCByNewObject = 0x100
+	GCByMalloc    = 0x200
+	GCByMethod    = 0x400
+	GCByCAPI      = 0x800
+	GCByStress    = 0x1000
+
+	GCImmediateSweep = 0x2000
+	GCHaveFinalizer  = 0x4000
+	GCImmediateMark  = 0x8000
+	GCFullMark       = 0x10000
+	GCCompact        = 0x20000
+)
+
+type gcWord struct {
+	bit  uint32
+	word string
+}
+
+var gcMajorWords = [...]gcWord{{GCMajorByNoFree, "nofree"}, {GCMajorByOldGen, "oldgen"}, {GCMajorByShady, "shady"},
+	{GCMajorByForce, "force"}, {GCMajorByOldMalloc, "oldmalloc"}}
+
+var gcTriggerWords = [...]gcWord{{GCByNewObject, "newobj"}, {GCByMalloc, "malloc"}, {GCByMethod, "method"},
+	{GCByCAPI, "capi"}, {GCByStress, "stress"}}
+
+// GCMajorBy says why a cycle is a major one, in the word of GC.latest_gc_info(:major_by): nofree, oldgen, shady, force,
+// oldmalloc; "" for a minor one.
+func GCMajorBy(reason uint32) string { return firstWord(gcMajorWords[:], reason) }
+
+// GCTrigger says what started a cycle, in the word of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc (the limit
+// of malloc'ed bytes), method (GC.start, GC.compact), capi, stress; "" before the first cycle. From 3.4 on Ruby says
+// method for capi too, and under GC.stress newobj (facts-gc, section 2).
+func GCTrigger(reason uint32) string { return firstWord(gcTriggerWords[:], reason) }
+
+func firstWord(words []gcWord, bits uint32) string {
+	for _, w := range words {
+		if bits&w.bit != 0 {
+			return w.word
+		}
+	}
+	return ""
+}
+
+// GCIsMajor tells whether a reason is that of a major cycle.
+func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
+
+// String gives the word for a phase: idle, mark, sweep, compact.
+func (m GCMode) String() string {
+	switch m {
+	case GCIdle:
+		return "idle"
+	case GCMarking:
+		return "mark"
+	case GCSweeping:
+		return "sweep"
+	case GCCompacting:
+		return "compact"
+	}
+	return "unknown"
+}
+
+// GCUnknown is the value of a figure of GCDetail that the release does not keep.
+const GCUnknown = -1
+
+// MaxGCHeaps bounds the heaps of a GCDetail: 1 up to 3.1, 5 up to 4.0, 12 in Ruby's development branch.
+const MaxGCHeaps = 16
+
+// GCDetail holds the figures of GC.stat, GC.stat_heap and GC.latest_gc_info, read at a low rate: ten times a second, and
+// soon after a cycle began. All counters but those named as levels only grow. A figure that the release does not keep is
+// GCUnknown.
+type GCDetail struct {
+	// AtNS is when it was read, CLOCK_MONOTONIC in ns; 0: never.
+	AtNS int64
+	// NextMajor holds the bits that will make the next cycle a major one (need_major_by); 0: none.
+	NextMajor uint32
+	// Disabled: GC.disable. Stress: GC.stress. Incremental: a marking in steps goes on. Compacting: the cycle compacts.
+	// Measuring: Ruby counts GC time (GC.measure_total_time, 3.1 and later).
+	Disabled, Stress, Incremental, Compacting, Measuring bool
+	// Uncounted: objects made by inlined code are in no counter (ZJIT of 4.1), so allocations and slots are wrong, as in
+	// GC.stat itself.
+	Uncounted bool
+	// MovesCounted: each object that a compaction moves counts as freed and as allocated (3.4 and later; facts-gc, pitfall
+	// 3).
+	MovesCounted bool
+	// Compactions is compact_count, Moved the objects moved by them.
+	Compactions, Moved int64
+	// MarkingNS and SweepingNS are Ruby's own times in process CPU time, 3.3 and later.
+	MarkingNS, SweepingNS int64
+	// Allocated and Freed are objects since the process started. Live (a level) is not yet swept rather than reachable;
+	// Marked (a level) is what survived the last marking, the honest size of the live set.
+	Allocated, Freed, Live, Marked int64
+	// AvailableSlots, FreeSlots and FinalSlots are levels: slots of all pages, those free, those waiting for a finalizer.
+	AvailableSlots, FreeSlots, FinalSlots int64
+	// AllocatedPages, EdenPages, TombPages and EmptyPages are levels; PagesMade and PagesFreed count.
+	AllocatedPages, EdenPages, TombPages, EmptyPages, PagesMade, PagesFreed int64
+	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) say by how much the heap may
+	// still grow before the next collection. Levels.
+	AllocatablePages, AllocatableSlots, AllocatableBytes int64
+	// MallocIncrease is the bytes malloc'ed less those freed since the last cycle; a collection starts when it reaches
+	// MallocLimit. The Old pair is the same for the next major one. From 4.0 on the increase lags by up to 8 KiB per
+	// native thread (facts-gc, section 3).
+	MallocIncrease, MallocLimit, OldMallocIncrease, OldMallocLimit int64
+	// OldObjects and Unprotected (objects without a write barrier that are remembered) are levels; at their limits the next
+	// cycle is a major one.
+	OldObjects, OldObjectsLimit, Unprotected, UnprotectedLimit int64
+	// WeakReferences and RetainedWeakReferences are those of the last cycle (3.3 and later).
+	WeakReferences, RetainedWeakReferences int64
+	// HeapCount is the number of Heaps; the rest of the array is zero.
+	HeapCount int32
+	Heaps     [MaxGCHeaps]GCHeap
+}
+
+// GCHeap is one heap of slots of one size.
+type GCHeap struct {
+	// SlotSize is in bytes. Slots and Pages in use, and those in pages that can be given back (Tomb, up to 3.3), are levels.
+	SlotSize, Slots, Pages, TombSlots, TombPages int64
+	// Allocated, Freed and Final are objects of this size, 3.3 (Final: 3.4) and later.
+	Allocated, Freed, Final int64
+	// AllocatablePages is by how many pages it may grow, up to 3.3; PagesMade and PagesFreed count (3.2 and later).
+	AllocatablePages, PagesMade, PagesFreed int64
+	// ForcedMajor and ForcedFinish count the major cycles and the ends of incremental markings forced by this heap.
+	ForcedMajor, ForcedFinish int64
+}
+
+// Fields lists the figures in a fixed order, for what treats them alike. New figures are added at the end.
+func (d *GCDetail) Fields() [31]*int64 {
+	return [...]*int64{
+		&d.AtNS, &d.Compactions, &d.Moved, &d.MarkingNS, &d.SweepingNS, &d.Allocated, &d.Freed, &d.Live, &d.Marked,
+		&d.AvailableSlots, &d.FreeSlots, &d.FinalSlots, &d.AllocatedPages, &d.EdenPages, &d.TombPages, &d.EmptyPages,
+		&d.PagesMade, &d.PagesFreed, &d.AllocatablePages, &d.AllocatableSlots, &d.AllocatableBytes, &d.MallocIncrease,
+		&d.MallocLimit, &d.OldMallocIncrease, &d.OldMallocLimit, &d.OldObjects, &d.OldObjectsLimit, &d.Unprotected,
+		&d.UnprotectedLimit, &d.WeakReferences, &d.RetainedWeakReferences,
+	}
+}
+
+// Flags lists the yes-or-no figures in a fixed order.
+func (d *GCDetail) Flags() [7]*bool {
+	return [...]*bool{&d.Disabled, &d.Stress, &d.Incremental, &d.Compacting, &d.Measuring, &d.Uncounted, &d.MovesCounted}
+}
+
+// Fields lists a heap's figures in a fixed order.
+func (h *GCHeap) Fields() [13]*int64 {
+	return [...]*int64{&h.SlotSize, &h.Slots, &h.Pages, &h.TombSlots, &h.TombPages, &h.Allocated, &h.Freed, &h.Final,
+		&h.AllocatablePages, &h.PagesMade, &h.PagesFreed, &h.ForcedMajor, &h.ForcedFinish}
+}
+
+// AllocPair is what was allocated in the few µs in which one thread's frames were read: the object counter was read
+// before and after them in the same system call. Over many samples the sums are in proportion to what each stack
+// allocates, whatever the rate of sampling (facts-gc, section 5).
+type AllocPair struct {
+	// Thread held the GVL then; its Stack in the same Sample is the one to charge. 0: nobody did.
+	Thread ThreadID
+	// Objects is the difference of the counter; 0 in most samples.
+	Objects uint32
+}

@@ -1,0 +1,37 @@
+package sampler
+
+import (
+	"context"
+	"time"
+)
+
+// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks name it for ever; a program
+// that replaced another one in the same process (exec) is a Relative of its own.
+type Relative struct {
+	PID, Parent int
+	StartTicks  uint64
+	StartedAt   time.Time
+	// Title is the program's name without its arguments.
+	Title string
+	// Root: it is one that was asked for; the others were found below those.
+	Root bool
+	// Source samples it; nil: it is not sampled, and Why says why not.
+	Source Source
+	// EndedAt is when it was seen to have ended (or to have been replaced by exec); zero while it lives.
+	EndedAt time.Time
+	// Why is a sentence for the person: how it ended, or why it is not sampled; "" for one that is and lives.
+	Why string
+}
+
+// Group is a set of processes, each with its Source. It may grow while it is followed.
+type Group interface {
+	// Follow hands each process's Source to join once, those known at the start first, until ctx ends (nil) or no process is
+	// left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group; whoever was handed one
+	// runs it, and calls Done when nothing more is wanted of it.
+	Follow(ctx context.Context, join func(Source)) error
+	// Done lets go of a Source's process; what was sampled stays.
+	Done(Source)
+	// Relatives are the processes met so far, in the order they were found. Of those that have ended only the latest are
+	// kept; forgotten is how many were not.
+	Relatives() (list []Relative, forgotten int)
+}

@@ -1,0 +1,108 @@
+package sampler
+
+// Generation numbers the stretches of time that Keeper divides the use of a Dictionary into. Who keeps IDs of frames and
+// stacks to give them out again without interning must forget them when it changes: what was interned before can be evicted
+// some generations later.
+func (d *Dictionary) Generation() uint32 { return d.generation.Load() }
+
+// Held returns how many frames and stacks there are that have not been evicted.
+func (d *Dictionary) Held() (frames, stacks int) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.frames.live, d.stacks.live
+}
+
+// useSample notes that all stacks of a sample are in use.
+func (d *Dictionary) useSample(s *Sample) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.generation.Load()
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		d.stacks.use(uint32(t.Stack), now)
+		for _, r := range t.Resumers {
+			d.stacks.use(uint32(r), now)
+		}
+	}
+}
+
+// evict takes away the stacks not used since a generation, the frames that no other stack has, and the threads that were
+// gone before a time.
+func (d *Dictionary) evict(before uint32, goneNS int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// A stack's caller has a lower ID, so it is reached later, with what its callees have said.
+	d.stacks.evict(before, func(n *stackNode, used uint32) {
+		d.stacks.use(uint32(n.parent), used)
+		d.frames.use(uint32(n.frame), used)
+	}, func(n *stackNode) { delete(d.stackIDs, *n) })
+	d.frames.evict(before, func(*Frame, uint32) {}, func(f *Frame) { delete(d.frameIDs, *f) })
+	for id, t := range d.threads {
+		if t.GoneNS != 0 && t.GoneNS < goneNS {
+			delete(d.threads, id)
+			d.version++
+		}
+	}
+}
+
+const (
+	// keeperTurnNS is the length of a generation.
+	keeperTurnNS = 30e9
+	// keeperSpare is how many generations more than the history needs are kept: one for samples whose IDs were interned just
+	// before their generation began (a recording's block), one for what is being shown while it leaves the history.
+	keeperSpare = 2
+)
+
+// Keeper takes out of a Dictionary what samples of the last stretch of time don't refer to. A program whose methods are
+// defined anew, and whose threads are born and die, then takes no more memory the longer it is watched.
+//
+// What a sample refers to was interned, or was a thread's stack all along, in the sample's generation or just before: that
+// holds when whoever interns forgets its IDs at each change of Generation.
+type Keeper struct {
+	dict   *Dictionary
+	keepNS int64
+	// turns are when the generations began that may still be needed, oldest first.
+	turns []keeperTurn
+}
+
+type keeperTurn struct {
+	generation uint32
+	atNS       int64
+}
+
+// NewKeeper returns a Keeper for samples of the last keepNS.
+func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
+	return &Keeper{dict: d, keepNS: keepNS}
+}
+
+// Feed takes samples, in the goroutine that interns, before the next one is interned. Every half a minute it evicts, unless
+// hold is set; it takes some 50 ns an entry of the Dictionary then.
+func (k *Keeper) Feed(s *Sample, hold bool) {
+	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
+		return
+	}
+	d := k.dict
+	now := d.generation.Load()
+	if len(k.turns) > 0 {
+		now++
+		d.generation.Store(now)
+	}
+	k.turns = append(k.turns, keeperTurn{now, s.TimeNS})
+	d.useSample(s)
+	if hold {
+		return
+	}
+	// The generation that the oldest sample kept belongs to is the last one that began before it.
+	oldest := 0
+	for i, t := range k.turns {
+		if t.atNS <= s.TimeNS-k.keepNS {
+			oldest = i
+		}
+	}
+	if oldest = max(oldest-keeperSpare, 0); oldest == 0 {
+		return
+	}
+	first := k.turns[oldest]
+	k.turns = append(k.turns[:0], k.turns[oldest:]...)
+	d.evict(first.generation, first.atNS)
+}

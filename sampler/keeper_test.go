@@ -1,0 +1,217 @@
+package sampler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// churn is a program whose methods are defined anew all the time and whose threads are born and die, with its reader: one
+// that keeps the IDs of a generation, as sampler/ruby does.
+type churn struct {
+	d       *Dictionary
+	rnd     *rand.Rand
+	s       Sample
+	seen    uint32
+	cache   map[string]StackID
+	truth   map[StackID]string // what each ID meant when it was given
+	next    int
+	nextID  ThreadID
+	started bool
+}
+
+func newChurn(seed uint64) *churn {
+	return &churn{d: NewDictionary(), rnd: rand.New(rand.NewPCG(seed, 5)), cache: map[string]StackID{}, truth: map[StackID]string{}}
+}
+
+// stack returns the ID of a stack of two steady frames and a method of the given name, out of the cache where it can.
+func (c *churn) stack(method string) StackID {
+	if g := c.d.Generation(); g != c.seen {
+		c.seen = g
+		clear(c.cache)
+	}
+	id, ok := c.cache[method]
+	if !ok {
+		id = c.d.InternStackOf([]FrameID{
+			c.d.InternFrame(Frame{Label: method, Path: "(eval)", Line: 1}),
+			c.d.InternFrame(Frame{Label: "App#call", Path: "app.rb", Line: 7}), c.d.InternFrame(Frame{Label: "<main>", Path: "app.rb", Line: 9})})
+		c.cache[method] = id
+		c.truth[id] = method
+	}
+	return id
+}
+
+// sample is the next tick, 500 ms after the last: thread 1 parked in one stack for ever, thread 2 alternating between two, the
+// others in methods that are new; one of them dies and one is born.
+func (c *churn) sample() *Sample {
+	c.s.TimeNS += 500e6
+	if !c.started {
+		c.started = true
+		c.s.Threads = []Thread{{ID: 1, Stack: c.stack("park")}, {ID: 2}}
+		c.nextID = 3
+	}
+	c.s.Threads[1].Stack = c.stack([]string{"ping", "pong"}[c.rnd.IntN(2)])
+	if c.rnd.IntN(120) == 0 {
+		c.s.Threads[1].Stack = c.stack("rare")
+	}
+	if n := len(c.s.Threads); n > 6 {
+		gone := c.s.Threads[2]
+		info, _ := c.d.Thread(gone.ID)
+		info.GoneNS = c.s.TimeNS
+		c.d.SetThread(info)
+		c.s.Threads = append(c.s.Threads[:2], c.s.Threads[3:]...)
+	}
+	c.s.Threads = append(c.s.Threads, Thread{ID: c.nextID})
+	c.d.SetThread(ThreadInfo{ID: c.nextID, Name: fmt.Sprint("thread ", c.nextID), HasName: true})
+	c.nextID++
+	for i := 2; i < len(c.s.Threads); i++ {
+		c.next++
+		c.s.Threads[i].Stack = c.stack(fmt.Sprint("method_", c.next))
+		c.s.Threads[i].Resumers = []StackID{c.stack(fmt.Sprint("fiber_", c.next))}
+	}
+	return &c.s
+}
+
+// means tells what a stack's ID stands for now.
+func (c *churn) means(id StackID) string {
+	frames := c.d.Frames(id, nil)
+	if len(frames) != 3 || c.d.Depth(id) != 3 {
+		return fmt.Sprint(len(frames), " frames")
+	}
+	if c.d.Frame(frames[1]).Label != "App#call" || c.d.Frame(frames[2]).Label != "<main>" {
+		return "under other callers"
+	}
+	return c.d.Frame(frames[0]).Label
+}
+
+// TestKeeper: everything that the samples of the history refer to means what it did, nothing else is kept for long, and no ID
+// is given twice.
+func TestKeeper(t *testing.T) {
+	const keepNS, hour = 60e9, 7200
+	// Of each tick a method and a fiber of five threads, in frames and in stacks, and a thread; for the history, and four
+	// generations at the most.
+	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
+	c := newChurn(1)
+	k := NewKeeper(c.d, keepNS)
+	type kept struct {
+		atNS    int64
+		ids     []StackID
+		threads []ThreadID
+	}
+	var history []kept
+	var most [3]int // frames, stacks and threads held, at the most, in each third of the hour
+	given := map[StackID]bool{}
+	for tick := range hour {
+		s := c.sample()
+		h := kept{atNS: s.TimeNS}
+		for i := range s.Threads {
+			h.ids = append(append(h.ids, s.Threads[i].Stack), s.Threads[i].Resumers...)
+			h.threads = append(h.threads, s.Threads[i].ID)
+		}
+		history = append(history, h)
+		for history[0].atNS < s.TimeNS-keepNS {
+			history = history[1:]
+		}
+		k.Feed(s, false)
+		frames, stacks := c.d.Held()
+		_, _, _, threads, overflow := c.d.Sizes()
+		most[tick*3/hour] = max(most[tick*3/hour], frames+stacks+threads)
+		if overflow != 0 {
+			t.Fatalf("%d entries refused", overflow)
+		}
+		if tick%100 != 0 {
+			continue
+		}
+		for _, h := range history {
+			for _, id := range h.ids {
+				if got := c.means(id); got != c.truth[id] {
+					t.Fatalf("at %d s, stack %d of %d s means %q, it was %q", s.TimeNS/1e9, id, h.atNS/1e9, got, c.truth[id])
+				}
+			}
+			for _, id := range h.threads {
+				if info, ok := c.d.Thread(id); id > 2 && (!ok || info.Name != fmt.Sprint("thread ", id)) {
+					t.Fatalf("at %d s, thread %d of %d s is %+v", s.TimeNS/1e9, id, h.atNS/1e9, info)
+				}
+			}
+		}
+	}
+	if most[2] > most[0]*11/10 || most[2] > limit+50 {
+		t.Errorf("%v entries at the most in each third of an hour", most)
+	}
+	frames, stacks, _, _, _ := c.d.Sizes()
+	if frames < 10*most[2] || stacks < 10*most[2] {
+		t.Errorf("%d frames and %d stacks in all, of which %v were held at once: the test evicts too little", frames, stacks, most)
+	}
+	for id := range c.truth {
+		if given[id] {
+			t.Errorf("stack %d was given twice", id)
+		}
+		given[id] = true
+	}
+}
+
+// TestKeeperHeld: while something is held nothing is evicted, and afterwards everything that is due.
+func TestKeeperHeld(t *testing.T) {
+	c := newChurn(2)
+	k := NewKeeper(c.d, 10e9)
+	first := c.sample().Threads[2].Stack
+	name := c.truth[first]
+	for range 600 {
+		k.Feed(c.sample(), true)
+	}
+	if got := c.means(first); got != name {
+		t.Errorf("held, and it means %q", got)
+	}
+	before, _ := c.d.Held()
+	for range 240 {
+		k.Feed(c.sample(), false)
+	}
+	if after, _ := c.d.Held(); after >= before/2 || c.means(first) == name {
+		t.Errorf("%d frames held, %d when it was let go; the first is %q", after, before, c.means(first))
+	}
+}
+
+// TestEvictedIDsMeanNothing: they name neither something else nor a part of what they were.
+func TestEvictedIDsMeanNothing(t *testing.T) {
+	c := newChurn(3)
+	k := NewKeeper(c.d, 1e9)
+	old := c.sample().Threads[2].Stack
+	frame := c.d.Frames(old, nil)[0]
+	for range 600 {
+		k.Feed(c.sample(), false)
+	}
+	if f := c.d.Frame(frame); f != (Frame{}) {
+		t.Errorf("the frame is %+v", f)
+	}
+	if caller, f := c.d.Stack(old); caller != 0 || f != 0 || c.d.Depth(old) != 0 || len(c.d.Frames(old, nil)) != 0 {
+		t.Errorf("the stack is %d under %d", f, caller)
+	}
+	if id := c.d.InternStack(old, frame); id != 0 {
+		t.Errorf("a stack called by what is gone has ID %d", id)
+	}
+	if again := c.d.InternFrame(Frame{Label: c.truth[old], Path: "(eval)", Line: 1}); again == frame || again == 0 {
+		t.Errorf("the frame comes back as %d, it was %d", again, frame)
+	}
+}
+
+// TestInternAllocatesNothing: in the steady state interning what is known allocates nothing.
+func TestInternAllocatesNothing(t *testing.T) {
+	d := NewDictionary()
+	f := d.InternFrame(Frame{Label: "a"})
+	s := d.InternStack(0, f)
+	if n := testing.AllocsPerRun(100, func() { d.InternFrame(Frame{Label: "a"}); d.InternStack(0, f); _ = d.Frame(f); d.Stack(s) }); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
+
+func BenchmarkEvict(b *testing.B) {
+	c := newChurn(4)
+	for range 4000 {
+		c.sample()
+	}
+	frames, stacks := c.d.Held()
+	for b.Loop() {
+		c.d.evict(1, 0)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(frames+stacks), "ns/entry")
+}

@@ -1,0 +1,53 @@
+package sampler
+
+// Priority says how urgently the kernel runs the sampling thread: one of normal priority on a full machine gets a CPU just
+// when somebody else blocks, and so sees hand-overs of the GVL more often than there are (facts-gvl, section 11).
+type Priority uint8
+
+// The priorities of the sampling thread.
+const (
+	// PriorityUnknown: not asked, or a recording that does not say.
+	PriorityUnknown Priority = iota
+	// PriorityNormal: like any other program.
+	PriorityNormal
+	// PriorityRaised: a negative nice value.
+	PriorityRaised
+	// PriorityRealTime: SCHED_FIFO, before all that is not real-time.
+	PriorityRealTime
+	// PriorityDroppedBusy: it was real-time until it took more of a CPU than it may; normal since.
+	PriorityDroppedBusy
+	// PriorityDroppedSilent: it was real-time until no tick was heard of for too long; normal since.
+	PriorityDroppedSilent
+)
+
+// String is the word used in JSON: unknown, normal, raised, realtime, dropped_busy, dropped_silent.
+func (p Priority) String() string {
+	switch p {
+	case PriorityNormal:
+		return "normal"
+	case PriorityRaised:
+		return "raised"
+	case PriorityRealTime:
+		return "realtime"
+	case PriorityDroppedBusy:
+		return "dropped_busy"
+	case PriorityDroppedSilent:
+		return "dropped_silent"
+	}
+	return "unknown"
+}
+
+// Words says it to a person in a few words; "" for PriorityRaised, which is as it should be, and PriorityUnknown.
+func (p Priority) Words() string {
+	switch p {
+	case PriorityNormal:
+		return "normal priority"
+	case PriorityRealTime:
+		return "real-time"
+	case PriorityDroppedBusy:
+		return "real-time given up: too busy"
+	case PriorityDroppedSilent:
+		return "real-time given up: a tick took too long"
+	}
+	return ""
+}

@@ -1,0 +1,349 @@
+package sampler
+
+// ThreadID names a Ruby thread for the whole life of a ddtop process. It is given once and never again, because the
+// addresses, tids and Thread objects of Ruby threads are re-used. The first one is 1; 0 means "no thread".
+type ThreadID uint32
+
+// RactorID is Ruby's own ractor number (rb_ractor_t.pub.id): 1 is the main ractor. Releases before 3.0 have none and
+// report everything under 1.
+type RactorID uint32
+
+// Depth tells what a tick read.
+type Depth uint8
+
+const (
+	// LockTick read the scheduler, the thread status words and the stack of each GVL owner only.
+	LockTick Depth = iota
+	// StackTick read what a lock tick reads and the stacks of all threads.
+	StackTick
+)
+
+// Status is Ruby's own word for a thread, the 2-bit field rb_thread_t.status (thread.c, 2.5 to 4.0).
+type Status uint8
+
+const (
+	// Runnable threads run or want to run. Thread#status says "run".
+	Runnable Status = 0
+	// Stopped threads are in Kernel#sleep with a timeout or in a blocking region. Thread#status says "sleep".
+	Stopped Status = 1
+	// StoppedForever threads wait for another thread. Thread#status says "sleep_forever" in a thread dump.
+	StoppedForever Status = 2
+	// Killed threads are finished. Thread#status says false.
+	Killed Status = 3
+)
+
+// String gives the word used in dumps: run, sleep, sleep_forever, dead.
+func (s Status) String() string {
+	switch s {
+	case Runnable:
+		return "run"
+	case Stopped:
+		return "sleep"
+	case StoppedForever:
+		return "sleep_forever"
+	case Killed:
+		return "dead"
+	}
+	return "unknown"
+}
+
+// ThreadBits are the era-neutral facts about a thread's place in the scheduler. The reader normalises what the
+// releases keep in different places (facts-gvl, sections 1 and 3).
+type ThreadBits uint16
+
+const (
+	// BitQueued: the thread's own node is linked into its ractor's queue for the GVL.
+	BitQueued ThreadBits = 1 << iota
+	// BitLinked: the thread is proven to run. 3.3 and later: its running_threads node is linked. Before 3.3, where
+	// there is no such node: the owner field named it at the start or at the end of the read.
+	BitLinked
+	// BitBlockingRegion: rb_thread_t.blocking_region_buffer is set: from the start of a region without the GVL until
+	// the GVL is held again, so also while queueing for it afterwards.
+	BitBlockingRegion
+	// BitUnmounted: an M:N thread without a native thread (rb_thread_t.nt is NULL).
+	BitUnmounted
+	// BitMain: the VM's main thread.
+	BitMain
+	// BitInferred: who waits was inferred, not read (2.5 has a count of waiters and no list).
+	BitInferred
+	// BitStarting: listed, but its native thread has not run yet, so it has no stack and no tid.
+	BitStarting
+	// BitNoStatus: status and region could not be read in this tick; the other bits are carried from the last one.
+	BitNoStatus
+)
+
+// BlockKind says what the target's memory names as the thing that a thread which has released the GVL waits for.
+type BlockKind uint8
+
+// The kinds of Blocked. BlockNone means that memory names nothing: the kernel's view has to say.
+const (
+	BlockNone BlockKind = iota
+	BlockMutex
+	BlockMonitor
+	BlockQueue
+	BlockSizedQueue
+	BlockConditionVariable
+	BlockJoin
+	BlockSleep
+	BlockSleepForever
+	BlockChild
+	BlockRactor
+	BlockIO
+	BlockSelect
+)
+
+// Blocked is what memory says about why a thread that has released the GVL does not run.
+type Blocked struct {
+	Kind BlockKind
+	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object; 0: none known.
+	Object uint64
+	// Holder is the thread that holds the Mutex or Monitor, or the thread that is joined; 0: none known.
+	Holder ThreadID
+	// FD is the descriptor that memory names (waiting_fds up to 3.4, waiting_reason of M:N threads); -1: none.
+	FD int32
+	// Child is the process waited for: a pid as the target sees it, -1 for any; 0: none known.
+	Child int32
+	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns; 0: not timed or not known.
+	DeadlineNS int64
+}
+
+// PeerID names a Peer in the Dictionary. 0 means "none".
+type PeerID uint32
+
+// Kernel is the kernel's view of a thread's native thread, with its age: /proc is read later and more rarely than
+// memory. The zero value means that the kernel was never asked.
+type Kernel struct {
+	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns; 0: never.
+	StateAtNS int64
+	// CPUAtNS is when CPUNS and RunDelayNS were read, CLOCK_MONOTONIC in ns; 0: never.
+	CPUAtNS int64
+	// CPUNS and RunDelayNS are the thread's time on a CPU and its time runnable without one, since its start
+	// (/proc/PID/task/TID/schedstat fields 1 and 2).
+	CPUNS, RunDelayNS int64
+	// Syscall is the name of the system call the native thread sleeps in; SyscallRunning when it is runnable or on a
+	// CPU; SyscallNone when it sleeps outside a system call (a page fault, say); "" when unknown.
+	Syscall string
+	// FD is the descriptor it waits for, or the first of several; -1: none.
+	FD int32
+	// FDs is how many descriptors a poll or select waits for; 0 or 1 for others.
+	FDs int32
+	// Peer describes what FD leads to.
+	Peer PeerID
+	// Child is the pid that wait4 or waitid waits for; -1 any; 0 none.
+	Child int32
+	// Rechecked: the memory was read once more after the kernel had answered and the thread still held the GVL.
+	// Without it a sleeping owner proves nothing.
+	Rechecked bool
+}
+
+// Values of Kernel.Syscall that are not names of system calls.
+const (
+	SyscallRunning = "(running)"
+	SyscallNone    = "(none)"
+	// SyscallStopped: the thread is stopped by a signal or a debugger, wherever it was. Told of holders of the GVL only.
+	SyscallStopped = "(stopped)"
+)
+
+// StackQuality says how far a thread's stack in a sample can be trusted.
+type StackQuality uint8
+
+const (
+	// StackFresh: the stack was read in this sample, or it is that of a thread that waits and was looked at less than 50 ms
+	// ago (a stack tick of a live process of more than 32 threads looks at such threads in turn). Without it Stack is the last
+	// one known.
+	StackFresh StackQuality = 1 << iota
+	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
+	StackPartial
+	// StackFailed: no stack could be read (memory gone, two copies of different fibers).
+	StackFailed
+	// StackTruncated: the stack is deeper than the limit and was cut in the middle; Omitted frames are missing.
+	StackTruncated
+	// StackUncertainTop: the innermost frame of a running thread can't be trusted on this release.
+	StackUncertainTop
+)
+
+// Thread is the evidence about one Ruby thread.
+type Thread struct {
+	ID     ThreadID
+	Ractor RactorID
+	// TID is the native thread's id in ddtop's own PID namespace; 0: none (not started, or unmounted).
+	TID     int32
+	Status  Status
+	Bits    ThreadBits
+	Quality StackQuality
+	// Omitted is the number of frames cut out of the middle of the stack.
+	Omitted uint32
+	// Stack is the running fiber's stack.
+	Stack StackID
+	// Resumers are the stacks of the fibers that resumed the running one, outward; nil: none.
+	Resumers []StackID
+	Blocked  Blocked
+	Kernel   Kernel
+}
+
+// Ractor is the evidence about one ractor's GVL.
+type Ractor struct {
+	ID RactorID
+	// OwnerStart and OwnerEnd are the owner field at the start and at the end of the read; 0: none.
+	OwnerStart, OwnerEnd ThreadID
+	// Queue holds the threads waiting for the GVL, first in line first; nil when Torn.
+	Queue []ThreadID
+	// Waiting is the number of waiters; on 2.5 it is known without a Queue.
+	Waiting int32
+	// Torn: the queue changed while it was read and a retry did not help either; each thread's BitQueued still holds.
+	Torn bool
+}
+
+// GCMode is the phase of a collection (rb_objspace.flags.mode).
+type GCMode uint8
+
+// The phases of a collection.
+const (
+	GCIdle GCMode = iota
+	GCMarking
+	GCSweeping
+	GCCompacting
+)
+
+// GC is the evidence about the garbage collector.
+type GC struct {
+	// Valid: the rest was read. False on a modular GC other than the default one.
+	Valid bool
+	// During: a thread is inside the collector at this instant (rb_objspace.flags.during_gc). Mode alone does not
+	// say so: between steps of incremental marking it stays set.
+	During bool
+	Mode   GCMode
+	// Minor: the cycle is a minor one.
+	Minor bool
+	// Reason holds the bits of profile.latest_gc_info.
+	Reason uint32
+	// Count, MinorCount and MajorCount are cycles since the process started.
+	Count, MinorCount, MajorCount uint64
+	// TimeNS is Ruby's own total, in process CPU time, 3.1 and later; 0 before.
+	TimeNS uint64
+	// Allocated is the number of objects allocated since the process started, exact at this instant on every release. From
+	// 3.4 on objects moved by compaction count too (GCDetail.Moved).
+	Allocated uint64
+	// Pair is what was allocated while the GVL owner's stack was read. It is the zero value where that can't be told: no
+	// owner, several ractors running at once, ZJIT of 4.1.
+	Pair AllocPair
+}
+
+// Proc holds the process's own counters, read at a low rate.
+type Proc struct {
+	// AtNS is when they were read, CLOCK_MONOTONIC in ns; 0: never.
+	AtNS int64
+	// UserNS and SystemNS are the CPU times of the whole process since its start.
+	UserNS, SystemNS int64
+	RSSBytes         int64
+	MajorFaults      int64
+	// ThrottledNS, ThrottledPeriods and Periods come from the process's cgroup; all 0 where it has no CPU limit.
+	ThrottledNS, ThrottledPeriods, Periods int64
+	// SwapBytes is what of the process's memory is swapped out (VmSwap).
+	SwapBytes int64
+	// Pressure is how long tasks stood still for want of something.
+	Pressure Pressure
+}
+
+// PressureSource says whose stalls a Pressure counts.
+type PressureSource uint8
+
+// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording that does not say.
+const (
+	PressureNone PressureSource = iota
+	PressureCgroup
+	PressureMachine
+)
+
+// String is the word used in JSON: none, cgroup, machine.
+func (s PressureSource) String() string {
+	switch s {
+	case PressureCgroup:
+		return "cgroup"
+	case PressureMachine:
+		return "machine"
+	}
+	return "none"
+}
+
+// Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only grow: how
+// long some, and how long all, of the tasks that are not idle stood still for want of a CPU, of memory (reclaiming it, reading
+// back what was thrown out) or of I/O. When Source changes they begin anew.
+type Pressure struct {
+	Source                     PressureSource
+	CPUSomeNS                  int64
+	MemorySomeNS, MemoryFullNS int64
+	IOSomeNS, IOFullNS         int64
+}
+
+// Self is ddtop's own cost, read at a low rate.
+type Self struct {
+	// CPUNS is the CPU time of ddtop since it started, user and system.
+	CPUNS int64
+	// MaxRSSBytes is its largest resident set.
+	MaxRSSBytes int64
+	// Priority is what the sampling thread runs at.
+	Priority Priority
+}
+
+// Reads counts what happened to reads since the attach. All fields only grow.
+type Reads struct {
+	// Ticks and StackTicks are the ticks that delivered a sample; StackTicks is part of Ticks.
+	Ticks, StackTicks uint64
+	// Late counts the ticks skipped because the clock ran behind.
+	Late uint64
+	// Torn counts reads whose two copies disagreed and were retried or cut; Retried the retries; Partial the stacks
+	// kept in part; Failed the reads that gave nothing.
+	Torn, Retried, Partial, Failed uint64
+	// Uncertain counts stacks whose innermost frame can't be trusted; Truncated those cut at the depth limit.
+	Uncertain, Truncated uint64
+	// Calls is the number of process_vm_readv calls.
+	Calls uint64
+	// Pauses counts the stack ticks for which the target was stopped (ptrace); PausesCut those of them that did not
+	// happen at one instant, because a thread could not be stopped or the time was up before all was read.
+	Pauses, PausesCut uint64
+	// PausedNS is the sum of their PauseNS.
+	PausedNS uint64
+}
+
+// Sample is one tick: everything read at (almost) one instant. Slices belong to the producer and are valid during the
+// call that delivers the sample only; Clone keeps one.
+type Sample struct {
+	// TimeNS is CLOCK_MONOTONIC in ns at the middle of the read; of a live process in whole µs.
+	TimeNS int64
+	// ReadNS is how long the read took.
+	ReadNS int64
+	// PauseNS is for how long the target's threads stood still for this sample, from the first one's stop to the last
+	// one's release; 0: it was not stopped.
+	PauseNS int64
+	Depth   Depth
+	// Slow: the clock has slowed down because nothing runs or waits; intervals are longer than the rate asked for.
+	Slow    bool
+	Ractors []Ractor
+	// Threads are all threads of all ractors, in the order of Ruby's own lists. On a LockTick Stack is set for GVL
+	// owners only (with StackFresh); for the others it is the last one known, without StackFresh.
+	Threads []Thread
+	GC      GC
+	// GCDetail is the last one read: its AtNS is not this sample's.
+	GCDetail GCDetail
+	Proc     Proc
+	Self     Self
+	Reads    Reads
+	// Classes is the last estimate of what has been allocated by class since the attach; nil: none, or a recording, which
+	// does not keep it. It is shared and not to be changed.
+	Classes *AllocClasses
+}
+
+// Clone returns a deep copy that may be kept.
+func (s *Sample) Clone() *Sample {
+	c := *s
+	c.Ractors = append([]Ractor(nil), s.Ractors...)
+	for i := range c.Ractors {
+		c.Ractors[i].Queue = append([]ThreadID(nil), c.Ractors[i].Queue...)
+	}
+	c.Threads = append([]Thread(nil), s.Threads...)
+	for i := range c.Threads {
+		c.Threads[i].Resumers = append([]StackID(nil), c.Threads[i].Resumers...)
+	}
+	return &c
+}

@@ -1,0 +1,87 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
+var ErrEnded = errors.New("the target has ended")
+
+// Era tells which generation of scheduler the target has, for texts and for what can't be known (facts-gvl, section 1).
+type Era uint8
+
+const (
+	// EraFlag is 2.5: a flag and a count, no list of waiters.
+	EraFlag Era = iota
+	// EraOwner is 2.6 to 3.2: an owner pointer and a queue.
+	EraOwner
+	// EraSched is 3.3 and later: the releasing thread hands the GVL over before the next one wakes up.
+	EraSched
+)
+
+// Process describes a target. It does not change while it is sampled.
+type Process struct {
+	PID int
+	// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with PID it tells a
+	// re-used PID apart.
+	StartTicks uint64
+	// StartedAt is the same as wall-clock time.
+	StartedAt time.Time
+	// Title is the program's name without its arguments, which can hold secrets.
+	Title string
+	// CommandLine is the whole command line; empty when redacted.
+	CommandLine []string
+	User        string
+	Host        string
+	// RubyVersion is "3.4.11"; RubyDescription what ruby -v says; JIT "yjit", "zjit", "rjit", "mjit" or "".
+	RubyVersion, RubyDescription, JIT string
+	Era                               Era
+	// Machine is the target's ELF machine: "x86_64" or "aarch64".
+	Machine string
+	// Layout names the table of struct offsets in use; LayoutNote says when it was not made for this very release.
+	Layout, LayoutNote string
+	// CPUs is the number of CPUs the target may use.
+	CPUs int
+	// StackRate and LockRate are the rates asked for, in Hz.
+	StackRate, LockRate float64
+	// Pauses: all threads are stopped while stacks are read.
+	Pauses bool
+	// AttachedAt and AttachedNS are the attach in wall-clock time and in CLOCK_MONOTONIC ns: together they turn a
+	// Sample's TimeNS into wall-clock time.
+	AttachedAt time.Time
+	AttachedNS int64
+	// PriorityNote says what priority the sampling thread got, where it is not what it asked for; "" otherwise.
+	PriorityNote string
+}
+
+// WallTime turns CLOCK_MONOTONIC ns of a Sample into wall-clock time.
+func (p Process) WallTime(ns int64) time.Time {
+	return p.AttachedAt.Add(time.Duration(ns - p.AttachedNS))
+}
+
+// End says how a target ended.
+type End struct {
+	// AtNS is CLOCK_MONOTONIC in ns.
+	AtNS int64
+	// Reason is a sentence for the person: "exited", "replaced itself by another program (exec)".
+	Reason string
+	// ExitKnown tells whether ExitCode holds what the kernel said (128+n for signal n).
+	ExitKnown bool
+	ExitCode  int
+}
+
+// Source produces Samples: a live process, or a recording.
+type Source interface {
+	// Process describes the target.
+	Process() Process
+	// Dictionary is what the IDs of the samples point into. It grows while Run runs.
+	Dictionary() *Dictionary
+	// Run delivers samples to emit, in order of time, until ctx ends (nil), the target or recording ends (ErrEnded),
+	// or nothing can be read any more (an error that says why). emit must not keep the Sample (see Sample.Clone) and
+	// should return within a fraction of a tick.
+	Run(ctx context.Context, emit func(*Sample)) error
+	// End says how the target ended; ok is false while it lives.
+	End() (end End, ok bool)
+}

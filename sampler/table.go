@@ -1,0 +1,84 @@
+package sampler
+
+const (
+	// pageSize is the number of entries that are freed together. Entries made at one time mostly end together.
+	pageSize = 512
+	// maxTableID is the last ID given; past it the table is full, whatever was evicted.
+	maxTableID = 1<<32 - pageSize - 1
+)
+
+// table holds entries by ID, from 1 on. IDs are given once; entries can be evicted.
+type table[T any] struct {
+	pages []*page[T] // nil: all of its entries are evicted
+	last  uint32     // the last ID given
+	live  int
+}
+
+type page[T any] struct {
+	entries [pageSize]T
+	// used is the generation in which an entry was used last; 0: there is none.
+	used [pageSize]uint32
+	live int
+}
+
+// at returns an entry; nil for 0 and for an ID that is unknown or evicted.
+func (t *table[T]) at(id uint32) *T {
+	i := id / pageSize
+	if int(i) >= len(t.pages) || t.pages[i] == nil || t.pages[i].used[id%pageSize] == 0 {
+		return nil
+	}
+	return &t.pages[i].entries[id%pageSize]
+}
+
+// add makes an entry and returns its ID; 0 when the table is full.
+func (t *table[T]) add(v T, generation uint32) uint32 {
+	if t.live >= MaxDictionaryEntries-1 || t.last >= maxTableID {
+		return 0
+	}
+	t.last++
+	i := t.last / pageSize
+	if int(i) == len(t.pages) {
+		t.pages = append(t.pages, new(page[T]))
+	}
+	p := t.pages[i]
+	p.entries[t.last%pageSize], p.used[t.last%pageSize] = v, generation
+	p.live++
+	t.live++
+	return t.last
+}
+
+// use notes that an entry is in use.
+func (t *table[T]) use(id, generation uint32) {
+	if i := id / pageSize; int(i) < len(t.pages) && t.pages[i] != nil {
+		if u := &t.pages[i].used[id%pageSize]; *u != 0 && *u < generation {
+			*u = generation
+		}
+	}
+}
+
+// evict takes the entries away that were not used since a generation, those given last first. keep is called for each that
+// stays with the generation of its last use, drop for each that goes.
+func (t *table[T]) evict(before uint32, keep func(v *T, used uint32), drop func(v *T)) {
+	var zero T
+	for i := len(t.pages) - 1; i >= 0; i-- {
+		p := t.pages[i]
+		if p == nil {
+			continue
+		}
+		for j := pageSize - 1; j >= 0; j-- {
+			switch u := p.used[j]; {
+			case u == 0:
+			case u >= before:
+				keep(&p.entries[j], u)
+			default:
+				drop(&p.entries[j])
+				p.entries[j], p.used[j] = zero, 0
+				p.live--
+				t.live--
+			}
+		}
+		if p.live == 0 && i != len(t.pages)-1 {
+			t.pages[i] = nil
+		}
+	}
+}
