@@ -1,0 +1,238 @@
+package kernel
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"strings"
+)
+
+// maxCgroupDepth bounds the levels of a cgroup path that are looked at.
+const maxCgroupDepth = 16
+
+// cgroup reads the CPU throttling of the cgroups that a process is in, of hierarchy v2 or v1.
+type cgroup struct {
+	text   string // /proc/PID/cgroup as read last
+	path   string // the path in the hierarchy with the CPU controller
+	note   string
+	levels []cpuStat // innermost first
+	mounts []cgroupMount
+	fd     int
+	file   string // the path of what fd is: /proc/PID/cgroup
+}
+
+// cpuStat is one open cpu.stat.
+type cpuStat struct {
+	fd   int
+	path string
+}
+
+// throttling is what a cpu.stat says.
+type throttling struct{ periods, throttled, throttledNS int64 }
+
+// open finds the process's cgroups. That a process has none (a kernel without them) is no error.
+func (c *cgroup) open(dir int, procPath string) error {
+	c.fd, c.file = noFD, procPath+"/cgroup"
+	mounts, err := readFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	c.mounts = cgroupMounts(mounts)
+	if c.fd, err = openAt(dir, "cgroup"); err != nil {
+		c.fd = noFD
+		c.note = (&Error{"open", c.file, err}).Error()
+	}
+	return nil
+}
+
+func (c *cgroup) close() {
+	for _, l := range c.levels {
+		closeFD(l.fd)
+	}
+	c.levels = nil
+	closeFD(c.fd)
+	c.fd = noFD
+}
+
+// read returns the throttling of the innermost level that has had a CPU limit, all 0 where none has: a level without
+// one counts no periods. A process that was moved to another cgroup is followed.
+func (c *cgroup) read(buf []byte) (throttling, error) {
+	if c.fd < 0 {
+		return throttling{}, nil
+	}
+	n, err := pread(c.fd, buf)
+	if err != nil {
+		return throttling{}, &Error{"read", c.file, err}
+	}
+	if string(buf[:n]) != c.text {
+		c.moved(string(buf[:n]))
+	}
+	for _, l := range c.levels {
+		n, err := pread(l.fd, buf)
+		if err != nil {
+			// The cgroup was removed after the process had left it; its new one is read next time.
+			continue
+		}
+		if t := parseCPUStat(buf[:n]); t.periods > 0 {
+			return t, nil
+		}
+	}
+	return throttling{}, nil
+}
+
+// moved opens the cpu.stat files of a new cgroup path and of its ancestors, whose limits hold too.
+func (c *cgroup) moved(text string) {
+	for _, l := range c.levels {
+		closeFD(l.fd)
+	}
+	c.levels, c.text, c.path, c.note = nil, text, "", ""
+	m, cgPath, ok := findCPUCgroup(c.mounts, text)
+	if !ok {
+		c.note = "the cgroup hierarchy with the CPU controller is not mounted here: throttling can't be seen"
+		return
+	}
+	c.path = cgPath
+	rel, ok := m.below(cgPath)
+	if !ok {
+		c.note = "the process's cgroup " + cgPath + " lies outside the ones mounted here: throttling can't be seen"
+		return
+	}
+	for range maxCgroupDepth {
+		name := path.Join(m.point, rel, "cpu.stat")
+		if fd, err := openAt(noFD, name); err == nil {
+			c.levels = append(c.levels, cpuStat{fd, name})
+		}
+		if rel == "/" || rel == "." || rel == "" {
+			return
+		}
+		rel = path.Dir(rel)
+	}
+}
+
+// cgroupMount is one mounted cgroup hierarchy.
+type cgroupMount struct {
+	root, point string
+	v2, cpu     bool
+}
+
+// below turns a cgroup path into one relative to the mount point.
+func (m cgroupMount) below(cgPath string) (string, bool) {
+	if cgPath == "/.." || strings.HasPrefix(cgPath, "/../") {
+		return "", false // outside of our cgroup namespace
+	}
+	if m.root == "/" {
+		return cgPath, true
+	}
+	rel, ok := strings.CutPrefix(cgPath, m.root)
+	if !ok || rel != "" && rel[0] != '/' {
+		return "", false
+	}
+	return "/" + strings.TrimPrefix(rel, "/"), true
+}
+
+// cgroupMounts takes the cgroup hierarchies out of a mountinfo file (proc_pid_mountinfo(5)): number, parent, device,
+// root, mount point, options, optional fields, "-", type, source, options of the file system.
+func cgroupMounts(mountinfo []byte) []cgroupMount {
+	var out []cgroupMount
+	for line := range strings.Lines(string(mountinfo)) {
+		left, right, ok := strings.Cut(line, " - ")
+		l, r := strings.Fields(left), strings.Fields(right)
+		if !ok || len(l) < 5 || len(r) < 3 {
+			continue
+		}
+		m := cgroupMount{root: unescapeMount(l[3]), point: unescapeMount(l[4])}
+		switch r[0] {
+		case "cgroup2":
+			m.v2 = true
+		case "cgroup":
+			m.cpu = slices.Contains(strings.Split(r[2], ","), "cpu")
+		default:
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// unescapeMount undoes mountinfo's octal escapes of blanks and backslashes.
+func unescapeMount(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// findCPUCgroup finds in a /proc/PID/cgroup file (lines "number:controllers:path", cgroups(7)) the path in the hierarchy
+// that limits CPU, and that hierarchy's mount. The controller is in v1 if any v1 hierarchy has it, else in v2.
+func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
+	var v1, v2 string
+	for line := range strings.Lines(text) {
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, p, ok := strings.Cut(rest, ":")
+		p = strings.TrimSuffix(p, " (deleted)")
+		switch {
+		case !ok || p == "":
+		case controllers == "":
+			v2 = p
+		case slices.Contains(strings.Split(controllers, ","), "cpu"):
+			v1 = p
+		}
+	}
+	for _, m := range mounts {
+		if v1 != "" && m.cpu {
+			return m, v1, true
+		}
+	}
+	for _, m := range mounts {
+		if v1 == "" && v2 != "" && m.v2 {
+			return m, v2, true
+		}
+	}
+	return cgroupMount{}, "", false
+}
+
+// parseCPUStat reads a cpu.stat file: nr_periods, nr_throttled, and throttled_usec (v2) or throttled_time in ns (v1).
+func parseCPUStat(b []byte) throttling {
+	var t throttling
+	for len(b) > 0 {
+		line := b
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			line, b = b[:i], b[i+1:]
+		} else {
+			b = nil
+		}
+		name, value, _ := bytes.Cut(line, []byte(" "))
+		n, _, ok := takeUint(value)
+		if !ok || n > 1<<53 {
+			continue
+		}
+		switch string(name) {
+		case "nr_periods":
+			t.periods = int64(n)
+		case "nr_throttled":
+			t.throttled = int64(n)
+		case "throttled_time":
+			t.throttledNS = int64(n)
+		case "throttled_usec":
+			t.throttledNS = int64(n) * 1000
+		}
+	}
+	return t
+}
+
+// containerID finds the 64 hexadecimal digits that container runtimes name their cgroups after, and returns the first
+// 12, which they accept as a short id.
+func containerID(cgroupText string) string {
+	const idLength, shortLength = 64, 12
+	run := 0
+	for i := len(cgroupText) - 1; i >= -1; i-- {
+		if i >= 0 && isHexDigit(cgroupText[i]) {
+			run++
+			continue
+		}
+		if run == idLength {
+			return cgroupText[i+1 : i+1+shortLength]
+		}
+		run = 0
+	}
+	return ""
+}
+
+func isHexDigit(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }

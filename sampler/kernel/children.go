@@ -1,0 +1,134 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// Children returns the PIDs of a process's child processes in ascending order, zombies included
+// (/proc/PID/task/*/children, of every thread since the one that forked need not be the main one). Where the kernel
+// does not have that file (it needs CONFIG_PROC_CHILDREN) it looks through all processes for their parent.
+func Children(pid int) ([]int, error) {
+	path := fmt.Sprintf("/proc/%d", pid)
+	dir, err := openDir(path)
+	if err != nil {
+		return nil, &Error{"open", path, err}
+	}
+	defer closeFD(dir)
+	tids, err := listNumbers(dir, "task", path+"/task", nil)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	read := 0
+	for _, tid := range tids {
+		name := "task/" + strconv.Itoa(int(tid)) + "/children"
+		fd, err := openAt(dir, name)
+		if err != nil {
+			if errors.Is(&Error{Err: err}, ErrGone) {
+				continue // the thread has ended, or no thread has the file
+			}
+			return nil, &Error{"open", path + "/" + name, err}
+		}
+		b, err := readAll(fd, path+"/"+name)
+		closeFD(fd)
+		if errors.Is(err, ErrGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		read++
+		pids = append(pids, parsePIDs(b)...)
+	}
+	if read == 0 {
+		return childrenByParent(pid)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+// parsePIDs reads numbers with blanks between them.
+func parsePIDs(b []byte) []int {
+	var out []int
+	for f := range bytes.FieldsSeq(b) {
+		if n, ok := parseInt32(string(f)); ok {
+			out = append(out, int(n))
+		}
+	}
+	return out
+}
+
+// childrenByParent looks through all processes.
+func childrenByParent(pid int) ([]int, error) {
+	dir, err := openDir("/proc")
+	if err != nil {
+		return nil, &Error{"open", "/proc", err}
+	}
+	defer closeFD(dir)
+	all, err := listNumbers(dir, ".", "/proc", nil)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	var buf [1024]byte
+	for _, p := range all {
+		name := strconv.Itoa(int(p)) + "/stat"
+		b, err := readWhole(dir, name, "/proc/"+name, buf[:])
+		if err != nil {
+			continue // it has ended since, or hides (hidepid)
+		}
+		if s, ok := parseStat(b); ok && s.ppid == int64(pid) {
+			out = append(out, int(p))
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Identity tells a process from all others and says what runs in it.
+type Identity struct {
+	PID, Parent int
+	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot: with PID it tells a re-used PID apart.
+	StartTicks uint64
+	// Ended: it is a zombie, and no thread of it but the first is left.
+	Ended bool
+	// Comm is the kernel's name of it, 15 bytes at most. Exe is the path of the file it runs, as its own mount namespace has
+	// it: exec of another program changes it. "" where reading it is not permitted, and for kernel threads.
+	Comm, Exe string
+}
+
+// Identify reads a process's Identity from /proc. Its errors are *Error: ErrGone when there is no such process.
+func Identify(pid int) (Identity, error) {
+	path := fmt.Sprintf("/proc/%d", pid)
+	dir, err := openDir(path)
+	if err != nil {
+		return Identity{}, &Error{"open", path, err}
+	}
+	defer closeFD(dir)
+	var buf [1024]byte
+	b, err := readWhole(dir, "stat", path+"/stat", buf[:])
+	if err != nil {
+		return Identity{}, err
+	}
+	s, ok := parseStat(b)
+	rest, found := afterComm(b)
+	if !ok || !found {
+		return Identity{}, &Error{"read", path + "/stat", fmt.Errorf("%w: %.200q", ErrFormat, b)}
+	}
+	id := Identity{PID: pid, Parent: int(s.ppid), StartTicks: s.startTicks}
+	if i, j := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')'); i >= 0 && j > i {
+		id.Comm = string(b[i+1 : j])
+	}
+	if rest[0] == 'Z' || rest[0] == 'X' {
+		tids, err := listNumbers(dir, "task", path+"/task", nil)
+		id.Ended = err != nil || len(tids) <= 1
+	}
+	// A refusal leaves it unknown. The memory of the process it is asked of may be another one's by now: only compared.
+	id.Exe, _ = os.Readlink(path + "/exe")
+	return id, nil
+}

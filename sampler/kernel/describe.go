@@ -1,0 +1,213 @@
+package kernel
+
+import (
+	"encoding/binary"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxPollFDs bounds the entries of a poll's array that are read; FDs still counts all that were asked for.
+	maxPollFDs = 1024
+	// maxSelectFDs bounds the descriptors of a select whose bits are read, in bits.
+	maxSelectFDs = 1 << 16
+	// maxPollPeers bounds the descriptors of one poll or select that are looked up to find the one to name.
+	maxPollPeers = 16
+)
+
+// pollScratch is room for what poll and select point at, kept from call to call.
+type pollScratch struct {
+	bytes [3 * maxSelectFDs / 8]byte
+}
+
+// How a system call's arguments name what it waits for.
+type callKind uint8
+
+const (
+	kindOther callKind = iota
+	kindFD             // argument 0 is a descriptor
+	kindConnect
+	kindPoll
+	kindSelect
+	kindWait4
+	kindWaitID
+)
+
+// callKinds holds the calls that can keep a thread asleep and whose arguments say on what. The names are those of
+// both machines' tables.
+var callKinds = func() map[string]callKind {
+	m := map[string]callKind{
+		"connect": kindConnect,
+		"poll":    kindPoll, "ppoll": kindPoll,
+		"select": kindSelect, "pselect6": kindSelect,
+		"wait4": kindWait4, "waitid": kindWaitID,
+	}
+	for _, name := range []string{
+		"read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2",
+		"recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg", "sendmmsg", "accept", "accept4", "shutdown", "close",
+		"sendfile", "splice", "tee", "vmsplice", "copy_file_range",
+		"epoll_wait", "epoll_pwait", "epoll_pwait2", "io_uring_enter",
+		"flock", "fcntl", "ioctl", "fsync", "fdatasync", "sync_file_range", "syncfs", "ftruncate", "fallocate",
+		"getdents64", "fstat", "mq_timedsend", "mq_timedreceive",
+	} {
+		m[name] = kindFD
+	}
+	return m
+}()
+
+// Describe fills k's Syscall, FD, FDs, Peer and Child from what Call returned; the times and Rechecked are the
+// caller's. What poll, select and connect point at is read from mem, which may be nil.
+//
+// Of several descriptors FD is the first that is not an eventfd, for a poll on eventfds alone is a sleep and not I/O:
+// up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll (facts-gvl, section 4). Only when
+// all are eventfds is FD one of them, and Peer's kind then PeerEventFD. FDs counts all.
+//
+// The descriptor is looked up later than the call was read: when the thread has gone on since, it may have been closed
+// (Peer is 0 then) or lead elsewhere.
+func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
+	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.Name, -1, 0, 0, 0
+	switch callKinds[c.Name] {
+	case kindFD:
+		t.describeFD(k, int32(c.Args[0]))
+	case kindConnect:
+		t.describeConnect(k, c, mem)
+	case kindPoll:
+		t.describePoll(k, c, mem)
+	case kindSelect:
+		t.describeSelect(k, c, mem)
+	case kindWait4:
+		// Below -1 and 0 stand for any child of a process group (wait4(2)).
+		k.Child = max(int32(c.Args[0]), -1)
+		if k.Child == 0 {
+			k.Child = -1
+		}
+	case kindWaitID:
+		t.describeWaitID(k, c)
+	}
+}
+
+// DescribeFD fills k with a descriptor that the target's own memory names, for a thread that has no native thread to ask
+// about (M:N, 3.3 and later): its Ruby waits for it on the thread's behalf. Syscall is "".
+func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
+	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = "", -1, 0, 0, 0
+	t.describeFD(k, fd)
+}
+
+func (t *Tasks) describeFD(k *sampler.Kernel, fd int32) {
+	if fd < 0 {
+		return
+	}
+	k.FD, k.FDs = fd, 1
+	k.Peer, _ = t.peers.lookup(fd)
+}
+
+// describeConnect names the address the call asks for: until the connection stands getpeername does not.
+func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
+	t.describeFD(k, int32(c.Args[0]))
+	size := uint32(c.Args[2])
+	if mem == nil || k.FD < 0 || size == 0 || size > maxSockaddr {
+		return
+	}
+	b := t.scratch.bytes[:size]
+	if mem.Read(attach.Address(c.Args[1]), b) != nil {
+		return
+	}
+	if id, ok := t.peers.connecting(k.FD, b); ok {
+		k.Peer = id
+	}
+}
+
+// maxSockaddr is sizeof(struct sockaddr_storage), the largest address the kernel takes.
+const maxSockaddr = 128
+
+func (t *Tasks) describePoll(k *sampler.Kernel, c Call, mem attach.Memory) {
+	const pollfdSize = 8 // int fd; short events; short revents
+	wanted := uint32(c.Args[1])
+	n := int(min(wanted, maxPollFDs))
+	k.FDs = int32(min(wanted, 1<<31-1))
+	if mem == nil || n == 0 {
+		return
+	}
+	b := t.scratch.bytes[:n*pollfdSize]
+	if mem.Read(attach.Address(c.Args[0]), b) != nil {
+		return
+	}
+	ch := chooser{t: t, k: k}
+	for ; len(b) > 0; b = b[pollfdSize:] {
+		// The kernel leaves negative descriptors out (poll(2)).
+		if fd := int32(binary.LittleEndian.Uint32(b)); fd >= 0 {
+			ch.add(fd)
+		}
+	}
+	if n == int(wanted) {
+		k.FDs = ch.count
+	}
+}
+
+func (t *Tasks) describeSelect(k *sampler.Kernel, c Call, mem attach.Memory) {
+	nfds := int32(c.Args[0])
+	if mem == nil || nfds <= 0 {
+		return
+	}
+	// The kernel reads whole longs of each set.
+	size := (int(min(nfds, maxSelectFDs)) + 63) / 64 * 8
+	all := t.scratch.bytes[:3*size]
+	for i, addr := range c.Args[1:4] {
+		set := all[i*size : (i+1)*size]
+		if addr == 0 || mem.Read(attach.Address(addr), set) != nil {
+			clear(set)
+		}
+	}
+	ch := chooser{t: t, k: k}
+	for i := 0; i < size; i++ {
+		bits := all[i] | all[size+i] | all[2*size+i]
+		for bit := 0; bits != 0; bit, bits = bit+1, bits>>1 {
+			if fd := int32(i*8 + bit); bits&1 != 0 && fd < nfds {
+				ch.add(fd)
+			}
+		}
+	}
+	k.FDs = ch.count
+}
+
+// chooser finds the descriptor to name among several.
+type chooser struct {
+	t      *Tasks
+	k      *sampler.Kernel
+	count  int32
+	asked  int
+	settle bool
+}
+
+func (c *chooser) add(fd int32) {
+	c.count++
+	if c.settle || c.asked >= maxPollPeers {
+		return
+	}
+	c.asked++
+	id, kind := c.t.peers.lookup(fd)
+	if c.k.FD < 0 || kind != sampler.PeerEventFD {
+		c.k.FD, c.k.Peer = fd, id
+	}
+	c.settle = kind != sampler.PeerEventFD
+}
+
+func (t *Tasks) describeWaitID(k *sampler.Kernel, c Call) {
+	// The kinds of id, waitid(2).
+	const (
+		pAll   = 0
+		pPID   = 1
+		pPGID  = 2
+		pPIDFD = 3
+	)
+	switch uint32(c.Args[0]) {
+	case pPID:
+		k.Child = int32(c.Args[1])
+	case pAll, pPGID:
+		k.Child = -1
+	case pPIDFD:
+		t.describeFD(k, int32(c.Args[1]))
+		k.Child = t.peers.pidOfPidfd(k.FD)
+	}
+}

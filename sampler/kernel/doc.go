@@ -1,0 +1,66 @@
+// Package kernel reads what the Linux kernel knows of a process and its threads: CPU time and run delay, the system
+// call a thread sleeps in and the descriptor it waits for, what that descriptor leads to, the process's counters and
+// those of its cgroup. It knows nothing of Ruby.
+//
+// Everything comes from /proc, and for sockets from pidfd_getfd(2). Nothing is written to the target and nothing stops
+// it; a socket that is asked about is held open for the few microseconds that getpeername(2) takes. The files
+// task/TID/syscall and fd/ and the call pidfd_getfd need the same permission as ptrace (PTRACE_MODE_ATTACH or READ), as
+// process_vm_readv does.
+//
+// The parsers are portable; what asks the kernel is Linux only and returns ErrUnsupported elsewhere.
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+var (
+	// ErrGone: the thread or process has ended, or the descriptor was closed, while or before it was read.
+	ErrGone = errors.New("it has ended")
+	// ErrPermission: the kernel does not let us look.
+	ErrPermission = errors.New("not permitted")
+	// ErrUnsupported: this system is not Linux, or its kernel does not have the file or call.
+	ErrUnsupported = errors.New("not supported here")
+	// ErrFormat: a file's contents are not what the kernel's documentation says.
+	ErrFormat = errors.New("unexpected contents")
+)
+
+// Error says what was tried, on which file, and what the kernel answered. errors.Is matches ErrGone, ErrPermission,
+// ErrUnsupported or ErrFormat as well as the kernel's own error number.
+type Error struct {
+	// Op is the attempt: "open", "read", "readlink", "pidfd_open".
+	Op string
+	// Path is the file, or for a call the process: "/proc/12/task/13/syscall", "process 12".
+	Path string
+	// Err is the kernel's answer.
+	Err error
+}
+
+// Error names the file, the kernel's answer and, where something can be done, what.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
+	if errors.Is(e, ErrPermission) {
+		s += " (it needs the same permission as reading the target's memory: run ddtop as root or with CAP_SYS_PTRACE)"
+	}
+	return s
+}
+
+// Unwrap gives the kernel's answer.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is sorts the kernel's error numbers into this package's sentinel errors.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrGone:
+		// /proc files of an ended task give ESRCH when read and ENOENT when opened (fs/proc/base.c).
+		return errors.Is(e.Err, syscall.ESRCH) || errors.Is(e.Err, fs.ErrNotExist) || errors.Is(e.Err, syscall.EBADF)
+	case ErrPermission:
+		return errors.Is(e.Err, fs.ErrPermission)
+	case ErrUnsupported:
+		return errors.Is(e.Err, syscall.ENOSYS)
+	}
+	return false
+}

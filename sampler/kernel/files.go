@@ -1,0 +1,40 @@
+package kernel
+
+import (
+	"fmt"
+	"os"
+)
+
+// maxProcFile bounds the /proc files that are read in whole.
+const maxProcFile = 16 << 20
+
+// readFile reads a /proc file of any length.
+func readFile(path string) ([]byte, error) {
+	fd, err := openAt(noFD, path)
+	if err != nil {
+		return nil, &Error{"open", path, err}
+	}
+	defer closeFD(fd)
+	return readAll(fd, path)
+}
+
+// readAll reads a file from its beginning to its end.
+func readAll(fd int, path string) ([]byte, error) {
+	buf := make([]byte, 0, os.Getpagesize())
+	for {
+		if len(buf) == cap(buf) {
+			if len(buf) >= maxProcFile {
+				return nil, &Error{"read", path, fmt.Errorf("%w: more than %d bytes", ErrFormat, maxProcFile)}
+			}
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := readMore(fd, buf[len(buf):cap(buf)], int64(len(buf)))
+		if err != nil {
+			return nil, &Error{"read", path, err}
+		}
+		if n == 0 {
+			return buf, nil
+		}
+		buf = buf[:len(buf)+n]
+	}
+}

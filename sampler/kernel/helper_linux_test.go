@@ -1,0 +1,449 @@
+package kernel
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// The helper is this test binary started again: a process whose threads block in one system call each and which says
+// itself what they block on.
+
+// blocked is what the helper says about one of its threads.
+type blocked struct {
+	Case string
+	TID  int32
+	// Comm is the name the thread gave itself.
+	Comm string
+	// Call is the system call it is about to make.
+	Call string
+	// FD, FDs, Child are as in sampler.Kernel.
+	FD, FDs, Child int32
+	Peer           sampler.Peer
+	// Pending: the other end can't be named by getpeername yet.
+	Pending bool
+}
+
+// helperEnv tells the helper what to do.
+const helperEnv = "DDTOP_KERNEL_HELPER"
+
+func TestMain(m *testing.M) {
+	switch mode := os.Getenv(helperEnv); mode {
+	case "":
+		os.Exit(m.Run())
+	case "block":
+		runBlocker()
+	case "spin":
+		for n := uint64(1); n != 0; n++ { // some hundred years
+			spun = n
+		}
+	case "denied":
+		runDenied()
+	default:
+		fmt.Fprintln(os.Stderr, "unknown helper mode", mode)
+		os.Exit(1)
+	}
+}
+
+// startHelper starts the helper and returns its process and what it writes.
+func startHelper(t testing.TB, mode string, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), helperEnv+"="+mode, "DDTOP_KERNEL_DIR="+t.TempDir(), "GOMAXPROCS=2")
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = attr
+	// It ends when the pipe to its standard input is closed, so that none is left behind.
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, bufio.NewReader(out)
+}
+
+// startBlocker starts the helper whose threads block.
+func startBlocker(t testing.TB, attr *syscall.SysProcAttr) (*exec.Cmd, []blocked) {
+	t.Helper()
+	cmd, out := startHelper(t, "block", attr)
+	var all []blocked
+	if err := json.NewDecoder(out).Decode(&all); err != nil {
+		t.Fatalf("reading what the helper says: %v", err)
+	}
+	return cmd, all
+}
+
+// processMemory reads another process's memory, for the tests alone.
+type processMemory struct{ pid int }
+
+func (m processMemory) Read(addr attach.Address, buf []byte) error {
+	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
+	remote := []unix.RemoteIovec{{Base: uintptr(addr), Len: len(buf)}}
+	n, err := unix.ProcessVMReadv(m.pid, local, remote, 0)
+	if err == nil && n != len(buf) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (m processMemory) ReadBatch(ranges []attach.Range) (int, error) {
+	for i := range ranges {
+		ranges[i].Failed = m.Read(ranges[i].Addr, ranges[i].Buf) != nil
+	}
+	return len(ranges), nil
+}
+
+// must ends the helper with a message.
+func must[T any](v T, err error) T {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "helper:", err)
+		os.Exit(1)
+	}
+	return v
+}
+
+func must0(err error) { must(0, err) }
+
+// blocker collects what the helper's threads are about to do.
+type blocker struct {
+	dir string
+	all []blocked
+}
+
+// block starts a thread that says who it is and then calls wait, which is not to return.
+func (h *blocker) block(b blocked, wait func()) {
+	tid := make(chan int32)
+	b.Comm = fmt.Sprintf("t%d %.10s", len(h.all), b.Case)
+	if b.Case == "odd name" {
+		b.Comm = ") R 1 (a\n) Z"
+	}
+	go func() {
+		runtime.LockOSThread()
+		must0(unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(must(unix.BytePtrFromString(b.Comm)))), 0, 0, 0))
+		tid <- int32(unix.Gettid())
+		for {
+			wait() // signals of the runtime may interrupt it
+		}
+	}()
+	b.TID = <-tid
+	h.all = append(h.all, b)
+}
+
+func (h *blocker) pipe() (r, w int) {
+	var p [2]int
+	must0(unix.Pipe2(p[:], unix.O_CLOEXEC))
+	return p[0], p[1]
+}
+
+func runBlocker() {
+	h := &blocker{dir: os.Getenv("DDTOP_KERNEL_DIR")}
+	h.plain()
+	h.many()
+	h.sockets()
+	h.others()
+	must0(json.NewEncoder(os.Stdout).Encode(h.all))
+	io.Copy(io.Discard, os.Stdin) // until the test ends
+	os.Exit(0)
+}
+
+// plain blocks in calls on one descriptor that is no socket.
+func (h *blocker) plain() {
+	buf := make([]byte, 1<<20)
+	link := func(fd int) string { return must(os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))) }
+	reads := func(name string, fd int, kind sampler.PeerKind) {
+		h.block(blocked{Case: name, Call: "read", FD: int32(fd), FDs: 1, Peer: sampler.Peer{Kind: kind, Path: link(fd)}},
+			func() { unix.Read(fd, make([]byte, 8)) })
+	}
+	r, _ := h.pipe()
+	reads("pipe", r, sampler.PeerPipe)
+	reads("eventfd", must(unix.Eventfd(0, unix.EFD_CLOEXEC)), sampler.PeerEventFD)
+	reads("timerfd", must(unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC)), sampler.PeerTimerFD)
+	fifo := filepath.Join(h.dir, "fifo")
+	must0(unix.Mkfifo(fifo, 0o600))
+	reads("fifo", must(unix.Open(fifo, unix.O_RDWR|unix.O_CLOEXEC, 0)), sampler.PeerPipe)
+	ptmx := must(unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0))
+	must0(unix.IoctlSetPointerInt(ptmx, unix.TIOCSPTLCK, 0))
+	pts := must(unix.Open(fmt.Sprintf("/dev/pts/%d", must(unix.IoctlGetInt(ptmx, unix.TIOCGPTN))), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0))
+	reads("terminal", pts, sampler.PeerTTY)
+	r, _ = h.pipe()
+	reads("odd name", r, sampler.PeerPipe)
+
+	_, w := h.pipe()
+	h.block(blocked{Case: "full pipe", Call: "write", FD: int32(w), FDs: 1, Peer: sampler.Peer{Kind: sampler.PeerPipe, Path: link(w)}},
+		func() { unix.Write(w, buf) })
+
+	locked := filepath.Join(h.dir, "lock")
+	a := must(unix.Open(locked, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600))
+	b := must(unix.Open(locked, unix.O_RDWR|unix.O_CLOEXEC, 0))
+	must0(unix.Flock(a, unix.LOCK_EX))
+	h.block(blocked{Case: "flock", Call: "flock", FD: int32(b), FDs: 1, Peer: sampler.Peer{Kind: sampler.PeerFile, Path: locked}},
+		func() { unix.Flock(b, unix.LOCK_EX) })
+}
+
+// many blocks in calls on several descriptors.
+func (h *blocker) many() {
+	ev := must(unix.Eventfd(0, unix.EFD_CLOEXEC))
+	ev2 := must(unix.Eventfd(0, unix.EFD_CLOEXEC))
+	evPeer := sampler.Peer{Kind: sampler.PeerEventFD, Path: "anon_inode:[eventfd]"}
+	pipes := make([]int, 40)
+	for i := range pipes {
+		pipes[i], _ = h.pipe()
+	}
+	pipePeer := func(fd int) sampler.Peer {
+		return sampler.Peer{Kind: sampler.PeerPipe, Path: must(os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)))}
+	}
+	poll := func(fds ...int) []unix.PollFd {
+		out := make([]unix.PollFd, len(fds))
+		for i, fd := range fds {
+			out[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+		}
+		return out
+	}
+	set := poll(pipes...)
+	pollCall, wait := "ppoll", func() { unix.Ppoll(set, nil, nil) }
+	if runtime.GOARCH == "amd64" {
+		const sysPoll = 7 // arm64 has none
+		pollCall = "poll"
+		wait = func() { unix.Syscall(sysPoll, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), ^uintptr(0)) }
+	}
+	h.block(blocked{Case: "poll", Call: pollCall, FD: int32(pipes[0]), FDs: 40, Peer: pipePeer(pipes[0])}, wait)
+	mixed := poll(-1, ev, pipes[3])
+	h.block(blocked{Case: "ppoll with an eventfd", Call: "ppoll", FD: int32(pipes[3]), FDs: 2, Peer: pipePeer(pipes[3])},
+		func() { unix.Ppoll(mixed, nil, nil) })
+	sleep := poll(ev, ev2)
+	h.block(blocked{Case: "ppoll on eventfds", Call: "ppoll", FD: int32(ev), FDs: 2, Peer: evPeer},
+		func() { unix.Ppoll(sleep, nil, nil) })
+	big := poll(make([]int, 3000)...)
+	for i := range big {
+		big[i].Fd = int32(pipes[5])
+	}
+	h.block(blocked{Case: "ppoll of 3000", Call: "ppoll", FD: int32(pipes[5]), FDs: 3000, Peer: pipePeer(pipes[5])},
+		func() { unix.Ppoll(big, nil, nil) })
+
+	h.block(blocked{Case: "pselect6", Call: "pselect6", FD: int32(pipes[10]), FDs: 3, Peer: pipePeer(pipes[10])},
+		func() {
+			var rd, wr, ex unix.FdSet // the kernel writes into them
+			rd.Set(pipes[10])
+			rd.Set(pipes[30])
+			ex.Set(pipes[12])
+			unix.Pselect(pipes[30]+1, &rd, &wr, &ex, nil, nil)
+		})
+
+	ep := must(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
+	must0(unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, pipes[1], &unix.EpollEvent{Events: unix.EPOLLIN}))
+	h.block(blocked{Case: "epoll", Call: "epoll_pwait", FD: int32(ep), FDs: 1, Peer: sampler.Peer{Kind: sampler.PeerEpoll, Path: "anon_inode:[eventpoll]"}},
+		func() {
+			var e [1]unix.EpollEvent
+			unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&e)), 1, ^uintptr(0), 0, 0)
+		})
+}
+
+// tcpPair returns the blocking descriptors of a connection's two ends and their addresses.
+func tcpPair(network, addr string) (client int, clientAddr, serverAddr net.Addr, ok bool) {
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		return 0, nil, nil, false
+	}
+	c := must(net.Dial(network, l.Addr().String()))
+	must(l.Accept())
+	fd := dupBlocking(c.(syscall.Conn))
+	return fd, c.LocalAddr(), c.RemoteAddr(), true
+}
+
+// dupBlocking takes a descriptor away from Go's poller.
+func dupBlocking(c syscall.Conn) int {
+	raw := must(c.SyscallConn())
+	out := -1
+	must0(raw.Control(func(fd uintptr) { out = must(unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)) }))
+	must0(unix.SetNonblock(out, false))
+	keepOpen = append(keepOpen, c)
+	return out
+}
+
+// keepOpen keeps Go from closing the other descriptors of what the helper's threads wait for.
+var keepOpen []any
+
+func (h *blocker) sockets() {
+	recv := func(name string, fd int, p sampler.Peer) {
+		h.block(blocked{Case: name, Call: "recvfrom", FD: int32(fd), FDs: 1, Peer: p},
+			func() { unix.Recvfrom(fd, make([]byte, 8), 0) })
+	}
+	if fd, local, remote, ok := tcpPair("tcp4", "127.0.0.1:0"); ok {
+		recv("tcp", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String()})
+	}
+	if fd, local, remote, ok := tcpPair("tcp6", "[::1]:0"); ok {
+		recv("tcp6", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String()})
+	}
+	// A well-known port, on an address of this test's own.
+	if fd, local, remote, ok := tcpPair("tcp4", fmt.Sprintf("127.%d.%d.1:5432", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff)); ok {
+		recv("service", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String(), Service: "PostgreSQL"})
+	}
+	udp := must(net.Dial("udp4", "127.0.0.1:53"))
+	recv("udp", dupBlocking(udp.(syscall.Conn)), sampler.Peer{Kind: sampler.PeerUDP, Local: udp.LocalAddr().String(),
+		Remote: "127.0.0.1:53", Service: "DNS"})
+
+	path := filepath.Join(h.dir, ".s.PGSQL.5432")
+	ul := must(net.Listen("unix", path))
+	uc := must(net.Dial("unix", path))
+	us := must(ul.Accept())
+	recv("unix client", dupBlocking(uc.(syscall.Conn)), sampler.Peer{Kind: sampler.PeerUnix, Remote: path, Service: "PostgreSQL"})
+	recv("unix server", dupBlocking(us.(syscall.Conn)), sampler.Peer{Kind: sampler.PeerUnix, Local: path})
+	abstract := fmt.Sprintf("@ddtop-test-%d", os.Getpid())
+	al := must(net.Listen("unix", abstract))
+	ac := must(net.Dial("unix", abstract))
+	keepOpen = append(keepOpen, al)
+	recv("unix abstract", dupBlocking(ac.(syscall.Conn)), sampler.Peer{Kind: sampler.PeerUnix, Remote: abstract})
+
+	l := must(net.Listen("tcp4", "127.0.0.1:0"))
+	lfd := dupBlocking(l.(syscall.Conn))
+	h.block(blocked{Case: "accept", Call: "accept4", FD: int32(lfd), FDs: 1, Peer: sampler.Peer{Kind: sampler.PeerListener, Local: l.Addr().String()}},
+		func() { unix.Accept4(lfd, unix.SOCK_CLOEXEC) })
+	h.connects()
+}
+
+// connects blocks in connect to a listener whose queue is full: the kernel drops what arrives, so the connection is
+// never made.
+func (h *blocker) connects() {
+	listener := must(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
+	must0(unix.Bind(listener, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	must0(unix.Listen(listener, 0))
+	addr := must(unix.Getsockname(listener)).(*unix.SockaddrInet4)
+	remote := fmt.Sprintf("127.0.0.1:%d", addr.Port)
+	for {
+		s := must(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0))
+		if err := unix.Connect(s, addr); err != nil && err != unix.EINPROGRESS {
+			must0(err)
+		}
+		set := []unix.PollFd{{Fd: int32(s), Events: unix.POLLOUT}}
+		if n, _ := unix.Poll(set, 300); n == 0 {
+			local := must(unix.Getsockname(s)).(*unix.SockaddrInet4)
+			h.block(blocked{Case: "poll for a connection", Call: "ppoll", FD: int32(s), FDs: 1, Pending: true,
+				Peer: sampler.Peer{Kind: sampler.PeerTCP, Remote: remote, Local: fmt.Sprintf("127.0.0.1:%d", local.Port)}},
+				func() { unix.Ppoll(set, nil, nil) })
+			break
+		}
+	}
+	s := must(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
+	h.block(blocked{Case: "connect", Call: "connect", FD: int32(s), FDs: 1, Peer: sampler.Peer{Kind: sampler.PeerTCP, Remote: remote}},
+		func() { unix.Connect(s, addr) })
+}
+
+// others blocks in calls without a descriptor.
+func (h *blocker) others() {
+	none := func(name, call string, wait func()) {
+		h.block(blocked{Case: name, Call: call, FD: -1}, wait)
+	}
+	hour := unix.Timespec{Sec: 3600}
+	none("nanosleep", "nanosleep", func() { unix.Nanosleep(&hour, nil) })
+	none("clock_nanosleep", "clock_nanosleep", func() { unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &hour, nil) })
+	word := new(uint32)
+	none("futex", "futex", func() { unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 0, 0, 0, 0, 0) })
+	none("running", sampler.SyscallRunning, func() {})
+	if wait, ok := pageFault(); ok {
+		none("page fault", sampler.SyscallNone, wait)
+	}
+
+	child := exec.Command("sleep", "3600")
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // Pdeathsig is about the thread that forks
+	must0(child.Start())
+	pid := child.Process.Pid
+	h.block(blocked{Case: "wait4", Call: "wait4", FD: -1, Child: int32(pid)}, func() { unix.Wait4(pid, nil, 0, nil) })
+	h.block(blocked{Case: "wait4 any", Call: "wait4", FD: -1, Child: -1}, func() { unix.Wait4(-1, nil, 0, nil) })
+	h.block(blocked{Case: "waitid", Call: "waitid", FD: -1, Child: int32(pid)},
+		func() { unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) })
+	if pidfd, err := unix.PidfdOpen(pid, 0); err == nil {
+		path := must(os.Readlink(fmt.Sprintf("/proc/self/fd/%d", pidfd)))
+		h.block(blocked{Case: "waitid of a pidfd", Call: "waitid", FD: int32(pidfd), FDs: 1, Child: int32(pid), Peer: sampler.Peer{Kind: sampler.PeerOther, Path: path}},
+			func() { unix.Waitid(unix.P_PIDFD, pidfd, nil, unix.WEXITED|unix.WNOWAIT, nil) })
+	}
+}
+
+// pageFault returns a function that touches memory whose pages a userfaultfd is to provide, which nobody does. ok is
+// false where the kernel has no userfaultfd.
+func pageFault() (wait func(), ok bool) {
+	const (
+		uffdioAPI      = 0xc018aa3f // _IOWR(0xaa, 0x3f, struct uffdio_api)
+		uffdioRegister = 0xc020aa00 // _IOWR(0xaa, 0x00, struct uffdio_register)
+		apiVersion     = 0xaa
+		modeMissing    = 1
+	)
+	fd, _, e := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
+	if e != 0 {
+		return nil, false
+	}
+	api := [3]uint64{apiVersion}
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, fd, uffdioAPI, uintptr(unsafe.Pointer(&api))); e != 0 {
+		return nil, false
+	}
+	page := must(unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS))
+	reg := [4]uint64{uint64(uintptr(unsafe.Pointer(&page[0]))), uint64(len(page)), modeMissing}
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, fd, uffdioRegister, uintptr(unsafe.Pointer(&reg))); e != 0 {
+		return nil, false
+	}
+	return func() { faulted += page[0] }, true
+}
+
+// faulted keeps the compiler from leaving the read out.
+var faulted byte
+
+// runDenied becomes nobody and says what it may read of the process given.
+func runDenied() {
+	var pid int
+	must(fmt.Sscan(os.Args[1], &pid))
+	must0(syscall.Setgid(65534))
+	must0(syscall.Setuid(65534))
+	out := map[string]string{}
+	tasks, err := OpenTasks(pid, sampler.NewDictionary())
+	out["open"] = fmt.Sprint(err)
+	if err == nil {
+		_, _, err := tasks.CPU(int32(pid))
+		out["cpu"] = fmt.Sprint(err)
+		_, err = tasks.Call(int32(pid))
+		out["call"] = fmt.Sprint(err)
+		out["denied"] = fmt.Sprint(strings.Contains(fmt.Sprint(err), "CAP_SYS_PTRACE"))
+	}
+	must0(json.NewEncoder(os.Stdout).Encode(out))
+}
+
+// until calls f till it is true, for at most 20 s.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if f() {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after 20 s still not: %s", what)
+		}
+	}
+}
+
+// spun keeps the compiler from leaving out the loop of the helper that spins.
+var spun uint64

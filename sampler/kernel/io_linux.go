@@ -1,0 +1,128 @@
+package kernel
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// noFD stands for "no descriptor open".
+const noFD = -1
+
+// openDir opens a directory to look things up in. Held open it names the same process for ever: once that process is
+// gone look-ups fail, even when its PID is used again.
+func openDir(path string) (int, error) {
+	for {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// openAt opens a file below a directory for reading.
+func openAt(dir int, name string) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// pread reads a /proc file from its beginning.
+func pread(fd int, buf []byte) (int, error) {
+	for {
+		n, err := unix.Pread(fd, buf, 0)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// readMore reads on from a position, for files longer than one buffer.
+func readMore(fd int, buf []byte, off int64) (int, error) {
+	for {
+		n, err := unix.Pread(fd, buf, off)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+func closeFD(fd int) {
+	if fd >= 0 {
+		// The kernel releases the descriptor whatever close returns, and nothing was written to it.
+		_ = unix.Close(fd)
+	}
+}
+
+// readlinkAt is readlinkat(2) for a name that ends in a zero byte; the library's own allocates a copy of the name.
+func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
+	if len(name) == 0 || name[len(name)-1] != 0 || len(buf) == 0 {
+		return 0, unix.EINVAL
+	}
+	n, _, e := unix.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&name[0])),
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
+}
+
+// fileType returns the S_IFMT part of a file's mode and its device numbers (major 0 for what is no device). It does not
+// ask a network file system's server, which could hang.
+func fileType(dir int, name string) (mode uint32, major uint32, err error) {
+	var st unix.Statx_t
+	err = unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st)
+	return uint32(st.Mode) & unix.S_IFMT, st.Rdev_major, err
+}
+
+// openFileLimit is how many descriptors this process may have open.
+func openFileLimit() int {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		return 1024
+	}
+	return int(min(lim.Cur, 1<<20))
+}
+
+// machine is the kernel's own machine, x86_64 or aarch64, which decides what system call numbers mean.
+func machine() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Machine[:])
+}
+
+// monotonic is CLOCK_MONOTONIC in ns.
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0
+	}
+	return ts.Nano()
+}
+
+// listNumbers appends the entries of a directory that are numbers (tids, pids, descriptors), in the kernel's order.
+// name is relative to dir and must not name a symbolic link's target that can be replaced.
+func listNumbers(dir int, name, path string, buf []int32) ([]int32, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return buf, &Error{"open", path, err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return buf, &Error{"read", path, unwrapErrno(err)}
+	}
+	for _, s := range names {
+		if n, ok := parseInt32(s); ok {
+			buf = append(buf, n)
+		}
+	}
+	return buf, nil
+}

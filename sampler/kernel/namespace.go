@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// minRefreshNS is the least time between two looks through all threads for a tid that is not known: a stale tid (after
+// a fork 3.1 and 3.2 keep the parent's) would otherwise cost a directory listing each tick.
+const minRefreshNS = 20e6
+
+// Namespace turns the tids that a process stores, which are those of its own PID namespace, into ddtop's (NSpid in
+// /proc/PID/task/TID/status). It is for one goroutine.
+type Namespace struct {
+	pid      int
+	dir      int
+	identity bool
+	hosts    map[int32]int32 // the target's tid → ours
+	inner    map[int32]int32 // our tid → the target's
+	nextNS   int64
+	buf      [4096]byte
+}
+
+// OpenNamespace looks whether a process is in another PID namespace than ddtop. Its errors are *Error: ErrGone when
+// there is no such process.
+func OpenNamespace(pid int) (*Namespace, error) {
+	path := fmt.Sprintf("/proc/%d", pid)
+	dir, err := openDir(path)
+	if err != nil {
+		return nil, &Error{"open", path, err}
+	}
+	n := &Namespace{pid: pid, dir: dir, hosts: make(map[int32]int32), inner: make(map[int32]int32)}
+	b, err := readWhole(dir, "status", path+"/status", n.buf[:])
+	if err != nil {
+		closeFD(dir)
+		return nil, err
+	}
+	own, _, depth, ok := parseNSpid(b)
+	if ok && own != int32(pid) {
+		closeFD(dir)
+		return nil, &Error{"read", path + "/status", fmt.Errorf("%w: /proc belongs to another PID namespace than "+
+			"ddtop's (process %d says it is %d); mount /proc of ddtop's own", ErrFormat, pid, own)}
+	}
+	// Kernels before 4.1 have no NSpid; then nothing can be translated.
+	n.identity = !ok || depth == 1
+	return n, nil
+}
+
+// Close closes what is kept open.
+func (n *Namespace) Close() error {
+	closeFD(n.dir)
+	n.dir = noFD
+	return nil
+}
+
+// Identity tells that the process's tids need no translation.
+func (n *Namespace) Identity() bool { return n.identity }
+
+// Host returns ddtop's tid for the one that the process stores. ok is false when no thread has it (any more). A tid not
+// seen before costs a look through the threads, at most every 20 ms. Where nothing needs translation it returns tid
+// without asking whether such a thread exists.
+func (n *Namespace) Host(tid int32) (host int32, ok bool) {
+	if n.identity {
+		return tid, tid > 0
+	}
+	if host, ok = n.hosts[tid]; ok {
+		return host, true
+	}
+	now := monotonic()
+	if tid <= 0 || now < n.nextNS {
+		return 0, false
+	}
+	n.nextNS = now + minRefreshNS
+	// A failure means that the process is gone, or that threads end while we look; either way tid stays unknown.
+	if n.refresh() != nil {
+		return 0, false
+	}
+	host, ok = n.hosts[tid]
+	return host, ok
+}
+
+// Forget drops what is known of one of ddtop's tids, once reading it has given ErrGone: the process may use the same
+// number for another thread.
+func (n *Namespace) Forget(host int32) {
+	if in, ok := n.inner[host]; ok {
+		delete(n.inner, host)
+		delete(n.hosts, in)
+	}
+}
+
+// refresh reads the threads that are new and drops those that are gone.
+func (n *Namespace) refresh() error {
+	path := fmt.Sprintf("/proc/%d/task", n.pid)
+	tids, err := listNumbers(n.dir, "task", path, nil)
+	if err != nil {
+		return err
+	}
+	alive := make(map[int32]struct{}, len(tids))
+	for _, t := range tids {
+		alive[t] = struct{}{}
+	}
+	for host := range n.inner {
+		if _, ok := alive[host]; !ok {
+			n.Forget(host)
+		}
+	}
+	for _, host := range tids {
+		if _, known := n.inner[host]; known {
+			continue
+		}
+		s := strconv.Itoa(int(host))
+		b, err := readWhole(n.dir, "task/"+s+"/status", path+"/"+s+"/status", n.buf[:])
+		if errors.Is(err, ErrGone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, in, _, ok := parseNSpid(b); ok {
+			n.hosts[in], n.inner[host] = host, in
+		}
+	}
+	return nil
+}
+
+// parseNSpid reads the NSpid line of a status file: the tid in each PID namespace from that of /proc's mount inward
+// (proc_pid_status(5)). depth is how many there are.
+func parseNSpid(status []byte) (outer, inner int32, depth int, ok bool) {
+	b, ok := field(status, "NSpid")
+	if !ok {
+		return 0, 0, 0, false
+	}
+	for f := range bytes.FieldsSeq(b) {
+		v, ok := parseInt32(string(f))
+		if !ok {
+			return 0, 0, 0, false
+		}
+		if depth == 0 {
+			outer = v
+		}
+		inner = v
+		depth++
+	}
+	return outer, inner, depth, depth > 0
+}

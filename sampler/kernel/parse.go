@@ -1,0 +1,226 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+)
+
+// unwrapErrno takes the kernel's error number out of a library's error, so that a path isn't named twice.
+func unwrapErrno(err error) error {
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return e
+	}
+	return err
+}
+
+// parseInt32 reads a decimal number without sign that fits an int32, with nothing around it.
+func parseInt32(s string) (int32, bool) {
+	if len(s) == 0 || len(s) > 10 {
+		return 0, false
+	}
+	var n int64
+	for i := 0; i < len(s); i++ {
+		c := s[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		n = n*10 + int64(c)
+	}
+	return int32(n), n <= 1<<31-1
+}
+
+// skipSpaces drops leading blanks and tabs.
+func skipSpaces(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	return b
+}
+
+// takeUint reads a decimal number at the start of b. ok is false without a digit or past 64 bits.
+func takeUint(b []byte) (n uint64, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && b[i]-'0' <= 9 {
+		d := uint64(b[i] - '0')
+		if n > (1<<64-1-d)/10 {
+			return 0, b, false
+		}
+		n = n*10 + d
+		i++
+	}
+	return n, b[i:], i > 0
+}
+
+// takeInt reads a decimal number with an optional minus sign at the start of b.
+func takeInt(b []byte) (n int64, rest []byte, ok bool) {
+	neg := len(b) > 0 && b[0] == '-'
+	u, rest, ok := takeUint(b[boolInt(neg):])
+	if !ok || u > 1<<63-1 {
+		return 0, b, false
+	}
+	n = int64(u)
+	if neg {
+		n = -n
+	}
+	return n, rest, true
+}
+
+// takeHex reads a number in hexadecimal, with or without 0x, at the start of b.
+func takeHex(b []byte) (n uint64, rest []byte, ok bool) {
+	if len(b) > 2 && b[0] == '0' && b[1] == 'x' {
+		b = b[2:]
+	}
+	i := 0
+	for ; i < len(b); i++ {
+		var d byte
+		switch c := b[i]; {
+		case c >= '0' && c <= '9':
+			d = c - '0'
+		case c >= 'a' && c <= 'f':
+			d = c - 'a' + 10
+		case c >= 'A' && c <= 'F':
+			d = c - 'A' + 10
+		default:
+			return n, b[i:], i > 0
+		}
+		if n>>60 != 0 {
+			return 0, b, false
+		}
+		n = n<<4 | uint64(d)
+	}
+	return n, b[i:], i > 0
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// parseSchedstat reads the first two fields of task/TID/schedstat: time on a CPU and time runnable without one, in ns
+// (Documentation/scheduler/sched-stats.rst).
+func parseSchedstat(b []byte) (cpuNS, runDelayNS int64, ok bool) {
+	cpu, b, ok := takeUint(b)
+	if !ok || cpu > 1<<63-1 {
+		return 0, 0, false
+	}
+	delay, _, ok := takeUint(skipSpaces(b))
+	if !ok || delay > 1<<63-1 {
+		return 0, 0, false
+	}
+	return int64(cpu), int64(delay), true
+}
+
+// What a task/TID/syscall file says besides a number.
+const (
+	callRunning = -1 // "running": on a CPU or runnable
+	callNone    = -2 // "-1 sp pc": blocked outside a system call
+)
+
+// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c): "running"; or "-1 SP PC"; or a number, six
+// arguments, SP and PC, all but the number in hexadecimal.
+func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
+	b = bytes.TrimRight(b, "\n")
+	if string(b) == "running" {
+		return callRunning, args, true
+	}
+	nr, b, ok = takeInt(b)
+	if !ok {
+		return 0, args, false
+	}
+	if nr < 0 {
+		return callNone, args, nr == -1
+	}
+	for i := range args {
+		args[i], b, ok = takeHex(skipSpaces(b))
+		if !ok {
+			return 0, [6]uint64{}, false
+		}
+	}
+	return nr, args, true
+}
+
+// afterComm returns what follows the command name in a stat file. The name stands in parentheses and can hold blanks,
+// newlines and parentheses itself, so only the last closing one ends it.
+func afterComm(b []byte) ([]byte, bool) {
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 || i+3 > len(b) || b[i+1] != ' ' {
+		return nil, false
+	}
+	return b[i+2:], true
+}
+
+// parseState reads the state letter of a stat file: R, S, D, T, t, Z, X, I and older ones (proc(5)).
+func parseState(b []byte) (byte, bool) {
+	b, ok := afterComm(b)
+	if !ok || b[0] < 'A' || b[0] > 'z' || len(b) > 1 && b[1] != ' ' {
+		return 0, false
+	}
+	return b[0], true
+}
+
+// processStat holds the fields of /proc/PID/stat that are used, by their numbers in proc(5).
+type processStat struct {
+	ppid         int64  // 4
+	majorFaults  int64  // 12
+	userTicks    uint64 // 14
+	systemTicks  uint64 // 15
+	startTicks   uint64 // 22
+	residentPage int64  // 24
+}
+
+// parseStat reads /proc/PID/stat.
+func parseStat(b []byte) (s processStat, ok bool) {
+	b, ok = afterComm(b)
+	if !ok {
+		return s, false
+	}
+	b = b[1:] // field 3, the state letter
+	for field := 4; field <= 24; field++ {
+		b = skipSpaces(b)
+		// Fields are signed or unsigned; kernels print what does not fit a signed one as unsigned.
+		neg := len(b) > 0 && b[0] == '-'
+		var u uint64
+		if u, b, ok = takeUint(b[boolInt(neg):]); !ok {
+			return processStat{}, false
+		}
+		n := int64(u)
+		if neg {
+			n = -n
+		}
+		switch field {
+		case 4:
+			s.ppid = n
+		case 12:
+			s.majorFaults = n
+		case 14:
+			s.userTicks = u
+		case 15:
+			s.systemTicks = u
+		case 22:
+			s.startTicks = u
+		case 24:
+			s.residentPage = n
+		}
+	}
+	return s, true
+}
+
+// field returns the text after "name:" in a file of such lines (status, fdinfo), without blanks around it.
+func field(b []byte, name string) ([]byte, bool) {
+	for len(b) > 0 {
+		line := b
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			line, b = b[:i], b[i+1:]
+		} else {
+			b = nil
+		}
+		if len(line) > len(name) && string(line[:len(name)]) == name && line[len(name)] == ':' {
+			return bytes.TrimSpace(line[len(name)+1:]), true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,139 @@
+package kernel
+
+import (
+	"bytes"
+	"path"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// pressureNames are the resources that the kernel accounts stalls of (Documentation/accounting/psi.rst).
+var pressureNames = [...]string{"cpu", "memory", "io"}
+
+// pressure reads how long tasks stood still for want of CPU, memory or I/O (PSI): of the process's own cgroup where that
+// is known, which is hierarchy v2 alone, else of the whole machine.
+type pressure struct {
+	fds    [len(pressureNames)]int
+	source sampler.PressureSource
+	text   string // /proc/PID/cgroup as read last
+}
+
+func (p *pressure) init() {
+	for i := range p.fds {
+		p.fds[i] = noFD
+	}
+}
+
+func (p *pressure) close() {
+	for i, fd := range p.fds {
+		closeFD(fd)
+		p.fds[i] = noFD
+	}
+	p.source = sampler.PressureNone
+}
+
+// follow opens the files of the process's cgroup when it has changed. text is /proc/PID/cgroup.
+func (p *pressure) follow(mounts []cgroupMount, text string) {
+	if p.source != sampler.PressureNone && text == p.text {
+		return
+	}
+	p.close()
+	p.text = text
+	if dir, ok := unifiedCgroup(mounts, text); ok && p.open(dir, ".pressure") {
+		p.source = sampler.PressureCgroup
+		return
+	}
+	if p.open("/proc/pressure", "") {
+		p.source = sampler.PressureMachine
+	}
+}
+
+// open opens the three files; a kernel with psi=0 has them and refuses to read them.
+func (p *pressure) open(dir, suffix string) bool {
+	var buf [256]byte
+	for i, name := range pressureNames {
+		fd, err := openAt(noFD, path.Join(dir, name+suffix))
+		if err == nil {
+			p.fds[i] = fd
+			_, err = pread(fd, buf[:])
+		}
+		if err != nil {
+			p.close()
+			return false
+		}
+	}
+	return true
+}
+
+// read returns the totals since the boot, or since the cgroup was made.
+func (p *pressure) read(buf []byte) sampler.Pressure {
+	out := sampler.Pressure{Source: p.source}
+	for i, to := range [...][2]*int64{{&out.CPUSomeNS, nil}, {&out.MemorySomeNS, &out.MemoryFullNS}, {&out.IOSomeNS, &out.IOFullNS}} {
+		if p.fds[i] < 0 {
+			return sampler.Pressure{}
+		}
+		n, err := pread(p.fds[i], buf)
+		if err != nil {
+			// The cgroup was removed after the process had left it; its new one is read next time.
+			p.close()
+			return sampler.Pressure{}
+		}
+		some, full := parsePressure(buf[:n])
+		*to[0] = some
+		if to[1] != nil {
+			*to[1] = full
+		}
+	}
+	return out
+}
+
+// unifiedCgroup is the folder of a process's cgroup in hierarchy v2, as far as it is mounted here. The root is none: it has
+// the machine's figures, if any.
+func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
+	for line := range strings.Lines(text) {
+		p, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
+		if !ok || p == "/" {
+			continue
+		}
+		for _, m := range mounts {
+			if rel, ok := m.below(strings.TrimSuffix(p, " (deleted)")); m.v2 && ok && rel != "/" {
+				return path.Join(m.point, rel), true
+			}
+		}
+	}
+	return "", false
+}
+
+// parsePressure reads the totals of a pressure file, which are in µs there, in ns: lines of "some" and "full", each with
+// avg10=, avg60=, avg300= and total=.
+func parsePressure(b []byte) (some, full int64) {
+	for line := range bytes.Lines(b) {
+		kind, rest, _ := bytes.Cut(line, []byte(" "))
+		_, total, ok := bytes.Cut(rest, []byte("total="))
+		if !ok {
+			continue
+		}
+		us, _, ok := takeUint(total)
+		if !ok || us > 1<<53 {
+			continue
+		}
+		switch string(kind) {
+		case "some":
+			some = int64(us) * 1000
+		case "full":
+			full = int64(us) * 1000
+		}
+	}
+	return some, full
+}
+
+// parseSwap finds VmSwap in /proc/PID/status, in bytes; ok is false where the kernel has no swap support.
+func parseSwap(b []byte) (bytesSwapped int64, ok bool) {
+	_, rest, ok := bytes.Cut(b, []byte("\nVmSwap:"))
+	if !ok {
+		return 0, false
+	}
+	kb, _, ok := takeUint(bytes.TrimLeft(rest, " \t"))
+	return int64(kb) << 10, ok && kb < 1<<50
+}

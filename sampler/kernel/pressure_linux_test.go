@@ -1,0 +1,79 @@
+package kernel
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestPressure compares with the files of the cgroup or of the machine, read before and after.
+func TestPressure(t *testing.T) {
+	p, err := OpenProc(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	all := func(dir, suffix string) sampler.Pressure {
+		var out sampler.Pressure
+		for name, to := range map[string][2]*int64{
+			"cpu": {&out.CPUSomeNS, new(int64)}, "memory": {&out.MemorySomeNS, &out.MemoryFullNS}, "io": {&out.IOSomeNS, &out.IOFullNS},
+		} {
+			b, err := os.ReadFile(dir + "/" + name + suffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*to[0], *to[1] = parsePressure(b)
+		}
+		return out
+	}
+	first, err := p.Read(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dir, suffix string
+	switch first.Pressure.Source {
+	case sampler.PressureCgroup:
+		var ok bool
+		if dir, ok = unifiedCgroup(p.cgroup.mounts, p.cgroup.text); !ok {
+			t.Fatalf("a cgroup's pressure without a cgroup: %q", p.cgroup.text)
+		}
+		suffix = ".pressure"
+	case sampler.PressureMachine:
+		dir = "/proc/pressure"
+	default:
+		if _, err := os.ReadFile("/proc/pressure/memory"); err == nil {
+			t.Fatal("the machine tells its pressure, and it was not read")
+		}
+		t.Skip("this kernel does not count pressure")
+	}
+	before := all(dir, suffix)
+	read, err := p.Read(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := all(dir, suffix)
+	got := read.Pressure
+	for _, c := range []struct {
+		name           string
+		low, got, high int64
+	}{
+		{"cpu some", before.CPUSomeNS, got.CPUSomeNS, after.CPUSomeNS},
+		{"memory some", before.MemorySomeNS, got.MemorySomeNS, after.MemorySomeNS},
+		{"memory full", before.MemoryFullNS, got.MemoryFullNS, after.MemoryFullNS},
+		{"io some", before.IOSomeNS, got.IOSomeNS, after.IOSomeNS},
+		{"io full", before.IOFullNS, got.IOFullNS, after.IOFullNS},
+	} {
+		if c.got < c.low || c.got > c.high {
+			t.Errorf("%s is %d, the kernel says %d before and %d after", c.name, c.got, c.low, c.high)
+		}
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, ok := parseSwap(status); !ok && strings.Contains(string(status), "VmSwap") || want != read.SwapBytes {
+		t.Errorf("swapped %d, status says %d", read.SwapBytes, want)
+	}
+}

@@ -1,0 +1,62 @@
+package kernel
+
+import (
+	"net/netip"
+	"path"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// services names well-known ports (IANA's registry, and the defaults of programs that registered none).
+var services = map[uint16]string{
+	22: "SSH", 25: "SMTP", 53: "DNS", 80: "HTTP", 88: "Kerberos", 110: "POP3", 123: "NTP", 143: "IMAP", 389: "LDAP",
+	443: "HTTPS", 465: "SMTP", 514: "syslog", 587: "SMTP", 636: "LDAP", 853: "DNS", 873: "rsync", 993: "IMAP",
+	995: "POP3", 1433: "SQL Server", 1521: "Oracle", 2049: "NFS", 2181: "ZooKeeper", 2379: "etcd", 2525: "SMTP",
+	3000: "HTTP", 3306: "MySQL", 4222: "NATS", 4317: "OpenTelemetry", 4318: "OpenTelemetry", 5432: "PostgreSQL",
+	5671: "RabbitMQ", 5672: "RabbitMQ", 6379: "Redis", 6380: "Redis", 6432: "PgBouncer", 7687: "Neo4j", 8080: "HTTP",
+	8086: "InfluxDB", 8125: "StatsD", 8126: "Datadog agent", 8200: "Vault", 8443: "HTTPS", 8500: "Consul",
+	9042: "Cassandra", 9092: "Kafka", 9093: "Kafka", 9200: "Elasticsearch", 9300: "Elasticsearch", 11211: "memcached",
+	11300: "beanstalkd", 26379: "Redis Sentinel", 27017: "MongoDB", 50051: "gRPC",
+}
+
+// unixServices names the programs that listen on unix sockets whose file name holds a word.
+var unixServices = []struct{ word, service string }{
+	{".s.PGSQL.", "PostgreSQL"}, {"mysql", "MySQL"}, {"mariadb", "MySQL"}, {"redis", "Redis"}, {"memcached", "memcached"},
+	{"mongodb", "MongoDB"}, {"pgbouncer", "PgBouncer"}, {"docker", "Docker"}, {"nscd", "name service"},
+	{"apm.socket", "Datadog agent"}, {"dsd.socket", "Datadog agent"}, {"journal", "journald"}, {"syslog", "syslog"},
+}
+
+// ephemeralFirst is where the ports begin that the kernel gives to connections (ip_local_port_range's default).
+const ephemeralFirst = 32768
+
+// serviceOf names the service of an address; "" for none. Ports that the kernel gives away say nothing.
+func serviceOf(a netip.AddrPort) string { return services[a.Port()] }
+
+// unixService names the program behind a unix socket's path; "" for none known.
+func unixService(name string) string {
+	base := path.Base(name)
+	for _, s := range unixServices {
+		if strings.Contains(base, s.word) {
+			return s.service
+		}
+	}
+	return ""
+}
+
+// coarse drops the ports that the kernel chose from a connection's two ends.
+func coarse(p sampler.Peer) sampler.Peer {
+	if p.Kind != sampler.PeerTCP && p.Kind != sampler.PeerUDP {
+		return p
+	}
+	p.Remote, p.Local = withoutEphemeral(p.Remote), withoutEphemeral(p.Local)
+	return p
+}
+
+func withoutEphemeral(s string) string {
+	a, err := netip.ParseAddrPort(s)
+	if err != nil || a.Port() < ephemeralFirst {
+		return s
+	}
+	return a.Addr().String()
+}

@@ -1,0 +1,134 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// socketAsker asks a process's sockets for their two ends.
+type socketAsker struct {
+	pidfd int
+	// refused is why pidfd_getfd(2) can't be used on this process; nil while it can.
+	refused error
+}
+
+// openSocketAsker gets a pidfd. A kernel without it (before 5.3; pidfd_getfd needs 5.6) is no error: sockets then are
+// named from the tables of /proc/PID/net alone.
+func openSocketAsker(pid int) (socketAsker, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch {
+	case err == nil:
+		return socketAsker{pidfd: fd}, nil
+	case errors.Is(err, unix.ESRCH):
+		return socketAsker{}, &Error{"pidfd_open", fmt.Sprintf("process %d", pid), err}
+	default: // ENOSYS, or a seccomp filter's EPERM
+		return socketAsker{pidfd: noFD, refused: &Error{"pidfd_open", fmt.Sprintf("process %d", pid), err}}, nil
+	}
+}
+
+func (s *socketAsker) close() {
+	closeFD(s.pidfd)
+	s.pidfd = noFD
+}
+
+// ask names both ends of a socket. settled is false while it has no other end but may get one. The descriptor is
+// copied into this process (pidfd_getfd) and closed at once.
+func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
+	if s.refused != nil {
+		return p, false, s.refused
+	}
+	own, err := unix.PidfdGetfd(s.pidfd, int(fd), 0)
+	if err != nil {
+		err = &Error{"pidfd_getfd", fmt.Sprintf("descriptor %d", fd), err}
+		if errors.Is(err, ErrPermission) || errors.Is(err, ErrUnsupported) {
+			s.refused = err
+		}
+		return p, false, err
+	}
+	defer closeFD(own)
+	return askSocket(own)
+}
+
+func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
+	option := func(name int) int {
+		v, e := unix.GetsockoptInt(fd, unix.SOL_SOCKET, name)
+		err = errors.Join(err, e)
+		return v
+	}
+	domain, kind, listens := option(unix.SO_DOMAIN), option(unix.SO_TYPE), option(unix.SO_ACCEPTCONN) != 0
+	if err != nil {
+		// Not a socket any more: the descriptor has been used again since its link was read.
+		return p, false, &Error{"getsockopt", "socket", unix.ENOTSOCK}
+	}
+	local, localErr := unix.Getsockname(fd)
+	remote, remoteErr := unix.Getpeername(fd)
+	if localErr != nil {
+		local = nil
+	}
+	if remoteErr != nil {
+		remote = nil
+	}
+	switch domain {
+	case unix.AF_UNIX:
+		return unixPeer(local, remote, listens), listens || remoteErr == nil, nil
+	case unix.AF_INET, unix.AF_INET6:
+		k := sampler.PeerTCP
+		switch {
+		case listens:
+			k = sampler.PeerListener
+		case kind == unix.SOCK_DGRAM:
+			k = sampler.PeerUDP
+		case kind != unix.SOCK_STREAM:
+			k = sampler.PeerOther
+		}
+		return internetPeer(k, addrPort(local), addrPort(remote)), listens || remoteErr == nil, nil
+	}
+	return sampler.Peer{Kind: sampler.PeerOther, Path: familyName(domain)}, true, nil
+}
+
+func unixPeer(local, remote unix.Sockaddr, listens bool) sampler.Peer {
+	name := func(a unix.Sockaddr) string {
+		if u, ok := a.(*unix.SockaddrUnix); ok {
+			// The library writes the zero byte of an abstract name as @, and so does it for no name at all.
+			if u.Name != "@" {
+				return unixPath([]byte(u.Name))
+			}
+		}
+		return ""
+	}
+	p := sampler.Peer{Kind: sampler.PeerUnix, Local: name(local), Remote: name(remote)}
+	p.Service = unixService(p.Remote)
+	if listens {
+		p.Kind = sampler.PeerListener
+		p.Service = unixService(p.Local)
+	}
+	return p
+}
+
+func addrPort(a unix.Sockaddr) netip.AddrPort {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// familyName names the other address families that a Ruby program may well wait on.
+func familyName(domain int) string {
+	switch domain {
+	case unix.AF_NETLINK:
+		return "netlink socket"
+	case unix.AF_PACKET:
+		return "packet socket"
+	case unix.AF_VSOCK:
+		return "vsock socket"
+	}
+	return fmt.Sprintf("socket of family %d", domain)
+}

@@ -1,0 +1,238 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// minTableIntervalNS is the least time between two reads of the socket tables: one costs milliseconds of the
+	// kernel's time, as it walks the whole hash table of connections.
+	minTableIntervalNS = 5e9
+	// tableCostFactor keeps the reads below a hundredth of the time where a table is huge.
+	tableCostFactor = 100
+	// maxTableBytes bounds what is read of one table (about 400,000 connections).
+	maxTableBytes = 64 << 20
+	// maxWanted bounds the sockets that wait to be named.
+	maxWanted = 4096
+)
+
+// socketTable holds what the last read of /proc/PID/net said of the sockets that were asked for.
+type socketTable struct {
+	byInode map[uint64]sampler.Peer
+	nextNS  int64
+}
+
+// fromTable returns what the tables said of a socket, and asks for it to be looked for where they said nothing yet.
+func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if found, ok := p.table.byInode[inode]; ok {
+		return found, true
+	}
+	if len(p.wanted) < maxWanted {
+		p.wanted[inode] = struct{}{}
+	}
+	return sampler.Peer{}, false
+}
+
+// SocketsRefused says why sockets can't be asked for their ends (*Error, ErrPermission or ErrUnsupported), nil when
+// they can. ResolveSockets names them then, some seconds later.
+func (t *Tasks) SocketsRefused() error { return t.peers.sock.refused }
+
+// ResolveSockets names the sockets that Describe could not: from the tables of the target's network namespace,
+// /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That costs milliseconds, so it is to be called from another goroutine than the
+// sampling one, as often as the caller likes: it reads at most every 5 s, less often where the tables are big, and only
+// when a socket waits to be named. It returns how many it has named; nowNS is CLOCK_MONOTONIC.
+func (t *Tasks) ResolveSockets(nowNS int64) (named int, err error) {
+	return t.peers.resolve(nowNS)
+}
+
+func (p *peers) resolve(nowNS int64) (int, error) {
+	p.mu.Lock()
+	due := len(p.wanted) > 0 && nowNS >= p.table.nextNS
+	wanted := p.wanted
+	if due {
+		p.wanted = make(map[uint64]struct{})
+		p.table.nextNS = nowNS + minTableIntervalNS
+	}
+	p.mu.Unlock()
+	if !due {
+		return 0, nil
+	}
+	start := monotonic()
+	found := make(map[uint64]sampler.Peer)
+	var errs error
+	for _, tab := range socketTables {
+		errs = errors.Join(errs, p.readTable(tab, wanted, found))
+	}
+	cost := monotonic() - start
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.table.byInode = found
+	p.table.nextNS = nowNS + max(minTableIntervalNS, cost*tableCostFactor)
+	return len(found), errs
+}
+
+// table is one of the files of /proc/PID/net.
+type table struct {
+	name  string
+	parse func(line []byte) (inode uint64, p sampler.Peer, ok bool)
+}
+
+var socketTables = []table{
+	{"tcp", func(b []byte) (uint64, sampler.Peer, bool) { return parseInternet(b, sampler.PeerTCP) }},
+	{"tcp6", func(b []byte) (uint64, sampler.Peer, bool) { return parseInternet(b, sampler.PeerTCP) }},
+	{"udp", func(b []byte) (uint64, sampler.Peer, bool) { return parseInternet(b, sampler.PeerUDP) }},
+	{"udp6", func(b []byte) (uint64, sampler.Peer, bool) { return parseInternet(b, sampler.PeerUDP) }},
+	{"unix", parseUnix},
+}
+
+// readTable goes through one table line by line. A table that doesn't exist (no IPv6) is empty.
+func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
+	path := fmt.Sprintf("/proc/%d/net/%s", p.pid, tab.name)
+	fd, err := openAt(p.dir, "net/"+tab.name)
+	if err != nil {
+		if errors.Is(&Error{Err: err}, ErrGone) {
+			return nil
+		}
+		return &Error{"open", path, err}
+	}
+	defer closeFD(fd)
+	buf := make([]byte, 64<<10)
+	kept := 0
+	for off := int64(0); off < maxTableBytes; {
+		n, err := readMore(fd, buf[kept:], off)
+		if err != nil {
+			return &Error{"read", path, err}
+		}
+		if n == 0 {
+			return nil
+		}
+		off += int64(n)
+		kept = copy(buf, tab.lines(buf[:kept+n], wanted, found))
+		if kept == len(buf) {
+			return &Error{"read", path, fmt.Errorf("%w: a line of %d bytes", ErrFormat, kept)}
+		}
+	}
+	return &Error{"read", path, fmt.Errorf("%w: more than %d bytes", ErrFormat, maxTableBytes)}
+}
+
+// lines takes the whole lines out of b and returns the rest.
+func (tab *table) lines(b []byte, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) []byte {
+	for {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			return b
+		}
+		if inode, peer, ok := tab.parse(b[:i]); ok {
+			if _, isWanted := wanted[inode]; isWanted {
+				found[inode] = peer
+			}
+		}
+		b = b[i+1:]
+	}
+}
+
+// parseInternet reads a line of net/tcp, tcp6, udp or udp6: number, local and remote address:port in hexadecimal,
+// state, …, and the inode as the tenth field (Documentation/networking/proc_net_tcp.rst).
+func parseInternet(line []byte, kind sampler.PeerKind) (uint64, sampler.Peer, bool) {
+	const (
+		fieldLocal, fieldRemote, fieldState, fieldInode = 1, 2, 3, 9
+		stateListen                                     = "0A"
+	)
+	var local, remote netip.AddrPort
+	n := 0
+	for f := range bytes.FieldsSeq(line) {
+		ok := true
+		switch n {
+		case fieldLocal:
+			local, ok = parseTableAddr(f)
+		case fieldRemote:
+			remote, ok = parseTableAddr(f)
+		case fieldState:
+			if kind == sampler.PeerTCP && string(f) == stateListen {
+				kind = sampler.PeerListener
+			}
+		case fieldInode:
+			inode, rest, ok := takeUint(f)
+			return inode, internetPeer(kind, local, remote), ok && len(rest) == 0 && inode != 0
+		}
+		if !ok {
+			break
+		}
+		n++
+	}
+	return 0, sampler.Peer{}, false
+}
+
+// parseTableAddr reads 0100007F:1538: the address as 32-bit words in the machine's byte order (little endian on both
+// machines ddtop knows), the port as a number.
+func parseTableAddr(b []byte) (netip.AddrPort, bool) {
+	host, port, ok := bytes.Cut(b, []byte(":"))
+	if !ok || len(host) != 8 && len(host) != 32 {
+		return netip.AddrPort{}, false
+	}
+	portNumber, rest, ok := takeHex(port)
+	if !ok || len(rest) != 0 || portNumber > 0xffff {
+		return netip.AddrPort{}, false
+	}
+	var a [16]byte
+	for i := 0; i < len(host); i += 8 {
+		word, rest, ok := takeHex(host[i : i+8])
+		if !ok || len(rest) != 0 {
+			return netip.AddrPort{}, false
+		}
+		binary.LittleEndian.PutUint32(a[i/2:], uint32(word))
+	}
+	addr := netip.AddrFrom4([4]byte(a[:4]))
+	if len(host) == 32 {
+		addr = netip.AddrFrom16(a).Unmap()
+	}
+	return netip.AddrPortFrom(addr, uint16(portNumber)), true
+}
+
+// parseUnix reads a line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". The path is the socket's own:
+// the table doesn't say who is at the other end.
+func parseUnix(line []byte) (uint64, sampler.Peer, bool) {
+	const (
+		fieldFlags, fieldInode = 3, 6
+		flagListens            = 1 << 16 // __SO_ACCEPTCON
+	)
+	kind := sampler.PeerUnix
+	for n := 0; n <= fieldInode; n++ {
+		line = skipSpaces(line)
+		end := bytes.IndexByte(line, ' ')
+		if end < 0 {
+			end = len(line)
+		}
+		f := line[:end]
+		line = line[end:]
+		switch n {
+		case fieldFlags:
+			if flags, _, ok := takeHex(f); ok && flags&flagListens != 0 {
+				kind = sampler.PeerListener
+			}
+		case fieldInode:
+			inode, rest, ok := takeUint(f)
+			if !ok || len(rest) != 0 || inode == 0 {
+				return 0, sampler.Peer{}, false
+			}
+			name := ""
+			if len(line) > 1 {
+				name = unixPath(line[1:])
+			}
+			p := sampler.Peer{Kind: kind, Local: name}
+			if kind == sampler.PeerListener {
+				p.Service = unixService(name)
+			}
+			return inode, p, true
+		}
+	}
+	return 0, sampler.Peer{}, false
+}

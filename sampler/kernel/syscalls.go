@@ -1,0 +1,82 @@
+package kernel
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:embed syscalls-x86_64.txt
+var syscallsX8664 string
+
+//go:embed syscalls-aarch64.txt
+var syscallsAArch64 string
+
+// syscallNames returns the names of a machine's system calls by their numbers; nil for a machine that is not known.
+var syscallNames = func() func(machine string) []string {
+	x86 := sync.OnceValue(func() []string { return parseSyscallTable(syscallsX8664) })
+	arm := sync.OnceValue(func() []string { return parseSyscallTable(syscallsAArch64) })
+	return func(machine string) []string {
+		switch machine {
+		case "x86_64":
+			return x86()
+		case "aarch64":
+			return arm()
+		}
+		return nil
+	}
+}()
+
+// parseSyscallTable reads lines "number name"; lines that start with # are comments.
+func parseSyscallTable(text string) []string {
+	var names []string
+	for line := range strings.Lines(text) {
+		number, name, ok := strings.Cut(strings.TrimSpace(line), " ")
+		nr, isNumber := parseInt32(number)
+		if !ok || !isNumber || nr >= maxSyscalls {
+			continue
+		}
+		for int(nr) >= len(names) {
+			names = append(names, "")
+		}
+		names[nr] = name
+	}
+	return names
+}
+
+// maxSyscalls bounds the numbers that a name is kept for: unnamed ones and those of the table.
+const maxSyscalls = 4096
+
+// namer gives system calls their names.
+type namer struct {
+	names []string
+	// unnamed keeps the texts made for numbers that no table has, so that they are made once.
+	unnamed map[int64]string
+	// foreign: the program uses another numbering than the kernel's own (a 32-bit program).
+	foreign bool
+}
+
+func newNamer(machine string, foreign bool) *namer {
+	n := &namer{unnamed: make(map[int64]string), foreign: foreign}
+	if !foreign {
+		n.names = syscallNames(machine)
+	}
+	return n
+}
+
+// name returns the name of a system call; "syscall_NR" for one that has none here: newer than the table, or of a
+// 32-bit program, whose numbers mean other calls.
+func (n *namer) name(nr int64) string {
+	if nr >= 0 && nr < int64(len(n.names)) && n.names[nr] != "" {
+		return n.names[nr]
+	}
+	if s, ok := n.unnamed[nr]; ok {
+		return s
+	}
+	s := "syscall_" + strconv.FormatInt(nr, 10)
+	if len(n.unnamed) < maxSyscalls {
+		n.unnamed[nr] = s
+	}
+	return s
+}

@@ -1,0 +1,319 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"syscall"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// MaxOpenFiles bounds the /proc files that one Tasks keeps open. Past it, or past half of what this process may have
+// open, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
+const MaxOpenFiles = 3000
+
+// idleUses times the limit is how many reads of other files make a kept one count as not needed any more.
+const idleUses = 64
+
+// Call is what a thread does in the kernel.
+type Call struct {
+	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait");
+	// "syscall_NR" for a number without a name; sampler.SyscallRunning for a thread that runs or is runnable;
+	// sampler.SyscallNone for one that sleeps outside a system call (a page fault, a stop).
+	Name string
+	// Args are its arguments as registers; of a 32-bit argument the upper half is not defined.
+	Args [6]uint64
+}
+
+// The files of a task that are kept open.
+const (
+	fileSchedstat = iota
+	fileSyscall
+	fileStat
+	numFiles
+)
+
+var taskFileNames = [numFiles]string{"schedstat", "syscall", "stat"}
+
+// openFile is one /proc file kept open, an element of the list in order of last use.
+type openFile struct {
+	fd         int
+	tid        int32
+	which      uint8
+	lastUse    uint64
+	prev, next *openFile
+}
+
+// Tasks reads what the kernel knows of a process's threads. It is for one goroutine; ResolveSockets alone may be called
+// from another. A tid is one of ddtop's own PID namespace (see Namespace).
+type Tasks struct {
+	pid     int
+	dir     int // /proc/PID
+	tasks   map[int32]*[numFiles]*openFile
+	list    openFile // head of the ring of open files, most recently used first
+	open    int
+	maxOpen int
+	uses    uint64
+	buf     [512]byte
+	names   *namer
+	peers   *peers
+	scratch pollScratch
+}
+
+// OpenTasks gets ready to read the threads of a process. Peers go into dict. Its errors are *Error: ErrGone when there
+// is no such process, ErrUnsupported on other systems than Linux.
+func OpenTasks(pid int, dict *sampler.Dictionary) (*Tasks, error) {
+	path := fmt.Sprintf("/proc/%d", pid)
+	dir, err := openDir(path)
+	if err != nil {
+		return nil, &Error{"open", path, err}
+	}
+	foreign, err := is32Bit(dir, path)
+	if err != nil {
+		closeFD(dir)
+		return nil, err
+	}
+	t := &Tasks{
+		pid:     pid,
+		dir:     dir,
+		tasks:   make(map[int32]*[numFiles]*openFile),
+		maxOpen: min(MaxOpenFiles, openFileLimit()/2),
+		names:   newNamer(machine(), foreign),
+	}
+	t.list.prev, t.list.next = &t.list, &t.list
+	if t.peers, err = openPeers(pid, dir, dict); err != nil {
+		closeFD(dir)
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close closes everything that is kept open. It is not to be called while ResolveSockets runs.
+func (t *Tasks) Close() error {
+	for t.list.next != &t.list {
+		t.drop(t.list.next)
+	}
+	t.peers.close()
+	closeFD(t.dir)
+	t.dir = noFD
+	return nil
+}
+
+// CPU returns a thread's time on a CPU and its time runnable without one, in ns since its start
+// (task/TID/schedstat). While the thread runs the first one moves with the kernel's tick only (1 to 10 ms apart), so an
+// unchanged counter does not prove that it didn't run; the second one moves when a wait for a CPU ends.
+func (t *Tasks) CPU(tid int32) (cpuNS, runDelayNS int64, err error) {
+	b, err := t.read(tid, fileSchedstat)
+	if err != nil {
+		return 0, 0, err
+	}
+	cpuNS, runDelayNS, ok := parseSchedstat(b)
+	if !ok {
+		return 0, 0, t.formatError(tid, fileSchedstat, b)
+	}
+	return cpuNS, runDelayNS, nil
+}
+
+// Call returns the system call a thread is in (task/TID/syscall). It needs the permission of ptrace.
+func (t *Tasks) Call(tid int32) (Call, error) {
+	b, err := t.read(tid, fileSyscall)
+	if err != nil {
+		return Call{}, err
+	}
+	nr, args, ok := parseSyscall(b)
+	if !ok {
+		return Call{}, t.formatError(tid, fileSyscall, b)
+	}
+	switch nr {
+	case callRunning:
+		return Call{Name: sampler.SyscallRunning}, nil
+	case callNone:
+		return Call{Name: sampler.SyscallNone}, nil
+	}
+	return Call{Name: t.names.name(nr), Args: args}, nil
+}
+
+// State returns a thread's state letter: R running or runnable, S asleep, D asleep and not to be interrupted, T and t
+// stopped, Z ended (task/TID/stat, proc(5)).
+func (t *Tasks) State(tid int32) (byte, error) {
+	b, err := t.read(tid, fileStat)
+	if err != nil {
+		return 0, err
+	}
+	s, ok := parseState(b)
+	if !ok {
+		return 0, t.formatError(tid, fileStat, b)
+	}
+	return s, nil
+}
+
+// List returns the tids of all native threads, Ruby's and others, oldest first.
+func (t *Tasks) List() ([]int32, error) {
+	return listNumbers(t.dir, "task", fmt.Sprintf("/proc/%d/task", t.pid), nil)
+}
+
+// Comm returns a native thread's name as the kernel has it, at most 15 bytes (task/TID/comm).
+func (t *Tasks) Comm(tid int32) (string, error) {
+	name := "task/" + strconv.Itoa(int(tid)) + "/comm"
+	b, err := readWhole(t.dir, name, fmt.Sprintf("/proc/%d/%s", t.pid, name), t.buf[:])
+	if err != nil {
+		return "", err
+	}
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		b = b[:n-1]
+	}
+	return string(b), nil
+}
+
+// Forget closes what is kept open for a thread. Threads that end and are not asked for any more are also dropped by
+// themselves once the room is needed.
+func (t *Tasks) Forget(tid int32) {
+	files := t.tasks[tid]
+	if files == nil {
+		return
+	}
+	for _, f := range files {
+		if f != nil {
+			t.drop(f)
+		}
+	}
+	delete(t.tasks, tid)
+}
+
+// OpenFiles is the number of /proc files kept open, for figures about ddtop itself.
+func (t *Tasks) OpenFiles() int { return t.open }
+
+// read returns a task's file, in t.buf. A descriptor that is open belongs to the thread it was opened for even when
+// its tid is used again: reading then gives ESRCH, and the file is opened once more.
+func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
+	t.uses++
+	if files := t.tasks[tid]; files != nil && files[which] != nil {
+		f := files[which]
+		n, err := pread(f.fd, t.buf[:])
+		if err == nil {
+			f.lastUse = t.uses
+			t.moveToFront(f)
+			return t.buf[:n], nil
+		}
+		if !errors.Is(err, syscall.ESRCH) {
+			return nil, t.errorOf("read", tid, which, err)
+		}
+		t.drop(f)
+	}
+	fd, err := openAt(t.dir, "task/"+strconv.Itoa(int(tid))+"/"+taskFileNames[which])
+	if err != nil {
+		t.Forget(tid)
+		return nil, t.errorOf("open", tid, which, t.missing(tid, err))
+	}
+	n, err := pread(fd, t.buf[:])
+	if err != nil {
+		closeFD(fd)
+		return nil, t.errorOf("read", tid, which, err)
+	}
+	t.keep(fd, tid, which)
+	return t.buf[:n], nil
+}
+
+// missing tells a thread that is gone from a kernel that does not have the file (schedstat needs CONFIG_SCHED_INFO,
+// syscall needs CONFIG_HAVE_ARCH_TRACEHOOK).
+func (t *Tasks) missing(tid int32, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fd, statErr := openAt(t.dir, "task/"+strconv.Itoa(int(tid))+"/stat")
+	if statErr != nil {
+		return err
+	}
+	closeFD(fd)
+	return ErrUnsupported
+}
+
+// keep keeps a file open if there is room, or room can be made by closing one that has not been used for so long that
+// its thread is likely gone. A program with more threads than there is room for so keeps the files of some of them
+// open, rather than closing each one just before it is needed.
+func (t *Tasks) keep(fd int, tid int32, which uint8) {
+	if t.open >= t.maxOpen {
+		oldest := t.list.prev
+		if oldest == &t.list || t.uses-oldest.lastUse < idleUses*uint64(t.maxOpen) {
+			closeFD(fd)
+			return
+		}
+		t.drop(oldest)
+	}
+	files := t.tasks[tid]
+	if files == nil {
+		files = new([numFiles]*openFile)
+		t.tasks[tid] = files
+	}
+	f := &openFile{fd: fd, tid: tid, which: which, lastUse: t.uses}
+	files[which] = f
+	t.open++
+	f.link(&t.list)
+}
+
+func (t *Tasks) drop(f *openFile) {
+	closeFD(f.fd)
+	f.unlink()
+	t.open--
+	files := t.tasks[f.tid]
+	files[f.which] = nil
+	if *files == [numFiles]*openFile{} {
+		delete(t.tasks, f.tid)
+	}
+}
+
+func (t *Tasks) moveToFront(f *openFile) {
+	if t.list.next != f {
+		f.unlink()
+		f.link(&t.list)
+	}
+}
+
+func (f *openFile) link(after *openFile) {
+	f.prev, f.next = after, after.next
+	after.next.prev = f
+	after.next = f
+}
+
+func (f *openFile) unlink() {
+	f.prev.next, f.next.prev = f.next, f.prev
+}
+
+func (t *Tasks) errorOf(op string, tid int32, which uint8, err error) error {
+	return &Error{op, fmt.Sprintf("/proc/%d/task/%d/%s", t.pid, tid, taskFileNames[which]), err}
+}
+
+func (t *Tasks) formatError(tid int32, which uint8, b []byte) error {
+	return t.errorOf("read", tid, which, fmt.Errorf("%w: %.80q", ErrFormat, b))
+}
+
+// readWhole opens, reads and closes a file that fits buf.
+func readWhole(dir int, name, path string, buf []byte) ([]byte, error) {
+	fd, err := openAt(dir, name)
+	if err != nil {
+		return nil, &Error{"open", path, err}
+	}
+	defer closeFD(fd)
+	n, err := pread(fd, buf)
+	if err != nil {
+		return nil, &Error{"read", path, err}
+	}
+	return buf[:n], nil
+}
+
+// is32Bit tells whether a process's program is a 32-bit ELF file, whose system calls have other numbers.
+func is32Bit(dir int, path string) (bool, error) {
+	var ident [5]byte
+	b, err := readWhole(dir, "exe", path+"/exe", ident[:])
+	if errors.Is(err, ErrPermission) {
+		// Then task/TID/syscall can't be read either, and no call will be named wrongly.
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	const elfClass32 = 1
+	return len(b) == 5 && string(b[:4]) == "\x7fELF" && b[4] == elfClass32, nil
+}

@@ -1,0 +1,260 @@
+package ruby
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// allocCounter reads the number of objects allocated, twice in one call: before and after a thread's frames. The
+// difference belongs to those frames (the pair rule of facts-gc, section 5). Charging what was allocated between two ticks
+// to a stack seen at either would charge time instead: it mixes what ran in between.
+//
+// Up to 3.2 there is one counter, from 3.3 on one a heap. From 4.0 on each ractor counts in a cache of its own, which is
+// added to the heap's counter now and then (every 1,024 objects, say), in two steps; so the caches are read between two
+// readings of the heaps, and a flush in between is made good (flushed).
+type allocCounter struct {
+	g *gcReader
+	// off and stride are where the counters are in rb_objspace, n how many.
+	off, stride, n int
+	// from is the offset that after starts at.
+	from  int
+	after []byte
+
+	// cachePtr is the offset in rb_ractor_struct of the pointer to the ractor's cache, -1 before 4.0; cacheAt, cacheSize
+	// and cacheCount are the places of its heaps' counters.
+	cachePtr, cacheAt, cacheSize, cacheCount int
+	caches                                   []allocCache
+	// walk is the walk that caches was made after.
+	walk uint64
+	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1; facts-gc, section 4).
+	uncounted bool
+	sums      [maxPools]heapSum
+}
+
+// allocCache is one ractor's cache, read twice.
+type allocCache struct {
+	addr attach.Address
+	b, a []byte // before and after
+}
+
+type heapSum struct {
+	heap1, heap2   uint64 // the heap's counter before and after
+	cache1, cache2 uint64 // the sum of all caches
+	cached         bool   // the release has caches
+}
+
+func (c *allocCounter) init(g *gcReader, t *layout.Table) {
+	c.g, c.cachePtr = g, -1
+	if g.allocated >= 0 {
+		c.off, c.n, c.stride = g.allocated, 1, 8
+	} else {
+		c.off, c.n, c.stride = g.pools+g.poolAllocated, g.poolCount, g.poolSize
+	}
+	if c.n == 0 {
+		return
+	}
+	c.from = c.off
+	c.after = make([]byte, (c.n-1)*c.stride+8)
+	count := t.Offset("ractor_newobj_heap_cache.allocated_objects_count")
+	if count < 0 {
+		return
+	}
+	c.cachePtr = t.Offset("rb_ractor_struct.newobj_cache")
+	c.cacheAt, c.cacheSize, c.cacheCount = t.Offset("ractor_newobj_cache.heaps"), t.Size("ractor_newobj_heap_cache"), count
+	if c.cacheAt < 0 || c.cacheSize <= 0 {
+		c.cachePtr = -1
+	}
+}
+
+// known tells whether the release's counter can be read.
+func (c *allocCounter) known() bool { return c.n > 0 && !c.uncounted }
+
+// follow finds the caches of the ractors there are, after a walk over them.
+func (c *allocCounter) follow(r *Reader) {
+	if c.cachePtr < 0 || c.walk == r.walks {
+		return
+	}
+	c.walk = r.walks
+	c.uncounted = r.vm.ZJITFrames && r.vm.Release.AtLeast(4, 1)
+	c.caches = c.caches[:0]
+	for _, rc := range r.ractors {
+		var p [8]byte
+		if r.mem.Read(rc.addr+attach.Address(c.cachePtr), p[:]) != nil || le64(p[:]) == 0 {
+			continue // it has not started yet, or is gone: the next walk will tell
+		}
+		size := (c.n-1)*c.cacheSize + 8
+		c.caches = append(c.caches, allocCache{
+			addr: attach.Address(le64(p[:])) + attach.Address(c.cacheAt+c.cacheCount), b: make([]byte, size), a: make([]byte, size),
+		})
+	}
+}
+
+// planBefore adds the collector's flags and counters to the batch.
+func (g *gcReader) planBefore(r *Reader) {
+	g.alloc.follow(r)
+	g.at = len(r.batch)
+	r.add(g.objspace+attach.Address(g.from), g.buf)
+	for i := range g.alloc.caches {
+		c := &g.alloc.caches[i]
+		r.add(c.addr, c.b)
+	}
+	g.mid = len(r.batch)
+}
+
+// planAfter adds the counters once more.
+func (g *gcReader) planAfter(r *Reader) {
+	g.last = len(r.batch)
+	c := &g.alloc
+	if c.n == 0 {
+		return
+	}
+	for i := range c.caches {
+		r.add(c.caches[i].addr, c.caches[i].a)
+	}
+	r.add(g.objspace+attach.Address(c.from), c.after)
+}
+
+// take decodes what the ranges of planBefore and planAfter received. It is false when one of them could not be read.
+func (g *gcReader) take(batch []attach.Range) bool {
+	c := &g.alloc
+	after := 0
+	if c.n > 0 {
+		after = len(c.caches) + 1
+	}
+	for _, part := range [][]attach.Range{batch[g.at:g.mid], batch[g.last : g.last+after]} {
+		for i := range part {
+			if part[i].Failed {
+				return false
+			}
+		}
+	}
+	for h := range c.n {
+		s := heapSum{heap1: g.word(c.off + h*c.stride), heap2: le64(c.after[h*c.stride:]), cached: c.cachePtr >= 0}
+		for i := range c.caches {
+			s.cache1 += le64(c.caches[i].b[h*c.cacheSize:])
+			s.cache2 += le64(c.caches[i].a[h*c.cacheSize:])
+		}
+		c.sums[h] = s
+	}
+	return true
+}
+
+// total is the number of objects allocated at the first reading.
+func (c *allocCounter) total() uint64 {
+	var sum uint64
+	for h := range c.n {
+		sum += c.sums[h].total()
+	}
+	return sum
+}
+
+// delta is what was allocated between the two readings. It is 0 rather than negative: with several ractors the releases up
+// to 3.4 lose counts (facts-gc, section 4).
+func (c *allocCounter) delta() uint32 {
+	var sum int64
+	for h := range c.n {
+		sum += c.sums[h].delta()
+	}
+	if sum < 0 || sum > maxPairObjects {
+		return 0
+	}
+	return uint32(sum)
+}
+
+// What a pair may be. More means that the sampler was taken off its CPU in the middle of the call: the frames say nothing
+// about what was allocated meanwhile, and one such pair would outweigh all others.
+const (
+	// maxPairObjects is the most objects: the fastest loads make 60 a µs, and the frames take some 10 µs.
+	maxPairObjects = 1024
+	// maxPairNS is the longest call, in ns: 500 threads' stacks take as long.
+	maxPairNS = 500_000
+)
+
+// total is the heap's counter with the caches' part. A flush between the first reading of the heap and that of the caches
+// shows as a heap that grew while the caches did not shrink: then the caches were empty already when they were read, and
+// the later value of the heap goes with them. (A flush behind both readings of the caches looks the same but for caches
+// that were nearly full.)
+func (s heapSum) total() uint64 {
+	if !s.cached {
+		return s.heap1
+	}
+	flushed := s.heap2 - s.heap1
+	if flushed != 0 && s.cache2 >= s.cache1 && s.cache1 < flushed/2 {
+		return s.heap2 + s.cache1
+	}
+	return s.heap1 + s.cache1
+}
+
+// delta is what was allocated between the two readings of the caches, or of the heap where there are none.
+func (s heapSum) delta() int64 {
+	if !s.cached {
+		return int64(s.heap2 - s.heap1)
+	}
+	d := int64(s.cache2 - s.cache1)
+	if d < 0 {
+		d += int64(s.heap2 - s.heap1) // flushed in between
+	}
+	return d
+}
+
+// bracket is the thread around whose frames the counters are to be read: the only one that held a GVL the last time it
+// was looked. nil: none, or several at once, whose allocations can't be told apart.
+func (r *Reader) bracket() *thread {
+	if r.gc == nil || !r.gc.alloc.known() {
+		return nil
+	}
+	var found *thread
+	for _, rc := range r.ractors {
+		t := rc.owners[1]
+		if t == nil {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = t
+	}
+	return found
+}
+
+// countsAround tells whether a thread's frames that are read again need the counters around them: when it holds the GVL
+// and they were not around its frames in the first call. If they were, that difference counts, however often the frames
+// have to be read until two copies agree: they agree most easily while the target stands still, so taking the difference
+// of the reading that succeeded would underrate the code that makes most calls.
+func (r *Reader) countsAround(t *thread) bool {
+	return r.gc != nil && r.gc.alloc.known() && r.gc.around != t && r.soleOwner() == t
+}
+
+// soleOwner is the thread that held a GVL in this tick; nil when there was none or several ractors had one. Of two that
+// held one ractor's, the later.
+func (r *Reader) soleOwner() *thread {
+	var found *thread
+	for _, rc := range r.ractors {
+		t := rc.owners[1]
+		if t == nil {
+			t = rc.owners[0]
+		}
+		if t == nil {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = t
+	}
+	return found
+}
+
+// pair charges the difference of the counters to the owner. Objects that a compaction moves are counted as new ones from
+// 3.4 on (facts-gc, pitfall 3), so a tick within one says nothing.
+func (r *Reader) pair(s *sampler.Sample) {
+	g := &s.GC
+	g.Pair = sampler.AllocPair{}
+	if !g.Valid || r.gc == nil || !r.gc.alloc.known() || g.During || s.ReadNS > maxPairNS {
+		return
+	}
+	if t := r.soleOwner(); t != nil {
+		g.Pair = sampler.AllocPair{Thread: t.id, Objects: r.gc.alloc.delta()}
+	}
+}

@@ -1,0 +1,356 @@
+package ruby
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// What one look at new objects may cost.
+const (
+	// maxNewSlots and maxNewBytes bound what is read of one heap's page: the newest objects of it.
+	maxNewSlots = 512
+	maxNewBytes = 32 << 10
+	// maxSlotSize is the size of the largest slots in bytes: 640 up to 4.0, 1,024 after.
+	maxSlotSize = 1024
+	// classSnapshots is after how many looks what was counted is delivered anew.
+	classSnapshots = 10
+)
+
+// classCounter estimates which classes are allocated (facts-gc, section 6). Each ractor fills one page of each heap. Up to 4.0
+// a page's free slots are a list from high to low addresses, so the slots above the first free one are in use; after 4.0 they
+// are filled from low to high up to a cursor. Those in use that are not marked were allocated since the page was taken, or,
+// when the position in the same page is known from before, since then.
+type classCounter struct {
+	ok bool
+	// cacheAt is the offset of the place of the ractor's cache in rb_ractor_struct, a pointer to it with byPointer; -1: the
+	// only place is in rb_objspace (up to 2.7), at edenFree and edenPage.
+	cacheAt            int
+	byPointer          bool
+	edenFree, edenPage int
+	// heaps, stride and n are the places of the heaps in a cache; free is where the first free slot, or the cursor, is.
+	heaps, stride, n int
+	free, page       int
+	ascending        bool
+	// pageStart and the others are places in heap_page; slotSize -1: all slots have 40 bytes.
+	pageStart, totalSlots, slotSize, marks, marksSize int
+	pageBytes                                         uint64
+
+	walk   uint64
+	caches []classCache
+	header []byte
+	slots  []byte
+	// last and carry are, by counter, what it said at the last look, and what no new object was found for.
+	last, carry [maxPools]float64
+	began       bool
+	// counts holds what a look has found: by heap counter and class. The classes of one are few.
+	counts  [maxPools]map[uint64]uint32
+	parts   map[string]float64
+	total   map[string]*sampler.AllocClass
+	sums    sampler.AllocClasses
+	looks   int
+	current *sampler.AllocClasses
+}
+
+// classCache is the cache of one ractor and the positions at the last look.
+type classCache struct {
+	addr attach.Address
+	buf  []byte
+	at   [maxPools]struct{ page, free uint64 }
+}
+
+// Keys of counts that are no addresses of classes.
+const (
+	keyHidden   = 0
+	keyInternal = 1
+)
+
+func (c *classCounter) init(t *layout.Table) {
+	c.cacheAt, c.n = t.Offset("rb_ractor_struct.newobj_cache"), 1
+	for _, a := range [][2]string{{"heaps", "rb_heap_struct"}, {"size_pools", "rb_size_pool_struct"}} {
+		if f, ok := t.Field("rb_objspace." + a[0]); ok && t.Size(a[1]) > 0 {
+			c.n = min(f.Size/t.Size(a[1]), maxPools)
+			break
+		}
+	}
+	if c.cacheAt < 0 {
+		c.edenFree, c.edenPage = t.Offset("rb_objspace.eden_heap.freelist"), t.Offset("rb_objspace.eden_heap.using_page")
+		c.n, c.free, c.page = 1, 0, c.edenPage-c.edenFree
+		c.ok = c.edenFree >= 0 && c.page > 0
+	} else {
+		pointer, known := t.Constant("NEWOBJ_CACHE_IS_POINTER")
+		c.byPointer = pointer != 0
+		c.heaps, c.stride = t.Offset("ractor_newobj_cache.heaps"), t.Size("ractor_newobj_heap_cache")
+		c.free, c.page = t.Offset("ractor_newobj_heap_cache.freelist"), t.Offset("ractor_newobj_heap_cache.using_page")
+		if c.free < 0 {
+			c.free, c.ascending = t.Offset("ractor_newobj_heap_cache.cursor"), true
+		}
+		c.ok = known && c.heaps >= 0 && c.stride > 0 && c.free >= 0 && c.page >= 0
+	}
+	c.pageStart, c.totalSlots = t.Offset("heap_page.start"), t.Offset("heap_page.total_slots")
+	c.slotSize = t.Offset("heap_page.slot_size")
+	marks, ok := t.Field("heap_page.mark_bits")
+	c.marks, c.marksSize = marks.Offset, marks.Size
+	c.ok = c.ok && ok && c.pageStart >= 0 && c.totalSlots >= 0 && c.n > 0
+	if !c.ok {
+		return
+	}
+	// A bit for 40 bytes of the page, whose size is a power of two: 16 KiB up to 3.1, 64 KiB since.
+	for c.pageBytes = 1 << 12; c.pageBytes*2 <= uint64(c.marksSize)*8*slotSize; c.pageBytes *= 2 {
+	}
+	c.header = make([]byte, max(c.marks+c.marksSize, c.pageStart+8, c.totalSlots+2, c.slotSize+2))
+	c.slots = make([]byte, maxNewBytes)
+	for i := range c.counts {
+		c.counts[i] = make(map[uint64]uint32)
+	}
+	c.parts, c.total = make(map[string]float64), make(map[string]*sampler.AllocClass)
+}
+
+// CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the first
+// one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It costs some
+// 10 µs a heap in use, and is to be called some 10 to 100 times a second.
+func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
+	if r.gc == nil || !r.gc.classes.ok || !s.GC.Valid || !r.gc.alloc.known() {
+		return nil
+	}
+	c := &r.gc.classes
+	// While objects are marked, no mark says that an object is old.
+	if s.GC.During || s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting {
+		return c.current
+	}
+	c.look(r)
+	return c.current
+}
+
+func (c *classCounter) look(r *Reader) {
+	counter := &r.gc.alloc
+	grown := false
+	for h := range counter.n {
+		now := float64(counter.sums[h].total())
+		if d := now - c.last[h]; c.began && d > 0 { // with several ractors up to 3.4 counts get lost
+			c.carry[h] += d
+			grown = true
+		}
+		c.last[h] = now
+	}
+	if c.began && !grown {
+		return
+	}
+	c.follow(r)
+	for i := range c.caches {
+		k := &c.caches[i]
+		if r.mem.Read(k.addr, k.buf) != nil {
+			c.walk = 0 // gone: the next look finds it anew
+			continue
+		}
+		for h := range c.n {
+			b := k.buf[h*c.stride:]
+			page, free := le64(b[c.page:]), le64(b[c.free:])
+			was := k.at[h]
+			k.at[h].page, k.at[h].free = page, free
+			if c.began && page != 0 && (page != was.page || free != was.free) {
+				c.newObjects(r, min(h, counter.n-1), page, free, was.page, was.free)
+			}
+		}
+	}
+	if c.began {
+		c.share(r)
+	}
+	c.began = true
+}
+
+// follow finds the ractors' caches, after a walk over the ractors.
+func (c *classCounter) follow(r *Reader) {
+	if c.walk == r.walks && c.walk != 0 {
+		return
+	}
+	c.walk = r.walks
+	old := c.caches
+	c.caches = nil
+	add := func(addr attach.Address, size int) {
+		k := classCache{addr: addr, buf: make([]byte, size)}
+		for i := range old {
+			if old[i].addr == addr {
+				k.at = old[i].at
+			}
+		}
+		c.caches = append(c.caches, k)
+	}
+	if c.cacheAt < 0 {
+		add(r.gc.objspace+attach.Address(c.edenFree), c.page+8)
+		return
+	}
+	for _, rc := range r.ractors {
+		addr := rc.addr + attach.Address(c.cacheAt)
+		if c.byPointer {
+			var p [8]byte
+			if r.mem.Read(addr, p[:]) != nil || le64(p[:]) == 0 {
+				continue // it has not started yet, or is gone: the next walk will tell
+			}
+			addr = attach.Address(le64(p[:]))
+		}
+		add(addr+attach.Address(c.heaps), c.n*c.stride)
+	}
+}
+
+// newObjects counts the classes of the newest objects of a page that is being filled: free is its first free slot or the
+// cursor, wasPage and wasFree the page and position at the last look.
+func (c *classCounter) newObjects(r *Reader, counter int, page, free, wasPage, wasFree uint64) {
+	if r.mem.Read(attach.Address(page), c.header) != nil {
+		return // the page was given back
+	}
+	start, size := le64(c.header[c.pageStart:]), uint64(slotSize)
+	total := uint64(le16(c.header[c.totalSlots:]))
+	if c.slotSize >= 0 {
+		size = uint64(le16(c.header[c.slotSize:]))
+	}
+	if size < minSlotSize || size > maxSlotSize || total == 0 || total*size > c.pageBytes {
+		return // no page any more
+	}
+	end := start + total*size
+	lo, hi := start, end
+	inside := func(at uint64) bool { return at >= start && at < end && (at-start)%size == 0 }
+	if c.ascending {
+		hi = free
+		if page == wasPage && inside(wasFree) {
+			lo = wasFree
+		}
+		if hi < lo || hi > end {
+			return
+		}
+		lo = max(lo, hi-min(hi-lo, c.newest(size)))
+	} else {
+		if free != 0 {
+			if !inside(free) {
+				return
+			}
+			lo = free + size
+		}
+		if page == wasPage && inside(wasFree) {
+			hi = wasFree + size
+		}
+		if hi < lo {
+			return
+		}
+		hi = min(hi, lo+c.newest(size))
+	}
+	buf := c.slots[:hi-lo]
+	if r.mem.Read(attach.Address(lo), buf) != nil {
+		return
+	}
+	counts := c.counts[counter]
+	for at := lo; at < hi; at += size {
+		slot := buf[at-lo:]
+		kind := le64(slot) & typeMask
+		if kind == typeNone || kind == typeMoved || c.marked(at, start, size) {
+			continue
+		}
+		switch class := le64(slot[basicClass:]); {
+		case kind >= typeImemo:
+			counts[keyInternal]++
+		case class == 0:
+			counts[keyHidden]++
+		default:
+			counts[class]++
+		}
+	}
+}
+
+// newest is how many bytes of slots are looked at.
+func (c *classCounter) newest(size uint64) uint64 { return min(maxNewSlots, maxNewBytes/size) * size }
+
+// marked tells whether an object was there at the last collection.
+func (c *classCounter) marked(at, start, size uint64) bool {
+	bit := at & (c.pageBytes - 1) / slotSize
+	if c.ascending {
+		bit = (at - start) / size
+	}
+	return int(bit/8) < c.marksSize && c.header[c.marks+int(bit/8)]>>(bit%8)&1 != 0
+}
+
+// share gives each counter's objects to the classes that were found.
+func (c *classCounter) share(r *Reader) {
+	clear(c.parts)
+	whole := 0.0
+	for h := range c.counts {
+		var n uint32
+		for _, k := range c.counts[h] {
+			n += k
+		}
+		if n == 0 {
+			continue
+		}
+		c.sums.Seen += uint64(n)
+		whole += c.carry[h]
+		for class, k := range c.counts[h] {
+			c.parts[c.name(r, class)] += c.carry[h] * float64(k) / float64(n)
+		}
+		c.carry[h] = 0
+		clear(c.counts[h])
+	}
+	if whole == 0 {
+		return
+	}
+	c.sums.Instants++
+	c.sums.Objects += whole
+	c.sums.Squares += whole * whole
+	for name, part := range c.parts {
+		t := c.total[name]
+		if t == nil && len(c.total) >= sampler.MaxAllocClasses-1 {
+			name = sampler.AllocOthers
+			t = c.total[name]
+		}
+		if t == nil {
+			t = &sampler.AllocClass{Name: name}
+			c.total[name] = t
+		}
+		t.Objects += part
+		t.Squares += part * part
+		t.Products += part * whole
+	}
+	if c.looks++; c.looks%classSnapshots == 1 {
+		c.current = c.snapshot()
+	}
+}
+
+// name is the path of a class.
+func (c *classCounter) name(r *Reader, class uint64) string {
+	switch class {
+	case keyHidden:
+		return sampler.AllocHidden
+	case keyInternal:
+		return sampler.AllocInternal
+	}
+	var name string
+	r.dec.view.reset()
+	err := r.dec.view.settle(func() (err error) {
+		name, err = r.dec.firstClassName(class)
+		return err
+	})
+	switch {
+	case err != nil:
+		return sampler.AllocUnknown
+	case name == "":
+		return sampler.AllocAnonymous
+	}
+	return name
+}
+
+// snapshot is a copy of what was counted, largest first.
+func (c *classCounter) snapshot() *sampler.AllocClasses {
+	s := c.sums
+	s.Classes = make([]sampler.AllocClass, 0, len(c.total))
+	for _, t := range c.total {
+		s.Classes = append(s.Classes, *t)
+	}
+	slices.SortFunc(s.Classes, func(a, b sampler.AllocClass) int {
+		return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Name, b.Name))
+	})
+	return &s
+}
+
+func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }

@@ -1,0 +1,291 @@
+package ruby
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxWaitingChildren bounds the walk over the VM's list of threads that wait for child processes (2.6 to 3.2).
+const maxWaitingChildren = 4096
+
+// Places within struct waitpid_state (process.c, 2.6 to 3.2): the list node, then the waiter's execution context, a
+// pointer to its condition variable, the result and the pid waited for.
+const (
+	waitpidEC, waitpidPID, waitpidSize = 16, 36, 40
+)
+
+// waitFD and waitTimeout are bits of rb_thread_sched_waiting.flags (thread_pthread.h, 3.3 and later).
+const (
+	waitTimeout = 0x01
+	waitRead    = 0x02
+	waitWrite   = 0x08
+)
+
+// blockedState is what memory said about why a thread does not run, and for which evidence it holds.
+type blockedState struct {
+	value sampler.Blocked
+	// The evidence: the stack, and the thread's own fields.
+	stack  uint64
+	mutex  uint64
+	status sampler.Status
+	region bool
+	nt     uint64
+	known  bool
+	// payload is the struct of the Mutex waited for, whose holder is read with each stack tick into holder.
+	payload attach.Address
+	holder  [8]byte
+	read    bool // holder was read in this tick
+	planned int
+	// owner is the thread that holder named the last time.
+	owner *thread
+}
+
+// forget drops what was known: the thread runs, or wants to.
+func (b *blockedState) forget() {
+	if b.known || b.value.FD != -1 {
+		*b = blockedState{value: sampler.Blocked{FD: -1}, planned: -1}
+	}
+}
+
+// planHolder adds the owner field of the mutex that a thread waits for to the batch.
+func (r *Reader) planHolder(t *thread) {
+	b := &t.blocked
+	b.planned = -1
+	if b.known && b.payload != 0 {
+		b.planned = len(r.batch)
+		r.add(b.payload+attach.Address(r.mutexOwnerField()), b.holder[:])
+	}
+}
+
+// mutexOwnerField is where rb_mutex_struct names its owner: a fiber from 3.0 to 3.4, a thread before and after.
+func (r *Reader) mutexOwnerField() int {
+	if r.o.mutexFiber >= 0 {
+		return r.o.mutexFiber
+	}
+	return r.o.mutexThread
+}
+
+// describeBlocked works out from a released thread's own fields and from the receivers of its innermost frames what it
+// waits for (facts-gvl, section 4). While the evidence stays the same only a mutex's holder is looked at again.
+func (r *Reader) describeBlocked(t *thread) {
+	b := &t.blocked
+	status := sampler.Status(r.o.thStatus.get(t.buf))
+	region := le64(t.buf[r.o.thRegion:]) != 0
+	mutex := le64(t.buf[r.o.thLockingMutex:])
+	var nt uint64
+	if r.o.thNT >= 0 {
+		nt = le64(t.buf[r.o.thNT:])
+	}
+	if b.known && b.stack == t.stack.version && b.mutex == mutex && b.status == status && b.region == region && b.nt == nt && (nt != 0 || r.o.thNT < 0) {
+		if b.payload != 0 && b.read {
+			b.value.Holder = r.holderThread(b)
+		}
+		return
+	}
+	*b = blockedState{value: sampler.Blocked{FD: -1}, stack: t.stack.version, mutex: mutex, status: status, region: region, nt: nt,
+		known: true, planned: -1}
+	v := &b.value
+	var types [4]string
+	r.dec.DataTypeNames(t.stack.topSelf[:], types[:])
+	switch {
+	case parkedOnCondition(t, &types, v):
+	case mutex != 0:
+		v.Kind, v.Object = sampler.BlockMutex, mutex
+		if m := r.monitorOf(t, &types, mutex); m != 0 {
+			v.Kind, v.Object = sampler.BlockMonitor, m
+		}
+		b.payload = r.payload(mutex)
+		if b.payload != 0 && r.mem.Read(b.payload+attach.Address(r.mutexOwnerField()), b.holder[:]) == nil {
+			v.Holder = r.holderThread(b)
+		}
+	case r.scheduledIO(t, v):
+	case r.receiverWait(t, &types, region, status, v): // Thread#join with a limit is that, and no sleep
+	case v.DeadlineNS != 0:
+		v.Kind = sampler.BlockSleep
+	case !region && status == sampler.StoppedForever:
+		v.Kind = sampler.BlockSleepForever
+	case !region && status == sampler.Stopped:
+		v.Kind = sampler.BlockSleep
+	}
+}
+
+// parkedOnCondition finds a ConditionVariable among the receivers of the innermost frames: up to 3.4 the Mutex that it
+// sleeps in is the innermost one, from 4.0 on the ConditionVariable is.
+func parkedOnCondition(t *thread, types *[4]string, v *sampler.Blocked) bool {
+	for i, self := range t.stack.topSelf {
+		if types[i] == "condvar" {
+			v.Kind, v.Object = sampler.BlockConditionVariable, self
+			return true
+		}
+	}
+	return false
+}
+
+// monitorOf returns the Monitor whose mutex a thread waits for, 0 if it is a plain Mutex.
+func (r *Reader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
+	if r.o.monitorMutex < 0 {
+		return 0
+	}
+	for i, self := range t.stack.topSelf {
+		if types[i] != "monitor" {
+			continue
+		}
+		var w [8]byte
+		if p := r.payload(self); p != 0 && r.mem.Read(p+attach.Address(r.o.monitorMutex), w[:]) == nil && le64(w[:]) == mutex {
+			return self
+		}
+	}
+	return 0
+}
+
+// scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a descriptor,
+// and until when it waits at the most, whatever for.
+func (r *Reader) scheduledIO(t *thread, v *sampler.Blocked) bool {
+	if r.o.thNT < 0 || le64(t.buf[r.o.thNT:]) != 0 || !r.o.thWaitFlags.known() {
+		return false
+	}
+	flags := r.o.thWaitFlags.get(t.buf)
+	if flags&waitTimeout != 0 && r.o.thWaitTimeout >= 0 {
+		v.DeadlineNS = int64(le64(t.buf[r.o.thWaitTimeout:]))
+	}
+	if flags&(waitRead|waitWrite) == 0 {
+		return false
+	}
+	v.Kind, v.FD = sampler.BlockIO, int32(r.o.thWaitFD.get(t.buf))
+	return true
+}
+
+// receiverWait tells by the receiver of the innermost frame, when that is a C function.
+func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
+	if status == sampler.Runnable {
+		return false
+	}
+	for i, self := range t.stack.topSelf {
+		if self == 0 {
+			continue
+		}
+		if self == r.mProcess && (!region || t.stack.topC[i]) {
+			v.Kind = sampler.BlockChild
+			v.Child = r.waitedChild(t)
+			return true
+		}
+		name := types[i]
+		switch {
+		case name == "queue" || name == "Thread::Queue":
+			v.Kind, v.Object = sampler.BlockQueue, self
+			return true
+		case name == "sized_queue" || name == "Thread::SizedQueue":
+			v.Kind, v.Object = sampler.BlockSizedQueue, self
+			return true
+		case strings.HasPrefix(name, "ractor") || self == r.cRactor && self != 0:
+			v.Kind, v.Object = sampler.BlockRactor, self
+			return true
+		case name == "VM/thread" && !region:
+			if other := r.threadOf(self); other != nil && other != t {
+				v.Kind, v.Object, v.Holder = sampler.BlockJoin, self, other.id
+				return true
+			}
+		}
+		// From 3.3 on a Ruby method may stand in front (Queue#pop is <internal:thread_sync>), with the same receiver.
+		if t.stack.topC[i] {
+			break
+		}
+	}
+	return false
+}
+
+// typedDataEmbedded is the bit of a typed data object that says that its struct follows the header (TYPED_DATA_EMBEDDED in
+// Ruby's rtypeddata.h): bit 1 of the word typed_flag on 3.3 and 3.4, bit 0 of the type pointer from 4.0 on. 0: there are
+// no such objects.
+func typedDataEmbedded(r Release) uint64 {
+	switch {
+	case r.AtLeast(4, 0):
+		return 1
+	case r.AtLeast(3, 3):
+		return 2
+	}
+	return 0
+}
+
+// payload is the address of a typed data object's struct; 0 when it could not be read.
+func (r *Reader) payload(value uint64) attach.Address {
+	var w [16]byte
+	at := attach.Address(value) + attach.Address(r.o.dataPayload)
+	if r.mem.Read(at-8, w[:]) != nil {
+		return 0
+	}
+	// The word before the data pointer is typed_flag (1 for typed data) up to 3.4, the type with its flags from 4.0 on.
+	if le64(w[:])&typedDataEmbedded(r.vm.Release) != 0 {
+		return at
+	}
+	return attach.Address(le64(w[8:]))
+}
+
+// threadOf finds the thread whose Thread object is value.
+func (r *Reader) threadOf(value uint64) *thread {
+	for _, t := range r.order {
+		if t.self == value {
+			return t
+		}
+	}
+	return nil
+}
+
+// holderThread is the thread that a mutex's owner field names; 0 when nobody holds it or it is none of ours.
+func (r *Reader) holderThread(b *blockedState) sampler.ThreadID {
+	word := attach.Address(le64(b.holder[:]))
+	if word == 0 {
+		b.owner = nil
+		return 0
+	}
+	if r.o.mutexFiber < 0 {
+		b.owner = r.threads[word]
+	} else if ec := word + attach.Address(r.o.fiberSavedEC); b.owner == nil || b.owner.stack.ec != ec {
+		b.owner = r.threadOfFiber(ec)
+	}
+	if b.owner == nil {
+		return 0
+	}
+	return b.owner.id
+}
+
+// threadOfFiber finds the thread that runs a fiber or, if the fiber is suspended, that it belongs to.
+func (r *Reader) threadOfFiber(ec attach.Address) *thread {
+	for _, t := range r.order {
+		if t.stack.ec == ec {
+			return t
+		}
+	}
+	var w [8]byte
+	if r.mem.Read(ec+attach.Address(r.o.ecThread), w[:]) != nil {
+		return nil
+	}
+	return r.threads[attach.Address(le64(w[:]))]
+}
+
+// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); 0 when it isn't there.
+func (r *Reader) waitedChild(t *thread) int32 {
+	for _, off := range [2]int{r.o.vmWaitingPids, r.o.vmWaitingGrps} {
+		if off < 0 {
+			continue
+		}
+		head := r.vm.Addr + attach.Address(off)
+		var b [waitpidSize]byte
+		if r.mem.Read(head, b[:8]) != nil {
+			return 0
+		}
+		node := attach.Address(le64(b[:]))
+		for hops := 0; node != head && node != 0 && hops < maxWaitingChildren; hops++ {
+			if r.mem.Read(node, b[:]) != nil {
+				return 0
+			}
+			if attach.Address(le64(b[waitpidEC:])) == t.stack.ec {
+				return int32(le32(b[waitpidPID:]))
+			}
+			node = attach.Address(le64(b[:]))
+		}
+	}
+	return 0
+}

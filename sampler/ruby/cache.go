@@ -1,0 +1,306 @@
+package ruby
+
+import (
+	"hash/maphash"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Named limits of what a Decoder keeps.
+const (
+	// maxCodeBytes bounds the iseqs kept, in bytes; past it all are forgotten and read again as they are met.
+	maxCodeBytes = 64 << 20
+	// maxHolders, maxClassNames, maxEnvMethods, maxIDNames, maxTypeNames and maxFrameIDs bound the tables, in entries.
+	maxHolders    = 1 << 16
+	maxClassNames = 1 << 14
+	maxEnvMethods = 1 << 15
+	maxIDNames    = 1 << 18
+	maxTypeNames  = 1 << 12
+	maxFrameIDs   = 1 << 18
+	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a program
+	// that defines its methods anew would fill the tables to their bounds.
+	forgetGenerations = 10
+	// maxChecked bounds how many iseqs and methods one Revalidate reads again; the rest is checked when it is next met.
+	maxChecked = 4096
+)
+
+// Sizes of the direct-mapped tables in front of the maps; powers of two.
+const (
+	frontSize      = 2048
+	frameCacheSize = 1 << 13
+	stackCacheSize = 1 << 14
+)
+
+type frameSlot struct {
+	key frameKey
+	id  sampler.FrameID
+}
+
+type stackSlot struct {
+	caller sampler.StackID
+	frame  sampler.FrameID
+	id     sampler.StackID
+}
+
+// cache is everything that a Decoder keeps from one Decode to the next.
+type cache struct {
+	iseqs      map[attach.Address]*iseq
+	iseqBytes  int
+	holders    map[uint64]*holder
+	envs       map[envKey]*envMethod
+	idNames    map[uint64]string
+	typeNames  map[attach.Address]string
+	classNames map[uint64]className
+	frameIDs   map[frameKey]sampler.FrameID
+	// interned is the Dictionary's generation that frameIDs, frameCache and stackCache are of.
+	interned uint32
+	// generations counts how often that has changed.
+	generations uint32
+	iseqFront   [frontSize]*iseq
+	holderFront [frontSize]*holder
+	frameCache  [frameCacheSize]frameSlot
+	stackCache  [stackCacheSize]stackSlot
+	typeCache   [typeCacheSize]typeSlot
+
+	// waiting holds, for an address that was met in the pass under way and lacks memory, the number of that pass: a
+	// recursion of a thousand frames must not try it a thousand times.
+	waiting map[uint64]uint64
+	pass    uint64
+
+	// generation changes when kept entries may need a check; 1 is the first. cycleAt is the generation since which nothing
+	// can have gone or moved, majorAt the one since which nothing old can.
+	generation, cycleAt, majorAt uint32
+	decode                       uint64
+	checkedNS                    int64
+	gc                           sampler.GC
+	// settled: the collector's present cycle has marked what it keeps and moved what it moves.
+	settled bool
+	// seed is of the sums that witnesses keep.
+	seed maphash.Seed
+	// notes is where rawString and array write down what they read; nil: nowhere.
+	notes *[]witness
+	// gcNow is what the last Revalidate was told.
+	gcNow sampler.GC
+
+	// checkISeqs and checkHolders are to be read again and compared before the Decode under way is believed.
+	checkISeqs   []*iseq
+	checkHolders []*holder
+	checkEnvs    []*envMethod
+	// hotISeqs and hotHolders have been used since the last cycle of the collector; hotList numbers these lists.
+	hotList    uint32
+	hotISeqs   []*iseq
+	hotHolders []*holder
+	hotEnvs    []*envMethod
+	// chain is the way from an environment on the heap outward, while it is walked.
+	chain  []envPlace
+	ranges []attach.Range
+	again  []byte
+	// shared holds, during a check, the range that an address is read by; order says which range each witness looks at.
+	shared map[attach.Address]int32
+	order  []int32
+}
+
+func (c *cache) init() {
+	c.iseqs = make(map[attach.Address]*iseq)
+	c.holders = make(map[uint64]*holder)
+	c.envs = make(map[envKey]*envMethod)
+	c.idNames = make(map[uint64]string)
+	c.typeNames = make(map[attach.Address]string)
+	c.classNames = make(map[uint64]className)
+	c.frameIDs = make(map[frameKey]sampler.FrameID)
+	c.waiting = make(map[uint64]uint64)
+	c.generation, c.cycleAt, c.majorAt, c.hotList = 1, 1, 1, 1
+	c.seed = maphash.MakeSeed()
+	c.shared = make(map[attach.Address]int32)
+}
+
+// begin starts a Decode.
+func (d *Decoder) begin() {
+	d.decode++
+	if g := d.dict.Generation(); g != d.interned {
+		// IDs must be interned again, for the Dictionary evicts those that are not (sampler.Keeper).
+		d.interned = g
+		clear(d.frameIDs)
+		clear(d.frameCache[:])
+		clear(d.stackCache[:])
+		if d.generations++; d.generations%forgetGenerations == 0 {
+			// Code that the program has given up is met no more: what is in use comes back as it is met.
+			d.forgetAll()
+			clear(d.holders)
+			clear(d.holderFront[:])
+			clear(d.envs)
+		}
+	}
+	if len(d.waiting) > 0 {
+		clear(d.waiting)
+	}
+	d.checkISeqs, d.checkHolders, d.checkEnvs = d.checkISeqs[:0], d.checkHolders[:0], d.checkEnvs[:0]
+}
+
+// iseqAt returns the iseq at addr, kept or read now; errMissing while it is being read.
+func (d *Decoder) iseqAt(addr attach.Address) (*iseq, error) {
+	slot := &d.iseqFront[(addr>>3^addr>>14)%frontSize]
+	q := *slot
+	if q == nil || q.addr != addr {
+		var err error
+		if q = d.iseqs[addr]; q == nil {
+			if d.waiting[uint64(addr)] == d.pass {
+				return nil, errMissing
+			}
+			if q, err = d.loadISeq(addr); err != nil {
+				if err == errMissing {
+					d.waiting[uint64(addr)] = d.pass
+				}
+				return nil, err
+			}
+			q.loaded, q.tried, q.born = d.decode, d.generation, d.gc.Count
+			if d.iseqBytes += q.cost(); d.iseqBytes > maxCodeBytes {
+				d.forgetAll()
+				d.iseqBytes = q.cost()
+			}
+			d.iseqs[addr] = q
+		}
+		*slot = q
+	}
+	if (!d.valid(&q.validity) || d.tryAgain(q.missingNames, &q.validity)) && q.listed != d.decode {
+		q.listed = d.decode
+		d.checkISeqs = append(d.checkISeqs, q)
+	}
+	if q.hot != d.hotList {
+		q.hot = d.hotList
+		d.hotISeqs = append(d.hotISeqs, q)
+	}
+	return q, nil
+}
+
+// suspect has q compared with memory before the Decode under way is believed.
+func (d *Decoder) suspect(q *iseq) {
+	if q.listed != d.decode {
+		q.listed = d.decode
+		d.checkISeqs = append(d.checkISeqs, q)
+	}
+}
+
+// isFresh tells whether the Decode under way has read q itself.
+func (q *iseq) isFresh(d *Decoder) bool { return q.loaded == d.decode }
+
+func (d *Decoder) dropISeq(q *iseq) {
+	q.dropped = true
+	if slot := &d.iseqFront[(q.addr>>3^q.addr>>14)%frontSize]; *slot == q {
+		*slot = nil
+	}
+	if d.iseqs[q.addr] == q {
+		delete(d.iseqs, q.addr)
+		d.iseqBytes -= q.cost()
+	}
+}
+
+// holderAt returns what the word v below an environment refers to, for a frame of the iseq at code.
+func (d *Decoder) holderAt(v uint64, code attach.Address) (*holder, error) {
+	slot := &d.holderFront[(v>>3^v>>14)%frontSize]
+	h := *slot
+	if h == nil || h.addr != v {
+		h = d.holders[v]
+	}
+	// Special variables come and go with the calls of a method: they are read again rather than checked, and not shared
+	// between methods.
+	if h != nil && h.kind != holdsMethod && (h.generation != d.generation || h.code != code) {
+		h = nil
+	}
+	if h != nil && h.kind == holdsMethod && h.named != d.generation && !d.valid(&h.validity) {
+		same, err := d.sameClass(h)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			d.dropHolder(h)
+			h = nil
+		}
+	}
+	if h == nil {
+		if d.waiting[v] == d.pass {
+			return nil, errMissing
+		}
+		var err error
+		if h, err = d.loadHolder(v); err != nil {
+			if err == errMissing {
+				d.waiting[v] = d.pass
+			}
+			return nil, err
+		}
+		h.loaded, h.tried, h.named, h.born = d.decode, d.generation, d.generation, d.gc.Count
+		if h.kind != holdsMethod {
+			h.generation, h.code = d.generation, code
+		}
+		if len(d.holders) >= maxHolders {
+			clear(d.holders)
+			clear(d.holderFront[:])
+			clear(d.envs)
+		}
+		d.holders[v] = h
+	}
+	*slot = h
+	if (!d.valid(&h.validity) || d.tryAgain(h.missingNames, &h.validity)) && h.listed != d.decode {
+		h.listed = d.decode
+		d.checkHolders = append(d.checkHolders, h)
+	}
+	if h.kind == holdsMethod && h.hot != d.hotList {
+		h.hot = d.hotList
+		d.hotHolders = append(d.hotHolders, h)
+	}
+	return h, nil
+}
+
+func (d *Decoder) dropHolder(h *holder) {
+	h.dropped = true
+	if slot := &d.holderFront[(h.addr>>3^h.addr>>14)%frontSize]; *slot == h {
+		*slot = nil
+	}
+	if d.holders[h.addr] == h {
+		delete(d.holders, h.addr)
+	}
+}
+
+// forgetAll empties the tables of code and of what refers to it.
+func (d *Decoder) forgetAll() {
+	clear(d.iseqs)
+	clear(d.iseqFront[:])
+	clear(d.frameCache[:])
+	clear(d.frameIDs)
+	d.iseqBytes = 0
+	d.hotISeqs = d.hotISeqs[:0]
+}
+
+// forgetFresh drops what the failed Decode under way has read: none of it was checked.
+func (d *Decoder) forgetFresh() {
+	for _, q := range d.checkISeqs {
+		if q.loaded == d.decode {
+			d.dropISeq(q)
+		}
+	}
+	for _, h := range d.checkHolders {
+		if h.loaded == d.decode {
+			d.dropHolder(h)
+		}
+	}
+}
+
+// hash mixes a frameKey. Code and methods are told apart by their addresses.
+func (k *frameKey) hash() uint64 {
+	x := uint64(k.pos)<<8 ^ uint64(k.at)<<20 ^ uint64(k.kind)
+	if k.code != nil {
+		x ^= uint64(k.code.addr) >> 3
+	}
+	x *= 0x9e3779b97f4a7c15
+	if k.method != nil {
+		x ^= k.method.addr >> 3 * 0xc2b2ae3d27d4eb4f
+	}
+	return x ^ x>>29
+}
+
+func stackHash(caller sampler.StackID, frame sampler.FrameID) uint32 {
+	x := uint64(caller)<<32 | uint64(frame)
+	x *= 0x9e3779b97f4a7c15
+	return uint32(x >> 40)
+}

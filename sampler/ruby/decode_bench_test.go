@@ -1,0 +1,94 @@
+package ruby
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// deepProgram parks a thread for each number of frames given, alternating Ruby methods and C functions.
+const deepProgram = `
+$stdout.sync = true
+class Deep
+  def down(n); n <= 0 ? sleep : across(n - 1); end
+  def across(n); n <= 0 ? sleep : [1].each { down(n - 2) }; end
+end
+threads = ARGV.map { |n| Thread.new { Thread.current.name = n; Deep.new.down(n.to_i) } }
+Thread.pass until threads.all? { |t| t.status == "sleep" }
+puts "ready"
+STDIN.gets
+`
+
+func BenchmarkDecode(b *testing.B) {
+	r := rubytest.One(b)
+	p := r.Start(b, deepProgram, rubytest.Options{Args: []string{"30", "100", "1000"}})
+	p.Expect(b, "ready")
+	g := openTarget(b, p.PID)
+	for _, thread := range g.threads(b) {
+		name := g.name(b, thread)
+		if name == "" {
+			continue
+		}
+		raw, ok := g.threadStack(b, thread, true)
+		if !ok {
+			b.Fatal("no stack")
+		}
+		decode := func(b *testing.B, d *Decoder) DecodeInfo {
+			_, info, err := d.Decode(&raw)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return info
+		}
+		frames := decode(b, g.dec).Frames
+		b.Run(fmt.Sprintf("cached/depth=%d", frames), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				decode(b, g.dec)
+			}
+		})
+		b.Run(fmt.Sprintf("cold/depth=%d", frames), func(b *testing.B) {
+			b.ReportAllocs()
+			calls := 0
+			for b.Loop() {
+				d, err := NewDecoder(g.vm, sampler.NewDictionary())
+				if err != nil {
+					b.Fatal(err)
+				}
+				calls = decode(b, d).Calls
+			}
+			b.ReportMetric(float64(calls), "calls")
+		})
+	}
+}
+
+// BenchmarkRevalidate reads everything again that the stacks of some 250 threads are made of.
+func BenchmarkRevalidate(b *testing.B) {
+	r := rubytest.One(b)
+	p, _ := r.StartParked(b, rubytest.Options{})
+	g := openTarget(b, p.PID)
+	var stacks []RawStack
+	for _, thread := range g.threads(b) {
+		if raw, ok := g.threadStack(b, thread, true); ok {
+			stacks = append(stacks, raw)
+		}
+	}
+	n := uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		for i := range stacks {
+			if _, _, err := g.dec.Decode(&stacks[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		n++
+		b.StartTimer()
+		if err := g.dec.Revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(g.dec.ranges)), "ranges")
+}

@@ -1,0 +1,126 @@
+package ruby
+
+import (
+	hexadecimal "encoding/hex"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// japaneseProgram prints what each pair of bytes of the table stands for in Ruby's own eyes, as UTF-16.
+const japaneseProgram = `
+def unit(encoding, *bytes)
+  s = bytes.pack("C*").force_encoding(encoding).encode("UTF-8")
+  s.length == 1 && s.ord < 0x10000 ? s.ord : 0
+rescue EncodingError
+  0
+end
+all = []
+(0xa1..0xfe).each { |a| (0xa1..0xfe).each { |b| all << unit("EUC-JP", a, b) } }
+(0xa1..0xfe).each { |a| (0xa1..0xfe).each { |b| all << unit("EUC-JP", 0x8f, a, b) } }
+[*0x81..0x9f, *0xe0..0xfc].each { |a| (0x40..0xfc).each { |b| all << unit("Windows-31J", a, b) } }
+puts all.pack("n*").unpack("H*")
+# What is said without a table.
+puts (0xa1..0xdf).map { |b| [unit("EUC-JP", 0x8e, b), unit("Windows-31J", b)] }.flatten.pack("n*").unpack("H*")
+`
+
+const japaneseFile = "encodings/japanese.utf16"
+
+// TestJapaneseTable holds the table against Ruby's own conversion of every character; with -update it makes it.
+func TestJapaneseTable(t *testing.T) {
+	p := rubytest.One(t).Start(t, japaneseProgram, rubytest.Options{})
+	table, err := hexadecimal.DecodeString(p.Line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(japaneseFile, table, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if len(japanese) != japaneseSize || len(table) != japaneseSize {
+		t.Fatalf("%d bytes, Ruby says %d, not %d", len(japanese), len(table), japaneseSize)
+	}
+	wrong, known := 0, 0
+	for i := 0; i < len(table); i += 2 {
+		if table[i]|table[i+1] != 0 {
+			known++
+		}
+		if japanese[i:i+2] != string(table[i:i+2]) {
+			wrong++
+		}
+	}
+	if wrong > 0 || known < 20000 {
+		t.Errorf("%d of %d characters are wrong", wrong, known)
+	}
+	kana, err := hexadecimal.DecodeString(p.Line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b := byte(0xa1); b <= 0xdf; b++ {
+		want := decodeUTF16(kana[4*(b-0xa1):][:4], true)
+		if got := decodeText([]byte{0x8e, b}, encEUCJP) + decodeText([]byte{b}, encWindows31J); got != want {
+			t.Errorf("%x is %q, Ruby says %q", b, got, want)
+		}
+	}
+}
+
+// encodingsProgram has a thread for each encoding whose method, block, class and file have names in it, and says how Ruby
+// has them, in UTF-8; the last file's name is no text in any encoding.
+const encodingsProgram = `# encoding: utf-8
+require "json"
+Thread.report_on_exception = true
+def parked(name)
+  thread = Thread.new { Thread.current.name = name; yield }
+  sleep 0.01 until thread.status == "sleep"
+  thread
+end
+code = "# encoding: %s\nclass << (漢字 = Object.new)\n  def 名前(n)\n    [n].each { |数| 待つ }\n  end\n  def 待つ; sleep; end\nend\n漢字.名前(1)\n"
+threads = %w[UTF-8 EUC-JP Windows-31J].map do |encoding|
+  parked(encoding) { eval((code % encoding).encode(encoding), TOPLEVEL_BINDING.dup, "道/#{encoding}の経路.rb".encode(encoding), 7) }
+end
+# A file whose name is no UTF-8, with a source in another encoding still.
+name = "sources\xA4\xC6.rb".b
+File.binwrite(name, "# encoding: iso-8859-1\ndef gr\xF6\xDFe; sleep; end\ngr\xF6\xDFe\n".b)
+threads << parked("bytes") { load(File.join(Dir.pwd.b, name)) }
+text = lambda do |s|
+  next s if s.nil?
+  # What is valid in an encoding that has a place in Ruby is its characters, all else its bytes, as inspect prints them.
+  s = s.dup.force_encoding("UTF-8") if s.encoding == Encoding::BINARY || s.encoding == Encoding::US_ASCII
+  if s.encoding == Encoding::ISO_8859_1 || !s.valid_encoding?
+    s.bytes.map { |b| b < 128 ? b.chr : format("\\x%02X", b) }.join
+  else
+    s.encode("UTF-8")
+  end
+end
+puts JSON.generate(threads: threads.map { |t|
+  { name: t.name, status: "sleep", frames: t.backtrace_locations.map { |l|
+    { path: text.(l.path), absolute_path: text.(l.absolute_path), line: l.lineno, label: text.(l.label), base_label: text.(l.base_label) } } } })
+$stdout.flush
+STDIN.gets
+`
+
+// TestDecodeEncodings compares names of methods and files in other encodings with Ruby's word.
+func TestDecodeEncodings(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, encodingsProgram, rubytest.Options{Env: []string{"LANG=C.UTF-8"}})
+		var truth rubytest.Truth
+		p.JSON(t, &truth)
+		g := openTarget(t, p.PID)
+		compareThreads(t, g, truth, true)
+		said := 0
+		for _, th := range truth.Threads {
+			for _, f := range th.Frames {
+				if f.BaseLabel == "待つ" && strings.HasPrefix(text(f.Path), "道/") || f.BaseLabel == `gr\xF6\xDFe` && strings.HasSuffix(text(f.Path), `sources\xA4\xC6.rb`) {
+					said++
+				}
+			}
+		}
+		if said != 4 {
+			t.Errorf("%d of 4 threads are where they should be: %+v", said, truth)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package ruby
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestDecodeWhileTheDictionaryEvicts: a stack that nobody has used for long, and that is met again once its IDs are gone, is
+// decoded as at first: the decoder has kept no ID of what was evicted.
+func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
+	for _, g := range loadGoldens(t) {
+		t.Run(g.Version, func(t *testing.T) {
+			d, dict, err := g.open(g.pages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want [][]string
+			use := func() (got [][]string) {
+				for i := range g.Stacks {
+					raw := g.Stacks[i].raw()
+					lines, err := describe(d, dict, &raw)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, lines)
+				}
+				return got
+			}
+			want = use()
+			frames, _ := dict.Held()
+			k := sampler.NewKeeper(dict, 1e9)
+			var s sampler.Sample
+			for range 2 * forgetGenerations {
+				for range 6 { // nothing is in use meanwhile
+					s.TimeNS += 31e9
+					k.Feed(&s, false)
+				}
+				if held, _ := dict.Held(); held != 0 {
+					t.Fatalf("%d frames of %d are still there", held, frames)
+				}
+				if got := use(); !slices.EqualFunc(got, want, slices.Equal) {
+					t.Fatalf("got %q\nwant %q", got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package ruby
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// labelled is a frame as every release has to label it. own: it is of the parked program's own files.
+type labelled struct {
+	line   int32
+	label  string
+	c, own bool
+}
+
+// labelledFrames are the frames of the parked program's threads, innermost first, by the names of the threads.
+func labelledFrames(t *testing.T, g *target, truth rubytest.Truth) map[string][]labelled {
+	t.Helper()
+	all := make(map[string][]labelled)
+	for _, thread := range g.threads(t) {
+		name := g.name(t, thread)
+		if _, ok := truth.Thread(name); !ok {
+			continue
+		}
+		raw, ok := g.threadStack(t, thread, true)
+		if !ok {
+			t.Fatalf("thread %q has no stack", name)
+		}
+		id, _, err := g.dec.Decode(&raw)
+		if err != nil {
+			t.Fatalf("thread %q: %v", name, err)
+		}
+		all[name] = nil
+		for _, f := range g.frames(id) {
+			own := path.Base(f.Path) == "parked.rb" || path.Base(f.Path) == "parked_more.rb"
+			all[name] = append(all[name], labelled{f.Line, f.Label + " / " + f.Name, f.C, own})
+		}
+	}
+	return all
+}
+
+// TestLabelsOnEveryRelease holds the labels on releases before 3.4 against those of the same program on 3.4 or later, which
+// TestDecodeTruth holds against Ruby itself.
+func TestLabelsOnEveryRelease(t *testing.T) {
+	newest := rubytest.One(t)
+	if !newest.AtLeast(3, 4) {
+		rubytest.Skip(t, "no Ruby 3.4 or later to say what labels look like")
+	}
+	p, truth := newest.StartParked(t, rubytest.Options{})
+	want := labelledFrames(t, openTarget(t, p.PID), truth)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		if r.AtLeast(3, 4) {
+			return
+		}
+		p, truth := r.StartParked(t, rubytest.Options{})
+		got := labelledFrames(t, openTarget(t, p.PID), truth)
+		ruby, c := 0, 0
+		for name, frames := range got {
+			oracle, ok := want[name]
+			if !ok {
+				continue
+			}
+			ruby += compareRubyLabels(t, name, frames, oracle)
+			for i, f := range frames {
+				if !f.c {
+					continue
+				}
+				c++
+				// What is C here may be Ruby there, in a file of its own.
+				same := func(w labelled) bool { return w.label == f.label }
+				if !slices.ContainsFunc(oracle, same) && !missingByDesign[f.label] {
+					t.Errorf("thread %q, frame %d: C function %s is not there on %s", name, i, f.label, newest.Version)
+				}
+			}
+		}
+		if ruby < 1000 || c < 100 {
+			t.Errorf("compared %d labels of Ruby frames and %d of C functions only", ruby, c)
+		}
+		t.Logf("Ruby %s: %d labels of Ruby frames compared, %d of C functions", r.Version, ruby, c)
+	})
+}
+
+// missingByDesign are C functions of older releases that newer ones do not call any more in the same program.
+var missingByDesign = map[string]bool{
+	"Thread::Mutex#lock / lock":      true, // of Monitor, which was Ruby code around a Mutex up to 2.6
+	"Class#new / new":                true, // of Array, which has a new of its own in Ruby 3.4
+	"Kernel#yield_self / yield_self": true, // an alias of Kernel#then now
+	"Kernel.catch / catch":           true, // of the library timeout, which threw up to Ruby 3.1
+}
+
+// compareRubyLabels compares the frames that are Ruby code on both. Before 3.4 the frame around a rescue or ensure is
+// shown as well, under the same label.
+func compareRubyLabels(t *testing.T, thread string, got, want []labelled) (compared int) {
+	t.Helper()
+	code := func(all []labelled) []labelled {
+		return slices.DeleteFunc(slices.Clone(all), func(f labelled) bool { return f.c || !f.own })
+	}
+	g, w := code(got), code(want)
+	i, j := 0, 0
+	for i < len(g) {
+		switch {
+		case j < len(w) && g[i] == w[j]:
+			i, j = i+1, j+1
+			compared++
+		case i > 0 && g[i].label == g[i-1].label:
+			i++
+		default:
+			t.Errorf("thread %q, frame %d: got %v, want %s", thread, i, g[i], fmt.Sprint(w[min(j, len(w)):min(j+1, len(w))]))
+			return compared
+		}
+	}
+	if j != len(w) {
+		t.Errorf("thread %q: %d frames of %d are missing, the first is %v", thread, len(w)-j, len(w), w[j])
+	}
+	return compared
+}

@@ -1,0 +1,85 @@
+package ruby
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestLocateWithoutSymbols finds VM and symbol table by what they look like alone, on every release, and compares with what
+// the symbols say where there are some.
+func TestLocateWithoutSymbols(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
+		p.Expect(t, "ready")
+		g := openTarget(t, p.PID)
+		o, err := resolveVM(g.vm.Table, g.vm.Release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vm := newVM(g.proc, g.vm.Table, g.vm.Version, g.vm.Release)
+		l := &locator{mem: g.proc, module: g.mod, o: o, d: newDecoder(vm, nil, g.dec.o),
+			symbol: func(string) (attach.Symbol, bool) { return attach.Symbol{}, false }}
+		if err := l.locate(vm); err != nil {
+			t.Fatal(err)
+		}
+		if vm.Addr != g.vm.Addr || vm.MainThread != g.vm.MainThread || vm.Symbols != g.vm.Symbols {
+			t.Errorf("found VM %s, main thread %s, symbols %s; want %s, %s, %s",
+				vm.Addr, vm.MainThread, vm.Symbols, g.vm.Addr, g.vm.MainThread, g.vm.Symbols)
+		}
+		if s, ok := g.mod.Symbol("ruby_current_vm_ptr"); ok && g.word(t, s.Addr) != vm.Addr {
+			t.Errorf("found VM %s, the symbol says %s", vm.Addr, g.word(t, s.Addr))
+		} else if !ok && !r.AtLeast(3, 3) {
+			t.Error("ruby_current_vm_ptr is exported up to 3.2")
+		}
+	})
+}
+
+// TestLocateWhileBooting finds the VM of a Ruby that has only just been started, as soon as it stands.
+func TestLocateWhileBooting(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, "STDIN.gets", rubytest.Options{})
+		proc, err := attach.Open(p.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer proc.Close()
+		// Until the dynamic linker has mapped Ruby there is nothing to look in.
+		for attempts := 0; ; attempts++ {
+			m, err := attach.FindRuby(proc)
+			if err != nil {
+				if attempts > 1<<16 {
+					t.Fatal(err)
+				}
+				continue
+			}
+			m.Close()
+			break
+		}
+		g := openTarget(t, p.PID)
+		if len(g.threads(t)) == 0 {
+			t.Error("a VM without threads")
+		}
+	})
+}
+
+// TestLocateNoVM says so when the memory holds no VM, within the time its context allows.
+func TestLocateNoVM(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
+		p.Expect(t, "ready")
+		g := openTarget(t, p.PID)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := LocateVM(ctx, new(attach.Pages), g.mod, g.vm.Table, g.vm.Version)
+		if err == nil {
+			t.Error("a VM was found in empty memory")
+		}
+		if _, symbol := g.mod.Symbol("ruby_current_vm_ptr"); !symbol && !errors.Is(err, ErrNoVM) {
+			t.Errorf("got %v, want ErrNoVM", err)
+		}
+	})
+}

@@ -1,0 +1,245 @@
+package ruby
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// objectsProgram parks a thread within a method of each of some objects, so that the object is the self of its innermost
+// Ruby frame or C function, and says the class of each.
+const objectsProgram = `
+require "json"
+$stdout.sync = true
+module Outer
+  class Inner; def park; sleep; end; end
+end
+class Kid < Outer::Inner; end
+single = Outer::Inner.new
+def single.own; end
+extended = Kid.new
+extended.extend(Comparable)
+anonymous = Class.new { def park; sleep; end }
+named = Class.new { def park; sleep; end }
+LaterNamed = named
+held = Mutex.new
+held.lock
+objects = {
+  "queue" => [q = Queue.new, -> { q.pop }], "sized" => [s = SizedQueue.new(1), -> { s.pop }],
+  "mutex" => [held, -> { held.lock }], "thread" => [th = Thread.new { sleep }, -> { th.join }],
+  "inner" => [o = Outer::Inner.new, -> { o.park }], "kid" => [k = Kid.new, -> { k.park }],
+  "single" => [single, -> { single.park }], "extended" => [extended, -> { extended.park }],
+  "anonymous" => [a = anonymous.new, -> { a.park }], "later" => [l = LaterNamed.new, -> { l.park }],
+  "array" => [[1], -> { [1].each { sleep } }], "string" => ["text", -> { "text".each_char { sleep } }],
+  "caf\xE9".dup.force_encoding("ISO-8859-1") => [1, -> { 1.times { sleep } }],
+  "\u65E5\u672C\u8A9E \u{1F600}" => [nil, -> { sleep }], "x" * 5000 => [nil, -> { sleep }], "" => [nil, -> { sleep }],
+}
+threads = objects.map { |name, (_, body)| Thread.new { Thread.current.name = name; body.call } }
+Thread.pass until (threads + [th]).all? { |t| t.status == "sleep" }
+puts JSON.generate(objects.map { |name, (o, _)| [name.dup.force_encoding("BINARY").unpack("H*")[0], o && o.class.name] }.to_h)
+STDIN.gets
+`
+
+// TestObjects reads class names, names of data types and Strings, and compares with what Ruby says.
+func TestObjects(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, objectsProgram, rubytest.Options{})
+		classes := make(map[string]*string)
+		p.JSON(t, &classes)
+		g := openTarget(t, p.PID)
+		types := map[string]string{"queue": "queue", "sized": "sized_queue", "mutex": "mutex", "thread": "VM/thread"}
+		if r.AtLeast(4, 0) {
+			types["queue"], types["sized"] = "Thread::Queue", "Thread::SizedQueue"
+		}
+		names := make(map[string]bool)
+		for _, thread := range g.threads(t) {
+			nameAt := uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name")))
+			if nameAt == g.vm.Nil {
+				continue
+			}
+			name, ok := g.dec.String(nameAt)
+			if !ok {
+				t.Errorf("the name at %#x can't be read", nameAt)
+			}
+			names[name] = true
+			want, ok := classes[hex(name)]
+			if !ok {
+				continue
+			}
+			raw, ok := g.threadStack(t, thread, true)
+			if !ok {
+				t.Fatalf("thread %q has no stack", name)
+			}
+			class, typ := selfClass(g, &raw, want), ""
+			if want == nil {
+				continue
+			}
+			if class == 0 {
+				t.Errorf("thread %q: no frame has a self of class %s", name, *want)
+				continue
+			}
+			if typ = g.dec.DataTypeName(class); types[name] != "" && typ != types[name] {
+				t.Errorf("thread %q: data type %q, want %q", name, typ, types[name])
+			} else if types[name] == "" && typ != "" {
+				t.Errorf("thread %q: data type %q of a %s", name, typ, *want)
+			}
+		}
+		for _, want := range []string{`caf\xE9`, "日本語 😀", strings.Repeat("x", 5000), "", "queue"} {
+			if !names[want] {
+				t.Errorf("no thread is called %.20q", want)
+			}
+		}
+		for _, v := range []uint64{0, 1, g.vm.Nil, g.vm.Undef, 20, 0x0c, 7, 1 << 40, uint64(g.vm.Addr)} {
+			if name, ok := g.dec.ClassName(v); ok {
+				t.Errorf("%#x has class %q", v, name)
+			}
+			if name := g.dec.DataTypeName(v); name != "" {
+				t.Errorf("%#x has data type %q", v, name)
+			}
+			if s, ok := g.dec.String(v); ok {
+				t.Errorf("%#x is the String %q", v, s)
+			}
+		}
+	})
+}
+
+// selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way that
+// objects of anonymous classes have no class name.
+func selfClass(g *target, raw *RawStack, want *string) uint64 {
+	for f := raw.Frames; len(f) >= g.dec.ControlFrameSize(); f = f[g.dec.ControlFrameSize():] {
+		self := le64(f[cfSelf:])
+		if name, ok := g.dec.ClassName(self); ok && want != nil && name == *want {
+			return self
+		}
+	}
+	return 0
+}
+
+func hex(s string) string {
+	const digits = "0123456789abcdef"
+	var out []byte
+	for i := range len(s) {
+		out = append(out, digits[s[i]>>4], digits[s[i]&15])
+	}
+	return string(out)
+}
+
+// TestRevalidateSeesLaterNames: a class that gets a name while it is watched has it in labels afterwards.
+func TestRevalidateSeesLaterNames(t *testing.T) {
+	const program = `
+$stdout.sync = true
+fresh = Class.new { def park; sleep; end }
+thread = Thread.new { Thread.current.name = "it"; fresh.new.park }
+Thread.pass until thread.status == "sleep"
+puts "anonymous"
+STDIN.gets
+GivenLater = fresh
+GivenLater.name
+puts "named"
+STDIN.gets
+`
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, program, rubytest.Options{})
+		p.Expect(t, "anonymous")
+		g := openTarget(t, p.PID)
+		label := func() string {
+			for _, thread := range g.threads(t) {
+				if g.name(t, thread) != "it" {
+					continue
+				}
+				raw, _ := g.threadStack(t, thread, true)
+				id, _, err := g.dec.Decode(&raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return g.frames(id)[1].Label
+			}
+			t.Fatal("no thread")
+			return ""
+		}
+		if got := label(); got != "park" {
+			t.Errorf("got %q before the class has a name", got)
+		}
+		p.Send(t, "name it")
+		p.Expect(t, "named")
+		if err := g.dec.Revalidate(1, sampler.GC{Valid: true, Count: 1, MajorCount: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if got := label(); got != "GivenLater#park" {
+			t.Errorf("got %q after the class has got a name", got)
+		}
+	})
+}
+
+// TestRevalidateOnlyWhenDue: it reads nothing while nothing can have gone.
+func TestRevalidateOnlyWhenDue(t *testing.T) {
+	goldens := loadGoldens(t)
+	g := goldens[len(goldens)-1]
+	mem := &counter{Memory: g.pages}
+	d, dict, err := g.open(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func() {
+		t.Helper()
+		for _, s := range g.Stacks {
+			raw := s.raw()
+			if _, err := describe(d, dict, &raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const ms = 1_000_000
+	now, gc := int64(1e12), sampler.GC{Valid: true, Count: 10, MajorCount: 2}
+	step := func(name string, after int64, want int) {
+		t.Helper()
+		now += after
+		mem.calls = 0
+		if err := d.Revalidate(now, gc); err != nil {
+			t.Fatal(err)
+		}
+		if mem.calls != want {
+			t.Errorf("%s: %d reads, not %d", name, mem.calls, want)
+		}
+		mem.calls = 0
+		use()
+		if mem.calls > 0 {
+			t.Errorf("%s: %d reads to decode what is known", name, mem.calls)
+		}
+	}
+	use()
+	// One read compares everything, three follow the classes of methods to their names; one looks at the load path, once a
+	// second.
+	const look, names, path = 1, 3, 1
+	step("first", 0, look+names+path)
+	step("nothing happened", 10*ms, 0)
+	gc.Count++
+	step("a minor collection right after the last check", 1*ms, look+names)
+	step("nothing happened since", 20*ms, 0)
+	gc.Count, gc.MajorCount = gc.Count+1, gc.MajorCount+1
+	step("a major collection", 1*ms, look+names)
+	gc.Count += oldAge
+	step("old objects survive minor collections", 50*ms, 0)
+	gc.Count, gc.During, gc.Minor = gc.Count+1, true, true
+	step("in the midst of one", 1*ms, 0)
+	gc.During, gc.Mode = false, sampler.GCSweeping
+	step("and at its end", 1*ms, 0)
+	gc.Mode = sampler.GCIdle
+	step("a second is over", 1000*ms, path)
+	gc.Valid = false
+	step("the collector can't be read any more", 150*ms, look+names)
+	step("nor a moment later", 50*ms, 0)
+}
+
+type counter struct {
+	attach.Memory
+	calls int
+}
+
+func (c *counter) ReadBatch(r []attach.Range) (int, error) {
+	c.calls++
+	return c.Memory.ReadBatch(r)
+}

@@ -1,0 +1,259 @@
+package ruby
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+func TestParseRelease(t *testing.T) {
+	for text, want := range map[string]Release{
+		"3.4.11": {3, 4, 11}, "2.5.0": {2, 5, 0}, "4.1.0dev": {4, 1, 0}, " 3.3.0preview1\n": {3, 3, 0},
+	} {
+		if got, err := ParseRelease(text); err != nil || got != want {
+			t.Errorf("%q: got %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "3.4", "a.b.c", "3.4.x", "-1.2.3", "3..1", "99999.1.1"} {
+		if got, err := ParseRelease(text); err == nil {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+	r := Release{3, 4, 1}
+	if !r.AtLeast(3, 4) || !r.AtLeast(2, 7) || r.AtLeast(3, 5) || r.AtLeast(4, 0) {
+		t.Error("AtLeast")
+	}
+}
+
+// TestEveryLayout resolves the places of names for every release there is a layout for.
+func TestEveryLayout(t *testing.T) {
+	all, err := layout.Releases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		for _, jmpBuf := range []bool{false, true} {
+			table, _, err := layout.For(r.Version, r.Machine, jmpBuf)
+			if err != nil {
+				t.Errorf("%s %s: %v", r.Version, r.Machine, err)
+				continue
+			}
+			release, err := ParseRelease(r.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := resolveNames(table, release)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if _, err := resolveVM(table, release); err != nil {
+				t.Error(err)
+			}
+			size := 56
+			switch {
+			case !release.AtLeast(2, 6):
+				size = 48
+			case release.AtLeast(3, 1) && !release.AtLeast(3, 3):
+				size = 64
+			}
+			if o.frameSize != size {
+				t.Errorf("%s: control frames of %d bytes, want %d", r.Version, o.frameSize, size)
+			}
+		}
+	}
+	if len(all) < 30 {
+		t.Errorf("%d layouts only", len(all))
+	}
+}
+
+func TestMissingFieldIsNamed(t *testing.T) {
+	_, err := resolveNames(new(layout.Table), Release{3, 4, 0})
+	if err == nil || !strings.Contains(err.Error(), "rb_symbols_t.ids") || !strings.Contains(err.Error(), "3.4.0") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// buildIndex makes the succinct index of positions, as compile.c describes it, for an iseq of size words.
+func buildIndex(positions []uint32, size uint32) (immediate []uint64, blocks []byte) {
+	rank := func(pos uint32) uint64 {
+		return uint64(sort.Search(len(positions), func(i int) bool { return positions[i] > pos }))
+	}
+	immediate = make([]uint64, min(succImmediateWords, (size+8)/9))
+	for pos := uint32(0); pos < min(size, succImmediate); pos++ {
+		immediate[pos/9] |= rank(pos) << (7 * (pos % 9))
+	}
+	if size < succImmediate {
+		return immediate, nil
+	}
+	for start := uint32(succImmediate); start < size; start += succBlockBits {
+		b := make([]byte, succBlockSize)
+		base := rank(start - 1)
+		binary.LittleEndian.PutUint32(b, uint32(base))
+		small := uint64(0)
+		for k := uint32(1); k < 8; k++ {
+			small |= (rank(start+64*k-1) - base) << (9 * (k - 1))
+		}
+		binary.LittleEndian.PutUint64(b[8:], small)
+		for _, p := range positions {
+			if p >= start && p < start+succBlockBits {
+				b[16+(p-start)/8] |= 1 << ((p - start) % 8)
+			}
+		}
+		blocks = append(blocks, b...)
+	}
+	return immediate, blocks
+}
+
+// TestLines compares the succinct index, and the plain one of 2.5, with a walk over the positions.
+func TestLines(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	for range 300 {
+		size := uint32(1 + rng.Intn(2000))
+		positions := []uint32{0}
+		for p := uint32(1); p < size; p++ {
+			if rng.Intn(1+rng.Intn(9)) == 0 && len(positions) < 120+int(size)/3 {
+				positions = append(positions, p)
+			}
+		}
+		// Ranks of the first words have 7 bits; so many entries fit before position 54.
+		lines := make([]int32, len(positions))
+		for i := range lines {
+			lines[i] = rng.Int31() - 1<<30
+		}
+		succinct := lineTable{lines: lines}
+		succinct.immediate, succinct.blocks = buildIndex(positions, size)
+		plain := lineTable{lines: lines, positions: positions}
+		for pos := range size {
+			i := sort.Search(len(positions), func(i int) bool { return positions[i] > pos }) - 1
+			if got := succinct.line(pos); got != lines[i] {
+				t.Fatalf("size %d, position %d: got line %d, want %d (entry %d of %d)", size, pos, got, lines[i], i, len(lines))
+			}
+			if got := plain.line(pos); got != lines[i] {
+				t.Fatalf("plain: position %d: got line %d, want %d", pos, got, lines[i])
+			}
+		}
+		// Positions that can't be: any line of the table, and no panic.
+		for _, pos := range []uint32{size, size + 9, size + 600, 1 << 20} {
+			if !slices.Contains(lines, succinct.line(pos)) {
+				t.Fatalf("position %d of %d has a line of no entry", pos, size)
+			}
+		}
+	}
+	if got := new(lineTable).line(3); got != 0 {
+		t.Errorf("an empty table says line %d", got)
+	}
+}
+
+func TestDecodeText(t *testing.T) {
+	for _, tt := range []struct {
+		in       string
+		encoding int
+		want     string
+	}{
+		{"plain", encUSASCII, "plain"},
+		{"größe", encUTF8, "größe"},
+		{"größe", encBinary, "größe"},
+		{"gr\xf6\xdfe", encUTF8, `gr\xF6\xDFe`},
+		{"gr\xc3\xb6\xdfe", encUTF8, `grö\xDFe`},
+		{"\xb4\xc1\xbb\xfa", encEUCJP, "漢字"},
+		{"a\x8e\xb1\x8f\xb0\xa1", encEUCJP, "aｱ丂"},
+		{"\xb4\xc1\xbb", encEUCJP, `漢\xBB`},
+		{"\x8f\xb0\x8e\xb4", encEUCJP, `\x8F\xB0ｴ`},
+		{"\xa9\xa1\xff", encEUCJP, `\xA9\xA1\xFF`}, // none there
+		{"\x8a\xbf\x8e\x9a\xb1", encWindows31J, "漢字ｱ"},
+		{"\xfa\xb1\x8a", encWindows31J, `﨑\x8A`},
+		{"\x80\xa0\xfd\x81", encWindows31J, `\x80\xA0\xFD\x81`},
+		{"\xb4\xc1", 12, `\xB4\xC1`}, // some other encoding
+		{"\x00\x01\xf6\x00", encUTF32BE, "😀"},
+		{"\x00\xf6\x01\x00\x01", encUTF32LE, "😀"},
+		{"\xff\xff\xff\xff", encUTF32LE, "\ufffd"},
+		{"a\x00b", encUTF8, "a\x00b"},
+		{"\xd8\x3d\xde\x00", encUTF16BE, "😀"},
+		{"\x3d\xd8\x00\xde", encUTF16LE, "😀"},
+		{"\x3d\xd8\x00", encUTF16LE, "\ufffd"},
+		{"", encUTF8, ""},
+	} {
+		got := decodeText([]byte(tt.in), tt.encoding)
+		if got != tt.want || !utf8.ValidString(got) {
+			t.Errorf("%q in %d: got %q, want %q", tt.in, tt.encoding, got, tt.want)
+		}
+	}
+}
+
+// counting counts the batches that a view asks for.
+type counting struct {
+	attach.Pages
+	batches, ranges int
+}
+
+func (c *counting) ReadBatch(r []attach.Range) (int, error) {
+	c.batches++
+	c.ranges += len(r)
+	return c.Pages.ReadBatch(r)
+}
+
+func TestView(t *testing.T) {
+	mem := new(counting)
+	page := make([]byte, 8192)
+	for i := range page {
+		page[i] = byte(i * 7)
+	}
+	mem.Set(0x10000, page)
+	v := newView(mem)
+
+	// Independent pieces come in one batch, neighbours in one range.
+	var a, b []byte
+	err := v.settle(func() error {
+		var errA, errB, errC error
+		a, errA = v.bytes(0x10080, 600)
+		b, errB = v.bytes(0x11800, 8)
+		_, errC = v.bytes(0x10300, 8)
+		return worst(errA, errB, errC)
+	})
+	if err != nil || mem.batches != 1 || mem.ranges != 2 {
+		t.Errorf("%v after %d batches of %d ranges", err, mem.batches, mem.ranges)
+	}
+	if !slices.Equal(a, page[0x80:0x80+600]) || !slices.Equal(b, page[0x1800:0x1808]) {
+		t.Error("other bytes than those in memory")
+	}
+	// What was read stays until reset.
+	if _, err := v.bytes(0x10080, 8); err != nil {
+		t.Error(err)
+	}
+	v.reset()
+	if _, err := v.bytes(0x10080, 8); err != errMissing {
+		t.Errorf("got %v after reset", err)
+	}
+	for _, bad := range []struct {
+		addr attach.Address
+		n    int
+	}{{0, 8}, {100, 8}, {1 << 60, 8}, {^attach.Address(0) - 3, 8}, {0x10000, maxViewRead + 1}, {0x10000, -1}, {0x12000, 8}, {0x11ff8, 16}} {
+		err := v.settle(func() error { _, err := v.bytes(bad.addr, bad.n); return err })
+		var unreadable *UnreadableError
+		if !errors.As(err, &unreadable) || unreadable.Addr != bad.addr {
+			t.Errorf("%d bytes at %s: got %v", bad.n, bad.addr, err)
+		}
+	}
+	// A reader that never has enough is stopped.
+	if err := v.settle(func() error { return errMissing }); err == nil {
+		t.Error("a reader that always lacks memory ends without an error")
+	}
+	if err := v.settle(func() error {
+		for {
+			if _, err := v.bytes(0x10000, 4096); err != nil {
+				return err
+			}
+		}
+	}); err == nil || errors.Is(err, errMissing) {
+		t.Errorf("an endless reader: %v", err)
+	}
+}

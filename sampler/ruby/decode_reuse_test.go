@@ -1,0 +1,198 @@
+package ruby
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// reuseProgram makes a method, stands still within it, and removes it, step by step. What it allocates is the same in each
+// step, so that a method's code, its entry, its names and its lines come to stand where those of an earlier one were, to
+// the last pointer, and only what the strings say differs. The methods of "class" are of a class of their own each, those of
+// "lines" have one name and differ in the line alone.
+const reuseProgram = `
+$stdout.sync = true
+def hold(n); $stdout.puts("at #{n}"); $todo = $stdin.gets; end
+class Churn; end
+puts "ready"
+$todo = $stdin.gets
+main = Churn.new
+(1000..).each do |n|
+  kind, mode = $todo.split
+  case kind
+  when "method"
+    Churn.class_eval("def churn_#{n}(number)\n  hold(number)\nend", "churn_#{n}.rb", 1)
+    main.__send__("churn_#{n}", n)
+    Churn.send(:remove_method, "churn_#{n}")
+  when "lines"
+    Churn.class_eval("def churn(number)\n" + "\n" * (n % 50) + "  hold(number)\nend", "churn.rb", 1)
+    main.churn(n)
+    Churn.send(:remove_method, "churn")
+  when "class"
+    Object.const_set("C#{n}", Class.new)
+    Object.class_eval("class C#{n}\ndef churn(number)\n  hold(number)\nend\nend", "churn.rb", 1)
+    Object.const_get("C#{n}").new.churn(n)
+    Object.send(:remove_const, "C#{n}")
+  end
+  GC.start(full_mark: mode != "minor")
+  GC.compact if mode == "compact" && GC.respond_to?(:compact)
+end
+`
+
+// reuseSteps is how many methods of each kind the program goes through, times DDTOP_CHURN.
+const reuseSteps = 60
+
+// TestNoStaleNames reads a process by ticks whose code goes away and is replaced in between, always by something that stands
+// in the same place and looks the same, and wants the name of what is there now.
+func TestNoStaleNames(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		// What is allocated where depends on all that came before: each kind begins with a fresh heap.
+		for _, work := range [][]string{
+			{"method major", "method minor", "method compact"},
+			{"lines minor", "lines major", "lines compact"},
+			{"class minor", "class compact"},
+			{"class major"},
+		} {
+			p := r.Start(t, reuseProgram, rubytest.Options{})
+			p.Expect(t, "ready")
+			rd, n := openReader(t, p.PID), 1000
+			for _, todo := range work {
+				kind, mode, _ := strings.Cut(todo, " ")
+				noStaleNames(t, p, rd, kind, mode, n)
+				n += reuseSteps * churnTimes(t)
+			}
+		}
+	})
+}
+
+func noStaleNames(t *testing.T, p *rubytest.Process, rd *Reader, kind, mode string, first int) {
+	t.Helper()
+	var s sampler.Sample
+	places := map[uint64]bool{} // of the code
+	reused, stale := 0, 0
+	steps := reuseSteps * churnTimes(t)
+	for n := first; n < first+steps; n++ {
+		p.Send(t, kind+" "+mode)
+		p.Expect(t, fmt.Sprintf("at %d", n))
+		name, path, line := "Churn#churn", "churn.rb", int32(2)
+		switch kind {
+		case "method":
+			name, path = fmt.Sprintf("Churn#churn_%d", n), fmt.Sprintf("churn_%d.rb", n)
+		case "lines":
+			line += int32(n % 50)
+		case "class":
+			name, line = fmt.Sprintf("C%d#churn", n), 3
+		}
+		if err := rd.Read(sampler.StackTick, &s); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Threads) != 1 {
+			t.Fatalf("%d threads, not 1", len(s.Threads))
+		}
+		var got sampler.Frame
+		for _, id := range rd.dict.Frames(s.Threads[0].Stack, nil) {
+			if f := rd.dict.Frame(id); strings.HasPrefix(f.Name, "churn") {
+				got = f
+			}
+		}
+		if got.Label != name || got.Path != path || got.Line != line {
+			if stale++; stale < 4 {
+				t.Errorf("%s %s, step %d: %s at %s:%d (quality %b), not %s at %s:%d: %v", kind, mode, n, got.Label, got.Path, got.Line, s.Threads[0].Quality,
+					name, path, line, rd.lastDecodeError)
+			}
+		}
+		kept := rd.order[0].stack.kept
+		for off := 0; off+rd.o.frameSize <= len(kept); off += rd.o.frameSize {
+			code := le64(kept[off+frameISeq:])
+			if q := rd.dec.iseqs[attach.Address(code)]; q != nil && strings.HasPrefix(q.base, "churn") {
+				if places[code] {
+					reused++
+				}
+				places[code] = true
+			}
+		}
+	}
+	t.Logf("Ruby %s, %s %s: %d methods in %d places, %d in one that another had; %d wrong", rd.vm.Version, kind, mode, steps, len(places), reused, stale)
+}
+
+// TestWitnesses changes, in captured memory, one word after another of what code was made from, as if other code stood there
+// with all its addresses the same, and wants it noticed after the next collection, and only then.
+func TestWitnesses(t *testing.T) {
+	for _, g := range loadGoldens(t) {
+		t.Run(g.Version, func(t *testing.T) {
+			mem := &corrupted{pages: g.pages, edits: map[attach.Address]uint64{}}
+			d, dict, err := g.open(mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gc := sampler.GC{Valid: true, Count: 1, MajorCount: 1}
+			now := int64(1e12)
+			collect := func() {
+				t.Helper()
+				gc.Count, gc.MajorCount, now = gc.Count+1, gc.MajorCount+1, now+1e6
+				if err := d.Revalidate(now, gc); err != nil {
+					t.Fatal(err)
+				}
+			}
+			raw := g.Stacks[0].raw()
+			use := func() []string {
+				t.Helper()
+				text, err := describe(d, dict, &raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			want := use()
+			var code []*iseq
+			for _, q := range d.iseqs {
+				code = append(code, q)
+			}
+			tried := 0
+			for _, q := range code {
+				for _, w := range q.witnesses {
+					at := w.addr
+					if w.mask != 0 {
+						at += 16 // behind flags and class: lengths, pointers, elements, embedded text
+					}
+					var b [8]byte
+					if w.size < uint32(at-w.addr)+1 || g.pages.Read(at, b[:]) != nil {
+						continue
+					}
+					if d.iseqs[q.addr] == nil {
+						use()
+					}
+					kept := d.iseqs[q.addr]
+					collect()
+					use()
+					if kept == nil || kept.hot != d.hotList {
+						continue // on no stack: a method's code that was looked at for what kind of method it is
+					}
+					if d.iseqs[q.addr] != kept {
+						t.Fatalf("%s was read anew though nothing had changed", q.base)
+					}
+					tried++
+					mem.edits[at] = le64(b[:]) ^ 1
+					collect()
+					if d.iseqs[q.addr] == kept {
+						t.Errorf("%s is still believed after the word at %s has changed", q.base, at)
+					}
+					delete(mem.edits, at)
+					d.forgetAll()
+				}
+			}
+			if tried < 2*len(code) {
+				t.Errorf("%d words of %d pieces of code changed only", tried, len(code))
+			}
+			collect()
+			if got := use(); !slices.Equal(got, want) {
+				t.Errorf("got %q, was %q", got, want)
+			}
+		})
+	}
+}

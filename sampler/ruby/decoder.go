@@ -1,0 +1,163 @@
+package ruby
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+var (
+	// ErrTorn says that frames and the structures they point to do not belong together: they changed between two reads, or
+	// a compaction is moving objects. Read the frames again.
+	ErrTorn = errors.New("the stack changed while it was read")
+	// ErrDictionaryFull says that the Dictionary has no room for another frame or stack (sampler.MaxDictionaryEntries).
+	ErrDictionaryFull = errors.New("too many distinct frames and stacks")
+)
+
+// RawStack is the stack of one thread or fiber as read from memory.
+type RawStack struct {
+	// End is the end of the VM stack, vm_stack + 8*vm_stack_size. CFP is the address of the innermost control frame.
+	End, CFP attach.Address
+	// Frames are the control frames [CFP, End), innermost first, the dummy frame at the end included.
+	Frames []byte
+	// Values is the low part of the VM stack that is in use, from ValuesAt up; nil when it was not read. What it lacks is
+	// read from the target.
+	Values   []byte
+	ValuesAt attach.Address
+	// Running tells that the thread runs, so its innermost frame may be about to change or not yet be written.
+	Running bool
+	// Partial: the innermost frames were left out, for the copies of the stack differed in them. A release that moves ec->cfp
+	// before it fills the frame may have done so with the one that is innermost now, too.
+	Partial bool
+	// Cut, when above 0, tells that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
+	Cut int
+	// JIT holds, for head's ZJIT, the address of each control frame's JIT frame, 0 for none, when they were read along
+	// with Frames (see Decoder.JITSlots). Without it a Decoder reads them itself, later, which tears on a running thread.
+	JIT []attach.Address
+}
+
+// DecodeInfo tells how a stack was decoded.
+type DecodeInfo struct {
+	// UncertainTop: the innermost frame can't be trusted: its pc was not its own (JIT), or this release publishes a frame
+	// before it has filled it (2.5 to 2.7, and YJIT of 3.1).
+	UncertainTop bool
+	// Frames is the number of frames of the stack.
+	Frames int
+	// FailedNames is the number of frames that lack a name or a class because it could not be read.
+	FailedNames int
+	// Placeless is the number of C functions left out because the Ruby code that called them, which lends them path and line,
+	// is in the part of the stack that was cut out.
+	Placeless int
+	// Calls is the number of system calls made.
+	Calls int
+
+	// proof says how long the result stays right while the control frames don't change.
+	proof proof
+}
+
+// maxDecodeTries bounds how often a stack is decoded again because something it refers to turned out to have changed.
+const maxDecodeTries = 3
+
+// Decoder turns raw control frames into named frames. It keeps what it has read of iseqs, methods and names, and checks it
+// again when it may have changed (see Revalidate). Not for concurrent use.
+type Decoder struct {
+	vm    *VM
+	dict  *sampler.Dictionary
+	o     *nameOffsets
+	rules frameRules
+	view  *view
+	cache
+	// bodySize is how much of an iseq's body is read; bodyHead the part that must not change.
+	bodySize, bodyHead int
+
+	loadPath loadPathState
+
+	work []frameWork
+	// youngEnv: a method of the Decode under way was found by way of an environment on the heap that is not old.
+	youngEnv bool
+	ids      []sampler.FrameID
+	info     DecodeInfo
+	// lastNameError is the latest reason for a FailedNames.
+	lastNameError error
+}
+
+// NewDecoder returns a Decoder for a VM whose frames and stacks are interned in dict. The error names what the layout lacks.
+func NewDecoder(vm *VM, dict *sampler.Dictionary) (*Decoder, error) {
+	o, err := resolveNames(vm.Table, vm.Release)
+	if err != nil {
+		return nil, err
+	}
+	return newDecoder(vm, dict, o), nil
+}
+
+func newDecoder(vm *VM, dict *sampler.Dictionary, o *nameOffsets) *Decoder {
+	d := &Decoder{vm: vm, dict: dict, o: o, rules: rulesOf(vm.Release), view: newView(vm.Mem)}
+	d.cache.init()
+	d.loadPath.place = loadPathPlaceOf(vm)
+	d.bodyHead = max(o.bodyFirstLine, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
+	d.bodySize = max(d.bodyHead, o.bodyParent+8, o.bodyLocal+8, o.bodyAttrs+4)
+	return d
+}
+
+// ControlFrameSize is the size of a control frame in bytes: 48 on 2.5, 64 on 3.1 and 3.2, 56 on all others.
+func (d *Decoder) ControlFrameSize() int { return d.o.frameSize }
+
+// LastNameError is the latest reason why a frame lacked a name; nil: there was none.
+func (d *Decoder) LastNameError() error { return d.lastNameError }
+
+// Decode names the frames of a stack and interns it. The frames are those that the release's own Thread#backtrace_locations
+// shows. Errors: ErrTorn and errors about unreadable memory ask for another read of the frames; one of attach means that
+// the target is gone.
+func (d *Decoder) Decode(raw *RawStack) (sampler.StackID, DecodeInfo, error) {
+	n := len(raw.Frames) / d.o.frameSize
+	if n == 0 || len(raw.Frames)%d.o.frameSize != 0 || n > maxFrames {
+		return 0, DecodeInfo{}, fmt.Errorf("%w: %d bytes are no control frames", ErrTorn, len(raw.Frames))
+	}
+	calls := d.view.calls
+	if !d.loadPath.read {
+		d.refreshLoadPath(d.checkedNS)
+	}
+	for range maxDecodeTries {
+		d.view.reset()
+		d.begin()
+		d.work, d.youngEnv = d.work[:0], false
+		d.info = DecodeInfo{UncertainTop: (raw.Running || raw.Partial) && (d.rules.earlyFrames || d.vm.EarlyFrames)}
+		if err := d.view.settle(func() error { return d.classify(raw) }); err != nil {
+			d.forgetFresh()
+			return 0, DecodeInfo{Calls: d.view.calls - calls}, err
+		}
+		same, err := d.check()
+		if err != nil {
+			return 0, DecodeInfo{Calls: d.view.calls - calls}, err
+		}
+		if !same {
+			continue
+		}
+		if err := d.view.settle(func() error { return d.internFrames(raw) }); err != nil {
+			return 0, DecodeInfo{Calls: d.view.calls - calls}, err
+		}
+		id, err := d.internStack()
+		d.info.Frames, d.info.Calls, d.info.proof = len(d.ids), d.view.calls-calls, d.prove()
+		return id, d.info, err
+	}
+	return 0, DecodeInfo{Calls: d.view.calls - calls}, ErrTorn
+}
+
+// internStack interns d.ids, outermost first.
+func (d *Decoder) internStack() (sampler.StackID, error) {
+	var s sampler.StackID
+	for _, f := range d.ids {
+		slot := &d.stackCache[stackHash(s, f)%stackCacheSize]
+		if slot.id == 0 || slot.caller != s || slot.frame != f {
+			id := d.dict.InternStack(s, f)
+			if id == 0 {
+				return 0, ErrDictionaryFull
+			}
+			*slot = stackSlot{s, f, id}
+		}
+		s = slot.id
+	}
+	return s, nil
+}

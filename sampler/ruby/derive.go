@@ -1,0 +1,116 @@
+package ruby
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+// cacheVersion goes up when tables are derived in another way, so that old ones are not used.
+const cacheVersion = "1"
+
+// maxCacheFile bounds a cached table in bytes; one has some 80 kB.
+const maxCacheFile = 8 << 20
+
+// deriveTable makes a table from the module's debug information, or takes the one it made before from the cache. source
+// is the file that it comes from.
+func deriveTable(module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
+	cached := cachePath(o.Cache, module.BuildID)
+	if t, err := readCached(cached, version, module.Machine); err == nil {
+		return t, cached, nil
+	}
+	debug, err := module.DebugFile()
+	if err != nil {
+		return nil, "", err
+	}
+	info, err := layout.ReadDebugInfo(debug.ELF)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", debug.Path, err)
+	}
+	base, _, err := layout.Nearest(version, module.Machine, module.JmpBuf())
+	if err != nil {
+		return nil, "", err
+	}
+	options := layout.DeriveOptions{Release: version, Machine: module.Machine, Base: base}
+	if o.Progress != nil {
+		options.Progress = func(done, total int) { o.Progress(debug.Path, done, total) }
+	}
+	derived, err := layout.Derive(info, options)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", debug.Path, err)
+	}
+	// Without a cache it is derived again the next time: nothing that a person could want to know now.
+	_ = writeCached(cached, derived.Table)
+	return derived.Table, debug.Path, nil
+}
+
+// cachePath is where the table of a build is kept; "" where it can't be.
+func cachePath(folder, buildID string) string {
+	if folder == "" || len(buildID) < 8 || strings.Trim(buildID, "0123456789abcdef") != "" {
+		return ""
+	}
+	return filepath.Join(folder, "v"+cacheVersion, buildID+".json")
+}
+
+func readCached(path, version, machine string) (*layout.Table, error) {
+	if path == "" {
+		return nil, os.ErrNotExist
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxCacheFile {
+		return nil, fmt.Errorf("%s is no table", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := layout.ParseJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	if t.Machine != machine || !slices.Contains(t.AppliesTo, version) {
+		return nil, fmt.Errorf("%s is of another Ruby", path)
+	}
+	return t, nil
+}
+
+// writeCached stores a table under its name, whole or not at all.
+func writeCached(path string, t *layout.Table) error {
+	if path == "" {
+		return os.ErrNotExist
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".table-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(t.WriteJSON(f), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// CacheFolder is where tables derived from debug information are kept between runs: ddtop/layouts in the user's cache
+// folder; "" where the user has none.
+func CacheFolder() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "ddtop", "layouts")
+}

@@ -1,0 +1,243 @@
+package ruby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// parkedTarget starts a program that waits, with some threads, and opens it.
+func parkedTarget(t *testing.T, r rubytest.Ruby) *target {
+	t.Helper()
+	p := r.Start(t, "3.times { |i| Thread.new { [1].each { sleep } } }; STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
+	p.Expect(t, "ready")
+	return openTarget(t, p.PID)
+}
+
+// stopped is a context that allows one look.
+func stopped() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// TestFindUnknownPatch reads a Ruby as if its patch release were newer than all that are known: the nearest table is used
+// after it was verified, and that is said.
+func TestFindUnknownPatch(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		g := parkedTarget(t, r)
+		exact, err := Find(stopped(), g.proc, g.mod, g.vm.Version, FindOptions{PID: g.proc.PID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exact.VM.Addr != g.vm.Addr {
+			t.Errorf("found the VM at %s, want %s", exact.VM.Addr, g.vm.Addr)
+		}
+		if release := g.vm.Release; release.Major < 4 && exact.Note != "" {
+			t.Errorf("the note on a known release: %q", exact.Note)
+		}
+		version := strings.Join(strings.Split(g.vm.Version, ".")[:2], ".") + ".99"
+		nearest, _, err := layout.For(version, g.mod.Machine, g.mod.JmpBuf())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, noDebug := g.mod.DebugFile()
+		found, err := Find(context.Background(), g.proc, g.mod, version, FindOptions{PID: g.proc.PID()})
+		if err != nil {
+			// 4.0.6 moved what 4.0.5 has elsewhere.
+			if noDebug == nil || !layout.Conflict(nearest, g.vm.Table) {
+				t.Error(err)
+			}
+			return
+		}
+		if !strings.Contains(found.Note, version+" is not known") || !strings.Contains(found.Note, "verified") {
+			t.Errorf("the note: %q", found.Note)
+		}
+		if got, want := picture(t, found.VM, g), picture(t, g.vm, g); got != want {
+			t.Errorf("by %q read\n%s\nwant\n%s", found.VM.Table.Name, got, want)
+		}
+	})
+}
+
+// TestVerifyRefuses verifies every Ruby with the tables of every other series. One that passes must read the same threads
+// and frames as the Ruby's own.
+func TestVerifyRefuses(t *testing.T) {
+	releases, err := layout.Releases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		g := parkedTarget(t, r)
+		if err := g.vm.Verify(g.mod, g.proc.PID()); err != nil {
+			t.Errorf("its own table: %v", err)
+		}
+		tried, passed := 0, make(map[string]bool)
+		for _, other := range releases {
+			release, err := ParseRelease(other.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if release.Major == g.vm.Release.Major && release.Minor == g.vm.Release.Minor || other.Machine != g.mod.Machine {
+				continue
+			}
+			table, _, err := layout.For(other.Version, other.Machine, g.mod.JmpBuf())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tried++
+			// With the rules of the Ruby at hand, as for a patched build, and with those of the table's release.
+			for _, version := range []string{g.vm.Version, other.Version} {
+				vm, err := tryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true})
+				if err != nil {
+					continue
+				}
+				passed[other.Version] = true
+				if got, want := picture(t, vm, g), picture(t, g.vm, g); got != want {
+					t.Errorf("the table of %s passes for %s as %s and reads\n%s\ninstead of\n%s", other.Version, g.vm.Version, version, got, want)
+				}
+			}
+		}
+		if tried < 20 {
+			t.Errorf("%d tables tried", tried)
+		}
+		t.Logf("%d tables tried; %v read the same", tried, slices.Sorted(maps.Keys(passed)))
+	})
+}
+
+// picture writes down all threads that a VM's layout leads to, with their frames.
+func picture(t *testing.T, vm *VM, g *target) string {
+	t.Helper()
+	dict := sampler.NewDictionary()
+	dec, err := NewDecoder(vm, dict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(vm, g.mod, g.proc.PID(), dec, dict, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s sampler.Sample
+	if err := r.Read(sampler.StackTick, &s); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, th := range s.Threads {
+		info, _ := dict.Thread(th.ID)
+		fmt.Fprintf(&b, "%q %d %s", info.Name, th.TID, th.Status)
+		for _, id := range dict.Frames(th.Stack, nil) {
+			f := dict.Frame(id)
+			fmt.Fprintf(&b, " %s:%d:%s", f.Path, f.Line, f.Label)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// TestFindUnknownRelease says what would help where there is neither a table nor debug information.
+func TestFindUnknownRelease(t *testing.T) {
+	var g *target
+	for _, r := range rubytest.All(t) {
+		if g = parkedTarget(t, r); !g.mod.HasDWARF() {
+			break
+		}
+	}
+	if g == nil || g.mod.HasDWARF() {
+		rubytest.Skip(t, "all Rubies have debug information")
+	}
+	_, err := Find(stopped(), g.proc, g.mod, "9.9.0", FindOptions{PID: g.proc.PID()})
+	if !errors.Is(err, layout.ErrUnknownRelease) {
+		t.Fatalf("got %v", err)
+	}
+	for _, word := range []string{"9.9.0", "a newer ddtop", "debug information", "dbgsym"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not say %q", err, word)
+		}
+	}
+}
+
+// TestFindByDebugInformation derives the layout of every Ruby that was built with -g, verifies it on the live process,
+// compares all its frames with those read by the embedded table, and takes it from the cache the second time.
+func TestFindByDebugInformation(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p, truth := r.StartParked(t, rubytest.Options{})
+		g := openTarget(t, p.PID)
+		if _, err := g.mod.DebugFile(); err != nil {
+			rubytest.Skip(t, "it was built without debug information")
+		}
+		units := 0
+		o := FindOptions{PID: p.PID, Cache: t.TempDir(), Progress: func(_ string, done, total int) { units = done }}
+		derived, source, err := deriveTable(g.mod, g.vm.Version, o)
+		if errors.Is(err, layout.ErrIncomplete) {
+			rubytest.Skip(t, "its C part was built without debug information") // package layout tests that this is why
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if units == 0 || source == "" {
+			t.Errorf("%d units read, source %q", units, source)
+		}
+		vm, err := tryLayout(stopped(), g.proc, g.mod, g.vm.Version, derived, true, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dec, err := NewDecoder(vm, g.dict)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.vm, g.dec = vm, dec
+		compareThreads(t, g, truth, true)
+
+		if g.mod.BuildID == "" {
+			t.Log("it was linked without a build id: nothing is cached")
+			return
+		}
+		again, source, err := deriveTable(g.mod, g.vm.Version, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(source, o.Cache) {
+			t.Errorf("the second time it comes from %s", source)
+		}
+		if d := layout.Differences(derived, again); len(d) > 0 {
+			t.Errorf("the cached table differs: %v", d)
+		}
+		// A damaged file is replaced, one of another release is not used.
+		if err := os.WriteFile(source, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, from, err := deriveTable(g.mod, g.vm.Version, o); err != nil || from == source {
+			t.Errorf("from a damaged cache: %s, %v", from, err)
+		}
+		if _, from, err := deriveTable(g.mod, "3.2.99", o); err != nil || from == source {
+			t.Errorf("for another release: %s, %v", from, err)
+		}
+	})
+}
+
+// TestCachePath keeps a target's build id from leading anywhere else.
+func TestCachePath(t *testing.T) {
+	for id, want := range map[string]string{"": "", "../../etc/passwd": "", "0123456789abcdef": filepath.Join("/c", "v1", "0123456789abcdef.json")} {
+		if got := cachePath("/c", id); got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+	if got := cachePath("", "0123456789abcdef"); got != "" {
+		t.Errorf("without a folder: %q", got)
+	}
+	if _, err := readCached("", "3.4.0", "x86_64"); err == nil {
+		t.Error("a table from nowhere")
+	}
+	if err := writeCached("", nil); err == nil {
+		t.Error("a table to nowhere")
+	}
+}

@@ -1,0 +1,387 @@
+package ruby
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxFrames bounds the control frames of one RawStack.
+const maxFrames = 1 << 17
+
+// frameRules say which control frames a release's own backtrace shows, and how (facts-stacks, section 2).
+type frameRules struct {
+	// cTrace: code with the C_TRACE attribute is shown like a C function (3.4).
+	cTrace bool
+	// internalAsC: code whose path begins with <internal: is shown like a C function, and of several such frames and C
+	// functions in a row only those from the outermost such frame outward (4.0 and later).
+	internalAsC bool
+	// rescueHidesCaller: the frame around a rescue or ensure is left out, for that frame stands for it (3.4 and later).
+	rescueHidesCaller bool
+	// dummyCode: a dummy frame with code reports the code's first line (4.0 and later).
+	dummyCode bool
+	// earlyFrames: ec->cfp is moved before the new frame is filled, so the innermost frame of a running thread may be what
+	// the slot held before (up to 2.7).
+	earlyFrames bool
+}
+
+func rulesOf(r Release) frameRules {
+	return frameRules{
+		cTrace:            r.AtLeast(3, 4) && !r.AtLeast(4, 0),
+		internalAsC:       r.AtLeast(4, 0),
+		rescueHidesCaller: r.AtLeast(3, 4),
+		dummyCode:         r.AtLeast(4, 0),
+		earlyFrames:       !r.AtLeast(3, 0),
+	}
+}
+
+// likeC tells whether frames of q are shown like those of a C function.
+func (r frameRules) likeC(q *iseq) bool { return r.cTrace && q.cTrace || r.internalAsC && q.internal }
+
+// frameKind is what a control frame is to a backtrace.
+type frameKind uint8
+
+const (
+	frameSkipped frameKind = iota
+	frameRuby
+	frameC
+	frameLikeC // Ruby code shown like a C function
+)
+
+// positions that are not those of an instruction.
+const (
+	posFirstLine = ^uint32(0)
+)
+
+// frameWork is a control frame on its way to a FrameID.
+type frameWork struct {
+	done      bool
+	kind      frameKind
+	uncertain bool
+	failed    bool
+	pos       uint32
+	code      *iseq
+	method    *holder
+}
+
+// frameKey is what a Frame depends on.
+type frameKey struct {
+	code      *iseq
+	method    *holder
+	pos       uint32
+	at        sampler.FrameID // of what is shown like C: the frame that lends path and line
+	kind      frameKind
+	uncertain bool
+}
+
+// classify finds code and method of every control frame. It is run again after each fetch; what it found before stays.
+func (d *Decoder) classify(raw *RawStack) error {
+	var missing error
+	n := len(raw.Frames) / d.o.frameSize
+	if len(d.work) != n-1 {
+		d.work = slices.Grow(d.work[:0], n-1)[:n-1]
+		clear(d.work)
+	}
+	d.pass++
+	// The last one is the dummy at the bottom, never shown. The main thread's has the main program's code all the same.
+	for i := range n - 1 {
+		w := &d.work[i]
+		if w.done {
+			continue
+		}
+		*w = frameWork{}
+		err := d.classifyFrame(raw, i, w)
+		switch {
+		case err == nil:
+			w.done = true
+		case err == errMissing:
+			missing = err
+		case i == 0 && raw.Running:
+			// The innermost frame of a running thread may be half written.
+			*w = frameWork{done: true}
+			d.info.UncertainTop = true
+		default:
+			return fmt.Errorf("%w: control frame %d of %d at %s: %w", ErrTorn, i, n, raw.CFP+attach.Address(i*d.o.frameSize), err)
+		}
+	}
+	return missing
+}
+
+func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
+	f := raw.Frames[i*d.o.frameSize : (i+1)*d.o.frameSize]
+	pc, code, ep := le64(f[cfPC:]), attach.Address(le64(f[cfISeq:])), attach.Address(le64(f[cfEP:]))
+	if d.vm.ZJITFrames {
+		var err error
+		if pc, code, err = d.jitFrame(raw, i, f, pc, code); err != nil {
+			return err
+		}
+	}
+	switch {
+	case code == 0:
+		return d.classifyC(raw, ep, w)
+	case pc == 0: // an IFUNC, or a frame just pushed while Ruby boots
+		return nil
+	}
+	q, err := d.iseqAt(code)
+	if err != nil {
+		return err
+	}
+	pos, ok := q.holds(pc)
+	if !ok && i != 0 && !q.isFresh(d) {
+		// Other code stands at this address by now.
+		d.dropISeq(q)
+		if q, err = d.iseqAt(code); err != nil {
+			return err
+		}
+		pos, ok = q.holds(pc)
+	}
+	switch {
+	case ok:
+	case i != 0:
+		return &wrongTypeError{code, "code that its pc points into", typeMoved}
+	default:
+		// A JIT writes the pc before calls only: this one is of an earlier frame in the same place. Unless other code
+		// stands at this address by now.
+		d.suspect(q)
+		pos, w.uncertain = posFirstLine, true
+		d.info.UncertainTop = true
+	}
+	w.kind, w.code, w.pos = frameRuby, q, pos
+	if d.rules.likeC(q) {
+		w.kind = frameLikeC
+	}
+	if d.rules.dummyCode {
+		e, err := d.envAt(raw, ep)
+		if err != nil {
+			return err
+		}
+		if e.flags&d.o.magicMask == d.o.magicDummy {
+			w.pos = posFirstLine
+		}
+	}
+	if q.label.qualify || w.kind == frameLikeC {
+		w.method, err = d.methodOf(raw, ep, code, q.label.qualify)
+		// Without its method the frame still has its code's own name.
+		w.failed, err = d.tolerate(err)
+		return err
+	}
+	return nil
+}
+
+func (d *Decoder) classifyC(raw *RawStack, ep attach.Address, w *frameWork) error {
+	e, err := d.envAt(raw, ep)
+	if err != nil {
+		return err
+	}
+	if e.flags&d.o.magicMask != d.o.magicCFunc {
+		return nil // the bottom of a stack, or the place to which a C function returns
+	}
+	w.kind = frameC
+	w.method, err = d.methodOf(raw, ep, 0, true)
+	if err != nil {
+		return err
+	}
+	if w.method == nil {
+		return &wrongTypeError{ep, "environment of a C function", typeMoved}
+	}
+	return nil
+}
+
+// jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (facts-stacks, section 5).
+func (d *Decoder) jitFrame(raw *RawStack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
+	ret := le64(f[d.o.frameJIT:])
+	switch {
+	case ret == 0:
+		return pc, code, nil
+	case ret == jitReturnC:
+		return 0, 0, nil
+	}
+	var at attach.Address
+	if i < len(raw.JIT) {
+		at = raw.JIT[i]
+	} else {
+		w, err := d.view.word(attach.Address(ret - 8))
+		if err != nil {
+			return 0, 0, err
+		}
+		at = attach.Address(w)
+	}
+	b, err := d.view.bytes(at, jitFrameISeq+8)
+	if err != nil {
+		return 0, 0, err
+	}
+	return le64(b[jitFramePC:]), attach.Address(le64(b[jitFrameISeq:])), nil
+}
+
+// cFrame tells whether a control frame is that of a C function, or of nothing that has code.
+func (d *Decoder) cFrame(f []byte) bool {
+	if d.vm.ZJITFrames {
+		if ret := le64(f[d.o.frameJIT:]); ret != 0 {
+			return ret == jitReturnC
+		}
+	}
+	return le64(f[cfISeq:]) == 0
+}
+
+// JITSlots appends to buf, for each control frame, where the address of its JIT frame stands, 0 for none: to be read
+// along with the frames on head with ZJIT.
+func (d *Decoder) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
+	for ; len(frames) >= d.o.frameSize && d.vm.ZJITFrames; frames = frames[d.o.frameSize:] {
+		slot := attach.Address(0)
+		if ret := le64(frames[d.o.frameJIT:]); ret > jitReturnC {
+			slot = attach.Address(ret - 8)
+		}
+		buf = append(buf, slot)
+	}
+	return buf
+}
+
+// hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. It looks at the next Ruby frame even
+// when that one was left out itself (a rescue within a rescue).
+func (d *Decoder) hideCallersOfRescue(cut int) {
+	hide := false
+	for i := range d.work {
+		w := &d.work[i]
+		if cut > 0 && i == cut {
+			hide = false // it is not around the frame before
+		}
+		if w.code == nil || w.kind == frameSkipped {
+			continue
+		}
+		if hide {
+			w.kind = frameSkipped
+		}
+		hide = w.code.typ == iseqRescue || w.code.typ == iseqEnsure
+	}
+}
+
+// internFrames turns what classify found into FrameIDs, outermost first in d.ids, by the release's rules.
+func (d *Decoder) internFrames(raw *RawStack) error {
+	if d.rules.rescueHidesCaller {
+		d.hideCallersOfRescue(raw.Cut)
+	}
+	d.ids = d.ids[:0]
+	d.info.FailedNames, d.info.Placeless = 0, 0
+	var at sampler.FrameID // the nearest outer Ruby frame: it lends path and line to C functions
+	hidden := false        // 4.0: inside an internal frame, up to the next ordinary one
+	cut := false           // the nearest outer Ruby frame is in the part that was cut out, and with it path and line
+	for i := len(d.work) - 1; i >= 0; i-- {
+		w := &d.work[i]
+		if raw.Cut > 0 && i == raw.Cut-1 {
+			at, hidden, cut = 0, false, true
+		}
+		if w.kind == frameSkipped {
+			continue
+		}
+		if w.kind != frameRuby && hidden {
+			continue
+		}
+		if w.kind != frameRuby && cut {
+			d.info.Placeless++
+			continue
+		}
+		if w.kind == frameRuby {
+			hidden, cut = false, false
+		}
+		w.uncertain = w.uncertain || i == 0 && d.info.UncertainTop
+		key := frameKey{code: w.code, method: w.method, pos: w.pos, kind: w.kind, uncertain: w.uncertain}
+		if w.kind != frameRuby {
+			key.at, key.pos = at, 0
+			if at == 0 && w.kind == frameLikeC {
+				key.pos = w.pos // no Ruby caller: its own place
+			}
+		}
+		id, err := d.frameID(key, w.failed)
+		if err != nil {
+			return err
+		}
+		d.ids = append(d.ids, id)
+		switch {
+		case w.kind == frameRuby:
+			at = id
+		case w.kind == frameLikeC && d.rules.internalAsC:
+			hidden = true
+		}
+	}
+	return nil
+}
+
+// frameID returns the ID of a frame, out of the cache or made and interned.
+func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
+	slot := &d.frameCache[key.hash()%frameCacheSize]
+	if !failed {
+		if slot.key == key && slot.id != 0 {
+			return slot.id, nil
+		}
+		if id, ok := d.frameIDs[key]; ok {
+			*slot = frameSlot{key, id}
+			return id, nil
+		}
+	}
+	f, complete, err := d.makeFrame(key)
+	if err != nil {
+		return 0, err
+	}
+	if failed || !complete {
+		d.info.FailedNames++
+		complete = false
+	}
+	id := d.dict.InternFrame(f)
+	if id == 0 {
+		return 0, ErrDictionaryFull
+	}
+	if complete {
+		if len(d.frameIDs) >= maxFrameIDs {
+			clear(d.frameIDs)
+		}
+		*slot = frameSlot{key, id}
+		d.frameIDs[key] = id
+	}
+	return id, nil
+}
+
+// makeFrame describes a frame; complete is false when a name can't be read. Its error asks for another try.
+func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err error) {
+	complete = true
+	q, h := key.code, key.method
+	f.Uncertain = key.uncertain
+	f.C = key.kind != frameRuby
+	if h != nil && (h.likeC || q == nil) {
+		f.Label, f.Name = h.label, h.name
+	} else if q != nil {
+		f.Name = q.base
+		label := q.label.base
+		if q.label.qualify && h != nil {
+			var missing bool
+			label, err = d.qualify(h, label)
+			if missing, err = d.tolerate(err); err != nil {
+				return f, false, err
+			}
+			complete = !missing
+		}
+		f.Label = q.label.prefix + label
+	}
+	if h != nil && h.missingNames || q != nil && q.missingNames {
+		complete = false
+	}
+	if key.kind != frameRuby && (key.at != 0 || q == nil) {
+		outer := d.dict.Frame(key.at)
+		f.Path, f.AbsolutePath, f.Line = outer.Path, outer.AbsolutePath, outer.Line
+		f.Uncertain = f.Uncertain || outer.Uncertain
+		f.Origin = sampler.OriginCore
+		return f, complete, nil
+	}
+	f.Path, f.AbsolutePath, f.FirstLine = q.path, q.abs, q.first
+	f.Origin, f.Gem = d.loadPath.origins.of(q.path, q.abs)
+	if f.C {
+		f.Origin, f.Gem = sampler.OriginCore, ""
+	}
+	if key.pos == posFirstLine {
+		f.Line = q.first
+	} else {
+		f.Line = q.lines.line(key.pos)
+	}
+	return f, complete, nil
+}

@@ -1,0 +1,64 @@
+package ruby
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// pthreads is a memory with two struct pthreads, of which the main thread's is cut short by the end of what is mapped.
+type pthreads map[attach.Address][]byte
+
+func (m pthreads) Read(at attach.Address, buf []byte) error {
+	for start, content := range m {
+		if off := at - start; at >= start && uint64(off)+uint64(len(buf)) <= uint64(len(content)) {
+			copy(buf, content[off:])
+			return nil
+		}
+	}
+	return errors.New("not mapped")
+}
+
+func (m pthreads) ReadBatch([]attach.Range) (int, error) { return 0, errors.New("not used") }
+
+// TestThreadIDInPthread finds where two C libraries keep a thread's id, in a process whose own is 1, as in a container:
+// glibc has a 1 in every thread's header before (multiple_threads, sysdeps/x86_64/nptl/tls.h).
+func TestThreadIDInPthread(t *testing.T) {
+	const mainAt, otherAt = 0x7f0000000f00, 0x7f1000000000
+	for name, test := range map[string]struct {
+		words map[int]uint32 // in both structs
+		tid   int
+		size  int // of the main thread's, up to the end of a page
+	}{
+		"glibc":                      {words: map[int]uint32{0x18: 1, 0x1c: 1}, tid: 0x2d0, size: 2048},
+		"musl":                       {tid: 0x30, size: 2048},
+		"musl, at the end of memory": {tid: 0x30, size: 0x100},
+		"a number of no thread":      {words: map[int]uint32{0x20: 77}, tid: 0x30, size: 2048},
+	} {
+		t.Run(name, func(t *testing.T) {
+			main, other := make([]byte, test.size), make([]byte, pthreadSearch)
+			for at, word := range test.words {
+				binary.LittleEndian.PutUint32(main[at:], 1)
+				binary.LittleEndian.PutUint32(other[at:], word)
+			}
+			binary.LittleEndian.PutUint32(main[test.tid:], 1)
+			binary.LittleEndian.PutUint32(other[test.tid:], 12)
+			buf := make([]byte, 16)
+			binary.LittleEndian.PutUint64(buf[8:], mainAt)
+			r := &Reader{mem: pthreads{mainAt: main, otherAt: other}, innerPID: 1, pthreadTID: -1, pid: 4711,
+				tids: func(tid int32) (int32, bool) { return 4710 + tid, tid == 1 || tid == 12 }}
+			r.o = &schedOffsets{thPthread: 8, thNT: -1, thTID: -1}
+			r.order = []*thread{{main: true, buf: buf}}
+			theirs := &thread{buf: make([]byte, 16)}
+			binary.LittleEndian.PutUint64(theirs.buf[8:], otherAt)
+			if got := r.hostTID(theirs); got != 4722 || r.pthreadTID != test.tid {
+				t.Errorf("thread %d by the id at %#x, want 4722 by %#x", got, r.pthreadTID, test.tid)
+			}
+			if got := r.hostTID(r.order[0]); got != 4711 {
+				t.Errorf("the main thread is %d, want the process's own 4711", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package ruby
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// maxISeqWords refuses sizes that no code has: 64 Mi words of instructions.
+	maxISeqWords = 1 << 26
+	// internalPrefix begins the path of Ruby code that is part of Ruby itself.
+	internalPrefix = "<internal:"
+)
+
+// iseq is what is kept of a piece of compiled Ruby code.
+type iseq struct {
+	validity
+	addr attach.Address
+	// head and body are what was read of rb_iseq_t and of the beginning of its body, witnesses what its names and lines were
+	// read from: while they are unchanged, so is the rest. Head and body alone don't do: where a program makes and drops code
+	// in a steady rhythm, another piece comes to stand in the same place with the same addresses in it.
+	head      [iseqHead]byte
+	body      []byte
+	witnesses []witness
+	at        attach.Address // of the body
+
+	encoded      uint64 // address of the first instruction
+	size         uint32 // in words
+	typ          iseqType
+	path, abs    string
+	base         string
+	label        labelPlan
+	first        int32
+	lines        lineTable
+	internal     bool // path begins with <internal:
+	cTrace       bool // 3.4: reported like a C function
+	missingNames bool // a name could not be read; not kept
+}
+
+// holds tells whether pc points into this code, and at which word. A pc stands behind the instruction it belongs to.
+func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
+	if pc < q.encoded || pc > q.encoded+8*uint64(q.size) {
+		return 0, false
+	}
+	pos = uint32((pc - q.encoded) / 8)
+	if pos > 0 {
+		pos--
+	}
+	return pos, true
+}
+
+// cost is the memory an entry takes, roughly, in bytes.
+func (q *iseq) cost() int {
+	return 512 + len(q.body) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
+}
+
+// iseqBodyOf reads the body of the iseq at addr, as far as ddtop needs it.
+func (d *Decoder) iseqBodyOf(addr attach.Address) ([]byte, error) {
+	_, at, err := d.iseqHeadOf(addr)
+	if err != nil {
+		return nil, err
+	}
+	return d.view.bytes(at, d.bodySize)
+}
+
+// iseqHeadOf reads an rb_iseq_t and proves that it is one.
+func (d *Decoder) iseqHeadOf(addr attach.Address) (head []byte, body attach.Address, err error) {
+	if addr&7 != 0 {
+		return nil, 0, &wrongTypeError{addr, "iseq", notHeap}
+	}
+	head, err = d.view.bytes(addr, iseqHead)
+	if err != nil {
+		return nil, 0, err
+	}
+	flags := le64(head)
+	if flags&typeMask != typeImemo || flags>>imemoShift&15 != imemoISeq {
+		return nil, 0, &wrongTypeError{addr, "iseq", flags}
+	}
+	return head, attach.Address(le64(head[iseqBody:])), nil
+}
+
+// loadISeq reads everything about an iseq. What can't be read of its names is left out and said.
+func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
+	head, at, err := d.iseqHeadOf(addr)
+	if err != nil {
+		return nil, err
+	}
+	body, err := d.view.bytes(at, d.bodySize)
+	if err != nil {
+		return nil, err
+	}
+	q := &iseq{
+		addr: addr, at: at,
+		typ:     iseqType(le32(body[d.o.bodyType:])),
+		size:    le32(body[d.o.bodyISeqSize:]),
+		encoded: le64(body[d.o.bodyEncoded:]),
+	}
+	if q.typ >= iseqTypes || q.size > maxISeqWords || q.encoded == 0 {
+		return nil, fmt.Errorf("the code at %s has type %d and %d words at %#x", addr, q.typ, q.size, q.encoded)
+	}
+	copy(q.head[:], head)
+	q.body = append([]byte(nil), body[:d.bodyHead]...)
+	if d.o.bodyFirstLineSize == 8 {
+		q.first = int32(int64(le64(body[d.o.bodyFirstLine:])) >> 1)
+	} else {
+		q.first = int32(le32(body[d.o.bodyFirstLine:]))
+	}
+	var errPath, errBase, errLabel, errLines, errOwn error
+	d.notes = &q.witnesses
+	defer func() { d.notes = nil }()
+	q.path, q.abs, errPath = d.paths(le64(body[d.o.bodyPath:]))
+	q.base, errBase = d.text(le64(body[d.o.bodyBaseLabel:]))
+	q.label, errLabel = d.planLabel(addr, body)
+	// A block's own label names all that it is in. It is a witness alone: nothing is lost where it can't be read.
+	if _, _, errOwn = d.rawString(le64(body[d.o.bodyLabel:])); errOwn != errMissing && !displaced(errOwn) {
+		errOwn = nil
+	}
+	q.lines, errLines = d.readLines(body, q.size)
+	if q.missingNames, err = d.tolerate(errPath, errBase, errLabel, errLines, errOwn); err != nil {
+		return nil, err
+	}
+	q.internal = strings.HasPrefix(q.path, internalPrefix)
+	if d.o.bodyAttrs >= 0 {
+		q.cTrace = le32(body[d.o.bodyAttrs:])&d.o.cTrace != 0
+	}
+	return q, nil
+}
+
+// paths returns an iseq's path and absolute path: a String for both, or an Array of two whose second may be nil.
+func (d *Decoder) paths(v uint64) (path, abs string, err error) {
+	flags, err := d.flags(v)
+	if err != nil {
+		return "", "", err
+	}
+	if flags&typeMask == typeString {
+		path, err = d.text(v)
+		return path, path, err
+	}
+	at, n, err := d.array(v)
+	if err != nil {
+		return "", "", err
+	}
+	if n < 2 {
+		return "", "", &wrongTypeError{attach.Address(v), "pair of paths", flags}
+	}
+	pair, err := d.view.bytes(at, 16)
+	if err != nil {
+		return "", "", err
+	}
+	d.note(at, pair, 0)
+	path, err = d.text(le64(pair))
+	var errAbs error
+	if real := le64(pair[8:]); d.isHeap(real) {
+		abs, errAbs = d.text(real)
+	}
+	return path, abs, worst(err, errAbs)
+}
+
+// unchanged compares what was just read again with what the entry was made from.
+func (q *iseq) unchanged(head, body []byte) bool {
+	return bytes.Equal(head, q.head[:]) && bytes.Equal(body, q.body)
+}
+
+// tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move), or
+// names that just can't be read.
+func (d *Decoder) tolerate(errs ...error) (missingNames bool, fatal error) {
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case err == errMissing, displaced(err):
+			fatal = err
+		default:
+			d.lastNameError = err
+			missingNames = true
+		}
+	}
+	return missingNames, fatal
+}

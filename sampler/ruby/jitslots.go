@@ -1,0 +1,201 @@
+package ruby
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// Head's ZJIT does not write a control frame's iseq and pc. It writes where on the thread's native stack a slot is that
+// holds the address of a JIT frame, which has both (facts-stacks, section 5; CFP_ZJIT_FRAME in Ruby's zjit.h). A slot is
+// written again before each call, so what it holds belongs to the control frames only when both are read together: the
+// slots before and behind the two copies of the frames, in the same call.
+
+const (
+	// slotGap is how far apart two slots, in bytes, are read as one range: a range costs as much as some KiB.
+	slotGap = 1024
+	// maxStaleSlot is how far from the innermost frame's slot, in bytes, that of a frame that was there before is believed.
+	maxStaleSlot = 2048
+)
+
+// slotSpan is a range of the native stack that holds slots.
+type slotSpan struct {
+	addr attach.Address
+	off  int // in the buffers
+	size int
+}
+
+// slotPlace is where a frame's slot is found in the buffers; span is -1 for a frame without one.
+type slotPlace struct{ span, off int }
+
+// slotCopy is one copy of the spans; first is the index of its first range in the batch.
+type slotCopy struct {
+	buf   []byte
+	first int
+}
+
+// jitSlots reads one thread's slots.
+type jitSlots struct {
+	// at are the slots to be read: one a control frame, innermost first, 0 for none. They were learned from the frames
+	// read the last time and hold for the outermost len(at) frames.
+	at     []attach.Address
+	places []slotPlace
+	spans  []slotSpan
+	size   int // of the buffers
+	// copies receive the spans, those with an even index before the frames and the others behind them. Each is as long as
+	// all spans together; taken counts them.
+	copies [2 + moreCopies]slotCopy
+	taken  int
+	now    []attach.Address
+	// values are what the slots of the frames last taken held, innermost first; kept those of the last accepted frames.
+	values, kept []attach.Address
+}
+
+// learn notes the slots of the next read. frames are all that were read, of which the outermost n bytes are in use: what
+// lies inward of them is what was there before, and often what comes next.
+func (j *jitSlots) learn(d *Decoder, frames []byte, n int) {
+	j.now = d.JITSlots(frames, j.now[:0])
+	last := attach.Address(0)
+	for i := (len(frames)-n)/d.o.frameSize - 1; i >= 0; i-- {
+		if last == 0 {
+			last = j.innermost(i + 1)
+		}
+		if s := j.now[i]; s >= last || last-s > maxStaleSlot {
+			j.now[i] = 0
+		} else {
+			last = s
+		}
+	}
+	if slices.Equal(j.now, j.at) {
+		return
+	}
+	j.at = append(j.at[:0], j.now...)
+	j.place()
+}
+
+// innermost returns the slot of the innermost frame that has one, from frame i outward.
+func (j *jitSlots) innermost(i int) attach.Address {
+	for ; i < len(j.now); i++ {
+		if j.now[i] != 0 {
+			return j.now[i]
+		}
+	}
+	return 0
+}
+
+// place lays out the spans: slots that lie near each other, outward, are read together.
+func (j *jitSlots) place() {
+	j.places, j.spans, j.size = j.places[:0], j.spans[:0], 0
+	for _, slot := range j.at {
+		if slot == 0 {
+			j.places = append(j.places, slotPlace{span: -1})
+			continue
+		}
+		if n := len(j.spans); n > 0 {
+			s := &j.spans[n-1]
+			if end := s.addr + attach.Address(s.size); slot >= end && slot-end <= slotGap {
+				grown := int(slot-s.addr) + 8
+				j.size += grown - s.size
+				s.size = grown
+				j.places = append(j.places, slotPlace{n - 1, s.off + grown - 8})
+				continue
+			}
+		}
+		j.places = append(j.places, slotPlace{len(j.spans), j.size})
+		j.spans = append(j.spans, slotSpan{addr: slot, off: j.size, size: 8})
+		j.size += 8
+	}
+}
+
+// planBefore begins a read: it adds the spans that come before the frames, of n copies in all.
+func (j *jitSlots) planBefore(batch []attach.Range, n int) []attach.Range {
+	j.taken = n
+	return j.plan(batch, 0)
+}
+
+// planBehind adds the spans that come behind the frames.
+func (j *jitSlots) planBehind(batch []attach.Range) []attach.Range { return j.plan(batch, 1) }
+
+func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
+	for k := from; k < j.taken; k += 2 {
+		c := &j.copies[k]
+		c.buf, c.first = grow(c.buf, j.size), len(batch)
+		for _, s := range j.spans {
+			batch = append(batch, attach.Range{Addr: s.addr, Buf: c.buf[s.off : s.off+s.size]})
+		}
+	}
+	return batch
+}
+
+// take finds the values of the slots of frames in a batch that was read. drop is the number of innermost frames whose slot
+// was not read or did not hold the same in all copies; torn is true in the second case. The innermost frame's own slot may
+// change as long as it names the same code: its pc moves on.
+func (j *jitSlots) take(r *Reader, batch []attach.Range, frames []byte) (drop int, torn bool) {
+	j.now = r.dec.JITSlots(frames, j.now[:0])
+	n := len(j.now)
+	j.values = slices.Grow(j.values[:0], n)[:n]
+	clear(j.values)
+	for i := n - 1; i >= 0; i-- {
+		if j.now[i] == 0 {
+			continue
+		}
+		k := len(j.at) - n + i
+		if k < 0 || j.at[k] != j.now[i] {
+			return i + 1, false
+		}
+		v, read := j.value(r, batch, j.places[k], i == 0)
+		if v == 0 {
+			return i + 1, read
+		}
+		j.values[i] = v
+	}
+	return 0, false
+}
+
+// value is what all copies of a slot hold; 0 when they differ, or one could not be read. The innermost frame's may differ
+// as long as they name the same code.
+func (j *jitSlots) value(r *Reader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
+	for k := range j.copies[:j.taken] {
+		c := &j.copies[k]
+		if batch[c.first+p.span].Failed {
+			return 0, false
+		}
+		w := attach.Address(le64(c.buf[p.off:]))
+		if w == 0 || k > 0 && w != v && !(innermost && r.sameCode(v, w)) {
+			return 0, true
+		}
+		v = w
+	}
+	return v, true
+}
+
+// unchanged tells whether frames that equal the last accepted ones have the same JIT frames still.
+func (j *jitSlots) unchanged(drop int) bool { return drop == 0 && slices.Equal(j.values, j.kept) }
+
+// readAround reads the ranges, which are those of an execution context and of frames whose slots were learned, once more
+// between two copies of the slots.
+func (j *jitSlots) readAround(r *Reader, ranges []attach.Range) ([]attach.Range, error) {
+	batch := j.planBefore(nil, len(j.copies))
+	first := len(batch)
+	batch = j.planBehind(append(batch, ranges...))
+	calls, err := r.mem.ReadBatch(batch)
+	r.reads.Calls += uint64(calls)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ranges {
+		if batch[first+i].Failed {
+			return nil, &attach.ReadError{PID: r.pid, Addr: ranges[i].Addr, Want: len(ranges[i].Buf), Err: errNotMapped}
+		}
+	}
+	return batch, nil
+}
+
+// sameCode tells whether two JIT frames are of the same iseq.
+func (r *Reader) sameCode(a, b attach.Address) bool {
+	off := attach.Address(jitFrameISeq)
+	var one, two [8]byte
+	batch := append(r.scratch[:0], attach.Range{Addr: a + off, Buf: one[:]}, attach.Range{Addr: b + off, Buf: two[:]})
+	r.scratch = batch
+	return r.readAll(batch) == nil && one == two
+}

@@ -1,0 +1,104 @@
+package ruby
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// iseqType is the kind of code an iseq is made of (rb_iseq_type, the same from 2.5 to head).
+type iseqType uint32
+
+const (
+	iseqTop iseqType = iota
+	iseqMethod
+	iseqBlock
+	iseqClass
+	iseqRescue
+	iseqEnsure
+	iseqEval
+	iseqMain
+	// iseqPlain is code compiled by hand (2.6 and later). 2.5 has the guard of a defined? under this number.
+	iseqPlain
+	iseqTypes
+)
+
+// maxNesting bounds the blocks within blocks of a label, and the walk to the code around an iseq.
+const maxNesting = 256
+
+// labelPlan is the label of an iseq, but for the class of its method, which depends on the frame.
+type labelPlan struct {
+	// prefix is "block in " and the like, base what it is in.
+	prefix, base string
+	// qualify: base is a method's name, and its class goes before it.
+	qualify bool
+}
+
+// planLabel finds the label that 3.4 and later give the iseq at addr, whose body is given (facts-stacks, section 4).
+func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
+	var p labelPlan
+	for range maxNesting {
+		typ := iseqType(le32(body[d.o.bodyType:]))
+		parent := attach.Address(le64(body[d.o.bodyParent:]))
+		if typ == iseqPlain && !d.vm.Release.AtLeast(2, 6) {
+			typ = iseqRescue // labelled like its parent
+		}
+		switch typ {
+		case iseqBlock, iseqPlain:
+			if parent == 0 {
+				return p.stored(d, body, false)
+			}
+			levels, outer, outerBody, err := d.localISeq(addr, body)
+			if err != nil {
+				return p, err
+			}
+			if levels <= 1 {
+				p.prefix += "block in "
+			} else {
+				p.prefix += fmt.Sprintf("block (%d levels) in ", levels)
+			}
+			if outer == addr {
+				return p.stored(d, body, false)
+			}
+			addr, body = outer, outerBody
+		case iseqRescue, iseqEnsure, iseqEval:
+			if parent == 0 {
+				return p.stored(d, body, false)
+			}
+			b, err := d.iseqBodyOf(parent)
+			if err != nil {
+				return p, err
+			}
+			addr, body = parent, b
+		default:
+			return p.stored(d, body, typ == iseqMethod)
+		}
+	}
+	return p, fmt.Errorf("the code at %s is nested in more than %d others", addr, maxNesting)
+}
+
+// stored completes the plan with the label that an iseq itself carries.
+func (p labelPlan) stored(d *Decoder, body []byte, qualify bool) (labelPlan, error) {
+	var err error
+	p.base, err = d.text(le64(body[d.o.bodyLabel:]))
+	p.qualify = qualify
+	return p, err
+}
+
+// localISeq walks from a block to the code that holds its outermost locals and counts the blocks on the way.
+func (d *Decoder) localISeq(addr attach.Address, body []byte) (levels int, outer attach.Address, outerBody []byte, err error) {
+	local := attach.Address(le64(body[d.o.bodyLocal:]))
+	for range maxNesting {
+		if addr == local {
+			return levels, addr, body, nil
+		}
+		if iseqType(le32(body[d.o.bodyType:])) == iseqBlock {
+			levels++
+		}
+		addr = attach.Address(le64(body[d.o.bodyParent:]))
+		if body, err = d.iseqBodyOf(addr); err != nil {
+			return 0, 0, nil, err
+		}
+	}
+	return 0, 0, nil, fmt.Errorf("the code at %s is nested in more than %d others", addr, maxNesting)
+}

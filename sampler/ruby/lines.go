@@ -1,0 +1,122 @@
+package ruby
+
+import (
+	"fmt"
+	"math/bits"
+	"sort"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// maxLineEntries bounds the line table of one iseq, in entries.
+const maxLineEntries = 1 << 18
+
+// lineTable says for each instruction of an iseq which line it belongs to.
+type lineTable struct {
+	lines []int32
+	// positions are the first instructions of the entries, ascending; nil when succinct is set.
+	positions []uint32
+	// immediate and blocks are the succinct index of 2.6 and later: for a position, how many entries begin at or before it.
+	immediate []uint64
+	blocks    []byte
+}
+
+// readLines reads an iseq's line table (facts-stacks, section 3).
+func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
+	var t lineTable
+	at := attach.Address(le64(body[d.o.bodyInsns:]))
+	n := le32(body[d.o.bodyInsnsSize:])
+	if n == 0 {
+		return t, nil
+	}
+	if n > maxLineEntries || n > iseqSize {
+		return t, fmt.Errorf("a line table of %d entries for %d instruction words", n, iseqSize)
+	}
+	entries, err := d.view.bytes(at, int(n)*d.o.entrySize)
+	var errIndex error
+	if d.o.bodySucc >= 0 && n > 1 {
+		errIndex = d.readIndex(&t, attach.Address(le64(body[d.o.bodySucc:])), iseqSize)
+	}
+	if err := worst(err, errIndex); err != nil {
+		return t, err
+	}
+	d.note(at, entries, 0)
+	t.lines = make([]int32, n)
+	for i := range t.lines {
+		t.lines[i] = int32(le32(entries[i*d.o.entrySize+d.o.entryLine:]))
+	}
+	if d.o.bodySucc < 0 {
+		t.positions = make([]uint32, n)
+		for i := range t.positions {
+			t.positions[i] = le32(entries[i*d.o.entrySize+d.o.entryPosition:])
+		}
+	}
+	return t, nil
+}
+
+// readIndex reads the succinct index: up to six words that hold nine ranks of seven bits each, for the first 54 positions,
+// then blocks of 512 positions.
+func (d *Decoder) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
+	words := min(succImmediateWords, (int(iseqSize)+8)/9)
+	blocks := 0
+	if iseqSize >= succImmediate {
+		blocks = (int(iseqSize) - succImmediate + succBlockBits - 1) / succBlockBits
+	}
+	b, err := d.view.bytes(at, 8*words+succBlockSize*blocks)
+	if err != nil {
+		return err
+	}
+	d.note(at, b, 0)
+	t.immediate = make([]uint64, words)
+	for i := range t.immediate {
+		t.immediate[i] = le64(b[8*i:])
+	}
+	t.blocks = append([]byte(nil), b[8*words:]...)
+	return nil
+}
+
+// line returns the line of the instruction at a position in words; 0 when the table is empty, as Ruby itself has it.
+func (t *lineTable) line(pos uint32) int32 {
+	switch {
+	case len(t.lines) == 0:
+		return 0
+	case len(t.lines) == 1:
+		return t.lines[0]
+	}
+	i := 0
+	if t.positions != nil {
+		i = sort.Search(len(t.positions), func(i int) bool { return t.positions[i] > pos })
+	} else {
+		i = t.rank(pos)
+	}
+	// A position before the first entry belongs to it; one past the last can't be in an intact table.
+	return t.lines[min(max(i-1, 0), len(t.lines)-1)]
+}
+
+// rank returns the number of entries that begin at or before pos.
+func (t *lineTable) rank(pos uint32) int {
+	if pos < succImmediate {
+		if int(pos/9) >= len(t.immediate) {
+			return len(t.lines)
+		}
+		return int(t.immediate[pos/9] >> (7 * (pos % 9)) & 0x7f)
+	}
+	pos -= succImmediate
+	if int(pos/succBlockBits+1)*succBlockSize > len(t.blocks) {
+		return len(t.lines)
+	}
+	b := t.blocks[int(pos/succBlockBits)*succBlockSize:]
+	pos %= succBlockBits
+	small := pos / 64
+	rank := int(le32(b))
+	if small > 0 {
+		rank += int(le64(b[8:]) >> (9 * (small - 1)) & 0x1ff)
+	}
+	upTo := ^uint64(0) >> (63 - pos%64)
+	return rank + bits.OnesCount64(le64(b[16+8*small:])&upTo)
+}
+
+// bytes is the memory that the table takes.
+func (t *lineTable) bytes() int {
+	return 4*len(t.lines) + 4*len(t.positions) + 8*len(t.immediate) + len(t.blocks)
+}

@@ -1,0 +1,128 @@
+package ruby
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// maxLoadPath bounds the entries of $LOAD_PATH that are read: a large program has some 500.
+	maxLoadPath = 1 << 13
+	// loadPathEvery is how often it is looked whether it has changed, in ns.
+	loadPathEvery = 1_000_000_000
+)
+
+// loadPathPlace says where the VM keeps $LOAD_PATH: directly (up to 3.4), or in a box (4.0 and later: the main one, or the
+// root one while there is none). An offset is -1 where the release does not have it.
+type loadPathPlace struct {
+	vm, box          int
+	mainBox, rootBox int
+}
+
+func loadPathPlaceOf(vm *VM) loadPathPlace {
+	t := vm.Table
+	return loadPathPlace{
+		vm: t.Offset("rb_vm_struct.load_path"), box: t.Offset("rb_box_struct.load_path"),
+		mainBox: t.Offset("rb_vm_struct.main_box"), rootBox: t.Offset("rb_vm_struct.root_box"),
+	}
+}
+
+// loadPathState is what is known of the target's $LOAD_PATH.
+type loadPathState struct {
+	place   loadPathPlace
+	read    bool // it was tried at least once
+	checked int64
+	// version changes with the entries: what was decoded before may come from elsewhere than was thought.
+	version uint64
+	// entries are the array's elements as last seen, its Strings as words.
+	entries []byte
+	origins origins
+}
+
+// refreshLoadPath reads $LOAD_PATH when it is due. What can't be read leaves what was known, and at first the usual layout
+// of folders; it is tried again the next time.
+func (d *Decoder) refreshLoadPath(nowNS int64) {
+	s := &d.loadPath
+	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {
+		return
+	}
+	s.read, s.checked = true, nowNS
+	var words []byte
+	var list []string
+	d.view.reset()
+	err := d.view.settle(func() (err error) {
+		words, list, err = d.readLoadPath()
+		return err
+	})
+	d.view.reset()
+	if err != nil || words == nil {
+		return
+	}
+	s.entries = words
+	s.version++
+	s.origins = newOrigins(list, fmt.Sprintf("%d.%d.", d.vm.Release.Major, d.vm.Release.Minor))
+	clear(d.frameCache[:])
+	clear(d.frameIDs)
+}
+
+// readLoadPath reads the entries; nil words when they are those known already. Entries that are no Strings are left out:
+// Ruby calls to_path on them.
+func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
+	v, err := d.loadPathValue()
+	if err != nil {
+		return nil, nil, err
+	}
+	at, n, err := d.array(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n > maxLoadPath {
+		n = maxLoadPath
+	}
+	b, err := d.view.bytes(at, int(n)*8)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.loadPath.entries != nil && bytes.Equal(b, d.loadPath.entries) {
+		return nil, nil, nil
+	}
+	words = append(make([]byte, 0, len(b)), b...)
+	var missing error
+	for ; len(b) > 0; b = b[8:] {
+		text, err := d.text(le64(b))
+		switch {
+		case err == errMissing:
+			missing = err
+		case err != nil:
+			text, words = "", words[:0] // it keeps its place, and what is kept differs from the next look
+		}
+		list = append(list, text)
+	}
+	return words, list, missing
+}
+
+// loadPathValue is the Array that $LOAD_PATH is.
+func (d *Decoder) loadPathValue() (uint64, error) {
+	p := &d.loadPath.place
+	if p.vm >= 0 {
+		return d.view.word(d.vm.Addr + attach.Address(p.vm))
+	}
+	if p.box < 0 {
+		return 0, &UnreadableError{d.vm.Addr, 8}
+	}
+	for _, off := range [...]int{p.mainBox, p.rootBox} {
+		if off < 0 {
+			continue
+		}
+		box, err := d.view.word(d.vm.Addr + attach.Address(off))
+		if err != nil {
+			return 0, err
+		}
+		if box != 0 {
+			return d.view.word(attach.Address(box) + attach.Address(p.box))
+		}
+	}
+	return 0, &UnreadableError{d.vm.Addr, 8}
+}

@@ -1,0 +1,300 @@
+package ruby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+var (
+	// ErrBooting says that Ruby is mapped and its VM does not stand yet.
+	ErrBooting = errors.New("the Ruby VM is still starting")
+	// ErrNoVM says that no VM was found in the memory of a Ruby process.
+	ErrNoVM = errors.New("no Ruby VM found in the process's memory")
+)
+
+const (
+	// bootPatience is how long LocateVM waits for a VM to appear, when its context allows that long. Ruby boots in 50 to
+	// 300 ms.
+	bootPatience = 3 * time.Second
+	// bootPoll is how often it looks: nothing tells from outside that a VM stands.
+	bootPoll = 10 * time.Millisecond
+)
+
+// vmOffsets are the places that prove a VM.
+type vmOffsets struct {
+	mainThread, mainRactor       int // of rb_vm_t; no ractor before 3.0
+	threadVM, threadEC           int
+	threadRactor, ractorMain     int
+	ecThread, ecCFP              int
+	constTable                   int
+	methodTable, extMethodTable  int // in the class's slot, or in its ext
+	vmStack, vmStackSize         int
+	idCapacity, idItems, idItem  int
+	itemKey, itemValue, constVal int
+}
+
+func resolveVM(t *layout.Table, r Release) (*vmOffsets, error) {
+	var missing []string
+	need := func(name string) int {
+		off := t.Offset(name)
+		if off < 0 {
+			missing = append(missing, name)
+		}
+		return off
+	}
+	o := &vmOffsets{
+		mainRactor: -1, threadRactor: -1, ractorMain: -1,
+		threadVM: need("rb_thread_struct.vm"), threadEC: need("rb_thread_struct.ec"),
+		ecThread: need("rb_execution_context_struct.thread_ptr"), ecCFP: need("rb_execution_context_struct.cfp"),
+		constTable:  t.Offset("rb_classext_struct.const_tbl"),
+		methodTable: t.Offset("RClass.m_tbl"), extMethodTable: t.Offset("rb_classext_struct.m_tbl"),
+		vmStack: need("rb_execution_context_struct.vm_stack"), vmStackSize: need("rb_execution_context_struct.vm_stack_size"),
+		idCapacity: t.Offset("rb_id_table.capa"), idItems: t.Offset("rb_id_table.items"), idItem: t.Size("rb_id_item"),
+		itemKey: t.Offset("rb_id_item.key"), itemValue: t.Offset("rb_id_item.val"),
+		constVal: t.Offset("rb_const_entry_struct.value"),
+	}
+	if r.AtLeast(3, 0) {
+		o.mainThread, o.mainRactor = need("rb_vm_struct.ractor.main_thread"), need("rb_vm_struct.ractor.main_ractor")
+		o.threadRactor, o.ractorMain = need("rb_thread_struct.ractor"), need("rb_ractor_struct.threads.main")
+	} else {
+		o.mainThread = need("rb_vm_struct.main_thread")
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("the layout %q of Ruby %s lacks %v", t.Name, r, missing)
+	}
+	return o, nil
+}
+
+// locator looks for a VM.
+type locator struct {
+	mem    attach.Memory
+	module *attach.Module
+	// symbol finds the module's symbols; tests hide them.
+	symbol func(name string) (attach.Symbol, bool)
+	o      *vmOffsets
+	d      *Decoder // reads objects; its VM is the one being looked for
+}
+
+// LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting. Stripped
+// libraries of 3.3 and later don't say where it is: then their variables are searched for a pointer to what can only be a
+// VM (facts-stacks, section 1.1). Errors: ErrBooting, ErrNoVM, one of attach when the target can't be read, and an error
+// naming what the layout lacks.
+func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
+	return locateVM(ctx, mem, module, table, version, bootPatience)
+}
+
+// locateVM waits as long as patience for a VM; 0: one look.
+func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
+	release, err := ParseRelease(version)
+	if err != nil {
+		return nil, err
+	}
+	names, err := resolveNames(table, release)
+	if err != nil {
+		return nil, err
+	}
+	o, err := resolveVM(table, release)
+	if err != nil {
+		return nil, err
+	}
+	vm := newVM(mem, table, version, release)
+	l := &locator{mem: mem, module: module, symbol: module.Symbol, o: o, d: newDecoder(vm, nil, names)}
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(bootPoll)
+	defer tick.Stop()
+	for {
+		err := l.locate(vm)
+		if err == nil {
+			return vm, nil
+		}
+		if unreadable(err) {
+			return nil, err
+		}
+		if !errors.Is(err, ErrBooting) && !errors.Is(err, ErrNoVM) {
+			err = fmt.Errorf("%w: %w", ErrNoVM, err) // something that looked like one led nowhere
+		}
+		if !time.Now().Before(deadline) {
+			return nil, fmt.Errorf("%w (looked for %v in %s, Ruby %s)", err, patience, module.Path, version)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// unreadable tells the errors after which no further look helps.
+func unreadable(err error) bool {
+	for _, end := range []error{attach.ErrGone, attach.ErrReplaced, attach.ErrZombie, attach.ErrNoProcess, attach.ErrPermission} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// newVM returns a VM that is still to be found.
+func newVM(mem attach.Memory, table *layout.Table, version string, release Release) *VM {
+	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: 8, Undef: 0x34}
+	if release.AtLeast(3, 2) {
+		vm.Nil, vm.Undef = 4, 0x24
+	}
+	return vm
+}
+
+// locate fills in vm, or says what is missing.
+func (l *locator) locate(vm *VM) error {
+	addr, err := l.findVM()
+	if err != nil {
+		return err
+	}
+	vm.Addr = addr
+	main, err := l.word(addr + attach.Address(l.o.mainThread))
+	if err != nil {
+		return err
+	}
+	vm.MainThread = attach.Address(main)
+	if vm.Symbols, err = l.findSymbols(); err != nil {
+		return err
+	}
+	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
+		// Exported by 4.0 too, where frames are ordinary all the same.
+		entry, err := l.word(s.Addr)
+		if err != nil {
+			return err
+		}
+		vm.ZJITFrames = entry != 0 && l.d.o.frameJIT >= 0
+	}
+	l.d.view.reset()
+	vm.Description = l.description()
+	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
+	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
+	return nil
+}
+
+func (l *locator) word(a attach.Address) (uint64, error) {
+	var b [8]byte
+	if err := l.mem.Read(a, b[:]); err != nil {
+		return 0, err
+	}
+	return le64(b[:]), nil
+}
+
+// findVM returns the address of a VM that stands.
+func (l *locator) findVM() (attach.Address, error) {
+	if s, ok := l.symbol("ruby_current_vm_ptr"); ok && !s.TLS {
+		v, err := l.word(s.Addr)
+		if err != nil {
+			return 0, err
+		}
+		if v == 0 {
+			return 0, ErrBooting
+		}
+		found, err := l.proveVMs([]attach.Address{attach.Address(v)})
+		if err != nil {
+			return 0, err
+		}
+		if found == 0 {
+			return 0, ErrBooting
+		}
+		return found, nil
+	}
+	words, err := l.variables()
+	if err != nil {
+		return 0, err
+	}
+	seen := make(map[attach.Address]bool)
+	var candidates []attach.Address
+	for _, w := range words {
+		for b := w.data; len(b) >= 8; b = b[8:] {
+			v := attach.Address(le64(b))
+			if v&7 == 0 && v >= 1<<16 && v < 1<<56 && !seen[v] {
+				seen[v] = true
+				candidates = append(candidates, v)
+			}
+		}
+	}
+	found, err := l.proveVMs(candidates)
+	if err != nil {
+		return 0, err
+	}
+	if found == 0 {
+		return 0, ErrNoVM
+	}
+	return found, nil
+}
+
+// proveVMs returns the first candidate that is a VM: its main thread refers back to it, the thread's execution context to
+// the thread, and (3.0 and later) the main ractor to the thread and back. With less than all of it head gives a false hit.
+func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
+	type proof struct{ vm, thread, ractor, ec attach.Address }
+	var ps []proof
+	read := func(n int, addr func(i int) attach.Address, keep func(i int, word uint64) bool) error {
+		buf := make([]byte, 8*n)
+		ranges := make([]attach.Range, n)
+		for i := range ranges {
+			ranges[i] = attach.Range{Addr: addr(i), Buf: buf[8*i : 8*i+8]}
+		}
+		if _, err := l.mem.ReadBatch(ranges); err != nil {
+			return err
+		}
+		left := ps[:0]
+		for i := range ranges {
+			if !ranges[i].Failed && keep(i, le64(ranges[i].Buf)) {
+				left = append(left, ps[i])
+			}
+		}
+		ps = left
+		return nil
+	}
+	for _, c := range candidates {
+		ps = append(ps, proof{vm: c})
+	}
+	type step struct {
+		addr func(p *proof) attach.Address
+		keep func(p *proof, w attach.Address) bool
+	}
+	steps := []step{
+		{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.mainThread) },
+			func(p *proof, w attach.Address) bool { p.thread = w; return w&7 == 0 && w >= 1<<12 }},
+		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.threadVM) },
+			func(p *proof, w attach.Address) bool { return w == p.vm }},
+		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.threadEC) },
+			func(p *proof, w attach.Address) bool { p.ec = w; return w != 0 }},
+		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ecThread) },
+			func(p *proof, w attach.Address) bool { return w == p.thread }},
+		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ecCFP) },
+			func(p *proof, w attach.Address) bool { return w != 0 }},
+	}
+	if l.o.mainRactor >= 0 {
+		steps = append(steps, []step{
+			{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.mainRactor) },
+				func(p *proof, w attach.Address) bool { p.ractor = w; return w != 0 }},
+			{func(p *proof) attach.Address { return p.ractor + attach.Address(l.o.ractorMain) },
+				func(p *proof, w attach.Address) bool { return w == p.thread }},
+			{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.threadRactor) },
+				func(p *proof, w attach.Address) bool { return w == p.ractor }},
+		}...)
+	}
+	for _, s := range steps {
+		if len(ps) == 0 {
+			return 0, nil
+		}
+		err := read(len(ps), func(i int) attach.Address { return s.addr(&ps[i]) },
+			func(i int, w uint64) bool { return s.keep(&ps[i], attach.Address(w)) })
+		if err != nil {
+			return 0, err
+		}
+	}
+	if len(ps) == 0 {
+		return 0, nil
+	}
+	return ps[0].vm, nil
+}

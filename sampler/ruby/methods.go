@@ -1,0 +1,289 @@
+package ruby
+
+import (
+	"bytes"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// Kinds of method definitions (rb_method_type_t, the same from 2.5 to head).
+const (
+	methodISeq  = 0
+	methodCFunc = 1
+)
+
+const (
+	// envLocal on an environment's flags: it is the outermost of its method.
+	envLocal = 2
+	// envEscaped: it has moved to the heap, where it does not change any more.
+	envEscaped = 4
+	// maxEnvs bounds the walk from a block's environment to that of its method.
+	maxEnvs = 256
+)
+
+// holder is what the word below an environment refers to: a method entry, or a special variable in front of one, or
+// nothing that names a method.
+type holder struct {
+	validity
+	addr uint64
+	// me and def are what was read of the method entry and its definition.
+	me    [meSize]byte
+	def   [defSize]byte
+	defAt attach.Address
+
+	kind  holderKind
+	label string // qualified name of the definition
+	name  string // its name alone
+	// likeC: frames of this method carry the definition's name, whatever their code is called.
+	likeC bool
+	owner uint64
+	// named is the generation in which the label was last found right.
+	named uint32
+	// final: the label can't change any more.
+	final        bool
+	missingNames bool
+	// next is the method entry behind a special variable, 0: none; code is the iseq whose frame it was read for.
+	next uint64
+	code attach.Address
+	// qualifiers hold the qualified labels of names other than the definition's own.
+	qualified map[string]string
+}
+
+type holderKind uint8
+
+const (
+	holdsScope holderKind = iota // a cref: a class body, the top level
+	holdsMethod
+	holdsVariable
+)
+
+// loadHolder reads what stands below an environment.
+func (d *Decoder) loadHolder(v uint64) (*holder, error) {
+	h := &holder{addr: v}
+	flags, err := d.flags(v)
+	if err != nil {
+		return nil, err
+	}
+	if flags&typeMask != typeImemo {
+		return nil, &wrongTypeError{attach.Address(v), "method entry", flags}
+	}
+	switch flags >> imemoShift & 15 {
+	case imemoSvar:
+		h.kind = holdsVariable
+		h.next, err = d.view.word(attach.Address(v) + svarCrefOrMe)
+		return h, err
+	case imemoMent:
+		h.kind = holdsMethod
+		return h, d.loadMethod(h)
+	case imemoCref:
+		h.kind = holdsScope
+		return h, nil
+	}
+	// Nothing else is ever put there: the object was moved or freed, and another one stands in its place.
+	return nil, &wrongTypeError{attach.Address(v), "method entry", typeMoved}
+}
+
+func (d *Decoder) loadMethod(h *holder) error {
+	me, err := d.view.bytes(attach.Address(h.addr), meSize)
+	if err != nil {
+		return err
+	}
+	copy(h.me[:], me)
+	h.owner = le64(me[meOwner:])
+	h.defAt = attach.Address(le64(me[meDef:]))
+	def, err := d.view.bytes(h.defAt, defSize)
+	if err != nil {
+		return err
+	}
+	copy(h.def[:], def)
+	var errName, errLabel, errCode error
+	h.name, errName = d.idName(le64(def[defOriginalID:]))
+	h.label, h.final, errLabel = d.qualified(h.owner, h.name)
+	switch le32(def[defType:]) & 15 {
+	case methodCFunc:
+		h.likeC = true
+	case methodISeq:
+		if d.rules.internalAsC || d.rules.cTrace {
+			var q *iseq
+			if q, errCode = d.iseqAt(attach.Address(le64(def[defBody:]))); q != nil {
+				h.likeC = d.rules.likeC(q)
+			}
+		}
+	}
+	h.missingNames, err = d.tolerate(errName, errLabel, errCode)
+	return err
+}
+
+// qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's (aliases).
+func (d *Decoder) qualify(h *holder, name string) (string, error) {
+	if name == h.name {
+		return h.label, nil
+	}
+	if label, ok := h.qualified[name]; ok {
+		return label, nil
+	}
+	label, final, err := d.qualified(h.owner, name)
+	if err != nil {
+		return name, err
+	}
+	if h.qualified == nil {
+		h.qualified = make(map[string]string)
+	}
+	h.qualified[name] = label
+	h.final = h.final && final
+	return label, nil
+}
+
+// unchanged compares what was just read again with what the entry was made from.
+func (h *holder) unchanged(me, def []byte) bool {
+	return bytes.Equal(me, h.me[:]) && bytes.Equal(def, h.def[:])
+}
+
+// env holds the three words around an environment pointer.
+type env struct{ me, specval, flags uint64 }
+
+// holds tells whether the words around an environment pointer were read along with the frames.
+func (raw *RawStack) holds(ep attach.Address) bool {
+	n := attach.Address(len(raw.Values))
+	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n
+}
+
+// envAt reads them from the VM stack that was read along, else from the target. An environment that outlived its frame
+// lies on the heap.
+func (d *Decoder) envAt(raw *RawStack, ep attach.Address) (env, error) {
+	var b []byte
+	if raw.holds(ep) {
+		b = raw.Values[ep-envBelow-raw.ValuesAt:][:envSize]
+	} else if ep&7 != 0 {
+		return env{}, &UnreadableError{ep, envSize}
+	} else {
+		var err error
+		if b, err = d.view.bytes(ep-envBelow, envSize); err != nil {
+			return env{}, err
+		}
+	}
+	return env{me: le64(b), specval: le64(b[8:]), flags: le64(b[16:])}, nil
+}
+
+// envKey names an environment on the heap, as seen from the frames of one iseq.
+type envKey struct{ ep, code attach.Address }
+
+// envMethod is the method found outward of an environment on the heap, and what was read on the way.
+type envMethod struct {
+	validity
+	h     *holder // nil: none
+	chain []envPlace
+}
+
+// envPlace is an environment and the three words around its pointer.
+type envPlace struct {
+	ep attach.Address
+	env
+}
+
+func (e *envMethod) unchanged(read []attach.Range) bool {
+	for i, p := range e.chain {
+		b := read[i].Buf
+		if read[i].Failed || (env{le64(b), le64(b[8:]), le64(b[16:])}) != p.env {
+			return false
+		}
+	}
+	return true
+}
+
+// methodOf finds the method that a frame belongs to, as rb_vm_frame_method_entry does: from its environment outward to
+// that of the method. nil without an error: it belongs to none (a class body, the top level). code is the frame's iseq;
+// ofMethod tells that it is a method's, where a scope instead of a method entry means that memory has changed.
+func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address, ofMethod bool) (*holder, error) {
+	var start attach.Address // the first environment on the heap
+	d.chain = d.chain[:0]
+	for range maxEnvs {
+		if start == 0 && !raw.holds(ep) {
+			if m, ok := d.envs[envKey{ep, code}]; ok && d.valid(&m.validity) {
+				d.youngEnv = d.youngEnv || !d.old(&m.validity)
+				return d.useEnv(m)
+			}
+			start = ep
+		}
+		e, err := d.envAt(raw, ep)
+		if err != nil {
+			return nil, err
+		}
+		if start != 0 {
+			d.chain = append(d.chain, envPlace{ep, e})
+			d.youngEnv = d.youngEnv || e.flags&envEscaped != 0
+		}
+		h, done, err := d.methodAt(e, code, ofMethod)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			if start != 0 {
+				d.keepEnv(envKey{start, code}, h)
+			}
+			return h, nil
+		}
+		ep = attach.Address(e.specval &^ 3)
+	}
+	return nil, &UnreadableError{ep, envSize}
+}
+
+// methodAt looks at one environment; done tells that there is none further out.
+func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *holder, done bool, err error) {
+	local := e.flags&envLocal != 0
+	if e.me == 0 {
+		return nil, local, nil
+	}
+	h, err = d.holderAt(e.me, code)
+	if err != nil {
+		return nil, false, err
+	}
+	if h.kind == holdsMethod {
+		return h, true, nil
+	}
+	if h.kind == holdsScope && local && ofMethod {
+		return nil, false, &wrongTypeError{attach.Address(e.me), "method entry", typeImemo}
+	}
+	if h.kind != holdsVariable || !local || h.next == 0 {
+		return nil, local, nil
+	}
+	h, err = d.holderAt(h.next, code)
+	if err != nil || h.kind != holdsMethod {
+		return nil, err == nil, err
+	}
+	return h, true, nil
+}
+
+// keepEnv keeps what was found outward of an environment, unless a part of it stands on a VM stack, where it is gone
+// with its frame.
+func (d *Decoder) keepEnv(key envKey, h *holder) {
+	for _, p := range d.chain {
+		if p.flags&envEscaped == 0 {
+			return
+		}
+	}
+	if len(d.envs) >= maxEnvMethods {
+		clear(d.envs)
+		d.hotEnvs = d.hotEnvs[:0]
+	}
+	m := &envMethod{h: h, chain: append([]envPlace(nil), d.chain...)}
+	m.generation, m.born, m.hot = d.hotList, d.gc.Count, d.generation
+	d.envs[key] = m
+	d.hotEnvs = append(d.hotEnvs, m)
+}
+
+// useEnv returns the method kept for an environment, and has it checked like any other.
+func (d *Decoder) useEnv(m *envMethod) (*holder, error) {
+	if m.hot != d.hotList {
+		m.hot = d.hotList
+		d.hotEnvs = append(d.hotEnvs, m)
+	}
+	if m.h == nil {
+		return nil, nil
+	}
+	h, err := d.holderAt(m.h.addr, m.h.code)
+	if err == nil && h.kind != holdsMethod {
+		return nil, &wrongTypeError{attach.Address(m.h.addr), "method entry", typeMoved}
+	}
+	return h, err
+}

@@ -1,0 +1,228 @@
+package ruby
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// origins tells where code comes from by its path. The longest prefix decides, among those that the target's own
+// $LOAD_PATH gives and what the layout of gem folders says about the path itself:
+//
+//	…/gems/NAME-VERSION[-PLATFORM]/    a gem (RubyGems, Bundler's vendor/bundle, Debian's rubygems-integration)
+//	…/bundler/gems/NAME-REVISION/      a gem that Bundler has checked out of git
+//	rubylibdir and rubyarchdir         the standard library
+//	site_ruby and vendor_ruby          libraries installed beside it: Debian's packages of gems, without a version
+//	any other entry                    the program's own
+type origins struct {
+	prefixes []originPrefix // longest first
+	stdlib   bool           // the standard library is among them
+}
+
+type originPrefix struct {
+	dir    string // without a slash at its end
+	origin sampler.Origin
+	gem    string
+	site   bool // the first part of the path below names the library
+}
+
+// newOrigins makes the prefixes of a $LOAD_PATH; api is the release's RbConfig "ruby_version", up to its second dot at
+// least ("3.4.").
+func newOrigins(loadPath []string, api string) origins {
+	var o origins
+	seen := make(map[string]bool)
+	lastSite := -1
+	for i, entry := range loadPath {
+		if !path.IsAbs(entry) {
+			continue // it means another folder whenever the program changes its own
+		}
+		dir := path.Clean(entry)
+		p := originPrefix{dir: dir, origin: sampler.OriginApp}
+		switch gemDir, gem := gemOf(dir + "/"); {
+		case gem != "":
+			p.dir, p.origin, p.gem = gemDir, sampler.OriginGem, gem
+		case isSite(dir):
+			p.site, p.origin = true, sampler.OriginGem
+			lastSite = i
+		case strings.HasPrefix(path.Base(dir), api) && isVersion(path.Base(dir)):
+			p.origin, o.stdlib = sampler.OriginStdlib, true
+		}
+		if !seen[p.dir] && p.dir != "/" {
+			seen[p.dir] = true
+			o.prefixes = append(o.prefixes, p)
+		}
+	}
+	if !o.stdlib && lastSite >= 0 {
+		// Fedora's have no version in their name, but Ruby always puts its own two behind those for sites and vendors
+		// (ruby_init_loadpath in ruby.c).
+		for _, entry := range loadPath[lastSite+1 : min(lastSite+3, len(loadPath))] {
+			for i := range o.prefixes {
+				if p := &o.prefixes[i]; p.dir == path.Clean(entry) && p.origin == sampler.OriginApp {
+					p.origin, o.stdlib = sampler.OriginStdlib, true
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(o.prefixes, func(a, b originPrefix) int { return len(b.dir) - len(a.dir) })
+	return o
+}
+
+// of tells the origin of Ruby code with the given path and absolute path, and its gem.
+func (o *origins) of(name, abs string) (sampler.Origin, string) {
+	switch {
+	case strings.HasPrefix(name, internalPrefix):
+		return sampler.OriginCore, ""
+	case strings.HasPrefix(name, "(eval"):
+		return sampler.OriginEval, ""
+	case abs != "":
+		// A load path through a symbolic link is in the path, not in the absolute one.
+		origin, gem := o.byFile(abs)
+		if origin == sampler.OriginApp && path.IsAbs(name) && name != abs {
+			return o.byFile(name)
+		}
+		return origin, gem
+	case path.IsAbs(name):
+		return o.byFile(name) // an eval that says which file its code is of
+	case name == "-e" || name == "-":
+		return sampler.OriginApp, "" // the program itself, on the command line or on standard input
+	}
+	return sampler.OriginEval, ""
+}
+
+func (o *origins) byFile(file string) (sampler.Origin, string) {
+	gemDir, gem := gemOf(file)
+	for _, p := range o.prefixes {
+		if len(p.dir) < len(gemDir) {
+			break
+		}
+		if rest, ok := strings.CutPrefix(file, p.dir); ok && strings.HasPrefix(rest, "/") {
+			if p.site {
+				return siteOrigin(rest)
+			}
+			return p.origin, p.gem
+		}
+	}
+	if gem != "" {
+		return sampler.OriginGem, gem
+	}
+	if !o.stdlib {
+		return o.byLayout(file)
+	}
+	return sampler.OriginApp, ""
+}
+
+// byLayout guesses by the usual installation, where the load path could not be read.
+func (o *origins) byLayout(file string) (sampler.Origin, string) {
+	if isSite(file) {
+		for _, mark := range siteMarks {
+			if _, rest, ok := strings.Cut(file, mark); ok {
+				return siteOrigin(rest)
+			}
+		}
+	}
+	if _, rest, ok := strings.Cut(file, "/ruby/"); ok {
+		if version, _, ok := strings.Cut(rest, "/"); ok && isVersion(version) {
+			return sampler.OriginStdlib, ""
+		}
+	}
+	return sampler.OriginApp, ""
+}
+
+var siteMarks = [...]string{"/site_ruby/", "/vendor_ruby/"}
+
+func isSite(dir string) bool {
+	return slices.ContainsFunc(siteMarks[:], func(mark string) bool { return strings.Contains(dir+"/", mark) })
+}
+
+// siteOrigin tells what stands at a place below site_ruby or vendor_ruby. RubyGems and Bundler are Ruby's own, which
+// distributions and "gem update --system" put there.
+func siteOrigin(rest string) (sampler.Origin, string) {
+	name := ""
+	for part := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
+		if name = strings.TrimSuffix(part, ".rb"); !isVersion(name) {
+			break
+		}
+	}
+	switch name {
+	case "rubygems", "bundler":
+		return sampler.OriginStdlib, ""
+	}
+	return sampler.OriginGem, name
+}
+
+// gemOf finds the innermost gem folder that a file is in, by the layout of gem folders; "" when there is none.
+func gemOf(file string) (dir, gem string) {
+	const mark = "/gems/"
+	for end := len(file); ; {
+		i := strings.LastIndex(file[:end], mark)
+		if i < 0 {
+			return "", ""
+		}
+		full, _, inside := strings.Cut(file[i+len(mark):], "/")
+		if inside {
+			name, version := splitGem(full)
+			if version == "" && strings.HasSuffix(file[:i], "/bundler") {
+				name, version = splitRevision(full)
+			}
+			if version != "" {
+				return file[:i+len(mark)+len(full)], name + " " + version
+			}
+		}
+		end = i + len(mark) - 1 // marks share their slashes: …/gems/gems/…
+	}
+}
+
+// splitGem splits a gem's full name, NAME-VERSION or NAME-VERSION-PLATFORM (Gem::Specification#full_name). Both names and
+// platforms can hold hyphens and digits: the version is the first part of digits and dots with a platform, or nothing,
+// behind it.
+func splitGem(full string) (name, version string) {
+	for i := 1; i < len(full)-1; i++ {
+		if full[i] != '-' {
+			continue
+		}
+		version, platform, more := strings.Cut(full[i+1:], "-")
+		if isVersion(version) && (!more || isPlatform(platform)) {
+			return full[:i], version
+		}
+	}
+	return "", ""
+}
+
+// splitRevision splits the name of a folder of Bundler's git gems, NAME-REVISION.
+func splitRevision(full string) (name, revision string) {
+	const least = 7 // hexadecimal digits; Bundler takes 12
+	i := strings.LastIndexByte(full, '-')
+	if i <= 0 || len(full)-i-1 < least || strings.Trim(full[i+1:], "0123456789abcdef") != "" {
+		return "", ""
+	}
+	return full[:i], full[i+1:]
+}
+
+// isVersion tells whether a text is a version as RubyGems has them (Gem::Version::VERSION_PATTERN): a number, then parts
+// of digits and letters behind dots: 2.2.7, 1.0.0.rc1, 3.5.0+1 (a folder of an unreleased Ruby). A revision such as
+// 1a2b3c4d5e6f is none.
+func isVersion(s string) bool {
+	first := s
+	if i := strings.IndexAny(s, ".+"); i >= 0 {
+		first = s[:i]
+	}
+	if first == "" || strings.Trim(first, "0123456789") != "" {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '+' {
+			return false
+		}
+	}
+	return true
+}
+
+// platforms are the beginnings of Gem::Platform's names: a CPU, or a system without one.
+var platforms = [...]string{"x86", "x64", "i386", "i486", "i586", "i686", "arm", "aarch64", "universal", "java", "jruby", "ruby",
+	"ppc", "powerpc", "s390", "riscv", "loongarch", "mips", "sparc", "mswin", "mingw", "wasm", "dalvik", "dotnet"}
+
+func isPlatform(s string) bool {
+	return slices.ContainsFunc(platforms[:], func(p string) bool { return strings.HasPrefix(s, p) })
+}

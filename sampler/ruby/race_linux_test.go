@@ -1,0 +1,218 @@
+package ruby
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// raceTime is how long a program is sampled at the most.
+const raceTime = 5 * time.Minute
+
+// raceTree calls through a tree in which every method has one caller only, and every call a line of its own: the method
+// t_012 is called by t_01 alone, on the third line behind the one where t_01 begins. Nothing but calls and returns is the
+// worst case for reading a stack that runs.
+const raceTree = `
+def grow(name, depth)
+  if depth == 0
+    Object.class_eval("def #{name}\n 1\nend", "tree.rb", 1)
+  else
+    3.times { |i| grow("#{name}#{i}", depth - 1) }
+    Object.class_eval("def #{name}\n #{name}0\n #{name}1\n #{name}2\nend", "tree.rb", 1)
+  end
+end
+grow("t_", 5)
+2.times { Thread.new { loop { t_ } } }
+Thread.new { loop { sleep 0.001; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
+Thread.new { loop { Thread.new { t_ }.join } } if ARGV[0] == "births"
+# The same tree again and again: the code of its methods goes away, and that of others comes to stand in its place.
+Thread.new { loop { grow("t_", 5); GC.start } } if ARGV[0] == "redefine"
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// racedShare is which part of the samples has to have raced with the program: in which a stack differed from the thread's
+// last one or changed while it was read.
+const racedShare = 40
+
+// raceSamples is how many samples are wanted of each program: DDTOP_VERIFY asks for many more.
+func raceSamples(t *testing.T) int {
+	if s := os.Getenv("DDTOP_VERIFY"); s != "" {
+		if n, err := strconv.Atoi(s); err == nil && n > 1 {
+			return n
+		}
+		return 200000
+	}
+	return 40000
+}
+
+// impossible says what can't be in a stack; "" when it could be. skip innermost frames are not looked at.
+func impossible(frames []sampler.Frame, skip int) string {
+	for i := skip; i+1 < len(frames); i++ {
+		callee, caller := frames[i], frames[i+1]
+		if !strings.HasPrefix(callee.Name, "t_") || caller.Name == "" {
+			continue // a name that could not be read says nothing wrong; race counts those
+		}
+		if callee.Name == "t_" {
+			if strings.HasPrefix(caller.Name, "t_") {
+				return fmt.Sprintf("the root of the tree under %s", caller.Label)
+			}
+			continue
+		}
+		if want := callee.Name[:len(callee.Name)-1]; caller.Name != want {
+			return fmt.Sprintf("%s called by %s", callee.Name, caller.Name)
+		}
+		if want := int32(callee.Name[len(callee.Name)-1]-'0') + 2; caller.Line != want {
+			return fmt.Sprintf("%s called on line %d, not %d", callee.Name, caller.Line, want)
+		}
+	}
+	if n := len(frames); n > 0 && strings.HasPrefix(frames[n-1].Name, "t_") {
+		return "nothing below the tree"
+	}
+	return ""
+}
+
+// TestNoImpossibleStacks samples running threads without stopping them.
+func TestNoImpossibleStacks(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			if v.Name == "mn" {
+				continue // a running thread has a native thread like any other
+			}
+			for _, mode := range []string{"plain", "compact", "births", "redefine"} {
+				if mode == "births" && v.Name != "plain" {
+					continue
+				}
+				t.Run(v.Name+" "+mode, func(t *testing.T) {
+					p := r.Start(t, raceTree, v.Apply(rubytest.Options{Args: []string{mode}}))
+					p.Expect(t, "ready")
+					apart(t, p.PID)
+					least := time.Duration(0)
+					if mode == "redefine" {
+						least = 2 * time.Second // some rounds of it
+					}
+					race(t, openReader(t, p.PID), raceSamples(t), least)
+				})
+			}
+		}
+	})
+}
+
+// apart puts the target and the calling goroutine on different CPUs: on the same one the target would stand still while
+// it is read.
+func apart(t *testing.T, pid int) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	var cpus []int
+	for i := 0; len(cpus) < all.Count() && i < 1024; i++ {
+		if all.IsSet(i) {
+			cpus = append(cpus, i)
+		}
+	}
+	if len(cpus) < 2 {
+		rubytest.Skip(t, "reading a running thread needs two CPUs")
+	}
+	set := func(tid, cpu int) {
+		var one unix.CPUSet
+		one.Set(cpu)
+		if err := unix.SchedSetaffinity(tid, &one); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatalf("binding thread %d to CPU %d: %v", tid, cpu, err)
+		}
+	}
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil {
+			set(tid, cpus[1])
+		}
+	}
+	runtime.LockOSThread() // for the rest of the test's goroutine: the thread ends with it
+	set(0, cpus[0])
+}
+
+// race takes n samples, for at least a while and until enough of them have raced with the program.
+func race(t *testing.T, rd *Reader, n int, least time.Duration) {
+	dict := rd.dict
+	var s sampler.Sample
+	known := map[sampler.StackID][2]string{}
+	last := map[sampler.ThreadID]sampler.StackID{}
+	samples, raced, stacks, moved, wrong, wrongTop, unnamed, failedTicks := 0, 0, 0, 0, 0, 0, 0, 0
+	nameless := map[sampler.StackID]bool{}
+	retried := rd.reads.Retried
+	began := time.Now()
+	for ; (samples < n || raced < n/racedShare || time.Since(began) < least) && time.Since(began) < raceTime; samples++ {
+		if err := rd.Read(sampler.StackTick, &s); err != nil {
+			failedTicks++
+			continue
+		}
+		changed := rd.reads.Retried != retried
+		retried = rd.reads.Retried
+		for i := range s.Threads {
+			th := &s.Threads[i]
+			if th.Quality&(sampler.StackFailed) != 0 || th.Stack == 0 {
+				continue
+			}
+			verdict, ok := known[th.Stack]
+			if !ok {
+				var frames []sampler.Frame
+				for _, f := range dict.Frames(th.Stack, nil) {
+					frames = append(frames, dict.Frame(f))
+				}
+				verdict = [2]string{impossible(frames, 0), impossible(frames, 1)}
+				known[th.Stack] = verdict
+				nameless[th.Stack] = slices.ContainsFunc(frames, func(f sampler.Frame) bool { return f.Name == "" })
+			}
+			if dict.Depth(th.Stack) > 3 {
+				stacks++
+				if th.Stack != last[th.ID] {
+					moved++
+					changed = true
+				}
+			}
+			last[th.ID] = th.Stack
+			if nameless[th.Stack] {
+				unnamed++
+			}
+			switch {
+			case verdict[1] != "":
+				if wrong++; wrong < 10 {
+					t.Errorf("impossible stack: %s", verdict[1])
+				}
+			case verdict[0] != "" && th.Quality&sampler.StackUncertainTop == 0:
+				if wrongTop++; wrongTop < 10 {
+					t.Errorf("impossible innermost frame, not marked as uncertain: %s (quality %b)", verdict[0], th.Quality)
+				}
+			case verdict[0] != "":
+				wrongTop++
+			}
+		}
+		if changed {
+			raced++
+		}
+	}
+	reads := rd.reads
+	t.Logf("%d samples, %d raced, %d stacks of running code, %d moved, %d different: %d impossible, %d innermost frames wrong; torn %d, retried %d, partial %d, uncertain %d, failed %d, failed ticks %d, without a name %d",
+		samples, raced, stacks, moved, len(known), wrong, wrongTop, reads.Torn, reads.Retried, reads.Partial, reads.Uncertain, reads.Failed, failedTicks, unnamed)
+	if raced < n/racedShare {
+		t.Errorf("only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
+	}
+	if unnamed > stacks/100 {
+		t.Errorf("%d of %d stacks have a frame whose name was not read", unnamed, stacks)
+	}
+	if failedTicks > samples/10 {
+		t.Errorf("%d of %d ticks failed", failedTicks, samples)
+	}
+}

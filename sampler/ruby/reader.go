@@ -1,0 +1,146 @@
+package ruby
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Options of a Reader. The zero value of a field takes the default.
+type Options struct {
+	// MaxDepth is the number of frames kept of a stack; deeper ones lose their middle.
+	MaxDepth int
+	// TIDs translates a native thread id as the target stores it (its own PID namespace) into ddtop's, and refuses one
+	// that is no task of the process. nil: identity.
+	TIDs func(stored int32) (host int32, ok bool)
+	// InnerPID is the process's id in its own PID namespace; 0: the same as PID.
+	InnerPID int32
+	// Whole has every stack tick read every thread, those too that have not taken part in the scheduling for a while (see
+	// thin.go): for stops, whose samples are one instant of all threads.
+	Whole bool
+	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
+	Now func() int64
+}
+
+// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. It is used by one goroutine.
+type Reader struct {
+	pid  int
+	vm   *VM
+	mem  attach.Memory
+	dec  *Decoder
+	dict *sampler.Dictionary
+	o    *schedOffsets
+	era  sampler.Era
+	now  func() int64
+	tids func(int32) (int32, bool)
+
+	vmMainThread      int
+	innerPID          int32
+	pthreadTID        int
+	currentEC         attach.Address // 2.5: ruby_current_execution_context_ptr
+	mProcess, cRactor uint64
+	gc                *gcReader
+	maxDepth          int
+
+	ractors []*ractor
+	threads map[attach.Address]*thread
+	order   []*thread
+	// pieces are the structs of all threads, by their addresses.
+	pieces []piece
+	walks  uint64
+	ticks  uint64
+	// turn counts stack ticks.
+	turn uint
+	// allRead: every thread was read since the segments were laid out.
+	allRead bool
+	// whole: stack ticks read every thread.
+	whole  bool
+	lastID sampler.ThreadID
+
+	vmHead [20]byte
+	// currentECBuf receives what currentEC points to.
+	currentECBuf [8]byte
+	batch        []attach.Range
+	scratch      []attach.Range
+	retry        []*thread
+	// fiberBuf receives the frames of suspended fibers.
+	fiberBuf []byte
+	reads    sampler.Reads
+
+	lastDecodeError error
+}
+
+// Exports finds exported variables: an *attach.Module does.
+type Exports interface {
+	Exported(name string) (attach.Symbol, bool)
+}
+
+// NewReader prepares the reading of a located VM. Errors name the fields that the layout table lacks.
+func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dictionary, opts Options) (*Reader, error) {
+	o, err := newSchedOffsets(vm.Table)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{
+		pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o,
+		now: opts.Now, tids: opts.TIDs, innerPID: opts.InnerPID, pthreadTID: -1,
+		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, whole: opts.Whole,
+	}
+	if r.maxDepth <= 0 {
+		r.maxDepth = DefaultMaxDepth
+	}
+	if r.now == nil {
+		start := time.Now()
+		base := start.UnixNano()
+		r.now = func() int64 { return base + int64(time.Since(start)) }
+	}
+	if r.tids == nil {
+		r.tids = func(v int32) (int32, bool) { return v, true }
+	}
+	if r.innerPID == 0 {
+		r.innerPID = int32(pid)
+	}
+	switch {
+	case o.gvlAcquired >= 0:
+		r.era = sampler.EraFlag
+	case o.thRunningNode >= 0:
+		r.era = sampler.EraSched
+	default:
+		r.era = sampler.EraOwner
+	}
+	r.vmMainThread = vm.Table.Offset("rb_vm_struct.ractor.main_thread")
+	if r.vmMainThread < 0 {
+		r.vmMainThread = vm.Table.Offset("rb_vm_struct.main_thread")
+	}
+	word := func(symbol string) uint64 {
+		var b [8]byte
+		if sym, ok := module.Exported(symbol); ok && r.mem.Read(sym.Addr, b[:]) == nil {
+			return le64(b[:])
+		}
+		return 0
+	}
+	r.mProcess, r.cRactor = word("rb_mProcess"), word("rb_cRactor")
+	if r.era == sampler.EraFlag {
+		sym, ok := module.Exported("ruby_current_execution_context_ptr")
+		if !ok {
+			return nil, fmt.Errorf("process %d: ruby %s does not export ruby_current_execution_context_ptr: the GVL's owner can't be read", pid, vm.Version)
+		}
+		r.currentEC = sym.Addr
+	}
+	var b [8]byte
+	if r.mem.Read(vm.Addr+attach.Address(o.vmObjspace), b[:]) == nil {
+		r.gc = newGCReader(vm.Table, attach.Address(le64(b[:])))
+	}
+	return r, nil
+}
+
+// Era tells which generation of scheduler the target has.
+func (r *Reader) Era() sampler.Era { return r.era }
+
+// Reads counts what happened to reads so far.
+func (r *Reader) Reads() *sampler.Reads { return &r.reads }
+
+// DisableGC stops the reading of the collector: a modular GC keeps other structs.
+func (r *Reader) DisableGC() { r.gc = nil }

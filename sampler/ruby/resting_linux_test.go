@@ -1,0 +1,80 @@
+package ruby
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// restingPlaces has threads that wait in two places at the same depth, in turn, and compute in between. Each place has one
+// caller.
+const restingPlaces = `
+$q = Queue.new
+def compute; 3000.times { |i| i * 3 }; end
+def nap; sleep 0.002; end
+def take; $q.pop; end
+def left; nap; end
+def right; take; end
+6.times { Thread.new { loop { left; compute; right; compute } } }
+Thread.new { loop { sleep 0.001; $q << 1 if $q.num_waiting > 0 } }
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// TestRestingStacks reads threads that come back to where they were: what is taken for a stack seen before has to be one
+// that can be, and most of them have to be told that way.
+func TestRestingStacks(t *testing.T) {
+	t.Parallel()
+	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+		p := ruby.Start(t, restingPlaces, rubytest.Options{})
+		p.Expect(t, "ready")
+		rd := openReader(t, p.PID)
+		var s sampler.Sample
+		seen := make(map[string]int)
+		calledBy := map[string]string{"nap": "left", "take": "right"}
+		var ids []sampler.FrameID
+		again := 0
+		const wanted = 100 // of each
+		deadline := time.Now().Add(time.Minute)
+		for n := 0; (seen["nap"] < wanted || seen["take"] < wanted || again < wanted) && time.Now().Before(deadline); n++ {
+			depth := sampler.LockTick
+			if n%10 == 0 {
+				depth = sampler.StackTick
+			}
+			before := make(map[*thread]sampler.StackID)
+			for _, th := range rd.order {
+				if th.stack.resting.rests {
+					before[th] = th.stack.resting.id
+				}
+			}
+			if rd.Read(depth, &s) != nil {
+				continue // a thread list that changed; the next read tells
+			}
+			for i, th := range rd.order {
+				st := &s.Threads[i]
+				if st.Quality&(sampler.StackFresh|sampler.StackFailed|sampler.StackPartial) != sampler.StackFresh || rd.active(th) {
+					continue
+				}
+				if id, ok := before[th]; ok && th.stack.rests && th.stack.id == id && !th.stack.resting.rests {
+					again++ // swapped in
+				}
+				ids = rd.dict.Frames(st.Stack, ids[:0])
+				for k, id := range ids {
+					name := rd.dict.Frame(id).Name
+					caller, ok := calledBy[name]
+					if !ok {
+						continue
+					}
+					if k+1 >= len(ids) || rd.dict.Frame(ids[k+1]).Name != caller {
+						t.Fatalf("%s has another caller than %s", name, caller)
+					}
+					seen[name]++
+				}
+			}
+			time.Sleep(200 * time.Microsecond) // the pace of the reads
+		}
+		if seen["nap"] < wanted || seen["take"] < wanted || again < wanted {
+			t.Errorf("seen in their places: %v; told by a stack that rested: %d", seen, again)
+		}
+	})
+}

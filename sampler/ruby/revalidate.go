@@ -1,0 +1,300 @@
+package ruby
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// When what is kept is checked again, in ns (facts-stacks, section 6.1). Iseqs and methods are garbage collected objects:
+// they go away or move in a collection. One that has survived oldAge collections is old (Ruby takes three, RVALUE_OLD_AGE in
+// gc.c) and only goes in a major one.
+const (
+	recheckEvery = 1_000_000_000
+	recheckBlind = 100_000_000
+	oldAge       = 8
+)
+
+// validity says when a kept entry was last known to be what stands in the target's memory.
+type validity struct {
+	// generation is the Decoder's generation in which it was last found unchanged; 0: not yet.
+	generation uint32
+	// dropped: it is kept no more.
+	dropped bool
+	// hot is the number of the list of what is in use that it was last put on.
+	hot uint32
+	// loaded and listed are the numbers of the Decode that read it and of the last one that put it on the list to check.
+	loaded, listed uint64
+	// tried is the generation in which it was read.
+	tried uint32
+	// born is the number of collections at the time it was read.
+	born uint64
+}
+
+// valid tells whether an entry is known to stand unchanged in the target's memory.
+func (c *cache) valid(v *validity) bool {
+	switch {
+	case v.generation == c.generation:
+		return true
+	case v.generation == 0:
+		return false
+	case v.generation >= c.cycleAt, v.generation >= c.majorAt && c.old(v):
+		v.generation = c.generation
+		return true
+	}
+	return false
+}
+
+// old tells whether an entry has survived so many collections that only a major one can take it away.
+func (c *cache) old(v *validity) bool { return c.gc.Valid && c.gc.Count-v.born >= oldAge }
+
+// proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name can
+// go away, and other code come to stand in its place.
+type proof struct {
+	generation uint32
+	// old: all that it was made of is old. final: no later event can give its frames better names.
+	old, final bool
+}
+
+// holds tells whether a stack that was decoded with this proof would be decoded alike now.
+func (d *Decoder) holds(p proof) bool {
+	switch {
+	case p.generation == d.generation:
+		return true
+	case !p.final:
+		return false
+	}
+	return p.generation >= d.cycleAt || p.old && p.generation >= d.majorAt
+}
+
+// prove makes the proof of the Decode that has just ended well.
+func (d *Decoder) prove() proof {
+	p := proof{generation: d.generation, old: !d.youngEnv, final: d.info.FailedNames == 0}
+	for i := range d.work {
+		w := &d.work[i]
+		if w.code != nil {
+			p.old = p.old && d.old(&w.code.validity)
+		}
+		if w.method != nil {
+			p.old = p.old && d.old(&w.method.validity)
+			p.final = p.final && w.method.final
+		}
+	}
+	return p
+}
+
+// check reads what is on the lists again and drops what has changed; same tells that nothing has. What lacked a name is
+// dropped as well, to be tried again once a generation.
+func (d *Decoder) check() (same bool, err error) {
+	same = true
+	if len(d.checkISeqs)+len(d.checkHolders)+len(d.checkEnvs) == 0 {
+		return true, nil
+	}
+	need := len(d.checkISeqs)*(iseqHead+d.bodyHead) + len(d.checkHolders)*(meSize+defSize)
+	for _, q := range d.checkISeqs {
+		for i := range q.witnesses {
+			need += int(q.witnesses[i].size)
+		}
+	}
+	for _, e := range d.checkEnvs {
+		need += len(e.chain) * envSize
+	}
+	if cap(d.again) < need {
+		d.again = make([]byte, need+need/2)
+	}
+	buf := d.again[:cap(d.again)]
+	take := func(addr attach.Address, n int) {
+		d.ranges = append(d.ranges, attach.Range{Addr: addr, Buf: buf[:n:n]})
+		buf = buf[n:]
+	}
+	d.ranges = d.ranges[:0]
+	for _, q := range d.checkISeqs {
+		take(q.addr, iseqHead)
+		take(q.at, d.bodyHead)
+	}
+	for _, h := range d.checkHolders {
+		take(attach.Address(h.addr), meSize)
+		take(h.defAt, defSize)
+	}
+	for _, e := range d.checkEnvs {
+		for _, p := range e.chain {
+			take(p.ep-envBelow, envSize)
+		}
+	}
+	// The code of a file shares its path: that is read once.
+	clear(d.shared)
+	d.order = d.order[:0]
+	for _, q := range d.checkISeqs {
+		for i := range q.witnesses {
+			w := &q.witnesses[i]
+			n, ok := d.shared[w.addr]
+			if !ok || len(d.ranges[n].Buf) != int(w.size) {
+				n = int32(len(d.ranges))
+				take(w.addr, int(w.size))
+				d.shared[w.addr] = n
+			}
+			d.order = append(d.order, n)
+		}
+	}
+	calls, err := d.vm.Mem.ReadBatch(d.ranges)
+	d.view.calls += calls
+	if err != nil {
+		return false, err
+	}
+	r, order := d.ranges, d.order
+	for _, q := range d.checkISeqs {
+		intact := !r[0].Failed && !r[1].Failed && q.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(q.missingNames, &q.validity)
+		for i := range q.witnesses {
+			seen := &d.ranges[order[i]]
+			intact = intact && !seen.Failed && q.witnesses[i].agrees(d.seed, seen.Buf)
+		}
+		if intact {
+			q.generation = d.generation
+		} else {
+			d.dropISeq(q)
+			same = false
+		}
+		r, order = r[2:], order[len(q.witnesses):]
+	}
+	for _, h := range d.checkHolders {
+		if !r[0].Failed && !r[1].Failed && h.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(h.missingNames, &h.validity) {
+			h.generation = d.generation
+		} else {
+			d.dropHolder(h)
+			same = false
+		}
+		r = r[2:]
+	}
+	for _, e := range d.checkEnvs {
+		if e.unchanged(r) { // else it is walked again when it is next met
+			e.generation = d.generation
+		}
+		r = r[len(e.chain):]
+	}
+	return same, nil
+}
+
+// tryAgain tells whether an entry that lacks a name is to be read anew: once a generation.
+func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
+	return missingNames && v.loaded != d.decode && v.tried != d.generation
+}
+
+// Revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
+// CLOCK_MONOTONIC in ns. When objects may have gone or moved since the last tick, what is kept is compared with memory again:
+// what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without need it costs
+// nothing. The error is the target's.
+func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
+	d.gcNow = gc
+	age := nowNS - d.checkedNS
+	timed := age < 0 || age >= recheckEvery
+	// What was on a stack while a cycle still marked may be garbage by the end of that. What was on one after that stays
+	// until the next cycle.
+	settled := !gc.Valid || !gc.During && (gc.Mode == sampler.GCIdle || gc.Mode == sampler.GCSweeping)
+	next := !gc.Valid || gc.Count != d.gc.Count
+	cycle := next || settled && !d.settled
+	major := !gc.Valid || gc.MajorCount != d.gc.MajorCount || cycle && !next && !gc.Minor
+	if !timed && (!cycle || !gc.Valid && age < recheckBlind) {
+		return nil
+	}
+	if !d.gc.Valid {
+		d.bornNow(gc.Count)
+	}
+	d.gc, d.checkedNS, d.settled = gc, nowNS, settled || d.settled && !next
+	d.refreshLoadPath(nowNS)
+	d.begin()
+	d.generation++
+	if cycle {
+		d.cycleAt = d.generation
+	}
+	if major {
+		d.majorAt = d.generation
+	}
+	for _, h := range d.hotHolders {
+		if !h.dropped && !h.final {
+			d.dropHolder(h) // its class may have got a name
+		}
+	}
+	if !cycle {
+		return nil
+	}
+	// What is in use but on no stack right now may be garbage that has not been swept yet: it looks unchanged up to the
+	// moment in which something else takes its place.
+	rests := !gc.Valid || gc.Mode == sampler.GCIdle && !gc.During
+	for _, q := range d.hotISeqs {
+		if rests && !q.dropped && !d.valid(&q.validity) && len(d.checkISeqs) < maxChecked {
+			d.checkISeqs = append(d.checkISeqs, q)
+		}
+	}
+	for _, h := range d.hotHolders {
+		if rests && !h.dropped && !d.valid(&h.validity) && len(d.checkHolders) < maxChecked {
+			d.checkHolders = append(d.checkHolders, h)
+		}
+	}
+	for _, e := range d.hotEnvs {
+		if rests && !d.valid(&e.validity) && len(d.checkEnvs) < maxChecked {
+			d.checkEnvs = append(d.checkEnvs, e)
+		}
+	}
+	d.hotISeqs, d.hotHolders, d.hotEnvs = d.hotISeqs[:0], d.hotHolders[:0], d.hotEnvs[:0]
+	d.hotList++
+	if err := d.checkClasses(); err != nil {
+		return err
+	}
+	_, err := d.check()
+	return err
+}
+
+// checkClasses drops those of the methods to check whose class has another name by now.
+func (d *Decoder) checkClasses() error {
+	if len(d.checkHolders) == 0 {
+		return nil
+	}
+	d.view.reset()
+	err := d.view.settle(func() error {
+		var missing error
+		for _, h := range d.checkHolders {
+			if h.dropped || h.named == d.generation {
+				continue
+			}
+			same, err := d.sameClass(h)
+			if err != nil {
+				missing = err
+			} else if !same {
+				d.dropHolder(h)
+			}
+		}
+		return missing
+	})
+	if err != nil {
+		return err
+	}
+	d.checkHolders = slices.DeleteFunc(d.checkHolders, func(h *holder) bool { return h.dropped })
+	return nil
+}
+
+// sameClass tells whether a method's class still has the name that it was labelled with; its error is errMissing.
+func (d *Decoder) sameClass(h *holder) (bool, error) {
+	label, final, err := d.qualified(h.owner, h.name)
+	if err == errMissing {
+		return false, err
+	}
+	if err != nil || label != h.label || final != h.final {
+		return h.missingNames && err != nil, nil // what could not be read is read anew in its turn
+	}
+	h.named = d.generation
+	return true, nil
+}
+
+// bornNow takes what was read before the number of collections was known to be as young as can be.
+func (d *Decoder) bornNow(count uint64) {
+	for _, q := range d.iseqs {
+		q.born = count
+	}
+	for _, h := range d.holders {
+		h.born = count
+	}
+	for _, e := range d.envs {
+		e.born = count
+	}
+}

@@ -1,0 +1,351 @@
+package ruby
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Named limits of reading stacks.
+const (
+	// DefaultMaxDepth is how many frames of a stack are kept: deeper ones lose their middle.
+	DefaultMaxDepth = 2048
+	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
+	maxStackWords = 1 << 27
+	// frameSlack is how many frames deeper than the last time a stack may have grown and still be read at once.
+	frameSlack = 16
+	// valueSlack is how many bytes past the last known stack pointer are read: a JIT's sp can be stale.
+	valueSlack = 512
+	// maxValues bounds the value part of a VM stack that is read along; a decoder reads what it misses.
+	maxValues = 64 << 10
+	// maxStackTries is how often a stack that changed while it was read is tried before its outer part is taken.
+	maxStackTries = 3
+	// quietAfter is the number of equal reads after which a thread that owns nothing is read once instead of twice.
+	quietAfter = 2
+	// maxFibers bounds the chain of fibers that resumed one another.
+	maxFibers = 64
+)
+
+// Offsets within a control frame and an execution context that are the same on every release (facts-stacks, section 2).
+const (
+	framePC, frameSP, frameISeq, frameSelf, frameEP = 0, 8, 16, 24, 32
+	ecVMStack, ecVMStackSize, ecCFP                 = 0, 8, 16
+	// jitReturnC marks the control frame of a C function that ZJIT called (ZJIT_JIT_RETURN_C_FRAME in Ruby's zjit.h).
+	jitReturnC = 1
+	// of a JIT frame, struct zjit_jit_frame
+	jitFramePC, jitFrameISeq = 0, 8
+)
+
+// stackState is what is known of a thread's stack from tick to tick.
+type stackState struct {
+	ec attach.Address // as read for this tick
+	// end and low are the ends of the VM stack; cfp and sp the last known innermost frame and its stack pointer.
+	end, low, cfp, sp attach.Address
+
+	ec1, ec2, th2    [24]byte
+	frames1, frames2 []byte
+	more             [moreCopies]stackCopy
+	restless         int  // reads for which more copies are made
+	extra            bool // they are, in this read
+	values           []byte
+	from             attach.Address // where frames1 and frames2 start
+	valuesAt         attach.Address
+	double           bool // planned as a double read
+	bare             bool // planned without the context: the segment has it
+	probing          bool // planned, in a call of its own, as one copy of the place where the thread waited before
+	planned          int  // index of the first range in the batch
+
+	// kept is the last accepted content of [cfp, end), with id, quality and omitted as decoded from it.
+	kept    []byte
+	keptEnd attach.Address
+	keptEC  attach.Address
+	// keptPath is the version of the load path that the origins of its frames are by.
+	keptPath uint64
+	// proof says how long they mean what they did: the code that they name can go away and other code come to stand in its
+	// place, and names that could not be read may be readable later.
+	proof   proof
+	id      sampler.StackID
+	quality sampler.StackQuality
+	omitted uint32
+	fibers  []sampler.StackID
+	quiet   int
+	// version changes with each decoded stack.
+	version uint64
+	// topSelf are the receivers of the innermost frames, innermost first; for blocked.go.
+	topSelf [4]uint64
+	topC    [4]bool
+	// rests: kept was accepted while the thread neither had the GVL nor wanted it. resting is such a one from before.
+	rests   bool
+	resting restingStack
+	// jit is used for head's ZJIT alone.
+	jit jitSlots
+}
+
+func grow(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n, n+n/2)
+	}
+	return b[:n]
+}
+
+// planStack adds the ranges of a thread's stack to the batch: once for a quiet thread (what is equal to the last read
+// has not changed), twice for one that may run: context and frames in the same call, before and after each other
+// (facts-stacks, section 6, methods D and F).
+func (r *Reader) planStack(t *thread, double bool) {
+	s := &t.stack
+	s.double, s.extra = double, double && s.restless > 0
+	zjit := r.vm.ZJITFrames
+	if zjit {
+		copies := 1
+		if s.extra {
+			copies = 2 + moreCopies
+		} else if double {
+			copies = 2
+		}
+		r.batch = s.jit.planBefore(r.batch, copies)
+	}
+	s.planned = len(r.batch)
+	s.from, s.valuesAt = 0, 0
+	if s.bare = !double && !s.probing && s.ec == t.ecAt && t.ecIn == r.ticks; !s.bare {
+		r.add(s.ec, s.ec1[:])
+	}
+	if s.keptEC == s.ec && s.end != 0 {
+		fs := attach.Address(r.o.frameSize)
+		s.from = s.cfp - frameSlack*fs
+		if !double {
+			s.from = s.cfp
+		}
+		if s.from < s.low || s.from > s.end {
+			s.from = s.low
+		}
+		if n := int(s.end - s.from); n > 0 && n <= (r.maxDepth+2*frameSlack)*r.o.frameSize {
+			s.frames1 = grow(s.frames1, n)
+			r.add(s.from, s.frames1)
+			if double {
+				if n := int(s.sp-s.low) + valueSlack; s.sp >= s.low && n <= maxValues && s.low+attach.Address(n) <= s.end {
+					s.values = grow(s.values, n)
+					s.valuesAt = s.low
+					r.add(s.low, s.values)
+				}
+				s.frames2 = grow(s.frames2, n)
+				r.add(s.ec, s.ec2[:])
+				r.add(s.from, s.frames2)
+				for i := range s.more {
+					if m := &s.more[i]; s.extra {
+						m.frames = grow(m.frames, n)
+						r.add(s.ec, m.ec[:])
+						r.add(s.from, m.frames)
+					}
+				}
+			}
+		} else {
+			s.from = 0
+		}
+	}
+	if double {
+		r.add(t.addr+attach.Address(r.o.thEC), s.th2[:8])
+		if zjit {
+			r.batch = s.jit.planBehind(r.batch)
+		}
+	}
+}
+
+func (r *Reader) add(addr attach.Address, buf []byte) {
+	r.batch = append(r.batch, attach.Range{Addr: addr, Buf: buf})
+}
+
+// window says where the stack of an execution context lies; ok is false when it has none (not started, or ended) or when
+// its numbers can't be those of a stack.
+func (r *Reader) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
+	low = attach.Address(le64(ec[ecVMStack:]))
+	words := le64(ec[ecVMStackSize:])
+	cfp = attach.Address(le64(ec[ecCFP:]))
+	if low == 0 || cfp == 0 || words == 0 || words > maxStackWords {
+		return 0, 0, 0, false
+	}
+	end = low + attach.Address(words)*8
+	if cfp < low || cfp >= end || int(end-cfp)%r.o.frameSize != 0 {
+		return 0, 0, 0, false
+	}
+	return low, end, cfp, true
+}
+
+// finishStack takes what a planned read received: unchanged, decoded, or to be tried again (false).
+func (r *Reader) finishStack(t *thread, running, last bool) bool {
+	s := &t.stack
+	ranges := r.batch[s.planned:]
+	if s.bare {
+		copy(s.ec1[:], t.ecBuf)
+	} else if ranges[0].Failed {
+		s.fail()
+		return last
+	} else {
+		ranges = ranges[1:]
+	}
+	low, end, cfp, ok := r.window(s.ec1[:])
+	if !ok {
+		s.empty()
+		return true
+	}
+	if int(end-cfp) > (r.maxDepth+2*frameSlack)*r.o.frameSize {
+		// Deeper than the limit: read by readDeep, which cuts the middle.
+		s.low, s.end, s.cfp, s.keptEC = low, end, cfp, s.ec
+		if r.readDeep(t, running) {
+			return true
+		}
+		if last {
+			s.fail()
+		}
+		return last
+	}
+	if s.from == 0 || ranges[0].Failed || low != s.low || end != s.end || cfp < s.from {
+		// Another fiber, a first sight, or it grew past the guess: now it's known where to read.
+		s.low, s.end, s.cfp, s.sp, s.keptEC = low, end, cfp, low+valueSlack, s.ec
+		if last && !r.readDeep(t, running) {
+			s.fail()
+		}
+		return last
+	}
+	frames := s.frames1[cfp-s.from:]
+	drop, tornJIT := 0, false
+	if r.vm.ZJITFrames {
+		drop, tornJIT = s.jit.take(r, r.batch, frames)
+		s.jit.learn(r.dec, s.frames1, len(frames))
+	}
+	if r.unchanged(s, frames, end, drop) {
+		s.cfp = cfp
+		s.quiet++
+		s.quality |= sampler.StackFresh
+		return true
+	}
+	s.quiet = 0
+	s.cfp = cfp
+	s.sp = attach.Address(le64(frames[frameSP:]))
+	if s.sp < s.low || s.sp > cfp {
+		s.sp = s.low + valueSlack
+	}
+	if !s.double {
+		return false // changed: read it twice
+	}
+	for i := range s.doubleRanges() {
+		if ranges[i].Failed {
+			return false
+		}
+	}
+	if le64(s.th2[:]) != uint64(s.ec) {
+		r.reads.Torn++
+		return false // switched to another fiber meanwhile
+	}
+	equal, inner := r.agreeAll(s, frames, low, end, cfp)
+	if s.restless > 0 {
+		s.restless--
+	}
+	if inner > 0 || equal == 0 || tornJIT {
+		s.restless = restlessReads
+	}
+	if drop > inner && equal > 0 {
+		equal, inner = equal-(drop-inner), drop
+	}
+	if equal <= 0 {
+		r.reads.Torn++
+		if last {
+			s.fail()
+		}
+		return last
+	}
+	if inner > 0 {
+		if inner > drop || tornJIT {
+			r.reads.Torn++
+		}
+		if !last {
+			return false
+		}
+	}
+	return r.decodeStack(t, frames[inner*r.o.frameSize:], cfp+attach.Address(inner*r.o.frameSize), inner > 0, running) || last
+}
+
+// doubleRanges is the number of ranges that planStack added for a double read behind the first context.
+func (s *stackState) doubleRanges() int {
+	n := 4
+	if s.valuesAt != 0 {
+		n++
+	}
+	if s.extra {
+		n += 2 * moreCopies
+	}
+	return n
+}
+
+// decodeStack turns accepted frames into a StackID; false when they could not be decoded.
+func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, partial, running bool) bool {
+	s := &t.stack
+	raw := RawStack{End: s.end, CFP: cfp, Frames: frames, Running: running && !partial, Partial: partial}
+	if s.valuesAt != 0 {
+		raw.Values, raw.ValuesAt = s.values, s.valuesAt
+	}
+	if r.vm.ZJITFrames {
+		raw.JIT = s.jit.values[len(s.jit.values)-len(frames)/r.o.frameSize:]
+	}
+	return r.accept(t, &raw, partial)
+}
+
+func (r *Reader) accept(t *thread, raw *RawStack, partial bool) bool {
+	s := &t.stack
+	id, info, err := r.dec.Decode(raw)
+	r.reads.Calls += uint64(info.Calls)
+	if err != nil {
+		r.lastDecodeError = err
+		s.fail()
+		return false
+	}
+	active := r.active(t)
+	if active && s.rests {
+		r.swapResting(s)
+	}
+	s.id = id
+	s.version++
+	s.quality = sampler.StackFresh
+	s.omitted = 0
+	if raw.Cut > 0 {
+		s.quality |= sampler.StackTruncated
+		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.frameSize + info.Placeless)
+	}
+	if partial {
+		s.quality |= sampler.StackPartial
+	}
+	if info.UncertainTop {
+		s.quality |= sampler.StackUncertainTop
+	}
+	s.rests = !active && !partial && raw.Cut == 0
+	s.kept = append(s.kept[:0], raw.Frames...)
+	s.keptEnd, s.keptEC, s.keptPath, s.proof = s.end, s.ec, r.dec.loadPath.version, info.proof
+	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)
+	s.noteTop(raw.Frames, r.o.frameSize, r.dec)
+	return true
+}
+
+// noteTop keeps the receivers of the innermost frames: they name what a blocked thread waits for.
+func (s *stackState) noteTop(frames []byte, size int, d *Decoder) {
+	for i := range s.topSelf {
+		s.topSelf[i], s.topC[i] = 0, false
+		if off := i * size; off+size <= len(frames) {
+			s.topSelf[i] = le64(frames[off+frameSelf:])
+			s.topC[i] = d.cFrame(frames[off : off+size])
+		}
+	}
+}
+
+func (s *stackState) fail() {
+	s.quality = sampler.StackFresh | sampler.StackFailed
+	s.id, s.omitted, s.quiet = 0, 0, 0
+	s.kept, s.rests = s.kept[:0], false
+	s.keptEC, s.keptEnd, s.end = 0, 0, 0
+	s.topSelf = [4]uint64{}
+	s.version++
+}
+
+// empty is a thread without a stack: not started yet, or at its end.
+func (s *stackState) empty() {
+	s.fail()
+	s.quality = sampler.StackFresh
+	s.fibers = s.fibers[:0]
+}

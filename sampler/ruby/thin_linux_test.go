@@ -1,0 +1,111 @@
+package ruby
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// movingThreads parks 60 threads; each line on standard input has one of them go on to another place.
+const movingThreads = `
+def first; sleep; end
+def second; sleep; end
+threads = Array.new(60) { Thread.new { first; second } }
+Thread.pass until threads.all? { |t| t.status == "sleep" }
+$stdout.sync = true
+puts "ready"
+while $stdin.gets
+  t = threads.shift
+  t.wakeup
+  Thread.pass until t.status == "sleep" && t.backtrace.any? { |l| l.include?("second") }
+  puts "moved"
+end`
+
+// TestTurns holds that stack ticks of many threads look at those that wait in turn, and miss none: with a clock that stands
+// still every thread is looked at once in a round, and one that has moved unseen shows within a round.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+		p := ruby.Start(t, movingThreads, rubytest.Options{})
+		p.Expect(t, "ready")
+		rd := openReader(t, p.PID)
+		clock := int64(1e12)
+		rd.now = func() int64 { return clock }
+		var s sampler.Sample
+		// read takes a stack tick and returns the threads that it looked at.
+		read := func() map[*thread]bool {
+			t.Helper()
+			deadline := time.Now().Add(time.Minute)
+			for rd.Read(sampler.StackTick, &s) != nil {
+				if time.Now().After(deadline) {
+					t.Fatal("no consistent list of threads for a minute")
+				}
+			}
+			looked := make(map[*thread]bool)
+			for _, th := range rd.order {
+				if th.readIn == rd.ticks {
+					looked[th] = true
+				}
+			}
+			return looked
+		}
+		if n := len(read()); n != len(rd.order) {
+			t.Fatalf("the first stack tick looked at %d of %d threads", n, len(rd.order))
+		}
+		for range quietAfter {
+			read()
+		}
+		// The main thread may still be on its way from saying that all is ready into its read.
+		active := func() bool { return slices.ContainsFunc(rd.order, rd.active) }
+		for deadline := time.Now().Add(time.Minute); active(); read() {
+			if time.Now().After(deadline) {
+				t.Fatal("a thread stays active that should wait")
+			}
+		}
+		// Who took part a moment ago counts as taking part as long as the clock stands.
+		clock += hotNS + 1
+		read()
+		seen := make(map[*thread]int)
+		for range turns {
+			for th := range read() {
+				seen[th]++
+			}
+		}
+		for _, th := range rd.order {
+			if seen[th] != 1 {
+				t.Errorf("%v was looked at %d times in %d stack ticks", th, seen[th], turns)
+			}
+		}
+		in := func(name string) (n int) {
+			for i := range s.Threads {
+				for _, f := range rd.dict.Frames(s.Threads[i].Stack, nil) {
+					if rd.dict.Frame(f).Name == name {
+						n++
+					}
+				}
+			}
+			return n
+		}
+		for moved := 1; moved <= 3; moved++ {
+			p.Send(t, "")
+			p.Expect(t, "moved")
+			for range turns {
+				read()
+			}
+			if first, second := in("first"), in("second"); first != 60-moved || second != moved {
+				t.Errorf("after %d moves and %d stack ticks %d threads are in the first place and %d in the second", moved, turns, first, second)
+			}
+		}
+		clock += coldNS + 1
+		if n := len(read()); n != len(rd.order) {
+			t.Errorf("after %d ms a stack tick looked at %d of %d threads", coldNS/1_000_000+1, n, len(rd.order))
+		}
+		rd.whole = true
+		if n := len(read()); n != len(rd.order) {
+			t.Errorf("a stack tick that is to read all looked at %d of %d threads", n, len(rd.order))
+		}
+	})
+}

@@ -1,0 +1,362 @@
+package ruby
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
+const (
+	// MaxThreads is the most threads that are followed in one process; what is beyond is counted as failed reads.
+	MaxThreads = 20000
+	// MaxRactors is the most ractors.
+	MaxRactors = 4096
+	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs some
+	// 0.35 µs (facts-gvl, section 2), as much as copying 2 KiB that no cache holds.
+	maxSegment = 64 << 10
+	maxGap     = 2 << 10
+)
+
+// ErrListTorn means that the list of threads or ractors changed while it was walked: try again.
+var ErrListTorn = errors.New("the list of threads changed while it was read")
+
+var errNotMapped = errors.New("not mapped")
+
+// ractor is one GVL domain: a ractor from 3.0 on, the VM before.
+type ractor struct {
+	addr attach.Address
+	id   sampler.RactorID
+	// base is where buf starts: the block with the thread set and the scheduler.
+	base attach.Address
+	buf  []byte
+	// end receives the owner field once more at the end of the read.
+	end     [8]byte
+	end2    [8]byte // 2.5: the current execution context
+	threads []*thread
+	owners  [2]*thread
+}
+
+// thread is one rb_thread_t that is being followed.
+type thread struct {
+	addr   attach.Address
+	id     sampler.ThreadID
+	ractor *ractor
+	buf    []byte // thSpan bytes of rb_thread_t, within a segment
+	// ecBuf are the first words of the execution context at ecAt, within a segment as well: it was the thread's at the
+	// last walk. They were read in the tick ecIn.
+	ecAt  attach.Address
+	ecBuf []byte
+	ecIn  uint64
+	seq   uint64 // of the last walk that found it
+	main  bool
+
+	self    uint64
+	nameVal uint64
+	info    sampler.ThreadInfo
+	nt      uint64
+	tid     int32 // the host's
+	// nameTries counts the ticks in which the name could not be read yet.
+	nameTries int
+
+	// readIn is the tick in which buf was read the last time; hotUntil is until when the thread counts as taking part in
+	// the scheduling, in ns.
+	readIn   uint64
+	hotUntil int64
+	// stackNS is when the stack was looked at the last time in a stack tick, in ns.
+	stackNS int64
+	// wasActive: in the last tick the thread held the GVL or wanted it.
+	wasActive bool
+
+	stack   stackState
+	blocked blockedState
+}
+
+// piece is a struct of a thread that ticks read: its rb_thread_t, or the first words of its execution context.
+type piece struct {
+	addr attach.Address
+	t    *thread
+	ec   bool
+	// buf, from off on, is the buffer of the segment: of the structs that lie so close together that one range can cover
+	// them.
+	buf       []byte
+	off, size int
+}
+
+// walkVM rebuilds the list of ractors and threads. It is run at the start and whenever a tick sees that the lists have
+// changed. On ErrListTorn nothing is changed but what was newly found.
+func (r *Reader) walkVM() error {
+	r.walks++
+	var ractors []*ractor
+	if r.o.vmRactorSet < 0 {
+		rc := r.ractorAt(r.vm.Addr, 1)
+		ractors = append(ractors, rc)
+	} else {
+		head := r.vm.Addr + attach.Address(r.o.vmRactorSet)
+		var buf [16]byte
+		if err := r.mem.Read(head, buf[:]); err != nil {
+			return err
+		}
+		prev, node := head, attach.Address(le64(buf[:]))
+		for hops := 0; node != head; hops++ {
+			if hops >= MaxRactors || node == 0 {
+				return ErrListTorn
+			}
+			addr := node - attach.Address(r.o.ractorNode)
+			var link [16]byte
+			var id [4]byte
+			r.scratch = append(r.scratch[:0], attach.Range{Addr: node, Buf: link[:]},
+				attach.Range{Addr: addr + attach.Address(r.o.ractorID), Buf: id[:]})
+			if err := r.readAll(r.scratch); err != nil {
+				return err
+			}
+			if attach.Address(le64(link[8:])) != prev {
+				return ErrListTorn
+			}
+			ractors = append(ractors, r.ractorAt(addr, sampler.RactorID(le32(id[:]))))
+			prev, node = node, attach.Address(le64(link[:]))
+		}
+	}
+	if len(ractors) == 0 {
+		return ErrListTorn
+	}
+	var all []*thread
+	for _, rc := range ractors {
+		list, err := r.walkThreads(rc)
+		if err != nil {
+			return err
+		}
+		rc.threads = list
+		all = append(all, list...)
+	}
+	r.adopt(ractors, all)
+	return nil
+}
+
+// ractorAt returns the known ractor of that address, or a new one.
+func (r *Reader) ractorAt(addr attach.Address, id sampler.RactorID) *ractor {
+	for _, rc := range r.ractors {
+		if rc.addr == addr && rc.id == id {
+			return rc
+		}
+	}
+	rc := &ractor{addr: addr, id: id}
+	if r.o.vmRactorSet < 0 {
+		rc.base = addr
+		rc.buf = make([]byte, max(r.o.vmLiving+16, r.o.vmLivingNum+8, r.o.vmGVL+256))
+	} else {
+		rc.base = addr + attach.Address(r.o.ractorBlock)
+		rc.buf = make([]byte, r.o.ractorBlockEnd-r.o.ractorBlock)
+	}
+	return rc
+}
+
+// listHead is the address of the head of a ractor's list of threads.
+func (r *Reader) listHead(rc *ractor) attach.Address {
+	if r.o.vmRactorSet < 0 {
+		return rc.addr + attach.Address(r.o.vmLiving)
+	}
+	return rc.addr + attach.Address(r.o.ractorSet)
+}
+
+// walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM.
+func (r *Reader) walkThreads(rc *ractor) ([]*thread, error) {
+	head := r.listHead(rc)
+	var first [16]byte
+	if err := r.mem.Read(head, first[:]); err != nil {
+		return nil, err
+	}
+	var list []*thread
+	prev, node := head, attach.Address(le64(first[:]))
+	buf := make([]byte, r.o.thSpan)
+	for node != head {
+		if node == 0 {
+			return nil, ErrListTorn
+		}
+		if len(list) >= MaxThreads {
+			r.reads.Failed++
+			break
+		}
+		addr := node - attach.Address(r.o.thNode)
+		if err := r.mem.Read(addr, buf); err != nil {
+			return nil, ErrListTorn
+		}
+		if attach.Address(le64(buf[r.o.thNode+8:])) != prev || attach.Address(le64(buf[r.o.thVM:])) != r.vm.Addr {
+			return nil, ErrListTorn
+		}
+		if r.o.thRactor >= 0 && attach.Address(le64(buf[r.o.thRactor:])) != rc.addr {
+			return nil, ErrListTorn
+		}
+		list = append(list, r.threadAt(addr, rc, buf))
+		prev, node = node, attach.Address(le64(buf[r.o.thNode:]))
+	}
+	return list, nil
+}
+
+// threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects
+// and tids are all re-used (facts-gvl, section 9): a thread is the same while it stays in the list with the same Thread
+// object and, where it has a native thread of its own, the same tid.
+func (r *Reader) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
+	self := le64(buf[r.o.thSelf:])
+	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
+		t.ractor = rc
+		t.seq = r.walks
+		t.ecAt = attach.Address(le64(buf[r.o.thEC:]))
+		return t
+	}
+	r.lastID++
+	return &thread{addr: addr, id: r.lastID, ractor: rc, self: self, seq: r.walks, ecAt: attach.Address(le64(buf[r.o.thEC:]))}
+}
+
+// adopt makes a complete walk the current state: numbers new threads, says goodbye to the gone ones, lays out segments.
+func (r *Reader) adopt(ractors []*ractor, all []*thread) {
+	for addr, t := range r.threads {
+		if t.seq != r.walks {
+			r.gone(t)
+			delete(r.threads, addr)
+		}
+	}
+	for _, t := range all {
+		if old, ok := r.threads[t.addr]; ok && old != t {
+			r.gone(old)
+		}
+		r.threads[t.addr] = t
+		t.main = t.addr == r.mainThread()
+	}
+	r.ractors, r.order = ractors, all
+	r.layoutSegments()
+}
+
+func (r *Reader) gone(t *thread) {
+	t.info.GoneNS = r.now()
+	if t.info.ID != 0 {
+		r.dict.SetThread(t.info)
+	}
+}
+
+// mainThread asks the VM for its main thread: after a fork it is the thread that forked.
+func (r *Reader) mainThread() attach.Address {
+	var b [8]byte
+	off := r.vmMainThread
+	if off < 0 || r.mem.Read(r.vm.Addr+attach.Address(off), b[:]) != nil {
+		return r.vm.MainThread
+	}
+	return attach.Address(le64(b[:]))
+}
+
+// layoutSegments gives structs that lie close together a common buffer, so that any of them that are neighbours can be read
+// as one range (see addPieces).
+func (r *Reader) layoutSegments() {
+	r.pieces = r.pieces[:0]
+	for _, t := range r.order {
+		r.pieces = append(r.pieces, piece{addr: t.addr, t: t, size: r.o.thSpan})
+		t.ecBuf = nil
+		if t.ecAt != 0 {
+			r.pieces = append(r.pieces, piece{addr: t.ecAt, t: t, ec: true, size: r.o.ecSpan})
+		}
+	}
+	slices.SortFunc(r.pieces, func(a, b piece) int { return cmp.Compare(a.addr, b.addr) })
+	r.allRead = false
+	end := func(p *piece) attach.Address { return p.addr + attach.Address(p.size) }
+	for i := 0; i < len(r.pieces); {
+		first := &r.pieces[i]
+		until, j := end(first), i+1
+		for j < len(r.pieces) && r.pieces[j].addr <= until+maxGap && end(&r.pieces[j])-first.addr <= maxSegment {
+			until = max(until, end(&r.pieces[j]))
+			j++
+		}
+		buf := make([]byte, until-first.addr)
+		for k := i; k < j; k++ {
+			p := &r.pieces[k]
+			p.buf, p.off = buf, int(p.addr-first.addr)
+			if own := buf[p.off : p.off+p.size : p.off+p.size]; p.ec {
+				p.t.ecBuf = own
+			} else {
+				p.t.buf = own
+			}
+		}
+		i = j
+	}
+}
+
+// addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs: one range
+// for those between which nothing else lies but a gap that is cheaper to copy than to leave out.
+func (r *Reader) addPieces(ecs bool) {
+	var open *piece // begins the range under way
+	until := 0
+	for i := range r.pieces {
+		p := &r.pieces[i]
+		if p.t.readIn != r.ticks || p.ec && !ecs {
+			continue
+		}
+		if p.ec {
+			p.t.ecIn = r.ticks
+		}
+		if open != nil && &open.buf[0] == &p.buf[0] && p.off <= until+maxGap {
+			until = max(until, p.off+p.size)
+			continue
+		}
+		if open != nil {
+			r.add(open.addr, open.buf[open.off:until])
+		}
+		open, until = p, p.off+p.size
+	}
+	if open != nil {
+		r.add(open.addr, open.buf[open.off:until])
+	}
+}
+
+// listIntact checks the freshly read structs against the order known: every node must link to the next one and back.
+func (r *Reader) listIntact() bool {
+	if !r.ractorsIntact() {
+		return false
+	}
+	for _, rc := range r.ractors {
+		head := r.listHead(rc)
+		off := int(head - rc.base)
+		prev, next := head, attach.Address(le64(rc.buf[off:]))
+		for _, t := range rc.threads {
+			if next != t.addr+attach.Address(r.o.thNode) || attach.Address(le64(t.buf[r.o.thNode+8:])) != prev ||
+				le64(t.buf[r.o.thSelf:]) != t.self {
+				return false
+			}
+			prev, next = next, attach.Address(le64(t.buf[r.o.thNode:]))
+		}
+		if next != head || attach.Address(le64(rc.buf[off+8:])) != prev {
+			return len(rc.threads) >= MaxThreads
+		}
+	}
+	return true
+}
+
+// ractorsIntact checks the VM's list of ractors against the order known.
+func (r *Reader) ractorsIntact() bool {
+	if r.o.vmRactorSet < 0 {
+		return true
+	}
+	first, last := r.ractors[0], r.ractors[len(r.ractors)-1]
+	node := attach.Address(r.o.ractorNode)
+	return attach.Address(le64(r.vmHead[:])) == first.addr+node && attach.Address(le64(r.vmHead[8:])) == last.addr+node &&
+		int(le32(r.vmHead[16:])) == len(r.ractors)
+}
+
+// readAll reads ranges of which none may fail.
+func (r *Reader) readAll(ranges []attach.Range) error {
+	calls, err := r.mem.ReadBatch(ranges)
+	r.reads.Calls += uint64(calls)
+	if err != nil {
+		return err
+	}
+	for i := range ranges {
+		if ranges[i].Failed {
+			return &attach.ReadError{PID: r.pid, Addr: ranges[i].Addr, Want: len(ranges[i].Buf), Err: errNotMapped}
+		}
+	}
+	return nil
+}
+
+func (t *thread) String() string { return fmt.Sprintf("thread %d at %s", t.id, t.addr) }

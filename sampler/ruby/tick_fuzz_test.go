@@ -1,0 +1,261 @@
+package ruby
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// tickProgram has a thread of each kind that a tick reads something more about.
+const tickProgram = `require "monitor"
+M, MON, Q = Mutex.new, Monitor.new, Queue.new
+def named(name, &b); Thread.new { Thread.current.name = name; b.call }; end
+def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
+threads = [named("holder") { M.synchronize { MON.synchronize { sleep } } }]
+threads[0].join(0.05)
+threads << named("mutex") { M.lock } << named("monitor") { MON.enter } << named("queue") { Q.pop }
+threads << named("condition") { m = Mutex.new; m.synchronize { ConditionVariable.new.wait(m) } }
+threads << named("join") { threads[0].join } << named("fiber") { Fiber.new { Fiber.new { sleep }.resume }.resume }
+threads << named("deep") { down(60) { sleep } } << named("read") { IO.pipe[0].read } << named("child") { Process.wait(fork { $stdin.gets }) }
+sleep 0.01 until threads.all? { |t| t.status == "sleep" }
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// tickTarget is what was captured of a process while ticks read it.
+type tickTarget struct {
+	Version, Machine        string
+	JmpBuf                  bool
+	PID                     int
+	VM, MainThread, Symbols attach.Address
+	// Exports are the exported variables that a Reader looks for.
+	Exports map[string]attach.Address
+	Names   []string
+	pages   *attach.Pages
+}
+
+// Exported makes a tickTarget an Exports.
+func (g *tickTarget) Exported(name string) (attach.Symbol, bool) {
+	a, ok := g.Exports[name]
+	return attach.Symbol{Name: name, Addr: a}, ok
+}
+
+func (g *tickTarget) open(mem attach.Memory) (*Reader, error) {
+	table, _, err := layout.For(g.Version, g.Machine, g.JmpBuf)
+	if err != nil {
+		return nil, err
+	}
+	release, err := ParseRelease(g.Version)
+	if err != nil {
+		return nil, err
+	}
+	vm := newVM(mem, table, g.Version, release)
+	vm.Addr, vm.MainThread, vm.Symbols = g.VM, g.MainThread, g.Symbols
+	dict := sampler.NewDictionary()
+	dec, err := NewDecoder(vm, dict)
+	if err != nil {
+		return nil, err
+	}
+	// A clock that moves by itself: the captured process stands still.
+	now := int64(1e9)
+	return NewReader(vm, g, g.PID, dec, dict, Options{Now: func() int64 { now += 1e6; return now }})
+}
+
+// ticks takes some samples of both depths.
+func ticks(r *Reader, n int) (s sampler.Sample, err error) {
+	for i := range n {
+		depth := sampler.StackTick
+		if i%3 == 2 {
+			depth = sampler.LockTick
+		}
+		if e := r.Read(depth, &s); e != nil {
+			err = e
+		}
+	}
+	return s, err
+}
+
+func captureTick(t *testing.T, r rubytest.Ruby) {
+	p := r.Start(t, tickProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	live := openTarget(t, p.PID)
+	g := &tickTarget{Version: live.vm.Version, Machine: live.mod.Machine, JmpBuf: live.mod.JmpBuf(), PID: p.PID,
+		VM: live.vm.Addr, MainThread: live.vm.MainThread, Symbols: live.vm.Symbols, Exports: map[string]attach.Address{}}
+	for _, name := range []string{"rb_mProcess", "rb_cRactor", "ruby_current_execution_context_ptr"} {
+		if sym, ok := live.mod.Exported(name); ok {
+			g.Exports[name] = sym.Addr
+		}
+	}
+	capture := attach.NewCapture(live.proc)
+	rd, err := g.open(capture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ticks(rd, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, th := range s.Threads {
+		info, _ := rd.dict.Thread(th.ID)
+		g.Names = append(g.Names, info.Name)
+	}
+	text, err := json.MarshalIndent(g, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages bytes.Buffer
+	if err := capture.Pages().Write(&pages); err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Join("testdata", "tick", g.Version)
+	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{base + ".json": append(text, '\n'), base + ".pages": pages.Bytes()} {
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func loadTicks(t testing.TB) []*tickTarget {
+	t.Helper()
+	files, err := filepath.Glob("testdata/tick/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []*tickTarget
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := new(tickTarget)
+		if err := json.Unmarshal(text, g); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		f, err := os.Open(name[:len(name)-len(".json")] + ".pages")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.pages, err = attach.ReadPages(f)
+		f.Close()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// TestTickOfCapturedMemory reads captured processes as if they lived; with -update it captures them anew.
+func TestTickOfCapturedMemory(t *testing.T) {
+	if *update {
+		rubytest.Each(t, captureTick)
+	}
+	targets := loadTicks(t)
+	if len(targets) < 4 {
+		t.Errorf("%d captured processes only", len(targets))
+	}
+	kinds := map[string]sampler.BlockKind{"mutex": sampler.BlockMutex, "monitor": sampler.BlockMonitor, "queue": sampler.BlockQueue,
+		"condition": sampler.BlockConditionVariable, "join": sampler.BlockJoin, "deep": sampler.BlockSleepForever}
+	for _, g := range targets {
+		t.Run(g.Version, func(t *testing.T) {
+			r, err := g.open(g.pages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := ticks(r, 9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Threads) != len(g.Names) {
+				t.Fatalf("%d threads of %d", len(s.Threads), len(g.Names))
+			}
+			for i, th := range s.Threads {
+				info, _ := r.dict.Thread(th.ID)
+				if info.Name != g.Names[i] {
+					t.Errorf("thread %d is %q, was %q", i, info.Name, g.Names[i])
+				}
+				if want, ok := kinds[info.Name]; ok && th.Blocked.Kind != want && !(want == sampler.BlockSleepForever && th.Blocked.Kind == sampler.BlockSleep) {
+					t.Errorf("%s is blocked by kind %d, not %d", info.Name, th.Blocked.Kind, want)
+				}
+				if info.Name == "fiber" && len(th.Resumers) != 2 {
+					t.Errorf("%d resuming fibers, not 2", len(th.Resumers))
+				}
+			}
+		})
+	}
+}
+
+// FuzzTick reads captured processes in which words were replaced by others: lists that don't end, threads that are none,
+// stacks of impossible sizes. It must end, in a bounded number of reads, with a sample or an error.
+//
+// To look for more: go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s. By default the engine takes up to a minute to make
+// each new input smaller, and says "0 execs/sec" meanwhile.
+func FuzzTick(f *testing.F) {
+	targets := loadTicks(f)
+	places := make([][]attach.Address, len(targets))
+	for i, g := range targets {
+		w := &words{Memory: g.pages, seen: make(map[attach.Address]bool)}
+		r, err := g.open(w)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if _, err := ticks(r, 9); err != nil {
+			f.Fatal(err)
+		}
+		places[i] = w.at
+		f.Add(uint8(i), []byte{})
+		for n := range 40 {
+			seed := make([]byte, 0, 64)
+			for e := range 6 {
+				seed = binary.LittleEndian.AppendUint16(seed, uint16(n*61+e*131))
+				seed = binary.LittleEndian.AppendUint32(seed, uint32(n*e)<<uint(e*3)|uint32(e&1))
+			}
+			f.Add(uint8(i), seed)
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, edits []byte) {
+		i := int(which) % len(targets)
+		mem := &corrupted{pages: targets[i].pages, edits: make(map[attach.Address]uint64)}
+		r, err := targets[i].open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = ticks(r, 3) // the first ticks see it whole, as a process that breaks while it is watched
+		for ; len(edits) >= 6; edits = edits[6:] {
+			at := places[i][int(binary.LittleEndian.Uint16(edits))%len(places[i])]
+			n := binary.LittleEndian.Uint32(edits[2:])
+			value := uint64(n)
+			switch n & 1 {
+			case 0: // a pointer to somewhere that is read
+				value = uint64(places[i][int(n>>1)%len(places[i])])
+			case 1: // another word of this memory
+				var b [8]byte
+				if targets[i].pages.Read(places[i][int(n>>1)%len(places[i])], b[:]) == nil {
+					value = le64(b[:])
+				}
+			}
+			mem.edits[at] = value
+		}
+		before := r.reads.Calls
+		s, _ := ticks(r, 4)
+		if len(s.Threads) > MaxThreads {
+			t.Fatalf("%d threads", len(s.Threads))
+		}
+		if calls := r.reads.Calls - before; calls > 1<<20 {
+			t.Fatalf("%d calls in four ticks", calls)
+		}
+		// And from the start.
+		if r, err = targets[i].open(mem); err == nil {
+			_, _ = ticks(r, 2)
+		}
+	})
+}

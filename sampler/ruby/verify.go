@@ -1,0 +1,224 @@
+package ruby
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// ErrLayout means that a layout does not fit a process: what it leads to is not what it must be.
+var ErrLayout = errors.New("the layout does not fit this process")
+
+const (
+	// maxVerifyTries is how often all threads are read until one read has no flaw: a busy process tears some.
+	maxVerifyTries = 20
+	// The VM stack of a thread is 16 KiB to 1 GiB long, in words (RUBY_THREAD_VM_STACK_SIZE; vm_core.h).
+	minVMStack, maxVMStack = 1 << 11, 1 << 27
+)
+
+// provenMethods are methods of classes whose variables every release exports. All the classes must say their names; of the
+// methods one suffices: a program may have prepended to the others' classes.
+var provenMethods = []struct{ variable, class, method string }{
+	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
+}
+
+// Verify proves on the target itself that the VM's layout is right, for a layout that was not made for this very build.
+// LocateVM has proven that VM, main thread, its execution context and main ractor refer to each other. This adds: control
+// frames fill the main thread's stack without a remainder; Ruby's description of itself is found among the constants; a
+// known method is found in its class and its definition says its name; and all threads can be read, their frames named.
+// ErrLayout says which of it fails; other errors are the target's.
+func (vm *VM) Verify(module *attach.Module, pid int) error {
+	names, err := resolveNames(vm.Table, vm.Release)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLayout, err)
+	}
+	o, err := resolveVM(vm.Table, vm.Release)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLayout, err)
+	}
+	l := &locator{mem: vm.Mem, module: module, symbol: module.Symbol, o: o, d: newDecoder(vm, nil, names)}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"the main thread's frames", func() error { return l.verifyFrames(vm) }},
+		{"the constant RUBY_DESCRIPTION", func() error { return verifyDescription(vm) }},
+		{"a method's and a class's name", l.verifyMethod},
+		{"all threads", func() error { return verifyThreads(vm, module, pid) }},
+	} {
+		if err := step.do(); unreadable(err) {
+			return err
+		} else if err != nil {
+			return fmt.Errorf("%w: checking %s: %w", ErrLayout, step.name, err)
+		}
+	}
+	return nil
+}
+
+// verifyFrames checks the arithmetic of the main thread's control frames, which grow down from the end of its VM stack.
+// When the thread runs, the pointer moves between reads and stays within.
+func (l *locator) verifyFrames(vm *VM) error {
+	ec, err := l.word(vm.MainThread + attach.Address(l.o.threadEC))
+	if err != nil {
+		return err
+	}
+	var words [3]uint64
+	for i, off := range []int{l.o.vmStack, l.o.vmStackSize, l.o.ecCFP} {
+		if words[i], err = l.word(attach.Address(ec) + attach.Address(off)); err != nil {
+			return err
+		}
+	}
+	start, size, frame := words[0], words[1], words[2]
+	end := start + 8*size
+	frameSize := uint64(l.d.o.frameSize)
+	if start == 0 || start&7 != 0 || size < minVMStack || size > maxVMStack || frame < start || frame >= end || (end-frame)%frameSize != 0 {
+		return fmt.Errorf("a stack of %d words at %#x with a frame of %d bytes at %#x", size, start, frameSize, frame)
+	}
+	return nil
+}
+
+func verifyDescription(vm *VM) error {
+	if !strings.HasPrefix(vm.Description, fmt.Sprintf("ruby %d.%d.", vm.Release.Major, vm.Release.Minor)) {
+		return fmt.Errorf("it says %q, and this is Ruby %s", vm.Description, vm.Version)
+	}
+	return nil
+}
+
+func (l *locator) verifyMethod() error {
+	found := false
+	var first error
+	for _, m := range provenMethods {
+		s, ok := l.symbol(m.variable)
+		if !ok {
+			continue
+		}
+		l.d.view.reset()
+		if err := l.d.view.settle(func() error { return l.verifyClass(s.Addr, m.class) }); err != nil {
+			return fmt.Errorf("%s: %w", m.variable, err)
+		}
+		l.d.view.reset()
+		err := l.d.view.settle(func() error { return l.findMethod(s.Addr, m.method) })
+		if unreadable(err) {
+			return err
+		}
+		if found = found || err == nil; err != nil && first == nil {
+			first = fmt.Errorf("%s#%s: %w", m.variable, m.method, err)
+		}
+	}
+	if !found && first == nil {
+		first = fmt.Errorf("none of the variables of Ruby's classes is exported by %s", l.module.Path)
+	}
+	if found {
+		return nil
+	}
+	return first
+}
+
+// verifyClass reads the name of the class that a variable refers to.
+func (l *locator) verifyClass(variable attach.Address, want string) error {
+	class, err := l.d.view.word(variable)
+	if err != nil {
+		return err
+	}
+	label, _, err := l.d.qualified(class, "m")
+	if err == nil && label != want+"#m" {
+		err = fmt.Errorf("a method m of %s is called %q", want, label)
+	}
+	return err
+}
+
+// findMethod finds a method in the class that a variable refers to, and reads its name from its definition.
+func (l *locator) findMethod(variable attach.Address, name string) error {
+	if l.o.idCapacity < 0 || l.o.idItems < 0 || l.o.idItem < 0 || l.o.itemKey < 0 || l.o.itemValue < 0 {
+		return errors.New("the layout lacks rb_id_table")
+	}
+	class, err := l.d.view.word(variable)
+	if err != nil {
+		return err
+	}
+	at := attach.Address(class)
+	switch {
+	case l.o.methodTable >= 0:
+		at += attach.Address(l.o.methodTable)
+	case l.o.extMethodTable >= 0:
+		if at, err = l.classExt(at); err != nil {
+			return err
+		}
+		at += attach.Address(l.o.extMethodTable)
+	default:
+		return errors.New("the layout lacks m_tbl")
+	}
+	table, err := l.d.view.word(at)
+	if err != nil {
+		return err
+	}
+	entry, err := l.lookUp(attach.Address(table), name)
+	if err != nil {
+		return err
+	}
+	definition, err := l.d.view.word(entry + meDef)
+	if err != nil {
+		return err
+	}
+	id, err := l.d.view.word(attach.Address(definition) + defOriginalID)
+	if err != nil {
+		return err
+	}
+	got, err := l.d.idName(id)
+	if err == nil && got != name {
+		err = fmt.Errorf("its definition says %q", got)
+	}
+	return err
+}
+
+// verifyThreads reads all threads as the sampling will, until one read has no flaw.
+func verifyThreads(vm *VM, module *attach.Module, pid int) error {
+	var last error
+	for range maxVerifyTries {
+		dict := sampler.NewDictionary()
+		dec, err := NewDecoder(vm, dict)
+		if err != nil {
+			return err
+		}
+		r, err := NewReader(vm, module, pid, dec, dict, Options{})
+		if err != nil {
+			return err
+		}
+		var s sampler.Sample
+		if last = r.Read(sampler.StackTick, &s); unreadable(last) {
+			return last
+		}
+		if last == nil {
+			if last = flawIn(&s, dec); last == nil {
+				return nil
+			}
+		}
+	}
+	return last
+}
+
+// flawIn says what is wrong with a sample of all threads.
+func flawIn(s *sampler.Sample, dec *Decoder) error {
+	main, named := false, false
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		main = main || t.Bits&sampler.BitMain != 0
+		named = named || t.Stack != 0
+		if t.Quality&sampler.StackFailed != 0 && t.Bits&sampler.BitStarting == 0 {
+			return fmt.Errorf("the stack of thread %d of %d can't be read", i+1, len(s.Threads))
+		}
+	}
+	switch {
+	case !main:
+		return fmt.Errorf("the main thread is not among the %d threads", len(s.Threads))
+	case !named:
+		return errors.New("no thread has a frame")
+	}
+	if err := dec.LastNameError(); err != nil {
+		return fmt.Errorf("a frame has no name: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package ruby
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+// VM is a Ruby virtual machine found in a target's memory. It does not change: the VM keeps its address for the life of
+// the process (facts-gvl, section 1).
+type VM struct {
+	Mem   attach.Memory
+	Table *layout.Table
+	// Version is Ruby's own version string, "3.4.11"; Release the same as numbers.
+	Version string
+	Release Release
+	// Addr is the address of rb_vm_t.
+	Addr attach.Address
+	// MainThread is the address of the main thread's rb_thread_t at the time of LocateVM. A fork makes another thread
+	// the main one.
+	MainThread attach.Address
+	// Symbols is the address of the symbol table, rb_symbols_t.
+	Symbols attach.Address
+	// Nil and Undef are the words of nil and of "no value": 8 and 0x34 up to 3.1, 4 and 0x24 from 3.2.
+	Nil, Undef uint64
+	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit, facts-stacks, section 5).
+	ZJITFrames bool
+	// EarlyFrames: ec->cfp is moved before the new frame is filled although the release does not do so otherwise (YJIT of
+	// 3.1), so the innermost frame of a running thread can't be trusted.
+	EarlyFrames bool
+	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be read.
+	Description string
+}
