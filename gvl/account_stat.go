@@ -1,0 +1,184 @@
+package gvl
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Totals is one thread's totals so far.
+type Totals struct {
+	Thread sampler.ThreadID
+	Ractor sampler.RactorID
+	// NS is its time by state; they sum to the time it was listed.
+	NS         [NumStates]int64
+	CPUNS      int64
+	RunDelayNS int64
+	Waits      StatWaits
+}
+
+// Thread returns one listed thread's totals so far; ok is false for a thread that is not listed.
+func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
+	r := a.table.get(id)
+	if r == nil {
+		return Totals{}, false
+	}
+	v, hist, open := a.upToNow(&r.v)
+	return Totals{
+		Thread: id, Ractor: v.ractor, NS: v.ns, CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN),
+	}, true
+}
+
+// upToNow returns a copy of a listed thread's totals with the segment and the wait going on.
+func (a *Account) upToNow(t *threadTotals) (v threadTotals, hist *histogram, open int64) {
+	v = *t
+	v.flush(a.lastNS)
+	if v.state != Waiting || v.gone {
+		return v, v.hist, 0
+	}
+	hist = new(histogram)
+	hist.merge(v.hist)
+	hist.add(a.lastNS - v.waitFromNS)
+	v.hist = hist
+	return v, hist, 1
+}
+
+func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h *histogram, open, delay int64) StatWaits {
+	w := StatWaits{
+		QueueNS: ns[WaitQueue], HandoverNS: ns[WaitHandover], YieldNS: ns[WaitYield], CPUSlotNS: ns[WaitCPUSlot],
+		InProgress: open, AtLeast: open > 0, RunDelayNS: delay, AfterNS: StatesOf(*after),
+	}
+	if a.samples > 1 {
+		w.ResolutionNS = (a.lastNS - a.startNS) / int64(a.samples-1)
+	}
+	if h == nil {
+		return w
+	}
+	w.Count, w.MaxNS = h.n, h.maxNS
+	w.P50NS, w.P90NS, w.P99NS = h.quantile(.5), h.quantile(.9), h.quantile(.99)
+	return w
+}
+
+// Stat returns the totals so far, waits still going on included. Threads are ordered by id, those that have ended too.
+func (a *Account) Stat() Stat {
+	window := a.lastNS - a.startNS
+	s := Stat{
+		PID: a.proc.PID, StartNS: a.startNS, EndNS: a.lastNS, DurationNS: window, Samples: a.samples,
+		Torn: a.lastRead.Torn - a.firstReads.Torn, Partial: a.lastRead.Partial - a.firstReads.Partial,
+		Failed: a.lastRead.Failed - a.firstReads.Failed, Retried: a.lastRead.Retried - a.firstReads.Retried,
+		Late: a.lastRead.Late - a.firstReads.Late, NotSampled: a.notSampledNS,
+		GVL: []StatGVL{}, Threads: []StatThread{}, Findings: []StatFinding{}, LongestWaits: []StatWait{}, NativeThreads: []StatNative{}, Blame: StatBlame{Frames: []StatPlace{}, Threads: []StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
+	}
+	s.Pauses = a.pauses.stat(&a.firstReads, &a.lastRead)
+	s.Rate.Stack.Asked, s.Rate.Lock.Asked = a.proc.StackRate, a.proc.LockRate
+	if window > 0 && a.samples > 1 {
+		// n samples are n-1 intervals.
+		s.Rate.Lock.Achieved = float64(a.samples-1) / (float64(window) / 1e9)
+		s.Rate.Stack.Achieved = s.Rate.Lock.Achieved * float64(a.stackTicks) / float64(a.samples)
+	}
+	a.statThreads(&s)
+	a.statProcess(&s)
+	return s
+}
+
+func (a *Account) statThreads(s *Stat) {
+	ractors := make(map[sampler.RactorID]*ractorTotals)
+	openOf := make(map[sampler.RactorID]int64)
+	ractorOf := func(id sampler.RactorID) *ractorTotals {
+		r, ok := ractors[id]
+		if !ok {
+			r = &ractorTotals{id: id}
+			ractors[id] = r
+		}
+		return r
+	}
+	for i := range a.ractors {
+		o, r := &a.ractors[i], ractorOf(a.ractors[i].id)
+		r.add(&threadTotals{ns: o.ns, waitNS: o.waitNS, afterNS: o.afterNS, hist: o.hist, waitDelayN: o.delay})
+	}
+	one := func(t *threadTotals) {
+		v, hist, open := a.upToNow(t)
+		if t.gone {
+			v, hist, open = *t, t.packed.unpack(), 0
+			v.hist = hist
+		}
+		ractorOf(v.ractor).add(&v)
+		openOf[v.ractor] += open
+		s.Threads = append(s.Threads, a.statThread(&v, hist, open))
+	}
+	for i := range a.gone {
+		one(&a.gone[i])
+	}
+	for _, r := range a.table.byID {
+		one(&r.v)
+	}
+	slices.SortFunc(s.Threads, func(x, y StatThread) int { return cmp.Compare(x.ID, y.ID) })
+	for id, r := range ractors {
+		s.GVL = append(s.GVL, StatGVL{
+			Ractor:      id,
+			HeldShare:   ratio(r.ns[Running]+r.ns[Stalled]+r.ns[GC], s.DurationNS),
+			WaitingMean: ratio(r.ns[Waiting], s.DurationNS),
+			Waits:       a.statWaits(&r.waitNS, &r.afterNS, r.hist, openOf[id], r.delay),
+		})
+	}
+	slices.SortFunc(s.GVL, func(x, y StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
+}
+
+func (a *Account) statThread(v *threadTotals, hist *histogram, open int64) StatThread {
+	t := StatThread{
+		ID: v.id, Main: v.main, Ractor: v.ractor, NS: StatesOf(v.ns), CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN), Gone: v.gone,
+	}
+	if v.tid != 0 {
+		tid := v.tid
+		t.TID = &tid
+	}
+	if a.dict != nil {
+		if info, ok := a.dict.Thread(v.id); ok && info.HasName {
+			name := info.Name
+			t.Name = &name
+		}
+	}
+	return t
+}
+
+func (a *Account) statProcess(s *Stat) {
+	if a.lastGC.Valid && a.firstGC.Valid {
+		s.GC = StatGC{
+			Valid: true, Count: a.lastGC.Count - a.firstGC.Count, Minor: a.lastGC.MinorCount - a.firstGC.MinorCount,
+			Major: a.lastGC.MajorCount - a.firstGC.MajorCount, NS: a.gcNS, RubyNS: a.lastGC.TimeNS - a.firstGC.TimeNS,
+			Allocated: a.lastGC.Allocated - a.firstGC.Allocated,
+		}
+		if a.lastHeap.MovesCounted && a.lastHeap.Moved > a.firstHeap.Moved {
+			s.GC.Moved = uint64(a.lastHeap.Moved - a.firstHeap.Moved)
+			s.GC.Allocated -= min(s.GC.Allocated, s.GC.Moved)
+		}
+		if s.DurationNS > 0 {
+			s.GC.AllocatedPerSecond = float64(s.GC.Allocated) / (float64(s.DurationNS) / 1e9)
+			s.GC.Share = ratio(s.GC.NS, s.DurationNS)
+		}
+		s.GC.Figures = FiguresOf(&a.lastHeap)
+	}
+	s.GC.Triggers, s.GC.Payers = []StatGCTrigger{}, []StatGCPayer{}
+	a.gc.fill(&s.GC, a.dict)
+	if a.firstProc.AtNS != 0 {
+		s.Process = StatProcess{
+			CPUNS:       a.lastProc.UserNS + a.lastProc.SystemNS - a.firstProc.UserNS - a.firstProc.SystemNS,
+			ThrottledNS: a.lastProc.ThrottledNS - a.firstProc.ThrottledNS, RSSBytes: a.lastProc.RSSBytes,
+			MajorFaults: a.lastProc.MajorFaults - a.firstProc.MajorFaults,
+			SwapBytes:   a.lastProc.SwapBytes,
+		}
+	}
+	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)
+	s.Process.Pressure = pressureOf(&a.firstProc.Pressure, &a.lastProc.Pressure)
+	s.Self.MaxRSSBytes = a.lastSelf.MaxRSSBytes
+	s.Self.Priority, s.Self.PriorityNote = a.lastSelf.Priority.String(), a.lastSelf.Priority.Words()
+	if a.lastSelf.Priority == sampler.PriorityNormal && a.proc.PriorityNote != "" {
+		s.Self.PriorityNote = a.proc.PriorityNote
+	}
+	if a.haveSelf {
+		s.Self.CPUNS = a.lastSelf.CPUNS - a.firstSelf.CPUNS
+	}
+}

@@ -1,0 +1,188 @@
+package gvl
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func TestHistogram(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var h, other histogram
+	var all []int64
+	for range 5000 {
+		ns := int64(1) << rng.IntN(40)
+		ns += rng.Int64N(ns)
+		all = append(all, ns)
+		if rng.IntN(2) == 0 {
+			h.add(ns)
+		} else {
+			other.add(ns)
+		}
+	}
+	h.merge(&other)
+	h.merge(nil)
+	slices.Sort(all)
+	for _, q := range []float64{.01, .5, .9, .99, 1} {
+		rank := int(q*float64(len(all))) - 1
+		want, got := all[max(rank, 0)], h.quantile(q)
+		if got < want || float64(got) > float64(want)*(1+1.0/histSub)+1<<histMinBits {
+			t.Errorf("quantile %v: %d, exact %d", q, got, want)
+		}
+	}
+	for b := 1; b < histBuckets; b++ {
+		if lower := histUpper(b - 1); histBucket(lower) != b || histBucket(histUpper(b)-1) != b {
+			t.Fatalf("bucket %d: edges %d, %d belong to %d, %d", b, lower, histUpper(b), histBucket(lower), histBucket(histUpper(b)-1))
+		}
+	}
+	if (&histogram{}).quantile(.5) != 0 || histBucket(1<<60) != histBuckets-1 {
+		t.Error("edges")
+	}
+}
+
+// feed plays samples to a Classifier and an Account.
+type accounted struct {
+	c *Classifier
+	a *Account
+}
+
+func newAccounted(dict *sampler.Dictionary) accounted {
+	p := procOf(sampler.EraSched)
+	return accounted{NewClassifier(p, dict), NewAccount(p, dict)}
+}
+
+func (x accounted) feed(s *sampler.Sample) { x.a.Feed(s, x.c.Classify(s)) }
+
+func TestStat(t *testing.T) {
+	dict := sampler.NewDictionary()
+	dict.SetThread(sampler.ThreadInfo{ID: 1, Name: "", HasName: true})
+	x := newAccounted(dict)
+	at := int64(base)
+	step := func(d int64, owner sampler.ThreadID, threads ...sampler.Thread) *sampler.Sample {
+		at += d
+		return sampleAt(at, owner, threads...)
+	}
+	cpu := func(th sampler.Thread, cpu, delay int64) sampler.Thread {
+		th.Kernel.CPUAtNS, th.Kernel.CPUNS, th.Kernel.RunDelayNS = at+1, cpu, delay
+		th.Bits |= sampler.BitMain
+		return th
+	}
+	s := step(0, 1, cpu(holder(1), 100, 10), queued(2))
+	s.GC = sampler.GC{Valid: true, Count: 10, MinorCount: 8, MajorCount: 2, TimeNS: 50, Allocated: 1000}
+	s.Reads = sampler.Reads{Torn: 5, Failed: 1}
+	s.Self = sampler.Self{CPUNS: 7, MaxRSSBytes: 1}
+	s.Proc = sampler.Proc{AtNS: at, UserNS: 1, SystemNS: 1}
+	x.feed(s)
+	x.feed(step(4*ms, 1, cpu(holder(1), 3*ms, 10), queued(2)))
+	x.feed(step(4*ms, 2, cpu(queued(1), 4*ms, 1*ms), holder(2)))
+	s = step(4*ms, 2, cpu(queued(1), 4*ms, 3*ms), holder(2))
+	s.GC = sampler.GC{Valid: true, Count: 14, MinorCount: 11, MajorCount: 3, TimeNS: 80, Allocated: 1500}
+	s.Reads = sampler.Reads{Torn: 8, Failed: 1, Partial: 2, Retried: 4, Late: 3}
+	s.Self = sampler.Self{CPUNS: 27, MaxRSSBytes: 99}
+	s.Proc = sampler.Proc{AtNS: at, UserNS: 11, SystemNS: 5, ThrottledNS: 3, RSSBytes: 4, MajorFaults: 2}
+	s.Depth = sampler.LockTick
+	x.feed(s)
+
+	st := x.a.Stat()
+	if st.DurationNS != 12*ms || st.Samples != 4 || st.Torn != 3 || st.Failed != 0 || st.Partial != 2 || st.Retried != 4 || st.Late != 3 {
+		t.Errorf("%+v", st)
+	}
+	one, two := st.Threads[0], st.Threads[1]
+	if one.NS.Running != 6*ms || one.NS.Waiting != 6*ms || two.NS.Waiting != 6*ms || two.NS.Running != 6*ms {
+		t.Errorf("%+v %+v", one.NS, two.NS)
+	}
+	if one.CPUNS != 4*ms-100 || one.RunDelayNS != 3*ms-10 || one.Waits.RunDelayNS != 2*ms {
+		t.Errorf("cpu %d, run delay %d, of it waiting %d", one.CPUNS, one.RunDelayNS, one.Waits.RunDelayNS)
+	}
+	if w := one.Waits; w.Count != 1 || !w.AtLeast || w.InProgress != 1 || w.MaxNS != 6*ms || w.ResolutionNS != 4*ms || w.QueueNS != 6*ms {
+		t.Errorf("wait going on: %+v", w)
+	}
+	if w := two.Waits; w.Count != 1 || w.AtLeast || w.MaxNS != 6*ms || w.P50NS != 6*ms {
+		t.Errorf("wait that is over: %+v", w)
+	}
+	if !one.Main || one.Name == nil || *one.Name != "" || two.Name != nil || *two.TID != 102 {
+		t.Errorf("%+v %+v", one, two)
+	}
+	if g := st.GVL[0]; g.HeldShare != 1 || g.WaitingMean != 1 || g.Waits.Count != 2 {
+		t.Errorf("%+v", g)
+	}
+	if g := st.GC; g.Count != 4 || g.Minor != 3 || g.Major != 1 || g.RubyNS != 30 || g.Allocated != 500 {
+		t.Errorf("%+v", g)
+	}
+	if st.Self.CPUNS != 20 || st.Self.MaxRSSBytes != 99 || st.Process.CPUNS != 14 || st.Process.ThrottledNS != 3 {
+		t.Errorf("%+v %+v", st.Self, st.Process)
+	}
+	if r := st.Rate; r.Lock.Achieved != 250 || r.Stack.Achieved != 187.5 || r.Lock.Asked != 1000 || r.Stack.Asked != 100 {
+		t.Errorf("%+v", r)
+	}
+	if tot, ok := x.a.Thread(1); !ok || tot.NS[Waiting] != 6*ms || tot.Waits.Count != 1 {
+		t.Errorf("%+v", tot)
+	}
+	if _, ok := x.a.Thread(99); ok {
+		t.Error("a thread that never was")
+	}
+	// Asking changes nothing.
+	if again := x.a.Stat(); again.Threads[0].Waits != one.Waits {
+		t.Errorf("%+v", again.Threads[0].Waits)
+	}
+}
+
+// A late answer of the kernel is given to the whole episode, in the account and in closed columns of the timeline.
+func TestLateAnswer(t *testing.T) {
+	dict := sampler.NewDictionary()
+	f := NewFold(procOf(sampler.EraSched), dict, Options{})
+	at := int64(base)
+	for range 100 {
+		f.Feed(sampleAt(at, 1, holder(1)))
+		at += ms
+	}
+	for range 350 {
+		f.Feed(sampleAt(at, 0, released(1)))
+		at += ms
+	}
+	for range 51 {
+		f.Feed(sampleAt(at, 0, answered(released(1), base+450*ms, "read", 3, 0)))
+		at += ms
+	}
+	f.Read(func(v *View) {
+		tot, _ := v.Account.Thread(1)
+		if tot.NS[Unknown] != 0 || tot.NS[IO] != 400*ms+ms/2 || tot.NS[Running] != 99*ms+ms/2 {
+			t.Errorf("account: %v", tot.NS)
+		}
+		got := v.Timeline.Totals(1, base, base+500*ms)
+		if got[Unknown] != 0 || got[IO] != 400*ms+ms/2 || got[Running] != 99*ms+ms/2 {
+			t.Errorf("timeline: %v", got)
+		}
+	})
+}
+
+// A thread that a sample misses goes on where it was.
+func TestThreadMissedOnce(t *testing.T) {
+	x := newAccounted(nil)
+	x.feed(sampleAt(base, 1, holder(1), asleep(2, 1, sampler.BlockSleep)))
+	x.feed(sampleAt(base+ms, 1, holder(1)))
+	x.feed(sampleAt(base+2*ms, 1, holder(1), asleep(2, 1, sampler.BlockSleep)))
+	st := x.a.Stat()
+	if len(st.Threads) != 2 || st.ThreadsGone != 0 || st.Threads[1].Gone || st.Threads[1].NS.Sleeping != ms {
+		t.Errorf("%+v", st.Threads)
+	}
+}
+
+// Threads that come and go by the thousand cost bounded memory, and their time stays in the ractor's sums.
+func TestManyShortThreads(t *testing.T) {
+	x := newAccounted(nil)
+	n := MaxGoneThreads + 500
+	for i := range n {
+		th := queued(sampler.ThreadID(i + 2))
+		x.feed(sampleAt(base+int64(i)*ms, 1, holder(1), th))
+	}
+	st := x.a.Stat()
+	if st.ThreadsOmitted != 499 || len(st.Threads) != MaxGoneThreads+2 || st.ThreadsGone != n-1 {
+		t.Errorf("%d omitted, %d threads, %d gone", st.ThreadsOmitted, len(st.Threads), st.ThreadsGone)
+	}
+	if g := st.GVL[0]; g.WaitingMean < .9999 || g.WaitingMean > 1.0001 || g.Waits.Count != int64(n) {
+		t.Errorf("%+v", g)
+	}
+}

@@ -1,0 +1,338 @@
+package gvl
+
+import "github.com/ddtop/ddtop/sampler"
+
+const (
+	// heldAnswerTicks stack ticks after the kernel's answer, a holder is no longer believed to sleep: the answer is
+	// renewed at stack ticks while the thread holds the GVL.
+	heldAnswerTicks = 3
+	// minHeldAnswerNS and maxHeldAnswerNS bound that time.
+	minHeldAnswerNS = 30e6
+	maxHeldAnswerNS = 2e9
+	// releasedAnswerNS is how long the kernel's answer is believed for a thread that has not moved since, as far as
+	// memory and stacks tell.
+	releasedAnswerNS = 30e9
+)
+
+// place is a thread's place at the GVL, which begins and ends an episode.
+type place uint8
+
+const (
+	placeNone place = iota
+	placeHeld
+	placeWaiting
+	placeReleased
+)
+
+// episode is what the Classifier remembers of a thread.
+type episode struct {
+	known bool
+	last  ThreadState
+	place place
+	// fromNS is the last sample at which the thread was not in this place (or was released for another reason): a
+	// kernel's answer must be younger to belong to the episode. sinceNS is the middle between that sample and the next.
+	fromNS, sinceNS int64
+	// after is the state before the wait.
+	after State
+	// stack is the last fresh stack; hint what it says, valid when it was read within the episode.
+	stack  sampler.StackID
+	hint   hint
+	hinted bool
+	// seen is the evidence of the last sample.
+	seen evidence
+}
+
+// evidence is what a released thread's verdict rests on, apart from time and the scheduler.
+type evidence struct {
+	blocked   sampler.Blocked
+	answerNS  int64
+	tid       int32
+	stack     sampler.StackID
+	bits      sampler.ThreadBits
+	status    sampler.Status
+	rechecked bool
+}
+
+func evidenceOf(t *sampler.Thread) evidence {
+	return evidence{
+		blocked: t.Blocked, answerNS: t.Kernel.StateAtNS, tid: t.TID, stack: t.Stack, bits: t.Bits, status: t.Status,
+		rechecked: t.Kernel.Rechecked,
+	}
+}
+
+// owner is a ractor's holder in the sample being classified.
+type owner struct {
+	thread sampler.ThreadID
+	place  int
+}
+
+// Classifier decides the state of every thread of one target from the evidence of its samples. It remembers episodes,
+// so samples must come in order of time. It is not safe for concurrent use.
+//
+// The rules are those of facts-gvl, sections 3, 4, 6, 8 and 13, in terms of the era-neutral sampler.ThreadBits; they
+// were measured against Ruby's own thread events. docs/states.md has them in words.
+type Classifier struct {
+	proc   sampler.Process
+	dict   *sampler.Dictionary
+	hints  hintTable
+	table  table[episode]
+	owners []owner
+	out    []ThreadState
+	lastNS int64
+	// holders is how many ractors have a holder in this sample.
+	holders      int
+	heldAnswerNS int64
+}
+
+// NewClassifier returns a Classifier for the target p, whose era and rates it needs. dict may be nil: then nothing is
+// told from frames and peers.
+func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
+	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: newTable[episode]()}
+	c.heldAnswerNS = minHeldAnswerNS
+	if p.StackRate > 0 {
+		c.heldAnswerNS = min(max(c.heldAnswerNS, int64(heldAnswerTicks*1e9/p.StackRate)), maxHeldAnswerNS)
+	}
+	return c
+}
+
+// Classify returns the state of each thread of s, parallel to s.Threads. The slice is valid until the next call. In
+// the steady state nothing is allocated.
+func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
+	if cap(c.out) < len(s.Threads) {
+		c.out = make([]ThreadState, len(s.Threads), len(s.Threads)+len(s.Threads)/4)
+	}
+	c.out = c.out[:len(s.Threads)]
+	c.findOwners(s)
+	c.table.begin(len(s.Threads))
+	now := max(timeOf(s), c.lastNS)
+	mid := now
+	if c.lastNS != 0 {
+		mid = c.lastNS + (now-c.lastNS)/2
+	}
+	ri := 0
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		ri = ractorIndex(s, t.Ractor, ri)
+		r, _ := c.table.at(i, t.ID)
+		if r == nil {
+			r = new(record[episode])
+		}
+		e, out := &r.v, &c.out[i]
+		if s.Depth == sampler.LockTick && e.place == placeReleased && out.Thread == t.ID && c.unchanged(s, t, i, ri, e) {
+			out.AtNS, e.last.AtNS = now, now
+			continue
+		}
+		c.classify(s, t, i, ri, e, mid, now, out)
+	}
+	c.table.end(nil)
+	c.lastNS = now
+	return c.out
+}
+
+// ractorIndex finds a ractor in s.Ractors, trying hint first; -1: not there.
+func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
+	if hint >= 0 && hint < len(s.Ractors) && s.Ractors[hint].ID == id {
+		return hint
+	}
+	for i := range s.Ractors {
+		if s.Ractors[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// unchanged tells whether a thread that was released is so still, for the same reason: most threads, most of the time.
+// Lock ticks only ask this, so that answers of the kernel age at stack ticks.
+func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
+	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
+		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
+}
+
+// findOwners decides who holds each ractor's GVL: the owner field names the thread and the thread itself is proven to
+// run. When the owner changed during the read both can look so; then the later one holds it, for one GVL never has
+// two holders.
+func (c *Classifier) findOwners(s *sampler.Sample) {
+	c.owners = c.owners[:0]
+	for range s.Ractors {
+		c.owners = append(c.owners, owner{place: -1})
+	}
+	c.holders = 0
+	ri := 0
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		if t.Bits&sampler.BitLinked == 0 {
+			continue
+		}
+		if ri = ractorIndex(s, t.Ractor, ri); ri < 0 {
+			continue
+		}
+		r, o := &s.Ractors[ri], &c.owners[ri]
+		if t.ID != r.OwnerStart && t.ID != r.OwnerEnd || c.letGo(t, r) {
+			continue
+		}
+		if o.thread == 0 {
+			c.holders++
+		} else if t.ID != r.OwnerEnd {
+			continue
+		}
+		*o = owner{thread: t.ID, place: i}
+	}
+}
+
+// named tells whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner at the
+// start of the read and is no longer at its end counts too: its own words, read in between, were not linked yet. To have
+// run and unlinked by then it would have to take the lock, run, wake the next one and unlink in the first half of the read.
+func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
+	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
+}
+
+// letGo tells whether a thread gave the GVL up while the sample was read: the owner field named it at the start and
+// another one at the end, and its own words, read in between, say that it is in a blocking region. From 3.3 on its node
+// stays linked while it wakes the next thread, which takes longer than a short call runs: counted as running, loads with
+// 100,000 hand-overs a second had four times the running time that Ruby's events give them (internal/accuracy).
+func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
+	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&
+		t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == sampler.BitBlockingRegion && t.Status != sampler.Runnable
+}
+
+// classify decides one thread's state and keeps its episode.
+func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode, mid, now int64, out *ThreadState) {
+	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == placeReleased {
+		// Nothing new is known of a thread that was off the scheduler: the last verdict stands.
+		*out = e.last
+		out.AtNS, e.last.AtNS = now, now
+		return
+	}
+	st, d, p := c.placeAtGVL(s, t, i, ri)
+	c.episodeFor(t, e, p, mid)
+	switch p {
+	case placeHeld:
+		st, d = c.held(s, t, e)
+	case placeReleased:
+		st, d = c.released(s, t, e)
+	case placeWaiting:
+		d.After = e.after
+		d.Inferred = t.Bits&sampler.BitInferred != 0
+	}
+	since := mid
+	switch prev := &e.last; {
+	case !e.known:
+	case prev.State == st:
+		since = prev.SinceNS
+		if p == placeReleased && e.sinceNS > since {
+			since = e.sinceNS
+		}
+	case p == placeReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
+		// The answer holds for the whole episode: it was only asked for late.
+		since = prev.SinceNS
+	}
+	e.known = true
+	e.last = ThreadState{
+		Thread: t.ID, Ractor: t.Ractor, State: st, Detail: d, SinceNS: since, AtNS: now, Stack: t.Stack,
+	}
+	*out = e.last
+}
+
+// placeAtGVL applies the rules that need the scheduler only.
+func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, place) {
+	d := Detail{FD: -1}
+	if ri < 0 {
+		return Unknown, d, placeReleased
+	}
+	r := &s.Ractors[ri]
+	switch {
+	case c.owners[ri].place == i:
+		if s.GC.During && c.holders > 1 && t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel) {
+			// Another ractor collects and this one stands at the barrier (facts-gvl, section 6).
+			d.Wait = WaitCPUSlot
+			return Waiting, d, placeWaiting
+		}
+		return Running, d, placeHeld
+	case t.Bits&sampler.BitQueued != 0:
+		d.Wait = WaitQueue
+		// Before 3.3 the woken head of the queue stays in it until it has the lock (facts-gvl, section 1).
+		if c.proc.Era != sampler.EraSched && r.OwnerStart == 0 && r.OwnerEnd == 0 && len(r.Queue) > 0 && r.Queue[0] == t.ID {
+			d.Wait = WaitHandover
+		}
+		return Waiting, d, placeWaiting
+	case c.named(t.ID, r) && t.Bits&sampler.BitLinked == 0:
+		d.Wait = WaitHandover
+		if t.Bits&sampler.BitUnmounted != 0 {
+			d.Wait = WaitCPUSlot
+		}
+		return Waiting, d, placeWaiting
+	case t.Status == sampler.Runnable && t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == 0:
+		d.Wait = WaitYield
+		return Waiting, d, placeWaiting
+	}
+	return Unknown, d, placeReleased
+}
+
+// episodeFor begins a new episode when the thread has changed its place at the GVL or, released, waits for something
+// else than before.
+func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int64) {
+	fresh := t.Quality&sampler.StackFresh != 0
+	moved := p != e.place
+	if !moved && p == placeReleased {
+		b := &e.seen.blocked
+		moved = t.Blocked.Kind != b.Kind || t.Blocked.Object != b.Object || t.Blocked.FD != b.FD ||
+			fresh && e.hinted && t.Stack != e.stack
+	}
+	if moved {
+		if p == placeWaiting {
+			e.after = c.stateBeforeWait(t, e)
+		}
+		e.place, e.hinted, e.hint = p, false, hint{}
+		// In the first sample of all, lastNS is 0: any answer of the kernel can belong to the episode.
+		e.fromNS, e.sinceNS = c.lastNS, mid
+	}
+	e.seen = evidenceOf(t)
+	if p == placeReleased && fresh && (!e.hinted || t.Stack != e.stack) {
+		e.hint = c.hints.of(t.Stack)
+		e.hinted = true
+	}
+	if fresh {
+		e.stack = t.Stack
+	}
+}
+
+// stateBeforeWait is what a thread did before it wanted the GVL. Memory still names the descriptor of a wait that is
+// over (vm.waiting_fds, up to 3.4; facts-gvl, section 4).
+func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
+	if e.known && e.last.State != Unknown {
+		return e.last.State
+	}
+	if t.Blocked.Kind == sampler.BlockIO {
+		return IO
+	}
+	return Unknown
+}
+
+// held decides between Running, Stalled and GC.
+func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
+	d := Detail{FD: -1}
+	if s.GC.Valid && s.GC.During {
+		d.GCMode, d.GCMinor = s.GC.Mode, s.GC.Minor
+		return GC, d
+	}
+	k := &t.Kernel
+	if k.StateAtNS <= e.fromNS || !c.asleep(s, k) {
+		return Running, d
+	}
+	d.Syscall = k.Syscall
+	if k.Syscall != sampler.SyscallNone && k.Syscall != sampler.SyscallStopped {
+		d.FD, d.FDs, d.Peer = k.FD, k.FDs, k.Peer
+	}
+	return Stalled, d
+}
+
+// asleep tells whether the kernel says that a holder sleeps: its answer is young, and the thread still held the GVL
+// when memory was read again after it.
+func (c *Classifier) asleep(s *sampler.Sample, k *sampler.Kernel) bool {
+	limit := c.heldAnswerNS
+	if s.Slow {
+		limit = maxHeldAnswerNS
+	}
+	return k.Rechecked && k.Syscall != "" && k.Syscall != sampler.SyscallRunning && s.TimeNS-k.StateAtNS <= limit
+}

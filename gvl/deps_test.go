@@ -1,0 +1,33 @@
+package gvl
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPure holds what the design promises: of ours gvl knows the vocabulary alone, and it can touch no process, no
+// memory, no file and no clock.
+func TestPure(t *testing.T) {
+	list := func(args ...string) []string {
+		out, err := exec.Command("go", append([]string{"list"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("go list %v: %v\n%s", args, err, out)
+		}
+		return strings.Fields(string(out))
+	}
+	const module = "github.com/ddtop/ddtop/"
+	for _, p := range list("-deps", ".") {
+		if strings.HasPrefix(p, module) && p != module+"gvl" && p != module+"sampler" || p == "os/exec" || p == "net" ||
+			strings.HasPrefix(p, "golang.org/x/sys") {
+			t.Errorf("gvl depends on %s", p)
+		}
+	}
+	direct := list("-f", `{{join .Imports "\n"}}`, ".")
+	for _, p := range []string{"os", "io", "io/fs", "syscall", "time", "unsafe", "path/filepath"} {
+		if slices.Contains(direct, p) {
+			t.Errorf("gvl imports %s", p)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package gvl
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// FormatNS writes a duration the way the screens do: three significant digits at most, in µs, ms, s, then min and h.
+func FormatNS(ns int64) string {
+	switch {
+	case ns < 0:
+		return "0 ms"
+	case ns < 1e6:
+		return fmt.Sprintf("%d µs", ns/1e3)
+	case ns < 10e6:
+		return trimZero(float64(ns)/1e6, 1) + " ms"
+	case ns < 1e9:
+		return fmt.Sprintf("%d ms", ns/1e6)
+	case ns < 10e9:
+		return trimZero(float64(ns)/1e9, 2) + " s"
+	case ns < 120e9:
+		return fmt.Sprintf("%d s", ns/1e9)
+	case ns < 2*3600e9:
+		return fmt.Sprintf("%d min", ns/60e9)
+	}
+	return fmt.Sprintf("%d h", ns/3600e9)
+}
+
+// trimZero writes v with at most prec decimals.
+func trimZero(v float64, prec int) string {
+	s := strconv.FormatFloat(v, 'f', prec, 64)
+	if strings.ContainsRune(s, '.') {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// ThreadName returns what the screens call a thread: its name, "main", or "thread 12" for one without a name.
+func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
+	if dict != nil {
+		if info, ok := dict.Thread(id); ok {
+			switch {
+			case info.Name != "":
+				return info.Name
+			case info.Main:
+				return "main"
+			}
+		}
+	}
+	return fmt.Sprintf("thread %d", id)
+}
+
+// PeerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
+func PeerName(p sampler.Peer) string {
+	name := p.Remote
+	switch {
+	case p.Kind == sampler.PeerListener:
+		name = p.Local
+	case name == "":
+		name = p.Path
+	}
+	switch {
+	case name == "" && p.Kind == sampler.PeerUnknown:
+		return p.Service
+	case name == "":
+		name = peerKindWord(p.Kind)
+	}
+	if p.Service != "" {
+		name += " " + p.Service
+	}
+	return name
+}
+
+// Describe returns the short words of the screen for a thread's state: "waiting 41 ms after io",
+// "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", "parked in Thread#join". dict may be nil.
+func Describe(ts ThreadState, dict *sampler.Dictionary) string {
+	d := &ts.Detail
+	switch ts.State {
+	case Running, Native:
+		return ts.State.String()
+	case Stalled:
+		if d.Syscall == sampler.SyscallStopped {
+			return "stalled: stopped by a signal or a debugger, keeps the GVL"
+		}
+		if d.Syscall == sampler.SyscallNone {
+			return "stalled outside a system call (page fault?), keeps the GVL"
+		}
+		return "stalled in " + d.Syscall + peerSuffix(d, dict) + ", keeps the GVL"
+	case GC:
+		return describeGC(d)
+	case Waiting:
+		return describeWaiting(ts)
+	case IO:
+		return describeIO(d, dict)
+	case Lock:
+		s := "lock " + orWord(d.Kind, "Mutex")
+		if d.Holder != 0 {
+			s += " held by " + ThreadName(d.Holder, dict)
+		}
+		return s
+	case Parked:
+		return describeParked(ts, dict)
+	case Sleeping:
+		return "sleeping " + FormatNS(ts.DurationNS())
+	}
+	if d.Reason != "" {
+		return "unknown: " + d.Reason
+	}
+	return "unknown"
+}
+
+func orWord(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+func describeGC(d *Detail) string {
+	kind := "major"
+	if d.GCMinor {
+		kind = "minor"
+	}
+	if phase := gcPhase(d.GCMode); phase != "" {
+		return "gc " + kind + ", " + phase
+	}
+	return "gc " + kind
+}
+
+func describeWaiting(ts ThreadState) string {
+	s := "waiting " + FormatNS(ts.DurationNS())
+	switch ts.Detail.Wait {
+	case WaitHandover:
+		s += " (next)"
+	case WaitCPUSlot:
+		s += " for a CPU slot"
+	}
+	if a := ts.Detail.After; a != Unknown {
+		s += " after " + a.String()
+	}
+	return s
+}
+
+func describeIO(d *Detail, dict *sampler.Dictionary) string {
+	arrow := "←"
+	switch d.Op {
+	case OpWrite, OpConnect, OpResolve:
+		arrow = "→"
+	}
+	s := "io " + arrow + " " + orWord(d.Op, OpIO)
+	switch {
+	case d.Op == OpChild && d.Child > 0:
+		s += fmt.Sprintf(" pid %d", d.Child)
+	case d.Op == OpChild && d.Child < 0:
+		s += " (any)"
+	case d.FDs > 1:
+		s += fmt.Sprintf(" %d descriptors", d.FDs)
+		return s
+	case d.Op == OpFile && d.Syscall != "":
+		s += " " + d.Syscall
+	}
+	return s + peerSuffix(d, dict)
+}
+
+func peerSuffix(d *Detail, dict *sampler.Dictionary) string {
+	s := ""
+	if d.Peer != 0 && dict != nil {
+		if n := PeerName(dict.Peer(d.Peer)); n != "" {
+			s = " " + n
+		}
+	}
+	if d.FD >= 0 {
+		s += fmt.Sprintf(" (fd %d)", d.FD)
+	}
+	return s
+}
+
+func describeParked(ts ThreadState, dict *sampler.Dictionary) string {
+	d := &ts.Detail
+	switch d.Kind {
+	case "":
+		return "parked " + FormatNS(ts.DurationNS())
+	case "Thread":
+		if d.Joined != 0 {
+			return "parked in Thread#join of " + ThreadName(d.Joined, dict)
+		}
+		return "parked in Thread#join"
+	}
+	return "parked in " + d.Kind + " " + FormatNS(ts.DurationNS())
+}

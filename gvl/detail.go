@@ -1,0 +1,208 @@
+package gvl
+
+import (
+	"strconv"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Words of Detail.Op: what an IO state waits for.
+const (
+	OpRead    = "read"
+	OpWrite   = "write"
+	OpAccept  = "accept"
+	OpConnect = "connect"
+	OpPoll    = "poll"
+	OpSelect  = "select"
+	OpChild   = "child"
+	OpResolve = "resolve"
+	// OpIO: a descriptor is waited for, in a direction that is not known.
+	OpIO = "io"
+	// OpFile: a file operation that is neither read nor write (fsync, open, flock …).
+	OpFile = "file"
+)
+
+// Reasons of Unknown.
+const (
+	ReasonNotAsked    = "kernel not asked yet"
+	ReasonFutex       = "futex in a blocking region"
+	ReasonOldAnswer   = "the kernel's answer is too old"
+	ReasonUnmounted   = "no native thread, and memory names nothing it waits for"
+	ReasonNotSampled  = "not sampled"
+	ReasonNoStatus    = "status could not be read"
+	ReasonStarting    = "its native thread has not run yet"
+	ReasonDead        = "finished, still listed"
+	ReasonOtherCall   = "a system call with no known meaning"
+	ReasonNoSyscall   = "asleep outside a system call"
+	ReasonNoKernelRow = "the kernel did not answer"
+)
+
+// Detail says more about a state. Which fields are set depends on the state; the others hold their zero value (FD: -1).
+type Detail struct {
+	// Op is what IO waits for, one of the Op words; "" otherwise.
+	Op string
+	// Kind is the kind of Object: "Mutex", "Monitor", "Queue", "SizedQueue", "ConditionVariable", "Thread", "Ractor";
+	// "" when none is known.
+	Kind string
+	// Syscall is the system call that the kernel reported for this episode; "" when it did not or need not.
+	Syscall string
+	// Reason says why the state is Unknown.
+	Reason string
+	// Object is the address of what is waited for; 0: none known.
+	Object uint64
+	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns; 0: not timed or not known.
+	DeadlineNS int64
+	Peer       sampler.PeerID
+	// Holder is the thread that holds the Mutex or Monitor, Joined the one that Thread#join waits for; 0: not known.
+	Holder, Joined sampler.ThreadID
+	// FD is the descriptor; -1: none known. FDs is how many a poll or select waits for.
+	FD, FDs int32
+	// Child is the process waited for: a pid, -1 for any, 0 for none.
+	Child int32
+	// Wait says in which way a Waiting thread waits.
+	Wait WaitKind
+	// After is what a Waiting thread did before it wanted the GVL; Unknown when that was not seen.
+	After State
+	// GCMode and GCMinor describe the collection of a thread in state GC.
+	GCMode  sampler.GCMode
+	GCMinor bool
+	// Inferred: who waits was inferred from a count, not read (Ruby 2.5).
+	Inferred bool
+}
+
+// ThreadState is the verdict on one thread in one sample.
+type ThreadState struct {
+	Thread sampler.ThreadID
+	Ractor sampler.RactorID
+	State  State
+	Detail Detail
+	// SinceNS is when the state began, as far as seen (the middle between the last sample of another state and the
+	// first of this one); AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
+	SinceNS, AtNS int64
+	// Stack is the thread's stack, its last known one when the sample did not read it.
+	Stack sampler.StackID
+}
+
+// stopped tells whether it is a holder that a signal or a debugger has stopped.
+func (t *ThreadState) stopped() bool {
+	return t.State == Stalled && t.Detail.Syscall == sampler.SyscallStopped
+}
+
+// DurationNS returns for how long the thread is in its state, in ns, as far as seen.
+func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
+
+// JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/states.md,
+// only those that say something. It is never nil. Peers need names: dict may be nil, then they are left out.
+func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
+	m := make(map[string]any)
+	put := func(key, v string) {
+		if v != "" {
+			m[key] = v
+		}
+	}
+	thread := func(key string, id sampler.ThreadID) {
+		if id != 0 {
+			m[key] = uint32(id)
+		}
+	}
+	put("syscall", d.Syscall)
+	switch state {
+	case Unknown:
+		put("reason", d.Reason)
+	case GC:
+		put("phase", gcPhase(d.GCMode))
+		m["minor"] = d.GCMinor
+	case Waiting:
+		m["kind"] = d.Wait.String()
+		if d.After != Unknown {
+			m["after"] = d.After.String()
+		}
+		if d.Inferred {
+			m["inferred"] = true
+		}
+	case IO:
+		put("op", d.Op)
+		if d.FDs > 1 {
+			m["fds"] = d.FDs
+		}
+		if d.Child != 0 {
+			m["child"] = d.Child
+		}
+	case Lock, Parked:
+		put("kind", d.Kind)
+		if d.Object != 0 {
+			m["object"] = "0x" + strconv.FormatUint(d.Object, 16)
+		}
+		thread("holder", d.Holder)
+		thread("joined", d.Joined)
+	}
+	if state == IO || state == Stalled || state == Native {
+		if d.FD >= 0 {
+			m["fd"] = d.FD
+		}
+		if d.Peer != 0 && dict != nil {
+			m["peer"] = peerJSON(dict.Peer(d.Peer))
+		}
+	}
+	if d.DeadlineNS != 0 {
+		m["deadline_monotonic_ns"] = d.DeadlineNS
+	}
+	return m
+}
+
+func peerJSON(p sampler.Peer) map[string]any {
+	m := map[string]any{"kind": peerKindWord(p.Kind)}
+	if p.Remote != "" {
+		m["remote"] = p.Remote
+	}
+	if p.Local != "" {
+		m["local"] = p.Local
+	}
+	if p.Service != "" {
+		m["service"] = p.Service
+	}
+	if p.Path != "" {
+		m["path"] = p.Path
+	}
+	return m
+}
+
+func peerKindWord(k sampler.PeerKind) string {
+	switch k {
+	case sampler.PeerTCP:
+		return "tcp"
+	case sampler.PeerUDP:
+		return "udp"
+	case sampler.PeerUnix:
+		return "unix"
+	case sampler.PeerPipe:
+		return "pipe"
+	case sampler.PeerFile:
+		return "file"
+	case sampler.PeerTTY:
+		return "tty"
+	case sampler.PeerEventFD:
+		return "eventfd"
+	case sampler.PeerEpoll:
+		return "epoll"
+	case sampler.PeerTimerFD:
+		return "timerfd"
+	case sampler.PeerListener:
+		return "listener"
+	case sampler.PeerOther:
+		return "other"
+	}
+	return "unknown"
+}
+
+func gcPhase(m sampler.GCMode) string {
+	switch m {
+	case sampler.GCMarking:
+		return "mark"
+	case sampler.GCSweeping:
+		return "sweep"
+	case sampler.GCCompacting:
+		return "compact"
+	}
+	return ""
+}

@@ -1,0 +1,427 @@
+package gvl
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// dim says what a sum of the findings' window is about.
+type dim uint8
+
+const (
+	dimThread dim = iota // id: thread, and its ractor; by state, idle apart
+	dimPeer              // id: peer group; busy io
+	dimLock              // id: object
+	dimFlag              // id: stack flag; busy time (pool waits count as busy)
+	dimOp                // id: index of op; io
+	dimGC                // id: stack that collected
+)
+
+type sumKey struct {
+	id     uint64
+	ractor sampler.RactorID
+	dim    dim
+	state  State
+	idle   bool
+}
+
+// opNames index dimOp.
+var opNames = [...]string{OpResolve, OpChild}
+
+// hold is one turn of a thread at the GVL while others waited.
+type hold struct {
+	thread sampler.ThreadID
+	stack  sampler.StackID
+	kind   State
+	// ns is from the first waiter on, time in the collector and without a CPU left out.
+	ns      int64
+	waiters int64
+}
+
+// second sums one second of the stream.
+type second struct {
+	at        int64
+	sums      map[sumKey]int64
+	sampledNS int64
+	gcNS      int64
+	waits     histogram
+	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
+	longest hold
+	stuckNS int64
+	// pauseNS is the longest collection; pauseStack what it was in.
+	pauseNS               int64
+	pauseStack            sampler.StackID
+	holderCPU, holderWait int64
+	// gc and proc are the last readings of the second.
+	gc   sampler.GC
+	proc sampler.Proc
+}
+
+// watch is what the collector remembers of a thread.
+type watch struct {
+	ractor  sampler.RactorID
+	state   State
+	idle    bool
+	group   uint32
+	peer    sampler.PeerID
+	object  uint64
+	flags   stackFlags
+	op      string
+	segNS   int64
+	waitNS  int64 // when the wait going on began
+	stack   sampler.StackID
+	stackNS int64 // since when the stack is the same
+	// runNS is the time the GVL was held with this stack; moved: it was seen with another stack before.
+	runNS                int64
+	moved                bool
+	cpuAt, cpu, runDelay int64
+	heldAtRead           bool
+	cpuTotal             int64
+}
+
+// turn follows the hold of one ractor's GVL.
+type turn struct {
+	ractor sampler.RactorID
+	hold   hold
+	fromNS int64 // from the first waiter; 0: nobody waits
+	delay0 int64
+	// cpu0 is the holder's time on a CPU when fromNS was, read at cpuAt0.
+	cpu0, cpuAt0 int64
+	stalled      bool
+	counted      bool
+	countNS      int64
+	waiters      int64
+	holderAt     int // index in the sample; -1: none
+	// head is the first in the queue, 0 when that was not seen. moved: a waiting thread has another stack than before.
+	head  sampler.ThreadID
+	moved bool
+}
+
+// collector sums the last seconds for the rules.
+type collector struct {
+	proc    sampler.Process
+	dict    *sampler.Dictionary
+	limits  *limits
+	steps   stepper
+	classes *stackClasses
+	table   table[watch]
+	ring    [findingsWindowNS/1e9 + 1]second
+	cur     *second
+	turns   []turn
+	peers   peerGroups
+	gcSince int64
+	counts  [threadCounts]threadCount
+}
+
+// threadCount is the number of threads at a time, for leaks.
+type threadCount struct {
+	atNS int64
+	n    int
+}
+
+const (
+	// threadCountNS is how often threads are counted, threadCounts how many counts are kept: five minutes.
+	threadCountNS = 10e9
+	threadCounts  = 31
+)
+
+func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
+	c := &collector{
+		proc: p, dict: dict, limits: l, steps: newStepper(p), classes: newStackClasses(dict), table: newTable[watch](),
+		peers: peerGroups{dict: dict},
+	}
+	for i := range c.ring {
+		c.ring[i] = second{at: -1, sums: make(map[sumKey]int64)}
+	}
+	return c
+}
+
+// feed adds a sample.
+func (c *collector) feed(s *sampler.Sample, states []ThreadState) {
+	st := c.steps.next(s)
+	if st.first {
+		c.enter(st.toNS / 1e9)
+	}
+	at := st.midNS
+	if st.gap {
+		c.flushAll(st.fromNS)
+		c.turns = c.turns[:0]
+		at = st.toNS
+	}
+	c.rotate(at, st.gap)
+	c.beginTurns()
+	c.table.begin(len(states))
+	for i := range states {
+		r, fresh := c.table.at(i, states[i].Thread)
+		if r == nil {
+			continue
+		}
+		w := &r.v
+		if fresh {
+			*w = watch{segNS: at, stackNS: at, stack: states[i].Stack, ractor: states[i].Ractor}
+		}
+		if st.gap {
+			w.segNS = at
+		}
+		c.one(s, &s.Threads[i], &states[i], w, i, at, fresh || st.gap)
+	}
+	c.table.end(func(r *record[watch]) {
+		if !st.gap {
+			c.flush(&r.v, r.id, at)
+			c.endWait(&r.v, at)
+		}
+	})
+	c.endTurns(s, states, st, at)
+	if !st.gap {
+		c.cur.sampledNS += st.toNS - st.fromNS
+	}
+	c.gcTime(s, states, st)
+	c.cur.gc, c.cur.proc = s.GC, s.Proc
+	c.countThreads(len(s.Threads), st.toNS)
+}
+
+// one takes a thread's state over at the time at.
+func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w *watch, i int, at int64, fresh bool) {
+	d := &ts.Detail
+	if t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && (ts.Stack != w.stack || fresh) {
+		c.flush(w, ts.Thread, at)
+		w.moved = w.moved || !fresh && !w.idle
+		if !fresh && w.state == Waiting && ts.State == Waiting {
+			c.turn(ts.Ractor).moved = true
+		}
+		w.stack, w.stackNS, w.runNS = ts.Stack, at, 0
+		w.flags = c.classes.of(ts.Stack)
+	} else if fresh {
+		w.flags = c.classes.of(ts.Stack)
+	}
+	if ts.State != w.state || d.Peer != w.peer || d.Object != w.object || d.Op != w.op || fresh {
+		c.flush(w, ts.Thread, at)
+		if w.state == Waiting && ts.State != Waiting && !fresh {
+			c.endWait(w, at)
+		}
+		if ts.State == Waiting && (w.state != Waiting || fresh) {
+			w.waitNS = at
+		}
+		w.state, w.peer, w.object, w.op = ts.State, d.Peer, d.Object, d.Op
+		w.group = c.peers.of(d.Peer)
+	}
+	w.idle = c.idle(ts, w)
+	c.counters(t, w)
+	if ts.State == Waiting || ts.State.Held() {
+		c.addTurn(ts, i)
+	}
+}
+
+// idle tells whether a thread rests rather than works: it waits for work, a client or a clock.
+func (c *collector) idle(ts *ThreadState, w *watch) bool {
+	switch ts.State {
+	case Parked, Sleeping:
+		return w.flags&flagPool == 0
+	case IO:
+		d := &ts.Detail
+		switch {
+		case d.Op == OpAccept, d.Op == OpSelect, d.Op == OpPoll && d.FDs != 1, w.flags&flagIdle != 0:
+			return true
+		}
+		return c.peers.inbound(w.group)
+	case Unknown:
+		return true
+	}
+	return false
+}
+
+// flush adds what a thread did since its last flush.
+func (c *collector) flush(w *watch, id sampler.ThreadID, at int64) {
+	d := at - w.segNS
+	if d <= 0 {
+		return
+	}
+	w.segNS = at
+	sums := c.cur.sums
+	sums[sumKey{id: uint64(id), ractor: w.ractor, state: w.state, idle: w.idle}] += d
+	if w.state.Held() {
+		w.runNS += d
+		if w.state == GC && w.stack != 0 {
+			sums[sumKey{dim: dimGC, id: uint64(w.stack)}] += d
+		}
+	}
+	if w.idle {
+		return
+	}
+	switch w.state {
+	case IO:
+		if w.group != 0 && w.op != OpResolve { // a name server is dns_slow's, not another service
+			sums[sumKey{dim: dimPeer, id: uint64(w.group)}] += d
+		}
+		for i, op := range opNames {
+			if w.op == op {
+				sums[sumKey{dim: dimOp, id: uint64(i)}] += d
+			}
+		}
+		if f := w.flags & (flagDB | flagRedis); f != 0 {
+			sums[sumKey{dim: dimFlag, id: uint64(f)}] += d
+		}
+	case Lock:
+		if w.object != 0 {
+			sums[sumKey{dim: dimLock, id: w.object}] += d
+		}
+	case Parked, Sleeping:
+		sums[sumKey{dim: dimFlag, id: uint64(flagPool)}] += d
+	}
+}
+
+func (c *collector) flushAll(at int64) {
+	for _, r := range c.table.byID {
+		c.flush(&r.v, r.id, at)
+	}
+}
+
+func (c *collector) endWait(w *watch, at int64) {
+	if w.state == Waiting {
+		c.cur.waits.add(at - w.waitNS)
+	}
+}
+
+// rotate moves to the second of at.
+func (c *collector) rotate(at int64, gap bool) {
+	for c.cur.at < at/1e9 {
+		next := c.cur.at + 1
+		if behind := at/1e9 - next; behind > int64(len(c.ring)) {
+			next = at/1e9 - int64(len(c.ring))
+		}
+		if !gap {
+			c.flushAll(next * 1e9)
+		}
+		c.enter(next)
+	}
+}
+
+func (c *collector) enter(sec int64) {
+	b := &c.ring[sec%int64(len(c.ring))]
+	clear(b.sums)
+	*b = second{at: sec, sums: b.sums}
+	if c.cur != nil {
+		b.gc, b.proc = c.cur.gc, c.cur.proc
+	}
+	c.cur = b
+}
+
+// counters adds CPU time and run delay of threads that held the GVL at both readings.
+func (c *collector) counters(t *sampler.Thread, w *watch) {
+	k := &t.Kernel
+	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {
+		return
+	}
+	held := w.state.Held()
+	if w.cpuAt != 0 && k.CPUNS >= w.cpu && k.RunDelayNS >= w.runDelay {
+		w.cpuTotal += k.CPUNS - w.cpu
+		if held && w.heldAtRead {
+			c.cur.holderCPU += k.CPUNS - w.cpu
+			c.cur.holderWait += k.RunDelayNS - w.runDelay
+		}
+	}
+	w.cpuAt, w.cpu, w.runDelay, w.heldAtRead = k.CPUAtNS, k.CPUNS, k.RunDelayNS, held
+}
+
+// gcTime adds time inside the collector and the length of the pause going on.
+func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
+	during := s.GC.Valid && s.GC.During
+	if st.gap {
+		c.gcSince = 0
+	} else if c.gcSince != 0 {
+		end := st.midNS
+		if during {
+			end = st.toNS
+		}
+		c.cur.gcNS += end - st.fromNS
+	} else if during {
+		c.cur.gcNS += st.toNS - st.midNS
+	}
+	switch {
+	case during && c.gcSince == 0:
+		c.gcSince = st.midNS
+	case !during:
+		c.gcSince = 0
+	}
+	if !during {
+		return
+	}
+	if p := st.toNS - c.gcSince; p > c.cur.pauseNS {
+		c.cur.pauseNS = p
+		for i := range states {
+			if states[i].State == GC {
+				c.cur.pauseStack = states[i].Stack
+			}
+		}
+	}
+}
+
+func (c *collector) countThreads(n int, now int64) {
+	slot := &c.counts[(now/threadCountNS)%threadCounts]
+	if slot.atNS == 0 || now-slot.atNS > threadCountNS {
+		*slot = threadCount{now, n}
+	}
+}
+
+// peerGroups puts the connections to one remote end together.
+type peerGroups struct {
+	dict   *sampler.Dictionary
+	group  []uint32 // by PeerID
+	byName map[string]uint32
+	list   []peerGroup
+}
+
+type peerGroup struct {
+	peer    sampler.Peer
+	id      sampler.PeerID
+	inbound bool
+}
+
+// of returns a peer's group; 0 for none.
+func (g *peerGroups) of(id sampler.PeerID) uint32 {
+	if id == 0 || g.dict == nil {
+		return 0
+	}
+	if int(id) >= len(g.group) {
+		_, _, peers, _, _ := g.dict.Sizes()
+		if int(id) > peers {
+			return 0
+		}
+		g.group = append(g.group, make([]uint32, peers+1-len(g.group))...)
+	}
+	if n := g.group[id]; n != 0 {
+		return n
+	}
+	if g.byName == nil {
+		g.byName = make(map[string]uint32)
+		g.list = append(g.list, peerGroup{})
+	}
+	p := g.dict.Peer(id)
+	in := clientOf(p)
+	name := peerKindWord(p.Kind) + " " + PeerName(p)
+	if in {
+		name = "in " + p.Local
+	}
+	n, ok := g.byName[name]
+	if !ok {
+		n = uint32(len(g.list))
+		g.list = append(g.list, peerGroup{peer: p, id: id, inbound: in})
+		g.byName[name] = n
+	}
+	g.group[id] = n
+	return n
+}
+
+func (g *peerGroups) inbound(n uint32) bool { return n != 0 && g.list[n].inbound }
+
+// clientOf tells whether a connection was opened by the other end, a client that the thread serves: this end has a
+// port of its own choice, the other one the kernel's (whose number the reader leaves out).
+func clientOf(p sampler.Peer) bool {
+	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
+}
+
+func hasPort(addr string) bool {
+	i := strings.LastIndexByte(addr, ':')
+	return i > 0 && (strings.IndexByte(addr, ':') == i || strings.HasPrefix(addr, "["))
+}

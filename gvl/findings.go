@@ -1,0 +1,293 @@
+package gvl
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Severity orders findings.
+type Severity uint8
+
+// The severities.
+const (
+	SeverityInfo Severity = iota
+	SeverityWarn
+	SeverityCrit
+)
+
+// String returns "info", "warn" or "crit".
+func (s Severity) String() string {
+	switch s {
+	case SeverityWarn:
+		return "warn"
+	case SeverityCrit:
+		return "crit"
+	}
+	return "info"
+}
+
+// Finding is something wrong, in plain words for a person who knows nothing of the GVL. docs/findings.md lists them.
+type Finding struct {
+	// ID is the rule's name: "gvl_saturated", "deadlock" …
+	ID       string
+	Severity Severity
+	// Title is a few words ("GVL saturated"), Text the figures and the culprit ("held 98 %, 6.2 threads wait; …"),
+	// Next what to do.
+	Title, Text, Next string
+	// SinceNS is when the condition became true, CLOCK_MONOTONIC in ns.
+	SinceNS int64
+	// Threads are the threads concerned, the culprit first; Stack the culprit's stack; 0 when there is none.
+	Threads []sampler.ThreadID
+	Stack   sampler.StackID
+	Peer    sampler.PeerID
+	Object  uint64
+}
+
+// String returns the line of the screen: title and text.
+func (f Finding) String() string { return f.Title + ": " + f.Text }
+
+// How findings come and go, in ns of the stream's time.
+const (
+	// findingsWindowNS is the past that the rules look at, in whole seconds and the one going on.
+	findingsWindowNS = 10e9
+	// evaluateNS is how often the rules are asked.
+	evaluateNS = 250e6
+	// raiseNS is how long a condition must hold before its finding is raised, where a rule has no time of its own.
+	raiseNS = 3e9
+	// raiseSoonNS is the same for rules whose condition is a mean over some time already.
+	raiseSoonNS = 200e6
+	// clearNS is how long it must be well under its thresholds before the finding goes.
+	clearNS = 5e9
+	// clearShare of its threshold is well under.
+	clearShare = 0.8
+	// bootNS is how long after its start a program's load says nothing about its work.
+	bootNS = 5e9
+	// minWindowNS is how much of the window must have been sampled before anything is said.
+	minWindowNS = 500e6
+)
+
+// hit is what a rule says about a window.
+type hit struct {
+	// score is the measured value in units of its threshold, of several conditions the smallest: 1 and more is true.
+	score    float64
+	severity Severity
+	// text and the rest are filled when the score is at least 1.
+	title, text, next string
+	threads           []sampler.ThreadID
+	stack             sampler.StackID
+	peer              sampler.PeerID
+	object            uint64
+}
+
+// rule is one finding as data: its name, when it is raised and what says that it is true.
+type rule struct {
+	id string
+	// raise is how long the condition must hold; conditions that have a duration of their own need no other.
+	raise int64
+	// boot: the rule also holds while the program starts.
+	boot bool
+	// settled: nothing of the program's start may be left in the window, which reaches further back than the time that the
+	// condition must hold.
+	settled bool
+	// hiddenBy names the rules that explain this one: while one of them is raised it is not shown.
+	hiddenBy []string
+	eval     func(*window) hit
+}
+
+// rules are ordered as they are shown: causes before symptoms.
+var rules = [...]rule{
+	{id: "deadlock", boot: true, eval: evalDeadlock},
+	{id: "gvl_stuck", eval: evalStuck},
+	{id: "log_blocked", boot: true, eval: evalLogBlocked},
+	{id: "memory_stall", raise: raiseNS, eval: evalMemoryStall},
+	{id: "cpu_starved", raise: raiseNS, eval: evalCPUStarved},
+	{id: "regex_runaway", boot: true, eval: evalRegex},
+	{id: "lock_convoy", raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalConvoy},
+	{id: "pool_wait", raise: raiseNS, boot: true, eval: evalPoolWait},
+	{id: "gc_pause", boot: true, eval: evalGCPause},
+	{id: "gc_pressure", raise: raiseNS, settled: true, eval: evalGCPressure},
+	{id: "gc_majors", raise: 30e9, eval: evalGCMajors},
+	{id: "gvl_hog", raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, eval: evalHog},
+	{id: "dns_slow", boot: true, raise: raiseNS, eval: evalDNS},
+	{id: "child_wait", boot: true, eval: evalChild},
+	{id: "redis_slow", raise: raiseNS, boot: true, eval: evalRedis},
+	{id: "db_slow", raise: raiseNS, boot: true, eval: evalDB},
+	{id: "http_slow", raise: raiseNS, boot: true, eval: evalHTTP},
+	{id: "gvl_saturated", raise: raiseNS, eval: evalSaturated},
+	{id: "stuck_thread", boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
+	{id: "thread_leak", boot: true, eval: evalThreadLeak},
+	{id: "all_busy", raise: 30e9, eval: evalAllBusy},
+}
+
+// ruleState is where a rule stands.
+type ruleState struct {
+	raised  bool
+	trueNS  int64 // since when the condition holds; 0: it does not
+	lowNS   int64 // since when it is well under its thresholds
+	finding Finding
+	// worst is the finding when its score was highest since it was raised; shown: no other hid it all along.
+	worst      Finding
+	worstScore float64
+	shown      bool
+}
+
+// MaxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
+const MaxPastFindings = 256
+
+// RaisedFinding is a finding of a run, with what it said when it was at its worst.
+type RaisedFinding struct {
+	Finding
+	// UntilNS is when the condition was no longer true, CLOCK_MONOTONIC in ns; 0: it still is.
+	UntilNS int64
+}
+
+// Findings watches a stream for the rules of docs/findings.md. It is not safe for concurrent use.
+type Findings struct {
+	ev     *collector
+	blame  *Blame
+	own    bool // blame is fed here
+	rules  *Rules
+	states [len(rules)]ruleState
+	nextNS int64
+	win    window
+	past   []RaisedFinding
+}
+
+// NewFindings returns Findings for the target p, whose samples' IDs point into dict. r says which rules with which
+// limits; nil is all of them as they are.
+func NewFindings(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Findings {
+	f := newFindings(p, dict, NewBlame(p, dict), r)
+	f.own = true
+	return f
+}
+
+// newFindings shares a Blame that is fed elsewhere, before each Feed.
+func newFindings(p sampler.Process, dict *sampler.Dictionary, b *Blame, r *Rules) *Findings {
+	if r == nil {
+		r = NewRules()
+	}
+	f := &Findings{ev: newCollector(p, dict, &r.limits), blame: b, rules: r}
+	f.win.init(f.ev, b)
+	return f
+}
+
+// Feed adds one sample with its states (parallel to s.Threads). Samples must come in order of time.
+func (f *Findings) Feed(s *sampler.Sample, states []ThreadState) {
+	if f.own {
+		f.blame.Feed(s, states)
+	}
+	if slices.ContainsFunc(states, func(ts ThreadState) bool { return ts.stopped() }) {
+		return // what happens in a stopped process says nothing of it; the time is a gap in what the rules look at
+	}
+	f.ev.feed(s, states)
+	now := f.ev.steps.lastNS
+	if now < f.nextNS {
+		return
+	}
+	f.nextNS = now + evaluateNS
+	f.win.collect(s, states, now)
+	if f.win.sampledNS < minWindowNS {
+		return
+	}
+	for i := range rules {
+		f.judge(i, now)
+	}
+	for i := range rules {
+		if st := &f.states[i]; st.raised && !st.shown && !f.hidden(&rules[i]) {
+			st.shown = true
+		}
+	}
+}
+
+// judge asks a rule and moves its state on.
+func (f *Findings) judge(i int, now int64) {
+	if f.rules.off[i] {
+		return
+	}
+	r, st := &rules[i], &f.states[i]
+	var h hit
+	age := f.win.uptimeNS
+	if r.settled {
+		age -= f.win.sampledNS // at the window's begin
+	}
+	if r.boot || age > bootNS {
+		h = r.eval(&f.win)
+	}
+	switch {
+	case h.score >= 1:
+		st.lowNS = 0
+		if st.trueNS == 0 {
+			st.trueNS = now
+		}
+		if !st.raised && now-st.trueNS < f.rules.raise[i] {
+			return
+		}
+		st.raised = true
+		st.finding = Finding{
+			ID: r.id, Severity: h.severity, Title: h.title, Text: h.text, Next: h.next, SinceNS: st.trueNS,
+			Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object,
+		}
+		if h.score >= st.worstScore {
+			st.worst, st.worstScore = st.finding, h.score
+		}
+	case h.score >= clearShare && st.raised:
+		st.lowNS = 0
+	default:
+		if !st.raised {
+			st.trueNS = 0
+			return
+		}
+		if st.lowNS == 0 {
+			st.lowNS = now
+		}
+		if now-st.lowNS >= clearNS {
+			if st.shown {
+				f.forget(RaisedFinding{st.worst, st.lowNS})
+			}
+			*st = ruleState{}
+		}
+	}
+}
+
+// forget moves a finding to the past.
+func (f *Findings) forget(r RaisedFinding) {
+	if len(f.past) >= MaxPastFindings {
+		f.past = slices.Delete(f.past, 0, 1)
+	}
+	f.past = append(f.past, r)
+}
+
+// Raised returns all findings of the run: those that have gone again, oldest first, then what is wrong now, causes before
+// symptoms. The slice is the caller's.
+func (f *Findings) Raised() []RaisedFinding {
+	out := slices.Clone(f.past)
+	for i := range rules {
+		if st := &f.states[i]; st.raised && st.shown {
+			out = append(out, RaisedFinding{st.worst, st.lowNS})
+		}
+	}
+	return out
+}
+
+// Current returns what is wrong now, causes before symptoms; empty when nothing is. The slice is the caller's.
+func (f *Findings) Current() []Finding {
+	var out []Finding
+	for i := range rules {
+		if f.states[i].raised && !f.hidden(&rules[i]) {
+			out = append(out, f.states[i].finding)
+		}
+	}
+	return out
+}
+
+func (f *Findings) hidden(r *rule) bool {
+	for _, id := range r.hiddenBy {
+		for i := range rules {
+			if rules[i].id == id && f.states[i].raised {
+				return true
+			}
+		}
+	}
+	return false
+}

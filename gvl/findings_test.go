@@ -1,0 +1,566 @@
+package gvl
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// scene plays a stream to Findings, at 5 ms a sample with every second one a stack tick.
+type scene struct {
+	t    *testing.T
+	dict *sampler.Dictionary
+	c    *Classifier
+	f    *Findings
+	now  int64
+	tick int
+	gc   sampler.GC
+	proc sampler.Proc
+}
+
+const sceneTick = 5 * ms
+
+func newScene(t *testing.T) *scene {
+	p := procOf(sampler.EraSched)
+	p.AttachedNS = base - 60_000*ms
+	dict := sampler.NewDictionary()
+	return &scene{t: t, dict: dict, c: NewClassifier(p, dict), f: NewFindings(p, dict, nil), now: base}
+}
+
+func (s *scene) named(id sampler.ThreadID, name string, main bool) {
+	s.dict.SetThread(sampler.ThreadInfo{ID: id, Name: name, HasName: name != "", Main: main, Ractor: 1})
+}
+
+// stack interns frames, innermost first; "c:" marks C functions.
+func (s *scene) stack(labels ...string) sampler.StackID {
+	var ids []sampler.FrameID
+	for _, l := range labels {
+		f := sampler.Frame{Path: "app.rb", Line: 10}
+		f.Label, f.C = strings.TrimPrefix(l, "c:"), strings.HasPrefix(l, "c:")
+		ids = append(ids, s.dict.InternFrame(f))
+	}
+	return s.dict.InternStackOf(ids)
+}
+
+func (s *scene) at(th sampler.Thread, stack sampler.StackID) sampler.Thread {
+	th.Stack, th.Quality = stack, sampler.StackFresh
+	return th
+}
+
+// play runs for d ns; each sample's owner and threads come from gen, given the tick's number.
+func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Thread)) {
+	for end := s.now + d; s.now < end; {
+		s.now += sceneTick
+		s.tick++
+		owner, threads := gen(s.tick)
+		x := sampleAt(s.now, owner, threads...)
+		x.GC, x.Proc = s.gc, s.proc
+		x.GC.Valid = true
+		if s.tick%2 == 0 {
+			x.Depth = sampler.LockTick
+		}
+		s.f.Feed(x, s.c.Classify(x))
+	}
+}
+
+func (s *scene) ids() []string {
+	var out []string
+	for _, f := range s.f.Current() {
+		out = append(out, f.ID)
+	}
+	return out
+}
+
+// want checks which findings are there, and that the first one's text holds the given words.
+func (s *scene) want(what string, ids []string, words ...string) {
+	s.t.Helper()
+	got := s.f.Current()
+	if !slices.Equal(s.ids(), ids) {
+		s.t.Errorf("%s: %v, want %v: %v", what, s.ids(), ids, got)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(got[0].String(), w) {
+			s.t.Errorf("%s: %q does not say %q", what, got[0], w)
+		}
+	}
+	for _, f := range got {
+		if f.Title == "" || f.Text == "" || f.Next == "" || f.SinceNS == 0 {
+			s.t.Errorf("%s: incomplete: %+v", what, f)
+		}
+	}
+}
+
+// calm is a healthy program: one thread runs a little, others read, park and sleep.
+func (s *scene) calm(d int64) {
+	run, park := s.stack("Work#step"), s.stack("c:Thread::Queue#pop", "Pool#loop")
+	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		one := s.at(answered(released(1), s.now, "read", 3, 0), s.stack("c:IO#read", "Work#fetch"))
+		owner := sampler.ThreadID(0)
+		if i%5 == 0 {
+			one, owner = s.at(holder(1), run), 1
+		}
+		return owner, []sampler.Thread{
+			one, s.at(asleep(2, sampler.StoppedForever, sampler.BlockQueue), park),
+			s.at(asleep(3, sampler.Stopped, sampler.BlockSleep), s.stack("c:Kernel#sleep")),
+		}
+	})
+}
+
+const sec = 1000 * ms
+
+func TestNoFindingWhenNothingIsWrong(t *testing.T) {
+	s := newScene(t)
+	s.calm(90 * sec)
+	s.want("calm", nil)
+	// One thread that computes all the time keeps nobody waiting.
+	s = newScene(t)
+	st := []sampler.StackID{s.stack("Batch#a"), s.stack("Batch#b")}
+	s.play(40*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 1, []sampler.Thread{s.at(holder(1), st[i%2]), asleep(2, sampler.StoppedForever, sampler.BlockJoin)}
+	})
+	s.want("batch", nil)
+	// Two threads that compute share the lock fairly; the lock is full, but no one hogs it.
+	s = newScene(t)
+	s.play(20*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		a, b := s.at(holder(1), st[i%2]), s.at(queued(2), st[i%2])
+		if i/20%2 == 0 {
+			a, b = s.at(queued(1), st[i%2]), s.at(holder(2), st[i%2])
+			return 2, []sampler.Thread{a, b}
+		}
+		return 1, []sampler.Thread{a, b}
+	})
+	for _, id := range s.ids() {
+		if id == "gvl_hog" || id == "gvl_stuck" {
+			t.Errorf("fair sharing: %v", s.f.Current())
+		}
+	}
+}
+
+// turns plays a full lock: a hog whose turns take hogTicks, then a short turn of one of n others.
+func (s *scene) turns(d int64, n, hogTicks int) {
+	hog := []sampler.StackID{s.stack("c:JSON.generate", "Reports#build"), s.stack("c:JSON.generate", "Reports#build", "x")}
+	small := s.stack("Server#handle")
+	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		k := i % (hogTicks + 1)
+		owner := sampler.ThreadID(1)
+		if k == hogTicks {
+			owner = sampler.ThreadID(2 + i/(hogTicks+1)%n)
+		}
+		var list []sampler.Thread
+		for id := sampler.ThreadID(1); int(id) <= n+1; id++ {
+			st := small
+			if id == 1 {
+				st = hog[i%2]
+			}
+			if id == owner {
+				list = append(list, s.at(holder(id), st))
+			} else {
+				list = append(list, s.at(queued(id), st))
+			}
+		}
+		return owner, list
+	})
+}
+
+func TestSaturatedAndHog(t *testing.T) {
+	s := newScene(t)
+	s.named(1, "worker-3", false)
+	s.turns(2*sec, 6, 19)
+	s.want("too early", nil)
+	s.turns(10*sec, 6, 19)
+	s.want("hog", []string{"gvl_hog", "gvl_saturated"}, "Reports#build → JSON.generate (worker-3)", "9")
+	for _, f := range s.f.Current() {
+		if f.ID == "gvl_saturated" && (f.Severity != SeverityCrit || !strings.HasPrefix(f.Text, "held 100 %, 6 threads wait")) {
+			t.Errorf("%v %s", f.Severity, f)
+		}
+	}
+	s.calm(3 * sec)
+	if len(s.ids()) == 0 {
+		t.Error("cleared before the window had forgotten")
+	}
+	s.calm(20 * sec)
+	s.want("calm again", nil)
+}
+
+func TestStuck(t *testing.T) {
+	// Running on for 400 ms while others wait, and again.
+	s := newScene(t)
+	s.calm(3 * sec)
+	s.turns(8*sec, 3, 79)
+	if !slices.Contains(s.ids(), "gvl_stuck") || slices.Contains(s.ids(), "gvl_hog") {
+		t.Errorf("long turns: %v", s.f.Current())
+	}
+	if f := s.f.Current()[0]; f.Severity != SeverityCrit || f.Threads[0] != 1 || !strings.Contains(f.Text, "39") {
+		t.Errorf("%+v", f)
+	}
+	// Asleep in the kernel with the lock.
+	s = newScene(t)
+	keep := s.stack("c:Fiddle::Function#call", "CardTerminal#settle")
+	s.play(5*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		if i%40 < 20 {
+			return 1, []sampler.Thread{s.at(rechecked(answered(holder(1), s.now, "poll", -1, 0)), keep), queued(2)}
+		}
+		return 0, []sampler.Thread{s.at(asleep(1, sampler.Stopped, sampler.BlockSleep), keep), asleep(2, sampler.Stopped, sampler.BlockSleep)}
+	})
+	s.want("stalled", []string{"gvl_stuck"}, "CardTerminal#settle → Fiddle::Function#call", "slept in the kernel", "1 thread waiting")
+	// The same without anybody waiting harms nobody.
+	s = newScene(t)
+	s.play(5*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 1, []sampler.Thread{s.at(rechecked(answered(holder(1), s.now, "poll", -1, 0)), keep)}
+	})
+	s.want("stalled alone", nil)
+}
+
+func TestGarbageCollection(t *testing.T) {
+	s := newScene(t)
+	build := s.stack("c:Array#map", "Importer#import")
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.gc.During = i%4 == 0
+		if s.gc.During {
+			s.gc.Count, s.gc.MinorCount = s.gc.Count+1, s.gc.MinorCount+1
+		}
+		return 1, []sampler.Thread{s.at(holder(1), build)}
+	})
+	s.want("pressure", []string{"gc_pressure"}, "25 % of the time", "Importer#import → Array#map", "minor")
+	// A program that collects while it starts, for 4.5 s, and is calm then; and one that goes on collecting.
+	for _, c := range []struct {
+		boot, after int64
+		want        []string
+	}{{4500 * ms, 7 * sec, nil}, {22 * sec, 0, []string{"gc_pressure"}}} {
+		s = newScene(t)
+		p := procOf(sampler.EraSched)
+		p.AttachedNS = base
+		s.f = NewFindings(p, s.dict, nil)
+		s.play(c.boot, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			s.gc.During = i%3 == 0
+			return 1, []sampler.Thread{s.at(holder(1), build)}
+		})
+		s.gc.During = false
+		if c.after > 0 {
+			s.calm(c.after)
+		}
+		if got := slices.Contains(s.ids(), "gc_pressure"); got != (c.want != nil) {
+			t.Errorf("collected for %s from the start on: %v", FormatNS(c.boot), s.f.Current())
+		}
+	}
+	s = newScene(t)
+	s.calm(5 * sec)
+	s.play(1300*ms, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.gc.During = true
+		return 1, []sampler.Thread{s.at(holder(1), build)}
+	})
+	s.gc.During = false
+	s.calm(1 * sec)
+	if !slices.Contains(s.ids(), "gc_pause") {
+		t.Errorf("pause: %v", s.f.Current())
+	}
+	if slices.Contains(s.ids(), "gvl_stuck") {
+		t.Error("the collector's time was taken for the thread's")
+	}
+}
+
+func TestStarved(t *testing.T) {
+	s := newScene(t)
+	work := []sampler.StackID{s.stack("Work#a"), s.stack("Work#b")}
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		th := s.at(holder(1), work[i%2])
+		th.Kernel.CPUAtNS = s.now
+		th.Kernel.CPUNS = (s.now - base) * 6 / 10
+		th.Kernel.RunDelayNS = (s.now - base) * 4 / 10
+		return 1, []sampler.Thread{th}
+	})
+	s.want("run delay", []string{"cpu_starved"}, "40 %")
+	// Of short turns the counters show those alone that were interrupted: one in six here, which lacked a CPU for half of
+	// its time. The others had theirs.
+	s = newScene(t)
+	var readAt, cpu, delay int64
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		id := sampler.ThreadID(1 + i/10%6)
+		th := s.at(holder(id), work[i%2])
+		if id == 1 {
+			if i%10 == 0 || i%10 == 9 {
+				readAt = s.now
+			}
+			if i%10 == 9 {
+				cpu, delay = cpu+20e6, delay+25e6
+			}
+			th.Kernel.CPUAtNS, th.Kernel.CPUNS, th.Kernel.RunDelayNS = readAt, cpu, delay
+		}
+		return id, []sampler.Thread{th}
+	})
+	if slices.Contains(s.ids(), "cpu_starved") {
+		t.Errorf("short turns: %v", s.f.Current())
+	}
+	s = newScene(t)
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.proc = sampler.Proc{AtNS: s.now, Periods: int64(i), ThrottledPeriods: int64(i * 6 / 10), ThrottledNS: (s.now - base) / 3}
+		return 1, []sampler.Thread{s.at(holder(1), work[i%2])}
+	})
+	s.want("throttled", []string{"cpu_starved"}, "throttled in 60 %")
+	s = newScene(t)
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.proc = sampler.Proc{AtNS: s.now, MajorFaults: int64(i)}
+		th := s.at(holder(1), work[i%2])
+		if i%10 == 0 {
+			th = rechecked(answered(th, s.now, sampler.SyscallNone, -1, 0))
+		}
+		return 1, []sampler.Thread{th}
+	})
+	s.want("memory", []string{"memory_stall"}, "200 major page faults/s")
+	for _, c := range []struct {
+		name          string
+		source        sampler.PressureSource
+		share, faults float64 // of the time; per second
+		want          []string
+		words         string
+	}{
+		{"cgroup's pressure", sampler.PressureCgroup, .12, 0, []string{"memory_stall"}, "all tasks of its cgroup stood still for want of memory 12 %"},
+		{"a little of it", sampler.PressureCgroup, .03, 0, nil, ""},
+		{"machine's pressure", sampler.PressureMachine, .12, 20, []string{"memory_stall"}, "all tasks of the machine"},
+		{"machine's pressure, another process's", sampler.PressureMachine, .12, 0, nil, ""},
+		{"not known", sampler.PressureNone, .5, 20, nil, ""},
+	} {
+		s = newScene(t)
+		s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			past := float64(s.now - base)
+			s.proc = sampler.Proc{AtNS: s.now, MajorFaults: int64(c.faults * past / sec), SwapBytes: 7 << 20,
+				Pressure: sampler.Pressure{Source: c.source, MemoryFullNS: int64(c.share * past)}}
+			return 1, []sampler.Thread{s.at(holder(1), work[i%2])}
+		})
+		s.want(c.name, c.want, strings.Fields(c.words)...)
+		if f := s.f.Current(); len(f) > 0 && !strings.Contains(f[0].Text, "7 MiB swapped out") {
+			t.Errorf("%s: %s", c.name, f[0].Text)
+		}
+	}
+}
+
+// readers plays n threads that read from a peer nearly all the time, each on a moving stack.
+func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
+	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		owner := sampler.ThreadID(i%(4*n) + 1)
+		for id := sampler.ThreadID(1); int(id) <= n; id++ {
+			if id == owner {
+				list = append(list, s.at(holder(id), s.stack("Work#step")))
+				continue
+			}
+			list = append(list, s.at(answered(released(id), s.now, "read", 9, peer), s.stack(labels...)))
+		}
+		if int(owner) > n {
+			owner = 0
+		}
+		return owner, list
+	})
+}
+
+func TestSlowPeers(t *testing.T) {
+	tcp := func(remote, service string) sampler.Peer {
+		return sampler.Peer{Kind: sampler.PeerTCP, Remote: remote, Local: "10.0.0.1", Service: service}
+	}
+	tests := []struct {
+		name  string
+		peer  sampler.Peer
+		stack []string
+		ids   []string
+		words []string
+	}{
+		{"postgres", tcp("10.0.0.5:5432", "PostgreSQL"), []string{"c:PG::Connection#exec", "Order.find"}, []string{"db_slow"},
+			[]string{"10.0.0.5:5432 PostgreSQL", "Order.find → PG::Connection#exec", "of the busy time"}},
+		{"own database", tcp("127.0.0.1", ""), []string{"c:IO#gets", "DB#read_answer", "DB#query"}, []string{"db_slow"},
+			[]string{"127.0.0.1", "DB#read_answer"}},
+		{"redis", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "RedisClient#call"}, []string{"redis_slow"}, []string{"Redis"}},
+		{"http", tcp("1.2.3.4:443", "HTTPS"), []string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
+			[]string{"1.2.3.4:443 HTTPS"}},
+		{"clients", sampler.Peer{Kind: sampler.PeerTCP, Remote: "9.9.9.9", Local: "10.0.0.1:80"},
+			[]string{"c:IO#read", "Puma::Client#read"}, nil, nil},
+		{"subscriber", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "Redis::SubscribedClient#loop"}, nil, nil},
+		{"pipe", sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"}, []string{"c:IO#read", "X#y"}, nil, nil},
+	}
+	for _, tt := range tests {
+		s := newScene(t)
+		s.readers(9*sec, 5, s.dict.InternPeer(tt.peer), tt.stack...)
+		s.want(tt.name, tt.ids, tt.words...)
+	}
+}
+
+func TestOtherWaits(t *testing.T) {
+	s := newScene(t)
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{
+			s.at(answered(released(1), s.now, "futex", -1, 0), s.stack("c:Addrinfo.getaddrinfo", "Http#get")), asleep(2, 1, sampler.BlockSleep),
+		}
+	})
+	s.want("dns", []string{"dns_slow"}, "1 thread resolves a name")
+
+	s = newScene(t)
+	nameServer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerUDP, Remote: "127.0.0.1:53", Service: "DNS"})
+	asking := []sampler.StackID{s.stack("c:Addrinfo.getaddrinfo", "A#b"), s.stack("c:Addrinfo.getaddrinfo", "A#c")}
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		for id := range sampler.ThreadID(3) {
+			list = append(list, s.at(answered(released(id+1), s.now, "poll", 9, nameServer), asking[i/20%2]))
+		}
+		return 0, list
+	})
+	s.want("a name server is no other service", []string{"dns_slow"}, "3 threads resolve a name")
+
+	s = newScene(t)
+	s.named(3, "", true)
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		list := []sampler.Thread{asleep(1, sampler.Stopped, sampler.BlockChild), asleep(2, sampler.Stopped, sampler.BlockChild),
+			asleep(3, sampler.Stopped, sampler.BlockChild)}
+		list[0].Blocked.Child = 77
+		return 0, list
+	})
+	s.want("children", []string{"child_wait"}, "2 threads wait for child processes", "pid 77")
+
+	s = newScene(t)
+	pool := s.stack("c:Thread::ConditionVariable#wait", "MonitorMixin::ConditionVariable#wait",
+		"block in ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", "Order.find")
+	s.play(6*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{s.at(asleep(1, sampler.Stopped, sampler.BlockConditionVariable), pool),
+			s.at(asleep(2, sampler.Stopped, sampler.BlockConditionVariable), pool)}
+	})
+	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection")
+
+	s = newScene(t)
+	pipe := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"})
+	writing := func(peer sampler.PeerID) {
+		s.play(3*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			behind := asleep(2, sampler.StoppedForever, sampler.BlockMutex)
+			behind.Blocked.Holder, behind.Blocked.Object = 1, 0xa0
+			return 0, []sampler.Thread{s.at(answered(released(1), s.now, "write", 1, peer), s.stack("c:IO#write", "X#y")), behind}
+		})
+	}
+	writing(pipe)
+	s.want("log", []string{"log_blocked"}, "stdout", "1 thread waits behind it")
+	s = newScene(t)
+	tty := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTTY, Path: "/dev/pts/1"})
+	writing(tty)
+	if slices.Contains(s.ids(), "log_blocked") {
+		t.Error("a paused terminal is no blocked log")
+	}
+}
+
+func TestLocks(t *testing.T) {
+	lock := func(id, holder sampler.ThreadID, object uint64) sampler.Thread {
+		th := asleep(id, sampler.StoppedForever, sampler.BlockMutex)
+		th.Blocked.Object, th.Blocked.Holder = object, holder
+		return th
+	}
+	s := newScene(t)
+	s.named(1, "worker-1", false)
+	s.named(2, "worker-2", false)
+	dead := func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{lock(1, 2, 0xa8), lock(2, 1, 0xc0), lock(3, 1, 0xc0), asleep(4, 1, sampler.BlockSleep)}
+	}
+	s.play(500*ms, dead)
+	s.want("too early", nil)
+	s.play(500*ms, dead)
+	s.want("deadlock", []string{"deadlock"}, "worker-1 waits for Mutex 0xa8 held by worker-2, worker-2 waits for Mutex 0xc0 held by worker-1",
+		"1 more stuck behind")
+
+	s = newScene(t)
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		list := []sampler.Thread{s.at(answered(released(1), s.now, "read", 5, 0), s.stack("c:IO#read", "Cache#fetch"))}
+		for id := sampler.ThreadID(2); id < 8; id++ {
+			list = append(list, lock(id, 1, 0xa8))
+		}
+		// They take turns, so that nobody is stuck.
+		list[1+i%6] = s.at(asleep(sampler.ThreadID(2+i%6), sampler.Stopped, sampler.BlockSleep), 0)
+		return 0, list
+	})
+	s.want("convoy", []string{"lock_convoy"}, "5 threads wait for Mutex 0xa8", "held by Cache#fetch → IO#read (thread 1)", "waiting for read")
+
+	// A wait with a deadline is no deadlock.
+	timed := []ThreadState{
+		{Thread: 1, State: Lock, Detail: Detail{Holder: 2, DeadlineNS: 1}}, {Thread: 2, State: Lock, Detail: Detail{Holder: 1}},
+	}
+	if c := Deadlocks(timed); len(c) != 0 {
+		t.Errorf("timed: %v", c)
+	}
+	mixed := []ThreadState{
+		{Thread: 5, State: Lock, Detail: Detail{Holder: 4}}, {Thread: 3, State: Parked, Detail: Detail{Joined: 5}},
+		{Thread: 4, State: Lock, Detail: Detail{Holder: 3}}, {Thread: 6, State: Lock, Detail: Detail{Holder: 5}},
+		// Seen while its state was being written: no Ruby thread can wait for itself.
+		{Thread: 8, State: Lock, Detail: Detail{Holder: 8}},
+	}
+	if c := Deadlocks(mixed); len(c) != 1 || !slices.Equal(c[0], []sampler.ThreadID{3, 5, 4}) {
+		t.Errorf("mixed: %v", c)
+	}
+}
+
+func TestThreads(t *testing.T) {
+	s := newScene(t)
+	peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.9:443", Local: "10.0.0.1", Service: "HTTPS"})
+	s.calm(5 * sec)
+	wait := s.stack("c:IO#read", "Api#call")
+	s.play(20*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{s.at(answered(released(1), s.now, "read", 9, peer), wait), asleep(2, 1, sampler.BlockSleep)}
+	})
+	if !slices.Contains(s.ids(), "stuck_thread") {
+		t.Errorf("stuck: %v", s.f.Current())
+	}
+
+	s = newScene(t)
+	start := s.stack("c:Kernel#sleep", "Foo#listen", "block in Foo#connect")
+	n := 0
+	s.play(60*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		if i%100 == 0 {
+			n++
+		}
+		list := []sampler.Thread{asleep(1, 1, sampler.BlockSleep)}
+		for id := range n {
+			list = append(list, s.at(asleep(sampler.ThreadID(id+2), 1, sampler.BlockSleep), start))
+		}
+		return 0, list
+	})
+	s.want("leak", []string{"thread_leak"}, "Foo#connect")
+
+	s = newScene(t)
+	rx := s.stack("c:String#match?", "Filter#run")
+	s.play(3*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 1, []sampler.Thread{s.at(holder(1), rx)}
+	})
+	s.want("regex", []string{"regex_runaway"}, "app.rb:10")
+
+	s = newScene(t)
+	puma := func(inner ...string) sampler.StackID {
+		return s.stack(append(inner, "block in Puma::ThreadPool#spawn_thread")...)
+	}
+	s.play(45*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		for id := sampler.ThreadID(1); id < 5; id++ {
+			list = append(list, s.at(answered(released(id), s.now, "read", 4, 0), puma("c:IO#read", "App#call", "x", "y", "z"[:int(id)%2+0]+"q")))
+		}
+		list[i%4] = s.at(holder(list[i%4].ID), puma("App#work", "a", "b", "c"))
+		return list[i%4].ID, list
+	})
+	s.want("busy", []string{"all_busy"}, "4 Puma threads are busy 100 %")
+	s = newScene(t)
+	s.play(45*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		idle := puma("c:Thread::ConditionVariable#wait")
+		return 0, []sampler.Thread{s.at(asleep(1, 2, sampler.BlockConditionVariable), idle), s.at(asleep(2, 2, sampler.BlockConditionVariable), idle)}
+	})
+	s.want("idle pool", nil)
+}
+
+func TestEveryRuleHasAName(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rules {
+		if r.id == "" || seen[r.id] || r.eval == nil {
+			t.Errorf("rule %q", r.id)
+		}
+		seen[r.id] = true
+	}
+	for _, r := range rules {
+		for _, h := range r.hiddenBy {
+			if !seen[h] {
+				t.Errorf("%s is hidden by %s, which does not exist", r.id, h)
+			}
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package gvl
+
+import (
+	"sync"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Options sizes a Fold; zero values mean the defaults.
+type Options struct {
+	// ColumnNS and Columns are the Timeline's.
+	ColumnNS int64
+	Columns  int
+	// Rules are the findings' rules; nil: all of them with their default limits.
+	Rules *Rules
+}
+
+// Fold is everything that a screen or report needs of a stream: states, totals, timeline, blame and findings behind
+// one Feed. Feed may run in one goroutine and Read and Now in others; the parts themselves take no locks.
+type Fold struct {
+	mu       sync.Mutex
+	proc     sampler.Process
+	dict     *sampler.Dictionary
+	class    *Classifier
+	account  *Account
+	timeline *Timeline
+	blame    *Blame
+	findings *Findings
+	states   []ThreadState
+	// sample is the last one, in memory that is kept over samples; resumers backs its threads' Resumers.
+	sample   sampler.Sample
+	resumers []sampler.StackID
+	fed      bool
+}
+
+// NewFold returns a Fold for the target p, whose samples' IDs point into dict.
+func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
+	blame := NewBlame(p, dict)
+	return &Fold{
+		proc: p, dict: dict,
+		class:    NewClassifier(p, dict),
+		account:  NewAccount(p, dict),
+		timeline: NewTimeline(p, o.ColumnNS, o.Columns),
+		blame:    blame,
+		findings: newFindings(p, dict, blame, o.Rules),
+	}
+}
+
+// Feed folds one sample in and returns its states, which are valid until the next Feed. Samples must come in order of
+// time. The sample is not kept. In the steady state nothing is allocated.
+func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.states = f.class.Classify(s)
+	f.account.Feed(s, f.states)
+	f.timeline.Feed(s, f.states)
+	f.blame.Feed(s, f.states)
+	f.findings.Feed(s, f.states)
+	f.keep(s)
+	return f.states
+}
+
+// keep copies a sample into the Fold's own memory.
+func (f *Fold) keep(s *sampler.Sample) {
+	threads, ractors := f.sample.Threads, f.sample.Ractors
+	f.sample = *s
+	f.sample.Threads = append(threads[:0], s.Threads...)
+	f.resumers = f.resumers[:0]
+	for i := range s.Threads {
+		f.resumers = append(f.resumers, s.Threads[i].Resumers...)
+	}
+	from := 0
+	for i := range f.sample.Threads {
+		if n := len(s.Threads[i].Resumers); n > 0 {
+			f.sample.Threads[i].Resumers = f.resumers[from : from+n : from+n]
+			from += n
+		}
+	}
+	if cap(ractors) < len(s.Ractors) {
+		ractors = append(ractors[:cap(ractors)], make([]sampler.Ractor, len(s.Ractors)-cap(ractors))...)
+	}
+	ractors = ractors[:len(s.Ractors)]
+	for i := range s.Ractors {
+		queue := ractors[i].Queue
+		ractors[i] = s.Ractors[i]
+		ractors[i].Queue = append(queue[:0], s.Ractors[i].Queue...)
+	}
+	f.sample.Ractors = ractors
+	f.fed = true
+}
+
+// View is what Read gives access to; it is valid during the call only.
+type View struct {
+	Process sampler.Process
+	Dict    *sampler.Dictionary
+	// Sample is the last sample; nil before the first.
+	Sample *sampler.Sample
+	// States are the states of Sample's threads, parallel to Sample.Threads.
+	States   []ThreadState
+	Account  *Account
+	Timeline *Timeline
+	Blame    *Blame
+	Findings *Findings
+}
+
+// Read calls fn with the folded data while Feed is kept out. fn should be quick, for samples wait meanwhile, and must
+// keep neither the View nor its Sample and States; what Row, Top, Current and Stat return is the caller's to keep.
+func (f *Fold) Read(fn func(*View)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := View{
+		Process: f.proc, Dict: f.dict, Account: f.account, Timeline: f.timeline, Blame: f.blame, Findings: f.findings,
+	}
+	if f.fed {
+		v.Sample, v.States = &f.sample, f.states
+	}
+	fn(&v)
+}
+
+// Now is a copy of the last sample and its states, to keep.
+type Now struct {
+	Sample *sampler.Sample
+	// States are parallel to Sample.Threads.
+	States []ThreadState
+}
+
+// Now returns a copy of the last sample and its states; ok is false before the first sample.
+func (f *Fold) Now() (n Now, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.fed {
+		return Now{}, false
+	}
+	return Now{Sample: f.sample.Clone(), States: append([]ThreadState(nil), f.states...)}, true
+}

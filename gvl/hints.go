@@ -1,0 +1,124 @@
+package gvl
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// hint is what the innermost frames of a released thread say about its wait, where memory and the kernel leave it
+// open: all waits for other threads end in the same futex (facts-gvl, section 4).
+type hint struct {
+	state State
+	op    string
+	kind  string
+}
+
+// maxHintFrames is how many of the innermost frames are asked: a condition variable sleeps in its mutex and stands two
+// or three frames further out. Any other wait is the innermost frame itself.
+const maxHintFrames = 4
+
+// frameHints are the methods of Ruby's own classes in which threads wait, by the label that Ruby 3.4 prints, and the
+// forms of releases where the class had no Thread:: before it. Read-only.
+var frameHints = map[string]hint{
+	"Thread::Mutex#lock": {Lock, "", "Mutex"}, "Mutex#lock": {Lock, "", "Mutex"},
+	"Thread::Mutex#synchronize": {Lock, "", "Mutex"}, "Mutex#synchronize": {Lock, "", "Mutex"},
+	"Monitor#enter": {Lock, "", "Monitor"}, "Monitor#synchronize": {Lock, "", "Monitor"},
+	"Thread::Queue#pop": {Parked, "", "Queue"}, "Queue#pop": {Parked, "", "Queue"},
+	"Thread::Queue#shift": {Parked, "", "Queue"}, "Thread::Queue#deq": {Parked, "", "Queue"},
+	"Thread::SizedQueue#pop": {Parked, "", "SizedQueue"}, "SizedQueue#pop": {Parked, "", "SizedQueue"},
+	"Thread::SizedQueue#push": {Parked, "", "SizedQueue"}, "SizedQueue#push": {Parked, "", "SizedQueue"},
+	"Thread::ConditionVariable#wait": {Parked, "", "ConditionVariable"},
+	"ConditionVariable#wait":         {Parked, "", "ConditionVariable"},
+	"Monitor#wait_for_cond":          {Parked, "", "ConditionVariable"},
+	"Thread#join":                    {Parked, "", "Thread"}, "Thread#value": {Parked, "", "Thread"},
+	"Ractor.receive": {Parked, "", "Ractor"}, "Ractor#take": {Parked, "", "Ractor"}, "Ractor.yield": {Parked, "", "Ractor"},
+	"Ractor#value": {Parked, "", "Ractor"}, "Ractor#join": {Parked, "", "Ractor"}, "Ractor.select": {Parked, "", "Ractor"},
+	"Ractor::Port#receive": {Parked, "", "Ractor"},
+	"Kernel#sleep":         {Sleeping, "", ""}, "Thread.stop": {Sleeping, "", ""},
+	"Process.wait": {IO, OpChild, ""}, "Process.wait2": {IO, OpChild, ""}, "Process.waitpid": {IO, OpChild, ""},
+	"Process.waitpid2": {IO, OpChild, ""}, "Process.waitall": {IO, OpChild, ""}, "Kernel#system": {IO, OpChild, ""},
+	"Process::Status.wait": {IO, OpChild, ""}, "Kernel#`": {IO, OpChild, ""},
+	"Addrinfo.getaddrinfo": {IO, OpResolve, ""}, "Socket.getaddrinfo": {IO, OpResolve, ""},
+	"IPSocket.getaddress": {IO, OpResolve, ""}, "Socket.getnameinfo": {IO, OpResolve, ""},
+	"Addrinfo#getnameinfo": {IO, OpResolve, ""}, "Addrinfo.tcp": {IO, OpResolve, ""},
+	"IO#read": {IO, OpRead, ""}, "IO#gets": {IO, OpRead, ""}, "IO#readpartial": {IO, OpRead, ""},
+	"IO#sysread": {IO, OpRead, ""}, "IO#getc": {IO, OpRead, ""}, "IO#getbyte": {IO, OpRead, ""},
+	"IO#readline": {IO, OpRead, ""}, "IO#each_line": {IO, OpRead, ""}, "IO#wait_readable": {IO, OpRead, ""},
+	"IO#pread": {IO, OpRead, ""}, "BasicSocket#recv": {IO, OpRead, ""}, "BasicSocket#__recv": {IO, OpRead, ""},
+	"IO#write": {IO, OpWrite, ""}, "IO#puts": {IO, OpWrite, ""}, "IO#print": {IO, OpWrite, ""}, "IO#<<": {IO, OpWrite, ""},
+	"IO#syswrite": {IO, OpWrite, ""}, "IO#flush": {IO, OpWrite, ""}, "IO#wait_writable": {IO, OpWrite, ""},
+	"BasicSocket#send": {IO, OpWrite, ""}, "BasicSocket#__send": {IO, OpWrite, ""},
+	"IO.select": {IO, OpSelect, ""}, "Kernel#select": {IO, OpSelect, ""},
+	"TCPServer#accept": {IO, OpAccept, ""}, "UNIXServer#accept": {IO, OpAccept, ""}, "Socket#accept": {IO, OpAccept, ""},
+	"TCPSocket#initialize": {IO, OpConnect, ""}, "TCPSocket.open": {IO, OpConnect, ""},
+	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
+}
+
+// mutexSleep is the method in which a condition variable sleeps: its callers say whether it is one.
+var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
+
+// hintTable finds the hint of a stack; what a frame says is looked up once.
+type hintTable struct {
+	dict *sampler.Dictionary
+	// frames holds for each frame 0 (not looked up) or 1 + the place of what it says in said.
+	frames []uint8
+	said   []frameHint
+}
+
+type frameHint struct {
+	sleep bool
+	h     hint
+}
+
+// of returns the hint of the innermost frame; the zero hint when it says nothing.
+func (t *hintTable) of(stack sampler.StackID) hint {
+	if t.dict == nil {
+		return hint{}
+	}
+	asleep := false
+	for range maxHintFrames {
+		if stack == 0 {
+			break
+		}
+		caller, id := t.dict.Stack(stack)
+		f := t.frame(id)
+		switch {
+		case asleep && f.h.kind == "ConditionVariable":
+			return f.h
+		case asleep:
+		case f.sleep:
+			asleep = true
+		default:
+			return f.h
+		}
+		stack = caller
+	}
+	if asleep {
+		return hint{state: Sleeping}
+	}
+	return hint{}
+}
+
+func (t *hintTable) frame(id sampler.FrameID) frameHint {
+	if int(id) >= len(t.frames) {
+		frames, _, _, _, _ := t.dict.Sizes()
+		if int(id) > frames {
+			return frameHint{}
+		}
+		t.frames = append(t.frames, make([]uint8, frames+1-len(t.frames))...)
+	}
+	if n := t.frames[id]; n != 0 {
+		return t.said[n-1]
+	}
+	label := t.dict.Frame(id).Label
+	f := frameHint{sleep: mutexSleep[label], h: frameHints[label]}
+	n := slices.Index(t.said, f)
+	if n < 0 {
+		// There are fewer different hints than a byte holds.
+		n = len(t.said)
+		t.said = append(t.said, f)
+	}
+	t.frames[id] = uint8(n + 1)
+	return f
+}

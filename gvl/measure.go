@@ -1,0 +1,220 @@
+package gvl
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// StatFinding is a finding of the window, as it was at its worst.
+type StatFinding struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"`
+	Title    string `json:"title"`
+	Text     string `json:"text"`
+	Next     string `json:"next"`
+	// SinceNS and UntilNS are CLOCK_MONOTONIC in ns; UntilNS is null while it goes on.
+	SinceNS int64  `json:"since_monotonic_ns"`
+	UntilNS *int64 `json:"until_monotonic_ns"`
+	// Threads are those concerned, the culprit first.
+	Threads []sampler.ThreadID `json:"threads"`
+}
+
+// StatBlame is the waiting of all threads and who held the GVL meanwhile: TotalNS = NobodyNS + OtherNS + RunningNS +
+// StalledNS + GCNS, thread·ns.
+type StatBlame struct {
+	TotalNS int64 `json:"total_ns"`
+	// NobodyNS is the part in which nobody held the GVL (hand-over); OtherNS was charged to holders beyond the limit on
+	// those kept apart.
+	NobodyNS int64 `json:"nobody_ns"`
+	OtherNS  int64 `json:"other_ns"`
+	// The rest by what the holder did with it: ran, slept in the kernel, collected garbage.
+	RunningNS int64 `json:"running_ns"`
+	StalledNS int64 `json:"stalled_ns"`
+	GCNS      int64 `json:"gc_ns"`
+	// Frames are the innermost frames and Threads the threads charged most, largest first, MaxStatBlame of each.
+	Frames  []StatPlace  `json:"frames"`
+	Threads []StatCharge `json:"threads"`
+}
+
+// MaxStatBlame is how many places and threads a Stat blames.
+const MaxStatBlame = 10
+
+// StatPlace is a place in the code that made others wait.
+type StatPlace struct {
+	Label string `json:"label"`
+	Path  string `json:"path"`
+	Line  int32  `json:"line"`
+	// Caller is the innermost method written in Ruby, when Label is a C function; "" otherwise.
+	Caller string `json:"caller"`
+	// Thread is the one charged most for it.
+	Thread sampler.ThreadID `json:"thread"`
+	NS     int64            `json:"ns"`
+	Share  float64          `json:"share"`
+}
+
+// StatCharge is a thread that made others wait, and its method behind most of that ("" when there is none).
+type StatCharge struct {
+	Thread sampler.ThreadID `json:"thread"`
+	NS     int64            `json:"ns"`
+	Share  float64          `json:"share"`
+	Method string           `json:"method"`
+}
+
+// StatWait is one wait for the GVL.
+type StatWait struct {
+	Thread     sampler.ThreadID `json:"thread"`
+	StartNS    int64            `json:"start_monotonic_ns"`
+	NS         int64            `json:"ns"`
+	InProgress bool             `json:"in_progress"`
+	// Before is what the thread did before it waited; null when that was not seen.
+	Before *StatBefore `json:"before"`
+}
+
+// StatBefore is a state before a wait, its detail by the keys of docs/json.md, in words, and how long it lasted as far as
+// seen.
+type StatBefore struct {
+	State  string         `json:"state"`
+	Detail map[string]any `json:"detail"`
+	Words  string         `json:"words"`
+	NS     int64          `json:"ns"`
+}
+
+// StatNative is a native thread that Ruby does not know: its name as the kernel has it and its CPU time in the window.
+type StatNative struct {
+	TID   int32  `json:"tid"`
+	Name  string `json:"name"`
+	CPUNS int64  `json:"cpu_ns"`
+}
+
+// Measure is all that `ddtop stat` tells of a stream: totals, findings, blame and the longest waits, behind one Feed. It
+// is not safe for concurrent use.
+type Measure struct {
+	dict     *sampler.Dictionary
+	class    *Classifier
+	account  *Account
+	blame    *Blame
+	findings *Findings
+	waits    *WaitList
+}
+
+// NewMeasure returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as
+// they are.
+func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure {
+	blame := NewBlame(p, dict)
+	return &Measure{
+		dict: dict, class: NewClassifier(p, dict), account: NewAccount(p, dict), blame: blame,
+		findings: newFindings(p, dict, blame, r), waits: NewWaitList(p),
+	}
+}
+
+// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time.
+func (m *Measure) Feed(s *sampler.Sample) []ThreadState {
+	states := m.class.Classify(s)
+	m.account.Feed(s, states)
+	m.blame.Feed(s, states)
+	m.findings.Feed(s, states)
+	m.waits.Feed(s, states)
+	return states
+}
+
+// Classify gives the verdict on a sample that is not part of the measurement, one taken after it.
+func (m *Measure) Classify(s *sampler.Sample) []ThreadState { return m.class.Classify(s) }
+
+// Alloc returns what was allocated in the stream, by class.
+func (m *Measure) Alloc() StatAlloc { return AllocOf(m.account.firstClasses, m.account.lastClasses) }
+
+// Findings returns what was wrong in the stream: see Findings.Raised.
+func (m *Measure) Findings() []StatFinding {
+	out := []StatFinding{}
+	for _, f := range m.findings.Raised() {
+		s := StatFinding{
+			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
+			Threads: append([]sampler.ThreadID{}, f.Threads...),
+		}
+		if f.UntilNS != 0 {
+			until := f.UntilNS
+			s.UntilNS = &until
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Stat returns the totals so far with findings, blame and the longest waits of at least waitNS, MaxLongestWaits at most.
+// The threshold hides waits from that list only.
+func (m *Measure) Stat(waitNS int64) Stat {
+	s := m.account.Stat()
+	s.Findings = m.Findings()
+	s.Blame = m.statBlame()
+	s.LongestWaits = []StatWait{}
+	for _, w := range m.waits.Longest(MaxLongestWaits, waitNS) {
+		x := StatWait{Thread: w.Thread, StartNS: w.StartNS, NS: w.NS, InProgress: w.InProgress}
+		if w.Before.State != Unknown {
+			b := w.Before
+			b.AtNS = b.SinceNS + w.BeforeNS // its words tell how long it lasted
+			x.Before = &StatBefore{
+				State: b.State.String(), Detail: b.Detail.JSON(b.State, m.dict), Words: Describe(b, m.dict), NS: w.BeforeNS,
+			}
+		}
+		s.LongestWaits = append(s.LongestWaits, x)
+	}
+	return s
+}
+
+func (m *Measure) statBlame() StatBlame {
+	all := m.blame.Top(MaxBlameEntries, BlameByStack, 0)
+	out := StatBlame{
+		TotalNS: all.TotalNS, NobodyNS: all.NobodyNS, OtherNS: all.OtherNS, Frames: []StatPlace{}, Threads: []StatCharge{},
+	}
+	for _, e := range all.Entries {
+		switch e.Kind {
+		case GC:
+			out.GCNS += e.NS
+		case Stalled:
+			out.StalledNS += e.NS
+		default:
+			out.RunningNS += e.NS
+		}
+	}
+	for _, e := range m.blame.Top(MaxStatBlame, BlameByFrame, 0).Entries {
+		out.Frames = append(out.Frames, m.place(e))
+	}
+	for _, e := range m.blame.Top(MaxStatBlame, BlameByThread, 0).Entries {
+		method := m.blame.Method(e.Thread, 0)
+		out.Threads = append(out.Threads, StatCharge{Thread: e.Thread, NS: e.NS, Share: e.Share, Method: method})
+	}
+	return out
+}
+
+// place names the code of an entry by frame.
+func (m *Measure) place(e BlameEntry) StatPlace {
+	p := StatPlace{Thread: e.Thread, NS: e.NS, Share: e.Share}
+	if m.dict == nil || e.Frame == 0 {
+		return p
+	}
+	f := m.dict.Frame(e.Frame)
+	p.Label, p.Path, p.Line = f.Label, f.Path, f.Line
+	if !f.C {
+		return p
+	}
+	stack, _ := m.dict.Stack(e.Stack)
+	for range maxWhereFrames {
+		if stack == 0 {
+			break
+		}
+		caller, id := m.dict.Stack(stack)
+		if f := m.dict.Frame(id); !f.C {
+			p.Caller = f.Label
+			break
+		}
+		stack = caller
+	}
+	return p
+}
+
+// FillNative sets the native threads that Ruby does not know, the busiest first.
+func (s *Stat) FillNative(list []StatNative) {
+	s.NativeThreads = append([]StatNative{}, list...)
+	slices.SortStableFunc(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
+}

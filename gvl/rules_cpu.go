@@ -1,0 +1,155 @@
+package gvl
+
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// gcMinHeld is the held share of a CPU under which the collector's part of it means little.
+const gcMinHeld = .10
+
+// evalCPUStarved: threads that hold the GVL, and so keep all others from running, lack a CPU.
+func evalCPUStarved(w *window) hit {
+	// A short turn is seen at no two readings of its thread's counters unless it was interrupted, so the counters speak for
+	// the turns that lacked a CPU more than for the others: what was lacked is held against all time as a holder.
+	ran := max(w.holderCPU+w.holderWait, w.total.ns[Running])
+	delay := ratio(w.holderWait, ran)
+	first, last := &w.firstPr, &w.lastPr
+	throttled := ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
+	h := hit{severity: SeverityWarn}
+	h.score = max(least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns),
+		least(throttled/w.limits.throttled, w.share(last.ThrottledNS-first.ThrottledNS)/w.limits.starvedTurns))
+	if delay >= w.limits.starvedDelayCrit || throttled >= w.limits.throttledCrit {
+		h.severity = SeverityCrit
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Short of CPU"
+	h.text = "the thread with the GVL was ready and had no CPU for " + percent(delay) + " of its turns"
+	h.next = "fewer workers on this machine, or more CPUs"
+	if throttled >= w.limits.throttled {
+		h.text += "; the container was throttled in " + percent(throttled) + " of its periods"
+		h.next = "raise the container's CPU limit, or run fewer workers in it"
+	}
+	return h
+}
+
+// machineFaults is the part of the limit on major faults from which on the machine's pressure is taken for the process's
+// too: another one may be the one that lacks memory.
+const machineFaults = .1
+
+// evalMemoryStall: pages come from the disk while the GVL is held, or all tasks of the container stand still for want of
+// memory.
+func evalMemoryStall(w *window) hit {
+	first, last := &w.firstPr, &w.lastPr
+	span := last.AtNS - first.AtNS
+	if first.AtNS == 0 || span <= 0 {
+		return hit{}
+	}
+	perSecond := float64(last.MajorFaults-first.MajorFaults) / (float64(span) / 1e9)
+	faults := perSecond / w.limits.memoryFaults
+	full, pressed := 0.0, 0.0
+	if last.Pressure.Source != sampler.PressureNone && first.Pressure.Source == last.Pressure.Source {
+		full = ratio(last.Pressure.MemoryFullNS-first.Pressure.MemoryFullNS, span)
+		pressed = full / w.limits.memoryPressure
+		if last.Pressure.Source == sampler.PressureMachine {
+			pressed = least(pressed, faults/machineFaults)
+		}
+	}
+	h := hit{
+		score:    max(least(faults, w.share(w.total.ns[Stalled])/w.limits.memoryAsleep), pressed),
+		severity: SeverityCrit,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Starved of memory"
+	h.text = number(perSecond) + " major page faults/s; the thread with the GVL sleeps in the kernel " +
+		percent(w.share(w.total.ns[Stalled])) + " of the time"
+	if pressed >= 1 {
+		whose := "its cgroup"
+		if last.Pressure.Source == sampler.PressureMachine {
+			whose = "the machine"
+		}
+		h.text += "; all tasks of " + whose + " stood still for want of memory " + percent(full) + " of the time"
+	}
+	if last.SwapBytes > 0 {
+		h.text += "; " + itoa(last.SwapBytes>>20) + " MiB swapped out"
+	}
+	h.next = "fewer threads or processes on this machine, jemalloc or MALLOC_ARENA_MAX=2, more memory"
+	return h
+}
+
+// evalGCPressure: the collector takes a large part of the time.
+func evalGCPressure(w *window) hit {
+	held := w.total.held()
+	gc, wall := ratio(w.total.ns[GC], held), w.share(w.gcNS)
+	h := hit{severity: SeverityWarn}
+	h.score = max(least(gc/w.limits.gcOfHeld, w.share(held)/gcMinHeld), wall/w.limits.gcOfWall)
+	stack, part := topKey(w.gcStacks)
+	if stack != 0 && w.ev.classes.of(stack)&flagGCStart != 0 && w.total.ns[Waiting] == 0 {
+		return hit{} // collected out of band, and nobody waited for it
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.stack = stack
+	h.title = "Garbage collection"
+	h.text = "takes " + percent(wall) + " of the time, " + percent(gc) + " of all Ruby work"
+	if w.firstGC.Valid && w.lastGC.Valid && w.sampledNS > 0 {
+		sec := float64(w.sampledNS) / 1e9
+		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
+			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
+	}
+	if code := where(w.dict, stack); code != "" {
+		h.text += "; most under " + code + " (" + percent(ratio(part, w.total.ns[GC])) + ")"
+	}
+	h.next = "allocate less there; then tune the heap (the autotuner gem)"
+	return h
+}
+
+// evalGCPause: one collection took a second.
+func evalGCPause(w *window) hit {
+	h := hit{score: float64(w.pauseNS) / w.limits.gcPause, severity: SeverityWarn, stack: w.pauseAt}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Long garbage collection"
+	h.text = "one stopped all threads for " + FormatNS(w.pauseNS)
+	if code := where(w.dict, w.pauseAt); code != "" {
+		h.text += " in " + code
+	}
+	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"
+	return h
+}
+
+// evalGCMajors: full collections again and again while threads wait.
+func evalGCMajors(w *window) hit {
+	if !w.firstGC.Valid || !w.lastGC.Valid {
+		return hit{}
+	}
+	majors := float64(w.lastGC.MajorCount - w.firstGC.MajorCount)
+	h := hit{
+		score: least(majors/w.limits.gcMajors, w.share(w.total.ns[Waiting])/w.limits.gcMajorsWaiters), severity: SeverityWarn,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Frequent full collections"
+	h.text = plural(int(majors), "major collection", "major collections") + " in " + FormatNS(w.sampledNS) + " while " +
+		number(w.share(w.total.ns[Waiting])) + " threads wait"
+	h.next = "look for objects that live just long enough to become old; raise RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR"
+	return h
+}
+
+// topKey returns the key with the largest value; of equal ones the smallest.
+func topKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
+	for k, v := range m {
+		if v > value || v == value && k < key {
+			key, value = k, v
+		}
+	}
+	return key, value
+}

@@ -1,0 +1,151 @@
+package gvl
+
+import (
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// evalSaturated: one GVL is held nearly all the time, threads queue for it, and that is a large part of their time.
+func evalSaturated(w *window) hit {
+	var h hit
+	for id, r := range w.ractors {
+		held, waiters, lost := w.share(r.held()), w.share(r.ns[Waiting]), ratio(r.ns[Waiting], r.busy)
+		score := least(held/w.limits.fullHeld, waiters/w.limits.fullWaiters, lost/w.limits.fullLost)
+		if score <= h.score {
+			continue
+		}
+		h.score, h.severity = score, SeverityWarn
+		if held >= w.limits.fullHeldCrit && lost >= w.limits.fullLostCr {
+			h.severity = SeverityCrit
+		}
+		if score < 1 {
+			continue
+		}
+		h.title = "GVL saturated"
+		if len(w.ractors) > 1 {
+			h.title = "GVL of ractor " + itoa(int64(id)) + " saturated"
+		}
+		h.text = "held " + percent(held) + ", " + number(waiters) + " threads wait, " + percent(lost) +
+			" of their busy time"
+		w.blameText(&h)
+		h.next = w.saturatedNext(r)
+	}
+	return h
+}
+
+// blameText adds who is behind the waiting, when somebody is in particular.
+func (w *window) blameText(h *hit) {
+	rep := w.blame.Top(1, BlameByFrame, findingsWindowNS)
+	by := w.blame.Top(1, BlameByThread, findingsWindowNS)
+	if len(rep.Entries) == 0 || len(by.Entries) == 0 {
+		return
+	}
+	e := by.Entries[0]
+	h.stack, h.threads = e.Stack, []sampler.ThreadID{e.Thread}
+	// One thread with several innermost frames is named by the thread, one method in many threads by itself.
+	if f := rep.Entries[0]; f.Share > e.Share {
+		h.stack, h.threads = f.Stack, nil
+		if f.Share >= .2 {
+			h.text += "; " + percent(f.Share) + " of the waiting is behind " + where(w.dict, f.Stack) + " in several threads"
+		}
+		return
+	}
+	if e.Share >= .2 {
+		h.text += "; " + percent(e.Share) + " of the waiting is behind " + w.culprit(e)
+	}
+}
+
+// culprit names the code and thread of a charge.
+func (w *window) culprit(e BlameEntry) string {
+	if m := w.blame.Method(e.Thread, findingsWindowNS); m != "" {
+		return m + " (" + w.name(e.Thread) + ")"
+	}
+	return w.behind(e.Thread, e.Stack)
+}
+
+// saturatedNext says how many threads fill a process: with a share io of the time outside the GVL, 1/(1-io).
+func (w *window) saturatedNext(r *sums) string {
+	io := ratio(r.ns[IO], r.ns[IO]+r.held())
+	if io <= 0 || io > .95 {
+		return "move CPU work to other processes; more threads only wait longer"
+	}
+	return "I/O is " + percent(io) + " of the work: about " + number(1/(1-io)) +
+		" threads fill a process; use fewer threads and more processes"
+}
+
+// evalHog: one thread is behind most of the waiting, and each of its turns takes a slice.
+func evalHog(w *window) hit {
+	rep := w.blame.Top(2, BlameByThread, findingsWindowNS)
+	if len(rep.Entries) == 0 {
+		return hit{}
+	}
+	e := rep.Entries[0]
+	if e.Kind == GC {
+		return hit{}
+	}
+	lead := w.limits.hogLead
+	if len(rep.Entries) > 1 && rep.Entries[1].NS > 0 {
+		lead = float64(e.NS) / float64(rep.Entries[1].NS)
+	}
+	p95 := w.waits.quantile(.95)
+	lost := w.ofBusy(w.total.ns[Waiting])
+	h := hit{
+		score: least(e.Share/w.limits.hogBlame, lead/w.limits.hogLead, float64(p95)/w.limits.hogWait, lost/w.limits.hogLost),
+		stack: e.Stack, threads: []sampler.ThreadID{e.Thread}, severity: SeverityWarn,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "One thread hogs the GVL"
+	h.text = w.culprit(e) + " causes " + percent(e.Share) + " of all waiting; a turn costs others " +
+		FormatNS(p95) + " (p95)"
+	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
+	return h
+}
+
+// evalStuck: a holder keeps the GVL longer than Ruby code can, or sleeps in the kernel with it, while others wait.
+func evalStuck(w *window) hit {
+	l := &w.longest
+	limit := w.limits.stuckHold
+	if l.kind == Stalled {
+		limit = w.limits.stuckAsleep
+	}
+	h := hit{
+		score:    least(float64(l.ns)/limit, float64(w.stuckNS)/w.limits.stuckSum),
+		severity: SeverityCrit, stack: l.stack, threads: []sampler.ThreadID{l.thread},
+	}
+	if l.thread == 0 || h.score < 1 {
+		return h
+	}
+	h.title = "A thread keeps the GVL"
+	h.text = w.behind(l.thread, l.stack) + " kept it " + FormatNS(l.ns) + " without a break"
+	if l.kind == Stalled {
+		h.text = w.behind(l.thread, l.stack) + " slept in the kernel for " + FormatNS(l.ns) + " and kept the GVL"
+	}
+	h.text += ", " + plural(int(l.waiters), "thread", "threads") + " waiting; " + FormatNS(w.stuckNS) + " in " +
+		FormatNS(w.sampledNS)
+	h.next = "an extension does not release the GVL here: upgrade the gem, do it in smaller parts, or in another process"
+	return h
+}
+
+// evalRegex: a thread has been in one regular expression match for a second of GVL time.
+func evalRegex(w *window) hit {
+	var h hit
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || x.flags&flagRegex == 0 || !ts.State.Held() && ts.State != Waiting {
+			continue
+		}
+		if score := float64(x.runNS) / w.limits.regexMatch; score > h.score {
+			h = hit{score: score, severity: SeverityCrit, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}}
+			if score < 1 {
+				continue
+			}
+			h.title = "Runaway regular expression"
+			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + FormatNS(x.runNS) +
+				" of CPU"
+			h.next = "set Regexp.timeout, rewrite the expression; look at the text it was given"
+		}
+	}
+	return h
+}

@@ -1,0 +1,201 @@
+package gvl
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// MaxCycles bounds the deadlocks that Deadlocks returns.
+const MaxCycles = 64
+
+// Deadlocks returns the cycles of threads that wait for each other, for a Mutex, Monitor or Thread#join without a
+// deadline: each thread waits for the next one, the last for the first. A thread that seems to wait for itself is none:
+// Ruby refuses that (ThreadError), so it was seen while its state was being written. Cycles begin with their smallest id and are
+// ordered by it.
+func Deadlocks(states []ThreadState) [][]sampler.ThreadID {
+	next := make(map[sampler.ThreadID]sampler.ThreadID)
+	for i := range states {
+		if to := waitsFor(&states[i]); to != 0 && to != states[i].Thread {
+			next[states[i].Thread] = to
+		}
+	}
+	var cycles [][]sampler.ThreadID
+	seen := make(map[sampler.ThreadID]int) // by which walk
+	for i := range states {
+		at, walk := states[i].Thread, i+1
+		for at != 0 && seen[at] == 0 {
+			seen[at] = walk
+			at = next[at]
+		}
+		if at == 0 || seen[at] != walk || len(cycles) >= MaxCycles {
+			continue
+		}
+		cycle := []sampler.ThreadID{at}
+		for to := next[at]; to != at; to = next[to] {
+			cycle = append(cycle, to)
+		}
+		low := slices.Index(cycle, slices.Min(cycle))
+		cycles = append(cycles, append(slices.Clone(cycle[low:]), cycle[:low]...))
+	}
+	slices.SortFunc(cycles, func(a, b []sampler.ThreadID) int { return int(a[0]) - int(b[0]) })
+	return cycles
+}
+
+// waitsFor is the one thread that must act before this one goes on; 0: none, or a clock can end it.
+func waitsFor(ts *ThreadState) sampler.ThreadID {
+	switch {
+	case ts.Detail.DeadlineNS != 0:
+		return 0
+	case ts.State == Lock:
+		return ts.Detail.Holder
+	case ts.State == Parked:
+		return ts.Detail.Joined
+	}
+	return 0
+}
+
+// evalDeadlock: threads wait for each other in a circle that has not moved for a second.
+func evalDeadlock(w *window) hit {
+	var h hit
+	for _, cycle := range Deadlocks(w.states) {
+		age := int64(1 << 62)
+		for _, id := range cycle {
+			if ts := w.state(id); ts != nil {
+				age = min(age, ts.DurationNS())
+			}
+		}
+		if score := float64(age) / w.limits.deadlockAge; score > h.score {
+			h = hit{score: score, severity: SeverityCrit, threads: cycle}
+			if score >= 1 {
+				w.deadlockText(&h, cycle)
+			}
+		}
+	}
+	return h
+}
+
+func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
+	h.title = "Deadlock"
+	for i, id := range cycle {
+		ts := w.state(id)
+		if i == 0 {
+			h.stack, h.object = ts.Stack, ts.Detail.Object
+		} else {
+			h.text += ", "
+		}
+		holder := w.name(cycle[(i+1)%len(cycle)])
+		switch {
+		case ts.State == Parked:
+			h.text += w.name(id) + " waits for " + holder + " to end"
+		default:
+			h.text += w.name(id) + " waits for " + object(&ts.Detail) + " held by " + holder
+		}
+	}
+	if n := w.stuckBehind(cycle); n > 0 {
+		h.text += "; " + itoa(int64(n)) + " more stuck behind"
+	}
+	h.next = "it will not end by itself: save the stacks (s) and restart; take the locks in one order"
+}
+
+// stuckBehind counts the threads outside a cycle that wait for one in it, through others too.
+func (w *window) stuckBehind(cycle []sampler.ThreadID) int {
+	n := 0
+	for i := range w.states {
+		id := w.states[i].Thread
+		if slices.Contains(cycle, id) {
+			continue
+		}
+		for range len(w.states) {
+			ts := w.state(id)
+			if ts == nil {
+				break
+			}
+			if id = waitsFor(ts); id == 0 {
+				break
+			}
+			if slices.Contains(cycle, id) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// object names a lock: "Mutex 0x7f2c10a8".
+func object(d *Detail) string {
+	s := orWord(d.Kind, "a lock")
+	if d.Object != 0 {
+		s += " 0x" + strconv.FormatUint(d.Object, 16)
+	}
+	return s
+}
+
+// evalConvoy: many threads queue for one lock, or locks take much of the time.
+func evalConvoy(w *window) hit {
+	lock, ns := topKey(w.recentLocks)
+	if lock == 0 {
+		lock, _ = topKey(w.locks)
+	}
+	mean := ratio(ns, w.recentNS)
+	whole := w.total.ns[Lock]
+	byShare := 0.0
+	if w.sampledNS >= raiseNS {
+		byShare = least(w.ofBusy(whole)/w.limits.convoyShare, w.share(whole)/w.limits.convoyMean)
+	}
+	h := hit{
+		score:  max(mean/w.limits.convoyWaiters, byShare),
+		object: lock, severity: SeverityWarn,
+	}
+	if lock == 0 || h.score < 1 {
+		return h
+	}
+	ids, longest := w.waiting(func(ts *ThreadState, _ *watch) bool {
+		return ts.State == Lock && ts.Detail.Object == lock
+	})
+	h.threads = ids
+	h.title = "Threads queue for one lock"
+	kind := "lock"
+	var holder sampler.ThreadID
+	if len(ids) > 0 {
+		d := &w.state(ids[0]).Detail
+		kind, holder = object(d), d.Holder
+	}
+	h.text = number(mean) + " threads wait for " + kind
+	if longest > 0 {
+		h.text += ", the longest for " + FormatNS(longest)
+	}
+	if ts := w.state(holder); ts != nil {
+		h.threads = append([]sampler.ThreadID{holder}, ids...)
+		h.stack = ts.Stack
+		h.text += "; held by " + w.behind(holder, ts.Stack) + ", which is " + holderDoes(ts)
+	}
+	h.next = w.convoyNext(h.stack)
+	return h
+}
+
+func holderDoes(ts *ThreadState) string {
+	switch ts.State {
+	case Waiting:
+		return "waiting for the GVL"
+	case IO:
+		return "waiting for " + orWord(ts.Detail.Op, "I/O")
+	case Lock:
+		return "itself waiting for a lock"
+	case Unknown:
+		return "doing something unknown"
+	}
+	return ts.State.String()
+}
+
+func (w *window) convoyNext(stack sampler.StackID) string {
+	switch flags := w.ev.classes.of(stack); {
+	case flags&flagLog != 0:
+		return "the logger's own lock: log less, or to something that takes it faster"
+	case flags&flagRequire != 0:
+		return "code is loaded while requests run: eager_load it at the start"
+	}
+	return "do less while holding it: no I/O and no heavy work inside the lock"
+}

@@ -1,0 +1,159 @@
+package gvl
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// evalStuckThread: a thread that worked has stopped at one place.
+func evalStuckThread(w *window) hit {
+	var h hit
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || !w.canBeStuck(ts, x) {
+			continue
+		}
+		age := min(ts.AtNS-x.stackNS, ts.DurationNS())
+		score := float64(age) / w.limits.stuckThread
+		if score <= h.score {
+			continue
+		}
+		h = hit{score: score, severity: SeverityWarn, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}, peer: ts.Detail.Peer}
+		if float64(age) >= w.limits.stuckThreadCrit {
+			h.severity = SeverityCrit
+		}
+		if score >= 1 {
+			h.title = "A thread is stuck"
+			h.text = w.name(ts.Thread) + " has not moved for " + FormatNS(age) + ": " + Describe(*ts, w.dict)
+			if code := where(w.dict, x.stack); code != "" {
+				h.text += " in " + code
+			}
+			h.next = "look at what it waits for; give the call a timeout"
+		}
+	}
+	return h
+}
+
+// canBeStuck leaves out what waits by its nature: idle threads, consumers that were never seen doing anything else.
+func (w *window) canBeStuck(ts *ThreadState, x *watch) bool {
+	if x.idle || x.stack == 0 {
+		return false
+	}
+	switch ts.State {
+	case Lock, Native:
+		return true
+	case IO:
+		if ts.Detail.Op == OpChild {
+			return x.moved
+		}
+		if x.moved {
+			return !w.terminal(ts.Detail.Peer)
+		}
+		if x.group == 0 {
+			return false
+		}
+		db, redis, _ := w.peerIs(x.group)
+		return db || redis && ts.Detail.Op != OpRead
+	}
+	return false
+}
+
+// evalThreadLeak: the number of threads grows and grows, and the new ones all come from one place.
+func evalThreadLeak(w *window) hit {
+	now := len(w.states)
+	low := now
+	for _, c := range w.ev.counts {
+		if c.atNS != 0 && w.nowNS-c.atNS <= threadCounts*threadCountNS {
+			low = min(low, c.n)
+		}
+	}
+	h := hit{
+		score:    least(float64(now)/w.limits.leakFactor/float64(max(low, 1)), float64(now-low)/w.limits.leakGrowth),
+		severity: SeverityWarn,
+	}
+	if h.score < 1 {
+		return h
+	}
+	roots := make(map[string]int64)
+	for i := range w.states {
+		if r := root(w.dict, w.states[i].Stack); r != "" {
+			roots[r]++
+		}
+	}
+	name, n := topKey(roots)
+	if float64(n) < w.limits.leakSameRoot*float64(now-low) {
+		return hit{}
+	}
+	h.title = "Threads pile up"
+	h.text = itoa(int64(low)) + " threads have become " + itoa(int64(now)) + "; " + itoa(n) + " were started in " + name
+	h.next = "see why those threads do not end; start them from a pool"
+	for i := range w.states {
+		if len(h.threads) < 10 && root(w.dict, w.states[i].Stack) == name {
+			h.threads = append(h.threads, w.states[i].Thread)
+			h.stack = w.states[i].Stack
+		}
+	}
+	return h
+}
+
+// evalAllBusy: every worker of a server's pool is busy.
+func evalAllBusy(w *window) hit {
+	type pool struct {
+		ids        []sampler.ThreadID
+		busy, idle int64
+	}
+	pools := make(map[string]*pool)
+	for i := range w.states {
+		id := w.states[i].Thread
+		x, t := w.watch(id), w.threads[id]
+		if x == nil || t == nil || x.flags&flagServer == 0 {
+			continue
+		}
+		name := root(w.dict, x.stack)
+		p := pools[name]
+		if p == nil {
+			p = new(pool)
+			pools[name] = p
+		}
+		p.ids = append(p.ids, id)
+		p.busy += t.busy
+		p.idle += t.idle
+	}
+	var h hit
+	names := make([]string, 0, len(pools))
+	for name := range pools {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(a, b) })
+	for _, name := range names {
+		p := pools[name]
+		share := ratio(p.busy, p.busy+p.idle)
+		if score := share / w.limits.poolBusy; len(p.ids) > 1 && score > h.score {
+			h = hit{score: score, severity: SeverityWarn, threads: p.ids}
+			h.title = "All workers busy"
+			kind, _, _ := strings.Cut(name, "::")
+			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads are busy " + percent(share) + " of the time, mostly " +
+				w.mostly()
+			h.next = "mend the cause above first; add workers only when there is none"
+		}
+	}
+	return h
+}
+
+// mostly names the state that busy threads spend most time in.
+func (w *window) mostly() string {
+	best := Running
+	for s, ns := range w.total.ns {
+		if ns > w.total.ns[best] {
+			best = State(s)
+		}
+	}
+	if best == Waiting {
+		return "waiting for the GVL"
+	}
+	return best.String()
+}

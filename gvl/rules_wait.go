@@ -1,0 +1,281 @@
+package gvl
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// databases are the services that the kernel part names and that hold data.
+var databases = map[string]bool{
+	"PostgreSQL": true, "MySQL": true, "PgBouncer": true, "SQL Server": true, "Oracle": true, "MongoDB": true,
+	"Cassandra": true, "Neo4j": true, "InfluxDB": true,
+}
+
+// peerIs tells what a peer group is: a database, a Redis, or another remote end.
+func (w *window) peerIs(n uint32) (db, redis, other bool) {
+	g := &w.ev.peers.list[n]
+	switch {
+	case databases[g.peer.Service]:
+		return true, false, false
+	case strings.HasPrefix(g.peer.Service, "Redis"):
+		return false, true, false
+	}
+	return false, false, (g.peer.Kind == sampler.PeerTCP || g.peer.Kind == sampler.PeerUDP) && !g.inbound
+}
+
+// waiting lists the threads that now wait in io for the peer group (0: any) and pass ok, longest first, and how long
+// the longest has waited.
+func (w *window) waiting(ok func(*ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || !ok(ts, x) {
+			continue
+		}
+		ids = append(ids, ts.Thread)
+		if d := ts.DurationNS(); d > longest {
+			longest = d
+			ids[0], ids[len(ids)-1] = ids[len(ids)-1], ids[0]
+		}
+	}
+	return ids, longest
+}
+
+// slowest finds the peer group with the most busy time among those that kind accepts.
+func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, ns int64) {
+	for n, v := range w.peers {
+		if kind(w.peerIs(n)) && (v > ns || v == ns && n < group) {
+			group, ns = n, v
+		}
+	}
+	return group, ns
+}
+
+// onPeer fills a hit about one remote end.
+func (w *window) onPeer(h *hit, group uint32, ns int64) {
+	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
+		return ts.State == IO && !x.idle && x.group == group
+	})
+	g := &w.ev.peers.list[group]
+	h.peer, h.threads = g.id, ids
+	h.text = percent(w.ofBusy(ns)) + " of the busy time waits for " + PeerName(g.peer) + "; now " +
+		plural(len(ids), "thread", "threads")
+	if len(ids) > 0 {
+		h.text += ", the longest " + FormatNS(longest)
+		if ts := w.state(ids[0]); ts != nil {
+			h.stack = ts.Stack
+			if code := where(w.dict, ts.Stack); code != "" {
+				h.text += " in " + code
+			}
+		}
+	}
+}
+
+// evalDB: most of the work waits for one database.
+func evalDB(w *window) hit {
+	group, ns := w.slowest(func(db, _, _ bool) bool { return db })
+	byStack := w.flag(flagDB)
+	if group == 0 || byStack > ns {
+		// A database on a port of its own choice is known by the adapter's methods only.
+		if g, n := w.slowest(func(_, _, other bool) bool { return other }); g != 0 && byStack >= n/2 {
+			group, ns = g, max(ns, min(n, byStack))
+		}
+	}
+	h := hit{
+		score: least(w.ofBusy(ns)/w.limits.dbShare, w.share(ns)/w.limits.dbThreads), severity: SeverityWarn,
+	}
+	if group == 0 || h.score < 1 {
+		return h
+	}
+	h.title = "Database slow"
+	w.onPeer(&h, group, ns)
+	h.next = "see what the calling method asks for; look at the database's own list of running queries"
+	return h
+}
+
+// evalRedis: a store that should answer at once does not.
+func evalRedis(w *window) hit {
+	group, ns := w.slowest(func(_, redis, _ bool) bool { return redis })
+	h := hit{score: least(w.ofBusy(ns)/w.limits.redisShare, w.share(ns)/w.limits.redisThreads), severity: SeverityWarn}
+	if group == 0 || h.score < 1 {
+		return h
+	}
+	h.title = "Redis slow"
+	w.onPeer(&h, group, ns)
+	h.next = "SLOWLOG on the Redis, its CPU, the size of what is fetched"
+	return h
+}
+
+// evalHTTP: another service keeps threads waiting.
+func evalHTTP(w *window) hit {
+	group, ns := w.slowest(func(_, _, other bool) bool { return other })
+	if group == 0 {
+		return hit{}
+	}
+	long := 0
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || ts.State != IO || x.idle || x.group != group {
+			continue
+		}
+		if consumer(x) {
+			// Its time in the window was all spent there.
+			if t := w.threads[ts.Thread]; t != nil {
+				ns -= t.ns[IO]
+			}
+			continue
+		}
+		if ts.DurationNS() >= int64(w.limits.httpWait) {
+			long++
+		}
+	}
+	h := hit{
+		score:    max(least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads), float64(long)/w.limits.httpWaiting),
+		severity: SeverityWarn,
+	}
+	if w.flag(flagDB) > ns/2 || h.score < 1 {
+		return hit{} // the database rule speaks of it
+	}
+	h.title = "Another service is slow"
+	w.onPeer(&h, group, ns)
+	h.next = "set timeouts, a circuit breaker, or move the call to a job"
+	return h
+}
+
+// consumer tells whether a thread waits by its nature: it was never seen doing anything else, and it is no worker of a
+// server's pool. A stream's reader is one, and a supervisor with its child.
+func consumer(x *watch) bool { return !x.moved && x.flags&flagServer == 0 }
+
+// evalDNS: threads wait for names to be resolved.
+func evalDNS(w *window) hit {
+	ids, longest := w.waiting(func(ts *ThreadState, _ *watch) bool {
+		return ts.State == IO && ts.Detail.Op == OpResolve
+	})
+	sum := w.ops[0]
+	h := hit{score: max(float64(longest)/w.limits.dnsWait, float64(sum)/w.limits.dnsSum), severity: SeverityWarn, threads: ids}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Name resolution slow"
+	h.text = "threads resolve names again and again"
+	if len(ids) > 0 {
+		h.text = plural(len(ids), "thread resolves", "threads resolve") + " a name"
+		h.text += ", the longest for " + FormatNS(longest)
+		if ts := w.state(ids[0]); ts != nil {
+			h.stack, h.peer = ts.Stack, ts.Detail.Peer
+		}
+	}
+	h.text += "; " + FormatNS(sum) + " in " + FormatNS(w.sampledNS)
+	h.next = "check the resolver, ndots in /etc/resolv.conf, and keep connections alive"
+	return h
+}
+
+// evalChild: threads wait for other programs to end.
+func evalChild(w *window) hit {
+	workers := 0
+	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
+		is := ts.State == IO && ts.Detail.Op == OpChild && ts.DurationNS() >= int64(w.limits.childWait) && !w.isMain(ts.Thread)
+		if is && !consumer(x) {
+			workers++
+		}
+		return is
+	})
+	h := hit{
+		score:    max(float64(len(ids))/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[1])/w.limits.childShare)),
+		severity: SeverityWarn, threads: ids,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Waiting for other programs"
+	h.text = plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for " + FormatNS(longest)
+	if ts := w.state(ids[0]); ts != nil {
+		h.stack = ts.Stack
+		if ts.Detail.Child > 0 {
+			h.text += " (pid " + itoa(int64(ts.Detail.Child)) + ")"
+		}
+	}
+	h.next = "look at the child process; give it a timeout"
+	return h
+}
+
+func (w *window) isMain(id sampler.ThreadID) bool {
+	if w.dict == nil {
+		return false
+	}
+	info, ok := w.dict.Thread(id)
+	return ok && info.Main
+}
+
+// evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
+func evalPoolWait(w *window) hit {
+	in := func(ts *ThreadState, x *watch) bool {
+		return x.flags&flagPool != 0 && (ts.State == Parked || ts.State == Sleeping)
+	}
+	ids, longest := w.waiting(in)
+	share := w.ofBusy(w.flag(flagPool))
+	h := hit{score: max(float64(longest)/w.limits.poolWait, share/w.limits.poolShare), severity: SeverityCrit, threads: ids}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Connection pool empty"
+	h.text = plural(len(ids), "thread waits", "threads wait") + " for a connection"
+	if len(ids) > 0 {
+		h.text += ", the longest for " + FormatNS(longest)
+		if ts := w.state(ids[0]); ts != nil {
+			h.stack = ts.Stack
+		}
+	}
+	h.text += "; " + percent(share) + " of the busy time"
+	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
+	return h
+}
+
+// evalLogBlocked: writing the log does not come to an end.
+func evalLogBlocked(w *window) hit {
+	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
+		if ts.State != IO || ts.Detail.Op != OpWrite {
+			return false
+		}
+		return x.flags&flagLog != 0 || (ts.Detail.FD == 1 || ts.Detail.FD == 2) && !w.terminal(ts.Detail.Peer)
+	})
+	h := hit{score: float64(longest) / w.limits.logWrite, severity: SeverityCrit, threads: ids}
+	if len(ids) == 0 || h.score < 1 {
+		return h
+	}
+	ts := w.state(ids[0])
+	behind := 0
+	for i := range w.states {
+		if w.states[i].State == Lock && w.states[i].Detail.Holder == ids[0] {
+			behind++
+		}
+	}
+	h.stack, h.peer = ts.Stack, ts.Detail.Peer
+	h.title = "Log output stuck"
+	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + FormatNS(longest)
+	if behind > 0 {
+		h.text += ", " + plural(behind, "thread waits", "threads wait") + " behind it"
+	}
+	h.next = "look at what reads the log (collector, pipe), and at the disk"
+	return h
+}
+
+func (w *window) terminal(id sampler.PeerID) bool {
+	return id != 0 && w.dict != nil && w.dict.Peer(id).Kind == sampler.PeerTTY
+}
+
+// target names what a thread writes to.
+func (w *window) target(ts *ThreadState) string {
+	switch ts.Detail.FD {
+	case 1:
+		return "stdout"
+	case 2:
+		return "stderr"
+	}
+	if ts.Detail.Peer != 0 && w.dict != nil {
+		return PeerName(w.dict.Peer(ts.Detail.Peer))
+	}
+	return "the log"
+}

@@ -1,0 +1,227 @@
+package gvl
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// stackFlags say what kind of work a stack is, by the methods in it.
+type stackFlags uint16
+
+const (
+	// flagIdle: waits for work: a pool's worker without a job, a server's select loop, a poller.
+	flagIdle stackFlags = 1 << iota
+	// flagPool: waits for a connection of a connection pool.
+	flagPool
+	// flagDB: in a database adapter.
+	flagDB
+	// flagRedis: in a Redis client. flagLog: in a logger. flagRequire: loads code.
+	flagRedis
+	flagLog
+	flagRequire
+	// flagRegex: the innermost frame matches a regular expression.
+	flagRegex
+	// flagServer: a worker of a server's or a job runner's pool.
+	flagServer
+	// flagGCStart: the program itself asked for the collection.
+	flagGCStart
+)
+
+// innerFrames is how many of the innermost frames tell what a thread waits for; markers of whole stacks count at any
+// depth up to maxClassFrames.
+const (
+	innerFrames    = 6
+	maxClassFrames = 200
+	// maxClasses bounds the stacks whose flags are kept; then they are worked out anew.
+	maxClasses = 1 << 16
+)
+
+// marker is a method, or with prefix a group of methods, that gives a stack a flag.
+type marker struct {
+	label  string
+	prefix bool
+	flag   stackFlags
+	// depth is how many of the innermost frames count; 0: all.
+	depth int
+}
+
+// markers are the methods by which stacks are told apart. The labels are Ruby 3.4's, without "block in".
+var markers = []marker{
+	{"Puma::ThreadPool#spawn_thread", false, flagServer, 0}, {"Puma::ThreadPool#worker", false, flagServer, 0},
+	{"Sidekiq::Processor#run", false, flagServer, 0}, {"GoodJob::Scheduler", true, flagServer, 0},
+	{"SolidQueue::Pool", true, flagServer, 0},
+	{"Puma::ThreadPool#spawn_thread", false, flagIdle, 4}, {"Puma::Reactor#select_loop", false, flagIdle, 4},
+	{"Puma::Server#handle_servers", false, flagIdle, 4}, {"Puma::Single#run", false, flagIdle, innerFrames},
+	{"Puma::Cluster", true, flagIdle, innerFrames}, {"Sidekiq::BasicFetch#retrieve_work", false, flagIdle, 60},
+	{"Sidekiq::Scheduled::Poller", true, flagIdle, 10}, {"Timeout.create_timeout_thread", false, flagIdle, innerFrames},
+	{"Timeout::Request", true, flagIdle, innerFrames}, {"PG::Connection#wait_for_notify", false, flagIdle, 4},
+	{"Redis::SubscribedClient", true, flagIdle, 20}, {"Redis#subscribe", false, flagIdle, 20},
+	{"RedisClient#blocking_call", false, flagIdle, 20}, {"Listen::", true, flagIdle, 10},
+	{"WEBrick::GenericServer#start", false, flagIdle, innerFrames},
+	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, flagPool, 12},
+	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, flagPool, 12},
+	// Not TimedStack#pop, which Sidekiq's scheduler sleeps in.
+	{"ConnectionPool#checkout", false, flagPool, 12}, {"Sequel::ThreadedConnectionPool", true, flagPool, 12},
+	{"Sequel::TimedQueueConnectionPool", true, flagPool, 12},
+	{"PG::", true, flagDB, 12}, {"Mysql2::", true, flagDB, 12}, {"Trilogy", true, flagDB, 12},
+	{"SQLite3::", true, flagDB, 12}, {"Mongo::", true, flagDB, 20}, {"TinyTds::", true, flagDB, 12},
+	{"ActiveRecord::ConnectionAdapters::", true, flagDB, 20}, {"Sequel::", true, flagDB, 20},
+	{"DB#", true, flagDB, innerFrames}, {"DB.", true, flagDB, innerFrames},
+	{"RedisClient", true, flagRedis, 12}, {"Redis::", true, flagRedis, 12}, {"Redis#", true, flagRedis, 12},
+	{"Logger::LogDevice#write", false, flagLog, 12}, {"Logger#", true, flagLog, 12},
+	{"Kernel#require", false, flagRequire, 8}, {"Kernel#require_relative", false, flagRequire, 8},
+	{"Module#autoload", false, flagRequire, 8},
+	{"GC.start", false, flagGCStart, 4},
+}
+
+// regexLabels are the C functions that match regular expressions.
+var regexLabels = map[string]bool{
+	"Regexp#match": true, "Regexp#match?": true, "Regexp#=~": true, "Regexp#===": true, "String#=~": true,
+	"String#match": true, "String#match?": true, "String#gsub": true, "String#gsub!": true, "String#sub": true,
+	"String#sub!": true, "String#scan": true, "String#split": true, "String#index": true, "String#rindex": true,
+	"String#[]": true, "String#slice": true, "String#slice!": true, "String#partition": true, "String#rpartition": true,
+	"String#start_with?": true, "Symbol#=~": true, "Symbol#match?": true, "StringScanner#scan": true,
+	"StringScanner#scan_until": true, "StringScanner#match?": true,
+}
+
+// classifier of stacks: what each frame marks is worked out once, what each stack does is kept.
+type stackClasses struct {
+	dict   *sampler.Dictionary
+	frames map[sampler.FrameID]frameMarks // IDs are never given again: a slice would grow for ever
+	stacks map[sampler.StackID]stackFlags
+}
+
+type frameMarks struct {
+	regex bool
+	// at holds the flags with the depth up to which each counts.
+	at []marker
+}
+
+func newStackClasses(dict *sampler.Dictionary) *stackClasses {
+	return &stackClasses{dict: dict, frames: make(map[sampler.FrameID]frameMarks), stacks: make(map[sampler.StackID]stackFlags)}
+}
+
+// method is a label without what stands before the method: "block (2 levels) in Foo#bar" is Foo#bar.
+func method(label string) string {
+	if strings.HasPrefix(label, "block ") || strings.HasPrefix(label, "rescue in ") || strings.HasPrefix(label, "ensure in ") {
+		if i := strings.LastIndex(label, " in "); i >= 0 {
+			return label[i+len(" in "):]
+		}
+	}
+	return label
+}
+
+func (c *stackClasses) frame(id sampler.FrameID) frameMarks {
+	if f, ok := c.frames[id]; ok {
+		return f
+	}
+	var f frameMarks
+	label := method(c.dict.Frame(id).Label)
+	f.regex = regexLabels[label]
+	for _, m := range markers {
+		if label == m.label || m.prefix && strings.HasPrefix(label, m.label) {
+			f.at = append(f.at, m)
+		}
+	}
+	if len(c.frames) >= maxClasses {
+		clear(c.frames)
+	}
+	c.frames[id] = f
+	return f
+}
+
+// of returns the flags of a stack.
+func (c *stackClasses) of(stack sampler.StackID) stackFlags {
+	if stack == 0 || c.dict == nil {
+		return 0
+	}
+	if flags, ok := c.stacks[stack]; ok {
+		return flags
+	}
+	var flags stackFlags
+	at := stack
+	for depth := 0; at != 0 && depth < maxClassFrames; depth++ {
+		caller, id := c.dict.Stack(at)
+		f := c.frame(id)
+		if depth == 0 && f.regex {
+			flags |= flagRegex
+		}
+		for _, m := range f.at {
+			if m.depth == 0 || depth < m.depth {
+				flags |= m.flag
+			}
+		}
+		at = caller
+	}
+	if len(c.stacks) >= maxClasses {
+		clear(c.stacks)
+	}
+	c.stacks[stack] = flags
+	return flags
+}
+
+// maxWhereFrames is how far out where looks for a method written in Ruby.
+const maxWhereFrames = 32
+
+// where names the code of a stack for a sentence: "Reports#build → JSON.generate" (the innermost method written in Ruby
+// and the C function it is in), "" for an unknown stack.
+func where(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil || stack == 0 {
+		return ""
+	}
+	inner := ""
+	for range maxWhereFrames {
+		if stack == 0 {
+			break
+		}
+		caller, id := dict.Stack(stack)
+		f := dict.Frame(id)
+		label := method(f.Label)
+		switch {
+		case f.C && inner == "":
+			inner = label
+		case !f.C && inner == "":
+			return label
+		case !f.C:
+			return label + " → " + inner
+		}
+		stack = caller
+	}
+	return inner
+}
+
+// line names the place of the innermost frame written in Ruby: "app/models/order.rb:39"; "" when there is none.
+func line(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	for range maxWhereFrames {
+		if stack == 0 {
+			break
+		}
+		caller, id := dict.Stack(stack)
+		if f := dict.Frame(id); !f.C && f.Path != "" {
+			return f.Path + ":" + itoa(int64(f.Line))
+		}
+		stack = caller
+	}
+	return ""
+}
+
+// root names the method a thread was started in.
+func root(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	label := ""
+	for range maxClassFrames {
+		if stack == 0 {
+			break
+		}
+		caller, id := dict.Stack(stack)
+		label = method(dict.Frame(id).Label)
+		stack = caller
+	}
+	return label
+}

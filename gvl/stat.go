@@ -1,0 +1,195 @@
+package gvl
+
+import "github.com/ddtop/ddtop/sampler"
+
+// Stat is the JSON of `ddtop stat`: what happened over one window. The field names are a contract. Durations are in ns,
+// *_monotonic_ns is CLOCK_MONOTONIC.
+type Stat struct {
+	PID        int          `json:"pid"`
+	StartNS    int64        `json:"start_monotonic_ns"`
+	EndNS      int64        `json:"end_monotonic_ns"`
+	DurationNS int64        `json:"duration_ns"`
+	Rate       StatRates    `json:"rate"`
+	Samples    uint64       `json:"samples"`
+	Torn       uint64       `json:"torn"`
+	Partial    uint64       `json:"partial"`
+	Failed     uint64       `json:"failed"`
+	Retried    uint64       `json:"retried"`
+	Late       uint64       `json:"late"`
+	NotSampled int64        `json:"not_sampled_ns"`
+	GVL        []StatGVL    `json:"gvl"`
+	Threads    []StatThread `json:"threads"`
+	GC         StatGC       `json:"gc"`
+	Alloc      StatAlloc    `json:"alloc"`
+	Process    StatProcess  `json:"process"`
+	Self       StatSelf     `json:"self"`
+	Pauses     StatPauses   `json:"pauses"`
+	// ThreadsGone is how many threads ended in the window; ThreadsOmitted how many of them are missing in Threads
+	// because there were more than MaxGoneThreads.
+	ThreadsGone    int `json:"threads_gone"`
+	ThreadsOmitted int `json:"threads_omitted"`
+	// Findings are what was wrong at some time in the window, Blame who made the others wait, LongestWaits the longest
+	// single waits. Account leaves them empty; Measure fills them.
+	Findings     []StatFinding `json:"findings"`
+	Blame        StatBlame     `json:"blame"`
+	LongestWaits []StatWait    `json:"longest_waits"`
+	// NativeThreads are the process's threads that Ruby does not know (its timer thread, C libraries' pools), the
+	// busiest first. Nothing in a stream tells of them: whoever has the process at hand fills them.
+	NativeThreads []StatNative `json:"native_threads"`
+}
+
+// StatRates holds the sampling rates in Hz.
+type StatRates struct {
+	Stack StatRate `json:"stack"`
+	Lock  StatRate `json:"lock"`
+}
+
+// StatRate is a rate asked for and the one achieved, in Hz. Every sample counts for the lock rate.
+type StatRate struct {
+	Asked    float64 `json:"asked"`
+	Achieved float64 `json:"achieved"`
+}
+
+// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is running + stalled + gc; WaitingMean is the mean number
+// of waiting threads, whatever the kind of waiting.
+type StatGVL struct {
+	Ractor      sampler.RactorID `json:"ractor"`
+	HeldShare   float64          `json:"held_share"`
+	WaitingMean float64          `json:"waiting_mean"`
+	Waits       StatWaits        `json:"waits"`
+}
+
+// StatStates holds time by state in ns.
+type StatStates struct {
+	Running  int64 `json:"running"`
+	Stalled  int64 `json:"stalled"`
+	GC       int64 `json:"gc"`
+	Waiting  int64 `json:"waiting"`
+	Native   int64 `json:"native"`
+	IO       int64 `json:"io"`
+	Lock     int64 `json:"lock"`
+	Parked   int64 `json:"parked"`
+	Sleeping int64 `json:"sleeping"`
+	Unknown  int64 `json:"unknown"`
+}
+
+// StatesOf turns an array by State into the contract's form.
+func StatesOf(ns [NumStates]int64) StatStates {
+	return StatStates{
+		Running: ns[Running], Stalled: ns[Stalled], GC: ns[GC], Waiting: ns[Waiting], Native: ns[Native], IO: ns[IO],
+		Lock: ns[Lock], Parked: ns[Parked], Sleeping: ns[Sleeping], Unknown: ns[Unknown],
+	}
+}
+
+// StatThread is one thread's share of the window. Its times sum to the time it was listed.
+type StatThread struct {
+	ID     sampler.ThreadID `json:"id"`
+	TID    *int32           `json:"tid"`
+	Name   *string          `json:"name"`
+	Main   bool             `json:"main"`
+	Ractor sampler.RactorID `json:"ractor"`
+	NS     StatStates       `json:"ns"`
+	// CPUNS is the native thread's time on a CPU, RunDelayNS its time runnable without one, as the kernel counts.
+	CPUNS      int64     `json:"cpu_ns"`
+	RunDelayNS int64     `json:"run_delay_ns"`
+	Waits      StatWaits `json:"waits"`
+	// Gone: the thread ended within the window.
+	Gone bool `json:"gone"`
+}
+
+// StatWaits describes waits for the GVL, whole episodes: from wanting it to holding it. Waits still going on at the
+// end count with what they lasted so far; AtLeast says that there are some, so that quantiles are lower bounds.
+// Quantiles come from a histogram of 3 % resolution; a wait's length is known to ± ResolutionNS, and waits much shorter
+// than that may be missed altogether (their time is right in the mean).
+type StatWaits struct {
+	Count        int64 `json:"count"`
+	P50NS        int64 `json:"p50_ns"`
+	P90NS        int64 `json:"p90_ns"`
+	P99NS        int64 `json:"p99_ns"`
+	MaxNS        int64 `json:"max_ns"`
+	ResolutionNS int64 `json:"resolution_ns"`
+	AtLeast      bool  `json:"at_least"`
+	InProgress   int64 `json:"in_progress"`
+	// The waiting time by kind; they sum to the waiting time.
+	QueueNS    int64 `json:"queue_ns"`
+	HandoverNS int64 `json:"handover_ns"`
+	YieldNS    int64 `json:"yield_ns"`
+	CPUSlotNS  int64 `json:"cpu_slot_ns"`
+	// RunDelayNS is the part of the waiting in which the thread was runnable and lacked a CPU: the operating system's
+	// share of it, not the lock's.
+	RunDelayNS int64 `json:"run_delay_ns"`
+	// AfterNS is the waiting time by what the thread did before it waited; unknown where that was not seen. It sums to the
+	// waiting time.
+	AfterNS StatStates `json:"after_ns"`
+}
+
+// StatGC counts collections in the window. NS is sampled time inside the collector; RubyNS is Ruby's own figure in
+// process CPU time (3.1 and later, else 0).
+type StatGC struct {
+	Valid  bool   `json:"valid"`
+	Count  uint64 `json:"count"`
+	Minor  uint64 `json:"minor"`
+	Major  uint64 `json:"major"`
+	NS     int64  `json:"ns"`
+	RubyNS uint64 `json:"ruby_ns"`
+	// Allocated is the number of objects allocated in the window: the exact difference of Ruby's counter, without those
+	// that compaction moved where the release counts them (Moved of them).
+	Allocated          uint64  `json:"allocated"`
+	AllocatedPerSecond float64 `json:"allocated_per_second"`
+	Moved              uint64  `json:"moved"`
+	// Share is NS by the length of the window (0 to 1), PhaseNS the same time by what the collector did.
+	Share   float64      `json:"share"`
+	PhaseNS StatGCPhases `json:"phase_ns"`
+	// By and MajorBy count the cycles of the window by their reasons.
+	By      StatGCBy      `json:"by"`
+	MajorBy StatGCMajorBy `json:"major_by"`
+	// Triggers are the places where collections began, Payers those whose threads did the work, most first, MaxStatGC each.
+	Triggers []StatGCTrigger `json:"triggers"`
+	Payers   []StatGCPayer   `json:"payers"`
+	// Figures are those of GC.stat at the end of the window; null where they could not be read.
+	Figures *GCFigures `json:"figures"`
+}
+
+// StatProcess is what the process used in the window, by the kernel's counters.
+type StatProcess struct {
+	CPUNS       int64 `json:"cpu_ns"`
+	ThrottledNS int64 `json:"throttled_ns"`
+	RSSBytes    int64 `json:"rss_bytes"`
+	MajorFaults int64 `json:"major_faults"`
+	// SwapBytes is what was swapped out at the end.
+	SwapBytes int64        `json:"swap_bytes"`
+	Pressure  StatPressure `json:"pressure"`
+}
+
+// StatPressure is how long, of the window, some or all of the tasks that were not idle stood still for want of a CPU, of
+// memory or of I/O: of the process's cgroup or of the whole machine, as Source says (a word of sampler.PressureSource).
+type StatPressure struct {
+	Source       string `json:"source"`
+	CPUSomeNS    int64  `json:"cpu_some_ns"`
+	MemorySomeNS int64  `json:"memory_some_ns"`
+	MemoryFullNS int64  `json:"memory_full_ns"`
+	IOSomeNS     int64  `json:"io_some_ns"`
+	IOFullNS     int64  `json:"io_full_ns"`
+}
+
+// pressureOf is what came to between two readings; nothing when they are not of the same tasks.
+func pressureOf(first, last *sampler.Pressure) StatPressure {
+	if first.Source != last.Source {
+		return StatPressure{Source: sampler.PressureNone.String()}
+	}
+	return StatPressure{
+		Source: last.Source.String(), CPUSomeNS: last.CPUSomeNS - first.CPUSomeNS,
+		MemorySomeNS: last.MemorySomeNS - first.MemorySomeNS, MemoryFullNS: last.MemoryFullNS - first.MemoryFullNS,
+		IOSomeNS: last.IOSomeNS - first.IOSomeNS, IOFullNS: last.IOFullNS - first.IOFullNS,
+	}
+}
+
+// StatSelf is ddtop's own cost in the window.
+type StatSelf struct {
+	CPUNS       int64 `json:"cpu_ns"`
+	MaxRSSBytes int64 `json:"max_rss_bytes"`
+	// Priority is what the sampling thread ran at in the end, a word of sampler.Priority; PriorityNote says in a sentence
+	// what that means for the figures, or why it is not higher; "" when there is nothing to say.
+	Priority     string `json:"priority"`
+	PriorityNote string `json:"priority_note"`
+}

@@ -1,0 +1,322 @@
+package gvl
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Cell is a stretch of one thread's time: one column of its row.
+type Cell struct {
+	// NS is the thread's time by state. All zero: the thread was not listed (or nothing is kept of that time).
+	NS [NumStates]int64
+	// SpanNS is the length of the stretch.
+	SpanNS int64
+	// Dominant is the state with the largest share, Share its part of the time the thread was listed (0 to 1).
+	Dominant State
+	Share    float64
+	// Waited: the thread waited for the GVL within the stretch, however short.
+	Waited bool
+}
+
+// Listed returns for how long the thread was listed in the stretch, in ns.
+func (c *Cell) Listed() int64 {
+	var sum int64
+	for _, v := range c.NS {
+		sum += v
+	}
+	return sum
+}
+
+// OwnerCell is a stretch of a ractor's GVL lane.
+type OwnerCell struct {
+	// Owner is the thread that held the GVL longest; 0: nobody held it. HeldByOwnerNS is how long it did, counted over
+	// the kept columns in which it held it longest.
+	Owner         sampler.ThreadID
+	HeldByOwnerNS int64
+	// HeldNS is how long any thread held it, GCNS the part of it inside the collector, WaitNS the summed waiting time
+	// of all threads (WaitNS/SampledNS is the mean number of waiters).
+	HeldNS, GCNS, WaitNS int64
+	// SpanNS is the length of the stretch, SampledNS the part that was sampled.
+	SpanNS, SampledNS int64
+}
+
+// ProcCell is a stretch of the process's lanes.
+type ProcCell struct {
+	// SpanNS is the length of the stretch, SampledNS the part that was sampled.
+	SpanNS, SampledNS int64
+	// WaitNS is the summed waiting time of all threads of all ractors, HeldNS the summed holding time, GCNS the time
+	// in which a collection ran.
+	WaitNS, HeldNS, GCNS int64
+	// CPUNS and ThrottledNS are the process's, spread evenly between two readings of the counters.
+	CPUNS, ThrottledNS int64
+	// RSSBytes is the last reading; 0: none in this stretch.
+	RSSBytes int64
+}
+
+// Waiters is the mean number of waiting threads.
+func (c ProcCell) Waiters() float64 { return ratio(c.WaitNS, c.SampledNS) }
+
+// CPU is the CPU use, 1.0 a core.
+func (c ProcCell) CPU() float64 { return ratio(c.CPUNS, c.SpanNS) }
+
+// GC is the share of time inside the collector.
+func (c ProcCell) GC() float64 { return ratio(c.GCNS, c.SampledNS) }
+
+func ratio(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// MaxCells bounds the cells of one row or lane; more are not given.
+const MaxCells = 1 << 16
+
+// Window returns a stretch of about spanNS that ends at (or just after) toNS and divides into cols columns which are
+// multiples of a kept column and aligned to them: the picture then moves by whole columns and does not shimmer.
+func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
+	cols = max(cols, 1)
+	width := max((spanNS/int64(cols)+t.columnNS-1)/t.columnNS, 1) * t.columnNS
+	endNS = (toNS + width - 1) / width * width
+	return endNS - width*int64(cols), endNS
+}
+
+// spans calls fn for each kept column that overlaps the k-th of cols stretches between fromNS and toNS: num of the
+// den ns that the column covers lie in the stretch. (The first column began with the first sample, and the open one
+// ends with the last.)
+func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
+	width := toNS - fromNS
+	a := fromNS + scale(width, int64(k), int64(cols))
+	b := fromNS + scale(width, int64(k)+1, int64(cols))
+	first := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS)
+	for col := first; col <= t.col && col*t.columnNS < b; col++ {
+		begin, end := max(col*t.columnNS, t.startNS), min((col+1)*t.columnNS, t.lastNS)
+		if d := min(b, end) - max(a, begin); d > 0 {
+			fn(col, d, end-begin)
+		}
+	}
+	return b - a
+}
+
+// Row returns the thread's cols cells between fromNS and toNS (CLOCK_MONOTONIC ns).
+func (t *Timeline) Row(id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	return t.AppendRow(nil, id, fromNS, toNS, cols)
+}
+
+// AppendRow is Row into a buffer of the caller.
+func (t *Timeline) AppendRow(buf []Cell, id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	r := t.rows[id]
+	for k := range min(cols, MaxCells) {
+		var c Cell
+		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
+			if r != nil {
+				t.addCell(&c.NS, r, col, num, den)
+			}
+		})
+		c.finish()
+		buf = append(buf, c)
+	}
+	return buf
+}
+
+// addCell adds num/den of what a row has in one column.
+func (t *Timeline) addCell(ns *[NumStates]int64, r *row, col, num, den int64) {
+	if col < t.col {
+		r.add(ns, col, num, den, t.columnNS)
+		return
+	}
+	open := r.open
+	if r.listed {
+		if d := t.lastNS - r.segNS; d > 0 {
+			open[r.state] += d
+		}
+	}
+	for s, v := range open {
+		if v != 0 {
+			ns[s] += scale(v, num, den)
+		}
+	}
+}
+
+func (c *Cell) finish() {
+	sum := int64(0)
+	for s, v := range c.NS {
+		sum += v
+		if v > c.NS[c.Dominant] {
+			c.Dominant = State(s)
+		}
+	}
+	c.Share = ratio(c.NS[c.Dominant], sum)
+	c.Waited = c.NS[Waiting] > 0
+}
+
+// Totals returns the thread's time by state between fromNS and toNS, in ns.
+func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [NumStates]int64 {
+	var ns [NumStates]int64
+	if r := t.rows[id]; r != nil {
+		t.spans(fromNS, toNS, 1, 0, func(col, num, den int64) { t.addCell(&ns, r, col, num, den) })
+	}
+	return ns
+}
+
+// Threads appends to buf the threads listed at some time between fromNS and toNS, in order of their ids.
+func (t *Timeline) Threads(buf []sampler.ThreadID, fromNS, toNS int64) []sampler.ThreadID {
+	start := len(buf)
+	for id, r := range t.rows {
+		first, last := r.firstCol, r.lastCol
+		if first < 0 {
+			first = t.col
+		}
+		if r.listed || last < 0 || r.open != [NumStates]int64{} {
+			last = t.col
+		}
+		if first*t.columnNS < toNS && (last+1)*t.columnNS > fromNS {
+			buf = append(buf, id)
+		}
+	}
+	slices.SortFunc(buf[start:], func(a, b sampler.ThreadID) int { return cmp.Compare(a, b) })
+	return buf
+}
+
+// Ractors returns the ractors seen, in order of their ids.
+func (t *Timeline) Ractors() []sampler.RactorID {
+	ids := make([]sampler.RactorID, 0, len(t.ractors))
+	for _, l := range t.ractors {
+		ids = append(ids, l.id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// openOwner is the open column of a ractor's lane as it stands.
+func (t *Timeline) openOwner(l *ractorLane) ownerColumn {
+	o := l.open
+	d := max(t.lastNS-l.segNS, 0)
+	o.heldNS += l.held * d
+	o.waitNS += l.waiters * d
+	o.gcNS += l.gc * d
+	for _, r := range t.active {
+		if r.lane != l {
+			continue
+		}
+		held := r.open[Running] + r.open[Stalled] + r.open[GC]
+		if r.listed && r.state.Held() {
+			held += max(t.lastNS-r.segNS, 0)
+		}
+		if held > o.ownerNS {
+			o.owner, o.ownerNS = r.id, held
+		}
+	}
+	return o
+}
+
+func (l *ractorLane) column(col int64) (ownerColumn, bool) {
+	c := l.ring[col%int64(len(l.ring))]
+	return c, c.col == col
+}
+
+// Owners returns a ractor's GVL lane: cols cells between fromNS and toNS.
+func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []OwnerCell {
+	var lane *ractorLane
+	for _, l := range t.ractors {
+		if l.id == id {
+			lane = l
+		}
+	}
+	out := make([]OwnerCell, 0, min(cols, MaxCells))
+	var shares []BlameEntry // the owners of one cell: Thread and NS
+	for k := range min(cols, MaxCells) {
+		var c OwnerCell
+		shares = shares[:0]
+		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
+			c.SampledNS += scale(t.procColumn(col).sampledNS, num, den)
+			if lane == nil {
+				return
+			}
+			o, ok := lane.column(col)
+			if col == t.col {
+				o, ok = t.openOwner(lane), true
+			}
+			if !ok {
+				return
+			}
+			c.HeldNS += scale(o.heldNS, num, den)
+			c.GCNS += scale(o.gcNS, num, den)
+			c.WaitNS += scale(o.waitNS, num, den)
+			if o.owner != 0 {
+				shares = addShare(shares, o.owner, scale(o.ownerNS, num, den))
+			}
+		})
+		for _, s := range shares {
+			if s.NS > c.HeldByOwnerNS {
+				c.Owner, c.HeldByOwnerNS = s.Thread, s.NS
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func addShare(shares []BlameEntry, id sampler.ThreadID, ns int64) []BlameEntry {
+	for i := range shares {
+		if shares[i].Thread == id {
+			shares[i].NS += ns
+			return shares
+		}
+	}
+	return append(shares, BlameEntry{Thread: id, NS: ns})
+}
+
+// procColumn returns one column of the process's lanes, the open one as it stands.
+func (t *Timeline) procColumn(col int64) procColumn {
+	if col == t.col {
+		o := t.proc.open
+		if d := t.lastNS - t.proc.segNS; d > 0 && t.proc.sampled {
+			o.sampledNS += d
+			if t.proc.gc {
+				o.gcNS += d
+			}
+		}
+		return o
+	}
+	if c := t.proc.ring[col%int64(len(t.proc.ring))]; c.col == col {
+		return c
+	}
+	return procColumn{}
+}
+
+// Process returns the lanes of the whole process: waiting, GC, CPU. cols cells between fromNS and toNS.
+func (t *Timeline) Process(fromNS, toNS int64, cols int) []ProcCell {
+	out := make([]ProcCell, 0, min(cols, MaxCells))
+	for k := range min(cols, MaxCells) {
+		var c ProcCell
+		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
+			p := t.procColumn(col)
+			c.SampledNS += scale(p.sampledNS, num, den)
+			c.GCNS += scale(p.gcNS, num, den)
+			c.CPUNS += scale(p.cpuNS, num, den)
+			c.ThrottledNS += scale(p.throttledNS, num, den)
+			if p.rssBytes != 0 {
+				c.RSSBytes = p.rssBytes
+			}
+			for _, l := range t.ractors {
+				o, ok := l.column(col)
+				if col == t.col {
+					o, ok = l.open, true
+					if gap := t.lastNS - l.segNS; gap > 0 {
+						o.heldNS += l.held * gap
+						o.waitNS += l.waiters * gap
+					}
+				}
+				if ok {
+					c.WaitNS += scale(o.waitNS, num, den)
+					c.HeldNS += scale(o.heldNS, num, den)
+				}
+			}
+		})
+		out = append(out, c)
+	}
+	return out
+}

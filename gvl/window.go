@@ -1,0 +1,261 @@
+package gvl
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// sums is time by state, idle time apart.
+type sums struct {
+	ns   [NumStates]int64
+	idle int64
+	busy int64
+}
+
+func (s *sums) held() int64 { return s.ns[Running] + s.ns[Stalled] + s.ns[GC] }
+
+// window is the last seconds, added up, and the sample at their end: what the rules look at.
+type window struct {
+	ev    *collector
+	blame *Blame
+	dict  *sampler.Dictionary
+	// limits are the rules' thresholds.
+	limits *limits
+
+	s      *sampler.Sample
+	states []ThreadState
+
+	nowNS     int64
+	sampledNS int64
+	uptimeNS  int64
+	total     sums
+	threads   map[sampler.ThreadID]*sums
+	ractors   map[sampler.RactorID]*sums
+	peers     map[uint32]int64
+	locks     map[uint64]int64
+	gcStacks  map[sampler.StackID]int64
+	flags     map[stackFlags]int64
+	ops       [len(opNames)]int64
+	waits     histogram
+	gcNS      int64
+	pauseNS   int64
+	pauseAt   sampler.StackID
+	longest   hold
+	stuckNS   int64
+	holderCPU int64
+	// holderWait is the time holders were runnable without a CPU.
+	holderWait      int64
+	firstGC, lastGC sampler.GC
+	firstPr, lastPr sampler.Proc
+	spare           []*sums
+	recentLocks     map[uint64]int64 // of the last full second and the one going on
+	recentNS        int64
+	// threadOf is each thread's index in states.
+	threadOf map[sampler.ThreadID]int
+}
+
+func (w *window) init(ev *collector, b *Blame) {
+	w.ev, w.blame, w.dict, w.limits = ev, b, ev.dict, ev.limits
+	w.threads = make(map[sampler.ThreadID]*sums)
+	w.ractors = make(map[sampler.RactorID]*sums)
+	w.peers = make(map[uint32]int64)
+	w.locks = make(map[uint64]int64)
+	w.recentLocks = make(map[uint64]int64)
+	w.gcStacks = make(map[sampler.StackID]int64)
+	w.flags = make(map[stackFlags]int64)
+	w.threadOf = make(map[sampler.ThreadID]int)
+}
+
+func (w *window) sums() *sums {
+	if n := len(w.spare); n > 0 {
+		s := w.spare[n-1]
+		w.spare = w.spare[:n-1]
+		*s = sums{}
+		return s
+	}
+	return new(sums)
+}
+
+// collect adds up the collector's seconds.
+func (w *window) collect(s *sampler.Sample, states []ThreadState, now int64) {
+	ev := w.ev
+	ev.flushAll(now)
+	w.nowNS = now
+	w.s, w.states = s, states
+	for _, x := range w.threads {
+		w.spare = append(w.spare, x)
+	}
+	for _, x := range w.ractors {
+		w.spare = append(w.spare, x)
+	}
+	clear(w.threads)
+	clear(w.ractors)
+	clear(w.peers)
+	clear(w.locks)
+	clear(w.recentLocks)
+	clear(w.gcStacks)
+	clear(w.flags)
+	clear(w.threadOf)
+	w.total, w.waits, w.longest = sums{}, histogram{}, hold{}
+	w.sampledNS, w.gcNS, w.pauseNS, w.pauseAt, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, 0, 0, 0, 0, 0
+	w.ops = [len(opNames)]int64{}
+	for i := range states {
+		w.threadOf[states[i].Thread] = i
+	}
+	w.uptimeNS = now - ev.proc.AttachedNS
+	if !ev.proc.StartedAt.IsZero() && !ev.proc.AttachedAt.IsZero() {
+		w.uptimeNS += ev.proc.AttachedAt.Sub(ev.proc.StartedAt).Nanoseconds()
+	}
+	first := int64(math.MaxInt64)
+	w.lastGC, w.lastPr = s.GC, s.Proc
+	for i := range ev.ring {
+		b := &ev.ring[i]
+		if b.at < 0 || b.at < ev.cur.at-findingsWindowNS/1e9 {
+			continue
+		}
+		if b.at < first {
+			first = b.at
+			w.firstGC, w.firstPr = b.gc, b.proc
+		}
+		w.add(b)
+	}
+}
+
+func (w *window) add(b *second) {
+	recent := b.at >= w.ev.cur.at-1
+	w.sampledNS += b.sampledNS
+	w.gcNS += b.gcNS
+	w.stuckNS += b.stuckNS
+	w.holderCPU += b.holderCPU
+	w.holderWait += b.holderWait
+	if recent {
+		w.recentNS += b.sampledNS
+	}
+	if b.pauseNS > w.pauseNS {
+		w.pauseNS, w.pauseAt = b.pauseNS, b.pauseStack
+	}
+	if b.longest.ns > w.longest.ns {
+		w.longest = b.longest
+	}
+	if b.waits.n > 0 {
+		w.waits.merge(&b.waits)
+	}
+	for k, ns := range b.sums {
+		switch k.dim {
+		case dimThread:
+			w.addThread(k, ns)
+		case dimPeer:
+			w.peers[uint32(k.id)] += ns
+		case dimLock:
+			w.locks[k.id] += ns
+			if recent {
+				w.recentLocks[k.id] += ns
+			}
+		case dimFlag:
+			w.flags[stackFlags(k.id)] += ns
+		case dimOp:
+			w.ops[k.id] += ns
+		case dimGC:
+			w.gcStacks[sampler.StackID(k.id)] += ns
+		}
+	}
+}
+
+func (w *window) addThread(k sumKey, ns int64) {
+	id := sampler.ThreadID(k.id)
+	t := w.threads[id]
+	if t == nil {
+		t = w.sums()
+		w.threads[id] = t
+	}
+	t.add(k, ns)
+	w.total.add(k, ns)
+	r := w.ractors[k.ractor]
+	if r == nil {
+		r = w.sums()
+		w.ractors[k.ractor] = r
+	}
+	r.add(k, ns)
+}
+
+func (s *sums) add(k sumKey, ns int64) {
+	if k.idle {
+		s.idle += ns
+		return
+	}
+	s.ns[k.state] += ns
+	s.busy += ns
+}
+
+// flag sums the busy time of stacks with any of the flags.
+func (w *window) flag(f stackFlags) int64 {
+	var sum int64
+	for k, ns := range w.flags {
+		if k&f != 0 {
+			sum += ns
+		}
+	}
+	return sum
+}
+
+// share is ns of the window's length: 1 is one thread all the time.
+func (w *window) share(ns int64) float64 { return ratio(ns, w.sampledNS) }
+
+// ofBusy is ns of the busy time of all threads.
+func (w *window) ofBusy(ns int64) float64 { return ratio(ns, w.total.busy) }
+
+// name is what the screens call a thread.
+func (w *window) name(id sampler.ThreadID) string { return ThreadName(id, w.dict) }
+
+// watch is what the collector remembers of a listed thread; nil: not listed.
+func (w *window) watch(id sampler.ThreadID) *watch {
+	if r := w.ev.table.get(id); r != nil {
+		return &r.v
+	}
+	return nil
+}
+
+// state is a thread's state now; nil: not listed.
+func (w *window) state(id sampler.ThreadID) *ThreadState {
+	if i, ok := w.threadOf[id]; ok {
+		return &w.states[i]
+	}
+	return nil
+}
+
+// behind names a culprit: its code and its thread.
+func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
+	code := where(w.dict, stack)
+	if code == "" {
+		return w.name(id)
+	}
+	return code + " (" + w.name(id) + ")"
+}
+
+// percent writes a share of 1 as "97 %".
+func percent(v float64) string { return strconv.Itoa(int(math.Round(v*100))) + " %" }
+
+// number writes a mean number with one decimal.
+func number(v float64) string { return trimZero(v, 1) }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// plural writes "1 thread waits" or "3 threads wait".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// least returns the smallest of the scores: all conditions of a rule must hold.
+func least(scores ...float64) float64 {
+	m := math.Inf(1)
+	for _, s := range scores {
+		m = min(m, s)
+	}
+	return m
+}
