@@ -1,0 +1,16 @@
+package live
+
+import "github.com/ddtop/ddtop/sampler"
+
+// classesNS is how often new objects are looked at, in ns: 10 to 100 times a second is enough for shares to a point within
+// some seconds (facts-gc, section 6).
+const classesNS = 50_000_000
+
+// countClasses adds the allocations by class to a sample that was just read.
+func (s *Source) countClasses(sample *sampler.Sample) {
+	if sample.TimeNS-s.lastClasses >= classesNS {
+		s.lastClasses = sample.TimeNS
+		s.classesNow = s.reader.CountClasses(sample)
+	}
+	sample.Classes = s.classesNow
+}

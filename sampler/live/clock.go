@@ -1,0 +1,77 @@
+package live
+
+import (
+	"math/rand/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Named times of the clock, in ns.
+const (
+	// slowAfterNS is how long nothing may run or wait before the clock slows down.
+	slowAfterNS = 1_000_000_000
+	// slowIntervalNS is the time between ticks then; every second one reads the stacks.
+	slowIntervalNS = 50_000_000
+)
+
+// clock decides when the next tick is due and what it reads.
+type clock struct {
+	lockNS, stackNS float64
+	next, nextStack int64
+	lastBusy        int64
+	slow            bool
+	rng             *rand.Rand
+}
+
+func newClock(stackRate, lockRate float64, now int64) *clock {
+	return &clock{
+		lockNS: 1e9 / lockRate, stackNS: 1e9 / stackRate,
+		next: now, nextStack: now, lastBusy: now,
+		rng: rand.New(rand.NewPCG(uint64(now), 0x9e3779b97f4a7c15)),
+	}
+}
+
+// jitter draws an interval between half and one and a half times the nominal one.
+func (c *clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
+
+// tick is called when the clock woke up at now: it says what to read, and how many ticks it was too late for.
+func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
+	interval := c.lockNS
+	if c.slow {
+		interval = slowIntervalNS
+	}
+	if behind := float64(now - c.next); behind > interval {
+		late = uint64(behind / interval)
+	}
+	if now >= c.nextStack {
+		depth = sampler.StackTick
+		stack := c.stackNS
+		if c.slow {
+			stack = max(stack, 2*slowIntervalNS)
+		}
+		c.nextStack += c.jitter(stack)
+		if c.nextStack <= now {
+			c.nextStack = now + c.jitter(stack)
+		}
+	}
+	c.next += c.jitter(interval)
+	if c.next <= now {
+		c.next = now + c.jitter(interval)
+	}
+	return depth, late
+}
+
+// note takes what a tick saw. The first sign of life brings the full rate back at once.
+func (c *clock) note(now int64, busy bool) {
+	if busy {
+		c.lastBusy = now
+		if c.slow {
+			c.slow = false
+			c.next, c.nextStack = now+c.jitter(c.lockNS), now+c.jitter(c.lockNS)
+		}
+		return
+	}
+	if !c.slow && now-c.lastBusy > slowAfterNS && c.lockNS < slowIntervalNS {
+		c.slow = true
+	}
+}

@@ -1,0 +1,31 @@
+package live
+
+import "testing"
+
+// TestClockHasNoPeriod: a fixed period would beat against the kernel's tick (4 ms at HZ=250) and a program's own sleeps, and see
+// the same moment of each again and again (facts-gvl, section 11). All phases of such a period are seen alike.
+func TestClockHasNoPeriod(t *testing.T) {
+	const bins = 8
+	for _, period := range []int64{1e6, 4e6, 10e6} {
+		for _, depth := range []string{"lock", "stack"} {
+			c := newClock(100, 1000, 0)
+			var seen [bins]int
+			n := 0
+			for now := int64(0); now < 200e9; {
+				now = c.next
+				d, _ := c.tick(now)
+				c.note(now, true)
+				if depth == "stack" && d != 1 {
+					continue
+				}
+				seen[now%period*bins/period]++
+				n++
+			}
+			for bin, k := range seen {
+				if share := float64(k) / float64(n); share < .8/bins || share > 1.2/bins {
+					t.Errorf("%s ticks: %d of %d fall in eighth %d of %d ms", depth, k, n, bin, period/1e6)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package live
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// run drives a clock for a virtual second and counts.
+func run(c *clock, from int64, ns int64, busy bool, delay func(i int) int64) (ticks, stacks int, late uint64) {
+	now := from
+	for i := 0; now < from+ns; i++ {
+		if now < c.next {
+			now = c.next
+		}
+		now += delay(i)
+		depth, l := c.tick(now)
+		ticks++
+		late += l
+		if depth == sampler.StackTick {
+			stacks++
+		}
+		c.note(now, busy)
+	}
+	return ticks, stacks, late
+}
+
+func none(int) int64 { return 0 }
+
+func TestClockKeepsItsRates(t *testing.T) {
+	c := newClock(100, 1000, 0)
+	ticks, stacks, late := run(c, 0, 10e9, true, none)
+	if ticks < 9700 || ticks > 10300 {
+		t.Errorf("%d ticks in 10 s at 1 kHz", ticks)
+	}
+	if stacks < 950 || stacks > 1050 {
+		t.Errorf("%d stack ticks in 10 s at 100 Hz", stacks)
+	}
+	if late != 0 {
+		t.Errorf("%d late ticks of a clock that is never late", late)
+	}
+}
+
+func TestClockSkipsWhatItMissed(t *testing.T) {
+	c := newClock(100, 1000, 0)
+	ticks, _, late := run(c, 0, 1e9, true, func(i int) int64 {
+		if i == 100 {
+			return 200e6
+		}
+		return 0
+	})
+	if ticks > 860 {
+		t.Errorf("%d ticks: missed ones were caught up", ticks)
+	}
+	if late < 150 || late > 250 {
+		t.Errorf("%d ticks counted as late after a stall of 200 ticks", late)
+	}
+}
+
+func TestClockSlowsDownAndComesBack(t *testing.T) {
+	c := newClock(100, 1000, 0)
+	run(c, 0, 2e9, false, none)
+	if !c.slow {
+		t.Fatal("nothing ran for 2 s and the clock is still fast")
+	}
+	ticks, _, _ := run(c, c.next, 10e9, false, none)
+	if ticks > 220 {
+		t.Errorf("%d ticks in 10 idle seconds", ticks)
+	}
+	now := c.next
+	c.tick(now)
+	c.note(now, true)
+	if c.slow || c.next > now+2e6 {
+		t.Errorf("a sign of life at %d: slow %v, next tick at +%d ns", now, c.slow, c.next-now)
+	}
+}

@@ -1,0 +1,154 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// coreNS is the time of a core file's one instant in the clock of its samples, whose zero is nothing: CLOCK_MONOTONIC of
+// the dump is not in a core.
+const coreNS = 1
+
+// coreTries is how often a core is read: the sizes of stacks are known from the second time on. Its memory does not
+// change, so more helps nothing.
+const coreTries = 3
+
+// Core is a Source of the one sample that a core file holds. It has no kernel's part: a thread's state is told by Ruby's
+// memory alone.
+type Core struct {
+	core   *attach.Core
+	module *attach.Module
+	info   sampler.Process
+	dict   *sampler.Dictionary
+	reader *ruby.Reader
+}
+
+// OpenCore finds the Ruby VM in a core file. files say where what it had mapped is, where that
+// can't be found under its own paths. Errors: attach.ErrNotCore, attach.ErrFileUnusable, attach.ErrNotRuby, and those of
+// ruby.Find. Of opts only MaxDepth, Dictionary and Progress are used.
+func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
+	if err := opts.defaults(); err != nil {
+		return nil, err
+	}
+	core, err := attach.OpenCore(path, files)
+	if err != nil {
+		return nil, err
+	}
+	c := &Core{core: core, dict: opts.Dictionary}
+	if err := c.open(ctx, opts); err != nil {
+		c.Close()
+		if missing := core.Missing(); missing > 0 {
+			err = fmt.Errorf("%w (the core was cut short by %d bytes: ulimit -c, or a full disk)", err, missing)
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (c *Core) open(ctx context.Context, opts Options) error {
+	var err error
+	if c.module, err = c.core.Ruby(); err != nil {
+		return err
+	}
+	version, description, err := c.module.RubyVersion(c.core)
+	if err != nil {
+		return err
+	}
+	pid := c.core.PID()
+	found, err := ruby.Find(ctx, c.core, c.module, version,
+		ruby.FindOptions{PID: pid, Cache: ruby.CacheFolder(), Progress: opts.Progress, Still: true})
+	if err != nil {
+		return err
+	}
+	if found.VM.Description != "" {
+		description = found.VM.Description
+	}
+	dec, err := ruby.NewDecoder(found.VM, c.dict)
+	if err != nil {
+		return err
+	}
+	tids := c.core.TIDs()
+	c.reader, err = ruby.NewReader(found.VM, c.module, pid, dec, c.dict, ruby.Options{
+		MaxDepth: opts.MaxDepth, Now: func() int64 { return coreNS },
+		TIDs: func(stored int32) (int32, bool) {
+			_, ok := slices.BinarySearch(tids, stored)
+			return stored, ok
+		},
+	})
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname() // shown only
+	c.info = sampler.Process{
+		PID: pid, Title: c.core.Title(), User: strconv.Itoa(c.core.UID()), Host: host,
+		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: c.reader.Era(),
+		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note,
+		AttachedAt: c.core.WrittenAt(), AttachedNS: coreNS,
+	}
+	return nil
+}
+
+// Process describes the process that was dumped; AttachedAt is when the core was written.
+func (c *Core) Process() sampler.Process { return c.info }
+
+// Dictionary is what the IDs of the sample point into.
+func (c *Core) Dictionary() *sampler.Dictionary { return c.dict }
+
+// Missing is the number of bytes by which the core was cut short.
+func (c *Core) Missing() int64 { return c.core.Missing() }
+
+// Once returns the sample.
+func (c *Core) Once(ctx context.Context) (*sampler.Sample, error) {
+	var best *sampler.Sample
+	var last error
+	for try := 0; try < coreTries && ctx.Err() == nil; try++ {
+		var s sampler.Sample
+		if last = c.reader.Read(sampler.StackTick, &s); last != nil {
+			continue
+		}
+		for i := range s.Threads {
+			s.Threads[i].Kernel.FD = -1
+		}
+		if best == nil || flaws(&s) <= flaws(best) {
+			best = s.Clone()
+		}
+	}
+	if best == nil {
+		if last == nil {
+			last = ctx.Err()
+		}
+		return nil, last
+	}
+	best.Reads = *c.reader.Reads()
+	return best, nil
+}
+
+// Run delivers the one sample and ends.
+func (c *Core) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	s, err := c.Once(ctx)
+	if err != nil {
+		return err
+	}
+	emit(s)
+	return sampler.ErrEnded
+}
+
+// End says that there is nothing more.
+func (c *Core) End() (sampler.End, bool) {
+	return sampler.End{AtNS: coreNS, Reason: "was dumped into a core file"}, true
+}
+
+// Close lets go of the files.
+func (c *Core) Close() error {
+	if c.module != nil {
+		c.module.Close()
+	}
+	return c.core.Close()
+}

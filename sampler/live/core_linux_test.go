@@ -1,0 +1,211 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// gcore has gdb write a core of a living process, which goes on. whole is false where gdb says that it could not read some
+// memory: it leaves zeros there.
+func gcore(t *testing.T, pid int) (path string, whole bool) {
+	t.Helper()
+	if _, err := exec.LookPath("gcore"); err != nil {
+		rubytest.Skip(t, "there is no gcore (gdb) on this machine")
+	}
+	prefix := filepath.Join(t.TempDir(), "core")
+	out, err := exec.Command("gcore", "-o", prefix, fmt.Sprint(pid)).CombinedOutput()
+	path = fmt.Sprintf("%s.%d", prefix, pid)
+	if _, statErr := os.Stat(path); statErr != nil {
+		t.Fatalf("gcore wrote no core: %v: %s", err, out)
+	}
+	const lost = "Memory read failed"
+	t.Logf("gdb could not read %d pieces of memory", strings.Count(string(out), lost))
+	return path, !strings.Contains(string(out), lost)
+}
+
+// kernelCore has the kernel write a core of a process, which ends by that.
+func kernelCore(t *testing.T, p *rubytest.Process) string {
+	t.Helper()
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimSpace(string(pattern))
+	if strings.ContainsAny(name, "|/%") {
+		rubytest.Skip(t, "the kernel gives cores to %q", name)
+	}
+	if uses, err := os.ReadFile("/proc/sys/kernel/core_uses_pid"); err == nil && strings.TrimSpace(string(uses)) != "0" {
+		name = fmt.Sprintf("%s.%d", name, p.PID)
+	}
+	all := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(p.PID, unix.RLIMIT_CORE, &all, nil); err != nil {
+		rubytest.Skip(t, "the limit on cores can't be lifted: %v", err)
+	}
+	dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Ruby handles the other signals that dump core.
+	p.Signal(t, syscall.SIGTRAP)
+	p.Wait(t)
+	path := filepath.Join(dir, name)
+	t.Cleanup(func() { os.Remove(path) })
+	return path
+}
+
+func openCore(t *testing.T, path, root string) *Core {
+	t.Helper()
+	c, err := OpenCore(context.Background(), path, attach.CoreFiles{Root: root}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TestCoreTruth compares the threads of a core, gcore's and the kernel's, frame by frame with what the parked program
+// says of itself.
+func TestCoreTruth(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p, truth := r.StartParked(t, rubytest.Options{})
+		t.Run("gcore", func(t *testing.T) {
+			path, whole := gcore(t, p.PID)
+			compareCore(t, openCore(t, path, ""), p, truth, whole)
+		})
+		// What was mapped is named as the process saw it: below its own root.
+		t.Run("kernel", func(t *testing.T) { compareCore(t, openCore(t, kernelCore(t, p), r.Root), p, truth, true) })
+	})
+}
+
+func compareCore(t *testing.T, c *Core, p *rubytest.Process, truth rubytest.Truth, whole bool) {
+	t.Helper()
+	s, err := c.Once(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := c.Process()
+	if info.PID != p.PID || info.RubyVersion != truth.Ruby || info.RubyDescription != truth.Description || time.Since(info.WallTime(s.TimeNS)) > time.Minute {
+		t.Errorf("the core is of %d, %q, at %v; want %d, %q, now", info.PID, info.RubyDescription, info.WallTime(s.TimeNS), p.PID, truth.Description)
+	}
+	found, frames := 0, 0
+	for i := range s.Threads {
+		th := &s.Threads[i]
+		named, _ := c.Dictionary().Thread(th.ID)
+		want, ok := truth.Thread(named.Name)
+		if !ok {
+			continue
+		}
+		found++
+		if want.TID != 0 && th.TID != want.TID || th.Status.String() != want.Status {
+			t.Errorf("%s: tid %d, %s; Ruby says %d, %s", named.Name, th.TID, th.Status, want.TID, want.Status)
+		}
+		if !whole && th.Quality&sampler.StackFailed != 0 {
+			t.Logf("%s: its stack is missing in the core, and said to be", named.Name)
+			continue
+		}
+		if diff := coreDifference(c.Dictionary(), th.Stack, want.Frames); diff != "" {
+			t.Errorf("%s: %s", named.Name, diff)
+		}
+		frames += len(want.Frames)
+	}
+	if found != len(truth.Threads) || found < 20 {
+		t.Errorf("%d threads of %d were found", found, len(truth.Threads))
+	}
+	t.Logf("Ruby %s: %d threads, %d frames", truth.Ruby, found, frames)
+}
+
+func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []rubytest.TruthFrame) string {
+	got := dict.Frames(stack, nil)
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d frames, Ruby says %d", len(got), len(want))
+	}
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	for i, id := range got {
+		f := dict.Frame(id)
+		if f.Path != text(want[i].Path) || f.AbsolutePath != text(want[i].AbsolutePath) || f.Line != want[i].Line {
+			return fmt.Sprintf("frame %d is %s:%d, Ruby says %s:%d", i, f.Path, f.Line, text(want[i].Path), want[i].Line)
+		}
+	}
+	return ""
+}
+
+// TestCoreStates compares states with what a program says its threads wait for: what memory names is right without the
+// kernel, and what only the kernel tells is unknown, never something else.
+func TestCoreStates(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p, truth := r.StartStates(t, rubytest.Options{})
+		c := openCore(t, kernelCore(t, p), r.Root)
+		s, err := c.Once(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared, unknown := 0, 0
+		for i, st := range gvl.NewClassifier(c.Process(), c.Dictionary()).Classify(s) {
+			named, _ := c.Dictionary().Thread(s.Threads[i].ID)
+			want, ok := truth.Thread(named.Name)
+			if !ok || len(want.States) == 0 {
+				continue
+			}
+			compared++
+			got := st.State.String()
+			if got == "unknown" {
+				unknown++
+			}
+			matches := got == "unknown"
+			for _, w := range want.States {
+				matches = matches || got == w
+			}
+			if !matches {
+				t.Errorf("%s: %s, the program says %v", named.Name, got, want.States)
+			}
+		}
+		if compared < 10 || unknown > compared/2 {
+			t.Errorf("%d states compared, %d of them unknown", compared, unknown)
+		}
+		t.Logf("%d states compared, %d of them unknown", compared, unknown)
+	})
+}
+
+// TestCoreErrors says what is wrong with files that are no core of a Ruby, and with a core cut short.
+func TestCoreErrors(t *testing.T) {
+	r := rubytest.One(t)
+	p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
+	p.Expect(t, "ready")
+	path := kernelCore(t, p)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut")
+	if err := os.WriteFile(cut, whole[:len(whole)/3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCore(context.Background(), cut, attach.CoreFiles{Root: r.Root}, Options{}); err == nil || !strings.Contains(err.Error(), "cut short") {
+		t.Errorf("a core cut short: %v", err)
+	}
+	if _, err := OpenCore(context.Background(), path, attach.CoreFiles{Root: t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "--exe") {
+		t.Errorf("without the mapped files: %v", err)
+	}
+	if _, err := OpenCore(context.Background(), path, attach.CoreFiles{Files: []string{"/bin/true", "/bin/false"}}, Options{}); err == nil {
+		t.Error("files that stand for none")
+	}
+}

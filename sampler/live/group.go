@@ -1,0 +1,237 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// MaxProcesses is how many processes of a Group are sampled at a time.
+	MaxProcesses = 64
+	// GroupStackRate and GroupLockRate are what the processes of a Group share, in Hz: past four processes each is read more
+	// rarely than asked for, so that the cost does not grow with their number. One process may use more, if asked to.
+	GroupStackRate = 4 * DefaultStackRate
+	GroupLockRate  = 4 * DefaultLockRate
+)
+
+// GroupOptions of OpenGroup.
+type GroupOptions struct {
+	// Options hold for each process; the rates are those of one, as long as the budget lasts.
+	Options
+	// Children follows the processes below those named, present and future, at any depth.
+	Children bool
+	// Pending does not ask that a Ruby is found at once: the program has just been started.
+	Pending bool
+}
+
+// Group samples several processes, a Source each. It is a sampler.Group.
+type Group struct {
+	opts  GroupOptions
+	roots []int
+
+	mu        sync.Mutex // guards what follows
+	list      []*relative
+	forgotten int
+	closed    bool
+	waiting   []*relative // those whose Source was not handed to join yet
+	// unsettled is how long it takes until all processes that the last look left alone are old enough; 0: there were none. Of
+	// the goroutine that looks.
+	unsettled time.Duration
+}
+
+// OpenGroup attaches to processes, and with Children to those below them. It fails with Open's error when one that was
+// named can't be read. With Children one that is no Ruby is no error if there is a Ruby below it.
+func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, error) {
+	if err := opts.defaults(); err != nil {
+		return nil, err
+	}
+	opts.Dictionary = nil // each process has its own ids
+	g := &Group{opts: opts, roots: pids}
+	if !opts.Pending {
+		if err := g.openRoots(ctx); err != nil {
+			return nil, errors.Join(err, g.Close())
+		}
+	}
+	g.look(ctx)
+	if g.unsettled > 0 && !opts.Pending {
+		// Workers that were forked just now are there for who measures at once.
+		select {
+		case <-ctx.Done():
+		case <-time.After(g.unsettled):
+			g.look(ctx)
+		}
+	}
+	if opts.Pending || len(g.sources()) > 0 {
+		return g, nil
+	}
+	why := ErrNoRubyBelow
+	for _, r := range g.list {
+		if r.Root && r.err != nil {
+			why = r.err
+			break
+		}
+	}
+	return nil, errors.Join(why, g.Close())
+}
+
+// ErrNoRubyBelow is returned when neither the processes named nor those below them are Ruby.
+var ErrNoRubyBelow = errors.New("there is no Ruby among the processes")
+
+// openRoots attaches to the processes that were named.
+func (g *Group) openRoots(ctx context.Context) error {
+	for _, pid := range g.roots {
+		if slices.ContainsFunc(g.list, func(r *relative) bool { return r.PID == pid }) {
+			continue
+		}
+		src, err := g.open(ctx, pid, g.opts.BootWait)
+		if err != nil && !(g.opts.Children && belowMayBeRuby(err)) {
+			return err
+		}
+		r, identErr := newRelative(pid)
+		if err := errors.Join(identErr, err); identErr != nil {
+			if src != nil {
+				src.Close()
+			}
+			return fmt.Errorf("process %d: %w", pid, err)
+		}
+		r.Root = true
+		if src != nil {
+			g.adopt(r, src)
+		} else {
+			r.refused(err)
+		}
+		g.list = append(g.list, r)
+	}
+	return nil
+}
+
+// open attaches to a process, with a Dictionary of its own.
+func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source, error) {
+	opts := g.opts.Options
+	opts.BootWait = boot
+	return Open(ctx, pid, opts)
+}
+
+// adopt makes a process one that is sampled.
+func (g *Group) adopt(r *relative, src *Source) {
+	p := src.Process()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.src, r.Source, r.Why, r.err = src, src, "", nil
+	r.Title, r.StartedAt = p.Title, p.StartedAt
+	g.waiting = append(g.waiting, r)
+}
+
+// Follow hands each Source to join, and looks for more processes and for those that have ended. See sampler.Group.
+func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		g.mu.Lock()
+		fresh := g.waiting
+		g.waiting = nil
+		g.mu.Unlock()
+		for _, r := range fresh {
+			join(r.src)
+		}
+		if g.over() {
+			return sampler.ErrEnded
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			g.look(ctx)
+		}
+	}
+}
+
+// over tells whether nothing can come any more.
+func (g *Group) over() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range g.list {
+		// A process that is no Ruby may become one, by exec.
+		if r.EndedAt.IsZero() && (r.src != nil || r.Root || g.opts.Children) {
+			return false
+		}
+	}
+	return len(g.waiting) == 0
+}
+
+// sources are those of living processes.
+func (g *Group) sources() []*Source {
+	var out []*Source
+	for _, r := range g.list {
+		if r.src != nil && r.EndedAt.IsZero() {
+			out = append(out, r.src)
+		}
+	}
+	return out
+}
+
+// share divides the budget among the processes that are sampled.
+func (g *Group) share() {
+	list := g.sources()
+	n := float64(max(len(list), 1))
+	for _, s := range list {
+		s.rates.set(
+			min(g.opts.StackRate, max(GroupStackRate, g.opts.StackRate)/n),
+			min(g.opts.LockRate, max(GroupLockRate, g.opts.LockRate)/n))
+	}
+}
+
+// Done closes a Source that nothing more is wanted of.
+func (g *Group) Done(src sampler.Source) {
+	g.mu.Lock()
+	var found *Source
+	for _, r := range g.list {
+		if r.src != nil && sampler.Source(r.src) == src && !r.done {
+			r.done, found = true, r.src
+		}
+	}
+	g.mu.Unlock()
+	if found != nil {
+		// Only memory and /proc were read: there is nothing that closing could lose.
+		_ = found.Close()
+	}
+}
+
+// Relatives are the processes met so far. See sampler.Group.
+func (g *Group) Relatives() ([]sampler.Relative, int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]sampler.Relative, len(g.list))
+	for i, r := range g.list {
+		out[i] = r.Relative
+	}
+	return out, g.forgotten
+}
+
+// Close lets go of all processes. Nobody may run a Source any more.
+func (g *Group) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	g.closed = true
+	var errs []error
+	for _, r := range g.list {
+		if r.src != nil && !r.done {
+			r.done = true
+			errs = append(errs, r.src.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// byPID orders what a look found, so that the order does not depend on the tree's.
+func byPID(a, b *relative) int { return cmp.Compare(a.PID, b.PID) }

@@ -1,0 +1,239 @@
+package live
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
+)
+
+// Named times of asking the kernel, in ns.
+const (
+	// askAgainNS is how old the kernel's word on a blocked thread may get before it is asked again.
+	askAgainNS = 100_000_000
+	// idleCPUNS is how often the CPU counters of a thread are read that seems to do nothing.
+	idleCPUNS = 250_000_000
+	// cpuShareNS times the number of threads that are at work is how old the CPU counters of one get, the holder of a GVL
+	// excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together cost less
+	// than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
+	cpuShareNS = 330_000
+	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in.
+	settleNS = 3_000_000
+	// procNS and selfNS are how often the process's counters and our own are read.
+	procNS = 250_000_000
+	selfNS = 1_000_000_000
+)
+
+// freeCPUReads is the number of threads at work whose CPU counters are all read in every stack tick.
+const freeCPUReads = 30
+
+// maxAsksPerTick bounds the threads whose system call is asked for in one lock tick because they have just blocked.
+const maxAsksPerTick = 64
+
+// kernelView keeps what the kernel said about each thread and decides when to ask again: the kernel is asked thread by
+// thread, at 1 to 2 µs each, so only for what memory does not tell and only when something has changed.
+type kernelView struct {
+	tasks   *kernel.Tasks
+	mem     attach.Memory
+	recheck func(sampler.RactorID, sampler.ThreadID) bool
+	now     func() int64
+	threads map[sampler.ThreadID]*threadView
+	round   uint64
+	// working is the number of threads that have been at work since their CPU counters were read, of the last stack tick.
+	working int64
+	// pausedNS is when the target was last let go after a stop for a sample; 0: it never was.
+	pausedNS int64
+	// refused keeps the first error that means that the kernel will not tell.
+	refused error
+}
+
+type threadView struct {
+	k sampler.Kernel
+	// call is the last system call that had a name of its own.
+	call     kernel.Call
+	tid      int32
+	stack    sampler.StackID
+	released bool
+	busy     bool // ran or wanted to run since its CPU counters were read
+	round    uint64
+}
+
+func newKernelView(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(sampler.RactorID, sampler.ThreadID) bool) *kernelView {
+	return &kernelView{tasks: tasks, mem: mem, now: now, recheck: recheck, threads: make(map[sampler.ThreadID]*threadView)}
+}
+
+// restarted is the name of a system call that the kernel goes on with after a stop, whatever it was (restart_syscall(2)).
+const restarted = "restart_syscall"
+
+// fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump). After a
+// pause, threads are on their way back into the call they slept in: what the kernel said before holds, as long as a thread
+// still stands where it stood.
+func (v *kernelView) fill(s *sampler.Sample, all bool) {
+	v.round++
+	if s.PauseNS != 0 {
+		v.pausedNS = v.now()
+	}
+	asks := 0
+	working, young := int64(0), min(v.working*cpuShareNS, idleCPUNS)
+	if v.working <= freeCPUReads {
+		young = 0
+	}
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		w := v.threads[t.ID]
+		if w == nil {
+			w = &threadView{k: sampler.Kernel{FD: -1}}
+			v.threads[t.ID] = w
+		}
+		w.round = v.round
+		if t.TID != w.tid {
+			// Another native thread, or none: its counters and calls are another thread's.
+			w.tid = t.TID
+			w.k, w.call = sampler.Kernel{FD: -1}, kernel.Call{}
+		}
+		owner := owns(s, t)
+		queued := t.Bits&sampler.BitQueued != 0
+		runnable := t.Status == sampler.Runnable && t.Bits&sampler.BitBlockingRegion == 0
+		released := !owner && !queued && !runnable
+		paused := s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
+			(owner || w.released && w.stack == t.Stack)
+		if t.TID == 0 && released && t.Blocked.FD >= 0 && v.unasked(s, t, w, all) && (all || s.Depth == sampler.StackTick || asks < maxAsksPerTick) {
+			asks++
+			v.tasks.DescribeFD(&w.k, t.Blocked.FD)
+			w.k.StateAtNS = v.now()
+		}
+		if t.TID != 0 {
+			switch {
+			case paused && (owner || released):
+			case owner && t.Bits&sampler.BitLinked != 0:
+				v.askOwner(t, w)
+			case released && v.wanted(s, t, w, all) && (all || s.Depth == sampler.StackTick || asks < maxAsksPerTick):
+				asks++
+				v.ask(t.TID, w)
+			case !released:
+				// Its last call is over: what it was says nothing about the wait for the GVL.
+				w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
+			}
+			w.busy = w.busy || !released || w.k.Syscall == sampler.SyscallRunning || w.stack != t.Stack
+			if w.busy {
+				working++
+			}
+			age := s.TimeNS - w.k.CPUAtNS
+			if all || s.Depth == sampler.StackTick && (owner || w.busy && age >= young || age > idleCPUNS) {
+				v.readCPU(t.TID, w)
+			}
+		}
+		w.released = released
+		if t.Quality&sampler.StackFresh != 0 {
+			w.stack = t.Stack
+		}
+		t.Kernel = w.k
+	}
+	if s.Depth == sampler.StackTick {
+		v.working = working
+	}
+	if len(v.threads) > len(s.Threads) {
+		for id, w := range v.threads {
+			if w.round != v.round {
+				if w.tid != 0 {
+					v.tasks.Forget(w.tid)
+				}
+				delete(v.threads, id)
+			}
+		}
+	}
+}
+
+// owns tells whether the owner field named the thread at the start or the end of the read.
+func owns(s *sampler.Sample, t *sampler.Thread) bool {
+	for i := range s.Ractors {
+		if r := &s.Ractors[i]; r.ID == t.Ractor && (r.OwnerStart == t.ID || r.OwnerEnd == t.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted tells whether the kernel has to be asked about a thread that has released the GVL.
+func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
+	switch t.Blocked.Kind {
+	case sampler.BlockNone, sampler.BlockIO, sampler.BlockSelect, sampler.BlockChild:
+	default:
+		return all && t.Bits&sampler.BitBlockingRegion != 0 // memory knows better
+	}
+	if all || !w.released || w.k.StateAtNS == 0 {
+		return true
+	}
+	if t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack {
+		return true
+	}
+	if w.k.Syscall == sampler.SyscallRunning {
+		// A thread that has just released the GVL is on its way into a system call more often than not: until the next
+		// stack tick it would stand as native. There are never more of them for long than there are CPUs.
+		return true
+	}
+	// When stack ticks stop the target, lock ticks ask instead.
+	return (s.Depth == sampler.StackTick || v.pausedNS != 0) && s.TimeNS-w.k.StateAtNS > askAgainNS
+}
+
+// unasked tells whether the peer of a thread without a native thread is still to be looked up, or again: the name of a socket
+// that is still connecting comes later.
+func (v *kernelView) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
+	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
+		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||
+		s.Depth == sampler.StackTick && s.TimeNS-w.k.StateAtNS > askAgainNS
+}
+
+// askOwner asks whether the holder of the GVL sleeps in the kernel, and if so whether it still holds it.
+func (v *kernelView) askOwner(t *sampler.Thread, w *threadView) {
+	w.k.Rechecked = false
+	v.ask(t.TID, w)
+	if w.k.Syscall == "" || w.k.Syscall == sampler.SyscallRunning {
+		return
+	}
+	w.k.Rechecked = v.recheck(t.Ractor, t.ID)
+	// A process that is stopped (kill -STOP, a debugger) keeps the GVL too, and no code of it is to blame.
+	if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
+		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallStopped, -1, 0, 0, 0
+	}
+}
+
+func (v *kernelView) ask(tid int32, w *threadView) {
+	call, err := v.tasks.Call(tid)
+	if err != nil {
+		w.k.Syscall, w.k.StateAtNS = "", 0
+		v.note(err)
+		return
+	}
+	switch call.Name {
+	case sampler.SyscallRunning, sampler.SyscallNone:
+		if v.pausedNS != 0 && v.now()-v.pausedNS < settleNS && w.k.StateAtNS != 0 && w.k.Syscall != "" {
+			return // it was in a call, and nothing says that it has left it but our own stop
+		}
+	case restarted:
+		if call.Args == w.call.Args && w.call.Name != "" {
+			call = w.call
+		}
+	default:
+		w.call = call
+	}
+	v.tasks.Describe(&w.k, call, v.mem)
+	w.k.StateAtNS = v.now()
+}
+
+func (v *kernelView) readCPU(tid int32, w *threadView) {
+	cpu, delay, err := v.tasks.CPU(tid)
+	if err != nil {
+		v.note(err)
+		return
+	}
+	w.k.CPUNS, w.k.RunDelayNS, w.k.CPUAtNS = cpu, delay, v.now()
+	w.busy = false
+}
+
+func (v *kernelView) note(err error) {
+	if v.refused == nil && !errors.Is(err, kernel.ErrGone) {
+		v.refused = err
+	}
+}

@@ -1,0 +1,41 @@
+package live
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/sampler/kernel"
+)
+
+// NativeThread is one of a process's native threads as the kernel knows it.
+type NativeThread struct {
+	// TID is in ddtop's own PID namespace.
+	TID int32
+	// Name is the kernel's, at most 15 bytes (task/TID/comm).
+	Name string
+	// CPUNS is its time on a CPU since it started, in ns; 0 where the kernel does not count it (no schedstat).
+	CPUNS int64
+}
+
+// NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile are
+// left out. It costs some 20 µs a thread and is not to be called while Run or Once runs. Its errors are kernel's.
+func (s *Source) NativeThreads() ([]NativeThread, error) {
+	tids, err := s.tasks.List()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]NativeThread, 0, len(tids))
+	for _, tid := range tids {
+		n := NativeThread{TID: tid}
+		if n.Name, err = s.tasks.Comm(tid); err == nil {
+			n.CPUNS, _, err = s.tasks.CPU(tid)
+		}
+		switch {
+		case errors.Is(err, kernel.ErrGone):
+			continue
+		case err != nil && !errors.Is(err, kernel.ErrUnsupported):
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

@@ -1,0 +1,83 @@
+package live
+
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// PauseLimit is for how long the target stands still at most for one sample. What has not been read by then is read while
+// it runs, and the sample counts as cut.
+const PauseLimit = 5 * time.Millisecond
+
+// pauses stops the target while its stacks are read.
+type pauses struct {
+	pauser *attach.Pauser
+	reader interface {
+		Read(sampler.Depth, *sampler.Sample) error
+		Reads() *sampler.Reads
+	}
+	// sample is what read fills, err what it returned.
+	sample *sampler.Sample
+	err    error
+	read   func()
+}
+
+func newPauses(p *attach.Process, s *Source) (*pauses, error) {
+	pauser, err := p.NewPauser(PauseLimit, func() { raisePriority() })
+	if err != nil {
+		return nil, err
+	}
+	z := &pauses{pauser: pauser, reader: s.reader}
+	z.read = func() { z.err = z.reader.Read(sampler.StackTick, z.sample) }
+	return z, nil
+}
+
+// stacks reads all stacks while the target stands still. The clock for it runs from the first thread's stop, so what is
+// new to the reader, and takes long, should have been read before.
+func (z *pauses) stacks(sample *sampler.Sample) error {
+	z.sample = sample
+	pause, err := z.pauser.Pause(z.read)
+	z.sample = nil
+	if err != nil {
+		return err
+	}
+	if z.err != nil {
+		return z.err
+	}
+	reads := z.reader.Reads()
+	reads.Pauses++
+	if pause.Cut {
+		reads.PausesCut++
+	}
+	reads.PausedNS += uint64(pause.NS)
+	sample.PauseNS = pause.NS
+	sample.Reads.Pauses, sample.Reads.PausesCut, sample.Reads.PausedNS = reads.Pauses, reads.PausesCut, reads.PausedNS
+	return nil
+}
+
+// readTick reads a sample of the given depth, with the target stopped where that was asked for. Lock ticks never stop it.
+func (s *Source) readTick(depth sampler.Depth, sample *sampler.Sample) error {
+	sample.PauseNS = 0
+	if s.pauses != nil && depth == sampler.StackTick {
+		return s.pauses.stacks(sample)
+	}
+	return s.reader.Read(depth, sample)
+}
+
+// warmUp reads everything once without a stop where stops are to follow, so that these need not wait for names to be read.
+func (s *Source) warmUp() {
+	if s.pauses != nil {
+		s.learnCalls()
+	}
+}
+
+// learnCalls reads everything and asks the kernel about all threads: one that has been stopped is seen on its way back
+// into its system call for a moment, and its call may have the name restart_syscall ever after.
+func (s *Source) learnCalls() {
+	var sample sampler.Sample
+	if s.reader.Read(sampler.StackTick, &sample) == nil { // else the first pause takes longer
+		s.view.fill(&sample, true)
+	}
+}

@@ -1,0 +1,378 @@
+package live_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// pauseHelper is the variable that makes the test binary another process for these tests: "sample PID" pauses a process a
+// thousand times a second until it is killed, "trace PID" traces it.
+const pauseHelper = "DDTOP_TEST_PAUSE_HELPER"
+
+func TestMain(m *testing.M) {
+	if what, pid, ok := strings.Cut(os.Getenv(pauseHelper), " "); ok {
+		n, err := strconv.Atoi(pid)
+		if err == nil {
+			err = helpPausing(what, n)
+		}
+		fmt.Println("ended:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func helpPausing(what string, pid int) error {
+	if what == "trace" {
+		runtime.LockOSThread()
+		_, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
+		fmt.Println("tracing", errno)
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
+	}
+	s, err := live.Open(context.Background(), pid, live.Options{Pause: true, StackRate: 1000})
+	if err != nil {
+		return err
+	}
+	said := false
+	return s.Run(context.Background(), func(sample *sampler.Sample) {
+		if sample.Reads.Pauses > 2 && !said {
+			said = true
+			fmt.Println("pausing")
+		}
+	})
+}
+
+// startHelper starts this binary once more and waits for its first line.
+func startHelper(t *testing.T, what string, pid int) (cmd *exec.Cmd, line string) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", pauseHelper, what, pid))
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kill(cmd) })
+	if line, err = bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("the helper said nothing: %v", err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+// kill ends a helper and waits for it. Doing it again does nothing.
+func kill(cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+	}
+}
+
+// stoppedThreads lists the threads of a process that are stopped or traced, with what the kernel says.
+func stoppedThreads(t *testing.T, pid int) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		if bytes.Contains(text, []byte("\nState:\tt")) || bytes.Contains(text, []byte("\nState:\tT")) ||
+			!bytes.Contains(text, []byte("\nTracerPid:\t0\n")) {
+			out = append(out, file)
+		}
+	}
+	return out
+}
+
+// untouched waits until no thread is stopped or traced.
+func untouched(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		stopped := stoppedThreads(t, pid)
+		if len(stopped) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still stopped or traced: %v", stopped)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// countingProgram counts in threads that compute, sleep, wait for each other, are born and die, and start processes. It
+// says on request how far it is.
+const countingProgram = `
+$signals = 0
+trap("USR1") { $signals += 1 }
+counts = Array.new(8, 0)
+m, cv = Mutex.new, ConditionVariable.new
+2.times { |i| Thread.new { loop { counts[i] += 1; Thread.pass } } }
+Thread.new { loop { sleep 0.0005; counts[2] += 1 } }
+Thread.new { loop { m.synchronize { cv.wait(m, 0.001) }; counts[3] += 1 } }
+Thread.new { r, w = IO.pipe; loop { w.write("x"); r.read(1); counts[4] += 1 } }
+Thread.new { loop { Thread.new { 1 }.join; counts[5] += 1 } }
+require "rbconfig"
+ruby = RbConfig.ruby
+Thread.new { loop { system(ruby, "--disable=gems", "-e", "0") or abort("failed: #{$?.inspect}"); counts[6] += 1 } }
+Thread.new { loop { IO.select(nil, nil, nil, 0.001); counts[7] += 1 } }
+Thread.report_on_exception = true
+Thread.abort_on_exception = true
+puts "ready"; $stdout.flush
+while line = $stdin.gets
+  case line.chomp
+  when "count" then puts counts.inspect
+  when "signals" then puts $signals
+  when "exit" then exit!(7)
+  end
+  $stdout.flush
+end
+`
+
+// progress asks the program twice, until all its counters have moved.
+func progress(t *testing.T, p *rubytest.Process) {
+	t.Helper()
+	counts := func() (out []int) {
+		p.Send(t, "count")
+		p.JSON(t, &out)
+		return out
+	}
+	first := counts()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		now, stuck := counts(), -1
+		for i := range now {
+			if now[i] == first[i] {
+				stuck = i
+			}
+		}
+		if stuck < 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("counter %d does not move: %v, then %v", stuck, first, now)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestKilledWhilePausing kills what pauses a program, again and again, at any moment.
+func TestKilledWhilePausing(t *testing.T) {
+	times := 100
+	if testing.Short() {
+		times = 10
+	}
+	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	caught := 0
+	for range times {
+		cmd, line := startHelper(t, "sample", p.PID)
+		if line != "pausing" {
+			t.Fatal(line)
+		}
+		time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond)
+		if len(stoppedThreads(t, p.PID)) > 0 {
+			caught++
+		}
+		kill(cmd)
+		untouched(t, p.PID)
+		progress(t, p)
+	}
+	t.Logf("killed %d times, some %d of them within a pause", times, caught)
+	p.Send(t, "exit")
+	if code := p.Wait(t); code != 7 {
+		t.Errorf("exit code %d, want 7", code)
+	}
+}
+
+// TestPausedProgram pauses programs on every Ruby a thousand times a second while they are sent signals, and lets them
+// exit meanwhile.
+func TestPausedProgram(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, countingProgram, rubytest.Options{})
+		p.Expect(t, "ready")
+		// From another process: for our own child its end would be ours to ask for.
+		_, line := startHelper(t, "sample", p.PID)
+		if line != "pausing" {
+			t.Fatal(line)
+		}
+		const signals = 200
+		for i := range signals {
+			p.Signal(t, syscall.SIGUSR1)
+			deadline := time.Now().Add(20 * time.Second)
+			for got := -1; got != i+1; {
+				p.Send(t, "signals")
+				n, err := strconv.Atoi(p.Line(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = n; got > i+1 || time.Now().After(deadline) {
+					t.Fatalf("%d signals were sent and %d arrived", i+1, got)
+				}
+			}
+		}
+		progress(t, p)
+		p.Send(t, "exit")
+		if code := p.Wait(t); code != 7 {
+			t.Errorf("exit code %d, want 7", code)
+		}
+	})
+}
+
+// TestPauses measures pauses on every Ruby and compares what was read with Ruby's own word.
+func TestPauses(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p, truth := r.StartParked(t, rubytest.Options{})
+		s := open(t, p.PID, live.Options{Pause: true, StackRate: 100})
+		sample := once(t, s)
+		if sample.PauseNS <= 0 || sample.Reads.Pauses == 0 {
+			t.Fatalf("paused for %d ns, %d pauses", sample.PauseNS, sample.Reads.Pauses)
+		}
+		compared := 0
+		for i := range sample.Threads {
+			info, _ := s.Dictionary().Thread(sample.Threads[i].ID)
+			want, ok := truth.Thread(info.Name)
+			if !ok {
+				continue
+			}
+			compared++
+			got := frames(s.Dictionary(), sample.Threads[i].Stack)
+			if len(got) != len(want.Frames) && len(want.Frames) < 2048 {
+				t.Errorf("%s: %d frames, Ruby says %d", info.Name, len(got), len(want.Frames))
+			}
+		}
+		if compared < 20 {
+			t.Errorf("%d threads compared", compared)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var total, longest int64
+		var reads sampler.Reads
+		if err := s.Run(ctx, func(sample *sampler.Sample) {
+			if sample.Depth == sampler.LockTick && sample.PauseNS != 0 {
+				t.Errorf("a lock tick paused for %d ns", sample.PauseNS)
+			}
+			total, longest = total+sample.PauseNS, max(longest, sample.PauseNS)
+			if reads = sample.Reads; reads.Pauses > 50 {
+				cancel()
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		untouched(t, p.PID)
+		rubytest.Report(t, "%s: %d threads: %d pauses, mean %d µs, longest %d µs, %d cut", r.Name, len(sample.Threads),
+			reads.Pauses, total/int64(reads.Pauses)/1000, longest/1000, reads.PausesCut)
+		p.Retell(t, "truth") // it still answers
+	})
+}
+
+// TestStatesWithPauses compares states with what the program says they are while it is stopped a hundred times a second:
+// what the kernel says of threads on their way back into their calls must not be taken for what they do.
+func TestStatesWithPauses(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p, said := r.StartStates(t, rubytest.Options{})
+		checkStates(t, open(t, p.PID, live.Options{Pause: true}), said)
+	})
+}
+
+// TestPauseOfStopped pauses a program that a shell has stopped: it stays stopped, and goes on when it is told to.
+func TestPauseOfStopped(t *testing.T) {
+	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	proc, err := attach.Open(p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proc.Close()
+	z, err := proc.NewPauser(time.Second, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	p.Signal(t, syscall.SIGSTOP)
+	for range 50 {
+		pause, err := z.Pause(func() {})
+		if err != nil || pause.Cut {
+			t.Fatalf("%+v %v", pause, err)
+		}
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil || !bytes.Contains(text, []byte("\nState:\tT")) {
+		t.Errorf("a stopped program is not any more: %v %s", err, text)
+	}
+	p.Signal(t, syscall.SIGCONT)
+	progress(t, p)
+}
+
+// TestPauseIsBounded reads for longer than the limit: the program goes on at its end.
+func TestPauseIsBounded(t *testing.T) {
+	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	proc, err := attach.Open(p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proc.Close()
+	z, err := proc.NewPauser(live.PauseLimit, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	pause, err := z.Pause(func() {
+		progress(t, p) // the program answers while the reading goes on
+		untouched(t, p.PID)
+	})
+	if err != nil || !pause.Cut {
+		t.Errorf("%+v %v", pause, err)
+	}
+	t.Logf("%d threads stood for %d µs at a limit of %v", pause.Threads, pause.NS/1000, live.PauseLimit)
+	if pause, err = z.Pause(func() {}); err != nil || pause.Threads < 8 {
+		t.Errorf("the next pause: %+v %v", pause, err)
+	}
+}
+
+// TestPauseOfTraced names the process that traces the target already.
+func TestPauseOfTraced(t *testing.T) {
+	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	cmd, line := startHelper(t, "trace", p.PID)
+	if line != "tracing errno 0" {
+		t.Fatal(line)
+	}
+	_, err := live.Open(context.Background(), p.PID, live.Options{Pause: true})
+	if !errors.Is(err, attach.ErrTraced) || !strings.Contains(err.Error(), fmt.Sprintf("process %d (", cmd.Process.Pid)) {
+		t.Errorf("%v", err)
+	}
+	kill(cmd)
+	untouched(t, p.PID)
+	progress(t, p)
+}

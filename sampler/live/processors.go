@@ -1,0 +1,33 @@
+package live
+
+import (
+	"runtime"
+	"sync"
+)
+
+// maxExtraProcessors bounds the processors added to the Go scheduler for sampling goroutines.
+const maxExtraProcessors = 8
+
+// processors adds a processor to the Go scheduler for each sampling goroutine, which keeps one while it sleeps between
+// ticks (see sleepUntil). The Sources of a Group share one, since raising the number is read and write.
+type processors struct {
+	mu      sync.Mutex
+	running int
+	added   int
+}
+
+// enter adds a processor; the returned function takes it back.
+func (p *processors) enter() (leave func()) {
+	p.change(+1)
+	return func() { p.change(-1) }
+}
+
+func (p *processors) change(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running += n
+	if want := min(p.running, maxExtraProcessors); want != p.added {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + want - p.added)
+		p.added = want
+	}
+}

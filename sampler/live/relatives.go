@@ -1,0 +1,260 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
+)
+
+const (
+	// lookEvery is how often it is looked for processes that have come, ended or called exec.
+	lookEvery = 250 * time.Millisecond
+	// settleTime is how old a process must be: one that was forked to call exec at once (system, backquotes) is a copy of
+	// its parent until then.
+	settleTime = 100 * time.Millisecond
+	// maxTries is how often a process that can't be read is asked again, a look each: it may be booting.
+	maxTries = 20
+	// maxTracked bounds the living processes that are looked at, Ruby or not, and maxEnded those kept after their end.
+	maxTracked = 1024
+	maxEnded   = 256
+)
+
+// relative is a process that was met.
+type relative struct {
+	sampler.Relative
+	src *Source
+	// exe is what it ran when it was last asked whether it is a Ruby; tries how often it was refused, the last time for err.
+	exe   string
+	tries int
+	err   error
+	// done: its Source is closed.
+	done bool
+}
+
+// newRelative describes a process.
+func newRelative(pid int) (*relative, error) {
+	id, err := kernel.Identify(pid)
+	if err != nil {
+		return nil, err
+	}
+	return relativeOf(id), nil
+}
+
+func relativeOf(id kernel.Identity) *relative {
+	r := &relative{exe: id.Exe}
+	r.PID, r.Parent, r.StartTicks, r.Title = id.PID, id.Parent, id.StartTicks, id.Comm
+	r.StartedAt = time.Now().Add(-age(id))
+	return r
+}
+
+// age is for how long a process has existed.
+func age(id kernel.Identity) time.Duration {
+	const tick = time.Second / 100 // USER_HZ is 100 on x86_64 and aarch64
+	return max(0, kernel.SinceBoot()-time.Duration(id.StartTicks)*tick)
+}
+
+// refused notes why a process is not sampled.
+func (r *relative) refused(err error) {
+	r.tries++
+	r.err = err
+	r.Why = "not sampled: " + err.Error()
+	if errors.Is(err, attach.ErrNotRuby) {
+		r.Why = fmt.Sprintf("no Ruby (%s)", cmp.Or(r.exe, r.Title))
+	}
+}
+
+// belowMayBeRuby tells whether a process that can't be read itself may have children that can.
+func belowMayBeRuby(err error) bool {
+	return errors.Is(err, attach.ErrNotRuby) || errors.Is(err, attach.ErrNotLoaded) || errors.Is(err, layout.ErrUnknownRelease)
+}
+
+// look brings the list up to date: ends and execs first, then new processes, then those that may be sampled now.
+func (g *Group) look(ctx context.Context) {
+	living := g.lookForEnds()
+	living = g.lookForNew(living)
+	sampled := len(g.sources())
+	for _, r := range living {
+		if ctx.Err() != nil {
+			return
+		}
+		if r.src != nil || r.tries >= maxTries {
+			continue
+		}
+		if sampled >= MaxProcesses {
+			g.note(r, fmt.Sprintf("not sampled: %d processes already are, which is the limit", MaxProcesses))
+			continue
+		}
+		id, err := kernel.Identify(r.PID)
+		if err != nil || id.StartTicks != r.StartTicks {
+			continue // the next look sees its end
+		}
+		src, err := g.open(ctx, r.PID, time.Millisecond)
+		switch {
+		case err != nil:
+			g.mu.Lock()
+			r.refused(err)
+			g.mu.Unlock()
+		case src.Process().StartTicks != r.StartTicks: // the PID is another process's by now
+			src.Close()
+		default:
+			g.adopt(r, src)
+			sampled++
+		}
+	}
+	g.share()
+}
+
+func (g *Group) note(r *relative, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.Why = why
+}
+
+// lookForEnds finds out who has ended, or runs another program, and returns those that live.
+func (g *Group) lookForEnds() []*relative {
+	var living []*relative
+	for _, r := range g.alive() {
+		var end sampler.End
+		ended := false
+		if r.src != nil {
+			// Asked before the kernel is: a process that is there after its Source has ended has called exec.
+			end, ended = r.src.End()
+		}
+		id, err := kernel.Identify(r.PID)
+		gone := err != nil || id.Ended || id.StartTicks != r.StartTicks
+		switch {
+		case gone:
+			why := "exited"
+			if ended {
+				why = end.Reason
+			}
+			if r.src == nil && r.err != nil {
+				why += "; it was never sampled"
+			}
+			g.end(r, why)
+		case ended: // and the process lives
+			g.end(r, end.Reason)
+			next := relativeOf(id)
+			next.Root = r.Root
+			g.add(next)
+			living = append(living, next)
+		case r.src == nil && id.Exe != r.exe && id.Exe != "": // exec of what was no Ruby
+			g.mu.Lock()
+			r.exe, r.Title, r.tries = id.Exe, id.Comm, 0
+			g.mu.Unlock()
+			living = append(living, r)
+		default:
+			living = append(living, r)
+		}
+	}
+	return living
+}
+
+// alive are the processes whose end has not been seen.
+func (g *Group) alive() []*relative {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]*relative, 0, len(g.list))
+	for _, r := range g.list {
+		if r.EndedAt.IsZero() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// end notes an end, and forgets the oldest of too many.
+func (g *Group) end(r *relative, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.EndedAt, r.Why = time.Now(), why
+	n := 0
+	for _, x := range g.list {
+		if x.forgettable() {
+			n++
+		}
+	}
+	for i := 0; i < len(g.list) && n > maxEnded; {
+		if g.list[i].forgettable() {
+			g.list = slices.Delete(g.list, i, i+1)
+			g.forgotten++
+			n--
+			continue
+		}
+		i++
+	}
+}
+
+// forgettable: it has ended, and nobody uses its Source.
+func (r *relative) forgettable() bool { return !r.EndedAt.IsZero() && (r.src == nil || r.done) }
+
+func (g *Group) add(r *relative) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = append(g.list, r)
+}
+
+// lookForNew walks down from the living processes, and notes for how long those that it left alone are still too young.
+func (g *Group) lookForNew(living []*relative) []*relative {
+	g.unsettled = 0
+	known := make(map[int]bool, len(living))
+	for _, r := range living {
+		known[r.PID] = true
+	}
+	for _, pid := range g.roots {
+		if g.opts.Pending && !known[pid] && !g.met(pid) {
+			if r, err := newRelative(pid); err == nil {
+				r.Root = true
+				g.add(r)
+				living = append(living, r)
+				known[pid] = true
+			}
+		}
+	}
+	if !g.opts.Children {
+		return living
+	}
+	for i := 0; i < len(living); i++ { // it grows by what is found
+		below, err := kernel.Children(living[i].PID)
+		if err != nil {
+			continue // it has ended since
+		}
+		var fresh []*relative
+		for _, pid := range below {
+			if known[pid] || len(living)+len(fresh) >= maxTracked {
+				continue
+			}
+			id, err := kernel.Identify(pid)
+			if err != nil || id.Ended {
+				continue
+			}
+			if left := settleTime - age(id); left > 0 { // the next look's
+				g.unsettled = max(g.unsettled, left)
+				continue
+			}
+			known[pid] = true
+			fresh = append(fresh, relativeOf(id))
+		}
+		slices.SortFunc(fresh, byPID)
+		for _, r := range fresh {
+			g.add(r)
+		}
+		living = append(living, fresh...)
+	}
+	return living
+}
+
+// met tells whether a process that was named has been seen before: it is not looked for again when it has ended.
+func (g *Group) met(pid int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.list, func(r *relative) bool { return r.PID == pid && r.Root })
+}

@@ -1,0 +1,103 @@
+package live
+
+import (
+	"errors"
+	"math"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// samplerNice is the nice value that the sampling thread asks for: a poller of normal priority on a full machine gets the
+// CPU when somebody else blocks, which is just at hand-overs of the GVL (facts-gvl, section 11).
+const samplerNice = -10
+
+// epoch ties Go's own clock to CLOCK_MONOTONIC: Go reads the same clock (runtime.nanotime on Linux), but in the vDSO, where
+// x/sys makes a system call of every look at it. A tick looks some ten times.
+var epoch = newEpoch()
+
+type clockEpoch struct {
+	at time.Time
+	ns int64 // CLOCK_MONOTONIC at that time
+}
+
+// epochTries is how often the two clocks are read beside each other; the closest pair counts.
+const epochTries = 16
+
+func newEpoch() clockEpoch {
+	var best clockEpoch
+	closest := int64(math.MaxInt64)
+	for range epochTries {
+		from := readMonotonic()
+		at := time.Now()
+		to := readMonotonic()
+		if d := to - from; d < closest {
+			best, closest = clockEpoch{at: at, ns: from + d/2}, d
+		}
+	}
+	return best
+}
+
+func readMonotonic() int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return 0 // can't fail with a valid clock
+	}
+	return ts.Nano()
+}
+
+// Monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
+func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
+
+// rawSleepNS is the longest sleep for which the goroutine keeps its place in the Go scheduler.
+const rawSleepNS = 2_500_000
+
+// sleepUntil sleeps until CLOCK_MONOTONIC reaches ns.
+//
+// A short sleep is made without telling Go's scheduler: at 1 kHz, handing the processor over and taking it back costs as
+// much as the tick itself. Garbage collection has to wait for the end of the sleep; Run adds a processor, so that nobody
+// else misses the one that is kept.
+func sleepUntil(ns int64) {
+	ts := unix.NsecToTimespec(ns)
+	for {
+		var err error
+		if ns-Monotonic() < rawSleepNS {
+			if _, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
+				uintptr(unsafe.Pointer(&ts)), 0, 0, 0); errno != 0 {
+				err = errno
+			}
+		} else {
+			err = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// raisePriority gives the calling OS thread a higher priority where it may, and exact timers. The returned function
+// takes the priority back.
+func raisePriority() func() {
+	tid := unix.Gettid()
+	// The default slack of 50 µs would bunch ticks of 1 kHz.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // exactness only
+	if unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice) != nil {
+		return func() {}
+	}
+	return func() { _ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0) } // the thread goes back to the pool
+}
+
+// PriorityNote says what keeps the sampling thread at normal priority; "" when nothing does.
+func PriorityNote() string {
+	var limit unix.Rlimit
+	if unix.Geteuid() == 0 {
+		return ""
+	}
+	// RLIMIT_NICE allows nice values down to 20-limit (getrlimit(2)).
+	if unix.Getrlimit(unix.RLIMIT_NICE, &limit) == nil && int64(limit.Cur) >= 20-samplerNice {
+		return ""
+	}
+	return "normal priority: waits may be seen late on a full machine (run as root or with CAP_SYS_NICE)"
+}
