@@ -1,0 +1,36 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+)
+
+// What is said of allocations by class.
+const (
+	// maxAllocText is how many classes are named.
+	maxAllocText = 8
+	// minAllocInstants is under how many instants nothing is said: the shares would mean little.
+	minAllocInstants = 20
+)
+
+// statAlloc names the classes that most objects were made of.
+func statAlloc(b *strings.Builder, a *gvl.StatAlloc) {
+	if a.Instants < minAllocInstants {
+		return
+	}
+	var parts []string
+	for _, c := range a.Classes[:min(len(a.Classes), maxAllocText)] {
+		if c.Share < smallShare {
+			break
+		}
+		text := percent(c.Share) + " " + flamegraph.Printable(c.Name)
+		if c.Error != nil {
+			text += fmt.Sprintf(" (± %.1f)", 100**c.Error)
+		}
+		parts = append(parts, text)
+	}
+	fmt.Fprintf(b, "     new objects, estimated at %d instants: %s\n", a.Instants, strings.Join(parts, ", "))
+}

@@ -1,0 +1,177 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// DumpDeadlock is a cycle of threads, each waiting for the next and the last for the first.
+type DumpDeadlock struct {
+	Threads []sampler.ThreadID `json:"threads"`
+	// Waits says what each of the threads waits for, in the order of Threads.
+	Waits []DumpWait `json:"waits"`
+}
+
+// DumpWait is one link of a deadlock.
+type DumpWait struct {
+	Thread sampler.ThreadID `json:"thread"`
+	// Kind is the class of what it waits for ("Mutex", "Monitor", "Thread"), Object the address of a lock, null for a
+	// thread that is joined.
+	Kind   string  `json:"kind"`
+	Object *string `json:"object"`
+	// HeldBy is the thread that holds it, or that is joined.
+	HeldBy sampler.ThreadID `json:"held_by"`
+}
+
+// DumpLock is something that threads wait for: gvl.Contended.
+type DumpLock struct {
+	Kind   *string `json:"kind"`
+	Object *string `json:"object"`
+	// Exclusive: a Mutex or Monitor, whose waiters its holder keeps from working.
+	Exclusive bool `json:"exclusive"`
+	// Holder is null while there is none; for Thread#join it is the thread that is joined. HolderState and HolderFrame
+	// are what it does and its innermost frame.
+	Holder      *sampler.ThreadID `json:"holder"`
+	HolderState *string           `json:"holder_state"`
+	HolderFrame *DumpFrame        `json:"holder_frame"`
+	// Waiting are the threads that wait, the longest first.
+	Waiting   []sampler.ThreadID `json:"waiting"`
+	LongestNS int64              `json:"longest_ns"`
+	// Timed is how many of the waits have a deadline.
+	Timed int `json:"timed"`
+}
+
+// contention adds deadlocks and locks to a dump.
+func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
+	byID := make(map[sampler.ThreadID]*gvl.Detail, len(states))
+	for i := range states {
+		byID[states[i].Thread] = &states[i].Detail
+	}
+	for _, c := range gvl.Deadlocks(states) {
+		dead := DumpDeadlock{Threads: c}
+		for i, id := range c {
+			detail := byID[id]
+			kind := detail.Kind
+			if kind == "" {
+				kind = "lock"
+			}
+			w := DumpWait{Thread: id, Kind: kind, HeldBy: c[(i+1)%len(c)]}
+			if detail.Joined == 0 {
+				w.Object = address(detail.Object)
+			}
+			dead.Waits = append(dead.Waits, w)
+		}
+		d.Deadlocks = append(d.Deadlocks, dead)
+	}
+	for _, l := range gvl.Locks(states) {
+		out := DumpLock{
+			Kind: nonEmpty(l.Kind), Object: address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
+			LongestNS: l.LongestNS, Timed: l.Timed,
+		}
+		if l.Holder != 0 {
+			out.Holder = copied(&l.Holder)
+			out.HolderState = nonEmpty(l.HolderState.String())
+			if fs := dumpFrames(dict, l.HolderStack); len(fs) > 0 {
+				out.HolderFrame = &fs[0]
+			}
+		}
+		d.Locks = append(d.Locks, out)
+	}
+}
+
+// address writes an object's address as Detail.JSON does; null for 0.
+func address(object uint64) *string {
+	if object == 0 {
+		return nil
+	}
+	return nonEmpty(fmt.Sprintf("0x%x", object))
+}
+
+// deadlock writes a cycle as a JVM thread dump does: who waits for what held by whom, then the stacks.
+func (t *dumpText) deadlock(c DumpDeadlock) {
+	t.printf("\nFound one deadlock: these %d threads wait for each other and can never go on.\n", len(c.Threads))
+	t.printf("%s\n", strings.Repeat("=", 79))
+	for _, w := range c.Waits {
+		t.printf("%s:\n", t.name(w.Thread))
+		if w.Object == nil && w.Kind == "Thread" {
+			t.printf("  waiting for %s to end (Thread#join)\n", t.name(w.HeldBy))
+			continue
+		}
+		object := ""
+		if w.Object != nil {
+			object = " " + *w.Object
+		}
+		t.printf("  waiting to lock %s%s,\n  which is held by %s\n", w.Kind, object, t.name(w.HeldBy))
+	}
+	t.printf("\nStacks of these threads:\n%s\n", strings.Repeat("=", 79))
+	for _, id := range c.Threads {
+		if i, ok := t.threads[id]; ok {
+			t.printf("%s:\n", t.name(id))
+			t.frames(t.d.Threads[i].Frames)
+		}
+	}
+}
+
+// maxNamedWaiters is how many waiting threads a line of the locks' table names.
+const maxNamedWaiters = 6
+
+// locks writes what threads wait for, a line each.
+func (t *dumpText) locks() {
+	if len(t.d.Locks) == 0 {
+		return
+	}
+	t.printf("\nwaited for:\n")
+	for i := range t.d.Locks {
+		l := &t.d.Locks[i]
+		t.printf("  %s: ", t.lockName(l))
+		if len(l.Waiting) == 1 {
+			t.printf("1 thread")
+		} else {
+			t.printf("%d threads", len(l.Waiting))
+		}
+		if l.LongestNS > 0 {
+			t.printf(", the longest for %s", span(l.LongestNS))
+		}
+		for n, id := range l.Waiting {
+			if n == maxNamedWaiters {
+				t.printf(", and %d more", len(l.Waiting)-n)
+				break
+			}
+			sep := ", "
+			if n == 0 {
+				sep = ": "
+			}
+			t.printf("%s%s", sep, t.name(id))
+		}
+		t.printf("\n")
+		if l.Holder == nil || !l.Exclusive {
+			continue
+		}
+		t.printf("    held by %s", t.name(*l.Holder))
+		if n, ok := t.threads[*l.Holder]; ok {
+			t.printf(", %s", t.d.texts[n])
+		}
+		if l.HolderFrame != nil {
+			t.printf(" in %s", flamegraph.Printable(l.HolderFrame.Label))
+		}
+		t.printf("\n")
+	}
+}
+
+func (t *dumpText) lockName(l *DumpLock) string {
+	switch {
+	case l.Kind == nil && l.Object == nil:
+		return "?"
+	case l.Kind != nil && *l.Kind == "Thread" && l.Holder != nil:
+		return "the end of " + t.name(*l.Holder)
+	case l.Object == nil:
+		return *l.Kind
+	case l.Kind == nil:
+		return *l.Object
+	}
+	return *l.Kind + " " + *l.Object
+}

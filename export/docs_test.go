@@ -1,0 +1,49 @@
+package export
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+)
+
+// TestDocsNameEveryKey: docs/json.md describes every key of both contracts.
+func TestDocsNameEveryKey(t *testing.T) {
+	b, err := os.ReadFile("../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	seen := map[reflect.Type]bool{}
+	keys := 0
+	var walk func(reflect.Type)
+	walk = func(x reflect.Type) {
+		for x.Kind() == reflect.Pointer || x.Kind() == reflect.Slice {
+			x = x.Elem()
+		}
+		if x.Kind() != reflect.Struct || seen[x] {
+			return
+		}
+		seen[x] = true
+		for i := range x.NumField() {
+			f := x.Field(i)
+			if !f.IsExported() {
+				continue
+			}
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			keys++
+			if !strings.Contains(doc, "`"+key+"`") && !strings.Contains(doc, "`"+key+"[]`") && !strings.Contains(doc, "."+key+"`") && !strings.Contains(doc, "`"+key+".") && !strings.Contains(doc, "."+key+".") {
+				t.Errorf("%s of %s is not in docs/json.md", key, x)
+			}
+			walk(f.Type)
+		}
+	}
+	walk(reflect.TypeFor[Dump]())
+	walk(reflect.TypeFor[gvl.Stat]())
+	walk(reflect.TypeFor[statNote]())
+	if keys < 80 {
+		t.Errorf("only %d keys found: the test looks at too little", keys)
+	}
+}

@@ -1,0 +1,210 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// WriteText writes the dump for people, in the manner of a JVM thread dump: who holds the GVL and who queues for it,
+// deadlocks, then each thread with its stack, innermost frame first. Control characters in names are replaced, so the
+// text may go to a terminal.
+func (d *Dump) WriteText(w io.Writer) error {
+	t := dumpText{d: d, threads: make(map[sampler.ThreadID]int, len(d.Threads))}
+	for i := range d.Threads {
+		t.threads[d.Threads[i].ID] = i
+	}
+	t.head()
+	for i := range d.Threads {
+		t.thread(&d.Threads[i], i)
+	}
+	t.tail()
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+type dumpText struct {
+	d       *Dump
+	threads map[sampler.ThreadID]int
+	b       strings.Builder
+}
+
+func (t *dumpText) printf(format string, args ...any) { fmt.Fprintf(&t.b, format, args...) }
+
+func (t *dumpText) head() {
+	d := t.d
+	title := d.Title
+	if title == "" {
+		title = "ruby"
+	}
+	t.printf("%s  %s, pid %d, %d threads\n", d.Time, flamegraph.Printable(title), d.PID, len(d.Threads))
+	ruby := d.Ruby.Description
+	if ruby == "" {
+		ruby = "ruby " + d.Ruby.Version
+	}
+	t.printf("%s\n\n", flamegraph.Printable(ruby))
+	if d.MeasuredNS > 0 {
+		writeFindings(&t.b, d.Findings, d.MonotonicNS-d.MeasuredNS)
+	}
+	for _, r := range d.Ractors {
+		t.ractor(r)
+	}
+	for _, c := range d.Deadlocks {
+		t.deadlock(c)
+	}
+	t.locks()
+	t.gc()
+	statAlloc(&t.b, &d.Alloc)
+	t.printf("\n")
+}
+
+func (t *dumpText) ractor(r DumpRactor) {
+	name := "GVL"
+	if len(t.d.Ractors) > 1 {
+		name = fmt.Sprintf("GVL of ractor %d", r.ID)
+	}
+	switch {
+	case r.GVL.Owner != nil:
+		t.printf("%s: held by %s", name, t.name(*r.GVL.Owner))
+		if i, ok := t.threads[*r.GVL.Owner]; ok {
+			t.printf(", %s", t.d.texts[i])
+			if f := t.d.Threads[i].Frames; len(f) > 0 {
+				t.printf(" in %s", flamegraph.Printable(f[0].Label))
+			}
+		}
+	case r.GVL.Handover != nil:
+		t.printf("%s: handed over to %s, which does not run yet", name, t.name(*r.GVL.Handover))
+	default:
+		t.printf("%s: free", name)
+	}
+	t.printf("\n")
+	if r.GVL.WaitingCount == 0 {
+		return
+	}
+	t.printf("  waiting: %d", r.GVL.WaitingCount)
+	for i, id := range r.GVL.Waiting {
+		sep := ", then "
+		if i == 0 {
+			sep = ": "
+		} else if r.GVL.Torn {
+			sep = ", "
+		}
+		t.printf("%s%s", sep, t.name(id))
+	}
+	if r.GVL.Torn {
+		t.printf(" (order not known: the queue changed while it was read)")
+	}
+	t.printf("\n")
+}
+
+// stateText says what a thread does, and for how long. The first sample after an attach can't tell how long, so then
+// it says nothing of it, rather than the "0 µs" that gvl.Describe would.
+func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
+	text, lasted := gvl.Describe(v, dict), span(v.DurationNS())
+	switch {
+	case v.DurationNS() <= 0:
+		text = strings.Replace(text, " "+lasted, "", 1)
+	case !strings.Contains(text, lasted):
+		text += " (" + lasted + ")"
+	}
+	return flamegraph.Printable(text)
+}
+
+func (t *dumpText) name(id sampler.ThreadID) string {
+	if i, ok := t.threads[id]; ok {
+		th := &t.d.Threads[i]
+		switch {
+		case th.Name != nil && *th.Name != "":
+			return fmt.Sprintf("%q #%d", flamegraph.Printable(*th.Name), id)
+		case th.Main:
+			return fmt.Sprintf("main #%d", id)
+		}
+	}
+	return fmt.Sprintf("#%d", id)
+}
+
+func (t *dumpText) thread(th *DumpThread, i int) {
+	t.printf("%s", t.name(th.ID))
+	if th.Main && th.Name != nil {
+		t.printf(" main")
+	}
+	if th.TID != nil {
+		t.printf(" tid=%d", *th.TID)
+	}
+	if len(t.d.Ractors) > 1 {
+		t.printf(" ractor=%d", th.Ractor)
+	}
+	if th.CPUNS != nil {
+		t.printf(" cpu=%.2fs", float64(*th.CPUNS)/1e9)
+	}
+	t.printf(" %s\n", th.Status)
+	t.printf("  %s\n", t.d.texts[i])
+	for _, note := range threadNotes(th) {
+		t.printf("  (%s)\n", note)
+	}
+	t.frames(th.Frames)
+	for _, f := range th.Fibers {
+		t.printf("  resumed by a fiber:\n")
+		t.frames(f.Frames)
+	}
+	t.printf("\n")
+}
+
+func threadNotes(th *DumpThread) []string {
+	var n []string
+	if th.Failed {
+		n = append(n, "the stack could not be read")
+	}
+	if th.Stale {
+		n = append(n, "the stack is of an earlier sample")
+	}
+	if th.Partial {
+		n = append(n, "the stack changed while it was read: its inner end is missing")
+	}
+	if th.Truncated {
+		n = append(n, fmt.Sprintf("%d frames in the middle are left out", th.Omitted))
+	}
+	if len(th.Frames) == 0 && !th.Failed {
+		n = append(n, "no Ruby frames")
+	}
+	return n
+}
+
+func (t *dumpText) frames(fs []DumpFrame) {
+	for _, f := range fs {
+		t.printf("    at %s", flamegraph.Printable(f.Label))
+		switch {
+		case f.Path != nil && f.Line != 0:
+			t.printf(" (%s:%d)", flamegraph.Printable(*f.Path), f.Line)
+		case f.Path != nil:
+			t.printf(" (%s)", flamegraph.Printable(*f.Path))
+		}
+		if f.C {
+			t.printf(" [C]")
+		}
+		if f.Uncertain {
+			t.printf(" [uncertain]")
+		}
+		t.printf("\n")
+	}
+}
+
+func (t *dumpText) tail() {
+	if list := t.d.NativeThreads; len(list) > 0 {
+		t.printf("native threads that Ruby doesn't know:\n")
+		for _, n := range list {
+			t.printf("  %s tid=%d cpu=%.2fs\n", flamegraph.Printable(n.Name), n.TID, float64(n.CPUNS)/1e9)
+		}
+		t.printf("\n")
+	}
+	r := t.d.Reads
+	if t.d.PauseNS > 0 {
+		t.printf("stopped for %.0f µs; ", float64(t.d.PauseNS)/1e3)
+	}
+	t.printf("read in %.0f µs; reads torn %d, retried %d, partial %d, failed %d\n",
+		float64(t.d.ReadNS)/1e3, r.Torn, r.Retried, r.Partial, r.Failed)
+}

@@ -1,0 +1,196 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxGCPlaces is how many places the text of `ddtop stat` names for collections; the JSON has more.
+const maxGCPlaces = 3
+
+// DumpGC is the garbage collector in a dump. Valid is false where it can't be read (another collector than Ruby's own).
+type DumpGC struct {
+	Valid bool `json:"valid"`
+	// During: a thread is inside the collector right now. Phase is idle, mark, sweep or compact; between two steps of an
+	// incremental marking or a lazy sweeping it stays mark or sweep.
+	During bool   `json:"during"`
+	Phase  string `json:"phase"`
+	// Count, Minor and Major are cycles since the process started.
+	Count uint64 `json:"count"`
+	Minor uint64 `json:"minor"`
+	Major uint64 `json:"major"`
+	// Kind (minor, major), By and MajorBy are those of the present cycle, or of the last one: the words of
+	// GC.latest_gc_info. Null before the first cycle; MajorBy is null for a minor one.
+	Kind    *string `json:"kind"`
+	By      *string `json:"by"`
+	MajorBy *string `json:"major_by"`
+	// RubyNS is Ruby's own total, in process CPU time; 0 before 3.1.
+	RubyNS uint64 `json:"ruby_ns"`
+	// Allocated is the objects allocated since the process started.
+	Allocated uint64 `json:"allocated"`
+	// Figures are those of GC.stat; null where they could not be read.
+	Figures *gvl.GCFigures `json:"figures"`
+
+	reason uint32
+}
+
+func dumpGC(s *sampler.Sample) DumpGC {
+	g := &s.GC
+	if !g.Valid {
+		return DumpGC{Phase: sampler.GCIdle.String()}
+	}
+	d := DumpGC{
+		Valid: true, During: g.During, Phase: g.Mode.String(), Count: g.Count, Minor: g.MinorCount, Major: g.MajorCount,
+		By: nonEmpty(sampler.GCTrigger(g.Reason)), MajorBy: nonEmpty(sampler.GCMajorBy(g.Reason)), RubyNS: g.TimeNS,
+		Allocated: g.Allocated, Figures: gvl.FiguresOf(&s.GCDetail), reason: g.Reason,
+	}
+	if d.By != nil {
+		kind := "minor"
+		if sampler.GCIsMajor(g.Reason) {
+			kind = "major"
+		}
+		d.Kind = &kind
+	}
+	return d
+}
+
+// gc writes a line on the collector: "GC: 41 minor, 2 major; last: major (too many old objects), by the malloc limit; …".
+func (t *dumpText) gc() {
+	g := &t.d.GC
+	if !g.Valid {
+		t.printf("GC: could not be read\n")
+		return
+	}
+	t.printf("GC: %d minor, %d major", g.Minor, g.Major)
+	if text := gvl.DescribeGCReason(g.reason); text != "" {
+		word := "last"
+		if g.During || g.Phase != sampler.GCIdle.String() {
+			word = "now"
+		}
+		t.printf("; %s: %s", word, text)
+		if word == "now" && g.Phase != sampler.GCIdle.String() {
+			t.printf(", in %s", g.Phase)
+			if !g.During {
+				t.printf(" (between steps)")
+			}
+		}
+	}
+	if f := g.Figures; f != nil {
+		t.printf("%s", heapText(f))
+	}
+	t.printf("\n")
+}
+
+// heapText says how full the heap is and how close the next collection.
+func heapText(f *gvl.GCFigures) string {
+	var b strings.Builder
+	known := func(n ...*int64) bool {
+		for _, v := range n {
+			if v == nil {
+				return false
+			}
+		}
+		return true
+	}
+	if known(f.Live, f.Available) && !f.Uncounted {
+		fmt.Fprintf(&b, "; %s of %s slots used", countText(*f.Live), countText(*f.Available))
+	}
+	if known(f.Malloc, f.MallocLimit) && *f.MallocLimit > 0 {
+		fmt.Fprintf(&b, "; malloc %s of %s until the next", bytesText(*f.Malloc), bytesText(*f.MallocLimit))
+	}
+	if f.NeedMajorBy != nil {
+		fmt.Fprintf(&b, "; the next is a major one (%s)", *f.NeedMajorBy)
+	}
+	if f.Disabled {
+		b.WriteString("; GC.disable")
+	}
+	if f.Stress {
+		b.WriteString("; GC.stress")
+	}
+	return b.String()
+}
+
+// countText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G.
+func countText(n int64) string {
+	switch v := float64(n); {
+	case v >= 1e9:
+		return fmt.Sprintf("%.1f G", v/1e9)
+	case v >= 1e6:
+		return fmt.Sprintf("%.1f M", v/1e6)
+	case v >= 1e4:
+		return fmt.Sprintf("%.1f k", v/1e3)
+	}
+	return fmt.Sprint(n)
+}
+
+// statGC writes the collections of a window: how many, why, who started them and who paid.
+func statGC(b *strings.Builder, s gvl.Stat) {
+	g := &s.GC
+	if !g.Valid {
+		fmt.Fprintln(b, "GC   could not be read")
+		return
+	}
+	fmt.Fprintf(b, "GC   %d (%d minor, %d major), %s = %s of the time", g.Count, g.Minor, g.Major, span(g.NS), share(g.NS, s.DurationNS))
+	if g.Allocated > 0 {
+		fmt.Fprintf(b, "; %d objects allocated", g.Allocated)
+	}
+	if g.AllocatedPerSecond >= 1 {
+		fmt.Fprintf(b, ", %s/s", countText(int64(g.AllocatedPerSecond)))
+	}
+	fmt.Fprintln(b)
+	if reasons := reasonsText(g); reasons != "" {
+		fmt.Fprintf(b, "     started by %s\n", reasons)
+	}
+	for _, p := range g.Triggers[:min(len(g.Triggers), maxGCPlaces)] {
+		if p.Label == "" {
+			continue
+		}
+		fmt.Fprintf(b, "     %d began in %s", p.Seen+p.Probable, gcPlaceText(&p.StatGCPlace))
+		switch {
+		case p.Seen == 0:
+			fmt.Fprint(b, ", or shortly before it")
+		case p.Probable > 0:
+			fmt.Fprintf(b, " (%d of them there or shortly before)", p.Probable)
+		}
+		fmt.Fprintln(b)
+	}
+	for _, p := range g.Payers[:min(len(g.Payers), maxGCPlaces)] {
+		if p.Label != "" && p.Share >= smallShare {
+			fmt.Fprintf(b, "     %s of the time in it was spent under %s\n", percent(p.Share), gcPlaceText(&p.StatGCPlace))
+		}
+	}
+	if f := g.Figures; f != nil {
+		if text := strings.TrimPrefix(heapText(f), "; "); text != "" {
+			fmt.Fprintf(b, "     heap: %s\n", text)
+		}
+	}
+}
+
+func gcPlaceText(p *gvl.StatGCPlace) string {
+	text := p.Label
+	if p.Caller != "" {
+		text += " of " + p.Caller
+	}
+	if p.Path != "" && p.Line > 0 {
+		text += fmt.Sprintf(" (%s:%d)", p.Path, p.Line)
+	}
+	return flamegraph.Printable(text)
+}
+
+func reasonsText(g *gvl.StatGC) string {
+	var parts []string
+	for _, r := range []struct {
+		n    uint64
+		text string
+	}{{g.By.NewObj, "no free slot"}, {g.By.Malloc, "the malloc limit"}, {g.By.Method, "GC.start"}, {g.By.CAPI, "a C extension"},
+		{g.By.Stress, "GC.stress"}, {g.By.Unknown, "not seen"}} {
+		if r.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", r.text, r.n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,263 @@
+package export
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/golden"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func TestProfileReadBack(t *testing.T) {
+	s := newShop()
+	var b bytes.Buffer
+	if err := WriteProfile(&b, s.measured()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.ParseData(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.CheckValid(); err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, v := range p.SampleType {
+		types = append(types, v.Type+"/"+v.Unit)
+	}
+	if got := strings.Join(types, " "); got != "wall-time/nanoseconds cpu-time/nanoseconds gvl-wait/nanoseconds samples/count" {
+		t.Errorf("sample types %s", got)
+	}
+	if p.DurationNanos != 30e9 || p.Period != 1e7 || p.TimeNanos != s.proc.AttachedAt.UnixNano()-30e9 {
+		t.Errorf("duration %d, period %d, time %d", p.DurationNanos, p.Period, p.TimeNanos)
+	}
+	var got [4]int64
+	for _, x := range p.Sample {
+		for i, v := range x.Value {
+			got[i] += v
+		}
+	}
+	w := s.weights.Total()
+	if want := [4]int64{w.WallNS, w.CPUNS, w.WaitNS, w.Samples}; got != want {
+		t.Errorf("sums %v, want %v", got, want)
+	}
+	// One sample, in full.
+	var x *profile.Sample
+	for _, c := range p.Sample {
+		if c.Value[2] > 0 {
+			x = c
+		}
+	}
+	if x == nil {
+		t.Fatal("no sample waits")
+	}
+	for k, want := range map[string]string{LabelThreadID: "4253", LabelThreadName: "http-1", LabelDdtopID: "3", LabelState: "waiting", LabelRactor: "1"} {
+		if l := x.Label[k]; len(l) != 1 || l[0] != want {
+			t.Errorf("label %s is %v, want %s", k, l, want)
+		}
+	}
+	fn := x.Location[0].Line[0]
+	if f := fn.Function; f.Name != "DB#query" || f.SystemName != "query" || f.Filename != "/srv/app/db.rb" || f.StartLine != 12 || fn.Line != 17 {
+		t.Errorf("innermost frame %+v line %d", f, fn.Line)
+	}
+	// Two lines of one method are one function and two locations.
+	var build []*profile.Location
+	for _, l := range p.Location {
+		if l.Line[0].Function.Name == "Reports#build" {
+			build = append(build, l)
+		}
+	}
+	if len(build) != 2 || build[0].Line[0].Function != build[1].Line[0].Function {
+		t.Errorf("Reports#build has locations %v", build)
+	}
+	again := bytes.Buffer{}
+	if err := WriteProfile(&again, s.measured()); err != nil || !bytes.Equal(again.Bytes(), b.Bytes()) {
+		t.Errorf("the same measurement gives other bytes (%v)", err)
+	}
+}
+
+func TestProfileEmpty(t *testing.T) {
+	if _, err := Profile(Measured{Dict: sampler.NewDictionary(), Weights: &flamegraph.Snapshot{}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGoToolPprof lets the tool itself open the file.
+func TestGoToolPprof(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go command here: ", err)
+	}
+	s := newShop()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "profile.pb.gz")
+	var b bytes.Buffer
+	if err := WriteProfile(&b, s.measured()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pprof := func(args ...string) string {
+		cmd := exec.Command(goTool, append([]string{"tool", "pprof"}, args...)...)
+		cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go tool pprof %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	top := pprof("-top", file)
+	for _, want := range []string{"Type: wall-time", "Duration: 30s", "JSON.generate", "(no stack)", "120s"} {
+		if !strings.Contains(top, want) {
+			t.Errorf("%q is not in\n%s", want, top)
+		}
+	}
+	if tags := pprof("-tags", "-sample_index=gvl-wait", file); !strings.Contains(tags, "http-1") || !strings.Contains(tags, "waiting") {
+		t.Errorf("tags:\n%s", tags)
+	}
+	if lines := pprof("-top", "-lines", "-tagfocus=ddtop state=running", file); !strings.Contains(lines, "json/common.rb:311") {
+		t.Errorf("lines:\n%s", lines)
+	}
+}
+
+func TestCollapsedGolden(t *testing.T) {
+	s := newShop()
+	var b bytes.Buffer
+	if err := WriteCollapsed(&b, s.measured(), flamegraph.Wall); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "collapsed.txt", b.Bytes())
+	var sum int64
+	for _, l := range strings.Split(strings.TrimSpace(b.String()), "\n") {
+		n, err := strconv.ParseInt(l[strings.LastIndexByte(l, ' ')+1:], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	if want := s.weights.Total().WallNS / 1000; sum != want {
+		t.Errorf("sum %d µs, want %d", sum, want)
+	}
+}
+
+// FuzzCollapsed: a name can't add a frame or a line.
+func FuzzCollapsed(f *testing.F) {
+	for _, s := range []string{"a;b", "a\nb 5", "a b", "\r\n", "\u2028", "x 12"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		d := sampler.NewDictionary()
+		d.SetThread(sampler.ThreadInfo{ID: 1, Name: name, HasName: true})
+		st := d.InternStack(0, d.InternFrame(sampler.Frame{Label: name}))
+		m := Measured{Dict: d, Weights: &flamegraph.Snapshot{Entries: []flamegraph.Entry{{Key: flamegraph.Key{Thread: 1, Stack: st, Tag: 1}, Weights: flamegraph.Weights{WallNS: 5000}}}}}
+		var b bytes.Buffer
+		if err := WriteCollapsed(&b, m, flamegraph.Wall); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.String(); strings.Count(s, "\n") != 1 || strings.Count(s, ";") != 2 || !strings.HasSuffix(s, ";[running] 5\n") {
+			t.Errorf("%q gives %q", name, s)
+		}
+		b.Reset()
+		if err := WriteSpeedscope(&b, m, flamegraph.Wall); err != nil || !json.Valid(b.Bytes()) {
+			t.Errorf("%v %q", err, b.String())
+		}
+		if err := WriteProfile(&b, m); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSpeedscopeGolden(t *testing.T) {
+	s := newShop()
+	var b, pretty bytes.Buffer
+	if err := WriteSpeedscope(&b, s.measured(), flamegraph.Wall); err != nil {
+		t.Fatal(err)
+	}
+	var f speedscopeFile
+	if err := json.Unmarshal(b.Bytes(), &f); err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, p := range f.Profiles {
+		var mine int64
+		if len(p.Samples) != len(p.Weights) {
+			t.Errorf("%s: %d samples, %d weights", p.Name, len(p.Samples), len(p.Weights))
+		}
+		for i, w := range p.Weights {
+			mine += w
+			for _, fr := range p.Samples[i] {
+				if fr < 0 || fr >= len(f.Shared.Frames) {
+					t.Errorf("%s: frame %d of %d", p.Name, fr, len(f.Shared.Frames))
+				}
+			}
+		}
+		if p.EndValue-p.StartValue != mine {
+			t.Errorf("%s: from %d to %d, weights sum to %d", p.Name, p.StartValue, p.EndValue, mine)
+		}
+		sum += mine
+	}
+	if want := s.weights.Total().WallNS; sum != want {
+		t.Errorf("sum %d, want %d", sum, want)
+	}
+	if err := json.Indent(&pretty, b.Bytes(), "", " "); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "speedscope.json", pretty.Bytes())
+}
+
+func BenchmarkProfile(b *testing.B) {
+	s := newShop()
+	var entries []flamegraph.Entry
+	for i := range 20_000 {
+		e := s.weights.Entries[i%len(s.weights.Entries)]
+		e.Key.Thread = sampler.ThreadID(i/7 + 1)
+		entries = append(entries, e)
+	}
+	s.weights.Entries = entries
+	for b.Loop() {
+		if _, err := Profile(s.measured()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestProfileTellsWhereCodeIsFrom: of the innermost frame in labels, of all in mappings.
+func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
+	d := sampler.NewDictionary()
+	app := d.InternFrame(sampler.Frame{Label: "App#call", Path: "app.rb", Origin: sampler.OriginApp})
+	rack := d.InternFrame(sampler.Frame{Label: "Rack::Lint#call", Path: "lint.rb", Origin: sampler.OriginGem, Gem: "rack 2.2.7"})
+	unknown := d.InternFrame(sampler.Frame{Label: "old", Path: "old.rb"})
+	var w flamegraph.Snapshot
+	for i, stack := range [][]sampler.FrameID{{app, rack}, {rack, app}, {unknown}} {
+		w.Entries = append(w.Entries, flamegraph.Entry{Key: flamegraph.Key{Thread: sampler.ThreadID(i + 1), Stack: d.InternStackOf(stack), Tag: 1}, Weights: flamegraph.Weights{WallNS: 5000}})
+	}
+	p, err := Profile(Measured{Process: sampler.Process{Title: "shop"}, Dict: d, Weights: &w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][2]string{{"app", ""}, {"gem", "rack 2.2.7"}, {"", ""}} {
+		s := p.Sample[i]
+		if got := [2]string{strings.Join(s.Label[LabelOrigin], ","), strings.Join(s.Label[LabelGem], ",")}; got != want {
+			t.Errorf("sample %d: %q, want %q", i, got, want)
+		}
+		for _, l := range s.Location {
+			want := "shop"
+			if l.Line[0].Function.Name == "Rack::Lint#call" {
+				want = "gem rack 2.2.7"
+			}
+			if l.Mapping.File != want {
+				t.Errorf("%s is mapped to %q", l.Line[0].Function.Name, l.Mapping.File)
+			}
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package export
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// LabelPID is the label of a pprof sample that says which process it is of, where a profile holds several.
+const LabelPID = "pid"
+
+// ProcessStat is what was measured of one of several processes.
+type ProcessStat struct {
+	Process sampler.Process
+	Stat    gvl.Stat
+}
+
+// ProcessDump is the thread dump of one of several processes.
+type ProcessDump struct {
+	Process sampler.Process
+	Dump    *Dump
+}
+
+// Child is a process that was found below those asked for, by the names of docs/json.md. Times are RFC 3339.
+type Child struct {
+	PID    int    `json:"pid"`
+	Parent int    `json:"parent"`
+	Title  string `json:"title"`
+	Start  string `json:"start"`
+	// Sampled: it is among the processes that were measured.
+	Sampled bool `json:"sampled"`
+	// Ended is null while it lives; Why says how it ended or why it was not sampled, null when there is nothing to say.
+	Ended *string `json:"ended"`
+	Why   *string `json:"why"`
+}
+
+// severalJSON is the document of `stat --json` and `dump --json` with several processes.
+type severalJSON struct {
+	Processes any     `json:"processes"`
+	Children  []Child `json:"children"`
+	// Forgotten is how many that have ended are missing in Children.
+	Forgotten int `json:"children_forgotten"`
+}
+
+// The kernel knows a process's start to 10 ms; its end is seen at a look at the processes.
+const (
+	startFormat = "2006-01-02T15:04:05.00Z07:00"
+	endFormat   = "2006-01-02T15:04:05.000Z07:00"
+)
+
+func children(list []sampler.Relative) []Child {
+	out := []Child{}
+	for _, r := range list {
+		if r.Root {
+			continue
+		}
+		c := Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: nonEmpty(r.Why)}
+		if !r.EndedAt.IsZero() {
+			c.Ended = nonEmpty(r.EndedAt.Format(endFormat))
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// WriteStatsJSON writes the JSON of `ddtop stat` with several processes: the object of each, and those found below them.
+func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
+	objects := []json.RawMessage{}
+	for _, p := range list {
+		var b bytes.Buffer
+		if err := WriteStatJSON(&b, p.Stat); err != nil {
+			return err
+		}
+		objects = append(objects, b.Bytes())
+	}
+	return writeJSON(w, severalJSON{objects, children(relatives), forgotten})
+}
+
+// WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
+func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relative, forgotten int) error {
+	dumps := []*Dump{}
+	for _, p := range list {
+		dumps = append(dumps, p.Dump)
+	}
+	return writeJSON(w, severalJSON{dumps, children(relatives), forgotten})
+}
+
+// WriteStats writes `ddtop stat` of several processes for people: a row each, then each in full.
+func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
+	var b strings.Builder
+	rows := [][]string{{"program", "pid", "ruby", "threads", "GVL", "waiting", "p99", "CPU", "GC", "RSS", "worst finding"}}
+	for i := range list {
+		rows = append(rows, processRow(&list[i]))
+	}
+	writeProcessTable(&b, rows)
+	writeRelatives(&b, relatives, forgotten)
+	for i := range list {
+		fmt.Fprintf(&b, "\n── %s ──\n", processName(list[i].Process))
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
+		b.Reset()
+		if err := WriteStat(w, list[i].Stat); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteDumps writes several thread dumps for people.
+func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, forgotten int) error {
+	for i, p := range list {
+		gap := ""
+		if i > 0 {
+			gap = "\n"
+		}
+		if _, err := fmt.Fprintf(w, "%s── %s ──\n", gap, processName(p.Process)); err != nil {
+			return err
+		}
+		if err := p.Dump.WriteText(w); err != nil {
+			return err
+		}
+	}
+	var b strings.Builder
+	writeRelatives(&b, relatives, forgotten)
+	if b.Len() == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w, "\n"+b.String())
+	return err
+}
+
+func processName(p sampler.Process) string {
+	return fmt.Sprintf("%s  pid %d", flamegraph.Printable(mappingFile(p)), p.PID)
+}
+
+// titleWidth is the widest a program's name gets in the table, in columns.
+const titleWidth = 24
+
+func processRow(p *ProcessStat) []string {
+	s := &p.Stat
+	ruby := p.Process.RubyVersion
+	if p.Process.JIT != "" {
+		ruby += " +" + p.Process.JIT
+	}
+	row := []string{ansi.Truncate(flamegraph.Printable(mappingFile(p.Process)), titleWidth, "…"), strconv.Itoa(p.Process.PID), ruby,
+		strconv.Itoa(len(s.Threads))}
+	held, waiting, p99 := 0.0, 0.0, "–"
+	for _, g := range s.GVL { // the busiest ractor's, and all ractors' waiting, as on the screen
+		if held <= g.HeldShare {
+			held = g.HeldShare
+			if g.Waits.Count > 0 {
+				p99 = span(g.Waits.P99NS)
+				if g.Waits.AtLeast {
+					p99 = "≥" + p99
+				}
+			}
+		}
+		waiting += g.WaitingMean
+	}
+	gc := "–"
+	if s.GC.Valid {
+		gc = percent(s.GC.Share)
+	}
+	finding := "none"
+	if f := worstFinding(s.Findings); f != nil {
+		finding = strings.ToUpper(f.Severity) + " " + flamegraph.Printable(f.Title)
+	}
+	return append(row, percent(held), fmt.Sprintf("%.2f", waiting), p99, share(s.Process.CPUNS, s.DurationNS), gc, bytesText(s.Process.RSSBytes), finding)
+}
+
+// worstFinding is the first of the highest severity.
+func worstFinding(list []gvl.StatFinding) *gvl.StatFinding {
+	order := []string{gvl.SeverityCrit.String(), gvl.SeverityWarn.String(), gvl.SeverityInfo.String()}
+	for _, severity := range order {
+		if i := slices.IndexFunc(list, func(f gvl.StatFinding) bool { return f.Severity == severity }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// writeProcessTable is writeTable with the last column, which is a sentence, to the left.
+func writeProcessTable(b *strings.Builder, rows [][]string) {
+	last := len(rows[0]) - 1
+	var left strings.Builder
+	cut := make([][]string, len(rows))
+	for i := range rows {
+		cut[i] = rows[i][:last]
+	}
+	writeTable(&left, cut)
+	for i, line := range strings.Split(strings.TrimSuffix(left.String(), "\n"), "\n") {
+		fmt.Fprintf(b, "%s  %s\n", line, rows[i][last])
+	}
+}
+
+// writeRelatives lists the processes that ended or were not sampled.
+func writeRelatives(b *strings.Builder, list []sampler.Relative, forgotten int) {
+	for _, r := range list {
+		if r.Why == "" {
+			continue
+		}
+		when := ""
+		if !r.EndedAt.IsZero() {
+			when = " " + r.EndedAt.Format("15:04:05")
+		}
+		fmt.Fprintf(b, "pid %d (child of %d, %s): %s%s\n", r.PID, r.Parent, flamegraph.Printable(r.Title), flamegraph.Printable(r.Why), when)
+	}
+	if forgotten > 0 {
+		fmt.Fprintf(b, "and %d more that have ended\n", forgotten)
+	}
+}
+
+// Profiles returns one pprof profile of several processes, whose samples have LabelPID. Its time is from the first begin to
+// the last end.
+func Profiles(list []Measured) (*profile.Profile, error) {
+	var all []*profile.Profile
+	var from, to int64
+	for i, m := range list {
+		p, err := Profile(m)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range p.Sample {
+			s.Label[LabelPID] = []string{strconv.Itoa(m.Process.PID)}
+		}
+		end := p.TimeNanos + p.DurationNanos
+		if i == 0 {
+			from, to = p.TimeNanos, end
+		}
+		from, to = min(from, p.TimeNanos), max(to, end)
+		all = append(all, p)
+	}
+	sameTypes(all)
+	merged, err := profile.Merge(all)
+	if err != nil {
+		return nil, fmt.Errorf("pprof profile of %d processes: %w", len(list), err)
+	}
+	merged.TimeNanos, merged.DurationNanos = from, to-from
+	return merged, nil
+}
+
+// sameTypes leaves out the estimate of allocations where not every process has one, for a profile has one list of types.
+func sameTypes(all []*profile.Profile) {
+	least := len(all[0].SampleType)
+	for _, p := range all {
+		least = min(least, len(p.SampleType))
+	}
+	for _, p := range all {
+		p.SampleType = p.SampleType[:least]
+		for _, s := range p.Sample {
+			s.Value = s.Value[:least]
+		}
+	}
+}
+
+// WriteProfiles writes Profiles' result.
+func WriteProfiles(w io.Writer, list []Measured) error {
+	p, err := Profiles(list)
+	if err != nil {
+		return err
+	}
+	return p.Write(w)
+}
+
+// WriteCollapsedOf writes collapsed stacks of several processes: the first frame of each line is "program [PID]".
+func WriteCollapsedOf(w io.Writer, list []Measured, metric flamegraph.Metric) error {
+	for _, m := range list {
+		var b bytes.Buffer
+		if err := WriteCollapsed(&b, m, metric); err != nil {
+			return err
+		}
+		prefix := collapsedName(fmt.Sprintf("%s [%d]", mappingFile(m.Process), m.Process.PID)) + ";"
+		for line := range bytes.Lines(b.Bytes()) {
+			if _, err := fmt.Fprintf(w, "%s%s", prefix, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// Names of the files of a snapshot.
+const (
+	ProfileFile    = "profile.pb.gz"
+	ThreadsFile    = "threads.txt"
+	FlamegraphFile = "flamegraph.svg"
+	ScreenFile     = "screen.svg"
+	ScreenTextFile = "screen.txt"
+	RecordingFile  = "history.ddtop"
+)
+
+// maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
+const maxSnapshotNames = 100
+
+// Snapshot is what the snapshot key saves. A part that is nil (or a Screen of "") is left out of the folder.
+type Snapshot struct {
+	// Program and PID name the folder, together with At.
+	Program string
+	PID     int
+	At      time.Time
+	Profile *Measured
+	Dump    *Dump
+	Tree    *flamegraph.Tree
+	// SVG shapes the flamegraph; without a TagName, tags are gvl's states.
+	SVG flamegraph.SVGOptions
+	// Screen is what the screen showed: text with SGR sequences, Width by Height cells.
+	Screen        string
+	Width, Height int
+	ScreenOptions ScreenOptions
+	// Recording writes the history as a recording.
+	Recording func(io.Writer) error
+}
+
+// WriteSnapshot writes a folder <program>-<pid>-<time> under parent and returns its path. It is written under a temporary
+// name and renamed when it is complete, so a folder of that name is whole. Stacks and names can be private: the folder is
+// 0700, its files 0600. On an error nothing is left behind.
+func WriteSnapshot(parent string, s Snapshot) (path string, err error) {
+	tmp, err := os.MkdirTemp(parent, ".ddtop-snapshot-*") // mode 0700
+	if err != nil {
+		return "", fmt.Errorf("save snapshot of pid %d: %w: choose a folder you may write to", s.PID, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(tmp))
+		}
+	}()
+	for _, f := range s.files() {
+		if err := WriteFile(filepath.Join(tmp, f.name), f.write); err != nil {
+			return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
+		}
+	}
+	base := filepath.Join(parent, s.folder())
+	for n := 1; n <= maxSnapshotNames; n++ {
+		path = base
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d", base, n)
+		}
+		if _, err := os.Lstat(path); err == nil {
+			continue
+		}
+		// A folder that appeared in between is not empty, so rename refuses to replace it.
+		err := os.Rename(tmp, path)
+		if err == nil {
+			return path, nil
+		}
+		if _, statErr := os.Lstat(path); statErr != nil {
+			return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
+		}
+	}
+	return "", fmt.Errorf("save snapshot of pid %d: %s and %d names like it exist: move some of them away", s.PID, base, maxSnapshotNames-1)
+}
+
+type snapshotFile struct {
+	name  string
+	write func(io.Writer) error
+}
+
+func (s *Snapshot) files() []snapshotFile {
+	var f []snapshotFile
+	if s.Profile != nil {
+		f = append(f, snapshotFile{ProfileFile, func(w io.Writer) error { return WriteProfile(w, *s.Profile) }})
+	}
+	if s.Dump != nil {
+		f = append(f, snapshotFile{ThreadsFile, s.Dump.WriteText})
+	}
+	if s.Tree != nil {
+		o := s.SVG
+		if o.TagName == nil {
+			o.TagName = StateName
+		}
+		f = append(f, snapshotFile{FlamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, o) }})
+	}
+	if s.Screen != "" {
+		f = append(f,
+			snapshotFile{ScreenFile, func(w io.Writer) error {
+				return ScreenSVG(w, s.Screen, s.Width, s.Height, s.ScreenOptions)
+			}},
+			snapshotFile{ScreenTextFile, func(w io.Writer) error {
+				_, err := io.WriteString(w, ScreenText(s.Screen, s.Width, s.Height))
+				return err
+			}})
+	}
+	if s.Recording != nil {
+		f = append(f, snapshotFile{RecordingFile, s.Recording})
+	}
+	return f
+}
+
+func (s *Snapshot) folder() string { return Stem(s.Program, s.PID, s.At) }
+
+// Stem returns <program>-<pid>-<time>, the name of a file or folder about a process. The program's name comes from the
+// target: only letters, digits, dot, dash and underscore are kept, at most 64 of them, and no leading dot.
+func Stem(program string, pid int, at time.Time) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, filepath.Base(program))
+	name = strings.TrimLeft(name, ".-")
+	if len(name) > 64 {
+		name = name[:64]
+	}
+	if name == "" {
+		name = "ruby"
+	}
+	return fmt.Sprintf("%s-%d-%s", name, pid, at.Format("20060102-150405"))
+}

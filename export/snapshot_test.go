@@ -1,0 +1,103 @@
+package export
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+func fullSnapshot() Snapshot {
+	s := newShop()
+	m := s.measured()
+	return Snapshot{
+		Program: "order-service", PID: 4242, At: time.Date(2026, 11, 20, 14, 3, 22, 0, time.UTC), Profile: &m, Dump: s.dump(),
+		Tree: flamegraph.NewBuilder(s.dict).Build(s.weights, flamegraph.Options{}), Screen: demoScreen, Width: 60, Height: 7,
+	}
+}
+
+func TestSnapshot(t *testing.T) {
+	parent := t.TempDir()
+	path, err := WriteSnapshot(parent, fullSnapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(parent, "order-service-4242-20261120-140322"); path != want {
+		t.Errorf("path %s, want %s", path, want)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("folder: %v %v", info.Mode(), err)
+	}
+	files, err := os.ReadDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+		info, err := f.Info()
+		if err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+			t.Errorf("%s: %v, %d bytes, %v", f.Name(), info.Mode(), info.Size(), err)
+		}
+	}
+	if got := strings.Join(names, " "); got != "flamegraph.svg profile.pb.gz screen.svg screen.txt threads.txt" {
+		t.Errorf("files %s", got)
+	}
+	b, err := os.ReadFile(filepath.Join(path, ProfileFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := profile.ParseData(b); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(path, FlamegraphFile)); err != nil || !strings.Contains(string(b), "&#10;waiting ") {
+		t.Errorf("the flamegraph does not name states (%v)", err)
+	}
+	if again, err := WriteSnapshot(parent, fullSnapshot()); err != nil || again != path+"-2" {
+		t.Errorf("a second one: %s %v", again, err)
+	}
+	left, err := filepath.Glob(filepath.Join(parent, ".*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestSnapshotErrors(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	if _, err := WriteSnapshot(missing, fullSnapshot()); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "4242") {
+		t.Errorf("error %v", err)
+	}
+	parent := t.TempDir()
+	s := fullSnapshot()
+	for n := range maxSnapshotNames + 1 {
+		_, err := WriteSnapshot(parent, Snapshot{Program: s.Program, PID: s.PID, At: s.At, Screen: "x", Width: 1, Height: 1})
+		if (err != nil) != (n >= maxSnapshotNames) {
+			t.Fatalf("number %d: %v", n, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(parent, ".*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestSnapshotFolderName(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for program, want := range map[string]string{
+		"puma": "puma-7-20260102-030405", "../../etc/x": "x-7-20260102-030405", "": "ruby-7-20260102-030405", "..": "ruby-7-20260102-030405",
+		"a b\x1b/c\nd": "c_d-7-20260102-030405", "-rf": "rf-7-20260102-030405", ".hidden": "hidden-7-20260102-030405",
+		strings.Repeat("x", 300): strings.Repeat("x", 64) + "-7-20260102-030405",
+	} {
+		s := Snapshot{Program: program, PID: 7, At: at}
+		if got := s.folder(); got != want {
+			t.Errorf("%q: %s, want %s", program, got, want)
+		}
+	}
+}

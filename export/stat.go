@@ -1,0 +1,244 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// statNameWidth is the widest a thread's name gets in the table, in columns.
+const statNameWidth = 28
+
+// statDocument is the JSON of `ddtop stat` and `ddtop report`.
+type statDocument struct {
+	gvl.Stat
+	Notes []statNote `json:"notes"`
+}
+
+type statNote struct {
+	AtNS int64  `json:"monotonic_ns"`
+	Text string `json:"text"`
+}
+
+// WriteStatJSON writes the JSON of `ddtop stat`; notes are those of a recording.
+func WriteStatJSON(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
+	d := statDocument{Stat: s, Notes: []statNote{}}
+	for _, n := range notes {
+		d.Notes = append(d.Notes, statNote{n.AtNS, n.Text})
+	}
+	return writeJSON(w, d)
+}
+
+// WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes
+// of a recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then who is to blame for the
+// waiting, the longest waits, threads that Ruby does not know, and how well it was sampled and at what cost.
+func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
+	var b strings.Builder
+	statHead(&b, s)
+	writeFindings(&b, s.Findings, s.StartNS)
+	statNotes(&b, notes, s.StartNS)
+	statThreads(&b, s)
+	statBlame(&b, s)
+	statLongest(&b, s)
+	statNative(&b, s)
+	statFoot(&b, s)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func statHead(b *strings.Builder, s gvl.Stat) {
+	fmt.Fprintf(b, "pid %d, %s, %d threads\n", s.PID, span(s.DurationNS), len(s.Threads))
+	for _, g := range s.GVL {
+		name := "GVL"
+		if len(s.GVL) > 1 {
+			name = fmt.Sprintf("GVL of ractor %d", g.Ractor)
+		}
+		fmt.Fprintf(b, "%s  held %s, %.2f threads wait on average", name, percent(g.HeldShare), g.WaitingMean)
+		if g.Waits.Count > 0 {
+			least := ""
+			if g.Waits.AtLeast {
+				least = "≥"
+			}
+			fmt.Fprintf(b, "; %d waits, p50 %s%s, p90 %s%s, p99 %s%s, max %s%s", g.Waits.Count, least, span(g.Waits.P50NS), least,
+				span(g.Waits.P90NS), least, span(g.Waits.P99NS), least, span(g.Waits.MaxNS))
+		}
+		fmt.Fprintln(b)
+		waitingText(b, &g.Waits)
+	}
+	statGC(b, s)
+	statAlloc(b, &s.Alloc)
+	fmt.Fprintf(b, "CPU  %s", share(s.Process.CPUNS, s.DurationNS))
+	if s.Process.ThrottledNS > 0 {
+		fmt.Fprintf(b, ", throttled for %s", span(s.Process.ThrottledNS))
+	}
+	if s.Process.RSSBytes > 0 {
+		fmt.Fprintf(b, "; memory %s", bytesText(s.Process.RSSBytes))
+	}
+	if s.Process.SwapBytes > 0 {
+		fmt.Fprintf(b, ", swapped out %s", bytesText(s.Process.SwapBytes))
+	}
+	statPressure(b, &s)
+	fmt.Fprint(b, "\n\n")
+}
+
+// statPressure says for how long tasks stood still for want of something, where they did.
+func statPressure(b *strings.Builder, s *gvl.Stat) {
+	p := &s.Process.Pressure
+	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {
+		return
+	}
+	fmt.Fprintf(b, "; pressure on the %s: CPU %s, memory %s (all tasks %s), I/O %s (%s)", p.Source, share(p.CPUSomeNS, s.DurationNS),
+		share(p.MemorySomeNS, s.DurationNS), share(p.MemoryFullNS, s.DurationNS), share(p.IOSomeNS, s.DurationNS), share(p.IOFullNS, s.DurationNS))
+}
+
+// statColumn is one column of the table.
+type statColumn struct {
+	head string
+	text func(*gvl.StatThread) string
+}
+
+func stateColumn(head string, of func(*gvl.StatStates) int64) statColumn {
+	return statColumn{head, func(t *gvl.StatThread) string {
+		if of(&t.NS) == 0 {
+			return "·" // a table full of "0 %" hides what there is
+		}
+		return share(of(&t.NS), listedNS(&t.NS))
+	}}
+}
+
+func listedNS(n *gvl.StatStates) int64 {
+	return n.Running + n.Stalled + n.GC + n.Waiting + n.Native + n.IO + n.Lock + n.Parked + n.Sleeping + n.Unknown
+}
+
+func statColumns() []statColumn {
+	return []statColumn{
+		stateColumn("run", func(n *gvl.StatStates) int64 { return n.Running }),
+		stateColumn("stall", func(n *gvl.StatStates) int64 { return n.Stalled }),
+		stateColumn("gc", func(n *gvl.StatStates) int64 { return n.GC }),
+		stateColumn("wait", func(n *gvl.StatStates) int64 { return n.Waiting }),
+		stateColumn("native", func(n *gvl.StatStates) int64 { return n.Native }),
+		stateColumn("io", func(n *gvl.StatStates) int64 { return n.IO }),
+		stateColumn("lock", func(n *gvl.StatStates) int64 { return n.Lock }),
+		stateColumn("park", func(n *gvl.StatStates) int64 { return n.Parked }),
+		stateColumn("sleep", func(n *gvl.StatStates) int64 { return n.Sleeping }),
+		stateColumn("?", func(n *gvl.StatStates) int64 { return n.Unknown }),
+		{"cpu", func(t *gvl.StatThread) string { return span(t.CPUNS) }},
+		{"waits", func(t *gvl.StatThread) string { return fmt.Sprint(t.Waits.Count) }},
+		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50NS) }},
+		{"p90", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P90NS) }},
+		{"p99", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P99NS) }},
+		{"max", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.MaxNS) }},
+	}
+}
+
+func waitSpan(t *gvl.StatThread, ns int64) string {
+	if t.Waits.Count == 0 {
+		return "–"
+	}
+	if t.Waits.AtLeast {
+		return "≥" + span(ns)
+	}
+	return span(ns)
+}
+
+func statThreads(b *strings.Builder, s gvl.Stat) {
+	threads := slices.Clone(s.Threads)
+	busy := func(t *gvl.StatThread) int64 { return t.NS.Running + t.NS.Stalled + t.NS.GC + t.NS.Waiting }
+	slices.SortStableFunc(threads, func(x, y gvl.StatThread) int { return cmp.Compare(busy(&y), busy(&x)) })
+	columns := statColumns()
+	rows := [][]string{{"thread", "tid"}}
+	for _, c := range columns {
+		rows[0] = append(rows[0], c.head)
+	}
+	for i := range threads {
+		t := &threads[i]
+		row := []string{statName(t), "–"}
+		if t.TID != nil {
+			row[1] = fmt.Sprint(*t.TID)
+		}
+		for _, c := range columns {
+			row = append(row, c.text(t))
+		}
+		rows = append(rows, row)
+	}
+	writeTable(b, rows)
+	fmt.Fprintln(b)
+}
+
+func statName(t *gvl.StatThread) string {
+	name := fmt.Sprintf("#%d", t.ID)
+	switch {
+	case t.Name != nil && *t.Name != "":
+		name = flamegraph.Printable(*t.Name)
+	case t.Main:
+		name = "main"
+	}
+	name = ansi.Truncate(name, statNameWidth, "…")
+	if t.Gone {
+		name += " (gone)"
+	}
+	return name
+}
+
+// writeTable writes rows with the first column to the left and the others to the right.
+func writeTable(b *strings.Builder, rows [][]string) {
+	var widths []int
+	for _, r := range rows {
+		for i, c := range r {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(c))
+		}
+	}
+	for _, r := range rows {
+		for i, c := range r {
+			pad := strings.Repeat(" ", widths[i]-ansi.StringWidth(c))
+			switch {
+			case i == 0:
+				fmt.Fprint(b, c, pad)
+			default:
+				fmt.Fprint(b, "  ", pad, c)
+			}
+		}
+		fmt.Fprintln(b)
+	}
+}
+
+func statFoot(b *strings.Builder, s gvl.Stat) {
+	fmt.Fprintf(b, "sampled %d times: %s stacks, %s lock; torn %d, retried %d, partial %d, failed %d, late %d", s.Samples,
+		rateText(s.Rate.Stack), rateText(s.Rate.Lock), s.Torn, s.Retried, s.Partial, s.Failed, s.Late)
+	if s.NotSampled > 0 {
+		fmt.Fprintf(b, "; not sampled for %s", span(s.NotSampled))
+	}
+	fmt.Fprintln(b)
+	for _, g := range s.GVL {
+		if g.Waits.Count > 0 {
+			fmt.Fprintf(b, "a wait is known to ± %s; shorter ones can be missed\n", span(g.Waits.ResolutionNS))
+			break
+		}
+	}
+	if p := s.Pauses; p.Count > 0 {
+		fmt.Fprintf(b, "stopped the process %d times: p50 %s, p99 %s, max %s, in all %s of the time", p.Count, span(p.P50NS), span(p.P99NS),
+			span(p.MaxNS), share(p.TotalNS, s.DurationNS))
+		if p.Cut > 0 {
+			fmt.Fprintf(b, "; %d of them cut short", p.Cut)
+		}
+		fmt.Fprintln(b)
+	}
+	fmt.Fprintf(b, "ddtop itself: %s of a CPU, %s memory", share(s.Self.CPUNS, s.DurationNS), bytesText(s.Self.MaxRSSBytes))
+	if s.Self.PriorityNote != "" {
+		fmt.Fprintf(b, "; %s", s.Self.PriorityNote)
+	}
+	fmt.Fprintln(b)
+}
+
+func rateText(r gvl.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

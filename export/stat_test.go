@@ -1,0 +1,124 @@
+package export
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/golden"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func demoStat() gvl.Stat {
+	thread := func(id int, name string, ns gvl.StatStates) gvl.StatThread {
+		t := gvl.StatThread{ID: sampler.ThreadID(id), TID: ptr(int32(4000 + id)), Ractor: 1, NS: ns, CPUNS: ns.Running}
+		if name != "" {
+			t.Name = &name
+		}
+		return t
+	}
+	main := thread(1, "", gvl.StatStates{Parked: 10e9})
+	main.Main = true
+	worker := thread(2, "worker-3", gvl.StatStates{Running: 9_100e6, GC: 300e6, Waiting: 600e6})
+	worker.Waits = gvl.StatWaits{Count: 12, P50NS: 41e6, P99NS: 100e6, MaxNS: 101e6, ResolutionNS: 1e6}
+	http := thread(3, "http-1 日本", gvl.StatStates{Running: 20e6, Waiting: 7_980e6, IO: 1_999e6, Unknown: 1e6})
+	http.Waits = gvl.StatWaits{Count: 88, P50NS: 90e6, P99NS: 212e6, MaxNS: 2_300e6, ResolutionNS: 1e6, AtLeast: true}
+	gone := thread(4, strings.Repeat("a very long name ", 5), gvl.StatStates{Sleeping: 3e9})
+	gone.Gone, gone.TID = true, nil
+	return gvl.Stat{
+		PID: 4242, StartNS: 5, EndNS: 10e9 + 5, DurationNS: 10e9, Samples: 10_010, Torn: 3, Retried: 2,
+		Rate: gvl.StatRates{Stack: gvl.StatRate{Asked: 100, Achieved: 99.8}, Lock: gvl.StatRate{Asked: 1000, Achieved: 998.9}},
+		GVL: []gvl.StatGVL{{Ractor: 1, HeldShare: 0.9421, WaitingMean: 0.858, Waits: gvl.StatWaits{
+			Count: 100, P50NS: 88e6, P90NS: 140e6, P99NS: 210e6, MaxNS: 2_300e6, ResolutionNS: 1e6, AtLeast: true,
+			QueueNS: 8_000e6, HandoverNS: 500e6, YieldNS: 80e6, RunDelayNS: 429e6,
+			AfterNS: gvl.StatStates{IO: 7_980e6, Running: 600e6},
+		}}},
+		Threads: []gvl.StatThread{main, http, worker, gone},
+		GC:      gvl.StatGC{Valid: true, Count: 43, Minor: 41, Major: 2, NS: 300e6, Allocated: 123_456},
+		Process: gvl.StatProcess{CPUNS: 9_400e6, ThrottledNS: 20e6, RSSBytes: 512_000_000},
+		Self:    gvl.StatSelf{CPUNS: 310e6, MaxRSSBytes: 31_000_000},
+		Findings: []gvl.StatFinding{
+			{ID: "gvl_hog", Severity: "warn", Title: "One thread hogs the GVL", Text: "Reports#build (worker-3) causes 83 % of all waiting",
+				Next: "move this work to another process", SinceNS: 3e9, Threads: []sampler.ThreadID{2}},
+			{ID: "db_slow", Severity: "warn", Title: "Database slow", Text: "\x1b[2Jtext", Next: "look", SinceNS: 1e9 + 5, UntilNS: ptr(int64(4e9 + 5))},
+		},
+		Blame: gvl.StatBlame{
+			TotalNS: 8_580e6, NobodyNS: 500e6, RunningNS: 8_000e6, GCNS: 80e6,
+			Frames: []gvl.StatPlace{
+				{Label: "JSON.generate", Path: "app/reports.rb", Line: 12, Caller: "Reports#build", Thread: 2, NS: 7_000e6, Share: .816},
+				{Label: "Server#handle", Path: "app/server.rb", Line: 9, Thread: 3, NS: 80e6, Share: .0093},
+			},
+		},
+		LongestWaits: []gvl.StatWait{
+			{Thread: 3, NS: 2_300e6, InProgress: true, Before: &gvl.StatBefore{State: "io", Words: "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", NS: 100e6}},
+			{Thread: 2, NS: 101e6, Before: &gvl.StatBefore{State: "sleeping", Words: "sleeping 50 ms", NS: 50e6}},
+			{Thread: 9, NS: 1e6},
+		},
+		NativeThreads: []gvl.StatNative{{TID: 4100, Name: "grpc_global", CPUNS: 1_200e6}, {TID: 4001, Name: "ruby-timer\n"}},
+	}
+}
+
+func TestStatGolden(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteStat(&b, demoStat(), sampler.Note{AtNS: 3e9 + 5, Text: "deploy \x1b[2Jrolled back"}); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "stat.txt", b.Bytes())
+	width := 0
+	for _, l := range strings.Split(b.String(), "\n") { // the rows of the table are aligned
+		if strings.HasPrefix(l, "thread") {
+			width = ansi.StringWidth(l)
+		} else if l == "" {
+			if width > 0 {
+				return
+			}
+		} else if width > 0 && ansi.StringWidth(l) != width {
+			t.Errorf("%d columns, the head has %d: %q", ansi.StringWidth(l), width, l)
+		}
+	}
+	t.Error("no table")
+}
+
+func TestStatEmpty(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteStat(&b, gvl.Stat{}); err != nil || strings.Contains(b.String(), "NaN") {
+		t.Errorf("%v %s", err, b.String())
+	}
+}
+
+func TestStatJSONContract(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteStatJSON(&b, demoStat()); err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(b.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	keys := "pid start_monotonic_ns end_monotonic_ns duration_ns rate.stack.asked rate.stack.achieved rate.lock.asked rate.lock.achieved " +
+		"samples torn partial failed gvl.0.ractor gvl.0.held_share gvl.0.waiting_mean threads.0.id threads.0.tid threads.0.name " +
+		"threads.0.cpu_ns threads.0.waits.count threads.0.waits.p50_ns threads.0.waits.p99_ns threads.0.waits.max_ns " +
+		"threads.0.waits.resolution_ns gc.count gc.minor gc.major gc.ns self.cpu_ns self.max_rss_bytes"
+	for _, s := range []string{"running", "stalled", "gc", "waiting", "native", "io", "lock", "parked", "sleeping", "unknown"} {
+		keys += " threads.0.ns." + s
+	}
+	for _, path := range strings.Fields(keys) {
+		if _, ok := lookup(v, path); !ok {
+			t.Errorf("%s is missing", path)
+		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for f, want := range map[float64]string{0: "0 %", 0.001: "<1 %", 0.5: "50 %", 0.999: "99 %", 1: "100 %", 1.03: "103 %", -1: "0 %"} {
+		if got := percent(f); got != want {
+			t.Errorf("%v is %s, want %s", f, got, want)
+		}
+	}
+}

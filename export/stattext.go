@@ -1,0 +1,198 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// How many rows the lists of `ddtop stat` have; the JSON has more.
+const (
+	maxBlamedPlaces = 5
+	maxListedWaits  = 5
+	maxNativeRows   = 8
+)
+
+// smallShare is the share from which on a part of the waiting is named.
+const smallShare = .01
+
+// waitingText says what the waiting consists of: what came before it, and the part that was not the lock's.
+func waitingText(b *strings.Builder, w *gvl.StatWaits) {
+	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
+	if total == 0 {
+		return
+	}
+	var parts []string
+	for _, p := range []struct {
+		ns   int64
+		text string
+	}{{w.HandoverNS, "of it hand-over"}, {w.YieldNS, "at the end of a time slice"}, {w.CPUSlotNS, "for a CPU slot"},
+		{w.RunDelayNS, "without a CPU"}} {
+		if float64(p.ns) >= smallShare*float64(total) {
+			parts = append(parts, share(p.ns, total)+" "+p.text)
+		}
+	}
+	if after := afterText(&w.AfterNS, total); after != "" {
+		parts = append(parts, "after "+after)
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "     the waiting: %s\n", strings.Join(parts, ", "))
+	}
+}
+
+// afterText lists the states before waits, those with most of the waiting first.
+func afterText(n *gvl.StatStates, total int64) string {
+	list := []struct {
+		word string
+		ns   int64
+	}{{"running", n.Running}, {"stalled", n.Stalled}, {"gc", n.GC}, {"native", n.Native}, {"io", n.IO}, {"lock", n.Lock},
+		{"parked", n.Parked}, {"sleeping", n.Sleeping}, {"something not seen", n.Unknown}}
+	slices.SortStableFunc(list, func(x, y struct {
+		word string
+		ns   int64
+	}) int {
+		return cmp.Compare(y.ns, x.ns)
+	})
+	var words []string
+	for _, s := range list {
+		if float64(s.ns) >= smallShare*float64(total) {
+			words = append(words, s.word+" "+share(s.ns, total))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// writeFindings writes what was wrong, two lines a finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+func writeFindings(b *strings.Builder, list []gvl.StatFinding, start int64) {
+	if len(list) == 0 {
+		return
+	}
+	for _, f := range list {
+		fmt.Fprintf(b, "%s  %s: %s", strings.ToUpper(f.Severity), flamegraph.Printable(f.Title), flamegraph.Printable(f.Text))
+		if f.UntilNS != nil {
+			fmt.Fprintf(b, " (%s to %s after the start)", span(max(f.SinceNS-start, 0)), span(max(*f.UntilNS-start, 0)))
+		}
+		fmt.Fprintf(b, "\n      → %s\n", flamegraph.Printable(f.Next))
+	}
+	fmt.Fprintln(b)
+}
+
+// statNotes writes what a person noted, a line a note. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
+	for _, n := range notes {
+		fmt.Fprintf(b, "NOTE  %s after the start: %s\n", span(max(n.AtNS-start, 0)), flamegraph.Printable(n.Text))
+	}
+	if len(notes) > 0 {
+		fmt.Fprintln(b)
+	}
+}
+
+// threadNames gives the words for the threads of a Stat.
+func threadNames(s *gvl.Stat) func(sampler.ThreadID) string {
+	at := make(map[sampler.ThreadID]int, len(s.Threads))
+	for i := range s.Threads {
+		at[s.Threads[i].ID] = i
+	}
+	return func(id sampler.ThreadID) string {
+		if i, ok := at[id]; ok {
+			return statName(&s.Threads[i])
+		}
+		return fmt.Sprintf("#%d", id)
+	}
+}
+
+// statBlame writes which places made the others wait.
+func statBlame(b *strings.Builder, s gvl.Stat) {
+	if s.Blame.TotalNS == 0 || len(s.Blame.Frames) == 0 {
+		return
+	}
+	name := threadNames(&s)
+	places := s.Blame.Frames[:min(len(s.Blame.Frames), maxBlamedPlaces)]
+	var sum float64
+	for _, p := range places {
+		sum += p.Share
+	}
+	what := fmt.Sprintf("these %d places cause", len(places))
+	if len(places) == 1 {
+		what = "one place causes"
+	}
+	fmt.Fprintf(b, "%s %s of the waiting for the GVL (all of it: %s", what, percent(sum), span(s.Blame.TotalNS))
+	for _, k := range []struct {
+		ns   int64
+		text string
+	}{{s.Blame.RunningNS, "while the holder ran"}, {s.Blame.StalledNS, "while it slept in the kernel"},
+		{s.Blame.GCNS, "while it collected garbage"}, {s.Blame.NobodyNS, "while nobody held it"}} {
+		if float64(k.ns) >= smallShare*float64(s.Blame.TotalNS) {
+			fmt.Fprintf(b, ", %s %s", share(k.ns, s.Blame.TotalNS), k.text)
+		}
+	}
+	fmt.Fprintln(b, ")")
+	for _, p := range places {
+		fmt.Fprintf(b, "  %5s  %s  %s\n", percent(p.Share), placeText(p), name(p.Thread))
+	}
+	fmt.Fprintln(b)
+}
+
+func placeText(p gvl.StatPlace) string {
+	text := p.Label
+	switch {
+	case text == "":
+		return "(no Ruby frames)"
+	case p.Caller != "":
+		text = p.Caller + " → " + text
+	}
+	if p.Path != "" {
+		text += fmt.Sprintf(" (%s:%d)", p.Path, p.Line)
+	}
+	return flamegraph.Printable(text)
+}
+
+// statLongest writes the longest waits with what came before them.
+func statLongest(b *strings.Builder, s gvl.Stat) {
+	if len(s.LongestWaits) == 0 {
+		return
+	}
+	name := threadNames(&s)
+	fmt.Fprintln(b, "the longest waits for the GVL")
+	for _, w := range s.LongestWaits[:min(len(s.LongestWaits), maxListedWaits)] {
+		least := ""
+		if w.InProgress {
+			least = "≥"
+		}
+		fmt.Fprintf(b, "  %9s  %s", least+span(w.NS), name(w.Thread))
+		if w.Before != nil {
+			fmt.Fprintf(b, ", after %s of %s", span(w.Before.NS), flamegraph.Printable(beforeText(w.Before)))
+		}
+		fmt.Fprintln(b)
+	}
+	fmt.Fprintln(b)
+}
+
+// beforeText is the state before a wait without how long it lasted, which stands beside it.
+func beforeText(w *gvl.StatBefore) string {
+	return strings.TrimSuffix(w.Words, " "+span(w.NS))
+}
+
+// statNative writes the threads that Ruby does not know.
+func statNative(b *strings.Builder, s gvl.Stat) {
+	if len(s.NativeThreads) == 0 {
+		return
+	}
+	fmt.Fprint(b, "native threads that Ruby doesn't know: ")
+	for i, n := range s.NativeThreads {
+		if i == maxNativeRows {
+			fmt.Fprintf(b, ", and %d more", len(s.NativeThreads)-i)
+			break
+		}
+		if i > 0 {
+			fmt.Fprint(b, ", ")
+		}
+		fmt.Fprintf(b, "%s (tid %d) %s of a CPU", flamegraph.Printable(n.Name), n.TID, share(n.CPUNS, s.DurationNS))
+	}
+	fmt.Fprint(b, "\n\n")
+}

@@ -1,0 +1,331 @@
+package export
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxTrace bounds the entries of a Trace; one takes 48 bytes at most. What comes past it is not kept (Trace.CutNS).
+	maxTrace = 2 << 20
+	// maxTraceWords bounds the distinct descriptions of states that are kept.
+	maxTraceWords = 1 << 16
+	// maxCPUBack bounds how far back the span is looked for that CPU time belongs to.
+	maxCPUBack = 256
+	// traceMergeNS is the length up to which spans of a thread that does the same all the time, and needs no CPU for it,
+	// are one.
+	traceMergeNS = 1_000_000_000
+	// tracePointNS is the distance of the points of counters that change with every sample.
+	tracePointNS = 100_000_000
+)
+
+// Trace keeps what happened in the order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It is a
+// flamegraph.Sink, so that times by thread, stack and state are those of every other export to the ns, and takes each
+// sample before the Collector does. Not safe for concurrent use.
+type Trace struct {
+	dict    *sampler.Dictionary
+	threads map[sampler.ThreadID]*traceThread
+	words   map[string]uint32
+	texts   []string // by number; 0 is ""
+	entries int
+
+	waiting []tracePoint
+	memory  []tracePoint
+	cpu     []tracePoint // of the whole process, ns since its start
+	objects []tracePoint // allocated since its start
+	cycles  []traceGC
+	gcCount uint64
+	gcKnown bool
+
+	firstNS, lastNS int64
+	// CutNS is from when on nothing is kept because there is too much; 0: all is there.
+	CutNS int64
+	// Notes are what a person noted.
+	Notes []sampler.Note
+}
+
+// tracePoint is a value at a time in ns.
+type tracePoint struct{ atNS, value int64 }
+
+// traceGC is a cycle that was seen to have begun.
+type traceGC struct {
+	atNS   int64
+	reason uint32
+	minor  bool
+}
+
+// traceSpan is a stretch of time in which a thread had one stack and state, with the CPU time used in it.
+type traceSpan struct {
+	fromNS, toNS int64
+	cpuNS        int64
+	stack        sampler.StackID
+	words        uint32
+	state        uint8
+}
+
+type traceThread struct {
+	id    sampler.ThreadID
+	spans []traceSpan
+	// earlyNS is CPU time known before the first span.
+	earlyNS int64
+	// detail and words are the last details seen with each state.
+	detail [gvl.NumStates]gvl.Detail
+	words  [gvl.NumStates]uint32
+}
+
+// NewTrace returns an empty Trace.
+func NewTrace(d *sampler.Dictionary) *Trace {
+	return &Trace{dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""}}
+}
+
+// Feed takes one sample and its states, parallel to its threads. The Collector must be fed with it afterwards.
+func (t *Trace) Feed(s *sampler.Sample, states []gvl.ThreadState) {
+	if t.firstNS == 0 {
+		t.firstNS = s.TimeNS
+	}
+	t.lastNS = s.TimeNS
+	waiting := int64(0)
+	for i := range states {
+		st := &states[i]
+		if st.State == gvl.Waiting {
+			waiting++
+		}
+		t.describe(st)
+	}
+	t.point(&t.waiting, s.TimeNS, waiting, 0)
+	if s.GC.Valid {
+		t.point(&t.objects, s.TimeNS, int64(s.GC.Allocated), tracePointNS)
+		t.cycle(s)
+	}
+	if p := &s.Proc; p.AtNS != 0 {
+		t.point(&t.cpu, p.AtNS, p.UserNS+p.SystemNS, tracePointNS)
+		t.point(&t.memory, p.AtNS, p.RSSBytes, tracePointNS)
+	}
+}
+
+// point adds a value that differs from the last one, at least eachNS after it.
+func (t *Trace) point(list *[]tracePoint, atNS, value, eachNS int64) {
+	if n := len(*list); n > 0 {
+		if last := (*list)[n-1]; last.value == value && eachNS == 0 || atNS-last.atNS < max(eachNS, 1) {
+			return
+		}
+	}
+	if t.room(atNS) {
+		*list = append(*list, tracePoint{atNS, value})
+	}
+}
+
+// cycle notes that a collection has begun since the last sample.
+func (t *Trace) cycle(s *sampler.Sample) {
+	if t.gcKnown && t.gcCount != s.GC.Count && t.room(s.TimeNS) {
+		t.cycles = append(t.cycles, traceGC{s.TimeNS, s.GC.Reason, s.GC.Minor})
+	}
+	t.gcKnown, t.gcCount = true, s.GC.Count
+}
+
+// room tells whether another entry may be kept, and counts it.
+func (t *Trace) room(atNS int64) bool {
+	if t.entries >= maxTrace {
+		if t.CutNS == 0 {
+			t.CutNS = atNS
+		}
+		return false
+	}
+	t.entries++
+	return true
+}
+
+func (t *Trace) thread(id sampler.ThreadID) *traceThread {
+	th, ok := t.threads[id]
+	if !ok {
+		th = &traceThread{id: id}
+		t.threads[id] = th
+	}
+	return th
+}
+
+// describe keeps the words for a thread's state. They change rarely, so they are made when the details have changed.
+func (t *Trace) describe(st *gvl.ThreadState) {
+	switch st.State {
+	case gvl.Running, gvl.Native, gvl.Sleeping: // the state says it all
+		return
+	}
+	if st.State >= gvl.NumStates {
+		return
+	}
+	th := t.thread(st.Thread)
+	d := st.Detail
+	d.DeadlineNS = 0
+	if th.words[st.State] != 0 && th.detail[st.State] == d {
+		return
+	}
+	th.detail[st.State] = d
+	// Without a duration, which the span has.
+	text := gvl.Describe(gvl.ThreadState{Thread: st.Thread, State: st.State, Detail: d}, t.dict)
+	text = strings.Replace(text, " "+gvl.FormatNS(0), "", 1)
+	n, ok := t.words[text]
+	if !ok {
+		if len(t.texts) >= maxTraceWords {
+			return
+		}
+		n = uint32(len(t.texts))
+		t.texts = append(t.texts, text)
+		t.words[text] = n
+	}
+	th.words[st.State] = n
+}
+
+// Add takes a thread's time and CPU time from a Collector. Other weights have no place on a time axis.
+func (t *Trace) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
+	if w.WallNS <= 0 && w.CPUNS <= 0 {
+		return
+	}
+	th := t.thread(k.Thread)
+	if w.WallNS > 0 {
+		t.addSpan(th, traceSpan{fromNS: atNS - w.WallNS, toNS: atNS, stack: k.Stack, state: k.Tag, words: th.wordsOf(k.Tag)})
+	}
+	if w.CPUNS > 0 {
+		th.addCPU(k, w.CPUNS)
+	}
+}
+
+func (th *traceThread) wordsOf(state uint8) uint32 {
+	if int(state) >= len(th.words) {
+		return 0
+	}
+	return th.words[state]
+}
+
+func (t *Trace) addSpan(th *traceThread, s traceSpan) {
+	if n := len(th.spans); n > 0 && !onCPU(s.state) {
+		last := &th.spans[n-1]
+		if last.toNS == s.fromNS && last.stack == s.stack && last.state == s.state && last.words == s.words && s.toNS-last.fromNS <= traceMergeNS {
+			last.toNS = s.toNS
+			return
+		}
+	}
+	if t.room(s.fromNS) {
+		s.cpuNS, th.earlyNS = th.earlyNS, 0
+		th.spans = append(th.spans, s)
+	}
+}
+
+// addCPU gives CPU time to the last span with its stack and state, or to the last one of all; before there is one, to the
+// first.
+func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
+	n := len(th.spans)
+	for i := n - 1; i >= max(n-maxCPUBack, 0); i-- {
+		if s := &th.spans[i]; s.stack == k.Stack && s.state == k.Tag {
+			s.cpuNS += ns
+			return
+		}
+	}
+	if n > 0 {
+		th.spans[n-1].cpuNS += ns
+	} else {
+		th.earlyNS += ns
+	}
+}
+
+// onCPU tells whether a thread in that state can use a CPU all the time.
+func onCPU(state uint8) bool {
+	return state == uint8(gvl.Running) || state == uint8(gvl.GC) || state == uint8(gvl.Native)
+}
+
+// text returns the words with a number.
+func (t *Trace) text(n uint32) string { return t.texts[n] }
+
+// ordered returns the threads that have spans: the main thread, then the others by ID.
+func (t *Trace) ordered() []*traceThread {
+	var out []*traceThread
+	for _, th := range t.threads {
+		if len(th.spans) > 0 {
+			out = append(out, th)
+		}
+	}
+	rank := func(th *traceThread) int {
+		if info, ok := t.dict.Thread(th.id); ok && info.Main {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(out, func(x, y *traceThread) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.id, y.id))
+	})
+	return out
+}
+
+// episode is a stretch of time in which a thread was in one state, with one description.
+type episode struct {
+	fromNS, toNS int64
+	stack        sampler.StackID // the last one
+	words        uint32
+	state        gvl.State
+}
+
+// episodes returns a thread's time by state: spans that follow each other are one, whatever the stack.
+func (th *traceThread) episodes() []episode {
+	var out []episode
+	for _, s := range th.spans {
+		if n := len(out); n > 0 && out[n-1].toNS == s.fromNS && out[n-1].state == gvl.State(s.state) && out[n-1].words == s.words {
+			out[n-1].toNS, out[n-1].stack = s.toNS, s.stack
+			continue
+		}
+		if s.toNS > s.fromNS {
+			out = append(out, episode{s.fromNS, s.toNS, s.stack, s.words, gvl.State(s.state)})
+		}
+	}
+	return out
+}
+
+// hold is a stretch of time in which a thread held its ractor's GVL.
+type hold struct {
+	fromNS, toNS int64
+	thread       sampler.ThreadID
+	stack        sampler.StackID
+}
+
+// holds returns who held the GVL of each ractor, in the order of time. The half-and-half rule can let two threads hold it for
+// a part of a tick; the later one begins when the earlier one ends.
+func (t *Trace) holds() map[sampler.RactorID][]hold {
+	out := make(map[sampler.RactorID][]hold)
+	for _, th := range t.ordered() {
+		ractor := sampler.RactorID(1)
+		if info, ok := t.dict.Thread(th.id); ok && info.Ractor != 0 {
+			ractor = info.Ractor
+		}
+		list := out[ractor]
+		first := len(list)
+		for _, s := range th.spans {
+			if !gvl.State(s.state).Held() || s.toNS <= s.fromNS {
+				continue
+			}
+			if n := len(list); n > first && list[n-1].toNS == s.fromNS {
+				list[n-1].toNS, list[n-1].stack = s.toNS, s.stack
+				continue
+			}
+			list = append(list, hold{s.fromNS, s.toNS, th.id, s.stack})
+		}
+		if len(list) > first {
+			out[ractor] = list
+		}
+	}
+	for ractor, list := range out {
+		slices.SortStableFunc(list, func(x, y hold) int { return cmp.Compare(x.fromNS, y.fromNS) })
+		kept := list[:0]
+		last := int64(0)
+		for _, h := range list {
+			if h.fromNS = max(h.fromNS, last); h.toNS > h.fromNS {
+				kept = append(kept, h)
+				last = h.toNS
+			}
+		}
+		out[ractor] = kept
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package flamegraph
+
+import (
+	"math"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// MinAllocTicks is the number of instants with an allocation below which shares of allocations say nothing: their relative
+// error is above a tenth (facts-gc, section 5).
+const MinAllocTicks = 100
+
+// AllocEstimate is how many objects were allocated, and how well it is known by which code. Objects is exact. A stack's
+// share of it is its share of Seen.
+type AllocEstimate struct {
+	// Objects is the number of objects allocated in the stretch of time, by the collector's own counter.
+	Objects int64
+	// Seen is how many of them were allocated within an instant of reading a stack, Ticks the number of those instants.
+	Seen, Ticks int64
+}
+
+// Enough tells whether shares mean anything.
+func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
+
+// Error is the relative error to be expected of the share of most of it, 1/sqrt(Ticks): 0.05 for 400 ticks. The share of a
+// smaller part is known less well, by the square root of its share. +Inf without data.
+func (a AllocEstimate) Error() float64 { return 1 / math.Sqrt(float64(max(0, a.Ticks))) }
+
+// Allocations returns the estimate for all entries together.
+func (s *Snapshot) Allocations() AllocEstimate {
+	t := s.Total()
+	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
+}
+
+// Values returns a function that gives a metric's value of each entry's weights, called once an entry: the account itself,
+// or for Allocations the number of objects estimated. Those are rounded so that they sum to AllocEstimate.Objects.
+func (s *Snapshot) Values(m Metric) func(Weights) int64 {
+	if m != Allocations {
+		return func(w Weights) int64 { return w.Of(m) }
+	}
+	a := s.Allocations()
+	if a.Seen <= 0 {
+		return func(Weights) int64 { return 0 }
+	}
+	var seen, given int64
+	return func(w Weights) int64 {
+		seen = min(seen+max(0, w.AllocSeen), a.Seen)
+		v := mulDiv(a.Objects, seen, a.Seen) - given
+		given += v
+		return v
+	}
+}
+
+// allocState is what a Collector remembers of the allocations.
+type allocState struct {
+	known       bool
+	movedKnown  bool
+	last, moved int64 // the counters of the last sample
+	held        int64 // objects counted that no key has yet
+	// key is where the last pair belongs; found says that it is of the sample being fed, had that there ever was one.
+	key        Key
+	found, had bool
+}
+
+// allocations charges what was allocated while the owner's stack was read, and counts all that was since the last sample.
+// Where objects moved by compaction count as allocated, they are taken out, some ms later, when their number is known.
+func (c *Collector) allocations(s *sampler.Sample) {
+	a := &c.alloc
+	found := a.found
+	a.found = false
+	if !s.GC.Valid {
+		a.known = false
+		return
+	}
+	now, moved := int64(s.GC.Allocated), a.moved
+	if s.GCDetail.AtNS != 0 && s.GCDetail.MovesCounted {
+		moved = s.GCDetail.Moved
+		if !a.movedKnown {
+			a.movedKnown, a.moved = true, moved
+		}
+	}
+	if a.known {
+		// The counter never goes back but for what several ractors lose (facts-gc, section 4).
+		a.held += now - a.last - (moved - a.moved)
+	}
+	a.known, a.last, a.moved = true, now, moved
+	a.had = a.had || found
+	w := Weights{}
+	if found {
+		w.AllocSeen = int64(s.GC.Pair.Objects)
+		if w.AllocSeen > 0 {
+			w.AllocTicks = 1
+		}
+	}
+	if w.AllocSeen > 0 || s.Depth == sampler.StackTick && a.had && a.held != 0 {
+		w.AllocTotal, a.held = a.held, 0
+		c.emit(s.TimeNS, a.key, w)
+	}
+}
+
+// flushAllocations gives what is held back to the last key.
+func (c *Collector) flushAllocations(at int64) {
+	if a := &c.alloc; a.had && a.held != 0 {
+		c.emit(at, a.key, Weights{AllocTotal: a.held})
+	}
+	c.alloc = allocState{}
+}

@@ -1,0 +1,158 @@
+package flamegraph
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// allocSample is a sample of two threads of which owner holds the GVL.
+func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []uint8) {
+	s := &sampler.Sample{TimeNS: at, Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}},
+		GC: sampler.GC{Valid: true, Allocated: allocated, Pair: sampler.AllocPair{Thread: owner, Objects: seen}}}
+	tags := []uint8{tagIO, tagIO}
+	if owner != 0 {
+		s.Threads[owner-1].Stack, s.Threads[owner-1].Quality = stack, sampler.StackFresh
+		tags[owner-1] = tagRun
+	}
+	return s, tags
+}
+
+// TestAllocations: whatever is seen when, the estimates sum to the exact count and are in proportion to what was seen.
+func TestAllocations(t *testing.T) {
+	for seed := uint64(0); seed < uint64(rounds(100)); seed++ {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		r, c := everything(t)
+		at, allocated := int64(1e9), uint64(rnd.Int64N(1e9))
+		first := allocated
+		seen := map[sampler.StackID]int64{}
+		ticks := int64(0)
+		for range 500 {
+			at += 1e6
+			owner := sampler.ThreadID(rnd.IntN(3))
+			stack := sampler.StackID(1 + rnd.IntN(3))
+			n := uint32(0)
+			if rnd.IntN(2) == 0 && owner != 0 {
+				n = uint32(rnd.IntN(5)) * uint32(stack)
+			}
+			s, tags := allocSample(at, owner, stack, allocated, n)
+			if rnd.IntN(10) == 0 {
+				s.Depth = sampler.StackTick
+			}
+			c.Feed(s, tags)
+			seen[stack] += int64(n)
+			if n > 0 {
+				ticks++
+			}
+			allocated += uint64(rnd.IntN(4000))
+		}
+		last := allocated
+		s, tags := allocSample(at+1e6, 1, 1, last, 0)
+		c.Feed(s, tags)
+		c.Finish()
+		var snap Snapshot
+		r.Snapshot(&snap)
+		est := snap.Allocations()
+		all := seen[1] + seen[2] + seen[3]
+		if est.Objects != int64(last-first) || est.Seen != all || est.Ticks != ticks || !est.Enough() {
+			t.Fatalf("seed %d: %+v, want %d objects, %d seen in %d ticks", seed, est, last-first, all, ticks)
+		}
+		if want := 1 / math.Sqrt(float64(ticks)); est.Error() != want {
+			t.Errorf("seed %d: error %v, want %v", seed, est.Error(), want)
+		}
+		got := map[sampler.StackID]int64{}
+		value, sum := snap.Values(Allocations), int64(0)
+		for _, e := range snap.Entries {
+			v := value(e.Weights)
+			got[e.Key.Stack] += v
+			sum += v
+		}
+		if sum != est.Objects {
+			t.Errorf("seed %d: the estimates sum to %d, not %d", seed, sum, est.Objects)
+		}
+		for stack, n := range seen {
+			want := float64(n) / float64(all) * float64(est.Objects)
+			if math.Abs(float64(got[stack])-want) > 10 { // a rounding an entry
+				t.Errorf("seed %d: stack %d has %d objects, want %.0f", seed, stack, got[stack], want)
+			}
+		}
+	}
+}
+
+// TestAllocationsTree: the tree shows the estimate and how good it is.
+func TestAllocationsTree(t *testing.T) {
+	d := sampler.NewDictionary()
+	stack := func(label string) sampler.StackID {
+		return d.InternStackOf([]sampler.FrameID{d.InternFrame(sampler.Frame{Label: label})})
+	}
+	r, c := everything(t)
+	a, b := stack("A"), stack("B")
+	for i := range 150 {
+		st, n := a, uint32(3)
+		if i%2 == 1 {
+			st, n = b, 1
+		}
+		s, tags := allocSample(int64(1e9+i*1e6), 1, st, uint64(i*1000), n)
+		c.Feed(s, tags)
+	}
+	c.Finish()
+	var snap Snapshot
+	r.Snapshot(&snap)
+	tree := NewBuilder(d).Build(&snap, Options{Metric: Allocations})
+	if tree.Root.Total != 149_000 || tree.Allocations != snap.Allocations() || !tree.Allocations.Enough() {
+		t.Errorf("%d objects, %+v", tree.Root.Total, tree.Allocations)
+	}
+	for _, n := range tree.Root.Children {
+		want := map[string]float64{"A": .75, "B": .25}[n.Label]
+		if got := float64(n.Total) / float64(tree.Root.Total); math.Abs(got-want) > 1e-4 {
+			t.Errorf("%s has %.4f of the objects, want %.2f", n.Label, got, want)
+		}
+	}
+	if wall := NewBuilder(d).Build(&snap, Options{}); wall.Allocations != (AllocEstimate{}) {
+		t.Errorf("a tree of wall time has %+v", wall.Allocations)
+	}
+}
+
+// TestAllocationsCompaction: objects that moved are not new ones, although the counter says so.
+func TestAllocationsCompaction(t *testing.T) {
+	r, c := everything(t)
+	feed := func(at int64, allocated uint64, moved int64) {
+		s, tags := allocSample(at, 1, 5, allocated, 1)
+		s.GCDetail = sampler.GCDetail{AtNS: at, Moved: moved, MovesCounted: true}
+		c.Feed(s, tags)
+	}
+	feed(1e9, 1000, 50)
+	feed(2e9, 1500, 50)
+	feed(3e9, 31600, 50) // a compaction has moved 30,000, which is not told yet
+	feed(4e9, 31700, 30050)
+	c.Finish()
+	var snap Snapshot
+	r.Snapshot(&snap)
+	if got := snap.Allocations(); got.Objects != 700 || got.Enough() {
+		t.Errorf("%+v, want 700 objects of too few ticks", got)
+	}
+}
+
+// TestAllocationsUnknown: without a collector's counters, and without a pair, there is no estimate.
+func TestAllocationsUnknown(t *testing.T) {
+	r, c := everything(t)
+	for i := range 300 {
+		s, tags := allocSample(int64(1e9+i*1e6), 0, 0, uint64(i), 0)
+		s.GC.Valid = i%2 == 0
+		c.Feed(s, tags)
+	}
+	c.Finish()
+	var snap Snapshot
+	r.Snapshot(&snap)
+	if got := snap.Allocations(); got != (AllocEstimate{}) || got.Enough() || !math.IsInf(got.Error(), 1) {
+		t.Errorf("%+v, error %v", got, got.Error())
+	}
+	value := snap.Values(Allocations)
+	for _, e := range snap.Entries {
+		if v := value(e.Weights); v != 0 {
+			t.Errorf("%d objects from nowhere", v)
+		}
+	}
+}

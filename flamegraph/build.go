@@ -1,0 +1,376 @@
+package flamegraph
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Texts of the nodes that are no frames.
+const (
+	rootLabel    = "all"
+	cutLabel     = "… (cut)"
+	noStackLabel = "(no stack)"
+)
+
+// funcInfo is what a Builder keeps of a frame.
+type funcInfo struct {
+	known      bool
+	hide, keep bool
+	f          sampler.Frame
+	// function numbers the frame's FuncKey when merging by function, and by line; 0: not numbered yet.
+	function, line int32
+}
+
+// childKey is a parent's index and a FuncKey's number.
+type childKey struct {
+	parent, key int32
+}
+
+// trieStep is a stack and its innermost frame.
+type trieStep struct {
+	stack sampler.StackID
+	frame sampler.FrameID
+}
+
+type stackRoot struct {
+	root  int32
+	stack sampler.StackID
+}
+
+// maxInfos is the number of frames past which a Builder forgets those of earlier builds, where the Dictionary has no Keeper
+// and so no generations.
+const maxInfos = 1 << 16
+
+// Builder builds Trees. It keeps what does not change between two builds (the frames of a Dictionary, the numbers of
+// functions) and its scratch memory; the Trees it returns are independent of it. One goroutine at a time.
+type Builder struct {
+	dict    *sampler.Dictionary
+	infos   map[sampler.FrameID]*funcInfo
+	seenIn  uint32    // the Dictionary's generation that infos are of
+	keys    []FuncKey // by number; the first is unused
+	numbers map[FuncKey]int32
+
+	opt      Options
+	nodes    []*Node
+	kids     []int32 // number of children of each node
+	slab     []Node
+	children map[childKey]int32
+	memo     map[stackRoot]int32
+	kept     map[sampler.StackID]bool
+	roots    map[sampler.ThreadID]int32
+	frames   []sampler.FrameID
+	way      []trieStep
+	order    []int32
+	full     bool
+}
+
+// NewBuilder returns a Builder of trees whose IDs point into d.
+func NewBuilder(d *sampler.Dictionary) *Builder {
+	return &Builder{
+		dict: d, infos: make(map[sampler.FrameID]*funcInfo), keys: make([]FuncKey, 1), numbers: make(map[FuncKey]int32), children: make(map[childKey]int32),
+		memo: make(map[stackRoot]int32), kept: make(map[sampler.StackID]bool), roots: make(map[sampler.ThreadID]int32),
+	}
+}
+
+// number returns a FuncKey's number.
+func (b *Builder) number(k FuncKey) int32 {
+	n, ok := b.numbers[k]
+	if !ok {
+		n = int32(len(b.keys))
+		b.keys = append(b.keys, k)
+		b.numbers[k] = n
+	}
+	return n
+}
+
+// Build builds a tree from a snapshot. It does not fail: what a limit or a missing stack leaves out is in the tree as
+// a node that says so. When MaxNodes is reached, the lightest stacks are those cut.
+func (b *Builder) Build(s *Snapshot, o Options) *Tree {
+	if o.MaxDepth <= 0 {
+		o.MaxDepth = DefaultMaxDepth
+	}
+	if o.MaxNodes <= 0 {
+		o.MaxNodes = DefaultMaxNodes
+	}
+	if o.Tags == 0 {
+		o.Tags = AllTags
+	}
+	b.forget(o)
+	b.order = b.order[:0]
+	for i := range s.Entries {
+		b.order = append(b.order, int32(i))
+	}
+	t := b.fill(s)
+	if b.full {
+		// Which stacks are cut must depend on weights alone, not on the order of the snapshot.
+		slices.SortFunc(b.order, func(x, y int32) int {
+			ex, ey := &s.Entries[x], &s.Entries[y]
+			return cmp.Or(cmp.Compare(ey.Weights.Of(o.Metric), ex.Weights.Of(o.Metric)),
+				cmp.Compare(ex.Key.Stack, ey.Key.Stack), cmp.Compare(ex.Key.Thread, ey.Key.Thread), cmp.Compare(ex.Key.Tag, ey.Key.Tag))
+		})
+		b.forget(o)
+		t = b.fill(s)
+	}
+	b.finish(t)
+	return t
+}
+
+func (b *Builder) forget(o Options) {
+	b.opt, b.full = o, false
+	b.nodes, b.kids, b.slab = b.nodes[:0], b.kids[:0], nil
+	clear(b.children)
+	clear(b.memo)
+	clear(b.kept)
+	clear(b.roots)
+	// A program that defines its methods anew has new frames all the time.
+	if g := b.dict.Generation(); g != b.seenIn || len(b.infos) > maxInfos {
+		b.seenIn = g
+		clear(b.infos)
+		clear(b.numbers)
+		b.keys = b.keys[:1]
+	}
+	for _, in := range b.infos { // Hide and Keep may differ from the last build's
+		in.known = in.known && o.Hide == nil && o.Keep == nil
+		in.hide, in.keep = false, false
+	}
+}
+
+func (b *Builder) fill(s *Snapshot) *Tree {
+	t := &Tree{Metric: b.opt.Metric, Options: b.opt, FromNS: s.FromNS, ToNS: s.ToNS}
+	if t.Metric == Allocations {
+		t.Allocations = s.Allocations()
+	}
+	value := s.Values(b.opt.Metric)
+	b.newNode(-1, FuncKey{Label: rootLabel, Kind: RootNode}, 256)
+	for _, i := range b.order {
+		e := &s.Entries[i]
+		w := value(e.Weights)
+		if !b.wanted(e) {
+			t.Excluded += w
+			continue
+		}
+		t.Samples += e.Weights.Samples
+		if w == 0 {
+			continue
+		}
+		n := b.nodes[b.leaf(e)]
+		n.Self += w
+		n.TagSelf[clampTag(e.Key.Tag)] += w
+	}
+	return t
+}
+
+func (b *Builder) wanted(e *Entry) bool {
+	if !b.opt.Tags.Has(e.Key.Tag) {
+		return false
+	}
+	if b.opt.Threads != nil && !b.opt.Threads[e.Key.Thread] {
+		return false
+	}
+	if b.opt.Keep == nil {
+		return true
+	}
+	keep, ok := b.kept[e.Key.Stack]
+	if !ok {
+		b.frames = b.dict.Frames(e.Key.Stack, b.frames[:0])
+		keep = slices.ContainsFunc(b.frames, func(f sampler.FrameID) bool { return b.info(f).keep })
+		b.kept[e.Key.Stack] = keep
+	}
+	return keep
+}
+
+// leaf returns the node that an entry's weight belongs to.
+func (b *Builder) leaf(e *Entry) int32 {
+	root := int32(0)
+	if b.opt.Root != nil {
+		var ok bool
+		if root, ok = b.roots[e.Key.Thread]; !ok {
+			root = b.special(0, b.opt.Root(e.Key.Thread), RootNode)
+			b.roots[e.Key.Thread] = root
+		}
+	}
+	if e.Key.Stack == 0 {
+		return b.special(root, noStackLabel, NoStackNode)
+	}
+	if b.opt.Inverted {
+		return b.inverted(root, e.Key.Stack)
+	}
+	// Callers that another stack has come by already need no second look.
+	b.way = b.way[:0]
+	n, at := root, e.Key.Stack
+	for at != 0 {
+		if known, ok := b.memo[stackRoot{root, at}]; ok {
+			n = known
+			break
+		}
+		caller, frame := b.dict.Stack(at)
+		b.way = append(b.way, trieStep{at, frame})
+		at = caller
+	}
+	for i := len(b.way) - 1; i >= 0; i-- {
+		n = b.step(n, b.way[i].frame)
+		b.memo[stackRoot{root, b.way[i].stack}] = n
+	}
+	return n
+}
+
+func (b *Builder) inverted(root int32, stack sampler.StackID) int32 {
+	at := stackRoot{root, stack}
+	n, ok := b.memo[at]
+	if !ok {
+		n = root
+		b.frames = b.dict.Frames(stack, b.frames[:0])
+		for _, f := range b.frames {
+			n = b.step(n, f)
+		}
+		b.memo[at] = n
+	}
+	return n
+}
+
+// step goes from a node to the child for a frame; nowhere for a hidden frame or from a CutNode.
+func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
+	in := b.info(frame)
+	if in.hide || b.nodes[n].Kind == CutNode {
+		return n
+	}
+	if b.nodes[n].Depth >= b.opt.MaxDepth {
+		return b.special(n, cutLabel, CutNode)
+	}
+	key := &in.function
+	if b.opt.ByLine {
+		key = &in.line
+	}
+	if *key == 0 {
+		*key = b.number(frameKey(&in.f, b.opt.ByLine))
+	}
+	ck := childKey{n, *key}
+	c, ok := b.children[ck]
+	if !ok {
+		// Once MaxNodes are there, a frame that would need a new node becomes its parent's one CutNode.
+		if len(b.nodes) >= b.opt.MaxNodes {
+			b.full = true
+			return b.special(n, cutLabel, CutNode)
+		}
+		c = b.newNode(n, b.keys[*key], 256)
+		x := b.nodes[c]
+		x.Frame, x.Name, x.Path, x.ExecLine, x.C = frame, in.f.Name, in.f.Path, in.f.Line, in.f.C
+		x.Origin, x.Gem = in.f.Origin, in.f.Gem
+		b.children[ck] = c
+	}
+	if in.f.Uncertain {
+		b.nodes[c].Uncertain = true
+	}
+	return c
+}
+
+// special returns parent's child that is no frame.
+func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
+	k := FuncKey{Label: label, Kind: kind}
+	ck := childKey{parent, b.number(k)}
+	n, ok := b.children[ck]
+	if !ok {
+		n = b.newNode(parent, k, 256)
+		b.children[ck] = n
+	}
+	return n
+}
+
+// frameKey returns the identity of a frame. The path of a C function is its caller's, so it is no part of it.
+func frameKey(f *sampler.Frame, byLine bool) FuncKey {
+	k := FuncKey{Label: f.Label}
+	if f.C {
+		return k
+	}
+	k.File, k.Line = frameFile(f), f.FirstLine
+	if byLine {
+		k.Line = f.Line
+	}
+	return k
+}
+
+func frameFile(f *sampler.Frame) string {
+	if f.AbsolutePath != "" {
+		return f.AbsolutePath
+	}
+	return f.Path
+}
+
+// newNode makes a node; slab is how many to allocate at once when there are none left.
+func (b *Builder) newNode(parent int32, key FuncKey, slab int) int32 {
+	if len(b.slab) == 0 {
+		b.slab = make([]Node, slab)
+	}
+	n := &b.slab[0]
+	b.slab = b.slab[1:]
+	n.FuncKey = key
+	if parent >= 0 {
+		n.Parent = b.nodes[parent]
+		n.Depth = n.Parent.Depth + 1
+		b.kids[parent]++
+	}
+	b.nodes, b.kids = append(b.nodes, n), append(b.kids, 0)
+	return int32(len(b.nodes) - 1)
+}
+
+func (b *Builder) info(id sampler.FrameID) *funcInfo {
+	in := b.infos[id]
+	if in == nil {
+		in = new(funcInfo)
+		b.infos[id] = in
+	}
+	if !in.known {
+		in.f = b.dict.Frame(id)
+		in.known = true
+		in.hide = b.opt.Hide != nil && b.opt.Hide(&in.f)
+		in.keep = b.opt.Keep != nil && frameMatches(b.opt.Keep, in.f.Label, frameFile(&in.f))
+	}
+	return in
+}
+
+func frameMatches(re *regexp.Regexp, label, file string) bool {
+	return re.MatchString(label) || re.MatchString(file)
+}
+
+// finish sums totals, innermost first, and links and sorts the children.
+func (b *Builder) finish(t *Tree) {
+	links := make([]*Node, len(b.nodes)-1)
+	for i, n := range b.nodes {
+		k := b.kids[i]
+		n.Children, links = links[:0:k], links[k:]
+	}
+	for i := len(b.nodes) - 1; i >= 0; i-- { // a child always comes after its parent
+		n := b.nodes[i]
+		n.Total += n.Self
+		for tag, v := range n.TagSelf {
+			n.TagTotal[tag] += v
+		}
+		t.MaxDepth = max(t.MaxDepth, n.Depth)
+		if n.Kind == CutNode {
+			t.Cut += n.Total
+		}
+		if p := n.Parent; p != nil {
+			p.Total += n.Total
+			for tag, v := range n.TagTotal {
+				p.TagTotal[tag] += v
+			}
+			p.Children = append(p.Children, n)
+		}
+		if len(n.Children) > 1 {
+			slices.SortFunc(n.Children, func(x, y *Node) int { return compareKeys(x.FuncKey, y.FuncKey) })
+		}
+	}
+	t.Root, t.Nodes = b.nodes[0], len(b.nodes)
+}
+
+// compareKeys is the order of siblings.
+func compareKeys(x, y FuncKey) int {
+	if c := strings.Compare(x.Label, y.Label); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Kind, y.Kind))
+}

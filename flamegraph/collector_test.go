@@ -1,0 +1,296 @@
+package flamegraph
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	tagRun  = 1
+	tagWait = 4
+	tagIO   = 6
+	gapTag  = 9
+)
+
+var meaning = Meaning{Waiting: Tags(tagWait), Held: Tags(tagRun), OnCPU: Tags(tagRun, 5)}
+
+func everything(t testing.TB) (*Rolling, *Collector) {
+	r := newRolling(t, 0, 0)
+	return r, NewCollector(meaning, r)
+}
+
+func weightsOf(r *Rolling) map[Key]Weights {
+	var s Snapshot
+	r.Snapshot(&s)
+	m := map[Key]Weights{}
+	for _, e := range s.Entries {
+		m[e.Key] = e.Weights
+	}
+	return m
+}
+
+// TestCollectorConservation: per thread, wall time sums to the time it was listed, CPU time to the kernel's difference,
+// waiting time to the wall time of the tag, whatever comes and goes in between.
+func TestCollectorConservation(t *testing.T) {
+	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		r := newRolling(t, 0, 0)
+		m := meaning
+		m.GapNS, m.SlowGapNS, m.GapTag = 3e6*int64(seed%2), 50e6, gapTag
+		c := NewCollector(m, r)
+		var missed int64
+		type life struct {
+			first, last  int64
+			gaps         int64
+			cpu0, cpu    int64
+			cpuAt        int64
+			cpuSeen      bool
+			stackSamples int64
+		}
+		lives := map[sampler.ThreadID]*life{}
+		alive := map[sampler.ThreadID]bool{}
+		nextID := sampler.ThreadID(1)
+		now := int64(1e9)
+		var cpu = map[sampler.ThreadID]int64{}
+		for tick := range 400 {
+			before := now
+			now += 1 + rnd.Int64N(2e6)
+			slow := tick/50%4 == 3
+			if rnd.IntN(20) == 0 {
+				now += rnd.Int64N(100e6)
+			}
+			limit := m.GapNS
+			if slow || tick > 0 && (tick-1)/50%4 == 3 {
+				limit = max(limit, m.SlowGapNS)
+			}
+			gap := tick > 0 && limit > 0 && now-before > limit
+			if gap {
+				missed += now - before
+			}
+			if rnd.IntN(10) == 0 || len(alive) == 0 {
+				alive[nextID] = true
+				nextID++
+			}
+			if rnd.IntN(25) == 0 {
+				for id := range alive {
+					delete(alive, id)
+					break
+				}
+			}
+			s := &sampler.Sample{TimeNS: now, Slow: slow}
+			if tick%7 == 0 || rnd.IntN(9) == 0 {
+				s.Depth = sampler.StackTick
+			}
+			var tags []uint8
+			for id := sampler.ThreadID(1); id < nextID; id++ {
+				l := lives[id]
+				if !alive[id] {
+					continue
+				}
+				cpu[id] += rnd.Int64N(1e6)
+				th := sampler.Thread{ID: id, Ractor: 1, TID: int32(id), Stack: sampler.StackID(rnd.IntN(4) + 1)}
+				if rnd.IntN(3) == 0 {
+					th.Quality = sampler.StackFresh
+				}
+				if l == nil {
+					l = &life{first: now}
+					lives[id] = l
+				} else if gap {
+					l.gaps += now - before
+				}
+				if rnd.IntN(5) == 0 || l.cpuAt != 0 {
+					if rnd.IntN(4) == 0 || l.cpuAt == 0 {
+						l.cpuAt, l.cpu = now, cpu[id]
+						if !l.cpuSeen {
+							l.cpuSeen, l.cpu0 = true, cpu[id]
+						}
+					}
+					th.Kernel.CPUAtNS, th.Kernel.CPUNS = l.cpuAt, l.cpu
+				}
+				l.last = now
+				if s.Depth == sampler.StackTick {
+					l.stackSamples++
+				}
+				s.Threads = append(s.Threads, th)
+				tags = append(tags, []uint8{tagRun, tagWait, tagIO, 0}[rnd.IntN(4)])
+			}
+			rnd.Shuffle(len(tags), func(i, j int) {
+				s.Threads[i], s.Threads[j] = s.Threads[j], s.Threads[i]
+				tags[i], tags[j] = tags[j], tags[i]
+			})
+			c.Feed(s, tags)
+		}
+		c.Finish()
+		if c.NotSampledNS() != missed || missed == 0 && seed%2 == 1 {
+			t.Fatalf("seed %d: %d ns not sampled, want %d", seed, c.NotSampledNS(), missed)
+		}
+		sums := map[sampler.ThreadID]Weights{}
+		weights := weightsOf(r)
+		for k, w := range weights {
+			sums[k.Thread] = sums[k.Thread].Plus(w)
+			if k.Tag == tagWait && w.WaitNS != w.WallNS || k.Tag != tagWait && w.WaitNS != 0 {
+				t.Fatalf("seed %d: %v has wall %d and wait %d", seed, k, w.WallNS, w.WaitNS)
+			}
+		}
+		for id, l := range lives {
+			if got, want := weights[Key{id, 0, gapTag}].WallNS, l.gaps; got != want {
+				t.Fatalf("seed %d thread %d: %d ns of gaps, want %d", seed, id, got, want)
+			}
+			if got, want := sums[id].WallNS, l.last-l.first; got != want {
+				t.Fatalf("seed %d thread %d: wall %d, listed for %d", seed, id, got, want)
+			}
+			if got, want := sums[id].CPUNS, l.cpu-l.cpu0; got != want {
+				t.Fatalf("seed %d thread %d: cpu %d, the kernel says %d", seed, id, got, want)
+			}
+			if got := sums[id].Samples; got != l.stackSamples {
+				t.Fatalf("seed %d thread %d: %d samples, want %d", seed, id, got, l.stackSamples)
+			}
+		}
+	}
+}
+
+func sample(at int64, depth sampler.Depth, threads ...sampler.Thread) *sampler.Sample {
+	return &sampler.Sample{TimeNS: at, Depth: depth, Threads: threads}
+}
+
+func TestCollectorHalves(t *testing.T) {
+	r, c := everything(t)
+	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }
+	c.Feed(sample(1000, sampler.StackTick, th(10)), []uint8{tagRun})
+	c.Feed(sample(1101, sampler.StackTick, th(11)), []uint8{tagRun})
+	got := weightsOf(r)
+	if a, b := got[Key{1, 10, tagRun}].WallNS, got[Key{1, 11, tagRun}].WallNS; a != 50 || b != 51 {
+		t.Errorf("halves are %d and %d, want 50 and 51", a, b)
+	}
+}
+
+// TestCollectorTagTellsStack: between two readings of the stack, time in a state goes to the stack of that state.
+func TestCollectorTagTellsStack(t *testing.T) {
+	r, c := everything(t)
+	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }
+	c.Feed(sample(1000, sampler.StackTick, th(10)), []uint8{tagRun})
+	c.Feed(sample(1800, sampler.LockTick, th(10)), []uint8{tagRun})
+	c.Feed(sample(1900, sampler.LockTick, th(10)), []uint8{tagIO})
+	c.Feed(sample(2000, sampler.StackTick, th(20)), []uint8{tagIO})
+	want := map[Key]int64{{1, 10, tagRun}: 850, {1, 20, tagIO}: 150}
+	got := weightsOf(r)
+	for k, w := range got {
+		if w.WallNS != want[k] {
+			t.Errorf("%v: %d, want %d", k, w.WallNS, want[k])
+		}
+		delete(want, k)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing %v", want)
+	}
+}
+
+// TestCollectorBlame: two threads wait while a third holds the GVL; its stack is charged with their waiting.
+func TestCollectorBlame(t *testing.T) {
+	r, c := everything(t)
+	tick := func(at int64, waiters int) {
+		threads := []sampler.Thread{{ID: 1, Ractor: 1, Stack: 10, Quality: sampler.StackFresh}}
+		tags := []uint8{tagRun}
+		for i := range 3 {
+			threads = append(threads, sampler.Thread{ID: sampler.ThreadID(2 + i), Ractor: 1, Stack: 20})
+			if i < waiters {
+				tags = append(tags, tagWait)
+			} else {
+				tags = append(tags, tagIO)
+			}
+		}
+		c.Feed(sample(at, sampler.LockTick, threads...), tags)
+	}
+	tick(1000, 2)
+	tick(2000, 2)
+	tick(3000, 0)
+	if got := weightsOf(r)[Key{1, 10, tagRun}].BlameNS; got != 2000+1000 {
+		t.Errorf("blame %d, want 3000", got)
+	}
+	var wait int64
+	c.Finish()
+	for _, w := range weightsOf(r) {
+		wait += w.WaitNS
+	}
+	if wait != 3000 {
+		t.Errorf("waiting time %d, want 3000: blame must equal it when somebody holds the GVL throughout", wait)
+	}
+}
+
+// TestCollectorCPUFollowsRunning: CPU time goes to the stacks seen running, not to those that waited.
+func TestCollectorCPUFollowsRunning(t *testing.T) {
+	r, c := everything(t)
+	th := func(stack sampler.StackID, at, cpu int64) sampler.Thread {
+		return sampler.Thread{ID: 1, Ractor: 1, TID: 7, Stack: stack, Kernel: sampler.Kernel{CPUAtNS: at, CPUNS: cpu}}
+	}
+	c.Feed(sample(1000, sampler.StackTick, th(10, 1000, 500)), []uint8{tagIO})
+	c.Feed(sample(2000, sampler.StackTick, th(10, 1000, 500)), []uint8{tagIO})
+	c.Feed(sample(3000, sampler.StackTick, th(11, 1000, 500)), []uint8{tagRun})
+	c.Feed(sample(4000, sampler.StackTick, th(11, 4000, 1600)), []uint8{tagRun})
+	got := weightsOf(r)
+	if got[Key{1, 11, tagRun}].CPUNS != 1100 || got[Key{1, 10, tagIO}].CPUNS != 0 {
+		t.Errorf("got %+v", got)
+	}
+	moved := th(11, 5000, 90000)
+	moved.TID = 8 // an M:N thread on another native thread: its counter is another one
+	c.Feed(sample(5000, sampler.StackTick, moved), []uint8{tagRun})
+	if n := weightsOf(r)[Key{1, 11, tagRun}].CPUNS; n != 1100 {
+		t.Errorf("after a change of native thread: cpu %d, want 1100", n)
+	}
+}
+
+func steadyFeed(threads int) func() {
+	r, err := NewRolling(30e9, 0)
+	if err != nil {
+		panic(err)
+	}
+	c := NewCollector(meaning, r)
+	s := &sampler.Sample{Threads: make([]sampler.Thread, threads)}
+	tags := make([]uint8, threads)
+	n := 0
+	return func() {
+		n++
+		s.TimeNS += 1e6
+		s.Depth = sampler.LockTick
+		if n%10 == 0 {
+			s.Depth = sampler.StackTick
+		}
+		for i := range s.Threads {
+			t := &s.Threads[i]
+			t.ID, t.Ractor = sampler.ThreadID(i+1), 1
+			t.Quality = 0
+			tags[i] = tagWait
+			if i == n/20%threads {
+				tags[i], t.Quality = tagRun, sampler.StackFresh
+			}
+			if s.Depth == sampler.StackTick {
+				t.Stack = sampler.StackID(n/10%20*threads + i + 1)
+				t.Kernel.CPUAtNS, t.Kernel.CPUNS = s.TimeNS, t.Kernel.CPUNS+1e5
+			}
+		}
+		c.Feed(s, tags)
+	}
+}
+
+func TestCollectorSteadyStateAllocatesNothing(t *testing.T) {
+	feed := steadyFeed(20)
+	for range 70_000 { // two windows
+		feed()
+	}
+	if n := testing.AllocsPerRun(5000, feed); n != 0 {
+		t.Errorf("%v allocations a tick", n)
+	}
+}
+
+func BenchmarkCollectorFeed100Threads(b *testing.B) {
+	feed := steadyFeed(100)
+	for range 2000 {
+		feed()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		feed()
+	}
+}

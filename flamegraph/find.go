@@ -1,0 +1,85 @@
+package flamegraph
+
+import (
+	"regexp"
+	"slices"
+)
+
+// Path is the way from the root's child down to a node: what a zoom keeps, since nodes don't survive a rebuild.
+type Path []FuncKey
+
+// PathOf returns a node's path; empty for the root.
+func PathOf(n *Node) Path {
+	var p Path
+	for ; n != nil && n.Parent != nil; n = n.Parent {
+		p = append(p, n.FuncKey)
+	}
+	slices.Reverse(p)
+	return p
+}
+
+// Find returns the deepest node of the tree on the path, and whether it is the path's end.
+func (t *Tree) Find(p Path) (n *Node, found bool) {
+	n = t.Root
+	for _, k := range p {
+		c := n.Child(k)
+		if c == nil {
+			return n, false
+		}
+		n = c
+	}
+	return n, true
+}
+
+// Child returns the child with a key; nil when there is none.
+func (n *Node) Child(k FuncKey) *Node {
+	i, ok := slices.BinarySearchFunc(n.Children, k, func(c *Node, k FuncKey) int { return compareKeys(c.FuncKey, k) })
+	if !ok {
+		return nil
+	}
+	return n.Children[i]
+}
+
+// Matches is the result of a search.
+type Matches struct {
+	// Nodes are the nodes whose label or file matches.
+	Nodes map[*Node]bool
+	// Total is the weight of stacks with at least one match: a match under a match counts once.
+	Total int64
+	// Share is Total as a share of the searched node's Total, 0 to 1.
+	Share float64
+	// Self is the weight of stacks whose innermost shown frame matches.
+	Self int64
+}
+
+// Search matches the labels and files of n and all under it.
+func (n *Node) Search(re *regexp.Regexp) Matches {
+	m := Matches{Nodes: make(map[*Node]bool)}
+	memo := make(map[FuncKey]bool)
+	n.search(re, false, memo, &m)
+	if n.Total != 0 {
+		m.Share = float64(m.Total) / float64(n.Total)
+	}
+	return m
+}
+
+func (n *Node) search(re *regexp.Regexp, under bool, memo map[FuncKey]bool, m *Matches) {
+	hit := false
+	if n.Kind == FrameNode || n.Parent != nil && n.Kind == RootNode {
+		var ok bool
+		if hit, ok = memo[n.FuncKey]; !ok {
+			hit = frameMatches(re, n.Label, n.File)
+			memo[n.FuncKey] = hit
+		}
+	}
+	if hit {
+		m.Nodes[n] = true
+		m.Self += n.Self
+		if !under {
+			m.Total += n.Total
+		}
+	}
+	for _, c := range n.Children { // depth is bounded by Options.MaxDepth
+		c.search(re, under || hit, memo, m)
+	}
+}

@@ -1,0 +1,130 @@
+package flamegraph
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// ellipsis marks a cut label.
+const ellipsis = "…"
+
+// Printable returns s with what must not reach a terminal replaced: control and format characters (an escape sequence,
+// a change of direction) by U+FFFD. Names come from the target and can hold anything.
+func Printable(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return strings.Map(func(r rune) rune {
+		if unprintable(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// isPlain tells whether s is printable ASCII, as nearly every label is.
+func isPlain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// columns returns the width of printable text in a terminal.
+func columns(s string) int {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= 0x80 {
+			return ansi.StringWidth(s)
+		}
+	}
+	return len(s) // Printable leaves no control characters
+}
+
+func unprintable(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs)
+}
+
+// LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Bar#baz, Bar#baz, #baz, ba….
+// A decoration ("block in Foo#baz") goes before the class does. What it returns is Printable and never wider than width.
+func LabelFit(label string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	s := Printable(label)
+	if columns(s) <= width {
+		return s
+	}
+	// From the whole label to the bare method name, a piece less each time.
+	_, s = splitDecoration(s)
+	if columns(s) <= width {
+		return s
+	}
+	if sep := separator(s); sep >= 0 {
+		class, method := s[:sep], s[sep:]
+		for i := strings.Index(class, "::"); i >= 0; i = strings.Index(class, "::") {
+			class = class[i+2:]
+			if columns(class)+columns(method) <= width {
+				return class + method
+			}
+		}
+		if columns(method) <= width {
+			return method
+		}
+		s = method[1:]
+		if columns(s) <= width {
+			return s
+		}
+	}
+	if width == 1 {
+		return ansi.Truncate(s, 1, "")
+	}
+	return ansi.Truncate(s, width, ellipsis)
+}
+
+// splitDecoration splits what Ruby puts before a method's label: "block in ", "block (2 levels) in ", "rescue in ".
+func splitDecoration(s string) (deco, rest string) {
+	for _, word := range []string{"block ", "rescue ", "ensure ", "eval "} {
+		if strings.HasPrefix(s, word) {
+			if i := strings.Index(s, "in "); i >= 0 && i+3 < len(s) {
+				return s[:i+3], s[i+3:]
+			}
+		}
+	}
+	return "", s
+}
+
+// separator returns the index of the # or . between class and method in a qualified label; -1 when there is none. Operators
+// such as #.. or "a.b" file names are told apart by what stands before: a constant's name.
+func separator(s string) int {
+	if s == "" || !unicode.IsUpper(rune(s[0])) && s[0] < 0x80 {
+		return -1
+	}
+	for i := 1; i < len(s)-1; i++ {
+		if s[i] == '#' || s[i] == '.' {
+			return i
+		}
+		if !(s[i] == ':' || s[i] == '_' || s[i] >= 0x80 || s[i] >= '0' && s[i] <= '9' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= 'a' && s[i] <= 'z') {
+			return -1
+		}
+	}
+	return -1
+}
+
+// moreText is what a CellMore says in w columns: how many it stands for.
+func moreText(count, w int) string {
+	n := strconv.Itoa(count)
+	for _, s := range []string{ellipsis + n + " more", ellipsis + n} {
+		if ansi.StringWidth(s) <= w {
+			return s
+		}
+	}
+	return ellipsis
+}

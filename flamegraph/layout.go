@@ -1,0 +1,179 @@
+package flamegraph
+
+// CellKind says what a Cell shows.
+type CellKind uint8
+
+const (
+	// CellNode is a node under the zoomed one, or the zoomed one itself.
+	CellNode CellKind = iota
+	// CellAncestor is a node above the zoomed one, drawn over the whole width.
+	CellAncestor
+	// CellMore stands for Count siblings that are too narrow to be drawn.
+	CellMore
+	// CellBlank is room without a node: own weight of the node above, or what ended above.
+	CellBlank
+)
+
+// Cell is a stretch of a row of the picture.
+type Cell struct {
+	Kind CellKind
+	// Node is the node shown; nil for CellMore and CellBlank.
+	Node *Node
+	// Parent is the node whose children a CellMore stands for; nil otherwise.
+	Parent *Node
+	// X and W are columns. W is at least 1.
+	X, W int
+	// Count and Total are the number of nodes a CellMore stands for, and their weight.
+	Count int
+	Total int64
+	// Text is the label cut to W columns, not padded; "" for CellBlank.
+	Text string
+}
+
+// Picture is a tree laid out in terminal cells. The widths of a row's cells sum to Width, exactly.
+type Picture struct {
+	Width int
+	// Rows go from the outermost frame (or, in an inverted tree, the innermost) inward. Trailing rows without a
+	// node are left out.
+	Rows [][]Cell
+	// RowsBelow is the number of rows that maxRows cut off.
+	RowsBelow int
+	// Zoom is the node that fills the width.
+	Zoom *Node
+}
+
+// Layout lays a tree out: the nodes above the zoomed one over the whole width, one a row, then the zoomed node and
+// what is under it. A zoom of nil is the root. When there are fewer rows than ancestors + 1, the outermost
+// ancestors give way. Widths are shared out by largest remainder within each parent, so that no child is wider than
+// its parent; children of less than a column are merged into one CellMore after their siblings (or not drawn, when even
+// together they have less than half a column).
+func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
+	if zoom == nil {
+		zoom = t.Root
+	}
+	p := Picture{Width: width, Zoom: zoom}
+	if width <= 0 || maxRows <= 0 {
+		return p
+	}
+	var above []*Node
+	for n := zoom.Parent; n != nil; n = n.Parent {
+		above = append(above, n)
+	}
+	if len(above) > maxRows-1 {
+		above = above[:maxRows-1]
+	}
+	for i := len(above) - 1; i >= 0; i-- {
+		p.Rows = append(p.Rows, []Cell{{Kind: CellAncestor, Node: above[i], W: width, Text: LabelFit(above[i].Label, width)}})
+	}
+	row := []Cell{{Kind: CellNode, Node: zoom, W: width, Text: LabelFit(zoom.Label, width)}}
+	l := layouter{}
+	for drawn := true; drawn; row, drawn = l.next(row, width) {
+		if len(p.Rows) >= maxRows {
+			p.RowsBelow++
+			continue
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return p
+}
+
+type layouter struct {
+	parts []part
+}
+
+type part struct {
+	node  *Node
+	count int
+	total int64
+	w     int
+	rest  uint64
+}
+
+// next lays out the row under a row; drawn is false when no node has a column in it.
+func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
+	row = make([]Cell, 0, len(above)+4)
+	x := 0
+	for i := range above {
+		c := &above[i]
+		if c.Kind == CellNode {
+			l.share(c.Node, c.W)
+			for _, p := range l.parts {
+				if p.w == 0 {
+					continue
+				}
+				cell := Cell{Kind: CellNode, Node: p.node, X: x, W: p.w, Total: p.total}
+				if p.node == nil {
+					cell.Kind, cell.Parent, cell.Count = CellMore, c.Node, p.count
+					cell.Text = moreText(p.count, p.w)
+				} else {
+					cell.Text = LabelFit(p.node.Label, p.w)
+				}
+				row = append(row, cell)
+				x += p.w
+				drawn = true
+			}
+		}
+		if end := c.X + c.W; x < end {
+			row = blank(row, x, end-x)
+			x = end
+		}
+	}
+	return row, drawn
+}
+
+// blank adds room, to the room before it where there is some.
+func blank(row []Cell, x, w int) []Cell {
+	if n := len(row); n > 0 && row[n-1].Kind == CellBlank {
+		row[n-1].W += w
+		return row
+	}
+	return append(row, Cell{Kind: CellBlank, X: x, W: w})
+}
+
+// share fills parts with n's children and their widths out of w columns.
+func (l *layouter) share(n *Node, w int) {
+	l.parts = l.parts[:0]
+	more := part{}
+	for _, c := range n.Children {
+		if c.Total <= 0 {
+			continue
+		}
+		if whole, _ := quota(w, c.Total, n.Total); whole >= 1 {
+			l.parts = append(l.parts, part{node: c, count: 1, total: c.Total})
+			continue
+		}
+		more.node, more.total = c, more.total+c.Total
+		more.count++
+	}
+	if more.count > 1 {
+		more.node = nil
+	}
+	if more.count > 0 {
+		l.parts = append(l.parts, more)
+	}
+	used := 0
+	for i := range l.parts {
+		p := &l.parts[i]
+		p.w, p.rest = quota(w, p.total, n.Total)
+		used += p.w
+	}
+	selfW, selfRest := quota(w, n.Self, n.Total)
+	used += selfW
+	for left := w - used; left > 0; left-- { // at most one column a part: remainders are below one
+		best, rest := -1, selfRest
+		for i := range l.parts {
+			if l.parts[i].rest > rest {
+				best, rest = i, l.parts[i].rest
+			}
+		}
+		if rest == 0 {
+			return
+		}
+		if best < 0 {
+			selfRest = 0
+			continue
+		}
+		l.parts[best].w++
+		l.parts[best].rest = 0
+	}
+}

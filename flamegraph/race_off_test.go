@@ -1,0 +1,5 @@
+//go:build !race
+
+package flamegraph
+
+const raceDivisor = 1

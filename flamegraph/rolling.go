@@ -1,0 +1,359 @@
+package flamegraph
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// DefaultSlotNS is the granularity at which a Rolling forgets, in ns.
+	DefaultSlotNS = 250_000_000
+	// MaxSlots bounds the slots of a Rolling.
+	MaxSlots = 1 << 14
+	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and tag with
+	// the empty stack, and Snapshot.Overflow counts them: the sums stay right, the detail is lost and said to be.
+	MaxKeys = 1 << 20
+	// MaxHistoryBytes bounds the memory of a Rolling's slots. Past it, the oldest slots are forgotten before the window
+	// is over; Snapshot.FromNS says from when on everything is there.
+	MaxHistoryBytes = 128 << 20
+)
+
+// noSlot marks an entry that has no delta in the current slot.
+const noSlot = -1
+
+type entry struct {
+	key    Key
+	total  Weights
+	deltas int32 // number of deltas in all slots that point here
+	slot   int64 // number of the slot that pos is in, or noSlot
+	pos    int32
+}
+
+type delta struct {
+	entry int32
+	w     Weights
+}
+
+// slot holds what was added in one stretch of time. The newest slot's deltas are in Rolling.current instead; those of
+// older ones are packed, since ten minutes of a hundred threads are millions.
+type slot struct {
+	number int64 // time / slotNS
+	packed []byte
+}
+
+// Rolling keeps Weights per Key over a window of time that follows the newest time it was given. One goroutine adds,
+// any number take snapshots. In the steady state (no new keys, no more keys a slot than before) Add allocates nothing.
+type Rolling struct {
+	mu       sync.Mutex
+	windowNS int64
+	slotNS   int64
+	slots    []slot // ring, indexed by number modulo its length; empty when windowNS is 0
+	newest   int64  // number of the newest slot; noSlot before the first Add
+	oldest   int64  // number of the oldest slot kept
+	current  []delta
+	bytes    int64 // capacity of all slots' memory
+	maxBytes int64
+	firstNS  int64
+	lastNS   int64
+	index    map[Key]int32
+	entries  []entry
+	free     []int32
+	maxKeys  int
+	overflow uint64
+	dropped  Weights
+}
+
+// NewRolling returns a Rolling over the last windowNS ns, forgetting in steps of slotNS ns (0: DefaultSlotNS). A
+// window of 0 keeps everything. It fails when the window is negative or needs more than MaxSlots slots.
+func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
+	if slotNS == 0 {
+		slotNS = DefaultSlotNS
+	}
+	if windowNS < 0 || slotNS < 0 {
+		return nil, fmt.Errorf("rolling window of %d ns in slots of %d ns: both must be positive", windowNS, slotNS)
+	}
+	n := int64(0)
+	if windowNS > 0 {
+		n = (windowNS-1)/slotNS + 2 // the window never begins at a slot's edge, so one more is touched
+		if n > MaxSlots {
+			return nil, fmt.Errorf("a window of %d ns in slots of %d ns needs %d slots, more than %d: use larger slots", windowNS, slotNS, n, MaxSlots)
+		}
+	}
+	r := &Rolling{windowNS: windowNS, slotNS: slotNS, index: make(map[Key]int32), newest: noSlot, maxKeys: MaxKeys, maxBytes: MaxHistoryBytes}
+	r.slots = make([]slot, n)
+	for i := range r.slots {
+		r.slots[i].number = noSlot
+	}
+	return r, nil
+}
+
+// WindowNS returns the window in ns; 0: everything.
+func (r *Rolling) WindowNS() int64 { return r.windowNS }
+
+// Add adds weights at a time in CLOCK_MONOTONIC ns (not negative). A time newer than all before moves the window
+// forward; one that has left the window already is counted in Snapshot.Dropped.
+func (r *Rolling) Add(atNS int64, k Key, w Weights) {
+	r.mu.Lock()
+	r.add(atNS, k, w)
+	r.mu.Unlock()
+}
+
+func (r *Rolling) add(atNS int64, k Key, w Weights) {
+	k.Tag = clampTag(k.Tag)
+	atNS = max(atNS, 0)
+	n := atNS / r.slotNS
+	r.advance(atNS)
+	if len(r.slots) > 0 && n < r.oldest {
+		r.dropped = r.dropped.Plus(w)
+		return
+	}
+	i, ok := r.index[k]
+	if !ok {
+		i = r.newEntry(k)
+	}
+	e := &r.entries[i]
+	e.total = e.total.Plus(w)
+	if len(r.slots) == 0 {
+		return
+	}
+	if n < r.newest { // late, which is rare: it need not be merged with what the slot has
+		s := &r.slots[n%int64(len(r.slots))]
+		s.number = n
+		r.pack(s, delta{i, w})
+		e.deltas++
+		return
+	}
+	if e.slot == n {
+		d := &r.current[e.pos]
+		d.w = d.w.Plus(w)
+		return
+	}
+	r.current = append(r.current, delta{i, w})
+	e.deltas++
+	e.slot, e.pos = n, int32(len(r.current)-1)
+}
+
+func (r *Rolling) pack(s *slot, d delta) {
+	before := cap(s.packed)
+	s.packed = appendDelta(s.packed, d)
+	r.bytes += int64(cap(s.packed) - before)
+}
+
+// newEntry returns the index of k's entry, or of the entry that takes what exceeds MaxKeys.
+func (r *Rolling) newEntry(k Key) int32 {
+	if len(r.index) >= r.maxKeys && k.Stack != 0 {
+		r.overflow++
+		k.Stack = 0
+		if i, ok := r.index[k]; ok {
+			return i
+		}
+	}
+	var i int32
+	if n := len(r.free); n > 0 {
+		i = r.free[n-1]
+		r.free = r.free[:n-1]
+		r.entries[i] = entry{key: k, slot: noSlot}
+	} else {
+		i = int32(len(r.entries))
+		r.entries = append(r.entries, entry{key: k, slot: noSlot})
+	}
+	r.index[k] = i
+	return i
+}
+
+// Expire moves the window forward to nowNS without adding anything, for a target that delivers nothing.
+func (r *Rolling) Expire(nowNS int64) {
+	r.mu.Lock()
+	r.advance(max(nowNS, 0))
+	r.mu.Unlock()
+}
+
+func (r *Rolling) advance(atNS int64) {
+	n := atNS / r.slotNS
+	ring := int64(len(r.slots))
+	if r.newest == noSlot {
+		r.newest, r.firstNS, r.lastNS = n, atNS, atNS
+		r.oldest = n - ring + 1
+		return
+	}
+	r.lastNS = max(r.lastNS, atNS)
+	r.firstNS = min(r.firstNS, atNS)
+	if n <= r.newest {
+		return
+	}
+	if ring > 0 {
+		s := &r.slots[r.newest%ring]
+		s.number = r.newest
+		for _, d := range r.current {
+			r.pack(s, d)
+		}
+		r.current = r.current[:0]
+		r.forget(n-ring+1, false)
+	}
+	r.newest = n
+	for r.bytes > r.maxBytes && r.oldest < r.newest {
+		r.forget(r.oldest+1, true)
+	}
+}
+
+// forget takes all slots before number out of the totals; release gives their memory back too.
+func (r *Rolling) forget(number int64, release bool) {
+	ring := int64(len(r.slots))
+	for n := max(r.oldest, 0); n < min(number, r.newest+1); n++ { // at most a ring of slots is kept
+		s := &r.slots[n%ring]
+		if s.number == n {
+			r.unpack(s)
+		}
+		if release {
+			r.bytes -= int64(cap(s.packed))
+			s.packed = nil
+		}
+	}
+	r.oldest = max(r.oldest, number)
+}
+
+// unpack takes a slot's deltas out of the totals.
+func (r *Rolling) unpack(s *slot) {
+	for b := s.packed; len(b) > 0; {
+		var d delta
+		d, b = readDelta(b)
+		e := &r.entries[d.entry]
+		e.total = e.total.Minus(d.w)
+		e.deltas--
+		if e.deltas == 0 {
+			delete(r.index, e.key)
+			r.free = append(r.free, d.entry)
+		}
+	}
+	s.packed = s.packed[:0]
+	s.number = noSlot
+}
+
+// Reset forgets everything.
+func (r *Rolling) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.slots {
+		r.slots[i] = slot{number: noSlot, packed: r.slots[i].packed[:0]}
+	}
+	r.current = r.current[:0]
+	clear(r.index)
+	r.entries, r.free = r.entries[:0], r.free[:0]
+	r.newest, r.oldest, r.firstNS, r.lastNS, r.overflow, r.dropped = noSlot, 0, 0, 0, 0, Weights{}
+}
+
+// Entry is one Key with its Weights.
+type Entry struct {
+	Key     Key
+	Weights Weights
+}
+
+// Snapshot is the content of a Rolling at one moment. Its slice can be re-used for the next one.
+type Snapshot struct {
+	// FromNS and ToNS are the stretch of time that Entries cover, CLOCK_MONOTONIC in ns; both 0 when empty.
+	FromNS, ToNS int64
+	// Entries are in no particular order, each Key once.
+	Entries []Entry
+	// Overflow counts additions whose stack was given up at MaxKeys, Dropped the weights that came too late.
+	Overflow uint64
+	Dropped  Weights
+
+	merge []int32 // scratch of SnapshotRange: 1 + index in Entries, by index in Rolling.entries
+}
+
+// Total returns the sum of all entries.
+func (s *Snapshot) Total() Weights {
+	var t Weights
+	for i := range s.Entries {
+		t = t.Plus(s.Entries[i].Weights)
+	}
+	return t
+}
+
+// Snapshot copies the whole window into s, re-using s's memory.
+func (r *Rolling) Snapshot(s *Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.Entries = s.Entries[:0]
+	for i := range r.entries {
+		e := &r.entries[i]
+		if e.total == (Weights{}) || (len(r.slots) > 0 && e.deltas == 0) {
+			continue
+		}
+		s.Entries = append(s.Entries, Entry{e.key, e.total})
+	}
+	r.describe(s)
+}
+
+func (r *Rolling) describe(s *Snapshot) {
+	s.FromNS, s.ToNS, s.Overflow, s.Dropped = r.firstNS, r.lastNS, r.overflow, r.dropped
+	if len(r.slots) > 0 && r.newest != noSlot {
+		s.FromNS = max(s.FromNS, r.oldest*r.slotNS)
+	}
+}
+
+// SnapshotRange copies what was added from fromNS to toNS (CLOCK_MONOTONIC ns, to the slot: the slots that contain
+// either end are taken whole, and FromNS and ToNS say what was taken). A Rolling without a window keeps no slots, so
+// it gives everything.
+func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
+	if len(r.slots) == 0 {
+		r.Snapshot(s)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.Entries = s.Entries[:0]
+	s.merge = slices.Grow(s.merge[:0], len(r.entries))[:len(r.entries)]
+	clear(s.merge)
+	r.describe(s)
+	first := max(fromNS/r.slotNS, r.oldest, 0)
+	last := min(toNS/r.slotNS, r.newest)
+	for n := first; n <= last; n++ {
+		if n == r.newest {
+			for _, d := range r.current {
+				s.merged(r, d)
+			}
+			break
+		}
+		sl := &r.slots[n%int64(len(r.slots))]
+		if sl.number != n {
+			continue
+		}
+		for b := sl.packed; len(b) > 0; {
+			var d delta
+			d, b = readDelta(b)
+			s.merged(r, d)
+		}
+	}
+	s.FromNS = max(s.FromNS, first*r.slotNS)
+	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
+}
+
+func (s *Snapshot) merged(r *Rolling, d delta) {
+	i := s.merge[d.entry]
+	if i == 0 {
+		s.Entries = append(s.Entries, Entry{Key: r.entries[d.entry].key})
+		i = int32(len(s.Entries))
+		s.merge[d.entry] = i
+	}
+	e := &s.Entries[i-1]
+	e.Weights = e.Weights.Plus(d.w)
+}
+
+// Threads returns the sum of weights per thread and tag: what a table of states needs.
+func (s *Snapshot) Threads() map[sampler.ThreadID]*[NumTags]Weights {
+	out := make(map[sampler.ThreadID]*[NumTags]Weights)
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		t := out[e.Key.Thread]
+		if t == nil {
+			t = new([NumTags]Weights)
+			out[e.Key.Thread] = t
+		}
+		t[e.Key.Tag] = t[e.Key.Tag].Plus(e.Weights)
+	}
+	return out
+}

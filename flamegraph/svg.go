@@ -1,0 +1,304 @@
+package flamegraph
+
+import (
+	"bufio"
+	_ "embed"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"strings"
+)
+
+// svgScript is the picture's behaviour. It holds no data: names reach the page as escaped attributes and text only.
+//
+//go:embed svg.js
+var svgScript string
+
+// maxSVGNodes bounds the nodes drawn: past it, narrow ones are left out until the picture fits.
+const maxSVGNodes = 40_000
+
+// Sizes of the picture in SVG user units.
+const (
+	svgDefaultWidth = 1200
+	svgPad          = 10
+	svgHead         = 76
+	svgRow          = 18
+	svgFoot         = 42
+	svgCharWidth    = 6.7 // of the 11 px monospace font; the script measures the real one
+	svgDefaultMin   = 0.25
+)
+
+// SVGOptions shape an SVG.
+type SVGOptions struct {
+	// Title is the picture's heading; Subtitle stands under it (what was measured, when, filters).
+	Title, Subtitle string
+	// Width is the picture's width in pixels, at least 200; 0: 1200. A browser scales it.
+	Width int
+	// TagName names a tag, for details and the legend; nil: the tag's number.
+	TagName func(tag uint8) string
+	// TagColor gives a tag's colour as #rrggbb; nil: colours by where the code comes from.
+	TagColor func(tag uint8) string
+	// MinWidth is the width in pixels under which nodes are left out (their parent says how many); 0: 0.25.
+	MinWidth float64
+}
+
+// WriteSVG writes the tree as one self-contained SVG file: it opens from disk in a browser, zooms on click, searches with
+// a regular expression (ctrl-f or /), and says on hover what a frame is. Outermost frames are on top. Any name is safe:
+// it is escaped, and control characters are replaced. The same tree gives the same bytes.
+func (t *Tree) WriteSVG(w io.Writer, o SVGOptions) error {
+	if o.Width == 0 {
+		o.Width = svgDefaultWidth
+	}
+	o.Width = max(o.Width, 200)
+	if o.MinWidth <= 0 {
+		o.MinWidth = svgDefaultMin
+	}
+	if o.Title == "" {
+		o.Title = "Flame graph"
+	}
+	if o.TagName == nil {
+		o.TagName = func(tag uint8) string { return fmt.Sprint("tag ", tag) }
+	}
+	s := svgWriter{t: t, o: o, out: bufio.NewWriter(w), scale: float64(o.Width-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: o.MinWidth}
+	for s.count(t.Root) > maxSVGNodes { // ends: a node is at most as wide as the picture
+		s.minWidth *= 2
+	}
+	s.write()
+	return s.out.Flush()
+}
+
+type svgWriter struct {
+	t        *Tree
+	o        SVGOptions
+	out      *bufio.Writer
+	scale    float64 // pixels a unit of weight
+	minWidth float64
+	depth    int // deepest drawn
+}
+
+func (s *svgWriter) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
+
+// drawn tells whether a node is wide enough; the root always is.
+func (s *svgWriter) drawn(n *Node) bool {
+	return n.Parent == nil || n.Total > 0 && float64(n.Total)*s.scale >= s.minWidth
+}
+
+func (s *svgWriter) count(n *Node) int {
+	if n.Parent == nil {
+		s.depth = 0
+	}
+	s.depth = max(s.depth, n.Depth)
+	c := 1
+	for _, k := range n.Children {
+		if s.drawn(k) {
+			c += s.count(k)
+		} else {
+			s.depth = max(s.depth, k.Depth) // the cell that stands for what is left out
+		}
+	}
+	return c
+}
+
+func (s *svgWriter) write() {
+	height := svgHead + (s.depth+1)*svgRow + svgFoot
+	w := s.o.Width
+	s.printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
+	s.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" aria-labelledby="t d">`+"\n", w, height, w, height)
+	s.printf(`<title id="t">%s</title><desc id="d">%s</desc>`+"\n", svgText(s.o.Title), svgText(s.summary()))
+	s.printf("<style>%s</style>\n", svgStyle)
+	s.printf(`<rect width="100%%" height="100%%" fill="#fcfcfa"/>` + "\n")
+	s.printf(`<text x="%d" y="24" class="h">%s</text>`+"\n", svgPad, svgText(s.o.Title))
+	s.printf(`<text x="%d" y="42" class="s">%s</text>`+"\n", svgPad, svgText(s.summary()))
+	s.printf(`<text id="reset" x="%d" y="24" class="b" tabindex="0" role="button" visibility="hidden">⟲ reset zoom</text>`+"\n", w-svgPad-210)
+	s.printf(`<text id="search" x="%d" y="24" class="b" tabindex="0" role="button">⌕ search (ctrl-f, /)</text>`+"\n", w-svgPad-120)
+	s.legend(svgPad, 62)
+	s.printf(`<g id="frames" data-x0="%d" data-w="%d" data-y0="%d" data-row="%d">`+"\n", svgPad, w-2*svgPad, svgHead, svgRow)
+	s.node(s.t.Root, 0)
+	s.printf("</g>\n")
+	s.printf(`<text id="details" x="%d" y="%d" class="s" aria-live="polite"> </text>`+"\n", svgPad, height-22)
+	s.printf(`<text id="matched" x="%d" y="%d" class="s" text-anchor="end" aria-live="polite"> </text>`+"\n", w-svgPad, height-22)
+	s.printf("<script><![CDATA[\n%s]]></script>\n</svg>\n", svgScript)
+}
+
+const svgStyle = `
+text{font:11px ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#1c1c1c}
+.h{font:600 16px system-ui,sans-serif}.s,.l{font:12px system-ui,sans-serif;fill:#444}
+.b{font:12px system-ui,sans-serif;fill:#0b5cad;cursor:pointer}
+#frames g{cursor:pointer}#frames text{pointer-events:none}
+#frames rect{stroke:#fcfcfa;stroke-width:.5}#frames g:hover rect{stroke:#111;stroke-width:1}
+#frames g.up{opacity:.55}#frames g.hit rect{fill:#d33fb4}#frames g.hit text{fill:#fff}`
+
+func (s *svgWriter) summary() string {
+	t := s.t
+	parts := []string{}
+	if s.o.Subtitle != "" {
+		parts = append(parts, s.o.Subtitle)
+	}
+	parts = append(parts, t.Metric.String()+" "+t.Metric.Format(t.Root.Total), fmt.Sprintf("%d samples", t.Samples))
+	if d := t.ToNS - t.FromNS; d > 0 {
+		parts = append(parts, "over "+FormatNS(d))
+	}
+	if t.Options.Inverted {
+		parts = append(parts, "callees first")
+	}
+	if t.Excluded > 0 {
+		parts = append(parts, t.Metric.Format(t.Excluded)+" left out by filters")
+	}
+	if t.Cut > 0 {
+		parts = append(parts, formatShare(t.Cut, t.Root.Total)+" below what the tree holds")
+	}
+	if s.minWidth > s.o.MinWidth {
+		parts = append(parts, fmt.Sprintf("frames under %s are not drawn", formatShare(int64(s.minWidth/s.scale), t.Root.Total)))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// node draws a node and what is under it; x is where it begins, in units of weight.
+func (s *svgWriter) node(n *Node, x int64) {
+	s.cell(n, n.Label, n.Depth, x, n.Total, s.fill(n), s.details(n))
+	at, small, smallTotal := x, 0, int64(0)
+	for _, c := range n.Children {
+		if !s.drawn(c) {
+			small++
+			smallTotal += c.Total
+			continue
+		}
+		s.node(c, at)
+		at += c.Total
+	}
+	if small > 0 && float64(smallTotal)*s.scale >= s.minWidth {
+		text := fmt.Sprintf("… %d more", small)
+		s.cell(nil, text, n.Depth+1, at, smallTotal, "#d9d9d6", fmt.Sprintf("%d frames too narrow to draw\n%s, %s of all", small, s.t.Metric.Format(smallTotal), formatShare(smallTotal, s.t.Root.Total)))
+	}
+}
+
+func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill, details string) {
+	px, pw := svgPad+float64(x)*s.scale, float64(total)*s.scale
+	if n != nil && n.Parent == nil {
+		pw = float64(s.o.Width - 2*svgPad)
+	}
+	y := svgHead + depth*svgRow
+	fit := ""
+	if chars := int((pw - 6) / svgCharWidth); chars >= 2 {
+		fit = LabelFit(label, chars)
+	}
+	s.printf(`<g data-d="%d"`, depth)
+	if fit != label { // else the script takes it from the text
+		s.printf(` data-l="%s"`, svgText(label))
+	}
+	if n == nil {
+		s.printf(` data-more="1"`)
+	}
+	s.printf(`><title>%s</title><rect x="%.3f" y="%d" width="%.3f" height="%d" fill="%s"/>`, svgText(details), px, y, pw, svgRow-1, fill)
+	s.printf(`<text x="%.3f" y="%d">%s</text></g>`+"\n", px+3, y+13, svgText(fit))
+}
+
+func (s *svgWriter) details(n *Node) string {
+	var b strings.Builder
+	b.WriteString(n.Label)
+	if n.File != "" {
+		fmt.Fprintf(&b, "\n%s:%d", n.File, n.Line)
+	} else if n.C {
+		b.WriteString("\nC function")
+	}
+	fmt.Fprintf(&b, "\n%s, %s of all", s.t.Metric.Format(n.Total), formatShare(n.Total, s.t.Root.Total))
+	if n.Self > 0 && n.Self < n.Total {
+		fmt.Fprintf(&b, "; itself %s, %s", s.t.Metric.Format(n.Self), formatShare(n.Self, s.t.Root.Total))
+	}
+	type share struct {
+		tag uint8
+		v   int64
+	}
+	var tags []share
+	for tag, v := range n.TagTotal {
+		if v > 0 {
+			tags = append(tags, share{uint8(tag), v})
+		}
+	}
+	slices.SortStableFunc(tags, func(x, y share) int {
+		if x.v > y.v {
+			return -1
+		}
+		if x.v < y.v {
+			return 1
+		}
+		return 0
+	})
+	for i, g := range tags {
+		sep := ", "
+		if i == 0 {
+			sep = "\n"
+		}
+		fmt.Fprintf(&b, "%s%s %s", sep, s.o.TagName(g.tag), formatShare(g.v, n.Total))
+	}
+	if n.Uncertain {
+		b.WriteString("\nuncertain: the frame or its line can't be fully trusted")
+	}
+	return b.String()
+}
+
+// provenanceHues are hue, saturation and lightness by origin, apart in lightness too for eyes that see no hue.
+var provenanceColors = [NumProvenances][3]int{
+	FromApp: {28, 85, 66}, FromGem: {205, 60, 72}, FromStdlib: {140, 32, 76}, FromCore: {50, 55, 82},
+	FromEval: {330, 55, 78}, FromNone: {60, 4, 84},
+}
+
+func (s *svgWriter) fill(n *Node) string {
+	if s.o.TagColor != nil && n.Parent != nil && n.Total > 0 {
+		if c := s.o.TagColor(n.TopTag()); validColor(c) {
+			return c
+		}
+	}
+	c := provenanceColors[n.Provenance()]
+	if n.Kind == FrameNode { // neighbours differ a little; the same label always looks the same
+		h := fnv.New32a()
+		h.Write([]byte(n.Label)) // never fails (hash.Hash)
+		c[2] += int(h.Sum32()%9) - 4
+	}
+	return fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2])
+}
+
+func validColor(c string) bool {
+	return len(c) == 7 && c[0] == '#' && strings.Trim(c[1:], "0123456789abcdefABCDEF") == ""
+}
+
+func (s *svgWriter) legend(x, y int) {
+	item := func(color, text string) {
+		s.printf(`<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d" class="l">%s</text>`+"\n", x, y-9, color, x+14, y, svgText(text))
+		x += 14 + 7*len([]rune(text)) + 14
+	}
+	if s.o.TagColor == nil {
+		for p := FromApp; p < FromNone; p++ {
+			c := provenanceColors[p]
+			item(fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), p.String())
+		}
+		return
+	}
+	for tag, v := range s.t.Root.TagTotal {
+		if v <= 0 { // only tags that occur have names and colours
+			continue
+		}
+		if c := s.o.TagColor(uint8(tag)); validColor(c) {
+			item(c, s.o.TagName(uint8(tag))+" "+formatShare(v, s.t.Root.Total))
+		}
+	}
+}
+
+var svgEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
+
+// svgText escapes text for element content and attributes. Line breaks, as titles have them, become character
+// references, which survive in attributes.
+func svgText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		l = strings.Map(func(r rune) rune {
+			if r == 0xfffe || r == 0xffff { // no characters of XML 1.0
+				return 0xfffd
+			}
+			return r
+		}, Printable(l))
+		lines[i] = svgEscaper.Replace(l)
+	}
+	return strings.Join(lines, "&#10;")
+}

@@ -1,0 +1,115 @@
+package flamegraph
+
+import (
+	"regexp"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// DefaultMaxDepth is the depth past which a Tree cuts stacks when Options.MaxDepth is 0.
+	DefaultMaxDepth = 1024
+	// DefaultMaxNodes is the number of frame nodes past which a Tree cuts when Options.MaxNodes is 0.
+	DefaultMaxNodes = 200_000
+)
+
+// FuncKey identifies a node among its siblings, in a way that survives a rebuild and a restart.
+type FuncKey struct {
+	// Label is the frame's qualified label, or the text of a root or cut node.
+	Label string
+	// File is the absolute path, or the path where there is none; "" for C functions, whose path is their caller's.
+	File string
+	// Line is the line being executed when merging by line, else the line where the method begins; 0 for C functions.
+	Line int32
+	Kind NodeKind
+}
+
+// NodeKind says what a Node stands for.
+type NodeKind uint8
+
+const (
+	// FrameNode is a frame of Ruby.
+	FrameNode NodeKind = iota
+	// RootNode is the root of the Tree, or of a thread, group or ractor when Options.Root is set.
+	RootNode
+	// CutNode stands for frames left out by MaxDepth or MaxNodes.
+	CutNode
+	// NoStackNode stands for time whose stack was never read.
+	NoStackNode
+)
+
+// Node is a function (or line) in its calling context. Total = Self + the sum of the children's Totals.
+type Node struct {
+	FuncKey
+	// Frame is one of the frames merged here; 0 for nodes that are no frames.
+	Frame sampler.FrameID
+	// Name is the base label; Path and ExecLine are the file as Ruby says it and the executed line of Frame.
+	Name, Path string
+	ExecLine   int32
+	C          bool
+	// Origin says where the code comes from, Gem of which gem it is.
+	Origin sampler.Origin
+	Gem    string
+	// Uncertain: at least one of the frames merged here can't be trusted.
+	Uncertain   bool
+	Self, Total int64
+	// TagTotal and TagSelf split Total and Self by tag.
+	TagTotal, TagSelf [NumTags]int64
+	Depth             int
+	Parent            *Node
+	// Children are sorted by Label, File, Line, Kind: an order that does not depend on weights, so that a live picture
+	// does not jump.
+	Children []*Node
+}
+
+// TopTag returns the tag with the largest share of the node's total, the smaller tag when equal.
+func (n *Node) TopTag() uint8 {
+	best := 0
+	for t := 1; t < NumTags; t++ {
+		if n.TagTotal[t] > n.TagTotal[best] {
+			best = t
+		}
+	}
+	return uint8(best)
+}
+
+// Options select and shape what a Tree shows. The zero value is everything: wall time, merged by function.
+type Options struct {
+	Metric Metric
+	// Threads are the threads to include; nil: all.
+	Threads map[sampler.ThreadID]bool
+	// Tags are the tags to include; 0: all.
+	Tags TagSet
+	// Keep, if set, keeps only the stacks in which a frame's label or file matches.
+	Keep *regexp.Regexp
+	// ByLine keeps executed lines of one method apart.
+	ByLine bool
+	// Root, if set, gives the label of the node under the root that a thread's stacks hang from: the thread's name, its
+	// group, its ractor.
+	Root func(sampler.ThreadID) string
+	// Inverted puts callees first: the root's children are the innermost frames, their children the callers.
+	Inverted bool
+	// Hide, if set, leaves frames out; their own weight goes to the nearest frame outward that is shown.
+	Hide func(*sampler.Frame) bool
+	// MaxDepth and MaxNodes bound the tree; 0: the defaults. What they cut is shown as CutNodes.
+	MaxDepth, MaxNodes int
+}
+
+// Tree is a flamegraph. It does not change after it was built, so any number of goroutines may read it.
+type Tree struct {
+	Root    *Node
+	Metric  Metric
+	Options Options
+	// FromNS and ToNS are the time covered, CLOCK_MONOTONIC in ns.
+	FromNS, ToNS int64
+	// Nodes is the number of nodes, the root included; MaxDepth the largest Node.Depth.
+	Nodes, MaxDepth int
+	// Samples is the number of stack ticks behind the picture, after the filters.
+	Samples int64
+	// Cut is the weight under CutNodes: 0 when the tree is whole.
+	Cut int64
+	// Excluded is the weight that the filters left out (of the same metric).
+	Excluded int64
+	// Allocations says, for that metric, how good the estimate is; the zero value for others.
+	Allocations AllocEstimate
+}

@@ -1,0 +1,126 @@
+package flamegraph
+
+import "github.com/ddtop/ddtop/sampler"
+
+// NumTags is the number of distinct tags kept apart. A tag of NumTags or above counts as NumTags-1.
+const NumTags = 16
+
+// TagSet is a set of tags, a bit each.
+type TagSet uint16
+
+// AllTags holds every tag.
+const AllTags TagSet = 1<<NumTags - 1
+
+// Tags returns the set of the given tags.
+func Tags(tags ...uint8) TagSet {
+	var s TagSet
+	for _, t := range tags {
+		s |= 1 << clampTag(t)
+	}
+	return s
+}
+
+// Has tells whether the set holds a tag.
+func (s TagSet) Has(tag uint8) bool { return s&(1<<clampTag(tag)) != 0 }
+
+func clampTag(t uint8) uint8 {
+	if t >= NumTags {
+		return NumTags - 1
+	}
+	return t
+}
+
+// Key is what weights are kept under: a thread, its stack, and its tag at the time.
+type Key struct {
+	Thread sampler.ThreadID
+	Stack  sampler.StackID
+	Tag    uint8
+}
+
+// Weights are the accounts of a Key. All only grow but for a Rolling's expiry.
+type Weights struct {
+	// WallNS is elapsed time in ns, CPUNS time on a CPU as the kernel counted it.
+	WallNS, CPUNS int64
+	// WaitNS is the part of WallNS spent with a tag that the Collector was told is waiting for the GVL.
+	WaitNS int64
+	// BlameNS is the waiting that others did while this stack held the GVL, in ns times waiters.
+	BlameNS int64
+	// Samples is the number of stack ticks.
+	Samples int64
+	// AllocSeen is the objects seen to be allocated in this stack within the instants of reading it, AllocTicks the number
+	// of such instants. AllocTotal is a part of the exact count of all objects; only its sum over all keys has a meaning.
+	// Snapshot.Allocations makes an estimate of the three.
+	AllocSeen, AllocTicks, AllocTotal int64
+}
+
+// Plus returns the sum of two Weights.
+func (w Weights) Plus(o Weights) Weights {
+	return Weights{
+		WallNS: w.WallNS + o.WallNS, CPUNS: w.CPUNS + o.CPUNS, WaitNS: w.WaitNS + o.WaitNS, BlameNS: w.BlameNS + o.BlameNS,
+		Samples: w.Samples + o.Samples, AllocSeen: w.AllocSeen + o.AllocSeen, AllocTicks: w.AllocTicks + o.AllocTicks,
+		AllocTotal: w.AllocTotal + o.AllocTotal,
+	}
+}
+
+// Minus returns the difference of two Weights.
+func (w Weights) Minus(o Weights) Weights {
+	return Weights{
+		WallNS: w.WallNS - o.WallNS, CPUNS: w.CPUNS - o.CPUNS, WaitNS: w.WaitNS - o.WaitNS, BlameNS: w.BlameNS - o.BlameNS,
+		Samples: w.Samples - o.Samples, AllocSeen: w.AllocSeen - o.AllocSeen, AllocTicks: w.AllocTicks - o.AllocTicks,
+		AllocTotal: w.AllocTotal - o.AllocTotal,
+	}
+}
+
+// Of returns one account. For Allocations that is what was seen, which is in proportion to the objects allocated; see
+// Snapshot.Values for an estimate of their number.
+func (w Weights) Of(m Metric) int64 {
+	switch m {
+	case CPU:
+		return w.CPUNS
+	case Wait:
+		return w.WaitNS
+	case Blame:
+		return w.BlameNS
+	case Samples:
+		return w.Samples
+	case Allocations:
+		return w.AllocSeen
+	}
+	return w.WallNS
+}
+
+// Metric selects one account of Weights.
+type Metric uint8
+
+// The metrics of a tree.
+const (
+	Wall Metric = iota
+	CPU
+	Wait
+	Blame
+	Samples
+	// Allocations is an estimate of the number of objects allocated (see AllocEstimate).
+	Allocations
+)
+
+// String gives the word used on the screen.
+func (m Metric) String() string {
+	switch m {
+	case Wall:
+		return "wall"
+	case CPU:
+		return "cpu"
+	case Wait:
+		return "gvl wait"
+	case Blame:
+		return "blame"
+	case Samples:
+		return "samples"
+	case Allocations:
+		return "allocations"
+	}
+	return "unknown"
+}
+
+// IsTime tells whether the metric is in ns.
+func (m Metric) IsTime() bool { return m != Samples && m != Allocations }

@@ -1,0 +1,248 @@
+package recording
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// minute is the number of ticks of a minute at a lock clock of 1 kHz, of which every tenth reads all stacks.
+const minute = 60_000
+
+// TestSizeOfAMinute holds the aim: a minute of 100 threads, 100 Hz stacks and a 1 kHz lock clock under 2 MB.
+func TestSizeOfAMinute(t *testing.T) {
+	if raceDivisor > 1 {
+		t.Skip("a size, which the race detector has nothing to do with")
+	}
+	g := newGenerator(11)
+	h, err := NewHistory(1<<62, 1<<40, testProcess, g.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n countWriter
+	w, err := NewWriter(&n, testProcess, g.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range minute {
+		s := g.program(100)
+		if err := w.Write(s); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Append(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a minute takes %d bytes in a file, %d in memory", n, h.Bytes())
+	if n > 2e6 {
+		t.Errorf("a minute takes %d bytes in a file", n)
+	}
+	if h.Bytes() > 15<<20 {
+		t.Errorf("a minute takes %d bytes in memory", h.Bytes())
+	}
+}
+
+type countWriter int64
+
+func (n *countWriter) Write(b []byte) (int, error) {
+	*n += countWriter(len(b))
+	return len(b), nil
+}
+
+// samplesOf keeps the samples of some seconds, so that a benchmark measures the encoding alone.
+func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
+	g := newGenerator(12)
+	out := make([]*sampler.Sample, n)
+	for i := range out {
+		out[i] = g.program(threads).Clone()
+	}
+	return g, out
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		threads int
+	}{{"10threads", 10}, {"100threads", 100}, {"500threads", 500}} {
+		b.Run(c.name, func(b *testing.B) {
+			g, samples := samplesOf(4000, c.threads)
+			h, err := NewHistory(600e9, 150<<20, testProcess, g.d)
+			if err != nil {
+				b.Fatal(err)
+			}
+			span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				s := samples[i%len(samples)]
+				if i >= len(samples) {
+					s.TimeNS += span
+				}
+				if err := h.Append(s); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkEncode is Append without what happens once a second.
+func BenchmarkEncode(b *testing.B) {
+	_, samples := samplesOf(1000, 100)
+	e := newEncoder(nil)
+	e.begin(streams{})
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if i%len(samples) == 0 {
+			e.begin(e.out)
+		}
+		if err := e.add(samples[i%len(samples)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+// BenchmarkWrite is a Writer's part of the sampling goroutine and, in parallel, the compression.
+func BenchmarkWrite(b *testing.B) {
+	g, samples := samplesOf(4000, 100)
+	w, err := NewWriter(io.Discard, testProcess, g.d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		s := samples[i%len(samples)]
+		if i >= len(samples) {
+			s.TimeNS += span
+		}
+		if err := w.Write(s); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+	if err := w.Close(nil); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkRange reads 30 s of 100 threads from the history; ns/op is for all of it.
+func BenchmarkRange(b *testing.B) {
+	g, samples := samplesOf(32000, 100)
+	h, err := NewHistory(600e9, 150<<20, testProcess, g.d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range samples {
+		if err := h.Append(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_, last := h.Span()
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		n = 0
+		if err := h.Range(last-30e9, last+1, func(*sampler.Sample) { n++ }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n), "samples/op")
+}
+
+// BenchmarkAt is a scrub to one instant.
+func BenchmarkAt(b *testing.B) {
+	g, samples := samplesOf(8000, 100)
+	h, err := NewHistory(600e9, 150<<20, testProcess, g.d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range samples {
+		if err := h.Append(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	first, last := h.Span()
+	for b.Loop() {
+		if s, err := h.At((first + last) / 2); s == nil || err != nil {
+			b.Fatal(s, err)
+		}
+	}
+}
+
+// tenMinutes writes a recording of ten minutes of 100 threads: a minute's samples ten times over.
+func tenMinutes(b *testing.B) []byte {
+	b.Helper()
+	g, samples := samplesOf(minute, 100)
+	var buf bytes.Buffer
+	w, err := NewWriter(&buf, testProcess, g.d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
+	for range 10 {
+		for _, s := range samples {
+			if err := w.Write(s); err != nil {
+				b.Fatal(err)
+			}
+			s.TimeNS += span
+		}
+	}
+	if err := w.Close(nil); err != nil {
+		b.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// BenchmarkTenMinutes is what a big recording costs: to open it (all checksums), to seek to a moment of it, and to read it
+// from the begin to the end.
+func BenchmarkTenMinutes(b *testing.B) {
+	file := tenMinutes(b)
+	open := func(b *testing.B) *Reader {
+		b.Helper()
+		r, err := NewReader(bytes.NewReader(file), int64(len(file)), "bench")
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r
+	}
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			open(b).Close()
+		}
+		b.ReportMetric(float64(len(file))/1e6, "MB")
+	})
+	b.Run("seek", func(b *testing.B) {
+		r := open(b)
+		defer r.Close()
+		first, last := r.Span()
+		i := int64(0)
+		for b.Loop() {
+			i = (i + 7919) % 10_000 // all over the file
+			if s, err := r.At(first + (last-first)/10_000*i); s == nil || err != nil {
+				b.Fatal(s, err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			r := open(b)
+			n = 0
+			if err := r.Range(0, 1<<62, func(*sampler.Sample) { n++ }); err != nil {
+				b.Fatal(err)
+			}
+			r.Close()
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/sample")
+	})
+}

@@ -1,0 +1,138 @@
+package recording
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestTruncated cuts a file at every length: what comes before the cut's block is all there.
+func TestTruncated(t *testing.T) {
+	g := newGenerator(8)
+	file, want := record(t, 150, g.wild, g.d, nil)
+	whole := openBytes(t, file)
+	blocks := whole.Blocks()
+	start := blocks[0].Offset // before it there is no process to show
+	step := max(1, (len(file)-int(start))/rounds(150))
+	for n := start; n < int64(len(file)); n += int64(step) {
+		r := openBytes(t, file[:n])
+		wholeBytes, samples := start, 0
+		for _, b := range blocks {
+			if b.Offset+b.Bytes <= n {
+				wholeBytes = b.Offset + b.Bytes
+				samples += b.Samples
+			}
+		}
+		got := readAll(t, r)
+		compare(t, "cut file", got, want[:samples])
+		err := r.Damage()
+		var d *Damage
+		switch {
+		case n == wholeBytes:
+			if err != nil {
+				t.Errorf("cut at a block's end: %v", err)
+			}
+		case !errors.As(err, &d) || !errors.Is(err, ErrDamaged):
+			t.Fatalf("cut at %d: %v", n, err)
+		case d.Offset != wholeBytes || d.Bytes != n-wholeBytes || !d.Truncated || d.Places != 1:
+			t.Errorf("cut at %d: %+v, whole up to %d", n, d, wholeBytes)
+		}
+	}
+	for n := int64(0); n < start; n += raceDivisor {
+		if _, err := NewReader(bytes.NewReader(file[:n]), n, "x"); !errors.Is(err, ErrNotRecording) && !errors.Is(err, ErrDamaged) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+}
+
+// TestFlippedBits damages one byte: only its block is lost.
+func TestFlippedBits(t *testing.T) {
+	g := newGenerator(9)
+	file, want := record(t, 150, g.wild, g.d, nil)
+	blocks := openBytes(t, file).Blocks()
+	for n := blocks[0].Offset; n < int64(len(file)); n += max(1, int64(len(file)/rounds(150))) {
+		bad := bytes.Clone(file)
+		bad[n] ^= 1 << (n % 8)
+		r := openBytes(t, bad)
+		var expect []resolved
+		at := 0
+		for _, b := range blocks {
+			if n < b.Offset || n >= b.Offset+b.Bytes {
+				expect = append(expect, want[at:at+b.Samples]...)
+			}
+			at += b.Samples
+		}
+		compare(t, "damaged file", readAll(t, r), expect)
+		var d *Damage
+		if !errors.As(r.Damage(), &d) || d.Places != 1 {
+			t.Errorf("byte %d flipped: %v", n, r.Damage())
+		}
+	}
+}
+
+// failingWriter fails after some bytes.
+type failingWriter struct{ left int }
+
+var errFull = errors.New("no space left")
+
+func (f *failingWriter) Write(b []byte) (int, error) {
+	if len(b) > f.left {
+		return f.left, errFull
+	}
+	f.left -= len(b)
+	return len(b), nil
+}
+
+func TestWriterErrors(t *testing.T) {
+	g := newGenerator(2)
+	if _, err := NewWriter(&failingWriter{}, testProcess, g.d); !errors.Is(err, errFull) {
+		t.Errorf("NewWriter: %v", err)
+	}
+	w, err := NewWriter(&failingWriter{left: 3000}, testProcess, g.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if err := w.Write(g.wild()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); !errors.Is(err, errFull) {
+		t.Errorf("Flush: %v", err)
+	}
+	g.s.TimeNS += 2 * BlockNS
+	var writeErr error
+	for range 400 {
+		if writeErr = w.Write(g.wild()); writeErr != nil {
+			break
+		}
+	}
+	if !errors.Is(writeErr, errFull) {
+		t.Errorf("Write after the disk was full: %v", writeErr)
+	}
+	if err := w.Close(nil); !errors.Is(err, errFull) {
+		t.Errorf("Close: %v", err)
+	}
+	if err := w.Write(g.wild()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+	if err := w.Flush(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Flush after Close: %v", err)
+	}
+	if err := w.Close(nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("second Close: %v", err)
+	}
+	ok, err := NewWriter(io.Discard, testProcess, g.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ok.Write(&sampler.Sample{Threads: make([]sampler.Thread, maxThreads+1)}); !errors.Is(err, ErrLimit) {
+		t.Errorf("too many threads: %v", err)
+	}
+	if err := ok.Close(nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,373 @@
+package recording
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// decoder reads the samples of one block. What it reads is not trusted.
+type decoder struct {
+	state
+	version int
+	c       cursor // of the structure
+	times   cursor
+	counts  cursor
+	strings []string
+	// stacks and peers turn the block's IDs into the Dictionary's; nil where they are the same.
+	stacks []sampler.StackID
+	peers  []sampler.PeerID
+	mids   []sampler.ThreadID
+	rids   []sampler.RactorID
+}
+
+func newDecoder(version int) *decoder {
+	return &decoder{state: newState(version), version: version}
+}
+
+// peekTime returns the TimeNS of the sample that next would read; ok is false at the end of the block.
+func (d *decoder) peekTime() (ns int64, ok bool) {
+	if !d.c.more() {
+		return 0, false
+	}
+	flags, ahead := d.c, d.times
+	ns = d.sample.TimeNS + d.step(flags.uint(), &ahead)
+	return ns, flags.err == nil && ahead.err == nil
+}
+
+// step reads by how much a sample's time differs from the one before.
+func (d *decoder) step(flags uint64, times *cursor) int64 {
+	ns := times.int()
+	if flags&sampleFineTime == 0 {
+		ns *= d.unit
+	}
+	return ns
+}
+
+// skipTo reads the samples up to the last one at or before t. ok is false when there is none.
+func (d *decoder) skipTo(t int64) (ok bool) {
+	for {
+		ns, more := d.peekTime()
+		if !more || ns > t || !d.next() {
+			return ok && d.err() == nil
+		}
+		ok = true
+	}
+}
+
+// inRange calls fn with the samples in [t0, t1) and stops at the first one behind it.
+func (d *decoder) inRange(t0, t1 int64, fn func(*sampler.Sample)) error {
+	for {
+		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {
+			return d.err()
+		}
+		if d.sample.TimeNS >= t0 {
+			fn(&d.sample)
+		}
+	}
+}
+
+// next reads one sample into d.sample. ok is false at the end of the block and on an error, which is d.err().
+func (d *decoder) next() (ok bool) {
+	if !d.c.more() {
+		return false
+	}
+	s, c := &d.sample, &d.c
+	flags := c.uint()
+	s.TimeNS += d.step(flags, &d.times)
+	s.ReadNS += d.times.int() * d.unit
+	s.PauseNS = 0
+	if flags&samplePause != 0 {
+		s.PauseNS = d.times.int()
+	}
+	s.Depth = sampler.LockTick
+	if flags&sampleStackTick != 0 {
+		s.Depth = sampler.StackTick
+	}
+	s.Slow = flags&sampleSlow != 0
+	d.startTimes()
+	d.reads(flags)
+	if flags&sampleRactorList != 0 {
+		d.rids = d.rids[:0]
+		for range c.count(maxRactors) {
+			d.rids = append(d.rids, sampler.RactorID(c.uint32()))
+		}
+		d.editRactors(d.rids)
+	}
+	if flags&sampleRactors != 0 {
+		for i := range s.Ractors {
+			d.ractor(&s.Ractors[i])
+		}
+	}
+	if flags&sampleThreadList != 0 {
+		d.threadList()
+	}
+	d.threads()
+	if flags&sampleGC != 0 {
+		d.gc(&s.GC)
+	}
+	if flags&sampleGCDetail != 0 {
+		d.gcDetail(&s.GCDetail)
+	}
+	if flags&sampleProc != 0 {
+		for _, f := range procFields(&s.Proc) {
+			*f += d.counts.int()
+		}
+	}
+	if flags&sampleSelf != 0 {
+		s.Self.CPUNS += d.counts.int()
+		s.Self.MaxRSSBytes += d.counts.int()
+	}
+	return d.err() == nil
+}
+
+// err is the first error of the block; nil while there is none.
+func (d *decoder) err() error {
+	return cmp.Or(d.c.err, d.times.err, d.counts.err)
+}
+
+func (d *decoder) reads(flags uint64) {
+	before := d.sample.Reads.Calls
+	r := d.predictReads(d.sample.Depth)
+	if flags&sampleReads != 0 {
+		mask := d.c.uint()
+		for i, f := range readsFields(&r) {
+			if mask&(1<<i) != 0 {
+				*f += uint64(d.c.int())
+			}
+		}
+	}
+	d.callsStep = r.Calls - before
+	d.sample.Reads = r
+}
+
+func (d *decoder) threadList() {
+	c, n := &d.c, len(d.sample.Threads)
+	prefix := c.below(n + 1)
+	suffix := c.below(n - prefix + 1)
+	d.mids = d.mids[:0]
+	last := int64(0)
+	count := c.count(maxThreads)
+	if prefix+suffix+count > maxThreads {
+		c.fail("a list too long")
+	}
+	for range count {
+		last += c.int()
+		if last != int64(uint32(last)) {
+			c.fail("a number too large")
+		}
+		if c.err != nil {
+			return
+		}
+		d.mids = append(d.mids, sampler.ThreadID(last))
+	}
+	if c.err == nil {
+		d.editThreads(prefix, suffix, d.mids)
+	}
+}
+
+func (d *decoder) threads() {
+	threads := d.sample.Threads
+	for i := range threads {
+		threads[i].Quality = d.predictQuality(&threads[i])
+	}
+	for i := 0; d.c.err == nil; i++ {
+		i += d.c.below(len(threads) - i + 1)
+		if i >= len(threads) {
+			return
+		}
+		d.thread(&threads[i], &d.memories[i])
+	}
+}
+
+func (d *decoder) stack() sampler.StackID {
+	n := d.c.uint32()
+	if d.stacks == nil {
+		return sampler.StackID(n)
+	}
+	if int64(n) >= int64(len(d.stacks)) {
+		d.c.fail("a stack that the block does not have")
+		return 0
+	}
+	return d.stacks[n]
+}
+
+func (d *decoder) peer() sampler.PeerID {
+	n := d.c.uint32()
+	if d.peers == nil {
+		return sampler.PeerID(n)
+	}
+	if int64(n) >= int64(len(d.peers)) {
+		d.c.fail("a peer that the block does not have")
+		return 0
+	}
+	return d.peers[n]
+}
+
+func (d *decoder) text() string {
+	n := d.c.below(len(d.strings) + 1)
+	if d.c.err == nil && n == len(d.strings) {
+		d.strings = append(d.strings, d.c.text())
+	}
+	if d.c.err != nil {
+		return ""
+	}
+	return d.strings[n]
+}
+
+func (d *decoder) thread(t *sampler.Thread, m *memory) {
+	c, k := &d.c, &t.Kernel
+	mask := c.uint()
+	if mask&threadStatus != 0 {
+		t.Status = sampler.Status(c.uint8())
+	}
+	if mask&threadBits != 0 {
+		bits := c.uint()
+		if bits > math.MaxUint16 {
+			c.fail("a number too large")
+		}
+		t.Bits = sampler.ThreadBits(bits)
+	}
+	if mask&threadStack != 0 {
+		t.Stack = d.stack()
+	}
+	if mask&threadCPU != 0 {
+		k.CPUAtNS = d.kernelTime()
+		k.CPUNS += d.counts.int() * d.unit
+		k.RunDelayNS += d.counts.int() * d.unit
+	}
+	if mask&threadStateAt != 0 {
+		k.StateAtNS = d.kernelTime()
+	}
+	if mask&threadNoStateAt != 0 {
+		k.StateAtNS = 0
+	}
+	if mask&threadCall != 0 {
+		before := callOf(k)
+		d.call(m).set(k)
+		m.call = before
+	}
+	if mask&threadBlocked != 0 {
+		before, deadline := blockedOf(t), t.Blocked.DeadlineNS
+		t.Blocked = d.blocked(m)
+		t.Blocked.DeadlineNS = deadline
+		m.blocked = before
+	}
+	if mask&threadQuality != 0 {
+		t.Quality = sampler.StackQuality(c.uint8())
+	}
+	if mask&threadDeadline != 0 {
+		t.Blocked.DeadlineNS = d.sample.TimeNS + d.times.int()
+	}
+	if mask&threadNoDeadline != 0 {
+		t.Blocked.DeadlineNS = 0
+	}
+	if mask&threadTID != 0 {
+		t.TID = c.int32()
+	}
+	if mask&threadRactor != 0 {
+		t.Ractor = sampler.RactorID(c.uint32())
+	}
+	if mask&threadResumers != 0 {
+		t.Resumers = t.Resumers[:0]
+		for range c.count(maxResumers) {
+			t.Resumers = append(t.Resumers, d.stack())
+		}
+	}
+	if mask&threadOmitted != 0 {
+		t.Omitted = c.uint32()
+	}
+	if mask&threadRechecked != 0 {
+		k.Rechecked = !k.Rechecked
+	}
+}
+
+// kernelTime reads when the kernel was asked.
+func (d *decoder) kernelTime() int64 {
+	d.atTime(d.at + d.times.int())
+	return d.at * d.unit
+}
+
+func (d *decoder) call(m *memory) call {
+	c := &d.c
+	if c.uint() == changeBack {
+		return m.call
+	}
+	return call{syscall: d.text(), fd: c.int32(), fds: c.int32(), peer: d.peer(), child: c.int32()}
+}
+
+func (d *decoder) blocked(m *memory) sampler.Blocked {
+	c := &d.c
+	if c.uint() == changeBack {
+		return m.blocked
+	}
+	return sampler.Blocked{Kind: sampler.BlockKind(c.uint8()), Object: uint64(d.counts.int()), Holder: sampler.ThreadID(c.uint32()),
+		FD: c.int32(), Child: c.int32()}
+}
+
+func (d *decoder) ractor(r *sampler.Ractor) {
+	c := &d.c
+	mask := c.uint()
+	if mask&ractorOwnerStart != 0 {
+		r.OwnerStart = sampler.ThreadID(c.uint32())
+	}
+	r.OwnerEnd = r.OwnerStart
+	if mask&ractorOwnerEnd != 0 {
+		r.OwnerEnd = sampler.ThreadID(c.uint32())
+	}
+	if mask&ractorQueue != 0 {
+		kept := c.below(len(r.Queue) + 1)
+		r.Queue = r.Queue[:copy(r.Queue, r.Queue[len(r.Queue)-kept:])]
+		count := c.count(maxThreads)
+		if kept+count > maxThreads {
+			c.fail("a list too long")
+			count = 0
+		}
+		for range count {
+			r.Queue = append(r.Queue, sampler.ThreadID(c.uint32()))
+		}
+	}
+	r.Waiting = int32(len(r.Queue))
+	if mask&ractorWaiting != 0 {
+		r.Waiting = c.int32()
+	}
+	r.Torn = mask&ractorTorn != 0
+}
+
+func (d *decoder) gc(g *sampler.GC) {
+	c := &d.c
+	mask := c.uint()
+	if d.version < pairVersion {
+		mask = oldGCMask(mask)
+	} else {
+		g.Pair = d.predictPair()
+	}
+	g.Valid = mask&gcValid != 0
+	g.During = mask&gcDuring != 0
+	g.Minor = mask&gcMinor != 0
+	if mask&gcAllocated != 0 {
+		g.Allocated += uint64(d.counts.int())
+	}
+	if mask&gcMode != 0 {
+		g.Mode = sampler.GCMode(c.uint8())
+	}
+	if mask&gcCounts != 0 {
+		g.Count += uint64(c.int())
+		g.MinorCount += uint64(c.int())
+		g.MajorCount += uint64(c.int())
+	}
+	if mask&gcReason != 0 {
+		g.Reason = c.uint32()
+	}
+	if mask&gcTime != 0 {
+		g.TimeNS += uint64(d.counts.int())
+	}
+	if mask&gcPairThread != 0 {
+		g.Pair.Thread = sampler.ThreadID(c.uint32())
+	}
+	if mask&gcPairObjects != 0 {
+		g.Pair.Objects = c.uint32()
+	}
+	d.notePair(g.Pair)
+}

@@ -1,0 +1,95 @@
+// Package recording stores a stream of Samples: in a file, which any view can be made from later, and in memory as the
+// history that the screen scrubs through. Both hold the same blocks.
+//
+// # The file
+//
+// A file is the 16 bytes of its header (the magic "ddtoprec", the version as 32-bit number, 32 reserved bits) and then
+// blocks, only ever appended. All fixed-size numbers are little endian. A block begins with 48 bytes:
+//
+//	 0  magic "ddtb"
+//	 4  kind: 1 process, 2 samples, 3 end, 4 note; a reader skips others
+//	 5  flags: bit 0: the data is compressed (zstd); bit 1: IDs are those of a Dictionary in memory (never in a file)
+//	 6  two reserved bytes, 0
+//	 8  length of the data as stored, 32 bits
+//	12  length of the data uncompressed, 32 bits
+//	16  TimeNS of the first and
+//	24  of the last sample, 64 bits each
+//	32  number of samples, 32 bits
+//	36  8 reserved bytes, 0
+//	44  CRC-32C of these 44 bytes and the data as stored
+//
+// A process block (the first, one a file) holds sampler.Process as JSON, an end block (the last, if the target's end was
+// seen) sampler.End, a note block (anywhere between) sampler.Note. Further fields may be added to each. A samples block covers about two seconds and can be decoded
+// without any other: it holds the tables of strings, frames, stacks, peers and threads that its samples refer to, and
+// then the samples, each as the difference to the one before it (the first to an empty one), in variable-length
+// numbers. tables.go, streams.go, state.go and encode.go say how.
+//
+// After a crash or a full disk a file ends within a block; every whole block before that is readable. A block that was
+// damaged is skipped and the reading goes on at the next whole one. Reader.Damage says what is missing.
+package recording
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Version is the version of the file format that is written. Readers take those from oldestVersion on; version 1 was
+// never released. Version 3 adds the origins of frames and the pauses of samples, version 4 the collector's details and
+// the allocation pairs; files of the versions before have none. From version 5 on the kernel's figures are rounded
+// (sampler.Kernel's times, and ReadNS) and an allocation pair is predicted.
+const (
+	Version       = 5
+	oldestVersion = 2
+	// microsVersion is the first one whose kernel times are in µs, pairVersion the first one that predicts pairs.
+	microsVersion = 5
+	pairVersion   = 5
+)
+
+const (
+	// BlockNS is the time a block covers: as long as what a crash may cost, because each block has its own tables.
+	BlockNS = 2e9
+	// maxRawBlock is the size of its samples, uncompressed, at which a block is closed before its time is over.
+	maxRawBlock = 4 << 20
+	// maxBlockData bounds a block's data, compressed or not, as a reader accepts it.
+	maxBlockData = 64 << 20
+	// maxThreads, maxRactors and maxResumers bound the lists of one sample.
+	maxThreads  = 1 << 17
+	maxRactors  = 1 << 14
+	maxResumers = 1 << 14
+)
+
+var (
+	// ErrNotRecording: the file does not begin as a recording does.
+	ErrNotRecording = errors.New("not a ddtop recording")
+	// ErrVersion: the file was written by a ddtop with another format.
+	ErrVersion = errors.New("written by another version of ddtop")
+	// ErrDamaged: a part of the file can't be read. errors.As gives a *Damage where the rest can.
+	ErrDamaged = errors.New("damaged recording")
+	// ErrClosed: the Writer was closed before.
+	ErrClosed = errors.New("the recording is closed")
+	// ErrLimit: a sample has more threads, ractors or resuming fibers than the format takes.
+	ErrLimit = errors.New("too much for one sample of a recording")
+)
+
+// Damage says which part of a recording can't be read. It is an error and still leaves all other blocks usable.
+type Damage struct {
+	Path string
+	// Offset is where the first damage begins, and Bytes how many are lost in all.
+	Offset, Bytes int64
+	// Places is the number of damaged places.
+	Places int
+	// Truncated: the file ends within a block, as it does when its writer was killed.
+	Truncated bool
+}
+
+// Error says how much is lost.
+func (d *Damage) Error() string {
+	what := fmt.Sprintf("%d bytes in %d places, the first at offset %d, can't be read", d.Bytes, d.Places, d.Offset)
+	if d.Truncated && d.Places == 1 {
+		what = fmt.Sprintf("it ends within a block, as if its writer had been killed: the last %d bytes are lost", d.Bytes)
+	}
+	return fmt.Sprintf("recording %s: %s; all else is whole", d.Path, what)
+}
+
+// Is makes errors.Is(err, ErrDamaged) true.
+func (d *Damage) Is(target error) bool { return target == ErrDamaged }

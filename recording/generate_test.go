@@ -1,0 +1,333 @@
+package recording
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// generator makes samples: wild ones, whose every field takes any value, or those of a program as ddtop would see it.
+type generator struct {
+	r      *rand.Rand
+	d      *sampler.Dictionary
+	stacks []sampler.StackID
+	peers  []sampler.PeerID
+	s      sampler.Sample
+	nextID sampler.ThreadID
+	tick   int
+	busy   int
+	after  int64
+	// version: nothing that this version of the format did not have; all else is the same.
+	version int
+}
+
+func newGenerator(seed uint64) *generator { return newGeneratorOf(seed, Version) }
+
+func newGeneratorOf(seed uint64, version int) *generator {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), d: sampler.NewDictionary(), nextID: 1, version: version}
+	// 400 stacks of depth 30, as those of a web application.
+	var frames []sampler.FrameID
+	for i := range 600 {
+		file := fmt.Sprintf("/usr/local/bundle/ruby/3.4.0/gems/activerecord-8.0.%d/lib/active_record/part_%d.rb", i%5, i%40)
+		f := sampler.Frame{Label: fmt.Sprintf("ActiveRecord::Part%d::Relation#method_%d", i%40, i),
+			Name: fmt.Sprintf("method_%d", i), Path: file, AbsolutePath: file, Line: int32(10 + i*3), FirstLine: int32(8 + i*3), C: i%7 == 0}
+		if version >= 3 {
+			f.Origin = sampler.Origin(i % int(sampler.NumOrigins))
+			if f.Origin == sampler.OriginGem {
+				f.Gem = fmt.Sprintf("activerecord 8.0.%d", i%5)
+			}
+		}
+		frames = append(frames, g.d.InternFrame(f))
+	}
+	for i := range 400 {
+		// Innermost first. 15 frames of the server and the framework are common to all, 7 to the stacks of one of 40
+		// actions; the inner 8 are this stack's own, of a few hundred methods.
+		var stack []sampler.FrameID
+		for depth := range 30 {
+			n := depth
+			switch {
+			case depth < 8:
+				n = 30 + (i*17+depth*31)%400
+			case depth < 15:
+				n = 430 + (i%40)*4 + depth%4
+			}
+			stack = append(stack, frames[n])
+		}
+		g.stacks = append(g.stacks, g.d.InternStackOf(stack))
+	}
+	for i := range 40 {
+		g.peers = append(g.peers, g.d.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: fmt.Sprintf("10.0.0.%d:5432", i%8),
+			Local: fmt.Sprintf("10.1.0.1:%d", 40000+i), Service: "PostgreSQL"}))
+	}
+	return g
+}
+
+func (g *generator) stack() sampler.StackID { return g.stacks[g.r.IntN(len(g.stacks))] }
+func (g *generator) peer() sampler.PeerID   { return g.peers[g.r.IntN(len(g.peers))] }
+func (g *generator) chance(p float64) bool  { return g.r.Float64() < p }
+
+// newThread makes a thread that the Dictionary knows.
+func (g *generator) newThread() sampler.Thread {
+	t := sampler.Thread{ID: g.nextID, Ractor: 1, TID: int32(4000 + g.nextID), Kernel: sampler.Kernel{FD: -1}, Blocked: sampler.Blocked{FD: -1}}
+	g.d.SetThread(sampler.ThreadInfo{ID: t.ID, Name: fmt.Sprintf("puma srv tp %03d", t.ID), HasName: true, Ractor: 1, TID: t.TID,
+		FirstSeenNS: g.s.TimeNS, Main: t.ID == 1})
+	g.nextID++
+	return t
+}
+
+// wild changes the sample anyhow.
+func (g *generator) wild() *sampler.Sample {
+	s, r := &g.s, g.r
+	s.TimeNS += int64(r.IntN(3e7))
+	s.ReadNS = r.Int64N(1e6)
+	if s.PauseNS = 0; s.ReadNS%3 == 0 && g.version >= 3 {
+		s.PauseNS, s.Reads.Pauses = 2*s.ReadNS, s.Reads.Pauses+1
+	}
+	s.Depth = sampler.Depth(r.IntN(2))
+	s.Slow = g.chance(0.2)
+	for range r.IntN(3) {
+		at := 0
+		if len(s.Threads) > 0 {
+			at = r.IntN(len(s.Threads))
+		}
+		s.Threads = append(s.Threads[:at:at], append([]sampler.Thread{g.newThread()}, s.Threads[at:]...)...)
+	}
+	for len(s.Threads) > 0 && (len(s.Threads) > 30 || g.chance(0.3)) {
+		i := r.IntN(len(s.Threads))
+		info, _ := g.d.Thread(s.Threads[i].ID)
+		info.GoneNS = s.TimeNS
+		g.d.SetThread(info)
+		s.Threads = append(s.Threads[:i:i], s.Threads[i+1:]...)
+	}
+	if g.chance(0.05) {
+		r.Shuffle(len(s.Threads), func(i, j int) { s.Threads[i], s.Threads[j] = s.Threads[j], s.Threads[i] })
+	}
+	for i := range s.Threads {
+		g.wildThread(&s.Threads[i])
+	}
+	g.wildRactors()
+	if g.chance(0.3) {
+		s.GC = sampler.GC{Valid: g.chance(0.9), During: g.chance(0.3), Mode: sampler.GCMode(r.IntN(4)), Minor: g.chance(0.5),
+			Reason: r.Uint32(), Count: r.Uint64(), MinorCount: r.Uint64(), MajorCount: r.Uint64(), TimeNS: r.Uint64(), Allocated: r.Uint64()}
+	}
+	if g.version >= 4 {
+		g.wildGC()
+	}
+	if g.chance(0.1) {
+		for _, f := range procFields(&s.Proc) {
+			*f = int64(r.Uint64())
+		}
+		s.Self = sampler.Self{CPUNS: int64(r.Uint64()), MaxRSSBytes: int64(r.Uint64())}
+	}
+	s.Reads.Ticks++
+	if s.Depth == sampler.StackTick {
+		s.Reads.StackTicks++
+	}
+	if g.chance(0.3) {
+		*readsFields(&s.Reads)[r.IntN(10)] = r.Uint64()
+	}
+	s.Reads.Calls += 2
+	return s
+}
+
+// wildGC changes the allocation pair and the collector's details anyhow.
+func (g *generator) wildGC() {
+	s, r := &g.s, g.r
+	if g.chance(0.5) {
+		s.GC.Pair = sampler.AllocPair{Thread: sampler.ThreadID(r.Uint32()), Objects: r.Uint32() >> r.IntN(32)}
+	}
+	if !g.chance(0.2) {
+		return
+	}
+	d := &s.GCDetail
+	d.NextMajor, d.HeapCount = r.Uint32(), int32(r.IntN(sampler.MaxGCHeaps+1))
+	for _, f := range d.Flags() {
+		*f = g.chance(0.5)
+	}
+	for _, f := range d.Fields() {
+		if g.chance(0.5) {
+			*f = int64(r.Uint64())
+		}
+	}
+	clear(d.Heaps[d.HeapCount:])
+	for i := range d.HeapCount {
+		for _, f := range d.Heaps[i].Fields() {
+			*f = int64(r.Uint64() >> r.IntN(64))
+		}
+	}
+}
+
+func (g *generator) wildThread(t *sampler.Thread) {
+	r := g.r
+	for range r.IntN(4) {
+		switch r.IntN(16) {
+		case 0:
+			t.Status = sampler.Status(r.IntN(4))
+		case 1:
+			t.Bits = sampler.ThreadBits(r.Uint32())
+		case 2:
+			t.Stack = g.stack()
+		case 3:
+			t.Kernel.CPUAtNS, t.Kernel.CPUNS, t.Kernel.RunDelayNS = int64(r.Uint64()), int64(r.Uint64()), int64(r.Uint64())
+		case 4:
+			t.Kernel.StateAtNS = int64(r.Uint64())
+		case 5:
+			t.Kernel.Syscall = []string{"", "read", "futex", sampler.SyscallRunning, "ppoll"}[r.IntN(5)]
+		case 6:
+			t.Quality = sampler.StackQuality(r.IntN(32))
+		case 7:
+			t.Kernel.FD, t.Kernel.FDs = int32(r.Uint32()), int32(r.Uint32())
+		case 8:
+			t.Kernel.Peer = g.peer()
+		case 9:
+			t.Blocked = sampler.Blocked{Kind: sampler.BlockKind(r.IntN(12)), Object: r.Uint64(), Holder: sampler.ThreadID(r.Uint32()),
+				FD: int32(r.Uint32()), Child: int32(r.Uint32()), DeadlineNS: int64(r.Uint64())}
+		case 10:
+			t.Ractor = sampler.RactorID(r.Uint32())
+		case 11:
+			t.Resumers = nil
+			for range r.IntN(4) {
+				t.Resumers = append(t.Resumers, g.stack())
+			}
+		case 12:
+			t.Omitted = r.Uint32()
+		case 13:
+			t.Kernel.Child = int32(r.Uint32())
+		case 14:
+			t.Kernel.Rechecked = !t.Kernel.Rechecked
+		case 15:
+			t.TID, t.Stack, t.Kernel.Peer = int32(r.Uint32()), 0, 0
+		}
+	}
+}
+
+func (g *generator) wildRactors() {
+	s, r := &g.s, g.r
+	if g.chance(0.1) || len(s.Ractors) == 0 {
+		s.Ractors = nil
+		for range r.IntN(4) {
+			s.Ractors = append(s.Ractors, sampler.Ractor{ID: sampler.RactorID(1 + len(s.Ractors)*(1+r.IntN(3)))})
+		}
+	}
+	for i := range s.Ractors {
+		x := &s.Ractors[i]
+		if g.chance(0.3) {
+			x.OwnerStart, x.OwnerEnd = sampler.ThreadID(r.IntN(30)), sampler.ThreadID(r.IntN(30))
+		}
+		if g.chance(0.5) {
+			x.Queue = append([]sampler.ThreadID(nil), x.Queue[min(len(x.Queue), r.IntN(3)):]...)
+			for range r.IntN(3) {
+				x.Queue = append(x.Queue, sampler.ThreadID(r.IntN(100)))
+			}
+		}
+		x.Waiting = int32(len(x.Queue))
+		x.Torn = g.chance(0.1)
+		if x.Torn {
+			x.Queue, x.Waiting = nil, int32(r.IntN(9))
+		}
+	}
+}
+
+// program makes the next sample of a program with n threads, some of which are busy: a tick each ms, each tenth a
+// stack tick. The kernel is asked for the CPU time of the threads that may run in stack ticks, and ten times a second
+// for all.
+func (g *generator) program(n int) *sampler.Sample {
+	s, r := &g.s, g.r
+	if len(s.Threads) == 0 {
+		s.TimeNS = 1e15
+		s.GC.Valid = true
+		for range n {
+			t := g.newThread()
+			t.Stack, t.Status, t.Bits = g.stack(), sampler.StoppedForever, sampler.BitBlockingRegion
+			t.Kernel.Syscall, t.Kernel.FD, t.Kernel.FDs, t.Kernel.Peer = "ppoll", int32(10+t.ID), 1, g.peer()
+			s.Threads = append(s.Threads, t)
+		}
+		s.Ractors = []sampler.Ractor{{ID: 1}}
+		g.busy = min(n, 10)
+	}
+	s.TimeNS += 500_000 + 1000*int64(r.IntN(1000))
+	s.ReadNS = 20_000 + int64(r.IntN(20_000))
+	s.Depth = sampler.LockTick
+	if g.tick%10 == 0 {
+		s.Depth = sampler.StackTick
+	}
+	g.tick++
+	g.after = s.ReadNS/2 + 5000 // threads are asked one after the other once memory was read
+	ra := &s.Ractors[0]
+	if g.chance(0.4) || ra.OwnerStart == 0 { // the lock is handed over
+		next := sampler.ThreadID(1 + r.IntN(g.busy))
+		if len(ra.Queue) > 0 {
+			next, ra.Queue = ra.Queue[0], ra.Queue[1:]
+		}
+		if old := ra.OwnerStart; old != 0 && old != next {
+			t := &s.Threads[old-1]
+			t.Bits, t.Status = sampler.BitQueued, sampler.Runnable
+			ra.Queue = append(ra.Queue[:len(ra.Queue):len(ra.Queue)], old)
+		}
+		ra.OwnerStart, ra.OwnerEnd = next, next
+		s.Threads[next-1].Bits, s.Threads[next-1].Status = sampler.BitLinked, sampler.Runnable
+	}
+	ra.Waiting = int32(len(ra.Queue))
+	for i := range s.Threads {
+		g.programThread(i, &s.Threads[i], ra.OwnerStart)
+	}
+	s.GC.Allocated += uint64(r.IntN(2000))
+	s.GC.During = g.chance(0.05)
+	s.GC.Pair = sampler.AllocPair{Thread: ra.OwnerStart}
+	if g.chance(0.4) {
+		s.GC.Pair.Objects = uint32(1 + r.IntN(8))
+	}
+	if g.tick%100 == 1 {
+		d := &s.GCDetail
+		d.AtNS, d.HeapCount, d.Allocated, d.MallocIncrease = s.TimeNS, 5, int64(s.GC.Allocated), int64(r.IntN(16<<20))
+		for i := range d.HeapCount {
+			h := &d.Heaps[i]
+			h.SlotSize, h.Slots, h.Pages, h.Allocated, h.Freed = 40<<i, 16000, 40, h.Allocated+int64(r.IntN(20000)), h.Freed+int64(r.IntN(20000))
+		}
+	}
+	if g.chance(0.01) {
+		s.GC.Count++
+		s.GC.MinorCount++
+		s.GC.TimeNS += uint64(r.IntN(3e6))
+	}
+	s.Reads.Ticks++
+	if s.Depth == sampler.StackTick {
+		s.Reads.StackTicks++
+	}
+	s.Reads.Calls += 2
+	if g.tick%250 == 1 {
+		s.Proc = sampler.Proc{AtNS: s.TimeNS, UserNS: s.Proc.UserNS + 2e8, RSSBytes: 300<<20 + int64(r.IntN(1<<20))}
+		s.Self = sampler.Self{CPUNS: s.Self.CPUNS + 1e7, MaxRSSBytes: 30 << 20}
+	}
+	return s
+}
+
+func (g *generator) programThread(i int, t *sampler.Thread, owner sampler.ThreadID) {
+	s, r := &g.s, g.r
+	t.Quality &^= sampler.StackFresh
+	if s.Depth == sampler.StackTick {
+		t.Quality |= sampler.StackFresh
+	}
+	running := t.ID == owner
+	if running && (s.Depth == sampler.StackTick || g.chance(0.5)) {
+		t.Stack, t.Quality = g.stack(), t.Quality|sampler.StackFresh
+	}
+	if running || s.Depth == sampler.StackTick && i < g.busy {
+		t.Kernel.CPUAtNS = s.TimeNS + g.after + int64(r.IntN(300))
+		g.after += 1200
+		if running && g.chance(0.4) { // the counter moves with the kernel's tick, each 4 ms, and at switches
+			t.Kernel.CPUNS += int64(r.IntN(4_000_000))
+		} else if g.chance(0.3) {
+			t.Kernel.RunDelayNS += int64(r.IntN(100_000))
+		}
+	}
+	if g.tick%100 == i%100 && i >= g.busy { // a request: it wakes up, and waits for the database again
+		t.Kernel.StateAtNS = s.TimeNS + g.after + int64(r.IntN(1500))
+		t.Kernel.CPUAtNS = t.Kernel.StateAtNS + 1200
+		t.Kernel.CPUNS += int64(r.IntN(1000))
+		if g.chance(0.5) {
+			t.Kernel.Peer, t.Stack = g.peer(), g.stack()
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package recording
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// History keeps the last samples in memory, in the blocks that a file has but for their IDs, which are those of the
+// Dictionary. One goroutine appends, any number read meanwhile; a reader never waits for more than the encoding of one
+// sample nor the appending one for a reader's work.
+type History struct {
+	limitNS, limitBytes int64
+	process             sampler.Process
+	dict                *sampler.Dictionary
+	comp                *zstd.Encoder
+	decomp              *zstd.Decoder
+
+	mu     sync.Mutex
+	enc    *encoder
+	blocks []*memoryBlock // oldest first
+	bytes  int64          // of blocks
+	// pending is how many closed blocks are not compressed yet.
+	pending int
+}
+
+// memoryBlock is a closed block: its streams, and a little later its data compressed instead.
+type memoryBlock struct {
+	header  header
+	fresh   streams
+	data    []byte
+	dropped bool
+}
+
+func (b *memoryBlock) size() int64 { return int64(len(b.data) + b.fresh.size()) }
+
+// NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory, dropping the oldest
+// blocks; the block being filled is kept always. p is what SaveTo writes; the samples' IDs are those of d.
+func NewHistory(limitNS, limitBytes int64, p sampler.Process, d *sampler.Dictionary) (*History, error) {
+	comp, err := newCompressor()
+	if err != nil {
+		return nil, err
+	}
+	decomp, err := newDecompressor()
+	if err != nil {
+		return nil, err
+	}
+	h := &History{limitNS: limitNS, limitBytes: limitBytes, process: p, dict: d, comp: comp, decomp: decomp, enc: newEncoder(nil)}
+	h.enc.begin(streams{})
+	return h, nil
+}
+
+// Append adds a sample. It encodes only, some microseconds; compression is another goroutine's. The error is ErrLimit
+// for a sample that has too much; it is left out then.
+func (h *History) Append(s *sampler.Sample) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.enc.full(s) {
+		h.seal()
+	}
+	return h.enc.add(s)
+}
+
+// seal closes the block being filled and begins the next. The bytes that have been written stay as they are, for a
+// reader may have them.
+func (h *History) seal() {
+	e := h.enc
+	b := &memoryBlock{
+		header: header{kind: kindSamples, flags: flagGlobalIDs, firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples},
+		fresh:  e.out,
+	}
+	h.blocks = append(h.blocks, b)
+	h.bytes += b.size()
+	var bufs streams
+	for i, s := range e.out {
+		bufs[i] = make([]byte, 0, len(s)+len(s)/8)
+	}
+	e.begin(bufs)
+	h.evict(b.header.lastNS)
+	if h.pending >= maxPending {
+		h.replace(b, h.packed(b.fresh)) // samples come faster than real time, from a file
+		return
+	}
+	h.pending++
+	go func(fresh streams) {
+		data := h.packed(fresh)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.pending--
+		h.replace(b, data)
+	}(b.fresh)
+}
+
+// maxPending bounds the closed blocks that wait for their compression.
+const maxPending = 4
+
+// evict drops the oldest blocks that are beyond a limit.
+func (h *History) evict(now int64) {
+	n := 0
+	for n < len(h.blocks) && (h.blocks[n].header.lastNS < now-h.limitNS || h.bytes > h.limitBytes) {
+		h.bytes -= h.blocks[n].size()
+		h.blocks[n].dropped = true
+		n++
+	}
+	if n > 0 {
+		h.blocks = append([]*memoryBlock(nil), h.blocks[n:]...)
+	}
+}
+
+// packed is a block's data compressed, in no more memory than that takes.
+type packed struct {
+	data []byte
+	raw  int
+}
+
+func (h *History) packed(fresh streams) packed {
+	data, raw := fresh.pack(h.comp, make([]byte, 0, fresh.size()/2))
+	return packed{append(make([]byte, 0, len(data)), data...), raw}
+}
+
+// replace puts the compressed data in place of the streams.
+func (h *History) replace(b *memoryBlock, p packed) {
+	before := b.size()
+	b.data, b.fresh = p.data, streams{}
+	b.header.raw = uint32(p.raw)
+	b.header.flags |= flagCompressed
+	if !b.dropped {
+		h.bytes += b.size() - before
+	}
+}
+
+// view is what a reader takes of a block: the block itself may change afterwards.
+type view struct {
+	header header
+	fresh  streams
+	data   []byte
+}
+
+// views returns the blocks that overlap [t0, t1], the one being filled included.
+func (h *History) views(t0, t1 int64) []view {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []view
+	add := func(v view) {
+		if v.header.samples > 0 && v.header.lastNS >= t0 && v.header.firstNS <= t1 {
+			out = append(out, v)
+		}
+	}
+	for _, b := range h.blocks {
+		add(view{b.header, b.fresh, b.data})
+	}
+	// Later samples are appended behind what this view shows.
+	e := h.enc
+	add(view{header: header{firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples}, fresh: e.out})
+	return out
+}
+
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order, up to the last one appended when it is called.
+// The Sample is fn's during the call only. An error means that memory was damaged.
+func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
+	d := newDecoder(Version)
+	for _, v := range h.views(t0, t1) {
+		err := h.decode(d, v)
+		if err == nil {
+			err = d.inRange(t0, t1, fn)
+		}
+		if err != nil {
+			return fmt.Errorf("the history's block at %d ns: %w", v.header.firstNS, err)
+		}
+	}
+	return nil
+}
+
+// decode points a decoder at a block.
+func (h *History) decode(d *decoder, v view) error {
+	if v.header.flags&flagCompressed == 0 {
+		d.openStreams(v.fresh)
+		return nil
+	}
+	raw, err := unpack(h.decomp, v.header, v.data)
+	if err != nil {
+		return err
+	}
+	return d.open(cursor{b: raw})
+}
+
+// At returns a copy of the last sample at or before t; nil when there is none.
+func (h *History) At(t int64) (*sampler.Sample, error) {
+	views := h.views(math.MinInt64, t)
+	i := lastBlock(len(views), t, func(i int) int64 { return views[i].header.firstNS })
+	if i < 0 {
+		return nil, nil
+	}
+	d := newDecoder(Version)
+	err := h.decode(d, views[i])
+	if err == nil && d.skipTo(t) {
+		return d.sample.Clone(), nil
+	}
+	if err == nil {
+		err = d.err()
+	}
+	if err != nil {
+		err = fmt.Errorf("the history's block at %d ns: %w", views[i].header.firstNS, err)
+	}
+	return nil, err
+}
+
+// Span is the TimeNS of the oldest and the newest sample; 0, 0 when there is none.
+func (h *History) Span() (firstNS, lastNS int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.enc
+	if e.samples > 0 {
+		firstNS, lastNS = e.firstNS, e.sample.TimeNS
+	} else if n := len(h.blocks); n > 0 {
+		lastNS = h.blocks[n-1].header.lastNS
+	}
+	if len(h.blocks) > 0 {
+		firstNS = h.blocks[0].header.firstNS
+	}
+	return firstNS, lastNS
+}
+
+// Bytes is the memory that the samples take; the Dictionary is not part of it.
+func (h *History) Bytes() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bytes + int64(h.enc.out.size())
+}
+
+// SaveTo writes the samples of [t0, t1) to w as a recording, with how the target ended when end is not nil.
+func (h *History) SaveTo(w io.Writer, t0, t1 int64, end *sampler.End) error {
+	return h.SaveAs(w, h.process, t0, t1, end, nil)
+}
+
+// SaveAs is SaveTo with another description of the process, such as a redacted one, and with those of the notes that are
+// in [t0, t1).
+func (h *History) SaveAs(w io.Writer, p sampler.Process, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
+	rec, err := NewWriter(w, p, h.dict)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, n := range notes {
+		if failed == nil && n.AtNS >= t0 && n.AtNS < t1 {
+			failed = rec.Note(n)
+		}
+	}
+	err = h.Range(t0, t1, func(s *sampler.Sample) {
+		if failed == nil {
+			failed = rec.Write(s)
+		}
+	})
+	if failed == nil {
+		failed = err
+	}
+	if err := rec.Close(end); failed == nil {
+		failed = err
+	}
+	return failed
+}

@@ -1,0 +1,184 @@
+package recording
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// resyncFactor bounds the bytes that are checksummed while looking for the next whole block after a damage, in terms of
+// the file's size: a file made on purpose could pretend that a block begins at every byte.
+const resyncFactor = 4
+
+// scanner goes through a file's blocks.
+type scanner struct {
+	r      *Reader
+	size   int64
+	budget int64
+	buf    []byte
+}
+
+// index reads the file's header, the process and end blocks, and the place of all others, and checks the checksums.
+func (r *Reader) index(size int64) error {
+	s := &scanner{r: r, size: size, budget: resyncFactor*size + 1<<20, buf: make([]byte, 256<<10)}
+	head, err := s.read(0, fileHeader)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("recording %s: %w", r.path, err)
+	}
+	if r.version, err = checkFileHeader(head, r.path); err != nil {
+		return err
+	}
+	pos := int64(fileHeader)
+	h, whole, err := s.check(pos)
+	if err != nil {
+		return fmt.Errorf("recording %s: %w", r.path, err)
+	}
+	if !whole || h.kind != kindProcess {
+		return fmt.Errorf("recording %s: %w: the block that describes the process is not whole", r.path, ErrDamaged)
+	}
+	data, err := s.read(pos+blockHeader, int(h.stored))
+	if err == nil {
+		r.process, err = decodeJSON[sampler.Process](data)
+	}
+	if err != nil {
+		return fmt.Errorf("recording %s: the process: %w", r.path, err)
+	}
+	for pos += blockHeader + int64(h.stored); pos < size; {
+		h, whole, err := s.check(pos)
+		if err != nil {
+			return fmt.Errorf("recording %s: %w", r.path, err)
+		}
+		if whole {
+			if whole, err = s.take(pos, h); err != nil {
+				return fmt.Errorf("recording %s: %w", r.path, err)
+			}
+		}
+		next := pos + blockHeader + int64(h.stored)
+		if !whole {
+			if next, err = s.resync(pos + 1); err != nil {
+				return fmt.Errorf("recording %s: %w", r.path, err)
+			}
+			s.lost(pos, next)
+		}
+		pos = next
+	}
+	return nil
+}
+
+// lost notes that the bytes from pos to next can't be read.
+func (s *scanner) lost(pos, next int64) {
+	d := s.r.damage
+	if d == nil {
+		d = &Damage{Path: s.r.path, Offset: pos}
+		s.r.damage = d
+	}
+	d.Places++
+	d.Bytes += next - pos
+	d.Truncated = next == s.size
+}
+
+// take notes a whole block. It returns false for one whose contents make no sense.
+func (s *scanner) take(pos int64, h header) (bool, error) {
+	switch h.kind {
+	case kindSamples:
+		if h.flags&^flagCompressed != 0 || h.firstNS > h.lastNS || h.samples > math.MaxInt32 {
+			return false, nil
+		}
+		s.r.blocks = append(s.r.blocks, Block{FirstNS: h.firstNS, LastNS: h.lastNS, Samples: int(h.samples), Offset: pos,
+			Bytes: blockHeader + int64(h.stored), header: h})
+	case kindEnd:
+		data, err := s.read(pos+blockHeader, int(h.stored))
+		if err != nil {
+			return false, err
+		}
+		end, err := decodeJSON[sampler.End](data)
+		if err != nil {
+			return false, nil
+		}
+		s.r.end = &end
+	case kindNote:
+		data, err := s.read(pos+blockHeader, int(h.stored))
+		if err != nil {
+			return false, err
+		}
+		note, err := decodeJSON[sampler.Note](data)
+		if err != nil {
+			return false, nil
+		}
+		s.r.takeNote(note)
+	}
+	return true, nil
+}
+
+// read reads n bytes, or with io.EOF those that there are.
+func (s *scanner) read(pos int64, n int) ([]byte, error) {
+	b := make([]byte, n)
+	got, err := s.r.file.ReadAt(b, pos)
+	if got == n {
+		err = nil
+	}
+	return b[:got], err
+}
+
+// check tells whether a whole block begins at pos. The error is for a file that can't be read.
+func (s *scanner) check(pos int64) (h header, whole bool, err error) {
+	if pos+blockHeader > s.size {
+		return h, false, nil
+	}
+	b, err := s.read(pos, blockHeader)
+	if err != nil {
+		return h, false, err
+	}
+	h, ok := parseHeader(b)
+	if !ok || pos+blockHeader+int64(h.stored) > s.size {
+		return h, false, nil
+	}
+	crc := crc32.Checksum(b[:blockHeader-4], castagnoli)
+	pos += blockHeader
+	for left := int(h.stored); left > 0; {
+		n := min(left, len(s.buf))
+		if got, err := s.r.file.ReadAt(s.buf[:n], pos); got < n {
+			return h, false, err
+		}
+		crc = crc32.Update(crc, castagnoli, s.buf[:n])
+		pos += int64(n)
+		left -= n
+	}
+	return h, crc == h.crc, nil
+}
+
+// resync returns where the next whole block at or after pos begins; the end of the file when there is none.
+func (s *scanner) resync(pos int64) (int64, error) {
+	for pos+blockHeader <= s.size && s.budget > 0 {
+		chunk, err := s.read(pos, int(min(int64(1<<20), s.size-pos)))
+		if err != nil {
+			return 0, err
+		}
+		i := bytes.Index(chunk, []byte(blockMagic))
+		if i < 0 {
+			// The magic may begin in this chunk and end in the next.
+			s.budget -= int64(len(chunk))
+			if pos+int64(len(chunk)) >= s.size {
+				break
+			}
+			pos += int64(len(chunk) - len(blockMagic) + 1)
+			continue
+		}
+		pos += int64(i)
+		h, whole, err := s.check(pos)
+		if err != nil {
+			return 0, err
+		}
+		if whole {
+			return pos, nil
+		}
+		s.budget -= blockHeader + int64(i) + int64(min(h.stored, maxBlockData))
+		pos++
+	}
+	return s.size, nil
+}

@@ -1,0 +1,51 @@
+package recording
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxNotes bounds the notes of a recording that a Reader keeps, the first ones of the file.
+	maxNotes = 10_000
+	// maxNoteText bounds a note's text, in bytes.
+	maxNoteText = 4096
+)
+
+// Note writes a note into the recording, as a block of its own. The error is ErrLimit for a text of more than 4096 bytes,
+// or the disk's, as with Write.
+func (w *Writer) Note(n sampler.Note) error {
+	if w.closed {
+		return ErrClosed
+	}
+	if len(n.Text) > maxNoteText {
+		return fmt.Errorf("%w: a note of %d bytes", ErrLimit, len(n.Text))
+	}
+	data, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("recording: a note: %w", err)
+	}
+	w.jobs <- job{data: data, block: header{kind: kindNote, raw: uint32(len(data)), firstNS: n.AtNS, lastNS: n.AtNS}}
+	return w.failed()
+}
+
+// Notes lists the notes in the order of their time.
+func (r *Reader) Notes() []sampler.Note { return slices.Clone(r.notes) }
+
+// takeNote keeps a note of the file.
+func (r *Reader) takeNote(n sampler.Note) {
+	if len(r.notes) >= maxNotes || len(n.Text) > maxNoteText {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(r.notes, n.AtNS, func(have sampler.Note, at int64) int {
+		if have.AtNS == at {
+			return -1 // behind those of the same moment
+		}
+		return cmp.Compare(have.AtNS, at)
+	})
+	r.notes = slices.Insert(r.notes, i, n)
+}

@@ -1,0 +1,268 @@
+package recording
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Block describes a block of samples of a recording.
+type Block struct {
+	// FirstNS and LastNS are the TimeNS of its first and last sample.
+	FirstNS, LastNS int64
+	// Samples is how many it holds.
+	Samples int
+	// Offset and Bytes are its place in the file, its header included.
+	Offset, Bytes int64
+
+	header header
+}
+
+// Reader reads a recording. It is a sampler.Source that delivers the whole recording at once; Range and At read parts
+// of it. All methods may be called from several goroutines.
+type Reader struct {
+	path    string
+	file    io.ReaderAt
+	closer  io.Closer
+	version int
+	process sampler.Process
+	end     *sampler.End
+	notes   []sampler.Note
+	dict    *sampler.Dictionary
+	blocks  []Block
+	damage  *Damage
+	comp    *zstd.Decoder
+
+	mu sync.Mutex
+	// threads tells by the number of which block a thread's ThreadInfo in dict was set: later ones know more.
+	threads map[sampler.ThreadID]int
+}
+
+// Open opens a recording and checks all of it. Errors: ErrNotRecording, ErrVersion, ErrDamaged when not even the process
+// can be read, or the file system's. A recording that is damaged elsewhere is opened; Damage tells.
+func Open(path string) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r, err := NewReader(f, st.Size(), path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r.closer = f
+	return r, nil
+}
+
+// NewReader reads a recording of the given size from f; name is for messages.
+func NewReader(f io.ReaderAt, size int64, name string) (*Reader, error) {
+	comp, err := newDecompressor()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{
+		path: name, file: f, dict: sampler.NewDictionary(), comp: comp,
+		threads: make(map[sampler.ThreadID]int),
+	}
+	if err := r.index(size); err != nil {
+		comp.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close closes the file. The Dictionary stays.
+func (r *Reader) Close() error {
+	r.comp.Close()
+	if r.closer == nil {
+		return nil
+	}
+	return r.closer.Close()
+}
+
+// Process describes the target, as it was when it was recorded.
+func (r *Reader) Process() sampler.Process { return r.process }
+
+// Dictionary is what the IDs of the samples point into. It grows as blocks are read.
+func (r *Reader) Dictionary() *sampler.Dictionary { return r.dict }
+
+// End says how the target ended; ok is false when the recording ended before.
+func (r *Reader) End() (end sampler.End, ok bool) {
+	if r.end == nil {
+		return sampler.End{}, false
+	}
+	return *r.end, true
+}
+
+// Damage says what of the file can't be read (*Damage, ErrDamaged); nil when all can.
+func (r *Reader) Damage() error {
+	if r.damage == nil {
+		return nil
+	}
+	return r.damage
+}
+
+// Blocks lists the blocks of samples in the order of the file.
+func (r *Reader) Blocks() []Block { return slices.Clone(r.blocks) }
+
+// Span is the TimeNS of the first and the last sample; 0, 0 when there is none.
+func (r *Reader) Span() (firstNS, lastNS int64) {
+	if len(r.blocks) == 0 {
+		return 0, 0
+	}
+	return r.blocks[0].FirstNS, r.blocks[len(r.blocks)-1].LastNS
+}
+
+// Duration is the time between the first and the last sample.
+func (r *Reader) Duration() time.Duration {
+	first, last := r.Span()
+	return time.Duration(last - first)
+}
+
+// Run delivers all samples to emit, as fast as it takes them, and returns sampler.ErrEnded; nil when ctx ends. A block
+// that can't be decoded ends it with ErrDamaged.
+func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	for i := range r.blocks {
+		d, err := r.decoder(i)
+		for err == nil && ctx.Err() == nil && d.next() {
+			emit(&d.sample)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err = r.blockError(i, d, err); err != nil {
+			return err
+		}
+	}
+	return sampler.ErrEnded
+}
+
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. The Sample is fn's during the call only. The
+// error is ErrDamaged or the file system's.
+func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
+	for i := range r.blocks {
+		if r.blocks[i].LastNS < t0 || r.blocks[i].FirstNS >= t1 {
+			continue
+		}
+		d, err := r.decoder(i)
+		if err == nil {
+			err = d.inRange(t0, t1, fn)
+		}
+		if err = r.blockError(i, d, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// At returns a copy of the last sample at or before t; nil when there is none.
+func (r *Reader) At(t int64) (*sampler.Sample, error) {
+	i := lastBlock(len(r.blocks), t, func(i int) int64 { return r.blocks[i].FirstNS })
+	if i < 0 {
+		return nil, nil
+	}
+	d, err := r.decoder(i)
+	if err != nil {
+		return nil, r.blockError(i, d, err)
+	}
+	if !d.skipTo(t) {
+		return nil, r.blockError(i, d, nil)
+	}
+	return d.sample.Clone(), nil
+}
+
+// lastBlock finds the last of n blocks that begins at or before t; -1 for none.
+func lastBlock(n int, t int64, first func(int) int64) int {
+	for i := n - 1; i >= 0; i-- {
+		if first(i) <= t {
+			return i
+		}
+	}
+	return -1
+}
+
+// decoder reads block i and returns a decoder for its samples.
+func (r *Reader) decoder(i int) (*decoder, error) {
+	b := &r.blocks[i]
+	data := make([]byte, b.Bytes)
+	if n, err := r.file.ReadAt(data, b.Offset); n < len(data) {
+		return nil, err
+	}
+	if checksum(data, data[blockHeader:]) != b.header.crc {
+		return nil, fmt.Errorf("%w: it has changed since the file was opened", ErrDamaged)
+	}
+	raw, err := unpack(r.comp, b.header, data[blockHeader:])
+	if err != nil {
+		return nil, err
+	}
+	c := cursor{b: raw}
+	t := readTables(&c, r.dict)
+	d := newDecoder(r.version)
+	d.stacks, d.peers = t.stacks, t.peers
+	if err := d.open(c); err != nil {
+		return nil, err
+	}
+	r.setThreads(i, t.threads)
+	return d, nil
+}
+
+// blockError says in which block of which file decoding failed: with err, or with what the decoder says.
+func (r *Reader) blockError(i int, d *decoder, err error) error {
+	if err == nil && d != nil {
+		err = d.err()
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("recording %s: the block at offset %d: %w", r.path, r.blocks[i].Offset, err)
+}
+
+// setThreads takes what a block knows of threads into the Dictionary, unless a later block said more.
+func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range infos {
+		if known, ok := r.threads[t.ID]; !ok || known < block {
+			r.threads[t.ID] = block
+			r.dict.SetThread(t)
+		}
+	}
+}
+
+// unpack returns a block's data uncompressed.
+func unpack(comp *zstd.Decoder, h header, data []byte) ([]byte, error) {
+	if h.flags&flagCompressed == 0 {
+		return data, nil
+	}
+	// What the header says is not believed before it was decoded.
+	raw, err := comp.DecodeAll(data, make([]byte, 0, min(int(h.raw), 64<<10+16*len(data))))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if len(raw) != int(h.raw) {
+		return nil, fmt.Errorf("%w: %d bytes where %d were written", ErrDamaged, len(raw), h.raw)
+	}
+	return raw, nil
+}
+
+// decodeJSON reads a process or end block.
+func decodeJSON[T any](data []byte) (v T, err error) {
+	if err = json.Unmarshal(data, &v); err != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return v, err
+}

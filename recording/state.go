@@ -1,0 +1,287 @@
+package recording
+
+import "github.com/ddtop/ddtop/sampler"
+
+// state is what a sample is written as the difference to: the sample before, and what the next one most likely says.
+// Writer and reader keep the same.
+type state struct {
+	sample sampler.Sample
+	// callsStep is how many calls the last tick made; the next one likely makes as many.
+	callsStep uint64
+	// unit is in how many ns times of kernel reads, CPU times and ReadNS are written: 1000 from version 5 on, else 1.
+	unit int64
+	// pairs: allocation pairs are read, so that the next one is likely the owner's.
+	pairs bool
+	// at is the last time of a kernel read in this sample, in units: threads are asked one after the other. The first one
+	// comes about as long after the memory was read as in the sample before, firstAfter.
+	at, firstAfter int64
+	asked          bool
+
+	// memories belong to the threads with the same index.
+	memories     []memory
+	spareThreads []sampler.Thread
+	spareMemory  []memory
+	spareRactors []sampler.Ractor
+	threadIndex  map[sampler.ThreadID]int
+	ractorIndex  map[sampler.RactorID]int
+}
+
+func newState(version int) state {
+	unit := int64(1)
+	if version >= microsVersion {
+		unit = 1000
+	}
+	return state{unit: unit, threadIndex: make(map[sampler.ThreadID]int), ractorIndex: make(map[sampler.RactorID]int)}
+}
+
+// reset goes back to the empty sample, as at the start of a block. Memory is kept.
+func (st *state) reset() {
+	threads, ractors := st.sample.Threads[:0], st.sample.Ractors[:0]
+	st.sample = sampler.Sample{Threads: threads, Ractors: ractors}
+	st.memories = st.memories[:0]
+	st.callsStep, st.at, st.firstAfter, st.pairs = 0, 0, 0, false
+}
+
+// Bits of a sample's flags. The first seven are those of one byte.
+const (
+	sampleStackTick = 1 << iota
+	sampleSlow
+	sampleThreadList
+	sampleRactors
+	sampleGC
+	sampleReads
+	sampleProc
+	sampleSelf
+	sampleRactorList
+	samplePause // the target was stopped for it
+	sampleGCDetail
+	sampleFineTime // TimeNS is written in ns, not in units
+)
+
+// Bits of a thread's mask: what changed. The first seven are those of one byte.
+const (
+	threadStatus = 1 << iota
+	threadBits
+	threadStack
+	threadCPU
+	threadStateAt
+	threadCall
+	threadBlocked
+	threadQuality
+	threadDeadline
+	threadNoDeadline
+	threadNoStateAt
+	threadTID
+	threadRactor
+	threadResumers
+	threadOmitted
+	threadRechecked
+)
+
+// How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and
+// not being in any call.
+const (
+	changeBack  = 0 // to the value before the present one
+	changeOther = 1 // to another one, which follows
+)
+
+// call is the part of Kernel that says what a thread waits for.
+type call struct {
+	syscall string
+	fd, fds int32
+	peer    sampler.PeerID
+	child   int32
+}
+
+func callOf(k *sampler.Kernel) call { return call{k.Syscall, k.FD, k.FDs, k.Peer, k.Child} }
+
+func (c call) set(k *sampler.Kernel) {
+	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.syscall, c.fd, c.fds, c.peer, c.child
+}
+
+// blockedOf is a thread's Blocked but for the deadline, which is a new one each time.
+func blockedOf(t *sampler.Thread) sampler.Blocked {
+	b := t.Blocked
+	b.DeadlineNS = 0
+	return b
+}
+
+// memory is what a thread's call and Blocked were before what they are.
+type memory struct {
+	call    call
+	blocked sampler.Blocked
+}
+
+// Bits of a ractor's mask.
+const (
+	ractorOwnerStart = 1 << iota
+	ractorOwnerEnd
+	ractorQueue
+	ractorWaiting
+	ractorTorn // the value, not a change
+)
+
+// Bits of the mask of GC.
+const (
+	gcValid  = 1 << iota // the value
+	gcDuring             // the value
+	gcMinor              // the value
+	gcAllocated
+	gcMode
+	gcPairObjects // not none
+	gcPairThread  // not the one predicted
+	gcCounts
+	gcReason
+	gcTime
+)
+
+// oldGCMask is a mask of GC as versions before pairVersion have it in terms of the present one.
+func oldGCMask(mask uint64) uint64 {
+	const same, moved, pair = gcPairObjects - 1, gcCounts | gcReason | gcTime, 1 << 8
+	m := mask&same | mask<<2&moved
+	if mask&pair != 0 {
+		m |= gcPairThread | gcPairObjects
+	}
+	return m
+}
+
+// predictPair is what the allocation pair most likely is: of the first ractor's owner, who has allocated nothing in the
+// few µs of the read.
+func (st *state) predictPair() sampler.AllocPair {
+	if !st.pairs || len(st.sample.Ractors) == 0 {
+		return sampler.AllocPair{}
+	}
+	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
+}
+
+// notePair keeps what the next prediction needs. That nobody held the GVL says nothing.
+func (st *state) notePair(p sampler.AllocPair) {
+	if p.Thread != 0 {
+		st.pairs = true
+	} else if len(st.sample.Ractors) > 0 && st.sample.Ractors[0].OwnerStart != 0 {
+		st.pairs = false
+	}
+}
+
+// Bits of the mask of GCDetail. What changed of the rest is in masks of their own.
+const (
+	detailFlags = 1 << iota
+	detailNextMajor
+	detailHeaps
+)
+
+// maxPredictRactors bounds the ractors whose owners are looked at for each thread.
+const maxPredictRactors = 4
+
+// predictQuality is what a thread's StackQuality most likely is: a stack tick reads all stacks, a lock tick those of
+// the owners only. The sample's Depth and Ractors are those of the new one already.
+func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
+	fresh := st.sample.Depth == sampler.StackTick
+	if rs := st.sample.Ractors; len(rs) <= maxPredictRactors {
+		for i := range rs {
+			fresh = fresh || rs[i].OwnerStart == t.ID || rs[i].OwnerEnd == t.ID
+		}
+	}
+	if fresh {
+		return t.Quality | sampler.StackFresh
+	}
+	return t.Quality &^ sampler.StackFresh
+}
+
+// predictReads is what Reads most likely are.
+func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
+	r := st.sample.Reads
+	r.Ticks++
+	if depth == sampler.StackTick {
+		r.StackTicks++
+		if st.sample.Reads.Pauses > 0 {
+			r.Pauses++ // they are taken for each
+		}
+	}
+	r.Calls += st.callsStep
+	return r
+}
+
+// units is a time in the unit it is written in, rounded up: what was read after the memory stays after it, and only what
+// is 0 becomes 0. Sums of differences don't drift, for it is the values that are rounded.
+func (st *state) units(ns int64) int64 {
+	n := ns / st.unit
+	if ns%st.unit > 0 {
+		n++
+	}
+	return n
+}
+
+// readEnd is when the memory was read, in units: TimeNS is the middle of it.
+func (st *state) readEnd() int64 {
+	return st.units(st.sample.TimeNS + st.units(st.sample.ReadNS)*st.unit/2)
+}
+
+// startTimes says what the first time of a kernel read likely is.
+func (st *state) startTimes() {
+	st.at, st.asked = st.readEnd()+st.firstAfter, false
+}
+
+// atTime notes a time of a kernel read, in units.
+func (st *state) atTime(at int64) {
+	if !st.asked {
+		st.firstAfter, st.asked = at-st.readEnd(), true
+	}
+	st.at = at
+}
+
+// editThreads makes the list of threads the new one: the first and last ones stay, those between are ids. Threads that
+// were there before keep their values.
+func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
+	old := st.sample.Threads
+	clear(st.threadIndex)
+	for i := prefix; i < len(old)-suffix; i++ {
+		st.threadIndex[old[i].ID] = i
+	}
+	list, memories := append(st.spareThreads[:0], old[:prefix]...), append(st.spareMemory[:0], st.memories[:prefix]...)
+	for _, id := range ids {
+		t, m := sampler.Thread{ID: id}, memory{}
+		if i, ok := st.threadIndex[id]; ok {
+			t, m = old[i], st.memories[i]
+			delete(st.threadIndex, id) // its Resumers can belong to one element only
+		}
+		list, memories = append(list, t), append(memories, m)
+	}
+	rest := len(old) - suffix
+	list, memories = append(list, old[rest:]...), append(memories, st.memories[rest:]...)
+	st.spareThreads, st.spareMemory = old[:0], st.memories[:0]
+	st.sample.Threads, st.memories = list, memories
+}
+
+// editRactors makes the list of ractors the new one. Ractors that were there before keep their values.
+func (st *state) editRactors(ids []sampler.RactorID) {
+	old := st.sample.Ractors
+	clear(st.ractorIndex)
+	for i := range old {
+		st.ractorIndex[old[i].ID] = i
+	}
+	list := st.spareRactors[:0]
+	for _, id := range ids {
+		r := sampler.Ractor{ID: id}
+		if i, ok := st.ractorIndex[id]; ok {
+			r = old[i]
+			delete(st.ractorIndex, id)
+		}
+		list = append(list, r)
+	}
+	st.sample.Ractors, st.spareRactors = list, old[:0]
+}
+
+// setThread makes t what s is, keeping t's own memory for Resumers.
+func setThread(t *sampler.Thread, s *sampler.Thread) {
+	resumers := append(t.Resumers[:0], s.Resumers...)
+	*t = *s
+	t.Resumers = resumers
+}
+
+// setRactor makes r what s is, keeping r's own memory for Queue.
+func setRactor(r *sampler.Ractor, s *sampler.Ractor) {
+	queue := append(r.Queue[:0], s.Queue...)
+	*r = *s
+	r.Queue = queue
+}

@@ -1,0 +1,78 @@
+package recording
+
+import (
+	"encoding/binary"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// The streams of a block. What repeats itself and what is noise are kept apart, and compressed apart: together, the
+// noise would spoil the statistics of the rest.
+const (
+	streamStructure = iota // flags, masks, IDs and whatever changes rarely
+	streamTimes            // clock readings
+	streamCounters         // CPU times, objects, addresses
+	numStreams
+)
+
+// streams are a block's samples, uncompressed. In a block they stand one after the other, with the lengths of the first
+// two before them.
+type streams [numStreams][]byte
+
+func (s streams) size() int {
+	n := 0
+	for _, b := range s {
+		n += len(b)
+	}
+	return n
+}
+
+// empty returns the same memory with nothing in it.
+func (s streams) empty() streams {
+	for i := range s {
+		s[i] = s[i][:0]
+	}
+	return s
+}
+
+// appendLengths writes what splits the streams again.
+func (s streams) appendLengths(b []byte) []byte {
+	for _, stream := range s[:numStreams-1] {
+		b = binary.AppendUvarint(b, uint64(len(stream)))
+	}
+	return b
+}
+
+// pack appends a block's data to dst, compressed: each stream, and each of the parts that stand before them, as a zstd
+// frame of its own. A reader need not know that, for frames one after the other decompress to their contents one after
+// the other. raw is the length uncompressed.
+func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []byte, raw int) {
+	for _, part := range append(before, s.appendLengths(nil), s[0], s[1], s[2]) {
+		dst = comp.EncodeAll(part, dst)
+		raw += len(part)
+	}
+	return dst, raw
+}
+
+// open points a decoder at the streams that c is before.
+func (d *decoder) open(c cursor) error {
+	var n [numStreams - 1]int
+	for i := range n {
+		n[i] = c.count(len(c.b))
+	}
+	if c.err == nil && n[0]+n[1] > len(c.b)-c.pos {
+		c.fail("a stream too long")
+	}
+	if c.err != nil {
+		return c.err
+	}
+	rest := c.b[c.pos:]
+	d.openStreams(streams{rest[:n[0]], rest[n[0] : n[0]+n[1]], rest[n[0]+n[1]:]})
+	return nil
+}
+
+func (d *decoder) openStreams(s streams) {
+	d.reset()
+	d.strings = d.strings[:0]
+	d.c, d.times, d.counts = cursor{b: s[streamStructure]}, cursor{b: s[streamTimes]}, cursor{b: s[streamCounters]}
+}

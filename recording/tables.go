@@ -1,0 +1,300 @@
+package recording
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// A block's tables, in this order, each with its length before it:
+//
+//	strings  the bytes of each, after their number
+//	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem; origin
+//	         from the fourth bit on), the gem if there is one. Strings are numbered in the order that frames use them
+//	         first: 0 stands for the next new one, n for the nth back
+//	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
+//	stacks   the node of each, in the order of the samples' IDs (from 1)
+//	peers    kind, remote, local, service, path (strings)
+//	threads  ID (difference), name (string), flags (1 has a name, 2 main), ractor, tid, first seen, gone
+const (
+	frameC         = 1
+	frameUncertain = 2
+	frameGem       = 4
+	frameOrigin    = 3 // the shift
+	threadHasName  = 1
+	threadMain     = 2
+)
+
+// tableBuilder writes the tables of one block after the other.
+type tableBuilder struct {
+	dict    *sampler.Dictionary
+	strings map[string]uint64
+	frames  map[sampler.FrameID]uint64
+	nodes   map[sampler.StackID]uint64
+	text    []byte
+	frame   []byte
+	node    []byte
+	rest    []byte
+	path    []sampler.StackID
+	spare   [3][]byte
+}
+
+func newTableBuilder(d *sampler.Dictionary) *tableBuilder {
+	return &tableBuilder{
+		dict:    d,
+		strings: make(map[string]uint64),
+		frames:  make(map[sampler.FrameID]uint64),
+		nodes:   make(map[sampler.StackID]uint64),
+	}
+}
+
+// build makes a block's tables, in parts that are to be compressed one by one. They are valid until the next call.
+func (b *tableBuilder) build(stacks []sampler.StackID, peers []sampler.PeerID, threads map[sampler.ThreadID]struct{}) [][]byte {
+	clear(b.strings)
+	clear(b.frames)
+	clear(b.nodes)
+	b.text, b.frame, b.node, b.rest = b.text[:0], b.frame[:0], b.node[:0], b.rest[:0]
+
+	b.restUint(uint64(len(stacks)))
+	for _, s := range stacks {
+		b.restUint(b.stackNode(s))
+	}
+	b.restUint(uint64(len(peers)))
+	for _, id := range peers {
+		p := b.dict.Peer(id)
+		b.restUint(uint64(p.Kind))
+		b.restUint(b.str(p.Remote))
+		b.restUint(b.str(p.Local))
+		b.restUint(b.str(p.Service))
+		b.restUint(b.str(p.Path))
+	}
+	b.threads(threads)
+	return [][]byte{
+		withLength(&b.spare[0], len(b.strings), b.text),
+		withLength(&b.spare[1], len(b.frames), b.frame),
+		withLength(&b.spare[2], len(b.nodes), b.node),
+		b.rest,
+	}
+}
+
+// withLength puts a table's length before it, in memory that is used again.
+func withLength(spare *[]byte, n int, table []byte) []byte {
+	*spare = append(binary.AppendUvarint((*spare)[:0], uint64(n)), table...)
+	return *spare
+}
+
+func (b *tableBuilder) restUint(v uint64) { b.rest = binary.AppendUvarint(b.rest, v) }
+
+func (b *tableBuilder) threads(set map[sampler.ThreadID]struct{}) {
+	var infos []sampler.ThreadInfo
+	for id := range maps.Keys(set) {
+		if t, ok := b.dict.Thread(id); ok {
+			infos = append(infos, t)
+		}
+	}
+	slices.SortFunc(infos, func(x, y sampler.ThreadInfo) int { return cmp.Compare(x.ID, y.ID) })
+	b.restUint(uint64(len(infos)))
+	var last sampler.ThreadInfo
+	for _, t := range infos {
+		b.restUint(uint64(t.ID - last.ID))
+		b.restUint(b.str(t.Name))
+		b.restUint(bit(t.HasName, threadHasName) | bit(t.Main, threadMain))
+		b.restUint(uint64(t.Ractor))
+		b.rest = appendInt(b.rest, int64(t.TID))
+		b.rest = appendInt(b.rest, t.FirstSeenNS-last.FirstSeenNS)
+		b.rest = appendInt(b.rest, t.GoneNS)
+		last = t
+	}
+}
+
+// str returns a string's number in the block.
+func (b *tableBuilder) str(s string) uint64 {
+	n, ok := b.strings[s]
+	if !ok {
+		n = uint64(len(b.strings))
+		b.strings[s] = n
+		b.text = binary.AppendUvarint(b.text, uint64(len(s)))
+		b.text = append(b.text, s...)
+	}
+	return n
+}
+
+// frameIndex returns a frame's number in the block, from 0.
+func (b *tableBuilder) frameIndex(id sampler.FrameID) uint64 {
+	n, ok := b.frames[id]
+	if ok {
+		return n
+	}
+	n = uint64(len(b.frames))
+	b.frames[id] = n
+	f := b.dict.Frame(id)
+	for _, s := range [...]string{f.Label, f.Name, f.Path, f.AbsolutePath} {
+		b.frameText(s)
+	}
+	b.frame = appendInt(b.frame, int64(f.Line))
+	b.frame = appendInt(b.frame, int64(f.Line)-int64(f.FirstLine))
+	b.frame = binary.AppendUvarint(b.frame, bit(f.C, frameC)|bit(f.Uncertain, frameUncertain)|bit(f.Gem != "", frameGem)|
+		uint64(f.Origin)<<frameOrigin)
+	if f.Gem != "" {
+		b.frameText(f.Gem)
+	}
+	return n
+}
+
+// frameText writes a string of a frame: how far back its number is.
+func (b *tableBuilder) frameText(s string) {
+	newest := uint64(len(b.strings))
+	if i := b.str(s); i == newest {
+		b.frame = append(b.frame, 0)
+	} else {
+		b.frame = binary.AppendUvarint(b.frame, newest-i)
+	}
+}
+
+// stackNode returns the number of a stack's node in the block, from 1, writing the nodes it is made of that are new.
+func (b *tableBuilder) stackNode(id sampler.StackID) uint64 {
+	b.path = b.path[:0]
+	for id != 0 {
+		if _, ok := b.nodes[id]; ok {
+			break
+		}
+		b.path = append(b.path, id)
+		id, _ = b.dict.Stack(id)
+	}
+	n := b.nodes[id] // 0 for the empty stack
+	for _, id := range slices.Backward(b.path) {
+		_, frame := b.dict.Stack(id)
+		caller := n
+		n = uint64(len(b.nodes)) + 1
+		b.nodes[id] = n
+		distance := uint64(0)
+		if caller != 0 {
+			distance = n - caller
+		}
+		b.node = binary.AppendUvarint(b.node, distance)
+		b.node = binary.AppendUvarint(b.node, b.frameIndex(frame))
+	}
+	return n
+}
+
+func bit(on bool, v uint64) uint64 {
+	if on {
+		return v
+	}
+	return 0
+}
+
+// tables are a block's tables in terms of a reader's Dictionary. Index 0 of stacks and peers is 0, "none".
+type tables struct {
+	stacks  []sampler.StackID
+	peers   []sampler.PeerID
+	threads []sampler.ThreadInfo
+}
+
+// readTables reads a block's tables and interns what they hold.
+func readTables(c *cursor, d *sampler.Dictionary) tables {
+	var texts []string
+	for range c.count(maxBlockData) {
+		texts = append(texts, c.text())
+	}
+	str := func() string {
+		if i := c.below(len(texts)); c.err == nil {
+			return texts[i]
+		}
+		return ""
+	}
+	frames := readFrames(c, d, texts)
+	nodes := []sampler.StackID{0}
+	for range c.count(maxBlockData) {
+		caller := 0
+		if distance := c.below(len(nodes)); distance != 0 {
+			caller = len(nodes) - distance
+		}
+		frame := c.below(len(frames))
+		if c.err != nil {
+			return tables{}
+		}
+		nodes = append(nodes, d.InternStack(nodes[caller], frames[frame]))
+	}
+	t := tables{stacks: []sampler.StackID{0}, peers: []sampler.PeerID{0}}
+	for range c.count(maxBlockData) {
+		t.stacks = append(t.stacks, nodes[c.below(len(nodes))])
+	}
+	for range c.count(maxBlockData) {
+		p := sampler.Peer{Kind: sampler.PeerKind(c.uint8()), Remote: str(), Local: str(), Service: str(), Path: str()}
+		if c.err != nil {
+			return tables{}
+		}
+		t.peers = append(t.peers, d.InternPeer(p))
+	}
+	t.readThreads(c, str)
+	if c.err != nil {
+		return tables{}
+	}
+	return t
+}
+
+// readFrames reads the table of frames.
+func readFrames(c *cursor, d *sampler.Dictionary, texts []string) []sampler.FrameID {
+	var frames []sampler.FrameID
+	used := 0
+	str := func() string {
+		back := c.below(used + 1)
+		i := used - back
+		if back == 0 {
+			used++
+		}
+		if c.err == nil && i >= len(texts) {
+			c.fail("a string that the block does not have")
+		}
+		if c.err != nil {
+			return ""
+		}
+		return texts[i]
+	}
+	for range c.count(maxBlockData) {
+		f := sampler.Frame{Label: str(), Name: str(), Path: str(), AbsolutePath: str(), Line: c.int32()}
+		first := int64(f.Line) - c.int()
+		flags := c.uint()
+		if first != int64(int32(first)) {
+			c.fail("a number too large")
+		}
+		f.FirstLine, f.C, f.Uncertain = int32(first), flags&frameC != 0, flags&frameUncertain != 0
+		if origin := flags >> frameOrigin; origin < uint64(sampler.NumOrigins) {
+			f.Origin = sampler.Origin(origin)
+		} // a later version's, with more origins: unknown here
+		if flags&frameGem != 0 {
+			f.Gem = str()
+		}
+		if c.err != nil {
+			return nil
+		}
+		frames = append(frames, d.InternFrame(f))
+	}
+	return frames
+}
+
+func (t *tables) readThreads(c *cursor, str func() string) {
+	var last sampler.ThreadInfo
+	for range c.count(maxBlockData) {
+		id := uint64(last.ID) + c.uint()
+		if id != uint64(uint32(id)) {
+			c.fail("a number too large")
+		}
+		n := sampler.ThreadInfo{ID: sampler.ThreadID(id), Name: str()}
+		flags := c.uint()
+		n.HasName, n.Main = flags&threadHasName != 0, flags&threadMain != 0
+		n.Ractor = sampler.RactorID(c.uint32())
+		n.TID = c.int32()
+		n.FirstSeenNS = last.FirstSeenNS + c.int()
+		n.GoneNS = c.int()
+		if c.err != nil {
+			return
+		}
+		t.threads = append(t.threads, n)
+		last = n
+	}
+}

@@ -1,0 +1,113 @@
+package recording
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// appendInt appends a signed number in zigzag form: small ones of either sign are short.
+func appendInt(b []byte, v int64) []byte {
+	return binary.AppendUvarint(b, uint64(v)<<1^uint64(v>>63))
+}
+
+// cursor reads numbers from untrusted bytes. After the first error all reads give 0.
+type cursor struct {
+	b   []byte
+	pos int
+	err error
+}
+
+func (c *cursor) fail(what string) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: %s at byte %d of a block", ErrDamaged, what, c.pos)
+	}
+}
+
+func (c *cursor) uint() uint64 {
+	if c.err != nil {
+		return 0
+	}
+	// Most numbers are one byte.
+	if c.pos < len(c.b) && c.b[c.pos] < 0x80 {
+		c.pos++
+		return uint64(c.b[c.pos-1])
+	}
+	v, n := binary.Uvarint(c.b[c.pos:])
+	if n <= 0 {
+		c.fail("a number")
+		return 0
+	}
+	c.pos += n
+	return v
+}
+
+func (c *cursor) int() int64 {
+	u := c.uint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// uint32 reads a number that must fit 32 bits.
+func (c *cursor) uint32() uint32 {
+	v := c.uint()
+	if v > 1<<32-1 {
+		c.fail("a number too large")
+		return 0
+	}
+	return uint32(v)
+}
+
+// int32 reads a signed number that must fit 32 bits.
+func (c *cursor) int32() int32 {
+	v := c.int()
+	if v != int64(int32(v)) {
+		c.fail("a number too large")
+		return 0
+	}
+	return int32(v)
+}
+
+// uint8 reads a number that must fit 8 bits.
+func (c *cursor) uint8() uint8 {
+	v := c.uint()
+	if v > 1<<8-1 {
+		c.fail("a number too large")
+		return 0
+	}
+	return uint8(v)
+}
+
+// count reads the length of a list whose elements take a byte or more each.
+func (c *cursor) count(limit int) int {
+	v := c.uint()
+	if v > uint64(limit) || v > uint64(len(c.b)-c.pos) {
+		c.fail("a list too long")
+		return 0
+	}
+	return int(v)
+}
+
+// below reads an index of a list of n elements.
+func (c *cursor) below(n int) int {
+	v := c.uint()
+	if c.err == nil && v >= uint64(n) {
+		c.fail("an index out of range")
+	}
+	if c.err != nil {
+		return 0
+	}
+	return int(v)
+}
+
+// text reads a string with its length before it.
+func (c *cursor) text() string {
+	n := c.count(len(c.b))
+	if c.err != nil {
+		return ""
+	}
+	s := string(c.b[c.pos : c.pos+n])
+	c.pos += n
+	return s
+}
+
+// more tells whether anything is left.
+func (c *cursor) more() bool { return c.err == nil && c.pos < len(c.b) }
