@@ -1,0 +1,36 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// CheckKey tells whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
+// another does ("space"): the other has to do something in one of the views. ctrl+c always quits.
+func CheckKey(key, does string) error {
+	if key == "" || key == "ctrl+c" {
+		return fmt.Errorf("the key %q can't be given another meaning", key)
+	}
+	maps := []keyMap{globalKeys(true), weightKeys(), timelineKeys(), flameKeys()}
+	for _, p := range newPages() {
+		if p != nil {
+			maps = append(maps, *p.keyMap())
+		}
+	}
+	for i := range maps {
+		if maps[i].find(does) != nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("no key %q does anything that %q could do; ? on the screen lists them", does, key)
+}
+
+// aliasHelp lists the keys that the person's settings gave a meaning.
+func (m *Model) aliasHelp() keyMap {
+	k := keyMap{title: "your keys (config.toml)"}
+	for _, key := range slices.Sorted(maps.Keys(m.opt.Keys)) {
+		k.bindings = append(k.bindings, binding{show: key, help: "as " + m.opt.Keys[key]})
+	}
+	return k
+}

@@ -1,0 +1,43 @@
+package ui
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// BenchmarkFrame is one picture of the screen at 200x50, from the store to the string that goes to the terminal.
+func BenchmarkFrame(b *testing.B) {
+	for _, threads := range []int{50, 500} {
+		b.Run(fmt.Sprintf("200x50/threads=%d", threads), func(b *testing.B) {
+			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: threads - 7}, Options{})
+			b.ReportAllocs()
+			for b.Loop() {
+				s.model.refresh()
+			}
+			b.ReportMetric(float64(len(s.model.content)), "bytes/frame")
+		})
+	}
+}
+
+// BenchmarkFeed is the cost of a sample in the store, all folding included.
+func BenchmarkFeed(b *testing.B) {
+	for _, threads := range []int{10, 100, 500} {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			samples := record(b, demosource.Options{Length: 2 * time.Second, HTTP: threads - 7})
+			s := newScreen(b, 80, 24, demosource.Options{Length: 2 * time.Second, HTTP: threads - 7}, Options{})
+			at := s.store.last
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				x := samples[n%len(samples)]
+				n++
+				at += int64(time.Millisecond)
+				x.TimeNS = at
+				s.store.Feed(x)
+			}
+		})
+	}
+}

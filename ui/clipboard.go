@@ -1,0 +1,190 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself or, where it was told to,
+// hands it on to the terminal around it (allow-passthrough); it is asked for both.
+func (m *Model) copy(text string) tea.Cmd {
+	if !m.opt.tmux {
+		return tea.SetClipboard(text)
+	}
+	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))))
+}
+
+// yank copies the stack of what is selected, or the summary when nothing is.
+func (m *Model) yank() tea.Cmd {
+	title, stack := m.selectedStack()
+	if len(stack) == 0 {
+		return m.yankSummary()
+	}
+	m.message = fmt.Sprintf("copied the stack of %s: %d frames", title, len(stack))
+	return m.copy(title + "\n  " + strings.Join(stack, "\n  ") + "\n")
+}
+
+// yankSummary copies what is wrong, who is to blame and what the threads do, as Markdown for a chat.
+func (m *Model) yankSummary() tea.Cmd {
+	if m.lastNS == 0 {
+		m.message, m.problem = "nothing to copy yet: no sample has come", true
+		return nil
+	}
+	text := m.summary()
+	m.message = fmt.Sprintf("copied a summary in Markdown: %d lines", strings.Count(text, "\n"))
+	return m.copy(text)
+}
+
+// selectedStack returns the stack of the selected frame or thread, the innermost frame first as Ruby prints it; none
+// when nothing is selected.
+func (m *Model) selectedStack() (title string, lines []string) {
+	if m.current() != nil {
+		return "", nil
+	}
+	if m.focus == onFlame {
+		n := m.flame.selNode
+		if n == nil {
+			return "", nil
+		}
+		title = n.Label
+		for ; n != nil && n.Parent != nil; n = n.Parent {
+			line := n.Label
+			if n.File != "" {
+				line += fmt.Sprintf(" (%s:%d)", n.File, n.Line)
+			}
+			lines = append(lines, canvas.Clean(line))
+		}
+		return canvas.Clean(title), lines
+	}
+	i := m.timeline.index()
+	if i < 0 || m.timeline.rows[i].isGroup {
+		return "", nil
+	}
+	th := &m.timeline.threads[m.timeline.rows[i].members[0]]
+	if !th.known {
+		return "", nil
+	}
+	for _, id := range m.store.dict.Frames(th.state.Stack, nil) {
+		f := m.store.dict.Frame(id)
+		line := f.Label
+		if f.Path != "" {
+			line = fmt.Sprintf("%s (%s:%d)", f.Label, f.Path, f.Line)
+		}
+		lines = append(lines, canvas.Clean(line))
+	}
+	return canvas.Clean(th.name + ": " + gvl.Describe(th.state, m.store.dict)), lines
+}
+
+const (
+	// maxBlamed and maxListed bound the functions and threads of a summary: what a chat shows without a click.
+	maxBlamed = 5
+	maxListed = 20
+	// muchRun is the share of its time for which a member of a group has to have held the GVL to be listed by itself.
+	muchRun = 0.25
+)
+
+// summary describes the stretch of time on the screen.
+func (m *Model) summary() string {
+	var b strings.Builder
+	p, f := &m.process, &m.figures
+	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, axisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))
+	if len(m.findings.list) == 0 {
+		b.WriteString("* no findings\n")
+	}
+	for _, x := range m.findings.list {
+		fmt.Fprintf(&b, "* **%s**: %s\n", markdown(x.Title), markdown(x.Text))
+		if x.Next != "" {
+			fmt.Fprintf(&b, "  → %s\n", markdown(x.Next))
+		}
+	}
+	for _, n := range m.notesIn(m.atNS-m.windowNS, m.atNS) {
+		fmt.Fprintf(&b, "* noted: %s\n", markdown(n))
+	}
+	var figures []string
+	for _, g := range f.gauges(&m.theme) {
+		figures = append(figures, strings.TrimSpace(g.label+" "+g.value))
+	}
+	fmt.Fprintf(&b, "\n%s\n", markdown(strings.Join(figures, " · ")))
+	if top := m.blamed(); len(top) > 0 {
+		b.WriteString("\nWhose code makes others wait for the GVL:\n\n")
+		for i, line := range top {
+			fmt.Fprintf(&b, "%d. %s\n", i+1, line)
+		}
+	}
+	b.WriteString("\n| thread | now | run | wait | io | rest |\n|---|---|--:|--:|--:|--:|\n")
+	for i := range m.timeline.rows {
+		w := &m.timeline.rows[i]
+		run := w.totals[gvl.Running] + w.totals[gvl.Stalled] + w.totals[gvl.GC]
+		wait, io := w.totals[gvl.Waiting], w.totals[gvl.IO]
+		var all int64
+		for _, ns := range w.totals {
+			all += ns
+		}
+		if w.inGroup && share(run, all) < muchRun { // its group's row stands for it
+			continue
+		}
+		if i >= maxListed {
+			fmt.Fprintf(&b, "| and %d more | | | | | |\n", len(m.timeline.rows)-i)
+			break
+		}
+		now := w.now
+		if now == "" && w.isGroup {
+			now = m.timeline.groupNow(w)
+		} else if th := &m.timeline.threads[w.members[0]]; now == "" && th.known {
+			now = gvl.Describe(th.state, m.store.dict)
+		}
+		s := shares100(run, wait, io, all-run-wait-io)
+		fmt.Fprintf(&b, "| %s | %s | %d %% | %d %% | %d %% | %d %% |\n", markdown(w.name), markdown(now), s[0], s[1], s[2], s[3])
+	}
+	return b.String()
+}
+
+// blamed lists the functions that held the GVL while others waited, by their own part of that, the largest first.
+func (m *Model) blamed() []string {
+	if m.flame.builder == nil {
+		return nil
+	}
+	tree := flamegraph.NewBuilder(m.store.dict).Build(&m.flame.snapshot, flamegraph.Options{Metric: flamegraph.Blame})
+	self := make(map[flamegraph.FuncKey]int64)
+	var walk func(n *flamegraph.Node)
+	walk = func(n *flamegraph.Node) {
+		if n.Self > 0 && n.Kind == flamegraph.FrameNode {
+			self[n.FuncKey] += n.Self
+		}
+		for _, c := range n.Children {
+			walk(c)
+		}
+	}
+	walk(tree.Root)
+	keys := make([]flamegraph.FuncKey, 0, len(self))
+	for k := range self {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(x, y flamegraph.FuncKey) int {
+		return cmp.Or(cmp.Compare(self[y], self[x]), cmp.Compare(x.Label, y.Label), cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line))
+	})
+	var out []string
+	for _, k := range keys[:min(len(keys), maxBlamed)] {
+		line := percent(share(self[k], tree.Root.Total)) + " `" + strings.ReplaceAll(canvas.Clean(k.Label), "`", "'") + "`"
+		if k.File != "" {
+			line += fmt.Sprintf(" %s:%d", markdown(k.File), k.Line)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// markdown keeps a text from being taken for Markdown or HTML, and from ending its line or its cell.
+func markdown(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "~", `\~`).
+		Replace(canvas.Clean(s))
+}

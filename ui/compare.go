@@ -1,0 +1,158 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// baseKind is what the flamegraph is compared with.
+type baseKind uint8
+
+const (
+	noBase    baseKind = iota
+	markBase           // the time before a mark
+	shownBase          // the time that was shown when the key was pressed
+)
+
+// compare goes on from comparing with nothing to the time before the last mark, if there is one, to the time shown now, and
+// back to nothing. The stretch of time is as long as the one shown, which { and } change.
+func (m *Model) compare() {
+	v := &m.flame
+	if m.lastNS == 0 {
+		return
+	}
+	was := v.baseKind
+	v.base, v.baseKind, v.baseWhen = nil, noBase, ""
+	span := axisTime(m.windowNS)
+	switch n := m.lastMark(); {
+	case was == noBase && n != nil:
+		base := new(flamegraph.Snapshot)
+		m.store.Read(func(r *reading) { r.rolling.SnapshotRange(n.atNS-m.windowNS, n.atNS, base) })
+		if len(base.Entries) > 0 {
+			v.base, v.baseKind = base, markBase
+			v.baseWhen = fmt.Sprintf("%s before %q", span, canvas.Cut(n.text, 20))
+			m.message = "compared from now on with the " + v.baseWhen + "; = takes the time shown now instead"
+			break
+		}
+		fallthrough // nothing is kept of that time
+	case was != shownBase:
+		s := &v.snapshot
+		v.base = &flamegraph.Snapshot{FromNS: s.FromNS, ToNS: s.ToNS, Entries: append([]flamegraph.Entry(nil), s.Entries...),
+			Overflow: s.Overflow, Dropped: s.Dropped}
+		v.baseKind = shownBase
+		v.baseWhen = span + " until " + m.process.WallTime(m.atNS).Format("15:04:05")
+		m.message = "compared from now on with the " + v.baseWhen + ": go to another time with [ ], or wait; = stops"
+	}
+	m.refresh()
+}
+
+// lastMark is the newest mark at or before the moment shown; nil when there is none.
+func (m *Model) lastMark() *note {
+	for i := len(m.notes) - 1; i >= 0; i-- {
+		if m.notes[i].atNS <= m.atNS {
+			return &m.notes[i]
+		}
+	}
+	return nil
+}
+
+// loadDiff compares the tree with the one of the base, both scaled to the same whole.
+func (v *flameView) loadDiff(o flamegraph.Options) {
+	v.diff, v.changes = nil, nil
+	if v.base == nil {
+		return
+	}
+	before := v.builder.Build(v.base, o)
+	v.diff = make(map[*flamegraph.Node]float64)
+	if before.Root.Total == 0 || v.tree.Root.Total == 0 {
+		return
+	}
+	d := flamegraph.Diff(before, v.tree, diffScale)
+	own := make(map[string]int64)
+	v.addDiff(d, own)
+	for label, delta := range own {
+		if math.Abs(float64(delta)) >= leastChange*diffScale {
+			v.changes = append(v.changes, change{label, float64(delta) / diffScale})
+		}
+	}
+	slices.SortFunc(v.changes, func(x, y change) int {
+		return cmp.Or(cmp.Compare(math.Abs(y.share), math.Abs(x.share)), cmp.Compare(x.label, y.label))
+	})
+}
+
+// change is by how much of the whole a function's own time changed.
+type change struct {
+	label string
+	share float64
+}
+
+// leastChange is the smallest change that is named.
+const leastChange = 0.0005
+
+// diffScale is what a whole tree weighs in a comparison.
+const diffScale = 1 << 40
+
+// addDiff notes by how much of the whole each node of the tree changed, and sums the changes of own time by function. Its
+// depth is bounded by the tree's.
+func (v *flameView) addDiff(d *flamegraph.DiffNode, own map[string]int64) {
+	own[d.Label] += d.SelfDelta
+	if d.After != nil {
+		v.diff[d.After] = float64(d.TotalDelta) / diffScale
+	}
+	for _, c := range d.Children {
+		v.addDiff(c, own)
+	}
+}
+
+// diffColor goes from blue (less) over grey to vermilion (more): the two ends can be told apart with any kind of colour
+// blindness.
+func (v *flameView) diffColor(n *flamegraph.Node, t *Theme) canvas.Color {
+	const full = 0.2 // of the whole
+	grey := t.Background.Mix(t.Flame[fromThread], 0.45)
+	s := min(math.Sqrt(math.Abs(v.diff[n])/full), 1)
+	if v.diff[n] < 0 {
+		return grey.Mix(canvas.RGB(okabeBlue), s)
+	}
+	return grey.Mix(canvas.RGB(okabeVermilion), s)
+}
+
+// diffMark is the change of a node in front of its label: colour alone must not carry it.
+func (v *flameView) diffMark(n *flamegraph.Node) string {
+	if v.base == nil {
+		return ""
+	}
+	return points(v.diff[n]) + " "
+}
+
+// points prints a change of a share: "+3.1", "–0.4", "±0".
+func points(d float64) string {
+	switch p := math.Abs(d) * 100; {
+	case p < 0.05:
+		return "±0"
+	case d < 0:
+		return fmt.Sprintf("–%.1f", p)
+	default:
+		return fmt.Sprintf("+%.1f", p)
+	}
+}
+
+// drawChanges names the functions whose own time changed most, those that are gone too.
+func (v *flameView) drawChanges(a canvas.Area, t *Theme) {
+	x := a.Put(1, 0, "own time, in points of the whole:", t.dim())
+	for _, d := range v.changes {
+		s := points(d.share) + " " + flamegraph.LabelFit(canvas.Clean(d.label), 30)
+		if x+2+canvas.Width(s) > a.W {
+			return
+		}
+		c := canvas.RGB(okabeVermilion)
+		if d.share < 0 {
+			c = canvas.RGB(okabeSkyBlue)
+		}
+		x = a.Put(x+2, 0, s, canvas.Style{FG: t.readable(c), Attr: canvas.Bold})
+	}
+}

@@ -1,0 +1,23 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestTerminalWithoutColours: with NO_COLOR, and on what is no terminal, Bubble Tea converts every colour to none.
+func TestTerminalWithoutColours(t *testing.T) {
+	noTTY, ascii := tea.ColorProfileMsg{Profile: 1}, tea.ColorProfileMsg{Profile: 2}
+	if noTTY.String() != "NoTTY" || ascii.String() != "Ascii" {
+		t.Fatalf("the profiles are %s and %s", noTTY, ascii)
+	}
+	for _, p := range []tea.ColorProfileMsg{noTTY, ascii} {
+		s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, Options{NoColor: true})
+		s.model.Update(p)
+		s.sees("order-service")
+	}
+}

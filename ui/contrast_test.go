@@ -1,0 +1,123 @@
+package ui
+
+import (
+	"fmt"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// profiles are the terminals with few colours, as Bubble Tea tells of them.
+var profiles = []tea.ColorProfileMsg{{Profile: 3}, {Profile: 4}}
+
+func TestTheProfilesAreThoseMeant(t *testing.T) {
+	for i, want := range []string{"ANSI", "ANSI256"} {
+		if got := profiles[i].String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := (tea.ColorProfileMsg{Profile: 5}).String(); got != trueColor {
+		t.Errorf("%s, want %s", got, trueColor)
+	}
+}
+
+// TestTextIsLegibleInFewColors: in every view and theme no text comes out in the colour of its ground.
+func TestTextIsLegibleInFewColors(t *testing.T) {
+	rs := make(recordings)
+	for _, v := range pageViews {
+		rs.picture(t, v.recording, Options{}, 80, 24)
+		for _, theme := range Themes[1:] {
+			for _, profile := range profiles {
+				m, err := NewModel(rs[v.recording], Options{Theme: theme})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := &screen{t, m, rs[v.recording]}
+				m.Update(profile)
+				s.resize(120, 40)
+				s.press(v.keys...)
+				ground := profile.Convert(m.theme.Background)
+				for y := range m.grid.H {
+					for x := range m.grid.W {
+						c := m.grid.At(x, y)
+						if c.Rune == ' ' || c.Rune == 0 || c.Style.FG == c.Style.BG || !c.Style.FG.IsSet() {
+							continue
+						}
+						at := ground
+						if c.Style.BG.IsSet() {
+							at = profile.Convert(c.Style.BG)
+						}
+						if profile.Convert(c.Style.FG) == at {
+							t.Fatalf("%s, %s, %s: %q at %d,%d is %s on %s: one colour", v.name, theme, profile, c.Rune, x, y, c.Style.FG.Hex(), c.Style.BG.Hex())
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestStatesCanBeToldApart in every theme and number of colours: by letter always, and those that mean trouble by colour
+// too, among themselves and from those that mean none.
+func TestStatesCanBeToldApart(t *testing.T) {
+	for _, name := range Themes[1:] {
+		theme, err := ThemeByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, profile := range append(profiles, tea.ColorProfileMsg{Profile: 5}) {
+			theme, weak := theme, 1.0
+			if profile.String() == colors16 {
+				theme, weak = theme.in16(), 0.4 // no share is mixed into the ground
+			}
+			look := func(s gvl.State) (rune, string) {
+				c := gvl.Cell{Dominant: s, Share: weak, SpanNS: 1}
+				c.NS[s] = 1
+				r, st := theme.stateCell(&c, false)
+				return r, fmt.Sprint(profile.Convert(st.BG))
+			}
+			for a := range gvl.NumStates {
+				for b := range a {
+					ra, ca := look(gvl.State(a))
+					rb, cb := look(gvl.State(b))
+					if ra == rb {
+						t.Errorf("%s, %s: %s and %s are both %q", name, profile, gvl.State(a), gvl.State(b), ra)
+					}
+					trouble := func(s gvl.State) bool { return !s.Idle() && s != gvl.Unknown }
+					if ground := fmt.Sprint(profile.Convert(theme.Background)); gvl.State(a) == gvl.Running && ca == ground {
+						t.Errorf("%s, %s: a block of running can't be seen", name, profile)
+					}
+					if trouble(gvl.State(a)) && trouble(gvl.State(b)) && ca == cb {
+						t.Errorf("%s, %s: %s and %s have one colour", name, profile, gvl.State(a), gvl.State(b))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestColoursOfTextAreLegible: state words have the contrast of WCAG on the theme's ground, and on a selected row.
+func TestColoursOfTextAreLegible(t *testing.T) {
+	for _, name := range Themes[1:] {
+		theme, err := ThemeByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s, c := range theme.States {
+			if got := theme.readable(c).Contrast(theme.Background); got < legible {
+				t.Errorf("%s: %s has a contrast of %.1f", name, gvl.State(s), got)
+			}
+			if got := toward(theme.readable(c), theme.Text, theme.Selection).Contrast(theme.Selection); got < legible {
+				t.Errorf("%s: %s on a selected row has a contrast of %.1f", name, gvl.State(s), got)
+			}
+		}
+		for what, c := range map[string]canvas.Color{"text": theme.Text, "dim": theme.Dim, "accent": theme.Accent, "good": theme.Good, "warn": theme.Warn, "crit": theme.Crit} {
+			if got := c.Contrast(theme.Background); got < legible {
+				t.Errorf("%s: %s has a contrast of %.1f", name, what, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package ui
+
+import (
+	"regexp"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// flameView shows where the time goes. What is selected and zoomed into is kept as a path of functions, since the tree
+// is made anew for every picture.
+type flameView struct {
+	metric   flamegraph.Metric
+	showIdle bool
+	unfolded bool // long runs of frames are drawn in full
+	byState  bool // coloured by state instead of origin
+	zoom     flamegraph.Path
+	selected flamegraph.Path
+	search   *regexp.Regexp
+	inverted bool // callees first
+	upward   bool // the first row is at the bottom: flames, not icicles
+	// hidden are the labels of functions left out, focused the one that all stacks shown hold.
+	hidden  map[string]bool
+	focused string
+	// base are the weights compared with, those of the time baseWhen; diff the change of each node's share of the whole,
+	// changes the functions whose own time changed, most first. base is nil when nothing is compared.
+	base     *flamegraph.Snapshot
+	baseWhen string
+	baseKind baseKind
+	diff     map[*flamegraph.Node]float64
+	changes  []change
+	top      int // first row of the picture that is drawn
+	height   int
+
+	builder  *flamegraph.Builder
+	snapshot flamegraph.Snapshot
+	tree     *flamegraph.Tree
+	fold     *folded
+	gaps     map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
+	picture  flamegraph.Picture
+	matches  flamegraph.Matches
+	selNode  *flamegraph.Node
+	origins  map[sampler.FrameID]provenance
+	filter   string // what is shown, when not all threads are
+	// everything is what is shown otherwise; "": all threads.
+	everything string
+
+	// depth is the depth that the screen makes room for, last seen needed at depthNS.
+	depth   int
+	depthNS int64
+}
+
+// maxPictureRows bounds the depth of the picture: a stack of Rails has some 150 frames.
+const maxPictureRows = 2000
+
+// load takes the weights of a stretch of time. It is called while the store is read, the rest in build.
+func (v *flameView) load(r *reading, fromNS, toNS int64) {
+	if v.builder == nil {
+		v.builder = flamegraph.NewBuilder(r.Dict)
+		v.origins = make(map[sampler.FrameID]provenance)
+	}
+	r.rolling.SnapshotRange(fromNS, toNS, &v.snapshot)
+}
+
+// build makes the tree and its picture.
+func (v *flameView) build(dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string, width int) {
+	o := flamegraph.Options{Metric: v.metric, Threads: threads, Root: root}
+	if !v.showIdle && v.metric == flamegraph.Wall {
+		o.Tags = flamegraph.AllTags &^ flamegraph.Tags(uint8(gvl.Parked), uint8(gvl.Sleeping))
+	}
+	o = v.options(o)
+	v.tree = v.builder.Build(&v.snapshot, o)
+	v.loadDiff(o)
+	zoom, _ := v.tree.Find(v.zoom)
+	v.matches = flamegraph.Matches{}
+	if v.search != nil {
+		v.matches = zoom.Search(v.search)
+	}
+	v.fold = foldTree(v.tree, zoom, func(n *flamegraph.Node) bool { return v.unfolded || v.matches.Nodes[n] })
+	v.picture = flamegraph.Layout(v.fold.tree, v.fold.shown[zoom], width, maxPictureRows)
+	if len(v.zoom) == 0 && len(v.picture.Rows) > 0 { // the root's row says nothing that the rule does not
+		v.picture.Rows = v.picture.Rows[1:]
+	}
+	v.selNode = nil
+	if len(v.selected) > 0 {
+		if n, ok := v.tree.Find(v.selected); ok {
+			v.selNode = v.fold.original[v.fold.shown[n]]
+		}
+	}
+	v.gaps = make(map[*flamegraph.Node]string)
+	clear(v.origins) // of this picture's frames alone: a program that defines its methods anew has new ones all the time
+	for _, row := range v.picture.Rows {
+		for i := range row {
+			n := row[i].Node
+			if n == nil {
+				continue
+			}
+			whole := v.fold.original[n]
+			if n.Kind != whole.Kind {
+				v.gaps[whole] = n.Label
+			}
+			n = whole
+			row[i].Node = n
+			if n.Frame != 0 {
+				if _, ok := v.origins[n.Frame]; !ok {
+					v.origins[n.Frame] = provenanceOf(dict.Frame(n.Frame))
+				}
+			}
+		}
+	}
+}
+
+// holdDepthNS is for how long the screen keeps room for a depth that is not needed any more: it must not jump with
+// every deep call.
+const holdDepthNS = int64(10e9)
+
+// wanted is the number of rows to make room for; 0: not known yet.
+func (v *flameView) wanted(nowNS int64) int {
+	n := len(v.picture.Rows)
+	if n >= v.depth || nowNS-v.depthNS > holdDepthNS || nowNS < v.depthNS {
+		v.depth, v.depthNS = n, nowNS
+	}
+	return v.depth
+}
+
+// fit scrolls so that the selected frame is among the rows drawn.
+func (v *flameView) fit(height int) {
+	v.height = height
+	if y, _, ok := v.find(v.selNode); ok {
+		v.top = min(v.top, y)
+		v.top = max(v.top, y-height+1)
+	}
+	v.top = max(0, min(v.top, len(v.picture.Rows)-height))
+}
+
+// find returns the place of a node in the picture.
+func (v *flameView) find(n *flamegraph.Node) (y, i int, ok bool) {
+	if n == nil {
+		return 0, 0, false
+	}
+	for y, row := range v.picture.Rows {
+		for i := range row {
+			if row[i].Node == n {
+				return y, i, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+func (v *flameView) selectNode(n *flamegraph.Node) {
+	if n != nil && n.Parent != nil {
+		v.selected = flamegraph.PathOf(n)
+	}
+}
+
+// first selects the heaviest frame of the first row when nothing (or what is gone) is selected; it tells whether it did.
+func (v *flameView) first() bool {
+	if _, _, ok := v.find(v.selNode); ok {
+		return false
+	}
+	if v.tree == nil {
+		return true
+	}
+	zoom, _ := v.tree.Find(v.zoom)
+	if len(v.zoom) > 0 {
+		v.selectNode(zoom)
+	} else {
+		v.selectNode(heaviest(zoom))
+	}
+	return true
+}
+
+func heaviest(n *flamegraph.Node) *flamegraph.Node {
+	var best *flamegraph.Node
+	for _, c := range n.Children {
+		if best == nil || c.Total > best.Total {
+			best = c
+		}
+	}
+	return best
+}
+
+// callerOf and calleeOf go by the rows of the picture, where a run of frames may be one row; nil at the ends.
+func (v *flameView) callerOf(n *flamegraph.Node) *flamegraph.Node {
+	return v.fold.original[v.fold.shown[n].Parent]
+}
+
+func (v *flameView) calleeOf(n *flamegraph.Node) *flamegraph.Node {
+	return v.fold.original[heaviest(v.fold.shown[n])]
+}
+
+func (v *flameView) selectParent() {
+	if !v.first() {
+		v.selectNode(v.callerOf(v.selNode))
+	}
+}
+
+func (v *flameView) selectChild() {
+	if !v.first() {
+		v.selectNode(v.calleeOf(v.selNode))
+	}
+}
+
+// selectBeside selects the next frame of the row.
+func (v *flameView) selectBeside(d int) {
+	if v.first() {
+		return
+	}
+	y, i, _ := v.find(v.selNode)
+	row := v.picture.Rows[y]
+	for i += d; i >= 0 && i < len(row); i += d {
+		if row[i].Node != nil {
+			v.selectNode(row[i].Node)
+			return
+		}
+	}
+}
+
+// up and down move the selection by a row of the screen: outward at the top, in a picture of flames at the bottom.
+func (v *flameView) up() {
+	if v.upward {
+		v.selectChild()
+	} else {
+		v.selectParent()
+	}
+}
+
+func (v *flameView) down() {
+	if v.upward {
+		v.selectParent()
+	} else {
+		v.selectChild()
+	}
+}
+
+// rowAt is the row of the picture that is drawn at a row of the screen, in an area of the height; -1: none. It is its own
+// inverse.
+func (v *flameView) rowAt(y, height int) int {
+	if v.upward {
+		y = height - 1 - y
+	}
+	if y += v.top; y < 0 || y >= len(v.picture.Rows) {
+		return -1
+	}
+	return y
+}
+
+// scrollBy scrolls by rows of the screen, whichever way the picture grows.
+func (v *flameView) scrollBy(d int) {
+	if v.upward {
+		d = -d
+	}
+	v.top += d
+	v.selected = nil
+}
+
+func (v *flameView) toRoot() {
+	v.selected, v.selNode, v.top = nil, nil, 0
+	v.first()
+}
+
+// pageBy scrolls by a screenful of the screen.
+func (v *flameView) pageBy(d int) {
+	if v.upward {
+		d = -d
+	}
+	v.scroll(d)
+}
+
+// scroll moves the picture by a screenful, and the selection with it: outward (-1) or inward (+1).
+func (v *flameView) scroll(d int) {
+	if v.first() {
+		return
+	}
+	for range max(v.height-1, 1) {
+		n := v.callerOf(v.selNode)
+		if d > 0 {
+			n = v.calleeOf(v.selNode)
+		}
+		if n == nil || n.Parent == nil {
+			return
+		}
+		v.selNode = n
+		v.selectNode(n)
+	}
+}
+
+func (v *flameView) zoomIn() {
+	if v.first() {
+		return
+	}
+	v.zoom = v.selected
+	v.top = 0
+}
+
+// zoomOut leaves the zoom; false when there was none.
+func (v *flameView) zoomOut() bool {
+	if len(v.zoom) == 0 {
+		return false
+	}
+	v.selected = v.zoom
+	v.zoom = nil
+	return true
+}
+
+// nextMatch selects the next (or previous) frame that the search found, in reading order.
+func (v *flameView) nextMatch(d int) {
+	var hits []*flamegraph.Node
+	at := -1
+	for _, row := range v.picture.Rows {
+		for i := range row {
+			n := row[i].Node
+			if n == nil || !v.matches.Nodes[n] {
+				continue
+			}
+			if n == v.selNode {
+				at = len(hits)
+			}
+			hits = append(hits, n)
+		}
+	}
+	if len(hits) == 0 {
+		return
+	}
+	if at < 0 && d < 0 {
+		at = 0
+	}
+	v.selectNode(hits[(at+d+len(hits))%len(hits)])
+}

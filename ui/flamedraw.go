@@ -1,0 +1,243 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// drawRule draws the line above the flamegraph, which says what it shows.
+func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string) {
+	a.Fill('─', t.line())
+	title := t.bold()
+	if focused {
+		title = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
+	}
+	x := a.Put(2, 0, " "+metricName(v.metric), title)
+	of := cmp.Or(v.everything, "all threads")
+	if v.filter != "" {
+		of = "only " + v.filter
+	}
+	parts := []string{of}
+	if v.metric == flamegraph.Wall && !v.showIdle {
+		parts = append(parts, "idle hidden")
+	}
+	parts = append(parts, when)
+	switch {
+	case v.tree == nil:
+	case v.metric == flamegraph.Allocations:
+		parts = slices.Insert(parts, 0, estimated(v.tree.Allocations))
+	default:
+		parts = append(parts, count(v.tree.Samples)+" samples")
+	}
+	if v.byState {
+		parts = append(parts, "coloured by state")
+	}
+	if v.search != nil {
+		parts = append(parts, fmt.Sprintf("/%s/ %s", stripCase(v.search.String()), percent(v.matches.Share)))
+	}
+	if len(v.zoom) > 0 {
+		parts = append(parts, "zoomed")
+	}
+	right, inward, outward := "", "▼", "▲"
+	if v.upward {
+		inward, outward = outward, inward
+	}
+	if below := len(v.picture.Rows) - v.top - v.height; below > 0 && v.height > 0 {
+		right = fmt.Sprintf(" %s %d deeper ", inward, below)
+	}
+	if v.top > 0 {
+		right = fmt.Sprintf(" %s %d", outward, v.top) + right
+	}
+	limit := a.W - canvas.Width(right) - 3
+	for _, p := range parts {
+		st := t.dim()
+		if p == of && v.filter != "" || v.search != nil && strings.HasPrefix(p, "/") {
+			st = canvas.Style{FG: t.Warn, Attr: canvas.Bold}
+		}
+		if x+3+canvas.Width(p) > limit {
+			break
+		}
+		x = a.Put(x, 0, " · ", t.dim())
+		x = a.Put(x, 0, p, st)
+	}
+	a.Put(x, 0, " ", t.line())
+	if right != "" {
+		a.Put(a.W-1-canvas.Width(right), 0, right, t.dim())
+	}
+}
+
+// unsure tells that too few allocations were seen to say whose they are.
+func (v *flameView) unsure() bool {
+	return v.tree != nil && v.metric == flamegraph.Allocations && !v.tree.Allocations.Enough()
+}
+
+// draw draws the picture.
+func (v *flameView) draw(a canvas.Area, t *Theme, focused, color bool) {
+	if v.tree == nil || v.tree.Root.Total == 0 || v.unsure() {
+		text := "nothing measured yet"
+		switch {
+		case v.unsure():
+			text = tooFew(v.tree.Allocations)
+		case v.tree != nil && v.tree.Excluded > 0 && !v.showIdle && v.metric == flamegraph.Wall:
+			text = "all of it was parked or asleep   i shows idle threads"
+		case v.tree != nil && (v.tree.Samples > 0 || v.metric == flamegraph.Blame || v.metric == flamegraph.Wait):
+			text = nothingOf(v.metric)
+		}
+		a.Put(3, a.H/2, canvas.Cut(text, a.W-6), t.dim())
+		return
+	}
+	for y := range a.H {
+		i := v.rowAt(y, a.H)
+		if i < 0 {
+			continue
+		}
+		row := v.picture.Rows[i]
+		for i := range row {
+			v.drawCell(a.Sub(row[i].X, y, row[i].W, 1), &row[i], t, focused, color)
+		}
+	}
+}
+
+func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focused, color bool) {
+	if c.Kind == flamegraph.CellBlank || a.W == 0 {
+		return
+	}
+	bg := v.cellColor(c, t)
+	st := on(bg)
+	label := ""
+	if c.Node != nil {
+		label = c.Node.Label
+		if gap, ok := v.gaps[c.Node]; ok {
+			label = gap
+			bg = t.Background.Mix(t.Flame[fromThread], 0.35)
+			st = canvas.Style{FG: t.Dim, BG: bg}
+		}
+	}
+	mark := ""
+	if c.Node != nil {
+		mark = v.diffMark(c.Node)
+	}
+	hit := c.Node != nil && v.matches.Nodes[c.Node]
+	switch {
+	case hit:
+		st = canvas.Style{FG: canvas.RGB(blackText), BG: canvas.RGB(okabeYellow), Attr: canvas.Bold | canvas.Underline}
+	case v.search != nil:
+		st = on(t.Background.Mix(bg, 0.35))
+		st.FG = t.Dim
+	}
+	selected := c.Node != nil && c.Node == v.selNode
+	if selected {
+		st = canvas.Style{FG: t.Background, BG: t.Text, Attr: canvas.Bold}
+		if !color {
+			st.Attr |= canvas.Reverse
+		}
+		if !focused {
+			st = canvas.Style{FG: t.Text, BG: t.Selection, Attr: canvas.Bold | canvas.Underline}
+		}
+	}
+	if color {
+		a.Fill(' ', st)
+		x := 0
+		if a.W > 3 {
+			x = 1
+		}
+		text := c.Text
+		if (mark != "" || canvas.Width(text) > a.W-x-1) && c.Node != nil && a.W > 3 {
+			text = mark + flamegraph.LabelFit(label, a.W-x-1-canvas.Width(mark))
+		}
+		a.Put(x, 0, text, st)
+		// The last column is half as strong, so that two cells of one colour are two cells.
+		if !selected && a.W > 1 {
+			last := st
+			last.BG = t.Background.Mix(st.BG, 0.55)
+			last.FG = st.FG
+			if canvas.Width(text)+x < a.W {
+				a.Rune(a.W-1, 0, ' ', last)
+			}
+		}
+		return
+	}
+	// Without colour a cell is its label and a bar to its end, with a space to the next one.
+	bar := '░'
+	if selected {
+		a.Fill(' ', st)
+		bar = ' '
+	}
+	text := c.Text
+	if c.Node != nil && (mark != "" || canvas.Width(text) > a.W-1) && a.W > 1 {
+		text = mark + flamegraph.LabelFit(label, a.W-1-canvas.Width(mark))
+	}
+	x := a.Put(0, 0, text, st)
+	for x++; x < a.W-1; x++ {
+		a.Rune(x, 0, bar, canvas.Style{Attr: st.Attr &^ canvas.Underline})
+	}
+}
+
+// cellColor is the colour of a frame: by the state it was most in, or by where its code comes from, a little lighter or darker by its name, so that
+// neighbours can be told apart and a frame keeps its colour.
+func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
+	n := c.Node
+	switch {
+	case n == nil:
+		return t.Background.Mix(t.Flame[fromThread], 0.6)
+	case c.Kind == flamegraph.CellAncestor:
+		return t.Background.Mix(t.Flame[fromThread], 0.5)
+	case v.base != nil:
+		return v.diffColor(n, t)
+	case v.byState:
+		return t.States[n.TopTag()%uint8(gvl.NumStates)]
+	case n.Kind != flamegraph.FrameNode:
+		return t.Flame[fromThread]
+	}
+	h := fnv.New32a()
+	h.Write([]byte(n.Label))
+	shade := float64(h.Sum32()%7)/6*0.24 - 0.12
+	base := t.Flame[v.origins[n.Frame]]
+	if shade < 0 {
+		return base.Mix(canvas.RGB(blackText), -shade)
+	}
+	return base.Mix(canvas.RGB(whiteText), shade)
+}
+
+// detail describes the selected frame: its name, place, share and origin.
+func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
+	n := v.selNode
+	if n == nil || v.tree == nil || v.tree.Root.Total == 0 || v.unsure() {
+		return "", ""
+	}
+	total := float64(v.tree.Root.Total)
+	var parts []string
+	if n.Kind == flamegraph.FrameNode {
+		if n.File != "" {
+			parts = append(parts, fmt.Sprintf("%s:%d", n.File, n.Line))
+		}
+		frame := dict.Frame(n.Frame)
+		origin := provenanceOf(frame).String()
+		switch {
+		case n.C:
+			origin = "C function"
+		case frame.Origin == sampler.OriginEval:
+			origin = frame.Origin.String()
+		case frame.Gem != "":
+			origin += " " + frame.Gem
+		}
+		parts = append(parts, origin)
+	}
+	parts = append(parts, fmt.Sprintf("total %.1f %% (%s)", float64(n.Total)/total*100, measure(v.metric, n.Total)),
+		fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100))
+	if n.Uncertain {
+		parts = append(parts, "uncertain")
+	}
+	if gap, ok := v.gaps[n]; ok {
+		return gap + " from " + n.Label, strings.Join(parts, "  ") + "  c unfolds"
+	}
+	return n.Label, strings.Join(parts, "  ")
+}

@@ -1,0 +1,146 @@
+package ui
+
+import (
+	"fmt"
+	"regexp"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// flamePage is the flamegraph over the whole screen: the one of the live view.
+type flamePage struct{ keys keyMap }
+
+func newFlamePage() *flamePage {
+	k := flameKeys()
+	p := &flamePage{keys: keyMap{title: k.title}}
+	for _, b := range k.bindings {
+		if b.keys[0] != "tab" {
+			p.keys.bindings = append(p.keys.bindings, b)
+		}
+	}
+	return p
+}
+
+func (p *flamePage) keyMap() *keyMap { return &p.keys }
+
+func (p *flamePage) load(*Model, *reading) {}
+
+func (p *flamePage) about(m *Model) string { return m.flame.shape() }
+
+func (p *flamePage) detail(m *Model) (name, rest string) { return m.flame.detail(m.store.dict) }
+
+func (p *flamePage) draw(a canvas.Area, m *Model) {
+	v := &m.flame
+	v.drawRule(a.Row(0), &m.theme, true, m.when())
+	h := a.H - 1
+	if v.base != nil {
+		h--
+		v.drawChanges(a.Row(a.H-1), &m.theme)
+	}
+	picture := a.Sub(0, 1, a.W, h)
+	v.draw(picture, &m.theme, true, !m.opt.NoColor)
+	m.onPress(picture, func(m *Model, x, y int) tea.Cmd { m.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
+}
+
+// flameRows is the height of the flamegraph on the screen.
+func (m *Model) flameRows() int {
+	if m.page != pageFlame {
+		return m.regions.flameRows
+	}
+	n := m.bodyRows() - 1
+	if m.flame.base != nil {
+		n--
+	}
+	return n
+}
+
+// shapeKeys change what the flamegraph is made of.
+func shapeKeys() []binding {
+	return []binding{
+		{keys: []string{"I", "shift+i"}, show: "I", help: "callees first: what was executed, and under it who called it",
+			do: func(m *Model) tea.Cmd {
+				m.flame.inverted = !m.flame.inverted
+				m.flame.zoom, m.flame.selected, m.flame.top = nil, nil, 0
+				m.refresh()
+				return nil
+			}},
+		{keys: []string{"x"}, show: "x", help: "leave the selected function out: its time goes to its caller (esc: all again)",
+			do: func(m *Model) tea.Cmd { m.flame.hideSelected(); m.refresh(); return nil }},
+		{keys: []string{"X", "shift+x"}, show: "X", help: "only stacks that hold the selected function (esc: all again)",
+			do: func(m *Model) tea.Cmd { m.flame.focusSelected(); m.refresh(); return nil }},
+		{keys: []string{"f"}, show: "f", help: "flames: the outermost frames at the bottom, or icicles: at the top",
+			do: func(m *Model) tea.Cmd { m.flame.upward = !m.flame.upward; m.refresh(); return nil }},
+		{keys: []string{"="}, show: "=", help: "compare with the time before the last mark (m); again: with the time shown now; again: no more",
+			do: func(m *Model) tea.Cmd { m.compare(); return nil }},
+	}
+}
+
+// hideSelected leaves the selected function out of the picture.
+func (v *flameView) hideSelected() {
+	if v.first() || v.selNode.Kind != flamegraph.FrameNode {
+		return
+	}
+	if v.hidden == nil {
+		v.hidden = make(map[string]bool)
+	}
+	v.hidden[v.selNode.Label] = true
+	if p := v.selNode.Parent; p != nil && p.Parent != nil {
+		v.selected = flamegraph.PathOf(p)
+	} else {
+		v.selected = nil
+	}
+	v.zoom = nil
+}
+
+// focusSelected keeps only the stacks that hold the selected function.
+func (v *flameView) focusSelected() {
+	if v.first() || v.selNode.Kind != flamegraph.FrameNode {
+		return
+	}
+	v.focused = v.selNode.Label
+	v.zoom = nil
+}
+
+// shaped tells whether something is hidden or focused; unshape shows all again.
+func (v *flameView) shaped() bool { return len(v.hidden) > 0 || v.focused != "" }
+
+func (v *flameView) unshape() { v.hidden, v.focused = nil, "" }
+
+// shape says in words what the picture is made of.
+func (v *flameView) shape() string {
+	s := "callers first"
+	if v.inverted {
+		s = "callees first"
+	}
+	if v.upward {
+		s += ", at the bottom"
+	}
+	if v.focused != "" {
+		s += " · only with " + v.focused
+	}
+	if n := len(v.hidden); n > 0 {
+		s += fmt.Sprintf(" · %d functions hidden (esc)", n)
+	}
+	if v.base != nil {
+		s += " · compared with " + v.baseWhen
+	}
+	return s
+}
+
+// options adds what the person chose to the options of a tree.
+func (v *flameView) options(o flamegraph.Options) flamegraph.Options {
+	if v.inverted {
+		o.Inverted, o.Root = true, nil
+	}
+	if len(v.hidden) > 0 {
+		o.Hide = func(f *sampler.Frame) bool { return v.hidden[f.Label] }
+	}
+	if v.focused != "" {
+		o.Keep = regexp.MustCompile("^" + regexp.QuoteMeta(v.focused) + "$")
+	}
+	return o
+}

@@ -1,0 +1,204 @@
+package ui
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+func TestFlamegraphOverTheWholeScreen(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("4", "down", "down")
+	s.sees("4 flame", "wall time", "callers first", "Reports#loop")
+	s.press("w")
+	s.sees("CPU time")
+	s.press("w", "w", "w")
+	s.press("I")
+	s.sees("callees first")
+	f := &s.model.flame
+	for _, c := range f.tree.Root.Children { // the innermost frames come first
+		if c.Kind == flamegraph.FrameNode && c.Self == 0 && c.Total > 0 && len(c.Children) == 0 {
+			t.Errorf("%s has time and neither of its own nor a caller", c.Label)
+		}
+	}
+	s.press("I")
+	s.sees("callers first")
+}
+
+func TestHidingAndFocusing(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("4", "/")
+	for _, r := range "Array#map" {
+		s.press(string(r))
+	}
+	s.press("enter")
+	total := s.model.flame.tree.Root.Total
+	if s.model.flame.selNode == nil || s.model.flame.selNode.Label != "Array#map" {
+		t.Fatal("the search selects Array#map")
+	}
+	share := s.model.flame.matches.Total
+	s.press("X")
+	s.sees("only with Array#map")
+	if got := s.model.flame.tree.Root.Total; got != share {
+		t.Errorf("%d in stacks with Array#map, the search said %d", got, share)
+	}
+	s.press("esc")
+	s.misses("only with")
+	s.press("n", "x")
+	s.sees("1 functions hidden")
+	if got := s.model.flame.tree.Root.Total; got != total {
+		t.Errorf("hiding a function loses time: %d of %d", got, total)
+	}
+	if n := s.model.flame.matches.Total; n != 0 {
+		t.Errorf("the hidden function is still found, with %d", n)
+	}
+	s.press("esc")
+	if n := s.model.flame.matches.Total; n != share {
+		t.Errorf("shown again it has %d, before %d", n, share)
+	}
+}
+
+func TestComparing(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("}", "}", "4", "=") // the last 5 s
+	s.sees("compared with", "go to another time")
+	for range 150 {
+		s.press("[")
+	}
+	f := &s.model.flame
+	if f.base == nil || len(f.changes) == 0 {
+		t.Fatal("nothing is compared")
+	}
+	s.sees("own time, in points of the whole:")
+	var generate float64
+	for _, c := range f.changes {
+		if strings.HasPrefix(c.label, "JSON::Ext::Generator") {
+			generate = c.share
+		}
+	}
+	if generate > -0.05 {
+		t.Errorf("the hog is missing in the time before it began, and its function changed by %v", generate)
+	}
+	var sum float64
+	for _, n := range f.tree.Root.Children {
+		sum += f.diff[n]
+	}
+	if math.IsNaN(sum) || sum < -1e-6 {
+		t.Errorf("the parts that are there now shrank by %v on the whole", sum)
+	}
+	s.press("=")
+	s.misses("own time, in points", "compared with 5")
+}
+
+// TestFlames: with f the outermost frames stand at the bottom, and keys and clicks go by the screen.
+func TestFlames(t *testing.T) {
+	for _, page := range []string{"1", "4"} {
+		s := hogged(t, 120, 40)
+		s.press(page)
+		if page == "1" {
+			s.press("tab")
+		}
+		_, outer := s.at("Server#handle ")
+		_, inner := s.at("OrdersController#show ")
+		if inner != outer+1 {
+			t.Fatalf("rows %d and %d", outer, inner)
+		}
+		s.press("f")
+		_, outer = s.at("Server#handle ")
+		_, inner = s.at("OrdersController#show ")
+		if inner != outer-1 {
+			t.Errorf("view %s: rows %d and %d", page, outer, inner)
+		}
+		s.clickOn("Server#handle ")
+		s.press("up")
+		if n := s.model.flame.selNode; n == nil || n.Label != "OrdersController#show" {
+			t.Errorf("view %s: up selects %+v", page, n)
+		}
+		s.press("down", "down")
+		if n := s.model.flame.selNode; n == nil || n.Label == "Server#handle" || n.Label == "OrdersController#show" {
+			t.Errorf("view %s: down selects %+v", page, n)
+		}
+		s.press("f")
+		_, outer = s.at("Server#handle ")
+		_, inner = s.at("OrdersController#show ")
+		if inner != outer+1 {
+			t.Errorf("view %s: not icicles again", page)
+		}
+	}
+}
+
+// TestFlamesScroll: a picture higher than the screen begins at its root, at the bottom, and the wheel goes up into it.
+func TestFlamesScroll(t *testing.T) {
+	rs := make(recordings)
+	rs.picture(t, "hog", Options{}, 80, 24)
+	m, err := NewModel(rs["hog"], Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t, m, rs["hog"]}
+	s.resize(120, 15)
+	s.press("4", "c", "f")
+	f := &m.flame
+	rows := len(f.picture.Rows)
+	if f.top != 0 || rows <= f.height {
+		t.Fatalf("%d rows in %d, from %d", rows, f.height, f.top)
+	}
+	s.sees("▲ ")
+	for range rows {
+		m.Update(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelUp})
+	}
+	if f.top != rows-f.height {
+		t.Errorf("the wheel scrolls to %d of %d", f.top, rows-f.height)
+	}
+	s.sees(" ▼ ")
+	s.press("home")
+	depth := f.selNode.Depth
+	s.press("pgup")
+	if f.selNode == nil || f.selNode.Depth <= depth {
+		t.Error("a page up does not go inward")
+	}
+}
+
+// TestComparingWithTheTimeBeforeAMark: with a mark, = compares with what was before it, then with what is shown, then with
+// nothing.
+func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("4", "}", "}")
+	span := s.model.windowNS
+	for s.model.atNS > s.model.oldestNS+9e9 { // the hog begins after 10 s
+		s.press("[")
+	}
+	at := s.model.atNS
+	s.press("m")
+	s.typed("deploy")
+	s.press("enter", "space", "=")
+	f := &s.model.flame
+	s.sees(`compared with 5s before "deploy"`, "own time, in points of the whole:")
+	const slot = int64(time.Second) // weights are kept by parts of a second
+	if f.base == nil || f.base.ToNS > at+slot || f.base.FromNS < at-span-slot {
+		t.Fatalf("the base is not the time before %d", at)
+	}
+	var generate float64
+	for _, c := range f.changes {
+		if strings.HasPrefix(c.label, "JSON::Ext::Generator") {
+			generate = c.share
+		}
+	}
+	if generate < 0.05 {
+		t.Errorf("the hog's function grew by %v since the mark", generate)
+	}
+	s.press("=")
+	s.sees("compared with 5s until")
+	s.press("=")
+	s.misses("compared with 5s", "own time, in points")
+	for s.model.atNS > at-2e9 { // no mark lies before this
+		s.press("[")
+	}
+	s.press("=")
+	s.sees("compared with 5s until")
+}

@@ -1,0 +1,310 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxEndedShown is how many processes that have ended are kept to look at, with their history; the oldest go first.
+const maxEndedShown = 16
+
+// member is one of several processes: its samples, and its own screen from the first time it is opened on.
+type member struct {
+	src   sampler.Source
+	store *Store
+	model *Model // nil until it was opened
+	// number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from, the
+	// outermost first, and its own: the order in which a tree is read.
+	number int
+	parent int // PID; 0: not known
+	path   []int
+}
+
+// fleet is the screen over several processes. Each has a Store and a Model of its own; the one shown gets the messages.
+type fleet struct {
+	opt   Options
+	group sampler.Group
+	page  *processesPage
+	shown *member
+
+	mu      sync.Mutex // guards what follows
+	members []*member
+	joined  int
+	err     error // of a Source that could not be shown
+}
+
+func newFleet(o Options) *fleet {
+	f := &fleet{opt: o, group: o.Group}
+	f.page = newProcessesPage(f)
+	return f
+}
+
+// join takes a process in; the returned member is nil when it can't be.
+func (f *fleet) join(src sampler.Source) *member {
+	store, err := newStore(src, f.opt.History, f.opt.Rules)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.err = err
+		return nil
+	}
+	store.dict.HideDirectories(f.opt.Redact)
+	f.joined++
+	m := &member{src: src, store: store, number: f.joined, parent: parentOf(f.group, src), path: []int{f.joined}}
+	for i := len(f.members) - 1; i >= 0; i-- { // the latest one with that PID
+		if p := f.members[i]; p.store.Process().PID == m.parent {
+			m.path = append(slices.Clone(p.path), f.joined)
+			break
+		}
+	}
+	f.members = append(f.members, m)
+	f.forgetEnded()
+	return m
+}
+
+// parentOf is the PID of the process that a Source's process was found below; 0: not known.
+func parentOf(g sampler.Group, src sampler.Source) int {
+	if g == nil {
+		return 0
+	}
+	list, _ := g.Relatives()
+	for i := range list {
+		if list[i].Source == src {
+			return list[i].Parent
+		}
+	}
+	return 0
+}
+
+// forgetEnded drops the oldest of too many processes that have ended, but not the one that is shown. The caller holds mu.
+func (f *fleet) forgetEnded() {
+	ended := 0
+	for _, m := range f.members {
+		if m.store.State().Done {
+			ended++
+		}
+	}
+	for i := 0; i < len(f.members) && ended > maxEndedShown; {
+		if m := f.members[i]; m.store.State().Done && m != f.shown {
+			f.members = slices.Delete(f.members, i, i+1)
+			ended--
+			continue
+		}
+		i++
+	}
+}
+
+// list returns the processes, each followed by those below it.
+func (f *fleet) list() []*member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := slices.Clone(f.members)
+	slices.SortFunc(out, func(a, b *member) int { return slices.Compare(a.path, b.path) })
+	return out
+}
+
+// open makes the process one that is shown, with the same view of the same moment.
+func (f *fleet) open(to *member) error {
+	from := f.shown
+	if to == from {
+		return nil
+	}
+	if to.model == nil {
+		m, err := NewModel(to.store, f.opt)
+		if err != nil {
+			return err
+		}
+		m.attach(f)
+		to.model = m
+	}
+	f.mu.Lock()
+	f.shown = to
+	f.mu.Unlock()
+	if from != nil {
+		to.model.takeOver(from.model)
+	}
+	return nil
+}
+
+// attach adds what only a process among several has: view 8, and the keys to go to the others.
+func (m *Model) attach(f *fleet) {
+	m.fleet = f
+	m.pages[pageProcesses] = f.page
+	m.page = pageProcesses
+	m.keys = globalKeys(true)
+}
+
+// takeOver takes over what the person chose on another process's screen.
+func (m *Model) takeOver(from *Model) {
+	m.width, m.height, m.theme = from.width, from.height, from.theme
+	if m.page = from.page; m.page == pageThread { // of the other process
+		m.page = pageThreads
+	}
+	m.focus, m.windowNS, m.liveNS, m.frozen, m.atNS, m.player = from.focus, from.windowNS, from.liveNS, from.frozen, from.atNS, from.player
+	m.heldNS = 0
+	m.message, m.problem = "", false
+	m.pressed = from.pressed
+	if m.presenting != from.presenting {
+		m.present()
+	}
+	a, b := &m.flame, &from.flame
+	a.metric, a.showIdle, a.byState, a.unfolded, a.inverted, a.search = b.metric, b.showIdle, b.byState, b.unfolded, b.inverted, b.search
+	m.flameOf = flameRange{}
+}
+
+// step opens the next (+1) or previous (-1) process.
+func (f *fleet) step(d int) tea.Cmd {
+	list := f.list()
+	i := slices.Index(list, f.shown)
+	if len(list) == 0 {
+		return nil
+	}
+	return f.openAndRefresh(list[((i+d)%len(list)+len(list))%len(list)])
+}
+
+// openAndRefresh opens a process and draws it.
+func (f *fleet) openAndRefresh(to *member) tea.Cmd {
+	if err := f.open(to); err != nil {
+		f.shown.model.message, f.shown.model.problem = err.Error(), true
+		return nil
+	}
+	m := f.shown.model
+	m.refresh()
+	return m.wanted()
+}
+
+// which says which of the processes is shown: "process 3 of 8".
+func (f *fleet) which(m *Model) (number, of int) {
+	list := f.list()
+	return slices.IndexFunc(list, func(x *member) bool { return x.model == m }) + 1, len(list)
+}
+
+// memberMsg brings back to a process's screen what a command of it found out, whichever is shown by then.
+type memberMsg struct {
+	to  *member
+	msg tea.Msg
+}
+
+// address makes the results of a command come back to the process whose screen asked for them.
+func address(to *member, cmd tea.Cmd) tea.Cmd {
+	if cmd == nil {
+		return nil
+	}
+	return func() tea.Msg {
+		switch msg := cmd().(type) {
+		case tea.BatchMsg:
+			for i := range msg {
+				msg[i] = address(to, msg[i])
+			}
+			return msg
+		case sourceMsg, fineMsg, instantMsg, savedMsg, recordingMsg:
+			return memberMsg{to, msg}
+		default:
+			return msg
+		}
+	}
+}
+
+// Init starts the clock of the screen.
+func (f *fleet) Init() tea.Cmd { return f.shown.model.Init() }
+
+// Update hands a message to the process that is shown, or that it is for.
+func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	to := f.shown
+	if x, ok := msg.(memberMsg); ok {
+		to, msg = x.to, x.msg
+	}
+	wasShown := to == f.shown
+	_, cmd := to.model.Update(msg)
+	if wasShown { // what was pressed may have opened another process, whose command it is then
+		to = f.shown
+	}
+	return f, address(to, cmd)
+}
+
+// View hands over the picture of the process that is shown.
+func (f *fleet) View() tea.View { return f.shown.model.View() }
+
+// runGroup shows several processes until the person quits or ctx ends.
+func runGroup(ctx context.Context, o Options) error {
+	f := newFleet(o)
+	sampling, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	first, failed := make(chan *member, 1), make(chan error, 1)
+	running.Go(func() {
+		err := f.group.Follow(sampling, func(src sampler.Source) {
+			m := f.join(src)
+			if m == nil {
+				f.group.Done(src)
+				return
+			}
+			select {
+			case first <- m:
+			default:
+			}
+			running.Go(func() {
+				defer f.group.Done(src)
+				m.store.Run(sampling)
+			})
+		})
+		close(first)
+		failed <- err
+	})
+	err := f.showFirst(ctx, first)
+	stop()
+	running.Wait()
+	if followErr := <-failed; !errors.Is(followErr, sampler.ErrEnded) {
+		err = errors.Join(err, followErr)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		_, _, recErr := m.store.stopRecording()
+		err = errors.Join(err, recErr, m.store.State().Err)
+	}
+	return errors.Join(err, f.err)
+}
+
+// showFirst waits for the first process, and shows the screen.
+func (f *fleet) showFirst(ctx context.Context, first <-chan *member) error {
+	select {
+	case m, ok := <-first:
+		if !ok {
+			return ErrNoSource
+		}
+		if err := f.open(m); err != nil {
+			return err
+		}
+		return show(ctx, f, f.opt)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// longestRecording is how much history recordings need that are looked at together; 0 where none tells.
+func longestRecording(g sampler.Group) time.Duration {
+	var longest time.Duration
+	list, _ := g.Relatives()
+	for _, r := range list {
+		if x, ok := r.Source.(interface{ Duration() time.Duration }); ok {
+			longest = max(longest, x.Duration())
+		}
+	}
+	return longest
+}
+
+// processKeys go from one process to another, in every view.
+func processKeys() []binding {
+	return []binding{
+		{keys: []string{")", "shift+0"}, show: "( )", short: "process", help: "the previous and the next process, in every view",
+			do: func(m *Model) tea.Cmd { return m.fleet.step(+1) }},
+		{keys: []string{"(", "shift+9"}, do: func(m *Model) tea.Cmd { return m.fleet.step(-1) }},
+	}
+}

@@ -1,0 +1,159 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// drawFooter draws the last rows: what is selected (or what the last key has to say), and the keys.
+func (m *Model) drawFooter(a canvas.Area, t *Theme) {
+	r := &m.regions
+	row := a.Row(r.footer)
+	if m.prompt != nil {
+		m.drawPrompt(row, t)
+		return
+	}
+	keysW := m.drawKeys(row, t, r.detail != r.footer)
+	left := row.Sub(0, 0, row.W-keysW-1, 1)
+	if r.detail != r.footer {
+		left = a.Row(r.detail)
+	}
+	if m.message != "" {
+		st := canvas.Style{FG: t.Good, Attr: canvas.Bold}
+		if m.problem {
+			st.FG = t.Crit
+		}
+		full := a.Row(r.detail)
+		full.Fill(' ', canvas.Style{})
+		full.Put(1, 0, canvas.CutLeft(m.message, full.W-2), st)
+		return
+	}
+	m.drawDetail(left, t)
+}
+
+// drawKeys draws the keys that matter here, as many as fit, and returns the columns they take. On a row of their own
+// they begin on the left.
+func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
+	type hint struct {
+		key, word string
+		b         *binding
+	}
+	var hints []hint
+	add := func(k *keyMap) {
+		for i := range k.bindings {
+			b := &k.bindings[i]
+			if b.short != "" && (b.when == nil || b.when(m)) {
+				hints = append(hints, hint{b.show, b.short, b})
+			}
+		}
+	}
+	for _, k := range m.maps() {
+		add(k)
+	}
+	limit := a.W - 2
+	if !ownRow {
+		limit = a.W / 2
+	}
+	w, n := 0, 0
+	for _, h := range hints {
+		hw := canvas.Width(h.key) + 1 + canvas.Width(h.word) + 2
+		if w+hw > limit {
+			break
+		}
+		w += hw
+		n++
+	}
+	x := 1
+	if !ownRow {
+		x = a.W - w
+	}
+	for _, h := range hints[:n] {
+		from := x
+		x = a.Put(x, 0, h.key, t.bold())
+		x = a.Put(x+1, 0, h.word, t.dim())
+		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { return h.b.do(m) })
+		x += 2
+	}
+	return w
+}
+
+// drawDetail describes what is selected in the view with the focus.
+func (m *Model) drawDetail(a canvas.Area, t *Theme) {
+	name, rest := "", ""
+	if p := m.current(); p != nil {
+		name, rest = p.detail(m)
+	} else if m.focus == onFlame {
+		name, rest = m.flame.detail(m.store.dict)
+	} else {
+		name, rest = m.timelineDetail()
+	}
+	if name == "" && m.current() != nil {
+		return
+	}
+	if name == "" {
+		name, rest = "↑ ↓ select a thread", "enter shows it alone in the flamegraph"
+		if m.focus == onFlame {
+			name, rest = "↑ ↓ ← → select a frame", "enter zooms in"
+		}
+		a.Put(1, 0, canvas.Cut(name+"   "+rest, a.W-2), t.dim())
+		return
+	}
+	name = canvas.Cut(name, max(a.W/2, a.W-4-canvas.Width(rest)))
+	x := a.Put(1, 0, name, t.bold())
+	a.Put(x+2, 0, canvas.Cut(rest, a.W-x-2), t.dim())
+}
+
+// timelineDetail describes the selected thread in full, or sums up the selected group.
+func (m *Model) timelineDetail() (name, rest string) {
+	if i := m.timeline.index(); i >= 0 {
+		return m.rowDetail(&m.timeline.rows[i])
+	}
+	return "", ""
+}
+
+// rowDetail describes a row of threads.
+func (m *Model) rowDetail(w *row) (name, rest string) {
+	v := &m.timeline
+	var parts []string
+	if w.isGroup {
+		var listed int64
+		for _, ns := range w.totals {
+			listed += ns
+		}
+		states := urgency
+		slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(w.totals[y], w.totals[x]) })
+		for _, s := range states {
+			if sh := share(w.totals[s], listed); sh >= 0.005 {
+				parts = append(parts, fmt.Sprintf("%s %s", s, percent(sh)))
+			}
+		}
+		return w.name, strings.Join(parts, " · ")
+	}
+	th := &v.threads[w.members[0]]
+	info, _ := m.store.dict.Thread(th.id)
+	if th.known {
+		parts = append(parts, gvl.Describe(th.state, m.store.dict))
+		if _, f := m.store.dict.Stack(th.state.Stack); f != 0 {
+			fr := m.store.dict.Frame(f)
+			where := fr.Label
+			if fr.Path != "" && !fr.C {
+				where += fmt.Sprintf(" %s:%d", fr.Path, fr.Line)
+			}
+			parts = append(parts, "in "+where)
+		}
+	}
+	if info.TID != 0 {
+		parts = append(parts, fmt.Sprintf("tid %d", info.TID))
+	}
+	if info.Ractor > 1 {
+		parts = append(parts, fmt.Sprintf("ractor %d", info.Ractor))
+	}
+	return th.name, strings.Join(parts, "  ")
+}

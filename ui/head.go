@@ -1,0 +1,370 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// figures are the numbers of the head lines over the stretch of time that is shown.
+type figures struct {
+	held, waiting   float64 // of the busiest ractor's GVL; all ractors' waiters
+	p99NS, waits    int64
+	p99Open         bool // waits still going on are part of it
+	cpu, throttled  float64
+	gc              float64
+	minor, major    uint64
+	gcKnown         bool
+	rss             int64
+	stackHz, lockHz float64
+	selfCPU         float64
+	selfKnown       bool
+	priority        sampler.Priority
+	reads           sampler.Reads // since the attach
+	stacks          stackReads    // of the time shown
+	dropped         uint64
+	slow            bool
+	stopped         float64 // share of the time that pauses took
+	pauseNS         int64   // their mean length
+	heldSpark       []float64
+	waitSpark       []float64
+	cpuSpark        []float64
+	gcSpark         []float64
+	rssSpark        []float64
+}
+
+// sparkColumns is the number of columns of each sparkline.
+const sparkColumns = 8
+
+// load reads the figures between two times.
+func (f *figures) load(r *reading, fromNS, toNS int64) {
+	*f = figures{dropped: r.dropped}
+	cells := r.Timeline.Process(fromNS, toNS, sparkColumns)
+	var sum gvl.ProcCell
+	for _, c := range cells {
+		sum.SpanNS += c.SpanNS
+		sum.SampledNS += c.SampledNS
+		sum.WaitNS += c.WaitNS
+		sum.GCNS += c.GCNS
+		sum.CPUNS += c.CPUNS
+		sum.ThrottledNS += c.ThrottledNS
+		unknown := c.SampledNS == 0
+		f.waitSpark = append(f.waitSpark, valueOr(unknown, c.Waiters()))
+		f.cpuSpark = append(f.cpuSpark, valueOr(unknown, share(c.CPUNS, c.SampledNS)))
+		f.gcSpark = append(f.gcSpark, valueOr(unknown, c.GC()))
+		f.rssSpark = append(f.rssSpark, valueOr(c.RSSBytes == 0, float64(c.RSSBytes)))
+		if c.RSSBytes != 0 {
+			f.rss = c.RSSBytes
+		}
+	}
+	f.waiting, f.gc = sum.Waiters(), sum.GC()
+	f.cpu, f.throttled = share(sum.CPUNS, sum.SampledNS), share(sum.ThrottledNS, sum.SampledNS)
+	f.loadOwners(r, fromNS, toNS)
+	f.loadMarks(r, fromNS, toNS)
+	var open []int64
+	for i := range r.States {
+		if s := &r.States[i]; s.State == gvl.Waiting && toNS >= r.lastNS {
+			open = append(open, s.DurationNS())
+		}
+	}
+	f.p99NS, f.waits = r.waits.quantile(0.99, fromNS, toNS, open)
+	f.p99Open = len(open) > 0
+}
+
+func (f *figures) loadOwners(r *reading, fromNS, toNS int64) {
+	for _, id := range r.Timeline.Ractors() {
+		cells := r.Timeline.Owners(id, fromNS, toNS, sparkColumns)
+		var held, sampled int64
+		spark := make([]float64, 0, len(cells))
+		for _, c := range cells {
+			held += c.HeldNS
+			sampled += c.SampledNS
+			spark = append(spark, valueOr(c.SampledNS == 0, share(c.HeldNS, c.SampledNS)))
+		}
+		if s := share(held, sampled); s >= f.held {
+			f.held, f.heldSpark = s, spark
+		}
+	}
+}
+
+func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
+	a, b, ok := r.marks.span(fromNS, toNS)
+	if b == nil {
+		return
+	}
+	f.reads, f.slow = b.reads, b.slow
+	f.gcKnown = b.gc.Valid
+	if f.rss == 0 {
+		f.rss = b.proc.RSSBytes
+	}
+	if !ok {
+		return
+	}
+	sec := float64(b.timeNS-a.timeNS) / 1e9
+	f.minor, f.major = b.gc.MinorCount-a.gc.MinorCount, b.gc.MajorCount-a.gc.MajorCount
+	f.lockHz = float64(b.reads.Ticks-a.reads.Ticks) / sec
+	f.stackHz = float64(b.reads.StackTicks-a.reads.StackTicks) / sec
+	f.selfCPU = float64(b.self.CPUNS-a.self.CPUNS) / 1e9 / sec
+	f.selfKnown = b.self.CPUNS > 0
+	f.priority = b.self.Priority
+	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
+		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
+		f.stopped, f.pauseNS = share(paused, b.timeNS-a.timeNS), paused/int64(n)
+	}
+	f.stacks = stackReads{b.stacks.read - a.stacks.read, b.stacks.lost - a.stacks.lost}
+}
+
+func valueOr(unknown bool, v float64) float64 {
+	if unknown {
+		return -1
+	}
+	return v
+}
+
+func share(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// headView draws who the target is and how the sampling does, or the banner that says that the picture is not live.
+type headView struct {
+	process sampler.Process
+	state   SourceState
+	// live is false while the picture is frozen at atNS; behindNS is how far that is from the newest sample.
+	live             bool
+	atNS, behindNS   int64
+	nowNS            int64 // time of the newest sample
+	windowNS, spanNS int64 // the stretch asked for and the part of it there is
+	replay           bool
+	recording        bool
+	// playing at a speed; played is where in the history the moment lies, loaded how much of a recording is read: shares.
+	playing        bool
+	speed          float64
+	played, loaded float64
+	// stepNS is how far [ and ] move.
+	stepNS  int64
+	figures *figures
+	// number and of say which of several processes it is; of is 0 where there is one. whole: it is about all of them.
+	number, of int
+	whole      bool
+	programs   string // the names of all, when whole
+}
+
+func (h *headView) draw(a canvas.Area, t *Theme) {
+	switch {
+	case !h.live:
+		h.drawFrozen(a, t)
+	case h.state.Err != nil:
+		h.banner(a, t, "✖ "+h.state.Err.Error(), "what was measured stays   q quit", t.Crit)
+	case h.state.Ended && !h.replay:
+		h.banner(a, t, "■ "+h.endText(), "everything stays to look at   s save   [ ] time   q quit", t.Warn)
+	default:
+		h.drawLive(a, t)
+	}
+}
+
+// endText says how and when the target ended: "exited 14:05:01 (status 137)".
+func (h *headView) endText() string {
+	e := h.state.End
+	s := e.Reason
+	if s == "" {
+		s = "ended"
+	}
+	if e.AtNS != 0 {
+		s += " " + h.process.WallTime(e.AtNS).Format("15:04:05")
+	}
+	if e.ExitKnown {
+		s += fmt.Sprintf(" (status %d)", e.ExitCode)
+	}
+	return s
+}
+
+func (h *headView) who() string {
+	switch {
+	case h.whole:
+		return h.process.Title
+	case h.of > 0:
+		return fmt.Sprintf("%s  pid %d  %s", h.process.Title, h.process.PID, h.which())
+	}
+	return fmt.Sprintf("%s  pid %d", h.process.Title, h.process.PID)
+}
+
+// which says which process of several it is.
+func (h *headView) which() string { return fmt.Sprintf("process %d of %d", h.number, h.of) }
+
+func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
+	text := fmt.Sprintf("❄ FROZEN at %s  (–%s)", h.process.WallTime(h.atNS).Format("15:04:05.000"), duration(h.behindNS))
+	if h.playing {
+		text = fmt.Sprintf("▶ PLAYING ×%g  %s  (–%s)", h.speed, h.process.WallTime(h.atNS).Format("15:04:05.000"), duration(h.behindNS))
+	}
+	if h.playing || h.replay && a.W >= spaciousWidth {
+		text += "  " + bar(h.played, playedColumns)
+	}
+	switch {
+	case h.state.Ended && !h.replay:
+		text += "  ■ " + h.endText()
+	case h.state.Err != nil:
+		text += "  ✖ sampling failed"
+	case h.replay || h.state.Done:
+		text += "  recording"
+	default:
+		text += "  sampling goes on"
+	}
+	h.banner(a, t, text, "[ ] "+axisTime(h.stepNS)+"  { } range  space live", t.Accent)
+}
+
+// banner fills the row in reverse video: no one may take an old picture for a live one.
+func (h *headView) banner(a canvas.Area, t *Theme, text, right string, c canvas.Color) {
+	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
+	a.Fill(' ', st)
+	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
+	for _, s := range []string{right + "    " + h.who(), h.who(), h.process.Title} {
+		if w := canvas.Width(s); x+3+w <= a.W-1 {
+			a.Put(a.W-1-w, 0, s, st)
+			return
+		}
+	}
+}
+
+func (h *headView) drawLive(a canvas.Area, t *Theme) {
+	p := &h.process
+	ruby := "ruby " + p.RubyVersion
+	if p.JIT != "" {
+		ruby += " +" + p.JIT
+	}
+	right := h.health(t)
+	rightW := 1
+	for _, s := range right {
+		rightW += canvas.Width(s.text) + 2
+	}
+	for h.whole && len(right) > 1 && canvas.Width(p.Title)+3+rightW > a.W {
+		rightW -= canvas.Width(right[len(right)-1].text) + 2
+		right = right[:len(right)-1]
+	}
+	x := a.Put(1, 0, canvas.Cut(p.Title, max(a.W-rightW-2, 8)), t.bold())
+	left := []string{fmt.Sprintf("pid %d", p.PID), ruby}
+	switch {
+	case h.whole:
+		left, ruby = []string{h.programs}, ""
+	case h.of > 0:
+		left = slices.Insert(left, 1, h.which())
+	}
+	if a.W >= wideWidth && !p.StartedAt.IsZero() && !h.whole {
+		left = append(left, "up "+longDuration(p.WallTime(h.nowNS).Sub(p.StartedAt)))
+	}
+	if p.LayoutNote != "" && !h.whole {
+		left = append(left, p.LayoutNote)
+	}
+	// The health on the right gives way from its end, the description of the target from its own.
+	least := 2 + canvas.Width(left[0]) + 2 + canvas.Width(ruby)
+	if h.whole { // the names of programs stand in the table
+		least = 0
+	}
+	for len(right) > 1 && x+least+rightW > a.W {
+		rightW -= canvas.Width(right[len(right)-1].text) + 2
+		right = right[:len(right)-1]
+	}
+	for _, s := range left {
+		if x+2+canvas.Width(s)+rightW <= a.W {
+			x = a.Put(x+2, 0, s, t.dim())
+		}
+	}
+	x = a.W - rightW
+	for _, s := range right {
+		x = a.Put(x+2, 0, s.text, s.style)
+	}
+}
+
+type segment struct {
+	text  string
+	style canvas.Style
+}
+
+// spaciousWidth is from where on the banner has room for the place in a recording that is not being played.
+const spaciousWidth = 140
+
+// playedColumns is the length of the bars of a recording.
+const playedColumns = 12
+
+// health lists how the sampling does, the more important first.
+func (h *headView) health(t *Theme) []segment {
+	f := h.figures
+	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
+	if h.replay || h.state.Done {
+		live = segment{"▶ REPLAY", canvas.Style{FG: t.Accent, Attr: canvas.Bold}}
+		if !h.replay {
+			live.text = "■ STOPPED"
+		}
+	}
+	if h.loaded < 1 {
+		live.text = "▶ REPLAY reading " + bar(h.loaded, playedColumns) + " " + percent(h.loaded)
+	}
+	window := axisTime(h.windowNS)
+	if h.spanNS < h.windowNS*9/10 {
+		window = axisTime(h.spanNS/int64(time.Second)*int64(time.Second)) + " of " + window
+	}
+	out := []segment{live}
+	if h.recording {
+		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
+	}
+	out = append(out, segment{window, t.text()})
+	rates := segment{"starting", t.dim()}
+	if f.lockHz > 0 {
+		rates.text = rate(f.stackHz) + "/" + rate(f.lockHz)
+		if h.whole {
+			rates.text += " in all"
+		}
+		behind := f.lockHz < 0.8*h.process.LockRate || f.stackHz < 0.8*h.process.StackRate
+		switch {
+		case f.slow:
+			rates.text += " (idle)"
+		case behind && h.of == 0 && h.spanNS > int64(2*time.Second): // several processes share a budget
+			rates.style = canvas.Style{FG: t.Warn}
+		}
+	}
+	out = append(out, rates)
+	if h.process.Pauses && f.pauseNS > 0 {
+		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.stopped*100, duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
+	}
+	if f.selfKnown {
+		self := segment{fmt.Sprintf("self %.1f %%", f.selfCPU*100), t.dim()}
+		if words := f.priority.Words(); words != "" {
+			self.text += ", " + words
+			if f.priority != sampler.PriorityRealTime {
+				self.style = canvas.Style{FG: t.Warn}
+			}
+		}
+		out = append(out, self)
+	}
+	lost := share(int64(f.stacks.lost), int64(f.stacks.read))
+	partial := segment{"partial " + finePercent(lost), t.dim()}
+	if lost >= manyPartial {
+		partial.style = canvas.Style{FG: t.Warn}
+	}
+	if f.dropped > 0 {
+		partial.text += " dropped " + count(int64(f.dropped))
+		partial.style = canvas.Style{FG: t.Warn}
+	}
+	return append(out, partial)
+}
+
+// manyPartial is the share of the stacks read from on which it is marked that they are not there in full.
+const manyPartial = 0.05
+
+// readsHelp tells what happened to reads, in the help: what was mended by reading again is no loss, and stays out of the
+// header.
+func (f *figures) readsHelp() keyMap {
+	n := func(v uint64) string { return count(int64(v)) }
+	r := &f.reads
+	return keyMap{title: "sampling since the attach", bindings: []binding{
+		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
+		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is no loss"},
+		{show: n(r.Partial), help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.dropped) + " samples dropped"},
+	}}
+}

@@ -1,0 +1,95 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// hostileNames are what a thread could be called.
+var hostileNames = []string{
+	"\x1b[2J\x1b[31mcleared", "\x1b]0;title\x07", "\x1b]52;c;b3duZWQ=\x07", "\u009b31m", "line\r\nbreak\ttab\x00",
+	"日本語のとても長いスレッドの名前です", "e\u0301\u0301\u0301\u0301\u0301\u0301combining", "a\u202egnp.exe", "\u200b\u200d\ufeff",
+	"👨‍👩‍👧‍👦 family", "🏳️‍🌈", "ﷺﷺﷺ", "क्षि த", "\xff\xfe invalid", strings.Repeat("long", 100), "</text><script>", " ", "-1", "12",
+	"pool #1 (日本)", "pool #2 (日本)", "ก็็็็็็็็็็",
+}
+
+// TestHostileNames: whatever a thread is called, at every size each row has exactly the columns of the terminal, and
+// no control character but those of our own styles reaches it.
+func TestHostileNames(t *testing.T) {
+	d := demosource.Options{Length: 2 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本 \u202e"}
+	s := newScreen(t, 120, 80, d, Options{})
+	sizes := [][2]int{{60, 15}, {61, 16}, {79, 24}, {80, 24}, {99, 30}, {100, 31}, {121, 40}, {159, 50}, {160, 48}, {200, 50}, {300, 100}}
+	for _, size := range sizes {
+		for _, keys := range [][]string{nil, {"i"}, {"i", "tab", "down", "enter"}, {"esc", "tab", "end", "up", "up", "up", "enter"}, {"space"}, {"?"}, {"esc", "space", "esc"}} {
+			s.resize(size[0], size[1])
+			s.press(keys...)
+			checkRows(t, s, fmt.Sprintf("%dx%d after %v", size[0], size[1], keys))
+		}
+	}
+}
+
+func checkRows(t *testing.T, s *screen, when string) {
+	t.Helper()
+	rows := strings.Split(s.model.content, "\n")
+	if len(rows) != s.model.height {
+		t.Fatalf("%s: %d rows", when, len(rows))
+	}
+	for y, row := range rows {
+		plain := ansi.Strip(row)
+		for _, r := range plain {
+			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+				t.Fatalf("%s, row %d: %U in %q", when, y, r, plain)
+			}
+		}
+		if clusters, runes := ansi.StringWidth(row), ansi.StringWidthWc(row); clusters > s.model.width || runes != clusters {
+			t.Fatalf("%s, row %d: %d columns by clusters, %d by runes: %q", when, y, clusters, runes, plain)
+		}
+		for _, seq := range strings.Split(row, "\x1b")[1:] {
+			if !strings.HasPrefix(seq, "[") || strings.Trim(seq[1:strings.IndexByte(seq, 'm')], "0123456789;") != "" {
+				t.Fatalf("%s, row %d: a sequence that is no style: %q", when, y, seq)
+			}
+		}
+	}
+	if title := s.model.View().WindowTitle; strings.ContainsFunc(title, unicode.IsControl) {
+		t.Fatalf("the window's title: %q", title)
+	}
+}
+
+// TestEverySize: no size from the smallest to 300x100 falls over or leaves the terminal's edges.
+func TestEverySize(t *testing.T) {
+	s := newScreen(t, 80, 24, demosource.Options{Length: 15 * time.Second, HTTP: 40}, Options{})
+	for h := minHeight; h <= 100; h += 5 {
+		for w := minWidth; w <= 300; w += 11 {
+			s.resize(w, h)
+			checkRows(t, s, fmt.Sprintf("%dx%d", w, h))
+			g := &s.model.regions
+			if g.flameRows < 3 || g.rowCount < 1 || g.footer != h-1 || g.cellsW < 20 {
+				t.Fatalf("%dx%d: %+v", w, h, *g)
+			}
+		}
+	}
+	s.resize(80, 24)
+	if g := &s.model.regions; g.cellsW < minTimelineColumns-2 || g.flameRows < minFlameRows {
+		t.Fatalf("80x24: %+v", *g)
+	}
+}
+
+// TestASCII: with ASCII only, nothing else is drawn.
+func TestASCII(t *testing.T) {
+	s := newScreen(t, 120, 80, demosource.Options{Length: 12 * time.Second, ExtraNames: hostileNames}, Options{ASCII: true})
+	for _, keys := range [][]string{nil, {"tab", "down", "enter"}, {"space"}, {"?"}, {"esc", "/", "é"}} {
+		s.press(keys...)
+		for i, r := range s.text() {
+			if r > 0x7e {
+				t.Fatalf("%q at %d after %v", r, i, keys)
+			}
+		}
+	}
+}

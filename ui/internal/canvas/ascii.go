@@ -1,0 +1,26 @@
+package canvas
+
+// plain are the ASCII characters for what the screen is drawn with, for terminals and fonts that lack it.
+var plain = map[rune]rune{
+	'│': '|', '─': '-', '╭': '+', '╮': '+', '╰': '+', '╯': '+', '▌': '|', '·': '.', '…': '~', '⋯': '~', '–': '-',
+	'×': 'x', '≥': '>', '←': '<', '→': '>', '↑': '^', '↓': 'v', '▸': '>', '▾': 'v', '▲': '^', '▼': 'v', '●': '*', '■': '#',
+	'▶': '>', '❄': '*', '✓': '+', '✖': 'X', 'ℹ': 'i', 'µ': 'u', '█': '#', '░': ':',
+	'▁': '_', '▂': '.', '▃': ',', '▄': '-', '▅': '=', '▆': '+', '▇': '*',
+}
+
+// ToASCII replaces every character outside ASCII: signs by those that come nearest, all else by a question mark for
+// each column.
+func (g *Grid) ToASCII() {
+	for i := range g.cells {
+		c := &g.cells[i]
+		c.Marks = ""
+		if c.Rune >= 0x20 && c.Rune < 0x7f {
+			continue
+		}
+		if p, ok := plain[c.Rune]; ok {
+			c.Rune = p
+		} else {
+			c.Rune = '?'
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package canvas
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/mattn/go-runewidth"
+)
+
+// width measures runes the way terminals do outside East Asian legacy locales: ambiguous characters (│, █, ·) take one
+// column. It does not look at the environment, so a picture is the same everywhere.
+var width = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
+
+// maxCombining bounds the marks kept on one base character.
+const maxCombining = 3
+
+// RuneWidth is the number of columns that a rune takes after Clean: 0, 1 or 2.
+func RuneWidth(r rune) int {
+	if r >= 0x20 && r < 0x7f {
+		return 1
+	}
+	return width.RuneWidth(r)
+}
+
+// Width is the number of columns that s takes once it is cleaned.
+func Width(s string) int {
+	n := 0
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] >= 0x7f {
+			return slowWidth(Clean(s))
+		}
+		n++
+	}
+	return n
+}
+
+func slowWidth(s string) int {
+	n := 0
+	for _, r := range s {
+		n += RuneWidth(r)
+	}
+	return n
+}
+
+// Clean makes a string from anywhere (a thread can be called anything) safe to draw: control characters become their
+// Unicode pictures (␛ for ESC), invalid UTF-8 becomes U+FFFD, and everything whose width terminals disagree about or
+// that reorders text is dropped: format characters (bidi overrides, joiners, zero-width spaces), variation selectors,
+// tags and skin tones; regional indicators become the letters they stand for. Combining marks stay, at most three on a
+// base character, and never without one. What is left measures the same rune by rune and cluster by cluster, since
+// terminals do either (mode 2027): the rest of a cluster that does not is dropped.
+func Clean(s string) string {
+	if isSimple(s) {
+		return s
+	}
+	s = cleanRunes(s)
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		cluster, w := ansi.FirstGraphemeCluster(rest, ansi.GraphemeWidth)
+		if cluster == "" {
+			break
+		}
+		rest = rest[len(cluster):]
+		if slowWidth(cluster) != w {
+			cluster = firstThatAgrees(cluster)
+		}
+		b.WriteString(cluster)
+	}
+	if b.Len() == len(s) {
+		return s
+	}
+	return Clean(b.String()) // what was dropped may have kept two clusters apart; each round is shorter
+}
+
+// firstThatAgrees returns a cluster's first rune, or nothing where even that is measured in two ways.
+func firstThatAgrees(cluster string) string {
+	_, n := utf8.DecodeRuneInString(cluster)
+	if first := cluster[:n]; n < len(cluster) && slowWidth(first) == ansi.StringWidth(first) {
+		return first
+	}
+	return ""
+}
+
+func cleanRunes(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	marks, base := 0, false
+	for _, r := range s {
+		switch {
+		case r == utf8.RuneError:
+			r = '\uFFFD'
+		case r < 0x20:
+			r = '\u2400' + r
+		case r == 0x7f:
+			r = '\u2421'
+		case r >= 0x80 && r < 0xa0: // C1: CSI and OSC in one byte
+			r = '\uFFFD'
+		case r == '\u2028' || r == '\u2029':
+			r = '\u2424'
+		case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r), unicode.Is(unicode.Variation_Selector, r),
+			r >= 0x1F3FB && r <= 0x1F3FF, r >= 0xE0000 && r <= 0xE0FFF:
+			continue
+		case r >= 0x1F1E6 && r <= 0x1F1FF:
+			r = 'A' + r - 0x1F1E6
+		}
+		if RuneWidth(r) == 0 {
+			if !base || marks >= maxCombining {
+				continue
+			}
+			marks++
+		} else {
+			base, marks = true, 0
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// isSimple tells whether s holds only characters of one column each that nothing joins: what the screen itself is drawn
+// with. It is the short way for nearly all texts.
+func isSimple(s string) bool {
+	for _, r := range s {
+		switch {
+		case r >= 0x20 && r < 0x7f, r >= 0xa1 && r < 0x300 && r != 0xad, // ASCII, Latin
+			r >= 0x2190 && r < 0x2200 && r != 0x2194 && r != 0x2195, r >= 0x2200 && r < 0x2300, // arrows, mathematics
+			r >= 0x2500 && r < 0x25aa, r >= 0x25b2 && r < 0x25b6, r == '▸', r == '▼', r == '▾', r == '●', // boxes, shapes
+			r == '…', r == '–', r == '✓':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Cut shortens s to at most w columns; when something is cut, the last column is an ellipsis.
+func Cut(s string, w int) string {
+	s = Clean(s)
+	if w <= 0 {
+		return ""
+	}
+	if slowWidth(s) <= w {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		rw := RuneWidth(r)
+		if n+rw > w-1 {
+			return s[:i] + "…"
+		}
+		n += rw
+	}
+	return s
+}
+
+// CutLeft shortens s to at most w columns from its beginning: the end of a path says more than its start.
+func CutLeft(s string, w int) string {
+	s = Clean(s)
+	if w <= 0 {
+		return ""
+	}
+	total := slowWidth(s)
+	if total <= w {
+		return s
+	}
+	for i, r := range s {
+		if total <= w-1 && RuneWidth(r) > 0 {
+			return "…" + s[i:]
+		}
+		total -= RuneWidth(r)
+	}
+	return "…"
+}
+
+// Pad cuts or fills s with spaces to exactly w columns.
+func Pad(s string, w int) string {
+	s = Cut(s, w)
+	if n := w - slowWidth(s); n > 0 {
+		s += strings.Repeat(" ", n)
+	}
+	return s
+}
+
+// PadLeft cuts s, or fills it with spaces on the left, to exactly w columns.
+func PadLeft(s string, w int) string {
+	s = Cut(s, w)
+	if n := w - slowWidth(s); n > 0 {
+		s = strings.Repeat(" ", n) + s
+	}
+	return s
+}

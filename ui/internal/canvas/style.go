@@ -1,0 +1,199 @@
+package canvas
+
+import (
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+)
+
+// Color is a 24-bit colour; the zero value is the terminal's own. It is a color.Color, as Lip Gloss takes them.
+type Color uint32
+
+const colorSet Color = 1 << 24
+
+// RGB makes a Color from 0xRRGGBB.
+func RGB(v uint32) Color { return colorSet | Color(v&0xffffff) }
+
+// IsSet tells a colour from the terminal's own.
+func (c Color) IsSet() bool { return c&colorSet != 0 }
+
+// Components returns red, green and blue, 0 to 255.
+func (c Color) Components() (r, g, b uint8) { return uint8(c >> 16), uint8(c >> 8), uint8(c) }
+
+// RGBA returns the components as color.Color does, 0 to 0xffff; all 0 for the terminal's own colour.
+func (c Color) RGBA() (r, g, b, a uint32) {
+	if !c.IsSet() {
+		return 0, 0, 0, 0
+	}
+	red, green, blue := c.Components()
+	return color.RGBA{R: red, G: green, B: blue, A: 0xff}.RGBA()
+}
+
+// Mix returns the colour that lies at share (0 to 1) of the way from c to other.
+func (c Color) Mix(other Color, share float64) Color {
+	share = min(max(share, 0), 1)
+	r1, g1, b1 := c.Components()
+	r2, g2, b2 := other.Components()
+	at := func(a, b uint8) uint32 { return uint32(float64(a) + (float64(b)-float64(a))*share + 0.5) }
+	return RGB(at(r1, r2)<<16 | at(g1, g2)<<8 | at(b1, b2))
+}
+
+// Light tells whether black text reads better than white on c (relative luminance as in WCAG 2, simplified).
+func (c Color) Light() bool {
+	r, g, b := c.Components()
+	return 299*int(r)+587*int(g)+114*int(b) > 128*1000
+}
+
+// Contrast is the contrast ratio of two colours, 1 to 21 (WCAG 2.1, "contrast ratio" and "relative luminance").
+func (c Color) Contrast(o Color) float64 {
+	x, y := c.luminance(), o.luminance()
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+func (c Color) luminance() float64 {
+	linear := func(v uint8) float64 {
+		s := float64(v) / 255
+		if s <= 0.04045 {
+			return s / 12.92
+		}
+		return math.Pow((s+0.055)/1.055, 2.4)
+	}
+	r, g, b := c.Components()
+	return 0.2126*linear(r) + 0.7152*linear(g) + 0.0722*linear(b)
+}
+
+// Hex is the colour as #rrggbb.
+func (c Color) Hex() string {
+	const digits = "0123456789abcdef"
+	b := [7]byte{'#'}
+	for i := range 6 {
+		b[1+i] = digits[c>>(20-4*i)&15]
+	}
+	return string(b[:])
+}
+
+// Attr is a set of text attributes.
+type Attr uint8
+
+// The attributes.
+const (
+	Bold Attr = 1 << iota
+	Faint
+	Italic
+	Underline
+	Reverse
+)
+
+// Style is how a cell looks: the part of a lipgloss.Style that a cell has, small and comparable, since a frame holds
+// thousands of them.
+type Style struct {
+	FG, BG Color
+	Attr   Attr
+}
+
+// With returns the style with attributes added.
+func (s Style) With(a Attr) Style { s.Attr |= a; return s }
+
+// On returns the style on another background.
+func (s Style) On(bg Color) Style { s.BG = bg; return s }
+
+// Lipgloss returns the style as Lip Gloss's, which decides how a terminal is told of it.
+func (s Style) Lipgloss() lipgloss.Style {
+	l := lipgloss.NewStyle()
+	if s.FG.IsSet() {
+		l = l.Foreground(s.FG)
+	}
+	if s.BG.IsSet() {
+		l = l.Background(s.BG)
+	}
+	if s.Attr&Bold != 0 {
+		l = l.Bold(true)
+	}
+	if s.Attr&Faint != 0 {
+		l = l.Faint(true)
+	}
+	if s.Attr&Italic != 0 {
+		l = l.Italic(true)
+	}
+	if s.Attr&Underline != 0 {
+		l = l.Underline(true)
+	}
+	if s.Attr&Reverse != 0 {
+		l = l.Reverse(true)
+	}
+	return l
+}
+
+// plain tells whether a blank cell of the style looks like nothing at all.
+func (s Style) plain(color bool) bool {
+	if s.Attr&(Reverse|Underline) != 0 {
+		return false
+	}
+	return !color || !s.BG.IsSet()
+}
+
+// maxSequences bounds the sequences that are kept; past it they are asked for again.
+const maxSequences = 1 << 14
+
+// sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), taken once for each foreground, background and set
+// of attributes: it renders a string in some microseconds, and a frame changes its style a thousand times.
+type sequences map[Style]string
+
+// of returns the parameters of a style that has one part only.
+func (q *sequences) of(part Style) string {
+	if s, ok := (*q)[part]; ok {
+		return s
+	}
+	if *q == nil || len(*q) >= maxSequences {
+		*q = make(sequences)
+	}
+	s := parameters(part.Lipgloss())
+	if part.Attr != 0 { // it says twice that text is underlined
+		var once []string
+		for _, p := range strings.Split(s, ";") {
+			if !slices.Contains(once, p) {
+				once = append(once, p)
+			}
+		}
+		s = strings.Join(once, ";")
+	}
+	(*q)[part] = s
+	return s
+}
+
+// parameters returns what stands in the sequence with which Lip Gloss opens a style.
+func parameters(l lipgloss.Style) string {
+	const text = "x"
+	opened, _, _ := strings.Cut(l.Render(text), text)
+	return strings.TrimSuffix(strings.TrimPrefix(opened, "\x1b["), "m")
+}
+
+// appendSGR writes the sequence that leads from one style to another: the parts that differ, after a reset where
+// something has to go.
+func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
+	b = append(b, "\x1b["...)
+	start := len(b)
+	add := func(part Style) {
+		if len(b) > start {
+			b = append(b, ';')
+		}
+		b = append(b, q.of(part)...)
+	}
+	if from.Attr&^to.Attr != 0 || from.FG.IsSet() && !to.FG.IsSet() || from.BG.IsSet() && !to.BG.IsSet() {
+		b = append(b, '0')
+		from = Style{}
+	}
+	if more := to.Attr &^ from.Attr; more != 0 {
+		add(Style{Attr: more})
+	}
+	if to.FG != from.FG {
+		add(Style{FG: to.FG})
+	}
+	if to.BG != from.BG {
+		add(Style{BG: to.BG})
+	}
+	return append(b, 'm')
+}

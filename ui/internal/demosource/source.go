@@ -1,0 +1,114 @@
+package demosource
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	step      = int64(time.Millisecond) // one lock tick
+	stackEach = 10                      // every tenth tick reads all stacks
+	slice     = 100 * step              // Ruby's time slice (thread.c, TIME_QUANTUM_MSEC)
+	startNS   = int64(1_000_000_000_000)
+)
+
+// Options shape the simulation. The zero value is 60 s with 8 http threads.
+type Options struct {
+	Seed uint64
+	// HTTP is the number of http threads; 0: 8.
+	HTTP int
+	// HogAfter is when worker-3 begins to hog the GVL; 0: after 10 s. Negative: never.
+	HogAfter time.Duration
+	// Length is how long the target lives; 0: a minute.
+	Length time.Duration
+	// Realtime paces the samples by the clock; otherwise they come as fast as they are taken.
+	Realtime bool
+	// ExtraNames are threads that only sleep.
+	ExtraNames []string
+	// KilledAtEnd makes the target end with status 137 instead of being let go.
+	KilledAtEnd bool
+	// Title is the program's name; "": order-service.
+	Title string
+}
+
+// Source is the simulation as a sampler.Source.
+type Source struct {
+	opt     Options
+	rng     *rand.Rand
+	dict    *sampler.Dictionary
+	process sampler.Process
+	threads []*thread
+	owner   *thread
+	queue   []*thread
+	held    int64
+	mutex   *thread // who holds the cache's Mutex
+	now     int64
+	sample  sampler.Sample
+	ended   bool
+}
+
+// New returns the simulation at its beginning.
+func New(o Options) *Source {
+	if o.HTTP == 0 {
+		o.HTTP = 8
+	}
+	if o.HogAfter == 0 {
+		o.HogAfter = 10 * time.Second
+	}
+	if o.Length == 0 {
+		o.Length = time.Minute
+	}
+	if o.Title == "" {
+		o.Title = "order-service"
+	}
+	attached := time.Date(2026, 5, 4, 14, 2, 52, 0, time.UTC)
+	s := &Source{opt: o, rng: rand.New(rand.NewPCG(o.Seed, 42)), dict: sampler.NewDictionary(), now: startNS,
+		process: sampler.Process{
+			PID: 4242, StartTicks: 77, StartedAt: attached.Add(-76*time.Hour - 11*time.Minute), Title: o.Title,
+			User: "deploy", Host: "web-1", RubyVersion: "3.4.7", RubyDescription: "ruby 3.4.7 (2025-10-08) +YJIT [x86_64-linux]",
+			JIT: "yjit", Era: sampler.EraSched, Machine: "x86_64", Layout: "3.4.7 x86_64", CPUs: 4,
+			StackRate: 100, LockRate: 1000, AttachedAt: attached, AttachedNS: startNS,
+		}}
+	s.cast()
+	return s
+}
+
+// Process describes the simulated target.
+func (s *Source) Process() sampler.Process { return s.process }
+
+// Dictionary holds its names.
+func (s *Source) Dictionary() *sampler.Dictionary { return s.dict }
+
+// End tells that the target was killed, once its time is over.
+func (s *Source) End() (sampler.End, bool) {
+	if !s.ended {
+		return sampler.End{}, false
+	}
+	return sampler.End{AtNS: s.now, Reason: "exited", ExitKnown: s.opt.KilledAtEnd, ExitCode: 137}, true
+}
+
+// Run plays the simulation.
+func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	end := startNS + int64(s.opt.Length)
+	began := time.Now()
+	for n := 0; s.now < end; n++ {
+		if s.opt.Realtime {
+			if ahead := time.Duration(s.now-startNS) - time.Since(began); ahead > time.Millisecond {
+				select {
+				case <-ctx.Done():
+				case <-time.After(ahead):
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.tick()
+		emit(s.read(n))
+	}
+	s.ended = true
+	return sampler.ErrEnded
+}

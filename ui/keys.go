@@ -1,0 +1,143 @@
+package ui
+
+import (
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// binding is one key of a view: the same value makes the key work, names it in the footer and explains it in the help,
+// so the three can't disagree.
+type binding struct {
+	// keys are what tea.KeyPressMsg.String gives.
+	keys []string
+	// show is how the keys are written for people; short the one or two words of the footer ("" keeps it out of
+	// there); help the line of the help overlay.
+	show, short, help string
+	// when, if set, tells whether the key does anything now: the footer leaves it out otherwise.
+	when func(*Model) bool
+	do   func(*Model) tea.Cmd
+}
+
+// keyMap is a view's bindings, the more important first.
+type keyMap struct {
+	title    string
+	bindings []binding
+}
+
+// find returns the binding of a key.
+func (k *keyMap) find(key string) *binding {
+	for i := range k.bindings {
+		for _, s := range k.bindings[i].keys {
+			if s == key {
+				return &k.bindings[i]
+			}
+		}
+	}
+	return nil
+}
+
+// globalKeys work everywhere; several: there is more than one process.
+func globalKeys(several bool) keyMap {
+	k := keyMap{title: "everywhere", bindings: []binding{
+		{keys: []string{"?"}, show: "?", short: "help", help: "this help, and what the letters and colours mean",
+			do: func(m *Model) tea.Cmd { m.help = !m.help; return nil }},
+		{keys: []string{"space", " "}, show: "space", short: "freeze", help: "freeze the picture (sampling goes on), or return to live",
+			do: func(m *Model) tea.Cmd { m.toggleFreeze(); return nil }},
+		{keys: []string{"["}, show: "[ ]", short: "time", help: "move back and forth in time: every view shows that moment",
+			do: func(m *Model) tea.Cmd { m.scrub(-1); return nil }},
+		{keys: []string{"]"}, do: func(m *Model) tea.Cmd { m.scrub(+1); return nil }},
+		{keys: []string{"{"}, show: "{ }", short: "", help: "show a longer or a shorter stretch of time",
+			do: func(m *Model) tea.Cmd { m.zoomTime(+1); return nil }},
+		{keys: []string{"}"}, do: func(m *Model) tea.Cmd { m.zoomTime(-1); return nil }},
+		{keys: []string{"s"}, show: "s", short: "save", help: "save a snapshot: profile, thread dump, flamegraph and this screen, in one folder",
+			do: func(m *Model) tea.Cmd { return m.save() }},
+		{keys: []string{"y"}, show: "y", help: "copy the stack of the selected thread or frame, or a summary when nothing is selected; Y: the summary",
+			do: func(m *Model) tea.Cmd { return m.yank() }},
+		{keys: []string{"Y", "shift+y"}, do: func(m *Model) tea.Cmd { return m.yankSummary() }},
+		{keys: []string{"m"}, show: "m", help: "mark this moment on the time axis with a note",
+			do: func(m *Model) tea.Cmd { m.openNote(); return nil }},
+		{keys: []string{"W", "shift+w"}, show: "W", help: "record all that is seen from now on to a file (ddtop replay), and end that",
+			do: func(m *Model) tea.Cmd { return m.toggleRecording() }},
+		{keys: []string{"P", "shift+p"}, show: "P", help: "presentation: larger spacing, no directory names, key presses in a corner",
+			do: func(m *Model) tea.Cmd { m.present(); return nil }},
+		{keys: []string{"p"}, show: "p", help: "play the history (or the recording) from the moment shown, and stop",
+			do: func(m *Model) tea.Cmd { m.togglePlay(); return nil }},
+		{keys: []string{"+"}, show: "+ -", help: "play faster, slower", when: func(m *Model) bool { return m.player.playing },
+			do: func(m *Model) tea.Cmd { m.changeSpeed(+1); return nil }},
+		{keys: []string{"-"}, do: func(m *Model) tea.Cmd { m.changeSpeed(-1); return nil }},
+		{keys: []string{"<", "shift+,"}, show: "< >", help: "go back and forth by a tenth of the history",
+			do: func(m *Model) tea.Cmd { m.seek(-1); return nil }},
+		{keys: []string{">", "shift+."}, do: func(m *Model) tea.Cmd { m.seek(+1); return nil }},
+		{keys: []string{"ctrl+l"}, show: "ctrl-l", help: "draw the screen anew",
+			do: func(m *Model) tea.Cmd { return tea.ClearScreen }},
+		{keys: []string{"q", "ctrl+c"}, show: "q", short: "quit", help: "quit",
+			do: func(m *Model) tea.Cmd { return tea.Quit }},
+	}}
+	k.bindings = slices.Insert(k.bindings, 1, tabKeys(several)...)
+	if several {
+		k.bindings = slices.Insert(k.bindings, len(k.bindings)-2, processKeys()...)
+	}
+	return k
+}
+
+// weightKeys work wherever the flamegraph is on the screen.
+func weightKeys() keyMap {
+	k := keyMap{title: "flamegraph: what it shows", bindings: []binding{
+		{keys: []string{"/"}, show: "/", short: "find", help: "find frames: a regular expression over method and file names",
+			do: func(m *Model) tea.Cmd { m.openSearch(); return nil }},
+		{keys: []string{"n"}, show: "n N", short: "", help: "next and previous match", when: (*Model).searching,
+			do: func(m *Model) tea.Cmd { m.nextMatch(+1); return nil }},
+		{keys: []string{"N", "shift+n"}, do: func(m *Model) tea.Cmd { m.nextMatch(-1); return nil }},
+		{keys: []string{"w"}, show: "w", short: "weight", help: "what the flamegraph measures: wall time, CPU time, waiting for the GVL, blame, allocation",
+			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
+		{keys: []string{"i"}, show: "i", short: "idle", help: "show or hide parked and sleeping threads in the flamegraph",
+			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
+		{keys: []string{"o"}, show: "o", help: "colour frames by the state they were most in, or by where their code comes from",
+			do: func(m *Model) tea.Cmd { m.flame.byState = !m.flame.byState; m.refresh(); return nil }},
+		{keys: []string{"c"}, show: "c", help: "show long runs of frames without a branch as one row, or all of them",
+			do: func(m *Model) tea.Cmd { m.flame.unfolded = !m.flame.unfolded; m.refresh(); return nil }},
+		{keys: []string{"esc"}, show: "esc", short: "back", help: "back: leave the zoom, show what is hidden, then leave the thread filter, then the search", when: (*Model).canGoBack,
+			do: func(m *Model) tea.Cmd { m.back(); return nil }},
+	}}
+	k.bindings = append(k.bindings, shapeKeys()...)
+	return k
+}
+
+func timelineKeys() keyMap {
+	return keyMap{title: "timeline", bindings: []binding{
+		{keys: []string{"enter"}, show: "enter", short: "filter", help: "show this thread (or group) alone in the flamegraph; once more: all",
+			do: func(m *Model) tea.Cmd { m.filterBySelection(); return nil }},
+		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "flamegraph", help: "move between timeline and flamegraph",
+			do: func(m *Model) tea.Cmd { m.switchFocus(); return nil }},
+		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group (also k, j; page keys, home, end)",
+			do: func(m *Model) tea.Cmd { m.timeline.move(-1); m.refresh(); return nil }},
+		{keys: []string{"down", "j"}, do: func(m *Model) tea.Cmd { m.timeline.move(+1); m.refresh(); return nil }},
+		{keys: []string{"pgup"}, do: func(m *Model) tea.Cmd { m.timeline.page(-1); m.refresh(); return nil }},
+		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { m.timeline.page(+1); m.refresh(); return nil }},
+		{keys: []string{"home", "g"}, do: func(m *Model) tea.Cmd { m.timeline.move(-maxRows); m.refresh(); return nil }},
+		{keys: []string{"end", "G", "shift+g"}, do: func(m *Model) tea.Cmd { m.timeline.move(maxRows); m.refresh(); return nil }},
+		{keys: []string{"right", "l"}, show: "→ ←", short: "", help: "open and close a group (also l, h)",
+			do: func(m *Model) tea.Cmd { m.timeline.expand(true); m.refresh(); return nil }},
+		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { m.timeline.expand(false); m.refresh(); return nil }},
+	}}
+}
+
+func flameKeys() keyMap {
+	return keyMap{title: "flamegraph", bindings: []binding{
+		{keys: []string{"enter"}, show: "enter", short: "zoom", help: "zoom into the selected frame",
+			do: func(m *Model) tea.Cmd { m.flame.zoomIn(); m.refresh(); return nil }},
+		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "timeline", help: "move between timeline and flamegraph",
+			do: func(m *Model) tea.Cmd { m.switchFocus(); return nil }},
+		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select the frame above, below: the caller, the heaviest callee (also k, j)",
+			do: func(m *Model) tea.Cmd { m.flame.up(); m.refresh(); return nil }},
+		{keys: []string{"down", "j"}, do: func(m *Model) tea.Cmd { m.flame.down(); m.refresh(); return nil }},
+		{keys: []string{"left", "h"}, show: "← →", help: "select the frame beside it (also h, l)",
+			do: func(m *Model) tea.Cmd { m.flame.selectBeside(-1); m.refresh(); return nil }},
+		{keys: []string{"right", "l"}, do: func(m *Model) tea.Cmd { m.flame.selectBeside(+1); m.refresh(); return nil }},
+		{keys: []string{"pgup"}, show: "pgup pgdn", help: "scroll a deep flamegraph",
+			do: func(m *Model) tea.Cmd { m.flame.pageBy(-1); m.refresh(); return nil }},
+		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { m.flame.pageBy(+1); m.refresh(); return nil }},
+		{keys: []string{"home", "g"}, do: func(m *Model) tea.Cmd { m.flame.toRoot(); m.refresh(); return nil }},
+	}}
+}

@@ -1,0 +1,84 @@
+package ui
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// deadlocked is the made-up service in which three threads wait for each other.
+type deadlocked struct{ *demosource.Source }
+
+func (d deadlocked) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	return d.Source.Run(ctx, func(s *sampler.Sample) {
+		for i := range 3 {
+			th := &s.Threads[1+i]
+			th.Bits, th.Status = sampler.BitBlockingRegion, sampler.StoppedForever
+			th.Blocked = sampler.Blocked{Kind: sampler.BlockMutex, Object: 0x7f00a0 + uint64(i)*0x20, Holder: s.Threads[1+(i+1)%3].ID, FD: -1}
+		}
+		emit(s)
+	})
+}
+
+func TestDeadlockCannotBeMissed(t *testing.T) {
+	for _, size := range goldenSizes {
+		src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}
+		store, err := NewStore(src, DefaultHistory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewModel(store, Options{NoColor: true}.withDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := src.Run(t.Context(), store.Feed); err == nil {
+			t.Fatal("the source did not end")
+		}
+		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		s := &screen{t, m, store}
+		s.press("6")
+		s.sees("✖ DEADLOCK of 3 threads", "http-1 waits for Mutex 0x7f00a0, held by http-2", "http-3 waits for Mutex 0x7f00e0, held by http-1")
+		if !strings.Contains(m.content, "\x1b[1;7m") {
+			t.Error("without colours the box is not in reverse video")
+		}
+		s.press("down", "enter")
+		if m.page != pageThread {
+			t.Error("enter opens the holder")
+		}
+		s.press("esc")
+		s.sees("DEADLOCK")
+		checkRows(t, s, "locks")
+	}
+}
+
+func TestLocksAndBlame(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("6")
+	s.sees("6 locks", "object", "waiters", "holder is", "where it is held", "of all waiting for the GVL", "worker-3", "JSON::Ext::Generator#generate → Float#to_s")
+	p := s.model.pages[pageLocks].(*locksPage)
+	var wait, charged int64
+	for _, e := range s.model.flame.snapshot.Entries {
+		wait += e.Weights.WaitNS
+	}
+	for _, b := range p.places {
+		charged += b.ns
+	}
+	if charged+p.nobodyNS != p.waitNS || p.waitNS < wait || p.waitNS-wait > wait/100 {
+		t.Errorf("%d waited; %d charged and %d of nobody", wait, charged, p.nobodyNS)
+	}
+	if p.places[0].thread != 12 {
+		t.Errorf("worker-3 hogs the GVL, and the first place is of thread %d", p.places[0].thread)
+	}
+	for range len(p.locks) + 1 {
+		s.press("down")
+	}
+	s.sees("made others wait")
+	s.press("enter")
+	s.sees("worker-3", "stack now")
+}

@@ -1,0 +1,399 @@
+package ui
+
+import (
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// copied returns what the commands put into the clipboard.
+func copied(t *testing.T, cmds []tea.Cmd) string {
+	t.Helper()
+	if len(cmds) != 1 {
+		t.Fatalf("%d commands", len(cmds))
+	}
+	return reflect.ValueOf(cmds[0]()).String()
+}
+
+// readBack returns the number of samples of a recording, and its process.
+func readBack(t *testing.T, path string) (n int, p sampler.Process) {
+	t.Helper()
+	r, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if d := r.Damage(); d != nil {
+		t.Error(d)
+	}
+	if err := r.Run(t.Context(), func(*sampler.Sample) { n++ }); !errors.Is(err, sampler.ErrEnded) {
+		t.Fatal(err)
+	}
+	return n, r.Process()
+}
+
+func TestCopyingAStack(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("down", "down", "down", "down", "down", "down", "down", "down", "down", "down", "down", "down")
+	s.sees("▌")
+	text := copied(t, s.press("y"))
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) < 2 || !strings.Contains(lines[0], ": ") || !strings.HasPrefix(lines[1], "  ") || !strings.Contains(text, ".rb:") {
+		t.Errorf("no stack: %q", text)
+	}
+	s.sees("copied the stack of")
+	s.press("tab", "down")
+	text = copied(t, s.press("y"))
+	if !strings.HasPrefix(text, s.model.flame.selNode.Label+"\n") {
+		t.Errorf("not the stack of the selected frame: %q", text)
+	}
+}
+
+func TestCopyingASummary(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("m")
+	s.typed("deploy | rolled back")
+	s.press("enter")
+	for _, key := range []string{"y", "Y"} {
+		text := copied(t, s.press(key))
+		for _, want := range []string{"**order-service** pid 4242, ruby 3.4.7, 30s until ", "\n* **GVL saturated**: held ", "\n  → ",
+			"noted: ", `deploy \| rolled back`, "\nGVL 89 % · waiting ", "makes others wait", "\n1. ", "JSON::Ext::Generator#generate", "| thread | now |", "| worker-3 | running", "| http ×8 | "} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", key, want, text)
+			}
+		}
+	}
+	s.sees("copied a summary")
+}
+
+// typed types a text.
+func (s *screen) typed(text string) {
+	for _, r := range text {
+		s.press(string(r))
+	}
+}
+
+// In tmux the sequence goes to the terminal around it, too.
+func TestCopyingInTmux(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.model.opt.tmux = true
+	cmds := s.press("Y")
+	if len(cmds) != 1 {
+		t.Fatalf("%d commands", len(cmds))
+	}
+	batch, ok := cmds[0]().(tea.BatchMsg)
+	if !ok || len(batch) != 2 {
+		t.Fatalf("not two commands: %#v", batch)
+	}
+	raw := batch[1]().(tea.RawMsg).Msg.(string)
+	if !strings.HasPrefix(raw, "\x1bPtmux;\x1b\x1b]52;c;") || !strings.Contains(raw, base64.StdEncoding.EncodeToString([]byte("**order-service**"))[:16]) {
+		t.Errorf("%.60q", raw)
+	}
+}
+
+func TestMarkingAMoment(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("[", "[", "[", "[", "[")
+	at := s.model.atNS
+	s.press("m")
+	s.sees("note at " + s.model.process.WallTime(at).Format("15:04:05"))
+	s.typed("q \x1b]52;c;eA==\x07 back")
+	s.press("backspace", "K", "enter")
+	if len(s.model.notes) != 1 || s.model.notes[0].atNS != at || strings.ContainsRune(s.model.notes[0].text, '\x1b') {
+		t.Fatalf("%+v", s.model.notes)
+	}
+	s.sees("bacK▼") // at the right edge
+	s.press("space")
+	x := strings.Index(s.line("bacK▼"), "▼") // further to the left than before
+	if x < 0 || x > 115 {
+		t.Errorf("the note is at %d", x)
+	}
+	s.press("m", "x", "esc")
+	s.press("m", "enter")
+	if len(s.model.notes) != 1 {
+		t.Errorf("a note that was not taken: %+v", s.model.notes)
+	}
+	for i := range 2 * maxNotes {
+		s.model.addNote(note{int64(i), "x"})
+	}
+	if len(s.model.notes) != maxNotes || !(s.model.notes[0].atNS < s.model.notes[1].atNS) {
+		t.Errorf("%d notes", len(s.model.notes))
+	}
+}
+
+// TestNotesStandWhereTheirColumnIs: the column of a moment is that of the cell which holds it.
+func TestNotesStandWhereTheirColumnIs(t *testing.T) {
+	for _, cells := range []int{1, 7, 30, 59, 60} {
+		v := timelineView{fromNS: 1000, toNS: 1000 + int64(cells)*100, cells: cells}
+		for i := range cells {
+			x, ok := v.columnAt(v.fromNS+int64(i)*100+50, 60)
+			if !ok || cellAt(x, cells, 60) != i {
+				t.Errorf("cell %d of %d: column %d, %v", i, cells, x, ok)
+			}
+		}
+		if _, ok := v.columnAt(v.toNS+1, 60); ok {
+			t.Error("the future has a column")
+		}
+	}
+}
+
+func TestTheSnapshotHoldsTheHistory(t *testing.T) {
+	s := hogged(t, 120, 40)
+	msg := s.press("s")[0]().(savedMsg)
+	if msg.err != nil {
+		t.Fatal(msg.err)
+	}
+	n, p := readBack(t, filepath.Join(msg.path, "history.ddtop"))
+	if want := len(record(t, demosource.Options{Length: 30 * time.Second})); n != want || p.PID != 4242 {
+		t.Errorf("%d samples of %d, of %+v", n, want, p)
+	}
+}
+
+func TestRecordingWhileItRuns(t *testing.T) {
+	folder := t.TempDir()
+	samples := record(t, demosource.Options{Length: 3 * time.Second})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Folder: folder})
+	run := func(cmds []tea.Cmd) tea.Cmd {
+		if len(cmds) != 1 {
+			t.Fatalf("%d commands", len(cmds))
+		}
+		_, cmd := s.model.Update(cmds[0]())
+		return cmd
+	}
+	run(s.press("W"))
+	s.sees("● REC", "W ends it")
+	fed := 0
+	for _, x := range samples {
+		if x.TimeNS > s.store.last {
+			s.store.Feed(x)
+			fed++
+		}
+	}
+	if clip := run(s.press("W")); clip == nil {
+		t.Error("the path is not copied")
+	}
+	s.misses("● REC")
+	s.sees("-140254.ddtop")
+	files, err := filepath.Glob(filepath.Join(folder, "order-service-4242-*.ddtop"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if n, _ := readBack(t, files[0]); n != fed+1 || fed == 0 { // it begins with the sample that was on the screen
+		t.Errorf("%d samples of %d", n, fed)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+	run(s.press("W")) // a second one in the same second has a name of its own
+	run(s.press("W"))
+	if files, _ := filepath.Glob(filepath.Join(folder, "*.ddtop")); len(files) != 2 {
+		t.Error(files)
+	}
+	s.model.opt.Folder = "/proc/no/such"
+	run(s.press("W"))
+	s.sees("not recorded: ", "/proc/no/such")
+	s.misses("● REC")
+}
+
+// TestRecordingForAMoment: W twice before the file is open gives a recording all the same, of what came meanwhile, samples
+// that wait for a picture included.
+func TestRecordingForAMoment(t *testing.T) {
+	folder := t.TempDir()
+	samples := record(t, demosource.Options{Length: 3 * time.Second})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Folder: folder})
+	opening := s.press("W")
+	fed := 0
+	feed := func(x *sampler.Sample) {
+		if x.TimeNS > s.store.last {
+			s.store.Feed(x)
+			fed++
+		}
+	}
+	for _, x := range samples[:len(samples)-1] {
+		feed(x)
+	}
+	if more := s.press("W"); more != nil {
+		t.Fatal("two files are opened at once")
+	}
+	_, closing := s.model.Update(opening[0]())
+	if closing == nil {
+		t.Fatal("the second W is forgotten")
+	}
+	s.misses("● REC")
+	s.store.mu.Lock() // a picture is made while the last one comes
+	feed(samples[len(samples)-1])
+	s.store.mu.Unlock()
+	s.model.Update(closing())
+	s.sees("the path copied: ")
+	files, err := filepath.Glob(filepath.Join(folder, "*.ddtop"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if n, _ := readBack(t, files[0]); n != fed+1 || fed == 0 {
+		t.Errorf("%d samples of %d", n, fed)
+	}
+}
+
+// TestTheSnapshotRightAfterTheStart: one sample alone is refused, since nothing can be made of its recording; with a second
+// one, that no picture has shown yet, both are in it.
+func TestTheSnapshotRightAfterTheStart(t *testing.T) {
+	samples := record(t, demosource.Options{Length: time.Second})
+	store, err := NewStore(demosource.New(demosource.Options{}), DefaultHistory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(store, Options{Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t, m, store}
+	store.Feed(samples[0])
+	s.resize(120, 40)
+	if cmds := s.press("s"); cmds != nil {
+		t.Error("it saves")
+	}
+	s.sees("nothing to save yet: one sample")
+	store.Feed(samples[1])
+	msg := s.press("s")[0]().(savedMsg)
+	if msg.err != nil {
+		t.Fatal(msg.err)
+	}
+	if n, _ := readBack(t, filepath.Join(msg.path, "history.ddtop")); n != 2 {
+		t.Errorf("%d samples", n)
+	}
+}
+
+// TestRecordingOnAFullDisk: the screen says so, and goes on.
+func TestRecordingOnAFullDisk(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{})
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	whole, err := os.Create(filepath.Join(t.TempDir(), "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := recording.NewWriter(&turning{whole, full, 0}, s.store.process, s.store.dict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store.rec = &recorder{path: "/dev/full", file: full, w: w}
+	s.model.recording = true
+	at := s.store.last
+	for _, x := range record(t, demosource.Options{Length: 10 * time.Second}) {
+		x.TimeNS += at
+		s.store.Feed(x)
+	}
+	if err := w.Flush(); err == nil {
+		t.Error("the disk is not full")
+	}
+	x := record(t, demosource.Options{Length: time.Second / 2})[0]
+	x.TimeNS = s.store.last + 2e9
+	s.store.Feed(x)
+	s.model.refresh()
+	s.sees("the recording ended early", "no space left")
+	s.misses("● REC")
+	if _, _, err := s.store.stopRecording(); err == nil {
+		t.Error("closing says nothing")
+	}
+}
+
+// turning is a disk that is full after the first write.
+type turning struct {
+	first, then *os.File
+	n           int
+}
+
+func (w *turning) Write(b []byte) (int, error) {
+	if w.n++; w.n == 1 {
+		return w.first.Write(b)
+	}
+	return w.then.Write(b)
+}
+
+func TestKeysOfOnesOwn(t *testing.T) {
+	s := newScreen(t, 120, 60, demosource.Options{Length: 5 * time.Second}, Options{Keys: map[string]string{"f": "space"}})
+	s.press("f")
+	s.sees("FROZEN")
+	s.press("f", "?")
+	s.sees("your keys (config.toml)", "as space")
+	s.press("esc", "/", "f", "f")
+	s.sees("/ff")
+	if err := CheckKey("f", "space"); err != nil {
+		t.Error(err)
+	}
+	for _, k := range [][2]string{{"f", "f12"}, {"ctrl+c", "space"}, {"", "space"}} {
+		if CheckKey(k[0], k[1]) == nil {
+			t.Errorf("%v is taken", k)
+		}
+	}
+}
+
+func TestPresenting(t *testing.T) {
+	s := hogged(t, 120, 45)
+	s.press("tab", "down", "down", "down", "down")
+	s.sees("app/")
+	s.press("P", "tab", "tab", "down", "down", "down", "down", "[")
+	s.misses("app/", "/lib/")
+	s.sees("down  down  down  down  [", ".rb:")
+	if r := s.model.regions; r.findings != 2 || strings.TrimSpace(strings.Split(s.text(), "\n")[1]) != "" {
+		t.Error("it is not spaced")
+	}
+	s.press("P", "space")
+	s.misses("down  [")
+	s.press("tab", "tab", "down", "down", "down", "down")
+	s.sees("app/")
+}
+
+func TestRedacting(t *testing.T) {
+	o := Options{Folder: t.TempDir(), Redact: true}
+	s := newScreen(t, 120, 45, demosource.Options{Length: 30 * time.Second}, o)
+	s.press("tab", "down", "down", "down", "down")
+	s.sees(".rb:")
+	s.misses("app/")
+	s.press("P", "P") // still
+	msg := s.press("s")[0]().(savedMsg)
+	if msg.err != nil {
+		t.Fatal(msg.err)
+	}
+	for _, f := range []string{"threads.txt", "flamegraph.svg", "screen.txt"} {
+		b, err := os.ReadFile(filepath.Join(msg.path, f))
+		if err != nil || strings.Contains(string(b), "app/") || !strings.Contains(string(b), "Order") {
+			t.Errorf("%s names directories, or nothing: %v", f, err)
+		}
+	}
+	r, err := recording.Open(filepath.Join(msg.path, "history.ddtop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if p := r.Process(); p.User+p.Host != "" || p.CommandLine != nil {
+		t.Errorf("%+v", p)
+	}
+	frames, _, _, _, _ := s.store.dict.Sizes()
+	seen := 0
+	if err := r.Run(t.Context(), func(x *sampler.Sample) {
+		for i := range x.Threads {
+			for _, id := range r.Dictionary().Frames(x.Threads[i].Stack, nil) {
+				seen++
+				if f := r.Dictionary().Frame(id); strings.Contains(f.Path+f.AbsolutePath, "/") {
+					t.Fatalf("the recording has %+v", f)
+				}
+			}
+		}
+	}); !errors.Is(err, sampler.ErrEnded) || seen == 0 || frames == 0 {
+		t.Errorf("%v, %d frames", err, seen)
+	}
+}

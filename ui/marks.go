@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"sort"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// mark is what the head lines need of an instant: counters that only grow, so that any stretch of time is the
+// difference of two marks, and what was found to be wrong then.
+type mark struct {
+	timeNS   int64
+	gc       sampler.GC
+	heap     sampler.GCDetail
+	proc     sampler.Proc
+	self     sampler.Self
+	reads    sampler.Reads
+	slow     bool
+	classes  *sampler.AllocClasses
+	findings []gvl.Finding
+	stacks   stackReads
+}
+
+// stackReads counts the stacks that were read, and those of them that are not there in full.
+type stackReads struct {
+	read, lost uint64
+}
+
+// count adds a sample's.
+func (n *stackReads) count(s *sampler.Sample) {
+	const lost = sampler.StackPartial | sampler.StackFailed
+	for i := range s.Threads {
+		q := s.Threads[i].Quality
+		if q&(sampler.StackFresh|lost) == 0 {
+			continue
+		}
+		n.read++
+		if q&lost != 0 {
+			n.lost++
+		}
+	}
+}
+
+// markEachNS is the distance of marks.
+const markEachNS = int64(500 * time.Millisecond)
+
+// marks is a ring of marks over the history.
+type marks struct {
+	ring   []mark
+	next   int // where the next one goes
+	filled int
+}
+
+func newMarks(history time.Duration) marks {
+	return marks{ring: make([]mark, int64(history)/markEachNS+2)}
+}
+
+// due tells whether it is time for another mark.
+func (m *marks) due(nowNS int64) bool {
+	return m.filled == 0 || nowNS-m.newest().timeNS >= markEachNS
+}
+
+func (m *marks) add(s *sampler.Sample, f []gvl.Finding, n stackReads) {
+	m.ring[m.next] = mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, self: s.Self, reads: s.Reads, slow: s.Slow, classes: s.Classes, findings: f, stacks: n}
+	m.next = (m.next + 1) % len(m.ring)
+	m.filled = min(m.filled+1, len(m.ring))
+}
+
+// at returns the i-th oldest mark.
+func (m *marks) at(i int) *mark {
+	return &m.ring[(m.next-m.filled+i+len(m.ring))%len(m.ring)]
+}
+
+func (m *marks) newest() *mark { return m.at(m.filled - 1) }
+
+// before returns the newest mark that is not later than ns, or the oldest one; nil when there is none.
+func (m *marks) before(ns int64) *mark {
+	if m.filled == 0 {
+		return nil
+	}
+	i := sort.Search(m.filled, func(i int) bool { return m.at(i).timeNS > ns })
+	return m.at(max(i-1, 0))
+}
+
+// span returns the two marks that a stretch of time lies between; ok is false while there are no two.
+func (m *marks) span(fromNS, toNS int64) (a, b *mark, ok bool) {
+	a, b = m.before(fromNS), m.before(toNS)
+	return a, b, a != nil && b != nil && b.timeNS > a.timeNS
+}

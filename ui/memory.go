@@ -1,0 +1,168 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// memoryPage shows the collector and the memory: how they went over the time shown, the figures at its end, and whose
+// code paid for collections.
+type memoryPage struct {
+	keys keyMap
+
+	at     mark // the figures at the end of the time shown
+	from   mark // and at its begin; timeNS 0: there is only one
+	known  bool
+	series []series
+	payers []gcPayer
+	gcNS   int64 // time in the collector, by the weights
+	paidOf [2]int64
+}
+
+// series is one figure over the time shown: a value a column, negative where nothing is known.
+type series struct {
+	name, value string
+	values      []float64
+	top         float64
+	state       gvl.State // gives the colour; Unknown: plain
+}
+
+// gcPayer is a place in the code that ran when the collector did: lazy sweeping and marking in steps are paid by
+// whoever allocates next.
+type gcPayer struct {
+	placeKey
+	line int32
+	ns   int64
+}
+
+func newMemoryPage() *memoryPage {
+	return &memoryPage{keys: keyMap{title: "memory and GC", bindings: []binding{
+		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "the flamegraph over the whole screen, coloured by state: gc stands out",
+			do: func(m *Model) tea.Cmd { m.flame.byState = true; return m.open(pageFlame) }},
+	}}}
+}
+
+func (p *memoryPage) keyMap() *keyMap { return &p.keys }
+
+func (p *memoryPage) about(m *Model) string { return m.when() }
+
+func (p *memoryPage) detail(*Model) (name, rest string) { return "", "" }
+
+// memoryLabelW is the width of the names and values before the series.
+const memoryLabelW = 34
+
+func (p *memoryPage) load(m *Model, r *reading) {
+	fromNS, toNS := m.atNS-m.windowNS, m.atNS
+	a, b, ok := r.marks.span(fromNS, toNS)
+	p.known, p.from = b != nil, mark{}
+	if b == nil {
+		return
+	}
+	p.at = *b
+	if ok {
+		p.from = *a
+	}
+	cols := max(m.width-memoryLabelW-2, 8)
+	cells := r.Timeline.Process(fromNS, toNS, cols)
+	p.series = p.series[:0]
+	plain := func(name, value string, least float64, state gvl.State, of func(i int) float64) {
+		s := series{name: name, value: value, state: state, top: least, values: make([]float64, len(cells))}
+		for i := range cells {
+			s.values[i] = of(i)
+			s.top = max(s.top, s.values[i])
+		}
+		p.series = append(p.series, s)
+	}
+	f := &m.figures
+	lastRSS := -1.0
+	plain("RSS", size(f.rss), 1, gvl.Unknown, func(i int) float64 {
+		if n := cells[i].RSSBytes; n > 0 { // it is read ten times a second at most
+			lastRSS = float64(n)
+		}
+		return lastRSS
+	})
+	plain("time in GC", percent(f.gc), 0.1, gvl.GC, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].GC()) })
+	rate := func(of func(*mark) float64) func(i int) float64 {
+		each := (toNS - fromNS) / int64(max(len(cells), 1))
+		return func(i int) float64 {
+			end := fromNS + int64(i+1)*each
+			x, y, ok := r.marks.span(end-max(each, 2*markEachNS), end)
+			if !ok || end < r.marks.at(0).timeNS {
+				return -1
+			}
+			return max(of(y)-of(x), 0) / (float64(y.timeNS-x.timeNS) / 1e9)
+		}
+	}
+	if b.gc.Valid {
+		allocated := rate(func(k *mark) float64 { return float64(k.gc.Allocated) })
+		plain("objects allocated", p.perSecond(func(k *mark) float64 { return float64(k.gc.Allocated) }), 1, gvl.Running, allocated)
+		plain("collections", p.perSecond(func(k *mark) float64 { return float64(k.gc.Count) }), 1, gvl.GC, rate(func(k *mark) float64 { return float64(k.gc.Count) }))
+	}
+	if b.heap.AtNS != 0 && b.heap.Live != sampler.GCUnknown {
+		level := func(i int) float64 {
+			end := fromNS + int64(i+1)*(toNS-fromNS)/int64(max(len(cells), 1))
+			if k := r.marks.before(end); end >= r.marks.at(0).timeNS && k.heap.AtNS != 0 {
+				return float64(k.heap.Live)
+			}
+			return -1
+		}
+		plain("live slots", count(b.heap.Live), 1, gvl.Native, level)
+	}
+	plain("CPU of a core", percent(f.cpu), 1, gvl.Unknown, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].CPU()) })
+	p.loadPayers(m)
+}
+
+// perSecond is the mean growth of a counter over the time shown, in words.
+func (p *memoryPage) perSecond(of func(*mark) float64) string {
+	if p.from.timeNS == 0 {
+		return "–"
+	}
+	n := (of(&p.at) - of(&p.from)) / (float64(p.at.timeNS-p.from.timeNS) / 1e9)
+	if n < 10 {
+		return fmt.Sprintf("%.1f/s", n)
+	}
+	return count(int64(n)) + "/s"
+}
+
+// loadPayers sums the time in the collector by the place that ran into it.
+func (p *memoryPage) loadPayers(m *Model) {
+	s := &m.flame.snapshot
+	if of := [2]int64{s.FromNS, s.ToNS}; of == p.paidOf {
+		return
+	} else {
+		p.paidOf = of
+	}
+	p.payers, p.gcNS = payersOf(s, m.store.dict)
+}
+
+func payersOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) (out []gcPayer, total int64) {
+	byKey := make(map[placeKey]*gcPayer)
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		if gvl.State(e.Key.Tag) != gvl.GC || e.Weights.WallNS == 0 {
+			continue
+		}
+		total += e.Weights.WallNS
+		k := placeOf(dict, e.Key.Stack)
+		g := byKey[k.placeKey]
+		if g == nil {
+			g = &gcPayer{placeKey: k.placeKey, line: k.line}
+			byKey[k.placeKey] = g
+		}
+		g.ns += e.Weights.WallNS
+	}
+	for _, g := range byKey {
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(x, y gcPayer) int {
+		return cmp.Or(cmp.Compare(y.ns, x.ns), cmp.Compare(x.method, y.method), cmp.Compare(x.native, y.native), cmp.Compare(x.path, y.path))
+	})
+	return out, total
+}

@@ -1,0 +1,68 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func TestMemoryShowsTheCollector(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("7")
+	s.sees("7 memory", "RSS", "time in GC", "objects allocated", "collections", "who paid for", "Array#map", "major faults")
+	p := s.model.pages[pageMemory].(*memoryPage)
+	var gc, paid int64
+	for _, e := range s.model.flame.snapshot.Entries {
+		if gvl.State(e.Key.Tag) == gvl.GC {
+			gc += e.Weights.WallNS
+		}
+	}
+	for _, g := range p.payers {
+		paid += g.ns
+	}
+	if gc == 0 || paid != gc || p.gcNS != gc {
+		t.Errorf("%d in the collector, %d paid, %d shown", gc, paid, p.gcNS)
+	}
+	live := s.text()
+	for range 28 {
+		s.press("[")
+	}
+	s.sees("FROZEN")
+	if s.text() == live || p.at.timeNS > s.model.atNS {
+		t.Error("the figures are not those of the moment shown")
+	}
+	s.press("enter")
+	s.sees("coloured by state")
+}
+
+func TestMemoryFiguresNameLimits(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("7")
+	p := s.model.pages[pageMemory].(*memoryPage)
+	d := &p.at.heap
+	for _, f := range d.Fields() {
+		*f = sampler.GCUnknown
+	}
+	d.AtNS, d.MallocIncrease, d.MallocLimit, d.NextMajor, d.Disabled = 1, 15_500_000, 16_000_000, sampler.GCMajorByOldGen, true
+	text := ""
+	for _, f := range p.figures(s.model) {
+		text += f.name + ": " + f.text + "\n"
+		if f.name == "malloc increase" && (f.of < 0.96 || f.of > 0.98) {
+			t.Errorf("the bar shows %v", f.of)
+		}
+	}
+	for _, want := range []string{"malloc increase: 16 MB of 16 MB", "will be major: oldgen", "GC.disable"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "-1") || strings.Contains(text, "old objects") {
+		t.Errorf("figures that the release does not keep:\n%s", text)
+	}
+	p.at.gc.Valid = false
+	if f := p.figures(s.model); !strings.Contains(f[0].text, "not read") {
+		t.Errorf("%+v", f[0])
+	}
+}

@@ -1,0 +1,229 @@
+package ui
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+func (p *memoryPage) draw(a canvas.Area, m *Model) {
+	t := &m.theme
+	if !p.known {
+		a.Put(3, a.H/2, "nothing measured yet", t.dim())
+		return
+	}
+	figures := p.figures(m)
+	// The series get three rows each where there is room, else fewer; never less than one.
+	high := max(1, min(4, (a.H-len(figures)-4)/max(len(p.series), 1)))
+	y := 0
+	for i := range p.series {
+		gap := 0
+		if high > 2 {
+			gap = 1
+		}
+		p.drawSeries(a.Sub(0, y, a.W, high-gap), &p.series[i], t)
+		y += high
+	}
+	left := a.W
+	if len(p.payers) > 0 && a.W >= wideWidth {
+		left = a.W / 2
+		p.drawPayers(a.Sub(left, y, a.W-left, a.H-y), t)
+	}
+	a.Sub(0, y, left, 1).Fill('─', t.line())
+	a.Put(1, y, canvas.Cut(" the collector at the end of it ", left-2), t.bold())
+	for i, f := range figures {
+		row := a.Sub(0, y+1+i, left, 1)
+		if row.H == 0 {
+			break
+		}
+		row.Put(2, 0, f.name, t.dim())
+		x := row.Put(20, 0, canvas.Cut(f.text, row.W-21), t.text())
+		if f.of > 0 {
+			drawBar(row.Sub(max(x+2, 46), 0, row.W-max(x+2, 46)-1, 1), f.of, t)
+		}
+	}
+	if rest := a.H - y - 1 - len(figures); left == a.W && rest > 2 && len(p.payers) > 0 {
+		p.drawPayers(a.Sub(0, a.H-rest, a.W, rest), t)
+	}
+}
+
+// drawSeries draws one figure over time, as high as its area.
+func (p *memoryPage) drawSeries(a canvas.Area, s *series, t *Theme) {
+	color := t.Dim
+	if s.state != gvl.Unknown {
+		color = t.readable(t.States[s.state])
+	}
+	a.Put(1, 0, s.name, t.dim())
+	a.Put(20, 0, canvas.Cut(s.value, memoryLabelW-21), t.bold())
+	chart := a.Sub(memoryLabelW, 0, a.W-memoryLabelW-1, a.H)
+	for x := range chart.W {
+		i := cellAt(x, len(s.values), chart.W)
+		if i < 0 || s.values[i] < 0 || s.top <= 0 {
+			continue
+		}
+		eighths := int(s.values[i]/s.top*float64(8*chart.H) + 0.5)
+		if s.values[i] > 0 {
+			eighths = max(eighths, 1)
+		}
+		for y := chart.H - 1; y >= 0 && eighths > 0; y-- {
+			n := min(eighths, 8)
+			chart.Rune(x, y, sparkLevels[n-1], canvas.Style{FG: color})
+			eighths -= n
+		}
+	}
+}
+
+// figure is a line of figures; of is its share of a limit, 0: none.
+type figure struct {
+	name, text string
+	of         float64
+}
+
+// figures are the collector's figures at the end of the time shown.
+func (p *memoryPage) figures(m *Model) []figure {
+	var out []figure
+	put := func(name, text string) { out = append(out, figure{name: name, text: text}) }
+	gc := &p.at.gc
+	if !gc.Valid {
+		put("collector", "not read: not Ruby's own, or a release that is not known")
+	} else {
+		minor, major := gc.MinorCount-p.from.gc.MinorCount, gc.MajorCount-p.from.gc.MajorCount
+		if p.from.timeNS != 0 {
+			put("collections", fmt.Sprintf("%s minor, %s major; %s since the start", count(int64(minor)), count(int64(major)), count(int64(gc.Count))))
+		}
+		kind := "major"
+		if by := sampler.GCMajorBy(gc.Reason); by != "" {
+			kind += " (" + by + ")"
+		} else {
+			kind = "minor"
+		}
+		if by := sampler.GCTrigger(gc.Reason); by != "" {
+			put("last one", kind+", started by "+by)
+		}
+		if gc.During || gc.Mode != sampler.GCIdle {
+			put("now", gc.Mode.String())
+		}
+	}
+	if text := allocatedText(gvl.AllocOf(p.from.classes, p.at.classes)); text != "" {
+		put("new objects", text)
+	}
+	d := &p.at.heap
+	if d.AtNS == 0 {
+		if gc.Valid {
+			put("heap", "its figures were not read")
+		}
+		return append(out, p.processFigures()...)
+	}
+	limit := func(name string, n, of int64, unit func(int64) string) {
+		if n != sampler.GCUnknown && of > 0 {
+			out = append(out, figure{name, unit(n) + " of " + unit(of), min(float64(max(n, 0))/float64(of), 1)})
+		}
+	}
+	limit("slots free", d.FreeSlots, d.AvailableSlots, count)
+	limit("malloc increase", d.MallocIncrease, d.MallocLimit, size)
+	limit("old malloc", d.OldMallocIncrease, d.OldMallocLimit, size)
+	limit("old objects", d.OldObjects, d.OldObjectsLimit, count)
+	limit("unprotected", d.Unprotected, d.UnprotectedLimit, count)
+	if d.Marked != sampler.GCUnknown {
+		put("survived", count(d.Marked)+" objects the last marking")
+	}
+	if by := sampler.GCMajorBy(d.NextMajor); by != "" {
+		put("next one", "will be major: "+by)
+	}
+	flags := ""
+	for _, f := range []struct {
+		on   bool
+		word string
+	}{{d.Disabled, "GC.disable"}, {d.Stress, "GC.stress"}, {d.Incremental, "marking in steps"}, {d.Compacting, "compacting"},
+		{d.Uncounted, "ZJIT's objects are not counted"}} {
+		if f.on {
+			flags += "  " + f.word
+		}
+	}
+	if flags != "" {
+		put("state", flags[2:])
+	}
+	return append(out, p.processFigures()...)
+}
+
+// What is said of allocations by class: how many classes, and from how many instants on.
+const (
+	maxAllocatedClasses = 5
+	minAllocInstants    = 20
+)
+
+// allocatedText names the classes that most objects were made of, an estimate; "" when too little was seen.
+func allocatedText(a gvl.StatAlloc) string {
+	if a.Instants < minAllocInstants || len(a.Classes) == 0 {
+		return ""
+	}
+	text := "≈ "
+	for i, c := range a.Classes[:min(len(a.Classes), maxAllocatedClasses)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += percent(c.Share) + " " + flamegraph.Printable(c.Name)
+	}
+	return text
+}
+
+// processFigures are those of the kernel.
+func (p *memoryPage) processFigures() []figure {
+	if p.from.timeNS == 0 || p.at.proc.AtNS == 0 {
+		return nil
+	}
+	grown := p.at.proc.RSSBytes - p.from.proc.RSSBytes
+	sign := "+"
+	if grown < 0 {
+		sign, grown = "–", -grown
+	}
+	out := []figure{{name: "RSS grew by", text: sign + size(grown)},
+		{name: "major faults", text: count(p.at.proc.MajorFaults - p.from.proc.MajorFaults)}}
+	if n := p.at.proc.SwapBytes; n > 0 {
+		out = append(out, figure{name: "swapped out", text: size(n)})
+	}
+	a, b := &p.from.proc.Pressure, &p.at.proc.Pressure
+	if b.Source != sampler.PressureNone && a.Source == b.Source {
+		d := p.at.proc.AtNS - p.from.proc.AtNS
+		out = append(out, figure{name: "memory pressure", text: percent(share(b.MemorySomeNS-a.MemorySomeNS, d)) + " (" + b.Source.String() + ")"})
+	}
+	return out
+}
+
+// drawBar draws how much of a limit is used; near it the bar warns.
+func drawBar(a canvas.Area, of float64, t *Theme) {
+	const near = 0.9
+	st := canvas.Style{FG: t.Accent}
+	if of >= near {
+		st.FG = t.Warn
+	}
+	n := int(of*float64(a.W) + 0.5)
+	for x := range a.W {
+		if x < n {
+			a.Rune(x, 0, '▇', st)
+		} else {
+			a.Rune(x, 0, '·', t.faint())
+		}
+	}
+}
+
+func (p *memoryPage) drawPayers(a canvas.Area, t *Theme) {
+	if a.H < 2 {
+		return
+	}
+	a.Row(0).Fill('─', t.line())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" who paid for %s in the collector ", duration(p.gcNS)), a.W-2), t.bold())
+	for y := range min(a.H-1, len(p.payers)) {
+		g := &p.payers[y]
+		row := a.Row(y + 1)
+		row.Put(1, 0, canvas.PadLeft(percent(share(g.ns, p.gcNS)), 5), canvas.Style{FG: t.readable(t.States[gvl.GC]), Attr: canvas.Bold})
+		row.Put(7, 0, canvas.PadLeft(duration(g.ns), 7), t.text())
+		x := row.Put(15, 0, canvas.Cut(g.words(), row.W-16), t.text())
+		if g.path != "" && row.W-x > 10 {
+			row.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", g.path, g.line), row.W-x-3), t.dim())
+		}
+	}
+}

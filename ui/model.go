@@ -1,0 +1,207 @@
+package ui
+
+import (
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// focus is the view that the arrow keys and enter go to.
+type focus uint8
+
+const (
+	onTimeline focus = iota
+	onFlame
+)
+
+// Model is the root of the screen: it holds what the person chose and, from refresh to refresh, what the Store held.
+// View draws from the Model alone.
+type Model struct {
+	store *Store
+	fleet *fleet // nil: there is one process only
+	opt   Options
+	theme Theme
+	keys  keyMap
+	views [2]keyMap // of the live page, by focus
+	// weightKeys work where the flamegraph is on the screen.
+	weightKeys keyMap
+	page       pageID
+	pages      [numPages]page
+	// threadFrom is the page that the page of one thread was opened from.
+	threadFrom pageID
+	width      int
+	height     int
+
+	focus    focus
+	windowNS int64
+	// frozen: the picture ends at atNS. Otherwise it follows the newest sample.
+	frozen bool
+	atNS   int64
+	// states and moment are what every thread did at heldNS, and the sample that says so: atNS, unless the history does
+	// not reach there.
+	states []gvl.ThreadState
+	moment *sampler.Sample
+	heldNS int64
+	filter rowKey
+	help   bool
+	scroll int // of the help
+	player player
+	drag   *drag
+	// zones answer clicks on the picture; lastPress is that of the mouse; now is the clock of double clicks.
+	zones     []zone
+	lastPress mousePress
+	now       func() time.Time
+	// presenting: see present; pressed are the last keys then.
+	presenting bool
+	pressed    []string
+	// liveNS is the stretch of time to return to with the picture of now, once a part of it was selected; 0: none was.
+	liveNS int64
+	notes  []note // by time
+	// recording: the key W has begun a recording that goes on.
+	recording bool
+	recBusy   bool // its file is being opened or closed
+	recAgain  bool // W was pressed meanwhile
+	prompt    *prompt
+	// message is what the last key has to say; the next key takes it away.
+	message string
+	problem bool // message tells of a failure
+
+	source   SourceState
+	process  sampler.Process
+	lastNS   int64
+	fromNS   int64
+	toNS     int64
+	oldestNS int64
+	flameOf  flameRange
+	figures  figures
+	findings findingsView
+	timeline timelineView
+	flame    flameView
+	regions  regions
+	grid     canvas.Grid
+	few      fewColors // of the terminal
+	// settled: the picture was made anew after the last sample there was, in full.
+	settled bool
+	content string
+}
+
+// tickMsg asks for the next picture.
+type tickMsg time.Time
+
+// NewModel returns the screen over a Store. Its size comes with the first tea.WindowSizeMsg.
+func NewModel(store *Store, o Options) (*Model, error) {
+	o = o.withDefaults()
+	theme, err := ThemeByName(o.Theme)
+	if err != nil {
+		return nil, err
+	}
+	store.dict.HideDirectories(o.Redact)
+	return &Model{
+		store: store, opt: o, theme: theme, keys: globalKeys(false), views: [2]keyMap{timelineKeys(), flameKeys()},
+		weightKeys: weightKeys(), pages: newPages(),
+		windowNS: int64(o.Window), process: store.Process(), message: o.Notice, now: time.Now, notes: recordedNotes(store.src),
+	}, nil
+}
+
+// Init starts the clock of the screen.
+func (m *Model) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.tick()}
+	if m.opt.Theme == "" || m.opt.Theme == "auto" {
+		cmds = append(cmds, tea.RequestBackgroundColor)
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *Model) tick() tea.Cmd {
+	return tea.Tick(m.opt.Repaint, func(t time.Time) tea.Msg { return tickMsg(t) })
+}
+
+// Update takes keys, sizes and ticks. It does no I/O.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
+		m.refresh()
+	case tickMsg:
+		m.playOn(time.Time(msg))
+		m.tickOn()
+		return m, tea.Batch(m.tick(), m.wanted())
+	case tea.BackgroundColorMsg:
+		if !msg.IsDark() {
+			m.setTheme(lightTheme())
+		}
+	case tea.ColorProfileMsg:
+		m.setProfile(msg)
+	case tea.KeyPressMsg:
+		return m, m.key(msg)
+	case sourceMsg:
+		if p, ok := m.pages[pageThread].(*threadPage); ok {
+			p.sources.put(msg.path, msg.file)
+			m.draw()
+		}
+	case fineMsg, instantMsg:
+		if p, ok := m.pages[pageTimeline].(*timelinePage); ok {
+			p.take(m, msg)
+		}
+	case tea.MouseMsg:
+		return m, m.mouse(msg)
+	case savedMsg:
+		return m, m.saved(msg)
+	case recordingMsg:
+		return m, m.recorded(msg)
+	}
+	return m, nil
+}
+
+// maxTerminal bounds the size of a picture.
+const maxTerminal = 1000
+
+// key dispatches a key: to the prompt, the help, the view with the focus, or the keys that work everywhere.
+func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
+	m.message, m.problem = "", false
+	m.noteKeyPress(msg)
+	key := msg.String()
+	if other, ok := m.opt.Keys[key]; ok && m.prompt == nil {
+		key = other
+	}
+	if m.prompt != nil {
+		m.promptKey(msg)
+		return nil
+	}
+	if m.help {
+		return m.helpKey(key)
+	}
+	b := m.binding(key)
+	if b == nil {
+		return nil
+	}
+	cmd := b.do(m)
+	m.draw()
+	return cmd
+}
+
+// helpPage is how many lines of the help the page keys go.
+const helpPage = 10
+
+func (m *Model) helpKey(key string) tea.Cmd {
+	switch key {
+	case "up", "k":
+		m.scroll = max(0, m.scroll-1)
+	case "down", "j":
+		m.scroll++
+	case "pgup":
+		m.scroll = max(0, m.scroll-helpPage)
+	case "pgdown":
+		m.scroll += helpPage
+	case "q", "ctrl+c":
+		return tea.Quit
+	default:
+		m.help, m.scroll = false, 0
+	}
+	m.draw()
+	return nil
+}

@@ -1,0 +1,190 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// refresh takes over what the Store holds and draws it.
+func (m *Model) refresh() { m.load(true) }
+
+// idleEachNS is how old the picture of an idle process may be: one tick in four is drawn.
+const idleEachNS = int64(900e6)
+
+// tickOn is refresh at a tick. Where nothing runs or waits, so that the clock has slowed down, one picture a second is enough.
+// Where no sample came since the last one there is a last full picture and then none, so that a recording at its end, a target
+// that has ended and one that stands cost nothing.
+func (m *Model) tickOn() {
+	state := m.store.State()
+	last, slow := m.store.newest()
+	changed := m.fleet != nil || m.player.playing || state.Done != m.source.Done || state.Ended != m.source.Ended
+	if slow && !changed && last > m.lastNS && last-m.lastNS < idleEachNS {
+		return
+	}
+	if changed || last != m.lastNS {
+		m.settled = false
+		m.load(false)
+		return
+	}
+	if !m.settled {
+		m.settled = true
+		m.load(true)
+	}
+}
+
+// load is refresh; without force, parts that change slowly may stay as they are.
+func (m *Model) load(force bool) {
+	if m.frozen && !force { // only the newest sample moves on
+		m.source = m.store.State()
+		m.store.Read(func(r *reading) { m.lastNS = r.lastNS })
+		m.draw()
+		return
+	}
+	if m.width < minWidth || m.height < minHeight {
+		m.draw()
+		return
+	}
+	m.source = m.store.State()
+	m.store.hold(m.frozen || m.flame.base != nil)
+	if m.frozen && m.atNS != m.heldNS {
+		m.recall()
+	}
+	flame := force // another filter or search needs another tree, of the same weights
+	names := m.timeline.longest()
+	m.store.Read(func(r *reading) {
+		m.lastNS = r.lastNS
+		m.oldestNS, _ = r.Timeline.Range()
+		m.failing(r)
+		if !m.frozen {
+			m.atNS = m.lastNS
+			m.states = append(m.states[:0], r.States...)
+			if r.Sample != nil {
+				if m.moment == nil {
+					m.moment = new(sampler.Sample)
+				}
+				copySample(m.moment, r.Sample)
+			}
+			m.heldNS = m.lastNS
+		}
+		m.loadFindings(r)
+		if m.lastNS == 0 {
+			m.regions = newRegions(m.width, m.height, demand{lanes: 1, spaced: m.presenting})
+			flame = false
+			return
+		}
+		// The width of the time axis decides the edges of its columns, so the threads come after it.
+		d := demand{spaced: m.presenting, rows: 1, lanes: len(r.Timeline.Ractors()), flameRows: m.flame.wanted(m.lastNS), longest: m.timeline.longest()}
+		cells, span := axis(m.windowNS, newRegions(m.width, m.height, d).cellsW, r.Timeline.ColumnNS())
+		m.fromNS, m.toNS = r.Timeline.Window(m.atNS, span, cells)
+		known := m.states
+		if m.frozen && m.atNS != m.heldNS {
+			known = nil
+		}
+		m.timeline.loadThreads(r, known, m.fromNS, m.toNS)
+		budget := 0
+		if m.width >= wideWidth {
+			budget = newRegions(m.width, m.height, d).rowBudget
+		}
+		m.timeline.buildRows(budget)
+		d.rows, d.longest = len(m.timeline.rows), m.timeline.longest()
+		m.regions = newRegions(m.width, m.height, d)
+		if m.page == pageLive {
+			m.timeline.loadCells(r, cells, m.regions.rowCount)
+		}
+		m.figures.load(r, m.atNS-m.windowNS, m.atNS)
+		if m.flameStale() {
+			m.flame.load(r, m.atNS-m.windowNS, m.atNS)
+			m.flameOf = flameRange{m.atNS, m.windowNS, m.frozen}
+			flame = true
+		}
+		if p := m.current(); p != nil {
+			p.load(m, r)
+		}
+	})
+	if flame && m.hasFlame() {
+		m.buildFlame()
+	}
+	if names == 0 && m.timeline.longest() > 0 { // the names decide where the axis begins, and are known only now
+		m.load(force)
+		return
+	}
+	m.draw()
+}
+
+// recall takes what every thread did at the moment that is shown from the history.
+func (m *Model) recall() {
+	sample, states, err := m.store.moment(m.atNS)
+	if err != nil {
+		m.message, m.problem = err.Error(), true
+	}
+	if sample != nil {
+		m.moment, m.states, m.heldNS = sample, states, m.atNS
+	}
+}
+
+// flameRange is the stretch of time that the flamegraph's weights are of.
+type flameRange struct {
+	atNS, windowNS int64
+	frozen         bool
+}
+
+// flameStale tells whether the flamegraph needs new weights: at another time or stretch of time, and while live only
+// every now and then, since what it shows covers many seconds.
+func (m *Model) flameStale() bool {
+	const eachNS, parts = int64(500 * time.Millisecond), 120
+	of := m.flameOf
+	if of.windowNS != m.windowNS || of.frozen != m.frozen || m.atNS < of.atNS || m.frozen && m.atNS != of.atNS {
+		return true
+	}
+	return m.atNS-of.atNS >= max(eachNS, m.windowNS/parts)
+}
+
+// axis returns how many cells the time axis has and the stretch of time it covers. A cell is a whole number of kept
+// columns, so that the picture moves by whole cells and does not shimmer; there are as many as come nearest to the
+// window and fit the terminal's columns.
+func axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
+	cols = max(cols, 1)
+	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
+	cells = max(1, min(int((windowNS+each/2)/each), cols))
+	return cells, each * int64(cells)
+}
+
+func (m *Model) loadFindings(r *reading) {
+	m.findings = findingsView{}
+	switch {
+	case r.lastNS == 0 && m.source.Err == nil:
+		m.findings.note = "waiting for the first sample"
+	case m.frozen:
+		if k := r.marks.before(m.atNS); k != nil {
+			m.findings.list = k.findings
+		}
+	default:
+		m.findings.list = r.Findings.Current()
+		const settleNS = int64(3 * time.Second)
+		if len(m.findings.list) == 0 && r.lastNS-m.oldestNS < settleNS {
+			m.findings.note = "measuring for a few seconds before judging"
+		}
+	}
+}
+
+func (m *Model) buildFlame() {
+	var threads map[sampler.ThreadID]bool
+	m.flame.filter = ""
+	if m.filter != (rowKey{}) {
+		threads, m.flame.filter = m.timeline.members(m.filter)
+		if threads == nil { // all of them are gone
+			threads = map[sampler.ThreadID]bool{m.filter.thread: true}
+			m.flame.filter = "a thread that is gone"
+		}
+	}
+	roots := m.timeline.roots()
+	m.flame.build(m.store.dict, threads, func(id sampler.ThreadID) string {
+		if s, ok := roots[id]; ok {
+			return s
+		}
+		info, _ := m.store.dict.Thread(id)
+		return threadName(id, info)
+	}, m.width)
+	m.flame.fit(m.flameRows())
+}

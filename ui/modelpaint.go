@@ -1,0 +1,104 @@
+package ui
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// draw makes the picture from what the Model holds.
+func (m *Model) draw() {
+	m.paint()
+	if m.opt.ASCII {
+		m.grid.ToASCII()
+	}
+	if !m.opt.NoColor {
+		m.few.apply(m.grid.Area(), &m.theme)
+	}
+	m.content = m.grid.String(!m.opt.NoColor)
+}
+
+// paint draws into the grid.
+func (m *Model) paint() {
+	g, t := &m.grid, &m.theme
+	g.Reset(m.width, m.height)
+	m.zones = m.zones[:0]
+	if m.width == 0 || m.height == 0 {
+		return
+	}
+	a := g.Area()
+	if m.width < minWidth || m.height < minHeight {
+		drawTooSmall(a, t)
+		return
+	}
+	r := &m.regions
+	if m.page == pageProcesses {
+		m.fleet.page.drawTop(a, m)
+	} else {
+		head := m.head()
+		head.draw(a.Row(r.head), t)
+		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), t)
+		drawGauges(a.Row(r.gauges), &m.figures, t)
+	}
+	if p := m.current(); p != nil {
+		m.drawPage(p)
+	} else {
+		m.paintLive(a)
+	}
+	m.drawPressed(a, t)
+	m.drawFooter(a, t)
+	if m.help {
+		w, h := min(m.width-2, 112), min(m.height-2, 60)
+		drawHelp(a.Sub((m.width-w)/2, (m.height-h)/2, w, h), t, m.helpMaps(), m.figures.readsHelp(), m.scroll, m.opt.ASCII)
+	}
+}
+
+// head is what the first line is drawn from.
+func (m *Model) head() headView {
+	h := headView{process: m.process, state: m.source, live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
+		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.scrubStep(),
+		replay: m.opt.Replay, recording: m.recording, playing: m.player.playing, speed: m.speed(), loaded: m.loaded(),
+		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures}
+	if m.fleet != nil {
+		h.number, h.of = m.fleet.which(m)
+	}
+	return h
+}
+
+// paintLive draws timeline and flamegraph.
+func (m *Model) paintLive(a canvas.Area) {
+	r, t := &m.regions, &m.theme
+	m.timeline.drawAxis(a.Row(r.axis), t, r, m.focus == onTimeline, !m.frozen)
+	m.drawNotes(a.Sub(r.cellsX, r.axis, r.cellsW, 1), t)
+	m.timeline.draw(a.Sub(0, r.rows, m.width, r.rowCount), a.Sub(0, r.lanes, m.width, r.laneCount), t, r, m.focus == onTimeline, m.opt.ASCII)
+	m.drawDrag(a.Sub(r.cellsX, r.axis, r.cellsW, r.lanes+r.laneCount-r.axis))
+	m.flame.drawRule(a.Row(r.rule), t, m.focus == onFlame, m.when())
+	m.flame.draw(a.Sub(0, r.flame, m.width, r.flameRows), t, m.focus == onFlame, !m.opt.NoColor)
+}
+
+// when says which time the flamegraph covers.
+func (m *Model) when() string {
+	span := axisTime(m.windowNS)
+	if m.frozen {
+		return span + " until " + m.process.WallTime(m.atNS).Format("15:04:05")
+	}
+	return "last " + span
+}
+
+func drawTooSmall(a canvas.Area, t *Theme) {
+	lines := []string{"ddtop needs a terminal of at least", "60 columns by 15 rows (80x24 is better).", "Make it larger, or press q to quit."}
+	for y, s := range lines {
+		a.Put(max(0, (a.W-canvas.Width(s))/2), max(0, a.H/2-1)+y, s, t.text())
+	}
+}
+
+// View hands the picture to Bubble Tea.
+func (m *Model) View() tea.View {
+	v := tea.NewView(m.content)
+	v.AltScreen = true
+	if !m.opt.NoMouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	v.WindowTitle = canvas.Clean("ddtop " + m.process.Title)
+	return v
+}

@@ -1,0 +1,205 @@
+package ui
+
+import (
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// mouseEach is the least time between two movements of the mouse or its wheel that are looked at: a trackpad sends
+// hundreds a second, each of which would cost a picture.
+const mouseEach = 15 * time.Millisecond
+
+// mouseFilter returns a filter for tea.WithFilter that leaves out movements that come too close on each other. Presses
+// and releases always pass: a drag ends where the button was let go.
+func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
+	var last time.Time
+	return func(_ tea.Model, msg tea.Msg) tea.Msg {
+		switch msg.(type) {
+		case tea.MouseMotionMsg, tea.MouseWheelMsg:
+			at := now()
+			if since := at.Sub(last); since >= 0 && since < mouseEach {
+				return nil
+			}
+			last = at
+		}
+		return msg
+	}
+}
+
+// drag is a stretch of the time axis being selected with the mouse: columns of it.
+type drag struct {
+	from, to int
+}
+
+// mouse takes an event of the mouse.
+func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
+	if m.width < minWidth || m.height < minHeight || m.lastNS == 0 {
+		return nil
+	}
+	at := msg.Mouse()
+	if w, ok := msg.(tea.MouseWheelMsg); ok {
+		return m.wheel(w)
+	}
+	if m.help || m.prompt != nil {
+		return nil
+	}
+	x := min(max(at.X-m.regions.cellsX, 0), m.regions.cellsW-1)
+	switch msg.(type) {
+	case tea.MouseClickMsg:
+		if at.Button != tea.MouseLeft {
+			return nil
+		}
+		m.message, m.problem = "", false
+		m.drag = nil
+		if m.onAxis(at.X, at.Y) {
+			m.drag = &drag{x, x}
+		}
+		return m.click(at.X, at.Y)
+	case tea.MouseMotionMsg:
+		if m.drag == nil || m.drag.to == x {
+			return nil
+		}
+		m.drag.to = x
+		m.draw()
+	case tea.MouseReleaseMsg:
+		if d := m.drag; d != nil {
+			d.to, m.drag = x, nil
+			m.showRange(d)
+			return m.wanted()
+		}
+	}
+	return nil
+}
+
+// onAxis tells whether a place is on the time axis of the timeline or the rows under it.
+func (m *Model) onAxis(x, y int) bool {
+	r := &m.regions
+	from, to := r.axis, r.lanes+r.laneCount
+	switch p := m.current().(type) {
+	case nil:
+	case *timelinePage:
+		from = m.body().Y
+		to = from + p.axisRows(m)
+	default:
+		return false
+	}
+	return x >= r.cellsX && x < r.cellsX+r.cellsW && y >= from && y < to
+}
+
+// groupSign is the last column that opens and closes a group when it is clicked.
+const groupSign = 2
+
+// click selects what is there; on the sign of a group it opens or closes it. A double click is enter.
+func (m *Model) click(x, y int) tea.Cmd {
+	r := &m.regions
+	selects := true
+	var cmd tea.Cmd
+	switch {
+	case m.current() == nil && y >= r.rows && y < r.rows+len(m.timeline.visible):
+		w := &m.timeline.visible[y-r.rows]
+		m.focus, m.timeline.selected = onTimeline, w.key
+		if w.isGroup && x <= groupSign {
+			m.timeline.expand(!w.open)
+		}
+		m.refresh()
+	case m.current() == nil && y >= r.flame && y < r.flame+r.flameRows:
+		m.focus = onFlame
+		m.flame.selectAt(x, y-r.flame, r.flameRows)
+		m.refresh()
+	default:
+		// The rows with the views' names and the keys do what they name with the first click.
+		selects = m.current() != nil && y > m.body().Y && y < m.body().Y+m.body().H
+		cmd = m.pressAt(x, y)
+	}
+	if !m.doubled(x, y) || !selects || x <= groupSign {
+		return cmd
+	}
+	b := m.binding("enter")
+	if b == nil {
+		return cmd
+	}
+	also := b.do(m)
+	m.draw()
+	return tea.Batch(cmd, also)
+}
+
+// selectAt selects the frame drawn at a place of the flamegraph, in an area of the height.
+func (v *flameView) selectAt(x, y, height int) {
+	if y = v.rowAt(y, height); y < 0 {
+		return
+	}
+	row := v.picture.Rows[y]
+	for i := range row {
+		if c := &row[i]; c.Node != nil && x >= c.X && x < c.X+c.W {
+			v.selectNode(c.Node)
+		}
+	}
+}
+
+// wheel zooms the time where time is drawn, and scrolls everywhere else.
+func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+	d, key := 1, "down"
+	switch msg.Button {
+	case tea.MouseWheelUp:
+		d, key = -1, "up"
+	case tea.MouseWheelDown:
+	default:
+		return nil
+	}
+	switch {
+	case m.prompt != nil:
+		return nil
+	case m.help:
+		return m.helpKey(key)
+	case m.onAxis(msg.X, msg.Y):
+		if p, ok := m.current().(*timelinePage); ok {
+			p.zoom(m, d)
+			return p.fetch(m)
+		}
+		m.zoomTime(d)
+		return nil
+	case m.page == pageFlame || m.current() == nil && msg.Y >= m.regions.rule:
+		m.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
+		m.refresh()
+		return nil
+	case m.current() == nil:
+		m.timeline.move(d)
+		m.refresh()
+		return nil
+	}
+	if b := m.binding(key); b != nil {
+		cmd := b.do(m)
+		m.draw()
+		return cmd
+	}
+	return nil
+}
+
+// showRange freezes the picture at the stretch of time that was selected. Less than two columns are a click.
+func (m *Model) showRange(d *drag) {
+	v := &m.timeline
+	a, b := cellAt(min(d.from, d.to), v.cells, m.regions.cellsW), cellAt(max(d.from, d.to), v.cells, m.regions.cellsW)
+	if a = max(a, 0); b <= a || d.from == d.to {
+		m.draw()
+		return
+	}
+	each := (v.toNS - v.fromNS) / int64(v.cells)
+	fromNS, toNS := v.fromNS+int64(a)*each, v.fromNS+int64(b+1)*each
+	if m.liveNS == 0 {
+		m.liveNS = m.windowNS
+	}
+	m.frozen, m.atNS, m.windowNS = true, min(toNS, m.lastNS), max(toNS-fromNS, columnNS)
+	m.refresh()
+}
+
+// drawDrag marks the columns being selected.
+func (m *Model) drawDrag(a canvas.Area) {
+	if m.drag == nil || m.drag.from == m.drag.to {
+		return
+	}
+	from, to := min(m.drag.from, m.drag.to), max(m.drag.from, m.drag.to)
+	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
+}

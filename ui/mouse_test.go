@@ -1,0 +1,149 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// at returns the place of a text on the screen: columns and rows.
+func (s *screen) at(text string) (x, y int) {
+	s.t.Helper()
+	g := &s.model.grid
+	want := []rune(text)
+	for y := range g.H {
+	next:
+		for x := 0; x+len(want) <= g.W; x++ {
+			for i, r := range want {
+				if g.At(x+i, y).Rune != r {
+					continue next
+				}
+			}
+			return x, y
+		}
+	}
+	s.t.Fatalf("no %q:\n%s", text, s.text())
+	return 0, 0
+}
+
+func (s *screen) click(x, y int) {
+	s.model.Update(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft})
+	s.model.Update(tea.MouseReleaseMsg{X: x, Y: y, Button: tea.MouseLeft})
+}
+
+func TestClickingSelects(t *testing.T) {
+	s := hogged(t, 120, 40)
+	x, y := s.at("http-2 ")
+	s.click(x, y)
+	if got := s.model.timeline.selected; got.thread == 0 || s.line("▌") == "" {
+		t.Errorf("%+v is selected", got)
+	}
+	s.sees("http-2   ")
+	if d, _ := s.model.timelineDetail(); d != "http-2" {
+		t.Errorf("%q is described", d)
+	}
+	x, y = s.at("Server#handle")
+	if y < s.model.regions.flame {
+		t.Fatal("Server#handle is not in the flamegraph alone")
+	}
+	s.click(x+2, y)
+	if n := s.model.flame.selNode; s.model.focus != onFlame || n == nil || n.Label != "Server#handle" {
+		t.Errorf("selected is %+v", n)
+	}
+	_, y = s.at("▾ http ×8")
+	s.click(1, y)
+	s.misses("http-2 ")
+	s.click(1, y)
+	s.sees("http-2 ")
+	for x := -1; x <= 120; x += 11 { // no place is out of bounds
+		for y := -1; y <= 40; y += 3 {
+			s.click(x, y)
+			s.model.Update(tea.MouseWheelMsg{X: x, Y: y, Button: tea.MouseWheelDown})
+		}
+	}
+}
+
+func TestDraggingShowsAStretchOfTime(t *testing.T) {
+	s := hogged(t, 120, 40)
+	r := s.model.regions
+	v := &s.model.timeline
+	each := (v.toNS - v.fromNS) / int64(v.cells)
+	from, to := v.fromNS, v.toNS
+	x0, x1, y := r.cellsX+r.cellsW-20, r.cellsX+r.cellsW-11, r.rows+1
+	s.model.Update(tea.MouseClickMsg{X: x1, Y: y, Button: tea.MouseLeft}) // from right to left
+	before := s.model.content
+	s.model.Update(tea.MouseMotionMsg{X: x0 + 3, Y: y + 1, Button: tea.MouseLeft})
+	if s.model.content == before {
+		t.Error("what is being selected is not marked")
+	}
+	s.model.Update(tea.MouseReleaseMsg{X: x0, Y: y + 30, Button: tea.MouseLeft})
+	s.sees("FROZEN")
+	if s.model.windowNS != 10*each || s.model.atNS != to-10*each || s.model.atNS-s.model.windowNS < from {
+		t.Errorf("%d ns until %d, want %d until %d", s.model.windowNS, s.model.atNS, 10*each, to-10*each)
+	}
+	s.press("space")
+	s.sees("LIVE", "30s")
+	s.click(x0, y)
+	s.sees("LIVE")
+}
+
+func TestTheWheel(t *testing.T) {
+	s := hogged(t, 120, 40)
+	r := s.model.regions
+	wheel := func(x, y int, b tea.MouseButton) { s.model.Update(tea.MouseWheelMsg{X: x, Y: y, Button: b}) }
+	wheel(r.cellsX+5, r.rows, tea.MouseWheelUp)
+	if s.model.windowNS != int64(10*time.Second) {
+		t.Errorf("%d ns", s.model.windowNS)
+	}
+	wheel(r.cellsX+5, r.rows, tea.MouseWheelDown)
+	wheel(2, r.rows, tea.MouseWheelDown)
+	if s.model.windowNS != int64(30*time.Second) || s.model.timeline.index() != 0 {
+		t.Errorf("%d ns, row %d", s.model.windowNS, s.model.timeline.index())
+	}
+	s = newScreen(t, 80, 17, demosource.Options{Length: 30 * time.Second}, Options{})
+	r = s.model.regions
+	wheel(2, r.flame+1, tea.MouseWheelDown)
+	if s.model.flame.top != 1 {
+		t.Errorf("the flamegraph begins at %d", s.model.flame.top)
+	}
+	s.press("?")
+	wheel(2, 2, tea.MouseWheelDown)
+	if s.model.scroll != 1 {
+		t.Error("the help does not scroll")
+	}
+}
+
+// TestMovementsAreFew: of many movements within a moment one is looked at; presses and releases always are.
+func TestMovementsAreFew(t *testing.T) {
+	now := time.Unix(1000, 0)
+	filter := mouseFilter(func() time.Time { return now })
+	passed := 0
+	for range 1000 { // a second of a fast trackpad
+		now = now.Add(time.Millisecond)
+		if filter(nil, tea.MouseMotionMsg{}) != nil {
+			passed++
+		}
+		if filter(nil, tea.MouseClickMsg{}) == nil || filter(nil, tea.MouseReleaseMsg{}) == nil || filter(nil, keyPress("q")) == nil {
+			t.Fatal("a press is lost")
+		}
+	}
+	if passed < 60 || passed > 67 {
+		t.Errorf("%d movements", passed)
+	}
+	now = now.Add(-time.Hour) // a clock that is set back
+	if filter(nil, tea.MouseWheelMsg{}) == nil {
+		t.Error("a clock that was set back stops the wheel")
+	}
+}
+
+func TestTheMouseCanBeLeftToTheTerminal(t *testing.T) {
+	for _, no := range []bool{false, true} {
+		s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, Options{NoMouse: no})
+		if got := s.model.View().MouseMode != tea.MouseModeNone; got == no {
+			t.Errorf("NoMouse %v: %v", no, got)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package ui
+
+import (
+	"bytes"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestNotesAreRecorded: a note written while a recording goes on is in its file, and in a copy of the history; the replay
+// of either shows it where it was written.
+func TestNotesAreRecorded(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, Options{})
+	before := sampler.Note{AtNS: s.model.lastNS, Text: "before"}
+	rec, err := s.store.record(filepath.Join(t.TempDir(), "x"), s.model.shareable(),
+		[]sampler.Note{{AtNS: s.model.lastNS - 1, Text: "too early"}, before}, before.AtNS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.press("[")
+	at := s.model.atNS
+	s.press("m")
+	s.typed("deploy")
+	s.press("enter")
+	s.sees("marked: deploy")
+	for _, x := range record(t, demosource.Options{Length: 3 * time.Second}) { // the recording is of what comes now
+		x.TimeNS += 3e9
+		s.store.Feed(x)
+	}
+	if _, _, err := s.store.stopRecording(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := recording.Open(rec.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	want := sampler.Note{AtNS: at, Text: "deploy"}
+	if got := file.Notes(); !slices.Equal(got, []sampler.Note{want, before}) {
+		t.Errorf("the recording has the notes %+v, want %+v", got, want)
+	}
+	var b bytes.Buffer
+	if err := s.store.history.SaveAs(&b, s.model.shareable(), math.MinInt64, math.MaxInt64, nil, s.model.sharedNotes()); err != nil {
+		t.Fatal(err)
+	}
+	history, err := recording.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()), "history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer history.Close()
+	store, err := NewStore(history, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(store, Options{Replay: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Run(t.Context())
+	m.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
+	replayed := &screen{t, m, store}
+	replayed.sees("deploy▼") // near the right edge
+}

@@ -1,0 +1,189 @@
+package ui
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// pageID is the view that fills the screen under the head lines.
+type pageID uint8
+
+const (
+	pageLive pageID = iota // timeline and flamegraph together
+	pageThreads
+	pageThread // one thread; enter leads there
+	pageTimeline
+	pageFlame
+	pageTop
+	pageLocks
+	pageMemory
+	pageProcesses // nil where there is one process
+	numPages
+)
+
+// page is a view that fills the screen. What it keeps of a person's choices survives a change of pages.
+type page interface {
+	keyMap() *keyMap
+	// load takes what the view shows from the store, which is held meanwhile. What Model holds for all views (threads,
+	// states, figures, weights) is loaded before.
+	load(m *Model, r *reading)
+	// about says in the rule above the view what it shows.
+	about(m *Model) string
+	draw(a canvas.Area, m *Model)
+	// detail describes what is selected; "" when nothing is.
+	detail(m *Model) (name, rest string)
+}
+
+// tab is a page that a digit leads to.
+type tab struct {
+	id                pageID
+	key, name, helped string
+}
+
+var tabs = [...]tab{
+	{pageLive, "1", "live", "view 1: timeline and flamegraph"},
+	{pageThreads, "2", "threads", "view 2: the table of threads; enter there opens one with its stack and source"},
+	{pageTimeline, "3", "timeline", "view 3: the timeline over the whole screen, with a cursor; GC, CPU and waiting on its axis"},
+	{pageFlame, "4", "flame", "view 4: the flamegraph over the whole screen"},
+	{pageTop, "5", "top", "view 5: functions, lines, gems, files by self, total and blame"},
+	{pageLocks, "6", "locks", "view 6: deadlocks, locks with their holders, and whose code makes others wait for the GVL"},
+	{pageMemory, "7", "memory", "view 7: memory and GC: how they went, the collector's figures, and whose code paid for it"},
+	{pageProcesses, "8", "processes", "view 8: a row a process; all of them in one flamegraph; enter opens one"},
+}
+
+// tabsOf are the views there are: that of processes where there are several.
+func tabsOf(several bool) []tab {
+	if several {
+		return tabs[:]
+	}
+	return tabs[:len(tabs)-1]
+}
+
+// tabKeys are the keys that lead to the views.
+func tabKeys(several bool) []binding {
+	tabs := tabsOf(several)
+	out := make([]binding, 0, len(tabs))
+	for i, t := range tabs {
+		b := binding{keys: []string{t.key}, show: t.key, help: t.helped, do: func(m *Model) tea.Cmd { return m.open(t.id) }}
+		if i == 0 {
+			b.show, b.short = "1-"+tabs[len(tabs)-1].key, "views"
+			b.when = func(m *Model) bool { return m.page == pageLive }
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func newPages() [numPages]page {
+	return [numPages]page{pageThreads: newThreadsPage(), pageThread: newThreadPage(), pageTimeline: newTimelinePage(), pageFlame: newFlamePage(), pageTop: newTopPage(), pageLocks: newLocksPage(),
+		pageMemory: newMemoryPage()}
+}
+
+// current is the page that fills the screen; nil on the live view.
+func (m *Model) current() page { return m.pages[m.page] }
+
+// open shows a page.
+func (m *Model) open(id pageID) tea.Cmd {
+	if id == pageThread && m.page != pageThread {
+		m.threadFrom = m.page
+	}
+	m.page = id
+	m.refresh()
+	return m.wanted()
+}
+
+// wanted returns the command that fetches what the page lacks; nil when it lacks nothing.
+func (m *Model) wanted() tea.Cmd {
+	if p, ok := m.current().(interface{ fetch(*Model) tea.Cmd }); ok {
+		return p.fetch(m)
+	}
+	return nil
+}
+
+// hasFlame tells whether the flamegraph is on the screen.
+func (m *Model) hasFlame() bool { return m.page == pageLive || m.page == pageFlame }
+
+// maps are the keys that work now, those of the view first.
+func (m *Model) maps() []*keyMap {
+	var out []*keyMap
+	if p := m.current(); p != nil {
+		out = append(out, p.keyMap())
+	} else {
+		out = append(out, &m.views[m.focus])
+	}
+	if m.hasFlame() {
+		out = append(out, &m.weightKeys)
+	}
+	return append(out, &m.keys)
+}
+
+// helpMaps are the keys that the help explains: those of what is on the screen.
+func (m *Model) helpMaps() []keyMap {
+	out := []keyMap{m.keys}
+	if p := m.current(); p != nil {
+		out = append(out, *p.keyMap())
+	} else {
+		out = append(out, m.views[0], m.views[1])
+	}
+	if m.hasFlame() {
+		out = append(out, m.weightKeys)
+	}
+	if len(m.opt.Keys) > 0 {
+		out = append(out, m.aliasHelp())
+	}
+	return out
+}
+
+// bodyRows is the height of a page.
+func (m *Model) bodyRows() int { return m.regions.detail - m.regions.axis - 1 }
+
+// body is where a page stands.
+func (m *Model) body() canvas.Area {
+	return m.grid.Area().Sub(0, m.regions.axis+1, m.width, m.bodyRows())
+}
+
+// drawPage draws the rule with the views' names and the page under it.
+func (m *Model) drawPage(p page) {
+	m.drawTabs(m.grid.Area().Row(m.regions.axis), p)
+	if m.lastNS == 0 {
+		m.body().Put(3, m.body().H/2, "nothing measured yet", m.theme.dim())
+		return
+	}
+	p.draw(m.body(), m)
+}
+
+// drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views are
+// their keys alone: what is shown must be readable.
+func (m *Model) drawTabs(a canvas.Area, p page) {
+	t := &m.theme
+	a.Fill('─', t.line())
+	about := " " + p.about(m) + " "
+	x, names := 2, 3
+	for _, tb := range tabsOf(m.fleet != nil) {
+		names += canvas.Width(tb.key+tb.name) + 3
+	}
+	for _, tb := range tabsOf(m.fleet != nil) {
+		st, text := t.dim(), " "+tb.key+" "+tb.name+" "
+		if tb.id == m.page || tb.id == pageThreads && m.page == pageThread {
+			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}
+		} else if names+canvas.Width(about) >= a.W {
+			text = " " + tb.key + " "
+		}
+		from := x
+		x = a.Put(x, 0, text, st)
+		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { return m.open(tb.id) })
+	}
+	x = a.Put(x, 0, "─", t.line())
+	a.Put(x, 0, canvas.Cut(about, a.W-x-1), t.text())
+}
+
+// binding returns what a key does now; nil: nothing.
+func (m *Model) binding(key string) *binding {
+	for _, k := range m.maps() {
+		if b := k.find(key); b != nil {
+			return b
+		}
+	}
+	return nil
+}

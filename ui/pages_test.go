@@ -1,0 +1,178 @@
+package ui
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// pageViews are the pages of which goldens are kept: the recording they show and the keys that lead there.
+var pageViews = []struct {
+	name, recording string
+	keys            []string
+}{
+	{"threads", "hog", []string{"2", "down"}},
+	{"onethread", "hog", []string{"2", ">", ">", ">", "t", "down", "enter"}},
+	{"timeline", "gc", []string{"3", "down"}},
+	{"cursor", "hog", []string{"3", "down", "down", "left", "left", "H"}},
+	{"flame", "hog", []string{"4", "down", "down", "down"}},
+	{"flames", "hog", []string{"4", "f", "down", "up", "up", "up"}},
+	{"inverted", "hog", []string{"4", "I", "down"}},
+	{"compare", "healthy", []string{"{", "}", "}", "}", "4", "=", "[", "[", "[", "[", "[", "[", "[", "[", "[", "[", "[", "["}},
+	{"allocation", "gc", []string{"4", "w", "w", "w", "w", "down", "down"}},
+	{"topallocation", "gc", []string{"5", "w", "w", "w", "w", "down"}},
+	{"top", "hog", []string{"5", "down"}},
+	{"topgems", "stall", []string{"5", "right", "right", ">"}},
+	{"locks", "mutex", []string{"6", "down"}},
+	{"memory", "gc", []string{"7"}},
+	{"blame", "hog", []string{"6"}},
+}
+
+// recordings are the checked-in recordings, each played once for all pictures of a test.
+type recordings map[string]*Store
+
+func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys ...string) Picture {
+	t.Helper()
+	o.Window = 15 * time.Second
+	store := rs[rec]
+	if store == nil {
+		r, err := recording.Open("../screenshots/recordings/" + rec + ".ddtop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if store, err = NewStore(r, o.withDefaults().History); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Run(t.Context(), store.Feed); err != nil && !errors.Is(err, sampler.ErrEnded) {
+			t.Fatal(err)
+		}
+		rs[rec] = store
+	}
+	p, err := store.picture(o.withDefaults(), w, h, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestGoldenPages(t *testing.T) {
+	rs := make(recordings)
+	for _, v := range pageViews {
+		for _, size := range goldenSizes {
+			for _, noColor := range []bool{false, true} {
+				name := fmt.Sprintf("page-%s-%dx%d", v.name, size[0], size[1])
+				if noColor {
+					name += "-nocolor"
+				}
+				t.Run(name, func(t *testing.T) {
+					p := rs.picture(t, v.recording, Options{NoColor: noColor, Replay: true}, size[0], size[1], v.keys...)
+					golden(t, name+".golden", p.Screen+"\n")
+					if noColor {
+						noColorHolds(t, p.Screen)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestPageShots writes pictures of the pages to look at into the folder named by DDTOP_SHOTS.
+func TestPageShots(t *testing.T) {
+	rs := make(recordings)
+	dir := os.Getenv("DDTOP_SHOTS")
+	if dir == "" {
+		t.Skip("DDTOP_SHOTS names no folder")
+	}
+	for _, v := range pageViews {
+		for _, theme := range Themes[1:] {
+			for _, size := range goldenSizes {
+				p := rs.picture(t, v.recording, Options{Theme: theme, Replay: true}, size[0], size[1], v.keys...)
+				var b bytes.Buffer
+				if err := export.ScreenSVG(&b, p.Screen, p.Width, p.Height, p.Options); err != nil {
+					t.Fatal(err)
+				}
+				name := filepath.Join(dir, fmt.Sprintf("%s-%s-%dx%d.svg", v.name, theme, size[0], size[1]))
+				if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkPage is one picture of each page at 200x50, from the store to the string that goes to the terminal; what
+// changes slowly is made anew each time.
+func BenchmarkPage(b *testing.B) {
+	for _, threads := range []int{50, 500} {
+		for _, v := range pageViews {
+			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: threads - 7}, Options{})
+			b.Run(fmt.Sprintf("%s/200x50/threads=%d", v.name, threads), func(b *testing.B) {
+				s.press(v.keys...)
+				b.ReportAllocs()
+				for b.Loop() {
+					s.model.refresh()
+				}
+				b.ReportMetric(float64(len(s.model.content)), "bytes/frame")
+			})
+		}
+	}
+}
+
+// everyKey presses all keys of a page; none may fall over.
+func (s *screen) everyKey(id pageID) {
+	for _, b := range s.model.pages[id].keyMap().bindings {
+		for _, k := range b.keys {
+			if !strings.Contains(k, "+") || k == "+" {
+				s.model.open(id)
+				s.pressAll(k)
+			}
+		}
+	}
+	s.model.open(id)
+}
+
+// TestPagesBeforeTheFirstSample: no page needs one, and none reads the history then.
+func TestPagesBeforeTheFirstSample(t *testing.T) {
+	for _, size := range goldenSizes {
+		store, err := NewStore(demosource.New(demosource.Options{}), DefaultHistory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewModel(store, Options{}.withDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &screen{t, m, store}
+		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		for id := pageLive + 1; id < pageProcesses; id++ {
+			s.everyKey(id)
+			s.sees("nothing measured yet")
+			checkRows(t, s, fmt.Sprintf("page %d", id))
+		}
+	}
+}
+
+// TestPagesHoldHostileNames: whatever a thread is called, at every size each row has the columns of the terminal.
+func TestPagesHoldHostileNames(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本"}, Options{})
+	for id := pageLive + 1; id < pageProcesses; id++ {
+		for _, size := range [][2]int{{60, 15}, {80, 24}, {121, 40}, {300, 100}} {
+			s.resize(size[0], size[1])
+			s.everyKey(id)
+			checkRows(t, s, fmt.Sprintf("page %d at %dx%d", id, size[0], size[1]))
+		}
+	}
+}

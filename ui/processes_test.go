@@ -1,0 +1,396 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// renamed is a made-up process with a PID and a title of its own.
+type renamed struct {
+	*demosource.Source
+	pid   int
+	title string
+	end   string // how it ended; "": it lives
+}
+
+func (r *renamed) Process() sampler.Process {
+	p := r.Source.Process()
+	p.PID, p.Title = r.pid, r.title
+	return p
+}
+
+func (r *renamed) End() (sampler.End, bool) {
+	if r.end == "" {
+		return sampler.End{}, false
+	}
+	return sampler.End{AtNS: r.Source.Process().AttachedNS + int64(20*time.Second), Reason: r.end}, true
+}
+
+// cluster is a made-up master with its workers, and what else is below it.
+type cluster struct {
+	list []sampler.Relative
+}
+
+func (c *cluster) Follow(_ context.Context, join func(sampler.Source)) error {
+	for i := range c.list {
+		if s := c.list[i].Source; s != nil {
+			join(s)
+		}
+	}
+	return sampler.ErrEnded
+}
+
+func (c *cluster) Done(sampler.Source) {}
+
+func (c *cluster) Relatives() ([]sampler.Relative, int) { return c.list, 0 }
+
+func (c *cluster) add(parent int, r *renamed) {
+	c.list = append(c.list, sampler.Relative{PID: r.pid, Parent: parent, Title: r.title, Source: r})
+}
+
+// newCluster is a cluster of which one worker is hogged, one has exited and one runs another program now.
+func newCluster() *cluster {
+	c := new(cluster)
+	quiet := func(seed uint64) demosource.Options {
+		return demosource.Options{Seed: seed, HTTP: 2, HogAfter: -1, Length: 30 * time.Second}
+	}
+	c.add(0, &renamed{Source: demosource.New(quiet(1)), pid: 4240, title: "master"})
+	c.add(4240, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4242, title: "order-service"})
+	c.add(4240, &renamed{Source: demosource.New(quiet(3)), pid: 4243, title: "order-service"})
+	c.add(4240, &renamed{Source: demosource.New(quiet(4)), pid: 4244, title: "order-service", end: "exited"})
+	c.add(4240, &renamed{Source: demosource.New(quiet(5)), pid: 4245, title: "order-service", end: "replaced itself by another program (exec)"})
+	c.list = append(c.list, sampler.Relative{PID: 4245, Parent: 4240, Title: "sleep", Why: "no Ruby (/usr/bin/sleep)"})
+	return c
+}
+
+// processScreen is the screen over several processes, driven by key presses.
+type processScreen struct {
+	t     *testing.T
+	fleet *fleet
+}
+
+func newProcessScreen(t *testing.T, w, h int, g sampler.Group, o Options) *processScreen {
+	t.Helper()
+	played, err := play(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return screenOf(t, w, h, played, o)
+}
+
+// play plays the processes of a group to their end.
+func play(g sampler.Group) (*fleet, error) {
+	f := newFleet(Options{Group: g}.withDefaults())
+	var failed error
+	err := g.Follow(context.Background(), func(src sampler.Source) {
+		m := f.join(src)
+		if err := src.Run(context.Background(), m.store.Feed); !errors.Is(err, sampler.ErrEnded) {
+			failed = err
+		}
+		if end, ended := src.End(); ended {
+			m.store.end, m.store.ended, m.store.done = end, true, true
+		}
+	})
+	if !errors.Is(err, sampler.ErrEnded) {
+		failed = errors.Join(failed, err)
+	}
+	return f, failed
+}
+
+// playedCluster is newCluster, played once for all tests: a Store only shows what was fed.
+var playedCluster = sync.OnceValues(func() (*fleet, error) { return play(newCluster()) })
+
+// clusterScreen is the screen over newCluster.
+func clusterScreen(t *testing.T, w, h int, o Options) *processScreen {
+	t.Helper()
+	played, err := playedCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return screenOf(t, w, h, played, o)
+}
+
+// screenOf is a screen of its own over processes that were played.
+func screenOf(t *testing.T, w, h int, played *fleet, o Options) *processScreen {
+	t.Helper()
+	o.Group = played.group
+	f := newFleet(o.withDefaults())
+	for _, m := range played.members {
+		f.members = append(f.members, &member{src: m.src, store: m.store, number: m.number, parent: m.parent, path: m.path})
+	}
+	if err := f.open(f.members[0]); err != nil {
+		t.Fatal(err)
+	}
+	f.Update(tea.WindowSizeMsg{Width: w, Height: h})
+	return &processScreen{t, f}
+}
+
+func (s *processScreen) press(keys ...string) {
+	s.t.Helper()
+	for _, k := range keys {
+		s.fleet.Update(keyPress(k))
+	}
+}
+
+func (s *processScreen) text() string { return s.fleet.shown.model.grid.Text() }
+
+func (s *processScreen) sees(texts ...string) {
+	s.t.Helper()
+	for _, x := range texts {
+		if !strings.Contains(s.text(), x) {
+			s.t.Errorf("no %q on the screen:\n%s", x, s.text())
+		}
+	}
+}
+
+func (s *processScreen) misses(texts ...string) {
+	s.t.Helper()
+	for _, x := range texts {
+		if strings.Contains(s.text(), x) {
+			s.t.Errorf("%q is on the screen:\n%s", x, s.text())
+		}
+	}
+}
+
+// line returns the first line that holds a text.
+func (s *processScreen) line(text string) string {
+	s.t.Helper()
+	for l := range strings.Lines(s.text()) {
+		if strings.Contains(l, text) {
+			return l
+		}
+	}
+	s.t.Fatalf("no line with %q:\n%s", text, s.text())
+	return ""
+}
+
+func TestGoldenProcesses(t *testing.T) {
+	for _, v := range []struct {
+		name string
+		keys []string
+	}{
+		{"processes", nil},
+		{"processes-one", []string{"down", "down", "v", "tab", "down", "down"}},
+		{"processes-findings", []string{"v", "v", "tab"}},
+	} {
+		for _, size := range goldenSizes {
+			for _, noColor := range []bool{false, true} {
+				name := fmt.Sprintf("%s-%dx%d", v.name, size[0], size[1])
+				if noColor {
+					name += "-nocolor"
+				}
+				t.Run(name, func(t *testing.T) {
+					s := clusterScreen(t, size[0], size[1], Options{NoColor: noColor})
+					s.press(v.keys...)
+					content := s.fleet.shown.model.content
+					golden(t, name+".golden", content+"\n")
+					if noColor {
+						noColorHolds(t, content)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestProcessesAtFirstSight(t *testing.T) {
+	s := clusterScreen(t, 120, 40, Options{})
+	s.sees("5 processes", "order-service ×4 · master", "8 processes", "3 running · last 30s", "∑ all processes", "order-service 4242: ", "in all",
+		"■   order-service", "exited 14:03:12", "↻   order-service", "exec", "sleep 4245  no Ruby (/usr/bin/sleep)", "all processes · idle hidden")
+	if l := s.line(" 4242 "); !strings.Contains(l, "3.4.7 +yjit") || !strings.Contains(l, "89 %") || !strings.Contains(l, "✖ GVL saturated") {
+		t.Errorf("the hogged worker's row: %s", l)
+	}
+	if l := s.line(" 4243 "); !strings.Contains(l, "✓ none") {
+		t.Errorf("a healthy worker's row: %s", l)
+	}
+}
+
+// TestGoingFromProcessToProcess opens one, goes to the next and back to the table, at the same frozen moment.
+func TestGoingFromProcessToProcess(t *testing.T) {
+	s := clusterScreen(t, 120, 40, Options{})
+	s.press("down", "down", "enter")
+	s.sees("order-service", "pid 4242  process 2 of 5", "● LIVE", "worker-3")
+	s.press(")")
+	s.sees("pid 4243  process 3 of 5")
+	s.press("(", "(")
+	s.sees("pid 4240  process 1 of 5")
+	s.press("(")
+	s.sees("process 5 of 5", "replaced itself by another program")
+	s.press(")", ")", "7")
+	s.sees("process 2 of 5", "time in GC")
+	s.press("[", "[", "[")
+	s.sees("FROZEN")
+	at := s.fleet.shown.model.atNS
+	s.press(")")
+	s.sees("FROZEN", "pid 4243  process 3 of 5", "time in GC")
+	if got := s.fleet.shown.model.atNS; got != at {
+		t.Errorf("the next process is shown at %d, not at %d", got, at)
+	}
+	s.press("8")
+	s.sees("FROZEN", "5 processes", "∑ all processes")
+	s.press("space", "(", "8")
+	s.misses("FROZEN")
+}
+
+func TestWhatStandsBelowTheTable(t *testing.T) {
+	s := clusterScreen(t, 120, 40, Options{})
+	s.sees(" order-service 4242   ", "#start")
+	s.press("v")
+	s.sees("functions · all processes", "self", "total", "of 5")
+	s.press("v")
+	s.sees("findings · all processes", "order-service 4242")
+	s.press("tab", "enter")
+	s.sees("pid 4242  process 2 of 5")
+	s.press("8", "esc", "v", "down", "down")
+	s.sees("only order-service 4242")
+	s.misses("master …")
+	s.press("w")
+	s.sees("CPU time")
+	s.press("tab", "down", "down", "enter")
+	s.sees("zoomed")
+	s.press("esc", "esc", "esc")
+	s.misses("zoomed")
+	s.sees("all processes · ")
+}
+
+func TestSortingProcesses(t *testing.T) {
+	s := clusterScreen(t, 120, 40, Options{})
+	order := func() (pids []int) {
+		for i := range s.fleet.page.rows {
+			pids = append(pids, s.fleet.page.rows[i].process.PID)
+		}
+		return pids
+	}
+	if got := fmt.Sprint(order()); got != "[4240 4242 4243 4244 4245]" {
+		t.Errorf("as they were found: %s", got)
+	}
+	s.press(">", ">")
+	s.sees("by GVL", "GVL▼")
+	if got := order()[0]; got != 4242 {
+		t.Errorf("the first by GVL is %d", got)
+	}
+	s.press("r")
+	s.sees("reversed")
+	if got := order()[4]; got != 4242 {
+		t.Errorf("the last by GVL, reversed, is %d", got)
+	}
+}
+
+// TestMergedWeights compares the merged weights with the sum of each process's own.
+func TestMergedWeights(t *testing.T) {
+	s := clusterScreen(t, 120, 40, Options{})
+	p, m := s.fleet.page, s.fleet.shown.model
+	var want, got int64
+	labels := make(map[string]int64)
+	for _, of := range s.fleet.list() {
+		if of.store.State().Done {
+			continue // what has ended is no part of the picture of now
+		}
+		own := newMerger()
+		of.store.Read(func(r *reading) { own.add(of, r, r.lastNS-m.windowNS, r.lastNS) })
+		for _, e := range own.whole.Entries {
+			want += e.Weights.WallNS
+			for _, f := range own.dict.Frames(e.Key.Stack, nil)[:1] {
+				labels[own.dict.Frame(f).Label] += e.Weights.WallNS
+			}
+		}
+	}
+	for _, e := range p.merged.whole.Entries {
+		got += e.Weights.WallNS
+	}
+	if got != want || got == 0 {
+		t.Errorf("merged %d ns, the processes have %d", got, want)
+	}
+	rows, sum := p.merged.functions(p.flame.metric, true)
+	if sum != want {
+		t.Errorf("the functions' sum is %d, not %d", sum, want)
+	}
+	for _, r := range rows {
+		if r.self != labels[r.label] {
+			t.Errorf("%s: %d ns of its own, want %d", r.label, r.self, labels[r.label])
+		}
+	}
+}
+
+// TestManyProcesses draws more than fit, at the smallest size too, with every key and none running over the edge.
+func TestManyProcesses(t *testing.T) {
+	c := new(cluster)
+	for i := range 20 {
+		title := "worker"
+		if i%3 == 0 {
+			title = "名前\x1b[2J\u202e" + strings.Repeat("x", 60)
+		}
+		c.add(1, &renamed{Source: demosource.New(demosource.Options{Seed: uint64(i), HTTP: 1, HogAfter: -1, Length: time.Second}), pid: 100_000 + i, title: title})
+	}
+	s := newProcessScreen(t, 60, 15, c, Options{})
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}, {300, 100}, {10, 3}} {
+		s.fleet.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		for _, km := range s.fleet.shown.model.maps() {
+			for _, b := range km.bindings {
+				for _, k := range b.keys {
+					if k == "q" || k == "s" || k == "W" || len([]rune(k)) != 1 {
+						continue
+					}
+					s.press(k)
+					for l := range strings.Lines(s.text()) {
+						if n := canvas.Width(strings.TrimSuffix(l, "\n")); n > size[0] {
+							t.Fatalf("%dx%d, after %q: a line of %d columns: %s", size[0], size[1], k, n, l)
+						}
+					}
+				}
+			}
+			s.press("esc", "esc", "8")
+		}
+	}
+	if strings.Contains(s.fleet.shown.model.content, "\x1b[2J") {
+		t.Error("a title's escape sequence reaches the terminal")
+	}
+}
+
+// TestEndedProcessesAreForgotten: with workers that come and go for hours, only the latest are kept.
+func TestEndedProcessesAreForgotten(t *testing.T) {
+	f := newFleet(Options{}.withDefaults())
+	for i := range 3 * maxEndedShown {
+		m := f.join(&renamed{Source: demosource.New(demosource.Options{HTTP: 1, Length: time.Second}), pid: i + 1, title: "job"})
+		m.store.done = true
+		if i == 0 {
+			if err := f.open(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	list := f.list()
+	if len(list) > maxEndedShown+2 || list[0] != f.shown || list[len(list)-1].number != 3*maxEndedShown {
+		t.Errorf("%d are kept, the first is number %d", len(list), list[0].number)
+	}
+}
+
+// TestEndIsSeenWithoutSamples: the table goes on when the process that is shown gives no samples any more.
+func TestEndIsSeenWithoutSamples(t *testing.T) {
+	c := new(cluster)
+	for i := range 2 {
+		c.add(1, &renamed{Source: demosource.New(demosource.Options{Seed: uint64(i), HTTP: 1, HogAfter: -1, Length: time.Second}), pid: 10 + i, title: "job"})
+	}
+	s := newProcessScreen(t, 100, 30, c, Options{})
+	now := time.Now()
+	m := s.fleet.shown.model
+	m.now = func() time.Time { return now }
+	m.load(false)
+	s.misses("exited")
+	store := s.fleet.list()[0].store
+	store.end, store.ended, store.done = sampler.End{Reason: "exited"}, true, true
+	now = now.Add(2 * refreshProcesses)
+	m.load(false)
+	s.sees("■ job", "exited", "1 running")
+}

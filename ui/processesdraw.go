@@ -1,0 +1,438 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// processColumns are the columns of the table of processes; 0: there is no room for it.
+type processColumns struct{ title, pid, ruby, threads, held, lane, waiting, p99, cpu, gc, rss, finding int }
+
+func newProcessColumns(w int) processColumns {
+	c := processColumns{title: 13, pid: 7, threads: 4, held: 5, waiting: 5, p99: 7, cpu: 6, rss: 7}
+	switch {
+	case w >= 160:
+		c = processColumns{title: 22, pid: 7, ruby: 13, threads: 7, held: 6, lane: laneColumns, waiting: 7, p99: 8, cpu: 6, gc: 5, rss: 7}
+	case w >= wideWidth:
+		c = processColumns{title: 16, pid: 7, ruby: 12, threads: 7, held: 6, waiting: 7, p99: 8, cpu: 6, gc: 5, rss: 7}
+	}
+	if w < wideWidth+16 { // a finding in words says more
+		c.ruby = 0
+	}
+	used := 3
+	for _, n := range []int{c.title, c.pid, c.ruby, c.threads, c.held, c.lane, c.waiting, c.p99, c.cpu, c.gc, c.rss} {
+		if n > 0 {
+			used += n + 1
+		}
+	}
+	c.finding = max(w-used-1, 0)
+	return c
+}
+
+func (p *processesPage) draw(a canvas.Area, m *Model) {
+	t := &m.theme
+	c := newProcessColumns(a.W)
+	p.drawHead(a.Row(0), c, m)
+	// The table gets what it needs, up to half; the rest is for what stands below.
+	lines := 1 + len(p.rows) + len(p.idle)
+	table := max(min(lines, (a.H-2)/2), min(lines, 3))
+	body := a.Sub(0, 1, a.W, table)
+	p.drawn = body.H
+	i := p.index() + 1 // the first row is that of all processes
+	p.top = max(min(p.top, i), i-body.H+1)
+	p.top = max(0, min(p.top, lines-body.H))
+	for y := range min(body.H, lines-p.top) {
+		switch n := p.top + y; {
+		case n == 0:
+			p.drawAll(body.Row(y), m, c)
+			m.onPress(body.Row(y), func(m *Model, _, _ int) tea.Cmd { p.choose(m, nil); return nil })
+		case n <= len(p.rows):
+			row := &p.rows[n-1]
+			p.drawRow(body.Row(y), row, m, c)
+			of := row.of
+			m.onPress(body.Row(y), func(m *Model, _, _ int) tea.Cmd { p.choose(m, of); return nil })
+		default:
+			x := p.idle[n-1-len(p.rows)]
+			text := fmt.Sprintf("%s %d  %s", canvas.Clean(x.Title), x.PID, canvas.Clean(x.Why))
+			body.Put(3, y, canvas.Cut(text, body.W-4), t.dim())
+		}
+	}
+	if below := lines - p.top - body.H; below > 0 || p.top > 0 {
+		a.PutRight(0, fmt.Sprintf(" ▲%d ▼%d ", p.top, max(below, 0)), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+	}
+	p.drawLower(a.Sub(0, 1+table, a.W, a.H-1-table), m)
+}
+
+func (p *processesPage) drawHead(a canvas.Area, c processColumns, m *Model) {
+	t := &m.theme
+	x := 3
+	put := func(w int, text string, by processSort, right bool) {
+		if w == 0 {
+			return
+		}
+		st := t.dim()
+		if by == p.sort && by != sortFound {
+			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
+			text += "▼"
+		}
+		if right {
+			text = canvas.PadLeft(text, w)
+		}
+		a.Put(x, 0, canvas.Cut(text, w), st)
+		if by != sortFound {
+			m.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { p.sortBy(m, by); return nil })
+		}
+		x += w + 1
+	}
+	put(c.title, "program", sortTitle, false)
+	put(c.pid, "pid", sortFound, true)
+	put(c.ruby, "ruby", sortFound, false)
+	threads := "threads"
+	if c.threads < len(threads) {
+		threads = "thr"
+	}
+	put(c.threads, threads, sortFound, true)
+	put(c.held, "GVL", sortGVL, true)
+	put(c.lane, "held over the time", sortFound, false)
+	waiting := "waiting"
+	if c.waiting < len(waiting) {
+		waiting = "wait"
+	}
+	put(c.waiting, waiting, sortWaiting, true)
+	put(c.p99, "p99", sortP99, true)
+	put(c.cpu, "CPU", sortCPU, true)
+	put(c.gc, "GC", sortGC, true)
+	put(c.rss, "RSS", sortRSS, true)
+	put(c.finding, "worst finding", sortFinding, false)
+}
+
+// stateMark is the sign of what became of a process.
+func stateMark(s processState, t *Theme) (mark, word string, st canvas.Style) {
+	switch s {
+	case processReplaced:
+		return "↻", "exec", t.dim()
+	case processExited:
+		return "■", "exited", t.dim()
+	case processFailed:
+		return "✖", "failed", canvas.Style{FG: t.Crit, Attr: canvas.Bold}
+	}
+	return "●", "running", canvas.Style{FG: t.Good, Attr: canvas.Bold}
+}
+
+func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *Model, c processColumns) {
+	t := &m.theme
+	mark, _, markStyle := stateMark(w.state, t)
+	a.Put(1, 0, mark, markStyle)
+	plain := t.text()
+	if w.state != processRuns {
+		plain = t.dim()
+	}
+	ruby := w.process.RubyVersion
+	if w.process.JIT != "" {
+		ruby += " +" + w.process.JIT
+	}
+	indent := 0
+	if p.sort == sortFound { // the tree
+		indent = min(2*(len(w.of.path)-1), c.title/2)
+	}
+	a.Put(3+indent, 0, canvas.Cut(w.process.Title, c.title-indent), plain)
+	p.drawFigures(a, w, m, c, plain, fmt.Sprint(w.process.PID), ruby)
+	at := a.W - c.finding - 1
+	switch {
+	case w.end != "":
+		a.Put(at, 0, canvas.Cut(w.end, c.finding), t.dim())
+	case len(w.findings) > 0:
+		p.drawFinding(a.Sub(at, 0, c.finding, 1), w.findings[0], t, len(w.findings)-1)
+	case w.figures.lockHz > 0:
+		a.Put(at, 0, canvas.Cut("✓ none", c.finding), t.dim())
+	}
+	if w.of == p.selected {
+		markRow(a, m, !p.onLower)
+	}
+}
+
+// drawAll draws the row of all processes: what can be added up is, of the rest the largest.
+func (p *processesPage) drawAll(a canvas.Area, m *Model, c processColumns) {
+	t := &m.theme
+	a.Put(1, 0, "∑", t.bold())
+	a.Put(3, 0, canvas.Cut("all processes", c.title), t.bold())
+	p.drawFigures(a, &p.all, m, c, t.bold(), "", "")
+	if n := len(p.findings); n > 0 {
+		text := fmt.Sprintf("%d findings", n)
+		if n == 1 {
+			text = "1 finding"
+		}
+		a.Put(a.W-c.finding-1, 0, canvas.Cut(text, c.finding), t.bold())
+	}
+	if p.selected == nil {
+		markRow(a, m, !p.onLower)
+	}
+}
+
+// markRow shows that a row is selected.
+func markRow(a canvas.Area, m *Model, focused bool) {
+	t := &m.theme
+	m.timeline.highlight(a, t, focused)
+	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+}
+
+func (p *processesPage) drawFigures(a canvas.Area, w *processRow, m *Model, c processColumns, plain canvas.Style, pid, ruby string) {
+	t, f := &m.theme, &w.figures
+	x := 3 + c.title + 1
+	right := func(width int, text string, st canvas.Style) {
+		if width > 0 {
+			a.Put(x, 0, canvas.PadLeft(canvas.Cut(text, width), width), st)
+			x += width + 1
+		}
+	}
+	right(c.pid, pid, plain)
+	if c.ruby > 0 {
+		a.Put(x, 0, canvas.Cut(ruby, c.ruby), t.dim())
+		x += c.ruby + 1
+	}
+	known := f.lockHz > 0
+	value := func(text string) string {
+		if !known {
+			return "–"
+		}
+		return text
+	}
+	threads := fmt.Sprint(w.threads)
+	if w.threads == 0 {
+		threads = "–"
+	}
+	right(c.threads, threads, plain)
+	held, waiting := plain, plain
+	if f.held >= 0.85 && w.state == processRuns {
+		held.FG = t.Warn
+	}
+	if f.waiting >= 0.5 && w.state == processRuns {
+		waiting.FG, waiting.Attr = t.readable(t.States[gvl.Waiting]), canvas.Bold
+	}
+	right(c.held, value(percent(f.held)), held)
+	if c.lane > 0 {
+		drawSpark(a, x, w.lane, 1, canvas.Style{FG: t.readable(t.States[gvl.Running])})
+		x += c.lane + 1
+	}
+	right(c.waiting, value(fmt.Sprintf("%.1f", f.waiting)), waiting)
+	p99 := "–"
+	if f.waits > 0 {
+		p99 = duration(f.p99NS)
+		if f.p99Open {
+			p99 = "≥" + p99
+		}
+	}
+	right(c.p99, p99, plain)
+	right(c.cpu, value(percent(f.cpu)), plain)
+	gc := "–"
+	if f.gcKnown {
+		gc = percent(f.gc)
+	}
+	right(c.gc, gc, plain)
+	rss := "–"
+	if f.rss > 0 {
+		rss = size(f.rss)
+	}
+	right(c.rss, rss, plain)
+}
+
+// drawFinding writes a finding's title, with the sign of its severity; more is how many there are besides.
+func (p *processesPage) drawFinding(a canvas.Area, f gvl.Finding, t *Theme, more int) {
+	mark, color := severityMark(f.Severity, t)
+	st := canvas.Style{FG: color, Attr: canvas.Bold}
+	suffix := ""
+	if more > 0 {
+		suffix = fmt.Sprintf(" +%d", more)
+	}
+	x := a.Put(0, 0, mark+" ", st)
+	x = a.Put(x, 0, canvas.Cut(f.Title, a.W-x-canvas.Width(suffix)), st)
+	a.Put(x, 0, suffix, t.dim())
+}
+
+func severityMark(s gvl.Severity, t *Theme) (mark string, color canvas.Color) {
+	switch s {
+	case gvl.SeverityWarn:
+		return "▲", t.Warn
+	case gvl.SeverityCrit:
+		return "✖", t.Crit
+	}
+	return "ℹ", t.Accent
+}
+
+// drawLower draws the rule with the names of the views below the table, and the one that is chosen.
+func (p *processesPage) drawLower(a canvas.Area, m *Model) {
+	t := &m.theme
+	if a.H < 2 {
+		return
+	}
+	rule, body := a.Row(0), a.Sub(0, 1, a.W, a.H-1)
+	p.buildFlame(m, body.W, body.H)
+	if p.lower == lowerFlame {
+		p.flame.drawRule(rule, t, p.onLower, m.when())
+		p.flame.draw(body, t, p.onLower, !m.opt.NoColor)
+		m.onPress(body, func(m *Model, x, y int) tea.Cmd {
+			p.onLower = true
+			p.flame.selectAt(x, y, body.H)
+			m.refresh()
+			return nil
+		})
+		return
+	}
+	rule.Fill('─', t.line())
+	st := t.bold()
+	if p.onLower {
+		st = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
+	}
+	x := rule.Put(2, 0, " "+lowerNames[p.lower], st)
+	text := " · all processes · "
+	if p.flame.filter != "" && p.lower == lowerTop {
+		text = " · only " + p.flame.filter + " · "
+	}
+	if p.lower == lowerTop {
+		text += metricName(p.flame.metric) + " · "
+		if p.flame.metric == flamegraph.Wall && !p.flame.showIdle {
+			text += "idle hidden · "
+		}
+		p.drawFunctions(body, m)
+	} else {
+		p.drawFindings(body, m)
+	}
+	rule.Put(x, 0, canvas.Cut(text+m.when()+" ", rule.W-x-1), t.dim())
+}
+
+func (p *processesPage) scrollList(rows, count int) {
+	p.drawn = rows
+	p.at = max(0, min(p.at, count-1))
+	p.listTop = max(min(p.listTop, p.at), p.at-rows+1)
+	p.listTop = max(0, min(p.listTop, count-rows))
+}
+
+// pressable makes a line of the list below the table answer clicks.
+func (p *processesPage) pressable(row canvas.Area, m *Model, i int) {
+	m.onPress(row, func(m *Model, _, _ int) tea.Cmd { p.onLower, p.at = true, i; m.refresh(); return nil })
+}
+
+// drawFunctions lists the functions of all processes by their own time.
+func (p *processesPage) drawFunctions(a canvas.Area, m *Model) {
+	t := &m.theme
+	if len(p.functions) == 0 {
+		a.Put(3, a.H/2, canvas.Cut("no "+metricName(p.flame.metric)+" here", a.W-4), t.dim())
+		return
+	}
+	a.Put(1, 0, canvas.PadLeft("self", 7), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+	a.Put(9, 0, canvas.PadLeft("total", 7), t.dim())
+	if p.selected == nil {
+		a.Put(17, 0, canvas.PadLeft("in", 9), t.dim())
+	}
+	a.Put(28, 0, "function", t.dim())
+	body := a.Sub(0, 1, a.W, a.H-1)
+	p.scrollList(body.H, len(p.functions))
+	for y := range min(body.H, len(p.functions)-p.listTop) {
+		p.pressable(body.Row(y), m, p.listTop+y)
+		r, row := &p.functions[p.listTop+y], body.Row(y)
+		row.Put(1, 0, canvas.PadLeft(sharePoints(share(r.self, p.sum)), 7), t.bold())
+		row.Put(9, 0, canvas.PadLeft(sharePoints(share(r.total, p.sum)), 7), t.text())
+		in := fmt.Sprintf("%d of %d", r.processes, len(p.rows))
+		if p.selected == nil {
+			row.Put(17, 0, canvas.PadLeft(in, 9), t.dim())
+		}
+		room := row.W - 29
+		where := r.where()
+		x := row.Put(28, 0, flamegraph.LabelFit(canvas.Clean(r.label), max(room*6/10, room-canvas.Width(where)-2)), canvas.Style{FG: t.readable(t.Flame[r.from])})
+		if rest := row.W - x - 3; rest > 6 {
+			row.Put(x+2, 0, canvas.CutLeft(where, rest), t.dim())
+		}
+		if p.onLower && p.listTop+y == p.at {
+			markRow(row, m, true)
+		}
+	}
+}
+
+// drawFindings lists the findings of all processes, the worst first, a line of figures under each where there is room.
+func (p *processesPage) drawFindings(a canvas.Area, m *Model) {
+	t := &m.theme
+	if len(p.findings) == 0 {
+		a.Put(3, a.H/2, canvas.Cut("no findings: nothing stands out in any of the processes", a.W-4), t.dim())
+		return
+	}
+	p.scrollList(a.H, len(p.findings))
+	for y := range min(a.H, len(p.findings)-p.listTop) {
+		p.pressable(a.Row(y), m, p.listTop+y)
+		f, row := &p.findings[p.listTop+y], a.Row(y)
+		process := f.of.store.Process()
+		mark, color := severityMark(f.Severity, t)
+		row.Put(1, 0, mark, canvas.Style{FG: color, Attr: canvas.Bold})
+		x := row.Put(3, 0, canvas.Cut(fmt.Sprintf("%s %d", process.Title, process.PID), 22), t.bold())
+		x = row.Put(max(x+1, 20), 0, f.Title, canvas.Style{FG: color, Attr: canvas.Bold})
+		row.Put(x+2, 0, canvas.Cut(canvas.Clean(f.Text), row.W-x-3), t.text())
+		if p.onLower && p.listTop+y == p.at {
+			markRow(row, m, true)
+		}
+	}
+}
+
+// drawTop draws the head lines of view 8: how all processes are, instead of the one that is shown.
+func (p *processesPage) drawTop(a canvas.Area, m *Model) {
+	t, r := &m.theme, &m.regions
+	head := m.head()
+	head.process.Title = fmt.Sprintf("%d processes", len(p.rows))
+	if len(p.rows) == 1 {
+		head.process.Title = "1 process"
+	}
+	head.whole, head.programs = true, p.programs()
+	f := p.all.figures
+	head.figures = &f
+	head.state = SourceState{Done: p.done()}
+	head.draw(a.Row(r.head), t)
+	v := findingsView{note: m.findings.note}
+	if len(p.findings) > 0 {
+		v.note = ""
+		for i := range p.findings {
+			v.list = append(v.list, p.findings[i].Finding)
+		}
+		process := p.findings[0].of.store.Process()
+		v.list[0].Title = fmt.Sprintf("%s %d: %s", process.Title, process.PID, v.list[0].Title)
+	}
+	v.draw(a.Sub(0, r.findings, m.width, r.findingRows), t)
+	drawGauges(a.Row(r.gauges), &f, t)
+}
+
+// programs are the names of the programs, those of most processes first: "puma ×4 · sidekiq".
+func (p *processesPage) programs() string {
+	times := make(map[string]int)
+	var names []string
+	for i := range p.rows {
+		title := p.rows[i].process.Title
+		if times[title]++; times[title] == 1 {
+			names = append(names, title)
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int { return cmp.Or(cmp.Compare(times[y], times[x]), cmp.Compare(x, y)) })
+	for i, n := range names {
+		if times[n] > 1 {
+			names[i] = fmt.Sprintf("%s ×%d", n, times[n])
+		}
+	}
+	return strings.Join(names[:min(len(names), maxPrograms)], " · ")
+}
+
+// maxPrograms is how many names of programs stand in the head.
+const maxPrograms = 4
+
+// done tells whether none of the processes is sampled any more.
+func (p *processesPage) done() bool {
+	for i := range p.rows {
+		if p.rows[i].state == processRuns && !p.rows[i].of.store.State().Done {
+			return false
+		}
+	}
+	return true
+}

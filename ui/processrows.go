@@ -1,0 +1,164 @@
+package ui
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+)
+
+// loadRows makes a row of each process, and the one of all.
+func (p *processesPage) loadRows(m *Model, r *reading, list []*member) {
+	relatives, forgotten := p.fleet.group.Relatives()
+	p.forgotten = forgotten
+	rows := make([]processRow, 0, len(list))
+	p.findings = p.findings[:0]
+	for _, of := range list {
+		row := processRow{of: of, process: of.store.Process(), parent: of.parent}
+		state := of.store.State()
+		row.take(state, m.opt.Replay)
+		read(m, r, of, func(r *reading) { row.load(m, r) })
+		for _, f := range row.findings {
+			p.findings = append(p.findings, processFinding{of, f})
+		}
+		rows = append(rows, row)
+	}
+	p.rows = rows
+	p.idle = p.idle[:0]
+	for i := range relatives {
+		if x := relatives[i]; x.Source == nil && x.EndedAt.IsZero() && x.Why != "" {
+			p.idle = append(p.idle, x)
+		}
+	}
+	slices.SortStableFunc(p.findings, func(x, y processFinding) int { return cmp.Compare(y.Severity, x.Severity) })
+	p.sumUp()
+	p.order()
+	if p.selected != nil && p.index() < 0 { // it was forgotten
+		p.selected = nil
+	}
+}
+
+// take notes what became of the process.
+func (w *processRow) take(s SourceState, replay bool) {
+	switch {
+	case s.Err != nil:
+		w.state, w.end = processFailed, "✖ "+s.Err.Error()
+	case s.Ended && !replay:
+		w.state = processExited
+		if strings.Contains(s.End.Reason, "exec") {
+			w.state = processReplaced
+		}
+		h := headView{process: w.process, state: s}
+		w.end = h.endText()
+	}
+}
+
+// load reads the figures of the time shown; of a process that has ended, and of a recording, those of its last moments.
+func (w *processRow) load(m *Model, r *reading) {
+	to := r.lastNS
+	if m.frozen {
+		to = m.atNS
+	}
+	if r.lastNS == 0 {
+		return
+	}
+	w.figures.load(r, to-m.windowNS, to)
+	w.threads = len(r.States)
+	w.findings = slices.Clone(r.Findings.Current())
+	if m.frozen {
+		w.findings = nil
+		if k := r.marks.before(to); k != nil {
+			w.findings = slices.Clone(k.findings)
+		}
+	} else if w.state != processRuns {
+		w.threads = 0
+	}
+	// What explains most comes first; here it is the worst that counts.
+	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return cmp.Compare(y.Severity, x.Severity) })
+	most := int64(-1)
+	for _, id := range r.Timeline.Ractors() {
+		cells := r.Timeline.Owners(id, to-m.windowNS, to, laneColumns)
+		var held int64
+		for _, c := range cells {
+			held += c.HeldNS
+		}
+		if held <= most {
+			continue
+		}
+		most, w.lane = held, make([]float64, 0, len(cells))
+		for _, c := range cells {
+			w.lane = append(w.lane, valueOr(c.SampledNS == 0, share(c.HeldNS, c.SampledNS)))
+		}
+	}
+}
+
+// laneColumns is the number of columns of a process's lane.
+const laneColumns = 30
+
+// sumUp makes the row of all processes: sums, and the longest waits.
+func (p *processesPage) sumUp() {
+	p.all = processRow{}
+	for i := range p.rows {
+		w := &p.rows[i]
+		if w.state != processRuns {
+			continue
+		}
+		a, f := &p.all.figures, &w.figures
+		p.all.threads += w.threads
+		a.held = max(a.held, f.held)
+		a.waiting += f.waiting
+		a.cpu += f.cpu
+		a.rss += f.rss
+		a.gc = max(a.gc, f.gc)
+		a.gcKnown = a.gcKnown || f.gcKnown
+		a.stackHz += f.stackHz
+		a.lockHz += f.lockHz
+		a.minor += f.minor
+		a.major += f.major
+		a.selfCPU, a.selfKnown = max(a.selfCPU, f.selfCPU), a.selfKnown || f.selfKnown // ddtop's own, the same for all
+		a.waits += f.waits
+		if f.p99NS > a.p99NS {
+			a.p99NS, a.p99Open = f.p99NS, f.p99Open
+		}
+	}
+}
+
+// order sorts the rows by the chosen column, ties in the order of the tree.
+func (p *processesPage) order() {
+	worst := func(w *processRow) int {
+		if len(w.findings) == 0 {
+			return -1
+		}
+		return int(w.findings[0].Severity)
+	}
+	compare := func(x, y *processRow) int {
+		a, b := &x.figures, &y.figures
+		switch p.sort {
+		case sortTitle:
+			return strings.Compare(x.process.Title, y.process.Title)
+		case sortGVL:
+			return cmp.Compare(b.held, a.held)
+		case sortWaiting:
+			return cmp.Compare(b.waiting, a.waiting)
+		case sortP99:
+			return cmp.Compare(b.p99NS, a.p99NS)
+		case sortCPU:
+			return cmp.Compare(b.cpu, a.cpu)
+		case sortGC:
+			return cmp.Compare(b.gc, a.gc)
+		case sortRSS:
+			return cmp.Compare(b.rss, a.rss)
+		case sortFinding:
+			return cmp.Compare(worst(y), worst(x))
+		}
+		return 0
+	}
+	slices.SortStableFunc(p.rows, func(x, y processRow) int {
+		c := cmp.Or(compare(&x, &y), slices.Compare(x.of.path, y.of.path))
+		if p.reverse {
+			c = -c
+		}
+		return c
+	})
+}

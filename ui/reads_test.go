@@ -1,0 +1,65 @@
+package ui
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestReadsMadeAgainAreNoLoss: the header shows the share of stacks that are not there in full, counted here anew from
+// the samples of a real process; reads that were torn and made again stand in the help.
+func TestReadsMadeAgainAreNoLoss(t *testing.T) {
+	r, err := recording.Open("../screenshots/recordings/hog.ddtop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var read, lost float64
+	var last sampler.Reads
+	if err := r.Run(t.Context(), func(s *sampler.Sample) {
+		last = s.Reads
+		for i := range s.Threads {
+			switch q := s.Threads[i].Quality; {
+			case q&(sampler.StackPartial|sampler.StackFailed) != 0:
+				lost++
+				read++
+			case q&sampler.StackFresh != 0:
+				read++
+			}
+		}
+	}); !errors.Is(err, sampler.ErrEnded) {
+		t.Fatal(err)
+	}
+	if lost == 0 || last.Torn == 0 {
+		t.Fatal("the recording has no such reads")
+	}
+	p, err := TakePicture(t.Context(), Options{Source: r, Window: time.Minute}, 160, 45)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "partial " + finePercent(lost/read)
+	if !strings.Contains(p.Text, want) || strings.Contains(p.Text, "torn") {
+		t.Errorf("want %q and nothing torn in the header:\n%s", want, p.Text)
+	}
+	p, err = TakePicture(t.Context(), Options{Source: r, Window: time.Minute}, 160, 60, "?", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sampling since the attach", "(torn)", "no loss"} {
+		if !strings.Contains(p.Text, want) {
+			t.Errorf("no %q in the help:\n%s", want, p.Text)
+		}
+	}
+}
+
+func TestFinePercent(t *testing.T) {
+	for v, want := range map[float64]string{0: "0 %", 0.0004: "<0.1 %", 0.0005: "0.1 %", 0.0042: "0.4 %", 0.0994: "9.9 %", 0.12: "12 %", 1: "100 %"} {
+		if got := finePercent(v); got != want {
+			t.Errorf("%g: %q, want %q", v, got, want)
+		}
+	}
+}

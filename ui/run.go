@@ -1,0 +1,149 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// The defaults of Options.
+const (
+	DefaultWindow  = 30 * time.Second
+	DefaultHistory = 10 * time.Minute
+	DefaultRepaint = 250 * time.Millisecond
+	// MaxHistory bounds the history.
+	MaxHistory = time.Hour
+	// MinRepaint is the shortest time between two pictures: ten a second.
+	MinRepaint = 100 * time.Millisecond
+)
+
+// Options are what Run needs. Only Source must be set.
+type Options struct {
+	// Source is what is shown. Run runs it, and does not close it.
+	Source sampler.Source
+	// Group is shown instead, when it is set: several processes, each with its Source. Run follows it, and does not close it.
+	Group sampler.Group
+	// Window is the stretch of time on the screen; 0: DefaultWindow. History is how long the past is kept; 0:
+	// DefaultHistory, and never less than Window. Repaint is the time between two pictures; 0: DefaultRepaint.
+	Window, History, Repaint time.Duration
+	// Theme is one of Themes; "": auto.
+	Theme string
+	// NoColor leaves colours out; the environment's NO_COLOR does too (https://no-color.org). ASCII draws with ASCII
+	// characters only.
+	NoColor, ASCII bool
+	// Redact leaves the command line, user, host and the directories of files out of everything, snapshots and recordings
+	// included.
+	Redact bool
+	// NoMouse leaves the mouse to the terminal.
+	NoMouse bool
+	// Keys gives keys the meaning of others, by the names that Bubble Tea gives them: "f" → "space" (see CheckKey).
+	Keys map[string]string
+	// Rules are the findings' rules; nil: all of them with their default limits. They are not to be changed any more.
+	Rules *gvl.Rules
+	// Folder is where snapshots are saved; "": the working folder.
+	Folder string
+	// Notice is shown at the bottom until the first key: where the output of the program is, say.
+	Notice string
+	// Replay: the Source is a recording, so its end is not the end of a process.
+	Replay bool
+	// Input and Output are the terminal; nil: standard input and output.
+	Input  io.Reader
+	Output io.Writer
+
+	// tmux: the terminal is tmux's, by the environment.
+	tmux bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.Window <= 0 {
+		o.Window = DefaultWindow
+	}
+	if o.History <= 0 {
+		o.History = DefaultHistory
+	}
+	o.History = min(max(o.History, o.Window), MaxHistory)
+	if o.Repaint <= 0 {
+		o.Repaint = DefaultRepaint
+	}
+	o.Repaint = max(o.Repaint, MinRepaint)
+	if o.Folder == "" {
+		o.Folder = "."
+	}
+	return o
+}
+
+// ErrNoSource is returned by Run without a Source.
+var ErrNoSource = errors.New("the screen has nothing to show: no source")
+
+// Run shows a Source until the person quits or ctx ends. It returns nil then, also when the target had ended; an error
+// when the Source failed (the screen said so and stayed) or the terminal can't be used. The terminal is restored in
+// every case, a panic included. Run handles no signals: a caller that wants them to end the screen ends ctx with them.
+func Run(ctx context.Context, o Options) error {
+	if o.Source == nil && o.Group == nil {
+		return ErrNoSource
+	}
+	if os.Getenv("NO_COLOR") != "" {
+		o.NoColor = true
+	}
+	if r, ok := o.Source.(interface{ Duration() time.Duration }); ok && o.Replay { // a recording can be longer than what is kept of a process
+		o.History = min(max(o.History, r.Duration()+time.Second), MaxHistory)
+	}
+	o.tmux = os.Getenv("TMUX") != ""
+	if o.Group != nil {
+		if o.Replay {
+			o.History = min(max(o.History, longestRecording(o.Group)+time.Second), MaxHistory)
+		}
+		return runGroup(ctx, o.withDefaults())
+	}
+	o = o.withDefaults()
+	store, err := newStore(o.Source, o.History, o.Rules)
+	if err != nil {
+		return err
+	}
+	model, err := NewModel(store, o)
+	if err != nil {
+		return err
+	}
+	sampling, stop := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { store.Run(sampling) })
+	err = show(ctx, model, o)
+	stop()
+	done.Wait()
+	_, _, recErr := store.stopRecording()
+	if err == nil {
+		err = store.State().Err
+	}
+	return errors.Join(err, recErr)
+}
+
+// show runs the program on the terminal until it ends.
+func show(ctx context.Context, model tea.Model, o Options) error {
+	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same signal
+	// and, when the ended ctx has stopped the loop that reads its message first, wait for ever for a reader, and the
+	// program's end for it.
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithFPS(30), tea.WithoutSignalHandler()}
+	if o.Input != nil {
+		opts = append(opts, tea.WithInput(o.Input))
+	}
+	if o.Output != nil {
+		opts = append(opts, tea.WithOutput(o.Output))
+	}
+	if !o.NoMouse {
+		opts = append(opts, tea.WithFilter(mouseFilter(time.Now)))
+	}
+	_, err := tea.NewProgram(model, opts...).Run()
+	if err == nil || errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
+		return nil
+	}
+	return fmt.Errorf("the screen stopped: %w", err)
+}

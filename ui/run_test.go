@@ -1,0 +1,276 @@
+//go:build !windows
+
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/creack/pty"
+	"golang.org/x/term"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// terminal is a pseudo-terminal with Run on it.
+type terminal struct {
+	t      *testing.T
+	master *os.File
+	slave  *os.File
+	done   chan error
+	before *term.State
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func newTerminal(t *testing.T, ctx context.Context, o Options) *terminal {
+	t.Helper()
+	x := openTerminal(t)
+	o.Input, o.Output = x.slave, x.slave
+	go func() { x.done <- Run(ctx, o) }()
+	return x
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	t.Setenv("TERM", "xterm-256color")
+	t.Setenv("NO_COLOR", "")
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatalf("opening a pseudo-terminal: %v", err)
+	}
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := term.GetState(int(slave.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t: t, master: master, slave: slave, done: make(chan error, 1), before: before}
+	go func() {
+		_, _ = io.Copy(x, master) // ends when the terminal is closed
+	}()
+	// The slave stays open: the library's reader may look at its descriptor for a moment after the program's end.
+	t.Cleanup(func() { master.Close() })
+	return x
+}
+
+func (x *terminal) Write(b []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.out.Write(b)
+}
+
+func (x *terminal) output() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.out.String()
+}
+
+func (x *terminal) tail() string {
+	s := x.output()
+	return s[max(0, len(s)-500):]
+}
+
+// forget drops what was written so far, so that waitFor waits for something new.
+func (x *terminal) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.out.Reset()
+}
+
+// waitFor waits for a word. The screen sends only what changed, so a word must not share its place with an equal letter
+// in the same style before.
+func (x *terminal) waitFor(text string) {
+	x.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !strings.Contains(x.output(), text) {
+		if time.Now().After(deadline) {
+			x.t.Fatalf("no %q on the terminal in 20 s; the last it got: %q", text, x.tail())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (x *terminal) keys(s string) {
+	x.t.Helper()
+	if _, err := x.master.WriteString(s); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// wait returns what Run returned, and fails if the terminal is not as it was before.
+func (x *terminal) wait() error {
+	x.t.Helper()
+	select {
+	case err := <-x.done:
+		after, stErr := term.GetState(int(x.slave.Fd()))
+		if stErr != nil {
+			x.t.Fatal(stErr)
+		}
+		if *after != *x.before {
+			x.t.Error("the terminal's modes are not restored")
+		}
+		x.waitFor("\x1b[?1049l") // the alternate screen is left
+		x.waitFor("\x1b[?25h")   // the cursor is back
+		return err
+	case <-time.After(20 * time.Second):
+		x.t.Fatalf("Run does not return; the last on the terminal: %q", x.tail())
+	}
+	return nil
+}
+
+func TestRunInATerminal(t *testing.T) {
+	src := demosource.New(demosource.Options{Length: time.Hour, Realtime: true, HogAfter: time.Second})
+	x := newTerminal(t, t.Context(), Options{Source: src, Folder: t.TempDir()})
+	x.waitFor("order-service")
+	x.waitFor("LIVE")
+	x.keys("?")
+	x.waitFor("signs")
+	x.forget()
+	x.keys("?")
+	x.waitFor("http") // the help is closed
+	x.keys("/")
+	x.waitFor("selects")
+	x.keys("zq")       // q is a letter here
+	x.keys("\x15\x7f") // ctrl-u and backspace leave the search
+	x.keys("s")
+	x.waitFor("copied:")
+	x.waitFor("\x1b]52;c;") // the clipboard
+	x.keys("q")
+	if err := x.wait(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	src := demosource.New(demosource.Options{Length: time.Hour, Realtime: true})
+	x := newTerminal(t, ctx, Options{Source: src})
+	x.waitFor("LIVE")
+	cancel()
+	if err := x.wait(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestRunOutlivesItsTarget(t *testing.T) {
+	src := demosource.New(demosource.Options{Length: 2 * time.Second, KilledAtEnd: true})
+	x := newTerminal(t, t.Context(), Options{Source: src})
+	x.waitFor("exited")
+	x.keys("\x03") // ctrl-c
+	if err := x.wait(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestRunReportsAFailingSource(t *testing.T) {
+	boom := errors.New("the memory of PID 4242 can't be read any more")
+	src := failing{Source: demosource.New(demosource.Options{Length: time.Second}), err: boom}
+	x := newTerminal(t, t.Context(), Options{Source: src})
+	x.waitFor("memory")
+	x.keys("q")
+	if err := x.wait(); !errors.Is(err, boom) {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestRunSurvivesAPanicOfTheSource(t *testing.T) {
+	src := failing{Source: demosource.New(demosource.Options{Length: time.Second}), panic: true}
+	x := newTerminal(t, t.Context(), Options{Source: src})
+	x.waitFor("cheese")
+	x.keys("q")
+	if err := x.wait(); err == nil || !strings.Contains(err.Error(), "out of cheese") {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// TestRunRestoresTheTerminalAfterAPanic: a bug in a view must not leave the terminal raw.
+func TestRunRestoresTheTerminalAfterAPanic(t *testing.T) {
+	x := openTerminal(t)
+	store, err := NewStore(demosource.New(demosource.Options{}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(store, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { x.done <- show(t.Context(), panicking{m}, Options{Input: x.slave, Output: x.slave}) }()
+	x.waitFor("order-service")
+	x.keys("x")
+	if err := x.wait(); !errors.Is(err, tea.ErrProgramPanic) {
+		t.Errorf("show: %v", err)
+	}
+}
+
+// panicking is a screen with a bug in the key x.
+type panicking struct{ tea.Model }
+
+func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if k, ok := msg.(tea.KeyPressMsg); ok && k.String() == "x" {
+		panic("a bug in a view")
+	}
+	m, cmd := p.Model.Update(msg)
+	return panicking{m}, cmd
+}
+
+// TestASlowTerminalDoesNotSlowTheSampling: nobody reads what the screen writes, and samples are taken all the same.
+func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 100, Cols: 300}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	src := &counting{Source: demosource.New(demosource.Options{Length: time.Hour, Realtime: true}), enough: make(chan struct{})}
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, Options{Source: src, Input: slave, Output: slave, Repaint: MinRepaint}) }()
+	select {
+	case <-src.enough:
+	case <-time.After(60 * time.Second):
+		t.Fatalf("%d samples in a minute while the terminal was stuck", src.n)
+	}
+	master.Close() // a terminal that goes away ends what was stuck in it
+	cancel()
+	<-done
+}
+
+// counting closes enough after 3,000 samples: 3 s of them at 1 kHz.
+type counting struct {
+	*demosource.Source
+	n      int
+	enough chan struct{}
+}
+
+func (c *counting) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	return c.Source.Run(ctx, func(s *sampler.Sample) {
+		emit(s)
+		if c.n++; c.n == 3000 {
+			close(c.enough)
+		}
+	})
+}
+
+func TestRunWithoutASource(t *testing.T) {
+	if err := Run(t.Context(), Options{}); !errors.Is(err, ErrNoSource) {
+		t.Errorf("Run: %v", err)
+	}
+	if err := Run(t.Context(), Options{Source: demosource.New(demosource.Options{}), Theme: "pink"}); err == nil || !strings.Contains(err.Error(), "high-contrast") {
+		t.Errorf("Run: %v", err)
+	}
+}

@@ -1,0 +1,103 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// screen is a Model over a made-up target, driven by key presses.
+type screen struct {
+	t     testing.TB
+	model *Model
+	store *Store
+}
+
+// newScreen plays the made-up order service to its end and returns the screen as it is then.
+func newScreen(t testing.TB, w, h int, d demosource.Options, o Options) *screen {
+	t.Helper()
+	src := demosource.New(d)
+	store, err := NewStore(src, o.withDefaults().History)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Run(context.Background(), store.Feed); err == nil {
+		t.Fatal("the source did not end")
+	}
+	m.Update(tea.WindowSizeMsg{Width: w, Height: h})
+	return &screen{t, m, store}
+}
+
+// press presses keys, as tea.Key.String names them, and returns the commands that they led to.
+func (s *screen) press(keys ...string) []tea.Cmd {
+	s.t.Helper()
+	var cmds []tea.Cmd
+	for _, k := range keys {
+		if _, cmd := s.model.Update(keyPress(k)); cmd != nil {
+			cmds = append(cmds, cmd)
+		}
+	}
+	return cmds
+}
+
+func (s *screen) text() string { return s.model.grid.Text() }
+
+// TestShots writes pictures to look at into the folder named by DDTOP_SHOTS.
+func TestShots(t *testing.T) {
+	dir := os.Getenv("DDTOP_SHOTS")
+	if dir == "" {
+		t.Skip("DDTOP_SHOTS names no folder")
+	}
+	shot := func(name string, s *screen) {
+		var b bytes.Buffer
+		th := &s.model.theme
+		if err := export.ScreenSVG(&b, s.model.content, s.model.width, s.model.height, export.ScreenOptions{
+			Foreground: th.Text.Hex(), Background: th.Background.Hex(), Title: "ddtop"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, theme := range Themes[1:] {
+		for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}} {
+			s := newScreen(t, size[0], size[1], demosource.Options{Length: 30 * time.Second}, Options{Theme: theme})
+			shot(fmt.Sprintf("%s-%dx%d", theme, size[0], size[1]), s)
+		}
+	}
+	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{NoColor: true})
+	s.press("tab", "down", "down")
+	shot("nocolor", s)
+	s = newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{})
+	s.press("[", "[", "[", "[", "[", "down", "down", "tab", "down", "down", "/", "c", "a", "c", "h", "e", "enter")
+	shot("frozen", s)
+	s.press("?")
+	shot("help", s)
+}
+
+// record returns the samples of a made-up target.
+func record(t testing.TB, d demosource.Options) []*sampler.Sample {
+	t.Helper()
+	var out []*sampler.Sample
+	if err := demosource.New(d).Run(context.Background(), func(s *sampler.Sample) { out = append(out, s.Clone()) }); !errors.Is(err, sampler.ErrEnded) {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (s *screen) resize(w, h int) { s.model.Update(tea.WindowSizeMsg{Width: w, Height: h}) }

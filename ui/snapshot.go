@@ -1,0 +1,74 @@
+package ui
+
+import (
+	"io"
+	"math"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// savedMsg tells how saving a snapshot went.
+type savedMsg struct {
+	path string
+	err  error
+}
+
+// save collects what the screen shows, now, and returns the command that writes it to disk.
+func (m *Model) save() tea.Cmd {
+	if m.lastNS == 0 {
+		m.message, m.problem = "nothing to save yet: no sample has come", true
+		return nil
+	}
+	if first, last := m.store.history.Span(); first == last {
+		m.message, m.problem = "nothing to save yet: one sample alone has no duration", true
+		return nil
+	}
+	if !m.hasFlame() { // the picture in it is as old as the last look at it
+		m.buildFlame()
+	}
+	at := m.process.WallTime(m.atNS)
+	s := export.Snapshot{
+		Program: m.process.Title, PID: m.process.PID, At: at,
+		Tree:   m.flame.tree,
+		SVG:    flamegraph.SVGOptions{Title: m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05")},
+		Screen: m.grid.String(!m.opt.NoColor), Width: m.width, Height: m.height,
+		ScreenOptions: m.theme.screenOptions(m.process.Title),
+	}
+	// The copies are made here: the views go on changing while the files are written.
+	weights := &flamegraph.Snapshot{FromNS: m.flame.snapshot.FromNS, ToNS: m.flame.snapshot.ToNS,
+		Entries: append([]flamegraph.Entry(nil), m.flame.snapshot.Entries...), Overflow: m.flame.snapshot.Overflow, Dropped: m.flame.snapshot.Dropped}
+	s.Profile = &export.Measured{Process: m.shareable(), Dict: m.store.dict, Weights: weights}
+	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {
+		s.Dump = export.NewDump(m.shareable(), m.store.dict, sample, m.states)
+	}
+	history, process, notes := m.store.history, m.shareable(), m.sharedNotes()
+	var end *sampler.End
+	if m.source.Ended {
+		e := m.source.End
+		end = &e
+	}
+	// All there is when it is written: up to the picture alone it could be one sample, right after the start.
+	s.Recording = func(w io.Writer) error { return history.SaveAs(w, process, math.MinInt64, math.MaxInt64, end, notes) }
+	folder := m.opt.Folder
+	m.message = "saving …"
+	return func() tea.Msg {
+		path, err := export.WriteSnapshot(folder, s)
+		return savedMsg{absolute(path), err}
+	}
+}
+
+// saved shows where the snapshot is and copies its path to the clipboard of the person's terminal (OSC 52).
+func (m *Model) saved(msg savedMsg) tea.Cmd {
+	if msg.err != nil {
+		m.message, m.problem = "not saved: "+msg.err.Error(), true
+		m.draw()
+		return nil
+	}
+	m.message, m.problem = "saved, and its path copied: "+msg.path, false
+	m.draw()
+	return m.copy(msg.path)
+}

@@ -1,0 +1,111 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// counter is a terminal that counts what is written to it.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// processCPU is the CPU time of this process.
+func processCPU(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkTerminal is each view at 200x50 with 50 threads as it is on a live process: a quarter of a second of samples
+// (100 Hz of stacks, 1 kHz of the lock), then a picture, all through Bubble Tea to a terminal of 24-bit colour. It takes real
+// time. cpu-% is all CPU time of this process but that of the folding of samples, which is feed-%; the live source's reading
+// is not there.
+func BenchmarkTerminal(b *testing.B) {
+	samples := record(b, demosource.Options{Length: 20 * time.Second, HTTP: 43})
+	views := map[string][]string{"live": nil}
+	for _, v := range pageViews {
+		views[v.name] = v.keys
+	}
+	for _, name := range slices.Sorted(maps.Keys(views)) {
+		b.Run(name+"/200x50/threads=50", func(b *testing.B) {
+			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: 43}, Options{})
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			var out counter
+			p := tea.NewProgram(s.model, tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(&out), tea.WithoutSignalHandler(),
+				tea.WithWindowSize(200, 50), tea.WithEnvironment([]string{"TERM=xterm-256color", "COLORTERM=truecolor"}))
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if _, err := p.Run(); ctx.Err() == nil {
+					b.Error("the screen ended early:", err)
+				}
+			}()
+			for _, k := range views[name] {
+				p.Send(keyPress(k))
+			}
+			frames := time.NewTicker(s.model.opt.Repaint)
+			defer frames.Stop()
+			<-frames.C
+			at, next := s.store.last, 0
+			var fed time.Duration
+			cpu, bytes, begin, n := processCPU(b), out.n.Load(), time.Now(), 0
+			for b.Loop() {
+				start := time.Now()
+				for end := at + int64(s.model.opt.Repaint); at < end; next++ {
+					x := *samples[next%len(samples)]
+					if i := next % len(samples); i > 0 {
+						at += x.TimeNS - samples[i-1].TimeNS
+					} else {
+						at += int64(time.Millisecond)
+					}
+					x.TimeNS = at
+					s.store.Feed(&x)
+				}
+				fed += time.Since(start)
+				<-frames.C
+				n++
+			}
+			sec := time.Since(begin).Seconds()
+			cpu = processCPU(b) - cpu
+			b.ReportMetric(float64(out.n.Load()-bytes)/sec/1000, "KB/s")
+			b.ReportMetric(fed.Seconds()/sec*100, "feed-%")
+			b.ReportMetric((cpu-fed).Seconds()/sec*100, "cpu-%")
+			b.ReportMetric(float64((cpu-fed).Microseconds())/float64(n), "cpu-µs/frame")
+			stop()
+			<-ended
+		})
+	}
+}
+
+// BenchmarkKey is a key press until its picture is there, with 500 threads and a full minute of history: the next thread
+// selected, another weight, the time moved.
+func BenchmarkKey(b *testing.B) {
+	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, Options{})
+	for _, keys := range [][2]string{{"down", "up"}, {"w", "w"}, {"[", "]"}} {
+		b.Run(fmt.Sprintf("%s/200x50/threads=500", keys[0]), func(b *testing.B) {
+			n := 0
+			for b.Loop() {
+				s.press(keys[n%2])
+				n++
+			}
+		})
+	}
+}

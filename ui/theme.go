@@ -1,0 +1,182 @@
+package ui
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// The palette is Okabe and Ito's, made to be told apart with any kind of colour blindness (Color Universal Design,
+// 2008). Vermilion is kept for one thing: waiting for the GVL.
+const (
+	okabeOrange     = 0xE69F00
+	okabeSkyBlue    = 0x56B4E9
+	okabeGreen      = 0x009E73
+	okabeYellow     = 0xF0E442
+	okabeBlue       = 0x0072B2
+	okabeVermilion  = 0xD55E00
+	okabePurple     = 0xCC79A7
+	whiteText       = 0xFFFFFF
+	blackText       = 0x000000
+	selectionDark   = 0x303846
+	selectionLight  = 0xDCE6F5
+	backgroundDark  = 0x14171C
+	backgroundLight = 0xFFFFFF
+)
+
+// Theme is the set of colours of the screen. It holds no state.
+type Theme struct {
+	Name string
+	// Background is what the terminal's own background is taken for when colours are mixed into it; it is painted in
+	// pictures only.
+	Background canvas.Color
+	// Text, Dim, Faint are the three strengths of plain text; Line draws rules and borders.
+	Text, Dim, Faint, Line canvas.Color
+	// Selection is the background of the selected row; Accent what has the focus.
+	Selection, Accent canvas.Color
+	// Good, Warn and Crit colour the light of the header and the findings.
+	Good, Warn, Crit canvas.Color
+	// States holds a colour for each state.
+	States [gvl.NumStates]canvas.Color
+	// Owners tell threads apart in the GVL lane; they're used in turn.
+	Owners []canvas.Color
+	// Flame colours frames by where their code comes from.
+	Flame [numProvenances]canvas.Color
+	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
+	Flat bool
+}
+
+// in16 returns the theme for a terminal of 16 colours: each state that means something has one of them to itself, and
+// none is mixed, for a weak green would come out black.
+func (t Theme) in16() Theme {
+	t.Flat = true
+	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,
+		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
+		t.States[s] = canvas.RGB(rgb)
+	}
+	return t
+}
+
+// Themes are the names that ThemeByName knows.
+var Themes = []string{"auto", "dark", "light", "high-contrast"}
+
+// ThemeByName returns a theme; "" and "auto" give the dark one, which the program exchanges for the light one when the
+// terminal says that its background is light.
+func ThemeByName(name string) (Theme, error) {
+	switch name {
+	case "", "auto", "dark":
+		return darkTheme(), nil
+	case "light":
+		return lightTheme(), nil
+	case "high-contrast":
+		return highContrastTheme(), nil
+	}
+	return Theme{}, fmt.Errorf("no theme %q: there are %v", name, Themes)
+}
+
+func stateColors() [gvl.NumStates]canvas.Color {
+	var s [gvl.NumStates]canvas.Color
+	s[gvl.Running] = canvas.RGB(okabeGreen)
+	s[gvl.Stalled] = canvas.RGB(okabePurple)
+	s[gvl.GC] = canvas.RGB(okabeYellow)
+	s[gvl.Waiting] = canvas.RGB(okabeVermilion)
+	s[gvl.Native] = canvas.RGB(okabeSkyBlue)
+	s[gvl.IO] = canvas.RGB(okabeBlue)
+	s[gvl.Lock] = canvas.RGB(okabeOrange)
+	return s
+}
+
+func darkTheme() Theme {
+	t := Theme{
+		Name:       "dark",
+		Background: canvas.RGB(backgroundDark),
+		Text:       canvas.RGB(0xE6E9EF),
+		Dim:        canvas.RGB(0x9AA3B2),
+		Faint:      canvas.RGB(0x5C6675),
+		Line:       canvas.RGB(0x414A58),
+		Selection:  canvas.RGB(selectionDark),
+		Accent:     canvas.RGB(okabeSkyBlue),
+		Good:       canvas.RGB(0x35C796),
+		Warn:       canvas.RGB(okabeOrange),
+		Crit:       canvas.RGB(0xFF7A33),
+		States:     stateColors(),
+		Owners:     owners(0x56B4E9, 0xE69F00, 0x35C796, 0xCC79A7, 0xF0E442, 0x8FA8FF, 0xFF9D6E, 0x7FD6D6),
+		Flame:      flames(0xE39A5B, 0xB79BE0, 0x7DB3E3, 0x8CC39A, 0x9AA6B8),
+	}
+	t.States[gvl.Parked] = canvas.RGB(0x4A5361)
+	t.States[gvl.Sleeping] = canvas.RGB(0x333B47)
+	t.States[gvl.Unknown] = canvas.RGB(0x8A8F99)
+	return t
+}
+
+func lightTheme() Theme {
+	t := Theme{
+		Name:       "light",
+		Background: canvas.RGB(backgroundLight),
+		Text:       canvas.RGB(0x1C2430),
+		Dim:        canvas.RGB(0x566070),
+		Faint:      canvas.RGB(0x8A94A3),
+		Line:       canvas.RGB(0xB9C1CC),
+		Selection:  canvas.RGB(selectionLight),
+		Accent:     canvas.RGB(okabeBlue),
+		Good:       canvas.RGB(0x00805D),
+		Warn:       canvas.RGB(0xA86400),
+		Crit:       canvas.RGB(0xC04A00),
+		States:     stateColors(),
+		Owners:     owners(0x0072B2, 0xA86400, 0x00805D, 0xA84C80, 0x807600, 0x4457C0, 0xC04A00, 0x1F8080),
+		Flame:      flames(0xF0A871, 0xC9B3E0, 0x9CC7EA, 0xA9D3B4, 0xC5CCD6),
+	}
+	t.States[gvl.Parked] = canvas.RGB(0xC3CAD4)
+	t.States[gvl.Sleeping] = canvas.RGB(0xDDE2E8)
+	t.States[gvl.Unknown] = canvas.RGB(0x8A8F99)
+	return t
+}
+
+func highContrastTheme() Theme {
+	t := darkTheme()
+	t.Name = "high-contrast"
+	t.Background = canvas.RGB(blackText)
+	t.Text = canvas.RGB(whiteText)
+	t.Dim = canvas.RGB(0xE0E0E0)
+	t.Faint = canvas.RGB(0xB0B0B0)
+	t.Line = canvas.RGB(0xA0A0A0)
+	t.Selection = canvas.RGB(0x004C99)
+	t.Accent = canvas.RGB(0xFFFF00)
+	t.States[gvl.Running] = canvas.RGB(0x00C853)
+	t.States[gvl.Waiting] = canvas.RGB(0xFF6D00)
+	t.States[gvl.IO] = canvas.RGB(0x2979FF)
+	t.States[gvl.Parked] = canvas.RGB(0x606060)
+	t.States[gvl.Sleeping] = canvas.RGB(0x404040)
+	t.Flame = flames(0xFF9E57, 0xC79BFF, 0x6EC1FF, 0x7BE08F, 0xBDBDBD)
+	return t
+}
+
+func owners(rgb ...uint32) []canvas.Color {
+	out := make([]canvas.Color, len(rgb))
+	for i, v := range rgb {
+		out[i] = canvas.RGB(v)
+	}
+	return out
+}
+
+func flames(app, gem, stdlib, core, native uint32) [numProvenances]canvas.Color {
+	return [numProvenances]canvas.Color{fromApp: canvas.RGB(app), fromGem: canvas.RGB(gem),
+		fromStdlib: canvas.RGB(stdlib), fromCore: canvas.RGB(core), fromThread: canvas.RGB(native)}
+}
+
+// Plain text in its strengths.
+func (t *Theme) text() canvas.Style  { return canvas.Style{FG: t.Text} }
+func (t *Theme) bold() canvas.Style  { return canvas.Style{FG: t.Text, Attr: canvas.Bold} }
+func (t *Theme) dim() canvas.Style   { return canvas.Style{FG: t.Dim} }
+func (t *Theme) faint() canvas.Style { return canvas.Style{FG: t.Faint} }
+func (t *Theme) line() canvas.Style  { return canvas.Style{FG: t.Line} }
+
+// on returns the style of text on a coloured ground, black or white, whichever reads better.
+func on(bg canvas.Color) canvas.Style {
+	fg := canvas.RGB(whiteText)
+	if bg.Light() {
+		fg = canvas.RGB(blackText)
+	}
+	return canvas.Style{FG: fg, BG: bg}
+}

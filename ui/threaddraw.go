@@ -1,0 +1,276 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// threadLabelW is the width of the labels before a thread's lanes.
+const threadLabelW = 9
+
+func (p *threadPage) draw(a canvas.Area, m *Model) {
+	t := &m.theme
+	if p.row == nil {
+		a.Put(3, a.H/2, "this thread is not in the time shown   ← → another thread, esc the table", t.dim())
+		return
+	}
+	p.drawSummary(a.Row(0), m)
+	lanes := a.Sub(threadLabelW, 1, a.W-threadLabelW-1, 3)
+	for y, s := range []string{"state", "waits", "holds"} {
+		a.Put(1, 1+y, s, t.dim())
+	}
+	p.drawLanes(lanes, m)
+	ticks := timelineView{fromNS: p.fromNS, toNS: p.toNS, cells: len(p.cells)}
+	axis := a.Sub(threadLabelW, 4, lanes.W, 1)
+	end := "now"
+	if m.frozen {
+		end = "then"
+	}
+	axis.PutRight(0, end, t.dim())
+	ticks.drawTicks(axis, axis.W-len(end)-1, t.dim())
+	left := a.W * 45 / 100
+	stackH := a.H - 5
+	waitsH := 0
+	if n := len(p.waits.longest); n > 0 && stackH >= 14 {
+		waitsH = min(n+1, stackH/3)
+	}
+	stack := min(stackH-waitsH, max(len(p.frames), 1)+2)
+	p.drawStack(a.Sub(0, 5, left, stack), m)
+	p.drawWaits(a.Sub(0, 5+stack, left, waitsH), m)
+	p.drawSource(a.Sub(left+1, 5, a.W-left-1, stackH), m)
+}
+
+// drawSummary says who it is, what it does and how its time was shared out.
+func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
+	t, th := &m.theme, p.row
+	info, _ := m.store.dict.Thread(th.id)
+	x := a.Put(1, 0, canvas.Cut(th.name, a.W/4), t.bold())
+	if info.TID != 0 {
+		x = a.Put(x+2, 0, fmt.Sprintf("tid %d", info.TID), t.dim())
+	}
+	if th.ractor > 1 || a.W >= wideWidth {
+		x = a.Put(x+2, 0, fmt.Sprintf("ractor %d", th.ractor), t.dim())
+	}
+	run := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]
+	var sum int64
+	for _, ns := range th.totals {
+		sum += ns
+	}
+	right := fmt.Sprintf("run %s  wait %s  io %s", percent(share(run, sum)), percent(share(th.totals[gvl.Waiting], sum)), percent(share(th.totals[gvl.IO], sum)))
+	if n := len(p.waits.lengths); n > 0 {
+		right += fmt.Sprintf("  waits %s p99 %s", count(int64(n)), p.waits.p99())
+	}
+	at := a.W - 1 - canvas.Width(right)
+	if th.known {
+		s := gvl.Describe(th.state, m.store.dict)
+		if !strings.Contains(s, " ms") && !strings.Contains(s, " s") {
+			s += " for " + duration(th.state.DurationNS())
+		}
+		a.Put(x+2, 0, canvas.Cut(s, at-x-4), canvas.Style{FG: t.readable(t.States[th.state.State]), Attr: canvas.Bold})
+	} else if !th.seen {
+		a.Put(x+2, 0, "ended", t.dim())
+	}
+	a.Put(at, 0, right, t.text())
+}
+
+// drawLanes draws the thread's states, and the shares of its time that it waited for and held the GVL.
+func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
+	t := &m.theme
+	for x := range a.W {
+		i := cellAt(x, len(p.cells), a.W)
+		if i < 0 || p.cells[i].Listed() == 0 {
+			continue
+		}
+		c := &p.cells[i]
+		r, st := t.stateCell(c, m.opt.ASCII)
+		a.Rune(x, 0, r, st)
+		listed := c.Listed()
+		drawSpark(a.Row(1), x, []float64{share(c.NS[gvl.Waiting], listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
+		held := c.NS[gvl.Running] + c.NS[gvl.Stalled] + c.NS[gvl.GC]
+		drawSpark(a.Row(2), x, []float64{share(held, listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Running])})
+	}
+}
+
+func (p *threadPage) drawStack(a canvas.Area, m *Model) {
+	t := &m.theme
+	a.Row(0).Fill('─', t.line())
+	when := "now"
+	if m.frozen {
+		when = "then"
+	}
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %d frames ", when, len(p.frames)), a.W-2), t.bold())
+	rows := a.Sub(0, 1, a.W, a.H-1)
+	if len(p.frames) == 0 {
+		rows.Put(2, 0, "no stack was read", t.dim())
+		return
+	}
+	p.top = max(min(p.top, p.at), p.at-rows.H+1)
+	p.top = max(0, min(p.top, len(p.frames)-rows.H))
+	for y := range min(rows.H, len(p.frames)-p.top) {
+		at := p.top + y
+		f := &p.frames[at]
+		row := rows.Row(y)
+		st := t.text()
+		if f.C {
+			st = t.dim()
+		}
+		where := ""
+		if !f.C && f.Path != "" {
+			where = fmt.Sprintf("%s:%d", f.Path, f.Line)
+		}
+		from := provenanceOf(*f)
+		row.Put(2, 0, "■", canvas.Style{FG: t.Flame[from]})
+		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
+		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(f.Label), labelW), st)
+		if room := row.W - x - 3; room > 8 {
+			row.Put(x+2, 0, canvas.CutLeft(where, room), t.dim())
+		}
+		m.onPress(row, func(m *Model, _, _ int) tea.Cmd { p.move(at - p.at); return p.fetch(m) })
+		if at == p.at {
+			m.timeline.highlight(row, t, true)
+			row.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+		}
+	}
+}
+
+// waitsText tells the waits' lengths, and which part of all waiting since the start was not queueing: the hand-over, the end of
+// a time slice, the lack of a CPU.
+func (p *threadPage) waitsText() string {
+	w := &p.waits
+	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.inWords(0.5), w.inWords(0.9), w.inWords(1))
+	all := p.kinds.QueueNS + p.kinds.HandoverNS + p.kinds.YieldNS + p.kinds.CPUSlotNS
+	for _, k := range []struct {
+		ns   int64
+		what string
+	}{{p.kinds.HandoverNS, "hand-over"}, {p.kinds.YieldNS, "yield"}, {p.kinds.RunDelayNS, "no CPU"}} {
+		if s := share(k.ns, all); s >= 0.01 {
+			text += fmt.Sprintf(" %s %s", k.what, percent(s))
+		}
+	}
+	return text
+}
+
+func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
+	if a.H < 2 {
+		return
+	}
+	t := &m.theme
+	a.Row(0).Fill('─', t.line())
+	title := " longest waits for the GVL "
+	if p.partly {
+		title = " longest waits of the last kept "
+	}
+	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
+	a.Put(x, 0, canvas.Cut(p.waitsText(), a.W-x-1), t.dim())
+	const barX = 39
+	most := p.waits.longest[0].lenNS
+	for y, e := range p.waits.longest[:min(a.H-1, len(p.waits.longest))] {
+		row := a.Row(1 + y)
+		at := m.process.WallTime(e.endNS - e.lenNS).Format("15:04:05.000")
+		x := row.Put(2, 0, at, t.dim())
+		x = row.Put(x+1, 0, canvas.PadLeft(duration(e.lenNS), 7), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+		if e.after != gvl.Unknown {
+			row.Put(x+1, 0, "after "+e.after.String(), t.dim())
+		}
+		for i := range int(share(e.lenNS, most) * float64(max(row.W-barX, 0))) {
+			row.Rune(barX+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
+		}
+	}
+}
+
+// drawSource shows the file around the selected frame's line, with the share of the thread's time beside each line.
+func (p *threadPage) drawSource(a canvas.Area, m *Model) {
+	t := &m.theme
+	a.Row(0).Fill('─', t.line())
+	if len(p.frames) == 0 {
+		return
+	}
+	f := &p.frames[p.at]
+	path := cmpOr(f.AbsolutePath, f.Path)
+	a.Put(1, 0, canvas.CutLeft(" "+path+" ", a.W-2), t.bold())
+	file := p.sources.get(f.AbsolutePath)
+	rows := a.Sub(0, 1, a.W, a.H-1)
+	note := ""
+	switch {
+	case f.C:
+		note = "a C function: its caller is the next frame"
+	case f.AbsolutePath == "":
+		note = "Ruby names no file for this code"
+	case f.AbsolutePath[0] != '/':
+		note = "directories are hidden, so the file is not read; the lines that were seen:"
+	case m.opt.Replay && file == nil:
+		note = "a recording holds no source; the lines that were seen:"
+	case file == nil && (m.source.Ended || m.source.Err != nil):
+		note = "the process is gone, and its files with it; the lines that were seen:"
+	case file == nil || file.pending:
+		note = "reading …"
+	case file.err != nil:
+		note = file.err.Error()
+	case int(f.Line) > len(file.lines):
+		note = fmt.Sprintf("the file has %d lines now: it changed", len(file.lines))
+	}
+	if note != "" {
+		rows.Put(1, 0, canvas.Cut(note, rows.W-2), t.dim())
+		p.drawSeen(rows.Sub(0, 1, rows.W, rows.H-1), f.AbsolutePath, f.Line, t)
+		return
+	}
+	if file.newer {
+		rows.Put(1, 0, canvas.Cut("changed after the program started: these need not be the lines that run", rows.W-2), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+		rows = rows.Sub(0, 1, rows.W, rows.H-1)
+	}
+	from := max(0, min(int(f.Line)-1-rows.H/2, len(file.lines)-rows.H))
+	for y := range min(rows.H, len(file.lines)-from) {
+		p.drawLine(rows.Row(y), f.AbsolutePath, int32(from+y+1), f.Line, file.lines[from+y], t)
+	}
+}
+
+// drawSeen lists the lines of a file that have time, where the file itself can't be had.
+func (p *threadPage) drawSeen(a canvas.Area, path string, current int32, t *Theme) {
+	lines := p.heat.of(path)
+	for y := range min(a.H, len(lines)) {
+		p.drawLine(a.Row(y), path, lines[y], current, "", t)
+	}
+}
+
+// drawLine draws one line of source: number, heat, text.
+func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, text string, t *Theme) {
+	const numberW, barW = 6, 6
+	st := t.dim()
+	if line == current {
+		a.Put(0, 0, "▸", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+		st = t.bold()
+	}
+	a.Put(1, 0, canvas.PadLeft(fmt.Sprint(line), numberW-1), st)
+	s := share(p.heat.lines[codeLine{path, line}], p.heat.total)
+	label := ""
+	if s > 0 {
+		label = percent(s)
+		hot := t.Background.Mix(t.Flame[fromApp], 0.35+0.65*s)
+		bar := a.Sub(numberW+1, 0, barW, 1)
+		bar.Fill(' ', canvas.Style{})
+		for i := range max(1, int(s*barW+0.5)) {
+			bar.Rune(i, 0, '▇', canvas.Style{FG: hot})
+		}
+	}
+	x := numberW + 1 + barW + 1
+	if s > 0 {
+		a.Put(a.W-canvas.Width(label)-1, 0, label, canvas.Style{FG: t.readable(t.Flame[fromApp]), Attr: canvas.Bold})
+	}
+	code := t.text()
+	if line == current {
+		code = t.bold()
+	}
+	a.Put(x, 0, canvas.Cut(text, a.W-x-canvas.Width(label)-2), code)
+	if line == current {
+		a.Restyle(func(s canvas.Style) canvas.Style {
+			s.BG = t.Selection
+			return s
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package ui
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func TestThreadsTableSorts(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("2")
+	s.sees("2 threads", "15 threads", "http ×8", "worker-3", "p99", "current frame", "Thread#join")
+	p := s.model.pages[pageThreads].(*threadsPage)
+	s.press("t") // no groups
+	if len(p.rows) != 15 {
+		t.Fatalf("%d rows for 15 threads", len(p.rows))
+	}
+	for p.sort != byCPU {
+		s.press(">")
+	}
+	s.sees("by CPU")
+	for i := 1; i < len(p.rows); i++ {
+		if p.rows[i].cpu > p.rows[i-1].cpu {
+			t.Errorf("%s uses more CPU than %s above it", p.rows[i].name, p.rows[i-1].name)
+		}
+	}
+	if p.rows[0].name != "worker-3" || p.rows[0].cpu < 0.5 {
+		t.Errorf("worker-3 hogs the GVL, and the first row is %s with %v", p.rows[0].name, p.rows[0].cpu)
+	}
+	s.press("r")
+	if got := p.rows[len(p.rows)-1].name; got != "worker-3" {
+		t.Errorf("reversed, the last row is %s", got)
+	}
+	s.press(">", "r")
+	if l := s.line("http-1 "); !strings.Contains(l, "≥") && !strings.Contains(l, "ms") {
+		t.Errorf("http-1 waits, and its p99 is missing: %s", l)
+	}
+}
+
+func TestThreadsTableOpensAThread(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("2", "down")
+	s.press("left") // close the group
+	s.misses("http-3 ")
+	s.press("right", "down", "enter")
+	if s.model.page != pageThread {
+		t.Fatal("enter opens the thread")
+	}
+	s.sees("http-1", "tid 4243", "ractor 1", "stack now", "state", "waits", "holds", "longest waits for the GVL")
+	s.press("right")
+	s.sees("tid 4244")
+	s.press("esc")
+	s.sees("current frame")
+	s.press("1")
+	s.sees("wall time")
+	if got := s.model.timeline.selected.thread; got != 3 {
+		t.Errorf("the live view has another thread selected: %d", got)
+	}
+}
+
+// TestPagesFollowTime: the table shows the moment of the other views.
+func TestPagesFollowTime(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("2")
+	now := s.text()
+	for range 25 {
+		s.press("[")
+	}
+	s.sees("FROZEN", "until 14:0")
+	if s.text() == now {
+		t.Error("the table is the same 25 s ago")
+	}
+	_, states, err := s.store.moment(s.model.atNS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.press("t")
+	p := s.model.pages[pageThreads].(*threadsPage)
+	for i := range p.rows {
+		th := &s.model.timeline.threads[p.rows[i].members[0]]
+		for _, st := range states {
+			if st.Thread == th.id && st.State != th.state.State {
+				t.Errorf("%s: %s, the history says %s", th.name, th.state.State, st.State)
+			}
+		}
+	}
+	s.press("space")
+	s.misses("FROZEN")
+}
+
+// TestThreadHeat: the shares of the lines are those of the weights.
+func TestThreadHeat(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("2", "t")
+	for s.model.timeline.selected.thread != 12 { // worker-3
+		s.press("down")
+	}
+	s.press("enter")
+	p := s.model.pages[pageThread].(*threadPage)
+	var total, build int64
+	for _, e := range s.model.flame.snapshot.Entries {
+		if e.Key.Thread != 12 {
+			continue
+		}
+		total += e.Weights.WallNS
+		for _, id := range s.store.dict.Frames(e.Key.Stack, nil) {
+			if f := s.store.dict.Frame(id); f.Label == "Reports#build" {
+				build += e.Weights.WallNS
+				break
+			}
+		}
+	}
+	if p.heat.total != total || p.heat.lines[codeLine{"/srv/app/app/reports.rb", 41}] != build || build == 0 {
+		t.Errorf("line 41 has %d of %d, the weights say %d of %d", p.heat.lines[codeLine{"/srv/app/app/reports.rb", 41}], p.heat.total, build, total)
+	}
+}
+
+func TestSourceIsShownWithItsLine(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("2", "t")
+	for s.model.timeline.selected.thread != 12 {
+		s.press("down")
+	}
+	cmds := s.press("enter")
+	if len(cmds) != 1 {
+		t.Fatalf("%d commands to read the source", len(cmds))
+	}
+	s.sees("reading …")
+	p := s.model.pages[pageThread].(*threadPage)
+	f := p.frames[p.at]
+	lines := make([]string, 60)
+	for i := range lines {
+		lines[i] = "# nothing"
+	}
+	lines[f.Line-1] = "\x1b[31mreport.each { |r| r.total }"
+	s.model.Update(sourceMsg{f.AbsolutePath, &sourceFile{lines: lines}})
+	l := s.line("report.each")
+	if !strings.Contains(l, "▸") || strings.Contains(l, "\x1b") {
+		t.Errorf("the current line is not marked, or not clean: %q", l)
+	}
+	s.model.Update(sourceMsg{f.AbsolutePath, &sourceFile{lines: lines, newer: true}})
+	s.sees("changed after the program started")
+	s.model.Update(sourceMsg{f.AbsolutePath, &sourceFile{err: os.ErrPermission}})
+	s.sees("permission denied")
+}
+
+func TestReadSourceStaysUnderTheRoot(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	write := func(path string) {
+		if err := os.WriteFile(path, []byte("a\n\tb\r\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(root, "x.rb"))
+	write(filepath.Join(outside, "secret"))
+	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(root, "link.rb")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(root, "fifo.rb"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := readSource(root, "/x.rb", time.Now().Add(-time.Hour))
+	if f.err != nil || len(f.lines) != 2 || f.lines[1] != "  b" || !f.newer {
+		t.Errorf("%+v", f)
+	}
+	if f := readSource(root, "/x.rb", time.Now().Add(time.Hour)); f.newer {
+		t.Error("a file older than the process is called newer")
+	}
+	for _, bad := range []string{"/link.rb", "/fifo.rb", "/../../etc/passwd", "/none.rb", "/"} {
+		if f := readSource(root, bad, time.Time{}); f.err == nil {
+			t.Errorf("%s was read", bad)
+		}
+	}
+	if f := readSource(root, "/none.rb", time.Time{}); !errors.Is(f.err, os.ErrNotExist) {
+		t.Error(f.err)
+	}
+}
+
+func TestWaitEventsForgetTheOldest(t *testing.T) {
+	var w waitEvents
+	const n = maxWaitEvents + 1000
+	for i := range int64(n) {
+		w.add(waitEvent{endNS: i, lenNS: i, thread: 1 + sampler.ThreadID(i%2)})
+	}
+	if w.fromNS() != 1000 || len(w.ring) != maxWaitEvents {
+		t.Fatalf("from %d, %d kept", w.fromNS(), len(w.ring))
+	}
+	got := w.byThread(n-100, n, []gvl.ThreadState{{Thread: 1, State: gvl.Waiting, AtNS: 2 * n}}, 2, 3)
+	if len(got[1].lengths) != 51 || !got[1].open || len(got[2].lengths) != 50 || got[2].open {
+		t.Errorf("%+v", got)
+	}
+	if l := got[2].longest; len(l) != 3 || l[0].lenNS != n-1 || l[2].lenNS != n-5 {
+		t.Errorf("%+v", l)
+	}
+	if q := got[2].quantile(0.99); q != n-1 {
+		t.Errorf("p99 %d", q)
+	}
+}
+
+// TestSourceIsNotReadWhilePresenting: what hides directories reads no file.
+func TestSourceIsNotReadWhilePresenting(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("P", "2", "t")
+	for s.model.timeline.selected.thread != 12 {
+		s.press("down")
+	}
+	if cmds := s.press("enter"); len(cmds) != 0 {
+		t.Errorf("%d commands", len(cmds))
+	}
+	s.sees("directories are hidden")
+	s.misses("/srv/app")
+}

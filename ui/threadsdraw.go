@@ -1,0 +1,293 @@
+package ui
+
+import (
+	"fmt"
+	"path/filepath"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// tableColumns are the columns of the table of threads; 0: there is no room for it.
+type tableColumns struct{ name, now, bar, shares, cpu, p99, frame, detail int }
+
+func newTableColumns(w int) tableColumns {
+	var c tableColumns
+	switch {
+	case w >= 160:
+		c = tableColumns{name: 24, now: 17, bar: 30, shares: 17, cpu: 6, p99: 9}
+	case w >= wideWidth:
+		c = tableColumns{name: 20, now: 17, bar: 24, cpu: 6, p99: 9}
+	default:
+		c = tableColumns{name: 14, now: 16, bar: 14, cpu: 5, p99: 8}
+	}
+	used := 1
+	for _, n := range []int{c.name, c.now, c.bar, c.shares, c.cpu, c.p99} {
+		if n > 0 {
+			used += n + 1
+		}
+	}
+	c.frame = max(w-used, 0)
+	if w >= 160 {
+		c.detail = c.frame / 2
+		c.frame -= c.detail + 1
+	}
+	return c
+}
+
+func (p *threadsPage) draw(a canvas.Area, m *Model) {
+	t := &m.theme
+	c := newTableColumns(a.W)
+	p.drawHead(a.Row(0), c, m)
+	body := a.Sub(0, 1, a.W, a.H-1)
+	i := p.index(m)
+	if i >= 0 {
+		p.top = max(min(p.top, i), i-body.H+1)
+	}
+	p.top = max(0, min(p.top, len(p.rows)-body.H))
+	for y := range min(body.H, len(p.rows)-p.top) {
+		w := &p.rows[p.top+y]
+		p.drawRow(body.Row(y), w, m, c)
+		key, sign, open := w.key, w.isGroup, w.open
+		m.onPress(body.Row(y), func(m *Model, x, _ int) tea.Cmd {
+			m.timeline.selected = key
+			if sign && x <= groupSign {
+				p.expand(m, !open)
+			}
+			m.refresh()
+			return nil
+		})
+	}
+	if below := len(p.rows) - p.top - body.H; below > 0 || p.top > 0 {
+		a.PutRight(0, fmt.Sprintf(" ▲%d ▼%d ", p.top, max(below, 0)), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+	}
+}
+
+func (p *threadsPage) drawHead(a canvas.Area, c tableColumns, m *Model) {
+	t, x := &m.theme, 1
+	put := func(w int, text string, by sortBy, right bool) {
+		if w == 0 {
+			return
+		}
+		st := t.dim()
+		if by == p.sort && by != byOrder {
+			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
+			text += "▼"
+		}
+		if right {
+			text = canvas.PadLeft(text, w)
+		}
+		a.Put(x, 0, canvas.Cut(text, w), st)
+		if by != byOrder {
+			m.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { p.sortFrom(m, by); return nil })
+		}
+		x += w + 1
+	}
+	put(c.name, "  thread", byName, false)
+	put(c.now, "now", byState, false)
+	put(c.bar, "states", byOrder, false)
+	if c.shares > 0 {
+		for _, s := range []struct {
+			text string
+			by   sortBy
+		}{{"run", byRun}, {"wait", byWait}, {"io", byIO}} {
+			put(5, s.text, s.by, true)
+		}
+	}
+	put(c.cpu, "CPU", byCPU, true)
+	put(c.p99, "p99", byP99, true)
+	put(c.frame, "current frame", byOrder, false)
+	put(c.detail, "detail", byOrder, false)
+}
+
+func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColumns) {
+	t, v := &m.theme, &m.timeline
+	x := 1
+	if w.inGroup {
+		x = 3
+	}
+	name := t.text()
+	if w.isGroup {
+		name = t.bold()
+		sign := "▸"
+		if w.open {
+			sign = "▾"
+		}
+		a.Put(x, 0, sign, t.dim())
+	}
+	a.Put(x+2, 0, canvas.Cut(w.name, c.name-x-1), name)
+	x = c.name + 2
+	p.drawState(a.Sub(x, 0, c.now, 1), w, m)
+	x += c.now + 1
+	barX := x
+	x += c.bar + 1
+	if c.shares > 0 {
+		run := w.totals[gvl.Running] + w.totals[gvl.Stalled] + w.totals[gvl.GC]
+		var rest int64
+		for s, ns := range w.totals {
+			if st := gvl.State(s); !st.Held() && st != gvl.Waiting && st != gvl.IO {
+				rest += ns
+			}
+		}
+		n := shares100(run, w.totals[gvl.Waiting], w.totals[gvl.IO], rest)
+		for i, s := range []gvl.State{gvl.Running, gvl.Waiting, gvl.IO} {
+			st := canvas.Style{FG: t.readable(t.States[s])}
+			if n[i] == 0 {
+				st = t.faint()
+			}
+			a.Put(x, 0, fmt.Sprintf("%3d %%", n[i]), st)
+			x += 6
+		}
+	}
+	a.Put(x, 0, canvas.PadLeft(percent(w.cpu), c.cpu), t.text())
+	x += c.cpu + 1
+	p99 := t.text()
+	const longNS = int64(50e6)
+	switch {
+	case w.p99NS == 0:
+		p99 = t.faint()
+	case w.p99NS >= longNS:
+		p99 = canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold}
+	}
+	a.Put(x, 0, canvas.PadLeft(w.p99, c.p99), p99)
+	x += c.p99 + 1
+	if !w.isGroup {
+		th := &v.threads[w.members[0]]
+		p.drawFrame(a.Sub(x, 0, c.frame, 1), th, m)
+		if c.detail > 0 && th.known {
+			a.Put(x+c.frame+1, 0, canvas.Cut(gvl.Describe(th.state, m.store.dict), c.detail), t.dim())
+		}
+	}
+	if w.key == v.selected {
+		v.highlight(a, t, true)
+		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+	}
+	t.drawStates(a.Sub(barX, 0, c.bar, 1), &w.totals, m.opt.ASCII)
+}
+
+// drawState writes what the thread does and for how long, or counts the states of a group.
+func (p *threadsPage) drawState(a canvas.Area, w *tableRow, m *Model) {
+	t := &m.theme
+	if w.isGroup {
+		w.now = m.timeline.groupNow(&w.row)
+		m.timeline.drawGroupNow(a, &w.row, t, t.dim())
+		return
+	}
+	th := &m.timeline.threads[w.members[0]]
+	if !th.seen {
+		a.Put(0, 0, "ended", t.dim())
+		return
+	}
+	s := th.state.State
+	st := canvas.Style{FG: t.readable(t.States[s])}
+	if s == gvl.Waiting || s.Held() || s == gvl.Lock {
+		st.Attr = canvas.Bold
+	}
+	x := a.Put(0, 0, s.String(), st)
+	if th.known {
+		a.Put(x+1, 0, canvas.Cut(duration(th.state.DurationNS()), a.W-x-1), t.dim())
+	}
+}
+
+// drawFrame writes the innermost frame of a thread's stack and where it is.
+func (p *threadsPage) drawFrame(a canvas.Area, th *threadRow, m *Model) {
+	if !th.known {
+		return
+	}
+	_, id := m.store.dict.Stack(th.state.Stack)
+	if id == 0 {
+		return
+	}
+	f := m.store.dict.Frame(id)
+	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), m.theme.text())
+	if where := frameWhere(m.store.dict, th.state.Stack); where != "" && a.W-x > canvas.Width(where) {
+		a.Put(x+1, 0, where, m.theme.dim())
+	}
+}
+
+// frameWhere is the file and line of a stack's innermost frame written in Ruby; "" without one.
+func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
+	const maxUp = 64 // C functions in a row
+	for range maxUp {
+		caller, id := dict.Stack(stack)
+		if id == 0 {
+			return ""
+		}
+		if f := dict.Frame(id); !f.C && f.Path != "" {
+			return fmt.Sprintf("%s:%d", filepath.Base(f.Path), f.Line)
+		}
+		stack = caller
+	}
+	return ""
+}
+
+// barStates is the order of the states in a bar.
+var barStates = [...]gvl.State{gvl.Running, gvl.Stalled, gvl.GC, gvl.Waiting, gvl.Lock, gvl.Native, gvl.IO, gvl.Parked, gvl.Sleeping, gvl.Unknown}
+
+// drawStates draws a bar whose columns are shared out by the time in each state. Waiting has a column however short it
+// was: the eye must not miss it.
+func (t *Theme) drawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
+	parts := make([]int64, len(barStates))
+	for i, s := range barStates {
+		parts[i] = totals[s]
+	}
+	widths := shareOut(a.W, parts)
+	const waiting = 3
+	if widths[waiting] == 0 && parts[waiting] > 0 {
+		most := 0
+		for i := range widths {
+			if widths[i] > widths[most] {
+				most = i
+			}
+		}
+		if widths[most] > 1 {
+			widths[most]--
+			widths[waiting]++
+		}
+	}
+	x := 0
+	for i, s := range barStates {
+		c := gvl.Cell{Dominant: s, Share: 1, SpanNS: 1}
+		c.NS[s] = 1
+		r, st := t.stateCell(&c, ascii)
+		for range widths[i] {
+			a.Rune(x, 0, r, st)
+			x++
+		}
+	}
+}
+
+// shareOut gives each part its share of n columns, by largest remainder; all 0 when the parts are.
+func shareOut(n int, parts []int64) []int {
+	out := make([]int, len(parts))
+	rest := make([]float64, len(parts))
+	var sum int64
+	for _, p := range parts {
+		sum += p
+	}
+	if sum <= 0 {
+		return out
+	}
+	left := n
+	for i, p := range parts {
+		exact := float64(p) / float64(sum) * float64(n)
+		out[i] = int(exact)
+		rest[i] = exact - float64(out[i])
+		left -= out[i]
+	}
+	for range left {
+		most := 0
+		for i := range rest {
+			if rest[i] > rest[most] {
+				most = i
+			}
+		}
+		out[most]++
+		rest[most] = -1
+	}
+	return out
+}

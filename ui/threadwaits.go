@@ -1,0 +1,124 @@
+package ui
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxWaitEvents bounds the single waits that are kept: 3 MB. At a thousand waits a second that is two minutes.
+const maxWaitEvents = 1 << 17
+
+// waitEvent is one finished wait for the GVL.
+type waitEvent struct {
+	endNS, lenNS int64
+	thread       sampler.ThreadID
+	after        gvl.State // what the thread did before it wanted the GVL
+}
+
+// waitEvents is a ring of the last finished waits, in the order of their ends.
+type waitEvents struct {
+	ring []waitEvent
+	next int
+}
+
+// add notes a wait. It allocates only until the ring is full.
+func (w *waitEvents) add(e waitEvent) {
+	if len(w.ring) < maxWaitEvents {
+		w.ring = append(w.ring, e)
+		return
+	}
+	w.ring[w.next] = e
+	w.next = (w.next + 1) % len(w.ring)
+}
+
+func (w *waitEvents) at(i int) *waitEvent { return &w.ring[(w.next+i)%len(w.ring)] }
+
+// each calls fn with the waits that ended in a stretch of time, oldest first.
+func (w *waitEvents) each(fromNS, toNS int64, fn func(*waitEvent)) {
+	i := sort.Search(len(w.ring), func(i int) bool { return w.at(i).endNS >= fromNS })
+	for ; i < len(w.ring); i++ {
+		e := w.at(i)
+		if e.endNS > toNS {
+			return
+		}
+		fn(e)
+	}
+}
+
+// fromNS is the time from which on all waits are kept; 0: all there were.
+func (w *waitEvents) fromNS() int64 {
+	if len(w.ring) < maxWaitEvents {
+		return 0
+	}
+	return w.at(0).endNS
+}
+
+// threadWaits are the waits of one thread in a stretch of time.
+type threadWaits struct {
+	// lengths are sorted, the shortest first; those still going on at the end are among them.
+	lengths []int64
+	open    bool // one is going on
+	// longest are the longest ones, the longest first.
+	longest []waitEvent
+}
+
+// quantile is the length that the share q of the waits did not exceed; 0 without waits.
+func (t *threadWaits) quantile(q float64) int64 {
+	if len(t.lengths) == 0 {
+		return 0
+	}
+	return t.lengths[max(int(math.Ceil(q*float64(len(t.lengths))))-1, 0)]
+}
+
+// p99 is the 99th percentile in words.
+func (t *threadWaits) p99() string { return t.inWords(0.99) }
+
+// inWords is a quantile in words: "≥" when a wait is going on, "–" without any.
+func (t *threadWaits) inWords(q float64) string {
+	if len(t.lengths) == 0 {
+		return "–"
+	}
+	s := duration(t.quantile(q))
+	if t.open {
+		s = "≥" + s
+	}
+	return s
+}
+
+// byThread sorts the waits of a stretch of time by thread; states are those at its end. The longest are kept of keep
+// only.
+func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, keep sampler.ThreadID, longest int) map[sampler.ThreadID]*threadWaits {
+	out := make(map[sampler.ThreadID]*threadWaits)
+	of := func(id sampler.ThreadID) *threadWaits {
+		t := out[id]
+		if t == nil {
+			t = new(threadWaits)
+			out[id] = t
+		}
+		return t
+	}
+	w.each(fromNS, toNS, func(e *waitEvent) {
+		t := of(e.thread)
+		t.lengths = append(t.lengths, e.lenNS)
+		if e.thread == keep {
+			t.longest = append(t.longest, *e)
+		}
+	})
+	for i := range states {
+		if s := &states[i]; s.State == gvl.Waiting {
+			t := of(s.Thread)
+			t.open = true
+			t.lengths = append(t.lengths, s.DurationNS())
+		}
+	}
+	for _, t := range out {
+		slices.Sort(t.lengths)
+		slices.SortStableFunc(t.longest, func(x, y waitEvent) int { return int(min(max(y.lenNS-x.lenNS, -1), 1)) })
+		t.longest = t.longest[:min(len(t.longest), longest)]
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestNothingNewIsNotDrawn: without a new sample there is one last picture and then none, live and frozen; a sample, a key
+// and the end of the target bring the next.
+func TestNothingNewIsNotDrawn(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	m := s.model
+	const mark = "not drawn"
+	tick := func() bool {
+		m.content = mark
+		m.Update(tickMsg(time.Now()))
+		return m.content != mark
+	}
+	for _, key := range []string{"1", "3", "["} {
+		s.press(key)
+		tick()
+		for range 2 {
+			if tick() {
+				t.Errorf("after %q a picture is made of nothing new", key)
+			}
+		}
+	}
+	s.press("space")
+	x := record(t, demosource.Options{Length: 100 * time.Millisecond})[0]
+	x.TimeNS = s.store.last + 1e6
+	s.store.Feed(x)
+	if !tick() || m.lastNS != x.TimeNS {
+		t.Error("a new sample is not drawn")
+	}
+	if one, two := tick(), tick(); !one || two {
+		t.Error("after the last sample there is one picture more, which is complete")
+	}
+	// Nothing runs or waits.
+	feed := func(afterNS int64, slow bool) bool {
+		x.TimeNS, x.Slow = x.TimeNS+afterNS, slow
+		s.store.Feed(x)
+		return tick()
+	}
+	for range 3 {
+		if feed(250e6, true) {
+			t.Error("an idle process is drawn more than once a second")
+		}
+	}
+	if !feed(250e6, true) {
+		t.Error("an idle process is not drawn for more than a second")
+	}
+	if feed(250e6, true) || !feed(50e6, false) {
+		t.Error("the first sign of life is not drawn at once")
+	}
+	tick()
+	s.store.endMu.Lock()
+	s.store.done, s.store.ended = true, true
+	s.store.endMu.Unlock()
+	if !tick() {
+		t.Error("the end is not shown")
+	}
+	tick()
+	if tick() {
+		t.Error("after the end it goes on")
+	}
+}
+
+// BenchmarkStanding is a tick without anything new.
+func BenchmarkStanding(b *testing.B) {
+	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		s.model.tickOn()
+	}
+}

@@ -1,0 +1,97 @@
+package ui
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// drawAxis draws the heads of the timeline's columns and the time axis.
+func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused, live bool) {
+	st := t.dim()
+	title := st
+	if focused {
+		title = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
+	}
+	x := a.Put(1, 0, canvas.Cut(count(int64(len(v.threads)))+" threads", g.nameW-1), title)
+	// Rows above and below those that are drawn.
+	hidden := ""
+	if v.top > 0 {
+		hidden = fmt.Sprintf(" ▲%d", v.top)
+	}
+	if below := len(v.rows) - v.top - len(v.visible); below > 0 {
+		hidden += fmt.Sprintf(" ▼%d", below)
+	}
+	a.Put(x, 0, canvas.Cut(hidden, g.nameW+g.nowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+	now := "now"
+	if !live {
+		now = "then"
+	}
+	if x+canvas.Width(hidden) <= g.nameW {
+		a.Put(g.nameW+1, 0, now, st)
+	}
+	axis := a.Sub(g.cellsX, 0, g.cellsW, 1)
+	end := "now"
+	if !live {
+		end = "then"
+	}
+	axis.PutRight(0, end, st)
+	right := axis.W - canvas.Width(end) - 1
+	v.drawTicks(axis, right, st)
+	x = a.W - g.sharesW
+	switch {
+	case g.sharesW >= 25:
+		a.Put(x, 0, "  run  wait    io    rest", st)
+	case g.sharesW > 0:
+		a.Put(x, 0, "  run  wait", st)
+	}
+}
+
+// blankShare: up to a tenth of the time axis stays blank on the left.
+const blankShare = 10
+
+// cellAt returns which of n cells stands in column x of w: one a column, the newest at the right edge, or, when there
+// are much fewer cells than columns, each over several; -1: none.
+func cellAt(x, n, w int) int {
+	if n == 0 {
+		return -1
+	}
+	if w-n <= w/blankShare {
+		return x - (w - n)
+	}
+	return x * n / w
+}
+
+// tickSteps are the distances that the marks of a time axis may have.
+var tickSteps = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+	5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
+	10 * time.Minute, 15 * time.Minute, 30 * time.Minute}
+
+// tickColumns is the least distance of two marks.
+const tickColumns = 8
+
+// drawTicks marks round times on the axis, up to the column right.
+func (v *timelineView) drawTicks(axis canvas.Area, right int, st canvas.Style) {
+	span := v.toNS - v.fromNS
+	if span <= 0 || v.cells == 0 {
+		return
+	}
+	first, columns := 0, axis.W
+	if axis.W-v.cells <= axis.W/blankShare {
+		first, columns = axis.W-v.cells, v.cells
+	}
+	step := tickSteps[len(tickSteps)-1]
+	for _, s := range tickSteps {
+		if int64(columns)*int64(s) >= tickColumns*span {
+			step = s
+			break
+		}
+	}
+	for ago := (span + int64(step)/20) / int64(step) * int64(step); ago > 0; ago -= int64(step) {
+		x := max(first, 0) + max(0, int((span-ago)*int64(columns)/span))
+		if label := "-" + axisTime(ago); x >= 0 && x+canvas.Width(label) < right {
+			axis.Put(x, 0, label, st)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// quietShare is the share of a column below which the GVL lane shows it as free.
+const quietShare = 0.1
+
+// owner is the colour of a thread in the GVL lane.
+func (t *Theme) owner(ident int) canvas.Color {
+	if ident <= 0 {
+		return t.Dim
+	}
+	return t.Owners[(ident-1)%len(t.Owners)]
+}
+
+func (v *timelineView) drawLane(a canvas.Area, l *lane, t *Theme, g *regions) {
+	a.Put(1, 0, canvas.Cut(l.label, g.nameW-1), t.dim())
+	if n := len(l.cells); n > 0 {
+		v.drawHolder(a.Sub(g.nameW+1, 0, g.nowW, 1), l, t)
+	}
+	cells := a.Sub(g.cellsX, 0, g.cellsW, 1)
+	var held, sampled int64
+	for i := range l.cells {
+		held += l.cells[i].HeldNS
+		sampled += l.cells[i].SampledNS
+	}
+	for x := range cells.W {
+		i := cellAt(x, len(l.cells), cells.W)
+		if i < 0 {
+			continue
+		}
+		c := &l.cells[i]
+		if share(c.HeldNS, c.SampledNS) < quietShare { // mostly free: not a thread's number, which would look like use
+			if c.SampledNS > 0 {
+				cells.Rune(x, 0, '·', t.faint())
+			}
+			continue
+		}
+		full := t.owner(l.owner[i])
+		if c.GCNS*2 > c.HeldNS {
+			cells.Rune(x, 0, 'G', on(t.States[gvl.GC]))
+			continue
+		}
+		strength := 0.3 + 0.7*min(share(c.HeldByOwnerNS, c.SampledNS), 1)
+		cells.Rune(x, 0, identRune(l.owner[i]), on(t.shade(full, strength)))
+	}
+	if g.sharesW > 0 {
+		a.Put(a.W-g.sharesW, 0, fmt.Sprintf("%3s %% held", percentNumber(share(held, sampled))), t.dim())
+	}
+}
+
+// drawHolder names the thread that held the GVL longest in the time shown.
+func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {
+	held := map[int]int64{}
+	var total int64
+	for i := range l.cells {
+		total += l.cells[i].SampledNS
+		if l.owner[i] > 0 {
+			held[l.owner[i]] += l.cells[i].HeldByOwnerNS
+		}
+	}
+	best := 0
+	for _, n := range slices.Sorted(mapKeys(held)) {
+		if held[n] > held[best] {
+			best = n
+		}
+	}
+	if best == 0 {
+		a.Put(0, 0, "nobody", t.dim())
+		return
+	}
+	for i := range v.threads {
+		if v.threads[i].id == v.idents.used[best] {
+			x := a.Put(0, 0, string(identRune(best)), canvas.Style{FG: t.readable(t.owner(best)), Attr: canvas.Bold})
+			a.Put(x+1, 0, canvas.Cut(fmt.Sprintf("%s %s", v.threads[i].name, percent(share(held[best], total))), a.W-2), t.dim())
+		}
+	}
+}
+
+func mapKeys(m map[int]int64) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}

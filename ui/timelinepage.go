@@ -1,0 +1,253 @@
+package ui
+
+import (
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// timelinePage is the timeline over the whole screen, with a cursor in time. Its rows are those of the live view.
+type timelinePage struct {
+	keys keyMap
+	// cursorNS is the instant under the cursor; 0: no cursor.
+	cursorNS int64
+	// fine is the picture in short columns, made when the frozen stretch of time is short; asked is what was asked for.
+	fine  fine
+	asked [2]int64
+	// at is what the threads did at the cursor; askedNS the instant that was asked for.
+	at      instant
+	askedNS int64
+
+	rowCount int
+	span     [2]int64 // the edges of the axis
+	process  []gvl.ProcCell
+}
+
+// instant is what the threads did at a moment of the history.
+type instant struct {
+	atNS   int64
+	states []gvl.ThreadState
+	err    error
+}
+
+// fineMsg and instantMsg bring what was read from the history.
+type (
+	fineMsg    fine
+	instantMsg instant
+)
+
+// processLanes is the number of lanes under those of the GVL: GC, CPU, waiting; cursorRows describe the cursor.
+const (
+	processLanes = 3
+	cursorRows   = 2
+)
+
+func newTimelinePage() *timelinePage {
+	p := &timelinePage{}
+	moved := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { m.timeline.move(n); m.refresh(); return nil }
+	}
+	page := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { m.timeline.page(n); m.refresh(); return nil }
+	}
+	cursor := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { p.moveCursor(m, n); return p.fetch(m) }
+	}
+	zoom := func(d int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { p.zoom(m, d); return p.fetch(m) }
+	}
+	p.keys = keyMap{title: "timeline", bindings: []binding{
+		{keys: []string{"left", "h"}, show: "← →", short: "cursor", help: "move the cursor in time: what each thread did then (also h, l; H, L by ten)", do: cursor(-1)},
+		{keys: []string{"right", "l"}, do: cursor(+1)},
+		{keys: []string{"H", "shift+h", "shift+left"}, do: cursor(-10)},
+		{keys: []string{"L", "shift+l", "shift+right"}, do: cursor(+10)},
+		{keys: []string{"+", "="}, show: "+ -", short: "zoom", help: "zoom in time around the cursor, down to 10 ms a column", do: zoom(-1)},
+		{keys: []string{"-", "_"}, do: zoom(+1)},
+		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(m *Model) tea.Cmd { return p.enter(m) }},
+		{keys: []string{"esc"}, show: "esc", help: "take the cursor away", do: func(m *Model) tea.Cmd { p.cursorNS = 0; return nil }},
+		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group (also k, j; page keys, home, end)", do: moved(-1)},
+		{keys: []string{"down", "j"}, do: moved(+1)},
+		{keys: []string{"pgup"}, do: page(-1)},
+		{keys: []string{"pgdown"}, do: page(+1)},
+		{keys: []string{"home", "g"}, do: moved(-maxRows)},
+		{keys: []string{"end", "G", "shift+g"}, do: moved(maxRows)},
+	}}
+	return p
+}
+
+func (p *timelinePage) keyMap() *keyMap { return &p.keys }
+
+// enter opens the selected thread, or opens and closes the selected group.
+func (p *timelinePage) enter(m *Model) tea.Cmd {
+	i := m.timeline.index()
+	switch {
+	case i < 0:
+		m.timeline.move(+1)
+	case m.timeline.rows[i].isGroup:
+		m.timeline.expand(!m.timeline.rows[i].open)
+	default:
+		return m.open(pageThread)
+	}
+	m.refresh()
+	return nil
+}
+
+// cellNS is the length of a column on the screen.
+func (p *timelinePage) cellNS(m *Model) int64 {
+	return max((p.span[1]-p.span[0])/int64(max(m.timeline.cells, 1)), 1)
+}
+
+// moveCursor moves the cursor by columns; past the edge the picture moves. A cursor freezes the picture.
+func (p *timelinePage) moveCursor(m *Model, n int) {
+	if m.lastNS == 0 {
+		return
+	}
+	frozen, atNS := m.frozen, m.atNS
+	if !frozen {
+		m.frozen, m.atNS = true, m.lastNS
+	}
+	each := p.cellNS(m)
+	if p.cursorNS < p.span[0] || p.cursorNS > p.span[1] {
+		p.cursorNS = p.span[1] - each/2
+	} else {
+		p.cursorNS += int64(n) * each
+	}
+	p.cursorNS = max(m.oldestNS, min(p.cursorNS, m.lastNS-1))
+	if p.cursorNS < p.span[0] {
+		m.atNS -= p.span[0] - p.cursorNS + each
+	} else if p.cursorNS >= p.span[1] {
+		m.atNS += p.cursorNS - p.span[1] + each
+	}
+	m.atNS = max(m.oldestNS+columnNS, min(m.atNS, m.lastNS))
+	if !frozen || m.atNS != atNS { // otherwise only the cursor is drawn anew
+		m.refresh()
+	}
+}
+
+// press selects the row that was clicked (y is of the rows), and over the time axis puts the cursor there.
+func (p *timelinePage) press(m *Model, x, y int) tea.Cmd {
+	v, g := &m.timeline, &m.regions
+	if y >= 0 && y < len(v.visible) {
+		w := &v.visible[y]
+		v.selected = w.key
+		if w.isGroup && x <= groupSign {
+			v.expand(!w.open)
+		}
+	}
+	if i := cellAt(x-g.cellsX, v.cells, g.cellsW); x >= g.cellsX && i >= 0 {
+		each := p.cellNS(m)
+		p.setCursor(m, p.span[0]+int64(i)*each+each/2)
+	}
+	m.refresh()
+	return p.fetch(m)
+}
+
+// setCursor puts the cursor at a moment of the history. A cursor freezes the picture.
+func (p *timelinePage) setCursor(m *Model, ns int64) {
+	if !m.frozen {
+		m.frozen, m.atNS = true, m.lastNS
+	}
+	p.cursorNS = max(m.oldestNS, min(ns, m.lastNS-1))
+}
+
+// axisRows is the height of the time axis with the lanes under it, the rows of the threads included.
+func (p *timelinePage) axisRows(m *Model) int {
+	return 1 + p.rowCount + min(len(m.timeline.lanes), maxLanes) + processLanes
+}
+
+// zoom makes the stretch of time longer (+1) or shorter (-1); the cursor stays where it is on the screen.
+func (p *timelinePage) zoom(m *Model, d int) {
+	before := m.windowNS
+	at := p.cursorNS
+	if at == 0 {
+		m.zoomTime(d)
+		return
+	}
+	place := share(at-p.span[0], p.span[1]-p.span[0])
+	m.zoomTime(d)
+	if m.windowNS != before {
+		m.atNS = at + int64((1-place)*float64(m.windowNS))
+		m.atNS = max(m.oldestNS+columnNS, min(m.atNS, m.lastNS))
+		m.refresh()
+	}
+}
+
+// wantsFine tells whether the picture is to be made of the history itself.
+func (p *timelinePage) wantsFine(m *Model) bool { return m.frozen && m.windowNS <= maxFineNS }
+
+// fetch returns the commands that read the history: the fine picture, and the instant under the cursor.
+func (p *timelinePage) fetch(m *Model) tea.Cmd {
+	var cmds []tea.Cmd
+	store := m.store
+	if want := [2]int64{m.atNS - m.windowNS - m.windowNS/blankShare, m.atNS}; p.wantsFine(m) && want != p.asked {
+		p.asked = want
+		cmds = append(cmds, func() tea.Msg { return fineMsg(store.fine(want[0], want[1])) })
+	}
+	if at := p.cursorNS; at != 0 && at != p.askedNS {
+		p.askedNS = at
+		cmds = append(cmds, func() tea.Msg {
+			_, states, err := store.moment(at)
+			return instantMsg{at, states, err}
+		})
+	}
+	return tea.Batch(cmds...)
+}
+
+// take keeps what was read if it is still what is wanted.
+func (p *timelinePage) take(m *Model, msg tea.Msg) {
+	switch msg := msg.(type) {
+	case fineMsg:
+		if [2]int64{msg.fromNS, msg.toNS} == p.asked {
+			p.fine = fine(msg)
+			m.refresh()
+		}
+	case instantMsg:
+		if msg.atNS == p.cursorNS {
+			p.at = instant(msg)
+			m.draw()
+		}
+	}
+}
+
+func (p *timelinePage) load(m *Model, r *reading) {
+	lanes := min(len(r.Timeline.Ractors()), maxLanes)
+	room := m.bodyRows() - 1 - lanes - processLanes - cursorRows
+	v := &m.timeline
+	v.buildRows(room)
+	p.rowCount = max(1, min(len(v.rows), room))
+	cells, span := axis(m.windowNS, m.regions.cellsW, r.Timeline.ColumnNS())
+	from := r
+	if p.wantsFine(m) && p.fine.err == nil && p.fine.timeline != nil && [2]int64{p.fine.fromNS, p.fine.toNS} == p.asked {
+		view := *r.View
+		view.Timeline = p.fine.timeline
+		copied := *r
+		copied.View = &view
+		from = &copied
+		cells, span = axis(m.windowNS, m.regions.cellsW, fineColumnNS)
+	}
+	p.span[0], p.span[1] = from.Timeline.Window(m.atNS, span, cells)
+	v.fromNS, v.toNS = p.span[0], p.span[1]
+	v.loadCells(from, cells, p.rowCount)
+	p.process = from.Timeline.Process(p.span[0], p.span[1], cells)
+}
+
+func (p *timelinePage) about(m *Model) string {
+	return m.when() + " · " + duration(p.cellNS(m)) + " a column"
+}
+
+func (p *timelinePage) detail(m *Model) (name, rest string) { return m.timelineDetail() }
+
+// under returns the state of a thread at the cursor; ok is false while it is being read, and for one that was not there.
+func (p *timelinePage) under(id sampler.ThreadID) (gvl.ThreadState, bool) {
+	if p.at.atNS != p.cursorNS || p.cursorNS == 0 {
+		return gvl.ThreadState{}, false
+	}
+	i := slices.IndexFunc(p.at.states, func(s gvl.ThreadState) bool { return s.Thread == id })
+	if i < 0 {
+		return gvl.ThreadState{}, false
+	}
+	return p.at.states[i], true
+}

@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// pressAll presses keys and runs the commands of the page that they lead to.
+func (s *screen) pressAll(keys ...string) {
+	for _, k := range keys {
+		for _, cmd := range s.press(k) {
+			settle(s.model, cmd)
+		}
+	}
+}
+
+func TestTimelineCursor(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.pressAll("3", "down", "down")
+	s.sees("3 timeline", "a column", "GVL held by", "GC ", "CPU ", "of a core", "← → a cursor")
+	s.pressAll("left", "left", "H")
+	s.sees("FROZEN", "▼", "http-1", "Server#start")
+	p := s.model.pages[pageTimeline].(*timelinePage)
+	_, states, err := s.store.moment(p.cursorNS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range states {
+		if st.Thread == 2 {
+			s.sees("http-1 " + gvl.Describe(st, s.store.dict))
+		}
+	}
+	for range 30 { // past the edge: the picture moves
+		s.pressAll("H")
+	}
+	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] || p.cursorNS < s.model.oldestNS {
+		t.Errorf("the cursor is at %d, the picture from %d to %d", p.cursorNS, p.span[0], p.span[1])
+	}
+	s.pressAll("esc", "space")
+	s.misses("FROZEN", "▼")
+}
+
+// TestTimelineZoomsToTheHistory: in a short stretch of time a column is 10 ms, and says what the samples do.
+func TestTimelineZoomsToTheHistory(t *testing.T) {
+	s := hogged(t, 200, 50)
+	s.pressAll("3", "left", "+", "+", "+", "+")
+	p := s.model.pages[pageTimeline].(*timelinePage)
+	if s.model.windowNS != int64(time.Second) {
+		t.Fatalf("the window is %v", time.Duration(s.model.windowNS))
+	}
+	s.sees("10 ms a column")
+	if at := p.cursorNS; at < p.span[0] || at >= p.span[1] {
+		t.Error("zooming lost the cursor")
+	}
+	var fine, coarse int64
+	for _, c := range p.fine.timeline.Row(12, p.span[0], p.span[1], s.model.timeline.cells) {
+		fine += c.NS[gvl.Running] + c.NS[gvl.GC]
+	}
+	s.store.Read(func(r *reading) {
+		totals := r.Timeline.Totals(12, p.span[0], p.span[1])
+		coarse = totals[gvl.Running] + totals[gvl.GC]
+	})
+	if d := fine - coarse; d < -int64(columnNS) || d > int64(columnNS) || fine == 0 {
+		t.Errorf("worker-3 held the GVL for %v by the history, %v by the kept columns", time.Duration(fine), time.Duration(coarse))
+	}
+	s.pressAll("-", "-", "-", "-", "-", "-", "-", "-")
+	s.misses("10 ms a column")
+}
+
+func TestTimelineOpensGroupsAndThreads(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.pressAll("3", "down", "enter")
+	s.misses("http-3 ")
+	s.pressAll("enter", "down", "enter")
+	s.sees("stack now", "http-1")
+	s.pressAll("esc")
+	s.sees("a column")
+}
+
+// BenchmarkHistory is what the timeline's commands read, outside of the screen's own goroutine.
+func BenchmarkHistory(b *testing.B) {
+	for _, threads := range []int{50, 500} {
+		s := newScreen(b, 200, 50, demosource.Options{Length: 20 * time.Second, HTTP: threads - 7}, Options{})
+		at := s.store.last
+		b.Run(fmt.Sprintf("fine=2s/threads=%d", threads), func(b *testing.B) {
+			for b.Loop() {
+				s.store.fine(at-2e9, at)
+			}
+		})
+		b.Run(fmt.Sprintf("moment/threads=%d", threads), func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := s.store.moment(at - 1e9); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

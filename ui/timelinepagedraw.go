@@ -1,0 +1,182 @@
+package ui
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+func (p *timelinePage) draw(a canvas.Area, m *Model) {
+	t, v, g := &m.theme, &m.timeline, &m.regions
+	v.drawAxis(a.Row(0), t, g, true, !m.frozen)
+	lanes := min(len(v.lanes), maxLanes)
+	rows := a.Sub(0, 1, a.W, p.rowCount)
+	v.draw(rows, a.Sub(0, 1+p.rowCount, a.W, lanes), t, g, true, m.opt.ASCII)
+	y := 1 + p.rowCount + lanes
+	p.drawProcess(a.Sub(0, y, a.W, processLanes), m)
+	m.onPress(rows, func(m *Model, x, y int) tea.Cmd { return p.press(m, x, y) })
+	m.onPress(a.Sub(g.cellsX, 0, g.cellsW, y+processLanes), func(m *Model, x, y int) tea.Cmd { return p.press(m, g.cellsX+x, y-1) })
+	p.drawCursor(a, y+processLanes, m)
+	m.drawDrag(a.Sub(g.cellsX, 0, g.cellsW, y+processLanes))
+}
+
+// drawProcess draws the lanes of the collector, the CPU and the waiting on the axis of the threads.
+func (p *timelinePage) drawProcess(a canvas.Area, m *Model) {
+	t, g := &m.theme, &m.regions
+	var sum gvl.ProcCell
+	cpuTop, waitTop := 1.0, 1.0
+	for _, c := range p.process {
+		sum.SampledNS += c.SampledNS
+		sum.GCNS += c.GCNS
+		sum.CPUNS += c.CPUNS
+		sum.WaitNS += c.WaitNS
+		cpuTop, waitTop = max(cpuTop, c.CPU()), max(waitTop, c.Waiters())
+	}
+	lanes := [processLanes]struct {
+		name, value string
+		top         float64
+		of          func(gvl.ProcCell) float64
+		color       canvas.Color
+	}{
+		{"GC", percent(share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.readable(t.States[gvl.GC])},
+		{"CPU", percent(share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
+		{"waiting", fmt.Sprintf("%.1f threads, top %.0f", share(sum.WaitNS, sum.SampledNS), waitTop), waitTop, gvl.ProcCell.Waiters, t.readable(t.States[gvl.Waiting])},
+	}
+	for y, l := range lanes {
+		a.Put(1, y, l.name, t.dim())
+		a.Put(g.nameW+1, y, canvas.Cut(l.value, g.nowW), t.dim())
+		cells := a.Sub(g.cellsX, y, g.cellsW, 1)
+		for x := range cells.W {
+			i := cellAt(x, len(p.process), cells.W)
+			if i < 0 || p.process[i].SampledNS == 0 {
+				continue
+			}
+			if value := l.of(p.process[i]); value > 0 {
+				drawSpark(cells, x, []float64{value}, l.top, canvas.Style{FG: l.color})
+			}
+		}
+	}
+}
+
+// drawCursor marks the column of the cursor and says what the selected thread did then.
+func (p *timelinePage) drawCursor(a canvas.Area, y int, m *Model) {
+	t, v, g := &m.theme, &m.timeline, &m.regions
+	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
+		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.faint())
+		return
+	}
+	cell := int((p.cursorNS - p.span[0]) / p.cellNS(m))
+	for x := range g.cellsW {
+		if cellAt(x, v.cells, g.cellsW) == cell {
+			a.Sub(g.cellsX+x, 1, 1, y-1).Restyle(func(s canvas.Style) canvas.Style {
+				s.Attr ^= canvas.Reverse
+				return s
+			})
+			a.Put(g.cellsX+x, 0, "▼", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+		}
+	}
+	x := a.Put(1, y, m.process.WallTime(p.cursorNS).Format("15:04:05.000"), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+	x = a.Put(x+1, y, "–"+duration(m.lastNS-p.cursorNS), t.dim())
+	i := v.index()
+	switch {
+	case p.at.atNS == p.cursorNS && p.at.err != nil:
+		a.Put(x+2, y, canvas.Cut(p.at.err.Error(), a.W-x-3), canvas.Style{FG: t.Crit})
+		return
+	case i < 0:
+		a.Put(x+2, y, canvas.Cut("↑ ↓ select a thread to see what it did", a.W-x-3), t.dim())
+		return
+	case v.rows[i].isGroup:
+		a.Put(x+2, y, canvas.Cut(p.groupUnder(v, &v.rows[i]), a.W-x-3), t.text())
+		return
+	}
+	x = a.Put(x+2, y, v.rows[i].name, t.bold())
+	s, ok := p.under(v.rows[i].key.thread)
+	if !ok {
+		word := "not there"
+		if p.at.atNS != p.cursorNS {
+			word = "reading …"
+		}
+		a.Put(x+1, y, word, t.dim())
+		return
+	}
+	a.Put(x+1, y, canvas.Cut(gvl.Describe(s, m.store.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
+	const enough = 4 // rows, for a stack with a row a frame
+	if a.H-y-1 >= enough {
+		p.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s, m)
+		return
+	}
+	p.drawStack(a.Sub(1, y+1, a.W-2, 1), s, m)
+}
+
+// listStack writes a stack a row a frame, innermost first.
+func (p *timelinePage) listStack(a canvas.Area, s gvl.ThreadState, m *Model) {
+	t := &m.theme
+	stack := s.Stack
+	for y := range a.H {
+		caller, id := m.store.dict.Stack(stack)
+		if id == 0 {
+			return
+		}
+		if left := m.store.dict.Depth(stack); y == a.H-1 && left > 1 {
+			a.Put(2, y, fmt.Sprintf("▼ %d more frames", left), t.dim())
+			return
+		}
+		f := m.store.dict.Frame(id)
+		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
+		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
+		if !f.C && f.Path != "" {
+			a.Put(x+2, y, canvas.CutLeft(fmt.Sprintf("%s:%d", f.Path, f.Line), a.W-x-3), t.dim())
+		}
+		stack = caller
+	}
+}
+
+// groupUnder counts the states of a group's members at the cursor.
+func (p *timelinePage) groupUnder(v *timelineView, w *row) string {
+	var counts [gvl.NumStates]int
+	for _, k := range w.members {
+		if s, ok := p.under(v.threads[k].id); ok {
+			counts[s.State]++
+		}
+	}
+	out := w.name
+	for _, s := range urgency {
+		if counts[s] > 0 {
+			out += fmt.Sprintf(" · %d %s", counts[s], s)
+		}
+	}
+	return out
+}
+
+// drawStack writes a stack in one line, innermost frame first.
+func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, m *Model) {
+	t := &m.theme
+	stack := s.Stack
+	x := 0
+	const maxFrames = 64
+	for n := range maxFrames {
+		caller, id := m.store.dict.Stack(stack)
+		if id == 0 {
+			return
+		}
+		f := m.store.dict.Frame(id)
+		st := t.dim()
+		if n == 0 {
+			st = t.text()
+		} else {
+			x = a.Put(x, 0, " ← ", t.faint())
+		}
+		if a.W-x < 8 {
+			return
+		}
+		x = a.Put(x, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W-x), st)
+		if !f.C && a.W-x > 30 {
+			x = a.Put(x, 0, fmt.Sprintf(":%d", f.Line), t.faint())
+		}
+		stack = caller
+	}
+}

@@ -1,0 +1,380 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// topPage lists what the time goes to, heaviest first: functions, lines, gems or files.
+type topPage struct {
+	keys     keyMap
+	kind     topKind
+	order    topOrder
+	selected topKey
+	top      int
+	drawn    int
+
+	rows    []topRow
+	sorted  []*topRow // those with weight, in order
+	index   map[topKey]int
+	row     map[sampler.FrameID]int32 // of a frame in rows
+	indexOf topKind
+	indexIn uint32   // the Dictionary's generation that index and row are of
+	total   [2]int64 // weight of the time before and of the recent part
+	blame   int64
+	alloc   flamegraph.AllocEstimate // of allocations: the weights are then what was seen of them
+	recent  flamegraph.Snapshot
+	stacks  map[sampler.StackID]*stackWeight
+	frames  []sampler.FrameID
+	loaded  topOf
+}
+
+// topKind is what the rows stand for.
+type topKind uint8
+
+const (
+	topFunctions topKind = iota
+	topLines
+	topGems
+	topFiles
+	numTopKinds
+)
+
+var topKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
+
+// topOrder is what the rows are sorted by.
+type topOrder uint8
+
+const (
+	bySelf topOrder = iota
+	byTotal
+	byBlame
+	numTopOrders
+)
+
+var topOrderNames = [numTopOrders]string{"self", "total", "blame"}
+
+// topKey names a row.
+type topKey struct {
+	label, file string
+	line        int32
+}
+
+// topRow is what a function, line, gem or file weighs: self and total in the time before and in the recent part.
+type topRow struct {
+	topKey
+	from        provenance
+	self, total [2]int64
+	blame       int64
+	stamp       int // the last stack that was counted in total
+}
+
+type stackWeight struct {
+	weight [2]int64
+	blame  int64
+}
+
+// topOf is what the rows were summed from.
+type topOf struct {
+	kind         topKind
+	metric       flamegraph.Metric
+	idle         bool
+	fromNS, toNS int64
+}
+
+// recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
+const recentParts = 4
+
+func newTopPage() *topPage {
+	p := &topPage{}
+	moved := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { p.move(n); return nil }
+	}
+	turn := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd {
+			p.turnTo(m, topKind((int(p.kind)+n+int(numTopKinds))%int(numTopKinds)))
+			return nil
+		}
+	}
+	order := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd {
+			p.order = topOrder((int(p.order) + n + int(numTopOrders)) % int(numTopOrders))
+			m.refresh()
+			return nil
+		}
+	}
+	p.keys = keyMap{title: "top", bindings: []binding{
+		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "find it in the flamegraph", do: func(m *Model) tea.Cmd { return p.enter(m) }},
+		{keys: []string{"right", "l", "tab"}, show: "← →", short: "kind", help: "functions, lines, gems or files (also h, l, tab)", do: turn(+1)},
+		{keys: []string{"left", "h", "shift+tab"}, do: turn(-1)},
+		{keys: []string{">", "."}, show: "< >", short: "sort", help: "sort by self, by total or by blame (also , .)", do: order(+1)},
+		{keys: []string{"<", ","}, do: order(-1)},
+		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame, allocation",
+			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
+		{keys: []string{"i"}, show: "i", short: "idle", help: "with or without the time of parked and sleeping threads",
+			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
+		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a row (also k, j; page keys, home, end)", do: moved(-1)},
+		{keys: []string{"down", "j"}, do: moved(+1)},
+		{keys: []string{"pgup"}, do: func(m *Model) tea.Cmd { p.move(-max(p.drawn-1, 1)); return nil }},
+		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { p.move(max(p.drawn-1, 1)); return nil }},
+		{keys: []string{"home", "g"}, do: moved(-maxRows)},
+		{keys: []string{"end", "G", "shift+g"}, do: moved(maxRows)},
+	}}
+	return p
+}
+
+func (p *topPage) keyMap() *keyMap { return &p.keys }
+
+// turnTo lists rows of another kind.
+func (p *topPage) turnTo(m *Model, k topKind) {
+	p.kind, p.top = k, 0
+	m.refresh()
+}
+
+func (p *topPage) at() int {
+	return slices.IndexFunc(p.sorted, func(r *topRow) bool { return r.topKey == p.selected })
+}
+
+func (p *topPage) move(n int) {
+	if len(p.sorted) == 0 {
+		return
+	}
+	i := p.at()
+	if i < 0 && n < 0 {
+		i = len(p.sorted)
+	}
+	p.selected = p.sorted[max(0, min(i+n, len(p.sorted)-1))].topKey
+}
+
+// enter looks the selected row up in the flamegraph.
+func (p *topPage) enter(m *Model) tea.Cmd {
+	i := p.at()
+	if i < 0 {
+		p.move(+1)
+		return nil
+	}
+	what := p.sorted[i].label
+	if p.kind == topFiles {
+		what = p.sorted[i].file
+	}
+	if p.kind == topGems {
+		m.message = "a gem has no frame of its own: sort its files or functions"
+		return nil
+	}
+	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(what) + "$")
+	m.flame.zoom, m.flame.top, m.focus = nil, 0, onFlame
+	cmd := m.open(pageLive)
+	m.flame.nextMatch(+1)
+	m.refresh()
+	return cmd
+}
+
+func (p *topPage) load(m *Model, r *reading) {
+	s := &m.flame.snapshot
+	of := topOf{p.kind, m.flame.metric, m.flame.showIdle, s.FromNS, s.ToNS}
+	if of != p.loaded {
+		p.loaded = of
+		from := s.ToNS - (s.ToNS-s.FromNS)/recentParts
+		r.rolling.SnapshotRange(from, s.ToNS, &p.recent)
+		p.sum(s, &p.recent, m)
+		p.alloc = s.Allocations()
+	}
+	p.sort()
+}
+
+// sum adds the weights up by row.
+func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *Model) {
+	// A program that defines its methods anew has new frames and functions all the time: those that are gone are forgotten.
+	if g := m.store.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
+		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[topKey]int), p.kind, g, nil, make(map[sampler.FrameID]int32)
+	}
+	for i := range p.rows {
+		r := &p.rows[i]
+		r.self, r.total, r.blame, r.stamp = [2]int64{}, [2]int64{}, 0, 0
+	}
+	if p.stacks == nil {
+		p.stacks = make(map[sampler.StackID]*stackWeight)
+	}
+	clear(p.stacks)
+	p.total, p.blame = [2]int64{}, 0
+	skip := flamegraph.TagSet(0)
+	if m.flame.metric == flamegraph.Wall && !m.flame.showIdle {
+		skip = flamegraph.Tags(uint8(gvl.Parked), uint8(gvl.Sleeping))
+	}
+	add := func(s *flamegraph.Snapshot, part int, sign int64) {
+		for i := range s.Entries {
+			e := &s.Entries[i]
+			if skip.Has(e.Key.Tag) {
+				continue
+			}
+			w := p.stacks[e.Key.Stack]
+			if w == nil {
+				w = new(stackWeight)
+				p.stacks[e.Key.Stack] = w
+			}
+			v := e.Weights.Of(m.flame.metric)
+			w.weight[part] += v
+			p.total[part] += v
+			if sign < 0 { // the recent part is no part of the time before
+				w.weight[0] -= v
+				p.total[0] -= v
+			} else {
+				w.blame += e.Weights.BlameNS
+				p.blame += e.Weights.BlameNS
+			}
+		}
+	}
+	add(whole, 0, +1)
+	add(recent, 1, -1)
+	stamp := 0
+	for id, w := range p.stacks {
+		stamp++
+		p.frames = m.store.dict.Frames(id, p.frames[:0])
+		for i, f := range p.frames {
+			r := p.rowOf(m.store.dict, f)
+			if i == 0 {
+				r.self[0] += w.weight[0]
+				r.self[1] += w.weight[1]
+				r.blame += w.blame
+			}
+			if r.stamp != stamp {
+				r.stamp = stamp
+				r.total[0] += w.weight[0]
+				r.total[1] += w.weight[1]
+			}
+		}
+	}
+}
+
+// rowOf returns a frame's row. Which one it is is looked up once for each frame.
+func (p *topPage) rowOf(dict *sampler.Dictionary, id sampler.FrameID) *topRow {
+	if i, ok := p.row[id]; ok {
+		return &p.rows[i]
+	}
+	f := dict.Frame(id)
+	from := provenanceOf(f)
+	file := cmp.Or(f.AbsolutePath, f.Path)
+	var k topKey
+	switch {
+	case p.kind == topGems:
+		k.label = from.String()
+		if f.Gem != "" && from == fromGem {
+			k.label = f.Gem
+		}
+	case f.C && p.kind != topFunctions:
+		k.label = "C functions"
+		if p.kind == topLines {
+			k.label = f.Label
+		}
+	case p.kind == topFiles:
+		k.label, k.file = file, file
+	case p.kind == topLines:
+		k = topKey{f.Label, file, f.Line}
+	case f.C:
+		k.label = f.Label
+	default:
+		k = topKey{f.Label, file, f.FirstLine}
+	}
+	i, ok := p.index[k]
+	if !ok {
+		i = len(p.rows)
+		p.index[k] = i
+		p.rows = append(p.rows, topRow{topKey: k, from: from})
+	}
+	p.row[id] = int32(i)
+	return &p.rows[i]
+}
+
+func (r *topRow) weight(o topOrder) int64 {
+	switch o {
+	case byTotal:
+		return r.total[0] + r.total[1]
+	case byBlame:
+		return r.blame
+	}
+	return r.self[0] + r.self[1]
+}
+
+// sort orders the rows that weigh something.
+func (p *topPage) sort() {
+	p.sorted = p.sorted[:0]
+	for i := range p.rows {
+		if r := &p.rows[i]; r.weight(p.order) > 0 || r.total[0]+r.total[1] > 0 {
+			p.sorted = append(p.sorted, r)
+		}
+	}
+	slices.SortFunc(p.sorted, func(x, y *topRow) int {
+		return cmp.Or(cmp.Compare(y.weight(p.order), x.weight(p.order)), cmp.Compare(y.weight(byTotal), x.weight(byTotal)),
+			cmp.Compare(x.label, y.label), cmp.Compare(x.file, y.file), cmp.Compare(x.line, y.line))
+	})
+}
+
+// trend compares a row's share in the recent part of the time with that before: +1 it grows, -1 it shrinks, 0 it is
+// steady or there is too little to tell.
+func (p *topPage) trend(r *topRow) int {
+	const least, relative = 0.02, 0.2
+	parts := r.self
+	if p.order == byTotal {
+		parts = r.total
+	}
+	before, now := share(parts[0], p.total[0]), share(parts[1], p.total[1])
+	switch d := now - before; {
+	case p.total[0] <= 0 || p.total[1] <= 0:
+	case d > max(least, relative*before):
+		return +1
+	case -d > max(least, relative*before):
+		return -1
+	}
+	return 0
+}
+
+func (p *topPage) about(m *Model) string {
+	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], topOrderNames[p.order], metricName(m.flame.metric))
+	switch {
+	case m.flame.metric == flamegraph.Wall && !m.flame.showIdle:
+		s += " · idle hidden"
+	case m.flame.metric == flamegraph.Allocations:
+		s += ", " + estimated(p.alloc)
+	}
+	return s + " · " + m.when()
+}
+
+func (p *topPage) detail(m *Model) (name, rest string) {
+	i := p.at()
+	if i < 0 || p.nothing(m) != "" {
+		return "", ""
+	}
+	r := p.sorted[i]
+	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(m, r.weight(bySelf)), p.measure(m, r.weight(byTotal)), duration(r.blame))
+	if r.file != "" && r.file != r.label {
+		rest = fmt.Sprintf("%s:%d  ", r.file, r.line) + rest
+	}
+	return r.label, rest
+}
+
+// measure prints a weight. What was seen of the allocations stands for a share of all.
+func (p *topPage) measure(m *Model, n int64) string {
+	if m.flame.metric == flamegraph.Allocations {
+		n = int64(share(n, p.alloc.Seen) * float64(p.alloc.Objects))
+	}
+	return measure(m.flame.metric, n)
+}
+
+// nothing says why there is nothing to list; "" when there is.
+func (p *topPage) nothing(m *Model) string {
+	switch {
+	case m.flame.metric == flamegraph.Allocations && !p.alloc.Enough():
+		return tooFew(p.alloc)
+	case len(p.sorted) == 0:
+		return nothingOf(m.flame.metric)
+	}
+	return ""
+}

@@ -1,0 +1,37 @@
+//go:build verify
+
+package ui
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestHistoryMemory states what ten minutes of 100 threads at 100 Hz and 1 kHz take, all told, and what a key press
+// costs then.
+func TestHistoryMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	s := newScreen(t, 200, 50, demosource.Options{Length: 10 * time.Minute, HTTP: 93}, Options{})
+	used := heap() - before
+	t.Logf("10 minutes of 100 threads take %d MB, of which the history's samples %d MB", used>>20, s.store.history.Bytes()>>20)
+	const aim = 150 << 20
+	if used > aim {
+		t.Errorf("more than the aim of %d MB", aim>>20)
+	}
+	for _, keys := range [][]string{{"down"}, {"[", "[", "["}, {"{", "{", "{", "{", "{"}, {"w"}, {"tab", "down", "enter"}, {"space"}} {
+		for _, k := range keys {
+			start := time.Now()
+			s.press(k)
+			t.Logf("%-6s %v", k, time.Since(start).Round(100*time.Microsecond))
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package ui
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// metrics are the weights that w goes through.
+var metrics = []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Allocations}
+
+// metricName is the word for a weight on the screen.
+func metricName(m flamegraph.Metric) string {
+	switch m {
+	case flamegraph.CPU:
+		return "CPU time"
+	case flamegraph.Wait:
+		return "waiting for the GVL"
+	case flamegraph.Blame:
+		return "blame: makes others wait"
+	case flamegraph.Samples:
+		return "samples"
+	case flamegraph.Allocations:
+		return "allocation"
+	}
+	return "wall time"
+}
+
+// nothingOf says why there is nothing to draw by a weight.
+func nothingOf(m flamegraph.Metric) string {
+	switch m {
+	case flamegraph.Blame:
+		return "nobody made others wait for the GVL"
+	case flamegraph.Wait:
+		return "nobody waited for the GVL"
+	}
+	return "no " + metricName(m) + " here"
+}
+
+func (v *flameView) nextMetric() {
+	i := slices.Index(metrics, v.metric)
+	v.metric = metrics[(i+1)%len(metrics)]
+}
+
+// measure prints an amount of a weight. Allocations are an estimate, so no digits beyond the second are shown.
+func measure(m flamegraph.Metric, n int64) string {
+	switch m {
+	case flamegraph.Samples:
+		return count(n)
+	case flamegraph.Allocations:
+		return "≈" + count(roundTo2(n)) + " objects"
+	}
+	return duration(n)
+}
+
+// roundTo2 rounds to two significant digits.
+func roundTo2(n int64) int64 {
+	if n < 100 {
+		return n
+	}
+	unit := math.Pow10(int(math.Log10(float64(n))) - 1)
+	return int64(math.Round(float64(n)/unit) * unit)
+}
+
+// estimated says how good an estimate of allocations is: "estimate ±5 %", or that it is none yet.
+func estimated(a flamegraph.AllocEstimate) string {
+	if !a.Enough() {
+		return "too few seen"
+	}
+	return "estimate " + uncertainty(a)
+}
+
+// uncertainty is the error of an estimate, rounded up: "±5 %".
+func uncertainty(a flamegraph.AllocEstimate) string {
+	return fmt.Sprintf("±%.0f %%", math.Ceil(a.Error()*100))
+}
+
+// tooFew says why allocations have no shares yet; "" when they have.
+func tooFew(a flamegraph.AllocEstimate) string {
+	switch {
+	case a.Enough():
+		return ""
+	case a.Objects == 0 && a.Ticks == 0:
+		return "no allocation was seen here (or the collector's counters can't be read)"
+	}
+	return fmt.Sprintf("%s objects, seen being allocated %d times: %d are needed to tell by whom; a longer time { has more",
+		count(a.Objects), a.Ticks, flamegraph.MinAllocTicks)
+}

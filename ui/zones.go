@@ -1,0 +1,59 @@
+package ui
+
+import (
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// zone is a part of the picture that a click does something in. What draws it says so while it draws, so that picture and
+// clicks can't disagree.
+type zone struct {
+	x, y, w, h int
+	press      func(m *Model, x, y int) tea.Cmd
+}
+
+// maxZones bounds the zones of a picture: a few for each row of the largest terminal.
+const maxZones = 4 * maxTerminal
+
+// onPress makes a part of the picture being drawn answer clicks; press gets the place within it.
+func (m *Model) onPress(a canvas.Area, press func(m *Model, x, y int) tea.Cmd) {
+	if a.W > 0 && a.H > 0 && len(m.zones) < maxZones {
+		m.zones = append(m.zones, zone{a.X, a.Y, a.W, a.H, press})
+	}
+}
+
+// pressAt does what a click at a place of the screen does: what was drawn last is on top.
+func (m *Model) pressAt(x, y int) tea.Cmd {
+	for i := len(m.zones) - 1; i >= 0; i-- {
+		if z := &m.zones[i]; x >= z.x && x < z.x+z.w && y >= z.y && y < z.y+z.h {
+			cmd := z.press(m, x-z.x, y-z.y)
+			m.draw()
+			return cmd
+		}
+	}
+	return nil
+}
+
+// doubleEach is the longest time between the two presses of a double click.
+const doubleEach = 400 * time.Millisecond
+
+// mousePress is where and when the mouse was pressed last.
+type mousePress struct {
+	x, y int
+	at   time.Time
+}
+
+// doubled notes a press and tells whether it is the second of a double click.
+func (m *Model) doubled(x, y int) bool {
+	now, last := m.now(), m.lastPress
+	since := now.Sub(last.at)
+	if last.x == x && last.y == y && !last.at.IsZero() && since >= 0 && since <= doubleEach {
+		m.lastPress = mousePress{} // a third one begins anew
+		return true
+	}
+	m.lastPress = mousePress{x, y, now}
+	return false
+}

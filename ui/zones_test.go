@@ -1,0 +1,224 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// clickOn clicks in the middle of a text on the screen.
+func (s *screen) clickOn(text string) {
+	s.t.Helper()
+	x, y := s.at(text)
+	s.click(x+len([]rune(text))/2, y)
+}
+
+// still gives the screen a clock that stands unless it is moved: nothing is a double click by accident.
+func (s *screen) still() *time.Time {
+	now := time.Unix(1000, 0)
+	s.model.now = func() time.Time { return now }
+	return &now
+}
+
+func TestClickingThroughTheViews(t *testing.T) {
+	s := hogged(t, 140, 40)
+	s.press("2")
+	for _, tb := range tabsOf(false)[1:] {
+		s.clickOn(" " + tb.key + " " + tb.name + " ")
+		if s.model.page != tb.id {
+			t.Errorf("page %d, not %s", s.model.page, tb.name)
+		}
+	}
+	s.clickOn(" 1 live ")
+	if s.model.page != pageLive {
+		t.Error("not the live view")
+	}
+	s.clickOn("space freeze") // a key of the footer
+	s.sees("FROZEN")
+}
+
+func TestClickingInTheTableOfThreads(t *testing.T) {
+	s := hogged(t, 140, 40)
+	now := s.still()
+	s.press("2")
+	p := s.model.pages[pageThreads].(*threadsPage)
+	for _, c := range []struct {
+		head string
+		by   sortBy
+	}{{"  thread", byName}, {"now ", byState}, {"   p99", byP99}} {
+		*now = now.Add(time.Hour)
+		s.clickOn(c.head)
+		if p.sort != c.by || p.reverse {
+			t.Errorf("%q sorts by %s, reversed %v", c.head, sortNames[p.sort], p.reverse)
+		}
+	}
+	s.clickOn("p99▼")
+	if p.sort != byP99 || !p.reverse {
+		t.Error("the same head does not turn the order round")
+	}
+	s.clickOn("▾ http ×8")
+	if p.index(s.model) < 0 || s.model.timeline.selected.group == "" {
+		t.Error("the group is not selected")
+	}
+	_, y := s.at("▾ http ×8")
+	s.click(1, y)
+	s.misses("http-3")
+	s.click(1, y)
+	s.clickOn("http-3")
+	if name, _ := p.detail(s.model); name != "http-3" || s.model.page != pageThreads {
+		t.Errorf("%q is selected on page %d", name, s.model.page)
+	}
+	*now = now.Add(doubleEach + time.Millisecond)
+	s.clickOn("http-3")
+	if s.model.page != pageThreads {
+		t.Error("two slow clicks are a double click")
+	}
+	*now = now.Add(doubleEach)
+	s.clickOn("http-3")
+	if s.model.page != pageThread {
+		t.Error("a double click does not open the thread")
+	}
+	frames := s.model.pages[pageThread].(*threadPage)
+	last := frames.frames[len(frames.frames)-1]
+	s.clickOn(last.Label)
+	if frames.frames[frames.at] != last {
+		t.Errorf("the frame is %+v", frames.frames[frames.at])
+	}
+}
+
+func TestClickingInTop(t *testing.T) {
+	s := hogged(t, 140, 40)
+	s.still()
+	s.press("5")
+	p := s.model.pages[pageTop].(*topPage)
+	s.clickOn("  total")
+	if p.order != byTotal {
+		t.Error("not by total")
+	}
+	s.clickOn(" blame ")
+	if p.order != byBlame {
+		t.Error("not by blame")
+	}
+	s.clickOn("gems")
+	s.sees("gems by blame")
+	s.clickOn("functions")
+	s.clickOn("Float#to_s")
+	if p.selected.label != "Float#to_s" {
+		t.Errorf("%+v", p.selected)
+	}
+	s.clickOn("Float#to_s") // the clock stands: a double click
+	if s.model.page != pageLive || s.model.flame.search == nil {
+		t.Error("a double click does not find it in the flamegraph")
+	}
+}
+
+func TestClickingInLocks(t *testing.T) {
+	s := hogged(t, 140, 40)
+	s.press("6")
+	p := s.model.pages[pageLocks].(*locksPage)
+	if len(p.locks) == 0 || len(p.places) == 0 {
+		t.Fatal("nothing to click on")
+	}
+	x, y := s.at(p.places[1].words())
+	s.click(x, y)
+	if p.selected.place != p.places[1].placeKey {
+		t.Errorf("%+v", p.selected)
+	}
+	_, y = s.at("where it is held")
+	s.click(20, y+1)
+	if p.selected != keyOfLock(&p.locks[0]) {
+		t.Errorf("%+v", p.selected)
+	}
+}
+
+func TestClickingInTheFlamePage(t *testing.T) {
+	s := hogged(t, 140, 24)
+	s.press("4")
+	s.clickOn("Server#handle")
+	if n := s.model.flame.selNode; n == nil || n.Label != "Server#handle" {
+		t.Errorf("%+v", n)
+	}
+	s.clickOn("Server#handle")
+	s.sees("zoomed")
+	rs := make(recordings) // with deeper stacks
+	rs.picture(t, "hog", Options{}, 80, 24)
+	m, err := NewModel(rs["hog"], Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &screen{t, m, rs["hog"]}
+	s.resize(140, 15)
+	s.press("4", "c")
+	before := s.model.flame.top
+	s.model.Update(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelDown})
+	if s.model.flame.top != before+1 {
+		t.Errorf("the wheel goes from row %d to %d, of %d in %d", before, s.model.flame.top, len(s.model.flame.picture.Rows), s.model.flame.height)
+	}
+}
+
+func TestTheMouseOnTheTimelinePage(t *testing.T) {
+	s := hogged(t, 140, 40)
+	s.still()
+	s.press("3")
+	p := s.model.pages[pageTimeline].(*timelinePage)
+	g := s.model.regions
+	_, y := s.at("http-4")
+	s.click(g.cellsX+g.cellsW-30, y)
+	s.sees("FROZEN")
+	each := p.cellNS(s.model)
+	if want := p.span[1] - 30*each + each/2; p.cursorNS != want || s.model.timeline.rows[s.model.timeline.index()].name != "http-4" {
+		t.Errorf("the cursor is at %d, want %d", p.cursorNS, want)
+	}
+	from, to := p.span[1]-20*each, p.span[1]-13*each
+	s.model.Update(tea.MouseClickMsg{X: g.cellsX + g.cellsW - 20, Y: y, Button: tea.MouseLeft})
+	before := s.model.content
+	s.model.Update(tea.MouseMotionMsg{X: g.cellsX + g.cellsW - 17, Y: y + 2, Button: tea.MouseLeft})
+	if s.model.content == before {
+		t.Error("what is being selected is not marked")
+	}
+	_, cmd := s.model.Update(tea.MouseReleaseMsg{X: g.cellsX + g.cellsW - 14, Y: y, Button: tea.MouseLeft})
+	if s.model.atNS != to || s.model.windowNS != to-from {
+		t.Errorf("%d ns until %d, want %d until %d", s.model.windowNS, s.model.atNS, to-from, to)
+	}
+	if cmd == nil {
+		t.Error("the stretch of time is not read in fine columns")
+	}
+	s.press("space")
+	s.sees("30s")
+	if s.model.frozen {
+		t.Error("it is not live again")
+	}
+	window := s.model.windowNS
+	s.model.Update(tea.MouseWheelMsg{X: g.cellsX + 30, Y: y, Button: tea.MouseWheelUp})
+	if s.model.windowNS >= window {
+		t.Error("the wheel does not zoom")
+	}
+	s.model.Update(tea.MouseWheelMsg{X: 2, Y: y, Button: tea.MouseWheelDown})
+	if strings.Contains(s.model.message, "zoom") || s.model.timeline.index() < 0 {
+		t.Error("beside the axis it does not scroll")
+	}
+}
+
+// TestClicksEverywhere: no place of any view is out of bounds, at no size, and the screen stays whole.
+func TestClicksEverywhere(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames}, Options{})
+	for id := pageLive; id < pageProcesses; id++ { // there is one process
+		for _, size := range [][2]int{{60, 15}, {121, 40}} {
+			s.resize(size[0], size[1])
+			for x := -1; x <= size[0]; x += 17 {
+				for y := -1; y <= size[1]; y += 3 {
+					s.model.open(id)
+					s.click(x, y)
+					s.click(x, y)
+					s.model.help = false
+				}
+			}
+			s.press("esc", "esc")
+			checkRows(t, s, "clicked")
+		}
+	}
+}
