@@ -1,0 +1,225 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// Real servers, where the machine has them (Debian's packages puma, ruby-sidekiq, redis-server): what the tests' own
+// programs imitate is held against the gems themselves.
+
+// startServer starts a program in a folder of its own with a file in it, and ends it with the test.
+func startServer(t *testing.T, file, text string, env []string, name string, args ...string) (pid int) {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		rubytest.Skip(t, "%s is not on PATH", name)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.WaitDelay = 5 * time.Second
+	if file != "" {
+		if err := os.WriteFile(filepath.Join(cmd.Dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The group, for a server may have children.
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // it was killed
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, said.String())
+		}
+	})
+	return cmd.Process.Pid
+}
+
+// freePort is a port of 127.0.0.1 that nobody listened on a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// measuredServer is what the tests of servers ask of stat's JSON.
+type measuredServer struct {
+	Threads []struct {
+		Name *string
+		NS   map[string]int64
+	}
+	Findings []struct{ ID, Text string }
+}
+
+// statServer measures for five seconds.
+func statServer(t *testing.T, pid int) measuredServer {
+	t.Helper()
+	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "5s", "--json")
+	r.want(t, 0)
+	var s measuredServer
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mostly lists the states in which the threads whose names begin so were for most of the time.
+func (s measuredServer) mostly(prefix string) (states []string) {
+	for _, th := range s.Threads {
+		if th.Name == nil || !strings.HasPrefix(*th.Name, prefix) {
+			continue
+		}
+		best := ""
+		for state, ns := range th.NS {
+			if best == "" || ns > th.NS[best] {
+				best = state
+			}
+		}
+		states = append(states, best)
+	}
+	return states
+}
+
+// wantFinding waits until a measurement has the finding with the text.
+func wantFinding(t *testing.T, pid int, id, text string) {
+	t.Helper()
+	until(t, func() bool {
+		return slices.ContainsFunc(statServer(t, pid).Findings, func(f struct{ ID, Text string }) bool {
+			return f.ID == id && strings.Contains(f.Text, text)
+		})
+	}, "finding %s with %q", id, text)
+}
+
+// TestRealPuma: an idle Puma shows parked workers and no finding; one whose requests queue for a Mutex shows that.
+func TestRealPuma(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	const app = `
+LOCK = Mutex.new
+run ->(env) { env["PATH_INFO"] == "/lock" && LOCK.synchronize { sleep 0.3 }; [200, {}, ["ok"]] }
+`
+	pid := startServer(t, "config.ru", app, nil, "puma", "--threads", "5:5", "--bind", "tcp://127.0.0.1:"+port, "config.ru")
+	url := "http://127.0.0.1:" + port
+	get := func(path string) error {
+		response, err := http.Get(url + path)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+	until(t, func() bool { return get("/") == nil }, "Puma answers")
+	http.DefaultClient.CloseIdleConnections()
+
+	idle := statServer(t, pid)
+	if len(idle.Findings) != 0 {
+		t.Errorf("idle: %+v", idle.Findings)
+	}
+	if got := idle.mostly("puma srv tp"); !slices.Equal(got, []string{"parked", "parked", "parked", "parked", "parked"}) {
+		t.Errorf("idle workers are %v", got)
+	}
+
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 5 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					if err := get("/lock"); err != nil {
+						return // the server was ended
+					}
+				}
+			}
+		})
+	}
+	defer clients.Wait()
+	defer close(stop)
+	wantFinding(t, pid, "lock_convoy", "wait for Mutex")
+}
+
+// TestRealSidekiq: an idle Sidekiq shows no finding; one whose jobs wait for a slow HTTP server names that server.
+func TestRealSidekiq(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	if _, err := exec.LookPath("sidekiq"); err != nil {
+		rubytest.Skip(t, "sidekiq is not on PATH")
+	}
+	startServer(t, "", "", nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "")
+	until(t, func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		return err == nil && c.Close() == nil
+	}, "Redis answers")
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(3 * time.Second):
+		case <-r.Context().Done():
+		}
+	}))
+	defer slow.Close()
+
+	jobs := fmt.Sprintf(`
+require "sidekiq"
+require "net/http"
+class Fetch
+  include Sidekiq::Worker
+  def perform = Net::HTTP.get(URI(%q))
+end
+
+`, slow.URL)
+	redis := "REDIS_URL=redis://127.0.0.1:" + port + "/0"
+	pid := startServer(t, "jobs.rb", jobs, []string{redis}, "sidekiq", "--require", "./jobs.rb", "--concurrency", "5")
+	until(t, func() bool {
+		// Before that the process may not be Ruby yet.
+		r := run(t, "dump", "-p", strconv.Itoa(pid))
+		return r.code == 0 && strings.Count(r.out, "io ← read 127.0.0.1:"+port) == 5
+	}, "five processors wait for Redis")
+
+	idle := statServer(t, pid)
+	if len(idle.Findings) != 0 {
+		t.Errorf("idle: %+v", idle.Findings)
+	}
+	if got := idle.mostly("processor"); !slices.Equal(got, []string{"io", "io", "io", "io", "io"}) {
+		t.Errorf("idle processors are %v", got)
+	}
+
+	path := filepath.Join(t.TempDir(), "jobs.rb")
+	if err := os.WriteFile(path, []byte(jobs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	push := exec.Command("ruby", "-r"+path, "-e", "100.times { Fetch.perform_async }")
+	push.Env = append(os.Environ(), redis)
+	if out, err := push.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	wantFinding(t, pid, "http_slow", strings.TrimPrefix(slow.URL, "http://"))
+}

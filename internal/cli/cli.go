@@ -1,0 +1,80 @@
+// Package cli is ddtop's command line: commands, flags, exit codes, and the sentences that say what went wrong. One
+// file a command.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Terminal says that In and Out are a terminal, so that there can be a screen and questions.
+	Terminal bool
+}
+
+// Standard returns the process's own streams.
+func Standard() Streams {
+	return Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
+	}
+}
+
+// Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to
+// std.Err, one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it
+// has.
+func Main(ctx context.Context, args []string, std Streams) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+
+	root := newRoot(std)
+	root.SetArgs(args)
+	root.SetIn(std.In)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	var passed *commandExit
+	if errors.As(err, &passed) {
+		return passed.code
+	}
+	fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+	if command == root && wraps(args) {
+		return ExitWrapper
+	}
+	return exitCode(err)
+}
+
+// wraps tells whether the arguments hold a command to start.
+func wraps(args []string) bool {
+	i := slices.Index(args, "--")
+	return i >= 0 && i < len(args)-1
+}
+
+// sentence puts an error's text on one line, without control characters: names from a target may hold anything.
+func sentence(err error) string {
+	return printable(strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(err.Error())))
+}
+
+// noArgs refuses arguments with words that fit commands without any.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageErrorf("%s takes no argument %q: a process is named with -p PID", cmd.CommandPath(), args[0])
+	}
+	return nil
+}

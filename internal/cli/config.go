@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/ui"
+)
+
+// configKeys are the flags that the file of settings can hold, by the flag's name.
+var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "no-color", "ascii", "no-mouse", "redact", "snapshots"}
+
+// keysTable is the table of the file that gives keys of the screen further names.
+const keysTable = "keys"
+
+// findingsTable is the table of the file that changes the rules of findings.
+const findingsTable = "findings"
+
+// maxConfig bounds the file of settings, in bytes.
+const maxConfig = 1 << 20
+
+// configPath is where a person's settings are: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config; "" where
+// neither is known.
+func configPath() string {
+	folder := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(folder) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		folder = filepath.Join(home, ".config")
+	}
+	return filepath.Join(folder, "ddtop", "config.toml")
+}
+
+// configError is what is wrong in a file of settings, and on which line (0: none in particular).
+type configError struct {
+	path string
+	line int
+	err  error
+}
+
+func (e *configError) Error() string {
+	if e.line == 0 {
+		return fmt.Sprintf("%s: %v", e.path, e.err)
+	}
+	return fmt.Sprintf("%s:%d: %v", e.path, e.line, e.err)
+}
+
+func (e *configError) Unwrap() error { return e.err }
+
+// configure takes what the file of settings says where no flag was given: flags beat the file. A file that is not there
+// says nothing. It is read for screens only: what a script gets depends on its flags alone.
+func (f *screenFlags) configure(cmd *cobra.Command, std Streams) error {
+	path := configPath()
+	if !std.Terminal || path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Size() > maxConfig {
+		err = fmt.Errorf("%s has %d bytes: settings have at most %d", path, info.Size(), maxConfig)
+	}
+	if err != nil {
+		return &usageError{err}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := f.apply(cmd, path, string(text)); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// apply takes the settings of a file.
+func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
+	var settings map[string]any
+	if _, err := toml.Decode(text, &settings); err != nil {
+		var parse toml.ParseError
+		if errors.As(err, &parse) {
+			return &configError{path, parse.Position.Line, errors.New(parse.Message)}
+		}
+		return &configError{path: path, err: err}
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value := settings[name]
+		wrong := func(format string, args ...any) error {
+			return &configError{path, lineOf(text, "", name), fmt.Errorf(format, args...)}
+		}
+		if name == keysTable {
+			table, ok := value.(map[string]any)
+			if !ok {
+				return wrong("%s is a table: [%s]", name, name)
+			}
+			if err := f.applyKeys(path, text, table); err != nil {
+				return err
+			}
+			continue
+		}
+		if name == findingsTable {
+			table, ok := value.(map[string]any)
+			if !ok {
+				return wrong("%s is a table: [%s]", name, name)
+			}
+			if err := f.applyFindings(path, text, table); err != nil {
+				return err
+			}
+			continue
+		}
+		if !slices.Contains(configKeys, name) {
+			return wrong("there is no setting %q: there are %s and the tables [%s] and [%s]", name, strings.Join(configKeys, ", "), keysTable, findingsTable)
+		}
+		switch value.(type) {
+		case string, int64, float64, bool:
+		default:
+			return wrong("%s takes one value", name)
+		}
+		if name == "theme" {
+			if _, err := ui.ThemeByName(fmt.Sprint(value)); err != nil {
+				return wrong("%w", err)
+			}
+		}
+		flag := cmd.Flags().Lookup(name)
+		if flag == nil || flag.Changed { // the rates of a replay are the recording's
+			continue
+		}
+		if err := flag.Value.Set(fmt.Sprint(value)); err != nil {
+			return wrong("%s = %v: %w", name, value, err)
+		}
+		if (name == "rate" || name == "lock-rate") && !rateAllowed(flag.Value.String()) {
+			return wrong("%s takes %g to %g Hz, not %v", name, minRate, maxRate, value)
+		}
+	}
+	return nil
+}
+
+// applyKeys takes the table of keys.
+func (f *screenFlags) applyKeys(path, text string, table map[string]any) error {
+	f.keys = make(map[string]string, len(table))
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		value := table[key]
+		does, ok := value.(string)
+		err := fmt.Errorf("%q takes the name of a key in quotes", key)
+		if ok {
+			err = ui.CheckKey(key, does)
+		}
+		if err != nil {
+			return &configError{path, lineOf(text, keysTable, key), err}
+		}
+		f.keys[key] = does
+	}
+	return nil
+}
+
+// applyFindings takes the table of findings: gvl_hog = "off", gvl_hog.wait = "50ms".
+func (f *screenFlags) applyFindings(path, text string, table map[string]any) error {
+	set := func(rule, key string, value any) error {
+		switch value.(type) {
+		case string, int64, float64:
+		default:
+			return &configError{path, lineOf(text, findingsTable, rule), fmt.Errorf("%s takes one value, such as \"off\" or \"50ms\"", key)}
+		}
+		if err := f.findings.setting(fmt.Sprintf("%s=%v", key, value)); err != nil {
+			return &configError{path, lineOf(text, findingsTable, rule), err}
+		}
+		return nil
+	}
+	for _, rule := range slices.Sorted(maps.Keys(table)) {
+		limits, ok := table[rule].(map[string]any)
+		if !ok {
+			if err := set(rule, rule, table[rule]); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(limits)) {
+			if err := set(rule, rule+"."+name, limits[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func rateAllowed(text string) bool {
+	var hz float64
+	_, err := fmt.Sscan(text, &hz)
+	return err == nil && hz >= minRate && hz <= maxRate
+}
+
+// lineOf returns the line, from 1, on which a table of the file sets a name; 0 when it is written in another way than
+// "name = value".
+func lineOf(text, table, name string) int {
+	sets := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[.=]`)
+	header := regexp.MustCompile(`^\s*\[+\s*["']?([^]"']*)`)
+	in := ""
+	for i, line := range strings.Split(text, "\n") {
+		if m := header.FindStringSubmatch(line); m != nil {
+			in = strings.TrimSpace(m[1])
+			if table == "" && in == name {
+				return i + 1
+			}
+		}
+		if in == table && sets.MatchString(line) {
+			return i + 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// settings applies a file to the flags of the root command, given some flags.
+func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
+	t.Helper()
+	folder := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", folder)
+	if err := os.MkdirAll(filepath.Join(folder, "ddtop"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "ddtop", "config.toml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	std := Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Terminal: true}
+	cmd := newRoot(std)
+	f := rootFlags{screenFlags: newScreenFlags()}
+	bare := *cmd
+	bare.ResetFlags()
+	f.addRates(&bare)
+	f.screenFlags.add(&bare)
+	if err := bare.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return f, f.configure(&bare, std)
+}
+
+func TestSettings(t *testing.T) {
+	f, err := settings(t, "# mine\ntheme = \"light\"\nwindow = \"1m\"\nhistory = 1200\nrate = 50\nlock-rate = 500.5\nno-mouse = true\n[keys]\nf = \"space\"\n",
+		"--rate", "20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.theme != "light" || f.window.value != time.Minute || f.history.value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.keys["f"] != "space" {
+		t.Errorf("%+v", f)
+	}
+	if f.stackRate != 20 {
+		t.Errorf("the file beats the flag: %g Hz", f.stackRate)
+	}
+}
+
+// TestSettingsOfFindings: the file changes rules, and flags beat it.
+func TestSettingsOfFindings(t *testing.T) {
+	f, err := settings(t, "[findings]\ngvl_hog.wait = \"50ms\"\ngvl_hog.lead = 3\nlock_convoy.waiters = 5\n", "--finding", "gvl_hog.wait=70ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, id := range []string{"gvl_hog", "lock_convoy"} {
+		for _, l := range f.options(Streams{}, shown{}).Rules.Limits(id) {
+			got[l.Name] = l.Value
+		}
+	}
+	if got["gvl_hog.wait"] != "70 ms" || got["gvl_hog.lead"] != "3" || got["lock_convoy.waiters"] != "5" || got["gvl_hog.blame"] != "50 %" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestWrongSettings(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"theme = \"light\"\nwindow = \"1h\"\n", "config.toml:2: window = 1h: it takes 1s to 10m"},
+		{"\n\ntheme = \"pink\"\n", `config.toml:3: no theme "pink"`},
+		{"rate = 0\n", "config.toml:1: rate takes 0.1 to 10000 Hz, not 0"},
+		{"rate = nan\n", "config.toml:1: rate takes"},
+		{"rate = \"x\"\n", "config.toml:1: rate = x"},
+		{"# a\ncolour = 1\n", `config.toml:2: there is no setting "colour"`},
+		{"a = 1\npid = 4\n", `config.toml:1: there is no setting "a"`},
+		{"theme = [\"dark\"]\n", "config.toml:1: theme takes one value"},
+		{"theme = \"dark\n", "config.toml:1: "},
+		{"rate = 1\nrate = 2\n", "config.toml:2: "},
+		{"keys = 3\n", "config.toml:1: keys is a table"},
+		{"rate = 1\n[keys]\nx = \"space\"\nf = \"f12\"\n", `config.toml:4: no key "f12"`},
+		{"[keys]\n\"ctrl+c\" = \"space\"\n", `config.toml:2: the key "ctrl+c"`},
+		{"[keys]\nf = 3\n", `config.toml:2: "f" takes the name of a key`},
+		{"findings = 3\n", "config.toml:1: findings is a table"},
+		{"rate = 1\n[findings]\ndb_slow = \"off\"\nhog = \"off\"\n", `config.toml:4: there is no finding "hog"`},
+		{"[findings]\ngvl_hog.wait = \"soon\"\n", "config.toml:2: gvl_hog.wait"},
+		{"[findings]\ngvl_hog = true\n", "config.toml:2: gvl_hog takes one value"},
+		{"[themes]\n", `config.toml:1: there is no setting "themes"`},
+	} {
+		_, err := settings(t, c.text)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.text, err, c.want)
+			continue
+		}
+		if code := exitCode(err); code != 2 {
+			t.Errorf("%q: exit code %d", c.text, code)
+		}
+	}
+}
+
+func TestNoSettings(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	f := newScreenFlags()
+	if err := f.configure(newRoot(Streams{}), Streams{Terminal: true}); err != nil {
+		t.Error(err)
+	}
+	_, err := settings(t, strings.Repeat("#", maxConfig+1))
+	if err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/workload"
+)
+
+const (
+	// demoPhase is how long a phase of the workload lasts before a screen.
+	demoPhase = 20 * time.Second
+	// demoPhaseWithoutScreen lets all phases pass within demoMeasure.
+	demoPhaseWithoutScreen = 1500 * time.Millisecond
+	// demoMeasure is how long is measured without a terminal.
+	demoMeasure = 10 * time.Second
+)
+
+// demoFlags are the flags of `ddtop demo`.
+type demoFlags struct {
+	target
+	screenFlags
+	phase, ruby string
+}
+
+func newDemo(std Streams) *cobra.Command {
+	f := demoFlags{screenFlags: newScreenFlags()}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch the Ruby program that ddtop brings along",
+		Long: `Start the bundled program, a small order service with many threads, and watch it. It goes through
+phases with one trouble each, or stays in one:
+
+  healthy   requests, jobs and small reports, nothing wrong
+  hog       the thread "reports" computes in Ruby without end: all others wait for the GVL
+  mutex     all requests go through one Mutex, held during queries
+  database  every query takes 250 to 900 ms
+  gc        two workers make garbage by the million objects
+  stall     "worker-1" calls a C function that blocks with the GVL held
+
+It needs a Ruby (2.5 or later). Without a terminal it measures for some seconds, prints stat's table
+and a thread dump.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.check()); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), std)
+		},
+	}
+	f.addRates(cmd)
+	f.screenFlags.add(cmd)
+	cmd.Flags().StringVar(&f.phase, "phase", "", "the only `PHASE` to play")
+	cmd.Flags().StringVar(&f.ruby, "ruby", "", "the `FILE` of the ruby to run it with (default: the one in PATH, or in the usual places)")
+	return cmd
+}
+
+// findRuby is the Ruby named, or the one found.
+func (f *demoFlags) findRuby(ctx context.Context) (workload.Ruby, error) {
+	if f.ruby != "" {
+		return workload.AskRuby(ctx, f.ruby)
+	}
+	return workload.FindRuby(ctx)
+}
+
+func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
+	if err := workload.CheckPhase(f.phase); err != nil {
+		return &usageError{err}
+	}
+	ruby, err := f.findRuby(ctx)
+	if err != nil {
+		return err
+	}
+	// The program must outlive a ctrl-c for as long as it takes to print what was measured; Stop ends it.
+	w, err := workload.Start(context.WithoutCancel(ctx), ruby.Path, workload.Options{Phase: f.phase, PhaseLength: f.phaseLength(std)})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if stopErr := w.Stop(); stopErr != nil && err == nil {
+			err = stopErr
+		}
+	}()
+	f.pid = w.PID
+	if std.Terminal {
+		src, err := f.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer src.Close()
+		return f.show(ctx, src, std, shown{})
+	}
+	fmt.Fprintf(std.Err, "ddtop: measuring the order service on Ruby %s for %v, process %d; phases: %s\n",
+		ruby.Version, demoMeasure, w.PID, f.phases())
+	return f.report(ctx, std)
+}
+
+func (f *demoFlags) phaseLength(std Streams) time.Duration {
+	switch {
+	case f.phase != "":
+		return 0 // without end
+	case std.Terminal:
+		return demoPhase
+	}
+	return demoPhaseWithoutScreen
+}
+
+func (f *demoFlags) phases() string {
+	if f.phase != "" {
+		return f.phase
+	}
+	return strings.Join(workload.Phases(), ", ")
+}
+
+// report prints a table and a dump of the running workload.
+func (f *demoFlags) report(ctx context.Context, std Streams) error {
+	src, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	stat, note, err := measureStat(ctx, src, demoMeasure, f.findings.judgement())
+	if err != nil {
+		return err
+	}
+	sayNote(std, note)
+	if err := export.WriteStat(std.Out, stat); err != nil {
+		return err
+	}
+	fmt.Fprintln(std.Out)
+	dump := dumpFlags{judgement: f.findings.judgement()}
+	return dump.write(context.WithoutCancel(ctx), src, std)
+}

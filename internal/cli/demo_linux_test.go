@@ -1,0 +1,65 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// hostRuby is an executable that runs the newest Ruby without a change of root, as a Ruby of the host would run: a
+// Ruby in a root of its own is started by that root's own loader.
+func hostRuby(t *testing.T) string {
+	t.Helper()
+	r := rubytest.One(t)
+	if r.Root == "" {
+		return r.Bin
+	}
+	one := func(pattern string) string {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(r.Root, pattern))
+		if err != nil || len(found) == 0 {
+			rubytest.Skip(t, "%s has no %s: %v", r, pattern, err)
+		}
+		return found[0]
+	}
+	loader := one("lib64/ld-linux-*.so.*")
+	libs := filepath.Dir(one("usr/lib/*/libc.so.6"))
+	// A root can hold more than one release.
+	major, minor := r.Release()
+	pure := one(fmt.Sprintf("usr/lib/ruby/%d.%d.0", major, minor))
+	native := one(fmt.Sprintf("usr/lib/*/ruby/%d.%d.0", major, minor))
+	wrapper := filepath.Join(t.TempDir(), "ruby")
+	script := fmt.Sprintf("#!/bin/sh\nRUBYLIB=%s:%s exec %s --library-path %s %s --disable-gems \"$@\"\n",
+		pure, native, loader, libs, filepath.Join(r.Root, r.Bin))
+	if err := os.WriteFile(wrapper, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return wrapper
+}
+
+func TestDemoWithoutATerminal(t *testing.T) {
+	r := run(t, "demo", "--ruby", hostRuby(t))
+	if r.code != 0 {
+		t.Fatalf("code %d, it said %q", r.code, r.err)
+	}
+	for _, want := range []string{
+		"GVL", "http-1", "worker-1", "reports", "cache-refresher", "ddtop itself", // the table
+		"Service#start_thread", "scheduler", // the dump
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%q is not in what it printed:\n%s", want, r.out)
+		}
+	}
+}
+
+func TestDemoOnTheScreen(t *testing.T) {
+	x := inTerminal(t, "demo", "--phase", "hog", "--ruby", hostRuby(t))
+	x.see(t, "reports")
+	x.see(t, "HttpServer#")
+	x.press(t, "q")
+	x.leaves(t, 0)
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// dumpFlags are the flags of `ddtop dump`.
+type dumpFlags struct {
+	target
+	judgement
+	coreFlags
+	length duration
+	asJSON bool
+}
+
+func newDump(std Streams) *cobra.Command {
+	f := dumpFlags{
+		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate}, judgement: newJudgement(),
+		length: duration{max: time.Hour},
+	}
+	cmd := &cobra.Command{
+		Use:   "dump {-p PID | --core FILE}",
+		Short: "Print what every thread does right now, with its stack",
+		Long: `Print one thread dump: every thread with its state, what it waits for and its full stack, who holds
+the GVL and who queues for it, locks and deadlocks. Without --pause the process is not stopped: the dump
+is an instant within the few milliseconds that reading takes, and says what could not be read whole.
+
+An instant does not show what is wrong over time, nor how long states have lasted: with -d 5s it measures
+first, and the dump of the end says that too.
+
+With --core FILE the process may be long gone: a core file that the kernel or gcore wrote holds the same
+memory. What only the kernel knew of a living thread (the system call it sleeps in, its CPU time) is missing.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			core, err := f.coreFlags.check(cmd)
+			if err != nil {
+				return err
+			}
+			if core {
+				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.asJSON)
+			}
+			if err := f.needPID(cmd); err != nil {
+				return err
+			}
+			if f.several() {
+				return f.dumpGroup(cmd.Context(), std)
+			}
+			src, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			return f.write(cmd.Context(), src, std)
+		},
+	}
+	f.addPID(cmd)
+	f.addPause(cmd)
+	f.coreFlags.addFlags(cmd)
+	f.addRules(cmd)
+	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
+	return cmd
+}
+
+// write measures, when that is asked for, and writes the dump of the instant after that.
+func (f *dumpFlags) write(ctx context.Context, src *live.Source, std Streams) error {
+	d, note, err := f.make(ctx, src, f.length.value)
+	if err != nil {
+		return err
+	}
+	sayNote(std, note)
+	if f.asJSON {
+		return d.WriteJSON(std.Out)
+	}
+	return d.WriteText(std.Out)
+}
+
+// make measures for the length of time, if any, and takes the dump of the instant after that. note says why it measured for
+// less, "" when it did not.
+func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, note string, err error) {
+	m := gvl.NewMeasure(src.Process(), src.Dictionary(), f.rules)
+	var first, last int64
+	if length > 0 {
+		note, err = run(ctx, src, length, func(s *sampler.Sample) {
+			if first == 0 {
+				first = s.TimeNS
+			}
+			last = s.TimeNS
+			m.Feed(s)
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		ctx = context.WithoutCancel(ctx) // ended early by a signal: the dump is still wanted
+	}
+	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
+	native, nativeErr := src.NativeThreads()
+	s, err := src.Once(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	d = export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
+	if length > 0 {
+		d.SetMeasured(last-first, m.Findings())
+		d.Alloc = m.Alloc()
+	}
+	if nativeErr == nil {
+		d.NativeThreads = append(d.NativeThreads, unknownOf(native, s, nil, nil)...)
+	}
+	return d, note, nil
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// The exit codes, a contract with scripts.
+const (
+	// ExitDone: done.
+	ExitDone = 0
+	// ExitFailed: failed.
+	ExitFailed = 1
+	// ExitUsage: wrong use: an unknown flag, a missing PID, no terminal for the screen.
+	ExitUsage = 2
+	// ExitPermission: the kernel doesn't let us read the process.
+	ExitPermission = 3
+	// ExitNotReadable: not a Ruby process that can be read: no such process, another language, an unknown release.
+	ExitNotReadable = 4
+	// ExitWrapper: `ddtop -- command` failed by itself; every other code is the command's.
+	ExitWrapper = 125
+)
+
+const exitCodesHelp = `Exit codes:
+  0    done
+  1    failed
+  2    wrong use
+  3    no permission to read the process
+  4    not a Ruby process that can be read
+  125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
+
+// usageError is an error of the person's, not of the machine's.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usageErrorf(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// commandExit carries a started command's exit code to ddtop's own. It is not printed.
+type commandExit struct{ code int }
+
+func (e *commandExit) Error() string { return fmt.Sprintf("the command ended with code %d", e.code) }
+
+// exitCode chooses the exit code for an error.
+func exitCode(err error) int {
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrRealTime):
+		return ExitPermission
+	case isAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
+		attach.ErrNotLoaded, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):
+		return ExitNotReadable
+	}
+	return ExitFailed
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// printable replaces what could move the cursor or hide text on a terminal: control characters, and format characters
+// such as the bidirectional overrides. Invalid UTF-8 becomes U+FFFD.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// format is a file format for what was measured.
+type format struct {
+	name, about string
+	binary      bool // no text for a terminal
+	write       func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
+	// several writes what was measured of several processes into one file.
+	several func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
+	// timeline: it shows when what happened.
+	timeline bool
+}
+
+// recordingFormat is ddtop's own format, which is written while it is measured.
+const recordingFormat = "ddtop"
+
+// profileFormats are the formats that are made of weights; the first is the default.
+func profileFormats() []format {
+	return []format{
+		{"pprof", "a profile for go tool pprof and many others", true,
+			func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) },
+			func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
+				return export.WriteProfiles(w, list)
+			}, false},
+		{"collapsed", "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false},
+		{"speedscope", "for https://www.speedscope.app", false, export.WriteSpeedscope, export.WriteSpeedscopeOf, false},
+		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
+		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),
+	}
+}
+
+// timelineFormat is a format that shows when what happened, and has its own metrics.
+func timelineFormat(name, about string, write func(io.Writer, []export.Measured) error) format {
+	return format{
+		name: name, about: about, timeline: true,
+		write: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error {
+			return write(w, []export.Measured{m})
+		},
+		several: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error { return write(w, list) },
+	}
+}
+
+func formatsHelp(formats []format) string {
+	var b strings.Builder
+	b.WriteString("Formats:\n")
+	for _, f := range formats {
+		fmt.Fprintf(&b, "  %-11s %s\n", f.name, f.about)
+	}
+	fmt.Fprintf(&b, "\nMetrics: %s", strings.Join(metricNames(), ", "))
+	return b.String()
+}
+
+func metrics() []flamegraph.Metric {
+	return []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Samples, flamegraph.Allocations}
+}
+
+func metricNames() []string {
+	var names []string
+	for _, m := range metrics() {
+		names = append(names, strings.ReplaceAll(m.String(), " ", "-"))
+	}
+	return names
+}
+
+func metricNamed(name string) (flamegraph.Metric, error) {
+	if i := slices.Index(metricNames(), name); i >= 0 {
+		return metrics()[i], nil
+	}
+	return 0, usageErrorf("there is no metric %q: the metrics are %s", name, strings.Join(metricNames(), ", "))
+}
+
+func formatNamed(name string, formats []format) (format, error) {
+	var names []string
+	for _, f := range formats {
+		if f.name == name {
+			return f, nil
+		}
+		names = append(names, f.name)
+	}
+	return format{}, usageErrorf("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
+}
+
+// measureProfile gathers weights per thread, stack and state; with timeline, what happened in the order of time too.
+func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, timeline bool) (export.Measured, string, error) {
+	rolling, err := flamegraph.NewRolling(0, 0)
+	if err != nil {
+		return export.Measured{}, "", err
+	}
+	class := gvl.NewClassifier(src.Process(), src.Dictionary())
+	sinks := []flamegraph.Sink{rolling}
+	var trace *export.Trace
+	if timeline {
+		trace = export.NewTrace(src.Dictionary())
+		sinks = append(sinks, trace)
+	}
+	collector := flamegraph.NewCollector(export.Meaning(src.Process()), sinks...)
+	var tags []uint8
+	note, err := run(ctx, src, length, func(s *sampler.Sample) {
+		states := class.Classify(s)
+		if trace != nil {
+			trace.Feed(s, states)
+		}
+		tags = export.StateTags(states, tags[:0])
+		collector.Feed(s, tags)
+	})
+	if err != nil {
+		return export.Measured{}, "", err
+	}
+	collector.Finish()
+	weights := new(flamegraph.Snapshot)
+	rolling.Snapshot(weights)
+	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: weights, Trace: trace}, note, nil
+}

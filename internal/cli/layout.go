@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+// progressAfter is how long reading debug information may take before it is said that it goes on, and how often.
+const progressAfter = time.Second
+
+// maxShownDifferences is how many differences from the built-in table are printed.
+const maxShownDifferences = 20
+
+func newLayout(std Streams) *cobra.Command {
+	out := output("-")
+	var version string
+	cmd := &cobra.Command{
+		Use:   "layout FILE [-o table.json]",
+		Short: "Derive the layout of Ruby's structs from a libruby with debug information",
+		Long: `Read the debug information (DWARF) of a libruby or a statically linked ruby and write where that build
+keeps each field of its structs, as JSON. FILE is the library, or its separate debug file; of a stripped
+library the separate file is found by its build id or .gnu_debuglink. How the table differs from the
+built-in one of its release, if there is one, goes to standard error.
+
+When ddtop meets a release that it doesn't know, or a build that the built-in table does not fit, it does
+this by itself, keeps the table in the user's cache folder, and says so on the screen.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageErrorf("%s takes one file: a libruby, a ruby, or its debug file", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := out.check("layout", false, std); err != nil {
+				return err
+			}
+			return deriveLayout(args[0], version, out, std)
+		},
+	}
+	cmd.Flags().StringVarP((*string)(&out), "output", "o", "-", "the `FILE` to write; - is standard output")
+	cmd.Flags().StringVar(&version, "ruby", "", "the `RELEASE`, such as 3.4.9, where the file does not say it (a debug file)")
+	return cmd
+}
+
+func deriveLayout(path, version string, out output, std Streams) error {
+	m, err := attach.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if version == "" {
+		if version, err = m.FileVersion(); err != nil {
+			return fmt.Errorf("%w; give the libruby (or ruby, where that is linked statically), or, of a debug file, say the release with --ruby", err)
+		}
+	}
+	debug, err := m.DebugFile()
+	if err != nil {
+		return fmt.Errorf("%w; the package with the debug information (libruby…-dbgsym), or a build with -g, is needed", err)
+	}
+	info, err := layout.ReadDebugInfo(debug.ELF)
+	if err != nil {
+		return fmt.Errorf("%s: %w", debug.Path, err)
+	}
+	base, nearest, err := layout.Nearest(version, m.Machine, m.JmpBuf())
+	if err != nil {
+		return err
+	}
+	derived, err := layout.Derive(info, layout.DeriveOptions{Release: version, Machine: m.Machine, Base: base,
+		Progress: sayProgress(std.Err, debug.Path)})
+	if err != nil {
+		return fmt.Errorf("%s: %w", debug.Path, err)
+	}
+	var text bytes.Buffer
+	if err := derived.Table.WriteJSON(&text); err != nil {
+		return err
+	}
+	if err := out.write(std, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+		return err
+	}
+	return describeLayout(std.Err, derived, version, nearest, debug.Path)
+}
+
+// describeLayout says what the table was made of, and how it differs from the built-in one.
+func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path string) error {
+	structs, fields, constants := d.Table.Counts()
+	var b strings.Builder
+	fmt.Fprintf(&b, "ddtop: Ruby %s on %s, from %s: %d structs, %d fields, %d constants (%d of %d units read)\n",
+		version, d.Table.Machine, path, structs, fields, constants, d.Units, d.Total)
+	fmt.Fprintf(&b, "ddtop: %d macros and structs that debug information does not hold are those of %s\n", len(d.Borrowed), nearest)
+	known, match, err := layout.For(version, d.Table.Machine, d.Table.JmpBuf)
+	if err != nil {
+		fmt.Fprintf(&b, "ddtop: there is no built-in table for %s\n", version)
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	differences := layout.Differences(d.Table, known)
+	switch {
+	case len(differences) == 0:
+		fmt.Fprintf(&b, "ddtop: it agrees with the built-in table %q\n", known.Name)
+	case match.Exact:
+		fmt.Fprintf(&b, "ddtop: it differs from the built-in table %q in %d places:\n", known.Name, len(differences))
+	default:
+		fmt.Fprintf(&b, "ddtop: %s; the table from debug information differs from it in %d places:\n", match.Note, len(differences))
+	}
+	for i, diff := range differences {
+		if i == maxShownDifferences {
+			fmt.Fprintf(&b, "  and %d more\n", len(differences)-i)
+			break
+		}
+		fmt.Fprintf(&b, "  %s\n", printable(diff))
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// sayProgress returns a function that says how far the reading of debug information is, once a second.
+func sayProgress(w io.Writer, path string) func(done, total int) {
+	next := time.Now().Add(progressAfter)
+	return func(done, total int) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(progressAfter)
+			fmt.Fprintf(w, "ddtop: reading the debug information of %s: %d of %d units\n", printable(path), done, total)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// defaultMeasure is how long stat and record measure when nothing else is asked for.
+const defaultMeasure = 10 * time.Second
+
+// measurement is what stat and record have in common: a target, and a length of time.
+type measurement struct {
+	target
+	length duration
+}
+
+func newMeasurement() measurement {
+	return measurement{length: duration{value: defaultMeasure, min: 10 * time.Millisecond, max: 24 * time.Hour}}
+}
+
+func (m *measurement) addFlags(cmd *cobra.Command) {
+	m.addPID(cmd)
+	m.addRates(cmd)
+	m.addPause(cmd)
+	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
+}
+
+func (m *measurement) check(cmd *cobra.Command) error {
+	return errors.Join(m.needPID(cmd), m.checkRates())
+}
+
+// open attaches to the process.
+func (t *target) open(ctx context.Context) (*live.Source, error) {
+	if t.pause {
+		stayAwake()
+	}
+	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Progress: layoutProgress()})
+}
+
+// errNothing is returned when a measurement ended before its second sample: one alone has no duration.
+var errNothing = errors.New("it ended before anything was measured")
+
+// patience is for how much longer than asked a measurement waits for its second sample: on a starved machine the first
+// one can take longer than a short measurement.
+const patience = 10 * time.Second
+
+// run delivers the source's samples for the length of time from the first one on, or until ctx or the target ends. note
+// says in a sentence why it ended early, "" when it did not.
+func run(ctx context.Context, src sampler.Source, length time.Duration, emit func(*sampler.Sample)) (note string, err error) {
+	atMost := length
+	if length < unlimited-patience {
+		atMost += patience
+	}
+	timed, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	samples := 0
+	var first, last int64
+	var began time.Time
+	err = src.Run(timed, func(s *sampler.Sample) {
+		samples++
+		switch samples {
+		case 1:
+			first, began = s.TimeNS, time.Now()
+		case 2:
+			time.AfterFunc(length-time.Since(began), cancel)
+		}
+		last = s.TimeNS
+		emit(s)
+	})
+	ended := errors.Is(err, sampler.ErrEnded)
+	if err != nil && !ended {
+		return "", err
+	}
+	if samples < 2 {
+		if ended {
+			return "", fmt.Errorf("%w: process %d %s", errNothing, src.Process().PID, howItEnded(src))
+		}
+		return "", errNothing
+	}
+	seconds := math.Round(float64(last-first)/1e7) / 100
+	switch {
+	case ended:
+		return fmt.Sprintf("process %d %s after %g s; this is what was measured until then", src.Process().PID, howItEnded(src), seconds), nil
+	case ctx.Err() != nil:
+		return fmt.Sprintf("interrupted after %g s; this is what was measured until then", seconds), nil
+	}
+	return "", nil
+}
+
+// howItEnded reads "exited with code 3", "exited".
+func howItEnded(src sampler.Source) string {
+	end, ok := src.End()
+	switch {
+	case !ok:
+		return "ended"
+	case end.ExitKnown:
+		return fmt.Sprintf("%s (code %d)", end.Reason, end.ExitCode)
+	}
+	return end.Reason
+}

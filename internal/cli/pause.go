@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+const pauseHelp = `
+--pause stops all threads with ptrace while stacks are read (GVL reads never stop it), so that a sample is one
+instant of all threads. A pause is bounded: past 5 ms the process goes on and the sample counts as cut. The
+length of pauses is measured and reported. It makes the process slower by the time it stands still, interrupts
+the system calls its threads sleep in (the kernel restarts them, but epoll_wait and a few others fail with EINTR),
+and can't be had while a debugger or strace is attached. If ddtop is killed, the process goes on. It does not cure
+Ruby 2.5 to 2.7, and 3.1 with YJIT, which publish a frame before they have filled it.`
+
+// addPause adds --pause, and what it means to the command's help.
+func (t *target) addPause(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads, for 5 ms at most, while stacks are read")
+	cmd.Long += "\n" + pauseHelp
+}
+
+// stayAwake keeps job control from stopping ddtop in the middle of a pause, with the process stopped until somebody says
+// "fg": ctrl-z, and writing to a terminal from the background.
+func stayAwake() { signal.Ignore(syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN) }
+
+// pausable tells whether waitForEnd works for a child (from Linux 5.4 on).
+func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
+
+// waitForEnd waits until a child has ended, without asking for its exit code: whoever asks while the same program traces
+// the child would take its stops for exits, as os/exec does. Where that can't be told it returns at once.
+func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }

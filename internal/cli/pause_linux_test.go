@@ -1,0 +1,48 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestPause measures a program that is stopped for each stack tick, and passes on the exit code of one that is our child.
+func TestPause(t *testing.T) {
+	r := rubytest.One(t)
+	p := r.Start(t, "5.times { Thread.new { loop { sleep 0.001 } } }; puts 'ready'; $stdout.flush; $stdin.gets; exit!(7)", rubytest.Options{})
+	p.Expect(t, "ready")
+	pid := strconv.Itoa(p.PID)
+	stat := run(t, "stat", "-p", pid, "-d", "1s", "--pause", "--json")
+	stat.want(t, 0)
+	var got struct {
+		Pauses struct {
+			Count, Cut int64
+			P50NS      int64 `json:"p50_ns"`
+			MaxNS      int64 `json:"max_ns"`
+			TotalNS    int64 `json:"total_ns"`
+		}
+		DurationNS int64 `json:"duration_ns"`
+	}
+	if err := json.Unmarshal([]byte(stat.out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if z := got.Pauses; z.Count < 10 || z.P50NS <= 0 || z.MaxNS < z.P50NS || z.TotalNS >= got.DurationNS {
+		t.Errorf("%+v of %d ns", z, got.DurationNS)
+	}
+	dump := run(t, "dump", "-p", pid, "--pause")
+	if dump.want(t, 0); !strings.Contains(dump.out, "stopped for") {
+		t.Errorf("the dump does not say for how long it stopped the process: %s", dump.out)
+	}
+	p.Send(t, "end")
+	if code := p.Wait(t); code != 7 {
+		t.Errorf("exit code %d, want 7", code)
+	}
+
+	args := append([]string{"--pause", "--"}, rubyCommand(t, r, "4.times { Thread.new { loop { sleep 0.001 } } }; sleep 1; exit!(9)")...)
+	if wrapped := run(t, args...); wrapped.code != 9 || !strings.Contains(wrapped.err, "stopped the process") {
+		t.Errorf("exit code %d, want 9; it said %q", wrapped.code, wrapped.err)
+	}
+}

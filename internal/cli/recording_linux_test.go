@@ -1,0 +1,190 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// record makes a recording of a spinner, 1.5 s long unless the arguments say otherwise, and returns its path.
+func record(t *testing.T, args ...string) (path string, pid int) {
+	t.Helper()
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	path = filepath.Join(t.TempDir(), "spinner.ddtop")
+	r := run(t, append([]string{"record", "-p", strconv.Itoa(p.PID), "-d", "1500ms", "--format", "ddtop", "-o", path}, args...)...)
+	r.want(t, 0, "wrote "+path)
+	return path, p.PID
+}
+
+func TestReport(t *testing.T) {
+	path, pid := record(t)
+	stat := run(t, "report", path, "--json")
+	stat.want(t, 0)
+	checkStat(t, pid, stat.out)
+	var s struct {
+		Samples  int
+		Duration int64 `json:"duration_ns"`
+	}
+	if err := json.Unmarshal([]byte(stat.out), &s); err != nil {
+		t.Fatal(err)
+	}
+	// At 1 kHz; the machine may be busy.
+	if s.Samples < 300 || s.Duration < 1.2e9 || s.Duration > 1.6e9 {
+		t.Errorf("%d samples in %d ns of a recording of 1.5 s", s.Samples, s.Duration)
+	}
+
+	dump := run(t, "report", path, "--format", "dump", "--json")
+	dump.want(t, 0)
+	checkKeys(t, dump.out, dumpKeys)
+	if !strings.Contains(dump.out, `"spinner"`) || !strings.Contains(dump.out, "Integer#times") {
+		t.Errorf("the dump lacks the spinner: %.500s", dump.out)
+	}
+
+	file := filepath.Join(t.TempDir(), "p.pb.gz")
+	run(t, "report", path, "--format", "pprof", "-o", file).want(t, 0, "wrote "+file)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.ParseData(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wall int64
+	for _, x := range p.Sample {
+		wall += x.Value[0]
+	}
+	checkTimelines(t, path, wall)
+}
+
+// checkTimelines: the formats that show when what happened hold the spinner's stack, and the same wall time as pprof.
+func checkTimelines(t *testing.T, path string, wall int64) {
+	t.Helper()
+	firefox := run(t, "report", path, "--format", "firefox")
+	firefox.want(t, 0)
+	var f struct {
+		Threads []struct {
+			Name        string
+			StringArray []string
+			Samples     struct{ Weight []float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(firefox.out), &f); err != nil {
+		t.Fatal(err)
+	}
+	chrome := run(t, "report", path, "--format", "chrome")
+	chrome.want(t, 0)
+	var c struct {
+		TraceEvents []struct {
+			Cat, Name string
+			Dur       float64
+			Args      map[string]any
+		}
+	}
+	if err := json.Unmarshal([]byte(chrome.out), &c); err != nil {
+		t.Fatal(err)
+	}
+	inFirefox, inChrome := 0.0, 0.0
+	spins, owns := false, false
+	for _, th := range f.Threads {
+		for _, w := range th.Samples.Weight {
+			inFirefox += w * 1e6
+		}
+		spins = spins || th.Name == "spinner" && slices.Contains(th.StringArray, "Integer#times")
+	}
+	for _, e := range c.TraceEvents {
+		if e.Cat == "state" {
+			inChrome += e.Dur * 1e3
+		}
+		owns = owns || e.Cat == "gvl" && e.Name == "spinner"
+	}
+	if abs(inFirefox-float64(wall)) > 1e5 || abs(inChrome-float64(wall)) > 1e5 { // floating-point sums
+		t.Errorf("%.0f ns in Firefox's profile, %.0f in Chrome's trace, %d in pprof's", inFirefox, inChrome, wall)
+	}
+	if !spins || !owns {
+		t.Errorf("the spinner's stack is in Firefox's profile: %v; its turns with the GVL are in Chrome's trace: %v", spins, owns)
+	}
+}
+
+// blocks is the number of a recording's blocks of samples.
+func blocks(t *testing.T, path string) int {
+	t.Helper()
+	r, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	return len(r.Blocks())
+}
+
+func TestReportOfADamagedRecording(t *testing.T) {
+	// Longer than a block, so that one stays whole; on a starved machine the second one may be late.
+	var path string
+	var pid int
+	for seconds := 3; seconds <= 24; seconds *= 2 {
+		path, pid = record(t, "-d", strconv.Itoa(seconds))
+		if blocks(t, path) > 1 {
+			break
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.ddtop")
+	if err := os.WriteFile(cut, data[:len(data)-100], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, "report", cut, "--json")
+	if r.code != 0 || !strings.Contains(r.err, "bytes are lost") {
+		t.Errorf("code %d, it said %q", r.code, r.err)
+	}
+	checkStat(t, pid, r.out)
+}
+
+func TestRedactedRecordingNamesNoOne(t *testing.T) {
+	plain, _ := record(t)
+	if p := describe(t, plain); p.User == "" || p.Host == "" || len(p.CommandLine) == 0 {
+		t.Errorf("an ordinary recording lacks what --redact is to leave out: %+v", p)
+	}
+	redacted, _ := record(t, "--redact")
+	if p := describe(t, redacted); p.User != "" || p.Host != "" || len(p.CommandLine) != 0 {
+		t.Errorf("user, host or command line are in a redacted recording: %+v", p)
+	}
+}
+
+// describe is what a recording says of its process.
+func describe(t *testing.T, path string) sampler.Process {
+	t.Helper()
+	r, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	return r.Process()
+}
+
+func TestNoRecording(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "report", empty).want(t, 1, "not a ddtop recording")
+	run(t, "report", "/etc/passwd").want(t, 1, "not a ddtop recording")
+	run(t, "report", "/no/such/file").want(t, 1, "/no/such/file", "no such file")
+	run(t, "report").want(t, 2, "takes one recording")
+	run(t, "report", empty, "--format", "mp3").want(t, 2, `no format "mp3"`)
+	run(t, "replay").want(t, 2, "takes recordings")
+	run(t, "replay", empty).want(t, 2, "needs a terminal", "ddtop report")
+}

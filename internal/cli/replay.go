@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func newReplay(std Streams) *cobra.Command {
+	screen := newScreenFlags()
+	cmd := &cobra.Command{
+		Use:   "replay FILE...",
+		Short: "Look at a recording on the screen",
+		Long: `Look at a recording (ddtop record --format ddtop) on the screen: every view, as it was live. Several are those of
+several processes (ddtop record --children).`,
+		Args: someFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !std.Terminal {
+				return usageErrorf("replay needs a terminal: use \"ddtop report %s\"", args[0])
+			}
+			if err := errors.Join(screen.configure(cmd, std), screen.check()); err != nil {
+				return err
+			}
+			if len(args) > 1 {
+				return replaySeveral(cmd.Context(), &screen, args, std)
+			}
+			r, err := openRecording(args[0], std)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			s := shown{replay: true}
+			if damage := r.Damage(); damage != nil {
+				s.notice = damage.Error()
+			}
+			return screen.show(cmd.Context(), r, std, s)
+		},
+	}
+	screen.add(cmd)
+	return cmd
+}
+
+// reportFlags are the flags of `ddtop report`.
+type reportFlags struct {
+	format, metric, output string
+	asJSON                 bool
+	judgement
+}
+
+// Formats of `ddtop report` beside those of profiles.
+const (
+	reportStat = "stat"
+	reportDump = "dump"
+)
+
+// dumpLeadNS is how much of a recording's end is read for a dump: what a thread did before says more about a state that
+// lasts than one sample does.
+const dumpLeadNS = int64(5 * time.Second)
+
+func reportFormats() []format {
+	return append([]format{
+		{name: reportStat, about: "the table of ddtop stat, over the whole recording; --json for JSON"},
+		{name: reportDump, about: "the thread dump of its end; --json for JSON"},
+	}, profileFormats()...)
+}
+
+func newReport(std Streams) *cobra.Command {
+	f := reportFlags{judgement: newJudgement()}
+	cmd := &cobra.Command{
+		Use:   "report FILE [--format stat]",
+		Short: "Print or convert a recording",
+		Long:  "Print or convert a recording (ddtop record --format ddtop).\n\n" + formatsHelp(reportFormats()),
+		Args:  oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args[0], std)
+		},
+	}
+	cmd.Flags().StringVar(&f.format, "format", reportStat, "the `FORMAT`")
+	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what collapsed and speedscope count, a `METRIC`")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
+	f.addRules(cmd)
+	f.addWait(cmd)
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
+	return cmd
+}
+
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageErrorf("%s takes one recording: a file written by \"ddtop record --format %s\"", cmd.CommandPath(), recordingFormat)
+	}
+	return nil
+}
+
+// openRecording opens a file and says what of it can't be read.
+func openRecording(path string, std Streams) (*recording.Reader, error) {
+	r, err := recording.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if damage := r.Damage(); damage != nil {
+		fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(damage))
+	}
+	return r, nil
+}
+
+func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
+	format, err := formatNamed(f.format, reportFormats())
+	if err != nil {
+		return err
+	}
+	metric, err := metricNamed(f.metric)
+	if err != nil {
+		return err
+	}
+	r, err := openRecording(path, std)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	out := output(f.output)
+	switch f.format {
+	case reportStat:
+		return f.stat(cmd.Context(), r, out, std)
+	case reportDump:
+		return f.dump(r, out, std)
+	}
+	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
+		return err
+	}
+	measured, _, err := measureProfile(cmd.Context(), r, unlimited, format.timeline)
+	if err != nil {
+		return err
+	}
+	if measured.Trace != nil {
+		measured.Trace.Notes = r.Notes()
+	}
+	return writeProfile(format, measured, metric, out, std)
+}
+
+func (f *reportFlags) stat(ctx context.Context, src *recording.Reader, out output, std Streams) error {
+	stat, _, err := measureStat(ctx, src, unlimited, f.judgement)
+	if err != nil {
+		return err
+	}
+	return out.write(std, func(w io.Writer) error {
+		if f.asJSON {
+			return export.WriteStatJSON(w, stat, src.Notes()...)
+		}
+		return export.WriteStat(w, stat, src.Notes()...)
+	})
+}
+
+// dump writes the thread dump of the last sample that has all stacks.
+func (f *reportFlags) dump(r *recording.Reader, out output, std Streams) error {
+	m := gvl.NewMeasure(r.Process(), r.Dictionary(), f.rules)
+	var last *sampler.Sample
+	var states []gvl.ThreadState
+	var first int64
+	_, end := r.Span()
+	err := r.Range(end-dumpLeadNS, end+1, func(s *sampler.Sample) {
+		if first == 0 {
+			first = s.TimeNS
+		}
+		now := m.Feed(s)
+		if s.Depth == sampler.StackTick {
+			last, states = s.Clone(), append(states[:0], now...)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if last == nil {
+		return fmt.Errorf("the last %v of the recording hold no sample with stacks", time.Duration(dumpLeadNS))
+	}
+	d := export.NewDump(r.Process(), r.Dictionary(), last, states)
+	d.SetMeasured(last.TimeNS-first, m.Findings())
+	return out.write(std, func(w io.Writer) error {
+		if f.asJSON {
+			return d.WriteJSON(w)
+		}
+		return d.WriteText(w)
+	})
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui"
+)
+
+// screenFlags say how the screen looks.
+type screenFlags struct {
+	window    duration
+	history   duration
+	theme     string
+	noColor   bool
+	ascii     bool
+	noMouse   bool
+	redact    bool
+	keys      map[string]string
+	findings  *screenRules
+	snapshots string
+}
+
+func newScreenFlags() screenFlags {
+	return screenFlags{
+		window:  duration{value: ui.DefaultWindow, min: time.Second, max: ui.DefaultHistory},
+		history: duration{value: ui.DefaultHistory, min: time.Second, max: ui.MaxHistory},
+
+		findings: newScreenRules(),
+	}
+}
+
+func (f *screenFlags) add(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.window, "window", "the stretch of time on the screen, 1s to 10m")
+	cmd.Flags().Var(&f.history, "history", "how much of the past is kept, 1s to 1h; of a recording all is, up to 1h")
+	cmd.Flags().StringVar(&f.theme, "theme", ui.Themes[0], "the colours, a `NAME`: "+strings.Join(ui.Themes, ", "))
+	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colours (NO_COLOR does too)")
+	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
+	cmd.Flags().BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
+	cmd.Flags().BoolVar(&f.redact, "redact", false, "no command line, user, host or directory names: on the screen and in what it saves")
+	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
+	cmd.Flags().StringVar(&f.snapshots, "snapshots", ".", "the `FOLDER` that the key s saves snapshots in")
+}
+
+// check refuses values before anything is started or attached to.
+func (f *screenFlags) check() error {
+	if _, err := ui.ThemeByName(f.theme); err != nil {
+		return &usageError{fmt.Errorf("--theme: %w", err)}
+	}
+	if f.snapshots == "" {
+		return usageErrorf("--snapshots takes a folder")
+	}
+	return nil
+}
+
+// shown is what the screen is told of its source.
+type shown struct {
+	// notice stands at the bottom until the first key; "" for none.
+	notice string
+	// replay: the source is a recording.
+	replay bool
+}
+
+// show runs the screen on a source until the person quits it or ctx ends.
+func (f *screenFlags) show(ctx context.Context, src sampler.Source, std Streams, s shown) error {
+	o := f.options(std, s)
+	o.Source = src
+	return ui.Run(ctx, o)
+}
+
+// showGroup runs the screen on several processes.
+func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std Streams, s shown) error {
+	o := f.options(std, s)
+	o.Group = g
+	return ui.Run(ctx, o)
+}
+
+func (f *screenFlags) options(std Streams, s shown) ui.Options {
+	return ui.Options{
+		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redact: f.redact, Rules: f.findings.rules,
+		Folder: f.snapshots, Notice: s.notice, Replay: s.replay, Input: std.In, Output: std.Out,
+	}
+}
+
+// watch opens the screen on a process.
+func (f *rootFlags) watch(ctx context.Context, std Streams) error {
+	if err := f.checkPID(); err != nil {
+		return err
+	}
+	if !std.Terminal {
+		return usageErrorf("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
+			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
+	}
+	if f.several() {
+		g, err := f.openGroup(ctx, false)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
+	}
+	src, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	return f.show(ctx, src, std, shown{})
+}
+
+// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM stands. When the person
+// quits the screen first, ddtop waits for the program: its exit code is to be passed on.
+func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
+	c, err := startCommand(args, std, true)
+	if err != nil {
+		return err
+	}
+	stop := c.forwardSignals()
+	defer stop()
+	if err := f.showCommand(ctx, c, std); err != nil {
+		fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+	}
+	c.nameOutput(std.Err)
+	if c.running() {
+		fmt.Fprintf(std.Err, "ddtop: %s still runs (process %d); ctrl-c ends it\n", args[0], c.pid())
+	}
+	exit := c.exit()
+	if f.showOutput {
+		if err := c.copyOutput(std.Out); err != nil {
+			fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+		}
+	}
+	return exit
+}
+
+func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) error {
+	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.pid())
+	src, err := c.attach(context.WithoutCancel(ctx), f.target)
+	if err != nil {
+		return err
+	}
+	letGo := src.Close
+	defer func() { letGo() }()
+	notice := shown{notice: "the program writes to " + c.output}
+	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
+	if f.children {
+		// The VM that stands shows that there is something to see; the group finds it again.
+		if err := src.Close(); err != nil {
+			return err
+		}
+		letGo = func() error { return nil }
+		f.pids = pidList{c.pid()}
+		g, err := f.openGroup(context.WithoutCancel(ctx), true)
+		if err != nil {
+			return err
+		}
+		letGo = g.Close
+		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
+	}
+	// A signal is the program's to obey. The screen stays until it has, and then ends too.
+	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
+	defer quit()
+	go func() {
+		select {
+		case <-screen.Done():
+			return
+		case <-ctx.Done():
+		}
+		select {
+		case <-screen.Done():
+		case <-c.done:
+			quit()
+		}
+	}()
+	err = show(screen)
+	if errors.Is(err, sampler.ErrEnded) {
+		return nil
+	}
+	return err
+}

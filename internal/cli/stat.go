@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func newStat(std Streams) *cobra.Command {
+	m, j := newMeasurement(), newJudgement()
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stat -p PID [-d 10s]",
+		Short: "Measure for a while, then print where the time went",
+		Long: `Measure for a while, then print what was wrong, the time per state and thread, the use of the GVL,
+the waiting for it and who is to blame for it, garbage collection, the rates achieved, what could not
+be read, and what ddtop itself used.
+Ctrl-c ends it early and prints what was measured.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := m.check(cmd); err != nil {
+				return err
+			}
+			if m.several() {
+				return m.statGroup(cmd.Context(), m.length.value, j, std, asJSON)
+			}
+			src, err := m.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j)
+			if err != nil {
+				return err
+			}
+			sayNote(std, note)
+			if asJSON {
+				return export.WriteStatJSON(std.Out, stat)
+			}
+			return export.WriteStat(std.Out, stat)
+		},
+	}
+	m.addFlags(cmd)
+	j.addRules(cmd)
+	j.addWait(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
+	return cmd
+}
+
+func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (gvl.Stat, string, error) {
+	m := gvl.NewMeasure(src.Process(), src.Dictionary(), j.rules)
+	native := watchNative(src)
+	note, err := run(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
+	if err != nil {
+		return gvl.Stat{}, "", err
+	}
+	stat := m.Stat(j.wait.value.Nanoseconds())
+	stat.FillNative(native.others(ctx, rubyTIDs(&stat)))
+	return stat, note, nil
+}

@@ -1,0 +1,215 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// commandsOnPID are the commands that take a process, with what else they need.
+func commandsOnPID(pid int) [][]string {
+	p := strconv.Itoa(pid)
+	return [][]string{
+		{"dump", "-p", p},
+		{"dump", "-p", p, "--json"},
+		{"stat", "-p", p, "-d", "1s"},
+		{"record", "-p", p, "-d", "1s", "-o", os.DevNull + "-not-reached"},
+	}
+}
+
+// refused checks that every command on a process fails with that code and these texts.
+func refused(t *testing.T, pid, code int, texts ...string) {
+	t.Helper()
+	for _, args := range commandsOnPID(pid) {
+		r := run(t, args...)
+		r.want(t, code, append(texts, strconv.Itoa(pid))...)
+		if r.out != "" {
+			t.Errorf("%v printed %q", args, r.out)
+		}
+	}
+}
+
+func TestNoSuchProcess(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, cmd.Process.Pid, 4, "no such process", "ddtop ps")
+}
+
+func TestGoProgram(t *testing.T) {
+	refused(t, os.Getpid(), 4, "not a CRuby process")
+}
+
+func TestKernelThread(t *testing.T) {
+	const kthreadd = 2
+	if name, err := os.ReadFile("/proc/2/comm"); err != nil || string(name) != "kthreadd\n" {
+		rubytest.Skip(t, "process 2 is no kernel thread here (a PID namespace)")
+	}
+	refused(t, kthreadd, 4, "kernel thread")
+}
+
+func TestZombie(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// End of file comes when it has ended; it stays a zombie until Wait.
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Fatal(err)
+	}
+	waitForState(t, cmd.Process.Pid, "Z")
+	refused(t, cmd.Process.Pid, 4, "zombie")
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitForState waits until the kernel gives a process that state (/proc/PID/stat, field 3).
+func waitForState(t *testing.T, pid int, state string) {
+	t.Helper()
+	until(t, func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err == nil && strings.Contains(string(text), ") "+state+" ")
+	}, "process %d in state %s", pid, state)
+}
+
+func TestAnotherUsersProcess(t *testing.T) {
+	if os.Geteuid() != 0 {
+		rubytest.Skip(t, "becoming another user needs root")
+	}
+	p := rubytest.One(t).Start(t, "$stdout.sync = true\nputs 'up'\nSTDIN.read\n", rubytest.Options{})
+	p.Expect(t, "up")
+	for _, args := range commandsOnPID(p.PID) {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		cmd, out, errs := prepare(ctx, args...)
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobody}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r := finish(t, cmd, out, errs)
+		cancel()
+		if args[0] == "record" {
+			// It can't write the file either, and says that first.
+			r.want(t, 1, "can't be written")
+			continue
+		}
+		r.want(t, 3, "no permission", strconv.Itoa(p.PID), "belongs to user root")
+		// What mends it depends on where the test runs.
+		if !strings.Contains(r.err, "sudo") && !strings.Contains(r.err, "SYS_PTRACE") {
+			t.Errorf("it does not say what mends it: %s", r.err)
+		}
+	}
+
+	cmd, out, errs := prepare(t.Context(), "ps")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobody}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := finish(t, cmd, out, errs)
+	row, why := psRow(t, r.out, p.PID)
+	if !strings.Contains(row, " no ") || !strings.Contains(why, "no permission") {
+		t.Errorf("ps as nobody says\n%s\n%s", row, why)
+	}
+}
+
+// psRow finds a process in ps's table, and the line below.
+func psRow(t *testing.T, table string, pid int) (row, below string) {
+	t.Helper()
+	lines := bufio.NewScanner(strings.NewReader(table))
+	for lines.Scan() {
+		if fields := strings.Fields(lines.Text()); len(fields) > 0 && fields[0] == strconv.Itoa(pid) {
+			row = lines.Text()
+			if lines.Scan() {
+				below = lines.Text()
+			}
+			return row, below
+		}
+	}
+	t.Errorf("process %d is not in\n%s", pid, table)
+	return "", ""
+}
+
+func TestProcessThatEndsDuringStat(t *testing.T) {
+	p := rubytest.One(t).Start(t, "$stdout.sync = true\nputs 'up'\nSTDIN.read\nexit 3\n", rubytest.Options{})
+	p.Expect(t, "up")
+	cmd, out, errs := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "60s", "--json")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitUntilRead(t, p.PID, cmd.Process.Pid)
+	p.CloseStdin(t)
+	r := finish(t, cmd, out, errs)
+	if r.code != 0 || !strings.Contains(r.err, "exited") || !strings.Contains(r.err, "measured until then") {
+		t.Errorf("code %d, it said %q", r.code, r.err)
+	}
+	checkStat(t, p.PID, r.out)
+}
+
+// waitUntilRead waits until ddtop samples: it has opened what the kernel says of the target's threads, which a tick
+// does, and then slept some times more, as it does between ticks.
+func waitUntilRead(t *testing.T, target, by int) {
+	t.Helper()
+	until(t, func() bool {
+		links, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", by))
+		if err != nil {
+			return false
+		}
+		for _, l := range links {
+			if path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", by, l.Name())); err == nil &&
+				strings.HasPrefix(path, fmt.Sprintf("/proc/%d/task/", target)) {
+				return true
+			}
+		}
+		return false
+	}, "ddtop %d reads process %d", by, target)
+	const ticks = 50
+	begin := sleeps(t, by)
+	until(t, func() bool { return sleeps(t, by) >= begin+ticks }, "ddtop %d has read process %d some times", by, target)
+}
+
+// sleeps counts how often the threads of a process have gone to sleep.
+func sleeps(t *testing.T, pid int) int {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		_, count, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:\t")
+		count, _, _ = strings.Cut(count, "\n")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}

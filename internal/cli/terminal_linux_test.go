@@ -1,0 +1,282 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// terminal is a run of the binary in a pseudo-terminal of 100 x 30.
+type terminal struct {
+	cmd *exec.Cmd
+	// tty is the program's end, held open so that its settings can be looked at, before is what they were at the start.
+	master, tty *os.File
+	before      unix.Termios
+
+	mu      sync.Mutex
+	written bytes.Buffer
+	// drained is closed when all that was written has been read.
+	drained chan struct{}
+}
+
+func inTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 30, Cols: 100}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	x := &terminal{master: master, tty: tty, before: settings(t, tty), cmd: exec.CommandContext(ctx, ddtop, args...), drained: make(chan struct{})}
+	x.cmd.Dir = t.TempDir()
+	x.cmd.Env = append(os.Environ(), "TERM=xterm-256color")
+	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = tty, tty, tty
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := x.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(x.drained)
+		buf := make([]byte, 4096)
+		for {
+			n, err := master.Read(buf)
+			x.mu.Lock()
+			x.written.Write(buf[:n])
+			x.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		// Closed already where the test went well.
+		_, _ = tty.Close(), master.Close()
+	})
+	return x
+}
+
+func settings(t *testing.T, tty *os.File) unix.Termios {
+	t.Helper()
+	s, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *s
+}
+
+// text is what the program has written so far, without escape sequences.
+func (x *terminal) text() string {
+	return regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`).ReplaceAllString(x.raw(), "")
+}
+
+func (x *terminal) raw() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.written.String()
+}
+
+func (x *terminal) see(t *testing.T, text string) {
+	t.Helper()
+	// Only cells that differ are written ("2" over the "3" of "process 3 of 3"), so a text may never be written in one piece.
+	// A terminal of another width has the whole picture written anew.
+	again, cols := time.Now().Add(time.Second), uint16(100)
+	until(t, func() bool {
+		if strings.Contains(x.text(), text) {
+			return true
+		}
+		if time.Now().After(again) {
+			again, cols = time.Now().Add(time.Second), 201-cols
+			if err := pty.Setsize(x.master, &pty.Winsize{Rows: 30, Cols: cols}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return false
+	}, "%q on the screen, there is %q", text, tail(x))
+}
+
+// tail prints the end of what was written, when it is formatted.
+type tailOf struct{ x *terminal }
+
+func tail(x *terminal) tailOf { return tailOf{x} }
+
+func (o tailOf) String() string {
+	s := o.x.text()
+	return s[max(0, len(s)-2000):]
+}
+
+func (x *terminal) press(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := io.WriteString(x.master, keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leaves waits for the end and checks exit code and that the terminal is as it was.
+func (x *terminal) leaves(t *testing.T, code int) {
+	t.Helper()
+	err := x.cmd.Wait()
+	if got := x.cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("exit code %d (%v), want %d; it wrote %s", got, err, code, tail(x))
+	}
+	if after := settings(t, x.tty); after != x.before {
+		t.Errorf("the terminal's settings were %+v, are %+v", x.before, after)
+	}
+	// With the last descriptor of the program's end closed, the other end says so behind all that was written.
+	if err := x.tty.Close(); err != nil {
+		t.Error(err)
+	}
+	<-x.drained
+	raw := x.raw()
+	for _, mode := range []struct{ on, off string }{
+		{"\x1b[?1049h", "\x1b[?1049l"},                                                                 // alternate screen
+		{"\x1b[?25l", "\x1b[?25h"},                                                                     // hidden cursor
+		{"\x1b[?1000h", "\x1b[?1000l"}, {"\x1b[?1002h", "\x1b[?1002l"}, {"\x1b[?1003h", "\x1b[?1003l"}, // mouse
+		{"\x1b[?2004h", "\x1b[?2004l"}, // bracketed paste
+	} {
+		if on, off := strings.LastIndex(raw, mode.on), strings.LastIndex(raw, mode.off); on > off {
+			t.Errorf("%q was switched on last", mode.on)
+		}
+	}
+	if strings.Contains(raw, "goroutine ") {
+		t.Errorf("it panicked: %s", tail(x))
+	}
+}
+
+func TestScreenQuitsAndRestoresTheTerminal(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	for _, c := range []struct {
+		name  string
+		leave func(x *terminal)
+		code  int
+	}{
+		{"q", func(x *terminal) { x.press(t, "q") }, 0},
+		{"ctrl-c", func(x *terminal) { x.press(t, "\x03") }, 0},
+		{"SIGTERM", signalled(t, syscall.SIGTERM), 0},
+		{"SIGINT", signalled(t, syscall.SIGINT), 0},
+		{"SIGHUP", signalled(t, syscall.SIGHUP), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := inTerminal(t, "-p", strconv.Itoa(p.PID))
+			x.see(t, "spinner")
+			x.see(t, "Integer#times")
+			c.leave(x)
+			x.leaves(t, c.code)
+		})
+	}
+}
+
+// signalled returns a way out by a signal from elsewhere.
+func signalled(t *testing.T, s syscall.Signal) func(*terminal) {
+	return func(x *terminal) {
+		t.Helper()
+		if err := x.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestScreenStaysWhenTheTargetEnds(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	x := inTerminal(t, "-p", strconv.Itoa(p.PID))
+	x.see(t, "spinner")
+	p.CloseStdin(t)
+	x.see(t, "exited")
+	x.press(t, "q")
+	x.leaves(t, 0)
+}
+
+func TestScreenErrorsBeforeItOpens(t *testing.T) {
+	x := inTerminal(t, "-p", strconv.Itoa(os.Getpid()))
+	x.leaves(t, 4)
+	if !strings.Contains(x.text(), "not a CRuby process") || strings.Contains(x.raw(), "\x1b[?1049h") {
+		t.Errorf("it wrote %q", x.raw())
+	}
+}
+
+func TestChooser(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	x := inTerminal(t)
+	x.see(t, "script.rb")
+	x.see(t, "(q quits): ")
+	x.press(t, "nonsense\n")
+	x.see(t, `"nonsense" is none of the PIDs above`)
+	x.press(t, strconv.Itoa(p.PID)+"\n")
+	x.see(t, "Integer#times")
+	x.press(t, "q")
+	x.leaves(t, 0)
+
+	x = inTerminal(t)
+	x.see(t, "(q quits): ")
+	x.press(t, "q\n")
+	x.leaves(t, 1)
+}
+
+func TestCommandUnderTheScreen(t *testing.T) {
+	command := rubyCommand(t, rubytest.One(t), `
+		puts "to standard output"
+		warn "to standard error"
+		Thread.new { sleep }.name = "sleeper"
+		finish = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 3
+		x = 0
+		x += 1 while Process.clock_gettime(Process::CLOCK_MONOTONIC) < finish
+		exit 7`)
+	x := inTerminal(t, append([]string{"--show-output", "--"}, command...)...)
+	x.see(t, "sleeper")
+	x.see(t, "the program writes to ")
+	x.see(t, "exited")
+	if strings.Contains(x.text(), "to standard") {
+		t.Errorf("the program's output is on the screen: %s", tail(x))
+	}
+	x.press(t, "q")
+	x.see(t, "the output of "+filepath.Base(command[0])+" is in ")
+	x.leaves(t, 7)
+	if _, after, _ := strings.Cut(x.text(), ".log"); !strings.Contains(after, "to standard error\r\nto standard output") {
+		t.Errorf("the program's output is not shown on request: %s", tail(x))
+	}
+	path := regexp.MustCompile(`is in (\S+\.log)`).FindStringSubmatch(x.text())
+	if path == nil {
+		t.Fatal("no path of the output")
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(path[1]); err != nil {
+			t.Error(err)
+		}
+	})
+	if text, err := os.ReadFile(path[1]); err != nil || string(text) != "to standard error\nto standard output\n" {
+		t.Errorf("the output's file holds %q, %v", text, err)
+	}
+}
+
+func TestReplay(t *testing.T) {
+	path, _ := record(t)
+	x := inTerminal(t, "replay", path)
+	x.see(t, "spinner")
+	x.see(t, "Integer#times")
+	x.press(t, "q")
+	x.leaves(t, 0)
+	left, err := filepath.Glob(filepath.Join(x.cmd.Dir, "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}

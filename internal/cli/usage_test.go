@@ -1,0 +1,136 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestHelp(t *testing.T) {
+	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "replay", "report", "demo", "version"} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"help", name}
+			if name == "ddtop" {
+				args = []string{"help"}
+			}
+			r := run(t, args...)
+			r.want(t, 0)
+			golden(t, "help-"+name+".txt", r.out)
+			for _, line := range strings.Split(r.out, "\n") {
+				if len([]rune(line)) > 120 {
+					t.Errorf("a line of %d columns: %s", len([]rune(line)), line)
+				}
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update writes it anew):\n%s", path, got)
+	}
+}
+
+func TestHelpNamesTheExitCodes(t *testing.T) {
+	help := run(t, "--help").out
+	for _, line := range []string{"0    done", "1    failed", "2    wrong use", "3    no permission", "4    not a Ruby process", "125  ddtop itself failed"} {
+		if !strings.Contains(help, line) {
+			t.Errorf("the help text lacks %q", line)
+		}
+	}
+}
+
+func TestWrongUse(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"nonsense", 2, `no command "nonsense"`},
+		{"--nonsense", 2, "unknown flag: --nonsense"},
+		{"dump --nonsense", 2, `"ddtop dump --help" lists the flags`},
+		{"dump", 2, "needs -p PID"},
+		{"dump -p", 2, "flag needs an argument"},
+		{"dump -p x", 2, `invalid argument "x"`},
+		{"dump -p 0", 2, "0 is no process"},
+		{"dump -p -1", 2, "-1 is no process"},
+		{"dump -p 99999999999999999999", 2, "invalid argument"},
+		{"dump 17", 2, `"17": a process is named with -p PID`},
+		{"dump -p 1 --core x", 2, "choose"},
+		{"dump --core x -d 1s", 2, "one instant"},
+		{"dump --exe x -p 1", 2, "go with --core"},
+		{"dump --core /no/such/core", 1, "/no/such/core"},
+		{"dump --core /bin/sh", 1, "not a core file"},
+		{"layout", 2, "takes one file"},
+		{"layout /no/such/file", 1, "/no/such/file"},
+		{"layout /etc/passwd", 1, "/etc/passwd"},
+		{"layout /bin/sh", 4, "does not define ruby_version"},
+		{"layout --ruby 3.4.9 /bin/sh", 1, "no debug information"},
+		{"stat", 2, "needs -p PID"},
+		{"stat -p 1 -d never", 2, `"never" is no duration`},
+		{"stat -p 1 -d 0", 2, "10ms to 24h"},
+		{"stat -p 1 -d -3s", 2, "10ms to 24h"},
+		{"stat -p 1 -d NaN", 2, "no duration"},
+		{"stat -p 1 --rate 0", 2, "--rate takes 0.1 to 10000 Hz"},
+		{"stat -p 1 --rate NaN", 2, "--rate takes 0.1 to 10000 Hz"},
+		{"stat -p 1 --lock-rate 20000", 2, "--lock-rate takes 0.1 to 10000 Hz"},
+		{"record -p 1", 2, "needs -o FILE"},
+		{"record -p 1 -o " + dir, 2, "is a folder"},
+		{"record -p 1 -o " + dir + "/no/file", 1, "can't be written"},
+		{"record -p 1 -o x --format mp3", 2, `no format "mp3"`},
+		{"record -p 1 -o x --metric calories", 2, `no metric "calories"`},
+		{"demo --phase lunch", 2, `no phase "lunch"`},
+		{"demo --ruby /no/such/ruby", 1, "/no/such/ruby"},
+		{"-p 1", 2, "needs a terminal"},
+		{"-p 1 --window 1h", 2, "1s to 10m"},
+		{"-p 1 --history 2h", 2, "1s to 1h"},
+		{"-p 1 --theme pink", 2, "high-contrast"},
+		{"demo --theme pink", 2, "high-contrast"},
+		{"-p 1 --snapshots=", 2, "--snapshots takes a folder"},
+		{"--", 2, "the program to start"},
+		{"-p 1 -- true", 125, "choose"},
+		{"--rate x -- true", 125, "invalid argument"},
+		{"-- /no/such/program", 125, "/no/such/program"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			r := run(t, strings.Fields(c.args)...)
+			r.want(t, c.code, c.want)
+			if r.out != "" {
+				t.Errorf("it printed %q", r.out)
+			}
+		})
+	}
+}
+
+func TestScreenSaysWhatToUseWithoutATerminal(t *testing.T) {
+	run(t, "-p", "4242").want(t, 2, "ddtop dump -p 4242", "ddtop stat -p 4242", "ddtop record -p 4242")
+}
+
+func TestVersion(t *testing.T) {
+	r := run(t, "version")
+	r.want(t, 0)
+	if !strings.HasPrefix(r.out, "ddtop 0.") || strings.Count(r.out, "\n") != 1 {
+		t.Errorf("version prints %q", r.out)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if r := run(t, "completion", shell); r.code != 0 || !strings.Contains(r.out, "ddtop") {
+			t.Errorf("completion %s: code %d, %d bytes, %s", shell, r.code, len(r.out), r.err)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package cli_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// seeWords is see, whatever stands between the words: the terminal is sent what changed alone, so blanks are often skipped.
+func (x *terminal) seeWords(t *testing.T, text string) {
+	t.Helper()
+	packed := func(s string) string { return strings.ReplaceAll(s, " ", "") }
+	until(t, func() bool { return strings.Contains(packed(x.text()), packed(text)) }, "%q on the screen, there is %q", text, tail(x))
+}
+
+// viewStory is what a person does in the views 2 to 7, and sees: words that nothing before shows.
+var viewStory = []struct{ press, see string }{
+	{"2", "current frame"},
+	{">", "by name"},
+	{"t", "threads"},
+	{"\x1b[B", "tid"},
+	{"\r", "stack"},
+	{"\x1b[B", "<main>"},
+	{"\x7f", "by name"},
+	{"3", "a column"},
+	{"\x1b[D", "FROZEN"},
+	{"+", "until"},
+	{" ", "last"},
+	{"4", "callers first"},
+	{"I", "callees first"},
+	{"I", "callers first"},
+	{"f", "at the bottom"},
+	{"=", "own time, in points of the whole"},
+	{"=", "callers first"},
+	{"5", "functions by self"},
+	{">", "functions by total"},
+	{"\x1b[C", "lines by total"},
+	{"6", "holder is"},
+	{"7", "objects allocated"},
+	{"1", "GVL held by"},
+}
+
+// TestTheViewsInATerminal goes through all views in a real terminal, before a real Ruby and on a recording of one.
+func TestTheViewsInATerminal(t *testing.T) {
+	t.Run("live", func(t *testing.T) {
+		p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+		p.Expect(t, "up")
+		x := inTerminal(t, "-p", strconv.Itoa(p.PID))
+		goThroughViews(t, x)
+	})
+	t.Run("replay", func(t *testing.T) {
+		path, _ := record(t)
+		goThroughViews(t, inTerminal(t, "replay", path))
+	})
+}
+
+func goThroughViews(t *testing.T, x *terminal) {
+	t.Helper()
+	x.see(t, "Integer#times")
+	for _, s := range viewStory {
+		// What was written before says nothing about this key.
+		x.mu.Lock()
+		x.written.Reset()
+		x.mu.Unlock()
+		x.press(t, s.press)
+		x.press(t, "\x0c") // the whole screen anew
+		x.seeWords(t, s.see)
+	}
+	x.press(t, "q")
+	x.leaves(t, 0)
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// firstLook and slowestLook are the shortest and longest time between two looks whether a started program's VM
+	// stands.
+	firstLook   = 2 * time.Millisecond
+	slowestLook = 200 * time.Millisecond
+	// maxDescent is how many generations below the started program a Ruby is looked for: a shell that starts bundle that
+	// starts the server.
+	maxDescent = 8
+	// maxSiblings bounds how many processes of a generation are looked at.
+	maxSiblings = 64
+	// unlimited is the length of a measurement that ends with the program.
+	unlimited = time.Duration(math.MaxInt64)
+)
+
+// errNoPidfd is returned for --pause on a kernel that can't tell of a child's end without asking for its exit code.
+var errNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
+
+// errEndedBefore is returned when a started program ended before it could be measured.
+var errEndedBefore = errors.New("the program ended before a Ruby VM stood in it: nothing was measured")
+
+// wrap starts a program and watches it.
+func wrap(ctx context.Context, args []string, f *rootFlags, std Streams) error {
+	if std.Terminal {
+		return wrapWithScreen(ctx, args, f, std)
+	}
+	return wrapWithoutScreen(ctx, args, f, std)
+}
+
+// wrapWithoutScreen starts a program, measures each Ruby VM that stands in it, prints stat's table of each to standard
+// error, and passes the program's exit code on.
+func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
+	c, err := startCommand(args, std, false)
+	if err != nil {
+		return err
+	}
+	stop := c.forwardSignals()
+	defer stop()
+	// The signals that end ctx are the program's to obey; ddtop ends when it does.
+	ctx = context.WithoutCancel(ctx)
+	if f.children {
+		if err := measureCommands(ctx, c, f, std); err != nil {
+			fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+		}
+		return c.exit()
+	}
+	for measured := 0; c.running(); measured++ {
+		if err := measureCommand(ctx, c, f, std, measured > 0); err != nil {
+			if measured == 0 || !errors.Is(err, errEndedBefore) {
+				fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+			}
+			break
+		}
+	}
+	return c.exit()
+}
+
+// measureCommand measures one VM of the program from the moment it stands to its end, and prints the table, apart from
+// one before it.
+func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
+	src, err := c.attach(ctx, f.target)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	stat, _, err := measureStat(ctx, src, unlimited, f.findings.judgement())
+	if errors.Is(err, errNothing) {
+		return errEndedBefore
+	}
+	if err != nil {
+		return err
+	}
+	if again {
+		fmt.Fprintln(std.Err)
+	}
+	return export.WriteStat(std.Err, stat)
+}
+
+// attach waits until a Ruby VM stands in the program or in one that it started, and opens it.
+func (c *command) attach(ctx context.Context, t target) (*live.Source, error) {
+	if t.pause {
+		if !c.pausable {
+			return nil, errNoPidfd
+		}
+		stayAwake()
+	}
+	opts := live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, BootWait: firstLook, Progress: layoutProgress()}
+	for wait := firstLook; ; wait = min(2*wait, slowestLook) {
+		src, err := live.Open(ctx, c.pid(), opts)
+		if err == nil {
+			return src, nil
+		}
+		if wait == slowestLook && errors.Is(err, attach.ErrNotRuby) {
+			if src := openBelow(ctx, c.pid(), opts); src != nil {
+				return src, nil
+			}
+		}
+		// Within exec and exit the kernel refuses for a moment: believed when it lasts.
+		if wait == slowestLook && isAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease) {
+			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
+		}
+		select {
+		case <-c.done:
+			return nil, errEndedBefore
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// openBelow opens the first Ruby among the processes below one, nearest generation first; nil: there is none.
+func openBelow(ctx context.Context, pid int, opts live.Options) *live.Source {
+	generation := []int{pid}
+	for range maxDescent {
+		var next []int
+		for _, parent := range generation {
+			children, err := kernel.Children(parent)
+			if err != nil {
+				continue // it has ended meanwhile
+			}
+			next = append(next, children...)
+		}
+		if generation = next[:min(len(next), maxSiblings)]; len(generation) == 0 {
+			return nil
+		}
+		for _, child := range generation {
+			if src, err := live.Open(ctx, child, opts); err == nil {
+				return src
+			}
+		}
+	}
+	return nil
+}

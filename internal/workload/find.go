@@ -1,0 +1,115 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoRuby is returned by FindRuby when there is no Ruby that the workload can run on.
+var ErrNoRuby = errors.New("no Ruby found")
+
+// askTime bounds how long a candidate may take to say what it is: a version manager's shim can hang.
+const askTime = 10 * time.Second
+
+// maxCandidates bounds how many interpreters are asked.
+const maxCandidates = 32
+
+// Ruby is an interpreter found on this machine.
+type Ruby struct {
+	// Path is what to start.
+	Path string
+	// Version is RUBY_VERSION, "3.1.2".
+	Version string
+}
+
+// FindRuby finds a CRuby 2.5 or later: the first one in PATH, else the newest of those that rbenv, asdf, ruby-install
+// and distributions put where PATH may not lead. ErrNoRuby says where it looked.
+func FindRuby(ctx context.Context) (Ruby, error) {
+	var refused []string
+	ask := func(path string) (Ruby, bool) {
+		r, err := AskRuby(ctx, path)
+		if err != nil {
+			refused = append(refused, err.Error())
+		}
+		return r, err == nil
+	}
+	if path, err := exec.LookPath("ruby"); err == nil {
+		if r, ok := ask(path); ok {
+			return r, nil
+		}
+	}
+	var found []Ruby
+	for i, path := range candidates() {
+		if i == maxCandidates {
+			break
+		}
+		if r, ok := ask(path); ok {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 0 {
+		err := fmt.Errorf("%w in PATH, ~/.rbenv, ~/.asdf, ~/.rubies, /opt/rubies, /usr/local/bin and /usr/bin: install "+
+			"one (apt-get install ruby, dnf install ruby, apk add ruby, brew install ruby) or name one with --ruby", ErrNoRuby)
+		if len(refused) > 0 {
+			err = fmt.Errorf("%w (not usable: %s)", err, strings.Join(refused, "; "))
+		}
+		return Ruby{}, err
+	}
+	return slices.MaxFunc(found, func(a, b Ruby) int { return slices.Compare(numbers(a.Version), numbers(b.Version)) }), nil
+}
+
+// AskRuby runs an interpreter to learn what it is. The error says why the workload can't run on it.
+func AskRuby(ctx context.Context, path string) (Ruby, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--disable-gems", "-e", `print RUBY_ENGINE, " ", RUBY_VERSION`).Output()
+	if err != nil {
+		return Ruby{}, fmt.Errorf("asking %s for its version: %w", path, err)
+	}
+	engine, version, _ := strings.Cut(string(out), " ")
+	if engine != "ruby" {
+		return Ruby{}, fmt.Errorf("%s is %q and not CRuby", path, engine)
+	}
+	if slices.Compare(numbers(version), []int{2, 5}) < 0 {
+		return Ruby{}, fmt.Errorf("%s is Ruby %s: the workload needs 2.5 or later", path, version)
+	}
+	return Ruby{Path: path, Version: version}, nil
+}
+
+func candidates() []string {
+	patterns := []string{"/opt/rubies/*/bin/ruby", "/usr/local/bin/ruby", "/usr/bin/ruby[0-9]*", "/opt/homebrew/opt/ruby/bin/ruby"}
+	if home, err := os.UserHomeDir(); err == nil {
+		for _, dir := range []string{".rbenv/versions", ".asdf/installs/ruby", ".rubies", ".local/share/mise/installs/ruby"} {
+			patterns = append(patterns, filepath.Join(home, dir, "*", "bin", "ruby"))
+		}
+	}
+	var paths []string
+	for _, pattern := range patterns {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			continue // only for a malformed pattern, and a home folder may contain "["
+		}
+		paths = append(paths, matches...)
+	}
+	return paths
+}
+
+func numbers(version string) []int {
+	var ns []int
+	for part := range strings.SplitSeq(version, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			break
+		}
+		ns = append(ns, n)
+	}
+	return ns
+}

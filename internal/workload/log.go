@@ -1,0 +1,164 @@
+package workload
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// The events that the program logs.
+const (
+	// EventReady comes once, when all threads and the database stand.
+	EventReady = "ready"
+	// EventBegin and EventEnd are a phase's edges: all threads are in the phase in between.
+	EventBegin = "begin"
+	EventEnd   = "end"
+	// EventDrained comes after EventEnd, when all threads have left the phase, with what they did in it.
+	EventDrained = "drained"
+	// EventSkipped stands for a phase that this Ruby can't play.
+	EventSkipped = "skipped"
+	// EventExit comes last.
+	EventExit = "exit"
+)
+
+// Event is one line of the program's log. Fields that an event doesn't have are zero.
+type Event struct {
+	Event string `json:"event"`
+	Phase string `json:"phase"`
+	// MonotonicNS is CLOCK_MONOTONIC in ns.
+	MonotonicNS int64 `json:"monotonic_ns"`
+	// PID is the process's own pid, as it sees itself.
+	PID int `json:"pid"`
+
+	// Of EventReady. KeepsLockBy is "fiddle" or "syscall", "" when phase stall can't be played. Threads are the names
+	// of the threads beside main and scheduler.
+	Ruby         string   `json:"ruby"`
+	DatabasePID  int      `json:"database_pid"`
+	DatabasePort int      `json:"database_port"`
+	KeepsLockBy  string   `json:"keeps_lock_by"`
+	Threads      []string `json:"threads"`
+
+	// Of EventEnd: what grew during the phase. CPUNS is the process's CPU time; GCNS is Ruby's own account of its
+	// collections in CPU time, 3.1 and later, 0 before.
+	CPUNS   int64 `json:"cpu_ns"`
+	GCNS    int64 `json:"gc_ns"`
+	GCCount int64 `json:"gc_count"`
+	GCMinor int64 `json:"gc_minor"`
+	GCMajor int64 `json:"gc_major"`
+
+	// Of EventDrained: Complete says that all threads left in time; the rest are sums over all threads. LockNS is the
+	// time spent before the Mutex, KeptNS the time inside the C function that keeps the GVL.
+	Complete  bool  `json:"complete"`
+	Requests  int64 `json:"requests"`
+	Jobs      int64 `json:"jobs"`
+	Reports   int64 `json:"reports"`
+	Queries   int64 `json:"queries"`
+	QueryNS   int64 `json:"query_ns"`
+	LockNS    int64 `json:"lock_ns"`
+	KeptCalls int64 `json:"kept_calls"`
+	KeptNS    int64 `json:"kept_ns"`
+
+	// Of EventSkipped.
+	Reason string `json:"reason"`
+}
+
+// maxEvents is how many events a Log keeps; older ones are dropped. A day of phases of a second fits.
+const maxEvents = 1 << 18
+
+// maxLine is the longest line accepted from the program, in bytes: that of EventReady with 500 threads.
+const maxLine = 1 << 16
+
+// errLogEnded is what WaitFor answers when the program ended without the event.
+var errLogEnded = errors.New("the workload ended before that")
+
+// Log holds what the program has logged so far. Its methods may be called from any goroutine.
+type Log struct {
+	mu      sync.Mutex
+	events  []Event
+	changed chan struct{} // closed and replaced with each event
+	ended   bool
+	err     error
+}
+
+func newLog() *Log { return &Log{changed: make(chan struct{})} }
+
+// Events returns a copy of the events so far, oldest first.
+func (l *Log) Events() []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Event(nil), l.events...)
+}
+
+// WaitFor returns the first event, of those logged already or later, that match accepts. It fails when ctx ends or the
+// program does.
+func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error) {
+	for {
+		l.mu.Lock()
+		for _, e := range l.events {
+			if match(e) {
+				l.mu.Unlock()
+				return e, nil
+			}
+		}
+		changed, ended, err := l.changed, l.ended, l.err
+		l.mu.Unlock()
+		if ended {
+			return Event{}, errors.Join(errLogEnded, err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Event{}, fmt.Errorf("waiting for the workload: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// Begun matches the first begin of a phase.
+func Begun(phase string) func(Event) bool {
+	return func(e Event) bool { return e.Event == EventBegin && e.Phase == phase }
+}
+
+// read takes events from the program's output until it ends, and copies the lines to tee where that is not nil.
+func (l *Log) read(r io.Reader, tee io.Writer) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 4096), maxLine)
+	for lines.Scan() {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			l.add(nil, fmt.Errorf("the workload wrote %.200q, which is no line of its log: %w", lines.Text(), err))
+			continue
+		}
+		if tee != nil {
+			if _, err := fmt.Fprintf(tee, "%s\n", lines.Bytes()); err != nil {
+				l.add(nil, fmt.Errorf("copying the workload's log: %w", err))
+				tee = nil
+			}
+		}
+		l.add(&e, nil)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.err = errors.Join(l.err, lines.Err())
+	close(l.changed)
+}
+
+func (l *Log) add(e *Event, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e != nil {
+		if len(l.events) == maxEvents {
+			l.events = l.events[1:]
+		}
+		l.events = append(l.events, *e)
+	}
+	if err != nil {
+		l.err = err
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}

@@ -1,0 +1,219 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// bootTime bounds how long the program may take from its start to EventReady.
+const bootTime = 30 * time.Second
+
+// stopTime is how long the program may take to leave after SIGTERM; then it is killed. A thread that keeps the GVL for
+// 120 ms and a slow query fit in many times.
+const stopTime = 5 * time.Second
+
+// maxComplaint is how much of the program's standard error is kept for the error message, in bytes.
+const maxComplaint = 4096
+
+// Options of Start. The zero value plays all phases in turn, 20 s each, until stopped.
+type Options struct {
+	// Phase is the only phase to play; "" for all in turn.
+	Phase string
+	// PhaseLength is how long a phase lasts; 0: 20 s, and without end for a Phase without Rounds.
+	PhaseLength time.Duration
+	// Rounds is how often the phases are gone through before the program exits; 0: until stopped.
+	Rounds int
+	// Threads is the number of http threads; 0: 8. There are half as many workers, and at least one.
+	Threads int
+	// Seed of the random numbers; 0 is a seed like any other.
+	Seed int64
+	// Root is a folder that holds another distribution's files, to which ruby's path is relative: the program is
+	// started by chroot (needs root). "": the machine's own.
+	Root string
+	// RubyArgs go before the program's name: "--yjit".
+	RubyArgs []string
+	// Env is added to this process's environment.
+	Env []string
+	// LogCopy receives the log's lines as they come; nil: no one.
+	LogCopy io.Writer
+}
+
+// Running is a started workload.
+type Running struct {
+	// PID is the order service's process; its database is the PID in Ready.
+	PID int
+	// Ready is the event with which the program said that it stands.
+	Ready Event
+	// Log is what it logs.
+	Log *Log
+
+	cmd       *exec.Cmd
+	dir       string
+	complaint *tail
+	done      chan struct{}
+	err       error // of the exit, valid once done is closed
+	stop      sync.Once
+}
+
+// Start unpacks the program, starts it with the given Ruby and returns when all its threads stand. The program ends by
+// Stop, when ctx ends, when its rounds are over, or at the latest half a second after this process does.
+func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
+	if err := CheckPhase(opts.Phase); err != nil {
+		return nil, err
+	}
+	dir, script, err := unpackPrivately(opts.Root)
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{dir: dir, Log: newLog(), complaint: &tail{max: maxComplaint}, done: make(chan struct{})}
+	r.cmd = exec.CommandContext(ctx, ruby, append(append(append([]string(nil), opts.RubyArgs...), script), arguments(opts)...)...)
+	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(syscall.SIGTERM) }
+	r.cmd.WaitDelay = stopTime
+	r.cmd.Env = append(os.Environ(), opts.Env...)
+	r.cmd.Stderr = r.complaint
+	// A group of its own: a ctrl-c for ddtop is not one for the program.
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: opts.Root}
+	if opts.Root != "" {
+		r.cmd.Dir = "/"
+	}
+	if err := r.start(opts.LogCopy); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	boot, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("it did not stand after %v", bootTime))
+	defer cancel()
+	r.Ready, err = r.Log.WaitFor(boot, func(e Event) bool { return e.Event == EventReady })
+	if err != nil {
+		if errors.Is(err, errLogEnded) {
+			err = nil // how it ended says more
+		}
+		return nil, fmt.Errorf("starting the workload with %s: %w", ruby, errors.Join(err, r.Stop()))
+	}
+	r.PID = r.cmd.Process.Pid
+	return r, nil
+}
+
+func unpackPrivately(root string) (dir, script string, err error) {
+	parent := os.TempDir()
+	if root != "" {
+		parent = filepath.Join(root, "tmp")
+		if err := os.MkdirAll(parent, 0o755); err != nil {
+			return "", "", fmt.Errorf("unpacking the workload: %w", err)
+		}
+	}
+	dir, err = os.MkdirTemp(parent, "ddtop-workload-")
+	if err != nil {
+		return "", "", fmt.Errorf("unpacking the workload: %w", err)
+	}
+	script, err = Unpack(dir)
+	if err != nil {
+		return "", "", errors.Join(err, os.RemoveAll(dir))
+	}
+	if root != "" {
+		inside, err := filepath.Rel(root, script)
+		if err != nil {
+			return "", "", errors.Join(fmt.Errorf("unpacking the workload: %w", err), os.RemoveAll(dir))
+		}
+		script = "/" + inside
+	}
+	return dir, script, nil
+}
+
+func arguments(opts Options) []string {
+	args := []string{"--stop-with-parent", "--seed", strconv.FormatInt(opts.Seed, 10), "--rounds", strconv.Itoa(opts.Rounds)}
+	if opts.Phase != "" {
+		args = append(args, "--phase", opts.Phase)
+	}
+	if opts.PhaseLength > 0 {
+		args = append(args, "--phase-seconds", strconv.FormatFloat(opts.PhaseLength.Seconds(), 'f', -1, 64))
+	}
+	if opts.Threads > 0 {
+		args = append(args, "--threads", strconv.Itoa(opts.Threads))
+	}
+	return args
+}
+
+func (r *Running) start(tee io.Writer) error {
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("starting the workload: %w", err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		return fmt.Errorf("starting the workload: %w", err)
+	}
+	go func() {
+		r.Log.read(out, tee)
+		r.err = r.cmd.Wait()
+		if err := os.RemoveAll(r.dir); err != nil && r.err == nil {
+			r.err = fmt.Errorf("removing the workload's files: %w", err)
+		}
+		close(r.done)
+	}()
+	return nil
+}
+
+// Wait returns when the program and its database have ended: nil when it left by itself with code 0.
+func (r *Running) Wait() error {
+	<-r.done
+	if r.err != nil {
+		return fmt.Errorf("the workload ended with: %w", errors.Join(r.err, r.complaint.err()))
+	}
+	return nil
+}
+
+// Stop asks the program to end, kills it when it doesn't, and returns when it is gone. It may be called more than once.
+func (r *Running) Stop() error {
+	var err error
+	r.stop.Do(func() {
+		err = r.cmd.Process.Signal(syscall.SIGTERM)
+		if errors.Is(err, os.ErrProcessDone) {
+			err = nil
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("stopping the workload, process %d: %w", r.cmd.Process.Pid, err)
+	}
+	select {
+	case <-r.done:
+	case <-time.After(stopTime):
+		if err := r.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("killing the workload, process %d: %w", r.cmd.Process.Pid, err)
+		}
+	}
+	return r.Wait()
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu  sync.Mutex
+	max int
+	buf []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - t.max; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+// err is what was written as an error, nil when nothing was.
+func (t *tail) err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.buf) == 0 {
+		return nil
+	}
+	return fmt.Errorf("it said: %s", t.buf)
+}

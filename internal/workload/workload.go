@@ -1,0 +1,66 @@
+// Package workload brings the order service along: a multi-threaded Ruby program with realistic troubles, one a phase,
+// that `ddtop demo`, the tests and the README's pictures look at. It is plain Ruby (2.5 and later, standard library
+// only), embedded in the binary and unpacked into a private folder when it is started.
+package workload
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed program
+var program embed.FS
+
+// mainFile is the program's entry within the unpacked folder.
+const mainFile = "order_service.rb"
+
+// Phases returns the names of the phases in the order in which they are played.
+//
+//   - healthy: requests, jobs and small reports, nothing wrong
+//   - hog: the thread "reports" computes in Ruby without end
+//   - mutex: all requests go through one Mutex, held during queries
+//   - database: every query takes 250 to 900 ms
+//   - gc: two workers make garbage and keep some of it
+//   - stall: "worker-1" calls a C function that blocks with the GVL held
+func Phases() []string {
+	return []string{"healthy", "hog", "mutex", "database", "gc", "stall"}
+}
+
+// CheckPhase accepts the name of a phase, and "" for all of them.
+func CheckPhase(name string) error {
+	if name == "" || slices.Contains(Phases(), name) {
+		return nil
+	}
+	return fmt.Errorf("there is no phase %q in the workload: the phases are %s", name, strings.Join(Phases(), ", "))
+}
+
+// Unpack writes the Ruby program into dir, which must exist, and returns the path of the file to run.
+func Unpack(dir string) (string, error) {
+	root, err := fs.Sub(program, "program")
+	if err != nil {
+		return "", fmt.Errorf("unpacking the workload: %w", err)
+	}
+	err = fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(dir, filepath.FromSlash(name))
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, text, 0o644)
+	})
+	if err != nil {
+		return "", fmt.Errorf("unpacking the workload into %s: %w", dir, err)
+	}
+	return filepath.Join(dir, mainFile), nil
+}

@@ -1,0 +1,13 @@
+// Command ddtop shows what a running Ruby process does: its threads, its Global VM Lock and its flamegraph, live.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/ddtop/ddtop/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Standard()))
+}
