@@ -1,0 +1,53 @@
+package accuracy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestStatesSumUpAndNobodySharesTheGVL holds what no noise can break, under every load: the states of a thread sum to the
+// window, to the nanosecond; a ractor never has two holders; and who stands in the queue neither holds nor is released.
+func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel() // noise can't break it
+		for _, l := range loads {
+			p := start(t, r, l.name, false)
+			samples, busy := 0, 0
+			got := watch(t, p.PID, 1000, 400*time.Millisecond, func(s *sampler.Sample, states []gvl.ThreadState) {
+				samples++
+				holders := make(map[sampler.RactorID]sampler.ThreadID)
+				for i, st := range states {
+					if !st.State.Held() {
+						if s.Threads[i].Bits&sampler.BitQueued != 0 && st.State != gvl.Waiting {
+							t.Errorf("%s: queued thread %d is %v", l.name, st.Thread, st.State)
+						}
+						continue
+					}
+					busy++
+					if other, held := holders[st.Ractor]; held {
+						t.Errorf("%s: threads %d and %d both hold the GVL of ractor %d", l.name, other, st.Thread, st.Ractor)
+					}
+					holders[st.Ractor] = st.Thread
+				}
+			})
+			if samples < 20 || busy == 0 {
+				t.Errorf("%s: %d samples in which %d threads held the GVL", l.name, samples, busy)
+			}
+			if len(got.Threads) <= len(p.workers) {
+				t.Errorf("%s: %d threads, the load has %d and main", l.name, len(got.Threads), len(p.workers))
+			}
+			for _, th := range got.Threads {
+				n := th.NS
+				sum := n.Running + n.Stalled + n.GC + n.Waiting + n.Native + n.IO + n.Lock + n.Parked + n.Sleeping + n.Unknown
+				if sum != got.DurationNS {
+					t.Errorf("%s: the states of thread %d sum to %d ns of a window of %d", l.name, th.ID, sum, got.DurationNS)
+				}
+			}
+			p.Stop(t)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package accuracy
+
+import (
+	"context"
+	"embed"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+//go:embed programs/*.rb
+var programs embed.FS
+
+// load is a program and how far from the truth ddtop may be at 1 kHz, in points of a thread's share (percent of the
+// window), as the issue aims at.
+type load struct {
+	name string
+	aim  float64
+}
+
+var loads = []load{{"cpu", 0.1}, {"cpu_io", 0.1}, {"short_io", 1}, {"gc", 0.5}, {"mutex_queue", 0.5}}
+
+// worker is a thread of a load.
+type worker struct {
+	Name string
+	TID  int32
+}
+
+// running is a program that runs a load.
+type running struct {
+	*rubytest.Process
+	workers []worker
+}
+
+func script(t testing.TB, names ...string) string {
+	t.Helper()
+	var text []byte
+	for _, name := range names {
+		b, err := programs.ReadFile("programs/" + name + ".rb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, b...)
+	}
+	return string(text)
+}
+
+// start starts a load; logged has it log Ruby's events too.
+func start(t *testing.T, r rubytest.Ruby, name string, logged bool, args ...string) running {
+	t.Helper()
+	o := rubytest.Options{Name: name + ".rb", Args: args}
+	if logged {
+		o.Args = append(o.Args, "log")
+		o.Env = eventlog.Env("events")
+	}
+	p := running{Process: r.Start(t, script(t, name, "run"), o)}
+	if logged {
+		eventlog.Install(t, p.HostDir)
+		p.Send(t, "installed")
+	}
+	var said struct{ Threads []worker }
+	p.JSON(t, &said)
+	p.workers = said.Threads
+	return p
+}
+
+// watch samples a process for a while and folds the samples; it ends with the first sample that is d after the first one.
+// each, if not nil, sees every sample with its states.
+func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) gvl.Stat {
+	t.Helper()
+	return watchWith(t, pid, live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate}, d, each)
+}
+
+// watchWith is watch with other options than a rate.
+func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) gvl.Stat {
+	t.Helper()
+	s, err := live.Open(t.Context(), pid, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	classifier := gvl.NewClassifier(s.Process(), s.Dictionary())
+	account := gvl.NewAccount(s.Process(), s.Dictionary())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var first int64
+	err = s.Run(ctx, func(sample *sampler.Sample) {
+		if ctx.Err() != nil {
+			return
+		}
+		states := classifier.Classify(sample)
+		account.Feed(sample, states)
+		if each != nil {
+			each(sample, states)
+		}
+		if first == 0 {
+			first = sample.TimeNS
+		}
+		if sample.TimeNS-first >= int64(d) {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return account.Stat()
+}

@@ -1,0 +1,135 @@
+package accuracy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/workload"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// totals are the times of all threads together by state, since the first sample.
+type totals struct {
+	atNS int64
+	ns   [gvl.NumStates]int64
+}
+
+// course is how the totals grew.
+type course []totals
+
+// between returns what was added from one instant to another, to the resolution of the samples.
+func (c course) between(from, to int64) (ns [gvl.NumStates]int64) {
+	at := func(t int64) totals {
+		i := sort.Search(len(c), func(i int) bool { return c[i].atNS >= t })
+		return c[min(i, len(c)-1)]
+	}
+	a, b := at(from), at(to)
+	for i := range ns {
+		ns[i] = b.ns[i] - a.ns[i]
+	}
+	return ns
+}
+
+// follow samples a process until it ends.
+func follow(ctx context.Context, pid int) (course, error) {
+	s, err := live.Open(ctx, pid, live.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	classifier := gvl.NewClassifier(s.Process(), s.Dictionary())
+	var c course
+	var last totals
+	err = s.Run(ctx, func(sample *sampler.Sample) {
+		d := sample.TimeNS - last.atNS
+		for _, st := range classifier.Classify(sample) {
+			if last.atNS != 0 {
+				last.ns[st.State] += d
+			}
+		}
+		last.atNS = sample.TimeNS
+		c = append(c, last)
+	})
+	if errors.Is(err, sampler.ErrEnded) {
+		err = nil
+	}
+	return c, err
+}
+
+// TestPhasesOfTheWorkload compares the bundled program's phases with what it logs of them: their edges, and what its own
+// threads measured with the clock in each.
+func TestPhasesOfTheWorkload(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		if r.Root != "" && os.Geteuid() != 0 {
+			rubytest.Skip(t, "starting by chroot needs root")
+		}
+		w, err := workload.Start(t.Context(), r.Bin, workload.Options{Root: r.Root, Rounds: 1, PhaseLength: 800 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := w.Stop(); err != nil {
+				t.Error(err)
+			}
+		}()
+		c, err := follow(t.Context(), w.PID)
+		if err != nil || len(c) < 500 {
+			t.Fatalf("%d samples: %v", len(c), err)
+		}
+		inside := make(map[string][gvl.NumStates]int64)
+		drained := make(map[string]workload.Event)
+		length := make(map[string]int64)
+		from := w.Ready.MonotonicNS
+		for _, e := range w.Log.Events() {
+			if e.Event == workload.EventDrained {
+				// Threads come into a phase one by one, before it begins, and leave it before it is drained.
+				inside[e.Phase], drained[e.Phase], length[e.Phase] = c.between(from, e.MonotonicNS), e, e.MonotonicNS-from
+				from = e.MonotonicNS
+			}
+		}
+		checkPhases(t, inside, drained, length)
+	})
+}
+
+// slack is what rounding to samples and a late wake-up may add to a sum over threads, in ns, beside its share.
+const slack = 80e6
+
+func checkPhases(t *testing.T, inside map[string][gvl.NumStates]int64, drained map[string]workload.Event, length map[string]int64) {
+	t.Helper()
+	// between checks a sum over all threads against what the threads themselves say it is at least and at most. The shares
+	// are wide: a thread that is due and gets no CPU measures on, in another state.
+	between := func(what string, got, least, most int64) {
+		t.Helper()
+		t.Logf("%-40s %6d ms, by the log %6d to %6d", what, got/1e6, least/1e6, most/1e6)
+		if float64(got) < .8*float64(least)-slack || float64(got) > 1.1*float64(most)+slack {
+			t.Errorf("%s: %d ms, by the program's own log %d to %d", what, got/1e6, least/1e6, most/1e6)
+		}
+	}
+	mutex, db, stall := inside["mutex"], inside["database"], inside["stall"]
+	// Whoever waited before the Mutex waits for the GVL once it is free.
+	between("waiting for the Mutex, and for the GVL", mutex[gvl.Lock]+mutex[gvl.Waiting], drained["mutex"].LockNS, 1<<62)
+	between("waiting for the Mutex", mutex[gvl.Lock], 0, drained["mutex"].LockNS)
+	between("queries, and waiting after them", db[gvl.IO]+db[gvl.Waiting]+db[gvl.Running], drained["database"].QueryNS, 1<<62)
+	between("holding the GVL in the C function", stall[gvl.Stalled]+stall[gvl.Running], drained["stall"].KeptNS, 1<<62)
+	between("asleep with the GVL", stall[gvl.Stalled], drained["stall"].KeptNS/2, drained["stall"].KeptNS)
+
+	// A trouble shows in its phase and not in the others.
+	for what, x := range map[string]struct {
+		phase string
+		state gvl.State
+	}{"waiting for the Mutex": {"mutex", gvl.Lock}, "stalled": {"stall", gvl.Stalled}, "garbage collection": {"gc", gvl.GC}} {
+		share := func(phase string) float64 { return float64(inside[phase][x.state]) / float64(length[phase]) }
+		for _, other := range workload.Phases() {
+			if other != x.phase && share(other) > share(x.phase)/2 {
+				t.Errorf("%s: %.3f threads in phase %s, %.3f in phase %s", what, share(other), other, share(x.phase), x.phase)
+			}
+		}
+	}
+}

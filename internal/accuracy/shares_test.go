@@ -1,0 +1,84 @@
+//go:build verify
+
+package accuracy
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
+)
+
+// truth ends the load and returns what Ruby logged.
+func (p running) truth(t *testing.T) *eventlog.Log {
+	t.Helper()
+	p.Send(t, "write")
+	p.Expect(t, "written")
+	data, err := os.ReadFile(filepath.Join(p.HostDir, "events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := eventlog.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// The groups of states that Ruby's events tell apart.
+const (
+	groupRunning = iota
+	groupWaiting
+	groupReleased
+	groupGC
+	groups
+)
+
+var groupNames = [groups]string{"running", "waiting", "released", "gc"}
+
+// shares are a thread's shares of the window, in percent, by group.
+type shares [groups]float64
+
+func sharesOf(running, waiting, released, gc, window int64) shares {
+	part := func(ns int64) float64 { return 100 * float64(ns) / float64(window) }
+	return shares{part(running), part(waiting), part(released), part(gc)}
+}
+
+// groupsOf takes ddtop's states together. Unknown is a released thread whose reason is not told (no gaps: see check).
+func groupsOf(n gvl.StatStates, window int64) shares {
+	return sharesOf(n.Running+n.Stalled, n.Waiting, n.Native+n.IO+n.Lock+n.Parked+n.Sleeping+n.Unknown, n.GC, window)
+}
+
+func truthOf(n eventlog.Times, window int64) shares {
+	return sharesOf(n.Running, n.Waiting, n.Released, n.GC, window)
+}
+
+// errorsOf compares the threads of a load and returns the mean over them and the largest absolute error, by group, in
+// points.
+func errorsOf(t *testing.T, p running, got gvl.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
+	t.Helper()
+	byTID := make(map[int32]gvl.StatThread)
+	for _, th := range got.Threads {
+		if th.TID != nil {
+			byTID[*th.TID] = th
+		}
+	}
+	for _, w := range p.workers {
+		th, seen := byTID[w.TID]
+		events, logged := want[uint32(w.TID)]
+		if !seen || !logged {
+			t.Fatalf("%s (tid %d): seen by ddtop %v, logged by Ruby %v", w.Name, w.TID, seen, logged)
+		}
+		a, b := groupsOf(th.NS, got.DurationNS), truthOf(events, got.DurationNS)
+		t.Logf("%-12s ddtop %6.2f  Ruby %6.2f  (running, waiting, released, gc)", w.Name, a, b)
+		for g := range a {
+			e := math.Abs(a[g] - b[g])
+			mean[g] += e / float64(len(p.workers))
+			largest[g] = max(largest[g], e)
+		}
+	}
+	return mean, largest
+}

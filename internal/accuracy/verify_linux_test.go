@@ -1,0 +1,158 @@
+//go:build verify
+
+package accuracy
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// window is how long each load is watched at each rate.
+const window = 4 * time.Second
+
+// maxStops is how often a measurement is made again because the whole machine stood still in it (a virtual machine that
+// was paused): then nothing was sampled for a while, which ddtop says, and there is nothing to compare.
+const maxStops = 3
+
+var rates = []float64{100, 1000, 10000}
+
+// loadAverage is what /proc/loadavg says of the last minute: the company in which something was measured.
+func loadAverage(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(b))[0]
+}
+
+// company is what a figure has to be read with: how well the sampling went and how busy the machine was.
+func company(t *testing.T, s gvl.Stat) string {
+	t.Helper()
+	return fmt.Sprintf("%5.0f Hz, late %d, torn %d of %d, load %s", s.Rate.Lock.Achieved, s.Late, s.Torn, s.Samples, loadAverage(t))
+}
+
+func row(s shares) string {
+	return fmt.Sprintf("%5.2f %5.2f %5.2f %5.2f", s[groupRunning], s[groupWaiting], s[groupReleased], s[groupGC])
+}
+
+// TestSharesAgainstEvents prints, for every load and rate, how far ddtop's shares are from those of Ruby's own events.
+func TestSharesAgainstEvents(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		if !eventlog.ThreadEvents(r) {
+			rubytest.Skip(t, "Ruby %s has no thread events", r.Version)
+		}
+		for _, l := range loads {
+			for _, rate := range rates {
+				t.Run(fmt.Sprintf("%s/%gHz", l.name, rate), func(t *testing.T) { againstEvents(t, r, l, rate, false) })
+			}
+			t.Run(l.name+"/1000Hz realtime", func(t *testing.T) { againstEvents(t, r, l, 1000, true) })
+		}
+	})
+}
+
+func againstEvents(t *testing.T, r rubytest.Ruby, l load, rate float64, realTime bool) {
+	o := live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate, RealTime: realTime}
+	for range maxStops {
+		p := start(t, r, l.name, true)
+		got := watchWith(t, p.PID, o, window, nil)
+		log := p.truth(t)
+		p.Stop(t)
+		if got.NotSampled != 0 {
+			t.Logf("the machine stood still for %v: once more", time.Duration(got.NotSampled))
+			continue
+		}
+		mean, largest := errorsOf(t, p, got, log.Times(got.StartNS, got.EndNS))
+		verdict := ""
+		if rate == 1000 {
+			verdict = fmt.Sprintf("; aim %g: ", l.aim)
+			if missed := largest.above(l.aim); missed == "" {
+				verdict += "met"
+			} else {
+				verdict += "missed by " + missed
+			}
+		}
+		rubytest.Report(t, "points of running waiting released gc: mean %s, largest %s; %s%s", row(mean), row(largest), company(t, got), verdict)
+		return
+	}
+	t.Errorf("the machine stood still in each of %d measurements", maxStops)
+}
+
+// above names the groups whose error is above a limit.
+func (s shares) above(limit float64) string {
+	var names []string
+	for g, e := range s {
+		if e > limit {
+			names = append(names, groupNames[g])
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// counters are the kernel's of a thread, in ns since its start (/proc/PID/task/TID/schedstat).
+type counters struct{ cpu, delay int64 }
+
+func countersOf(t *testing.T, pid int, tid int32) counters {
+	t.Helper()
+	var c counters
+	path := fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		_, err = fmt.Sscan(string(b), &c.cpu, &c.delay)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+	}
+	return c
+}
+
+// TestComputingThreadsAgainstTheKernel is for every release: threads that only compute wait for the GVL whenever they are
+// not on a CPU, but for the time that the holder had none. So a thread waits for at most wall - CPU, and at least for
+// wall - CPU - run delay.
+func TestComputingThreadsAgainstTheKernel(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, rate := range rates {
+			t.Run(fmt.Sprintf("%gHz", rate), func(t *testing.T) {
+				p := start(t, r, "cpu", false)
+				before, after := make([]counters, len(p.workers)), make([]counters, len(p.workers))
+				var first int64
+				got := watch(t, p.PID, rate, window, func(s *sampler.Sample, _ []gvl.ThreadState) {
+					into := after
+					switch {
+					case first == 0:
+						first, into = s.TimeNS, before
+					case s.TimeNS-first < int64(window):
+						return
+					}
+					for i, w := range p.workers {
+						into[i] = countersOf(t, p.PID, w.TID)
+					}
+				})
+				outside, width := 0.0, 0.0
+				for i, w := range p.workers {
+					for _, th := range got.Threads {
+						if th.TID == nil || *th.TID != w.TID {
+							continue
+						}
+						most := got.DurationNS - (after[i].cpu - before[i].cpu)
+						least := most - (after[i].delay - before[i].delay)
+						part := func(ns int64) float64 { return 100 * float64(ns) / float64(got.DurationNS) }
+						outside = max(outside, part(least-th.NS.Waiting), part(th.NS.Waiting-most))
+						width = max(width, part(most-least))
+					}
+				}
+				rubytest.Report(t, "waiting is outside of what the kernel's counters allow (%.2f points wide) by at most %.2f points; %s",
+					width, outside, company(t, got))
+			})
+		}
+	})
+}

@@ -1,0 +1,352 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ddtop/ddtop"
+
+// rules says which packages of ours a package, with the packages below it, may import, besides those below itself.
+// The longest name wins. A package without a rule fails the test: its place has to be decided, here.
+var rules = map[string][]string{
+	".":                     {"internal/cli"},
+	"attach":                {},
+	"attach/layout":         {},
+	"sampler":               {},
+	"sampler/ruby":          {"attach", "sampler"},
+	"sampler/kernel":        {"attach", "sampler"},
+	"sampler/live":          {"attach", "sampler", "sampler/ruby", "sampler/kernel"},
+	"gvl":                   {"sampler"},
+	"flamegraph":            {"sampler"},
+	"export":                {"sampler", "gvl", "flamegraph"},
+	"recording":             {"sampler"},
+	"ui":                    {"sampler", "gvl", "flamegraph", "export", "recording"},
+	"internal/cli":          {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
+	"internal/workload":     {},
+	"internal/rubytest":     {},
+	"internal/testsummary":  {},
+	"internal/archtest":     {},
+	"internal/accuracy":     {},
+	"internal/findingstest": {},
+	"internal/foreigntest":  {},
+	"internal/golden":       {},
+	"internal/peers":        {},
+	"screenshots":           {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
+}
+
+// pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
+// they run at: each is tested without a process, and a recording gives the same answer anywhere.
+var pure = []string{"sampler", "gvl", "flamegraph", "export", "recording"}
+
+// forbiddenInPure are packages that no pure package may depend on, however indirectly.
+var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}
+
+// clock are the functions of package time that read or wait for the clock.
+var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
+
+// modules are the ones that ddtop itself may import. An addition is a decision: about size, licence and trust.
+var modules = []string{
+	"charm.land/bubbletea/v2",
+	"charm.land/lipgloss/v2",
+	"github.com/BurntSushi/toml",
+	"github.com/charmbracelet/x/ansi",
+	"github.com/creack/pty",
+	"github.com/google/pprof",
+	"github.com/klauspost/compress",
+	"github.com/mattn/go-runewidth",
+	"github.com/spf13/cobra",
+	"golang.org/x/sys",
+	"golang.org/x/term",
+}
+
+// screen are the modules that only ui may import.
+var screen = []string{"charm.land/bubbletea", "charm.land/lipgloss", "charm.land/bubbles",
+	"github.com/charmbracelet/bubbletea", "github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbles"}
+
+// pkg is what `go list -json` says of a package.
+type pkg struct {
+	ImportPath                         string
+	Dir                                string
+	Standard                           bool
+	GoFiles                            []string
+	Imports, TestImports, XTestImports []string
+	Deps                               []string
+	Error                              *struct{ Err string }
+}
+
+// name is the import path inside the module; "." for its root.
+func (p pkg) name() string { return ours(p.ImportPath) }
+
+func ours(path string) string {
+	if path == module {
+		return "."
+	}
+	rest, ok := strings.CutPrefix(path, module+"/")
+	if !ok {
+		return ""
+	}
+	return rest
+}
+
+func within(path, prefix string) bool {
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+// list returns the packages of the module, as they are built for goos.
+func list(t *testing.T, goos string) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Standard,GoFiles,Imports,TestImports,XTestImports,Deps,Error", "./...")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(cmd.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v: %s", err, stderr.String())
+	}
+	var all []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if ours(p.ImportPath) == "" {
+			continue
+		}
+		if p.Error != nil {
+			t.Fatalf("%s: %s", p.ImportPath, p.Error.Err)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		t.Fatal("go list found no package of " + module)
+	}
+	return all
+}
+
+// ruleOf returns the rule that holds for a package: the longest name that it is within.
+func ruleOf(name string) (string, bool) {
+	best, found := "", false
+	for rule := range rules {
+		if (name == rule || rule != "." && within(name, rule)) && (!found || len(rule) > len(best)) {
+			best, found = rule, true
+		}
+	}
+	return best, found
+}
+
+// violations returns what a package breaks of the rules about imports.
+func violations(p pkg) []string {
+	var broken []string
+	say := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
+	name := p.name()
+	rule, ok := ruleOf(name)
+	if !ok {
+		say("%s has no rule: say in %s what it may import", name, "internal/archtest")
+	}
+	for _, imported := range p.Imports {
+		other := ours(imported)
+		if other == "" {
+			if !isStandard(imported) && !slices.ContainsFunc(modules, func(m string) bool { return within(imported, m) }) {
+				say("%s imports %s, which is not among ddtop's modules", name, imported)
+			}
+			if slices.ContainsFunc(screen, func(m string) bool { return within(imported, m) }) && !within(name, "ui") {
+				say("%s imports %s: only ui draws", name, imported)
+			}
+			continue
+		}
+		if other == "internal/rubytest" && !within(name, "internal/rubytest") {
+			say("%s imports internal/rubytest outside of tests", name)
+			continue
+		}
+		if ok && !mayImport(rule, other) {
+			say("%s imports %s: of ours it may import %v", name, other, rules[rule])
+		}
+	}
+	if isPure(name) {
+		for _, dep := range p.Deps {
+			if slices.Contains(forbiddenInPure, dep) {
+				say("%s is pure and depends on %s", name, dep)
+			}
+		}
+	}
+	return broken
+}
+
+// mayImport tells whether the packages of a rule may import other: below the rule's own name, or, for an allowed name,
+// in the group that this name is the rule of. That sampler is allowed does not allow sampler/live.
+func mayImport(rule, other string) bool {
+	if rule != "." && within(other, rule) {
+		otherRule, _ := ruleOf(other)
+		return otherRule == rule || rule == "attach" || rule == "attach/layout"
+	}
+	otherRule, ok := ruleOf(other)
+	if !ok {
+		return false
+	}
+	for _, allowed := range rules[rule] {
+		if otherRule == allowed || allowed == "attach" && otherRule == "attach/layout" {
+			return true
+		}
+		// The command line and the pictures wire everything together.
+		if allowed == "sampler" && (rule == "internal/cli" || rule == "screenshots") && within(other, "sampler") {
+			return true
+		}
+	}
+	return false
+}
+
+// isPure tells whether a package is one of the pure ones or below one. sampler has packages below it that read.
+func isPure(name string) bool {
+	rule, ok := ruleOf(name)
+	return ok && slices.Contains(pure, rule)
+}
+
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin"} {
+		for _, p := range list(t, goos) {
+			for _, v := range violations(p) {
+				t.Errorf("GOOS=%s: %s", goos, v)
+			}
+		}
+	}
+}
+
+// A rule for a package that is gone would allow what nobody decided on.
+func TestRulesAreOfPackages(t *testing.T) {
+	var names []string
+	for _, p := range list(t, "linux") {
+		names = append(names, p.name())
+	}
+	for rule := range rules {
+		if rule == "." {
+			continue
+		}
+		if !slices.ContainsFunc(names, func(n string) bool { return within(n, rule) }) {
+			t.Errorf("rule for %s, and no such package", rule)
+		}
+	}
+}
+
+// The pure packages read no clock and no /proc.
+func TestPurePackagesReadNothing(t *testing.T) {
+	checked := 0
+	for _, p := range list(t, "linux") {
+		if !isPure(p.name()) {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checked++
+			for _, v := range reads(f) {
+				t.Errorf("%s: %s", fset.Position(v.pos), v.what)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Fatal("no file of a pure package was checked")
+	}
+}
+
+type reading struct {
+	pos  token.Pos
+	what string
+}
+
+// reads finds uses of the clock, and of /proc in paths, in a file.
+func reads(f *ast.File) []reading {
+	var found []reading
+	timeName := ""
+	for _, imp := range f.Imports {
+		if imp.Path.Value == `"time"` {
+			timeName = "time"
+			if imp.Name != nil {
+				timeName = imp.Name.Name
+			}
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && timeName != "" && x.Name == timeName && slices.Contains(clock, n.Sel.Name) {
+				found = append(found, reading{n.Pos(), "a pure package uses time." + n.Sel.Name + ": take the time from the sample or from the caller"})
+			}
+		case *ast.BasicLit:
+			if n.Kind == token.STRING && strings.HasPrefix(strings.Trim(n.Value, "\"`"), "/proc/") {
+				found = append(found, reading{n.Pos(), "a pure package names " + n.Value})
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// The checks have to be able to fail.
+func TestViolationsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		imports []string
+		deps    []string
+		want    string // "" for none
+	}{
+		{"gvl", []string{"fmt", module + "/sampler"}, nil, ""},
+		{"gvl", []string{module + "/attach"}, nil, "gvl imports attach"},
+		{"gvl", []string{module + "/sampler/live"}, nil, "gvl imports sampler/live"},
+		{"gvl", nil, []string{"os/exec"}, "gvl is pure and depends on os/exec"},
+		{"export", []string{module + "/gvl", module + "/flamegraph"}, nil, ""},
+		{"flamegraph", []string{module + "/gvl"}, nil, "flamegraph imports gvl"},
+		{"flamegraph/svg", []string{module + "/flamegraph"}, nil, ""},
+		{"sampler", []string{module + "/attach"}, nil, "sampler imports attach"},
+		{"sampler", []string{module + "/sampler/ruby"}, nil, "sampler imports sampler/ruby"},
+		{"sampler/ruby", []string{module + "/sampler", module + "/attach/layout"}, []string{"golang.org/x/sys/unix"}, ""},
+		{"sampler/ruby", []string{module + "/sampler/kernel"}, nil, "sampler/ruby imports sampler/kernel"},
+		{"sampler/live", []string{module + "/sampler/kernel", module + "/sampler/ruby"}, nil, ""},
+		{"attach", []string{module + "/attach/layout"}, nil, ""},
+		{"attach", []string{module + "/sampler"}, nil, "attach imports sampler"},
+		{"ui", []string{"charm.land/bubbletea/v2", module + "/ui/internal/canvas"}, nil, ""},
+		{"ui", []string{module + "/sampler/live"}, nil, "ui imports sampler/live"},
+		{"internal/cli", []string{"charm.land/bubbletea/v2"}, nil, "only ui draws"},
+		{"internal/cli", []string{module + "/sampler/live", module + "/ui"}, nil, ""},
+		{"internal/cli", []string{module + "/internal/rubytest"}, nil, "outside of tests"},
+		{"ui", []string{"example.com/nice"}, nil, "not among ddtop's modules"},
+		{"brand/new", nil, nil, "has no rule"},
+	} {
+		got := strings.Join(violations(pkg{ImportPath: module + "/" + c.name, Imports: c.imports, Deps: c.deps}), "; ")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s importing %v %v: got %q, want %q", c.name, c.imports, c.deps, got, c.want)
+		}
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
+		import clock "time"
+		var a, b = clock.Now(), "/proc/self/maps"
+		var c = clock.Second`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reads(f); len(got) != 2 {
+		t.Errorf("found %v", got)
+	}
+}

@@ -1,0 +1,147 @@
+package findingstest
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// quietTime is how long a program is watched in which nothing is wrong: past its first five seconds, in which rules on
+// load are silent, and past the longest time that a condition has to hold, of those of seconds.
+const quietTime = 10 * time.Second
+
+// TestQuiet: programs in which nothing is wrong raise nothing.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	for _, name := range names(t, "quiet") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				p := start(t, r, "quiet/"+name)
+				s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s", "all_busy.for=3s"), quietTime, "", nil)
+				checkQuiet(t, s)
+			})
+		})
+	}
+}
+
+// checkQuiet reports what was raised. A machine that is short of CPU is not the program's fault, and the truth.
+func checkQuiet(t *testing.T, s *seen) {
+	t.Helper()
+	for _, f := range s.findings {
+		if f.ID != "cpu_starved" {
+			t.Errorf("%s: %s", f.Title, f.Text)
+		}
+	}
+	if s.stat.Samples < 20 {
+		t.Errorf("only %d samples", s.stat.Samples)
+	}
+}
+
+// TestIdleServersRest: all threads of an idle Puma and an idle Sidekiq are parked, asleep or in I/O that is no work, and of a
+// program whose threads wait for a database none is in such I/O.
+func TestIdleServersRest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		program string
+		rests   bool
+	}{{"quiet/idle_puma", true}, {"quiet/idle_sidekiq", true}, {"raise/db_slow", false}} {
+		t.Run(c.program, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				work, idle := restTime(t, start(t, r, c.program).PID)
+				if all := work + idle; all == 0 || c.rests && work > all/20 || !c.rests && idle != 0 {
+					t.Errorf("I/O that is work: %v, that is rest: %v", work, idle)
+				}
+			})
+		})
+	}
+}
+
+// restTime samples a process for a second and returns how long its threads were in I/O that is work, and in I/O that is none.
+func restTime(t *testing.T, pid int) (work, idle time.Duration) {
+	t.Helper()
+	src, err := live.Open(t.Context(), pid, live.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	classifier, resting := gvl.NewClassifier(src.Process(), src.Dictionary()), gvl.NewResting(src.Dictionary())
+	ctx, cancel := context.WithTimeout(t.Context(), raiseTime)
+	defer cancel()
+	var first, last int64
+	err = src.Run(ctx, func(s *sampler.Sample) {
+		if first == 0 {
+			first, last = s.TimeNS, s.TimeNS
+		}
+		d := time.Duration(s.TimeNS - last)
+		last = s.TimeNS
+		for _, st := range classifier.Classify(s) {
+			switch {
+			case st.State != gvl.IO:
+			case resting.IdleIO(&st):
+				idle += d
+			default:
+				work += d
+			}
+		}
+		if last-first > time.Second.Nanoseconds() {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return work, idle
+}
+
+// TestPaused: a program that is stopped (kill -STOP, a debugger) keeps its GVL and its locks, and nothing is wrong with
+// it.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"raise/gvl_saturated", "quiet/ordered_locks"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rubytest.One(t), name)
+			time.AfterFunc(time.Second, func() { p.Signal(t, syscall.SIGSTOP) })
+			s := watch(t, p.PID, nil, 6*time.Second, "", nil)
+			p.Signal(t, syscall.SIGCONT)
+			for _, f := range s.findings {
+				if f.ID != "cpu_starved" && f.ID != "gvl_saturated" {
+					t.Errorf("%s: %s", f.Title, f.Text)
+				}
+			}
+		})
+	}
+}
+
+// TestBlindness: that ddtop itself can't sample for a while is no finding.
+func TestBlindness(t *testing.T) {
+	for _, blind := range []time.Duration{40 * time.Millisecond, 400 * time.Millisecond} {
+		t.Run(blind.String(), func(t *testing.T) {
+			t.Parallel()
+			p := start(t, rubytest.One(t), "raise/gvl_saturated")
+			s := watch(t, p.PID, rulesWith(t, "gvl_saturated=off"), 6*time.Second, "", func(n int) {
+				if n%50 == 0 {
+					time.Sleep(blind) // as long as ddtop gets no CPU
+				}
+			})
+			if s.gapNS < blind.Nanoseconds() {
+				t.Errorf("the longest gap was %v", time.Duration(s.gapNS))
+			}
+			for _, f := range s.findings {
+				if f.ID != "cpu_starved" {
+					t.Errorf("%s: %s", f.Title, f.Text)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package findingstest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// raised says of a program of testdata/raise, which is named after the finding it is to raise, what else is known.
+type raised struct {
+	// words must be in the finding's line.
+	words []string
+	// rules are changed so that a rule that takes its time takes less.
+	rules []string
+	// never must not be raised: the program looks like it at first sight.
+	never []string
+	// alone: it computes, so that others would disturb it and it would disturb others.
+	alone bool
+	// prepare, if not nil, makes the machine what it takes, or skips the test. The program has not begun.
+	prepare func(t *testing.T, p *program)
+}
+
+var raises = map[string]raised{
+	"deadlock":      {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
+	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
+	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
+	"cpu_starved":   {words: []string{"ready and had no CPU"}, never: []string{"gvl_stuck"}, alone: true},
+	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
+	"lock_convoy":   {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
+	"pool_wait":     {words: []string{"for a connection"}},
+	"gc_pause":      {words: []string{"stopped all threads"}, rules: []string{"gc_pause.pause=30ms"}, alone: true},
+	"gc_pressure":   {words: []string{"of all Ruby work"}, never: []string{"gvl_stuck"}, alone: true},
+	"gc_majors":     {words: []string{"major collections", "threads wait"}, rules: []string{"gc_majors.for=1s"}, alone: true},
+	"gvl_hog":       {words: []string{"reports"}, never: []string{"lock_convoy", "db_slow"}, alone: true},
+	"gvl_saturated": {words: []string{"held", "threads wait"}, alone: true},
+	"memory_stall":  {words: []string{"major page faults/s"}, alone: true, prepare: limitMemory},
+	"dns_slow":      {words: []string{"threads resolve a name"}, never: []string{"http_slow"}, alone: true, prepare: silentResolver},
+	"child_wait":    {words: []string{"2 threads wait for child processes"}},
+	"redis_slow":    {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
+	"db_slow":       {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
+	"http_slow":     {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
+	"stuck_thread":  {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},
+	"thread_leak":   {words: []string{"70 were started in Client#connect"}},
+	"all_busy":      {words: []string{"4 ", "threads are busy 100 %"}, rules: []string{"all_busy.for=1s"}},
+}
+
+// raiseTime is how long a finding is waited for: most take 3 to 5 s, on a machine that does other things longer.
+const raiseTime = 40 * time.Second
+
+// TestRaised: each rule has a program that raises its finding, and those that compute little do so here, side by side.
+func TestRaised(t *testing.T) {
+	t.Parallel()
+	programs := names(t, "raise")
+	for _, id := range gvl.RuleIDs() {
+		if !slices.Contains(programs, id) {
+			t.Errorf("no program raises %s", id)
+		}
+	}
+	for _, id := range programs {
+		if _, ok := raises[id]; !ok {
+			t.Errorf("nothing is said of testdata/raise/%s.rb", id)
+		}
+	}
+	for id, want := range raises {
+		if want.alone {
+			continue
+		}
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				raise(t, load(t, r, "raise/"+id), id, want)
+			})
+		})
+	}
+}
+
+// TestRaisedAlone: the programs that compute, one after the other. They are loaded, and grow old enough, together.
+func TestRaisedAlone(t *testing.T) {
+	rubies := chosen(t)
+	loaded := make(map[string]*program)
+	for id, want := range raises {
+		if want.alone {
+			for _, r := range rubies {
+				loaded[id+" "+r.Name] = load(t, r, "raise/"+id)
+			}
+		}
+	}
+	for id, want := range raises {
+		if !want.alone {
+			continue
+		}
+		t.Run(id, func(t *testing.T) {
+			each(t, func(t *testing.T, r rubytest.Ruby) { raise(t, loaded[id+" "+r.Name], id, want) })
+		})
+	}
+}
+
+// raise lets a loaded program begin, and checks that it raises its finding.
+func raise(t *testing.T, p *program, id string, want raised) {
+	t.Helper()
+	defer p.Stop(t)
+	if want.prepare != nil {
+		want.prepare(t, p)
+	}
+	p.begin(t)
+	s := watch(t, p.PID, rulesWith(t, want.rules...), raiseTime, id, nil)
+	checkRaised(t, s, id, want)
+}
+
+func checkRaised(t *testing.T, s *seen, id string, want raised) {
+	t.Helper()
+	f, ok := s.finding(id)
+	if !ok {
+		t.Fatalf("not raised in %v; seen: %v", raiseTime, s)
+	}
+	for _, w := range want.words {
+		if !strings.Contains(f.Title+": "+f.Text, w) {
+			t.Errorf("%q does not say %q", f.Text, w)
+		}
+	}
+	for _, other := range want.never {
+		if f, ok := s.finding(other); ok {
+			t.Errorf("%s is raised too: %s", other, f.Text)
+		}
+	}
+	t.Logf("%.1f s: %s: %s", float64(s.atNS[id])/1e9, f.Title, f.Text)
+}
+
+// firstSecond is the number of ticks of a second. Which of them a finding is raised at is told to askEvery.
+const firstSecond = 1000 + askEvery
+
+// TestWithinTheFirstSecond: a deadlock, a queue for one lock and a stalled holder are found within the first second's
+// worth of ticks.
+func TestWithinTheFirstSecond(t *testing.T) {
+	ids := []string{"deadlock", "lock_convoy", "gvl_stuck"}
+	loaded := make(map[string]*program)
+	for _, r := range chosen(t) {
+		for _, id := range ids {
+			loaded[id+" "+r.Name] = load(t, r, "raise/"+id)
+		}
+	}
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, id := range ids {
+			t.Run(id, func(t *testing.T) {
+				p := loaded[id+" "+r.Name]
+				defer p.Stop(t)
+				p.begin(t)
+				s := watch(t, p.PID, nil, raiseTime, id, nil)
+				f, ok := s.finding(id)
+				// On a machine that is too busy to sample at the rate asked for, the second is a second.
+				if !ok || s.tick[id] > firstSecond && s.atNS[id] > int64(1100*time.Millisecond) {
+					t.Errorf("raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))
+				}
+				t.Logf("at tick %d, after %v: %s", s.tick[id], time.Duration(s.atNS[id]), f.Text)
+			})
+		}
+	})
+}

@@ -1,0 +1,68 @@
+# What the programs of these tests have in common. Runs on 2.7 and later, with the standard library only.
+require "socket"
+require "monitor"
+
+$stdout.sync = true
+Thread.abort_on_exception = true
+# The loopback address of this run: tests side by side each have their own.
+ADDRESS = ARGV.fetch(0, "127.0.0.2")
+
+def named(name)
+  Thread.new do
+    Thread.current.name = name
+    yield
+  end
+end
+
+# Computes in Ruby for that many seconds.
+def compute(seconds)
+  until_at = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+  n = 0
+  n += 1 while Process.clock_gettime(Process::CLOCK_MONOTONIC) < until_at
+  n
+end
+
+# Sleeps in the kernel with the GVL held, as an extension does that never heard of it: poll(2) of nothing through
+# Kernel#syscall; on arm64, which has no poll, epoll_pwait on an empty set.
+def keep_gvl(milliseconds)
+  return syscall(7, 0, 0, milliseconds) if RUBY_PLATFORM.include?("x86_64")
+
+  @epoll ||= syscall(20, 0)
+  syscall(22, @epoll, "x" * 16, 1, milliseconds, 0, 8)
+end
+
+# A server in a process of its own that answers each line after some seconds.
+def server(port, seconds)
+  listener = TCPServer.new(ADDRESS, port)
+  fork do
+    loop do
+      Thread.new(listener.accept) do |client|
+        while client.gets
+          sleep seconds
+          client.write("ok\n")
+        end
+      end
+    end
+  end
+  listener.close
+rescue Errno::EADDRINUSE, Errno::EACCES => e
+  puts "skip #{e.message}"
+  exit!(0)
+end
+
+# Says that the program is loaded, and goes on when the test has got round to it: nothing is said of load in a program's
+# first seconds, and many can wait for those to pass at the same time.
+def wait_for_go
+  puts "loaded"
+  $stdin.gets || exit
+end
+
+# Returns when a thread waits in the method of that name.
+def wait_until_in(thread, method)
+  sleep 0.01 until thread.stop? && thread.backtrace.to_a.first.to_s.include?(method)
+end
+
+def ready
+  puts "ready"
+  sleep
+end

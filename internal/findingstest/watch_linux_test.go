@@ -1,0 +1,231 @@
+package findingstest
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+//go:embed testdata
+var programs embed.FS
+
+// each runs a test on the oldest and on the newest Ruby of Debian's there is, with the tag verify on every Ruby at hand: a
+// rule looks at states and stacks, whose reading is tested on all of them.
+func each(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
+	for _, r := range chosen(t) {
+		t.Run(r.Name, func(t *testing.T) { test(t, r) })
+	}
+}
+
+// chosen are the Rubies that each tests on.
+func chosen(t *testing.T) []rubytest.Ruby {
+	all := rubytest.All(t)
+	debian := slices.DeleteFunc(slices.Clone(all), func(r rubytest.Ruby) bool { return r.Root == "" })
+	if len(debian) > 0 && !everyRuby {
+		all = debian
+	}
+	if len(all) > 2 && !everyRuby {
+		all = []rubytest.Ruby{all[0], all[len(all)-1]}
+	}
+	return all
+}
+
+// nextAddress gives each program a loopback address of its own, so that they can listen on one port side by side.
+var nextAddress atomic.Int32
+
+// atOnce is how many of the tests that compute little run side by side: most of their time they wait for a rule's own.
+const atOnce = 8
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// bootTime is more than the time in which rules on load say nothing of a program that has just started.
+const bootTime = 5500 * time.Millisecond
+
+// program is a program of testdata that runs.
+type program struct {
+	*rubytest.Process
+	name    string
+	started time.Time
+}
+
+// load starts a program of testdata. One that computes waits, loaded, until begin says so, so that it can be started
+// early: then it is old enough for rules on load when its test begins.
+func load(t *testing.T, r rubytest.Ruby, name string) *program {
+	t.Helper()
+	n := nextAddress.Add(1)
+	address := fmt.Sprintf("127.44.%d.%d", n/200, 2+n%200)
+	return &program{r.Start(t, source(t, name), rubytest.Options{Args: []string{address}, OwnMounts: strings.HasSuffix(name, "dns_slow")}), name, time.Now()}
+}
+
+// begin returns when the program says that it is ready.
+func (p *program) begin(t *testing.T) {
+	t.Helper()
+	line := p.Line(t)
+	if line == "loaded" {
+		select {
+		case <-time.After(time.Until(p.started.Add(bootTime))):
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+		p.Send(t, "go")
+		line = p.Line(t)
+	}
+	if line != "ready" {
+		if why, ok := strings.CutPrefix(line, "skip "); ok {
+			rubytest.Skip(t, "%s: %s", p.name, why)
+		}
+		t.Fatalf("%s says %q", p.name, line)
+	}
+}
+
+// start runs a program of testdata and returns when it says that it is ready.
+func start(t *testing.T, r rubytest.Ruby, name string) *program {
+	t.Helper()
+	p := load(t, r, name)
+	p.begin(t)
+	return p
+}
+
+func source(t *testing.T, name string) string {
+	t.Helper()
+	prelude, err := programs.ReadFile("testdata/prelude.rb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := programs.ReadFile("testdata/" + name + ".rb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(prelude) + string(program)
+}
+
+// names lists the programs of a folder of testdata, without ".rb".
+func names(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := programs.ReadDir("testdata/" + folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, strings.TrimSuffix(path.Base(e.Name()), ".rb"))
+	}
+	return out
+}
+
+// seen is what was found in a process.
+type seen struct {
+	findings []gvl.StatFinding
+	// atNS is when each was first raised, in ns of the stream, and tick the number of that sample.
+	atNS map[string]int64
+	tick map[string]int
+	stat gvl.Stat
+	// gapNS is the longest time between two samples.
+	gapNS int64
+}
+
+func (s *seen) finding(id string) (gvl.StatFinding, bool) {
+	for _, f := range s.findings {
+		if f.ID == id {
+			return f, true
+		}
+	}
+	return gvl.StatFinding{}, false
+}
+
+func (s *seen) String() string {
+	var b strings.Builder
+	for _, f := range s.findings {
+		fmt.Fprintf(&b, "\n  %s after %v: %s: %s", f.ID, time.Duration(s.atNS[f.ID]).Round(time.Millisecond), f.Title, f.Text)
+	}
+	if b.Len() == 0 {
+		return "nothing"
+	}
+	return b.String()
+}
+
+// askEvery is after how many samples the findings are asked for.
+const askEvery = 25
+
+// watch samples a process for the length of time, or until one of the findings is raised. during, if there is one, is
+// called with each sample's number.
+func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until string, during func(n int)) *seen {
+	t.Helper()
+	src, err := live.Open(context.Background(), pid, live.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
+	ctx, cancel := context.WithTimeout(context.Background(), length)
+	defer cancel()
+	s := &seen{atNS: map[string]int64{}, tick: map[string]int{}}
+	var first, last int64
+	n := 0
+	err = src.Run(ctx, func(x *sampler.Sample) {
+		m.Feed(x)
+		if n++; n == 1 {
+			first, last = x.TimeNS, x.TimeNS
+		}
+		s.gapNS = max(s.gapNS, x.TimeNS-last)
+		last = x.TimeNS
+		if during != nil {
+			during(n)
+		}
+		if n%askEvery != 0 {
+			return
+		}
+		s.findings = m.Findings()
+		for _, f := range s.findings {
+			if _, ok := s.atNS[f.ID]; !ok {
+				s.atNS[f.ID], s.tick[f.ID] = x.TimeNS-first, n
+			}
+			if f.ID == until {
+				cancel()
+			}
+		}
+	})
+	if err != nil && !errors.Is(err, sampler.ErrEnded) {
+		t.Fatal(err)
+	}
+	s.stat = m.Stat(0)
+	return s
+}
+
+// rulesWith returns the rules with some changed.
+func rulesWith(t *testing.T, sets ...string) *gvl.Rules {
+	t.Helper()
+	r := gvl.NewRules()
+	for _, set := range sets {
+		if err := r.Set(set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}

@@ -1,0 +1,85 @@
+package foreigntest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// The tests of Rubies of another machine: Debian's arm64 builds under qemu-user. The target's ELF file decides the layout,
+// not the machine that ddtop was built for. The guest's memory is the emulator's, at the same addresses; its threads and
+// system calls are the emulator's too, made for it one by one.
+
+// TestOtherMachine compares every thread of the parked program.
+func TestOtherMachine(t *testing.T) {
+	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel() // an emulated Ruby keeps one CPU busy while it starts
+		p, truth := r.StartParked(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
+		f := lookAt(p.PID, truth)
+		f.report(t, r.Name)
+		got := f.Process
+		if got.Machine != "aarch64" || got.RubyVersion != truth.Ruby || got.RubyDescription != truth.Description || got.LayoutNote != "" {
+			t.Errorf("read %s of machine %s, %q, %q; Ruby says %s, %q", got.RubyVersion, got.Machine, got.RubyDescription,
+				got.LayoutNote, truth.Ruby, truth.Description)
+		}
+		if got.Title != "parked.rb" {
+			t.Errorf("titled %q", got.Title)
+		}
+	})
+}
+
+// TestOtherMachineStates compares what threads that wait are said to be doing, and for what, with what the program says:
+// the scheduler's and the lock objects' layout, and the kernel's word on the emulator's threads.
+func TestOtherMachineStates(t *testing.T) {
+	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		p, said := r.StartStates(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}}, rubytest.GroupSpin)
+		ctx, cancel := context.WithTimeout(t.Context(), r.Timeout())
+		defer cancel()
+		s, err := live.Open(ctx, p.PID, live.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		// Until each thread has been in one of its states, and those that compute in each of theirs: they wait in turn.
+		open := make(map[string][]string)
+		for _, th := range said.Threads {
+			open[th.Name] = slices.Clone(th.States[:1])
+			open[th.Name] = append(open[th.Name], th.Must...)
+		}
+		last := make(map[string]string)
+		c := gvl.NewClassifier(s.Process(), s.Dictionary())
+		err = s.Run(ctx, func(sample *sampler.Sample) {
+			for i, st := range c.Classify(sample) {
+				info, _ := s.Dictionary().Thread(sample.Threads[i].ID)
+				last[info.Name] = gvl.Describe(st, s.Dictionary())
+				left := slices.DeleteFunc(open[info.Name], func(want string) bool { return want == st.State.String() })
+				if open[info.Name] = left; len(left) == 0 {
+					delete(open, info.Name)
+				}
+			}
+			if len(open) == 0 {
+				cancel()
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, left := range open {
+			t.Errorf("%s: never seen %v; last %s", name, left, last[name])
+		}
+		for _, th := range said.Threads {
+			if info := last[th.Name]; info == "" {
+				t.Errorf("%s: never seen", th.Name)
+			}
+		}
+		if len(said.Threads) < 20 {
+			t.Errorf("the program has %d threads only", len(said.Threads))
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package foreigntest
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"golang.org/x/sys/unix"
+)
+
+// TestContainer reads a Ruby that lives as in a container: its own PID namespace, mount namespace, root and /proc. It is
+// read from outside, by its PID there, and by a ddtop beside it, by the PID that it has itself. That its debug file is
+// looked for in its own root, shows a folder that only its mount namespace has.
+func TestContainer(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		if r.Root == "" {
+			return // needs a root of its own
+		}
+		library, buildID := libraryOf(t, r)
+		p, truth := r.StartParked(t, rubytest.Options{
+			OwnPIDs: true, OwnMounts: true,
+			Wrap: []string{"/proc/self/exe", r.Root, library, buildID},
+			Env:  []string{helperMode + "=enter"},
+		})
+		pid := childOf(t, p.PID)
+		// The numbers before are the helper's and its threads'.
+		if truth.PID < 2 || truth.PID > 50 || pid == truth.PID {
+			t.Errorf("it is process %d here and says it is %d, want one of the first of its namespace", pid, truth.PID)
+		}
+
+		outside := lookAt(pid, truth)
+		outside.report(t, "from outside")
+		if outside.FromMemory || outside.Deleted {
+			t.Errorf("its file is read from memory (%t) or called deleted (%t)", outside.FromMemory, outside.Deleted)
+		}
+		if outside.Process.PID != pid || outside.Process.Title != "parked.rb" {
+			t.Errorf("it is called process %d, %s", outside.Process.PID, outside.Process.Title)
+		}
+		if want := filepath.Join("/proc", itoa(pid), "root", debugFolder); !strings.Contains(outside.DebugError, want) ||
+			!strings.Contains(outside.DebugError, ".debug has none") {
+			t.Errorf("its debug information: %q, want the file below %s", outside.DebugError, want)
+		}
+
+		inside := askInside(t, p, truth)
+		inside.report(t, "from inside")
+		if inside.Process.PID != truth.PID || inside.InnerTID[int32(truth.PID)] != int32(truth.PID) {
+			t.Errorf("a ddtop beside it calls it process %d, with threads %v; it says %d", inside.Process.PID, inside.InnerTID, truth.PID)
+		}
+	})
+}
+
+// TestFirstProcess reads a Ruby that is process 1 of its PID namespace, as the only program of a container is. Its threads'
+// ids are small numbers, of which its memory is full.
+func TestFirstProcess(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p, truth := r.StartParked(t, rubytest.Options{OwnPIDs: true})
+		if truth.PID != 1 {
+			t.Fatalf("it says it is process %d", truth.PID)
+		}
+		f := lookAt(p.PID, truth)
+		f.report(t, "from outside")
+		if f.InnerTID[int32(p.PID)] != 1 {
+			t.Errorf("its main thread is %d to itself", f.InnerTID[int32(p.PID)])
+		}
+	})
+}
+
+// libraryOf finds a Ruby's library below its root.
+func libraryOf(t *testing.T, r rubytest.Ruby) (path, buildID string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(r.Root, "usr/lib/*/libruby*.so."+r.Version))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the library of %s: %v, %v", r, found, err)
+	}
+	m, err := attach.OpenFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if m.BuildID == "" {
+		t.Fatalf("%s has no build id", found[0])
+	}
+	return found[0], m.BuildID
+}
+
+// childOf finds the Ruby that a process has started, in the list that ddtop offers.
+func childOf(t *testing.T, parent int) int {
+	t.Helper()
+	list, err := attach.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(c attach.Candidate) bool { return c.PPID == parent && c.Title == "parked.rb" })
+	if i < 0 {
+		t.Fatalf("no Ruby that process %d has started is in the list %+v", parent, list)
+	}
+	if list[i].Err != nil {
+		t.Errorf("the list says %v", list[i].Err)
+	}
+	return list[i].PID
+}
+
+// askInside has the helper beside the program look at it.
+func askInside(t *testing.T, p *rubytest.Process, truth rubytest.Truth) found {
+	t.Helper()
+	text, err := json.Marshal(truth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.HostDir, askFile), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(t, unix.SIGUSR1)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(2 * rubytest.Timeout); ; <-poll.C {
+		text, err = os.ReadFile(filepath.Join(p.HostDir, answerFile))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrNotExist) || time.Now().After(deadline) {
+			t.Fatalf("no answer from inside: %v; %s", err, p.Stderr())
+		}
+	}
+	var f found
+	if err := json.Unmarshal(text, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -1,0 +1,72 @@
+package foreigntest
+
+import (
+	"debug/elf"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestReplacedLibrary reads Rubies whose library an upgrade has replaced on the disk: through /proc/PID/map_files, and,
+// where that may not be opened, by the picture of the library in memory.
+func TestReplacedLibrary(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		if r.Root == "" {
+			return // its library may be the program itself
+		}
+		library, _ := libraryOf(t, r)
+		soname := soName(t, library)
+		// A folder with a copy, which the dynamic linker finds first.
+		dir, err := os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		own := filepath.Join(dir, soname)
+		copyFile(t, library, own)
+		p, truth := r.StartParked(t, rubytest.Options{Env: []string{"LD_LIBRARY_PATH=/tmp/" + filepath.Base(dir)}})
+		// As dpkg does: a new file takes the old one's name.
+		if err := os.WriteFile(own+".dpkg-new", []byte("the library of another release"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(own+".dpkg-new", own); err != nil {
+			t.Fatal(err)
+		}
+		said := filepath.Join(t.TempDir(), askFile)
+		text, err := json.Marshal(truth)
+		if err == nil {
+			err = os.WriteFile(said, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, look := range []struct {
+			mode       string
+			fromMemory bool
+		}{{"look", false}, {"drop", true}} {
+			f := runHelper(t, look.mode, itoa(p.PID), said)
+			f.report(t, look.mode)
+			if !f.Deleted || f.FromMemory != look.fromMemory {
+				t.Errorf("%s: deleted %t, from memory %t; want true, %t", look.mode, f.Deleted, f.FromMemory, look.fromMemory)
+			}
+		}
+	})
+}
+
+// soName is the name by which programs ask for a library.
+func soName(t *testing.T, library string) string {
+	t.Helper()
+	f, err := elf.Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	names, err := f.DynString(elf.DT_SONAME)
+	if err != nil || len(names) != 1 {
+		t.Fatalf("the name of %s: %v, %v", library, names, err)
+	}
+	return names[0]
+}

@@ -1,0 +1,130 @@
+package peers
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+const (
+	// pairs is how often a time with the profiler is compared with the time before it.
+	pairs = 3
+	// windowSeconds is how long each of the two is; shortSeconds is the run that tells the start-up's cost.
+	windowSeconds = 3
+	shortSeconds  = 1
+)
+
+// BenchmarkPeers measures rbspy and ddtop on one process, one after the other, on every Ruby there is.
+func BenchmarkPeers(b *testing.B) {
+	path, err := exec.LookPath("rbspy")
+	if err != nil {
+		rubytest.Skip(b, "rbspy is not on PATH; `cargo install rbspy` gets it")
+	}
+	own := filepath.Join(b.TempDir(), "ddtop")
+	if out, err := exec.Command("go", "build", "-o", own, "../..").CombinedOutput(); err != nil {
+		b.Fatalf("building ddtop: %v\n%s", err, out)
+	}
+	all := []profiler{
+		rbspy(path, "rbspy"),
+		rbspy(path, "rbspy-nonblocking", "--nonblocking"),
+		ddtop(own, "ddtop"),
+		ddtop(own, "ddtop-stacks-alone", "--lock-rate", "100"),
+	}
+	for _, r := range rubytest.All(b) {
+		b.Run(r.Name, func(b *testing.B) {
+			program := r.Start(b, script, rubytest.Options{})
+			program.Expect(b, "up")
+			if r.Root != "" {
+				reachable(b, r.Root)
+			}
+			for _, p := range all {
+				b.Run(p.name, func(b *testing.B) { compare(b, p, program) })
+			}
+		})
+	}
+}
+
+// compare measures one profiler; a run is long enough for one iteration to do.
+func compare(b *testing.B, p profiler, program *rubytest.Process) {
+	for range b.N {
+		short := p.run(b, program.PID, shortSeconds)
+		if short.refused != "" {
+			// Not skipped: a benchmark that is skipped says nothing.
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(0, "stacks/s")
+			b.Logf("%s can't read %s: %s", p.name, program.Ruby, short.refused)
+			return
+		}
+		var long []measured
+		var slowerWall, slowerCPU []float64
+		for range pairs {
+			before := ask(b, program)
+			time.Sleep(windowSeconds * time.Second)
+			begin := ask(b, program)
+			long = append(long, p.run(b, program.PID, windowSeconds))
+			end := ask(b, program)
+			slowerWall = append(slowerWall, slower(before, begin, end, func(p progress) float64 { return p.wallNS }))
+			slowerCPU = append(slowerCPU, slower(before, begin, end, func(p progress) float64 { return p.cpuNS }))
+		}
+		report(b, short, long, slowerWall, slowerCPU)
+	}
+}
+
+// slower is by how many percent fewer turns a clock's second has from begin to end than from before to begin.
+func slower(before, begin, end progress, clock func(progress) float64) float64 {
+	without := (begin.turns - before.turns) / (clock(begin) - clock(before))
+	with := (end.turns - begin.turns) / (clock(end) - clock(begin))
+	return 100 * (1 - with/without)
+}
+
+func report(b *testing.B, short measured, long []measured, slowerWall, slowerCPU []float64) {
+	b.Helper()
+	var perStack, startup []float64
+	var sum verdict
+	sum.threads = make(map[string]bool)
+	for _, m := range long {
+		if m.refused != "" || m.stacks <= short.stacks {
+			b.Fatalf("%d stacks in %d s, %d in %d s; %s", m.stacks, windowSeconds, short.stacks, shortSeconds, m.refused)
+		}
+		cost := float64((m.cpu - short.cpu).Microseconds()) / float64(m.stacks-short.stacks)
+		perStack = append(perStack, cost)
+		startup = append(startup, float64(short.cpu.Microseconds())/1e3-cost*float64(short.stacks)/1e3)
+		sum.stacks += m.stacks
+		sum.impossible += m.impossible
+		sum.callers += m.callers
+		sum.right += m.right
+		sum.frames += m.frames
+		sum.named += m.named
+		for id := range m.threads {
+			sum.threads[id] = true
+		}
+		if sum.firstWrong == "" {
+			sum.firstWrong, sum.firstOdd = m.firstWrong, m.firstOdd
+		}
+	}
+	if sum.callers == 0 {
+		b.Fatalf("no frame of a caller in %d stacks: nothing to judge", sum.stacks)
+	}
+	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(median(perStack), "cpu-µs/stack")
+	b.ReportMetric(median(startup), "startup-ms")
+	b.ReportMetric(float64(sum.stacks)/float64(len(long)*windowSeconds), "stacks/s")
+	b.ReportMetric(median(slowerWall), "wall-slower-%")
+	b.ReportMetric(median(slowerCPU), "cpu-slower-%")
+	b.ReportMetric(percent(sum.right, sum.callers), "lines-right-%")
+	b.ReportMetric(percent(sum.impossible, sum.stacks), "impossible-%")
+	b.ReportMetric(percent(sum.named, sum.frames), "named-%")
+	b.ReportMetric(percent(len(sum.threads), threadsOfScript), "threads-%")
+	if sum.firstWrong != "" || sum.firstOdd != "" {
+		b.Logf("%s %s", sum.firstWrong, sum.firstOdd)
+	}
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,35 @@
+package peers
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestJudge holds the judge against stacks whose faults are known.
+func TestJudge(t *testing.T) {
+	if got := slices.Sorted(maps.Keys(calls)); !slices.Equal(got, []string{"turn", "work"}) {
+		t.Fatalf("calls of %v", got)
+	}
+	lines := strings.Split(script, "\n")
+	line := func(text string) int { return slices.Index(lines, text) + 1 }
+	second, last, turn := line("  second # turn calls second"), line("  $turns += 1"), line("    turn # work calls turn")
+	var v verdict
+	v.judge("1", []frame{{"second", 3}, {"turn", second}, {"Object#work", turn}, {"block in <main>", 1}})
+	if v.stacks != 1 || v.callers != 2 || v.right != 2 || v.impossible != 0 || v.named != 4 || len(v.threads) != 1 {
+		t.Errorf("a right stack: %+v", v)
+	}
+	v.judge("2", []frame{{"Object#second", 3}, {"Object#turn", last}, {"(unknown) [c function]", 0}, {"work", turn}})
+	if v.stacks != 2 || v.callers != 4 || v.right != 2 || v.impossible != 1 || v.frames != 8 || v.named != 7 || len(v.threads) != 2 {
+		t.Errorf("with a wrong line and an impossible call: %+v", v)
+	}
+	if !strings.Contains(v.firstWrong, "Object#turn") || !strings.Contains(v.firstOdd, "work called") {
+		t.Errorf("it says %q and %q", v.firstWrong, v.firstOdd)
+	}
+	v = verdict{}
+	v.judge("1", []frame{{"first", 3}, {"work", turn}})
+	if v.impossible != 1 || v.right != 0 {
+		t.Errorf("work never calls first: %+v", v)
+	}
+}
