@@ -72,46 +72,27 @@ func (p *processesPage) draw(a canvas.Area, m *Model) {
 }
 
 func (p *processesPage) drawHead(a canvas.Area, c processColumns, m *Model) {
-	t := &m.theme
-	x := 3
-	put := func(w int, text string, by processSort, right bool) {
-		if w == 0 {
-			return
-		}
-		st := t.dim()
-		if by == p.sort && by != sortFound {
-			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
-			text += "▼"
-		}
-		if right {
-			text = canvas.PadLeft(text, w)
-		}
-		a.Put(x, 0, canvas.Cut(text, w), st)
-		if by != sortFound {
-			m.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { p.sortBy(m, by); return nil })
-		}
-		x += w + 1
-	}
-	put(c.title, "program", sortTitle, false)
-	put(c.pid, "pid", sortFound, true)
-	put(c.ruby, "ruby", sortFound, false)
-	threads := "threads"
+	threads, waiting := "threads", "waiting"
 	if c.threads < len(threads) {
 		threads = "thr"
 	}
-	put(c.threads, threads, sortFound, true)
-	put(c.held, "GVL", sortGVL, true)
-	put(c.lane, "held over the time", sortFound, false)
-	waiting := "waiting"
 	if c.waiting < len(waiting) {
 		waiting = "wait"
 	}
-	put(c.waiting, waiting, sortWaiting, true)
-	put(c.p99, "p99", sortP99, true)
-	put(c.cpu, "CPU", sortCPU, true)
-	put(c.gc, "GC", sortGC, true)
-	put(c.rss, "RSS", sortRSS, true)
-	put(c.finding, "worst finding", sortFinding, false)
+	drawTableHead(a, 3, m, p.sort, sortFound, []headColumn[processSort]{
+		{width: c.title, text: "program", by: sortTitle},
+		{width: c.pid, text: "pid", right: true},
+		{width: c.ruby, text: "ruby"},
+		{width: c.threads, text: threads, right: true},
+		{width: c.held, text: "GVL", by: sortGVL, right: true},
+		{width: c.lane, text: "held over the time"},
+		{width: c.waiting, text: waiting, by: sortWaiting, right: true},
+		{width: c.p99, text: "p99", by: sortP99, right: true},
+		{width: c.cpu, text: "CPU", by: sortCPU, right: true},
+		{width: c.gc, text: "GC", by: sortGC, right: true},
+		{width: c.rss, text: "RSS", by: sortRSS, right: true},
+		{width: c.finding, text: "worst finding", by: sortFinding},
+	}, p.sortBy)
 }
 
 // stateMark is the sign of what became of a process.

@@ -68,40 +68,22 @@ func (p *threadsPage) draw(a canvas.Area, m *Model) {
 }
 
 func (p *threadsPage) drawHead(a canvas.Area, c tableColumns, m *Model) {
-	t, x := &m.theme, 1
-	put := func(w int, text string, by sortBy, right bool) {
-		if w == 0 {
-			return
-		}
-		st := t.dim()
-		if by == p.sort && by != byOrder {
-			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
-			text += "▼"
-		}
-		if right {
-			text = canvas.PadLeft(text, w)
-		}
-		a.Put(x, 0, canvas.Cut(text, w), st)
-		if by != byOrder {
-			m.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { p.sortFrom(m, by); return nil })
-		}
-		x += w + 1
-	}
-	put(c.name, "  thread", byName, false)
-	put(c.now, "now", byState, false)
-	put(c.bar, "states", byOrder, false)
+	share := 0
 	if c.shares > 0 {
-		for _, s := range []struct {
-			text string
-			by   sortBy
-		}{{"run", byRun}, {"wait", byWait}, {"io", byIO}} {
-			put(5, s.text, s.by, true)
-		}
+		share = 5
 	}
-	put(c.cpu, "CPU", byCPU, true)
-	put(c.p99, "p99", byP99, true)
-	put(c.frame, "current frame", byOrder, false)
-	put(c.detail, "detail", byOrder, false)
+	drawTableHead(a, 1, m, p.sort, byOrder, []headColumn[sortBy]{
+		{width: c.name, text: "  thread", by: byName},
+		{width: c.now, text: "now", by: byState},
+		{width: c.bar, text: "states"},
+		{width: share, text: "run", by: byRun, right: true},
+		{width: share, text: "wait", by: byWait, right: true},
+		{width: share, text: "io", by: byIO, right: true},
+		{width: c.cpu, text: "CPU", by: byCPU, right: true},
+		{width: c.p99, text: "p99", by: byP99, right: true},
+		{width: c.frame, text: "current frame"},
+		{width: c.detail, text: "detail"},
+	}, p.sortFrom)
 }
 
 func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColumns) {
