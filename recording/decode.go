@@ -111,13 +111,17 @@ func (d *decoder) next() (ok bool) {
 		d.gcDetail(&s.GCDetail)
 	}
 	if flags&sampleProc != 0 {
-		for _, f := range procFields(&s.Proc) {
-			*f += d.counts.int()
-		}
+		d.proc(&s.Proc)
 	}
 	if flags&sampleSelf != 0 {
 		s.Self.CPUNS += d.counts.int()
 		s.Self.MaxRSSBytes += d.counts.int()
+		if d.version >= fullVersion {
+			s.Self.Priority = sampler.Priority(c.uint8())
+		}
+	}
+	if flags&sampleClasses != 0 {
+		s.Classes = d.allocClasses()
 	}
 	return d.err() == nil
 }
@@ -333,6 +337,25 @@ func (d *decoder) ractor(r *sampler.Ractor) {
 		r.Waiting = c.int32()
 	}
 	r.Torn = mask&ractorTorn != 0
+}
+
+func (d *decoder) proc(p *sampler.Proc) {
+	fields := procFields(p)
+	n := len(fields)
+	if d.version < fullVersion {
+		n = oldProcFields
+	}
+	for _, f := range fields[:n] {
+		*f += d.counts.int()
+	}
+	if d.version < fullVersion {
+		return
+	}
+	source := sampler.PressureSource(d.c.uint8())
+	if source > sampler.PressureMachine {
+		source = sampler.PressureNone // whose it is, a later version knows
+	}
+	p.Pressure.Source = source
 }
 
 func (d *decoder) gc(g *sampler.GC) {

@@ -36,13 +36,16 @@ import (
 // Version is the version of the file format that is written. Readers take those from oldestVersion on; version 1 was
 // never released. Version 3 adds the origins of frames and the pauses of samples, version 4 the collector's details and
 // the allocation pairs; files of the versions before have none. From version 5 on the kernel's figures are rounded
-// (sampler.Kernel's times, and ReadNS) and an allocation pair is predicted.
+// (sampler.Kernel's times, and ReadNS) and an allocation pair is predicted. Version 6 adds what was swapped out, the kernel's
+// pressure figures, the priority that the clock ran at, and allocations by class.
 const (
-	Version       = 5
+	Version       = 6
 	oldestVersion = 2
 	// microsVersion is the first one whose kernel times are in µs, pairVersion the first one that predicts pairs.
 	microsVersion = 5
 	pairVersion   = 5
+	// fullVersion is the first one that keeps all of a sample.
+	fullVersion = 6
 )
 
 const (

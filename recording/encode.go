@@ -128,6 +128,9 @@ func (e *encoder) add(s *sampler.Sample) error {
 			return fmt.Errorf("%w: %d threads in a queue", ErrLimit, n)
 		}
 	}
+	if err := checkClasses(s.Classes); err != nil {
+		return err
+	}
 	if e.samples == 0 {
 		e.firstNS = s.TimeNS
 	}
@@ -177,7 +180,11 @@ func (e *encoder) add(s *sampler.Sample) error {
 	if flags&sampleSelf != 0 {
 		e.count(s.Self.CPUNS - p.Self.CPUNS)
 		e.count(s.Self.MaxRSSBytes - p.Self.MaxRSSBytes)
+		e.uint(uint64(s.Self.Priority))
 		p.Self = s.Self
+	}
+	if flags&sampleClasses != 0 {
+		e.allocClasses(s.Classes)
 	}
 	return nil
 }
@@ -200,6 +207,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	set(sampleGCDetail, s.GCDetail.AtNS != p.GCDetail.AtNS || s.GCDetail != p.GCDetail)
 	set(sampleProc, s.Proc != p.Proc)
 	set(sampleSelf, s.Self != p.Self)
+	set(sampleClasses, s.Classes != p.Classes)
 	set(sampleThreadList, !slices.EqualFunc(p.Threads, s.Threads, func(a, b sampler.Thread) bool { return a.ID == b.ID }))
 	newRactors := !slices.EqualFunc(p.Ractors, s.Ractors, func(a, b sampler.Ractor) bool { return a.ID == b.ID })
 	set(sampleRactorList, newRactors)
@@ -369,11 +377,16 @@ func (e *encoder) proc(p, n *sampler.Proc) {
 	for i := range a {
 		e.count(*b[i] - *a[i])
 	}
+	e.uint(uint64(n.Pressure.Source))
 	*p = *n
 }
 
+// oldProcFields is how many of procFields there were before fullVersion.
+const oldProcFields = 8
+
 // procFields lists the counters of Proc in the order they are written.
-func procFields(p *sampler.Proc) [8]*int64 {
-	return [8]*int64{&p.AtNS, &p.UserNS, &p.SystemNS, &p.RSSBytes, &p.MajorFaults, &p.ThrottledNS, &p.ThrottledPeriods,
-		&p.Periods}
+func procFields(p *sampler.Proc) [14]*int64 {
+	return [...]*int64{&p.AtNS, &p.UserNS, &p.SystemNS, &p.RSSBytes, &p.MajorFaults, &p.ThrottledNS, &p.ThrottledPeriods,
+		&p.Periods, &p.SwapBytes, &p.Pressure.CPUSomeNS, &p.Pressure.MemorySomeNS, &p.Pressure.MemoryFullNS,
+		&p.Pressure.IOSomeNS, &p.Pressure.IOFullNS}
 }

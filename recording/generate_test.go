@@ -1,8 +1,10 @@
 package recording
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -115,10 +117,21 @@ func (g *generator) wild() *sampler.Sample {
 		g.wildGC()
 	}
 	if g.chance(0.1) {
-		for _, f := range procFields(&s.Proc) {
+		fields := procFields(&s.Proc)
+		for _, f := range fields[:oldProcFields] {
 			*f = int64(r.Uint64())
 		}
 		s.Self = sampler.Self{CPUNS: int64(r.Uint64()), MaxRSSBytes: int64(r.Uint64())}
+		if g.version >= fullVersion {
+			for _, f := range fields[oldProcFields:] {
+				*f = int64(r.Uint64())
+			}
+			s.Proc.Pressure.Source = sampler.PressureSource(r.IntN(int(sampler.PressureMachine) + 1))
+			s.Self.Priority = sampler.Priority(r.IntN(int(sampler.PriorityDroppedSilent) + 1))
+		}
+	}
+	if g.version >= fullVersion {
+		g.wildClasses()
 	}
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {
@@ -156,6 +169,43 @@ func (g *generator) wildGC() {
 			*f = int64(r.Uint64() >> r.IntN(64))
 		}
 	}
+}
+
+// wildClasses makes another estimate of the allocations by class now and then: the list in another order, classes gone and
+// come, most as they were.
+func (g *generator) wildClasses() {
+	s, r := &g.s, g.r
+	if !g.chance(0.3) {
+		return
+	}
+	if g.chance(0.1) {
+		s.Classes = nil
+		return
+	}
+	var n sampler.AllocClasses
+	if s.Classes != nil {
+		n = *s.Classes
+	}
+	n.Classes = slices.Clone(n.Classes)
+	n.Instants, n.Seen = n.Instants+uint64(r.IntN(20)), n.Seen+uint64(r.IntN(1000))
+	n.Objects, n.Squares = r.Float64()*1e9, r.Float64()*1e18
+	for len(n.Classes) > 0 && g.chance(0.2) {
+		i := r.IntN(len(n.Classes))
+		n.Classes = slices.Delete(n.Classes, i, i+1)
+	}
+	for len(n.Classes) < 60 && g.chance(0.7) {
+		n.Classes = append(n.Classes, sampler.AllocClass{Name: fmt.Sprintf("App::Model%d\x1b", r.IntN(1e6))})
+	}
+	if g.chance(0.3) {
+		r.Shuffle(len(n.Classes), func(i, j int) { n.Classes[i], n.Classes[j] = n.Classes[j], n.Classes[i] })
+	}
+	for i := range n.Classes {
+		if c := &n.Classes[i]; g.chance(0.4) {
+			c.Objects += r.Float64() * 1e5
+			c.Squares, c.Products = c.Squares+r.Float64()*1e10, c.Products+r.Float64()*1e12
+		}
+	}
+	s.Classes = &n
 }
 
 func (g *generator) wildThread(t *sampler.Thread) {
@@ -297,10 +347,41 @@ func (g *generator) program(n int) *sampler.Sample {
 	}
 	s.Reads.Calls += 2
 	if g.tick%250 == 1 {
-		s.Proc = sampler.Proc{AtNS: s.TimeNS, UserNS: s.Proc.UserNS + 2e8, RSSBytes: 300<<20 + int64(r.IntN(1<<20))}
-		s.Self = sampler.Self{CPUNS: s.Self.CPUNS + 1e7, MaxRSSBytes: 30 << 20}
+		s.Proc = sampler.Proc{AtNS: s.TimeNS, UserNS: s.Proc.UserNS + 2e8, RSSBytes: 300<<20 + int64(r.IntN(1<<20)), SwapBytes: 5 << 20,
+			Pressure: sampler.Pressure{Source: sampler.PressureMachine, CPUSomeNS: s.Proc.Pressure.CPUSomeNS + 1000*int64(r.IntN(1e5)),
+				IOSomeNS: s.Proc.Pressure.IOSomeNS + 1000*int64(r.IntN(1e3))}}
+		s.Self = sampler.Self{CPUNS: s.Self.CPUNS + 1e7, MaxRSSBytes: 30 << 20, Priority: sampler.PriorityRaised}
+	}
+	if g.tick%500 == 1 {
+		g.programClasses()
 	}
 	return s
+}
+
+// programClasses makes the next estimate of the allocations by class, of ten instants: a few classes have most of it, and of
+// most of a hundred nothing was seen this time.
+func (g *generator) programClasses() {
+	s, r := &g.s, g.r
+	n := sampler.AllocClasses{}
+	if s.Classes != nil {
+		n = *s.Classes
+		n.Classes = slices.Clone(n.Classes)
+	}
+	for len(n.Classes) < 100 {
+		n.Classes = append(n.Classes, sampler.AllocClass{Name: fmt.Sprintf("ActiveModel::Part%d::Attribute", len(n.Classes))})
+	}
+	for range 10 {
+		whole := float64(20_000 + r.IntN(20_000))
+		n.Instants, n.Seen, n.Objects, n.Squares = n.Instants+1, n.Seen+900, n.Objects+whole, n.Squares+whole*whole
+		for i := range n.Classes {
+			if c := &n.Classes[i]; g.chance(1 / float64(i/4+1)) {
+				part := whole * float64(1+r.IntN(100/(i+1)+3)) / 900
+				c.Objects, c.Squares, c.Products = c.Objects+part, c.Squares+part*part, c.Products+part*whole
+			}
+		}
+	}
+	slices.SortFunc(n.Classes, func(a, b sampler.AllocClass) int { return cmp.Compare(b.Objects, a.Objects) })
+	s.Classes = &n
 }
 
 func (g *generator) programThread(i int, t *sampler.Thread, owner sampler.ThreadID) {

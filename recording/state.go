@@ -19,6 +19,7 @@ type state struct {
 
 	// memories belong to the threads with the same index.
 	memories     []memory
+	classes      classState
 	spareThreads []sampler.Thread
 	spareMemory  []memory
 	spareRactors []sampler.Ractor
@@ -39,6 +40,7 @@ func (st *state) reset() {
 	threads, ractors := st.sample.Threads[:0], st.sample.Ractors[:0]
 	st.sample = sampler.Sample{Threads: threads, Ractors: ractors}
 	st.memories = st.memories[:0]
+	st.classes = classState{classes: st.classes.classes[:0], spare: st.classes.spare, byName: st.classes.byName}
 	st.callsStep, st.at, st.firstAfter, st.pairs = 0, 0, 0, false
 }
 
@@ -56,6 +58,7 @@ const (
 	samplePause // the target was stopped for it
 	sampleGCDetail
 	sampleFineTime // TimeNS is written in ns, not in units
+	sampleClasses
 )
 
 // Bits of a thread's mask: what changed. The first seven are those of one byte.

@@ -7,8 +7,11 @@ import (
 
 // appendInt appends a signed number in zigzag form: small ones of either sign are short.
 func appendInt(b []byte, v int64) []byte {
-	return binary.AppendUvarint(b, uint64(v)<<1^uint64(v>>63))
+	return binary.AppendUvarint(b, zigzag(v))
 }
+
+func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
+func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
 // cursor reads numbers from untrusted bytes. After the first error all reads give 0.
 type cursor struct {
@@ -41,10 +44,7 @@ func (c *cursor) uint() uint64 {
 	return v
 }
 
-func (c *cursor) int() int64 {
-	u := c.uint()
-	return int64(u>>1) ^ -int64(u&1)
-}
+func (c *cursor) int() int64 { return unzigzag(c.uint()) }
 
 // uint32 reads a number that must fit 32 bits.
 func (c *cursor) uint32() uint32 {

@@ -6,7 +6,7 @@ type Priority uint8
 
 // The priorities of the sampling thread.
 const (
-	// PriorityUnknown: not asked, or a recording that does not say.
+	// PriorityUnknown: not asked, or a recording of before it was kept.
 	PriorityUnknown Priority = iota
 	// PriorityNormal: like any other program.
 	PriorityNormal

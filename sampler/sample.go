@@ -248,7 +248,7 @@ type Proc struct {
 // PressureSource says whose stalls a Pressure counts.
 type PressureSource uint8
 
-// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording that does not say.
+// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording of before they were kept.
 const (
 	PressureNone PressureSource = iota
 	PressureCgroup
@@ -329,8 +329,8 @@ type Sample struct {
 	Proc     Proc
 	Self     Self
 	Reads    Reads
-	// Classes is the last estimate of what has been allocated by class since the attach; nil: none, or a recording, which
-	// does not keep it. It is shared and not to be changed.
+	// Classes is the last estimate of what has been allocated by class since the attach; nil: none, or a recording of before
+	// they were kept. It is shared and not to be changed.
 	Classes *AllocClasses
 }
 

@@ -1,11 +1,14 @@
 package findingstest
 
 import (
+	"bytes"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -183,6 +187,11 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 	}
 	defer src.Close()
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
+	var file bytes.Buffer
+	rec, err := recording.NewWriter(&file, src.Process(), src.Dictionary())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), length)
 	defer cancel()
 	s := &seen{atNS: map[string]int64{}, tick: map[string]int{}}
@@ -190,6 +199,9 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 	n := 0
 	err = src.Run(ctx, func(x *sampler.Sample) {
 		m.Feed(x)
+		if err := rec.Write(x); err != nil {
+			t.Error(err)
+		}
 		if n++; n == 1 {
 			first, last = x.TimeNS, x.TimeNS
 		}
@@ -215,7 +227,54 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 		t.Fatal(err)
 	}
 	s.stat = m.Stat(0)
+	if err := rec.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	checkReplay(t, file.Bytes(), rules, &s.stat)
 	return s
+}
+
+// checkReplay: the recording of a stream says the same of it as the stream did: findings with their words, allocations by
+// class, what the kernel says of the process.
+func checkReplay(t *testing.T, file []byte, rules *gvl.Rules, was *gvl.Stat) {
+	t.Helper()
+	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "watched.ddtop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	m := gvl.NewMeasure(r.Process(), r.Dictionary(), rules)
+	if err := r.Run(t.Context(), func(x *sampler.Sample) { m.Feed(x) }); !errors.Is(err, sampler.ErrEnded) {
+		t.Fatal(err)
+	}
+	now := m.Stat(0)
+	for _, c := range []struct {
+		what     string
+		was, now any
+	}{
+		{"findings", was.Findings, now.Findings}, {"collector", was.GC, now.GC}, {"process", was.Process, now.Process},
+		{"priority", was.Self.Priority, now.Self.Priority}, {"instants of allocations", was.Alloc.Instants, now.Alloc.Instants},
+	} {
+		a, errA := json.Marshal(c.was)
+		b, errB := json.Marshal(c.now)
+		if err := errors.Join(errA, errB); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s: live %s\nreplayed %s", c.what, a, b)
+		}
+	}
+	// Numbers of objects are rounded in a recording, so classes of which few were made may come in another order.
+	shares := make(map[string]float64)
+	for _, c := range now.Alloc.Classes {
+		shares[c.Name] = c.Share
+	}
+	for i, c := range was.Alloc.Classes {
+		share, ok := shares[c.Name]
+		if few := c.Objects < 2 || i == gvl.MaxStatClasses-1; !few && (!ok || math.Abs(share-c.Share) > .001) {
+			t.Errorf("allocations of %s: %.4f, replayed %.4f", c.Name, c.Share, share)
+		}
+	}
 }
 
 // rulesWith returns the rules with some changed.
