@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // helperMode, in the environment, makes this test binary a program to look at instead of running tests.
@@ -116,6 +118,7 @@ func startHelper(t *testing.T, mode string, change func(*exec.Cmd)) *child {
 
 func startCommand(t *testing.T, cmd *exec.Cmd) *child {
 	t.Helper()
+	rerun.Process(t)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

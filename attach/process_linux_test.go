@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
@@ -316,6 +318,7 @@ func TestListShowsWhatItMayNotRead(t *testing.T) {
 }
 
 func TestProcessOfAReusedPIDIsAnother(t *testing.T) {
+	rerun.Never(t, "a process taken for another is a defect")
 	c := startHelper(t, "pages", nil)
 	c.line(t)
 	p := open(t, c.pid)

@@ -18,6 +18,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -36,6 +37,7 @@ type terminal struct {
 
 func inTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
+	rerun.Process(t)
 	master, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +158,7 @@ func (x *terminal) leaves(t *testing.T, code int) {
 		}
 	}
 	if strings.Contains(raw, "goroutine ") {
+		rerun.Never(t, "ddtop panicked")
 		t.Errorf("it panicked: %s", tail(x))
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // Timeout is how long Line, Expect, JSON and Wait wait before they fail the test: long enough for a machine that
@@ -85,6 +87,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 		Skip(t, "chroot into %s needs root", r.Name)
 	}
 	recordAtEnd(t, r)
+	rerun.Process(t)
 	name := o.Name
 	if name == "" {
 		name = "script.rb"

@@ -1,11 +1,15 @@
 // Command testsummary reads what `go test -json` printed and says what ran, against which Rubies, what was skipped and
-// why, and what failed. Its last line is `N passed, N failed, N skipped`. It exits with 1 when anything failed.
+// why, and what failed. Its last line is `N passed, N failed, N skipped`, with `N flaky` in it when a test failed and then
+// passed. It exits with 1 when anything failed.
 //
 //	go test -json … | testsummary -follow FILE
-//	testsummary [-record FILE] [-steps FILE] [FILE…]
+//	testsummary -plan FILE [-again DIR]
+//	testsummary [-record FILE] [-steps FILE] [-again DIR] [FILE…]
 //
 // With -follow it reads a run from standard input, prints a line a package and the output of what fails, and copies
-// the events to FILE. Without, it sums up the FILEs, which hold the events of a run each.
+// the events to FILE. With -plan it prints a line "PACKAGE PATTERN" for each failed test of the run in FILE that is to be
+// run again, alone (internal/rerun says which may be); DIR holds the events of the runs made of them so far. Otherwise it
+// sums up the FILEs, which hold the events of a run each.
 package main
 
 import (
@@ -21,13 +25,18 @@ func main() {
 	follow := flag.String("follow", "", "copy the events from standard input to `FILE`, and print progress")
 	recordFile := flag.String("record", "", "the `FILE` that tests appended to what they ran against (DDTOP_TEST_RECORD)")
 	stepsFile := flag.String("steps", "", "the `FILE` with a line \"pass NAME\", \"fail NAME\" or \"skip NAME\" for each step that was no test")
+	planFile := flag.String("plan", "", "print which failed tests of the run in `FILE` are to be run again")
+	againDir := flag.String("again", "", "the folder `DIR` with the events of failed tests that were run again, a file a run")
 	flag.Parse()
 	var failed bool
 	var err error
-	if *follow != "" {
+	switch {
+	case *follow != "":
 		err = followRun(os.Stdin, os.Stdout, *follow)
-	} else {
-		failed, err = summarise(os.Stdout, flag.Args(), *recordFile, *stepsFile)
+	case *planFile != "":
+		err = plan(os.Stdout, *planFile, *againDir)
+	default:
+		failed, err = summarise(os.Stdout, flag.Args(), *againDir, *recordFile, *stepsFile)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
@@ -49,14 +58,19 @@ func followRun(r io.Reader, w io.Writer, path string) (err error) {
 }
 
 // summarise prints the summary and tells whether anything failed.
-func summarise(w io.Writer, files []string, recordFile, stepsFile string) (failed bool, err error) {
+func summarise(w io.Writer, files []string, againDir, recordFile, stepsFile string) (failed bool, err error) {
 	var all run
+	again, err := readAgain(againDir)
+	if err != nil {
+		return true, err
+	}
 	for _, path := range files {
 		r := newRun()
 		if err := readFile(path, func(f io.Reader) error { return readEvents(f, r.event) }); err != nil {
 			return true, err
 		}
 		r.end()
+		r.judge(again)
 		all.add(r)
 	}
 	if stepsFile != "" {

@@ -58,7 +58,7 @@ skip 2.7 TestY/debian-2.7 the archive did not answer
 `)
 	steps := write(t, "pass go vet\nfail build for darwin\nskip race detector: no C compiler\n")
 	var out bytes.Buffer
-	failed, err := summarise(&out, []string{write(t, events)}, record, steps)
+	failed, err := summarise(&out, []string{write(t, events)}, "", record, steps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestNothingFailed(t *testing.T) {
 	var out bytes.Buffer
 	failed, err := summarise(&out, []string{write(t, `{"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p","Test":"TestA"}
-{"Action":"pass","Package":"p"}`)}, filepath.Join(t.TempDir(), "none"), "")
+{"Action":"pass","Package":"p"}`)}, "", filepath.Join(t.TempDir(), "none"), "")
 	if err != nil || failed {
 		t.Errorf("failed %v, %v", failed, err)
 	}
@@ -100,13 +100,13 @@ func TestNothingFailed(t *testing.T) {
 
 func TestWhatCantBeReadIsAnError(t *testing.T) {
 	var out bytes.Buffer
-	if failed, err := summarise(&out, []string{"/nonexistent"}, "", ""); err == nil || !failed {
+	if failed, err := summarise(&out, []string{"/nonexistent"}, "", "", ""); err == nil || !failed {
 		t.Error("a run that is missing was no error")
 	}
-	if failed, err := summarise(&out, nil, write(t, "rain 3.4\n"), ""); err == nil || !failed {
+	if failed, err := summarise(&out, nil, "", write(t, "rain 3.4\n"), ""); err == nil || !failed {
 		t.Error("a wrong record was no error")
 	}
-	if failed, err := summarise(&out, nil, "", write(t, "maybe vet\n")); err == nil || !failed {
+	if failed, err := summarise(&out, nil, "", "", write(t, "maybe vet\n")); err == nil || !failed {
 		t.Error("a wrong step was no error")
 	}
 }

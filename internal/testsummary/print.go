@@ -66,14 +66,55 @@ func writeSummary(w io.Writer, all *run, rubies *byRuby) error {
 			fmt.Fprintf(out, "    and %d more\n", more)
 		}
 	}
+	writeFlaky(out, all)
+	for _, note := range all.notes {
+		fmt.Fprintln(out, note)
+	}
 	for _, r := range all.results {
 		if r.outcome == "fail" {
-			fmt.Fprintf(out, "FAILED %s\n", r)
+			reason := ""
+			if r.reason != "" {
+				reason = " (" + r.reason + ")"
+			}
+			fmt.Fprintf(out, "FAILED %s%s\n", r, reason)
 		}
 	}
-	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", all.count("pass"), all.failed(), all.count("skip"))
+	flaky := ""
+	if n := all.count("flaky"); n > 0 {
+		flaky = fmt.Sprintf("%d flaky, ", n)
+	}
+	fmt.Fprintf(out, "%d passed, %s%d failed, %d skipped\n", all.count("pass"), flaky, all.failed(), all.count("skip"))
 	return out.Flush()
 }
+
+// writeFlaky prints the tests that failed, then passed, with what they said when they failed first.
+func writeFlaky(out io.Writer, all *run) {
+	if all.count("flaky") == 0 {
+		return
+	}
+	fmt.Fprintln(out, "FLAKY (failed, then passed)")
+	for _, r := range all.results {
+		if r.outcome != "flaky" {
+			continue
+		}
+		fmt.Fprintf(out, "    %s: %s; first:\n", r, r.reason)
+		n := 0
+		for _, line := range r.output {
+			if strings.HasPrefix(line, "=== ") {
+				continue // go test's own words
+			}
+			if n++; n <= maxOutput {
+				fmt.Fprintf(out, "        %s\n", strings.TrimRight(line, "\n"))
+			}
+		}
+		if n > maxOutput {
+			fmt.Fprintf(out, "        and %d more lines\n", n-maxOutput)
+		}
+	}
+}
+
+// maxOutput is how many lines of a flaky test's first failure are printed; the run has printed all of them before.
+const maxOutput = 60
 
 // maxListed is how many skipped tests of one reason are named.
 const maxListed = 5

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // event is a line of `go test -json` (go doc test2json), or of the build before it.
@@ -19,6 +22,8 @@ type event struct {
 	Elapsed     float64
 	ImportPath  string
 	FailedBuild string
+	// Key and Value are an attribute's that a test gave itself.
+	Key, Value string
 }
 
 // readEvents calls on for each event. Lines that are no JSON are output of the go command itself.
@@ -67,24 +72,30 @@ func (t test) parent() (test, bool) {
 // result is how a test or step ended.
 type result struct {
 	test
-	outcome string // pass, fail or skip
-	reason  string // of a skip
+	outcome string // pass, fail, skip, or flaky: failed, then passed when it was run again
+	reason  string // of a skip; of a failure, why it was not run again or how often it was
+	output  []string
 }
 
 // run is a run of `go test`, or several together.
 type run struct {
 	// results are of the leaves: tests without subtests. A test with subtests counts only when it failed and none of
-	// them did, a package when it failed and none of its tests did (it did not build, or panicked).
+	// them did, a package when it failed and none of its tests did (it did not build), or when it crashed behind them.
 	results []result
+	// notes are printed before the failures.
+	notes []string
 
 	order    []test
 	outcomes map[test]string
 	output   map[test][]string
 	parents  map[test]bool
+	said     map[test]string // by a test of itself, for internal/rerun
+	ended    map[test]bool
 }
 
 func newRun() *run {
-	return &run{outcomes: make(map[test]string), output: make(map[test][]string), parents: make(map[test]bool)}
+	return &run{outcomes: make(map[test]string), output: make(map[test][]string), parents: make(map[test]bool),
+		said: make(map[test]string), ended: make(map[test]bool)}
 }
 
 func (r *run) event(e event) {
@@ -99,15 +110,19 @@ func (r *run) event(e event) {
 		for p, ok := t.parent(); ok; p, ok = p.parent() {
 			r.parents[p] = true
 		}
+	case "attr":
+		if e.Key == rerun.Key && !strings.HasPrefix(r.said[t], rerun.ByNever) {
+			r.said[t] = e.Value
+		}
 	case "output":
-		// Only the reason of a skip is wanted from it.
 		r.output[t] = append(r.output[t], e.Output)
 	case "pass", "fail", "skip":
 		if _, seen := r.outcomes[t]; !seen {
 			r.order = append(r.order, t)
 		}
 		r.outcomes[t] = e.Action
-		if e.Action != "skip" {
+		r.ended[t] = true
+		if e.Action == "pass" {
 			delete(r.output, t)
 		}
 	}
@@ -136,15 +151,29 @@ func (r *run) end() {
 	for _, t := range r.order {
 		outcome := r.outcomes[t]
 		group := t.name == "" || r.parents[t]
-		if group && (outcome != "fail" || failedBelow[t]) {
+		if group && (outcome != "fail" || failedBelow[t] && !r.crashed(t)) {
 			continue
 		}
 		res := result{test: t, outcome: outcome}
-		if outcome == "skip" {
+		switch outcome {
+		case "skip":
 			res.reason = skipReason(r.output[t])
+		case "fail":
+			res.output = r.output[t]
 		}
 		r.results = append(r.results, res)
 	}
+}
+
+// crashWords are what a package prints that ended otherwise than by its tests' results.
+var crashWords = []string{"panic: ", "fatal error: ", "WARNING: DATA RACE", "signal: "}
+
+// crashed tells whether t is a package that said itself that it crashed: no failed test explains that. What a panic prints
+// while a test runs stands under that test, which then never ended.
+func (r *run) crashed(t test) bool {
+	return t.name == "" && slices.ContainsFunc(r.output[t], func(line string) bool {
+		return slices.ContainsFunc(crashWords, func(word string) bool { return strings.HasPrefix(line, word) })
+	})
 }
 
 // skipReason finds what was given to t.Skip among a skipped test's output.
@@ -167,7 +196,10 @@ func skipReason(output []string) string {
 }
 
 // add appends another run's results.
-func (r *run) add(other *run) { r.results = append(r.results, other.results...) }
+func (r *run) add(other *run) {
+	r.results = append(r.results, other.results...)
+	r.notes = append(r.notes, other.notes...)
+}
 
 func (r *run) count(outcome string) int {
 	n := 0

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -187,6 +188,7 @@ func progress(t *testing.T, p *rubytest.Process) {
 
 // TestKilledWhilePausing kills what pauses a program, again and again, at any moment.
 func TestKilledWhilePausing(t *testing.T) {
+	rerun.Never(t, "a thread left stopped is a defect")
 	times := 100
 	if testing.Short() {
 		times = 10

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -12,6 +13,7 @@ import (
 // TestDecodeTruth compares every frame of some 250 parked threads with what Ruby itself says of them: which frames there
 // are, their paths and lines, and on 3.4 and later their labels.
 func TestDecodeTruth(t *testing.T) {
+	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)
@@ -23,6 +25,7 @@ func TestDecodeTruth(t *testing.T) {
 
 // TestDecodeTruthJIT does so with code compiled by YJIT from its first call on.
 func TestDecodeTruthJIT(t *testing.T) {
+	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 1) {
 			return // YJIT came with 3.1
@@ -46,6 +49,7 @@ func TestDecodeTruthJIT(t *testing.T) {
 // TestDecodeTruthAfterGC does so with what is kept from before a full collection, and from before a compaction, which moves
 // iseqs, methods and names.
 func TestDecodeTruthAfterGC(t *testing.T) {
+	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)
@@ -63,6 +67,7 @@ func TestDecodeTruthAfterGC(t *testing.T) {
 
 // TestDecodeFibers compares the fibers that resumed the running one, where Ruby says what they are doing.
 func TestDecodeFibers(t *testing.T) {
+	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)
