@@ -15,7 +15,8 @@ const (
 
 // Method names the code for which a thread is charged within the last windowNS (0: the whole run): the innermost method
 // that most of the charge is under, and the C function most of it is in, "Reports#build → JSON.generate"; "" when no
-// stack is known. It says more than the one stack charged most where a method does many things in turn.
+// stack is known. It says more than the one stack charged most where a method does many things in turn. A method of the
+// program itself that most of the charge is under stands in the place of a library's.
 func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	if b.dict == nil {
 		return ""
@@ -23,6 +24,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	type sum struct {
 		ns, depth int64 // depth is weighted with ns
 		in        int   // the stack it was last counted for
+		own       bool  // of the program itself
 	}
 	methods := make(map[string]*sum)
 	inner := make(map[string]int64)
@@ -52,6 +54,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 				m = new(sum)
 				methods[label] = m
 			}
+			m.own = m.own || ownMethod(f.Origin, label)
 			if m.in != stacks {
 				m.in = stacks
 				m.ns += e.NS
@@ -60,18 +63,25 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 		}
 	}
 	best, depth := "", -1.0
+	own, ownDepth := "", -1.0
 	for label, m := range methods {
+		if float64(m.ns) < culpritShare*float64(total) {
+			continue
+		}
 		d := float64(m.depth) / float64(max(m.ns, 1))
-		if float64(m.ns) >= culpritShare*float64(total) && (d > depth || d == depth && label < best) {
+		if d > depth || d == depth && label < best {
 			best, depth = label, d
+		}
+		if m.own && (d > ownDepth || d == ownDepth && label < own) {
+			own, ownDepth = label, d
 		}
 	}
 	c, ns := topKey(inner)
-	switch {
-	case float64(ns) < innerShare*float64(total) || c == "":
-		return best
-	case best == "":
-		return c
+	if float64(ns) < innerShare*float64(total) {
+		c = ""
 	}
-	return best + " → " + c
+	if own == best {
+		best = "" // it was not called by a library's method that would be worth naming
+	}
+	return ownCode(own, best, c)
 }

@@ -161,34 +161,74 @@ func (c *stackClasses) of(stack sampler.StackID) stackFlags {
 	return flags
 }
 
-// maxWhereFrames is how far out where looks for a method written in Ruby.
+// maxWhereFrames is how far out a method written in Ruby is looked for.
 const maxWhereFrames = 32
 
-// where names the code of a stack for a sentence: "Reports#build → JSON.generate" (the innermost method written in Ruby
-// and the C function it is in), "" for an unknown stack.
+// where names the code of a stack for a sentence: "Reports#build → JSON.generate", the innermost method written in Ruby
+// and the C function it is in; "" for an unknown stack. Where that method is a library's, the program's own that called it
+// stands in its place (ShopController#show → PG::Connection#exec), for it is what a person can change.
 func where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil || stack == 0 {
 		return ""
 	}
-	inner := ""
-	for range maxWhereFrames {
-		if stack == 0 {
-			break
-		}
+	var c, ruby string
+	for depth := 0; stack != 0 && depth < maxClassFrames; depth++ {
 		caller, id := dict.Stack(stack)
 		f := dict.Frame(id)
 		label := method(f.Label)
 		switch {
-		case f.C && inner == "":
-			inner = label
-		case !f.C && inner == "":
-			return label
-		case !f.C:
-			return label + " → " + inner
+		case f.C:
+			if c == "" && ruby == "" {
+				c = label
+			}
+		case ownMethod(f.Origin, label):
+			return ownCode(label, ruby, c)
+		case ruby == "" && depth < maxWhereFrames:
+			ruby = label
 		}
 		stack = caller
 	}
-	return inner
+	return ownCode("", ruby, c)
+}
+
+// ownMethod tells whether a frame is a method of the program itself, and not the top of one of its files: a server's
+// bin/puma is such a file, too.
+func ownMethod(origin sampler.Origin, label string) bool {
+	return origin == sampler.OriginApp && !strings.HasPrefix(label, "<")
+}
+
+// ownCode joins what names a piece of code: the program's own method, the library's that it called, and the C function that
+// one is in; "" where there is none. Two of them are enough for a sentence.
+func ownCode(own, library, c string) string {
+	outer, inner := own, c
+	switch {
+	case own == "":
+		outer = library
+	case library != "" && (c == "" || isPrimitive(c)):
+		inner = library
+	}
+	switch {
+	case inner == "":
+		return outer
+	case outer == "":
+		return inner
+	}
+	return outer + " → " + inner
+}
+
+// primitives begin the names of C functions that every library waits in, and that say nothing of what for.
+var primitives = []string{
+	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
+	"UDPSocket", "OpenSSL::SSL::SSLSocket#",
+}
+
+func isPrimitive(c string) bool {
+	for _, p := range primitives {
+		if strings.HasPrefix(c, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // line names the place of the innermost frame written in Ruby: "app/models/order.rb:39"; "" when there is none.

@@ -1,0 +1,81 @@
+package gvl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// internOrigins interns a stack, innermost first: "c:" marks C functions, "gem:" and "lib:" code that is not the program's.
+func internOrigins(dict *sampler.Dictionary, labels []string) sampler.StackID {
+	var ids []sampler.FrameID
+	for _, l := range labels {
+		f := sampler.Frame{Path: "x.rb", Line: 1, Origin: sampler.OriginApp}
+		for mark, origin := range map[string]sampler.Origin{"c:": sampler.OriginCore, "gem:": sampler.OriginGem, "lib:": sampler.OriginStdlib, "old:": sampler.OriginUnknown} {
+			if rest, ok := strings.CutPrefix(l, mark); ok {
+				l, f.Origin, f.C = rest, origin, origin == sampler.OriginCore
+			}
+		}
+		f.Label = l
+		ids = append(ids, dict.InternFrame(f))
+	}
+	return dict.InternStackOf(ids)
+}
+
+func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
+	deep := []string{"c:PG::Connection#exec"}
+	for range 60 {
+		deep = append(deep, "gem:Active#frame")
+	}
+	for _, c := range []struct {
+		want   string
+		labels []string
+	}{
+		{"Reports#build → JSON.generate", []string{"c:JSON.generate", "block in Reports#build", "Reports#all"}},
+		{"Work#step", []string{"Work#step", "Work#run"}},
+		{"IO#read", []string{"c:IO#read"}},
+		{"<main> → Kernel#sleep", []string{"c:Kernel#sleep", "<main>"}},
+		{"Shop#show → PG::Connection#exec", append(deep, "block in Shop#show", "gem:Rack#call", "<main>")},
+		{"Shop#show → Net::BufferedIO#rbuf_fill", []string{"c:IO#wait_readable", "lib:Net::BufferedIO#rbuf_fill", "lib:Net::HTTP#get", "Shop#show"}},
+		{"Shop#show → Integer#to_s", []string{"c:Integer#to_s", "gem:Numeric#to_s", "c:Array#map", "Shop#show"}},
+		{"Shop#show → Hash#merge_all", []string{"gem:Hash#merge_all", "Shop#show"}},
+		{"Shop#show → IO#read", []string{"c:IO#read", "Shop#show"}},
+		// A server without a program of one's own in the stack: its bin/puma is none.
+		{"Puma::Cluster#run → IO#wait_readable", []string{"c:IO#wait_readable", "gem:Puma::Cluster#run", "<top (required)>", "c:Kernel#load", "<main>"}},
+		// A recording of before there were origins.
+		{"Net#get → IO#read", []string{"c:IO#read", "old:Net#get", "old:Shop#show"}},
+		{"", nil},
+	} {
+		dict := sampler.NewDictionary()
+		if got := where(dict, internOrigins(dict, c.labels)); got != c.want {
+			t.Errorf("%v: %q, want %q", c.labels, got, c.want)
+		}
+	}
+}
+
+// Two actions of a program spend their time in the same library: what most of it is under is named, and whose it is.
+func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		stacks [][]string
+	}{
+		{"Shop#show → Numeric#to_s", [][]string{{"gem:Numeric#to_s", "Shop#show"}, {"gem:Numeric#to_s", "c:Array#map", "Shop#show"}}},
+		{"Shop#show → Integer#to_s", [][]string{{"c:Integer#to_s", "gem:Numeric#to_s", "Shop#show"}}},
+		{"Callbacks#run", [][]string{{"A#a", "gem:Callbacks#run"}, {"B#b", "gem:Callbacks#run"}}},
+		{"Shop#show", [][]string{{"gem:A#a", "Shop#show", "gem:Callbacks#run"}, {"gem:B#b", "Shop#show", "gem:Callbacks#run"}}},
+	} {
+		p, dict := procOf(sampler.EraSched), sampler.NewDictionary()
+		bl := NewBlame(p, dict)
+		cl := NewClassifier(p, dict)
+		for i := range 400 {
+			th := holder(1)
+			th.Stack = internOrigins(dict, c.stacks[i%len(c.stacks)])
+			s := sampleAt(base+int64(i)*ms, 1, th, queued(2))
+			bl.Feed(s, cl.Classify(s))
+		}
+		if got := bl.Method(1, 0); got != c.want {
+			t.Errorf("%v: %q, want %q", c.stacks, got, c.want)
+		}
+	}
+}
