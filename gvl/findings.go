@@ -1,6 +1,8 @@
 package gvl
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -42,6 +44,9 @@ type Finding struct {
 	Stack   sampler.StackID
 	Peer    sampler.PeerID
 	Object  uint64
+	// Explains is the part of the threads' busy time (all time but rest) in the last ten seconds that the finding accounts
+	// for, 0 to 1, with the waiting of those that it kept waiting.
+	Explains float64
 }
 
 // String returns the line of the screen: title and text.
@@ -78,7 +83,24 @@ type hit struct {
 	stack             sampler.StackID
 	peer              sampler.PeerID
 	object            uint64
+	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
+	explains int64
 }
+
+// rank says which findings lead, whatever their severity: causes beat symptoms.
+type rank uint8
+
+const (
+	// rankStandstill: nothing goes on before this ends, whatever else is seen.
+	rankStandstill rank = iota
+	rankCause
+	// rankSymptom: of which there is a cause, as a rule.
+	rankSymptom
+)
+
+// explainsBand is how much what a finding explains must have changed before it moves in the list: the line at the top is not to
+// jump between two that explain about as much.
+const explainsBand = .25
 
 // rule is one finding as data: its name, when it is raised and what says that it is true.
 type rule struct {
@@ -90,34 +112,35 @@ type rule struct {
 	// settled: nothing of the program's start may be left in the window, which reaches further back than the time that the
 	// condition must hold.
 	settled bool
+	rank    rank
 	// hiddenBy names the rules that explain this one: while one of them is raised it is not shown.
 	hiddenBy []string
 	eval     func(*window) hit
 }
 
-// rules are ordered as they are shown: causes before symptoms.
+// rules are listed causes before symptoms, which decides where rank, severity and what they explain don't.
 var rules = [...]rule{
-	{id: "deadlock", boot: true, eval: evalDeadlock},
-	{id: "gvl_stuck", eval: evalStuck},
-	{id: "log_blocked", boot: true, eval: evalLogBlocked},
-	{id: "memory_stall", raise: raiseNS, eval: evalMemoryStall},
-	{id: "cpu_starved", raise: raiseNS, eval: evalCPUStarved},
-	{id: "regex_runaway", boot: true, eval: evalRegex},
-	{id: "lock_convoy", raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalConvoy},
-	{id: "pool_wait", raise: raiseNS, boot: true, eval: evalPoolWait},
-	{id: "gc_pause", boot: true, eval: evalGCPause},
-	{id: "gc_pressure", raise: raiseNS, settled: true, eval: evalGCPressure},
-	{id: "gc_majors", raise: 30e9, eval: evalGCMajors},
-	{id: "gvl_hog", raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, eval: evalHog},
-	{id: "dns_slow", boot: true, raise: raiseNS, eval: evalDNS},
-	{id: "child_wait", boot: true, eval: evalChild},
-	{id: "redis_slow", raise: raiseNS, boot: true, eval: evalRedis},
-	{id: "db_slow", raise: raiseNS, boot: true, eval: evalDB},
-	{id: "http_slow", raise: raiseNS, boot: true, eval: evalHTTP},
-	{id: "gvl_saturated", raise: raiseNS, eval: evalSaturated},
-	{id: "stuck_thread", boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
-	{id: "thread_leak", boot: true, eval: evalThreadLeak},
-	{id: "all_busy", raise: 30e9, eval: evalAllBusy},
+	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},
+	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
+	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
+	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
+	{id: "cpu_starved", rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
+	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
+	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalConvoy},
+	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, eval: evalPoolWait},
+	{id: "gc_pause", rank: rankCause, boot: true, eval: evalGCPause},
+	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, eval: evalGCPressure},
+	{id: "gc_majors", rank: rankCause, raise: 30e9, eval: evalGCMajors},
+	{id: "gvl_hog", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, eval: evalHog},
+	{id: "dns_slow", rank: rankCause, boot: true, raise: raiseNS, eval: evalDNS},
+	{id: "child_wait", rank: rankCause, boot: true, eval: evalChild},
+	{id: "redis_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalRedis},
+	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalDB},
+	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalHTTP},
+	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, eval: evalSaturated},
+	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
+	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},
+	{id: "all_busy", rank: rankSymptom, raise: 30e9, eval: evalAllBusy},
 }
 
 // ruleState is where a rule stands.
@@ -130,6 +153,8 @@ type ruleState struct {
 	worst      Finding
 	worstScore float64
 	shown      bool
+	// explains is what the finding explains, followed in steps of explainsBand.
+	explains float64
 }
 
 // MaxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
@@ -223,10 +248,14 @@ func (f *Findings) judge(i int, now int64) {
 		if !st.raised && now-st.trueNS < f.rules.raise[i] {
 			return
 		}
+		explains := min(f.win.ofBusy(h.explains), 1)
+		if !st.raised || math.Abs(explains-st.explains) > explainsBand*st.explains {
+			st.explains = explains
+		}
 		st.raised = true
 		st.finding = Finding{
 			ID: r.id, Severity: h.severity, Title: h.title, Text: h.text, Next: h.next, SinceNS: st.trueNS,
-			Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object,
+			Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Explains: explains,
 		}
 		if h.score >= st.worstScore {
 			st.worst, st.worstScore = st.finding, h.score
@@ -258,26 +287,46 @@ func (f *Findings) forget(r RaisedFinding) {
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings of the run: those that have gone again, oldest first, then what is wrong now, causes before
-// symptoms. The slice is the caller's.
+// Raised returns all findings of the run: those that have gone again, oldest first, then what is wrong now, in the order of
+// Current. The slice is the caller's.
 func (f *Findings) Raised() []RaisedFinding {
 	out := slices.Clone(f.past)
-	for i := range rules {
-		if st := &f.states[i]; st.raised && st.shown {
+	for _, i := range f.ranked() {
+		if st := &f.states[i]; st.shown {
 			out = append(out, RaisedFinding{st.worst, st.lowNS})
 		}
 	}
 	return out
 }
 
-// Current returns what is wrong now, causes before symptoms; empty when nothing is. The slice is the caller's.
+// Current returns what is wrong now; empty when nothing is. What stands still for good comes first, then causes, then symptoms;
+// of causes and of symptoms the severe ones first, and of equal severity those that explain more of the threads' time. The
+// slice is the caller's.
 func (f *Findings) Current() []Finding {
 	var out []Finding
-	for i := range rules {
-		if f.states[i].raised && !f.hidden(&rules[i]) {
+	for _, i := range f.ranked() {
+		if !f.hidden(&rules[i]) {
 			out = append(out, f.states[i].finding)
 		}
 	}
+	return out
+}
+
+// ranked lists the rules that are raised in the order in which their findings are shown.
+func (f *Findings) ranked() []int {
+	var out []int
+	for i := range rules {
+		if f.states[i].raised {
+			out = append(out, i)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		x, y := &f.states[a], &f.states[b]
+		if d := cmp.Compare(rules[a].rank, rules[b].rank); d != 0 || rules[a].rank == rankStandstill {
+			return d
+		}
+		return cmp.Or(cmp.Compare(y.finding.Severity, x.finding.Severity), cmp.Compare(y.explains, x.explains))
+	})
 	return out
 }
 

@@ -177,7 +177,7 @@ func (r *Rules) Set(text string) error {
 	return fmt.Errorf("%s has no limit %q: it has %s", id, name, strings.Join(limitNames(id), ", "))
 }
 
-// RuleIDs returns the names of all findings, in the order in which they are shown: causes before symptoms.
+// RuleIDs returns the names of all findings, causes before symptoms.
 func RuleIDs() []string {
 	out := make([]string, 0, len(rules))
 	for i := range rules {

@@ -26,6 +26,7 @@ func evalCPUStarved(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = max(w.withWaiters(w.holderWait), w.ofAll(min(w.share(last.ThrottledNS-first.ThrottledNS), 1)))
 	h.title = "Short of CPU"
 	h.text = "the thread with the GVL was ready and had no CPU for " + percent(delay) + " of its turns"
 	h.next = "fewer workers on this machine, or more CPUs"
@@ -65,6 +66,7 @@ func evalMemoryStall(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = max(w.withWaiters(w.total.ns[Stalled]), w.ofAll(min(full, 1)))
 	h.title = "Starved of memory"
 	h.text = number(perSecond) + " major page faults/s; the thread with the GVL sleeps in the kernel " +
 		percent(w.share(w.total.ns[Stalled])) + " of the time"
@@ -95,7 +97,7 @@ func evalGCPressure(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
-	h.stack = stack
+	h.stack, h.explains = stack, w.withWaiters(w.gcNS)
 	h.title = "Garbage collection"
 	h.text = "takes " + percent(wall) + " of the time, " + percent(gc) + " of all Ruby work"
 	if w.firstGC.Valid && w.lastGC.Valid && w.sampledNS > 0 {
@@ -116,6 +118,7 @@ func evalGCPause(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = w.withWaiters(w.pauseNS)
 	h.title = "Long garbage collection"
 	h.text = "one stopped all threads for " + FormatNS(w.pauseNS)
 	if code := where(w.dict, w.pauseAt); code != "" {
@@ -137,6 +140,7 @@ func evalGCMajors(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = w.withWaiters(w.gcNS)
 	h.title = "Frequent full collections"
 	h.text = plural(int(majors), "major collection", "major collections") + " in " + FormatNS(w.sampledNS) + " while " +
 		number(w.share(w.total.ns[Waiting])) + " threads wait"

@@ -20,6 +20,7 @@ func evalSaturated(w *window) hit {
 		if score < 1 {
 			continue
 		}
+		h.explains = r.ns[Waiting]
 		h.title = "GVL saturated"
 		if len(w.ractors) > 1 {
 			h.title = "GVL of ractor " + itoa(int64(id)) + " saturated"
@@ -95,6 +96,7 @@ func evalHog(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = e.NS
 	h.title = "One thread hogs the GVL"
 	h.text = w.culprit(e) + " causes " + percent(e.Share) + " of all waiting; a turn costs others " +
 		FormatNS(p95) + " (p95)"
@@ -116,6 +118,7 @@ func evalStuck(w *window) hit {
 	if l.thread == 0 || h.score < 1 {
 		return h
 	}
+	h.explains = w.stuckNS * (1 + l.waiters)
 	h.title = "A thread keeps the GVL"
 	h.text = w.behind(l.thread, l.stack) + " kept it " + FormatNS(l.ns) + " without a break"
 	if l.kind == Stalled {
@@ -141,6 +144,7 @@ func evalRegex(w *window) hit {
 			if score < 1 {
 				continue
 			}
+			h.explains = w.withWaiters(min(x.runNS, w.sampledNS))
 			h.title = "Runaway regular expression"
 			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + FormatNS(x.runNS) +
 				" of CPU"

@@ -78,6 +78,8 @@ func evalDeadlock(w *window) hit {
 
 func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	h.title = "Deadlock"
+	behind := w.stuckBehind(cycle)
+	h.explains = w.sampledNS * int64(len(cycle)+behind)
 	for i, id := range cycle {
 		ts := w.state(id)
 		if i == 0 {
@@ -93,8 +95,8 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 			h.text += w.name(id) + " waits for " + object(&ts.Detail) + " held by " + holder
 		}
 	}
-	if n := w.stuckBehind(cycle); n > 0 {
-		h.text += "; " + itoa(int64(n)) + " more stuck behind"
+	if behind > 0 {
+		h.text += "; " + itoa(int64(behind)) + " more stuck behind"
 	}
 	h.next = "it will not end by itself: save the stacks (s) and restart; take the locks in one order"
 }
@@ -155,7 +157,7 @@ func evalConvoy(w *window) hit {
 	ids, longest := w.waiting(func(ts *ThreadState, _ *watch) bool {
 		return ts.State == Lock && ts.Detail.Object == lock
 	})
-	h.threads = ids
+	h.threads, h.explains = ids, whole
 	h.title = "Threads queue for one lock"
 	kind := "lock"
 	var holder sampler.ThreadID

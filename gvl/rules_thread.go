@@ -27,6 +27,7 @@ func evalStuckThread(w *window) hit {
 			h.severity = SeverityCrit
 		}
 		if score >= 1 {
+			h.explains = min(age, w.sampledNS)
 			h.title = "A thread is stuck"
 			h.text = w.name(ts.Thread) + " has not moved for " + FormatNS(age) + ": " + Describe(*ts, w.dict)
 			if code := where(w.dict, x.stack); code != "" {
@@ -134,6 +135,7 @@ func evalAllBusy(w *window) hit {
 		share := ratio(p.busy, p.busy+p.idle)
 		if score := share / w.limits.poolBusy; len(p.ids) > 1 && score > h.score {
 			h = hit{score: score, severity: SeverityWarn, threads: p.ids}
+			h.explains = p.busy
 			h.title = "All workers busy"
 			kind, _, _ := strings.Cut(name, "::")
 			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads are busy " + percent(share) + " of the time, mostly " +

@@ -58,7 +58,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 		return ts.State == IO && !x.idle && x.group == group
 	})
 	g := &w.ev.peers.list[group]
-	h.peer, h.threads = g.id, ids
+	h.peer, h.threads, h.explains = g.id, ids, ns
 	h.text = percent(w.ofBusy(ns)) + " of the busy time waits for " + PeerName(g.peer) + "; now " +
 		plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
@@ -158,6 +158,7 @@ func evalDNS(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = sum
 	h.title = "Name resolution slow"
 	h.text = "threads resolve names again and again"
 	if len(ids) > 0 {
@@ -189,6 +190,7 @@ func evalChild(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = w.ops[1]
 	h.title = "Waiting for other programs"
 	h.text = plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for " + FormatNS(longest)
 	if ts := w.state(ids[0]); ts != nil {
@@ -220,6 +222,7 @@ func evalPoolWait(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = w.flag(flagPool)
 	h.title = "Connection pool empty"
 	h.text = plural(len(ids), "thread waits", "threads wait") + " for a connection"
 	if len(ids) > 0 {
@@ -252,7 +255,7 @@ func evalLogBlocked(w *window) hit {
 			behind++
 		}
 	}
-	h.stack, h.peer = ts.Stack, ts.Detail.Peer
+	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
 	h.title = "Log output stuck"
 	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + FormatNS(longest)
 	if behind > 0 {

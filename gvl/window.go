@@ -207,6 +207,15 @@ func (w *window) share(ns int64) float64 { return ratio(ns, w.sampledNS) }
 // ofBusy is ns of the busy time of all threads.
 func (w *window) ofBusy(ns int64) float64 { return ratio(ns, w.total.busy) }
 
+// withWaiters is time as a holder of the GVL together with the waiting of others for it, as if the waiting were spread evenly over
+// all time as a holder.
+func (w *window) withWaiters(ns int64) int64 {
+	return ns + int64(float64(ns)*ratio(w.total.ns[Waiting], w.total.held()))
+}
+
+// ofAll is a share of the window's length in which no thread went on: the busy time of all threads in it.
+func (w *window) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
+
 // name is what the screens call a thread.
 func (w *window) name(id sampler.ThreadID) string { return ThreadName(id, w.dict) }
 
