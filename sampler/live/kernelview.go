@@ -18,7 +18,7 @@ const (
 	// excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together cost less
 	// than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
 	cpuShareNS = 330_000
-	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in.
+	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, once it had a CPU.
 	settleNS = 3_000_000
 	// procNS and selfNS are how often the process's counters and our own are read.
 	procNS = 250_000_000
@@ -27,6 +27,10 @@ const (
 
 // freeCPUReads is the number of threads at work whose CPU counters are all read in every stack tick.
 const freeCPUReads = 30
+
+// computes is the number of answers in a row that a thread is on a CPU from which on it counts as computing: one that goes
+// into a call gives one or two.
+const computes = 3
 
 // maxAsksPerTick bounds the threads whose system call is asked for in one lock tick because they have just blocked.
 const maxAsksPerTick = 64
@@ -57,6 +61,52 @@ type threadView struct {
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
 	round    uint64
+	doubt    doubt
+	settling settling
+}
+
+// doubt says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can sleep for a
+// moment, for a page or a lock in the kernel, and nothing in memory tells when it goes on: believed for askAgainNS, one
+// such moment would be a tenth of a second of I/O. So once it has been seen to compute, it is believed to sleep for as long
+// again as it has been found asleep; when it computes and sleeps by turns, not at all until it has slept for askAgainNS.
+type doubt struct {
+	ran      int   // answers in a row that it is on a CPU
+	computed bool  // in this episode
+	turns    bool  // it slept and then ran, after it had computed
+	asleepNS int64 // the first of the answers in a row that it sleeps; 0: the last one said that it runs
+}
+
+// answer notes an answer, given at a time.
+func (d *doubt) answer(k *sampler.Kernel, ns int64) {
+	if k.Syscall == sampler.SyscallRunning || k.Syscall == "" {
+		d.turns = d.turns || d.computed && d.asleepNS != 0
+		d.ran, d.asleepNS = d.ran+1, 0
+		d.computed = d.computed || d.ran >= computes
+		return
+	}
+	d.ran = 0
+	if d.asleepNS == 0 {
+		d.asleepNS = ns
+	}
+	d.turns = d.turns && ns-d.asleepNS < askAgainNS
+}
+
+// believedNS is how long after an answer, given at a time, the thread counts as asleep.
+func (d *doubt) believedNS(ns int64) int64 {
+	switch {
+	case d.turns:
+		return 0
+	case d.computed:
+		return min(askAgainNS, ns-d.asleepNS)
+	}
+	return askAgainNS
+}
+
+// settling says whether a thread that is found ready to run after a pause has had a CPU since: on a machine with more to do
+// than CPUs, the way back into its call begins only then.
+type settling struct {
+	pauseNS, cpuNS, delayNS int64
+	ran                     bool
 }
 
 func newKernelView(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(sampler.RactorID, sampler.ThreadID) bool) *kernelView {
@@ -90,12 +140,17 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 		if t.TID != w.tid {
 			// Another native thread, or none: its counters and calls are another thread's.
 			w.tid = t.TID
-			w.k, w.call = sampler.Kernel{FD: -1}, kernel.Call{}
+			w.k, w.call, w.doubt = sampler.Kernel{FD: -1}, kernel.Call{}, doubt{}
 		}
 		owner := owns(s, t)
 		queued := t.Bits&sampler.BitQueued != 0
 		runnable := t.Status == sampler.Runnable && t.Bits&sampler.BitBlockingRegion == 0
 		released := !owner && !queued && !runnable
+		if released && !w.released {
+			// What was said of it as the holder of the GVL says nothing about what it does without: rechecked as that is, it
+			// would not count, and it would keep the kernel from being asked.
+			w.forget()
+		}
 		paused := s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
 			(owner || w.released && w.stack == t.Stack)
 		if t.TID == 0 && released && t.Blocked.FD >= 0 && v.unasked(s, t, w, all) && (all || s.Depth == sampler.StackTick || asks < maxAsksPerTick) {
@@ -113,7 +168,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 				v.ask(t.TID, w)
 			case !released:
 				// Its last call is over: what it was says nothing about the wait for the GVL.
-				w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
+				w.forget()
 			}
 			w.busy = w.busy || !released || w.k.Syscall == sampler.SyscallRunning || w.stack != t.Stack
 			if w.busy {
@@ -145,6 +200,12 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 	}
 }
 
+// forget drops the kernel's answer: it is of an episode that has ended.
+func (w *threadView) forget() {
+	w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
+	w.doubt = doubt{}
+}
+
 // owns tells whether the owner field named the thread at the start or the end of the read.
 func owns(s *sampler.Sample, t *sampler.Thread) bool {
 	for i := range s.Ractors {
@@ -166,6 +227,7 @@ func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView,
 		return true
 	}
 	if t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack {
+		w.doubt = doubt{}
 		return true
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
@@ -174,7 +236,7 @@ func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView,
 		return true
 	}
 	// When stack ticks stop the target, lock ticks ask instead.
-	return (s.Depth == sampler.StackTick || v.pausedNS != 0) && s.TimeNS-w.k.StateAtNS > askAgainNS
+	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.doubt.computed) && s.TimeNS-w.k.StateAtNS > w.doubt.believedNS(w.k.StateAtNS)
 }
 
 // unasked tells whether the peer of a thread without a native thread is still to be looked up, or again: the name of a socket
@@ -208,7 +270,7 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 	}
 	switch call.Name {
 	case sampler.SyscallRunning, sampler.SyscallNone:
-		if v.pausedNS != 0 && v.now()-v.pausedNS < settleNS && w.k.StateAtNS != 0 && w.k.Syscall != "" {
+		if v.pausedNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != "" && w.k.Syscall != sampler.SyscallRunning && v.settles(tid, w) {
 			return // it was in a call, and nothing says that it has left it but our own stop
 		}
 	case restarted:
@@ -220,6 +282,24 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 	}
 	v.tasks.Describe(&w.k, call, v.mem)
 	w.k.StateAtNS = v.now()
+	w.doubt.answer(&w.k, w.k.StateAtNS)
+}
+
+// settles tells whether a thread that is not in its call may be on its way back from the last pause: until settleNS after it
+// was seen to have had a CPU. Its counters move when it gets one, and while it has one.
+func (v *kernelView) settles(tid int32, w *threadView) bool {
+	now, at := v.now(), &w.settling
+	cpu, delay, err := v.tasks.CPU(tid)
+	if err != nil {
+		v.note(err)
+		return false
+	}
+	if at.pauseNS == v.pausedNS {
+		at.ran = at.ran || at.cpuNS != cpu || at.delayNS != delay
+	} else {
+		*at = settling{pauseNS: v.pausedNS, cpuNS: cpu, delayNS: delay}
+	}
+	return !at.ran || now-v.pausedNS < settleNS
 }
 
 func (v *kernelView) readCPU(tid int32, w *threadView) {
