@@ -57,7 +57,9 @@ var markers = []marker{
 	{"Sidekiq::Scheduled::Poller", true, flagIdle, 10}, {"Timeout.create_timeout_thread", false, flagIdle, innerFrames},
 	{"Timeout::Request", true, flagIdle, innerFrames}, {"PG::Connection#wait_for_notify", false, flagIdle, 4},
 	{"Redis::SubscribedClient", true, flagIdle, 20}, {"Redis#subscribe", false, flagIdle, 20},
-	{"RedisClient#blocking_call", false, flagIdle, 20}, {"Listen::", true, flagIdle, 10},
+	// Blocking pops: of redis-client and redis 5, of redis 3 and 4.
+	{"RedisClient#blocking_call", true, flagIdle, 20}, {"RedisClient::PubSub", true, flagIdle, 20},
+	{"Redis::Client#call_with_timeout", false, flagIdle, 20}, {"Listen::", true, flagIdle, 10},
 	{"WEBrick::GenericServer#start", false, flagIdle, innerFrames},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, flagPool, 12},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, flagPool, 12},

@@ -79,3 +79,35 @@ func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 		}
 	}
 }
+
+// A consumer that waits at a Redis for its next job does not wait for a slow Redis; the frames are those of the gems redis
+// 4.8 and redis-client 0.22.
+func TestBlockingPopsRest(t *testing.T) {
+	for _, c := range []struct {
+		idle   bool
+		labels []string
+	}{
+		{true, []string{
+			"c:IO#wait_readable", "gem:block in Redis::Connection::SocketMixin#_read_from_socket", "c:Kernel#loop",
+			"gem:Redis::Connection::SocketMixin#_read_from_socket", "gem:Redis::Connection::SocketMixin#gets",
+			"gem:Redis::Connection::Ruby#read", "gem:block in Redis::Client#read", "gem:Redis::Client#io", "gem:Redis::Client#read",
+			"gem:block (3 levels) in Redis::Client#call_with_timeout", "gem:Redis::Client#with_socket_timeout",
+			"gem:Redis::Commands::Lists#_bpop", "gem:Redis::Commands::Lists#blpop", "Consumer#run",
+		}},
+		{true, []string{
+			"c:IO#wait_readable", "gem:RedisClient::RubyConnection::BufferedIO#fill_buffer", "gem:RedisClient::ConnectionMixin#call",
+			"gem:block in RedisClient#blocking_call_v", "gem:RedisClient#ensure_connected", "gem:RedisClient#blocking_call_v", "Consumer#run",
+		}},
+		{true, []string{"c:IO#wait_readable", "gem:RedisClient::RubyConnection#read", "gem:RedisClient::PubSub#next_event", "Listener#run"}},
+		{false, []string{
+			"c:IO#wait_readable", "gem:Redis::Connection::SocketMixin#_read_from_socket", "gem:Redis::Client#read",
+			"gem:Redis::Client#process", "gem:Redis::Client#call", "gem:Redis::Commands::Strings#get", "Cache#fetch",
+		}},
+	} {
+		dict := sampler.NewDictionary()
+		flags := newStackClasses(dict).of(internOrigins(dict, c.labels))
+		if idle := flags&flagIdle != 0; idle != c.idle || flags&flagRedis == 0 {
+			t.Errorf("%v: idle %v, in a Redis client %v", c.labels, idle, flags&flagRedis != 0)
+		}
+	}
+}
