@@ -10,7 +10,7 @@ import (
 // Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded before they are written: numbers of
 // objects to objectParts, the sums of squares, which tell how good the estimate is, to what a float32 holds. It is the
 // values that are rounded and not the differences: nothing drifts, and a class that nothing is allocated of does not move.
-const objectParts = 16
+const objectParts = 1024
 
 // maxObjects bounds a number of objects, in parts: beyond it a sum in float64 would have lost them anyway.
 const maxObjects = 1 << 62

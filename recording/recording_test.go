@@ -121,8 +121,8 @@ func asWritten(s *sampler.Sample) *sampler.Sample {
 	return s
 }
 
-// rounded is a number of objects as a recording keeps it: in sixteenths.
-func rounded(objects float64) float64 { return math.Round(objects*16) / 16 }
+// rounded is a number of objects as a recording keeps it: in parts of 1,024.
+func rounded(objects float64) float64 { return math.Round(objects*1024) / 1024 }
 
 // record writes samples and returns the file and what was written.
 func record(t testing.TB, n int, next func() *sampler.Sample, d *sampler.Dictionary, end *sampler.End) ([]byte, []resolved) {

@@ -32,19 +32,12 @@ func (f *figures) gauges(t *Theme) []gauge {
 	if f.waiting >= 0.5 {
 		waitStyle.FG = waitColor
 	}
-	p99 := "–"
-	if f.waits > 0 {
-		p99 = duration(f.p99NS)
-		if f.p99Open {
-			p99 = "≥" + p99
-		}
-	}
 	gs := []gauge{
 		{label: "GVL", value: percent(f.held), style: heldStyle, spark: f.heldSpark, top: 1,
 			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.Running])}, priority: 0},
 		{label: "waiting", value: fmt.Sprintf("%.1f", f.waiting), style: waitStyle, spark: f.waitSpark, top: maxOf(f.waitSpark, 1),
 			sparkStyle: canvas.Style{FG: waitColor}, priority: 1},
-		{label: "p99", value: p99, style: t.text(), priority: 4},
+		{label: "p99", value: f.waitInWords(waitP99), style: t.text(), priority: 4},
 		{label: "CPU", value: percent(f.cpu), style: t.bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
 			sparkStyle: t.dim(), priority: 2, bar: true},
 	}

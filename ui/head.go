@@ -12,9 +12,11 @@ import (
 
 // figures are the numbers of the head lines over the stretch of time that is shown.
 type figures struct {
-	held, waiting   float64 // of the busiest ractor's GVL; all ractors' waiters
-	p99NS, waits    int64
-	p99Open         bool // waits still going on are part of it
+	held, waiting float64 // of the busiest ractor's GVL; all ractors' waiters
+	// waitNS are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many there were.
+	waitNS          [len(waitShares)]int64
+	waits           int64
+	waitsOpen       bool // waits still going on are part of it
 	cpu, throttled  float64
 	gc              float64
 	minor, major    uint64
@@ -71,8 +73,8 @@ func (f *figures) load(r *reading, fromNS, toNS int64) {
 			open = append(open, s.DurationNS())
 		}
 	}
-	f.p99NS, f.waits = r.waits.quantile(0.99, fromNS, toNS, open)
-	f.p99Open = len(open) > 0
+	f.waitNS, f.waits = r.waits.lengths(fromNS, toNS, open)
+	f.waitsOpen = len(open) > 0
 }
 
 func (f *figures) loadOwners(r *reading, fromNS, toNS int64) {

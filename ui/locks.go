@@ -22,7 +22,9 @@ type locksPage struct {
 
 	cycles [][]deadLink
 	locks  []gvl.Contended
-	places []blamePlace
+	// shortLocks is how many more there are, whose waits are all too short for the list.
+	shortLocks int
+	places     []blamePlace
 	// waitNS is the waiting of all threads in the time shown, nobodyNS the part in which nobody held the GVL.
 	waitNS, nobodyNS int64
 	placesOf         [2]int64
@@ -142,7 +144,9 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 }
 
 func (p *locksPage) load(m *Model, r *reading) {
-	p.locks = gvl.Locks(m.states)
+	all := gvl.Locks(m.states)
+	p.locks = slices.DeleteFunc(all, func(l gvl.Contended) bool { return l.LongestNS < int64(m.opt.WaitThreshold) })
+	p.shortLocks = len(all) - len(p.locks)
 	p.loadCycles(m.states)
 	if of := [2]int64{m.flame.snapshot.FromNS, m.flame.snapshot.ToNS}; of != p.placesOf {
 		p.placesOf = of

@@ -29,7 +29,7 @@ func (p *locksPage) draw(a canvas.Area, m *Model) {
 	rest := a.Sub(0, y, a.W, a.H-y)
 	// The locks get what they need up to a half, the blame the rest; and the other way round.
 	locks := max(len(p.locks), 1) + 1
-	if least := min(rest.H/2, len(p.places)+3); locks > rest.H-least {
+	if least := min(rest.H/2, len(p.places)+4); locks > rest.H-least {
 		locks = rest.H - least
 	}
 	p.drawLocks(rest.Sub(0, 0, rest.W, locks), m)
@@ -114,7 +114,11 @@ func (p *locksPage) drawLocks(a canvas.Area, m *Model) {
 	}
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.locks) == 0 {
-		rows.Put(1, 0, "no thread waits for a lock, a queue or another thread", t.dim())
+		text := "no thread waits for a lock, a queue or another thread"
+		if p.shortLocks > 0 {
+			text += " for " + duration(int64(m.opt.WaitThreshold)) + " or longer (--wait-threshold)"
+		}
+		rows.Put(1, 0, canvas.Cut(text, rows.W-2), t.dim())
 		return
 	}
 	if i := p.index(); i >= 0 && i < len(p.locks) {
@@ -204,6 +208,10 @@ func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
 		a.Put(x, 0, canvas.Cut(fmt.Sprintf("─ %s while it changed hands ", percent(nobody)), a.W-x-1), t.dim())
 	}
 	rows := a.Sub(0, 1, a.W, a.H-1)
+	if text := m.figures.waitsText(); text != "" && rows.H > 1 {
+		rows.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
+		rows = rows.Sub(0, 1, rows.W, rows.H-1)
+	}
 	if i := p.index() - len(p.locks); i >= 0 {
 		p.topPlace = max(min(p.topPlace, i), i-rows.H+1)
 	}

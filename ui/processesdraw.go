@@ -204,14 +204,7 @@ func (p *processesPage) drawFigures(a canvas.Area, w *processRow, m *Model, c pr
 		x += c.lane + 1
 	}
 	right(c.waiting, value(fmt.Sprintf("%.1f", f.waiting)), waiting)
-	p99 := "–"
-	if f.waits > 0 {
-		p99 = duration(f.p99NS)
-		if f.p99Open {
-			p99 = "≥" + p99
-		}
-	}
-	right(c.p99, p99, plain)
+	right(c.p99, f.waitInWords(waitP99), plain)
 	right(c.cpu, value(percent(f.cpu)), plain)
 	gc := "–"
 	if f.gcKnown {

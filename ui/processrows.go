@@ -118,8 +118,8 @@ func (p *processesPage) sumUp() {
 		a.major += f.major
 		a.selfCPU, a.selfKnown = max(a.selfCPU, f.selfCPU), a.selfKnown || f.selfKnown // ddtop's own, the same for all
 		a.waits += f.waits
-		if f.p99NS > a.p99NS {
-			a.p99NS, a.p99Open = f.p99NS, f.p99Open
+		if f.waitNS[waitP99] > a.waitNS[waitP99] {
+			a.waitNS[waitP99], a.waitsOpen = f.waitNS[waitP99], f.waitsOpen
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (p *processesPage) order() {
 		case sortWaiting:
 			return cmp.Compare(b.waiting, a.waiting)
 		case sortP99:
-			return cmp.Compare(b.p99NS, a.p99NS)
+			return cmp.Compare(b.waitNS[waitP99], a.waitNS[waitP99])
 		case sortCPU:
 			return cmp.Compare(b.cpu, a.cpu)
 		case sortGC:

@@ -49,6 +49,8 @@ type Options struct {
 	Keys map[string]string
 	// Rules are the findings' rules; nil: all of them with their default limits. They are not to be changed any more.
 	Rules *gvl.Rules
+	// WaitThreshold hides waits shorter than it from lists of waits; totals, shares and quantiles count all.
+	WaitThreshold time.Duration
 	// Folder is where snapshots are saved; "": the working folder.
 	Folder string
 	// Notice is shown at the bottom until the first key: where the output of the program is, say.

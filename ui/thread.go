@@ -124,7 +124,7 @@ func (p *threadPage) load(m *Model, r *reading) {
 	p.cells = r.Timeline.AppendRow(p.cells[:0], id, p.fromNS, p.toNS, cols)
 	fromNS := m.atNS - m.windowNS
 	p.waits = threadWaits{}
-	if w := r.waits.events.byThread(fromNS, m.atNS, m.states, id, longestWaits)[id]; w != nil {
+	if w := r.waits.events.byThread(fromNS, m.atNS, m.states, listOf{thread: id, atLeastNS: int64(m.opt.WaitThreshold), atMost: longestWaits})[id]; w != nil {
 		p.waits = *w
 	}
 	p.kinds = gvl.StatWaits{}

@@ -37,8 +37,8 @@ func (p *threadPage) draw(a canvas.Area, m *Model) {
 	left := a.W * 45 / 100
 	stackH := a.H - 5
 	waitsH := 0
-	if n := len(p.waits.longest); n > 0 && stackH >= 14 {
-		waitsH = min(n+1, stackH/3)
+	if n := len(p.waits.longest); (n > 0 || p.waits.short > 0) && stackH >= 14 {
+		waitsH = min(max(n, 1)+1, stackH/3)
 	}
 	stack := min(stackH-waitsH, max(len(p.frames), 1)+2)
 	p.drawStack(a.Sub(0, 5, left, stack), m)
@@ -156,6 +156,11 @@ func (p *threadPage) waitsText() string {
 	return text
 }
 
+// shortText says that all waits are too short for the list.
+func (p *threadPage) shortText(m *Model) string {
+	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", count(int64(p.waits.short)), duration(int64(m.opt.WaitThreshold)))
+}
+
 func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
 	if a.H < 2 {
 		return
@@ -168,6 +173,10 @@ func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
 	}
 	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
 	a.Put(x, 0, canvas.Cut(p.waitsText(), a.W-x-1), t.dim())
+	if len(p.waits.longest) == 0 {
+		a.Put(2, 1, canvas.Cut(p.shortText(m), a.W-3), t.dim())
+		return
+	}
 	const barX = 39
 	most := p.waits.longest[0].lenNS
 	for y, e := range p.waits.longest[:min(a.H-1, len(p.waits.longest))] {

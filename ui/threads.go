@@ -160,7 +160,7 @@ func (p *threadsPage) expand(m *Model, open bool) {
 func (p *threadsPage) load(m *Model, r *reading) {
 	p.drawn = m.bodyRows() - 1
 	p.loadCPU(m)
-	waits := r.waits.events.byThread(m.atNS-m.windowNS, m.atNS, m.states, 0, 0)
+	waits := r.waits.events.byThread(m.atNS-m.windowNS, m.atNS, m.states, listOf{})
 	p.build(m, waits)
 }
 

@@ -192,7 +192,7 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 	if w.fromNS() != 1000 || len(w.ring) != maxWaitEvents {
 		t.Fatalf("from %d, %d kept", w.fromNS(), len(w.ring))
 	}
-	got := w.byThread(n-100, n, []gvl.ThreadState{{Thread: 1, State: gvl.Waiting, AtNS: 2 * n}}, 2, 3)
+	got := w.byThread(n-100, n, []gvl.ThreadState{{Thread: 1, State: gvl.Waiting, AtNS: 2 * n}}, listOf{thread: 2, atMost: 3})
 	if len(got[1].lengths) != 51 || !got[1].open || len(got[2].lengths) != 50 || got[2].open {
 		t.Errorf("%+v", got)
 	}

@@ -62,8 +62,16 @@ type threadWaits struct {
 	// lengths are sorted, the shortest first; those still going on at the end are among them.
 	lengths []int64
 	open    bool // one is going on
-	// longest are the longest ones, the longest first.
+	// longest are the longest ones, the longest first; short is how many more there are that are too short for the list.
 	longest []waitEvent
+	short   int
+}
+
+// listOf says of which thread the single waits are listed (0: of none), from which length on, and how many.
+type listOf struct {
+	thread    sampler.ThreadID
+	atLeastNS int64
+	atMost    int
 }
 
 // quantile is the length that the share q of the waits did not exceed; 0 without waits.
@@ -89,9 +97,9 @@ func (t *threadWaits) inWords(q float64) string {
 	return s
 }
 
-// byThread sorts the waits of a stretch of time by thread; states are those at its end. The longest are kept of keep
-// only.
-func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, keep sampler.ThreadID, longest int) map[sampler.ThreadID]*threadWaits {
+// byThread sorts the waits of a stretch of time by thread; states are those at its end. Quantiles are of all waits, whatever
+// is listed.
+func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, list listOf) map[sampler.ThreadID]*threadWaits {
 	out := make(map[sampler.ThreadID]*threadWaits)
 	of := func(id sampler.ThreadID) *threadWaits {
 		t := out[id]
@@ -104,8 +112,12 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, keep
 	w.each(fromNS, toNS, func(e *waitEvent) {
 		t := of(e.thread)
 		t.lengths = append(t.lengths, e.lenNS)
-		if e.thread == keep {
+		switch {
+		case e.thread != list.thread:
+		case e.lenNS >= list.atLeastNS:
 			t.longest = append(t.longest, *e)
+		default:
+			t.short++
 		}
 	})
 	for i := range states {
@@ -118,7 +130,7 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, keep
 	for _, t := range out {
 		slices.Sort(t.lengths)
 		slices.SortStableFunc(t.longest, func(x, y waitEvent) int { return int(min(max(y.lenNS-x.lenNS, -1), 1)) })
-		t.longest = t.longest[:min(len(t.longest), longest)]
+		t.longest = t.longest[:min(len(t.longest), list.atMost)]
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"time"
@@ -32,6 +33,8 @@ type waitLog struct {
 type waitSlot struct {
 	second int64
 	counts [waitBuckets]uint32
+	// longestNS is the longest of them.
+	longestNS int64
 }
 
 type prevState struct {
@@ -91,6 +94,7 @@ func (w *waitLog) add(nowNS, lengthNS int64) {
 		*s = waitSlot{second: sec}
 	}
 	s.counts[waitBucket(lengthNS)]++
+	s.longestNS = max(s.longestNS, lengthNS)
 }
 
 func waitBucket(ns int64) int {
@@ -109,10 +113,22 @@ func bucketNS(b int) int64 {
 	return int64(base * (1 + float64(b%perDoubling+1)/perDoubling) * float64(minWaitNS))
 }
 
-// quantile returns the length that the share q of the waits of a stretch of time did not exceed, waits still going on
-// at its end (given by their lengths so far) included, and how many waits that is.
-func (w *waitLog) quantile(q float64, fromNS, toNS int64, open []int64) (ns, n int64) {
+// waitShares are the shares of the waits whose lengths are told: half, 90 %, 99 % and all of them.
+var waitShares = [...]float64{0.5, 0.9, 0.99, 1}
+
+// Indexes of waitShares.
+const (
+	waitP50 = iota
+	waitP90
+	waitP99
+	waitMax
+)
+
+// lengths returns the lengths that each of waitShares of the waits of a stretch of time did not exceed, waits still going on
+// at its end (given by their lengths so far) included, and how many waits that is. The longest is exact.
+func (w *waitLog) lengths(fromNS, toNS int64, open []int64) (ns [len(waitShares)]int64, n int64) {
 	var counts [waitBuckets]int64
+	longest := int64(0)
 	for sec := fromNS / waitSlotNS; sec <= toNS/waitSlotNS; sec++ {
 		s := &w.slots[sec%int64(len(w.slots))]
 		if s.second != sec {
@@ -122,19 +138,42 @@ func (w *waitLog) quantile(q float64, fromNS, toNS int64, open []int64) (ns, n i
 			counts[b] += int64(c)
 			n += int64(c)
 		}
+		longest = max(longest, s.longestNS)
 	}
 	for _, o := range open {
 		counts[waitBucket(o)]++
 		n++
+		longest = max(longest, o)
 	}
 	if n == 0 {
-		return 0, 0
+		return ns, 0
 	}
-	rank := int64(math.Ceil(q * float64(n)))
+	sum, at := int64(0), 0
 	for b, c := range counts {
-		if rank -= c; rank <= 0 {
-			return bucketNS(b), n
+		for sum += c; at < len(waitShares) && sum >= int64(math.Ceil(waitShares[at]*float64(n))); at++ {
+			ns[at] = min(bucketNS(b), longest)
 		}
 	}
-	return bucketNS(waitBuckets - 1), n
+	return ns, n
+}
+
+// waitInWords is one of the lengths of waits: "≥" when waits are going on, which may become longer, "–" without any.
+func (f *figures) waitInWords(of int) string {
+	if f.waits == 0 {
+		return "–"
+	}
+	s := duration(f.waitNS[of])
+	if f.waitsOpen {
+		s = "≥" + s
+	}
+	return s
+}
+
+// waitsText tells how many waits for the GVL there were, of all threads, and how long they were; "" without any.
+func (f *figures) waitsText() string {
+	if f.waits == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s waits: p50 %s  p90 %s  p99 %s  max %s", count(f.waits), f.waitInWords(waitP50), f.waitInWords(waitP90),
+		f.waitInWords(waitP99), f.waitInWords(waitMax))
 }

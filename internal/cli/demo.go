@@ -125,7 +125,7 @@ func (f *demoFlags) report(ctx context.Context, std Streams) error {
 		return err
 	}
 	defer src.Close()
-	stat, note, err := measureStat(ctx, src, demoMeasure, f.findings.judgement())
+	stat, note, err := measureStat(ctx, src, demoMeasure, f.judgement())
 	if err != nil {
 		return err
 	}
@@ -134,6 +134,6 @@ func (f *demoFlags) report(ctx context.Context, std Streams) error {
 		return err
 	}
 	fmt.Fprintln(std.Out)
-	dump := dumpFlags{judgement: f.findings.judgement()}
+	dump := dumpFlags{judgement: f.judgement()}
 	return dump.write(context.WithoutCancel(ctx), src, std)
 }

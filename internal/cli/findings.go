@@ -26,8 +26,10 @@ func addFinding(cmd *cobra.Command, f ruleFlag) {
 	cmd.Flags().Var(f, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/findings.md)")
 }
 
-func (j *judgement) addWait(cmd *cobra.Command) {
-	cmd.Flags().Var(&j.wait, "wait-threshold", "list no wait for the GVL shorter than this; totals count all")
+func (j *judgement) addWait(cmd *cobra.Command) { addWait(cmd, &j.wait) }
+
+func addWait(cmd *cobra.Command, wait *duration) {
+	cmd.Flags().Var(wait, "wait-threshold", "list no wait shorter than this; totals count all")
 }
 
 // screenRules are the rules of a screen's findings: as the file of settings has them, changed by flags.
@@ -50,13 +52,6 @@ func (s *screenRules) setting(text string) error {
 		}
 	}
 	return nil
-}
-
-// judgement is that of a measurement which is made instead of a screen.
-func (s *screenRules) judgement() judgement {
-	j := newJudgement()
-	j.rules = s.rules
-	return j
 }
 
 // ruleFlag is a flag's value that changes a rule each time it is given.

@@ -24,6 +24,7 @@ type screenFlags struct {
 	redact    bool
 	keys      map[string]string
 	findings  *screenRules
+	wait      duration
 	snapshots string
 }
 
@@ -32,9 +33,12 @@ func newScreenFlags() screenFlags {
 		window:  duration{value: ui.DefaultWindow, min: time.Second, max: ui.DefaultHistory},
 		history: duration{value: ui.DefaultHistory, min: time.Second, max: ui.MaxHistory},
 
-		findings: newScreenRules(),
+		findings: newScreenRules(), wait: newJudgement().wait,
 	}
 }
+
+// judgement is that of a measurement which is made instead of a screen.
+func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings.rules, wait: f.wait} }
 
 func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.window, "window", "the stretch of time on the screen, 1s to 10m")
@@ -45,6 +49,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
 	cmd.Flags().BoolVar(&f.redact, "redact", false, "no command line, user, host or directory names: on the screen and in what it saves")
 	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
+	addWait(cmd, &f.wait)
 	cmd.Flags().StringVar(&f.snapshots, "snapshots", ".", "the `FOLDER` that the key s saves snapshots in")
 }
 
@@ -84,7 +89,8 @@ func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std Stream
 func (f *screenFlags) options(std Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redact: f.redact, Rules: f.findings.rules,
-		Folder: f.snapshots, Notice: s.notice, Replay: s.replay, Input: std.In, Output: std.Out,
+		WaitThreshold: f.wait.value,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Input: std.In, Output: std.Out,
 	}
 }
 

@@ -223,7 +223,7 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std Streams)
 	}()
 	quiet := std
 	quiet.Err = io.Discard // that processes end is what is waited for
-	list, err := measureStats(ctx, g, unlimited, f.findings.judgement(), quiet)
+	list, err := measureStats(ctx, g, unlimited, f.judgement(), quiet)
 	if errors.Is(err, errNothingOfAny) {
 		return errEndedBefore
 	}

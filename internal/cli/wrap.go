@@ -78,7 +78,7 @@ func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, 
 		return err
 	}
 	defer src.Close()
-	stat, _, err := measureStat(ctx, src, unlimited, f.findings.judgement())
+	stat, _, err := measureStat(ctx, src, unlimited, f.judgement())
 	if errors.Is(err, errNothing) {
 		return errEndedBefore
 	}

@@ -1,0 +1,112 @@
+package ui
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestWaitLengths: quantiles of a stretch of time against the sorted lengths, the longest exact.
+func TestWaitLengths(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	w := newWaitLog(time.Minute)
+	var all []int64
+	for range 5000 {
+		ns := int64(math.Exp(r.Float64()*12)) * 1000
+		second := int64(r.IntN(30))
+		w.add(second*waitSlotNS, ns)
+		if second >= 10 && second <= 20 {
+			all = append(all, ns)
+		}
+	}
+	open := []int64{777_777_777_777}
+	all = append(all, open...)
+	slices.Sort(all)
+	got, n := w.lengths(10*waitSlotNS, 20*waitSlotNS, open)
+	if n != int64(len(all)) {
+		t.Fatalf("%d waits, want %d", n, len(all))
+	}
+	for i, q := range waitShares {
+		want := all[int(math.Ceil(q*float64(len(all))))-1]
+		if got[i] < want || float64(got[i]) > 1.13*float64(want) {
+			t.Errorf("%g: %d, want %d", q, got[i], want)
+		}
+	}
+	if got[waitMax] != open[0] {
+		t.Errorf("the longest is %d", got[waitMax])
+	}
+	if got, n := w.lengths(50*waitSlotNS, 55*waitSlotNS, nil); n != 0 || got != [len(waitShares)]int64{} {
+		t.Errorf("no waits: %v, %d", got, n)
+	}
+}
+
+// TestWaitThreshold: it hides waits from lists, and changes no total.
+func TestWaitThreshold(t *testing.T) {
+	const threshold = 100 * time.Millisecond
+	all := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{})
+	some := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{WaitThreshold: threshold})
+	none := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{WaitThreshold: time.Hour})
+	pages := func(s *screen) *threadPage {
+		s.press("2")
+		for s.model.timeline.selected.thread != 2 {
+			s.press("down")
+		}
+		s.press("enter")
+		return s.model.pages[pageThread].(*threadPage)
+	}
+	a, b, c := pages(all), pages(some), pages(none)
+	if !slices.Equal(a.waits.lengths, b.waits.lengths) || !slices.Equal(a.waits.lengths, c.waits.lengths) || a.waitsText() != b.waitsText() {
+		t.Errorf("the totals differ: %s, %s, %s", a.waitsText(), b.waitsText(), c.waitsText())
+	}
+	ended := len(a.waits.lengths)
+	if a.waits.open {
+		ended--
+	}
+	long := 0
+	for _, e := range a.waits.longest {
+		if e.lenNS >= int64(threshold) {
+			long++
+		}
+	}
+	if long == 0 || a.waits.short != 0 || len(b.waits.longest) < long || b.waits.short == 0 || len(c.waits.longest) != 0 || c.waits.short != ended {
+		t.Errorf("%d long of %d; listed %d and %d, short %d and %d", long, ended, len(b.waits.longest), len(c.waits.longest), b.waits.short, c.waits.short)
+	}
+	for _, e := range b.waits.longest {
+		if e.lenNS < int64(threshold) {
+			t.Errorf("a wait of %d ns is listed", e.lenNS)
+		}
+	}
+	none.sees("longest waits for the GVL", "are shorter than 1h00m (--wait-threshold)")
+	for _, s := range []*screen{all, none} {
+		s.press("6")
+	}
+	if x, y := all.line(" waits: p50 "), none.line(" waits: p50 "); x != y || strings.Count(x, "≥") != 4 {
+		t.Errorf("%q, with a threshold %q", x, y)
+	}
+	p, q := all.model.pages[pageLocks].(*locksPage), none.model.pages[pageLocks].(*locksPage)
+	if len(p.locks) == 0 || p.shortLocks != 0 || len(q.locks) != 0 || q.shortLocks != len(p.locks) || p.waitNS != q.waitNS {
+		t.Errorf("%d locks; with a threshold %d, and %d short", len(p.locks), len(q.locks), q.shortLocks)
+	}
+	none.sees("for 1h00m or longer (--wait-threshold)")
+}
+
+// TestWaitsInWords: waits that go on may become longer.
+func TestWaitsInWords(t *testing.T) {
+	f := figures{}
+	if f.waitInWords(waitP99) != "–" || f.waitsText() != "" {
+		t.Errorf("%q %q", f.waitInWords(waitP99), f.waitsText())
+	}
+	f.waits, f.waitNS = 1200, [len(waitShares)]int64{1e6, 2e6, 30e6, 400e6}
+	if got := f.waitsText(); got != "1,200 waits: p50 1.0 ms  p90 2.0 ms  p99 30 ms  max 400 ms" {
+		t.Error(got)
+	}
+	f.waitsOpen = true
+	if got := f.waitInWords(waitMax); got != "≥400 ms" {
+		t.Error(got)
+	}
+}
