@@ -50,8 +50,11 @@ type second struct {
 	longest hold
 	stuckNS int64
 	// pauseNS is the longest collection; pauseStack what it was in.
-	pauseNS               int64
-	pauseStack            sampler.StackID
+	pauseNS    int64
+	pauseStack sampler.StackID
+	// poolNS is the longest wait for a pool's connection that went on in this second, so far; poolStack where.
+	poolNS                int64
+	poolStack             sampler.StackID
 	holderCPU, holderWait int64
 	// gc and proc are the last readings of the second.
 	gc   sampler.GC
@@ -207,10 +210,21 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 		w.group = c.peers.of(d.Peer)
 	}
 	w.idle = c.idle(ts, w)
+	if w.waitsForPool(ts.State) {
+		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
+		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
+			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
+		}
+	}
 	c.counters(t, w)
 	if ts.State == Waiting || ts.State.Held() {
 		c.addTurn(ts, i)
 	}
+}
+
+// waitsForPool tells whether a thread that is in a state waits for a connection of a pool.
+func (w *watch) waitsForPool(s State) bool {
+	return w.flags&flagPool != 0 && (s == Parked || s == Sleeping)
 }
 
 // idle tells whether a thread rests rather than works: it waits for work, a client or a clock.

@@ -418,13 +418,43 @@ func TestOtherWaits(t *testing.T) {
 	s.want("children", []string{"child_wait"}, "2 threads wait for child processes", "pid 77")
 
 	s = newScene(t)
-	pool := s.stack("c:Thread::ConditionVariable#wait", "MonitorMixin::ConditionVariable#wait",
-		"block in ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", "Order.find")
+	poolStack := func() sampler.StackID {
+		return s.stack("c:Thread::ConditionVariable#wait", "MonitorMixin::ConditionVariable#wait",
+			"block in ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", "Order.find")
+	}
+	pool := poolStack()
 	s.play(6*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		return 0, []sampler.Thread{s.at(asleep(1, sampler.Stopped, sampler.BlockConditionVariable), pool),
 			s.at(asleep(2, sampler.Stopped, sampler.BlockConditionVariable), pool)}
 	})
-	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection")
+	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
+
+	// Waits of 1.2 s now and then, of one in nine threads: a fifth is over whenever one asks, and all are in the window.
+	for _, c := range []struct {
+		what   string
+		waitNS int64
+		want   []string
+	}{{"short waits for a pool", 700 * ms, nil}, {"a wait for a pool, again and again", 1200 * ms, []string{"pool_wait"}}} {
+		s = newScene(t)
+		pool, busy := poolStack(), []sampler.StackID{s.stack("Work#a"), s.stack("Work#b")}
+		s.play(12*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for id := sampler.ThreadID(2); id < 10; id++ {
+				list = append(list, s.at(answered(released(id), s.now, "read", 9, 0), busy[i%2]))
+			}
+			if into := int64(i) * sceneTick % (2 * sec); into < c.waitNS {
+				return 0, append(list, s.at(asleep(1, sampler.Stopped, sampler.BlockConditionVariable), pool))
+			}
+			return 1, append(list, s.at(holder(1), busy[i%2]))
+		})
+		s.want(c.what, c.want)
+		if len(c.want) > 0 {
+			s.play(500*ms, func(i int) (sampler.ThreadID, []sampler.Thread) {
+				return 1, []sampler.Thread{s.at(holder(1), busy[i%2])}
+			})
+			s.want("between two of them", c.want, "threads waited for a connection, longest wait 1.2 s")
+		}
+	}
 
 	s = newScene(t)
 	pipe := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"})

@@ -213,23 +213,21 @@ func (w *window) isMain(id sampler.ThreadID) bool {
 
 // evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
 func evalPoolWait(w *window) hit {
-	in := func(ts *ThreadState, x *watch) bool {
-		return x.flags&flagPool != 0 && (ts.State == Parked || ts.State == Sleeping)
-	}
-	ids, longest := w.waiting(in)
+	ids, _ := w.waiting(func(ts *ThreadState, x *watch) bool { return x.waitsForPool(ts.State) })
 	share := w.ofBusy(w.flag(flagPool))
-	h := hit{score: max(float64(longest)/w.limits.poolWait, share/w.limits.poolShare), severity: SeverityCrit, threads: ids}
+	h := hit{score: max(float64(w.poolNS)/w.limits.poolWait, share/w.limits.poolShare), severity: SeverityCrit, threads: ids}
 	if h.score < 1 {
 		return h
 	}
 	h.explains = w.flag(flagPool)
 	h.title = "Connection pool empty"
-	h.text = plural(len(ids), "thread waits", "threads wait") + " for a connection"
+	h.text, h.stack = "threads waited for a connection", w.poolAt
 	if len(ids) > 0 {
-		h.text += ", the longest for " + FormatNS(longest)
-		if ts := w.state(ids[0]); ts != nil {
-			h.stack = ts.Stack
-		}
+		h.text = plural(len(ids), "thread waits", "threads wait") + " for a connection"
+	}
+	h.text += ", longest wait " + FormatNS(w.poolNS)
+	if code := where(w.dict, h.stack); code != "" {
+		h.text += " in " + code
 	}
 	h.text += "; " + percent(share) + " of the busy time"
 	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"

@@ -43,6 +43,8 @@ type window struct {
 	gcNS      int64
 	pauseNS   int64
 	pauseAt   sampler.StackID
+	poolNS    int64
+	poolAt    sampler.StackID
 	longest   hold
 	stuckNS   int64
 	holderCPU int64
@@ -101,6 +103,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now int64) {
 	clear(w.threadOf)
 	w.total, w.waits, w.longest = sums{}, histogram{}, hold{}
 	w.sampledNS, w.gcNS, w.pauseNS, w.pauseAt, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, 0, 0, 0, 0, 0
+	w.poolNS, w.poolAt = 0, 0
 	w.ops = [len(opNames)]int64{}
 	for i := range states {
 		w.threadOf[states[i].Thread] = i
@@ -136,6 +139,9 @@ func (w *window) add(b *second) {
 	}
 	if b.pauseNS > w.pauseNS {
 		w.pauseNS, w.pauseAt = b.pauseNS, b.pauseStack
+	}
+	if b.poolNS > w.poolNS {
+		w.poolNS, w.poolAt = b.poolNS, b.poolStack
 	}
 	if b.longest.ns > w.longest.ns {
 		w.longest = b.longest
