@@ -88,8 +88,11 @@ func evalMemoryStall(w *window) hit {
 func evalGCPressure(w *window) hit {
 	held := w.total.held()
 	gc, wall := ratio(w.total.ns[GC], held), w.share(w.gcNS)
+	// A collector that lacks a CPU takes as many times longer as its share of one is small. That is the machine's doing, and
+	// cpu_starved says it: to allocate less would not help.
+	ran := 1 - min(ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
 	h := hit{severity: SeverityWarn}
-	h.score = max(least(gc/w.limits.gcOfHeld, w.share(held)/gcMinHeld), wall/w.limits.gcOfWall)
+	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld), ran*wall/w.limits.gcOfWall)
 	stack, part := topKey(w.gcStacks)
 	if stack != 0 && w.ev.classes.of(stack)&flagGCStart != 0 && w.total.ns[Waiting] == 0 {
 		return hit{} // collected out of band, and nobody waited for it
