@@ -243,10 +243,10 @@ func TestGroupFollowsForks(t *testing.T) {
 		f.Send(t, "3 exec ruby")
 		f.Expect(t, "again")
 		w.endOf(again, "exec")
-		src, s = w.sampled(again, 2)
-		if !hasThread(src, s, "reborn") {
-			t.Error("the new program's thread is not among those of the process after exec")
-		}
+		w.until("the new program's thread gets its name", func() bool {
+			src, s := w.sampled(again, 2)
+			return hasThread(src, s, "reborn")
+		})
 		if n := len(w.relatives(again)); n != 2 {
 			t.Errorf("the process that called exec is listed %d times", n)
 		}
