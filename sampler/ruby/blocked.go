@@ -102,6 +102,7 @@ func (r *Reader) describeBlocked(t *thread) {
 		}
 	case r.scheduledIO(t, v):
 	case r.receiverWait(t, &types, region, status, v): // Thread#join with a limit is that, and no sleep
+	case !region && r.childWait(t, v):
 	case v.DeadlineNS != 0:
 		v.Kind = sampler.BlockSleep
 	case !region && status == sampler.StoppedForever:
@@ -168,7 +169,7 @@ func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status s
 		}
 		if self == r.mProcess && (!region || t.stack.topC[i]) {
 			v.Kind = sampler.BlockChild
-			v.Child = r.waitedChild(t)
+			v.Child, _ = r.waitedChild(t)
 			return true
 		}
 		name := types[i]
@@ -265,8 +266,28 @@ func (r *Reader) threadOfFiber(ec attach.Address) *thread {
 	return r.threads[attach.Address(le64(w[:]))]
 }
 
-// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); 0 when it isn't there.
-func (r *Reader) waitedChild(t *thread) int32 {
+// sleepers are the methods in which a thread sleeps and waits for no child. Read-only.
+var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
+
+// childWait finds a thread among those that wait for child processes where no receiver tells it (2.6 to 3.2): Kernel#system
+// has the receiver that it was called on, and the thread of Process.detach has no frame. The many that are in sleep are not
+// looked up.
+func (r *Reader) childWait(t *thread, v *sampler.Blocked) bool {
+	if r.o.vmWaitingPids < 0 {
+		return false
+	}
+	if _, frame := r.dict.Stack(t.stack.id); sleepers[r.dict.Frame(frame).Label] {
+		return false
+	}
+	child, ok := r.waitedChild(t)
+	if ok {
+		v.Kind, v.Child = sampler.BlockChild, child
+	}
+	return ok
+}
+
+// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); ok is false when it isn't there.
+func (r *Reader) waitedChild(t *thread) (pid int32, ok bool) {
 	for _, off := range [2]int{r.o.vmWaitingPids, r.o.vmWaitingGrps} {
 		if off < 0 {
 			continue
@@ -274,18 +295,18 @@ func (r *Reader) waitedChild(t *thread) int32 {
 		head := r.vm.Addr + attach.Address(off)
 		var b [waitpidSize]byte
 		if r.mem.Read(head, b[:8]) != nil {
-			return 0
+			return 0, false
 		}
 		node := attach.Address(le64(b[:]))
 		for hops := 0; node != head && node != 0 && hops < maxWaitingChildren; hops++ {
 			if r.mem.Read(node, b[:]) != nil {
-				return 0
+				return 0, false
 			}
 			if attach.Address(le64(b[waitpidEC:])) == t.stack.ec {
-				return int32(le32(b[waitpidPID:]))
+				return int32(le32(b[waitpidPID:])), true
 			}
 			node = attach.Address(le64(b[:]))
 		}
 	}
-	return 0
+	return 0, false
 }

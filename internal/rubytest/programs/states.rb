@@ -161,6 +161,17 @@ end
 
 waited_child = child
 thread("process-wait", "io", child: waited_child.pid) { Process.wait(waited_child.pid) }
+# Up to 3.2 a thread that waits for a child looks like one that sleeps, and here its receiver doesn't tell either.
+command_in, = kept(IO.pipe)
+command_says, command_out = kept(IO.pipe)
+thread("system", "io") do
+  system(*ENV["DDTOP_TEST_EMULATOR"], RbConfig.ruby, "--disable=gems", "-e", "STDOUT.sync = true; p $$; STDIN.read", in: command_in, out: command_out)
+end
+THREADS.last[1][:child] = command_says.gets.to_i
+detached_child = child
+detached = Process.detach(detached_child.pid)
+detached.name = "detach" # a thread without a Ruby frame
+THREADS << [detached, { states: ["io"], must: ["io"], child: detached_child.pid }]
 read_child = child
 thread("read-child", "io", fds: [read_child.fileno], kind: "pipe") { read_child.read }
 
