@@ -409,11 +409,15 @@ func TestOtherWaits(t *testing.T) {
 
 	s = newScene(t)
 	s.named(3, "", true)
+	run := s.stack("c:Kernel#system", "Work#run")
 	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		list := []sampler.Thread{asleep(1, sampler.Stopped, sampler.BlockChild), asleep(2, sampler.Stopped, sampler.BlockChild),
-			asleep(3, sampler.Stopped, sampler.BlockChild)}
+			asleep(3, sampler.Stopped, sampler.BlockChild), asleep(4, sampler.Stopped, sampler.BlockChild)}
+		for i := range list[:3] {
+			list[i].Stack = run
+		}
 		list[0].Blocked.Child = 77
-		return 0, list
+		return 0, list // the fourth has no frame: it is one of Process.detach
 	})
 	s.want("children", []string{"child_wait"}, "2 threads wait for child processes", "pid 77")
 

@@ -177,7 +177,9 @@ func evalDNS(w *window) hit {
 func evalChild(w *window) hit {
 	workers := 0
 	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
-		is := ts.State == IO && ts.Detail.Op == OpChild && ts.DurationNS() >= int64(w.limits.childWait) && !w.isMain(ts.Thread)
+		// The thread of Process.detach has no frame: all that it is for is to wait.
+		is := ts.State == IO && ts.Detail.Op == OpChild && ts.DurationNS() >= int64(w.limits.childWait) &&
+			ts.Stack != 0 && !w.isMain(ts.Thread)
 		if is && !consumer(x) {
 			workers++
 		}

@@ -22,6 +22,8 @@ websocket = named("websocket") do
   socket.read(1)
 end
 supervisor = named("supervisor") { Process.wait(fork { sleep 1000 }) }
+# What Process.detach starts waits for a child, and nobody waits for it.
+2.times { Process.detach(fork { sleep 1000 }) }
 named("grow") { 20.times { sleep 0.1; Thread.new { sleep } } }
 # A reader is one that was never seen doing anything else.
 { listen => "gets", pipe => "read", websocket => "read", supervisor => "wait" }.each { |thread, m| wait_until_in(thread, m) }
