@@ -41,6 +41,7 @@ type Timeline struct {
 	col             int64 // the open column
 	proc            procLane
 	ractors         []*ractorLane
+	stretches       []stretch // of AppendRows
 }
 
 // NewTimeline returns a Timeline that keeps columns columns of columnNS each, up to MaxColumns and MaxColumnNS; 0 means

@@ -1,6 +1,10 @@
 package gvl
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"math/bits"
+
+	"github.com/ddtop/ddtop/sampler"
+)
 
 const (
 	// unitsPerColumn is the resolution of a kept column: 2 µs of 100 ms.
@@ -19,7 +23,13 @@ type chunk struct {
 	full  uint64
 	state State
 	mixed bool
-	cells *[chunkColumns]packed
+	cells *cells
+}
+
+// cells are the columns of a chunk that is mixed, and their sum.
+type cells struct {
+	column [chunkColumns]packed
+	sum    [NumStates]uint32
 }
 
 // row is one thread's past and its open column.
@@ -84,7 +94,11 @@ func (r *row) close(col, columnNS int64) {
 		c.state = dominant
 	} else {
 		c.expand()
-		c.cells[i] = pack(&open, sum, dominant, columnNS)
+		p := pack(&open, sum, dominant, columnNS)
+		c.cells.column[i] = p
+		for s, u := range p {
+			c.cells.sum[s] += uint32(u)
+		}
 	}
 	if r.firstCol < 0 {
 		r.firstCol = col
@@ -115,15 +129,16 @@ func (c *chunk) expand() {
 		return
 	}
 	if c.cells == nil {
-		c.cells = new([chunkColumns]packed)
+		c.cells = new(cells)
 	} else {
-		*c.cells = [chunkColumns]packed{}
+		*c.cells = cells{}
 	}
-	for i := range c.cells {
+	for i := range c.cells.column {
 		if c.full&(1<<i) != 0 {
-			c.cells[i][c.state] = unitsPerColumn
+			c.cells.column[i][c.state] = unitsPerColumn
 		}
 	}
+	c.cells.sum[c.state] = uint32(bits.OnesCount64(c.full)) * unitsPerColumn
 	c.mixed = true
 }
 
@@ -143,7 +158,7 @@ func (r *row) add(ns *[NumStates]int64, col, num, den, columnNS int64) {
 		}
 		return
 	}
-	for s, u := range c.cells[i] {
+	for s, u := range c.cells.column[i] {
 		switch {
 		case u == 0:
 		case num == den:
@@ -152,6 +167,74 @@ func (r *row) add(ns *[NumStates]int64, col, num, den, columnNS int64) {
 			ns[s] += scale(int64(u)*columnNS/unitsPerColumn, num, den)
 		}
 	}
+}
+
+// addWhole adds the closed columns from first up to but not including end to ns.
+func (r *row) addWhole(ns *[NumStates]int64, first, end, columnNS int64) {
+	if len(r.chunks) == 0 || r.firstCol < 0 {
+		return
+	}
+	first, end = max(first, r.firstCol), min(end, r.lastCol+1)
+	for first < end {
+		index := first / chunkColumns
+		next := min((index+1)*chunkColumns, end)
+		c := &r.chunks[index%int64(len(r.chunks))]
+		from, n := first-index*chunkColumns, next-first
+		first = next
+		switch {
+		case c.index != index:
+		case !c.mixed:
+			if full := c.full >> from << (chunkColumns - n); full != 0 {
+				ns[c.state] += int64(bits.OnesCount64(full)) * columnNS
+			}
+		case n == chunkColumns:
+			for s, u := range c.cells.sum {
+				ns[s] += int64(u) * columnNS / unitsPerColumn
+			}
+		case n == 1:
+			for s, u := range &c.cells.column[from] {
+				ns[s] += int64(u) * columnNS / unitsPerColumn
+			}
+		default:
+			var sum [NumStates]uint32
+			for i := range n {
+				for s, u := range &c.cells.column[from+i] {
+					sum[s] += uint32(u)
+				}
+			}
+			for s, u := range sum {
+				ns[s] += int64(u) * columnNS / unitsPerColumn
+			}
+		}
+	}
+}
+
+// spentIn returns for how long the thread was in a state in a closed column.
+func (r *row) spentIn(st State, col, columnNS int64) int64 {
+	var ns [NumStates]int64
+	r.addWhole(&ns, col, col+1, columnNS)
+	return ns[st]
+}
+
+// steadyFrom returns the first of the closed columns up to col that the thread spent in one state to the end of col, and
+// not before oldest; col+1 where there is none.
+func (r *row) steadyFrom(st State, col, oldest, columnNS int64) int64 {
+	if r.firstCol < 0 {
+		return col + 1
+	}
+	for oldest = max(oldest, r.firstCol); col >= oldest; {
+		index := col / chunkColumns
+		c := &r.chunks[index%int64(len(r.chunks))]
+		if c.index == index && !c.mixed && c.state == st && c.full == 1<<chunkColumns-1 {
+			col = index*chunkColumns - 1
+			continue
+		}
+		if r.spentIn(st, col, columnNS) < columnNS {
+			return col + 1
+		}
+		col--
+	}
+	return oldest
 }
 
 // tell gives the time that was Unknown since sinceNS, in closed columns before col, to the state that a late answer of
@@ -167,12 +250,14 @@ func (r *row) tell(st State, sinceNS, col, columnNS int64) {
 			continue
 		}
 		c.expand()
-		cell := &c.cells[k%chunkColumns]
+		cell := &c.cells.column[k%chunkColumns]
 		u := cell[Unknown]
 		if begin := k * columnNS; begin < sinceNS {
 			u = min(u, uint16((begin+columnNS-sinceNS)*unitsPerColumn/columnNS))
 		}
 		cell[Unknown] -= u
 		cell[st] += u
+		c.cells.sum[Unknown] -= uint32(u)
+		c.cells.sum[st] += uint32(u)
 	}
 }

@@ -107,18 +107,77 @@ func (t *Timeline) Row(id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell
 
 // AppendRow is Row into a buffer of the caller.
 func (t *Timeline) AppendRow(buf []Cell, id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
-	r := t.rows[id]
+	return t.AppendRows(buf, []sampler.ThreadID{id}, fromNS, toNS, cols)
+}
+
+// AppendRows is AppendRow for several threads as one: the cells have the sums of their times.
+func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	start, width := len(buf), toNS-fromNS
+	t.stretches = t.stretches[:0]
 	for k := range min(cols, MaxCells) {
-		var c Cell
-		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
-			if r != nil {
-				t.addCell(&c.NS, r, col, num, den)
+		a, b := fromNS+scale(width, int64(k), int64(cols)), fromNS+scale(width, int64(k)+1, int64(cols))
+		t.stretches = append(t.stretches, t.stretch(a, b))
+		buf = append(buf, Cell{SpanNS: b - a})
+	}
+	out := buf[start:]
+	for _, id := range ids {
+		if r := t.rows[id]; r != nil {
+			for k := range out {
+				t.addStretch(&out[k].NS, r, &t.stretches[k])
 			}
-		})
-		c.finish()
-		buf = append(buf, c)
+		}
+	}
+	for k := range out {
+		out[k].finish()
 	}
 	return buf
+}
+
+// stretch is some time as columns: those that lie in it wholly, and the parts of others.
+type stretch struct {
+	first, end int64 // the whole ones: end is the one after the last
+	parts      [2]columnPart
+	n          int // of parts
+}
+
+// columnPart is num of the den ns that a column covers.
+type columnPart struct{ col, num, den int64 }
+
+// stretch returns the columns between a and b. The open one, which is stored otherwise than those that are closed, is a
+// part.
+func (t *Timeline) stretch(a, b int64) stretch {
+	first, last := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS), min((b+t.columnNS-1)/t.columnNS-1, t.col)
+	s := stretch{first: first, end: last + 1}
+	part := func(col int64) bool {
+		begin, end := max(col*t.columnNS, t.startNS), min((col+1)*t.columnNS, t.lastNS)
+		d := min(b, end) - max(a, begin)
+		if col < t.col && d == end-begin {
+			return false
+		}
+		if d > 0 {
+			s.parts[s.n] = columnPart{col, d, end - begin}
+			s.n++
+		}
+		return true
+	}
+	if last < first {
+		return stretch{}
+	}
+	if part(first) {
+		s.first++
+	}
+	if last > first && part(last) {
+		s.end--
+	}
+	return s
+}
+
+// addStretch adds what a row has in a stretch.
+func (t *Timeline) addStretch(ns *[NumStates]int64, r *row, s *stretch) {
+	r.addWhole(ns, s.first, s.end, t.columnNS)
+	for _, p := range s.parts[:s.n] {
+		t.addCell(ns, r, p.col, p.num, p.den)
+	}
 }
 
 // addCell adds num/den of what a row has in one column.
@@ -156,9 +215,34 @@ func (c *Cell) finish() {
 func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [NumStates]int64 {
 	var ns [NumStates]int64
 	if r := t.rows[id]; r != nil {
-		t.spans(fromNS, toNS, 1, 0, func(col, num, den int64) { t.addCell(&ns, r, col, num, den) })
+		s := t.stretch(fromNS, toNS)
+		t.addStretch(&ns, r, &s)
 	}
 	return ns
+}
+
+// Since returns since when a thread that is in a state at the time ns had been in it, as far as the kept columns tell;
+// not before fromNS. Within the column of ns it can't know in which order the states came, and takes this one for the last.
+func (t *Timeline) Since(id sampler.ThreadID, st State, ns, fromNS int64) int64 {
+	r := t.rows[id]
+	col := min((ns-1)/t.columnNS, t.col)
+	begin := max(col*t.columnNS, t.startNS)
+	if r == nil || ns <= begin || len(r.chunks) == 0 {
+		return ns
+	}
+	var now [NumStates]int64
+	s := t.stretch(begin, ns)
+	t.addStretch(&now, r, &s)
+	if now[st] < ns-begin {
+		return max(ns-now[st], fromNS)
+	}
+	oldest := max(fromNS/t.columnNS, t.oldest())
+	first := r.steadyFrom(st, col-1, oldest, t.columnNS)
+	at := first * t.columnNS
+	if first > oldest { // the part of the column before, which ends in this state as far as one can tell
+		at -= r.spentIn(st, first-1, t.columnNS)
+	}
+	return max(min(at, begin), fromNS)
 }
 
 // Threads appends to buf the threads listed at some time between fromNS and toNS, in order of their ids.

@@ -209,7 +209,7 @@ func (p *locksPage) loadPlaces(s *flamegraph.Snapshot, dict *sampler.Dictionary)
 	p.waitNS = max(p.waitNS, charged) // a wait's own time comes with its stack, a little later than the blame
 	p.places = p.places[:0]
 	for _, b := range byKey {
-		b.kind, _ = dominant(&b.kinds)
+		b.kind = dominant(&b.kinds)
 		for id, ns := range b.threads {
 			if best := b.threads[b.thread]; ns > best || ns == best && id < b.thread {
 				b.thread = id
@@ -321,4 +321,15 @@ func lockName(kind string, object uint64) string {
 		return kind
 	}
 	return fmt.Sprintf("%s 0x%x", kind, object)
+}
+
+// dominant returns the state with the most time.
+func dominant(ns *[gvl.NumStates]int64) gvl.State {
+	best := gvl.Unknown
+	for s, n := range ns {
+		if n > ns[best] {
+			best = gvl.State(s)
+		}
+	}
+	return best
 }

@@ -13,6 +13,8 @@ const (
 	momentNS = int64(300e6)
 	// maxMomentAgeNS is how long before a moment its last sample may lie.
 	maxMomentAgeNS = int64(2e9)
+	// maxSinceNS is how long before a moment the beginning of a thread's state is looked for.
+	maxSinceNS = int64(60e9)
 	// historyBytes bounds the memory of the history's samples.
 	historyBytes = 128 << 20
 )
@@ -43,29 +45,9 @@ func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	s.Read(func(r *reading) {
 		for i := range states {
 			if states[i].SinceNS <= firstNS {
-				states[i].SinceNS = since(r.Timeline, &states[i], firstNS)
+				states[i].SinceNS = r.Timeline.Since(states[i].Thread, states[i].State, firstNS, firstNS-maxSinceNS)
 			}
 		}
 	})
 	return last, states, nil
-}
-
-// maxSinceNS is how far back since looks.
-const maxSinceNS = int64(60e9)
-
-// since looks in the timeline for how long before ns the thread had been in its state.
-func since(tl *gvl.Timeline, t *gvl.ThreadState, ns int64) int64 {
-	oldest, _ := tl.Range()
-	from := max(oldest, ns-maxSinceNS)
-	cols := int((ns - from) / tl.ColumnNS())
-	if cols <= 0 {
-		return ns
-	}
-	cells := tl.Row(t.Thread, ns-int64(cols)*tl.ColumnNS(), ns, cols)
-	for i := len(cells) - 1; i >= 0; i-- {
-		if in := cells[i].NS[t.State]; in == 0 || in < cells[i].Listed() {
-			return ns - int64(len(cells)-1-i)*tl.ColumnNS() - in
-		}
-	}
-	return from
 }

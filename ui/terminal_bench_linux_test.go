@@ -96,16 +96,17 @@ func BenchmarkTerminal(b *testing.B) {
 }
 
 // BenchmarkKey is a key press until its picture is there, with 500 threads and a full minute of history: the next thread
-// selected, another weight, the time moved.
+// selected, another weight, the time moved. cpu-ms/key is all CPU time of this process, whatever else the machine does.
 func BenchmarkKey(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, Options{})
 	for _, keys := range [][2]string{{"down", "up"}, {"w", "w"}, {"[", "]"}} {
 		b.Run(fmt.Sprintf("%s/200x50/threads=500", keys[0]), func(b *testing.B) {
-			n := 0
+			n, cpu := 0, processCPU(b)
 			for b.Loop() {
 				s.press(keys[n%2])
 				n++
 			}
+			b.ReportMetric(float64((processCPU(b)-cpu).Microseconds())/float64(n)/1000, "cpu-ms/key")
 		})
 	}
 }

@@ -27,6 +27,7 @@ type timelineView struct {
 	fromNS, toNS int64
 	cells        int // of the time axis
 	visible      []row
+	ids          []sampler.ThreadID // of cellsOf
 }
 
 // rowKey names a row: a thread, or a group by its pattern.
@@ -264,37 +265,11 @@ func (v *timelineView) selectNearest() int {
 }
 
 func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
-	cells := r.Timeline.AppendRow(nil, v.threads[w.members[0]].id, v.fromNS, v.toNS, cols)
-	if len(w.members) == 1 {
-		return cells
+	v.ids = v.ids[:0]
+	for _, m := range w.members {
+		v.ids = append(v.ids, v.threads[m].id)
 	}
-	var buf []gvl.Cell
-	for _, m := range w.members[1:] {
-		buf = r.Timeline.AppendRow(buf[:0], v.threads[m].id, v.fromNS, v.toNS, cols)
-		for i := range min(len(cells), len(buf)) {
-			for s, ns := range buf[i].NS {
-				cells[i].NS[s] += ns
-			}
-			cells[i].Waited = cells[i].Waited || buf[i].Waited
-		}
-	}
-	for i := range cells {
-		c := &cells[i]
-		c.Dominant, c.Share = dominant(&c.NS)
-	}
-	return cells
-}
-
-// dominant returns the state with the largest share, and the share.
-func dominant(ns *[gvl.NumStates]int64) (gvl.State, float64) {
-	best, sum := gvl.Unknown, int64(0)
-	for s, n := range ns {
-		sum += n
-		if n > ns[best] {
-			best = gvl.State(s)
-		}
-	}
-	return best, share(ns[best], sum)
+	return r.Timeline.AppendRows(nil, v.ids, v.fromNS, v.toNS, cols)
 }
 
 // urgency is the order in which a group counts its members' states.

@@ -1,0 +1,149 @@
+package gvl
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// erratic is a Timeline of a process whose threads mostly stay in a state for seconds and at times change it every
+// millisecond, come and go, and whose sampling has a hole. was[id] are the times at which the thread's state changed.
+func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	p := procOf(sampler.EraSched)
+	tl, was = NewTimeline(p, 0, columns), make(map[sampler.ThreadID][]change)
+	states := []ThreadState{{Thread: 1}, {Thread: 2}, {Thread: 3}, {Thread: 4}}
+	until := make([]int64, len(states))
+	at := int64(base)
+	for end := at + 40*sec; at < end; at += ms {
+		s := &sampler.Sample{TimeNS: at}
+		if at == base+11*sec {
+			at += 3 * sec
+		}
+		var now []ThreadState
+		for i := range states {
+			st := &states[i]
+			if at >= until[i] {
+				st.State = (st.State + 1 + State(rnd.IntN(int(NumStates)-1))) % NumStates
+				until[i] = at + int64(1+rnd.IntN(10))*ms
+				if rnd.IntN(20) == 0 {
+					until[i] = at + int64(rnd.IntN(12))*sec
+				}
+				was[st.Thread] = append(was[st.Thread], change{at, st.State})
+			}
+			if st.Thread == 4 && (at-base)/(5*sec)%2 == 1 {
+				continue
+			}
+			st.Ractor = 1
+			now = append(now, *st)
+			s.Threads = append(s.Threads, sampler.Thread{ID: st.Thread, Ractor: 1})
+		}
+		tl.Feed(s, now)
+	}
+	return tl, at - ms, was
+}
+
+type change struct {
+	atNS  int64
+	state State
+}
+
+// The sums of chunks and whole columns are those of the columns one by one.
+func TestTimelineSums(t *testing.T) {
+	for _, columns := range []int{600, 150} {
+		for seed := range uint64(6) {
+			tl, end, _ := erratic(seed, columns)
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			for range 200 {
+				from := base - sec + rnd.Int64N(end-base)
+				to := from + rnd.Int64N(end+sec-from)
+				cols := 1 + rnd.IntN(200)
+				ids := []sampler.ThreadID{1, 2, 3, 4, 77}[rnd.IntN(4):]
+				got := tl.AppendRows(nil, ids, from, to, cols)
+				for k := range cols {
+					var want [NumStates]int64
+					for _, id := range ids {
+						if r := tl.rows[id]; r != nil {
+							tl.spans(from, to, cols, k, func(col, num, den int64) { tl.addCell(&want, r, col, num, den) })
+						}
+					}
+					if got[k].NS != want {
+						t.Fatalf("seed %d: %v, %d ns from %d, column %d of %d:\n got %v\nwant %v", seed, ids, to-from, from-base, k, cols, got[k].NS, want)
+					}
+				}
+				if got, want := tl.Totals(2, from, to), tl.AppendRow(nil, 2, from, to, 1)[0].NS; got != want {
+					t.Fatalf("seed %d: totals %v, a row of one column %v", seed, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Since is right to a column, and to a millisecond or two where the thread changed its state once in the column.
+func TestTimelineSince(t *testing.T) {
+	looked := 0
+	for seed := range uint64(20) {
+		tl, end, was := erratic(seed, 600)
+		hole := [2]int64{base + 11*sec, base + 14*sec}
+		for _, id := range []sampler.ThreadID{1, 2, 3} {
+			for i, c := range was[id] {
+				until := end
+				if i+1 < len(was[id]) {
+					until = was[id][i+1].atNS
+				}
+				if until-c.atNS < 400*ms || c.atNS <= hole[1] && until >= hole[0] || c.atNS-was[id][0].atNS < sec {
+					continue
+				}
+				at := until - 150*ms
+				got := tl.Since(id, c.state, at, at-60*sec)
+				if d := got - c.atNS; d < -DefaultColumnNS || d > 2*ms {
+					t.Errorf("seed %d: thread %d is %v since %d ms, found %d ms", seed, id, c.state, (c.atNS-base)/ms, (got-base)/ms)
+				}
+				looked++
+				if got := tl.Since(id, c.state, at, at-50*ms); got != at-50*ms {
+					t.Errorf("seed %d: not before %d ms, found %d ms", seed, (at-50*ms-base)/ms, (got-base)/ms)
+				}
+			}
+		}
+	}
+	if looked < 20 {
+		t.Fatalf("only %d stretches were long enough", looked)
+	}
+}
+
+// BenchmarkTimelineRows is the row of a group of 500 threads over 30 s: most idle, some busy.
+func BenchmarkTimelineRows(b *testing.B) {
+	p := procOf(sampler.EraSched)
+	tl, c := NewTimeline(p, 0, 6000), NewClassifier(p, nil)
+	var ids []sampler.ThreadID
+	for id := range sampler.ThreadID(500) {
+		ids = append(ids, id+1)
+	}
+	at := playTimeline(tl, c, base, 31*sec, func(at int64) *sampler.Sample {
+		var threads []sampler.Thread
+		busy := sampler.ThreadID(at/ms%100) + 1
+		for _, id := range ids {
+			if id == busy {
+				threads = append(threads, holder(id))
+			} else {
+				threads = append(threads, asleep(id, 1, sampler.BlockSleep))
+			}
+		}
+		return sampleAt(at, busy, threads...)
+	})
+	from, to := tl.Window(at, 30*sec, 150)
+	var buf []Cell
+	b.Run("row", func(b *testing.B) {
+		for b.Loop() {
+			buf = tl.AppendRows(buf[:0], ids, from, to, 150)
+		}
+	})
+	b.Run("totals", func(b *testing.B) {
+		for b.Loop() {
+			for _, id := range ids {
+				tl.Totals(id, from, to)
+			}
+		}
+	})
+}
