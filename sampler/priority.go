@@ -18,9 +18,12 @@ const (
 	PriorityDroppedBusy
 	// PriorityDroppedSilent: it was real-time until no tick was heard of for too long; normal since.
 	PriorityDroppedSilent
+	// PriorityShortSlice: like any other program, but with a time slice of 0.1 ms (Linux 6.12 and later): on waking up it may
+	// take the CPU of a thread with a longer one.
+	PriorityShortSlice
 )
 
-// String is the word used in JSON: unknown, normal, raised, realtime, dropped_busy, dropped_silent.
+// String is the word used in JSON: unknown, normal, raised, realtime, dropped_busy, dropped_silent, short_slice.
 func (p Priority) String() string {
 	switch p {
 	case PriorityNormal:
@@ -33,6 +36,8 @@ func (p Priority) String() string {
 		return "dropped_busy"
 	case PriorityDroppedSilent:
 		return "dropped_silent"
+	case PriorityShortSlice:
+		return "short_slice"
 	}
 	return "unknown"
 }
@@ -48,6 +53,8 @@ func (p Priority) Words() string {
 		return "real-time given up: too busy"
 	case PriorityDroppedSilent:
 		return "real-time given up: a tick took too long"
+	case PriorityShortSlice:
+		return "normal priority, short time slice"
 	}
 	return ""
 }

@@ -45,10 +45,10 @@ func setRealTime(tid int) error {
 	return nil
 }
 
-// setNormal takes real-time priority from a thread. The flag stays: clearing it needs a privilege.
+// setNormal takes real-time priority from a thread and leaves it a short slice. The flag stays: clearing it needs a privilege.
 func setNormal(tid int) error {
 	return unix.SchedSetAttr(tid, &unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Runtime: sliceNS,
 	}, 0)
 }
 
@@ -159,6 +159,8 @@ func kernelPriority() sampler.Priority {
 		return sampler.PriorityRealTime
 	case a.Nice < 0:
 		return sampler.PriorityRaised
+	case a.Runtime == sliceNS: // told from Linux 6.12 on
+		return sampler.PriorityShortSlice
 	}
 	return sampler.PriorityNormal
 }

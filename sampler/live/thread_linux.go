@@ -77,16 +77,21 @@ func sleepUntil(ns int64) {
 	}
 }
 
-// raisePriority gives the calling OS thread a higher priority where it may, and exact timers. The returned function
-// takes the priority back.
+// raisePriority gives the calling OS thread a higher priority where it may, a short time slice, and exact timers. The
+// returned function takes priority and slice back.
 func raisePriority() func() {
 	tid := unix.Gettid()
 	// The default slack of 50 µs would bunch ticks of 1 kHz.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // exactness only
-	if unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice) != nil {
-		return func() {}
+	raised := unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice) == nil
+	_ = setSlice(tid, sliceNS) // what is shown is the kernel's word
+	// The thread goes back to the pool.
+	return func() {
+		_ = setSlice(tid, 0)
+		if raised {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0)
+		}
 	}
-	return func() { _ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0) } // the thread goes back to the pool
 }
 
 // PriorityNote says what keeps the sampling thread at normal priority; "" when nothing does.

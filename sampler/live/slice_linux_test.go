@@ -1,0 +1,93 @@
+package live
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// sliceOf is the kernel's word on a thread's time slice in ns; 0 before Linux 6.12.
+func sliceOf(t *testing.T, tid int) uint64 {
+	t.Helper()
+	a, err := unix.SchedGetAttr(tid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Runtime
+}
+
+// TestShortSlice: the sampling thread has a short slice by the kernel's word, and afterwards the one it had before.
+func TestShortSlice(t *testing.T) {
+	before := sliceOf(t, 0)
+	if before == 0 {
+		rubytest.Skip(t, "this kernel has no time slices of threads (Linux 6.12)")
+	}
+	p := rubytest.One(t).Start(t, "Thread.new { loop { 1 + 1 } }; puts 1; $stdout.flush; sleep", rubytest.Options{})
+	p.Line(t)
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), realTimeWait)
+	defer cancel()
+	tid, n := 0, 0
+	// The thread must not come to other work before it was looked at.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = s.Run(ctx, func(x *sampler.Sample) {
+		tid = unix.Gettid()
+		if got := sliceOf(t, 0); got != sliceNS {
+			t.Errorf("a slice of %d ns in tick %d, want %d", got, n, sliceNS)
+		}
+		if n++; n == 10 {
+			cancel()
+		}
+	})
+	if err != nil || n != 10 {
+		t.Fatalf("%d ticks: %v", n, err)
+	}
+	if got := sliceOf(t, tid); got != before {
+		t.Errorf("a slice of %d ns afterwards, %d before", got, before)
+	}
+}
+
+// TestShortSliceNeedsNoPrivilege: whoever may not raise the priority gets the slice, and it is said.
+func TestShortSliceNeedsNoPrivilege(t *testing.T) {
+	if unix.Geteuid() != 0 {
+		t.Skip("it needs root, to give it up")
+	}
+	if sliceOf(t, 0) == 0 {
+		rubytest.Skip(t, "this kernel has no time slices of threads (Linux 6.12)")
+	}
+	type answer struct {
+		slice uint64
+		said  sampler.Priority
+		err   error
+	}
+	got := make(chan answer)
+	go func() {
+		// This thread alone becomes another user, and ends with the goroutine.
+		runtime.LockOSThread()
+		const nobody = 65534
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			got <- answer{err: errno}
+			return
+		}
+		raisePriority()
+		a, err := unix.SchedGetAttr(0, 0)
+		if err != nil {
+			got <- answer{err: err}
+			return
+		}
+		got <- answer{slice: a.Runtime, said: kernelPriority()}
+	}()
+	if a := <-got; a.err != nil || a.slice != sliceNS || a.said != sampler.PriorityShortSlice {
+		t.Errorf("without privileges: a slice of %d ns, said to be %v (%v)", a.slice, a.said, a.err)
+	}
+}
