@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -31,6 +32,7 @@ func startServer(t *testing.T, file, text string, env []string, name string, arg
 	if err != nil {
 		rubytest.Skip(t, "%s is not on PATH", name)
 	}
+	rerun.Process(t)
 	cmd := exec.Command(path, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), env...)

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var ddtop string
 
 // limit bounds one run of the binary.
-const limit = 90 * time.Second
+const limit = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -28,10 +28,16 @@ func TestCommandsExitCodeIsPassedOn(t *testing.T) {
 // how long it takes to find one is up to the machine's load, and so whether that is before a short program has ended.
 func runUntilMeasured(t *testing.T, vms int, command func(seconds string) []string) result {
 	t.Helper()
+	return runLonger(t, func(seconds string) []string { return append([]string{"--"}, command(seconds)...) },
+		func(r result) bool { return strings.Count(r.err, "ddtop itself") == vms })
+}
+
+// runLonger runs ddtop with a command that lasts for longer and longer, until it was long enough.
+func runLonger(t *testing.T, args func(seconds string) []string, enough func(result) bool) result {
+	t.Helper()
 	var r result
 	for seconds := 1; seconds <= 16; seconds *= 4 {
-		r = run(t, append([]string{"--"}, command(strconv.Itoa(seconds))...)...)
-		if strings.Count(r.err, "ddtop itself") == vms {
+		if r = run(t, args(strconv.Itoa(seconds))...); enough(r) {
 			break
 		}
 	}

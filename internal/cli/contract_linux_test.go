@@ -333,7 +333,7 @@ func rubyCommand(t *testing.T, r rubytest.Ruby, script string) []string {
 
 func until(t *testing.T, done func() bool, what string, args ...any) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for: %s", fmt.Sprintf(what, args...))

@@ -41,8 +41,10 @@ func TestPause(t *testing.T) {
 		t.Errorf("exit code %d, want 7", code)
 	}
 
-	args := append([]string{"--pause", "--"}, rubyCommand(t, r, "4.times { Thread.new { loop { sleep 0.001 } } }; sleep 1; exit!(9)")...)
-	if wrapped := run(t, args...); wrapped.code != 9 || !strings.Contains(wrapped.err, "stopped the process") {
+	wrapped := runLonger(t, func(seconds string) []string {
+		return append([]string{"--pause", "--"}, rubyCommand(t, r, "4.times { Thread.new { loop { sleep 0.001 } } }; sleep "+seconds+"; exit!(9)")...)
+	}, func(r result) bool { return strings.Contains(r.err, "stopped the process") })
+	if wrapped.code != 9 || !strings.Contains(wrapped.err, "stopped the process") {
 		t.Errorf("exit code %d, want 9; it said %q", wrapped.code, wrapped.err)
 	}
 }

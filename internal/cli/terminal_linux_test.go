@@ -236,17 +236,31 @@ func TestChooser(t *testing.T) {
 }
 
 func TestCommandUnderTheScreen(t *testing.T) {
-	command := rubyCommand(t, rubytest.One(t), `
+	r := rubytest.One(t)
+	folder, err := os.MkdirTemp(filepath.Join(r.Root, "/tmp"), "ddtop-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	seen := filepath.Join(folder, "seen") // ends the program, which is not to end before it was seen
+	command := rubyCommand(t, r, `
 		puts "to standard output"
 		warn "to standard error"
 		Thread.new { sleep }.name = "sleeper"
-		finish = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 3
+		finish = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 120
 		x = 0
-		x += 1 while Process.clock_gettime(Process::CLOCK_MONOTONIC) < finish
+		x += 1 until File.exist?(`+strconv.Quote(strings.TrimPrefix(seen, r.Root))+`) || Process.clock_gettime(Process::CLOCK_MONOTONIC) > finish
 		exit 7`)
 	x := inTerminal(t, append([]string{"--show-output", "--"}, command...)...)
 	x.see(t, "sleeper")
 	x.see(t, "the program writes to ")
+	if err := os.WriteFile(seen, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	x.see(t, "exited")
 	if strings.Contains(x.text(), "to standard") {
 		t.Errorf("the program's output is on the screen: %s", tail(x))
