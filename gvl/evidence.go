@@ -45,7 +45,9 @@ type second struct {
 	sums      map[sumKey]int64
 	sampledNS int64
 	gcNS      int64
-	waits     histogram
+	// loadNS is the time that threads load code, or wait for the GVL to do so.
+	loadNS int64
+	waits  histogram
 	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
@@ -115,6 +117,8 @@ type collector struct {
 	peers   peerGroups
 	gcSince int64
 	counts  [threadCounts]threadCount
+	// startNS is when the program began, bootNS until when it is taken to be starting, CLOCK_MONOTONIC in ns.
+	startNS, bootNS int64
 }
 
 // threadCount is the number of threads at a time, for leaks.
@@ -137,7 +141,19 @@ func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *colle
 	for i := range c.ring {
 		c.ring[i] = second{at: -1, sums: make(map[sumKey]int64)}
 	}
+	c.startNS = p.AttachedNS
+	if !p.StartedAt.IsZero() && !p.AttachedAt.IsZero() {
+		c.startNS -= p.AttachedAt.Sub(p.StartedAt).Nanoseconds()
+	}
+	c.bootNS = c.startNS + bootNS
 	return c
+}
+
+// boots moves the end of the program's start on while it goes on loading code.
+func (c *collector) boots(b *second) {
+	if end := (b.at + 1) * 1e9; end <= c.bootNS+loadedNS && float64(b.loadNS) >= loadingShare*float64(max(b.sampledNS, 1)) {
+		c.bootNS = max(c.bootNS, min(end+loadedNS, c.startNS+maxBootNS))
+	}
 }
 
 // feed adds a sample.
@@ -260,6 +276,9 @@ func (c *collector) flush(w *watch, id sampler.ThreadID, at int64) {
 			sums[sumKey{dim: dimGC, id: uint64(w.stack)}] += d
 		}
 	}
+	if w.flags&flagRequire != 0 && (w.state.Held() || w.state == Waiting) {
+		c.cur.loadNS += d
+	}
 	if w.idle {
 		return
 	}
@@ -316,6 +335,7 @@ func (c *collector) enter(sec int64) {
 	clear(b.sums)
 	*b = second{at: sec, sums: b.sums}
 	if c.cur != nil {
+		c.boots(c.cur)
 		b.gc, b.proc = c.cur.gc, c.cur.proc
 	}
 	c.cur = b

@@ -66,8 +66,14 @@ const (
 	clearNS = 5e9
 	// clearShare of its threshold is well under.
 	clearShare = 0.8
-	// bootNS is how long after its start a program's load says nothing about its work.
+	// bootNS is how long after its start at least a program's load says nothing about its work.
 	bootNS = 5e9
+	// maxBootNS is how long at most: a program that is loading code still is starting.
+	maxBootNS = 30e9
+	// loadingShare is the part of a second that a thread loads code (or waits for the GVL to) from which on the program is
+	// loading, and loadedNS for how long it has to have loaded none before its start is over.
+	loadingShare = .2
+	loadedNS     = 2e9
 	// minWindowNS is how much of the window must have been sampled before anything is said.
 	minWindowNS = 500e6
 )
@@ -107,10 +113,9 @@ type rule struct {
 	id string
 	// raise is how long the condition must hold; conditions that have a duration of their own need no other.
 	raise int64
-	// boot: the rule also holds while the program starts.
+	// boot: the rule also holds while the program starts. The others look at what came after that only.
 	boot bool
-	// settled: nothing of the program's start may be left in the window, which reaches further back than the time that the
-	// condition must hold.
+	// settled: the start must have been over for the whole of the window.
 	settled bool
 	rank    rank
 	// hiddenBy names the rules that explain this one: while one of them is raised it is not shown.
@@ -175,8 +180,9 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	win    window
-	past   []RaisedFinding
+	// win is the last seconds; late is those of them in which the program did not start any more.
+	win, late window
+	past      []RaisedFinding
 }
 
 // NewFindings returns Findings for the target p, whose samples' IDs point into dict. r says which rules with which
@@ -194,6 +200,7 @@ func newFindings(p sampler.Process, dict *sampler.Dictionary, b *Blame, r *Rules
 	}
 	f := &Findings{ev: newCollector(p, dict, &r.limits), blame: b, rules: r}
 	f.win.init(f.ev, b)
+	f.late.init(f.ev, b)
 	return f
 }
 
@@ -211,12 +218,18 @@ func (f *Findings) Feed(s *sampler.Sample, states []ThreadState) {
 		return
 	}
 	f.nextNS = now + evaluateNS
-	f.win.collect(s, states, now)
+	f.win.collect(s, states, now, 0)
 	if f.win.sampledNS < minWindowNS {
 		return
 	}
+	// Where nothing of the start is left both windows are the same.
+	late := &f.win
+	if boot := f.ev.bootNS; now-boot <= findingsWindowNS+1e9 {
+		late = &f.late
+		late.collect(s, states, now, boot)
+	}
 	for i := range rules {
-		f.judge(i, now)
+		f.judge(i, now, late)
 	}
 	for i := range rules {
 		if st := &f.states[i]; st.raised && !st.shown && !f.hidden(&rules[i]) {
@@ -225,19 +238,19 @@ func (f *Findings) Feed(s *sampler.Sample, states []ThreadState) {
 	}
 }
 
-// judge asks a rule and moves its state on.
-func (f *Findings) judge(i int, now int64) {
+// judge asks a rule and moves its state on; late is the window without the program's start.
+func (f *Findings) judge(i int, now int64, late *window) {
 	if f.rules.off[i] {
 		return
 	}
 	r, st := &rules[i], &f.states[i]
 	var h hit
-	age := f.win.uptimeNS
-	if r.settled {
-		age -= f.win.sampledNS // at the window's begin
-	}
-	if r.boot || age > bootNS {
+	switch {
+	case r.boot:
 		h = r.eval(&f.win)
+	case r.settled && late != &f.win, late.sampledNS < minWindowNS:
+	default:
+		h = r.eval(late)
 	}
 	switch {
 	case h.score >= 1:

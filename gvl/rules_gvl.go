@@ -35,8 +35,8 @@ func evalSaturated(w *window) hit {
 
 // blameText adds who is behind the waiting, when somebody is in particular.
 func (w *window) blameText(h *hit) {
-	rep := w.blame.Top(1, BlameByFrame, findingsWindowNS)
-	by := w.blame.Top(1, BlameByThread, findingsWindowNS)
+	rep := w.blame.Top(1, BlameByFrame, w.blamed())
+	by := w.blame.Top(1, BlameByThread, w.blamed())
 	if len(rep.Entries) == 0 || len(by.Entries) == 0 {
 		return
 	}
@@ -57,7 +57,7 @@ func (w *window) blameText(h *hit) {
 
 // culprit names the code and thread of a charge.
 func (w *window) culprit(e BlameEntry) string {
-	if m := w.blame.Method(e.Thread, findingsWindowNS); m != "" {
+	if m := w.blame.Method(e.Thread, w.blamed()); m != "" {
 		return m + " (" + w.name(e.Thread) + ")"
 	}
 	return w.behind(e.Thread, e.Stack)
@@ -75,7 +75,7 @@ func (w *window) saturatedNext(r *sums) string {
 
 // evalHog: one thread is behind most of the waiting, and each of its turns takes a slice.
 func evalHog(w *window) hit {
-	rep := w.blame.Top(2, BlameByThread, findingsWindowNS)
+	rep := w.blame.Top(2, BlameByThread, w.blamed())
 	if len(rep.Entries) == 0 {
 		return hit{}
 	}

@@ -63,12 +63,13 @@ func (w *window) canBeStuck(ts *ThreadState, x *watch) bool {
 	return false
 }
 
-// evalThreadLeak: the number of threads grows and grows, and the new ones all come from one place.
+// evalThreadLeak: the number of threads grows and grows, and the new ones all come from one place. Not a server's pool that
+// grows to its size, nor those that a program starts with.
 func evalThreadLeak(w *window) hit {
 	now := len(w.states)
 	low := now
 	for _, c := range w.ev.counts {
-		if c.atNS != 0 && w.nowNS-c.atNS <= threadCounts*threadCountNS {
+		if c.atNS > w.ev.bootNS && w.nowNS-c.atNS <= threadCounts*threadCountNS {
 			low = min(low, c.n)
 		}
 	}
@@ -81,6 +82,9 @@ func evalThreadLeak(w *window) hit {
 	}
 	roots := make(map[string]int64)
 	for i := range w.states {
+		if w.ev.classes.of(w.states[i].Stack)&flagServer != 0 {
+			continue
+		}
 		if r := root(w.dict, w.states[i].Stack); r != "" {
 			roots[r]++
 		}

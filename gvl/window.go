@@ -30,7 +30,7 @@ type window struct {
 
 	nowNS     int64
 	sampledNS int64
-	uptimeNS  int64
+	fromNS    int64 // nothing before this is in it; 0: no such limit
 	total     sums
 	threads   map[sampler.ThreadID]*sums
 	ractors   map[sampler.RactorID]*sums
@@ -81,11 +81,11 @@ func (w *window) sums() *sums {
 	return new(sums)
 }
 
-// collect adds up the collector's seconds.
-func (w *window) collect(s *sampler.Sample, states []ThreadState, now int64) {
+// collect adds up the collector's seconds, those that began before fromNS left out.
+func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS int64) {
 	ev := w.ev
 	ev.flushAll(now)
-	w.nowNS = now
+	w.nowNS, w.fromNS = now, fromNS
 	w.s, w.states = s, states
 	for _, x := range w.threads {
 		w.spare = append(w.spare, x)
@@ -108,15 +108,11 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now int64) {
 	for i := range states {
 		w.threadOf[states[i].Thread] = i
 	}
-	w.uptimeNS = now - ev.proc.AttachedNS
-	if !ev.proc.StartedAt.IsZero() && !ev.proc.AttachedAt.IsZero() {
-		w.uptimeNS += ev.proc.AttachedAt.Sub(ev.proc.StartedAt).Nanoseconds()
-	}
 	first := int64(math.MaxInt64)
 	w.lastGC, w.lastPr = s.GC, s.Proc
 	for i := range ev.ring {
 		b := &ev.ring[i]
-		if b.at < 0 || b.at < ev.cur.at-findingsWindowNS/1e9 {
+		if b.at < 0 || b.at < ev.cur.at-findingsWindowNS/1e9 || b.at*1e9 < fromNS {
 			continue
 		}
 		if b.at < first {
@@ -206,6 +202,9 @@ func (w *window) flag(f stackFlags) int64 {
 	}
 	return sum
 }
+
+// blamed is for how long back blame is looked at.
+func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
 // share is ns of the window's length: 1 is one thread all the time.
 func (w *window) share(ns int64) float64 { return ratio(ns, w.sampledNS) }
