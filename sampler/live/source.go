@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,13 +12,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/ruby"
-)
-
-// Default and largest rates, in Hz.
-const (
-	DefaultStackRate = 100
-	DefaultLockRate  = 1000
-	MaxLockRate      = 10000
 )
 
 // maxFailedTicks is how many ticks in a row may fail before Run gives up on a process that still lives.
@@ -35,61 +25,6 @@ const resolveEvery = time.Second
 
 // failCheckNS is how often it is asked while reads fail.
 const failCheckNS = 20_000_000
-
-// bootWait is how long Open waits for a Ruby that is still booting.
-const bootWait = 5 * time.Second
-
-// bootPoll is how often it is looked then.
-const bootPoll = 20 * time.Millisecond
-
-// Options of Open. The zero value of a field takes the default.
-type Options struct {
-	// StackRate is how often all stacks are read, in Hz; LockRate how often the scheduler is, in Hz, up to 10,000.
-	StackRate, LockRate float64
-	// MaxDepth is the number of frames kept of a stack.
-	MaxDepth int
-	// BootWait is how long a Ruby that is still booting is waited for.
-	BootWait time.Duration
-	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not cure releases that
-	// publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). When the process is our own child it may be waited for
-	// only once it has ended (see attach.NewPauser).
-	Pause bool
-	// RealTime runs the sampling thread with SCHED_FIFO, which needs CAP_SYS_NICE: else Open fails with ErrRealTime. A
-	// watchdog takes the priority back when the thread takes too much of a CPU (sampler.Self.Priority tells).
-	RealTime bool
-	// Dictionary takes what is interned; nil makes a new one.
-	Dictionary *sampler.Dictionary
-	// procs is shared by the Sources of a Group; nil makes a new one.
-	procs *processors
-	// Progress is told how far the reading of a file's debug information is, in units, for a Ruby whose layout has to be
-	// derived from it; nil: nobody.
-	Progress func(path string, done, total int)
-}
-
-func (o *Options) defaults() error {
-	if o.StackRate == 0 {
-		o.StackRate = DefaultStackRate
-	}
-	if o.LockRate == 0 {
-		o.LockRate = max(DefaultLockRate, o.StackRate)
-	}
-	if o.BootWait == 0 {
-		o.BootWait = bootWait
-	}
-	if o.StackRate < 0.1 || o.StackRate > MaxLockRate {
-		return fmt.Errorf("a stack rate of %g Hz is out of range: 0.1 to %d", o.StackRate, MaxLockRate)
-	}
-	if o.LockRate < o.StackRate || o.LockRate > MaxLockRate {
-		return fmt.Errorf("a lock rate of %g Hz is out of range: the stack rate (%g) to %d", o.LockRate, o.StackRate, MaxLockRate)
-	}
-	if o.Dictionary == nil {
-		o.Dictionary = sampler.NewDictionary()
-	}
-	if o.procs == nil {
-		o.procs = new(processors)
-	}
-	return nil
-}
 
 // Source samples a live process. Run and Once are not to be called at the same time.
 type Source struct {
@@ -116,170 +51,6 @@ type Source struct {
 	mu    sync.Mutex
 	end   sampler.End
 	ended bool
-}
-
-// Open finds the Ruby VM in a process and prepares for sampling it. Errors are attach's (ErrNoProcess, ErrPermission,
-// ErrNotRuby …), layout.ErrUnknownRelease, and ruby's for a VM that could not be found or whose layout does not fit.
-func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
-	if err := opts.defaults(); err != nil {
-		return nil, err
-	}
-	if opts.RealTime {
-		if err := checkRealTime(); err != nil {
-			return nil, err
-		}
-	}
-	proc, err := openProcess(ctx, pid, opts.BootWait)
-	if err != nil {
-		return nil, err
-	}
-	s := &Source{proc: proc, dict: opts.Dictionary, procs: opts.procs}
-	s.guard.realTime = opts.RealTime
-	s.rates.set(opts.StackRate, opts.LockRate)
-	if err := s.open(ctx, pid, opts); err != nil {
-		s.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *Source) open(ctx context.Context, pid int, opts Options) error {
-	module, err := waitForRuby(ctx, s.proc, opts.BootWait)
-	if err != nil {
-		return err
-	}
-	version, description, err := module.RubyVersion(s.proc)
-	if err != nil {
-		return fmt.Errorf("process %d: %w", pid, err)
-	}
-	found, err := ruby.Find(ctx, s.proc, module, version, ruby.FindOptions{PID: pid, Cache: ruby.CacheFolder(), Progress: opts.Progress})
-	if err != nil {
-		return fmt.Errorf("process %d: %w", pid, err)
-	}
-	vm := found.VM
-	if vm.Description != "" {
-		description = vm.Description // as this process was started: with its JIT
-	}
-	dec, err := ruby.NewDecoder(vm, s.dict)
-	if err != nil {
-		return err
-	}
-	if s.spaces, err = kernel.OpenNamespace(pid); err != nil {
-		return err
-	}
-	if s.tasks, err = kernel.OpenTasks(pid, s.dict); err != nil {
-		return err
-	}
-	if s.counts, err = kernel.OpenProc(pid); err != nil {
-		return err
-	}
-	s.reader, err = ruby.NewReader(vm, module, pid, dec, s.dict, ruby.Options{
-		MaxDepth: opts.MaxDepth, Now: Monotonic, Whole: opts.Pause,
-		TIDs:     s.hostTID,
-		InnerPID: int32(s.proc.NamespacePID()),
-	})
-	if err != nil {
-		return err
-	}
-	maps, err := s.proc.Maps()
-	if err != nil {
-		return err
-	}
-	if ruby.ForeignGC(maps) != "" {
-		s.reader.DisableGC()
-	}
-	s.view = newKernelView(s.tasks, s.proc, Monotonic, s.reader.RecheckOwner)
-	if opts.Pause {
-		s.learnCalls() // before the first stop
-		if s.pauses, err = newPauses(s.proc, s); err != nil {
-			return err
-		}
-	}
-	s.info = s.describe(pid, version, description, found, opts)
-	s.info.PriorityNote = PriorityNote()
-	return nil
-}
-
-// openProcess opens a process, waiting for one that is between fork and exec.
-func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Process, error) {
-	deadline := time.Now().Add(wait)
-	for {
-		p, err := attach.Open(pid)
-		if !errors.Is(err, attach.ErrNotLoaded) || time.Now().After(deadline) {
-			return p, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(bootPoll):
-		}
-	}
-}
-
-// waitForRuby finds the Ruby of a process, waiting for one that is just starting.
-func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) (*attach.Module, error) {
-	deadline := time.Now().Add(wait)
-	for {
-		m, err := attach.FindRuby(p)
-		if err == nil {
-			return m, nil
-		}
-		if !errors.Is(err, attach.ErrNotLoaded) || time.Now().After(deadline) {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-p.Exited():
-			return nil, err
-		case <-time.After(bootPoll):
-		}
-	}
-}
-
-func (s *Source) describe(pid int, version, description string, found ruby.Found, opts Options) sampler.Process {
-	host, _ := os.Hostname() // shown only
-	info := sampler.Process{
-		PID: pid, StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
-		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
-		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: runtime.NumCPU(),
-		StackRate: opts.StackRate, LockRate: opts.LockRate,
-		AttachedAt: time.Now(), AttachedNS: Monotonic(), Pauses: opts.Pause,
-	}
-	if args, err := s.proc.CommandLine(); err == nil {
-		info.CommandLine = args
-	}
-	if t, err := s.proc.StartedAt(); err == nil {
-		info.StartedAt = t
-	}
-	return info
-}
-
-// hostTID translates a stored tid into ours, and refuses one that is no task of the process.
-func (s *Source) hostTID(stored int32) (int32, bool) {
-	host, ok := s.spaces.Host(stored)
-	if !ok {
-		return 0, false
-	}
-	_, err := os.Stat(s.proc.Path("task", strconv.Itoa(int(host))))
-	return host, err == nil
-}
-
-// jitOf finds the JIT in Ruby's description of itself ("ruby 3.4.1 … +YJIT +PRISM").
-func jitOf(description string) string {
-	for _, word := range strings.Fields(description) {
-		switch word {
-		case "+YJIT":
-			return "yjit"
-		case "+ZJIT":
-			return "zjit"
-		case "+RJIT":
-			return "rjit"
-		case "+MJIT", "+JIT":
-			return "mjit"
-		}
-	}
-	return ""
 }
 
 // Process describes the target.
