@@ -28,7 +28,7 @@ func TestQuiet(t *testing.T) {
 			each(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()
 				p := start(t, r, "quiet/"+name)
-				s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s", "all_busy.for=3s"), max(quietTime, quietTimes[name]), "", nil)
+				s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s", "all_busy.for=3s"), max(quietTime, quietTimes[name]), nil, nil)
 				checkQuiet(t, s)
 			})
 		})
@@ -116,7 +116,7 @@ func TestPaused(t *testing.T) {
 			t.Parallel()
 			p := start(t, rubytest.One(t), name)
 			begin, stopped := time.Now(), false
-			s := watch(t, p.PID, nil, 6*time.Second, "", func(int) {
+			s := watch(t, p.PID, nil, 6*time.Second, nil, func(int) {
 				for !stopped && time.Since(begin) > time.Second {
 					p.Signal(t, syscall.SIGSTOP)
 					if stopped = queueing(t, p.PID) < 2; !stopped {
@@ -164,7 +164,7 @@ func TestBlindness(t *testing.T) {
 		t.Run(blind.String(), func(t *testing.T) {
 			t.Parallel()
 			p := start(t, rubytest.One(t), "raise/gvl_saturated")
-			s := watch(t, p.PID, rulesWith(t, "gvl_saturated=off"), 6*time.Second, "", func(n int) {
+			s := watch(t, p.PID, rulesWith(t, "gvl_saturated=off"), 6*time.Second, nil, func(n int) {
 				if n%50 == 0 {
 					time.Sleep(blind) // as long as ddtop gets no CPU
 				}
