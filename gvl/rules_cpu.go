@@ -100,7 +100,7 @@ func evalGCPressure(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
-	h.stack, h.explains = stack, w.withWaiters(w.gcNS)
+	h.stack, h.explains = stack, w.withWaiters(int64(ran*float64(w.gcNS)))
 	h.title = "Garbage collection"
 	h.text = "takes " + percent(wall) + " of the time, " + percent(gc) + " of all Ruby work"
 	if w.firstGC.Valid && w.lastGC.Valid && w.sampledNS > 0 {

@@ -69,8 +69,11 @@ func (w *window) saturatedNext(r *sums) string {
 	if io <= 0 || io > .95 {
 		return "move CPU work to other processes; more threads only wait longer"
 	}
-	return "I/O is " + percent(io) + " of the work: about " + number(1/(1-io)) +
-		" threads fill a process; use fewer threads and more processes"
+	fill := "one thread fills"
+	if n := 1 / (1 - io); n >= 1.25 {
+		fill = "about " + number(n) + " threads fill"
+	}
+	return "I/O is " + percent(io) + " of the work: " + fill + " a process; use fewer threads and more processes"
 }
 
 // evalHog: one thread is behind most of the waiting, and each of its turns takes a slice.

@@ -42,7 +42,7 @@ func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings
 
 func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.window, "window", "the stretch of time on the screen, 1s to 10m")
-	cmd.Flags().Var(&f.history, "history", "how much of the past is kept, 1s to 1h; of a recording all is, up to 1h")
+	cmd.Flags().Var(&f.history, "history", "how much of the past is kept, 1s to 1h; of a recording all, up to 1h")
 	cmd.Flags().StringVar(&f.theme, "theme", ui.Themes[0], "the colours, a `NAME`: "+strings.Join(ui.Themes, ", "))
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colours (NO_COLOR does too)")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
