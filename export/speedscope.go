@@ -19,8 +19,12 @@ type speedscopeFile struct {
 	Schema   string              `json:"$schema"`
 	Shared   speedscopeShared    `json:"shared"`
 	Profiles []speedscopeProfile `json:"profiles"`
-	Name     string              `json:"name"`
-	Exporter string              `json:"exporter"`
+	// Active is the profile that is shown first.
+	Active   int    `json:"activeProfileIndex"`
+	Name     string `json:"name"`
+	Exporter string `json:"exporter"`
+	// busiest is how much of the active profile's weight is work.
+	busiest int64
 }
 
 type speedscopeShared struct {
@@ -44,7 +48,8 @@ type speedscopeProfile struct {
 }
 
 // WriteSpeedscope writes a file for https://www.speedscope.app: one profile a thread, its stacks in no order of time (the
-// "left heavy" view is the one that means something), the state as innermost frame.
+// "left heavy" view is the one that means something), the state as innermost frame. The thread that was busiest is shown
+// first: a main thread mostly waits for the others.
 func WriteSpeedscope(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteSpeedscopeOf(w, []Measured{m}, metric)
 }
@@ -92,13 +97,14 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 	last := sampler.ThreadID(0)
 	value := m.Weights.Values(metric)
 	begun := false
+	var busy int64
 	for _, e := range m.ordered() { // ordered by thread
 		v := value(e.Weights)
 		if v <= 0 {
 			continue
 		}
 		if !begun || e.Key.Thread != last {
-			begun, last = true, e.Key.Thread
+			begun, last, busy = true, e.Key.Thread, 0
 			f.Profiles = append(f.Profiles, speedscopeProfile{Type: "sampled", Name: prefix + gvl.ThreadName(last, m.Dict), Unit: unit})
 		}
 		p := &f.Profiles[len(f.Profiles)-1]
@@ -120,5 +126,15 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 		p.Samples = append(p.Samples, stack)
 		p.Weights = append(p.Weights, v)
 		p.EndValue += v
+		if works(gvl.State(e.Key.Tag)) {
+			busy += v
+		}
+		if busy > f.busiest {
+			f.busiest, f.Active = busy, len(f.Profiles)-1
+		}
 	}
 }
+
+// works tells whether a thread in the state works or is kept from it. A wait for the outside counts as neither: servers
+// that wait for a client look the same.
+func works(s gvl.State) bool { return !s.Idle() && s != gvl.IO && s != gvl.Unknown }
