@@ -68,6 +68,7 @@ func prepare(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer, *by
 // finish waits for a started binary.
 func finish(t *testing.T, cmd *exec.Cmd, out, errs *bytes.Buffer) result {
 	t.Helper()
+	rerun.Process(t)
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

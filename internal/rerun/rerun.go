@@ -1,7 +1,7 @@
 // Package rerun lets a test say whether a single failure of it may be the machine's. scripts/test runs such a test again,
 // alone, and reports one that then passes as flaky, with what its first run said; any other failure stands as it is.
 //
-// A test that says nothing is never run again. rubytest says Process for each test that starts a Ruby: whether it passes
+// A test that says nothing is never run again. rubytest says Process for each test that it gives a Ruby to: whether it passes
 // depends on when the machine lets that process, ddtop and the test run. Never takes this back for a test that compares
 // something exactly, so that one failure proves a defect whatever the machine did: golden files do so by themselves.
 //

@@ -25,6 +25,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // Ruby is an interpreter that tests can run programs on.
@@ -108,6 +110,7 @@ func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {
 	for _, r := range found.rubies {
 		t.Run(r.Name, func(t *testing.T) {
 			recordAtEnd(t, r)
+			rerun.Process(t) // whatever starts it: this package, or what is tested
 			test(t, r)
 		})
 	}
@@ -129,6 +132,7 @@ func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {
 // there is none, with CI=true fails it.
 func One(t testing.TB) Ruby {
 	t.Helper()
+	rerun.Process(t)
 	found := wanted(t, discover())
 	if len(found.rubies) == 0 {
 		reason := "no Ruby to test against"
