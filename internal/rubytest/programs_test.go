@@ -94,7 +94,8 @@ func TestStatesAreThere(t *testing.T) {
 				}
 				seen[s] = true
 			}
-			if thread.TID == 0 || len(thread.States) == 0 || len(thread.Must) == 0 {
+			noTID := thread.Name == "detach" && !r.AtLeast(3, 1)
+			if thread.TID == 0 && !noTID || len(thread.States) == 0 || len(thread.Must) == 0 {
 				t.Errorf("thread says too little: %+v", thread)
 			}
 			if thread.Holder != "" {
@@ -116,7 +117,7 @@ func TestStatesAreThere(t *testing.T) {
 func checkKernel(t *testing.T, p *Process, thread StateTruth) {
 	t.Helper()
 	proc := fmt.Sprintf("/proc/%d", p.PID)
-	if _, err := os.Stat(fmt.Sprintf("%s/task/%d", proc, thread.TID)); err != nil {
+	if _, err := os.Stat(fmt.Sprintf("%s/task/%d", proc, thread.TID)); err != nil && thread.TID != 0 {
 		t.Errorf("%s: %v", thread.Name, err)
 	}
 	kinds := map[string]string{"pipe": "pipe:", "tcp": "socket:", "udp": "socket:", "unix": "socket:", "listener": "socket:"}

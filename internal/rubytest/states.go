@@ -22,7 +22,8 @@ func (s *States) Thread(name string) (StateTruth, bool) {
 // StateTruth is a thread, and what is to be seen of it from outside. Zero values say nothing, but Timed.
 type StateTruth struct {
 	Name string
-	TID  int32
+	// TID is the native thread id; 0 for a thread that Ruby itself started, on a release before 3.1.
+	TID int32
 	// States are the states it can be in at an instant, the first one most of the time. Threads that wait are in
 	// exactly one, and stay; but up to 3.2, when a group computes beside them, those that sleep, wait for a lock, are
 	// parked or wait for a child also wake up for an instant, in turn, to keep Ruby's time slices.

@@ -269,7 +269,8 @@ Thread.new do
   Thread.pass until Thread.main.status == "sleep" && Thread.main.backtrace[0] =~ /gets/
   puts JSON.generate(
     ruby: RUBY_VERSION, pid: Process.pid,
-    threads: THREADS.map { |t, e| { name: t.name, tid: t.thread_variable_get(:tid) }.merge(e) }
+    # The thread of Process.detach runs no code of ours: Ruby knows its id from 3.1 on.
+    threads: THREADS.map { |t, e| { name: t.name, tid: t.thread_variable_get(:tid) || (t.native_thread_id if t.respond_to?(:native_thread_id)) }.merge(e) }
   )
 end
 while (line = STDIN.gets)
