@@ -2,6 +2,7 @@ package recording
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -21,11 +22,22 @@ type scanner struct {
 	size   int64
 	budget int64
 	buf    []byte
+	// ctx ends the work; progress is told how far it is.
+	ctx      context.Context
+	progress func(done, size int64)
+}
+
+// at notes that everything before pos has been gone through. The error is that of ctx.
+func (s *scanner) at(pos int64) error {
+	if s.progress != nil {
+		s.progress(pos, s.size)
+	}
+	return s.ctx.Err()
 }
 
 // index reads the file's header, the process and end blocks, and the place of all others, and checks the checksums.
-func (r *Reader) index(size int64) error {
-	s := &scanner{r: r, size: size, budget: resyncFactor*size + 1<<20, buf: make([]byte, 256<<10)}
+func (r *Reader) index(ctx context.Context, size int64, progress func(done, size int64)) error {
+	s := &scanner{r: r, size: size, budget: resyncFactor*size + 1<<20, buf: make([]byte, 256<<10), ctx: ctx, progress: progress}
 	head, err := s.read(0, fileHeader)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("recording %s: %w", r.path, err)
@@ -49,6 +61,9 @@ func (r *Reader) index(size int64) error {
 		return fmt.Errorf("recording %s: the process: %w", r.path, err)
 	}
 	for pos += blockHeader + int64(h.stored); pos < size; {
+		if err := s.at(pos); err != nil {
+			return fmt.Errorf("recording %s: %w", r.path, err)
+		}
 		h, whole, err := s.check(pos)
 		if err != nil {
 			return fmt.Errorf("recording %s: %w", r.path, err)
@@ -155,6 +170,9 @@ func (s *scanner) check(pos int64) (h header, whole bool, err error) {
 // resync returns where the next whole block at or after pos begins; the end of the file when there is none.
 func (s *scanner) resync(pos int64) (int64, error) {
 	for pos+blockHeader <= s.size && s.budget > 0 {
+		if err := s.at(pos); err != nil {
+			return 0, err
+		}
 		chunk, err := s.read(pos, int(min(int64(1<<20), s.size-pos)))
 		if err != nil {
 			return 0, err

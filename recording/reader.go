@@ -49,7 +49,11 @@ type Reader struct {
 
 // Open opens a recording and checks all of it. Errors: ErrNotRecording, ErrVersion, ErrDamaged when not even the process
 // can be read, or the file system's. A recording that is damaged elsewhere is opened; Damage tells.
-func Open(path string) (*Reader, error) {
+func Open(path string) (*Reader, error) { return OpenContext(context.Background(), path, nil) }
+
+// OpenContext is Open for a file that may be large: it tells progress, unless that is nil, how many of the file's bytes it
+// has gone through each time it has gone through some more, and gives up when ctx ends.
+func OpenContext(ctx context.Context, path string, progress func(done, size int64)) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -59,7 +63,7 @@ func Open(path string) (*Reader, error) {
 		f.Close()
 		return nil, err
 	}
-	r, err := NewReader(f, st.Size(), path)
+	r, err := newReader(ctx, f, st.Size(), path, progress)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -70,6 +74,10 @@ func Open(path string) (*Reader, error) {
 
 // NewReader reads a recording of the given size from f; name is for messages.
 func NewReader(f io.ReaderAt, size int64, name string) (*Reader, error) {
+	return newReader(context.Background(), f, size, name, nil)
+}
+
+func newReader(ctx context.Context, f io.ReaderAt, size int64, name string, progress func(done, size int64)) (*Reader, error) {
 	comp, err := newDecompressor()
 	if err != nil {
 		return nil, err
@@ -78,7 +86,7 @@ func NewReader(f io.ReaderAt, size int64, name string) (*Reader, error) {
 		path: name, file: f, dict: sampler.NewDictionary(), comp: comp,
 		threads: make(map[sampler.ThreadID]int),
 	}
-	if err := r.index(size); err != nil {
+	if err := r.index(ctx, size, progress); err != nil {
 		comp.Close()
 		return nil, err
 	}

@@ -129,7 +129,7 @@ const (
 func (w *waitLog) lengths(fromNS, toNS int64, open []int64) (ns [len(waitShares)]int64, n int64) {
 	var counts [waitBuckets]int64
 	longest := int64(0)
-	for sec := fromNS / waitSlotNS; sec <= toNS/waitSlotNS; sec++ {
+	for sec := max(fromNS, 0) / waitSlotNS; sec <= toNS/waitSlotNS; sec++ { // soon after boot a stretch begins before time does
 		s := &w.slots[sec%int64(len(w.slots))]
 		if s.second != sec {
 			continue

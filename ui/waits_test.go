@@ -110,3 +110,36 @@ func TestWaitsInWords(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Soon after boot the stretch of time on the screen begins before the clock does.
+func TestWaitsAfterBoot(t *testing.T) {
+	w := newWaitLog(DefaultHistory)
+	if _, n := w.lengths(-29e9, 1e9, []int64{5e6}); n != 1 {
+		t.Errorf("%d waits, want the one that goes on", n)
+	}
+}
+
+// TestWaitLengthsFitASmallScreen: of a thread, and of all.
+func TestWaitLengthsFitASmallScreen(t *testing.T) {
+	s := hogged(t, 80, 24)
+	for s.press("2"); s.model.timeline.selected.thread != 12; {
+		s.press("down")
+	}
+	s.press("enter")
+	s.sees("waits for the GVL", "p50 ", "p90 ", "max ", "p99 ")
+	s.press("6")
+	s.sees(" waits: p50 ", "p90 ", "p99 ", "max ")
+}
+
+// TestNoPlaceIsSelectedByItself: the place of which no stack was read is one like the others.
+func TestNoPlaceIsSelectedByItself(t *testing.T) {
+	p := newLocksPage()
+	p.places = []blamePlace{{placeKey: placeKey{method: "Order#total"}, ns: 2}, {ns: 1}}
+	if i := p.index(); i != -1 {
+		t.Errorf("row %d is selected", i)
+	}
+	p.move(maxRows)
+	if i := p.index(); i != 1 {
+		t.Errorf("row %d is selected, of the last one", i)
+	}
+}

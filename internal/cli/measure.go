@@ -37,12 +37,17 @@ func (m *measurement) check(cmd *cobra.Command) error {
 	return errors.Join(m.needPID(cmd), m.checkRates())
 }
 
-// open attaches to the process.
+// open attaches to the process, and says on standard error when that takes long.
 func (t *target) open(ctx context.Context) (*live.Source, error) {
+	return t.openTelling(ctx, layoutProgress())
+}
+
+// openTelling is open that tells how far the reading of debug information is.
+func (t *target) openTelling(ctx context.Context, progress func(path string, done, total int)) (*live.Source, error) {
 	if t.pause {
 		stayAwake()
 	}
-	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Progress: layoutProgress()})
+	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Progress: progress})
 }
 
 // errNothing is returned when a measurement ended before its second sample: one alone has no duration.

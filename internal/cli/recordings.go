@@ -3,12 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/ui"
 )
 
 // recordings are files of several processes, as a sampler.Group.
@@ -34,7 +37,8 @@ func (r recordings) Relatives() (list []sampler.Relative, forgotten int) {
 	return list, 0
 }
 
-func (r recordings) close() error {
+// Close closes the files.
+func (r recordings) Close() error {
 	var errs []error
 	for _, x := range r {
 		errs = append(errs, x.Close())
@@ -42,22 +46,42 @@ func (r recordings) close() error {
 	return errors.Join(errs...)
 }
 
-// replaySeveral shows the recordings of several processes.
-func replaySeveral(ctx context.Context, screen *screenFlags, paths []string, std Streams) (err error) {
-	var all recordings
-	defer func() { err = errors.Join(err, all.close()) }()
-	s := shown{replay: true}
-	for _, path := range paths {
-		r, err := openRecording(path, std)
-		if err != nil {
-			return err
+// loadRecordings opens recordings, with a picture of how far it is where that takes long. What is damaged is not said yet.
+func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, std Streams) (recordings, error) {
+	title := "opening " + filepath.Base(paths[0])
+	if len(paths) > 1 {
+		title = fmt.Sprintf("opening %d recordings", len(paths))
+	}
+	return ui.Load(ctx, screen.options(std, shown{}), title, func(ctx context.Context, tell func(ui.Progress)) (recordings, error) {
+		var all recordings
+		for i, path := range paths {
+			what := ""
+			if len(paths) > 1 {
+				what = fmt.Sprintf("%d of %d: %s", i+1, len(paths), filepath.Base(path))
+			}
+			r, err := recording.OpenContext(ctx, path, func(done, size int64) { tell(ui.Progress{What: what, Done: done, Total: size}) })
+			if err != nil {
+				return nil, errors.Join(err, all.Close())
+			}
+			all = append(all, r)
 		}
-		all = append(all, r)
-		if damage := r.Damage(); damage != nil {
-			s.notice = damage.Error()
+		return all, nil
+	})
+}
+
+// replaySeveral shows the recordings of several processes.
+func replaySeveral(ctx context.Context, screen *screenFlags, paths []string, std Streams) error {
+	all, err := loadRecordings(ctx, screen, paths, std)
+	if err != nil {
+		return notWaitedFor(err)
+	}
+	s := shown{replay: true}
+	for _, r := range all {
+		if damage := sayDamage(r, std); damage != "" {
+			s.notice = damage
 		}
 	}
-	return screen.showGroup(ctx, all, std, s)
+	return errors.Join(screen.showGroup(ctx, all, std, s), all.Close())
 }
 
 func someFiles(cmd *cobra.Command, args []string) error {

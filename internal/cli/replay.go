@@ -34,16 +34,13 @@ several processes (ddtop record --children).`,
 			if len(args) > 1 {
 				return replaySeveral(cmd.Context(), &screen, args, std)
 			}
-			r, err := openRecording(args[0], std)
-			if err != nil {
-				return err
-			}
-			defer r.Close()
 			s := shown{replay: true}
-			if damage := r.Damage(); damage != nil {
-				s.notice = damage.Error()
+			all, err := loadRecordings(cmd.Context(), &screen, args, std)
+			if err != nil {
+				return notWaitedFor(err)
 			}
-			return screen.show(cmd.Context(), r, std, s)
+			s.notice = sayDamage(all[0], std)
+			return errors.Join(screen.show(cmd.Context(), all[0], std, s), all.Close())
 		},
 	}
 	screen.add(cmd)
@@ -107,10 +104,18 @@ func openRecording(path string, std Streams) (*recording.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if damage := r.Damage(); damage != nil {
-		fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(damage))
-	}
+	sayDamage(r, std)
 	return r, nil
+}
+
+// sayDamage says what of a recording can't be read, and returns it; "" when all can.
+func sayDamage(r *recording.Reader, std Streams) string {
+	damage := r.Damage()
+	if damage == nil {
+		return ""
+	}
+	fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(damage))
+	return damage.Error()
 }
 
 func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {

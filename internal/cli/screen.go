@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
 )
 
@@ -103,19 +105,40 @@ func (f *rootFlags) watch(ctx context.Context, std Streams) error {
 		return usageErrorf("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
 			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
 	}
+	o := f.options(std, shown{})
 	if f.several() {
-		g, err := f.openGroup(ctx, false)
+		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (*live.Group, error) {
+			return f.openGroupTelling(ctx, false, tellUnits(tell))
+		})
 		if err != nil {
-			return err
+			return notWaitedFor(err)
 		}
 		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
 	}
-	src, err := f.open(ctx)
+	src, err := ui.Load(ctx, o, fmt.Sprintf("attaching to process %d", f.pid), func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+		return f.openTelling(ctx, tellUnits(tell))
+	})
 	if err != nil {
-		return err
+		return notWaitedFor(err)
 	}
 	defer src.Close()
 	return f.show(ctx, src, std, shown{})
+}
+
+// tellUnits hands the progress of the reading of debug information on to the picture of it.
+func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
+	return func(path string, done, total int) {
+		tell(ui.Progress{What: "debug information of " + filepath.Base(path), Done: int64(done), Total: int64(total), Unit: "units"})
+	}
+}
+
+// notWaitedFor is the error of ui.Load, but nil where the person or a signal did not want the screen any more: leaving it is
+// no failure once it is there, and none before.
+func notWaitedFor(err error) error {
+	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM stands. When the person

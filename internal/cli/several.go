@@ -20,11 +20,16 @@ import (
 // openGroup attaches to the processes named and, with --children, to those below them. pending: what was named has just
 // been started, so that no Ruby need be there yet.
 func (t *target) openGroup(ctx context.Context, pending bool) (*live.Group, error) {
+	return t.openGroupTelling(ctx, pending, layoutProgress())
+}
+
+// openGroupTelling is openGroup that tells how far the reading of debug information is, also of a process that comes later.
+func (t *target) openGroupTelling(ctx context.Context, pending bool, progress func(path string, done, total int)) (*live.Group, error) {
 	if t.pause {
 		stayAwake()
 	}
 	return live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: live.Options{
-		StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Progress: layoutProgress()}})
+		StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Progress: progress}})
 }
 
 // measuring is what measureGroup does with each process: it measures for the length of time and returns what came of it, and

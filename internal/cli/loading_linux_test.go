@@ -1,0 +1,69 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// largeRecording is a recording followed by zeros, as a file system may leave it after a crash: all of it is looked through
+// for whole blocks. The zeros take no room on the disk.
+func largeRecording(t *testing.T, bytes int64) string {
+	t.Helper()
+	data, err := os.ReadFile("../../recording/testdata/version6.ddtop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "large.ddtop")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, bytes); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A large recording is opened with a bar that says how far that is, and nobody has to wait for it.
+func TestReplayOfALargeRecording(t *testing.T) {
+	path := largeRecording(t, 1<<42)
+	for _, c := range []struct {
+		name  string
+		leave func(x *terminal)
+	}{
+		{"q", func(x *terminal) { x.press(t, "q") }},
+		{"esc", func(x *terminal) { x.press(t, "\x1b") }},
+		{"ctrl-c", func(x *terminal) { x.press(t, "\x03") }},
+		{"SIGTERM", signalled(t, syscall.SIGTERM)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := inTerminal(t, "replay", path)
+			x.see(t, "opening large.ddtop")
+			x.see(t, "MB of 4398.0 GB")
+			c.leave(x)
+			x.leaves(t, 0)
+		})
+	}
+	small, err := filepath.Abs("../../recording/testdata/version6.ddtop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("two", func(t *testing.T) {
+		x := inTerminal(t, "replay", small, path)
+		x.see(t, "opening 2 recordings")
+		x.see(t, "2 of 2: large.ddtop")
+		x.press(t, "q")
+		x.leaves(t, 0)
+	})
+}
+
+// After the bar comes the screen, with the keys going to it.
+func TestReplayComesAfterTheBar(t *testing.T) {
+	x := inTerminal(t, "replay", largeRecording(t, 1<<29))
+	x.see(t, "bytes are lost; all else is whole")
+	x.press(t, "3")
+	x.see(t, "cursor")
+	x.press(t, "q")
+	x.leaves(t, 0)
+}

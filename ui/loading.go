@@ -1,0 +1,183 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// loadingAfter is how long work before the screen may take until there is a picture of it: most takes a moment, and a picture
+// that comes and goes is a flicker.
+const loadingAfter = 250 * time.Millisecond
+
+// ErrCancelled is returned by Load when the person did not want to wait.
+var ErrCancelled = errors.New("it was cancelled before there was anything to show")
+
+// Progress is how far some work is.
+type Progress struct {
+	// What is being read: a file's path, say.
+	What string
+	// Done of Total are read, in bytes or what Unit says; a Total of 0: nobody knows.
+	Done, Total int64
+	// Unit names what is counted; "" for bytes.
+	Unit string
+}
+
+// Load does the work that comes before Run: attaching to a process, opening a file. When it takes longer than a moment,
+// the terminal shows title and how far it is, and the person can cancel it with esc, q or ctrl-c: its ctx ends then and Load
+// returns ErrCancelled without waiting for it, for not all work can be interrupted. What it returns after that is closed.
+// work may tell its progress as often as it likes, and after Load has returned.
+func Load[T io.Closer](ctx context.Context, o Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
+	var value, none T
+	var failed error
+	working, stop := context.WithCancel(ctx)
+	m := &loading{opt: o, title: title, finished: make(chan struct{}), began: time.Now()}
+	m.opt.NoColor = o.NoColor || os.Getenv("NO_COLOR") != ""
+	theme, err := ThemeByName(o.withDefaults().Theme)
+	if err != nil {
+		stop()
+		return none, err
+	}
+	m.theme, m.ctx = theme, working
+	go func() {
+		defer close(m.finished)
+		value, failed = work(working, m.tell)
+	}()
+	select {
+	case <-m.finished:
+		stop()
+		return value, failed
+	case <-time.After(loadingAfter):
+	}
+	err = show(ctx, m, m.opt)
+	select {
+	case <-m.finished:
+		if !m.cancelled && ctx.Err() == nil {
+			stop()
+			return value, errors.Join(failed, err)
+		}
+	default:
+	}
+	stop()
+	go func() {
+		if <-m.finished; failed == nil {
+			// Nobody is there any more to hear of an error.
+			_ = value.Close()
+		}
+	}()
+	if m.cancelled {
+		return none, errors.Join(ErrCancelled, err)
+	}
+	return none, errors.Join(context.Cause(ctx), err)
+}
+
+// loading is the picture of work that goes on.
+type loading struct {
+	ctx       context.Context
+	opt       Options
+	theme     Theme
+	title     string
+	began     time.Time
+	finished  chan struct{}
+	cancelled bool
+	grid      canvas.Grid
+	w, h      int
+
+	mu  sync.Mutex
+	now Progress
+}
+
+// tell keeps the newest progress.
+func (m *loading) tell(p Progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = p
+}
+
+// Init waits for the end of the work.
+func (m *loading) Init() tea.Cmd {
+	return tea.Batch(m.tick(), func() tea.Msg {
+		select {
+		case <-m.finished:
+		case <-m.ctx.Done():
+		}
+		return tea.Quit()
+	})
+}
+
+func (m *loading) tick() tea.Cmd {
+	return tea.Tick(MinRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
+}
+
+// Update takes sizes, and the keys that cancel.
+func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.w, m.h = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
+	case tickMsg:
+		return m, m.tick()
+	case tea.KeyPressMsg:
+		key := msg.String()
+		if other, ok := m.opt.Keys[key]; ok {
+			key = other
+		}
+		switch key {
+		case "esc", "q", "ctrl+c":
+			m.cancelled = true
+			return m, tea.Quit
+		}
+	}
+	return m, nil
+}
+
+// maxLoadingBar is the widest the bar becomes.
+const maxLoadingBar = 60
+
+// View draws what is being done, the bar, and how to cancel it.
+func (m *loading) View() tea.View {
+	m.mu.Lock()
+	p := m.now
+	m.mu.Unlock()
+	m.grid.Reset(m.w, m.h)
+	m.draw(m.grid.Area(), p, time.Since(m.began))
+	if m.opt.ASCII {
+		m.grid.ToASCII()
+	}
+	v := tea.NewView(m.grid.String(!m.opt.NoColor))
+	v.AltScreen = true
+	v.WindowTitle = canvas.Clean("ddtop " + m.title)
+	return v
+}
+
+func (m *loading) draw(a canvas.Area, p Progress, passed time.Duration) {
+	t := &m.theme
+	w := min(a.W-4, maxLoadingBar)
+	if w < 1 || a.H < 1 {
+		return
+	}
+	x, y := (a.W-w)/2, max(0, a.H/2-3)
+	a.Put(x, y, canvas.Cut(canvas.Clean(m.title), w), t.bold())
+	if p.What != "" {
+		a.Put(x, y+1, canvas.CutLeft(canvas.Clean(p.What), w), t.text())
+	}
+	text := fmt.Sprintf("%d s", int(passed.Seconds()))
+	if p.Total > 0 {
+		done := min(max(p.Done, 0), p.Total)
+		a.Put(x, y+2, bar(share(done, p.Total), w), canvas.Style{FG: t.Accent})
+		of := fmt.Sprintf("%s of %s", size(done), size(p.Total))
+		if p.Unit != "" {
+			of = fmt.Sprintf("%s of %s %s", count(done), count(p.Total), p.Unit)
+		}
+		text = fmt.Sprintf("%d %% · %s · %s", done*100/p.Total, of, text)
+	}
+	a.Put(x, y+3, canvas.Cut(text, w), t.dim())
+	a.Put(x, y+5, canvas.Cut("esc cancels", w), t.dim())
+}

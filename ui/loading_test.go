@@ -1,0 +1,127 @@
+//go:build !windows
+
+package ui
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// thing is what the work of a Load returns.
+type thing struct{ closed chan struct{} }
+
+func (t *thing) Close() error {
+	close(t.closed)
+	return nil
+}
+
+// load runs Load on a terminal with work that tells progress and then waits for its ctx or for release.
+func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, release chan struct{}, got chan *thing, made *thing) {
+	t.Helper()
+	x = openTerminal(t)
+	release, got, made = make(chan struct{}), make(chan *thing, 1), &thing{make(chan struct{})}
+	go func() {
+		v, err := Load(ctx, Options{Input: x.slave, Output: x.slave}, "opening big.ddtop", func(_ context.Context, tell func(Progress)) (*thing, error) {
+			for _, p := range tells {
+				tell(p)
+			}
+			<-release // like the reading of debug information it does not look at ctx
+			return made, nil
+		})
+		got <- v
+		x.done <- err
+	}()
+	return x, release, got, made
+}
+
+// left waits for Load's end and checks that the terminal is as it was.
+func (x *terminal) left(want error) {
+	x.t.Helper()
+	select {
+	case err := <-x.done:
+		if !errors.Is(err, want) || want == nil && err != nil {
+			x.t.Errorf("Load returned %v, want %v", err, want)
+		}
+	case <-time.After(20 * time.Second):
+		x.t.Fatalf("Load did not return; the terminal got %q", x.tail())
+	}
+	after, err := term.GetState(int(x.slave.Fd()))
+	if err != nil || *after != *x.before {
+		x.t.Errorf("the terminal's settings were %+v, are %+v (%v)", x.before, after, err)
+	}
+}
+
+func TestLoadShowsHowFarItIs(t *testing.T) {
+	for _, c := range []struct {
+		now  Progress
+		want []string
+	}{
+		{Progress{Done: 1_250_000_000, Total: 5_000_000_000}, []string{"opening big.ddtop", "25 % · 1.2 GB of 5.0 GB", "███████████████░░░"}},
+		{Progress{What: "debug information of libruby.so", Done: 30, Total: 1200, Unit: "units"}, []string{"debug information of libruby.so", "2 % · 30 of 1,200 units", "esc cancels"}},
+		{Progress{}, []string{"opening big.ddtop", "esc cancels"}},
+	} {
+		x, release, got, made := load(t, t.Context(), c.now)
+		for _, s := range c.want {
+			x.waitFor(s)
+		}
+		close(release)
+		x.left(nil)
+		if v := <-got; v != made {
+			t.Errorf("Load returned %v, the work %v", v, made)
+		}
+		select {
+		case <-made.closed:
+			t.Error("what Load returned is closed")
+		default:
+		}
+	}
+}
+
+// The person, or a signal, does not wait for work that goes on; what comes of it is closed.
+func TestLoadIsCancelled(t *testing.T) {
+	for name, want := range map[string]error{"q": ErrCancelled, "\x1b": ErrCancelled, "\x03": ErrCancelled, "signal": context.Canceled} {
+		ctx, cancel := context.WithCancel(t.Context())
+		x, release, got, made := load(t, ctx, Progress{Done: 1, Total: 3})
+		x.waitFor("33 %")
+		if name == "signal" {
+			cancel()
+		} else {
+			x.keys(name)
+		}
+		x.left(want)
+		if v := <-got; v != nil {
+			t.Errorf("%q: it returned %v", name, v)
+		}
+		close(release)
+		select {
+		case <-made.closed:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%q: what the work made was not closed", name)
+		}
+		cancel()
+	}
+}
+
+// Work that takes a moment leaves no trace on the terminal, and its error is Load's.
+func TestLoadOfAMoment(t *testing.T) {
+	x := openTerminal(t)
+	why := errors.New("no such process")
+	v, err := Load(t.Context(), Options{Input: x.slave, Output: x.slave}, "attaching", func(ctx context.Context, _ func(Progress)) (*thing, error) {
+		return nil, errors.Join(why, ctx.Err())
+	})
+	if v != nil || !errors.Is(err, why) || errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", v, err)
+	}
+	if _, err := x.slave.WriteString("end"); err != nil {
+		t.Fatal(err)
+	}
+	x.waitFor("end")
+	if got := strings.TrimSuffix(x.output(), "end"); got != "" {
+		t.Errorf("the terminal got %q", got)
+	}
+}
