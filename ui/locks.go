@@ -36,6 +36,8 @@ type lockKey struct {
 	kind   string
 	holder sampler.ThreadID
 	place  placeKey
+	// isPlace tells the place of which no stack was read from nothing at all.
+	isPlace bool
 }
 
 // deadLink is one thread of a deadlock.
@@ -96,7 +98,7 @@ func (p *locksPage) rowKeys() []lockKey {
 		out = append(out, keyOfLock(&p.locks[i]))
 	}
 	for i := range p.places {
-		out = append(out, lockKey{place: p.places[i].placeKey})
+		out = append(out, keyOfPlace(&p.places[i]))
 	}
 	return out
 }
@@ -108,6 +110,8 @@ func keyOfLock(l *gvl.Contended) lockKey {
 	}
 	return k
 }
+
+func keyOfPlace(b *blamePlace) lockKey { return lockKey{place: b.placeKey, isPlace: true} }
 
 func (p *locksPage) index() int { return slices.Index(p.rowKeys(), p.selected) }
 

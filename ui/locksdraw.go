@@ -220,7 +220,7 @@ func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
 	for y := range min(rows.H, len(p.places)-p.topPlace) {
 		b := &p.places[p.topPlace+y]
 		p.drawPlace(rows.Row(y), b, barW, m)
-		p.selectable(rows.Row(y), lockKey{place: b.placeKey}, m)
+		p.selectable(rows.Row(y), keyOfPlace(b), m)
 	}
 }
 
@@ -248,7 +248,7 @@ func (p *locksPage) drawPlace(a canvas.Area, b *blamePlace, barW int, m *Model) 
 	if b.path != "" && a.W-x > 10 {
 		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.path, b.line), a.W-x-2), t.dim())
 	}
-	if p.selected == (lockKey{place: b.placeKey}) {
+	if p.selected == keyOfPlace(b) {
 		m.timeline.highlight(a, t, true)
 		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 	}

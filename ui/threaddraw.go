@@ -39,6 +39,11 @@ func (p *threadPage) draw(a canvas.Area, m *Model) {
 	waitsH := 0
 	if n := len(p.waits.longest); (n > 0 || p.waits.short > 0) && stackH >= 14 {
 		waitsH = min(max(n, 1)+1, stackH/3)
+	} else if len(p.waits.lengths) > 0 && stackH >= 8 { // no room for the list
+		stackH--
+		a.Row(a.H-1).Fill('─', t.line())
+		x := a.Put(1, a.H-1, " waits for the GVL ", t.bold())
+		a.Put(x, a.H-1, canvas.Cut(p.waitsText(), a.W-x-2)+" ", t.dim())
 	}
 	stack := min(stackH-waitsH, max(len(p.frames), 1)+2)
 	p.drawStack(a.Sub(0, 5, left, stack), m)
