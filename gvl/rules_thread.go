@@ -80,13 +80,15 @@ func evalThreadLeak(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
-	roots := make(map[string]int64)
+	roots, unread := make(map[string]int64), false
 	for i := range w.states {
 		if w.ev.classes.of(w.states[i].Stack)&flagServer != 0 {
 			continue
 		}
 		if r := root(w.dict, w.states[i].Stack); r != "" {
 			roots[r]++
+		} else {
+			unread = true
 		}
 	}
 	name, n := topKey(roots)
@@ -94,7 +96,11 @@ func evalThreadLeak(w *window) hit {
 		return hit{}
 	}
 	h.title = "Threads pile up"
-	h.text = itoa(int64(low)) + " threads have become " + itoa(int64(now)) + "; " + itoa(n) + " were started in " + name
+	h.text = itoa(int64(low)) + " threads have become " + itoa(int64(now)) + "; "
+	if unread {
+		h.text += "at least "
+	}
+	h.text += itoa(n) + " were started in " + name
 	h.next = "see why those threads do not end; start them from a pool"
 	for i := range w.states {
 		if len(h.threads) < 10 && root(w.dict, w.states[i].Stack) == name {

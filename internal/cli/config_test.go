@@ -34,13 +34,16 @@ func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 }
 
 func TestSettings(t *testing.T) {
-	f, err := settings(t, "# mine\ntheme = \"light\"\nwindow = \"1m\"\nhistory = 1200\nrate = 50\nlock-rate = 500.5\nno-mouse = true\n[keys]\nf = \"space\"\n",
+	f, err := settings(t, "# mine\ntheme = \"light\"\nwindow = \"1m\"\nhistory = 1200\nrate = 50\nlock-rate = 500.5\nno-mouse = true\nwait-threshold = \"5ms\"\n[keys]\nf = \"space\"\n",
 		"--rate", "20")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f.theme != "light" || f.window.value != time.Minute || f.history.value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.keys["f"] != "space" {
 		t.Errorf("%+v", f)
+	}
+	if got := f.options(Streams{}, shown{}).WaitThreshold; got != 5*time.Millisecond || f.judgement().wait.value != got {
+		t.Errorf("waits from %v on are listed", got)
 	}
 	if f.stackRate != 20 {
 		t.Errorf("the file beats the flag: %g Hz", f.stackRate)
