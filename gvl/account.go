@@ -107,6 +107,7 @@ func (a *Account) Feed(s *sampler.Sample, states []ThreadState) {
 			t.flush(st.fromNS)
 			t.endWait(st.fromNS)
 			t.ns[Unknown] += st.toNS - st.fromNS
+			t.waitedAtRead = false // what the kernel counted in the gap is no part of a wait that was seen
 			t.ractor = ts.Ractor
 			t.begin(ts, st.toNS)
 		} else if t.state != ts.State || ts.State == Waiting && t.wait != ts.Detail.Wait {

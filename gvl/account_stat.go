@@ -48,8 +48,10 @@ func (a *Account) upToNow(t *threadTotals) (v threadTotals, hist *histogram, ope
 func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h *histogram, open, delay int64) StatWaits {
 	w := StatWaits{
 		QueueNS: ns[WaitQueue], HandoverNS: ns[WaitHandover], YieldNS: ns[WaitYield], CPUSlotNS: ns[WaitCPUSlot],
-		InProgress: open, AtLeast: open > 0, RunDelayNS: delay, AfterNS: StatesOf(*after),
+		InProgress: open, AtLeast: open > 0, AfterNS: StatesOf(*after),
 	}
+	// The kernel's counters are not read at the instants that waits begin and end by here, which lie between two samples.
+	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
 	if a.samples > 1 {
 		w.ResolutionNS = (a.lastNS - a.startNS) / int64(a.samples-1)
 	}

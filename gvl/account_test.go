@@ -186,3 +186,28 @@ func TestManyShortThreads(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// A wait that was seen holds no more time without a CPU than it lasts: what passed while nothing was sampled is unknown, that
+// of the kernel's counters too.
+func TestNoRunDelayFromAGap(t *testing.T) {
+	x := newAccounted(sampler.NewDictionary())
+	at := int64(base)
+	feed := func(d, delay int64) {
+		at += d
+		th := queued(1)
+		th.TID = 1
+		th.Kernel.CPUAtNS, th.Kernel.CPUNS, th.Kernel.RunDelayNS = at, 1, delay
+		x.feed(sampleAt(at, 2, th, holder(2)))
+	}
+	feed(0, 0)
+	feed(4*ms, 3*ms)
+	feed(2000*ms, 1900*ms) // the sampler had no CPU either
+	feed(4*ms, 1904*ms)
+	if w := x.a.Stat().Threads[0].Waits; w.RunDelayNS != 7*ms || w.QueueNS != 8*ms {
+		t.Errorf("%d ns without a CPU in %d ns of waiting", w.RunDelayNS, w.QueueNS)
+	}
+	feed(4*ms, 1910*ms) // read late
+	if w := x.a.Stat().Threads[0].Waits; w.RunDelayNS != 12*ms || w.QueueNS != 12*ms {
+		t.Errorf("%d ns without a CPU in %d ns of waiting", w.RunDelayNS, w.QueueNS)
+	}
+}
