@@ -143,7 +143,7 @@ func points(d float64) string {
 
 // drawChanges names the functions whose own time changed most, those that are gone too.
 func (v *flameView) drawChanges(a canvas.Area, t *Theme) {
-	x := a.Put(1, 0, "own time, in points of the whole:", t.dim())
+	x := a.Put(1, 0, "change of own time, in percentage points:", t.dim())
 	for _, d := range v.changes {
 		s := points(d.share) + " " + flamegraph.LabelFit(canvas.Clean(d.label), 30)
 		if x+2+canvas.Width(s) > a.W {

@@ -121,3 +121,32 @@ func TestColoursOfTextAreLegible(t *testing.T) {
 		}
 	}
 }
+
+// TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of graphics.
+func TestLettersOfStatesAreLegible(t *testing.T) {
+	const graphic = 3 // WCAG 2.1's 1.4.11
+	for _, name := range Themes[1:] {
+		theme, err := ThemeByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := range gvl.NumStates {
+			if gvl.State(s).Idle() { // quiet on purpose
+				continue
+			}
+			letters := make(map[canvas.Color]bool)
+			for _, share := range []float64{0.3, 0.5, 0.7, 1} {
+				c := gvl.Cell{Dominant: gvl.State(s), Share: share, SpanNS: 1}
+				c.NS[s] = 1
+				_, st := theme.stateCell(&c, true)
+				letters[st.FG] = true
+				if got := st.FG.Contrast(st.BG); got < graphic {
+					t.Errorf("%s: the letter of %s at a share of %.1f has a contrast of %.1f", name, gvl.State(s), share, got)
+				}
+			}
+			if len(letters) > 1 {
+				t.Errorf("%s: the letters of %s have %d colours", name, gvl.State(s), len(letters))
+			}
+		}
+	}
+}

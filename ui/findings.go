@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -15,17 +17,24 @@ type findingsView struct {
 	note string
 }
 
-func (f *findingsView) text() string {
-	s := f.list[0].String()
-	if n := len(f.list) - 1; n > 0 {
-		s += fmt.Sprintf("  (+%d more)", n)
+// hexAddress is an address of an object; its last digits are enough to tell it from others.
+var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
+
+// findingLines returns a finding's title and text in at most n lines of w columns. What does not fit is first made shorter.
+func findingLines(f *gvl.Finding, w, n int) []string {
+	lines, whole := wrap(f.String(), w, n)
+	if !whole {
+		lines, _ = wrap(hexAddress.ReplaceAllString(f.String(), "…$1"), w, n)
 	}
-	return s
+	return lines
 }
 
+const noFindings = "no findings: nothing stands out in this stretch of time"
+
+// draw draws the worst finding, what to do where there is room, and then the others.
 func (f *findingsView) draw(a canvas.Area, t *Theme) {
 	if len(f.list) == 0 {
-		text := "no findings: nothing stands out in this stretch of time"
+		text := noFindings
 		mark := "✓"
 		if f.note != "" {
 			text, mark = f.note, "…"
@@ -34,34 +43,88 @@ func (f *findingsView) draw(a canvas.Area, t *Theme) {
 		a.Put(3, 0, canvas.Cut(text, a.W-4), t.dim())
 		return
 	}
-	worst := f.list[0]
-	color, mark := t.Accent, "ℹ"
-	switch worst.Severity {
-	case gvl.SeverityWarn:
-		color, mark = t.Warn, "▲"
-	case gvl.SeverityCrit:
-		color, mark = t.Crit, "✖"
+	worst := &f.list[0]
+	others := len(f.list) - 1
+	lines := findingLines(worst, a.W-4, a.H)
+	left := a.H - len(lines)
+	if others > 0 && left == 0 { // the last line makes room for the word that there are more
+		more := fmt.Sprintf("  +%d more: !", others)
+		last := &lines[len(lines)-1]
+		*last = canvas.Cut(*last, a.W-4-canvas.Width(more)) + more
 	}
+	drawFindingLines(a, worst, lines, t)
+	y := len(lines)
+	if worst.Next != "" && (left >= 2 || left == 1 && others == 0) {
+		a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.dim())
+		y++
+	}
+	for i := 1; i <= others && y < a.H; i++ {
+		row := a.Row(y)
+		if y == a.H-1 && i < others {
+			more := fmt.Sprintf("  +%d more: !", others-i)
+			row.PutRight(0, more+" ", t.dim())
+			row = row.Sub(0, 0, row.W-canvas.Width(more)-1, 1)
+		}
+		drawFindingLines(row, &f.list[i], findingLines(&f.list[i], row.W-4, 1), t)
+		y++
+	}
+}
+
+// drawFindingLines draws a finding broken into lines: the sign of its severity and its title stand out.
+func drawFindingLines(a canvas.Area, f *gvl.Finding, lines []string, t *Theme) {
+	mark, color := severityMark(f.Severity, t)
 	st := canvas.Style{FG: color, Attr: canvas.Bold}
 	a.Put(1, 0, mark, st)
-	lines := wrap(f.text(), a.W-4, a.H)
-	if n := len(lines); n < a.H && worst.Next != "" {
-		a.Put(3, n, canvas.Cut("→ "+worst.Next, a.W-4), t.dim())
-	}
 	for y, line := range lines {
 		rest := line
 		x := 3
-		if y == 0 && strings.HasPrefix(line, worst.Title) {
-			x = a.Put(x, y, worst.Title, st)
-			rest = line[len(worst.Title):]
+		if y == 0 && strings.HasPrefix(line, f.Title) {
+			x = a.Put(x, y, f.Title, st)
+			rest = line[len(f.Title):]
 		}
 		a.Put(x, y, rest, t.text())
 	}
 }
 
-// wrap breaks a text at spaces into at most n lines of at most w columns; the last one is cut.
-func wrap(s string, w, n int) []string {
-	var lines []string
+// maxFindingLines bounds the lines of one finding in the list of all.
+const maxFindingLines = 8
+
+// drawAll lists all findings in full over the screen, each with what to do; scroll skips lines. It returns the scroll that
+// there is room for.
+func (f *findingsView) drawAll(a canvas.Area, t *Theme, scroll int) int {
+	w := a.W - overlayMargin
+	var lines []overlayLine
+	for i := range f.list {
+		g := &f.list[i]
+		text, _ := wrap(g.String(), w-4, maxFindingLines)
+		for y := range text {
+			lines = append(lines, func(a canvas.Area) {
+				if y == 0 {
+					drawFindingLines(a, g, text[:1], t)
+				} else {
+					a.Put(3, 0, text[y], t.text())
+				}
+			})
+		}
+		next, _ := wrap("→ "+g.Next, w-4, maxFindingLines)
+		for _, s := range next {
+			if g.Next != "" {
+				lines = append(lines, func(a canvas.Area) { a.Put(3, 0, s, t.dim()) })
+			}
+		}
+		lines = append(lines, func(canvas.Area) {})
+	}
+	if len(f.list) == 0 {
+		lines = append(lines, func(a canvas.Area) {
+			a.Put(1, 0, canvas.Cut(cmp.Or(f.note, noFindings), a.W-2), t.dim())
+		})
+	}
+	return drawOverlay(a, t, " findings ", lines, scroll)
+}
+
+// wrap breaks a text at spaces into at most n lines of at most w columns; when there are more, the last line is cut and the
+// text is not whole.
+func wrap(s string, w, n int) (lines []string, whole bool) {
 	s = canvas.Clean(s)
 	for len(lines) < n-1 && canvas.Width(s) > w {
 		at, col := -1, 0
@@ -79,5 +142,5 @@ func wrap(s string, w, n int) []string {
 		lines = append(lines, s[:at])
 		s = strings.TrimLeft(s[at:], " ")
 	}
-	return append(lines, canvas.Cut(s, w))
+	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
 }

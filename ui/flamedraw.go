@@ -25,7 +25,22 @@ func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string)
 	if v.filter != "" {
 		of = "only " + v.filter
 	}
-	parts := []string{of}
+	var parts []string
+	if v.search != nil { // what was asked for must not be what has no room
+		parts = append(parts, v.found())
+	}
+	if v.filter != "" {
+		parts = append(parts, of)
+	}
+	if mix := v.mostly(v.root(), leastOfAll); mix != "" {
+		parts = append(parts, mix)
+	}
+	if v.filter == "" {
+		parts = append(parts, of)
+	}
+	if v.byState {
+		parts = append(parts, "coloured by state")
+	}
 	if v.metric == flamegraph.Wall && !v.showIdle {
 		parts = append(parts, "idle hidden")
 	}
@@ -36,12 +51,6 @@ func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string)
 		parts = slices.Insert(parts, 0, estimated(v.tree.Allocations))
 	default:
 		parts = append(parts, count(v.tree.Samples)+" samples")
-	}
-	if v.byState {
-		parts = append(parts, "coloured by state")
-	}
-	if v.search != nil {
-		parts = append(parts, fmt.Sprintf("/%s/ %s", stripCase(v.search.String()), percent(v.matches.Share)))
 	}
 	if len(v.zoom) > 0 {
 		parts = append(parts, "zoomed")
@@ -72,6 +81,51 @@ func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string)
 	if right != "" {
 		a.Put(a.W-1-canvas.Width(right), 0, right, t.dim())
 	}
+}
+
+// found says how much of the picture a search found.
+func (v *flameView) found() string {
+	s := "/" + stripCase(v.search.String()) + "/"
+	if len(v.matches.Nodes) == 0 {
+		return s + " matches nothing"
+	}
+	return s + " " + percent(v.matches.Share)
+}
+
+// root is what all frames of the picture are in; nil: there is none yet.
+func (v *flameView) root() *flamegraph.Node {
+	if v.tree == nil {
+		return nil
+	}
+	return v.tree.Root
+}
+
+// From which share of its time a state is named for the whole picture, and for a frame.
+const (
+	leastOfAll   = 0.1
+	leastOfFrame = 0.005
+)
+
+// mostly names the two states that a frame's wall time was most in: the time of a method that reads a socket can be waiting for
+// the GVL, and the frames alone don't tell. "" for other weights than wall time, which are one state's by their meaning.
+func (v *flameView) mostly(n *flamegraph.Node, least float64) string {
+	if n == nil || v.metric != flamegraph.Wall || n.Total == 0 {
+		return ""
+	}
+	const most = 2
+	var parts []string
+	of := n.TagTotal[:gvl.NumStates]
+	order := make([]gvl.State, len(of))
+	for s := range order {
+		order[s] = gvl.State(s)
+	}
+	slices.SortStableFunc(order, func(x, y gvl.State) int { return cmp.Compare(of[y], of[x]) })
+	for _, s := range order[:most] {
+		if sh := share(of[s], n.Total); sh >= least {
+			parts = append(parts, s.String()+" "+percent(sh))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // unsure tells that too few allocations were seen to say whose they are.
@@ -215,12 +269,13 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 	}
 	total := float64(v.tree.Root.Total)
 	var parts []string
+	origin := ""
 	if n.Kind == flamegraph.FrameNode {
 		if n.File != "" {
 			parts = append(parts, fmt.Sprintf("%s:%d", n.File, n.Line))
 		}
 		frame := dict.Frame(n.Frame)
-		origin := provenanceOf(frame).String()
+		origin = provenanceOf(frame).String()
 		switch {
 		case n.C:
 			origin = "C function"
@@ -229,12 +284,19 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 		case frame.Gem != "":
 			origin += " " + frame.Gem
 		}
-		parts = append(parts, origin)
 	}
-	parts = append(parts, fmt.Sprintf("total %.1f %% (%s)", float64(n.Total)/total*100, measure(v.metric, n.Total)),
-		fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100))
+	weights := []string{fmt.Sprintf("total %.1f %% (%s)", float64(n.Total)/total*100, measure(v.metric, n.Total)),
+		fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100)}
+	if mix := v.mostly(n, leastOfFrame); mix != "" {
+		weights = append(weights, mix)
+	}
 	if n.Uncertain {
-		parts = append(parts, "uncertain")
+		weights = append(weights, "uncertain")
+	}
+	// Where the code comes from is told by the colour, too: it is the first to have no room.
+	parts = append(parts, weights...)
+	if origin != "" {
+		parts = append(parts, origin)
 	}
 	if gap, ok := v.gaps[n]; ok {
 		return gap + " from " + n.Label, strings.Join(parts, "  ") + "  c unfolds"

@@ -74,7 +74,7 @@ func TestComparing(t *testing.T) {
 	if f.base == nil || len(f.changes) == 0 {
 		t.Fatal("nothing is compared")
 	}
-	s.sees("own time, in points of the whole:")
+	s.sees("change of own time, in percentage points:")
 	var generate float64
 	for _, c := range f.changes {
 		if strings.HasPrefix(c.label, "JSON::Ext::Generator") {
@@ -178,7 +178,7 @@ func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s.typed("deploy")
 	s.press("enter", "space", "=")
 	f := &s.model.flame
-	s.sees(`compared with 5s before "deploy"`, "own time, in points of the whole:")
+	s.sees(`compared with 5s before "deploy"`, "change of own time, in percentage points:")
 	const slot = int64(time.Second) // weights are kept by parts of a second
 	if f.base == nil || f.base.ToNS > at+slot || f.base.FromNS < at-span-slot {
 		t.Fatalf("the base is not the time before %d", at)

@@ -50,7 +50,7 @@ func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 		for i := range k.bindings {
 			b := &k.bindings[i]
 			if b.short != "" && (b.when == nil || b.when(m)) {
-				hints = append(hints, hint{b.show, b.short, b})
+				hints = append(hints, hint{cmp.Or(b.footer, b.show), b.short, b})
 			}
 		}
 	}

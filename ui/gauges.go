@@ -37,7 +37,7 @@ func (f *figures) gauges(t *Theme) []gauge {
 			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.Running])}, priority: 0},
 		{label: "waiting", value: fmt.Sprintf("%.1f", f.waiting), style: waitStyle, spark: f.waitSpark, top: maxOf(f.waitSpark, 1),
 			sparkStyle: canvas.Style{FG: waitColor}, priority: 1},
-		{label: "p99", value: f.waitInWords(waitP99), style: t.text(), priority: 4},
+		{label: "wait p99", value: f.waitInWords(waitP99), style: t.text(), priority: 4},
 		{label: "CPU", value: percent(f.cpu), style: t.bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
 			sparkStyle: t.dim(), priority: 2, bar: true},
 	}

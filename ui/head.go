@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -182,9 +183,18 @@ func (h *headView) endText() string {
 		s += " " + h.process.WallTime(e.AtNS).Format("15:04:05")
 	}
 	if e.ExitKnown {
-		s += fmt.Sprintf(" (status %d)", e.ExitCode)
+		s += fmt.Sprintf(" (status %d%s)", e.ExitCode, signalWord(e.ExitCode))
 	}
 	return s
+}
+
+// signalWord names the signal that an exit code of 128+n stands for: ": killed".
+func signalWord(code int) string {
+	const base, signals = 128, 64
+	if code <= base || code > base+signals {
+		return ""
+	}
+	return ": " + syscall.Signal(code-base).String()
 }
 
 func (h *headView) who() string {
@@ -201,12 +211,19 @@ func (h *headView) who() string {
 func (h *headView) which() string { return fmt.Sprintf("process %d of %d", h.number, h.of) }
 
 func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
-	text := fmt.Sprintf("❄ FROZEN at %s  (–%s)", h.process.WallTime(h.atNS).Format("15:04:05.000"), duration(h.behindNS))
-	if h.playing {
-		text = fmt.Sprintf("▶ PLAYING ×%g  %s  (–%s)", h.speed, h.process.WallTime(h.atNS).Format("15:04:05.000"), duration(h.behindNS))
+	behind := "the newest"
+	if h.behindNS > 0 {
+		behind = "–" + duration(h.behindNS)
 	}
+	text := fmt.Sprintf("❄ FROZEN at %s  (%s)", h.process.WallTime(h.atNS).Format("15:04:05.000"), behind)
+	if h.playing {
+		text = fmt.Sprintf("▶ PLAYING ×%g  %s  (%s)", h.speed, h.process.WallTime(h.atNS).Format("15:04:05.000"), behind)
+	}
+	barX := 0
 	if h.playing || h.replay && a.W >= spaciousWidth {
-		text += "  " + bar(h.played, playedColumns)
+		text += "  "
+		barX = 1 + canvas.Width(text)
+		text += bar(h.played, playedColumns)
 	}
 	switch {
 	case h.state.Ended && !h.replay:
@@ -219,6 +236,9 @@ func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
 		text += "  sampling goes on"
 	}
 	h.banner(a, t, text, "[ ] "+axisTime(h.stepNS)+"  { } range  space live", t.Accent)
+	if barX > 0 { // in reverse video what is played would look empty
+		a.Put(barX, 0, bar(h.played, playedColumns), canvas.Style{FG: t.Accent, BG: t.Background})
+	}
 }
 
 // banner fills the row in reverse video: no one may take an old picture for a live one.
@@ -226,7 +246,11 @@ func (h *headView) banner(a canvas.Area, t *Theme, text, right string, c canvas.
 	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Fill(' ', st)
 	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
-	for _, s := range []string{right + "    " + h.who(), h.who(), h.process.Title} {
+	texts := []string{right + "    " + h.who(), h.who(), h.process.Title}
+	if h.of == 0 { // of several processes it matters more which it is
+		texts = slices.Insert(texts, 1, right+"    "+h.process.Title)
+	}
+	for _, s := range texts {
 		if w := canvas.Width(s); x+3+w <= a.W-1 {
 			a.Put(a.W-1-w, 0, s, st)
 			return

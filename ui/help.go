@@ -3,8 +3,6 @@ package ui
 import (
 	"fmt"
 
-	"charm.land/lipgloss/v2"
-
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -26,98 +24,105 @@ var stateHelp = []struct {
 	{gvl.Unknown, "could not be told"},
 }
 
-// drawHelp draws all keys and the legend over the screen, in as many columns as fit, and last what else there is to tell;
-// scroll skips lines on a small terminal. It returns how many lines there are beyond the last one drawn.
-func drawHelp(a canvas.Area, t *Theme, maps []keyMap, last keyMap, scroll int, ascii bool) (more int) {
-	type line func(a canvas.Area)
-	var lines []line
-	head := func(s string) {
-		lines = append(lines, func(a canvas.Area) { a.Put(0, 0, s, canvas.Style{FG: t.Accent, Attr: canvas.Bold}) })
+// twoHelpColumns is the width of the help from which on keys and legend stand side by side.
+const twoHelpColumns = 140
+
+// drawHelp draws the legend and all keys over the screen, side by side where there is room, and last what else there is to
+// tell; scroll skips lines. It returns the scroll that there is room for.
+func drawHelp(a canvas.Area, t *Theme, maps []keyMap, last keyMap, scroll int, ascii bool) int {
+	w := a.W - overlayMargin
+	two := a.W >= twoHelpColumns
+	if two {
+		w = (w - 2) / 2
 	}
-	keys := func(m *keyMap) {
-		head(m.title)
-		for _, b := range m.bindings {
-			if b.help == "" {
-				continue
-			}
-			lines = append(lines, func(a canvas.Area) {
-				a.Put(2, 0, b.show, t.bold())
-				a.Put(13, 0, canvas.Cut(b.help, a.W-13), t.text())
-			})
-		}
-		lines = append(lines, func(canvas.Area) {})
-	}
+	legend := legendLines(w, t, ascii)
+	var keys []overlayLine
 	for i := range maps {
-		keys(&maps[i])
+		keys = append(keys, keyLines(&maps[i], w, t)...)
 	}
-	head("timeline: a column shows the state with the largest share of its time")
+	reads := keyLines(&last, w, t)
+	if !two {
+		return drawOverlay(a, t, " keys and signs ", append(append(legend, keys...), reads...), scroll)
+	}
+	legend = append(legend, reads...)
+	lines := make([]overlayLine, max(len(keys), len(legend)))
+	for i := range lines {
+		lines[i] = func(a canvas.Area) {
+			if i < len(keys) {
+				keys[i](a.Sub(0, 0, w, 1))
+			}
+			if i < len(legend) {
+				legend[i](a.Sub(w+2, 0, w, 1))
+			}
+		}
+	}
+	return drawOverlay(a, t, " keys and signs ", lines, scroll)
+}
+
+// helpText is a line of text broken into as many as it needs; the first begins where before says, the others under it.
+func helpText(text string, x, w int, t *Theme, before func(a canvas.Area)) []overlayLine {
+	const most = 4
+	broken, _ := wrap(text, w-x, most)
+	out := make([]overlayLine, len(broken))
+	for i, s := range broken {
+		out[i] = func(a canvas.Area) {
+			if i == 0 {
+				before(a)
+			}
+			a.Put(x, 0, s, t.text())
+		}
+	}
+	return out
+}
+
+func helpHead(s string, t *Theme) overlayLine {
+	return func(a canvas.Area) { a.Put(0, 0, s, canvas.Style{FG: t.Accent, Attr: canvas.Bold}) }
+}
+
+// keyLines explains the keys of a view.
+func keyLines(k *keyMap, w int, t *Theme) []overlayLine {
+	const textX = 12
+	out := []overlayLine{helpHead(k.title, t)}
+	for _, b := range k.bindings {
+		if b.help != "" {
+			out = append(out, helpText(b.help, textX, w, t, func(a canvas.Area) { a.Put(1, 0, b.show, t.bold()) })...)
+		}
+	}
+	return append(out, func(canvas.Area) {})
+}
+
+// legendLines explains letters and colours.
+func legendLines(w int, t *Theme, ascii bool) []overlayLine {
+	const textX = 14
+	out := []overlayLine{helpHead("timeline: a column is the state with most of it", t)}
 	for _, s := range stateHelp {
-		lines = append(lines, func(a canvas.Area) {
+		out = append(out, helpText(s.text, textX, w, t, func(a canvas.Area) {
 			c := gvl.Cell{Dominant: s.state, Share: 1, SpanNS: 1}
 			c.NS[s.state] = 1
 			r, st := t.stateCell(&c, ascii)
+			a.Rune(1, 0, r, st)
 			a.Rune(2, 0, r, st)
-			a.Rune(3, 0, r, st)
-			a.Put(5, 0, s.state.String(), canvas.Style{FG: t.readable(t.States[s.state]), Attr: canvas.Bold})
-			a.Put(15, 0, canvas.Cut(s.text, a.W-15), t.text())
-		})
+			a.Put(4, 0, s.state.String(), canvas.Style{FG: t.readable(t.States[s.state]), Attr: canvas.Bold})
+		})...)
 	}
-	lines = append(lines, func(a canvas.Area) {
+	out = append(out, helpText("a cut block or an underlined letter: in that column it also waited for the GVL", 4, w, t, func(a canvas.Area) {
 		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1, Waited: true}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 3, 1
 		r, st := t.stateCell(&c, ascii)
-		a.Rune(2, 0, r, st)
+		a.Rune(1, 0, r, st)
 		c.Dominant = gvl.IO
 		r, st = t.stateCell(&c, ascii)
-		a.Rune(3, 0, r, st)
-		a.Put(5, 0, canvas.Cut("a cut block or an underlined letter: in that column it also waited for the GVL", a.W-5), t.text())
-	}, func(a canvas.Area) {
-		a.Put(2, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
-		a.Put(5, 0, canvas.Cut("in the lane of the GVL, and beside names: which thread holds it", a.W-5), t.text())
-	}, func(canvas.Area) {})
-	head("colours of the flamegraph")
-	lines = append(lines, func(a canvas.Area) {
-		x := 2
+		a.Rune(2, 0, r, st)
+	})...)
+	out = append(out, helpText("in the lane of the GVL, and beside names: which thread holds it", 4, w, t, func(a canvas.Area) {
+		a.Put(1, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+	})...)
+	out = append(out, func(canvas.Area) {}, helpHead("colours of the flamegraph: where the code comes from", t), func(a canvas.Area) {
+		x := 1
 		for p := range fromThread {
 			x = a.Put(x, 0, fmt.Sprintf(" %s ", p), on(t.Flame[p])) + 1
 		}
-		a.Put(x+1, 0, canvas.Cut("the program, gems, Ruby's library, Ruby itself and C functions", a.W-x-1), t.text())
-	}, func(canvas.Area) {})
-	keys(&last)
-
-	a.Fill(' ', canvas.Style{BG: t.Background})
-	frame(a, t, " keys and signs ")
-	in := a.Sub(2, 1, a.W-4, a.H-2)
-	scroll = max(0, min(scroll, len(lines)-in.H))
-	for y := range in.H {
-		if scroll+y < len(lines) {
-			lines[scroll+y](in.Row(y))
-		}
-	}
-	more = max(0, len(lines)-scroll-in.H)
-	foot := " esc closes "
-	if more > 0 || scroll > 0 {
-		foot = " ↑ ↓ scrolls · esc closes "
-	}
-	a.Put(a.W-2-canvas.Width(foot), a.H-1, foot, t.dim())
-	return more
-}
-
-// frame draws a box around the area, with Lip Gloss's rounded border.
-func frame(a canvas.Area, t *Theme, title string) {
-	b := lipgloss.RoundedBorder()
-	st := t.line()
-	for x := range a.W {
-		a.Put(x, 0, b.Top, st)
-		a.Put(x, a.H-1, b.Bottom, st)
-	}
-	for y := range a.H {
-		a.Put(0, y, b.Left, st)
-		a.Put(a.W-1, y, b.Right, st)
-	}
-	a.Put(0, 0, b.TopLeft, st)
-	a.Put(a.W-1, 0, b.TopRight, st)
-	a.Put(0, a.H-1, b.BottomLeft, st)
-	a.Put(a.W-1, a.H-1, b.BottomRight, st)
-	a.Put(2, 0, title, t.bold())
+	})
+	out = append(out, helpText("the program, gems, Ruby's library, Ruby itself and C functions; o: coloured by state instead", 1, w, t, func(canvas.Area) {})...)
+	return append(out, func(canvas.Area) {})
 }

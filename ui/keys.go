@@ -14,6 +14,8 @@ type binding struct {
 	// show is how the keys are written for people; short the one or two words of the footer ("" keeps it out of
 	// there); help the line of the help overlay.
 	show, short, help string
+	// footer is how the footer writes the keys when it means others with them; "": as show.
+	footer string
 	// when, if set, tells whether the key does anything now: the footer leaves it out otherwise.
 	when func(*Model) bool
 	do   func(*Model) tea.Cmd
@@ -41,7 +43,9 @@ func (k *keyMap) find(key string) *binding {
 func globalKeys(several bool) keyMap {
 	k := keyMap{title: "everywhere", bindings: []binding{
 		{keys: []string{"?"}, show: "?", short: "help", help: "this help, and what the letters and colours mean",
-			do: func(m *Model) tea.Cmd { m.help = !m.help; return nil }},
+			do: func(m *Model) tea.Cmd { m.toggleOver(helpOverlay); return nil }},
+		{keys: []string{"!"}, show: "!", help: "all findings in full, with what to do about each",
+			do: func(m *Model) tea.Cmd { m.toggleOver(findingsOverlay); return nil }},
 		{keys: []string{"space", " "}, show: "space", short: "freeze", help: "freeze the picture (sampling goes on), or return to live",
 			do: func(m *Model) tea.Cmd { m.toggleFreeze(); return nil }},
 		{keys: []string{"["}, show: "[ ]", short: "time", help: "move back and forth in time: every view shows that moment",

@@ -17,7 +17,7 @@ const (
 // regions is where everything stands: rows from the top.
 type regions struct {
 	w, h int
-	// head, findings, gauges and axis are rows; findingRows is 1 or 2.
+	// head, findings, gauges and axis are rows; findingRows is 2 to 4.
 	head, findings, findingRows, gauges, axis int
 	// rows is the first row of the timeline, rowCount how many there are; lanes and laneCount the GVL lanes under it.
 	rows, rowCount, lanes, laneCount int
@@ -42,15 +42,24 @@ type demand struct {
 	spaced bool
 }
 
+// findingRows is the height of the findings. It does not follow the text's length: the screen must not jump when a finding
+// comes or goes.
+func findingRows(w, h int) int {
+	switch {
+	case h >= 46:
+		return 4
+	case h >= 36, h >= 24 && w < wideWidth:
+		return 3
+	}
+	return 2
+}
+
 // spacedHeight is the height from which on there is room for blank rows.
 const spacedHeight = 30
 
 // newRegions shares the terminal out.
 func newRegions(w, h int, d demand) regions {
-	r := regions{w: w, h: h, findingRows: 1, laneCount: min(d.lanes, maxLanes)}
-	if h >= 24 { // not by the text's length: the screen must not jump when a finding comes or goes
-		r.findingRows = 2
-	}
+	r := regions{w: w, h: h, findingRows: findingRows(w, h), laneCount: min(d.lanes, maxLanes)}
 	gap := 0
 	if d.spaced && h >= spacedHeight {
 		gap = 1
@@ -60,7 +69,7 @@ func newRegions(w, h int, d demand) regions {
 	r.axis = r.gauges + 1 + gap
 	r.rows = r.axis + 1
 	bottom := 1
-	if h >= 30 {
+	if h >= 24 {
 		bottom = 2
 	}
 	left := h - r.rows - gap - 1 - bottom // without the rule

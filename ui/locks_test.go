@@ -4,9 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
-
-	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
@@ -28,20 +25,8 @@ func (d deadlocked) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 
 func TestDeadlockCannotBeMissed(t *testing.T) {
 	for _, size := range goldenSizes {
-		src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}
-		store, err := NewStore(src, DefaultHistory)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := NewModel(store, Options{NoColor: true}.withDefaults())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := src.Run(t.Context(), store.Feed); err == nil {
-			t.Fatal("the source did not end")
-		}
-		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		s := &screen{t, m, store}
+		s := deadlockScreen(t, size[0], size[1], Options{NoColor: true})
+		m := s.model
 		s.press("6")
 		s.sees("✖ DEADLOCK of 3 threads", "http-1 waits for Mutex 0x7f00a0, held by http-2", "http-3 waits for Mutex 0x7f00e0, held by http-1")
 		if !strings.Contains(m.content, "\x1b[1;7m") {

@@ -83,12 +83,15 @@ type lockColumns struct{ object, kind, waiters, longest, holder, state int }
 
 func newLockColumns(w int) lockColumns {
 	switch {
-	case w >= wideWidth+20:
-		return lockColumns{object: 16, kind: 17, waiters: 7, longest: 8, holder: 16, state: 20}
+	case w >= 160:
+		return lockColumns{object: 14, kind: 17, waiters: 7, longest: 8, holder: 16, state: 19}
 	case w >= wideWidth: // the place must have room
-		return lockColumns{object: 10, kind: 12, waiters: 7, longest: 8, holder: 14, state: 12}
+		return lockColumns{object: 10, kind: 9, waiters: 7, longest: 8, holder: 12, state: 10}
 	}
-	return lockColumns{object: 9, kind: 10, waiters: 7, longest: 8, holder: 12, state: 10}
+	if w >= 80 {
+		return lockColumns{object: 6, kind: 7, waiters: 7, longest: 8, holder: 10, state: 10}
+	}
+	return lockColumns{object: 6, kind: 6, waiters: 7, longest: 8, holder: 10, state: 8}
 }
 
 func (p *locksPage) drawLocks(a canvas.Area, m *Model) {
@@ -105,6 +108,9 @@ func (p *locksPage) drawLocks(a canvas.Area, m *Model) {
 		{c.holder, "holder", false}, {c.state, "holder is", false}, {a.W, "where it is held", false}}
 	x := 1
 	for _, h := range heads {
+		if a.W-x < canvas.Width(h.text) {
+			break
+		}
 		text := h.text
 		if h.right {
 			text = canvas.PadLeft(text, h.w)
@@ -169,7 +175,9 @@ func (p *locksPage) drawLock(a canvas.Area, l *gvl.Contended, c lockColumns, m *
 		if k.path != "" {
 			where += fmt.Sprintf("  %s:%d", k.path, k.line)
 		}
-		a.Put(x, 0, canvas.Cut(where, a.W-x), st)
+		if a.W-x >= leastPlace {
+			a.Put(x, 0, canvas.Cut(where, a.W-x), st)
+		}
 	case l.Exclusive:
 		a.Put(x, 0, "nobody just now: it changes hands", t.dim())
 	default:
@@ -181,12 +189,26 @@ func (p *locksPage) drawLock(a canvas.Area, l *gvl.Contended, c lockColumns, m *
 	}
 }
 
+// leastPlace is the columns below which a place in the code says nothing.
+const leastPlace = 8
+
 // holderIs says what a lock's holder does.
 func holderIs(s gvl.State) string {
 	if s == gvl.Waiting {
 		return "waiting for the GVL"
 	}
 	return s.String()
+}
+
+// blameColumns are the places of the columns of the blame table.
+type blameColumns struct{ time, name, state, code int }
+
+func newBlameColumns(w int) blameColumns {
+	c := blameColumns{time: 8 + w/8}
+	c.name = c.time + 9
+	c.state = c.name + min(20, w/6) + 1
+	c.code = c.state + 8
+	return c
 }
 
 func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
@@ -205,18 +227,32 @@ func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
 	}
 	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
 	if nobody := share(p.nobodyNS, p.waitNS); nobody >= 0.01 {
-		a.Put(x, 0, canvas.Cut(fmt.Sprintf("─ %s while it changed hands ", percent(nobody)), a.W-x-1), t.dim())
+		for _, s := range []string{"─ %s while it changed hands ", "─ %s at hand-over ", "─ %s nobody "} {
+			if s = fmt.Sprintf(s, percent(nobody)); canvas.Width(s) < a.W-x {
+				a.Put(x, 0, s, t.dim())
+				break
+			}
+		}
 	}
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if text := m.figures.waitsText(); text != "" && rows.H > 1 {
 		rows.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
+	barW := a.W / 8
+	if len(p.places) > 0 && a.H >= 10 { // heads, where they don't take a row from what is worth reading
+		c := newBlameColumns(a.W)
+		rows.Put(1, 0, canvas.PadLeft("of it", 5), t.dim())
+		rows.Put(c.time, 0, canvas.PadLeft("waited", 7), t.dim())
+		rows.Put(c.name, 0, "behind", t.dim())
+		rows.Put(c.state, 0, "that was", t.dim())
+		rows.Put(c.code+1, 0, "in", t.dim())
+		rows = rows.Sub(0, 1, rows.W, rows.H-1)
+	}
 	if i := p.index() - len(p.locks); i >= 0 {
 		p.topPlace = max(min(p.topPlace, i), i-rows.H+1)
 	}
 	p.topPlace = max(0, min(p.topPlace, len(p.places)-rows.H))
-	barW := a.W / 8
 	for y := range min(rows.H, len(p.places)-p.topPlace) {
 		b := &p.places[p.topPlace+y]
 		p.drawPlace(rows.Row(y), b, barW, m)
@@ -231,19 +267,15 @@ func (p *locksPage) drawPlace(a canvas.Area, b *blamePlace, barW int, m *Model) 
 	for i := range int(share(b.ns, p.places[0].ns)*float64(barW) + 0.5) {
 		a.Rune(7+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
 	}
-	x := 8 + barW
-	a.Put(x, 0, canvas.PadLeft(duration(b.ns), 7), t.text())
-	x += 9
+	c := newBlameColumns(a.W)
+	a.Put(c.time, 0, canvas.PadLeft(duration(b.ns), 7), t.text())
 	name := gvl.ThreadName(b.thread, m.store.dict)
 	if n := len(b.threads) - 1; n > 0 {
 		name += fmt.Sprintf(" +%d", n)
 	}
-	nameW := min(20, a.W/6)
-	a.Put(x, 0, canvas.Cut(name, nameW), t.bold())
-	x += nameW + 1
-	stateW := 8
-	a.Put(x, 0, b.kind.String(), canvas.Style{FG: t.readable(t.States[b.kind])})
-	x += stateW
+	a.Put(c.name, 0, canvas.Cut(name, c.state-c.name-1), t.bold())
+	a.Put(c.state, 0, b.kind.String(), canvas.Style{FG: t.readable(t.States[b.kind])})
+	x := c.code + 1
 	x = a.Put(x, 0, canvas.Cut(b.words(), a.W-x), t.text())
 	if b.path != "" && a.W-x > 10 {
 		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.path, b.line), a.W-x-2), t.dim())

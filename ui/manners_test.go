@@ -324,7 +324,7 @@ func (w *turning) Write(b []byte) (int, error) {
 }
 
 func TestKeysOfOnesOwn(t *testing.T) {
-	s := newScreen(t, 120, 60, demosource.Options{Length: 5 * time.Second}, Options{Keys: map[string]string{"f": "space"}})
+	s := newScreen(t, 200, 80, demosource.Options{Length: 5 * time.Second}, Options{Keys: map[string]string{"f": "space"}})
 	s.press("f")
 	s.sees("FROZEN")
 	s.press("f", "?")

@@ -64,15 +64,7 @@ func (p *memoryPage) drawSeries(a canvas.Area, s *series, t *Theme) {
 		if i < 0 || s.values[i] < 0 || s.top <= 0 {
 			continue
 		}
-		eighths := int(s.values[i]/s.top*float64(8*chart.H) + 0.5)
-		if s.values[i] > 0 {
-			eighths = max(eighths, 1)
-		}
-		for y := chart.H - 1; y >= 0 && eighths > 0; y-- {
-			n := min(eighths, 8)
-			chart.Rune(x, y, sparkLevels[n-1], canvas.Style{FG: color})
-			eighths -= n
-		}
+		drawColumn(chart, x, s.values[i]/s.top, canvas.Style{FG: color})
 	}
 }
 
@@ -101,7 +93,7 @@ func (p *memoryPage) figures(m *Model) []figure {
 			kind = "minor"
 		}
 		if by := sampler.GCTrigger(gc.Reason); by != "" {
-			put("last one", kind+", started by "+by)
+			put("last one", kind+": "+startedBy(by))
 		}
 		if gc.During || gc.Mode != sampler.GCIdle {
 			put("now", gc.Mode.String())
@@ -147,6 +139,16 @@ func (p *memoryPage) figures(m *Model) []figure {
 		put("state", flags[2:])
 	}
 	return append(out, p.processFigures()...)
+}
+
+// startedBy says in plain words what started a collection, with Ruby's own word (sampler.GCTrigger) for it.
+func startedBy(word string) string {
+	plain := map[string]string{"newobj": "no slot was free", "malloc": "much was allocated by malloc", "method": "GC.start or GC.compact",
+		"capi": "asked for by C code", "stress": "GC.stress"}[word]
+	if plain == "" {
+		return word
+	}
+	return plain + " (" + word + ")"
 }
 
 // What is said of allocations by class: how many classes, and from how many instants on.

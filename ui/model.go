@@ -47,8 +47,8 @@ type Model struct {
 	moment *sampler.Sample
 	heldNS int64
 	filter rowKey
-	help   bool
-	scroll int // of the help
+	over   overlay
+	scroll int // of the overlay
 	player player
 	drag   *drag
 	// zones answer clicks on the picture; lastPress is that of the mouse; now is the clock of double clicks.
@@ -172,8 +172,8 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		m.promptKey(msg)
 		return nil
 	}
-	if m.help {
-		return m.helpKey(key)
+	if m.over != noOverlay {
+		return m.overlayKey(key)
 	}
 	b := m.binding(key)
 	if b == nil {
@@ -184,23 +184,23 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// helpPage is how many lines of the help the page keys go.
-const helpPage = 10
+// overlayPage is how many lines of an overlay the page keys go.
+const overlayPage = 10
 
-func (m *Model) helpKey(key string) tea.Cmd {
+func (m *Model) overlayKey(key string) tea.Cmd {
 	switch key {
 	case "up", "k":
 		m.scroll = max(0, m.scroll-1)
 	case "down", "j":
 		m.scroll++
 	case "pgup":
-		m.scroll = max(0, m.scroll-helpPage)
+		m.scroll = max(0, m.scroll-overlayPage)
 	case "pgdown":
-		m.scroll += helpPage
+		m.scroll += overlayPage
 	case "q", "ctrl+c":
 		return tea.Quit
 	default:
-		m.help, m.scroll = false, 0
+		m.over, m.scroll = noOverlay, 0
 	}
 	m.draw()
 	return nil

@@ -47,10 +47,7 @@ func (m *Model) paint() {
 	}
 	m.drawPressed(a, t)
 	m.drawFooter(a, t)
-	if m.help {
-		w, h := min(m.width-2, 112), min(m.height-2, 60)
-		drawHelp(a.Sub((m.width-w)/2, (m.height-h)/2, w, h), t, m.helpMaps(), m.figures.readsHelp(), m.scroll, m.opt.ASCII)
-	}
+	m.drawOver(a, t)
 }
 
 // head is what the first line is drawn from.
@@ -68,12 +65,23 @@ func (m *Model) head() headView {
 // paintLive draws timeline and flamegraph.
 func (m *Model) paintLive(a canvas.Area) {
 	r, t := &m.regions, &m.theme
-	m.timeline.drawAxis(a.Row(r.axis), t, r, m.focus == onTimeline, !m.frozen)
+	m.timeline.drawAxis(a.Row(r.axis), t, r, m.focus == onTimeline, m.nowWord())
 	m.drawNotes(a.Sub(r.cellsX, r.axis, r.cellsW, 1), t)
 	m.timeline.draw(a.Sub(0, r.rows, m.width, r.rowCount), a.Sub(0, r.lanes, m.width, r.laneCount), t, r, m.focus == onTimeline, m.opt.ASCII)
 	m.drawDrag(a.Sub(r.cellsX, r.axis, r.cellsW, r.lanes+r.laneCount-r.axis))
 	m.flame.drawRule(a.Row(r.rule), t, m.focus == onFlame, m.when())
 	m.flame.draw(a.Sub(0, r.flame, m.width, r.flameRows), t, m.focus == onFlame, !m.opt.NoColor)
+}
+
+// nowWord is the word for the end of the time shown.
+func (m *Model) nowWord() string {
+	switch {
+	case m.frozen:
+		return "then"
+	case m.source.Ended:
+		return "end"
+	}
+	return "now"
 }
 
 // when says which time the flamegraph covers.

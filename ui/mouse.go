@@ -43,7 +43,7 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 	if w, ok := msg.(tea.MouseWheelMsg); ok {
 		return m.wheel(w)
 	}
-	if m.help || m.prompt != nil {
+	if m.over != noOverlay || m.prompt != nil {
 		return nil
 	}
 	x := min(max(at.X-m.regions.cellsX, 0), m.regions.cellsW-1)
@@ -152,8 +152,8 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	switch {
 	case m.prompt != nil:
 		return nil
-	case m.help:
-		return m.helpKey(key)
+	case m.over != noOverlay:
+		return m.overlayKey(key)
 	case m.onAxis(msg.X, msg.Y):
 		if p, ok := m.current().(*timelinePage); ok {
 			p.zoom(m, d)

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"strings"
+
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -42,14 +44,14 @@ type tab struct {
 }
 
 var tabs = [...]tab{
-	{pageLive, "1", "live", "view 1: timeline and flamegraph"},
-	{pageThreads, "2", "threads", "view 2: the table of threads; enter there opens one with its stack and source"},
-	{pageTimeline, "3", "timeline", "view 3: the timeline over the whole screen, with a cursor; GC, CPU and waiting on its axis"},
-	{pageFlame, "4", "flame", "view 4: the flamegraph over the whole screen"},
-	{pageTop, "5", "top", "view 5: functions, lines, gems, files by self, total and blame"},
-	{pageLocks, "6", "locks", "view 6: deadlocks, locks with their holders, and whose code makes others wait for the GVL"},
-	{pageMemory, "7", "memory", "view 7: memory and GC: how they went, the collector's figures, and whose code paid for it"},
-	{pageProcesses, "8", "processes", "view 8: a row a process; all of them in one flamegraph; enter opens one"},
+	{pageLive, "1", "live", "timeline and flamegraph"},
+	{pageThreads, "2", "threads", "the table of threads; enter opens one with its stack and source"},
+	{pageTimeline, "3", "timeline", "the timeline over the whole screen, with a cursor; GC, CPU and waiting on its axis"},
+	{pageFlame, "4", "flame", "the flamegraph over the whole screen"},
+	{pageTop, "5", "top", "functions, lines, gems, files by self, total and blame"},
+	{pageLocks, "6", "locks", "deadlocks, locks with their holders, and whose code makes others wait for the GVL"},
+	{pageMemory, "7", "memory", "memory and GC: how they went, the collector's figures, and whose code paid for it"},
+	{pageProcesses, "8", "processes", "a row a process; all of them in one flamegraph; enter opens one"},
 }
 
 // tabsOf are the views there are: that of processes where there are several.
@@ -65,9 +67,9 @@ func tabKeys(several bool) []binding {
 	tabs := tabsOf(several)
 	out := make([]binding, 0, len(tabs))
 	for i, t := range tabs {
-		b := binding{keys: []string{t.key}, show: t.key, help: t.helped, do: func(m *Model) tea.Cmd { return m.open(t.id) }}
-		if i == 0 {
-			b.show, b.short = "1-"+tabs[len(tabs)-1].key, "views"
+		b := binding{keys: []string{t.key}, show: t.key, help: t.name + ": " + t.helped, do: func(m *Model) tea.Cmd { return m.open(t.id) }}
+		if i == 0 { // the footer names them in one, where the line with their names is not on the screen
+			b.footer, b.short = "1-"+tabs[len(tabs)-1].key, "views"
 			b.when = func(m *Model) bool { return m.page == pageLive }
 		}
 		out = append(out, b)
@@ -175,7 +177,22 @@ func (m *Model) drawTabs(a canvas.Area, p page) {
 		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { return m.open(tb.id) })
 	}
 	x = a.Put(x, 0, "─", t.line())
-	a.Put(x, 0, canvas.Cut(about, a.W-x-1), t.text())
+	a.Put(x, 0, " "+canvas.Cut(fitParts(p.about(m), a.W-x-3), a.W-x-3)+" ", t.text())
+}
+
+// between stands between the parts of a line that tells what is shown.
+const between = " · "
+
+// fitParts leaves out the last parts of a line that have no room.
+func fitParts(s string, w int) string {
+	for canvas.Width(s) > w {
+		i := strings.LastIndex(s, between)
+		if i < 0 {
+			break
+		}
+		s = s[:i]
+	}
+	return s
 }
 
 // binding returns what a key does now; nil: nothing.

@@ -1,18 +1,14 @@
 package ui
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
@@ -84,30 +80,6 @@ func TestGoldenPages(t *testing.T) {
 						noColorHolds(t, p.Screen)
 					}
 				})
-			}
-		}
-	}
-}
-
-// TestPageShots writes pictures of the pages to look at into the folder named by DDTOP_SHOTS.
-func TestPageShots(t *testing.T) {
-	rs := make(recordings)
-	dir := os.Getenv("DDTOP_SHOTS")
-	if dir == "" {
-		t.Skip("DDTOP_SHOTS names no folder")
-	}
-	for _, v := range pageViews {
-		for _, theme := range Themes[1:] {
-			for _, size := range goldenSizes {
-				p := rs.picture(t, v.recording, Options{Theme: theme, Replay: true}, size[0], size[1], v.keys...)
-				var b bytes.Buffer
-				if err := export.ScreenSVG(&b, p.Screen, p.Width, p.Height, p.Options); err != nil {
-					t.Fatal(err)
-				}
-				name := filepath.Join(dir, fmt.Sprintf("%s-%s-%dx%d.svg", v.name, theme, size[0], size[1]))
-				if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
 			}
 		}
 	}

@@ -54,8 +54,13 @@ func (s *Store) picture(o Options, width, height int, keys ...string) (Picture, 
 			settle(m, cmd)
 		}
 	}
-	return Picture{Screen: m.content, Text: m.grid.Text(), Width: width, Height: height,
-		Options: m.theme.screenOptions(m.process.Title)}, nil
+	return m.taken(), nil
+}
+
+// taken is what the screen shows.
+func (m *Model) taken() Picture {
+	return Picture{Screen: m.content, Text: m.grid.Text(), Width: m.width, Height: m.height,
+		Options: m.theme.screenOptions(m.process.Title)}
 }
 
 // settle runs a command of a page, and those that it leads to: what they read is in the picture.

@@ -19,6 +19,8 @@ type processColumns struct{ title, pid, ruby, threads, held, lane, waiting, p99,
 func newProcessColumns(w int) processColumns {
 	c := processColumns{title: 13, pid: 7, threads: 4, held: 5, waiting: 5, p99: 7, cpu: 6, rss: 7}
 	switch {
+	case w < 80:
+		c = processColumns{title: 13, pid: 7, held: 5, waiting: 5, p99: 7, cpu: 6}
 	case w >= 160:
 		c = processColumns{title: 22, pid: 7, ruby: 13, threads: 7, held: 6, lane: laneColumns, waiting: 7, p99: 8, cpu: 6, gc: 5, rss: 7}
 	case w >= wideWidth:
@@ -65,9 +67,7 @@ func (p *processesPage) draw(a canvas.Area, m *Model) {
 			body.Put(3, y, canvas.Cut(text, body.W-4), t.dim())
 		}
 	}
-	if below := lines - p.top - body.H; below > 0 || p.top > 0 {
-		a.PutRight(0, fmt.Sprintf(" ▲%d ▼%d ", p.top, max(below, 0)), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
-	}
+	a.PutRight(0, hiddenRows(p.top, lines-p.top-body.H), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	p.drawLower(a.Sub(0, 1+table, a.W, a.H-1-table), m)
 }
 
@@ -306,7 +306,11 @@ func (p *processesPage) drawFunctions(a canvas.Area, m *Model) {
 	if p.selected == nil {
 		a.Put(17, 0, canvas.PadLeft("in", 9), t.dim())
 	}
-	a.Put(28, 0, "function", t.dim())
+	nameX := 18
+	if p.selected == nil {
+		nameX = 28
+	}
+	a.Put(nameX, 0, "function", t.dim())
 	body := a.Sub(0, 1, a.W, a.H-1)
 	p.scrollList(body.H, len(p.functions))
 	for y := range min(body.H, len(p.functions)-p.listTop) {
@@ -318,9 +322,9 @@ func (p *processesPage) drawFunctions(a canvas.Area, m *Model) {
 		if p.selected == nil {
 			row.Put(17, 0, canvas.PadLeft(in, 9), t.dim())
 		}
-		room := row.W - 29
+		room := row.W - nameX - 1
 		where := r.where()
-		x := row.Put(28, 0, flamegraph.LabelFit(canvas.Clean(r.label), max(room*6/10, room-canvas.Width(where)-2)), canvas.Style{FG: t.readable(t.Flame[r.from])})
+		x := row.Put(nameX, 0, flamegraph.LabelFit(canvas.Clean(r.label), max(room*6/10, room-canvas.Width(where)-2)), canvas.Style{FG: t.readable(t.Flame[r.from])})
 		if rest := row.W - x - 3; rest > 6 {
 			row.Put(x+2, 0, canvas.CutLeft(where, rest), t.dim())
 		}
@@ -366,17 +370,24 @@ func (p *processesPage) drawTop(a canvas.Area, m *Model) {
 	head.figures = &f
 	head.state = SourceState{Done: p.done()}
 	head.draw(a.Row(r.head), t)
+	v := p.worst(m)
+	v.draw(a.Sub(0, r.findings, m.width, r.findingRows), t)
+	drawGauges(a.Row(r.gauges), &f, t)
+}
+
+// worst are the findings of all processes, with the process in the title of each.
+func (p *processesPage) worst(m *Model) findingsView {
 	v := findingsView{note: m.findings.note}
 	if len(p.findings) > 0 {
 		v.note = ""
 		for i := range p.findings {
-			v.list = append(v.list, p.findings[i].Finding)
+			f := p.findings[i].Finding
+			process := p.findings[i].of.store.Process()
+			f.Title = fmt.Sprintf("%s %d: %s", process.Title, process.PID, f.Title)
+			v.list = append(v.list, f)
 		}
-		process := p.findings[0].of.store.Process()
-		v.list[0].Title = fmt.Sprintf("%s %d: %s", process.Title, process.PID, v.list[0].Title)
 	}
-	v.draw(a.Sub(0, r.findings, m.width, r.findingRows), t)
-	drawGauges(a.Row(r.gauges), &f, t)
+	return v
 }
 
 // programs are the names of the programs, those of most processes first: "puma ×4 · sidekiq".

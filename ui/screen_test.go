@@ -1,18 +1,12 @@
 package ui
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
@@ -56,39 +50,6 @@ func (s *screen) press(keys ...string) []tea.Cmd {
 }
 
 func (s *screen) text() string { return s.model.grid.Text() }
-
-// TestShots writes pictures to look at into the folder named by DDTOP_SHOTS.
-func TestShots(t *testing.T) {
-	dir := os.Getenv("DDTOP_SHOTS")
-	if dir == "" {
-		t.Skip("DDTOP_SHOTS names no folder")
-	}
-	shot := func(name string, s *screen) {
-		var b bytes.Buffer
-		th := &s.model.theme
-		if err := export.ScreenSVG(&b, s.model.content, s.model.width, s.model.height, export.ScreenOptions{
-			Foreground: th.Text.Hex(), Background: th.Background.Hex(), Title: "ddtop"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name+".svg"), b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, theme := range Themes[1:] {
-		for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}} {
-			s := newScreen(t, size[0], size[1], demosource.Options{Length: 30 * time.Second}, Options{Theme: theme})
-			shot(fmt.Sprintf("%s-%dx%d", theme, size[0], size[1]), s)
-		}
-	}
-	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{NoColor: true})
-	s.press("tab", "down", "down")
-	shot("nocolor", s)
-	s = newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{})
-	s.press("[", "[", "[", "[", "[", "down", "down", "tab", "down", "down", "/", "c", "a", "c", "h", "e", "enter")
-	shot("frozen", s)
-	s.press("?")
-	shot("help", s)
-}
 
 // record returns the samples of a made-up target.
 func record(t testing.TB, d demosource.Options) []*sampler.Sample {

@@ -25,3 +25,17 @@ func drawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 	}
 	return x
 }
+
+// drawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height; a value above nothing
+// never looks like nothing.
+func drawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
+	eighths := int(share*float64(8*a.H) + 0.5)
+	if share > 0 {
+		eighths = max(eighths, 1)
+	}
+	for y := a.H - 1; y >= 0 && eighths > 0; y-- {
+		n := min(eighths, 8)
+		a.Rune(x, y, sparkLevels[n-1], st)
+		eighths -= n
+	}
+}

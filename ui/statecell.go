@@ -18,14 +18,28 @@ func (t *Theme) shade(c canvas.Color, strength float64) canvas.Color {
 	return t.Background.Mix(c, strength)
 }
 
+// leastDominant is about the least share that the dominant state of a column has.
+const leastDominant = 0.3
+
+// letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so that a row
+// does not flicker between black and white letters.
+func (t *Theme) letter(full canvas.Color) canvas.Color {
+	black, white := canvas.RGB(blackText), canvas.RGB(whiteText)
+	weakest := t.shade(full, t.Weakest)
+	worst := func(c canvas.Color) float64 { return min(c.Contrast(full), c.Contrast(weakest)) }
+	if worst(black) > worst(white) {
+		return black
+	}
+	return white
+}
+
 // stateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
 // its colour, the stronger the larger the share. A column in which the thread also waited says so: the block of running
 // is cut at the top, the other letters are underlined and take the colour of waiting.
 func (t *Theme) stateCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
 	s := c.Dominant
 	full := t.States[s]
-	// 40 % is about the least share a dominant state has; below full strength the ground must stay recognisable.
-	strength := 0.35 + 0.65*math.Pow(min(max((c.Share-0.3)/0.7, 0), 1), 0.8)
+	strength := t.Weakest + (1-t.Weakest)*math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8)
 	bg := t.shade(full, strength)
 	glyph := s.Glyph()
 	if ascii {
@@ -42,7 +56,7 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
 		}
 		return glyph, st
 	}
-	st := on(bg)
+	st := canvas.Style{FG: t.letter(full), BG: bg}
 	if s.Idle() {
 		st.FG = t.Faint
 		if t.Background.Light() {

@@ -43,6 +43,9 @@ type Theme struct {
 	Owners []canvas.Color
 	// Flame colours frames by where their code comes from.
 	Flame [numProvenances]canvas.Color
+	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the letter
+	// on it legible.
+	Weakest float64
 	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
 	Flat bool
 }
@@ -90,6 +93,7 @@ func stateColors() [gvl.NumStates]canvas.Color {
 func darkTheme() Theme {
 	t := Theme{
 		Name:       "dark",
+		Weakest:    0.5,
 		Background: canvas.RGB(backgroundDark),
 		Text:       canvas.RGB(0xE6E9EF),
 		Dim:        canvas.RGB(0x9AA3B2),
@@ -113,6 +117,7 @@ func darkTheme() Theme {
 func lightTheme() Theme {
 	t := Theme{
 		Name:       "light",
+		Weakest:    0.35,
 		Background: canvas.RGB(backgroundLight),
 		Text:       canvas.RGB(0x1C2430),
 		Dim:        canvas.RGB(0x566070),
@@ -136,6 +141,7 @@ func lightTheme() Theme {
 func highContrastTheme() Theme {
 	t := darkTheme()
 	t.Name = "high-contrast"
+	t.Weakest = 0.7
 	t.Background = canvas.RGB(blackText)
 	t.Text = canvas.RGB(whiteText)
 	t.Dim = canvas.RGB(0xE0E0E0)

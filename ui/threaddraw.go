@@ -28,10 +28,7 @@ func (p *threadPage) draw(a canvas.Area, m *Model) {
 	p.drawLanes(lanes, m)
 	ticks := timelineView{fromNS: p.fromNS, toNS: p.toNS, cells: len(p.cells)}
 	axis := a.Sub(threadLabelW, 4, lanes.W, 1)
-	end := "now"
-	if m.frozen {
-		end = "then"
-	}
+	end := m.nowWord()
 	axis.PutRight(0, end, t.dim())
 	ticks.drawTicks(axis, axis.W-len(end)-1, t.dim())
 	left := a.W * 45 / 100
@@ -55,33 +52,45 @@ func (p *threadPage) draw(a canvas.Area, m *Model) {
 func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
 	t, th := &m.theme, p.row
 	info, _ := m.store.dict.Thread(th.id)
-	x := a.Put(1, 0, canvas.Cut(th.name, a.W/4), t.bold())
-	if info.TID != 0 {
-		x = a.Put(x+2, 0, fmt.Sprintf("tid %d", info.TID), t.dim())
-	}
-	if th.ractor > 1 || a.W >= wideWidth {
-		x = a.Put(x+2, 0, fmt.Sprintf("ractor %d", th.ractor), t.dim())
-	}
 	run := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]
 	var sum int64
 	for _, ns := range th.totals {
 		sum += ns
 	}
 	right := fmt.Sprintf("run %s  wait %s  io %s", percent(share(run, sum)), percent(share(th.totals[gvl.Waiting], sum)), percent(share(th.totals[gvl.IO], sum)))
-	if n := len(p.waits.lengths); n > 0 {
-		right += fmt.Sprintf("  waits %s p99 %s", count(int64(n)), p.waits.p99())
+	if n := len(p.waits.lengths); n > 0 && a.W >= 80 {
+		right += fmt.Sprintf("  %s waits, p99 %s", count(int64(n)), p.waits.p99())
 	}
 	at := a.W - 1 - canvas.Width(right)
-	if th.known {
-		s := gvl.Describe(th.state, m.store.dict)
-		if !strings.Contains(s, " ms") && !strings.Contains(s, " s") {
-			s += " for " + duration(th.state.DurationNS())
-		}
-		a.Put(x+2, 0, canvas.Cut(s, at-x-4), canvas.Style{FG: t.readable(t.States[th.state.State]), Attr: canvas.Bold})
-	} else if !th.seen {
-		a.Put(x+2, 0, "ended", t.dim())
-	}
 	a.Put(at, 0, right, t.text())
+	x := a.Put(1, 0, canvas.Cut(th.name, min(a.W/4, at-2)), t.bold())
+	state, st := "", t.dim()
+	switch {
+	case th.known:
+		state = gvl.Describe(th.state, m.store.dict)
+		if !strings.Contains(state, " ms") && !strings.Contains(state, " s") {
+			state += " for " + duration(th.state.DurationNS())
+		}
+		st = canvas.Style{FG: t.readable(t.States[th.state.State]), Attr: canvas.Bold}
+	case !th.seen:
+		state = "ended"
+	}
+	// What it does comes before its numbers: those have the room that is left.
+	var ids []string
+	if info.TID != 0 {
+		ids = append(ids, fmt.Sprintf("tid %d", info.TID))
+	}
+	if th.ractor > 1 || a.W >= wideWidth {
+		ids = append(ids, fmt.Sprintf("ractor %d", th.ractor))
+	}
+	for _, id := range ids {
+		if x+2+canvas.Width(id)+2+canvas.Width(state)+2 <= at {
+			x = a.Put(x+2, 0, id, t.dim())
+		}
+	}
+	if room := at - x - 4; room > 0 {
+		a.Put(x+2, 0, canvas.Cut(state, room), st)
+	}
 }
 
 // drawLanes draws the thread's states, and the shares of its time that it waited for and held the GVL.
@@ -102,14 +111,18 @@ func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
 	}
 }
 
+// stackWord says of when a stack is.
+func (m *Model) stackWord() string {
+	if w := m.nowWord(); w != "end" {
+		return w
+	}
+	return "at the end"
+}
+
 func (p *threadPage) drawStack(a canvas.Area, m *Model) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
-	when := "now"
-	if m.frozen {
-		when = "then"
-	}
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %d frames ", when, len(p.frames)), a.W-2), t.bold())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %d frames ", m.stackWord(), len(p.frames)), a.W-2), t.bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.frames) == 0 {
 		rows.Put(2, 0, "no stack was read", t.dim())
@@ -166,6 +179,18 @@ func (p *threadPage) shortText(m *Model) string {
 	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", count(int64(p.waits.short)), duration(int64(m.opt.WaitThreshold)))
 }
 
+// fitWords leaves out the last figures of a line that have no room.
+func fitWords(s string, w int) string {
+	for canvas.Width(s) > w {
+		i := strings.LastIndex(strings.TrimRight(s, " "), "  ")
+		if i < 0 {
+			break
+		}
+		s = s[:i] + " "
+	}
+	return s
+}
+
 func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
 	if a.H < 2 {
 		return
@@ -177,7 +202,7 @@ func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
 		title = " longest waits of the last kept "
 	}
 	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
-	a.Put(x, 0, canvas.Cut(p.waitsText(), a.W-x-1), t.dim())
+	a.Put(x, 0, canvas.Cut(fitWords(p.waitsText(), a.W-x-2), a.W-x-1), t.dim())
 	if len(p.waits.longest) == 0 {
 		a.Put(2, 1, canvas.Cut(p.shortText(m), a.W-3), t.dim())
 		return
@@ -230,8 +255,11 @@ func (p *threadPage) drawSource(a canvas.Area, m *Model) {
 		note = fmt.Sprintf("the file has %d lines now: it changed", len(file.lines))
 	}
 	if note != "" {
-		rows.Put(1, 0, canvas.Cut(note, rows.W-2), t.dim())
-		p.drawSeen(rows.Sub(0, 1, rows.W, rows.H-1), f.AbsolutePath, f.Line, t)
+		lines, _ := wrap(note, rows.W-2, 2)
+		for y, s := range lines {
+			rows.Put(1, y, s, t.dim())
+		}
+		p.drawSeen(rows.Sub(0, len(lines), rows.W, rows.H-len(lines)), f.AbsolutePath, f.Line, t)
 		return
 	}
 	if file.newer {
@@ -254,7 +282,11 @@ func (p *threadPage) drawSeen(a canvas.Area, path string, current int32, t *Them
 
 // drawLine draws one line of source: number, heat, text.
 func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, text string, t *Theme) {
-	const numberW, barW = 6, 6
+	const numberW = 6
+	barW := 6
+	if text == "" { // the source is not there, and its room is free
+		barW = max(barW, a.W/3)
+	}
 	st := t.dim()
 	if line == current {
 		a.Put(0, 0, "▸", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
@@ -268,7 +300,7 @@ func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, t
 		hot := t.Background.Mix(t.Flame[fromApp], 0.35+0.65*s)
 		bar := a.Sub(numberW+1, 0, barW, 1)
 		bar.Fill(' ', canvas.Style{})
-		for i := range max(1, int(s*barW+0.5)) {
+		for i := range max(1, int(s*float64(barW)+0.5)) {
 			bar.Rune(i, 0, '▇', canvas.Style{FG: hot})
 		}
 	}

@@ -22,8 +22,10 @@ func newTableColumns(w int) tableColumns {
 		c = tableColumns{name: 24, now: 17, bar: 30, shares: 17, cpu: 6, p99: 9}
 	case w >= wideWidth:
 		c = tableColumns{name: 20, now: 17, bar: 24, cpu: 6, p99: 9}
-	default:
+	case w >= 80:
 		c = tableColumns{name: 14, now: 16, bar: 14, cpu: 5, p99: 8}
+	default:
+		c = tableColumns{name: 12, now: 16, bar: 9, cpu: 5, p99: 8}
 	}
 	used := 1
 	for _, n := range []int{c.name, c.now, c.bar, c.shares, c.cpu, c.p99} {
@@ -31,7 +33,10 @@ func newTableColumns(w int) tableColumns {
 			used += n + 1
 		}
 	}
-	c.frame = max(w-used, 0)
+	const leastFrame = 8
+	if c.frame = w - used; c.frame < leastFrame {
+		c.frame = 0
+	}
 	if w >= 160 {
 		c.detail = c.frame / 2
 		c.frame -= c.detail + 1
@@ -62,9 +67,22 @@ func (p *threadsPage) draw(a canvas.Area, m *Model) {
 			return nil
 		})
 	}
-	if below := len(p.rows) - p.top - body.H; below > 0 || p.top > 0 {
-		a.PutRight(0, fmt.Sprintf(" ▲%d ▼%d ", p.top, max(below, 0)), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+	a.PutRight(0, hiddenRows(p.top, len(p.rows)-p.top-body.H), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+}
+
+// hiddenRows says how many rows of a list are above and below those drawn; "" when there are none.
+func hiddenRows(above, below int) string {
+	s := ""
+	if above > 0 {
+		s += fmt.Sprintf(" ▲%d", above)
 	}
+	if below > 0 {
+		s += fmt.Sprintf(" ▼%d", below)
+	}
+	if s != "" {
+		s += " "
+	}
+	return s
 }
 
 func (p *threadsPage) drawHead(a canvas.Area, c tableColumns, m *Model) {

@@ -66,9 +66,10 @@ type row struct {
 
 // lane is one ractor's GVL over time.
 type lane struct {
-	label string
-	cells []gvl.OwnerCell
-	owner []int // ident of each cell's owner
+	label  string
+	ractor sampler.RactorID
+	cells  []gvl.OwnerCell
+	owner  []int // ident of each cell's owner
 }
 
 // activeShare is the part of its time that a thread must have been seen neither parked nor asleep to be listed among
@@ -318,7 +319,7 @@ func (v *timelineView) loadLanes(r *reading, cols int) {
 	v.lanes = v.lanes[:0]
 	ractors := r.Timeline.Ractors()
 	for _, id := range ractors[:min(len(ractors), maxLanes)] {
-		l := lane{label: "GVL held by", cells: r.Timeline.Owners(id, v.fromNS, v.toNS, cols)}
+		l := lane{label: "GVL held by", ractor: id, cells: r.Timeline.Owners(id, v.fromNS, v.toNS, cols)}
 		if len(ractors) > 1 {
 			l.label = fmt.Sprintf("GVL of ractor %d", id)
 		}

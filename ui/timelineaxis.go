@@ -1,14 +1,14 @@
 package ui
 
 import (
-	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// drawAxis draws the heads of the timeline's columns and the time axis.
-func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused, live bool) {
+// drawAxis draws the heads of the timeline's columns and the time axis; now is the word for its end.
+func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused bool, now string) {
 	st := t.dim()
 	title := st
 	if focused {
@@ -16,28 +16,14 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused, li
 	}
 	x := a.Put(1, 0, canvas.Cut(count(int64(len(v.threads)))+" threads", g.nameW-1), title)
 	// Rows above and below those that are drawn.
-	hidden := ""
-	if v.top > 0 {
-		hidden = fmt.Sprintf(" ▲%d", v.top)
-	}
-	if below := len(v.rows) - v.top - len(v.visible); below > 0 {
-		hidden += fmt.Sprintf(" ▼%d", below)
-	}
+	hidden := strings.TrimRight(hiddenRows(v.top, len(v.rows)-v.top-len(v.visible)), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.nameW+g.nowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
-	now := "now"
-	if !live {
-		now = "then"
-	}
 	if x+canvas.Width(hidden) <= g.nameW {
 		a.Put(g.nameW+1, 0, now, st)
 	}
 	axis := a.Sub(g.cellsX, 0, g.cellsW, 1)
-	end := "now"
-	if !live {
-		end = "then"
-	}
-	axis.PutRight(0, end, st)
-	right := axis.W - canvas.Width(end) - 1
+	axis.PutRight(0, now, st)
+	right := axis.W - canvas.Width(now) - 1
 	v.drawTicks(axis, right, st)
 	x = a.W - g.sharesW
 	switch {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -55,40 +54,27 @@ func (v *timelineView) drawLane(a canvas.Area, l *lane, t *Theme, g *regions) {
 	}
 }
 
-// drawHolder names the thread that held the GVL longest in the time shown.
+// drawHolder names the thread of the ractor that held the GVL longest in the time shown, and the share of the time.
 func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {
-	held := map[int]int64{}
 	var total int64
 	for i := range l.cells {
 		total += l.cells[i].SampledNS
-		if l.owner[i] > 0 {
-			held[l.owner[i]] += l.cells[i].HeldByOwnerNS
+	}
+	best, most := -1, int64(0)
+	for i := range v.threads {
+		th := &v.threads[i]
+		if held := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]; th.ractor == l.ractor && held > most {
+			best, most = i, held
 		}
 	}
-	best := 0
-	for _, n := range slices.Sorted(mapKeys(held)) {
-		if held[n] > held[best] {
-			best = n
-		}
-	}
-	if best == 0 {
+	if best < 0 {
 		a.Put(0, 0, "nobody", t.dim())
 		return
 	}
-	for i := range v.threads {
-		if v.threads[i].id == v.idents.used[best] {
-			x := a.Put(0, 0, string(identRune(best)), canvas.Style{FG: t.readable(t.owner(best)), Attr: canvas.Bold})
-			a.Put(x+1, 0, canvas.Cut(fmt.Sprintf("%s %s", v.threads[i].name, percent(share(held[best], total))), a.W-2), t.dim())
-		}
+	x := 0
+	if ident := v.idents.of[v.threads[best].id]; ident > 0 {
+		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.readable(t.owner(ident)), Attr: canvas.Bold}) + 1
 	}
-}
-
-func mapKeys(m map[int]int64) func(yield func(int) bool) {
-	return func(yield func(int) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
+	held := " " + percent(share(most, total))
+	a.Put(x, 0, canvas.Cut(v.threads[best].name, a.W-x-canvas.Width(held))+held, t.dim())
 }

@@ -22,6 +22,7 @@ type timelinePage struct {
 	askedNS int64
 
 	rowCount int
+	laneRows int      // height of each of the lanes of the process
 	span     [2]int64 // the edges of the axis
 	process  []gvl.ProcCell
 }
@@ -43,6 +44,9 @@ type (
 const (
 	processLanes = 3
 	cursorRows   = 2
+	// maxLaneRows is how high the lanes of the process get where there is room; stackRows of it are kept for the stack.
+	maxLaneRows = 4
+	stackRows   = 12
 )
 
 func newTimelinePage() *timelinePage {
@@ -155,7 +159,7 @@ func (p *timelinePage) setCursor(m *Model, ns int64) {
 
 // axisRows is the height of the time axis with the lanes under it, the rows of the threads included.
 func (p *timelinePage) axisRows(m *Model) int {
-	return 1 + p.rowCount + min(len(m.timeline.lanes), maxLanes) + processLanes
+	return 1 + p.rowCount + min(len(m.timeline.lanes), maxLanes) + p.laneRows*processLanes
 }
 
 // zoom makes the stretch of time longer (+1) or shorter (-1); the cursor stays where it is on the screen.
@@ -218,6 +222,7 @@ func (p *timelinePage) load(m *Model, r *reading) {
 	v := &m.timeline
 	v.buildRows(room)
 	p.rowCount = max(1, min(len(v.rows), room))
+	p.laneRows = 1 + max(0, min((room-p.rowCount-stackRows)/processLanes, maxLaneRows-1))
 	cells, span := axis(m.windowNS, m.regions.cellsW, r.Timeline.ColumnNS())
 	from := r
 	if p.wantsFine(m) && p.fine.err == nil && p.fine.timeline != nil && [2]int64{p.fine.fromNS, p.fine.toNS} == p.asked {

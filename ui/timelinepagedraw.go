@@ -12,16 +12,17 @@ import (
 
 func (p *timelinePage) draw(a canvas.Area, m *Model) {
 	t, v, g := &m.theme, &m.timeline, &m.regions
-	v.drawAxis(a.Row(0), t, g, true, !m.frozen)
+	v.drawAxis(a.Row(0), t, g, true, m.nowWord())
 	lanes := min(len(v.lanes), maxLanes)
 	rows := a.Sub(0, 1, a.W, p.rowCount)
 	v.draw(rows, a.Sub(0, 1+p.rowCount, a.W, lanes), t, g, true, m.opt.ASCII)
 	y := 1 + p.rowCount + lanes
-	p.drawProcess(a.Sub(0, y, a.W, processLanes), m)
+	high := p.laneRows * processLanes
+	p.drawProcess(a.Sub(0, y, a.W, high), m)
 	m.onPress(rows, func(m *Model, x, y int) tea.Cmd { return p.press(m, x, y) })
-	m.onPress(a.Sub(g.cellsX, 0, g.cellsW, y+processLanes), func(m *Model, x, y int) tea.Cmd { return p.press(m, g.cellsX+x, y-1) })
-	p.drawCursor(a, y+processLanes, m)
-	m.drawDrag(a.Sub(g.cellsX, 0, g.cellsW, y+processLanes))
+	m.onPress(a.Sub(g.cellsX, 0, g.cellsW, y+high), func(m *Model, x, y int) tea.Cmd { return p.press(m, g.cellsX+x, y-1) })
+	p.drawCursor(a, y+high, m)
+	m.drawDrag(a.Sub(g.cellsX, 0, g.cellsW, y+high))
 }
 
 // drawProcess draws the lanes of the collector, the CPU and the waiting on the axis of the threads.
@@ -44,22 +45,32 @@ func (p *timelinePage) drawProcess(a canvas.Area, m *Model) {
 	}{
 		{"GC", percent(share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.readable(t.States[gvl.GC])},
 		{"CPU", percent(share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
-		{"waiting", fmt.Sprintf("%.1f threads, top %.0f", share(sum.WaitNS, sum.SampledNS), waitTop), waitTop, gvl.ProcCell.Waiters, t.readable(t.States[gvl.Waiting])},
+		{"waiting", waitingText(share(sum.WaitNS, sum.SampledNS), waitTop, g.nowW), waitTop, gvl.ProcCell.Waiters, t.readable(t.States[gvl.Waiting])},
 	}
-	for y, l := range lanes {
+	for i, l := range lanes {
+		y := i * p.laneRows
 		a.Put(1, y, l.name, t.dim())
 		a.Put(g.nameW+1, y, canvas.Cut(l.value, g.nowW), t.dim())
-		cells := a.Sub(g.cellsX, y, g.cellsW, 1)
+		cells := a.Sub(g.cellsX, y, g.cellsW, p.laneRows)
 		for x := range cells.W {
 			i := cellAt(x, len(p.process), cells.W)
 			if i < 0 || p.process[i].SampledNS == 0 {
 				continue
 			}
 			if value := l.of(p.process[i]); value > 0 {
-				drawSpark(cells, x, []float64{value}, l.top, canvas.Style{FG: l.color})
+				drawColumn(cells, x, value/l.top, canvas.Style{FG: l.color})
 			}
 		}
 	}
+}
+
+// waitingText says how many threads waited for the GVL in the mean and at most, in so many columns.
+func waitingText(mean, most float64, w int) string {
+	s := fmt.Sprintf("%.1f threads, up to %.0f", mean, most)
+	if canvas.Width(s) > w {
+		s = fmt.Sprintf("%.1f threads", mean)
+	}
+	return s
 }
 
 // drawCursor marks the column of the cursor and says what the selected thread did then.

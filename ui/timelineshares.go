@@ -59,7 +59,7 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 	if p[3] > 0 {
 		letter = rune(top.Letter())
 	}
-	a.Put(x+2, 0, fmt.Sprintf("%c%3d %%", letter, p[3]), st)
+	a.Put(x+1, 0, fmt.Sprintf("%c %3d %%", letter, p[3]), st)
 }
 
 // shares100 turns parts into whole percents that sum to 100 (or are all 0), by largest remainder.

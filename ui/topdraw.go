@@ -60,9 +60,7 @@ func (p *topPage) draw(a canvas.Area, m *Model) {
 	if m.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
 		right = " " + uncertainty(p.alloc)
 	}
-	if below := len(p.sorted) - p.top - rows.H; below > 0 || p.top > 0 {
-		right += fmt.Sprintf(" ▲%d ▼%d ", p.top, max(below, 0))
-	}
+	right += hiddenRows(p.top, len(p.sorted)-p.top-rows.H)
 	a.PutRight(0, right, canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 }
 

@@ -214,7 +214,7 @@ func TestClicksEverywhere(t *testing.T) {
 					s.model.open(id)
 					s.click(x, y)
 					s.click(x, y)
-					s.model.help = false
+					s.model.over = noOverlay
 				}
 			}
 			s.press("esc", "esc")

@@ -1,0 +1,65 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+)
+
+// TestAllFindingsCanBeRead: what has no room in the lines of the head stands in full, with what to do, under "!".
+func TestAllFindingsCanBeRead(t *testing.T) {
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
+		s := hogged(t, size[0], size[1])
+		list := s.model.findings.list
+		if len(list) < 2 {
+			t.Fatalf("%d findings: the service was to have several", len(list))
+		}
+		s.press("!")
+		var seen strings.Builder
+		for range 40 {
+			for line := range strings.Lines(s.text()) {
+				seen.WriteString(strings.Trim(strings.TrimSpace(line), "│ ") + " ")
+			}
+			s.press("down")
+		}
+		all := strings.Join(strings.Fields(seen.String()), " ")
+		for _, f := range list {
+			for _, want := range []string{f.String(), f.Next} {
+				for _, word := range strings.Fields(want) {
+					if !strings.Contains(all, word) {
+						t.Errorf("%v: no %q of %q", size, word, want)
+					}
+				}
+			}
+		}
+		s.press("esc")
+		s.misses("esc closes")
+		checkRows(t, s, "findings")
+	}
+}
+
+// TestTheHeadSaysThatThereAreMoreFindings than it has room for.
+func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
+	s := hogged(t, 80, 24)
+	f := gvl.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: gvl.SeverityWarn}
+	s.model.findings.list = []gvl.Finding{f, f, f}
+	s.model.draw()
+	s.sees("+2 more: !")
+	s.model.findings.list = []gvl.Finding{{Title: "Short", Text: "text"}, {Title: "Second", Text: "text"}}
+	s.model.draw()
+	s.sees("Short: text", "Second: text")
+	s.misses("more: !")
+}
+
+// TestLongAddressesGiveWay: a finding that has no room loses the first digits of an address before it loses words.
+func TestLongAddressesGiveWay(t *testing.T) {
+	f := gvl.Finding{Title: "Threads queue", Text: "6.7 threads wait for Mutex 0x7fb374889558, held by http-1, which is at its end"}
+	if got := strings.Join(findingLines(&f, 100, 1), " "); got != f.String() {
+		t.Errorf("%q, and there was room", got)
+	}
+	got := strings.Join(findingLines(&f, 87, 1), " ")
+	if !strings.Contains(got, "Mutex …9558") || !strings.HasSuffix(got, "its end") {
+		t.Errorf("%q", got)
+	}
+}

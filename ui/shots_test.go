@@ -1,0 +1,133 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// shotVariants are the looks in which every picture is taken, with the sizes of each.
+var shotVariants = []struct {
+	name    string
+	options Options
+	keys    []string // pressed last
+	sizes   [][2]int
+}{
+	{"dark", Options{Theme: "dark"}, nil, [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}, {300, 100}}},
+	{"light", Options{Theme: "light"}, nil, goldenSizes},
+	{"high-contrast", Options{Theme: "high-contrast"}, nil, goldenSizes},
+	{"nocolor", Options{NoColor: true}, nil, goldenSizes},
+	{"ascii", Options{NoColor: true, ASCII: true}, nil, goldenSizes},
+	{"present", Options{Theme: "dark"}, []string{"P"}, goldenSizes},
+}
+
+// shotViews are pictures that have no golden of the same recording: the live view of each kind of trouble, time, overlays.
+var shotViews = []struct {
+	name, recording string
+	keys            []string
+}{
+	{"live-hog", "hog", nil},
+	{"live-mutex", "mutex", nil},
+	{"live-database", "database", nil},
+	{"live-gc", "gc", nil},
+	{"live-stall", "stall", nil},
+	{"live-healthy", "healthy", nil},
+	{"live-selected", "hog", []string{"down", "down", "enter"}},
+	{"live-flame", "hog", []string{"tab", "down", "down", "down", "down"}},
+	{"live-state", "hog", []string{"o", "i"}},
+	{"live-search", "hog", []string{"/", "R", "e", "p", "o", "r", "t", "enter", "n"}},
+	{"live-nomatch", "hog", []string{"/", "z", "z", "z", "enter"}},
+	{"live-wait", "hog", []string{"w", "w"}},
+	{"live-blame", "hog", []string{"w", "w", "w"}},
+	{"frozen", "hog", []string{"space"}},
+	{"scrubbed", "hog", []string{"[", "[", "[", "[", "down"}},
+	{"range", "hog", []string{"{", "{", "[", "["}},
+	{"short", "hog", []string{"}", "}", "}"}},
+	{"playing", "hog", []string{"[", "[", "[", "p"}},
+	{"help", "hog", []string{"?"}},
+	{"help-flame", "hog", []string{"4", "?"}},
+	{"prompt", "hog", []string{"/", "J", "S"}},
+	{"note", "hog", []string{"m", "d", "e", "p", "l", "o", "y"}},
+	{"noted", "hog", []string{"[", "m", "d", "e", "p", "l", "o", "y", "enter"}},
+	{"onethread-http", "database", []string{"2", "down", "down", "enter"}},
+	{"scrubbed-thread", "hog", []string{"2", "down", "enter", "[", "["}},
+	{"memory-healthy", "healthy", []string{"7"}},
+	{"locks-healthy", "healthy", []string{"6"}},
+	{"toplines", "hog", []string{"5", "right", "down"}},
+	{"topfiles", "gc", []string{"5", "right", "right", "right", "down"}},
+}
+
+// TestShots writes pictures of all views to look at, in all looks and sizes, into the folder named by DDTOP_SHOTS.
+func TestShots(t *testing.T) {
+	dir := os.Getenv("DDTOP_SHOTS")
+	if dir == "" {
+		t.Skip("DDTOP_SHOTS names no folder")
+	}
+	write := func(name string, p Picture) {
+		t.Helper()
+		var b bytes.Buffer
+		if err := export.ScreenSVG(&b, p.Screen, p.Width, p.Height, p.Options); err != nil {
+			t.Fatal(err)
+		}
+		name = fmt.Sprintf("%s-%dx%d.svg", name, p.Width, p.Height)
+		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rs := make(recordings)
+	for _, look := range shotVariants {
+		for _, size := range look.sizes {
+			w, h := size[0], size[1]
+			for i, v := range slices.Concat(shotViews, pageViews) {
+				o := look.options
+				o.Replay = i >= len(shotViews)
+				write(v.name+"-"+look.name, rs.picture(t, v.recording, o, w, h, slices.Concat(v.keys, look.keys)...))
+			}
+			for name, keys := range map[string][]string{"processes": nil, "processes-one": {"down", "down", "v", "tab", "down", "down"},
+				"processes-findings": {"v", "v", "tab"}, "processes-open": {"down", "enter"}} {
+				s := clusterScreen(t, w, h, look.options)
+				s.press(slices.Concat(keys, look.keys)...)
+				write(name+"-"+look.name, s.fleet.shown.model.taken())
+			}
+			for name, keys := range map[string][]string{"deadlock-live": nil, "deadlock-locks": {"6"}} {
+				s := deadlockScreen(t, w, h, look.options)
+				s.press(slices.Concat(keys, look.keys)...)
+				write(name+"-"+look.name, s.model.taken())
+			}
+			s := newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HTTP: 193, KilledAtEnd: true}, look.options)
+			s.store.end, s.store.ended = s.store.src.End()
+			s.store.done = true
+			s.press(look.keys...)
+			s.model.refresh()
+			write("ended-200threads-"+look.name, s.model.taken())
+		}
+	}
+}
+
+// deadlockScreen is the screen over a service in which three threads wait for each other.
+func deadlockScreen(t *testing.T, w, h int, o Options) *screen {
+	t.Helper()
+	src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}
+	store, err := NewStore(src, DefaultHistory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(store, o.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Run(t.Context(), store.Feed); err == nil {
+		t.Fatal("the source did not end")
+	}
+	m.Update(tea.WindowSizeMsg{Width: w, Height: h})
+	return &screen{t, m, store}
+}
