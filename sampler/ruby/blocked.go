@@ -174,16 +174,16 @@ func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status s
 		}
 		name := types[i]
 		switch {
-		case name == "queue" || name == "Thread::Queue":
+		case (name == "queue" || name == "Thread::Queue") && r.inMethodOf(t, "Queue#"):
 			v.Kind, v.Object = sampler.BlockQueue, self
 			return true
-		case name == "sized_queue" || name == "Thread::SizedQueue":
+		case (name == "sized_queue" || name == "Thread::SizedQueue") && r.inMethodOf(t, "SizedQueue#"):
 			v.Kind, v.Object = sampler.BlockSizedQueue, self
 			return true
-		case strings.HasPrefix(name, "ractor") || self == r.cRactor && self != 0:
+		case (strings.HasPrefix(name, "ractor") || self == r.cRactor) && r.inMethodOf(t, "Ractor"):
 			v.Kind, v.Object = sampler.BlockRactor, self
 			return true
-		case name == "VM/thread" && !region:
+		case name == "VM/thread" && !region && r.inMethodOf(t, "Thread#"):
 			if other := r.threadOf(self); other != nil && other != t {
 				v.Kind, v.Object, v.Holder = sampler.BlockJoin, self, other.id
 				return true
@@ -195,6 +195,27 @@ func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status s
 		}
 	}
 	return false
+}
+
+// inMethodOf tells whether the thread is in a method of the class, by the labels of its innermost frames: a receiver alone
+// does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of Queue may
+// have methods that sleep. True where the names are not known.
+func (r *Reader) inMethodOf(t *thread, class string) bool {
+	known := false
+	stack := t.stack.id
+	for range t.stack.topSelf {
+		if stack == 0 {
+			break
+		}
+		caller, id := r.dict.Stack(stack)
+		f := r.dict.Frame(id)
+		if strings.HasPrefix(strings.TrimPrefix(f.Label, "Thread::"), class) {
+			return true
+		}
+		known = known || f.Label != ""
+		stack = caller
+	}
+	return !known
 }
 
 // typedDataEmbedded is the bit of a typed data object that says that its struct follows the header (TYPED_DATA_EMBEDDED in
