@@ -22,6 +22,8 @@ type pauses struct {
 	sample *sampler.Sample
 	err    error
 	read   func()
+	// cut tells that the last pause does not show one instant of all threads.
+	cut bool
 }
 
 func newPauses(p *attach.Process, s *Source) (*pauses, error) {
@@ -39,7 +41,7 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
-	z.sample = nil
+	z.sample, z.cut = nil, pause.Cut
 	if err != nil {
 		return err
 	}
