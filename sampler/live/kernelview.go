@@ -43,7 +43,9 @@ type kernelView struct {
 	recheck func(sampler.RactorID, sampler.ThreadID) bool
 	now     func() int64
 	threads map[sampler.ThreadID]*threadView
-	round   uint64
+	// order are those of the last sample's threads, in its order.
+	order []*threadView
+	round uint64
 	// working is the number of threads that have been at work since their CPU counters were read, of the last stack tick.
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample; 0: it never was.
@@ -53,7 +55,8 @@ type kernelView struct {
 }
 
 type threadView struct {
-	k sampler.Kernel
+	id sampler.ThreadID
+	k  sampler.Kernel
 	// call is the last system call that had a name of its own.
 	call     kernel.Call
 	tid      int32
@@ -131,12 +134,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 	}
 	for i := range s.Threads {
 		t := &s.Threads[i]
-		w := v.threads[t.ID]
-		if w == nil {
-			w = &threadView{k: sampler.Kernel{FD: -1}}
-			v.threads[t.ID] = w
-		}
-		w.round = v.round
+		w := v.of(i, t.ID)
 		if t.TID != w.tid {
 			// Another native thread, or none: its counters and calls are another thread's.
 			w.tid = t.TID
@@ -188,6 +186,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 	if s.Depth == sampler.StackTick {
 		v.working = working
 	}
+	v.order = v.order[:len(s.Threads)]
 	if len(v.threads) > len(s.Threads) {
 		for id, w := range v.threads {
 			if w.round != v.round {
@@ -204,6 +203,27 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 func (w *threadView) forget() {
 	w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
 	w.doubt = doubt{}
+}
+
+// of finds what is kept of the i-th thread, which mostly was the i-th in the last sample, too.
+func (v *kernelView) of(i int, id sampler.ThreadID) *threadView {
+	if i < len(v.order) && v.order[i].id == id {
+		w := v.order[i]
+		w.round = v.round
+		return w
+	}
+	w := v.threads[id]
+	if w == nil {
+		w = &threadView{id: id, k: sampler.Kernel{FD: -1}}
+		v.threads[id] = w
+	}
+	w.round = v.round
+	if i < len(v.order) {
+		v.order[i] = w
+	} else {
+		v.order = append(v.order, w)
+	}
+	return w
 }
 
 // owns tells whether the owner field named the thread at the start or the end of the read.

@@ -49,8 +49,25 @@ type Reader struct {
 	order   []*thread
 	// pieces are the structs of all threads, by their addresses.
 	pieces []piece
-	walks  uint64
-	ticks  uint64
+	// open is the piece that the range under way in addPieces begins with, and openUntil its end; few are the places in
+	// pieces of a tick that reads few.
+	open      *piece
+	openUntil int
+	few       []int
+	walks     uint64
+	ticks     uint64
+	// sample numbers the calls of Read; tickNS is when the last tick's memory was read.
+	sample uint64
+	tickNS int64
+	// read are the threads whose words the tick under way has read.
+	read []*thread
+	// rest is for readRest.
+	rest []*thread
+	// filled are the threads of the Sample that the last tick filled, fresh those it called fresh in a lock tick; allFresh: it
+	// was a stack tick.
+	filled   []sampler.Thread
+	fresh    []*thread
+	allFresh bool
 	// turn counts stack ticks.
 	turn uint
 	// allRead: every thread was read since the segments were laid out.

@@ -7,11 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A tick of a process with many threads reads only those that take part in the scheduling: the owners, who waits, and who did
-// so a moment ago. All others have released the GVL and can't run Ruby code without passing through the queue or the owner
-// field, where they are seen; then the tick reads everybody. What may be late is the reason why a thread has released the GVL,
-// and where, when it took the lock and released it again between two ticks: until the next stack tick, and in a process of
-// very many threads, whose stack ticks look at those that don't take part in turn, for coldNS at the most.
+// A tick of a process with many threads reads only those that take part in the scheduling: the owners, the ends of the queue
+// and who is new in it, and who did so a moment ago. Who has been in the queue and still is can't have run, and needs no look:
+// the queue only changes at its ends (see queue.go). All others have released the GVL and can't run Ruby code without passing
+// through the queue or the owner field, where they are seen; then they are read. What may be late is the reason why a thread
+// has released the GVL, and where, when it took the lock and released it again between two ticks: until the next stack tick,
+// and in a process of very many threads, whose stack ticks look at those that don't take part in turn, for coldNS at the most.
 
 const (
 	// thinAbove is the number of threads from which on lock ticks are thin: below, reading all costs as little.
@@ -22,11 +23,17 @@ const (
 	turns = 4
 	// coldNS is how old, in ns, what is known of a thread's stack may get: at low rates every stack tick looks at all.
 	coldNS = 50_000_000
-	// hotNS is how long a thread counts as taking part in the scheduling after it did.
-	hotNS = 100_000_000
+	// hotNS is how long, in ns, every lock tick reads a thread after it took part in the scheduling, and warmNS how long every
+	// stack tick does and the lock ticks do in turn: each in every warmTurns-th.
+	hotNS     = 3_000_000
+	warmNS    = 100_000_000
+	warmTurns = 4
+	// maxThinTries is how often a thin tick is tried again with the threads that turned out to be wanted before all are read.
+	maxThinTries = 3
 )
 
-// errCold says that a thread that a thin tick has not read takes part in the scheduling.
+// errCold says that a thread that a thin tick has not read takes part in the scheduling, or has just done so. It is noted as
+// wanted.
 var errCold = errors.New("a thread that was not read takes part in the scheduling")
 
 // mayThin tells whether a tick may read less than everything.
@@ -34,67 +41,151 @@ func (r *Reader) mayThin(depth sampler.Depth) bool {
 	if r.era == sampler.EraFlag || !r.allRead {
 		return false
 	}
+	for _, rc := range r.ractors {
+		if !rc.queue.known {
+			return false
+		}
+	}
 	if depth == sampler.StackTick {
 		return len(r.order) > turnsAbove && !r.whole
 	}
 	return len(r.order) > thinAbove
 }
 
-// planThreads adds the thread structs to the batch: all, or those of the hot threads and, in a stack tick, those whose turn
-// it is.
+// peek reads the schedulers ahead of a thin tick, to learn whom it has to read. What the tick says is what it sees itself,
+// a moment later: taking the time of another reading only when an unexpected thread holds the GVL would make such threads'
+// turns look shorter than they are.
+func (r *Reader) peek() {
+	r.ticks++
+	r.read = r.read[:0]
+	r.batch = r.batch[:0]
+	for _, rc := range r.ractors {
+		r.add(rc.base, rc.buf)
+	}
+	calls, err := r.mem.ReadBatch(r.batch)
+	r.reads.Calls += uint64(calls)
+	if err != nil {
+		return // the tick will say so
+	}
+	for i, rc := range r.ractors {
+		if r.batch[i].Failed {
+			continue
+		}
+		t := r.threads[attach.Address(le64(rc.buf[r.gvlOff(r.o.gvlOwner):]))]
+		rc.owners = [2]*thread{t, t}
+		if t != nil {
+			t.wanted = r.sample
+		}
+		// What it can't follow the tick will find torn, or not.
+		_ = r.followQueue(rc)
+		for _, t := range r.read {
+			t.wanted = r.sample
+		}
+	}
+}
+
+// planThreads adds the thread structs to the batch: all, or those that take part and, in a stack tick, those whose turn it is.
 func (r *Reader) planThreads(depth sampler.Depth, thin bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
 		r.turn++
 	}
+	r.read = r.read[:0]
 	for i, t := range r.order {
-		if !thin || t.hotUntil > now || depth == sampler.StackTick && r.dueAt(t, i, now) {
+		if !thin || r.needs(t, i, depth, now) {
 			t.readIn = r.ticks
 			if depth == sampler.StackTick {
 				t.stackNS = now
 			}
+			r.read = append(r.read, t)
 		}
 	}
 	r.addPieces(depth == sampler.StackTick)
 }
 
+// needs tells whether a thin tick has to read a thread.
+func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
+	stacks := depth == sampler.StackTick
+	switch {
+	case t.wanted == r.sample:
+		return true
+	case t.place >= 0:
+		// It stands still in the queue, and so does its stack, which is looked at once it is there.
+		return t.place < queueLead || stacks && (t.stackNS <= t.movedNS || r.turnOf(t, i, now))
+	case t.wasActive, t.hotUntil > now:
+		return true
+	case t.warmUntil > now:
+		return stacks || (uint64(i)+r.sample)%warmTurns == 0
+	}
+	return stacks && r.dueAt(t, i, now)
+}
+
 // dueAt tells whether a stack tick has to look at a thread that does not take part in the scheduling.
 func (r *Reader) dueAt(t *thread, i int, now int64) bool {
-	st := &t.stack
-	return (uint(i)+r.turn)%turns == 0 || now-t.stackNS > coldNS || st.quiet < quietAfter || st.id == 0 || t.info.ID == 0 ||
-		st.quality&(sampler.StackPartial|sampler.StackFailed) != 0
+	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// warm notes who took part in the scheduling.
-func (r *Reader) warm(now int64) {
-	for _, t := range r.order {
-		if t.readIn == r.ticks && r.active(t) {
-			t.hotUntil = now + hotNS
-		}
+// turnOf tells whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be made good.
+func (r *Reader) turnOf(t *thread, i int, now int64) bool {
+	return (uint(i)+r.turn)%turns == 0 || now-t.stackNS > coldNS || t.info.ID == 0 ||
+		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
+}
+
+// takeQueue takes a ractor's queue from what a tick has read. errCold: a thread has to be read that was not.
+func (r *Reader) takeQueue(rc *ractor, thin bool) error {
+	if r.era == sampler.EraFlag {
+		return nil
 	}
-}
-
-// cold tells whether an owner or a waiter of a ractor was not read in this tick.
-func (r *Reader) cold(rc *ractor) bool {
+	if !thin {
+		r.walkQueue(rc)
+		return nil
+	}
+	cold := false
 	for _, t := range rc.owners {
 		if t != nil && t.readIn != r.ticks {
-			return true
+			t.wanted = r.sample
+			cold = true
 		}
 	}
-	off := r.gvlOff(r.o.gvlQueue)
-	head := rc.base + attach.Address(off)
-	node := attach.Address(le64(rc.buf[off:]))
-	for hops := 0; node != head && hops < len(rc.threads); hops++ {
-		t := r.threads[node-attach.Address(r.o.thReadyNode)]
-		if t == nil {
-			return false // torn; fillRactor says so
+	err := r.followQueue(rc)
+	if cold || errors.Is(err, errCold) {
+		for _, t := range r.read {
+			t.wanted = r.sample
 		}
+		return errCold
+	}
+	if err != nil {
+		r.readRest(rc)
+		r.setQueue(rc, rc.queue.next[:0], false)
+		return nil
+	}
+	r.setQueue(rc, rc.queue.next, true)
+	return nil
+}
+
+// readRest reads a ractor's threads that this tick has not read, when its queue can't be followed: their own words say whether
+// they are in it. That is a little later than the rest, and drops nothing.
+func (r *Reader) readRest(rc *ractor) {
+	batch := r.scratch[:0]
+	r.rest = r.rest[:0]
+	for _, t := range rc.threads {
 		if t.readIn != r.ticks {
-			return true
+			batch = append(batch, attach.Range{Addr: t.addr, Buf: t.buf})
+			r.rest = append(r.rest, t)
 		}
-		node = attach.Address(le64(t.buf[r.o.thReadyNode:]))
 	}
-	return false
+	r.scratch = batch
+	calls, err := r.mem.ReadBatch(batch)
+	r.reads.Calls += uint64(calls)
+	if err != nil {
+		return // the next tick will say so
+	}
+	for i, t := range r.rest {
+		if !batch[i].Failed && le64(t.buf[r.o.thSelf:]) == t.self {
+			t.readIn, t.stack.planned = r.ticks, -1
+			r.read = append(r.read, t)
+		}
+	}
 }
 
 // thinIntact checks the lists as far as a thin tick has read them: the heads, the counts, and the links of the threads
@@ -103,6 +194,7 @@ func (r *Reader) thinIntact() bool {
 	if !r.ractorsIntact() {
 		return false
 	}
+	node := attach.Address(r.o.thNode)
 	for _, rc := range r.ractors {
 		n := len(rc.threads)
 		if n == 0 || n >= MaxThreads {
@@ -110,26 +202,27 @@ func (r *Reader) thinIntact() bool {
 		}
 		head := r.listHead(rc)
 		off := int(head - rc.base)
-		node := attach.Address(r.o.thNode)
 		if attach.Address(le64(rc.buf[off:])) != rc.threads[0].addr+node ||
 			attach.Address(le64(rc.buf[off+8:])) != rc.threads[n-1].addr+node || r.listCount(rc) != n {
 			return false
 		}
-		for i, t := range rc.threads {
-			if t.readIn != r.ticks {
-				continue
-			}
-			prev, next := head, head
-			if i > 0 {
-				prev = rc.threads[i-1].addr + node
-			}
-			if i < n-1 {
-				next = rc.threads[i+1].addr + node
-			}
-			if attach.Address(le64(t.buf[r.o.thNode:])) != next || attach.Address(le64(t.buf[r.o.thNode+8:])) != prev ||
-				le64(t.buf[r.o.thSelf:]) != t.self {
-				return false
-			}
+	}
+	for _, t := range r.read {
+		rc := t.ractor
+		n := len(rc.threads)
+		if n >= MaxThreads {
+			continue
+		}
+		prev, next := r.listHead(rc), r.listHead(rc)
+		if t.among > 0 {
+			prev = rc.threads[t.among-1].addr + node
+		}
+		if t.among < n-1 {
+			next = rc.threads[t.among+1].addr + node
+		}
+		if attach.Address(le64(t.buf[r.o.thNode:])) != next || attach.Address(le64(t.buf[r.o.thNode+8:])) != prev ||
+			le64(t.buf[r.o.thSelf:]) != t.self {
+			return false
 		}
 	}
 	return true

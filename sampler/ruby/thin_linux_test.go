@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 			}
 		}
 		// Who took part a moment ago counts as taking part as long as the clock stands.
-		clock += hotNS + 1
+		clock += warmNS + 1
 		read()
 		seen := make(map[*thread]int)
 		for range turns {

@@ -20,6 +20,9 @@ const (
 	// 0.35 µs (facts-gvl, section 2), as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
+	// fewPieces: a tick that reads less than this part of the threads, 1 of so many, sorts their structs instead of going
+	// through all.
+	fewPieces = 8
 )
 
 // ErrListTorn means that the list of threads or ractors changed while it was walked: try again.
@@ -39,6 +42,7 @@ type ractor struct {
 	end2    [8]byte // 2.5: the current execution context
 	threads []*thread
 	owners  [2]*thread
+	queue   queue
 }
 
 // thread is one rb_thread_t that is being followed.
@@ -52,8 +56,10 @@ type thread struct {
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  uint64
-	seq   uint64 // of the last walk that found it
-	main  bool
+	// pieces are the places of the two in Reader.pieces; -1: there is none.
+	pieces [2]int
+	seq    uint64 // of the last walk that found it
+	main   bool
 
 	self    uint64
 	nameVal uint64
@@ -63,10 +69,19 @@ type thread struct {
 	// nameTries counts the ticks in which the name could not be read yet.
 	nameTries int
 
-	// readIn is the tick in which buf was read the last time; hotUntil is until when the thread counts as taking part in
-	// the scheduling, in ns.
-	readIn   uint64
-	hotUntil int64
+	// index is the thread's place among all, among its place among its ractor's.
+	index, among int
+	// place is its place in the queue for the GVL, -1: it is not in it, as far as known.
+	place int
+	// met is the tick in which followQueue met it where it had not been before; wanted the number of the Read that can't do
+	// without it.
+	met, wanted uint64
+	// readIn is the tick in which buf was read the last time; hotUntil and warmUntil are until when the thread counts as
+	// taking part in the scheduling, in ns.
+	readIn              uint64
+	hotUntil, warmUntil int64
+	// movedNS is when it was last seen to hold the GVL or to get into the queue, in ns.
+	movedNS int64
 	// stackNS is when the stack was looked at the last time in a stack tick, in ns.
 	stackNS int64
 	// wasActive: in the last tick the thread held the GVL or wanted it.
@@ -220,14 +235,23 @@ func (r *Reader) adopt(ractors []*ractor, all []*thread) {
 			delete(r.threads, addr)
 		}
 	}
-	for _, t := range all {
+	main := r.mainThread()
+	for i, t := range all {
 		if old, ok := r.threads[t.addr]; ok && old != t {
 			r.gone(old)
 		}
 		r.threads[t.addr] = t
-		t.main = t.addr == r.mainThread()
+		t.main = t.addr == main
+		t.index, t.place = i, -1
+	}
+	for _, rc := range ractors {
+		rc.queue.forget()
+		for i, t := range rc.threads {
+			t.among = i
+		}
 	}
 	r.ractors, r.order = ractors, all
+	r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true
 	r.layoutSegments()
 }
 
@@ -254,7 +278,7 @@ func (r *Reader) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
 		r.pieces = append(r.pieces, piece{addr: t.addr, t: t, size: r.o.thSpan})
-		t.ecBuf = nil
+		t.ecBuf, t.pieces[1] = nil, -1
 		if t.ecAt != 0 {
 			r.pieces = append(r.pieces, piece{addr: t.ecAt, t: t, ec: true, size: r.o.ecSpan})
 		}
@@ -275,8 +299,10 @@ func (r *Reader) layoutSegments() {
 			p.buf, p.off = buf, int(p.addr-first.addr)
 			if own := buf[p.off : p.off+p.size : p.off+p.size]; p.ec {
 				p.t.ecBuf = own
+				p.t.pieces[1] = k
 			} else {
 				p.t.buf = own
+				p.t.pieces[0] = k
 			}
 		}
 		i = j
@@ -286,28 +312,43 @@ func (r *Reader) layoutSegments() {
 // addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs: one range
 // for those between which nothing else lies but a gap that is cheaper to copy than to leave out.
 func (r *Reader) addPieces(ecs bool) {
-	var open *piece // begins the range under way
-	until := 0
-	for i := range r.pieces {
-		p := &r.pieces[i]
-		if p.t.readIn != r.ticks || p.ec && !ecs {
-			continue
+	r.open, r.openUntil = nil, 0
+	if len(r.read) < len(r.order)/fewPieces {
+		r.few = r.few[:0]
+		for _, t := range r.read {
+			r.few = append(r.few, t.pieces[0])
+			if ecs && t.pieces[1] >= 0 {
+				r.few = append(r.few, t.pieces[1])
+			}
 		}
-		if p.ec {
-			p.t.ecIn = r.ticks
+		slices.Sort(r.few)
+		for _, i := range r.few {
+			r.addPiece(&r.pieces[i])
 		}
-		if open != nil && &open.buf[0] == &p.buf[0] && p.off <= until+maxGap {
-			until = max(until, p.off+p.size)
-			continue
+	} else {
+		for i := range r.pieces {
+			if p := &r.pieces[i]; p.t.readIn == r.ticks && (ecs || !p.ec) {
+				r.addPiece(p)
+			}
 		}
-		if open != nil {
-			r.add(open.addr, open.buf[open.off:until])
-		}
-		open, until = p, p.off+p.size
 	}
-	if open != nil {
-		r.add(open.addr, open.buf[open.off:until])
+	if r.open != nil {
+		r.add(r.open.addr, r.open.buf[r.open.off:r.openUntil])
 	}
+}
+
+func (r *Reader) addPiece(p *piece) {
+	if p.ec {
+		p.t.ecIn = r.ticks
+	}
+	if r.open != nil && &r.open.buf[0] == &p.buf[0] && p.off <= r.openUntil+maxGap {
+		r.openUntil = max(r.openUntil, p.off+p.size)
+		return
+	}
+	if r.open != nil {
+		r.add(r.open.addr, r.open.buf[r.open.off:r.openUntil])
+	}
+	r.open, r.openUntil = p, p.off+p.size
 }
 
 // listIntact checks the freshly read structs against the order known: every node must link to the next one and back.

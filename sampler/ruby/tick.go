@@ -30,9 +30,14 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 				return r.failed(err)
 			}
 		}
-		err = r.snapshot(depth, s, r.mayThin(depth))
-		if errors.Is(err, errCold) {
-			err = r.snapshot(depth, s, false)
+		r.sample++
+		thin := r.mayThin(depth)
+		if thin {
+			r.peek()
+		}
+		err = r.snapshot(depth, s, thin)
+		for again := 0; errors.Is(err, errCold); again++ {
+			err = r.snapshot(depth, s, again < maxThinTries)
 		}
 		if err == nil {
 			r.fill(depth, s)
@@ -51,12 +56,13 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 
 func (r *Reader) failed(err error) error {
 	r.reads.Failed++
+	r.filled = nil
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
 // snapshot does the one call of a tick, and the second one for stacks that changed or were not expected. A thin one reads
-// only the threads that take part in the scheduling and some others, and gives up with errCold when one turns up that it has
-// not read.
+// only the threads that take part in the scheduling and some others, and gives up with errCold when one turns up that it would
+// have to have read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) error {
 	r.batch = r.batch[:0]
 	r.ticks++
@@ -89,11 +95,13 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 	if r.gc != nil {
 		r.gc.around = around
 	}
-	for _, t := range r.order {
-		t.stack.planned = -1
-		if depth == sampler.StackTick {
+	if depth == sampler.StackTick {
+		for _, t := range r.order {
 			r.planHolder(t)
 		}
+	}
+	for _, t := range r.read {
+		t.stack.planned = -1
 		if t.stack.ec == 0 {
 			continue
 		}
@@ -101,7 +109,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 		if t == around {
 			r.gc.planBefore(r)
 		}
-		if depth == sampler.StackTick && t.readIn == r.ticks || owner {
+		if depth == sampler.StackTick || owner {
 			r.planStack(t, owner || t.stack.quiet < quietAfter && !t.stack.rests)
 		}
 		if t == around {
@@ -131,10 +139,11 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 		return ErrListTorn
 	}
 	r.allRead = r.allRead || !thin
+	r.tickNS = t1
 	for _, rc := range r.ractors {
 		r.readOwners(rc, r.currentECBuf[:])
-		if thin && r.cold(rc) {
-			return errCold
+		if err := r.takeQueue(rc, thin); err != nil {
+			return err
 		}
 	}
 	s.GC = sampler.GC{}
@@ -147,13 +156,14 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 	if err := r.dec.Revalidate(t1, s.GC); err != nil {
 		return err
 	}
-	for _, t := range r.order {
-		t.blocked.read = depth == sampler.StackTick && t.blocked.planned >= 0 && !r.batch[t.blocked.planned].Failed
+	if depth == sampler.StackTick {
+		for _, t := range r.order {
+			t.blocked.read = t.blocked.planned >= 0 && !r.batch[t.blocked.planned].Failed
+		}
 	}
 	r.finishStacks(depth)
 	r.pair(s)
 	r.readGCDetail(s)
-	r.warm(t1)
 	return nil
 }
 
@@ -193,15 +203,9 @@ func (r *Reader) readOwners(rc *ractor, currentEC []byte) {
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
-	for _, t := range r.order {
+	r.age(depth)
+	for _, t := range r.read {
 		st := &t.stack
-		st.quality &^= sampler.StackFresh
-		if t.readIn != r.ticks {
-			if depth == sampler.StackTick {
-				st.quality |= sampler.StackFresh // looked at less than coldNS ago, and it has not taken part since
-			}
-			continue
-		}
 		ec := attach.Address(le64(t.buf[r.o.thEC:]))
 		owner := t.owns()
 		want := depth == sampler.StackTick || owner
@@ -210,7 +214,14 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 			released++
 			want = true
 		}
-		t.wasActive = owner || r.active(t)
+		active := r.active(t)
+		if active || t.wasActive {
+			t.hotUntil, t.warmUntil = r.tickNS+hotNS, r.tickNS+warmNS
+		}
+		if active && t.place < 0 {
+			t.movedNS = r.tickNS
+		}
+		t.wasActive = active
 		if !want {
 			continue
 		}
@@ -271,150 +282,6 @@ func (t *thread) owns() bool { return t.ractor.owners[0] == t || t.ractor.owners
 func (r *Reader) active(t *thread) bool {
 	return t.owns() || r.queued(t) ||
 		sampler.Status(r.o.thStatus.get(t.buf)) == sampler.Runnable && le64(t.buf[r.o.thRegion:]) == 0
-}
-
-// queued tells whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the
-// list of threads to be unblocked, which it is on while unblock.func is set (facts-gvl, section 3).
-func (r *Reader) queued(t *thread) bool {
-	off := r.o.thReadyNode
-	if off < 0 || !linked(t, off) {
-		return false
-	}
-	return r.era == sampler.EraSched || le64(t.buf[r.o.thUnblockFunc:]) == 0
-}
-
-// linked: a removed node points at itself, a never used one is zero.
-func linked(t *thread, off int) bool {
-	next := le64(t.buf[off:])
-	return next != 0 && next != uint64(t.addr)+uint64(off)
-}
-
-// fill makes the Sample from what was read.
-func (r *Reader) fill(depth sampler.Depth, s *sampler.Sample) {
-	s.Depth = depth
-	s.Ractors = s.Ractors[:0]
-	for _, rc := range r.ractors {
-		s.Ractors = appendRactor(s.Ractors)
-		r.fillRactor(rc, &s.Ractors[len(s.Ractors)-1])
-	}
-	s.Threads = s.Threads[:0]
-	for _, t := range r.order {
-		s.Threads = append(s.Threads, sampler.Thread{})
-		r.fillThread(depth, t, &s.Threads[len(s.Threads)-1])
-	}
-	r.reads.Ticks++
-	if depth == sampler.StackTick {
-		r.reads.StackTicks++
-	}
-	s.Reads = r.reads
-}
-
-// appendRactor grows the slice by one element whose Queue keeps its capacity.
-func appendRactor(list []sampler.Ractor) []sampler.Ractor {
-	if len(list) < cap(list) {
-		list = list[:len(list)+1]
-		e := &list[len(list)-1]
-		*e = sampler.Ractor{Queue: e.Queue[:0]}
-		return list
-	}
-	return append(list, sampler.Ractor{})
-}
-
-func (r *Reader) fillRactor(rc *ractor, out *sampler.Ractor) {
-	out.ID = rc.id
-	if t := rc.owners[0]; t != nil {
-		out.OwnerStart = t.id
-	}
-	if t := rc.owners[1]; t != nil {
-		out.OwnerEnd = t.id
-	}
-	if r.era == sampler.EraFlag {
-		out.Waiting = int32(le64(rc.buf[r.o.gvlWaiting:]))
-		return
-	}
-	head := rc.base + attach.Address(r.gvlOff(r.o.gvlQueue))
-	off := r.gvlOff(r.o.gvlQueue)
-	prev, node := head, attach.Address(le64(rc.buf[off:]))
-	for node != head {
-		t := r.threads[node-attach.Address(r.o.thReadyNode)]
-		if t == nil || len(out.Queue) >= len(rc.threads) || attach.Address(le64(t.buf[r.o.thReadyNode+8:])) != prev {
-			out.Torn = true
-			break
-		}
-		out.Queue = append(out.Queue, t.id)
-		prev, node = node, attach.Address(le64(t.buf[r.o.thReadyNode:]))
-	}
-	out.Waiting = int32(len(out.Queue))
-	if out.Torn {
-		r.reads.Torn++
-		out.Queue = out.Queue[:0]
-		out.Waiting = 0
-		for _, t := range rc.threads {
-			if r.queued(t) {
-				out.Waiting++
-			}
-		}
-	}
-}
-
-func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread) {
-	if depth == sampler.StackTick || t.info.ID == 0 {
-		r.identify(t)
-	}
-	st := &t.stack
-	out.ID, out.Ractor, out.TID = t.id, t.ractor.id, t.tid
-	out.Status = sampler.Status(r.o.thStatus.get(t.buf))
-	out.Stack, out.Quality, out.Omitted = st.id, st.quality, st.omitted
-	if r.queued(t) {
-		out.Bits |= sampler.BitQueued
-	}
-	owns := t.owns()
-	if r.era == sampler.EraSched && linked(t, r.o.thRunningNode) || r.era != sampler.EraSched && owns {
-		out.Bits |= sampler.BitLinked
-	}
-	if le64(t.buf[r.o.thRegion:]) != 0 {
-		out.Bits |= sampler.BitBlockingRegion
-	}
-	if r.o.thNT >= 0 && le64(t.buf[r.o.thNT:]) == 0 {
-		out.Bits |= sampler.BitUnmounted
-	}
-	if t.main {
-		out.Bits |= sampler.BitMain
-	}
-	if st.ec == 0 || st.end == 0 && st.id == 0 {
-		out.Bits |= sampler.BitStarting
-	}
-	if r.era == sampler.EraFlag {
-		out.Bits |= sampler.BitInferred
-	}
-	if st.quality&sampler.StackFresh != 0 && t.readIn == r.ticks {
-		r.count(st.quality)
-		r.readResumers(t)
-	}
-	out.Resumers = st.fibers
-	if owns || out.Bits&sampler.BitQueued != 0 || out.Status == sampler.Killed ||
-		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 {
-		t.blocked.forget()
-	} else if st.quality&sampler.StackFresh != 0 {
-		r.describeBlocked(t)
-	}
-	out.Blocked = t.blocked.value
-	out.Kernel = sampler.Kernel{FD: -1}
-}
-
-func (r *Reader) count(q sampler.StackQuality) {
-	if q&sampler.StackPartial != 0 {
-		r.reads.Partial++
-	}
-	if q&sampler.StackFailed != 0 {
-		r.reads.Failed++
-	}
-	if q&sampler.StackUncertainTop != 0 {
-		r.reads.Uncertain++
-	}
-	if q&sampler.StackTruncated != 0 {
-		r.reads.Truncated++
-	}
 }
 
 // RecheckOwner reads a ractor's owner once more and tells whether it still is the thread that the sample named: what the

@@ -1,0 +1,190 @@
+package ruby
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// fill makes the Sample from what was read.
+func (r *Reader) fill(depth sampler.Depth, s *sampler.Sample) {
+	s.Depth = depth
+	s.Ractors = s.Ractors[:0]
+	for _, rc := range r.ractors {
+		s.Ractors = appendRactor(s.Ractors)
+		r.fillRactor(rc, &s.Ractors[len(s.Ractors)-1])
+	}
+	if depth == sampler.LockTick && r.filledBefore(s) {
+		r.fillRead(s)
+	} else {
+		s.Threads = slices.Grow(s.Threads[:0], len(r.order))[:len(r.order)]
+		for i, t := range r.order {
+			r.fillThread(depth, t, &s.Threads[i])
+		}
+	}
+	r.filled = s.Threads
+	r.noteFresh(depth)
+	r.reads.Ticks++
+	if depth == sampler.StackTick {
+		r.reads.StackTicks++
+	}
+	s.Reads = r.reads
+}
+
+// appendRactor grows the slice by one element whose Queue keeps its capacity.
+func appendRactor(list []sampler.Ractor) []sampler.Ractor {
+	if len(list) < cap(list) {
+		list = list[:len(list)+1]
+		e := &list[len(list)-1]
+		*e = sampler.Ractor{Queue: e.Queue[:0]}
+		return list
+	}
+	return append(list, sampler.Ractor{})
+}
+
+func (r *Reader) fillRactor(rc *ractor, out *sampler.Ractor) {
+	out.ID = rc.id
+	if t := rc.owners[0]; t != nil {
+		out.OwnerStart = t.id
+	}
+	if t := rc.owners[1]; t != nil {
+		out.OwnerEnd = t.id
+	}
+	if r.era == sampler.EraFlag {
+		out.Waiting = int32(le64(rc.buf[r.o.gvlWaiting:]))
+		return
+	}
+	if !rc.queue.known {
+		out.Torn = true
+		r.reads.Torn++
+		for _, t := range rc.threads {
+			if r.queued(t) {
+				out.Waiting++
+			}
+		}
+		return
+	}
+	for _, t := range rc.queue.members {
+		out.Queue = append(out.Queue, t.id)
+	}
+	out.Waiting = int32(len(out.Queue))
+}
+
+// filledBefore tells whether the threads of s are those that the last tick left there. A walk makes others of them.
+func (r *Reader) filledBefore(s *sampler.Sample) bool {
+	n := len(s.Threads)
+	return n > 0 && n == len(r.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
+}
+
+// fillRead fills in the threads that this lock tick has read. Of the others nothing has changed but that their stacks are
+// no longer fresh.
+func (r *Reader) fillRead(s *sampler.Sample) {
+	if r.allFresh {
+		for i := range s.Threads {
+			s.Threads[i].Quality &^= sampler.StackFresh
+		}
+	}
+	for _, t := range r.fresh {
+		s.Threads[t.index].Quality &^= sampler.StackFresh
+	}
+	for _, t := range r.read {
+		r.fillThread(sampler.LockTick, t, &s.Threads[t.index])
+	}
+}
+
+// noteFresh notes whose stacks this tick has called fresh.
+func (r *Reader) noteFresh(depth sampler.Depth) {
+	r.fresh, r.allFresh = r.fresh[:0], depth == sampler.StackTick
+	if r.allFresh {
+		return
+	}
+	for _, t := range r.read {
+		if t.stack.quality&sampler.StackFresh != 0 {
+			r.fresh = append(r.fresh, t)
+		}
+	}
+}
+
+// age takes the mark off the stacks that the last tick called fresh. In a stack tick those not read keep it: they were looked
+// at less than coldNS ago, and have not taken part since.
+func (r *Reader) age(depth sampler.Depth) {
+	switch {
+	case depth == sampler.StackTick:
+		for _, t := range r.order {
+			if t.readIn == r.ticks {
+				t.stack.quality &^= sampler.StackFresh
+			} else {
+				t.stack.quality |= sampler.StackFresh
+			}
+		}
+	case r.allFresh:
+		for _, t := range r.order {
+			t.stack.quality &^= sampler.StackFresh
+		}
+	default:
+		for _, t := range r.fresh {
+			t.stack.quality &^= sampler.StackFresh
+		}
+	}
+}
+
+func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread) {
+	if depth == sampler.StackTick || t.info.ID == 0 {
+		r.identify(t)
+	}
+	st := &t.stack
+	*out = sampler.Thread{}
+	out.ID, out.Ractor, out.TID = t.id, t.ractor.id, t.tid
+	out.Status = sampler.Status(r.o.thStatus.get(t.buf))
+	out.Stack, out.Quality, out.Omitted = st.id, st.quality, st.omitted
+	if r.queued(t) {
+		out.Bits |= sampler.BitQueued
+	}
+	owns := t.owns()
+	if r.era == sampler.EraSched && linked(t, r.o.thRunningNode) || r.era != sampler.EraSched && owns {
+		out.Bits |= sampler.BitLinked
+	}
+	if le64(t.buf[r.o.thRegion:]) != 0 {
+		out.Bits |= sampler.BitBlockingRegion
+	}
+	if r.o.thNT >= 0 && le64(t.buf[r.o.thNT:]) == 0 {
+		out.Bits |= sampler.BitUnmounted
+	}
+	if t.main {
+		out.Bits |= sampler.BitMain
+	}
+	if st.ec == 0 || st.end == 0 && st.id == 0 {
+		out.Bits |= sampler.BitStarting
+	}
+	if r.era == sampler.EraFlag {
+		out.Bits |= sampler.BitInferred
+	}
+	if st.quality&sampler.StackFresh != 0 && t.readIn == r.ticks {
+		r.count(st.quality)
+		r.readResumers(t)
+	}
+	out.Resumers = st.fibers
+	if owns || out.Bits&sampler.BitQueued != 0 || out.Status == sampler.Killed ||
+		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 {
+		t.blocked.forget()
+	} else if st.quality&sampler.StackFresh != 0 {
+		r.describeBlocked(t)
+	}
+	out.Blocked = t.blocked.value
+	out.Kernel = sampler.Kernel{FD: -1}
+}
+
+func (r *Reader) count(q sampler.StackQuality) {
+	if q&sampler.StackPartial != 0 {
+		r.reads.Partial++
+	}
+	if q&sampler.StackFailed != 0 {
+		r.reads.Failed++
+	}
+	if q&sampler.StackUncertainTop != 0 {
+		r.reads.Uncertain++
+	}
+	if q&sampler.StackTruncated != 0 {
+		r.reads.Truncated++
+	}
+}

@@ -1,0 +1,271 @@
+package ruby
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// The queue for a GVL is a list: who wants the lock is put behind the last one, and the first one gets it. A thin tick so
+// needs not read those in between: while the ends are linked to the members known, the others stand where they stood. Rarely
+// somebody leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that is free for a moment) or is put
+// in front (head). Where the members that a tick reads don't confirm the queue, or it has not as many as the scheduler says
+// (3.3 and later), it is marked torn, as one that changed while it was read, and the next tick reads it whole. Stack ticks
+// read the members in turn, so an error could stand for coldNS at the most.
+
+const (
+	// queueLead is how many threads at the front of the queue every tick reads, for they run next.
+	queueLead = 2
+	// maxFetched bounds the threads of the queue that are read one by one, each in a call of its own, in one tick.
+	maxFetched = 64
+)
+
+// errQueueMoved says that the queue that was read is none: it changed meanwhile, or before in another way than at its ends.
+var errQueueMoved = errors.New("the queue for the GVL is not linked")
+
+// queue is a ractor's queue for the GVL.
+type queue struct {
+	// members are those of the last tick, in order; known: they are all of it.
+	members []*thread
+	known   bool
+	// next is the one that a tick is working out, from its front (lead) and its tail, which is noted from the end.
+	next, tail []*thread
+	fetched    int
+}
+
+// forget drops what is known. The threads' places are the caller's to take back.
+func (q *queue) forget() {
+	q.members, q.known = q.members[:0], false
+}
+
+func (r *Reader) nextInQueue(t *thread) attach.Address {
+	return attach.Address(le64(t.buf[r.o.thReadyNode:]))
+}
+
+func (r *Reader) prevInQueue(t *thread) attach.Address {
+	return attach.Address(le64(t.buf[r.o.thReadyNode+8:]))
+}
+
+func (r *Reader) queueNode(t *thread) attach.Address { return t.addr + attach.Address(r.o.thReadyNode) }
+
+// threadOfNode finds the thread of a node in a queue; nil: it is none of ours.
+func (r *Reader) threadOfNode(node attach.Address) *thread {
+	return r.threads[node-attach.Address(r.o.thReadyNode)]
+}
+
+// walkQueue takes the queue from a tick that has read everybody.
+func (r *Reader) walkQueue(rc *ractor) {
+	q := &rc.queue
+	off := r.gvlOff(r.o.gvlQueue)
+	head := rc.base + attach.Address(off)
+	prev, node := head, attach.Address(le64(rc.buf[off:]))
+	q.next = q.next[:0]
+	known := true
+	for node != head {
+		t := r.threadOfNode(node)
+		if t == nil || len(q.next) >= len(rc.threads) || r.prevInQueue(t) != prev {
+			known = false
+			q.next = q.next[:0]
+			break
+		}
+		q.next = append(q.next, t)
+		prev, node = node, r.nextInQueue(t)
+	}
+	r.setQueue(rc, q.next, known)
+}
+
+// setQueue makes next the queue.
+func (r *Reader) setQueue(rc *ractor, next []*thread, known bool) {
+	q := &rc.queue
+	for _, t := range next {
+		if t.place < 0 {
+			t.movedNS = r.tickNS
+		}
+	}
+	for _, t := range q.members {
+		t.place = -1
+	}
+	for i, t := range next {
+		t.place = i
+	}
+	q.members, q.next, q.known = next, q.members, known
+}
+
+// followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads that this
+// tick has read. Who is new at an end and was not read is read now: its links prove that it was there. errCold: threads have
+// left the queue and were not read; they are noted as wanted. errQueueMoved: it can't be followed.
+func (r *Reader) followQueue(rc *ractor) error {
+	q := &rc.queue
+	q.fetched = 0
+	off := r.gvlOff(r.o.gvlQueue)
+	head := rc.base + attach.Address(off)
+	first, last := attach.Address(le64(rc.buf[off:])), attach.Address(le64(rc.buf[off+8:]))
+	kept, behind, err := r.followTail(rc, head, last)
+	if err != nil {
+		return err
+	}
+	q.next = q.next[:0]
+	from := kept + 1 // of those kept
+	if kept < 0 {
+		if first != behind {
+			return errQueueMoved
+		}
+	} else if from, err = r.followFront(rc, head, first, kept); err != nil {
+		return err
+	}
+	lead := len(q.next)
+	q.next = append(q.next, q.members[from:kept+1]...)
+	for i := len(q.tail) - 1; i >= 0; i-- {
+		q.next = append(q.next, q.tail[i])
+	}
+	if f := r.o.gvlQueueCount; f.known() {
+		f.off = r.gvlOff(f.off)
+		if int(f.get(rc.buf)) != len(q.next) {
+			return errQueueMoved
+		}
+	}
+	for i := lead; i < lead+kept+1-from; i++ {
+		t := q.next[i]
+		if t.readIn != r.ticks {
+			continue
+		}
+		prev, next := head, head
+		if i > 0 {
+			prev = r.queueNode(q.next[i-1])
+		}
+		if i < len(q.next)-1 {
+			next = r.queueNode(q.next[i+1])
+		}
+		if !r.queued(t) || r.prevInQueue(t) != prev || r.nextInQueue(t) != next {
+			return errQueueMoved
+		}
+	}
+	return r.followGone(q.members[:from], q.members[kept+1:])
+}
+
+// followTail goes from the last node inwards to the last member that stands where it stood, whose place is kept, -1: there is
+// none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head.
+func (r *Reader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, err error) {
+	q := &rc.queue
+	q.tail = q.tail[:0]
+	kept, behind = len(q.members)-1, head
+	for node := last; node != head; {
+		t := r.threadOfNode(node)
+		if t == nil || len(q.tail) > len(rc.threads) {
+			return 0, 0, errQueueMoved
+		}
+		for kept >= 0 && r.hasLeft(q.members[kept]) {
+			kept--
+		}
+		if kept >= 0 && t == q.members[kept] && r.inPlace(t, q.members[:kept], head) {
+			return kept, behind, nil
+		}
+		if err := r.meet(rc, t); err != nil {
+			return 0, 0, err
+		}
+		if r.nextInQueue(t) != behind {
+			return 0, 0, errQueueMoved
+		}
+		q.tail = append(q.tail, t)
+		behind, node = node, r.prevInQueue(t)
+	}
+	return -1, behind, nil
+}
+
+// followFront goes from the first node inwards to the first member that stands where it stood, and returns its place. Those in
+// front of it are put in queue.next.
+func (r *Reader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, err error) {
+	q := &rc.queue
+	before := head
+	for node := first; node != head; {
+		t := r.threadOfNode(node)
+		if t == nil || t.met == r.ticks || len(q.next) > len(rc.threads) {
+			return 0, errQueueMoved
+		}
+		if t.place >= 0 && t.place <= kept && q.members[t.place] == t {
+			return t.place, nil
+		}
+		if err := r.meet(rc, t); err != nil {
+			return 0, err
+		}
+		if r.prevInQueue(t) != before {
+			return 0, errQueueMoved
+		}
+		q.next = append(q.next, t)
+		before, node = node, r.nextInQueue(t)
+	}
+	return 0, errQueueMoved
+}
+
+// followGone looks at the members that are in the queue no more: they have to be read.
+func (r *Reader) followGone(parts ...[]*thread) error {
+	cold := false
+	for _, part := range parts {
+		for _, t := range part {
+			switch {
+			case t.met == r.ticks:
+			case t.readIn != r.ticks:
+				t.wanted = r.sample
+				cold = true
+			case r.queued(t):
+				return errQueueMoved
+			}
+		}
+	}
+	if cold {
+		return errCold
+	}
+	return nil
+}
+
+// hasLeft tells whether a member is known not to stand where it stood.
+func (r *Reader) hasLeft(t *thread) bool {
+	return t.met == r.ticks || t.readIn == r.ticks && !r.queued(t)
+}
+
+// inPlace tells whether a member of the queue stands where it stood, behind those before it, as far as it was read.
+func (r *Reader) inPlace(t *thread, before []*thread, head attach.Address) bool {
+	if t.readIn != r.ticks {
+		return true
+	}
+	prev := r.prevInQueue(t)
+	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
+}
+
+// meet notes a thread that is new in its place in the queue, and reads it if this tick has not.
+func (r *Reader) meet(rc *ractor, t *thread) error {
+	if t.readIn != r.ticks {
+		if t.ractor != rc || rc.queue.fetched >= maxFetched {
+			return errQueueMoved
+		}
+		rc.queue.fetched++
+		r.reads.Calls++
+		if r.mem.Read(t.addr, t.buf) != nil || le64(t.buf[r.o.thSelf:]) != t.self {
+			return errQueueMoved
+		}
+		t.readIn, t.stack.planned = r.ticks, -1
+		r.read = append(r.read, t)
+	}
+	if !r.queued(t) {
+		return errQueueMoved
+	}
+	t.met = r.ticks
+	return nil
+}
+
+// queued tells whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the
+// list of threads to be unblocked, which it is on while unblock.func is set (facts-gvl, section 3).
+func (r *Reader) queued(t *thread) bool {
+	off := r.o.thReadyNode
+	if off < 0 || !linked(t, off) {
+		return false
+	}
+	return r.era == sampler.EraSched || le64(t.buf[r.o.thUnblockFunc:]) == 0
+}
+
+// linked: a removed node points at itself, a never used one is zero.
+func linked(t *thread, off int) bool {
+	next := le64(t.buf[off:])
+	return next != 0 && next != uint64(t.addr)+uint64(off)
+}

@@ -1,0 +1,202 @@
+package ruby
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Places within the structs of a queueModel.
+const (
+	modelSelf  = 0
+	modelNode  = 8
+	modelSpan  = 24
+	modelQueue = 0
+	modelCount = 16
+	modelHead  = attach.Address(0x1000)
+)
+
+// queueModel is a scheduler's queue and its threads in memory, which Ruby's operations change, beside the truth.
+type queueModel struct {
+	head    [20]byte
+	threads map[attach.Address]*[modelSpan]byte
+	queue   []attach.Address // of threads
+}
+
+func (m *queueModel) Read(addr attach.Address, buf []byte) error {
+	if b, ok := m.threads[addr]; ok && len(buf) == modelSpan {
+		copy(buf, b[:])
+		return nil
+	}
+	return attach.ErrUnmapped
+}
+
+func (m *queueModel) ReadBatch(ranges []attach.Range) (int, error) {
+	for i := range ranges {
+		ranges[i].Failed = m.Read(ranges[i].Addr, ranges[i].Buf) != nil
+	}
+	return 1, nil
+}
+
+// link writes the queue into memory; who is not in it points at itself.
+func (m *queueModel) link() {
+	put := binary.LittleEndian.PutUint64
+	for addr, b := range m.threads {
+		put(b[modelSelf:], uint64(addr)+1)
+		put(b[modelNode:], uint64(addr)+modelNode)
+		put(b[modelNode+8:], uint64(addr)+modelNode)
+	}
+	prev := uint64(modelHead)
+	set := func(next uint64) {
+		if prev == uint64(modelHead) {
+			put(m.head[modelQueue:], next)
+		} else {
+			put(m.threads[attach.Address(prev-modelNode)][modelNode:], next)
+		}
+	}
+	for _, addr := range m.queue {
+		node := uint64(addr) + modelNode
+		set(node)
+		put(m.threads[addr][modelNode+8:], prev)
+		prev = node
+	}
+	set(uint64(modelHead))
+	put(m.head[modelQueue+8:], prev)
+	binary.LittleEndian.PutUint32(m.head[modelCount:], uint32(len(m.queue)))
+}
+
+// outside are the threads that are not in the queue.
+func (m *queueModel) outside() (out []attach.Address) {
+	for addr := range m.threads {
+		if !slices.Contains(m.queue, addr) {
+			out = append(out, addr)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// step does some of what happens between two ticks. oddly: also what changes the queue elsewhere than Ruby's FIFO does.
+func (m *queueModel) step(rnd *rand.Rand, oddly bool) {
+	for range rnd.IntN(6) {
+		out := m.outside()
+		switch n := len(m.queue); {
+		case oddly && n > 2 && rnd.IntN(8) == 0: // one leaves from the middle
+			m.queue = slices.Delete(m.queue, n/2, n/2+1)
+		case oddly && len(out) > 0 && rnd.IntN(8) == 0: // one is put in front
+			m.queue = slices.Insert(m.queue, 0, out[rnd.IntN(len(out))])
+		case n > 0 && rnd.IntN(2) == 0:
+			m.queue = slices.Delete(m.queue, 0, 1)
+		case len(out) > 0:
+			m.queue = append(m.queue, out[rnd.IntN(len(out))])
+		}
+	}
+	m.link()
+}
+
+func newQueueModel(era sampler.Era, counted bool) (*queueModel, *Reader, *ractor) {
+	const threads = 24
+	m := &queueModel{threads: make(map[attach.Address]*[modelSpan]byte)}
+	o := &schedOffsets{vmRactorSet: -1, gvlOwner: modelQueue, gvlQueue: modelQueue, thSelf: modelSelf, thReadyNode: modelNode, thUnblockFunc: modelSelf,
+		thSpan: modelSpan, gvlQueueCount: bitField{off: -1}}
+	if counted {
+		o.gvlQueueCount = bitField{off: modelCount, width: 4}
+	}
+	r := &Reader{mem: m, o: o, era: era, threads: make(map[attach.Address]*thread), vm: &VM{Table: &layout.Table{}}}
+	rc := &ractor{id: 1, base: modelHead, buf: make([]byte, len(m.head))}
+	r.ractors = []*ractor{rc}
+	for i := range threads {
+		addr := attach.Address(0x10000 + 0x100*i)
+		m.threads[addr] = new([modelSpan]byte)
+		t := &thread{addr: addr, id: sampler.ThreadID(i + 1), ractor: rc, self: uint64(addr) + 1, buf: make([]byte, modelSpan), index: i, among: i, place: -1}
+		r.threads[addr] = t
+		r.order = append(r.order, t)
+	}
+	rc.threads = r.order
+	m.link()
+	return m, r, rc
+}
+
+// tick takes the queue as a tick does that reads everybody, or the threads asked for.
+func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) bool) error {
+	r.sample++
+	for {
+		r.ticks++
+		r.read = r.read[:0]
+		copy(rc.buf, m.head[:])
+		for _, t := range r.order {
+			if whole || t.wanted == r.sample || t.place >= 0 && t.place < queueLead || also(t) {
+				t.readIn = r.ticks
+				r.read = append(r.read, t)
+				if err := m.Read(t.addr, t.buf); err != nil {
+					return err
+				}
+			}
+		}
+		if err := r.takeQueue(rc, !whole); !errors.Is(err, errCold) {
+			return err
+		}
+	}
+}
+
+// TestFollowQueue follows a queue from its ends through thousands of changes and compares it with the truth: where threads only
+// join at the end and leave at the front, every tick; where they also leave from the middle or are put in front, what is said
+// is right or marked torn, on releases that count; and the tick after a torn one is right.
+func TestFollowQueue(t *testing.T) {
+	for _, oddly := range []bool{false, true} {
+		for _, counted := range []bool{false, true} {
+			if oddly && !counted {
+				continue // nothing says that somebody has left from the middle until he is looked at
+			}
+			m, r, rc := newQueueModel(sampler.EraSched, counted)
+			rnd := rand.New(rand.NewPCG(7, 11))
+			torn, fetched, longest := 0, 0, 0
+			for i := range 20000 {
+				whole := !rc.queue.known
+				if err := m.tick(r, rc, whole, func(*thread) bool { return rnd.IntN(12) == 0 }); err != nil {
+					t.Fatal(err)
+				}
+				fetched += rc.queue.fetched
+				longest = max(longest, len(m.queue))
+				if !rc.queue.known {
+					torn++
+					if whole || !oddly {
+						t.Fatalf("tick %d: a queue that stands still is torn (everybody read: %v)", i, whole)
+					}
+					for _, th := range r.order {
+						if r.queued(th) != slices.Contains(m.queue, th.addr) {
+							t.Fatalf("tick %d: torn, and %v is wrongly in the queue or not", i, th)
+						}
+					}
+				} else if got := addresses(rc.queue.members); !slices.Equal(got, m.queue) {
+					t.Fatalf("tick %d: the queue is %v and should be %v", i, got, m.queue)
+				}
+				for place, th := range rc.queue.members {
+					if th.place != place {
+						t.Fatalf("tick %d: %v stands in place %d and thinks it is %d", i, th, place, th.place)
+					}
+				}
+				m.step(rnd, oddly)
+			}
+			if fetched == 0 || longest < 10 {
+				t.Errorf("%d threads were met unread, the longest queue had %d: nothing was tried", fetched, longest)
+			}
+			if oddly && torn == 0 {
+				t.Error("no queue was torn although threads left from the middle")
+			}
+		}
+	}
+}
+
+func addresses(threads []*thread) (out []attach.Address) {
+	for _, t := range threads {
+		out = append(out, t.addr)
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package ruby
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// hogAndNaps has a thread that computes and 40 that queue for the lock behind it after short naps: the queue fills for 100 ms
+// and then empties within a few.
+const hogAndNaps = `
+Thread.new { loop { 1 + 1 } }
+40.times { |i| Thread.new { loop { sleep 0.005 + 0.001 * i } } }
+$stdout.sync = true
+puts "ready"
+$stdin.gets`
+
+// TestThinQueue compares what ticks say that read few threads with what another reader, which reads all, says before and
+// after: where these two agree on a queue of several threads, the thin tick in between says the same, of the queue and of
+// whether each thread is in it.
+func TestThinQueue(t *testing.T) {
+	t.Parallel()
+	const (
+		wanted  = 300 // comparisons
+		changes = 20  // of them with another queue than the one before
+		several = 4   // fewer can leave and be back in the same order between the two
+	)
+	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+		p := ruby.Start(t, hogAndNaps, rubytest.Options{})
+		p.Expect(t, "ready")
+		thin, all := openReader(t, p.PID), openReader(t, p.PID)
+		if thin.Era() == sampler.EraFlag {
+			rubytest.Skip(t, "this release has no queue to read")
+		}
+		whole := func(s *sampler.Sample) bool {
+			all.allRead = false
+			return all.Read(sampler.LockTick, s) == nil && !s.Ractors[0].Torn
+		}
+		var before, between, after sampler.Sample
+		var last []sampler.ThreadID
+		compared, changed, thinTicks, torn := 0, 0, 0, 0
+		deadline := time.Now().Add(2 * time.Minute)
+		for i := 0; compared < wanted || changed < changes || thinTicks < wanted; i++ {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d comparisons of %d, %d changes of %d, %d thin ticks, %d torn in two minutes", compared, wanted, changed, changes, thinTicks, torn)
+			}
+			depth := sampler.LockTick
+			if i%10 == 0 {
+				depth = sampler.StackTick
+			}
+			mayThin := thin.mayThin(depth)
+			if !whole(&before) || thin.Read(depth, &between) != nil || !whole(&after) {
+				continue
+			}
+			want, got := before.Ractors[0].Queue, between.Ractors[0].Queue
+			if len(want) < several || !slices.Equal(want, after.Ractors[0].Queue) {
+				continue
+			}
+			if between.Ractors[0].Torn {
+				torn++
+				continue
+			}
+			compared++
+			if mayThin && len(thin.read) < len(thin.order) {
+				thinTicks++
+			}
+			if !slices.Equal(want, last) {
+				changed++
+				last = append(last[:0], want...)
+			}
+			if !slices.Equal(want, got) {
+				t.Fatalf("tick %d: threads %v are queued, a tick that read %d of %d says %v", i, want, len(thin.read), len(thin.order), got)
+			}
+			for j := range between.Threads {
+				th := &between.Threads[j]
+				if queued := th.Bits&sampler.BitQueued != 0; queued != slices.Contains(want, th.ID) {
+					t.Errorf("tick %d: thread %d is queued: %v, and the queue is %v", i, th.ID, queued, want)
+				}
+			}
+		}
+		t.Logf("%d comparisons, %d changes, %d thin ticks, %d torn", compared, changed, thinTicks, torn)
+	})
+}
