@@ -306,6 +306,23 @@ func TestStatesWithPauses(t *testing.T) {
 	})
 }
 
+// awaitStopped waits until the kernel says that a process is stopped: that takes each of its threads a CPU.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("\nState:\tT")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it was stopped, and is not: %s", text)
+		}
+	}
+}
+
 // TestPauseOfStopped pauses a program that a shell has stopped: it stays stopped, and goes on when it is told to.
 func TestPauseOfStopped(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
@@ -321,16 +338,14 @@ func TestPauseOfStopped(t *testing.T) {
 	}
 	defer z.Close()
 	p.Signal(t, syscall.SIGSTOP)
+	awaitStopped(t, p.PID)
 	for range 50 {
 		pause, err := z.Pause(func() {})
 		if err != nil || pause.Cut {
 			t.Fatalf("%+v %v", pause, err)
 		}
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
-	if err != nil || !bytes.Contains(text, []byte("\nState:\tT")) {
-		t.Errorf("a stopped program is not any more: %v %s", err, text)
-	}
+	awaitStopped(t, p.PID) // let go, a thread needs a CPU to stand still again; one that went on would not
 	p.Signal(t, syscall.SIGCONT)
 	progress(t, p)
 }
