@@ -176,6 +176,7 @@ func newProcessesPage(f *fleet) *processesPage {
 			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || p.selected != nil },
 			do:   func(m *Model) tea.Cmd { p.back(m); return nil }},
 	}}
+	p.keys.bindings = append(p.keys.bindings, p.actions()...)
 	return p
 }
 
@@ -229,7 +230,7 @@ func (p *processesPage) detail(m *Model) (name, rest string) {
 	if r.end != "" {
 		parts = append(parts, r.end)
 	}
-	return fmt.Sprintf("%s %d", r.process.Title, r.process.PID), strings.Join(parts, "  ")
+	return fmt.Sprintf("%s %d", m.titleOf(&r.process), r.process.PID), strings.Join(parts, "  ")
 }
 
 // index is the selected row, -1 for all processes.

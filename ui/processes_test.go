@@ -21,12 +21,13 @@ type renamed struct {
 	*demosource.Source
 	pid   int
 	title string
+	args  []string
 	end   string // how it ended; "": it lives
 }
 
 func (r *renamed) Process() sampler.Process {
 	p := r.Source.Process()
-	p.PID, p.Title = r.pid, r.title
+	p.PID, p.Title, p.CommandLine = r.pid, r.title, r.args
 	return p
 }
 

@@ -16,7 +16,8 @@ import (
 // processColumns are the columns of the table of processes; 0: there is no room for it.
 type processColumns struct{ title, pid, ruby, threads, held, lane, waiting, p99, cpu, gc, rss, finding int }
 
-func newProcessColumns(w int) processColumns {
+// newProcessColumns shares w columns out; args: the programs' arguments stand behind their names.
+func newProcessColumns(w int, args bool) processColumns {
 	c := processColumns{title: 13, pid: 7, threads: 4, held: 5, waiting: 5, p99: 7, cpu: 6, rss: 7}
 	switch {
 	case w < 80:
@@ -36,12 +37,17 @@ func newProcessColumns(w int) processColumns {
 		}
 	}
 	c.finding = max(w-used-1, 0)
+	if args {
+		more := c.finding / 2
+		c.title += more
+		c.finding -= more
+	}
 	return c
 }
 
 func (p *processesPage) draw(a canvas.Area, m *Model) {
 	t := &m.theme
-	c := newProcessColumns(a.W)
+	c := newProcessColumns(a.W, m.showsArgs())
 	p.drawHead(a.Row(0), c, m)
 	// The table gets what it needs, up to half; the rest is for what stands below.
 	lines := 1 + len(p.rows) + len(p.idle)
@@ -124,7 +130,7 @@ func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *Model, c proces
 	if p.sort == sortFound { // the tree
 		indent = min(2*(len(w.of.path)-1), c.title/2)
 	}
-	a.Put(3+indent, 0, canvas.Cut(w.process.Title, c.title-indent), plain)
+	a.Put(3+indent, 0, canvas.Cut(m.titleOf(&w.process), c.title-indent), plain)
 	p.drawFigures(a, w, m, c, plain, fmt.Sprint(w.process.PID), ruby)
 	at := a.W - c.finding - 1
 	switch {

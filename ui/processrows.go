@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
 // loadRows makes a row of each process, and the one of all.
@@ -38,6 +40,17 @@ func (p *processesPage) loadRows(m *Model, r *reading, list []*member) {
 		p.selected = nil
 	}
 }
+
+// titleOf is what the table calls a process.
+func (m *Model) titleOf(p *sampler.Process) string {
+	if !m.showsArgs() || len(p.CommandLine) == 0 {
+		return p.Title
+	}
+	return canvas.Clean(strings.Join(p.CommandLine, " "))
+}
+
+// showsArgs tells whether command lines may be shown now.
+func (m *Model) showsArgs() bool { return m.opt.Args && !m.opt.Redact && !m.presenting }
 
 // take notes what became of the process.
 func (w *processRow) take(s SourceState, replay bool) {

@@ -43,6 +43,8 @@ type Options struct {
 	// Redact leaves the command line, user, host and the directories of files out of everything, snapshots and recordings
 	// included.
 	Redact bool
+	// Args shows whole command lines in the table of processes, which may hold secrets; Redact comes first.
+	Args bool
 	// NoMouse leaves the mouse to the terminal.
 	NoMouse bool
 	// Keys gives keys the meaning of others, by the names that Bubble Tea gives them: "f" → "space" (see CheckKey).

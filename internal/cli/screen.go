@@ -24,6 +24,7 @@ type screenFlags struct {
 	ascii     bool
 	noMouse   bool
 	redact    bool
+	args      bool
 	keys      map[string]string
 	findings  *screenRules
 	wait      duration
@@ -50,6 +51,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
 	cmd.Flags().BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
 	cmd.Flags().BoolVar(&f.redact, "redact", false, "no command line, user, host or directory names: on the screen and in what it saves")
+	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
 	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
 	addWait(cmd, &f.wait)
 	cmd.Flags().StringVar(&f.snapshots, "snapshots", ".", "the `FOLDER` that the key s saves snapshots in")
@@ -90,7 +92,7 @@ func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std Stream
 
 func (f *screenFlags) options(std Streams, s shown) ui.Options {
 	return ui.Options{
-		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redact: f.redact, Rules: f.findings.rules,
+		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redact: f.redact, Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.value,
 		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Input: std.In, Output: std.Out,
 	}

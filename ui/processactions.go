@@ -1,0 +1,61 @@
+package ui
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// actions are the keys of view 8 that save, copy, mark or record a process: the one that is selected, whichever was opened
+// last.
+func (p *processesPage) actions() []binding {
+	return []binding{
+		{keys: []string{"s"}, show: "s y m W", help: "save, copy, mark or record the selected process",
+			do: func(m *Model) tea.Cmd { return p.act(m, (*Model).save) }},
+		{keys: []string{"y"}, do: func(m *Model) tea.Cmd { return p.act(m, (*Model).yank) }},
+		{keys: []string{"Y", "shift+y"}, do: func(m *Model) tea.Cmd { return p.act(m, (*Model).yankSummary) }},
+		{keys: []string{"m"}, do: func(m *Model) tea.Cmd {
+			return p.act(m, func(m *Model) tea.Cmd { m.openNote(); return nil })
+		}},
+		{keys: []string{"W", "shift+w"}, do: func(m *Model) tea.Cmd { return p.act(m, (*Model).toggleRecording) }},
+	}
+}
+
+// meant is the process that an action is for: that of the selected row or finding, or the only one; nil: no one is selected.
+func (p *processesPage) meant() *member {
+	switch {
+	case p.onLower && p.lower == lowerFindings && p.at < len(p.findings):
+		return p.findings[p.at].of
+	case p.selected != nil:
+		return p.selected
+	case len(p.rows) == 1:
+		return p.rows[0].of
+	}
+	return nil
+}
+
+// act opens the selected process behind view 8, which stays, and lets its screen act.
+func (p *processesPage) act(m *Model, do func(*Model) tea.Cmd) tea.Cmd {
+	to := p.meant()
+	if to == nil {
+		m.message, m.problem = "of which process? ↑ ↓ select one, and press the key again", true
+		return nil
+	}
+	if to != p.fleet.shown {
+		if err := p.fleet.open(to); err != nil {
+			m.message, m.problem = err.Error(), true
+			return nil
+		}
+		to.model.refresh() // what it saves or copies is that of now
+	}
+	to.model.message, to.model.problem = "", false
+	cmd := do(to.model)
+	process := to.store.Process()
+	if x := to.model; x.prompt != nil && x.prompt.note {
+		x.prompt.label = fmt.Sprintf("%s %d, %s", process.Title, process.PID, x.prompt.label)
+	} else if x.message != "" {
+		x.message = fmt.Sprintf("%s %d: %s", process.Title, process.PID, x.message)
+	}
+	to.model.draw()
+	return cmd
+}

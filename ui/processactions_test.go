@@ -1,0 +1,130 @@
+package ui
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// do presses a key and runs what it asks for until nothing more comes of it, as Bubble Tea would. It returns what the last
+// command had to say.
+func (s *processScreen) do(key string) (last tea.Msg) {
+	s.t.Helper()
+	_, cmd := s.fleet.Update(keyPress(key))
+	for cmd != nil {
+		last = cmd()
+		_, cmd = s.fleet.Update(last)
+	}
+	return last
+}
+
+// On view 8 the keys that save, copy, mark and record are for the selected process, and view 8 stays.
+func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
+	folder := t.TempDir()
+	s := clusterScreen(t, 120, 40, Options{Folder: folder})
+	for _, key := range []string{"s", "y", "Y", "m", "W"} {
+		s.do(key)
+		s.sees("of which process?")
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Fatalf("%v, %v: nothing was selected", left, err)
+	}
+
+	selects := func(pid int) {
+		t.Helper()
+		for range 10 {
+			if to := s.fleet.page.selected; to != nil && to.store.Process().PID == pid {
+				return
+			}
+			s.press("down")
+		}
+		t.Fatalf("process %d can't be selected:\n%s", pid, s.text())
+	}
+	selects(4242)
+	if got := fmt.Sprint(s.do("Y")); !strings.Contains(got, "**order-service** pid 4242") || !strings.Contains(got, "hogs the GVL") {
+		t.Errorf("Y copied %.300s", got)
+	}
+	s.sees("order-service 4242: copied a summary", "2 threads")
+	selects(4243)
+	if got := fmt.Sprint(s.do("y")); !strings.Contains(got, "**order-service** pid 4243") {
+		t.Errorf("y copied %.300s", got)
+	}
+	s.press("m")
+	s.sees("order-service 4243, note at ")
+	s.press("u", "p", "enter")
+	for _, of := range s.fleet.list() {
+		notes := 0
+		if of.model != nil {
+			notes = len(of.model.notes)
+		}
+		if is := of.store.Process().PID == 4243; is != (notes == 1) {
+			t.Errorf("process %d has %d notes", of.store.Process().PID, notes)
+		}
+	}
+	s.do("s")
+	s.do("W")
+	if got := s.fleet.shown.model.message; !strings.HasPrefix(got, "recording to "+folder) || !strings.Contains(got, "-4243-") {
+		t.Errorf("W says %q", got)
+	}
+	s.do("W")
+	for _, pattern := range []string{"*4243*/threads.txt", "*4243*.ddtop"} {
+		if got, err := filepath.Glob(filepath.Join(folder, pattern)); err != nil || len(got) != 1 {
+			all, _ := filepath.Glob(filepath.Join(folder, "*"))
+			t.Errorf("%q: %v, %v of %v", pattern, got, err, all)
+		}
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v: a snapshot and a recording were asked for", left, err)
+	}
+
+	// A finding is of a process, too.
+	s.press("up", "up", "up", "up", "up", "v", "v", "tab")
+	if of := s.fleet.page.meant(); of == nil || of.store.Process().PID != 4242 {
+		t.Errorf("the first finding is not of the hogged process:\n%s", s.text())
+	}
+}
+
+// Command lines are shown on view 8 with Args alone, and never where the screen is to hide such things.
+func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
+	const secret = "--token=s3cret"
+	c := new(cluster)
+	for i := range 2 {
+		c.add(0, &renamed{Source: demosource.New(demosource.Options{HTTP: 1, Length: time.Second}), pid: 10 + i, title: "job", args: []string{"job", secret}})
+	}
+	played, err := play(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := func(o Options, keys ...string) bool {
+		s := screenOf(t, 160, 30, played, o)
+		s.sees("job")
+		s.press("down", "v")
+		s.press(keys...)
+		return strings.Contains(s.text(), secret)
+	}
+	for _, x := range []struct {
+		name string
+		o    Options
+		keys []string
+		want bool
+	}{
+		{"nothing asked", Options{}, nil, false},
+		{"args", Options{Args: true}, nil, true},
+		{"other views", Options{Args: true}, []string{"1"}, false},
+		{"presentation", Options{Args: true}, []string{"P"}, false},
+		{"frozen, then presentation", Options{Args: true}, []string{"space", "P"}, false},
+		{"presentation left", Options{Args: true}, []string{"P", "P"}, true},
+		{"redacted", Options{Args: true, Redact: true}, nil, false},
+	} {
+		if got := seen(x.o, x.keys...); got != x.want {
+			t.Errorf("%s: arguments on the screen: %v", x.name, got)
+		}
+	}
+}
