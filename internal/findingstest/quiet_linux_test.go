@@ -2,6 +2,9 @@ package findingstest
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -119,6 +122,7 @@ func TestPaused(t *testing.T) {
 			s := watch(t, p.PID, nil, 6*time.Second, nil, func(int) {
 				for !stopped && time.Since(begin) > time.Second {
 					p.Signal(t, syscall.SIGSTOP)
+					awaitStopped(t, p.PID)
 					if stopped = queueing(t, p.PID) < 2; !stopped {
 						p.Signal(t, syscall.SIGCONT)
 						time.Sleep(time.Millisecond) // until the queue is another one
@@ -135,6 +139,23 @@ func TestPaused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// awaitStopped waits until the kernel says that a process is stopped: that takes each of its threads a CPU.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), ") T ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it was stopped, and is not: %s", text)
+		}
 	}
 }
 
