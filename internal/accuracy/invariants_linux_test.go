@@ -14,7 +14,7 @@ import (
 // window, to the nanosecond; a ractor never has two holders; and who stands in the queue neither holds nor is released.
 func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
 	rerun.Never(t, "a sum that does not come out is a defect")
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // noise can't break it
 		for _, l := range loads {
 			p := start(t, r, l.name, false)

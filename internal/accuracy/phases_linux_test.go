@@ -84,7 +84,7 @@ func follow(ctx context.Context, pid int) (course, error) {
 // TestPhasesOfTheWorkload compares the bundled program's phases with what it logs of them: their edges, and what its own
 // threads measured with the clock in each.
 func TestPhasesOfTheWorkload(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root != "" && os.Geteuid() != 0 {
 			rubytest.Skip(t, "starting by chroot needs root")
 		}

@@ -98,6 +98,24 @@ func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	each(t, wanted(t, discover()), test)
 }
 
+// EachBuild is Each for tests to which only the interpreter's machine code matters, and not how it was installed: a Ruby of the
+// host that is, byte for byte, a Debian Ruby of a root is a skipped subtest. CI installs its own from the same packages.
+func EachBuild(t *testing.T, test func(t *testing.T, r Ruby)) {
+	t.Helper()
+	first := make(map[build]string)
+	Each(t, func(t *testing.T, r Ruby) {
+		b, err := buildOf(r)
+		if err != nil {
+			t.Logf("taken for a build of its own: %v", err)
+		} else if same, ok := first[b]; ok {
+			Skip(t, "it is the build of %s", same)
+		} else {
+			first[b] = r.Name
+		}
+		test(t, r)
+	})
+}
+
 // EachForeign runs test as a subtest against every Ruby of another machine, under its emulator. One that is missing is a
 // skipped subtest, with CI=true a failed one.
 func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {

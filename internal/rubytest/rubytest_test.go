@@ -47,6 +47,33 @@ func TestEachRubyRunsWhatItSaysItIs(t *testing.T) {
 	})
 }
 
+// A Ruby is left out when it is the build of one before, and only then.
+func TestEachBuild(t *testing.T) {
+	ran, all := make(map[build]bool), make(map[build]bool)
+	Each(t, func(t *testing.T, r Ruby) {
+		b, err := buildOf(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := r
+		again.Name = "the same"
+		if same, err := buildOf(again); err != nil || same != b {
+			t.Errorf("%x, then %x, %v", b, same, err)
+		}
+		all[b] = true
+	})
+	EachBuild(t, func(t *testing.T, r Ruby) {
+		b, err := buildOf(r)
+		if err != nil || ran[b] {
+			t.Errorf("%s is run again (%v)", r, err)
+		}
+		ran[b] = true
+	})
+	if len(ran) != len(all) {
+		t.Errorf("of %d builds %d ran", len(all), len(ran))
+	}
+}
+
 func TestStopKillsTheWholeGroup(t *testing.T) {
 	r := One(t)
 	p := r.Start(t, `

@@ -66,7 +66,7 @@ const phasesAtOnce = 2
 
 func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	turns := make(chan struct{}, phasesAtOnce)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		// One at a time waits most of the time; what is asserted below compares phases of one run, or asks for far less
 		// than a busy machine leaves.
 		t.Parallel()

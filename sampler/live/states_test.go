@@ -205,7 +205,7 @@ func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) st
 // TestNeverTwoHolders watches threads that hand the GVL to each other.
 func TestNeverTwoHolders(t *testing.T) {
 	rerun.Never(t, "a GVL has one holder at an instant")
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		p, _ := r.StartStates(t, rubytest.Options{}, rubytest.GroupSpin, rubytest.GroupGC)
 		s := open(t, p.PID, live.Options{LockRate: 5000})
 		c := gvl.NewClassifier(s.Process(), s.Dictionary())

@@ -35,7 +35,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // TestClassesAllocated compares with the program's own shares: of 951 objects in 200 rounds, 650 are Apples, 200 Pears, 100
 // Arrays and 1 an Object. Three points are allowed, as were measured (facts-gc, section 6), or twice the error that is stated.
 func TestClassesAllocated(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, classProgram, rubytest.Options{})
 		p.Expect(t, "ready")
 		reader := openReader(t, p.PID)

@@ -52,7 +52,7 @@ const reuseSteps = 60
 // in the same place and looks the same, and wants the name of what is there now.
 func TestNoStaleNames(t *testing.T) {
 	rerun.Never(t, "one stale name is a defect")
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		// What is allocated where depends on all that came before: each kind begins with a fresh heap.
 		for _, work := range [][]string{
 			{"method major", "method minor", "method compact"},

@@ -85,7 +85,7 @@ func impossible(frames []sampler.Frame, skip int) string {
 // TestNoImpossibleStacks samples running threads without stopping them.
 func TestNoImpossibleStacks(t *testing.T) {
 	rerun.Never(t, "one impossible stack is a defect")
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			if v.Name == "mn" {
 				continue // a running thread has a native thread like any other

@@ -25,7 +25,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // that can be, and most of them have to be told that way.
 func TestRestingStacks(t *testing.T) {
 	t.Parallel()
-	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+	rubytest.EachBuild(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, restingPlaces, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)
