@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
@@ -42,23 +43,24 @@ func TestLocateWithoutSymbols(t *testing.T) {
 func TestLocateWhileBooting(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDIN.gets", rubytest.Options{})
+		deadline := time.Now().Add(r.Timeout())
+		// Before exec it is no Ruby, and until the dynamic linker has mapped Ruby there is nothing to look in.
 		proc, err := attach.Open(p.PID)
+		for errors.Is(err, attach.ErrNotLoaded) && time.Now().Before(deadline) {
+			proc, err = attach.Open(p.PID)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer proc.Close()
-		// Until the dynamic linker has mapped Ruby there is nothing to look in.
-		for attempts := 0; ; attempts++ {
-			m, err := attach.FindRuby(proc)
-			if err != nil {
-				if attempts > 1<<16 {
-					t.Fatal(err)
-				}
-				continue
-			}
-			m.Close()
-			break
+		m, err := attach.FindRuby(proc)
+		for err != nil && time.Now().Before(deadline) {
+			m, err = attach.FindRuby(proc)
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Close()
 		g := openTarget(t, p.PID)
 		if len(g.threads(t)) == 0 {
 			t.Error("a VM without threads")
