@@ -258,7 +258,7 @@ func title(t *testing.T, pid int) string {
 // gone waits until a process is gone.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(rubytest.Timeout)
 	for syscall.Kill(pid, 0) != syscall.ESRCH {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d is still there", pid)

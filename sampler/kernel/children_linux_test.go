@@ -40,7 +40,7 @@ func TestIdentify(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		id, err := Identify(pid)
 		if err != nil {
 			t.Fatalf("a zombie is still there: %v", err)

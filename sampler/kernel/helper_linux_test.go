@@ -434,15 +434,15 @@ func runDenied() {
 	must0(json.NewEncoder(os.Stdout).Encode(out))
 }
 
-// until calls f till it is true, for at most 20 s.
+// until calls f till it is true, for at most a minute.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if f() {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("after 20 s still not: %s", what)
+			t.Fatalf("after a minute still not: %s", what)
 		}
 	}
 }
