@@ -398,6 +398,9 @@ func (c *collector) countThreads(n int, now int64) {
 	}
 }
 
+// maxPeerGroups bounds the remote ends that are told apart for as long as a process is watched.
+const maxPeerGroups = 4096
+
 // peerGroups puts the connections to one remote end together.
 type peerGroups struct {
 	dict   *sampler.Dictionary
@@ -427,6 +430,7 @@ func (g *peerGroups) of(id sampler.PeerID) uint32 {
 	if n := g.group[id]; n != 0 {
 		return n
 	}
+	of := id
 	if g.byName == nil {
 		g.byName = make(map[string]uint32)
 		g.list = append(g.list, peerGroup{})
@@ -438,12 +442,19 @@ func (g *peerGroups) of(id sampler.PeerID) uint32 {
 		name = "in " + p.Local
 	}
 	n, ok := g.byName[name]
+	if !ok && len(g.list) > maxPeerGroups {
+		// The others of a kind are one group without a name.
+		p, id, in, name = sampler.Peer{Kind: p.Kind}, 0, false, peerKindWord(p.Kind)
+		n, ok = g.byName[name]
+	}
 	if !ok {
 		n = uint32(len(g.list))
-		g.list = append(g.list, peerGroup{peer: p, id: id, inbound: in})
+		g.list = append(g.list, peerGroup{})
 		g.byName[name] = n
 	}
-	g.group[id] = n
+	// The newest stands for all: the Dictionary may have evicted those before.
+	g.list[n] = peerGroup{peer: p, id: id, inbound: in}
+	g.group[of] = n
 	return n
 }
 

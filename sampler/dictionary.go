@@ -100,7 +100,7 @@ type Dictionary struct {
 	frameIDs   map[Frame]FrameID
 	stacks     table[stackNode]
 	stackIDs   map[stackNode]StackID
-	peers      []Peer
+	peers      table[Peer]
 	peerIDs    map[Peer]PeerID
 	threads    map[ThreadID]ThreadInfo
 	overflow   uint64
@@ -114,7 +114,6 @@ func NewDictionary() *Dictionary {
 	d := &Dictionary{
 		frameIDs: make(map[Frame]FrameID),
 		stackIDs: make(map[stackNode]StackID),
-		peers:    make([]Peer, 1, 64),
 		peerIDs:  make(map[Peer]PeerID),
 		threads:  make(map[ThreadID]ThreadInfo),
 	}
@@ -182,19 +181,20 @@ func (d *Dictionary) internStack(caller StackID, frame FrameID) StackID {
 	return id
 }
 
-// InternPeer returns p's ID; 0 when the table is full. Peers are not evicted: their reader bounds them.
+// InternPeer returns p's ID, giving it one at its first sight; 0 when the table is full.
 func (d *Dictionary) InternPeer(p Peer) PeerID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := d.generation.Load()
 	if id, ok := d.peerIDs[p]; ok {
+		d.peers.use(uint32(id), now)
 		return id
 	}
-	if len(d.peers) >= MaxDictionaryEntries {
+	id := PeerID(d.peers.add(p, now))
+	if id == 0 {
 		d.overflow++
 		return 0
 	}
-	id := PeerID(len(d.peers))
-	d.peers = append(d.peers, p)
 	d.peerIDs[p] = id
 	return id
 }
@@ -260,14 +260,15 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 	return buf
 }
 
-// Peer returns a peer; the zero Peer for 0 or an unknown ID.
+// Peer returns a peer; the zero Peer for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if int(id) >= len(d.peers) {
+	at := d.peers.at(uint32(id))
+	if at == nil {
 		return Peer{}
 	}
-	p := d.peers[id]
+	p := *at
 	if d.hide {
 		p.Path, p.Remote, p.Local = withoutDirectories(p.Path), withoutDirectories(p.Remote), withoutDirectories(p.Local)
 	}
@@ -290,9 +291,9 @@ func (d *Dictionary) ThreadsVersion() uint64 {
 }
 
 // Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and how many entries were
-// refused. Held says how many frames and stacks there still are.
+// refused. Held and HeldPeers say how many there still are.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return int(d.frames.last), int(d.stacks.last), len(d.peers) - 1, len(d.threads), d.overflow
+	return int(d.frames.last), int(d.stacks.last), int(d.peers.last), len(d.threads), d.overflow
 }

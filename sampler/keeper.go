@@ -1,7 +1,7 @@
 package sampler
 
-// Generation numbers the stretches of time that Keeper divides the use of a Dictionary into. Who keeps IDs of frames and
-// stacks to give them out again without interning must forget them when it changes: what was interned before can be evicted
+// Generation numbers the stretches of time that Keeper divides the use of a Dictionary into. Who keeps IDs of frames, stacks
+// and peers to give them out again without interning must forget them when it changes: what was interned before can be evicted
 // some generations later.
 func (d *Dictionary) Generation() uint32 { return d.generation.Load() }
 
@@ -12,7 +12,21 @@ func (d *Dictionary) Held() (frames, stacks int) {
 	return d.frames.live, d.stacks.live
 }
 
-// useSample notes that all stacks of a sample are in use.
+// HeldPeers returns how many peers there are that have not been evicted.
+func (d *Dictionary) HeldPeers() int {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.peers.live
+}
+
+// HoldsPeer tells whether an ID's peer has not been evicted.
+func (d *Dictionary) HoldsPeer(id PeerID) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.peers.at(uint32(id)) != nil
+}
+
+// useSample notes that all stacks and peers of a sample are in use.
 func (d *Dictionary) useSample(s *Sample) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -20,14 +34,15 @@ func (d *Dictionary) useSample(s *Sample) {
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		d.stacks.use(uint32(t.Stack), now)
+		d.peers.use(uint32(t.Kernel.Peer), now)
 		for _, r := range t.Resumers {
 			d.stacks.use(uint32(r), now)
 		}
 	}
 }
 
-// evict takes away the stacks not used since a generation, the frames that no other stack has, and the threads that were
-// gone before a time.
+// evict takes away the stacks and peers not used since a generation, the frames that no other stack has, and the threads that
+// were gone before a time.
 func (d *Dictionary) evict(before uint32, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,6 +52,7 @@ func (d *Dictionary) evict(before uint32, goneNS int64) {
 		d.frames.use(uint32(n.frame), used)
 	}, func(n *stackNode) { delete(d.stackIDs, *n) })
 	d.frames.evict(before, func(*Frame, uint32) {}, func(f *Frame) { delete(d.frameIDs, *f) })
+	d.peers.evict(before, func(*Peer, uint32) {}, func(p *Peer) { delete(d.peerIDs, *p) })
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
 			delete(d.threads, id)
@@ -54,7 +70,8 @@ const (
 )
 
 // Keeper takes out of a Dictionary what samples of the last stretch of time don't refer to. A program whose methods are
-// defined anew, and whose threads are born and die, then takes no more memory the longer it is watched.
+// defined anew, whose threads are born and die, and which speaks to ever other peers, then takes no more memory the longer it
+// is watched.
 //
 // What a sample refers to was interned, or was a thread's stack all along, in the sample's generation or just before: that
 // holds when whoever interns forgets its IDs at each change of Generation.

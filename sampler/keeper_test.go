@@ -215,3 +215,48 @@ func BenchmarkEvict(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(frames+stacks), "ns/entry")
 }
+
+// TestKeeperPeers: a program that connects to an ever new peer, beside one that it keeps, takes no more room with time; the
+// peers of the history mean what they did, and those that are gone mean nothing.
+func TestKeeperPeers(t *testing.T) {
+	const keepNS, hour = 60e9, 7200
+	d := NewDictionary()
+	k := NewKeeper(d, keepNS)
+	steady := d.InternPeer(Peer{Kind: PeerTCP, Remote: "10.0.0.5:5432"})
+	type kept struct {
+		atNS int64
+		id   PeerID
+		name string
+	}
+	var all []kept
+	most := 0
+	for tick := range hour {
+		name := fmt.Sprint("10.0.0.6:", tick)
+		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
+			{ID: 1, Kernel: Kernel{Peer: steady}}, // as one that has been blocked all along: nobody interns it again
+			{ID: 2, Kernel: Kernel{Peer: d.InternPeer(Peer{Kind: PeerTCP, Remote: name})}},
+		}}
+		all = append(all, kept{s.TimeNS, s.Threads[1].Kernel.Peer, name})
+		k.Feed(&s, false)
+		most = max(most, d.HeldPeers())
+		if tick%100 != 0 {
+			continue
+		}
+		for _, h := range all {
+			got := d.Peer(h.id).Remote
+			if h.atNS >= s.TimeNS-keepNS && got != h.name || got != "" && got != h.name {
+				t.Fatalf("at %d s, peer %d of %d s is %q, it was %q", s.TimeNS/1e9, h.id, h.atNS/1e9, got, h.name)
+			}
+		}
+		if d.Peer(steady).Remote != "10.0.0.5:5432" {
+			t.Fatalf("at %d s the steady peer is gone", s.TimeNS/1e9)
+		}
+	}
+	// The history's, and four generations' at the most.
+	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
+		t.Errorf("%d peers held at once, %d at the most", most, limit)
+	}
+	if d.Peer(all[0].id) != (Peer{}) || d.HoldsPeer(all[0].id) {
+		t.Errorf("the first peer still is %+v", d.Peer(all[0].id))
+	}
+}

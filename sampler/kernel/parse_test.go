@@ -240,10 +240,48 @@ func TestParseSockaddr(t *testing.T) {
 	}
 }
 
+// TestNewPeersForLong: of a program that connects to ever new ports, those are held that the last time has seen, and once the
+// others have left there is room for exact ones again.
+func TestNewPeersForLong(t *testing.T) {
+	d := sampler.NewDictionary()
+	k := sampler.NewKeeper(d, 60e9)
+	p := &peers{dict: d, named: make(map[sampler.Peer]sampler.PeerID), byFD: make(map[int32]peer)}
+	local := netip.MustParseAddrPort("10.0.0.1:40000")
+	connect := func(i int) (sampler.Peer, sampler.PeerID) {
+		to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 16), byte(i >> 8)}), uint16(10000+i%50000))
+		found := internetPeer(sampler.PeerTCP, local, to)
+		return found, p.remember(int32(i%100), fmt.Sprintf("socket:[%d]", i), found, false)
+	}
+	most, next := 0, 0
+	for second := range 3600 {
+		s := sampler.Sample{TimeNS: int64(second+1) * 1e9, Threads: make([]sampler.Thread, 1)}
+		for range 100 { // more than fit in the time that is kept
+			_, s.Threads[0].Kernel.Peer = connect(next)
+			next++
+		}
+		k.Feed(&s, false)
+		most = max(most, d.HeldPeers())
+	}
+	if most > maxAnyPeers+maxCachedFDs || len(p.named) > maxAnyPeers+10 {
+		t.Errorf("%d peers held, %d named", most, len(p.named))
+	}
+	for second := range 300 { // now to one peer alone
+		s := sampler.Sample{TimeNS: int64(3601+second) * 1e9, Threads: make([]sampler.Thread, 1)}
+		want, id := connect(next)
+		if s.Threads[0].Kernel.Peer = id; second > 200 && d.Peer(id) != want {
+			t.Fatalf("after %d s the peer is %+v instead of %+v", second, d.Peer(id), want)
+		}
+		k.Feed(&s, false)
+	}
+	if n := d.HeldPeers(); n > 10 {
+		t.Errorf("%d peers are held long after the last but one was met", n)
+	}
+}
+
 // TestPeersAreBounded: a server that meets many clients does not fill the Dictionary.
 func TestPeersAreBounded(t *testing.T) {
 	d := sampler.NewDictionary()
-	p := &peers{dict: d, named: make(map[sampler.Peer]struct{}), byFD: make(map[int32]peer)}
+	p := &peers{dict: d, named: make(map[sampler.Peer]sampler.PeerID), byFD: make(map[int32]peer)}
 	for i := range 200000 {
 		remote := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), uint16(32768+i%20000))
 		p.remember(int32(i), "socket:[1]", internetPeer(sampler.PeerTCP, netip.MustParseAddrPort("10.0.0.1:80"), remote), false)

@@ -13,11 +13,11 @@ import (
 const (
 	// maxCachedFDs bounds the descriptors whose peer is remembered; past it all are forgotten.
 	maxCachedFDs = 8192
-	// maxExactPeers bounds the peers that are told apart by both ends' ports; past it those of connections lose the
-	// port that the kernel chose, so that a server with many short connections doesn't fill the Dictionary.
+	// maxExactPeers bounds the peers in the Dictionary that are told apart by both ends' ports; past it those of connections
+	// lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
 	maxExactPeers = 4096
 	// maxAnyPeers bounds all peers; past it only the kind and the service are kept.
-	maxAnyPeers = 65536
+	maxAnyPeers = 16384
 	// maxLink bounds the text of a descriptor's link: PATH_MAX.
 	maxLink = 4096
 )
@@ -45,7 +45,9 @@ type peers struct {
 	// mu guards what ResolveSockets shares with the sampling goroutine. It is never held over a system call.
 	mu     sync.Mutex
 	byFD   map[int32]peer
-	named  map[sampler.Peer]struct{}
+	named  map[sampler.Peer]sampler.PeerID // those in the Dictionary
+	// generation is the Dictionary's that byFD is of.
+	generation uint32
 	table  socketTable
 	wanted map[uint64]struct{} // inodes of sockets that only the tables of /proc/PID/net can name
 }
@@ -54,7 +56,7 @@ func openPeers(pid, dir int, dict *sampler.Dictionary) (*peers, error) {
 	p := &peers{
 		pid: pid, dir: dir, dict: dict,
 		byFD:   make(map[int32]peer),
-		named:  make(map[sampler.Peer]struct{}),
+		named:  make(map[sampler.Peer]sampler.PeerID),
 		wanted: make(map[uint64]struct{}),
 	}
 	var err error
@@ -87,6 +89,7 @@ func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 		return 0, sampler.PeerUnknown
 	}
 	p.mu.Lock()
+	p.renew()
 	known, ok := p.byFD[fd]
 	p.mu.Unlock()
 	if ok && known.link == string(link) && !known.unsettled {
@@ -100,6 +103,7 @@ func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 func (p *peers) remember(fd int32, link string, found sampler.Peer, unsettled bool) sampler.PeerID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.renew()
 	id := p.intern(found)
 	if len(p.byFD) >= maxCachedFDs {
 		clear(p.byFD)
@@ -117,9 +121,26 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 		if _, ok := p.named[found]; !ok && len(p.named) >= maxAnyPeers {
 			found = sampler.Peer{Kind: found.Kind, Service: found.Service}
 		}
-		p.named[found] = struct{}{}
 	}
-	return p.dict.InternPeer(found)
+	id := p.dict.InternPeer(found)
+	p.named[found] = id
+	return id
+}
+
+// renew forgets, when the Dictionary has begun another generation, what it may evict, and what it has evicted: there is room
+// for as many others then. The caller holds mu.
+func (p *peers) renew() {
+	g := p.dict.Generation()
+	if g == p.generation {
+		return
+	}
+	p.generation = g
+	clear(p.byFD)
+	for k, id := range p.named {
+		if !p.dict.HoldsPeer(id) {
+			delete(p.named, k)
+		}
+	}
 }
 
 // readLink reads /proc/PID/fd/N into p.link.
