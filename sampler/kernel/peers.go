@@ -43,13 +43,13 @@ type peers struct {
 	name  [16]byte
 
 	// mu guards what ResolveSockets shares with the sampling goroutine. It is never held over a system call.
-	mu     sync.Mutex
-	byFD   map[int32]peer
-	named  map[sampler.Peer]sampler.PeerID // those in the Dictionary
+	mu    sync.Mutex
+	byFD  map[int32]peer
+	named map[sampler.Peer]sampler.PeerID // those in the Dictionary
 	// generation is the Dictionary's that byFD is of.
 	generation uint32
-	table  socketTable
-	wanted map[uint64]struct{} // inodes of sockets that only the tables of /proc/PID/net can name
+	table      socketTable
+	wanted     map[uint64]struct{} // inodes of sockets that only the tables of /proc/PID/net can name
 }
 
 func openPeers(pid, dir int, dict *sampler.Dictionary) (*peers, error) {
