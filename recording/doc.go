@@ -88,7 +88,11 @@ type Damage struct {
 // Error says how much is lost.
 func (d *Damage) Error() string {
 	what := fmt.Sprintf("%d bytes in %d places, the first at offset %d, can't be read", d.Bytes, d.Places, d.Offset)
-	if d.Truncated && d.Places == 1 {
+	switch {
+	case d.Places != 1:
+	case !d.Truncated:
+		what = fmt.Sprintf("%d bytes at offset %d can't be read", d.Bytes, d.Offset)
+	default:
 		what = fmt.Sprintf("it ends within a block, as if its writer had been killed: the last %d bytes are lost", d.Bytes)
 	}
 	return fmt.Sprintf("recording %s: %s; all else is whole", d.Path, what)

@@ -43,9 +43,14 @@ func Main(ctx context.Context, args []string, std Streams) int {
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
-	root.SetOut(std.Out)
+	// The library that prints help texts does not look whether that went well.
+	help := &remembering{to: std.Out}
+	root.SetOut(help)
 	root.SetErr(std.Err)
 	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = help.err
+	}
 	if err == nil {
 		return ExitDone
 	}
@@ -58,6 +63,21 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		return ExitWrapper
 	}
 	return exitCode(err)
+}
+
+// remembering is a writer that keeps the first error.
+type remembering struct {
+	to  io.Writer
+	err error
+}
+
+// Write writes to the other writer.
+func (r *remembering) Write(b []byte) (int, error) {
+	n, err := r.to.Write(b)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
 }
 
 // wraps tells whether the arguments hold a command to start.

@@ -85,7 +85,8 @@ func run(ctx context.Context, src sampler.Source, length time.Duration, emit fun
 		return "", err
 	}
 	if samples < 2 {
-		if ended {
+		// A recording ends, too, and that says nothing of the process unless its end was seen.
+		if _, seen := src.End(); ended && seen {
 			return "", fmt.Errorf("%w: process %d %s", errNothing, src.Process().PID, howItEnded(src))
 		}
 		return "", errNothing

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -169,6 +170,20 @@ func TestReportOfADamagedRecording(t *testing.T) {
 		t.Errorf("code %d, it said %q", r.code, r.err)
 	}
 	checkStat(t, pid, r.out)
+
+	// Killed before its first block of samples was written: nothing is known of the process's end.
+	const fileHeader, blockHeader, lengthAt = 16, 48, 8
+	process := fileHeader + blockHeader + int(binary.LittleEndian.Uint32(data[fileHeader+lengthAt:]))
+	if err := os.WriteFile(cut, data[:process], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"stat", "pprof"} {
+		r = run(t, "report", cut, "--format", format, "-o", "-")
+		r.want(t, 1, "ended before anything was measured")
+		if strings.Contains(r.err, strconv.Itoa(pid)) || r.out != "" {
+			t.Errorf("it printed %q and said %q", r.out, r.err)
+		}
+	}
 }
 
 func TestRedactedRecordingNamesNoOne(t *testing.T) {

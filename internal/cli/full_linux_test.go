@@ -1,0 +1,24 @@
+package cli_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestFullDisk: what could not be printed is an error, help texts too.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range []string{"help", "dump --help", "version", "completion bash", "ps", "ps --json"} {
+		cmd, out, errs := prepare(t.Context(), strings.Fields(args)...)
+		cmd.Stdout = full
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, cmd, out, errs).want(t, 1, "no space left on device")
+	}
+}
