@@ -28,6 +28,9 @@ type permissionFacts struct {
 	// targetUID are the real, effective and saved users of the target, targetUser the name of the effective one.
 	targetUID  [3]int
 	targetUser string
+	// egid is our effective group, targetGID the real, effective and saved group of the target.
+	egid      int
+	targetGID [3]int
 	// moreCapable: the target has capabilities that we don't have.
 	moreCapable bool
 	// dumpable is false when the kernel gives the target's files in /proc to root, which it does for programs that are
@@ -78,6 +81,8 @@ func (f permissionFacts) explain() (cause, help string) {
 		return fmt.Sprintf("it belongs to user %s, and we are %s", f.targetUser, userName(f.euid)), asUser + sudo
 	case !f.dumpable:
 		return "it is protected against being read (a setuid program, or one that called prctl PR_SET_DUMPABLE)", sudo
+	case f.targetGID != [3]int{f.egid, f.egid, f.egid}:
+		return fmt.Sprintf("it runs in other groups (real, effective and saved one %d, %d, %d) than we (%d), and the kernel asks for the same ones", f.targetGID[0], f.targetGID[1], f.targetGID[2], f.egid), sudo
 	case f.moreCapable:
 		return "it has capabilities that we don't have", sudo
 	case f.yama == 2:
@@ -100,13 +105,14 @@ func (f permissionFacts) explain() (cause, help string) {
 // gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
 // nothing.
 func (p *Process) gatherFacts() permissionFacts {
-	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), dumpable: true, yama: -1, container: inContainer()}
+	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), egid: os.Getegid(), dumpable: true, yama: -1, container: inContainer()}
 	if text, err := os.ReadFile("/proc/self/status"); err == nil {
 		own := parseStatus(text)
 		f.capable = own.CapEffective&(1<<capSysPtrace) != 0
 		f.moreCapable = p.status.CapPermitted&^own.CapPermitted != 0
 	}
 	f.targetUID = [3]int{p.status.UID[0], p.status.UID[1], p.status.UID[2]}
+	f.targetGID = [3]int{p.status.GID[0], p.status.GID[1], p.status.GID[2]}
 	if f.targetUID[1] >= 0 {
 		f.targetUser = userName(f.targetUID[1])
 	}

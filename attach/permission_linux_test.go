@@ -10,7 +10,7 @@ import (
 
 func TestPermissionIsExplained(t *testing.T) {
 	// What holds for a process of the same user that may be read.
-	plain := permissionFacts{pid: 17, euid: 1000, targetUID: [3]int{1000, 1000, 1000}, targetUser: "app", dumpable: true, yama: -1}
+	plain := permissionFacts{pid: 17, euid: 1000, targetUID: [3]int{1000, 1000, 1000}, targetUser: "app", egid: 100, targetGID: [3]int{100, 100, 100}, dumpable: true, yama: -1}
 	with := func(change func(*permissionFacts)) permissionFacts {
 		f := plain
 		change(&f)
@@ -28,6 +28,7 @@ func TestPermissionIsExplained(t *testing.T) {
 		{"other user", with(func(f *permissionFacts) { f.targetUID = [3]int{5, 5, 5}; f.yama = 1 }), "belongs to user app", "sudo ddtop -p 17"},
 		{"setuid", with(func(f *permissionFacts) { f.targetUID = [3]int{1000, 0, 0}; f.targetUser = "root" }), "belongs to user root", "sudo ddtop -p 17"},
 		{"not dumpable", with(func(f *permissionFacts) { f.dumpable = false; f.yama = 0 }), "protected", "sudo ddtop -p 17"},
+		{"other group", with(func(f *permissionFacts) { f.targetGID[1] = 7 }), "other groups (real, effective and saved one 100, 7, 100) than we (100)", "sudo ddtop -p 17"},
 		{"more capabilities", with(func(f *permissionFacts) { f.moreCapable = true }), "capabilities that we don't have", "sudo ddtop -p 17"},
 		{"container", with(func(f *permissionFacts) { f.euid, f.container, f.moreCapable = 0, true, true }), "without the capability SYS_PTRACE", "--cap-add=SYS_PTRACE"},
 		{"other user's in a container", with(func(f *permissionFacts) { f.targetUID, f.yama, f.container = [3]int{5, 5, 5}, -1, true }), "belongs to user app", "docker exec --user app"},

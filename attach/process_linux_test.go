@@ -271,6 +271,11 @@ func TestOpenWithoutPermission(t *testing.T) {
 	undumpable.line(t)
 	own := startHelper(t, "pages", nobody)
 	own.line(t)
+	inGroup := startHelper(t, "pages", func(cmd *exec.Cmd) {
+		cmd.Path = binary
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 1}}
+	})
+	inGroup.line(t)
 	for _, test := range []struct {
 		name string
 		pid  int
@@ -278,6 +283,7 @@ func TestOpenWithoutPermission(t *testing.T) {
 	}{
 		{"another user's", c.pid, []string{"process " + strconv.Itoa(c.pid), ErrPermission.Error(), "belongs to user root", "SYS_PTRACE|sudo ddtop -p"}},
 		{"protected", undumpable.pid, []string{ErrPermission.Error(), "protected against being read"}},
+		{"another group's", inGroup.pid, []string{ErrPermission.Error(), "one 1, 1, 1) than we (65534)"}},
 	} {
 		got := startHelper(t, "open "+strconv.Itoa(test.pid), nobody).line(t)
 		for _, want := range test.says {
