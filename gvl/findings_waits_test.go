@@ -1,0 +1,150 @@
+package gvl
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// readers plays n threads that read from a peer nearly all the time, each on a moving stack.
+func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
+	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		owner := sampler.ThreadID(i%(4*n) + 1)
+		for id := sampler.ThreadID(1); int(id) <= n; id++ {
+			if id == owner {
+				list = append(list, s.at(holder(id), s.stack("Work#step")))
+				continue
+			}
+			list = append(list, s.at(answered(released(id), s.now, "read", 9, peer), s.stack(labels...)))
+		}
+		if int(owner) > n {
+			owner = 0
+		}
+		return owner, list
+	})
+}
+
+func TestSlowPeers(t *testing.T) {
+	tcp := func(remote, service string) sampler.Peer {
+		return sampler.Peer{Kind: sampler.PeerTCP, Remote: remote, Local: "10.0.0.1", Service: service}
+	}
+	tests := []struct {
+		name  string
+		peer  sampler.Peer
+		stack []string
+		ids   []string
+		words []string
+	}{
+		{"postgres", tcp("10.0.0.5:5432", "PostgreSQL"), []string{"c:PG::Connection#exec", "Order.find"}, []string{"db_slow"},
+			[]string{"10.0.0.5:5432 PostgreSQL", "Order.find → PG::Connection#exec", "of the busy time"}},
+		{"own database", tcp("127.0.0.1", ""), []string{"c:IO#gets", "DB#read_answer", "DB#query"}, []string{"db_slow"},
+			[]string{"127.0.0.1", "DB#read_answer"}},
+		{"redis", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "RedisClient#call"}, []string{"redis_slow"}, []string{"Redis"}},
+		{"http", tcp("1.2.3.4:443", "HTTPS"), []string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
+			[]string{"1.2.3.4:443 HTTPS"}},
+		{"clients", sampler.Peer{Kind: sampler.PeerTCP, Remote: "9.9.9.9", Local: "10.0.0.1:80"},
+			[]string{"c:IO#read", "Puma::Client#read"}, nil, nil},
+		{"subscriber", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "Redis::SubscribedClient#loop"}, nil, nil},
+		{"pipe", sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"}, []string{"c:IO#read", "X#y"}, nil, nil},
+	}
+	for _, tt := range tests {
+		s := newScene(t)
+		s.readers(9*sec, 5, s.dict.InternPeer(tt.peer), tt.stack...)
+		s.want(tt.name, tt.ids, tt.words...)
+	}
+}
+
+func TestOtherWaits(t *testing.T) {
+	s := newScene(t)
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{
+			s.at(answered(released(1), s.now, "futex", -1, 0), s.stack("c:Addrinfo.getaddrinfo", "Http#get")), asleep(2, 1, sampler.BlockSleep),
+		}
+	})
+	s.want("dns", []string{"dns_slow"}, "1 thread resolves a name")
+
+	s = newScene(t)
+	nameServer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerUDP, Remote: "127.0.0.1:53", Service: "DNS"})
+	asking := []sampler.StackID{s.stack("c:Addrinfo.getaddrinfo", "A#b"), s.stack("c:Addrinfo.getaddrinfo", "A#c")}
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		for id := range sampler.ThreadID(3) {
+			list = append(list, s.at(answered(released(id+1), s.now, "poll", 9, nameServer), asking[i/20%2]))
+		}
+		return 0, list
+	})
+	s.want("a name server is no other service", []string{"dns_slow"}, "3 threads resolve a name")
+
+	s = newScene(t)
+	s.named(3, "", true)
+	run := s.stack("c:Kernel#system", "Work#run")
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		list := []sampler.Thread{asleep(1, sampler.Stopped, sampler.BlockChild), asleep(2, sampler.Stopped, sampler.BlockChild),
+			asleep(3, sampler.Stopped, sampler.BlockChild), asleep(4, sampler.Stopped, sampler.BlockChild)}
+		for i := range list[:3] {
+			list[i].Stack = run
+		}
+		list[0].Blocked.Child = 77
+		return 0, list // the fourth has no frame: it is one of Process.detach
+	})
+	s.want("children", []string{"child_wait"}, "2 threads wait for child processes", "pid 77")
+
+	s = newScene(t)
+	poolStack := func() sampler.StackID {
+		return s.stack("c:Thread::ConditionVariable#wait", "MonitorMixin::ConditionVariable#wait",
+			"block in ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", "Order.find")
+	}
+	pool := poolStack()
+	s.play(6*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{s.at(asleep(1, sampler.Stopped, sampler.BlockConditionVariable), pool),
+			s.at(asleep(2, sampler.Stopped, sampler.BlockConditionVariable), pool)}
+	})
+	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
+
+	// Waits of 1.2 s now and then, of one in nine threads: a fifth is over whenever one asks, and all are in the window.
+	for _, c := range []struct {
+		what   string
+		waitNS int64
+		want   []string
+	}{{"short waits for a pool", 700 * ms, nil}, {"a wait for a pool, again and again", 1200 * ms, []string{"pool_wait"}}} {
+		s = newScene(t)
+		pool, busy := poolStack(), []sampler.StackID{s.stack("Work#a"), s.stack("Work#b")}
+		s.play(12*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for id := sampler.ThreadID(2); id < 10; id++ {
+				list = append(list, s.at(answered(released(id), s.now, "read", 9, 0), busy[i%2]))
+			}
+			if into := int64(i) * sceneTick % (2 * sec); into < c.waitNS {
+				return 0, append(list, s.at(asleep(1, sampler.Stopped, sampler.BlockConditionVariable), pool))
+			}
+			return 1, append(list, s.at(holder(1), busy[i%2]))
+		})
+		s.want(c.what, c.want)
+		if len(c.want) > 0 {
+			s.play(500*ms, func(i int) (sampler.ThreadID, []sampler.Thread) {
+				return 1, []sampler.Thread{s.at(holder(1), busy[i%2])}
+			})
+			s.want("between two of them", c.want, "threads waited for a connection, longest wait 1.2 s")
+		}
+	}
+
+	s = newScene(t)
+	pipe := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"})
+	writing := func(peer sampler.PeerID) {
+		s.play(3*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			behind := asleep(2, sampler.StoppedForever, sampler.BlockMutex)
+			behind.Blocked.Holder, behind.Blocked.Object = 1, 0xa0
+			return 0, []sampler.Thread{s.at(answered(released(1), s.now, "write", 1, peer), s.stack("c:IO#write", "X#y")), behind}
+		})
+	}
+	writing(pipe)
+	s.want("log", []string{"log_blocked"}, "stdout", "1 thread waits behind it")
+	s = newScene(t)
+	tty := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTTY, Path: "/dev/pts/1"})
+	writing(tty)
+	if slices.Contains(s.ids(), "log_blocked") {
+		t.Error("a paused terminal is no blocked log")
+	}
+}

@@ -1,0 +1,77 @@
+package gvl
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// peerGroups puts the connections to one remote end together.
+type peerGroups struct {
+	dict   *sampler.Dictionary
+	group  []uint32 // by PeerID
+	byName map[string]uint32
+	list   []peerGroup
+}
+
+type peerGroup struct {
+	peer    sampler.Peer
+	id      sampler.PeerID
+	inbound bool
+}
+
+// of returns a peer's group; 0 for none.
+func (g *peerGroups) of(id sampler.PeerID) uint32 {
+	if id == 0 || g.dict == nil {
+		return 0
+	}
+	if int(id) >= len(g.group) {
+		_, _, peers, _, _ := g.dict.Sizes()
+		if int(id) > peers {
+			return 0
+		}
+		g.group = append(g.group, make([]uint32, peers+1-len(g.group))...)
+	}
+	if n := g.group[id]; n != 0 {
+		return n
+	}
+	of := id
+	if g.byName == nil {
+		g.byName = make(map[string]uint32)
+		g.list = append(g.list, peerGroup{})
+	}
+	p := g.dict.Peer(id)
+	in := clientOf(p)
+	name := peerKindWord(p.Kind) + " " + PeerName(p)
+	if in {
+		name = "in " + p.Local
+	}
+	n, ok := g.byName[name]
+	if !ok && len(g.list) > maxPeerGroups {
+		// The others of a kind are one group without a name.
+		p, id, in, name = sampler.Peer{Kind: p.Kind}, 0, false, peerKindWord(p.Kind)
+		n, ok = g.byName[name]
+	}
+	if !ok {
+		n = uint32(len(g.list))
+		g.list = append(g.list, peerGroup{})
+		g.byName[name] = n
+	}
+	// The newest stands for all: the Dictionary may have evicted those before.
+	g.list[n] = peerGroup{peer: p, id: id, inbound: in}
+	g.group[of] = n
+	return n
+}
+
+func (g *peerGroups) inbound(n uint32) bool { return n != 0 && g.list[n].inbound }
+
+// clientOf tells whether a connection was opened by the other end, a client that the thread serves: this end has a
+// port of its own choice, the other one the kernel's (whose number the reader leaves out).
+func clientOf(p sampler.Peer) bool {
+	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
+}
+
+func hasPort(addr string) bool {
+	i := strings.LastIndexByte(addr, ':')
+	return i > 0 && (strings.IndexByte(addr, ':') == i || strings.HasPrefix(addr, "["))
+}

@@ -1,0 +1,195 @@
+package recording
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// resolved is a sample with what its IDs stand for.
+type resolved struct {
+	sample  sampler.Sample
+	stacks  []uint64 // hashes of all their frames' fields
+	peers   []sampler.Peer
+	threads []sampler.ThreadInfo
+}
+
+// stackHashes keeps the hashes of a Dictionary's stacks.
+type stackHashes struct {
+	d    *sampler.Dictionary
+	byID map[sampler.StackID]uint64
+}
+
+var hashSeed = maphash.MakeSeed()
+
+func newHashes(d *sampler.Dictionary) *stackHashes {
+	return &stackHashes{d, make(map[sampler.StackID]uint64)}
+}
+
+func (h *stackHashes) hash(id sampler.StackID) uint64 {
+	n, ok := h.byID[id]
+	if !ok {
+		var m maphash.Hash
+		m.SetSeed(hashSeed)
+		for _, f := range h.d.Frames(id, nil) {
+			maphash.WriteComparable(&m, h.d.Frame(f))
+		}
+		n = m.Sum64()
+		h.byID[id] = n
+	}
+	return n
+}
+
+func resolve(s *sampler.Sample, h *stackHashes) resolved {
+	out, d := resolved{sample: *s.Clone()}, h.d
+	stack := func(id sampler.StackID) { out.stacks = append(out.stacks, h.hash(id)) }
+	for i := range out.sample.Threads {
+		t := &out.sample.Threads[i]
+		stack(t.Stack)
+		for j := range t.Resumers {
+			stack(t.Resumers[j])
+			t.Resumers[j] = 0
+		}
+		out.peers = append(out.peers, d.Peer(t.Kernel.Peer))
+		info, _ := d.Thread(t.ID)
+		info.GoneNS = 0 // may become known later
+		out.threads = append(out.threads, info)
+		t.Stack, t.Kernel.Peer = 0, 0
+	}
+	for i := range out.sample.Ractors {
+		if len(out.sample.Ractors[i].Queue) == 0 {
+			out.sample.Ractors[i].Queue = nil
+		}
+	}
+	if len(out.sample.Threads) == 0 {
+		out.sample.Threads = nil
+	}
+	if len(out.sample.Ractors) == 0 {
+		out.sample.Ractors = nil
+	}
+	return out
+}
+
+// asWritten is what a recording keeps of a sample: figures of the kernel in µs, rounded up, and estimates of allocations
+// rounded.
+func asWritten(s *sampler.Sample) *sampler.Sample {
+	up := func(ns *int64) {
+		if rest := *ns % 1000; rest > 0 {
+			*ns += 1000 - rest
+		} else {
+			*ns -= rest
+		}
+	}
+	s = s.Clone()
+	up(&s.ReadNS)
+	for i := range s.Threads {
+		k := &s.Threads[i].Kernel
+		up(&k.StateAtNS)
+		up(&k.CPUAtNS)
+		up(&k.CPUNS)
+		up(&k.RunDelayNS)
+	}
+	if s.Classes != nil {
+		a := *s.Classes
+		a.Objects, a.Squares = rounded(a.Objects), float64(float32(a.Squares))
+		a.Classes = append([]sampler.AllocClass{}, a.Classes...)
+		for i := range a.Classes {
+			c := &a.Classes[i]
+			c.Objects, c.Squares, c.Products = rounded(c.Objects), float64(float32(c.Squares)), float64(float32(c.Products))
+		}
+		s.Classes = &a
+	}
+	return s
+}
+
+// rounded is a number of objects as a recording keeps it: in parts of 1,024.
+func rounded(objects float64) float64 { return math.Round(objects*1024) / 1024 }
+
+// record writes samples and returns the file and what was written.
+func record(t testing.TB, n int, next func() *sampler.Sample, d *sampler.Dictionary, end *sampler.End) ([]byte, []resolved) {
+	t.Helper()
+	var buf bytes.Buffer
+	w, err := NewWriter(&buf, testProcess, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []resolved
+	hashes := newHashes(d)
+	for range n {
+		s := next()
+		want = append(want, resolve(asWritten(s), hashes))
+		if err := w.Write(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(end); err != nil {
+		t.Fatal(err)
+	}
+	if w.Bytes() != int64(buf.Len()) {
+		t.Errorf("Bytes %d, written %d", w.Bytes(), buf.Len())
+	}
+	return buf.Bytes(), want
+}
+
+func openBytes(t testing.TB, b []byte) *Reader {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(b), int64(len(b)), "test.ddtop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func readAll(t testing.TB, r *Reader) []resolved {
+	t.Helper()
+	var got []resolved
+	hashes := newHashes(r.Dictionary())
+	if err := r.Run(context.Background(), func(s *sampler.Sample) { got = append(got, resolve(s, hashes)) }); !errors.Is(err, sampler.ErrEnded) {
+		t.Fatalf("Run: %v", err)
+	}
+	return got
+}
+
+func compare(t *testing.T, what string, got, want []resolved) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d samples, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("%s: sample %d%s", what, i, differences(reflect.ValueOf(got[i]), reflect.ValueOf(want[i]), ""))
+		}
+	}
+}
+
+// differences lists the fields in which two values of one type differ.
+func differences(got, want reflect.Value, at string) string {
+	switch {
+	case got.Kind() == reflect.Pointer && !got.IsNil() && !want.IsNil():
+		return differences(got.Elem(), want.Elem(), at)
+	case got.Kind() == reflect.Struct:
+		out := ""
+		for i := range got.NumField() {
+			out += differences(got.Field(i), want.Field(i), at+"."+got.Type().Field(i).Name)
+		}
+		return out
+	case got.Kind() == reflect.Slice && got.Len() == want.Len() || got.Kind() == reflect.Array:
+		out := ""
+		for i := range got.Len() {
+			out += differences(got.Index(i), want.Index(i), fmt.Sprintf("%s[%d]", at, i))
+		}
+		return out
+	}
+	if a, b := fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want); a != b {
+		return fmt.Sprintf("\n%s: %s, want %s", at, a, b)
+	}
+	return ""
+}
