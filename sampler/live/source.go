@@ -20,6 +20,10 @@ const maxFailedTicks = 2000
 // checkNS is how often it is asked whether the process has replaced itself by exec.
 const checkNS = 1_000_000_000
 
+// reuseNS is the shortest time, in ns, in which a PID can be another process's: in a process's own PID namespace, which may
+// have 300 of them, as many processes have to be made first.
+const reuseNS = 20_000_000
+
 // resolveEvery is how often it is looked whether sockets wait to be named.
 const resolveEvery = time.Second
 
@@ -156,7 +160,7 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	c := newClock(s.info.StackRate, s.info.LockRate, Monotonic())
 	exited := s.proc.Exited()
 	var sample sampler.Sample
-	failed := 0
+	failed, seen := 0, Monotonic()
 	for {
 		s.guard.rest()
 		sleepUntil(c.next)
@@ -193,6 +197,13 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 			continue
 		}
 		failed = 0
+		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS {
+			// Memory is read by the PID. That it was this process's is certain when the process lives after that.
+			if err := s.gone(attach.ErrGone); err != nil {
+				return err
+			}
+		}
+		seen = sample.TimeNS
 		sample.Slow = c.slow
 		s.view.fill(&sample, false)
 		s.slowCounters(&sample, false)

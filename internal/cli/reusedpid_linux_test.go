@@ -1,0 +1,84 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// reusePID runs in a PID namespace of its own, as its first process. It has ddtop watch a Ruby and stops ddtop; then the Ruby is
+// killed and another one started under the same PID, at the same addresses (both without address randomization); then ddtop may
+// go on. Arguments: ddtop, the root and the binary of Ruby, a folder.
+const reusePID = `
+ddtop=$1 root=$2 ruby=$3 dir=$4
+launch() { # name
+	setarch "$(uname -m)" -R ${root:+chroot "$root"} "$ruby" -e "\$stdout.sync = true; def $1 = (puts 'up'; loop { 1 + 1 }); Thread.new { sleep }; $1" > "$dir/$1" 2>&1 &
+}
+until_up() { until grep -q up "$dir/$1"; do sleep 0.05; done; }
+launch the_target; pid=$!
+until_up the_target
+"$ddtop" record -p $pid -d 600s --format collapsed -o "$dir/stacks" > "$dir/said" 2>&1 &
+watcher=$!
+until ls -l /proc/$watcher/fd | grep -q schedstat; do sleep 0.05; done # it samples
+kill -STOP $watcher
+until grep -q '^State:.*stopped' /proc/$watcher/status; do sleep 0.05; done
+kill -9 $pid; wait $pid
+for try in 1 2 3 4 5; do
+	echo $((pid - 1)) > /proc/sys/kernel/ns_last_pid || break
+	launch the_newcomer; again=$!
+	[ $again = $pid ] && break
+	kill -9 $again; wait $again
+done
+if [ $again != $pid ]; then echo "no second process $pid: $again"; kill -9 $watcher; exit 3; fi
+until_up the_newcomer
+kill -CONT $watcher
+wait $watcher; echo "code $?"
+"$ddtop" record -p $pid -d 1s --format collapsed -o "$dir/newcomer" > /dev/null 2>&1; echo "code $?"
+kill -9 $again
+exit 0
+`
+
+// TestReusedPID: when the PID of the process that is watched is given to another one while ddtop is off its CPU, ddtop says that
+// the process has ended, and reads nothing of the newcomer, whose memory has the same layout.
+func TestReusedPID(t *testing.T) {
+	if os.Geteuid() != 0 {
+		rubytest.Skip(t, "a PID namespace of one's own needs root")
+	}
+	r := rubytest.One(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", reusePID, "sh", ddtop, r.Root, r.Bin, dir)
+	out, err := cmd.CombinedOutput()
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Errorf("%v; the script said %q", err, out)
+		}
+		return string(b)
+	}
+	if err != nil {
+		if strings.Contains(string(out), "unshare") || strings.Contains(string(out), "ns_last_pid") {
+			rubytest.Skip(t, "no PID namespace can be made here, or no PID chosen in it: %s", out)
+		}
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got, want := string(out), "code 0\ncode 0\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("the exit codes of watching both are %q", got)
+	}
+	stacks, said := read("stacks"), read("said")
+	if !strings.Contains(stacks, "the_target") || strings.Contains(stacks, "the_newcomer") {
+		t.Errorf("the stacks of the process that ended are\n%s", stacks)
+	}
+	if !strings.Contains(said, "exited") {
+		t.Errorf("of the end it said %q", said)
+	}
+	if stacks := read("newcomer"); !strings.Contains(stacks, "the_newcomer") {
+		t.Errorf("the stacks of the newcomer, which can be read, are\n%s", stacks)
+	}
+}
