@@ -130,12 +130,16 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, recErr)
 }
 
+// framesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal. Each look wakes up Go's
+// scheduler and its monitor thread, which on an idle process cost more than the reading.
+const framesPerSecond = int(time.Second / MinRepaint)
+
 // show runs the program on the terminal until it ends.
 func show(ctx context.Context, model tea.Model, o Options) error {
 	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same signal
 	// and, when the ended ctx has stopped the loop that reads its message first, wait for ever for a reader, and the
 	// program's end for it.
-	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithFPS(30), tea.WithoutSignalHandler()}
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler()}
 	if o.Input != nil {
 		opts = append(opts, tea.WithInput(o.Input))
 	}

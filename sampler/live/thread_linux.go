@@ -51,15 +51,27 @@ func readMonotonic() int64 {
 // Monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
 func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 
-// rawSleepNS is the longest sleep for which the goroutine keeps its place in the Go scheduler.
-const rawSleepNS = 2_500_000
+const (
+	// rawSleepNS is the longest sleep for which the goroutine keeps its place in the Go scheduler.
+	rawSleepNS = 2_500_000
+	// timerSleepNS is the shortest sleep that is left to the Go scheduler's timers: that of the slow clock, which need not
+	// be exact.
+	timerSleepNS = 20_000_000
+)
 
 // sleepUntil sleeps until CLOCK_MONOTONIC reaches ns.
 //
 // A short sleep is made without telling Go's scheduler: at 1 kHz, handing the processor over and taking it back costs as
 // much as the tick itself. Garbage collection has to wait for the end of the sleep; Run adds a processor, so that nobody
 // else misses the one that is kept.
+//
+// A long one is left to Go's timers: within a system call the goroutine has a processor for 10 ms more, and meanwhile the
+// runtime's monitor thread wakes up every 20 µs to see whether it can be taken away, which costs more than a tick.
 func sleepUntil(ns int64) {
+	if d := ns - Monotonic(); d > timerSleepNS {
+		time.Sleep(time.Duration(d))
+		return
+	}
 	ts := unix.NsecToTimespec(ns)
 	for {
 		var err error
