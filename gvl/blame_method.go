@@ -54,7 +54,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 				m = new(sum)
 				methods[label] = m
 			}
-			m.own = m.own || ownMethod(f.Origin, label)
+			m.own = m.own || ownMethod(&f, label)
 			if m.in != stacks {
 				m.in = stacks
 				m.ns += e.NS

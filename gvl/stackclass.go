@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"path"
 	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -183,7 +184,7 @@ func where(dict *sampler.Dictionary, stack sampler.StackID) string {
 			if c == "" && ruby == "" {
 				c = label
 			}
-		case ownMethod(f.Origin, label):
+		case ownMethod(&f, label):
 			return ownCode(label, ruby, c)
 		case ruby == "" && depth < maxWhereFrames:
 			ruby = label
@@ -194,9 +195,11 @@ func where(dict *sampler.Dictionary, stack sampler.StackID) string {
 }
 
 // ownMethod tells whether a frame is a method of the program itself, and not the top of one of its files: a server's
-// bin/puma is such a file, too.
-func ownMethod(origin sampler.Origin, label string) bool {
-	return origin == sampler.OriginApp && !strings.HasPrefix(label, "<")
+// bin/puma is such a file, too. Code of a file that was read and evaluated under a relative name, as servers do with
+// config.ru, is the program's; libraries name theirs by whole paths, or with brackets.
+func ownMethod(f *sampler.Frame, label string) bool {
+	own := f.Origin == sampler.OriginApp || f.Origin == sampler.OriginEval && path.Ext(f.Path) != "" && f.Path[0] != '('
+	return own && !strings.HasPrefix(label, "<")
 }
 
 // ownCode joins what names a piece of code: the program's own method, the library's that it called, and the C function that

@@ -7,14 +7,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// internOrigins interns a stack, innermost first: "c:" marks C functions, "gem:" and "lib:" code that is not the program's.
+// internOrigins interns a stack, innermost first: "c:" marks C functions, "gem:" and "lib:" code
+// that is not the program's, "eval:" what a library made, "ru:" a server's config.ru.
 func internOrigins(dict *sampler.Dictionary, labels []string) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, l := range labels {
 		f := sampler.Frame{Path: "x.rb", Line: 1, Origin: sampler.OriginApp}
-		for mark, origin := range map[string]sampler.Origin{"c:": sampler.OriginCore, "gem:": sampler.OriginGem, "lib:": sampler.OriginStdlib, "old:": sampler.OriginUnknown} {
+		for mark, origin := range map[string]sampler.Origin{"c:": sampler.OriginCore, "gem:": sampler.OriginGem, "lib:": sampler.OriginStdlib, "old:": sampler.OriginUnknown, "eval:": sampler.OriginEval, "ru:": sampler.OriginEval} {
 			if rest, ok := strings.CutPrefix(l, mark); ok {
 				l, f.Origin, f.C = rest, origin, origin == sampler.OriginCore
+				f.Path = map[string]string{"eval:": "(eval at /lib/active.rb:7)", "ru:": "config.ru"}[mark]
 			}
 		}
 		f.Label = l
@@ -43,6 +45,8 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"Shop#show → IO#read", []string{"c:IO#read", "Shop#show"}},
 		// A server without a program of one's own in the stack: its bin/puma is none.
 		{"Puma::Cluster#run → IO#wait_readable", []string{"c:IO#wait_readable", "gem:Puma::Cluster#run", "<top (required)>", "c:Kernel#load", "<main>"}},
+		{"Shop#show → PG::Connection#exec", []string{"c:PG::Connection#exec", "gem:Active#frame", "ru:Shop#show"}},
+		{"Active#made → PG::Connection#exec", []string{"c:PG::Connection#exec", "eval:Active#made", "gem:Rack#call"}},
 		// A recording of before there were origins.
 		{"Net#get → IO#read", []string{"c:IO#read", "old:Net#get", "old:Shop#show"}},
 		{"", nil},
