@@ -61,6 +61,7 @@ func (m *Model) setTheme(t Theme) {
 	if m.few.are16 {
 		t = t.in16()
 	}
+	t.Few = m.few.convert != nil
 	m.theme, m.few.known = t, nil
 	m.refresh()
 }
@@ -86,11 +87,57 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	})
 }
 
-// mend gives text whose ground comes out in the same colour black or white, whichever is further from it. A cell that is
+// The 256 colours of xterm: a cube of six steps a component and a ramp of greys. What is less coloured than colourless is made
+// a grey.
+const (
+	rampFirst, rampStep, rampLast = 8, 10, 238
+	colourless                    = 0x30
+)
+
+var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
+
+// in256 returns the colour of the 256 that comes nearest, greys from the greys: the nearest by hue is a teal for a bluish grey,
+// and a teal means something here.
+func in256(c canvas.Color) canvas.Color {
+	if !c.IsSet() {
+		return c
+	}
+	r8, g8, b8 := c.Components()
+	r, g, b := int(r8), int(g8), int(b8)
+	if max(r, g, b)-min(r, g, b) < colourless {
+		grey := (2126*r + 7152*g + 722*b) / 10000
+		switch {
+		case grey < rampFirst/2:
+			return canvas.RGB(blackText)
+		case grey > (rampLast+0xff)/2:
+			return canvas.RGB(whiteText)
+		}
+		v := min(max((grey-rampFirst+rampStep/2)/rampStep, 0)*rampStep+rampFirst, rampLast)
+		return canvas.RGB(uint32(v<<16 | v<<8 | v))
+	}
+	nearest := func(v int) uint32 {
+		best := cubeSteps[0]
+		for _, s := range cubeSteps {
+			if (s-v)*(s-v) < (best-v)*(best-v) {
+				best = s
+			}
+		}
+		return uint32(best)
+	}
+	return canvas.RGB(nearest(r)<<16 | nearest(g)<<8 | nearest(b))
+}
+
+// mend chooses the terminal's own colours, and gives text whose ground comes out in the same colour black or white, whichever is further from it. A cell that is
 // one colour on purpose stays.
 func (f *fewColors) mend(s canvas.Style, t *Theme) canvas.Style {
-	if !s.FG.IsSet() || s.FG == s.BG {
+	if s.FG == s.BG || !s.FG.IsSet() {
+		if !f.are16 {
+			s.FG, s.BG = in256(s.FG), in256(s.BG)
+		}
 		return s
+	}
+	if !f.are16 {
+		s.FG, s.BG = in256(s.FG), in256(s.BG)
 	}
 	ground := s.BG
 	if !ground.IsSet() {

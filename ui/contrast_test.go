@@ -150,3 +150,42 @@ func TestLettersOfStatesAreLegible(t *testing.T) {
 		}
 	}
 }
+
+// TestFewColoursKeepTheirMeaning: with 256 colours what is grey stays grey, and every colour is one that the terminal has.
+func TestFewColoursKeepTheirMeaning(t *testing.T) {
+	profile := profiles[1]
+	same := func(c canvas.Color) bool {
+		r, g, b, _ := profile.Convert(c).RGBA()
+		return canvas.RGB(r>>8<<16|g>>8<<8|b>>8) == c
+	}
+	for _, name := range Themes[1:] {
+		theme, err := ThemeByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, c := range map[string]canvas.Color{"text": theme.Text, "dim": theme.Dim, "faint": theme.Faint, "line": theme.Line,
+			"parked": theme.States[gvl.Parked], "sleeping": theme.States[gvl.Sleeping], "unknown": theme.States[gvl.Unknown],
+			"half asleep": theme.shade(theme.States[gvl.Sleeping], 0.5)} {
+			r, g, b := in256(c).Components()
+			if r != g || g != b {
+				t.Errorf("%s: %s comes out as %s", name, what, in256(c).Hex())
+			}
+		}
+		for r := 0; r < 256; r += 15 {
+			for g := 0; g < 256; g += 15 {
+				for b := 0; b < 256; b += 15 {
+					if c := in256(canvas.RGB(uint32(r<<16 | g<<8 | b))); !same(c) {
+						t.Fatalf("#%02x%02x%02x becomes %s, which is none of the 256", r, g, b, c.Hex())
+					}
+				}
+			}
+		}
+		seen := make(map[canvas.Color]int)
+		for p, c := range theme.Flame {
+			if q, ok := seen[in256(c)]; ok {
+				t.Errorf("%s: %d and %d of the flamegraph come out as one colour", name, p, q)
+			}
+			seen[in256(c)] = p
+		}
+	}
+}

@@ -255,6 +255,9 @@ func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
 	h.Write([]byte(n.Label))
 	shade := float64(h.Sum32()%7)/6*0.24 - 0.12
 	base := t.Flame[v.origins[n.Frame]]
+	if t.Few {
+		return base
+	}
 	if shade < 0 {
 		return base.Mix(canvas.RGB(blackText), -shade)
 	}

@@ -46,6 +46,9 @@ type Theme struct {
 	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the letter
 	// on it legible.
 	Weakest float64
+	// Few: the terminal has 256 colours or less. Frames of the flamegraph are not told apart by a little more or less of their
+	// colour then, which would come out as another.
+	Few bool
 	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
 	Flat bool
 }
