@@ -62,7 +62,7 @@ type allocState struct {
 	found, had bool
 }
 
-// allocations charges what was allocated while the owner's stack was read, and counts all that was since the last sample.
+// allocations charges what was allocated just before the owner's stack was read, and counts all that was since the last sample.
 // Where objects moved by compaction count as allocated, they are taken out, some ms later, when their number is known.
 func (c *Collector) allocations(s *sampler.Sample) {
 	a := &c.alloc

@@ -79,7 +79,7 @@ type Sink interface {
 //   - A thread's CPU time, known from schedstat at a lower rate, is shared among the stacks seen since, by the time they
 //     were seen with a tag of Meaning.OnCPU (with any tag where there was none).
 //   - BlameNS is the time that others of the same ractor wait, charged to the holder's stack.
-//   - AllocSeen is what was allocated while a stack was read (sampler.AllocPair).
+//   - AllocSeen is what was allocated just before a stack was read (sampler.AllocPair).
 //
 // Feed allocates nothing in the steady state. Not safe for concurrent use; Rollings are.
 type Collector struct {

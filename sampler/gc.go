@@ -155,8 +155,8 @@ func (h *GCHeap) Fields() [13]*int64 {
 		&h.AllocatablePages, &h.PagesMade, &h.PagesFreed, &h.ForcedMajor, &h.ForcedFinish}
 }
 
-// AllocPair is what was allocated in the few µs in which one thread's frames were read: the object counter was read
-// before and after them in the same system call. Over many samples the sums are in proportion to what each stack
+// AllocPair is what was allocated in the few µs before one thread's frames were read: the object counter was read
+// twice, and then the frames, in the same system call. Over many samples the sums are in proportion to what each stack
 // allocates, whatever the rate of sampling (facts-gc, section 5).
 type AllocPair struct {
 	// Thread held the GVL then; its Stack in the same Sample is the one to charge. 0: nobody did.

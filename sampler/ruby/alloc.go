@@ -38,6 +38,8 @@ type allocCounter struct {
 	// pairing tells that the plan has a gap: the difference counts.
 	askedNS, dueNS int64
 	due, pairing   bool
+	// locks and stacks are how long calls take in lock ticks and in stack ticks.
+	locks, stacks usual
 	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1; facts-gc, section 4).
 	uncounted bool
 	sums      [maxPools]heapSum
@@ -192,7 +194,23 @@ const (
 	maxPairObjects = 1024
 	// maxPairNS is the longest call, in ns: 500 threads' stacks take as long.
 	maxPairNS = 500_000
+	// longCall is how many times longer than the shortest of late a call may be: 9 of 10 take less than three times as long.
+	longCall = 4
 )
+
+// usual is about the shortest that calls of one kind have taken of late, in ns: it follows a shorter one at once, and a longer
+// one by a 64th of itself a call.
+type usual int64
+
+// interrupted takes a call's length and tells whether it was so long that the sampler must have lost its CPU within it.
+func (u *usual) interrupted(ns int64) bool {
+	if *u == 0 || ns < int64(*u) {
+		*u = usual(ns)
+	} else {
+		*u = min(usual(ns), *u+*u/64+1)
+	}
+	return ns > longCall*int64(*u)
+}
 
 // gapReads is how many words are read between the two readings: some 2 µs, in which the fastest loads make 100 objects.
 const gapReads = 10
@@ -291,7 +309,7 @@ func (r *Reader) soleOwner() *thread {
 // 3.4 on (facts-gc, pitfall 3), so a tick within one says nothing. One within another part of a collection does: the collector
 // works in steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that
 // stops before its end.
-func (r *Reader) pair(s *sampler.Sample) {
+func (r *Reader) pair(depth sampler.Depth, s *sampler.Sample) {
 	g := &s.GC
 	g.Pair = sampler.AllocPair{}
 	if r.gc == nil {
@@ -300,7 +318,11 @@ func (r *Reader) pair(s *sampler.Sample) {
 	c := &r.gc.alloc
 	paired := c.pairing
 	c.due, c.pairing = false, false
-	if !paired || !g.Valid || !c.known() || g.During && g.Mode == sampler.GCCompacting || s.ReadNS > maxPairNS {
+	calls := &c.locks
+	if depth == sampler.StackTick {
+		calls = &c.stacks
+	}
+	if interrupted := calls.interrupted(s.ReadNS); interrupted || !paired || !g.Valid || !c.known() || g.During && g.Mode == sampler.GCCompacting || s.ReadNS > maxPairNS {
 		return
 	}
 	if t := r.soleOwner(); t != nil {

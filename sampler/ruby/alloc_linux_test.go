@@ -107,3 +107,26 @@ func methodOf(d *sampler.Dictionary, s *sampler.Sample) string {
 	}
 	return "nobody"
 }
+
+// TestInterruptedCalls: a call several times as long as calls have been of late is one in which the sampler lost its CPU; when
+// calls become longer for good (more threads), that is the usual length before long.
+func TestInterruptedCalls(t *testing.T) {
+	var u usual
+	for i, c := range []struct {
+		ns          int64
+		interrupted bool
+	}{{400_000, false}, {8_000, false}, {9_000, false}, {31_000, false}, {60_000, true}, {7_000, false}} {
+		if got := u.interrupted(c.ns); got != c.interrupted {
+			t.Errorf("call %d, of %d ns: %v", i, c.ns, got)
+		}
+	}
+	calls := 0
+	for u.interrupted(100_000) {
+		if calls++; calls > 1000 {
+			t.Fatalf("after %d calls of 100 µs the usual length is %d ns", calls, u)
+		}
+	}
+	if calls < 50 {
+		t.Errorf("%d calls of 100 µs made that the usual length", calls)
+	}
+}

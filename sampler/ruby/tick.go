@@ -162,7 +162,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 		}
 	}
 	r.finishStacks(depth)
-	r.pair(s)
+	r.pair(depth, s)
 	r.readGCDetail(s)
 	return nil
 }
