@@ -46,41 +46,46 @@ func (n *stackReads) count(s *sampler.Sample) {
 // markEachNS is the distance of marks.
 const markEachNS = int64(500 * time.Millisecond)
 
-// marks is a ring of marks over the history.
+// marks is a ring of marks over the history. It grows until it is full: a mark takes some 2 kB, and with an hour's history of
+// many processes most are never made.
 type marks struct {
-	ring   []mark
-	next   int // where the next one goes
-	filled int
+	ring []mark
+	next int // where the next one goes, once the ring is full
+	most int // marks kept
 }
 
 func newMarks(history time.Duration) marks {
-	return marks{ring: make([]mark, int64(history)/markEachNS+2)}
+	return marks{most: int(int64(history)/markEachNS) + 2}
 }
 
 // due tells whether it is time for another mark.
 func (m *marks) due(nowNS int64) bool {
-	return m.filled == 0 || nowNS-m.newest().timeNS >= markEachNS
+	return len(m.ring) == 0 || nowNS-m.newest().timeNS >= markEachNS
 }
 
 func (m *marks) add(s *sampler.Sample, f []gvl.Finding, n stackReads) {
-	m.ring[m.next] = mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, self: s.Self, reads: s.Reads, slow: s.Slow, classes: s.Classes, findings: f, stacks: n}
+	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, self: s.Self, reads: s.Reads, slow: s.Slow, classes: s.Classes, findings: f, stacks: n}
+	if len(m.ring) < m.most {
+		m.ring = append(m.ring, x)
+		return
+	}
+	m.ring[m.next] = x
 	m.next = (m.next + 1) % len(m.ring)
-	m.filled = min(m.filled+1, len(m.ring))
 }
 
 // at returns the i-th oldest mark.
 func (m *marks) at(i int) *mark {
-	return &m.ring[(m.next-m.filled+i+len(m.ring))%len(m.ring)]
+	return &m.ring[(m.next+i)%len(m.ring)]
 }
 
-func (m *marks) newest() *mark { return m.at(m.filled - 1) }
+func (m *marks) newest() *mark { return m.at(len(m.ring) - 1) }
 
 // before returns the newest mark that is not later than ns, or the oldest one; nil when there is none.
 func (m *marks) before(ns int64) *mark {
-	if m.filled == 0 {
+	if len(m.ring) == 0 {
 		return nil
 	}
-	i := sort.Search(m.filled, func(i int) bool { return m.at(i).timeNS > ns })
+	i := sort.Search(len(m.ring), func(i int) bool { return m.at(i).timeNS > ns })
 	return m.at(max(i-1, 0))
 }
 

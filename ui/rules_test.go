@@ -27,7 +27,7 @@ func TestRulesReachTheScreen(t *testing.T) {
 		}
 		store.mu.Lock()
 		defer store.mu.Unlock()
-		for i := range store.marks.filled {
+		for i := range store.marks.ring {
 			if slices.ContainsFunc(store.marks.at(i).findings, func(f gvl.Finding) bool { return f.ID == "gvl_hog" }) {
 				return true
 			}

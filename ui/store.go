@@ -18,6 +18,9 @@ const (
 	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Past it samples are dropped and
 	// counted, and the picture says so.
 	maxPending = 8192
+	// maxSpare bounds the samples whose memory is kept for the next that wait: a picture's worth. A machine that was full for
+	// some seconds must not leave ddtop larger.
+	maxSpare = 256
 	// columnNS is the length of a kept column of the timeline.
 	columnNS = int64(100 * time.Millisecond)
 	// minKeptNS is for how long frames and stacks are kept at least: blame and findings look back so far.
@@ -184,7 +187,7 @@ func (s *Store) drain() {
 		s.foldOne(x)
 	}
 	s.pendMu.Lock()
-	s.spare = append(s.spare, batch...)
+	s.spare = append(s.spare, batch[:min(len(batch), max(maxSpare-len(s.spare), 0))]...)
 	s.pendMu.Unlock()
 }
 
