@@ -76,7 +76,9 @@ type watch struct {
 	stack   sampler.StackID
 	stackNS int64 // since when the stack is the same
 	// runNS is the time the GVL was held with this stack; moved: it was seen with another stack before.
-	runNS                int64
+	runNS int64
+	// runCPU is what of a CPU it had with this stack, once its counters were read.
+	runCPU               int64
 	moved                bool
 	cpuAt, cpu, runDelay int64
 	heldAtRead           bool
@@ -207,7 +209,7 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 		if !fresh && w.state == Waiting && ts.State == Waiting {
 			c.turn(ts.Ractor).moved = true
 		}
-		w.stack, w.stackNS, w.runNS = ts.Stack, at, 0
+		w.stack, w.stackNS, w.runNS, w.runCPU = ts.Stack, at, 0, 0
 		w.flags = c.classes.of(ts.Stack)
 	} else if fresh {
 		w.flags = c.classes.of(ts.Stack)
@@ -348,6 +350,9 @@ func (c *collector) counters(t *sampler.Thread, w *watch) {
 	held := w.state.Held()
 	if w.cpuAt != 0 && k.CPUNS >= w.cpu && k.RunDelayNS >= w.runDelay {
 		w.cpuTotal += k.CPUNS - w.cpu
+		if w.cpuAt >= w.stackNS {
+			w.runCPU += k.CPUNS - w.cpu
+		}
 		if held && w.heldAtRead {
 			c.cur.holderCPU += k.CPUNS - w.cpu
 			c.cur.holderWait += k.RunDelayNS - w.runDelay

@@ -133,7 +133,8 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// evalRegex: a thread has been in one regular expression match for a second of GVL time.
+// evalRegex: a thread has been in one regular expression match for a second of GVL time, and of CPU: without one, short
+// matches one after the other look like a long one.
 func evalRegex(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -142,14 +143,18 @@ func evalRegex(w *window) hit {
 		if x == nil || x.flags&flagRegex == 0 || !ts.State.Held() && ts.State != Waiting {
 			continue
 		}
-		if score := float64(x.runNS) / w.limits.regexMatch; score > h.score {
+		ran := x.runNS
+		if x.cpuAt != 0 {
+			ran = min(ran, x.runCPU)
+		}
+		if score := float64(ran) / w.limits.regexMatch; score > h.score {
 			h = hit{score: score, severity: SeverityCrit, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}}
 			if score < 1 {
 				continue
 			}
-			h.explains = w.withWaiters(min(x.runNS, w.sampledNS))
+			h.explains = w.withWaiters(min(ran, w.sampledNS))
 			h.title = "Runaway regular expression"
-			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + FormatNS(x.runNS) +
+			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + FormatNS(ran) +
 				" of CPU"
 			h.next = "set Regexp.timeout, rewrite the expression; look at the text it was given"
 		}

@@ -32,3 +32,23 @@ func TestCollectorWithoutCPU(t *testing.T) {
 		s.want(c.name, []string{c.want})
 	}
 }
+
+// TestMatchWithoutCPU: a thread that holds the GVL at one match and gets a CPU for a tenth of the time is not in a runaway one.
+func TestMatchWithoutCPU(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lacks int64
+		want  []string
+	}{{"on a full machine", 90, []string{"cpu_starved"}}, {"on an idle one", 0, []string{"regex_runaway"}}} {
+		s := newScene(t)
+		rx := s.stack("c:String#match?", "Filter#run")
+		var cpu, delay int64
+		s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			cpu, delay = cpu+sceneTick*(100-c.lacks)/100, delay+sceneTick*c.lacks/100
+			th := s.at(holder(1), rx)
+			th.Kernel.CPUAtNS, th.Kernel.CPUNS, th.Kernel.RunDelayNS = s.now, cpu, delay
+			return 1, []sampler.Thread{th}
+		})
+		s.want(c.name, c.want)
+	}
+}
