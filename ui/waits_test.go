@@ -53,10 +53,8 @@ func TestWaitThreshold(t *testing.T) {
 	none := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{WaitThreshold: time.Hour})
 	pages := func(s *screen) *threadPage {
 		s.press("2")
-		for s.model.timeline.selected.thread != 2 {
-			s.press("down")
-		}
-		s.press("enter")
+		s.model.timeline.selected = rowKey{thread: 2}
+		s.model.open(pageThread)
 		return s.model.pages[pageThread].(*threadPage)
 	}
 	a, b, c := pages(all), pages(some), pages(none)
