@@ -11,6 +11,8 @@ const (
 	// momentNS is how much of the history before a moment is looked through to tell what each thread did then: long
 	// enough for every thread's stack to be read, short enough for a key press.
 	momentNS = int64(300e6)
+	// nearNS is how long before a moment its last sample is as a rule, and by far.
+	nearNS = int64(10e6)
 	// maxMomentAgeNS is how long before a moment its last sample may lie.
 	maxMomentAgeNS = int64(2e9)
 	// maxSinceNS is how long before a moment the beginning of a thread's state is looked for.
@@ -23,14 +25,19 @@ const (
 func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	class := gvl.NewClassifier(s.process, s.dict)
 	var last *sampler.Sample
-	var states []gvl.ThreadState
-	firstNS := int64(0)
+	var states []gvl.ThreadState // the classifier's, of the sample it was fed last
+	firstNS, lastNS := int64(0), int64(0)
 	look := func(x *sampler.Sample) {
+		if states = class.Classify(x); firstNS == 0 {
+			firstNS = x.TimeNS
+		}
+		if lastNS = x.TimeNS; lastNS < atNS-nearNS {
+			return // a copy of each would cost as much as all else
+		}
 		if last == nil {
-			last, firstNS = new(sampler.Sample), x.TimeNS
+			last = new(sampler.Sample)
 		}
 		copySample(last, x)
-		states = append(states[:0], class.Classify(x)...)
 	}
 	if err := s.history.Range(atNS-momentNS, atNS+1, look); err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)
@@ -40,7 +47,10 @@ func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 		if err != nil || x == nil || atNS-x.TimeNS > maxMomentAgeNS {
 			return nil, nil, err
 		}
-		look(x)
+		if x.TimeNS != lastNS {
+			look(x)
+		}
+		last = x
 	}
 	s.Read(func(r *reading) {
 		for i := range states {
