@@ -92,7 +92,7 @@ func TestComparing(t *testing.T) {
 		t.Errorf("the parts that are there now shrank by %v on the whole", sum)
 	}
 	s.press("=")
-	s.misses("own time, in points", "compared with 5")
+	s.misses("change of own time", "compared with 5")
 }
 
 // TestFlames: with f the outermost frames stand at the bottom, and keys and clicks go by the screen.
@@ -195,7 +195,7 @@ func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s.press("=")
 	s.sees("compared with 5s until")
 	s.press("=")
-	s.misses("compared with 5s", "own time, in points")
+	s.misses("compared with 5s", "change of own time")
 	for s.model.atNS > at-2e9 { // no mark lies before this
 		s.press("[")
 	}

@@ -32,7 +32,7 @@ var viewStory = []struct{ press, see string }{
 	{"I", "callees first"},
 	{"I", "callers first"},
 	{"f", "at the bottom"},
-	{"=", "own time, in points of the whole"},
+	{"=", "change of own time, in percentage points"},
 	{"=", "callers first"},
 	{"5", "functions by self"},
 	{">", "functions by total"},
