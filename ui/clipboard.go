@@ -44,46 +44,6 @@ func (m *Model) yankSummary() tea.Cmd {
 	return m.copy(text)
 }
 
-// selectedStack returns the stack of the selected frame or thread, the innermost frame first as Ruby prints it; none
-// when nothing is selected.
-func (m *Model) selectedStack() (title string, lines []string) {
-	if m.current() != nil {
-		return "", nil
-	}
-	if m.focus == onFlame {
-		n := m.flame.selNode
-		if n == nil {
-			return "", nil
-		}
-		title = n.Label
-		for ; n != nil && n.Parent != nil; n = n.Parent {
-			line := n.Label
-			if n.File != "" {
-				line += fmt.Sprintf(" (%s:%d)", n.File, n.Line)
-			}
-			lines = append(lines, canvas.Clean(line))
-		}
-		return canvas.Clean(title), lines
-	}
-	i := m.timeline.index()
-	if i < 0 || m.timeline.rows[i].isGroup {
-		return "", nil
-	}
-	th := &m.timeline.threads[m.timeline.rows[i].members[0]]
-	if !th.known {
-		return "", nil
-	}
-	for _, id := range m.store.dict.Frames(th.state.Stack, nil) {
-		f := m.store.dict.Frame(id)
-		line := f.Label
-		if f.Path != "" {
-			line = fmt.Sprintf("%s (%s:%d)", f.Label, f.Path, f.Line)
-		}
-		lines = append(lines, canvas.Clean(line))
-	}
-	return canvas.Clean(th.name + ": " + gvl.Describe(th.state, m.store.dict)), lines
-}
-
 const (
 	// maxBlamed and maxListed bound the functions and threads of a summary: what a chat shows without a click.
 	maxBlamed = 5

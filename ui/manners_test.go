@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
@@ -57,6 +58,46 @@ func TestCopyingAStack(t *testing.T) {
 	text = copied(t, s.press("y"))
 	if !strings.HasPrefix(text, s.model.flame.selNode.Label+"\n") {
 		t.Errorf("not the stack of the selected frame: %q", text)
+	}
+}
+
+// TestCopyingAStackOnEveryPage: what is selected there is what is copied, and not the summary.
+func TestCopyingAStackOnEveryPage(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("down", "down")
+	th := s.model.timeline.chosen()
+	if th == nil {
+		t.Fatal("no thread is selected")
+	}
+	for _, page := range []string{"2", "enter", "3"} {
+		s.press(page)
+		text := copied(t, s.press("y"))
+		if !strings.HasPrefix(text, th.name+": ") || !strings.Contains(text, "\n  ") || !strings.Contains(text, ".rb:") {
+			t.Errorf("page %d: no stack of %s: %q", s.model.page, th.name, text)
+		}
+	}
+	// The picture has moved on since the instant under the cursor.
+	s.pressAll("left", "H")
+	p := s.model.pages[pageTimeline].(*timelinePage)
+	st, ok := p.under(th.id)
+	if !ok {
+		t.Fatal("nothing is under the cursor")
+	}
+	title, lines, _ := strings.Cut(copied(t, s.press("y")), "\n")
+	at := s.model.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
+	if want := th.name + ": " + gvl.Describe(st, s.store.dict) + at; title != want {
+		t.Errorf("under the cursor: %q, want %q", title, want)
+	}
+	if got, want := strings.Count(lines, "\n"), len(s.store.dict.Frames(st.Stack, nil)); got != want || want == 0 {
+		t.Errorf("%d frames under the cursor, want %d", got, want)
+	}
+	s.press("esc", "space", "4", "down")
+	if text := copied(t, s.press("y")); !strings.HasPrefix(text, s.model.flame.selNode.Label+"\n  ") {
+		t.Errorf("page 4: not the selected frame: %q", text)
+	}
+	s.press("7")
+	if text := copied(t, s.press("y")); !strings.HasPrefix(text, "**order-service**") {
+		t.Errorf("page 7: %q", text)
 	}
 }
 

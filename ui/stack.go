@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// stacked is a page on which a stack can be selected.
+type stacked interface {
+	// stack returns what was selected and its frames, a line each, the innermost first as Ruby prints them; none when nothing
+	// is selected.
+	stack(m *Model) (title string, lines []string)
+}
+
+// selectedStack returns the stack of the selected frame or thread, as stacked does.
+func (m *Model) selectedStack() (title string, lines []string) {
+	switch p := m.current().(type) {
+	case nil:
+		if m.focus == onFlame {
+			return m.flame.stack()
+		}
+		return m.threadStack(m.timeline.chosen())
+	case stacked:
+		return p.stack(m)
+	}
+	return "", nil
+}
+
+func (p *flamePage) stack(m *Model) (string, []string) { return m.flame.stack() }
+
+func (p *threadPage) stack(m *Model) (string, []string) { return m.threadStack(p.row) }
+
+func (p *threadsPage) stack(m *Model) (string, []string) {
+	i := p.index(m)
+	if i < 0 || p.rows[i].isGroup {
+		return "", nil
+	}
+	return m.threadStack(&m.timeline.threads[p.rows[i].members[0]])
+}
+
+// stack is that of the instant under the cursor, where there is one.
+func (p *timelinePage) stack(m *Model) (string, []string) {
+	th := m.timeline.chosen()
+	if th == nil || p.cursorNS == 0 {
+		return m.threadStack(th)
+	}
+	st, ok := p.under(th.id)
+	if !ok {
+		return "", nil
+	}
+	at := m.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
+	return canvas.Clean(th.name+": "+gvl.Describe(st, m.store.dict)) + at, m.frameLines(st)
+}
+
+// stack is that of the selected frame: it and its callers.
+func (v *flameView) stack() (title string, lines []string) {
+	n := v.selNode
+	if n == nil {
+		return "", nil
+	}
+	title = canvas.Clean(n.Label)
+	for ; n != nil && n.Parent != nil; n = n.Parent {
+		line := n.Label
+		if n.File != "" {
+			line += fmt.Sprintf(" (%s:%d)", n.File, n.Line)
+		}
+		lines = append(lines, canvas.Clean(line))
+	}
+	return title, lines
+}
+
+// chosen is the selected thread; nil when none is, or a group.
+func (v *timelineView) chosen() *threadRow {
+	i := v.index()
+	if i < 0 || v.rows[i].isGroup {
+		return nil
+	}
+	return &v.threads[v.rows[i].members[0]]
+}
+
+// threadStack returns the stack of a thread at the moment shown; none when it is not known.
+func (m *Model) threadStack(th *threadRow) (title string, lines []string) {
+	if th == nil || !th.known {
+		return "", nil
+	}
+	return canvas.Clean(th.name + ": " + gvl.Describe(th.state, m.store.dict)), m.frameLines(th.state)
+}
+
+// frameLines writes the frames of a thread's stack.
+func (m *Model) frameLines(st gvl.ThreadState) (lines []string) {
+	for _, id := range m.store.dict.Frames(st.Stack, nil) {
+		f := m.store.dict.Frame(id)
+		line := f.Label
+		if f.Path != "" {
+			line = fmt.Sprintf("%s (%s:%d)", f.Label, f.Path, f.Line)
+		}
+		lines = append(lines, canvas.Clean(line))
+	}
+	return lines
+}
