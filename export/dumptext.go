@@ -47,6 +47,9 @@ func (t *dumpText) head() {
 		ruby = "ruby " + d.Ruby.Version
 	}
 	t.printf("%s\n\n", flamegraph.Printable(ruby))
+	if d.Stopped {
+		t.printf("the process is stopped: %s\n\n", stoppedText)
+	}
 	if d.MeasuredNS > 0 {
 		writeFindings(&t.b, d.Findings, d.MonotonicNS-d.MeasuredNS)
 	}

@@ -75,6 +75,9 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 	}
 	statGC(b, s)
 	statAlloc(b, &s.Alloc)
+	if s.Process.Stopped {
+		fmt.Fprintln(b, "the process is stopped: "+stoppedText)
+	}
 	fmt.Fprintf(b, "CPU  %s", share(s.Process.CPUNS, s.DurationNS))
 	if s.Process.ThrottledNS > 0 {
 		fmt.Fprintf(b, ", throttled for %s", span(s.Process.ThrottledNS))
@@ -88,6 +91,9 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 	statPressure(b, &s)
 	fmt.Fprint(b, "\n\n")
 }
+
+// stoppedText says why nothing runs in a process that is stopped.
+const stoppedText = "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads"
 
 // statPressure says for how long tasks stood still for want of something, where they did.
 func statPressure(b *strings.Builder, s *gvl.Stat) {

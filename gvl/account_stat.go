@@ -171,6 +171,7 @@ func (a *Account) statProcess(s *Stat) {
 			ThrottledNS: a.lastProc.ThrottledNS - a.firstProc.ThrottledNS, RSSBytes: a.lastProc.RSSBytes,
 			MajorFaults: a.lastProc.MajorFaults - a.firstProc.MajorFaults,
 			SwapBytes:   a.lastProc.SwapBytes,
+			Stopped:     a.lastProc.Stopped,
 		}
 	}
 	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)

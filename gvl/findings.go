@@ -209,7 +209,7 @@ func (f *Findings) Feed(s *sampler.Sample, states []ThreadState) {
 	if f.own {
 		f.blame.Feed(s, states)
 	}
-	if slices.ContainsFunc(states, func(ts ThreadState) bool { return ts.stopped() }) {
+	if s.Proc.Stopped || slices.ContainsFunc(states, func(ts ThreadState) bool { return ts.stopped() }) {
 		return // what happens in a stopped process says nothing of it; the time is a gap in what the rules look at
 	}
 	f.ev.feed(s, states)

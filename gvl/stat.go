@@ -159,6 +159,8 @@ type StatProcess struct {
 	// SwapBytes is what was swapped out at the end.
 	SwapBytes int64        `json:"swap_bytes"`
 	Pressure  StatPressure `json:"pressure"`
+	// Stopped: at the end a signal or a debugger had stopped the process.
+	Stopped bool `json:"stopped"`
 }
 
 // StatPressure is how long, of the window, some or all of the tasks that were not idle stood still for want of a CPU, of

@@ -351,7 +351,9 @@ func (d *decoder) proc(p *sampler.Proc) {
 	if d.version < fullVersion {
 		return
 	}
-	source := sampler.PressureSource(d.c.uint8())
+	flags := d.c.uint8()
+	p.Stopped = flags&procStopped != 0
+	source := sampler.PressureSource(flags &^ procStopped)
 	if source > sampler.PressureMachine {
 		source = sampler.PressureNone // whose it is, a later version knows
 	}

@@ -377,9 +377,16 @@ func (e *encoder) proc(p, n *sampler.Proc) {
 	for i := range a {
 		e.count(*b[i] - *a[i])
 	}
-	e.uint(uint64(n.Pressure.Source))
+	flags := uint64(n.Pressure.Source)
+	if n.Stopped {
+		flags |= procStopped
+	}
+	e.uint(flags)
 	*p = *n
 }
+
+// procStopped is the bit beside PressureSource that says Proc.Stopped.
+const procStopped = 1 << 4
 
 // oldProcFields is how many of procFields there were before fullVersion.
 const oldProcFields = 8

@@ -243,6 +243,9 @@ type Proc struct {
 	SwapBytes int64
 	// Pressure is how long tasks stood still for want of something.
 	Pressure Pressure
+	// Stopped: a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process; the state of its main thread is T or t
+	// (/proc/PID/stat, proc(5)). Nothing runs then, and whatever waits waits for that.
+	Stopped bool
 }
 
 // PressureSource says whose stalls a Pressure counts.

@@ -31,6 +31,7 @@ type figures struct {
 	stacks          stackReads    // of the time shown
 	dropped         uint64
 	slow            bool
+	halted          bool    // at the end, a signal or a debugger has stopped the process
 	stopped         float64 // share of the time that pauses took
 	pauseNS         int64   // their mean length
 	heldSpark       []float64
@@ -99,7 +100,7 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	if b == nil {
 		return
 	}
-	f.reads, f.slow = b.reads, b.slow
+	f.reads, f.slow, f.halted = b.reads, b.slow, b.proc.Stopped
 	f.gcKnown = b.gc.Valid
 	if f.rss == 0 {
 		f.rss = b.proc.RSSBytes
@@ -336,6 +337,9 @@ func (h *headView) health(t *Theme) []segment {
 		window = axisTime(h.spanNS/int64(time.Second)*int64(time.Second)) + " of " + window
 	}
 	out := []segment{live}
+	if f.halted {
+		out = append(out, segment{"■ PROCESS STOPPED", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
+	}
 	if h.recording {
 		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
 	}

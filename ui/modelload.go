@@ -3,6 +3,7 @@ package ui
 import (
 	"time"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -166,6 +167,17 @@ func (m *Model) loadFindings(r *reading) {
 			m.findings.note = "measuring for a few seconds before judging"
 		}
 	}
+	if k := r.marks.before(m.atNS); k != nil && k.proc.Stopped {
+		m.findings.list = append([]gvl.Finding{halted}, m.findings.list...)
+	}
+}
+
+// halted leads the findings of a process that is stopped: no rule looks at it then, and all of its threads seem to wait for
+// what they did last.
+var halted = gvl.Finding{
+	Severity: gvl.SeverityCrit, Title: "The process is stopped",
+	Text: "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads: nothing runs",
+	Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",
 }
 
 func (m *Model) buildFlame() {

@@ -164,6 +164,7 @@ func parseState(b []byte) (byte, bool) {
 
 // processStat holds the fields of /proc/PID/stat that are used, by their numbers in proc(5).
 type processStat struct {
+	state        byte   // 3
 	ppid         int64  // 4
 	majorFaults  int64  // 12
 	userTicks    uint64 // 14
@@ -178,7 +179,8 @@ func parseStat(b []byte) (s processStat, ok bool) {
 	if !ok {
 		return s, false
 	}
-	b = b[1:] // field 3, the state letter
+	s.state = b[0]
+	b = b[1:]
 	for field := 4; field <= 24; field++ {
 		b = skipSpaces(b)
 		// Fields are signed or unsigned; kernels print what does not fit a signed one as unsigned.

@@ -64,7 +64,7 @@ func (p *ProcReader) Close() error {
 	return nil
 }
 
-// Read returns the counters: CPU times with a resolution of 10 ms and major faults (stat), resident memory (statm),
+// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat), resident memory (statm),
 // swapped memory (status), the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the pressure on the
 // cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
@@ -82,6 +82,7 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 		UserNS:      int64(st.userTicks) * nsPerTick,
 		SystemNS:    int64(st.systemTicks) * nsPerTick,
 		MajorFaults: st.majorFaults,
+		Stopped:     st.state == 'T' || st.state == 't',
 	}
 	if n, err = pread(p.statm, p.buf[:]); err != nil {
 		return sampler.Proc{}, p.errorOf("statm", err)

@@ -69,6 +69,37 @@ func TestProc(t *testing.T) {
 	}
 }
 
+// TestProcStopped stops a process and lets it go on; the kernel says by wait4 when it has done either.
+func TestProcStopped(t *testing.T) {
+	cmd := exec.Command("sleep", "3600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	p, err := OpenProc(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, c := range []struct {
+		signal unix.Signal
+		await  int
+		want   bool
+	}{{unix.SIGSTOP, unix.WUNTRACED, true}, {unix.SIGCONT, unix.WCONTINUED, false}} {
+		if err := unix.Kill(pid, c.signal); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Wait4(pid, nil, c.await, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Read(1); err != nil || got.Stopped != c.want {
+			t.Errorf("after %v: stopped %v, %v", c.signal, got.Stopped, err)
+		}
+	}
+}
+
 func rusage(t *testing.T) unix.Rusage {
 	t.Helper()
 	var ru unix.Rusage
