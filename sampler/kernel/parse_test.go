@@ -43,7 +43,7 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("comm %q: state %c %v", comm, s, ok)
 		}
 		got, ok := parseStat(b)
-		want := processStat{ppid: 1, majorFaults: 7, userTicks: 123, systemTicks: 45, startTicks: 6789, residentPage: 250}
+		want := processStat{state: 'S', ppid: 1, majorFaults: 7, userTicks: 123, systemTicks: 45, startTicks: 6789, residentPage: 250}
 		if !ok || got != want {
 			t.Errorf("comm %q: %+v %v", comm, got, ok)
 		}
