@@ -79,11 +79,20 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintln(b, "the process is stopped: "+stoppedText)
 	}
 	fmt.Fprintf(b, "CPU  %s", share(s.Process.CPUNS, s.DurationNS))
+	if s.Process.CPUNS > 0 {
+		fmt.Fprintf(b, " (%s in the kernel)", share(s.Process.SystemNS, s.DurationNS))
+	}
+	if n := s.Process.Switches; n > 0 && s.DurationNS > 0 {
+		fmt.Fprintf(b, ", %.0f context switches a second", float64(n)/(float64(s.DurationNS)/1e9))
+	}
 	if s.Process.ThrottledNS > 0 {
 		fmt.Fprintf(b, ", throttled for %s", span(s.Process.ThrottledNS))
 	}
 	if s.Process.RSSBytes > 0 {
 		fmt.Fprintf(b, "; memory %s", bytesText(s.Process.RSSBytes))
+		if n := s.Process.PSSBytes; n > 0 {
+			fmt.Fprintf(b, " (PSS %s)", bytesText(n))
+		}
 	}
 	if s.Process.SwapBytes > 0 {
 		fmt.Fprintf(b, ", swapped out %s", bytesText(s.Process.SwapBytes))

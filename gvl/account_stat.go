@@ -171,7 +171,9 @@ func (a *Account) statProcess(s *Stat) {
 			ThrottledNS: a.lastProc.ThrottledNS - a.firstProc.ThrottledNS, RSSBytes: a.lastProc.RSSBytes,
 			MajorFaults: a.lastProc.MajorFaults - a.firstProc.MajorFaults,
 			SwapBytes:   a.lastProc.SwapBytes,
-			Stopped:     a.lastProc.Stopped,
+			UserNS:      a.lastProc.UserNS - a.firstProc.UserNS, SystemNS: a.lastProc.SystemNS - a.firstProc.SystemNS,
+			Switches: a.lastProc.Switches - a.firstProc.Switches, PSSBytes: a.lastProc.PSSBytes,
+			Stopped: a.lastProc.Stopped,
 		}
 	}
 	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)

@@ -152,6 +152,13 @@ type StatGC struct {
 
 // StatProcess is what the process used in the window, by the kernel's counters.
 type StatProcess struct {
+	// UserNS and SystemNS are the two parts of CPUNS.
+	UserNS   int64 `json:"user_ns"`
+	SystemNS int64 `json:"system_ns"`
+	// Switches is how often a thread was given a CPU; those that ended count up to a second before their end.
+	Switches int64 `json:"context_switches"`
+	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end; 0: not known.
+	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
 	ThrottledNS int64 `json:"throttled_ns"`
 	RSSBytes    int64 `json:"rss_bytes"`

@@ -392,8 +392,8 @@ const procStopped = 1 << 4
 const oldProcFields = 8
 
 // procFields lists the counters of Proc in the order they are written.
-func procFields(p *sampler.Proc) [14]*int64 {
+func procFields(p *sampler.Proc) [16]*int64 {
 	return [...]*int64{&p.AtNS, &p.UserNS, &p.SystemNS, &p.RSSBytes, &p.MajorFaults, &p.ThrottledNS, &p.ThrottledPeriods,
 		&p.Periods, &p.SwapBytes, &p.Pressure.CPUSomeNS, &p.Pressure.MemorySomeNS, &p.Pressure.MemoryFullNS,
-		&p.Pressure.IOSomeNS, &p.Pressure.IOFullNS}
+		&p.Pressure.IOSomeNS, &p.Pressure.IOFullNS, &p.PSSBytes, &p.Switches}
 }

@@ -184,6 +184,16 @@ func (p *memoryPage) processFigures() []figure {
 	}
 	out := []figure{{name: "RSS grew by", text: sign + size(grown)},
 		{name: "major faults", text: count(p.at.proc.MajorFaults - p.from.proc.MajorFaults)}}
+	if n := p.at.proc.PSSBytes; n > 0 {
+		out = append(out, figure{name: "PSS", text: size(n) + ", shared pages by their part"})
+	}
+	if d := p.at.proc.AtNS - p.from.proc.AtNS; d > 0 {
+		out = append(out, figure{name: "CPU", text: percent(share(p.at.proc.UserNS-p.from.proc.UserNS, d)) + " user, " +
+			percent(share(p.at.proc.SystemNS-p.from.proc.SystemNS, d)) + " system"})
+	}
+	if p.at.proc.Switches > 0 {
+		out = append(out, figure{name: "given a CPU", text: p.perSecond(func(k *mark) float64 { return float64(k.proc.Switches) }) + " (context switches)"})
+	}
 	if n := p.at.proc.SwapBytes; n > 0 {
 		out = append(out, figure{name: "swapped out", text: size(n)})
 	}

@@ -114,6 +114,19 @@ func parseSchedstat(b []byte) (cpuNS, runDelayNS int64, ok bool) {
 	return int64(cpu), int64(delay), true
 }
 
+// parseTimeslices reads the third field of a schedstat file.
+func parseTimeslices(b []byte) (int64, bool) {
+	for range 2 {
+		_, rest, ok := takeUint(b)
+		if !ok {
+			return 0, false
+		}
+		b = skipSpaces(rest)
+	}
+	n, _, ok := takeUint(b)
+	return int64(n), ok && n <= 1<<63-1
+}
+
 // What a task/TID/syscall file says besides a number.
 const (
 	callRunning = -1 // "running": on a CPU or runnable

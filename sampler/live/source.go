@@ -46,6 +46,8 @@ type Source struct {
 	rates  rates
 	procs  *processors
 
+	switches switches
+
 	lastProc, lastSelf, lastCheck int64
 	procNow                       sampler.Proc
 	selfNow                       sampler.Self
@@ -261,6 +263,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
 		}
+		s.procNow.Switches = s.switches.read(s.tasks, now)
 	}
 	if all || now-s.lastSelf > selfNS {
 		s.lastSelf = now
