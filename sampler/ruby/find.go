@@ -45,7 +45,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 		}
 		unfit = err
 		if !match.Exact {
-			unfit = fmt.Errorf("%s: %w", match.Note, err)
+			unfit = fmt.Errorf("%s: %w", match.Note, asUnfit(err))
 		}
 	case errors.Is(err, layout.ErrUnknownRelease):
 		unfit = err
@@ -95,6 +95,15 @@ func verifiedNote(m layout.Match) string {
 		return ""
 	}
 	return m.Note + ", verified on this process"
+}
+
+// asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was found
+// wanting by LocateVM looks like a VM that does not stand yet.
+func asUnfit(err error) error {
+	if errors.Is(err, ErrLayout) {
+		return err
+	}
+	return fmt.Errorf("%w, or %w", ErrLayout, err)
 }
 
 // noLayout says that neither a table nor debug information is there. A release that is known keeps its own error: what

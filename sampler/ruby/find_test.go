@@ -51,12 +51,17 @@ func TestFindUnknownPatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, noDebug := g.mod.DebugFile()
+		_, _, noDebug := deriveTable(g.mod, version, FindOptions{})
 		found, err := Find(context.Background(), g.proc, g.mod, version, FindOptions{PID: g.proc.PID()})
 		if err != nil {
 			// 4.0.6 moved what 4.0.5 has elsewhere.
 			if noDebug == nil || !layout.Conflict(nearest, g.vm.Table) {
 				t.Error(err)
+			}
+			for _, word := range []string{version, strings.Fields(nearest.Name)[0], "does not fit", "debug information"} {
+				if !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), word) {
+					t.Errorf("%q does not say %q", err, word)
+				}
 			}
 			return
 		}
