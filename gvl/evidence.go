@@ -1,6 +1,8 @@
 package gvl
 
 import (
+	"strings"
+
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -80,6 +82,7 @@ type watch struct {
 	// runCPU is what of a CPU it had with this stack, once its counters were read.
 	runCPU               int64
 	moved                bool
+	home                 home
 	cpuAt, cpu, runDelay int64
 	heldAtRead           bool
 	cpuTotal             int64
@@ -206,6 +209,9 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 	if t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && (ts.Stack != w.stack || fresh) {
 		c.flush(w, ts.Thread, at)
 		w.moved = w.moved || !fresh && !w.idle
+		if !fresh {
+			w.home.stayed(w.stack, at-w.stackNS)
+		}
 		if !fresh && w.state == Waiting && ts.State == Waiting {
 			c.turn(ts.Ractor).moved = true
 		}
@@ -253,6 +259,8 @@ func (c *collector) idle(ts *ThreadState, w *watch) bool {
 		switch {
 		case d.Op == OpAccept, d.Op == OpSelect, d.Op == OpPoll && d.FDs != 1, w.flags&flagIdle != 0:
 			return true
+		case strings.HasPrefix(d.Syscall, "epoll_"):
+			return true // an event loop, which waits for all that its fibers or clients wait for
 		}
 		return c.peers.inbound(w.group)
 	case Unknown:

@@ -139,6 +139,34 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 	}
 }
 
+// TestOneLongTurnMakesNoHog: in a server with nothing to do a turn took long, for it lacked a CPU. Four threads that wanted to
+// look at their clocks waited for it.
+func TestOneLongTurnMakesNoHog(t *testing.T) {
+	s := newScene(t)
+	beat, look := s.stack("c:BasicSocket#__write_nonblock", "Redis::Client#io"), s.stack("Poller#wait")
+	s.play(12*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		long := i%500 < 24 // 120 ms in 2.5 s
+		list := []sampler.Thread{s.at(asleep(1, sampler.Stopped, sampler.BlockSleep), beat)}
+		if long {
+			list[0] = s.at(holder(1), beat)
+		}
+		for id := sampler.ThreadID(2); id < 6; id++ {
+			th := asleep(id, sampler.Stopped, sampler.BlockSleep)
+			if long {
+				th = queued(id)
+			}
+			list = append(list, s.at(th, look))
+		}
+		if long {
+			return 1, list
+		}
+		return 0, list
+	})
+	if slices.Contains(s.ids(), "gvl_hog") {
+		t.Error(s.f.Current())
+	}
+}
+
 // turns plays a full lock: a hog whose turns take hogTicks, then a short turn of one of n others.
 func (s *scene) turns(d int64, n, hogTicks int) {
 	hog := []sampler.StackID{s.stack("c:JSON.generate", "Reports#build"), s.stack("c:JSON.generate", "Reports#build", "x")}

@@ -23,7 +23,7 @@ type limits struct {
 	gcPause                                                   float64
 	gcOfHeld, gcOfWall                                        float64
 	gcMajors, gcMajorsWaiters                                 float64
-	hogBlame, hogLead, hogWait, hogLost                       float64
+	hogBlame, hogLead, hogHeld, hogWait, hogLost              float64
 	dnsWait, dnsSum                                           float64
 	childWait, childThreads, childShare                       float64
 	redisShare, redisThreads                                  float64
@@ -83,6 +83,7 @@ var limitSpecs = [...]limitSpec{
 	{"gc_majors", "waiters", unitNumber, 1, func(l *limits) *float64 { return &l.gcMajorsWaiters }},
 	{"gvl_hog", "blame", unitShare, .50, func(l *limits) *float64 { return &l.hogBlame }},
 	{"gvl_hog", "lead", unitNumber, 1.5, func(l *limits) *float64 { return &l.hogLead }},
+	{"gvl_hog", "held", unitShare, .10, func(l *limits) *float64 { return &l.hogHeld }},
 	{"gvl_hog", "wait", unitTime, .8 * sliceNS, func(l *limits) *float64 { return &l.hogWait }},
 	{"gvl_hog", "lost", unitShare, .10, func(l *limits) *float64 { return &l.hogLost }},
 	{"dns_slow", "wait", unitTime, 1e9, func(l *limits) *float64 { return &l.dnsWait }},

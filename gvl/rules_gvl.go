@@ -92,8 +92,13 @@ func evalHog(w *window) hit {
 	}
 	p95 := w.waits.quantile(.95)
 	lost := w.ofBusy(w.total.ns[Waiting])
+	held := 0.0
+	if t := w.threads[e.Thread]; t != nil {
+		held = w.share(t.held()) // one turn that lasts, because it lacked a CPU, makes no hog
+	}
 	h := hit{
-		score: least(e.Share/w.limits.hogBlame, lead/w.limits.hogLead, float64(p95)/w.limits.hogWait, lost/w.limits.hogLost),
+		score: least(e.Share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld, float64(p95)/w.limits.hogWait,
+			lost/w.limits.hogLost),
 		stack: e.Stack, threads: []sampler.ThreadID{e.Thread}, severity: SeverityWarn,
 	}
 	if h.score < 1 {

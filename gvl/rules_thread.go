@@ -39,7 +39,8 @@ func evalStuckThread(w *window) hit {
 	return h
 }
 
-// canBeStuck leaves out what waits by its nature: idle threads, consumers that were never seen doing anything else.
+// canBeStuck leaves out what waits by its nature: idle threads, and readers of a stream, which were never seen doing anything
+// else or are where they spend nearly all their time.
 func (w *window) canBeStuck(ts *ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false
@@ -51,14 +52,14 @@ func (w *window) canBeStuck(ts *ThreadState, x *watch) bool {
 		if ts.Detail.Op == OpChild {
 			return x.moved
 		}
-		if x.moved {
+		if x.moved && (!x.home.is(x.stack) || x.flags&flagServer != 0) {
 			return !w.terminal(ts.Detail.Peer)
 		}
 		if x.group == 0 {
 			return false
 		}
 		db, redis, _ := w.peerIs(x.group)
-		return db || redis && ts.Detail.Op != OpRead
+		return db || redis && ts.Detail.Op != OpRead || w.asked(x.group)
 	}
 	return false
 }

@@ -9,8 +9,17 @@ import (
 // databases are the services that the kernel part names and that hold data.
 var databases = map[string]bool{
 	"PostgreSQL": true, "MySQL": true, "PgBouncer": true, "SQL Server": true, "Oracle": true, "MongoDB": true,
-	"Cassandra": true, "Neo4j": true, "InfluxDB": true,
+	"Cassandra": true, "Neo4j": true, "InfluxDB": true, "ClickHouse": true, "CockroachDB": true, "CouchDB": true, "Redshift": true,
 }
+
+// answering are other services whose clients wait for nothing but answers: they send nothing of their own accord.
+var answering = map[string]bool{
+	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
+}
+
+// asked tells whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
+// reader.
+func (w *window) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.list[n].peer.Service] }
 
 // peerIs tells what a peer group is: a database, a Redis, or another remote end.
 func (w *window) peerIs(n uint32) (db, redis, other bool) {
@@ -120,7 +129,7 @@ func evalHTTP(w *window) hit {
 		if x == nil || ts.State != IO || x.idle || x.group != group {
 			continue
 		}
-		if consumer(x) {
+		if !w.asked(group) && (consumer(x) || x.home.is(x.stack) && float64(x.home.longestNS) >= homeWait*w.limits.httpWait) {
 			// Its time in the window was all spent there.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[IO]

@@ -62,6 +62,10 @@ var markers = []marker{
 	{"RedisClient#blocking_call", true, flagIdle, 20}, {"RedisClient::PubSub", true, flagIdle, 20},
 	{"Redis::Client#call_with_timeout", false, flagIdle, 20}, {"Listen::", true, flagIdle, 10},
 	{"WEBrick::GenericServer#start", false, flagIdle, innerFrames},
+	// Readers and pollers of message brokers, of a replica set's state, of a mailbox.
+	{"Bunny::ReaderLoop", true, flagIdle, 20}, {"Kafka::Fetcher", true, flagIdle, 40}, {"NATS::IO::Client#read_loop", false, flagIdle, 20},
+	{"Aws::SQS::Client#receive_message", false, flagIdle, 100}, {"Net::IMAP#receive_responses", false, flagIdle, 20},
+	{"Mongo::Server::Monitor", true, flagIdle, 60}, {"Mongo::Server::PushMonitor", true, flagIdle, 60},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, flagPool, 12},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, flagPool, 12},
 	// Not TimedStack#pop, which Sidekiq's scheduler sleeps in.

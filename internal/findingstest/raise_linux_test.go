@@ -141,6 +141,19 @@ func checkRaised(t *testing.T, s *seen, id string, want raised) {
 	t.Logf("%.1f s: %s: %s", float64(s.atNS[id])/1e9, f.Title, f.Text)
 }
 
+// TestSilentService: a service that answers when it is asked, and never does, is found though nothing else was ever seen of its
+// clients; a stream's reader looks the same but for the service.
+func TestSilentService(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		p := start(t, r, "silent/memcached")
+		s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s"), raiseTime, is("stuck_thread"), nil)
+		checkRaised(t, s, "http_slow", raised{words: []string{":11211 memcached", "3 threads"}})
+		checkRaised(t, s, "stuck_thread", raised{words: []string{"worker-", ":11211 memcached"}})
+	})
+}
+
 // firstSecond is the number of ticks of a second. Which of them a finding is raised at is told to askEvery.
 const firstSecond = 1000 + askEvery
 

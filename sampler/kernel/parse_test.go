@@ -240,6 +240,23 @@ func TestParseSockaddr(t *testing.T) {
 	}
 }
 
+// TestServiceOfAConnection: the port that a server listens on names the service, at whichever end; one that the kernel gave to a
+// client does not.
+func TestServiceOfAConnection(t *testing.T) {
+	for _, c := range []struct{ local, remote, service string }{
+		{"10.0.0.1:40000", "10.0.0.5:11211", "memcached"},
+		{"10.0.0.1:40000", "10.0.0.5:27018", "MongoDB"},
+		{"10.0.0.1:40000", "10.0.0.5:50051", "gRPC"},
+		{"10.0.0.1:8080", "10.0.0.9:50051", ""},
+		{"10.0.0.1:8080", "10.0.0.9:50052", ""},
+	} {
+		p := internetPeer(sampler.PeerTCP, netip.MustParseAddrPort(c.local), netip.MustParseAddrPort(c.remote))
+		if p.Service != c.service {
+			t.Errorf("%s to %s: %q instead of %q", c.local, c.remote, p.Service, c.service)
+		}
+	}
+}
+
 // TestNewPeersForLong: of a program that connects to ever new ports, those are held that the last time has seen, and once the
 // others have left there is room for exact ones again.
 func TestNewPeersForLong(t *testing.T) {

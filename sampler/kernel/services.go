@@ -10,14 +10,18 @@ import (
 
 // services names well-known ports (IANA's registry, and the defaults of programs that registered none).
 var services = map[uint16]string{
-	22: "SSH", 25: "SMTP", 53: "DNS", 80: "HTTP", 88: "Kerberos", 110: "POP3", 123: "NTP", 143: "IMAP", 389: "LDAP",
-	443: "HTTPS", 465: "SMTP", 514: "syslog", 587: "SMTP", 636: "LDAP", 853: "DNS", 873: "rsync", 993: "IMAP",
-	995: "POP3", 1433: "SQL Server", 1521: "Oracle", 2049: "NFS", 2181: "ZooKeeper", 2379: "etcd", 2525: "SMTP",
-	3000: "HTTP", 3306: "MySQL", 4222: "NATS", 4317: "OpenTelemetry", 4318: "OpenTelemetry", 5432: "PostgreSQL",
-	5671: "RabbitMQ", 5672: "RabbitMQ", 6379: "Redis", 6380: "Redis", 6432: "PgBouncer", 7687: "Neo4j", 8080: "HTTP",
-	8086: "InfluxDB", 8125: "StatsD", 8126: "Datadog agent", 8200: "Vault", 8443: "HTTPS", 8500: "Consul",
-	9042: "Cassandra", 9092: "Kafka", 9093: "Kafka", 9200: "Elasticsearch", 9300: "Elasticsearch", 11211: "memcached",
-	11300: "beanstalkd", 26379: "Redis Sentinel", 27017: "MongoDB", 50051: "gRPC",
+	21: "FTP", 22: "SSH", 25: "SMTP", 53: "DNS", 80: "HTTP", 88: "Kerberos", 110: "POP3", 123: "NTP", 143: "IMAP",
+	389: "LDAP", 443: "HTTPS", 465: "SMTP", 514: "syslog", 587: "SMTP", 636: "LDAP", 853: "DNS", 873: "rsync",
+	993: "IMAP", 995: "POP3", 1433: "SQL Server", 1521: "Oracle", 1883: "MQTT", 2049: "NFS", 2181: "ZooKeeper",
+	2375: "Docker", 2376: "Docker", 2379: "etcd", 2525: "SMTP", 3000: "HTTP", 3128: "HTTP proxy", 3306: "MySQL",
+	4222: "NATS", 4317: "OpenTelemetry", 4318: "OpenTelemetry", 5432: "PostgreSQL", 5439: "Redshift", 5671: "RabbitMQ",
+	5672: "RabbitMQ", 5984: "CouchDB", 6333: "Qdrant", 6379: "Redis", 6380: "Redis", 6432: "PgBouncer",
+	6443: "Kubernetes", 7233: "Temporal", 7474: "Neo4j", 7687: "Neo4j", 7700: "Meilisearch", 8080: "HTTP",
+	8086: "InfluxDB", 8108: "Typesense", 8123: "ClickHouse", 8125: "StatsD", 8126: "Datadog agent", 8200: "Vault",
+	8443: "HTTPS", 8500: "Consul", 8883: "MQTT", 8983: "Solr", 9042: "Cassandra", 9092: "Kafka", 9093: "Kafka",
+	9094: "Kafka", 9200: "Elasticsearch", 9300: "Elasticsearch", 11211: "memcached", 11300: "beanstalkd",
+	11434: "Ollama", 15672: "RabbitMQ", 24224: "Fluentd", 26257: "CockroachDB", 26379: "Redis Sentinel",
+	27017: "MongoDB", 27018: "MongoDB", 27019: "MongoDB", 33060: "MySQL", 50051: "gRPC",
 }
 
 // unixServices names the programs that listen on unix sockets whose file name holds a word.
@@ -30,7 +34,7 @@ var unixServices = []struct{ word, service string }{
 // ephemeralFirst is where the ports begin that the kernel gives to connections (ip_local_port_range's default).
 const ephemeralFirst = 32768
 
-// serviceOf names the service of an address; "" for none. Ports that the kernel gives away say nothing.
+// serviceOf names the service of an address; "" for none.
 func serviceOf(a netip.AddrPort) string { return services[a.Port()] }
 
 // unixService names the program behind a unix socket's path; "" for none known.

@@ -50,6 +50,20 @@ rescue Errno::EADDRINUSE, Errno::EACCES => e
   exit!(0)
 end
 
+# Threads that ask a server for a line again and again, and do little else.
+def clients(count, port)
+  count.times do |i|
+    named("worker-#{i}") do
+      socket = TCPSocket.new(ADDRESS, port)
+      loop do
+        socket.write("work\n")
+        socket.gets
+        compute 0.001
+      end
+    end
+  end
+end
+
 # Says that the program is loaded, and goes on when the test has got round to it: nothing is said of load in a program's
 # first seconds, and many can wait for those to pass at the same time.
 def wait_for_go
