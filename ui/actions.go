@@ -90,10 +90,10 @@ func (m *Model) filterBySelection() {
 func (m *Model) searching() bool { return m.flame.search != nil }
 
 func (m *Model) canGoBack() bool {
-	return len(m.flame.zoom) > 0 || m.flame.shaped() || m.filter != (rowKey{}) || m.flame.search != nil
+	return len(m.flame.zoom) > 0 || m.flame.shaped() || m.filter != (rowKey{}) || m.flame.search != nil || m.lights()
 }
 
-// back undoes one thing: the zoom, then the filter, then the search.
+// back undoes one thing: the zoom, then the filter, then the search, then the selection that the timeline follows.
 func (m *Model) back() {
 	switch {
 	case m.flame.zoomOut():
@@ -101,8 +101,10 @@ func (m *Model) back() {
 		m.flame.unshape()
 	case m.filter != (rowKey{}):
 		m.filter = rowKey{}
-	default:
+	case m.flame.search != nil:
 		m.flame.search = nil
+	default:
+		m.flame.selected, m.flame.selNode = nil, nil
 	}
 	m.refresh()
 }

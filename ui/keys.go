@@ -101,7 +101,7 @@ func weightKeys() keyMap {
 			do: func(m *Model) tea.Cmd { m.flame.byState = !m.flame.byState; m.refresh(); return nil }},
 		{keys: []string{"c"}, show: "c", help: "show long runs of frames without a branch as one row, or all of them",
 			do: func(m *Model) tea.Cmd { m.flame.unfolded = !m.flame.unfolded; m.refresh(); return nil }},
-		{keys: []string{"esc"}, show: "esc", short: "back", help: "back: leave the zoom, show what is hidden, then leave the thread filter, then the search", when: (*Model).canGoBack,
+		{keys: []string{"esc"}, show: "esc", short: "back", help: "back, one a press: zoom, what is hidden, thread filter, search, selected frame", when: (*Model).canGoBack,
 			do: func(m *Model) tea.Cmd { m.back(); return nil }},
 	}}
 	k.bindings = append(k.bindings, shapeKeys()...)
@@ -133,7 +133,7 @@ func flameKeys() keyMap {
 			do: func(m *Model) tea.Cmd { m.flame.zoomIn(); m.refresh(); return nil }},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "timeline", help: "move between timeline and flamegraph",
 			do: func(m *Model) tea.Cmd { m.switchFocus(); return nil }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select the frame above, below: the caller, the heaviest callee (also k, j)",
+		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select the caller, the heaviest callee (also k, j); view 1: the timeline shows where it runs",
 			do: func(m *Model) tea.Cmd { m.flame.up(); m.refresh(); return nil }},
 		{keys: []string{"down", "j"}, do: func(m *Model) tea.Cmd { m.flame.down(); m.refresh(); return nil }},
 		{keys: []string{"left", "h"}, show: "← →", help: "select the frame beside it (also h, l)",

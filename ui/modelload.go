@@ -106,6 +106,9 @@ func (m *Model) load(force bool) {
 	if flame && m.hasFlame() {
 		m.buildFlame()
 	}
+	if m.timeline.lit = nil; m.lights() {
+		m.store.Read(m.light)
+	}
 	if names == 0 && m.timeline.longest() > 0 { // the names decide where the axis begins, and are known only now
 		m.load(force)
 		return

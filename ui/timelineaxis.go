@@ -25,6 +25,9 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 	axis.PutRight(0, now, st)
 	right := axis.W - canvas.Width(now) - 1
 	v.drawTicks(axis, right, st)
+	if v.lit != nil {
+		v.lit.draw(axis, t)
+	}
 	x = a.W - g.sharesW
 	switch {
 	case g.sharesW >= 25:

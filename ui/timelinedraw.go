@@ -54,10 +54,15 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		if i < 0 {
 			continue
 		}
-		if c := &w.cells[i]; c.Listed() > 0 {
-			r, st := t.stateCell(c, ascii)
-			cells.Rune(x, 0, r, st)
+		c := &w.cells[i]
+		if c.Listed() == 0 {
+			continue
 		}
+		r, st := t.stateCell(c, ascii)
+		if v.lit != nil {
+			r, st = t.litCell(v.lit.cell(w.key, i), ascii)
+		}
+		cells.Rune(x, 0, r, st)
 	}
 	v.drawShares(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), w, t)
 }

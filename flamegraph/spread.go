@@ -1,0 +1,45 @@
+package flamegraph
+
+// Spread calls visit with what the chosen keys weigh in each slot from fromNS to toNS (CLOCK_MONOTONIC ns; the slots that
+// contain either end are taken whole), oldest first, and with the slot's edges; the newest ends with the newest time. A key can
+// come several times in a slot. A Rolling without a window keeps no slots, so there is nothing to visit. chosen is asked once a
+// key; neither may use the Rolling.
+func (r *Rolling) Spread(fromNS, toNS int64, chosen func(Key) bool, visit func(fromNS, toNS int64, k Key, w Weights)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.slots) == 0 || r.newest == noSlot {
+		return
+	}
+	const unasked, yes, no = 0, 1, 2
+	answers := make([]uint8, len(r.entries))
+	see := func(n int64, d delta) {
+		k := r.entries[d.entry].key
+		if answers[d.entry] == unasked {
+			answers[d.entry] = no
+			if chosen(k) {
+				answers[d.entry] = yes
+			}
+		}
+		if answers[d.entry] == yes {
+			visit(n*r.slotNS, min((n+1)*r.slotNS, r.lastNS), k, d.w)
+		}
+	}
+	last := min(toNS/r.slotNS, r.newest)
+	for n := max(fromNS/r.slotNS, r.oldest, 0); n <= last; n++ {
+		if n == r.newest {
+			for _, d := range r.current {
+				see(n, d)
+			}
+			break
+		}
+		s := &r.slots[n%int64(len(r.slots))]
+		if s.number != n {
+			continue
+		}
+		for b := s.packed; len(b) > 0; {
+			var d delta
+			d, b = readDelta(b)
+			see(n, d)
+		}
+	}
+}

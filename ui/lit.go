@@ -1,0 +1,107 @@
+package ui
+
+import (
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// lit is where the frame selected in the flamegraph runs: in place of the timeline's own, cells that hold its time alone, by
+// the state that it was in.
+type lit struct {
+	label string
+	cells map[rowKey][]gvl.Cell
+}
+
+// lights tells whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside it. What a
+// row of left-out frames or a limit stands for has no place of its own.
+func (m *Model) lights() bool {
+	n := m.flame.selNode
+	return m.page == pageLive && m.focus == onFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
+}
+
+// light finds out where the selected frame runs, for the rows that are drawn.
+func (m *Model) light(r *reading) {
+	v, f := &m.timeline, &m.flame
+	l := &lit{label: f.selNode.Label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
+	of := make(map[sampler.ThreadID][][]gvl.Cell)
+	for i := range v.visible {
+		w := &v.visible[i]
+		cells := make([]gvl.Cell, len(w.cells))
+		l.cells[w.key] = cells
+		for _, k := range w.members {
+			of[v.threads[k].id] = append(of[v.threads[k].id], cells)
+		}
+	}
+	v.lit = l
+	each := (v.toNS - v.fromNS) / int64(max(v.cells, 1))
+	if each <= 0 {
+		return
+	}
+	under := f.tree.Under(m.store.dict, f.selNode)
+	r.rolling.Spread(v.fromNS, v.toNS, func(k flamegraph.Key) bool { return of[k.Thread] != nil && under(k) },
+		func(fromNS, toNS int64, k flamegraph.Key, w flamegraph.Weights) {
+			if w.WallNS <= 0 || w.Of(f.metric) == 0 || toNS <= fromNS {
+				return
+			}
+			state := k.Tag % uint8(gvl.NumStates)
+			// Where in its slot of time it ran is not kept: evenly.
+			for i := max(0, (fromNS-v.fromNS)/each); i < int64(v.cells); i++ {
+				cellNS := v.fromNS + i*each
+				if cellNS >= toNS {
+					break
+				}
+				part := share(min(toNS, cellNS+each)-max(fromNS, cellNS), toNS-fromNS)
+				for _, cells := range of[k.Thread] {
+					cells[i].NS[state] += int64(part * float64(w.WallNS))
+				}
+			}
+		})
+	for i := range v.visible {
+		w := &v.visible[i]
+		for i := range w.cells {
+			finishLit(&l.cells[w.key][i], &w.cells[i])
+		}
+	}
+}
+
+// finishLit fills in what follows from the frame's time: its share is that of the row's time.
+func finishLit(c, whole *gvl.Cell) {
+	c.SpanNS = whole.SpanNS
+	for s, ns := range c.NS {
+		if ns > c.NS[c.Dominant] {
+			c.Dominant = gvl.State(s)
+		}
+	}
+	c.Share = min(share(c.Listed(), whole.Listed()), 1)
+	c.Waited = c.NS[gvl.Waiting] > 0
+}
+
+// cell is a row's cell; one without time for a row that came after.
+func (l *lit) cell(k rowKey, i int) *gvl.Cell {
+	if cells := l.cells[k]; i < len(cells) {
+		return &cells[i]
+	}
+	return &gvl.Cell{}
+}
+
+// draw says on the time axis, in place of the times furthest back, that the rows are a frame's.
+func (l *lit) draw(axis canvas.Area, t *Theme) {
+	const before, after = "where ", " runs "
+	room := axis.W*2/3 - len(before) - len(after)
+	if room < 4 {
+		return
+	}
+	axis.Put(0, 0, before+flamegraph.LabelFit(canvas.Clean(l.label), room)+after, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+}
+
+// litCell returns what a column of a row looks like while a frame is lit: as ever where the frame ran, the stronger the more;
+// elsewhere an empty ground that says that the row was there.
+func (t *Theme) litCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
+	if c.Listed() > 0 {
+		return t.stateCell(c, ascii)
+	}
+	const quiet = 0.08
+	return ' ', canvas.Style{BG: t.Background.Mix(t.Text, quiet)}
+}

@@ -1,0 +1,192 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// timelineOf is what stands on a row's time axis.
+func (s *screen) timelineOf(name string) string {
+	s.t.Helper()
+	g := &s.model.regions
+	return string([]rune(s.line(name))[g.cellsX : g.cellsX+g.cellsW])
+}
+
+// TestASelectedFrameIsShownWhereItRuns: the timeline shows the selected frame's time alone, and all of it again when the keys go
+// elsewhere.
+func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
+	for _, noColor := range []bool{false, true} {
+		s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{Folder: t.TempDir(), NoColor: noColor})
+		whole := s.text()
+		s.press("/", "R", "e", "p", "o", "r", "t", "s", "#", "b", "u", "i", "l", "d", "enter", "esc")
+		s.sees("where Reports#build runs")
+		if l := strings.TrimSpace(s.timelineOf("http-1 ")); l != "" {
+			t.Errorf("http-1 never ran Reports#build, its row says %q", l)
+		}
+		if l := s.timelineOf("worker-3 "); !strings.ContainsAny(l, "█▇▆▅▄") || !strings.HasPrefix(l, "     ") {
+			t.Errorf("worker-3 ran Reports#build since it hogs the GVL and not before, its row says %q", l)
+		}
+		s.press("down") // JSON or Array#map, under it
+		s.misses("where Reports#build runs")
+		s.press("up", "esc")
+		s.misses(" runs ")
+		s.press("tab", "tab") // to the timeline and back, where the heaviest is selected
+		s.sees("where ")
+		s.press("tab", "up", "up", "up", "up", "up")
+		s.misses(" runs ")
+		if got := s.timelineOf("http-1 "); got != cutOf(whole, "http-1 ", s.model) {
+			t.Errorf("the timeline is %q again, was %q", got, cutOf(whole, "http-1 ", s.model))
+		}
+	}
+}
+
+func cutOf(screen, name string, m *Model) string {
+	for l := range strings.Lines(screen) {
+		if strings.Contains(l, name) {
+			return string([]rune(l)[m.regions.cellsX : m.regions.cellsX+m.regions.cellsW])
+		}
+	}
+	return ""
+}
+
+// TestLitCellsAreWhatTheSamplesSay holds every cell against the samples: lit where all of a thread's stacks had the frame,
+// empty where none had it, and in sum what the flamegraph says. Times are kept to a slot, so cells beside a change may be either.
+func TestLitCellsAreWhatTheSamplesSay(t *testing.T) {
+	samples := record(t, demosource.Options{Length: 30 * time.Second})
+	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, Options{})
+	for _, label := range []string{"Reports#build", "Order.find_open", "DB#query", "block in Server#start"} {
+		s.model.focus = onFlame
+		s.model.flame.selectNode(firstOf(s.model.flame.tree.Root, label))
+		s.model.refresh()
+		n := s.model.flame.selNode
+		if n == nil || n.Label != label || s.model.timeline.lit == nil {
+			t.Fatalf("%s is not selected: %v", label, n)
+		}
+		v := &s.model.timeline
+		each := (v.toNS - v.fromNS) / int64(v.cells)
+		const slack = flamegraph.DefaultSlotNS
+		runs := runsOf(samples, s.store.dict, n)
+		var sum int64
+		lit, empty := 0, 0
+		for i := range v.visible {
+			w := &v.visible[i]
+			if w.isGroup {
+				continue
+			}
+			cells := v.lit.cells[w.key]
+			for c := range cells {
+				sum += cells[c].Listed()
+				from := v.fromNS + int64(c)*each
+				some, all := runs[w.key.thread].between(from-slack, from+each+slack)
+				switch got := cells[c].Listed() > 0; {
+				case got && !some:
+					t.Errorf("%s: cell %d of %s is lit, no stack around it had it", label, c, w.name)
+				case !got && some && all && from+each <= s.model.lastNS-slack:
+					// Idle states are left out, as in the flamegraph.
+					if !w.cells[c].Dominant.Idle() {
+						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.name)
+					}
+				case got:
+					lit++
+				default:
+					empty++
+				}
+			}
+		}
+		if lit == 0 {
+			t.Errorf("%s: nothing is lit", label)
+		}
+		if d := sum - n.Total; d > 1e6 || -d > slack*int64(len(v.visible)) {
+			t.Errorf("%s: %d ns are lit, the flamegraph says %d", label, sum, n.Total)
+		}
+		t.Logf("%s: %d cells lit, %d empty, %.3f s of %.3f s", label, lit, empty, float64(sum)/1e9, float64(n.Total)/1e9)
+	}
+}
+
+// seenRuns is a thread's samples with a stack: when they were, and how many of those before each had a frame on it.
+type seenRuns struct {
+	atNS []int64
+	had  []int
+}
+
+func runsOf(samples []*sampler.Sample, d *sampler.Dictionary, n *flamegraph.Node) map[sampler.ThreadID]*seenRuns {
+	has := make(map[sampler.StackID]bool)
+	out := make(map[sampler.ThreadID]*seenRuns)
+	for _, x := range samples {
+		for i := range x.Threads {
+			th := &x.Threads[i]
+			if th.Stack == 0 {
+				continue
+			}
+			r := out[th.ID]
+			if r == nil {
+				r = &seenRuns{had: []int{0}}
+				out[th.ID] = r
+			}
+			h, ok := has[th.Stack]
+			if !ok {
+				h = hasPath(d, th.Stack, n)
+				has[th.Stack] = h
+			}
+			count := r.had[len(r.had)-1]
+			if h {
+				count++
+			}
+			r.atNS, r.had = append(r.atNS, x.TimeNS), append(r.had, count)
+		}
+	}
+	return out
+}
+
+// between tells whether some and whether all samples between two times had the frame.
+func (r *seenRuns) between(fromNS, toNS int64) (some, all bool) {
+	if r == nil {
+		return false, true
+	}
+	i, _ := slices.BinarySearch(r.atNS, fromNS)
+	j, _ := slices.BinarySearch(r.atNS, toNS+1)
+	had := r.had[j] - r.had[i]
+	return had > 0, had == j-i
+}
+
+func firstOf(n *flamegraph.Node, label string) *flamegraph.Node {
+	if n.Label == label {
+		return n
+	}
+	for _, c := range n.Children {
+		if x := firstOf(c, label); x != nil {
+			return x
+		}
+	}
+	return nil
+}
+
+// hasPath tells whether a stack leads through a node, by the labels alone.
+func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) bool {
+	var labels, path []string
+	for _, f := range d.Frames(stack, nil) {
+		labels = append(labels, d.Frame(f).Label)
+	}
+	slices.Reverse(labels)
+	for _, k := range flamegraph.PathOf(n)[1:] {
+		path = append(path, k.Label)
+	}
+	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
+}
+
+// TestNoRowIsLitThatCameLater: a row without cells of its own is an empty one.
+func TestNoRowIsLitThatCameLater(t *testing.T) {
+	l := &lit{cells: map[rowKey][]gvl.Cell{{thread: 1}: make([]gvl.Cell, 2)}}
+	for _, c := range []*gvl.Cell{l.cell(rowKey{thread: 1}, 1), l.cell(rowKey{thread: 1}, 2), l.cell(rowKey{thread: 2}, 0)} {
+		if c == nil || c.Listed() != 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
