@@ -3,7 +3,10 @@
 package accuracy
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -66,9 +69,13 @@ const (
 	settle = 2 * time.Second
 	// costWindow is how long it is measured.
 	costWindow = 5 * time.Second
+	// bareWindow is how long each bare loop runs, once before ddtop and once after it.
+	bareWindow = time.Second
 )
 
-// TestCost prints what `ddtop stat` takes of a CPU, in all and its sampling thread alone.
+// TestCost prints what `ddtop stat` takes of a CPU, in all and its sampling thread alone, and what bare loops take that only
+// sleep, and sleep and read, as often: figures of different machines, or of a machine with and without company, can be
+// compared only as ratios to those.
 func TestCost(t *testing.T) {
 	ddtop, err := binary()
 	if err != nil {
@@ -79,28 +86,37 @@ func TestCost(t *testing.T) {
 		name, load string
 		args       []string
 		threads    int
+		rate       float64 // of ticks, in Hz
 		aim        float64 // percent of a CPU; 0: none stated
 	}{
-		{"idle, 10 threads", "idle", nil, 0, 0.5},
-		{"10 threads", "threads", nil, 10, 4},
-		{"100 threads", "threads", nil, 100, 8},
-		{"500 threads", "threads", nil, 500, 0},
-		{"10 threads, lock ticks alone", "threads", []string{"--rate", "1"}, 10, 3},
-		{"500 threads, lock ticks alone", "threads", []string{"--rate", "1"}, 500, 0},
-		{"10 threads, 10 kHz", "threads", []string{"--lock-rate", "10000"}, 10, 25},
+		{"idle, 10 threads", "idle", nil, 0, 20, 0.5},
+		{"10 threads", "threads", nil, 10, 1000, 4},
+		{"100 threads", "threads", nil, 100, 1000, 8},
+		{"500 threads", "threads", nil, 500, 1000, 0},
+		{"10 threads, lock ticks alone", "threads", []string{"--rate", "1"}, 10, 1000, 3},
+		{"500 threads, lock ticks alone", "threads", []string{"--rate", "1"}, 500, 1000, 0},
+		{"10 threads, 10 kHz", "threads", []string{"--lock-rate", "10000"}, 10, 10000, 25},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := start(t, r, c.load, false, strconv.Itoa(c.threads))
+			heap := heapOf(t, p.PID)
+			var asleep, reading cost
+			beside := func() {
+				asleep.add(bare(t, c.rate, bareWindow, p.PID, 0))
+				reading.add(bare(t, c.rate, bareWindow, p.PID, heap))
+			}
+			beside()
 			cmd := exec.CommandContext(t.Context(), ddtop, append([]string{"stat", "--json", "-p", strconv.Itoa(p.PID), "-d", "60s"}, c.args...)...)
+			var out bytes.Buffer
+			cmd.Stdout = &out
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			defer func() {
-				if err := cmd.Process.Kill(); err != nil {
-					t.Error(err)
-				}
-				_ = cmd.Wait() // it was killed
-			}()
+			end := sync.OnceValue(func() error {
+				// Interrupted it says how many ticks it made.
+				return errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
+			})
+			defer end()
 			pause(t, settle)
 			from, before := time.Now(), cpuOf(t, cmd.Process.Pid)
 			pause(t, costWindow)
@@ -110,12 +126,28 @@ func TestCost(t *testing.T) {
 				all += ns - before[tid]
 				most = max(most, ns-before[tid])
 			}
-			percent := func(ns int64) float64 { return 100 * float64(ns) / float64(wall) }
+			if err := end(); err != nil {
+				t.Fatalf("%s: %v", cmd, err)
+			}
+			beside()
+			var said struct {
+				Rate struct{ Lock struct{ Achieved float64 } }
+			}
+			if err := json.Unmarshal(out.Bytes(), &said); err != nil {
+				t.Fatalf("%s: %v", cmd, err)
+			}
+			whole, busiest := cost{cpu: all, wall: int64(wall), ticks: said.Rate.Lock.Achieved * wall.Seconds()}, cost{cpu: most, wall: int64(wall)}
+			if c.load == "idle" {
+				// It has slowed down before it is measured, and the rate it tells is that of the whole time.
+				whole.ticks = c.rate * wall.Seconds()
+			}
 			aim := ""
 			if c.aim != 0 {
 				aim = fmt.Sprintf("; aim %g %%", c.aim)
 			}
-			rubytest.Report(t, "%.2f %% of a CPU, its busiest thread %.2f %% (%s, load %s)%s", percent(all), percent(most), r, loadAverage(t), aim)
+			rubytest.Report(t, "%.2f %% of a CPU, its busiest thread %.2f %%, %.0f µs a tick; a bare loop that sleeps as often %.2f %%, %.0f µs a tick, one that also reads %d pieces %.2f %%, %.0f µs; ddtop takes %.1f times as much a tick (%s, load %s)%s",
+				whole.percent(), busiest.percent(), whole.perTick(), asleep.percent(), asleep.perTick(), barePieces, reading.percent(), reading.perTick(),
+				whole.perTick()/reading.perTick(), r, loadAverage(t), aim)
 		})
 	}
 }

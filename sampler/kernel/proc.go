@@ -20,7 +20,6 @@ type ProcReader struct {
 	pageSize    int64
 	cgroup      cgroup
 	pressure    pressure
-	rollup      rollup
 	buf         [4096]byte
 }
 
@@ -34,7 +33,6 @@ func OpenProc(pid int) (*ProcReader, error) {
 	}
 	p := &ProcReader{pid: pid, dir: dir, stat: noFD, statm: noFD, status: noFD, pageSize: int64(os.Getpagesize())}
 	p.pressure.init()
-	p.rollup.open(dir)
 	if p.stat, err = openAt(dir, "stat"); err != nil {
 		p.Close()
 		return nil, &Error{"open", path + "/stat", err}
@@ -58,7 +56,6 @@ func OpenProc(pid int) (*ProcReader, error) {
 func (p *ProcReader) Close() error {
 	p.cgroup.close()
 	p.pressure.close()
-	p.rollup.close()
 	closeFD(p.stat)
 	closeFD(p.statm)
 	closeFD(p.status)
@@ -67,9 +64,10 @@ func (p *ProcReader) Close() error {
 	return nil
 }
 
-// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat), resident memory (statm),
-// swapped memory (status), proportional memory (smaps_rollup, every ten seconds), the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the pressure on the
-// cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs.
+// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat), resident
+// memory (statm), swapped memory (status), the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the
+// pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs. Proportional memory and
+// context switches take longer: see Slow.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	n, err := pread(p.stat, p.buf[:])
 	if err != nil {
@@ -99,7 +97,6 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 		return sampler.Proc{}, p.errorOf("status", err)
 	}
 	out.SwapBytes, _ = parseSwap(p.buf[:n]) // a kernel without swap has swapped nothing
-	out.PSSBytes = p.rollup.read(nowNS, p.buf[:])
 	th, err := p.cgroup.read(p.buf[:])
 	if err != nil {
 		return sampler.Proc{}, err

@@ -116,20 +116,6 @@ func (t *Tasks) CPU(tid int32) (cpuNS, runDelayNS int64, err error) {
 	return cpuNS, runDelayNS, nil
 }
 
-// Switches returns how often a thread was given a CPU since its start (the third field of task/TID/schedstat,
-// Documentation/scheduler/sched-stats.rst).
-func (t *Tasks) Switches(tid int32) (int64, error) {
-	b, err := t.read(tid, fileSchedstat)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := parseTimeslices(b)
-	if !ok {
-		return 0, t.formatError(tid, fileSchedstat, b)
-	}
-	return n, nil
-}
-
 // Call returns the system call a thread is in (task/TID/syscall). It needs the permission of ptrace.
 func (t *Tasks) Call(tid int32) (Call, error) {
 	b, err := t.read(tid, fileSyscall)

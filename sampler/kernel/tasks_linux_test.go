@@ -235,6 +235,7 @@ func TestGone(t *testing.T) {
 	for name, open := range map[string]func() error{
 		"OpenTasks":     func() error { _, err := OpenTasks(cmd.Process.Pid, sampler.NewDictionary()); return err },
 		"OpenProc":      func() error { _, err := OpenProc(cmd.Process.Pid); return err },
+		"OpenSlow":      func() error { _, err := OpenSlow(cmd.Process.Pid); return err },
 		"OpenNamespace": func() error { _, err := OpenNamespace(cmd.Process.Pid); return err },
 		"Children":      func() error { _, err := Children(cmd.Process.Pid); return err },
 	} {

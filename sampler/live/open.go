@@ -133,6 +133,9 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	if s.counts, err = kernel.OpenProc(pid); err != nil {
 		return err
 	}
+	if s.slow, err = kernel.OpenSlow(pid); err != nil {
+		return err
+	}
 	s.reader, err = ruby.NewReader(vm, module, pid, dec, s.dict, ruby.Options{
 		MaxDepth: opts.MaxDepth, Now: Monotonic, Whole: opts.Pause,
 		TIDs:     s.hostTID,

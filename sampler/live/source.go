@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
@@ -24,8 +25,8 @@ const checkNS = 1_000_000_000
 // have 300 of them, as many processes have to be made first.
 const reuseNS = 20_000_000
 
-// resolveEvery is how often it is looked whether sockets wait to be named.
-const resolveEvery = time.Second
+// besideEvery is how often the slow counters are read, and it is looked whether sockets wait to be named.
+const besideEvery = time.Second
 
 // failCheckNS is how often it is asked while reads fail.
 const failCheckNS = 20_000_000
@@ -46,7 +47,9 @@ type Source struct {
 	rates  rates
 	procs  *processors
 
-	switches switches
+	slow *kernel.Slow
+	// slowNow is what was read of slow last; nil: nothing yet.
+	slowNow atomic.Pointer[kernel.SlowCounts]
 
 	lastProc, lastSelf, lastCheck int64
 	procNow                       sampler.Proc
@@ -90,6 +93,9 @@ func (s *Source) Close() error {
 	if s.counts != nil {
 		errs = append(errs, s.counts.Close())
 	}
+	if s.slow != nil {
+		errs = append(errs, s.slow.Close())
+	}
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
@@ -98,6 +104,7 @@ func (s *Source) Close() error {
 func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	const tries = 20
 	s.warmUp()
+	s.readSlow()
 	var best *sampler.Sample
 	var bestFlaws int
 	var last error
@@ -157,7 +164,7 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	defer runtime.UnlockOSThread()
 	defer s.guard.begin()()
 	defer s.procs.enter()()
-	defer s.resolveSockets()()
+	defer s.beside()()
 	s.warmUp()
 	c := newClock(s.info.StackRate, s.info.LockRate, Monotonic())
 	exited := s.proc.Exited()
@@ -215,14 +222,15 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 }
 
-// resolveSockets names, beside the sampling, the sockets that could not be asked for their ends. The returned function
-// ends it.
-func (s *Source) resolveSockets() func() {
+// beside does, beside the sampling, what takes too long for a tick: it names the sockets that could not be asked for their
+// ends, and reads the slow counters. The returned function ends it, and waits for what is being read.
+func (s *Source) beside() func() {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(resolveEvery)
+		tick := time.NewTicker(besideEvery)
 		defer tick.Stop()
+		s.readSlow()
 		for {
 			select {
 			case <-stop:
@@ -230,10 +238,16 @@ func (s *Source) resolveSockets() func() {
 			case <-tick.C:
 				// A failure leaves sockets without a name, which shows.
 				_, _ = s.tasks.ResolveSockets(Monotonic())
+				s.readSlow()
 			}
 		}
 	}()
 	return func() { close(stop); <-done }
+}
+
+func (s *Source) readSlow() {
+	now := s.slow.Read(Monotonic())
+	s.slowNow.Store(&now)
 }
 
 // busy tells whether anything ran, waited or collected garbage in a sample.
@@ -263,7 +277,6 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
 		}
-		s.procNow.Switches = s.switches.read(s.tasks, now)
 	}
 	if all || now-s.lastSelf > selfNS {
 		s.lastSelf = now
@@ -272,6 +285,9 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		}
 	}
 	sample.Proc, sample.Self = s.procNow, s.selfNow
+	if slow := s.slowNow.Load(); slow != nil {
+		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
+	}
 	sample.Self.Priority = s.guard.priority()
 }
 

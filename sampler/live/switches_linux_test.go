@@ -16,7 +16,9 @@ import (
 )
 
 // TestSwitches compares with what the kernel says in another place: the context switches of task/TID/status, which count when a
-// thread leaves a CPU. They are read at each sample, so that each reading of ddtop's stands between two of them.
+// thread leaves a CPU. They are read at each sample. ddtop reads beside its samples, so that a reading that a sample is the first to
+// have was begun some samples before: it stands between what the kernel said then and what it says now. (With what it says at the
+// very moments the reading itself is compared in sampler/kernel.)
 func TestSwitches(t *testing.T) {
 	const threads = 10
 	p := rubytest.One(t).Start(t, `
@@ -30,9 +32,12 @@ func TestSwitches(t *testing.T) {
 	defer cancel()
 	type reading struct{ before, got, after int64 } // after is read after got was
 	var first, last reading
+	const begun = 10 // samples before, at the most
 	var was, sum, firstNS int64
+	var sums []int64
 	if err := s.Run(ctx, func(sample *sampler.Sample) {
-		before := sum
+		sums = append(sums, sum)
+		before := sums[max(0, len(sums)-begun)]
 		sum = switchesOf(t, p.PID)
 		got := sample.Proc.Switches
 		switch {

@@ -1,0 +1,162 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	// rollupEveryNS is how often proportional memory is read at most. While the kernel adds it up it walks all of the process's
+	// pages and holds its mmap lock for reading, which delays a thread of it that maps or unmaps memory: 0.24 ms at 14 MB,
+	// 1.4 ms at 250 MB. So it is asked seldom, and of a large process less often still.
+	rollupEveryNS = 10e9
+	// rollupRest times as long as a reading took is how long none follows: they take a thousandth of the time at most.
+	rollupRest = 1000
+	// switchesRest is the same of counting context switches, which takes some 7 µs a thread: half a percent of the time at most.
+	switchesRest = 200
+	// maxSwitchTasks bounds the threads whose context switches are counted: the oldest ones.
+	maxSwitchTasks = 2000
+)
+
+// SlowCounts are the counters of a process that Slow reads.
+type SlowCounts struct {
+	// PSSBytes is the proportional memory (Pss of smaps_rollup, Linux 4.14 and later) as it was read last, in bytes; 0: not
+	// known.
+	PSSBytes int64
+	// Switches is how often the process's threads were given a CPU since the first Read (the third field of
+	// task/TID/schedstat, Documentation/scheduler/sched-stats.rst).
+	Switches int64
+}
+
+// Slow reads what of a process's counters takes milliseconds and more: a walk over all of its pages, and a file of each thread.
+// It is for one goroutine, not the one that samples.
+type Slow struct {
+	dir      int // /proc/PID
+	rollup   rollup
+	switches switches
+	buf      [4096]byte
+}
+
+// OpenSlow gets ready to read. Its errors are *Error: ErrGone when there is no such process, ErrUnsupported on other systems
+// than Linux.
+func OpenSlow(pid int) (*Slow, error) {
+	path := fmt.Sprintf("/proc/%d", pid)
+	dir, err := openDir(path)
+	if err != nil {
+		return nil, &Error{"open", path, err}
+	}
+	s := &Slow{dir: dir}
+	s.rollup.open(dir)
+	return s, nil
+}
+
+// Close closes the files that are kept open.
+func (s *Slow) Close() error {
+	s.rollup.close()
+	closeFD(s.dir)
+	s.dir = noFD
+	return nil
+}
+
+// Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be called
+// once a second. What has ended, or can't be read, stays what it was.
+func (s *Slow) Read(nowNS int64) SlowCounts {
+	return SlowCounts{PSSBytes: s.rollup.read(nowNS, s.buf[:]), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
+}
+
+// rollup reads /proc/PID/smaps_rollup.
+type rollup struct {
+	fd     int
+	nextNS int64
+	pss    int64
+}
+
+// open tolerates a kernel without the file: nothing is known then.
+func (r *rollup) open(dir int) {
+	fd, err := openAt(dir, "smaps_rollup")
+	if err != nil {
+		fd = noFD
+	}
+	r.fd = fd
+}
+
+func (r *rollup) close() {
+	closeFD(r.fd)
+	r.fd = noFD
+}
+
+func (r *rollup) read(nowNS int64, buf []byte) int64 {
+	if r.fd == noFD || nowNS < r.nextNS {
+		return r.pss
+	}
+	began := time.Now()
+	n, err := pread(r.fd, buf)
+	r.nextNS = nowNS + max(rollupEveryNS, rollupRest*time.Since(began).Nanoseconds())
+	if err == nil {
+		if pss, ok := parsePSS(buf[:n]); ok {
+			r.pss = pss
+		}
+	}
+	return r.pss
+}
+
+// parsePSS reads the line "Pss: N kB", which comes after a head of the range and one of Rss.
+func parsePSS(b []byte) (int64, bool) {
+	_, rest, ok := bytes.Cut(b, []byte("\nPss:"))
+	if !ok {
+		return 0, false
+	}
+	kb, _, ok := takeUint(bytes.TrimLeft(rest, " \t"))
+	return int64(kb) << 10, ok && kb < 1<<50
+}
+
+// switches adds up how often the threads of a process were given a CPU. The kernel counts by thread, and forgets those that
+// have ended.
+type switches struct {
+	total  int64
+	nextNS int64
+	// last is what was read of each thread; seen is the other one's memory.
+	last, seen map[int32]int64
+}
+
+// read returns the sum since the first call. What a thread did before that is not part of it; of one that began later all is.
+func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
+	if nowNS < s.nextNS {
+		return s.total
+	}
+	began := time.Now()
+	defer func() { s.nextNS = nowNS + switchesRest*time.Since(began).Nanoseconds() }()
+	tids, err := listNumbers(dir, "task", "task", nil)
+	if err != nil {
+		return s.total // the process has ended
+	}
+	first := s.last == nil
+	if s.seen == nil {
+		s.seen = make(map[int32]int64)
+	}
+	clear(s.seen)
+	for _, tid := range tids[:min(len(tids), maxSwitchTasks)] {
+		name := "task/" + strconv.Itoa(int(tid)) + "/schedstat"
+		b, err := readWhole(dir, name, name, buf)
+		if err != nil {
+			continue // it has ended, or the kernel does not count
+		}
+		n, ok := parseTimeslices(b)
+		if !ok {
+			continue
+		}
+		s.seen[tid] = n
+		before, known := s.last[tid]
+		switch {
+		case first, !known && len(tids) > maxSwitchTasks: // what it did before is not part of it, or may not be
+		case n < before: // another thread has the number now
+			s.total += n
+		default:
+			s.total += n - before
+		}
+	}
+	s.last, s.seen = s.seen, s.last
+	return s.total
+}

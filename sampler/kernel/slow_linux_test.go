@@ -1,0 +1,136 @@
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPSS compares with the file itself, read before and after; what other processes share of the pages changes meanwhile.
+func TestPSS(t *testing.T) {
+	cmd := exec.Command("sleep", "3600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	pid := cmd.Process.Pid
+	said := func() int64 {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			t.Skip(err) // before 4.14
+		}
+		pss, ok := parsePSS(b)
+		if !ok || pss <= 0 {
+			return 0 // it has no memory of its own before its exec
+		}
+		return pss
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		p, err := OpenSlow(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := said()
+		got := p.Read(1)
+		after := said()
+		// It is asked for again after ten seconds, not before.
+		again := p.Read(2)
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if again.PSSBytes != got.PSSBytes {
+			t.Fatalf("%d, a moment later %d", got.PSSBytes, again.PSSBytes)
+		}
+		if before == after && before > 0 {
+			if got.PSSBytes != before {
+				t.Errorf("PSS %d, the kernel says %d", got.PSSBytes, before)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Skip("the memory of the machine changed for a minute on end")
+		}
+	}
+}
+
+// TestSwitches compares with what the kernel says in another place, read before and after: the context switches of
+// task/TID/status, which count when a thread leaves a CPU.
+func TestSwitches(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "while :; do sleep 0.001; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	pid := cmd.Process.Pid
+	said := func() (n int64) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
+				k, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += k
+			}
+		}
+		return n
+	}
+	s, err := OpenSlow(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const hour = 3600e9
+	begun := said()
+	if got := s.Read(1).Switches; got != 0 {
+		t.Errorf("%d switches at the first reading", got)
+	}
+	first := said()
+	for deadline := time.Now().Add(time.Minute); said() < first+100; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it switched %d times in a minute", said()-first)
+		}
+	}
+	least := said() - first
+	got := s.Read(hour).Switches
+	most := said() - begun
+	// Off its CPU it has left one more often than it was given one, or not yet had its first.
+	if got < least-1 || got > most+1 {
+		t.Errorf("%d switches, the kernel says %d to %d", got, least, most)
+	}
+	if again := s.Read(hour + 1).Switches; again != got {
+		t.Errorf("counted again at once: %d, %d", got, again)
+	}
+}
+
+func TestParsePSS(t *testing.T) {
+	const whole = "00400000-7ffe83ba2000 ---p 00000000 00:00 0    [rollup]\nRss:    5432 kB\nPss:     123 kB\nPss_Dirty: 7 kB\n"
+	if n, ok := parsePSS([]byte(whole)); !ok || n != 123<<10 {
+		t.Error(n, ok)
+	}
+	for _, bad := range []string{"", "Pss: 1 kB", "\nPss:", "\nPss: x kB", "\nPss_Dirty: 7 kB", "\nPss: 99999999999999999 kB"} {
+		if n, ok := parsePSS([]byte(bad)); ok {
+			t.Errorf("%q was taken: %d", bad, n)
+		}
+	}
+}
+
+func TestParseTimeslices(t *testing.T) {
+	if n, ok := parseTimeslices([]byte("543774 12 17\n")); !ok || n != 17 {
+		t.Error(n, ok)
+	}
+	for _, bad := range []string{"", "1", "1 2", "1 2 ", "1 2 x", "1 2 9223372036854775808", "-1 2 3"} {
+		if n, ok := parseTimeslices([]byte(bad)); ok {
+			t.Errorf("%q was taken: %d", bad, n)
+		}
+	}
+}
