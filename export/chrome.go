@@ -2,7 +2,6 @@ package export
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -81,12 +81,12 @@ func WriteChrome(w io.Writer, list []Measured) error {
 		c := chromeProcess{m: m, base: base, tids: make(map[int]bool)}
 		c.write()
 		t.Events = append(t.Events, c.events...)
-		t.Other[fmt.Sprintf("pid %d", m.Process.PID)] = utf8(m.Process.RubyDescription)
+		t.Other[fmt.Sprintf("pid %d", m.Process.PID)] = flamegraph.Printable(m.Process.RubyDescription)
 		for _, text := range traceComments(m) {
 			t.Other[fmt.Sprintf("missing of pid %d", m.Process.PID)] = text
 		}
 	}
-	return json.NewEncoder(w).Encode(&t)
+	return writeCompactJSON(w, &t)
 }
 
 type chromeProcess struct {
@@ -103,7 +103,7 @@ func (c *chromeProcess) add(e chromeEvent) {
 
 func (c *chromeProcess) write() {
 	t := c.m.Trace
-	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": utf8(mappingFile(c.m.Process))}})
+	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": mappingFile(c.m.Process)}})
 	holds := t.holds()
 	for i, ractor := range slices.Sorted(maps.Keys(holds)) {
 		tid, name := chromeLockTID+int(ractor)%chromeTIDs, "GVL"
@@ -112,16 +112,16 @@ func (c *chromeProcess) write() {
 		}
 		c.nameThread(tid, name, i)
 		for _, h := range holds[ractor] {
-			c.slice(tid, utf8(gvl.ThreadName(h.thread, c.m.Dict)), "gvl", "", h.fromNS, h.toNS, c.where(h.stack))
+			c.slice(tid, flamegraph.Printable(gvl.ThreadName(h.thread, c.m.Dict)), "gvl", "", h.fromNS, h.toNS, c.where(h.stack))
 		}
 	}
 	for i, th := range t.ordered() {
 		tid := c.tid(th.id)
-		c.nameThread(tid, utf8(gvl.ThreadName(th.id, c.m.Dict)), len(holds)+i)
+		c.nameThread(tid, flamegraph.Printable(gvl.ThreadName(th.id, c.m.Dict)), len(holds)+i)
 		for _, e := range th.episodes() {
 			args := c.where(e.stack)
 			if what := t.text(e.words); what != "" {
-				args["what"] = utf8(what)
+				args["what"] = flamegraph.Printable(what)
 			}
 			c.slice(tid, e.state.String(), "state", chromeColors[e.state%gvl.NumStates], e.fromNS, e.toNS, args)
 		}
@@ -166,9 +166,9 @@ func (c *chromeProcess) where(stack sampler.StackID) map[string]any {
 	args := make(map[string]any, 3)
 	if _, id := c.m.Dict.Stack(stack); id != 0 {
 		f := c.m.Dict.Frame(id)
-		args["in"] = utf8(f.Label)
+		args["in"] = flamegraph.Printable(f.Label)
 		if file := fileOf(f); file != "" {
-			args["at"] = utf8(file) + ":" + strconv.Itoa(int(f.Line))
+			args["at"] = flamegraph.Printable(file) + ":" + strconv.Itoa(int(f.Line))
 		}
 	}
 	return args
@@ -215,6 +215,6 @@ func (c *chromeProcess) marks() {
 		if n.AtNS < c.base {
 			continue
 		}
-		c.add(chromeEvent{Name: utf8(n.Text), Category: "note", Phase: chromeInstant, Scope: "g", TS: chromeMicros(n.AtNS - c.base)})
+		c.add(chromeEvent{Name: flamegraph.Printable(n.Text), Category: "note", Phase: chromeInstant, Scope: "g", TS: chromeMicros(n.AtNS - c.base)})
 	}
 }

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -239,14 +238,7 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []DumpFrame {
 }
 
 // WriteJSON writes the dump as one indented JSON object and a newline.
-func (d *Dump) WriteJSON(w io.Writer) error { return writeJSON(w, d) }
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
+func (d *Dump) WriteJSON(w io.Writer) error { return WriteJSON(w, d) }
 
 func nonEmpty(s string) *string {
 	if s == "" {

@@ -1,13 +1,13 @@
 package export
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"time"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -240,7 +240,7 @@ func WriteFirefox(w io.Writer, list []Measured) error {
 	for _, m := range list {
 		p.addProcess(m, base)
 	}
-	return json.NewEncoder(w).Encode(&p)
+	return writeCompactJSON(w, &p)
 }
 
 // traceStart returns when the first sample of all was taken, CLOCK_MONOTONIC in ns and by the wall clock.
@@ -281,14 +281,14 @@ func firefoxMetaOf(list []Measured, start time.Time) firefoxMeta {
 			m.Interval = 1e3 / p.StackRate
 		}
 		m.LogicalCPUs, m.OSCPU = max(m.LogicalCPUs, p.CPUs), p.Machine
-		e := firefoxExtra{Label: fmt.Sprintf("%s, pid %d", utf8(mappingFile(p)), p.PID), Entries: []firefoxExtraEntry{{"Ruby", "string", utf8(p.RubyDescription)}}}
+		e := firefoxExtra{Label: fmt.Sprintf("%s, pid %d", mappingFile(p), p.PID), Entries: []firefoxExtraEntry{{"Ruby", "string", flamegraph.Printable(p.RubyDescription)}}}
 		for _, c := range traceComments(x) {
 			e.Entries = append(e.Entries, firefoxExtraEntry{"Missing", "string", c})
 		}
 		m.Extra = append(m.Extra, e)
 	}
 	if len(list) == 1 {
-		m.Product = utf8(mappingFile(list[0].Process))
+		m.Product = mappingFile(list[0].Process)
 	}
 	return m
 }
@@ -331,7 +331,7 @@ func (p *firefoxProfile) addProcess(m Measured, base int64) {
 		if n.AtNS < base {
 			continue
 		}
-		main.Markers.add(0, notes.of("Note"), "Note", utf8(n.Text), firefoxMS(n.AtNS-base), nil)
+		main.Markers.add(0, notes.of("Note"), "Note", flamegraph.Printable(n.Text), firefoxMS(n.AtNS-base), nil)
 	}
 	if points := m.Trace.memory; len(points) > 0 {
 		c := &firefoxCounter{Name: "memory", Category: "Memory", Description: "Resident memory of the process", Color: "grey", PID: main.PID, MainThreadIndex: first}
@@ -369,7 +369,7 @@ type firefoxStrings struct {
 }
 
 func (t *firefoxStrings) of(s string) int {
-	s = utf8(s)
+	s = flamegraph.Printable(s)
 	n, ok := t.index[s]
 	if !ok {
 		n = len(t.out.Strings)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -33,8 +34,8 @@ type firefoxFrameKey struct {
 func newFirefoxBuilder(m Measured, th *traceThread, base int64) *firefoxBuilder {
 	info, _ := m.Dict.Thread(th.id)
 	out := &firefoxThread{
-		Name: utf8(gvl.ThreadName(th.id, m.Dict)), Main: info.Main, PID: strconv.Itoa(m.Process.PID), TID: tidOf(th.id, info),
-		ProcessName: utf8(mappingFile(m.Process)), ProcessType: "default", PausedRanges: []struct{}{}, Strings: []string{},
+		Name: flamegraph.Printable(gvl.ThreadName(th.id, m.Dict)), Main: info.Main, PID: strconv.Itoa(m.Process.PID), TID: tidOf(th.id, info),
+		ProcessName: mappingFile(m.Process), ProcessType: "default", PausedRanges: []struct{}{}, Strings: []string{},
 		Register: firefoxMS(th.spans[0].fromNS - base),
 	}
 	if info.GoneNS != 0 {
@@ -153,7 +154,7 @@ func lineOrNull(line int32) *int {
 }
 
 func (b *firefoxBuilder) function(f sampler.Frame) int {
-	k := functionKey{utf8(f.Label), utf8(fileOf(f)), f.FirstLine}
+	k := functionKey{flamegraph.Printable(f.Label), flamegraph.Printable(fileOf(f)), f.FirstLine}
 	n, ok := b.funcs[k]
 	if !ok {
 		t := &b.out.Funcs
@@ -212,5 +213,5 @@ func (b *firefoxBuilder) marker(e episode) {
 		return
 	}
 	end := firefoxMS(e.toNS - b.base)
-	b.out.Markers.add(int(e.state), b.strings.of(kind), kind, utf8(b.m.Trace.text(e.words)), firefoxMS(e.fromNS-b.base), &end)
+	b.out.Markers.add(int(e.state), b.strings.of(kind), kind, flamegraph.Printable(b.m.Trace.text(e.words)), firefoxMS(e.fromNS-b.base), &end)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/pprof/profile"
 
@@ -71,8 +70,9 @@ func (m Measured) enough(metric flamegraph.Metric) error {
 // Profile returns a pprof profile with the sample types wall-time, cpu-time and gvl-wait in ns, and samples; where enough
 // allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). Functions are
 // told apart by label, file and first line; locations by function and line, so the line view works. The mapping of a
-// location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". It fails
-// when the profile is not valid, which would be a bug here.
+// location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". Names are
+// flamegraph.Printable, for `go tool pprof` writes them to terminals as they are. It fails when the profile is not valid,
+// which would be a bug here.
 func Profile(m Measured) (*profile.Profile, error) {
 	b := profileBuilder{
 		m: m, mapping: &profile.Mapping{ID: 1, File: mappingFile(m.Process), HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
@@ -123,15 +123,16 @@ func WriteProfile(w io.Writer, m Measured) error {
 	return p.Write(w)
 }
 
+// mappingFile is the program's name, printable.
 func mappingFile(p sampler.Process) string {
 	if p.Title != "" {
-		return p.Title
+		return flamegraph.Printable(p.Title)
 	}
 	return "ruby"
 }
 
 func comments(m Measured) []string {
-	c := []string{fmt.Sprintf("ddtop: pid %d, %s", m.Process.PID, m.Process.RubyDescription)}
+	c := []string{fmt.Sprintf("ddtop: pid %d, %s", m.Process.PID, flamegraph.Printable(m.Process.RubyDescription))}
 	if n := m.Weights.Overflow; n > 0 {
 		c = append(c, fmt.Sprintf("ddtop: %d additions had more distinct stacks than are kept; they stand under %s", n, noStackName))
 	}
@@ -195,7 +196,7 @@ func (b *profileBuilder) add(e flamegraph.Entry) {
 	if f := b.m.Dict.Frame(b.frames[0]); f.Origin != sampler.OriginUnknown {
 		s.Label[LabelOrigin] = []string{f.Origin.String()}
 		if f.Gem != "" {
-			s.Label[LabelGem] = []string{utf8(f.Gem)}
+			s.Label[LabelGem] = []string{flamegraph.Printable(f.Gem)}
 		}
 	}
 	l := b.threadLabels(e.Key.Thread)
@@ -217,7 +218,7 @@ func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
 	l := threadLabels{id: strconv.FormatUint(uint64(id), 10)}
 	l.tid = "#" + l.id
 	if info, ok := b.m.Dict.Thread(id); ok {
-		l.name = utf8(info.Name)
+		l.name = flamegraph.Printable(info.Name)
 		if l.name == "" && info.Main {
 			l.name = "main"
 		}
@@ -256,7 +257,7 @@ func (b *profileBuilder) mappingOf(f sampler.Frame) *profile.Mapping {
 	var name string
 	switch f.Origin {
 	case sampler.OriginGem:
-		name = "gem " + utf8(f.Gem)
+		name = "gem " + flamegraph.Printable(f.Gem)
 	case sampler.OriginStdlib, sampler.OriginCore, sampler.OriginEval:
 		name = "ruby " + f.Origin.String()
 	default:
@@ -272,20 +273,17 @@ func (b *profileBuilder) mappingOf(f sampler.Frame) *profile.Mapping {
 }
 
 func (b *profileBuilder) function(f sampler.Frame) *profile.Function {
-	k := functionKey{utf8(f.Label), utf8(fileOf(f)), f.FirstLine}
+	k := functionKey{flamegraph.Printable(f.Label), flamegraph.Printable(fileOf(f)), f.FirstLine}
 	if fn, ok := b.functions[k]; ok {
 		return fn
 	}
 	fn := &profile.Function{
-		ID: uint64(len(b.p.Function) + 1), Name: k.label, SystemName: utf8(f.Name), Filename: k.file, StartLine: int64(f.FirstLine),
+		ID: uint64(len(b.p.Function) + 1), Name: k.label, SystemName: flamegraph.Printable(f.Name), Filename: k.file, StartLine: int64(f.FirstLine),
 	}
 	b.p.Function = append(b.p.Function, fn)
 	b.functions[k] = fn
 	return fn
 }
-
-// utf8 replaces what is no UTF-8, which a protocol buffer's strings must be: a Ruby name can hold any bytes.
-func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func fileOf(f sampler.Frame) string {
 	if f.AbsolutePath != "" {

@@ -84,7 +84,7 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 		}
 		objects = append(objects, b.Bytes())
 	}
-	return writeJSON(w, severalJSON{objects, children(relatives), forgotten})
+	return WriteJSON(w, severalJSON{objects, children(relatives), forgotten})
 }
 
 // WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
@@ -93,7 +93,7 @@ func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relativ
 	for _, p := range list {
 		dumps = append(dumps, p.Dump)
 	}
-	return writeJSON(w, severalJSON{dumps, children(relatives), forgotten})
+	return WriteJSON(w, severalJSON{dumps, children(relatives), forgotten})
 }
 
 // WriteStats writes `ddtop stat` of several processes for people: a row each, then each in full.
@@ -143,7 +143,7 @@ func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, f
 }
 
 func processName(p sampler.Process) string {
-	return fmt.Sprintf("%s  pid %d", flamegraph.Printable(mappingFile(p)), p.PID)
+	return fmt.Sprintf("%s  pid %d", mappingFile(p), p.PID)
 }
 
 // titleWidth is the widest a program's name gets in the table, in columns.
@@ -155,7 +155,7 @@ func processRow(p *ProcessStat) []string {
 	if p.Process.JIT != "" {
 		ruby += " +" + p.Process.JIT
 	}
-	row := []string{ansi.Truncate(flamegraph.Printable(mappingFile(p.Process)), titleWidth, "…"), strconv.Itoa(p.Process.PID), ruby,
+	row := []string{ansi.Truncate(mappingFile(p.Process), titleWidth, "…"), strconv.Itoa(p.Process.PID), ruby,
 		strconv.Itoa(len(s.Threads))}
 	held, waiting, p99 := 0.0, 0.0, "–"
 	for _, g := range s.GVL { // the busiest ractor's, and all ractors' waiting, as on the screen

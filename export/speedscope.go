@@ -1,11 +1,9 @@
 package export
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -65,7 +63,7 @@ func WriteSpeedscopeOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 	}
 	index := make(map[speedscopeFrame]int)
 	frame := func(sf speedscopeFrame) int {
-		sf.Name = strings.ToValidUTF8(sf.Name, "\uFFFD")
+		sf.Name, sf.File = flamegraph.Printable(sf.Name), flamegraph.Printable(sf.File)
 		i, ok := index[sf]
 		if !ok {
 			i = len(f.Shared.Frames)
@@ -88,7 +86,7 @@ func WriteSpeedscopeOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 		}
 		f.add(m, metric, prefix, unit, frame)
 	}
-	return json.NewEncoder(w).Encode(f)
+	return writeCompactJSON(w, f)
 }
 
 // add adds the profiles of a process's threads.
@@ -105,7 +103,7 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 		}
 		if !begun || e.Key.Thread != last {
 			begun, last, busy = true, e.Key.Thread, 0
-			f.Profiles = append(f.Profiles, speedscopeProfile{Type: "sampled", Name: prefix + gvl.ThreadName(last, m.Dict), Unit: unit})
+			f.Profiles = append(f.Profiles, speedscopeProfile{Type: "sampled", Name: prefix + flamegraph.Printable(gvl.ThreadName(last, m.Dict)), Unit: unit})
 		}
 		p := &f.Profiles[len(f.Profiles)-1]
 		ids = m.Dict.Frames(e.Key.Stack, ids[:0])

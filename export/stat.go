@@ -34,7 +34,7 @@ func WriteStatJSON(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 	for _, n := range notes {
 		d.Notes = append(d.Notes, statNote{n.AtNS, n.Text})
 	}
-	return writeJSON(w, d)
+	return WriteJSON(w, d)
 }
 
 // WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes

@@ -17,11 +17,11 @@ func Printable(s string) string {
 	if isPlain(s) {
 		return s
 	}
-	if strings.IndexFunc(s, unprintable) < 0 {
+	if strings.IndexFunc(s, Unprintable) < 0 {
 		return strings.ToValidUTF8(s, "\uFFFD")
 	}
 	return strings.Map(func(r rune) rune {
-		if unprintable(r) {
+		if Unprintable(r) {
 			return '\uFFFD'
 		}
 		return r
@@ -48,7 +48,9 @@ func columns(s string) int {
 	return len(s) // Printable leaves no control characters
 }
 
-func unprintable(r rune) bool {
+// Unprintable tells whether Printable replaces a character: control and format characters, line separators, private use and
+// surrogates.
+func Unprintable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs)
 }
 

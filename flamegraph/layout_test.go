@@ -194,7 +194,7 @@ func FuzzLabelFit(f *testing.F) {
 			t.Errorf("LabelFit(%q, %d) = %q, %d wide", s, width, got, w)
 		}
 		for _, r := range got {
-			if unprintable(r) {
+			if Unprintable(r) {
 				t.Errorf("LabelFit(%q, %d) = %q holds %U", s, width, got, r)
 			}
 		}

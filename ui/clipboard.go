@@ -143,8 +143,10 @@ func (m *Model) blamed() []string {
 	return out
 }
 
-// markdown keeps a text from being taken for Markdown or HTML, and from ending its line or its cell.
+// markdown keeps a text from being taken for Markdown or HTML, from ending its line or its cell, and from calling anybody
+// (@here).
 func markdown(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "~", `\~`).
+	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "~", `\~`,
+		"&", "&amp;", "@", "&#64;").
 		Replace(canvas.Clean(s))
 }

@@ -104,12 +104,12 @@ func TestCopyingAStackOnEveryPage(t *testing.T) {
 func TestCopyingASummary(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("m")
-	s.typed("deploy | rolled back")
+	s.typed("deploy | rolled back @here <b>")
 	s.press("enter")
 	for _, key := range []string{"y", "Y"} {
 		text := copied(t, s.press(key))
 		for _, want := range []string{"**order-service** pid 4242, ruby 3.4.7, 30s until ", "\n* **GVL saturated**: held ", "\n  → ",
-			"noted: ", `deploy \| rolled back`, "\nGVL 89 % · waiting ", "makes others wait", "\n1. ", "JSON::Ext::Generator#generate", "| thread | now |", "| worker-3 | running", "| http ×8 | "} {
+			"noted: ", `deploy \| rolled back &#64;here &lt;b&gt;`, "\nGVL 89 % · waiting ", "makes others wait", "\n1. ", "JSON::Ext::Generator#generate", "| thread | now |", "| worker-3 | running", "| http ×8 | "} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in\n%s", key, want, text)
 			}

@@ -263,13 +263,13 @@ func testPs(t *testing.T, r rubytest.Ruby, pid int) {
 	if strings.Contains(js.out, `"args"`) {
 		t.Error("ps shows arguments unasked")
 	}
-	row, _ := psRow(t, run(t, "ps").out, pid)
+	row := psRow(t, run(t, "ps").out, pid)
 	for _, want := range []string{r.Version, " yes ", "script.rb"} {
 		if !strings.Contains(row, want) {
 			t.Errorf("the row lacks %q: %s", want, row)
 		}
 	}
-	if row, _ = psRow(t, run(t, "ps", "--args").out, pid); !strings.Contains(row, r.Bin) {
+	if row = psRow(t, run(t, "ps", "--args").out, pid); !strings.Contains(row, r.Bin) {
 		t.Errorf("the row with arguments lacks %q: %s", r.Bin, row)
 	}
 }

@@ -3,11 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
@@ -75,13 +74,5 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-// printable replaces what could move the cursor or hide text on a terminal: control characters, and format characters
-// such as the bidirectional overrides. Invalid UTF-8 becomes U+FFFD.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
-}
+// printable replaces what could move the cursor or hide text on a terminal.
+func printable(s string) string { return flamegraph.Printable(s) }

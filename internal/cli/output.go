@@ -53,7 +53,8 @@ func (o output) write(std Streams, write func(io.Writer) error) error {
 	return nil
 }
 
-// stream opens the file for writing while it is measured: what is written stays, however ddtop ends.
+// stream opens the file for writing while it is measured: what is written stays, however ddtop ends. Like every file of
+// ddtop's it is for its owner alone, which one that was there before need not be.
 func (o output) stream(std Streams) (w io.Writer, done func() error, err error) {
 	if o == "-" {
 		return std.Out, func() error { return nil }, nil
@@ -61,6 +62,15 @@ func (o output) stream(std Streams) (w io.Writer, done func() error, err error) 
 	f, err := os.OpenFile(string(o), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		if err = f.Chmod(0o600); err != nil {
+			err = fmt.Errorf("%w: others may read it, and it is not yours to change that: name another file", err)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
 	}
 	return f, f.Close, nil
 }

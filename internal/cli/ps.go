@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/export"
 )
 
 // psProcess is one process of `ddtop ps --json`. The field names are a contract.
@@ -45,7 +45,7 @@ program's name is shown: arguments can hold secrets.`,
 			}
 			ps := describeAll(list, args)
 			if asJSON {
-				return writePsJSON(std.Out, ps)
+				return export.WriteJSON(std.Out, ps)
 			}
 			if len(ps) == 0 {
 				_, err := fmt.Fprintln(std.Out, "no Ruby processes")
@@ -78,16 +78,10 @@ func describeAll(list []attach.Candidate, args bool) []psProcess {
 	return ps
 }
 
-func writePsJSON(w io.Writer, ps []psProcess) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(ps)
-}
-
-// writePs prints a table, a row a process. Why not stands below its row: it is a sentence.
+// writePs prints a table, a row a process, and below it why those can't be read that can't: a sentence, once for all that it
+// is true of.
 func writePs(w io.Writer, ps []psProcess) error {
-	var rows strings.Builder
+	var rows, text strings.Builder
 	tab := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "PID\tRUBY\tTHREADS\tUSER\tREADABLE\tPROGRAM")
 	for _, p := range ps {
@@ -96,19 +90,31 @@ func writePs(w io.Writer, ps []psProcess) error {
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	lines := strings.Split(strings.TrimSuffix(rows.String(), "\n"), "\n")
-	for i, line := range lines {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {
-			return err
-		}
-		if i == 0 || ps[i-1].WhyNot == nil {
+	for line := range strings.Lines(rows.String()) {
+		text.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	pids := make(map[string][]string)
+	var reasons []string
+	for _, p := range ps {
+		if p.WhyNot == nil {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "      %s\n", printable(*ps[i-1].WhyNot)); err != nil {
-			return err
+		pid := strconv.Itoa(p.PID)
+		why := strings.TrimPrefix(*p.WhyNot, "process "+pid+": ")
+		if pids[why] == nil {
+			reasons = append(reasons, why)
 		}
+		pids[why] = append(pids[why], pid)
 	}
-	return nil
+	for _, why := range reasons {
+		whose := strings.Join(pids[why], ", ")
+		if len(reasons) == 1 { // the table says of whom it is true
+			whose = "not readable"
+		}
+		fmt.Fprintf(&text, "\n%s: %s\n", whose, printable(why))
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 func psRow(p psProcess) string {

@@ -1,0 +1,134 @@
+package export
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// hostileName is what a method, file, thread, gem or program could be called: escape sequences in 7 and 8 bits, a change
+// of direction, separators, line breaks.
+const hostileName = "\x1b]0;title\a\x1b[2J\u009b31m\u202egnp.exe\u2066\u200b\u2028\r\n;x\t\x7f</script>\U000e0041"
+
+// hostileWorld is a process all of whose names are hostile.
+func hostileWorld() Measured {
+	d := sampler.NewDictionary()
+	d.SetThread(sampler.ThreadInfo{ID: 1, Name: hostileName, HasName: true, Ractor: 1, TID: 7})
+	frame := sampler.Frame{Label: hostileName, Name: hostileName, Path: hostileName, AbsolutePath: hostileName, Line: 3, Origin: sampler.OriginGem, Gem: hostileName}
+	stack := d.InternStack(0, d.InternFrame(frame))
+	peer := d.InternPeer(sampler.Peer{Kind: sampler.PeerUnix, Path: hostileName, Remote: hostileName, Service: hostileName})
+	trace := NewTrace(d)
+	state := gvl.ThreadState{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: peer}}
+	trace.Feed(&sampler.Sample{TimeNS: 1e9, Threads: []sampler.Thread{{ID: 1}}}, []gvl.ThreadState{state})
+	key := flamegraph.Key{Thread: 1, Stack: stack, Tag: uint8(gvl.IO)}
+	trace.Add(2e9, key, flamegraph.Weights{WallNS: 1e9})
+	trace.Notes = []sampler.Note{{AtNS: 15e8, Text: hostileName}}
+	return Measured{
+		Process: sampler.Process{PID: 7, Title: hostileName, RubyDescription: hostileName}, Dict: d, Trace: trace,
+		Weights: &flamegraph.Snapshot{Entries: []flamegraph.Entry{{Key: key, Weights: flamegraph.Weights{WallNS: 1e9, Samples: 1}}}, FromNS: 1e9, ToNS: 2e9},
+	}
+}
+
+// TestHostileNamesInExports: no name reaches a terminal as an escape sequence, neither from a file that is shown as it is
+// nor by the tool that reads it. The JSON formats have their own line breaks; they are compared decoded, too.
+func TestHostileNamesInExports(t *testing.T) {
+	m := hostileWorld()
+	list := []Measured{m, m}
+	for name, write := range map[string]func(io.Writer) error{
+		"pprof":                func(w io.Writer) error { return unzipped(w, func(z io.Writer) error { return WriteProfile(z, m) }) },
+		"pprof of several":     func(w io.Writer) error { return unzipped(w, func(z io.Writer) error { return WriteProfiles(z, list) }) },
+		"collapsed":            func(w io.Writer) error { return WriteCollapsed(w, m, flamegraph.Wall) },
+		"collapsed of several": func(w io.Writer) error { return WriteCollapsedOf(w, list, flamegraph.Wall) },
+		"speedscope":           func(w io.Writer) error { return WriteSpeedscopeOf(w, list, flamegraph.Wall) },
+		"firefox":              func(w io.Writer) error { return WriteFirefox(w, list) },
+		"chrome":               func(w io.Writer) error { return WriteChrome(w, list) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !strings.Contains(b.String(), "gnp.exe") {
+			t.Errorf("%s lacks the name: %q", name, b.String())
+		}
+		if strings.HasPrefix(name, "pprof") {
+			checkProfileStrings(t, name, b.Bytes())
+			continue
+		}
+		checkPrintable(t, name, b.String())
+		var v any
+		if json.Unmarshal(b.Bytes(), &v) == nil {
+			eachString(v, func(s string) { checkPrintable(t, name+", decoded", s) })
+		} else if !strings.HasPrefix(name, "collapsed") {
+			t.Errorf("%s is no JSON", name)
+		}
+	}
+}
+
+// TestHostileNamesInJSON: the JSON of `dump` may go to a terminal, and gives every name back.
+func TestHostileNamesInJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteJSON(&b, map[string]string{"name": hostileName}); err != nil {
+		t.Fatal(err)
+	}
+	checkPrintable(t, "JSON", b.String())
+	var back map[string]string
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back["name"] != hostileName {
+		t.Errorf("%q came back as %q: %v", hostileName, back["name"], err)
+	}
+}
+
+func unzipped(w io.Writer, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	z, err := gzip.NewReader(&b)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, z)
+	return err
+}
+
+// checkPrintable looks for what Printable would replace, but for line breaks.
+func checkPrintable(t *testing.T, name, s string) {
+	t.Helper()
+	if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && flamegraph.Unprintable(r) }); i >= 0 {
+		t.Errorf("%s: %q", name, s[i:min(i+40, len(s))])
+	}
+}
+
+func eachString(v any, f func(string)) {
+	switch v := v.(type) {
+	case string:
+		f(v)
+	case []any:
+		for _, x := range v {
+			eachString(x, f)
+		}
+	case map[string]any:
+		for k, x := range v {
+			f(k)
+			eachString(x, f)
+		}
+	}
+}
+
+// checkProfileStrings looks at everything in a profile that `go tool pprof` writes.
+func checkProfileStrings(t *testing.T, name string, data []byte) {
+	t.Helper()
+	p, err := profile.ParseData(data)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	checkPrintable(t, name+", as text", p.String())
+}

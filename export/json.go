@@ -1,0 +1,66 @@
+package export
+
+import (
+	"encoding/json"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// WriteJSON writes v as indented JSON that may go to a terminal: what flamegraph.Printable would replace stands in its
+// strings as \u escapes, so a reader gets every name exactly as it is. encoding/json alone lets through DEL, the control
+// characters from U+0080 on, which some terminals take for escape sequences, and changes of direction.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(asciiControls{w})
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// writeCompactJSON is WriteJSON for files that programs read: in one line, with HTML escaped.
+func writeCompactJSON(w io.Writer, v any) error {
+	return json.NewEncoder(asciiControls{w}).Encode(v)
+}
+
+// asciiControls escapes what a terminal must not get in JSON that it hands on. A value has to come in one call, as
+// json.Encoder does it; what is below U+0020 is JSON's own white space, since its strings have none.
+type asciiControls struct{ w io.Writer }
+
+func (a asciiControls) Write(p []byte) (int, error) {
+	from := 0
+	for i := 0; i < len(p); {
+		if p[i] < 0x7f {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(p[i:])
+		if !flamegraph.Unprintable(r) {
+			i += n
+			continue
+		}
+		if _, err := a.w.Write(p[from:i]); err != nil {
+			return from, err
+		}
+		if _, err := a.w.Write(jsonEscape(r)); err != nil {
+			return i, err
+		}
+		i += n
+		from = i
+	}
+	if _, err := a.w.Write(p[from:]); err != nil {
+		return from, err
+	}
+	return len(p), nil
+}
+
+// jsonEscape returns a character as \u escapes: two of them, surrogates, past U+FFFF.
+func jsonEscape(r rune) []byte {
+	const digits = "0123456789abcdef"
+	var out []byte
+	for _, u := range utf16.Encode([]rune{r}) {
+		out = append(out, '\\', 'u', digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
+	}
+	return out
+}
