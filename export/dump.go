@@ -34,6 +34,8 @@ type Dump struct {
 	// NativeThreads are those that Ruby does not know, with their CPU time since they started; NewDump leaves it empty,
 	// for nothing in a sample tells of them.
 	NativeThreads []gvl.StatNative `json:"native_threads"`
+	// SuspendedFibers counts those in Threads; null where they were not looked for (SetFibers), as in a recording.
+	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
 	// Findings are what was wrong in the MeasuredNS before the dump; none were looked for when that is 0.
 	MeasuredNS int64             `json:"measured_ns"`
 	Findings   []gvl.StatFinding `json:"findings"`
@@ -89,6 +91,8 @@ type DumpThread struct {
 	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`
+	// Suspended are the thread's fibers that are in neither, with the most at one stack first; empty where they were not looked for.
+	Suspended []DumpSuspendedFibers `json:"suspended_fibers"`
 	// Truncated: the stack was deeper than the limit; Omitted frames are missing in its middle.
 	Truncated bool   `json:"truncated"`
 	Omitted   uint32 `json:"omitted"`
@@ -198,7 +202,7 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 	out := DumpThread{
 		ID: t.ID, Ractor: t.Ractor, Main: t.Bits&sampler.BitMain != 0,
 		Status: t.Status.String(), State: v.State.String(), Detail: v.Detail.JSON(v.State, dict), StateNS: v.DurationNS(),
-		Frames: dumpFrames(dict, t.Stack), Fibers: make([]DumpFiber, 0, len(t.Resumers)),
+		Frames: dumpFrames(dict, t.Stack), Fibers: make([]DumpFiber, 0, len(t.Resumers)), Suspended: []DumpSuspendedFibers{},
 		Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted,
 		Partial: t.Quality&sampler.StackPartial != 0, Failed: t.Quality&sampler.StackFailed != 0,
 		Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0,

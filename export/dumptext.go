@@ -60,6 +60,7 @@ func (t *dumpText) head() {
 		t.deadlock(c)
 	}
 	t.locks()
+	t.fibers()
 	t.gc()
 	statAlloc(&t.b, &d.Alloc)
 	t.printf("\n")
@@ -154,6 +155,7 @@ func (t *dumpText) thread(th *DumpThread, i int) {
 		t.printf("  resumed by a fiber:\n")
 		t.frames(f.Frames)
 	}
+	t.suspended(th.Suspended)
 	t.printf("\n")
 }
 

@@ -58,6 +58,7 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, asJ
 	}
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
+	addFibers(ctx, d, src)
 	if asJSON {
 		return d.WriteJSON(std.Out)
 	}

@@ -108,6 +108,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		return nil, "", err
 	}
 	d = export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
+	addFibers(ctx, d, src)
 	if length > 0 {
 		d.SetMeasured(last-first, m.Findings())
 		d.Alloc = m.Alloc()
@@ -116,4 +117,14 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		d.NativeThreads = append(d.NativeThreads, unknownOf(native, s, nil, nil)...)
 	}
 	return d, note, nil
+}
+
+// addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and its JSON null.
+func addFibers(ctx context.Context, d *export.Dump, src interface {
+	Fibers(context.Context) (sampler.Fibers, error)
+	Dictionary() *sampler.Dictionary
+}) {
+	if fibers, err := src.Fibers(ctx); err == nil {
+		d.SetFibers(fibers, src.Dictionary())
+	}
 }

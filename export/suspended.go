@@ -1,0 +1,93 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// DumpSuspended counts the fibers of the process that neither run nor resumed one that does.
+type DumpSuspended struct {
+	// Count is all of them, Created those of them that were never resumed.
+	Count   int `json:"count"`
+	Created int `json:"created"`
+	// Cut: there may be more than were looked for. ReadNS is how long that took: they are no instant.
+	Cut    bool  `json:"cut"`
+	ReadNS int64 `json:"read_ns"`
+}
+
+// DumpSuspendedFibers are the fibers of a thread that are suspended at the same stack, or, with Created, were never resumed.
+// Frames are empty where the stack could not be read, too.
+type DumpSuspendedFibers struct {
+	Count   int         `json:"count"`
+	Created bool        `json:"created"`
+	Frames  []DumpFrame `json:"frames"`
+}
+
+// SetFibers adds the fibers that are suspended, to the threads they belong to.
+func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
+	d.SuspendedFibers = &DumpSuspended{Cut: f.Cut, ReadNS: f.ReadNS}
+	type key struct {
+		thread  sampler.ThreadID
+		stack   sampler.StackID
+		created bool
+	}
+	counts := make(map[key]int)
+	var order []key
+	for _, x := range f.List {
+		k := key{x.Thread, x.Stack, x.Created}
+		if counts[k]++; counts[k] == 1 {
+			order = append(order, k)
+		}
+		d.SuspendedFibers.Count++
+		if x.Created {
+			d.SuspendedFibers.Created++
+		}
+	}
+	slices.SortStableFunc(order, func(a, b key) int { return cmp.Compare(counts[b], counts[a]) })
+	for _, k := range order {
+		i := slices.IndexFunc(d.Threads, func(t DumpThread) bool { return t.ID == k.thread })
+		if i < 0 {
+			continue // it ended, or began, between the two readings
+		}
+		t := &d.Threads[i]
+		t.Suspended = append(t.Suspended, DumpSuspendedFibers{counts[k], k.created, dumpFrames(dict, k.stack)})
+	}
+}
+
+// suspended writes the fibers of a thread that are suspended.
+func (t *dumpText) suspended(list []DumpSuspendedFibers) {
+	for _, f := range list {
+		n := fmt.Sprintf("%d fibers", f.Count)
+		if f.Count == 1 {
+			n = "1 fiber"
+		}
+		switch {
+		case f.Created:
+			t.printf("  %s not started yet\n", n)
+		case len(f.Frames) == 0:
+			t.printf("  %s suspended (the stack could not be read)\n", n)
+		default:
+			t.printf("  %s suspended:\n", n)
+			t.frames(f.Frames)
+		}
+	}
+}
+
+// fibers writes how many are suspended in all.
+func (t *dumpText) fibers() {
+	f := t.d.SuspendedFibers
+	if f == nil || f.Count == 0 {
+		return
+	}
+	t.printf("fibers: %d suspended", f.Count-f.Created)
+	if f.Created > 0 {
+		t.printf(", %d not started yet", f.Created)
+	}
+	if f.Cut {
+		t.printf(" (and perhaps more: only a part of the heap was looked through)")
+	}
+	t.printf("\n")
+}

@@ -1,0 +1,18 @@
+package live
+
+import (
+	"context"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It belongs behind Once, in the same goroutine, and
+// is no instant: fibers may have run on since.
+func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
+	return s.reader.SuspendedFibers(ctx)
+}
+
+// Fibers looks for the fibers that are suspended, as the core file has them. It belongs behind Once.
+func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
+	return c.reader.SuspendedFibers(ctx)
+}
