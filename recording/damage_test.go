@@ -136,3 +136,47 @@ func TestWriterErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// readCounter counts the bytes that are read.
+type readCounter struct {
+	io.ReaderAt
+	n int64
+}
+
+func (r *readCounter) ReadAt(b []byte, at int64) (int, error) {
+	n, err := r.ReaderAt.ReadAt(b, at)
+	r.n += int64(n)
+	return n, err
+}
+
+// TestResyncReadsOnce: what is passed over in search of the next block is read once or twice, be it a hole of zeros, a run
+// of magics without a header, or headers that promise a block each; what comes after is found.
+func TestResyncReadsOnce(t *testing.T) {
+	g := newGenerator(10)
+	file, want := record(t, 150, g.wild, g.d, nil)
+	blocks := openBytes(t, file).Blocks()
+	last := blocks[len(blocks)-1]
+	const length = 6 << 20
+	promise := appendBlock(nil, header{kind: kindSamples}, make([]byte, 1<<10))
+	promise[44]++ // its checksum
+	for name, filler := range map[string][]byte{
+		"zeros": make([]byte, length), "magics": bytes.Repeat([]byte(blockMagic), length/4), "promises": bytes.Repeat(promise, length/len(promise)),
+	} {
+		for _, odd := range []int{0, 1, 47} { // where the last block lies in the chunks
+			bad := bytes.Join([][]byte{file[:last.Offset], filler, make([]byte, odd), file[last.Offset:]}, nil)
+			in := &readCounter{ReaderAt: bytes.NewReader(bad)}
+			r, err := NewReader(in, int64(len(bad)), name)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if most := 3 * int64(len(bad)); in.n > most {
+				t.Errorf("%s: %d bytes read of a file of %d", name, in.n, len(bad))
+			}
+			compare(t, name, readAll(t, r), want)
+			var d *Damage
+			if !errors.As(r.Damage(), &d) || d.Bytes != int64(len(filler)+odd) || d.Places != 1 {
+				t.Errorf("%s: %v", name, r.Damage())
+			}
+		}
+	}
+}

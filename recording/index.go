@@ -16,6 +16,9 @@ import (
 // the file's size: a file made on purpose could pretend that a block begins at every byte.
 const resyncFactor = 4
 
+// resyncChunk is how many bytes are searched for a block at a time.
+const resyncChunk = 1 << 20
+
 // scanner goes through a file's blocks.
 type scanner struct {
 	r      *Reader
@@ -169,34 +172,46 @@ func (s *scanner) check(pos int64) (h header, whole bool, err error) {
 
 // resync returns where the next whole block at or after pos begins; the end of the file when there is none.
 func (s *scanner) resync(pos int64) (int64, error) {
+	chunk := make([]byte, min(resyncChunk, s.size-pos))
 	for pos+blockHeader <= s.size && s.budget > 0 {
 		if err := s.at(pos); err != nil {
 			return 0, err
 		}
-		chunk, err := s.read(pos, int(min(int64(1<<20), s.size-pos)))
+		n := int(min(int64(len(chunk)), s.size-pos))
+		if got, err := s.r.file.ReadAt(chunk[:n], pos); got < n {
+			return 0, err
+		}
+		s.budget -= int64(n)
+		at, err := s.wholeIn(chunk[:n], pos)
 		if err != nil {
 			return 0, err
 		}
-		i := bytes.Index(chunk, []byte(blockMagic))
-		if i < 0 {
-			// The magic may begin in this chunk and end in the next.
-			s.budget -= int64(len(chunk))
-			if pos+int64(len(chunk)) >= s.size {
-				break
-			}
-			pos += int64(len(chunk) - len(blockMagic) + 1)
-			continue
+		if at >= 0 {
+			return at, nil
 		}
-		pos += int64(i)
-		h, whole, err := s.check(pos)
-		if err != nil {
-			return 0, err
+		if pos+int64(n) >= s.size {
+			break
 		}
-		if whole {
-			return pos, nil
-		}
-		s.budget -= blockHeader + int64(i) + int64(min(h.stored, maxBlockData))
-		pos++
+		pos += int64(n - blockHeader + 1) // a header may begin in this chunk and end in the next
 	}
 	return s.size, nil
+}
+
+// wholeIn returns where the first whole block begins whose header is in chunk, which is at pos in the file; -1 for none.
+func (s *scanner) wholeIn(chunk []byte, pos int64) (int64, error) {
+	for from := 0; s.budget > 0; {
+		i := bytes.Index(chunk[from:], []byte(blockMagic))
+		if i < 0 {
+			break
+		}
+		from += i
+		if h, ok := parseHeader(chunk[from:]); ok {
+			if _, whole, err := s.check(pos + int64(from)); whole || err != nil {
+				return pos + int64(from), err
+			}
+			s.budget -= blockHeader + int64(h.stored)
+		}
+		from++
+	}
+	return -1, nil
 }
