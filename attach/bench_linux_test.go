@@ -75,7 +75,7 @@ func BenchmarkReadBatchWithFaults(b *testing.B) {
 	p, base := benchTarget(b)
 	ranges := make([]Range, 1000)
 	for i := range ranges {
-		ranges[i] = Range{Addr: base + Address(i%2)*pageSize, Buf: make([]byte, 24)}
+		ranges[i] = Range{Addr: base + Address(i%2)*livePage, Buf: make([]byte, 24)}
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -24,6 +24,9 @@ import (
 // helperMode, in the environment, makes this test binary a program to look at instead of running tests.
 const helperMode = "DDTOP_ATTACH_HELPER"
 
+// livePage is the size in bytes of this machine's pages: 4, 16 or 64 kB on arm64.
+var livePage = Address(os.Getpagesize())
+
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(helperMode); mode != "" {
 		if err := helper(mode); err != nil {
@@ -39,7 +42,7 @@ func helper(mode string) error {
 	switch {
 	case mode == "pages":
 		// Three pages with known bytes; in place of the middle one stands one of an empty file, which can't be read.
-		mem, err := unix.Mmap(-1, 0, 3*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		mem, err := unix.Mmap(-1, 0, 3*int(livePage), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
 			return err
 		}
@@ -51,7 +54,7 @@ func helper(mode string) error {
 		if err != nil {
 			return err
 		}
-		if _, _, errno := unix.Syscall6(unix.SYS_MMAP, base+pageSize, pageSize, unix.PROT_READ,
+		if _, _, errno := unix.Syscall6(unix.SYS_MMAP, base+uintptr(livePage), uintptr(livePage), unix.PROT_READ,
 			unix.MAP_SHARED|unix.MAP_FIXED, uintptr(empty), 0); errno != 0 {
 			return errno
 		}

@@ -19,7 +19,7 @@ func TestReadFillsFromAnotherProcess(t *testing.T) {
 			t.Fatalf("byte %d is %d, want %d", i, b, pattern(i+10))
 		}
 	}
-	for _, addr := range []Address{0, base + pageSize, base + pageSize - 1, 0xffffffff81000000, ^Address(0) - 5} {
+	for _, addr := range []Address{0, base + livePage, base + livePage - 1, 0xffffffff81000000, ^Address(0) - 5} {
 		err := p.Read(addr, buf)
 		var re *ReadError
 		if !errors.Is(err, ErrUnmapped) || !errors.As(err, &re) || re.Addr != addr || re.Want != len(buf) || re.PID != c.pid {
@@ -38,11 +38,11 @@ func batch(base Address, n int) []Range {
 		ranges[i] = Range{Addr: base + Address(i%200)*16, Buf: make([]byte, 16)}
 		switch {
 		case i%3 == 1:
-			ranges[i].Addr += pageSize
+			ranges[i].Addr += livePage
 		case i%7 == 0:
 			ranges[i].Buf = nil
 		case i%5 == 0:
-			ranges[i].Addr += 2 * pageSize
+			ranges[i].Addr += 2 * livePage
 		}
 	}
 	return ranges

@@ -326,7 +326,12 @@ func (t *tracer) refused(tid int32, err error) error {
 		return &TargetError{PID: p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name),
 			Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 	}
-	return p.refused(fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid), err)
+	doing := fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid)
+	if errors.Is(err, unix.ENOSYS) {
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: "ptrace(2) is not there (a sandbox or a seccomp filter)",
+			Help: "Go on without --pause.", Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	return p.refused(doing, err)
 }
 
 // statusField returns a field of /proc/PID/status, such as "State:".

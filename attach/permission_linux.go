@@ -13,9 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capSysPtrace is the number of CAP_SYS_PTRACE (capability.h): with it any process of the same or an inner user
-// namespace can be read.
-const capSysPtrace = 19
+// Numbers of capabilities (capability.h).
+const (
+	// capSysPtrace: with it the memory of any process of the same or an inner user namespace can be read.
+	capSysPtrace = 19
+	// capDACOverride and capDACReadSearch: with either, files can be opened that only their owner may open.
+	capDACOverride, capDACReadSearch = 1, 2
+)
 
 // permissionFacts is what decides whether one process may read another (ptrace(2), "Ptrace access mode checking").
 type permissionFacts struct {
@@ -41,6 +45,11 @@ type permissionFacts struct {
 	// tracer is the PID of the process that traces the target, 0: none; tracerName is its program.
 	tracer     int
 	tracerName string
+	// opensFiles: we have CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, and may open other users' files, those that /proc gives to
+	// a process's owner alone included (auxv, syscall, fd).
+	opensFiles bool
+	// filtered: a seccomp filter is upon us.
+	filtered bool
 	// otherUserNamespace: the target lives in another user namespace than we do. inner: we live in one that is not the
 	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only; whether the target
 	// lives in it can't be asked of a process that we may not read.
@@ -49,10 +58,7 @@ type permissionFacts struct {
 
 // explain says why the facts forbid reading, and what mends it.
 func (f permissionFacts) explain() (cause, help string) {
-	sudo := fmt.Sprintf("Run `sudo ddtop -p %d`.", f.pid)
-	if f.container {
-		sudo = "Start the container with `docker run --cap-add=SYS_PTRACE` (Kubernetes: securityContext.capabilities.add: [\"SYS_PTRACE\"]), or run ddtop on the host."
-	}
+	sudo := f.asAdministrator()
 	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
 	// Its own user may read it without the capability, as far as Yama lets it: often the shorter way inside a container.
 	asUser := ""
@@ -70,8 +76,18 @@ func (f permissionFacts) explain() (cause, help string) {
 	case f.capable && f.inner:
 		return "our CAP_SYS_PTRACE holds in our own user namespace only (a rootless container, `unshare -U`), and it lives outside of it or is protected there",
 			fmt.Sprintf("Run ddtop as root of the host: `sudo ddtop -p %d`, with the PID that it has there.", f.pid)
+	case f.capable && f.euid != 0 && otherUser && !f.opensFiles:
+		return fmt.Sprintf("it belongs to user %s, whose files in /proc (auxv, syscall, fd) CAP_SYS_PTRACE alone does not open", f.targetName()),
+			fmt.Sprintf("Run `sudo ddtop -p %d`, or give ddtop CAP_DAC_READ_SEARCH too: `sudo setcap cap_sys_ptrace,cap_dac_read_search+ep $(command -v ddtop)`.", f.pid)
+	case f.capable && otherUser && !f.opensFiles:
+		return fmt.Sprintf("it belongs to user %s, whose files in /proc (auxv, syscall, fd) we, with CAP_SYS_PTRACE but neither CAP_DAC_READ_SEARCH nor CAP_DAC_OVERRIDE, can't open", f.targetName()),
+			asUser + "Give the container that capability too: `--cap-add=DAC_READ_SEARCH`."
 	case f.capable:
-		return "we have CAP_SYS_PTRACE: a security module (AppArmor, SELinux) or a seccomp filter forbids it",
+		by := "a security module (AppArmor, SELinux)"
+		if f.filtered {
+			by = "a seccomp filter, which is upon us, or " + by
+		}
+		return "we have CAP_SYS_PTRACE: " + by + " forbids it",
 			"`sudo dmesg | grep -i -e denied -e audit` names it; in a container, `docker run --security-opt apparmor=unconfined --security-opt seccomp=unconfined --cap-add=SYS_PTRACE`."
 	case f.euid == 0 && f.container:
 		return "we are root in a container that was started without the capability SYS_PTRACE", asUser + sudo
@@ -99,7 +115,32 @@ func (f permissionFacts) explain() (cause, help string) {
 	case f.otherUserNamespace:
 		return "it lives in another user namespace", sudo
 	}
-	return "the kernel doesn't say why", sudo
+	return "the kernel doesn't say why: it may be a security module (AppArmor, SELinux, Landlock)", sudo
+}
+
+// asAdministrator is the help that always helps: to be root of the machine, or to have the capability.
+func (f permissionFacts) asAdministrator() string {
+	if f.container {
+		return "Start the container with `docker run --cap-add=SYS_PTRACE` (Kubernetes: securityContext.capabilities.add: [\"SYS_PTRACE\"]), or run ddtop on the host."
+	}
+	return fmt.Sprintf("Run `sudo ddtop -p %d`.", f.pid)
+}
+
+// targetName is the target's user in words.
+func (f permissionFacts) targetName() string {
+	if f.targetUser != "" {
+		return f.targetUser
+	}
+	return strconv.Itoa(f.targetUID[1])
+}
+
+// hiddenProcess explains a process whose folder in /proc can't be opened, which anybody may but where /proc is mounted with
+// hidepid (proc(5)): with 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM, with 2 ("invisible") as if there was
+// no such process.
+func hiddenProcess(pid int, err error) error {
+	f := permissionFacts{pid: pid, container: inContainer()}
+	return &TargetError{PID: pid, Kind: ErrPermission, Err: err, Help: f.asAdministrator(),
+		Cause: "/proc is mounted with hidepid, which shows a process to those only who may read it"}
 }
 
 // gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
@@ -109,6 +150,8 @@ func (p *Process) gatherFacts() permissionFacts {
 	if text, err := os.ReadFile("/proc/self/status"); err == nil {
 		own := parseStatus(text)
 		f.capable = own.CapEffective&(1<<capSysPtrace) != 0
+		f.opensFiles = own.CapEffective&(1<<capDACOverride|1<<capDACReadSearch) != 0
+		f.filtered = own.Seccomp == 2
 		f.moreCapable = p.status.CapPermitted&^own.CapPermitted != 0
 	}
 	f.targetUID = [3]int{p.status.UID[0], p.status.UID[1], p.status.UID[2]}

@@ -79,10 +79,12 @@ func openProcess(pid int) (*Process, error) {
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid))
 	if errors.Is(err, os.ErrNotExist) {
 		if errors.Is(unix.Kill(pid, 0), unix.EPERM) {
-			return fail(ErrPermission, "it exists, but /proc is mounted with hidepid and hides it",
-				fmt.Sprintf("Run `sudo ddtop -p %d`.", pid), nil)
+			return nil, hiddenProcess(pid, nil)
 		}
 		return fail(ErrNoProcess, "", "`ddtop ps` lists the Ruby processes of this machine.", nil)
+	}
+	if errors.Is(err, unix.EPERM) {
+		return nil, hiddenProcess(pid, fmt.Errorf("opening its folder in /proc: %w", unix.EPERM))
 	}
 	if err != nil {
 		return fail(ErrPermission, "opening its folder in /proc", fmt.Sprintf("Run `sudo ddtop -p %d`.", pid), err)
