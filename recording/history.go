@@ -42,7 +42,7 @@ func (b *memoryBlock) size() int64 { return int64(len(b.data) + b.fresh.size()) 
 // NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory, dropping the oldest
 // blocks; the block being filled is kept always. p is what SaveTo writes; the samples' IDs are those of d.
 func NewHistory(limitNS, limitBytes int64, p sampler.Process, d *sampler.Dictionary) (*History, error) {
-	comp, err := newCompressor()
+	comp, err := compressor()
 	if err != nil {
 		return nil, err
 	}

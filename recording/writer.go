@@ -49,7 +49,7 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 	if err != nil {
 		return nil, fmt.Errorf("recording: the process: %w", err)
 	}
-	comp, err := newCompressor()
+	comp, err := compressor()
 	if err != nil {
 		return nil, err
 	}
@@ -206,11 +206,13 @@ func (w *Writer) write(out io.Writer, block []byte, raw int) {
 	w.err = err
 }
 
-// newCompressor makes an encoder for whole blocks. The window holds the largest usual block.
-func newCompressor() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxRawBlock),
+// compressor returns the encoder for whole blocks, one for all histories and recordings: its tables take more than a
+// megabyte, and with many processes each has a history. Two blocks can be encoded at a time; a block's bytes do not depend
+// on those before. The window holds the largest usual block.
+var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(maxRawBlock),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
-}
+})
 
 // newDecompressor makes a decoder for whole blocks.
 func newDecompressor() (*zstd.Decoder, error) {

@@ -1,0 +1,49 @@
+package recording
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestManyHistoriesShareTheCompressor: what a history takes beside its samples is small, for there is one a process and there
+// can be 64 of them; an encoder of its own takes more than a megabyte each.
+func TestManyHistoriesShareTheCompressor(t *testing.T) {
+	const histories, most = 32, 512 << 10
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC() // the first one may have left what finalizers held
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	g, samples := samplesOf(300, 3)
+	fill := func() *History {
+		h, err := NewHistory(1<<62, 1<<30, sampler.Process{}, g.d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range samples {
+			if err := h.Append(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.mu.Lock()
+		h.seal()
+		h.mu.Unlock()
+		h.packed(h.enc.out) // whatever the other goroutine does
+		return h
+	}
+	kept := []*History{fill()} // what all share is made
+	before := heap()
+	for range histories {
+		kept = append(kept, fill())
+	}
+	if each := (heap() - before) / histories; each > most {
+		t.Errorf("%d bytes a history of %d samples, more than %d", each, len(samples), most)
+	} else {
+		t.Logf("%d bytes a history of %d samples", each, len(samples))
+	}
+	runtime.KeepAlive(kept)
+}
