@@ -22,8 +22,8 @@ type Frame struct {
 	Path string
 	// AbsolutePath is the real path; "" where Ruby says nil (eval, <internal:…>).
 	AbsolutePath string
-	// Line is the line being executed, 0 where Ruby says 0 or it could not be known (then Uncertain is set too). It
-	// may be negative: eval takes any number.
+	// Line is the line being executed, 0 where Ruby says 0. Where it could not be known it is FirstLine, and Uncertain is
+	// set. It may be negative: eval takes any number.
 	Line int32
 	// FirstLine is the line where the method or block begins; 0 for C functions.
 	FirstLine int32

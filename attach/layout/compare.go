@@ -5,13 +5,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/ddtop/ddtop/attach/layout/internal/kept"
 )
 
 // newField ends the words on a field that only the first table has.
 const newField = " is new"
 
 // Differences lists, in words, what two tables say differently of the structs, fields and constants that both have, and
-// the fields that only one of them has of a struct that both have.
+// the fields that only one of them has of a struct that both have, but for those that depend on which JITs are built in.
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -25,12 +27,12 @@ func Differences(a, b *Table) []string {
 		switch g, ok := b.fields[path]; {
 		case ok && f != g:
 			say("%s is at %s, not %s", path, f, g)
-		case !ok && b.HasStruct(structOf(path)):
+		case !ok && b.HasStruct(structOf(path)) && !kept.Optional(path):
 			say("%s%s", path, newField)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(b.fields)) {
-		if _, ok := a.fields[path]; !ok && a.HasStruct(structOf(path)) {
+		if _, ok := a.fields[path]; !ok && a.HasStruct(structOf(path)) && !kept.Optional(path) {
 			say("%s is missing", path)
 		}
 	}

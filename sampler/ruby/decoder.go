@@ -28,6 +28,9 @@ type RawStack struct {
 	ValuesAt attach.Address
 	// Running tells that the thread runs, so its innermost frame may be about to change or not yet be written.
 	Running bool
+	// Settled: although the thread runs, its innermost frame's pc is that of the instruction it executes: it collects garbage,
+	// and even compiled code writes the pc before it allocates.
+	Settled bool
 	// Partial: the innermost frames were left out, for the copies of the stack differed in them. A release that moves ec->cfp
 	// before it fills the frame may have done so with the one that is innermost now, too.
 	Partial bool
@@ -73,6 +76,10 @@ type Decoder struct {
 	bodySize, bodyHead int
 
 	loadPath loadPathState
+
+	// jitOn is the JIT that was seen to be on; until then jitWait is how many frames are decoded before the next look.
+	jitOn   *jit
+	jitWait int
 
 	work []frameWork
 	// youngEnv: a method of the Decode under way was found by way of an environment on the heap that is not old.

@@ -63,7 +63,7 @@ func (r *Reader) readDeep(t *thread, running bool) bool {
 	if drop = max(drop, dropJIT); drop*fs >= n {
 		return false
 	}
-	raw := RawStack{End: s.end, CFP: s.cfp + attach.Address(drop*fs), Frames: s.frames1[drop*fs:], Running: running && drop == 0}
+	raw := RawStack{End: s.end, CFP: s.cfp + attach.Address(drop*fs), Frames: s.frames1[drop*fs:], Running: running && drop == 0, Settled: r.collecting}
 	if outer > 0 && drop < inner {
 		raw.Cut = inner - drop
 	}

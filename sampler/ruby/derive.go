@@ -13,7 +13,7 @@ import (
 )
 
 // cacheVersion goes up when tables are derived in another way, so that old ones are not used.
-const cacheVersion = "1"
+const cacheVersion = "2"
 
 // maxCacheFile bounds a cached table in bytes; one has some 80 kB.
 const maxCacheFile = 8 << 20

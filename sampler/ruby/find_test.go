@@ -231,7 +231,7 @@ func TestFindByDebugInformation(t *testing.T) {
 
 // TestCachePath keeps a target's build id from leading anywhere else.
 func TestCachePath(t *testing.T) {
-	for id, want := range map[string]string{"": "", "../../etc/passwd": "", "0123456789abcdef": filepath.Join("/c", "v1", "0123456789abcdef.json")} {
+	for id, want := range map[string]string{"": "", "../../etc/passwd": "", "0123456789abcdef": filepath.Join("/c", "v2", "0123456789abcdef.json")} {
 		if got := cachePath("/c", id); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}

@@ -152,6 +152,14 @@ func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
 	if d.rules.likeC(q) {
 		w.kind = frameLikeC
 	}
+	if ok && i == 0 && raw.live() && w.kind == frameRuby {
+		if w.uncertain, err = d.compiledNow(q); err != nil {
+			return err
+		}
+		if w.uncertain {
+			w.pos = posFirstLine
+		}
+	}
 	if d.rules.dummyCode {
 		e, err := d.envAt(raw, ep)
 		if err != nil {

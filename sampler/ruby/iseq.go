@@ -38,6 +38,7 @@ type iseq struct {
 	internal     bool // path begins with <internal:
 	cTrace       bool // 3.4: reported like a C function
 	missingNames bool // a name could not be read; not kept
+	compiled     bool // by a JIT, as far as was asked
 }
 
 // holds tells whether pc points into this code, and at which word. A pc stands behind the instruction it belongs to.

@@ -176,6 +176,7 @@ func (l *locator) locate(vm *VM) error {
 	vm.Description = l.description()
 	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
+	vm.jits = l.jits(vm)
 	return nil
 }
 

@@ -37,7 +37,7 @@ type nameOffsets struct {
 	bodyFirstLine, bodyFirstLineSize               int
 	bodyInsns, bodyInsnsSize, bodySucc             int
 	bodyParent, bodyLocal, bodyAttrs               int
-	bodyJIT                                        int // 3.1 and before: jit_func
+	bodyJIT                                        int // where what JITs keep begins: jit_func up to 3.2, jit_entry
 	entrySize, entryLine, entryPosition            int
 	symbolsCount, symbolsIDs                       int
 	symbolEntrySize, symbolEntryStr                int // head; -1: arrays of pairs
@@ -95,7 +95,7 @@ func resolveNames(t *layout.Table, rel Release) (*nameOffsets, error) {
 		bodyPath: need(body + "location.pathobj"), bodyBaseLabel: need(body + "location.base_label"),
 		bodyLabel: need(body + "location.label"), bodyFirstLine: need(body + "location.first_lineno"),
 		bodyParent: need(body + "parent_iseq"), bodyLocal: need(body + "local_iseq"),
-		bodyAttrs: t.Offset(body + "builtin_attrs"), bodyJIT: t.Offset(body + "jit_func"),
+		bodyAttrs: t.Offset(body + "builtin_attrs"), bodyJIT: max(t.Offset(body+"jit_func"), t.Offset(body+"jit_entry")),
 		entrySize: needSize("iseq_insn_info_entry"), entryLine: need("iseq_insn_info_entry.line_no"),
 		entryPosition: t.Offset("iseq_insn_info_entry.position"),
 

@@ -43,6 +43,8 @@ type Reader struct {
 	mProcess, cRactor uint64
 	gc                *gcReader
 	maxDepth          int
+	// collecting: a thread collects garbage in the tick under way.
+	collecting bool
 
 	ractors []*ractor
 	threads map[attach.Address]*thread

@@ -22,8 +22,8 @@ type restingStack struct {
 	topSelf [4]uint64
 	topC    [4]bool
 	jit     []attach.Address
-	// rests: it is one.
-	rests bool
+	// rests: it is one. live is as in stackState.
+	rests, live bool
 	// asideIn is the Dictionary's generation in which it was put aside: in a later one its ID may be evicted.
 	asideIn uint32
 }
@@ -44,6 +44,7 @@ func (r *Reader) swapResting(s *stackState) {
 	s.topC, o.topC = o.topC, s.topC
 	s.jit.kept, o.jit = o.jit, s.jit.kept
 	s.rests, o.rests = o.rests, s.rests
+	s.live, o.live = o.live, s.live
 	s.quiet = 0
 	s.version++
 }
@@ -64,16 +65,17 @@ func (r *Reader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged tells whether frames that end at end are those kept, or those that rest, which are kept then.
-func (r *Reader) unchanged(s *stackState, frames []byte, end attach.Address, drop int) bool {
-	if r.same(s, frames, end, drop) {
+// unchanged tells whether frames that end at end are those kept, or those that rest, which are kept then. live: the thread
+// may be executing them.
+func (r *Reader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
+	if r.same(s, frames, end, drop, live) {
 		return true
 	}
 	if !r.fits(s, end) || !bytes.Equal(s.resting.frames, frames) {
 		return false
 	}
 	r.swapResting(s)
-	return r.same(s, frames, end, drop)
+	return r.same(s, frames, end, drop, live)
 }
 
 // fits tells whether there is a resting stack of the execution context and VM stack at hand.
@@ -82,8 +84,12 @@ func (r *Reader) fits(s *stackState, end attach.Address) bool {
 	return o.rests && o.ec == s.ec && o.end == end && o.asideIn == r.dict.Generation()
 }
 
-// same tells whether frames are those kept, and still mean what they did.
-func (r *Reader) same(s *stackState, frames []byte, end attach.Address, drop int) bool {
+// same tells whether frames are those kept, and still mean what they did. Where a JIT is on, the innermost one's line depends
+// on whether the thread executes it.
+func (r *Reader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
+	if live != s.live && r.dec.jitOn != nil && !s.topC[0] {
+		return false
+	}
 	return s.keptEnd == end && s.keptEC == s.ec && s.keptPath == r.dec.loadPath.version && bytes.Equal(frames, s.kept) &&
 		s.jit.unchanged(drop) && s.quality&(sampler.StackFailed|sampler.StackPartial) == 0 && r.dec.holds(s.proof)
 }

@@ -76,6 +76,8 @@ type stackState struct {
 	// rests: kept was accepted while the thread neither had the GVL nor wanted it. resting is such a one from before.
 	rests   bool
 	resting restingStack
+	// live: kept was decoded as that of a thread that executes it (RawStack.live).
+	live bool
 	// jit is used for head's ZJIT alone.
 	jit jitSlots
 }
@@ -211,7 +213,7 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 		drop, tornJIT = s.jit.take(r, r.batch, frames)
 		s.jit.learn(r.dec, s.frames1, len(frames))
 	}
-	if r.unchanged(s, frames, end, drop) {
+	if r.unchanged(s, frames, end, drop, r.live(running)) {
 		s.cfp = cfp
 		s.quiet++
 		s.quality |= sampler.StackFresh
@@ -278,7 +280,7 @@ func (s *stackState) doubleRanges() int {
 // decodeStack turns accepted frames into a StackID; false when they could not be decoded.
 func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, partial, running bool) bool {
 	s := &t.stack
-	raw := RawStack{End: s.end, CFP: cfp, Frames: frames, Running: running && !partial, Partial: partial}
+	raw := RawStack{End: s.end, CFP: cfp, Frames: frames, Running: running && !partial, Settled: r.collecting, Partial: partial}
 	if s.valuesAt != 0 {
 		raw.Values, raw.ValuesAt = s.values, s.valuesAt
 	}
@@ -315,7 +317,7 @@ func (r *Reader) accept(t *thread, raw *RawStack, partial bool) bool {
 	if info.UncertainTop {
 		s.quality |= sampler.StackUncertainTop
 	}
-	s.rests = !active && !partial && raw.Cut == 0
+	s.rests, s.live = !active && !partial && raw.Cut == 0, raw.live()
 	s.kept = append(s.kept[:0], raw.Frames...)
 	s.keptEnd, s.keptEC, s.keptPath, s.proof = s.end, s.ec, r.dec.loadPath.version, info.proof
 	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)

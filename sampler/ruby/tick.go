@@ -153,6 +153,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 			s.GC = sampler.GC{}
 		}
 	}
+	r.collecting = s.GC.Valid && s.GC.During
 	if err := r.dec.Revalidate(t1, s.GC); err != nil {
 		return err
 	}

@@ -29,4 +29,6 @@ type VM struct {
 	EarlyFrames bool
 	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be read.
 	Description string
+	// jits are the JITs that the process may use.
+	jits []jit
 }

@@ -45,10 +45,14 @@ var sameAs = map[string]string{
 var droppedParts = words(`__data __size __align`)
 
 // jitField tells the fields that only a build with a JIT has. In rb_iseq_constant_body and rb_vm_tag they are the last
-// ones, so that without them one table serves both builds.
+// ones, so that without them one table serves both builds. The first of them is kept (see Optional): those behind it move
+// with the JITs that are built in.
 func jitField(structName, path string) bool {
 	switch structName {
 	case "rb_iseq_constant_body":
+		if Optional(structName + "." + path) {
+			return false
+		}
 		for _, prefix := range []string{"jit_", "mjit_", "rjit_", "yjit_", "zjit_"} {
 			if strings.HasPrefix(path, prefix) {
 				return true
@@ -99,6 +103,12 @@ func Field(structName, path string) bool {
 		}
 	}
 	return !jitField(structName, path)
+}
+
+// Optional tells the fields, by struct and path, that a table has and a build of the same release may lack: where code
+// that a JIT has compiled begins.
+func Optional(field string) bool {
+	return field == "rb_iseq_constant_body.jit_func" || field == "rb_iseq_constant_body.jit_entry"
 }
 
 // Constant tells whether a constant or enum member is kept.

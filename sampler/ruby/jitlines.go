@@ -1,0 +1,123 @@
+package ruby
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// Code that a JIT has compiled writes its frame's pc before it calls what needs it, and at no other time. In between, the
+// innermost frame of a thread that runs shows the line of the last such call, however long ago that was: a loop that only
+// computes looks like the call above it. Which code is compiled is written in its iseq, and whether a JIT is on at all in
+// a variable of the library, which YJIT sets when a program turns it on later (RubyVM::YJIT.enable, as Rails does).
+
+const (
+	// jitAskEvery is how many innermost frames of running threads are decoded between two looks at whether a JIT is on, as
+	// long as none is.
+	jitAskEvery = 32
+	// jitWords is how much of an iseq's body is read, in bytes, from where what JITs keep begins.
+	jitWords = 56
+	// maxJITState is the largest number that MJIT keeps in place of an address: code that it has not compiled.
+	maxJITState = 4096
+)
+
+// jit is one way to compile code that a process may use.
+type jit struct {
+	// flag is where the library tells whether it is on, in size bytes; 0: it is on.
+	flag attach.Address
+	size int
+	// words are the places, from bodyJIT on, that are other than 0 in code that it has compiled.
+	words []int
+}
+
+// jits lists those that the process may use, by the library's variables. They differ by release in where an iseq says that
+// it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that compiled code calls have a payload alone, and
+// those that are entered by an exception or in a loop another entry. Between them are counters. The payload of YJIT
+// stands behind a word of RJIT where both are built in (3.3 and 3.4).
+func (l *locator) jits(vm *VM) []jit {
+	var out []jit
+	add := func(variable string, size int, words ...int) {
+		if s, ok := l.symbol(variable); ok && !s.TLS {
+			out = append(out, jit{s.Addr, size, words})
+		}
+	}
+	switch r := vm.Release; {
+	case l.d.o.bodyJIT < 0:
+	case r.AtLeast(4, 0):
+		add("rb_yjit_enabled_p", 1, 0, 16, 32)
+		add("rb_zjit_entry", 8, 0, 16, 32, 48)
+	case r.AtLeast(3, 3):
+		add("rb_yjit_enabled_p", 1, 0, 16, 32, 40)
+		add("rb_rjit_call_p", 1, 0, 16, 32)
+	default:
+		add("mjit_call_p", 1, 0)
+		if strings.Contains(vm.Description, "+YJIT") { // 3.1 and 3.2; it is on from the start or never
+			out = append(out, jit{words: []int{0, 24}})
+		}
+	}
+	return out
+}
+
+// live tells whether the innermost frame's pc may be old in compiled code.
+func (raw *RawStack) live() bool { return raw.Running && !raw.Settled }
+
+// live tells so of a thread that may hold the GVL (running) in this tick.
+func (r *Reader) live(running bool) bool { return running && !r.collecting }
+
+// compiledNow tells whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What can't be
+// read counts as not compiled.
+func (d *Decoder) compiledNow(q *iseq) (bool, error) {
+	if q.compiled {
+		return true, nil
+	}
+	jits := d.vm.jits
+	if len(jits) == 0 {
+		return false, nil
+	}
+	if d.jitOn == nil {
+		if d.jitWait > 0 {
+			d.jitWait--
+			return false, nil
+		}
+		for i := range jits {
+			on, err := d.jitIsOn(&jits[i])
+			if err != nil {
+				return false, err
+			}
+			if on {
+				d.jitOn = &jits[i] // one at a time: Ruby refuses two
+				break
+			}
+		}
+		if d.jitOn == nil {
+			d.jitWait = jitAskEvery
+			return false, nil
+		}
+	}
+	b, err := d.view.bytes(q.at+attach.Address(d.o.bodyJIT), jitWords)
+	if err != nil {
+		return false, onlyMissing(err)
+	}
+	q.compiled = slices.ContainsFunc(d.jitOn.words, func(at int) bool { return le64(b[at:]) > maxJITState })
+	return q.compiled, nil
+}
+
+func (d *Decoder) jitIsOn(j *jit) (bool, error) {
+	if j.flag == 0 {
+		return true, nil
+	}
+	b, err := d.view.bytes(j.flag, j.size)
+	if err != nil {
+		return false, onlyMissing(err)
+	}
+	return slices.ContainsFunc(b, func(c byte) bool { return c != 0 }), nil
+}
+
+// onlyMissing keeps the error that asks for another round, and no other.
+func onlyMissing(err error) error {
+	if err == errMissing {
+		return err
+	}
+	return nil
+}
