@@ -43,6 +43,8 @@ type allocCounter struct {
 	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1; facts-gc, section 4).
 	uncounted bool
 	sums      [maxPools]heapSum
+	// totals are the objects allocated in each heap, at the first reading.
+	totals [maxPools]uint64
 }
 
 // allocCache is one ractor's cache, read twice.
@@ -160,16 +162,26 @@ func (g *gcReader) take(batch []attach.Range) bool {
 			s.cache1 += le64(c.caches[i].b[h*c.cacheSize:])
 			s.cache2 += le64(c.caches[i].a[h*c.cacheSize:])
 		}
-		c.sums[h] = s
+		c.settle(h, s)
 	}
 	return true
+}
+
+// settle takes what was read of a heap. Where a cache was emptied while the call was under way, and the sampler lost its CPU
+// within it, which value of the heap goes with the cache's is a guess; no object is taken back then.
+func (c *allocCounter) settle(heap int, s heapSum) {
+	n := s.total()
+	if s.cached && s.heap1 != s.heap2 {
+		n = max(n, c.totals[heap])
+	}
+	c.sums[heap], c.totals[heap] = s, n
 }
 
 // total is the number of objects allocated at the first reading.
 func (c *allocCounter) total() uint64 {
 	var sum uint64
-	for h := range c.n {
-		sum += c.sums[h].total()
+	for _, n := range c.totals[:c.n] {
+		sum += n
 	}
 	return sum
 }

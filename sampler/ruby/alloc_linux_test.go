@@ -130,3 +130,24 @@ func TestInterruptedCalls(t *testing.T) {
 		t.Errorf("%d calls of 100 µs made that the usual length", calls)
 	}
 }
+
+// TestCountNeverGoesBack: a cache that was emptied between two readings of one call, in which the sampler lost its CPU, so that
+// the cache has filled up again.
+func TestCountNeverGoesBack(t *testing.T) {
+	c := allocCounter{n: 1}
+	for i, reading := range []struct {
+		sum  heapSum
+		want uint64
+	}{
+		{heapSum{heap1: 4096, cache1: 1000, cache2: 1010, heap2: 4096, cached: true}, 5096},
+		{heapSum{heap1: 4096, cache1: 3, cache2: 9, heap2: 5120, cached: true}, 5123},     // emptied before the cache was read
+		{heapSum{heap1: 5120, cache1: 700, cache2: 740, heap2: 6144, cached: true}, 5820}, // or long before
+		{heapSum{heap1: 5120, cache1: 690, cache2: 740, heap2: 6144, cached: true}, 5820},
+		{heapSum{heap1: 6144, cache1: 800, cache2: 800, heap2: 6144, cached: true}, 6944},
+	} {
+		c.settle(0, reading.sum)
+		if got := c.total(); got != reading.want {
+			t.Errorf("reading %d: %d, want %d", i, got, reading.want)
+		}
+	}
+}

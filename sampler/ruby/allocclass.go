@@ -130,7 +130,7 @@ func (c *classCounter) look(r *Reader) {
 	counter := &r.gc.alloc
 	grown := false
 	for h := range counter.n {
-		now := float64(counter.sums[h].total())
+		now := float64(counter.totals[h])
 		if d := now - c.last[h]; c.began && d > 0 { // with several ractors up to 3.4 counts get lost
 			c.carry[h] += d
 			grown = true

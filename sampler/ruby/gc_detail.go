@@ -249,7 +249,7 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 		}
 		h.SlotSize = slotSize
 		if alloc.n > 1 {
-			h.Allocated = int64(alloc.sums[i].total())
+			h.Allocated = int64(alloc.totals[i])
 		}
 		for _, f := range d.heaps {
 			*f.to(h) = int64(le(d.buf[d.heapsAt+i*d.heapSize+f.off:], f.width))
