@@ -75,12 +75,13 @@ func globalKeys(several bool) keyMap {
 		{keys: []string{">", "shift+."}, do: func(m *Model) tea.Cmd { m.seek(+1); return nil }},
 		{keys: []string{"ctrl+l"}, show: "ctrl-l", help: "draw the screen anew",
 			do: func(m *Model) tea.Cmd { return tea.ClearScreen }},
-		{keys: []string{"q", "ctrl+c"}, show: "q", short: "quit", help: "quit",
+		{keys: []string{"q", "ctrl+c"}, show: "q ctrl-z", footer: "q", short: "quit", help: "quit; go back to the shell until fg",
 			do: func(m *Model) tea.Cmd { return tea.Quit }},
+		{keys: []string{"ctrl+z"}, do: func(m *Model) tea.Cmd { return m.suspend() }},
 	}}
 	k.bindings = slices.Insert(k.bindings, 1, tabKeys(several)...)
 	if several {
-		k.bindings = slices.Insert(k.bindings, len(k.bindings)-2, processKeys()...)
+		k.bindings = slices.Insert(k.bindings, len(k.bindings)-3, processKeys()...)
 	}
 	return k
 }

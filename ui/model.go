@@ -151,6 +151,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.mouse(msg)
 	case savedMsg:
 		return m, m.saved(msg)
+	case suspendedMsg:
+		if msg.err != nil {
+			m.message, m.problem = msg.err.Error(), true
+			m.draw()
+		}
 	case recordingMsg:
 		return m, m.recorded(msg)
 	}

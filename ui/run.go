@@ -59,6 +59,8 @@ type Options struct {
 	Notice string
 	// Replay: the Source is a recording, so its end is not the end of a process.
 	Replay bool
+	// Suspend lets ctrl-z and SIGTSTP stop ddtop, the terminal given back until it is continued. Only where a shell will.
+	Suspend bool
 	// Input and Output are the terminal; nil: standard input and output.
 	Input  io.Reader
 	Output io.Writer
@@ -90,7 +92,8 @@ var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
 // Run shows a Source until the person quits or ctx ends. It returns nil then, also when the target had ended; an error
 // when the Source failed (the screen said so and stayed) or the terminal can't be used. The terminal is restored in
-// every case, a panic included. Run handles no signals: a caller that wants them to end the screen ends ctx with them.
+// every case, a panic included. Run handles no signals but SIGTSTP (Options.Suspend): a caller that wants them to end the
+// screen ends ctx with them.
 func Run(ctx context.Context, o Options) error {
 	if o.Source == nil && o.Group == nil {
 		return ErrNoSource
@@ -149,7 +152,11 @@ func show(ctx context.Context, model tea.Model, o Options) error {
 	if !o.NoMouse {
 		opts = append(opts, tea.WithFilter(mouseFilter(time.Now)))
 	}
-	_, err := tea.NewProgram(model, opts...).Run()
+	p := tea.NewProgram(model, opts...)
+	if o.Suspend {
+		defer stopOnSIGTSTP(p)()
+	}
+	_, err := p.Run()
 	if err == nil || errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		return nil
 	}

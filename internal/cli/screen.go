@@ -95,6 +95,7 @@ func (f *screenFlags) options(std Streams, s shown) ui.Options {
 		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redact: f.redact, Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.value,
 		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Input: std.In, Output: std.Out,
+		Suspend: canSuspend(),
 	}
 }
 

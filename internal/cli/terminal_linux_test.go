@@ -37,6 +37,12 @@ type terminal struct {
 
 func inTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
+	return programInTerminal(t, ddtop, args...)
+}
+
+// programInTerminal starts another program than ddtop, as the leader of the terminal's session.
+func programInTerminal(t *testing.T, program string, args ...string) *terminal {
+	t.Helper()
 	rerun.Process(t)
 	master, tty, err := pty.Open()
 	if err != nil {
@@ -46,7 +52,7 @@ func inTerminal(t *testing.T, args ...string) *terminal {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	x := &terminal{master: master, tty: tty, before: settings(t, tty), cmd: exec.CommandContext(ctx, ddtop, args...), drained: make(chan struct{})}
+	x := &terminal{master: master, tty: tty, before: settings(t, tty), cmd: exec.CommandContext(ctx, program, args...), drained: make(chan struct{})}
 	x.cmd.Dir = t.TempDir()
 	x.cmd.Env = append(os.Environ(), "TERM=xterm-256color")
 	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = tty, tty, tty

@@ -1,0 +1,99 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestSuspend: ctrl-z, and SIGTSTP from elsewhere, lead back to the shell with the terminal as it was, and fg to the screen,
+// which hears keys again.
+func TestSuspend(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	x := programInTerminal(t, "/bin/sh", "-i")
+	x.press(t, fmt.Sprintf("%s -p %d\n", ddtop, p.PID))
+	x.see(t, "Integer#times")
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", x.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
+	if err != nil {
+		t.Fatalf("the shell's children are %q: %v", children, err)
+	}
+	for _, c := range []struct {
+		name    string
+		suspend func()
+	}{
+		{"ctrl-z", func() { x.press(t, "\x1a") }},
+		{"SIGTSTP", func() {
+			if err := syscall.Kill(pid, syscall.SIGTSTP); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"ctrl-z again", func() { x.press(t, "\x1a") }},
+	} {
+		c.suspend()
+		until(t, func() bool { return stateOf(t, pid) == "T" }, "%s: ddtop in state T", c.name)
+		raw := x.raw()
+		if on, off := strings.LastIndex(raw, "\x1b[?1049h"), strings.LastIndex(raw, "\x1b[?1049l"); on > off {
+			t.Errorf("%s: the alternate screen is still there", c.name)
+		}
+		x.forget()
+		x.press(t, "echo in the $((40+2))nd shell\n")
+		x.see(t, "in the 42nd shell") // which has a terminal of its own settings again
+		x.forget()
+		x.press(t, "fg\n")
+		x.see(t, "Integer#times")
+		x.press(t, "2\x0c")
+		x.seeWords(t, "current frame")
+		x.forget()
+		x.press(t, "1\x0c")
+		x.seeWords(t, "GVL held by")
+	}
+	x.press(t, "q")
+	until(t, func() bool { return stateOf(t, pid) == "" }, "ddtop's end")
+	x.press(t, "exit 0\n")
+	x.leaves(t, 0)
+}
+
+// TestNoShellToSuspendTo: where nobody would continue it, ctrl-z says so and stops nothing.
+func TestNoShellToSuspendTo(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	for _, args := range [][]string{{}, {"--pause"}} {
+		x := inTerminal(t, append(args, "-p", strconv.Itoa(p.PID))...)
+		x.see(t, "Integer#times")
+		x.press(t, "\x1a")
+		x.seeWords(t, "ctrl-z does nothing here")
+		x.press(t, "q")
+		x.leaves(t, 0)
+	}
+}
+
+// stateOf is a process's state by /proc/PID/stat, "" when it is gone.
+func stateOf(t *testing.T, pid int) string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if os.IsNotExist(err) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(b), ") ")
+	return after[:1]
+}
+
+// forget leaves out of what is seen all that was written before.
+func (x *terminal) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.written.Reset()
+}
