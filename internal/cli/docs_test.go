@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// foreignFlags are flags of other programs that the documents speak of.
+var foreignFlags = map[string]bool{"--cap-add": true, "--user": true, "--nonblocking": true}
+
+// TestDocsNameEveryFlag: every flag of every command stands in the README or in docs/, and every flag there is one.
+func TestDocsNameEveryFlag(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d documents, %v", len(files), err)
+	}
+	named := make(map[string]string) // flags, and a file that has them
+	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
+	for _, file := range append(files, "../../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "| ---") {
+				continue
+			}
+			for _, f := range flag.FindAllString(line, -1) {
+				named[f] = file
+			}
+		}
+	}
+	real := map[string]bool{"--help": true}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			name := "--" + f.Name
+			real[name] = true
+			if f.Name != "help" && !f.Hidden && named[name] == "" {
+				t.Errorf("%s of %q stands neither in README.md nor in docs/", name, c.CommandPath())
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(Streams{}))
+	if len(real) < 25 {
+		t.Errorf("only %d flags found: the test looks at too little", len(real))
+	}
+	for name, file := range named {
+		if !real[name] && !foreignFlags[name] {
+			t.Errorf("%s in %s is no flag of ddtop", name, file)
+		}
+	}
+}
