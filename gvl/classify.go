@@ -122,6 +122,14 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			out.AtNS, e.last.AtNS = now, now
 			continue
 		}
+		if e.place == placeWaiting && out.Thread == t.ID && c.stillQueued(s, t, i, ri, e) {
+			if t.Quality&sampler.StackFresh != 0 {
+				e.stack = t.Stack
+			}
+			out.AtNS, e.last.AtNS = now, now
+			out.Stack, e.last.Stack = t.Stack, t.Stack
+			continue
+		}
 		c.classify(s, t, i, ri, e, mid, now, out)
 	}
 	c.table.end(nil)
@@ -147,6 +155,17 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
+}
+
+// stillQueued tells whether a thread that stood in the queue for the GVL does so still: with hundreds of threads most do, and
+// all that can be new of them is the stack. The head of the queue may have been woken (WaitHandover): it is looked at anew.
+func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
+	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
+		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
+		return false
+	}
+	r := &s.Ractors[ri]
+	return len(r.Queue) == 0 || r.Queue[0] != t.ID
 }
 
 // findOwners decides who holds each ractor's GVL: the owner field names the thread and the thread itself is proven to

@@ -84,7 +84,9 @@ func (l *WaitList) Feed(s *sampler.Sample, states []ThreadState) {
 		if ts.State != w.last.State || w.sinceNS == 0 {
 			w.sinceNS = at
 		}
-		w.last = *ts
+		if !waiting || w.last.State != Waiting {
+			w.last = *ts // what was before the next wait; of one that goes on nothing more is needed
+		}
 	}
 	l.table.end(func(r *record[waitWatch]) { l.end(&r.v, at) })
 	l.lastNS = st.toNS

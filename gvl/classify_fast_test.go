@@ -1,0 +1,34 @@
+package gvl
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestClassifierSkipsNothing: what is passed over because nothing has changed comes out as if it had been classified anew.
+func TestClassifierSkipsNothing(t *testing.T) {
+	for _, era := range []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched} {
+		for seed := range uint64(20) {
+			dict := sampler.NewDictionary()
+			w := newWorld(seed, 12, 1+int(seed%3), dict)
+			if seed%2 == 1 {
+				w.churn, w.gaps = .02, .01
+			}
+			quick, whole := NewClassifier(procOf(era), dict), NewClassifier(procOf(era), dict)
+			for n := range 500 {
+				s := w.sample()
+				if n%10 != 0 {
+					s.Depth = sampler.LockTick
+				}
+				clear(whole.out) // nothing stands there to be left
+				a, b := quick.Classify(s), whole.Classify(s)
+				for i := range a {
+					if a[i] != b[i] {
+						t.Fatalf("era %v, seed %d, sample %d: %+v, anew %+v", era, seed, n, a[i], b[i])
+					}
+				}
+			}
+		}
+	}
+}
