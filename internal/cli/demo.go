@@ -11,6 +11,8 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/workload"
+	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/ui"
 )
 
 const (
@@ -89,9 +91,12 @@ func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
 	}()
 	f.pid = w.PID
 	if std.Terminal {
-		src, err := f.open(ctx)
+		what := fmt.Sprintf("attaching to the order service, process %d", w.PID)
+		src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+			return f.openTelling(ctx, tellUnits(tell))
+		})
 		if err != nil {
-			return err
+			return notWaitedFor(err)
 		}
 		defer src.Close()
 		return f.show(ctx, src, std, shown{})

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -66,4 +67,32 @@ func TestReplayComesAfterTheBar(t *testing.T) {
 	x.see(t, "cursor")
 	x.press(t, "q")
 	x.leaves(t, 0)
+}
+
+// A command in which no VM stands yet is waited for with a picture; left, ddtop waits for the command alone, as after a screen.
+func TestWaitingForACommand(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // for the output's file
+	x := inTerminal(t, "--", "/bin/sh", "-c", "echo started; exec sleep 1000")
+	x.see(t, "waiting for a Ruby VM in process ")
+	x.see(t, "esc cancels")
+	x.press(t, "\x1b")
+	x.see(t, "/bin/sh still runs")
+	x.press(t, "\x03")
+	x.leaves(t, 128+int(syscall.SIGINT))
+	output, err := filepath.Glob(filepath.Join(os.TempDir(), "ddtop-sh-*.log"))
+	if err != nil || len(output) != 1 || !strings.Contains(x.text(), "the output of sh is in "+output[0]) {
+		t.Fatalf("the output's files are %v, %v: %s", output, err, tail(x))
+	}
+	if text, err := os.ReadFile(output[0]); err != nil || string(text) != "started\n" {
+		t.Errorf("the output's file holds %q, %v", text, err)
+	}
+}
+
+// A command that ends without a VM ends the waiting, with its exit code.
+func TestACommandWithoutRuby(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	x := inTerminal(t, "--", "/bin/sh", "-c", "sleep 2; exit 9")
+	x.see(t, "waiting for a Ruby VM in process ")
+	x.see(t, "the program ended before a Ruby VM stood in it")
+	x.leaves(t, 9)
 }

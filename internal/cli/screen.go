@@ -171,9 +171,13 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 
 func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) error {
 	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.pid())
-	src, err := c.attach(context.WithoutCancel(ctx), f.target)
+	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.pid())
+	// A signal is the program's to obey, and its end ends the waiting.
+	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+		return c.attach(ctx, f.target, tellUnits(tell))
+	})
 	if err != nil {
-		return err
+		return notWaitedFor(err)
 	}
 	letGo := src.Close
 	defer func() { letGo() }()

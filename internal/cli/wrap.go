@@ -73,7 +73,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 // measureCommand measures one VM of the program from the moment it stands to its end, and prints the table, apart from
 // one before it.
 func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
-	src, err := c.attach(ctx, f.target)
+	src, err := c.attach(ctx, f.target, layoutProgress())
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,16 @@ func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, 
 	return export.WriteStat(std.Err, stat)
 }
 
-// attach waits until a Ruby VM stands in the program or in one that it started, and opens it.
-func (c *command) attach(ctx context.Context, t target) (*live.Source, error) {
+// attach waits until a Ruby VM stands in the program or in one that it started, and opens it. progress is told how far the
+// reading of debug information is.
+func (c *command) attach(ctx context.Context, t target, progress func(path string, done, total int)) (*live.Source, error) {
 	if t.pause {
 		if !c.pausable {
 			return nil, errNoPidfd
 		}
 		stayAwake()
 	}
-	opts := live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, BootWait: firstLook, Progress: layoutProgress()}
+	opts := live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, BootWait: firstLook, Progress: progress}
 	for wait := firstLook; ; wait = min(2*wait, slowestLook) {
 		src, err := live.Open(ctx, c.pid(), opts)
 		if err == nil {
