@@ -16,6 +16,7 @@ const (
 	dimFlag              // id: stack flag; busy time (pool waits count as busy)
 	dimOp                // id: index of op; io
 	dimGC                // id: stack that collected
+	dimCPU               // id: thread; time on a CPU
 )
 
 type sumKey struct {
@@ -51,9 +52,9 @@ type second struct {
 	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
-	// pauseNS is the longest collection; pauseStack what it was in.
-	pauseNS    int64
-	pauseStack sampler.StackID
+	// pause is the longest collection, by the time it had a CPU; lackedNS is what long ones that ended here had none.
+	pause    pause
+	lackedNS int64
 	// poolNS is the longest wait for a pool's connection that went on in this second, so far; poolStack where.
 	poolNS                int64
 	poolStack             sampler.StackID
@@ -119,7 +120,11 @@ type collector struct {
 	turns   []turn
 	peers   peerGroups
 	gcSince int64
-	counts  [threadCounts]threadCount
+	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
+	gcThread sampler.ThreadID
+	gcCPU    int64
+	gcLast   pause
+	counts   [threadCounts]threadCount
 	// startNS is when the program began, bootNS until when it is taken to be starting, CLOCK_MONOTONIC in ns.
 	startNS, bootNS int64
 }
@@ -152,9 +157,10 @@ func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *colle
 	return c
 }
 
-// boots moves the end of the program's start on while it goes on loading code.
+// boots moves the end of the program's start on while it goes on loading code. Whether it did before it was watched is not
+// known: a young one that does so in the first seconds is taken to have done so all along.
 func (c *collector) boots(b *second) {
-	if end := (b.at + 1) * 1e9; end <= c.bootNS+loadedNS && float64(b.loadNS) >= loadingShare*float64(max(b.sampledNS, 1)) {
+	if end := (b.at + 1) * 1e9; end <= max(c.bootNS, c.proc.AttachedNS)+loadedNS && float64(b.loadNS) >= loadingShare*float64(max(b.sampledNS, 1)) {
 		c.bootNS = max(c.bootNS, min(end+loadedNS, c.startNS+maxBootNS))
 	}
 }
@@ -238,7 +244,7 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
 		}
 	}
-	c.counters(t, w)
+	c.counters(ts.Thread, t, w)
 	if ts.State == Waiting || ts.State.Held() {
 		c.addTurn(ts, i)
 	}
@@ -350,7 +356,7 @@ func (c *collector) enter(sec int64) {
 }
 
 // counters adds CPU time and run delay of threads that held the GVL at both readings.
-func (c *collector) counters(t *sampler.Thread, w *watch) {
+func (c *collector) counters(id sampler.ThreadID, t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {
 		return
@@ -358,6 +364,7 @@ func (c *collector) counters(t *sampler.Thread, w *watch) {
 	held := w.state.Held()
 	if w.cpuAt != 0 && k.CPUNS >= w.cpu && k.RunDelayNS >= w.runDelay {
 		w.cpuTotal += k.CPUNS - w.cpu
+		c.cur.sums[sumKey{dim: dimCPU, id: uint64(id)}] += k.CPUNS - w.cpu
 		if w.cpuAt >= w.stackNS {
 			w.runCPU += k.CPUNS - w.cpu
 		}
@@ -367,39 +374,6 @@ func (c *collector) counters(t *sampler.Thread, w *watch) {
 		}
 	}
 	w.cpuAt, w.cpu, w.runDelay, w.heldAtRead = k.CPUAtNS, k.CPUNS, k.RunDelayNS, held
-}
-
-// gcTime adds time inside the collector and the length of the pause going on.
-func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
-	during := s.GC.Valid && s.GC.During
-	if st.gap {
-		c.gcSince = 0
-	} else if c.gcSince != 0 {
-		end := st.midNS
-		if during {
-			end = st.toNS
-		}
-		c.cur.gcNS += end - st.fromNS
-	} else if during {
-		c.cur.gcNS += st.toNS - st.midNS
-	}
-	switch {
-	case during && c.gcSince == 0:
-		c.gcSince = st.midNS
-	case !during:
-		c.gcSince = 0
-	}
-	if !during {
-		return
-	}
-	if p := st.toNS - c.gcSince; p > c.cur.pauseNS {
-		c.cur.pauseNS = p
-		for i := range states {
-			if states[i].State == GC {
-				c.cur.pauseStack = states[i].Stack
-			}
-		}
-	}
 }
 
 func (c *collector) countThreads(n int, now int64) {

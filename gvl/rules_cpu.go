@@ -87,7 +87,8 @@ func evalMemoryStall(w *window) hit {
 // evalGCPressure: the collector takes a large part of the time.
 func evalGCPressure(w *window) hit {
 	held := w.total.held()
-	gc, wall := ratio(w.total.ns[GC], held), w.share(w.gcNS)
+	// What collections lacked of a CPU made them long, and is the machine's doing.
+	gc, wall := ratio(max(w.total.ns[GC]-w.gcLacked, 0), max(held-w.gcLacked, 1)), w.share(max(w.gcNS-w.gcLacked, 0))
 	// A collector that lacks a CPU takes as many times longer as its share of one is small. That is the machine's doing, and
 	// cpu_starved says it: to allocate less would not help.
 	ran := 1 - min(ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
@@ -102,7 +103,7 @@ func evalGCPressure(w *window) hit {
 	}
 	h.stack, h.explains = stack, w.withWaiters(int64(ran*float64(w.gcNS)))
 	h.title = "Garbage collection"
-	h.text = "takes " + percent(wall) + " of the time, " + percent(gc) + " of all Ruby work"
+	h.text = "takes " + percent(w.share(w.gcNS)) + " of the time, " + percent(ratio(w.total.ns[GC], held)) + " of all Ruby work"
 	if w.firstGC.Valid && w.lastGC.Valid && w.sampledNS > 0 {
 		sec := float64(w.sampledNS) / 1e9
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
@@ -117,14 +118,14 @@ func evalGCPressure(w *window) hit {
 
 // evalGCPause: one collection took a second.
 func evalGCPause(w *window) hit {
-	h := hit{score: float64(w.pauseNS) / w.limits.gcPause, severity: SeverityWarn, stack: w.pauseAt}
+	h := hit{score: float64(w.pause.ranNS) / w.limits.gcPause, severity: SeverityWarn, stack: w.pause.stack}
 	if h.score < 1 {
 		return h
 	}
-	h.explains = w.withWaiters(w.pauseNS)
+	h.explains = w.withWaiters(w.pause.wallNS)
 	h.title = "Long garbage collection"
-	h.text = "one stopped all threads for " + FormatNS(w.pauseNS)
-	if code := where(w.dict, w.pauseAt); code != "" {
+	h.text = "one stopped all threads for " + FormatNS(w.pause.wallNS)
+	if code := where(w.dict, w.pause.stack); code != "" {
 		h.text += " in " + code
 	}
 	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"

@@ -76,6 +76,21 @@ func (w *window) saturatedNext(r *sums) string {
 	return "I/O is " + percent(io) + " of the work: " + fill + " a process; use fewer threads and more processes"
 }
 
+// hogHadCPU is the part of its turns at which a thread's time on a CPU says that it lacked none to speak of.
+const hogHadCPU = .7
+
+// computes is a thread's part of the CPU time that all had for their turns; 1 where that is not known.
+func (w *window) computes(t *sums) float64 {
+	var all int64
+	for _, x := range w.threads {
+		all += min(x.cpu, x.held())
+	}
+	if all == 0 {
+		return 1
+	}
+	return ratio(min(t.cpu, t.held()), all)
+}
+
 // evalHog: one thread is behind most of the waiting, and each of its turns takes a slice.
 func evalHog(w *window) hit {
 	rep := w.blame.Top(2, BlameByThread, w.blamed())
@@ -92,12 +107,16 @@ func evalHog(w *window) hit {
 	}
 	p95 := w.waits.quantile(.95)
 	lost := w.ofBusy(w.total.ns[Waiting])
-	held := 0.0
+	held, computes := 0.0, 1.0
 	if t := w.threads[e.Thread]; t != nil {
-		held = w.share(t.held()) // one turn that lasts, because it lacked a CPU, makes no hog
+		held = w.share(t.held()) // one turn that lasts makes no hog
+		if e.Kind == Running && float64(t.cpu) < hogHadCPU*float64(t.held()) {
+			// On a full machine a turn takes as long as its thread lacks a CPU: who computes most is told by the CPU it had.
+			computes = w.computes(t)
+		}
 	}
 	h := hit{
-		score: least(e.Share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld, float64(p95)/w.limits.hogWait,
+		score: least(min(e.Share, computes)/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld, float64(p95)/w.limits.hogWait,
 			lost/w.limits.hogLost),
 		stack: e.Stack, threads: []sampler.ThreadID{e.Thread}, severity: SeverityWarn,
 	}

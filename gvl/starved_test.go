@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -50,5 +51,67 @@ func TestMatchWithoutCPU(t *testing.T) {
 			return 1, []sampler.Thread{th}
 		})
 		s.want(c.name, c.want)
+	}
+}
+
+// TestPauseWithoutCPU: a collection that takes two seconds because it gets a CPU for a tenth of the time is no long one.
+func TestPauseWithoutCPU(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lacks int64
+		long  bool
+	}{{"on a full machine", 90, false}, {"on an idle one", 0, true}} {
+		s := newScene(t)
+		work := s.stack("Work#a")
+		var cpu int64
+		s.play(9*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			s.gc.During = s.now > base+6*sec && s.now < base+8*sec
+			cpu += sceneTick * (100 - c.lacks) / 100
+			th := s.at(holder(1), work)
+			th.Kernel.CPUAtNS, th.Kernel.CPUNS = s.now, cpu
+			return 1, []sampler.Thread{th}
+		})
+		if got := slices.Contains(s.ids(), "gc_pause"); got != c.long {
+			t.Errorf("%s: %v", c.name, s.f.Current())
+		}
+	}
+}
+
+// TestFairTurnsWithoutCPU: of three threads that compute alike, one had the longer turns, for it lacked a CPU in them.
+func TestFairTurnsWithoutCPU(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lacks [3]int64
+		hog   bool
+	}{{"on a full machine", [3]int64{90, 50, 50}, false}, {"on an idle one", [3]int64{0, 0, 0}, true}} {
+		s := newScene(t)
+		var stacks [2]sampler.StackID
+		stacks[0], stacks[1] = s.stack("Init#a"), s.stack("Init#b")
+		var cpu, delay [3]int64
+		s.play(12*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			// Turns of 140, 30 and 30 ms.
+			owner := 0
+			if at := i % 40; at >= 34 {
+				owner = 2
+			} else if at >= 28 {
+				owner = 1
+			}
+			cpu[owner] += sceneTick * (100 - c.lacks[owner]) / 100
+			delay[owner] += sceneTick * c.lacks[owner] / 100
+			var list []sampler.Thread
+			for n := range 3 {
+				th := queued(sampler.ThreadID(n + 1))
+				if n == owner {
+					th = holder(sampler.ThreadID(n + 1))
+				}
+				th = s.at(th, stacks[i/40%2])
+				th.Kernel.CPUAtNS, th.Kernel.CPUNS, th.Kernel.RunDelayNS = s.now, cpu[n], delay[n]
+				list = append(list, th)
+			}
+			return sampler.ThreadID(owner + 1), list
+		})
+		if got := slices.Contains(s.ids(), "gvl_hog"); got != c.hog {
+			t.Errorf("%s: %v", c.name, s.f.Current())
+		}
 	}
 }

@@ -13,6 +13,8 @@ type sums struct {
 	ns   [NumStates]int64
 	idle int64
 	busy int64
+	// cpu is the time on a CPU, as far as the counters were read.
+	cpu int64
 }
 
 func (s *sums) held() int64 { return s.ns[Running] + s.ns[Stalled] + s.ns[GC] }
@@ -41,8 +43,8 @@ type window struct {
 	ops       [len(opNames)]int64
 	waits     histogram
 	gcNS      int64
-	pauseNS   int64
-	pauseAt   sampler.StackID
+	pause     pause
+	gcLacked  int64
 	poolNS    int64
 	poolAt    sampler.StackID
 	longest   hold
@@ -102,7 +104,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	clear(w.flags)
 	clear(w.threadOf)
 	w.total, w.waits, w.longest = sums{}, histogram{}, hold{}
-	w.sampledNS, w.gcNS, w.pauseNS, w.pauseAt, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, 0, 0, 0, 0, 0
+	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
 	w.poolNS, w.poolAt = 0, 0
 	w.ops = [len(opNames)]int64{}
 	for i := range states {
@@ -127,14 +129,15 @@ func (w *window) add(b *second) {
 	recent := b.at >= w.ev.cur.at-1
 	w.sampledNS += b.sampledNS
 	w.gcNS += b.gcNS
+	w.gcLacked += b.lackedNS
 	w.stuckNS += b.stuckNS
 	w.holderCPU += b.holderCPU
 	w.holderWait += b.holderWait
 	if recent {
 		w.recentNS += b.sampledNS
 	}
-	if b.pauseNS > w.pauseNS {
-		w.pauseNS, w.pauseAt = b.pauseNS, b.pauseStack
+	if b.pause.ranNS > w.pause.ranNS {
+		w.pause = b.pause
 	}
 	if b.poolNS > w.poolNS {
 		w.poolNS, w.poolAt = b.poolNS, b.poolStack
@@ -160,6 +163,8 @@ func (w *window) add(b *second) {
 			w.flags[stackFlags(k.id)] += ns
 		case dimOp:
 			w.ops[k.id] += ns
+		case dimCPU:
+			w.thread(sampler.ThreadID(k.id)).cpu += ns
 		case dimGC:
 			w.gcStacks[sampler.StackID(k.id)] += ns
 		}
@@ -167,13 +172,7 @@ func (w *window) add(b *second) {
 }
 
 func (w *window) addThread(k sumKey, ns int64) {
-	id := sampler.ThreadID(k.id)
-	t := w.threads[id]
-	if t == nil {
-		t = w.sums()
-		w.threads[id] = t
-	}
-	t.add(k, ns)
+	w.thread(sampler.ThreadID(k.id)).add(k, ns)
 	w.total.add(k, ns)
 	r := w.ractors[k.ractor]
 	if r == nil {
@@ -181,6 +180,16 @@ func (w *window) addThread(k sumKey, ns int64) {
 		w.ractors[k.ractor] = r
 	}
 	r.add(k, ns)
+}
+
+// thread is what is added up of a thread.
+func (w *window) thread(id sampler.ThreadID) *sums {
+	t := w.threads[id]
+	if t == nil {
+		t = w.sums()
+		w.threads[id] = t
+	}
+	return t
 }
 
 func (s *sums) add(k sumKey, ns int64) {

@@ -31,24 +31,43 @@ func TestQuiet(t *testing.T) {
 			each(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()
 				p := start(t, r, "quiet/"+name)
+				before := serversDelay(t, p.PID)
 				s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s", "all_busy.for=3s"), max(quietTime, quietTimes[name]), nil, nil)
-				checkQuiet(t, s)
+				checkQuiet(t, s, serversDelay(t, p.PID)-before)
 			})
 		})
 	}
 }
 
-// checkQuiet reports what was raised. A machine that is short of CPU is not the program's fault, and the truth.
-func checkQuiet(t *testing.T, s *seen) {
+// checkQuiet reports what was raised. A machine that is short of CPU is not the program's fault, and the truth; so is that its
+// database or Redis was slow, where that process stood in the run queue for delay, as long as half of what would make it slow.
+func checkQuiet(t *testing.T, s *seen, delay time.Duration) {
 	t.Helper()
+	slow := map[string]float64{"redis_slow": .5, "db_slow": 2} // threads that wait on average
 	for _, f := range s.findings {
+		if threads, ok := slow[f.ID]; ok && delay.Seconds() > threads/2*float64(min(s.stat.DurationNS, findingsWindow.Nanoseconds()))/1e9 {
+			t.Logf("the servers lacked a CPU for %v: %s: %s", delay, f.Title, f.Text)
+			continue
+		}
 		if f.ID != "cpu_starved" {
-			t.Errorf("%s: %s", f.Title, f.Text)
+			t.Errorf("%s: %s (the servers lacked a CPU for %v)", f.Title, f.Text, delay)
 		}
 	}
 	if s.stat.Samples < 20 {
 		t.Errorf("only %d samples", s.stat.Samples)
 	}
+}
+
+// findingsWindow is the time that rules look at.
+const findingsWindow = 10 * time.Second
+
+// serversDelay is how long the processes that a program has started were ready to run and had no CPU.
+func serversDelay(t *testing.T, pid int) (sum time.Duration) {
+	t.Helper()
+	for _, child := range rubytest.Children(t, pid) {
+		sum += rubytest.RunDelay(t, child)
+	}
+	return sum
 }
 
 // TestIdleServersRest: all threads of an idle Puma and an idle Sidekiq are parked, asleep or in I/O that is no work, and of a
@@ -120,7 +139,7 @@ func TestPaused(t *testing.T) {
 			p := start(t, rubytest.One(t), name)
 			begin, stopped := time.Now(), false
 			s := watch(t, p.PID, nil, 6*time.Second, nil, func(int) {
-				for !stopped && time.Since(begin) > time.Second {
+				for !stopped && time.Since(begin) > time.Second && time.Since(begin) < rubytest.Timeout {
 					p.Signal(t, syscall.SIGSTOP)
 					awaitStopped(t, p.PID)
 					if stopped = queueing(t, p.PID) < 2; !stopped {

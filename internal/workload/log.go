@@ -51,7 +51,8 @@ type Event struct {
 	GCMajor int64 `json:"gc_major"`
 
 	// Of EventDrained: Complete says that all threads left in time; the rest are sums over all threads. LockNS is the
-	// time spent before the Mutex, KeptNS the time inside the C function that keeps the GVL.
+	// time spent before the Mutex, KeptNS the time inside the C function that keeps the GVL, KeptCPUNS
+	// what of it was on a CPU.
 	Complete  bool  `json:"complete"`
 	Requests  int64 `json:"requests"`
 	Jobs      int64 `json:"jobs"`
@@ -61,6 +62,7 @@ type Event struct {
 	LockNS    int64 `json:"lock_ns"`
 	KeptCalls int64 `json:"kept_calls"`
 	KeptNS    int64 `json:"kept_ns"`
+	KeptCPUNS int64 `json:"kept_cpu_ns"`
 
 	// Of EventSkipped.
 	Reason string `json:"reason"`

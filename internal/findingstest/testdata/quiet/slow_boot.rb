@@ -8,8 +8,8 @@ def starting?
 end
 puts "ready"
 Dir.mktmpdir do |dir|
-  parts = Array.new(500) { |i| "#{dir}/part_#{i}.rb" }
-  parts.each { |file| File.write(file, "KEPT << Array.new(2000) { |i| i.to_s * 3 }\ncompute 0.02\n") }
+  parts = Array.new(100) { |i| "#{dir}/part_#{i}.rb" }
+  parts.each { |file| File.write(file, "KEPT << Array.new(10_000) { |i| i.to_s * 3 }\ncompute 0.1\n") }
   3.times { |i| named("init-#{i}") { while starting?; KEPT << Array.new(2000) { "x" * 20 }; compute 0.01; end } }
   parts.each { |file| require file if starting? }
 end

@@ -11,10 +11,11 @@ class CardTerminal
 
   # settle_for blocks for that many milliseconds.
   def settle(milliseconds)
-    started = Tally.now_ns
-    wait_for_device(milliseconds)
     tally = Tally.current
+    started, cpu = Tally.now_ns, Tally.cpu_ns
+    wait_for_device(milliseconds)
     tally.kept_calls += 1
+    tally.kept_cpu_ns += Tally.cpu_ns - cpu
     tally.kept_ns += Tally.now_ns - started
   end
 

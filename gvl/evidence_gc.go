@@ -1,0 +1,64 @@
+package gvl
+
+import "github.com/ddtop/ddtop/sampler"
+
+// pause is one collection: how long it has lasted, what of that it had a CPU (all of it where that is not known), and in what.
+type pause struct {
+	wallNS, ranNS int64
+	stack         sampler.StackID
+}
+
+// gcTime adds time inside the collector and the length of the pause going on.
+func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
+	during := s.GC.Valid && s.GC.During
+	if st.gap {
+		c.gcSince = 0
+	} else if c.gcSince != 0 {
+		end := st.midNS
+		if during {
+			end = st.toNS
+		}
+		c.cur.gcNS += end - st.fromNS
+	} else if during {
+		c.cur.gcNS += st.toNS - st.midNS
+	}
+	if !during {
+		if lacked := c.gcLast.wallNS - c.gcLast.ranNS; c.gcLast.wallNS >= longGC && lacked > 0 {
+			c.cur.lackedNS += lacked
+		}
+		c.gcSince, c.gcThread, c.gcCPU, c.gcLast = 0, 0, 0, pause{}
+		return
+	}
+	if c.gcSince == 0 {
+		c.gcSince = st.midNS
+	}
+	p := pause{wallNS: st.toNS - c.gcSince}
+	p.ranNS = p.wallNS
+	for i := range states {
+		if states[i].State != GC {
+			continue
+		}
+		p.stack = states[i].Stack
+		// The kernel counts a wait for a CPU when it is over, so what the collector had of one is told by its time on it.
+		k := &s.Threads[i].Kernel
+		if c.gcThread != states[i].Thread {
+			c.gcThread, c.gcCPU = states[i].Thread, 0
+		}
+		switch {
+		case k.CPUAtNS == 0:
+		case c.gcCPU == 0:
+			c.gcCPU = k.CPUNS
+			p.ranNS = 0
+		default:
+			p.ranNS = min(p.ranNS, k.CPUNS-c.gcCPU)
+		}
+		break
+	}
+	if p.ranNS > c.cur.pause.ranNS {
+		c.cur.pause = p
+	}
+	c.gcLast = p
+}
+
+// longGC is how long a collection must have been for its time on a CPU to be told: that is read at stack ticks.
+const longGC = 50e6
