@@ -348,3 +348,36 @@ func TestReadableAnswersWithoutWaiting(t *testing.T) {
 		t.Error("a closed pipe is not readable")
 	}
 }
+
+// TestExecFromThread: while a thread other than the main one calls exec, the process shows as a zombie, whose only thread it is
+// a moment later. It has not ended.
+func TestExecFromThread(t *testing.T) {
+	rerun.Never(t, "a process that lives must not count as ended")
+	c := startHelper(t, "execs 60", nil)
+	p, err := Open(c.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	done := make(chan string, 1)
+	go func() {
+		line, _ := c.lines.ReadString('\n')
+		done <- line
+	}()
+	for checks := 0; ; checks++ {
+		select {
+		case line := <-done:
+			if line != "done\n" {
+				t.Fatalf("the helper said %q", line)
+			}
+			t.Logf("%d checks", checks)
+			return
+		case <-p.Exited():
+			t.Fatal("it counts as ended")
+		default:
+		}
+		if err := p.Check(); errors.Is(err, ErrGone) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -23,7 +23,9 @@ func (p *Process) Check() error {
 	case err == nil && now == p.random:
 		return nil
 	case errors.Is(err, ErrGone):
-		return p.lost(err)
+		// Its main thread is a zombie: the process ends, or another thread calls exec and is about to take its place. Which,
+		// a later look tells.
+		return p.stillThere()
 	}
 	if gone := p.stillThere(); gone != nil {
 		return gone
@@ -34,18 +36,40 @@ func (p *Process) Check() error {
 
 // stillThere returns nil while the process lives, even as another program.
 func (p *Process) stillThere() error {
+	zombie, err := p.zombie()
+	if err != nil || !zombie {
+		return err
+	}
+	// When another thread than the main one calls exec, the main one is a zombie until that thread takes its place. Two looks
+	// at /proc may lie before and behind that; a pidfd tells by itself.
+	if fd := p.PIDFD(); fd >= 0 {
+		if readable(fd) {
+			return &TargetError{PID: p.pid, Kind: ErrGone}
+		}
+		return nil
+	}
+	if p.leaderOnly() {
+		if zombie, err = p.zombie(); err == nil && zombie {
+			return &TargetError{PID: p.pid, Kind: ErrGone}
+		}
+	}
+	return err
+}
+
+// zombie tells whether the main thread has ended. The error is ErrGone: nothing or another process has the PID.
+func (p *Process) zombie() (bool, error) {
 	text, err := p.readProc("stat")
 	if err != nil {
-		return &TargetError{PID: p.pid, Kind: ErrGone}
+		return false, &TargetError{PID: p.pid, Kind: ErrGone}
 	}
 	s, err := parseStat(text)
 	if err != nil {
-		return &TargetError{PID: p.pid, Kind: ErrGone, Err: err}
+		return false, &TargetError{PID: p.pid, Kind: ErrGone, Err: err}
 	}
-	if s.StartTicks != p.stat.StartTicks || (s.State == 'Z' || s.State == 'X') && p.leaderOnly() {
-		return &TargetError{PID: p.pid, Kind: ErrGone}
+	if s.StartTicks != p.stat.StartTicks {
+		return false, &TargetError{PID: p.pid, Kind: ErrGone}
 	}
-	return nil
+	return s.State == 'Z' || s.State == 'X', nil
 }
 
 // leaderOnly says whether the main thread is the only one left. A process whose main thread has ended by pthread_exit
