@@ -26,6 +26,9 @@ type liveMemory struct {
 	remote [MaxRangesPerCall]unix.RemoteIovec
 	// index[i] is the place in the caller's slice of the i-th range of the call.
 	index [MaxRangesPerCall]int
+	// bytes is the length of the ranges that were put.
+	bytes int
+	quick QuickCalls
 	mem   *os.File
 }
 
@@ -39,6 +42,7 @@ func (m *liveMemory) Read(addr Address, buf []byte) error {
 	if m.mem != nil {
 		return m.readFile(addr, buf)
 	}
+	m.bytes = 0
 	m.put(0, addr, buf)
 	n, errno := m.call(0, 1)
 	m.local[0].Base = nil
@@ -62,6 +66,7 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	}
 	for next := 0; next < len(ranges); {
 		n := 0
+		m.bytes = 0
 		for ; next < len(ranges) && n < MaxRangesPerCall; next++ {
 			r := &ranges[next]
 			r.Failed = false
@@ -114,14 +119,13 @@ func (m *liveMemory) put(i int, addr Address, buf []byte) {
 	m.local[i].SetLen(len(buf))
 	m.remote[i].Base = uintptr(addr)
 	m.remote[i].Len = len(buf)
+	m.bytes += len(buf)
 }
 
 // call reads the ranges [from, to) that were put. It allocates nothing: x/sys's wrapper would box the error.
 func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	for {
-		r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
-			uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from),
-			uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
+		r, errno := m.readv(from, to)
 		if errno == unix.EINTR {
 			continue
 		}
@@ -130,6 +134,16 @@ func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 		}
 		return int(r), 0
 	}
+}
+
+func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
+	if to-from <= maxQuickRanges && m.bytes <= maxQuickBytes {
+		return m.quick.Call(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
+			uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
+	}
+	r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
+		uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
+	return r, errno
 }
 
 // meaning turns the kernel's answer into an error of ours that keeps it.

@@ -86,6 +86,9 @@ func (p *Process) NamespaceTID(int32) (int32, error) { return 0, linuxOnly(p.pid
 // Check fails with ErrLinuxOnly.
 func (p *Process) Check() error { return linuxOnly(p.pid) }
 
+// Alive is false: nothing is known.
+func (p *Process) Alive() bool { return false }
+
 // Exited returns a channel that is never closed.
 func (p *Process) Exited() <-chan struct{} { return nil }
 

@@ -10,6 +10,11 @@ import (
 const (
 	// slowAfterNS is how long nothing may run or wait before the clock slows down.
 	slowAfterNS = 1_000_000_000
+	// firstSlowNS is the same at the start, while nothing has run or waited yet: a tenth of that, for what is idle when it is
+	// looked at first mostly stays so, and a second at the full rate costs as much as half a minute at the slow one.
+	firstSlowNS = 100_000_000
+	// firstTicks is the least number of ticks that the verdict at the start is made from.
+	firstTicks = 50
 	// slowIntervalNS is the time between ticks then; every second one reads the stacks.
 	slowIntervalNS = 50_000_000
 )
@@ -20,7 +25,9 @@ type clock struct {
 	next, nextStack int64
 	lastBusy        int64
 	slow            bool
-	rng             *rand.Rand
+	// ticks counts those before the first sign of life; -1: there was one.
+	ticks int
+	rng   *rand.Rand
 }
 
 func newClock(stackRate, lockRate float64, now int64) *clock {
@@ -64,14 +71,20 @@ func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 // note takes what a tick saw. The first sign of life brings the full rate back at once.
 func (c *clock) note(now int64, busy bool) {
 	if busy {
-		c.lastBusy = now
+		c.lastBusy, c.ticks = now, -1
 		if c.slow {
 			c.slow = false
 			c.next, c.nextStack = now+c.jitter(c.lockNS), now+c.jitter(c.lockNS)
 		}
 		return
 	}
-	if !c.slow && now-c.lastBusy > slowAfterNS && c.lockNS < slowIntervalNS {
+	after := int64(slowAfterNS)
+	if c.ticks >= 0 {
+		if c.ticks++; c.ticks >= firstTicks {
+			after = firstSlowNS
+		}
+	}
+	if !c.slow && now-c.lastBusy > after && c.lockNS < slowIntervalNS {
 		c.slow = true
 	}
 }

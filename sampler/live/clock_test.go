@@ -74,3 +74,34 @@ func TestClockSlowsDownAndComesBack(t *testing.T) {
 		t.Errorf("a sign of life at %d: slow %v, next tick at +%d ns", now, c.slow, c.next-now)
 	}
 }
+
+// TestClockSlowsDownSoonerAtTheStart: what was idle from the first look on is looked at less often after a tenth of the time,
+// but not before it was looked at firstTicks times, and what has run once only after all of it.
+func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
+	c := newClock(100, 1000, 0)
+	run(c, 0, 90e6, false, none)
+	if c.slow {
+		t.Error("slow after 90 ms")
+	}
+	ticks, _, _ := run(c, c.next, 910e6, false, none)
+	if !c.slow || ticks > 60 {
+		t.Errorf("slow %v, %d ticks in the rest of the first second", c.slow, ticks)
+	}
+	c = newClock(100, 1000, 0)
+	run(c, 0, 200e6, false, func(i int) int64 {
+		if i == 0 {
+			return 180e6 // the first look reads every name
+		}
+		return 0
+	})
+	if c.slow {
+		t.Error("slow after some 20 ticks")
+	}
+	c = newClock(100, 1000, 0)
+	c.tick(c.next)
+	c.note(0, true)
+	run(c, c.next, 900e6, false, none)
+	if c.slow {
+		t.Error("slow 900 ms after something ran")
+	}
+}

@@ -206,7 +206,7 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 			continue
 		}
 		failed = 0
-		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS {
+		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
 			// Memory is read by the PID. That it was this process's is certain when the process lives after that.
 			if err := s.gone(attach.ErrGone); err != nil {
 				return err
