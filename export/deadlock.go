@@ -127,12 +127,7 @@ func (t *dumpText) locks() {
 	t.printf("\nwaited for:\n")
 	for i := range t.d.Locks {
 		l := &t.d.Locks[i]
-		t.printf("  %s: ", t.lockName(l))
-		if len(l.Waiting) == 1 {
-			t.printf("1 thread")
-		} else {
-			t.printf("%d threads", len(l.Waiting))
-		}
+		t.printf("  %s: %s", t.lockName(l), threadsText(len(l.Waiting)))
 		if l.LongestNS > 0 {
 			t.printf(", the longest for %s", span(l.LongestNS))
 		}

@@ -41,7 +41,7 @@ func (t *dumpText) head() {
 	if title == "" {
 		title = "ruby"
 	}
-	t.printf("%s  %s, pid %d, %d threads\n", d.Time, flamegraph.Printable(title), d.PID, len(d.Threads))
+	t.printf("%s  %s, pid %d, %s\n", d.Time, flamegraph.Printable(title), d.PID, threadsText(len(d.Threads)))
 	ruby := d.Ruby.Description
 	if ruby == "" {
 		ruby = "ruby " + d.Ruby.Version

@@ -135,3 +135,27 @@ func TestTextsOfSeveralProcesses(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 }
+
+// TestDumpsOfSeveralProcesses: each dump stands under its process's name, an empty line apart, and those that could not be
+// read below.
+func TestDumpsOfSeveralProcesses(t *testing.T) {
+	one := func(pid, threads int) ProcessDump {
+		s := &sampler.Sample{}
+		for i := range threads {
+			s.Threads = append(s.Threads, sampler.Thread{ID: sampler.ThreadID(i + 1)})
+		}
+		p := sampler.Process{PID: pid, Title: "worker"}
+		return ProcessDump{p, NewDump(p, sampler.NewDictionary(), s, make([]gvl.ThreadState, threads))}
+	}
+	var b bytes.Buffer
+	relatives := []sampler.Relative{{PID: 13, Parent: 11, Title: "sh", Why: "no Ruby (/bin/sh)"}}
+	if err := WriteDumps(&b, []ProcessDump{one(11, 1), one(12, 2)}, relatives, 0); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	first, rest, ok := strings.Cut(text, "\n\n── worker  pid 12 ──\n")
+	if !ok || !strings.HasPrefix(first, "── worker  pid 11 ──\n") || !strings.Contains(first, "worker, pid 11, 1 thread\n") ||
+		!strings.Contains(rest, "worker, pid 12, 2 threads\n") || !strings.HasSuffix(rest, "\n\npid 13 (child of 11, sh): no Ruby (/bin/sh)\n") {
+		t.Errorf("%q", text)
+	}
+}

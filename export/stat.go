@@ -55,7 +55,7 @@ func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 }
 
 func statHead(b *strings.Builder, s gvl.Stat) {
-	fmt.Fprintf(b, "pid %d, %s, %d threads\n", s.PID, span(s.DurationNS), len(s.Threads))
+	fmt.Fprintf(b, "pid %d, %s, %s\n", s.PID, span(s.DurationNS), threadsText(len(s.Threads)))
 	for _, g := range s.GVL {
 		name := "GVL"
 		if len(s.GVL) > 1 {

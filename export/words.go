@@ -42,3 +42,11 @@ func bytesText(n int64) string {
 		return fmt.Sprintf("%.1f GB", f/1e9)
 	}
 }
+
+// threadsText is a number of threads: "1 thread", "17 threads".
+func threadsText(n int) string {
+	if n == 1 {
+		return "1 thread"
+	}
+	return fmt.Sprintf("%d threads", n)
+}
