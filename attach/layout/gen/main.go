@@ -3,6 +3,11 @@
 // become one. The output depends on the input alone: running it again gives the same bytes.
 //
 //	go run ./attach/layout/gen -json FOLDER -out attach/layout/tables
+//
+// Where there is no document for a machine, it makes a table from the debug information of a libruby built for it, beside
+// the table of the same releases on another machine. Tables made so stay when the others are made again.
+//
+//	go run ./attach/layout/gen -dwarf libruby.so.2.7.4 -like attach/layout/tables/2.7.8.x86_64.layout -out attach/layout/tables
 package main
 
 import (
@@ -17,9 +22,17 @@ import (
 
 func main() {
 	in := flag.String("json", "", "folder with ruby-RELEASE.MACHINE.json")
+	library := flag.String("dwarf", "", "libruby with debug information, in place of -json")
+	like := flag.String("like", "", "with -dwarf: the table of the same releases on another machine")
 	out := flag.String("out", "tables", "folder for the tables; its *.layout files are replaced")
 	flag.Parse()
-	if err := run(*in, *out); err != nil {
+	err := error(nil)
+	if *library != "" {
+		err = addFromDWARF(*library, *like, *out)
+	} else {
+		err = run(*in, *out)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
@@ -51,6 +64,13 @@ func run(in, out string) error {
 		return err
 	}
 	for _, name := range old {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(text, []byte(fromDWARF)) {
+			continue
+		}
 		if err := os.Remove(name); err != nil {
 			return err
 		}
@@ -58,13 +78,15 @@ func run(in, out string) error {
 	for _, t := range tables {
 		var b bytes.Buffer
 		t.write(&b)
-		name := filepath.Join(out, fmt.Sprintf("%s.%s.layout", t.release, t.machine))
-		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(out, t.fileName()), b.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// fileName is that of the table among the embedded ones.
+func (t *table) fileName() string { return fmt.Sprintf("%s.%s.layout", t.release, t.machine) }
 
 // merge joins tables of one machine that agree in all that is kept. The last one gives the name.
 func merge(tables []*table) []*table {

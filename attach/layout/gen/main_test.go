@@ -162,3 +162,86 @@ func TestLessRelease(t *testing.T) {
 		}
 	}
 }
+
+// TestTablesOfDebugInformationStay: no document names them.
+func TestTablesOfDebugInformationStay(t *testing.T) {
+	in, out := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		filepath.Join(in, "ruby-3.3.9.x86_64.json"):     dump("3.3.9", `"3.3.9"`, "x86_64", "8", variants),
+		filepath.Join(out, "3.1.4.aarch64.layout"):      fromDWARF + " …\nrelease 3.1.4\n",
+		filepath.Join(out, "3.1.4.x86_64.layout"):       "# ddtop layout 1, made by attach/layout/gen. …\n",
+		filepath.Join(out, "3.3.9.x86_64.layout"):       "# ddtop layout 1, made by attach/layout/gen. …\n",
+		filepath.Join(out, "not a table, but in there"): "x",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(in, out); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*.layout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	if want := []string{"3.1.4.aarch64.layout", "3.3.9.x86_64.layout"}; !slices.Equal(files, want) {
+		t.Errorf("%v, want %v", files, want)
+	}
+}
+
+// thread is a table with one struct.
+func thread(fields map[string]field, size int) *table {
+	return &table{structs: map[string]structure{"rb_thread_struct": {Size: size, Fields: fields}}, constants: map[string]int64{}}
+}
+
+// TestCompleteRefusesOtherReleases: a build of another release than the table beside it lacks a field, or has another value
+// for a name.
+func TestCompleteRefusesOtherReleases(t *testing.T) {
+	known := thread(map[string]field{"name": {Offset: 8, Size: 8}, "status": {Offset: 16, Size: 4, BitOffset: 3, BitSize: 2}}, 24)
+	known.structs["rb_monitor"] = structure{Size: 24, Fields: map[string]field{"owner": {Offset: 8, Size: 8}}}
+	known.constants = map[string]int64{"THREAD_KILLED": 3, "A_MACRO": 7}
+	same := thread(map[string]field{"name": {Offset: 16, Size: 8}, "status": {Offset: 24, Size: 4, BitOffset: 3, BitSize: 2}, "more": {Offset: 40, Size: 8}}, 48)
+	same.constants = map[string]int64{"THREAD_KILLED": 3, "ANOTHER": 1}
+	if err := same.complete(known); err != nil {
+		t.Fatal(err)
+	}
+	if got := same.structs["rb_thread_struct"].Fields; len(got) != 2 || got["name"].Offset != 16 {
+		t.Errorf("fields %v", got)
+	}
+	if same.structs["rb_monitor"].Size != 24 || len(same.constants) != 2 || same.constants["A_MACRO"] != 7 {
+		t.Errorf("taken over: %v, %v", same.structs["rb_monitor"], same.constants)
+	}
+	other := thread(map[string]field{"status": {Offset: 24, Size: 4}}, 48)
+	other.constants = map[string]int64{"THREAD_KILLED": 4}
+	err := other.complete(known)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"no rb_thread_struct.name", "status has another number of bits", "THREAD_KILLED is 4 and 3"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// TestMoveLike: one buffer before a field is 160 bytes on x86_64 and 272 on aarch64.
+func TestMoveLike(t *testing.T) {
+	known := thread(map[string]field{"first": {Offset: 0, Size: 8}, "buf": {Offset: 8, Size: 40}, "last": {Offset: 48, Size: 8}}, 56)
+	longer := thread(map[string]field{"first": {Offset: 0, Size: 8}, "buf": {Offset: 8, Size: 200}, "last": {Offset: 208, Size: 8}}, 216)
+	here := thread(map[string]field{"first": {Offset: 0, Size: 8}, "buf": {Offset: 16, Size: 40}, "last": {Offset: 56, Size: 8}}, 64)
+	moved, err := here.moveLike(known, longer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := moved["rb_thread_struct"]
+	if s.Size != 336 || s.Fields["first"].Offset != 0 || s.Fields["buf"] != (field{Offset: 16, Size: 312}) || s.Fields["last"].Offset != 328 {
+		t.Errorf("%+v", s)
+	}
+	longer.structs["rb_thread_struct"].Fields["last"] = field{Offset: 100, Size: 8}
+	if _, err := here.moveLike(known, longer); err == nil {
+		t.Error("a field that moves by 52 bytes is taken")
+	}
+}
