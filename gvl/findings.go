@@ -238,6 +238,12 @@ func (f *Findings) Feed(s *sampler.Sample, states []ThreadState) {
 	}
 }
 
+// Early tells whether the program was starting until so recently, by the newest sample, that most rules have judged nothing of
+// its work yet: that there is no finding then says nothing.
+func (f *Findings) Early() bool {
+	return f.ev.steps.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
+}
+
 // judge asks a rule and moves its state on; late is the window without the program's start.
 func (f *Findings) judge(i int, now int64, late *window) {
 	if f.rules.off[i] {

@@ -165,8 +165,12 @@ func (m *Model) loadFindings(r *reading) {
 		}
 	default:
 		m.findings.list = r.Findings.Current()
-		const settleNS = int64(3 * time.Second)
-		if len(m.findings.list) == 0 && r.lastNS-m.oldestNS < settleNS {
+		const settleNS = int64(5 * time.Second) // a rule's condition holds for 3 s before its finding is raised
+		switch {
+		case len(m.findings.list) > 0:
+		case r.Findings.Early():
+			m.findings.note = "the program has just started: findings come after some seconds of its work"
+		case r.lastNS-m.oldestNS < settleNS:
 			m.findings.note = "measuring for a few seconds before judging"
 		}
 	}

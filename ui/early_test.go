@@ -1,0 +1,42 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// youngSource is a source whose program began so long before it was watched.
+type youngSource struct {
+	*demosource.Source
+	age time.Duration
+}
+
+func (y youngSource) Process() sampler.Process {
+	p := y.Source.Process()
+	p.StartedAt = p.AttachedAt.Add(-y.age)
+	return p
+}
+
+// TestNoFindingsIsSaidOnceTheyWereLookedFor: right after a program's start, and after the first look at it, that there is no
+// finding says nothing, and the screen does not say that nothing stands out.
+func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
+	const young, new, quiet = "the program has just started", "measuring for a few seconds", "no findings: nothing stands out"
+	for _, c := range []struct {
+		age, length time.Duration
+		want        string
+	}{
+		{0, 2 * time.Second, young}, {0, 8 * time.Second, young}, {0, 11 * time.Second, quiet}, {4 * time.Second, 7 * time.Second, quiet},
+		{time.Hour, 4 * time.Second, new}, {time.Hour, 6 * time.Second, quiet},
+	} {
+		s := endsWith(t, youngSource{demosource.New(demosource.Options{Length: c.length}), c.age}, Options{}, 120, 40)
+		s.sees(c.want)
+		for _, other := range []string{young, new, quiet} {
+			if other != c.want {
+				s.misses(other)
+			}
+		}
+	}
+}
