@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/quick"
+	"unicode"
 )
 
 func TestParseMaps(t *testing.T) {
@@ -89,10 +90,11 @@ func FuzzParseMaps(f *testing.F) {
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 (a) S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22"))
 	f.Add([]byte("17 (a b) (c) d)) Z 1 1 1 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 99 1 2"))
+	f.Add([]byte("()\x00 4 3 6 7 8 9 10 11 12 13 14 15 16 17 18 \"9 20 2\xdf\xdf\xdf\xdf1 4")) // found by fuzzing: no state
 	f.Fuzz(func(t *testing.T, text []byte) {
 		parseStatus(text)
 		splitCommandLine(text)
-		if s, err := parseStat(text); err == nil && s.State == 0 {
+		if s, err := parseStat(text); err == nil && !unicode.IsLetter(rune(s.State)) {
 			t.Errorf("%q: %+v", text, s)
 		}
 	})
@@ -104,7 +106,7 @@ func TestParseStat(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	for _, text := range []string{"", "1 a S 1", "1 (a) S 1", ") (", "1 (a) SS 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22",
+	for _, text := range []string{"", "1 a S 1", "1 (a) S 1", ") (", "1 (a) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22", "1 (a) SS 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22",
 		"1 (a) S x 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22", "1 (a) S 2 3 4 5 6 x 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22",
 		"1 (a) S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 x 19 20 21 22", "1 (a) S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 x 21 22"} {
 		if got, err := parseStat([]byte(text)); err == nil {

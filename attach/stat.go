@@ -38,6 +38,9 @@ func parseStat(text []byte) (processStat, error) {
 		return s, fmt.Errorf("only %d fields after the name in %q", len(f), text)
 	}
 	s.State = f[0][0]
+	if letter := s.State | 0x20; letter < 'a' || letter > 'z' {
+		return s, fmt.Errorf("field 3, the state: %q is no letter", f[0])
+	}
 	var err error
 	if s.PPID, err = strconv.Atoi(string(f[4-3])); err != nil {
 		return s, fmt.Errorf("field 4, the parent's PID: %w", err)
