@@ -24,6 +24,8 @@ var debian = []struct{ name, release string }{
 // foreign lists what scripts/rubies provides of other machines: name of the root, release, GOARCH, and the emulator that
 // it puts into the root.
 var foreign = []struct{ name, release, arch, emulator string }{
+	{"debian-2.7-arm64", "2.7", "arm64", "/usr/bin/qemu-aarch64-static"},
+	{"debian-3.1-arm64", "3.1", "arm64", "/usr/bin/qemu-aarch64-static"},
 	{"debian-3.3-arm64", "3.3", "arm64", "/usr/bin/qemu-aarch64-static"},
 	{"debian-3.4-arm64", "3.4", "arm64", "/usr/bin/qemu-aarch64-static"},
 }
