@@ -11,11 +11,17 @@ import (
 // legible is the contrast that text has at least: WCAG 2.1's 1.4.3.
 const legible = 4.5
 
+// graphic is the contrast that signs have at least which are no text, as the letters of the timeline: WCAG 2.1's 1.4.11.
+const graphic = 3
+
 // toward mixes a colour with another until it is legible on a background, or as far as it goes.
-func toward(c, other, bg canvas.Color) canvas.Color {
+func toward(c, other, bg canvas.Color) canvas.Color { return mixUntil(c, other, bg, legible) }
+
+// mixUntil mixes a colour with another until it has a contrast with a background, or as far as it goes.
+func mixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	const steps = 10
 	for i := range steps {
-		if m := c.Mix(other, float64(i)/steps); m.Contrast(bg) >= legible {
+		if m := c.Mix(other, float64(i)/steps); m.Contrast(bg) >= contrast {
 			return m
 		}
 	}

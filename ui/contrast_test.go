@@ -2,7 +2,9 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -124,7 +126,6 @@ func TestColoursOfTextAreLegible(t *testing.T) {
 
 // TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of graphics.
 func TestLettersOfStatesAreLegible(t *testing.T) {
-	const graphic = 3 // WCAG 2.1's 1.4.11
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)
 		if err != nil {
@@ -186,6 +187,57 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 				t.Errorf("%s: %d and %d of the flamegraph come out as one colour", name, p, q)
 			}
 			seen[in256(c)] = p
+		}
+	}
+}
+
+// TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its ground in all views of all themes. Text
+// has that of WCAG 2.1's 1.4.3; the letters in the cells of the timeline, and what is quiet on purpose (a share of nothing), that
+// of its 1.4.11.
+func TestTextOfEveryPictureIsLegible(t *testing.T) {
+	rs := make(recordings)
+	for _, name := range Themes[1:] {
+		for _, v := range slices.Concat(shotViews, pageViews) {
+			rs.picture(t, v.recording, Options{}, 80, 24)
+			m, err := NewModel(rs[v.recording], Options{Theme: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &screen{t, m, rs[v.recording]}
+			s.resize(120, 40)
+			s.press(v.keys...)
+			cells := make(map[canvas.Color]bool) // the grounds of the timeline's cells
+			for _, c := range m.theme.States {
+				for i := range shadeSteps + 1 {
+					cells[m.theme.shade(c, m.theme.Weakest+(1-m.theme.Weakest)*float64(i)/shadeSteps)] = true
+				}
+			}
+			for _, c := range m.theme.Owners {
+				for i := range shadeSteps + 1 {
+					cells[m.theme.shade(c, laneStrength(float64(i)/shadeSteps))] = true
+				}
+			}
+			bad := make(map[canvas.Style]bool)
+			for y := range m.grid.H {
+				for x := range m.grid.W {
+					c := m.grid.At(x, y)
+					st := c.Style
+					if !st.FG.IsSet() || !unicode.IsLetter(c.Rune) && !unicode.IsDigit(c.Rune) {
+						continue
+					}
+					if !st.BG.IsSet() {
+						st.BG = m.theme.Background
+					}
+					least := legible
+					if cells[st.BG] || st.FG == m.theme.Faint {
+						least = graphic
+					}
+					if got := st.FG.Contrast(st.BG); got < least && !bad[st] {
+						bad[st] = true
+						t.Errorf("%s, %s: %q in row %d, column %d is %s on %s, a contrast of %.1f", name, v.name, c.Rune, y+1, x+1, st.FG.Hex(), st.BG.Hex(), got)
+					}
+				}
+			}
 		}
 	}
 }

@@ -64,6 +64,7 @@ var views = []struct {
 	{"blame", []string{"w", "w", "w", "o"}},
 	{"frozen", []string{"[", "[", "[", "/", "D", "B", "enter"}},
 	{"help", []string{"?"}},
+	{"memory", []string{"7"}},
 }
 
 // TestGoldenRecording draws a recording of the bundled program on a real Ruby 3.4, in which one thread hogs the GVL.

@@ -151,7 +151,7 @@ func (m *loading) View() tea.View {
 	if m.opt.ASCII {
 		m.grid.ToASCII()
 	}
-	v := tea.NewView(m.grid.String(!m.opt.NoColor))
+	v := tea.NewView(m.grid.Terminal(!m.opt.NoColor))
 	v.AltScreen = true
 	v.WindowTitle = canvas.Clean("ddtop " + m.title)
 	return v

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,5 +65,20 @@ func TestMemoryFiguresNameLimits(t *testing.T) {
 	p.at.gc.Valid = false
 	if f := p.figures(s.model); !strings.Contains(f[0].text, "not read") {
 		t.Errorf("%+v", f[0])
+	}
+}
+
+// TestSmallTerminalsKeepWhatTellsMost: RSS and proportional memory are on the screen of 80x24 beside a whole collector's figures.
+func TestSmallTerminalsKeepWhatTellsMost(t *testing.T) {
+	all := []figure{{name: "collections"}, {name: "last one"}, {name: "now"}, {name: "slots free"}, {name: "malloc increase"}, {name: "old malloc"},
+		{name: "old objects"}, {name: "unprotected"}, {name: "survived"}, {name: "RSS grew by"}, {name: "major faults"}, {name: "PSS"}, {name: "CPU"}, {name: "given a CPU"}}
+	for rows := range len(all) + 2 {
+		got := fitFigures(slices.Clone(all), rows)
+		if len(got) > max(rows, len(all)-len(leastTelling)) || len(got) < min(rows, len(all)) {
+			t.Errorf("%d figures in %d rows", len(got), rows)
+		}
+		if got[0].name != "collections" || !slices.ContainsFunc(got, func(f figure) bool { return f.name == "PSS" }) {
+			t.Errorf("in %d rows: %v", rows, got)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -32,8 +33,9 @@ func (p *memoryPage) draw(a canvas.Area, m *Model) {
 		left = a.W / 2
 		p.drawPayers(a.Sub(left, y, a.W-left, a.H-y), t)
 	}
+	figures = fitFigures(figures, a.H-y-1)
 	a.Sub(0, y, left, 1).Fill('─', t.line())
-	a.Put(1, y, canvas.Cut(" the collector at the end of it ", left-2), t.bold())
+	a.Put(1, y, canvas.Cut(" collector and memory at the end of it ", left-2), t.bold())
 	for i, f := range figures {
 		row := a.Sub(0, y+1+i, left, 1)
 		if row.H == 0 {
@@ -72,6 +74,21 @@ func (p *memoryPage) drawSeries(a canvas.Area, s *series, t *Theme) {
 type figure struct {
 	name, text string
 	of         float64
+}
+
+// leastTelling are the figures that a small terminal leaves out, the first first: how much grew and what is near its limit must
+// not be what has no room.
+var leastTelling = []string{"unprotected", "survived", "now", "given a CPU", "old malloc", "malloc increase", "last one"}
+
+// fitFigures leaves figures out until the rest has room, or nothing is left that may be.
+func fitFigures(figures []figure, rows int) []figure {
+	for _, name := range leastTelling {
+		if len(figures) <= rows {
+			break
+		}
+		figures = slices.DeleteFunc(figures, func(f figure) bool { return f.name == name })
+	}
+	return figures
 }
 
 // figures are the collector's figures at the end of the time shown.

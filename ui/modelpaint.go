@@ -15,7 +15,7 @@ func (m *Model) draw() {
 	if !m.opt.NoColor {
 		m.few.apply(m.grid.Area(), &m.theme)
 	}
-	m.content = m.grid.String(!m.opt.NoColor)
+	m.content = m.grid.Terminal(!m.opt.NoColor)
 }
 
 // paint draws into the grid.

@@ -59,7 +59,7 @@ func (s *Store) picture(o Options, width, height int, keys ...string) (Picture, 
 
 // taken is what the screen shows.
 func (m *Model) taken() Picture {
-	return Picture{Screen: m.content, Text: m.grid.Text(), Width: m.width, Height: m.height,
+	return Picture{Screen: m.grid.String(!m.opt.NoColor), Text: m.grid.Text(), Width: m.width, Height: m.height,
 		Options: m.theme.screenOptions(m.process.Title)}
 }
 

@@ -183,15 +183,21 @@ func newProcessesPage(f *fleet) *processesPage {
 func (p *processesPage) keyMap() *keyMap { return &p.keys }
 
 func (p *processesPage) about(m *Model) string {
-	living := 0
+	running, stopped := 0, 0
 	for i := range p.rows {
-		if p.rows[i].state == processRuns {
-			living++
+		switch w := &p.rows[i]; {
+		case w.stopped():
+			stopped++
+		case w.state == processRuns:
+			running++
 		}
 	}
 	var parts []string
-	if living < len(p.rows) {
-		parts = append(parts, fmt.Sprintf("%d running", living))
+	if running < len(p.rows) {
+		parts = append(parts, fmt.Sprintf("%d running", running))
+	}
+	if stopped > 0 {
+		parts = append(parts, fmt.Sprintf("%d stopped", stopped))
 	}
 	if p.sort != sortFound || p.reverse {
 		by := "by " + processSortNames[p.sort]

@@ -105,7 +105,7 @@ func (p *processesPage) drawHead(a canvas.Area, c processColumns, m *Model) {
 func stateMark(s processState, t *Theme) (mark, word string, st canvas.Style) {
 	switch s {
 	case processReplaced:
-		return "↻", "exec", t.dim()
+		return "↻", "replaced", t.dim()
 	case processExited:
 		return "■", "exited", t.dim()
 	case processFailed:
@@ -116,7 +116,10 @@ func stateMark(s processState, t *Theme) (mark, word string, st canvas.Style) {
 
 func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *Model, c processColumns) {
 	t := &m.theme
-	mark, _, markStyle := stateMark(w.state, t)
+	mark, word, markStyle := stateMark(w.state, t)
+	if w.stopped() {
+		mark, markStyle = "■", canvas.Style{FG: t.Crit, Attr: canvas.Bold}
+	}
 	a.Put(1, 0, mark, markStyle)
 	plain := t.text()
 	if w.state != processRuns {
@@ -135,7 +138,17 @@ func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *Model, c proces
 	at := a.W - c.finding - 1
 	switch {
 	case w.end != "":
-		a.Put(at, 0, canvas.Cut(w.end, c.finding), t.dim())
+		end := w.end
+		if e := w.of.store.State().End; canvas.Width(end) > c.finding && e.AtNS != 0 && w.state != processFailed {
+			end = word + " " + w.process.WallTime(e.AtNS).Format("15:04")
+		}
+		a.Put(at, 0, canvas.Cut(end, c.finding), t.dim())
+	case w.stopped() && canvas.Width(halted.Title)+4 > c.finding:
+		text := "✖ stopped"
+		if canvas.Width(text) > c.finding {
+			text = "stopped"
+		}
+		a.Put(at, 0, canvas.Cut(text, c.finding), markStyle)
 	case len(w.findings) > 0:
 		p.drawFinding(a.Sub(at, 0, c.finding, 1), w.findings[0], t, len(w.findings)-1)
 	case w.figures.lockHz > 0:
@@ -278,6 +291,9 @@ func (p *processesPage) drawLower(a canvas.Area, m *Model) {
 	}
 	if p.lower == lowerTop {
 		text += metricName(p.flame.metric) + " · "
+		if few := p.flame.few(); few != "" {
+			text += few + " · "
+		}
 		if p.flame.metric == flamegraph.Wall && !p.flame.showIdle {
 			text += "idle hidden · "
 		}

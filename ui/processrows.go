@@ -87,6 +87,9 @@ func (w *processRow) load(m *Model, r *reading) {
 	} else if w.state != processRuns {
 		w.threads = 0
 	}
+	if w.stopped() {
+		w.findings = append(w.findings, halted)
+	}
 	// What explains most comes first; here it is the worst that counts.
 	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return cmp.Compare(y.Severity, x.Severity) })
 	most := int64(-1)
@@ -105,6 +108,9 @@ func (w *processRow) load(m *Model, r *reading) {
 		}
 	}
 }
+
+// stopped tells that a signal or a debugger holds the process, which is there all the same.
+func (w *processRow) stopped() bool { return w.figures.halted && w.state == processRuns }
 
 // laneColumns is the number of columns of a process's lane.
 const laneColumns = 30

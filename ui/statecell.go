@@ -21,6 +21,13 @@ func (t *Theme) shade(c canvas.Color, strength float64) canvas.Color {
 // leastDominant is about the least share that the dominant state of a column has.
 const leastDominant = 0.3
 
+// shadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be told apart, and each change from
+// one column to the next is some 15 bytes to the terminal.
+const shadeSteps = 4
+
+// inSteps rounds a strength, 0 to 1.
+func inSteps(v float64) float64 { return math.Round(v*shadeSteps) / shadeSteps }
+
 // letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so that a row
 // does not flicker between black and white letters.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
@@ -39,7 +46,7 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 func (t *Theme) stateCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
 	s := c.Dominant
 	full := t.States[s]
-	strength := t.Weakest + (1-t.Weakest)*math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8)
+	strength := t.Weakest + (1-t.Weakest)*inSteps(math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8))
 	bg := t.shade(full, strength)
 	glyph := s.Glyph()
 	if ascii {
@@ -57,11 +64,10 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
 		return glyph, st
 	}
 	st := canvas.Style{FG: t.letter(full), BG: bg}
-	if s.Idle() {
-		st.FG = t.Faint
-		if t.Background.Light() {
-			st.FG = t.Dim
-		}
+	plain := st.FG
+	if s.Idle() { // quiet, but there
+		plain = t.Text
+		st.FG = mixUntil(t.Faint, plain, bg, graphic)
 	}
 	if s == gvl.Waiting {
 		st.Attr |= canvas.Bold
@@ -73,7 +79,7 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
 			loud = canvas.RGB(0x8A2B00)
 		}
 		st.Attr |= canvas.Underline
-		st.FG = st.FG.Mix(loud, 0.3+waited*4)
+		st.FG = mixUntil(st.FG.Mix(loud, inSteps(min(0.3+waited*4, 1))), plain, bg, graphic)
 		if waited >= loudWait {
 			st.Attr |= canvas.Bold
 		}

@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,4 +52,41 @@ func TestStoppedProcess(t *testing.T) {
 	}
 	s.sees("FROZEN")
 	s.misses("is stopped", "PROCESS STOPPED")
+}
+
+// TestStoppedProcessAmongSeveral: its row says so at each size, and the others' don't.
+func TestStoppedProcessAmongSeveral(t *testing.T) {
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
+		c := new(cluster)
+		quiet := demosource.Options{HTTP: 2, HogAfter: -1, Length: 10 * time.Second}
+		c.add(0, &renamed{Source: demosource.New(quiet), pid: 4240, title: "master"})
+		worker := &renamed{Source: demosource.New(quiet), pid: 4242, title: "worker"}
+		c.list = append(c.list, sampler.Relative{PID: 4242, Parent: 4240, Title: worker.title, Source: halting{worker}})
+		s := newProcessScreen(t, size[0], size[1], c, Options{})
+		s.sees("worker 4242: The process is stopped: a signal")
+		want := "stopped"
+		if size[0] >= 80 {
+			s.sees("1 running · 1 stopped")
+			want = "✖ stopped"
+		}
+		if size[0] >= 200 {
+			want = "✖ The process is stopped"
+		}
+		if l := s.line(" 4242 "); !strings.HasPrefix(l, " ■") || !strings.Contains(l, want) {
+			t.Errorf("%v: the stopped process: %q", size, l)
+		}
+		if l := s.line(" 4240 "); !strings.HasPrefix(l, " ●") || strings.Contains(l, "stopped") {
+			t.Errorf("%v: the other: %q", size, l)
+		}
+	}
+}
+
+// halting is a process that is stopped at its end.
+type halting struct{ sampler.Source }
+
+func (h halting) Run(ctx context.Context, each func(*sampler.Sample)) error {
+	return h.Source.Run(ctx, func(s *sampler.Sample) {
+		s.Proc.Stopped = true
+		each(s)
+	})
 }

@@ -50,7 +50,7 @@ func BenchmarkTerminal(b *testing.B) {
 			defer stop()
 			var out counter
 			p := tea.NewProgram(s.model, tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(&out), tea.WithoutSignalHandler(),
-				tea.WithWindowSize(200, 50), tea.WithEnvironment([]string{"TERM=xterm-256color", "COLORTERM=truecolor"}))
+				tea.WithWindowSize(200, 50), tea.WithEnvironment([]string{"TERM=xterm-256color", "COLORTERM=truecolor", "TTY_FORCE=1"}))
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)

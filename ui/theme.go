@@ -184,8 +184,8 @@ func (t *Theme) line() canvas.Style  { return canvas.Style{FG: t.Line} }
 // on returns the style of text on a coloured ground, black or white, whichever reads better.
 func on(bg canvas.Color) canvas.Style {
 	fg := canvas.RGB(whiteText)
-	if bg.Light() {
-		fg = canvas.RGB(blackText)
+	if black := canvas.RGB(blackText); black.Contrast(bg) > fg.Contrast(bg) {
+		fg = black
 	}
 	return canvas.Style{FG: fg, BG: bg}
 }

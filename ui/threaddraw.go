@@ -314,9 +314,6 @@ func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, t
 	}
 	a.Put(x, 0, canvas.Cut(text, a.W-x-canvas.Width(label)-2), code)
 	if line == current {
-		a.Restyle(func(s canvas.Style) canvas.Style {
-			s.BG = t.Selection
-			return s
-		})
+		a.Restyle(t.onSelection)
 	}
 }

@@ -40,9 +40,13 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		a.Rune(x, 0, identRune(w.ident), st)
 	}
 	a.Put(x+2, 0, canvas.Cut(w.name, g.nameW-x-2), name)
-	v.drawNow(a.Sub(g.nameW+1, 0, g.nowW, 1), w, t, now)
+	nowW := g.nowW
+	if need := canvas.Width(w.now); need > nowW { // what was before the attach is empty: there is room for words
+		nowW = max(nowW, min(need, nowW+w.blank(g.cellsW)-1))
+	}
+	v.drawNow(a.Sub(g.nameW+1, 0, nowW, 1), w, t, now)
 	if selected {
-		v.highlight(a.Sub(0, 0, g.cellsX-1, 1), t, focused)
+		v.highlight(a.Sub(0, 0, max(g.cellsX-1, g.nameW+1+nowW), 1), t, focused)
 		if g.sharesW > 0 {
 			v.highlight(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), t, focused)
 		}
@@ -67,13 +71,29 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 	v.drawShares(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), w, t)
 }
 
+// blank is the number of columns, of so many, in which nothing was seen before the first in which something was.
+func (w *row) blank(columns int) int {
+	for x := range columns {
+		if i := cellAt(x, len(w.cells), columns); i >= 0 && w.cells[i].Listed() > 0 {
+			return x
+		}
+	}
+	return columns
+}
+
+// onSelection puts a style on the ground of a selected row.
+func (t *Theme) onSelection(s canvas.Style) canvas.Style {
+	s.BG = t.Selection
+	if s.FG.IsSet() {
+		s.FG = toward(s.FG, t.Text, t.Selection)
+	}
+	return s
+}
+
 // highlight marks a selected row: by its ground and, without colours, by bold.
 func (v *timelineView) highlight(a canvas.Area, t *Theme, focused bool) {
 	a.Restyle(func(s canvas.Style) canvas.Style {
-		s.BG = t.Selection
-		if s.FG.IsSet() {
-			s.FG = toward(s.FG, t.Text, t.Selection)
-		}
+		s = t.onSelection(s)
 		if focused {
 			s.Attr |= canvas.Bold
 		}
@@ -99,42 +119,51 @@ func (v *timelineView) drawNow(a canvas.Area, w *row, t *Theme, st canvas.Style)
 	}
 }
 
-// drawGroupNow counts the members' states, in words where they fit and in letters where not.
+// shortStates are words for the states of a group where there is little room.
+var shortStates = [gvl.NumStates]string{gvl.Unknown: "?", gvl.Running: "run", gvl.Stalled: "stall", gvl.GC: "gc", gvl.Waiting: "wait",
+	gvl.Native: "native", gvl.IO: "io", gvl.Lock: "lock", gvl.Parked: "park", gvl.Sleeping: "sleep"}
+
+// drawGroupNow counts the members' states: in the words of everywhere, in short ones, or in letters, as there is room.
 func (v *timelineView) drawGroupNow(a canvas.Area, w *row, t *Theme, st canvas.Style) {
-	if canvas.Width(w.now) > a.W {
-		var counts [gvl.NumStates]int
-		for _, m := range w.members {
-			if th := &v.threads[m]; th.seen {
-				counts[th.state.State]++
-			}
+	var counts [gvl.NumStates]int
+	known, short := 0, -1
+	for _, m := range w.members {
+		if th := &v.threads[m]; th.seen {
+			counts[th.state.State]++
+			known++
 		}
-		x := 0
-		for _, s := range urgency {
-			if counts[s] > 0 {
-				x = a.Put(x, 0, fmt.Sprintf("%d%c ", counts[s], s.Letter()), canvas.Style{FG: t.readable(t.States[s]), Attr: canvas.Bold})
-			}
-		}
+	}
+	if known == 0 {
+		a.Put(0, 0, w.now, st)
 		return
 	}
-	x := 0
-	rest := w.now
-	for _, s := range urgency {
-		n, word := 0, s.String()
-		for _, m := range w.members {
-			if th := &v.threads[m]; th.seen && th.state.State == s {
-				n++
-			}
+	for s, n := range counts {
+		if n > 0 {
+			short += canvas.Width(fmt.Sprint(n, " ", shortStates[s])) + 1
 		}
+	}
+	x := 0
+	for _, s := range urgency {
+		n, word := counts[s], canvas.Style{FG: t.readable(t.States[s])}
 		if n == 0 {
 			continue
 		}
-		if x > 0 {
-			x = a.Put(x, 0, " · ", st)
+		switch {
+		case canvas.Width(w.now) <= a.W:
+			if x > 0 {
+				x = a.Put(x, 0, " · ", st)
+			}
+			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
+			x = a.Put(x, 0, s.String(), word)
+		case short <= a.W:
+			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
+			x = a.Put(x, 0, shortStates[s], word) + 1
+		default:
+			letter := rune(s.Letter())
+			if s == gvl.Sleeping { // a point behind a number is none of its own
+				letter = s.Glyph()
+			}
+			x = a.Put(x, 0, fmt.Sprintf("%d%c ", n, letter), word.With(canvas.Bold))
 		}
-		x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
-		x = a.Put(x, 0, word, canvas.Style{FG: t.readable(t.States[s])})
-	}
-	if x == 0 {
-		a.Put(0, 0, rest, st)
 	}
 }

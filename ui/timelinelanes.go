@@ -46,13 +46,17 @@ func (v *timelineView) drawLane(a canvas.Area, l *lane, t *Theme, g *regions) {
 			cells.Rune(x, 0, 'G', on(t.States[gvl.GC]))
 			continue
 		}
-		strength := 0.3 + 0.7*min(share(c.HeldByOwnerNS, c.SampledNS), 1)
-		cells.Rune(x, 0, identRune(l.owner[i]), on(t.shade(full, strength)))
+		ground := t.shade(full, laneStrength(inSteps(min(share(c.HeldByOwnerNS, c.SampledNS), 1))))
+		// One colour of digits for a thread, as far as it can be read.
+		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: mixUntil(on(full).FG, on(ground).FG, ground, graphic), BG: ground})
 	}
 	if g.sharesW > 0 {
 		a.Put(a.W-g.sharesW, 0, fmt.Sprintf("%3s %% held", percentNumber(share(held, sampled))), t.dim())
 	}
 }
+
+// laneStrength is how strong the colour of a thread is that held the GVL for a share of a column.
+func laneStrength(share float64) float64 { return 0.3 + 0.7*share }
 
 // drawHolder names the thread of the ractor that held the GVL longest in the time shown, and the share of the time.
 func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {

@@ -77,7 +77,7 @@ func waitingText(mean, most float64, w int) string {
 func (p *timelinePage) drawCursor(a canvas.Area, y int, m *Model) {
 	t, v, g := &m.theme, &m.timeline, &m.regions
 	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
-		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.faint())
+		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.dim())
 		return
 	}
 	cell := int((p.cursorNS - p.span[0]) / p.cellNS(m))
@@ -179,14 +179,14 @@ func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, m *Model) {
 		if n == 0 {
 			st = t.text()
 		} else {
-			x = a.Put(x, 0, " ← ", t.faint())
+			x = a.Put(x, 0, " ← ", t.dim())
 		}
 		if a.W-x < 8 {
 			return
 		}
 		x = a.Put(x, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W-x), st)
 		if !f.C && a.W-x > 30 {
-			x = a.Put(x, 0, fmt.Sprintf(":%d", f.Line), t.faint())
+			x = a.Put(x, 0, fmt.Sprintf(":%d", f.Line), t.dim())
 		}
 		stack = caller
 	}

@@ -41,7 +41,7 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 			st.Attr = canvas.Bold
 		}
 		if w.key == v.selected {
-			st.BG = t.Selection
+			st = t.onSelection(st)
 		}
 		return a.Put(x, 0, fmt.Sprintf("%3d %%", n), st)
 	}
@@ -53,7 +53,7 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 	x = put(x+1, p[2], gvl.IO, false)
 	st := style(p[3], top)
 	if w.key == v.selected {
-		st.BG = t.Selection
+		st = t.onSelection(st)
 	}
 	letter := ' '
 	if p[3] > 0 {

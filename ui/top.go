@@ -338,6 +338,9 @@ func (p *topPage) trend(r *topRow) int {
 
 func (p *topPage) about(m *Model) string {
 	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], topOrderNames[p.order], metricName(m.flame.metric))
+	if few := m.flame.few(); few != "" { // which must not be what has no room
+		s = few + " · " + s
+	}
 	switch {
 	case m.flame.metric == flamegraph.Wall && !m.flame.showIdle:
 		s += " · idle hidden"

@@ -85,6 +85,8 @@ const (
 	Italic
 	Underline
 	Reverse
+	// concealed is set by Terminal alone.
+	concealed
 )
 
 // Style is how a cell looks: the part of a lipgloss.Style that a cell has, small and comparable, since a frame holds
@@ -135,6 +137,11 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
+// erasable tells that a renderer takes the cell for one that erasing in a colour leaves: blank, with nothing but a ground.
+func (c *Cell) erasable() bool {
+	return c.Rune == ' ' && c.Marks == "" && c.Style.BG.IsSet() && c.Style.Attr&(Underline|Reverse) == 0
+}
+
 // maxSequences bounds the sequences that are kept; past it they are asked for again.
 const maxSequences = 1 << 14
 
@@ -151,6 +158,9 @@ func (q *sequences) of(part Style) string {
 		*q = make(sequences)
 	}
 	s := parameters(part.Lipgloss())
+	if part.Attr&concealed != 0 { // which Lip Gloss has no name for
+		s = strings.TrimPrefix(s+";8", ";")
+	}
 	if part.Attr != 0 { // it says twice that text is underlined
 		var once []string
 		for _, p := range strings.Split(s, ";") {

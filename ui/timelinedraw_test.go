@@ -1,0 +1,80 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestWordsUseTheTimeBeforeTheAttach: what a row says runs on over columns in which nothing was seen yet, and never over
+// one in which something was.
+func TestWordsUseTheTimeBeforeTheAttach(t *testing.T) {
+	s := newScreen(t, 80, 24, demosource.Options{Length: 4 * time.Second}, Options{})
+	words := s.model.timeline.visible[0].now
+	if w := len([]rune(words)); w <= s.model.regions.nowW {
+		t.Fatalf("%q needs no room", words)
+	}
+	s.sees(words)
+	s = newScreen(t, 80, 24, demosource.Options{Length: 40 * time.Second}, Options{})
+	g := &s.model.regions
+	for y := range s.model.timeline.visible {
+		for x := range g.cellsW {
+			if cellAt(x, s.model.timeline.cells, g.cellsW) >= 0 && !s.model.grid.At(g.cellsX+x, g.rows+y).Style.BG.IsSet() {
+				t.Fatalf("row %d, column %d holds no state, cells from %d on:\n%s", y, x, g.cellsX, s.text())
+			}
+		}
+	}
+	// Short words where those of everywhere have no room, and letters where those have none either.
+	for _, c := range []struct {
+		width int
+		want  string
+	}{{40, words}, {16, ""}, {9, ""}} {
+		s.model.grid.Reset(40, 1)
+		w := s.model.timeline.visible[0]
+		s.model.timeline.drawGroupNow(s.model.grid.Area().Sub(0, 0, c.width, 1), &w, &s.model.theme, s.model.theme.dim())
+		got := strings.TrimSpace(s.text())
+		if strings.Contains(got, "…") || got == "" || c.width < len(words) && strings.Contains(got, "·") {
+			t.Errorf("in %d columns: %q", c.width, got)
+		}
+	}
+}
+
+// TestFewSamplesAreSaid: a picture that rests on a handful of them says so where they are counted, on the smallest terminal too.
+func TestFewSamplesAreSaid(t *testing.T) {
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
+		store, err := NewStore(demosource.New(demosource.Options{Length: 3 * time.Second}), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewModel(store, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &screen{t, m, store}
+		begin := int64(0)
+		_ = demosource.New(demosource.Options{Length: 3 * time.Second}).Run(context.Background(), func(x *sampler.Sample) {
+			begin = cmp.Or(begin, x.TimeNS)
+			if x.TimeNS-begin < int64(50*time.Millisecond) {
+				store.Feed(x)
+			}
+		})
+		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		n := m.flame.tree.Samples
+		if n == 0 || n >= fewSamples {
+			t.Fatalf("%d samples", n)
+		}
+		for _, page := range []string{"1", "4", "5"} {
+			s.press(page)
+			s.sees("only " + samples(n))
+		}
+		s.press("1", "w", "w") // waits are measured one by one
+		s.misses("only ")
+	}
+}
