@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -202,6 +203,9 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 	mark := ""
 	if c.Node != nil {
 		mark = v.diffMark(c.Node)
+	}
+	if sign, _ := utf8.DecodeRuneInString(mark); canvas.Width(mark) > a.W { // a number that is cut is another
+		mark = string(sign)
 	}
 	hit := c.Node != nil && v.matches.Nodes[c.Node]
 	switch {
