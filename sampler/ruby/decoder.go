@@ -34,6 +34,10 @@ type RawStack struct {
 	// Partial: the innermost frames were left out, for the copies of the stack differed in them. A release that moves ec->cfp
 	// before it fills the frame may have done so with the one that is innermost now, too.
 	Partial bool
+	// Again: the thread runs and another read of it can follow. A method that isn't found where every frame has one then asks
+	// for that read (ErrTorn): the frame was pushed between the reading of the frames and that of the values. Without it the frame
+	// goes by its code's own name.
+	Again bool
 	// Cut, when above 0, tells that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
 	Cut int
 	// JIT holds, for head's ZJIT, the address of each control frame's JIT frame, 0 for none, when they were read along

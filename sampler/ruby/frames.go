@@ -98,8 +98,8 @@ func (d *Decoder) classify(raw *RawStack) error {
 			w.done = true
 		case err == errMissing:
 			missing = err
-		case i == 0 && raw.Running:
-			// The innermost frame of a running thread may be half written.
+		case i == 0 && (raw.Running || raw.Partial):
+			// The innermost frame of a running thread may be half written, and so may be the one within which copies differed.
 			*w = frameWork{done: true}
 			d.info.UncertainTop = true
 		default:
@@ -171,6 +171,12 @@ func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
 	}
 	if q.label.qualify || w.kind == frameLikeC {
 		w.method, err = d.methodOf(raw, ep, code, q.label.qualify)
+		if err == nil && w.method == nil && q.typ == iseqMethod {
+			err = &wrongTypeError{ep, "environment of a method", notHeap}
+		}
+		if err != nil && (raw.Again || i == 0 && (raw.Running || raw.Partial)) {
+			return err
+		}
 		// Without its method the frame still has its code's own name.
 		w.failed, err = d.tolerate(err)
 		return err

@@ -232,6 +232,11 @@ func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address
 func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *holder, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
+		if local && ofMethod && e.flags&envEscaped == 0 {
+			// A method's own environment always names it (vm_push_frame), from 2.5 to head; a copy on the heap, which an isolated
+			// block has in place of it, need not. What was read here is of before the frame was pushed, so it is as good as moved.
+			return nil, false, &wrongTypeError{attach.Address(e.me), "method entry", notHeap}
+		}
 		return nil, local, nil
 	}
 	h, err = d.holderAt(e.me, code)

@@ -262,7 +262,7 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 			return false
 		}
 	}
-	return r.decodeStack(t, frames[inner*r.o.frameSize:], cfp+attach.Address(inner*r.o.frameSize), inner > 0, running) || last
+	return r.decodeStack(t, frames[inner*r.o.frameSize:], cfp+attach.Address(inner*r.o.frameSize), inner > 0, running, last) || last
 }
 
 // doubleRanges is the number of ranges that planStack added for a double read behind the first context.
@@ -278,9 +278,10 @@ func (s *stackState) doubleRanges() int {
 }
 
 // decodeStack turns accepted frames into a StackID; false when they could not be decoded.
-func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, partial, running bool) bool {
+func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, partial, running, last bool) bool {
 	s := &t.stack
-	raw := RawStack{End: s.end, CFP: cfp, Frames: frames, Running: running && !partial, Settled: r.collecting, Partial: partial}
+	raw := RawStack{End: s.end, CFP: cfp, Frames: frames, Running: running && !partial, Settled: r.collecting, Partial: partial,
+		Again: running && !last}
 	if s.valuesAt != 0 {
 		raw.Values, raw.ValuesAt = s.values, s.valuesAt
 	}

@@ -1,0 +1,88 @@
+package ruby
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// TestMethodNotWrittenYet takes the method entry out of what was read of a running thread's values, as a frame has it that was
+// pushed in between: such a frame is left out where it is the innermost one, read again further out, and only where no read is left it
+// goes by its code's own name, counted as failed.
+func TestMethodNotWrittenYet(t *testing.T) {
+	for _, g := range loadGoldens(t) {
+		t.Run(g.Version, func(t *testing.T) {
+			d, dict, err := g.open(g.pages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tried := 0
+			for _, s := range g.Stacks {
+				raw := s.raw()
+				if _, _, err := d.Decode(&raw); err != nil {
+					t.Fatal(err)
+				}
+				var own []int
+				for i := range len(raw.Frames)/d.o.frameSize - 1 {
+					if ownMethod(d, &raw, i) {
+						own = append(own, i)
+					}
+				}
+				for _, i := range own {
+					tried++
+					skip := i * d.o.frameSize
+					top := raw
+					top.Frames, top.CFP, top.Running = raw.Frames[skip:], raw.CFP+attach.Address(skip), true
+					whole, _, err := d.Decode(&top)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, before := range []uint64{0, 85, d.vm.Nil, uint64(raw.End)} {
+						what := fmt.Sprintf("%s, control frame %d, %#x in place of its method", s.Thread, i, before)
+						torn := top
+						torn.Values = slices.Clone(raw.Values)
+						ep := attach.Address(le64(raw.Frames[skip+cfEP:]))
+						binary.LittleEndian.PutUint64(torn.Values[ep-envBelow-raw.ValuesAt:], before)
+						id, info, err := d.Decode(&torn)
+						if want := dict.Frames(whole, nil); err != nil || !info.UncertainTop || !slices.Equal(dict.Frames(id, nil), want[1:]) {
+							t.Errorf("%s: %+v, %v; want the %d frames around it", what, info, err, len(want)-1)
+						}
+						if i == 0 {
+							continue
+						}
+						torn.Frames, torn.CFP, torn.Again = raw.Frames, raw.CFP, true
+						if _, _, err := d.Decode(&torn); !errors.Is(err, ErrTorn) {
+							t.Errorf("%s, further out: %v; want another read", what, err)
+						}
+						torn.Again = false
+						if _, info, err := d.Decode(&torn); err != nil || info.FailedNames == 0 {
+							t.Errorf("%s, at the last read: %+v, %v; want a frame without its class", what, info, err)
+						}
+					}
+				}
+			}
+			if tried < 5 {
+				t.Errorf("only %d frames of methods tried", tried)
+			}
+		})
+	}
+}
+
+// ownMethod tells whether a control frame of the stack that was decoded last is that of a method in Ruby, whose class is named by
+// values that were read along.
+func ownMethod(d *Decoder, raw *RawStack, i int) bool {
+	w := d.work[i]
+	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {
+		return false
+	}
+	ep := attach.Address(le64(raw.Frames[i*d.o.frameSize+cfEP:]))
+	if !raw.holds(ep) {
+		return false
+	}
+	e, err := d.envAt(raw, ep)
+	return err == nil && e.me != 0 && e.flags&envLocal != 0 && e.flags&envEscaped == 0
+}
