@@ -27,9 +27,10 @@ func drawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 }
 
 // drawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height; a value above nothing
-// never looks like nothing.
+// never looks like nothing. An eighth of a row stays free at the top: without colours a full chart and the one above it would be
+// one block.
 func drawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
-	eighths := int(share*float64(8*a.H) + 0.5)
+	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
 	if share > 0 {
 		eighths = max(eighths, 1)
 	}
