@@ -44,10 +44,14 @@ type Snapshot struct {
 	Recording func(io.Writer) error
 }
 
-// WriteSnapshot writes a folder <program>-<pid>-<time> under parent and returns its path. It is written under a temporary
+// WriteSnapshot writes a folder <program>-<pid>-<time> under parent, which is made if it isn't there (0700), and returns its path.
+// It is written under a temporary
 // name and renamed when it is complete, so a folder of that name is whole. Stacks and names can be private: the folder is
 // 0700, its files 0600. On an error nothing is left behind.
 func WriteSnapshot(parent string, s Snapshot) (path string, err error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", fmt.Errorf("save snapshot of pid %d: %w: choose a folder you may write to", s.PID, err)
+	}
 	tmp, err := os.MkdirTemp(parent, ".ddtop-snapshot-*") // mode 0700
 	if err != nil {
 		return "", fmt.Errorf("save snapshot of pid %d: %w: choose a folder you may write to", s.PID, err)

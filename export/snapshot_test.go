@@ -2,10 +2,10 @@ package export
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,9 +69,23 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+func TestSnapshotMakesItsFolder(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "incidents", "today")
+	path, err := WriteSnapshot(parent, fullSnapshot())
+	if err != nil || filepath.Dir(path) != parent {
+		t.Fatalf("%s, %v; want it under %s", path, err, parent)
+	}
+	if info, err := os.Stat(parent); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v; stacks can be private: want 0700", info.Mode(), err)
+	}
+}
+
 func TestSnapshotErrors(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	if _, err := WriteSnapshot(missing, fullSnapshot()); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "4242") {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteSnapshot(file, fullSnapshot()); !errors.Is(err, syscall.ENOTDIR) || !strings.Contains(err.Error(), "4242") {
 		t.Errorf("error %v", err)
 	}
 	parent := t.TempDir()
