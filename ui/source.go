@@ -70,6 +70,10 @@ func (s *sources) fetch(pid int, path string, startedAt time.Time) tea.Cmd {
 	}
 }
 
+// startSlack is by how much a file must be younger than the process to count as changed since: the start is known to a clock tick
+// (10 ms), a program's files are often written just before it is started, and what changes in its first second it has hardly read.
+const startSlack = time.Second
+
 // readSource reads a file under a target's root folder. Nothing outside that folder is read: os.Root refuses links that
 // lead out of it, which would be another container's or the host's file. A FIFO or device is not opened.
 func readSource(root, path string, startedAt time.Time) *sourceFile {
@@ -96,7 +100,7 @@ func readSource(root, path string, startedAt time.Time) *sourceFile {
 	if !info.Mode().IsRegular() {
 		return fail(fmt.Errorf("%s is no regular file", path))
 	}
-	out := &sourceFile{newer: !startedAt.IsZero() && info.ModTime().After(startedAt)}
+	out := &sourceFile{newer: !startedAt.IsZero() && info.ModTime().Sub(startedAt) > startSlack}
 	in := bufio.NewScanner(io.LimitReader(f, maxSourceBytes))
 	in.Buffer(nil, maxSourceBytes)
 	for in.Scan() {

@@ -173,6 +173,15 @@ func TestReadSourceStaysUnderTheRoot(t *testing.T) {
 	if f := readSource(root, "/x.rb", time.Now().Add(time.Hour)); f.newer {
 		t.Error("a file older than the process is called newer")
 	}
+	start := time.Now()
+	for after, newer := range map[time.Duration]bool{5 * time.Millisecond: false, 2 * time.Second: true} {
+		if err := os.Chtimes(filepath.Join(root, "x.rb"), start, start.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		if f := readSource(root, "/x.rb", start); f.newer != newer {
+			t.Errorf("a file written %v after the process started counts as changed since: %t", after, f.newer)
+		}
+	}
 	for _, bad := range []string{"/link.rb", "/fifo.rb", "/../../etc/passwd", "/none.rb", "/"} {
 		if f := readSource(root, bad, time.Time{}); f.err == nil {
 			t.Errorf("%s was read", bad)
