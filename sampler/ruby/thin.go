@@ -28,6 +28,9 @@ const (
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
+	// thinGap is how long, in ns, after the tick before the middle of a queue is taken to stand as it stood: behind a thread that
+	// computes a queue stands for 10 or 100 ms, and then empties within a few and fills again, with the same ends now and then.
+	thinGap = 5_000_000
 	// maxThinTries is how often a thin tick is tried again with the threads that turned out to be wanted before all are read.
 	maxThinTries = 3
 )
@@ -35,6 +38,9 @@ const (
 // errCold says that a thread that a thin tick has not read takes part in the scheduling, or has just done so. It is noted as
 // wanted.
 var errCold = errors.New("a thread that was not read takes part in the scheduling")
+
+// errLate says that a thin tick was held up so long that all are to be read.
+var errLate = errors.New("the tick was held up")
 
 // mayThin tells whether a tick may read less than everything.
 func (r *Reader) mayThin(depth sampler.Depth) bool {
@@ -46,10 +52,26 @@ func (r *Reader) mayThin(depth sampler.Depth) bool {
 			return false
 		}
 	}
+	if r.tooLate(r.now()) {
+		return false
+	}
 	if depth == sampler.StackTick {
 		return len(r.order) > turnsAbove && !r.whole
 	}
 	return len(r.order) > thinAbove
+}
+
+// tooLate tells whether a tick at nowNS comes so long after the one before that the middle of a queue may be another one.
+func (r *Reader) tooLate(nowNS int64) bool {
+	if nowNS-r.tickNS <= thinGap {
+		return false
+	}
+	for _, rc := range r.ractors {
+		if len(rc.queue.members) > queueLead {
+			return true
+		}
+	}
+	return false
 }
 
 // peek reads the schedulers ahead of a thin tick, to learn whom it has to read. What the tick says is what it sees itself,

@@ -39,6 +39,9 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 		for again := 0; errors.Is(err, errCold); again++ {
 			err = r.snapshot(depth, s, again < maxThinTries)
 		}
+		if errors.Is(err, errLate) {
+			err = r.snapshot(depth, s, false)
+		}
 		if err == nil {
 			r.fill(depth, s)
 			return nil
@@ -137,6 +140,9 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 	}
 	if thin && !r.thinIntact() || !thin && !r.listIntact() {
 		return ErrListTorn
+	}
+	if thin && r.tooLate(t1) {
+		return errLate
 	}
 	r.allRead = r.allRead || !thin
 	r.tickNS = t1
