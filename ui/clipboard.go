@@ -29,7 +29,7 @@ func (m *Model) yank() tea.Cmd {
 	if len(stack) == 0 {
 		return m.yankSummary()
 	}
-	m.message = fmt.Sprintf("copied the stack of %s: %d frames", title, len(stack))
+	m.message = fmt.Sprintf("copied the stack of %s: %s", title, several(len(stack), "frame"))
 	return m.copy(title + "\n  " + strings.Join(stack, "\n  ") + "\n")
 }
 

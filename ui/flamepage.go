@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"regexp"
 
 	tea "charm.land/bubbletea/v2"
@@ -123,7 +122,7 @@ func (v *flameView) shape() string {
 		s += " · only with " + v.focused
 	}
 	if n := len(v.hidden); n > 0 {
-		s += fmt.Sprintf(" · %d functions hidden (esc)", n)
+		s += " · " + several(n, "function") + " hidden (esc)"
 	}
 	if v.base != nil {
 		s += " · compared with " + v.baseWhen

@@ -50,7 +50,7 @@ func TestHidingAndFocusing(t *testing.T) {
 	s.press("esc")
 	s.misses("only with")
 	s.press("n", "x")
-	s.sees("1 functions hidden")
+	s.sees("1 function hidden")
 	if got := s.model.flame.tree.Root.Total; got != total {
 		t.Errorf("hiding a function loses time: %d of %d", got, total)
 	}

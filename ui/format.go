@@ -134,3 +134,11 @@ func rate(hz float64) string {
 	}
 	return fmt.Sprintf("%.1f Hz", hz)
 }
+
+// several writes how many of something there are, whose name takes an s: "1 frame", "2 frames".
+func several(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -166,11 +166,7 @@ func (p *processesPage) drawAll(a canvas.Area, m *Model, c processColumns) {
 	a.Put(3, 0, canvas.Cut("all processes", c.title), t.bold())
 	p.drawFigures(a, &p.all, m, c, t.bold(), "", "")
 	if n := len(p.findings); n > 0 {
-		text := fmt.Sprintf("%d findings", n)
-		if n == 1 {
-			text = "1 finding"
-		}
-		a.Put(a.W-c.finding-1, 0, canvas.Cut(text, c.finding), t.bold())
+		a.Put(a.W-c.finding-1, 0, canvas.Cut(several(n, "finding"), c.finding), t.bold())
 	}
 	if p.selected == nil {
 		markRow(a, m, !p.onLower)

@@ -122,7 +122,7 @@ func (m *Model) stackWord() string {
 func (p *threadPage) drawStack(a canvas.Area, m *Model) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %d frames ", m.stackWord(), len(p.frames)), a.W-2), t.bold())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", m.stackWord(), several(len(p.frames), "frame")), a.W-2), t.bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.frames) == 0 {
 		rows.Put(2, 0, "no stack was read", t.dim())
