@@ -106,28 +106,7 @@ func TestTreeInvariants(t *testing.T) {
 		s := w.snapshot(rnd, 600, 8)
 		b := NewBuilder(w.dict)
 		for range 4 { // one Builder, different options: nothing may leak from one build into the next
-			o := Options{Metric: Metric(rnd.IntN(3)), Inverted: rnd.IntN(3) == 0, ByLine: rnd.IntN(2) == 0}
-			if rnd.IntN(2) == 0 {
-				o.Threads = map[sampler.ThreadID]bool{1: true, 3: true}
-			}
-			if rnd.IntN(2) == 0 {
-				o.Tags = Tags(0, 1, 5, 9)
-			}
-			if rnd.IntN(2) == 0 {
-				o.Root = func(id sampler.ThreadID) string { return fmt.Sprint("group ", id%3) }
-			}
-			if rnd.IntN(3) == 0 {
-				o.Hide = func(f *sampler.Frame) bool { return f.C }
-			}
-			if rnd.IntN(3) == 0 {
-				o.Keep = regexp.MustCompile("method_1")
-			}
-			if rnd.IntN(3) == 0 {
-				o.MaxDepth = 1 + rnd.IntN(10)
-			}
-			if rnd.IntN(3) == 0 {
-				o.MaxNodes = 1 + rnd.IntN(100)
-			}
+			o := randomOptions(rnd)
 			tr := b.Build(s, o)
 			checkTree(t, tr, tr.Options.MaxDepth)
 			var want, all int64
@@ -436,4 +415,31 @@ func BenchmarkLayout200x40(b *testing.B) {
 	for b.Loop() {
 		Layout(tr, nil, 200, 40)
 	}
+}
+
+// randomOptions chooses among all that a tree can be made of.
+func randomOptions(rnd *rand.Rand) Options {
+	o := Options{Metric: Metric(rnd.IntN(3)), Inverted: rnd.IntN(3) == 0, ByLine: rnd.IntN(2) == 0}
+	if rnd.IntN(2) == 0 {
+		o.Threads = map[sampler.ThreadID]bool{1: true, 3: true}
+	}
+	if rnd.IntN(2) == 0 {
+		o.Tags = Tags(0, 1, 5, 9)
+	}
+	if rnd.IntN(2) == 0 {
+		o.Root = func(id sampler.ThreadID) string { return fmt.Sprint("group ", id%3) }
+	}
+	if rnd.IntN(3) == 0 {
+		o.Hide = func(f *sampler.Frame) bool { return f.C }
+	}
+	if rnd.IntN(3) == 0 {
+		o.Keep = regexp.MustCompile("method_1")
+	}
+	if rnd.IntN(3) == 0 {
+		o.MaxDepth = 1 + rnd.IntN(10)
+	}
+	if rnd.IntN(3) == 0 {
+		o.MaxNodes = 1 + rnd.IntN(100)
+	}
+	return o
 }

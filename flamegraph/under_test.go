@@ -1,9 +1,7 @@
 package flamegraph
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -15,28 +13,7 @@ func TestUnderIsWhatANodeWeighs(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 21))
 		w := newWorld(rnd, 30, 60, 12)
 		s := w.snapshot(rnd, 200, 8)
-		o := Options{Metric: Metric(rnd.IntN(3)), Inverted: rnd.IntN(3) == 0, ByLine: rnd.IntN(2) == 0}
-		if rnd.IntN(2) == 0 {
-			o.Threads = map[sampler.ThreadID]bool{1: true, 3: true}
-		}
-		if rnd.IntN(2) == 0 {
-			o.Tags = Tags(0, 1, 5, 9)
-		}
-		if rnd.IntN(2) == 0 {
-			o.Root = func(id sampler.ThreadID) string { return fmt.Sprint("group ", id%3) }
-		}
-		if rnd.IntN(2) == 0 {
-			o.Hide = func(f *sampler.Frame) bool { return f.C }
-		}
-		if rnd.IntN(3) == 0 {
-			o.Keep = regexp.MustCompile("method_1")
-		}
-		if rnd.IntN(3) == 0 {
-			o.MaxDepth = 1 + rnd.IntN(10)
-		}
-		if rnd.IntN(3) == 0 {
-			o.MaxNodes = 1 + rnd.IntN(100)
-		}
+		o := randomOptions(rnd)
 		tree := NewBuilder(w.dict).Build(s, o)
 		var walk func(*Node)
 		walk = func(n *Node) {

@@ -75,8 +75,9 @@ func newFiberFinder(r *Reader) (*fiberFinder, error) {
 }
 
 // SuspendedFibers looks through the heap for fibers that are suspended or were never resumed, which no thread leads to, and reads
-// the stacks of the suspended ones. It costs a reading of all small objects: it is for a dump, and not for a tick. It belongs behind a Read. A fiber that nothing
-// refers to any more is among them until the collector has freed it.
+// the stacks of the suspended ones. It costs a reading of all small objects: it is for a dump, and not for a tick. It belongs
+// behind a Read. A fiber that nothing refers to any more is among them until the collector has freed it. Its errors are ctx's,
+// those of reading the list of the heap's pages, and one that says that this release's table does not lead to fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	f, err := newFiberFinder(r)
 	if err != nil {
