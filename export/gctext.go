@@ -97,7 +97,7 @@ func heapText(f *gvl.GCFigures) string {
 		return true
 	}
 	if known(f.Live, f.Available) && !f.Uncounted {
-		fmt.Fprintf(&b, "; %s of %s slots used", countText(*f.Live), countText(*f.Available))
+		fmt.Fprintf(&b, "; %s of %s slots used", countText(float64(*f.Live)), countText(float64(*f.Available)))
 	}
 	if known(f.Malloc, f.MallocLimit) && *f.MallocLimit > 0 {
 		fmt.Fprintf(&b, "; malloc %s of %s until the next", bytesText(*f.Malloc), bytesText(*f.MallocLimit))
@@ -114,9 +114,10 @@ func heapText(f *gvl.GCFigures) string {
 	return b.String()
 }
 
-// countText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G.
-func countText(n int64) string {
-	switch v := float64(n); {
+// countText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G. It takes what a rate may be: in a damaged recording that is
+// more than an integer holds, and what a conversion makes of that differs between processors.
+func countText(v float64) string {
+	switch {
 	case v >= 1e9:
 		return fmt.Sprintf("%.1f G", v/1e9)
 	case v >= 1e6:
@@ -124,7 +125,7 @@ func countText(n int64) string {
 	case v >= 1e4:
 		return fmt.Sprintf("%.1f k", v/1e3)
 	}
-	return fmt.Sprint(n)
+	return fmt.Sprint(int64(v))
 }
 
 // statGC writes the collections of a window: how many, why, who started them and who paid.
@@ -139,7 +140,7 @@ func statGC(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintf(b, "; %d objects allocated", g.Allocated)
 	}
 	if g.AllocatedPerSecond >= 1 {
-		fmt.Fprintf(b, ", %s/s", countText(int64(g.AllocatedPerSecond)))
+		fmt.Fprintf(b, ", %s/s", countText(g.AllocatedPerSecond))
 	}
 	fmt.Fprintln(b)
 	if reasons := reasonsText(g); reasons != "" {

@@ -67,3 +67,12 @@ func TestStatGC(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+// TestCountText: also what is more than an integer holds, which a damaged recording's counters can be a second.
+func TestCountText(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 9999: "9999", 41_200: "41.2 k", 3.4e6: "3.4 M", 1.2e9: "1.2 G", 3e19: "30000000000.0 G"} {
+		if got := countText(v); got != want {
+			t.Errorf("%g: %q, want %q", v, got, want)
+		}
+	}
+}
