@@ -7,10 +7,14 @@ import (
 )
 
 // CheckKey tells whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
-// another does ("space"): the other has to do something in one of the views. ctrl+c always quits.
+// another does ("space"): a terminal has to send the one, and the other has to do something in one of the views. ctrl+c
+// always quits.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
 		return fmt.Errorf("the key %q can't be given another meaning", key)
+	}
+	if err := checkName(key); err != nil {
+		return err
 	}
 	maps := []keyMap{globalKeys(true), weightKeys(), timelineKeys(), flameKeys()}
 	for _, p := range newPages() {
@@ -18,10 +22,15 @@ func CheckKey(key, does string) error {
 			maps = append(maps, *p.keyMap())
 		}
 	}
-	for i := range maps {
-		if maps[i].find(does) != nil {
-			return nil
-		}
+	known := func(key string) bool {
+		return slices.ContainsFunc(maps, func(k keyMap) bool { return k.find(key) != nil })
+	}
+	if known(does) {
+		return nil
+	}
+	near := slices.DeleteFunc(nearestKeys(does), func(key string) bool { return !known(key) })
+	if len(near) > 0 {
+		return fmt.Errorf("no key %q does anything that %q could do: is it %s?", does, key, quotedList(near))
 	}
 	return fmt.Errorf("no key %q does anything that %q could do; ? on the screen lists them", does, key)
 }

@@ -38,8 +38,8 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 	m.drawDetail(left, t)
 }
 
-// drawKeys draws the keys that matter here, as many as fit, and returns the columns they take. On a row of their own
-// they begin on the left.
+// drawKeys draws the keys that matter here, as many as fit, and returns the columns they take: those that lead on from
+// anywhere always, the others in their order. On a row of their own they begin on the left.
 func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 	type hint struct {
 		key, word string
@@ -61,20 +61,28 @@ func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 	if !ownRow {
 		limit = a.W / 2
 	}
-	w, n := 0, 0
+	width := func(h hint) int { return canvas.Width(h.key) + 1 + canvas.Width(h.word) + 2 }
+	w := 0
 	for _, h := range hints {
-		hw := canvas.Width(h.key) + 1 + canvas.Width(h.word) + 2
-		if w+hw > limit {
-			break
+		if h.b.always {
+			w += width(h)
 		}
-		w += hw
-		n++
 	}
+	full := false
+	hints = slices.DeleteFunc(hints, func(h hint) bool {
+		if h.b.always {
+			return false
+		}
+		if full = full || w+width(h) > limit; !full {
+			w += width(h)
+		}
+		return full
+	})
 	x := 1
 	if !ownRow {
 		x = a.W - w
 	}
-	for _, h := range hints[:n] {
+	for _, h := range hints {
 		from := x
 		x = a.Put(x, 0, h.key, t.bold())
 		x = a.Put(x+1, 0, h.word, t.dim())

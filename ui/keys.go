@@ -16,6 +16,8 @@ type binding struct {
 	show, short, help string
 	// footer is how the footer writes the keys when it means others with them; "": as show.
 	footer string
+	// always: the footer has room for it whatever else has none.
+	always bool
 	// when, if set, tells whether the key does anything now: the footer leaves it out otherwise.
 	when func(*Model) bool
 	do   func(*Model) tea.Cmd
@@ -42,7 +44,7 @@ func (k *keyMap) find(key string) *binding {
 // globalKeys work everywhere; several: there is more than one process.
 func globalKeys(several bool) keyMap {
 	k := keyMap{title: "everywhere", bindings: []binding{
-		{keys: []string{"?"}, show: "?", short: "help", help: "this help, and what the letters and colours mean",
+		{keys: []string{"?"}, show: "?", short: "help", always: true, help: "this help, and what the letters and colours mean",
 			do: func(m *Model) tea.Cmd { m.toggleOver(helpOverlay); return nil }},
 		{keys: []string{"!"}, show: "!", help: "all findings in full, with what to do about each",
 			do: func(m *Model) tea.Cmd { m.toggleOver(findingsOverlay); return nil }},
@@ -75,7 +77,7 @@ func globalKeys(several bool) keyMap {
 		{keys: []string{">", "shift+."}, do: func(m *Model) tea.Cmd { m.seek(+1); return nil }},
 		{keys: []string{"ctrl+l"}, show: "ctrl-l", help: "draw the screen anew",
 			do: func(m *Model) tea.Cmd { return tea.ClearScreen }},
-		{keys: []string{"q", "ctrl+c"}, show: "q ctrl-z", footer: "q", short: "quit", help: "quit; go back to the shell until fg",
+		{keys: []string{"q", "ctrl+c"}, show: "q ctrl-z", footer: "q", short: "quit", always: true, help: "quit; go back to the shell until fg",
 			do: func(m *Model) tea.Cmd { return tea.Quit }},
 		{keys: []string{"ctrl+z"}, do: func(m *Model) tea.Cmd { return m.suspend() }},
 	}}
@@ -102,7 +104,7 @@ func weightKeys() keyMap {
 			do: func(m *Model) tea.Cmd { m.flame.byState = !m.flame.byState; m.refresh(); return nil }},
 		{keys: []string{"c"}, show: "c", help: "show long runs of frames without a branch as one row, or all of them",
 			do: func(m *Model) tea.Cmd { m.flame.unfolded = !m.flame.unfolded; m.refresh(); return nil }},
-		{keys: []string{"esc"}, show: "esc", short: "back", help: "back, one a press: zoom, what is hidden, thread filter, search, selected frame", when: (*Model).canGoBack,
+		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "back, one a press: zoom, what is hidden, thread filter, search, selected frame", when: (*Model).canGoBack,
 			do: func(m *Model) tea.Cmd { m.back(); return nil }},
 	}}
 	k.bindings = append(k.bindings, shapeKeys()...)

@@ -69,7 +69,7 @@ func tabKeys(several bool) []binding {
 	for i, t := range tabs {
 		b := binding{keys: []string{t.key}, show: t.key, help: t.name + ": " + t.helped, do: func(m *Model) tea.Cmd { return m.open(t.id) }}
 		if i == 0 { // the footer names them in one, where the line with their names is not on the screen
-			b.footer, b.short = "1-"+tabs[len(tabs)-1].key, "views"
+			b.footer, b.short, b.always = "1-"+tabs[len(tabs)-1].key, "views", true
 			b.when = func(m *Model) bool { return m.page == pageLive }
 		}
 		out = append(out, b)

@@ -172,7 +172,7 @@ func newProcessesPage(f *fleet) *processesPage {
 				m.refresh()
 				return nil
 			}},
-		{keys: []string{"esc"}, show: "esc", short: "back", help: "leave the zoom, then what stands below the table, then the selection: all processes",
+		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "leave the zoom, then what stands below the table, then the selection: all processes",
 			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || p.selected != nil },
 			do:   func(m *Model) tea.Cmd { p.back(m); return nil }},
 	}}

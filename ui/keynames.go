@@ -1,0 +1,146 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// modifiers stand before a key's name in this order (uv.Key.Keystroke).
+var modifiers = [...]string{"ctrl", "alt", "shift", "meta", "hyper", "super"}
+
+// otherNames are what else people call keys and modifiers.
+var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar": "space", "pageup": "pgup", "pagedown": "pgdown", "pgdn": "pgdown",
+	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
+
+// specialNames are the names of the keys that are no characters, each once: Bubble Tea's, for it gives a key press its name.
+func specialNames() []string {
+	var names []string
+	add := func(code rune) {
+		name := tea.Key{Code: code}.String()
+		if utf8.RuneCountInString(name) > 1 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, code := range []rune{tea.KeySpace, tea.KeyEnter, tea.KeyEscape, tea.KeyTab, tea.KeyBackspace} {
+		add(code)
+	}
+	for code := rune(tea.KeyExtended) + 1; code <= tea.KeyIsoLevel5Shift; code++ {
+		add(code)
+	}
+	return names
+}
+
+// isSent tells whether there is a key that a terminal sends by this name.
+func isSent(key string) bool {
+	base, modified := key, false
+	for _, m := range modifiers {
+		if rest, ok := strings.CutPrefix(base, m+"+"); ok && rest != "" {
+			base, modified = rest, true
+		}
+	}
+	if slices.Contains(specialNames(), base) {
+		return true
+	}
+	r, n := utf8.DecodeRuneInString(base)
+	cluster, _ := ansi.FirstGraphemeCluster(base, ansi.GraphemeWidth)
+	if cluster != base || !unicode.IsGraphic(r) || r == utf8.RuneError || r == ' ' {
+		return false
+	}
+	return !modified || n == len(base) && unicode.ToLower(r) == r // with a modifier it is the key's own character: ctrl+shift+f
+}
+
+// checkName says what is wrong with the name of a key that no terminal sends.
+func checkName(key string) error {
+	if isSent(key) {
+		return nil
+	}
+	if near := nearestKeys(key); len(near) > 0 {
+		return fmt.Errorf("no terminal sends a key %q: is it %s?", key, quotedList(near))
+	}
+	return fmt.Errorf("no terminal sends a key %q: it is a character such as \"f\", or a name such as \"f5\", \"pgup\" or \"enter\", with \"ctrl+\", \"alt+\" or \"shift+\" before it", key)
+}
+
+// maxNearest is how many names are proposed for a wrong one.
+const maxNearest = 3
+
+// nearestKeys returns the names of keys that a wrong one comes nearest to; none when it is like no name.
+func nearestKeys(key string) []string {
+	parts := strings.FieldsFunc(strings.ToLower(key), func(r rune) bool { return strings.ContainsRune("+-_ ", r) })
+	for i, p := range parts {
+		if name, ok := otherNames[p]; ok {
+			parts[i] = name
+		}
+	}
+	before := ""
+	for _, m := range modifiers {
+		if i := slices.Index(parts, m); i >= 0 {
+			before += m + "+"
+			parts = slices.Delete(parts, i, i+1)
+		}
+	}
+	base := strings.Join(parts, "")
+	if name, ok := otherNames[base]; ok {
+		base = name
+	}
+	var near []string
+	switch best := max(1, len(base)/2); {
+	case base == "":
+		if strings.TrimSpace(key) == "" && key != "" {
+			near = []string{"space"}
+		}
+	case utf8.RuneCountInString(base) == 1:
+		near = []string{base}
+	case len(base) <= maxName:
+		for _, name := range specialNames() {
+			switch d := edits(base, name); {
+			case d < best:
+				best, near = d, []string{name}
+			case d == best:
+				near = append(near, name)
+			}
+		}
+	}
+	for i := range near {
+		near[i] = before + near[i]
+	}
+	near = slices.DeleteFunc(near, func(key string) bool { return !isSent(key) })
+	return near[:min(len(near), maxNearest)]
+}
+
+// maxName bounds the names that are compared with others, in bytes.
+const maxName = 40
+
+// edits is the number of characters to put in, take out or replace that lead from one name to another (Levenshtein).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func quotedList(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = fmt.Sprintf("%q", n)
+	}
+	return strings.Join(quoted, " or ")
+}
