@@ -3,6 +3,10 @@ package ui
 import (
 	"slices"
 	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
 )
 
 func (m *Model) switchFocus() {
@@ -11,9 +15,6 @@ func (m *Model) switchFocus() {
 		m.flame.first()
 	} else {
 		m.focus = onTimeline
-		if m.timeline.selected == (rowKey{}) {
-			m.timeline.move(+1)
-		}
 	}
 	m.refresh()
 }
@@ -76,15 +77,41 @@ func (m *Model) zoomTime(d int) {
 	}
 }
 
-// filterBySelection shows the selected thread or group alone in the flamegraph, or all again.
-func (m *Model) filterBySelection() {
-	if m.filter == m.timeline.selected {
-		m.filter = rowKey{}
-	} else {
+// selectThread moves the selection in the live view's timeline. The flamegraph under it shows the selected thread or group
+// alone at once: they are linked.
+func (m *Model) selectThread(move func(*timelineView)) {
+	move(&m.timeline)
+	if m.filter != m.timeline.selected {
 		m.filter = m.timeline.selected
+		m.flame.zoom, m.flame.top = nil, 0
 	}
-	m.flame.zoom, m.flame.top = nil, 0
 	m.refresh()
+}
+
+// selection is what the live view shows of whom.
+type selection struct {
+	row, filter rowKey
+	zoom        flamegraph.Path
+}
+
+func (m *Model) selection() selection { return selection{m.timeline.selected, m.filter, m.flame.zoom} }
+
+func (m *Model) restore(s selection) {
+	m.timeline.selected, m.filter, m.flame.zoom = s.row, s.filter, s.zoom
+}
+
+// openSelected opens the selected thread, or opens and closes the selected group.
+func (m *Model) openSelected() tea.Cmd {
+	switch i := m.timeline.index(); {
+	case i < 0:
+		m.timeline.move(+1)
+	case m.timeline.rows[i].isGroup:
+		m.timeline.expand(!m.timeline.rows[i].open)
+	default:
+		return m.open(pageThread)
+	}
+	m.refresh()
+	return nil
 }
 
 func (m *Model) searching() bool { return m.flame.search != nil }
@@ -100,7 +127,7 @@ func (m *Model) back() {
 	case m.flame.shaped():
 		m.flame.unshape()
 	case m.filter != (rowKey{}):
-		m.filter = rowKey{}
+		m.filter, m.timeline.selected = rowKey{}, rowKey{}
 	case m.flame.search != nil:
 		m.flame.search = nil
 	default:

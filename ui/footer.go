@@ -106,7 +106,7 @@ func (m *Model) drawDetail(a canvas.Area, t *Theme) {
 		return
 	}
 	if name == "" {
-		name, rest = "↑ ↓ select a thread", "enter shows it alone in the flamegraph"
+		name, rest = "↑ ↓ select a thread", "the flamegraph shows it alone"
 		if m.focus == onFlame {
 			name, rest = "↑ ↓ ← → select a frame", "enter zooms in"
 		}

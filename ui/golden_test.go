@@ -59,7 +59,7 @@ var views = []struct {
 	keys []string
 }{
 	{"live", nil},
-	{"thread", []string{"down", "down", "enter"}},
+	{"thread", []string{"down", "down"}},
 	{"zoom", []string{"tab", "down", "down", "down", "down", "enter", "down"}},
 	{"blame", []string{"w", "w", "w", "o"}},
 	{"frozen", []string{"[", "[", "[", "/", "D", "B", "enter"}},

@@ -104,7 +104,7 @@ func weightKeys() keyMap {
 			do: func(m *Model) tea.Cmd { m.flame.byState = !m.flame.byState; m.refresh(); return nil }},
 		{keys: []string{"c"}, show: "c", help: "show long runs of frames without a branch as one row, or all of them",
 			do: func(m *Model) tea.Cmd { m.flame.unfolded = !m.flame.unfolded; m.refresh(); return nil }},
-		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "back, one a press: zoom, what is hidden, thread filter, search, selected frame", when: (*Model).canGoBack,
+		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "back, one a press: zoom, what is hidden, selected thread, search, selected frame", when: (*Model).canGoBack,
 			do: func(m *Model) tea.Cmd { m.back(); return nil }},
 	}}
 	k.bindings = append(k.bindings, shapeKeys()...)
@@ -112,21 +112,29 @@ func weightKeys() keyMap {
 }
 
 func timelineKeys() keyMap {
+	selecting := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.move(n) }); return nil }
+	}
 	return keyMap{title: "timeline", bindings: []binding{
-		{keys: []string{"enter"}, show: "enter", short: "filter", help: "show this thread (or group) alone in the flamegraph; once more: all",
-			do: func(m *Model) tea.Cmd { m.filterBySelection(); return nil }},
+		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: stack, source, waits; or the group",
+			do: func(m *Model) tea.Cmd {
+				if m.timeline.index() < 0 {
+					return selecting(+1)(m)
+				}
+				return m.openSelected()
+			}},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "flamegraph", help: "move between timeline and flamegraph",
 			do: func(m *Model) tea.Cmd { m.switchFocus(); return nil }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group (also k, j; page keys, home, end)",
-			do: func(m *Model) tea.Cmd { m.timeline.move(-1); m.refresh(); return nil }},
-		{keys: []string{"down", "j"}, do: func(m *Model) tea.Cmd { m.timeline.move(+1); m.refresh(); return nil }},
-		{keys: []string{"pgup"}, do: func(m *Model) tea.Cmd { m.timeline.page(-1); m.refresh(); return nil }},
-		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { m.timeline.page(+1); m.refresh(); return nil }},
-		{keys: []string{"home", "g"}, do: func(m *Model) tea.Cmd { m.timeline.move(-maxRows); m.refresh(); return nil }},
-		{keys: []string{"end", "G", "shift+g"}, do: func(m *Model) tea.Cmd { m.timeline.move(maxRows); m.refresh(); return nil }},
+		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group, for the flamegraph too (k, j; page keys, home, end)",
+			do: selecting(-1)},
+		{keys: []string{"down", "j"}, do: selecting(+1)},
+		{keys: []string{"pgup"}, do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.page(-1) }); return nil }},
+		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.page(+1) }); return nil }},
+		{keys: []string{"home", "g"}, do: selecting(-maxRows)},
+		{keys: []string{"end", "G", "shift+g"}, do: selecting(maxRows)},
 		{keys: []string{"right", "l"}, show: "→ ←", short: "", help: "open and close a group (also l, h)",
-			do: func(m *Model) tea.Cmd { m.timeline.expand(true); m.refresh(); return nil }},
-		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { m.timeline.expand(false); m.refresh(); return nil }},
+			do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.expand(true) }); return nil }},
+		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.expand(false) }); return nil }},
 	}}
 }
 

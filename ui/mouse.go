@@ -32,6 +32,8 @@ func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 // drag is a stretch of the time axis being selected with the mouse: columns of it.
 type drag struct {
 	from, to int
+	// before is what was selected when the button went down: only a press that does not become a drag selects.
+	before selection
 }
 
 // mouse takes an event of the mouse.
@@ -55,7 +57,7 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 		m.message, m.problem = "", false
 		m.drag = nil
 		if m.onAxis(at.X, at.Y) {
-			m.drag = &drag{x, x}
+			m.drag = &drag{x, x, m.selection()}
 		}
 		return m.click(at.X, at.Y)
 	case tea.MouseMotionMsg:
@@ -63,6 +65,11 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 			return nil
 		}
 		m.drag.to = x
+		if m.selection().row != m.drag.before.row {
+			m.restore(m.drag.before)
+			m.refresh()
+			return nil
+		}
 		m.draw()
 	case tea.MouseReleaseMsg:
 		if d := m.drag; d != nil {
@@ -100,11 +107,13 @@ func (m *Model) click(x, y int) tea.Cmd {
 	switch {
 	case m.current() == nil && y >= r.rows && y < r.rows+len(m.timeline.visible):
 		w := &m.timeline.visible[y-r.rows]
-		m.focus, m.timeline.selected = onTimeline, w.key
-		if w.isGroup && x <= groupSign {
-			m.timeline.expand(!w.open)
-		}
-		m.refresh()
+		m.focus = onTimeline
+		m.selectThread(func(v *timelineView) {
+			v.selected = w.key
+			if w.isGroup && x <= groupSign {
+				v.expand(!w.open)
+			}
+		})
 	case m.current() == nil && y >= r.flame && y < r.flame+r.flameRows:
 		m.focus = onFlame
 		m.flame.selectAt(x, y-r.flame, r.flameRows)
@@ -166,8 +175,7 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		m.refresh()
 		return nil
 	case m.current() == nil:
-		m.timeline.move(d)
-		m.refresh()
+		m.selectThread(func(v *timelineView) { v.move(d) })
 		return nil
 	}
 	if b := m.binding(key); b != nil {

@@ -90,6 +90,23 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	s.sees("LIVE")
 }
 
+// TestADragSelectsNoThread: a press on a thread's row selects it, and the flamegraph with it, unless it becomes a drag over
+// time, which is of all threads.
+func TestADragSelectsNoThread(t *testing.T) {
+	s := hogged(t, 120, 40)
+	r := s.model.regions
+	press := func(x, y int) { s.model.Update(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft}) }
+	press(r.cellsX+5, r.rows+1)
+	s.model.Update(tea.MouseReleaseMsg{X: r.cellsX + 5, Y: r.rows + 1, Button: tea.MouseLeft})
+	s.sees("only http-1")
+	s.press("esc")
+	press(r.cellsX+5, r.rows+2)
+	s.model.Update(tea.MouseMotionMsg{X: r.cellsX + 15, Y: r.rows + 2, Button: tea.MouseLeft})
+	s.sees("all threads")
+	s.model.Update(tea.MouseReleaseMsg{X: r.cellsX + 15, Y: r.rows + 2, Button: tea.MouseLeft})
+	s.sees("FROZEN", "all threads")
+}
+
 func TestTheWheel(t *testing.T) {
 	s := hogged(t, 120, 40)
 	r := s.model.regions

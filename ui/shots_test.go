@@ -41,7 +41,7 @@ var shotViews = []struct {
 	{"live-gc", "gc", nil},
 	{"live-stall", "stall", nil},
 	{"live-healthy", "healthy", nil},
-	{"live-selected", "hog", []string{"down", "down", "enter"}},
+	{"live-selected", "hog", []string{"down", "down"}},
 	{"live-flame", "hog", []string{"tab", "down", "down", "down", "down"}},
 	{"live-state", "hog", []string{"o", "i"}},
 	{"live-search", "hog", []string{"/", "R", "e", "p", "o", "r", "t", "enter", "n"}},

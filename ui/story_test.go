@@ -71,19 +71,30 @@ func TestSelectingAndFilteringAThread(t *testing.T) {
 	if got := s.model.timeline.selected; got.thread != 2 {
 		t.Fatalf("the second row is selected: %+v", got)
 	}
-	s.sees("▌", "tid 4243")
-	s.press("enter")
-	s.sees("only http-1", "esc back")
+	s.sees("▌", "tid 4243", "only http-1", "esc back") // the flamegraph follows at once
 	s.misses("Reports#build")
 	s.press("esc")
 	s.sees("all threads")
-	s.press("enter", "enter")
-	s.sees("all threads")
+	s.misses("▌", "tid 4243")
+	s.press("enter")
+	s.sees("▌", "only http")
+}
+
+// TestOpeningAThreadFromTheLiveView: enter leads to the selected thread, esc back to the same selection, and to the one that was
+// selected there.
+func TestOpeningAThreadFromTheLiveView(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("down", "down", "enter")
+	s.sees("stack now", "http-1")
+	s.press("esc")
+	s.sees("GVL held by", "only http-1")
+	s.press("enter", "right", "esc") // the next thread
+	s.sees("GVL held by", "only http-2")
 }
 
 func TestFilteringAGroup(t *testing.T) {
 	s := hogged(t, 120, 40)
-	s.press("j", "enter")
+	s.press("j")
 	s.sees("only http")
 	s.misses("#spawn")
 	s.press("tab", "enter", "tab", "esc") // zoom is left first

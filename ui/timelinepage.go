@@ -70,7 +70,7 @@ func newTimelinePage() *timelinePage {
 		{keys: []string{"L", "shift+l", "shift+right"}, do: cursor(+10)},
 		{keys: []string{"+", "="}, show: "+ -", short: "zoom", help: "zoom in time around the cursor, down to 10 ms a column", do: zoom(-1)},
 		{keys: []string{"-", "_"}, do: zoom(+1)},
-		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(m *Model) tea.Cmd { return p.enter(m) }},
+		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(m *Model) tea.Cmd { return m.openSelected() }},
 		{keys: []string{"esc"}, show: "esc", help: "take the cursor away", do: func(m *Model) tea.Cmd { p.cursorNS = 0; return nil }},
 		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group (also k, j; page keys, home, end)", do: moved(-1)},
 		{keys: []string{"down", "j"}, do: moved(+1)},
@@ -83,21 +83,6 @@ func newTimelinePage() *timelinePage {
 }
 
 func (p *timelinePage) keyMap() *keyMap { return &p.keys }
-
-// enter opens the selected thread, or opens and closes the selected group.
-func (p *timelinePage) enter(m *Model) tea.Cmd {
-	i := m.timeline.index()
-	switch {
-	case i < 0:
-		m.timeline.move(+1)
-	case m.timeline.rows[i].isGroup:
-		m.timeline.expand(!m.timeline.rows[i].open)
-	default:
-		return m.open(pageThread)
-	}
-	m.refresh()
-	return nil
-}
 
 // cellNS is the length of a column on the screen.
 func (p *timelinePage) cellNS(m *Model) int64 {
