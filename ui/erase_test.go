@@ -350,9 +350,9 @@ func TestATerminalWithoutColouredErasing(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.model.setTheme(look)
-		for _, keys := range [][]string{nil, {"i"}, {"tab", "down"}, {"down", "down"}, {"enter"}, {"f"}, {"esc", "f"}, {"o"}, {"4"}, {"down", "down"},
-			{"I"}, {"I", "/", "R", "e", "enter"}, {"esc", "esc", "3"}, {"left", "left"}, {"2"}, {"enter"}, {"?"}, {"esc", "5"}, {"6"}, {"7"}, {"1"},
-			{"space"}, {"[", "["}, {"P"}, {"P", "space"}, {"i", "o"}} {
+		for _, keys := range [][]string{nil, {"I"}, {"tab", "down"}, {"down", "down"}, {"enter"}, {"f"}, {"esc", "f"}, {"o"}, {"4"}, {"down", "down"},
+			{"i"}, {"i", "/", "R", "e", "enter"}, {"esc", "esc", "3"}, {"left", "left"}, {"2"}, {"enter"}, {"?"}, {"esc", "5"}, {"6"}, {"7"}, {"1"},
+			{"space"}, {"[", "["}, {"P"}, {"P", "space"}, {"I", "o"}} {
 			s.press(keys...)
 			frames = append(frames, frame{fmt.Sprint(theme, " after ", keys), s.model.content, shownBy(s.model)})
 		}

@@ -60,7 +60,7 @@ func (m *Model) flameRows() int {
 // shapeKeys change what the flamegraph is made of.
 func shapeKeys() []binding {
 	return []binding{
-		{keys: []string{"I", "shift+i"}, show: "I", help: "callees first: what was executed, and under it who called it",
+		{keys: []string{"i"}, show: "i", help: "callees first: what was executed, and under it who called it",
 			do: func(m *Model) tea.Cmd {
 				m.flame.inverted = !m.flame.inverted
 				m.flame.zoom, m.flame.selected, m.flame.top = nil, nil, 0

@@ -18,7 +18,7 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 	s.press("w")
 	s.sees("CPU time")
 	s.press("w", "w", "w")
-	s.press("I")
+	s.press("i")
 	s.sees("callees first")
 	f := &s.model.flame
 	for _, c := range f.tree.Root.Children { // the innermost frames come first
@@ -26,7 +26,7 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 			t.Errorf("%s has time and neither of its own nor a caller", c.Label)
 		}
 	}
-	s.press("I")
+	s.press("i")
 	s.sees("callers first")
 }
 

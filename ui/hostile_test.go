@@ -27,7 +27,7 @@ func TestHostileNames(t *testing.T) {
 	s := newScreen(t, 120, 80, d, Options{})
 	sizes := [][2]int{{60, 15}, {61, 16}, {79, 24}, {80, 24}, {99, 30}, {100, 31}, {121, 40}, {159, 50}, {160, 48}, {200, 50}, {300, 100}}
 	for _, size := range sizes {
-		for _, keys := range [][]string{nil, {"i"}, {"i", "tab", "down", "enter"}, {"esc", "tab", "end", "up", "up", "up", "enter"}, {"space"}, {"?"}, {"esc", "space", "esc"}} {
+		for _, keys := range [][]string{nil, {"I"}, {"I", "tab", "down", "enter"}, {"esc", "tab", "end", "up", "up", "up", "enter"}, {"space"}, {"?"}, {"esc", "space", "esc"}} {
 			s.resize(size[0], size[1])
 			s.press(keys...)
 			checkRows(t, s, fmt.Sprintf("%dx%d after %v", size[0], size[1], keys))

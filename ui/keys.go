@@ -98,7 +98,7 @@ func weightKeys() keyMap {
 		{keys: []string{"N", "shift+n"}, do: func(m *Model) tea.Cmd { m.nextMatch(-1); return nil }},
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what the flamegraph measures: wall time, CPU time, waiting for the GVL, blame, allocation",
 			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
-		{keys: []string{"i"}, show: "i", short: "idle", help: "show or hide parked and sleeping threads in the flamegraph",
+		{keys: []string{"I", "shift+i"}, show: "I", short: "idle", help: "show or hide parked and sleeping threads in the flamegraph",
 			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
 		{keys: []string{"o"}, show: "o", help: "colour frames by the state they were most in, or by where their code comes from",
 			do: func(m *Model) tea.Cmd { m.flame.byState = !m.flame.byState; m.refresh(); return nil }},

@@ -25,7 +25,7 @@ var pageViews = []struct {
 	{"cursor", "hog", []string{"3", "down", "down", "left", "left", "H"}},
 	{"flame", "hog", []string{"4", "down", "down", "down"}},
 	{"flames", "hog", []string{"4", "f", "down", "up", "up", "up"}},
-	{"inverted", "hog", []string{"4", "I", "down"}},
+	{"inverted", "hog", []string{"4", "i", "down"}},
 	{"compare", "healthy", []string{"{", "}", "}", "}", "4", "=", "[", "[", "[", "[", "[", "[", "[", "[", "[", "[", "[", "["}},
 	{"allocation", "gc", []string{"4", "w", "w", "w", "w", "down", "down"}},
 	{"topallocation", "gc", []string{"5", "w", "w", "w", "w", "down"}},

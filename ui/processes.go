@@ -165,7 +165,7 @@ func newProcessesPage(f *fleet) *processesPage {
 			do: func(m *Model) tea.Cmd { p.reverse = !p.reverse; p.order(); m.refresh(); return nil }},
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame",
 			do: func(m *Model) tea.Cmd { p.nextMetric(); m.refresh(); return nil }},
-		{keys: []string{"i"}, show: "i", help: "with or without the time of parked and sleeping threads",
+		{keys: []string{"I", "shift+i"}, show: "I", help: "with or without the time of parked and sleeping threads",
 			do: func(m *Model) tea.Cmd {
 				p.flame.showIdle = !p.flame.showIdle
 				p.mergedOf = mergedFrom{}

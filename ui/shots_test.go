@@ -43,7 +43,7 @@ var shotViews = []struct {
 	{"live-healthy", "healthy", nil},
 	{"live-selected", "hog", []string{"down", "down"}},
 	{"live-flame", "hog", []string{"tab", "down", "down", "down", "down"}},
-	{"live-state", "hog", []string{"o", "i"}},
+	{"live-state", "hog", []string{"o", "I"}},
 	{"live-search", "hog", []string{"/", "R", "e", "p", "o", "r", "t", "enter", "n"}},
 	{"live-nomatch", "hog", []string{"/", "z", "z", "z", "enter"}},
 	{"live-wait", "hog", []string{"w", "w"}},

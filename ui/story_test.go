@@ -269,10 +269,10 @@ func TestWeights(t *testing.T) {
 func TestIdleThreads(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.misses("Queue#pop")
-	s.press("i")
+	s.press("I")
 	s.misses("idle hidden")
 	s.sees("Queue#pop")
-	s.press("i")
+	s.press("I")
 	s.misses("Queue#pop")
 }
 

@@ -119,7 +119,7 @@ func newTopPage() *topPage {
 		{keys: []string{"<", ","}, do: order(-1)},
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame, allocation",
 			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
-		{keys: []string{"i"}, show: "i", short: "idle", help: "with or without the time of parked and sleeping threads",
+		{keys: []string{"I", "shift+i"}, show: "I", short: "idle", help: "with or without the time of parked and sleeping threads",
 			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
 		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a row (also k, j; page keys, home, end)", do: moved(-1)},
 		{keys: []string{"down", "j"}, do: moved(+1)},

@@ -10,7 +10,7 @@ import (
 // TestTopSumsLikeTheFlamegraph: self and total of each function are those of the tree, whatever is measured.
 func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s := hogged(t, 120, 40)
-	s.press("5", "i")
+	s.press("5", "I")
 	p := s.model.pages[pageTop].(*topPage)
 	for range metrics {
 		tree := flamegraph.NewBuilder(s.store.dict).Build(&s.model.flame.snapshot, flamegraph.Options{Metric: s.model.flame.metric})
