@@ -200,6 +200,10 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 			st = canvas.Style{FG: toward(t.Dim, t.Text, bg), BG: bg}
 		}
 	}
+	text := c.Text
+	if clean := canvas.Clean(label); clean != label { // ␛ for an escape, as in all views; the layout is that of files, which have U+FFFD
+		label, text = clean, flamegraph.LabelFit(clean, a.W)
+	}
 	mark := ""
 	if c.Node != nil {
 		mark = v.diffMark(c.Node)
@@ -231,7 +235,6 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 		if a.W > 3 {
 			x = 1
 		}
-		text := c.Text
 		if (mark != "" || canvas.Width(text) > a.W-x-1) && c.Node != nil && a.W > 3 {
 			text = mark + flamegraph.LabelFit(label, a.W-x-1-canvas.Width(mark))
 		}
@@ -253,7 +256,6 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 		a.Fill(' ', st)
 		bar = ' '
 	}
-	text := c.Text
 	if a.W == 1 && !hit { // a letter would read as the first of what stands beside it
 		text = string(bar)
 	}

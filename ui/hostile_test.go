@@ -35,6 +35,24 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// TestControlCharactersLookAlike: the flamegraph writes a control character as the timeline does.
+func TestControlCharactersLookAlike(t *testing.T) {
+	for _, o := range []Options{{}, {NoColor: true}, {ASCII: true}} {
+		s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1, ExtraNames: []string{"\x1b[2Jwiped"}}, o)
+		s.press("i")
+		want := "␛[2Jwiped"
+		if o.ASCII {
+			want = "?[2Jwiped"
+		}
+		for _, view := range []string{"1", "4"} { // in view 1 the timeline has it, too
+			s.press(view)
+			if n := strings.Count(s.text(), want); n != 1 && view == "4" || n != 2 && view == "1" || strings.Contains(s.text(), "\uFFFD") {
+				t.Errorf("ASCII %t, no colours %t, view %s: %q stands there %d times:\n%s", o.ASCII, o.NoColor, view, want, n, s.text())
+			}
+		}
+	}
+}
+
 func checkRows(t *testing.T, s *screen, when string) {
 	t.Helper()
 	rows := strings.Split(s.model.content, "\n")

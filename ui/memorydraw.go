@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -184,7 +183,7 @@ func allocatedText(a gvl.StatAlloc) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += percent(c.Share) + " " + flamegraph.Printable(c.Name)
+		text += percent(c.Share) + " " + c.Name
 	}
 	return text
 }
