@@ -217,6 +217,16 @@ func TestProcessesAtFirstSight(t *testing.T) {
 	}
 }
 
+// TestFindingsOfProcessesCanBeRead: on narrow screens the worst finding of a process keeps its words, and figures go.
+func TestFindingsOfProcessesCanBeRead(t *testing.T) {
+	for _, w := range []int{60, 67, 75, 79, 80, 90} {
+		s := clusterScreen(t, w, 24, Options{})
+		if l := s.line(" 4242 "); !strings.Contains(l, "✖ GVL saturated +1") || !strings.Contains(l, "89 %") {
+			t.Errorf("%d columns: %s", w, l)
+		}
+	}
+}
+
 // TestGoingFromProcessToProcess opens one, goes to the next and back to the table, at the same frozen moment.
 func TestGoingFromProcessToProcess(t *testing.T) {
 	s := clusterScreen(t, 120, 40, Options{})

@@ -15,6 +15,9 @@ import (
 // processColumns are the columns of the table of processes; 0: there is no room for it.
 type processColumns struct{ title, pid, ruby, threads, held, lane, waiting, p99, cpu, gc, rss, finding int }
 
+// leastFinding is how many columns a finding needs to be read: its sign, two words and how many there are besides.
+const leastFinding = 19
+
 // newProcessColumns shares w columns out; args: the programs' arguments stand behind their names.
 func newProcessColumns(w int, args bool) processColumns {
 	c := processColumns{title: 13, pid: 7, threads: 4, held: 5, waiting: 5, p99: 7, cpu: 6, rss: 7}
@@ -29,13 +32,18 @@ func newProcessColumns(w int, args bool) processColumns {
 	if w < wideWidth+16 { // a finding in words says more
 		c.ruby = 0
 	}
-	used := 3
+	c.finding = w - 4
 	for _, n := range []int{c.title, c.pid, c.ruby, c.threads, c.held, c.lane, c.waiting, c.p99, c.cpu, c.gc, c.rss} {
 		if n > 0 {
-			used += n + 1
+			c.finding -= n + 1
 		}
 	}
-	c.finding = max(w-used-1, 0)
+	for _, n := range []*int{&c.threads, &c.rss, &c.p99, &c.cpu} { // what other views and the lines above tell goes first
+		if c.finding < leastFinding && *n > 0 {
+			c.finding += *n + 1
+			*n = 0
+		}
+	}
 	if args {
 		more := c.finding / 2
 		c.title += more
