@@ -152,7 +152,7 @@ func (m *Model) rowDetail(w *row) (name, rest string) {
 			fr := m.store.dict.Frame(f)
 			where := fr.Label
 			if fr.Path != "" && !fr.C {
-				where += fmt.Sprintf(" %s:%d", fr.Path, fr.Line)
+				where += " " + lineIn(fr.Path, fr.Line, fr.Uncertain)
 			}
 			parts = append(parts, "in "+where)
 		}

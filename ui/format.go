@@ -135,6 +135,15 @@ func rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
+// lineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted (sampler.Frame.Uncertain).
+func lineIn(file string, line int32, uncertain bool) string {
+	s := file + ":" + strconv.Itoa(int(line))
+	if uncertain {
+		s += "?"
+	}
+	return s
+}
+
 // several writes how many of something there are, whose name takes an s: "1 frame", "2 frames".
 func several(n int, noun string) string {
 	if n == 1 {

@@ -114,6 +114,9 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 		r, st = t.stateCell(&c, ascii)
 		a.Rune(2, 0, r, st)
 	})...)
+	out = append(out, helpText("a line that can't be trusted: of code that a JIT has compiled it is the method's first", 4, w, t, func(a canvas.Area) {
+		a.Put(0, 0, ":9?", t.bold())
+	})...)
 	out = append(out, helpText("in the lane of the GVL, and beside names: which thread holds it", 4, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	})...)

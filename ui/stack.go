@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"fmt"
-
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -64,7 +62,7 @@ func (v *flameView) stack() (title string, lines []string) {
 	for ; n != nil && n.Parent != nil; n = n.Parent {
 		line := n.Label
 		if n.File != "" {
-			line += fmt.Sprintf(" (%s:%d)", n.File, n.Line)
+			line += " (" + lineIn(n.File, n.Line, n.Uncertain) + ")"
 		}
 		lines = append(lines, canvas.Clean(line))
 	}
@@ -94,7 +92,7 @@ func (m *Model) frameLines(st gvl.ThreadState) (lines []string) {
 		f := m.store.dict.Frame(id)
 		line := f.Label
 		if f.Path != "" {
-			line = fmt.Sprintf("%s (%s:%d)", f.Label, f.Path, f.Line)
+			line = f.Label + " (" + lineIn(f.Path, f.Line, f.Uncertain) + ")"
 		}
 		lines = append(lines, canvas.Clean(line))
 	}

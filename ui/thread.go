@@ -209,9 +209,9 @@ func (p *threadPage) detail(m *Model) (name, rest string) {
 	f := &p.frames[p.at]
 	rest = provenanceOf(*f).String()
 	if f.C {
-		rest = "C function, called from " + fmt.Sprintf("%s:%d", f.Path, f.Line)
+		rest = "C function, called from " + lineIn(f.Path, f.Line, f.Uncertain)
 	} else if f.Path != "" {
-		rest = fmt.Sprintf("%s:%d  %s %s", cmpOr(f.AbsolutePath, f.Path), f.Line, rest, f.Gem)
+		rest = fmt.Sprintf("%s  %s %s", lineIn(cmpOr(f.AbsolutePath, f.Path), f.Line, f.Uncertain), rest, f.Gem)
 	}
 	return f.Label, rest
 }

@@ -140,7 +140,7 @@ func (p *threadPage) drawStack(a canvas.Area, m *Model) {
 		}
 		where := ""
 		if !f.C && f.Path != "" {
-			where = fmt.Sprintf("%s:%d", f.Path, f.Line)
+			where = lineIn(f.Path, f.Line, f.Uncertain)
 		}
 		from := provenanceOf(*f)
 		row.Put(2, 0, "■", canvas.Style{FG: t.Flame[from]})

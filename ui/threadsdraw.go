@@ -218,7 +218,7 @@ func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
 			return ""
 		}
 		if f := dict.Frame(id); !f.C && f.Path != "" {
-			return fmt.Sprintf("%s:%d", filepath.Base(f.Path), f.Line)
+			return lineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
 		}
 		stack = caller
 	}

@@ -140,7 +140,7 @@ func (p *timelinePage) listStack(a canvas.Area, s gvl.ThreadState, m *Model) {
 		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
 		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
 		if !f.C && f.Path != "" {
-			a.Put(x+2, y, canvas.CutLeft(fmt.Sprintf("%s:%d", f.Path, f.Line), a.W-x-3), t.dim())
+			a.Put(x+2, y, canvas.CutLeft(lineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.dim())
 		}
 		stack = caller
 	}

@@ -25,7 +25,7 @@ type topPage struct {
 	rows    []topRow
 	sorted  []*topRow // those with weight, in order
 	index   map[topKey]int
-	row     map[sampler.FrameID]int32 // of a frame in rows
+	row     map[sampler.FrameID]rowOfFrame
 	indexOf topKind
 	indexIn uint32   // the Dictionary's generation that index and row are of
 	total   [2]int64 // weight of the time before and of the recent part
@@ -74,7 +74,14 @@ type topRow struct {
 	from        provenance
 	self, total [2]int64
 	blame       int64
-	stamp       int // the last stack that was counted in total
+	stamp       int  // the last stack that was counted in total
+	uncertain   bool // of a line: some of the frames can't be trusted
+}
+
+// rowOfFrame is a frame's place in the rows, and whether the line that it stands for can't be trusted.
+type rowOfFrame struct {
+	row       int32
+	uncertain bool
 }
 
 type stackWeight struct {
@@ -194,11 +201,11 @@ func (p *topPage) load(m *Model, r *reading) {
 func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *Model) {
 	// A program that defines its methods anew has new frames and functions all the time: those that are gone are forgotten.
 	if g := m.store.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
-		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[topKey]int), p.kind, g, nil, make(map[sampler.FrameID]int32)
+		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[topKey]int), p.kind, g, nil, make(map[sampler.FrameID]rowOfFrame)
 	}
 	for i := range p.rows {
 		r := &p.rows[i]
-		r.self, r.total, r.blame, r.stamp = [2]int64{}, [2]int64{}, 0, 0
+		r.self, r.total, r.blame, r.stamp, r.uncertain = [2]int64{}, [2]int64{}, 0, 0, false
 	}
 	if p.stacks == nil {
 		p.stacks = make(map[sampler.StackID]*stackWeight)
@@ -256,8 +263,10 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *Model) {
 
 // rowOf returns a frame's row. Which one it is is looked up once for each frame.
 func (p *topPage) rowOf(dict *sampler.Dictionary, id sampler.FrameID) *topRow {
-	if i, ok := p.row[id]; ok {
-		return &p.rows[i]
+	if at, ok := p.row[id]; ok {
+		r := &p.rows[at.row]
+		r.uncertain = r.uncertain || at.uncertain
+		return r
 	}
 	f := dict.Frame(id)
 	from := provenanceOf(f)
@@ -289,8 +298,11 @@ func (p *topPage) rowOf(dict *sampler.Dictionary, id sampler.FrameID) *topRow {
 		p.index[k] = i
 		p.rows = append(p.rows, topRow{topKey: k, from: from})
 	}
-	p.row[id] = int32(i)
-	return &p.rows[i]
+	at := rowOfFrame{int32(i), p.kind == topLines && f.Uncertain}
+	p.row[id] = at
+	r := &p.rows[i]
+	r.uncertain = r.uncertain || at.uncertain
+	return r
 }
 
 func (r *topRow) weight(o topOrder) int64 {
@@ -358,7 +370,7 @@ func (p *topPage) detail(m *Model) (name, rest string) {
 	r := p.sorted[i]
 	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(m, r.weight(bySelf)), p.measure(m, r.weight(byTotal)), duration(r.blame))
 	if r.file != "" && r.file != r.label {
-		rest = fmt.Sprintf("%s:%d  ", r.file, r.line) + rest
+		rest = lineIn(r.file, r.line, r.uncertain) + "  " + rest
 	}
 	return r.label, rest
 }

@@ -95,7 +95,7 @@ func (p *topPage) drawTop(a canvas.Area, r *topRow, barW, nameX int, m *Model) {
 	room := a.W - nameX - 1
 	where := ""
 	if r.file != "" && r.file != r.label {
-		where = fmt.Sprintf("%s:%d", r.file, r.line)
+		where = lineIn(r.file, r.line, r.uncertain)
 	}
 	name := canvas.CutLeft(r.label, room)
 	if p.kind == topFunctions || p.kind == topLines {
