@@ -39,7 +39,7 @@ func TestHostileNames(t *testing.T) {
 func TestControlCharactersLookAlike(t *testing.T) {
 	for _, o := range []Options{{}, {NoColor: true}, {ASCII: true}} {
 		s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1, ExtraNames: []string{"\x1b[2Jwiped"}}, o)
-		s.press("i")
+		s.press("I")
 		want := "␛[2Jwiped"
 		if o.ASCII {
 			want = "?[2Jwiped"
