@@ -144,6 +144,11 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		if (name == "rate" || name == "lock-rate") && !rateAllowed(flag.Value.String()) {
 			return wrong("%s takes %g to %g Hz, not %v", name, minRate, maxRate, value)
 		}
+		if name == "snapshots" {
+			if err := checkSnapshots(flag.Value.String()); err != nil {
+				return wrong("%s = %q: %w", name, value, err)
+			}
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
 	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
 	addWait(cmd, &f.wait)
-	cmd.Flags().StringVar(&f.snapshots, "snapshots", ".", "the `FOLDER` that the key s saves snapshots in, made when it is needed")
+	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` that the key s saves snapshots in, made when it is needed")
 }
 
 // check refuses values before anything is started or attached to.
@@ -62,10 +63,41 @@ func (f *screenFlags) check() error {
 	if _, err := ui.ThemeByName(f.theme); err != nil {
 		return &usageError{fmt.Errorf("--theme: %w", err)}
 	}
-	if f.snapshots == "" {
-		return usageErrorf("--snapshots takes a folder")
+	if err := checkSnapshots(f.snapshots); err != nil {
+		return &usageError{fmt.Errorf("--snapshots %q: %w", f.snapshots, err)}
 	}
 	return nil
+}
+
+// snapshotsHere is the folder that snapshots are saved in when none is named.
+const snapshotsHere = "."
+
+// checkSnapshots refuses a folder that snapshots can't be saved in, before there is something to save. It is made when it is
+// needed: what must be there is a folder above it, and one that can be written to. Nobody asked for the working folder.
+func checkSnapshots(folder string) error {
+	switch folder {
+	case snapshotsHere:
+		return nil
+	case "":
+		return errors.New("a folder needs a name")
+	}
+	at := filepath.Clean(folder)
+	info, err := os.Stat(at)
+	for err != nil && filepath.Dir(at) != at {
+		at = filepath.Dir(at)
+		info, err = os.Stat(at)
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is no folder", at)
+	}
+	probe, err := os.MkdirTemp(at, ".ddtop-*")
+	if err != nil {
+		return fmt.Errorf("%w: choose a folder you may write to", err)
+	}
+	return os.Remove(probe)
 }
 
 // shown is what the screen is told of its source.

@@ -57,6 +57,10 @@ func TestHelpNamesTheExitCodes(t *testing.T) {
 
 func TestWrongUse(t *testing.T) {
 	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -102,7 +106,11 @@ func TestWrongUse(t *testing.T) {
 		{"-p 1 --history 2h", 2, "1s to 1h"},
 		{"-p 1 --theme pink", 2, "high-contrast"},
 		{"demo --theme pink", 2, "high-contrast"},
-		{"-p 1 --snapshots=", 2, "--snapshots takes a folder"},
+		{"-p 1 --snapshots=", 2, "a folder needs a name"},
+		{"-p 1 --snapshots " + file, 2, file + " is no folder"},
+		{"-p 1 --snapshots " + file + "/in/it", 2, file + " is no folder"},
+		{"demo --snapshots /proc/no/such", 2, "choose a folder you may write to"},
+		{"-p 1 --snapshots " + dir + "/made/when/needed", 2, "needs a terminal"},
 		{"--", 2, "the program to start"},
 		{"-p 1 -- true", 125, "choose"},
 		{"--rate x -- true", 125, "invalid argument"},
