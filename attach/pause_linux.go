@@ -67,7 +67,7 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 		return Pause{}, err
 	}
 	read()
-	t.done <- struct{}{}
+	t.done <- struct{}{} // never waits: the tracer may have ended long ago
 	result := <-t.released
 	if t.unclean {
 		z.end()
@@ -117,7 +117,7 @@ type tracer struct {
 func (z *Pauser) start() *tracer {
 	t := &tracer{
 		z: z, ownChild: z.p.PPID() == os.Getpid(),
-		order: make(chan struct{}), done: make(chan struct{}), stopped: make(chan error), released: make(chan Pause),
+		order: make(chan struct{}), done: make(chan struct{}, 1), stopped: make(chan error), released: make(chan Pause, 1),
 		timer: time.NewTimer(time.Hour), seen: make(map[int32]struct{}), entries: make([]byte, 32<<10),
 	}
 	t.timer.Stop()
@@ -153,28 +153,30 @@ func (t *tracer) run() {
 			t.stopped <- err
 			continue
 		}
-		cut := !all
-		if cut {
-			t.release()
-			t.stopped <- nil
-			<-t.done
-		} else {
+		within := all // the reading is over before anything goes on
+		if all {
 			t.timer.Reset(time.Duration(t.endNS - monotonicNS()))
 			t.stopped <- nil
 			select {
 			case <-t.done:
 				t.timer.Stop()
-				t.release()
 			case <-t.timer.C:
-				t.release()
-				cut = true
-				<-t.done
+				within = false
 			}
 		}
-		t.result.Cut = cut
+		t.release()
+		t.result.Cut = !within
 		t.released <- t.result
+		if !all {
+			t.stopped <- nil
+		}
 		if t.unclean {
+			// The end of this thread is what lets go, so it must not wait for the reading: a thread that was told to stop and
+			// has not does so when it comes back from the kernel, perhaps with the GVL.
 			return
+		}
+		if !within {
+			<-t.done
 		}
 	}
 }

@@ -128,6 +128,9 @@ type DumpReads struct {
 	Partial uint64 `json:"partial"`
 	Failed  uint64 `json:"failed"`
 	Retried uint64 `json:"retried"`
+	// Pauses is how often the target was stopped for a sample (--pause), PausesCut how many of those samples are no instant.
+	Pauses    uint64 `json:"pauses"`
+	PausesCut uint64 `json:"pauses_cut"`
 }
 
 // NewDump builds a thread dump of one sample, of stack depth. states are the verdicts on s.Threads and parallel to
@@ -143,7 +146,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		NativeThreads: []gvl.StatNative{}, Findings: []gvl.StatFinding{}, Alloc: gvl.StatAlloc{Classes: []gvl.StatAllocClass{}},
 		Threads: make([]DumpThread, 0, len(s.Threads)),
 		GC:      dumpGC(s),
-		Reads:   DumpReads{s.Reads.Torn, s.Reads.Partial, s.Reads.Failed, s.Reads.Retried},
+		Reads:   DumpReads{s.Reads.Torn, s.Reads.Partial, s.Reads.Failed, s.Reads.Retried, s.Reads.Pauses, s.Reads.PausesCut},
 	}
 	verdict := func(i int) gvl.ThreadState {
 		if i < len(states) {

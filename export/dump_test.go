@@ -209,3 +209,19 @@ func FuzzDump(f *testing.F) {
 		}
 	})
 }
+
+// TestDumpOfPauses: stops that were cut short make the dump no instant, and it says so.
+func TestDumpOfPauses(t *testing.T) {
+	s := newShop()
+	s.sample.PauseNS, s.sample.Reads.Pauses = 2_500_000, 3
+	for cut, want := range map[uint64]string{0: "\nstopped for 2500 µs; read in ", 1: "\nstopped for 2500 µs; 1 of 3 stops cut short; read in "} {
+		s.sample.Reads.PausesCut = cut
+		var b strings.Builder
+		if err := s.dump().WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%d cut: no %q in\n%s", cut, want, b.String())
+		}
+	}
+}

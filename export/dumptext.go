@@ -209,6 +209,9 @@ func (t *dumpText) tail() {
 	r := t.d.Reads
 	if t.d.PauseNS > 0 {
 		t.printf("stopped for %.0f µs; ", float64(t.d.PauseNS)/1e3)
+		if r.PausesCut > 0 {
+			t.printf("%d of %d stops cut short; ", r.PausesCut, r.Pauses)
+		}
 	}
 	t.printf("read in %.0f µs; reads torn %d, retried %d, partial %d, failed %d\n",
 		float64(t.d.ReadNS)/1e3, r.Torn, r.Retried, r.Partial, r.Failed)

@@ -28,8 +28,14 @@ import (
 )
 
 // pauseHelper is the variable that makes the test binary another process for these tests: "sample PID" pauses a process a
-// thousand times a second until it is killed, "trace PID" traces it.
+// thousand times a second until it is killed, "trace PID" traces it, "start FD" starts the file that its parent has open there.
 const pauseHelper = "DDTOP_TEST_PAUSE_HELPER"
+
+func init() {
+	if strings.HasPrefix(os.Getenv(pauseHelper), "start ") {
+		runtime.LockOSThread() // to the process's first thread, whose state is looked at
+	}
+}
 
 func TestMain(m *testing.M) {
 	if what, pid, ok := strings.Cut(os.Getenv(pauseHelper), " "); ok {
@@ -44,7 +50,11 @@ func TestMain(m *testing.M) {
 }
 
 func helpPausing(what string, pid int) error {
-	if what == "trace" {
+	switch what {
+	case "start":
+		fmt.Println("starting")
+		return exec.Command(fmt.Sprintf("/proc/%d/fd/%d", os.Getppid(), pid)).Start() // by vfork
+	case "trace":
 		runtime.LockOSThread()
 		_, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
 		fmt.Println("tracing", errno)
@@ -306,46 +316,53 @@ func TestStatesWithPauses(t *testing.T) {
 	})
 }
 
-// awaitStopped waits until the kernel says that a process is stopped: that takes each of its threads a CPU.
-func awaitStopped(t *testing.T, pid int) {
+// awaitState waits until the kernel says that a process's first thread is in a state.
+func awaitState(t *testing.T, pid int, state, why string) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(text, []byte("\nState:\tT")) {
+		if bytes.Contains(text, []byte("\nState:\t"+state)) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it was stopped, and is not: %s", text)
+			t.Fatalf("%s, and it is not in state %s: %s", why, state, text)
 		}
 	}
+}
+
+// pauserOf attaches to a process and prepares for pauses of at most limit.
+func pauserOf(t *testing.T, pid int, limit time.Duration) *attach.Pauser {
+	t.Helper()
+	proc, err := attach.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proc.Close() })
+	z, err := proc.NewPauser(limit, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(z.Close)
+	return z
 }
 
 // TestPauseOfStopped pauses a program that a shell has stopped: it stays stopped, and goes on when it is told to.
 func TestPauseOfStopped(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
-	proc, err := attach.Open(p.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proc.Close()
-	z, err := proc.NewPauser(time.Second, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
+	z := pauserOf(t, p.PID, time.Second)
 	p.Signal(t, syscall.SIGSTOP)
-	awaitStopped(t, p.PID)
+	awaitState(t, p.PID, "T", "it was stopped")
 	for range 50 {
 		pause, err := z.Pause(func() {})
 		if err != nil || pause.Cut {
 			t.Fatalf("%+v %v", pause, err)
 		}
 	}
-	awaitStopped(t, p.PID) // let go, a thread needs a CPU to stand still again; one that went on would not
+	awaitState(t, p.PID, "T", "let go, it needs a CPU to stand still again")
 	p.Signal(t, syscall.SIGCONT)
 	progress(t, p)
 }
@@ -354,16 +371,7 @@ func TestPauseOfStopped(t *testing.T) {
 func TestPauseIsBounded(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
-	proc, err := attach.Open(p.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proc.Close()
-	z, err := proc.NewPauser(live.PauseLimit, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
+	z := pauserOf(t, p.PID, live.PauseLimit)
 	pause, err := z.Pause(func() {
 		progress(t, p) // the program answers while the reading goes on
 		untouched(t, p.PID)
@@ -374,6 +382,38 @@ func TestPauseIsBounded(t *testing.T) {
 	t.Logf("%d threads stood for %d µs at a limit of %v", pause.Threads, pause.NS/1000, live.PauseLimit)
 	if pause, err = z.Pause(func() {}); err != nil || pause.Threads < 8 {
 		t.Errorf("the next pause: %+v %v", pause, err)
+	}
+}
+
+// TestPauseOfVfork pauses a process with a thread in vfork, where nothing stops it, until the reading is under way: the order
+// to stop that it still has must not hold it then.
+func TestPauseOfVfork(t *testing.T) {
+	// The child can't open its program while there is a lease on that: the kernel waits for it to be given up (fcntl(2)).
+	path := filepath.Join(t.TempDir(), "leased")
+	if err := os.WriteFile(path, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatalf("a lease on %s: %v", path, err)
+	}
+	cmd, _ := startHelper(t, "start", int(file.Fd()))
+	awaitState(t, cmd.Process.Pid, "D", "it is to start a process")
+	z := pauserOf(t, cmd.Process.Pid, live.PauseLimit)
+	over := false
+	pause, err := z.Pause(func() {
+		if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
+			t.Error(err)
+		}
+		awaitState(t, cmd.Process.Pid, "Z", "it can go on and end")
+		over = true
+	})
+	if err != nil || !pause.Cut || !over {
+		t.Errorf("%+v %v, it ended: %v", pause, err, over)
 	}
 }
 
