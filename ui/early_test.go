@@ -32,11 +32,20 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 		{time.Hour, 4 * time.Second, new}, {time.Hour, 6 * time.Second, quiet},
 	} {
 		s := endsWith(t, youngSource{demosource.New(demosource.Options{Length: c.length}), c.age}, Options{}, 120, 40)
+		s.store.done = false
+		s.model.refresh()
 		s.sees(c.want)
 		for _, other := range []string{young, new, quiet} {
 			if other != c.want {
 				s.misses(other)
 			}
 		}
+		over := map[string]string{young: "too early to judge: the program had just started", new: "too early to judge: only a few seconds", quiet: quiet}[c.want]
+		s.press("space") // a moment of the past: nothing more comes
+		s.sees(over)
+		s.press("space")
+		s.store.done = true
+		s.model.refresh()
+		s.sees("■ exited", over)
 	}
 }

@@ -20,7 +20,47 @@ type mark struct {
 	slow     bool
 	classes  *sampler.AllocClasses
 	findings []gvl.Finding
+	unjudged unjudged
 	stacks   stackReads
+}
+
+// unjudged is why an instant without findings is not one at which nothing was wrong.
+type unjudged uint8
+
+const (
+	judged   unjudged = iota
+	starting          // most rules look at nothing of a program's start
+	settling          // too little was measured
+)
+
+// settleNS is how long it is measured before it is said that nothing stands out: a rule's condition holds for 3 s before its
+// finding is raised.
+const settleNS = int64(5 * time.Second)
+
+// whyUnjudged tells it of the newest instant, with what has been measured up to it.
+func whyUnjudged(f *gvl.Findings, measuredNS int64) unjudged {
+	switch {
+	case f.Early():
+		return starting
+	case measuredNS < settleNS:
+		return settling
+	}
+	return judged
+}
+
+// note says it, of an instant that is over or of now.
+func (u unjudged) note(over bool) string {
+	switch {
+	case u == starting && over:
+		return "too early to judge: the program had just started"
+	case u == starting:
+		return "the program has just started: findings come after some seconds of its work"
+	case u == settling && over:
+		return "too early to judge: only a few seconds had been measured"
+	case u == settling:
+		return "measuring for a few seconds before judging"
+	}
+	return ""
 }
 
 // stackReads counts the stacks that were read, and those of them that are not there in full.
@@ -63,8 +103,8 @@ func (m *marks) due(nowNS int64) bool {
 	return len(m.ring) == 0 || nowNS-m.newest().timeNS >= markEachNS
 }
 
-func (m *marks) add(s *sampler.Sample, f []gvl.Finding, n stackReads) {
-	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, self: s.Self, reads: s.Reads, slow: s.Slow, classes: s.Classes, findings: f, stacks: n}
+func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n stackReads) {
+	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, self: s.Self, reads: s.Reads, slow: s.Slow, classes: s.Classes, findings: f, unjudged: u, stacks: n}
 	if len(m.ring) < m.most {
 		m.ring = append(m.ring, x)
 		return

@@ -161,18 +161,11 @@ func (m *Model) loadFindings(r *reading) {
 		m.findings.note = "waiting for the first sample"
 	case m.frozen:
 		if k := r.marks.before(m.atNS); k != nil {
-			m.findings.list = k.findings
+			m.findings.list, m.findings.note = k.findings, k.unjudged.note(true)
 		}
 	default:
 		m.findings.list = r.Findings.Current()
-		const settleNS = int64(5 * time.Second) // a rule's condition holds for 3 s before its finding is raised
-		switch {
-		case len(m.findings.list) > 0:
-		case r.Findings.Early():
-			m.findings.note = "the program has just started: findings come after some seconds of its work"
-		case r.lastNS-m.oldestNS < settleNS:
-			m.findings.note = "measuring for a few seconds before judging"
-		}
+		m.findings.note = whyUnjudged(r.Findings, r.lastNS-m.oldestNS).note(m.source.Done)
 	}
 	if k := r.marks.before(m.atNS); k != nil && k.proc.Stopped {
 		m.findings.list = append([]gvl.Finding{halted}, m.findings.list...)

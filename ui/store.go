@@ -211,7 +211,10 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.waits.feed(x.TimeNS, states)
 	s.stacks.count(x)
 	if s.marks.due(x.TimeNS) {
-		s.fold.Read(func(v *gvl.View) { s.marks.add(x, v.Findings.Current(), s.stacks) })
+		s.fold.Read(func(v *gvl.View) {
+			first, _ := v.Timeline.Range()
+			s.marks.add(x, v.Findings.Current(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks)
+		})
 	}
 	s.last, s.slow = x.TimeNS, x.Slow
 }
