@@ -224,16 +224,16 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; f.Severity != SeverityCrit || f.Threads[0] != 1 || !strings.Contains(f.Text, "39") {
 		t.Errorf("%+v", f)
 	}
-	if f := s.f.Current()[0]; !strings.Contains(f.Next, "an extension") {
+	if f := s.f.Current()[0]; !strings.Contains(f.Next, "C function") {
 		t.Errorf("in a C function: %+v", f)
 	}
-	// The same in Ruby code, which no extension is to blame for.
+	// The same in Ruby code, which no C function is to blame for.
 	s = newScene(t)
 	power := s.stack("Keys#power", "Keys#sign")
 	s.play(5*sec, func(int) (sampler.ThreadID, []sampler.Thread) {
 		return 1, []sampler.Thread{s.at(holder(1), power), queued(2)}
 	})
-	if f := s.f.Current()[0]; f.ID != "gvl_stuck" || strings.Contains(f.Next, "extension") || !strings.Contains(f.Next, "smaller parts") {
+	if f := s.f.Current()[0]; f.ID != "gvl_stuck" || strings.Contains(f.Next, "C function") || !strings.Contains(f.Next, "smaller parts") {
 		t.Errorf("in Ruby: %+v", f)
 	}
 	// Asleep in the kernel with the lock.

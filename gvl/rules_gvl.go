@@ -153,15 +153,15 @@ func evalStuck(w *window) hit {
 	}
 	h.text += ", " + plural(int(l.waiters), "thread", "threads") + " waiting; " + FormatNS(w.stuckNS) + " in " +
 		FormatNS(w.sampledNS)
-	h.next = "an extension does not release the GVL here: upgrade the gem, do it in smaller parts, or in another process"
+	h.next = "this C function does not release the GVL: upgrade its gem, do it in smaller parts, or in another process"
 	if w.inRuby(l.stack) {
 		h.next = "one step of this Ruby code takes that long: do it in smaller parts, or in another process"
 	}
 	return h
 }
 
-// inRuby tells whether a stack is known to be in Ruby code itself: what that does between two looks at the timer, arithmetic with
-// large numbers say, is no C function's doing, and on a slow machine the timer is.
+// inRuby tells whether a stack is known to be in Ruby code itself: what that does between two looks at the timer, making a huge
+// string say, is no C function's doing, and on a very slow machine the timer itself is late.
 func (w *window) inRuby(stack sampler.StackID) bool {
 	if w.dict == nil || stack == 0 {
 		return false
