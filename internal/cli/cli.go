@@ -35,10 +35,19 @@ func Standard() Streams {
 
 // Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to
 // std.Err, one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it
-// has.
+// has. So do SIGQUIT and SIGABRT at a terminal, which a screen has to give back; a second one makes Go's dump of goroutines.
 func Main(ctx context.Context, args []string, std Streams) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	dumping := []os.Signal{syscall.SIGQUIT, syscall.SIGABRT}
+	held := std.Terminal && !wraps(args) // a program that is wrapped gets its SIGQUIT (forwardSignals)
+	if held {
+		signals = append(signals, dumping...)
+	}
+	ctx, stop := signal.NotifyContext(ctx, signals...)
 	defer stop()
+	if held {
+		context.AfterFunc(ctx, func() { signal.Reset(dumping...) })
+	}
 
 	root := newRoot(std)
 	root.SetArgs(args)

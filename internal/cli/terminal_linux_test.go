@@ -182,6 +182,8 @@ func TestScreenQuitsAndRestoresTheTerminal(t *testing.T) {
 		{"SIGTERM", signalled(t, syscall.SIGTERM), 0},
 		{"SIGINT", signalled(t, syscall.SIGINT), 0},
 		{"SIGHUP", signalled(t, syscall.SIGHUP), 0},
+		{"SIGQUIT", signalled(t, syscall.SIGQUIT), 0},
+		{"SIGABRT", signalled(t, syscall.SIGABRT), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := inTerminal(t, "-p", strconv.Itoa(p.PID))
