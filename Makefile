@@ -2,10 +2,13 @@
 
 staticcheck = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# Says what to do where Go is missing or too old, as the scripts do.
+need_go = . scripts/lib.sh && need_go
+
 .PHONY: build demo test check bench verify screenshots clean
 
 build:
-	CGO_ENABLED=0 go build -o ddtop .
+	@$(need_go) && need_modules && CGO_ENABLED=0 go build -o ddtop .
 
 # Builds ddtop, gets a Ruby where there is none, and opens the live screen on the bundled program.
 demo:
@@ -16,10 +19,9 @@ test:
 	@scripts/test
 
 check:
-	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) && test -z "$$unformatted" || \
-		{ echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }
-	go vet ./...
-	go run $(staticcheck) ./...
+	@$(need_go) && unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) && { test -z "$$unformatted" || \
+		{ echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }; }
+	@$(need_go) && go vet ./... && go run $(staticcheck) ./...
 
 # One line a benchmark, with its allocations. BENCH=regexp chooses.
 BENCH ?= .

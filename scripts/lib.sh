@@ -37,6 +37,12 @@ install_package() {
   fi
 }
 
+# need_certificates: what TLS is checked with; a minimal image has none.
+need_certificates() {
+  [ "$(uname)" != Linux ] || [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
+    install_package ca-certificates ca-certificates ca-certificates ca-certificates
+}
+
 # need_go: a Go that can build this module. Any Go since 1.21 downloads the version that go.mod names by itself.
 need_go() {
   local wanted major minor version
@@ -58,6 +64,7 @@ need_go() {
       return 1
     }
   fi
+  need_certificates || return 1
   if ! version=$(go version 2>&1); then
     say "Go $wanted or later is needed, and the Go on PATH ($(command -v go)) is not and can't get it: $version"
     say "Get it from https://go.dev/dl/ and put its bin folder on PATH."
@@ -73,13 +80,9 @@ need_go() {
   fi
 }
 
-# need_modules: the modules that go.mod names, fetched where they are not yet. They come over TLS, and a minimal image
-# has no certificates to check it with.
+# need_modules: the modules that go.mod names, fetched where they are not yet. Go does not try again by itself.
 need_modules() {
-  if [ "$(uname)" = Linux ] && [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/pki/tls/certs/ca-bundle.crt ]; then
-    install_package ca-certificates ca-certificates ca-certificates ca-certificates || return 1
-  fi
-  go mod download || {
+  go mod download || go mod download || {
     say "Go's modules could not be downloaded; check the network, and GOPROXY (now $(go env GOPROXY))"
     return 1
   }

@@ -18,7 +18,7 @@ Ruby 2.5 to 2.7, and 3.1 with YJIT, which publish a frame before they have fille
 
 // addPause adds --pause, and what it means to the command's help.
 func (t *target) addPause(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads, for 5 ms at most, while stacks are read")
+	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for some 5 ms at most")
 	cmd.Long += "\n" + pauseHelp
 }
 
