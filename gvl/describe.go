@@ -8,25 +8,33 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// FormatNS writes a duration the way the screens do: three significant digits at most, in µs, ms, s, then min and h.
+// FormatNS writes a duration in prose, rounded to three significant digits at most, in µs, ms and s, then as "2m30s", "5 min",
+// "2h05m" or "2 h". The screen's columns round alike, so that one wait has one figure wherever it stands.
 func FormatNS(ns int64) string {
 	switch {
 	case ns < 0:
 		return "0 ms"
-	case ns < 1e6:
-		return fmt.Sprintf("%d µs", ns/1e3)
-	case ns < 10e6:
+	case ns < 999_500:
+		return fmt.Sprintf("%.0f µs", float64(ns)/1e3)
+	case ns < 9_950_000:
 		return trimZero(float64(ns)/1e6, 1) + " ms"
-	case ns < 1e9:
-		return fmt.Sprintf("%d ms", ns/1e6)
-	case ns < 10e9:
+	case ns < 999_500_000:
+		return fmt.Sprintf("%.0f ms", float64(ns)/1e6)
+	case ns < 9_950_000_000:
 		return trimZero(float64(ns)/1e9, 2) + " s"
-	case ns < 120e9:
-		return fmt.Sprintf("%d s", ns/1e9)
-	case ns < 2*3600e9:
-		return fmt.Sprintf("%d min", ns/60e9)
+	case ns < 59_500_000_000:
+		return trimZero(float64(ns)/1e9, 1) + " s"
 	}
-	return fmt.Sprintf("%d h", ns/3600e9)
+	s := (ns + 5e8) / 1e9
+	switch {
+	case s < 3600 && s%60 == 0:
+		return fmt.Sprintf("%d min", s/60)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s%3600 < 60:
+		return fmt.Sprintf("%d h", s/3600)
+	}
+	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
 }
 
 // trimZero writes v with at most prec decimals.

@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -159,7 +160,7 @@ func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColum
 		th := &v.threads[w.members[0]]
 		p.drawFrame(a.Sub(x, 0, c.frame, 1), th, m)
 		if c.detail > 0 && th.known {
-			a.Put(x+c.frame+1, 0, canvas.Cut(gvl.Describe(th.state, m.store.dict), c.detail), t.dim())
+			a.Put(x+c.frame+1, 0, canvas.Cut(beyondState(th.state, m.store.dict), c.detail), t.dim())
 		}
 	}
 	if w.key == v.selected {
@@ -167,6 +168,16 @@ func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColum
 		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 	}
 	t.drawStates(a.Sub(barX, 0, c.bar, 1), &w.totals, m.opt.ASCII)
+}
+
+// beyondState is what a description tells of a thread besides its state and how long it has been in it, which stand in a column of
+// their own.
+func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
+	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
+	for _, said := range []string{" " + gvl.FormatNS(ts.DurationNS()), ": ", " "} {
+		s = strings.TrimPrefix(s, said)
+	}
+	return s
 }
 
 // drawState writes what the thread does and for how long, or counts the states of a group.
