@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -24,10 +25,10 @@ var stateHelp = []struct {
 	{gvl.Unknown, "could not be told"},
 }
 
-// twoHelpColumns is the width of the help from which on keys and legend stand side by side.
-const twoHelpColumns = 140
+// twoHelpColumns is the width of the help from which on it has two columns.
+const twoHelpColumns = 110
 
-// drawHelp draws the legend and all keys over the screen, side by side where there is room, and last what else there is to
+// drawHelp draws the legend and all keys over the screen, in two columns where there is room, and last what else there is to
 // tell; scroll skips lines. It returns the scroll that there is room for.
 func drawHelp(a canvas.Area, t *Theme, maps []keyMap, last keyMap, scroll int, ascii bool) int {
 	w := a.W - overlayMargin
@@ -36,23 +37,30 @@ func drawHelp(a canvas.Area, t *Theme, maps []keyMap, last keyMap, scroll int, a
 		w = (w - 2) / 2
 	}
 	legend := legendLines(w, t, ascii)
-	var keys []overlayLine
+	sections := make([][]overlayLine, len(maps))
 	for i := range maps {
-		keys = append(keys, keyLines(&maps[i], w, t)...)
+		sections[i] = keyLines(&maps[i], w, t)
 	}
 	reads := keyLines(&last, w, t)
 	if !two {
-		return drawOverlay(a, t, " keys and signs ", append(append(legend, keys...), reads...), scroll)
+		return drawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
 	}
-	legend = append(legend, reads...)
-	lines := make([]overlayLine, max(len(keys), len(legend)))
+	// Keys begin on the left, the legend on the right; the sections of keys that make the left one longer go on under the legend.
+	var left, right []overlayLine
+	for n := range len(sections) + 1 {
+		l, r := slices.Concat(sections[:n]...), slices.Concat(legend, slices.Concat(sections[n:]...), reads)
+		if n == 0 || max(len(l), len(r)) <= max(len(left), len(right)) {
+			left, right = l, r
+		}
+	}
+	lines := make([]overlayLine, max(len(left), len(right)))
 	for i := range lines {
 		lines[i] = func(a canvas.Area) {
-			if i < len(keys) {
-				keys[i](a.Sub(0, 0, w, 1))
+			if i < len(left) {
+				left[i](a.Sub(0, 0, w, 1))
 			}
-			if i < len(legend) {
-				legend[i](a.Sub(w+2, 0, w, 1))
+			if i < len(right) {
+				right[i](a.Sub(w+2, 0, w, 1))
 			}
 		}
 	}
