@@ -156,9 +156,44 @@ func show(ctx context.Context, model tea.Model, o Options) error {
 	if o.Suspend {
 		defer stopOnSIGTSTP(p)()
 	}
+	left := make(chan struct{})
+	go leaveUnread(ctx, left, o.Output)
 	_, err := p.Run()
+	close(left)
 	if err == nil || errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		return nil
 	}
 	return fmt.Errorf("the screen stopped: %w", err)
+}
+
+// unreadFor is how long the end of a screen waits for its terminal to take what is being written.
+const unreadFor = time.Second
+
+// leaveUnread lets a screen end whose terminal nobody reads any more, a connection that hangs: what it was told to write last
+// would hold it for ever. It begins when ctx ends, and is done when the screen has been left.
+func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
+	if out == nil {
+		out = os.Stdout
+	}
+	terminal, ok := out.(*os.File)
+	if !ok {
+		return
+	}
+	select {
+	case <-left:
+		return
+	case <-ctx.Done():
+	}
+	again := time.NewTicker(unreadFor)
+	defer again.Stop()
+	for {
+		select {
+		case <-left:
+			return
+		case <-again.C:
+			if dropUnread(terminal.Fd()) != nil {
+				return // no terminal, or none any more: writing to it fails
+			}
+		}
+	}
 }
