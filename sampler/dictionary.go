@@ -125,18 +125,7 @@ func NewDictionary() *Dictionary {
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := d.generation.Load()
-	if id, ok := d.frameIDs[f]; ok {
-		d.frames.use(uint32(id), now)
-		return id
-	}
-	id := FrameID(d.frames.add(f, now))
-	if id == 0 {
-		d.overflow++
-		return 0
-	}
-	d.frameIDs[f] = id
-	return id
+	return intern(d, &d.frames, d.frameIDs, f)
 }
 
 // InternStack returns the ID of the stack made of frame called by caller; 0 when the table is full.
@@ -166,36 +155,29 @@ func (d *Dictionary) internStack(caller StackID, frame FrameID) StackID {
 		}
 		depth += n.depth
 	}
-	now := d.generation.Load()
-	n := stackNode{caller, frame, depth}
-	if id, ok := d.stackIDs[n]; ok {
-		d.stacks.use(uint32(id), now)
-		return id
-	}
-	id := StackID(d.stacks.add(n, now))
-	if id == 0 {
-		d.overflow++
-		return 0
-	}
-	d.stackIDs[n] = id
-	return id
+	return intern(d, &d.stacks, d.stackIDs, stackNode{caller, frame, depth})
 }
 
 // InternPeer returns p's ID, giving it one at its first sight; 0 when the table is full.
 func (d *Dictionary) InternPeer(p Peer) PeerID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return intern(d, &d.peers, d.peerIDs, p)
+}
+
+// intern returns the ID of a table's entry, giving it one at its first sight; 0 when the table is full.
+func intern[T comparable, ID ~uint32](d *Dictionary, t *table[T], ids map[T]ID, v T) ID {
 	now := d.generation.Load()
-	if id, ok := d.peerIDs[p]; ok {
-		d.peers.use(uint32(id), now)
+	if id, ok := ids[v]; ok {
+		t.use(uint32(id), now)
 		return id
 	}
-	id := PeerID(d.peers.add(p, now))
+	id := ID(t.add(v, now))
 	if id == 0 {
 		d.overflow++
 		return 0
 	}
-	d.peerIDs[p] = id
+	ids[v] = id
 	return id
 }
 
