@@ -53,6 +53,19 @@ func (w *words) ReadBatch(ranges []attach.Range) (int, error) {
 	return w.Memory.ReadBatch(ranges)
 }
 
+// addEdits adds seeds for one process: none and n of six edits each, at places some way apart.
+func addEdits(f *testing.F, process, n, apart int) {
+	f.Add(uint8(process), []byte{})
+	for n := range n {
+		seed := make([]byte, 0, 64)
+		for e := range 6 {
+			seed = binary.LittleEndian.AppendUint16(seed, uint16(n*apart+e*131))
+			seed = binary.LittleEndian.AppendUint32(seed, uint32(n*e)<<uint(e*3)|uint32(e&1))
+		}
+		f.Add(uint8(process), seed)
+	}
+}
+
 // FuzzDecode decodes stacks of captured processes in which words were replaced by other words of the same memory, or by
 // any number: pointers to the wrong kind of object, loops, sizes without end. It must end, in a bounded number of reads,
 // with a stack or an error.
@@ -61,7 +74,7 @@ func FuzzDecode(f *testing.F) {
 	places := make([][]attach.Address, len(goldens))
 	for i, g := range goldens {
 		w := &words{Memory: g.pages, seen: make(map[attach.Address]bool)}
-		d, dict, err := g.open(w)
+		d, dict, err := g.decoder(w)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -72,15 +85,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		places[i] = w.at
-		f.Add(uint8(i), []byte{})
-		for n := range 24 {
-			seed := make([]byte, 0, 64)
-			for e := range 6 {
-				seed = binary.LittleEndian.AppendUint16(seed, uint16(n*977+e*131))
-				seed = binary.LittleEndian.AppendUint32(seed, uint32(n*e)<<uint(e*3)|uint32(e&1))
-			}
-			f.Add(uint8(i), seed)
-		}
+		addEdits(f, i, 24, 977)
 	}
 	f.Fuzz(func(t *testing.T, which uint8, edits []byte) {
 		i := int(which) % len(goldens)
@@ -105,7 +110,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			mem.edits[at] = value
 		}
-		d, _, err := g.open(mem)
+		d, _, err := g.decoder(mem)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,17 +1,12 @@
 package ruby
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -20,11 +15,8 @@ var update = flag.Bool("update", false, "capture testdata/golden from real Rubie
 
 // golden is what was captured of a real process: enough to decode its stacks again, anywhere.
 type golden struct {
-	Version, Machine        string
-	JmpBuf                  bool
-	VM, MainThread, Symbols attach.Address
-	Stacks                  []goldenStack
-	pages                   *attach.Pages
+	captured
+	Stacks []goldenStack
 }
 
 // goldenStack is one stack and what it was decoded to while the process lived, held against Ruby's own word then.
@@ -43,22 +35,6 @@ func (s *goldenStack) raw() RawStack {
 var goldenThreads = []string{
 	"block in block", "alias with blocks", "define_method with block", "default keyword", "rescue in block",
 	"nested rescue", "eval", "symbol to_proc", "splat and keywords", "interpolation",
-}
-
-func (g *golden) open(mem attach.Memory) (*Decoder, *sampler.Dictionary, error) {
-	table, _, err := layout.For(g.Version, g.Machine, g.JmpBuf)
-	if err != nil {
-		return nil, nil, err
-	}
-	release, err := ParseRelease(g.Version)
-	if err != nil {
-		return nil, nil, err
-	}
-	vm := newVM(mem, table, g.Version, release)
-	vm.Addr, vm.MainThread, vm.Symbols = g.VM, g.MainThread, g.Symbols
-	dict := sampler.NewDictionary()
-	d, err := NewDecoder(vm, dict)
-	return d, dict, err
 }
 
 // describe decodes a stack into lines of text.
@@ -90,7 +66,7 @@ func TestGolden(t *testing.T) {
 	}
 	for _, g := range goldens {
 		t.Run(g.Version, func(t *testing.T) {
-			d, dict, err := g.open(g.pages)
+			d, dict, err := g.decoder(g.pages)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,35 +84,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func loadGoldens(t testing.TB) []*golden {
-	t.Helper()
-	files, err := filepath.Glob("testdata/golden/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []*golden
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := new(golden)
-		if err := json.Unmarshal(text, g); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		f, err := os.Open(name[:len(name)-len(".json")] + ".pages")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.pages, err = attach.ReadPages(f)
-		f.Close()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		out = append(out, g)
-	}
-	return out
-}
+func loadGoldens(t testing.TB) []*golden { return loadCaptured[golden](t, "golden") }
 
 func captureGolden(t *testing.T, r rubytest.Ruby) {
 	p, truth := r.StartParked(t, rubytest.Options{})
@@ -145,10 +93,9 @@ func captureGolden(t *testing.T, r rubytest.Ruby) {
 	if t.Failed() {
 		return
 	}
-	g := &golden{Version: live.vm.Version, Machine: live.mod.Machine, JmpBuf: live.mod.JmpBuf(),
-		VM: live.vm.Addr, MainThread: live.vm.MainThread, Symbols: live.vm.Symbols}
+	g := &golden{captured: capturedOf(live)}
 	capture := attach.NewCapture(live.proc)
-	d, dict, err := g.open(capture)
+	d, dict, err := g.decoder(capture)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,21 +114,5 @@ func captureGolden(t *testing.T, r rubytest.Ruby) {
 	if len(g.Stacks) != len(goldenThreads) {
 		t.Fatalf("%d threads of %d", len(g.Stacks), len(goldenThreads))
 	}
-	text, err := json.MarshalIndent(g, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pages bytes.Buffer
-	if err := capture.Pages().Write(&pages); err != nil {
-		t.Fatal(err)
-	}
-	base := filepath.Join("testdata", "golden", g.Version)
-	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{base + ".json": append(text, '\n'), base + ".pages": pages.Bytes()} {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeCaptured(t, "golden", g.Version, g, capture)
 }

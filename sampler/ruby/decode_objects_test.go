@@ -179,7 +179,7 @@ func TestRevalidateOnlyWhenDue(t *testing.T) {
 	goldens := loadGoldens(t)
 	g := goldens[len(goldens)-1]
 	mem := &counter{Memory: g.pages}
-	d, dict, err := g.open(mem)
+	d, dict, err := g.decoder(mem)
 	if err != nil {
 		t.Fatal(err)
 	}

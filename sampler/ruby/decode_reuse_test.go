@@ -128,7 +128,7 @@ func TestWitnesses(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
 			mem := &corrupted{pages: g.pages, edits: map[attach.Address]uint64{}}
-			d, dict, err := g.open(mem)
+			d, dict, err := g.decoder(mem)
 			if err != nil {
 				t.Fatal(err)
 			}

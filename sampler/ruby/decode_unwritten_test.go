@@ -16,7 +16,7 @@ import (
 func TestMethodNotWrittenYet(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
-			d, dict, err := g.open(g.pages)
+			d, dict, err := g.decoder(g.pages)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,15 +1,10 @@
 package ruby
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -30,14 +25,11 @@ puts "ready"; $stdout.flush; $stdin.gets`
 
 // tickTarget is what was captured of a process while ticks read it.
 type tickTarget struct {
-	Version, Machine        string
-	JmpBuf                  bool
-	PID                     int
-	VM, MainThread, Symbols attach.Address
+	captured
+	PID int
 	// Exports are the exported variables that a Reader looks for.
 	Exports map[string]attach.Address
 	Names   []string
-	pages   *attach.Pages
 }
 
 // Exported makes a tickTarget an Exports.
@@ -47,24 +39,13 @@ func (g *tickTarget) Exported(name string) (attach.Symbol, bool) {
 }
 
 func (g *tickTarget) open(mem attach.Memory) (*Reader, error) {
-	table, _, err := layout.For(g.Version, g.Machine, g.JmpBuf)
-	if err != nil {
-		return nil, err
-	}
-	release, err := ParseRelease(g.Version)
-	if err != nil {
-		return nil, err
-	}
-	vm := newVM(mem, table, g.Version, release)
-	vm.Addr, vm.MainThread, vm.Symbols = g.VM, g.MainThread, g.Symbols
-	dict := sampler.NewDictionary()
-	dec, err := NewDecoder(vm, dict)
+	dec, dict, err := g.decoder(mem)
 	if err != nil {
 		return nil, err
 	}
 	// A clock that moves by itself: the captured process stands still.
 	now := int64(1e9)
-	return NewReader(vm, g, g.PID, dec, dict, Options{Now: func() int64 { now += 1e6; return now }})
+	return NewReader(dec.vm, g, g.PID, dec, dict, Options{Now: func() int64 { now += 1e6; return now }})
 }
 
 // ticks takes some samples of both depths.
@@ -85,8 +66,7 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 	p := r.Start(t, tickProgram, rubytest.Options{})
 	p.Expect(t, "ready")
 	live := openTarget(t, p.PID)
-	g := &tickTarget{Version: live.vm.Version, Machine: live.mod.Machine, JmpBuf: live.mod.JmpBuf(), PID: p.PID,
-		VM: live.vm.Addr, MainThread: live.vm.MainThread, Symbols: live.vm.Symbols, Exports: map[string]attach.Address{}}
+	g := &tickTarget{captured: capturedOf(live), PID: p.PID, Exports: map[string]attach.Address{}}
 	for _, name := range []string{"rb_mProcess", "rb_cRactor", "ruby_current_execution_context_ptr"} {
 		if sym, ok := live.mod.Exported(name); ok {
 			g.Exports[name] = sym.Addr
@@ -105,54 +85,10 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 		info, _ := rd.dict.Thread(th.ID)
 		g.Names = append(g.Names, info.Name)
 	}
-	text, err := json.MarshalIndent(g, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pages bytes.Buffer
-	if err := capture.Pages().Write(&pages); err != nil {
-		t.Fatal(err)
-	}
-	base := filepath.Join("testdata", "tick", g.Version)
-	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{base + ".json": append(text, '\n'), base + ".pages": pages.Bytes()} {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeCaptured(t, "tick", g.Version, g, capture)
 }
 
-func loadTicks(t testing.TB) []*tickTarget {
-	t.Helper()
-	files, err := filepath.Glob("testdata/tick/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []*tickTarget
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := new(tickTarget)
-		if err := json.Unmarshal(text, g); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		f, err := os.Open(name[:len(name)-len(".json")] + ".pages")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.pages, err = attach.ReadPages(f)
-		f.Close()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		out = append(out, g)
-	}
-	return out
-}
+func loadTicks(t testing.TB) []*tickTarget { return loadCaptured[tickTarget](t, "tick") }
 
 // TestTickOfCapturedMemory reads captured processes as if they lived; with -update it captures them anew.
 func TestTickOfCapturedMemory(t *testing.T) {
@@ -212,15 +148,7 @@ func FuzzTick(f *testing.F) {
 			f.Fatal(err)
 		}
 		places[i] = w.at
-		f.Add(uint8(i), []byte{})
-		for n := range 40 {
-			seed := make([]byte, 0, 64)
-			for e := range 6 {
-				seed = binary.LittleEndian.AppendUint16(seed, uint16(n*61+e*131))
-				seed = binary.LittleEndian.AppendUint32(seed, uint32(n*e)<<uint(e*3)|uint32(e&1))
-			}
-			f.Add(uint8(i), seed)
-		}
+		addEdits(f, i, 40, 61)
 	}
 	f.Fuzz(func(t *testing.T, which uint8, edits []byte) {
 		i := int(which) % len(targets)
