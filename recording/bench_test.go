@@ -64,6 +64,24 @@ func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
 	return g, out
 }
 
+// feed gives samples to one again and again, each round later than the one before.
+func feed(b *testing.B, samples []*sampler.Sample, one func(*sampler.Sample) error) {
+	b.Helper()
+	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		s := samples[i%len(samples)]
+		if i >= len(samples) {
+			s.TimeNS += span
+		}
+		if err := one(s); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct {
 		name    string
@@ -75,19 +93,7 @@ func BenchmarkAppend(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				s := samples[i%len(samples)]
-				if i >= len(samples) {
-					s.TimeNS += span
-				}
-				if err := h.Append(s); err != nil {
-					b.Fatal(err)
-				}
-				i++
-			}
+			feed(b, samples, h.Append)
 		})
 	}
 }
@@ -117,19 +123,7 @@ func BenchmarkWrite(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		s := samples[i%len(samples)]
-		if i >= len(samples) {
-			s.TimeNS += span
-		}
-		if err := w.Write(s); err != nil {
-			b.Fatal(err)
-		}
-		i++
-	}
+	feed(b, samples, w.Write)
 	if err := w.Close(nil); err != nil {
 		b.Fatal(err)
 	}
