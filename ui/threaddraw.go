@@ -22,7 +22,7 @@ func (p *threadPage) draw(a canvas.Area, m *Model) {
 	}
 	p.drawSummary(a.Row(0), m)
 	lanes := a.Sub(threadLabelW, 1, a.W-threadLabelW-1, 3)
-	for y, s := range []string{"state", "waits", "holds"} {
+	for y, s := range []string{"state", "holds", "waits"} {
 		a.Put(1, 1+y, s, t.dim())
 	}
 	p.drawLanes(lanes, m)
@@ -93,7 +93,7 @@ func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
 	}
 }
 
-// drawLanes draws the thread's states, and the shares of its time that it waited for and held the GVL.
+// drawLanes draws the thread's states, and the shares of its time that it held and waited for the GVL.
 func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
 	t := &m.theme
 	for x := range a.W {
@@ -105,9 +105,9 @@ func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
 		r, st := t.stateCell(c, m.opt.ASCII)
 		a.Rune(x, 0, r, st)
 		listed := c.Listed()
-		drawSpark(a.Row(1), x, []float64{share(c.NS[gvl.Waiting], listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
 		held := c.NS[gvl.Running] + c.NS[gvl.Stalled] + c.NS[gvl.GC]
-		drawSpark(a.Row(2), x, []float64{share(held, listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Running])})
+		drawSpark(a.Row(1), x, []float64{share(held, listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Running])})
+		drawSpark(a.Row(2), x, []float64{share(c.NS[gvl.Waiting], listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
 	}
 }
 
@@ -314,6 +314,6 @@ func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, t
 	}
 	a.Put(x, 0, canvas.Cut(text, a.W-x-canvas.Width(label)-2), code)
 	if line == current {
-		a.Restyle(t.onSelection)
+		t.ground(a)
 	}
 }

@@ -90,10 +90,22 @@ func (t *Theme) onSelection(s canvas.Style) canvas.Style {
 	return s
 }
 
+// ground puts what is drawn on the ground of a selected row. Bars and other signs that are no letters keep their colour, by
+// which they are told.
+func (t *Theme) ground(a canvas.Area) {
+	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
+		if r >= '▀' && r <= '▟' || r == '■' {
+			s.BG = t.Selection
+			return s
+		}
+		return t.onSelection(s)
+	})
+}
+
 // highlight marks a selected row: by its ground and, without colours, by bold.
 func (v *timelineView) highlight(a canvas.Area, t *Theme, focused bool) {
+	t.ground(a)
 	a.Restyle(func(s canvas.Style) canvas.Style {
-		s = t.onSelection(s)
 		if focused {
 			s.Attr |= canvas.Bold
 		}

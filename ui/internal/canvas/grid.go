@@ -136,10 +136,15 @@ func (a Area) Fill(r rune, st Style) {
 
 // Restyle changes the style of every cell of the area.
 func (a Area) Restyle(f func(Style) Style) {
+	a.RestyleRunes(func(_ rune, s Style) Style { return f(s) })
+}
+
+// RestyleRunes is Restyle for what depends on the rune, too.
+func (a Area) RestyleRunes(f func(rune, Style) Style) {
 	for y := range a.H {
 		row := a.g.cells[(a.Y+y)*a.g.W+a.X:]
 		for x := range a.W {
-			row[x].Style = f(row[x].Style)
+			row[x].Style = f(row[x].Rune, row[x].Style)
 		}
 	}
 }
