@@ -142,8 +142,16 @@ func (f *fewColors) mend(s canvas.Style, t *Theme) canvas.Style {
 		}
 		return s
 	}
-	if !f.are16 {
+	switch {
+	case !f.are16:
 		s.FG, s.BG = in256(s.FG), in256(s.BG)
+	case s.FG == t.Text && !s.BG.IsSet() && t.Background.Light(): // the terminal's own plain text: a bold black would come out grey
+		s.FG = 0
+		return s
+	default:
+		if grey := in256(s.FG); grey.IsGrey() {
+			s.FG = grey // of a bluish one blue comes nearest
+		}
 	}
 	ground := s.BG
 	if !ground.IsSet() {

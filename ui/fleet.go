@@ -143,7 +143,8 @@ func (m *Model) attach(f *fleet) {
 
 // takeOver takes over what the person chose on another process's screen.
 func (m *Model) takeOver(from *Model) {
-	m.width, m.height, m.theme = from.width, from.height, from.theme
+	m.width, m.height, m.theme, m.few, m.ground = from.width, from.height, from.theme, from.few, from.ground
+	m.few.known, m.ground.known = nil, nil        // each screen remembers its own
 	if m.page = from.page; m.page == pageThread { // of the other process
 		m.page = pageThreads
 	}

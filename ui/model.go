@@ -84,6 +84,7 @@ type Model struct {
 	regions  regions
 	grid     canvas.Grid
 	few      fewColors // of the terminal
+	ground   ground
 	// settled: the picture was made anew after the last sample there was, in full.
 	settled bool
 	content string
@@ -111,7 +112,7 @@ func NewModel(store *Store, o Options) (*Model, error) {
 func (m *Model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.tick()}
 	if m.opt.Theme == "" || m.opt.Theme == "auto" {
-		cmds = append(cmds, tea.RequestBackgroundColor)
+		cmds = append(cmds, askGround())
 	}
 	return tea.Batch(cmds...)
 }
@@ -131,9 +132,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.tickOn()
 		return m, tea.Batch(m.tick(), m.wanted())
 	case tea.BackgroundColorMsg:
-		if !msg.IsDark() {
-			m.setTheme(lightTheme())
-		}
+		m.toldGround(&msg)
+	case noGroundMsg:
+		m.toldGround(nil)
 	case tea.ColorProfileMsg:
 		m.setProfile(msg)
 	case tea.KeyPressMsg:

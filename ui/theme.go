@@ -61,6 +61,12 @@ func (t Theme) in16() Theme {
 		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
 		t.States[s] = canvas.RGB(rgb)
 	}
+	// Plain text has the two greys; of a bluish black blue would come nearest.
+	const grey, bright = 0x606060, 0x909090
+	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(whiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
+	if t.Background.Light() {
+		t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(blackText), canvas.RGB(grey), canvas.RGB(grey), canvas.RGB(bright)
+	}
 	return t
 }
 

@@ -23,6 +23,12 @@ func (c Color) IsSet() bool { return c&colorSet != 0 }
 // Components returns red, green and blue, 0 to 255.
 func (c Color) Components() (r, g, b uint8) { return uint8(c >> 16), uint8(c >> 8), uint8(c) }
 
+// IsGrey tells whether all components are the same.
+func (c Color) IsGrey() bool {
+	r, g, b := c.Components()
+	return r == g && g == b
+}
+
 // RGBA returns the components as color.Color does, 0 to 0xffff; all 0 for the terminal's own colour.
 func (c Color) RGBA() (r, g, b, a uint32) {
 	if !c.IsSet() {

@@ -1,0 +1,68 @@
+package ui
+
+import (
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// groundWithin is how long a terminal that was asked for its background has to answer, over a slow connection, too.
+const groundWithin = time.Second
+
+// noGroundMsg comes when that time is over.
+type noGroundMsg struct{}
+
+// askGround asks the terminal for its background.
+func askGround() tea.Cmd {
+	return tea.Batch(tea.RequestBackgroundColor, tea.Tick(groundWithin, func(time.Time) tea.Msg { return noGroundMsg{} }))
+}
+
+// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light one
+// the dark theme's text can't be seen.
+type ground struct {
+	answered bool // it is known
+	asked    bool // in vain
+	known    map[canvas.Style]canvas.Style
+}
+
+// toldGround takes the terminal's answer, or (nil) that there was none in time. A late one counts.
+func (m *Model) toldGround(msg *tea.BackgroundColorMsg) {
+	if msg == nil {
+		m.ground.asked = true
+		m.refresh()
+		return
+	}
+	m.ground = ground{answered: true}
+	if !msg.IsDark() {
+		m.setTheme(lightTheme())
+	}
+	m.refresh()
+}
+
+// apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own colour, and
+// colours are as dark as white needs, which black can bear.
+func (g *ground) apply(a canvas.Area, t *Theme) {
+	if g.answered || !g.asked {
+		return
+	}
+	a.Restyle(func(s canvas.Style) canvas.Style {
+		if s.BG.IsSet() || !s.FG.IsSet() {
+			return s
+		}
+		mended, ok := g.known[s]
+		if !ok {
+			if g.known == nil || len(g.known) >= maxKnownStyles {
+				g.known = make(map[canvas.Style]canvas.Style)
+			}
+			mended = s
+			mended.FG = mixUntil(s.FG, canvas.RGB(blackText), canvas.RGB(whiteText), legible)
+			if s.FG == t.Text {
+				mended.FG = 0
+			}
+			g.known[s] = mended
+		}
+		return mended
+	})
+}

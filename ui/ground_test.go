@@ -1,0 +1,81 @@
+package ui
+
+import (
+	"image/color"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestTerminalsThatDontTellTheirGround: what is written on the terminal's own ground can be read on a black and on a white one,
+// in all views; and a late answer counts.
+func TestTerminalsThatDontTellTheirGround(t *testing.T) {
+	s := hogged(t, 120, 40)
+	before := s.model.content
+	s.model.Update(noGroundMsg{})
+	if s.model.content == before {
+		t.Fatal("the picture did not change")
+	}
+	black, white := canvas.RGB(blackText), canvas.RGB(whiteText)
+	for _, keys := range [][]string{{"1"}, {"2"}, {"3"}, {"4"}, {"5"}, {"6"}, {"7"}, {"?"}, {"esc", "!"}} {
+		s.press(keys...)
+		for y := range s.model.grid.H {
+			for x := range s.model.grid.W {
+				c := s.model.grid.At(x, y)
+				if fg := c.Style.FG; c.Style.BG.IsSet() || !fg.IsSet() || c.Rune == ' ' || c.Rune == 0 || fg == s.model.theme.Line {
+					continue
+				}
+				if fg := c.Style.FG; fg.Contrast(white) < graphic || fg.Contrast(black) < graphic {
+					t.Fatalf("%v: %q at %d,%d has the colour %s", keys, c.Rune, x, y, fg.Hex())
+				}
+			}
+		}
+	}
+	s.press("esc", "1")
+	dark := tea.BackgroundColorMsg{Color: color.Black}
+	s.model.Update(dark)
+	if s.model.content != before {
+		t.Error("a dark ground was told late: the theme is not the dark one")
+	}
+	s.model.Update(noGroundMsg{})
+	if s.model.content != before {
+		t.Error("it was forgotten")
+	}
+	s.model.Update(tea.BackgroundColorMsg{Color: color.White})
+	if s.model.theme.Name != "light" {
+		t.Error("a light ground was told")
+	}
+}
+
+// TestAllProcessesKnowTheTerminal: its colours and its ground are those of every process's screen.
+func TestAllProcessesKnowTheTerminal(t *testing.T) {
+	s := clusterScreen(t, 120, 40, Options{})
+	for _, p := range profiles {
+		s.fleet.Update(p)
+		s.fleet.Update(noGroundMsg{})
+		first := s.fleet.shown.model
+		s.press(")")
+		m := s.fleet.shown.model
+		if m == first || m.few.are16 != (p.String() == colors16) || m.few.convert == nil || !m.ground.asked {
+			t.Errorf("%s: another process's screen: %+v, %+v", p, m.few.are16, m.ground.asked)
+		}
+	}
+}
+
+// TestPlainTextHasNoColourOf16: of the 16 colours only the greys are plain.
+func TestPlainTextHasNoColourOf16(t *testing.T) {
+	for _, name := range Themes[1:] {
+		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Theme: name})
+		s.model.Update(profiles[0])
+		th := &s.model.theme
+		for what, c := range map[string]canvas.Color{"text": th.Text, "dim": th.Dim, "faint": th.Faint, "line": th.Line} {
+			if !c.IsGrey() {
+				t.Errorf("%s, %s: %s", name, what, c.Hex())
+			}
+		}
+	}
+}
