@@ -242,16 +242,6 @@ func (m *Module) JmpBuf() bool {
 // them), at their addresses in the process.
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
 
-// Contains says whether an address lies within one of the file's segments.
-func (m *Module) Contains(a Address) bool {
-	for _, s := range m.loads {
-		if s.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
 func (m *Module) readDynamic() {
 	if m.exported != nil {
 		return

@@ -144,7 +144,7 @@ func TestModulesOfSleep(t *testing.T) {
 		t.Errorf("build id %q, from memory %q", m.BuildID, fromMemory.BuildID)
 	}
 	for _, s := range m.Writable() {
-		if s.Len() <= 0 || !m.Contains(s.Start) || m.Contains(s.End+1<<40) {
+		if s.Len() <= 0 || !slices.ContainsFunc(m.loads, func(l Span) bool { return l.Contains(s.Start) }) {
 			t.Errorf("writable %v", s)
 		}
 		if err := p.Read(s.Start, make([]byte, s.Len())); err != nil {

@@ -216,15 +216,6 @@ func (p *Process) User() string { return userName(p.status.UID[1]) }
 // Exe is the path of the program file, as the kernel shows it to us.
 func (p *Process) Exe() string { return p.exe }
 
-// Tracer is the PID of the process that traces it now with ptrace, 0 for none.
-func (p *Process) Tracer() (int, error) {
-	text, err := p.readProc("status")
-	if err != nil {
-		return 0, p.lost(err)
-	}
-	return parseStatus(text).TracerPID, nil
-}
-
 // Path is the path of a file of the process in /proc: Path("task") is /proc/PID/task.
 func (p *Process) Path(elem ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elem...)...)

@@ -128,9 +128,6 @@ func TestOpenDescribesTheProcess(t *testing.T) {
 	if err != nil || !slices.Equal(tids, []int32{int32(c.pid)}) {
 		t.Errorf("tids %v, %v", tids, err)
 	}
-	if tracer, err := p.Tracer(); tracer != 0 || err != nil {
-		t.Errorf("tracer %d, %v", tracer, err)
-	}
 	if err := p.Check(); err != nil {
 		t.Errorf("Check: %v", err)
 	}

@@ -56,9 +56,6 @@ func (p *Process) StartedAt() (time.Time, error) { return time.Time{}, linuxOnly
 // CommandLine fails with ErrLinuxOnly.
 func (p *Process) CommandLine() ([]string, error) { return nil, linuxOnly(p.pid) }
 
-// Tracer fails with ErrLinuxOnly.
-func (p *Process) Tracer() (int, error) { return 0, linuxOnly(p.pid) }
-
 // Path is "": there is no /proc.
 func (p *Process) Path(...string) string { return "" }
 

@@ -90,9 +90,6 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	return r, nil
 }
 
-// WindowNS returns the window in ns; 0: everything.
-func (r *Rolling) WindowNS() int64 { return r.windowNS }
-
 // Add adds weights at a time in CLOCK_MONOTONIC ns (not negative). A time newer than all before moves the window
 // forward; one that has left the window already is counted in Snapshot.Dropped.
 func (r *Rolling) Add(atNS int64, k Key, w Weights) {

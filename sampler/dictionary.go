@@ -104,7 +104,6 @@ type Dictionary struct {
 	peerIDs    map[Peer]PeerID
 	threads    map[ThreadID]ThreadInfo
 	overflow   uint64
-	version    uint64
 	generation atomic.Uint32
 	hide       bool // directories
 }
@@ -186,7 +185,6 @@ func (d *Dictionary) SetThread(t ThreadInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.threads[t.ID] = t
-	d.version++
 }
 
 // Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
@@ -263,13 +261,6 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	defer d.mu.RUnlock()
 	t, ok := d.threads[id]
 	return t, ok
-}
-
-// ThreadsVersion changes whenever SetThread was called: a reader may keep a copy until then.
-func (d *Dictionary) ThreadsVersion() uint64 {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.version
 }
 
 // Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and how many entries were

@@ -56,7 +56,6 @@ func (d *Dictionary) evict(before uint32, goneNS int64) {
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
 			delete(d.threads, id)
-			d.version++
 		}
 	}
 }

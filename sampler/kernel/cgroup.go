@@ -216,23 +216,3 @@ func parseCPUStat(b []byte) throttling {
 	}
 	return t
 }
-
-// containerID finds the 64 hexadecimal digits that container runtimes name their cgroups after, and returns the first
-// 12, which they accept as a short id.
-func containerID(cgroupText string) string {
-	const idLength, shortLength = 64, 12
-	run := 0
-	for i := len(cgroupText) - 1; i >= -1; i-- {
-		if i >= 0 && isHexDigit(cgroupText[i]) {
-			run++
-			continue
-		}
-		if run == idLength {
-			return cgroupText[i+1 : i+1+shortLength]
-		}
-		run = 0
-	}
-	return ""
-}
-
-func isHexDigit(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }

@@ -145,15 +145,6 @@ func TestFindCPUCgroup(t *testing.T) {
 	}
 }
 
-func TestContainerID(t *testing.T) {
-	for in, want := range map[string]string{dockerV1: "3fa1b2c3d4e5", kubeV2: "3fa1b2c3d4e5", "0::/user.slice\n": "",
-		"0::/" + strings.Repeat("a", 65): "", strings.Repeat("b", 64): "bbbbbbbbbbbb"} {
-		if got := containerID(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestParseCPUStat(t *testing.T) {
 	v1 := parseCPUStat([]byte("nr_periods 10\nnr_throttled 4\nthrottled_time 5000\nnr_bursts 0\n"))
 	v2 := parseCPUStat([]byte("usage_usec 99\nnr_periods 10\nnr_throttled 4\nthrottled_usec 5"))
@@ -358,9 +349,6 @@ func FuzzParsers(f *testing.F) {
 			if rel, inside := m.below(p); inside && len(rel) > len(p) {
 				t.Errorf("cgroup %q below its mount is %q", p, rel)
 			}
-		}
-		if id := containerID(string(b)); id != "" && len(id) != 12 {
-			t.Errorf("container %q", id)
 		}
 		if s := parseCPUStat(b); s.periods < 0 || s.throttled < 0 || s.throttledNS < 0 {
 			t.Errorf("cpu.stat %+v", s)

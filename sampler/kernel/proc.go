@@ -110,9 +110,6 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 // Cgroup is the path of the process's cgroup in the hierarchy that limits CPU, as ddtop sees it ("/" at the root).
 func (p *ProcReader) Cgroup() string { return p.cgroup.path }
 
-// Container is the short id (12 characters) of the container that the process's cgroup is named after, "" for none.
-func (p *ProcReader) Container() string { return containerID(p.cgroup.text) }
-
 // CgroupNote says why the CPU limit of the process's cgroup can't be seen; "" when it can, or when there is none.
 func (p *ProcReader) CgroupNote() string { return p.cgroup.note }
 

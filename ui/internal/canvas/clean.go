@@ -172,15 +172,6 @@ func CutLeft(s string, w int) string {
 	return "…"
 }
 
-// Pad cuts or fills s with spaces to exactly w columns.
-func Pad(s string, w int) string {
-	s = Cut(s, w)
-	if n := w - slowWidth(s); n > 0 {
-		s += strings.Repeat(" ", n)
-	}
-	return s
-}
-
 // PadLeft cuts s, or fills it with spaces on the left, to exactly w columns.
 func PadLeft(s string, w int) string {
 	s = Cut(s, w)

@@ -105,9 +105,6 @@ type Style struct {
 // With returns the style with attributes added.
 func (s Style) With(a Attr) Style { s.Attr |= a; return s }
 
-// On returns the style on another background.
-func (s Style) On(bg Color) Style { s.BG = bg; return s }
-
 // Lipgloss returns the style as Lip Gloss's, which decides how a terminal is told of it.
 func (s Style) Lipgloss() lipgloss.Style {
 	l := lipgloss.NewStyle()

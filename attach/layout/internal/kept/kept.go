@@ -2,11 +2,7 @@
 // follows. The generator of the embedded tables and the deriver from DWARF keep the same ones.
 package kept
 
-import (
-	"maps"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // keptStructs are the structs that a reader of Ruby's memory follows: VM, ractors, threads and their scheduler, frames,
 // code, methods, names, objects, shapes, tables, lock objects, fibers and the garbage collector.
@@ -91,9 +87,6 @@ func Struct(name string) (table string, ok bool) {
 // Alias tells whether a struct stands in tables under another name than its own. The one of the proper name wins where
 // both are there.
 func Alias(name string) bool { return sameAs[name] != "" }
-
-// Structs lists the kept structs, sorted.
-func Structs() []string { return slices.Sorted(maps.Keys(keptStructs)) }
 
 // Field tells whether a field of a kept struct is kept. path is "sched.node.readyq".
 func Field(structName, path string) bool {
