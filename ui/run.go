@@ -149,9 +149,8 @@ func show(ctx context.Context, model tea.Model, o Options) error {
 	if o.Output != nil {
 		opts = append(opts, tea.WithOutput(o.Output))
 	}
-	if !o.NoMouse {
-		opts = append(opts, tea.WithFilter(mouseFilter(time.Now)))
-	}
+	torn, thinned := newTornAnswers(time.Now), mouseFilter(time.Now)
+	opts = append(opts, tea.WithFilter(func(m tea.Model, msg tea.Msg) tea.Msg { return thinned(m, torn.filter(msg)) }))
 	p := tea.NewProgram(model, opts...)
 	if o.Suspend {
 		defer stopOnSIGTSTP(p)()

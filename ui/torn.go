@@ -1,0 +1,107 @@
+package ui
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+const (
+	// tornWithin is how long the rest of a terminal's answer may take that a slow connection has torn. Bubble Tea waits for 50 ms
+	// and takes the rest for key presses: of the answer to the question for the background (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \)
+	// those open views and the search.
+	tornWithin = 3 * time.Second
+	// answersWithin is how long after the start, when the terminal is asked, ESC and ] or [ are the beginning of an answer.
+	answersWithin = 10 * time.Second
+	// maxAnswer bounds an answer, in bytes.
+	maxAnswer = 64
+)
+
+// tornAnswers puts the pieces of terminals' answers together again that arrive as key presses.
+type tornAnswers struct {
+	now    func() time.Time
+	start  time.Time
+	escape time.Time // when esc was pressed last
+	last   time.Time // when a piece came last
+	answer []byte    // what there is of it; nil: none is being put together
+}
+
+func newTornAnswers(now func() time.Time) *tornAnswers { return &tornAnswers{now: now, start: now()} }
+
+// filter returns a message as it is, nil for a piece of an answer, and the answer for its last piece.
+func (t *tornAnswers) filter(msg tea.Msg) tea.Msg {
+	if key, ok := msg.(tea.KeyPressMsg); ok {
+		return t.key(key)
+	}
+	// What Bubble Tea does not understand it hands on as a string of a type that it does not export (2.0.9: uv.UnknownEvent).
+	if v := reflect.ValueOf(msg); v.Kind() == reflect.String {
+		if s := v.String(); strings.HasPrefix(s, "\x1b]") || strings.HasPrefix(s, "\x1b[?") {
+			t.begin(s)
+			return nil
+		}
+	}
+	return msg
+}
+
+func (t *tornAnswers) begin(s string) { t.answer, t.last = []byte(s), t.now() }
+
+func (t *tornAnswers) key(msg tea.KeyPressMsg) tea.Msg {
+	key, now := msg.String(), t.now()
+	if t.answer != nil && now.Sub(t.last) < tornWithin && len(t.answer) < maxAnswer {
+		t.last = now
+		ended, ok := t.add(key)
+		if !ok {
+			t.answer = nil // somebody presses keys
+			return msg
+		}
+		if !ended {
+			return nil
+		}
+		text := string(t.answer)
+		t.answer = nil
+		if c := ansi.XParseColor(strings.TrimPrefix(text, "\x1b]11;")); c != nil && text[1] == ']' {
+			return tea.BackgroundColorMsg{Color: c}
+		}
+		return nil
+	}
+	t.answer = nil
+	early := now.Sub(t.start) < answersWithin
+	switch {
+	case key == "esc":
+		t.escape = now
+	case early && (key == "alt+]" || key == "]" && now.Sub(t.escape) < tornWithin):
+		t.begin("\x1b]")
+		return nil
+	case early && (key == "alt+[" || key == "[" && now.Sub(t.escape) < tornWithin):
+		t.begin("\x1b[")
+		return nil
+	}
+	return msg
+}
+
+// add adds a key press; ok is false for one that can't be part of the answer, ended true for its last.
+func (t *tornAnswers) add(key string) (ended, ok bool) {
+	if t.answer[1] == ']' { // OSC: ended by ST or BEL
+		if key == `alt+\` || key == `\` || key == "ctrl+g" {
+			return true, true
+		}
+		ok = len(key) == 1 && strings.Contains("0123456789abcdefABCDEFrg:;/", key)
+	} else { // CSI: a private one begins with ? and ends with a letter
+		switch {
+		case len(key) != 1:
+		case len(t.answer) == 2:
+			ok = key == "?"
+		case strings.Contains("0123456789;:$", key):
+			ok = true
+		default:
+			return true, key[0] >= '@' && key[0] <= '~'
+		}
+	}
+	if ok {
+		t.answer = append(t.answer, key...)
+	}
+	return false, ok
+}
