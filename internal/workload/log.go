@@ -50,19 +50,20 @@ type Event struct {
 	GCMinor int64 `json:"gc_minor"`
 	GCMajor int64 `json:"gc_major"`
 
-	// Of EventDrained: Complete says that all threads left in time; the rest are sums over all threads. LockNS is the
-	// time spent before the Mutex, KeptNS the time inside the C function that keeps the GVL, KeptCPUNS
-	// what of it was on a CPU.
-	Complete  bool  `json:"complete"`
-	Requests  int64 `json:"requests"`
-	Jobs      int64 `json:"jobs"`
-	Reports   int64 `json:"reports"`
-	Queries   int64 `json:"queries"`
-	QueryNS   int64 `json:"query_ns"`
-	LockNS    int64 `json:"lock_ns"`
-	KeptCalls int64 `json:"kept_calls"`
-	KeptNS    int64 `json:"kept_ns"`
-	KeptCPUNS int64 `json:"kept_cpu_ns"`
+	// Of EventDrained: Complete says that all threads left in time; the rest are sums over all threads. ReportCPUNS
+	// is the CPU time that reports took, LockNS the time spent before the Mutex, KeptNS the time inside the C function that
+	// keeps the GVL, KeptCPUNS what of it was on a CPU.
+	Complete    bool  `json:"complete"`
+	Requests    int64 `json:"requests"`
+	Jobs        int64 `json:"jobs"`
+	Reports     int64 `json:"reports"`
+	ReportCPUNS int64 `json:"report_cpu_ns"`
+	Queries     int64 `json:"queries"`
+	QueryNS     int64 `json:"query_ns"`
+	LockNS      int64 `json:"lock_ns"`
+	KeptCalls   int64 `json:"kept_calls"`
+	KeptNS      int64 `json:"kept_ns"`
+	KeptCPUNS   int64 `json:"kept_cpu_ns"`
 
 	// Of EventSkipped.
 	Reason string `json:"reason"`

@@ -11,11 +11,13 @@ class Reports
   # build computes until the block says stop: pure Ruby, always in need of the GVL.
   def build
     totals = Hash.new(0)
+    tally, cpu = Tally.current, Tally.cpu_ns
     until yield
       rows = load_rows
       summarize(rows, totals)
-      Tally.current.reports += 1
+      tally.reports += 1
     end
+    tally.report_cpu_ns += Tally.cpu_ns - cpu
     totals
   end
 

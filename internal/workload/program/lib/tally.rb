@@ -3,7 +3,7 @@
 # What one thread did in the running phase. Each thread writes its own, so that counting needs no lock that would show
 # in the picture; the sum is made when all threads have left the phase.
 class Tally
-  FIELDS = %i[requests jobs reports queries query_ns lock_ns kept_calls kept_ns kept_cpu_ns].freeze
+  FIELDS = %i[requests jobs reports report_cpu_ns queries query_ns lock_ns kept_calls kept_ns kept_cpu_ns].freeze
   attr_accessor(*FIELDS)
 
   def initialize
