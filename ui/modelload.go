@@ -77,7 +77,7 @@ func (m *Model) load(force bool) {
 		// The width of the time axis decides the edges of its columns, so the threads come after it.
 		d := demand{spaced: m.presenting, rows: 1, lanes: len(r.Timeline.Ractors()), flameRows: m.flame.wanted(m.lastNS), longest: m.timeline.longest()}
 		cells, span := axis(m.windowNS, newRegions(m.width, m.height, d).cellsW, r.Timeline.ColumnNS())
-		m.fromNS, m.toNS = r.Timeline.Window(m.atNS, span, cells)
+		m.fromNS, m.toNS = m.timeWindow(r.Timeline, span, cells)
 		known := m.states
 		if m.frozen && m.atNS != m.heldNS {
 			known = nil
@@ -152,6 +152,34 @@ func axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
 	cells = max(1, min(int((windowNS+each/2)/each), cols))
 	return cells, each * int64(cells)
+}
+
+const (
+	// shiftNS is how long the time axis of a live picture stands at least before it moves on: a move repaints nearly every cell of
+	// the timeline, which makes most of the bytes to the terminal, and unrest.
+	shiftNS = int64(500e6)
+	// shiftShare: a move is at most one in so many of the cells.
+	shiftShare = 20
+)
+
+// timeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
+// moves by several of them at a time and has only whole ones, so that it stands between two moves: where a row changes at its left (what the thread
+// does now) and at its right end, Ultraviolet 2026-08 writes all that is between (putRange never leaves out equal cells).
+func (m *Model) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
+	fromNS, toNS = tl.Window(m.atNS, spanNS, cells)
+	if m.frozen || m.source.Done {
+		return fromNS, toNS
+	}
+	each := (toNS - fromNS) / int64(cells)
+	step := each * min((shiftNS+each-1)/each, int64(cells/shiftShare))
+	if step <= each { // a cell stands long enough
+		return fromNS, toNS
+	}
+	end := m.atNS / step * step
+	if end-m.oldestNS < step { // there would be nothing in it
+		return fromNS, toNS
+	}
+	return end - (toNS - fromNS), end
 }
 
 func (m *Model) loadFindings(r *reading) {

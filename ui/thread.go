@@ -120,7 +120,7 @@ func (p *threadPage) load(m *Model, r *reading) {
 	}
 	span, cols := int64(0), 0
 	cols, span = axis(m.windowNS, m.width-threadLabelW-1, r.Timeline.ColumnNS())
-	p.fromNS, p.toNS = r.Timeline.Window(m.atNS, span, cols)
+	p.fromNS, p.toNS = m.timeWindow(r.Timeline, span, cols)
 	p.cells = r.Timeline.AppendRow(p.cells[:0], id, p.fromNS, p.toNS, cols)
 	fromNS := m.atNS - m.windowNS
 	p.waits = threadWaits{}

@@ -137,7 +137,7 @@ func (p *timelinePage) press(m *Model, x, y int) tea.Cmd {
 // setCursor puts the cursor at a moment of the history. A cursor freezes the picture.
 func (p *timelinePage) setCursor(m *Model, ns int64) {
 	if !m.frozen {
-		m.frozen, m.atNS = true, m.lastNS
+		m.frozen, m.atNS = true, min(p.span[1], m.lastNS) // nothing moves away from the mouse
 	}
 	p.cursorNS = max(m.oldestNS, min(ns, m.lastNS-1))
 }
@@ -210,6 +210,7 @@ func (p *timelinePage) load(m *Model, r *reading) {
 	p.laneRows = 1 + max(0, min((room-p.rowCount-stackRows)/processLanes, maxLaneRows-1))
 	cells, span := axis(m.windowNS, m.regions.cellsW, r.Timeline.ColumnNS())
 	from := r
+	p.span[0], p.span[1] = m.timeWindow(r.Timeline, span, cells)
 	if p.wantsFine(m) && p.fine.err == nil && p.fine.timeline != nil && [2]int64{p.fine.fromNS, p.fine.toNS} == p.asked {
 		view := *r.View
 		view.Timeline = p.fine.timeline
@@ -217,8 +218,8 @@ func (p *timelinePage) load(m *Model, r *reading) {
 		copied.View = &view
 		from = &copied
 		cells, span = axis(m.windowNS, m.regions.cellsW, fineColumnNS)
+		p.span[0], p.span[1] = from.Timeline.Window(m.atNS, span, cells)
 	}
-	p.span[0], p.span[1] = from.Timeline.Window(m.atNS, span, cells)
 	v.fromNS, v.toNS = p.span[0], p.span[1]
 	v.loadCells(from, cells, p.rowCount)
 	p.process = from.Timeline.Process(p.span[0], p.span[1], cells)

@@ -59,16 +59,21 @@ func (c Color) Contrast(o Color) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-func (c Color) luminance() float64 {
-	linear := func(v uint8) float64 {
-		s := float64(v) / 255
-		if s <= 0.04045 {
-			return s / 12.92
+// linear holds the components of sRGB, 0 to 255, as shares of light: a frame asks for thousands.
+var linear = func() (v [256]float64) {
+	for i := range v {
+		if s := float64(i) / 255; s <= 0.04045 {
+			v[i] = s / 12.92
+		} else {
+			v[i] = math.Pow((s+0.055)/1.055, 2.4)
 		}
-		return math.Pow((s+0.055)/1.055, 2.4)
 	}
+	return v
+}()
+
+func (c Color) luminance() float64 {
 	r, g, b := c.Components()
-	return 0.2126*linear(r) + 0.7152*linear(g) + 0.0722*linear(b)
+	return 0.2126*linear[r] + 0.7152*linear[g] + 0.0722*linear[b]
 }
 
 // Hex is the colour as #rrggbb.
