@@ -35,22 +35,21 @@ func (p *flamePage) detail(m *Model) (name, rest string) { return m.flame.detail
 func (p *flamePage) draw(a canvas.Area, m *Model) {
 	v := &m.flame
 	v.drawRule(a.Row(0), &m.theme, true, m.when())
-	h := a.H - 1
 	if v.base != nil {
-		h--
 		v.drawChanges(a.Row(a.H-1), &m.theme)
 	}
-	picture := a.Sub(0, 1, a.W, h)
+	picture := a.Sub(0, 1, a.W, m.flameRows())
+	m.drawPanel(a.Sub(0, 1+picture.H, a.W, m.panel.rows))
 	v.draw(picture, &m.theme, true, !m.opt.NoColor)
 	m.onPress(picture, func(m *Model, x, y int) tea.Cmd { m.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
 }
 
-// flameRows is the height of the flamegraph on the screen.
+// flameRows is the height of the flamegraph on the screen, without the panel under it.
 func (m *Model) flameRows() int {
 	if m.page != pageFlame {
-		return m.regions.flameRows
+		return m.regions.flameRows - m.panel.rows
 	}
-	n := m.bodyRows() - 1
+	n := m.bodyRows() - 1 - m.panel.rows
 	if m.flame.base != nil {
 		n--
 	}

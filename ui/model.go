@@ -81,6 +81,8 @@ type Model struct {
 	findings findingsView
 	timeline timelineView
 	flame    flameView
+	panel    panelView
+	whereNow nowView
 	regions  regions
 	grid     canvas.Grid
 	few      fewColors // of the terminal

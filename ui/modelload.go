@@ -103,8 +103,12 @@ func (m *Model) load(force bool) {
 			p.load(m, r)
 		}
 	})
-	if flame && m.hasFlame() {
-		m.buildFlame()
+	switch {
+	case !m.hasFlame():
+	case flame:
+		m.buildFlame(force)
+	default:
+		m.placePanel(force)
 	}
 	if m.timeline.lit = nil; m.lights() {
 		m.store.Read(m.light)
@@ -208,7 +212,7 @@ var halted = gvl.Finding{
 	Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",
 }
 
-func (m *Model) buildFlame() {
+func (m *Model) buildFlame(force bool) {
 	var threads map[sampler.ThreadID]bool
 	m.flame.filter = ""
 	if m.filter != (rowKey{}) {
@@ -226,5 +230,6 @@ func (m *Model) buildFlame() {
 		info, _ := m.store.dict.Thread(id)
 		return threadName(id, info)
 	}, m.width)
+	m.placePanel(force)
 	m.flame.fit(m.flameRows())
 }

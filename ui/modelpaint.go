@@ -71,7 +71,9 @@ func (m *Model) paintLive(a canvas.Area) {
 	m.timeline.draw(a.Sub(0, r.rows, m.width, r.rowCount), a.Sub(0, r.lanes, m.width, r.laneCount), t, r, m.focus == onTimeline, m.opt.ASCII)
 	m.drawDrag(a.Sub(r.cellsX, r.axis, r.cellsW, r.lanes+r.laneCount-r.axis))
 	m.flame.drawRule(a.Row(r.rule), t, m.focus == onFlame, m.when())
-	m.flame.draw(a.Sub(0, r.flame, m.width, r.flameRows), t, m.focus == onFlame, !m.opt.NoColor)
+	h := m.flameRows()
+	m.flame.draw(a.Sub(0, r.flame, m.width, h), t, m.focus == onFlame, !m.opt.NoColor)
+	m.drawPanel(a.Sub(0, r.flame+h, m.width, m.panel.rows))
 }
 
 // nowWord is the word for the end of the time shown.

@@ -114,9 +114,9 @@ func (m *Model) click(x, y int) tea.Cmd {
 				v.expand(!w.open)
 			}
 		})
-	case m.current() == nil && y >= r.flame && y < r.flame+r.flameRows:
+	case m.current() == nil && y >= r.flame && y < r.flame+m.flameRows():
 		m.focus = onFlame
-		m.flame.selectAt(x, y-r.flame, r.flameRows)
+		m.flame.selectAt(x, y-r.flame, m.flameRows())
 		m.refresh()
 	default:
 		// The rows with the views' names and the keys do what they name with the first click.

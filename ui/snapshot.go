@@ -28,7 +28,7 @@ func (m *Model) save() tea.Cmd {
 		return nil
 	}
 	if !m.hasFlame() { // the picture in it is as old as the last look at it
-		m.buildFlame()
+		m.buildFlame(true)
 	}
 	at := m.process.WallTime(m.atNS)
 	s := export.Snapshot{

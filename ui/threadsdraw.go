@@ -68,6 +68,7 @@ func (p *threadsPage) draw(a canvas.Area, m *Model) {
 			return nil
 		})
 	}
+	m.drawNow(a.Sub(0, 1+len(p.rows), a.W, a.H-1-len(p.rows)))
 	a.PutRight(0, hiddenRows(p.top, len(p.rows)-p.top-body.H), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 }
 

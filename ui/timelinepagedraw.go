@@ -78,6 +78,7 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *Model) {
 	t, v, g := &m.theme, &m.timeline, &m.regions
 	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
 		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.dim())
+		m.drawNow(a.Sub(0, y+1, a.W, a.H-y-1))
 		return
 	}
 	cell := int((p.cursorNS - p.span[0]) / p.cellNS(m))
@@ -117,33 +118,10 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *Model) {
 	a.Put(x+1, y, canvas.Cut(gvl.Describe(s, m.store.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
 	const enough = 4 // rows, for a stack with a row a frame
 	if a.H-y-1 >= enough {
-		p.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s, m)
+		m.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack)
 		return
 	}
 	p.drawStack(a.Sub(1, y+1, a.W-2, 1), s, m)
-}
-
-// listStack writes a stack a row a frame, innermost first.
-func (p *timelinePage) listStack(a canvas.Area, s gvl.ThreadState, m *Model) {
-	t := &m.theme
-	stack := s.Stack
-	for y := range a.H {
-		caller, id := m.store.dict.Stack(stack)
-		if id == 0 {
-			return
-		}
-		if left := m.store.dict.Depth(stack); y == a.H-1 && left > 1 {
-			a.Put(2, y, fmt.Sprintf("▼ %d more frames", left), t.dim())
-			return
-		}
-		f := m.store.dict.Frame(id)
-		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
-		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
-		if !f.C && f.Path != "" {
-			a.Put(x+2, y, canvas.CutLeft(lineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.dim())
-		}
-		stack = caller
-	}
 }
 
 // groupUnder counts the states of a group's members at the cursor.

@@ -1,0 +1,288 @@
+package ui
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// panelWorld is a dictionary with random stacks of few functions, which so call themselves and each other in turn, and weights
+// over them.
+func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
+	dict := sampler.NewDictionary()
+	var ids []sampler.FrameID
+	for i := range 6 {
+		f := sampler.Frame{Label: fmt.Sprintf("C#m%d", i), Name: fmt.Sprintf("m%d", i), Path: "app/c.rb", AbsolutePath: "/srv/app/c.rb",
+			FirstLine: int32(10 * i), Line: int32(10*i + 1), C: i%3 == 2}
+		if i == 4 {
+			f.Path, f.AbsolutePath, f.Gem, f.Origin = "lib/g.rb", "/gems/g-1.0/lib/g.rb", "g", sampler.OriginGem
+		}
+		ids = append(ids, dict.InternFrame(f))
+	}
+	s := &flamegraph.Snapshot{FromNS: 1e9, ToNS: 31e9}
+	seen := map[flamegraph.Key]bool{}
+	for range 60 {
+		var stack sampler.StackID
+		for range rnd.IntN(9) {
+			stack = dict.InternStack(stack, ids[rnd.IntN(len(ids))])
+		}
+		k := flamegraph.Key{Thread: sampler.ThreadID(1 + rnd.IntN(3)), Stack: stack, Tag: uint8(rnd.IntN(int(gvl.NumStates)))}
+		if !seen[k] {
+			seen[k] = true
+			s.Entries = append(s.Entries, flamegraph.Entry{Key: k, Weights: flamegraph.Weights{WallNS: 1 + rnd.Int64N(1e9)}})
+		}
+	}
+	return dict, s
+}
+
+// TestPanelSumsAreThoseOfTheStacks: what the panel says of functions is what the stacks say one by one, also of functions that
+// call themselves, and whichever way the picture is turned.
+func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
+	for seed := range uint64(20) {
+		dict, snap := panelWorld(rand.New(rand.NewPCG(seed, 7)))
+		root := func(id sampler.ThreadID) string { return fmt.Sprintf("thread %d", id) }
+		for _, inverted := range []bool{false, true} {
+			o := flamegraph.Options{Root: root}
+			if inverted {
+				o = flamegraph.Options{Inverted: true}
+			}
+			v := &flameView{inverted: inverted, tree: flamegraph.NewBuilder(dict).Build(snap, o)}
+			self, total, own := map[string]int64{}, map[string]int64{}, map[string]int64{}
+			labels := map[string]bool{}
+			for _, e := range snap.Entries {
+				stack := stackLabels(dict, e.Key.Stack)
+				if len(stack) > 0 {
+					self[stack[0]] += e.Weights.WallNS
+				}
+				on := map[string]bool{}
+				owned := false
+				for i, id := range dict.Frames(e.Key.Stack, nil) {
+					if !on[stack[i]] {
+						on[stack[i]] = true
+						total[stack[i]] += e.Weights.WallNS
+					}
+					labels[stack[i]] = true
+					if !owned && provenanceOf(dict.Frame(id)) == fromApp {
+						owned = true
+						own[stack[i]] += e.Weights.WallNS
+					}
+				}
+			}
+			var p panelView
+			p.load(v, dict, true)
+			same(t, "self", p.hot, self)
+			same(t, "own", p.own, own)
+			for _, r := range p.hot {
+				if r.Kind == flamegraph.FrameNode && r.total != total[r.Label] {
+					t.Errorf("seed %d, inverted %t: total of %s is %d, the stacks say %d", seed, inverted, r.Label, r.total, total[r.Label])
+				}
+			}
+			for label := range labels {
+				n := nodeOf(v.tree.Root, label)
+				v.selected = flamegraph.PathOf(n)
+				p.load(v, dict, true)
+				if p.total != total[label] || p.self != self[label] {
+					t.Errorf("seed %d, inverted %t: %s: total %d self %d, the stacks say %d and %d", seed, inverted, label, p.total, p.self, total[label], self[label])
+				}
+				callers, callees, threads := map[string]int64{}, map[string]int64{}, map[string]int64{}
+				for _, e := range snap.Entries {
+					stack := stackLabels(dict, e.Key.Stack)
+					before, after, ok := neighbours(stack, label, inverted)
+					if !ok {
+						continue
+					}
+					if before == "" && !inverted {
+						before = root(e.Key.Thread)
+					}
+					if before == "" {
+						before = label
+					}
+					if after == "" {
+						after = label
+					}
+					callers[before] += e.Weights.WallNS
+					callees[after] += e.Weights.WallNS
+					threads[root(e.Key.Thread)] += e.Weights.WallNS
+				}
+				same(t, "callers of "+label, p.callers, callers)
+				same(t, "callees of "+label, p.callees, callees)
+				if !inverted {
+					same(t, "threads of "+label, p.threads, threads)
+				}
+			}
+		}
+	}
+}
+
+func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string) {
+	for _, id := range dict.Frames(stack, nil) {
+		out = append(out, dict.Frame(id).Label)
+	}
+	return out
+}
+
+// neighbours returns the caller of a function's first call on a stack (innermost first) and the callee of the last of the calls
+// of itself that follow at once; inverted: the same seen from its last call. "": none.
+func neighbours(stack []string, label string, inverted bool) (before, after string, ok bool) {
+	at := func(i int) string {
+		if i < 0 || i >= len(stack) {
+			return ""
+		}
+		return stack[i]
+	}
+	first, step := len(stack)-1, -1
+	if inverted {
+		first, step = 0, +1
+	}
+	for i := first; at(i) != ""; i += step {
+		if stack[i] != label {
+			continue
+		}
+		before, after = at(i-step), at(i+step)
+		for n := i + step; at(n) == label; n += step {
+			after = at(n + step)
+		}
+		if inverted {
+			before, after = after, before
+		}
+		return before, after, true
+	}
+	return "", "", false
+}
+
+// same compares a list with what the stacks say; a row without a stack is no function.
+func same(t *testing.T, what string, rows []panelRow, want map[string]int64) {
+	t.Helper()
+	got := map[string]int64{}
+	for i, r := range rows {
+		if r.Kind == flamegraph.NoStackNode {
+			continue
+		}
+		got[r.Label] += r.weight
+		var states int64
+		for _, ns := range r.states {
+			states += ns
+		}
+		if states != r.weight {
+			t.Errorf("%s: the states of %s sum to %d of %d", what, r.Label, states, r.weight)
+		}
+		if i > 0 && r.weight > rows[i-1].weight {
+			t.Errorf("%s: %s stands under what is lighter", what, r.Label)
+		}
+	}
+	for label, ns := range want {
+		if got[label] != ns {
+			t.Errorf("%s: %s is %d, the stacks say %d", what, label, got[label], ns)
+		}
+		delete(got, label)
+	}
+	for label, ns := range got {
+		if ns != 0 {
+			t.Errorf("%s: %s with %d is on no stack", what, label, ns)
+		}
+	}
+}
+
+func nodeOf(n *flamegraph.Node, label string) *flamegraph.Node {
+	if n.Kind == flamegraph.FrameNode && n.Label == label {
+		return n
+	}
+	for _, c := range n.Children {
+		if found := nodeOf(c, label); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// TestPanelSaysWhatTheTopViewSays: the list of functions has the figures of view 5 for the same stretch of time.
+func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
+	s := hogged(t, 200, 60)
+	s.sees("hottest functions", "your code, with the C functions and libraries it calls")
+	shown := s.model.panel.hot
+	s.press("5")
+	p := s.model.pages[pageTop].(*topPage)
+	at := 0
+	for _, r := range shown {
+		if r.Kind != flamegraph.FrameNode {
+			continue
+		}
+		w := p.sorted[at]
+		at++
+		if w.label != r.Label || w.weight(bySelf) != r.weight || w.weight(byTotal) != r.total {
+			t.Errorf("%s: self %d total %d; view 5: %s %d %d", r.Label, r.weight, r.total, w.label, w.weight(bySelf), w.weight(byTotal))
+		}
+	}
+	if at == 0 {
+		t.Fatal("no function in the panel")
+	}
+}
+
+// TestPanelFollowsTheSelection: a frame's callers, callees and threads; a click on one of them selects it, esc leaves.
+func TestPanelFollowsTheSelection(t *testing.T) {
+	s := hogged(t, 200, 60)
+	for _, page := range []string{"1", "4"} {
+		s.press(page, "esc", "esc", "esc")
+		if page == "1" {
+			s.press("tab")
+		}
+		s.press("/", "D", "B", "#", "q", "u", "e", "r", "y", "enter")
+		if n := s.model.flame.selNode; n == nil || n.Label != "DB#query" {
+			t.Fatal("the search selects DB#query")
+		}
+		s.sees("called by", "calls", "runs in", "itself")
+		s.misses("hottest functions")
+		rows := strings.Split(s.text(), "\n")
+		y := s.model.height
+		x := 0
+		for i, row := range rows {
+			if at := strings.Index(row, "called by"); at >= 0 {
+				y, x = i+1, at
+			}
+		}
+		caller := s.model.panel.callers[0].Label
+		s.click(x+2, y)
+		if n := s.model.flame.selNode; n == nil || n.Label != caller {
+			t.Errorf("view %s: a click on %s did not select it:\n%s", page, caller, s.text())
+		}
+	}
+}
+
+// TestPanelTakesNoRowOfTheFlamegraph: at every size the picture has the rows that its depth needs, or there is no panel; and the
+// panel does not move from one picture to the next.
+func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
+	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, Options{})
+	seen := 0
+	for _, page := range []string{"1", "4"} {
+		s.press(page)
+		for w := minWidth; w <= 300; w += 60 {
+			for h := minHeight; h <= 100; h += 14 {
+				s.resize(w, h)
+				s.resize(w, h)
+				m := s.model
+				before := m.panel.rows
+				if before > 0 {
+					seen++
+					if m.flameRows() < len(m.flame.picture.Rows) || before < leastPanel {
+						t.Errorf("view %s at %dx%d: %d rows for a depth of %d, the panel has %d", page, w, h, m.flameRows(), len(m.flame.picture.Rows), before)
+					}
+				}
+				m.tickOn()
+				if m.panel.rows != before {
+					t.Errorf("view %s at %dx%d: the panel moved from %d to %d rows", page, w, h, before, m.panel.rows)
+				}
+				checkRows(t, s, fmt.Sprintf("view %s at %dx%d", page, w, h))
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("there was no panel at any size")
+	}
+}

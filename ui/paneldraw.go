@@ -1,0 +1,164 @@
+package ui
+
+import (
+	"fmt"
+	"path/filepath"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// panelColumn is one of the panel's lists.
+type panelColumn struct {
+	title string
+	rows  []panelRow
+	// itself is the row that stands for the function itself, and what it says instead of its name.
+	itself, word string
+	totals       bool // a column with the share of the function and all that it calls
+	of           int64
+}
+
+// drawPanel draws what the flamegraph leaves room for.
+func (m *Model) drawPanel(a canvas.Area) {
+	p, t := &m.panel, &m.theme
+	switch {
+	case a.H < 2:
+		return
+	case p.idle:
+		m.drawNow(a)
+		return
+	}
+	columns := p.listColumns()
+	title, rest := " hottest functions", ""
+	switch {
+	case p.of.Kind == flamegraph.FrameNode && p.of.Label != "":
+		columns = p.frameColumns(m.flame.inverted)
+		title, rest = " "+p.of.Label, p.figures(m)
+	case p.of.Label != "":
+		rest = " of " + p.of.Label
+	}
+	a.Row(0).Fill('─', t.line())
+	x := a.Put(2, 0, canvas.Cut(title, a.W/2), t.bold())
+	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), t.dim())
+	a.Put(x, 0, " ", t.line())
+	const columnW = 58
+	n := max(1, min(a.W/columnW, len(columns)))
+	if a.W >= 80 {
+		n = max(n, min(2, len(columns)))
+	}
+	for i, c := range columns[:n] {
+		from, to := a.W*i/n, a.W*(i+1)/n
+		m.drawPanelColumn(a.Sub(from, 1, to-from-1, a.H-1), &c)
+	}
+}
+
+// listColumns are the lists while no frame is selected.
+func (p *panelView) listColumns() []panelColumn {
+	return []panelColumn{
+		{title: "function", rows: p.hot, totals: true, of: p.total},
+		{title: "your code, with the C functions and libraries it calls", rows: p.own, of: p.total},
+	}
+}
+
+// frameColumns are the lists around the selected function.
+func (p *panelView) frameColumns(inverted bool) []panelColumn {
+	callees := panelColumn{title: "calls", rows: p.callees, itself: p.of.Label, word: "itself", of: p.total}
+	callers := panelColumn{title: "called by", rows: p.callers, of: p.total}
+	if inverted {
+		callers.itself, callers.word = p.of.Label, "nothing: the stack begins here"
+	}
+	out := []panelColumn{callers, callees}
+	if len(p.threads) > 0 {
+		out = append(out, panelColumn{title: "runs in", rows: p.threads, of: p.total})
+	}
+	return out
+}
+
+// figures sums the selected function up: in all of its places, which the line about the selected frame does not.
+func (p *panelView) figures(m *Model) string {
+	whole := m.flame.tree.Root.Total
+	s := fmt.Sprintf(" · total %s, self %s", percent(share(p.total, whole)), percent(share(p.self, whole)))
+	if p.places > 1 {
+		s += fmt.Sprintf(" in all %d places", p.places)
+	}
+	of := flamegraph.Node{Total: p.total, TagTotal: p.states}
+	if mix := m.flame.mostly(&of, leastOfFrame); mix != "" {
+		s += " · " + mix
+	}
+	return s
+}
+
+const (
+	panelShareW = 6
+	panelBarW   = 12
+	moreW       = 6 // of "▼40" with a space on either side
+)
+
+func (m *Model) drawPanelColumn(a canvas.Area, c *panelColumn) {
+	t := &m.theme
+	x := 1
+	bar := x + panelShareW
+	if c.totals {
+		a.Put(x, 0, canvas.PadLeft("self", panelShareW-1), t.dim())
+		a.Put(bar, 0, canvas.PadLeft("total", panelShareW-1), t.dim())
+		bar += panelShareW
+		if m.flame.metric == flamegraph.Wall {
+			a.Put(bar, 0, "states", t.dim())
+		}
+		a.Put(bar+panelBarW+1, 0, c.title, t.dim())
+	} else {
+		a.Put(x, 0, canvas.Cut(c.title, a.W-x-moreW), t.dim())
+	}
+	name := bar + panelBarW + 1
+	rows := a.Sub(0, 1, a.W, a.H-1)
+	n := min(rows.H, len(c.rows))
+	for y := range n {
+		r := &c.rows[y]
+		row := rows.Row(y)
+		row.Put(x, 0, canvas.PadLeft(percent(share(r.weight, c.of)), panelShareW-1), t.text())
+		if c.totals {
+			row.Put(x+panelShareW, 0, canvas.PadLeft(percent(share(r.total, c.of)), panelShareW-1), t.dim())
+		}
+		m.drawPanelBar(row.Sub(bar, 0, panelBarW, 1), r, c)
+		m.drawPanelName(row.Sub(name, 0, a.W-name, 1), r, c)
+		best := r.best
+		m.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
+	}
+	if left := len(c.rows) - n; left > 0 {
+		a.PutRight(0, fmt.Sprintf("▼%d ", left), t.dim())
+	}
+}
+
+// drawPanelBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time went.
+func (m *Model) drawPanelBar(a canvas.Area, r *panelRow, c *panelColumn) {
+	t := &m.theme
+	w := max(1, int(share(r.weight, c.rows[0].weight)*float64(a.W)+0.5))
+	if m.flame.metric == flamegraph.Wall {
+		t.drawStates(a.Sub(0, 0, w, 1), stateTotals(&r.states), m.opt.ASCII)
+		return
+	}
+	for x := range w {
+		a.Rune(x, 0, '▇', canvas.Style{FG: t.Flame[r.from]})
+	}
+}
+
+// drawPanelName writes a function's name and where it is.
+func (m *Model) drawPanelName(a canvas.Area, r *panelRow, c *panelColumn) {
+	t := &m.theme
+	if c.word != "" && r.Label == c.itself && r.FuncKey == m.panel.of.FuncKey {
+		a.Put(0, 0, canvas.Cut(c.word, a.W), t.dim())
+		return
+	}
+	a.Put(0, 0, "■", canvas.Style{FG: t.Flame[r.from]})
+	where := ""
+	if r.File != "" {
+		where = lineIn(filepath.Base(r.File), r.Line, false)
+	}
+	room := a.W - 2
+	x := a.Put(2, 0, flamegraph.LabelFit(canvas.Clean(r.Label), max(room-canvas.Width(where)-2, room*6/10)), t.text())
+	if left := a.W - x - 2; left > 8 {
+		a.Put(x+2, 0, canvas.CutLeft(where, left), t.dim())
+	}
+}

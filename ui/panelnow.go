@@ -1,0 +1,199 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// nowView fills rows that the threads leave free with where they are: the stack of the selected one, or which stacks the threads
+// of a group, or all, are on at the moment shown.
+type nowView struct {
+	atNS   int64
+	key    rowKey
+	in     uint32 // the Dictionary's generation that places is of
+	places []spot
+}
+
+// spot is a state and a stack with the threads that are there.
+type spot struct {
+	state  gvl.State
+	stack  sampler.StackID
+	frames string // innermost first
+	names  []string
+}
+
+const (
+	// leastNow is the height from which on the list says something, its rule included.
+	leastNow = 5
+	// placeFrames is how many frames tell a place: a thread in IO#gets is told by who called it.
+	placeFrames = 5
+)
+
+// drawNow draws where the selected threads are. title is its rule's: whose they are.
+func (m *Model) drawNow(a canvas.Area) {
+	if a.H < leastNow || m.lastNS == 0 {
+		return
+	}
+	t, v := &m.theme, &m.timeline
+	of, members := "all threads", []int(nil)
+	var key rowKey
+	if i := v.index(); i >= 0 {
+		of, members, key = v.rows[i].name, v.rows[i].members, v.rows[i].key
+	} else {
+		for i := range v.threads {
+			members = append(members, i)
+		}
+	}
+	a.Row(0).Fill('─', t.line())
+	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.bold())
+	rest, st := " · "+m.stackWord(), t.dim()
+	th := v.chosen()
+	if th != nil && th.known {
+		rest += ": " + gvl.Describe(th.state, m.store.dict)
+	}
+	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), st)
+	a.Put(x, 0, " ", t.line())
+	rows := a.Sub(0, 1, a.W, a.H-1)
+	switch {
+	case th == nil:
+		m.drawPlaces(rows, key, members)
+	case !th.known:
+		rows.Put(2, 0, "its stack at that moment is not known", t.dim())
+	default:
+		m.listStack(rows.Sub(1, 0, rows.W-2, rows.H), th.state.Stack)
+	}
+}
+
+// drawPlaces lists the places of threads, those of most threads first.
+func (m *Model) drawPlaces(a canvas.Area, key rowKey, members []int) {
+	t, n := &m.theme, &m.whereNow
+	g := m.store.dict.Generation()
+	if since := m.atNS - n.atNS; key != n.key || g != n.in || m.frozen || since < 0 || since >= panelEachNS {
+		n.atNS, n.key, n.in, n.places = m.atNS, key, g, m.placesOf(members)
+	}
+	if len(n.places) == 0 {
+		a.Put(2, 0, "what they did at that moment is not known", t.dim())
+		return
+	}
+	countW, stateW := len(fmt.Sprint(len(m.timeline.threads))), 8
+	namesW := min(a.W/4, 44)
+	for y, p := range n.places {
+		if y == a.H-1 && len(n.places) > a.H {
+			a.Put(2, y, fmt.Sprintf("▼ %d more places", len(n.places)-y), t.dim())
+			return
+		}
+		row := a.Row(y)
+		x := row.Put(1, 0, canvas.PadLeft(fmt.Sprint(len(p.names)), countW)+" × ", t.text())
+		st := canvas.Style{FG: t.readable(t.States[p.state])}
+		if p.state == gvl.Waiting || p.state.Held() || p.state == gvl.Lock {
+			st.Attr = canvas.Bold
+		}
+		row.Put(x, 0, p.state.String(), st)
+		x += stateW + 1
+		row.Put(x, 0, canvas.Cut(p.frames, a.W-x-namesW-3), t.text())
+		row.Put(a.W-namesW-1, 0, canvas.Cut(strings.Join(p.names, ", "), namesW), t.dim())
+	}
+	// What is left has the stack of most of them in full.
+	first := &n.places[0]
+	rest := a.Sub(0, len(n.places), a.W, a.H-len(n.places))
+	if rest.H < leastNow || first.stack == 0 {
+		return
+	}
+	rest.Row(0).Fill('─', t.line())
+	x := rest.Put(2, 0, canvas.Cut(" stack of "+first.names[0], rest.W-6), t.bold())
+	rest.Put(x, 0, " ", t.line())
+	m.listStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack)
+}
+
+// placesOf groups threads by their state and stack.
+func (m *Model) placesOf(members []int) []spot {
+	type at struct {
+		state gvl.State
+		stack sampler.StackID
+	}
+	index := make(map[at]int)
+	var out []spot
+	for _, i := range members {
+		th := &m.timeline.threads[i]
+		if !th.known {
+			continue
+		}
+		k := at{th.state.State, th.state.Stack}
+		n, ok := index[k]
+		if !ok {
+			n = len(out)
+			index[k] = n
+			out = append(out, spot{state: k.state, stack: k.stack})
+		}
+		out[n].names = append(out[n].names, th.name)
+	}
+	// Stacks that differ further out than what is written are one place.
+	byText := make(map[string]int)
+	merged := out[:0:0]
+	for _, p := range out {
+		p.frames = m.placeText(p.stack)
+		k := p.state.String() + " " + p.frames
+		if n, ok := byText[k]; ok {
+			merged[n].names = append(merged[n].names, p.names...)
+			continue
+		}
+		byText[k] = len(merged)
+		merged = append(merged, p)
+	}
+	slices.SortStableFunc(merged, func(x, y spot) int {
+		return cmp.Or(cmp.Compare(len(y.names), len(x.names)),
+			cmp.Compare(slices.Index(urgency[:], x.state), slices.Index(urgency[:], y.state)), cmp.Compare(x.frames, y.frames))
+	})
+	return merged
+}
+
+// placeText writes the innermost frames of a stack.
+func (m *Model) placeText(stack sampler.StackID) string {
+	var frames []string
+	for range placeFrames {
+		caller, id := m.store.dict.Stack(stack)
+		if id == 0 {
+			break
+		}
+		f := m.store.dict.Frame(id)
+		s := canvas.Clean(f.Label)
+		if !f.C && f.Line > 0 {
+			s += fmt.Sprintf(":%d", f.Line)
+		}
+		frames = append(frames, s)
+		stack = caller
+	}
+	if len(frames) == 0 {
+		return "no stack was read"
+	}
+	return strings.Join(frames, " ← ")
+}
+
+// listStack writes a stack a row a frame, innermost first.
+func (m *Model) listStack(a canvas.Area, stack sampler.StackID) {
+	t := &m.theme
+	for y := range a.H {
+		caller, id := m.store.dict.Stack(stack)
+		if id == 0 {
+			return
+		}
+		if left := m.store.dict.Depth(stack); y == a.H-1 && left > 1 {
+			a.Put(2, y, fmt.Sprintf("▼ %d more frames", left), t.dim())
+			return
+		}
+		f := m.store.dict.Frame(id)
+		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
+		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
+		if !f.C && f.Path != "" {
+			a.Put(x+2, y, canvas.CutLeft(lineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.dim())
+		}
+		stack = caller
+	}
+}
