@@ -2,9 +2,12 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -14,13 +17,32 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself or, where it was told to,
-// hands it on to the terminal around it (allow-passthrough); it is asked for both.
+// copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
+// to the terminal around it (allow-passthrough), and by default it does neither: so it is told by its own command, too.
 func (m *Model) copy(text string) tea.Cmd {
 	if !m.opt.tmux {
 		return tea.SetClipboard(text)
 	}
-	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))))
+	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
+}
+
+// tmuxWithin is how long tmux has to take a text.
+const tmuxWithin = 5 * time.Second
+
+// loadBuffer puts a text into tmux's buffer and, from 3.2 on, by it into the clipboard of the terminal around it.
+func loadBuffer(text string) tea.Cmd {
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(context.Background(), tmuxWithin)
+		defer cancel()
+		for _, args := range [][]string{{"load-buffer", "-w", "-"}, {"load-buffer", "-"}} {
+			c := exec.CommandContext(ctx, "tmux", args...)
+			c.Stdin = strings.NewReader(text)
+			if c.Run() == nil {
+				break
+			}
+		}
+		return nil // where there is no such command, the two sequences are what there is
+	}
 }
 
 // yank copies the stack of what is selected, or the summary when nothing is.

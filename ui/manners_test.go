@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -125,7 +126,7 @@ func (s *screen) typed(text string) {
 	}
 }
 
-// In tmux the sequence goes to the terminal around it, too.
+// In tmux the sequence goes to the terminal around it, too, and the text to tmux itself, which ignores both as it is set by default.
 func TestCopyingInTmux(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.model.opt.tmux = true
@@ -134,12 +135,31 @@ func TestCopyingInTmux(t *testing.T) {
 		t.Fatalf("%d commands", len(cmds))
 	}
 	batch, ok := cmds[0]().(tea.BatchMsg)
-	if !ok || len(batch) != 2 {
-		t.Fatalf("not two commands: %#v", batch)
+	if !ok || len(batch) != 3 {
+		t.Fatalf("not three commands: %#v", batch)
 	}
 	raw := batch[1]().(tea.RawMsg).Msg.(string)
 	if !strings.HasPrefix(raw, "\x1bPtmux;\x1b\x1b]52;c;") || !strings.Contains(raw, base64.StdEncoding.EncodeToString([]byte("**order-service**"))[:16]) {
 		t.Errorf("%.60q", raw)
+	}
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux's buffer: ", err)
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	tmux := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("tmux", append([]string{"-S", socket, "-f", "/dev/null"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("tmux %s: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	tmux("new-session", "-d", "cat")
+	defer tmux("kill-server")
+	t.Setenv("TMUX", socket+",1,0")
+	batch[2]()
+	if got := tmux("show-buffer"); !strings.HasPrefix(got, "**order-service**") {
+		t.Errorf("tmux has %.60q", got)
 	}
 }
 
