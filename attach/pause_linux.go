@@ -30,8 +30,9 @@ type Pauser struct {
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
-	// tracer is the thread that traces; nil when none runs.
+	// tracer is the thread that traces; nil when none runs. before is the tid of the one before it, which may not have quite ended.
 	tracer *tracer
+	before int
 }
 
 // NewPauser prepares for pauses of at most limit, and tries one, which stops the process for a moment. onThread, which may
@@ -84,6 +85,7 @@ func (z *Pauser) Close() {
 // end ends the thread that traces, and with it what it may still hold.
 func (z *Pauser) end() {
 	if z.tracer != nil {
+		z.before = z.tracer.tid
 		close(z.tracer.order)
 		z.tracer = nil
 	}
@@ -94,7 +96,8 @@ var errStillHeld = errors.New("still traced by ourselves")
 
 // tracer is the goroutine that traces, on an OS thread of its own that ends with it.
 type tracer struct {
-	z *Pauser
+	z   *Pauser
+	tid int
 	// ownChild: the target is our own child, so its main thread's end is not ours to ask for.
 	ownChild bool
 
@@ -138,6 +141,7 @@ func (t *tracer) onOwnThread(ready chan struct{}) {
 		close(ready)
 		return
 	}
+	t.tid = unix.Gettid()
 	if t.z.onThread != nil {
 		t.z.onThread()
 	}
@@ -300,7 +304,13 @@ func (t *tracer) seize(tid int32) error {
 	case errors.Is(err, unix.ESRCH):
 		return nil // it has ended
 	}
-	return t.refused(tid, err)
+	refusal := t.refused(tid, err)
+	if errors.Is(refusal, ErrPermission) && ptrace(unix.PTRACE_SEIZE, tid, 0) == nil {
+		// It had a tracer, which was gone when its status was read: the thread that traced before us, on its way out.
+		t.list = append(t.list, tracee{tid: tid})
+		return nil
+	}
+	return refusal
 }
 
 // refused explains why a thread could not be seized; nil when there is nothing of it to stop.
@@ -322,7 +332,7 @@ func (t *tracer) refused(tid int32, err error) error {
 				of = n
 			}
 		}
-		if of == os.Getpid() {
+		if of == os.Getpid() || tracer == t.z.before {
 			return errStillHeld
 		}
 		return &TargetError{PID: p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name),

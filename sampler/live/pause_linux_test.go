@@ -399,7 +399,7 @@ func TestPauseOfVfork(t *testing.T) {
 	}
 	defer file.Close()
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		t.Fatalf("a lease on %s: %v", path, err)
+		rubytest.Skip(t, "no lease on %s (fcntl F_SETLEASE), which takes its owner and a file system that has leases: %v", path, err)
 	}
 	cmd, _ := startHelper(t, "start", int(file.Fd()))
 	awaitState(t, cmd.Process.Pid, "D", "it is to start a process")
