@@ -13,6 +13,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
+// placesFrom is what the places were summed from.
+type placesFrom struct {
+	fromNS, toNS int64
+	hides        bool // directories were hidden
+}
+
 // locksPage shows deadlocks, what threads wait for, and whose code made others wait for the GVL.
 type locksPage struct {
 	keys     keyMap
@@ -27,7 +33,7 @@ type locksPage struct {
 	places     []blamePlace
 	// waitNS is the waiting of all threads in the time shown, nobodyNS the part in which nobody held the GVL.
 	waitNS, nobodyNS int64
-	placesOf         [2]int64
+	placesOf         placesFrom
 }
 
 // lockKey names a row: a lock by what it is, or a place.
@@ -152,7 +158,7 @@ func (p *locksPage) load(m *Model, r *reading) {
 	p.locks = slices.DeleteFunc(all, func(l gvl.Contended) bool { return l.LongestNS < int64(m.opt.WaitThreshold) })
 	p.shortLocks = len(all) - len(p.locks)
 	p.loadCycles(m.states)
-	if of := [2]int64{m.flame.snapshot.FromNS, m.flame.snapshot.ToNS}; of != p.placesOf {
+	if of := (placesFrom{m.flame.snapshot.FromNS, m.flame.snapshot.ToNS, m.store.dict.HidesDirectories()}); of != p.placesOf {
 		p.placesOf = of
 		p.loadPlaces(&m.flame.snapshot, m.store.dict)
 	}

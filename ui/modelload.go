@@ -199,6 +199,7 @@ func (m *Model) loadFindings(r *reading) {
 		m.findings.list = r.Findings.Current()
 		m.findings.note = whyUnjudged(r.Findings, r.lastNS-m.oldestNS).note(m.source.Done)
 	}
+	m.findings.list = m.showableFindings(m.findings.list)
 	if k := r.marks.before(m.atNS); k != nil && k.proc.Stopped {
 		m.findings.list = append([]gvl.Finding{halted}, m.findings.list...)
 	}

@@ -1,10 +1,13 @@
 package ui
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -17,7 +20,7 @@ const shownKeys = 5
 func (m *Model) present() {
 	m.presenting = !m.presenting
 	m.pressed = nil
-	m.store.dict.HideDirectories(m.presenting || m.opt.Redact)
+	m.store.dict.HideDirectories(m.hidesNames())
 	// What was built with the other names is built anew.
 	m.flame.builder, m.flame.zoom, m.flame.selected = nil, nil, nil
 	if p, ok := m.pages[pageThread].(*threadPage); ok {
@@ -49,9 +52,35 @@ func (m *Model) drawPressed(a canvas.Area, t *Theme) {
 	a.PutRight(y, text, canvas.Style{FG: t.Accent, BG: t.Background, Attr: canvas.Bold | canvas.Reverse})
 }
 
+// hidesNames tells whether directories, users and hosts are not to be seen.
+func (m *Model) hidesNames() bool { return m.presenting || m.opt.Redact }
+
+// absolutePath is one in a text: what stands before it, and its last name.
+var absolutePath = regexp.MustCompile(`(^|[\s"'(])/(?:[^/\s"'(),:;]+/)*([^/\s"'(),:;]+)`)
+
+// showable is a text that may name files, without their directories where these are hidden.
+func (m *Model) showable(text string) string {
+	if !m.hidesNames() {
+		return text
+	}
+	return absolutePath.ReplaceAllString(text, "$1$2")
+}
+
+// showableFindings are findings whose texts name no directories where these are hidden: some were judged before.
+func (m *Model) showableFindings(list []gvl.Finding) []gvl.Finding {
+	if !m.hidesNames() {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Text = m.showable(list[i].Text)
+	}
+	return list
+}
+
 // shareable is the description of the process for files that are handed on.
 func (m *Model) shareable() sampler.Process {
-	if m.presenting || m.opt.Redact {
+	if m.hidesNames() {
 		return recording.Redact(m.process)
 	}
 	return m.process

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +127,37 @@ func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	} {
 		if got := seen(x.o, x.keys...); got != x.want {
 			t.Errorf("%s: arguments on the screen: %v", x.name, got)
+		}
+	}
+}
+
+// TestPresentationHidesDirectoriesEverywhere: whatever is on the screen when the presentation begins, frozen or not, its
+// directories go at once.
+func TestPresentationHidesDirectoriesEverywhere(t *testing.T) {
+	paths := regexp.MustCompile(`(^|[\s"'(])/?(srv|usr|tmp|app|lib)/\S*`)
+	check := func(name string, press func(...string), text func() string, keys []string) {
+		press(keys...)
+		press("P")
+		if found := paths.FindAllString(text(), -1); found != nil {
+			t.Errorf("%s: %q", name, found)
+		}
+	}
+	for _, freeze := range []string{"", "space"} {
+		for name, keys := range map[string][]string{"processes": nil, "one": {"down", "down", "tab", "down", "down", "down"}, "functions": {"v"}, "findings": {"v", "v", "tab"}} {
+			s := clusterScreen(t, 200, 50, Options{})
+			if freeze != "" {
+				keys = append(slices.Clone(keys), freeze)
+			}
+			check("view 8, "+name+" "+freeze, s.press, s.text, keys)
+		}
+		for _, page := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+			for _, keys := range [][]string{{page}, {page, "tab", "down", "down", "enter"}} {
+				s := deadlockScreen(t, 200, 50, Options{})
+				if freeze != "" {
+					keys = append(keys, freeze)
+				}
+				check(fmt.Sprint("view ", keys), func(keys ...string) { s.press(keys...) }, s.text, keys)
+			}
 		}
 	}
 }

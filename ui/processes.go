@@ -49,6 +49,7 @@ type processesPage struct {
 type mergedFrom struct {
 	loads    int
 	selected *member
+	hides    bool // directories were hidden
 }
 
 // lowerView is what stands under the table.
@@ -329,15 +330,15 @@ func (p *processesPage) nextMetric() {
 func (p *processesPage) load(m *Model, r *reading) {
 	list := p.fleet.list()
 	of := flameRange{m.atNS, m.windowNS, m.frozen}
-	now := m.now()
+	now, hides := m.now(), m.store.dict.HidesDirectories()
 	stale := len(list) != len(p.rows) || p.loads == 0 || of.frozen != p.of.frozen || of.windowNS != p.of.windowNS ||
-		of.frozen && of.atNS != p.of.atNS || !of.frozen && now.Sub(p.loadedAt) >= refreshProcesses || now.Before(p.loadedAt)
+		hides != p.mergedOf.hides || of.frozen && of.atNS != p.of.atNS || !of.frozen && now.Sub(p.loadedAt) >= refreshProcesses || now.Before(p.loadedAt)
 	if stale {
 		p.loadedAt, p.of = now, of
 		p.loads++
 		p.loadRows(m, r, list)
 	}
-	want := mergedFrom{p.loads, p.selected}
+	want := mergedFrom{p.loads, p.selected, hides}
 	if want != p.mergedOf {
 		p.mergedOf = want
 		p.merge(m, r, list)

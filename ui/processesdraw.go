@@ -76,7 +76,7 @@ func (p *processesPage) draw(a canvas.Area, m *Model) {
 			m.onPress(body.Row(y), func(m *Model, _, _ int) tea.Cmd { p.choose(m, of); return nil })
 		default:
 			x := p.idle[n-1-len(p.rows)]
-			text := fmt.Sprintf("%s %d  %s", canvas.Clean(x.Title), x.PID, canvas.Clean(x.Why))
+			text := fmt.Sprintf("%s %d  %s", canvas.Clean(m.showable(x.Title)), x.PID, canvas.Clean(m.showable(x.Why)))
 			body.Put(3, y, canvas.Cut(text, body.W-4), t.dim())
 		}
 	}

@@ -50,7 +50,7 @@ func (m *Model) titleOf(p *sampler.Process) string {
 }
 
 // showsArgs tells whether command lines may be shown now.
-func (m *Model) showsArgs() bool { return m.opt.Args && !m.opt.Redact && !m.presenting }
+func (m *Model) showsArgs() bool { return m.opt.Args && !m.hidesNames() }
 
 // take notes what became of the process.
 func (w *processRow) take(s SourceState, replay bool) {
@@ -91,6 +91,7 @@ func (w *processRow) load(m *Model, r *reading) {
 		w.findings = append(w.findings, halted)
 	}
 	// What explains most comes first; here it is the worst that counts.
+	w.findings = m.showableFindings(w.findings)
 	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return cmp.Compare(y.Severity, x.Severity) })
 	most := int64(-1)
 	for _, id := range r.Timeline.Ractors() {

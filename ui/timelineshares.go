@@ -57,7 +57,7 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 	}
 	letter := ' '
 	if p[3] > 0 {
-		letter = rune(top.Letter())
+		letter = top.Glyph()
 	}
 	a.Put(x+1, 0, fmt.Sprintf("%c %3d %%", letter, p[3]), st)
 }

@@ -95,6 +95,7 @@ type topOf struct {
 	metric       flamegraph.Metric
 	idle         bool
 	fromNS, toNS int64
+	hides        bool // directories were hidden
 }
 
 // recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
@@ -186,8 +187,11 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 
 func (p *topPage) load(m *Model, r *reading) {
 	s := &m.flame.snapshot
-	of := topOf{p.kind, m.flame.metric, m.flame.showIdle, s.FromNS, s.ToNS}
+	of := topOf{p.kind, m.flame.metric, m.flame.showIdle, s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
 	if of != p.loaded {
+		if of.hides != p.loaded.hides { // the rows have other names
+			p.index = nil
+		}
 		p.loaded = of
 		from := s.ToNS - (s.ToNS-s.FromNS)/recentParts
 		r.rolling.SnapshotRange(from, s.ToNS, &p.recent)
