@@ -106,8 +106,8 @@ func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
 		a.Rune(x, 0, r, st)
 		listed := c.Listed()
 		held := c.NS[gvl.Running] + c.NS[gvl.Stalled] + c.NS[gvl.GC]
-		drawSpark(a.Row(1), x, []float64{share(held, listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Running])})
-		drawSpark(a.Row(2), x, []float64{share(c.NS[gvl.Waiting], listed)}, 1, canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
+		drawColumn(a.Row(1), x, share(held, listed), canvas.Style{FG: t.readable(t.States[gvl.Running])})
+		drawColumn(a.Row(2), x, share(c.NS[gvl.Waiting], listed), canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
 	}
 }
 
