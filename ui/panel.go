@@ -34,7 +34,9 @@ type panelView struct {
 	// function in all of its places.
 	total int64
 
-	hot, own []panelRow // heaviest first
+	// hot are the functions by their own weight, own those of the program's own by their weight with what they call outside of it,
+	// heaviest first; of a selected function, those under it.
+	hot, own []panelRow
 
 	self             int64
 	places           int
@@ -112,16 +114,20 @@ func (p *panelView) load(v *flameView, dict *sampler.Dictionary, force bool) {
 		p.callers, p.callees, p.threads = w.list(w.up), w.list(w.down), w.list(w.in)
 		if v.inverted {
 			p.callers, p.callees = p.callees, p.callers
+			return // what is under it in this picture called it
 		}
-		return
-	}
-	from := v.tree.Root
-	if selected != nil {
-		from = selected
-	}
-	p.total = from.Total
-	for _, c := range from.Children {
-		w.sum(c, nil)
+		for _, n := range w.at {
+			w.sum(n, nil)
+		}
+	} else {
+		from := v.tree.Root
+		if selected != nil {
+			from = selected
+		}
+		p.total = from.Total
+		for _, c := range from.Children {
+			w.sum(c, nil)
+		}
 	}
 	p.hot = w.list(w.funcs)
 	for _, r := range w.funcs {
@@ -140,6 +146,7 @@ type panelWalk struct {
 	// key is the selected function; up are the nodes above its places, down those under them, in the roots that they are in.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*panelRow
+	at           []*flamegraph.Node // its places
 }
 
 // row returns the row of a node's function in one of the lists.
@@ -225,6 +232,7 @@ func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 		if inside == 0 {
 			next = true
 			p.places++
+			w.at = append(w.at, n)
 			p.total += n.Total
 			for i, ns := range n.TagTotal {
 				p.states[i] += ns

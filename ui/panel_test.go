@@ -114,6 +114,7 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 				same(t, "callers of "+label, p.callers, callers)
 				same(t, "callees of "+label, p.callees, callees)
 				if !inverted {
+					sameUnder(t, dict, snap, &p, label)
 					same(t, "threads of "+label, p.threads, threads)
 				}
 			}
@@ -126,6 +127,38 @@ func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string)
 		out = append(out, dict.Frame(id).Label)
 	}
 	return out
+}
+
+// sameUnder: the functions under the selected one have the weights that they have on its stacks, from its first call inward.
+func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *panelView, label string) {
+	t.Helper()
+	self, total := map[string]int64{}, map[string]int64{}
+	for _, e := range snap.Entries {
+		stack := stackLabels(dict, e.Key.Stack)
+		last := -1
+		for i := range stack {
+			if stack[i] == label {
+				last = i
+			}
+		}
+		if last < 0 {
+			continue
+		}
+		self[stack[0]] += e.Weights.WallNS
+		on := map[string]bool{}
+		for _, l := range stack[:last+1] {
+			if !on[l] {
+				on[l] = true
+				total[l] += e.Weights.WallNS
+			}
+		}
+	}
+	same(t, "self under "+label, p.hot, self)
+	for _, r := range p.hot {
+		if r.total != total[r.Label] {
+			t.Errorf("under %s: total of %s is %d, the stacks say %d", label, r.Label, r.total, total[r.Label])
+		}
+	}
 }
 
 // neighbours returns the caller of a function's first call on a stack (innermost first) and the callee of the last of the calls
@@ -238,7 +271,10 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 			t.Fatal("the search selects DB#query")
 		}
 		s.sees("called by", "calls", "runs in", "itself")
-		s.misses("hottest functions")
+		s.misses("hottest functions ─")
+		if s.model.panel.rows >= 2*leastPanel {
+			s.sees("hottest functions while it runs")
+		}
 		rows := strings.Split(s.text(), "\n")
 		y := s.model.height
 		x := 0

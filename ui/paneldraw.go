@@ -22,7 +22,7 @@ type panelColumn struct {
 
 // drawPanel draws what the flamegraph leaves room for.
 func (m *Model) drawPanel(a canvas.Area) {
-	p, t := &m.panel, &m.theme
+	p := &m.panel
 	switch {
 	case a.H < 2:
 		return
@@ -30,15 +30,25 @@ func (m *Model) drawPanel(a canvas.Area) {
 		m.drawNow(a)
 		return
 	}
-	columns := p.listColumns()
-	title, rest := " hottest functions", ""
+	list := func(a canvas.Area, rest string) { m.drawLists(a, " hottest functions", rest, p.listColumns()) }
 	switch {
 	case p.of.Kind == flamegraph.FrameNode && p.of.Label != "":
-		columns = p.frameColumns(m.flame.inverted)
-		title, rest = " "+p.of.Label, p.figures(m)
+		h := a.H
+		if len(p.hot) > 0 && h >= 2*leastPanel {
+			h /= 2
+			list(a.Sub(0, h, a.W, a.H-h), " while it runs")
+		}
+		m.drawLists(a.Sub(0, 0, a.W, h), " "+p.of.Label, p.figures(m), p.frameColumns(m.flame.inverted))
 	case p.of.Label != "":
-		rest = " of " + p.of.Label
+		list(a, " of "+p.of.Label)
+	default:
+		list(a, "")
 	}
+}
+
+// drawLists draws a rule and lists under it, as many as have room side by side.
+func (m *Model) drawLists(a canvas.Area, title, rest string, columns []panelColumn) {
+	t := &m.theme
 	a.Row(0).Fill('─', t.line())
 	x := a.Put(2, 0, canvas.Cut(title, a.W/2), t.bold())
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), t.dim())
@@ -54,12 +64,13 @@ func (m *Model) drawPanel(a canvas.Area) {
 	}
 }
 
-// listColumns are the lists while no frame is selected.
+// listColumns are the lists of functions.
 func (p *panelView) listColumns() []panelColumn {
-	return []panelColumn{
-		{title: "function", rows: p.hot, totals: true, of: p.total},
-		{title: "your code, with the C functions and libraries it calls", rows: p.own, of: p.total},
+	out := []panelColumn{{title: "function", rows: p.hot, totals: true, of: p.total}}
+	if len(p.own) > 0 {
+		out = append(out, panelColumn{title: "your code, with the C functions and libraries it calls", rows: p.own, of: p.total})
 	}
+	return out
 }
 
 // frameColumns are the lists around the selected function.
