@@ -78,7 +78,7 @@ func TestStatesCanBeToldApart(t *testing.T) {
 			look := func(s gvl.State) (rune, string) {
 				c := gvl.Cell{Dominant: s, Share: weak, SpanNS: 1}
 				c.NS[s] = 1
-				r, st := theme.stateCell(&c, false)
+				r, st := theme.stateCell(&c, false, nil)
 				return r, fmt.Sprint(profile.Convert(st.BG))
 			}
 			for a := range gvl.NumStates {
@@ -139,7 +139,7 @@ func TestLettersOfStatesAreLegible(t *testing.T) {
 			for _, share := range []float64{0.3, 0.5, 0.7, 1} {
 				c := gvl.Cell{Dominant: gvl.State(s), Share: share, SpanNS: 1}
 				c.NS[s] = 1
-				_, st := theme.stateCell(&c, true)
+				_, st := theme.stateCell(&c, true, nil)
 				letters[st.FG] = true
 				if got := st.FG.Contrast(st.BG); got < graphic {
 					t.Errorf("%s: the letter of %s at a share of %.1f has a contrast of %.1f", name, gvl.State(s), share, got)

@@ -107,7 +107,7 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 		out = append(out, helpText(s.text, textX, w, t, func(a canvas.Area) {
 			c := gvl.Cell{Dominant: s.state, Share: 1, SpanNS: 1}
 			c.NS[s.state] = 1
-			r, st := t.stateCell(&c, ascii)
+			r, st := t.stateCell(&c, ascii, nil)
 			a.Rune(1, 0, r, st)
 			a.Rune(2, 0, r, st)
 			a.Put(4, 0, s.state.String(), canvas.Style{FG: t.readable(t.States[s.state]), Attr: canvas.Bold})
@@ -116,10 +116,10 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 	out = append(out, helpText("a cut block or an underlined letter: in that column it also waited for the GVL", 4, w, t, func(a canvas.Area) {
 		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1, Waited: true}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 3, 1
-		r, st := t.stateCell(&c, ascii)
+		r, st := t.stateCell(&c, ascii, nil)
 		a.Rune(1, 0, r, st)
 		c.Dominant = gvl.IO
-		r, st = t.stateCell(&c, ascii)
+		r, st = t.stateCell(&c, ascii, nil)
 		a.Rune(2, 0, r, st)
 	})...)
 	out = append(out, helpText("a line that can't be trusted: of code that a JIT has compiled it is the method's first", 4, w, t, func(a canvas.Area) {

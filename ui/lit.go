@@ -98,9 +98,9 @@ func (l *lit) draw(axis canvas.Area, t *Theme) {
 
 // litCell returns what a column of a row looks like while a frame is lit: as ever where the frame ran, the stronger the more;
 // elsewhere an empty ground that says that the row was there.
-func (t *Theme) litCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
+func (t *Theme) litCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
-		return t.stateCell(c, ascii)
+		return t.stateCell(c, ascii, beside)
 	}
 	const quiet = 0.08
 	return ' ', canvas.Style{BG: t.Background.Mix(t.Text, quiet)}

@@ -28,6 +28,46 @@ const shadeSteps = 4
 // inSteps rounds a strength, 0 to 1.
 func inSteps(v float64) float64 { return math.Round(v*shadeSteps) / shadeSteps }
 
+// shadeRun is the number of cells, counted in time, in which a strength is carried on.
+const shadeRun = 16
+
+// shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and of the wait
+// in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row spotted then, which is
+// restless in itself, worse in a compressed video, and some 15 to 40 bytes a spot. They begin anew with every shadeRun-th cell of
+// time, so that the cells stay as they are while the picture moves, and before the first of those aren't carried on.
+type shades struct {
+	carried       bool
+	share, waited [gvl.NumStates]float64
+}
+
+func newShades() *shades {
+	s := new(shades)
+	for i := range s.share {
+		s.share[i], s.waited[i] = math.Inf(1), math.Inf(1)
+	}
+	return s
+}
+
+// goTo is called before each cell of a row, which is cell, of eachNS from fromNS on.
+func (s *shades) goTo(cell int, fromNS, eachNS int64) {
+	if (fromNS/max(eachNS, 1)+int64(cell))%shadeRun == 0 {
+		*s = *newShades()
+		s.carried = true
+	}
+}
+
+// near rounds a strength, 0 to 1.
+func (s *shades) near(last *float64, v float64) float64 {
+	if math.Abs(v-*last) < 1.0/shadeSteps {
+		return *last
+	}
+	v = inSteps(v)
+	if s.carried {
+		*last = v
+	}
+	return v
+}
+
 // letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so that a row
 // does not flicker between black and white letters.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
@@ -43,11 +83,19 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 // stateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
 // its colour, the stronger the larger the share. A column in which the thread also waited says so: the block of running
 // is cut at the top, the other letters are underlined and take the colour of waiting.
-func (t *Theme) stateCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
+//
+// beside are the shades of the cells to its left; nil: it stands alone.
+func (t *Theme) stateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
+	if beside == nil {
+		beside = newShades()
+	}
 	s := c.Dominant
 	full := t.States[s]
-	strength := t.Weakest + (1-t.Weakest)*inSteps(math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8))
-	bg := t.shade(full, strength)
+	strength := 1.0
+	if !s.Idle() { // which is quiet at any share
+		strength = beside.near(&beside.share[s], math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8))
+	}
+	bg := t.shade(full, t.Weakest+(1-t.Weakest)*strength)
 	glyph := s.Glyph()
 	if ascii {
 		glyph = rune(s.Letter())
@@ -79,7 +127,7 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool) (rune, canvas.Style) {
 			loud = canvas.RGB(0x8A2B00)
 		}
 		st.Attr |= canvas.Underline
-		st.FG = mixUntil(st.FG.Mix(loud, inSteps(min(0.3+waited*4, 1))), plain, bg, graphic)
+		st.FG = mixUntil(st.FG.Mix(loud, beside.near(&beside.waited[s], min(0.3+waited*4, 1))), plain, bg, graphic)
 		if waited >= loudWait {
 			st.Attr |= canvas.Bold
 		}

@@ -95,14 +95,15 @@ func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
 
 // drawLanes draws the thread's states, and the shares of its time that it held and waited for the GVL.
 func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
-	t := &m.theme
+	t, beside := &m.theme, newShades()
 	for x := range a.W {
 		i := cellAt(x, len(p.cells), a.W)
 		if i < 0 || p.cells[i].Listed() == 0 {
 			continue
 		}
 		c := &p.cells[i]
-		r, st := t.stateCell(c, m.opt.ASCII)
+		beside.goTo(i, p.fromNS, (p.toNS-p.fromNS)/int64(len(p.cells)))
+		r, st := t.stateCell(c, m.opt.ASCII, beside)
 		a.Rune(x, 0, r, st)
 		listed := c.Listed()
 		held := c.NS[gvl.Running] + c.NS[gvl.Stalled] + c.NS[gvl.GC]

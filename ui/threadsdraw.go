@@ -265,7 +265,7 @@ func (t *Theme) drawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bo
 	for i, s := range barStates {
 		c := gvl.Cell{Dominant: s, Share: 1, SpanNS: 1}
 		c.NS[s] = 1
-		r, st := t.stateCell(&c, ascii)
+		r, st := t.stateCell(&c, ascii, nil)
 		for range widths[i] {
 			a.Rune(x, 0, r, st)
 			x++

@@ -52,7 +52,7 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		}
 		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 	}
-	cells := a.Sub(g.cellsX, 0, g.cellsW, 1)
+	cells, beside := a.Sub(g.cellsX, 0, g.cellsW, 1), newShades()
 	for x := range cells.W {
 		i := cellAt(x, len(w.cells), cells.W)
 		if i < 0 {
@@ -62,10 +62,12 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		if c.Listed() == 0 {
 			continue
 		}
-		r, st := t.stateCell(c, ascii)
+		beside.goTo(i, v.fromNS, (v.toNS-v.fromNS)/int64(len(w.cells)))
+		draw := t.stateCell
 		if v.lit != nil {
-			r, st = t.litCell(v.lit.cell(w.key, i), ascii)
+			c, draw = v.lit.cell(w.key, i), t.litCell
 		}
+		r, st := draw(c, ascii, beside)
 		cells.Rune(x, 0, r, st)
 	}
 	v.drawShares(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), w, t)
