@@ -104,12 +104,17 @@ func (p *panelView) figures(m *Model) string {
 const (
 	panelShareW = 6
 	panelBarW   = 12
-	moreW       = 6 // of "▼40" with a space on either side
+	narrowPanel = 50 // columns, below which the bars are half as long
+	leastPlaced = 30 // columns for a name and its place: below, the name has them all
+	moreW       = 6  // of "▼40" with a space on either side
 )
 
 func (m *Model) drawPanelColumn(a canvas.Area, c *panelColumn) {
 	t := &m.theme
-	x := 1
+	x, barW := 1, panelBarW
+	if a.W < narrowPanel {
+		barW /= 2
+	}
 	bar := x + panelShareW
 	if c.totals {
 		a.Put(x, 0, canvas.PadLeft("self", panelShareW-1), t.dim())
@@ -118,11 +123,11 @@ func (m *Model) drawPanelColumn(a canvas.Area, c *panelColumn) {
 		if m.flame.metric == flamegraph.Wall {
 			a.Put(bar, 0, "states", t.dim())
 		}
-		a.Put(bar+panelBarW+1, 0, c.title, t.dim())
+		a.Put(bar+barW+1, 0, c.title, t.dim())
 	} else {
 		a.Put(x, 0, canvas.Cut(c.title, a.W-x-moreW), t.dim())
 	}
-	name := bar + panelBarW + 1
+	name := bar + barW + 1
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	n := min(rows.H, len(c.rows))
 	for y := range n {
@@ -132,7 +137,7 @@ func (m *Model) drawPanelColumn(a canvas.Area, c *panelColumn) {
 		if c.totals {
 			row.Put(x+panelShareW, 0, canvas.PadLeft(percent(share(r.total, c.of)), panelShareW-1), t.dim())
 		}
-		m.drawPanelBar(row.Sub(bar, 0, panelBarW, 1), r, c)
+		m.drawPanelBar(row.Sub(bar, 0, barW, 1), r, c)
 		m.drawPanelName(row.Sub(name, 0, a.W-name, 1), r, c)
 		best := r.best
 		m.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
@@ -164,11 +169,13 @@ func (m *Model) drawPanelName(a canvas.Area, r *panelRow, c *panelColumn) {
 	}
 	a.Put(0, 0, "■", canvas.Style{FG: t.Flame[r.from]})
 	where := ""
-	if r.File != "" {
-		where = lineIn(filepath.Base(r.File), r.Line, false)
-	}
 	room := a.W - 2
-	x := a.Put(2, 0, flamegraph.LabelFit(canvas.Clean(r.Label), max(room-canvas.Width(where)-2, room*6/10)), t.text())
+	labelW := room
+	if r.File != "" && room >= leastPlaced {
+		where = lineIn(filepath.Base(r.File), r.Line, false)
+		labelW = max(room-canvas.Width(where)-2, room*6/10)
+	}
+	x := a.Put(2, 0, flamegraph.LabelFit(canvas.Clean(r.Label), labelW), t.text())
 	if left := a.W - x - 2; left > 8 {
 		a.Put(x+2, 0, canvas.CutLeft(where, left), t.dim())
 	}
