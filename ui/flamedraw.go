@@ -321,8 +321,13 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 			origin += " " + frame.Gem
 		}
 	}
-	weights := []string{fmt.Sprintf("total %.1f %% (%s)", float64(n.Total)/total*100, measure(v.metric, n.Total)),
-		fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100)}
+	weights := []string{fmt.Sprintf("total %.1f %% (%s)", float64(n.Total)/total*100, measure(v.metric, n.Total))}
+	switch {
+	case !v.inverted:
+		weights = append(weights, fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100))
+	case n.Parent == v.tree.Root: // callees first: what stands first was executed, the others called it
+		weights[0] = "self" + strings.TrimPrefix(weights[0], "total")
+	}
 	if mix := v.mostly(n, leastOfFrame); mix != "" {
 		weights = append(weights, mix)
 	}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -25,6 +26,20 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 		if c.Kind == flamegraph.FrameNode && c.Self == 0 && c.Total > 0 && len(c.Children) == 0 {
 			t.Errorf("%s has time and neither of its own nor a caller", c.Label)
 		}
+	}
+	s.press("down")
+	for s.model.flame.selNode != f.tree.Root.Children[0] { // the heaviest that was executed: its time is its own
+		s.press("up")
+	}
+	_, rest := f.detail(s.model.store.dict)
+	if want := fmt.Sprintf("self %.1f %% (", 100*float64(f.selNode.Total)/float64(f.tree.Root.Total)); !strings.Contains(rest, want) || strings.Contains(rest, "total") {
+		t.Errorf("what was executed has all of its time itself: %q, want %q", rest, want)
+	}
+	if s.press("down"); f.selNode.Parent == f.tree.Root {
+		t.Fatal("no caller is selected")
+	}
+	if _, rest = f.detail(s.model.store.dict); strings.Contains(rest, "self") || !strings.Contains(rest, "total ") {
+		t.Errorf("a caller has no time of its own there: %q", rest)
 	}
 	s.press("i")
 	s.sees("callers first")
