@@ -10,10 +10,10 @@ import (
 
 const pauseHelp = `
 --pause stops all threads with ptrace while stacks are read (GVL reads never stop it), so that a sample is one
-instant of all threads. A pause is bounded: past 5 ms the process goes on and the sample counts as cut. The
-length of pauses is measured and reported. It makes the process slower by the time it stands still, interrupts
-the system calls its threads sleep in (the kernel restarts them, but epoll_wait and a few others fail with EINTR),
-and can't be had while a debugger or strace is attached. If ddtop is killed, the process goes on. It does not cure
+instant of all threads. A pause is bounded: past 5 ms the process goes on and the sample counts as cut. Pauses
+take a tenth of the time at most: with many threads stacks are read less often. Their length is measured and
+reported. They interrupt the system calls that threads sleep in (the kernel restarts them, but epoll_wait and a
+few others fail with EINTR), and can't be had while a debugger or strace is attached. If ddtop is killed, the process goes on. It does not cure
 Ruby 2.5 to 2.7, and 3.1 with YJIT, which publish a frame before they have filled it.`
 
 // addPause adds --pause, and what it means to the command's help.

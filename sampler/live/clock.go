@@ -23,8 +23,10 @@ const (
 type clock struct {
 	lockNS, stackNS float64
 	next, nextStack int64
-	lastBusy        int64
-	slow            bool
+	// restNS is the time before which no stacks are read.
+	restNS   int64
+	lastBusy int64
+	slow     bool
 	// ticks counts those before the first sign of life; -1: there was one.
 	ticks int
 	rng   *rand.Rand
@@ -68,13 +70,16 @@ func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
+// rest puts the next reading of stacks off until a time at least.
+func (c *clock) rest(until int64) { c.restNS, c.nextStack = until, max(c.nextStack, until) }
+
 // note takes what a tick saw. The first sign of life brings the full rate back at once.
 func (c *clock) note(now int64, busy bool) {
 	if busy {
 		c.lastBusy, c.ticks = now, -1
 		if c.slow {
 			c.slow = false
-			c.next, c.nextStack = now+c.jitter(c.lockNS), now+c.jitter(c.lockNS)
+			c.next, c.nextStack = now+c.jitter(c.lockNS), max(now+c.jitter(c.lockNS), c.restNS)
 		}
 		return
 	}

@@ -11,6 +11,10 @@ import (
 // it runs, and the sample counts as cut.
 const PauseLimit = 5 * time.Millisecond
 
+// pauseRest is how many times as long as it stood still the target then runs at least before it is stopped again: a tenth of
+// its time is the most that it loses, however many threads it has and whatever rate was asked for.
+const pauseRest = 9
+
 // pauses stops the target while its stacks are read.
 type pauses struct {
 	pauser *attach.Pauser
@@ -24,6 +28,8 @@ type pauses struct {
 	read   func()
 	// cut tells that the last pause does not show one instant of all threads.
 	cut bool
+	// restNS is until when the target is not stopped again, CLOCK_MONOTONIC in ns.
+	restNS int64
 }
 
 func newPauses(p *attach.Process, s *Source) (*pauses, error) {
@@ -42,6 +48,7 @@ func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
 	z.sample, z.cut = nil, pause.Cut
+	z.restNS = Monotonic() + pauseRest*pause.NS
 	if err != nil {
 		return err
 	}
@@ -66,6 +73,14 @@ func (s *Source) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 		return s.pauses.stacks(sample)
 	}
 	return s.reader.Read(depth, sample)
+}
+
+// rests is until when no stacks may be read, for the target has just been stopped for them; CLOCK_MONOTONIC in ns.
+func (s *Source) rests() int64 {
+	if s.pauses == nil {
+		return 0
+	}
+	return s.pauses.restNS
 }
 
 // warmUp reads everything once without a stop where stops are to follow, so that these need not wait for names to be read.

@@ -385,6 +385,44 @@ func TestPauseIsBounded(t *testing.T) {
 	}
 }
 
+// TestPausesLeaveTheTargetItsTime: stops follow each other so late that they take a tenth of the target's time at most, whatever
+// rate was asked for.
+func TestPausesLeaveTheTargetItsTime(t *testing.T) {
+	p := rubytest.One(t).Start(t, `200.times { Thread.new { sleep } }; puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
+	p.Expect(t, "ready")
+	s, err := live.Open(t.Context(), p.PID, live.Options{Pause: true, StackRate: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const enough = 30
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var earliest, pausedNS, beganNS int64
+	n := 0
+	if err := s.Run(ctx, func(sample *sampler.Sample) {
+		if sample.PauseNS == 0 {
+			return
+		}
+		if beganNS == 0 {
+			beganNS = sample.TimeNS
+		}
+		if sample.TimeNS < earliest {
+			t.Errorf("stopped again %d µs too early, after %d µs of standing still", (earliest-sample.TimeNS)/1000, pausedNS/1000)
+		}
+		earliest, pausedNS = sample.TimeNS+9*sample.PauseNS, sample.PauseNS
+		if n++; n == enough {
+			t.Logf("%d stops in %d ms, the last one of %d µs", n, (sample.TimeNS-beganNS)/1e6, pausedNS/1000)
+			cancel()
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n < enough {
+		t.Errorf("%d stops within a minute", n)
+	}
+}
+
 // TestPauseOfVfork pauses a process with a thread in vfork, where nothing stops it, until the reading is under way: the order
 // to stop that it still has must not hold it then.
 func TestPauseOfVfork(t *testing.T) {

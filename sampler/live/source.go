@@ -109,6 +109,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	var bestFlaws int
 	var last error
 	for try := 0; try < tries && ctx.Err() == nil; try++ {
+		sleepUntil(s.rests())
 		var sample sampler.Sample
 		if last = s.readTick(sampler.StackTick, &sample); last != nil {
 			if err := s.gone(last); err != nil {
@@ -191,7 +192,9 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 				return err
 			}
 		}
-		if err := s.readTick(depth, &sample); err != nil {
+		err := s.readTick(depth, &sample)
+		c.rest(s.rests())
+		if err != nil {
 			if now-s.lastCheck > failCheckNS {
 				// It may have called exec: what was known of its memory is void then.
 				s.lastCheck = now
