@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"time"
-
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -140,12 +138,12 @@ type flameRange struct {
 // flameStale tells whether the flamegraph needs new weights: at another time or stretch of time, and while live only
 // every now and then, since what it shows covers many seconds.
 func (m *Model) flameStale() bool {
-	const eachNS, parts = int64(500 * time.Millisecond), 120
+	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := m.flameOf
 	if of.windowNS != m.windowNS || of.frozen != m.frozen || m.atNS < of.atNS || m.frozen && m.atNS != of.atNS {
 		return true
 	}
-	return m.atNS-of.atNS >= max(eachNS, m.windowNS/parts)
+	return m.atNS-of.atNS >= max(leastNS, min(secondNS, m.windowNS/30), m.windowNS/parts)
 }
 
 // axis returns how many cells the time axis has and the stretch of time it covers. A cell is a whole number of kept
