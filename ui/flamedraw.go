@@ -166,7 +166,7 @@ func (v *flameView) draw(a canvas.Area, t *Theme, focused, color bool) {
 		case v.unsure():
 			text = tooFew(v.tree.Allocations)
 		case v.tree != nil && v.tree.Excluded > 0 && !v.showIdle && v.metric == flamegraph.Wall:
-			text = "all of it was parked or asleep   I shows idle threads"
+			text = "all of it waited for work, was parked or asleep   I shows it"
 		case v.tree != nil && (v.tree.Samples > 0 || v.metric == flamegraph.Blame || v.metric == flamegraph.Wait):
 			text = nothingOf(v.metric)
 		}

@@ -27,10 +27,8 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 			t.Errorf("%s has time and neither of its own nor a caller", c.Label)
 		}
 	}
-	s.press("down")
-	for s.model.flame.selNode != f.tree.Root.Children[0] { // the heaviest that was executed: its time is its own
-		s.press("up")
-	}
+	f.selectNode(f.tree.Root.Children[0]) // the heaviest that was executed: its time is its own
+	s.model.refresh()
 	_, rest := f.detail(s.model.store.dict)
 	if want := fmt.Sprintf("self %.1f %% (", 100*float64(f.selNode.Total)/float64(f.tree.Root.Total)); !strings.Contains(rest, want) || strings.Contains(rest, "total") {
 		t.Errorf("what was executed has all of its time itself: %q, want %q", rest, want)

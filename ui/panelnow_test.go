@@ -75,5 +75,5 @@ func TestIdleSaysWhereTheThreadsAre(t *testing.T) {
 	}
 	m.filter, m.timeline.selected = m.timeline.rows[main].key, m.timeline.rows[main].key
 	m.refresh()
-	s.sees("all of it was parked or asleep", "main · now: parked", "Thread#join")
+	s.sees("all of it waited for work, was parked or asleep", "main · now: parked", "Thread#join")
 }
