@@ -87,13 +87,13 @@ func (l *lit) cell(k rowKey, i int) *gvl.Cell {
 }
 
 // draw says on the time axis, in place of the times furthest back, that the rows are a frame's.
-func (l *lit) draw(axis canvas.Area, t *Theme) {
+func (l *lit) draw(axis canvas.Area, t *Theme) int {
 	const before, after = "where ", " runs "
 	room := axis.W*2/3 - len(before) - len(after)
 	if room < 4 {
-		return
+		return 0
 	}
-	axis.Put(0, 0, before+flamegraph.LabelFit(canvas.Clean(l.label), room)+after, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+	return axis.Put(0, 0, before+flamegraph.LabelFit(canvas.Clean(l.label), room)+after, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 }
 
 // litCell returns what a column of a row looks like while a frame is lit: as ever where the frame ran, the stronger the more;

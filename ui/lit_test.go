@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +188,26 @@ func TestNoRowIsLitThatCameLater(t *testing.T) {
 	for _, c := range []*gvl.Cell{l.cell(rowKey{thread: 1}, 1), l.cell(rowKey{thread: 1}, 2), l.cell(rowKey{thread: 2}, 0)} {
 		if c == nil || c.Listed() != 0 {
 			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestTheAxisOfAFrameHasWholeTimes: what stands for the frame on the time axis cuts no time short, whatever the width: of "-10s" a
+// "0s" was left.
+func TestTheAxisOfAFrameHasWholeTimes(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("tab", "down", "down", "down")
+	whole := regexp.MustCompile(`^(-\d+m?s|now|run|wait|io|rest)$`)
+	for w := 80; w <= 200; w++ {
+		s.resize(w, 40)
+		_, rest, found := strings.Cut(s.line("where "), " runs ")
+		if !found {
+			t.Fatalf("%d columns: the axis does not say where the frame runs", w)
+		}
+		for _, word := range strings.Fields(rest) {
+			if !whole.MatchString(word) {
+				t.Errorf("%d columns: %q in %q", w, word, rest)
+			}
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (p *threadPage) draw(a canvas.Area, m *Model) {
 	axis := a.Sub(threadLabelW, 4, lanes.W, 1)
 	end := m.nowWord()
 	axis.PutRight(0, end, t.dim())
-	ticks.drawTicks(axis, axis.W-len(end)-1, t.dim())
+	ticks.drawTicks(axis, 0, axis.W-len(end)-1, t.dim())
 	left := a.W * 45 / 100
 	stackH := a.H - 5
 	waitsH := 0

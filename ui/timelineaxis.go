@@ -24,10 +24,11 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 	axis := a.Sub(g.cellsX, 0, g.cellsW, 1)
 	axis.PutRight(0, now, st)
 	right := axis.W - canvas.Width(now) - 1
-	v.drawTicks(axis, right, st)
+	left := 0
 	if v.lit != nil {
-		v.lit.draw(axis, t)
+		left = v.lit.draw(axis, t)
 	}
+	v.drawTicks(axis, left, right, st)
 	x = a.W - g.sharesW
 	switch {
 	case g.sharesW >= 25:
@@ -60,8 +61,8 @@ var tickSteps = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 
 // tickColumns is the least distance of two marks.
 const tickColumns = 8
 
-// drawTicks marks round times on the axis, up to the column right.
-func (v *timelineView) drawTicks(axis canvas.Area, right int, st canvas.Style) {
+// drawTicks marks round times on the axis, from the column left up to the column right.
+func (v *timelineView) drawTicks(axis canvas.Area, left, right int, st canvas.Style) {
 	span := v.toNS - v.fromNS
 	if span <= 0 || v.cells == 0 {
 		return
@@ -79,7 +80,7 @@ func (v *timelineView) drawTicks(axis canvas.Area, right int, st canvas.Style) {
 	}
 	for ago := (span + int64(step)/20) / int64(step) * int64(step); ago > 0; ago -= int64(step) {
 		x := max(first, 0) + max(0, int((span-ago)*int64(columns)/span))
-		if label := "-" + axisTime(ago); x >= 0 && x+canvas.Width(label) < right {
+		if label := "-" + axisTime(ago); x >= left && x+canvas.Width(label) < right {
 			axis.Put(x, 0, label, st)
 		}
 	}
