@@ -244,7 +244,7 @@ type Proc struct {
 	// Pressure is how long tasks stood still for want of something.
 	Pressure Pressure
 	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with others, as
-	// the workers of a forking server do, its part. It is read every ten seconds or less often, where much of it has changed every second; 0: not known.
+	// the workers of a forking server do, its part. It is read every ten seconds or less often; 0: not known.
 	PSSBytes int64
 	// Switches is how often a thread of the process was given a CPU since the attach (task/TID/schedstat): its context
 	// switches. What a thread did between the last reading, once a second, and its end is missing.

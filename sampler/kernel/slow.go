@@ -12,9 +12,6 @@ const (
 	// pages and holds its mmap lock for reading, which delays a thread of it that maps or unmaps memory: 0.24 ms at 14 MB,
 	// 1.4 ms at 250 MB. So it is asked seldom, and of a large process less often still.
 	rollupEveryNS = 10e9
-	// rollupSoonNS is the same where resident memory has changed by more than one part of rollupChange since.
-	rollupSoonNS = 1e9
-	rollupChange = 8
 	// rollupRest times as long as a reading took is how long none follows: they take a thousandth of the time at most.
 	rollupRest = 1000
 	// switchesRest is the same of counting context switches, which takes some 7 µs a thread: half a percent of the time at most.
@@ -66,30 +63,14 @@ func (s *Slow) Close() error {
 // Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be called
 // once a second. What has ended, or can't be read, stays what it was.
 func (s *Slow) Read(nowNS int64) SlowCounts {
-	return SlowCounts{PSSBytes: s.rollup.read(nowNS, s.resident(), s.buf[:]), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
-}
-
-// resident is the process's resident memory in pages (the second field of statm, proc_pid_statm(5)); 0: it can't be read.
-func (s *Slow) resident() int64 {
-	b, err := readWhole(s.dir, "statm", "statm", s.buf[:])
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := takeUint(b)
-	n, _, ok := takeUint(bytes.TrimLeft(rest, " "))
-	if !ok {
-		return 0
-	}
-	return int64(n)
+	return SlowCounts{PSSBytes: s.rollup.read(nowNS, s.buf[:]), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
 }
 
 // rollup reads /proc/PID/smaps_rollup.
 type rollup struct {
-	fd int
-	// nextNS is when it is due, soonNS when it is if much has changed.
-	nextNS, soonNS int64
-	pss            int64
-	resident       int64 // when pss was read, in pages
+	fd     int
+	nextNS int64
+	pss    int64
 }
 
 // open tolerates a kernel without the file: nothing is known then.
@@ -106,16 +87,13 @@ func (r *rollup) close() {
 	r.fd = noFD
 }
 
-// read reads it when it is due. resident is the resident memory now, in pages.
-func (r *rollup) read(nowNS, resident int64, buf []byte) int64 {
-	changed := max(resident-r.resident, r.resident-resident) > r.resident/rollupChange
-	if r.fd == noFD || nowNS < r.soonNS || nowNS < r.nextNS && !changed {
+func (r *rollup) read(nowNS int64, buf []byte) int64 {
+	if r.fd == noFD || nowNS < r.nextNS {
 		return r.pss
 	}
 	began := time.Now()
 	n, err := pread(r.fd, buf)
-	rest := rollupRest * time.Since(began).Nanoseconds()
-	r.nextNS, r.soonNS, r.resident = nowNS+max(rollupEveryNS, rest), nowNS+max(rollupSoonNS, rest), resident
+	r.nextNS = nowNS + max(rollupEveryNS, rollupRest*time.Since(began).Nanoseconds())
 	if err == nil {
 		if pss, ok := parsePSS(buf[:n]); ok {
 			r.pss = pss

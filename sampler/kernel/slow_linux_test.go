@@ -10,37 +10,6 @@ import (
 	"time"
 )
 
-// TestPSSFollowsMemory: of a process whose memory grows it is not said for ten seconds what was true before.
-func TestPSSFollowsMemory(t *testing.T) {
-	p, err := OpenSlow(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if n := p.resident(); n <= 0 {
-		t.Errorf("%d pages are resident", n)
-	}
-	r := &p.rollup
-	if r.fd == noFD {
-		t.Skip("the kernel has no smaps_rollup: before 4.14")
-	}
-	const second = int64(1e9)
-	reads := func(when string, nowNS, resident int64, want bool) {
-		t.Helper()
-		before := r.nextNS
-		r.read(nowNS, resident, p.buf[:])
-		if got := r.nextNS != before; got != want {
-			t.Errorf("%s: read %v, want %v", when, got, want)
-		}
-	}
-	reads("first", second, 1000, true)
-	rest := r.nextNS - second // more than ten seconds where it took long
-	reads("little has changed", r.soonNS, 1100, false)
-	reads("much has, too soon", r.soonNS-1, 2000, false)
-	reads("much has", r.soonNS, 2000, true)
-	reads("nothing has, for long", r.nextNS+rest, 2000, true)
-}
-
 // TestPSS compares with the file itself, read before and after; what other processes share of the pages changes meanwhile.
 func TestPSS(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
