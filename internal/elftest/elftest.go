@@ -1,0 +1,96 @@
+// Package elftest makes ELF files for tests: small ones that claim much.
+package elftest
+
+import (
+	"bytes"
+	"compress/flate"
+	"debug/elf"
+	"encoding/binary"
+	"testing"
+)
+
+// Section is a section of a made-up ELF file. Claim, when not 0, is the size in bytes that its header says.
+type Section struct {
+	Name       string
+	Type       elf.SectionType
+	Flags      elf.SectionFlag
+	Link, Info uint32
+	Content    []byte
+	Claim      uint64
+}
+
+// Make makes a library with one segment, which maps its first 4096 bytes at 0, and the sections; the last one is the names
+// of the sections, unless it is given. change, when not nil, has the last word on the header.
+func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
+	t.Helper()
+	table := []byte{0}
+	sections = append([]Section{{}}, sections...)
+	var at []uint32
+	last := len(sections) - 1
+	if last == 0 || sections[last].Name != ".shstrtab" {
+		sections = append(sections, Section{Name: ".shstrtab", Type: elf.SHT_STRTAB})
+		last++
+	}
+	for _, s := range sections {
+		at = append(at, uint32(len(table)))
+		table = append(append(table, s.Name...), 0)
+	}
+	if sections[last].Content == nil {
+		sections[last].Content = table
+	}
+	var out, headers bytes.Buffer
+	out.Write(make([]byte, 64+56))
+	for i, s := range sections {
+		size := max(uint64(len(s.Content)), s.Claim)
+		if err := binary.Write(&headers, binary.LittleEndian, elf.Section64{Name: at[i], Type: uint32(s.Type), Flags: uint64(s.Flags),
+			Off: uint64(out.Len()), Size: size, Link: s.Link, Info: s.Info, Addralign: 1}); err != nil {
+			t.Fatal(err)
+		}
+		out.Write(s.Content)
+	}
+	head := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Shoff: uint64(out.Len()), Ehsize: 64,
+		Phentsize: 56, Phnum: 1, Shentsize: 64, Shnum: uint16(len(sections)), Shstrndx: uint16(last)}
+	copy(head.Ident[:], []byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1})
+	if change != nil {
+		change(&head)
+	}
+	out.Write(headers.Bytes())
+	b := out.Bytes()
+	var start bytes.Buffer
+	if err := binary.Write(&start, binary.LittleEndian, head); err != nil {
+		t.Fatal(err)
+	}
+	if err := binary.Write(&start, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R), Filesz: 4096, Memsz: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	copy(b, start.Bytes())
+	return b
+}
+
+// Zeros is a compressed section's content (SHF_COMPRESSED, zlib) of n MiB of zeros, a thousandth of that. One MiB is
+// compressed, and repeated: it refers to nothing before it but zeros.
+func Zeros(t testing.TB, n int) []byte {
+	t.Helper()
+	const mib = 1 << 20
+	var b, block bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, elf.Chdr64{Type: uint32(elf.COMPRESS_ZLIB), Size: uint64(n * mib), Addralign: 1}); err != nil {
+		t.Fatal(err)
+	}
+	z, err := flate.NewWriter(&block, flate.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(make([]byte, mib)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Flush(); err != nil { // to the end of a byte
+		t.Fatal(err)
+	}
+	b.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KiB
+	b.Write(bytes.Repeat(block.Bytes(), n))
+	b.Write([]byte{0x03, 0x00}) // RFC 1951: the last block, empty
+	// Adler-32 of zeros: the low half stays 1, and is added to the high half with each byte.
+	sum := uint32(n*mib%65521)<<16 | 1
+	b.Write(binary.BigEndian.AppendUint32(nil, sum))
+	return b.Bytes()
+}

@@ -1,0 +1,130 @@
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Locate finds where a path leads, by links too. As root it follows none that another user has made, who could have it
+// point to what is root's, but for the one who started ddtop by sudo.
+func Locate(path string) (*Place, error) {
+	fail := func(err error) (*Place, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return fail(err)
+	}
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fail(err)
+	}
+	defer unix.Close(root)
+	at, err := walk(root, full, noStrangersLink)
+	if err != nil {
+		return fail(err)
+	}
+	defer unix.Close(at.dir)
+	if at.file >= 0 {
+		defer unix.Close(at.file)
+	}
+	// By its descriptor: the path could mean another folder by now.
+	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.dir))
+	if err != nil {
+		return fail(err)
+	}
+	p := &Place{dir: dir, name: at.name, Path: path}
+	if at.file >= 0 {
+		if p.Info, err = os.Stat("/proc/self/fd/" + strconv.Itoa(at.file)); err != nil {
+			return fail(errors.Join(err, dir.Close()))
+		}
+	}
+	return p, nil
+}
+
+// noStrangersLink refuses, as root, links that another user has made.
+func noStrangersLink(st *unix.Stat_t) error {
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK && os.Geteuid() == 0 && !trusted(int(st.Uid)) {
+		return fmt.Errorf("a link on the way was made by user %d, and root follows none of another's: give the path that it leads to: %w",
+			st.Uid, fs.ErrPermission)
+	}
+	return nil
+}
+
+// MakeFolder opens a folder, and makes it (0700) with those above it that are missing. It follows the links that Locate
+// does.
+func MakeFolder(path string) (*os.Root, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	dir, err := makeBelow(root, full, noStrangersLink)
+	if err != nil {
+		return nil, fmt.Errorf("folder %s: %w", path, err)
+	}
+	return dir, nil
+}
+
+// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says.
+func makeBelow(root int, folder string, visit func(*unix.Stat_t) error) (*os.Root, error) {
+	var missing []string
+	at, err := walk(root, folder, visit)
+	for err == nil && at.file < 0 || errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			unix.Close(at.dir)
+		}
+		missing = append([]string{filepath.Base(folder)}, missing...)
+		folder = filepath.Dir(folder)
+		at, err = walk(root, folder, visit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(at.dir)
+	defer unix.Close(at.file)
+	if at.st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil, unix.ENOTDIR
+	}
+	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.file))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range missing {
+		err := dir.Mkdir(name, 0o700)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, errors.Join(err, dir.Close())
+		}
+		inner, err := dir.OpenRoot(name)
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return nil, err
+		}
+		dir = inner
+	}
+	return dir, nil
+}
+
+// trusted says whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec. Those
+// commands set the variables; whoever else can has root's rights already.
+func trusted(uid int) bool {
+	if uid == 0 || uid == os.Geteuid() {
+		return true
+	}
+	if os.Geteuid() != 0 {
+		return false
+	}
+	for _, name := range []string{"SUDO_UID", "PKEXEC_UID"} {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n == uid {
+			return true
+		}
+	}
+	return false
+}

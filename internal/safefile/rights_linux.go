@@ -1,0 +1,143 @@
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Rights are those of the process that named a file.
+type Rights struct {
+	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as our user namespace has them.
+	UID, GID int
+	Groups   []int
+	// Capabilities are its effective ones (CapEff of /proc/PID/status), 0 where it lives in another user namespace: there
+	// they say nothing about the files of ours.
+	Capabilities uint64
+}
+
+// errRights is returned where we may not take somebody's rights.
+var errRights = errors.New("taking the rights of its user is not allowed")
+
+// readers are the capabilities with which a file's mode does not count (capabilities(7)).
+const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+
+// do calls f with the rights, nil for our own. It takes over the goroutine's thread, and leaves it locked when the thread
+// can't be given its own rights back: it then ends with the goroutine.
+func (r *Rights) do(f func() error) error {
+	if r == nil {
+		return f()
+	}
+	runtime.LockOSThread()
+	giveBack, err := r.take()
+	if err == nil {
+		err = f()
+	}
+	if back := giveBack(); back != nil {
+		return errors.Join(err, back)
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// threadRights are what a thread has of rights to files. The kernel keeps them for each thread; the C library, and Go's
+// package syscall, change those of all.
+type threadRights struct {
+	uid, gid int
+	groups   []int
+	caps     [2]unix.CapUserData
+}
+
+func currentRights() (t threadRights, err error) {
+	const ask = ^uintptr(0) // an impossible id changes nothing, and the one in force is returned (setfsuid(2))
+	uid, _, _ := unix.RawSyscall(unix.SYS_SETFSUID, ask, 0, 0)
+	gid, _, _ := unix.RawSyscall(unix.SYS_SETFSGID, ask, 0, 0)
+	t.uid, t.gid = int(int32(uid)), int(int32(gid))
+	if t.groups, err = unix.Getgroups(); err != nil {
+		return t, fmt.Errorf("asking for our groups: %w", err)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &t.caps[0]); err != nil {
+		return t, fmt.Errorf("asking for our capabilities: %w", err)
+	}
+	return t, nil
+}
+
+// take gives this thread the rights. giveBack undoes that, also after an error.
+func (r *Rights) take() (giveBack func() error, err error) {
+	before, err := currentRights()
+	if err != nil {
+		return func() error { return nil }, err
+	}
+	giveBack = func() error { return before.set() }
+	want := before
+	want.uid, want.gid, want.groups = r.UID, r.GID, r.Groups
+	effective := uint64(before.caps[0].Effective) | uint64(before.caps[1].Effective)<<32
+	permitted := uint64(before.caps[0].Permitted) | uint64(before.caps[1].Permitted)<<32
+	effective = effective&^readers | readers&r.Capabilities&permitted
+	want.caps[0].Effective, want.caps[1].Effective = uint32(effective), uint32(effective>>32)
+	return giveBack, want.set()
+}
+
+// set makes these the thread's rights and looks whether they are.
+func (t *threadRights) set() error {
+	now, err := currentRights()
+	if err != nil {
+		return err
+	}
+	if now.equal(t) {
+		return nil
+	}
+	// Capabilities last: setting ids takes some, and changes some.
+	if !sameGroups(now.groups, t.groups) {
+		list := make([]uint32, len(t.groups)+1) // one more, so that it has an address
+		for i, g := range t.groups {
+			list[i] = uint32(g)
+		}
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(t.groups)), uintptr(unsafe.Pointer(&list[0])), 0); errno != 0 {
+			return fmt.Errorf("%w: setgroups: %w", errRights, errno)
+		}
+	}
+	unix.RawSyscall(unix.SYS_SETFSGID, uintptr(t.gid), 0, 0)
+	unix.RawSyscall(unix.SYS_SETFSUID, uintptr(t.uid), 0, 0)
+	header, caps := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, t.caps
+	if err := unix.Capset(&header, &caps[0]); err != nil {
+		return fmt.Errorf("%w: capset: %w", errRights, err)
+	}
+	if now, err = currentRights(); err != nil {
+		return err
+	}
+	if !now.equal(t) {
+		return fmt.Errorf("%w: setfsuid to %d, setfsgid to %d", errRights, t.uid, t.gid)
+	}
+	return nil
+}
+
+func (t *threadRights) equal(o *threadRights) bool {
+	return t.uid == o.uid && t.gid == o.gid && sameGroups(t.groups, o.groups) && t.caps == o.caps
+}
+
+func sameGroups(a, b []int) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}
+
+// may tells whether the rights include one of a file's (4 read, 1 search) by its mode. It stands in for the kernel where we
+// may not take the rights: a folder or file for which access lists say less than the mode is taken by its mode.
+func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
+	switch {
+	case r == nil || r.Capabilities&readers != 0:
+		return true
+	case int(st.Uid) == r.UID:
+		right <<= 6
+	case int(st.Gid) == r.GID || slices.Contains(r.Groups, int(st.Gid)):
+		right <<= 3
+	}
+	return st.Mode&right != 0
+}

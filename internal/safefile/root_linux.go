@@ -1,0 +1,208 @@
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Root is a folder that is the whole world of the paths opened below it: a process's root directory. A link or a ".." leads
+// no further out than to it. Close lets go of it.
+type Root struct {
+	dir    int // O_PATH
+	name   string
+	rights *Rights
+	gate   *Gate
+	// old: as a kernel before 5.6, or a seccomp filter of that time, which know no openat2.
+	old bool
+}
+
+// OpenRoot takes a folder as a root. path is one of ours: it is followed as it stands, also where it is a link of /proc.
+// Files below it are opened with the rights, nil for our own; gate is shared by all that the same stranger may hang.
+func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
+	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &Root{dir: dir, name: path, rights: rights, gate: gate}, nil
+}
+
+// OpenRootAt is OpenRoot of a name in a folder that is open.
+func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root, error) {
+	full := folder.Name() + "/" + name
+	dir, err := unix.Openat(int(folder.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: full, Err: err}
+	}
+	return &Root{dir: dir, name: full, rights: rights, gate: gate}, nil
+}
+
+// Close lets go of the folder; files that were opened stay open.
+func (r *Root) Close() error { return unix.Close(r.dir) }
+
+// tries bounds how often openat2 is asked again when a ".." of the path raced with a rename.
+const tries = 16
+
+// Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, ErrHung and the
+// kernel's.
+func (r *Root) Open(path string, limit int64) (*File, error) {
+	name := strings.TrimSuffix(r.name, "/") + "/" + strings.TrimLeft(path, "/")
+	root, err := unix.FcntlInt(uintptr(r.dir), unix.F_DUPFD_CLOEXEC, 0) // a late answer may come after Close
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return within(r.gate, name, func() (f *File, err error) {
+		defer unix.Close(root)
+		own := *r
+		own.dir = root
+		err = r.rights.do(func() error { f, err = own.open(path, name, limit, nil); return err })
+		if errors.Is(err, errRights) {
+			// The kernel can't be made to ask whether the stranger may: every mode on the way is looked at instead.
+			own.old = true
+			f, err = own.open(path, name, limit, r.rights)
+		}
+		return f, err
+	}, func(f *File) { f.Close() })
+}
+
+func (r *Root) open(path, name string, limit int64, asked *Rights) (*File, error) {
+	fd, err := r.find(path, asked)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	return reopen(fd, name, limit, r.gate)
+}
+
+// find returns a descriptor of what stands at a path, whatever it is, without opening it for anything (O_PATH).
+func (r *Root) find(path string, asked *Rights) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	for range tries {
+		if r.old {
+			break
+		}
+		fd, err := unix.Openat2(r.dir, path, &how)
+		switch {
+		case err == nil:
+			return fd, nil
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // filters of old container runtimes say EPERM
+			r.old = true
+		default:
+			return -1, err
+		}
+	}
+	at, err := walk(r.dir, path, func(st *unix.Stat_t) error {
+		right := uint32(1)
+		if st.Mode&unix.S_IFMT == unix.S_IFREG {
+			right = 4
+		}
+		if asked != nil && st.Mode&unix.S_IFMT != unix.S_IFLNK && !asked.may(st, right) {
+			return unix.EACCES
+		}
+		return nil
+	})
+	if err != nil {
+		return -1, err
+	}
+	unix.Close(at.dir)
+	if at.file < 0 {
+		return -1, unix.ENOENT
+	}
+	return at.file, nil
+}
+
+// OpenLink opens the regular file that a link of /proc leads to, such as /proc/PID/map_files/…, with our own rights: it is no
+// path, and its target may be deleted.
+func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, error) {
+	full := folder.Name() + "/" + name
+	return within(gate, full, func() (*File, error) {
+		fd, err := unix.Openat(int(folder.Fd()), name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: full, Err: err}
+		}
+		defer unix.Close(fd)
+		return reopen(fd, full, limit, gate)
+	}, func(f *File) { f.Close() })
+}
+
+// Open opens a regular file that the person has named, with our own rights, and waits for it as long as it takes.
+func Open(path string, limit int64) (*File, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	return reopen(fd, path, limit, nil)
+}
+
+// reopen opens for reading what an O_PATH descriptor refers to, when that is a regular file of at most limit bytes. Whatever
+// takes the place of its name meanwhile, it is this very file.
+func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
+	fail := func(err error) (*File, error) { return nil, fmt.Errorf("%s: %w", name, err) }
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fail(err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fail(fmt.Errorf("%w: it is %s", ErrNotRegular, kindOf(st.Mode)))
+	}
+	if st.Size > limit {
+		return fail(fmt.Errorf("%w: %d bytes, and %d are the most", ErrTooLarge, st.Size, limit))
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return fail(err)
+	}
+	if madeUp[int64(fs.Type)] {
+		return fail(fmt.Errorf("%w: the kernel makes it up as it is read", ErrNotRegular))
+	}
+	// Without waiting for one who has a lease on it (fcntl(2), F_SETLEASE).
+	in, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fail(err)
+	}
+	file := os.NewFile(uintptr(in), name)
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return fail(err)
+	}
+	return &File{file: file, name: name, info: info, gate: gate}, nil
+}
+
+// madeUp are the file systems whose regular files are calls into the kernel: to read one can wait (kmsg, trace_pipe), use up
+// what others wait for, or show what belongs to the reader and not to the stranger (/proc/self). Numbers of statfs(2).
+var madeUp = map[int64]bool{
+	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
+	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,
+	unix.PSTOREFS_MAGIC: true, unix.EFIVARFS_MAGIC: true, unix.NSFS_MAGIC: true, unix.SELINUX_MAGIC: true,
+	unix.SMACK_MAGIC: true, unix.DEVPTS_SUPER_MAGIC: true, unix.BINFMTFS_MAGIC: true, unix.SOCKFS_MAGIC: true,
+	unix.RDTGROUP_SUPER_MAGIC: true, configFS: true, fuseControl: true,
+}
+
+// Numbers that the package unix lacks (fs/configfs/mount.c, fs/fuse/control.c).
+const (
+	configFS    = 0x62656570
+	fuseControl = 0x65735543
+)
+
+func kindOf(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return "a folder"
+	case unix.S_IFIFO:
+		return "a pipe"
+	case unix.S_IFSOCK:
+		return "a socket"
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return "a device"
+	case unix.S_IFLNK:
+		return "a link"
+	}
+	return "of an unknown kind"
+}

@@ -1,0 +1,70 @@
+//go:build !linux
+
+package safefile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Rights are those of the process that named a file; elsewhere than on Linux there are no such processes.
+type Rights struct {
+	UID, GID     int
+	Groups       []int
+	Capabilities uint64
+}
+
+// Root is a folder that is the whole world of the paths opened below it.
+type Root struct {
+	dir  *os.Root
+	gate *Gate
+}
+
+// OpenRoot takes a folder as a root. Links that lead out of it are refused.
+func OpenRoot(path string, _ *Rights, gate *Gate) (*Root, error) {
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Root{dir, gate}, nil
+}
+
+// Close lets go of the folder.
+func (r *Root) Close() error { return r.dir.Close() }
+
+// Open opens a regular file of at most limit bytes for reading.
+func (r *Root) Open(path string, limit int64) (*File, error) {
+	path, err := filepath.Rel("/", filepath.Join("/", path))
+	if err != nil {
+		return nil, err
+	}
+	info, err := r.dir.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return opened(path, info, limit, r.gate, func() (*os.File, error) { return r.dir.Open(path) })
+}
+
+// Open opens a regular file that the person has named.
+func Open(path string, limit int64) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return opened(path, info, limit, new(Gate), func() (*os.File, error) { return os.Open(path) })
+}
+
+func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() (*os.File, error)) (*File, error) {
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: %w", name, ErrNotRegular)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s: %w: %d bytes, and %d are the most", name, ErrTooLarge, info.Size(), limit)
+	}
+	file, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return &File{file: file, name: name, info: info, gate: gate}, nil
+}

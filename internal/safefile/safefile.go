@@ -1,0 +1,128 @@
+// Package safefile opens files that a stranger has named or made, and writes files where a stranger may write too. ddtop
+// runs as root: what a target's memory says is a path may be a pipe that never answers, a device that acts on being opened,
+// a link out of the target's root, or a file that the target itself may not read.
+//
+// A file is looked at before it is opened for reading: only a regular one of a size that was expected is, with the rights
+// of whoever named it, and nobody waits longer than Patience for a file system that does not answer.
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Errors of opening and reading; they are wrapped, with the file's name.
+var (
+	// ErrNotRegular: it is a folder, a pipe, a socket or a device, or a file that the kernel makes up (/proc, /sys).
+	ErrNotRegular = errors.New("it is no regular file")
+	// ErrTooLarge: it has more bytes than were allowed.
+	ErrTooLarge = errors.New("it is too large")
+	// ErrHung: its file system did not answer in time.
+	ErrHung = errors.New("its file system does not answer")
+	// ErrUntrusted: somebody else could have written it.
+	ErrUntrusted = errors.New("somebody else could have written it")
+)
+
+// Patience is how long one opening, or one piece of reading, may take. A disk that is busy answers within it.
+const Patience = 5 * time.Second
+
+// maxHung is how many calls of one Gate may hang: each holds a thread until its file system answers.
+const maxHung = 4
+
+// Gate bounds how long, and how often, callers wait for files. Its zero value is ready; it may be used from any goroutine.
+type Gate struct {
+	// Wait is used instead of Patience when it is not 0.
+	Wait time.Duration
+	hung atomic.Int32
+}
+
+// within runs f on a goroutine of its own and waits for it as long as the gate allows. What comes later goes to late.
+func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	if n := g.hung.Load(); n >= maxHung {
+		return none, fmt.Errorf("%s: %w: %d calls before this one still wait", name, ErrHung, n)
+	}
+	wait := g.Wait
+	if wait == 0 {
+		wait = Patience
+	}
+	done, given := make(chan result), make(chan struct{})
+	go func() {
+		v, err := f()
+		select {
+		case done <- result{v, err}:
+		case <-given:
+			g.hung.Add(-1)
+			if err == nil && late != nil {
+				late(v)
+			}
+		}
+	}()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-timer.C:
+		g.hung.Add(1)
+		close(given)
+		return none, fmt.Errorf("%s: %w: waited %v", name, ErrHung, wait)
+	}
+}
+
+// File is a regular file that was opened for reading. It may be used from any goroutine.
+type File struct {
+	file *os.File
+	name string
+	info os.FileInfo
+	gate *Gate // nil: reading may take as long as it takes
+}
+
+// Name is the path by which it was found.
+func (f *File) Name() string { return f.name }
+
+// Info is what the kernel said of it when it was opened.
+func (f *File) Info() os.FileInfo { return f.info }
+
+// Close closes it.
+func (f *File) Close() error { return f.file.Close() }
+
+// maxPiece is how much is read in one go, in bytes: what a read that hangs keeps.
+const maxPiece = 1 << 20
+
+// ReadAt reads as io.ReaderAt says. ErrHung when a piece takes longer than the gate allows.
+func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
+	if f.gate == nil {
+		return f.file.ReadAt(buf, off)
+	}
+	for n < len(buf) && err == nil {
+		var piece []byte
+		// A piece of its own: a late answer must not be written into what the caller has given up.
+		piece, err = within(f.gate, f.name, func() ([]byte, error) {
+			own := make([]byte, min(len(buf)-n, maxPiece))
+			got, err := f.file.ReadAt(own, off+int64(n))
+			if errors.Is(err, io.EOF) {
+				return own[:got], nil
+			}
+			return own[:got], err
+		}, nil)
+		n += copy(buf[n:], piece)
+		if err == nil && len(piece) == 0 {
+			err = io.EOF
+		}
+	}
+	return n, err
+}
+
+// ReadAll reads the file whole, no more than limit bytes of it (it may have grown since it was opened).
+func (f *File) ReadAll(limit int64) ([]byte, error) {
+	return io.ReadAll(io.NewSectionReader(f, 0, limit))
+}

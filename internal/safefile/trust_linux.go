@@ -1,0 +1,130 @@
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReadTrusted reads a file of at most limit bytes that decides what ddtop does: its settings, what it has kept. It has to be
+// root's, ours, or, under sudo, that of the person who started ddtop, and so has every folder and link on the way; nobody
+// else may have the right to write to any of them. ErrUntrusted where that is not so; it says which. All is looked at by the
+// descriptor that is then read.
+func ReadTrusted(path string, limit int64) ([]byte, error) {
+	at, err := walkTrusted(path)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(at.dir)
+	if at.file < 0 {
+		return nil, &os.PathError{Op: "open", Path: path, Err: unix.ENOENT}
+	}
+	defer unix.Close(at.file)
+	f, err := reopen(at.file, path, limit, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadAll(limit)
+}
+
+// WriteTrusted writes a file whole, or not at all, that ReadTrusted will read. Folders that are missing are made (0700). It is
+// written into a folder of ours only: as root nothing is left in another user's, also where HOME is theirs.
+func WriteTrusted(path string, write func(io.Writer) error) error {
+	folder := filepath.Dir(path)
+	var missing []string
+	at, err := walkTrusted(folder)
+	for err == nil && at.file < 0 || errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			unix.Close(at.dir)
+		}
+		missing = append([]string{filepath.Base(folder)}, missing...)
+		folder = filepath.Dir(folder)
+		at, err = walkTrusted(folder)
+	}
+	if err != nil {
+		return err
+	}
+	unix.Close(at.file)
+	defer func() { unix.Close(at.dir) }()
+	if int(at.st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s: %w: the folder is user %d's", folder, ErrUntrusted, at.st.Uid)
+	}
+	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.dir))
+	if err != nil {
+		return err
+	}
+	defer func() { dir.Close() }()
+	for _, name := range missing {
+		if err := dir.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		inner, err := dir.OpenRoot(name)
+		if err != nil {
+			return err
+		}
+		dir.Close()
+		dir = inner
+	}
+	p := &Place{dir: dir, name: filepath.Base(path), Path: path}
+	f, err := p.Begin()
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		return errors.Join(err, f.Abort())
+	}
+	if err := f.Commit(); err != nil {
+		return errors.Join(err, dir.Remove(f.name))
+	}
+	return nil
+}
+
+// walkTrusted goes to a path and looks whom everything on the way belongs to.
+func walkTrusted(path string) (place, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return place{}, err
+	}
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return place{}, err
+	}
+	defer unix.Close(root)
+	at, err := walk(root, full, trustedInode)
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", path, err)
+	}
+	return at, nil
+}
+
+// trustedInode says why something on the way to a file can't be trusted. Where ddtop is not root, a group that may write is
+// its owner's decision, and often a group of one.
+func trustedInode(st *unix.Stat_t) error {
+	kind := st.Mode & unix.S_IFMT
+	if !trusted(int(st.Uid)) {
+		return fmt.Errorf("%w: %s on its path, or itself, is user %d's", ErrUntrusted, kindOrFile(kind), st.Uid)
+	}
+	others := uint32(0o022)
+	if os.Geteuid() != 0 {
+		others = 0o002
+	}
+	if kind == unix.S_IFLNK || kind == unix.S_IFDIR && st.Mode&unix.S_ISVTX != 0 || st.Mode&others == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s on its path, or itself, has mode %#o: take the right to write from others (chmod go-w)",
+		ErrUntrusted, kindOrFile(kind), st.Mode&0o7777)
+}
+
+func kindOrFile(kind uint32) string {
+	if kind == unix.S_IFREG {
+		return "a file"
+	}
+	return kindOf(kind)
+}

@@ -1,0 +1,152 @@
+package safefile
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of one path: the kernel's own are 40 links and 4,096 bytes.
+const (
+	maxLinks = 40
+	maxPath  = 4096
+	maxDepth = 256
+)
+
+// place is where a path leads: file is an O_PATH descriptor of what stands there, -1 where nothing does (but its folder).
+// dir is one of the folder that it is in (of itself, for a folder), name its name there ("." for a folder).
+type place struct {
+	dir, file int
+	name      string
+	st        unix.Stat_t
+}
+
+// walk goes along a path below a root one name at a time, as openat2 does with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS.
+// visit is called for everything on the way, the root, the links and the end included, before it is used.
+func walk(root int, path string, visit func(st *unix.Stat_t) error) (at place, err error) {
+	if path == "" {
+		return at, unix.ENOENT
+	}
+	if len(path) > maxPath {
+		return at, unix.ENAMETOOLONG
+	}
+	first, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return at, err
+	}
+	dirs := []int{first}
+	leave := func(n int) {
+		for len(dirs) > n {
+			unix.Close(dirs[len(dirs)-1])
+			dirs = dirs[:len(dirs)-1]
+		}
+	}
+	defer func() { leave(0) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(first, &st); err != nil {
+		return at, err
+	}
+	if err := visit(&st); err != nil {
+		return at, err
+	}
+	links := 0
+	for todo := names(path); len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		dir := dirs[len(dirs)-1]
+		if name == "." || name == ".." {
+			// What the kernel would find there must not be used, but it has to allow looking.
+			probe, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return at, err
+			}
+			unix.Close(probe)
+			if name == ".." {
+				leave(max(1, len(dirs)-1))
+			}
+			continue
+		}
+		fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == unix.ENOENT && len(todo) == 0 {
+			dirs = dirs[:len(dirs)-1]
+			return place{dir: dir, file: -1, name: name}, nil
+		}
+		if err != nil {
+			return at, err
+		}
+		if err = unix.Fstat(fd, &st); err == nil {
+			err = visit(&st)
+		}
+		kind := st.Mode & unix.S_IFMT
+		switch {
+		case err != nil:
+		case kind == unix.S_IFLNK:
+			var target string
+			if target, err = readLink(fd); err == nil {
+				if links++; links > maxLinks || len(target) > maxPath {
+					err = unix.ELOOP
+				}
+				if strings.HasPrefix(target, "/") {
+					leave(1)
+				}
+				todo = append(names(target), todo...)
+			}
+		case kind == unix.S_IFDIR:
+			if len(dirs) < maxDepth {
+				dirs = append(dirs, fd)
+				continue
+			}
+			err = unix.ENAMETOOLONG
+		case len(todo) > 0:
+			err = unix.ENOTDIR
+		default:
+			dirs = dirs[:len(dirs)-1]
+			return place{dir: dir, file: fd, name: name, st: st}, nil
+		}
+		unix.Close(fd)
+		if err != nil {
+			return at, err
+		}
+	}
+	dir := dirs[len(dirs)-1]
+	if err := unix.Fstat(dir, &st); err != nil {
+		return at, err
+	}
+	file, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return at, err
+	}
+	dirs = dirs[:len(dirs)-1]
+	return place{dir: dir, file: file, name: ".", st: st}, nil
+}
+
+// names splits a path. Empty names are left out; a slash at the end says that a folder is wanted, as a "." does.
+func names(path string) []string {
+	var out []string
+	for name := range strings.SplitSeq(path, "/") {
+		if name != "" {
+			out = append(out, name)
+		}
+	}
+	if strings.HasSuffix(path, "/") {
+		out = append(out, ".")
+	}
+	return out
+}
+
+// readLink reads the link that an O_PATH descriptor refers to. Those of /proc are refused: they are no paths.
+func readLink(fd int) (string, error) {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return "", err
+	}
+	if fs.Type == unix.PROC_SUPER_MAGIC {
+		return "", unix.ELOOP
+	}
+	buf := make([]byte, maxPath+1)
+	n, err := unix.Readlinkat(fd, "", buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}

@@ -1,0 +1,172 @@
+package safefile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// ErrNoReader is returned for a named pipe that no program has opened to read.
+var ErrNoReader = errors.New("no program reads from this pipe")
+
+// Place is where a file is to be written: a folder that is open, so that nobody can put another in its place, and a name.
+type Place struct {
+	dir  *os.Root
+	name string
+	// Path is how the person calls it. Info is what stands there, nil for nothing.
+	Path string
+	Info fs.FileInfo
+}
+
+// Close lets go of the folder.
+func (p *Place) Close() error { return p.dir.Close() }
+
+// Special says whether something stands there that is to be written into as it is: a pipe, a device.
+func (p *Place) Special() bool { return p.Info != nil && !p.Info.Mode().IsRegular() }
+
+// Pending is a file that is being written under another name.
+type Pending struct {
+	*os.File
+	place *Place
+	name  string
+}
+
+// nameTries bounds the names tried for a file of its own.
+const nameTries = 100
+
+// Begin begins a file for a place, of mode 0600. What stands there stays until Commit.
+func (p *Place) Begin() (*Pending, error) {
+	for range nameTries {
+		f, err := p.create(fmt.Sprintf(".%s-%08x", p.name, rand.Uint32()))
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("%s can't be written: no free name beside it", p.Path)
+}
+
+// BeginBeside begins a file beside a place, named after it with an ending, which can be found when ddtop is killed: such a
+// file of before is replaced. What stands at the place stays until Commit.
+func (p *Place) BeginBeside(ending string) (*Pending, error) {
+	name := p.name + ending
+	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)
+	}
+	return p.create(name)
+}
+
+// BeginThere begins a file at a place where nothing stands.
+func (p *Place) BeginThere() (*Pending, error) { return p.create(p.name) }
+
+func (p *Place) create(name string) (*Pending, error) {
+	f, err := p.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never through a link
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)
+	}
+	return &Pending{f, p, name}, nil
+}
+
+// Path is where the file is as long as it is not committed.
+func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.place.Path), f.name) }
+
+// Commit puts the file in its place. On an error what stood there stays, and the file stays where it is.
+func (f *Pending) Commit() error {
+	err := errors.Join(f.Sync(), f.File.Close())
+	if err == nil && f.name != f.place.name {
+		err = f.place.dir.Rename(f.name, f.place.name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s can't be written: %w", f.place.Path, err)
+	}
+	return nil
+}
+
+// Abort removes the file.
+func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.place.dir.Remove(f.name)) }
+
+// WriteFile writes a file of mode 0600 beside its place and puts it there when it is complete: the place then holds all of it
+// or what it held before. What is no regular file is written into as it is. Nothing is written when write fails.
+func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
+	p, err := Locate(path)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if p.Special() {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			return fmt.Errorf("%s can't be written: %w", path, err)
+		}
+		f, err := p.OpenSpecial(wait)
+		if err != nil {
+			return err
+		}
+		written := make(chan struct{})
+		go func() {
+			select {
+			case <-wait.GiveUp:
+				_ = f.SetWriteDeadline(time.Now()) // only what can wait long, such as a pipe, has deadlines
+			case <-written:
+			}
+		}()
+		_, err = f.Write(b.Bytes())
+		close(written)
+		return errors.Join(err, f.Close())
+	}
+	f, err := p.Begin()
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		return errors.Join(fmt.Errorf("%s can't be written: %w", path, err), f.Abort())
+	}
+	if err := f.Commit(); err != nil {
+		return errors.Join(err, p.dir.Remove(f.name))
+	}
+	return nil
+}
+
+// readerEvery is how often a pipe is looked at for a reader.
+const readerEvery = 20 * time.Millisecond
+
+// Waiting says how long a program that reads from a named pipe is waited for: until GiveUp is closed (nil: for ever). Begins,
+// when not nil, is called when there is none yet.
+type Waiting struct {
+	GiveUp <-chan struct{}
+	Begins func()
+}
+
+// OpenSpecial opens what is no regular file for writing, as it stands; a named pipe when a program reads from it.
+func (p *Place) OpenSpecial(wait Waiting) (*os.File, error) {
+	if p.Info.IsDir() {
+		return nil, fmt.Errorf("%s can't be written: it is a folder: give the name of a file", p.Path)
+	}
+	flags := os.O_WRONLY
+	if p.Info.Mode()&fs.ModeNamedPipe != 0 {
+		flags |= syscall.O_NONBLOCK // a plain open waits for a reader in the kernel, deaf to signals
+	}
+	for first := true; ; first = false {
+		f, err := p.dir.OpenFile(p.name, flags, 0)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.ENXIO) || flags&syscall.O_NONBLOCK == 0 {
+			return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)
+		}
+		if first && wait.Begins != nil {
+			wait.Begins()
+		}
+		select {
+		case <-wait.GiveUp:
+			return nil, fmt.Errorf("%s can't be written: %w", p.Path, ErrNoReader)
+		case <-time.After(readerEvery):
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package stuckfs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// FileSize is the size that every file has at first, in bytes.
+const FileSize = 1 << 20
+
+// The requests of the FUSE protocol, version 7.31 (include/uapi/linux/fuse.h).
+const (
+	opLookup      = 1
+	opForget      = 2
+	opGetattr     = 3
+	opSetattr     = 4
+	opUnlink      = 10
+	opOpen        = 14
+	opRead        = 15
+	opWrite       = 16
+	opRelease     = 18
+	opFsync       = 20
+	opFlush       = 25
+	opInit        = 26
+	opInterrupt   = 36
+	opCreate      = 35
+	opBatchForget = 42
+)
+
+const (
+	rootNode   = 1
+	headerSize = 40
+	maxWrite   = 1 << 17
+	directIO   = 1 // FOPEN_DIRECT_IO
+)
+
+// FS is a mounted file system: one folder, in which files can be made and removed. At first it answers everything.
+type FS struct {
+	// Dir is where it is mounted.
+	Dir string
+
+	fd      int
+	done    chan struct{}
+	mu      sync.Mutex
+	next    *sync.Cond
+	stuck   bool
+	waiting int // requests that wait because it is stuck
+	nodes   map[string]uint64
+	sizes   map[uint64]uint64
+	last    uint64
+	written uint64
+}
+
+// Mount mounts a file system at a new folder until the test ends, and skips the test where that can't be.
+func Mount(t testing.TB) *FS {
+	t.Helper()
+	return MountAt(t, t.TempDir())
+}
+
+// MountAt is Mount at a folder that there is.
+func MountAt(t testing.TB, dir string) *FS {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a file system that hangs (FUSE) is mounted by root only")
+	}
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("no file system that hangs can be made here: opening /dev/fuse: %v", err)
+	}
+	f := &FS{Dir: dir, fd: fd, done: make(chan struct{}), nodes: make(map[string]uint64), sizes: make(map[uint64]uint64), last: rootNode}
+	f.next = sync.NewCond(&f.mu)
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd)
+	if err := unix.Mount("stuckfs", f.Dir, "fuse.stuckfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		unix.Close(fd)
+		t.Skipf("no file system that hangs can be mounted here: %v", err)
+	}
+	go f.serve()
+	t.Cleanup(func() {
+		f.Release() // who still has a file open is a process of the test's, and ends with it
+		if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", f.Dir, err)
+		}
+	})
+	return f
+}
+
+// Stick lets no read and no write come back until Release.
+func (f *FS) Stick() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stuck = true
+}
+
+// Release lets everything go on.
+func (f *FS) Release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stuck = false
+	f.next.Broadcast()
+}
+
+// Waiting is how many reads and writes hang: one at most is taken from the kernel, and the rest waits there, where a process
+// that is killed leaves it.
+func (f *FS) Waiting() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.waiting
+}
+
+// Written is how many bytes have been written to all files.
+func (f *FS) Written() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.written
+}
+
+// File makes a file of FileSize zeros and returns its path.
+func (f *FS) File(name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.create(name)
+	return filepath.Join(f.Dir, name)
+}
+
+func (f *FS) create(name string) uint64 {
+	f.last++
+	f.nodes[name], f.sizes[f.last] = f.last, FileSize
+	return f.last
+}
+
+// serve answers the kernel until the file system is gone.
+func (f *FS) serve() {
+	defer close(f.done)
+	defer unix.Close(f.fd)
+	buf := make([]byte, maxWrite+4096)
+	for {
+		if !f.waitForRequest() {
+			return
+		}
+		n, err := unix.Read(f.fd, buf)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAGAIN):
+			continue
+		case err != nil || n < headerSize: // ENODEV: it is unmounted
+			return
+		}
+		f.answer(buf[:n])
+	}
+}
+
+// waitForRequest waits until the kernel asks something that may be answered. A request that is not taken from the kernel can
+// be given up by whoever waits for it, when it is killed; one that was taken can't.
+func (f *FS) waitForRequest() bool {
+	for {
+		fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return false
+		}
+		if fds[0].Revents&unix.POLLERR != 0 {
+			return false
+		}
+		if fds[0].Revents == 0 {
+			continue
+		}
+		f.mu.Lock()
+		for f.stuck {
+			f.waiting = 1
+			f.next.Wait()
+		}
+		f.waiting = 0
+		f.mu.Unlock()
+		return true
+	}
+}
+
+func (f *FS) answer(b []byte) {
+	le := binary.LittleEndian
+	op, unique, node, body := le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint64(b[16:]), b[headerSize:]
+	reply := func(errno unix.Errno, data []byte) {
+		out := le.AppendUint32(nil, uint32(16+len(data)))
+		out = le.AppendUint32(out, uint32(-int32(errno)))
+		out = le.AppendUint64(out, unique)
+		_, _ = unix.Write(f.fd, append(out, data...)) // who asked may have been killed
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch op {
+	case opInit:
+		out := le.AppendUint32(nil, 7)
+		out = le.AppendUint32(out, 31)
+		out = le.AppendUint32(out, 0) // no reading ahead
+		out = le.AppendUint32(out, 0)
+		out = append(out, 16, 0, 12, 0) // max_background, congestion_threshold
+		out = le.AppendUint32(out, maxWrite)
+		reply(0, append(out, make([]byte, 64-len(out))...))
+	case opLookup:
+		if id, ok := f.nodes[cString(body)]; ok {
+			reply(0, f.entry(id))
+		} else {
+			reply(unix.ENOENT, nil)
+		}
+	case opCreate:
+		id := f.create(cString(body[16:]))
+		f.sizes[id] = 0
+		reply(0, append(f.entry(id), opened(directIO)...))
+	case opOpen:
+		reply(0, opened(0))
+	case opUnlink:
+		delete(f.nodes, cString(body))
+		reply(0, nil)
+	case opGetattr, opSetattr:
+		reply(0, append(make([]byte, 16), f.attr(node)...))
+	case opRead:
+		reply(0, make([]byte, le.Uint32(body[16:])))
+	case opWrite:
+		size := le.Uint32(body[16:])
+		f.written += uint64(size)
+		f.sizes[node] = max(f.sizes[node], le.Uint64(body[8:])+uint64(size))
+		reply(0, le.AppendUint64(nil, uint64(size)))
+	case opForget, opBatchForget, opInterrupt: // no answer is wanted
+	case opRelease, opFlush, opFsync:
+		reply(0, nil)
+	default:
+		reply(unix.ENOSYS, nil)
+	}
+}
+
+// opened is struct fuse_open_out.
+func opened(flags uint32) []byte {
+	return binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(flags))
+}
+
+// entry is struct fuse_entry_out.
+func (f *FS) entry(id uint64) []byte {
+	return append(append(binary.LittleEndian.AppendUint64(nil, id), make([]byte, 32)...), f.attr(id)...)
+}
+
+// attr is struct fuse_attr.
+func (f *FS) attr(id uint64) []byte {
+	le := binary.LittleEndian
+	mode, size := uint32(unix.S_IFREG|0o644), f.sizes[id]
+	if id == rootNode {
+		mode = unix.S_IFDIR | 0o755
+	}
+	out := le.AppendUint64(le.AppendUint64(le.AppendUint64(nil, id), size), size/512)
+	out = append(out, make([]byte, 3*8+3*4)...)
+	out = le.AppendUint32(le.AppendUint32(out, mode), 1)
+	out = append(out, make([]byte, 3*4)...)
+	return append(le.AppendUint32(out, 4096), make([]byte, 4)...)
+}
+
+func cString(b []byte) string {
+	name, _, _ := bytes.Cut(b, []byte{0})
+	return string(name)
+}
