@@ -96,7 +96,7 @@ func BenchmarkCheck(b *testing.B) {
 
 func BenchmarkList(b *testing.B) {
 	for b.Loop() {
-		if _, err := List(); err != nil {
+		if _, err := List(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 var (
@@ -48,6 +51,8 @@ type Core struct {
 
 	mu    sync.Mutex
 	files map[string]*mappedFile
+	// gate bounds how long these files can hold us.
+	gate safefile.Gate
 }
 
 // CoreFiles say where the files are that the dumped process had mapped, when they are not under their own paths: it ran
@@ -61,18 +66,13 @@ type CoreFiles struct {
 
 // OpenCore opens a core file. ErrNotCore where it is none.
 func OpenCore(path string, files CoreFiles) (*Core, error) {
-	f, err := openRegular(path)
+	f, err := safefile.Open(path, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	c, err := newCore(path, f, info.Size())
+	c, err := newCore(path, f, f.Info().Size())
 	if err == nil {
-		c.closer, c.written, c.root = f, info.ModTime(), files.Root
+		c.closer, c.written, c.root = f, f.Info().ModTime(), files.Root
 		err = c.give(files.Files)
 	}
 	if err != nil {
@@ -173,16 +173,34 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{Address(addr), size, kept, int64(offset)}, true
 }
 
-// readNotes appends a segment of notes.
+// readNotes appends those notes of a segment that parseCoreNotes reads. The others, a thread's registers of many kinds most of
+// them, are passed over, so that a core of many threads takes no memory for them.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
-	if offset > uint64(c.length) || size > uint64(c.length)-offset || uint64(len(to))+size > maxCoreNotes {
+	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
 	}
-	b := make([]byte, size)
-	if _, err := c.file.ReadAt(b, int64(offset)); err != nil {
-		return nil, err
+	in := io.NewSectionReader(c.file, int64(offset), int64(size))
+	for at := int64(0); at+noteHeader <= in.Size(); {
+		var head [noteHeader + noteOwner]byte
+		if _, err := in.ReadAt(head[:], at); err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		length := noteSize(head[:])
+		left := in.Size() - at
+		if wantedNote(head[:]) {
+			n := min(length, left) // parseCoreNotes says that it is cut off
+			if int64(len(to))+n > maxCoreNotes {
+				return nil, fmt.Errorf("its notes of threads and mapped files have more than %d bytes", maxCoreNotes)
+			}
+			note := make([]byte, n)
+			if _, err := in.ReadAt(note, at); err != nil {
+				return nil, err
+			}
+			to = append(to, note...)
+		}
+		at += length
 	}
-	return append(to, b...), nil
+	return to, nil
 }
 
 // packedAs says what a file that is not ELF looks like.

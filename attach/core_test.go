@@ -101,6 +101,13 @@ func content(n int, seed byte) []byte {
 	return b
 }
 
+// program is the content of a file that begins as programs and libraries do.
+func program(n int, seed byte) []byte {
+	b := content(n, seed)
+	copy(b, elf.ELFMAG)
+	return b
+}
+
 // coreWith writes a core and the file it had mapped, library, of three pages at 0x10000: the core keeps its first page,
 // has a segment without content for the second and none for the third. Before it lie two pages of memory, behind it one.
 func coreWith(t *testing.T, library []byte) (core, path string) {
@@ -113,7 +120,7 @@ func coreWith(t *testing.T, library []byte) (core, path string) {
 	b := makeCore([]piece{
 		{0x13000, 0x1000, content(0x1000, 9)},
 		{0xe000, 0x2000, content(0x2000, 1)},
-		{0x10000, 0x1000, content(0x1000, 5)},
+		{0x10000, 0x1000, program(0x1000, 5)},
 		{0x11000, 0x1000, nil},
 	}, []mapped{{0x10000, 0x12000, 0, path}, {0x12000, 0x13000, 2, path}, {0x40000, 0x41000, 0, "/gone/program"}}, 0x40010, 91, 77, 80)
 	core = filepath.Join(dir, "core")
@@ -125,7 +132,7 @@ func coreWith(t *testing.T, library []byte) (core, path string) {
 
 // TestCoreReads reads over all the borders between what the core keeps and what the mapped file holds.
 func TestCoreReads(t *testing.T) {
-	library := append(content(0x1000, 5), content(0x2000, 77)...)
+	library := append(program(0x1000, 5), content(0x2000, 77)...)
 	path, _ := coreWith(t, library)
 	c, err := OpenCore(path, CoreFiles{})
 	if err != nil {
@@ -160,8 +167,8 @@ func TestCoreReads(t *testing.T) {
 
 // TestCoreFiles refuses a file that is not the one that was mapped, and takes those that are named.
 func TestCoreFiles(t *testing.T) {
-	library := append(content(0x1000, 5), content(0x2000, 77)...)
-	path, mappedPath := coreWith(t, content(0x3000, 6))
+	library := append(program(0x1000, 5), content(0x2000, 77)...)
+	path, mappedPath := coreWith(t, program(0x3000, 6))
 	at := Address(0x11000)
 	read := func(files CoreFiles) error {
 		c, err := OpenCore(path, files)
@@ -197,6 +204,13 @@ func TestCoreFiles(t *testing.T) {
 	}
 	if err := read(CoreFiles{Root: root}); err != nil {
 		t.Errorf("below the root that is named: %v", err)
+	}
+	// A stranger's core may name any file, and call what it holds the name of a method.
+	if err := os.WriteFile(mappedPath, content(0x3000, 6), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(CoreFiles{}); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "no program or library") {
+		t.Errorf("a file that is no program: %v", err)
 	}
 	if err := read(CoreFiles{Root: t.TempDir()}); !errors.Is(err, ErrFileUnusable) {
 		t.Errorf("below an empty root: %v", err)

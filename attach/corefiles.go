@@ -2,17 +2,19 @@ package attach
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 // mappedFile is a file that the dumped process had mapped.
 type mappedFile struct {
-	file *os.File
+	file *safefile.File
 	err  error
 }
 
@@ -86,20 +88,13 @@ func (c *Core) readMapped(addr Address, buf []byte) error {
 }
 
 // open opens a mapped file, once, and checks that it is what was mapped.
-func (c *Core) open(path string) (*os.File, error) {
+func (c *Core) open(path string) (*safefile.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f, ok := c.files[path]; ok {
 		return f.file, f.err
 	}
-	place := path
-	if c.root != "" {
-		place = filepath.Join(c.root, path)
-	}
-	if given := c.given[path]; given != "" {
-		place = given
-	}
-	f, err := openRegular(place)
+	f, err := c.findFile(path)
 	if err == nil {
 		if err = c.check(path, f); err != nil {
 			f.Close()
@@ -113,10 +108,37 @@ func (c *Core) open(path string) (*os.File, error) {
 	return f, err
 }
 
+// findFile opens the file that stands for a mapped one. The core names it, which a stranger may have written: what is no
+// program or library is none of its business.
+func (c *Core) findFile(path string) (*safefile.File, error) {
+	if given := c.given[path]; given != "" {
+		return safefile.Open(given, maxMappedFile)
+	}
+	folder := c.root
+	if folder == "" {
+		folder = "/"
+	}
+	root, err := safefile.OpenRoot(folder, nil, &c.gate)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(path, maxMappedFile)
+	if err != nil {
+		return nil, err
+	}
+	var magic [4]byte
+	if _, err := f.ReadAt(magic[:], 0); err != nil || string(magic[:]) != elf.ELFMAG {
+		f.Close()
+		return nil, fmt.Errorf("%s is no program or library", path)
+	}
+	return f, nil
+}
+
 // check compares a file with what the core holds of it. The kernel writes the first page of each mapped ELF file, which
 // holds its build id, for this very purpose (core(5), coredump_filter bit 4). Of a file of which the core holds nothing
 // that can't change, as many of gcore's, only the date is left.
-func (c *Core) check(path string, f *os.File) error {
+func (c *Core) check(path string, f *safefile.File) error {
 	compared := false
 	for _, m := range c.notes.mappings {
 		if m.Path != path || m.Offset != 0 {
@@ -144,11 +166,7 @@ func (c *Core) check(path string, f *os.File) error {
 	if compared {
 		return nil
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !c.written.IsZero() && info.ModTime().After(c.written) && c.given[path] == "" {
+	if !c.written.IsZero() && f.Info().ModTime().After(c.written) && c.given[path] == "" {
 		return fmt.Errorf("%s has changed since the core was written, and the core holds nothing of it to compare", f.Name())
 	}
 	return nil
@@ -177,7 +195,7 @@ func (c *Core) Module(path string) (*Module, error) {
 	// The core keeps the file open: the module does not close it.
 	m, err := newMappedModule(path, f, own, nil)
 	if err == nil && c.root != "" {
-		m.roots = []string{c.root, "/"}
+		m.roots = []debugRoot{ownRoot(c.root), ownRoot("/")}
 	}
 	return m, err
 }

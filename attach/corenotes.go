@@ -8,8 +8,34 @@ import (
 	"strings"
 )
 
-// maxCoreNotes bounds a core's notes in bytes: 3 KB a thread with its vector registers, and the list of mapped files.
-const maxCoreNotes = 512 << 20
+// maxCoreNotes bounds the notes of a core that are read, in bytes: some 360 a thread, and the list of mapped files.
+const maxCoreNotes = 32 << 20
+
+// A note is a header of three words, its owner's name and its content, each padded to four bytes; those that matter here are
+// the owner CORE's.
+const (
+	noteHeader = 12
+	noteOwner  = 8
+)
+
+// noteSize is how long the note with a header is in all, in bytes.
+func noteSize(head []byte) int64 {
+	pad := func(n uint32) int64 { return (int64(n) + 3) &^ 3 }
+	return noteHeader + pad(binaryLE.Uint32(head)) + pad(binaryLE.Uint32(head[4:]))
+}
+
+// wantedNote tells by its header and its owner's name whether parseCoreNotes reads a note.
+func wantedNote(head []byte) bool {
+	name := head[noteHeader:][:min(binaryLE.Uint32(head), noteOwner)]
+	if strings.TrimRight(string(name), "\x00") != "CORE" {
+		return false
+	}
+	switch binaryLE.Uint32(head[8:]) {
+	case ntPRStatus, ntPRPSInfo, ntAuxv, ntFile:
+		return true
+	}
+	return false
+}
 
 // maxCoreThreads bounds the threads taken of a core.
 const maxCoreThreads = 1 << 20
@@ -109,7 +135,7 @@ func (n *coreNotes) addFiles(b []byte) error {
 		return errors.New("its list of mapped files is cut off")
 	}
 	count, unit := binaryLE.Uint64(b), binaryLE.Uint64(b[8:])
-	if count > MaxMappings || count*24 > uint64(len(b)-16) || unit == 0 || unit > 1<<30 {
+	if count > MaxMappings-uint64(len(n.mappings)) || count*24 > uint64(len(b)-16) || unit == 0 || unit > 1<<30 {
 		return fmt.Errorf("its list of %d mapped files in units of %d bytes can't be", count, unit)
 	}
 	names := b[16+count*24:]

@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 // debugFolder is where distributions install separate debug files (gdb's "Debugging Information in Separate Files").
 const debugFolder = "/usr/lib/debug"
 
-// maxDebugFile bounds a separate debug file whose checksum is computed, in bytes.
-const maxDebugFile = 4 << 30
+// maxMappedFile bounds a program or library that is opened, in bytes: what is read of it has limits of its own.
+const maxMappedFile = 1 << 40
+
+// maxDebugFile bounds a separate debug file, and what is read of all candidates to compute their checksums, in bytes. Ruby's
+// have up to 60 MB.
+const maxDebugFile = 512 << 20
 
 // ErrNoDebugFile is returned for a module without debug information, in itself or in a file of its own.
 var ErrNoDebugFile = errors.New("no debug information")
@@ -27,6 +31,7 @@ type DebugFile struct {
 	// Path is where it was found; Separate tells that it is another file than the module's.
 	Path     string
 	Separate bool
+	symbols  *symbolTable
 }
 
 // DebugFile finds the file with the module's DWARF: its own, else the separate one that its build id or .gnu_debuglink
@@ -57,45 +62,63 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
+// debugRoot is a folder below which a separate debug file is looked for.
+type debugRoot struct {
+	name string
+	open func() (*safefile.Root, error)
+}
+
+// ownRoot is a folder of ours, read with our own rights.
+func ownRoot(name string) debugRoot {
+	return debugRoot{name, func() (*safefile.Root, error) { return safefile.OpenRoot(name, nil, new(safefile.Gate)) }}
+}
+
 func (m *Module) findSeparate() (*DebugFile, error) {
 	link, crc, hasLink := m.debugLink()
-	for _, place := range m.debugPlaces(link) {
-		f, err := openRegular(place)
+	places := m.debugPlaces(link)
+	budget := int64(maxDebugFile)
+	var names []string
+	for _, root := range m.rootsOr() {
+		names = append(names, root.name)
+		dir, err := root.open()
 		if err != nil {
 			continue
 		}
-		e, err := elf.NewFile(f)
-		if err == nil && e.Machine == machineNumber(m.Machine) &&
-			(m.BuildID != "" && m.BuildID == buildIDOfSections(e) || hasLink && sameChecksum(f, crc)) {
-			m.debugCloser = f
-			return &DebugFile{ELF: e, Path: place, Separate: true}, nil
+		for _, place := range places {
+			f, err := dir.Open(place, maxDebugFile)
+			if err != nil {
+				continue
+			}
+			e, err := openELF(f)
+			if err == nil && e.Machine == machineNumber(m.Machine) &&
+				(m.BuildID != "" && m.BuildID == buildIDOfSections(e) || hasLink && sameChecksum(f, crc, &budget)) {
+				m.debugCloser = f
+				dir.Close()
+				return &DebugFile{ELF: e, Path: f.Name(), Separate: true, symbols: symbolsOf(e, elf.SHT_SYMTAB)}, nil
+			}
+			f.Close()
 		}
-		f.Close()
+		dir.Close()
 	}
 	if m.BuildID == "" && !hasLink {
 		return nil, fmt.Errorf("%w: %s has none, and neither a build id nor a link to a separate file", ErrNoDebugFile, m.Path)
 	}
 	return nil, fmt.Errorf("%w: %s has none, and no separate file for it was found (build id %q) below %s%s",
-		ErrNoDebugFile, m.Path, m.BuildID, strings.Join(m.rootsOr(), ", "), debugFolder)
+		ErrNoDebugFile, m.Path, m.BuildID, strings.Join(names, ", "), debugFolder)
 }
 
-func (m *Module) rootsOr() []string {
+func (m *Module) rootsOr() []debugRoot {
 	if len(m.roots) == 0 {
-		return []string{"/"}
+		return []debugRoot{ownRoot("/")}
 	}
 	return m.roots
 }
 
-// debugPlaces lists where a separate debug file may stand.
+// debugPlaces lists where below a root a separate debug file may stand.
 func (m *Module) debugPlaces(link string) []string {
 	var out []string
-	add := func(elem ...string) {
-		for _, root := range m.rootsOr() {
-			out = append(out, filepath.Join(append([]string{root}, elem...)...))
-		}
-	}
 	if len(m.BuildID) > 2 {
-		add(debugFolder, ".build-id", m.BuildID[:2], m.BuildID[2:]+".debug")
+		out = append(out, filepath.Join(debugFolder, ".build-id", m.BuildID[:2], m.BuildID[2:]+".debug"))
 	}
 	if link == "" || link != filepath.Base(link) {
 		return out
@@ -105,9 +128,7 @@ func (m *Module) debugPlaces(link string) []string {
 		dirs = append(dirs, filepath.Dir("/"+inner))
 	}
 	for _, dir := range dirs {
-		add(dir, link)
-		add(dir, ".debug", link)
-		add(debugFolder, dir, link)
+		out = append(out, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join(debugFolder, dir, link))
 	}
 	return out
 }
@@ -119,10 +140,10 @@ func (m *Module) debugLink() (name string, crc uint32, ok bool) {
 		return "", 0, false
 	}
 	s := m.file.Section(".gnu_debuglink")
-	if s == nil || s.Size > maxLink {
+	if s == nil {
 		return "", 0, false
 	}
-	b, err := s.Data()
+	b, err := sectionData(s, maxLink)
 	if err != nil {
 		return "", 0, false
 	}
@@ -134,30 +155,14 @@ func (m *Module) debugLink() (name string, crc uint32, ok bool) {
 	return name, binaryLE.Uint32(b[at:]), true
 }
 
-// openRegular opens a file that may stand in a target's root: only a regular one, without waiting for a pipe's writer.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", path)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-func sameChecksum(f *os.File, want uint32) bool {
-	info, err := f.Stat()
-	if err != nil || info.Size() > maxDebugFile {
+// sameChecksum says whether a file has a checksum. What it reads is taken from the budget, in bytes.
+func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
+	size := f.Info().Size()
+	if *budget -= size; *budget < 0 {
 		return false
 	}
 	sum := crc32.NewIEEE()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, info.Size())); err != nil {
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, size)); err != nil {
 		return false
 	}
 	return sum.Sum32() == want
@@ -166,10 +171,10 @@ func sameChecksum(f *os.File, want uint32) bool {
 // buildIDOfSections reads the build id where program headers lead nowhere, as in a debug file.
 func buildIDOfSections(f *elf.File) string {
 	for _, s := range f.Sections {
-		if s.Type != elf.SHT_NOTE || s.Size > maxNotes {
+		if s.Type != elf.SHT_NOTE {
 			continue
 		}
-		if b, err := s.Data(); err == nil {
+		if b, err := sectionData(s, maxNotes); err == nil {
 			if id := buildIDOf(b); id != "" {
 				return id
 			}
@@ -190,7 +195,7 @@ func machineNumber(name string) elf.Machine {
 
 // OpenFile opens an ELF file that no process has mapped, as if at address 0: a libruby, a ruby, or their debug file.
 func OpenFile(path string) (*Module, error) {
-	f, err := openRegular(path)
+	f, err := safefile.Open(path, maxMappedFile)
 	if err != nil {
 		return nil, err
 	}

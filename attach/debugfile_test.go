@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 const debugSource = `static long hidden_variable = 7; long shown(void) { return hidden_variable++; }`
@@ -17,15 +19,13 @@ func buildSeparate(t *testing.T, flags ...string) (dir string) {
 	if err := os.WriteFile(filepath.Join(dir, "library.c"), []byte(debugSource), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	packages := map[string]string{"gcc": "gcc libc6-dev", "objcopy": "binutils"}
 	for _, command := range [][]string{
 		append([]string{"gcc", "-g", "-shared", "-fPIC", "-o", "whole.so", "library.c"}, flags...),
 		{"objcopy", "--only-keep-debug", "whole.so", "library.debug"},
 		{"objcopy", "--strip-all", "--add-gnu-debuglink=library.debug", "whole.so", "library.so"},
 	} {
-		if _, err := exec.LookPath(command[0]); err != nil {
-			t.Skipf("no %s", command[0])
-		}
-		c := exec.Command(command[0], command[1:]...)
+		c := exec.Command(rubytest.Program(t, command[0], packages[command[0]]), command[1:]...)
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", command, err, out)
@@ -41,7 +41,9 @@ func openIn(t *testing.T, path string, roots ...string) *Module {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	m.roots = roots
+	for _, root := range roots {
+		m.roots = append(m.roots, ownRoot(root))
+	}
 	return m
 }
 
@@ -109,7 +111,7 @@ func TestDebugFileOfAnother(t *testing.T) {
 		if id := m.BuildID; id != "" {
 			root := t.TempDir()
 			move(t, filepath.Join(dir, "library.debug"), filepath.Join(root, debugFolder, ".build-id", id[:2], id[2:]+".debug"))
-			m.roots = []string{root}
+			m.roots = []debugRoot{ownRoot(root)}
 		}
 		if f, err := m.DebugFile(); !errors.Is(err, ErrNoDebugFile) {
 			t.Errorf("%v: %+v, %v", flags, f, err)

@@ -27,6 +27,8 @@ var (
 	// ErrNotLoaded: the process looks like one that is just starting Ruby; trying again in a moment can help. An error
 	// that is ErrNotLoaded is not ErrNotRuby.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
+	// ErrNoAnswer: the kernel has not answered a question about the process in time; its memory is locked, or a disk hangs.
+	ErrNoAnswer = errors.New("it did not answer")
 	// ErrLinuxOnly: processes can be read on Linux only.
 	ErrLinuxOnly = errors.New("reading a process works on Linux only")
 	// ErrUnmapped: the address is not mapped in the target, or not readable.
@@ -42,6 +44,8 @@ type TargetError struct {
 	Cause string
 	// Help is what mends it, a sentence that holds the command; "" when nothing does.
 	Help string
+	// Users are those that Cause, Help and Err name, and Programs the programs, by name or path.
+	Users, Programs []string
 	// Err is the kernel's answer, nil when there was none.
 	Err error
 }
@@ -61,6 +65,9 @@ func (e *TargetError) Error() string {
 	}
 	return b.String()
 }
+
+// Named returns Users and Programs.
+func (e *TargetError) Named() (users, programs []string) { return e.Users, e.Programs }
 
 // Unwrap gives Kind and the kernel's answer.
 func (e *TargetError) Unwrap() []error {

@@ -6,8 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 // Module opens the ELF file that is mapped at path, one of the paths of mappings (the result of Maps). A file that can't
@@ -51,37 +57,127 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	return m, nil
 }
 
-// setRoots tells a module where its separate debug file may be: in the process's own root, or in ours.
+// setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read with
+// the process's rights, for the process says what the file is called.
 func (p *Process) setRoots(m *Module) {
-	m.roots = []string{p.Path("root"), "/"}
+	m.roots = []debugRoot{{p.Path("root"), p.openRoot}, {"/", p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {
 		m.chroot = root
 	}
 }
 
-// OpenMapped opens the file behind a mapping. The kernel shows its path as seen from our root: for a process in a
-// chroot that is right as it stands, for one in a container's mount namespace it is right below /proc/PID/root. Which
-// it is tells the file's number, and where file systems hide that (overlays), the file's first bytes against those in
-// memory. A file that is deleted or replaced can be had from /proc/PID/map_files by root.
-func (p *Process) OpenMapped(m Mapping) (*os.File, error) {
-	places := []string{p.Path("root", m.Path), m.Path}
-	if m.Deleted {
-		places = nil
+// openRoot takes the process's root folder, to open files below it with the process's rights.
+func (p *Process) openRoot() (*safefile.Root, error) {
+	rights, err := p.rights()
+	if err != nil {
+		return nil, err
 	}
-	places = append(places, p.Path("map_files", fmt.Sprintf("%x-%x", uint64(m.Start), uint64(m.End))))
+	return safefile.OpenRootAt(p.dir, "root", rights, &p.gate)
+}
+
+// openOurRoot is the same for our own root folder.
+func (p *Process) openOurRoot() (*safefile.Root, error) {
+	rights, err := p.rights()
+	if err != nil {
+		return nil, err
+	}
+	return safefile.OpenRoot("/", rights, &p.gate)
+}
+
+// rights are what the process may do with files, as it is now: servers start as root and become somebody else.
+func (p *Process) rights() (*safefile.Rights, error) {
+	text, err := p.readProc("status")
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	s := parseStatus(text)
+	const files = 3 // of real, effective, saved, for files
+	if s.UID[files] < 0 || s.GID[files] < 0 {
+		return nil, fmt.Errorf("/proc/%d/status does not say whose the process is", p.pid)
+	}
+	r := &safefile.Rights{UID: s.UID[files], GID: s.GID[files], Groups: s.Groups}
+	own, err := os.Readlink("/proc/self/ns/user")
+	if theirs, err2 := p.readlink("ns/user"); err == nil && err2 == nil && own == theirs {
+		r.Capabilities = s.CapEffective
+	}
+	return r, nil
+}
+
+// ReadFile reads a file of the process's program at a path as the process has it: below its root, with its rights, at most
+// limit bytes. The errors are those of package safefile, ErrGone, ErrReplaced and the kernel's. It can take as long as
+// safefile.Patience some times over.
+func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
+	before, err := p.rights()
+	if err != nil {
+		return nil, modified, err
+	}
+	root, err := p.openRoot()
+	if err != nil {
+		return nil, modified, p.lost(err)
+	}
+	defer root.Close()
+	f, err := root.Open(path, limit)
+	if err != nil {
+		return nil, modified, err
+	}
+	defer f.Close()
+	// By exec, of su for one, it can have got rights that whoever named the path had not.
+	if err := p.Check(); err != nil {
+		return nil, modified, err
+	}
+	if after, err := p.rights(); err != nil || !reflect.DeepEqual(before, after) {
+		return nil, modified, errors.Join(fmt.Errorf("process %d has changed its user while %s was opened: try again", p.pid, path), err)
+	}
+	content, err = f.ReadAll(limit)
+	return content, f.Info().ModTime(), err
+}
+
+// OpenMapped opens the file behind a mapping. The kernel shows its path as seen from our root: for a process in a
+// container's mount namespace that is right below /proc/PID/root, for one in a chroot without the folder that is its root,
+// and as it stands for one that has changed its root since. Which it is tells the file's number, and where file systems
+// hide that (overlays), the file's first bytes against those in memory. A file that is deleted, replaced or no longer the
+// process's to read can be had from /proc/PID/map_files by root.
+func (p *Process) OpenMapped(m Mapping) (*safefile.File, error) {
 	var first error
-	for _, place := range places {
-		// Not to wait for a writer where somebody has put a pipe, nor to take a terminal.
-		f, err := os.OpenFile(place, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	take := func(f *safefile.File, err error) bool {
 		if err == nil {
 			if err = p.isMapped(f, m); err == nil {
-				return f, nil
+				return true
 			}
 			f.Close()
 		}
 		if first == nil || errors.Is(first, os.ErrNotExist) && !errors.Is(err, os.ErrNotExist) {
 			first = err
 		}
+		return false
+	}
+	type place struct {
+		open func() (*safefile.Root, error)
+		path string
+	}
+	var places []place
+	if !m.Deleted {
+		places = append(places, place{p.openRoot, m.Path})
+		if root, err := p.readlink("root"); err == nil && root != "/" && strings.HasPrefix(m.Path, root+"/") {
+			places = append(places, place{p.openRoot, m.Path[len(root):]})
+		}
+		places = append(places, place{p.openOurRoot, m.Path})
+	}
+	for _, at := range places {
+		root, err := at.open()
+		if err != nil {
+			take(nil, err)
+			continue
+		}
+		f, err := root.Open(at.path, maxMappedFile)
+		root.Close()
+		if take(f, err) {
+			return f, nil
+		}
+	}
+	f, err := safefile.OpenLink(p.dir, fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End)), maxMappedFile, &p.gate)
+	if take(f, err) {
+		return f, nil
 	}
 	what := "opening"
 	if m.Deleted {
@@ -94,15 +190,12 @@ func (p *Process) OpenMapped(m Mapping) (*os.File, error) {
 var errOtherFile = errors.New("another file of that name stands there")
 
 // isMapped checks that f is the mapping's file.
-func (p *Process) isMapped(f *os.File, m Mapping) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+func (p *Process) isMapped(f *safefile.File, m Mapping) error {
+	st, ok := f.Info().Sys().(*syscall.Stat_t)
+	if !ok {
 		return errOtherFile
 	}
-	device := fmt.Sprintf("%02x:%02x", unix.Major(st.Dev), unix.Minor(st.Dev))
+	device := fmt.Sprintf("%02x:%02x", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)))
 	if st.Ino == m.Inode && device == m.Device {
 		return nil
 	}

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 )
 
@@ -34,7 +35,7 @@ func FindRuby(p *Process) (*Module, error) {
 // notRuby says what a process is that has no CRuby.
 func (p *Process) notRuby(exe string, paths []string, program *Module, refused error) error {
 	fail := func(kind error, cause, help string) error {
-		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help}
+		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Programs: []string{exe, filepath.Base(exe)}}
 	}
 	if program != nil {
 		for _, needed := range program.Needs() {

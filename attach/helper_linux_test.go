@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // helperMode, in the environment, makes this test binary a program to look at instead of running tests.
@@ -92,20 +91,43 @@ func helper(mode string) error {
 			}()
 		}
 		return <-failed
+	case strings.HasPrefix(mode, "churn "):
+		// Threads wait, are born and end, and one that is not the main one calls exec, for ever. Each time says so.
+		n, err := strconv.Atoi(mode[6:])
+		if err != nil {
+			return err
+		}
+		return churn(n)
 	case mode == "undumpable":
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return err
 		}
 		fmt.Println("ready")
 	case mode == "list":
-		list, err := List()
+		list, err := List(context.Background())
 		if err != nil {
 			return err
 		}
 		for _, c := range list {
 			fmt.Println(c.PID, c.Version, c.Title, c.Err)
 		}
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			return err
+		}
+		_, peak, _ := strings.Cut(string(status), "VmHWM:")
+		peak, _, _ = strings.Cut(peak, "\n")
+		fmt.Println("peak", peak)
 		return nil
+	case strings.HasPrefix(mode, "map "):
+		f, err := os.Open(mode[4:])
+		if err != nil {
+			return err
+		}
+		if _, err := unix.Mmap(int(f.Fd()), 0, int(livePage), unix.PROT_READ, unix.MAP_PRIVATE); err != nil {
+			return err
+		}
+		fmt.Println("mapped")
 	case strings.HasPrefix(mode, "open "):
 		pid, err := strconv.Atoi(mode[5:])
 		if err != nil {
@@ -122,6 +144,53 @@ func helper(mode string) error {
 	}
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// churn has n threads that wait and one that starts and ends others, until one of them replaces the program by itself.
+func churn(n int) error {
+	fmt.Println("again")
+	waits := make(chan error)
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			var fds [2]int
+			if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+				waits <- err
+				return
+			}
+			waits <- nil
+			_, err := unix.Read(fds[0], make([]byte, 1))
+			waits <- err
+		}()
+	}
+	for range n {
+		if err := <-waits; err != nil {
+			return err
+		}
+	}
+	go func() {
+		for {
+			ended := make(chan struct{})
+			go func() {
+				runtime.LockOSThread() // never unlocked: the thread ends
+				close(ended)
+			}()
+			<-ended
+		}
+	}()
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			go func() { // another one, while the main thread is taken
+				runtime.LockOSThread()
+				failed <- syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+			}()
+			select {}
+		}
+		failed <- syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	}()
+	return <-failed
 }
 
 // child is a started helper.
@@ -145,7 +214,6 @@ func startHelper(t *testing.T, mode string, change func(*exec.Cmd)) *child {
 
 func startCommand(t *testing.T, cmd *exec.Cmd) *child {
 	t.Helper()
-	rerun.Process(t)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +304,7 @@ func copyOfMyself(t *testing.T, to string) string {
 // eventually waits until done says so, and fails the test when it doesn't within ten seconds.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); !done(); runtime.Gosched() {
+	for end := time.Now().Add(2 * time.Minute); !done(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within 60 s", what)
 		}

@@ -2,24 +2,36 @@ package attach
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // maxProcesses bounds the processes looked at: the kernel's limit of PIDs on 64-bit machines.
 const maxProcesses = 1 << 22
 
-// List finds the Ruby processes of this machine, in the order of their PIDs, those that may not be read included (guessed
-// by their names). Processes that end meanwhile are left out. The error is about /proc as a whole.
-func List() ([]Candidate, error) {
+const (
+	// listWorkers is how many processes List asks at a time: those that don't answer must not hold up the others.
+	listWorkers = 32
+	// maxSilent bounds the processes that don't answer a List, each of which costs a thread, and listPatience the time that
+	// List takes: the others are not asked then.
+	maxSilent    = 64
+	listPatience = 5 * time.Second
+)
+
+// List finds the Ruby processes of this machine, in the order of their PIDs, those that may not be read or don't answer
+// included (guessed by their names). Processes that end meanwhile are left out. The error is about /proc as a whole, or that
+// of ctx when it ends first.
+func List(ctx context.Context) ([]Candidate, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("listing the processes: %w", err)
@@ -29,32 +41,100 @@ func List() ([]Candidate, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("listing the processes: %w", err)
 	}
-	pids := make(chan int)
-	var mu sync.Mutex
-	var out []Candidate
+	l := lister{until: time.Now().Add(listPatience)}
+	pids, found := make(chan int), make(chan Candidate)
 	var wg sync.WaitGroup
-	var known versions
-	for range min(runtime.NumCPU(), 8) {
+	for range listWorkers {
 		wg.Go(func() {
 			for pid := range pids {
-				if c, ok := lookAt(pid, &known); ok {
-					mu.Lock()
-					out = append(out, c)
-					mu.Unlock()
+				if c, ok := l.lookAt(pid); ok {
+					select {
+					case found <- c:
+					case <-ctx.Done():
+					}
 				}
 			}
 		})
 	}
-	self := os.Getpid()
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid != self {
-			pids <- pid
+	go func() {
+		defer close(found)
+		defer wg.Wait()
+		defer close(pids)
+		self := os.Getpid()
+		for _, name := range names {
+			pid, err := strconv.Atoi(name)
+			if err != nil || pid == self {
+				continue
+			}
+			select {
+			case pids <- pid:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var out []Candidate
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("listing the processes: %w", ctx.Err())
+		case c, ok := <-found:
+			if ok {
+				out = append(out, c)
+				continue
+			}
+			if ctx.Err() != nil {
+				continue
+			}
+			slices.SortFunc(out, func(a, b Candidate) int { return a.PID - b.PID })
+			return out, nil
 		}
 	}
-	close(pids)
-	wg.Wait()
-	slices.SortFunc(out, func(a, b Candidate) int { return a.PID - b.PID })
-	return out, nil
+}
+
+// lister is what the workers of a List share.
+type lister struct {
+	known  versions
+	until  time.Time
+	silent atomic.Int32
+}
+
+// lookAt says whether a process is, or may be, a CRuby process.
+func (l *lister) lookAt(pid int) (Candidate, bool) {
+	p, err := openProcess(pid)
+	if err != nil {
+		return Candidate{}, false
+	}
+	type verdict struct {
+		Candidate
+		ok bool
+	}
+	// Neither the name nor the link to the program takes a lock.
+	comm, exe := p.stat.Comm, p.exeOrNothing()
+	n := l.silent.Load()
+	if n < maxSilent && time.Now().Before(l.until) {
+		var v verdict
+		// Each question that often blocks has a deadline of its own and says which it was; this one is for all others.
+		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
+			v.Candidate, v.ok = lookInto(p, &l.known)
+			p.letGo(v.Err)
+			return v, nil
+		})
+		if err == nil {
+			err = v.Err
+		}
+		if !errors.Is(err, ErrNoAnswer) {
+			return v.Candidate, v.ok
+		}
+		l.silent.Add(1)
+	} else {
+		defer p.Close()
+		err = noAnswer(pid, fmt.Sprintf("it was not asked, for %d other processes have not answered within %v", n, listPatience))
+	}
+	if !looksLikeRuby([]string{comm}, comm) && !isRubyName(filepath.Base(exe)) {
+		return Candidate{}, false
+	}
+	return Candidate{PID: pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(), Title: comm, Err: err}, true
 }
 
 // versions remembers the release of each file with a Ruby in it: the many workers of a server share one.
@@ -96,26 +176,24 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	return version, err
 }
 
-// lookAt says whether a process is, or may be, a CRuby process.
-func lookAt(pid int, known *versions) (Candidate, bool) {
-	p, err := openProcess(pid)
-	if err != nil {
-		return Candidate{}, false
-	}
-	defer p.Close()
+// lookInto says whether a process is, or may be, a CRuby process. Of one that does not answer Err alone is set.
+func lookInto(p *Process, known *versions) (Candidate, bool) {
 	args, err := p.CommandLine()
+	if errors.Is(err, ErrNoAnswer) {
+		return Candidate{Err: err}, true
+	}
 	if err != nil || len(args) == 0 {
 		return Candidate{}, false
 	}
-	c := Candidate{PID: pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(),
+	c := Candidate{PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(),
 		Title: titleOf(args, p.stat.Comm), Arguments: args}
-	maps, err := p.readProc("maps")
+	maps, err := p.askProc("maps")
 	if err != nil || len(maps) == 0 {
-		if err == nil || isGone(err) || !looksLikeRuby(args, p.stat.Comm) {
-			return Candidate{}, false
+		if err != nil && !isGone(err) && (errors.Is(err, ErrNoAnswer) || looksLikeRuby(args, p.stat.Comm)) {
+			c.Err = p.refused("reading its mappings", err)
+			return c, !errors.Is(c.Err, ErrGone)
 		}
-		c.Err = p.refused("reading its mappings", err)
-		return c, !errors.Is(c.Err, ErrGone)
+		return Candidate{}, false
 	}
 	// Cheap test first: most processes have nothing of that name mapped.
 	if !bytes.Contains(maps, []byte("libruby")) && !isRubyName(filepath.Base(p.exeOrNothing())) {

@@ -26,9 +26,6 @@ type liveMemory struct {
 	remote [MaxRangesPerCall]unix.RemoteIovec
 	// index[i] is the place in the caller's slice of the i-th range of the call.
 	index [MaxRangesPerCall]int
-	// bytes is the length of the ranges that were put.
-	bytes int
-	quick QuickCalls
 	mem   *os.File
 }
 
@@ -42,7 +39,6 @@ func (m *liveMemory) Read(addr Address, buf []byte) error {
 	if m.mem != nil {
 		return m.readFile(addr, buf)
 	}
-	m.bytes = 0
 	m.put(0, addr, buf)
 	n, errno := m.call(0, 1)
 	m.local[0].Base = nil
@@ -66,7 +62,6 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	}
 	for next := 0; next < len(ranges); {
 		n := 0
-		m.bytes = 0
 		for ; next < len(ranges) && n < MaxRangesPerCall; next++ {
 			r := &ranges[next]
 			r.Failed = false
@@ -119,7 +114,6 @@ func (m *liveMemory) put(i int, addr Address, buf []byte) {
 	m.local[i].SetLen(len(buf))
 	m.remote[i].Base = uintptr(addr)
 	m.remote[i].Len = len(buf)
-	m.bytes += len(buf)
 }
 
 // call reads the ranges [from, to) that were put. It allocates nothing: x/sys's wrapper would box the error.
@@ -136,11 +130,11 @@ func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	}
 }
 
+// readv is an ordinary system call, which Go's scheduler knows of: it lasts until the target's pages are there and its
+// mappings are not locked, which the target decides (userfaultfd(2), FUSE, swap on a disk that hangs), and nothing
+// tells beforehand. Unknown to the scheduler, such a call would keep the garbage collector from starting, and with it
+// all of ddtop, from stopping included.
 func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
-	if to-from <= maxQuickRanges && m.bytes <= maxQuickBytes {
-		return m.quick.Call(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
-			uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
-	}
 	r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
 		uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
 	return r, errno

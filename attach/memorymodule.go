@@ -1,17 +1,15 @@
 package attach
 
 import (
-	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // Limits of what is taken from an ELF file's picture in memory.
 const (
-	maxProgramHeaders = 512
 	maxDynamicEntries = 4096
-	maxSymbolNames    = 64 << 20
 	maxHashBuckets    = 1 << 22
 	maxHashChain      = 1 << 12
 )
@@ -41,8 +39,7 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 	if err := mem.Read(start+Address(binaryLE.Uint64(head[32:])), table); err != nil {
 		return fail("its program headers", err)
 	}
-	m := &Module{Path: path, Machine: machineName(elf.Machine(binaryLE.Uint16(head[18:]))),
-		exported: make(map[string]Symbol), undefined: make(map[string]bool)}
+	m := &Module{Path: path, Machine: machineName(elf.Machine(binaryLE.Uint16(head[18:])))}
 	var dynamic Span
 	biased := false
 	for h := table; len(h) >= size; h = h[size:] {
@@ -119,26 +116,19 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	if err != nil {
 		return err
 	}
-	names := make([]byte, d.stringsSize)
-	if err := mem.Read(d.strings, names); err != nil {
-		return err
+	m.dynamic = newSymbolTable(memoryReader{mem}, uint64(d.symbols), uint64(count)*elf.Sym64Size, uint64(d.strings), d.stringsSize)
+	if m.dynamic == nil {
+		return ErrNoModule
 	}
-	symbols := make([]byte, count*elf.Sym64Size)
-	if err := mem.Read(d.symbols, symbols); err != nil {
-		return err
+	// As before of a file: tables that can't be read are an error now, not at the first question.
+	for _, part := range []*io.SectionReader{m.dynamic.symbols, m.dynamic.names} {
+		if err := pieces(part, searchPiece, 0, func([]byte, int64) bool { return true }); err != nil {
+			return err
+		}
 	}
-	for _, n := range d.needed {
-		m.needed = append(m.needed, nameAt(names, n))
+	for _, n := range d.needed[:min(len(d.needed), maxNeeded)] {
+		m.needed = append(m.needed, m.dynamic.nameAt(n))
 	}
-	list := make([]elf.Symbol, 0, count)
-	for ; len(symbols) >= elf.Sym64Size; symbols = symbols[elf.Sym64Size:] {
-		list = append(list, elf.Symbol{
-			Name: nameAt(names, uint64(binaryLE.Uint32(symbols))), Info: symbols[4], Other: symbols[5],
-			Section: elf.SectionIndex(binaryLE.Uint16(symbols[6:])),
-			Value:   binaryLE.Uint64(symbols[8:]), Size: binaryLE.Uint64(symbols[16:]),
-		})
-	}
-	m.take(list, m.exported, m.undefined, true)
 	return nil
 }
 
@@ -166,20 +156,22 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if buckets == 0 || buckets > maxHashBuckets || bloom > maxHashBuckets || first > maxSymbols {
 		return 0, ErrNoModule
 	}
-	table := make([]byte, buckets*4)
 	at := d.gnuHash + 16 + Address(bloom)*8
-	if err := mem.Read(at, table); err != nil {
-		return 0, err
-	}
 	last := uint32(0)
-	for b := table; len(b) >= 4; b = b[4:] {
-		last = max(last, binaryLE.Uint32(b))
+	err := pieces(io.NewSectionReader(memoryReader{mem}, int64(at), int64(buckets)*4), searchPiece, 0, func(b []byte, _ int64) bool {
+		for ; len(b) >= 4; b = b[4:] {
+			last = max(last, binaryLE.Uint32(b))
+		}
+		return true
+	})
+	if err != nil {
+		return 0, err
 	}
 	if last < first {
 		return int(first), nil
 	}
 	// The chain words stand behind the buckets, one a symbol from `first` on; the lowest bit marks a chain's end.
-	at += Address(len(table))
+	at += Address(buckets) * 4
 	for end := min(last+maxHashChain, maxSymbols); last < end; last++ {
 		var word [4]byte
 		if err := mem.Read(at+Address(last-first)*4, word[:]); err != nil {
@@ -190,12 +182,4 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 		}
 	}
 	return 0, ErrNoModule
-}
-
-func nameAt(names []byte, at uint64) string {
-	if at >= uint64(len(names)) {
-		return ""
-	}
-	name, _, _ := bytes.Cut(names[at:], []byte{0})
-	return string(name)
 }

@@ -11,9 +11,6 @@ import (
 	"sync"
 )
 
-// maxSymbols bounds the symbols taken from one table of an ELF file; libruby with all its static symbols has 20,000.
-const maxSymbols = 1 << 20
-
 // Span is a piece of a target's address space.
 type Span struct{ Start, End Address }
 
@@ -57,33 +54,36 @@ type Module struct {
 	closer io.Closer
 	// roots are the folders that a separate debug file is looked for below; nil: "/". chroot is the target's root where it
 	// is a folder of ours.
-	roots  []string
+	roots  []debugRoot
 	chroot string
+
+	// dynamic are the exported and undefined symbols, static those of .symtab; nil: there are none.
+	dynamic, static *symbolTable
 
 	mu          sync.Mutex
 	debug       *DebugFile
 	debugErr    error
 	debugCloser io.Closer
-	exported    map[string]Symbol
-	undefined   map[string]bool
-	all         map[string]Symbol
+	// asked are the answers to names that were asked for, of each table: their number is that of names in ddtop's code.
+	asked map[askedFor]found
+}
+
+// askedFor is a name that was looked for in a table.
+type askedFor struct {
+	table *symbolTable
+	name  string
 }
 
 // NewModule reads an ELF file that is mapped at bias. The Module takes over closer, which may be nil.
 func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*Module, error) {
-	f, err := elf.NewFile(file)
+	f, err := openELF(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
-		return nil, fmt.Errorf("%s: %w: it is %v %v, and only 64-bit little-endian programs can be read", path, ErrNotRuby, f.Class, f.Data)
-	}
-	m := &Module{Path: path, Machine: machineName(f.Machine), Bias: bias, file: f, closer: closer}
-	// In a debug file the section has no content.
-	if d := f.Section(".dynamic"); d != nil && d.Type != elf.SHT_NOBITS {
-		if m.needed, err = f.ImportedLibraries(); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	m := &Module{Path: path, Machine: machineName(f.Machine), Bias: bias, file: f, closer: closer,
+		dynamic: symbolsOf(f, elf.SHT_DYNSYM), static: symbolsOf(f, elf.SHT_SYMTAB)}
+	if err := m.readNeeded(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, p := range f.Progs {
 		switch p.Type {
@@ -105,6 +105,24 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 	return m, nil
 }
 
+// readNeeded reads the names of the libraries that the file wants. In a debug file the section has no content.
+func (m *Module) readNeeded() error {
+	d := m.file.Section(".dynamic")
+	if d == nil || d.Type == elf.SHT_NOBITS || m.dynamic == nil {
+		return nil
+	}
+	b, err := sectionData(d, maxDynamicEntries*16)
+	if err != nil {
+		return err
+	}
+	for ; len(b) >= 16 && len(m.needed) < maxNeeded; b = b[16:] {
+		if elf.DynTag(binaryLE.Uint64(b)) == elf.DT_NEEDED {
+			m.needed = append(m.needed, m.dynamic.nameAt(binaryLE.Uint64(b[8:])))
+		}
+	}
+	return nil
+}
+
 func machineName(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:
@@ -114,6 +132,9 @@ func machineName(m elf.Machine) string {
 	}
 	return m.String()
 }
+
+// maxNeeded bounds the libraries that a file wants.
+const maxNeeded = 256
 
 // maxNotes bounds the notes read of one segment or section, in bytes.
 const maxNotes = 1 << 16
@@ -167,37 +188,57 @@ func (m *Module) Symbol(name string) (s Symbol, ok bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.all == nil {
-		m.all = make(map[string]Symbol)
-		if syms, err := m.symtab(); err == nil {
-			m.take(syms, m.all, nil, false)
+	if found := m.find(m.static, name); found.defined {
+		return m.symbolOf(found.symbol, false), true
+	}
+	if m.static == nil {
+		if f, err := m.separate(); err == nil {
+			found := m.find(f.symbols, name)
+			return m.symbolOf(found.symbol, false), found.defined
 		}
 	}
-	s, ok = m.all[name]
-	return s, ok
+	return Symbol{}, false
 }
 
-// symtab reads .symtab, from the separate debug file where the module's own is stripped. The caller holds m.mu.
-func (m *Module) symtab() ([]elf.Symbol, error) {
-	if m.file != nil {
-		if syms, err := m.file.Symbols(); err == nil {
-			return syms, nil
+// find looks for a name in one of the module's tables. The caller holds m.mu.
+func (m *Module) find(t *symbolTable, name string) found {
+	key := askedFor{t, name}
+	out, ok := m.asked[key]
+	if !ok {
+		out, _ = t.find(name) // a table that can't be read has no symbols
+		if m.asked == nil {
+			m.asked = make(map[askedFor]found)
 		}
+		m.asked[key] = out
 	}
-	f, err := m.separate()
-	if err != nil {
-		return nil, err
+	return out
+}
+
+// symbolOf places a symbol in the process.
+func (m *Module) symbolOf(s elf.Symbol, exported bool) Symbol {
+	out := Symbol{Name: s.Name, Addr: Address(s.Value), Size: s.Size, Exported: exported, TLS: elf.ST_TYPE(s.Info) == elf.STT_TLS}
+	if !out.TLS && s.Section != elf.SHN_ABS {
+		out.Addr += m.Bias
 	}
-	return f.ELF.Symbols()
+	return out
 }
 
 // Exported finds a defined symbol in .dynsym.
 func (m *Module) Exported(name string) (s Symbol, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.readDynamic()
-	s, ok = m.exported[name]
-	return s, ok
+	found := m.find(m.dynamic, name)
+	if !found.defined {
+		return Symbol{}, false
+	}
+	return m.symbolOf(found.symbol, true), true
+}
+
+// inItself says whether the file itself, not a separate debug file, defines a symbol.
+func (m *Module) inItself(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.find(m.dynamic, name).defined || m.find(m.static, name).defined
 }
 
 // Undefined says whether the file wants a symbol of that name from another one, without its version: __longjmp_chk for
@@ -205,8 +246,7 @@ func (m *Module) Exported(name string) (s Symbol, ok bool) {
 func (m *Module) Undefined(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.readDynamic()
-	return m.undefined[name]
+	return m.find(m.dynamic, name).undefined
 }
 
 // Stripped says whether the file has no .symtab.
@@ -241,44 +281,6 @@ func (m *Module) JmpBuf() bool {
 // Writable lists the spans of the process that hold the file's variables (.data, .bss and what the linker puts beside
 // them), at their addresses in the process.
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
-
-func (m *Module) readDynamic() {
-	if m.exported != nil {
-		return
-	}
-	m.exported, m.undefined = make(map[string]Symbol), make(map[string]bool)
-	syms, err := m.file.DynamicSymbols()
-	if err != nil {
-		return
-	}
-	m.take(syms, m.exported, m.undefined, true)
-}
-
-func (m *Module) take(syms []elf.Symbol, defined map[string]Symbol, undefined map[string]bool, exported bool) {
-	for _, s := range syms[:min(len(syms), maxSymbols)] {
-		if s.Name == "" {
-			continue
-		}
-		if s.Section == elf.SHN_UNDEF {
-			if undefined != nil {
-				undefined[s.Name] = true
-			}
-			continue
-		}
-		out := Symbol{Name: s.Name, Size: s.Size, Exported: exported, TLS: elf.ST_TYPE(s.Info) == elf.STT_TLS}
-		switch {
-		case out.TLS || s.Section == elf.SHN_ABS:
-			out.Addr = Address(s.Value)
-		case elf.ST_TYPE(s.Info) == elf.STT_FILE || elf.ST_TYPE(s.Info) == elf.STT_SECTION:
-			continue
-		default:
-			out.Addr = m.Bias + Address(s.Value)
-		}
-		if _, ok := defined[s.Name]; !ok {
-			defined[s.Name] = out
-		}
-	}
-}
 
 // newMappedModule reads an ELF file that the given mappings are of. The Module takes over closer, which may be nil.
 func newMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Closer) (*Module, error) {

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,9 +31,11 @@ type Pauser struct {
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
-	// tracer is the thread that traces; nil when none runs. before is the tid of the one before it, which may not have quite ended.
-	tracer *tracer
-	before int
+	// tracer is the thread that traces; nil when none runs. before is the tid of the one before it, which may not have
+	// quite ended. lagging: the tracer has not answered the last order yet.
+	tracer  *tracer
+	before  int
+	lagging bool
 }
 
 // NewPauser prepares for pauses of at most limit, and tries one, which stops the process for a moment. onThread, which may
@@ -62,8 +65,15 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 		z.tracer = z.start()
 	}
 	t := z.tracer
-	t.order <- struct{}{}
-	if err := <-t.stopped; err != nil {
+	if !z.lagging {
+		t.order <- struct{}{}
+	}
+	var err error
+	if z.lagging, err = t.awaitStopped(z.lagging); z.lagging {
+		read()
+		return Pause{Cut: true}, nil
+	}
+	if err != nil {
 		z.end()
 		return Pause{}, err
 	}
@@ -74,6 +84,71 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 		z.end()
 	}
 	return result, nil
+}
+
+// slowSeize is how long after the order to stop the tracer is looked after. It has mostly long answered.
+const slowSeize = time.Millisecond
+
+// awaitStopped waits for the tracer's answer, for twice the limit at most; with late, not at all. lagging: there was
+// none.
+//
+// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That one in turn waits for all others to
+// die (de_thread in fs/exec.c), and the death of those seized already is first reported to us, who would wait for ever,
+// and the process with us: any thread of ours may ask for it in the tracer's place.
+func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
+	if late {
+		t.reap()
+		select {
+		case err = <-t.stopped:
+			return false, err
+		default:
+			return true, nil
+		}
+	}
+	t.patience.Reset(slowSeize)
+	defer t.patience.Stop()
+	for giveUp := monotonicNS() + 2*int64(t.z.limit); ; {
+		select {
+		case err = <-t.stopped:
+			return false, err
+		case <-t.patience.C:
+		}
+		t.reap()
+		if monotonicNS() >= giveUp {
+			go t.reapUntilStopped()
+			return true, nil
+		}
+		t.patience.Reset(slowSeize)
+	}
+}
+
+// reapUntilStopped is for a tracer whose answer nobody may ever come back for.
+func (t *tracer) reapUntilStopped() {
+	for t.stopping.Load() {
+		t.reap()
+		time.Sleep(slowSeize)
+	}
+}
+
+// reap asks for the ends of the threads that the tracer has seized. It belongs to no thread.
+func (t *tracer) reap() {
+	t.seizedMu.Lock()
+	defer t.seizedMu.Unlock()
+	left := t.seized[:0]
+	for _, tid := range t.seized {
+		if t.ownChild && int(tid) == t.z.p.pid {
+			continue // its end is for who started it
+		}
+		// A stop is told whatever was asked for (wait_task_stopped in kernel/exit.c), and once: it is for the tracer.
+		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
+		case err != nil: // the tracer has asked already
+		case code == cldExited || code == cldKilled || code == cldDumped:
+			_, _, _ = waitID(tid, unix.WEXITED) // what it says is known
+		default:
+			left = append(left, tid)
+		}
+	}
+	t.seized = left
 }
 
 // Close lets go of the process for good.
@@ -87,12 +162,19 @@ func (z *Pauser) end() {
 	if z.tracer != nil {
 		z.before = z.tracer.tid
 		close(z.tracer.order)
-		z.tracer = nil
+		if z.lagging {
+			z.tracer.done <- struct{}{} // nobody comes back for its answer
+		}
+		z.tracer, z.lagging = nil, false
 	}
 }
 
-// errStillHeld: the thread that traced before has not quite ended yet.
-var errStillHeld = errors.New("still traced by ourselves")
+var (
+	// errStillHeld: the thread that traced before has not quite ended yet.
+	errStillHeld = errors.New("still traced by ourselves")
+	// errLate: the time was up before all threads were seized.
+	errLate = errors.New("not all threads were seized in time")
+)
 
 // tracer is the goroutine that traces, on an OS thread of its own that ends with it.
 type tracer struct {
@@ -105,6 +187,13 @@ type tracer struct {
 	stopped     chan error
 	released    chan Pause
 	timer       *time.Timer
+	// patience is the timer of who waits for the answer.
+	patience *time.Timer
+	// stopping: an order to stop is being obeyed.
+	stopping atomic.Bool
+	seizedMu sync.Mutex // guards what follows
+	// seized are the numbers in list, for reap.
+	seized []int32
 
 	// list are the threads of the pause under way, seen the same by their tid.
 	list    []tracee
@@ -120,38 +209,29 @@ type tracer struct {
 func (z *Pauser) start() *tracer {
 	t := &tracer{
 		z: z, ownChild: z.p.PPID() == os.Getpid(),
-		order: make(chan struct{}), done: make(chan struct{}, 1), stopped: make(chan error), released: make(chan Pause, 1),
-		timer: time.NewTimer(time.Hour), seen: make(map[int32]struct{}), entries: make([]byte, 32<<10),
+		order: make(chan struct{}), done: make(chan struct{}, 1), stopped: make(chan error, 1), released: make(chan Pause, 1),
+		timer: time.NewTimer(time.Hour), patience: time.NewTimer(time.Hour), seen: make(map[int32]struct{}), entries: make([]byte, 32<<10),
 	}
 	t.timer.Stop()
+	t.patience.Stop()
 	ready := make(chan struct{})
-	go t.onOwnThread(ready)
+	OnOwnThread(func() {
+		t.tid = unix.Gettid()
+		if z.onThread != nil {
+			z.onThread()
+		}
+		close(ready)
+		t.run()
+	})
 	<-ready
 	return t
 }
 
-// onOwnThread locks the goroutine to an OS thread other than the process's first one, which Go never ends.
-func (t *tracer) onOwnThread(ready chan struct{}) {
-	runtime.LockOSThread()
-	if unix.Gettid() == os.Getpid() {
-		other := make(chan struct{})
-		go t.onOwnThread(other) // on another one, while this one is taken
-		<-other
-		runtime.UnlockOSThread()
-		close(ready)
-		return
-	}
-	t.tid = unix.Gettid()
-	if t.z.onThread != nil {
-		t.z.onThread()
-	}
-	close(ready)
-	t.run() // never unlocked: the thread ends here
-}
-
 func (t *tracer) run() {
 	for range t.order {
+		t.stopping.Store(true)
 		all, err := t.stopAll()
+		t.stopping.Store(false)
 		if err != nil {
 			t.release()
 			t.stopped <- err
@@ -212,12 +292,15 @@ const (
 // stopAll stops all threads, those born meanwhile too; all is false when the time was up before.
 func (t *tracer) stopAll() (all bool, err error) {
 	t.list, t.result = t.list[:0], Pause{}
+	t.seizedMu.Lock()
+	t.seized = t.seized[:0]
+	t.seizedMu.Unlock()
 	clear(t.seen)
 	now := monotonicNS()
 	t.startNS, t.endNS = now, now+int64(t.z.limit)
 	for range maxPauseRounds {
 		known := len(t.list)
-		if err := t.seizeNew(); errors.Is(err, errStillHeld) {
+		if err := t.seizeNew(); errors.Is(err, errStillHeld) || errors.Is(err, errLate) {
 			return false, nil
 		} else if err != nil {
 			return false, err
@@ -295,19 +378,30 @@ func leadingNumber(b []byte) (n int32, ok bool) {
 	return n, ok
 }
 
+// add takes a thread in that was seized.
+func (t *tracer) add(tid int32) {
+	t.list = append(t.list, tracee{tid: tid})
+	t.seizedMu.Lock()
+	t.seized = append(t.seized, tid)
+	t.seizedMu.Unlock()
+}
+
 func (t *tracer) seize(tid int32) error {
-	err := ptrace(unix.PTRACE_SEIZE, tid, 0)
+	if monotonicNS() >= t.endNS {
+		return errLate
+	}
+	err := seizeThread(tid)
 	switch {
 	case err == nil:
-		t.list = append(t.list, tracee{tid: tid})
+		t.add(tid)
 		return nil
 	case errors.Is(err, unix.ESRCH):
 		return nil // it has ended
 	}
 	refusal := t.refused(tid, err)
-	if errors.Is(refusal, ErrPermission) && ptrace(unix.PTRACE_SEIZE, tid, 0) == nil {
+	if errors.Is(refusal, ErrPermission) && seizeThread(tid) == nil {
 		// It had a tracer, which was gone when its status was read: the thread that traced before us, on its way out.
-		t.list = append(t.list, tracee{tid: tid})
+		t.add(tid)
 		return nil
 	}
 	return refusal
@@ -332,10 +426,10 @@ func (t *tracer) refused(tid int32, err error) error {
 				of = n
 			}
 		}
-		if of == os.Getpid() || tracer == t.z.before {
+		if of == os.Getpid() || tracer == t.z.before || name == "" && !t.tracedBy(tid, tracer) {
 			return errStillHeld
 		}
-		return &TargetError{PID: p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name),
+		return &TargetError{PID: p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name), Programs: []string{name},
 			Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 	}
 	doing := fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid)
@@ -344,6 +438,13 @@ func (t *tracer) refused(tid int32, err error) error {
 			Help: "Go on without --pause.", Err: fmt.Errorf("%s: %w", doing, err)}
 	}
 	return p.refused(doing, err)
+}
+
+// tracedBy tells whether a thread still has a tracer of that number: one that can't be looked at may have been an
+// earlier one of ours, on its way out.
+func (t *tracer) tracedBy(tid int32, tracer int) bool {
+	text, err := t.z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+	return err == nil && parseStatus(text).TracerPID == tracer
 }
 
 // statusField returns a field of /proc/PID/status, such as "State:".

@@ -7,8 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system calls of a pause. They are made without telling Go's scheduler: none of them blocks, and handing the
-// processor over in the middle of a pause would make it longer.
+// The system calls of a pause. All but seizeThread are made without telling Go's scheduler: they don't block, and
+// handing the processor over in the middle of a pause would make it longer.
+
+// seizeThread makes the calling thread the tracer of another one, without stopping it. It waits while a thread of that
+// process is within execve, which holds the process's cred_guard_mutex (ptrace_attach in kernel/ptrace.c, Linux 6.18).
+func seizeThread(tid int32) error {
+	if _, _, errno := syscall.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
 
 // ptrace makes a request about a thread; data is the signal to deliver, for PTRACE_DETACH.
 func ptrace(request int, tid int32, data uintptr) error {
@@ -20,6 +29,9 @@ func ptrace(request int, tid int32, data uintptr) error {
 
 // What has happened to a thread: si_code of a SIGCHLD (sigaction(2)).
 const (
+	cldExited  = 1
+	cldKilled  = 2
+	cldDumped  = 3
 	cldTrapped = 4
 	cldStopped = 5
 )

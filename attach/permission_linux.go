@@ -208,8 +208,9 @@ func (p *Process) refused(doing string, err error) error {
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) && (errno == unix.EACCES || errno == unix.EPERM) {
-		cause, help := p.gatherFacts().explain()
-		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: cause, Help: help, Err: fmt.Errorf("%s: %w", doing, errno)}
+		f := p.gatherFacts()
+		cause, help := f.explain()
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: cause, Help: help, Users: []string{f.targetUser, userName(f.euid)}, Programs: []string{f.tracerName}, Err: fmt.Errorf("%s: %w", doing, errno)}
 	}
 	if gone := p.stillThere(); gone != nil {
 		return gone

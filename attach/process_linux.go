@@ -15,11 +15,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Limits of what is read from /proc.
+// Limits of what is read from /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count says,
+// 65,530 by default, each with a path of 4 KB, and a command line of 2 MB.
 const (
-	maxProcFile = 64 << 20
+	maxMapsFile = 16 << 20
+	maxProcFile = 1 << 20 // any other, but for the command line (maxArguments)
 	maxThreads  = 1 << 20
 )
 
@@ -40,6 +44,8 @@ type Process struct {
 	randomAt Address
 	opened   time.Time
 	pidfd    *os.File
+	// gate bounds how long the process's files can hold us.
+	gate safefile.Gate
 
 	watch  sync.Once
 	exited chan struct{}
@@ -51,18 +57,27 @@ type Process struct {
 type fileID struct{ dev, ino uint64 }
 
 // Open prepares a process for reading: it must exist, have memory and let us read it. The error is a *TargetError that
-// is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program) or
-// ErrNotLoaded (caught within exec: try again). Nothing of the target is stopped or changed.
+// is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program), ErrNotLoaded
+// (caught within exec: try again) or ErrNoAnswer. Nothing of the target is stopped or changed.
 func Open(pid int) (*Process, error) {
 	p, err := openProcess(pid)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.tryReading(); err != nil {
-		p.Close()
+		p.letGo(err)
 		return nil, err
 	}
 	return p, nil
+}
+
+// letGo closes a process that could not be looked at because of err; nil: nothing failed.
+func (p *Process) letGo(err error) {
+	if errors.Is(err, ErrNoAnswer) {
+		go p.Close() // it waits for what has not answered
+		return
+	}
+	p.Close()
 }
 
 // openProcess does what needs no permission.
@@ -135,14 +150,24 @@ func (p *Process) tryReading() error {
 		return p.refused("reading the link to its program", err)
 	}
 	p.exe = strings.TrimSuffix(exe, " (deleted)")
-	if p.exeID, err = p.fileID("exe"); err != nil {
-		return p.refused("looking at its program", err)
+	const program, vector, memory = "looking at its program", "reading its auxiliary vector", "reading its memory"
+	if p.exeID, err = Ask(p.pid, program, func() (fileID, error) { return p.fileID("exe") }); err != nil {
+		return p.refused(program, err)
 	}
-	if p.randomAt, err = p.findRandom(); err != nil {
-		return p.refused("reading its auxiliary vector", err)
+	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
+		return p.refused(vector, err)
 	}
-	if err := p.probe(p.randomAt, p.random[:]); err != nil {
-		return p.refused("reading its memory", err)
+	// Whether its memory is locked is asked here, for who waits in this call can be killed. process_vm_readv(2) waits without
+	// regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop could not even exit.
+	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
+		return err
+	}
+	p.random, err = Ask(p.pid, memory, func() (random [16]byte, err error) {
+		err = p.probe(p.randomAt, random[:])
+		return random, err
+	})
+	if err != nil {
+		return p.refused(memory, err)
 	}
 	p.openPIDFD()
 	return nil
@@ -238,13 +263,17 @@ func (p *Process) PIDFD() int {
 }
 
 // CommandLine is the program's arguments as they are now: Ruby's $0 and Process.setproctitle change them. They may
-// hold secrets.
+// hold secrets. Of a longer one the first 64 KB are returned, with … behind them.
 func (p *Process) CommandLine() ([]string, error) {
-	text, err := p.readProc("cmdline")
-	if err != nil {
+	text, err := p.askProc("cmdline")
+	if err != nil && !errors.Is(err, errTooLong) {
 		return nil, p.lost(err)
 	}
-	return splitCommandLine(text), nil
+	args := splitCommandLine(text)
+	if err != nil && len(args) > 0 {
+		args[len(args)-1] = strings.ToValidUTF8(args[len(args)-1], "") + "…"
+	}
+	return args, nil
 }
 
 // Title is the program's name without its arguments: the script of a ruby process (app.rb), or what the program calls
@@ -259,9 +288,9 @@ func (p *Process) Title() string {
 
 // Maps reads the mappings.
 func (p *Process) Maps() ([]Mapping, error) {
-	text, err := p.readProc("maps")
+	text, err := p.askProc("maps")
 	if err != nil {
-		return nil, p.lost(fmt.Errorf("reading /proc/%d/maps: %w", p.pid, err))
+		return nil, p.lost(err)
 	}
 	m, err := ParseMaps(text)
 	if err != nil {
@@ -347,13 +376,34 @@ func (p *Process) openProc(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), p.Path(name)), nil
 }
 
+// errTooLong says that a file in /proc has more than its limit.
+var errTooLong = errors.New("it is too long")
+
+// readProc reads a file of the process's folder. Of one that has more than its limit it returns that much, and an error that
+// is errTooLong.
 func (p *Process) readProc(name string) ([]byte, error) {
 	f, err := p.openProc(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxProcFile))
+	limit := maxProcFile
+	switch name {
+	case "maps":
+		limit = maxMapsFile
+	case "cmdline":
+		limit = maxArguments
+	}
+	text, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if len(text) > limit {
+		return text[:limit], fmt.Errorf("%w: %d bytes of %s are the most that is read", errTooLong, limit, p.Path(name))
+	}
+	return text, err
+}
+
+// askProc is readProc of a file that can block.
+func (p *Process) askProc(name string) ([]byte, error) {
+	return Ask(p.pid, "reading "+p.Path(name), func() ([]byte, error) { return p.readProc(name) })
 }
 
 func (p *Process) readlink(name string) (string, error) {

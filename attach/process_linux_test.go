@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
@@ -321,7 +319,6 @@ func TestListShowsWhatItMayNotRead(t *testing.T) {
 }
 
 func TestProcessOfAReusedPIDIsAnother(t *testing.T) {
-	rerun.Never(t, "a process taken for another is a defect")
 	c := startHelper(t, "pages", nil)
 	c.line(t)
 	p := open(t, c.pid)
@@ -349,7 +346,6 @@ func TestReadableAnswersWithoutWaiting(t *testing.T) {
 // TestExecFromThread: while a thread other than the main one calls exec, the process shows as a zombie, whose only thread it is
 // a moment later. It has not ended.
 func TestExecFromThread(t *testing.T) {
-	rerun.Never(t, "a process that lives must not count as ended")
 	c := startHelper(t, "execs 60", nil)
 	p, err := Open(c.pid)
 	if err != nil {

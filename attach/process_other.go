@@ -2,7 +2,10 @@
 
 package attach
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Process is a live process that may be read: on Linux only. Elsewhere there is none, for Open fails.
 type Process struct{ pid int }
@@ -16,7 +19,7 @@ func Open(pid int) (*Process, error) { return nil, linuxOnly(pid) }
 func FindRuby(p *Process) (*Module, error) { return nil, linuxOnly(p.pid) }
 
 // List fails with ErrLinuxOnly.
-func List() ([]Candidate, error) { return nil, ErrLinuxOnly }
+func List(context.Context) ([]Candidate, error) { return nil, ErrLinuxOnly }
 
 // Read fails with ErrLinuxOnly.
 func (p *Process) Read(addr Address, buf []byte) error {
@@ -67,6 +70,11 @@ func (p *Process) Maps() ([]Mapping, error) { return nil, linuxOnly(p.pid) }
 
 // Module fails with ErrLinuxOnly.
 func (p *Process) Module(string, []Mapping) (*Module, error) { return nil, linuxOnly(p.pid) }
+
+// ReadFile fails with ErrLinuxOnly.
+func (p *Process) ReadFile(string, int64) ([]byte, time.Time, error) {
+	return nil, time.Time{}, linuxOnly(p.pid)
+}
 
 // TIDs fails with ErrLinuxOnly.
 func (p *Process) TIDs(buf []int32) ([]int32, error) { return buf, linuxOnly(p.pid) }

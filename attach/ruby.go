@@ -8,7 +8,7 @@ import (
 )
 
 // The exported variables by which a CRuby is known, in .dynsym of every release from 2.5 on, stripped or not
-// (version.c; facts-stacks, section 1.1).
+// (version.c).
 const (
 	symbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"
@@ -124,7 +124,7 @@ func findRubyModule(paths []string, exe string, open func(path string) (*Module,
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := m.Symbol(symbolVersion); !ok {
+		if !m.inItself(symbolVersion) {
 			m.Close()
 			return nil, fmt.Errorf("%w: %s does not define %s", ErrNotRuby, path, symbolVersion)
 		}
@@ -143,7 +143,7 @@ func findRubyModule(paths []string, exe string, open func(path string) (*Module,
 	program, err := open(exe)
 	if err != nil {
 		program, refused = nil, keepWorse(refused, err)
-	} else if _, ok := program.Symbol(symbolVersion); ok {
+	} else if program.inItself(symbolVersion) {
 		return program, nil, nil
 	}
 	if refused == nil {

@@ -37,11 +37,8 @@ func TestFindRubyModule(t *testing.T) {
 				if slices.Contains(test.refused, path) {
 					return nil, refuse
 				}
-				m := &Module{Path: path, exported: map[string]Symbol{}, undefined: map[string]bool{}, all: map[string]Symbol{}}
-				if slices.Contains(test.ruby, path) {
-					m.exported[symbolVersion] = Symbol{Name: symbolVersion, Addr: 1}
-				}
-				return m, nil
+				defined := slices.Contains(test.ruby, path)
+				return &Module{Path: path, asked: map[askedFor]found{{nil, symbolVersion}: {defined: defined}}}, nil
 			})
 			got := ""
 			if ruby != nil {

@@ -63,6 +63,8 @@ type processStatus struct {
 	TGID, TracerPID int
 	// UID and GID are the real, effective, saved and file system ids.
 	UID, GID [4]int
+	// Groups are the supplementary groups.
+	Groups []int
 	// NSPID is the PID in each PID namespace, from ours inward; empty before Linux 4.1.
 	NSPID []int
 	// CapPermitted and CapEffective are bit sets of capabilities.
@@ -98,6 +100,10 @@ func parseStatus(text []byte) processStatus {
 		case "Gid":
 			for i := range min(len(f), 4) {
 				s.GID[i] = atoi(f[i])
+			}
+		case "Groups":
+			for _, n := range f {
+				s.Groups = append(s.Groups, atoi(n))
 			}
 		case "NSpid":
 			for _, n := range f {

@@ -8,7 +8,7 @@ import (
 )
 
 // maxArguments bounds what is taken of a command line, in bytes.
-const maxArguments = 1 << 20
+const maxArguments = 64 << 10
 
 // splitCommandLine splits the text of /proc/PID/cmdline at its zero bytes.
 func splitCommandLine(text []byte) []string {

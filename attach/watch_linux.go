@@ -2,7 +2,9 @@ package attach
 
 import (
 	"errors"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +34,29 @@ func (p *Process) Check() error {
 	}
 	// The kernel draws 16 new random bytes at each exec: other bytes, or none at their place, mean another program.
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
+}
+
+// Alive tells in one short system call whether the process has not ended: true is certain, and whatever was read by its
+// PID before was this process's, as itself or as the program that an exec has made of it. False means that it has
+// ended, or that the kernel has no pidfd; Check tells.
+func (p *Process) Alive() bool {
+	if p.pidfd == nil {
+		return false
+	}
+	raw, err := p.pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	alive := false
+	err = raw.Control(func(fd uintptr) {
+		fds := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+		var now unix.Timespec
+		// It never waits, so Go's scheduler need not know of it: see liveMemory.readv.
+		n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 1,
+			uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+		alive = errno == 0 && n == 0
+	})
+	return err == nil && alive
 }
 
 // stillThere returns nil while the process lives, even as another program.

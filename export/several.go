@@ -178,7 +178,7 @@ func processRow(p *ProcessStat) []string {
 	if f := worstFinding(s.Findings); f != nil {
 		finding = strings.ToUpper(f.Severity) + " " + flamegraph.Printable(f.Title)
 	}
-	return append(row, percent(held), fmt.Sprintf("%.2f", waiting), p99, share(s.Process.CPUNS, s.DurationNS), gc, bytesText(s.Process.RSSBytes), finding)
+	return append(row, percent(held), fmt.Sprintf("%.2f", waiting), p99, cpuText(&s.Process), gc, bytesText(s.Process.RSSBytes), finding)
 }
 
 // worstFinding is the first of the highest severity.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,47 +45,60 @@ type Snapshot struct {
 	Recording func(io.Writer) error
 }
 
-// WriteSnapshot writes a folder <program>-<pid>-<time> under parent, which is made if it isn't there (0700), and returns its path.
-// It is written under a temporary
-// name and renamed when it is complete, so a folder of that name is whole. Stacks and names can be private: the folder is
-// 0700, its files 0600. On an error nothing is left behind.
-func WriteSnapshot(parent string, s Snapshot) (path string, err error) {
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", fmt.Errorf("save snapshot of pid %d: %w: choose a folder you may write to", s.PID, err)
-	}
-	tmp, err := os.MkdirTemp(parent, ".ddtop-snapshot-*") // mode 0700
-	if err != nil {
+// WriteSnapshot writes a folder <program>-<pid>-<time> into an open one, and returns its name. It is written under a
+// temporary name and renamed when it is complete, so a folder of that name is whole. Stacks and names can be private: the
+// folder is 0700, its files 0600. On an error nothing is left behind.
+func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
+	tmp := fmt.Sprintf(".ddtop-snapshot-%016x", rand.Uint64())
+	if err := folder.Mkdir(tmp, 0o700); err != nil {
 		return "", fmt.Errorf("save snapshot of pid %d: %w: choose a folder you may write to", s.PID, err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(tmp))
+			err = errors.Join(err, folder.RemoveAll(tmp))
 		}
 	}()
+	within, err := folder.OpenRoot(tmp)
+	if err != nil {
+		return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
+	}
+	defer within.Close()
 	for _, f := range s.files() {
-		if err := WriteFile(filepath.Join(tmp, f.name), f.write); err != nil {
+		if err := writeNew(within, f.name, f.write); err != nil {
 			return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
 		}
 	}
-	base := filepath.Join(parent, s.folder())
+	base := s.folder()
 	for n := 1; n <= maxSnapshotNames; n++ {
-		path = base
+		name = base
 		if n > 1 {
-			path = fmt.Sprintf("%s-%d", base, n)
+			name = fmt.Sprintf("%s-%d", base, n)
 		}
-		if _, err := os.Lstat(path); err == nil {
+		if _, err := folder.Lstat(name); err == nil {
 			continue
 		}
 		// A folder that appeared in between is not empty, so rename refuses to replace it.
-		err := os.Rename(tmp, path)
+		err := folder.Rename(tmp, name)
 		if err == nil {
-			return path, nil
+			return name, nil
 		}
-		if _, statErr := os.Lstat(path); statErr != nil {
+		if _, statErr := folder.Lstat(name); statErr != nil {
 			return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
 		}
 	}
 	return "", fmt.Errorf("save snapshot of pid %d: %s and %d names like it exist: move some of them away", s.PID, base, maxSnapshotNames-1)
+}
+
+// writeNew writes a file that is not there yet, never through a link.
+func writeNew(folder *os.Root, name string, write func(io.Writer) error) error {
+	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
 }
 
 type snapshotFile struct {

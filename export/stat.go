@@ -78,12 +78,12 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 	if s.Process.Stopped {
 		fmt.Fprintln(b, "the process is stopped: "+stoppedText)
 	}
-	fmt.Fprintf(b, "CPU  %s", share(s.Process.CPUNS, s.DurationNS))
+	fmt.Fprintf(b, "CPU  %s", cpuText(&s.Process))
 	if s.Process.CPUNS > 0 {
-		fmt.Fprintf(b, " (%s in the kernel)", share(s.Process.SystemNS, s.DurationNS))
+		fmt.Fprintf(b, " (%s in the kernel)", share(s.Process.SystemNS, s.Process.SpanNS))
 	}
-	if n := s.Process.Switches; n > 0 && s.DurationNS > 0 {
-		fmt.Fprintf(b, ", %.0f context switches a second", float64(n)/(float64(s.DurationNS)/1e9))
+	if n, d := s.Process.Switches, s.Process.SwitchesSpanNS; n > 0 && d > 0 {
+		fmt.Fprintf(b, ", %.0f context switches a second", float64(n)/(float64(d)/1e9))
 	}
 	if s.Process.ThrottledNS > 0 {
 		fmt.Fprintf(b, ", throttled for %s", span(s.Process.ThrottledNS))
@@ -99,6 +99,32 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 	}
 	statPressure(b, &s)
 	fmt.Fprint(b, "\n\n")
+}
+
+// tooShort stands for a share that the window was too short for.
+const tooShort = "too short to tell"
+
+// cpuTickNS is the unit of a process's CPU time (USER_HZ, proc_pid_stat(5)); user and system time are rounded down each.
+const cpuTickNS = 10e6
+
+// cpuText is how much of a CPU the process had, with how exactly that is known where the rounding shows in the figure.
+func cpuText(p *gvl.StatProcess) string {
+	if p.SpanNS <= 0 {
+		return tooShort
+	}
+	text := share(p.CPUNS, p.SpanNS)
+	if off := float64(2*cpuTickNS) / float64(p.SpanNS); off >= .01 {
+		text += " ± " + percent(off)
+	}
+	return text
+}
+
+// selfText is how much of a CPU ddtop took.
+func selfText(self *gvl.StatSelf) string {
+	if self.CPUNS == nil {
+		return "CPU: " + tooShort
+	}
+	return share(*self.CPUNS, self.SpanNS) + " of a CPU"
 }
 
 // stoppedText says why nothing runs in a process that is stopped.
@@ -145,6 +171,13 @@ func statColumns() []statColumn {
 		stateColumn("park", func(n *gvl.StatStates) int64 { return n.Parked }),
 		stateColumn("sleep", func(n *gvl.StatStates) int64 { return n.Sleeping }),
 		stateColumn("?", func(n *gvl.StatStates) int64 { return n.Unknown }),
+		{"no cpu", func(t *gvl.StatThread) string {
+			ns := t.NoCPU.Running + t.NoCPU.GC + t.NoCPU.Native
+			if ns == 0 {
+				return "·"
+			}
+			return share(ns, listedNS(&t.NS))
+		}},
 		{"cpu", func(t *gvl.StatThread) string { return span(t.CPUNS) }},
 		{"waits", func(t *gvl.StatThread) string { return fmt.Sprint(t.Waits.Count) }},
 		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50NS) }},
@@ -231,8 +264,14 @@ func writeTable(b *strings.Builder, rows [][]string) {
 func statFoot(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintf(b, "sampled %d times: %s stacks, %s lock; torn %d, retried %d, partial %d, failed %d, late %d", s.Samples,
 		rateText(s.Rate.Stack), rateText(s.Rate.Lock), s.Torn, s.Retried, s.Partial, s.Failed, s.Late)
+	if s.Lost > 0 {
+		fmt.Fprintf(b, ", lost %d", s.Lost)
+	}
 	if s.NotSampled > 0 {
 		fmt.Fprintf(b, "; not sampled for %s", span(s.NotSampled))
+	}
+	if s.NamesLeftOut > 0 {
+		fmt.Fprintf(b, "; names left out %d, since all of them take too much memory", s.NamesLeftOut)
 	}
 	fmt.Fprintln(b)
 	for _, g := range s.GVL {
@@ -249,7 +288,7 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 		}
 		fmt.Fprintln(b)
 	}
-	fmt.Fprintf(b, "ddtop itself: %s of a CPU, %s memory", share(s.Self.CPUNS, s.DurationNS), bytesText(s.Self.MaxRSSBytes))
+	fmt.Fprintf(b, "ddtop itself: %s, %s memory", selfText(&s.Self), bytesText(s.Self.MaxRSSBytes))
 	if s.Self.PriorityNote != "" {
 		fmt.Fprintf(b, "; %s", s.Self.PriorityNote)
 	}

@@ -41,8 +41,8 @@ func demoStat() gvl.Stat {
 		}}},
 		Threads: []gvl.StatThread{main, http, worker, gone},
 		GC:      gvl.StatGC{Valid: true, Count: 43, Minor: 41, Major: 2, NS: 300e6, Allocated: 123_456},
-		Process: gvl.StatProcess{CPUNS: 9_400e6, ThrottledNS: 20e6, RSSBytes: 512_000_000},
-		Self:    gvl.StatSelf{CPUNS: 310e6, MaxRSSBytes: 31_000_000},
+		Process: gvl.StatProcess{CPUNS: 9_400e6, SpanNS: 10e9, ThrottledNS: 20e6, RSSBytes: 512_000_000},
+		Self:    gvl.StatSelf{CPUNS: ptr(int64(310e6)), SpanNS: 10e9, MaxRSSBytes: 31_000_000},
 		Findings: []gvl.StatFinding{
 			{ID: "gvl_hog", Severity: "warn", Title: "One thread hogs the GVL", Text: "Reports#build (worker-3) causes 83 % of all waiting",
 				Next: "move this work to another process", SinceNS: 3e9, Threads: []sampler.ThreadID{2}},
@@ -120,5 +120,29 @@ func TestPercent(t *testing.T) {
 		if got := percent(f); got != want {
 			t.Errorf("%v is %s, want %s", f, got, want)
 		}
+	}
+}
+
+// A share of a CPU that rests on no two readings of a counter is not said to be 0 %, and one that rests on few ticks says so.
+func TestShortWindowsSayTooShort(t *testing.T) {
+	s := demoStat()
+	s.Self.CPUNS, s.Self.SpanNS = nil, 0
+	s.Process.CPUNS, s.Process.SpanNS = 0, 0
+	var b bytes.Buffer
+	if err := WriteStat(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"CPU  too short to tell", "ddtop itself: CPU: too short to tell, 31.0 MB memory"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+	s.Process.CPUNS, s.Process.SpanNS = 120e6, 250e6
+	if got := cpuText(&s.Process); got != "48 % ± 8 %" {
+		t.Errorf("30 ticks in a quarter of a second are %q", got)
+	}
+	b.Reset()
+	if err := WriteStatJSON(&b, s); err != nil || !strings.Contains(b.String(), `"cpu_ns": null`) {
+		t.Errorf("%v: no null in %s", err, b.String())
 	}
 }

@@ -6,33 +6,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-const (
-	// gapFactor, minGapNS and slowGapNS are the rule by which gvl calls time not sampled, and its state unknown: past so
-	// many expected intervals, and at least so long. A test holds the two together.
-	gapFactor = 10
-	minGapNS  = 250e6
-	slowGapNS = 5e9
-)
-
 // Meaning says to a flamegraph.Collector what gvl's states are to its accounts, when its tags are gvl.States (see
-// StateTags), and from how long on an interval between two samples of p is a gap.
+// Seen), and when gvl calls the time between samples of p unknown.
 func Meaning(p sampler.Process) flamegraph.Meaning {
-	gap := int64(minGapNS)
-	if rate := max(p.LockRate, p.StackRate); rate > 0 {
-		gap = max(gap, int64(gapFactor*1e9/rate))
-	}
+	reach := gvl.ReachOf(p)
 	return flamegraph.Meaning{
 		Waiting: flamegraph.Tags(uint8(gvl.Waiting)),
 		Held:    flamegraph.Tags(uint8(gvl.Running), uint8(gvl.Stalled), uint8(gvl.GC)),
 		OnCPU:   flamegraph.Tags(uint8(gvl.Running), uint8(gvl.GC), uint8(gvl.Native)),
-		GapNS:   gap, SlowGapNS: slowGapNS,
+		GapNS:   reach.GapNS, SlowGapNS: reach.SlowGapNS, BackNS: reach.BackNS, GapTag: uint8(gvl.Unknown),
 	}
 }
 
-// StateTags appends the states as tags to buf, which may be nil.
-func StateTags(states []gvl.ThreadState, buf []uint8) []uint8 {
+// Seen appends the states in the form that a flamegraph.Collector takes to buf, which may be nil.
+func Seen(states []gvl.ThreadState, buf []flamegraph.Seen) []flamegraph.Seen {
 	for i := range states {
-		buf = append(buf, uint8(states[i].State))
+		ts := &states[i]
+		buf = append(buf, flamegraph.Seen{Tag: uint8(ts.State), SinceNS: ts.SinceNS, Open: ts.Open()})
 	}
 	return buf
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -25,7 +26,7 @@ func traceOf(t testing.TB, p sampler.Process, d *sampler.Dictionary, n int, next
 		s := next()
 		states := class.Classify(s)
 		trace.Feed(s, states)
-		c.Feed(s, StateTags(states, nil))
+		c.Feed(s, Seen(states, nil))
 	}
 	c.Finish()
 	m := Measured{Process: p, Dict: d, Weights: new(flamegraph.Snapshot), Trace: trace}
@@ -85,36 +86,21 @@ func shopMeasured(t testing.TB) Measured {
 // randomMeasured is a stream of threads that do anything.
 func randomMeasured(t testing.TB, seed uint64) Measured {
 	rnd := rand.New(rand.NewPCG(seed, 12))
-	p := sampler.Process{PID: 77, Title: "random", Era: sampler.EraSched, LockRate: 1000, StackRate: 100, RubyVersion: "3.4.1",
-		AttachedAt: time.Unix(1_700_000_000, 0).UTC(), AttachedNS: 5e9}
+	p := streamtest.Process(1000, 100)
+	p.PID, p.Title, p.AttachedAt, p.AttachedNS = 77, "random", time.Unix(1_700_000_000, 0).UTC(), 5e9
 	d := sampler.NewDictionary()
-	s := &sampler.Sample{TimeNS: 5e9, Ractors: []sampler.Ractor{{ID: 1}}}
 	for i := range 6 {
-		id := sampler.ThreadID(i + 1)
-		d.SetThread(sampler.ThreadInfo{ID: id, TID: int32(100 + i/2), Ractor: 1, Main: i == 2})
-		s.Threads = append(s.Threads, sampler.Thread{ID: id, Ractor: 1, TID: int32(100 + i), Blocked: sampler.Blocked{FD: -1}, Kernel: sampler.Kernel{FD: -1}})
+		d.SetThread(sampler.ThreadInfo{ID: sampler.ThreadID(i + 1), TID: int32(100 + i/2), Ractor: 1, Main: i == 2})
 	}
-	tick := 0
+	stream := streamtest.New(seed, d)
+	stream.Fixed = true
 	return traceOf(t, p, d, 800, func() *sampler.Sample {
-		s.TimeNS += 1 + rnd.Int64N(3e6)
-		if rnd.IntN(60) == 0 {
-			s.TimeNS += rnd.Int64N(2e9)
-		}
-		s.Depth = sampler.LockTick
-		if tick%10 == 0 {
-			s.Depth = sampler.StackTick
-		}
-		tick++
-		owner := rnd.IntN(len(s.Threads))
+		s := stream.Next()
 		for i := range s.Threads {
-			th := &s.Threads[i]
-			shuffle(rnd, th, i == owner, s.TimeNS)
-			th.Stack = d.InternStackOf([]sampler.FrameID{d.InternFrame(sampler.Frame{Label: string(rune('a' + rnd.IntN(5))), Line: 3})})
-			if rnd.IntN(4) == 0 {
-				th.Kernel.CPUAtNS, th.Kernel.CPUNS = s.TimeNS, th.Kernel.CPUNS+rnd.Int64N(1e6)
+			if k := &s.Threads[i].Kernel; rnd.IntN(4) == 0 {
+				k.CPUAtNS, k.CPUNS = s.TimeNS, k.CPUNS+rnd.Int64N(1e6)
 			}
 		}
-		s.Ractors[0].OwnerStart, s.Ractors[0].OwnerEnd = s.Threads[owner].ID, s.Threads[owner].ID
 		return s
 	})
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // MinAllocTicks is the number of instants with an allocation below which shares of allocations say nothing: their relative
-// error is above a tenth (facts-gc, section 5).
+// error, one in the root of their number as that of any count, is above a tenth.
 const MinAllocTicks = 100
 
 // AllocEstimate is how many objects were allocated, and how well it is known by which code. Objects is exact. A stack's
@@ -80,7 +80,7 @@ func (c *Collector) allocations(s *sampler.Sample) {
 		}
 	}
 	if a.known {
-		// The counter never goes back but for what several ractors lose (facts-gc, section 4).
+		// The counter never goes back but for what several ractors lose: up to 3.4 they count without atomic additions (gc.c).
 		a.held += now - a.last - (moved - a.moved)
 	}
 	a.known, a.last, a.moved = true, now, moved

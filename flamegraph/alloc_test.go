@@ -9,13 +9,13 @@ import (
 )
 
 // allocSample is a sample of two threads of which owner holds the GVL.
-func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []uint8) {
+func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []Seen) {
 	s := &sampler.Sample{TimeNS: at, Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}},
 		GC: sampler.GC{Valid: true, Allocated: allocated, Pair: sampler.AllocPair{Thread: owner, Objects: seen}}}
-	tags := []uint8{tagIO, tagIO}
+	tags := []Seen{{Tag: tagIO}, {Tag: tagIO}}
 	if owner != 0 {
 		s.Threads[owner-1].Stack, s.Threads[owner-1].Quality = stack, sampler.StackFresh
-		tags[owner-1] = tagRun
+		tags[owner-1].Tag = tagRun
 	}
 	return s, tags
 }

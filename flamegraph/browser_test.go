@@ -65,7 +65,7 @@ func TestSVGInBrowser(t *testing.T) {
 		}
 	}
 	if browser == "" {
-		t.Skip("no chromium or chrome here: the picture's script is not run")
+		t.Skip("needs a browser: apt-get install chromium")
 	}
 	d, s := shop()
 	svg := svgOf(t, NewBuilder(d).Build(s, Options{}), SVGOptions{})

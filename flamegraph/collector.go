@@ -5,9 +5,14 @@ import (
 )
 
 const (
-	// maxSegments bounds the changes of tag remembered between two readings of one thread's stack. Past it the last
-	// segment is lengthened: with 1 kHz and 100 Hz there are at most 10.
+	// maxSegments bounds the changes of tag remembered between two readings of one thread's stack. Past it what is held
+	// back goes to the last stack known: with 1 kHz and 100 Hz there are at most 10.
 	maxSegments = 128
+	// maxUntold bounds the stacks seen in one stretch of time whose tag is still to be told. Past it the last of them gets
+	// the time of those that follow.
+	maxUntold = 128
+	// openTag stands for a tag that is still to be told; no Sink sees it.
+	openTag = NumTags
 	// maxCPUShares bounds the stacks among which the CPU time between two readings of schedstat is shared.
 	maxCPUShares = 64
 )
@@ -23,12 +28,30 @@ type Meaning struct {
 	// 0: no interval is too long.
 	GapNS, SlowGapNS int64
 	GapTag           uint8
+	// BackNS is how long, in ns, a tag may be told late (Seen.Open).
+	BackNS int64
+}
+
+// Seen is what a thread was seen to do at a sample.
+type Seen struct {
+	Tag uint8
+	// Open: Tag stands in for one that is still to be told. Time with it is held back until another tag comes: if that one
+	// began no later than this one, it is the tag of this time too. After Meaning.BackNS, Tag stays what it is.
+	Open bool
+	// SinceNS is when Tag began, CLOCK_MONOTONIC in ns; a later one than before begins anew. 0: not known.
+	SinceNS int64
 }
 
 // segment is a stretch of time with one tag.
 type segment struct {
 	fromNS, toNS int64
 	tag          uint8
+}
+
+// stretch is some time with one stack.
+type stretch struct {
+	fromNS, toNS int64
+	stack        sampler.StackID
 }
 
 type cpuShare struct {
@@ -41,10 +64,13 @@ type threadState struct {
 	id       sampler.ThreadID
 	seen     uint64 // number of the tick it was last listed in
 	lastNS   int64  // time up to which segments reach
-	lastTag  uint8
+	tag      uint8  // since runNS; open: it is still to be told, and segments have openTag
+	open     bool
+	runNS    int64
 	stack    sampler.StackID // at the last reading
 	stackTag uint8
 	segments []segment // since the last reading, in order
+	untold   []stretch // of earlier readings, all of the open run
 
 	tid      int32
 	cpuAtNS  int64
@@ -70,8 +96,8 @@ type Sink interface {
 	Add(atNS int64, k Key, w Weights)
 }
 
-// Collector turns samples into weights, for one or more Sinks. Per thread, WallNS sums to the time from the first tick
-// that listed it to the last, exactly:
+// Collector turns samples into weights, for one or more Sinks. Per thread, WallNS sums to the time it was listed,
+// exactly, half of the time before its first tick and after its last one included:
 //
 //   - The time between two ticks goes half to the tag of the first, half to that of the second.
 //   - The time between two readings of a stack is split the same way, but a stretch whose tag is the tag of only one of
@@ -87,7 +113,8 @@ type Collector struct {
 	out     []Sink
 	tick    uint64
 	lastNS  int64
-	slow    bool // the last sample was
+	slow    bool   // the last sample was
+	lost    uint64 // as the last sample had it
 	missed  int64
 	listed  int // distinct threads of the last tick
 	threads map[sampler.ThreadID]*threadState
@@ -102,19 +129,28 @@ func NewCollector(m Meaning, out ...Sink) *Collector {
 	return &Collector{mean: m, out: out, threads: make(map[sampler.ThreadID]*threadState)}
 }
 
-// Feed takes one sample. tags is parallel to s.Threads; of different lengths, the shorter counts. Samples must come in
-// order of time.
-func (c *Collector) Feed(s *sampler.Sample, tags []uint8) {
+// Feed takes one sample. seen is parallel to s.Threads; of different lengths, the shorter counts. Samples must come in
+// order of time: one that does not is taken to be of the time of the last one.
+func (c *Collector) Feed(s *sampler.Sample, seen []Seen) {
 	c.tick++
-	n := min(len(s.Threads), len(tags))
+	n := min(len(s.Threads), len(seen))
+	now, mid := max(s.TimeNS, c.lastNS), s.TimeNS
+	if c.lastNS != 0 {
+		mid = c.lastNS + (now-c.lastNS)/2
+	}
 	for i := range c.ractors {
 		c.ractors[i].nowHeld, c.ractors[i].nowWaiting = false, 0
 	}
 	gap := c.isGap(s)
+	appearsNS, goneNS := mid, mid
+	if gap {
+		appearsNS, goneNS = now, c.lastNS
+	}
 	fresh, listed := 0, 0
 	for i := 0; i < n; i++ {
-		t := &s.Threads[i]
-		tag := clampTag(tags[i])
+		t, x := &s.Threads[i], seen[i]
+		x.Tag = clampTag(x.Tag)
+		tag := x.Tag
 		st, isNew := c.state(i, t.ID)
 		if st.seen == c.tick { // listed twice: a torn list; the first one counts
 			continue
@@ -124,19 +160,20 @@ func (c *Collector) Feed(s *sampler.Sample, tags []uint8) {
 		switch {
 		case isNew:
 			fresh++
-			c.begin(st, t, tag, s.TimeNS)
+			c.begin(st, t, x, appearsNS)
+			c.lengthen(st, now)
 		case gap:
-			c.release(st)
-			c.emit(s.TimeNS, Key{st.id, 0, c.mean.GapTag}, Weights{WallNS: s.TimeNS - st.lastNS})
-			c.begin(st, t, tag, s.TimeNS)
+			c.end(st, goneNS)
+			c.emit(now, Key{st.id, 0, c.mean.GapTag}, Weights{WallNS: now - st.lastNS})
+			c.begin(st, t, x, now)
 		default:
-			c.advance(st, tag, s.TimeNS)
+			c.advance(st, x, mid, now)
 			if s.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0 {
-				c.read(st, t.Stack, tag, s.TimeNS)
+				c.read(st, t.Stack, now)
 			}
 		}
 		if s.Depth == sampler.StackTick {
-			c.emit(s.TimeNS, Key{t.ID, t.Stack, tag}, Weights{Samples: 1})
+			c.emit(now, Key{t.ID, t.Stack, tag}, Weights{Samples: 1})
 		}
 		c.cpu(st, t)
 		c.role(t, tag)
@@ -145,22 +182,22 @@ func (c *Collector) Feed(s *sampler.Sample, tags []uint8) {
 		}
 	}
 	if listed < c.listed+fresh {
-		c.endGone()
+		c.endGone(goneNS)
 	}
 	c.listed = listed
-	c.blame(s.TimeNS, gap)
+	c.blame(now, gap)
 	c.allocations(s)
-	c.slow = s.Slow
+	c.slow, c.lost = s.Slow, s.Reads.Lost
 }
 
-// isGap tells whether the interval that ends with s is too long to be charged, and counts it.
+// isGap tells whether the interval that ends with s is too long to be charged, or samples of it were lost, and counts it.
 func (c *Collector) isGap(s *sampler.Sample) bool {
 	limit := c.mean.GapNS
 	if s.Slow || c.slow {
 		limit = max(limit, c.mean.SlowGapNS)
 	}
 	d := s.TimeNS - c.lastNS
-	if limit <= 0 || c.lastNS == 0 || d <= limit {
+	if limit <= 0 || c.lastNS == 0 || d <= limit && s.Reads.Lost == c.lost {
 		return false
 	}
 	c.missed += d
@@ -174,9 +211,9 @@ func (c *Collector) NotSampledNS() int64 { return c.missed }
 // threads.
 func (c *Collector) Finish() {
 	c.tick++
-	c.endGone()
+	c.endGone(c.lastNS)
 	c.flushAllocations(c.lastNS)
-	c.listed, c.lastNS, c.slow, c.ractors = 0, 0, false, c.ractors[:0]
+	c.listed, c.lastNS, c.slow, c.lost, c.ractors = 0, 0, false, 0, c.ractors[:0]
 }
 
 func (c *Collector) emit(atNS int64, k Key, w Weights) {
@@ -196,7 +233,7 @@ func (c *Collector) state(i int, id sampler.ThreadID) (st *threadState, isNew bo
 		if n := len(c.spare); n > 0 {
 			st = c.spare[n-1]
 			c.spare = c.spare[:n-1]
-			*st = threadState{id: id, segments: st.segments[:0], shares: st.shares[:0]}
+			*st = threadState{id: id, segments: st.segments[:0], untold: st.untold[:0], shares: st.shares[:0]}
 		} else {
 			st = &threadState{id: id}
 		}
@@ -210,40 +247,79 @@ func (c *Collector) state(i int, id sampler.ThreadID) (st *threadState, isNew bo
 	return st, isNew
 }
 
-func (c *Collector) begin(st *threadState, t *sampler.Thread, tag uint8, atNS int64) {
-	st.lastNS, st.lastTag = atNS, tag
-	st.stack, st.stackTag = t.Stack, tag
+func (c *Collector) begin(st *threadState, t *sampler.Thread, x Seen, atNS int64) {
+	st.lastNS = atNS
+	st.run(x, atNS)
+	st.stack, st.stackTag = t.Stack, st.lastTag()
 }
 
-// advance lengthens the segments up to now.
-func (c *Collector) advance(st *threadState, tag uint8, now int64) {
-	if now <= st.lastNS {
-		st.lastTag = tag
-		return
+// run begins a stretch of time with one tag.
+func (st *threadState) run(x Seen, atNS int64) { st.tag, st.open, st.runNS = x.Tag, x.Open, atNS }
+
+// lastTag is the tag for the segment that goes on.
+func (st *threadState) lastTag() uint8 {
+	if st.open {
+		return openTag
 	}
-	if tag == st.lastTag {
-		st.lengthen(st.lastNS, now, tag)
-	} else {
-		mid := st.lastNS + (now-st.lastNS)/2
-		st.lengthen(st.lastNS, mid, st.lastTag)
-		st.lengthen(mid, now, tag)
-	}
-	st.lastNS, st.lastTag = now, tag
+	return st.tag
 }
 
-func (st *threadState) lengthen(from, to int64, tag uint8) {
-	if from == to {
+// advance lengthens the segments up to now; mid is where the earlier tag ends and the later one begins.
+func (c *Collector) advance(st *threadState, x Seen, mid, now int64) {
+	if st.open && st.lastNS-st.runNS > c.mean.BackNS {
+		c.tell(st, st.tag)
+	}
+	switch {
+	case st.open && x.Tag != st.tag && x.SinceNS <= st.runNS && mid-st.runNS <= c.mean.BackNS:
+		c.tell(st, x.Tag)
+	case x.Tag != st.tag || x.SinceNS > st.runNS:
+		c.lengthen(st, mid)
+		c.tell(st, st.tag)
+		st.run(x, mid)
+	}
+	c.lengthen(st, now)
+}
+
+// lengthen lets the present tag last up to a time.
+func (c *Collector) lengthen(st *threadState, to int64) {
+	from, tag := st.lastNS, st.lastTag()
+	if to <= from {
 		return
 	}
-	if n := len(st.segments); n > 0 && (st.segments[n-1].tag == tag || n >= maxSegments) {
+	st.lastNS = to
+	if n := len(st.segments); n > 0 && st.segments[n-1].tag == tag {
 		st.segments[n-1].toNS = to
 		return
+	}
+	if len(st.segments) >= maxSegments {
+		c.release(st)
 	}
 	st.segments = append(st.segments, segment{from, to, tag})
 }
 
+// tell ends an open run: the tag of its time is known now, or never will be. What is not open stays as it is.
+func (c *Collector) tell(st *threadState, tag uint8) {
+	if !st.open {
+		return
+	}
+	st.tag, st.open = tag, false
+	for _, u := range st.untold {
+		c.wall(st, u.stack, tag, u.fromNS, u.toNS)
+	}
+	st.untold = st.untold[:0]
+	for i := range st.segments {
+		if st.segments[i].tag == openTag {
+			st.segments[i].tag = tag
+		}
+	}
+	if st.stackTag == openTag {
+		st.stackTag = tag
+	}
+}
+
 // read shares the time since the last reading of the stack between that one and this one.
-func (c *Collector) read(st *threadState, stack sampler.StackID, tag uint8, now int64) {
+func (c *Collector) read(st *threadState, stack sampler.StackID, now int64) {
+	tag := st.lastTag()
 	if len(st.segments) > 0 {
 		first := st.segments[0].fromNS
 		mid := first + (now-first)/2
@@ -268,6 +344,10 @@ func (c *Collector) wall(st *threadState, stack sampler.StackID, tag uint8, from
 	if to <= from {
 		return
 	}
+	if tag == openTag {
+		st.hold(stretch{from, to, stack})
+		return
+	}
 	k := Key{st.id, stack, tag}
 	w := Weights{WallNS: to - from}
 	if c.mean.Waiting.Has(tag) {
@@ -277,20 +357,36 @@ func (c *Collector) wall(st *threadState, stack sampler.StackID, tag uint8, from
 	st.share(k, w.WallNS)
 }
 
-// endGone charges what is held back of threads that this tick did not list, and forgets them.
-func (c *Collector) endGone() {
+// hold keeps time whose tag is still to be told.
+func (st *threadState) hold(u stretch) {
+	if n := len(st.untold); n > 0 && (st.untold[n-1].stack == u.stack || n >= maxUntold) {
+		st.untold[n-1].toNS = u.toNS
+		return
+	}
+	st.untold = append(st.untold, u)
+}
+
+// endGone charges what is held back of threads that this tick did not list up to a time, and forgets them.
+func (c *Collector) endGone(atNS int64) {
 	c.order = c.order[:0]
 	for id, st := range c.threads {
 		if st.seen == c.tick {
 			continue
 		}
-		c.release(st)
+		c.end(st, atNS)
 		delete(c.threads, id)
 		c.spare = append(c.spare, st)
 	}
 }
 
-// release charges what is held back of a thread to its last stack known.
+// end charges all that is held back of a thread, up to a time.
+func (c *Collector) end(st *threadState, atNS int64) {
+	c.lengthen(st, atNS)
+	c.tell(st, st.tag)
+	c.release(st)
+}
+
+// release charges a thread's segments to its last stack known.
 func (c *Collector) release(st *threadState) {
 	for _, g := range st.segments {
 		c.wall(st, st.stack, g.tag, g.fromNS, g.toNS)

@@ -21,6 +21,14 @@ func everything(t testing.TB) (*Rolling, *Collector) {
 	return r, NewCollector(meaning, r)
 }
 
+func seen(tags ...uint8) []Seen {
+	var out []Seen
+	for _, t := range tags {
+		out = append(out, Seen{Tag: t})
+	}
+	return out
+}
+
 func weightsOf(r *Rolling) map[Key]Weights {
 	var s Snapshot
 	r.Snapshot(&s)
@@ -31,7 +39,8 @@ func weightsOf(r *Rolling) map[Key]Weights {
 	return m
 }
 
-// TestCollectorConservation: per thread, wall time sums to the time it was listed, CPU time to the kernel's difference,
+// TestCollectorConservation: per thread, wall time sums to the time it was listed (half of the time before
+// and after included), CPU time to the kernel's difference,
 // waiting time to the wall time of the tag, whatever comes and goes in between.
 func TestCollectorConservation(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
@@ -42,7 +51,8 @@ func TestCollectorConservation(t *testing.T) {
 		c := NewCollector(m, r)
 		var missed int64
 		type life struct {
-			first, last  int64
+			listed       int64
+			last         int64
 			gaps         int64
 			cpu0, cpu    int64
 			cpuAt        int64
@@ -83,10 +93,14 @@ func TestCollectorConservation(t *testing.T) {
 			if tick%7 == 0 || rnd.IntN(9) == 0 {
 				s.Depth = sampler.StackTick
 			}
+			middle := before + (now-before)/2
 			var tags []uint8
 			for id := sampler.ThreadID(1); id < nextID; id++ {
 				l := lives[id]
 				if !alive[id] {
+					if l != nil && l.last == before && !gap {
+						l.listed += middle - before
+					}
 					continue
 				}
 				cpu[id] += rnd.Int64N(1e6)
@@ -95,10 +109,16 @@ func TestCollectorConservation(t *testing.T) {
 					th.Quality = sampler.StackFresh
 				}
 				if l == nil {
-					l = &life{first: now}
+					l = &life{}
 					lives[id] = l
-				} else if gap {
-					l.gaps += now - before
+					if tick > 0 && !gap {
+						l.listed = now - middle
+					}
+				} else {
+					l.listed += now - before
+					if gap {
+						l.gaps += now - before
+					}
 				}
 				if rnd.IntN(5) == 0 || l.cpuAt != 0 {
 					if rnd.IntN(4) == 0 || l.cpuAt == 0 {
@@ -120,7 +140,7 @@ func TestCollectorConservation(t *testing.T) {
 				s.Threads[i], s.Threads[j] = s.Threads[j], s.Threads[i]
 				tags[i], tags[j] = tags[j], tags[i]
 			})
-			c.Feed(s, tags)
+			c.Feed(s, seen(tags...))
 		}
 		c.Finish()
 		if c.NotSampledNS() != missed || missed == 0 && seed%2 == 1 {
@@ -138,7 +158,7 @@ func TestCollectorConservation(t *testing.T) {
 			if got, want := weights[Key{id, 0, gapTag}].WallNS, l.gaps; got != want {
 				t.Fatalf("seed %d thread %d: %d ns of gaps, want %d", seed, id, got, want)
 			}
-			if got, want := sums[id].WallNS, l.last-l.first; got != want {
+			if got, want := sums[id].WallNS, l.listed; got != want {
 				t.Fatalf("seed %d thread %d: wall %d, listed for %d", seed, id, got, want)
 			}
 			if got, want := sums[id].CPUNS, l.cpu-l.cpu0; got != want {
@@ -158,8 +178,8 @@ func sample(at int64, depth sampler.Depth, threads ...sampler.Thread) *sampler.S
 func TestCollectorHalves(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }
-	c.Feed(sample(1000, sampler.StackTick, th(10)), []uint8{tagRun})
-	c.Feed(sample(1101, sampler.StackTick, th(11)), []uint8{tagRun})
+	c.Feed(sample(1000, sampler.StackTick, th(10)), seen(tagRun))
+	c.Feed(sample(1101, sampler.StackTick, th(11)), seen(tagRun))
 	got := weightsOf(r)
 	if a, b := got[Key{1, 10, tagRun}].WallNS, got[Key{1, 11, tagRun}].WallNS; a != 50 || b != 51 {
 		t.Errorf("halves are %d and %d, want 50 and 51", a, b)
@@ -170,10 +190,10 @@ func TestCollectorHalves(t *testing.T) {
 func TestCollectorTagTellsStack(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }
-	c.Feed(sample(1000, sampler.StackTick, th(10)), []uint8{tagRun})
-	c.Feed(sample(1800, sampler.LockTick, th(10)), []uint8{tagRun})
-	c.Feed(sample(1900, sampler.LockTick, th(10)), []uint8{tagIO})
-	c.Feed(sample(2000, sampler.StackTick, th(20)), []uint8{tagIO})
+	c.Feed(sample(1000, sampler.StackTick, th(10)), seen(tagRun))
+	c.Feed(sample(1800, sampler.LockTick, th(10)), seen(tagRun))
+	c.Feed(sample(1900, sampler.LockTick, th(10)), seen(tagIO))
+	c.Feed(sample(2000, sampler.StackTick, th(20)), seen(tagIO))
 	want := map[Key]int64{{1, 10, tagRun}: 850, {1, 20, tagIO}: 150}
 	got := weightsOf(r)
 	for k, w := range got {
@@ -201,7 +221,7 @@ func TestCollectorBlame(t *testing.T) {
 				tags = append(tags, tagIO)
 			}
 		}
-		c.Feed(sample(at, sampler.LockTick, threads...), tags)
+		c.Feed(sample(at, sampler.LockTick, threads...), seen(tags...))
 	}
 	tick(1000, 2)
 	tick(2000, 2)
@@ -225,17 +245,17 @@ func TestCollectorCPUFollowsRunning(t *testing.T) {
 	th := func(stack sampler.StackID, at, cpu int64) sampler.Thread {
 		return sampler.Thread{ID: 1, Ractor: 1, TID: 7, Stack: stack, Kernel: sampler.Kernel{CPUAtNS: at, CPUNS: cpu}}
 	}
-	c.Feed(sample(1000, sampler.StackTick, th(10, 1000, 500)), []uint8{tagIO})
-	c.Feed(sample(2000, sampler.StackTick, th(10, 1000, 500)), []uint8{tagIO})
-	c.Feed(sample(3000, sampler.StackTick, th(11, 1000, 500)), []uint8{tagRun})
-	c.Feed(sample(4000, sampler.StackTick, th(11, 4000, 1600)), []uint8{tagRun})
+	c.Feed(sample(1000, sampler.StackTick, th(10, 1000, 500)), seen(tagIO))
+	c.Feed(sample(2000, sampler.StackTick, th(10, 1000, 500)), seen(tagIO))
+	c.Feed(sample(3000, sampler.StackTick, th(11, 1000, 500)), seen(tagRun))
+	c.Feed(sample(4000, sampler.StackTick, th(11, 4000, 1600)), seen(tagRun))
 	got := weightsOf(r)
 	if got[Key{1, 11, tagRun}].CPUNS != 1100 || got[Key{1, 10, tagIO}].CPUNS != 0 {
 		t.Errorf("got %+v", got)
 	}
 	moved := th(11, 5000, 90000)
 	moved.TID = 8 // an M:N thread on another native thread: its counter is another one
-	c.Feed(sample(5000, sampler.StackTick, moved), []uint8{tagRun})
+	c.Feed(sample(5000, sampler.StackTick, moved), seen(tagRun))
 	if n := weightsOf(r)[Key{1, 11, tagRun}].CPUNS; n != 1100 {
 		t.Errorf("after a change of native thread: cpu %d, want 1100", n)
 	}
@@ -248,7 +268,7 @@ func steadyFeed(threads int) func() {
 	}
 	c := NewCollector(meaning, r)
 	s := &sampler.Sample{Threads: make([]sampler.Thread, threads)}
-	tags := make([]uint8, threads)
+	tags := make([]Seen, threads)
 	n := 0
 	return func() {
 		n++
@@ -261,9 +281,9 @@ func steadyFeed(threads int) func() {
 			t := &s.Threads[i]
 			t.ID, t.Ractor = sampler.ThreadID(i+1), 1
 			t.Quality = 0
-			tags[i] = tagWait
+			tags[i].Tag = tagWait
 			if i == n/20%threads {
-				tags[i], t.Quality = tagRun, sampler.StackFresh
+				tags[i].Tag, t.Quality = tagRun, sampler.StackFresh
 			}
 			if s.Depth == sampler.StackTick {
 				t.Stack = sampler.StackID(n/10%20*threads + i + 1)

@@ -15,10 +15,13 @@ const (
 	MaxSlots = 1 << 14
 	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and tag with
 	// the empty stack, and Snapshot.Overflow counts them: the sums stay right, the detail is lost and said to be.
-	MaxKeys = 1 << 20
+	MaxKeys = 1 << 19
+	// maxStackless bounds the keys of such threads beside them: a program that makes threads without end. Past it their weights go
+	// to thread 0, which is nobody.
+	maxStackless = 1 << 16
 	// MaxHistoryBytes bounds the memory of a Rolling's slots. Past it, the oldest slots are forgotten before the window
 	// is over; Snapshot.FromNS says from when on everything is there.
-	MaxHistoryBytes = 128 << 20
+	MaxHistoryBytes = 64 << 20
 )
 
 // noSlot marks an entry that has no delta in the current slot.
@@ -141,11 +144,16 @@ func (r *Rolling) pack(s *slot, d delta) {
 
 // newEntry returns the index of k's entry, or of the entry that takes what exceeds MaxKeys.
 func (r *Rolling) newEntry(k Key) int32 {
-	if len(r.index) >= r.maxKeys && k.Stack != 0 {
-		r.overflow++
-		k.Stack = 0
-		if i, ok := r.index[k]; ok {
-			return i
+	if len(r.index) >= r.maxKeys {
+		whole := k
+		if k.Stack = 0; len(r.index) >= r.maxKeys+maxStackless {
+			k.Thread = 0
+		}
+		if k != whole {
+			r.overflow++
+			if i, ok := r.index[k]; ok {
+				return i
+			}
 		}
 	}
 	var i int32

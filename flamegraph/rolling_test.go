@@ -146,6 +146,21 @@ func TestRollingOverflow(t *testing.T) {
 	}
 }
 
+// TestRollingThreadsWithoutEnd: threads that are new each time take a bounded number of keys, and no weight is lost.
+func TestRollingThreadsWithoutEnd(t *testing.T) {
+	r := newRolling(t, 1e9, 1e8)
+	r.maxKeys = 50
+	const n = 4 * maxStackless
+	for i := range int64(n) {
+		r.Add(i, Key{Thread: sampler.ThreadID(i + 1), Tag: uint8(i % 2), Stack: sampler.StackID(i % 3)}, Weights{WallNS: 1})
+	}
+	var s Snapshot
+	r.Snapshot(&s)
+	if most := r.maxKeys + maxStackless + NumTags; s.Total().WallNS != n || len(s.Entries) > most {
+		t.Errorf("total %d of %d, %d entries, at most %d", s.Total().WallNS, n, len(s.Entries), most)
+	}
+}
+
 // TestRollingConcurrently lets readers and a writer at it; the race detector watches, and every snapshot is consistent:
 // the writer adds equal WallNS and CPUNS.
 func TestRollingConcurrently(t *testing.T) {

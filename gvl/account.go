@@ -37,6 +37,10 @@ type threadTotals struct {
 	cpuAtNS, cpuNS, delayNS          int64 // the last reading
 	cpuSumNS, delaySumNS, waitDelayN int64
 	waitedAtRead                     bool
+	// noCPUNS is what of the delay lies between two readings that both found the thread in that state.
+	noCPUNS   [NumStates]int64
+	stateRead State // at the last reading
+	inRead    bool  // stateRead holds
 }
 
 // ractorTotals sums the threads of a ractor that are no longer kept apart.
@@ -71,9 +75,9 @@ type Account struct {
 	gc                        gcAccount
 	firstHeap, lastHeap       sampler.GCDetail
 	firstProc, lastProc       sampler.Proc
-	firstSelf, lastSelf       sampler.Self
+	lastSelf                  sampler.Self
 	firstReads, lastRead      sampler.Reads
-	haveSelf                  bool
+	self, switches            Meter
 	pauses                    pauseTotals
 }
 
@@ -107,11 +111,11 @@ func (a *Account) Feed(s *sampler.Sample, states []ThreadState) {
 			t.flush(st.fromNS)
 			t.endWait(st.fromNS)
 			t.ns[Unknown] += st.toNS - st.fromNS
-			t.waitedAtRead = false // what the kernel counted in the gap is no part of a wait that was seen
+			t.waitedAtRead, t.inRead = false, false // what the kernel counted in the gap is no part of a state that was seen
 			t.ractor = ts.Ractor
 			t.begin(ts, st.toNS)
-		} else if t.state != ts.State || ts.State == Waiting && t.wait != ts.Detail.Wait {
-			t.change(ts, st.midNS)
+		} else if t.state != ts.State || ts.State == Waiting && t.wait != ts.Detail.Wait || ts.State == Unknown && ts.SinceNS > t.segNS {
+			t.change(ts, st.midNS, a.steps.reach)
 		}
 		t.counters(&s.Threads[i], st.first || fresh)
 	}
@@ -180,9 +184,8 @@ func (a *Account) feedProcess(s *sampler.Sample, st step) {
 		a.firstProc = s.Proc
 	}
 	a.lastProc = s.Proc
-	if !a.haveSelf && s.Self != (sampler.Self{}) {
-		a.firstSelf, a.haveSelf = s.Self, true
-	}
+	a.self.Feed(s.Self.CPUNS, s.TimeNS)
+	a.switches.Feed(s.Proc.Switches, s.TimeNS)
 	a.lastSelf, a.lastRead = s.Self, s.Reads
 	a.pauses.feed(s)
 	a.samples++
@@ -195,7 +198,7 @@ func (a *Account) feedProcess(s *sampler.Sample, st step) {
 // begin starts a segment.
 func (t *threadTotals) begin(ts *ThreadState, at int64) {
 	t.state, t.wait, t.segNS = ts.State, ts.Detail.Wait, at
-	t.pending = ts.State == Unknown && ts.Detail.Reason == ReasonNotAsked
+	t.pending = ts.Open()
 	if ts.State == Waiting {
 		t.waitFromNS, t.after = at, ts.Detail.After
 	}
@@ -226,8 +229,8 @@ func (t *threadTotals) endWait(at int64) {
 }
 
 // change ends the segment at at and starts the next one.
-func (t *threadTotals) change(ts *ThreadState, at int64) {
-	if t.pending && ts.State.Released() && ts.SinceNS <= t.segNS {
+func (t *threadTotals) change(ts *ThreadState, at int64, reach Reach) {
+	if t.pending && reach.tells(ts, t.segNS, at) {
 		// The kernel's answer holds since the episode began: what was not told yet now is.
 		t.state, t.pending = ts.State, false
 		return
@@ -253,6 +256,7 @@ func (t *threadTotals) counters(th *sampler.Thread, fresh bool) {
 	waiting := t.state == Waiting
 	if k.CPUAtNS == t.cpuAtNS || k.CPUAtNS == 0 || th.TID == 0 {
 		t.waitedAtRead = t.waitedAtRead && waiting
+		t.inRead = t.inRead && t.state == t.stateRead
 		return
 	}
 	if t.cpuAtNS != 0 && k.CPUNS >= t.cpuNS && k.RunDelayNS >= t.delayNS {
@@ -262,9 +266,13 @@ func (t *threadTotals) counters(th *sampler.Thread, fresh bool) {
 		if t.waitedAtRead {
 			t.waitDelayN += delay
 		}
+		if t.inRead && t.state == t.stateRead {
+			t.noCPUNS[t.state] += delay
+		}
 	}
 	t.cpuAtNS, t.cpuNS, t.delayNS = k.CPUAtNS, k.CPUNS, k.RunDelayNS
 	t.waitedAtRead = waiting
+	t.stateRead, t.inRead = t.state, true
 }
 
 // retire keeps the totals of a thread that has ended.

@@ -16,6 +16,7 @@ type Totals struct {
 	CPUNS      int64
 	RunDelayNS int64
 	Waits      StatWaits
+	NoCPU      StatNoCPU
 }
 
 // Thread returns one listed thread's totals so far; ok is false for a thread that is not listed.
@@ -27,7 +28,7 @@ func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	v, hist, open := a.upToNow(&r.v)
 	return Totals{
 		Thread: id, Ractor: v.ractor, NS: v.ns, CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
-		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN),
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN), NoCPU: v.noCPU(),
 	}, true
 }
 
@@ -70,8 +71,11 @@ func (a *Account) Stat() Stat {
 		PID: a.proc.PID, StartNS: a.startNS, EndNS: a.lastNS, DurationNS: window, Samples: a.samples,
 		Torn: a.lastRead.Torn - a.firstReads.Torn, Partial: a.lastRead.Partial - a.firstReads.Partial,
 		Failed: a.lastRead.Failed - a.firstReads.Failed, Retried: a.lastRead.Retried - a.firstReads.Retried,
-		Late: a.lastRead.Late - a.firstReads.Late, NotSampled: a.notSampledNS,
+		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.notSampledNS,
 		GVL: []StatGVL{}, Threads: []StatThread{}, Findings: []StatFinding{}, LongestWaits: []StatWait{}, NativeThreads: []StatNative{}, Blame: StatBlame{Frames: []StatPlace{}, Threads: []StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
+	}
+	if a.dict != nil {
+		s.NamesLeftOut = a.dict.LeftOut()
 	}
 	s.Pauses = a.pauses.stat(&a.firstReads, &a.lastRead)
 	s.Rate.Stack.Asked, s.Rate.Lock.Asked = a.proc.StackRate, a.proc.LockRate
@@ -128,10 +132,17 @@ func (a *Account) statThreads(s *Stat) {
 	slices.SortFunc(s.GVL, func(x, y StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
+// noCPU is what of the time in each state the thread had no CPU. The counters are not read at the instants that states begin
+// and end by here.
+func (t *threadTotals) noCPU() StatNoCPU {
+	part := func(s State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
+	return StatNoCPU{Running: part(Running), GC: part(GC), Native: part(Native)}
+}
+
 func (a *Account) statThread(v *threadTotals, hist *histogram, open int64) StatThread {
 	t := StatThread{
 		ID: v.id, Main: v.main, Ractor: v.ractor, NS: StatesOf(v.ns), CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
-		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN), Gone: v.gone,
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN), Gone: v.gone, NoCPU: v.noCPU(),
 	}
 	if v.tid != 0 {
 		tid := v.tid
@@ -167,14 +178,15 @@ func (a *Account) statProcess(s *Stat) {
 	a.gc.fill(&s.GC, a.dict)
 	if a.firstProc.AtNS != 0 {
 		s.Process = StatProcess{
+			SpanNS:      a.lastProc.AtNS - a.firstProc.AtNS,
 			CPUNS:       a.lastProc.UserNS + a.lastProc.SystemNS - a.firstProc.UserNS - a.firstProc.SystemNS,
 			ThrottledNS: a.lastProc.ThrottledNS - a.firstProc.ThrottledNS, RSSBytes: a.lastProc.RSSBytes,
 			MajorFaults: a.lastProc.MajorFaults - a.firstProc.MajorFaults,
 			SwapBytes:   a.lastProc.SwapBytes,
 			UserNS:      a.lastProc.UserNS - a.firstProc.UserNS, SystemNS: a.lastProc.SystemNS - a.firstProc.SystemNS,
-			Switches: a.lastProc.Switches - a.firstProc.Switches, PSSBytes: a.lastProc.PSSBytes,
-			Stopped: a.lastProc.Stopped,
+			PSSBytes: a.lastProc.PSSBytes, Stopped: a.lastProc.Stopped,
 		}
+		s.Process.Switches, s.Process.SwitchesSpanNS = a.switches.Since(new(Meter))
 	}
 	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)
 	s.Process.Pressure = pressureOf(&a.firstProc.Pressure, &a.lastProc.Pressure)
@@ -183,7 +195,7 @@ func (a *Account) statProcess(s *Stat) {
 	if a.lastSelf.Priority == sampler.PriorityNormal && a.proc.PriorityNote != "" {
 		s.Self.PriorityNote = a.proc.PriorityNote
 	}
-	if a.haveSelf {
-		s.Self.CPUNS = a.lastSelf.CPUNS - a.firstSelf.CPUNS
+	if cpu, span := a.self.Since(new(Meter)); span > 0 {
+		s.Self.CPUNS, s.Self.SpanNS = &cpu, span
 	}
 }

@@ -111,7 +111,7 @@ func TestStat(t *testing.T) {
 	if g := st.GC; g.Count != 4 || g.Minor != 3 || g.Major != 1 || g.RubyNS != 30 || g.Allocated != 500 {
 		t.Errorf("%+v", g)
 	}
-	if st.Self.CPUNS != 20 || st.Self.MaxRSSBytes != 99 || st.Process.CPUNS != 14 || st.Process.ThrottledNS != 3 {
+	if st.Self.MaxRSSBytes != 99 || st.Process.CPUNS != 14 || st.Process.SpanNS != 12*ms || st.Process.ThrottledNS != 3 {
 		t.Errorf("%+v %+v", st.Self, st.Process)
 	}
 	if r := st.Rate; r.Lock.Achieved != 250 || r.Stack.Achieved != 187.5 || r.Lock.Asked != 1000 || r.Stack.Asked != 100 {
@@ -209,5 +209,89 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 	feed(4*ms, 1910*ms) // read late
 	if w := x.a.Stat().Threads[0].Waits; w.RunDelayNS != 12*ms || w.QueueNS != 12*ms {
 		t.Errorf("%d ns without a CPU in %d ns of waiting", w.RunDelayNS, w.QueueNS)
+	}
+}
+
+// ddtop's own CPU time is told of the time between two readings of its counter, which are rarer than samples: in a window
+// without two it is not told at all, and what was read before the window has no part in it.
+func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		cpu       []int64 // of each sample, 100 ms apart
+		cost      int64
+		span      int64
+		wantShort bool
+	}{
+		{"no reading", []int64{0, 0, 0}, 0, 0, true},
+		{"read before the window only", []int64{7, 7, 7, 7, 7}, 0, 0, true},
+		{"read once", []int64{7, 7, 9, 9, 9}, 0, 0, true},
+		{"read twice", []int64{7, 107, 107, 307, 307}, 200, 200 * ms, false},
+		{"read each time", []int64{7, 100, 200, 300, 400}, 300, 300 * ms, false},
+	} {
+		x := newAccounted(sampler.NewDictionary())
+		for i, cpu := range c.cpu {
+			s := sampleAt(base+int64(i)*100*ms, 1, holder(1))
+			s.Self.CPUNS = cpu
+			x.feed(s)
+		}
+		self := x.a.Stat().Self
+		if short := self.CPUNS == nil; short != c.wantShort || self.SpanNS != c.span || !short && *self.CPUNS != c.cost {
+			t.Errorf("%s: %+v", c.name, self)
+		}
+	}
+}
+
+// Context switches are told of the time between two readings of their counter too: a window of some two seconds is told of
+// the one second that was counted.
+func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		counted  []int64 // in each sample, 500 ms apart
+		switches int64
+		span     int64
+	}{
+		{"too short", []int64{0, 0, 50}, 0, 0},
+		{"read twice", []int64{0, 0, 50, 50, 150}, 100, 1000 * ms},
+		{"attached before", []int64{900, 900, 1000, 1000, 1100}, 100, 1000 * ms},
+		{"the last reading is old", []int64{0, 50, 50, 150, 150, 150}, 100, 1000 * ms},
+	} {
+		x := newAccounted(sampler.NewDictionary())
+		for i, n := range c.counted {
+			s := sampleAt(base+int64(i)*500*ms, 1, holder(1))
+			s.Proc = sampler.Proc{AtNS: s.TimeNS, Switches: n}
+			x.feed(s)
+		}
+		if p := x.a.Stat().Process; p.Switches != c.switches || p.SwitchesSpanNS != c.span {
+			t.Errorf("%s: %d in %d ns, want %d in %d", c.name, p.Switches, p.SwitchesSpanNS, c.switches, c.span)
+		}
+	}
+}
+
+// What a thread lacked of a CPU belongs to the state that both readings of the counter found it in, and that alone was seen in
+// between; what falls on a change of state belongs to none.
+func TestNoCPUByState(t *testing.T) {
+	x := newAccounted(sampler.NewDictionary())
+	at := int64(base)
+	step := func(th sampler.Thread, delay int64) {
+		at += 10 * ms
+		owner := sampler.ThreadID(0)
+		if th.Bits&sampler.BitLinked != 0 {
+			owner = 1
+		}
+		th.Kernel.CPUAtNS, th.Kernel.RunDelayNS, th.TID = at, delay, 101
+		x.feed(sampleAt(at, owner, th))
+	}
+	native := func() sampler.Thread { return answered(released(1), at+10*ms, sampler.SyscallRunning, -1, 0) }
+	step(native(), 1*ms)
+	step(native(), 5*ms) // 4 of native
+	step(native(), 5*ms)
+	step(holder(1), 9*ms) // 4 of neither
+	step(holder(1), 16*ms)
+	step(holder(1), 18*ms) // 9 of running
+	step(native(), 20*ms)
+	step(native(), 23*ms) // 3 of native
+	th := x.a.Stat().Threads[0]
+	if want := (StatNoCPU{Running: 9 * ms, Native: 7 * ms}); th.NoCPU != want || th.RunDelayNS != 22*ms {
+		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, th.RunDelayNS, want, 22*ms, th.NS)
 	}
 }

@@ -12,6 +12,9 @@ const (
 	// releasedAnswerNS is how long the kernel's answer is believed for a thread that has not moved since, as far as
 	// memory and stacks tell.
 	releasedAnswerNS = 30e9
+	// wokeNS is the CPU time between two readings from which on a thread that was asleep in a call at the first has left it
+	// meanwhile, in ns: a line asked for and read over a socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
+	wokeNS = 50_000
 )
 
 // place is a thread's place at the GVL, which begins and ends an episode.
@@ -40,6 +43,8 @@ type episode struct {
 	hinted bool
 	// seen is the evidence of the last sample.
 	seen evidence
+	// cpuNS is the thread's CPU time as it was read at cpuAtNS, in this episode and asleep in a call; cpuAtNS is 0 before that.
+	cpuNS, cpuAtNS int64
 }
 
 // evidence is what a released thread's verdict rests on, apart from time and the scheduler.
@@ -69,8 +74,8 @@ type owner struct {
 // Classifier decides the state of every thread of one target from the evidence of its samples. It remembers episodes,
 // so samples must come in order of time. It is not safe for concurrent use.
 //
-// The rules are those of facts-gvl, sections 3, 4, 6, 8 and 13, in terms of the era-neutral sampler.ThreadBits; they
-// were measured against Ruby's own thread events. docs/states.md has them in words.
+// The rules are in terms of the era-neutral sampler.ThreadBits; they were measured against Ruby's own thread events.
+// docs/states.md has them in words.
 type Classifier struct {
 	proc   sampler.Process
 	dict   *sampler.Dictionary
@@ -79,8 +84,8 @@ type Classifier struct {
 	owners []owner
 	out    []ThreadState
 	lastNS int64
-	// holders is how many ractors have a holder in this sample.
-	holders      int
+	// collector is the place of the thread that collects garbage in this sample; -1: none does, or it can't be told which.
+	collector    int
 	heldAnswerNS int64
 }
 
@@ -103,6 +108,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	}
 	c.out = c.out[:len(s.Threads)]
 	c.findOwners(s)
+	c.findCollector(s)
 	c.table.begin(len(s.Threads))
 	now := max(timeOf(s), c.lastNS)
 	mid := now
@@ -176,7 +182,6 @@ func (c *Classifier) findOwners(s *sampler.Sample) {
 	for range s.Ractors {
 		c.owners = append(c.owners, owner{place: -1})
 	}
-	c.holders = 0
 	ri := 0
 	for i := range s.Threads {
 		t := &s.Threads[i]
@@ -190,13 +195,55 @@ func (c *Classifier) findOwners(s *sampler.Sample) {
 		if t.ID != r.OwnerStart && t.ID != r.OwnerEnd || c.letGo(t, r) {
 			continue
 		}
-		if o.thread == 0 {
-			c.holders++
-		} else if t.ID != r.OwnerEnd {
+		if o.thread != 0 && t.ID != r.OwnerEnd {
 			continue
 		}
 		*o = owner{thread: t.ID, place: i}
 	}
+}
+
+// findCollector decides which of the ractors' holders collects: the one whose ractor has the VM's lock; where that is not
+// known, the only one there is, or the only one that does not stand at a barrier.
+func (c *Classifier) findCollector(s *sampler.Sample) {
+	c.collector = -1
+	if !s.GC.Valid || !s.GC.During {
+		return
+	}
+	able := 0
+	for _, o := range c.owners {
+		if o.thread == 0 {
+			continue
+		}
+		t := &s.Threads[o.place]
+		if t.Bits&sampler.BitCollects != 0 {
+			c.collector = o.place
+			return
+		}
+		if !c.inFutex(s, t) || len(c.owners) == 1 {
+			able++
+			c.collector = o.place
+		}
+	}
+	if able > 1 {
+		c.collector = -1
+	}
+}
+
+// atBarrier tells whether a holder has stopped for a collection of another ractor, or waits for the others to stop for its own:
+// it sleeps in a futex while a barrier is asked for or somebody collects. Marking and compacting begin when all others have
+// stopped (gc_enter in gc.c), so where the kernel does not answer that is enough; while one sweeps, the others run.
+func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
+	collecting := s.GC.Valid && s.GC.During
+	if len(c.owners) < 2 || place == c.collector || !collecting && t.Bits&sampler.BitBarrier == 0 {
+		return false
+	}
+	return c.inFutex(s, t) || collecting && c.collector >= 0 && t.Kernel.StateAtNS == 0 &&
+		(s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting)
+}
+
+// inFutex tells whether the kernel says that a holder sleeps in a futex.
+func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
+	return t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel)
 }
 
 // named tells whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner at the
@@ -227,7 +274,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	c.episodeFor(t, e, p, mid)
 	switch p {
 	case placeHeld:
-		st, d = c.held(s, t, e)
+		st, d = c.held(s, t, i, e)
 	case placeReleased:
 		st, d = c.released(s, t, e)
 	case placeWaiting:
@@ -239,6 +286,10 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case !e.known:
 	case prev.State == st:
 		since = prev.SinceNS
+		if st == IO && e.woke(s, &t.Kernel, &d) {
+			// It went on and came back between two samples. What it waits in now was asked for as it is.
+			e.sinceNS = mid
+		}
 		if p == placeReleased && e.sinceNS > since {
 			since = e.sinceNS
 		}
@@ -262,15 +313,15 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 	r := &s.Ractors[ri]
 	switch {
 	case c.owners[ri].place == i:
-		if s.GC.During && c.holders > 1 && t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel) {
-			// Another ractor collects and this one stands at the barrier (facts-gvl, section 6).
+		if c.atBarrier(s, t, i) {
 			d.Wait = WaitCPUSlot
 			return Waiting, d, placeWaiting
 		}
 		return Running, d, placeHeld
 	case t.Bits&sampler.BitQueued != 0:
 		d.Wait = WaitQueue
-		// Before 3.3 the woken head of the queue stays in it until it has the lock (facts-gvl, section 1).
+		// Before 3.3 the woken head of the queue stays in it until it has the lock (thread_pthread.c:
+		// gvl_acquire_common up to 3.1, thread_sched_to_running_common in 3.2).
 		if c.proc.Era != sampler.EraSched && r.OwnerStart == 0 && r.OwnerEnd == 0 && len(r.Queue) > 0 && r.Queue[0] == t.ID {
 			d.Wait = WaitHandover
 		}
@@ -305,6 +356,7 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 		e.place, e.hinted, e.hint = p, false, hint{}
 		// In the first sample of all, lastNS is 0: any answer of the kernel can belong to the episode.
 		e.fromNS, e.sinceNS = c.lastNS, mid
+		e.cpuAtNS = 0
 	}
 	e.seen = evidenceOf(t)
 	if p == placeReleased && fresh && (!e.hinted || t.Stack != e.stack) {
@@ -316,8 +368,24 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 	}
 }
 
+// woke tells whether a thread in input or output has left its call since its CPU time was read last, and takes the new reading
+// over. A stop for a sample (--pause) costs CPU time too, and up to 3.2 so do the turns in which threads that wait for a child
+// keep Ruby's time slices: of these nothing is told.
+func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail) bool {
+	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || s.PauseNS != 0 || d.Op == OpChild {
+		return false
+	}
+	woke := e.cpuAtNS != 0 && k.CPUNS-e.cpuNS >= wokeNS
+	if k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning {
+		e.cpuNS, e.cpuAtNS = k.CPUNS, k.CPUAtNS
+	} else {
+		e.cpuAtNS = 0
+	}
+	return woke
+}
+
 // stateBeforeWait is what a thread did before it wanted the GVL. Memory still names the descriptor of a wait that is
-// over (vm.waiting_fds, up to 3.4; facts-gvl, section 4).
+// over (vm.waiting_fds, up to 3.4: thread.c).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
 		return e.last.State
@@ -329,9 +397,9 @@ func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 }
 
 // held decides between Running, Stalled and GC.
-func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
+func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
-	if s.GC.Valid && s.GC.During {
+	if place == c.collector {
 		d.GCMode, d.GCMinor = s.GC.Mode, s.GC.Minor
 		return GC, d
 	}

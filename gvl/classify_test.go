@@ -388,15 +388,54 @@ func TestStalledNeedsThisHold(t *testing.T) {
 	}
 }
 
-// During a collection the holders of other ractors stand at a barrier.
-func TestGCBarrier(t *testing.T) {
-	s := sampleAt(base, 1, holder(1), rechecked(answered(holder(2), base, "futex", -1, 0)))
-	s.Threads[1].Ractor = 2
-	s.Ractors = append(s.Ractors, sampler.Ractor{ID: 2, OwnerStart: 2, OwnerEnd: 2})
-	s.GC.During = true
-	got := NewClassifier(procOf(sampler.EraSched), nil).Classify(s)
-	if got[0].State != GC || got[1].State != Waiting || got[1].Detail.Wait != WaitCPUSlot {
-		t.Errorf("%+v", got)
+// Of several ractors one collects. The others stand at its barrier, or go on: while it sweeps, and until all have stopped.
+func TestWhoCollects(t *testing.T) {
+	const collects, barrier = sampler.BitCollects, sampler.BitBarrier
+	stopped := func(id sampler.ThreadID) sampler.Thread { return rechecked(answered(holder(id), base, "futex", -1, 0)) }
+	runs := func(id sampler.ThreadID) sampler.Thread {
+		return answered(holder(id), base, sampler.SyscallRunning, -1, 0)
+	}
+	with := func(th sampler.Thread, bits sampler.ThreadBits) sampler.Thread {
+		th.Bits |= bits
+		return th
+	}
+	marking, sweeping := sampler.GC{Valid: true, During: true, Mode: sampler.GCMarking}, sampler.GC{Valid: true, During: true, Mode: sampler.GCSweeping}
+	idle := sampler.GC{Valid: true}
+	for _, c := range []struct {
+		name    string
+		gc      sampler.GC
+		threads []sampler.Thread
+		want    []State
+	}{
+		{"the others have stopped", marking, []sampler.Thread{with(runs(1), collects), stopped(2), stopped(3)}, []State{GC, Waiting, Waiting}},
+		{"and the kernel does not say so", marking, []sampler.Thread{with(holder(1), collects), holder(2)}, []State{GC, Waiting}},
+		{"one sweeps, the others run", sweeping, []sampler.Thread{runs(1), with(runs(2), collects), runs(3)}, []State{Running, GC, Running}},
+		{"and one of them stalls", sweeping, []sampler.Thread{with(runs(1), collects), rechecked(answered(holder(2), base, "write", 3, 0))}, []State{GC, Stalled}},
+		{"one sweeps, another wants the lock of the VM", sweeping, []sampler.Thread{with(runs(1), collects), stopped(2)}, []State{GC, Waiting}},
+		{"the collector sleeps in a futex", marking, []sampler.Thread{with(stopped(1), collects), stopped(2)}, []State{GC, Waiting}},
+		{"a barrier is asked for", idle, []sampler.Thread{with(stopped(1), barrier), with(runs(2), barrier), with(stopped(3), barrier)}, []State{Waiting, Running, Waiting}},
+		{"a futex of one's own", idle, []sampler.Thread{stopped(1), runs(2)}, []State{Stalled, Running}},
+		{"not recorded who: one does not sleep", marking, []sampler.Thread{stopped(1), runs(2), stopped(3)}, []State{Waiting, GC, Waiting}},
+		{"not recorded who: two do not", sweeping, []sampler.Thread{runs(1), runs(2), stopped(3)}, []State{Running, Running, Waiting}},
+		{"not recorded who: one holder", sweeping, []sampler.Thread{released(1), runs(2)}, []State{Unknown, GC}},
+		{"one ractor", marking, []sampler.Thread{stopped(1)}, []State{GC}},
+	} {
+		s := sampleAt(base, 0)
+		s.Ractors = s.Ractors[:0]
+		for i, th := range c.threads {
+			th.Ractor = sampler.RactorID(i + 1)
+			r := sampler.Ractor{ID: th.Ractor}
+			if th.Bits&sampler.BitLinked != 0 {
+				r.OwnerStart, r.OwnerEnd = th.ID, th.ID
+			}
+			s.Threads, s.Ractors = append(s.Threads, th), append(s.Ractors, r)
+		}
+		s.GC = c.gc
+		for i, got := range NewClassifier(procOf(sampler.EraSched), nil).Classify(s) {
+			if got.State != c.want[i] || got.State == Waiting && got.Detail.Wait != WaitCPUSlot {
+				t.Errorf("%s: thread %d: %v %+v, want %v", c.name, i+1, got.State, got.Detail, c.want[i])
+			}
+		}
 	}
 }
 

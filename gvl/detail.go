@@ -88,6 +88,9 @@ func (t *ThreadState) stopped() bool {
 	return t.State == Stalled && t.Detail.Syscall == sampler.SyscallStopped
 }
 
+// Open tells whether a thread is Unknown for want of the kernel's answer, which may still come.
+func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
+
 // DurationNS returns for how long the thread is in its state, in ns, as far as seen.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 

@@ -56,9 +56,11 @@ type second struct {
 	pause    pause
 	lackedNS int64
 	// poolNS is the longest wait for a pool's connection that went on in this second, so far; poolStack where.
-	poolNS                int64
-	poolStack             sampler.StackID
+	poolNS    int64
+	poolStack sampler.StackID
+	// What threads had of a CPU, and what they lacked of one, while they held the GVL and while they worked without it.
 	holderCPU, holderWait int64
+	nativeCPU, nativeWait int64
 	// gc and proc are the last readings of the second.
 	gc   sampler.GC
 	proc sampler.Proc
@@ -75,17 +77,18 @@ type watch struct {
 	flags   stackFlags
 	op      string
 	segNS   int64
+	sinceNS int64 // when the state began
 	waitNS  int64 // when the wait going on began
 	stack   sampler.StackID
 	stackNS int64 // since when the stack is the same
-	// runNS is the time the GVL was held with this stack; moved: it was seen with another stack before.
+	// runNS is the time the GVL was held with this stack; moved: it was seen with another stack before, or came back to this one.
 	runNS int64
 	// runCPU is what of a CPU it had with this stack, once its counters were read.
 	runCPU               int64
 	moved                bool
 	home                 home
 	cpuAt, cpu, runDelay int64
-	heldAtRead           bool
+	stateAtRead          State
 	cpuTotal             int64
 }
 
@@ -225,7 +228,13 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 		w.flags = c.classes.of(ts.Stack)
 	} else if fresh {
 		w.flags = c.classes.of(ts.Stack)
+	} else if w.state == IO && ts.State == IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
+		// Another wait at the same place: what it did in between fell between two samples.
+		w.moved = w.moved || !w.idle
+		w.home.stayed(w.stack, at-w.stackNS)
+		w.stackNS = at
 	}
+	w.sinceNS = ts.SinceNS
 	if ts.State != w.state || d.Peer != w.peer || d.Object != w.object || d.Op != w.op || fresh {
 		c.flush(w, ts.Thread, at)
 		if w.state == Waiting && ts.State != Waiting && !fresh {
@@ -275,6 +284,10 @@ func (c *collector) idle(ts *ThreadState, w *watch) bool {
 	return false
 }
 
+// maxSums bounds the sums of a second: 20,000 threads need three each. What comes past it, of a program that makes threads without
+// end, is added up for all of them together.
+const maxSums = 1 << 16
+
 // flush adds what a thread did since its last flush.
 func (c *collector) flush(w *watch, id sampler.ThreadID, at int64) {
 	d := at - w.segNS
@@ -283,7 +296,14 @@ func (c *collector) flush(w *watch, id sampler.ThreadID, at int64) {
 	}
 	w.segNS = at
 	sums := c.cur.sums
-	sums[sumKey{id: uint64(id), ractor: w.ractor, state: w.state, idle: w.idle}] += d
+	thread := sumKey{id: uint64(id), ractor: w.ractor, state: w.state, idle: w.idle}
+	if len(sums) >= maxSums {
+		// The sums of all threads stay right.
+		thread.id, thread.ractor = 0, 0
+		sums[thread] += d
+		return
+	}
+	sums[thread] += d
 	if w.state.Held() {
 		w.runNS += d
 		if w.state == GC && w.stack != 0 {
@@ -355,25 +375,30 @@ func (c *collector) enter(sec int64) {
 	c.cur = b
 }
 
-// counters adds CPU time and run delay of threads that held the GVL at both readings.
+// counters adds CPU time and run delay of threads that held the GVL, or worked without it, at both readings.
 func (c *collector) counters(id sampler.ThreadID, t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {
 		return
 	}
-	held := w.state.Held()
 	if w.cpuAt != 0 && k.CPUNS >= w.cpu && k.RunDelayNS >= w.runDelay {
 		w.cpuTotal += k.CPUNS - w.cpu
-		c.cur.sums[sumKey{dim: dimCPU, id: uint64(id)}] += k.CPUNS - w.cpu
+		if len(c.cur.sums) < maxSums {
+			c.cur.sums[sumKey{dim: dimCPU, id: uint64(id)}] += k.CPUNS - w.cpu
+		}
 		if w.cpuAt >= w.stackNS {
 			w.runCPU += k.CPUNS - w.cpu
 		}
-		if held && w.heldAtRead {
+		switch {
+		case w.state.Held() && w.stateAtRead.Held():
 			c.cur.holderCPU += k.CPUNS - w.cpu
 			c.cur.holderWait += k.RunDelayNS - w.runDelay
+		case w.state == Native && w.stateAtRead == Native:
+			c.cur.nativeCPU += k.CPUNS - w.cpu
+			c.cur.nativeWait += k.RunDelayNS - w.runDelay
 		}
 	}
-	w.cpuAt, w.cpu, w.runDelay, w.heldAtRead = k.CPUAtNS, k.CPUNS, k.RunDelayNS, held
+	w.cpuAt, w.cpu, w.runDelay, w.stateAtRead = k.CPUAtNS, k.CPUNS, k.RunDelayNS, w.state
 }
 
 func (c *collector) countThreads(n int, now int64) {

@@ -236,6 +236,14 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; f.ID != "gvl_stuck" || strings.Contains(f.Next, "C function") || !strings.Contains(f.Next, "smaller parts") {
 		t.Errorf("in Ruby: %+v", f)
 	}
+	// Where its stack could not be read, no function is known to be to blame.
+	s = newScene(t)
+	s.play(5*sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+		return 1, []sampler.Thread{holder(1), queued(2)}
+	})
+	if f := s.f.Current()[0]; f.ID != "gvl_stuck" || strings.Contains(f.Next, "this C function") || !strings.Contains(f.Next, "look at its stack") {
+		t.Errorf("no stack: %+v", f)
+	}
 	// Asleep in the kernel with the lock.
 	s = newScene(t)
 	keep := s.stack("c:Fiddle::Function#call", "CardTerminal#settle")
@@ -357,7 +365,7 @@ func TestStarved(t *testing.T) {
 		want          []string
 		words         string
 	}{
-		{"cgroup's pressure", sampler.PressureCgroup, .12, 0, []string{"memory_stall"}, "all tasks of its cgroup stood still for want of memory 12 %"},
+		{"cgroup's pressure", sampler.PressureCgroup, .12, 0, []string{"memory_stall"}, "all tasks of its cgroup that had work stood still for want of memory 12 %"},
 		{"a little of it", sampler.PressureCgroup, .03, 0, nil, ""},
 		{"machine's pressure", sampler.PressureMachine, .12, 20, []string{"memory_stall"}, "all tasks of the machine"},
 		{"machine's pressure, another process's", sampler.PressureMachine, .12, 0, nil, ""},
@@ -394,6 +402,21 @@ func TestLocks(t *testing.T) {
 	s.play(500*ms, dead)
 	s.want("deadlock", []string{"deadlock"}, "worker-1 waits for Mutex 0xa8 held by worker-2, worker-2 waits for Mutex 0xc0 held by worker-1",
 		"1 more stuck behind")
+
+	if next := s.f.Current()[0].Next; !strings.Contains(next, "no time limit was seen around it") {
+		t.Errorf("what ends it: %s", next)
+	}
+
+	s = newScene(t)
+	s.named(2, "worker-2", false)
+	s.play(sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		limited := s.at(lock(2, 1, 0xc0), s.stack("c:Thread::Mutex#lock", "Cart#update", "block in Timeout.timeout", "Timeout.timeout"))
+		return 0, []sampler.Thread{lock(1, 2, 0xa8), limited}
+	})
+	s.want("deadlock within a time limit", []string{"deadlock"})
+	if next := s.f.Current()[0].Next; !strings.Contains(next, "the time limit (Timeout) around worker-2 is to end it") {
+		t.Errorf("what ends it: %s", next)
+	}
 
 	s = newScene(t)
 	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {

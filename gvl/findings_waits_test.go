@@ -56,6 +56,50 @@ func TestSlowPeers(t *testing.T) {
 	}
 }
 
+// callers plays n threads that read from a peer whenever they are looked at, 20 times a second, for d ns; their CPU counters
+// are read four times a second, and move by cpuNS a second.
+func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
+	const reading = 250 * ms
+	stack := s.stack("c:IO#gets", "Client#ask")
+	for end := s.now + d; s.now < end; {
+		s.now += 50*ms - sceneTick // and a tick of play
+		s.play(sceneTick, func(int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for id := range sampler.ThreadID(n) {
+				th := s.at(answered(released(id+1), s.now, "read", 9, peer), stack)
+				th.Kernel.CPUAtNS = s.now / reading * reading
+				th.Kernel.CPUNS = th.Kernel.CPUAtNS * cpuNS / sec
+				th.Kernel.StateAtNS = th.Kernel.CPUAtNS
+				list = append(list, th)
+			}
+			return 0, list
+		})
+	}
+}
+
+// TestCallsBetweenSamples: threads that call a slow service again and again, and are never seen at anything but the wait for its
+// answer, are no readers of a stream: they have had a CPU meanwhile. Nor has one of them waited for as long as it is watched.
+func TestCallsBetweenSamples(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		cpuNS int64
+		ids   []string
+	}{{"1 ms a call of 400 ms", 2500_000, []string{"http_slow"}}, {"messages never come", 0, nil}, {"stopped and continued once a second", 30_000, nil}} {
+		s := newScene(t)
+		peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"})
+		s.callers(15*sec, c.cpuNS, 3, peer)
+		s.want(c.what, c.ids)
+		if longest := s.f.win.state(1).DurationNS(); c.ids != nil && longest > 2*sec || c.ids == nil && longest < 14*sec {
+			t.Errorf("%s: the wait going on has lasted %v ns", c.what, longest)
+		}
+		// Seen at work at last: for twelve seconds nobody saw it, which is not that it waited so long.
+		s.readers(5*sec, 3, peer, "c:IO#gets", "Client#ask")
+		if c.ids != nil {
+			s.want(c.what+", then seen at work", c.ids)
+		}
+	}
+}
+
 func TestOtherWaits(t *testing.T) {
 	s := newScene(t)
 	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {

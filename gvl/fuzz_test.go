@@ -66,7 +66,7 @@ func FuzzFold(f *testing.F) {
 	f.Add([]byte("a recording of nothing in particular, which still makes a few samples of a few threads each"))
 	f.Add([]byte{0, 250, 255, 255, 255, 255, 255, 255, 255, 127, 1, 1, 0, 0, 3, 250, 255, 255, 255, 255, 255, 255, 255, 255, 4})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		watchdog := time.AfterFunc(10*time.Second, func() {
+		watchdog := time.AfterFunc(2*time.Minute, func() {
 			debug.SetTraceback("all")
 			panic("an input takes for ever")
 		})

@@ -7,7 +7,8 @@ import (
 )
 
 // hint is what the innermost frames of a released thread say about its wait, where memory and the kernel leave it
-// open: all waits for other threads end in the same futex (facts-gvl, section 4).
+// open: all waits for other threads end in the same futex, that of the native thread's condition variable
+// (thread_pthread.c).
 type hint struct {
 	state State
 	op    string

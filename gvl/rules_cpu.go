@@ -2,6 +2,7 @@ package gvl
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -9,31 +10,45 @@ import (
 // gcMinHeld is the held share of a CPU under which the collector's part of it means little.
 const gcMinHeld = .10
 
-// evalCPUStarved: threads that hold the GVL, and so keep all others from running, lack a CPU.
+// evalCPUStarved: threads that hold the GVL, and so keep all others from running, lack a CPU, or those that work without it do, or
+// the container has used up its share.
 func evalCPUStarved(w *window) hit {
 	// A short turn is seen at no two readings of its thread's counters unless it was interrupted, so the counters speak for
-	// the turns that lacked a CPU more than for the others: what was lacked is held against all time as a holder.
+	// the turns that lacked a CPU more than for the others: what was lacked is held against all time as a holder. So it is with
+	// work outside the GVL.
 	ran := max(w.holderCPU+w.holderWait, w.total.ns[Running])
-	delay := ratio(w.holderWait, ran)
+	worked := max(w.nativeCPU+w.nativeWait, w.total.ns[Native])
+	delay, delayOutside := ratio(w.holderWait, ran), ratio(w.nativeWait, worked)
 	first, last := &w.firstPr, &w.lastPr
 	throttled := ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
-	h := hit{severity: SeverityWarn}
-	h.score = max(least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns),
-		least(throttled/w.limits.throttled, w.share(last.ThrottledNS-first.ThrottledNS)/w.limits.starvedTurns))
-	if delay >= w.limits.starvedDelayCrit || throttled >= w.limits.throttledCrit {
-		h.severity = SeverityCrit
-	}
+	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
+	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
+	// Nobody waits for that work but its own thread: a little of it beside much else is no trouble.
+	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
+	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
+	h := hit{severity: SeverityWarn, score: max(holders, outside, container)}
 	if h.score < 1 {
 		return h
 	}
-	h.explains = max(w.withWaiters(w.holderWait), w.ofAll(min(w.share(last.ThrottledNS-first.ThrottledNS), 1)))
+	if holders >= 1 && delay >= w.limits.starvedDelayCrit || outside >= 1 && delayOutside >= w.limits.starvedDelayCrit ||
+		container >= 1 && throttled >= w.limits.throttledCrit {
+		h.severity = SeverityCrit
+	}
+	h.explains = max(w.withWaiters(w.holderWait)+w.nativeWait, w.ofAll(min(stopped, 1)))
 	h.title = "Short of CPU"
-	h.text = "the thread with the GVL was ready and had no CPU for " + percent(delay) + " of its turns"
 	h.next = "fewer workers on this machine, or more CPUs"
+	var said []string
+	if holders >= 1 {
+		said = append(said, "the thread with the GVL was ready and had no CPU for "+percent(delay)+" of its turns")
+	}
+	if outside >= 1 {
+		said = append(said, "threads at work outside the GVL were ready and had no CPU for "+percent(delayOutside)+" of that work")
+	}
 	if throttled >= w.limits.throttled {
-		h.text += "; the container was throttled in " + percent(throttled) + " of its periods"
+		said = append(said, "the container was throttled in "+percent(throttled)+" of its periods")
 		h.next = "raise the container's CPU limit, or run fewer workers in it"
 	}
+	h.text = strings.Join(said, "; ")
 	return h
 }
 
@@ -75,7 +90,7 @@ func evalMemoryStall(w *window) hit {
 		if last.Pressure.Source == sampler.PressureMachine {
 			whose = "the machine"
 		}
-		h.text += "; all tasks of " + whose + " stood still for want of memory " + percent(full) + " of the time"
+		h.text += "; all tasks of " + whose + " that had work stood still for want of memory " + percent(full) + " of the time"
 	}
 	if last.SwapBytes > 0 {
 		h.text += "; " + itoa(last.SwapBytes>>20) + " MiB swapped out"
@@ -124,7 +139,10 @@ func evalGCPause(w *window) hit {
 	}
 	h.explains = w.withWaiters(w.pause.wallNS)
 	h.title = "Long garbage collection"
-	h.text = "one stopped all threads for " + FormatNS(w.pause.wallNS)
+	h.text = "one kept all Ruby code from running for " + FormatNS(w.pause.wallNS)
+	if len(w.ractors) > 1 {
+		h.text = "one took " + FormatNS(w.pause.wallNS) // others run while it sweeps
+	}
 	if code := where(w.dict, w.pause.stack); code != "" {
 		h.text += " in " + code
 	}

@@ -153,22 +153,26 @@ func evalStuck(w *window) hit {
 	}
 	h.text += ", " + plural(int(l.waiters), "thread", "threads") + " waiting; " + FormatNS(w.stuckNS) + " in " +
 		FormatNS(w.sampledNS)
-	h.next = "this C function does not release the GVL: upgrade its gem, do it in smaller parts, or in another process"
-	if w.inRuby(l.stack) {
+	switch known, c := w.innermost(l.stack); {
+	case !known:
+		h.next = "look at its stack and at what it waits for: a C function that does not release the GVL, or a page from the disk"
+	case c:
+		h.next = "this C function does not release the GVL: upgrade its gem, do it in smaller parts, or in another process"
+	default:
 		h.next = "one step of this Ruby code takes that long: do it in smaller parts, or in another process"
 	}
 	return h
 }
 
-// inRuby tells whether a stack is known to be in Ruby code itself: what that does between two looks at the timer, making a huge
-// string say, is no C function's doing, and on a very slow machine the timer itself is late.
-func (w *window) inRuby(stack sampler.StackID) bool {
+// innermost tells whether it is known where a stack is innermost, and whether that is a C function: what Ruby code itself does
+// between two looks at the timer, making a huge string say, is none's doing, and on a very slow machine the timer itself is late.
+func (w *window) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
-		return false
+		return false, false
 	}
 	_, id := w.dict.Stack(stack)
 	f := w.dict.Frame(id)
-	return id != 0 && !f.C && !f.Uncertain
+	return id != 0 && !f.Uncertain, f.C
 }
 
 // evalRegex: a thread has been in one regular expression match for a second of GVL time, and of CPU: without one, short
@@ -192,9 +196,11 @@ func evalRegex(w *window) hit {
 			}
 			h.explains = w.withWaiters(min(ran, w.sampledNS))
 			h.title = "Runaway regular expression"
-			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + FormatNS(ran) +
-				" of CPU"
-			h.next = "set Regexp.timeout, rewrite the expression; look at the text it was given"
+			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + FormatNS(ran)
+			if x.cpuAt != 0 {
+				h.text += " of CPU"
+			}
+			h.next = "set Regexp.timeout (3.2 and later), rewrite the expression; look at the text it was given"
 		}
 	}
 	return h

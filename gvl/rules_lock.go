@@ -98,7 +98,19 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	if behind > 0 {
 		h.text += "; " + itoa(int64(behind)) + " more stuck behind"
 	}
-	h.next = "it will not end by itself: save the stacks (s) and restart; take the locks in one order"
+	h.next = w.deadlockEnds(cycle) + "; take the locks in one order"
+}
+
+// deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code raises
+// one when it is up, unless the program puts it off (Thread.handle_interrupt).
+func (w *window) deadlockEnds(cycle []sampler.ThreadID) string {
+	left := maxLimitFrames
+	for _, id := range cycle {
+		if ts := w.state(id); ts != nil && w.ev.classes.limited(ts.Stack, &left) {
+			return "the time limit (Timeout) around " + w.name(id) + " is to end it: save the stacks (s) before it is up"
+		}
+	}
+	return "no time limit was seen around it: Thread#raise, Thread#kill or a restart ends it; save the stacks (s) first"
 }
 
 // stuckBehind counts the threads outside a cycle that wait for one in it, through others too.

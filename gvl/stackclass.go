@@ -82,6 +82,9 @@ var markers = []marker{
 	{"GC.start", false, flagGCStart, 4},
 }
 
+// timeLimits are the methods that set a time limit, which another thread keeps and ends with an exception.
+var timeLimits = map[string]bool{"Timeout.timeout": true, "Timeout#timeout": true, "Rack::Timeout#call": true}
+
 // regexLabels are the C functions that match regular expressions.
 var regexLabels = map[string]bool{
 	"Regexp#match": true, "Regexp#match?": true, "Regexp#=~": true, "Regexp#===": true, "String#=~": true,
@@ -166,6 +169,25 @@ func (c *stackClasses) of(stack sampler.StackID) stackFlags {
 	}
 	c.stacks[stack] = flags
 	return flags
+}
+
+// maxLimitFrames bounds the frames that are looked at for a time limit around a deadlock, in all of its threads together.
+const maxLimitFrames = 1 << 16
+
+// limited tells whether a stack is within a time limit that another thread keeps, however far out it was set. That matters for few
+// stacks, so that whole ones can be gone through. It takes what it looks at from left, and looks at no more.
+func (c *stackClasses) limited(stack sampler.StackID, left *int) bool {
+	if c.dict == nil {
+		return false
+	}
+	for ; stack != 0 && *left > 0; *left-- {
+		caller, id := c.dict.Stack(stack)
+		if timeLimits[method(c.dict.Frame(id).Label)] {
+			return true
+		}
+		stack = caller
+	}
+	return false
 }
 
 // maxWhereFrames is how far out a method written in Ruby is looked for.

@@ -2,6 +2,7 @@ package gvl
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -114,4 +115,81 @@ func TestFairTurnsWithoutCPU(t *testing.T) {
 			t.Errorf("%s: %v", c.name, s.f.Current())
 		}
 	}
+}
+
+// TestWorkWithoutCPU: threads that work outside the GVL and have a CPU for a tenth of that are named, though nobody holds the GVL. A
+// little such work beside much waiting is not, nor is work that has its CPU.
+func TestWorkWithoutCPU(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		lacks  int64 // percent of that work
+		worked int   // of 100 ticks
+		want   []string
+	}{
+		{"on a full machine", 90, 100, []string{"cpu_starved"}},
+		{"on an idle one", 0, 100, nil},
+		{"half of the time", 90, 50, []string{"cpu_starved"}},
+		{"rarely", 90, 5, nil},
+	} {
+		s := newScene(t)
+		hash, ask := s.stack("c:BCrypt::Engine#hash", "User#create"), s.stack("c:IO#read", "Work#fetch")
+		var cpu, delay [2]int64
+		s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for n := range 2 {
+				th := s.at(answered(released(sampler.ThreadID(n+1)), s.now, "read", 3, 0), ask)
+				if i%100 < c.worked {
+					th = s.at(answered(released(sampler.ThreadID(n+1)), s.now, sampler.SyscallRunning, -1, 0), hash)
+					cpu[n], delay[n] = cpu[n]+sceneTick*(100-c.lacks)/100, delay[n]+sceneTick*c.lacks/100
+				}
+				th.Kernel.CPUNS, th.Kernel.RunDelayNS = cpu[n], delay[n]
+				list = append(list, th)
+			}
+			return 0, list
+		})
+		var words []string
+		if len(c.want) > 0 {
+			words = []string{"threads at work outside the GVL were ready and had no CPU for ", " of that work"}
+		}
+		s.want(c.name, c.want, words...)
+		for _, f := range s.f.Current() {
+			if strings.Contains(f.Text, "the thread with the GVL") {
+				t.Errorf("%s: nobody held the GVL: %q", c.name, f.Text)
+			}
+		}
+	}
+}
+
+// TestMatchWithoutCounters: where the kernel's counters are not known, the time of a match is not said to be a CPU's.
+func TestMatchWithoutCounters(t *testing.T) {
+	s := newScene(t)
+	rx := s.stack("c:String#match?", "Filter#run")
+	s.play(4*sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+		return 1, []sampler.Thread{s.at(holder(1), rx)}
+	})
+	s.want("no counters", []string{"regex_runaway"})
+	if f := s.f.Current()[0]; strings.Contains(f.Text, "CPU") {
+		t.Errorf("%q", f.Text)
+	}
+}
+
+// TestPauseOfSeveralRactors: while one ractor's garbage is swept the others run, so a long collection is not said to have kept
+// them from it.
+func TestPauseOfSeveralRactors(t *testing.T) {
+	s := newScene(t)
+	work := s.stack("Work#a")
+	s.play(9*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.gc.During = s.now > base+6*sec && s.now < base+8*sec
+		other := asleep(2, sampler.Stopped, sampler.BlockSleep)
+		other.Ractor = 2
+		th := s.at(holder(1), work)
+		th.Kernel.CPUAtNS, th.Kernel.CPUNS = s.now, s.now-base
+		return 1, []sampler.Thread{th, other}
+	})
+	for _, f := range s.f.Current() {
+		if f.ID == "gc_pause" && !strings.Contains(f.Text, "all Ruby code") && strings.Contains(f.Text, "one took ") {
+			return
+		}
+	}
+	t.Errorf("%v", s.f.Current())
 }

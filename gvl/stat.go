@@ -5,25 +5,29 @@ import "github.com/ddtop/ddtop/sampler"
 // Stat is the JSON of `ddtop stat`: what happened over one window. The field names are a contract. Durations are in ns,
 // *_monotonic_ns is CLOCK_MONOTONIC.
 type Stat struct {
-	PID        int          `json:"pid"`
-	StartNS    int64        `json:"start_monotonic_ns"`
-	EndNS      int64        `json:"end_monotonic_ns"`
-	DurationNS int64        `json:"duration_ns"`
-	Rate       StatRates    `json:"rate"`
-	Samples    uint64       `json:"samples"`
-	Torn       uint64       `json:"torn"`
-	Partial    uint64       `json:"partial"`
-	Failed     uint64       `json:"failed"`
-	Retried    uint64       `json:"retried"`
-	Late       uint64       `json:"late"`
-	NotSampled int64        `json:"not_sampled_ns"`
-	GVL        []StatGVL    `json:"gvl"`
-	Threads    []StatThread `json:"threads"`
-	GC         StatGC       `json:"gc"`
-	Alloc      StatAlloc    `json:"alloc"`
-	Process    StatProcess  `json:"process"`
-	Self       StatSelf     `json:"self"`
-	Pauses     StatPauses   `json:"pauses"`
+	PID        int       `json:"pid"`
+	StartNS    int64     `json:"start_monotonic_ns"`
+	EndNS      int64     `json:"end_monotonic_ns"`
+	DurationNS int64     `json:"duration_ns"`
+	Rate       StatRates `json:"rate"`
+	Samples    uint64    `json:"samples"`
+	Torn       uint64    `json:"torn"`
+	Partial    uint64    `json:"partial"`
+	Failed     uint64    `json:"failed"`
+	Retried    uint64    `json:"retried"`
+	Late       uint64    `json:"late"`
+	// Lost is how many samples were given up because they could not be taken in time (sampler.Reads.Lost).
+	Lost       uint64 `json:"lost"`
+	NotSampled int64  `json:"not_sampled_ns"`
+	// NamesLeftOut is how many frames, stacks, threads and peers the Dictionary had no room for, since the attach.
+	NamesLeftOut uint64       `json:"names_left_out"`
+	GVL          []StatGVL    `json:"gvl"`
+	Threads      []StatThread `json:"threads"`
+	GC           StatGC       `json:"gc"`
+	Alloc        StatAlloc    `json:"alloc"`
+	Process      StatProcess  `json:"process"`
+	Self         StatSelf     `json:"self"`
+	Pauses       StatPauses   `json:"pauses"`
 	// ThreadsGone is how many threads ended in the window; ThreadsOmitted how many of them are missing in Threads
 	// because there were more than MaxGoneThreads.
 	ThreadsGone    int `json:"threads_gone"`
@@ -92,9 +96,18 @@ type StatThread struct {
 	// CPUNS is the native thread's time on a CPU, RunDelayNS its time runnable without one, as the kernel counts.
 	CPUNS      int64     `json:"cpu_ns"`
 	RunDelayNS int64     `json:"run_delay_ns"`
+	NoCPU      StatNoCPU `json:"no_cpu_ns"`
 	Waits      StatWaits `json:"waits"`
 	// Gone: the thread ended within the window.
 	Gone bool `json:"gone"`
+}
+
+// StatNoCPU is the part of the time in a state in which the thread was ready and had no CPU, in ns: RunDelayNS as far as it
+// lies between two readings of the counter with nothing but that state seen in between; at least so much, therefore.
+type StatNoCPU struct {
+	Running int64 `json:"running"`
+	GC      int64 `json:"gc"`
+	Native  int64 `json:"native"`
 }
 
 // StatWaits describes waits for the GVL, whole episodes: from wanting it to holding it. Waits still going on at the
@@ -152,11 +165,16 @@ type StatGC struct {
 
 // StatProcess is what the process used in the window, by the kernel's counters.
 type StatProcess struct {
+	// SpanNS is what of the window lies between the first and the last reading of the counters: what they say is of that time.
+	// 0: too short to tell.
+	SpanNS int64 `json:"span_ns"`
 	// UserNS and SystemNS are the two parts of CPUNS.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
-	// Switches is how often a thread was given a CPU; those that ended count up to a second before their end.
-	Switches int64 `json:"context_switches"`
+	// Switches is how often a thread was given a CPU in SwitchesSpanNS, which is what of the window lies between two readings
+	// of that, made once a second; 0: too short to tell. Threads that ended count up to a second before their end.
+	Switches       int64 `json:"context_switches"`
+	SwitchesSpanNS int64 `json:"switches_span_ns"`
 	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end; 0: not known.
 	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
@@ -195,8 +213,11 @@ func pressureOf(first, last *sampler.Pressure) StatPressure {
 
 // StatSelf is ddtop's own cost in the window.
 type StatSelf struct {
-	CPUNS       int64 `json:"cpu_ns"`
-	MaxRSSBytes int64 `json:"max_rss_bytes"`
+	// CPUNS is the CPU time in SpanNS, which is what of the window lies between two readings of it; nil and 0 when the window was
+	// too short for two, or in a core file.
+	CPUNS       *int64 `json:"cpu_ns"`
+	SpanNS      int64  `json:"span_ns"`
+	MaxRSSBytes int64  `json:"max_rss_bytes"`
 	// Priority is what the sampling thread ran at in the end, a word of sampler.Priority; PriorityNote says in a sentence
 	// what that means for the figures, or why it is not higher; "" when there is nothing to say.
 	Priority     string `json:"priority"`

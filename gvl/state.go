@@ -15,7 +15,7 @@ const (
 	GC
 	// Waiting: wants to run Ruby and can't; Detail.Wait says in which way.
 	Waiting
-	// Native: released the GVL and is on a CPU (or runnable).
+	// Native: released the GVL and is on a CPU, or ready for one.
 	Native
 	// IO: released the GVL and waits for the outside: a descriptor, a child process, a name's resolution.
 	IO
@@ -98,7 +98,7 @@ const (
 	// WaitHandover: chosen as the next holder, not running yet; the time until the operating system wakes it.
 	WaitHandover
 	// WaitYield: gave the GVL up after its time slice and is about to queue again, or is about to queue for the first
-	// time (facts-gvl, section 3).
+	// time.
 	WaitYield
 	// WaitCPUSlot: has the right to run and lacks a native thread (M:N), or stands at another ractor's GC barrier.
 	WaitCPUSlot

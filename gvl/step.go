@@ -10,16 +10,39 @@ const (
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap while the clock has slowed down because nothing runs or waits.
 	slowGapNS = 5e9
+	// backNS and backStackTicks stack ticks (the longer of the two) are how long a thread may have been Unknown for want of
+	// the kernel's answer and still have all of that time told by it: it is asked at stack ticks at the latest.
+	backNS         = 1e9
+	backStackTicks = 3
 	// defaultLockRate stands in for a rate that a source does not tell, in Hz.
 	defaultLockRate = 1000
 )
+
+// Reach says how far what is known of a sample reaches, in ns.
+type Reach struct {
+	// GapNS is the length of an interval between two samples past which the time in it is Unknown; SlowGapNS the same while
+	// either of the two is Sample.Slow.
+	GapNS, SlowGapNS int64
+	// BackNS is how far back an answer of the kernel tells what was Unknown for want of it.
+	BackNS int64
+}
+
+// ReachOf returns the Reach of the samples of p.
+func ReachOf(p sampler.Process) Reach {
+	r := Reach{GapNS: max(minGapNS, gapFactor*intervalNS(p)), BackNS: backNS}
+	r.SlowGapNS = max(r.GapNS, slowGapNS)
+	if p.StackRate > 0 {
+		r.BackNS = max(r.BackNS, int64(backStackTicks*1e9/p.StackRate))
+	}
+	return r
+}
 
 // step is the stretch between two samples.
 type step struct {
 	fromNS, toNS int64
 	// midNS is where the earlier state ends and the later one begins.
 	midNS int64
-	// first: there was no sample before. gap: too long to say anything of it.
+	// first: there was no sample before. gap: too long to say anything of it, or samples of it were lost.
 	first, gap bool
 }
 
@@ -28,11 +51,12 @@ type stepper struct {
 	started bool
 	lastNS  int64
 	slow    bool
-	gapNS   int64
+	lost    uint64
+	reach   Reach
 }
 
 func newStepper(p sampler.Process) stepper {
-	return stepper{gapNS: max(minGapNS, gapFactor*intervalNS(p))}
+	return stepper{reach: ReachOf(p)}
 }
 
 // intervalNS is the expected time between two samples.
@@ -54,14 +78,21 @@ func timeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), maxTimeNS) }
 func (t *stepper) next(s *sampler.Sample) step {
 	now := timeOf(s)
 	if !t.started {
-		t.started, t.lastNS, t.slow = true, now, s.Slow
+		t.started, t.lastNS, t.slow, t.lost = true, now, s.Slow, s.Reads.Lost
 		return step{fromNS: now, toNS: now, midNS: now, first: true}
 	}
-	limit := t.gapNS
+	limit := t.reach.GapNS
 	if s.Slow || t.slow {
-		limit = max(limit, slowGapNS)
+		limit = t.reach.SlowGapNS
 	}
 	from, to := t.lastNS, max(now, t.lastNS)
-	t.lastNS, t.slow = to, s.Slow
-	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: to-from > limit}
+	gap := to-from > limit || s.Reads.Lost != t.lost
+	t.lastNS, t.slow, t.lost = to, s.Slow, s.Reads.Lost
+	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
+}
+
+// tells tells whether a thread's state is the answer for the time since fromNS too, in which it was Unknown for want of it;
+// seen first at the time at.
+func (r Reach) tells(ts *ThreadState, fromNS, at int64) bool {
+	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

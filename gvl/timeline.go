@@ -1,6 +1,8 @@
 package gvl
 
 import (
+	"math"
+	"reflect"
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -20,6 +22,9 @@ const (
 	// MaxTimelineThreads is how many threads a Timeline keeps rows of, those that ended within its time included;
 	// others are counted by Dropped and missing in the rows, but not in the lanes.
 	MaxTimelineThreads = 4096
+	// MaxTimelineBytes bounds the memory of all columns together: those of 500 threads that change their states all the time,
+	// for ten minutes. Past it the oldest columns are given up, and Range says from when on all are there.
+	MaxTimelineBytes = 64 << 20
 )
 
 // Timeline keeps the recent past of every thread in columns of a fixed length, aligned to multiples of it, and merges
@@ -102,7 +107,7 @@ func (t *Timeline) gap(states []ThreadState, st step) {
 			rec.v = t.row(states[i].Thread, st.toNS)
 		}
 		t.set(rec.v, Unknown, states[i].Ractor, false)
-		rec.v.pending = false
+		rec.v.pending, rec.v.runNS = false, -1
 	}
 	t.table.end(func(rec *record[*row]) { t.leave(rec.v, st.fromNS) })
 	for _, r := range t.ractors {
@@ -137,18 +142,18 @@ func (t *Timeline) apply(states []ThreadState, at, goneNS int64) {
 			rec.v = t.row(ts.Thread, at)
 		}
 		r := rec.v
-		if r.state == ts.State && !fresh {
+		if r.state == ts.State && !fresh && (ts.State != Unknown || ts.SinceNS <= r.runNS) {
 			continue
 		}
-		if r.pending && ts.State.Released() && ts.SinceNS <= r.segNS {
-			r.tell(ts.State, ts.SinceNS, t.col, t.columnNS)
+		if r.pending && t.steps.reach.tells(ts, r.runNS, at) {
+			r.tell(ts.State, r.runNS, t.col, t.columnNS)
 			r.state, r.pending = ts.State, false
 			continue
 		}
 		r.flush(at)
 		t.set(r, ts.State, ts.Ractor, true)
-		r.segNS = at
-		r.pending = ts.State == Unknown && ts.Detail.Reason == ReasonNotAsked
+		r.segNS, r.runNS = at, at
+		r.pending = ts.Open()
 	}
 	t.table.end(func(rec *record[*row]) { t.leave(rec.v, goneNS) })
 }
@@ -251,6 +256,33 @@ func (t *Timeline) evict() {
 			delete(t.rows, id)
 		}
 	}
+	for t.giveUp() {
+	}
+}
+
+// giveUp gives the columns of the oldest chunk up when all of them together take too much; it is false when they don't.
+func (t *Timeline) giveUp() bool {
+	held, oldest := 0, int64(math.MaxInt64)
+	for _, r := range t.rows {
+		for i := range r.chunks {
+			if c := &r.chunks[i]; c.cells != nil {
+				held++
+				oldest = min(oldest, c.index)
+			}
+		}
+	}
+	if held <= MaxTimelineBytes/int(reflect.TypeFor[cells]().Size()) {
+		return false
+	}
+	for _, r := range t.rows {
+		for i := range r.chunks {
+			if c := &r.chunks[i]; c.index <= oldest {
+				*c = chunk{index: -1}
+			}
+		}
+	}
+	t.startNS = max(t.startNS, (oldest+1)*chunkColumns*t.columnNS)
+	return true
 }
 
 // Dropped returns how many threads have no row because of MaxTimelineThreads.

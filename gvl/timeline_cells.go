@@ -42,6 +42,7 @@ type row struct {
 
 	state   State
 	segNS   int64
+	runNS   int64 // since when the row is in this state, and for this reason
 	pending bool
 	open    [NumStates]int64
 

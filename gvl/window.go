@@ -51,7 +51,10 @@ type window struct {
 	stuckNS   int64
 	holderCPU int64
 	// holderWait is the time holders were runnable without a CPU.
-	holderWait      int64
+	holderWait int64
+	// nativeCPU and nativeWait are the same two of threads that worked without the GVL.
+	nativeCPU, nativeWait int64
+
 	firstGC, lastGC sampler.GC
 	firstPr, lastPr sampler.Proc
 	spare           []*sums
@@ -105,7 +108,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	clear(w.threadOf)
 	w.total, w.waits, w.longest = sums{}, histogram{}, hold{}
 	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
-	w.poolNS, w.poolAt = 0, 0
+	w.poolNS, w.poolAt, w.nativeCPU, w.nativeWait = 0, 0, 0, 0
 	w.ops = [len(opNames)]int64{}
 	for i := range states {
 		w.threadOf[states[i].Thread] = i
@@ -133,6 +136,8 @@ func (w *window) add(b *second) {
 	w.stuckNS += b.stuckNS
 	w.holderCPU += b.holderCPU
 	w.holderWait += b.holderWait
+	w.nativeCPU += b.nativeCPU
+	w.nativeWait += b.nativeWait
 	if recent {
 		w.recentNS += b.sampledNS
 	}

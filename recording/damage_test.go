@@ -88,8 +88,15 @@ func (f *failingWriter) Write(b []byte) (int, error) {
 
 func TestWriterErrors(t *testing.T) {
 	g := newGenerator(2)
-	if _, err := NewWriter(&failingWriter{}, testProcess, g.d); !errors.Is(err, errFull) {
-		t.Errorf("NewWriter: %v", err)
+	none, err := NewWriter(&failingWriter{}, testProcess, g.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := none.Flush(); !errors.Is(err, errFull) {
+		t.Errorf("Flush of the first block: %v", err)
+	}
+	if err := none.Close(nil); !errors.Is(err, errFull) {
+		t.Errorf("Close after the first block: %v", err)
 	}
 	w, err := NewWriter(&failingWriter{left: 3000}, testProcess, g.d)
 	if err != nil {

@@ -20,6 +20,12 @@ type decoder struct {
 	peers  []sampler.PeerID
 	mids   []sampler.ThreadID
 	rids   []sampler.RactorID
+	// left is how many samples the block may still hold.
+	left uint32
+	// resumers and queued are how many elements the lists of all threads and all ractors have together.
+	resumers, queued int
+	// listed is how many threads the samples so far list in all.
+	listed int
 }
 
 func newDecoder(version int) *decoder {
@@ -74,6 +80,11 @@ func (d *decoder) next() (ok bool) {
 		return false
 	}
 	s, c := &d.sample, &d.c
+	if d.left == 0 {
+		c.fail("more samples than the block's header says")
+		return false
+	}
+	d.left--
 	flags := c.uint()
 	s.TimeNS += d.step(flags, &d.times)
 	s.ReadNS += d.times.int() * d.unit
@@ -90,10 +101,14 @@ func (d *decoder) next() (ok bool) {
 	d.reads(flags)
 	if flags&sampleRactorList != 0 {
 		d.rids = d.rids[:0]
-		for range c.count(maxRactors) {
+		for range c.count(maxRactors, 1) {
 			d.rids = append(d.rids, sampler.RactorID(c.uint32()))
 		}
 		d.editRactors(d.rids)
+		d.queued = 0
+		for i := range s.Ractors {
+			d.queued += len(s.Ractors[i].Queue)
+		}
 	}
 	if flags&sampleRactors != 0 {
 		for i := range s.Ractors {
@@ -102,6 +117,10 @@ func (d *decoder) next() (ok bool) {
 	}
 	if flags&sampleThreadList != 0 {
 		d.threadList()
+	}
+	if d.listed += len(s.Threads); d.listed > maxListed {
+		c.fail("too many threads in all samples")
+		return false
 	}
 	d.threads()
 	if flags&sampleGC != 0 {
@@ -152,7 +171,7 @@ func (d *decoder) threadList() {
 	suffix := c.below(n - prefix + 1)
 	d.mids = d.mids[:0]
 	last := int64(0)
-	count := c.count(maxThreads)
+	count := c.count(maxThreads, 1)
 	if prefix+suffix+count > maxThreads {
 		c.fail("a list too long")
 	}
@@ -166,8 +185,13 @@ func (d *decoder) threadList() {
 		}
 		d.mids = append(d.mids, sampler.ThreadID(last))
 	}
-	if c.err == nil {
-		d.editThreads(prefix, suffix, d.mids)
+	if c.err != nil {
+		return
+	}
+	d.editThreads(prefix, suffix, d.mids)
+	d.resumers = 0
+	for i := range d.sample.Threads {
+		d.resumers += len(d.sample.Threads[i].Resumers)
 	}
 }
 
@@ -211,6 +235,9 @@ func (d *decoder) peer() sampler.PeerID {
 
 func (d *decoder) text() string {
 	n := d.c.below(len(d.strings) + 1)
+	if n == maxTexts {
+		d.c.fail("too many strings")
+	}
 	if d.c.err == nil && n == len(d.strings) {
 		d.strings = append(d.strings, d.c.text())
 	}
@@ -274,8 +301,11 @@ func (d *decoder) thread(t *sampler.Thread, m *memory) {
 		t.Ractor = sampler.RactorID(c.uint32())
 	}
 	if mask&threadResumers != 0 {
+		d.resumers -= len(t.Resumers)
 		t.Resumers = t.Resumers[:0]
-		for range c.count(maxResumers) {
+		count := c.count(min(maxResumers, maxAllResumers-d.resumers), 1)
+		d.resumers += count
+		for range count {
 			t.Resumers = append(t.Resumers, d.stack())
 		}
 	}
@@ -321,13 +351,15 @@ func (d *decoder) ractor(r *sampler.Ractor) {
 		r.OwnerEnd = sampler.ThreadID(c.uint32())
 	}
 	if mask&ractorQueue != 0 {
+		d.queued -= len(r.Queue)
 		kept := c.below(len(r.Queue) + 1)
 		r.Queue = r.Queue[:copy(r.Queue, r.Queue[len(r.Queue)-kept:])]
-		count := c.count(maxThreads)
-		if kept+count > maxThreads {
+		count := c.count(maxThreads, 1)
+		if kept+count > maxThreads || d.queued+kept+count > maxQueued {
 			c.fail("a list too long")
 			count = 0
 		}
+		d.queued += kept + count
 		for range count {
 			r.Queue = append(r.Queue, sampler.ThreadID(c.uint32()))
 		}

@@ -37,9 +37,9 @@ import (
 // never released. Version 3 adds the origins of frames and the pauses of samples, version 4 the collector's details and
 // the allocation pairs; files of the versions before have none. From version 5 on the kernel's figures are rounded
 // (sampler.Kernel's times, and ReadNS) and an allocation pair is predicted. Version 6 adds what was swapped out, the kernel's
-// pressure figures, the priority that the clock ran at, and allocations by class.
+// pressure figures, the priority that the clock ran at, and allocations by class. Version 7 adds how many samples were lost.
 const (
-	Version       = 6
+	Version       = 7
 	oldestVersion = 2
 	// microsVersion is the first one whose kernel times are in µs, pairVersion the first one that predicts pairs.
 	microsVersion = 5
@@ -55,23 +55,45 @@ const (
 	maxRawBlock = 4 << 20
 	// maxBlockData bounds a block's data, compressed or not, as a reader accepts it.
 	maxBlockData = 64 << 20
-	// maxThreads, maxRactors and maxResumers bound the lists of one sample.
+	// maxThreads, maxRactors and maxResumers bound the lists of one sample, maxResumers those of a thread.
 	maxThreads  = 1 << 17
 	maxRactors  = 1 << 14
 	maxResumers = 1 << 14
+	// maxAllResumers and maxQueued bound the elements of such lists of all threads and all ractors together.
+	maxAllResumers = 1 << 21
+	maxQueued      = 2 * maxThreads
+	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at the most.
+	maxSamples = 1 << 17
+	// maxListed bounds the threads that the samples of a block list in all, each looked at once for each sample: seconds of
+	// a CPU. The samples themselves may be of some bytes.
+	maxListed = 1 << 27
+	// maxStrings to maxBlockThreads bound the tables of a block, in elements; maxTexts the strings among its samples.
+	maxStrings      = 1 << 20
+	maxFrames       = 1 << 18
+	maxNodes        = 1 << 22
+	maxStacks       = 1 << 20
+	maxPeers        = 1 << 17
+	maxBlockThreads = 1 << 18
+	maxTexts        = 1 << 16
+	// enough is the part of a table, 1 of so many, at which the writer closes a block before its time is over.
+	enough = 4
+	// maxDescription bounds the data of a block that is no samples, in bytes: the process, a note, the end.
+	maxDescription = 4 << 20
 )
 
 var (
 	// ErrNotRecording: the file does not begin as a recording does.
 	ErrNotRecording = errors.New("not a ddtop recording")
+	// ErrSlow: the disk did not take all of the recording before who wrote it gave up.
+	ErrSlow = errors.New("the disk was too slow")
 	// ErrVersion: the file was written by a ddtop with another format.
 	ErrVersion = errors.New("written by another version of ddtop")
 	// ErrDamaged: a part of the file can't be read. errors.As gives a *Damage where the rest can.
 	ErrDamaged = errors.New("damaged recording")
 	// ErrClosed: the Writer was closed before.
 	ErrClosed = errors.New("the recording is closed")
-	// ErrLimit: a sample has more threads, ractors or resuming fibers than the format takes.
-	ErrLimit = errors.New("too much for one sample of a recording")
+	// ErrLimit: a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the format takes.
+	ErrLimit = errors.New("too much for a recording")
 )
 
 // Damage says which part of a recording can't be read. It is an error and still leaves all other blocks usable.

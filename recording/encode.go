@@ -14,6 +14,8 @@ type encoder struct {
 	state
 	out     streams
 	samples uint32
+	// listed is how many threads the samples list in all.
+	listed  int
 	firstNS int64
 	strings map[string]uint32
 	// local gives the block's own IDs; nil where a block keeps those of the Dictionary.
@@ -46,7 +48,7 @@ func newEncoder(local *localIDs) *encoder {
 // begin starts a block that is written to bufs.
 func (e *encoder) begin(bufs streams) {
 	e.reset()
-	e.out, e.samples, e.firstNS = bufs.empty(), 0, 0
+	e.out, e.samples, e.listed, e.firstNS = bufs.empty(), 0, 0, 0
 	clear(e.strings)
 	if l := e.local; l != nil {
 		clear(l.stackIDs)
@@ -62,7 +64,12 @@ func (e *encoder) full(s *sampler.Sample) bool {
 		return false
 	}
 	age := s.TimeNS - e.firstNS
-	return age >= BlockNS || age < 0 || e.out.size() >= maxRawBlock
+	if age >= BlockNS || age < 0 || e.out.size() >= maxRawBlock || e.samples >= maxSamples || e.listed+len(s.Threads) > maxListed ||
+		len(e.strings) >= maxTexts/enough {
+		return true
+	}
+	l := e.local
+	return l != nil && (len(l.stacks) >= maxStacks/enough || len(l.peers) >= maxPeers/enough || len(l.threads) >= maxBlockThreads/enough)
 }
 
 func (e *encoder) stack(id sampler.StackID) uint64 {
@@ -118,14 +125,17 @@ func (e *encoder) add(s *sampler.Sample) error {
 	if len(s.Threads) > maxThreads || len(s.Ractors) > maxRactors {
 		return fmt.Errorf("%w: %d threads and %d ractors", ErrLimit, len(s.Threads), len(s.Ractors))
 	}
+	resumers, queued := 0, 0
 	for i := range s.Threads {
-		if n := len(s.Threads[i].Resumers); n > maxResumers {
-			return fmt.Errorf("%w: %d resuming fibers", ErrLimit, n)
+		n := len(s.Threads[i].Resumers)
+		if resumers += n; n > maxResumers || resumers > maxAllResumers {
+			return fmt.Errorf("%w: %d resuming fibers of a thread, %d of all up to it", ErrLimit, n, resumers)
 		}
 	}
 	for i := range s.Ractors {
-		if n := len(s.Ractors[i].Queue); n > maxThreads {
-			return fmt.Errorf("%w: %d threads in a queue", ErrLimit, n)
+		n := len(s.Ractors[i].Queue)
+		if queued += n; n > maxThreads || queued > maxQueued {
+			return fmt.Errorf("%w: %d threads in a queue, %d in all up to it", ErrLimit, n, queued)
 		}
 	}
 	if err := checkClasses(s.Classes); err != nil {
@@ -135,6 +145,7 @@ func (e *encoder) add(s *sampler.Sample) error {
 		e.firstNS = s.TimeNS
 	}
 	e.samples++
+	e.listed += len(s.Threads)
 	p := &e.sample
 	flags := e.flags(s)
 	e.uint(flags)
@@ -257,9 +268,9 @@ func (e *encoder) reads(s *sampler.Sample, flags uint64) {
 }
 
 // readsFields lists the counters of Reads in the order of the mask's bits.
-func readsFields(r *sampler.Reads) [13]*uint64 {
-	return [13]*uint64{&r.Ticks, &r.StackTicks, &r.Late, &r.Torn, &r.Retried, &r.Partial, &r.Failed, &r.Uncertain,
-		&r.Truncated, &r.Calls, &r.Pauses, &r.PausesCut, &r.PausedNS}
+func readsFields(r *sampler.Reads) [14]*uint64 {
+	return [14]*uint64{&r.Ticks, &r.StackTicks, &r.Late, &r.Torn, &r.Retried, &r.Partial, &r.Failed, &r.Uncertain,
+		&r.Truncated, &r.Calls, &r.Pauses, &r.PausesCut, &r.PausedNS, &r.Lost}
 }
 
 // threadList writes how many threads stay at the beginning and at the end of the list, and the IDs between.

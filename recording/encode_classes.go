@@ -51,7 +51,7 @@ func (f *classFigures) values() (objects, squares, products float64) {
 // checkClasses refuses what could not be read again.
 func checkClasses(a *sampler.AllocClasses) error {
 	if a != nil && len(a.Classes) > sampler.MaxAllocClasses {
-		return fmt.Errorf("%w: allocations of %d classes", ErrLimit, len(a.Classes))
+		return fmt.Errorf("%w: allocations of %d classes in a sample", ErrLimit, len(a.Classes))
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (e *encoder) classFigures(was *classFigures, now classFigures) {
 // allocClasses reads an estimate. Each is a new one, for those before may have been kept.
 func (d *decoder) allocClasses() *sampler.AllocClasses {
 	c, st := &d.c, &d.classes
-	n := c.count(sampler.MaxAllocClasses + 1)
+	n := c.count(sampler.MaxAllocClasses+1, 1)
 	if n == 0 || c.err != nil {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (d *decoder) gcDetail(g *sampler.GCDetail) {
 	fields := g.Fields()
 	d.figures(fields[:])
 	if mask&detailHeaps != 0 {
-		g.HeapCount = int32(c.count(sampler.MaxGCHeaps))
+		g.HeapCount = int32(c.count(sampler.MaxGCHeaps, 1))
 		clear(g.Heaps[g.HeapCount:])
 		for i := range g.HeapCount {
 			fields := g.Heaps[i].Fields()

@@ -16,8 +16,15 @@ func fuzzSeed(f *testing.F, seed uint64, n int) []byte {
 	return file
 }
 
-// readEverything reads all that can be read of a file, as the commands do.
+// readEverything reads all that can be read of a file, as the commands do, and checks what memory that takes.
 func readEverything(t *testing.T, b []byte) {
+	got := allocated(func() { readAsCommandsDo(t, b) })
+	if most := 2 * most(b); got > most { // it is read twice: Run and At
+		t.Errorf("%d KB for a file of %d bytes; %d KB are the most", got>>10, len(b), most>>10)
+	}
+}
+
+func readAsCommandsDo(t *testing.T, b []byte) {
 	r, err := NewReader(bytes.NewReader(b), int64(len(b)), "fuzz")
 	if err != nil {
 		return

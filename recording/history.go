@@ -179,14 +179,14 @@ func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 // decode points a decoder at a block.
 func (h *History) decode(d *decoder, v view) error {
 	if v.header.flags&flagCompressed == 0 {
-		d.openStreams(v.fresh)
+		d.openStreams(v.fresh, v.header.samples)
 		return nil
 	}
 	raw, err := unpack(h.decomp, v.header, v.data)
 	if err != nil {
 		return err
 	}
-	return d.open(cursor{b: raw})
+	return d.open(cursor{b: raw}, v.header.samples)
 }
 
 // At returns a copy of the last sample at or before t; nil when there is none.
@@ -235,13 +235,13 @@ func (h *History) Bytes() int64 {
 
 // SaveTo writes the samples of [t0, t1) to w as a recording, with how the target ended when end is not nil.
 func (h *History) SaveTo(w io.Writer, t0, t1 int64, end *sampler.End) error {
-	return h.SaveAs(w, h.process, t0, t1, end, nil)
+	return h.SaveAs(w, h.process, h.dict, t0, t1, end, nil)
 }
 
-// SaveAs is SaveTo with another description of the process, such as a redacted one, and with those of the notes that are
-// in [t0, t1).
-func (h *History) SaveAs(w io.Writer, p sampler.Process, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
-	rec, err := NewWriter(w, p, h.dict)
+// SaveAs is SaveTo with another description of the process and another view of the Dictionary, such as redacted ones, and with
+// those of the notes that are in [t0, t1).
+func (h *History) SaveAs(w io.Writer, p sampler.Process, d *sampler.Dictionary, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
+	rec, err := NewWriter(w, p, d)
 	if err != nil {
 		return err
 	}

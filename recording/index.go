@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -56,6 +55,10 @@ func (r *Reader) index(ctx context.Context, size int64, progress func(done, size
 	if !whole || h.kind != kindProcess {
 		return fmt.Errorf("recording %s: %w: the block that describes the process is not whole", r.path, ErrDamaged)
 	}
+	if h.stored > maxDescription {
+		return fmt.Errorf("recording %s: %w: the block at offset %d: it describes the process in %d bytes, %d are the most",
+			r.path, ErrDamaged, pos, h.stored, maxDescription)
+	}
 	data, err := s.read(pos+blockHeader, int(h.stored))
 	if err == nil {
 		r.process, err = decodeJSON[sampler.Process](data)
@@ -102,9 +105,12 @@ func (s *scanner) lost(pos, next int64) {
 
 // take notes a whole block. It returns false for one whose contents make no sense.
 func (s *scanner) take(pos int64, h header) (bool, error) {
+	if (h.kind == kindEnd || h.kind == kindNote) && h.stored > maxDescription {
+		return false, nil
+	}
 	switch h.kind {
 	case kindSamples:
-		if h.flags&^flagCompressed != 0 || h.firstNS > h.lastNS || h.samples > math.MaxInt32 {
+		if h.flags&^flagCompressed != 0 || h.firstNS > h.lastNS || h.samples > maxSamples {
 			return false, nil
 		}
 		s.r.blocks = append(s.r.blocks, Block{FirstNS: h.firstNS, LastNS: h.lastNS, Samples: int(h.samples), Offset: pos,

@@ -29,8 +29,17 @@ func (w *Writer) Note(n sampler.Note) error {
 	if err != nil {
 		return fmt.Errorf("recording: a note: %w", err)
 	}
-	w.jobs <- job{data: data, block: header{kind: kindNote, raw: uint32(len(data)), firstNS: n.AtNS, lastNS: n.AtNS}}
-	return w.failed()
+	j := job{data: data, block: header{kind: kindNote, raw: uint32(len(data)), firstNS: n.AtNS, lastNS: n.AtNS}}
+	if !w.live {
+		w.jobs <- j
+		return w.failed()
+	}
+	select {
+	case w.jobs <- j:
+		return w.failed()
+	default:
+		return fmt.Errorf("%w: a note could not be written", ErrSlow)
+	}
 }
 
 // Notes lists the notes in the order of their time.

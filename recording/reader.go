@@ -38,6 +38,8 @@ type Reader struct {
 	end     *sampler.End
 	notes   []sampler.Note
 	dict    *sampler.Dictionary
+	shown   *sampler.Dictionary // dict, as names leave it
+	names   *sampler.Redactor
 	blocks  []Block
 	damage  *Damage
 	comp    *zstd.Decoder
@@ -86,6 +88,7 @@ func newReader(ctx context.Context, f io.ReaderAt, size int64, name string, prog
 		path: name, file: f, dict: sampler.NewDictionary(), comp: comp,
 		threads: make(map[sampler.ThreadID]int),
 	}
+	r.shown = r.dict
 	if err := r.index(ctx, size, progress); err != nil {
 		comp.Close()
 		return nil, err
@@ -102,18 +105,25 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
+// Redact leaves out of all that the Reader hands out from now on what can name somebody. It is to be called once, before the
+// Reader is used.
+func (r *Reader) Redact(names *sampler.Redactor) {
+	r.names, r.shown = names, r.dict.Redacted(names)
+	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
+}
+
 // Process describes the target, as it was when it was recorded.
 func (r *Reader) Process() sampler.Process { return r.process }
 
 // Dictionary is what the IDs of the samples point into. It grows as blocks are read.
-func (r *Reader) Dictionary() *sampler.Dictionary { return r.dict }
+func (r *Reader) Dictionary() *sampler.Dictionary { return r.shown }
 
 // End says how the target ended; ok is false when the recording ended before.
 func (r *Reader) End() (end sampler.End, ok bool) {
 	if r.end == nil {
 		return sampler.End{}, false
 	}
-	return *r.end, true
+	return r.names.End(*r.end), true
 }
 
 // Damage says what of the file can't be read (*Damage, ErrDamaged); nil when all can.
@@ -221,7 +231,7 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 	t := readTables(&c, r.dict)
 	d := newDecoder(r.version)
 	d.stacks, d.peers = t.stacks, t.peers
-	if err := d.open(c); err != nil {
+	if err := d.open(c, b.header.samples); err != nil {
 		return nil, err
 	}
 	r.setThreads(i, t.threads)
@@ -244,20 +254,25 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range infos {
-		if known, ok := r.threads[t.ID]; !ok || known < block {
+		if known, ok := r.threads[t.ID]; (!ok || known < block) && r.dict.SetThread(t) {
 			r.threads[t.ID] = block
-			r.dict.SetThread(t)
 		}
 	}
 }
 
-// unpack returns a block's data uncompressed.
+// zstdRatio is the most that data of zstd can grow: a block of it makes 128 KiB at most, and takes four bytes at least (RFC 8878,
+// section 3.1.1.2).
+const zstdRatio = 128 << 10 / 4
+
+// unpack returns a block's data uncompressed, in as much memory as its header says.
 func unpack(comp *zstd.Decoder, h header, data []byte) ([]byte, error) {
 	if h.flags&flagCompressed == 0 {
 		return data, nil
 	}
-	// What the header says is not believed before it was decoded.
-	raw, err := comp.DecodeAll(data, make([]byte, 0, min(int(h.raw), 64<<10+16*len(data))))
+	if int64(h.raw) > int64(len(data))*zstdRatio {
+		return nil, fmt.Errorf("%w: %d bytes can't hold %d compressed ones", ErrDamaged, len(data), h.raw)
+	}
+	raw, err := comp.DecodeAll(data, make([]byte, 0, h.raw))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

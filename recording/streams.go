@@ -54,11 +54,11 @@ func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []
 	return dst, raw
 }
 
-// open points a decoder at the streams that c is before.
-func (d *decoder) open(c cursor) error {
+// open points a decoder at the streams that c is before, of a block that holds a number of samples.
+func (d *decoder) open(c cursor, samples uint32) error {
 	var n [numStreams - 1]int
 	for i := range n {
-		n[i] = c.count(len(c.b))
+		n[i] = c.count(len(c.b), 1)
 	}
 	if c.err == nil && n[0]+n[1] > len(c.b)-c.pos {
 		c.fail("a stream too long")
@@ -67,12 +67,14 @@ func (d *decoder) open(c cursor) error {
 		return c.err
 	}
 	rest := c.b[c.pos:]
-	d.openStreams(streams{rest[:n[0]], rest[n[0] : n[0]+n[1]], rest[n[0]+n[1]:]})
+	d.openStreams(streams{rest[:n[0]], rest[n[0] : n[0]+n[1]], rest[n[0]+n[1]:]}, samples)
 	return nil
 }
 
-func (d *decoder) openStreams(s streams) {
+// openStreams points a decoder at the streams of a block that holds a number of samples.
+func (d *decoder) openStreams(s streams, samples uint32) {
 	d.reset()
 	d.strings = d.strings[:0]
+	d.left, d.resumers, d.queued, d.listed = samples, 0, 0, 0
 	d.c, d.times, d.counts = cursor{b: s[streamStructure]}, cursor{b: s[streamTimes]}, cursor{b: s[streamCounters]}
 }

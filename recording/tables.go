@@ -3,6 +3,7 @@ package recording
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -26,6 +27,14 @@ const (
 	frameOrigin    = 3 // the shift
 	threadHasName  = 1
 	threadMain     = 2
+)
+
+// The least that an element of a table takes, in bytes: one for each of its numbers.
+const (
+	leastFrame  = 7
+	leastNode   = 2
+	leastPeer   = 5
+	leastThread = 7
 )
 
 // tableBuilder writes the tables of one block after the other.
@@ -78,6 +87,16 @@ func (b *tableBuilder) build(stacks []sampler.StackID, peers []sampler.PeerID, t
 		withLength(&b.spare[2], len(b.nodes), b.node),
 		b.rest,
 	}
+}
+
+// check refuses tables, those that build has made last, that a reader would not take.
+func (b *tableBuilder) check(stacks, peers, threads int) error {
+	if len(b.strings) > maxStrings || len(b.frames) > maxFrames || len(b.nodes) > maxNodes || stacks > maxStacks ||
+		peers > maxPeers || threads > maxBlockThreads {
+		return fmt.Errorf("%w: a block with %d strings, %d frames, %d nodes of stacks, %d stacks, %d peers and %d threads", ErrLimit,
+			len(b.strings), len(b.frames), len(b.nodes), stacks, peers, threads)
+	}
+	return nil
 }
 
 // withLength puts a table's length before it, in memory that is used again.
@@ -196,10 +215,7 @@ type tables struct {
 
 // readTables reads a block's tables and interns what they hold.
 func readTables(c *cursor, d *sampler.Dictionary) tables {
-	var texts []string
-	for range c.count(maxBlockData) {
-		texts = append(texts, c.text())
-	}
+	texts := readStrings(c)
 	str := func() string {
 		if i := c.below(len(texts)); c.err == nil {
 			return texts[i]
@@ -207,8 +223,9 @@ func readTables(c *cursor, d *sampler.Dictionary) tables {
 		return ""
 	}
 	frames := readFrames(c, d, texts)
-	nodes := []sampler.StackID{0}
-	for range c.count(maxBlockData) {
+	count := c.count(maxNodes, leastNode)
+	nodes := make([]sampler.StackID, 1, count+1)
+	for range count {
 		caller := 0
 		if distance := c.below(len(nodes)); distance != 0 {
 			caller = len(nodes) - distance
@@ -220,10 +237,10 @@ func readTables(c *cursor, d *sampler.Dictionary) tables {
 		nodes = append(nodes, d.InternStack(nodes[caller], frames[frame]))
 	}
 	t := tables{stacks: []sampler.StackID{0}, peers: []sampler.PeerID{0}}
-	for range c.count(maxBlockData) {
+	for range c.count(maxStacks, 1) {
 		t.stacks = append(t.stacks, nodes[c.below(len(nodes))])
 	}
-	for range c.count(maxBlockData) {
+	for range c.count(maxPeers, leastPeer) {
 		p := sampler.Peer{Kind: sampler.PeerKind(c.uint8()), Remote: str(), Local: str(), Service: str(), Path: str()}
 		if c.err != nil {
 			return tables{}
@@ -235,6 +252,22 @@ func readTables(c *cursor, d *sampler.Dictionary) tables {
 		return tables{}
 	}
 	return t
+}
+
+// readStrings reads the table of strings. Only one of them is empty, for each is there once.
+func readStrings(c *cursor) []string {
+	count := c.uint()
+	if c.err == nil && (count > maxStrings || 2*count > uint64(len(c.b)-c.pos)+1) {
+		c.fail("a list too long")
+	}
+	if c.err != nil {
+		return nil
+	}
+	texts := make([]string, 0, count)
+	for range count {
+		texts = append(texts, c.text())
+	}
+	return texts
 }
 
 // readFrames reads the table of frames.
@@ -255,7 +288,7 @@ func readFrames(c *cursor, d *sampler.Dictionary, texts []string) []sampler.Fram
 		}
 		return texts[i]
 	}
-	for range c.count(maxBlockData) {
+	for range c.count(maxFrames, leastFrame) {
 		f := sampler.Frame{Label: str(), Name: str(), Path: str(), AbsolutePath: str(), Line: c.int32()}
 		first := int64(f.Line) - c.int()
 		flags := c.uint()
@@ -279,7 +312,7 @@ func readFrames(c *cursor, d *sampler.Dictionary, texts []string) []sampler.Fram
 
 func (t *tables) readThreads(c *cursor, str func() string) {
 	var last sampler.ThreadInfo
-	for range c.count(maxBlockData) {
+	for range c.count(maxBlockThreads, leastThread) {
 		id := uint64(last.ID) + c.uint()
 		if id != uint64(uint32(id)) {
 			c.fail("a number too large")

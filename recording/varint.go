@@ -76,10 +76,11 @@ func (c *cursor) uint8() uint8 {
 	return uint8(v)
 }
 
-// count reads the length of a list whose elements take a byte or more each.
-func (c *cursor) count(limit int) int {
+// count reads the length of a list of at most limit elements, which take least bytes or more each. It refuses what the bytes
+// that are left can't hold, so that a list costs no more memory than some times the bytes that it was read from.
+func (c *cursor) count(limit, least int) int {
 	v := c.uint()
-	if v > uint64(limit) || v > uint64(len(c.b)-c.pos) {
+	if v > uint64(limit) || v > uint64((len(c.b)-c.pos)/least) {
 		c.fail("a list too long")
 		return 0
 	}
@@ -100,7 +101,7 @@ func (c *cursor) below(n int) int {
 
 // text reads a string with its length before it.
 func (c *cursor) text() string {
-	n := c.count(len(c.b))
+	n := c.count(len(c.b), 1)
 	if c.err != nil {
 		return ""
 	}

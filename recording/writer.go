@@ -12,9 +12,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// queuedBlocks is how many blocks may wait to be written. When the disk is slower for longer than that many seconds,
-// Write waits for it: nothing is dropped, and ticks that come late are counted as such by the clock.
-const queuedBlocks = 8
+const (
+	// queuedBlocks is how many blocks of samples may wait to be written, two seconds each. When the disk is slower for longer,
+	// Write waits for it, or after Live gives blocks up.
+	queuedBlocks = 8
+	// queuedOthers is room for the blocks between them: the first, notes and the end.
+	queuedOthers = 8
+)
 
 // Writer writes a recording. Write, Note, Flush and Close are for one goroutine; compression and writing are done by another.
 type Writer struct {
@@ -23,12 +27,15 @@ type Writer struct {
 	before map[sampler.ThreadID]struct{} // the threads of the last block: they may have ended since
 	jobs   chan job
 	free   chan streams
-	done   chan struct{}
 	closed bool
+	live   bool
+	// given and lost are how many samples Write was given, and gave up.
+	given, lost uint64
 
-	mu    sync.Mutex
-	err   error
-	bytes int64
+	mu      sync.Mutex
+	err     error
+	bytes   int64
+	written uint64 // samples
 }
 
 // job is a block to be written, or a request to say when all before it are.
@@ -42,8 +49,8 @@ type job struct {
 	ack     chan struct{}
 }
 
-// NewWriter writes the header and the process block to w and returns a Writer for the samples. IDs of the samples are
-// those of d. Closing w is left to the caller.
+// NewWriter returns a Writer for the samples that begins with the header and the process block. IDs of the samples are those
+// of d. Closing w is left to the caller. An error is that of p; the disk's come later.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -53,21 +60,16 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 	if err != nil {
 		return nil, err
 	}
-	first := appendBlock(appendFileHeader(nil), header{kind: kindProcess, raw: uint32(len(data)), firstNS: p.AttachedNS, lastNS: p.AttachedNS}, data)
-	if _, err := w.Write(first); err != nil {
-		return nil, fmt.Errorf("writing the recording's first block: %w", err)
-	}
 	local := newLocalIDs()
 	rec := &Writer{
 		enc:    newEncoder(local),
 		local:  local,
 		before: make(map[sampler.ThreadID]struct{}),
-		jobs:   make(chan job, queuedBlocks),
+		jobs:   make(chan job, queuedBlocks+queuedOthers),
 		free:   make(chan streams, queuedBlocks),
-		done:   make(chan struct{}),
-		bytes:  int64(len(first)),
 	}
 	rec.enc.begin(streams{})
+	rec.jobs <- job{data: data, block: header{kind: kindProcess, raw: uint32(len(data)), firstNS: p.AttachedNS, lastNS: p.AttachedNS}}
 	go rec.run(w, newTableBuilder(d), comp)
 	return rec, nil
 }
@@ -83,7 +85,32 @@ func (w *Writer) Write(s *sampler.Sample) error {
 			return err
 		}
 	}
-	return w.enc.add(s)
+	lost := s.Reads.Lost
+	defer func() { s.Reads.Lost = lost }()
+	s.Reads.Lost += w.lost
+	if err := w.enc.add(s); err != nil {
+		return err
+	}
+	w.given++
+	return nil
+}
+
+// Live makes a Writer, while on, that never waits for the disk: what it can't write in time is given up, a block after the
+// other, and counted as lost, in the samples behind it too, so that a replay says of that time that nothing is known. Close waits.
+func (w *Writer) Live(on bool) { w.live = on }
+
+// Lost is how many samples were given up while Live was on.
+func (w *Writer) Lost() uint64 { return w.lost }
+
+// Unwritten is the error, ErrSlow, of who does not wait for Close any more. It says how many samples the file lacks.
+func (w *Writer) Unwritten() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := fmt.Errorf("%w: the last %d samples were not written", ErrSlow, w.given-w.lost-w.written)
+	if w.lost > 0 {
+		err = fmt.Errorf("%w, nor were %d before them", err, w.lost)
+	}
+	return err
 }
 
 // Flush ends the block that has been begun and waits until all that was given to Write has been written.
@@ -100,25 +127,28 @@ func (w *Writer) Flush() error {
 	return w.failed()
 }
 
-// Close writes what is left and, when end is not nil, how the target ended. It does not close the io.Writer.
+// Close writes what is left and, when end is not nil, how the target ended. It does not close the io.Writer. Like all that
+// waits for a disk it may last for ever: who can't wait calls it on a goroutine, and leaves that.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return ErrClosed
 	}
-	err := w.seal()
-	if end != nil && err == nil {
-		var data []byte
-		if data, err = json.Marshal(end); err == nil {
-			w.jobs <- job{data: data, block: header{kind: kindEnd, raw: uint32(len(data)), firstNS: end.AtNS, lastNS: end.AtNS}}
+	w.closed, w.live = true, false
+	defer close(w.jobs)
+	if err := w.seal(); err != nil {
+		return err
+	}
+	if end != nil {
+		data, err := json.Marshal(end)
+		if err != nil {
+			return fmt.Errorf("recording: the end: %w", err)
 		}
+		w.jobs <- job{data: data, block: header{kind: kindEnd, raw: uint32(len(data)), firstNS: end.AtNS, lastNS: end.AtNS}}
 	}
-	w.closed = true
-	close(w.jobs)
-	<-w.done
-	if err == nil {
-		err = w.failed()
-	}
-	return err
+	ack := make(chan struct{})
+	w.jobs <- job{ack: ack}
+	<-ack
+	return w.failed()
 }
 
 // Bytes is how much has been written.
@@ -134,13 +164,27 @@ func (w *Writer) failed() error {
 	return w.err
 }
 
-// seal hands the block that has been begun to the other goroutine and begins the next.
+// fail notes why nothing more can be written.
+func (w *Writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+}
+
+// seal hands the block that has been begun to the other goroutine and begins the next, or gives it up when it would have to wait
+// and must not.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {
 		return err
 	}
 	e := w.enc
 	if e.samples == 0 {
+		return nil
+	}
+	// Nobody else hands blocks over, so there will be room where there is now.
+	if w.live && len(w.jobs) >= queuedBlocks {
+		w.lost += uint64(e.samples)
+		e.begin(e.out)
 		return nil
 	}
 	threads := maps.Clone(w.local.threads)
@@ -164,7 +208,6 @@ func (w *Writer) seal() error {
 
 // run writes blocks until the channel is closed.
 func (w *Writer) run(out io.Writer, tables *tableBuilder, comp *zstd.Encoder) {
-	defer close(w.done)
 	var data, block []byte
 	raw := 0
 	for j := range w.jobs {
@@ -175,13 +218,22 @@ func (w *Writer) run(out io.Writer, tables *tableBuilder, comp *zstd.Encoder) {
 		if w.failed() == nil {
 			h := j.block
 			if h.kind == kindSamples {
-				data, raw = j.samples.pack(comp, data[:0], tables.build(j.stacks, j.peers, j.threads)...)
+				parts := tables.build(j.stacks, j.peers, j.threads)
+				if err := tables.check(len(j.stacks), len(j.peers), len(j.threads)); err != nil {
+					w.fail(err)
+					continue
+				}
+				data, raw = j.samples.pack(comp, data[:0], parts...)
 				h.raw, h.flags = uint32(raw), flagCompressed
 			} else {
 				data, raw = append(data[:0], j.data...), len(j.data)
 			}
-			block = appendBlock(block[:0], h, data)
-			w.write(out, block, raw)
+			block = block[:0]
+			if h.kind == kindProcess {
+				block = appendFileHeader(block)
+			}
+			block = appendBlock(block, h, data)
+			w.write(out, block, raw, h.samples)
 		}
 		if j.block.kind == kindSamples {
 			select {
@@ -192,7 +244,7 @@ func (w *Writer) run(out io.Writer, tables *tableBuilder, comp *zstd.Encoder) {
 	}
 }
 
-func (w *Writer) write(out io.Writer, block []byte, raw int) {
+func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 	var err error
 	n := 0
 	if raw > maxBlockData || len(block)-blockHeader > maxBlockData {
@@ -203,7 +255,9 @@ func (w *Writer) write(out io.Writer, block []byte, raw int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bytes += int64(n)
-	w.err = err
+	if w.err = err; err == nil {
+		w.written += uint64(samples)
+	}
 }
 
 // compressor returns the encoder for whole blocks, one for all histories and recordings: its tables take more than a
@@ -216,11 +270,5 @@ var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 
 // newDecompressor makes a decoder for whole blocks.
 func newDecompressor() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(maxBlockData))
-}
-
-// Redact returns a Process without what can name a person, a machine or a secret: command line, user and host.
-func Redact(p sampler.Process) sampler.Process {
-	p.CommandLine, p.User, p.Host = nil, "", ""
-	return p
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(maxBlockData), zstd.WithDecodeAllCapLimit(true))
 }

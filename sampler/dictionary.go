@@ -88,46 +88,67 @@ type stackNode struct {
 	depth  uint32
 }
 
-// MaxDictionaryEntries bounds each table of a Dictionary. Past it, Intern methods return 0 and Overflow counts.
-const MaxDictionaryEntries = 1 << 24
-
 // Dictionary interns frames, stacks, threads and peers. One goroutine writes, any number read. An ID keeps its meaning
 // for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper) means nothing
-// any more.
+// any more. Names are cut as CutName does, and all entries together take MaxDictionaryBytes at the most.
+//
+// What Frame, Peer and Thread give can be made to hide names: see View and Redacted.
 type Dictionary struct {
-	mu         sync.RWMutex
-	frames     table[Frame]
-	frameIDs   map[Frame]FrameID
-	stacks     table[stackNode]
-	stackIDs   map[stackNode]StackID
-	peers      table[Peer]
-	peerIDs    map[Peer]PeerID
-	threads    map[ThreadID]ThreadInfo
-	overflow   uint64
+	*entries
+	names *Redactor   // nil: nothing but directories is hidden
+	hide  atomic.Bool // directories
+}
+
+// entries are what all views of a Dictionary share.
+type entries struct {
+	mu       sync.RWMutex
+	frames   table[Frame]
+	frameIDs map[Frame]FrameID
+	stacks   table[stackNode]
+	stackIDs map[stackNode]StackID
+	peers    table[Peer]
+	peerIDs  map[Peer]PeerID
+	threads  map[ThreadID]ThreadInfo
+	overflow uint64
+	// bytes is what all entries take, maxBytes their limit, leftOut what stands for those beyond it.
+	bytes, maxBytes int64
+	// room is what others take memory from, too, nil: nobody does; shared is what these entries have of it.
+	room    *Room
+	shared  *atomic.Int64
+	leftOut struct {
+		frame FrameID
+		stack StackID
+	}
 	generation atomic.Uint32
-	hide       bool // directories
 }
 
 // NewDictionary returns an empty Dictionary.
 func NewDictionary() *Dictionary {
-	d := &Dictionary{
+	d := &Dictionary{entries: &entries{
 		frameIDs: make(map[Frame]FrameID),
 		stackIDs: make(map[stackNode]StackID),
 		peerIDs:  make(map[Peer]PeerID),
 		threads:  make(map[ThreadID]ThreadInfo),
-	}
+		maxBytes: MaxDictionaryBytes,
+		shared:   new(atomic.Int64),
+	}}
 	d.generation.Store(1)
 	return d
 }
 
-// InternFrame returns f's ID, giving it one at its first sight; 0 when the table is full.
+// InternFrame returns f's ID, giving it one at its first sight; that of LeftOut when there is no room.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
+	f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem = CutName(f.Label), CutName(f.Name), CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return intern(d, &d.frames, d.frameIDs, f)
+	if id := intern(d.entries, &d.frames, d.frameIDs, f); id != 0 {
+		return id
+	}
+	return d.leftOutFrame()
 }
 
-// InternStack returns the ID of the stack made of frame called by caller; 0 when the table is full.
+// InternStack returns the ID of the stack made of frame called by caller; that of LeftOut alone when there is no room for it
+// or was none for its caller.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,61 +166,95 @@ func (d *Dictionary) InternStackOf(frames []FrameID) StackID {
 	return s
 }
 
-func (d *Dictionary) internStack(caller StackID, frame FrameID) StackID {
+func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 	depth := uint32(1)
 	if caller != 0 {
 		n := d.stacks.at(uint32(caller))
 		if n == nil {
 			return 0
 		}
+		if caller == d.leftOut.stack {
+			return caller
+		}
 		depth += n.depth
 	}
-	return intern(d, &d.stacks, d.stackIDs, stackNode{caller, frame, depth})
+	n := stackNode{caller, frame, depth}
+	if id := intern(d, &d.stacks, d.stackIDs, n); id != 0 {
+		return id
+	}
+	return d.leftOutStack()
 }
 
-// InternPeer returns p's ID, giving it one at its first sight; 0 when the table is full.
+// InternPeer returns p's ID, giving it one at its first sight; 0 when there is no room.
 func (d *Dictionary) InternPeer(p Peer) PeerID {
+	p.Remote, p.Local, p.Service, p.Path = CutName(p.Remote), CutName(p.Local), CutName(p.Service), CutName(p.Path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return intern(d, &d.peers, d.peerIDs, p)
+	return intern(d.entries, &d.peers, d.peerIDs, p)
 }
 
-// intern returns the ID of a table's entry, giving it one at its first sight; 0 when the table is full.
-func intern[T comparable, ID ~uint32](d *Dictionary, t *table[T], ids map[T]ID, v T) ID {
+// entry is what a table of a Dictionary holds; cost is the memory that it takes but for its page, in bytes.
+type entry interface {
+	comparable
+	cost() int64
+}
+
+// intern returns the ID of a table's entry, giving it one at its first sight; 0 when there is no room.
+func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
 	now := d.generation.Load()
 	if id, ok := ids[v]; ok {
 		t.use(uint32(id), now)
 		return id
 	}
-	id := ID(t.add(v, now))
+	if !d.fits(v.cost() + t.next()) {
+		return 0
+	}
+	id, bytes := t.add(v, now)
 	if id == 0 {
 		d.overflow++
 		return 0
 	}
-	ids[v] = id
-	return id
+	d.takes(bytes + v.cost())
+	ids[v] = ID(id)
+	return ID(id)
 }
 
-// SetThread stores or replaces what is known of a thread.
-func (d *Dictionary) SetThread(t ThreadInfo) {
+// SetThread stores or replaces what is known of a thread; ok is false when there is no room for it.
+func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
+	t.Name = CutName(t.Name)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	more := t.cost()
+	if old, known := d.threads[t.ID]; known {
+		more -= old.cost()
+	}
+	if more > 0 && !d.fits(more) {
+		return false
+	}
+	d.takes(more)
 	d.threads[t.ID] = t
+	return true
 }
 
 // Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Frame(id FrameID) Frame {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	at := d.frames.at(uint32(id))
-	if at == nil {
-		return Frame{}
+	f := d.frame(id)
+	if d.names != nil {
+		return d.names.Frame(f)
 	}
-	f := *at
-	if d.hide {
+	if d.hide.Load() {
 		f.Path, f.AbsolutePath = withoutDirectories(f.Path), withoutDirectories(f.AbsolutePath)
 	}
 	return f
+}
+
+func (d *entries) frame(id FrameID) Frame {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if at := d.frames.at(uint32(id)); at != nil {
+		return *at
+	}
+	return Frame{}
 }
 
 // Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or
@@ -242,29 +297,37 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 
 // Peer returns a peer; the zero Peer for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	at := d.peers.at(uint32(id))
-	if at == nil {
-		return Peer{}
+	p := d.peer(id)
+	if d.names != nil {
+		return d.names.Peer(p)
 	}
-	p := *at
-	if d.hide {
+	if d.hide.Load() {
 		p.Path, p.Remote, p.Local = withoutDirectories(p.Path), withoutDirectories(p.Remote), withoutDirectories(p.Local)
 	}
 	return p
 }
 
+func (d *entries) peer(id PeerID) Peer {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if at := d.peers.at(uint32(id)); at != nil {
+		return *at
+	}
+	return Peer{}
+}
+
 // Thread returns what is known of a thread.
 func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	d.mu.RLock()
-	defer d.mu.RUnlock()
 	t, ok := d.threads[id]
+	d.mu.RUnlock()
+	if d.names != nil {
+		t = d.names.Thread(t)
+	}
 	return t, ok
 }
 
-// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and how many entries were
-// refused. Held and HeldPeers say how many there still are.
+// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut does. Held and HeldPeers say how many there still are.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -1,7 +1,7 @@
 package sampler
 
-// The bits of GC.Reason and GCDetail.NextMajor: gc_reason in gc.c, the same on every release from 2.5 on (facts-gc,
-// section 2). Several can be set; Ruby's own words for them take the first of those below.
+// The bits of GC.Reason and GCDetail.NextMajor: GPR_FLAG_… in gc.c (gc/default/default.c from 3.4 on), the same on
+// every release from 2.5 on. Several can be set; Ruby's own words for them take the first of those below.
 const (
 	GCMajorByNoFree    = 0x01
 	GCMajorByOldGen    = 0x02
@@ -40,7 +40,7 @@ func GCMajorBy(reason uint32) string { return firstWord(gcMajorWords[:], reason)
 
 // GCTrigger says what started a cycle, in the word of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc (the limit
 // of malloc'ed bytes), method (GC.start, GC.compact), capi, stress; "" before the first cycle. From 3.4 on Ruby says
-// method for capi too, and under GC.stress newobj (facts-gc, section 2).
+// method for capi too, and under GC.stress newobj.
 func GCTrigger(reason uint32) string { return firstWord(gcTriggerWords[:], reason) }
 
 func firstWord(words []gcWord, bits uint32) string {
@@ -90,8 +90,7 @@ type GCDetail struct {
 	// Uncounted: objects made by inlined code are in no counter (ZJIT of 4.1), so allocations and slots are wrong, as in
 	// GC.stat itself.
 	Uncounted bool
-	// MovesCounted: each object that a compaction moves counts as freed and as allocated (3.4 and later; facts-gc, pitfall
-	// 3).
+	// MovesCounted: each object that a compaction moves counts as freed and as allocated (3.4 and later, measured).
 	MovesCounted bool
 	// Compactions is compact_count, Moved the objects moved by them.
 	Compactions, Moved int64
@@ -109,7 +108,7 @@ type GCDetail struct {
 	AllocatablePages, AllocatableSlots, AllocatableBytes int64
 	// MallocIncrease is the bytes malloc'ed less those freed since the last cycle; a collection starts when it reaches
 	// MallocLimit. The Old pair is the same for the next major one. From 4.0 on the increase lags by up to 8 KiB per
-	// native thread (facts-gc, section 3).
+	// native thread.
 	MallocIncrease, MallocLimit, OldMallocIncrease, OldMallocLimit int64
 	// OldObjects and Unprotected (objects without a write barrier that are remembered) are levels; at their limits the next
 	// cycle is a major one.
@@ -157,7 +156,7 @@ func (h *GCHeap) Fields() [13]*int64 {
 
 // AllocPair is what was allocated in the few µs before one thread's frames were read: the object counter was read
 // twice, and then the frames, in the same system call. Over many samples the sums are in proportion to what each stack
-// allocates, whatever the rate of sampling (facts-gc, section 5).
+// allocates, whatever the rate of sampling.
 type AllocPair struct {
 	// Thread held the GVL then; its Stack in the same Sample is the one to charge. 0: nobody did.
 	Thread ThreadID

@@ -1,13 +1,18 @@
 package sampler
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestHideDirectories(t *testing.T) {
 	d := NewDictionary()
 	for in, want := range map[string]string{
 		"/srv/customer/app/models/order.rb": "order.rb", "/home/My Name/x y.rb": "x y.rb", "order.rb": "order.rb", "": "",
+		"app/models/order.rb": "order.rb", "../Kundin Müller/x.rb": "x.rb",
 		"<internal:kernel>": "<internal:kernel>", "<internal:/usr/lib/ruby/x.rb>": "<internal:x.rb>",
 		"(eval at /srv/customer/a.rb:3)": "(eval at a.rb:3)", "/": "",
+		"(eval at (eval at /srv/the customer/a.rb:3):7)": "(eval at (eval at a.rb:3):7)",
 	} {
 		id := d.InternFrame(Frame{Label: "x", Path: in, AbsolutePath: in, Line: 3})
 		peer := d.InternPeer(Peer{Kind: PeerFile, Path: in, Remote: in})
@@ -27,5 +32,66 @@ func TestHideDirectories(t *testing.T) {
 	file := d.InternFrame(Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
 	if n := testing.AllocsPerRun(100, func() { d.HideDirectories(true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)
+	}
+}
+
+// TestViewsHideByThemselves: what one view hides another one shows, and both see what is interned later.
+func TestViewsHideByThemselves(t *testing.T) {
+	d := NewDictionary()
+	d.HideDirectories(true)
+	hidden := d.View()
+	d.HideDirectories(false)
+	id := d.InternFrame(Frame{Label: "x", Path: "/srv/a/b.rb"})
+	if f := d.Frame(id); f.Path != "/srv/a/b.rb" {
+		t.Errorf("the first: %+v", f)
+	}
+	if f := hidden.Frame(id); f.Path != "b.rb" {
+		t.Errorf("the view: %+v", f)
+	}
+	if redacted := d.Redacted(NewRedactor()); redacted.View().Frame(id).Path != "b.rb" || !redacted.View().HidesDirectories() {
+		t.Error("a view of a redacted one is not redacted")
+	}
+}
+
+func TestBareText(t *testing.T) {
+	for in, want := range map[string]string{
+		"open /srv/app/x.rb: permission denied":               "open x.rb: permission denied",
+		"open /srv/my app/x y.rb: permission denied":          "open x y.rb: permission denied",
+		`the file "/home/al ice/a b.rb" is gone`:              `the file "a b.rb" is gone`,
+		"no Ruby (/opt/ac me/bin/ruby)":                       "no Ruby (ruby)",
+		"waits for I/O, 10 /s, on tcp://x and 3 MB/s":         "waits for I/O, 10 s, on tcp://x and 3 MB/s",
+		"in models/customer x/order.rb:3 (known), /tmp alone": "in order.rb:3 (known), tmp alone",
+	} {
+		if got := BareText(in, "models/customer x/order.rb", "", "/"); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	// Of a folder nothing stays, and a longer path is not cut short by a shorter one.
+	if got := BareText("wrote /a b/c d/e.txt", "/a b/c d/", "/a b"); got != "wrote e.txt" {
+		t.Error(got)
+	}
+	// Nothing stays of a known folder's own name, nor of those below it.
+	for _, folder := range []string{"/srv/acme, inc", "/srv/acme, inc/", "acme inc", "rel/acme"} {
+		text := "reading " + strings.TrimRight(folder, "/") + "/usr/lib/x.so: no"
+		if got := BareText(text, folder); got != "reading x.so: no" {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+func TestBare(t *testing.T) {
+	p := Process{PID: 3, Title: "puma", User: "alice", Host: "web-1", CommandLine: []string{"puma"},
+		LayoutNote: "its layout comes from the debug information in /home/al, ice (x)/1:2/ab.json, verified on this process"}
+	b := Bare(p)
+	if b.User+b.Host != "" || b.CommandLine != nil || b.PID != 3 || b.Title != "puma" ||
+		b.LayoutNote != "its layout comes from the debug information in ab.json, verified on this process" {
+		t.Errorf("%+v", b)
+	}
+	p.LayoutNote = "its layout comes from the debug information in my customer/lib.debug, verified on this process"
+	if b := Bare(p); b.LayoutNote != "its layout comes from the debug information in lib.debug, verified on this process" {
+		t.Errorf("a relative path: %+v", b)
+	}
+	if p.User == "" {
+		t.Error("the original was changed")
 	}
 }

@@ -46,18 +46,21 @@ func (d *Dictionary) useSample(s *Sample) {
 func (d *Dictionary) evict(before uint32, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	names := int64(0)
 	// A stack's caller has a lower ID, so it is reached later, with what its callees have said.
-	d.stacks.evict(before, func(n *stackNode, used uint32) {
+	pages := d.stacks.evict(before, func(n *stackNode, used uint32) {
 		d.stacks.use(uint32(n.parent), used)
 		d.frames.use(uint32(n.frame), used)
-	}, func(n *stackNode) { delete(d.stackIDs, *n) })
-	d.frames.evict(before, func(*Frame, uint32) {}, func(f *Frame) { delete(d.frameIDs, *f) })
-	d.peers.evict(before, func(*Peer, uint32) {}, func(p *Peer) { delete(d.peerIDs, *p) })
+	}, func(n *stackNode) { names += n.cost(); delete(d.stackIDs, *n) })
+	pages += d.frames.evict(before, func(*Frame, uint32) {}, func(f *Frame) { names += f.cost(); delete(d.frameIDs, *f) })
+	pages += d.peers.evict(before, func(*Peer, uint32) {}, func(p *Peer) { names += p.cost(); delete(d.peerIDs, *p) })
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
+			names += t.cost()
 			delete(d.threads, id)
 		}
 	}
+	d.takes(-pages - names)
 }
 
 const (

@@ -48,7 +48,7 @@ func (s Status) String() string {
 }
 
 // ThreadBits are the era-neutral facts about a thread's place in the scheduler. The reader normalises what the
-// releases keep in different places (facts-gvl, sections 1 and 3).
+// releases keep in different places.
 type ThreadBits uint16
 
 const (
@@ -70,6 +70,13 @@ const (
 	BitStarting
 	// BitNoStatus: status and region could not be read in this tick; the other bits are carried from the last one.
 	BitNoStatus
+	// BitCollects: the collector works (GC.During), and of several ractors it is this thread's that has the VM's lock
+	// (rb_vm_struct.ractor.sync.lock_owner), under which it does (gc_enter in gc.c): if it holds its GVL, it collects. No thread has
+	// it while there is one ractor, nor where that can't be read.
+	BitCollects
+	// BitBarrier: of several ractors one has asked the others to stop, and not all have (barrier_waiting of
+	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.
+	BitBarrier
 )
 
 // BlockKind says what the target's memory names as the thing that a thread which has released the GVL waits for.
@@ -287,7 +294,8 @@ type Pressure struct {
 
 // Self is ddtop's own cost, read at a low rate.
 type Self struct {
-	// CPUNS is the CPU time of ddtop since it started, user and system.
+	// CPUNS is the CPU time of ddtop since it started, user and system, to the ns. It changes with each reading: reading it
+	// takes CPU time.
 	CPUNS int64
 	// MaxRSSBytes is its largest resident set.
 	MaxRSSBytes int64
@@ -313,6 +321,9 @@ type Reads struct {
 	Pauses, PausesCut uint64
 	// PausedNS is the sum of their PauseNS.
 	PausedNS uint64
+	// Lost counts the samples that were taken and then given up, because who was to take them, or the disk, was too slow: they
+	// are among Ticks. Of the time between a sample and the one before it nothing is known when Lost has grown.
+	Lost uint64
 }
 
 // Sample is one tick: everything read at (almost) one instant. Slices belong to the producer and are valid during the
@@ -345,14 +356,36 @@ type Sample struct {
 
 // Clone returns a deep copy that may be kept.
 func (s *Sample) Clone() *Sample {
-	c := *s
-	c.Ractors = append([]Ractor(nil), s.Ractors...)
-	for i := range c.Ractors {
-		c.Ractors[i].Queue = append([]ThreadID(nil), c.Ractors[i].Queue...)
+	c := new(Sample)
+	c.CopyFrom(s)
+	return c
+}
+
+// CopyFrom makes s a deep copy of another sample in the memory that s has, so that in the steady state nothing is allocated.
+func (s *Sample) CopyFrom(from *Sample) {
+	ractors, threads := s.Ractors[:cap(s.Ractors)], s.Threads[:cap(s.Threads)]
+	*s = *from
+	s.Ractors, s.Threads = ractors[:0], threads[:0]
+	for i := range from.Ractors {
+		r := from.Ractors[i]
+		if i < len(ractors) && r.Queue != nil {
+			r.Queue = append(ractors[i].Queue[:0], r.Queue...)
+		} else {
+			r.Queue = append([]ThreadID(nil), r.Queue...)
+		}
+		s.Ractors = append(s.Ractors, r)
 	}
-	c.Threads = append([]Thread(nil), s.Threads...)
-	for i := range c.Threads {
-		c.Threads[i].Resumers = append([]StackID(nil), c.Threads[i].Resumers...)
+	for i := range from.Threads {
+		t := &from.Threads[i]
+		var resumers []StackID
+		switch {
+		case t.Resumers == nil:
+		case i < len(threads):
+			resumers = append(threads[i].Resumers[:0], t.Resumers...)
+		default:
+			resumers = append(resumers, t.Resumers...)
+		}
+		s.Threads = append(s.Threads, *t)
+		s.Threads[i].Resumers = resumers
 	}
-	return &c
 }

@@ -9,7 +9,7 @@ import (
 // ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
 var ErrEnded = errors.New("the target has ended")
 
-// Era tells which generation of scheduler the target has, for texts and for what can't be known (facts-gvl, section 1).
+// Era tells which generation of scheduler the target has, for texts and for what can't be known.
 type Era uint8
 
 const (

@@ -1,5 +1,7 @@
 package sampler
 
+import "unsafe"
+
 const (
 	// pageSize is the number of entries that are freed together. Entries made at one time mostly end together.
 	pageSize = 512
@@ -30,11 +32,23 @@ func (t *table[T]) at(id uint32) *T {
 	return &t.pages[i].entries[id%pageSize]
 }
 
-// add makes an entry and returns its ID; 0 when the table is full.
-func (t *table[T]) add(v T, generation uint32) uint32 {
-	if t.live >= MaxDictionaryEntries-1 || t.last >= maxTableID {
-		return 0
+// pageBytes is the memory of a page.
+func (t *table[T]) pageBytes() int64 { return int64(unsafe.Sizeof(page[T]{})) }
+
+// next is the memory that the next entry takes beside itself: a page, where it is the first of one.
+func (t *table[T]) next() int64 {
+	if int((t.last+1)/pageSize) == len(t.pages) {
+		return t.pageBytes()
 	}
+	return 0
+}
+
+// add makes an entry and returns its ID, 0 when no ID is left, and the memory that it took as next says.
+func (t *table[T]) add(v T, generation uint32) (id uint32, bytes int64) {
+	if t.last >= maxTableID {
+		return 0, 0
+	}
+	bytes = t.next()
 	t.last++
 	i := t.last / pageSize
 	if int(i) == len(t.pages) {
@@ -44,7 +58,7 @@ func (t *table[T]) add(v T, generation uint32) uint32 {
 	p.entries[t.last%pageSize], p.used[t.last%pageSize] = v, generation
 	p.live++
 	t.live++
-	return t.last
+	return t.last, bytes
 }
 
 // use notes that an entry is in use.
@@ -57,8 +71,8 @@ func (t *table[T]) use(id, generation uint32) {
 }
 
 // evict takes the entries away that were not used since a generation, those given last first. keep is called for each that
-// stays with the generation of its last use, drop for each that goes.
-func (t *table[T]) evict(before uint32, keep func(v *T, used uint32), drop func(v *T)) {
+// stays with the generation of its last use, drop for each that goes. It returns the memory of the pages that went.
+func (t *table[T]) evict(before uint32, keep func(v *T, used uint32), drop func(v *T)) (bytes int64) {
 	var zero T
 	for i := len(t.pages) - 1; i >= 0; i-- {
 		p := t.pages[i]
@@ -79,6 +93,8 @@ func (t *table[T]) evict(before uint32, keep func(v *T, used uint32), drop func(
 		}
 		if p.live == 0 && i != len(t.pages)-1 {
 			t.pages[i] = nil
+			bytes += t.pageBytes()
 		}
 	}
+	return bytes
 }

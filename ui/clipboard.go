@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,14 @@ func (m *Model) copy(text string) tea.Cmd {
 		return tea.SetClipboard(text)
 	}
 	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
+}
+
+// copyPath copies the path of a file that was written; redacted its name alone, for what is copied gets pasted.
+func (m *Model) copyPath(path string) tea.Cmd {
+	if m.opt.Redactor != nil {
+		path = filepath.Base(path)
+	}
+	return m.copy(path)
 }
 
 // tmuxWithin is how long tmux has to take a text.

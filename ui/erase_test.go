@@ -374,7 +374,7 @@ func TestATerminalWithoutColouredErasing(t *testing.T) {
 			for _, f := range frames {
 				p.Send(pictures(f.content))
 				wrong := terminal.differs(f.cells)
-				for end := time.Now().Add(20 * time.Second); wrong != "" && time.Now().Before(end); wrong = terminal.differs(f.cells) {
+				for end := time.Now().Add(patience); wrong != "" && time.Now().Before(end); wrong = terminal.differs(f.cells) {
 					time.Sleep(time.Millisecond)
 				}
 				if wrong != "" {

@@ -36,8 +36,10 @@ type fleet struct {
 
 	mu      sync.Mutex // guards what follows
 	members []*member
-	joined  int
-	err     error // of a Source that could not be shown
+	// presenting: directories are hidden, those of the processes that are not shown and of those to come included.
+	presenting bool
+	joined     int
+	err        error // of a Source that could not be shown
 }
 
 func newFleet(o Options) *fleet {
@@ -48,14 +50,14 @@ func newFleet(o Options) *fleet {
 
 // join takes a process in; the returned member is nil when it can't be.
 func (f *fleet) join(src sampler.Source) *member {
-	store, err := newStore(src, f.opt.History, f.opt.Rules)
+	store, err := newStore(src, f.opt)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
 		f.err = err
 		return nil
 	}
-	store.dict.HideDirectories(f.opt.Redact)
+	store.dict.HideDirectories(f.presenting)
 	f.joined++
 	m := &member{src: src, store: store, number: f.joined, parent: parentOf(f.group, src), path: []int{f.joined}}
 	for i := len(f.members) - 1; i >= 0; i-- { // the latest one with that PID
@@ -81,6 +83,16 @@ func parentOf(g sampler.Group, src sampler.Source) int {
 		}
 	}
 	return 0
+}
+
+// present hides the directories of all processes, or shows them again.
+func (f *fleet) present(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.presenting = on
+	for _, m := range f.members {
+		m.store.dict.HideDirectories(on)
+	}
 }
 
 // forgetEnded drops the oldest of too many processes that have ended, but not the one that is shown. The caller holds mu.
@@ -266,11 +278,12 @@ func runGroup(ctx context.Context, o Options) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	var stores []*Store
 	for _, m := range f.members {
-		_, _, recErr := m.store.stopRecording()
-		err = errors.Join(err, recErr, m.store.State().Err)
+		stores = append(stores, m.store)
+		err = errors.Join(err, m.store.State().Err)
 	}
-	return errors.Join(err, f.err)
+	return errors.Join(err, leaveRecordings(stores...), f.err)
 }
 
 // showFirst waits for the first process, and shows the screen.

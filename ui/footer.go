@@ -32,7 +32,7 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 		}
 		full := a.Row(r.detail)
 		full.Fill(' ', canvas.Style{})
-		full.Put(1, 0, canvas.CutLeft(m.showable(m.message), full.W-2), st)
+		full.Put(1, 0, canvas.CutLeft(m.showable(m.message, m.named...), full.W-2), st)
 		return
 	}
 	m.drawDetail(left, t)

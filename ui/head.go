@@ -26,10 +26,12 @@ type figures struct {
 	stackHz, lockHz float64
 	selfCPU         float64
 	selfKnown       bool
+	selfShort       bool // what was measured is too short to tell it
 	priority        sampler.Priority
 	reads           sampler.Reads // since the attach
 	stacks          stackReads    // of the time shown
 	dropped         uint64
+	leftOut         uint64 // names
 	slow            bool
 	halted          bool    // at the end, a signal or a debugger has stopped the process
 	stopped         float64 // share of the time that pauses took
@@ -46,7 +48,7 @@ const sparkColumns = 8
 
 // load reads the figures between two times.
 func (f *figures) load(r *reading, fromNS, toNS int64) {
-	*f = figures{dropped: r.dropped}
+	*f = figures{dropped: r.dropped, leftOut: r.leftOut}
 	cells := r.Timeline.Process(fromNS, toNS, sparkColumns)
 	var sum gvl.ProcCell
 	for _, c := range cells {
@@ -112,9 +114,9 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	f.minor, f.major = b.gc.MinorCount-a.gc.MinorCount, b.gc.MajorCount-a.gc.MajorCount
 	f.lockHz = float64(b.reads.Ticks-a.reads.Ticks) / sec
 	f.stackHz = float64(b.reads.StackTicks-a.reads.StackTicks) / sec
-	f.selfCPU = float64(b.self.CPUNS-a.self.CPUNS) / 1e9 / sec
-	f.selfKnown = b.self.CPUNS > 0
-	f.priority = b.self.Priority
+	own, span := b.meters.self.Since(&a.meters.self)
+	f.selfCPU, f.selfKnown, f.selfShort = share(own, span), span > 0, span == 0 && b.meters.self.Known()
+	f.priority = b.priority
 	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
 		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
 		f.stopped, f.pauseNS = share(paused, b.timeNS-a.timeNS), paused/int64(n)
@@ -168,6 +170,9 @@ func (h *headView) draw(a canvas.Area, t *Theme) {
 		h.banner(a, t, "✖ "+h.state.Err.Error(), "what was measured stays   q quit", t.Crit)
 	case h.state.Ended && !h.replay:
 		h.banner(a, t, "■ "+h.endText(), "everything stays to look at   s save   [ ] time   q quit", t.Warn)
+	case h.state.Silent > 0:
+		h.banner(a, t, fmt.Sprintf("✖ no answer for %d s: a page of its memory does not come", int(h.state.Silent.Seconds())),
+			"what was measured stays   q quit", t.Crit)
 	default:
 		h.drawLive(a, t)
 	}
@@ -362,8 +367,11 @@ func (h *headView) health(t *Theme) []segment {
 	if h.process.Pauses && f.pauseNS > 0 {
 		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.stopped*100, duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
 	}
-	if f.selfKnown {
+	if f.selfKnown || f.selfShort {
 		self := segment{fmt.Sprintf("self %.1f %%", f.selfCPU*100), t.dim()}
+		if !f.selfKnown {
+			self.text = "self: too short to tell"
+		}
 		if words := f.priority.Words(); words != "" {
 			self.text += ", " + words
 			if f.priority != sampler.PriorityRealTime {
@@ -381,6 +389,10 @@ func (h *headView) health(t *Theme) []segment {
 		partial.text += " dropped " + count(int64(f.dropped))
 		partial.style = canvas.Style{FG: t.Warn}
 	}
+	if f.leftOut > 0 {
+		partial.text += " names left out " + count(int64(f.leftOut))
+		partial.style = canvas.Style{FG: t.Warn}
+	}
 	return append(out, partial)
 }
 
@@ -396,5 +408,6 @@ func (f *figures) readsHelp() keyMap {
 		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
 		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is no loss"},
 		{show: n(r.Partial), help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.dropped) + " samples dropped"},
+		{show: n(f.leftOut), help: "frames, stacks, threads and peers left out: their names take too much memory"},
 	}}
 }

@@ -13,14 +13,14 @@ var stateHelp = []struct {
 	state gvl.State
 	text  string
 }{
-	{gvl.Running, "runs Ruby: it holds the GVL, the lock that only one thread can hold"},
+	{gvl.Running, "runs Ruby: it holds the GVL, the lock that one thread of a ractor has at a time"},
 	{gvl.Waiting, "wants to run Ruby and waits for the GVL"},
-	{gvl.Stalled, "holds the GVL and sleeps in the kernel: all others stand still"},
+	{gvl.Stalled, "holds the GVL and sleeps in the kernel: who wants to run Ruby waits for that"},
 	{gvl.GC, "holds the GVL and collects garbage"},
-	{gvl.Native, "on a CPU without the GVL (C code)"},
+	{gvl.Native, "on a CPU, or ready for one, without the GVL (C code)"},
 	{gvl.IO, "waits for the outside: a database, a socket, a file, a child process"},
 	{gvl.Lock, "waits for a Mutex or Monitor of the program"},
-	{gvl.Parked, "waits for work or for another thread: nothing wrong"},
+	{gvl.Parked, "waits for work or for another thread"},
 	{gvl.Sleeping, "in sleep"},
 	{gvl.Unknown, "could not be told"},
 }

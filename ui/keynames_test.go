@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -34,7 +33,7 @@ func TestKeysThatTerminalsSend(t *testing.T) {
 	sent := "aZ5ö€,+ \t\r\x7f\x01\x1d\x1bf\x1bF\x1b[A\x1b[1;5C\x1b[1;2D\x1b[Z\x1b[5~\x1b[6;5~\x1b[3~\x1bOP\x1b[15~\x1b[24;2~\x1b[H\x1bOF" +
 		"\x1b[102;6u\x1b[57428u\x1b[97;9u日e\u0301"
 	k := &keyNames{}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	p := tea.NewProgram(k, tea.WithContext(ctx), tea.WithInput(io.MultiReader(strings.NewReader(sent), strings.NewReader("\x03"))), tea.WithOutput(new(bytes.Buffer)), tea.WithoutSignalHandler())
 	if _, err := p.Run(); err != nil {

@@ -47,7 +47,7 @@ func (x *terminal) left(want error) {
 		if !errors.Is(err, want) || want == nil && err != nil {
 			x.t.Errorf("Load returned %v, want %v", err, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		x.t.Fatalf("Load did not return; the terminal got %q", x.tail())
 	}
 	after, err := term.GetState(int(x.slave.Fd()))
@@ -100,7 +100,7 @@ func TestLoadIsCancelled(t *testing.T) {
 		close(release)
 		select {
 		case <-made.closed:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("%q: what the work made was not closed", name)
 		}
 		cancel()

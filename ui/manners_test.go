@@ -14,6 +14,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
@@ -142,9 +143,7 @@ func TestCopyingInTmux(t *testing.T) {
 	if !strings.HasPrefix(raw, "\x1bPtmux;\x1b\x1b]52;c;") || !strings.Contains(raw, base64.StdEncoding.EncodeToString([]byte("**order-service**"))[:16]) {
 		t.Errorf("%.60q", raw)
 	}
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("tmux's buffer: ", err)
-	}
+	rubytest.Program(t, "tmux", "tmux")
 	socket := filepath.Join(t.TempDir(), "s")
 	tmux := func(args ...string) string {
 		t.Helper()
@@ -366,7 +365,7 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	s.model.refresh()
 	s.sees("the recording ended early", "no space left")
 	s.misses("● REC")
-	if _, _, err := s.store.stopRecording(); err == nil {
+	if _, _, _, err := s.store.stopRecording(nil); err == nil {
 		t.Error("closing says nothing")
 	}
 }
@@ -419,7 +418,7 @@ func TestPresenting(t *testing.T) {
 }
 
 func TestRedacting(t *testing.T) {
-	o := Options{Folder: t.TempDir(), Redact: true}
+	o := Options{Folder: t.TempDir(), Redactor: sampler.NewRedactor()}
 	s := newScreen(t, 120, 45, demosource.Options{Length: 30 * time.Second}, o)
 	s.press("tab", "down", "down", "down", "down")
 	s.sees(".rb:")

@@ -15,13 +15,23 @@ type mark struct {
 	gc       sampler.GC
 	heap     sampler.GCDetail
 	proc     sampler.Proc
-	self     sampler.Self
+	meters   meters
+	priority sampler.Priority
 	reads    sampler.Reads
 	slow     bool
 	classes  *sampler.AllocClasses
 	findings []gvl.Finding
 	unjudged unjudged
 	stacks   stackReads
+}
+
+// meters are of counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads of
+// the process were given a CPU.
+type meters struct{ self, switches gvl.Meter }
+
+func (m *meters) feed(s *sampler.Sample) {
+	m.self.Feed(s.Self.CPUNS, s.TimeNS)
+	m.switches.Feed(s.Proc.Switches, s.TimeNS)
 }
 
 // unjudged is why an instant without findings is not one at which nothing was wrong.
@@ -103,8 +113,9 @@ func (m *marks) due(nowNS int64) bool {
 	return len(m.ring) == 0 || nowNS-m.newest().timeNS >= markEachNS
 }
 
-func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n stackReads) {
-	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, self: s.Self, reads: s.Reads, slow: s.Slow, classes: s.Classes, findings: f, unjudged: u, stacks: n}
+func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n stackReads, own meters) {
+	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, meters: own, priority: s.Self.Priority, reads: s.Reads,
+		slow: s.Slow, classes: s.Classes, findings: f, unjudged: u, stacks: n}
 	if len(m.ring) < m.most {
 		m.ring = append(m.ring, x)
 		return

@@ -124,7 +124,12 @@ func (p *memoryPage) perSecond(of func(*mark) float64) string {
 	if p.from.timeNS == 0 {
 		return "–"
 	}
-	n := (of(&p.at) - of(&p.from)) / (float64(p.at.timeNS-p.from.timeNS) / 1e9)
+	return eachSecond(of(&p.at)-of(&p.from), p.at.timeNS-p.from.timeNS)
+}
+
+// eachSecond is how much a second something grew that grew by n in ns, in words.
+func eachSecond(n float64, ns int64) string {
+	n /= float64(ns) / 1e9
 	if n < 10 {
 		return fmt.Sprintf("%.1f/s", n)
 	}

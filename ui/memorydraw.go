@@ -207,8 +207,8 @@ func (p *memoryPage) processFigures() []figure {
 		out = append(out, figure{name: "CPU", text: percent(share(p.at.proc.UserNS-p.from.proc.UserNS, d)) + " user, " +
 			percent(share(p.at.proc.SystemNS-p.from.proc.SystemNS, d)) + " system"})
 	}
-	if p.at.proc.Switches > 0 {
-		out = append(out, figure{name: "given a CPU", text: p.perSecond(func(k *mark) float64 { return float64(k.proc.Switches) }) + " (context switches)"})
+	if n, d := p.at.meters.switches.Since(&p.from.meters.switches); d > 0 {
+		out = append(out, figure{name: "given a CPU", text: eachSecond(float64(n), d) + " (context switches)"})
 	}
 	if n := p.at.proc.SwapBytes; n > 0 {
 		out = append(out, figure{name: "swapped out", text: size(n)})

@@ -63,12 +63,17 @@ type Model struct {
 	notes  []note // by time
 	// recording: the key W has begun a recording that goes on.
 	recording bool
-	recBusy   bool // its file is being opened or closed
-	recAgain  bool // W was pressed meanwhile
-	prompt    *prompt
+	// recLost is how many samples it lacked at the last picture.
+	recLost uint64
+	// recordedWith says what of the names its file holds, which is decided when it is begun.
+	recordedWith string
+	recBusy      bool // its file is being opened or closed
+	recAgain     bool // W was pressed meanwhile
+	prompt       *prompt
 	// message is what the last key has to say; the next key takes it away.
 	message string
-	problem bool // message tells of a failure
+	problem bool     // message tells of a failure
+	named   []string // the paths in message
 
 	source   SourceState
 	process  sampler.Process
@@ -102,11 +107,10 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	store.dict.HideDirectories(o.Redact)
 	return &Model{
 		store: store, opt: o, theme: theme, keys: globalKeys(false), views: [2]keyMap{timelineKeys(), flameKeys()},
 		weightKeys: weightKeys(), pages: newPages(),
-		windowNS: int64(o.Window), process: store.Process(), message: o.Notice, now: time.Now, notes: recordedNotes(store.src),
+		windowNS: int64(o.Window), process: store.Process(), message: o.Notice, now: time.Now, notes: recordedNotes(store.src, o.Redactor),
 	}, nil
 }
 
@@ -170,7 +174,7 @@ const maxTerminal = 1000
 
 // key dispatches a key: to the prompt, the help, the view with the focus, or the keys that work everywhere.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
-	m.message, m.problem = "", false
+	m.message, m.problem, m.named = "", false, nil
 	m.noteKeyPress(msg)
 	key := msg.String()
 	if other, ok := m.opt.Keys[key]; ok && m.prompt == nil {

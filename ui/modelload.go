@@ -17,7 +17,8 @@ const idleEachNS = int64(900e6)
 func (m *Model) tickOn() {
 	state := m.store.State()
 	last, slow := m.store.newest()
-	changed := m.fleet != nil || m.player.playing || state.Done != m.source.Done || state.Ended != m.source.Ended
+	changed := m.fleet != nil || m.player.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
+		state.Silent != m.source.Silent
 	if slow && !changed && last > m.lastNS && last-m.lastNS < idleEachNS {
 		return
 	}
@@ -62,7 +63,7 @@ func (m *Model) load(force bool) {
 				if m.moment == nil {
 					m.moment = new(sampler.Sample)
 				}
-				copySample(m.moment, r.Sample)
+				m.moment.CopyFrom(r.Sample)
 			}
 			m.heldNS = m.lastNS
 		}
@@ -197,7 +198,7 @@ func (m *Model) loadFindings(r *reading) {
 		m.findings.list = r.Findings.Current()
 		m.findings.note = whyUnjudged(r.Findings, r.lastNS-m.oldestNS).note(m.source.Done)
 	}
-	m.findings.list = m.showableFindings(m.findings.list)
+	m.findings.list = m.showableFindings(m.store, m.findings.list)
 	if k := r.marks.before(m.atNS); k != nil && k.proc.Stopped {
 		m.findings.list = append([]gvl.Finding{halted}, m.findings.list...)
 	}

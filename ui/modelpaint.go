@@ -53,7 +53,7 @@ func (m *Model) paint() {
 
 // head is what the first line is drawn from.
 func (m *Model) head() headView {
-	h := headView{process: m.process, state: m.source, live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
+	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
 		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.scrubStep(),
 		replay: m.opt.Replay, recording: m.recording, playing: m.player.playing, speed: m.speed(), loaded: m.loaded(),
 		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures}

@@ -17,8 +17,8 @@ const (
 	maxMomentAgeNS = int64(2e9)
 	// maxSinceNS is how long before a moment the beginning of a thread's state is looked for.
 	maxSinceNS = int64(60e9)
-	// historyBytes bounds the memory of the history's samples.
-	historyBytes = 128 << 20
+	// historyBytes bounds the memory of the history's samples for ten minutes; for an hour it is twice as much.
+	historyBytes = 64 << 20
 )
 
 // moment returns the last sample at or before a time, with its states; nil when the history does not reach there.
@@ -37,7 +37,7 @@ func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 		if last == nil {
 			last = new(sampler.Sample)
 		}
-		copySample(last, x)
+		last.CopyFrom(x)
 	}
 	if err := s.history.Range(atNS-momentNS, atNS+1, look); err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)

@@ -35,6 +35,7 @@ func (m *Model) noteKey(msg tea.KeyPressMsg) {
 	case "enter":
 		m.prompt = nil
 		if text := canvas.Clean(string(p.text)); text != "" {
+			text = m.opt.Redactor.Note(sampler.Note{Text: text}).Text // a person can write anything
 			m.addNote(note{p.atNS, text})
 			m.store.note(sampler.Note{AtNS: p.atNS, Text: text})
 			m.message = "marked: " + text
@@ -56,13 +57,13 @@ func (m *Model) addNote(n note) {
 }
 
 // recordedNotes returns the notes that a recording has.
-func recordedNotes(src sampler.Source) []note {
+func recordedNotes(src sampler.Source, names *sampler.Redactor) []note {
 	r, ok := src.(interface{ Notes() []sampler.Note })
 	if !ok {
 		return nil
 	}
 	var out []note
-	for _, n := range r.Notes() {
+	for _, n := range names.Notes(r.Notes()) {
 		if text := canvas.Clean(n.Text); text != "" {
 			out = append(out, note{n.AtNS, text})
 		}

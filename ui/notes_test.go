@@ -20,7 +20,7 @@ import (
 func TestNotesAreRecorded(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, Options{})
 	before := sampler.Note{AtNS: s.model.lastNS, Text: "before"}
-	rec, err := s.store.record(filepath.Join(t.TempDir(), "x"), s.model.shareable(),
+	rec, err := s.store.record(filepath.Join(t.TempDir(), "x"), s.model.shareable(), s.store.dict.View(),
 		[]sampler.Note{{AtNS: s.model.lastNS - 1, Text: "too early"}, before}, before.AtNS)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestNotesAreRecorded(t *testing.T) {
 		x.TimeNS += 3e9
 		s.store.Feed(x)
 	}
-	if _, _, err := s.store.stopRecording(); err != nil {
+	if _, _, _, err := s.store.stopRecording(nil); err != nil {
 		t.Fatal(err)
 	}
 	file, err := recording.Open(rec.path)
@@ -48,7 +48,7 @@ func TestNotesAreRecorded(t *testing.T) {
 		t.Errorf("the recording has the notes %+v, want %+v", got, want)
 	}
 	var b bytes.Buffer
-	if err := s.store.history.SaveAs(&b, s.model.shareable(), math.MinInt64, math.MaxInt64, nil, s.model.sharedNotes()); err != nil {
+	if err := s.store.history.SaveAs(&b, s.model.shareable(), s.store.dict, math.MinInt64, math.MaxInt64, nil, s.model.sharedNotes()); err != nil {
 		t.Fatal(err)
 	}
 	history, err := recording.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()), "history")

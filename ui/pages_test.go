@@ -49,7 +49,7 @@ func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys
 			t.Fatal(err)
 		}
 		defer r.Close()
-		if store, err = NewStore(r, o.withDefaults().History); err != nil {
+		if store, err = newStore(r, o.withDefaults()); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Run(t.Context(), store.Feed); err != nil && !errors.Is(err, sampler.ErrEnded) {

@@ -32,7 +32,7 @@ func TakePicture(ctx context.Context, o Options, width, height int, keys ...stri
 		return Picture{}, ErrNoSource
 	}
 	o = o.withDefaults()
-	store, err := newStore(o.Source, o.History, o.Rules)
+	store, err := newStore(o.Source, o)
 	if err != nil {
 		return Picture{}, err
 	}

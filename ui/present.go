@@ -1,14 +1,15 @@
 package ui
 
 import (
-	"regexp"
+	"cmp"
+	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -20,7 +21,13 @@ const shownKeys = 5
 func (m *Model) present() {
 	m.presenting = !m.presenting
 	m.pressed = nil
-	m.store.dict.HideDirectories(m.hidesNames())
+	m.store.dict.HideDirectories(m.presenting)
+	if m.fleet != nil {
+		m.fleet.present(m.presenting)
+	}
+	if m.recording {
+		m.message = "the recording goes on as it was begun" + cmp.Or(m.recordedWith, ", with all names")
+	}
 	// What was built with the other names is built anew.
 	m.flame.builder, m.flame.zoom, m.flame.selected = nil, nil, nil
 	if p, ok := m.pages[pageThread].(*threadPage); ok {
@@ -53,35 +60,67 @@ func (m *Model) drawPressed(a canvas.Area, t *Theme) {
 }
 
 // hidesNames tells whether directories, users and hosts are not to be seen.
-func (m *Model) hidesNames() bool { return m.presenting || m.opt.Redact }
+func (m *Model) hidesNames() bool { return m.presenting || m.opt.Redactor != nil }
 
-// absolutePath is one in a text: what stands before it, and its last name.
-var absolutePath = regexp.MustCompile(`(^|[\s"'(])/(?:[^/\s"'(),:;]+/)*([^/\s"'(),:;]+)`)
-
-// showable is a text that may name files, without their directories where these are hidden.
-func (m *Model) showable(text string) string {
+// showable is a text that may name files, without their directories where these are hidden. Those paths that are known to be in
+// it may have any characters.
+func (m *Model) showable(text string, paths ...string) string {
 	if !m.hidesNames() {
 		return text
 	}
-	return absolutePath.ReplaceAllString(text, "$1$2")
+	if folder := m.opt.Folder; folder != "." {
+		paths = append(paths, filepath.Clean(folder)+"/", absolute(folder)+"/")
+	}
+	if m.opt.Redactor != nil {
+		return m.opt.Redactor.Text(text, paths...)
+	}
+	return sampler.BareText(text, paths...)
 }
 
-// showableFindings are findings whose texts name no directories where these are hidden: some were judged before.
-func (m *Model) showableFindings(list []gvl.Finding) []gvl.Finding {
+// showableState is how the source of the samples is doing, in words that name no directories where these are hidden.
+func (m *Model) showableState(s SourceState) SourceState {
+	if s.Err != nil && m.hidesNames() {
+		s.Err = errors.New(m.showable(m.opt.Redactor.Error(s.Err)))
+	}
+	return s
+}
+
+// showableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
+// name are the files of their stacks, and their peers.
+func (m *Model) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
 	if !m.hidesNames() {
 		return list
 	}
 	list = slices.Clone(list)
+	dict := of.src.Dictionary()
 	for i := range list {
-		list[i].Text = m.showable(list[i].Text)
+		f := &list[i]
+		var paths []string
+		for _, id := range dict.Frames(f.Stack, nil) {
+			frame := dict.Frame(id)
+			paths = append(paths, frame.Path, frame.AbsolutePath)
+		}
+		p := dict.Peer(f.Peer)
+		f.Text = m.showable(f.Text, append(paths, p.Path, p.Remote, p.Local)...)
 	}
 	return list
 }
 
-// shareable is the description of the process for files that are handed on.
+// shareable is the description of the process for what is handed on, and shown.
 func (m *Model) shareable() sampler.Process {
 	if m.hidesNames() {
-		return recording.Redact(m.process)
+		return sampler.Bare(m.process)
 	}
 	return m.process
+}
+
+// leftOut says what a file that is begun now does not hold; "" when it holds all.
+func (m *Model) leftOut() string {
+	switch {
+	case m.opt.Redactor != nil:
+		return ", redacted"
+	case m.presenting:
+		return ", without directories, command line, user and host"
+	}
+	return ""
 }

@@ -19,7 +19,7 @@ func (p *processesPage) loadRows(m *Model, r *reading, list []*member) {
 	for _, of := range list {
 		row := processRow{of: of, process: of.store.Process(), parent: of.parent}
 		state := of.store.State()
-		row.take(state, m.opt.Replay)
+		row.take(m.showableState(state), m.opt.Replay)
 		read(m, r, of, func(r *reading) { row.load(m, r) })
 		for _, f := range row.findings {
 			p.findings = append(p.findings, processFinding{of, f})
@@ -91,7 +91,7 @@ func (w *processRow) load(m *Model, r *reading) {
 		w.findings = append(w.findings, halted)
 	}
 	// What explains most comes first; here it is the worst that counts.
-	w.findings = m.showableFindings(w.findings)
+	w.findings = m.showableFindings(w.of.store, w.findings)
 	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return cmp.Compare(y.Severity, x.Severity) })
 	most := int64(-1)
 	for _, id := range r.Timeline.Ractors() {

@@ -1,12 +1,14 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -26,7 +28,8 @@ type recorder struct {
 	notes []sampler.Note
 
 	once   sync.Once
-	closed error
+	done   chan struct{} // closed when the file is
+	closed error         // how that went
 }
 
 // write adds a sample; it is called for one at a time.
@@ -38,32 +41,43 @@ func (r *recorder) write(s *sampler.Sample) {
 }
 
 func (r *recorder) writeNotes() {
-	for _, n := range r.notes {
-		if r.err == nil {
-			r.err = r.w.Note(n)
+	for len(r.notes) > 0 && r.err == nil {
+		err := r.w.Note(r.notes[0])
+		if errors.Is(err, recording.ErrSlow) {
+			return // there will be room when the disk has taken something
 		}
+		r.err, r.notes = err, r.notes[1:]
 	}
-	r.notes = r.notes[:0]
 }
 
-// close writes what is left; further calls return what the first one did.
-func (r *recorder) close(end *sampler.End) error {
+// close writes what is left and closes the file, on a goroutine of its own that is left to itself when giveUp is closed first:
+// a disk may hang. Further calls wait for what the first one began. write is not to be called any more.
+func (r *recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
-		r.writeNotes()
-		r.closed = errors.Join(r.err, r.w.Close(end), r.file.Close())
-		if r.closed != nil {
-			r.closed = fmt.Errorf("recording to %s: %w", r.path, r.closed)
-		}
+		r.done = make(chan struct{})
+		go func() {
+			defer close(r.done)
+			r.w.Live(false)
+			r.writeNotes()
+			if r.closed = errors.Join(r.err, r.w.Close(end), r.file.Close()); r.closed != nil {
+				r.closed = fmt.Errorf("recording to %s: %w", r.path, r.closed)
+			}
+		}()
 	})
-	return r.closed
+	select {
+	case <-r.done:
+		return r.closed
+	case <-giveUp:
+		return fmt.Errorf("recording to %s: %w", r.path, r.w.Unwritten())
+	}
 }
 
 // maxRecordings bounds the names tried when a recording of the same second exists.
 const maxRecordings = 100
 
 // record begins a recording in a new file named after base (mode 0600, since stacks and names can be private). It holds
-// the samples and notes from fromNS on, those of the history included that came while the file was being made.
-func (s *Store) record(base string, p sampler.Process, notes []sampler.Note, fromNS int64) (*recorder, error) {
+// the samples and notes from fromNS on, their names as d gives them, those of the history included that came while the file was being made.
+func (s *Store) record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*recorder, error) {
 	var file *os.File
 	var err error
 	for n := 1; n <= maxRecordings; n++ {
@@ -78,10 +92,11 @@ func (s *Store) record(base string, p sampler.Process, notes []sampler.Note, fro
 	if err != nil {
 		return nil, err // names the file
 	}
-	w, err := recording.NewWriter(file, p, s.dict)
+	w, err := recording.NewWriter(file, p, d)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("recording process %d to %s: %w", p.PID, file.Name(), err), file.Close())
 	}
+	w.Live(true)
 	r := &recorder{path: file.Name(), file: file, w: w}
 	for _, n := range notes {
 		if n.AtNS >= fromNS {
@@ -107,26 +122,53 @@ func (s *Store) note(n sampler.Note) {
 	}
 }
 
-// stopRecording ends the recording that goes on, if any, and waits until it is written.
-func (s *Store) stopRecording() (path string, bytes int64, err error) {
+// stopRecording ends the recording that goes on, if any, and waits until it is written or giveUp is closed; so it does for one
+// that is being ended already.
+func (s *Store) stopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
 	s.drain() // they came before the end
-	r := s.rec
-	s.rec = nil
+	if s.rec != nil {
+		s.ending, s.rec = s.rec, nil
+	}
+	r := s.ending
 	s.mu.Unlock()
 	if r == nil {
-		return "", 0, nil
+		return "", 0, 0, nil
 	}
 	var end *sampler.End
 	if st := s.State(); st.Ended {
 		end = &st.End
 	}
-	err = r.close(end)
-	return r.path, r.w.Bytes(), err
+	err = r.close(end, giveUp)
+	s.mu.Lock()
+	if s.ending == r {
+		s.ending = nil
+	}
+	s.mu.Unlock()
+	return r.path, r.w.Bytes(), r.w.Lost(), err
+}
+
+// unwrittenFor is how long the end of the screen waits for the disk that recordings go to.
+const unwrittenFor = time.Second
+
+// leaveRecordings ends the recordings that go on when the screen has been left.
+func leaveRecordings(stores ...*Store) error {
+	over, done := context.WithTimeout(context.Background(), unwrittenFor)
+	defer done()
+	var errs []error
+	for _, s := range stores {
+		_, _, _, err := s.stopRecording(over.Done())
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // failing reports why the recording that goes on can't be written any more.
 func (m *Model) failing(r *reading) {
+	if r.recLost > m.recLost && m.recording {
+		m.message, m.problem = fmt.Sprintf("the disk is slow: %s samples are missing in the recording", count(int64(r.recLost))), true
+	}
+	m.recLost = r.recLost
 	if r.recErr != nil && m.recording {
 		m.recording = false
 		m.message, m.problem = "the recording ended early: "+r.recErr.Error(), true
@@ -137,7 +179,9 @@ func (m *Model) failing(r *reading) {
 type recordingMsg struct {
 	path  string
 	bytes int64
-	err   error
+	// lost is how many samples the disk was too slow for.
+	lost uint64
+	err  error
 }
 
 // toggleRecording begins a recording, or ends the one that goes on.
@@ -151,8 +195,8 @@ func (m *Model) toggleRecording() tea.Cmd {
 		m.recording, m.recBusy = false, true
 		m.message = "ending the recording …"
 		return func() tea.Msg {
-			path, bytes, err := store.stopRecording()
-			return recordingMsg{path, max(bytes, 1), err}
+			path, bytes, lost, err := store.stopRecording(nil)
+			return recordingMsg{path, max(bytes, 1), lost, err}
 		}
 	}
 	if m.lastNS == 0 || m.source.Done {
@@ -161,12 +205,13 @@ func (m *Model) toggleRecording() tea.Cmd {
 	}
 	base := filepath.Join(m.opt.Folder, export.Stem(m.process.Title, m.process.PID, m.process.WallTime(m.lastNS)))
 	notes := m.sharedNotes()
-	process, fromNS := m.shareable(), m.lastNS // what the screen shows now is its beginning
+	process, dict, fromNS := m.shareable(), m.store.dict.View(), m.lastNS // what the screen shows now is its beginning
+	m.recordedWith = m.leftOut()
 	m.recording, m.recBusy = true, true
 	return func() tea.Msg {
 		// One that failed, as the screen has said, is closed first.
-		_, _, _ = store.stopRecording()
-		r, err := store.record(base, process, notes, fromNS)
+		_, _, _, _ = store.stopRecording(nil)
+		r, err := store.record(base, process, dict, notes, fromNS)
 		if err != nil {
 			return recordingMsg{err: err}
 		}
@@ -186,14 +231,18 @@ func (m *Model) recorded(msg recordingMsg) tea.Cmd {
 		m.message, m.problem = "not recorded: "+msg.err.Error(), true
 		return nil
 	case msg.bytes == 0:
-		m.message, m.problem = "recording to "+msg.path+"   W ends it", false
+		m.message, m.problem, m.named = "recording to "+msg.path+m.recordedWith+"   W ends it", false, []string{msg.path}
 		if again {
 			return m.toggleRecording()
 		}
 		return nil
 	}
 	m.message, m.problem = fmt.Sprintf("recorded %s, and the path copied: %s", size(msg.bytes), absolute(msg.path)), false
-	copied := m.copy(absolute(msg.path))
+	if msg.lost > 0 {
+		m.message += fmt.Sprintf(" (%s samples are missing: the disk was too slow)", count(int64(msg.lost)))
+	}
+	m.named = []string{absolute(msg.path)}
+	copied := m.copyPath(absolute(msg.path))
 	if again {
 		return tea.Batch(copied, m.toggleRecording())
 	}

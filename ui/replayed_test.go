@@ -93,7 +93,7 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 // screenOn is a screen over a source of which nothing was read yet.
 func screenOn(t *testing.T, src sampler.Source, o Options) *screen {
 	t.Helper()
-	store, err := NewStore(src, o.withDefaults().History)
+	store, err := newStore(src, o.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

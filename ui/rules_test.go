@@ -18,7 +18,7 @@ func TestRulesReachTheScreen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		store, err := newStore(r, DefaultHistory, rules)
+		store, err := newStore(r, Options{History: DefaultHistory, Rules: rules})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,10 +40,9 @@ type Options struct {
 	// NoColor leaves colours out; the environment's NO_COLOR does too (https://no-color.org). ASCII draws with ASCII
 	// characters only.
 	NoColor, ASCII bool
-	// Redact leaves the command line, user, host and the directories of files out of everything, snapshots and recordings
-	// included.
-	Redact bool
-	// Args shows whole command lines in the table of processes, which may hold secrets; Redact comes first.
+	// Redactor leaves what can name somebody out of everything, snapshots and recordings included; nil: nothing is left out.
+	Redactor *sampler.Redactor
+	// Args shows whole command lines in the table of processes, which may hold secrets; Redactor comes first.
 	Args bool
 	// NoMouse leaves the mouse to the terminal.
 	NoMouse bool
@@ -112,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 		return runGroup(ctx, o.withDefaults())
 	}
 	o = o.withDefaults()
-	store, err := newStore(o.Source, o.History, o.Rules)
+	store, err := newStore(o.Source, o)
 	if err != nil {
 		return err
 	}
@@ -126,7 +125,7 @@ func Run(ctx context.Context, o Options) error {
 	err = show(ctx, model, o)
 	stop()
 	done.Wait()
-	_, _, recErr := store.stopRecording()
+	recErr := leaveRecordings(store)
 	if err == nil {
 		err = store.State().Err
 	}
@@ -153,7 +152,7 @@ func show(ctx context.Context, model tea.Model, o Options) error {
 	opts = append(opts, tea.WithFilter(func(m tea.Model, msg tea.Msg) tea.Msg { return thinned(m, torn.filter(msg)) }))
 	p := tea.NewProgram(model, opts...)
 	if o.Suspend {
-		defer stopOnSIGTSTP(p)()
+		defer stopOnSIGTSTP(p, o.park)()
 	}
 	left := make(chan struct{})
 	go leaveUnread(ctx, left, o.Output)

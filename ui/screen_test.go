@@ -22,7 +22,7 @@ type screen struct {
 func newScreen(t testing.TB, w, h int, d demosource.Options, o Options) *screen {
 	t.Helper()
 	src := demosource.New(d)
-	store, err := NewStore(src, o.withDefaults().History)
+	store, err := newStore(src, o.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

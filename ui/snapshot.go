@@ -1,20 +1,24 @@
 package ui
 
 import (
+	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // savedMsg tells how saving a snapshot went.
 type savedMsg struct {
-	path string
-	err  error
+	path    string
+	without string // what it does not hold
+	err     error
 }
 
 // save collects what the screen shows, now, and returns the command that writes it to disk.
@@ -41,9 +45,10 @@ func (m *Model) save() tea.Cmd {
 	// The copies are made here: the views go on changing while the files are written.
 	weights := &flamegraph.Snapshot{FromNS: m.flame.snapshot.FromNS, ToNS: m.flame.snapshot.ToNS,
 		Entries: append([]flamegraph.Entry(nil), m.flame.snapshot.Entries...), Overflow: m.flame.snapshot.Overflow, Dropped: m.flame.snapshot.Dropped}
-	s.Profile = &export.Measured{Process: m.shareable(), Dict: m.store.dict, Weights: weights}
+	dict := m.store.dict.View()
+	s.Profile = &export.Measured{Process: m.shareable(), Dict: dict, Weights: weights}
 	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {
-		s.Dump = export.NewDump(m.shareable(), m.store.dict, sample, m.states)
+		s.Dump = export.NewDump(m.shareable(), dict, sample, m.states)
 	}
 	history, process, notes := m.store.history, m.shareable(), m.sharedNotes()
 	var end *sampler.End
@@ -52,13 +57,31 @@ func (m *Model) save() tea.Cmd {
 		end = &e
 	}
 	// All there is when it is written: up to the picture alone it could be one sample, right after the start.
-	s.Recording = func(w io.Writer) error { return history.SaveAs(w, process, math.MinInt64, math.MaxInt64, end, notes) }
+	s.Recording = func(w io.Writer) error {
+		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
+	}
 	folder := m.opt.Folder
+	without := m.leftOut()
 	m.message = "saving …"
 	return func() tea.Msg {
-		path, err := export.WriteSnapshot(folder, s)
-		return savedMsg{absolute(path), err}
+		path, err := saveSnapshot(folder, s)
+		return savedMsg{absolute(path), without, err}
 	}
+}
+
+// saveSnapshot writes a snapshot into a folder, which is made if it isn't there (0700), and returns the snapshot's path. All
+// goes by the folder as it is open: whoever owns it could put a link in the place of one within.
+func saveSnapshot(parent string, s export.Snapshot) (string, error) {
+	folder, err := safefile.MakeFolder(parent)
+	if err != nil {
+		return "", fmt.Errorf("%w: choose a folder you may write to", err)
+	}
+	defer folder.Close()
+	name, err := export.WriteSnapshot(folder, s)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(parent, name), nil
 }
 
 // saved shows where the snapshot is and copies its path to the clipboard of the person's terminal (OSC 52).
@@ -68,7 +91,7 @@ func (m *Model) saved(msg savedMsg) tea.Cmd {
 		m.draw()
 		return nil
 	}
-	m.message, m.problem = "saved, and its path copied: "+msg.path, false
+	m.message, m.problem, m.named = "saved"+msg.without+", and its path copied: "+msg.path, false, []string{msg.path}
 	m.draw()
-	return m.copy(msg.path)
+	return m.copyPath(msg.path)
 }

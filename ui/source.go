@@ -1,21 +1,19 @@
 package ui
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
-	// maxSourceBytes bounds what is read of a source file, maxSourceFiles how many files are kept.
+	// maxSourceBytes bounds a source file that is read, maxSourceLines its lines, maxSourceFiles how many files are kept.
 	maxSourceBytes = 2 << 20
+	maxSourceLines = 1 << 16
 	maxSourceFiles = 16
 )
 
@@ -59,55 +57,41 @@ func (s *sources) put(path string, f *sourceFile) {
 	s.files[path] = f
 }
 
+// fileReader is a sampler.Source that can read the files of its process's program, with the process's rights.
+type fileReader interface {
+	ReadFile(path string, limit int64) (content []byte, modified time.Time, err error)
+}
+
 // fetch returns the command that reads a file the way the target sees it. startedAt is when the target started.
-func (s *sources) fetch(pid int, path string, startedAt time.Time) tea.Cmd {
+func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) tea.Cmd {
 	if s.get(path) != nil {
 		return nil
 	}
-	s.put(path, &sourceFile{pending: true})
-	return func() tea.Msg {
-		return sourceMsg{path, readSource(fmt.Sprintf("/proc/%d/root", pid), path, startedAt)}
+	files, ok := src.(fileReader)
+	if !ok {
+		s.put(path, &sourceFile{err: errors.New("it can't be read through this source")})
+		return nil
 	}
+	s.put(path, &sourceFile{pending: true})
+	return func() tea.Msg { return sourceMsg{path, readSource(files, path, startedAt)} }
 }
 
 // startSlack is by how much a file must be younger than the process to count as changed since: the start is known to a clock tick
 // (10 ms), a program's files are often written just before it is started, and what changes in its first second it has hardly read.
 const startSlack = time.Second
 
-// readSource reads a file under a target's root folder. Nothing outside that folder is read: os.Root refuses links that
-// lead out of it, which would be another container's or the host's file. A FIFO or device is not opened.
-func readSource(root, path string, startedAt time.Time) *sourceFile {
-	fail := func(err error) *sourceFile {
-		if errors.Is(err, os.ErrPermission) {
-			err = fmt.Errorf("%w (reading files of another user's process needs root or CAP_SYS_PTRACE)", err)
-		}
+// readSource reads a file's lines.
+func readSource(files fileReader, path string, startedAt time.Time) *sourceFile {
+	content, modified, err := files.ReadFile(path, maxSourceBytes)
+	if err != nil {
 		return &sourceFile{err: err}
 	}
-	dir, err := os.OpenRoot(root)
-	if err != nil {
-		return fail(err)
-	}
-	defer dir.Close()
-	f, err := dir.OpenFile(strings.TrimLeft(path, "/"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return fail(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fail(err)
-	}
-	if !info.Mode().IsRegular() {
-		return fail(fmt.Errorf("%s is no regular file", path))
-	}
-	out := &sourceFile{newer: !startedAt.IsZero() && info.ModTime().Sub(startedAt) > startSlack}
-	in := bufio.NewScanner(io.LimitReader(f, maxSourceBytes))
-	in.Buffer(nil, maxSourceBytes)
-	for in.Scan() {
-		out.lines = append(out.lines, strings.ReplaceAll(strings.TrimRight(in.Text(), "\r"), "\t", "  "))
-	}
-	if err := in.Err(); err != nil {
-		return fail(fmt.Errorf("reading %s: %w", path, err))
+	out := &sourceFile{newer: !startedAt.IsZero() && modified.Sub(startedAt) > startSlack}
+	for line := range strings.Lines(string(content)) {
+		if len(out.lines) == maxSourceLines {
+			break
+		}
+		out.lines = append(out.lines, strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "  "))
 	}
 	return out
 }

@@ -17,7 +17,7 @@ import (
 func TestStoppedProcess(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	o := Options{Folder: t.TempDir()}
-	store, err := NewStore(src, o.withDefaults().History)
+	store, err := newStore(src, o.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

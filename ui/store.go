@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/recording"
@@ -15,9 +16,11 @@ import (
 )
 
 const (
-	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Past it samples are dropped and
-	// counted, and the picture says so.
+	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Past it the Source waits, and counts what it
+	// loses (sampler.Reads.Lost).
 	maxPending = 8192
+	// maxPendingThreads bounds them too, by the threads that they list in all: some 100 MB.
+	maxPendingThreads = 1 << 19
 	// maxSpare bounds the samples whose memory is kept for the next that wait: a picture's worth. A machine that was full for
 	// some seconds must not leave ddtop larger.
 	maxSpare = 256
@@ -27,12 +30,13 @@ const (
 	minKeptNS = int64(gvl.MaxBlameWindowNS)
 )
 
-// Store folds the samples of a Source and holds what the views draw. The sampling goroutine never waits for a reader:
-// a sample that comes while a picture is being made is copied and folded right after.
+// Store folds the samples of a Source and holds what the views draw. Who feeds it does not wait for a reader: a sample that
+// comes while a picture is being made is copied and folded right after.
 type Store struct {
 	src     sampler.Source
 	process sampler.Process
-	dict    *sampler.Dictionary
+	dict    *sampler.Dictionary // what the screen shows: files have views of their own
+	names   *sampler.Redactor
 	keepNS  int64 // how much history is kept
 	history *recording.History
 
@@ -40,7 +44,7 @@ type Store struct {
 	fold      *gvl.Fold
 	rolling   *flamegraph.Rolling
 	collector *flamegraph.Collector
-	tags      []uint8
+	seen      []flamegraph.Seen
 	resting   *gvl.Resting
 	marks     marks
 	waits     waitLog
@@ -48,14 +52,17 @@ type Store struct {
 	slow      bool   // of the newest sample: the process is idle
 	unkept    uint64 // samples that the history did not take
 	stacks    stackReads
+	meters    meters
 	rec       *recorder // nil: nothing is recorded
+	ending    *recorder // nil: no recording is being closed
 	keeper    *sampler.Keeper
 	held      bool // what is shown can be older than the history: nothing is evicted
 
 	pendMu  sync.Mutex // guards what follows
 	pending []*sampler.Sample
-	spare   []*sampler.Sample
-	dropped uint64
+	// pendingThreads is how many threads these list in all.
+	pendingThreads int
+	spare          []*sampler.Sample
 
 	endMu sync.Mutex // guards what follows
 	done  bool
@@ -67,32 +74,29 @@ type Store struct {
 // NewStore returns a Store for a Source that keeps the given stretch of history (0: ten minutes), with the findings' rules
 // as they are.
 func NewStore(src sampler.Source, history time.Duration) (*Store, error) {
-	return newStore(src, history, nil)
+	return newStore(src, Options{History: history})
 }
 
-// newStore is NewStore with the findings' rules; nil: as they are.
-func newStore(src sampler.Source, history time.Duration, rules *gvl.Rules) (*Store, error) {
+// newStore is NewStore with the history, the findings' rules and the Redactor of Options.
+func newStore(src sampler.Source, o Options) (*Store, error) {
+	history := o.History
 	if history <= 0 {
 		history = DefaultHistory
 	}
-	p := src.Process()
-	s := &Store{src: src, process: p, dict: src.Dictionary(), keepNS: int64(history)}
+	p := o.Redactor.Process(src.Process())
+	s := &Store{src: src, process: p, dict: src.Dictionary().Redacted(o.Redactor).View(), names: o.Redactor, keepNS: int64(history)}
 	columns := int(s.keepNS/columnNS) + 1
-	s.fold = gvl.NewFold(p, s.dict, gvl.Options{ColumnNS: columnNS, Columns: columns, Rules: rules})
+	s.fold = gvl.NewFold(p, s.dict, gvl.Options{ColumnNS: columnNS, Columns: columns, Rules: o.Rules})
 	var err error
 	s.rolling, err = flamegraph.NewRolling(s.keepNS, 0)
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	s.history, err = recording.NewHistory(s.keepNS, historyBytes, p, s.dict)
+	s.history, err = recording.NewHistory(s.keepNS, historyBytes*min(max(s.keepNS, int64(DefaultHistory))/int64(DefaultHistory), 2), p, s.dict)
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	s.collector = flamegraph.NewCollector(flamegraph.Meaning{
-		Waiting: flamegraph.Tags(uint8(gvl.Waiting)),
-		Held:    flamegraph.Tags(uint8(gvl.Running), uint8(gvl.Stalled), uint8(gvl.GC)),
-		OnCPU:   flamegraph.Tags(uint8(gvl.Running), uint8(gvl.GC), uint8(gvl.Native)),
-	}, s.rolling)
+	s.collector = flamegraph.NewCollector(export.Meaning(p), s.rolling)
 	s.resting = gvl.NewResting(s.dict)
 	s.marks = newMarks(history)
 	s.waits = newWaitLog(history)
@@ -129,7 +133,7 @@ func (s *Store) runSource(ctx context.Context) (err error) {
 	end, ended := s.src.End()
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
-	s.end, s.ended = end, ended
+	s.end, s.ended = s.names.End(end), ended
 	return err
 }
 
@@ -140,18 +144,35 @@ type SourceState struct {
 	Err   error
 	End   sampler.End
 	Ended bool
+	// Silent is for how long the process has not answered, in whole seconds, from silentAfter on.
+	Silent time.Duration
 }
+
+// silentAfter is how long the target of a tick must not have answered to be said.
+const silentAfter = 2 * time.Second
 
 // State tells how the Source is doing.
 func (s *Store) State() SourceState {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
-	return SourceState{Done: s.done, Err: s.err, End: s.end, Ended: s.ended}
+	state := SourceState{Done: s.done, Err: s.err, End: s.end, Ended: s.ended}
+	if live, ok := s.src.(interface{ Silent() time.Duration }); ok && !s.done {
+		if silent := live.Silent(); silent >= silentAfter {
+			state.Silent = silent.Truncate(time.Second)
+		}
+	}
+	return state
 }
 
 // Feed folds one sample in, or keeps a copy for later when a picture is being made. It is called by one goroutine.
 func (s *Store) Feed(x *sampler.Sample) {
-	if s.mu.TryLock() {
+	s.pendMu.Lock()
+	full := len(s.pending) >= maxPending || s.pendingThreads+len(x.Threads) > maxPendingThreads
+	s.pendMu.Unlock()
+	if full {
+		s.mu.Lock()
+	}
+	if full || s.mu.TryLock() {
 		s.drain()
 		s.foldOne(x)
 		s.keeper.Feed(x, s.held)
@@ -160,25 +181,22 @@ func (s *Store) Feed(x *sampler.Sample) {
 	}
 	s.pendMu.Lock()
 	defer s.pendMu.Unlock()
-	if len(s.pending) >= maxPending {
-		s.dropped++
-		return
-	}
 	var c *sampler.Sample
 	if n := len(s.spare); n > 0 {
 		c, s.spare = s.spare[n-1], s.spare[:n-1]
 	} else {
 		c = new(sampler.Sample)
 	}
-	copySample(c, x)
+	c.CopyFrom(x)
 	s.pending = append(s.pending, c)
+	s.pendingThreads += len(c.Threads)
 }
 
 // drain folds what waits. The caller holds mu.
 func (s *Store) drain() {
 	s.pendMu.Lock()
 	batch := s.pending
-	s.pending = nil
+	s.pending, s.pendingThreads = nil, 0
 	s.pendMu.Unlock()
 	if len(batch) == 0 {
 		return
@@ -187,7 +205,11 @@ func (s *Store) drain() {
 		s.foldOne(x)
 	}
 	s.pendMu.Lock()
-	s.spare = append(s.spare, batch[:min(len(batch), max(maxSpare-len(s.spare), 0))]...)
+	for _, x := range batch {
+		if len(s.spare) < maxSpare && len(s.spare)*len(x.Threads) < maxPendingThreads/8 {
+			s.spare = append(s.spare, x)
+		}
+	}
 	s.pendMu.Unlock()
 }
 
@@ -199,21 +221,20 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	if s.rec != nil {
 		s.rec.write(x)
 	}
-	s.tags = s.tags[:0]
+	s.seen = export.Seen(states, s.seen[:0])
 	for i := range states {
-		state := states[i].State
-		if state == gvl.IO && s.resting.IdleIO(&states[i]) {
-			state = gvl.Parked // a server without a client rests like a worker without a job
+		if states[i].State == gvl.IO && s.resting.IdleIO(&states[i]) {
+			s.seen[i].Tag = uint8(gvl.Parked) // a server without a client rests like a worker without a job
 		}
-		s.tags = append(s.tags, uint8(state))
 	}
-	s.collector.Feed(x, s.tags)
+	s.collector.Feed(x, s.seen)
 	s.waits.feed(x.TimeNS, states)
 	s.stacks.count(x)
+	s.meters.feed(x)
 	if s.marks.due(x.TimeNS) {
 		s.fold.Read(func(v *gvl.View) {
 			first, _ := v.Timeline.Range()
-			s.marks.add(x, v.Findings.Current(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks)
+			s.marks.add(x, v.Findings.Current(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters)
 		})
 	}
 	s.last, s.slow = x.TimeNS, x.Slow
@@ -229,8 +250,12 @@ type reading struct {
 	lastNS int64
 	// dropped counts samples that are missing, in all or in the history.
 	dropped uint64
+	// leftOut counts the frames, stacks, threads and peers that there was no room for.
+	leftOut uint64
 	// recErr is why the recording can't be written any more.
 	recErr error
+	// recLost counts the samples that the recording lacks because the disk is slow.
+	recLost uint64
 }
 
 // Read calls fn with everything folded so far. Samples that come meanwhile are kept, so fn does not slow the sampling
@@ -239,15 +264,18 @@ func (s *Store) Read(fn func(*reading)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drain()
-	s.pendMu.Lock()
-	dropped := s.dropped
-	s.pendMu.Unlock()
 	var recErr error
+	var recLost uint64
 	if s.rec != nil {
-		recErr = s.rec.err
+		recErr, recLost = s.rec.err, s.rec.w.Lost()
 	}
 	s.fold.Read(func(v *gvl.View) {
-		fn(&reading{recErr: recErr, View: v, rolling: s.rolling, marks: &s.marks, waits: &s.waits, lastNS: s.last, dropped: dropped + s.unkept})
+		lost := s.unkept
+		if v.Sample != nil {
+			lost += v.Sample.Reads.Lost
+		}
+		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: &s.waits, lastNS: s.last, dropped: lost,
+			leftOut: s.dict.LeftOut()})
 	})
 }
 
@@ -264,28 +292,4 @@ func (s *Store) newest() (atNS int64, slow bool) {
 	defer s.mu.Unlock()
 	s.drain()
 	return s.last, s.slow
-}
-
-// copySample makes dst equal to src, re-using dst's memory.
-func copySample(dst, src *sampler.Sample) {
-	ractors, threads := dst.Ractors, dst.Threads
-	*dst = *src
-	dst.Ractors = ractors[:0]
-	for i := range src.Ractors {
-		r := src.Ractors[i]
-		var queue []sampler.ThreadID
-		if i < len(ractors) {
-			queue = ractors[:cap(ractors)][i].Queue[:0]
-		}
-		if r.Queue != nil {
-			r.Queue = append(queue, r.Queue...)
-		}
-		dst.Ractors = append(dst.Ractors, r)
-	}
-	dst.Threads = append(threads[:0], src.Threads...)
-	for i := range dst.Threads {
-		if r := dst.Threads[i].Resumers; r != nil {
-			dst.Threads[i].Resumers = append([]sampler.StackID(nil), r...)
-		}
-	}
 }

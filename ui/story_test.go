@@ -410,7 +410,7 @@ func TestQuitting(t *testing.T) {
 // endsWith plays a source through Store.Run, so that its end is known.
 func endsWith(t *testing.T, src sampler.Source, o Options, w, h int) *screen {
 	t.Helper()
-	store, err := NewStore(src, o.withDefaults().History)
+	store, err := newStore(src, o.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

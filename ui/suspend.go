@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // suspendedMsg says how ctrl-z went, or what kept it from working.
@@ -24,16 +26,21 @@ func (m *Model) suspend() tea.Cmd {
 // stopOnSIGTSTP does on SIGTSTP, from the key or from elsewhere, what a program with a screen has to until done is called: it
 // gives the terminal back before it stops, and takes it again when it is continued. A process that the signal stops at once
 // leaves a raw terminal, and comes back to one that is none any more.
-func stopOnSIGTSTP(p *tea.Program) (done func()) {
+//
+// park has the sampling hold nothing of a process, a copy of one of its sockets for one, for as long as ddtop is
+// stopped.
+func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	stop, quit := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(stop, syscall.SIGTSTP)
 	go func() {
 		for {
 			select {
 			case <-stop:
+				resume := park()
 				if err := stopUntilContinued(p); err != nil {
 					p.Send(suspendedMsg{err})
 				}
+				resume()
 			case <-quit:
 				return
 			}
@@ -42,6 +49,28 @@ func stopOnSIGTSTP(p *tea.Program) (done func()) {
 	return func() {
 		signal.Stop(stop)
 		close(quit)
+	}
+}
+
+// park parks all Sources that can be.
+func (o Options) park() (resume func()) {
+	sources := []sampler.Source{o.Source}
+	if o.Group != nil {
+		list, _ := o.Group.Relatives()
+		for i := range list {
+			sources = append(sources, list[i].Source)
+		}
+	}
+	var resumes []func()
+	for _, s := range sources {
+		if s, ok := s.(interface{ Park() (resume func()) }); ok {
+			resumes = append(resumes, s.Park())
+		}
+	}
+	return func() {
+		for _, resume := range resumes {
+			resume()
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ type threadPage struct {
 	toNS   int64
 	waits  threadWaits
 	kinds  gvl.StatWaits // of what all waiting since the start consists
+	noCPU  float64       // the part of its time at work since the start in which it had no CPU
 	partly bool          // older waits than those kept are missing
 
 	builder *flamegraph.Builder
@@ -107,7 +108,7 @@ func (p *threadPage) fetch(m *Model) tea.Cmd {
 	if path == "" || path[0] != '/' {
 		return nil
 	}
-	return p.sources.fetch(m.process.PID, path, m.process.StartedAt)
+	return p.sources.fetch(m.store.src, path, m.process.StartedAt)
 }
 
 func (p *threadPage) load(m *Model, r *reading) {
@@ -127,9 +128,10 @@ func (p *threadPage) load(m *Model, r *reading) {
 	if w := r.waits.events.byThread(fromNS, m.atNS, m.states, listOf{thread: id, atLeastNS: int64(m.opt.WaitThreshold), atMost: longestWaits})[id]; w != nil {
 		p.waits = *w
 	}
-	p.kinds = gvl.StatWaits{}
+	p.kinds, p.noCPU = gvl.StatWaits{}, 0
 	if all, ok := r.Account.Thread(id); ok {
 		p.kinds = all.Waits
+		p.noCPU = share(all.NoCPU.Running+all.NoCPU.GC+all.NoCPU.Native, all.NS[gvl.Running]+all.NS[gvl.GC]+all.NS[gvl.Native])
 	}
 	p.partly = r.waits.events.fromNS() > fromNS
 	p.loadStack(m)

@@ -172,6 +172,9 @@ func (p *threadPage) waitsText() string {
 			text += fmt.Sprintf(" %s %s", k.what, percent(s))
 		}
 	}
+	if p.noCPU >= 0.01 {
+		text += fmt.Sprintf("  at work without a CPU %s", percent(p.noCPU))
+	}
 	return text
 }
 

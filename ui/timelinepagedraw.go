@@ -96,7 +96,7 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *Model) {
 	i := v.index()
 	switch {
 	case p.at.atNS == p.cursorNS && p.at.err != nil:
-		a.Put(x+2, y, canvas.Cut(p.at.err.Error(), a.W-x-3), canvas.Style{FG: t.Crit})
+		a.Put(x+2, y, canvas.Cut(m.showable(p.at.err.Error()), a.W-x-3), canvas.Style{FG: t.Crit})
 		return
 	case i < 0:
 		a.Put(x+2, y, canvas.Cut("↑ ↓ select a thread to see what it did", a.W-x-3), t.dim())

@@ -89,7 +89,7 @@ func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 // TestTornAnswerThroughBubbleTea: the pieces come as this version of it takes them apart, with more time between them than it waits.
 func TestTornAnswerThroughBubbleTea(t *testing.T) {
 	k := &keyNames{}
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	in, out := io.Pipe()
 	torn := newTornAnswers(time.Now)

@@ -1,23 +1,41 @@
 package layout
 
 import (
+	"bytes"
+	"context"
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
+	"io"
+	"slices"
+	"time"
 )
 
 // ErrNoDebugInfo is returned for an ELF file without DWARF, or whose DWARF can't be read.
 var ErrNoDebugInfo = errors.New("no debug information")
 
-// Limits of what is read of debug information. A libruby with all its units has some 60 MB and
-// 3 million entries; the limit takes some seconds.
+// Limits of what is read of debug information: whoever owns the process owns the file. A libruby with all its units and a
+// JIT in Rust has some 30 MB of what is read here, in 800 units of 3 million entries, with 300 kB of abbreviations; that
+// takes a second or two. Together they keep ddtop below 512 MiB.
 const (
-	maxDebugBytes   = 1 << 30
+	maxDebugBytes   = 96 << 20 // of all sections that are read, decompressed
 	maxDebugEntries = 1 << 24
 	maxDebugUnits   = 1 << 16
+	// maxAbbrevBytes bounds the abbreviation tables of all units, which can overlap: debug/dwarf reads each from its own
+	// start to its end, and makes some 20 bytes of each.
+	maxAbbrevBytes = 4 << 20
+	// maxAttributes bounds those of one entry. Compilers write 20.
+	maxAttributes = 256
+	// maxDebugString is where longer strings are cut, in bytes: debug/dwarf copies each with every entry that names it.
+	// What a table is made of has names of some 40 bytes.
+	maxDebugString = 4096
+	// maxVarint is how many bytes the longest LEB128 number has. debug/dwarf does not move on at one that its unit's end
+	// cuts: it would be read again for each attribute that follows.
+	maxVarint = 10
+	// maxDebugTime bounds the reading and the making of a table, each.
+	maxDebugTime = 2 * time.Minute
 )
 
 // DebugInfo is the debug information of one ELF file.
@@ -27,75 +45,225 @@ type DebugInfo struct {
 	units []dwarf.Offset
 }
 
-// ReadDebugInfo reads the DWARF of an ELF file, compressed or not (debug/elf knows zlib and zstd). ErrNoDebugInfo where
-// there is none, or more than 1 GiB of it.
-func ReadDebugInfo(f *elf.File) (*DebugInfo, error) {
-	section := f.Section(".debug_info")
-	if section == nil {
-		return nil, ErrNoDebugInfo
-	}
-	var total uint64
-	for _, s := range f.Sections {
-		if !strings.HasPrefix(s.Name, ".debug_") {
-			continue
-		}
-		if total += s.Size; s.Size > maxDebugBytes || total > maxDebugBytes {
-			return nil, fmt.Errorf("%w: more than %d MiB of it", ErrNoDebugInfo, maxDebugBytes>>20)
-		}
-		if s.Type == elf.SHT_NOBITS {
-			return nil, fmt.Errorf("%w: its section %s is empty", ErrNoDebugInfo, s.Name)
-		}
-	}
-	info, err := section.Data()
+// ReadDebugInfo reads the DWARF of an ELF file, compressed (SHF_COMPRESSED, zlib or zstd) or not. ErrNoDebugInfo where
+// there is none, or more of it than any Ruby has; the context's error where it ends meanwhile. Sections .zdebug_*, in which
+// binutils compressed before 2.26, and split DWARF (.dwo) are not read.
+func ReadDebugInfo(ctx context.Context, f *elf.File) (*DebugInfo, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
+	defer cancel()
+	sections, err := readSections(ctx, f)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
-	}
-	d := new(DebugInfo)
-	if d.units, err = readUnits(info, f.ByteOrder); err != nil {
 		return nil, err
 	}
-	if d.data, err = f.DWARF(); err != nil {
+	d := new(DebugInfo)
+	info, abbrev := sections[".debug_info"], sections[".debug_abbrev"]
+	if d.units, err = readUnits(ctx, info, abbrev, f.ByteOrder); err != nil {
+		return nil, err
+	}
+	if d.data, err = dwarf.New(abbrev, nil, nil, info, nil, nil, nil, sections[".debug_str"]); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+	}
+	for _, name := range []string{".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_rnglists"} {
+		if err := d.data.AddSection(name, sections[name]); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+		}
 	}
 	return d, nil
 }
 
+var (
+	errTooLong       = fmt.Errorf("%w: reading it took more than %v", ErrNoDebugInfo, maxDebugTime)
+	errAbbreviations = fmt.Errorf("%w: more than %d MiB of abbreviations", ErrNoDebugInfo, maxAbbrevBytes>>20)
+)
+
+// readSections reads the sections that entries need, the first of each name. elf.File.DWARF would read all of them,
+// whatever their size, and the relocations of each, which no linked file has.
+func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
+	names := []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets",
+		".debug_addr", ".debug_rnglists"}
+	total := uint64(0)
+	for _, name := range names {
+		s := f.Section(name)
+		switch {
+		case s == nil:
+			continue
+		case s.Type == elf.SHT_NOBITS:
+			return nil, fmt.Errorf("%w: its section %s is empty", ErrNoDebugInfo, name)
+		case s.Size > maxDebugBytes || total+s.Size > maxDebugBytes:
+			return nil, fmt.Errorf("%w: more than %d MiB of it", ErrNoDebugInfo, maxDebugBytes>>20)
+		}
+		total += s.Size
+	}
+	if s := f.Section(names[0]); s == nil || s.Size == 0 {
+		return nil, ErrNoDebugInfo
+	}
+	out := make(map[string][]byte, len(names))
+	for _, name := range names {
+		s := f.Section(name)
+		if s == nil {
+			continue
+		}
+		b := make([]byte, s.Size)
+		if err := readAll(ctx, s.Open(), b); err != nil {
+			return nil, fmt.Errorf("section %s: %w", name, err)
+		}
+		if name == ".debug_str" || name == ".debug_line_str" {
+			cutStrings(b)
+		}
+		out[name] = b
+	}
+	return out, nil
+}
+
+// readAll fills b, and looks at the context now and then.
+func readAll(ctx context.Context, r io.Reader, b []byte) error {
+	const chunk = 1 << 20
+	for len(b) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := io.ReadFull(r, b[:min(chunk, len(b))])
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// cutStrings ends every string, and the section, within maxDebugString bytes.
+func cutStrings(b []byte) {
+	for len(b) > 0 {
+		end := bytes.IndexByte(b[:min(maxDebugString, len(b))], 0)
+		if end < 0 {
+			end = min(maxDebugString, len(b)) - 1
+			b[end] = 0
+		}
+		b = b[end+1:]
+	}
+}
+
 // readUnits finds the first entry of each unit by the headers alone (DWARF 5, section 7.5.1): debug/dwarf would have to
-// read a unit's entries to find its end.
-func readUnits(info []byte, order binary.ByteOrder) ([]dwarf.Offset, error) {
+// read a unit's entries to find its end. It checks what dwarf.New reads without a limit: how many units there are, and
+// their abbreviations.
+func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder) ([]dwarf.Offset, error) {
 	const (
 		wide          = 0xffffffff // marks the 64-bit form
 		typeUnit      = 2          // DW_UT_type
 		splitTypeUnit = 6          // DW_UT_split_type
 	)
 	var out []dwarf.Offset
-	for at := uint64(0); at+11 <= uint64(len(info)); {
+	if len(abbrev) > maxAbbrevBytes {
+		return nil, errAbbreviations
+	}
+	tables := abbreviations{data: abbrev, seen: make(map[uint64]bool)}
+	units := 0
+	for at := uint64(0); at < uint64(len(info)); {
+		if at+11 > uint64(len(info)) {
+			return nil, fmt.Errorf("%w: a unit at %#x that does not end", ErrNoDebugInfo, at)
+		}
 		length, head, word := uint64(order.Uint32(info[at:])), at+4, uint64(4)
 		if length == wide {
 			if at+23 > uint64(len(info)) {
-				break
+				return nil, fmt.Errorf("%w: a unit at %#x that does not end", ErrNoDebugInfo, at)
 			}
 			length, head, word = order.Uint64(info[at+4:]), at+12, 8
 		}
 		if length == 0 || length > uint64(len(info))-head {
 			return nil, fmt.Errorf("%w: a unit of %d bytes at %#x", ErrNoDebugInfo, length, at)
 		}
+		if units++; units > maxDebugUnits {
+			return nil, fmt.Errorf("%w: more than %d units", ErrNoDebugInfo, maxDebugUnits)
+		}
 		version, kind := order.Uint16(info[head:]), byte(0)
-		first := head + 2 + word + 1
+		if version < 2 || version > 5 {
+			return nil, fmt.Errorf("%w: a unit of DWARF %d at %#x", ErrNoDebugInfo, version, at)
+		}
+		first, table := head+2+word+1, head+2
 		if version >= 5 {
 			kind = info[head+2]
 			first++
+			table += 2
 			if kind >= 4 { // a skeleton or split unit has an id of 8 bytes
 				first += 8
 			}
 		}
+		if table+word > uint64(len(info)) {
+			return nil, fmt.Errorf("%w: a unit at %#x that does not end", ErrNoDebugInfo, at)
+		}
+		offset := uint64(order.Uint32(info[table:]))
+		if word == 8 {
+			offset = order.Uint64(info[table:])
+		}
+		end := info[head : head+length]
+		end = end[max(0, len(end)-maxVarint):]
+		if len(end) == maxVarint && !slices.ContainsFunc(end, func(c byte) bool { return c < 0x80 }) {
+			return nil, fmt.Errorf("%w: the unit at %#x ends within a number", ErrNoDebugInfo, at)
+		}
+		if err := tables.check(ctx, offset); err != nil {
+			return nil, err
+		}
 		if kind != typeUnit && kind != splitTypeUnit && first < head+length {
-			if len(out) >= maxDebugUnits {
-				return nil, fmt.Errorf("%w: more than %d units", ErrNoDebugInfo, maxDebugUnits)
-			}
 			out = append(out, dwarf.Offset(first))
 		}
 		at = head + length
 	}
 	return out, nil
+}
+
+// abbreviations walks the abbreviation tables of all units.
+type abbreviations struct {
+	data []byte
+	// seen are the offsets of those walked, bytes their sizes' sum.
+	seen  map[uint64]bool
+	bytes int
+}
+
+// check walks a table (DWARF 5, section 7.5.3), once.
+func (a *abbreviations) check(ctx context.Context, offset uint64) error {
+	const implicitConst = 0x21 // DW_FORM_implicit_const: its value stands in the table
+	if a.seen[offset] {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if offset >= uint64(len(a.data)) {
+		return fmt.Errorf("%w: abbreviations at %#x, beyond their end", ErrNoDebugInfo, offset)
+	}
+	a.seen[offset] = true
+	rest := a.data[offset:]
+	size := len(rest)
+	next := func() (v uint64) {
+		for i, c := range rest {
+			if v |= uint64(c&0x7f) << (7 * i); c&0x80 == 0 {
+				rest = rest[i+1:]
+				return v
+			}
+		}
+		rest = nil
+		return 0
+	}
+	for uint32(next()) != 0 {
+		next() // the tag
+		if len(rest) > 0 {
+			rest = rest[1:] // whether it has children
+		}
+		for n := 0; ; n++ {
+			attribute, form := next(), next()
+			if attribute == 0 && form == 0 {
+				break
+			}
+			if uint32(form) == implicitConst {
+				next()
+			}
+			if n >= maxAttributes {
+				return fmt.Errorf("%w: an entry with more than %d attributes", ErrNoDebugInfo, maxAttributes)
+			}
+		}
+	}
+	if a.bytes += size - len(rest); a.bytes > maxAbbrevBytes {
+		return errAbbreviations
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"context"
 	"debug/dwarf"
 	"errors"
 	"fmt"
@@ -51,9 +52,11 @@ type Derived struct {
 }
 
 // Derive makes a table from the debug information of a libruby or a static ruby. ErrIncomplete where essential structs
-// are not in it.
-func Derive(info *DebugInfo, o DeriveOptions) (*Derived, error) {
-	s := &scan{reader: info.data.Reader(), types: make(map[dwarf.Offset]typeInfo),
+// are not in it; the context's error where it ends meanwhile.
+func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
+	defer cancel()
+	s := &scan{ctx: ctx, reader: info.data.Reader(), types: make(map[dwarf.Offset]typeInfo),
 		structs: make(map[string]dwarf.Offset), aliases: make(map[string]dwarf.Offset), constants: make(map[string]int64)}
 	units, err := s.units(info.units)
 	if err != nil {
@@ -120,7 +123,7 @@ func (d *Derived) borrow(base *Table) {
 	slices.Sort(d.Borrowed)
 }
 
-// unit is one translation unit.
+// unit is one translation unit; name is "" where it is none of rubySources.
 type unit struct {
 	at   dwarf.Offset
 	name string
@@ -128,6 +131,7 @@ type unit struct {
 
 // scan is the reading of one file's debug information.
 type scan struct {
+	ctx    context.Context
 	reader *dwarf.Reader
 	// entries and lookedAt count what the limits bound.
 	entries, lookedAt int
@@ -138,8 +142,12 @@ type scan struct {
 	constants        map[string]int64
 }
 
-// next reads the next entry, within the limit.
+// next reads the next entry, within the limits. An entry has no more attributes than maxAttributes, each of maxDebugString
+// bytes or part of the unit.
 func (s *scan) next() (*dwarf.Entry, error) {
+	if s.ctx.Err() != nil {
+		return nil, context.Cause(s.ctx)
+	}
 	if s.entries++; s.entries > maxDebugEntries {
 		return nil, fmt.Errorf("%w: more than %d entries", ErrNoDebugInfo, maxDebugEntries)
 	}
@@ -187,8 +195,12 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 		if e == nil || e.Tag != dwarf.TagCompileUnit && e.Tag != dwarf.TagPartialUnit {
 			continue
 		}
+		u := unit{at: e.Offset}
 		name, _ := e.Val(dwarf.AttrName).(string)
-		out = append(out, unit{e.Offset, path.Base(name)})
+		if name = path.Base(name); rubySources[name] {
+			u.name = strings.Clone(name)
+		}
+		out = append(out, u)
 	}
 	return out, nil
 }
@@ -201,7 +213,7 @@ func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 			return nil
 		}
 		for _, u := range units {
-			if rubySources[u.name] != first {
+			if (u.name != "") != first {
 				continue
 			}
 			if err := s.unit(u.at); err != nil {
@@ -259,7 +271,7 @@ func (s *scan) unit(at dwarf.Offset) error {
 		if e == nil || e.Tag == 0 || e.Tag == dwarf.TagCompileUnit || e.Tag == dwarf.TagPartialUnit {
 			break
 		}
-		name, _ := e.Val(dwarf.AttrName).(string)
+		name := nameOf(e)
 		switch e.Tag {
 		case dwarf.TagStructType, dwarf.TagUnionType, dwarf.TagClassType:
 			if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); !declared {
@@ -268,6 +280,9 @@ func (s *scan) unit(at dwarf.Offset) error {
 		case dwarf.TagTypedef:
 			if _, ok := kept.Struct(name); ok {
 				if target, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
+					if len(typedefs) >= maxTypedefs {
+						return fmt.Errorf("%w: more than %d typedefs of a unit", ErrNoDebugInfo, maxTypedefs)
+					}
 					typedefs = append(typedefs, named{name, target})
 				}
 			}
@@ -318,7 +333,7 @@ func (s *scan) enumerators() error {
 		if e == nil || e.Tag == 0 {
 			return nil
 		}
-		if name, _ := e.Val(dwarf.AttrName).(string); e.Tag == dwarf.TagEnumerator && kept.Constant(name) {
+		if name := nameOf(e); e.Tag == dwarf.TagEnumerator && kept.Constant(name) {
 			if v, ok := e.Val(dwarf.AttrConstValue).(int64); ok {
 				if _, known := s.constants[name]; !known {
 					s.constants[name] = v
@@ -329,6 +344,15 @@ func (s *scan) enumerators() error {
 			return err
 		}
 	}
+}
+
+// nameOf is an entry's name, cut where it is longer than any that is looked for.
+func nameOf(e *dwarf.Entry) string {
+	name, _ := e.Val(dwarf.AttrName).(string)
+	if len(name) > maxDebugName {
+		name = strings.Clone(name[:maxDebugName])
+	}
+	return name
 }
 
 func fileSet(s string) map[string]bool {

@@ -49,7 +49,7 @@ func TestDeriveRuby(t *testing.T) {
 		if err != nil {
 			rubytest.Skip(t, "it was built without debug information")
 		}
-		info, err := ReadDebugInfo(debug.ELF)
+		info, err := ReadDebugInfo(t.Context(), debug.ELF)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestDeriveRuby(t *testing.T) {
 		if !hasUnit(t, info, "vm.c") {
 			rubytest.Skip(t, "its C part was built without debug information: only a JIT's Rust has some")
 		}
-		d, err := Derive(info, DeriveOptions{Release: version, Machine: m.Machine})
+		d, err := Derive(t.Context(), info, DeriveOptions{Release: version, Machine: m.Machine})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestDeriveRuby(t *testing.T) {
 // hasUnit tells whether the debug information describes a source file.
 func hasUnit(t *testing.T, info *DebugInfo, name string) bool {
 	t.Helper()
-	s := &scan{reader: info.data.Reader()}
+	s := &scan{ctx: t.Context(), reader: info.data.Reader()}
 	units, err := s.units(info.units)
 	if err != nil {
 		t.Fatal(err)

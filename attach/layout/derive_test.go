@@ -9,15 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 // compile compiles testdata/shapes.c. The test is skipped where there is no gcc, or it does not know a flag.
 func compile(t testing.TB, flags ...string) string {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc")
-	}
+	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
 	out := filepath.Join(t.TempDir(), "shapes")
 	args := append([]string{"-o", out, "testdata/shapes.c"}, flags...)
 	if text, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
@@ -33,11 +32,11 @@ func derive(t testing.TB, path string, o DeriveOptions) (*Derived, error) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	info, err := ReadDebugInfo(f)
+	info, err := ReadDebugInfo(t.Context(), f)
 	if err != nil {
 		return nil, err
 	}
-	return Derive(info, o)
+	return Derive(t.Context(), info, o)
 }
 
 // TestDerive compares what is derived with what the compiled program itself says of its structs, in every form of debug
@@ -203,11 +202,11 @@ func FuzzDerive(f *testing.F) {
 		if err != nil {
 			return
 		}
-		info, err := ReadDebugInfo(e)
+		info, err := ReadDebugInfo(t.Context(), e)
 		if err != nil {
 			return
 		}
-		d, err := Derive(info, DeriveOptions{Release: "9.9.9", Machine: "x86_64"})
+		d, err := Derive(t.Context(), info, DeriveOptions{Release: "9.9.9", Machine: "x86_64"})
 		if err != nil {
 			return
 		}

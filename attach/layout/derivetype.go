@@ -14,6 +14,12 @@ const (
 	maxMembers    = 4096
 	// maxLookedAt bounds the members looked at in all: structs that contain each other would never end. Ruby's are 3,000.
 	maxLookedAt = 1 << 17
+	// maxTypes bounds the types that are remembered. Ruby's are some thousands.
+	maxTypes = 1 << 18
+	// maxTypedefs bounds those of one unit whose name is looked for: some ten.
+	maxTypedefs = 1 << 12
+	// maxDebugName is where names are cut, in bytes.
+	maxDebugName = 256
 )
 
 // typeInfo is what is used of a type, seen through its typedefs and qualifiers.
@@ -162,7 +168,7 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 // significant bit of its word) whose word has no size of its own leaves bitAt negative, for fromTop.
 func readMember(e *dwarf.Entry) (member, bool) {
 	var m member
-	m.name, _ = e.Val(dwarf.AttrName).(string)
+	m.name = nameOf(e)
 	kind, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
 	if !ok {
 		return m, false
@@ -289,6 +295,9 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 			return typeInfo{}, fmt.Errorf("%w: an array of %d times %d bytes", ErrNoDebugInfo, count, element.size)
 		}
 		info.size = count * element.size
+	}
+	if len(s.types) >= maxTypes {
+		return typeInfo{}, fmt.Errorf("%w: more than %d types", ErrNoDebugInfo, maxTypes)
 	}
 	s.types[at] = info
 	return info, nil

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -22,8 +20,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // ddtop is the path of the binary under test, built once.
 var ddtop string
 
-// limit bounds one run of the binary.
-const limit = 3 * time.Minute
+// limit bounds one run of the binary: longer than any machine takes.
+const limit = 10 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -68,7 +66,6 @@ func prepare(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer, *by
 // finish waits for a started binary.
 func finish(t *testing.T, cmd *exec.Cmd, out, errs *bytes.Buffer) result {
 	t.Helper()
-	rerun.Process(t)
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -76,7 +73,6 @@ func finish(t *testing.T, cmd *exec.Cmd, out, errs *bytes.Buffer) result {
 	}
 	r := result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 	if strings.Contains(r.err, "goroutine ") {
-		rerun.Never(t, "ddtop panicked")
 		t.Errorf("%v panicked:\n%s", cmd.Args, r.err)
 	}
 	return r

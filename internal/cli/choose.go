@@ -23,7 +23,7 @@ var errNotChosen = errors.New("no process was chosen")
 // choose lists the Ruby processes and asks for one. Without a terminal it prints the list and fails with a usage error
 // that says what to do.
 func choose(ctx context.Context, std Streams) (pid int, err error) {
-	list, err := attach.List()
+	list, err := attach.List(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -31,7 +31,7 @@ func choose(ctx context.Context, std Streams) (pid int, err error) {
 		return 0, usageErrorf("there is no Ruby process on this machine that can be seen from here: " +
 			"\"ddtop demo\" starts one to look at, \"ddtop -- ruby app.rb\" your own")
 	}
-	ps := describeAll(list, false)
+	ps := describeAll(list, false, std.redact.redactor())
 	if !std.Terminal {
 		if err := writePs(std.Out, ps); err != nil {
 			return 0, err

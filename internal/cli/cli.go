@@ -5,12 +5,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -23,6 +21,8 @@ type Streams struct {
 	Out, Err io.Writer
 	// Terminal says that In and Out are a terminal, so that there can be a screen and questions.
 	Terminal bool
+	// redact is --redact of the command that runs; nil: it can't be given.
+	redact *redaction
 }
 
 // Standard returns the process's own streams.
@@ -37,6 +37,7 @@ func Standard() Streams {
 // std.Err, one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it
 // has. So do SIGQUIT and SIGABRT at a terminal, which a screen has to give back; a second one makes Go's dump of goroutines.
 func Main(ctx context.Context, args []string, std Streams) int {
+	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	dumping := []os.Signal{syscall.SIGQUIT, syscall.SIGABRT}
 	held := std.Terminal && !wraps(args) // a program that is wrapped gets its SIGQUIT (forwardSignals)
@@ -49,6 +50,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		context.AfterFunc(ctx, func() { signal.Reset(dumping...) })
 	}
 
+	std.redact = newRedaction(args)
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
@@ -67,7 +69,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 	if errors.As(err, &passed) {
 		return passed.code
 	}
-	fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+	std.sayErr(err)
 	if command == root && wraps(args) {
 		return ExitWrapper
 	}
@@ -93,11 +95,6 @@ func (r *remembering) Write(b []byte) (int, error) {
 func wraps(args []string) bool {
 	i := slices.Index(args, "--")
 	return i >= 0 && i < len(args)-1
-}
-
-// sentence puts an error's text on one line, without control characters: names from a target may hold anything.
-func sentence(err error) string {
-	return printable(strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(err.Error())))
 }
 
 // noArgs refuses arguments with words that fit commands without any.

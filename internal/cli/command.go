@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,8 +17,10 @@ import (
 // command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
 type command struct {
 	cmd *exec.Cmd
-	// output is the file that the program writes to, "" when it writes to ddtop's own streams.
+	// output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by its
+	// path it could be another by the time it is read, where the folder for temporary files is another user's.
 	output string
+	file   *os.File
 	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
 	ownGroup bool
 	// pausable: the program may be traced by us, for nobody waits for it before it has ended.
@@ -45,13 +48,12 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
 		}
-		defer file.Close()
-		c.output = file.Name()
+		c.file, c.output = file, file.Name()
 		c.cmd.Stdout, c.cmd.Stderr = file, file
 	}
 	if err := c.cmd.Start(); err != nil {
-		if c.output != "" {
-			err = errors.Join(err, os.Remove(c.output))
+		if c.file != nil {
+			err = errors.Join(err, c.file.Close(), os.Remove(c.output))
 		}
 		return nil, fmt.Errorf("starting %s: %w", args[0], err)
 	}
@@ -134,12 +136,7 @@ func (c *command) nameOutput(w io.Writer) {
 
 // copyOutput writes what the program wrote.
 func (c *command) copyOutput(w io.Writer) error {
-	file, err := os.Open(c.output)
-	if err != nil {
-		return fmt.Errorf("showing the output: %w", err)
-	}
-	defer file.Close()
-	if _, err := io.Copy(w, file); err != nil {
+	if _, err := io.Copy(w, io.NewSectionReader(c.file, 0, math.MaxInt64)); err != nil {
 		return fmt.Errorf("showing the output in %s: %w", c.output, err)
 	}
 	return nil

@@ -36,7 +36,7 @@ func runUntilMeasured(t *testing.T, vms int, command func(seconds string) []stri
 func runLonger(t *testing.T, args func(seconds string) []string, enough func(result) bool) result {
 	t.Helper()
 	var r result
-	for seconds := 1; seconds <= 16; seconds *= 4 {
+	for seconds := 1; seconds <= 64; seconds *= 4 {
 		if r = run(t, args(strconv.Itoa(seconds))...); enough(r) {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/ui"
 )
 
@@ -66,19 +67,13 @@ func (f *screenFlags) configure(cmd *cobra.Command, std Streams) error {
 	if !std.Terminal || path == "" {
 		return nil
 	}
-	info, err := os.Stat(path)
+	text, err := safefile.ReadTrusted(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && info.Size() > maxConfig {
-		err = fmt.Errorf("%s has %d bytes: settings have at most %d", path, info.Size(), maxConfig)
-	}
 	if err != nil {
-		return &usageError{err}
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return &usageError{err}
+		// Not passed over: it may say that nothing secret is to be shown.
+		return &usageError{fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
 	if err := f.apply(cmd, path, string(text)); err != nil {
 		return &usageError{err}

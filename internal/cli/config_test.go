@@ -22,7 +22,7 @@ func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 	}
 	std := Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Terminal: true}
 	cmd := newRoot(std)
-	f := rootFlags{screenFlags: newScreenFlags()}
+	f := rootFlags{screenFlags: newScreenFlags(new(redaction))}
 	bare := *cmd
 	bare.ResetFlags()
 	f.addRates(&bare)
@@ -107,12 +107,12 @@ func TestWrongSettings(t *testing.T) {
 
 func TestNoSettings(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	f := newScreenFlags()
+	f := newScreenFlags(new(redaction))
 	if err := f.configure(newRoot(Streams{}), Streams{Terminal: true}); err != nil {
 		t.Error(err)
 	}
 	_, err := settings(t, strings.Repeat("#", maxConfig+1))
-	if err == nil || !strings.Contains(err.Error(), "at most") {
+	if err == nil || !strings.Contains(err.Error(), "are the most") {
 		t.Errorf("a file that is too large: %v", err)
 	}
 }

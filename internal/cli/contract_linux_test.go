@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -39,7 +41,7 @@ var (
 		"threads.cpu_ns", "threads.waits.count", "threads.waits.p50_ns", "threads.waits.p99_ns", "threads.waits.max_ns",
 		"threads.waits.resolution_ns", "gc.count", "gc.minor", "gc.major", "gc.ns", "self.cpu_ns", "self.max_rss_bytes",
 	}
-	psKeys = []string{"pid", "version", "threads", "user", "readable", "why_not", "title"}
+	psKeys = []string{"pid", "version", "threads", "user", "readable", "why_not", "answered", "title"}
 )
 
 // checkKeys decodes JSON and checks that every element of its lists has the keys.
@@ -333,11 +335,32 @@ func rubyCommand(t *testing.T, r rubytest.Ruby, script string) []string {
 
 func until(t *testing.T, done func() bool, what string, args ...any) {
 	t.Helper()
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute) // longer than it takes on any machine, but where it never comes
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for: %s", fmt.Sprintf(what, args...))
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// What a measurement of half a second says of ddtop itself is what it took, and never nothing: where two readings of its CPU
+// time did not fall into it, it says that.
+func TestOwnCostOfAShortMeasurement(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	for _, length := range []string{"0.5", "0.05"} {
+		r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", length, "--json")
+		r.want(t, 0)
+		var s gvl.Stat
+		if err := json.Unmarshal([]byte(r.out), &s); err != nil {
+			t.Fatal(err)
+		}
+		switch self := s.Self; {
+		case (self.CPUNS == nil) != (self.SpanNS == 0) || self.SpanNS > s.DurationNS:
+			t.Errorf("-d %s: %+v in %d ns", length, self, s.DurationNS)
+		case self.CPUNS != nil && (*self.CPUNS <= 0 || *self.CPUNS > self.SpanNS*int64(runtime.NumCPU())):
+			t.Errorf("-d %s: %d ns of CPU time in %d ns", length, *self.CPUNS, self.SpanNS)
+		}
 	}
 }

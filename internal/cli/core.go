@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 
 // dump writes the dump of the instant that the core file holds.
 func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, asJSON bool) error {
-	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Progress: layoutProgress()})
+	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.redactor(), Progress: layoutProgress(std.redact)})
 	if err != nil {
 		return err
 	}
@@ -54,7 +53,7 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, asJ
 		return err
 	}
 	if missing := src.Missing(); missing > 0 {
-		fmt.Fprintf(std.Err, "ddtop: %s was cut short by %d bytes: what they held is missing here\n", printable(f.core), missing)
+		std.say("%s was cut short by %d bytes: what they held is missing here", printable(f.core), missing)
 	}
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
@@ -67,11 +66,11 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, asJ
 
 // layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that and
 // it takes long. It goes there whatever the command's streams are: they may be a screen's.
-func layoutProgress() func(path string, done, total int) {
+func layoutProgress(names *redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {
 		if say == nil {
-			say = sayProgress(os.Stderr, path)
+			say = sayProgress(os.Stderr, names.redactor().Text(path, path))
 		}
 		say(done, total)
 	}

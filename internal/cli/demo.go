@@ -32,7 +32,8 @@ type demoFlags struct {
 }
 
 func newDemo(std Streams) *cobra.Command {
-	f := demoFlags{screenFlags: newScreenFlags()}
+	f := demoFlags{screenFlags: newScreenFlags(std.redact)}
+	f.names = std.redact
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch the Ruby program that ddtop brings along",

@@ -42,6 +42,7 @@ func hostRuby(t *testing.T) string {
 }
 
 func TestDemoWithoutATerminal(t *testing.T) {
+	rubytest.Long(t)
 	r := run(t, "demo", "--ruby", hostRuby(t))
 	if r.code != 0 {
 		t.Fatalf("code %d, it said %q", r.code, r.err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ type dumpFlags struct {
 
 func newDump(std Streams) *cobra.Command {
 	f := dumpFlags{
-		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate}, judgement: newJudgement(),
+		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact}, judgement: newJudgement(),
 		length: duration{max: time.Hour},
 	}
 	cmd := &cobra.Command{
@@ -65,6 +66,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	f.addPause(cmd)
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)
+	std.redact.addTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
@@ -83,11 +85,15 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std Streams) er
 	return d.WriteText(std.Out)
 }
 
+// keepEvery is how often a sample of a measurement is kept, for the case that there is none after it.
+const keepEvery = 250 * time.Millisecond
+
 // make measures for the length of time, if any, and takes the dump of the instant after that. note says why it measured for
 // less, "" when it did not.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, note string, err error) {
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
+	var kept *sampler.Sample // the last one with stacks, up to keepEvery old
 	if length > 0 {
 		note, err = run(ctx, src, length, func(s *sampler.Sample) {
 			if first == 0 {
@@ -95,15 +101,23 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 			}
 			last = s.TimeNS
 			m.Feed(s)
+			if s.Depth == sampler.StackTick && (kept == nil || time.Duration(s.TimeNS-kept.TimeNS) >= keepEvery) {
+				kept = s.Clone()
+			}
 		})
 		if err != nil {
 			return nil, "", err
 		}
-		ctx = context.WithoutCancel(ctx) // ended early by a signal: the dump is still wanted
+		var cancel context.CancelFunc
+		ctx, cancel = afterwards(ctx)
+		defer cancel()
 	}
 	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
 	native, nativeErr := src.NativeThreads()
 	s, err := src.Once(ctx)
+	if errors.Is(err, live.ErrNoAnswer) && kept != nil {
+		s, err = kept, nil // what note says of its end holds for it, too
+	}
 	if err != nil {
 		return nil, "", err
 	}

@@ -31,6 +31,8 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	realTime  bool
+	// names are what is left out of what the processes say.
+	names *redaction
 }
 
 func (t *target) addPID(cmd *cobra.Command) {

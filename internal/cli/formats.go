@@ -108,14 +108,14 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		sinks = append(sinks, trace)
 	}
 	collector := flamegraph.NewCollector(export.Meaning(src.Process()), sinks...)
-	var tags []uint8
+	var seen []flamegraph.Seen
 	note, err := run(ctx, src, length, func(s *sampler.Sample) {
 		states := class.Classify(s)
 		if trace != nil {
 			trace.Feed(s, states)
 		}
-		tags = export.StateTags(states, tags[:0])
-		collector.Feed(s, tags)
+		seen = export.Seen(states, seen[:0])
+		collector.Feed(s, seen)
 	})
 	if err != nil {
 		return export.Measured{}, "", err

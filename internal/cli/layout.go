@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -38,11 +39,11 @@ this by itself, keeps the table in the user's cache folder, and says so on the s
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check("layout", false, std); err != nil {
 				return err
 			}
-			return deriveLayout(args[0], version, out, std)
+			return deriveLayout(cmd.Context(), args[0], version, out, std)
 		},
 	}
 	cmd.Flags().StringVarP((*string)(&out), "output", "o", "-", "the `FILE` to write; - is standard output")
@@ -50,7 +51,7 @@ this by itself, keeps the table in the user's cache folder, and says so on the s
 	return cmd
 }
 
-func deriveLayout(path, version string, out output, std Streams) error {
+func deriveLayout(ctx context.Context, path, version string, out output, std Streams) error {
 	m, err := attach.OpenFile(path)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func deriveLayout(path, version string, out output, std Streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; the package with the debug information (libruby…-dbgsym), or a build with -g, is needed", err)
 	}
-	info, err := layout.ReadDebugInfo(debug.ELF)
+	info, err := layout.ReadDebugInfo(ctx, debug.ELF)
 	if err != nil {
 		return fmt.Errorf("%s: %w", debug.Path, err)
 	}
@@ -73,7 +74,7 @@ func deriveLayout(path, version string, out output, std Streams) error {
 	if err != nil {
 		return err
 	}
-	derived, err := layout.Derive(info, layout.DeriveOptions{Release: version, Machine: m.Machine, Base: base,
+	derived, err := layout.Derive(ctx, info, layout.DeriveOptions{Release: version, Machine: m.Machine, Base: base,
 		Progress: sayProgress(std.Err, debug.Path)})
 	if err != nil {
 		return fmt.Errorf("%s: %w", debug.Path, err)
@@ -82,7 +83,7 @@ func deriveLayout(path, version string, out output, std Streams) error {
 	if err := derived.Table.WriteJSON(&text); err != nil {
 		return err
 	}
-	if err := out.write(std, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+	if err := out.write(ctx, std, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
 		return err
 	}
 	return describeLayout(std.Err, derived, version, nearest, debug.Path)

@@ -41,7 +41,7 @@ func TestReplayOfALargeRecording(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := inTerminal(t, "replay", path)
 			x.see(t, "opening large.ddtop")
-			x.see(t, "MB of 4398.0 GB")
+			x.see(t, "B of 4398.0 GB") // MB, or GB where the machine is quick
 			c.leave(x)
 			x.leaves(t, 0)
 		})

@@ -22,8 +22,8 @@ type measurement struct {
 	length duration
 }
 
-func newMeasurement() measurement {
-	return measurement{length: duration{value: defaultMeasure, min: 10 * time.Millisecond, max: 24 * time.Hour}}
+func newMeasurement(std Streams) measurement {
+	return measurement{target: target{names: std.redact}, length: duration{value: defaultMeasure, min: 10 * time.Millisecond, max: 24 * time.Hour}}
 }
 
 func (m *measurement) addFlags(cmd *cobra.Command) {
@@ -39,7 +39,7 @@ func (m *measurement) check(cmd *cobra.Command) error {
 
 // open attaches to the process, and says on standard error when that takes long.
 func (t *target) open(ctx context.Context) (*live.Source, error) {
-	return t.openTelling(ctx, layoutProgress())
+	return t.openTelling(ctx, layoutProgress(t.names))
 }
 
 // openTelling is open that tells how far the reading of debug information is.
@@ -47,7 +47,7 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 	if t.pause {
 		stayAwake()
 	}
-	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Progress: progress})
+	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), Progress: progress})
 }
 
 // errNothing is returned when a measurement ended before its second sample: one alone has no duration.
@@ -89,16 +89,43 @@ func run(ctx context.Context, src sampler.Source, length time.Duration, emit fun
 		if _, seen := src.End(); ended && seen {
 			return "", fmt.Errorf("%w: process %d %s", errNothing, src.Process().PID, howItEnded(src))
 		}
+		if silence(src) > 0 {
+			return "", fmt.Errorf("%w: process %d: %w", errNothing, src.Process().PID, live.ErrNoAnswer)
+		}
 		return "", errNothing
 	}
 	seconds := math.Round(float64(last-first)/1e7) / 100
+	silent := silence(src)
 	switch {
 	case ended:
 		return fmt.Sprintf("process %d %s after %g s; this is what was measured until then", src.Process().PID, howItEnded(src), seconds), nil
+	case silent > 0:
+		return fmt.Sprintf("reading process %d has not come back for %.1f s; this is what was measured in %g s until then",
+			src.Process().PID, silent.Seconds(), seconds), nil
 	case ctx.Err() != nil:
 		return fmt.Sprintf("interrupted after %g s; this is what was measured until then", seconds), nil
 	}
 	return "", nil
+}
+
+// silence is how long the tick has lasted that a measurement ended without; 0: there is none.
+func silence(src sampler.Source) time.Duration {
+	if s, ok := src.(*live.Source); ok {
+		return s.Silent()
+	}
+	return 0
+}
+
+// lastLook is how long what follows an interrupted measurement may take: one look at the process.
+const lastLook = time.Second
+
+// afterwards is the context of what follows a measurement: it is still wanted when a signal has ended that, but not
+// waited for.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 }
 
 // howItEnded reads "exited with code 3", "exited".

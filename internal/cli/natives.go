@@ -43,7 +43,9 @@ func (n *nativeThreads) others(ctx context.Context, known map[int32]bool) []gvl.
 	if err != nil {
 		return nil // the process has ended
 	}
-	s, err := n.src.Once(context.WithoutCancel(ctx))
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	s, err := n.src.Once(ctx)
 	if err != nil {
 		return nil
 	}

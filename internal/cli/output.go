@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 // output is where a command writes a file: a path, or "-" for standard output.
@@ -26,57 +29,141 @@ func (o output) check(command string, binary bool, std Streams) error {
 		}
 		return nil
 	}
-	if info, err := os.Stat(string(o)); err == nil {
-		switch {
-		case info.IsDir():
-			return usageErrorf("%s is a folder: -o takes a file", o)
-		case !info.Mode().IsRegular():
-			return nil // a device or a pipe: nothing is created beside it
-		}
+	if _, ok := o.descriptor(); ok {
+		return nil
 	}
-	probe, err := os.CreateTemp(filepath.Dir(string(o)), ".ddtop-*")
+	p, err := safefile.Locate(string(o))
 	if err != nil {
-		return fmt.Errorf("%s can't be written: %w", o, err)
+		return err
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	defer p.Close()
+	if p.Special() {
+		if p.Info.IsDir() {
+			return usageErrorf("%s is a folder: -o takes a file", o)
+		}
+		return nil // a device or a pipe: nothing is created beside it
+	}
+	probe, err := p.Begin()
+	if err != nil {
+		return fmt.Errorf("%w: what is written stands beside it until it is complete, so its folder has to be one you may write to", err)
+	}
+	return probe.Abort()
 }
 
-// write writes the whole file, or what it held before stays.
-func (o output) write(std Streams, write func(io.Writer) error) error {
+// descriptor returns the descriptor of ddtop's that a path such as /dev/stdout stands for. It is written to as it is open:
+// by its path the file that the shell has opened would be replaced by another.
+func (o output) descriptor() (fd int, ok bool) {
+	switch o {
+	case "/dev/stdout":
+		return 1, true
+	case "/dev/stderr":
+		return 2, true
+	}
+	for _, folder := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if n, found := strings.CutPrefix(string(o), folder); found {
+			fd, err := strconv.Atoi(n)
+			return fd, err == nil && fd >= 0
+		}
+	}
+	return 0, false
+}
+
+// openDescriptor opens another descriptor of the same open file; closing it leaves the one of that number open.
+func (o output) openDescriptor(fd int) (*os.File, error) {
+	own, err := syscall.Dup(fd)
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be written: %w", o, err)
+	}
+	return os.NewFile(uintptr(own), string(o)), nil
+}
+
+// write writes the whole file, or what it held before stays. A pipe that nobody reads is given up a while after ctx has
+// ended.
+func (o output) write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
 		return write(std.Out)
 	}
-	if err := export.WriteFile(string(o), write); err != nil {
+	if fd, ok := o.descriptor(); ok {
+		f, err := o.openDescriptor(fd)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	giveUp, released := diskPatience(ctx)
+	defer released()
+	if err := safefile.WriteFile(string(o), o.waiting(giveUp, std), write); err != nil {
 		return err
 	}
 	o.say(std)
 	return nil
 }
 
-// stream opens the file for writing while it is measured: what is written stays, however ddtop ends. Like every file of
-// ddtop's it is for its owner alone, which one that was there before need not be.
-func (o output) stream(std Streams) (w io.Writer, done func() error, err error) {
+// partial is what is added to the name of a recording that is to replace a file, until it is complete.
+const partial = ".partial"
+
+// stream opens the file for writing while it is measured: what is written stays, however ddtop ends. Where there is a file
+// already, it stays too until the new one, which is beside it, is complete. done ends the writing; complete says whether all
+// was written. For a pipe's reader it waits until giveUp is closed.
+func (o output) stream(giveUp <-chan struct{}, std Streams) (w io.Writer, done func(complete bool) error, err error) {
 	if o == "-" {
-		return std.Out, func() error { return nil }, nil
+		return std.Out, func(bool) error { return nil }, nil
 	}
-	f, err := os.OpenFile(string(o), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if fd, ok := o.descriptor(); ok {
+		f, err := o.openDescriptor(fd)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, func(bool) error { return f.Close() }, nil
+	}
+	p, err := safefile.Locate(string(o))
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		if err = f.Chmod(0o600); err != nil {
-			err = fmt.Errorf("%w: others may read it, and it is not yours to change that: name another file", err)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
 		}
+	}()
+	if p.Special() {
+		f, err := p.OpenSpecial(o.waiting(giveUp, std))
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, func(bool) error { return errors.Join(f.Close(), p.Close()) }, nil
+	}
+	var f *safefile.Pending
+	if p.Info == nil {
+		f, err = p.BeginThere()
+	} else if f, err = p.BeginBeside(partial); err == nil {
+		std.say("%s stays as it is until the recording is complete: until then that is %s", o, f.Path())
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, nil, err
 	}
-	return f, f.Close, nil
+	return f, func(complete bool) error {
+		defer p.Close()
+		if !complete {
+			if p.Info != nil {
+				std.say("%s is as it was; what was measured is in %s", o, f.Path())
+			}
+			return f.Close()
+		}
+		if err := f.Commit(); err != nil {
+			return err
+		}
+		o.say(std)
+		return nil
+	}, nil
+}
+
+// waiting says, of a pipe without a reader, that one is waited for.
+func (o output) waiting(giveUp <-chan struct{}, std Streams) safefile.Waiting {
+	return safefile.Waiting{GiveUp: giveUp, Begins: func() { std.say("waiting for a program that reads %s", o) }}
 }
 
 func (o output) say(std Streams) {
 	if o != "-" {
-		fmt.Fprintf(std.Err, "ddtop: wrote %s\n", o)
+		std.say("wrote %s", o)
 	}
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -13,17 +15,17 @@ func TestFilesAreTheirOwners(t *testing.T) {
 	var quiet = Streams{Out: io.Discard, Err: io.Discard}
 	for name, write := range map[string]func(output) error{
 		"whole": func(o output) error {
-			return o.write(quiet, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err })
+			return o.write(t.Context(), quiet, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err })
 		},
 		"streamed": func(o output) error {
-			w, done, err := o.stream(quiet)
+			w, done, err := o.stream(nil, quiet)
 			if err != nil {
 				return err
 			}
 			if _, err := io.WriteString(w, "new"); err != nil {
 				return err
 			}
-			return done()
+			return done(true)
 		},
 	} {
 		for _, before := range []string{"nothing", "a file", "a link"} {
@@ -58,5 +60,92 @@ func TestFilesAreTheirOwners(t *testing.T) {
 				t.Errorf("%s over %s left %v, %v", name, before, info.Mode(), err)
 			}
 		}
+	}
+}
+
+// TestOutputKeepsWhatWasThere: while a file is written, and when that fails, what it held before is there; where the part that
+// was measured is, is said.
+func TestOutputKeepsWhatWasThere(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "file.ddtop")
+	holds := func(file, want string) {
+		t.Helper()
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			t.Errorf("%s holds %q, %v; want %q", file, text, err, want)
+		}
+	}
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	std := Streams{Out: io.Discard, Err: &said}
+	for _, complete := range []bool{false, true} { // the second replaces the part that the first has left
+		w, done, err := output(path).stream(nil, std)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, "new"); err != nil {
+			t.Fatal(err)
+		}
+		holds(path, "old")
+		holds(path+partial, "new")
+		if err := done(complete); err != nil {
+			t.Fatal(err)
+		}
+		if !complete {
+			holds(path, "old")
+			holds(path+partial, "new")
+			if n := strings.Count(said.String(), path+partial); n != 2 {
+				t.Errorf("it says %q", said.String())
+			}
+		}
+	}
+	holds(path, "new")
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
+		t.Errorf("left: %v, %v", files, err)
+	}
+	// Where nothing was, the part is under the name that was asked for.
+	other := filepath.Join(folder, "other.ddtop")
+	w, done, err := output(other).stream(nil, std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, "part"); err != nil {
+		t.Fatal(err)
+	}
+	holds(other, "part")
+	if err := done(false); err != nil {
+		t.Fatal(err)
+	}
+	holds(other, "part")
+}
+
+// TestOutputDescriptor: a path that stands for an open file is written to as it is open.
+func TestOutputDescriptor(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	std := Streams{Out: io.Discard, Err: io.Discard}
+	o := output(fmt.Sprintf("/dev/fd/%d", f.Fd()))
+	if err := o.check("record", false, std); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.write(t.Context(), std, func(w io.Writer) error { _, err := io.WriteString(w, "one "); return err }); err != nil {
+		t.Fatal(err)
+	}
+	w, done, err := o.stream(nil, std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, "two"); err != nil {
+		t.Fatal(err)
+	}
+	if err := done(true); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(f.Name()); err != nil || string(text) != "one two" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

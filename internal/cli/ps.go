@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // psProcess is one process of `ddtop ps --json`. The field names are a contract.
@@ -25,6 +27,8 @@ type psProcess struct {
 	// Readable says that ddtop may read the process; WhyNot is a sentence, null when it may.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
+	// Answered: the kernel answered about the process in time. What did not answer is listed by its name or program.
+	Answered bool `json:"answered"`
 	// Title is the program's name alone. Args is the whole command line, only with --args: it can hold secrets.
 	Title string   `json:"title"`
 	Args  []string `json:"args,omitempty"`
@@ -36,14 +40,15 @@ func newPs(std Streams) *cobra.Command {
 		Use:   "ps",
 		Short: "List the Ruby processes of this machine",
 		Long: `List the Ruby processes of this machine, and for those that can't be read, why not. Only the
-program's name is shown: arguments can hold secrets.`,
+program's name is shown: arguments can hold secrets. A process that waits for a disk can't be asked:
+it "did not answer" within a second, and is listed when its name or its program is a Ruby's.`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			list, err := attach.List()
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := attach.List(cmd.Context())
 			if err != nil {
 				return err
 			}
-			ps := describeAll(list, args)
+			ps := describeAll(list, args, std.redact.redactor())
 			if asJSON {
 				return export.WriteJSON(std.Out, ps)
 			}
@@ -55,22 +60,24 @@ program's name is shown: arguments can hold secrets.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
-	cmd.Flags().BoolVar(&args, "args", false, "show whole command lines")
+	cmd.Flags().BoolVar(&args, "args", false, "show whole command lines; not with --redact")
+	std.redact.addTo(cmd)
 	return cmd
 }
 
-func describeAll(list []attach.Candidate, args bool) []psProcess {
+func describeAll(list []attach.Candidate, args bool, names *sampler.Redactor) []psProcess {
 	ps := make([]psProcess, 0, len(list))
 	for _, c := range list {
-		p := psProcess{PID: c.PID, PPID: c.PPID, Threads: c.Threads, User: c.User, Title: c.Title, Readable: c.Err == nil}
+		p := psProcess{PID: c.PID, PPID: c.PPID, Threads: c.Threads, User: names.User(c.User), Title: names.Program(c.Title),
+			Readable: c.Err == nil, Answered: !errors.Is(c.Err, attach.ErrNoAnswer)}
 		if c.Version != "" {
 			p.Version = &c.Version
 		}
 		if c.Err != nil {
-			why := c.Err.Error()
+			why := names.Relative(sampler.Relative{Title: c.Title, Why: names.Error(c.Err)}, "").Why
 			p.WhyNot = &why
 		}
-		if args {
+		if args && names == nil {
 			p.Args = c.Arguments
 		}
 		ps = append(ps, p)
@@ -122,8 +129,11 @@ func psRow(p psProcess) string {
 	if p.Version != nil {
 		version = *p.Version
 	}
-	if p.Readable {
+	switch {
+	case p.Readable:
 		readable = "yes"
+	case !p.Answered:
+		readable = "did not answer"
 	}
 	if p.Args != nil {
 		program = strings.Join(p.Args, " ")

@@ -20,7 +20,6 @@ type recordFlags struct {
 	measurement
 	output         string
 	format, metric string
-	redact         bool
 }
 
 // recordFormats are all formats of `ddtop record`. The recording has no function: it is written as it comes.
@@ -29,13 +28,14 @@ func recordFormats() []format {
 }
 
 func newRecord(std Streams) *cobra.Command {
-	f := recordFlags{measurement: newMeasurement()}
+	f := recordFlags{measurement: newMeasurement(std)}
 	cmd := &cobra.Command{
 		Use:   "record -p PID [-d 10s] -o FILE [--format pprof]",
 		Short: "Record for a while into a file",
 		Long: `Record for a while into a file. Ctrl-c ends it early and writes what was measured. The file is complete
 or not written at all, but for the format ddtop, which is written while it is measured and readable up
-to its last two seconds however ddtop ends.
+to its last two seconds however ddtop ends. What FILE held stays until the new one is complete: where
+there is a FILE already, such a recording is in FILE.partial until then.
 
 ` + formatsHelp(recordFormats()),
 		Args: noArgs,
@@ -48,7 +48,7 @@ to its last two seconds however ddtop ends.
 	cmd.Flags().StringVar(&f.format, "format", profileFormats()[0].name, "the file's `FORMAT`")
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(),
 		"what collapsed and speedscope count, a `METRIC`; pprof holds all but blame")
-	cmd.Flags().BoolVar(&f.redact, "redact", false, "leave command line, user, host and the directories of files out")
+	std.redact.addTo(cmd)
 	return cmd
 }
 
@@ -76,7 +76,6 @@ func (f *recordFlags) run(cmd *cobra.Command, std Streams) error {
 		return err
 	}
 	defer src.Close()
-	src.Dictionary().HideDirectories(f.redact)
 	if f.format == recordingFormat {
 		note, err := f.stream(cmd.Context(), src, f.length.value, out, std)
 		if err != nil {
@@ -90,24 +89,23 @@ func (f *recordFlags) run(cmd *cobra.Command, std Streams) error {
 		return err
 	}
 	sayNote(std, note)
-	return writeProfile(format, measured, metric, out, std)
+	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }
 
 // stream writes a recording while it is measured. note says why it ended early, "" when it did not.
 func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
-	file, done, err := out.stream(std)
+	giveUp, released := diskPatience(ctx)
+	defer released()
+	file, done, err := out.stream(giveUp, std)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, done()) }()
 	process := src.Process()
-	if f.redact {
-		process = recording.Redact(process)
-	}
 	w, err := recording.NewWriter(file, process, src.Dictionary())
 	if err != nil {
-		return "", err
+		return "", errors.Join(err, done(false))
 	}
+	w.Live(true)
 	// A full disk ends the measurement: nothing more would be written.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -123,20 +121,47 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 	if e, ok := src.End(); ok {
 		end = &e
 	}
-	if err := errors.Join(failed, err, w.Close(end)); err != nil {
-		return "", fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
+	failed = errors.Join(failed, err)
+	written := make(chan error, 1)
+	go func() { // a disk that hangs holds whoever closes its file, too
+		err := errors.Join(failed, w.Close(end))
+		if err != nil {
+			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
+		}
+		written <- errors.Join(err, done(err == nil))
+	}()
+	select {
+	case err = <-written:
+	case <-giveUp:
+		err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
 	}
-	out.say(std)
+	if err != nil {
+		return "", err
+	}
+	if n := w.Lost(); n > 0 {
+		sayNote(std, fmt.Sprintf("%d samples are missing in %s: the disk was too slow for them", n, out))
+	}
 	return note, nil
+}
+
+// unwrittenFor is how long an interrupted recording waits for its disk.
+const unwrittenFor = time.Second
+
+// diskPatience returns a channel that is closed when a disk, or the reader of a pipe, is not to be waited for any more: a
+// while after ctx has ended. released ends the watch.
+func diskPatience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
+	over, giveUpNow := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(unwrittenFor, giveUpNow) })
+	return over.Done(), func() { stop(); giveUpNow() }
 }
 
 // sayNote prints why a measurement ended early.
 func sayNote(std Streams, note string) {
 	if note != "" {
-		fmt.Fprintln(std.Err, "ddtop:", note)
+		std.say("%s", note)
 	}
 }
 
-func writeProfile(f format, m export.Measured, metric flamegraph.Metric, out output, std Streams) error {
-	return out.write(std, func(w io.Writer) error { return f.write(w, m, metric) })
+func writeProfile(ctx context.Context, f format, m export.Measured, metric flamegraph.Metric, out output, std Streams) error {
+	return out.write(ctx, std, func(w io.Writer) error { return f.write(w, m, metric) })
 }

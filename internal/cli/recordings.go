@@ -63,6 +63,7 @@ func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, st
 			if err != nil {
 				return nil, errors.Join(err, all.Close())
 			}
+			r.Redact(screen.redact.redactor())
 			all = append(all, r)
 		}
 		return all, nil

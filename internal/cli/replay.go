@@ -17,7 +17,7 @@ import (
 )
 
 func newReplay(std Streams) *cobra.Command {
-	screen := newScreenFlags()
+	screen := newScreenFlags(std.redact)
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
 		Short: "Look at a recording on the screen",
@@ -87,6 +87,7 @@ func newReport(std Streams) *cobra.Command {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
 	f.addRules(cmd)
 	f.addWait(cmd)
+	std.redact.addTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
 	return cmd
 }
@@ -104,6 +105,7 @@ func openRecording(path string, std Streams) (*recording.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Redact(std.redact.redactor())
 	sayDamage(r, std)
 	return r, nil
 }
@@ -114,8 +116,8 @@ func sayDamage(r *recording.Reader, std Streams) string {
 	if damage == nil {
 		return ""
 	}
-	fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(damage))
-	return damage.Error()
+	std.sayErr(damage)
+	return std.redact.text(damage.Error())
 }
 
 func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
@@ -137,7 +139,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	case reportStat:
 		return f.stat(cmd.Context(), r, out, std)
 	case reportDump:
-		return f.dump(r, out, std)
+		return f.dump(cmd.Context(), r, out, std)
 	}
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
@@ -149,7 +151,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if measured.Trace != nil {
 		measured.Trace.Notes = r.Notes()
 	}
-	return writeProfile(format, measured, metric, out, std)
+	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }
 
 func (f *reportFlags) stat(ctx context.Context, src *recording.Reader, out output, std Streams) error {
@@ -157,7 +159,7 @@ func (f *reportFlags) stat(ctx context.Context, src *recording.Reader, out outpu
 	if err != nil {
 		return err
 	}
-	return out.write(std, func(w io.Writer) error {
+	return out.write(ctx, std, func(w io.Writer) error {
 		if f.asJSON {
 			return export.WriteStatJSON(w, stat, src.Notes()...)
 		}
@@ -166,7 +168,7 @@ func (f *reportFlags) stat(ctx context.Context, src *recording.Reader, out outpu
 }
 
 // dump writes the thread dump of the last sample that has all stacks.
-func (f *reportFlags) dump(r *recording.Reader, out output, std Streams) error {
+func (f *reportFlags) dump(ctx context.Context, r *recording.Reader, out output, std Streams) error {
 	m := gvl.NewMeasure(r.Process(), r.Dictionary(), f.rules)
 	var last *sampler.Sample
 	var states []gvl.ThreadState
@@ -189,7 +191,7 @@ func (f *reportFlags) dump(r *recording.Reader, out output, std Streams) error {
 	}
 	d := export.NewDump(r.Process(), r.Dictionary(), last, states)
 	d.SetMeasured(last.TimeNS-first, m.Findings())
-	return out.write(std, func(w io.Writer) error {
+	return out.write(ctx, std, func(w io.Writer) error {
 		if f.asJSON {
 			return d.WriteJSON(w)
 		}

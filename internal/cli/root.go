@@ -27,7 +27,10 @@ type rootFlags struct {
 }
 
 func newRoot(std Streams) *cobra.Command {
-	f := rootFlags{screenFlags: newScreenFlags()}
+	if std.redact == nil {
+		std.redact = newRedaction(nil)
+	}
+	f := rootFlags{screenFlags: newScreenFlags(std.redact), target: target{names: std.redact}}
 	cmd := &cobra.Command{
 		Use:           "ddtop [-p PID | -- command ...]",
 		Short:         "See a running Ruby's threads, its GVL and its flamegraph, live",

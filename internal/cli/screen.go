@@ -24,7 +24,7 @@ type screenFlags struct {
 	noColor   bool
 	ascii     bool
 	noMouse   bool
-	redact    bool
+	redact    *redaction
 	args      bool
 	keys      map[string]string
 	findings  *screenRules
@@ -32,8 +32,9 @@ type screenFlags struct {
 	snapshots string
 }
 
-func newScreenFlags() screenFlags {
+func newScreenFlags(redact *redaction) screenFlags {
 	return screenFlags{
+		redact:  redact,
 		window:  duration{value: ui.DefaultWindow, min: time.Second, max: ui.DefaultHistory},
 		history: duration{value: ui.DefaultHistory, min: time.Second, max: ui.MaxHistory},
 
@@ -51,7 +52,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colours (NO_COLOR does too)")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
 	cmd.Flags().BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
-	cmd.Flags().BoolVar(&f.redact, "redact", false, "no command line, user, host or directory names: on the screen and in what it saves")
+	f.redact.addTo(cmd)
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
 	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
 	addWait(cmd, &f.wait)
@@ -124,7 +125,7 @@ func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std Stream
 
 func (f *screenFlags) options(std Streams, s shown) ui.Options {
 	return ui.Options{
-		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redact: f.redact, Args: f.args, Rules: f.findings.rules,
+		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.value,
 		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
@@ -186,16 +187,16 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 	stop := c.forwardSignals()
 	defer stop()
 	if err := f.showCommand(ctx, c, std); err != nil {
-		fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+		std.sayErr(err)
 	}
 	c.nameOutput(std.Err)
 	if c.running() {
-		fmt.Fprintf(std.Err, "ddtop: %s still runs (process %d); ctrl-c ends it\n", args[0], c.pid())
+		std.say("%s still runs (process %d); ctrl-c ends it", args[0], c.pid())
 	}
 	exit := c.exit()
 	if f.showOutput {
 		if err := c.copyOutput(std.Out); err != nil {
-			fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+			std.sayErr(err)
 		}
 	}
 	return exit

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -20,7 +19,7 @@ import (
 // openGroup attaches to the processes named and, with --children, to those below them. pending: what was named has just
 // been started, so that no Ruby need be there yet.
 func (t *target) openGroup(ctx context.Context, pending bool) (*live.Group, error) {
-	return t.openGroupTelling(ctx, pending, layoutProgress())
+	return t.openGroupTelling(ctx, pending, layoutProgress(t.names))
 }
 
 // openGroupTelling is openGroup that tells how far the reading of debug information is, also of a process that comes later.
@@ -29,7 +28,7 @@ func (t *target) openGroupTelling(ctx context.Context, pending bool, progress fu
 		stayAwake()
 	}
 	return live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: live.Options{
-		StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Progress: progress}})
+		StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), Progress: progress}})
 }
 
 // measuring is what measureGroup does with each process: it measures for the length of time and returns what came of it, and
@@ -88,7 +87,7 @@ func measureGroup[T any](ctx context.Context, g sampler.Group, length time.Durat
 	}
 	for _, err := range failed {
 		if !errors.Is(err, errNothing) { // what ended at once is among those that have ended
-			fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+			std.sayErr(err)
 		}
 	}
 	return out, nil
@@ -158,29 +157,21 @@ func (f *recordFlags) recordGroup(ctx context.Context, format format, metric fla
 		return err
 	}
 	defer g.Close()
-	hidden := func(src sampler.Source) { src.Dictionary().HideDirectories(f.redact) }
 	if f.format == recordingFormat {
 		var names recordingNames
 		_, err := measureGroup(ctx, g, f.length.value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
-			hidden(src)
 			note, err := f.stream(ctx, src, left, names.next(out, src.Process().PID), std)
 			return struct{}{}, note, err
 		})
 		return err
 	}
 	list, err := measureGroup(ctx, g, f.length.value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
-		hidden(src)
 		return measureProfile(ctx, src, left, format.timeline)
 	})
 	if err != nil {
 		return err
 	}
-	if f.redact {
-		for i := range list {
-			list[i].Process = recording.Redact(list[i].Process)
-		}
-	}
-	return out.write(std, func(w io.Writer) error { return format.several(w, list, metric) })
+	return out.write(ctx, std, func(w io.Writer) error { return format.several(w, list, metric) })
 }
 
 // recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the process

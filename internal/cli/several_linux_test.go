@@ -87,6 +87,7 @@ func parseSeveral(t *testing.T, text string) (s severalJSON, pids []int) {
 }
 
 func TestChildrenAreMeasured(t *testing.T) {
+	rubytest.Long(t)
 	c := startCluster(t)
 	want := slices.Sorted(slices.Values(c.pids()))
 	pid := strconv.Itoa(c.PID)

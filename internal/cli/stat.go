@@ -12,7 +12,7 @@ import (
 )
 
 func newStat(std Streams) *cobra.Command {
-	m, j := newMeasurement(), newJudgement()
+	m, j := newMeasurement(std), newJudgement()
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stat -p PID [-d 10s]",
@@ -46,6 +46,7 @@ Ctrl-c ends it early and prints what was measured.`,
 		},
 	}
 	m.addFlags(cmd)
+	std.redact.addTo(cmd)
 	j.addRules(cmd)
 	j.addWait(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -82,7 +83,7 @@ func TestNoShellToSuspendTo(t *testing.T) {
 func stateOf(t *testing.T, pid int) string {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if os.IsNotExist(err) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // gone before it was opened, or before it was read
 		return ""
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -48,7 +47,6 @@ func dump(t *testing.T, pid int) dumped {
 // TestDumpEqualsBacktraceLocations compares the stacks of a parked program with Thread#backtrace_locations, frame by
 // frame: path, absolute path and line on every Ruby; the label on those that print it qualified (3.4 and later).
 func TestDumpEqualsBacktraceLocations(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
 		p, truth := r.StartParked(t, rubytest.Options{})

@@ -55,14 +55,14 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 	ctx = context.WithoutCancel(ctx)
 	if f.children {
 		if err := measureCommands(ctx, c, f, std); err != nil {
-			fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+			std.sayErr(err)
 		}
 		return c.exit()
 	}
 	for measured := 0; c.running(); measured++ {
 		if err := measureCommand(ctx, c, f, std, measured > 0); err != nil {
 			if measured == 0 || !errors.Is(err, errEndedBefore) {
-				fmt.Fprintf(std.Err, "ddtop: %s\n", sentence(err))
+				std.sayErr(err)
 			}
 			break
 		}
@@ -73,7 +73,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 // measureCommand measures one VM of the program from the moment it stands to its end, and prints the table, apart from
 // one before it.
 func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
-	src, err := c.attach(ctx, f.target, layoutProgress())
+	src, err := c.attach(ctx, f.target, layoutProgress(f.names))
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (c *command) attach(ctx context.Context, t target, progress func(path strin
 		}
 		stayAwake()
 	}
-	opts := live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, BootWait: firstLook, Progress: progress}
+	opts := live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Pause: t.pause, RealTime: t.realTime, BootWait: firstLook, Redactor: t.names.redactor(), Progress: progress}
 	for wait := firstLook; ; wait = min(2*wait, slowestLook) {
 		src, err := live.Open(ctx, c.pid(), opts)
 		if err == nil {

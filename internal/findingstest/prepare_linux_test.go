@@ -2,9 +2,11 @@ package findingstest
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,11 +36,27 @@ const scarceMemory = 96 << 20
 // limitMemory puts a program into a memory cgroup of its own.
 func limitMemory(t *testing.T, p *program) {
 	t.Helper()
+	limit := strconv.Itoa(scarceMemory)
+	limitBy(t, p, "memory", map[string]string{"memory.limit_in_bytes": limit}, map[string]string{"memory.high": limit})
+}
+
+// limitCPU puts a program into a cgroup that may use a fifth of a CPU.
+func limitCPU(t *testing.T, p *program) {
+	t.Helper()
+	limitBy(t, p, "cpu", map[string]string{"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "20000"},
+		map[string]string{"cpu.max": "20000 100000"})
+}
+
+// limitBy puts a program into a cgroup of its own below the root of the controller's hierarchy, with files that say the limit in
+// version 1 and in version 2 of cgroups.
+func limitBy(t *testing.T, p *program, controller string, v1, v2 map[string]string) {
+	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var parent, file string
+	var parent string
+	var files map[string]string
 	for line := range strings.Lines(string(mounts)) {
 		left, right, _ := strings.Cut(line, " - ")
 		l, r := strings.Fields(left), strings.Fields(right)
@@ -46,18 +64,18 @@ func limitMemory(t *testing.T, p *program) {
 			continue
 		}
 		switch controllers, err := os.ReadFile(filepath.Join(l[4], "cgroup.subtree_control")); {
-		case r[0] == "cgroup" && strings.Contains(","+r[2]+",", ",memory,"):
-			parent, file = l[4], "memory.limit_in_bytes"
-		case r[0] == "cgroup2" && err == nil && strings.Contains(string(controllers), "memory"):
-			parent, file = l[4], "memory.high"
+		case r[0] == "cgroup" && slices.Contains(strings.Split(r[2], ","), controller):
+			parent, files = l[4], v1
+		case r[0] == "cgroup2" && err == nil && slices.Contains(strings.Fields(string(controllers)), controller):
+			parent, files = l[4], v2
 		}
 	}
 	if parent == "" {
-		rubytest.Skip(t, "there is no memory cgroup")
+		rubytest.Skip(t, "there is no %s cgroup", controller)
 	}
 	dir := filepath.Join(parent, fmt.Sprintf("ddtop-test-%d", p.PID))
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		rubytest.Skip(t, "a memory cgroup: %v", err)
+		rubytest.Skip(t, "a %s cgroup: %v", controller, err)
 	}
 	t.Cleanup(func() {
 		p.Stop(t) // a cgroup with a process in it can't be removed
@@ -65,9 +83,11 @@ func limitMemory(t *testing.T, p *program) {
 			t.Errorf("remove the cgroup: %v", err)
 		}
 	})
-	for name, value := range map[string]int{file: scarceMemory, "cgroup.procs": p.PID} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(strconv.Itoa(value)), 0o644); err != nil {
-			rubytest.Skip(t, "limit the memory: %v", err)
+	files = maps.Clone(files)
+	files["cgroup.procs"] = strconv.Itoa(p.PID)
+	for name, value := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0o644); err != nil {
+			rubytest.Skip(t, "limit the %s: %v", controller, err)
 		}
 	}
 }

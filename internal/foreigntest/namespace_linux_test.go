@@ -59,6 +59,7 @@ func TestContainer(t *testing.T) {
 // TestFirstProcess reads a Ruby that is process 1 of its PID namespace, as the only program of a container is. Its threads'
 // ids are small numbers, of which its memory is full.
 func TestFirstProcess(t *testing.T) {
+	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{OwnPIDs: true})
 		if truth.PID != 1 {
@@ -93,7 +94,7 @@ func libraryOf(t *testing.T, r rubytest.Ruby) (path, buildID string) {
 // childOf finds the Ruby that a process has started, in the list that ddtop offers.
 func childOf(t *testing.T, parent int) int {
 	t.Helper()
-	list, err := attach.List()
+	list, err := attach.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 // TestReplacedLibrary reads Rubies whose library an upgrade has replaced on the disk: through /proc/PID/map_files, and,
 // where that may not be opened, by the picture of the library in memory.
 func TestReplacedLibrary(t *testing.T) {
+	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
 			return // its library may be the program itself

@@ -24,9 +24,8 @@ const waits = `Thread.new { sleep }; $stdout.puts "ready"; $stdout.flush; STDIN.
 // .symtab, which an unstripped library has and which is made here for Debian's; by the same in a separate debug file below
 // the process's own root. All must lead to what the search finds.
 func TestVariableOfTheVM(t *testing.T) {
-	if _, err := exec.LookPath("objcopy"); err != nil {
-		rubytest.Skip(t, "no objcopy (binutils)")
-	}
+	rubytest.Long(t)
+	rubytest.Program(t, "objcopy", "binutils")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
 			return // built in many ways

@@ -8,14 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // The truth has to be true of a program that stays as it is: told twice, the second time after garbage was collected,
 // it says the same.
 func TestParkedStaysParked(t *testing.T) {
-	rerun.Never(t, "the truth of the other tests is a defect itself when it changes")
 	Each(t, func(t *testing.T, r Ruby) {
 		p, truth := r.StartParked(t, Options{})
 		if truth.Ruby != r.Version || truth.PID != p.PID {

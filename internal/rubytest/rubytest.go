@@ -21,12 +21,11 @@ package rubytest
 
 import (
 	"fmt"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // Ruby is an interpreter that tests can run programs on.
@@ -74,10 +73,10 @@ type missing struct {
 }
 
 // All returns every Ruby there is, Debian's first, in the order of their releases. A Debian Ruby that is missing is
-// recorded as skipped; with CI=true it fails the test. With no Ruby at all the test is skipped.
+// recorded as skipped; with CI=true it fails the test. With no Ruby at all the test is skipped. With -short it is the newest alone.
 func All(t testing.TB) []Ruby {
 	t.Helper()
-	found := wanted(t, discover())
+	found := short(wanted(t, discover()))
 	for _, m := range found.missing {
 		if onCI() {
 			t.Errorf("%s is missing: %s", m.name, m.reason)
@@ -91,11 +90,26 @@ func All(t testing.TB) []Ruby {
 	return found.rubies
 }
 
-// Each runs test as a subtest against every Ruby there is, named after the Ruby. A Debian Ruby that is missing is a
-// skipped subtest, with CI=true a failed one. Rubies of other machines are EachForeign's.
+// Each runs test as a subtest against every Ruby there is, named after the Ruby, with -short against the newest alone. A Debian
+// Ruby that is missing is a skipped subtest, with CI=true a failed one. Rubies of other machines are EachForeign's.
 func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
+	each(t, short(wanted(t, discover())), test)
+}
+
+// EachRelease is Each with every Ruby also with -short: for what is the truth of all others, where Ruby keeps things and what
+// it says of itself.
+func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
+	t.Helper()
 	each(t, wanted(t, discover()), test)
+}
+
+// short is the newest of what was found, with -short and where there is one.
+func short(found discovery) discovery {
+	if !testing.Short() || len(found.rubies) == 0 {
+		return found
+	}
+	return discovery{rubies: []Ruby{newest(found.rubies)}}
 }
 
 // EachBuild is Each for tests to which only the interpreter's machine code matters, and not how it was installed: a Ruby of the
@@ -116,10 +130,11 @@ func EachBuild(t *testing.T, test func(t *testing.T, r Ruby)) {
 	})
 }
 
-// EachForeign runs test as a subtest against every Ruby of another machine, under its emulator. One that is missing is a
-// skipped subtest, with CI=true a failed one.
+// EachForeign runs test as a subtest against every Ruby of another machine, under its emulator; with -short it is skipped. One
+// that is missing is a skipped subtest, with CI=true a failed one.
 func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
+	Long(t)
 	each(t, wanted(t, discoverForeign()), test)
 }
 
@@ -128,7 +143,6 @@ func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {
 	for _, r := range found.rubies {
 		t.Run(r.Name, func(t *testing.T) {
 			recordAtEnd(t, r)
-			rerun.Process(t) // whatever starts it: this package, or what is tested
 			test(t, r)
 		})
 	}
@@ -150,7 +164,6 @@ func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {
 // there is none, with CI=true fails it.
 func One(t testing.TB) Ruby {
 	t.Helper()
-	rerun.Process(t)
 	found := wanted(t, discover())
 	if len(found.rubies) == 0 {
 		reason := "no Ruby to test against"
@@ -162,14 +175,39 @@ func One(t testing.TB) Ruby {
 		}
 		Skip(t, "%s", reason)
 	}
-	best := found.rubies[0]
-	for _, r := range found.rubies[1:] {
+	return newest(found.rubies)
+}
+
+// newest is the first of the newest release.
+func newest(rubies []Ruby) Ruby {
+	best := rubies[0]
+	for _, r := range rubies[1:] {
 		major, minor := r.Release()
 		if r.AtLeast(best.Release()) && (!best.AtLeast(major, minor)) {
 			best = r
 		}
 	}
 	return best
+}
+
+// Program returns the path of a program that a test runs. Where it is missing the test is skipped, and says which package of
+// Debian's has it.
+func Program(t testing.TB, command, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(command)
+	if err != nil {
+		Skip(t, "needs %s: apt-get install %s", command, pkg)
+	}
+	return path
+}
+
+// Long skips a test with -short: `make test` is not to take long, and leaves to `make test-all` what does or compares less with
+// the truth than others.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		Skip(t, "left out with -short")
+	}
 }
 
 // Skip skips the test and keeps the reason for the record of what ran.

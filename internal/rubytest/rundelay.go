@@ -11,27 +11,41 @@ import (
 )
 
 // RunDelay is how long in all a process's threads have stood in the kernel's run queue since they began: what other programs on
-// the machine took from it. It is the second number of schedstat (Documentation/scheduler/sched-stats.rst). Threads that have
-// ended are not in it.
+// the machine took from it. Threads that have ended are not in it.
 func RunDelay(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	_, delay := schedstat(t, pid)
+	return delay
+}
+
+// CPUTime is how long in all a process's threads have been on a CPU since they began. The kernel adds to it when a thread leaves
+// its CPU and with each tick of its clock: as long as it stands still, no thread has run for longer than a tick. Threads that
+// have ended are not in it.
+func CPUTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	cpu, _ := schedstat(t, pid)
+	return cpu
+}
+
+// schedstat sums up the first two numbers of the threads' schedstat (Documentation/scheduler/sched-stats.rst).
+func schedstat(t testing.TB, pid int) (cpu, delay time.Duration) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum time.Duration
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // it has just ended
 		}
-		var cpu, delay, turns int64
-		if _, err := fmt.Sscan(string(text), &cpu, &delay, &turns); err != nil {
+		var ran, waited, turns int64
+		if _, err := fmt.Sscan(string(text), &ran, &waited, &turns); err != nil {
 			t.Fatalf("%s: %q: %v", file, text, err)
 		}
-		sum += time.Duration(delay)
+		cpu, delay = cpu+time.Duration(ran), delay+time.Duration(waited)
 	}
-	return sum
+	return cpu, delay
 }
 
 // Children are the processes that a process has started and that are still there.

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -65,7 +64,6 @@ func TestMain(m *testing.M) {
 // startHelper starts the helper and returns its process and what it writes.
 func startHelper(t testing.TB, mode string, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
-	rerun.Process(t)
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+mode, "DDTOP_KERNEL_DIR="+t.TempDir(), "GOMAXPROCS=2")
 	cmd.Stderr = os.Stderr

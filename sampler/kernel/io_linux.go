@@ -5,8 +5,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ddtop/ddtop/attach"
 )
 
 // noFD stands for "no descriptor open".
@@ -39,24 +37,6 @@ func pread(fd int, buf []byte) (int, error) {
 		n, err := unix.Pread(fd, buf, 0)
 		if err != unix.EINTR {
 			return n, err
-		}
-	}
-}
-
-// quickReader is pread for files that take a microsecond or two and hardly ever wait for anything.
-type quickReader struct{ calls attach.QuickCalls }
-
-func (q *quickReader) pread(fd int, buf []byte) (int, error) {
-	if len(buf) == 0 {
-		return 0, unix.EINVAL
-	}
-	for {
-		n, errno := q.calls.Call(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
-		if errno == 0 {
-			return int(n), nil
-		}
-		if errno != unix.EINTR {
-			return 0, errno
 		}
 	}
 }

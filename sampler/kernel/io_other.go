@@ -8,9 +8,6 @@ func openDir(string) (int, error)     { return noFD, ErrUnsupported }
 func openAt(int, string) (int, error) { return noFD, ErrUnsupported }
 func pread(int, []byte) (int, error)  { return 0, ErrUnsupported }
 
-type quickReader struct{}
-
-func (*quickReader) pread(int, []byte) (int, error)        { return 0, ErrUnsupported }
 func readMore(int, []byte, int64) (int, error)             { return 0, ErrUnsupported }
 func closeFD(int)                                          {}
 func readlinkAt(int, []byte, []byte) (int, error)          { return 0, ErrUnsupported }

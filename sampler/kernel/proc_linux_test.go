@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -307,7 +306,6 @@ func TestForeignCalls(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs a machine that runs 386 programs")
 	}
-	rerun.Process(t)
 	bin := filepath.Join(t.TempDir(), "reads")
 	if err := os.WriteFile(bin, reader386(t), 0o700); err != nil {
 		t.Fatal(err)

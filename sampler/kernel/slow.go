@@ -2,9 +2,12 @@ package kernel
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
 const (
@@ -33,7 +36,7 @@ type SlowCounts struct {
 // Slow reads what of a process's counters takes milliseconds and more: a walk over all of its pages, and a file of each thread.
 // It is for one goroutine, not the one that samples.
 type Slow struct {
-	dir      int // /proc/PID
+	pid, dir int // dir is /proc/PID
 	rollup   rollup
 	switches switches
 	buf      [4096]byte
@@ -47,7 +50,7 @@ func OpenSlow(pid int) (*Slow, error) {
 	if err != nil {
 		return nil, &Error{"open", path, err}
 	}
-	s := &Slow{dir: dir}
+	s := &Slow{pid: pid, dir: dir}
 	s.rollup.open(dir)
 	return s, nil
 }
@@ -63,7 +66,7 @@ func (s *Slow) Close() error {
 // Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be called
 // once a second. What has ended, or can't be read, stays what it was.
 func (s *Slow) Read(nowNS int64) SlowCounts {
-	return SlowCounts{PSSBytes: s.rollup.read(nowNS, s.buf[:]), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
+	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
 }
 
 // rollup reads /proc/PID/smaps_rollup.
@@ -87,17 +90,29 @@ func (r *rollup) close() {
 	r.fd = noFD
 }
 
-func (r *rollup) read(nowNS int64, buf []byte) int64 {
+func (r *rollup) read(pid int, nowNS int64) int64 {
 	if r.fd == noFD || nowNS < r.nextNS {
 		return r.pss
 	}
-	began := time.Now()
-	n, err := pread(r.fd, buf)
-	r.nextNS = nowNS + max(rollupEveryNS, rollupRest*time.Since(began).Nanoseconds())
-	if err == nil {
-		if pss, ok := parsePSS(buf[:n]); ok {
-			r.pss = pss
+	began, fd := time.Now(), r.fd
+	pss, err := attach.Ask(pid, "reading its smaps_rollup", func() (int64, error) {
+		var buf [4096]byte
+		n, err := pread(fd, buf[:])
+		if err != nil {
+			return 0, err
 		}
+		pss, ok := parsePSS(buf[:n])
+		if !ok {
+			return 0, ErrFormat
+		}
+		return pss, nil
+	})
+	r.nextNS = nowNS + max(rollupEveryNS, rollupRest*time.Since(began).Nanoseconds())
+	switch {
+	case errors.Is(err, attach.ErrNoAnswer):
+		r.fd = noFD // it is read still; nothing is asked of it any more
+	case err == nil:
+		r.pss = pss
 	}
 	return r.pss
 }

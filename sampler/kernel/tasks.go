@@ -57,7 +57,6 @@ type Tasks struct {
 	maxOpen int
 	uses    uint64
 	buf     [512]byte
-	quick   quickReader
 	names   *namer
 	peers   *peers
 	scratch pollScratch
@@ -192,7 +191,7 @@ func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	t.uses++
 	if files := t.tasks[tid]; files != nil && files[which] != nil {
 		f := files[which]
-		n, err := t.quick.pread(f.fd, t.buf[:])
+		n, err := pread(f.fd, t.buf[:])
 		if err == nil {
 			f.lastUse = t.uses
 			t.moveToFront(f)
@@ -208,7 +207,7 @@ func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 		t.Forget(tid)
 		return nil, t.errorOf("open", tid, which, t.missing(tid, err))
 	}
-	n, err := t.quick.pread(fd, t.buf[:])
+	n, err := pread(fd, t.buf[:])
 	if err != nil {
 		closeFD(fd)
 		return nil, t.errorOf("read", tid, which, err)

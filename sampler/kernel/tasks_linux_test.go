@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -289,7 +288,6 @@ func TestOpenFilesAreBounded(t *testing.T) {
 
 // TestReusedTID: a descriptor kept open for an ended thread is opened anew when the tid is there again.
 func TestReusedTID(t *testing.T) {
-	rerun.Never(t, "a thread taken for another is a defect")
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, os.Getpid())
 	tid := make(chan int32)

@@ -27,6 +27,7 @@ type Core struct {
 	module *attach.Module
 	info   sampler.Process
 	dict   *sampler.Dictionary
+	names  *sampler.Redactor
 	reader *ruby.Reader
 }
 
@@ -41,7 +42,7 @@ func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Opt
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{core: core, dict: opts.Dictionary}
+	c := &Core{core: core, dict: opts.Dictionary, names: opts.Redactor}
 	if err := c.open(ctx, opts); err != nil {
 		c.Close()
 		if missing := core.Missing(); missing > 0 {
@@ -86,12 +87,12 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 		return err
 	}
 	host, _ := os.Hostname() // shown only
-	c.info = sampler.Process{
+	c.info = c.names.Process(sampler.Process{
 		PID: pid, Title: c.core.Title(), User: strconv.Itoa(c.core.UID()), Host: host,
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: c.reader.Era(),
 		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note,
 		AttachedAt: c.core.WrittenAt(), AttachedNS: coreNS,
-	}
+	})
 	return nil
 }
 
@@ -99,7 +100,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 func (c *Core) Process() sampler.Process { return c.info }
 
 // Dictionary is what the IDs of the sample point into.
-func (c *Core) Dictionary() *sampler.Dictionary { return c.dict }
+func (c *Core) Dictionary() *sampler.Dictionary { return c.dict.Redacted(c.names) }
 
 // Missing is the number of bytes by which the core was cut short.
 func (c *Core) Missing() int64 { return c.core.Missing() }

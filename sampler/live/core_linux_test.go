@@ -15,7 +15,6 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -24,9 +23,7 @@ import (
 // memory: it leaves zeros there.
 func gcore(t *testing.T, pid int) (path string, whole bool) {
 	t.Helper()
-	if _, err := exec.LookPath("gcore"); err != nil {
-		rubytest.Skip(t, "there is no gcore (gdb) on this machine")
-	}
+	rubytest.Program(t, "gcore", "gdb")
 	prefix := filepath.Join(t.TempDir(), "core")
 	out, err := exec.Command("gcore", "-o", prefix, fmt.Sprint(pid)).CombinedOutput()
 	path = fmt.Sprintf("%s.%d", prefix, pid)
@@ -81,7 +78,6 @@ func openCore(t *testing.T, path, root string) *Core {
 // TestCoreTruth compares the threads of a core, gcore's and the kernel's, frame by frame with what the parked program
 // says of itself.
 func TestCoreTruth(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		began := time.Now().Truncate(time.Second) // files may have their times in seconds

@@ -7,9 +7,11 @@ import (
 )
 
 // Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It belongs behind Once, in the same goroutine, and
-// is no instant: fibers may have run on since.
+// is no instant: fibers may have run on since. Its errors are ctx's, ErrNoAnswer, and those of the reader.
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
-	return s.reader.SuspendedFibers(ctx)
+	ctx, cancel := context.WithTimeout(ctx, onceLimit)
+	defer cancel()
+	return result(ctx, s, func() (sampler.Fibers, error) { return s.reader.SuspendedFibers(ctx) })
 }
 
 // Fibers looks for the fibers that are suspended, as the core file has them. It belongs behind Once.

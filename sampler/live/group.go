@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type GroupOptions struct {
 type Group struct {
 	opts  GroupOptions
 	roots []int
+	room  *sampler.Room
 
 	mu        sync.Mutex // guards what follows
 	list      []*relative
@@ -52,8 +54,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	if err := opts.defaults(); err != nil {
 		return nil, err
 	}
-	opts.Dictionary = nil // each process has its own ids
-	g := &Group{opts: opts, roots: pids}
+	g := &Group{opts: opts, roots: pids, room: sampler.NewRoom(sampler.MaxDictionaryBytes, MaxProcesses)}
 	if !opts.Pending {
 		if err := g.openRoots(ctx); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -116,6 +117,7 @@ func (g *Group) openRoots(ctx context.Context) error {
 func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source, error) {
 	opts := g.opts.Options
 	opts.BootWait = boot
+	opts.Dictionary = g.room.NewDictionary() // each process has its own ids
 	return Open(ctx, pid, opts)
 }
 
@@ -177,11 +179,12 @@ func (g *Group) sources() []*Source {
 	return out
 }
 
-// share divides the budget among the processes that are sampled.
+// share divides the rates and the limits on memory among the processes that are sampled.
 func (g *Group) share() {
 	list := g.sources()
 	n := float64(max(len(list), 1))
 	for _, s := range list {
+		s.share(len(list))
 		s.rates.set(
 			min(g.opts.StackRate, max(GroupStackRate, g.opts.StackRate)/n),
 			min(g.opts.LockRate, max(GroupLockRate, g.opts.LockRate)/n))
@@ -210,7 +213,11 @@ func (g *Group) Relatives() ([]sampler.Relative, int) {
 	defer g.mu.Unlock()
 	out := make([]sampler.Relative, len(g.list))
 	for i, r := range g.list {
-		out[i] = r.Relative
+		x, names := r.Relative, g.opts.Redactor
+		if r.err != nil {
+			x.Why = strings.ReplaceAll(x.Why, r.err.Error(), names.Error(r.err))
+		}
+		out[i] = names.Relative(x, r.exe)
 	}
 	return out, g.forgotten
 }

@@ -20,9 +20,10 @@ const (
 	cpuShareNS = 330_000
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, once it had a CPU.
 	settleNS = 3_000_000
-	// procNS and selfNS are how often the process's counters and our own are read.
-	procNS = 250_000_000
-	selfNS = 1_000_000_000
+	// procNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
+	procNS    = 250_000_000
+	selfNS    = 1_000_000_000
+	selfCPUNS = 100_000_000
 )
 
 // freeCPUReads is the number of threads at work whose CPU counters are all read in every stack tick.

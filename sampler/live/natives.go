@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"errors"
 
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -10,15 +11,22 @@ import (
 type NativeThread struct {
 	// TID is in ddtop's own PID namespace.
 	TID int32
-	// Name is the kernel's, at most 15 bytes (task/TID/comm).
+	// Name is the kernel's, at most 15 bytes (task/TID/comm), as Options.Redactor leaves it.
 	Name string
 	// CPUNS is its time on a CPU since it started, in ns; 0 where the kernel does not count it (no schedstat).
 	CPUNS int64
 }
 
 // NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile are
-// left out. It costs some 20 µs a thread and is not to be called while Run or Once runs. Its errors are kernel's.
+// left out. It costs some 20 µs a thread and is not to be called while Run or Once runs. Its errors are kernel's, and
+// ErrNoAnswer.
 func (s *Source) NativeThreads() ([]NativeThread, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)
+	defer cancel()
+	return result(ctx, s, s.nativeThreads)
+}
+
+func (s *Source) nativeThreads() ([]NativeThread, error) {
 	tids, err := s.tasks.List()
 	if err != nil {
 		return nil, err
@@ -27,6 +35,7 @@ func (s *Source) NativeThreads() ([]NativeThread, error) {
 	for _, tid := range tids {
 		n := NativeThread{TID: tid}
 		if n.Name, err = s.tasks.Comm(tid); err == nil {
+			n.Name = s.names.ThreadName(n.Name)
 			n.CPUNS, _, err = s.tasks.CPU(tid)
 		}
 		switch {

@@ -46,6 +46,8 @@ type Options struct {
 	RealTime bool
 	// Dictionary takes what is interned; nil makes a new one.
 	Dictionary *sampler.Dictionary
+	// Redactor leaves out of all that the Source hands out what can name somebody; nil: nothing is left out.
+	Redactor *sampler.Redactor
 	// procs is shared by the Sources of a Group; nil makes a new one.
 	procs *processors
 	// Progress is told how far the reading of a file's debug information is, in units, for a Ruby whose layout has to be
@@ -80,7 +82,36 @@ func (o *Options) defaults() error {
 
 // Open finds the Ruby VM in a process and prepares for sampling it. Errors are attach's (ErrNoProcess, ErrPermission,
 // ErrNotRuby …), layout.ErrUnknownRelease, and ruby's for a VM that could not be found or whose layout does not fit.
+// When reading has not come back half a second after the end of ctx, Open returns without it.
 func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
+	type opened struct {
+		source *Source
+		err    error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		s, err := openSource(ctx, pid, opts)
+		done <- opened{s, err}
+	}()
+	select {
+	case o := <-done:
+		return o.source, o.err
+	case <-ctx.Done():
+	}
+	select {
+	case o := <-done:
+		return o.source, o.err
+	case <-time.After(letGoAfter):
+	}
+	go func() {
+		if o := <-done; o.err == nil {
+			_ = o.source.Close() // nobody is there any more to hear of an error
+		}
+	}()
+	return nil, fmt.Errorf("process %d: %w: %w", pid, context.Cause(ctx), ErrNoAnswer)
+}
+
+func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
 	}
@@ -93,7 +124,8 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{proc: proc, dict: opts.Dictionary, procs: opts.procs}
+	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, working: make(chan struct{}, 1)}
+	s.shown = s.dict.Redacted(s.names)
 	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)
 	if err := s.open(ctx, pid, opts); err != nil {
@@ -158,7 +190,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 			return err
 		}
 	}
-	s.info = s.describe(pid, version, description, found, opts)
+	s.info = s.names.Process(s.describe(pid, version, description, found, opts))
 	s.info.PriorityNote = PriorityNote()
 	return nil
 }

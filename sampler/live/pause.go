@@ -33,7 +33,7 @@ type pauses struct {
 }
 
 func newPauses(p *attach.Process, s *Source) (*pauses, error) {
-	pauser, err := p.NewPauser(PauseLimit, func() { raisePriority() })
+	pauser, err := p.NewPauser(PauseLimit, raisePriority)
 	if err != nil {
 		return nil, err
 	}

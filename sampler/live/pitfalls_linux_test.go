@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/internal/rerun"
+	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -33,14 +33,17 @@ func sampleUntil(t *testing.T, pid int, each func(*live.Source, *sampler.Sample)
 }
 
 // TestNobodyHoldsAtRest: while all threads wait, the GVL has no owner. Ruby's vm.running_thread (up to 2.7) still names the
-// last one, a status "run" any that is about to wait (facts-gvl, section 13: 13 and 16).
+// last one, a status "run" any that is about to wait.
 func TestNobodyHoldsAtRest(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p, _ := r.StartStates(t, rubytest.Options{})
 		var c *gvl.Classifier
-		const n = 40
+		// Of n looks at a process at rest one in a hundred may be followed by one in which something moves. That counts once,
+		// however long it lasts: where other programs hold the CPUs a thread that was woken stays where it is for many looks.
+		const n, moves = 100, .01
 		seen, held, waiting := 0, 0, 0
+		holding, queueing := false, false
 		atRest := false
 		sampleUntil(t, p.PID, func(s *live.Source, x *sampler.Sample) bool {
 			if c == nil {
@@ -59,24 +62,27 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 			if atRest = atRest || !owned && !reporter && wait == 0; !atRest {
 				return false
 			}
-			waiting += wait
-			if owned {
+			if wait > 0 && !queueing {
+				waiting++
+			}
+			if owned && !holding {
 				held++
 			}
-			seen++
+			if holding, queueing = owned, wait > 0; !holding && !queueing {
+				seen++
+			}
 			return seen == n
 		})
-		if held > n/20 || waiting > n/20 {
-			t.Errorf("in %d of %d samples somebody holds the GVL, %d waits", held, n, waiting)
+		if most := odds.AtMost(n, moves); held > most || waiting > most {
+			t.Errorf("in %d looks at a process at rest somebody takes the GVL %d times, and waits for it %d times", n, held, waiting)
 		}
 	})
 }
 
 // TestIDsAreNotGivenAgain: Ruby gives a thread the address, the object and (up to 3.2) the native thread of one that has ended,
-// and its serial numbers are not kept; a ThreadID is one thread all the same (facts-gvl, section 13: 8 and 15). Each of these
+// and its serial numbers are not kept; a ThreadID is one thread all the same. Each of these
 // threads has a name of its own, and the kernel's name is the same.
 func TestIDsAreNotGivenAgain(t *testing.T) {
-	rerun.Never(t, "an id that names two threads is a defect")
 	const enoughThreads = 60
 	const program = `
 3.times do |lane|

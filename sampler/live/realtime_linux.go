@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -25,11 +25,7 @@ type guardedThread struct {
 // checkRealTime tells whether this program may have real-time priority, by asking for it on a thread of its own.
 func checkRealTime() error {
 	failed := make(chan error)
-	go func() {
-		// Never unlocked: the thread, whose scheduling was changed, ends with the goroutine.
-		runtime.LockOSThread()
-		failed <- setRealTime(unix.Gettid())
-	}()
+	attach.OnOwnThread(func() { failed <- setRealTime(unix.Gettid()) })
 	return <-failed
 }
 
@@ -52,19 +48,14 @@ func setNormal(tid int) error {
 	}, 0)
 }
 
-// begin raises the priority of the calling thread, which Run has locked. The returned function takes everything back.
+// begin raises the priority of the calling thread, which ends with the sampling. The returned function ends the
+// watchdog.
 func (g *guard) begin() (end func()) {
-	restore := raisePriority()
+	raisePriority()
 	g.thread = guardedThread{tid: unix.Gettid(), stop: func() {}}
 	g.beats.Store(0)
 	g.now.Store(uint32(kernelPriority()))
-	return func() {
-		g.thread.stop()
-		if g.realTime {
-			_ = setNormal(g.thread.tid) // the thread goes back to the pool; without privileges left it stays as it is
-		}
-		restore()
-	}
+	return func() { g.thread.stop() }
 }
 
 // raise gives the sampling thread real-time priority, and the watchdog its work.

@@ -42,8 +42,8 @@ func openRealTime(t *testing.T) *Source {
 // realTimeWait is how long the tests wait for what takes half a second.
 const realTimeWait = 30 * time.Second
 
-// TestRealTime: the sampling thread is real-time by the kernel's word from the second tick on, no other thread of ddtop is,
-// and afterwards everything is as before.
+// TestRealTime: the sampling thread is real-time by the kernel's word from the second tick on, and afterwards it is no
+// more and everything is as before.
 func TestRealTime(t *testing.T) {
 	s := openRealTime(t)
 	var before, after unix.Rlimit
@@ -54,7 +54,7 @@ func TestRealTime(t *testing.T) {
 	defer cancel()
 	n, tid := 0, 0
 	var said sampler.Priority
-	err := s.Run(ctx, func(x *sampler.Sample) {
+	err := s.clocked(ctx, func(x *sampler.Sample) {
 		tid = unix.Gettid()
 		policy, priority := policyOf(t, 0)
 		if n++; n == 1 && policy != unix.SCHED_NORMAL {
@@ -77,9 +77,7 @@ func TestRealTime(t *testing.T) {
 	if said != sampler.PriorityRealTime {
 		t.Errorf("the sample says %v", said)
 	}
-	if policy, _ := policyOf(t, tid); policy != unix.SCHED_NORMAL {
-		t.Errorf("policy %d afterwards", policy)
-	}
+	endsSoon(t, tid)
 	// Without CAP_SYS_RESOURCE a hard limit can't be raised again.
 	if err := unix.Getrlimit(unix.RLIMIT_RTTIME, &after); err != nil || after.Cur < min(before.Cur, uint64(realTimeKill.Microseconds())) {
 		t.Errorf("RLIMIT_RTTIME was %v and is %v (%v)", before, after, err)
@@ -106,7 +104,7 @@ func TestRealTimeIsGivenUp(t *testing.T) {
 			defer cancel()
 			n := 0
 			var said sampler.Priority
-			err := s.Run(ctx, func(x *sampler.Sample) {
+			err := s.clocked(ctx, func(x *sampler.Sample) {
 				if said = x.Self.Priority; said == c.why {
 					if policy, _ := policyOf(t, 0); policy != unix.SCHED_NORMAL {
 						t.Errorf("policy %d after it was given up", policy)

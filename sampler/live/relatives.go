@@ -22,6 +22,9 @@ const (
 	settleTime = 100 * time.Millisecond
 	// maxTries is how often a process that can't be read is asked again, a look each: it may be booting.
 	maxTries = 20
+	// silentRest is for how long a process that did not answer is left alone: each question holds up the look, and a thread for as
+	// long as it is not answered.
+	silentRest = 10 * time.Second
 	// maxTracked bounds the living processes that are looked at, Ruby or not, and maxEnded those kept after their end.
 	maxTracked = 1024
 	maxEnded   = 256
@@ -35,6 +38,8 @@ type relative struct {
 	exe   string
 	tries int
 	err   error
+	// silentAt is when it did not answer last.
+	silentAt time.Time
 	// done: its Source is closed.
 	done bool
 }
@@ -65,6 +70,9 @@ func age(id kernel.Identity) time.Duration {
 func (r *relative) refused(err error) {
 	r.tries++
 	r.err = err
+	if errors.Is(err, attach.ErrNoAnswer) {
+		r.silentAt = time.Now()
+	}
 	r.Why = "not sampled: " + err.Error()
 	if errors.Is(err, attach.ErrNotRuby) {
 		r.Why = fmt.Sprintf("no Ruby (%s)", cmp.Or(r.exe, r.Title))
@@ -85,7 +93,7 @@ func (g *Group) look(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if r.src != nil || r.tries >= maxTries {
+		if r.src != nil || r.tries >= maxTries || time.Since(r.silentAt) < silentRest {
 			continue
 		}
 		if sampled >= MaxProcesses {

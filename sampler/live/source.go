@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +35,8 @@ type Source struct {
 	proc   *attach.Process
 	info   sampler.Process
 	dict   *sampler.Dictionary
+	shown  *sampler.Dictionary // dict, as names leave it
+	names  *sampler.Redactor
 	reader *ruby.Reader
 	view   *kernelView
 	tasks  *kernel.Tasks
@@ -52,10 +53,22 @@ type Source struct {
 	slowNow atomic.Pointer[kernel.SlowCounts]
 
 	lastProc, lastSelf, lastCheck int64
+	lastSelfCPU                   int64
 	procNow                       sampler.Proc
 	selfNow                       sampler.Self
 	lastClasses                   int64
 	classesNow                    *sampler.AllocClasses
+
+	// working holds a token while something is read, left tells that it was left to itself (apart); tickBegan is when
+	// the tick under way began, CLOCK_MONOTONIC in ns; 0: none is.
+	working   chan struct{}
+	left      atomic.Bool
+	tickBegan atomic.Int64
+	// ticking is held while a tick of Run reads.
+	ticking sync.Mutex
+
+	// sharers is how many processes are sampled at once.
+	sharers atomic.Int32
 
 	mu    sync.Mutex
 	end   sampler.End
@@ -66,7 +79,7 @@ type Source struct {
 func (s *Source) Process() sampler.Process { return s.info }
 
 // Dictionary is what the IDs of the samples point into.
-func (s *Source) Dictionary() *sampler.Dictionary { return s.dict }
+func (s *Source) Dictionary() *sampler.Dictionary { return s.shown }
 
 // End says how the target ended.
 func (s *Source) End() (sampler.End, bool) {
@@ -75,11 +88,35 @@ func (s *Source) End() (sampler.End, bool) {
 	return s.end, s.ended
 }
 
+// ReadFile reads a file of the process's program at a path as the process has it, with the process's rights and no more
+// than limit bytes. It can take some seconds, and is for any goroutine.
+func (s *Source) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
+	return s.proc.ReadFile(path, limit)
+}
+
+// share tells that n processes are sampled at once, which divide the limits on memory.
+func (s *Source) share(n int) {
+	s.sharers.Store(int32(n))
+	s.reader.Share(n)
+}
+
 // Exited is closed when the process has ended.
 func (s *Source) Exited() <-chan struct{} { return s.proc.Exited() }
 
-// Close lets go of the target.
+// Close lets go of the target. What a read that has not come back still uses is let go of when it does.
 func (s *Source) Close() error {
+	if s.left.Load() {
+		go func() {
+			s.working <- struct{}{}
+			_ = s.release() // nobody is there any more to hear of an error
+		}()
+		return nil
+	}
+	s.working <- struct{}{} // for good
+	return s.release()
+}
+
+func (s *Source) release() error {
 	var errs []error
 	if s.pauses != nil {
 		s.pauses.pauser.Close()
@@ -99,21 +136,48 @@ func (s *Source) Close() error {
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
+// onceLimit is how long Once tries.
+const onceLimit = 10 * time.Second
+
 // Once takes one complete sample: all stacks, and the kernel's word on every thread. It tries again, for a moment, when
-// threads come and go or a stack could not be read whole.
+// threads come and go or a stack could not be read whole. The error is ErrNoAnswer when reading does not come back,
+// within some ten seconds or half a second of the end of ctx.
 func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, onceLimit)
+	defer cancel()
+	var best atomic.Pointer[sampler.Sample]
+	err := s.apart(ctx, func() error { return s.once(ctx, &best) }, nil)
+	if x := best.Load(); x != nil && (err == nil || errors.Is(err, ErrNoAnswer)) {
+		return x, nil
+	}
+	return nil, err
+}
+
+// stopWith has the end of ctx end the tick under way. The returned function undoes it.
+func (s *Source) stopWith(ctx context.Context) (undo func()) {
+	s.reader.Resume()
+	quit := context.AfterFunc(ctx, s.reader.Stop)
+	return func() { quit() }
+}
+
+// once puts the best sample so far into best. The error is for none.
+func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
 	const tries = 20
+	defer s.tickBegan.Store(0)
+	s.tickBegan.Store(Monotonic())
+	defer s.stopWith(ctx)()
 	s.warmUp()
 	s.readSlow()
-	var best *sampler.Sample
 	var bestFlaws int
 	var last error
 	for try := 0; try < tries && ctx.Err() == nil; try++ {
+		s.tickBegan.Store(0)
 		sleepUntil(s.rests())
+		s.tickBegan.Store(Monotonic())
 		var sample sampler.Sample
 		if last = s.readTick(sampler.StackTick, &sample); last != nil {
 			if err := s.gone(last); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
@@ -126,27 +190,33 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 		if s.pauses != nil && s.pauses.cut {
 			n++ // on a machine that is full, no thread may have stopped within the limit
 		}
-		if best == nil || n <= bestFlaws {
-			best, bestFlaws = sample.Clone(), n
+		if best.Load() == nil || n <= bestFlaws {
+			best.Store(sample.Clone())
+			bestFlaws = n
 		}
 		if bestFlaws == 0 && try > 0 {
 			break
 		}
 	}
-	if best == nil {
+	if best.Load() == nil {
 		if last == nil {
 			last = ctx.Err()
 		}
-		return nil, last
+		return last
 	}
-	best.Reads = *s.reader.Reads()
-	return best, nil
+	x := *best.Load()
+	x.Reads = *s.reader.Reads()
+	best.Store(&x)
+	return nil
 }
 
 // flaws counts what another try could make better.
 func flaws(s *sampler.Sample) int {
 	n := 0
 	for i := range s.Threads {
+		if s.Threads[i].Quality&sampler.StackFresh == 0 {
+			n++ // the tick had no time for it
+		}
 		if s.Threads[i].Quality&(sampler.StackFailed|sampler.StackPartial) != 0 && s.Threads[i].Bits&sampler.BitStarting == 0 {
 			n++
 		}
@@ -159,13 +229,42 @@ func flaws(s *sampler.Sample) int {
 	return n
 }
 
-// Run samples until ctx ends or the target does.
-func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+// clocked samples until ctx ends or the target does. emit is called on another goroutine, while this one waits. When a read
+// of the target has not come back half a second after the end of ctx, it returns without it, and nothing is emitted any more.
+func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
+	var out door
+	wanted, cancel := context.WithCancel(ctx)
+	defer cancel()
+	exited := s.proc.Exited()
+	go func() {
+		select {
+		case <-exited:
+			cancel()
+		case <-wanted.Done():
+		}
+	}()
+	err := s.apart(wanted, func() error {
+		return s.run(ctx, func(x *sampler.Sample) { out.emit(emit, x) })
+	}, out.close)
+	switch {
+	case !errors.Is(err, ErrNoAnswer):
+		return err
+	case ctx.Err() != nil:
+		return nil // Silent tells
+	case wanted.Err() != nil:
+		return s.finish("exited")
+	}
+	return err
+}
+
+// run is clocked, on a thread that ends with it.
+func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	defer s.guard.begin()()
 	defer s.procs.enter()()
 	defer s.beside()()
+	defer s.tickBegan.Store(0)
+	s.tickBegan.Store(Monotonic())
+	defer s.stopWith(ctx)()
 	s.warmUp()
 	c := newClock(s.info.StackRate, s.info.LockRate, Monotonic())
 	exited := s.proc.Exited()
@@ -173,6 +272,7 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	failed, seen := 0, Monotonic()
 	for {
 		s.guard.rest()
+		s.tickBegan.Store(0)
 		sleepUntil(c.next)
 		s.guard.wake()
 		select {
@@ -183,6 +283,7 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 		default:
 		}
 		now := Monotonic()
+		s.tickBegan.Store(now)
 		c.stackNS, c.lockNS = s.rates.intervals()
 		depth, late := c.tick(now)
 		s.reader.Reads().Late += late
@@ -192,7 +293,13 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 				return err
 			}
 		}
+		s.ticking.Lock()
 		err := s.readTick(depth, &sample)
+		if err == nil {
+			sample.Slow = c.slow
+			s.view.fill(&sample, false)
+		}
+		s.ticking.Unlock()
 		c.rest(s.rests())
 		if err != nil {
 			if now-s.lastCheck > failCheckNS {
@@ -216,11 +323,10 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 		}
 		seen = sample.TimeNS
-		sample.Slow = c.slow
-		s.view.fill(&sample, false)
 		s.slowCounters(&sample, false)
 		s.countClasses(&sample)
 		c.note(now, busy(&sample))
+		s.tickBegan.Store(0)
 		emit(&sample)
 	}
 }
@@ -284,7 +390,12 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	if all || now-s.lastSelf > selfNS {
 		s.lastSelf = now
 		if self, err := kernel.ReadSelf(); err == nil {
-			s.selfNow = self
+			s.selfNow, s.lastSelfCPU = self, now
+		}
+	} else if now-s.lastSelfCPU > selfCPUNS {
+		s.lastSelfCPU = now
+		if cpu, err := kernel.SelfCPU(); err == nil {
+			s.selfNow.CPUNS = cpu
 		}
 	}
 	sample.Proc, sample.Self = s.procNow, s.selfNow

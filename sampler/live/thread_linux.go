@@ -11,7 +11,7 @@ import (
 )
 
 // samplerNice is the nice value that the sampling thread asks for: a poller of normal priority on a full machine gets the
-// CPU when somebody else blocks, which is just at hand-overs of the GVL (facts-gvl, section 11).
+// CPU when somebody else blocks, which is just at hand-overs of the GVL (measured against Ruby's own thread events).
 const samplerNice = -10
 
 // epoch ties Go's own clock to CLOCK_MONOTONIC: Go reads the same clock (runtime.nanotime on Linux), but in the vDSO, where
@@ -89,21 +89,15 @@ func sleepUntil(ns int64) {
 	}
 }
 
-// raisePriority gives the calling OS thread a higher priority where it may, a short time slice, and exact timers. The
-// returned function takes priority and slice back.
-func raisePriority() func() {
+// raisePriority gives the calling OS thread a higher priority where it may, a short time slice, and exact timers.
+// Nothing takes them back: they are for a thread that ends with its work (attach.OnOwnThread). What such a thread
+// starts would inherit them, but Go starts no thread from one that is locked to its goroutine.
+func raisePriority() {
 	tid := unix.Gettid()
 	// The default slack of 50 µs would bunch ticks of 1 kHz.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // exactness only
-	raised := unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice) == nil
+	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice)
 	_ = setSlice(tid, sliceNS) // what is shown is the kernel's word
-	// The thread goes back to the pool.
-	return func() {
-		_ = setSlice(tid, 0)
-		if raised {
-			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0)
-		}
-	}
 }
 
 // PriorityNote says what keeps the sampling thread at normal priority; "" when nothing does.

@@ -12,7 +12,7 @@ func Monotonic() int64 { return int64(time.Since(samplingStart)) }
 
 func sleepUntil(ns int64) { time.Sleep(time.Duration(ns - Monotonic())) }
 
-func raisePriority() func() { return func() {} }
+func raisePriority() {}
 
 // PriorityNote is "": processes can be sampled on Linux only.
 func PriorityNote() string { return "" }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -84,8 +83,7 @@ func compareFrames(got []sampler.Frame, want []rubytest.TruthFrame, labels bool)
 
 // TestParkedProgram compares every thread of a program with some 250 parked threads with what its Ruby says.
 func TestParkedProgram(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		compareTruth(t, p, truth)
 	})
@@ -94,7 +92,6 @@ func TestParkedProgram(t *testing.T) {
 // TestCutStack compares a stack cut in the middle with the whole one: of Ruby frames alone, and of Ruby frames, blocks and C
 // functions in turn, cut between each two of them.
 func TestCutStack(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `def down(n); n == 0 ? sleep : down(n - 1); end
 def turns(n)
@@ -162,8 +159,7 @@ func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Threa
 
 // TestDescription compares what is said of the Ruby with its own word, with a JIT where the build has one.
 func TestDescription(t *testing.T) {
-	rerun.Never(t, "compared with Ruby's own words")
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, args := range [][]string{nil, {"--yjit"}} {
 			if args != nil && !r.AtLeast(3, 1) {
 				continue // has no YJIT

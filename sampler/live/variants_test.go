@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -25,7 +24,6 @@ func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.R
 
 // TestParkedVariants compares the parked program's threads with Ruby's word under each JIT and with M:N threads.
 func TestParkedVariants(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	eachVariant(t, true, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		p, truth := r.StartParked(t, v.Apply(rubytest.Options{}))
 		compareTruth(t, p, truth)
@@ -34,7 +32,6 @@ func TestParkedVariants(t *testing.T) {
 
 // TestRactors compares the threads of three ractors, which from 3.3 on have no native thread while they are parked.
 func TestRactors(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	eachVariant(t, false, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if !r.AtLeast(3, 0) {
 			return // has no ractors
@@ -106,7 +103,6 @@ exit!(0)
 
 // TestFiberScheduler compares the frames of threads that have a fiber scheduler.
 func TestFiberScheduler(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	eachVariant(t, false, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if !r.AtLeast(3, 1) {
 			return // 3.0's scheduler has other hooks

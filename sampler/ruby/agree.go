@@ -15,66 +15,79 @@ const (
 	restlessReads = 64
 )
 
-// stackCopy is one more copy of an execution context and its frames.
+// stackCopy is one copy of an execution context and, read behind it, of the frames.
 type stackCopy struct {
 	ec     [24]byte
 	frames []byte
 }
 
-// agreeAll compares the first copy with all others: the number of outer frames that are equal in all, and the number of
-// innermost frames to drop because they are not.
-func (r *Reader) agreeAll(s *stackState, frames []byte, low, end, cfp attach.Address) (equal, inner int) {
-	equal, inner = r.agree(s, frames, s.ec2[:], s.frames2, low, end, cfp)
-	for i := range s.more {
-		if !s.extra || equal == 0 {
-			break
-		}
-		m := &s.more[i]
-		e, drop := r.agree(s, frames, m.ec[:], m.frames, low, end, cfp)
-		if e == 0 {
-			return 0, 0
-		}
-		equal, inner = min(equal, e), max(inner, drop)
-	}
-	return equal, inner
+// stackArea says which frames a reading is about: those of the VM stack [low, end) from cfp outward. Of a stack deeper than the
+// limit these are the inner innermost ones and the outer outermost ones; else outer is 0.
+type stackArea struct {
+	low, end, cfp attach.Address
+	inner, outer  int
 }
 
-// agree compares the first copy with another: the number of outer frames that are equal, and the number of innermost
-// frames to drop because they are not. The innermost frame's pc and sp move with every instruction and are not compared.
-func (r *Reader) agree(s *stackState, frames, ec2, frames2 []byte, low, end, cfp attach.Address) (equal, inner int) {
-	low2, end2, cfp2, ok := r.window(ec2)
-	if !ok || low2 != low || end2 != end {
-		return 0, 0
+// size is the number of frames.
+func (a *stackArea) size() int { return a.inner + a.outer }
+
+// at is the address of frame i, counted from the innermost one outward.
+func (a *stackArea) at(i, frameSize int) attach.Address {
+	if i < a.inner {
+		return a.cfp + attach.Address(i*frameSize)
 	}
-	fs := r.o.frameSize
-	n := len(frames) / fs
-	if cfp2 == cfp {
-		copy2 := frames2[cfp-s.from:]
-		if bytes.Equal(frames[frameISeq:], copy2[frameISeq:]) {
-			return n, 0
+	return a.end - attach.Address((a.size()-i)*frameSize)
+}
+
+// inward is the number of frames that lie inward of cfp.
+func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
+	if cfp <= a.cfp {
+		return 0
+	}
+	if n := int(cfp-a.cfp) / frameSize; n < a.inner || a.outer == 0 {
+		return n
+	}
+	return max(a.inner, a.size()-int(a.end-cfp)/frameSize)
+}
+
+// agree decides which frames of a reading are believed, whatever way the stack is read: it returns how many innermost ones of the
+// first copy are to be dropped, all of them when the copies are not of the same stack. Each copy ends with the area's frames.
+//
+// What is kept was the stack in the instants in which the contexts of the other copies were read: each lies between two copies
+// of the frames, so a frame that is the same in both was the same then, and it was on the stack then if it does not lie inward of
+// that context's own innermost frame. A frame that was popped before keeps its bytes, so that it is the same in all copies;
+// without the look at the context it would stand on top of frames that were pushed after that.
+func (r *Reader) agree(a *stackArea, copies []stackCopy) (drop int) {
+	for i := range copies[1:] {
+		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
+	}
+	return drop
+}
+
+// differ compares the first copy of the frames with another one.
+func (r *Reader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
+	n, fs := a.size(), r.o.frameSize
+	low, end, cfp, ok := r.window(c.ec[:])
+	if !ok || low != a.low || end != a.end {
+		return n
+	}
+	drop = a.inward(cfp, fs)
+	one, two := first[len(first)-n*fs:], c.frames[len(c.frames)-n*fs:]
+	if bytes.Equal(one[drop*fs:], two[drop*fs:]) {
+		return drop
+	}
+	for i := n - 1; i >= drop; i-- {
+		f, g := one[i*fs:(i+1)*fs], two[i*fs:(i+1)*fs]
+		if bytes.Equal(f, g) {
+			continue
 		}
-	}
-	if cfp2 < s.from {
-		cfp2 = s.from
-	}
-	m := int(end-cfp2) / fs
-	for i := 1; i <= n && i <= m; i++ {
-		a := frames[(n-i)*fs : (n-i+1)*fs]
-		b := frames2[len(frames2)-i*fs : len(frames2)-(i-1)*fs]
-		if !bytes.Equal(a, b) {
-			// The innermost frame that both have went on between the copies, calling or returning: it is the same method's
-			// frame, called from the same place, and in the first copy it stood where that says. Dropping it would charge the
-			// time of a method that makes many short calls to its caller. What ZJIT's frames say lies elsewhere.
-			if !r.vm.ZJITFrames && bytes.Equal(a[frameISeq:], b[frameISeq:]) {
-				equal = i
-			}
-			break
+		// The innermost frame that both have went on between the copies, calling or returning: it is the same method's frame,
+		// called from the same place, and in the first copy it stood where that says. Dropping it would charge the time of a
+		// method that makes many short calls to its caller. What ZJIT's frames say lies elsewhere.
+		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {
+			return i
 		}
-		equal = i
+		return i + 1
 	}
-	if equal == n {
-		// The frames are the same and only the depth moved; what lies inward of the first copy is not in both.
-		return n, 0
-	}
-	return equal, n - equal
+	return drop
 }

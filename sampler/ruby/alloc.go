@@ -7,7 +7,7 @@ import (
 )
 
 // allocCounter reads the number of objects allocated, twice in one call, just before a thread's frames. The difference belongs
-// to those frames (the pair rule of facts-gc, section 5). Charging what was allocated between two ticks to a stack seen at
+// to those frames. Charging what was allocated between two ticks to a stack seen at
 // either would charge time instead: it mixes what ran in between.
 //
 // What is read between the two readings is a word that the target hardly ever writes (gapReads times), not the frames: reading
@@ -40,7 +40,7 @@ type allocCounter struct {
 	due, pairing   bool
 	// locks and stacks are how long calls take in lock ticks and in stack ticks.
 	locks, stacks usual
-	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1; facts-gc, section 4).
+	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1 moves the cursor of the page alone).
 	uncounted bool
 	sums      [maxPools]heapSum
 	// totals are the objects allocated in each heap, at the first reading.
@@ -110,6 +110,7 @@ func (g *gcReader) planBefore(r *Reader) {
 	g.alloc.follow(r)
 	g.at = len(r.batch)
 	r.add(g.objspace+attach.Address(g.from), g.buf)
+	g.vmLock.plan(r)
 	for i := range g.alloc.caches {
 		c := &g.alloc.caches[i]
 		r.add(c.addr, c.b)
@@ -187,7 +188,7 @@ func (c *allocCounter) total() uint64 {
 }
 
 // delta is what was allocated between the two readings. It is 0 rather than negative: with several ractors the releases up
-// to 3.4 lose counts (facts-gc, section 4).
+// to 3.4 lose counts, for they don't add atomically (gc.c).
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {
@@ -318,8 +319,8 @@ func (r *Reader) soleOwner() *thread {
 }
 
 // pair charges the difference of the counters to the owner. Objects that a compaction moves are counted as new ones from
-// 3.4 on (facts-gc, pitfall 3), so a tick within one says nothing. One within another part of a collection does: the collector
-// works in steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that
+// 3.4 on (sampler.GCDetail.Moved), so a tick within one says nothing. One within another part of a collection does: the
+// collector works in steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that
 // stops before its end.
 func (r *Reader) pair(depth sampler.Depth, s *sampler.Sample) {
 	g := &s.GC

@@ -9,8 +9,13 @@ import (
 
 // Named limits of what a Decoder keeps.
 const (
-	// maxCodeBytes bounds the iseqs kept, in bytes; past it all are forgotten and read again as they are met.
-	maxCodeBytes = 64 << 20
+	// maxKeptBytes bounds the code, methods, environments and names kept, in bytes; past it all are forgotten and read again as
+	// they are met.
+	maxKeptBytes = 48 << 20
+	// maxQualified bounds the names of one method beside its own, in entries.
+	maxQualified = 256
+	// keptEntry is what an entry of one of the maps takes beside its names, in bytes, roughly.
+	keptEntry = 128
 	// maxHolders, maxClassNames, maxEnvMethods, maxIDNames, maxTypeNames and maxFrameIDs bound the tables, in entries.
 	maxHolders    = 1 << 16
 	maxClassNames = 1 << 14
@@ -23,6 +28,8 @@ const (
 	forgetGenerations = 10
 	// maxChecked bounds how many iseqs and methods one Revalidate reads again; the rest is checked when it is next met.
 	maxChecked = 4096
+	// maxCheckedBytes bounds what is read again at once in the same way, and the memory that is kept for it, in bytes.
+	maxCheckedBytes = 8 << 20
 )
 
 // Sizes of the direct-mapped tables in front of the maps; powers of two.
@@ -45,14 +52,15 @@ type stackSlot struct {
 
 // cache is everything that a Decoder keeps from one Decode to the next.
 type cache struct {
-	iseqs      map[attach.Address]*iseq
-	iseqBytes  int
-	holders    map[uint64]*holder
-	envs       map[envKey]*envMethod
-	idNames    map[uint64]string
-	typeNames  map[attach.Address]string
-	classNames map[uint64]className
-	frameIDs   map[frameKey]sampler.FrameID
+	iseqs map[attach.Address]*iseq
+	// kept is how many bytes are kept, maxKept the limit.
+	kept, maxKept int
+	holders       map[uint64]*holder
+	envs          map[envKey]*envMethod
+	idNames       map[uint64]string
+	typeNames     map[attach.Address]string
+	classNames    map[uint64]className
+	frameIDs      map[frameKey]sampler.FrameID
 	// interned is the Dictionary's generation that frameIDs, frameCache and stackCache are of.
 	interned uint32
 	// generations counts how often that has changed.
@@ -65,13 +73,13 @@ type cache struct {
 
 	// waiting holds, for an address that was met in the pass under way and lacks memory, the number of that pass: a
 	// recursion of a thousand frames must not try it a thousand times.
-	waiting map[uint64]uint64
-	pass    uint64
+	waiting map[uint64]passNumber
+	pass    passNumber
 
 	// generation changes when kept entries may need a check; 1 is the first. cycleAt is the generation since which nothing
 	// can have gone or moved, majorAt the one since which nothing old can.
-	generation, cycleAt, majorAt uint32
-	decode                       uint64
+	generation, cycleAt, majorAt generation
+	decode                       decodeNumber
 	checkedNS                    int64
 	gc                           sampler.GC
 	// settled: the collector's present cycle has marked what it keeps and moved what it moves.
@@ -88,7 +96,7 @@ type cache struct {
 	checkHolders []*holder
 	checkEnvs    []*envMethod
 	// hotISeqs and hotHolders have been used since the last cycle of the collector; hotList numbers these lists.
-	hotList    uint32
+	hotList    hotNumber
 	hotISeqs   []*iseq
 	hotHolders []*holder
 	hotEnvs    []*envMethod
@@ -109,9 +117,10 @@ func (c *cache) init() {
 	c.typeNames = make(map[attach.Address]string)
 	c.classNames = make(map[uint64]className)
 	c.frameIDs = make(map[frameKey]sampler.FrameID)
-	c.waiting = make(map[uint64]uint64)
+	c.waiting = make(map[uint64]passNumber)
 	c.generation, c.cycleAt, c.majorAt, c.hotList = 1, 1, 1, 1
 	c.seed = maphash.MakeSeed()
+	c.maxKept = maxKeptBytes
 	c.shared = make(map[attach.Address]int32)
 }
 
@@ -127,9 +136,6 @@ func (d *Decoder) begin() {
 		if d.generations++; d.generations%forgetGenerations == 0 {
 			// Code that the program has given up is met no more: what is in use comes back as it is met.
 			d.forgetAll()
-			clear(d.holders)
-			clear(d.holderFront[:])
-			clear(d.envs)
 		}
 	}
 	if len(d.waiting) > 0 {
@@ -154,11 +160,8 @@ func (d *Decoder) iseqAt(addr attach.Address) (*iseq, error) {
 				}
 				return nil, err
 			}
-			q.loaded, q.tried, q.born = d.decode, d.generation, d.gc.Count
-			if d.iseqBytes += q.cost(); d.iseqBytes > maxCodeBytes {
-				d.forgetAll()
-				d.iseqBytes = q.cost()
-			}
+			q.loaded, q.tried, q.born = d.decode, d.generation, d.collected()
+			d.keep(q.cost())
 			d.iseqs[addr] = q
 		}
 		*slot = q
@@ -192,7 +195,7 @@ func (d *Decoder) dropISeq(q *iseq) {
 	}
 	if d.iseqs[q.addr] == q {
 		delete(d.iseqs, q.addr)
-		d.iseqBytes -= q.cost()
+		d.kept -= q.cost()
 	}
 }
 
@@ -229,14 +232,17 @@ func (d *Decoder) holderAt(v uint64, code attach.Address) (*holder, error) {
 			}
 			return nil, err
 		}
-		h.loaded, h.tried, h.named, h.born = d.decode, d.generation, d.generation, d.gc.Count
+		h.loaded, h.tried, h.named, h.born = d.decode, d.generation, d.generation, d.collected()
 		if h.kind != holdsMethod {
 			h.generation, h.code = d.generation, code
 		}
 		if len(d.holders) >= maxHolders {
-			clear(d.holders)
-			clear(d.holderFront[:])
-			clear(d.envs)
+			d.forgetAll()
+		}
+		h.cost = 4*keptEntry + len(h.label) + len(h.name)
+		d.keep(h.cost)
+		if old := d.holders[v]; old != nil {
+			d.kept -= old.cost
 		}
 		d.holders[v] = h
 	}
@@ -258,18 +264,32 @@ func (d *Decoder) dropHolder(h *holder) {
 		*slot = nil
 	}
 	if d.holders[h.addr] == h {
+		d.kept -= h.cost
 		delete(d.holders, h.addr)
 	}
 }
 
-// forgetAll empties the tables of code and of what refers to it.
+// keep makes room for n bytes more. What is made for them afterwards is kept although it may be larger than all.
+func (d *Decoder) keep(n int) {
+	if d.kept+n > d.maxKept {
+		d.forgetAll()
+	}
+	d.kept += n
+}
+
+// forgetAll empties the tables of code and methods, of what refers to them, and of names.
 func (d *Decoder) forgetAll() {
 	clear(d.iseqs)
 	clear(d.iseqFront[:])
 	clear(d.frameCache[:])
 	clear(d.frameIDs)
-	d.iseqBytes = 0
-	d.hotISeqs = d.hotISeqs[:0]
+	clear(d.holders)
+	clear(d.holderFront[:])
+	clear(d.envs)
+	clear(d.idNames)
+	clear(d.classNames)
+	d.kept = 0
+	d.hotISeqs, d.hotHolders, d.hotEnvs = d.hotISeqs[:0], d.hotHolders[:0], d.hotEnvs[:0]
 }
 
 // forgetFresh drops what the failed Decode under way has read: none of it was checked.

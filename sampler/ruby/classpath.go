@@ -33,7 +33,7 @@ type class struct {
 // className is the name of a class as found in one generation: a class can go away, and others can stand in its place.
 type className struct {
 	name       string
-	generation uint32
+	generation generation
 }
 
 // readClass reads a class or module.
@@ -285,8 +285,12 @@ func (d *Decoder) firstClassName(first uint64) (string, error) {
 		}
 		if !c.singleton && !c.iclass {
 			if len(d.classNames) >= maxClassNames {
-				clear(d.classNames)
+				d.forgetAll()
 			}
+			if old, known := d.classNames[first]; known {
+				d.kept -= keptEntry + len(old.name)
+			}
+			d.keep(keptEntry + len(c.path))
 			d.classNames[first] = className{c.path, d.generation}
 			return c.path, nil
 		}

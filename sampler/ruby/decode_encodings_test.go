@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -106,7 +105,6 @@ STDIN.gets
 
 // TestDecodeEncodings compares names of methods and files in other encodings with Ruby's word.
 func TestDecodeEncodings(t *testing.T) {
-	rerun.Never(t, "names are compared with Ruby's own")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, encodingsProgram, rubytest.Options{Env: []string{"LANG=C.UTF-8"}})
 		var truth rubytest.Truth

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -46,7 +45,6 @@ func labelledFrames(t *testing.T, g *target, truth rubytest.Truth) map[string][]
 // TestLabelsOnEveryRelease holds the labels on releases before 3.4 against those of the same program on 3.4 or later, which
 // TestDecodeTruth holds against Ruby itself.
 func TestLabelsOnEveryRelease(t *testing.T) {
-	rerun.Never(t, "labels are compared with Ruby's own")
 	newest := rubytest.One(t)
 	if !newest.AtLeast(3, 4) {
 		rubytest.Skip(t, "no Ruby 3.4 or later to say what labels look like")

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/internal/rerun"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -13,8 +12,7 @@ import (
 // TestDecodeTruth compares every frame of some 250 parked threads with what Ruby itself says of them: which frames there
 // are, their paths and lines, and on 3.4 and later their labels.
 func TestDecodeTruth(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)
 		for _, values := range []bool{true, false} {
@@ -25,7 +23,6 @@ func TestDecodeTruth(t *testing.T) {
 
 // TestDecodeTruthJIT does so with code compiled by YJIT from its first call on.
 func TestDecodeTruthJIT(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 1) {
 			return // YJIT came with 3.1
@@ -49,7 +46,6 @@ func TestDecodeTruthJIT(t *testing.T) {
 // TestDecodeTruthAfterGC does so with what is kept from before a full collection, and from before a compaction, which moves
 // iseqs, methods and names.
 func TestDecodeTruthAfterGC(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)
@@ -67,7 +63,6 @@ func TestDecodeTruthAfterGC(t *testing.T) {
 
 // TestDecodeFibers compares the fibers that resumed the running one, where Ruby says what they are doing.
 func TestDecodeFibers(t *testing.T) {
-	rerun.Never(t, "frames are compared with Ruby's own backtrace_locations")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)

@@ -8,13 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-var (
-	// ErrTorn says that frames and the structures they point to do not belong together: they changed between two reads, or
-	// a compaction is moving objects. Read the frames again.
-	ErrTorn = errors.New("the stack changed while it was read")
-	// ErrDictionaryFull says that the Dictionary has no room for another frame or stack (sampler.MaxDictionaryEntries).
-	ErrDictionaryFull = errors.New("too many distinct frames and stacks")
-)
+// ErrTorn says that frames and the structures they point to do not belong together: they changed between two reads, or
+// a compaction is moving objects. Read the frames again.
+var ErrTorn = errors.New("the stack changed while it was read")
 
 // RawStack is the stack of one thread or fiber as read from memory.
 type RawStack struct {
@@ -149,26 +145,22 @@ func (d *Decoder) Decode(raw *RawStack) (sampler.StackID, DecodeInfo, error) {
 		if err := d.view.settle(func() error { return d.internFrames(raw) }); err != nil {
 			return 0, DecodeInfo{Calls: d.view.calls - calls}, err
 		}
-		id, err := d.internStack()
+		id := d.internStack()
 		d.info.Frames, d.info.Calls, d.info.proof = len(d.ids), d.view.calls-calls, d.prove()
-		return id, d.info, err
+		return id, d.info, nil
 	}
 	return 0, DecodeInfo{Calls: d.view.calls - calls}, ErrTorn
 }
 
 // internStack interns d.ids, outermost first.
-func (d *Decoder) internStack() (sampler.StackID, error) {
+func (d *Decoder) internStack() sampler.StackID {
 	var s sampler.StackID
 	for _, f := range d.ids {
 		slot := &d.stackCache[stackHash(s, f)%stackCacheSize]
 		if slot.id == 0 || slot.caller != s || slot.frame != f {
-			id := d.dict.InternStack(s, f)
-			if id == 0 {
-				return 0, ErrDictionaryFull
-			}
-			*slot = stackSlot{s, f, id}
+			*slot = stackSlot{s, f, d.dict.InternStack(s, f)}
 		}
 		s = slot.id
 	}
-	return s, nil
+	return s
 }

@@ -1,82 +1,83 @@
 package ruby
 
 import (
-	"bytes"
-
 	"github.com/ddtop/ddtop/attach"
 )
 
-// readDeep reads a stack whose size is known by now with reads of its own: twice, and cut in the middle when it is deeper
-// than the limit.
+// readDeep reads a stack whose size is known by now with reads of its own, as often as any other that runs, and cut in the
+// middle when it is deeper than the limit.
 func (r *Reader) readDeep(t *thread, running bool) bool {
 	s := &t.stack
 	fs := r.o.frameSize
-	depth := int(s.end-s.cfp) / fs
-	inner, outer := depth, 0
-	if depth > r.maxDepth+1 {
-		inner = r.maxDepth * 3 / 4
-		outer = r.maxDepth - inner + 1 // and the dummy frame at the bottom
+	area := stackArea{low: s.low, end: s.end, cfp: s.cfp, inner: int(s.end-s.cfp) / fs}
+	if area.inner > r.maxDepth+1 {
+		area.inner = r.maxDepth * 3 / 4
+		area.outer = r.maxDepth - area.inner + 1 // and the dummy frame at the bottom
 	}
-	n := (inner + outer) * fs
-	s.frames1, s.frames2 = grow(s.frames1, n), grow(s.frames2, n)
-	cut := inner * fs
-	var ec [24]byte
-	batch := append(r.scratch[:0], attach.Range{Addr: s.cfp, Buf: s.frames1[:cut]})
-	if outer > 0 {
-		batch = append(batch, attach.Range{Addr: s.end - attach.Address(outer*fs), Buf: s.frames1[cut:]})
-	}
-	batch = append(batch, attach.Range{Addr: s.ec, Buf: ec[:]}, attach.Range{Addr: s.cfp, Buf: s.frames2[:cut]})
-	if outer > 0 {
-		batch = append(batch, attach.Range{Addr: s.end - attach.Address(outer*fs), Buf: s.frames2[cut:]})
-	}
+	s.made = s.copiesFor(true)
+	batch := r.planArea(r.scratch[:0], s.ec, &area, s.copies[:s.made])
+	batch = append(batch, attach.Range{Addr: t.addr + attach.Address(r.o.thEC), Buf: s.th2[:]})
 	r.scratch = batch
 	if err := r.readAll(batch); err != nil {
 		return false
 	}
-	dropJIT := 0
+	frames := s.copies[0].frames
+	dropJIT, tornJIT := 0, false
 	if r.vm.ZJITFrames {
-		s.jit.learn(r.dec, s.frames1, n)
+		s.jit.learn(r.dec, frames, len(frames))
 		first := 1
-		if outer > 0 {
+		if area.outer > 0 {
 			first = 2
 		}
 		around, err := s.jit.readAround(r, batch[first:])
 		if err != nil {
 			return false
 		}
-		dropJIT, _ = s.jit.take(r, around, s.frames1)
+		dropJIT, tornJIT = s.jit.take(r, around, frames)
 	}
-	low, end, cfp, ok := r.window(ec[:])
-	if !ok || low != s.low || end != s.end {
+	if !r.stillRuns(s) {
 		return false
 	}
-	// Only the outer part that both copies share is kept.
-	drop := 0
-	if cfp != s.cfp || !bytes.Equal(s.frames1[frameISeq:], s.frames2[frameISeq:]) {
-		for i := n/fs - 1; i >= 0; i-- {
-			if !bytes.Equal(s.frames1[i*fs:(i+1)*fs], s.frames2[i*fs:(i+1)*fs]) {
-				drop = i + 1
-				break
-			}
-		}
-	}
-	if drop = max(drop, dropJIT); drop*fs >= n {
+	drop := r.settle(s, &area, dropJIT, tornJIT)
+	if drop == area.size() {
 		return false
 	}
-	raw := RawStack{End: s.end, CFP: s.cfp + attach.Address(drop*fs), Frames: s.frames1[drop*fs:], Running: running && drop == 0, Settled: r.collecting}
-	if outer > 0 && drop < inner {
-		raw.Cut = inner - drop
+	raw := RawStack{End: s.end, CFP: area.at(drop, fs), Frames: frames[drop*fs:], Running: running && drop == 0, Settled: r.collecting,
+		Partial: drop > 0}
+	how := wayDeep
+	if area.outer > 0 {
+		how = wayCut
+		raw.Cut = max(area.inner-drop, 0)
 	}
 	if r.vm.ZJITFrames {
 		raw.JIT = s.jit.values[drop:]
 	}
 	s.valuesAt = 0
-	if !r.accept(t, &raw, drop > 0) {
+	if !r.accept(t, &raw, how) {
 		return false
 	}
-	s.sp = attach.Address(le64(s.frames1[frameSP:]))
+	s.sp = attach.Address(le64(frames[frameSP:]))
 	if s.sp < s.low || s.sp > s.cfp {
 		s.sp = s.low + valueSlack
 	}
 	return true
+}
+
+// planArea adds copies of an area's frames to a batch, each behind the execution context at ec but the first, whose context is
+// the one that the area is known from.
+func (r *Reader) planArea(batch []attach.Range, ec attach.Address, area *stackArea, copies []stackCopy) []attach.Range {
+	fs := r.o.frameSize
+	n, cut := area.size()*fs, area.inner*fs
+	for i := range copies {
+		c := &copies[i]
+		c.frames = r.grow(c.frames, n)
+		if i > 0 {
+			batch = append(batch, attach.Range{Addr: ec, Buf: c.ec[:]})
+		}
+		batch = append(batch, attach.Range{Addr: area.cfp, Buf: c.frames[:cut]})
+		if area.outer > 0 {
+			batch = append(batch, attach.Range{Addr: area.at(area.inner, fs), Buf: c.frames[cut:]})
+		}
+	}
+	return batch
 }

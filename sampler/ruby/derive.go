@@ -1,7 +1,7 @@
 package ruby
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 // cacheVersion goes up when tables are derived in another way, so that old ones are not used.
@@ -20,7 +21,7 @@ const maxCacheFile = 8 << 20
 
 // deriveTable makes a table from the module's debug information, or takes the one it made before from the cache. source
 // is the file that it comes from.
-func deriveTable(module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
+func deriveTable(ctx context.Context, module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
 	cached := cachePath(o.Cache, module.BuildID)
 	if t, err := readCached(cached, version, module.Machine); err == nil {
 		return t, cached, nil
@@ -29,7 +30,7 @@ func deriveTable(module *attach.Module, version string, o FindOptions) (t *layou
 	if err != nil {
 		return nil, "", err
 	}
-	info, err := layout.ReadDebugInfo(debug.ELF)
+	info, err := layout.ReadDebugInfo(ctx, debug.ELF)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", debug.Path, err)
 	}
@@ -41,7 +42,7 @@ func deriveTable(module *attach.Module, version string, o FindOptions) (t *layou
 	if o.Progress != nil {
 		options.Progress = func(done, total int) { o.Progress(debug.Path, done, total) }
 	}
-	derived, err := layout.Derive(info, options)
+	derived, err := layout.Derive(ctx, info, options)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", debug.Path, err)
 	}
@@ -58,18 +59,12 @@ func cachePath(folder, buildID string) string {
 	return filepath.Join(folder, "v"+cacheVersion, buildID+".json")
 }
 
+// readCached reads a table from the cache, if nobody else can have written it: by sudo, HOME may be another user's.
 func readCached(path, version, machine string) (*layout.Table, error) {
 	if path == "" {
 		return nil, os.ErrNotExist
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxCacheFile {
-		return nil, fmt.Errorf("%s is no table", path)
-	}
-	text, err := os.ReadFile(path)
+	text, err := safefile.ReadTrusted(path, maxCacheFile)
 	if err != nil {
 		return nil, err
 	}
@@ -88,21 +83,7 @@ func writeCached(path string, t *layout.Table) error {
 	if path == "" {
 		return os.ErrNotExist
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".table-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(t.WriteJSON(f), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return safefile.WriteTrusted(path, t.WriteJSON)
 }
 
 // CacheFolder is where tables derived from debug information are kept between runs: ddtop/layouts in the user's cache

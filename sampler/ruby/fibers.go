@@ -1,12 +1,25 @@
 package ruby
 
 import (
+	"bytes"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// readResumers reads the stacks of the fibers that resumed the running one, outward (facts-stacks, section 1.4). They are
-// suspended, so one read does; the chain is checked against the running fiber at the end.
+// fiberRead is what the stacks of fibers that do not run are read into.
+type fiberRead struct {
+	head   [24]byte
+	owner  [8]byte
+	copies [2]stackCopy
+	links  [2][]byte
+}
+
+// link is a word of the target that leads to a fiber. As long as it says so the fiber does not run.
+type link struct{ addr, says attach.Address }
+
+// readResumers reads the stacks of the fibers that resumed the running one, outward. They don't run
+// while that one does; what was read while it did not any more is left out, and counted as torn.
 func (r *Reader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers = st.fibers[:0]
@@ -19,53 +32,85 @@ func (r *Reader) readResumers(t *thread) {
 	if root == 0 || fiber == root {
 		return
 	}
-	for hops := 0; hops < maxFibers; hops++ {
+	links := append(r.fiberLinks[:0], link{t.addr + attach.Address(r.o.thEC), st.ec})
+	for range maxFibers {
 		var w [8]byte
-		if r.mem.Read(fiber+attach.Address(r.o.fiberPrev), w[:]) != nil {
-			return
+		at := fiber + attach.Address(r.o.fiberPrev)
+		if r.mem.Read(at, w[:]) != nil {
+			break
 		}
 		prev := attach.Address(le64(w[:]))
 		if prev == 0 {
-			return
+			break
 		}
-		id, ok := r.fiberStack(t, prev+saved)
+		links = append(links, link{at, prev})
+		id, ok := r.fiberStack(t, prev+saved, links)
 		if !ok {
-			return
+			break
 		}
 		st.fibers = append(st.fibers, id)
 		if prev == root {
-			return
+			break
 		}
 		fiber = prev
 	}
+	r.fiberLinks = links
 }
 
-// fiberStack reads and decodes the stack of a suspended fiber.
-func (r *Reader) fiberStack(t *thread, ec attach.Address) (sampler.StackID, bool) {
-	var head [24]byte
-	if r.mem.Read(ec, head[:]) != nil {
+// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what leads to it.
+func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
+	f := &r.fiber
+	batch := append(r.scratch[:0], attach.Range{Addr: ec, Buf: f.head[:]},
+		attach.Range{Addr: ec + attach.Address(r.o.ecThread), Buf: f.owner[:]})
+	r.scratch = batch
+	if r.readAll(batch) != nil || attach.Address(le64(f.owner[:])) != t.addr {
 		return 0, false
 	}
-	_, end, cfp, ok := r.window(head[:])
+	low, end, cfp, ok := r.window(f.head[:])
 	if !ok {
 		return 0, false
 	}
-	var owner [8]byte
-	if r.mem.Read(ec+attach.Address(r.o.ecThread), owner[:]) != nil || attach.Address(le64(owner[:])) != t.addr {
+	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.frameSize}
+	if area.inner > r.maxDepth+1 {
 		return 0, false
 	}
-	depth := int(end-cfp) / r.o.frameSize
-	if depth > r.maxDepth+1 {
+	batch = f.planLinks(batch[:0], 0, links)
+	batch = r.planArea(batch, ec, &area, f.copies[:])
+	batch = f.planLinks(batch, 1, links)
+	r.scratch = batch
+	if r.readAll(batch) != nil {
 		return 0, false
 	}
-	r.fiberBuf = grow(r.fiberBuf, depth*r.o.frameSize)
-	if r.mem.Read(cfp, r.fiberBuf) != nil {
+	c := &f.copies
+	if r.agree(&area, c[:]) > 0 || f.head != c[1].ec || !bytes.Equal(c[0].frames, c[1].frames) || !f.leads(links) {
+		r.reads.Torn++
 		return 0, false
 	}
-	id, _, err := r.dec.Decode(&RawStack{End: end, CFP: cfp, Frames: r.fiberBuf})
+	id, _, err := r.dec.Decode(&RawStack{End: end, CFP: cfp, Frames: c[0].frames})
 	if err != nil {
 		r.lastDecodeError = err
 		return 0, false
 	}
+	r.ways[wayFiber]++
 	return id, true
+}
+
+func (f *fiberRead) planLinks(batch []attach.Range, k int, links []link) []attach.Range {
+	f.links[k] = grow(f.links[k], 8*len(links))
+	for i, l := range links {
+		batch = append(batch, attach.Range{Addr: l.addr, Buf: f.links[k][8*i : 8*i+8]})
+	}
+	return batch
+}
+
+// leads tells whether all links said what they are to say, at both looks.
+func (f *fiberRead) leads(links []link) bool {
+	for _, b := range f.links {
+		for i, l := range links {
+			if attach.Address(le64(b[8*i:])) != l.says {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -129,7 +129,8 @@ func (r *Reader) age(depth sampler.Depth) {
 }
 
 func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread) {
-	if depth == sampler.StackTick || t.info.ID == 0 {
+	late := r.over()
+	if depth == sampler.StackTick && !late || t.info.ID == 0 {
 		r.identify(t)
 	}
 	st := &t.stack
@@ -143,6 +144,9 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	owns := t.owns()
 	if r.era == sampler.EraSched && linked(t, r.o.thRunningNode) || r.era != sampler.EraSched && owns {
 		out.Bits |= sampler.BitLinked
+	}
+	if owns && r.gc != nil {
+		out.Bits |= r.gc.vmLock.bits(t.ractor.addr)
 	}
 	if le64(t.buf[r.o.thRegion:]) != 0 {
 		out.Bits |= sampler.BitBlockingRegion
@@ -161,13 +165,15 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	}
 	if st.quality&sampler.StackFresh != 0 && t.readIn == r.ticks {
 		r.count(st.quality)
-		r.readResumers(t)
+		if !late {
+			r.readResumers(t)
+		}
 	}
 	out.Resumers = st.fibers
 	if owns || out.Bits&sampler.BitQueued != 0 || out.Status == sampler.Killed ||
 		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 {
 		t.blocked.forget()
-	} else if st.quality&sampler.StackFresh != 0 {
+	} else if st.quality&sampler.StackFresh != 0 && !late {
 		r.describeBlocked(t)
 	}
 	out.Blocked = t.blocked.value

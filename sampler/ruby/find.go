@@ -52,7 +52,10 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 	default:
 		return Found{}, err
 	}
-	derived, source, err := deriveTable(module, version, o)
+	derived, source, err := deriveTable(ctx, module, version, o)
+	if ctx.Err() != nil {
+		return Found{}, context.Cause(ctx)
+	}
 	if err != nil {
 		return Found{}, noLayout(unfit, err, version)
 	}

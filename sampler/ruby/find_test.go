@@ -51,7 +51,7 @@ func TestFindUnknownPatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, noDebug := deriveTable(g.mod, version, FindOptions{})
+		_, _, noDebug := deriveTable(t.Context(), g.mod, version, FindOptions{})
 		found, err := Find(context.Background(), g.proc, g.mod, version, FindOptions{PID: g.proc.PID()})
 		if err != nil {
 			// 4.0.6 moved what 4.0.5 has elsewhere.
@@ -159,7 +159,7 @@ func TestFindUnknownRelease(t *testing.T) {
 	if g == nil || g.mod.HasDWARF() {
 		rubytest.Skip(t, "all Rubies have debug information")
 	}
-	_, err := Find(stopped(), g.proc, g.mod, "9.9.0", FindOptions{PID: g.proc.PID()})
+	_, err := Find(t.Context(), g.proc, g.mod, "9.9.0", FindOptions{PID: g.proc.PID()})
 	if !errors.Is(err, layout.ErrUnknownRelease) {
 		t.Fatalf("got %v", err)
 	}
@@ -181,7 +181,7 @@ func TestFindByDebugInformation(t *testing.T) {
 		}
 		units := 0
 		o := FindOptions{PID: p.PID, Cache: t.TempDir(), Progress: func(_ string, done, total int) { units = done }}
-		derived, source, err := deriveTable(g.mod, g.vm.Version, o)
+		derived, source, err := deriveTable(t.Context(), g.mod, g.vm.Version, o)
 		if errors.Is(err, layout.ErrIncomplete) {
 			rubytest.Skip(t, "its C part was built without debug information") // package layout tests that this is why
 		}
@@ -206,7 +206,7 @@ func TestFindByDebugInformation(t *testing.T) {
 			t.Log("it was linked without a build id: nothing is cached")
 			return
 		}
-		again, source, err := deriveTable(g.mod, g.vm.Version, o)
+		again, source, err := deriveTable(t.Context(), g.mod, g.vm.Version, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,10 +220,10 @@ func TestFindByDebugInformation(t *testing.T) {
 		if err := os.WriteFile(source, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, from, err := deriveTable(g.mod, g.vm.Version, o); err != nil || from == source {
+		if _, from, err := deriveTable(t.Context(), g.mod, g.vm.Version, o); err != nil || from == source {
 			t.Errorf("from a damaged cache: %s, %v", from, err)
 		}
-		if _, from, err := deriveTable(g.mod, "3.2.99", o); err != nil || from == source {
+		if _, from, err := deriveTable(t.Context(), g.mod, "3.2.99", o); err != nil || from == source {
 			t.Errorf("for another release: %s, %v", from, err)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // maxFrames bounds the control frames of one RawStack.
 const maxFrames = 1 << 17
 
-// frameRules say which control frames a release's own backtrace shows, and how (facts-stacks, section 2).
+// frameRules say which control frames a release's own backtrace shows, and how (vm_backtrace.c).
 type frameRules struct {
 	// cTrace: code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
@@ -203,7 +203,7 @@ func (d *Decoder) classifyC(raw *RawStack, ep attach.Address, w *frameWork) erro
 	return nil
 }
 
-// jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (facts-stacks, section 5).
+// jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (CFP_ZJIT_FRAME in zjit.h).
 func (d *Decoder) jitFrame(raw *RawStack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
 	ret := le64(f[d.o.frameJIT:])
 	switch {
@@ -343,9 +343,6 @@ func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
 		complete = false
 	}
 	id := d.dict.InternFrame(f)
-	if id == 0 {
-		return 0, ErrDictionaryFull
-	}
 	if complete {
 		if len(d.frameIDs) >= maxFrameIDs {
 			clear(d.frameIDs)

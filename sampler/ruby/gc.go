@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcReader reads the collector's flags and counters from rb_objspace (facts-gc, sections 1 and 2).
+// gcReader reads the collector's flags and counters from rb_objspace (gc.c; gc/default/default.c from 3.4 on).
 type gcReader struct {
 	objspace attach.Address
 	// buf holds [from, to) of rb_objspace, one range of each tick.
@@ -21,6 +21,8 @@ type gcReader struct {
 	allocated                  int // up to 3.2: one counter
 	pools, poolSize, poolCount int // 3.3+: one counter a pool
 	poolAllocated              int
+
+	vmLock vmLock
 
 	alloc   allocCounter
 	classes classCounter
@@ -83,6 +85,7 @@ func newGCReader(t *layout.Table, objspace attach.Address) *gcReader {
 		g.from, to = min(g.from, g.pools), max(to, g.pools+g.poolCount*g.poolSize)
 	}
 	g.buf = make([]byte, to-g.from)
+	g.vmLock.init(t)
 	g.alloc.init(g, t)
 	g.classes.init(t)
 	g.detail.init(t)
@@ -121,7 +124,7 @@ func (g *gcReader) fill(out *sampler.GC) {
 	}
 }
 
-// plausible refuses a collector that is another struct than the table says (a modular GC): facts-gc, pitfall 1.
+// plausible refuses a collector that is another struct than the table says (a modular GC, 3.4 and later).
 func (g *gcReader) plausible(c *sampler.GC) bool {
 	return c.Mode <= sampler.GCCompacting && c.Count >= c.MajorCount && c.Count >= c.MinorCount
 }

@@ -13,7 +13,7 @@ const (
 )
 
 // slotSize is the size of all slots up to 3.0, and minSlotSize of the smallest after 4.0, in bytes. The smallest heap has
-// one of the two (facts-gc, section 1).
+// one of the two.
 const (
 	slotSize    = 40
 	minSlotSize = 32
@@ -34,8 +34,8 @@ type heapFigure struct {
 	to         func(*sampler.GCHeap) *int64
 }
 
-// gcDetail reads the figures of GC.stat from a copy of the whole of rb_objspace (facts-gc, section 3: every one is
-// direct, none needs a walk).
+// gcDetail reads the figures of GC.stat from a copy of the whole of rb_objspace: each is a word of it or worked out
+// from some, none needs a walk.
 type gcDetail struct {
 	buf     []byte
 	figures []figure
@@ -103,7 +103,7 @@ func (d *gcDetail) initFigures(t *layout.Table) {
 		add(func(x *sampler.GCDetail) *int64 { return &x.PagesMade }, "profile.total_allocated_pages")
 		add(func(x *sampler.GCDetail) *int64 { return &x.PagesFreed }, "profile.total_freed_pages")
 	} else {
-		// 3.4: heap_pages.allocated_pages became the count of pages ever made (facts-gc, section 3).
+		// 3.4: heap_pages.allocated_pages became the count of pages ever made (gc/default/default.c).
 		add(func(x *sampler.GCDetail) *int64 { return &x.PagesMade }, "heap_pages.allocated_pages")
 		add(func(x *sampler.GCDetail) *int64 { return &x.PagesFreed }, "heap_pages.freed_pages")
 	}
@@ -260,7 +260,7 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 }
 
 // sinceCycle is what was malloc'ed less what was freed since the last cycle: four counters in a row, malloc, free, and the
-// two as they were at the last cycle (facts-gc, section 3).
+// two as they were at the last cycle.
 func (d *gcDetail) sinceCycle(malloc, free int) int64 {
 	w := func(off int) int64 { return int64(le64(d.buf[off:])) }
 	return max(0, w(malloc)-w(malloc+16)-(w(free)-w(free+16)))

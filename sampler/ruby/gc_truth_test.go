@@ -223,7 +223,7 @@ func TestGCFigures(t *testing.T) {
 	})
 }
 
-// stateWord is GC.latest_gc_info(:state); compacting is a kind of sweeping there (facts-gc, section 2).
+// stateWord is GC.latest_gc_info(:state); compacting is a kind of sweeping there (gc_info_decode in gc.c).
 func stateWord(m sampler.GCMode) string {
 	switch m {
 	case sampler.GCMarking:

@@ -17,7 +17,7 @@ func (d *Decoder) serial(id uint64) uint64 {
 	return id >> 4
 }
 
-// idName returns the name of an ID. Kept for ever: the table is only ever appended to (facts-stacks, section 4).
+// idName returns the name of an ID. Kept for ever: the table is only ever appended to (symbol.c).
 func (d *Decoder) idName(id uint64) (string, error) {
 	if name, ok := d.idNames[id]; ok {
 		return name, nil
@@ -31,8 +31,9 @@ func (d *Decoder) idName(id uint64) (string, error) {
 		return "", err
 	}
 	if len(d.idNames) >= maxIDNames {
-		clear(d.idNames)
+		d.forgetAll()
 	}
+	d.keep(keptEntry + len(name))
 	d.idNames[id] = name
 	return name, nil
 }

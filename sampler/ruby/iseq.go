@@ -116,7 +116,7 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	q.base, errBase = d.text(le64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
 	// A block's own label names all that it is in. It is a witness alone: nothing is lost where it can't be read.
-	if _, _, errOwn = d.rawString(le64(body[d.o.bodyLabel:])); errOwn != errMissing && !displaced(errOwn) {
+	if _, errOwn = d.rawString(le64(body[d.o.bodyLabel:])); errOwn != errMissing && !displaced(errOwn) {
 		errOwn = nil
 	}
 	q.lines, errLines = d.readLines(body, q.size)

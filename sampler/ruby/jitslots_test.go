@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/internal/rerun"
 )
 
 // wordMemory is a memory of 8-byte words; what is not there can't be read.
@@ -52,7 +51,6 @@ func controlFrames(jitReturn ...uint64) []byte {
 }
 
 func TestJITSlots(t *testing.T) {
-	rerun.Never(t, "addresses are compared with Ruby's own words")
 	const a, b, c = 0x7000_0008, 0x7000_0108, 0x7100_0008 // slots; c on a page far away
 	frames := controlFrames(a+8, jitReturnC, b+8, 0, c+8)
 	memory := func() wordMemory {
@@ -162,31 +160,41 @@ func TestAgree(t *testing.T) {
 		depth  int
 		frames []byte
 	}
+	whole := stackArea{low: low, end: end, cfp: end - 3*size, inner: 3}
+	// Of ten frames the innermost and the two outermost are read.
+	cut := stackArea{low: low, end: end, cfp: end - 10*size, inner: 1, outer: 2}
 	tests := []struct {
-		name         string
-		others       []other
-		equal, inner int
+		name   string
+		area   stackArea
+		others []other
+		drop   int
 	}{
-		{"the same", []other{{3, same}}, 3, 0},
-		{"the innermost pc moves", []other{{3, stack([2]uint64{3, 31}, [2]uint64{2, 20}, [2]uint64{1, 10})}}, 3, 0},
-		{"the innermost is other code", []other{{3, stack([2]uint64{4, 30}, [2]uint64{2, 20}, [2]uint64{1, 10})}}, 2, 1},
-		{"a caller's pc moves", []other{{3, stack([2]uint64{3, 30}, [2]uint64{2, 21}, [2]uint64{1, 10})}}, 1, 2},
-		{"returned", []other{{2, same}}, 2, 1},
-		{"returned and moved", []other{{2, stack([2]uint64{3, 30}, [2]uint64{2, 21}, [2]uint64{1, 10})}}, 1, 2},
-		{"the outermost differs", []other{{3, stack([2]uint64{3, 30}, [2]uint64{2, 20}, [2]uint64{9, 10})}}, 0, 0},
-		{"the third copy tells", []other{{3, same}, {3, stack([2]uint64{3, 30}, [2]uint64{2, 21}, [2]uint64{1, 10})}, {3, same}}, 1, 2},
-		{"all four are the same", []other{{3, same}, {3, same}, {3, same}}, 3, 0},
-		{"the last is nothing like it", []other{{3, same}, {3, same}, {3, stack([2]uint64{3, 30}, [2]uint64{2, 20}, [2]uint64{9, 10})}}, 0, 0},
+		{"the same", whole, []other{{3, same}}, 0},
+		{"went on calling", whole, []other{{9, same}}, 0},
+		{"the innermost pc moves", whole, []other{{3, stack([2]uint64{3, 31}, [2]uint64{2, 20}, [2]uint64{1, 10})}}, 0},
+		{"the innermost is other code", whole, []other{{3, stack([2]uint64{4, 30}, [2]uint64{2, 20}, [2]uint64{1, 10})}}, 1},
+		{"a caller's pc moves", whole, []other{{3, stack([2]uint64{3, 30}, [2]uint64{2, 21}, [2]uint64{1, 10})}}, 2},
+		{"returned", whole, []other{{2, same}}, 1},
+		{"returned and moved", whole, []other{{2, stack([2]uint64{3, 30}, [2]uint64{2, 21}, [2]uint64{1, 10})}}, 2},
+		{"the outermost differs", whole, []other{{3, stack([2]uint64{3, 30}, [2]uint64{2, 20}, [2]uint64{9, 10})}}, 3},
+		{"the third copy tells", whole, []other{{3, same}, {3, stack([2]uint64{3, 30}, [2]uint64{2, 21}, [2]uint64{1, 10})}, {3, same}}, 2},
+		{"the third context tells", whole, []other{{3, same}, {1, same}, {3, same}}, 2},
+		{"all four are the same", whole, []other{{3, same}, {3, same}, {3, same}}, 0},
+		{"the last is nothing like it", whole, []other{{3, same}, {3, same}, {3, stack([2]uint64{3, 30}, [2]uint64{2, 20}, [2]uint64{9, 10})}}, 3},
+		{"cut", cut, []other{{10, same}}, 0},
+		{"cut, returned by one", cut, []other{{9, same}}, 1},
+		{"cut, returned to the outer part", cut, []other{{2, same}}, 1},
+		{"cut, returned within the outer part", cut, []other{{1, same}}, 2},
+		{"no stack any more", whole, []other{{0, same}}, 3},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
-			s := &stackState{from: end - 3*size, frames2: c.others[0].frames, ec2: ec(c.others[0].depth), extra: len(c.others) > 1}
-			for i, o := range c.others[1:] {
-				s.more[i] = stackCopy{ec(o.depth), o.frames}
+			copies := []stackCopy{{frames: append(make([]byte, 2*size), first...)}} // with frames further in, which do not count
+			for _, o := range c.others {
+				copies = append(copies, stackCopy{ec(o.depth), append(make([]byte, 2*size), o.frames...)})
 			}
-			equal, inner := r.agreeAll(s, first, low, end, end-3*size)
-			if equal != c.equal || equal > 0 && inner != c.inner {
-				t.Errorf("%d equal, %d to drop; want %d, %d", equal, inner, c.equal, c.inner)
+			if drop := r.agree(&c.area, copies); drop != c.drop {
+				t.Errorf("%d frames dropped, want %d", drop, c.drop)
 			}
 		})
 	}

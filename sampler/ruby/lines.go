@@ -21,7 +21,7 @@ type lineTable struct {
 	blocks    []byte
 }
 
-// readLines reads an iseq's line table (facts-stacks, section 3).
+// readLines reads an iseq's line table (insns_info in vm_core.h and iseq.c).
 func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	var t lineTable
 	at := attach.Address(le64(body[d.o.bodyInsns:]))

@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/ddtop/ddtop/attach"
 )
@@ -38,13 +39,15 @@ type holder struct {
 	likeC bool
 	owner uint64
 	// named is the generation in which the label was last found right.
-	named uint32
+	named generation
 	// final: the label can't change any more.
 	final        bool
 	missingNames bool
 	// next is the method entry behind a special variable, 0: none; code is the iseq whose frame it was read for.
 	next uint64
 	code attach.Address
+	// cost is the memory that it takes, in bytes, roughly.
+	cost int
 	// qualifiers hold the qualified labels of names other than the definition's own.
 	qualified map[string]string
 }
@@ -126,10 +129,16 @@ func (d *Decoder) qualify(h *holder, name string) (string, error) {
 	if err != nil {
 		return name, err
 	}
-	if h.qualified == nil {
-		h.qualified = make(map[string]string)
+	if len(h.qualified) < maxQualified {
+		if h.qualified == nil {
+			h.qualified = make(map[string]string)
+		}
+		d.keep(keptEntry + len(label))
+		if d.holders[h.addr] == h {
+			h.cost += keptEntry + len(label)
+		}
+		h.qualified[name] = label
 	}
-	h.qualified[name] = label
 	h.final = h.final && final
 	return label, nil
 }
@@ -180,6 +189,9 @@ type envPlace struct {
 	ep attach.Address
 	env
 }
+
+// cost is the memory that it takes, in bytes, roughly.
+func (e *envMethod) cost() int { return keptEntry + len(e.chain)*int(unsafe.Sizeof(envPlace{})) }
 
 func (e *envMethod) unchanged(read []attach.Range) bool {
 	for i, p := range e.chain {
@@ -268,11 +280,14 @@ func (d *Decoder) keepEnv(key envKey, h *holder) {
 		}
 	}
 	if len(d.envs) >= maxEnvMethods {
-		clear(d.envs)
-		d.hotEnvs = d.hotEnvs[:0]
+		d.forgetAll()
+	}
+	if old := d.envs[key]; old != nil {
+		d.kept -= old.cost()
 	}
 	m := &envMethod{h: h, chain: append([]envPlace(nil), d.chain...)}
-	m.generation, m.born, m.hot = d.hotList, d.gc.Count, d.generation
+	d.keep(m.cost())
+	m.generation, m.born, m.hot = d.generation, d.collected(), d.hotList
 	d.envs[key] = m
 	d.hotEnvs = append(d.hotEnvs, m)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // Types of heap objects, RBasic.flags & typeMask (ruby_value_type, the same from 2.5 to head).
@@ -36,8 +37,6 @@ const (
 const (
 	// flagNoEmbed on a String, and flagEmbed on an Array, are the same bit (FL_USER1).
 	flagNoEmbed, flagEmbed = 0x2000, 0x2000
-	// MaxStringBytes is how much of a Ruby string is read; longer ones are cut.
-	MaxStringBytes = 64 << 10
 	// maxArray bounds an Array's length: the symbol table's is the longest that is followed.
 	maxArray = 1 << 24
 	// maxCString bounds a C string, such as the name of a data type.
@@ -93,19 +92,26 @@ func (d *Decoder) flags(v uint64) (uint64, error) {
 	return d.view.word(attach.Address(v))
 }
 
-// rawString returns the bytes of a String, at most MaxStringBytes of them, and the index of its encoding.
-func (d *Decoder) rawString(v uint64) ([]byte, int, error) {
+// rubyString is what was read of a String: at most sampler.MaxNameBytes, and whether it has more.
+type rubyString struct {
+	bytes    []byte
+	encoding int
+	cut      bool
+}
+
+// rawString reads a String.
+func (d *Decoder) rawString(v uint64) (rubyString, error) {
 	if !d.isHeap(v) {
-		return nil, 0, &wrongTypeError{attach.Address(v), "String", notHeap}
+		return rubyString{}, &wrongTypeError{attach.Address(v), "String", notHeap}
 	}
 	addr := attach.Address(v)
 	head, err := d.view.bytes(addr, 32)
 	if err != nil {
-		return nil, 0, err
+		return rubyString{}, err
 	}
 	flags := le64(head)
 	if flags&typeMask != typeString {
-		return nil, 0, &wrongTypeError{addr, "String", flags}
+		return rubyString{}, &wrongTypeError{addr, "String", flags}
 	}
 	data := addr + attach.Address(d.o.stringEmbedded)
 	n := le64(head[16:])
@@ -116,23 +122,27 @@ func (d *Decoder) rawString(v uint64) ([]byte, int, error) {
 		n = flags >> 14 & 0x1f
 	}
 	if n > 1<<40 {
-		return nil, 0, &wrongTypeError{addr, "String", flags}
+		return rubyString{}, &wrongTypeError{addr, "String", flags}
 	}
-	b, err := d.view.bytes(data, int(min(n, MaxStringBytes)))
+	b, err := d.view.bytes(data, int(min(n, sampler.MaxNameBytes)))
 	if err == nil {
 		d.note(addr, head, typeMask|flagNoEmbed|0x1f<<14|encodingMask<<encodingShift)
 		d.note(data, b, 0)
 	}
-	return b, int(flags >> encodingShift & encodingMask), err
+	return rubyString{b, int(flags >> encodingShift & encodingMask), n > sampler.MaxNameBytes}, err
 }
 
-// text returns a String as valid UTF-8.
+// text returns a String as valid UTF-8, cut as sampler.CutName does.
 func (d *Decoder) text(v uint64) (string, error) {
-	b, enc, err := d.rawString(v)
+	s, err := d.rawString(v)
 	if err != nil {
 		return "", err
 	}
-	return decodeText(b, enc), nil
+	if !s.cut {
+		return sampler.CutName(decodeText(s.bytes, s.encoding)), nil
+	}
+	// The mark makes it too long, so that CutName takes what may be a part of a character from its end.
+	return sampler.CutName(decodeText(s.bytes, s.encoding) + sampler.CutMark), nil
 }
 
 // array returns the place of an Array's elements and their number.
@@ -193,7 +203,7 @@ func (d *Decoder) cString(addr attach.Address) (string, error) {
 	return decodeText(s[:maxCString], encUTF8), nil
 }
 
-// String returns a Ruby String's content as valid UTF-8, at most MaxStringBytes of it; ok is false when value is no
+// String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it; ok is false when value is no
 // String or can't be read.
 func (d *Decoder) String(value uint64) (s string, ok bool) {
 	d.view.reset()

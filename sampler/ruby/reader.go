@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
@@ -43,6 +44,14 @@ type Reader struct {
 	mProcess, cRactor uint64
 	gc                *gcReader
 	maxDepth          int
+	maxThreads        int
+	// stackBytes is what copies of stacks take, up to maxStackBytes; past cutAt maxDepth, which fullDepth is as long as there is
+	// room, is halved. shrink: it was, and what is deeper is to be given back.
+	stackBytes, maxStackBytes, cutAt, fullDepth int
+	shrink                                      bool
+	// sharers is how many processes are read at once, as Share was told, and shared by how many the limits are divided now.
+	sharers atomic.Int32
+	shared  int
 	// collecting: a thread collects garbage in the tick under way.
 	collecting bool
 
@@ -84,9 +93,13 @@ type Reader struct {
 	batch        []attach.Range
 	scratch      []attach.Range
 	retry        []*thread
-	// fiberBuf receives the frames of suspended fibers.
-	fiberBuf []byte
-	reads    sampler.Reads
+	// fiber receives the frames of fibers that don't run, fiberLinks is for readResumers.
+	fiber      fiberRead
+	fiberLinks []link
+	reads      sampler.Reads
+	budget     budget
+	// ways counts the stacks read in each way.
+	ways [ways]uint64
 
 	lastDecodeError error
 }
@@ -105,11 +118,12 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	r := &Reader{
 		pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o,
 		now: opts.Now, tids: opts.TIDs, innerPID: opts.InnerPID, pthreadTID: -1,
-		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, whole: opts.Whole,
+		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, maxThreads: MaxThreads, whole: opts.Whole,
 	}
 	if r.maxDepth <= 0 {
 		r.maxDepth = DefaultMaxDepth
 	}
+	r.fullDepth, r.maxStackBytes, r.cutAt = r.maxDepth, maxStackBytes, maxStackBytes
 	if r.now == nil {
 		start := time.Now()
 		base := start.UnixNano()
@@ -129,6 +143,7 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	default:
 		r.era = sampler.EraOwner
 	}
+	dec.view.stopped = &r.budget.stopped
 	r.vmMainThread = vm.Table.Offset("rb_vm_struct.ractor.main_thread")
 	if r.vmMainThread < 0 {
 		r.vmMainThread = vm.Table.Offset("rb_vm_struct.main_thread")
@@ -153,6 +168,23 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 		r.gc = newGCReader(vm.Table, attach.Address(le64(b[:])))
 	}
 	return r, nil
+}
+
+// Share tells that n processes are read at once, which divide the limits on threads, on copies of stacks and on what is decoded
+// (sampler.Share). It may be called from any goroutine; the next tick keeps to it.
+func (r *Reader) Share(n int) { r.sharers.Store(int32(n)) }
+
+// keepShare divides the limits when the number of processes has changed.
+func (r *Reader) keepShare() {
+	n := int(r.sharers.Load())
+	if n == r.shared {
+		return
+	}
+	r.shared = n
+	r.maxThreads = sampler.Share(MaxThreads, n)
+	r.maxStackBytes = sampler.Share(maxStackBytes, n)
+	r.dec.maxKept = sampler.Share(maxKeptBytes, n)
+	r.order = nil // the threads are listed anew, and with them the stacks counted
 }
 
 // Era tells which generation of scheduler the target has.

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// When what is kept is checked again, in ns (facts-stacks, section 6.1). Iseqs and methods are garbage collected objects:
+// When what is kept is checked again, in ns. Iseqs and methods are garbage collected objects:
 // they go away or move in a collection. One that has survived oldAge collections is old (Ruby takes three, RVALUE_OLD_AGE in
 // gc.c) and only goes in a major one.
 const (
@@ -16,20 +16,36 @@ const (
 	oldAge       = 8
 )
 
+// generation counts the times at which what is kept may have to be checked again; 1 is the first, 0 is none. It and the other
+// counters below are types of their own because they are compared with one another in many places, and all are small numbers.
+type generation uint32
+
+// hotNumber counts the lists of what is in use, of which each cycle of the target's collector begins a new one.
+type hotNumber uint32
+
+// decodeNumber counts the calls of Decode and Revalidate.
+type decodeNumber uint64
+
+// passNumber counts the passes over the frames of a stack, of which a Decode makes one for each fetch.
+type passNumber uint64
+
+// collections counts those of the target's collector.
+type collections uint64
+
 // validity says when a kept entry was last known to be what stands in the target's memory.
 type validity struct {
 	// generation is the Decoder's generation in which it was last found unchanged; 0: not yet.
-	generation uint32
+	generation generation
 	// dropped: it is kept no more.
 	dropped bool
 	// hot is the number of the list of what is in use that it was last put on.
-	hot uint32
+	hot hotNumber
 	// loaded and listed are the numbers of the Decode that read it and of the last one that put it on the list to check.
-	loaded, listed uint64
+	loaded, listed decodeNumber
 	// tried is the generation in which it was read.
-	tried uint32
+	tried generation
 	// born is the number of collections at the time it was read.
-	born uint64
+	born collections
 }
 
 // valid tells whether an entry is known to stand unchanged in the target's memory.
@@ -46,13 +62,16 @@ func (c *cache) valid(v *validity) bool {
 	return false
 }
 
+// collected is how many collections the target has made.
+func (c *cache) collected() collections { return collections(c.gc.Count) }
+
 // old tells whether an entry has survived so many collections that only a major one can take it away.
-func (c *cache) old(v *validity) bool { return c.gc.Valid && c.gc.Count-v.born >= oldAge }
+func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
 // proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name can
 // go away, and other code come to stand in its place.
 type proof struct {
-	generation uint32
+	generation generation
 	// old: all that it was made of is old. final: no later event can give its frames better names.
 	old, final bool
 }
@@ -100,8 +119,8 @@ func (d *Decoder) check() (same bool, err error) {
 	for _, e := range d.checkEnvs {
 		need += len(e.chain) * envSize
 	}
-	if cap(d.again) < need {
-		d.again = make([]byte, need+need/2)
+	if cap(d.again) < need || cap(d.again) > maxCheckedBytes {
+		d.again = make([]byte, need)
 	}
 	buf := d.again[:cap(d.again)]
 	take := func(addr attach.Address, n int) {
@@ -198,7 +217,7 @@ func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
 		return nil
 	}
 	if !d.gc.Valid {
-		d.bornNow(gc.Count)
+		d.bornNow(collections(gc.Count))
 	}
 	d.gc, d.checkedNS, d.settled = gc, nowNS, settled || d.settled && !next
 	d.refreshLoadPath(nowNS)
@@ -221,7 +240,11 @@ func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
 	// What is in use but on no stack right now may be garbage that has not been swept yet: it looks unchanged up to the
 	// moment in which something else takes its place.
 	rests := !gc.Valid || gc.Mode == sampler.GCIdle && !gc.During
+	bytes := 0
 	for _, q := range d.hotISeqs {
+		if bytes += q.cost(); bytes > maxCheckedBytes {
+			break
+		}
 		if rests && !q.dropped && !d.valid(&q.validity) && len(d.checkISeqs) < maxChecked {
 			d.checkISeqs = append(d.checkISeqs, q)
 		}
@@ -287,7 +310,7 @@ func (d *Decoder) sameClass(h *holder) (bool, error) {
 }
 
 // bornNow takes what was read before the number of collections was known to be as young as can be.
-func (d *Decoder) bornNow(count uint64) {
+func (d *Decoder) bornNow(count collections) {
 	for _, q := range d.iseqs {
 		q.born = count
 	}

@@ -109,13 +109,13 @@ func (l *locator) provesSymbols(at attach.Address) (bool, error) {
 		var missing error
 		for _, op := range "!+-<" {
 			s, err := l.d.idStringAt(at, uint64(op))
-			var b []byte
+			var name rubyString
 			if err == nil {
-				b, _, err = l.d.rawString(s)
+				name, err = l.d.rawString(s)
 			}
 			if err == errMissing {
 				missing = err
-			} else if err != nil || string(b) != string(op) {
+			} else if err != nil || string(name.bytes) != string(op) {
 				ok = false
 				return nil
 			}

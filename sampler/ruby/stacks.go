@@ -25,7 +25,7 @@ const (
 	maxFibers = 64
 )
 
-// Offsets within a control frame and an execution context that are the same on every release (facts-stacks, section 2).
+// Offsets within a control frame and an execution context that are the same on every release.
 const (
 	framePC, frameSP, frameISeq, frameSelf, frameEP = 0, 8, 16, 24, 32
 	ecVMStack, ecVMStackSize, ecCFP                 = 0, 8, 16
@@ -41,18 +41,16 @@ type stackState struct {
 	// end and low are the ends of the VM stack; cfp and sp the last known innermost frame and its stack pointer.
 	end, low, cfp, sp attach.Address
 
-	ec1, ec2, th2    [24]byte
-	frames1, frames2 []byte
-	more             [moreCopies]stackCopy
-	restless         int  // reads for which more copies are made
-	extra            bool // they are, in this read
-	values           []byte
-	from             attach.Address // where frames1 and frames2 start
-	valuesAt         attach.Address
-	double           bool // planned as a double read
-	bare             bool // planned without the context: the segment has it
-	probing          bool // planned, in a call of its own, as one copy of the place where the thread waited before
-	planned          int  // index of the first range in the batch
+	copies   [2 + moreCopies]stackCopy
+	planned  int // index of the first range in the batch
+	made     int // how many copies are planned: one for a quiet thread
+	restless int // reads for which more copies than two are made
+	th2      [8]byte
+	values   []byte
+	from     attach.Address // where the copies' frames start
+	valuesAt attach.Address
+	bare     bool // planned without the context: the segment has it
+	probing  bool // planned, in a call of its own, as one copy of the place where the thread waited before
 
 	// kept is the last accepted content of [cfp, end), with id, quality and omitted as decoded from it.
 	kept    []byte
@@ -90,25 +88,18 @@ func grow(b []byte, n int) []byte {
 }
 
 // planStack adds the ranges of a thread's stack to the batch: once for a quiet thread (what is equal to the last read
-// has not changed), twice for one that may run: context and frames in the same call, before and after each other
-// (facts-stacks, section 6, methods D and F).
+// has not changed), twice or more for one that may run: context and frames in the same call, before and after each other.
 func (r *Reader) planStack(t *thread, double bool) {
 	s := &t.stack
-	s.double, s.extra = double, double && s.restless > 0
+	s.made = s.copiesFor(double)
 	zjit := r.vm.ZJITFrames
 	if zjit {
-		copies := 1
-		if s.extra {
-			copies = 2 + moreCopies
-		} else if double {
-			copies = 2
-		}
-		r.batch = s.jit.planBefore(r.batch, copies)
+		r.batch = s.jit.planBefore(r.batch, s.made)
 	}
 	s.planned = len(r.batch)
 	s.from, s.valuesAt = 0, 0
 	if s.bare = !double && !s.probing && s.ec == t.ecAt && t.ecIn == r.ticks; !s.bare {
-		r.add(s.ec, s.ec1[:])
+		r.add(s.ec, s.copies[0].ec[:])
 	}
 	if s.keptEC == s.ec && s.end != 0 {
 		fs := attach.Address(r.o.frameSize)
@@ -120,23 +111,17 @@ func (r *Reader) planStack(t *thread, double bool) {
 			s.from = s.low
 		}
 		if n := int(s.end - s.from); n > 0 && n <= (r.maxDepth+2*frameSlack)*r.o.frameSize {
-			s.frames1 = grow(s.frames1, n)
-			r.add(s.from, s.frames1)
-			if double {
-				if n := int(s.sp-s.low) + valueSlack; s.sp >= s.low && n <= maxValues && s.low+attach.Address(n) <= s.end {
-					s.values = grow(s.values, n)
+			for i := range s.copies[:s.made] {
+				c := &s.copies[i]
+				c.frames = r.grow(c.frames, n)
+				if i > 0 {
+					r.add(s.ec, c.ec[:])
+				}
+				r.add(s.from, c.frames)
+				if n := int(s.sp-s.low) + valueSlack; i == 0 && double && s.sp >= s.low && n <= min(maxValues, r.maxDepth*valueBytes) && s.low+attach.Address(n) <= s.end {
+					s.values = r.grow(s.values, n)
 					s.valuesAt = s.low
 					r.add(s.low, s.values)
-				}
-				s.frames2 = grow(s.frames2, n)
-				r.add(s.ec, s.ec2[:])
-				r.add(s.from, s.frames2)
-				for i := range s.more {
-					if m := &s.more[i]; s.extra {
-						m.frames = grow(m.frames, n)
-						r.add(s.ec, m.ec[:])
-						r.add(s.from, m.frames)
-					}
 				}
 			}
 		} else {
@@ -144,11 +129,22 @@ func (r *Reader) planStack(t *thread, double bool) {
 		}
 	}
 	if double {
-		r.add(t.addr+attach.Address(r.o.thEC), s.th2[:8])
+		r.add(t.addr+attach.Address(r.o.thEC), s.th2[:])
 		if zjit {
 			r.batch = s.jit.planBehind(r.batch)
 		}
 	}
+}
+
+// copiesFor is how many copies are made of a stack: double, of one that may run.
+func (s *stackState) copiesFor(double bool) int {
+	switch {
+	case !double:
+		return 1
+	case s.restless > 0:
+		return 2 + moreCopies
+	}
+	return 2
 }
 
 func (r *Reader) add(addr attach.Address, buf []byte) {
@@ -176,14 +172,14 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 	s := &t.stack
 	ranges := r.batch[s.planned:]
 	if s.bare {
-		copy(s.ec1[:], t.ecBuf)
+		copy(s.copies[0].ec[:], t.ecBuf)
 	} else if ranges[0].Failed {
 		s.fail()
 		return last
 	} else {
 		ranges = ranges[1:]
 	}
-	low, end, cfp, ok := r.window(s.ec1[:])
+	low, end, cfp, ok := r.window(s.copies[0].ec[:])
 	if !ok {
 		s.empty()
 		return true
@@ -201,22 +197,35 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 	}
 	if s.from == 0 || ranges[0].Failed || low != s.low || end != s.end || cfp < s.from {
 		// Another fiber, a first sight, or it grew past the guess: now it's known where to read.
+		if s.from == 0 || low != s.low || end != s.end {
+			r.ways[waySeen]++
+		} else {
+			r.ways[wayGrown]++
+		}
 		s.low, s.end, s.cfp, s.sp, s.keptEC = low, end, cfp, low+valueSlack, s.ec
 		if last && !r.readDeep(t, running) {
 			s.fail()
 		}
 		return last
 	}
-	frames := s.frames1[cfp-s.from:]
-	drop, tornJIT := 0, false
+	frames := s.copies[0].frames[cfp-s.from:]
+	dropJIT, tornJIT := 0, false
 	if r.vm.ZJITFrames {
-		drop, tornJIT = s.jit.take(r, r.batch, frames)
-		s.jit.learn(r.dec, s.frames1, len(frames))
+		dropJIT, tornJIT = s.jit.take(r, r.batch, frames)
+		s.jit.learn(r.dec, s.copies[0].frames, len(frames))
 	}
-	if r.unchanged(s, frames, end, drop, r.live(running)) {
+	if r.unchanged(s, frames, end, dropJIT, r.live(running)) {
 		s.cfp = cfp
 		s.quiet++
 		s.quality |= sampler.StackFresh
+		switch {
+		case s.probing:
+			r.ways[wayResting]++
+		case s.made == 1:
+			r.ways[wayOnce]++
+		default:
+			r.ways[waySame]++
+		}
 		return true
 	}
 	s.quiet = 0
@@ -225,60 +234,71 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 	if s.sp < s.low || s.sp > cfp {
 		s.sp = s.low + valueSlack
 	}
-	if !s.double {
+	if s.made == 1 {
 		return false // changed: read it twice
 	}
-	for i := range s.doubleRanges() {
+	for i := range s.rangesBehind() {
 		if ranges[i].Failed {
 			return false
 		}
 	}
-	if le64(s.th2[:]) != uint64(s.ec) {
-		r.reads.Torn++
-		return false // switched to another fiber meanwhile
+	if !r.stillRuns(s) {
+		return false
 	}
-	equal, inner := r.agreeAll(s, frames, low, end, cfp)
-	if s.restless > 0 {
-		s.restless--
-	}
-	if inner > 0 || equal == 0 || tornJIT {
-		s.restless = restlessReads
-	}
-	if drop > inner && equal > 0 {
-		equal, inner = equal-(drop-inner), drop
-	}
-	if equal <= 0 {
-		r.reads.Torn++
+	area := stackArea{low: low, end: end, cfp: cfp, inner: len(frames) / r.o.frameSize}
+	drop := r.settle(s, &area, dropJIT, tornJIT)
+	if drop == area.size() {
 		if last {
 			s.fail()
 		}
 		return last
 	}
-	if inner > 0 {
-		if inner > drop || tornJIT {
-			r.reads.Torn++
-		}
-		if !last {
-			return false
-		}
+	if drop > 0 && !last {
+		return false
 	}
-	return r.decodeStack(t, frames[inner*r.o.frameSize:], cfp+attach.Address(inner*r.o.frameSize), inner > 0, running, last) || last
+	how := wayTwice
+	if s.made > 2 {
+		how = wayMore
+	}
+	return r.decodeStack(t, frames[drop*r.o.frameSize:], area.at(drop, r.o.frameSize), how, drop > 0, running, last) || last
 }
 
-// doubleRanges is the number of ranges that planStack added for a double read behind the first context.
-func (s *stackState) doubleRanges() int {
-	n := 4
+// stillRuns tells whether the thread was on the same fiber behind all copies.
+func (r *Reader) stillRuns(s *stackState) bool {
+	if attach.Address(le64(s.th2[:])) == s.ec {
+		return true
+	}
+	r.reads.Torn++
+	return false
+}
+
+// settle says how many innermost frames of a reading are to be dropped, all when nothing of it can be believed: those that the
+// copies do not agree on, and with them those whose JIT frames could not be told (dropJIT, and tornJIT as of jitSlots.take).
+func (r *Reader) settle(s *stackState, area *stackArea, dropJIT int, tornJIT bool) (drop int) {
+	if s.restless > 0 {
+		s.restless--
+	}
+	drop = r.agree(area, s.copies[:s.made])
+	if drop > 0 || tornJIT {
+		s.restless = restlessReads
+	}
+	if drop > dropJIT || tornJIT {
+		r.reads.Torn++
+	}
+	return max(drop, dropJIT)
+}
+
+// rangesBehind is the number of ranges that planStack added for a running thread behind the first context.
+func (s *stackState) rangesBehind() int {
+	n := 2 * s.made
 	if s.valuesAt != 0 {
 		n++
-	}
-	if s.extra {
-		n += 2 * moreCopies
 	}
 	return n
 }
 
 // decodeStack turns accepted frames into a StackID; false when they could not be decoded.
-func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, partial, running, last bool) bool {
+func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, how way, partial, running, last bool) bool {
 	s := &t.stack
 	raw := RawStack{End: s.end, CFP: cfp, Frames: frames, Running: running && !partial, Settled: r.collecting, Partial: partial,
 		Again: running && !last}
@@ -288,10 +308,11 @@ func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, parti
 	if r.vm.ZJITFrames {
 		raw.JIT = s.jit.values[len(s.jit.values)-len(frames)/r.o.frameSize:]
 	}
-	return r.accept(t, &raw, partial)
+	return r.accept(t, &raw, how)
 }
 
-func (r *Reader) accept(t *thread, raw *RawStack, partial bool) bool {
+// accept decodes frames that are believed, and keeps them. It is false when they could not be decoded.
+func (r *Reader) accept(t *thread, raw *RawStack, how way) bool {
 	s := &t.stack
 	id, info, err := r.dec.Decode(raw)
 	r.reads.Calls += uint64(info.Calls)
@@ -312,14 +333,16 @@ func (r *Reader) accept(t *thread, raw *RawStack, partial bool) bool {
 		s.quality |= sampler.StackTruncated
 		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.frameSize + info.Placeless)
 	}
-	if partial {
+	r.ways[how]++
+	if raw.Partial {
 		s.quality |= sampler.StackPartial
+		r.ways[wayPart]++
 	}
 	if info.UncertainTop {
 		s.quality |= sampler.StackUncertainTop
 	}
-	s.rests, s.live = !active && !partial && raw.Cut == 0, raw.live()
-	s.kept = append(s.kept[:0], raw.Frames...)
+	s.rests, s.live = !active && !raw.Partial && raw.Cut == 0, raw.live()
+	s.kept = append(r.grow(s.kept, len(raw.Frames))[:0], raw.Frames...)
 	s.keptEnd, s.keptEC, s.keptPath, s.proof = s.end, s.ec, r.dec.loadPath.version, info.proof
 	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)
 	s.noteTop(raw.Frames, r.o.frameSize, r.dec)

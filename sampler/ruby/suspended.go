@@ -259,8 +259,8 @@ func (f *fiberFinder) isFiber(typ, value uint64) bool {
 func (f *fiberFinder) read(addr attach.Address) (out sampler.Fiber, ok bool) {
 	r := f.r
 	saved := attach.Address(r.o.fiberSavedEC)
-	var last uint64
-	for try := range maxStackTries {
+	own := link{addr + saved + attach.Address(f.contextFiber), addr}
+	for range maxStackTries {
 		buf := make([]byte, max(f.status.off+8, r.o.fiberSavedEC+r.o.ecThread+8, r.o.fiberSavedEC+f.contextFiber+8))
 		if r.mem.Read(addr, buf) != nil {
 			return out, false
@@ -271,14 +271,12 @@ func (f *fiberFinder) read(addr attach.Address) (out sampler.Fiber, ok bool) {
 		if t == nil || status != f.suspended && status != f.created || attach.Address(le64(context[f.contextFiber:])) != addr {
 			return out, false
 		}
-		cfp := le64(context[ecCFP:])
-		if try > 0 && cfp == last {
-			return out, true // it has not moved while its stack was read
-		}
-		last = cfp
 		out = sampler.Fiber{Thread: t.id, Created: status == f.created}
-		if !out.Created {
-			out.Stack, _ = r.fiberStack(t, addr+saved)
+		if out.Created {
+			return out, true
+		}
+		if out.Stack, ok = r.fiberStack(t, addr+saved, []link{own}); ok {
+			return out, true
 		}
 	}
 	return out, out.Thread != 0

@@ -219,7 +219,7 @@ func (r *Reader) thinIntact() bool {
 	node := attach.Address(r.o.thNode)
 	for _, rc := range r.ractors {
 		n := len(rc.threads)
-		if n == 0 || n >= MaxThreads {
+		if n == 0 || rc.cut {
 			continue
 		}
 		head := r.listHead(rc)
@@ -232,7 +232,7 @@ func (r *Reader) thinIntact() bool {
 	for _, t := range r.read {
 		rc := t.ractor
 		n := len(rc.threads)
-		if n >= MaxThreads {
+		if rc.cut {
 			continue
 		}
 		prev, next := r.listHead(rc), r.listHead(rc)

@@ -12,12 +12,13 @@ import (
 
 // Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
 const (
-	// MaxThreads is the most threads that are followed in one process; what is beyond is counted as failed reads.
+	// MaxThreads is the most threads that are followed in one process, of all its ractors together; each list that goes on
+	// beyond is counted as a failed read.
 	MaxThreads = 20000
 	// MaxRactors is the most ractors.
 	MaxRactors = 4096
 	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs some
-	// 0.35 µs (facts-gvl, section 2), as much as copying 2 KiB that no cache holds.
+	// 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
 	// fewPieces: a tick that reads less than this part of the threads, 1 of so many, sorts their structs instead of going
@@ -41,8 +42,10 @@ type ractor struct {
 	end     [8]byte
 	end2    [8]byte // 2.5: the current execution context
 	threads []*thread
-	owners  [2]*thread
-	queue   queue
+	// cut: its list of threads goes on beyond MaxThreads.
+	cut    bool
+	owners [2]*thread
+	queue  queue
 }
 
 // thread is one rb_thread_t that is being followed.
@@ -141,7 +144,7 @@ func (r *Reader) walkVM() error {
 	}
 	var all []*thread
 	for _, rc := range ractors {
-		list, err := r.walkThreads(rc)
+		list, err := r.walkThreads(rc, r.maxThreads-len(all))
 		if err != nil {
 			return err
 		}
@@ -178,21 +181,27 @@ func (r *Reader) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.ractorSet)
 }
 
-// walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM.
-func (r *Reader) walkThreads(rc *ractor) ([]*thread, error) {
+// walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM, up to a
+// number of threads.
+func (r *Reader) walkThreads(rc *ractor, limit int) ([]*thread, error) {
 	head := r.listHead(rc)
 	var first [16]byte
 	if err := r.mem.Read(head, first[:]); err != nil {
 		return nil, err
 	}
 	var list []*thread
+	rc.cut = false
 	prev, node := head, attach.Address(le64(first[:]))
 	buf := make([]byte, r.o.thSpan)
 	for node != head {
 		if node == 0 {
 			return nil, ErrListTorn
 		}
-		if len(list) >= MaxThreads {
+		if r.budget.stopped.Load() {
+			return nil, errStopped
+		}
+		if len(list) >= limit {
+			rc.cut = true
 			r.reads.Failed++
 			break
 		}
@@ -213,7 +222,7 @@ func (r *Reader) walkThreads(rc *ractor) ([]*thread, error) {
 }
 
 // threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects
-// and tids are all re-used (facts-gvl, section 9): a thread is the same while it stays in the list with the same Thread
+// and tids are all re-used: a thread is the same while it stays in the list with the same Thread
 // object and, where it has a native thread of its own, the same tid.
 func (r *Reader) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.thSelf:])
@@ -253,6 +262,7 @@ func (r *Reader) adopt(ractors []*ractor, all []*thread) {
 	r.ractors, r.order = ractors, all
 	r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true
 	r.layoutSegments()
+	r.deepenStacks()
 }
 
 func (r *Reader) gone(t *thread) {
@@ -367,8 +377,8 @@ func (r *Reader) listIntact() bool {
 			}
 			prev, next = next, attach.Address(le64(t.buf[r.o.thNode:]))
 		}
-		if next != head || attach.Address(le64(rc.buf[off+8:])) != prev {
-			return len(rc.threads) >= MaxThreads
+		if !rc.cut && (next != head || attach.Address(le64(rc.buf[off+8:])) != prev) {
+			return false
 		}
 	}
 	return true

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxListTries is how often a changing list of threads is walked again before a tick is given up (facts-gvl, section 9:
-// under extreme churn five tries close all but 0.5 to 5 % of the walks).
+// maxListTries is how often a changing list of threads is walked again before a tick is given up: where
+// threads live for a millisecond, five tries closed all but 0.5 to 5 % of the walks.
 const maxListTries = 6
 
 // maxReleased is how many threads' stacks are read in a lock tick because they have just released the GVL.
@@ -20,7 +20,13 @@ const maxReleased = 64
 // said. Nothing in s holds then.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	var err error
+	r.keepShare()
+	r.boundStacks()
+	r.begin()
 	for try := 0; try < maxListTries; try++ {
+		if r.budget.stopped.Load() {
+			return r.failed(errStopped)
+		}
 		if len(r.order) == 0 {
 			if err = r.walkVM(); err != nil {
 				if errors.Is(err, ErrListTorn) {
@@ -158,6 +164,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 		if !r.gc.plausible(&s.GC) {
 			s.GC = sampler.GC{}
 		}
+		r.gc.vmLock.take(&s.GC)
 	}
 	r.collecting = s.GC.Valid && s.GC.During
 	if err := r.dec.Revalidate(t1, s.GC); err != nil {
@@ -211,7 +218,17 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
 	r.age(depth)
-	for _, t := range r.read {
+	first := r.budget.from
+	r.budget.from = 0
+	for i := range r.read {
+		place := (first + i) % len(r.read)
+		t := r.read[place]
+		if r.over() {
+			// What was known of the rest stays, without the mark of what is fresh.
+			r.reads.Failed += uint64(len(r.read) - i)
+			r.budget.from = place
+			break
+		}
 		st := &t.stack
 		ec := attach.Address(le64(t.buf[r.o.thEC:]))
 		owner := t.owns()
@@ -271,7 +288,9 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		r.reads.Retried += uint64(len(r.retry))
 		left := r.retry[:0]
 		for _, t := range r.retry {
-			if err != nil {
+			if r.over() {
+				r.reads.Failed++
+			} else if err != nil {
 				t.stack.fail()
 			} else if !r.finishStack(t, t.owns(), try == tries) {
 				left = append(left, t)
@@ -292,7 +311,7 @@ func (r *Reader) active(t *thread) bool {
 }
 
 // RecheckOwner reads a ractor's owner once more and tells whether it still is the thread that the sample named: what the
-// kernel said in between about that thread holds then for an owner (design, state stalled).
+// kernel said in between about that thread holds then for an owner: the state stalled needs it.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.ractors {
 		if rc.id != ractor {

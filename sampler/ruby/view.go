@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ddtop/ddtop/attach"
 )
@@ -36,10 +37,12 @@ var errMissing = errors.New("memory not fetched yet")
 //
 // A view is for one question at one moment: reset drops what it holds.
 type view struct {
-	mem    attach.Memory
-	blocks map[attach.Address]block
-	wanted []attach.Address
-	ranges []attach.Range
+	// stopped, when it is set, ends what is settled; nil: nothing does.
+	stopped *atomic.Bool
+	mem     attach.Memory
+	blocks  map[attach.Address]block
+	wanted  []attach.Address
+	ranges  []attach.Range
 	// calls counts system calls, work what maxViewWork bounds.
 	calls, work int
 }
@@ -176,6 +179,9 @@ func (v *view) fetch() error {
 // settle calls f until it no longer lacks memory, fetching in between.
 func (v *view) settle(f func() error) error {
 	for range maxRounds {
+		if v.stopped != nil && v.stopped.Load() {
+			return errStopped
+		}
 		err := f()
 		if !errors.Is(err, errMissing) {
 			return err

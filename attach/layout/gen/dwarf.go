@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/json"
 	"errors"
@@ -117,11 +118,11 @@ func derived(library, release string) (*table, error) {
 	if f.Machine != elf.EM_AARCH64 {
 		return nil, fmt.Errorf("it is of %v; tables are made for EM_AARCH64", f.Machine)
 	}
-	info, err := layout.ReadDebugInfo(f)
+	info, err := layout.ReadDebugInfo(context.Background(), f)
 	if err != nil {
 		return nil, err
 	}
-	d, err := layout.Derive(info, layout.DeriveOptions{Release: release, Machine: "aarch64"})
+	d, err := layout.Derive(context.Background(), info, layout.DeriveOptions{Release: release, Machine: "aarch64"})
 	if err != nil {
 		return nil, err
 	}

@@ -185,8 +185,8 @@ func (t *table) deriveJmpBuf() map[string]structure {
 }
 
 // addAllocationCaches adds the per-ractor allocation cache, which is private to the collector and not in the documents
-// from 3.4 on: offsets measured on running processes of 3.0 to 4.1-dev (facts-gc, section 1). One description for all
-// releases: ractor_newobj_cache.heaps is the first of an array of ractor_newobj_heap_cache.
+// from 3.4 on: offsets measured on running processes of 3.0 to 4.1-dev. One description for all releases:
+// ractor_newobj_cache.heaps is the first of an array of ractor_newobj_heap_cache.
 func (t *table) addAllocationCaches() {
 	ractor, ok := t.structs["rb_ractor_struct"]
 	if !ok {
@@ -222,7 +222,7 @@ func (t *table) addAllocationCaches() {
 }
 
 // addCompilerPrivate adds what the documents lack because no C debug information holds it: a macro of the compiler, and
-// the frame that 4.1's ZJIT, written in Rust, describes itself by (facts-stacks, sections 2 and 5, confirmed on running
+// the frame that 4.1's ZJIT, written in Rust, describes itself by (CFP_ZJIT_FRAME in zjit.h; confirmed on running
 // processes).
 func (t *table) addCompilerPrivate() {
 	if !lessRelease(t.release, "3.4.0") {

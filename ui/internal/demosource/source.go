@@ -3,6 +3,7 @@ package demosource
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -81,6 +82,11 @@ func (s *Source) Process() sampler.Process { return s.process }
 
 // Dictionary holds its names.
 func (s *Source) Dictionary() *sampler.Dictionary { return s.dict }
+
+// ReadFile fails: the program's files are as made up as the program.
+func (s *Source) ReadFile(string, int64) ([]byte, time.Time, error) {
+	return nil, time.Time{}, os.ErrNotExist
+}
 
 // End tells that the target was killed, once its time is over.
 func (s *Source) End() (sampler.End, bool) {

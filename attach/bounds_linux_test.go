@@ -1,0 +1,81 @@
+package attach
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// sparseCore is a core whose notes end with one of 400 MB that nobody needs, most of which is a hole.
+type sparseCore struct {
+	head []byte
+	size int64
+}
+
+func (s sparseCore) ReadAt(b []byte, at int64) (int, error) {
+	clear(b)
+	if at < int64(len(s.head)) {
+		copy(b, s.head[at:])
+	}
+	if at+int64(len(b)) > s.size {
+		return int(max(s.size-at, 0)), io.EOF
+	}
+	return len(b), nil
+}
+
+// TestCoreOfManyRegisters: notes that are not read cost no memory, whatever size they say.
+func TestCoreOfManyRegisters(t *testing.T) {
+	const registers = 400 << 20
+	core := makeCore(nil, nil, 1, 77)
+	notes := binaryLE.Uint64(core[64+32:])
+	// A note of the kernel's, of the owner LINUX, before the others.
+	fat := binaryLE.AppendUint32(nil, 6)
+	fat = binaryLE.AppendUint32(fat, registers)
+	fat = append(binaryLE.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)
+	all := append(bytes.Clone(core), fat...)
+	binaryLE.PutUint64(all[64+32:], notes+uint64(len(fat))+registers)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c, err := newCore("core", sparseCore{all, int64(len(all)) + registers}, int64(len(all))+registers)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.PID() != 77 || len(c.TIDs()) != 1 {
+		t.Errorf("PID %d, threads %v", c.PID(), c.TIDs())
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+		t.Errorf("%d MB for a core whose notes are some 1,000 bytes, and 400 MB that nobody needs", got>>20)
+	}
+}
+
+// TestLongCommandLine: of a command line of a megabyte the first 64 KB are taken, and said to be cut.
+func TestLongCommandLine(t *testing.T) {
+	args := []string{"-c", "echo up; read x"}
+	for range 10 {
+		args = append(args, strings.Repeat("é", 50_000))
+	}
+	c := startCommand(t, exec.Command("sh", args...))
+	if line, err := c.lines.ReadString('\n'); line != "up\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	p, err := openProcess(c.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	got, err := p.CommandLine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, a := range got {
+		size += len(a) + 1
+	}
+	if last := got[len(got)-1]; size > maxArguments+8 || size < maxArguments-8 || !strings.HasSuffix(last, "é…") || got[0] != "sh" {
+		t.Errorf("%d arguments of %d bytes, the last ends with %q", len(got), size, last[len(last)-6:])
+	}
+}

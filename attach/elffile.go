@@ -1,0 +1,120 @@
+package attach
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Limits of an ELF file's headers. Programs and libraries have some ten segments and forty sections.
+const (
+	maxProgramHeaders = 512
+	maxSections       = 1024
+	maxSectionNames   = 1 << 16
+	maxSectionName    = 256
+)
+
+// errELFLimit is returned for an ELF file that claims more than any program or library has.
+var errELFLimit = errors.New("it is no ELF file of a usual size")
+
+// openELF reads an ELF file's headers, within limits that are checked before anything is read. debug/elf reads what the
+// headers claim, decompresses what they call compressed, and repeats a section's name for each header that has it. The file
+// may change while it is read: what was checked is what debug/elf gets.
+func openELF(file io.ReaderAt) (*elf.File, error) {
+	var head elf.Header64
+	const size, segment, section = 64, 56, 64 // of the header, a program header, a section header
+	b := make([]byte, size)
+	if _, err := file.ReadAt(b, 0); err != nil {
+		return nil, err
+	}
+	if string(b[:4]) != elf.ELFMAG {
+		return nil, fmt.Errorf("%w: it does not begin as one", errELFLimit)
+	}
+	if class, data := elf.Class(b[4]), elf.Data(b[5]); class != elf.ELFCLASS64 || data != elf.ELFDATA2LSB {
+		return nil, fmt.Errorf("%w: it is %v %v, and only 64-bit little-endian programs can be read", ErrNotRuby, class, data)
+	}
+	head.Phoff, head.Shoff = binaryLE.Uint64(b[32:]), binaryLE.Uint64(b[40:])
+	head.Phentsize, head.Phnum = binaryLE.Uint16(b[54:]), binaryLE.Uint16(b[56:])
+	head.Shentsize, head.Shnum, head.Shstrndx = binaryLE.Uint16(b[58:]), binaryLE.Uint16(b[60:]), binaryLE.Uint16(b[62:])
+	switch {
+	case head.Phnum > maxProgramHeaders, head.Phnum > 0 && head.Phentsize != segment,
+		head.Shnum > maxSections, head.Shnum > 0 && head.Shentsize != section,
+		head.Shnum == 0 && head.Shoff != 0, // as many as another field says (gABI, "Extensions"): more than the limit
+		head.Shnum > 0 && head.Shstrndx >= head.Shnum:
+		return nil, fmt.Errorf("%w: %d program headers of %d bytes, %d sections of %d, their names in section %d",
+			errELFLimit, head.Phnum, head.Phentsize, head.Shnum, head.Shentsize, head.Shstrndx)
+	}
+	checked := checkedFile{file: file, parts: []checkedPart{{0, b}}}
+	read := func(offset, size uint64) ([]byte, error) {
+		if offset > 1<<62 {
+			return nil, fmt.Errorf("%w: headers at %#x", errELFLimit, offset)
+		}
+		b := make([]byte, size)
+		if size > 0 {
+			if _, err := file.ReadAt(b, int64(offset)); err != nil {
+				return nil, err
+			}
+		}
+		checked.parts = append(checked.parts, checkedPart{int64(offset), b})
+		return b, nil
+	}
+	if _, err := read(head.Phoff, uint64(head.Phnum)*segment); err != nil {
+		return nil, err
+	}
+	sections, err := read(head.Shoff, uint64(head.Shnum)*section)
+	if err != nil {
+		return nil, err
+	}
+	if head.Shnum > 0 && head.Shstrndx > 0 {
+		s := sections[int(head.Shstrndx)*section:]
+		flags, offset, size := elf.SectionFlag(binaryLE.Uint64(s[8:])), binaryLE.Uint64(s[24:]), binaryLE.Uint64(s[32:])
+		if flags&elf.SHF_COMPRESSED != 0 || size > maxSectionNames {
+			return nil, fmt.Errorf("%w: %d bytes of section names, flags %v", errELFLimit, size, flags)
+		}
+		names, err := read(offset, size)
+		if err != nil {
+			return nil, err
+		}
+		for h := sections; len(h) >= section; h = h[section:] {
+			at := min(uint64(binaryLE.Uint32(h)), size)
+			if bytes.IndexByte(names[at:min(at+maxSectionName, size)], 0) < 0 {
+				return nil, fmt.Errorf("%w: a section's name does not end", errELFLimit)
+			}
+		}
+	}
+	return elf.NewFile(&checked)
+}
+
+// checkedPart is part of a file that was read and checked.
+type checkedPart struct {
+	at   int64
+	data []byte
+}
+
+// checkedFile is a file whose checked parts stay as they were.
+type checkedFile struct {
+	file  io.ReaderAt
+	parts []checkedPart
+}
+
+// ReadAt reads as io.ReaderAt says.
+func (c *checkedFile) ReadAt(buf []byte, off int64) (int, error) {
+	n, err := c.file.ReadAt(buf, off)
+	for _, p := range c.parts {
+		from, to := max(off, p.at), min(off+int64(n), p.at+int64(len(p.data)))
+		if from < to {
+			copy(buf[from-off:to-off], p.data[from-p.at:])
+		}
+	}
+	return n, err
+}
+
+// sectionData reads a section's content of at most limit bytes, decompressed where it is compressed.
+func sectionData(s *elf.Section, limit uint64) ([]byte, error) {
+	if s.Size > limit || s.Type == elf.SHT_NOBITS {
+		return nil, fmt.Errorf("%w: section %s has %d bytes, and %d are the most", errELFLimit, s.Name, s.Size, limit)
+	}
+	return s.Data() // no more than s.Size
+}

@@ -1,0 +1,175 @@
+package attach
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/elftest"
+)
+
+// hostileELF are files that claim more than they should, by name, and the size that each is made (sparse) to have.
+func hostileELF(t testing.TB) map[string]struct {
+	file []byte
+	size int64
+} {
+	type file = struct {
+		file []byte
+		size int64
+	}
+	squeezed := elftest.Zeros(t, 400)
+	symbols := func(size uint64) elftest.Section {
+		return elftest.Section{Name: ".dynsym", Type: elf.SHT_DYNSYM, Link: 2, Claim: size}
+	}
+	out := map[string]file{
+		"many symbols": {elftest.Make(t, []elftest.Section{symbols(400 << 20 / 24 * 24), {Name: ".dynstr", Type: elf.SHT_STRTAB, Claim: 8 << 20}}, nil), 1 << 30},
+		"long names":   {elftest.Make(t, []elftest.Section{symbols(240), {Name: ".dynstr", Type: elf.SHT_STRTAB, Claim: 400 << 20}}, nil), 1 << 30},
+		"symbols to the limit": {elftest.Make(t, []elftest.Section{symbols(maxSymbols * elf.Sym64Size),
+			{Name: ".dynstr", Type: elf.SHT_STRTAB, Claim: maxSymbolNames}}, nil), 1 << 30},
+		"compressed names of symbols": {elftest.Make(t, []elftest.Section{symbols(240),
+			{Name: ".dynstr", Type: elf.SHT_STRTAB, Flags: elf.SHF_COMPRESSED, Content: squeezed}}, nil), 0},
+		"compressed symbols": {elftest.Make(t, []elftest.Section{{Name: ".symtab", Type: elf.SHT_SYMTAB, Link: 2, Flags: elf.SHF_COMPRESSED, Content: squeezed},
+			{Name: ".strtab", Type: elf.SHT_STRTAB, Content: []byte{0}}}, nil), 0},
+		"dynamic section": {elftest.Make(t, []elftest.Section{{Name: ".dynamic", Type: elf.SHT_DYNAMIC, Link: 3, Claim: 400 << 20}, symbols(240),
+			{Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte{0}}}, nil), 1 << 30},
+		"compressed dynamic section": {elftest.Make(t, []elftest.Section{{Name: ".dynamic", Type: elf.SHT_DYNAMIC, Link: 3, Flags: elf.SHF_COMPRESSED, Content: squeezed},
+			symbols(240), {Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte{0}}}, nil), 0},
+		"compressed names of sections": {elftest.Make(t, []elftest.Section{{Name: ".shstrtab", Type: elf.SHT_STRTAB, Flags: elf.SHF_COMPRESSED, Content: squeezed}}, nil), 0},
+		"large program headers":        {elftest.Make(t, nil, func(h *elf.Header64) { h.Phnum, h.Phentsize = 0xfff0, 0x2000 }), 1 << 30},
+		"large section headers":        {elftest.Make(t, nil, func(h *elf.Header64) { h.Shnum, h.Shentsize = 0xfe00, 0x2000 }), 1 << 30},
+	}
+	// 1,000 sections of one name of 400 kB.
+	var many []elftest.Section
+	for range 1000 {
+		many = append(many, elftest.Section{})
+	}
+	many = append(many, elftest.Section{Name: ".shstrtab", Type: elf.SHT_STRTAB, Content: append(bytes.Repeat([]byte{'x'}, 400<<10), 0)})
+	out["one long name for many sections"] = file{elftest.Make(t, many, nil), 0}
+	return out
+}
+
+// TestHostileELF: what an ELF file claims costs no memory.
+func TestHostileELF(t *testing.T) {
+	const most = 16 << 20
+	for name, h := range hostileELF(t) {
+		path := filepath.Join(t.TempDir(), "libruby.so.3.4")
+		if err := os.WriteFile(path, h.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if h.size > 0 {
+			if err := os.Truncate(path, h.size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		m, err := NewModule(path, f, 0, f)
+		if err == nil {
+			m.Symbol(symbolVersion)
+			m.Undefined("x")
+		}
+		runtime.ReadMemStats(&after)
+		f.Close()
+		if used := after.TotalAlloc - before.TotalAlloc; used > most {
+			t.Errorf("%s: %d MB allocated (%v)", name, used>>20, err)
+		}
+	}
+}
+
+// TestListHostileELF: the list of processes, over processes that map such files as libruby, stays under 64 MB.
+func TestListHostileELF(t *testing.T) {
+	started := 0
+	for name, h := range hostileELF(t) {
+		path := filepath.Join(t.TempDir(), "libruby.so.3.4")
+		if err := os.WriteFile(path, h.file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if h.size > 0 {
+			if err := os.Truncate(path, h.size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := startHelper(t, "map "+path, nil)
+		if got := c.line(t); got != "mapped" {
+			t.Fatalf("%s: %q", name, got)
+		}
+		started++
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), helperMode+"=list")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_, text, ok := strings.Cut(string(out), "peak")
+	var peak int
+	if _, err := fmt.Sscan(text, &peak); err != nil || !ok {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if t.Logf("%d kB for %d hostile files", peak, started); peak >= 64<<10 {
+		t.Errorf("the list took %d MB, over %d hostile files", peak>>10, started)
+	}
+}
+
+// TestELFChangesWhileRead: what was checked of a file is what is used, also when the file has become another meanwhile.
+func TestELFChangesWhileRead(t *testing.T) {
+	good := elftest.Make(t, []elftest.Section{{Name: ".text", Type: elf.SHT_PROGBITS, Content: []byte("code")}}, nil)
+	bad := hostileELF(t)["compressed names of sections"].file
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := openELF(&changing{good, bad, 4})
+	runtime.ReadMemStats(&after)
+	if err != nil || f.Section(".text") == nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+		t.Errorf("%d MB allocated", used>>20)
+	}
+}
+
+// changing is a file that becomes another one after some reads.
+type changing struct {
+	now, then []byte
+	reads     int
+}
+
+func (c *changing) ReadAt(b []byte, off int64) (int, error) {
+	if c.reads--; c.reads < 0 {
+		return bytes.NewReader(c.then).ReadAt(b, off)
+	}
+	return bytes.NewReader(c.now).ReadAt(b, off)
+}
+
+// FuzzELF reads anything as an ELF file.
+func FuzzELF(f *testing.F) {
+	for _, h := range hostileELF(f) {
+		if len(h.file) < 1<<16 {
+			f.Add(h.file)
+		}
+	}
+	f.Add(elftest.Make(f, []elftest.Section{{Name: ".dynsym", Type: elf.SHT_DYNSYM, Link: 2, Content: make([]byte, 48)},
+		{Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte("\x00ruby_version\x00")},
+		{Name: ".gnu_debuglink", Type: elf.SHT_PROGBITS, Content: []byte("a.debug\x00crc.")}}, nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := NewModule("fuzz", bytes.NewReader(b), 0, nil)
+		if err != nil {
+			return
+		}
+		m.roots = []debugRoot{ownRoot(t.TempDir())}
+		m.Symbol(symbolVersion)
+		m.JmpBuf()
+		m.debugLink()
+		buildIDOfSections(m.file)
+		m.Close()
+	})
+}

@@ -1,0 +1,145 @@
+package attach
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"io"
+)
+
+// Limits of a symbol table, in a file or in memory. libruby with all its static symbols has 20,000 and a megabyte of names.
+const (
+	maxSymbols     = 1 << 20
+	maxSymbolNames = 64 << 20
+	// maxSymbolName bounds a name that is asked for or listed, in bytes.
+	maxSymbolName = 4096
+	// maxSameName is how many places in the names a name may end: linkers let names share their ends.
+	maxSameName = 64
+	// searchPiece is how much of a table is looked at in one go, in bytes: a multiple of a symbol's size.
+	searchPiece = elf.Sym64Size << 11
+)
+
+// symbolTable is a table of symbols with their names. It is searched where it is, piece by piece: a stranger's table can be
+// of any size up to the limits, and a few symbols of it are asked for.
+type symbolTable struct {
+	symbols, names *io.SectionReader
+}
+
+// newSymbolTable makes a table of what stands in a file, or a target's memory; nil where it is beyond the limits.
+func newSymbolTable(in io.ReaderAt, symbols, symbolsSize, names, namesSize uint64) *symbolTable {
+	if symbolsSize > maxSymbols*elf.Sym64Size || namesSize > maxSymbolNames {
+		return nil
+	}
+	return &symbolTable{io.NewSectionReader(in, int64(symbols), int64(symbolsSize)), io.NewSectionReader(in, int64(names), int64(namesSize))}
+}
+
+// symbolsOf finds the symbol table in a section of an ELF file, and its names in the section that this one is linked to.
+func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
+	s := f.SectionByType(kind)
+	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || int(s.Link) >= len(f.Sections) {
+		return nil
+	}
+	names := f.Sections[s.Link]
+	if names.Type != elf.SHT_STRTAB || names.Flags&elf.SHF_COMPRESSED != 0 ||
+		s.Size > maxSymbols*elf.Sym64Size || names.Size > maxSymbolNames {
+		return nil
+	}
+	return &symbolTable{io.NewSectionReader(s, 0, int64(s.Size)), io.NewSectionReader(names, 0, int64(names.Size))}
+}
+
+// found is what a table says of a name.
+type found struct {
+	symbol             elf.Symbol
+	defined, undefined bool
+}
+
+// find looks for a name. Of several definitions the first counts. A nil table has none.
+func (t *symbolTable) find(name string) (out found, err error) {
+	if t == nil || name == "" || len(name) > maxSymbolName {
+		return out, nil
+	}
+	places, err := t.places(name)
+	if err != nil || len(places) == 0 {
+		return out, err
+	}
+	err = pieces(t.symbols, searchPiece, 0, func(b []byte, _ int64) bool {
+		for ; len(b) >= elf.Sym64Size; b = b[elf.Sym64Size:] {
+			if !places[binaryLE.Uint32(b)] {
+				continue
+			}
+			s := elf.Symbol{Name: name, Info: b[4], Other: b[5], Section: elf.SectionIndex(binaryLE.Uint16(b[6:])),
+				Value: binaryLE.Uint64(b[8:]), Size: binaryLE.Uint64(b[16:])}
+			kind := elf.ST_TYPE(s.Info)
+			switch {
+			case s.Section == elf.SHN_UNDEF:
+				out.undefined = true
+			case kind == elf.STT_FILE || kind == elf.STT_SECTION:
+			case !out.defined:
+				out.symbol, out.defined = s, true
+			}
+		}
+		return !out.defined
+	})
+	return out, err
+}
+
+// places finds where in the names a name stands. The end of a longer one counts, as symbols may use it so.
+func (t *symbolTable) places(name string) (map[uint32]bool, error) {
+	out := make(map[uint32]bool)
+	want := append([]byte(name), 0)
+	err := pieces(t.names, searchPiece, len(want)-1, func(b []byte, off int64) bool {
+		for at := 0; len(out) < maxSameName; {
+			i := bytes.Index(b[at:], want)
+			if i < 0 {
+				return true
+			}
+			out[uint32(off)+uint32(at+i)] = true
+			at += i + 1
+		}
+		return false
+	})
+	return out, err
+}
+
+// nameAt reads the name at a place among the names; "" where there is none that ends.
+func (t *symbolTable) nameAt(at uint64) string {
+	if at >= uint64(t.names.Size()) {
+		return ""
+	}
+	b := make([]byte, min(maxSymbolName, uint64(t.names.Size())-at))
+	if _, err := t.names.ReadAt(b, int64(at)); err != nil && !errors.Is(err, io.EOF) {
+		return ""
+	}
+	name, _, ok := bytes.Cut(b, []byte{0})
+	if !ok {
+		return ""
+	}
+	return string(name)
+}
+
+// pieces calls look with one piece after the other until it returns false. Each begins with as many bytes of the one before
+// as overlap says; off is where it begins.
+func pieces(in *io.SectionReader, size, overlap int, look func(b []byte, off int64) bool) error {
+	buf := make([]byte, min(int64(size+overlap), in.Size()))
+	for off := int64(0); off < in.Size(); off += int64(size) {
+		n, err := in.ReadAt(buf[:min(int64(len(buf)), in.Size()-off)], off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if !look(buf[:n], off) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// memoryReader reads a target's memory as io.ReaderAt wants it; offsets are addresses.
+type memoryReader struct{ mem Memory }
+
+// ReadAt reads all of buf or nothing.
+func (m memoryReader) ReadAt(buf []byte, off int64) (int, error) {
+	if err := m.mem.Read(Address(off), buf); err != nil {
+		return 0, err
+	}
+	return len(buf), nil
+}

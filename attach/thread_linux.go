@@ -1,0 +1,28 @@
+package attach
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns: what work
+// has changed of it, its priority or what it traces, ends with it.
+func OnOwnThread(work func()) {
+	go func() {
+		runtime.LockOSThread() // never unlocked, but on the process's first thread, which Go never ends
+		if unix.Gettid() != os.Getpid() {
+			work()
+			return
+		}
+		taken := make(chan struct{})
+		go func() { // on another one, while this one is taken
+			runtime.LockOSThread()
+			close(taken)
+			work()
+		}()
+		<-taken
+		runtime.UnlockOSThread()
+	}()
+}

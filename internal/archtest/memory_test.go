@@ -1,0 +1,84 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// memoryLimits are the constants that bound what is kept of a process while its screen is open, in bytes; times is how often.
+var memoryLimits = []struct {
+	file, name string
+	times      int64
+}{
+	{"sampler/bytes.go", "MaxDictionaryBytes", 1},
+	{"sampler/ruby/cache.go", "maxKeptBytes", 1},
+	{"sampler/ruby/stackbytes.go", "maxStackBytes", 1},
+	{"ui/moment.go", "historyBytes", 2}, // for an hour
+	{"gvl/timeline.go", "MaxTimelineBytes", 1},
+	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},
+	{"flamegraph/rolling.go", "MaxKeys", 160}, // an entry, with its place in the map
+	{"ui/store.go", "maxPendingThreads", 200}, // a sampler.Thread
+	{"sampler/live/handover.go", "maxWaitingThreads", 200},
+	{"ui/source.go", "maxSourceBytes", 16}, // files
+}
+
+// constantOf is the value of a constant that is made of numbers alone.
+func constantOf(t *testing.T, file, name string) int64 {
+	t.Helper()
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, filepath.Join("..", "..", file), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found int64
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		for i, id := range spec.Names {
+			if id.Name == name && i < len(spec.Values) {
+				v, err := types.Eval(fset, nil, token.NoPos, types.ExprString(spec.Values[i]))
+				if err != nil {
+					t.Fatalf("%s: %s: %v", file, name, err)
+				}
+				found, _ = constant.Int64Val(v.Value)
+			}
+		}
+		return true
+	})
+	if found <= 0 {
+		t.Fatalf("%s has no constant %s", file, name)
+	}
+	return found
+}
+
+// TestMemoryLimitsAddUp: the limits on what is kept of a process come to no more than docs/reading.md says.
+func TestMemoryLimitsAddUp(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reading.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`limits add up to (\d+) MB`).FindSubmatch(text)
+	if m == nil {
+		t.Fatal("docs/reading.md does not say what the limits add up to")
+	}
+	said, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	sum := int64(0)
+	for _, l := range memoryLimits {
+		bytes := l.times * constantOf(t, l.file, l.name)
+		t.Logf("%4d MB  %s of %s", bytes>>20, l.name, l.file)
+		sum += bytes
+	}
+	if sum > said<<20 || sum < (said-32)<<20 {
+		t.Errorf("the limits add up to %d MB, docs/reading.md says %d", sum>>20, said)
+	}
+}

@@ -1,0 +1,270 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// quitWithin bounds the end of ddtop while a read of the target hangs: two seconds are promised, the rest is for a
+// machine with more to do than CPUs. Without the bound that is tested it never ends.
+const quitWithin = 20 * time.Second
+
+// tasksOf lists the folders of a process's threads.
+func tasksOf(t *testing.T, pid int) []string {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil || len(tasks) == 0 {
+		t.Fatalf("threads of process %d: %v, %v", pid, tasks, err)
+	}
+	return tasks
+}
+
+// awaitTicks waits until a run of ddtop has ticked a hundred times: so often have its threads of a higher priority
+// slept, the one that samples and, with --pause, the one that stops.
+func awaitTicks(t *testing.T, pid int, pause bool) {
+	t.Helper()
+	threads := 1
+	if pause {
+		threads = 2
+	}
+	until(t, func() bool {
+		raised, ticked := 0, 0
+		for _, task := range tasksOf(t, pid) {
+			tid, err := strconv.Atoi(filepath.Base(task))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, err := unix.SchedGetAttr(tid, 0); err == nil && a.Nice < 0 {
+				raised++
+				if slept(task) >= 100 {
+					ticked++
+				}
+			}
+		}
+		return raised == threads && ticked == raised
+	}, "a hundred ticks")
+}
+
+// slept is how often a thread has gone to sleep.
+func slept(task string) int {
+	text, err := os.ReadFile(filepath.Join(task, "status"))
+	if err != nil {
+		return 0 // it has ended
+	}
+	_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:\t")
+	line, _, _ := strings.Cut(after, "\n")
+	n, err := strconv.Atoi(line)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// awaitHang waits until a thread of ddtop is within a read of memory (process_vm_readv) from which it does not come
+// back.
+func awaitHang(t *testing.T, pid int) {
+	t.Helper()
+	reading := fmt.Sprintf("%d ", unix.SYS_PROCESS_VM_READV)
+	type stand struct {
+		slept int
+		since time.Time
+	}
+	stands := make(map[string]stand)
+	until(t, func() bool {
+		for _, task := range tasksOf(t, pid) {
+			text, err := os.ReadFile(filepath.Join(task, "syscall"))
+			n, was := slept(task), stands[task]
+			switch {
+			case err != nil || !strings.HasPrefix(string(text), reading): // another call, or it has ended
+				delete(stands, task)
+			case was.since.IsZero() || was.slept != n:
+				stands[task] = stand{n, time.Now()}
+			case time.Since(was.since) > 300*time.Millisecond:
+				return true
+			}
+		}
+		return false
+	}, "a read that hangs")
+}
+
+// goesOn checks that no thread of a process is stopped or traced, and that it works.
+func goesOn(t *testing.T, p *rubytest.Process) {
+	t.Helper()
+	until(t, func() bool {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID))
+		if err != nil || len(files) < 3 {
+			t.Fatalf("threads of the target: %v, %v", files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(text, []byte("\nState:\tt")) || bytes.Contains(text, []byte("\nState:\tT")) {
+				return false
+			}
+		}
+		return true
+	}, "no thread of the target being stopped")
+	count := func() string {
+		p.Send(t, "count")
+		return p.Line(t)
+	}
+	first := count()
+	until(t, func() bool { return count() != first }, "the target's going on")
+}
+
+// letGoOf checks that the target is as it was: untouched, with its page back, and with its own exit code.
+func letGoOf(t *testing.T, p *rubytest.Process) {
+	t.Helper()
+	goesOn(t, p)
+	p.Give(t)
+	p.Send(t, "exit")
+	if code := p.Wait(t); code != 7 {
+		t.Errorf("the target's exit code is %d, want 7", code)
+	}
+}
+
+// TestQuitsWhileAReadHangs: a page of the target does not come, so that reading it lasts for ever. Whatever ddtop does
+// then, a signal ends it, what was measured is there, and the target goes on, also where it is stopped for each sample.
+func TestQuitsWhileAReadHangs(t *testing.T) {
+	r := rubytest.One(t)
+	holds := func(path, text string) func(*testing.T, result) {
+		return func(t *testing.T, got result) {
+			t.Helper()
+			out := got.out
+			if path != "" {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = string(data)
+			}
+			if !strings.Contains(out, text) {
+				t.Errorf("%q is not in what it wrote: %.1000s", text, out)
+			}
+		}
+	}
+	stat := func(t *testing.T, got result) {
+		t.Helper()
+		var s struct{ Samples int }
+		if err := json.Unmarshal([]byte(got.out), &s); err != nil || s.Samples < 20 {
+			t.Errorf("%d samples in %.300s: %v", s.Samples, got.out, err)
+		}
+	}
+	folded, recorded := filepath.Join(t.TempDir(), "x.folded"), filepath.Join(t.TempDir(), "x.ddtop")
+	replayed := func(t *testing.T, _ result) {
+		t.Helper()
+		got := run(t, "report", recorded, "--json")
+		got.want(t, 0)
+		stat(t, got)
+	}
+	for _, c := range []struct {
+		args   []string
+		signal syscall.Signal
+		check  func(*testing.T, result)
+	}{
+		{[]string{"stat", "--json", "-d", "10m"}, syscall.SIGINT, stat},
+		{[]string{"stat", "--json", "-d", "10m", "--pause"}, syscall.SIGTERM, stat},
+		{[]string{"record", "-d", "10m", "--format", "collapsed", "-o", folded}, syscall.SIGTERM, holds(folded, "busy;")},
+		{[]string{"record", "-d", "10m", "--pause", "--format", "ddtop", "-o", recorded}, syscall.SIGINT, replayed},
+		{[]string{"dump", "-d", "10m"}, syscall.SIGTERM, holds("", "busy")},
+		{[]string{"dump", "-d", "10m", "--pause"}, syscall.SIGINT, holds("", "busy")},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			p := r.StartMissing(t, rubytest.Options{})
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			cmd, out, errs := prepare(ctx, append(c.args, "-p", strconv.Itoa(p.PID))...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			awaitTicks(t, cmd.Process.Pid, slices.Contains(c.args, "--pause"))
+			p.Take(t)
+			awaitHang(t, cmd.Process.Pid)
+			goesOn(t, p)
+			if err := cmd.Process.Signal(c.signal); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			late := time.AfterFunc(quitWithin, cancel) // by SIGKILL
+			defer late.Stop()
+			got := finish(t, cmd, out, errs)
+			t.Logf("it took %v", time.Since(begun))
+			got.want(t, 0, "has not come back for")
+			c.check(t, got)
+			letGoOf(t, p)
+		})
+	}
+}
+
+// TestDumpOfAHungTarget: with the page gone before ddtop comes, there is nothing to print, and the signal ends it.
+func TestDumpOfAHungTarget(t *testing.T) {
+	for _, pause := range []bool{false, true} {
+		t.Run(fmt.Sprintf("pause %v", pause), func(t *testing.T) {
+			p := rubytest.One(t).StartMissing(t, rubytest.Options{})
+			p.Take(t)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			cmd, out, errs := prepare(ctx, "dump", "-p", strconv.Itoa(p.PID), fmt.Sprintf("--pause=%v", pause))
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			awaitHang(t, cmd.Process.Pid)
+			goesOn(t, p)
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(quitWithin, cancel)
+			defer late.Stop()
+			finish(t, cmd, out, errs).want(t, 1, "reading its memory has not come back")
+			letGoOf(t, p)
+		})
+	}
+}
+
+// TestScreenWhileAReadHangs: the screen says that there is no answer, and is left by key and by signal.
+func TestScreenWhileAReadHangs(t *testing.T) {
+	r := rubytest.One(t)
+	for _, c := range []struct {
+		name  string
+		pause bool
+		leave func(x *terminal)
+	}{
+		{"q", false, func(x *terminal) { x.press(t, "q") }},
+		{"ctrl-c", true, func(x *terminal) { x.press(t, "\x03") }},
+		{"SIGTERM", true, signalled(t, syscall.SIGTERM)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := r.StartMissing(t, rubytest.Options{})
+			x := inTerminal(t, "-p", strconv.Itoa(p.PID), fmt.Sprintf("--pause=%v", c.pause))
+			x.see(t, "missing.rb")
+			awaitTicks(t, x.cmd.Process.Pid, c.pause)
+			p.Take(t)
+			awaitHang(t, x.cmd.Process.Pid)
+			goesOn(t, p)
+			x.see(t, "no answer for")
+			late := time.AfterFunc(quitWithin, func() { _ = x.cmd.Process.Kill() })
+			defer late.Stop()
+			begun := time.Now()
+			c.leave(x)
+			x.leaves(t, 0)
+			t.Logf("it took %v", time.Since(begun))
+			letGoOf(t, p)
+		})
+	}
+}

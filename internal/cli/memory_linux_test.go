@@ -1,0 +1,76 @@
+package cli_test
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// mostMemory is what a run of ddtop may take at the most, in bytes, whatever a process or a file does.
+const mostMemory = 512 << 20
+
+// runMeasured is run, with the most memory that the run took.
+func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd, out, errs := prepare(ctx, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r = finish(t, cmd, out, errs)
+	return r, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+}
+
+// TestLyingRecording: a recording of 6,539 bytes whose one block holds 60 million empty strings is refused, with the place, and
+// costs little memory.
+func TestLyingRecording(t *testing.T) {
+	file := filepath.Join("testdata", "lies.ddtop")
+	for _, args := range [][]string{{"report", file}, {"report", file, "--format", "dump"}, {"report", file, "--format", "firefox"}} {
+		r, bytes := runMeasured(t, args...)
+		r.want(t, 1, "recording "+file+": the block at offset 66: damaged recording: a list too long")
+		if bytes > mostMemory {
+			t.Errorf("%q took %d MB", args, bytes>>20)
+		}
+	}
+}
+
+// hoarder makes classes, methods and files with names of 60 KB without end, beside 600 threads that are 3,000 calls deep.
+const hoarder = `
+big = "x" * 60_000
+def down(k, &b); k == 0 ? b.call : down(k - 1, &b); end
+threads = Array.new(600) { Thread.new { down(3000) { sleep } } }
+Thread.pass until threads.all? { |t| t.status == "sleep" }
+n = 0
+8.times do
+  Thread.new do
+    loop do
+      i = (n += 1)
+      k = Class.new
+      Object.const_set("K#{i}_#{big}", k)
+      k.class_eval("def m#{i}_#{big}; 3.times { sleep 0.003 }; end", "/f#{i}_#{big}.rb", i)
+      k.new.send("m#{i}_#{big}")
+      Object.send(:remove_const, "K#{i}_#{big}")
+    end
+  end
+end
+$stdout.sync = true
+puts "up"
+sleep`
+
+// TestHoarder: a program that is out to fill ddtop's memory does not.
+func TestHoarder(t *testing.T) {
+	rubytest.Long(t)
+	p := rubytest.One(t).Start(t, hoarder, rubytest.Options{})
+	p.Expect(t, "up")
+	r, bytes := runMeasured(t, "stat", "-p", strconv.Itoa(p.PID), "-d", "20s", "--json")
+	r.want(t, 0)
+	t.Logf("%d MB", bytes>>20)
+	if bytes > mostMemory {
+		t.Errorf("it took %d MB", bytes>>20)
+	}
+}

@@ -1,0 +1,195 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/stuckfs"
+)
+
+// mapsThenWaits maps a file, and when it is told to maps more memory.
+const mapsThenWaits = `$stdout.sync = true
+file = File.open(STDIN.gets.chomp)
+MAPPED = IO::Buffer.map(file, 4096, 0, IO::Buffer::READONLY)
+puts "mapped"
+STDIN.gets
+MORE = "x" * 300_000_000
+puts "done"
+STDIN.read
+`
+
+// startSilent starts a Ruby whose memory can't be looked at until the test ends: one reader holds its mmap lock while it waits
+// for a page of a file whose disk does not answer, and the process itself stands behind it to map memory, as in a process whose
+// `ps aux` hangs.
+func startSilent(t *testing.T) *rubytest.Process {
+	t.Helper()
+	r := rubytest.One(t)
+	if !r.AtLeast(3, 1) {
+		rubytest.Skip(t, "IO::Buffer.map, with which the program maps a file, came with 3.1")
+	}
+	p := r.Start(t, mapsThenWaits, rubytest.Options{})
+	dir := filepath.Join(p.HostDir, "disk")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	disk := stuckfs.MountAt(t, dir)
+	page := filepath.Base(disk.File("page"))
+	p.Send(t, filepath.Join(p.Dir, "disk", page))
+	p.Expect(t, "mapped")
+	var at uint64
+	until(t, func() bool {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(maps)) {
+			if strings.HasSuffix(strings.TrimSpace(line), "/disk/"+page) {
+				_, err := fmt.Sscanf(line, "%x-", &at)
+				return err == nil
+			}
+		}
+		return false
+	}, "%s among the mappings", page)
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	disk.Stick()
+	go func() {
+		_, err := mem.ReadAt(make([]byte, 1), int64(at))
+		read <- err
+	}()
+	t.Cleanup(func() {
+		disk.Release()
+		if err := errors.Join(<-read, mem.Close()); err != nil {
+			t.Errorf("the page came at last, but: %v", err)
+		}
+	})
+	until(t, func() bool { return disk.Waiting() > 0 }, "the reading of the page")
+	p.Send(t, "map more")
+	waitForState(t, p.PID, "D")
+	return p
+}
+
+// answersWithin is how long a command may take that is not to wait for a process which does not answer.
+const answersWithin = time.Minute
+
+// runSoon is run of what must not wait.
+func runSoon(t *testing.T, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), answersWithin)
+	defer cancel()
+	cmd, out, errs := prepare(ctx, args...)
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := finish(t, cmd, out, errs)
+	t.Logf("%v took %v", args, time.Since(began))
+	if ctx.Err() != nil {
+		t.Fatalf("%v did not end within %v", args, answersWithin)
+	}
+	return r
+}
+
+func TestProcessThatDoesNotAnswer(t *testing.T) {
+	healthy := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	healthy.Expect(t, "up")
+	silent := startSilent(t)
+	pid := strconv.Itoa(silent.PID)
+
+	t.Run("ps", func(t *testing.T) {
+		out := runSoon(t, "ps").out
+		rows := make(map[string]string)
+		for line := range strings.Lines(out) {
+			if f := strings.Fields(line); len(f) > 0 {
+				rows[f[0]] = line
+			}
+		}
+		if row := rows[pid]; !strings.Contains(row, "did not answer") {
+			t.Errorf("its row is %q in\n%s", row, out)
+		}
+		if row := rows[strconv.Itoa(healthy.PID)]; !strings.Contains(row, "yes") || !strings.Contains(row, "script.rb") {
+			t.Errorf("the healthy one's row is %q in\n%s", row, out)
+		}
+		if why := "it did not answer: reading /proc/" + pid + "/cmdline takes longer than 1s"; !strings.Contains(out, why) {
+			t.Errorf("%q is missing in\n%s", why, out)
+		}
+	})
+	t.Run("json", func(t *testing.T) {
+		var list []struct {
+			PID                int
+			Readable, Answered bool
+			Why                string `json:"why_not"`
+			Title              string
+		}
+		if err := json.Unmarshal([]byte(runSoon(t, "ps", "--json").out), &list); err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, p := range list {
+			switch p.PID {
+			case silent.PID:
+				seen++
+				if p.Readable || p.Answered || !strings.Contains(p.Why, "did not answer") || !strings.HasPrefix(p.Title, "ruby") {
+					t.Errorf("it says %+v", p)
+				}
+			case healthy.PID:
+				seen++
+				if !p.Readable || !p.Answered || p.Why != "" || p.Title != "script.rb" {
+					t.Errorf("of the healthy one it says %+v", p)
+				}
+			}
+		}
+		if seen != 2 {
+			t.Errorf("%d of the two are in %+v", seen, list)
+		}
+	})
+	t.Run("chooser", func(t *testing.T) {
+		x := inTerminal(t)
+		x.see(t, "did not answer")
+		x.see(t, "(q quits): ")
+		x.press(t, strconv.Itoa(healthy.PID)+"\n")
+		x.see(t, "spinner")
+		x.press(t, "q")
+		x.leaves(t, 0)
+	})
+	t.Run("attach", func(t *testing.T) {
+		for _, args := range commandsOnPID(silent.PID) {
+			runSoon(t, args...).want(t, 4, "did not answer", pid)
+		}
+		runSoon(t, "stat", "-d", "0.1", "-p", strconv.Itoa(healthy.PID)).want(t, 0)
+		x := inTerminal(t, "-p", pid)
+		x.leaves(t, 4)
+	})
+	t.Run("ctrl-c", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if list, err := attach.List(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d processes, %v", len(list), err)
+		}
+		cmd, _, _ := prepare(t.Context(), "ps")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		var exit *exec.ExitError
+		if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+			t.Error(err)
+		}
+	})
+}

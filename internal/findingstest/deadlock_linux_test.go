@@ -1,0 +1,32 @@
+package findingstest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestDeadlockWithATimeLimit: of a deadlock that Timeout ends when its time is up it is said, on every Ruby (their labels and
+// Timeout's own code differ), however far out that was called; of one without it is not.
+func TestDeadlockWithATimeLimit(t *testing.T) {
+	t.Parallel()
+	const limit = "the time limit (Timeout) around right"
+	for name, limited := range map[string]bool{"limited/near": true, "limited/far": true, "raise/deadlock": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				p := start(t, r, name)
+				s := watch(t, p.PID, nil, raiseTime, is("deadlock"), nil)
+				f, ok := s.finding("deadlock")
+				if !ok {
+					t.Fatalf("not raised in %v; seen: %v", raiseTime, s)
+				}
+				if strings.HasPrefix(f.Next, limit) != limited {
+					t.Errorf("%s; what to do: %q", f.Text, f.Next)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package findingstest
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestNativeWithoutCPU: threads that work outside the GVL and have no CPU are named: in a container that is throttled, and on a
+// machine that is full, of which the process has one CPU for four threads.
+func TestNativeWithoutCPU(t *testing.T) {
+	rubytest.Long(t)
+	outside := "threads at work outside the GVL were ready and had no CPU for"
+	for _, c := range []struct {
+		name  string
+		words []string
+		limit func(t *testing.T, p *program)
+	}{
+		{"throttled", []string{outside, "the container was throttled in"}, limitCPU},
+		{"one CPU", []string{outside}, pinToOneCPU},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				p := load(t, r, "native/deflate")
+				defer p.Stop(t)
+				c.limit(t, p)
+				p.begin(t)
+				want := raised{words: c.words}
+				checkRaised(t, watch(t, p.PID, nil, raiseTime, says("cpu_starved", want.words), nil), "cpu_starved", want)
+			})
+		})
+	}
+}
+
+// pinToOneCPU leaves a program that has not begun, so that it has its main thread alone, one CPU for that and all its threads to
+// come.
+func pinToOneCPU(t *testing.T, p *program) {
+	t.Helper()
+	var mask unix.CPUSet
+	if err := unix.SchedGetaffinity(p.PID, &mask); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := range 64 * len(mask) {
+		if mask.IsSet(cpu) {
+			mask.Zero()
+			mask.Set(cpu)
+			break
+		}
+	}
+	if err := unix.SchedSetaffinity(p.PID, &mask); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,129 @@
+// Package streamtest makes random streams of samples, for tests in which two accounts of the same time must agree.
+package streamtest
+
+import (
+	"math/rand/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Stream makes samples of a process whose threads come and go, of which some can't be told at once what they do, with gaps
+// in which nothing was sampled.
+type Stream struct {
+	// Fixed: no thread begins or ends.
+	Fixed bool
+
+	rnd     *rand.Rand
+	stacks  []sampler.StackID
+	s       sampler.Sample
+	nextID  sampler.ThreadID
+	samples int
+	// unanswered is how many samples it takes until the kernel is asked about a thread at most.
+	unanswered int
+	askAt      map[sampler.ThreadID]int
+}
+
+// New returns the stream with that number: the same one each time.
+func New(seed uint64, dict *sampler.Dictionary) *Stream {
+	g := &Stream{rnd: rand.New(rand.NewPCG(seed, 11)), askAt: make(map[sampler.ThreadID]int), unanswered: 1 << (seed % 12)}
+	for _, label := range []string{"Work#a", "Work#b", "Work#c", "Work#d"} {
+		g.stacks = append(g.stacks, dict.InternStack(0, dict.InternFrame(sampler.Frame{Label: label, Path: "w.rb"})))
+	}
+	g.s = sampler.Sample{TimeNS: 5e9, Ractors: []sampler.Ractor{{ID: 1}}}
+	for range 6 {
+		g.start()
+	}
+	return g
+}
+
+// Process is the process that the stream is of, with the given rates in Hz.
+func Process(lockRate, stackRate float64) sampler.Process {
+	return sampler.Process{PID: 1, Era: sampler.EraSched, LockRate: lockRate, StackRate: stackRate, RubyVersion: "3.4.1"}
+}
+
+func (g *Stream) start() {
+	g.nextID++
+	g.s.Threads = append(g.s.Threads, sampler.Thread{
+		ID: g.nextID, Ractor: 1, TID: int32(100 + g.nextID), Blocked: sampler.Blocked{FD: -1}, Kernel: sampler.Kernel{FD: -1},
+		Stack: g.stacks[0],
+	})
+}
+
+// lostEvery is after how many samples some were lost.
+const lostEvery = 97
+
+// Next returns the next sample, which is valid until the one after it. Every tenth is a stack tick.
+func (g *Stream) Next() *sampler.Sample {
+	s := &g.s
+	s.TimeNS += 1 + g.rnd.Int64N(3e6)
+	if g.rnd.IntN(60) == 0 {
+		s.TimeNS += g.rnd.Int64N(2e9)
+	}
+	s.Slow = g.samples/100%3 == 1
+	s.Depth = sampler.LockTick
+	if g.samples%10 == 0 {
+		s.Depth = sampler.StackTick
+	}
+	g.samples++
+	if g.samples%lostEvery == 0 {
+		s.Reads.Lost += 1 + uint64(g.samples%3)
+	}
+	if !g.Fixed && g.rnd.IntN(40) == 0 {
+		g.start()
+	}
+	if n := len(s.Threads); !g.Fixed && n > 4 && g.rnd.IntN(40) == 0 {
+		i := g.rnd.IntN(n)
+		s.Threads = append(s.Threads[:i], s.Threads[i+1:]...)
+	}
+	owner := g.rnd.IntN(len(s.Threads))
+	for i := range s.Threads {
+		g.move(&s.Threads[i], i == owner)
+	}
+	s.Ractors[0].OwnerStart, s.Ractors[0].OwnerEnd = s.Threads[owner].ID, s.Threads[owner].ID
+	return s
+}
+
+// move gives a thread other evidence, now and then.
+func (g *Stream) move(t *sampler.Thread, owner bool) {
+	t.Quality = 0
+	if g.s.Depth == sampler.StackTick || g.rnd.IntN(20) == 0 {
+		t.Quality = sampler.StackFresh
+		if g.rnd.IntN(3) == 0 {
+			t.Stack = g.stacks[g.rnd.IntN(len(g.stacks))]
+		}
+	}
+	t.Bits &^= sampler.BitLinked
+	if owner {
+		t.Bits, t.Status, t.Blocked.Kind = sampler.BitLinked, sampler.Runnable, sampler.BlockNone
+		return
+	}
+	if at, ok := g.askAt[t.ID]; ok && g.samples >= at {
+		delete(g.askAt, t.ID)
+		g.answer(t)
+	}
+	if g.rnd.IntN(8) != 0 {
+		return
+	}
+	delete(g.askAt, t.ID)
+	t.Status, t.Bits, t.Blocked = sampler.Stopped, sampler.BitBlockingRegion, sampler.Blocked{FD: -1}
+	switch g.rnd.IntN(6) {
+	case 0:
+		t.Status, t.Bits = sampler.Runnable, sampler.BitQueued
+	case 1:
+		t.Blocked.Kind, t.Status = sampler.BlockMutex, sampler.StoppedForever
+	case 2:
+		t.Blocked.Kind = sampler.BlockSleep
+	case 3, 4:
+		t.Kernel = sampler.Kernel{FD: -1}
+		g.askAt[t.ID] = g.samples + 1 + g.rnd.IntN(g.unanswered)
+	default:
+		g.answer(t)
+	}
+}
+
+// answer is the kernel's.
+func (g *Stream) answer(t *sampler.Thread) {
+	at := g.s.TimeNS
+	calls := []string{"read", "futex", sampler.SyscallRunning, "poll"}
+	t.Kernel = sampler.Kernel{FD: -1, StateAtNS: at, CPUAtNS: at, CPUNS: at / 3, Syscall: calls[g.rnd.IntN(len(calls))]}
+}

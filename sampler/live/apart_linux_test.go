@@ -1,0 +1,157 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// endsSoon waits until a thread of this process has ended, and checks that what it had changed of itself is nowhere
+// else: a raised priority, a short slice, exact timers.
+func endsSoon(t *testing.T, tid int) {
+	t.Helper()
+	deadline := time.Now().Add(rubytest.Timeout)
+	for ; !errors.Is(syscall.Tgkill(os.Getpid(), tid, 0), unix.ESRCH); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("thread %d, which sampled, has not ended", tid)
+		}
+	}
+	if changed := changedThreads(t); len(changed) > 0 {
+		t.Errorf("left behind: %v", changed)
+	}
+}
+
+// changedThreads lists the threads of this process whose scheduling is not the ordinary one.
+func changedThreads(t *testing.T) (out []string) {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(filepath.Base(task))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := unix.SchedGetAttr(tid, 0)
+		if errors.Is(err, unix.ESRCH) {
+			continue // it has ended
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if a.Policy != unix.SCHED_NORMAL || a.Nice != ownNice || a.Runtime == sliceNS {
+			out = append(out, fmt.Sprintf("thread %d: %+v", tid, *a))
+		}
+		slack, err := os.ReadFile(fmt.Sprintf("/proc/%d/timerslack_ns", tid)) // takes the number of any thread
+		if err != nil {
+			continue // it has ended, or the kernel is older than 4.6
+		}
+		if ns := strings.TrimSpace(string(slack)); ns == "1" {
+			out = append(out, fmt.Sprintf("thread %d: a timer slack of %s ns", tid, ns))
+		}
+	}
+	return out
+}
+
+// ownNice is what this process was started with.
+var ownNice = func() int32 {
+	a, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		return 0
+	}
+	return a.Nice
+}()
+
+// TestSamplingThreadEnds: what Run changes of its thread is gone with it.
+func TestSamplingThreadEnds(t *testing.T) {
+	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
+	p.Line(t)
+	s, err := Open(t.Context(), p.PID, Options{Pause: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+		tid := 0
+		err := s.clocked(ctx, func(*sampler.Sample) { tid = unix.Gettid(); cancel() })
+		if cancel(); err != nil || tid == 0 {
+			t.Fatalf("thread %d: %v", tid, err)
+		}
+		if err := syscall.Tgkill(os.Getpid(), tid, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil { // and the thread that stops the target
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(rubytest.Timeout); len(changedThreads(t)) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("left behind: %v", changedThreads(t))
+		}
+	}
+}
+
+// TestApart: work's own end is that of the caller, a panic and Goexit included, and work that does not come back is
+// left, with nothing let through after that.
+func TestApart(t *testing.T) {
+	s := &Source{working: make(chan struct{}, 1)}
+	if err := s.apart(t.Context(), func() error { return os.ErrClosed }, nil); err != os.ErrClosed {
+		t.Error(err)
+	}
+	func() {
+		defer func() {
+			if r := fmt.Sprint(recover()); !strings.Contains(r, "a bug") || !strings.Contains(r, "TestApart") {
+				t.Errorf("recovered %.200s", r)
+			}
+		}()
+		_ = s.apart(t.Context(), func() error { panic("a bug") }, nil)
+	}()
+	left := make(chan bool)
+	go func() {
+		defer close(left)
+		_ = s.apart(t.Context(), func() error { runtime.Goexit(); return nil }, nil)
+		left <- true
+	}()
+	if <-left {
+		t.Error("it went on behind Goexit")
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	back, ended := make(chan struct{}), make(chan struct{})
+	var out door
+	samples := 0
+	err := s.apart(ctx, func() error {
+		defer close(ended)
+		cancel()
+		<-back
+		out.emit(func(*sampler.Sample) { samples++ }, nil)
+		return nil
+	}, out.close)
+	if !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("left with %v", err)
+	}
+	if err := s.apart(t.Context(), func() error { return nil }, nil); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("while the work goes on: %v", err)
+	}
+	close(back)
+	<-ended
+	if samples != 0 {
+		t.Error("a sample came after it was left")
+	}
+	for s.apart(t.Context(), func() error { return nil }, nil) != nil { // until the token is back
+		time.Sleep(time.Millisecond)
+	}
+}

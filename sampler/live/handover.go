@@ -1,0 +1,141 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxWaiting bounds the samples that wait to be taken from the clock, 4 s at 1 kHz, and maxWaitingThreads the threads in them,
+	// some 30 MB. What comes when there are more is lost, and counted.
+	maxWaiting        = 4096
+	maxWaitingThreads = 1 << 17
+	// maxFree bounds the samples whose memory is kept for the next ones.
+	maxFree = 256
+	// batchNS is how long samples are collected before those who take them are woken up: each time costs as much as some ticks.
+	batchNS = 25_000_000
+)
+
+// handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for it.
+type handover struct {
+	waiting chan *sampler.Sample
+	free    chan *sampler.Sample
+	wake    chan struct{}
+	// threads are those of the samples that wait.
+	threads atomic.Int64
+	// sharers is how many processes are read at once.
+	sharers *atomic.Int32
+	// lost, wokenNS and newest are the clock's. newest is the sample that was lost last; holding: none was handed over since.
+	lost    uint64
+	wokenNS int64
+	newest  sampler.Sample
+	holding bool
+}
+
+func newHandover() *handover {
+	return &handover{
+		waiting: make(chan *sampler.Sample, maxWaiting),
+		free:    make(chan *sampler.Sample, maxFree),
+		wake:    make(chan struct{}, 1),
+		sharers: new(atomic.Int32),
+	}
+}
+
+// put hands a copy of a sample over, or counts it as lost. It is the clock's.
+func (h *handover) put(s *sampler.Sample) {
+	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.sharers.Load())))
+	// Nobody else adds to them, so what there is room for now there is room for below.
+	if len(h.waiting) == cap(h.waiting) || h.threads.Load() > 0 && h.threads.Load()+n > most {
+		h.lost++
+		h.newest.CopyFrom(s)
+		h.holding = true
+		return
+	}
+	h.holding = false
+	var c *sampler.Sample
+	select {
+	case c = <-h.free:
+	default:
+		c = new(sampler.Sample)
+	}
+	c.CopyFrom(s)
+	c.Reads.Lost = h.lost
+	h.threads.Add(n)
+	h.waiting <- c
+	if h.wokenNS == 0 || s.TimeNS-h.wokenNS >= batchNS {
+		h.wokenNS = s.TimeNS
+		select {
+		case h.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take calls emit with all samples that wait.
+func (h *handover) take(emit func(*sampler.Sample)) {
+	for {
+		select {
+		case s := <-h.waiting:
+			emit(s)
+			h.threads.Add(-int64(len(s.Threads)))
+			select {
+			case h.free <- s:
+			default:
+			}
+		default:
+			return
+		}
+	}
+}
+
+// end is take once the clock has ended. What was lost last has no sample behind it that says so, so the newest one is kept
+// after all, and says how many are missing before it.
+func (h *handover) end(emit func(*sampler.Sample)) {
+	h.take(emit)
+	if h.holding {
+		h.newest.Reads.Lost = h.lost - 1
+		emit(&h.newest)
+	}
+}
+
+// Run samples until ctx ends or the target does. The clock has a goroutine and a thread of its own. emit is called by the
+// caller's, some hundredths of a second later, with many samples at a time; when it takes longer than they can wait for, they
+// are lost and counted (sampler.Reads.Lost).
+func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	ctx, stop := context.WithCancel(ctx)
+	h, ended := newHandover(), make(chan error, 1)
+	h.sharers = &s.sharers
+	var failed any
+	go func() {
+		defer func() {
+			if failed = recover(); failed != nil {
+				failed = fmt.Sprintf("%v\n%s", failed, debug.Stack())
+				ended <- nil
+			}
+		}()
+		ended <- s.clocked(ctx, h.put)
+	}()
+	over := false
+	defer func() {
+		if stop(); !over { // emit has panicked
+			<-ended
+		}
+	}()
+	for {
+		select {
+		case <-h.wake:
+			h.take(emit)
+		case err := <-ended:
+			over = true
+			h.end(emit)
+			if failed != nil {
+				panic(failed)
+			}
+			return err
+		}
+	}
+}

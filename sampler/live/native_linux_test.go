@@ -1,0 +1,158 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// pin binds all threads of a process to one CPU.
+func pin(t *testing.T, pid, cpu int) {
+	t.Helper()
+	var set unix.CPUSet
+	set.Set(cpu)
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		var tid int
+		if _, err := fmt.Sscan(task.Name(), &tid); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runDelay is what the kernel says of a thread: how long it was ready and had no CPU, in ns.
+func runDelay(t *testing.T, pid int, tid int32) int64 {
+	t.Helper()
+	path := fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cpu, delay, slices int64
+	if _, err := fmt.Sscan(string(b), &cpu, &delay, &slices); err != nil {
+		t.Fatalf("%s: %q: %v", path, b, err)
+	}
+	return delay
+}
+
+// TestNativeWithoutACPU has a thread that works without the GVL share one CPU with three other programs: most of its time as
+// native it only waits for the CPU, as the kernel counts, and that is told apart.
+func TestNativeWithoutACPU(t *testing.T) {
+	p := rubytest.One(t).Start(t, `
+		Thread.new { Thread.current.name = "native"; f = File.open("/dev/urandom", "rb"); loop { f.sysread(32 << 20) } }
+		puts "up"
+		$stdout.flush
+		sleep
+	`, rubytest.Options{})
+	p.Expect(t, "up")
+	cpu := 0
+	var may unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil {
+		t.Fatal(err)
+	}
+	for !may.IsSet(cpu) {
+		cpu++
+	}
+	pin(t, p.PID, cpu)
+	for range 3 {
+		busy := exec.Command("sh", "-c", "while :; do :; done")
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := busy.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+			if err := busy.Wait(); err != nil && !strings.Contains(err.Error(), "killed") {
+				t.Error(err)
+			}
+		})
+		pin(t, busy.Process.Pid, cpu)
+	}
+	s := open(t, p.PID, live.Options{})
+	dict := s.Dictionary()
+	class, account := gvl.NewClassifier(s.Process(), dict), gvl.NewAccount(s.Process(), dict)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var id sampler.ThreadID
+	var tid int32
+	var before, first, last int64
+	// mixed is what the counter grew by between two readings of which one at least found another state, or one between them.
+	var mixed int64
+	readAt, whole := int64(0), false
+	sampledAt, gapNS := int64(0), gvl.ReachOf(s.Process()).GapNS
+	err := s.Run(ctx, func(x *sampler.Sample) {
+		states := class.Classify(x)
+		if x.TimeNS-sampledAt > gapNS {
+			whole = false // what the thread did in a gap is not known
+		}
+		sampledAt = x.TimeNS
+		for i := range x.Threads {
+			th := &x.Threads[i]
+			if info, _ := dict.Thread(th.ID); info.Name != "native" || th.TID == 0 {
+				continue
+			}
+			if id == 0 {
+				if th.Kernel.CPUAtNS == 0 {
+					return
+				}
+				id, tid, before = th.ID, th.TID, runDelay(t, p.PID, th.TID)
+				first, last, readAt = th.Kernel.RunDelayNS, th.Kernel.RunDelayNS, th.Kernel.CPUAtNS
+				whole = states[i].State == gvl.Native
+				continue
+			}
+			native := states[i].State == gvl.Native
+			if th.Kernel.CPUAtNS == readAt {
+				whole = whole && native
+				continue
+			}
+			if !whole || !native {
+				mixed += th.Kernel.RunDelayNS - last
+			}
+			last, readAt, whole = th.Kernel.RunDelayNS, th.Kernel.CPUAtNS, native
+		}
+		if id == 0 {
+			return
+		}
+		account.Feed(x, states)
+		if last-first > int64(time.Second) {
+			cancel()
+		}
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	after := runDelay(t, p.PID, tid)
+	for _, th := range account.Stat().Threads {
+		if th.ID != id {
+			continue
+		}
+		t.Logf("native %v, of it without a CPU %v; the kernel counts %v in all", time.Duration(th.NS.Native), time.Duration(th.NoCPU.Native), time.Duration(last-first))
+		if th.RunDelayNS != last-first || th.NoCPU.Native != last-first-mixed {
+			t.Errorf("without a CPU %d, native %d; the samples say %d, of which %d at changes of state", th.RunDelayNS, th.NoCPU.Native, last-first, mixed)
+		}
+		if th.NoCPU.Native <= 0 || th.NoCPU.Native > th.NS.Native || last > after || first > before {
+			t.Errorf("without a CPU %d of %d ns; the kernel counted %d before and %d after, the samples %d to %d", th.NoCPU.Native, th.NS.Native, before, after, first, last)
+		}
+		return
+	}
+	t.Fatal("the thread is not in the account")
+}

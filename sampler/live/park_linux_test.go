@@ -1,0 +1,55 @@
+package live
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestPark: once Park has returned no tick is under way and none begins, until resume is called. A tick that hangs is
+// not waited for.
+func TestPark(t *testing.T) {
+	p := rubytest.One(t).Start(t, "Thread.new { loop { 1 + 1 } }; puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
+	p.Line(t)
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var seen atomic.Int64
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, func(*sampler.Sample) { seen.Add(1) }) }()
+	more := func() {
+		t.Helper()
+		first := seen.Load()
+		for deadline := time.Now().Add(rubytest.Timeout); seen.Load() < first+10; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d samples, and no more", seen.Load())
+			}
+		}
+	}
+	for range 5 {
+		more()
+		resume := s.Park()
+		ticks := s.reader.Reads().Ticks   // of the sampling thread, which reads nothing now
+		time.Sleep(20 * time.Millisecond) // of some twenty ticks, were it not parked
+		if now := s.reader.Reads().Ticks; now != ticks {
+			t.Errorf("%d ticks while it was parked", now-ticks)
+		}
+		resume()
+	}
+	more()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	s.ticking.Lock() // as by a tick that hangs
+	s.Park()()
+	s.ticking.Unlock()
+}

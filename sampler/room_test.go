@@ -1,0 +1,77 @@
+package sampler
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestShare: however many processes are read at once, a limit holds for them together up to twice, and one that is alone has all
+// of it.
+func TestShare(t *testing.T) {
+	for _, limit := range []int{64, 20_000, 48 << 20, 96 << 20} {
+		for n := range 65 {
+			part := Share(limit, n)
+			if part > limit || n*part > shares*limit || n <= shares && part != limit || n > shares && n*(part+1) <= shares*limit {
+				t.Errorf("%d processes have %d each of %d", n, part, limit)
+			}
+		}
+	}
+}
+
+// TestRoom: 64 processes that make names without end take twice the room together at the most, whatever their order; the last one
+// still has its part; and what nobody holds any more comes back.
+func TestRoom(t *testing.T) {
+	const n, limit = 64, 16 << 20
+	room := NewRoom(limit, n)
+	var all []*Dictionary
+	sum := int64(0)
+	for i := range n {
+		d := room.NewDictionary()
+		long := strings.Repeat("y", MaxNameBytes-20)
+		for line := range 400 {
+			d.InternStack(0, d.InternFrame(Frame{Label: fmt.Sprint(i, long, line), Name: fmt.Sprint(line, long)}))
+		}
+		all = append(all, d)
+		sum += d.Bytes()
+	}
+	// Each can go beyond its part by a page of a table and what stands for those left out.
+	const page = 64 << 10
+	t.Logf("%d KB of %d KB, the last one %d KB", sum>>10, limit>>10, all[n-1].Bytes()>>10)
+	if sum > 2*limit+n*page {
+		t.Errorf("they take %d KB", sum>>10)
+	}
+	if last := all[n-1].Bytes(); last < limit/n-page {
+		t.Errorf("the last one has %d KB", last>>10)
+	}
+	if room.Held() == 0 {
+		t.Error("nothing is held")
+	}
+	runtime.KeepAlive(all)
+	all = nil
+	for deadline := time.Now().Add(time.Minute); room.Held() != 0; runtime.Gosched() {
+		if runtime.GC(); time.Now().After(deadline) {
+			t.Fatalf("%d bytes did not come back", room.Held())
+		}
+	}
+}
+
+// TestRoomEvicts: evicted entries give their memory back to the room.
+func TestRoomEvicts(t *testing.T) {
+	room := NewRoom(8<<20, 64)
+	d := room.NewDictionary()
+	k := NewKeeper(d, 1e9)
+	s := &Sample{TimeNS: 1e9}
+	for i := range 1000 {
+		d.InternStack(0, d.InternFrame(Frame{Label: strings.Repeat("x", 2000), Line: int32(i)}))
+	}
+	full := room.Held()
+	for ; s.TimeNS < 300e9; s.TimeNS += 31e9 {
+		k.Feed(s, false)
+	}
+	if full < 1<<20 || room.Held() > full/4 {
+		t.Errorf("%d KB were held, %d KB still are", full>>10, room.Held()>>10)
+	}
+}

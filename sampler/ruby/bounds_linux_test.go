@@ -1,0 +1,170 @@
+package ruby
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// longNames has a thread, a class, a method and a file with names of 60 KB each.
+const longNames = `
+long = "é" * 30_000
+name = "K" + long
+Object.const_set(name, Class.new)
+Object.const_get(name).class_eval("def m#{long}; sleep; end", "/f#{long}.rb", 1)
+t = Thread.new { Object.const_get(name).new.send("m" + long) }
+t.name = "t" + long
+Thread.pass until t.status == "sleep"
+$stdout.sync = true
+puts "ready"
+$stdin.gets`
+
+// readTick reads a stack tick, again while the list of threads changes.
+func readTick(t *testing.T, rd *Reader, s *sampler.Sample) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); rd.Read(sampler.StackTick, s) != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("no consistent list of threads for a minute")
+		}
+	}
+}
+
+// TestLongNames: of a name of 60 KB the first 4 KB are kept, with a mark behind them, whatever it is the name of.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+		p := ruby.Start(t, longNames, rubytest.Options{})
+		p.Expect(t, "ready")
+		rd := openReader(t, p.PID)
+		var s sampler.Sample
+		readTick(t, rd, &s)
+		seen := make(map[string]bool)
+		check := func(what, name, prefix string) {
+			if !strings.HasPrefix(name, prefix+"éé") {
+				return
+			}
+			seen[what] = true
+			if len(name) > sampler.MaxNameBytes || len(name) < sampler.MaxNameBytes-8 || !strings.HasSuffix(name, "é"+sampler.CutMark) || !utf8.ValidString(name) {
+				t.Errorf("the %s has %d bytes and ends with %q", what, len(name), name[len(name)-8:])
+			}
+		}
+		for i := range s.Threads {
+			info, _ := rd.dict.Thread(s.Threads[i].ID)
+			check("thread's name", info.Name, "t")
+			for _, id := range rd.dict.Frames(s.Threads[i].Stack, nil) {
+				f := rd.dict.Frame(id)
+				check("label", f.Label, "K")
+				check("method's name", f.Name, "m")
+				check("path", f.Path, "/f")
+			}
+		}
+		for _, what := range []string{"thread's name", "label", "method's name", "path"} {
+			if !seen[what] {
+				t.Errorf("no %s was read", what)
+			}
+		}
+	})
+}
+
+// ractorsOfThreads has four ractors beside the main one, each of four threads beside its first.
+const ractorsOfThreads = `
+Warning[:experimental] = false
+ractors = Array.new(4) do
+  Ractor.new do
+    threads = Array.new(4) { Thread.new { sleep } }
+    Thread.pass until threads.all? { |t| t.status == "sleep" }
+    $stdout.syswrite("up\n")
+    sleep
+  end
+end
+sleep`
+
+// TestThreadsOfAllRactors: the limit on threads is one for all ractors together, and a list that goes on beyond it is counted
+// as a failed read and does not keep the others from being read.
+func TestThreadsOfAllRactors(t *testing.T) {
+	t.Parallel()
+	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+		if !ruby.AtLeast(3, 0) {
+			t.Skip("no ractors before 3.0")
+		}
+		p := ruby.Start(t, ractorsOfThreads, rubytest.Options{})
+		for range 4 {
+			p.Expect(t, "up")
+		}
+		rd := openReader(t, p.PID)
+		var s sampler.Sample
+		readTick(t, rd, &s)
+		if all := len(s.Threads); all != 21 {
+			t.Fatalf("%d threads, want 21", all)
+		}
+		for _, limit := range []int{1, 6, 8, 20, 21} {
+			rd := openReader(t, p.PID)
+			rd.maxThreads = limit
+			for range 5 {
+				readTick(t, rd, &s)
+				if len(s.Threads) != limit || (s.Reads.Failed > 0) != (limit < 21) || len(s.Ractors) != 5 {
+					t.Errorf("of at most %d threads: %d, in %d ractors, %d failed reads", limit, len(s.Threads), len(s.Ractors), s.Reads.Failed)
+				}
+			}
+		}
+	})
+}
+
+// deepThreads has 60 threads that wait 1,000 calls deep.
+const deepThreads = `
+def down(k); k == 0 ? sleep : down(k - 1); end
+threads = Array.new(60) { Thread.new { down(1000) } }
+Thread.pass until threads.all? { |t| t.status == "sleep" }
+$stdout.sync = true
+puts "ready"
+$stdin.gets
+threads.each(&:kill).each(&:join)
+puts "gone"
+$stdin.gets`
+
+// TestStackBytes: when the stacks of all threads take too much memory, they are read less deep: their middle is missing, which
+// is said of each, and both ends are right. When there is room again they are read as deep as before.
+func TestStackBytes(t *testing.T) {
+	t.Parallel()
+	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+		p := ruby.Start(t, deepThreads, rubytest.Options{})
+		p.Expect(t, "ready")
+		rd := openReader(t, p.PID)
+		const limit = 1 << 20
+		rd.maxStackBytes, rd.cutAt = limit, limit
+		var s sampler.Sample
+		for range 20 {
+			readTick(t, rd, &s)
+			rd.countStacks()
+			if rd.stackBytes > 3*limit {
+				t.Fatalf("stacks take %d bytes of %d", rd.stackBytes, limit)
+			}
+		}
+		if rd.maxDepth >= 1000 || len(s.Threads) != 61 {
+			t.Fatalf("%d frames of %d threads", rd.maxDepth, len(s.Threads))
+		}
+		for i := range s.Threads {
+			th := &s.Threads[i]
+			if th.ID == s.Threads[0].ID {
+				continue
+			}
+			frames := rd.dict.Frames(th.Stack, nil)
+			if len(frames) < 10 || th.Quality&sampler.StackTruncated == 0 || len(frames)+int(th.Omitted) < 1000 {
+				t.Fatalf("%d frames, %d left out, quality %v", len(frames), th.Omitted, th.Quality)
+			}
+			if in, out := rd.dict.Frame(frames[0]).Name, rd.dict.Frame(frames[len(frames)-1]).Label; in != "sleep" || !strings.HasPrefix(out, "block") {
+				t.Errorf("from %s to %s", out, in)
+			}
+		}
+		p.Send(t, "")
+		p.Expect(t, "gone")
+		readTick(t, rd, &s)
+		if before := rd.maxDepth; rd.stackBytes > limit/8 || before == minDepth {
+			t.Errorf("%d bytes and %d frames after the threads are gone", rd.stackBytes, before)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package ruby
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestGoldenWithoutRoom: a decoder that forgets what it has read at every step, since its memory is full, decodes the same.
+func TestGoldenWithoutRoom(t *testing.T) {
+	for _, g := range loadGoldens(t) {
+		for _, limit := range []int{1, 2000, 20_000} {
+			d, dict, err := g.decoder(g.pages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.maxKept = limit
+			for range 3 {
+				for _, s := range g.Stacks {
+					raw := s.raw()
+					got, err := describe(d, dict, &raw)
+					if err != nil || !slices.Equal(got, s.Want) {
+						t.Errorf("%s, %s, with %d bytes: %v, got\n%q\nwant\n%q", g.Version, s.Thread, limit, err, got, s.Want)
+					}
+				}
+			}
+			sum := 0
+			for _, q := range d.iseqs {
+				sum += q.cost()
+			}
+			for _, h := range d.holders {
+				sum += h.cost
+			}
+			for _, e := range d.envs {
+				sum += e.cost()
+			}
+			for _, name := range d.idNames {
+				sum += keptEntry + len(name)
+			}
+			for _, c := range d.classNames {
+				sum += keptEntry + len(c.name)
+			}
+			// The last one read may be larger than the limit.
+			if d.kept < sum || sum > limit+100_000 {
+				t.Errorf("%s: %d bytes are kept, by the account %d, of %d", g.Version, sum, d.kept, limit)
+			}
+		}
+	}
+}

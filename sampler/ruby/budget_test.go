@@ -1,0 +1,119 @@
+package ruby
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// slowMemory is memory whose every call takes a stretch of the clock's time, or ends the reading.
+type slowMemory struct {
+	attach.Memory
+	call func()
+}
+
+func (m *slowMemory) Read(addr attach.Address, buf []byte) error {
+	m.call()
+	return m.Memory.Read(addr, buf)
+}
+
+func (m *slowMemory) ReadBatch(ranges []attach.Range) (int, error) {
+	m.call()
+	return m.Memory.ReadBatch(ranges)
+}
+
+// TestTickIsBounded: a tick that has used up its time leaves the rest of the stacks for the next ones, counts them, and
+// all get their turn. Without a bound it reads on.
+func TestTickIsBounded(t *testing.T) {
+	for _, g := range loadTicks(t) {
+		t.Run(g.Version, func(t *testing.T) {
+			now := int64(1e9)
+			mem := &slowMemory{Memory: g.pages, call: func() {}}
+			r, err := g.open(mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.now = func() int64 { now += 1000; return now }
+			const each = tickBudget / 20
+			whole, err := g.open(g.pages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := ticks(whole, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mem.call = func() { now += each }
+			fresh := make(map[sampler.ThreadID]bool)
+			var s sampler.Sample
+			cut, longest := 0, int64(0)
+			for range 100 {
+				began, failed := now, r.reads.Failed
+				if err := r.Read(sampler.StackTick, &s); err != nil {
+					t.Fatal(err)
+				}
+				if longest = max(longest, now-began); r.reads.Failed > failed {
+					cut++
+				}
+				for i := range s.Threads {
+					if th := &s.Threads[i]; th.Quality&sampler.StackFresh != 0 && th.Stack != 0 {
+						fresh[th.ID] = true
+					}
+				}
+			}
+			if cut == 0 {
+				t.Error("no tick was cut")
+			}
+			for i := range want.Threads { // the same threads in the same order: nothing moves
+				if want.Threads[i].Stack != 0 && !fresh[s.Threads[i].ID] {
+					t.Errorf("thread %d of %d never got its turn", i, len(s.Threads))
+				}
+			}
+			// What was begun is read to its end: the walk over the threads, a stack.
+			if bound := 2*tickBudget + int64(len(s.Threads)+40)*each; longest > bound {
+				t.Errorf("a tick took %d ms, want %d at most", longest/1e6, bound/1e6)
+			}
+			t.Logf("%d of 100 ticks cut, the longest of %d ms", cut, longest/1e6)
+		})
+	}
+}
+
+// TestTickStops: Stop ends a tick within some reads, wherever it is.
+func TestTickStops(t *testing.T) {
+	for _, g := range loadTicks(t) {
+		t.Run(g.Version, func(t *testing.T) {
+			for at := 0; ; at++ {
+				calls, after := 0, 0
+				mem := &slowMemory{Memory: g.pages, call: func() {}}
+				r, err := g.open(mem)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mem.call = func() {
+					if calls == at {
+						r.Stop()
+					} else if calls > at {
+						after++
+					}
+					calls++
+				}
+				var s sampler.Sample
+				err = r.Read(sampler.StackTick, &s)
+				if calls <= at {
+					break // the tick was over before
+				}
+				const some = 40
+				if after > some {
+					t.Fatalf("stopped in call %d, it made %d more (%v)", at, after, err)
+				}
+				r.Resume()
+				mem.call = func() {}
+				if err := r.Read(sampler.StackTick, &s); err != nil || errors.Is(err, errStopped) {
+					t.Fatalf("resumed: %v", err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,395 @@
+package ruby
+
+import (
+	"encoding/binary"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Where the made-up parts of a hostile memory lie. Captured addresses have 47 bits; from 2^56 on nothing is read.
+const (
+	// hostileNew, and epochStride for each tick, is where the captured pages are once more: what is there was not there in the
+	// tick before.
+	hostileNew     = attach.Address(1) << 52
+	epochStride    = attach.Address(1) << 26
+	capturedPage   = attach.Address(4096)
+	hostileThreads = attach.Address(1) << 53 // and cloneStride for each thread
+	hostileRactors = attach.Address(1) << 54
+	hostileText    = attach.Address(1) << 55
+	cloneStride    = attach.Address(1) << 16
+	// hostileTextBytes is how long every string says it is.
+	hostileTextBytes = 1 << 20
+)
+
+// hostile is the memory of a captured process as one that is out to fill a reader's would have it. Control frames name code,
+// methods and receivers at addresses that are new in each tick, and what stands there leads to others as new; every string is
+// a megabyte long and never the same; and there are as many threads and ractors as somebody cares to follow, or links that lead
+// in circles.
+type hostile struct {
+	pages *attach.Pages
+	o     *schedOffsets
+	vm    attach.Address
+	// kept are the ranges whose words stay as they are: the structs of threads and scheduler.
+	kept []attach.Range
+	// stacks are the VM stacks: what they point to is new in each epoch.
+	stacks []attach.Range
+	// template is a thread that the made-up ones are copies of, ractor the ractor.
+	template, ractor attach.Address
+	// threads and ractors are how many there are beside the captured ones; endless: the list goes on.
+	threads, ractors attach.Address
+	epoch            attach.Address
+	// fresh changes the Thread objects in each epoch: all threads are others then.
+	fresh bool
+	// circle makes the queue for the GVL one that does not come back to its head, and the fibers resume one another.
+	circle bool
+	// list are the captured pages.
+	list  []attach.Address
+	reads int
+	bytes int
+	// string is the class String.
+	string attach.Address
+}
+
+// within tells whether an address is in one of the ranges.
+func within(list []attach.Range, a attach.Address) bool {
+	return slices.ContainsFunc(list, func(r attach.Range) bool { return a >= r.Addr && a < r.Addr+attach.Address(len(r.Buf)) })
+}
+
+func (h *hostile) ReadBatch(ranges []attach.Range) (int, error) {
+	for i := range ranges {
+		ranges[i].Failed = h.Read(ranges[i].Addr, ranges[i].Buf) != nil
+	}
+	return (len(ranges) + 1023) / 1024, nil
+}
+
+func (h *hostile) Read(addr attach.Address, buf []byte) error {
+	h.reads++
+	h.bytes += len(buf)
+	switch {
+	case addr >= hostileText:
+		for i := range buf {
+			a := addr + attach.Address(i)
+			buf[i] = 'a' + byte(uint64(a>>3)*0x9e3779b97f4a7c15>>(8*(a&7)))%26
+		}
+		return nil
+	case addr >= hostileThreads:
+		return h.readClone(addr, buf)
+	}
+	epoch, at := attach.Address(0), h.old(addr)
+	if addr >= hostileNew {
+		epoch = (addr - hostileNew) / epochStride
+	}
+	if err := h.pages.Read(at, buf); err != nil {
+		return err
+	}
+	// A String may begin before what is read.
+	const head = 32
+	from := at&^7 - head
+	wide := make([]byte, int(at-from)+len(buf))
+	if h.pages.Read(from, wide) != nil {
+		h.change(at, epoch, buf)
+		return nil
+	}
+	h.change(from, epoch, wide)
+	if within(h.kept, at) {
+		h.change(at, epoch, buf)
+	} else {
+		copy(buf, wide[at-from:])
+	}
+	return nil
+}
+
+// change makes of the words read at an address what they are in an epoch.
+func (h *hostile) change(at, epoch attach.Address, buf []byte) {
+	inStack := within(h.stacks, at)
+	if inStack {
+		epoch = h.epoch
+	} else if within(h.kept, at) {
+		h.patch(at, buf)
+		return
+	}
+	first := int(-at & 7)
+	for i := first; i+8 <= len(buf); i += 8 {
+		w := le64(buf[i:])
+		if p := attach.Address(w); epoch != 0 && p > 1<<16 && p < 1<<47 && !within(h.kept, p) && !within(h.stacks, p) {
+			if page, ok := slices.BinarySearch(h.list, p&^(capturedPage-1)); ok {
+				anew := hostileNew + epoch*epochStride + attach.Address(page)*capturedPage + p%capturedPage
+				binary.LittleEndian.PutUint64(buf[i:], uint64(anew))
+			}
+		}
+		// A String: not embedded, however long, with a text that no other has.
+		if i+16 <= len(buf) && w&typeMask == typeString && h.string != 0 && h.old(attach.Address(le64(buf[i+8:]))) == h.string {
+			put(buf, at, at, i, attach.Address(w|flagNoEmbed))
+			put(buf, at, at, i+16, hostileTextBytes)
+			text := uint64(at) + uint64(i) + uint64(epoch)<<50
+			put(buf, at, at, i+24, hostileText|attach.Address(text*0x9e3779b97f4a7c15>>9)&^7)
+			i += 24
+		}
+	}
+}
+
+// old is where what stands at an address was captured.
+func (h *hostile) old(a attach.Address) attach.Address {
+	if page := a % epochStride / capturedPage; a >= hostileNew && int(page) < len(h.list) {
+		return h.list[page] + a%capturedPage
+	}
+	return a
+}
+
+// put writes a word of a struct at base into what was read of it at an address.
+func put(buf []byte, at, base attach.Address, off int, w attach.Address) {
+	for i := range 8 {
+		if a := base + attach.Address(off+i); a >= at && a < at+attach.Address(len(buf)) {
+			buf[a-at] = byte(w >> (8 * i))
+		}
+	}
+}
+
+// patch puts the made-up threads and ractors in front of the first captured one.
+func (h *hostile) patch(at attach.Address, buf []byte) {
+	node := attach.Address(h.o.thNode)
+	if h.threads > 0 {
+		head := h.ractor + attach.Address(h.o.ractorSet)
+		if h.o.vmRactorSet < 0 {
+			head = h.vm + attach.Address(h.o.vmLiving)
+		}
+		put(buf, at, head, 0, hostileThreads+node)
+		put(buf, at, h.template, h.o.thNode+8, hostileThreads+(h.threads-1)*cloneStride+node)
+	}
+	if h.ractors > 0 && h.o.vmRactorSet >= 0 {
+		head := h.vm + attach.Address(h.o.vmRactorSet)
+		put(buf, at, head, 0, h.ractor+attach.Address(h.o.ractorNode))
+		put(buf, at, head, 8, hostileRactors+(h.ractors-1)*cloneStride+attach.Address(h.o.ractorNode))
+		put(buf, at, head, 16, h.ractors+1)
+		put(buf, at, h.ractor, h.o.ractorNode, hostileRactors+attach.Address(h.o.ractorNode))
+	}
+	if h.circle && h.o.thReadyNode >= 0 && at <= h.template && h.template < at+attach.Address(len(buf)) {
+		self := h.template + attach.Address(h.o.thReadyNode)
+		put(buf, at, h.template, h.o.thReadyNode, hostileThreads+attach.Address(h.o.thReadyNode))
+		put(buf, at, h.template, h.o.thReadyNode+8, self)
+	}
+	if h.fresh {
+		put(buf, at, h.template, h.o.thSelf, 0x7f0000001000+h.epoch<<24)
+	}
+}
+
+func (h *hostile) readClone(addr attach.Address, buf []byte) error {
+	if addr >= hostileRactors {
+		k := (addr - hostileRactors) / cloneStride
+		off := (addr - hostileRactors) % cloneStride
+		if err := h.pages.Read(h.ractor+off, buf); err != nil {
+			return err
+		}
+		base := hostileRactors + k*cloneStride
+		link := func(k attach.Address) attach.Address {
+			return hostileRactors + k*cloneStride + attach.Address(h.o.ractorNode)
+		}
+		next, prev := link(k+1), link(k-1)
+		if k == 0 {
+			prev = h.ractor + attach.Address(h.o.ractorNode)
+		}
+		if k+1 == h.ractors {
+			next = h.vm + attach.Address(h.o.vmRactorSet)
+		}
+		put(buf, addr, base, h.o.ractorNode, next)
+		put(buf, addr, base, h.o.ractorNode+8, prev)
+		put(buf, addr, base, h.o.ractorID, k+2)
+		set := base + attach.Address(h.o.ractorSet) // no threads of its own
+		put(buf, addr, set, 0, set)
+		put(buf, addr, set, 8, set)
+		return nil
+	}
+	k := (addr - hostileThreads) / cloneStride
+	off := (addr - hostileThreads) % cloneStride
+	if err := h.pages.Read(h.template+off, buf); err != nil {
+		return err
+	}
+	base := hostileThreads + k*cloneStride
+	next, prev := base+cloneStride, base-cloneStride
+	if k == 0 {
+		prev = h.ractor + attach.Address(h.o.ractorSet-h.o.thNode)
+		if h.o.vmRactorSet < 0 {
+			prev = h.vm + attach.Address(h.o.vmLiving-h.o.thNode)
+		}
+	}
+	if k+1 == h.threads {
+		next = h.template
+	}
+	put(buf, addr, base, h.o.thNode, next+attach.Address(h.o.thNode))
+	put(buf, addr, base, h.o.thNode+8, prev+attach.Address(h.o.thNode))
+	self := 0x7f0000002000 + k*64
+	if h.fresh {
+		self += h.epoch << 24
+	}
+	put(buf, addr, base, h.o.thSelf, self)
+	if h.o.thReadyNode >= 0 && h.circle {
+		put(buf, addr, base, h.o.thReadyNode, base+cloneStride+attach.Address(h.o.thReadyNode))
+		put(buf, addr, base, h.o.thReadyNode+8, base-cloneStride+attach.Address(h.o.thReadyNode))
+	}
+	return nil
+}
+
+// hostileOf makes a hostile memory of a captured process: who reads is to be opened while it is quiet.
+func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
+	t.Helper()
+	h := &hostile{pages: g.pages, vm: g.VM}
+	for _, s := range g.pages.Spans() {
+		for a := s.Start &^ (capturedPage - 1); a < s.End; a += capturedPage {
+			if n := len(h.list); n == 0 || h.list[n-1] != a {
+				h.list = append(h.list, a)
+			}
+		}
+	}
+	r, err := g.open(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.o = r.o
+	if _, err := ticks(r, 3); err != nil {
+		t.Fatal(err)
+	}
+	keep := func(a attach.Address, n int) { h.kept = append(h.kept, attach.Range{Addr: a, Buf: make([]byte, n)}) }
+	keep(g.VM, max(r.vm.Table.Size("rb_vm_struct"), r.o.vmGVL+256, r.o.vmObjspace+8, r.o.vmRactorSet+24))
+	for _, rc := range r.ractors {
+		keep(rc.addr, max(r.o.ractorBlockEnd, r.o.ractorNode+16, 64))
+		h.ractor = rc.addr
+	}
+	for i, th := range r.order {
+		keep(th.addr, r.o.thSpan)
+		keep(th.ecAt, r.o.ecSpan)
+		if th.stack.end > th.stack.low {
+			h.stacks = append(h.stacks, attach.Range{Addr: th.stack.low, Buf: make([]byte, th.stack.end-th.stack.low)})
+		}
+		if i == 0 {
+			h.template = th.addr
+		}
+		var class [8]byte
+		if g.pages.Read(attach.Address(th.nameVal)+8, class[:]) == nil && th.info.HasName {
+			h.string = attach.Address(le64(class[:]))
+		}
+	}
+	if r.gc != nil {
+		keep(r.gc.objspace, r.vm.Table.Size("rb_objspace"))
+	}
+	return h, r
+}
+
+// kitchen is all that the screen keeps of a process.
+type kitchen struct {
+	fold    *gvl.Fold
+	rolling *flamegraph.Rolling
+	collect *flamegraph.Collector
+	history *recording.History
+	keeper  *sampler.Keeper
+	seen    []flamegraph.Seen
+}
+
+const (
+	hostileHistory      = 600e9
+	hostileHistoryBytes = 64 << 20
+)
+
+func newKitchen(t *testing.T, d *sampler.Dictionary) *kitchen {
+	t.Helper()
+	p := sampler.Process{PID: 1, LockRate: 1000, StackRate: 100}
+	k := &kitchen{fold: gvl.NewFold(p, d, gvl.Options{ColumnNS: 100e6, Columns: 6001})}
+	var err error
+	if k.rolling, err = flamegraph.NewRolling(hostileHistory, 0); err != nil {
+		t.Fatal(err)
+	}
+	if k.history, err = recording.NewHistory(hostileHistory, hostileHistoryBytes, p, d); err != nil {
+		t.Fatal(err)
+	}
+	k.collect = flamegraph.NewCollector(export.Meaning(p), k.rolling)
+	k.keeper = sampler.NewKeeper(d, hostileHistory)
+	return k
+}
+
+func (k *kitchen) feed(s *sampler.Sample) {
+	states := k.fold.Feed(s)
+	_ = k.history.Append(s)
+	k.seen = export.Seen(states, k.seen[:0])
+	k.collect.Feed(s, k.seen)
+	k.keeper.Feed(s, false)
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+const (
+	// mostHostileReads bounds the ranges that one tick reads of any memory: the lists of threads and ractors in each try, twice, and
+	// what leads to the threads' names.
+	mostHostileReads = 2 * maxListTries * (MaxThreads + 2*MaxRactors)
+	// mostHostile is what may be kept at the most, in bytes: the limits added up, with the keys of the flamegraph.
+	mostHostile = sampler.MaxDictionaryBytes + maxKeptBytes + maxStackBytes + hostileHistoryBytes + gvl.MaxTimelineBytes +
+		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
+)
+
+// TestHostileMemory: memory whose every object, name and thread is new at each look fills neither what a Reader keeps nor what is
+// kept of its samples, and each tick ends.
+func TestHostileMemory(t *testing.T) {
+	for _, g := range loadTicks(t) {
+		for _, c := range []struct {
+			name  string
+			ticks int
+			set   func(*hostile)
+		}{
+			{"objects", 600, func(*hostile) {}},
+			{"threads", 90, func(h *hostile) { h.threads, h.fresh = 1000, true }},
+			{"endless", 12, func(h *hostile) { h.threads, h.fresh = 1<<40, true }},
+			{"ractors", 30, func(h *hostile) { h.ractors = 4000 }},
+			{"endless ractors", 12, func(h *hostile) { h.ractors = 1 << 40 }},
+			{"circles", 12, func(h *hostile) { h.threads, h.circle = 500, true }},
+		} {
+			t.Run(g.Version+"/"+c.name, func(t *testing.T) {
+				h, r := hostileOf(t, g)
+				k := newKitchen(t, r.dict)
+				before := heap()
+				c.set(h)
+				r.order = nil
+				var s sampler.Sample
+				failed, most, mostReads := 0, int64(0), 0
+				for i := range c.ticks {
+					h.epoch = attach.Address(1 + i/2) // each is looked at twice
+					h.reads = 0
+					if err := r.Read(sampler.StackTick, &s); err != nil {
+						failed++
+					} else {
+						s.TimeNS = int64(i+1) * 50e6
+						k.feed(&s)
+					}
+					mostReads = max(mostReads, h.reads)
+					if i%(c.ticks/6) == 0 {
+						most = max(most, heap()-before)
+					}
+				}
+				most = max(most, heap()-before)
+				t.Logf("%d ticks, %d failed, %d threads: %d MB, %d reads a tick; dictionary %d MB, %d left out, decoder %d MB, stacks %d MB, history %d MB",
+					c.ticks, failed, len(r.order), most>>20, mostReads, r.dict.Bytes()>>20, r.dict.LeftOut(), r.dec.kept>>20, r.stackBytes>>20, k.history.Bytes()>>20)
+				if most > mostHostile {
+					t.Errorf("%d MB are kept; %d MB are the sum of the limits", most>>20, int64(mostHostile)>>20)
+				}
+				if mostReads > mostHostileReads {
+					t.Errorf("a tick read %d ranges, %d at the most", mostReads, mostHostileReads)
+				}
+				// A list of ractors that is longer than can be is none.
+				if none := h.ractors > MaxRactors && r.o.vmRactorSet >= 0; none != (failed == c.ticks) {
+					t.Errorf("%d of %d ticks failed", failed, c.ticks)
+				}
+				runtime.KeepAlive(k)
+			})
+		}
+	}
+}

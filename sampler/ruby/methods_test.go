@@ -1,0 +1,67 @@
+package ruby
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestKeptEnvironment: the method found by way of an environment on the heap is kept until a cycle of the collector, is then
+// compared with memory, and is kept on if that says the same. Most generations begin by the clock, without a cycle, so that the
+// generation's number and that of the list of what is in use go apart.
+func TestKeptEnvironment(t *testing.T) {
+	const ep, timed, cycles = attach.Address(0x8010), 5, 4
+	memory := wordMemory{ep - 16: 0, ep - 8: 0, ep: envLocal | envEscaped}
+	d := &Decoder{vm: &VM{Mem: memory}, o: &nameOffsets{}, dict: sampler.NewDictionary(), view: newView(memory)}
+	d.cache.init()
+	raw := &RawStack{}
+	gc := sampler.GC{Valid: true, Mode: sampler.GCIdle}
+	now := int64(0)
+	find := func() *envMethod {
+		t.Helper()
+		d.begin()
+		d.view.reset()
+		err := d.view.settle(func() error {
+			_, err := d.methodOf(raw, ep, 0, false)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.envs[envKey{ep: ep}]
+	}
+	revalidate := func() {
+		t.Helper()
+		now += recheckEvery
+		if err := d.Revalidate(now, gc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range timed {
+		revalidate()
+		gc.Count++
+		revalidate()
+	}
+	kept := find()
+	if kept == nil {
+		t.Fatal("the environment was not kept")
+	}
+	for cycle := range cycles {
+		if again := find(); again != kept {
+			t.Fatalf("after %d cycles: it was walked again although nothing can have moved since it was walked", cycle)
+		}
+		gc.Count++
+		before := d.generation
+		revalidate()
+		if kept.generation != d.generation || before == d.generation {
+			t.Fatalf("cycle %d: in use and unchanged, but of generation %d in generation %d", cycle, kept.generation, d.generation)
+		}
+	}
+	memory[ep-8] = 0x9000
+	gc.Count++
+	revalidate()
+	if d.valid(&kept.validity) {
+		t.Error("it counts as valid although memory says something else")
+	}
+}

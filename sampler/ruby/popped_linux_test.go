@@ -1,0 +1,119 @@
+package ruby
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// poppedMemory is a memory in which a thread returns from some of its methods between the readings of its execution context
+// after that of the first copy, and leaves the frames as they are, as Ruby does.
+type poppedMemory struct {
+	attach.Memory
+	ec    attach.Address
+	by    int // bytes of frames
+	first bool
+}
+
+func (m *poppedMemory) ReadBatch(ranges []attach.Range) (int, error) {
+	calls, err := m.Memory.ReadBatch(ranges)
+	for _, x := range ranges {
+		if x.Addr != m.ec {
+			continue
+		}
+		if !m.first {
+			cfp := x.Buf[ecCFP:]
+			binary.LittleEndian.PutUint64(cfp, le64(cfp)+uint64(m.by))
+		}
+		m.first = false
+	}
+	return calls, err
+}
+
+// TestPoppedFrames reads a stack from which frames are popped while it is read: they are not on it, although they are the same in
+// all copies.
+func TestPoppedFrames(t *testing.T) {
+	const depth = 100
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, chainsProgram, rubytest.Options{Args: []string{"parked"}})
+		p.Expect(t, "ready")
+		rd := openReader(t, p.PID)
+		var s sampler.Sample
+		if err := rd.Read(sampler.StackTick, &s); err != nil {
+			t.Fatal(err)
+		}
+		var deep *thread
+		for _, th := range rd.order {
+			if rd.dict.Depth(th.stack.id) >= depth {
+				deep = th
+			}
+		}
+		if deep == nil {
+			t.Fatal("the deep stack was not read")
+		}
+		st := &deep.stack
+		memory, fs, whole := rd.mem, rd.o.frameSize, *st
+		kept := bytes.Clone(st.kept)
+		frames := len(kept) / fs
+		// The control frames further in than a_99 are those of the method that waits.
+		waits := 0
+		for ; waits < frames; waits++ {
+			if q := rd.dec.iseqs[attach.Address(le64(kept[waits*fs+frameISeq:]))]; q != nil && q.base == fmt.Sprintf("a_%d", depth-1) {
+				break
+			}
+		}
+		for _, c := range []struct {
+			name          string
+			popped, limit int
+			planned, more bool
+		}{
+			{name: "twice", popped: 7, limit: DefaultMaxDepth, planned: true},
+			{name: "more", popped: 7, limit: DefaultMaxDepth, planned: true, more: true},
+			{name: "deep", popped: 7, limit: DefaultMaxDepth},
+			{name: "cut", popped: 7, limit: 40},
+			{name: "cut, to its outer part", popped: 80, limit: 40},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				*st = whole
+				st.kept, st.restless = nil, 0
+				if c.more {
+					st.restless = 1
+				}
+				rd.maxDepth = c.limit
+				m := &poppedMemory{Memory: memory, ec: st.ec, by: c.popped * fs, first: c.planned}
+				rd.mem = m
+				defer func() { rd.mem = memory }()
+				ok := false
+				if c.planned {
+					rd.batch = rd.batch[:0]
+					rd.planStack(deep, true)
+					if _, err := m.ReadBatch(rd.batch); err != nil {
+						t.Fatal(err)
+					}
+					ok = rd.finishStack(deep, true, true)
+				} else {
+					ok = rd.readDeep(deep, true)
+				}
+				dropped := c.popped
+				if outer := c.limit/4 + 1; c.popped > c.limit {
+					dropped = frames - outer // all but the outer part
+				}
+				want, got := fmt.Sprintf("a_%d", depth-1-(dropped-waits)), "none"
+				for _, id := range rd.dict.Frames(st.id, nil) {
+					if f := rd.dict.Frame(id); chainFrame.MatchString(f.Name) {
+						got = f.Name
+						break
+					}
+				}
+				if !ok || st.quality&sampler.StackPartial == 0 || got != want {
+					t.Errorf("read %v, the innermost frame is %s (quality %b), want %s", ok, got, st.quality, want)
+				}
+			})
+		}
+	})
+}

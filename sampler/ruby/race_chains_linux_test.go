@@ -1,0 +1,182 @@
+package ruby
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+//go:embed testdata/chains.rb
+var chainsProgram string
+
+// chainRaces are the programs of chains.rb, and by which ways their running stacks must have been read.
+var chainRaces = []struct {
+	name string
+	ways []way
+}{
+	{"20", []way{wayTwice, wayMore, waySame}},
+	{"60", []way{wayTwice, wayMore, wayGrown}},
+	{"200", []way{wayDeep, wayMore, wayGrown, wayPart}},
+	{"600", []way{wayDeep, wayGrown, wayPart}},
+	{"4000", []way{wayCut, wayPart}},
+	{"jump", []way{wayDeep, wayMore, wayGrown, wayPart}},
+	{"shared", []way{wayTwice, wayMore}},
+	{"blocks", []way{wayMore, wayPart}},
+	{"sent", []way{wayMore, wayPart}},
+	{"raise", []way{wayDeep, wayMore, wayGrown}},
+	{"fibers", []way{waySeen, wayFiber}},
+	{"births", []way{waySeen}},
+	{"rests", []way{wayOnce, wayResting, wayTwice}},
+}
+
+// chainFrame is the name of a method of chains.rb: of its chain, and its number there.
+var chainFrame = regexp.MustCompile(`^([a-z])_(\d+)$`)
+
+// impossibleChain says what can't be in a stack of chains, innermost frame first; "" when it could be. Every chain begins with its
+// method 0, goes on without a gap, and goes over into another one only at the end of the one called s; cut: without its middle.
+func impossibleChain(names []string, cut bool) string {
+	last, at := "", -1
+	for _, name := range slices.Backward(names) {
+		m := chainFrame.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			return err.Error()
+		}
+		switch {
+		case last == "" && n != 0:
+			return "begins with " + name
+		case last == "s" && m[1] != "s" && at == 29 && n == 0, last == "":
+		case m[1] != last:
+			return fmt.Sprintf("%s called by %s_%d", name, last, at)
+		case n != at && n != at+1 && !(cut && n > at):
+			return fmt.Sprintf("%s called by %s_%d", name, last, at)
+		}
+		last, at = m[1], n
+	}
+	return ""
+}
+
+// TestNoImpossibleChains samples threads whose stacks change as a whole, time and again.
+func TestNoImpossibleChains(t *testing.T) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			if v.Name == "mn" || v.Name != "plain" && !chainsUnderJIT {
+				continue
+			}
+			for _, c := range chainRaces {
+				t.Run(v.Name+" "+c.name, func(t *testing.T) {
+					p := r.Start(t, chainsProgram, v.Apply(rubytest.Options{Args: []string{c.name}}))
+					p.Expect(t, "ready")
+					apart(t, p.PID)
+					raceChains(t, openReader(t, p.PID), c.ways)
+				})
+			}
+		}
+	})
+}
+
+// raceChains samples until enough of the samples have raced with the program, or for a while where other processes have the CPUs and
+// it hardly runs, and all of the ways have been taken.
+func raceChains(t *testing.T, rd *Reader, want []way) {
+	var s sampler.Sample
+	names := map[sampler.StackID][]string{}
+	of := func(id sampler.StackID) []string {
+		list, ok := names[id]
+		if !ok {
+			for _, f := range rd.dict.Frames(id, nil) {
+				list = append(list, rd.dict.Frame(f).Name)
+			}
+			names[id] = list
+		}
+		return list
+	}
+	last := map[sampler.ThreadID]sampler.StackID{}
+	samples, raced, stacks, resumed, wrong := 0, 0, 0, 0, 0
+	missing := func() int { return slices.IndexFunc(want, func(w way) bool { return rd.ways[w] == 0 }) }
+	began := time.Now()
+	enough := func() bool {
+		return missing() < 0 && (raced >= chainSamples || raced >= chainSamples/racedShare && time.Since(began) > chainTime)
+	}
+	for ; !enough() && time.Since(began) < raceTime; samples++ {
+		// A lock tick reads the stacks of the thread that holds the GVL and of those that have just released it.
+		depth := sampler.StackTick
+		if samples%2 == 1 {
+			depth = sampler.LockTick
+		}
+		if err := rd.Read(depth, &s); err != nil {
+			continue
+		}
+		changed := false
+		for i := range s.Threads {
+			th := &s.Threads[i]
+			if th.Quality&sampler.StackFailed != 0 || th.Stack == 0 {
+				continue
+			}
+			changed = changed || th.Stack != last[th.ID]
+			last[th.ID] = th.Stack
+			stacks++
+			list := of(th.Stack)
+			if th.Quality&sampler.StackUncertainTop != 0 {
+				list = list[1:]
+			}
+			what := impossibleChain(list, th.Quality&sampler.StackTruncated != 0)
+			for _, id := range th.Resumers {
+				resumed++
+				if what == "" {
+					what = impossibleChain(of(id), false)
+				}
+			}
+			if what == "" && len(th.Resumers) > 0 {
+				what = impossibleResume(list, of(th.Resumers[0]))
+			}
+			if what != "" {
+				if wrong++; wrong < 10 {
+					t.Errorf("impossible stack: %s (quality %b)", what, th.Quality)
+				}
+			}
+		}
+		if changed {
+			raced++
+		}
+	}
+	t.Logf("%d samples, %d raced, %d stacks, %d of resumers: %d impossible; ways %s; torn %d, retried %d, partial %d, failed %d",
+		samples, raced, stacks, resumed, wrong, rd.waysTaken(), rd.reads.Torn, rd.reads.Retried, rd.reads.Partial, rd.reads.Failed)
+	if raced < chainSamples/racedShare {
+		t.Errorf("only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
+	}
+	if i := missing(); i >= 0 {
+		t.Errorf("no stack was read by way of %q in %v", want[i], raceTime)
+	}
+}
+
+// impossibleResume says why a fiber can't run for the one that resumed it: p resumes a, and q resumes b.
+func impossibleResume(fiber, resumer []string) string {
+	for _, f := range fiber {
+		for _, by := range resumer {
+			m, n := chainFrame.FindStringSubmatch(f), chainFrame.FindStringSubmatch(by)
+			if m != nil && n != nil && (m[1] == "a" && n[1] == "q" || m[1] == "b" && n[1] == "p") {
+				return fmt.Sprintf("the fiber of %s resumed by %s", f, by)
+			}
+		}
+	}
+	return ""
+}
+
+// waysTaken says how many stacks were read in each way.
+func (r *Reader) waysTaken() string {
+	out := ""
+	for w, n := range r.ways {
+		out += fmt.Sprintf("%s %d ", way(w), n)
+	}
+	return out
+}

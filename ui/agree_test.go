@@ -1,0 +1,66 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// randomSource has a random stream's process and names, and no samples of its own.
+type randomSource struct {
+	sampler.Source
+	p    sampler.Process
+	dict *sampler.Dictionary
+}
+
+func (r randomSource) Process() sampler.Process        { return r.p }
+func (r randomSource) Dictionary() *sampler.Dictionary { return r.dict }
+
+// The live flamegraph and the account (which the timeline agrees with) say the same of the same samples: each thread's time
+// in each state, to the nanosecond, what was not sampled included.
+func TestFlamegraphAgreesWithAccount(t *testing.T) {
+	for seed := range uint64(12) {
+		d := sampler.NewDictionary()
+		p := streamtest.Process(1000, 100)
+		s, err := newStore(randomSource{demosource.New(demosource.Options{Length: time.Second}), p, d}, Options{History: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := streamtest.New(seed, d)
+		for range 1500 {
+			s.Feed(stream.Next())
+		}
+		s.collector.Finish()
+		var snap flamegraph.Snapshot
+		s.rolling.Snapshot(&snap)
+		byThread := snap.Threads()
+		s.Read(func(r *reading) {
+			st := r.Account.Stat()
+			if st.NotSampled == 0 {
+				t.Fatalf("seed %d: no gap", seed)
+			}
+			for _, th := range st.Threads {
+				var ns [gvl.NumStates]int64
+				if of := byThread[th.ID]; of != nil {
+					for tag := range ns {
+						ns[tag] = of[tag].WallNS
+					}
+				}
+				got, want := gvl.StatesOf(ns), th.NS
+				// A server without a client has the colour of parked in the flamegraph alone.
+				if got.Parked < want.Parked || got.Parked+got.IO != want.Parked+want.IO {
+					t.Errorf("seed %d thread %d: parked and io: %+v, the account has %+v", seed, th.ID, got, want)
+				}
+				got.Parked, got.IO = want.Parked, want.IO
+				if got != want {
+					t.Errorf("seed %d thread %d:\nflamegraph %+v\naccount    %+v", seed, th.ID, got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,36 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// TestNoViewNamesAnybody walks all views of one process, redacted: no title, directory or note is on them, which are there without.
+func TestNoViewNamesAnybody(t *testing.T) {
+	secrets := []string{"order-service", "/srv/", "app/", "zqnote"}
+	for _, o := range []Options{{}, {Redactor: sampler.NewRedactor()}} {
+		s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, o)
+		s.press("m")
+		s.typed("zqnote")
+		s.press("enter")
+		all := s.text() + s.model.View().WindowTitle + s.model.summary()
+		for id := range numPages {
+			if id == pageProcesses { // of several processes
+				continue
+			}
+			s.model.page = id
+			s.model.refresh()
+			s.press("tab", "down", "down", "down")
+			all += s.text()
+		}
+		for _, secret := range secrets {
+			if has := strings.Contains(all, secret); has != (o.Redactor == nil) {
+				t.Errorf("redacted %v: %q is on a view: %v", o.Redactor != nil, secret, has)
+			}
+		}
+	}
+}
