@@ -2,10 +2,13 @@
 
 staticcheck = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# scripts/lib.sh is for bash, as the scripts are.
+SHELL = bash
+
 # Says what to do where Go is missing or too old, as the scripts do.
 need_go = . scripts/lib.sh && need_go
 
-.PHONY: build demo test check bench verify screenshots clean
+.PHONY: build demo test test-all check bench verify screenshots clean
 
 build:
 	@$(need_go) && need_modules && CGO_ENABLED=0 go build -o ddtop .
@@ -14,9 +17,14 @@ build:
 demo:
 	@scripts/demo
 
-# Unit, golden, fuzz-seed and real-process tests against Debian's Rubies; under 15 minutes on 2 cores.
+# Unit, golden and fuzz-seed tests, and those of real processes that are short; some six minutes on 2 cores, once scripts/rubies
+# has fetched Debian's Rubies.
 test:
 	@scripts/test
+
+# Everything that has to hold before a change goes in.
+test-all:
+	@scripts/test all
 
 check:
 	@$(need_go) && unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) && { test -z "$$unformatted" || \

@@ -102,3 +102,41 @@ need_emulator() {
   install_package qemu-user-static qemu-user-static qemu-aarch64 qemu || return 1
   command -v qemu-aarch64-static >/dev/null || { say "qemu-aarch64-static is not on PATH: install qemu-user-static"; return 1; }
 }
+
+# What tests run beside ddtop: the command, and the package of Debian's that has it. A test that misses one is skipped, and says
+# so with the package's name (internal/rubytest, Program).
+readonly test_programs='
+ruby                 ruby
+puma                 puma
+sidekiq              ruby-sidekiq
+redis-server         redis-server
+/usr/lib/postgresql  postgresql
+/usr/share/doc/ruby-pg ruby-pg
+chromium             chromium
+qemu-aarch64-static  qemu-user-static
+gcore                gdb
+gcc                  gcc
+/usr/include/stdlib.h libc6-dev
+objcopy              binutils
+tmux                 tmux
+unshare              util-linux
+'
+
+# need_test_programs: installs what of these is missing, where apt-get is and root may be had without a question. Elsewhere it
+# says what to install, and that is no failure. Services that a package brings along are not started.
+need_test_programs() {
+  local command package missing=()
+  while read -r command package; do
+    [ -n "$command" ] || continue
+    [ -e "$command" ] || command -v "$command" >/dev/null || missing+=("$package")
+  done <<<"$test_programs"
+  [ "${#missing[@]}" -gt 0 ] || return 0
+  if ! command -v apt-get >/dev/null || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
+    say "tests of what is missing here are skipped; as root: apt-get install ${missing[*]}"
+    return 0
+  fi
+  say "installing ${missing[*]} with apt-get"
+  as_root apt-get -q update >&2 || true
+  # invoke-rc.d starts nothing in run level 1.
+  as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -q -y install --no-install-recommends "${missing[@]}" >&2
+}
