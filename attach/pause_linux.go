@@ -440,7 +440,7 @@ func (t *tracer) refused(tid int32, err error) error {
 	return p.refused(doing, err)
 }
 
-// tracedBy tells whether a thread still has a tracer of that number: one that can't be looked at may have been an
+// tracedBy reports whether a thread still has a tracer of that number: one that can't be looked at may have been an
 // earlier one of ours, on its way out.
 func (t *tracer) tracedBy(tid int32, tracer int) bool {
 	text, err := t.z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")

@@ -81,7 +81,7 @@ type foreignProgram struct {
 	exe, title string
 	// libraries are the paths of the mapped files.
 	libraries []string
-	// sections and symbols tell whether the program file has a section, a symbol.
+	// sections and symbols report whether the program file has a section, a symbol.
 	section, symbol func(name string) bool
 }
 

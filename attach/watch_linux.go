@@ -81,7 +81,7 @@ func (p *Process) stillThere() error {
 	return err
 }
 
-// zombie tells whether the main thread has ended. The error is ErrGone: nothing or another process has the PID.
+// zombie reports whether the main thread has ended. The error is ErrGone: nothing or another process has the PID.
 func (p *Process) zombie() (bool, error) {
 	text, err := p.readProc("stat")
 	if err != nil {

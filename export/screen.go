@@ -140,7 +140,7 @@ func (p *painter) texts(row []screenCell, y int) {
 	}
 }
 
-// decorated tells whether blanks of this style show.
+// decorated reports whether blanks of this style show.
 func (s style) decorated() bool { return s.underline || s.strike }
 
 // collect returns the text from cell x on that can be drawn as one run, and the cell after it. What another font might
@@ -175,7 +175,7 @@ func blankText(c screenCell) string {
 	return " "
 }
 
-// ordinary tells whether a cell holds a letter, digit or sign that every monospace font has.
+// ordinary reports whether a cell holds a letter, digit or sign that every monospace font has.
 func ordinary(c screenCell) bool {
 	if c.width != 1 {
 		return false
@@ -215,14 +215,14 @@ func (p *painter) run(run string, x, y, cells int, s style) {
 	p.printf(">%s</text>\n", xmlText(run))
 }
 
-// isBlock tells whether a grapheme is a block element that block draws: U+2580 to U+2590 and U+2594, U+2595 without the
+// isBlock reports whether a grapheme is a block element that block draws: U+2580 to U+2590 and U+2594, U+2595 without the
 // shades.
 func isBlock(t string) bool {
 	r := []rune(t)
 	return len(r) == 1 && (r[0] >= 0x2580 && r[0] <= 0x2590 || r[0] == 0x2594 || r[0] == 0x2595)
 }
 
-// block draws a block element as a rectangle and tells whether it did.
+// block draws a block element as a rectangle and reports whether it did.
 func (p *painter) block(c screenCell, x, y int) bool {
 	if !isBlock(c.text) {
 		return false

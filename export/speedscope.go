@@ -133,6 +133,6 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 	}
 }
 
-// works tells whether a thread in the state works or is kept from it. A wait for the outside counts as neither: servers
+// works reports whether a thread in the state works or is kept from it. A wait for the outside counts as neither: servers
 // that wait for a client look the same.
 func works(s gvl.State) bool { return !s.Idle() && s != gvl.IO && s != gvl.Unknown }

@@ -128,7 +128,7 @@ func (t *Trace) cycle(s *sampler.Sample) {
 	t.gcKnown, t.gcCount = true, s.GC.Count
 }
 
-// room tells whether another entry may be kept, and counts it.
+// room reports whether another entry may be kept, and counts it.
 func (t *Trace) room(atNS int64) bool {
 	if t.entries >= maxTrace {
 		if t.CutNS == 0 {
@@ -232,7 +232,7 @@ func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	}
 }
 
-// onCPU tells whether a thread in that state can use a CPU all the time.
+// onCPU reports whether a thread in that state can use a CPU all the time.
 func onCPU(state uint8) bool {
 	return state == uint8(gvl.Running) || state == uint8(gvl.GC) || state == uint8(gvl.Native)
 }

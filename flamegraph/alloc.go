@@ -19,7 +19,7 @@ type AllocEstimate struct {
 	Seen, Ticks int64
 }
 
-// Enough tells whether shares mean anything.
+// Enough reports whether shares mean anything.
 func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 
 // Error is the relative error to be expected of the share of most of it, 1/sqrt(Ticks): 0.05 for 400 ticks. The share of a

@@ -190,7 +190,7 @@ func (c *Collector) Feed(s *sampler.Sample, seen []Seen) {
 	c.slow, c.lost = s.Slow, s.Reads.Lost
 }
 
-// isGap tells whether the interval that ends with s is too long to be charged, or samples of it were lost, and counts it.
+// isGap reports whether the interval that ends with s is too long to be charged, or samples of it were lost, and counts it.
 func (c *Collector) isGap(s *sampler.Sample) bool {
 	limit := c.mean.GapNS
 	if s.Slow || c.slow {

@@ -28,7 +28,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// isPlain tells whether s is printable ASCII, as nearly every label is.
+// isPlain reports whether s is printable ASCII, as nearly every label is.
 func isPlain(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] >= 0x7f {
@@ -48,7 +48,7 @@ func columns(s string) int {
 	return len(s) // Printable leaves no control characters
 }
 
-// Unprintable tells whether Printable replaces a character: control and format characters, line separators, private use and
+// Unprintable reports whether Printable replaces a character: control and format characters, line separators, private use and
 // surrogates.
 func Unprintable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs)

@@ -79,7 +79,7 @@ type svgWriter struct {
 
 func (s *svgWriter) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
 
-// drawn tells whether a node is wide enough; the root always is.
+// drawn reports whether a node is wide enough; the root always is.
 func (s *svgWriter) drawn(n *Node) bool {
 	return n.Parent == nil || n.Total > 0 && float64(n.Total)*s.scale >= s.minWidth
 }

@@ -103,7 +103,7 @@ func (u *under) step(at int, id sampler.FrameID) int {
 	return wayOff
 }
 
-// keep tells whether a stack holds a frame that Options.Keep matches.
+// keep reports whether a stack holds a frame that Options.Keep matches.
 func (u *under) keep(stack sampler.StackID) bool {
 	if stack == 0 {
 		return false

@@ -20,7 +20,7 @@ func Tags(tags ...uint8) TagSet {
 	return s
 }
 
-// Has tells whether the set holds a tag.
+// Has reports whether the set holds a tag.
 func (s TagSet) Has(tag uint8) bool { return s&(1<<clampTag(tag)) != 0 }
 
 func clampTag(t uint8) uint8 {
@@ -122,5 +122,5 @@ func (m Metric) String() string {
 	return "unknown"
 }
 
-// IsTime tells whether the metric is in ns.
+// IsTime reports whether the metric is in ns.
 func (m Metric) IsTime() bool { return m != Samples && m != Allocations }

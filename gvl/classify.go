@@ -156,14 +156,14 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	return -1
 }
 
-// unchanged tells whether a thread that was released is so still, for the same reason: most threads, most of the time.
+// unchanged reports whether a thread that was released is so still, for the same reason: most threads, most of the time.
 // Lock ticks only ask this, so that answers of the kernel age at stack ticks.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
-// stillQueued tells whether a thread that stood in the queue for the GVL does so still: with hundreds of threads most do, and
+// stillQueued reports whether a thread that stood in the queue for the GVL does so still: with hundreds of threads most do, and
 // all that can be new of them is the stack. The head of the queue may have been woken (WaitHandover): it is looked at anew.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
@@ -229,7 +229,7 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 	}
 }
 
-// atBarrier tells whether a holder has stopped for a collection of another ractor, or waits for the others to stop for its own:
+// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop for its own:
 // it sleeps in a futex while a barrier is asked for or somebody collects. Marking and compacting begin when all others have
 // stopped (gc_enter in gc.c), so where the kernel does not answer that is enough; while one sweeps, the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
@@ -241,19 +241,19 @@ func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) 
 		(s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting)
 }
 
-// inFutex tells whether the kernel says that a holder sleeps in a futex.
+// inFutex reports whether the kernel says that a holder sleeps in a futex.
 func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
 	return t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel)
 }
 
-// named tells whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner at the
+// named reports whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner at the
 // start of the read and is no longer at its end counts too: its own words, read in between, were not linked yet. To have
 // run and unlinked by then it would have to take the lock, run, wake the next one and unlink in the first half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
-// letGo tells whether a thread gave the GVL up while the sample was read: the owner field named it at the start and
+// letGo reports whether a thread gave the GVL up while the sample was read: the owner field named it at the start and
 // another one at the end, and its own words, read in between, say that it is in a blocking region. From 3.3 on its node
 // stays linked while it wakes the next thread, which takes longer than a short call runs: counted as running, loads with
 // 100,000 hand-overs a second had four times the running time that Ruby's events give them (internal/accuracy).
@@ -368,7 +368,7 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 	}
 }
 
-// woke tells whether a thread in input or output has left its call since its CPU time was read last, and takes the new reading
+// woke reports whether a thread in input or output has left its call since its CPU time was read last, and takes the new reading
 // over. A stop for a sample (--pause) costs CPU time too, and up to 3.2 so do the turns in which threads that wait for a child
 // keep Ruby's time slices: of these nothing is told.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail) bool {
@@ -414,7 +414,7 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 	return Stalled, d
 }
 
-// asleep tells whether the kernel says that a holder sleeps: its answer is young, and the thread still held the GVL
+// asleep reports whether the kernel says that a holder sleeps: its answer is young, and the thread still held the GVL
 // when memory was read again after it.
 func (c *Classifier) asleep(s *sampler.Sample, k *sampler.Kernel) bool {
 	limit := c.heldAnswerNS

@@ -83,12 +83,12 @@ type ThreadState struct {
 	Stack sampler.StackID
 }
 
-// stopped tells whether it is a holder that a signal or a debugger has stopped.
+// stopped reports whether it is a holder that a signal or a debugger has stopped.
 func (t *ThreadState) stopped() bool {
 	return t.State == Stalled && t.Detail.Syscall == sampler.SyscallStopped
 }
 
-// Open tells whether a thread is Unknown for want of the kernel's answer, which may still come.
+// Open reports whether a thread is Unknown for want of the kernel's answer, which may still come.
 func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
 
 // DurationNS returns for how long the thread is in its state, in ns, as far as seen.

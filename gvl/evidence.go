@@ -259,12 +259,12 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 	}
 }
 
-// waitsForPool tells whether a thread that is in a state waits for a connection of a pool.
+// waitsForPool reports whether a thread that is in a state waits for a connection of a pool.
 func (w *watch) waitsForPool(s State) bool {
 	return w.flags&flagPool != 0 && (s == Parked || s == Sleeping)
 }
 
-// idle tells whether a thread rests rather than works: it waits for work, a client or a clock.
+// idle reports whether a thread rests rather than works: it waits for work, a client or a clock.
 func (c *collector) idle(ts *ThreadState, w *watch) bool {
 	switch ts.State {
 	case Parked, Sleeping:

@@ -238,7 +238,7 @@ func (f *Findings) Feed(s *sampler.Sample, states []ThreadState) {
 	}
 }
 
-// Early tells whether the program was starting until so recently, by the newest sample, that most rules have judged nothing of
+// Early reports whether the program was starting until so recently, by the newest sample, that most rules have judged nothing of
 // its work yet: that there is no finding then says nothing.
 func (f *Findings) Early() bool {
 	return f.ev.steps.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS

@@ -222,7 +222,7 @@ func comparePlaces(x, y StatGCPlace) int {
 	return cmp.Or(cmp.Compare(x.Label, y.Label), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Caller, y.Caller))
 }
 
-// builtIn tells whether a frame is Ruby's own: a C function, or GC.start itself, which is written in Ruby.
+// builtIn reports whether a frame is Ruby's own: a C function, or GC.start itself, which is written in Ruby.
 func builtIn(f *sampler.Frame) bool { return f.C || strings.HasPrefix(f.Path, "<internal:") }
 
 // gcPlace names the code of a stack.

@@ -33,7 +33,7 @@ func (h *home) stayed(stack sampler.StackID, ns int64) {
 	}
 }
 
-// is tells whether a stack is the thread's home, by the stays that have ended.
+// is reports whether a stack is the thread's home, by the stays that have ended.
 func (h *home) is(stack sampler.StackID) bool {
 	return stack != 0 && stack == h.stack && float64(h.leadNS) >= (2*homeShare-1)*float64(h.seenNS)
 }

@@ -81,7 +81,7 @@ func TestLimitsAreWhole(t *testing.T) {
 	}
 }
 
-// documented tells whether the table's row of a rule holds the words.
+// documented reports whether the table's row of a rule holds the words.
 func documented(doc, rule, words string) bool {
 	for _, row := range strings.Split(doc, "\n") {
 		if strings.HasPrefix(row, "| `"+rule+"`") {

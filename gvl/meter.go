@@ -23,7 +23,7 @@ func (m *Meter) Feed(value, atNS int64) {
 	m.seen, m.value = true, value
 }
 
-// Known tells whether there is such a counter: a core file has none.
+// Known reports whether there is such a counter: a core file has none.
 func (m *Meter) Known() bool { return m.value != 0 }
 
 // Since returns by how much the counter grew between an earlier reading (that of the zero value is the first one) and the last

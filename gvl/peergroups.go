@@ -65,7 +65,7 @@ func (g *peerGroups) of(id sampler.PeerID) uint32 {
 
 func (g *peerGroups) inbound(n uint32) bool { return n != 0 && g.list[n].inbound }
 
-// clientOf tells whether a connection was opened by the other end, a client that the thread serves: this end has a
+// clientOf reports whether a connection was opened by the other end, a client that the thread serves: this end has a
 // port of its own choice, the other one the kernel's (whose number the reader leaves out).
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)

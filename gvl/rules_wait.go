@@ -17,7 +17,7 @@ var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
-// asked tells whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
+// asked reports whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
 // reader.
 func (w *window) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.list[n].peer.Service] }
 
@@ -153,7 +153,7 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer tells whether a thread waits by its nature: it was never seen doing anything else, and it is no worker of a
+// consumer reports whether a thread waits by its nature: it was never seen doing anything else, and it is no worker of a
 // server's pool. A stream's reader is one, and a supervisor with its child.
 func consumer(x *watch) bool { return !x.moved && x.flags&flagServer == 0 }
 

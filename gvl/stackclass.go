@@ -174,8 +174,8 @@ func (c *stackClasses) of(stack sampler.StackID) stackFlags {
 // maxLimitFrames bounds the frames that are looked at for a time limit around a deadlock, in all of its threads together.
 const maxLimitFrames = 1 << 16
 
-// limited tells whether a stack is within a time limit that another thread keeps, however far out it was set. That matters for few
-// stacks, so that whole ones can be gone through. It takes what it looks at from left, and looks at no more.
+// limited reports whether a stack is within a time limit that another thread keeps, however far out it was set. That matters for
+// few stacks, so that whole ones can be gone through. It takes what it looks at from left, and looks at no more.
 func (c *stackClasses) limited(stack sampler.StackID, left *int) bool {
 	if c.dict == nil {
 		return false
@@ -220,7 +220,7 @@ func where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ownCode("", ruby, c)
 }
 
-// ownMethod tells whether a frame is a method of the program itself, and not the top of one of its files: a server's
+// ownMethod reports whether a frame is a method of the program itself, and not the top of one of its files: a server's
 // bin/puma is such a file, too. Code of a file that was read and evaluated under a relative name, as servers do with
 // config.ru, is the program's; libraries name theirs by whole paths, or with brackets.
 func ownMethod(f *sampler.Frame, label string) bool {

@@ -68,13 +68,13 @@ func (s State) Glyph() rune {
 	return stateGlyphs[s]
 }
 
-// Held tells whether a thread in this state holds the GVL of its ractor.
+// Held reports whether a thread in this state holds the GVL of its ractor.
 func (s State) Held() bool { return s == Running || s == Stalled || s == GC }
 
-// Released tells whether a thread in this state neither holds the GVL nor wants it.
+// Released reports whether a thread in this state neither holds the GVL nor wants it.
 func (s State) Released() bool { return s >= Native && s < NumStates }
 
-// Idle tells whether the state is rest rather than trouble: parked and sleeping threads are left out of the wall
+// Idle reports whether the state is rest rather than trouble: parked and sleeping threads are left out of the wall
 // flamegraph unless asked for.
 func (s State) Idle() bool { return s == Parked || s == Sleeping }
 

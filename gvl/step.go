@@ -91,7 +91,7 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells tells whether a thread's state is the answer for the time since fromNS too, in which it was Unknown for want of it;
+// tells reports whether a thread's state is the answer for the time since fromNS too, in which it was Unknown for want of it;
 // seen first at the time at.
 func (r Reach) tells(ts *ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS

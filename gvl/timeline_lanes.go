@@ -2,7 +2,7 @@ package gvl
 
 import "github.com/ddtop/ddtop/sampler"
 
-// procColumn is one kept column of the process's lanes; col tells whether it is still that column.
+// procColumn is one kept column of the process's lanes; col says whether it is still that column.
 type procColumn struct {
 	col                          int64
 	sampledNS, gcNS              int64

@@ -58,7 +58,7 @@ func (e *encoder) begin(bufs streams) {
 	}
 }
 
-// full tells whether a sample belongs into a new block.
+// full reports whether a sample belongs into a new block.
 func (e *encoder) full(s *sampler.Sample) bool {
 	if e.samples == 0 {
 		return false
@@ -226,7 +226,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	return f
 }
 
-// sameThreads tells whether two samples list the same threads in the same order. It is asked a thousand times a second: the
+// sameThreads reports whether two samples list the same threads in the same order. It is asked a thousand times a second: the
 // threads are not copied, as they would be as arguments of a function.
 func sameThreads(a, b []sampler.Thread) bool {
 	if len(a) != len(b) {

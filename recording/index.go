@@ -149,7 +149,7 @@ func (s *scanner) read(pos int64, n int) ([]byte, error) {
 	return b[:got], err
 }
 
-// check tells whether a whole block begins at pos. The error is for a file that can't be read.
+// check reports whether a whole block begins at pos. The error is for a file that can't be read.
 func (s *scanner) check(pos int64) (h header, whole bool, err error) {
 	if pos+blockHeader > s.size {
 		return h, false, nil

@@ -110,5 +110,5 @@ func (c *cursor) text() string {
 	return s
 }
 
-// more tells whether anything is left.
+// more reports whether anything is left.
 func (c *cursor) more() bool { return c.err == nil && c.pos < len(c.b) }

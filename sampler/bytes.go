@@ -72,7 +72,7 @@ func (d *Dictionary) LeftOut() uint64 {
 	return d.overflow
 }
 
-// fits tells whether n bytes more are within the limit, and counts what is refused.
+// fits reports whether n bytes more are within the limit, and counts what is refused.
 func (d *entries) fits(n int64) bool {
 	full := d.room != nil && d.bytes+n > d.room.part && d.room.held.Load()+n > d.room.limit
 	if full || d.bytes+n > d.maxBytes {

@@ -52,7 +52,7 @@ func firstWord(words []gcWord, bits uint32) string {
 	return ""
 }
 
-// GCIsMajor tells whether a reason is that of a major cycle.
+// GCIsMajor reports whether a reason is that of a major cycle.
 func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
 
 // String gives the word for a phase: idle, mark, sweep, compact.

@@ -12,7 +12,7 @@ import (
 // be told apart then.
 func (d *Dictionary) HideDirectories(hide bool) { d.hide.Store(hide) }
 
-// HidesDirectories tells whether directories are hidden.
+// HidesDirectories reports whether directories are hidden.
 func (d *Dictionary) HidesDirectories() bool { return d.names != nil || d.hide.Load() }
 
 // View returns a Dictionary of the same entries that hides what this one hides now, and goes on to when this one is told

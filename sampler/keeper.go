@@ -19,7 +19,7 @@ func (d *Dictionary) HeldPeers() int {
 	return d.peers.live
 }
 
-// HoldsPeer tells whether an ID's peer has not been evicted.
+// HoldsPeer reports whether an ID's peer has not been evicted.
 func (d *Dictionary) HoldsPeer(id PeerID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

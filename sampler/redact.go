@@ -130,7 +130,7 @@ func (r *Redactor) file(path string) string {
 	return r.numbered("code", name)
 }
 
-// plain tells whether a name has no other characters than most names of files.
+// plain reports whether a name has no other characters than most names of files.
 func plain(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// CheckKey tells whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
+// CheckKey reports whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
 // another does ("space"): a terminal has to send the one, and the other has to do something in one of the views. ctrl+c
 // always quits.
 func CheckKey(key, does string) error {

@@ -155,7 +155,7 @@ func (v *flameView) selectNode(n *flamegraph.Node) {
 	}
 }
 
-// first selects the heaviest frame of the first row when nothing (or what is gone) is selected; it tells whether it did.
+// first selects the heaviest frame of the first row when nothing (or what is gone) is selected; it reports whether it did.
 func (v *flameView) first() bool {
 	if _, _, ok := v.find(v.selNode); ok {
 		return false

@@ -103,7 +103,7 @@ func (v *flameView) focusSelected() {
 	v.zoom = nil
 }
 
-// shaped tells whether something is hidden or focused; unshape shows all again.
+// shaped reports whether something is hidden or focused; unshape shows all again.
 func (v *flameView) shaped() bool { return len(v.hidden) > 0 || v.focused != "" }
 
 func (v *flameView) unshape() { v.hidden, v.focused = nil, "" }

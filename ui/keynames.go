@@ -36,7 +36,7 @@ func specialNames() []string {
 	return names
 }
 
-// isSent tells whether there is a key that a terminal sends by this name.
+// isSent reports whether there is a key that a terminal sends by this name.
 func isSent(key string) bool {
 	base, modified := key, false
 	for _, m := range modifiers {

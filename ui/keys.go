@@ -18,7 +18,7 @@ type binding struct {
 	footer string
 	// always: the footer has room for it whatever else has none.
 	always bool
-	// when, if set, tells whether the key does anything now: the footer leaves it out otherwise.
+	// when, if set, says whether the key does anything now: the footer leaves it out otherwise.
 	when func(*Model) bool
 	do   func(*Model) tea.Cmd
 }

@@ -14,7 +14,7 @@ type lit struct {
 	cells map[rowKey][]gvl.Cell
 }
 
-// lights tells whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside it. What a
+// lights reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside it. What a
 // row of left-out frames or a limit stands for has no place of its own.
 func (m *Model) lights() bool {
 	n := m.flame.selNode

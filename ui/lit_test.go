@@ -146,7 +146,7 @@ func runsOf(samples []*sampler.Sample, d *sampler.Dictionary, n *flamegraph.Node
 	return out
 }
 
-// between tells whether some and whether all samples between two times had the frame.
+// between reports whether some and whether all samples between two times had the frame.
 func (r *seenRuns) between(fromNS, toNS int64) (some, all bool) {
 	if r == nil {
 		return false, true
@@ -169,7 +169,7 @@ func firstOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// hasPath tells whether a stack leads through a node, by the labels alone.
+// hasPath reports whether a stack leads through a node, by the labels alone.
 func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) bool {
 	var labels, path []string
 	for _, f := range d.Frames(stack, nil) {

@@ -108,7 +108,7 @@ func newMarks(history time.Duration) marks {
 	return marks{most: int(int64(history)/markEachNS) + 2}
 }
 
-// due tells whether it is time for another mark.
+// due reports whether it is time for another mark.
 func (m *marks) due(nowNS int64) bool {
 	return len(m.ring) == 0 || nowNS-m.newest().timeNS >= markEachNS
 }

@@ -136,7 +136,7 @@ type flameRange struct {
 	frozen         bool
 }
 
-// flameStale tells whether the flamegraph needs new weights: at another time or stretch of time, and while live only
+// flameStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
 // every now and then, since what it shows covers many seconds.
 func (m *Model) flameStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120

@@ -81,7 +81,7 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 	return nil
 }
 
-// onAxis tells whether a place is on the time axis of the timeline or the rows under it.
+// onAxis reports whether a place is on the time axis of the timeline or the rows under it.
 func (m *Model) onAxis(x, y int) bool {
 	r := &m.regions
 	from, to := r.axis, r.lanes+r.laneCount

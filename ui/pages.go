@@ -106,7 +106,7 @@ func (m *Model) wanted() tea.Cmd {
 	return nil
 }
 
-// hasFlame tells whether the flamegraph is on the screen.
+// hasFlame reports whether the flamegraph is on the screen.
 func (m *Model) hasFlame() bool { return m.page == pageLive || m.page == pageFlame }
 
 // maps are the keys that work now, those of the view first.

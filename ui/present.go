@@ -59,7 +59,7 @@ func (m *Model) drawPressed(a canvas.Area, t *Theme) {
 	a.PutRight(y, text, canvas.Style{FG: t.Accent, BG: t.Background, Attr: canvas.Bold | canvas.Reverse})
 }
 
-// hidesNames tells whether directories, users and hosts are not to be seen.
+// hidesNames reports whether directories, users and hosts are not to be seen.
 func (m *Model) hidesNames() bool { return m.presenting || m.opt.Redactor != nil }
 
 // showable is a text that may name files, without their directories where these are hidden. Those paths that are known to be in

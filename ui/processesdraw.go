@@ -318,7 +318,7 @@ func (p *processesPage) programs() string {
 // maxPrograms is how many names of programs stand in the head.
 const maxPrograms = 4
 
-// done tells whether none of the processes is sampled any more.
+// done reports whether none of the processes is sampled any more.
 func (p *processesPage) done() bool {
 	for i := range p.rows {
 		if p.rows[i].state == processRuns && !p.rows[i].of.store.State().Done {

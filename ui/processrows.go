@@ -49,7 +49,7 @@ func (m *Model) titleOf(p *sampler.Process) string {
 	return canvas.Clean(strings.Join(p.CommandLine, " "))
 }
 
-// showsArgs tells whether command lines may be shown now.
+// showsArgs reports whether command lines may be shown now.
 func (m *Model) showsArgs() bool { return m.opt.Args && !m.hidesNames() }
 
 // take notes what became of the process.

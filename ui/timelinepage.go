@@ -164,7 +164,7 @@ func (p *timelinePage) zoom(m *Model, d int) {
 	}
 }
 
-// wantsFine tells whether the picture is to be made of the history itself.
+// wantsFine reports whether the picture is to be made of the history itself.
 func (p *timelinePage) wantsFine(m *Model) bool { return m.frozen && m.windowNS <= maxFineNS }
 
 // fetch returns the commands that read the history: the fine picture, and the instant under the cursor.

@@ -46,7 +46,7 @@ type mousePress struct {
 	at   time.Time
 }
 
-// doubled notes a press and tells whether it is the second of a double click.
+// doubled notes a press and reports whether it is the second of a double click.
 func (m *Model) doubled(x, y int) bool {
 	now, last := m.now(), m.lastPress
 	since := now.Sub(last.at)

@@ -228,7 +228,7 @@ func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	return nil
 }
 
-// complete tells whether all essential structs, and all of the base, were found.
+// complete reports whether all essential structs, and all of the base, were found.
 func (s *scan) complete(base *Table) bool {
 	want := slices.Clone(essential)
 	if base != nil {

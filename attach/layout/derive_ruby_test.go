@@ -99,7 +99,7 @@ func TestDeriveRuby(t *testing.T) {
 	})
 }
 
-// hasUnit tells whether the debug information describes a source file.
+// hasUnit reports whether the debug information describes a source file.
 func hasUnit(t *testing.T, info *DebugInfo, name string) bool {
 	t.Helper()
 	s := &scan{ctx: t.Context(), reader: info.data.Reader()}

@@ -191,7 +191,7 @@ func violations(p pkg) []string {
 	return broken
 }
 
-// mayImport tells whether the packages of a rule may import other: below the rule's own name, or, for an allowed name,
+// mayImport reports whether the packages of a rule may import other: below the rule's own name, or, for an allowed name,
 // in the group that this name is the rule of. That sampler is allowed does not allow sampler/live.
 func mayImport(rule, other string) bool {
 	if rule != "." && within(other, rule) {
@@ -214,7 +214,7 @@ func mayImport(rule, other string) bool {
 	return false
 }
 
-// isPure tells whether a package is one of the pure ones or below one. sampler has packages below it that read.
+// isPure reports whether a package is one of the pure ones or below one. sampler has packages below it that read.
 func isPure(name string) bool {
 	rule, ok := ruleOf(name)
 	return ok && slices.Contains(pure, rule)

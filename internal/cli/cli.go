@@ -91,7 +91,7 @@ func (r *remembering) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// wraps tells whether the arguments hold a command to start.
+// wraps reports whether the arguments hold a command to start.
 func wraps(args []string) bool {
 	i := slices.Index(args, "--")
 	return i >= 0 && i < len(args)-1

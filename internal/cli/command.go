@@ -117,7 +117,7 @@ func (c *command) exit() error {
 	return &commandExit{failed.ExitCode()}
 }
 
-// running tells whether the program has not ended yet.
+// running reports whether the program has not ended yet.
 func (c *command) running() bool {
 	select {
 	case <-c.done:

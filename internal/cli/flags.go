@@ -40,7 +40,7 @@ func (t *target) addPID(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.children, "children", false, "follow the Ruby processes below it too, those to come included")
 }
 
-// several tells whether more than one process is, or may come to be, looked at.
+// several reports whether more than one process is, or may come to be, looked at.
 func (t *target) several() bool { return t.children || len(t.pids) > 1 }
 
 // pidList is a flag's value: PIDs with commas between them.

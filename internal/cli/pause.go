@@ -27,7 +27,7 @@ func (t *target) addPause(cmd *cobra.Command) {
 // "fg": ctrl-z, and writing to a terminal from the background.
 func stayAwake() { signal.Ignore(syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN) }
 
-// pausable tells whether waitForEnd works for a child (from Linux 5.4 on).
+// pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
 
 // waitForEnd waits until a child has ended, without asking for its exit code: whoever asks while the same program traces

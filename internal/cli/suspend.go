@@ -9,7 +9,7 @@ import (
 // maxAncestors bounds the walk to the shell.
 const maxAncestors = 64
 
-// canSuspend tells whether SIGTSTP stops ddtop and somebody will continue it: not with --pause, which ignores it, and not where
+// canSuspend reports whether SIGTSTP stops ddtop and somebody will continue it: not with --pause, which ignores it, and not where
 // no shell with job control has started ddtop (docker exec, ssh HOST ddtop), for the kernel then drops the signal.
 func canSuspend() bool {
 	if signal.Ignored(syscall.SIGTSTP) {
@@ -18,7 +18,7 @@ func canSuspend() bool {
 	return shellAbove(os.Getpid(), processOf)
 }
 
-// shellAbove tells whether a process of another group and of the same session is above pid's group: that group is then no
+// shellAbove reports whether a process of another group and of the same session is above pid's group: that group is then no
 // orphaned one (setpgid(2)).
 func shellAbove(pid int, of func(pid int) (parent, group, session int, err error)) bool {
 	parent, group, session, err := of(pid)

@@ -11,7 +11,7 @@ said = RbConfig::CONFIG["#{name}_SUPPORT"]
 puts (said ? said != "no" : RubyVM.const_defined?(name)) ? "yes" : "no"
 $stdout.flush`
 
-// HasJIT tells whether the interpreter was built with a just-in-time compiler, "yjit" or "zjit". Without it Ruby ignores
+// HasJIT reports whether the interpreter was built with a just-in-time compiler, "yjit" or "zjit". Without it Ruby ignores
 // the option --yjit with a warning, and does not start with --zjit.
 func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	t.Helper()

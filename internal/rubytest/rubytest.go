@@ -58,7 +58,7 @@ func (r Ruby) Release() (major, minor int) {
 	return major, minor
 }
 
-// AtLeast tells whether the release is major.minor or later.
+// AtLeast reports whether the release is major.minor or later.
 func (r Ruby) AtLeast(major, minor int) bool {
 	haveMajor, haveMinor := r.Release()
 	return haveMajor > major || haveMajor == major && haveMinor >= minor

@@ -303,7 +303,7 @@ func readWhole(dir int, name, path string, buf []byte) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// is32Bit tells whether a process's program is a 32-bit ELF file, whose system calls have other numbers.
+// is32Bit reports whether a process's program is a 32-bit ELF file, whose system calls have other numbers.
 func is32Bit(dir int, path string) (bool, error) {
 	var ident [5]byte
 	b, err := readWhole(dir, "exe", path+"/exe", ident[:])

@@ -155,7 +155,7 @@ func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 	}
 }
 
-// over tells whether nothing can come any more.
+// over reports whether nothing can come any more.
 func (g *Group) over() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

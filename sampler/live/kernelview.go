@@ -227,7 +227,7 @@ func (v *kernelView) of(i int, id sampler.ThreadID) *threadView {
 	return w
 }
 
-// owns tells whether the owner field named the thread at the start or the end of the read.
+// owns reports whether the owner field named the thread at the start or the end of the read.
 func owns(s *sampler.Sample, t *sampler.Thread) bool {
 	for i := range s.Ractors {
 		if r := &s.Ractors[i]; r.ID == t.Ractor && (r.OwnerStart == t.ID || r.OwnerEnd == t.ID) {
@@ -237,7 +237,7 @@ func owns(s *sampler.Sample, t *sampler.Thread) bool {
 	return false
 }
 
-// wanted tells whether the kernel has to be asked about a thread that has released the GVL.
+// wanted reports whether the kernel has to be asked about a thread that has released the GVL.
 func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	switch t.Blocked.Kind {
 	case sampler.BlockNone, sampler.BlockIO, sampler.BlockSelect, sampler.BlockChild:
@@ -260,7 +260,7 @@ func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView,
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.doubt.computed) && s.TimeNS-w.k.StateAtNS > w.doubt.believedNS(w.k.StateAtNS)
 }
 
-// unasked tells whether the peer of a thread without a native thread is still to be looked up, or again: the name of a socket
+// unasked reports whether the peer of a thread without a native thread is still to be looked up, or again: the name of a socket
 // that is still connecting comes later.
 func (v *kernelView) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
@@ -306,7 +306,7 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 	w.doubt.answer(&w.k, w.k.StateAtNS)
 }
 
-// settles tells whether a thread that is not in its call may be on its way back from the last pause: until settleNS after it
+// settles reports whether a thread that is not in its call may be on its way back from the last pause: until settleNS after it
 // was seen to have had a CPU. Its counters move when it gets one, and while it has one.
 func (v *kernelView) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling

@@ -22,7 +22,7 @@ type guardedThread struct {
 	stop func()
 }
 
-// checkRealTime tells whether this program may have real-time priority, by asking for it on a thread of its own.
+// checkRealTime reports whether this program may have real-time priority, by asking for it on a thread of its own.
 func checkRealTime() error {
 	failed := make(chan error)
 	attach.OnOwnThread(func() { failed <- setRealTime(unix.Gettid()) })

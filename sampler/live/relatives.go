@@ -79,7 +79,7 @@ func (r *relative) refused(err error) {
 	}
 }
 
-// belowMayBeRuby tells whether a process that can't be read itself may have children that can.
+// belowMayBeRuby reports whether a process that can't be read itself may have children that can.
 func belowMayBeRuby(err error) bool {
 	return errors.Is(err, attach.ErrNotRuby) || errors.Is(err, attach.ErrNotLoaded) || errors.Is(err, layout.ErrUnknownRelease)
 }
@@ -260,7 +260,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 	return living
 }
 
-// met tells whether a process that was named has been seen before: it is not looked for again when it has ended.
+// met reports whether a process that was named has been seen before: it is not looked for again when it has ended.
 func (g *Group) met(pid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

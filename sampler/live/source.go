@@ -359,7 +359,7 @@ func (s *Source) readSlow() {
 	s.slowNow.Store(&now)
 }
 
-// busy tells whether anything ran, waited or collected garbage in a sample.
+// busy reports whether anything ran, waited or collected garbage in a sample.
 func busy(s *sampler.Sample) bool {
 	if s.GC.During {
 		return true

@@ -82,7 +82,7 @@ func (c *allocCounter) init(g *gcReader, t *layout.Table) {
 	}
 }
 
-// known tells whether the release's counter can be read.
+// known reports whether the release's counter can be read.
 func (c *allocCounter) known() bool { return c.n > 0 && !c.uncounted }
 
 // follow finds the caches of the ractors there are, after a walk over them.
@@ -215,7 +215,7 @@ const (
 // one by a 64th of itself a call.
 type usual int64
 
-// interrupted takes a call's length and tells whether it was so long that the sampler must have lost its CPU within it.
+// interrupted takes a call's length and reports whether it was so long that the sampler must have lost its CPU within it.
 func (u *usual) interrupted(ns int64) bool {
 	if *u == 0 || ns < int64(*u) {
 		*u = usual(ns)
@@ -286,7 +286,7 @@ func (r *Reader) bracket() *thread {
 	return found
 }
 
-// countsAround tells whether a thread's frames that are read again need the counters before them: when it holds the GVL
+// countsAround reports whether a thread's frames that are read again need the counters before them: when it holds the GVL
 // and they were not before its frames in the first call. If they were, that difference counts, however often the frames
 // have to be read until two copies agree: they agree most easily while the target stands still, so taking the difference
 // of the reading that succeeded would underrate the code that makes most calls.

@@ -263,7 +263,7 @@ func (c *classCounter) newObjects(r *Reader, counter int, page, free, wasPage, w
 // newest is how many bytes of slots are looked at.
 func (c *classCounter) newest(size uint64) uint64 { return min(maxNewSlots, maxNewBytes/size) * size }
 
-// marked tells whether an object was there at the last collection.
+// marked reports whether an object was there at the last collection.
 func (c *classCounter) marked(at, start, size uint64) bool {
 	bit := at & (c.pageBytes - 1) / slotSize
 	if c.ascending {

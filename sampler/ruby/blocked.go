@@ -197,7 +197,7 @@ func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status s
 	return false
 }
 
-// inMethodOf tells whether the thread is in a method of the class, by the labels of its innermost frames: a receiver alone
+// inMethodOf reports whether the thread is in a method of the class, by the labels of its innermost frames: a receiver alone
 // does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of Queue may
 // have methods that sleep. True where the names are not known.
 func (r *Reader) inMethodOf(t *thread, class string) bool {

@@ -34,7 +34,7 @@ func (r *Reader) Resume() { r.budget.stopped.Store(false) }
 // begin starts the time of a tick.
 func (r *Reader) begin() { r.budget.endNS, r.budget.cut = r.now()+tickBudget, false }
 
-// over tells whether the tick has used up its time, or was told to end.
+// over reports whether the tick has used up its time, or was told to end.
 func (r *Reader) over() bool {
 	if !r.budget.cut && (r.budget.stopped.Load() || r.now() > r.budget.endNS) {
 		r.budget.cut = true

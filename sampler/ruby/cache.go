@@ -185,7 +185,7 @@ func (d *Decoder) suspect(q *iseq) {
 	}
 }
 
-// isFresh tells whether the Decode under way has read q itself.
+// isFresh reports whether the Decode under way has read q itself.
 func (q *iseq) isFresh(d *Decoder) bool { return q.loaded == d.decode }
 
 func (d *Decoder) dropISeq(q *iseq) {

@@ -72,8 +72,8 @@ func TestMethodNotWrittenYet(t *testing.T) {
 	}
 }
 
-// ownMethod tells whether a control frame of the stack that was decoded last is that of a method in Ruby, whose class is named by
-// values that were read along.
+// ownMethod reports whether a control frame of the stack that was decoded last is that of a method in Ruby, whose class is
+// named by values that were read along.
 func ownMethod(d *Decoder, raw *RawStack, i int) bool {
 	w := d.work[i]
 	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {

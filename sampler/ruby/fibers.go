@@ -103,7 +103,7 @@ func (f *fiberRead) planLinks(batch []attach.Range, k int, links []link) []attac
 	return batch
 }
 
-// leads tells whether all links said what they are to say, at both looks.
+// leads reports whether all links said what they are to say, at both looks.
 func (f *fiberRead) leads(links []link) bool {
 	for _, b := range f.links {
 		for i, l := range links {

@@ -70,7 +70,7 @@ func (r *Reader) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore tells whether the threads of s are those that the last tick left there. A walk makes others of them.
+// filledBefore reports whether the threads of s are those that the last tick left there. A walk makes others of them.
 func (r *Reader) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]

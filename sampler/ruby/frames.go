@@ -37,7 +37,7 @@ func rulesOf(r Release) frameRules {
 	}
 }
 
-// likeC tells whether frames of q are shown like those of a C function.
+// likeC reports whether frames of q are shown like those of a C function.
 func (r frameRules) likeC(q *iseq) bool { return r.cTrace && q.cTrace || r.internalAsC && q.internal }
 
 // frameKind is what a control frame is to a backtrace.
@@ -229,7 +229,7 @@ func (d *Decoder) jitFrame(raw *RawStack, i int, f []byte, pc uint64, code attac
 	return le64(b[jitFramePC:]), attach.Address(le64(b[jitFrameISeq:])), nil
 }
 
-// cFrame tells whether a control frame is that of a C function, or of nothing that has code.
+// cFrame reports whether a control frame is that of a C function, or of nothing that has code.
 func (d *Decoder) cFrame(f []byte) bool {
 	if d.vm.ZJITFrames {
 		if ret := le64(f[d.o.frameJIT:]); ret != 0 {

@@ -58,7 +58,7 @@ type hostile struct {
 	string attach.Address
 }
 
-// within tells whether an address is in one of the ranges.
+// within reports whether an address is in one of the ranges.
 func within(list []attach.Range, a attach.Address) bool {
 	return slices.ContainsFunc(list, func(r attach.Range) bool { return a >= r.Addr && a < r.Addr+attach.Address(len(r.Buf)) })
 }

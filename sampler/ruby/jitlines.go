@@ -24,7 +24,7 @@ const (
 
 // jit is one way to compile code that a process may use.
 type jit struct {
-	// flag is where the library tells whether it is on, in size bytes; 0: it is on.
+	// flag is where the library says whether it is on, in size bytes; 0: it is on.
 	flag attach.Address
 	size int
 	// words are the places, from bodyJIT on, that are other than 0 in code that it has compiled.
@@ -59,13 +59,13 @@ func (l *locator) jits(vm *VM) []jit {
 	return out
 }
 
-// live tells whether the innermost frame's pc may be old in compiled code.
+// live reports whether the innermost frame's pc may be old in compiled code.
 func (raw *RawStack) live() bool { return raw.Running && !raw.Settled }
 
 // live tells so of a thread that may hold the GVL (running) in this tick.
 func (r *Reader) live(running bool) bool { return running && !r.collecting }
 
-// compiledNow tells whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What can't be
+// compiledNow reports whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What can't be
 // read counts as not compiled.
 func (d *Decoder) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {

@@ -169,7 +169,7 @@ func (j *jitSlots) value(r *Reader, batch []attach.Range, p slotPlace, innermost
 	return v, true
 }
 
-// unchanged tells whether frames that equal the last accepted ones have the same JIT frames still.
+// unchanged reports whether frames that equal the last accepted ones have the same JIT frames still.
 func (j *jitSlots) unchanged(drop int) bool { return drop == 0 && slices.Equal(j.values, j.kept) }
 
 // readAround reads the ranges, which are those of an execution context and of frames whose slots were learned, once more
@@ -191,7 +191,7 @@ func (j *jitSlots) readAround(r *Reader, ranges []attach.Range) ([]attach.Range,
 	return batch, nil
 }
 
-// sameCode tells whether two JIT frames are of the same iseq.
+// sameCode reports whether two JIT frames are of the same iseq.
 func (r *Reader) sameCode(a, b attach.Address) bool {
 	off := attach.Address(jitFrameISeq)
 	var one, two [8]byte

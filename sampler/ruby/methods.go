@@ -151,7 +151,7 @@ func (h *holder) unchanged(me, def []byte) bool {
 // env holds the three words around an environment pointer.
 type env struct{ me, specval, flags uint64 }
 
-// holds tells whether the words around an environment pointer were read along with the frames.
+// holds reports whether the words around an environment pointer were read along with the frames.
 func (raw *RawStack) holds(ep attach.Address) bool {
 	n := attach.Address(len(raw.Values))
 	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n

@@ -70,7 +70,7 @@ func (e *wrongTypeError) Error() string {
 	return fmt.Sprintf("%s holds no %s (flags %#x)", e.addr, e.want, e.flags)
 }
 
-// displaced tells whether an error means that an object is not where it was a moment ago: a compaction is moving objects,
+// displaced reports whether an error means that an object is not where it was a moment ago: a compaction is moving objects,
 // or it was freed. Then nothing read in this moment is worth keeping.
 func displaced(err error) bool {
 	var wrong *wrongTypeError
@@ -81,7 +81,7 @@ func displaced(err error) bool {
 	return wrong.flags != notHeap && (t == typeMoved || t == typeNone)
 }
 
-// isHeap tells whether a word can be a reference to a heap object: not nil, true, false, a number or a static symbol.
+// isHeap reports whether a word can be a reference to a heap object: not nil, true, false, a number or a static symbol.
 func (d *Decoder) isHeap(v uint64) bool { return v&7 == 0 && v > d.vm.Nil }
 
 // flags reads an object's flags.

@@ -200,7 +200,7 @@ func splitRevision(full string) (name, revision string) {
 	return full[:i], full[i+1:]
 }
 
-// isVersion tells whether a text is a version as RubyGems has them (Gem::Version::VERSION_PATTERN): a number, then parts
+// isVersion reports whether a text is a version as RubyGems has them (Gem::Version::VERSION_PATTERN): a number, then parts
 // of digits and letters behind dots: 2.2.7, 1.0.0.rc1, 3.5.0+1 (a folder of an unreleased Ruby). A revision such as
 // 1a2b3c4d5e6f is none.
 func isVersion(s string) bool {

@@ -219,12 +219,12 @@ func (r *Reader) followGone(parts ...[]*thread) error {
 	return nil
 }
 
-// hasLeft tells whether a member is known not to stand where it stood.
+// hasLeft reports whether a member is known not to stand where it stood.
 func (r *Reader) hasLeft(t *thread) bool {
 	return t.met == r.ticks || t.readIn == r.ticks && !r.queued(t)
 }
 
-// inPlace tells whether a member of the queue stands where it stood, behind those before it, as far as it was read.
+// inPlace reports whether a member of the queue stands where it stood, behind those before it, as far as it was read.
 func (r *Reader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.ticks {
 		return true
@@ -254,7 +254,7 @@ func (r *Reader) meet(rc *ractor, t *thread) error {
 	return nil
 }
 
-// queued tells whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the
+// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the
 // list of threads to be unblocked, which it is on while unblock.func is set (thread_pthread.h).
 func (r *Reader) queued(t *thread) bool {
 	off := r.o.thReadyNode

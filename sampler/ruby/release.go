@@ -32,7 +32,7 @@ func ParseRelease(version string) (Release, error) {
 	return Release{n[0], n[1], n[2]}, nil
 }
 
-// AtLeast tells whether r is major.minor or later.
+// AtLeast reports whether r is major.minor or later.
 func (r Release) AtLeast(major, minor int) bool {
 	return r.Major > major || r.Major == major && r.Minor >= minor
 }

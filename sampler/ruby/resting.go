@@ -49,7 +49,7 @@ func (r *Reader) swapResting(s *stackState) {
 	s.version++
 }
 
-// probe tells whether one copy of a thread's frames may be enough because it waits where it waited before, and makes that the
+// probe reports whether one copy of a thread's frames may be enough because it waits where it waited before, and makes that the
 // place to read. (The slots of ZJIT's frames are learned from the frames last read, which were others.)
 func (r *Reader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
@@ -65,7 +65,7 @@ func (r *Reader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged tells whether frames that end at end are those kept, or those that rest, which are kept then. live: the thread
+// unchanged reports whether frames that end at end are those kept, or those that rest, which are kept then. live: the thread
 // may be executing them.
 func (r *Reader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
@@ -78,13 +78,13 @@ func (r *Reader) unchanged(s *stackState, frames []byte, end attach.Address, dro
 	return r.same(s, frames, end, drop, live)
 }
 
-// fits tells whether there is a resting stack of the execution context and VM stack at hand.
+// fits reports whether there is a resting stack of the execution context and VM stack at hand.
 func (r *Reader) fits(s *stackState, end attach.Address) bool {
 	o := &s.resting
 	return o.rests && o.ec == s.ec && o.end == end && o.asideIn == r.dict.Generation()
 }
 
-// same tells whether frames are those kept, and still mean what they did. Where a JIT is on, the innermost one's line depends
+// same reports whether frames are those kept, and still mean what they did. Where a JIT is on, the innermost one's line depends
 // on whether the thread executes it.
 func (r *Reader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if live != s.live && r.dec.jitOn != nil && !s.topC[0] {

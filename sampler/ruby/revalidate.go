@@ -48,7 +48,7 @@ type validity struct {
 	born collections
 }
 
-// valid tells whether an entry is known to stand unchanged in the target's memory.
+// valid reports whether an entry is known to stand unchanged in the target's memory.
 func (c *cache) valid(v *validity) bool {
 	switch {
 	case v.generation == c.generation:
@@ -65,7 +65,7 @@ func (c *cache) valid(v *validity) bool {
 // collected is how many collections the target has made.
 func (c *cache) collected() collections { return collections(c.gc.Count) }
 
-// old tells whether an entry has survived so many collections that only a major one can take it away.
+// old reports whether an entry has survived so many collections that only a major one can take it away.
 func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
 // proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name can
@@ -76,7 +76,7 @@ type proof struct {
 	old, final bool
 }
 
-// holds tells whether a stack that was decoded with this proof would be decoded alike now.
+// holds reports whether a stack that was decoded with this proof would be decoded alike now.
 func (d *Decoder) holds(p proof) bool {
 	switch {
 	case p.generation == d.generation:
@@ -194,7 +194,7 @@ func (d *Decoder) check() (same bool, err error) {
 	return same, nil
 }
 
-// tryAgain tells whether an entry that lacks a name is to be read anew: once a generation.
+// tryAgain reports whether an entry that lacks a name is to be read anew: once a generation.
 func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
 	return missingNames && v.loaded != d.decode && v.tried != d.generation
 }
@@ -296,7 +296,7 @@ func (d *Decoder) checkClasses() error {
 	return nil
 }
 
-// sameClass tells whether a method's class still has the name that it was labelled with; its error is errMissing.
+// sameClass reports whether a method's class still has the name that it was labelled with; its error is errMissing.
 func (d *Decoder) sameClass(h *holder) (bool, error) {
 	label, final, err := d.qualified(h.owner, h.name)
 	if err == errMissing {

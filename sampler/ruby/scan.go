@@ -100,7 +100,7 @@ func (l *locator) findSymbols() (attach.Address, error) {
 	return 0, fmt.Errorf("%w: its symbol table was not found", ErrBooting)
 }
 
-// provesSymbols tells whether a symbol table stands at an address. The error is the target's.
+// provesSymbols reports whether a symbol table stands at an address. The error is the target's.
 func (l *locator) provesSymbols(at attach.Address) (bool, error) {
 	var ok bool
 	l.d.view.reset()

@@ -263,7 +263,7 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 	return r.decodeStack(t, frames[drop*r.o.frameSize:], area.at(drop, r.o.frameSize), how, drop > 0, running, last) || last
 }
 
-// stillRuns tells whether the thread was on the same fiber behind all copies.
+// stillRuns reports whether the thread was on the same fiber behind all copies.
 func (r *Reader) stillRuns(s *stackState) bool {
 	if attach.Address(le64(s.th2[:])) == s.ec {
 		return true

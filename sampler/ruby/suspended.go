@@ -243,7 +243,7 @@ func (f *fiberFinder) page(addr uint64, slots []byte, size int) {
 	}
 }
 
-// isFiber tells whether a type of data is that of fibers; value is an object of it.
+// isFiber reports whether a type of data is that of fibers; value is an object of it.
 func (f *fiberFinder) isFiber(typ, value uint64) bool {
 	is, known := f.types[typ]
 	if !known {

@@ -42,7 +42,7 @@ var errCold = errors.New("a thread that was not read takes part in the schedulin
 // errLate says that a thin tick was held up so long that all are to be read.
 var errLate = errors.New("the tick was held up")
 
-// mayThin tells whether a tick may read less than everything.
+// mayThin reports whether a tick may read less than everything.
 func (r *Reader) mayThin(depth sampler.Depth) bool {
 	if r.era == sampler.EraFlag || !r.allRead {
 		return false
@@ -61,7 +61,7 @@ func (r *Reader) mayThin(depth sampler.Depth) bool {
 	return len(r.order) > thinAbove
 }
 
-// tooLate tells whether a tick at nowNS comes so long after the one before that the middle of a queue may be another one.
+// tooLate reports whether a tick at nowNS comes so long after the one before that the middle of a queue may be another one.
 func (r *Reader) tooLate(nowNS int64) bool {
 	if nowNS-r.tickNS <= thinGap {
 		return false
@@ -125,7 +125,7 @@ func (r *Reader) planThreads(depth sampler.Depth, thin bool) {
 	r.addPieces(depth == sampler.StackTick)
 }
 
-// needs tells whether a thin tick has to read a thread.
+// needs reports whether a thin tick has to read a thread.
 func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	stacks := depth == sampler.StackTick
 	switch {
@@ -142,12 +142,12 @@ func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	return stacks && r.dueAt(t, i, now)
 }
 
-// dueAt tells whether a stack tick has to look at a thread that does not take part in the scheduling.
+// dueAt reports whether a stack tick has to look at a thread that does not take part in the scheduling.
 func (r *Reader) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// turnOf tells whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be made good.
+// turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be made good.
 func (r *Reader) turnOf(t *thread, i int, now int64) bool {
 	return (uint(i)+r.turn)%turns == 0 || now-t.stackNS > coldNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0

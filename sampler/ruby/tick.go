@@ -301,7 +301,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	}
 }
 
-// owns tells whether a thread was named by the owner field at the start or at the end of the call.
+// owns reports whether a thread was named by the owner field at the start or at the end of the call.
 func (t *thread) owns() bool { return t.ractor.owners[0] == t || t.ractor.owners[1] == t }
 
 // active tells from a thread's own fields whether it holds the GVL or wants it.
@@ -310,7 +310,7 @@ func (r *Reader) active(t *thread) bool {
 		sampler.Status(r.o.thStatus.get(t.buf)) == sampler.Runnable && le64(t.buf[r.o.thRegion:]) == 0
 }
 
-// RecheckOwner reads a ractor's owner once more and tells whether it still is the thread that the sample named: what the
+// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named: what the
 // kernel said in between about that thread holds then for an owner: the state stalled needs it.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.ractors {

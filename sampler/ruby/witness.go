@@ -37,7 +37,7 @@ func (d *Decoder) note(addr attach.Address, b []byte, mask uint64) {
 	*d.notes = append(*d.notes, w)
 }
 
-// agrees tells whether the memory that was just read says what it said then.
+// agrees reports whether the memory that was just read says what it said then.
 func (w *witness) agrees(seed maphash.Seed, b []byte) bool {
 	if w.mask != 0 {
 		if le64(b)&w.mask != w.first {

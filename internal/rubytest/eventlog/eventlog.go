@@ -29,7 +29,7 @@ func Env(file string) []string {
 	return []string{"EVENTLOG_FILE=" + file, "RUBY_ABI_CHECK=0"}
 }
 
-// ThreadEvents tells whether a Ruby says thread events: from 3.2 on. Before, the log has the collector's alone.
+// ThreadEvents reports whether a Ruby says thread events: from 3.2 on. Before, the log has the collector's alone.
 func ThreadEvents(r rubytest.Ruby) bool { return r.AtLeast(3, 2) }
 
 // build compiles the extension, once a test binary.

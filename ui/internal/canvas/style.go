@@ -23,7 +23,7 @@ func (c Color) IsSet() bool { return c&colorSet != 0 }
 // Components returns red, green and blue, 0 to 255.
 func (c Color) Components() (r, g, b uint8) { return uint8(c >> 16), uint8(c >> 8), uint8(c) }
 
-// IsGrey tells whether all components are the same.
+// IsGrey reports whether all components are the same.
 func (c Color) IsGrey() bool {
 	r, g, b := c.Components()
 	return r == g && g == b
@@ -47,7 +47,7 @@ func (c Color) Mix(other Color, share float64) Color {
 	return RGB(at(r1, r2)<<16 | at(g1, g2)<<8 | at(b1, b2))
 }
 
-// Light tells whether black text reads better than white on c (relative luminance as in WCAG 2, simplified).
+// Light reports whether black text reads better than white on c (relative luminance as in WCAG 2, simplified).
 func (c Color) Light() bool {
 	r, g, b := c.Components()
 	return 299*int(r)+587*int(g)+114*int(b) > 128*1000
@@ -137,7 +137,7 @@ func (s Style) Lipgloss() lipgloss.Style {
 	return l
 }
 
-// plain tells whether a blank cell of the style looks like nothing at all.
+// plain reports whether a blank cell of the style looks like nothing at all.
 func (s Style) plain(color bool) bool {
 	if s.Attr&(Reverse|Underline) != 0 {
 		return false

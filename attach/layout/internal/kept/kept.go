@@ -84,11 +84,11 @@ func Struct(name string) (table string, ok bool) {
 	return name, keptStructs[name]
 }
 
-// Alias tells whether a struct stands in tables under another name than its own. The one of the proper name wins where
+// Alias reports whether a struct stands in tables under another name than its own. The one of the proper name wins where
 // both are there.
 func Alias(name string) bool { return sameAs[name] != "" }
 
-// Field tells whether a field of a kept struct is kept. path is "sched.node.readyq".
+// Field reports whether a field of a kept struct is kept. path is "sched.node.readyq".
 func Field(structName, path string) bool {
 	for part := range strings.SplitSeq(path, ".") {
 		if droppedParts[part] {
@@ -104,7 +104,7 @@ func Optional(field string) bool {
 	return field == "rb_iseq_constant_body.jit_func" || field == "rb_iseq_constant_body.jit_entry"
 }
 
-// Constant tells whether a constant or enum member is kept.
+// Constant reports whether a constant or enum member is kept.
 func Constant(name string) bool {
 	if keptConstants[name] {
 		return true
