@@ -221,7 +221,7 @@ func TestTheSnapshotHoldsTheHistory(t *testing.T) {
 }
 
 func TestRecordingWhileItRuns(t *testing.T) {
-	folder := t.TempDir()
+	folder := filepath.Join(t.TempDir(), "one", "to be made")
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
 	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Folder: folder})
 	run := func(cmds []tea.Cmd) tea.Cmd {
@@ -252,8 +252,10 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	if n, _ := readBack(t, files[0]); n != fed+1 || fed == 0 { // it begins with the sample that was on the screen
 		t.Errorf("%d samples of %d", n, fed)
 	}
-	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
-		t.Error(info.Mode(), err)
+	for path, want := range map[string]os.FileMode{files[0]: 0o600, folder: 0o700, filepath.Dir(folder): 0o700} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s is %v, not %v (%v)", path, info.Mode(), want, err)
+		}
 	}
 	run(s.press("W")) // a second one in the same second has a name of its own
 	run(s.press("W"))

@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -75,29 +76,44 @@ func (r *recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 // maxRecordings bounds the names tried when a recording of the same second exists.
 const maxRecordings = 100
 
-// record begins a recording in a new file named after base (mode 0600, since stacks and names can be private). It holds
-// the samples and notes from fromNS on, their names as d gives them, those of the history included that came while the file was being made.
-func (s *Store) record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*recorder, error) {
-	var file *os.File
-	var err error
+// newRecording makes a file named after base (mode 0600, since stacks and names can be private), in a folder that is made if it
+// isn't there (0700). It is made within the folder as that is open: whoever owns it could put a link in its place.
+func newRecording(base string) (path string, file *os.File, err error) {
+	folder, err := safefile.MakeFolder(filepath.Dir(base))
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: choose a folder you may write to", err)
+	}
+	defer folder.Close()
 	for n := 1; n <= maxRecordings; n++ {
-		path := base + ".ddtop"
+		path = base + ".ddtop"
 		if n > 1 {
 			path = fmt.Sprintf("%s-%d.ddtop", base, n)
 		}
-		if file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); !errors.Is(err, os.ErrExist) {
+		file, err = folder.OpenFile(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, os.ErrExist) {
 			break
 		}
 	}
+	var named *os.PathError
+	if errors.As(err, &named) {
+		named.Path = path // all of it
+	}
+	return path, file, err
+}
+
+// record begins a recording in a new file named after base. It holds the samples and notes from fromNS on, their names as d
+// gives them, those of the history included that came while the file was being made.
+func (s *Store) record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*recorder, error) {
+	path, file, err := newRecording(base)
 	if err != nil {
 		return nil, err // names the file
 	}
 	w, err := recording.NewWriter(file, p, d)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("recording process %d to %s: %w", p.PID, file.Name(), err), file.Close())
+		return nil, errors.Join(fmt.Errorf("recording process %d to %s: %w", p.PID, path, err), file.Close())
 	}
 	w.Live(true)
-	r := &recorder{path: file.Name(), file: file, w: w}
+	r := &recorder{path: path, file: file, w: w}
 	for _, n := range notes {
 		if n.AtNS >= fromNS {
 			r.notes = append(r.notes, n)

@@ -56,7 +56,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
 	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
 	addWait(cmd, &f.wait)
-	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` that the key s saves snapshots in, made when it is needed")
+	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` that the keys s and W save in, made when it is needed")
 }
 
 // check refuses values before anything is started or attached to.
