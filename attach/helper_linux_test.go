@@ -317,3 +317,6 @@ func needRoot(t *testing.T) {
 		t.Skip("needs root")
 	}
 }
+
+// pattern is the byte at place i of the memory that tests look at.
+func pattern(i int) byte { return byte(i*7 + i/256) }

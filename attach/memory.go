@@ -2,7 +2,16 @@
 // knows its ELF files and their symbols. It knows nothing of Ruby's structures.
 package attach
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// pageSize is the smallest page, in bytes, of the machines that can be read.
+const pageSize = 4096
+
+// binaryLE is the byte order of the machines that can be read.
+var binaryLE = binary.LittleEndian
 
 // Address is an address in the target's memory.
 type Address uint64
@@ -19,7 +28,7 @@ type Range struct {
 	Failed bool
 }
 
-// Memory reads a target's memory: of a live process, of a core file, or captured pages.
+// Memory reads a target's memory: of a live process, of a core file, or what a test has set.
 type Memory interface {
 	// Read fills buf from addr, all of it or an error (*ReadError).
 	Read(addr Address, buf []byte) error

@@ -1,4 +1,4 @@
-package attach
+package attach_test
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
 )
 
 // picture makes what a tiny libruby looks like in memory at base: header, dynamic section, symbols (one wanted, one
@@ -62,24 +65,24 @@ func TestNewModuleFromMemory(t *testing.T) {
 	const base = 0x7f0000000000
 	for _, gnu := range []bool{false, true} {
 		for _, relocated := range []bool{false, true} {
-			var p Pages
+			var p memtest.Pages
 			p.Set(base, picture(base, gnu, relocated))
 			p.Set(base+0x11e08, []byte("3.3.8\x00"))
 			p.Set(base+0x11e0e, make([]byte, 100))
-			m, err := NewModuleFromMemory("libruby.so.3.3", &p, base)
+			m, err := attach.NewModuleFromMemory("libruby.so.3.3", &p, base)
 			if err != nil {
 				t.Fatalf("gnu %t relocated %t: %v", gnu, relocated, err)
 			}
 			version, ok := m.Symbol("ruby_version")
 			ec, ok2 := m.Exported("ruby_ec")
-			if !ok || version != (Symbol{Name: "ruby_version", Addr: base + 0x11e08, Size: 6, Exported: true}) || !ok2 ||
-				ec != (Symbol{Name: "ruby_ec", Addr: 0x20, Size: 8, TLS: true, Exported: true}) {
+			if !ok || version != (attach.Symbol{Name: "ruby_version", Addr: base + 0x11e08, Size: 6, Exported: true}) || !ok2 ||
+				ec != (attach.Symbol{Name: "ruby_ec", Addr: 0x20, Size: 8, TLS: true, Exported: true}) {
 				t.Errorf("gnu %t relocated %t: %+v %+v", gnu, relocated, version, ec)
 			}
 			if !m.JmpBuf() || m.Undefined("ruby_version") || m.Machine != "aarch64" || m.Bias != base || !m.Stripped() || m.HasDWARF() {
 				t.Errorf("gnu %t relocated %t: %+v", gnu, relocated, m)
 			}
-			if !slices.Equal(m.Needs(), []string{"libm.so"}) || !slices.Equal(m.Writable(), []Span{{base + 0x11e00, base + 0x12300}}) {
+			if !slices.Equal(m.Needs(), []string{"libm.so"}) || !slices.Equal(m.Writable(), []attach.Span{{base + 0x11e00, base + 0x12300}}) {
 				t.Errorf("needs %q, writable %v", m.Needs(), m.Writable())
 			}
 			if v, _, err := m.RubyVersion(&p); err != nil || v != "3.3.8" {
@@ -102,24 +105,24 @@ func TestNewModuleFromBrokenMemory(t *testing.T) {
 			for _, v := range []byte{0, 0x7f, 0xff} {
 				b := slices.Clone(whole)
 				b[i] = v
-				var p Pages
+				var p memtest.Pages
 				p.Set(base, b)
-				if m, err := NewModuleFromMemory("x", &p, base); err == nil {
+				if m, err := attach.NewModuleFromMemory("x", &p, base); err == nil {
 					m.Symbol("ruby_version")
 				}
 			}
 		}
 		for n := range whole {
-			var p Pages
+			var p memtest.Pages
 			p.Set(base, whole[:n])
-			if _, err := NewModuleFromMemory("x", &p, base); n < 0x2c0 && err == nil {
+			if _, err := attach.NewModuleFromMemory("x", &p, base); n < 0x2c0 && err == nil {
 				t.Fatalf("%d bytes are enough", n)
 			}
 		}
 	}
-	var p Pages
+	var p memtest.Pages
 	p.Set(base, make([]byte, 64))
-	if _, err := NewModuleFromMemory("x", &p, base); !errors.Is(err, ErrNoModule) {
+	if _, err := attach.NewModuleFromMemory("x", &p, base); !errors.Is(err, attach.ErrNoModule) {
 		t.Errorf("%v, want ErrNoModule", err)
 	}
 }
@@ -129,13 +132,13 @@ func FuzzModules(f *testing.F) {
 	f.Add(picture(0x10000, false, false))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var p Pages
+		var p memtest.Pages
 		p.Set(0x10000, b)
-		if m, err := NewModuleFromMemory("x", &p, 0x10000); err == nil {
+		if m, err := attach.NewModuleFromMemory("x", &p, 0x10000); err == nil {
 			m.Symbol("x")
 			m.JmpBuf()
 		}
-		if m, err := NewModule("x", bytes.NewReader(b), 0, nil); err == nil {
+		if m, err := attach.NewModule("x", bytes.NewReader(b), 0, nil); err == nil {
 			m.Symbol("x")
 			m.JmpBuf()
 		}

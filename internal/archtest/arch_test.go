@@ -44,6 +44,7 @@ var rules = map[string][]string{
 	"internal/findingstest": {},
 	"internal/foreigntest":  {},
 	"internal/golden":       {},
+	"internal/memtest":      {"attach"},
 	"internal/odds":         {},
 	"internal/peers":        {},
 	"internal/streamtest":   {"sampler"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -17,7 +18,7 @@ type captured struct {
 	Version, Machine        string
 	JmpBuf                  bool
 	VM, MainThread, Symbols attach.Address
-	pages                   *attach.Pages
+	pages                   *memtest.Pages
 }
 
 func capturedOf(live *target) captured {
@@ -42,12 +43,12 @@ func (c *captured) decoder(mem attach.Memory) (*Decoder, *sampler.Dictionary, er
 	return d, dict, err
 }
 
-func (c *captured) setPages(p *attach.Pages) { c.pages = p }
+func (c *captured) setPages(p *memtest.Pages) { c.pages = p }
 
 // loadCaptured reads what is kept below testdata/FOLDER: of each process its memory (.pages) and a T, which has a captured.
 func loadCaptured[T any, P interface {
 	*T
-	setPages(*attach.Pages)
+	setPages(*memtest.Pages)
 }](t testing.TB, folder string) []P {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))
@@ -68,7 +69,7 @@ func loadCaptured[T any, P interface {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pages, err := attach.ReadPages(f)
+		pages, err := memtest.ReadPages(f)
 		f.Close()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -80,7 +81,7 @@ func loadCaptured[T any, P interface {
 }
 
 // writeCaptured writes what loadCaptured reads.
-func writeCaptured(t *testing.T, folder, version string, g any, capture *attach.Capture) {
+func writeCaptured(t *testing.T, folder, version string, g any, capture *memtest.Capture) {
 	t.Helper()
 	text, err := json.MarshalIndent(g, "", " ")
 	if err != nil {

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
 )
 
 // corrupted is captured memory with some of its words replaced.
 type corrupted struct {
-	pages *attach.Pages
+	pages *memtest.Pages
 	edits map[attach.Address]uint64
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -94,7 +95,7 @@ func captureGolden(t *testing.T, r rubytest.Ruby) {
 		return
 	}
 	g := &golden{captured: capturedOf(live)}
-	capture := attach.NewCapture(live.proc)
+	capture := memtest.NewCapture(live.proc)
 	d, dict, err := g.decoder(capture)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -76,7 +77,7 @@ func TestLocateNoVM(t *testing.T) {
 		g := openTarget(t, p.PID)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, err := LocateVM(ctx, new(attach.Pages), g.mod, g.vm.Table, g.vm.Version)
+		_, err := LocateVM(ctx, new(memtest.Pages), g.mod, g.vm.Table, g.vm.Version)
 		if err == nil {
 			t.Error("a VM was found in empty memory")
 		}

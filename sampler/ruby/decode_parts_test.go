@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/memtest"
 )
 
 func TestParseRelease(t *testing.T) {
@@ -191,7 +192,7 @@ func TestDecodeText(t *testing.T) {
 
 // counting counts the batches that a view asks for.
 type counting struct {
-	attach.Pages
+	memtest.Pages
 	batches, ranges int
 }
 

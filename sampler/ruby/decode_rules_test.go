@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -16,7 +17,7 @@ func ruleDecoder(release string) *Decoder {
 	if err != nil {
 		panic(err)
 	}
-	d := &Decoder{vm: &VM{Release: r}, dict: sampler.NewDictionary(), o: new(nameOffsets), rules: rulesOf(r), view: newView(new(attach.Pages))}
+	d := &Decoder{vm: &VM{Release: r}, dict: sampler.NewDictionary(), o: new(nameOffsets), rules: rulesOf(r), view: newView(new(memtest.Pages))}
 	d.cache.init()
 	return d
 }

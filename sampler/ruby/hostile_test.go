@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -34,7 +35,7 @@ const (
 // a megabyte long and never the same; and there are as many threads and ractors as somebody cares to follow, or links that lead
 // in circles.
 type hostile struct {
-	pages *attach.Pages
+	pages *memtest.Pages
 	o     *schedOffsets
 	vm    attach.Address
 	// kept are the ranges whose words stay as they are: the structs of threads and scheduler.

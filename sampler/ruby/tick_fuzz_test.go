@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -72,7 +73,7 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 			g.Exports[name] = sym.Addr
 		}
 	}
-	capture := attach.NewCapture(live.proc)
+	capture := memtest.NewCapture(live.proc)
 	rd, err := g.open(capture)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package attach
+package memtest
 
 import (
 	"bufio"
@@ -10,25 +10,27 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
-// Capture is a Memory that reads another one and keeps the pages that were touched, to make Pages for tests of a real
+// Capture is an attach.Memory that reads another one and keeps the pages that were touched, to make Pages for tests of a real
 // process. Each touched page is read once, in whole, and served from the copy ever after: what a reader sees is one
 // consistent picture of the pages. It may be used from any goroutine.
 type Capture struct {
-	from Memory
+	from attach.Memory
 	mu   sync.Mutex
 	got  *Pages
 }
 
 // NewCapture captures what is read of from.
-func NewCapture(from Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
+func NewCapture(from attach.Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
 
 // Read fills buf from the copies, made now where they were not yet.
-func (c *Capture) Read(addr Address, buf []byte) error {
+func (c *Capture) Read(addr attach.Address, buf []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for base := addr &^ (pageSize - 1); base < addr+Address(len(buf)); base += pageSize {
+	for base := addr &^ (pageSize - 1); base < addr+attach.Address(len(buf)); base += pageSize {
 		if c.got.holds(base) {
 			continue
 		}
@@ -42,11 +44,11 @@ func (c *Capture) Read(addr Address, buf []byte) error {
 }
 
 // ReadBatch fills the ranges one by one; the calls are those a live process would have needed.
-func (c *Capture) ReadBatch(ranges []Range) (calls int, err error) {
+func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	for i := range ranges {
 		err := c.Read(ranges[i].Addr, ranges[i].Buf)
 		ranges[i].Failed = err != nil
-		if err != nil && !errors.Is(err, ErrUnmapped) {
+		if err != nil && !errors.Is(err, attach.ErrUnmapped) {
 			return i + 1, err
 		}
 	}
@@ -107,7 +109,7 @@ func ReadPages(r io.Reader) (*Pages, error) {
 		if err != nil {
 			return nil, fmt.Errorf("captured pages: %w", err)
 		}
-		addr, n := binaryLE.Uint64(head[:]), binaryLE.Uint64(head[8:])
+		addr, n := binary.LittleEndian.Uint64(head[:]), binary.LittleEndian.Uint64(head[8:])
 		if total += n; n > maxCaptured || total > maxCaptured || addr+n < addr {
 			return nil, fmt.Errorf("captured pages: a span of %d bytes at 0x%x is beyond the limit", n, addr)
 		}
@@ -116,7 +118,7 @@ func ReadPages(r io.Reader) (*Pages, error) {
 			if _, err := io.ReadFull(in, data); err != nil {
 				return nil, fmt.Errorf("captured pages: %w", err)
 			}
-			p.Set(Address(addr), data)
+			p.Set(attach.Address(addr), data)
 			addr += uint64(len(data))
 			n -= uint64(len(data))
 		}
@@ -124,7 +126,7 @@ func ReadPages(r io.Reader) (*Pages, error) {
 }
 
 // holds says whether a whole page is there.
-func (p *Pages) holds(base Address) bool {
+func (p *Pages) holds(base attach.Address) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	pg := p.pages[base]
@@ -132,4 +134,4 @@ func (p *Pages) holds(base Address) bool {
 }
 
 // sorted gives the pages' addresses in ascending order.
-func (p *Pages) sorted() []Address { return slices.Sorted(maps.Keys(p.pages)) }
+func (p *Pages) sorted() []attach.Address { return slices.Sorted(maps.Keys(p.pages)) }

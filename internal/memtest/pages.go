@@ -1,14 +1,16 @@
-package attach
+// Package memtest has memory for tests of what reads a process: made by the test, or captured from a real process and
+// kept in a file.
+package memtest
 
 import (
 	"encoding/binary"
 	"sync"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
-// pageSize is the unit in which memory is captured, and the smallest page of the machines that can be read.
+// pageSize is the unit in which memory is captured, in bytes: the smallest page of the machines that can be read.
 const pageSize = 4096
-
-var binaryLE = binary.LittleEndian
 
 // page is one page of captured memory; have is a bit set of the bytes that are known, nil when all are.
 type page struct {
@@ -16,22 +18,22 @@ type page struct {
 	have *[pageSize / 64]uint64
 }
 
-// Pages is a Memory over captured memory: a test's, or a recorded process's. The zero value is empty and ready. It may
+// Pages is an attach.Memory over bytes that a test has set or that were captured. The zero value is empty and ready. It may
 // be used from any goroutine.
 type Pages struct {
 	// PID is named in errors.
 	PID int
 
 	mu    sync.RWMutex
-	pages map[Address]*page
+	pages map[attach.Address]*page
 }
 
 // Set stores bytes at an address, over what was there.
-func (p *Pages) Set(addr Address, data []byte) {
+func (p *Pages) Set(addr attach.Address, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pages == nil {
-		p.pages = make(map[Address]*page)
+		p.pages = make(map[attach.Address]*page)
 	}
 	for len(data) > 0 {
 		base, at := addr&^(pageSize-1), int(addr&(pageSize-1))
@@ -43,30 +45,30 @@ func (p *Pages) Set(addr Address, data []byte) {
 		}
 		copy(pg.data[at:], data[:n])
 		pg.mark(at, n)
-		addr += Address(n)
+		addr += attach.Address(n)
 		data = data[n:]
 	}
 }
 
 // SetWord stores a little-endian 64-bit word.
-func (p *Pages) SetWord(addr Address, word uint64) {
+func (p *Pages) SetWord(addr attach.Address, word uint64) {
 	var b [8]byte
-	binaryLE.PutUint64(b[:], word)
+	binary.LittleEndian.PutUint64(b[:], word)
 	p.Set(addr, b[:])
 }
 
 // Read fills buf from addr; ErrUnmapped in a *ReadError where a byte is not known.
-func (p *Pages) Read(addr Address, buf []byte) error {
+func (p *Pages) Read(addr attach.Address, buf []byte) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if !p.read(addr, buf) {
-		return &ReadError{PID: p.PID, Addr: addr, Want: len(buf), Err: ErrUnmapped}
+		return &attach.ReadError{PID: p.PID, Addr: addr, Want: len(buf), Err: attach.ErrUnmapped}
 	}
 	return nil
 }
 
 // ReadBatch fills the ranges and counts the calls that a live process would have needed without a fault.
-func (p *Pages) ReadBatch(ranges []Range) (calls int, err error) {
+func (p *Pages) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for i := range ranges {
@@ -77,7 +79,7 @@ func (p *Pages) ReadBatch(ranges []Range) (calls int, err error) {
 	return (len(ranges) + perCall - 1) / perCall, nil
 }
 
-func (p *Pages) read(addr Address, buf []byte) bool {
+func (p *Pages) read(addr attach.Address, buf []byte) bool {
 	for len(buf) > 0 {
 		base, at := addr&^(pageSize-1), int(addr&(pageSize-1))
 		n := min(len(buf), pageSize-at)
@@ -86,17 +88,17 @@ func (p *Pages) read(addr Address, buf []byte) bool {
 			return false
 		}
 		copy(buf[:n], pg.data[at:])
-		addr += Address(n)
+		addr += attach.Address(n)
 		buf = buf[n:]
 	}
 	return true
 }
 
 // Spans lists the captured memory, lowest address first, in pieces without a hole.
-func (p *Pages) Spans() []Span {
+func (p *Pages) Spans() []attach.Span {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	var out []Span
+	var out []attach.Span
 	for _, base := range p.sorted() {
 		pg := p.pages[base]
 		for at := 0; at < pageSize; {
@@ -108,10 +110,10 @@ func (p *Pages) Spans() []Span {
 			for end < pageSize && pg.has(end, 1) {
 				end++
 			}
-			if n := len(out); n > 0 && out[n-1].End == base+Address(at) {
-				out[n-1].End = base + Address(end)
+			if n := len(out); n > 0 && out[n-1].End == base+attach.Address(at) {
+				out[n-1].End = base + attach.Address(end)
 			} else {
-				out = append(out, Span{base + Address(at), base + Address(end)})
+				out = append(out, attach.Span{Start: base + attach.Address(at), End: base + attach.Address(end)})
 			}
 			at = end
 		}

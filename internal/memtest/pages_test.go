@@ -1,10 +1,12 @@
-package attach
+package memtest
 
 import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
 // TestPagesAgreeWithAnArray writes at random places into Pages and into an array, and reads both.
@@ -23,7 +25,7 @@ func TestPagesAgreeWithAnArray(t *testing.T) {
 				b[i] = byte(r.Uint32())
 				data[at+i], known[at+i] = b[i], true
 			}
-			p.Set(base+Address(at), b)
+			p.Set(base+attach.Address(at), b)
 		}
 		at = r.IntN(size)
 		n = r.IntN(min(size-at, 300)) + 1
@@ -32,8 +34,8 @@ func TestPagesAgreeWithAnArray(t *testing.T) {
 			all = all && known[at+i]
 		}
 		got := make([]byte, n)
-		ranges := []Range{{Addr: base + Address(at), Buf: make([]byte, n)}, {Addr: 5, Buf: got[:1]}}
-		err := p.Read(base+Address(at), got)
+		ranges := []attach.Range{{Addr: base + attach.Address(at), Buf: make([]byte, n)}, {Addr: 5, Buf: got[:1]}}
+		err := p.Read(base+attach.Address(at), got)
 		calls, err2 := p.ReadBatch(ranges)
 		if (err == nil) != all || ranges[0].Failed == all || !ranges[1].Failed || err2 != nil || calls != 1 {
 			t.Fatalf("%d bytes at %d: %v, batch %t; all known: %t", n, at, err, ranges[0].Failed, all)
@@ -41,7 +43,7 @@ func TestPagesAgreeWithAnArray(t *testing.T) {
 		if all && (!bytes.Equal(got, data[at:at+n]) || !bytes.Equal(ranges[0].Buf, got)) {
 			t.Fatalf("%d bytes at %d differ", n, at)
 		}
-		if !all && !errors.Is(err, ErrUnmapped) {
+		if !all && !errors.Is(err, attach.ErrUnmapped) {
 			t.Fatalf("%v is not ErrUnmapped", err)
 		}
 	}
@@ -73,7 +75,7 @@ func TestPagesAgreeWithAnArray(t *testing.T) {
 	}
 	for i, k := range known {
 		var b [1]byte
-		if err := back.Read(base+Address(i), b[:]); (err == nil) != k || k && b[0] != data[i] {
+		if err := back.Read(base+attach.Address(i), b[:]); (err == nil) != k || k && b[0] != data[i] {
 			t.Fatalf("byte %d after writing and reading: %v %d, want %t %d", i, err, b[0], k, data[i])
 		}
 	}
@@ -108,17 +110,17 @@ func TestCaptureKeepsWhatWasRead(t *testing.T) {
 		t.Fatal(err, buf)
 	}
 	from.Set(0x10000, make([]byte, 2*pageSize))
-	ranges := []Range{{Addr: 0x10000, Buf: make([]byte, 4)}, {Addr: 0x90000, Buf: make([]byte, 4)}, {Addr: 0x11000, Buf: make([]byte, 4)}}
+	ranges := []attach.Range{{Addr: 0x10000, Buf: make([]byte, 4)}, {Addr: 0x90000, Buf: make([]byte, 4)}, {Addr: 0x11000, Buf: make([]byte, 4)}}
 	if _, err := c.ReadBatch(ranges); err != nil || ranges[0].Failed || !ranges[1].Failed || ranges[2].Failed {
 		t.Fatal(err, ranges)
 	}
 	if ranges[0].Buf[1] != pattern(1) {
 		t.Error("a page is read twice")
 	}
-	if err := c.Read(0x90000, buf); !errors.Is(err, ErrUnmapped) {
+	if err := c.Read(0x90000, buf); !errors.Is(err, attach.ErrUnmapped) {
 		t.Errorf("%v, want ErrUnmapped", err)
 	}
-	if spans := c.Pages().Spans(); len(spans) != 1 || spans[0] != (Span{0x10000, 0x12000}) {
+	if spans := c.Pages().Spans(); len(spans) != 1 || spans[0] != (attach.Span{Start: 0x10000, End: 0x12000}) {
 		t.Errorf("captured %v", spans)
 	}
 }
@@ -144,43 +146,6 @@ func FuzzReadPages(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestReadCString(t *testing.T) {
-	var p Pages
-	long := bytes.Repeat([]byte("x"), 300)
-	p.Set(0x2000-3, []byte("abc"))
-	p.Set(0x2000, append([]byte("def\x00ghi\x00"), append(long, 0)...))
-	for _, test := range []struct {
-		addr  Address
-		limit int
-		want  string
-		fails bool
-	}{
-		{0x2000 - 3, 100, "abcdef", false}, {0x2000 - 3, 7, "abcdef", false}, {0x2000 - 3, 6, "", true}, {0x2004, 100, "ghi", false},
-		{0x2008, 301, string(long), false}, {0x2008, 300, "", true}, {0x5000, 10, "", true}, {0x2003, 1, "", false},
-	} {
-		got, err := ReadCString(&slow{&p}, test.addr, test.limit)
-		if got != test.want || (err != nil) != test.fails {
-			t.Errorf("at %v up to %d: %q, %v; want %q", test.addr, test.limit, got, err, test.want)
-		}
-	}
-}
-
-// slow hides that Pages knows single bytes: what lies behind the text in its page is readable, as in a process.
-type slow struct{ *Pages }
-
-func (s *slow) Read(addr Address, buf []byte) error {
-	if err := s.Pages.Read(addr, buf); err == nil {
-		return nil
-	}
-	for i := range buf {
-		err := s.Pages.Read(addr+Address(i), buf[i:i+1])
-		if err != nil && i == 0 {
-			return err
-		}
-	}
-	return nil
 }
 
 // pattern is the byte at place i of the memory that tests look at.
