@@ -15,7 +15,7 @@ const (
 	GC
 	// Waiting: wants to run Ruby and can't; Detail.Wait says in which way.
 	Waiting
-	// Native: released the GVL and is on a CPU, or ready for one.
+	// Native: released the GVL and is on a CPU, or waits for one (StatNoCPU has that part).
 	Native
 	// IO: released the GVL and waits for the outside: a descriptor, a child process, a name's resolution.
 	IO

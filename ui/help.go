@@ -17,7 +17,7 @@ var stateHelp = []struct {
 	{gvl.Waiting, "wants to run Ruby and waits for the GVL"},
 	{gvl.Stalled, "holds the GVL and sleeps in the kernel: who wants to run Ruby waits for that"},
 	{gvl.GC, "holds the GVL and collects garbage"},
-	{gvl.Native, "on a CPU, or ready for one, without the GVL (C code)"},
+	{gvl.Native, "C code without the GVL, or waiting for a CPU to run it"},
 	{gvl.IO, "waits for the outside: a database, a socket, a file, a child process"},
 	{gvl.Lock, "waits for a Mutex or Monitor of the program"},
 	{gvl.Parked, "waits for work or for another thread"},
