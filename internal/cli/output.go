@@ -102,23 +102,32 @@ func (o output) write(ctx context.Context, std Streams, write func(io.Writer) er
 // partial is what is added to the name of a recording that is to replace a file, until it is complete.
 const partial = ".partial"
 
+// streamed is a file that is written while it is measured.
+type streamed struct {
+	io.Writer
+	// done ends the writing; complete says whether all was written.
+	done func(complete bool) error
+	// kept says where the part is that is there when it does not become complete; "" for what is no file.
+	kept string
+}
+
 // stream opens the file for writing while it is measured: what is written stays, however ddtop ends. Where there is a file
-// already, it stays too until the new one, which is beside it, is complete. done ends the writing; complete says whether all
-// was written. For a pipe's reader it waits until giveUp is closed.
-func (o output) stream(giveUp <-chan struct{}, std Streams) (w io.Writer, done func(complete bool) error, err error) {
+// already, it stays too until the new one, which is beside it, is complete. For a pipe's reader it waits until giveUp is
+// closed.
+func (o output) stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {
 	if o == "-" {
-		return std.Out, func(bool) error { return nil }, nil
+		return streamed{Writer: std.Out, done: func(bool) error { return nil }}, nil
 	}
 	if fd, ok := o.descriptor(); ok {
 		f, err := o.openDescriptor(fd)
 		if err != nil {
-			return nil, nil, err
+			return streamed{}, err
 		}
-		return f, func(bool) error { return f.Close() }, nil
+		return streamed{Writer: f, done: func(bool) error { return f.Close() }}, nil
 	}
 	p, err := safefile.Locate(string(o))
 	if err != nil {
-		return nil, nil, err
+		return streamed{}, err
 	}
 	defer func() {
 		if err != nil {
@@ -128,25 +137,25 @@ func (o output) stream(giveUp <-chan struct{}, std Streams) (w io.Writer, done f
 	if p.Special() {
 		f, err := p.OpenSpecial(o.waiting(giveUp, std))
 		if err != nil {
-			return nil, nil, err
+			return streamed{}, err
 		}
-		return f, func(bool) error { return errors.Join(f.Close(), p.Close()) }, nil
+		return streamed{Writer: f, done: func(bool) error { return errors.Join(f.Close(), p.Close()) }}, nil
 	}
 	var f *safefile.Pending
 	if p.Info == nil {
 		f, err = p.BeginThere()
+		s.kept = fmt.Sprintf("what was measured until then is in %s", o)
 	} else if f, err = p.BeginBeside(partial); err == nil {
 		std.say("%s stays as it is until the recording is complete: until then that is %s", o, f.Path())
+		s.kept = fmt.Sprintf("%s is as it was; what was measured is in %s", o, f.Path())
 	}
 	if err != nil {
-		return nil, nil, err
+		return streamed{}, err
 	}
-	return f, func(complete bool) error {
+	s.Writer = f
+	s.done = func(complete bool) error {
 		defer p.Close()
 		if !complete {
-			if p.Info != nil {
-				std.say("%s is as it was; what was measured is in %s", o, f.Path())
-			}
 			return f.Close()
 		}
 		if err := f.Commit(); err != nil {
@@ -154,7 +163,8 @@ func (o output) stream(giveUp <-chan struct{}, std Streams) (w io.Writer, done f
 		}
 		o.say(std)
 		return nil
-	}, nil
+	}
+	return s, nil
 }
 
 // waiting says, of a pipe without a reader, that one is waited for.

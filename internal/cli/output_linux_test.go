@@ -114,13 +114,10 @@ func TestKilledRecording(t *testing.T) {
 	readable(t, path+".partial")
 }
 
-// TestRecordingOnAFullDisk: a recording over an existing file that a full disk ends is an error; the file is as it was, and
-// what was measured beside it, to be read.
-func TestRecordingOnAFullDisk(t *testing.T) {
-	rubytest.Long(t)
-	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
-	p.Expect(t, "up")
-	dir := t.TempDir()
+// smallDisk mounts a file system of 32 KB until the test ends, and skips the test where that can't be.
+func smallDisk(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	if err := unix.Mount("ddtop-test", dir, "tmpfs", 0, "size=32k"); err != nil {
 		rubytest.Skip(t, "mounting a small file system: %v", err)
 	}
@@ -129,14 +126,31 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	path := filepath.Join(dir, "old.ddtop")
+	return dir
+}
+
+// TestRecordingOnAFullDisk: a recording that a full disk ends is an error that says where what was measured is, to be read; over
+// an existing file it is beside that, which is as it was.
+func TestRecordingOnAFullDisk(t *testing.T) {
+	rubytest.Long(t)
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	record := func(path, says string) {
+		t.Helper()
+		r := run(t, "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--format", "ddtop", "-o", path)
+		if r.code != 1 || !strings.Contains(r.err, "no space left on device") || strings.Count(r.err, says+"\n") != 1 {
+			t.Errorf("exit code %d, it said %q, not %q", r.code, r.err, says)
+		}
+	}
+	path := filepath.Join(smallDisk(t), "new.ddtop")
+	record(path, "what was measured until then is in "+path)
+	readable(t, path)
+
+	path = filepath.Join(smallDisk(t), "old.ddtop")
 	if err := os.WriteFile(path, []byte("what was there"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--format", "ddtop", "-o", path)
-	if r.code != 1 || !strings.Contains(r.err, "no space left on device") || !strings.Contains(r.err, path+" is as it was; what was measured is in "+path+".partial") {
-		t.Errorf("exit code %d, it said %q", r.code, r.err)
-	}
+	record(path, path+" is as it was; what was measured is in "+path+".partial")
 	if text, err := os.ReadFile(path); err != nil || string(text) != "what was there" {
 		t.Errorf("%s holds %.40q, %v", path, text, err)
 	}

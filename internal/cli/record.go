@@ -96,14 +96,14 @@ func (f *recordFlags) run(cmd *cobra.Command, std Streams) error {
 func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
 	giveUp, released := diskPatience(ctx)
 	defer released()
-	file, done, err := out.stream(giveUp, std)
+	file, err := out.stream(giveUp, std)
 	if err != nil {
 		return "", err
 	}
 	process := src.Process()
 	w, err := recording.NewWriter(file, process, src.Dictionary())
 	if err != nil {
-		return "", errors.Join(err, done(false))
+		return "", errors.Join(err, file.done(false))
 	}
 	w.Live(true)
 	// A full disk ends the measurement: nothing more would be written.
@@ -122,13 +122,14 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 		end = &e
 	}
 	failed = errors.Join(failed, err)
+	nothing := errors.Is(err, errNothing)
 	written := make(chan error, 1)
 	go func() { // a disk that hangs holds whoever closes its file, too
 		err := errors.Join(failed, w.Close(end))
 		if err != nil {
 			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
 		}
-		written <- errors.Join(err, done(err == nil))
+		written <- errors.Join(err, file.done(err == nil))
 	}()
 	select {
 	case err = <-written:
@@ -136,6 +137,9 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 		err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
 	}
 	if err != nil {
+		if !nothing {
+			sayNote(std, file.kept)
+		}
 		return "", err
 	}
 	if n := w.Lost(); n > 0 {
