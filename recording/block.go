@@ -85,14 +85,13 @@ func appendFileHeader(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// checkFileHeader returns the version of a recording; an error for another file or a version that can't be read.
-func checkFileHeader(b []byte, name string) (version int, err error) {
+// checkFileHeader returns an error for what is no recording, or one of a version that can't be read.
+func checkFileHeader(b []byte, name string) error {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
-		return 0, fmt.Errorf("%s: %w", name, ErrNotRecording)
+		return fmt.Errorf("%s: %w", name, ErrNotRecording)
 	}
-	v := binary.LittleEndian.Uint32(b[len(fileMagic):])
-	if v < oldestVersion || v > Version {
-		return 0, fmt.Errorf("%s: %w: its format has version %d, this one reads %d to %d", name, ErrVersion, v, oldestVersion, Version)
+	if v := binary.LittleEndian.Uint32(b[len(fileMagic):]); v != Version {
+		return fmt.Errorf("%s: %w: its format has version %d, this one reads %d", name, ErrVersion, v, Version)
 	}
-	return int(v), nil
+	return nil
 }

@@ -10,7 +10,6 @@ import (
 // decoder reads the samples of one block. What it reads is not trusted.
 type decoder struct {
 	state
-	version int
 	c       cursor // of the structure
 	times   cursor
 	counts  cursor
@@ -28,9 +27,7 @@ type decoder struct {
 	listed int
 }
 
-func newDecoder(version int) *decoder {
-	return &decoder{state: newState(version), version: version}
-}
+func newDecoder() *decoder { return &decoder{state: newState()} }
 
 // peekTime returns the TimeNS of the sample that next would read; ok is false at the end of the block.
 func (d *decoder) peekTime() (ns int64, ok bool) {
@@ -46,7 +43,7 @@ func (d *decoder) peekTime() (ns int64, ok bool) {
 func (d *decoder) step(flags uint64, times *cursor) int64 {
 	ns := times.int()
 	if flags&sampleFineTime == 0 {
-		ns *= d.unit
+		ns *= unit
 	}
 	return ns
 }
@@ -87,7 +84,7 @@ func (d *decoder) next() (ok bool) {
 	d.left--
 	flags := c.uint()
 	s.TimeNS += d.step(flags, &d.times)
-	s.ReadNS += d.times.int() * d.unit
+	s.ReadNS += d.times.int() * unit
 	s.PauseNS = 0
 	if flags&samplePause != 0 {
 		s.PauseNS = d.times.int()
@@ -135,9 +132,7 @@ func (d *decoder) next() (ok bool) {
 	if flags&sampleSelf != 0 {
 		s.Self.CPUNS += d.counts.int()
 		s.Self.MaxRSSBytes += d.counts.int()
-		if d.version >= fullVersion {
-			s.Self.Priority = sampler.Priority(c.uint8())
-		}
+		s.Self.Priority = sampler.Priority(c.uint8())
 	}
 	if flags&sampleClasses != 0 {
 		s.Classes = d.allocClasses()
@@ -265,8 +260,8 @@ func (d *decoder) thread(t *sampler.Thread, m *memory) {
 	}
 	if mask&threadCPU != 0 {
 		k.CPUAtNS = d.kernelTime()
-		k.CPUNS += d.counts.int() * d.unit
-		k.RunDelayNS += d.counts.int() * d.unit
+		k.CPUNS += d.counts.int() * unit
+		k.RunDelayNS += d.counts.int() * unit
 	}
 	if mask&threadStateAt != 0 {
 		k.StateAtNS = d.kernelTime()
@@ -320,7 +315,7 @@ func (d *decoder) thread(t *sampler.Thread, m *memory) {
 // kernelTime reads when the kernel was asked.
 func (d *decoder) kernelTime() int64 {
 	d.atTime(d.at + d.times.int())
-	return d.at * d.unit
+	return d.at * unit
 }
 
 func (d *decoder) call(m *memory) call {
@@ -372,16 +367,8 @@ func (d *decoder) ractor(r *sampler.Ractor) {
 }
 
 func (d *decoder) proc(p *sampler.Proc) {
-	fields := procFields(p)
-	n := len(fields)
-	if d.version < fullVersion {
-		n = oldProcFields
-	}
-	for _, f := range fields[:n] {
+	for _, f := range procFields(p) {
 		*f += d.counts.int()
-	}
-	if d.version < fullVersion {
-		return
 	}
 	flags := d.c.uint8()
 	p.Stopped = flags&procStopped != 0
@@ -395,11 +382,7 @@ func (d *decoder) proc(p *sampler.Proc) {
 func (d *decoder) gc(g *sampler.GC) {
 	c := &d.c
 	mask := c.uint()
-	if d.version < pairVersion {
-		mask = oldGCMask(mask)
-	} else {
-		g.Pair = d.predictPair()
-	}
+	g.Pair = d.predictPair()
 	g.Valid = mask&gcValid != 0
 	g.During = mask&gcDuring != 0
 	g.Minor = mask&gcMinor != 0

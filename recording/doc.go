@@ -33,20 +33,12 @@ import (
 	"fmt"
 )
 
-// Version is the version of the file format that is written. Readers take those from oldestVersion on; version 1 was
-// never released. Version 3 adds the origins of frames and the pauses of samples, version 4 the collector's details and
-// the allocation pairs; files of the versions before have none. From version 5 on the kernel's figures are rounded
-// (sampler.Kernel's times, and ReadNS) and an allocation pair is predicted. Version 6 adds what was swapped out, the kernel's
-// pressure figures, the priority that the clock ran at, and allocations by class. Version 7 adds how many samples were lost.
-const (
-	Version       = 7
-	oldestVersion = 2
-	// microsVersion is the first one whose kernel times are in µs, pairVersion the first one that predicts pairs.
-	microsVersion = 5
-	pairVersion   = 5
-	// fullVersion is the first one that keeps all of a sample.
-	fullVersion = 6
-)
+// Version is the version of the file format, the first one. A change that this reader could not read needs another
+// number, and a reader that still takes this one.
+const Version = 1
+
+// unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
+const unit = 1000
 
 const (
 	// BlockNS is the time a block covers: as long as what a crash may cost, because each block has its own tables.

@@ -42,7 +42,7 @@ func newLocalIDs() *localIDs {
 }
 
 func newEncoder(local *localIDs) *encoder {
-	return &encoder{state: newState(Version), strings: make(map[string]uint32), local: local}
+	return &encoder{state: newState(), strings: make(map[string]uint32), local: local}
 }
 
 // begin starts a block that is written to bufs.
@@ -152,9 +152,9 @@ func (e *encoder) add(s *sampler.Sample) error {
 	if step := s.TimeNS - p.TimeNS; flags&sampleFineTime != 0 {
 		e.time(step)
 	} else {
-		e.time(step / e.unit)
+		e.time(step / unit)
 	}
-	e.time(e.units(s.ReadNS) - e.units(p.ReadNS))
+	e.time(units(s.ReadNS) - units(p.ReadNS))
 	if flags&samplePause != 0 {
 		e.time(s.PauseNS)
 	}
@@ -210,7 +210,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	}
 	set(sampleStackTick, s.Depth == sampler.StackTick)
 	set(sampleSlow, s.Slow)
-	set(sampleFineTime, (s.TimeNS-p.TimeNS)%e.unit != 0)
+	set(sampleFineTime, (s.TimeNS-p.TimeNS)%unit != 0)
 	set(samplePause, s.PauseNS != 0)
 	set(sampleReads, s.Reads != e.predictReads(s.Depth))
 	// predictPair needs the new owners, which are not in the state yet: a GC that can have changed is written.
@@ -412,9 +412,6 @@ func (e *encoder) proc(p, n *sampler.Proc) {
 
 // procStopped is the bit beside PressureSource that says Proc.Stopped.
 const procStopped = 1 << 4
-
-// oldProcFields is how many of procFields there were before fullVersion.
-const oldProcFields = 8
 
 // procFields lists the counters of Proc in the order they are written.
 func procFields(p *sampler.Proc) [16]*int64 {

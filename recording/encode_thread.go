@@ -96,8 +96,8 @@ func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	}
 	if mask&threadCPU != 0 {
 		e.kernelTime(k.CPUAtNS)
-		e.count(e.units(k.CPUNS) - e.units(pk.CPUNS))
-		e.count(e.units(k.RunDelayNS) - e.units(pk.RunDelayNS))
+		e.count(units(k.CPUNS) - units(pk.CPUNS))
+		e.count(units(k.RunDelayNS) - units(pk.RunDelayNS))
 	}
 	if mask&threadStateAt != 0 {
 		e.kernelTime(k.StateAtNS)
@@ -136,7 +136,7 @@ func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 
 // kernelTime writes when the kernel was asked.
 func (e *encoder) kernelTime(ns int64) {
-	at := e.units(ns)
+	at := units(ns)
 	e.time(at - e.at)
 	e.atTime(at)
 }

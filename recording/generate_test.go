@@ -18,25 +18,19 @@ type generator struct {
 	tick   int
 	busy   int
 	after  int64
-	// version: nothing that this version of the format did not have; all else is the same.
-	version int
 }
 
-func newGenerator(seed uint64) *generator { return newGeneratorOf(seed, Version) }
-
-func newGeneratorOf(seed uint64, version int) *generator {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), d: sampler.NewDictionary(), nextID: 1, version: version}
+func newGenerator(seed uint64) *generator {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), d: sampler.NewDictionary(), nextID: 1}
 	// 400 stacks of depth 30, as those of a web application.
 	var frames []sampler.FrameID
 	for i := range 600 {
 		file := fmt.Sprintf("/usr/local/bundle/ruby/3.4.0/gems/activerecord-8.0.%d/lib/active_record/part_%d.rb", i%5, i%40)
 		f := sampler.Frame{Label: fmt.Sprintf("ActiveRecord::Part%d::Relation#method_%d", i%40, i),
 			Name: fmt.Sprintf("method_%d", i), Path: file, AbsolutePath: file, Line: int32(10 + i*3), FirstLine: int32(8 + i*3), C: i%7 == 0}
-		if version >= 3 {
-			f.Origin = sampler.Origin(i % int(sampler.NumOrigins))
-			if f.Origin == sampler.OriginGem {
-				f.Gem = fmt.Sprintf("activerecord 8.0.%d", i%5)
-			}
+		f.Origin = sampler.Origin(i % int(sampler.NumOrigins))
+		if f.Origin == sampler.OriginGem {
+			f.Gem = fmt.Sprintf("activerecord 8.0.%d", i%5)
 		}
 		frames = append(frames, g.d.InternFrame(f))
 	}
@@ -81,7 +75,7 @@ func (g *generator) wild() *sampler.Sample {
 	s, r := &g.s, g.r
 	s.TimeNS += int64(r.IntN(3e7))
 	s.ReadNS = r.Int64N(1e6)
-	if s.PauseNS = 0; s.ReadNS%3 == 0 && g.version >= 3 {
+	if s.PauseNS = 0; s.ReadNS%3 == 0 {
 		s.PauseNS, s.Reads.Pauses = 2*s.ReadNS, s.Reads.Pauses+1
 	}
 	s.Depth = sampler.Depth(r.IntN(2))
@@ -111,26 +105,16 @@ func (g *generator) wild() *sampler.Sample {
 		s.GC = sampler.GC{Valid: g.chance(0.9), During: g.chance(0.3), Mode: sampler.GCMode(r.IntN(4)), Minor: g.chance(0.5),
 			Reason: r.Uint32(), Count: r.Uint64(), MinorCount: r.Uint64(), MajorCount: r.Uint64(), TimeNS: r.Uint64(), Allocated: r.Uint64()}
 	}
-	if g.version >= 4 {
-		g.wildGC()
-	}
+	g.wildGC()
 	if g.chance(0.1) {
-		fields := procFields(&s.Proc)
-		for _, f := range fields[:oldProcFields] {
+		for _, f := range procFields(&s.Proc) {
 			*f = int64(r.Uint64())
 		}
-		s.Self = sampler.Self{CPUNS: int64(r.Uint64()), MaxRSSBytes: int64(r.Uint64())}
-		if g.version >= fullVersion {
-			for _, f := range fields[oldProcFields:] {
-				*f = int64(r.Uint64())
-			}
-			s.Proc.Pressure.Source = sampler.PressureSource(r.IntN(int(sampler.PressureMachine) + 1))
-			s.Self.Priority = sampler.Priority(r.IntN(int(sampler.PriorityDroppedSilent) + 1))
-		}
+		s.Proc.Pressure.Source = sampler.PressureSource(r.IntN(int(sampler.PressureMachine) + 1))
+		s.Self = sampler.Self{CPUNS: int64(r.Uint64()), MaxRSSBytes: int64(r.Uint64()),
+			Priority: sampler.Priority(r.IntN(int(sampler.PriorityDroppedSilent) + 1))}
 	}
-	if g.version >= fullVersion {
-		g.wildClasses()
-	}
+	g.wildClasses()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {
 		s.Reads.StackTicks++

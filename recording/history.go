@@ -163,7 +163,7 @@ func (h *History) views(t0, t1 int64) []view {
 // Range calls fn with the samples whose TimeNS is in [t0, t1), in order, up to the last one appended when it is called.
 // The Sample is fn's during the call only. An error means that memory was damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
-	d := newDecoder(Version)
+	d := newDecoder()
 	for _, v := range h.views(t0, t1) {
 		err := h.decode(d, v)
 		if err == nil {
@@ -196,7 +196,7 @@ func (h *History) At(t int64) (*sampler.Sample, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	d := newDecoder(Version)
+	d := newDecoder()
 	err := h.decode(d, views[i])
 	if err == nil && d.skipTo(t) {
 		return d.sample.Clone(), nil

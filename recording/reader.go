@@ -33,7 +33,6 @@ type Reader struct {
 	path    string
 	file    io.ReaderAt
 	closer  io.Closer
-	version int
 	process sampler.Process
 	end     *sampler.End
 	notes   []sampler.Note
@@ -229,7 +228,7 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 	}
 	c := cursor{b: raw}
 	t := readTables(&c, r.dict)
-	d := newDecoder(r.version)
+	d := newDecoder()
 	d.stacks, d.peers = t.stacks, t.peers
 	if err := d.open(c, b.header.samples); err != nil {
 		return nil, err

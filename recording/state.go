@@ -8,8 +8,6 @@ type state struct {
 	sample sampler.Sample
 	// callsStep is how many calls the last tick made; the next one likely makes as many.
 	callsStep uint64
-	// unit is in how many ns times of kernel reads, CPU times and ReadNS are written: 1000 from version 5 on, else 1.
-	unit int64
 	// pairs: allocation pairs are read, so that the next one is likely the owner's.
 	pairs bool
 	// at is the last time of a kernel read in this sample, in units: threads are asked one after the other. The first one
@@ -27,12 +25,8 @@ type state struct {
 	ractorIndex  map[sampler.RactorID]int
 }
 
-func newState(version int) state {
-	unit := int64(1)
-	if version >= microsVersion {
-		unit = 1000
-	}
-	return state{unit: unit, threadIndex: make(map[sampler.ThreadID]int), ractorIndex: make(map[sampler.RactorID]int)}
+func newState() state {
+	return state{threadIndex: make(map[sampler.ThreadID]int), ractorIndex: make(map[sampler.RactorID]int)}
 }
 
 // reset goes back to the empty sample, as at the start of a block. Memory is kept.
@@ -138,16 +132,6 @@ const (
 	gcTime
 )
 
-// oldGCMask is a mask of GC as versions before pairVersion have it in terms of the present one.
-func oldGCMask(mask uint64) uint64 {
-	const same, moved, pair = gcPairObjects - 1, gcCounts | gcReason | gcTime, 1 << 8
-	m := mask&same | mask<<2&moved
-	if mask&pair != 0 {
-		m |= gcPairThread | gcPairObjects
-	}
-	return m
-}
-
 // predictPair is what the allocation pair most likely is: of the first ractor's owner, who has allocated nothing in the
 // few µs of the read.
 func (st *state) predictPair() sampler.AllocPair {
@@ -205,11 +189,11 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units is a time in the unit it is written in, rounded up: what was read after the memory stays after it, and only what
+// units is a time in ns in the unit it is written in, rounded up: what was read after the memory stays after it, and only what
 // is 0 becomes 0. Sums of differences don't drift, for it is the values that are rounded.
-func (st *state) units(ns int64) int64 {
-	n := ns / st.unit
-	if ns%st.unit > 0 {
+func units(ns int64) int64 {
+	n := ns / unit
+	if ns%unit > 0 {
 		n++
 	}
 	return n
@@ -217,7 +201,7 @@ func (st *state) units(ns int64) int64 {
 
 // readEnd is when the memory was read, in units: TimeNS is the middle of it.
 func (st *state) readEnd() int64 {
-	return st.units(st.sample.TimeNS + st.units(st.sample.ReadNS)*st.unit/2)
+	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }
 
 // startTimes says what the first time of a kernel read likely is.

@@ -12,7 +12,7 @@ import (
 // for whole blocks. The zeros take no room on the disk.
 func largeRecording(t *testing.T, bytes int64) string {
 	t.Helper()
-	data, err := os.ReadFile("../../recording/testdata/version6.ddtop")
+	data, err := os.ReadFile("../../recording/testdata/version1.ddtop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestReplayOfALargeRecording(t *testing.T) {
 			x.leaves(t, 0)
 		})
 	}
-	small, err := filepath.Abs("../../recording/testdata/version6.ddtop")
+	small, err := filepath.Abs("../../recording/testdata/version1.ddtop")
 	if err != nil {
 		t.Fatal(err)
 	}
