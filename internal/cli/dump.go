@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
@@ -115,7 +116,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
 	native, nativeErr := src.NativeThreads()
 	s, err := src.Once(ctx)
-	if errors.Is(err, live.ErrNoAnswer) && kept != nil {
+	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {
 		s, err = kept, nil // what note says of its end holds for it, too
 	}
 	if err != nil {

@@ -90,7 +90,7 @@ func run(ctx context.Context, src sampler.Source, length time.Duration, emit fun
 			return "", fmt.Errorf("%w: process %d %s", errNothing, src.Process().PID, howItEnded(src))
 		}
 		if silence(src) > 0 {
-			return "", fmt.Errorf("%w: process %d: %w", errNothing, src.Process().PID, live.ErrNoAnswer)
+			return "", fmt.Errorf("%w: %w", errNothing, live.NoAnswer(src.Process().PID, nil))
 		}
 		return "", errNothing
 	}

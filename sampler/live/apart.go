@@ -18,9 +18,14 @@ import (
 // that hangs), and no signal ends it but the one that ends ddtop.
 const letGoAfter = 500 * time.Millisecond
 
-// ErrNoAnswer: what was asked of the target's memory or of the kernel has not come back.
-var ErrNoAnswer = errors.New("reading its memory has not come back: a page does not come (userfaultfd, FUSE, swap on a " +
-	"disk that hangs), or its mappings are locked; try again once `cat /proc/PID/smaps` of it answers")
+// NoAnswer is the error, attach.ErrNoAnswer, of what was asked of a process's memory or of the kernel and has not come back. err is
+// why it is not waited for any more, nil when that needs no words.
+func NoAnswer(pid int, err error) error {
+	return &attach.TargetError{PID: pid, Kind: attach.ErrNoAnswer, Err: err,
+		Cause: "reading its memory has not come back: a page does not come (userfaultfd, FUSE, swap on a disk that hangs), " +
+			"or its mappings are locked",
+		Help: fmt.Sprintf("Try again once `cat /proc/%d/smaps` answers.", pid)}
+}
 
 // outcome is how work ended: it returned err, or a panic or runtime.Goexit ended it.
 type outcome struct {
@@ -30,13 +35,13 @@ type outcome struct {
 }
 
 // apart calls work on an OS thread of its own and returns what it returns. When ctx has ended and work has not within
-// letGoAfter, apart returns ErrNoAnswer without it: leave, which may be nil, is called before that. One work goes on at
-// a time: while an earlier one has not come back, ErrNoAnswer is all there is.
+// letGoAfter, apart returns NoAnswer without it: leave, which may be nil, is called before that. One work goes on at
+// a time: while an earlier one has not come back, NoAnswer is all there is.
 func (s *Source) apart(ctx context.Context, work func() error, leave func()) error {
 	select {
 	case s.working <- struct{}{}:
 	default:
-		return s.noAnswer()
+		return NoAnswer(s.info.PID, nil)
 	}
 	done := make(chan outcome, 1)
 	attach.OnOwnThread(func() {
@@ -64,7 +69,7 @@ func (s *Source) apart(ctx context.Context, work func() error, leave func()) err
 			if leave != nil {
 				leave()
 			}
-			return s.noAnswer()
+			return NoAnswer(s.info.PID, nil)
 		}
 	}
 	switch {
@@ -85,13 +90,11 @@ func result[T any](ctx context.Context, s *Source, work func() (T, error)) (T, e
 		out <- v
 		return err
 	}, nil)
-	if errors.Is(err, ErrNoAnswer) {
+	if errors.Is(err, attach.ErrNoAnswer) {
 		return none, err
 	}
 	return <-out, err
 }
-
-func (s *Source) noAnswer() error { return fmt.Errorf("process %d: %w", s.info.PID, ErrNoAnswer) }
 
 // Silent is how long the tick under way has lasted: much longer than a few milliseconds when the target's memory or the
 // kernel does not answer. It may be called from any goroutine.

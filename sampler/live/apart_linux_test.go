@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -140,10 +141,10 @@ func TestApart(t *testing.T) {
 		out.emit(func(*sampler.Sample) { samples++ }, nil)
 		return nil
 	}, out.close)
-	if !errors.Is(err, ErrNoAnswer) {
+	if !errors.Is(err, attach.ErrNoAnswer) {
 		t.Errorf("left with %v", err)
 	}
-	if err := s.apart(t.Context(), func() error { return nil }, nil); !errors.Is(err, ErrNoAnswer) {
+	if err := s.apart(t.Context(), func() error { return nil }, nil); !errors.Is(err, attach.ErrNoAnswer) {
 		t.Errorf("while the work goes on: %v", err)
 	}
 	close(back)

@@ -19,7 +19,7 @@ type NativeThread struct {
 
 // NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile are
 // left out. It costs some 20 µs a thread and is not to be called while Run or Once runs. Its errors are kernel's, and
-// ErrNoAnswer.
+// attach.ErrNoAnswer.
 func (s *Source) NativeThreads() ([]NativeThread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)
 	defer cancel()

@@ -82,7 +82,7 @@ func (o *Options) defaults() error {
 
 // Open finds the Ruby VM in a process and prepares for sampling it. Errors are attach's (ErrNoProcess, ErrPermission,
 // ErrNotRuby …), layout.ErrUnknownRelease, and ruby's for a VM that could not be found or whose layout does not fit.
-// When reading has not come back half a second after the end of ctx, Open returns without it.
+// When reading has not come back half a second after the end of ctx, Open returns NoAnswer without it.
 func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	type opened struct {
 		source *Source
@@ -108,7 +108,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 			_ = o.source.Close() // nobody is there any more to hear of an error
 		}
 	}()
-	return nil, fmt.Errorf("process %d: %w: %w", pid, context.Cause(ctx), ErrNoAnswer)
+	return nil, NoAnswer(pid, context.Cause(ctx))
 }
 
 func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {

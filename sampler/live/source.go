@@ -140,14 +140,14 @@ func (s *Source) release() error {
 const onceLimit = 10 * time.Second
 
 // Once takes one complete sample: all stacks, and the kernel's word on every thread. It tries again, for a moment, when
-// threads come and go or a stack could not be read whole. The error is ErrNoAnswer when reading does not come back,
+// threads come and go or a stack could not be read whole. The error is attach.ErrNoAnswer when reading does not come back,
 // within some ten seconds or half a second of the end of ctx.
 func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
 	var best atomic.Pointer[sampler.Sample]
 	err := s.apart(ctx, func() error { return s.once(ctx, &best) }, nil)
-	if x := best.Load(); x != nil && (err == nil || errors.Is(err, ErrNoAnswer)) {
+	if x := best.Load(); x != nil && (err == nil || errors.Is(err, attach.ErrNoAnswer)) {
 		return x, nil
 	}
 	return nil, err
@@ -247,7 +247,7 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 		return s.run(ctx, func(x *sampler.Sample) { out.emit(emit, x) })
 	}, out.close)
 	switch {
-	case !errors.Is(err, ErrNoAnswer):
+	case !errors.Is(err, attach.ErrNoAnswer):
 		return err
 	case ctx.Err() != nil:
 		return nil // Silent tells
