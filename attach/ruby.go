@@ -8,7 +8,7 @@ import (
 )
 
 // The exported variables by which a CRuby is known, in .dynsym of every release from 2.5 on, stripped or not
-// (version.c).
+// (docs/internals/threads.md#finding-the-vm).
 const (
 	symbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"

@@ -74,8 +74,9 @@ type owner struct {
 // Classifier decides the state of every thread of one target from the evidence of its samples. It remembers episodes,
 // so samples must come in order of time. It is not safe for concurrent use.
 //
-// The rules are in terms of the era-neutral sampler.ThreadBits; they were measured against Ruby's own thread events.
-// docs/states.md has them in words.
+// The rules are in terms of sampler.ThreadBits, which are the same on all releases; they were measured against Ruby's own
+// thread events. docs/states.md has them in words, and what they rest on is in docs/internals/threads.md#the-gvl-and-its-queue
+// and docs/internals/threads.md#what-a-thread-waits-for.
 type Classifier struct {
 	proc   sampler.Process
 	dict   *sampler.Dictionary
@@ -229,9 +230,10 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 	}
 }
 
-// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop for its own:
-// it sleeps in a futex while a barrier is asked for or somebody collects. Marking and compacting begin when all others have
-// stopped (gc_enter in gc.c), so where the kernel does not answer that is enough; while one sweeps, the others run.
+// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop for its
+// own: it sleeps in a futex while a barrier is asked for or somebody collects. Marking and compacting begin when all others
+// have stopped (docs/internals/threads.md#ractors), so where the kernel does not answer that is enough; while one sweeps,
+// the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
 	collecting := s.GC.Valid && s.GC.During
 	if len(c.owners) < 2 || place == c.collector || !collecting && t.Bits&sampler.BitBarrier == 0 {
@@ -320,8 +322,8 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 		return Running, d, placeHeld
 	case t.Bits&sampler.BitQueued != 0:
 		d.Wait = WaitQueue
-		// Before 3.3 the woken head of the queue stays in it until it has the lock (thread_pthread.c:
-		// gvl_acquire_common up to 3.1, thread_sched_to_running_common in 3.2).
+		// Before 3.3 the woken head of the queue stays in it until it has the lock
+		// (docs/internals/threads.md#the-gvl-and-its-queue).
 		if c.proc.Era != sampler.EraSched && r.OwnerStart == 0 && r.OwnerEnd == 0 && len(r.Queue) > 0 && r.Queue[0] == t.ID {
 			d.Wait = WaitHandover
 		}
@@ -385,7 +387,7 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail) bool {
 }
 
 // stateBeforeWait is what a thread did before it wanted the GVL. Memory still names the descriptor of a wait that is
-// over (vm.waiting_fds, up to 3.4: thread.c).
+// over (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
 		return e.last.State

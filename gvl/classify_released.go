@@ -246,8 +246,8 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	return Unknown, d
 }
 
-// pollsEventFD: up to 3.2 the thread that also waits for signals sleeps in ppoll on one or two eventfds (rb_sigwait_sleep
-// in thread_pthread.c).
+// pollsEventFD: up to 3.2 the thread that also waits for signals sleeps in ppoll on one or two eventfds
+// (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	if k.FDs > 2 {
 		return false

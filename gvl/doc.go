@@ -6,5 +6,5 @@
 //
 // Classifier decides states; Account, Timeline, Blame and Findings fold a stream of classified samples; Fold bundles
 // them behind one Feed. Between two samples half of the time is given to the earlier state and half to the later one,
-// which is how the rules were measured against Ruby's exact events (rb_internal_thread_add_event_hook, 3.2 and later).
+// which is how the rules were measured against Ruby's exact events (docs/internals/threads.md#rubys-thread-events).
 package gvl

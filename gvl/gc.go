@@ -17,7 +17,7 @@ const (
 )
 
 // gcAccount counts collections by reason, and by the code that starts them and that pays for them. Two different things:
-// lazy sweeping and incremental marking are paid by whoever allocates next (heap_prepare in gc.c).
+// lazy sweeping and incremental marking are paid by whoever allocates next (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool
 	count    uint64

@@ -7,8 +7,7 @@ import (
 )
 
 // hint is what the innermost frames of a released thread say about its wait, where memory and the kernel leave it
-// open: all waits for other threads end in the same futex, that of the native thread's condition variable
-// (thread_pthread.c).
+// open: all waits for other threads end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
 type hint struct {
 	state State
 	op    string

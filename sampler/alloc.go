@@ -22,8 +22,8 @@ const (
 
 // AllocClasses is an estimate of what has been allocated since the attach, by class. At some instants the newest objects of
 // the page that is being filled are looked at, and what the exact counter says was allocated since the last instant is
-// shared out among their classes. All figures only grow, so the difference of two is that of the time
-// between them. It is not changed once it was delivered.
+// shared out among their classes (docs/internals/gc.md#which-classes). All figures only grow, so the difference of two is that
+// of the time between them. It is not changed once it was delivered.
 type AllocClasses struct {
 	// Instants is how many times objects were looked at, Seen how many they were.
 	Instants, Seen uint64

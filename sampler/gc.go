@@ -1,7 +1,7 @@
 package sampler
 
-// The bits of GC.Reason and GCDetail.NextMajor: GPR_FLAG_… in gc.c (gc/default/default.c from 3.4 on), the same on
-// every release from 2.5 on. Several can be set; Ruby's own words for them take the first of those below.
+// The bits of GC.Reason and GCDetail.NextMajor: GPR_FLAG_… in Ruby, the same on every release
+// (docs/internals/gc.md#reasons). Several can be set; Ruby's own words for them take the first of those below.
 const (
 	GCMajorByNoFree    = 0x01
 	GCMajorByOldGen    = 0x02
@@ -40,7 +40,7 @@ func GCMajorBy(reason uint32) string { return firstWord(gcMajorWords[:], reason)
 
 // GCTrigger says what started a cycle, in the word of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc (the limit
 // of malloc'ed bytes), method (GC.start, GC.compact), capi, stress; "" before the first cycle. From 3.4 on Ruby says
-// method for capi too, and under GC.stress newobj.
+// method for capi too, and under GC.stress newobj (docs/internals/gc.md#reasons).
 func GCTrigger(reason uint32) string { return firstWord(gcTriggerWords[:], reason) }
 
 func firstWord(words []gcWord, bits uint32) string {
@@ -90,11 +90,13 @@ type GCDetail struct {
 	// Uncounted: objects made by inlined code are in no counter (ZJIT of 4.1), so allocations and slots are wrong, as in
 	// GC.stat itself.
 	Uncounted bool
-	// MovesCounted: each object that a compaction moves counts as freed and as allocated (3.4 and later, measured).
+	// MovesCounted: each object that a compaction moves counts as freed and as allocated
+	// (3.4 and later: docs/internals/gc.md#counting-allocations).
 	MovesCounted bool
 	// Compactions is compact_count, Moved the objects moved by them.
 	Compactions, Moved int64
-	// MarkingNS and SweepingNS are Ruby's own times in process CPU time, 3.3 and later.
+	// MarkingNS and SweepingNS are Ruby's own times, 3.3 and later, in CPU time of the process
+	// (docs/internals/gc.md#time).
 	MarkingNS, SweepingNS int64
 	// Allocated and Freed are objects since the process started. Live (a level) is not yet swept rather than reachable;
 	// Marked (a level) is what survived the last marking, the honest size of the live set.
@@ -156,7 +158,7 @@ func (h *GCHeap) Fields() [13]*int64 {
 
 // AllocPair is what was allocated in the few µs before one thread's frames were read: the object counter was read
 // twice, and then the frames, in the same system call. Over many samples the sums are in proportion to what each stack
-// allocates, whatever the rate of sampling.
+// allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
 	// Thread held the GVL then; its Stack in the same Sample is the one to charge. 0: nobody did.
 	Thread ThreadID

@@ -1,7 +1,8 @@
 package sampler
 
 // Priority says how urgently the kernel runs the sampling thread: one of normal priority on a full machine gets a CPU just
-// when somebody else blocks, and so sees hand-overs of the GVL more often than there are.
+// when somebody else blocks, and so sees hand-overs of the GVL more often than there are
+// (docs/internals/threads.md#rubys-thread-events).
 type Priority uint8
 
 // The priorities of the sampling thread.

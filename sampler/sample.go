@@ -18,7 +18,7 @@ const (
 	StackTick
 )
 
-// Status is Ruby's own word for a thread, the 2-bit field rb_thread_t.status (thread.c, 2.5 to 4.0).
+// Status is Ruby's own word for a thread, the field rb_thread_t.status (docs/internals/threads.md#status).
 type Status uint8
 
 const (
@@ -47,8 +47,8 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// ThreadBits are the era-neutral facts about a thread's place in the scheduler. The reader normalises what the
-// releases keep in different places.
+// ThreadBits say where a thread is in the scheduler, in the same terms for all releases, which keep it in different places
+// (docs/internals/threads.md#the-gvl-and-its-queue).
 type ThreadBits uint16
 
 const (

@@ -9,7 +9,8 @@ import (
 // ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
 var ErrEnded = errors.New("the target has ended")
 
-// Era tells which generation of scheduler the target has, for texts and for what can't be known.
+// Era is the generation of scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue), for texts and for
+// what can't be known.
 type Era uint8
 
 const (

@@ -60,8 +60,9 @@ var callKinds = func() map[string]callKind {
 // caller's. What poll, select and connect point at is read from mem, which may be nil.
 //
 // Of several descriptors FD is the first that is not an eventfd, for a poll on eventfds alone is a sleep and not I/O:
-// up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll (thread_pthread.c). Only when
-// all are eventfds is FD one of them, and Peer's kind then PeerEventFD. FDs counts all.
+// up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
+// (docs/internals/threads.md#what-a-thread-waits-for). Only when all are eventfds is FD one of them, and Peer's kind then
+// PeerEventFD. FDs counts all.
 //
 // The descriptor is looked up later than the call was read: when the thread has gone on since, it may have been closed
 // (Peer is 0 then) or lead elsewhere.

@@ -11,7 +11,7 @@ import (
 )
 
 // samplerNice is the nice value that the sampling thread asks for: a poller of normal priority on a full machine gets the
-// CPU when somebody else blocks, which is just at hand-overs of the GVL (measured against Ruby's own thread events).
+// CPU when somebody else blocks, which is just at hand-overs of the GVL (docs/internals/threads.md#rubys-thread-events).
 const samplerNice = -10
 
 // epoch ties Go's own clock to CLOCK_MONOTONIC: Go reads the same clock (runtime.nanotime on Linux), but in the vDSO, where

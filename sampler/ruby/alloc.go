@@ -7,8 +7,8 @@ import (
 )
 
 // allocCounter reads the number of objects allocated, twice in one call, just before a thread's frames. The difference belongs
-// to those frames. Charging what was allocated between two ticks to a stack seen at
-// either would charge time instead: it mixes what ran in between.
+// to those frames. Charging what was allocated between two ticks to a stack seen at either would charge time instead: it mixes
+// what ran in between (docs/internals/gc.md#who-allocates).
 //
 // What is read between the two readings is a word that the target hardly ever writes (gapReads times), not the frames: reading
 // takes from the CPU that runs the target the cache lines that it is writing, which slows down a method that computes more
@@ -17,7 +17,7 @@ import (
 //
 // Up to 3.2 there is one counter, from 3.3 on one a heap. From 4.0 on each ractor counts in a cache of its own, which is
 // added to the heap's counter now and then (every 1,024 objects, say), in two steps; so the caches are read between two
-// readings of the heaps, and a flush in between is made good (flushed).
+// readings of the heaps, and a flush in between is made good (flushed). docs/internals/gc.md#counting-allocations
 type allocCounter struct {
 	g *gcReader
 	// off and stride are where the counters are in rb_objspace, n how many.
@@ -40,7 +40,7 @@ type allocCounter struct {
 	due, pairing   bool
 	// locks and stacks are how long calls take in lock ticks and in stack ticks.
 	locks, stacks usual
-	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1 moves the cursor of the page alone).
+	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1; docs/internals/gc.md#counting-allocations).
 	uncounted bool
 	sums      [maxPools]heapSum
 	// totals are the objects allocated in each heap, at the first reading.
@@ -188,7 +188,7 @@ func (c *allocCounter) total() uint64 {
 }
 
 // delta is what was allocated between the two readings. It is 0 rather than negative: with several ractors the releases up
-// to 3.4 lose counts, for they don't add atomically (gc.c).
+// to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {

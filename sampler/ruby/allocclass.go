@@ -24,7 +24,7 @@ const (
 // classCounter estimates which classes are allocated. Each ractor fills one page of each heap. Up to 4.0
 // a page's free slots are a list from high to low addresses, so the slots above the first free one are in use; after 4.0 they
 // are filled from low to high up to a cursor. Those in use that are not marked were allocated since the page was taken, or,
-// when the position in the same page is known from before, since then.
+// when the position in the same page is known from before, since then (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
 	// cacheAt is the offset of the place of the ractor's cache in rb_ractor_struct, a pointer to it with byPointer; -1: the

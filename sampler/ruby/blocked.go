@@ -68,7 +68,8 @@ func (r *Reader) mutexOwnerField() int {
 }
 
 // describeBlocked works out from a released thread's own fields and from the receivers of its innermost frames what it
-// waits for. While the evidence stays the same only a mutex's holder is looked at again.
+// waits for (docs/internals/threads.md#what-a-thread-waits-for). While the evidence stays the same only a mutex's holder is
+// looked at again.
 func (r *Reader) describeBlocked(t *thread) {
 	b := &t.blocked
 	status := sampler.Status(r.o.thStatus.get(t.buf))

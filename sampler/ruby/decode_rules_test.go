@@ -52,8 +52,8 @@ func (d *Decoder) put(frames ...string) {
 	}
 }
 
-// TestFrameRules holds which control frames each release shows, and where: what its own backtraces
-// showed.
+// TestFrameRules holds which control frames each release shows, and where: what its own backtraces showed
+// (docs/internals/stacks.md#what-a-backtrace-shows).
 func TestFrameRules(t *testing.T) {
 	all := []string{"2.5.9", "2.7.8", "3.0.7", "3.3.11", "3.4.9", "4.0.2", "4.1.0"}
 	from := func(first string) []string { return all[slices.Index(all, first):] }

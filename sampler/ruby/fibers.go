@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fiberRead is what the stacks of fibers that do not run are read into.
+// fiberRead is what the stacks of fibers that do not run are read into (docs/internals/stacks.md#fibers).
 type fiberRead struct {
 	head   [24]byte
 	owner  [8]byte

@@ -11,7 +11,8 @@ import (
 // maxFrames bounds the control frames of one RawStack.
 const maxFrames = 1 << 17
 
-// frameRules say which control frames a release's own backtrace shows, and how (vm_backtrace.c).
+// frameRules say which control frames a release's own backtrace shows, and how
+// (docs/internals/stacks.md#what-a-backtrace-shows).
 type frameRules struct {
 	// cTrace: code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
@@ -23,7 +24,7 @@ type frameRules struct {
 	// dummyCode: a dummy frame with code reports the code's first line (4.0 and later).
 	dummyCode bool
 	// earlyFrames: ec->cfp is moved before the new frame is filled, so the innermost frame of a running thread may be what
-	// the slot held before (up to 2.7).
+	// the slot held before (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
 	earlyFrames bool
 }
 
@@ -203,7 +204,7 @@ func (d *Decoder) classifyC(raw *RawStack, ep attach.Address, w *frameWork) erro
 	return nil
 }
 
-// jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (CFP_ZJIT_FRAME in zjit.h).
+// jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (docs/internals/code.md#jits).
 func (d *Decoder) jitFrame(raw *RawStack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
 	ret := le64(f[d.o.frameJIT:])
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcReader reads the collector's flags and counters from rb_objspace (gc.c; gc/default/default.c from 3.4 on).
+// gcReader reads the collector's flags and counters from rb_objspace (docs/internals/gc.md#the-object-space).
 type gcReader struct {
 	objspace attach.Address
 	// buf holds [from, to) of rb_objspace, one range of each tick.

@@ -35,7 +35,7 @@ type heapFigure struct {
 }
 
 // gcDetail reads the figures of GC.stat from a copy of the whole of rb_objspace: each is a word of it or worked out
-// from some, none needs a walk.
+// from some, none needs a walk (docs/internals/gc.md#the-object-space).
 type gcDetail struct {
 	buf     []byte
 	figures []figure

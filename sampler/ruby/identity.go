@@ -41,9 +41,9 @@ func (r *Reader) identify(t *thread) {
 	r.dict.SetThread(t.info)
 }
 
-// hostTID finds the thread's native thread (vm_core.h, thread_pthread.h): in rb_native_thread from 3.2 on, in rb_thread_t
-// in 3.1, in libc's struct pthread before. The number is the target's own; translated to ours, and refused if no such
-// task exists: after a fork 3.1 and 3.2 keep the parent's tid.
+// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads): in rb_native_thread from 3.2 on, in
+// rb_thread_t in 3.1, in libc's struct pthread before. The number is the target's own; translated to ours, and refused if no
+// such task exists: after a fork 3.1 and 3.2 keep the parent's tid.
 func (r *Reader) hostTID(t *thread) int32 {
 	var stored int32
 	switch {

@@ -34,7 +34,7 @@ type jit struct {
 // jits lists those that the process may use, by the library's variables. They differ by release in where an iseq says that
 // it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that compiled code calls have a payload alone, and
 // those that are entered by an exception or in a loop another entry. Between them are counters. The payload of YJIT
-// stands behind a word of RJIT where both are built in (3.3 and 3.4).
+// stands behind a word of RJIT where both are built in (3.3 and 3.4). docs/internals/code.md#jits
 func (l *locator) jits(vm *VM) []jit {
 	var out []jit
 	add := func(variable string, size int, words ...int) {

@@ -7,9 +7,9 @@ import (
 )
 
 // Head's ZJIT does not write a control frame's iseq and pc. It writes where on the thread's native stack a slot is that
-// holds the address of a JIT frame, which has both (CFP_ZJIT_FRAME in Ruby's zjit.h). A slot is
-// written again before each call, so what it holds belongs to the control frames only when both are read together: the
-// slots before and behind the two copies of the frames, in the same call.
+// holds the address of a JIT frame, which has both (docs/internals/code.md#jits). A slot is written again before each call,
+// so what it holds belongs to the control frames only when both are read together: the slots before and behind the two
+// copies of the frames, in the same call.
 
 const (
 	// slotGap is how far apart two slots, in bytes, are read as one range: a range costs as much as some KiB.

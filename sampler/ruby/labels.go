@@ -34,8 +34,8 @@ type labelPlan struct {
 	qualify bool
 }
 
-// planLabel finds the label that 3.4 and later give the iseq at addr, whose body is given (calculate_iseq_label in
-// vm_backtrace.c).
+// planLabel finds the label that 3.4 and later give the iseq at addr, whose body is given
+// (docs/internals/code.md#labels).
 func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan
 	for range maxNesting {

@@ -21,7 +21,7 @@ type lineTable struct {
 	blocks    []byte
 }
 
-// readLines reads an iseq's line table (insns_info in vm_core.h and iseq.c).
+// readLines reads an iseq's line table (docs/internals/code.md#lines).
 func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	var t lineTable
 	at := attach.Address(le64(body[d.o.bodyInsns:]))

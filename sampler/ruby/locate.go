@@ -83,8 +83,8 @@ type locator struct {
 
 // LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting. Stripped
 // libraries of 3.3 and later don't say where it is: then their variables are searched for a pointer to what can only be a
-// VM. Errors: ErrBooting, ErrNoVM, one of attach when the target can't be read, and an error
-// naming what the layout lacks.
+// VM (docs/internals/threads.md#finding-the-vm). Errors: ErrBooting, ErrNoVM, one of attach when the target can't be read, and
+// an error naming what the layout lacks.
 func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }

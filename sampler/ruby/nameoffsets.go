@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// Places that are the same on every release, 2.5 to head, on both machines: measured on running processes.
+// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
+// follows there, docs/internals/code.md#method-entries): measured on running processes.
 const (
 	// rb_control_frame_t
 	cfPC, cfSP, cfISeq, cfSelf, cfEP = 0, 8, 16, 24, 32
@@ -143,7 +144,8 @@ func resolveNames(t *layout.Table, rel Release) (*nameOffsets, error) {
 	return o, nil
 }
 
-// resolveClasses finds where a class keeps its path: three designs so far (rb_class_path in variable.c).
+// resolveClasses finds where a class keeps its path: three designs so far
+// (docs/internals/objects.md#class-names).
 func (o *nameOffsets) resolveClasses(t *layout.Table, rel Release, need, needSize func(string) int) {
 	switch {
 	case rel.AtLeast(3, 3): // words of the ext inside the object

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Types of heap objects, RBasic.flags & typeMask (ruby_value_type, the same from 2.5 to head).
+// Types of heap objects, RBasic.flags & typeMask (ruby_value_type, docs/internals/objects.md#flags).
 const (
 	typeMask   = 0x1f
 	typeNone   = 0

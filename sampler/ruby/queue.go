@@ -255,7 +255,8 @@ func (r *Reader) meet(rc *ractor, t *thread) error {
 }
 
 // queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the
-// list of threads to be unblocked, which it is on while unblock.func is set (thread_pthread.h).
+// list of threads to be unblocked, which it is on while unblock.func is set
+// (docs/internals/threads.md#the-gvl-and-its-queue).
 func (r *Reader) queued(t *thread) bool {
 	off := r.o.thReadyNode
 	if off < 0 || !linked(t, off) {

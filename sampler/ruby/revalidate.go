@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// When what is kept is checked again, in ns. Iseqs and methods are garbage collected objects:
-// they go away or move in a collection. One that has survived oldAge collections is old (Ruby takes three, RVALUE_OLD_AGE in
-// gc.c) and only goes in a major one.
+// When what is kept is checked again, in ns. Iseqs and methods are garbage collected objects: they go away or move in a
+// collection (docs/internals/code.md#what-moves-and-goes-away). One that has survived oldAge collections is old (Ruby takes
+// three) and only goes in a major one.
 const (
 	recheckEvery = 1_000_000_000
 	recheckBlind = 100_000_000

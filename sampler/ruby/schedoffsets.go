@@ -160,7 +160,7 @@ func newSchedOffsets(t *layout.Table) (*schedOffsets, error) {
 
 	o.ecFiber = need("rb_execution_context_struct.fiber_ptr")
 	o.ecThread = need("rb_execution_context_struct.thread_ptr")
-	o.ecSpan = 24 // vm_stack, vm_stack_size, cfp: the first three words on every release (vm_core.h)
+	o.ecSpan = 24 // vm_stack, vm_stack_size, cfp: the first three words on every release (docs/internals/stacks.md#the-vm-stack)
 	o.fiberSavedEC = need("rb_fiber_struct.cont.saved_ec")
 	o.fiberPrev = need("rb_fiber_struct.prev")
 	o.frameSize = t.Size("rb_control_frame_struct")

@@ -25,7 +25,8 @@ const (
 	maxFibers = 64
 )
 
-// Offsets within a control frame and an execution context that are the same on every release.
+// Offsets within a control frame and an execution context that are the same on every release
+// (docs/internals/stacks.md#control-frames).
 const (
 	framePC, frameSP, frameISeq, frameSelf, frameEP = 0, 8, 16, 24, 32
 	ecVMStack, ecVMStackSize, ecCFP                 = 0, 8, 16
@@ -88,7 +89,8 @@ func grow(b []byte, n int) []byte {
 }
 
 // planStack adds the ranges of a thread's stack to the batch: once for a quiet thread (what is equal to the last read
-// has not changed), twice or more for one that may run: context and frames in the same call, before and after each other.
+// has not changed), twice or more for one that may run: context and frames in the same call, before and after each other
+// (docs/internals/stacks.md#racing-reads).
 func (r *Reader) planStack(t *thread, double bool) {
 	s := &t.stack
 	s.made = s.copiesFor(double)

@@ -221,9 +221,9 @@ func (r *Reader) walkThreads(rc *ractor, limit int) ([]*thread, error) {
 	return list, nil
 }
 
-// threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects
-// and tids are all re-used: a thread is the same while it stays in the list with the same Thread
-// object and, where it has a native thread of its own, the same tid.
+// threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects and tids
+// are all used again (docs/internals/threads.md#a-thread-has-no-lasting-identity): a thread is the same while it stays in the
+// list with the same Thread object and, where it has a native thread of its own, the same tid.
 func (r *Reader) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.thSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {

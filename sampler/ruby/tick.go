@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxListTries is how often a changing list of threads is walked again before a tick is given up: where
-// threads live for a millisecond, five tries closed all but 0.5 to 5 % of the walks.
+// maxListTries is how often a changing list of threads is walked again before a tick is given up
+// (docs/internals/threads.md#lists-of-threads).
 const maxListTries = 6
 
 // maxReleased is how many threads' stacks are read in a lock tick because they have just released the GVL.

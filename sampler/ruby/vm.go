@@ -6,7 +6,7 @@ import (
 )
 
 // VM is a Ruby virtual machine found in a target's memory. It does not change: the VM keeps its address for the life of
-// the process.
+// the process (docs/internals/threads.md#finding-the-vm).
 type VM struct {
 	Mem   attach.Memory
 	Table *layout.Table
@@ -22,10 +22,10 @@ type VM struct {
 	Symbols attach.Address
 	// Nil and Undef are the words of nil and of "no value": 8 and 0x34 up to 3.1, 4 and 0x24 from 3.2.
 	Nil, Undef uint64
-	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit: CFP_ZJIT_FRAME in zjit.h).
+	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit: docs/internals/code.md#jits).
 	ZJITFrames bool
 	// EarlyFrames: ec->cfp is moved before the new frame is filled although the release does not do so otherwise (YJIT of
-	// 3.1), so the innermost frame of a running thread can't be trusted.
+	// 3.1), so the innermost frame of a running thread can't be trusted (docs/internals/stacks.md#publication-of-a-frame).
 	EarlyFrames bool
 	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be read.
 	Description string

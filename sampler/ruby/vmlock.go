@@ -7,7 +7,7 @@ import (
 )
 
 // vmLock is the lock of the whole VM, of which only processes with several ractors make use: a ractor collects garbage under it,
-// and stops the others at a barrier where marking needs that (rb_vm_lock_enter and rb_vm_barrier in vm_sync.c, gc_enter in gc.c).
+// and stops the others at a barrier where marking needs that (docs/internals/threads.md#ractors).
 type vmLock struct {
 	owner, barrier   int // offsets in rb_vm_struct; -1: this release has none
 	ownerBuf         [8]byte

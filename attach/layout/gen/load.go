@@ -184,9 +184,9 @@ func (t *table) deriveJmpBuf() map[string]structure {
 	return derived
 }
 
-// addAllocationCaches adds the per-ractor allocation cache, which is private to the collector and not in the documents
-// from 3.4 on: offsets measured on running processes of 3.0 to 4.1-dev. One description for all releases:
-// ractor_newobj_cache.heaps is the first of an array of ractor_newobj_heap_cache.
+// addAllocationCaches adds the per-ractor allocation cache, which is private to the collector and not in the documents from
+// 3.4 on: offsets measured on running processes of 3.0 to 4.1-dev (docs/internals/gc.md#which-classes). One description for
+// all releases: ractor_newobj_cache.heaps is the first of an array of ractor_newobj_heap_cache.
 func (t *table) addAllocationCaches() {
 	ractor, ok := t.structs["rb_ractor_struct"]
 	if !ok {

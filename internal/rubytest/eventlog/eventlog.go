@@ -2,9 +2,9 @@
 // later) and those of its collector, and the reader of its log. The extension is compiled by the host's C compiler when a
 // test needs it.
 //
-// What the events say has limits of its own, measured: SUSPENDED is said a little before the lock is
-// given up and READY a little before the thread queues, some microseconds each; and 3.2 says no SUSPENDED when a time
-// slice ends, so that on 3.2 the time from there to READY counts as running.
+// What the events say has limits of its own (docs/internals/threads.md#rubys-thread-events): SUSPENDED is said a little
+// before the lock is given up and READY a little before the thread queues, some microseconds each; and 3.2 says no SUSPENDED
+// when a time slice ends, so that on 3.2 the time from there to READY counts as running.
 package eventlog
 
 import (
