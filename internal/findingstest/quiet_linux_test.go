@@ -145,7 +145,7 @@ func TestPaused(t *testing.T) {
 			t.Parallel()
 			p := start(t, rubytest.One(t), name)
 			begin, stopped, before := time.Now(), false, lackedCPU(t, p.PID)
-			s := watch(t, p.PID, nil, 6*time.Second, nil, func(int) {
+			s := watch(t, p.PID, nil, 6*time.Second, nil, func(*live.Source, int) {
 				for !stopped && time.Since(begin) > time.Second && time.Since(begin) < rubytest.Timeout {
 					p.Signal(t, syscall.SIGSTOP)
 					awaitStopped(t, p.PID)
@@ -211,9 +211,11 @@ func TestBlindness(t *testing.T) {
 			t.Parallel()
 			p := start(t, rubytest.One(t), "raise/gvl_saturated")
 			before := lackedCPU(t, p.PID)
-			s := watch(t, p.PID, rulesWith(t, "gvl_saturated=off"), 6*time.Second, nil, func(n int) {
+			s := watch(t, p.PID, rulesWith(t, "gvl_saturated=off"), 6*time.Second, nil, func(src *live.Source, n int) {
 				if n%50 == 0 {
-					time.Sleep(blind) // as long as ddtop gets no CPU
+					resume := src.Park() // as if ddtop got no CPU
+					time.Sleep(blind)
+					resume()
 				}
 			})
 			if s.gapNS < blind.Nanoseconds() {

@@ -184,8 +184,8 @@ func is(id string) func(gvl.StatFinding) bool {
 }
 
 // watch samples a process for the length of time, or until there is a finding for which until, if there is one, holds. during,
-// if there is one, is called with each sample's number.
-func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until func(gvl.StatFinding) bool, during func(n int)) *seen {
+// if there is one, is called with the source and each sample's number, while sampling goes on.
+func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until func(gvl.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	src, err := live.Open(context.Background(), pid, live.Options{})
 	if err != nil {
@@ -214,7 +214,7 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 		s.gapNS = max(s.gapNS, x.TimeNS-last)
 		last = x.TimeNS
 		if during != nil {
-			during(n)
+			during(src, n)
 		}
 		if n%askEvery != 0 {
 			return

@@ -105,6 +105,28 @@ func TestSamplingThreadEnds(t *testing.T) {
 	}
 }
 
+// TestRunsInARow: the end of one run's context, which comes on a goroutine of its own, does not end the next run's ticks.
+func TestRunsInARow(t *testing.T) {
+	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
+	p.Line(t)
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the goroutine begins when this one waits
+	ctx, cancel := context.WithCancel(t.Context())
+	undo := s.stopWith(ctx)
+	cancel()
+	undo()
+	s.stopWith(t.Context())()
+	runtime.Gosched()
+	var sample sampler.Sample
+	if err := s.reader.Read(sampler.StackTick, &sample); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestApart: work's own end is that of the caller, a panic and Goexit included, and work that does not come back is
 // left, with nothing let through after that.
 func TestApart(t *testing.T) {

@@ -156,8 +156,16 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 // stopWith has the end of ctx end the tick under way. The returned function undoes it.
 func (s *Source) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
-	quit := context.AfterFunc(ctx, s.reader.Stop)
-	return func() { quit() }
+	stopped := make(chan struct{})
+	quit := context.AfterFunc(ctx, func() {
+		s.reader.Stop()
+		close(stopped)
+	})
+	return func() {
+		if !quit() {
+			<-stopped // or it would come in the midst of what is read next
+		}
+	}
 }
 
 // once puts the best sample so far into best. The error is for none.
