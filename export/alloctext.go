@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 )
 
 // What is said of allocations by class.
@@ -26,7 +27,7 @@ func statAlloc(b *strings.Builder, a *gvl.StatAlloc) {
 		if c.Share < smallShare {
 			break
 		}
-		text := percent(c.Share) + " " + flamegraph.Printable(c.Name)
+		text := units.Percent(c.Share) + " " + flamegraph.Printable(c.Name)
 		if c.Error != nil {
 			text += fmt.Sprintf(" (± %.1f)", 100**c.Error)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -127,9 +128,9 @@ func (t *dumpText) locks() {
 	t.printf("\nwaited for:\n")
 	for i := range t.d.Locks {
 		l := &t.d.Locks[i]
-		t.printf("  %s: %s", t.lockName(l), threadsText(len(l.Waiting)))
+		t.printf("  %s: %s", t.lockName(l), units.Plural(len(l.Waiting), "thread", "threads"))
 		if l.LongestNS > 0 {
-			t.printf(", the longest for %s", span(l.LongestNS))
+			t.printf(", the longest for %s", units.ProseDuration(l.LongestNS))
 		}
 		for n, id := range l.Waiting {
 			if n == maxNamedWaiters {

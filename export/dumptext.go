@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -41,7 +42,7 @@ func (t *dumpText) head() {
 	if title == "" {
 		title = "ruby"
 	}
-	t.printf("%s  %s, pid %d, %s\n", d.Time, flamegraph.Printable(title), d.PID, threadsText(len(d.Threads)))
+	t.printf("%s  %s, pid %d, %s\n", d.Time, flamegraph.Printable(title), d.PID, units.Plural(len(d.Threads), "thread", "threads"))
 	ruby := d.Ruby.Description
 	if ruby == "" {
 		ruby = "ruby " + d.Ruby.Version
@@ -108,7 +109,7 @@ func (t *dumpText) ractor(r DumpRactor) {
 // stateText says what a thread does, and for how long. The first sample after an attach can't tell how long, so then
 // it says nothing of it, rather than the "0 µs" that gvl.Describe would.
 func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
-	text, lasted := gvl.Describe(v, dict), span(v.DurationNS())
+	text, lasted := gvl.Describe(v, dict), units.ProseDuration(v.DurationNS())
 	switch {
 	case v.DurationNS() <= 0:
 		text = strings.Replace(text, " "+lasted, "", 1)

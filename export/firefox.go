@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -298,7 +299,7 @@ func traceComments(m Measured) []string {
 	if m.Trace.CutNS == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("all from %s after the start on: there was too much to keep", span(m.Trace.CutNS-m.Trace.firstNS))}
+	return []string{fmt.Sprintf("all from %s after the start on: there was too much to keep", units.ProseDuration(m.Trace.CutNS-m.Trace.firstNS))}
 }
 
 func (p *firefoxProfile) addProcess(m Measured, base int64) {

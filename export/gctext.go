@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -100,7 +101,7 @@ func heapText(f *gvl.GCFigures) string {
 		fmt.Fprintf(&b, "; %s of %s slots used", countText(float64(*f.Live)), countText(float64(*f.Available)))
 	}
 	if known(f.Malloc, f.MallocLimit) && *f.MallocLimit > 0 {
-		fmt.Fprintf(&b, "; malloc %s of %s until the next", bytesText(*f.Malloc), bytesText(*f.MallocLimit))
+		fmt.Fprintf(&b, "; malloc %s of %s until the next", units.FineBytes(*f.Malloc), units.FineBytes(*f.MallocLimit))
 	}
 	if f.NeedMajorBy != nil {
 		fmt.Fprintf(&b, "; the next is a major one (%s)", *f.NeedMajorBy)
@@ -135,7 +136,7 @@ func statGC(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintln(b, "GC   could not be read")
 		return
 	}
-	fmt.Fprintf(b, "GC   %d (%d minor, %d major), %s = %s of the time", g.Count, g.Minor, g.Major, span(g.NS), share(g.NS, s.DurationNS))
+	fmt.Fprintf(b, "GC   %d (%d minor, %d major), %s = %s of the time", g.Count, g.Minor, g.Major, units.ProseDuration(g.NS), share(g.NS, s.DurationNS))
 	if g.Allocated > 0 {
 		fmt.Fprintf(b, "; %d objects allocated", g.Allocated)
 	}
@@ -161,7 +162,7 @@ func statGC(b *strings.Builder, s gvl.Stat) {
 	}
 	for _, p := range g.Payers[:min(len(g.Payers), maxGCPlaces)] {
 		if p.Label != "" && p.Share >= smallShare {
-			fmt.Fprintf(b, "     %s of the time in it was spent under %s\n", percent(p.Share), gcPlaceText(&p.StatGCPlace))
+			fmt.Fprintf(b, "     %s of the time in it was spent under %s\n", units.Percent(p.Share), gcPlaceText(&p.StatGCPlace))
 		}
 	}
 	if f := g.Figures; f != nil {

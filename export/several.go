@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -162,7 +163,7 @@ func processRow(p *ProcessStat) []string {
 		if held <= g.HeldShare {
 			held = g.HeldShare
 			if g.Waits.Count > 0 {
-				p99 = span(g.Waits.P99NS)
+				p99 = units.ProseDuration(g.Waits.P99NS)
 				if g.Waits.AtLeast {
 					p99 = "≥" + p99
 				}
@@ -172,13 +173,13 @@ func processRow(p *ProcessStat) []string {
 	}
 	gc := "–"
 	if s.GC.Valid {
-		gc = percent(s.GC.Share)
+		gc = units.Percent(s.GC.Share)
 	}
 	finding := "none"
 	if f := worstFinding(s.Findings); f != nil {
 		finding = strings.ToUpper(f.Severity) + " " + flamegraph.Printable(f.Title)
 	}
-	return append(row, percent(held), fmt.Sprintf("%.2f", waiting), p99, cpuText(&s.Process), gc, bytesText(s.Process.RSSBytes), finding)
+	return append(row, units.Percent(held), fmt.Sprintf("%.2f", waiting), p99, cpuText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
 }
 
 // worstFinding is the first of the highest severity.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -55,20 +56,20 @@ func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 }
 
 func statHead(b *strings.Builder, s gvl.Stat) {
-	fmt.Fprintf(b, "pid %d, %s, %s\n", s.PID, span(s.DurationNS), threadsText(len(s.Threads)))
+	fmt.Fprintf(b, "pid %d, %s, %s\n", s.PID, units.ProseDuration(s.DurationNS), units.Plural(len(s.Threads), "thread", "threads"))
 	for _, g := range s.GVL {
 		name := "GVL"
 		if len(s.GVL) > 1 {
 			name = fmt.Sprintf("GVL of ractor %d", g.Ractor)
 		}
-		fmt.Fprintf(b, "%s  held %s, %.2f threads wait on average", name, percent(g.HeldShare), g.WaitingMean)
+		fmt.Fprintf(b, "%s  held %s, %.2f threads wait on average", name, units.Percent(g.HeldShare), g.WaitingMean)
 		if g.Waits.Count > 0 {
 			least := ""
 			if g.Waits.AtLeast {
 				least = "≥"
 			}
-			fmt.Fprintf(b, "; %d waits, p50 %s%s, p90 %s%s, p99 %s%s, max %s%s", g.Waits.Count, least, span(g.Waits.P50NS), least,
-				span(g.Waits.P90NS), least, span(g.Waits.P99NS), least, span(g.Waits.MaxNS))
+			fmt.Fprintf(b, "; %d waits, p50 %s%s, p90 %s%s, p99 %s%s, max %s%s", g.Waits.Count, least, units.ProseDuration(g.Waits.P50NS), least,
+				units.ProseDuration(g.Waits.P90NS), least, units.ProseDuration(g.Waits.P99NS), least, units.ProseDuration(g.Waits.MaxNS))
 		}
 		fmt.Fprintln(b)
 		waitingText(b, &g.Waits)
@@ -86,16 +87,16 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintf(b, ", %.0f context switches a second", float64(n)/(float64(d)/1e9))
 	}
 	if s.Process.ThrottledNS > 0 {
-		fmt.Fprintf(b, ", throttled for %s", span(s.Process.ThrottledNS))
+		fmt.Fprintf(b, ", throttled for %s", units.ProseDuration(s.Process.ThrottledNS))
 	}
 	if s.Process.RSSBytes > 0 {
-		fmt.Fprintf(b, "; memory %s", bytesText(s.Process.RSSBytes))
+		fmt.Fprintf(b, "; memory %s", units.FineBytes(s.Process.RSSBytes))
 		if n := s.Process.PSSBytes; n > 0 {
-			fmt.Fprintf(b, " (PSS %s)", bytesText(n))
+			fmt.Fprintf(b, " (PSS %s)", units.FineBytes(n))
 		}
 	}
 	if s.Process.SwapBytes > 0 {
-		fmt.Fprintf(b, ", swapped out %s", bytesText(s.Process.SwapBytes))
+		fmt.Fprintf(b, ", swapped out %s", units.FineBytes(s.Process.SwapBytes))
 	}
 	statPressure(b, &s)
 	fmt.Fprint(b, "\n\n")
@@ -114,7 +115,7 @@ func cpuText(p *gvl.StatProcess) string {
 	}
 	text := share(p.CPUNS, p.SpanNS)
 	if off := float64(2*cpuTickNS) / float64(p.SpanNS); off >= .01 {
-		text += " ± " + percent(off)
+		text += " ± " + units.Percent(off)
 	}
 	return text
 }
@@ -178,7 +179,7 @@ func statColumns() []statColumn {
 			}
 			return share(ns, listedNS(&t.NS))
 		}},
-		{"cpu", func(t *gvl.StatThread) string { return span(t.CPUNS) }},
+		{"cpu", func(t *gvl.StatThread) string { return units.ProseDuration(t.CPUNS) }},
 		{"waits", func(t *gvl.StatThread) string { return fmt.Sprint(t.Waits.Count) }},
 		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50NS) }},
 		{"p90", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P90NS) }},
@@ -192,9 +193,9 @@ func waitSpan(t *gvl.StatThread, ns int64) string {
 		return "–"
 	}
 	if t.Waits.AtLeast {
-		return "≥" + span(ns)
+		return "≥" + units.ProseDuration(ns)
 	}
-	return span(ns)
+	return units.ProseDuration(ns)
 }
 
 func statThreads(b *strings.Builder, s gvl.Stat) {
@@ -268,7 +269,7 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintf(b, ", lost %d", s.Lost)
 	}
 	if s.NotSampled > 0 {
-		fmt.Fprintf(b, "; not sampled for %s", span(s.NotSampled))
+		fmt.Fprintf(b, "; not sampled for %s", units.ProseDuration(s.NotSampled))
 	}
 	if s.NamesLeftOut > 0 {
 		fmt.Fprintf(b, "; names left out %d, since all of them take too much memory", s.NamesLeftOut)
@@ -276,19 +277,19 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintln(b)
 	for _, g := range s.GVL {
 		if g.Waits.Count > 0 {
-			fmt.Fprintf(b, "a wait is known to ± %s; shorter ones can be missed\n", span(g.Waits.ResolutionNS))
+			fmt.Fprintf(b, "a wait is known to ± %s; shorter ones can be missed\n", units.ProseDuration(g.Waits.ResolutionNS))
 			break
 		}
 	}
 	if p := s.Pauses; p.Count > 0 {
-		fmt.Fprintf(b, "stopped the process %d times: p50 %s, p99 %s, max %s, in all %s of the time", p.Count, span(p.P50NS), span(p.P99NS),
-			span(p.MaxNS), share(p.TotalNS, s.DurationNS))
+		fmt.Fprintf(b, "stopped the process %d times: p50 %s, p99 %s, max %s, in all %s of the time", p.Count, units.ProseDuration(p.P50NS), units.ProseDuration(p.P99NS),
+			units.ProseDuration(p.MaxNS), share(p.TotalNS, s.DurationNS))
 		if p.Cut > 0 {
 			fmt.Fprintf(b, "; %d of them cut short", p.Cut)
 		}
 		fmt.Fprintln(b)
 	}
-	fmt.Fprintf(b, "ddtop itself: %s, %s memory", selfText(&s.Self), bytesText(s.Self.MaxRSSBytes))
+	fmt.Fprintf(b, "ddtop itself: %s, %s memory", selfText(&s.Self), units.FineBytes(s.Self.MaxRSSBytes))
 	if s.Self.PriorityNote != "" {
 		fmt.Fprintf(b, "; %s", s.Self.PriorityNote)
 	}

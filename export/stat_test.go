@@ -115,14 +115,6 @@ func TestStatJSONContract(t *testing.T) {
 	}
 }
 
-func TestPercent(t *testing.T) {
-	for f, want := range map[float64]string{0: "0 %", 0.001: "<1 %", 0.5: "50 %", 0.999: "99 %", 1: "100 %", 1.03: "103 %", -1: "0 %"} {
-		if got := percent(f); got != want {
-			t.Errorf("%v is %s, want %s", f, got, want)
-		}
-	}
-}
-
 // A share of a CPU that rests on no two readings of a counter is not said to be 0 %, and one that rests on few ticks says so.
 func TestShortWindowsSayTooShort(t *testing.T) {
 	s := demoStat()

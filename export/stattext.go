@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -75,7 +76,7 @@ func writeFindings(b *strings.Builder, list []gvl.StatFinding, start int64) {
 	for _, f := range list {
 		fmt.Fprintf(b, "%s  %s: %s", strings.ToUpper(f.Severity), flamegraph.Printable(f.Title), flamegraph.Printable(f.Text))
 		if f.UntilNS != nil {
-			fmt.Fprintf(b, " (%s to %s after the start)", span(max(f.SinceNS-start, 0)), span(max(*f.UntilNS-start, 0)))
+			fmt.Fprintf(b, " (%s to %s after the start)", units.ProseDuration(max(f.SinceNS-start, 0)), units.ProseDuration(max(*f.UntilNS-start, 0)))
 		}
 		fmt.Fprintf(b, "\n      → %s\n", flamegraph.Printable(f.Next))
 	}
@@ -85,7 +86,7 @@ func writeFindings(b *strings.Builder, list []gvl.StatFinding, start int64) {
 // statNotes writes what a person noted, a line a note. start is the beginning of the window, CLOCK_MONOTONIC in ns.
 func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
 	for _, n := range notes {
-		fmt.Fprintf(b, "NOTE  %s after the start: %s\n", span(max(n.AtNS-start, 0)), flamegraph.Printable(n.Text))
+		fmt.Fprintf(b, "NOTE  %s after the start: %s\n", units.ProseDuration(max(n.AtNS-start, 0)), flamegraph.Printable(n.Text))
 	}
 	if len(notes) > 0 {
 		fmt.Fprintln(b)
@@ -121,7 +122,7 @@ func statBlame(b *strings.Builder, s gvl.Stat) {
 	if len(places) == 1 {
 		what = "one place causes"
 	}
-	fmt.Fprintf(b, "%s %s of the waiting for the GVL (all of it: %s", what, percent(sum), span(s.Blame.TotalNS))
+	fmt.Fprintf(b, "%s %s of the waiting for the GVL (all of it: %s", what, units.Percent(sum), units.ProseDuration(s.Blame.TotalNS))
 	for _, k := range []struct {
 		ns   int64
 		text string
@@ -133,7 +134,7 @@ func statBlame(b *strings.Builder, s gvl.Stat) {
 	}
 	fmt.Fprintln(b, ")")
 	for _, p := range places {
-		fmt.Fprintf(b, "  %5s  %s  %s\n", percent(p.Share), placeText(p), name(p.Thread))
+		fmt.Fprintf(b, "  %5s  %s  %s\n", units.Percent(p.Share), placeText(p), name(p.Thread))
 	}
 	fmt.Fprintln(b)
 }
@@ -164,9 +165,9 @@ func statLongest(b *strings.Builder, s gvl.Stat) {
 		if w.InProgress {
 			least = "≥"
 		}
-		fmt.Fprintf(b, "  %9s  %s", least+span(w.NS), name(w.Thread))
+		fmt.Fprintf(b, "  %9s  %s", least+units.ProseDuration(w.NS), name(w.Thread))
 		if w.Before != nil {
-			fmt.Fprintf(b, ", after %s of %s", span(w.Before.NS), flamegraph.Printable(beforeText(w.Before)))
+			fmt.Fprintf(b, ", after %s of %s", units.ProseDuration(w.Before.NS), flamegraph.Printable(beforeText(w.Before)))
 		}
 		fmt.Fprintln(b)
 	}
@@ -175,7 +176,7 @@ func statLongest(b *strings.Builder, s gvl.Stat) {
 
 // beforeText is the state before a wait without how long it lasted, which stands beside it.
 func beforeText(w *gvl.StatBefore) string {
-	return strings.TrimSuffix(w.Words, " "+span(w.NS))
+	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }
 
 // statNative writes the threads that Ruby does not know.

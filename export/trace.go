@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -167,7 +168,7 @@ func (t *Trace) describe(st *gvl.ThreadState) {
 	th.detail[st.State] = d
 	// Without a duration, which the span has.
 	text := gvl.Describe(gvl.ThreadState{Thread: st.Thread, State: st.State, Detail: d}, t.dict)
-	text = strings.Replace(text, " "+gvl.FormatNS(0), "", 1)
+	text = strings.Replace(text, " "+units.ProseDuration(0), "", 1)
 	n, ok := t.words[text]
 	if !ok {
 		if len(t.texts) >= maxTraceWords {

@@ -1,5 +1,7 @@
 package flamegraph
 
+import "github.com/ddtop/ddtop/internal/units"
+
 // CellKind says what a Cell shows.
 type CellKind uint8
 
@@ -79,6 +81,9 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 
 type layouter struct {
 	parts []part
+	// totals and widths are those of the parts, behind what a node is itself.
+	totals []int64
+	widths []int
 }
 
 type part struct {
@@ -86,7 +91,6 @@ type part struct {
 	count int
 	total int64
 	w     int
-	rest  uint64
 }
 
 // next lays out the row under a row; drawn is false when no node has a column in it.
@@ -138,7 +142,7 @@ func (l *layouter) share(n *Node, w int) {
 		if c.Total <= 0 {
 			continue
 		}
-		if whole, _ := quota(w, c.Total, n.Total); whole >= 1 {
+		if whole, _ := units.Quota(w, c.Total, n.Total); whole >= 1 {
 			l.parts = append(l.parts, part{node: c, count: 1, total: c.Total})
 			continue
 		}
@@ -151,29 +155,12 @@ func (l *layouter) share(n *Node, w int) {
 	if more.count > 0 {
 		l.parts = append(l.parts, more)
 	}
-	used := 0
+	l.totals = append(l.totals[:0], n.Self)
 	for i := range l.parts {
-		p := &l.parts[i]
-		p.w, p.rest = quota(w, p.total, n.Total)
-		used += p.w
+		l.totals = append(l.totals, l.parts[i].total)
 	}
-	selfW, selfRest := quota(w, n.Self, n.Total)
-	used += selfW
-	for left := w - used; left > 0; left-- { // at most one column a part: remainders are below one
-		best, rest := -1, selfRest
-		for i := range l.parts {
-			if l.parts[i].rest > rest {
-				best, rest = i, l.parts[i].rest
-			}
-		}
-		if rest == 0 {
-			return
-		}
-		if best < 0 {
-			selfRest = 0
-			continue
-		}
-		l.parts[best].w++
-		l.parts[best].rest = 0
+	l.widths = units.Divide(w, l.totals, n.Total, l.widths)
+	for i := range l.parts {
+		l.parts[i].w = l.widths[1+i]
 	}
 }

@@ -140,15 +140,6 @@ func TestLayoutZoomKeepsRowsForTheZoomed(t *testing.T) {
 	}
 }
 
-func TestQuota(t *testing.T) {
-	if q, r := quota(200, math.MaxInt64, math.MaxInt64); q != 200 || r != 0 {
-		t.Errorf("%d %d", q, r)
-	}
-	if q, _ := quota(3, 5, 2); q != 3 {
-		t.Errorf("a part larger than the whole gets %d of 3", q)
-	}
-}
-
 func TestLabelFit(t *testing.T) {
 	for _, c := range []struct {
 		label string

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/ddtop/ddtop/internal/units"
 )
 
 // svgScript is the picture's behaviour. It holds no data: names reach the page as escaped attributes and text only.
@@ -137,7 +139,7 @@ func (s *svgWriter) summary() string {
 	}
 	parts = append(parts, t.Metric.String()+" "+t.Metric.Format(t.Root.Total), fmt.Sprintf("%d samples", t.Samples))
 	if d := t.ToNS - t.FromNS; d > 0 {
-		parts = append(parts, "over "+FormatNS(d))
+		parts = append(parts, "over "+units.Weight(d))
 	}
 	if t.Options.Inverted {
 		parts = append(parts, "callees first")

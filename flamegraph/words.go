@@ -1,34 +1,16 @@
 package flamegraph
 
-import "fmt"
+import (
+	"fmt"
 
-// FormatNS prints a duration in ns in the unit a person would choose: "2.3 ms".
-func FormatNS(ns int64) string {
-	switch f := float64(ns); {
-	case ns < 0:
-		return "-" + FormatNS(-ns)
-	case ns == 0:
-		return "0"
-	case ns < 1000:
-		return fmt.Sprintf("%d ns", ns)
-	case ns < 999_500:
-		return fmt.Sprintf("%.0f µs", f/1e3)
-	case ns < 9_950_000:
-		return fmt.Sprintf("%.1f ms", f/1e6)
-	case ns < 999_500_000:
-		return fmt.Sprintf("%.0f ms", f/1e6)
-	case ns < 99_950_000_000:
-		return fmt.Sprintf("%.2f s", f/1e9)
-	default:
-		return fmt.Sprintf("%.0f s", f/1e9)
-	}
-}
+	"github.com/ddtop/ddtop/internal/units"
+)
 
 // Format prints a weight of the metric: a duration, or a number of samples.
 func (m Metric) Format(v int64) string {
 	switch {
 	case m.IsTime():
-		return FormatNS(v)
+		return units.Weight(v)
 	case v == 1:
 		return "1 sample"
 	}

@@ -2,61 +2,27 @@ package gvl
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// FormatNS writes a duration in prose, rounded to three significant digits at most, in µs, ms and s, then as "2m30s", "5 min",
-// "2h05m" or "2 h". The screen's columns round alike, so that one wait has one figure wherever it stands.
-func FormatNS(ns int64) string {
-	switch {
-	case ns < 0:
-		return "0 ms"
-	case ns < 999_500:
-		return fmt.Sprintf("%.0f µs", float64(ns)/1e3)
-	case ns < 9_950_000:
-		return trimZero(float64(ns)/1e6, 1) + " ms"
-	case ns < 999_500_000:
-		return fmt.Sprintf("%.0f ms", float64(ns)/1e6)
-	case ns < 9_950_000_000:
-		return trimZero(float64(ns)/1e9, 2) + " s"
-	case ns < 59_500_000_000:
-		return trimZero(float64(ns)/1e9, 1) + " s"
-	}
-	s := (ns + 5e8) / 1e9
-	switch {
-	case s < 3600 && s%60 == 0:
-		return fmt.Sprintf("%d min", s/60)
-	case s < 3600:
-		return fmt.Sprintf("%dm%02ds", s/60, s%60)
-	case s%3600 < 60:
-		return fmt.Sprintf("%d h", s/3600)
-	}
-	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
-}
-
-// trimZero writes v with at most prec decimals.
-func trimZero(v float64, prec int) string {
-	s := strconv.FormatFloat(v, 'f', prec, 64)
-	if strings.ContainsRune(s, '.') {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
-}
-
 // ThreadName returns what the screens call a thread: its name, "main", or "thread 12" for one without a name.
 func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
+	var info sampler.ThreadInfo
 	if dict != nil {
-		if info, ok := dict.Thread(id); ok {
-			switch {
-			case info.Name != "":
-				return info.Name
-			case info.Main:
-				return "main"
-			}
-		}
+		info, _ = dict.Thread(id)
+	}
+	return NameOf(id, info)
+}
+
+// NameOf is ThreadName of a thread that was looked up.
+func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
+	switch {
+	case info.Name != "":
+		return info.Name
+	case info.Main:
+		return "main"
 	}
 	return fmt.Sprintf("thread %d", id)
 }
@@ -112,7 +78,7 @@ func Describe(ts ThreadState, dict *sampler.Dictionary) string {
 	case Parked:
 		return describeParked(ts, dict)
 	case Sleeping:
-		return "sleeping " + FormatNS(ts.DurationNS())
+		return "sleeping " + units.ProseDuration(ts.DurationNS())
 	}
 	if d.Reason != "" {
 		return "unknown: " + d.Reason
@@ -139,7 +105,7 @@ func describeGC(d *Detail) string {
 }
 
 func describeWaiting(ts ThreadState) string {
-	s := "waiting " + FormatNS(ts.DurationNS())
+	s := "waiting " + units.ProseDuration(ts.DurationNS())
 	switch ts.Detail.Wait {
 	case WaitHandover:
 		s += " (next)"
@@ -190,12 +156,12 @@ func describeParked(ts ThreadState, dict *sampler.Dictionary) string {
 	d := &ts.Detail
 	switch d.Kind {
 	case "":
-		return "parked " + FormatNS(ts.DurationNS())
+		return "parked " + units.ProseDuration(ts.DurationNS())
 	case "Thread":
 		if d.Joined != 0 {
 			return "parked in Thread#join of " + ThreadName(d.Joined, dict)
 		}
 		return "parked in Thread#join"
 	}
-	return "parked in " + d.Kind + " " + FormatNS(ts.DurationNS())
+	return "parked in " + d.Kind + " " + units.ProseDuration(ts.DurationNS())
 }

@@ -68,18 +68,6 @@ func TestDescribeAndJSON(t *testing.T) {
 	}
 }
 
-func TestFormatNS(t *testing.T) {
-	for ns, want := range map[int64]string{
-		-5: "0 ms", 0: "0 µs", 999_400: "999 µs", 999_999: "1 ms", 1_500_000: "1.5 ms", 2_000_000: "2 ms", 9_960_000: "10 ms", 41_900_000: "42 ms",
-		1_200_000_000: "1.2 s", 2_310_000_000: "2.31 s", 9_960_000_000: "10 s", 31_000_000_000: "31 s", 31_400_000_000: "31.4 s", 59_900_000_000: "1 min",
-		150_000_000_000: "2m30s", 300_000_000_000: "5 min", 7_205_000_000_000: "2 h", 8_000_000_000_000: "2h13m",
-	} {
-		if got := FormatNS(ns); got != want {
-			t.Errorf("%d: %q, want %q", ns, got, want)
-		}
-	}
-}
-
 func TestStateWords(t *testing.T) {
 	letters, glyphs := map[byte]bool{}, map[rune]bool{}
 	for s := range NumStates {

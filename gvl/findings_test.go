@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -291,7 +292,7 @@ func TestGarbageCollection(t *testing.T) {
 			s.calm(c.after)
 		}
 		if got := slices.Contains(s.ids(), "gc_pressure"); got != (c.want != nil) {
-			t.Errorf("collected for %s from the start on: %v", FormatNS(c.boot), s.f.Current())
+			t.Errorf("collected for %s from the start on: %v", units.ProseDuration(c.boot), s.f.Current())
 		}
 	}
 	s = newScene(t)

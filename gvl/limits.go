@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ddtop/ddtop/internal/units"
 )
 
 // limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/findings.md has the sources of
@@ -219,9 +221,9 @@ func limitNames(id string) []string {
 func (u limitUnit) format(v float64) string {
 	switch u {
 	case unitShare:
-		return percent(v)
+		return units.RoundPercent(v)
 	case unitTime:
-		return FormatNS(int64(v))
+		return units.ProseDuration(int64(v))
 	}
 	return number(v)
 }

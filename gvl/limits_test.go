@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -75,7 +76,7 @@ func TestLimitsAreWhole(t *testing.T) {
 			t.Errorf("%s has no limit of its own", id)
 		}
 		i := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == id })
-		if want := "`for` " + FormatNS(rules[i].raise); rules[i].raise != 0 && !documented(string(doc), id, want) {
+		if want := "`for` " + units.ProseDuration(rules[i].raise); rules[i].raise != 0 && !documented(string(doc), id, want) {
 			t.Errorf("docs/findings.md does not say %q of %s", want, id)
 		}
 	}

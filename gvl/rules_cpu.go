@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -39,13 +40,13 @@ func evalCPUStarved(w *window) hit {
 	h.next = "fewer workers on this machine, or more CPUs"
 	var said []string
 	if holders >= 1 {
-		said = append(said, "the thread with the GVL was ready and had no CPU for "+percent(delay)+" of its turns")
+		said = append(said, "the thread with the GVL was ready and had no CPU for "+units.RoundPercent(delay)+" of its turns")
 	}
 	if outside >= 1 {
-		said = append(said, "threads at work outside the GVL were ready and had no CPU for "+percent(delayOutside)+" of that work")
+		said = append(said, "threads at work outside the GVL were ready and had no CPU for "+units.RoundPercent(delayOutside)+" of that work")
 	}
 	if throttled >= w.limits.throttled {
-		said = append(said, "the container was throttled in "+percent(throttled)+" of its periods")
+		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods")
 		h.next = "raise the container's CPU limit, or run fewer workers in it"
 	}
 	h.text = strings.Join(said, "; ")
@@ -84,13 +85,13 @@ func evalMemoryStall(w *window) hit {
 	h.explains = max(w.withWaiters(w.total.ns[Stalled]), w.ofAll(min(full, 1)))
 	h.title = "Starved of memory"
 	h.text = number(perSecond) + " major page faults/s; the thread with the GVL sleeps in the kernel " +
-		percent(w.share(w.total.ns[Stalled])) + " of the time"
+		units.RoundPercent(w.share(w.total.ns[Stalled])) + " of the time"
 	if pressed >= 1 {
 		whose := "its cgroup"
 		if last.Pressure.Source == sampler.PressureMachine {
 			whose = "the machine"
 		}
-		h.text += "; all tasks of " + whose + " that had work stood still for want of memory " + percent(full) + " of the time"
+		h.text += "; all tasks of " + whose + " that had work stood still for want of memory " + units.RoundPercent(full) + " of the time"
 	}
 	if last.SwapBytes > 0 {
 		h.text += "; " + itoa(last.SwapBytes>>20) + " MiB swapped out"
@@ -118,14 +119,14 @@ func evalGCPressure(w *window) hit {
 	}
 	h.stack, h.explains = stack, w.withWaiters(int64(ran*float64(w.gcNS)))
 	h.title = "Garbage collection"
-	h.text = "takes " + percent(w.share(w.gcNS)) + " of the time, " + percent(ratio(w.total.ns[GC], held)) + " of all Ruby work"
+	h.text = "takes " + units.RoundPercent(w.share(w.gcNS)) + " of the time, " + units.RoundPercent(ratio(w.total.ns[GC], held)) + " of all Ruby work"
 	if w.firstGC.Valid && w.lastGC.Valid && w.sampledNS > 0 {
 		sec := float64(w.sampledNS) / 1e9
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
 	if code := where(w.dict, stack); code != "" {
-		h.text += "; most under " + code + " (" + percent(ratio(part, w.total.ns[GC])) + ")"
+		h.text += "; most under " + code + " (" + units.RoundPercent(ratio(part, w.total.ns[GC])) + ")"
 	}
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	return h
@@ -139,9 +140,9 @@ func evalGCPause(w *window) hit {
 	}
 	h.explains = w.withWaiters(w.pause.wallNS)
 	h.title = "Long garbage collection"
-	h.text = "one kept all Ruby code from running for " + FormatNS(w.pause.wallNS)
+	h.text = "one kept all Ruby code from running for " + units.ProseDuration(w.pause.wallNS)
 	if len(w.ractors) > 1 {
-		h.text = "one took " + FormatNS(w.pause.wallNS) // others run while it sweeps
+		h.text = "one took " + units.ProseDuration(w.pause.wallNS) // others run while it sweeps
 	}
 	if code := where(w.dict, w.pause.stack); code != "" {
 		h.text += " in " + code
@@ -164,7 +165,7 @@ func evalGCMajors(w *window) hit {
 	}
 	h.explains = w.withWaiters(w.gcNS)
 	h.title = "Frequent full collections"
-	h.text = plural(int(majors), "major collection", "major collections") + " in " + FormatNS(w.sampledNS) + " while " +
+	h.text = units.Plural(int(majors), "major collection", "major collections") + " in " + units.ProseDuration(w.sampledNS) + " while " +
 		number(w.share(w.total.ns[Waiting])) + " threads wait"
 	h.next = "look for objects that live just long enough to become old; raise RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR"
 	return h

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -25,7 +26,7 @@ func evalSaturated(w *window) hit {
 		if len(w.ractors) > 1 {
 			h.title = "GVL of ractor " + itoa(int64(id)) + " saturated"
 		}
-		h.text = "held " + percent(held) + ", " + number(waiters) + " threads wait, " + percent(lost) +
+		h.text = "held " + units.RoundPercent(held) + ", " + number(waiters) + " threads wait, " + units.RoundPercent(lost) +
 			" of their busy time"
 		w.blameText(&h)
 		h.next = w.saturatedNext(r)
@@ -46,12 +47,12 @@ func (w *window) blameText(h *hit) {
 	if f := rep.Entries[0]; f.Share > e.Share {
 		h.stack, h.threads = f.Stack, nil
 		if f.Share >= .2 {
-			h.text += "; " + percent(f.Share) + " of the waiting is behind " + where(w.dict, f.Stack) + " in several threads"
+			h.text += "; " + units.RoundPercent(f.Share) + " of the waiting is behind " + where(w.dict, f.Stack) + " in several threads"
 		}
 		return
 	}
 	if e.Share >= .2 {
-		h.text += "; " + percent(e.Share) + " of the waiting is behind " + w.culprit(e)
+		h.text += "; " + units.RoundPercent(e.Share) + " of the waiting is behind " + w.culprit(e)
 	}
 }
 
@@ -73,7 +74,7 @@ func (w *window) saturatedNext(r *sums) string {
 	if n := 1 / (1 - io); n >= 1.25 {
 		fill = "about " + number(n) + " threads fill"
 	}
-	return "I/O is " + percent(io) + " of the work: " + fill + " a process; use fewer threads and more processes"
+	return "I/O is " + units.RoundPercent(io) + " of the work: " + fill + " a process; use fewer threads and more processes"
 }
 
 // hogHadCPU is the part of its turns at which a thread's time on a CPU says that it lacked none to speak of.
@@ -125,8 +126,8 @@ func evalHog(w *window) hit {
 	}
 	h.explains = e.NS
 	h.title = "One thread hogs the GVL"
-	h.text = w.culprit(e) + " causes " + percent(e.Share) + " of all waiting; a turn costs others " +
-		FormatNS(p95) + " (p95)"
+	h.text = w.culprit(e) + " causes " + units.RoundPercent(e.Share) + " of all waiting; a turn costs others " +
+		units.ProseDuration(p95) + " (p95)"
 	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
 	return h
 }
@@ -147,12 +148,12 @@ func evalStuck(w *window) hit {
 	}
 	h.explains = w.stuckNS * (1 + l.waiters)
 	h.title = "A thread keeps the GVL"
-	h.text = w.behind(l.thread, l.stack) + " kept it " + FormatNS(l.ns) + " without a break"
+	h.text = w.behind(l.thread, l.stack) + " kept it " + units.ProseDuration(l.ns) + " without a break"
 	if l.kind == Stalled {
-		h.text = w.behind(l.thread, l.stack) + " slept in the kernel for " + FormatNS(l.ns) + " and kept the GVL"
+		h.text = w.behind(l.thread, l.stack) + " slept in the kernel for " + units.ProseDuration(l.ns) + " and kept the GVL"
 	}
-	h.text += ", " + plural(int(l.waiters), "thread", "threads") + " waiting; " + FormatNS(w.stuckNS) + " in " +
-		FormatNS(w.sampledNS)
+	h.text += ", " + units.Plural(int(l.waiters), "thread", "threads") + " waiting; " + units.ProseDuration(w.stuckNS) + " in " +
+		units.ProseDuration(w.sampledNS)
 	switch known, c := w.innermost(l.stack); {
 	case !known:
 		h.next = "look at its stack and at what it waits for: a C function that does not release the GVL, or a page from the disk"
@@ -196,7 +197,7 @@ func evalRegex(w *window) hit {
 			}
 			h.explains = w.withWaiters(min(ran, w.sampledNS))
 			h.title = "Runaway regular expression"
-			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + FormatNS(ran)
+			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + units.ProseDuration(ran)
 			if x.cpuAt != 0 {
 				h.text += " of CPU"
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -179,7 +180,7 @@ func evalConvoy(w *window) hit {
 	}
 	h.text = number(mean) + " threads wait for " + kind
 	if longest > 0 {
-		h.text += ", the longest for " + FormatNS(longest)
+		h.text += ", the longest for " + units.ProseDuration(longest)
 	}
 	if ts := w.state(holder); ts != nil {
 		h.threads = append([]sampler.ThreadID{holder}, ids...)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -29,7 +30,7 @@ func evalStuckThread(w *window) hit {
 		if score >= 1 {
 			h.explains = min(age, w.sampledNS)
 			h.title = "A thread is stuck"
-			h.text = w.name(ts.Thread) + " has not moved for " + FormatNS(age) + ": " + Describe(*ts, w.dict)
+			h.text = w.name(ts.Thread) + " has not moved for " + units.ProseDuration(age) + ": " + Describe(*ts, w.dict)
 			if code := where(w.dict, x.stack); code != "" {
 				h.text += " in " + code
 			}
@@ -149,7 +150,7 @@ func evalAllBusy(w *window) hit {
 			h.explains = p.busy
 			h.title = "All workers busy"
 			kind, _, _ := strings.Cut(name, "::")
-			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads are busy " + percent(share) + " of the time, mostly " +
+			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads are busy " + units.RoundPercent(share) + " of the time, mostly " +
 				w.mostly()
 			h.next = "mend the cause above first; add workers only when there is none"
 		}

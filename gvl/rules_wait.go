@@ -3,6 +3,7 @@ package gvl
 import (
 	"strings"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -68,10 +69,10 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	})
 	g := &w.ev.peers.list[group]
 	h.peer, h.threads, h.explains = g.id, ids, ns
-	h.text = percent(w.ofBusy(ns)) + " of the busy time waits for " + PeerName(g.peer) + "; now " +
-		plural(len(ids), "thread", "threads")
+	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + PeerName(g.peer) + "; now " +
+		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
-		h.text += ", the longest " + FormatNS(longest)
+		h.text += ", the longest " + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack = ts.Stack
 			if code := where(w.dict, ts.Stack); code != "" {
@@ -171,13 +172,13 @@ func evalDNS(w *window) hit {
 	h.title = "Name resolution slow"
 	h.text = "threads resolve names again and again"
 	if len(ids) > 0 {
-		h.text = plural(len(ids), "thread resolves", "threads resolve") + " a name"
-		h.text += ", the longest for " + FormatNS(longest)
+		h.text = units.Plural(len(ids), "thread resolves", "threads resolve") + " a name"
+		h.text += ", the longest for " + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack, h.peer = ts.Stack, ts.Detail.Peer
 		}
 	}
-	h.text += "; " + FormatNS(sum) + " in " + FormatNS(w.sampledNS)
+	h.text += "; " + units.ProseDuration(sum) + " in " + units.ProseDuration(w.sampledNS)
 	h.next = "check the resolver, ndots in /etc/resolv.conf, and keep connections alive"
 	return h
 }
@@ -203,7 +204,7 @@ func evalChild(w *window) hit {
 	}
 	h.explains = w.ops[1]
 	h.title = "Waiting for other programs"
-	h.text = plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for " + FormatNS(longest)
+	h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for " + units.ProseDuration(longest)
 	if ts := w.state(ids[0]); ts != nil {
 		h.stack = ts.Stack
 		if ts.Detail.Child > 0 {
@@ -234,13 +235,13 @@ func evalPoolWait(w *window) hit {
 	h.title = "Connection pool empty"
 	h.text, h.stack = "threads waited for a connection", w.poolAt
 	if len(ids) > 0 {
-		h.text = plural(len(ids), "thread waits", "threads wait") + " for a connection"
+		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for a connection"
 	}
-	h.text += ", longest wait " + FormatNS(w.poolNS)
+	h.text += ", longest wait " + units.ProseDuration(w.poolNS)
 	if code := where(w.dict, h.stack); code != "" {
 		h.text += " in " + code
 	}
-	h.text += "; " + percent(share) + " of the busy time"
+	h.text += "; " + units.RoundPercent(share) + " of the busy time"
 	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
 	return h
 }
@@ -266,9 +267,9 @@ func evalLogBlocked(w *window) hit {
 	}
 	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
 	h.title = "Log output stuck"
-	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + FormatNS(longest)
+	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + units.ProseDuration(longest)
 	if behind > 0 {
-		h.text += ", " + plural(behind, "thread waits", "threads wait") + " behind it"
+		h.text += ", " + units.Plural(behind, "thread waits", "threads wait") + " behind it"
 	}
 	h.next = "look at what reads the log (collector, pipe), and at the disk"
 	return h

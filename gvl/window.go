@@ -1,10 +1,10 @@
 package gvl
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -263,21 +263,10 @@ func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
 	return code + " (" + w.name(id) + ")"
 }
 
-// percent writes a share of 1 as "97 %".
-func percent(v float64) string { return strconv.Itoa(int(math.Round(v*100))) + " %" }
-
 // number writes a mean number with one decimal.
-func number(v float64) string { return trimZero(v, 1) }
+func number(v float64) string { return units.Number(v, 1) }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-// plural writes "1 thread waits" or "3 threads wait".
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
 
 // least returns the smallest of the scores: all conditions of a rule must hold.
 func least(scores ...float64) float64 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -60,7 +61,7 @@ func (m *Model) yank() tea.Cmd {
 	if len(stack) == 0 {
 		return m.yankSummary()
 	}
-	m.message = fmt.Sprintf("copied the stack of %s: %s", title, several(len(stack), "frame"))
+	m.message = fmt.Sprintf("copied the stack of %s: %s", title, units.Plural(len(stack), "frame", "frames"))
 	return m.copy(title + "\n  " + strings.Join(stack, "\n  ") + "\n")
 }
 
@@ -133,7 +134,7 @@ func (m *Model) summary() string {
 		} else if th := &m.timeline.threads[w.members[0]]; now == "" && th.known {
 			now = gvl.Describe(th.state, m.store.dict)
 		}
-		s := shares100(run, wait, io, all-run-wait-io)
+		s := units.Percents(run, wait, io, all-run-wait-io)
 		fmt.Fprintf(&b, "| %s | %s | %d %% | %d %% | %d %% | %d %% |\n", markdown(w.name), markdown(now), s[0], s[1], s[2], s[3])
 	}
 	return b.String()
@@ -165,7 +166,7 @@ func (m *Model) blamed() []string {
 	})
 	var out []string
 	for _, k := range keys[:min(len(keys), maxBlamed)] {
-		line := percent(share(self[k], tree.Root.Total)) + " `" + strings.ReplaceAll(canvas.Clean(k.Label), "`", "'") + "`"
+		line := units.Percent(share(self[k], tree.Root.Total)) + " `" + strings.ReplaceAll(canvas.Clean(k.Label), "`", "'") + "`"
 		if k.File != "" {
 			line += fmt.Sprintf(" %s:%d", markdown(k.File), k.Line)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -96,7 +97,7 @@ func samples(n int64) string {
 	if n == 1 {
 		return "1 sample"
 	}
-	return count(n) + " samples"
+	return units.Count(n) + " samples"
 }
 
 // few says that the picture rests on few samples; "" when it does not, or its weight is not told by samples: waits and blame
@@ -114,7 +115,7 @@ func (v *flameView) found() string {
 	if len(v.matches.Nodes) == 0 {
 		return s + " matches nothing"
 	}
-	return s + " " + percent(v.matches.Share)
+	return s + " " + units.Percent(v.matches.Share)
 }
 
 // root is what all frames of the picture are in; nil: there is none yet.
@@ -147,7 +148,7 @@ func (v *flameView) mostly(n *flamegraph.Node, least float64) string {
 	slices.SortStableFunc(order, func(x, y gvl.State) int { return cmp.Compare(of[y], of[x]) })
 	for _, s := range order[:most] {
 		if sh := share(of[s], n.Total); sh >= least {
-			parts = append(parts, s.String()+" "+percent(sh))
+			parts = append(parts, s.String()+" "+units.Percent(sh))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -121,7 +122,7 @@ func (v *flameView) shape() string {
 		s += " · only with " + v.focused
 	}
 	if n := len(v.hidden); n > 0 {
-		s += " · " + several(n, "function") + " hidden (esc)"
+		s += " · " + units.Plural(n, "function", "functions") + " hidden (esc)"
 	}
 	if v.base != nil {
 		s += " · compared with " + v.baseWhen

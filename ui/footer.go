@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -139,7 +140,7 @@ func (m *Model) rowDetail(w *row) (name, rest string) {
 		slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(w.totals[y], w.totals[x]) })
 		for _, s := range states {
 			if sh := share(w.totals[s], listed); sh >= 0.005 {
-				parts = append(parts, fmt.Sprintf("%s %s", s, percent(sh)))
+				parts = append(parts, fmt.Sprintf("%s %s", s, units.Percent(sh)))
 			}
 		}
 		return w.name, strings.Join(parts, " · ")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -33,28 +34,28 @@ func (f *figures) gauges(t *Theme) []gauge {
 		waitStyle.FG = waitColor
 	}
 	gs := []gauge{
-		{label: "GVL", value: percent(f.held), style: heldStyle, spark: f.heldSpark, top: 1,
+		{label: "GVL", value: units.Percent(f.held), style: heldStyle, spark: f.heldSpark, top: 1,
 			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.Running])}, priority: 0},
 		{label: "waiting", value: fmt.Sprintf("%.1f", f.waiting), style: waitStyle, spark: f.waitSpark, top: maxOf(f.waitSpark, 1),
 			sparkStyle: canvas.Style{FG: waitColor}, priority: 1},
 		{label: "wait p99", value: f.waitInWords(waitP99), style: t.text(), priority: 4},
-		{label: "CPU", value: percent(f.cpu), style: t.bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
+		{label: "CPU", value: units.Percent(f.cpu), style: t.bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
 			sparkStyle: t.dim(), priority: 2, bar: true},
 	}
 	if f.throttled > 0 {
-		gs = append(gs, gauge{label: "throttled", value: percent(f.throttled), style: canvas.Style{FG: t.Warn, Attr: canvas.Bold}, priority: 3})
+		gs = append(gs, gauge{label: "throttled", value: units.Percent(f.throttled), style: canvas.Style{FG: t.Warn, Attr: canvas.Bold}, priority: 3})
 	}
 	if f.gcKnown {
 		style := t.bold()
 		if f.gc >= 0.1 {
 			style.FG = t.readable(t.States[gvl.GC])
 		}
-		gs = append(gs, gauge{label: "GC", value: percent(f.gc), style: style, spark: f.gcSpark, top: maxOf(f.gcSpark, 0.2),
+		gs = append(gs, gauge{label: "GC", value: units.Percent(f.gc), style: style, spark: f.gcSpark, top: maxOf(f.gcSpark, 0.2),
 			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.GC])}, priority: 5, bar: true},
 			gauge{value: fmt.Sprintf("%d minor %d major", f.minor, f.major), style: t.dim(), priority: 8})
 	}
 	if f.rss > 0 {
-		gs = append(gs, gauge{label: "RSS", value: size(f.rss), style: t.bold(), spark: f.rssSpark, top: maxOf(f.rssSpark, 1),
+		gs = append(gs, gauge{label: "RSS", value: units.Bytes(f.rss), style: t.bold(), spark: f.rssSpark, top: maxOf(f.rssSpark, 1),
 			sparkStyle: t.dim(), priority: 6, bar: true})
 	}
 	return gs

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -219,7 +220,7 @@ func (h *headView) which() string { return fmt.Sprintf("process %d of %d", h.num
 func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
 	behind := "the newest"
 	if h.behindNS > 0 {
-		behind = "–" + duration(h.behindNS)
+		behind = "–" + units.Duration(h.behindNS)
 	}
 	text := fmt.Sprintf("❄ FROZEN at %s  (%s)", h.process.WallTime(h.atNS).Format("15:04:05.000"), behind)
 	if h.playing {
@@ -288,7 +289,7 @@ func (h *headView) drawLive(a canvas.Area, t *Theme) {
 		left = slices.Insert(left, 1, h.which())
 	}
 	if a.W >= wideWidth && !p.StartedAt.IsZero() && !h.whole {
-		left = append(left, "up "+longDuration(p.WallTime(h.nowNS).Sub(p.StartedAt)))
+		left = append(left, "up "+units.LongDuration(p.WallTime(h.nowNS).Sub(p.StartedAt)))
 	}
 	if p.LayoutNote != "" && !h.whole {
 		left = append(left, p.LayoutNote)
@@ -335,7 +336,7 @@ func (h *headView) health(t *Theme) []segment {
 		}
 	}
 	if h.loaded < 1 {
-		live.text = "▶ REPLAY reading " + bar(h.loaded, playedColumns) + " " + percent(h.loaded)
+		live.text = "▶ REPLAY reading " + bar(h.loaded, playedColumns) + " " + units.Percent(h.loaded)
 	}
 	window := axisTime(h.windowNS)
 	if h.spanNS < h.windowNS*9/10 {
@@ -365,7 +366,7 @@ func (h *headView) health(t *Theme) []segment {
 	}
 	out = append(out, rates)
 	if h.process.Pauses && f.pauseNS > 0 {
-		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.stopped*100, duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
+		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.stopped*100, units.Duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
 	}
 	if f.selfKnown || f.selfShort {
 		self := segment{fmt.Sprintf("self %.1f %%", f.selfCPU*100), t.dim()}
@@ -381,16 +382,16 @@ func (h *headView) health(t *Theme) []segment {
 		out = append(out, self)
 	}
 	lost := share(int64(f.stacks.lost), int64(f.stacks.read))
-	partial := segment{"partial " + finePercent(lost), t.dim()}
+	partial := segment{"partial " + units.FinePercent(lost), t.dim()}
 	if lost >= manyPartial {
 		partial.style = canvas.Style{FG: t.Warn}
 	}
 	if f.dropped > 0 {
-		partial.text += " dropped " + count(int64(f.dropped))
+		partial.text += " dropped " + units.Count(int64(f.dropped))
 		partial.style = canvas.Style{FG: t.Warn}
 	}
 	if f.leftOut > 0 {
-		partial.text += " names left out " + count(int64(f.leftOut))
+		partial.text += " names left out " + units.Count(int64(f.leftOut))
 		partial.style = canvas.Style{FG: t.Warn}
 	}
 	return append(out, partial)
@@ -402,7 +403,7 @@ const manyPartial = 0.05
 // readsHelp tells what happened to reads, in the help: what was mended by reading again is no loss, and stays out of the
 // header.
 func (f *figures) readsHelp() keyMap {
-	n := func(v uint64) string { return count(int64(v)) }
+	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
 	return keyMap{title: "sampling since the attach", bindings: []binding{
 		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},

@@ -11,6 +11,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -172,9 +173,9 @@ func (m *loading) draw(a canvas.Area, p Progress, passed time.Duration) {
 	if p.Total > 0 {
 		done := min(max(p.Done, 0), p.Total)
 		a.Put(x, y+2, bar(share(done, p.Total), w), canvas.Style{FG: t.Accent})
-		of := fmt.Sprintf("%s of %s", size(done), size(p.Total))
+		of := fmt.Sprintf("%s of %s", units.Bytes(done), units.Bytes(p.Total))
 		if p.Unit != "" {
-			of = fmt.Sprintf("%s of %s %s", count(done), count(p.Total), p.Unit)
+			of = fmt.Sprintf("%s of %s %s", units.Count(done), units.Count(p.Total), p.Unit)
 		}
 		text = fmt.Sprintf("%d %% · %s · %s", done*100/p.Total, of, text)
 	}

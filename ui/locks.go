@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -290,7 +291,7 @@ func (p *locksPage) topShare() (n int, of float64) {
 }
 
 func (p *locksPage) about(m *Model) string {
-	s := fmt.Sprintf("%s of waiting for the GVL · %s", duration(p.waitNS), m.when())
+	s := fmt.Sprintf("%s of waiting for the GVL · %s", units.Duration(p.waitNS), m.when())
 	if n := len(p.cycles); n > 0 {
 		s = fmt.Sprintf("%d DEADLOCK · ", n) + s
 	}
@@ -319,7 +320,7 @@ func (p *locksPage) detail(m *Model) (name, rest string) {
 		return lockName(l.Kind, l.Object), "waited for by " + names
 	}
 	b := &p.places[i-len(p.locks)]
-	return b.words(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.path, b.line, duration(b.ns), percent(share(b.ns, p.waitNS)))
+	return b.words(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.path, b.line, units.Duration(b.ns), units.Percent(share(b.ns, p.waitNS)))
 }
 
 // lockName is the kind and the address of a lock.

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -122,7 +123,7 @@ func (p *locksPage) drawLocks(a canvas.Area, m *Model) {
 	if len(p.locks) == 0 {
 		text := "no thread waits for a lock, a queue or another thread"
 		if p.shortLocks > 0 {
-			text += " for " + duration(int64(m.opt.WaitThreshold)) + " or longer (--wait-threshold)"
+			text += " for " + units.Duration(int64(m.opt.WaitThreshold)) + " or longer (--wait-threshold)"
 		}
 		rows.Put(1, 0, canvas.Cut(text, rows.W-2), t.dim())
 		return
@@ -160,9 +161,9 @@ func (p *locksPage) drawLock(a canvas.Area, l *gvl.Contended, c lockColumns, m *
 	}
 	a.Put(x, 0, canvas.Cut(kind, c.kind), st)
 	x += c.kind + 1
-	a.Put(x, 0, canvas.PadLeft(count(int64(len(l.Waiters))), c.waiters), strong)
+	a.Put(x, 0, canvas.PadLeft(units.Count(int64(len(l.Waiters))), c.waiters), strong)
 	x += c.waiters + 1
-	a.Put(x, 0, canvas.PadLeft(duration(l.LongestNS), c.longest), st)
+	a.Put(x, 0, canvas.PadLeft(units.Duration(l.LongestNS), c.longest), st)
 	x += c.longest + 1
 	switch {
 	case l.Holder != 0:
@@ -223,12 +224,12 @@ func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
 		if n == 1 {
 			places = "this place"
 		}
-		title = fmt.Sprintf(" blame: %s caused %s of all waiting for the GVL ", places, percent(of))
+		title = fmt.Sprintf(" blame: %s caused %s of all waiting for the GVL ", places, units.Percent(of))
 	}
 	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
 	if nobody := share(p.nobodyNS, p.waitNS); nobody >= 0.01 {
 		for _, s := range []string{"─ %s while it changed hands ", "─ %s at hand-over ", "─ %s nobody "} {
-			if s = fmt.Sprintf(s, percent(nobody)); canvas.Width(s) < a.W-x {
+			if s = fmt.Sprintf(s, units.Percent(nobody)); canvas.Width(s) < a.W-x {
 				a.Put(x, 0, s, t.dim())
 				break
 			}
@@ -263,12 +264,12 @@ func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
 func (p *locksPage) drawPlace(a canvas.Area, b *blamePlace, barW int, m *Model) {
 	t := &m.theme
 	s := share(b.ns, p.waitNS)
-	a.Put(1, 0, canvas.PadLeft(percent(s), 5), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+	a.Put(1, 0, canvas.PadLeft(units.Percent(s), 5), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 	for i := range int(share(b.ns, p.places[0].ns)*float64(barW) + 0.5) {
 		a.Rune(7+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
 	}
 	c := newBlameColumns(a.W)
-	a.Put(c.time, 0, canvas.PadLeft(duration(b.ns), 7), t.text())
+	a.Put(c.time, 0, canvas.PadLeft(units.Duration(b.ns), 7), t.text())
 	name := gvl.ThreadName(b.thread, m.store.dict)
 	if n := len(b.threads) - 1; n > 0 {
 		name += fmt.Sprintf(" +%d", n)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -82,13 +83,13 @@ func (p *memoryPage) load(m *Model, r *reading) {
 	}
 	f := &m.figures
 	lastRSS := -1.0
-	plain("RSS", size(f.rss), 1, gvl.Unknown, func(i int) float64 {
+	plain("RSS", units.Bytes(f.rss), 1, gvl.Unknown, func(i int) float64 {
 		if n := cells[i].RSSBytes; n > 0 { // it is read ten times a second at most
 			lastRSS = float64(n)
 		}
 		return lastRSS
 	})
-	plain("time in GC", percent(f.gc), 0.1, gvl.GC, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].GC()) })
+	plain("time in GC", units.Percent(f.gc), 0.1, gvl.GC, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].GC()) })
 	rate := func(of func(*mark) float64) func(i int) float64 {
 		each := (toNS - fromNS) / int64(max(len(cells), 1))
 		return func(i int) float64 {
@@ -113,9 +114,9 @@ func (p *memoryPage) load(m *Model, r *reading) {
 			}
 			return -1
 		}
-		plain("live slots", count(b.heap.Live), 1, gvl.Native, level)
+		plain("live slots", units.Count(b.heap.Live), 1, gvl.Native, level)
 	}
-	plain("CPU of a core", percent(f.cpu), 1, gvl.Unknown, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].CPU()) })
+	plain("CPU of a core", units.Percent(f.cpu), 1, gvl.Unknown, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].CPU()) })
 	p.loadPayers(m)
 }
 
@@ -133,7 +134,7 @@ func eachSecond(n float64, ns int64) string {
 	if n < 10 {
 		return fmt.Sprintf("%.1f/s", n)
 	}
-	return count(int64(n)) + "/s"
+	return units.Count(int64(n)) + "/s"
 }
 
 // loadPayers sums the time in the collector by the place that ran into it.

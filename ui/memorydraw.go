@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -100,7 +101,7 @@ func (p *memoryPage) figures(m *Model) []figure {
 	} else {
 		minor, major := gc.MinorCount-p.from.gc.MinorCount, gc.MajorCount-p.from.gc.MajorCount
 		if p.from.timeNS != 0 {
-			put("collections", fmt.Sprintf("%s minor, %s major; %s since the start", count(int64(minor)), count(int64(major)), count(int64(gc.Count))))
+			put("collections", fmt.Sprintf("%s minor, %s major; %s since the start", units.Count(int64(minor)), units.Count(int64(major)), units.Count(int64(gc.Count))))
 		}
 		kind := "major"
 		if by := sampler.GCMajorBy(gc.Reason); by != "" {
@@ -130,13 +131,13 @@ func (p *memoryPage) figures(m *Model) []figure {
 			out = append(out, figure{name, unit(n) + " of " + unit(of), min(float64(max(n, 0))/float64(of), 1)})
 		}
 	}
-	limit("slots free", d.FreeSlots, d.AvailableSlots, count)
-	limit("malloc increase", d.MallocIncrease, d.MallocLimit, size)
-	limit("old malloc", d.OldMallocIncrease, d.OldMallocLimit, size)
-	limit("old objects", d.OldObjects, d.OldObjectsLimit, count)
-	limit("unprotected", d.Unprotected, d.UnprotectedLimit, count)
+	limit("slots free", d.FreeSlots, d.AvailableSlots, units.Count)
+	limit("malloc increase", d.MallocIncrease, d.MallocLimit, units.Bytes)
+	limit("old malloc", d.OldMallocIncrease, d.OldMallocLimit, units.Bytes)
+	limit("old objects", d.OldObjects, d.OldObjectsLimit, units.Count)
+	limit("unprotected", d.Unprotected, d.UnprotectedLimit, units.Count)
 	if d.Marked != sampler.GCUnknown {
-		put("survived", count(d.Marked)+" objects the last marking")
+		put("survived", units.Count(d.Marked)+" objects the last marking")
 	}
 	if by := sampler.GCMajorBy(d.NextMajor); by != "" {
 		put("next one", "will be major: "+by)
@@ -183,7 +184,7 @@ func allocatedText(a gvl.StatAlloc) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += percent(c.Share) + " " + c.Name
+		text += units.Percent(c.Share) + " " + c.Name
 	}
 	return text
 }
@@ -198,25 +199,25 @@ func (p *memoryPage) processFigures() []figure {
 	if grown < 0 {
 		sign, grown = "–", -grown
 	}
-	out := []figure{{name: "RSS grew by", text: sign + size(grown)},
-		{name: "major faults", text: count(p.at.proc.MajorFaults - p.from.proc.MajorFaults)}}
+	out := []figure{{name: "RSS grew by", text: sign + units.Bytes(grown)},
+		{name: "major faults", text: units.Count(p.at.proc.MajorFaults - p.from.proc.MajorFaults)}}
 	if n := p.at.proc.PSSBytes; n > 0 {
-		out = append(out, figure{name: "PSS", text: size(n) + ", shared pages by their part"})
+		out = append(out, figure{name: "PSS", text: units.Bytes(n) + ", shared pages by their part"})
 	}
 	if d := p.at.proc.AtNS - p.from.proc.AtNS; d > 0 {
-		out = append(out, figure{name: "CPU", text: percent(share(p.at.proc.UserNS-p.from.proc.UserNS, d)) + " user, " +
-			percent(share(p.at.proc.SystemNS-p.from.proc.SystemNS, d)) + " system"})
+		out = append(out, figure{name: "CPU", text: units.Percent(share(p.at.proc.UserNS-p.from.proc.UserNS, d)) + " user, " +
+			units.Percent(share(p.at.proc.SystemNS-p.from.proc.SystemNS, d)) + " system"})
 	}
 	if n, d := p.at.meters.switches.Since(&p.from.meters.switches); d > 0 {
 		out = append(out, figure{name: "given a CPU", text: eachSecond(float64(n), d) + " (context switches)"})
 	}
 	if n := p.at.proc.SwapBytes; n > 0 {
-		out = append(out, figure{name: "swapped out", text: size(n)})
+		out = append(out, figure{name: "swapped out", text: units.Bytes(n)})
 	}
 	a, b := &p.from.proc.Pressure, &p.at.proc.Pressure
 	if b.Source != sampler.PressureNone && a.Source == b.Source {
 		d := p.at.proc.AtNS - p.from.proc.AtNS
-		out = append(out, figure{name: "memory pressure", text: percent(share(b.MemorySomeNS-a.MemorySomeNS, d)) + " (" + b.Source.String() + ")"})
+		out = append(out, figure{name: "memory pressure", text: units.Percent(share(b.MemorySomeNS-a.MemorySomeNS, d)) + " (" + b.Source.String() + ")"})
 	}
 	return out
 }
@@ -243,12 +244,12 @@ func (p *memoryPage) drawPayers(a canvas.Area, t *Theme) {
 		return
 	}
 	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" who paid for %s in the collector ", duration(p.gcNS)), a.W-2), t.bold())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" who paid for %s in the collector ", units.Duration(p.gcNS)), a.W-2), t.bold())
 	for y := range min(a.H-1, len(p.payers)) {
 		g := &p.payers[y]
 		row := a.Row(y + 1)
-		row.Put(1, 0, canvas.PadLeft(percent(share(g.ns, p.gcNS)), 5), canvas.Style{FG: t.readable(t.States[gvl.GC]), Attr: canvas.Bold})
-		row.Put(7, 0, canvas.PadLeft(duration(g.ns), 7), t.text())
+		row.Put(1, 0, canvas.PadLeft(units.Percent(share(g.ns, p.gcNS)), 5), canvas.Style{FG: t.readable(t.States[gvl.GC]), Attr: canvas.Bold})
+		row.Put(7, 0, canvas.PadLeft(units.Duration(g.ns), 7), t.text())
 		x := row.Put(15, 0, canvas.Cut(g.words(), row.W-16), t.text())
 		if g.path != "" && row.W-x > 10 {
 			row.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", g.path, g.line), row.W-x-3), t.dim())

@@ -227,8 +227,7 @@ func (m *Model) buildFlame(force bool) {
 		if s, ok := roots[id]; ok {
 			return s
 		}
-		info, _ := m.store.dict.Thread(id)
-		return threadName(id, info)
+		return gvl.ThreadName(id, m.store.dict)
 	}, m.width)
 	m.placePanel(force)
 	m.flame.fit(m.flameRows())

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -90,7 +91,7 @@ func (p *panelView) frameColumns(inverted bool) []panelColumn {
 // figures sums the selected function up: in all of its places, which the line about the selected frame does not.
 func (p *panelView) figures(m *Model) string {
 	whole := m.flame.tree.Root.Total
-	s := fmt.Sprintf(" · total %s, self %s", percent(share(p.total, whole)), percent(share(p.self, whole)))
+	s := fmt.Sprintf(" · total %s, self %s", units.Percent(share(p.total, whole)), units.Percent(share(p.self, whole)))
 	if p.places > 1 {
 		s += fmt.Sprintf(" in all %d places", p.places)
 	}
@@ -133,9 +134,9 @@ func (m *Model) drawPanelColumn(a canvas.Area, c *panelColumn) {
 	for y := range n {
 		r := &c.rows[y]
 		row := rows.Row(y)
-		row.Put(x, 0, canvas.PadLeft(percent(share(r.weight, c.of)), panelShareW-1), t.text())
+		row.Put(x, 0, canvas.PadLeft(units.Percent(share(r.weight, c.of)), panelShareW-1), t.text())
 		if c.totals {
-			row.Put(x+panelShareW, 0, canvas.PadLeft(percent(share(r.total, c.of)), panelShareW-1), t.dim())
+			row.Put(x+panelShareW, 0, canvas.PadLeft(units.Percent(share(r.total, c.of)), panelShareW-1), t.dim())
 		}
 		m.drawPanelBar(row.Sub(bar, 0, barW, 1), r, c)
 		m.drawPanelName(row.Sub(name, 0, a.W-name, 1), r, c)

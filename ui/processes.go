@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -217,7 +218,7 @@ func (p *processesPage) detail(m *Model) (name, rest string) {
 		return p.flame.detail(p.merged.dict)
 	case p.onLower && p.lower == lowerTop && p.at < len(p.functions):
 		r := &p.functions[p.at]
-		return r.label, fmt.Sprintf("%s  self %s  total %s", r.where(), duration(r.self), duration(r.total))
+		return r.label, fmt.Sprintf("%s  self %s  total %s", r.where(), units.Duration(r.self), units.Duration(r.total))
 	case p.onLower && p.lower == lowerFindings && p.at < len(p.findings):
 		f := &p.findings[p.at]
 		return f.Title, f.Text + "  → " + f.Next

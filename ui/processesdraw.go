@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -173,7 +174,7 @@ func (p *processesPage) drawAll(a canvas.Area, m *Model, c processColumns) {
 	a.Put(3, 0, canvas.Cut("all processes", c.title), t.bold())
 	p.drawFigures(a, &p.all, m, c, t.bold(), "", "")
 	if n := len(p.findings); n > 0 {
-		a.Put(a.W-c.finding-1, 0, canvas.Cut(several(n, "finding"), c.finding), t.bold())
+		a.Put(a.W-c.finding-1, 0, canvas.Cut(units.Plural(n, "finding", "findings"), c.finding), t.bold())
 	}
 	if p.selected == nil {
 		markRow(a, m, !p.onLower)
@@ -220,22 +221,22 @@ func (p *processesPage) drawFigures(a canvas.Area, w *processRow, m *Model, c pr
 	if f.waiting >= 0.5 && w.state == processRuns {
 		waiting.FG, waiting.Attr = t.readable(t.States[gvl.Waiting]), canvas.Bold
 	}
-	right(c.held, value(percent(f.held)), held)
+	right(c.held, value(units.Percent(f.held)), held)
 	if c.lane > 0 {
 		drawSpark(a, x, w.lane, 1, canvas.Style{FG: t.readable(t.States[gvl.Running])})
 		x += c.lane + 1
 	}
 	right(c.waiting, value(fmt.Sprintf("%.1f", f.waiting)), waiting)
 	right(c.p99, f.waitInWords(waitP99), plain)
-	right(c.cpu, value(percent(f.cpu)), plain)
+	right(c.cpu, value(units.Percent(f.cpu)), plain)
 	gc := "–"
 	if f.gcKnown {
-		gc = percent(f.gc)
+		gc = units.Percent(f.gc)
 	}
 	right(c.gc, gc, plain)
 	rss := "–"
 	if f.rss > 0 {
-		rss = size(f.rss)
+		rss = units.Bytes(f.rss)
 	}
 	right(c.rss, rss, plain)
 }

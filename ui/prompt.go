@@ -5,6 +5,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -126,7 +127,7 @@ func (m *Model) drawPrompt(a canvas.Area, t *Theme) {
 	case p.err != "":
 		note, st = p.err, canvas.Style{FG: t.Warn}
 	case m.flame.search != nil:
-		note = percent(m.flame.matches.Share) + " of the time is in a match   " + note
+		note = units.Percent(m.flame.matches.Share) + " of the time is in a match   " + note
 	}
 	if x+3+canvas.Width(note) <= a.W {
 		a.PutRight(0, note+" ", st)

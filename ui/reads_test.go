@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -41,7 +42,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "partial " + finePercent(lost/read)
+	want := "partial " + units.FinePercent(lost/read)
 	if !strings.Contains(p.Text, want) || strings.Contains(p.Text, "torn") {
 		t.Errorf("want %q and nothing torn in the header:\n%s", want, p.Text)
 	}
@@ -58,7 +59,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 
 func TestFinePercent(t *testing.T) {
 	for v, want := range map[float64]string{0: "0 %", 0.0004: "<0.1 %", 0.0005: "0.1 %", 0.0042: "0.4 %", 0.0994: "9.9 %", 0.12: "12 %", 1: "100 %"} {
-		if got := finePercent(v); got != want {
+		if got := units.FinePercent(v); got != want {
 			t.Errorf("%g: %q, want %q", v, got, want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -182,7 +183,7 @@ func leaveRecordings(stores ...*Store) error {
 // failing reports why the recording that goes on can't be written any more.
 func (m *Model) failing(r *reading) {
 	if r.recLost > m.recLost && m.recording {
-		m.message, m.problem = fmt.Sprintf("the disk is slow: %s samples are missing in the recording", count(int64(r.recLost))), true
+		m.message, m.problem = fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.recLost))), true
 	}
 	m.recLost = r.recLost
 	if r.recErr != nil && m.recording {
@@ -253,9 +254,9 @@ func (m *Model) recorded(msg recordingMsg) tea.Cmd {
 		}
 		return nil
 	}
-	m.message, m.problem = fmt.Sprintf("recorded %s, and the path copied: %s", size(msg.bytes), absolute(msg.path)), false
+	m.message, m.problem = fmt.Sprintf("recorded %s, and the path copied: %s", units.Bytes(msg.bytes), absolute(msg.path)), false
 	if msg.lost > 0 {
-		m.message += fmt.Sprintf(" (%s samples are missing: the disk was too slow)", count(int64(msg.lost)))
+		m.message += fmt.Sprintf(" (%s samples are missing: the disk was too slow)", units.Count(int64(msg.lost)))
 	}
 	m.named = []string{absolute(msg.path)}
 	copied := m.copyPath(absolute(msg.path))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -57,9 +58,9 @@ func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
 	for _, ns := range th.totals {
 		sum += ns
 	}
-	right := fmt.Sprintf("run %s  wait %s  io %s", percent(share(run, sum)), percent(share(th.totals[gvl.Waiting], sum)), percent(share(th.totals[gvl.IO], sum)))
+	right := fmt.Sprintf("run %s  wait %s  io %s", units.Percent(share(run, sum)), units.Percent(share(th.totals[gvl.Waiting], sum)), units.Percent(share(th.totals[gvl.IO], sum)))
 	if n := len(p.waits.lengths); n > 0 && a.W >= 80 {
-		right += fmt.Sprintf("  %s waits, p99 %s", count(int64(n)), p.waits.p99())
+		right += fmt.Sprintf("  %s waits, p99 %s", units.Count(int64(n)), p.waits.p99())
 	}
 	at := a.W - 1 - canvas.Width(right)
 	a.Put(at, 0, right, t.text())
@@ -69,7 +70,7 @@ func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
 	case th.known:
 		state = gvl.Describe(th.state, m.store.dict)
 		if !strings.Contains(state, " ms") && !strings.Contains(state, " s") {
-			state += " for " + duration(th.state.DurationNS())
+			state += " for " + units.Duration(th.state.DurationNS())
 		}
 		st = canvas.Style{FG: t.readable(t.States[th.state.State]), Attr: canvas.Bold}
 	case !th.seen:
@@ -123,7 +124,7 @@ func (m *Model) stackWord() string {
 func (p *threadPage) drawStack(a canvas.Area, m *Model) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", m.stackWord(), several(len(p.frames), "frame")), a.W-2), t.bold())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", m.stackWord(), units.Plural(len(p.frames), "frame", "frames")), a.W-2), t.bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.frames) == 0 {
 		rows.Put(2, 0, "no stack was read", t.dim())
@@ -169,18 +170,18 @@ func (p *threadPage) waitsText() string {
 		what string
 	}{{p.kinds.HandoverNS, "hand-over"}, {p.kinds.YieldNS, "yield"}, {p.kinds.RunDelayNS, "no CPU"}} {
 		if s := share(k.ns, all); s >= 0.01 {
-			text += fmt.Sprintf(" %s %s", k.what, percent(s))
+			text += fmt.Sprintf(" %s %s", k.what, units.Percent(s))
 		}
 	}
 	if p.noCPU >= 0.01 {
-		text += fmt.Sprintf("  at work without a CPU %s", percent(p.noCPU))
+		text += fmt.Sprintf("  at work without a CPU %s", units.Percent(p.noCPU))
 	}
 	return text
 }
 
 // shortText says that all waits are too short for the list.
 func (p *threadPage) shortText(m *Model) string {
-	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", count(int64(p.waits.short)), duration(int64(m.opt.WaitThreshold)))
+	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.waits.short)), units.Duration(int64(m.opt.WaitThreshold)))
 }
 
 // fitWords leaves out the last figures of a line that have no room.
@@ -217,7 +218,7 @@ func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
 		row := a.Row(1 + y)
 		at := m.process.WallTime(e.endNS - e.lenNS).Format("15:04:05.000")
 		x := row.Put(2, 0, at, t.dim())
-		x = row.Put(x+1, 0, canvas.PadLeft(duration(e.lenNS), 7), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+		x = row.Put(x+1, 0, canvas.PadLeft(units.Duration(e.lenNS), 7), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 		if e.after != gvl.Unknown {
 			row.Put(x+1, 0, "after "+e.after.String(), t.dim())
 		}
@@ -300,7 +301,7 @@ func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, t
 	s := share(p.heat.lines[codeLine{path, line}], p.heat.total)
 	label := ""
 	if s > 0 {
-		label = percent(s)
+		label = units.Percent(s)
 		hot := t.Background.Mix(t.Flame[fromApp], 0.35+0.65*s)
 		bar := a.Sub(numberW+1, 0, barW, 1)
 		bar.Fill(' ', canvas.Style{})

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -87,7 +88,7 @@ func newThreadsPage() *threadsPage {
 func (p *threadsPage) keyMap() *keyMap { return &p.keys }
 
 func (p *threadsPage) about(m *Model) string {
-	s := fmt.Sprintf("%s threads · %s · by %s", count(int64(len(m.timeline.threads))), m.when(), sortNames[p.sort])
+	s := fmt.Sprintf("%s threads · %s · by %s", units.Count(int64(len(m.timeline.threads))), m.when(), sortNames[p.sort])
 	if p.reverse {
 		s += " reversed"
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -135,7 +136,7 @@ func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColum
 				rest += ns
 			}
 		}
-		n := shares100(run, w.totals[gvl.Waiting], w.totals[gvl.IO], rest)
+		n := units.Percents(run, w.totals[gvl.Waiting], w.totals[gvl.IO], rest)
 		for i, s := range []gvl.State{gvl.Running, gvl.Waiting, gvl.IO} {
 			st := canvas.Style{FG: t.readable(t.States[s])}
 			if n[i] == 0 {
@@ -145,7 +146,7 @@ func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColum
 			x += 6
 		}
 	}
-	a.Put(x, 0, canvas.PadLeft(percent(w.cpu), c.cpu), t.text())
+	a.Put(x, 0, canvas.PadLeft(units.Percent(w.cpu), c.cpu), t.text())
 	x += c.cpu + 1
 	p99 := t.text()
 	const longNS = int64(50e6)
@@ -175,7 +176,7 @@ func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColum
 // their own.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
-	for _, said := range []string{" " + gvl.FormatNS(ts.DurationNS()), ": ", " "} {
+	for _, said := range []string{" " + units.ProseDuration(ts.DurationNS()), ": ", " "} {
 		s = strings.TrimPrefix(s, said)
 	}
 	return s
@@ -201,7 +202,7 @@ func (p *threadsPage) drawState(a canvas.Area, w *tableRow, m *Model) {
 	}
 	x := a.Put(0, 0, s.String(), st)
 	if th.known {
-		a.Put(x+1, 0, canvas.Cut(duration(th.state.DurationNS()), a.W-x-1), t.dim())
+		a.Put(x+1, 0, canvas.Cut(units.Duration(th.state.DurationNS()), a.W-x-1), t.dim())
 	}
 }
 
@@ -247,7 +248,7 @@ func (t *Theme) drawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bo
 	for i, s := range barStates {
 		parts[i] = totals[s]
 	}
-	widths := shareOut(a.W, parts)
+	widths := units.Divide(a.W, parts, units.Sum(parts), nil)
 	const waiting = 3
 	if widths[waiting] == 0 && parts[waiting] > 0 {
 		most := 0
@@ -271,35 +272,4 @@ func (t *Theme) drawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bo
 			x++
 		}
 	}
-}
-
-// shareOut gives each part its share of n columns, by largest remainder; all 0 when the parts are.
-func shareOut(n int, parts []int64) []int {
-	out := make([]int, len(parts))
-	rest := make([]float64, len(parts))
-	var sum int64
-	for _, p := range parts {
-		sum += p
-	}
-	if sum <= 0 {
-		return out
-	}
-	left := n
-	for i, p := range parts {
-		exact := float64(p) / float64(sum) * float64(n)
-		out[i] = int(exact)
-		rest[i] = exact - float64(out[i])
-		left -= out[i]
-	}
-	for range left {
-		most := 0
-		for i := range rest {
-			if rest[i] > rest[most] {
-				most = i
-			}
-		}
-		out[most]++
-		rest[most] = -1
-	}
-	return out
 }

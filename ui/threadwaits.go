@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -90,7 +91,7 @@ func (t *threadWaits) inWords(q float64) string {
 	if len(t.lengths) == 0 {
 		return "–"
 	}
-	s := duration(t.quantile(q))
+	s := units.Duration(t.quantile(q))
 	if t.open {
 		s = "≥" + s
 	}

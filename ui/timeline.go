@@ -89,7 +89,7 @@ func (v *timelineView) loadThreads(r *reading, states []gvl.ThreadState, fromNS,
 	for _, id := range r.Timeline.Threads(nil, fromNS, toNS) {
 		t := threadRow{id: id, totals: r.Timeline.Totals(id, fromNS, toNS)}
 		info, _ := r.Dict.Thread(id)
-		t.name, t.ractor = threadName(id, info), info.Ractor
+		t.name, t.ractor = gvl.NameOf(id, info), info.Ractor
 		if i, ok := now[id]; ok {
 			t.state, t.known, t.seen = states[i], true, true
 		} else if states == nil {
@@ -115,17 +115,6 @@ func lastState(tl *gvl.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool
 		}
 	}
 	return gvl.Unknown, false
-}
-
-// threadName is the name that the screen gives a thread.
-func threadName(id sampler.ThreadID, info sampler.ThreadInfo) string {
-	switch {
-	case info.Name != "":
-		return info.Name
-	case info.Main:
-		return "main"
-	}
-	return fmt.Sprintf("thread %d", id)
 }
 
 // buildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -14,7 +15,7 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 	if focused {
 		title = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	}
-	x := a.Put(1, 0, canvas.Cut(count(int64(len(v.threads)))+" threads", g.nameW-1), title)
+	x := a.Put(1, 0, canvas.Cut(units.Count(int64(len(v.threads)))+" threads", g.nameW-1), title)
 	// Rows above and below those that are drawn.
 	hidden := strings.TrimRight(hiddenRows(v.top, len(v.rows)-v.top-len(v.visible)), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.nameW+g.nowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})

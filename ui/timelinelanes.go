@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -51,7 +52,7 @@ func (v *timelineView) drawLane(a canvas.Area, l *lane, t *Theme, g *regions) {
 		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: mixUntil(on(full).FG, on(ground).FG, ground, graphic), BG: ground})
 	}
 	if g.sharesW > 0 {
-		a.Put(a.W-g.sharesW, 0, fmt.Sprintf("%3s %% held", percentNumber(share(held, sampled))), t.dim())
+		a.Put(a.W-g.sharesW, 0, fmt.Sprintf("%3s %% held", units.WholePercent(share(held, sampled))), t.dim())
 	}
 }
 
@@ -79,6 +80,6 @@ func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {
 	if ident := v.idents.of[v.threads[best].id]; ident > 0 {
 		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.readable(t.owner(ident)), Attr: canvas.Bold}) + 1
 	}
-	held := " " + percent(share(most, total))
+	held := " " + units.Percent(share(most, total))
 	a.Put(x, 0, canvas.Cut(v.threads[best].name, a.W-x-canvas.Width(held))+held, t.dim())
 }

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -226,7 +227,7 @@ func (p *timelinePage) load(m *Model, r *reading) {
 }
 
 func (p *timelinePage) about(m *Model) string {
-	return m.when() + " · " + duration(p.cellNS(m)) + " a column"
+	return m.when() + " · " + units.Duration(p.cellNS(m)) + " a column"
 }
 
 func (p *timelinePage) detail(m *Model) (name, rest string) { return m.timelineDetail() }

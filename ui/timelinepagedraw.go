@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -43,8 +44,8 @@ func (p *timelinePage) drawProcess(a canvas.Area, m *Model) {
 		of          func(gvl.ProcCell) float64
 		color       canvas.Color
 	}{
-		{"GC", percent(share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.readable(t.States[gvl.GC])},
-		{"CPU", percent(share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
+		{"GC", units.Percent(share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.readable(t.States[gvl.GC])},
+		{"CPU", units.Percent(share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
 		{"waiting", waitingText(share(sum.WaitNS, sum.SampledNS), waitTop, g.nowW), waitTop, gvl.ProcCell.Waiters, t.readable(t.States[gvl.Waiting])},
 	}
 	for i, l := range lanes {
@@ -92,7 +93,7 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *Model) {
 		}
 	}
 	x := a.Put(1, y, m.process.WallTime(p.cursorNS).Format("15:04:05.000"), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
-	x = a.Put(x+1, y, "–"+duration(m.lastNS-p.cursorNS), t.dim())
+	x = a.Put(x+1, y, "–"+units.Duration(m.lastNS-p.cursorNS), t.dim())
 	i := v.index()
 	switch {
 	case p.at.atNS == p.cursorNS && p.at.err != nil:

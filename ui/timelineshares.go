@@ -2,9 +2,9 @@ package ui
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -28,7 +28,7 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 			top = st
 		}
 	}
-	p := shares100(run, wait, io, rest)
+	p := units.Percents(run, wait, io, rest)
 	style := func(n int, s gvl.State) canvas.Style {
 		if n == 0 {
 			return t.faint()
@@ -60,39 +60,4 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 		letter = top.Glyph()
 	}
 	a.Put(x+1, 0, fmt.Sprintf("%c %3d %%", letter, p[3]), st)
-}
-
-// shares100 turns parts into whole percents that sum to 100 (or are all 0), by largest remainder.
-func shares100(parts ...int64) []int {
-	out := make([]int, len(parts))
-	var sum int64
-	for _, p := range parts {
-		sum += p
-	}
-	if sum <= 0 {
-		return out
-	}
-	left := 100
-	order := make([]int, len(parts))
-	rest := make([]float64, len(parts))
-	for i, p := range parts {
-		exact := float64(p) / float64(sum) * 100
-		out[i] = int(exact)
-		rest[i] = exact - float64(out[i])
-		left -= out[i]
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		switch {
-		case rest[x] > rest[y]:
-			return -1
-		case rest[x] < rest[y]:
-			return 1
-		}
-		return 0
-	})
-	for i := 0; i < left; i++ {
-		out[order[i%len(order)]]++
-	}
-	return out
 }

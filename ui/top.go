@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -372,7 +373,7 @@ func (p *topPage) detail(m *Model) (name, rest string) {
 		return "", ""
 	}
 	r := p.sorted[i]
-	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(m, r.weight(bySelf)), p.measure(m, r.weight(byTotal)), duration(r.blame))
+	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(m, r.weight(bySelf)), p.measure(m, r.weight(byTotal)), units.Duration(r.blame))
 	if r.file != "" && r.file != r.label {
 		rest = lineIn(r.file, r.line, r.uncertain) + "  " + rest
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -162,7 +163,7 @@ func (f *figures) waitInWords(of int) string {
 	if f.waits == 0 {
 		return "–"
 	}
-	s := duration(f.waitNS[of])
+	s := units.Duration(f.waitNS[of])
 	if f.waitsOpen {
 		s = "≥" + s
 	}
@@ -174,6 +175,6 @@ func (f *figures) waitsText() string {
 	if f.waits == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s waits: p50 %s  p90 %s  p99 %s  max %s", count(f.waits), f.waitInWords(waitP50), f.waitInWords(waitP90),
+	return fmt.Sprintf("%s waits: p50 %s  p90 %s  p99 %s  max %s", units.Count(f.waits), f.waitInWords(waitP50), f.waitInWords(waitP90),
 		f.waitInWords(waitP99), f.waitInWords(waitMax))
 }

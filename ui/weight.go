@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
 )
 
 // metrics are the weights that w goes through.
@@ -48,11 +49,11 @@ func (v *flameView) nextMetric() {
 func measure(m flamegraph.Metric, n int64) string {
 	switch m {
 	case flamegraph.Samples:
-		return count(n)
+		return units.Count(n)
 	case flamegraph.Allocations:
-		return "≈" + count(roundTo2(n)) + " objects"
+		return "≈" + units.Count(roundTo2(n)) + " objects"
 	}
-	return duration(n)
+	return units.Duration(n)
 }
 
 // roundTo2 rounds to two significant digits.
@@ -86,5 +87,5 @@ func tooFew(a flamegraph.AllocEstimate) string {
 		return "no allocation was seen here (or the collector's counters can't be read)"
 	}
 	return fmt.Sprintf("%s objects, seen being allocated %d times: %d are needed to tell by whom; a longer time { has more",
-		count(a.Objects), a.Ticks, flamegraph.MinAllocTicks)
+		units.Count(a.Objects), a.Ticks, flamegraph.MinAllocTicks)
 }

@@ -28,11 +28,11 @@ var rules = map[string][]string{
 	"sampler/ruby":          {"attach", "sampler", "internal/safefile"},
 	"sampler/kernel":        {"attach", "sampler"},
 	"sampler/live":          {"attach", "sampler", "sampler/ruby", "sampler/kernel"},
-	"gvl":                   {"sampler"},
-	"flamegraph":            {"sampler"},
-	"export":                {"sampler", "gvl", "flamegraph"},
+	"gvl":                   {"sampler", "internal/units"},
+	"flamegraph":            {"sampler", "internal/units"},
+	"export":                {"sampler", "gvl", "flamegraph", "internal/units"},
 	"recording":             {"sampler"},
-	"ui":                    {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile"},
+	"ui":                    {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
 	"internal/cli":          {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload", "internal/safefile"},
 	"internal/workload":     {},
 	"internal/safefile":     {},
@@ -48,12 +48,13 @@ var rules = map[string][]string{
 	"internal/odds":         {},
 	"internal/peers":        {},
 	"internal/streamtest":   {"sampler"},
+	"internal/units":        {},
 	"screenshots":           {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
 }
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "gvl", "flamegraph", "export", "recording"}
+var pure = []string{"sampler", "gvl", "flamegraph", "export", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}

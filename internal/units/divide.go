@@ -1,0 +1,52 @@
+package units
+
+import "math/bits"
+
+// Divide gives each part its share of n columns, by largest remainder, the earlier part first where two are alike. Parts
+// that add up to whole get all n columns; parts that are not positive get none. The result is in out's memory where that
+// suffices.
+func Divide(n int, parts []int64, whole int64, out []int) []int {
+	var few [64]uint64 // no memory of the heap for most
+	out, rests, left := out[:0], few[:0], n
+	for _, p := range parts {
+		columns, rest := Quota(n, p, whole)
+		out, rests, left = append(out, columns), append(rests, rest), left-columns
+	}
+	for ; left > 0; left-- { // at most one column a part: remainders are below one
+		most := 0
+		for i := range rests {
+			if rests[i] > rests[most] {
+				most = i
+			}
+		}
+		if len(rests) == 0 || rests[most] == 0 {
+			break
+		}
+		out[most]++
+		rests[most] = 0
+	}
+	return out
+}
+
+// Percents turns parts into whole percents that add up to 100; all 0 when the parts are.
+func Percents(parts ...int64) []int { return Divide(100, parts, Sum(parts), nil) }
+
+// Sum adds up.
+func Sum(parts []int64) (sum int64) {
+	for _, p := range parts {
+		sum += p
+	}
+	return sum
+}
+
+// Quota returns n*part/whole: the whole columns, and the remainder as a number that compares between parts of one whole. It
+// is 0, 0 for a part or whole that is not positive. The product is taken in 128 bits, since blame over a day times a width
+// exceeds 63.
+func Quota(n int, part, whole int64) (columns int, rest uint64) {
+	if n <= 0 || part <= 0 || whole <= 0 {
+		return 0, 0
+	}
+	hi, lo := bits.Mul64(uint64(n), uint64(min(part, whole)))
+	q, r := bits.Div64(hi, lo, uint64(whole))
+	return int(q), r
+}

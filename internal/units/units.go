@@ -1,0 +1,186 @@
+// Package units writes figures for people: durations, shares, sizes and numbers, each one way wherever it is shown; and
+// divides columns and percents among parts.
+package units
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration writes ns for a column, with two or three significant digits: "42 ms", "2.00 s", "4m10s".
+func Duration(ns int64) string {
+	switch {
+	case ns < 0:
+		return "–" + Duration(-ns)
+	case ns < 1_000:
+		return fmt.Sprintf("%d ns", ns)
+	case ns < 10_000:
+		return fmt.Sprintf("%.1f µs", float64(ns)/1e3)
+	}
+	if v, decimals, unit := rounded(ns); unit != "" {
+		return strconv.FormatFloat(v, 'f', decimals, 64) + " " + unit
+	}
+	return LongDuration(time.Duration(ns))
+}
+
+// ProseDuration writes ns within a sentence: like Duration, without zeros at the end ("2 s"), in µs at least, and "5 min",
+// "2h05m" or "2 h". What is negative is "0 ms".
+func ProseDuration(ns int64) string {
+	if ns < 0 {
+		return "0 ms"
+	}
+	if v, decimals, unit := rounded(ns); unit != "" {
+		return Number(v, decimals) + " " + unit
+	}
+	s := (ns + 5e8) / 1e9
+	switch {
+	case s < 3600 && s%60 == 0:
+		return fmt.Sprintf("%d min", s/60)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s%3600 < 60:
+		return fmt.Sprintf("%d h", s/3600)
+	}
+	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
+}
+
+// Weight writes ns that are compared with each other, as those of a flame graph: like Duration, in seconds however many.
+func Weight(ns int64) string {
+	switch {
+	case ns < 0:
+		return "-" + Weight(-ns)
+	case ns == 0:
+		return "0"
+	case ns >= 99_950_000_000:
+		return fmt.Sprintf("%.0f s", float64(ns)/1e9)
+	case ns >= 9_950_000_000:
+		return fmt.Sprintf("%.2f s", float64(ns)/1e9)
+	case ns >= 1_000 && ns < 10_000:
+		return fmt.Sprintf("%.0f µs", float64(ns)/1e3)
+	}
+	return Duration(ns)
+}
+
+// rounded returns ns in the unit a person would choose, and the decimals that leave three significant digits at most. unit
+// is "" for a minute and more.
+func rounded(ns int64) (v float64, decimals int, unit string) {
+	switch f := float64(ns); {
+	case ns < 999_500:
+		return f / 1e3, 0, "µs"
+	case ns < 9_950_000:
+		return f / 1e6, 1, "ms"
+	case ns < 999_500_000:
+		return f / 1e6, 0, "ms"
+	case ns < 9_950_000_000:
+		return f / 1e9, 2, "s"
+	case ns < 59_500_000_000:
+		return f / 1e9, 1, "s"
+	}
+	return 0, 0, ""
+}
+
+// LongDuration writes seconds, minutes, hours and days: "12s", "4m10s", "3h04m", "3d04h".
+func LongDuration(d time.Duration) string {
+	s := int64(d.Round(time.Second) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
+	}
+	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
+}
+
+// Percent writes a share (0 to 1) as whole percents: "98 %". What is there but rounds to nothing is "<1 %", and what is
+// short of everything is never "100 %". NaN, a share of nothing, is "– %".
+func Percent(share float64) string { return WholePercent(share) + " %" }
+
+// WholePercent is Percent without the sign.
+func WholePercent(share float64) string {
+	switch {
+	case math.IsNaN(share):
+		return "–"
+	case share <= 0:
+		return "0"
+	case share < 0.005:
+		return "<1"
+	case share >= 0.995 && share < 1:
+		return "99"
+	}
+	return strconv.Itoa(int(math.Round(share * 100)))
+}
+
+// RoundPercent writes a share as whole percents within a sentence, rounded and no more: "0 %" may be almost nothing.
+func RoundPercent(share float64) string { return strconv.Itoa(int(math.Round(share*100))) + " %" }
+
+// FinePercent writes a small share with a decimal: "0.4 %"; what rounds to nothing is "<0.1 %".
+func FinePercent(share float64) string {
+	switch {
+	case share <= 0:
+		return "0 %"
+	case share < 0.0005:
+		return "<0.1 %"
+	case share < 0.0995:
+		return fmt.Sprintf("%.1f %%", share*100)
+	}
+	return Percent(share)
+}
+
+// Bytes writes bytes in powers of ten, as most tools for people do: "512 MB".
+func Bytes(n int64) string {
+	switch f := float64(n); {
+	case n < 1000:
+		return fmt.Sprintf("%d B", n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.0f kB", f/1e3)
+	case n < 10_000_000:
+		return fmt.Sprintf("%.1f MB", f/1e6)
+	case n < 1_000_000_000:
+		return fmt.Sprintf("%.0f MB", f/1e6)
+	default:
+		return fmt.Sprintf("%.1f GB", f/1e9)
+	}
+}
+
+// FineBytes is Bytes with a decimal for all megabytes: "51.2 MB".
+func FineBytes(n int64) string {
+	if n < 1_000_000 || n >= 1_000_000_000 {
+		return Bytes(n)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
+
+// Number writes v with at most so many decimals, without zeros at the end.
+func Number(v float64, decimals int) string {
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.ContainsRune(s, '.') {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// Count writes a number with thousands separated: "18,204".
+func Count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	start := 0
+	if n < 0 {
+		start = 1
+	}
+	for i := len(s) - 3; i > start; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Plural writes how many of something there are: "1 thread waits", "3 threads wait".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
