@@ -46,7 +46,7 @@ var rules = map[string][]string{
 	"internal/golden":       {},
 	"internal/memtest":      {"attach"},
 	"internal/odds":         {},
-	"internal/peers":        {},
+	"internal/rivals":       {},
 	"internal/streamtest":   {"sampler"},
 	"internal/units":        {},
 	"screenshots":           {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},

@@ -1,9 +1,9 @@
-// Package peers measures other profilers beside ddtop, in one run and on one process: what a stack costs, by how much
+// Package rivals measures other profilers beside ddtop, in one run and on one process: what a stack costs, by how much
 // the process slows down, which lines are right and how many of the threads are seen.
 //
 // The benchmarks need rbspy on PATH (`cargo install rbspy`); without it they are skipped, and say so:
 //
-//	go test -run '^$' -bench Peers ./internal/peers
+//	go test -run '^$' -bench Rivals ./internal/rivals
 //
 // What is measured of each profiler, on a program of one busy thread and nine idle ones:
 //
@@ -16,4 +16,4 @@
 //	impossible-%   stacks in which a function was called by one that never calls it
 //	named-%        frames that have a name
 //	threads-%      threads of the program that were seen
-package peers
+package rivals

@@ -1,4 +1,4 @@
-package peers
+package rivals
 
 import (
 	"strconv"

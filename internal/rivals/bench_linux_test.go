@@ -1,4 +1,4 @@
-package peers
+package rivals
 
 import (
 	"os/exec"
@@ -18,8 +18,8 @@ const (
 	shortSeconds  = 1
 )
 
-// BenchmarkPeers measures rbspy and ddtop on one process, one after the other, on every Ruby there is.
-func BenchmarkPeers(b *testing.B) {
+// BenchmarkRivals measures rbspy and ddtop on one process, one after the other, on every Ruby there is.
+func BenchmarkRivals(b *testing.B) {
 	path, err := exec.LookPath("rbspy")
 	if err != nil {
 		rubytest.Skip(b, "rbspy is not on PATH; `cargo install rbspy` gets it")
