@@ -84,7 +84,7 @@ end
 sleep`
 
 // TestThreadsOfAllRactors: the limit on threads is one for all ractors together, and a list that goes on beyond it is counted
-// as a failed read and does not keep the others from being read.
+// as a failed read and does not keep the others from being read. So it is with a list of ractors.
 func TestThreadsOfAllRactors(t *testing.T) {
 	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -108,6 +108,16 @@ func TestThreadsOfAllRactors(t *testing.T) {
 				readTick(t, rd, &s)
 				if len(s.Threads) != limit || (s.Reads.Failed > 0) != (limit < 21) || len(s.Ractors) != 5 {
 					t.Errorf("of at most %d threads: %d, in %d ractors, %d failed reads", limit, len(s.Threads), len(s.Ractors), s.Reads.Failed)
+				}
+			}
+		}
+		for _, limit := range []int{1, 3, 4, 5} {
+			rd := openReader(t, p.PID)
+			rd.maxRactors = limit
+			for range 5 {
+				readTick(t, rd, &s)
+				if len(s.Ractors) != limit || (s.Reads.Failed > 0) != (limit < 5) || len(s.Threads) != 1+5*(limit-1) {
+					t.Errorf("of at most %d ractors: %d, with %d threads, %d failed reads", limit, len(s.Ractors), len(s.Threads), s.Reads.Failed)
 				}
 			}
 		}

@@ -11,13 +11,24 @@ import (
 // is new. What was left out has its turn first in the next tick, and counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// errStopped: the reading was told to end.
-var errStopped = errors.New("the reading was ended")
+// maxWalkBudget is how long a tick may take at the most, in ns, until it has walked the lists of ractors and threads: tickBudget,
+// time enough for all that are followed where a CPU is to be had; and twice as long after each walk that was not through by then.
+const maxWalkBudget = 16 * tickBudget
+
+var (
+	// errStopped: the reading was told to end.
+	errStopped = errors.New("the reading was ended")
+	// errLongWalk: the walk over the lists was not through in time.
+	errLongWalk = errors.New("listing its threads takes too long")
+)
 
 // budget says when a tick is over.
 type budget struct {
-	endNS   int64
-	stopped atomic.Bool
+	endNS int64
+	// walkNS is how long the walks of a tick may take, in ns, if that is more than tickBudget; walkEndNS is when those of the tick
+	// under way have to be through.
+	walkNS, walkEndNS int64
+	stopped           atomic.Bool
 	// from is the place, among the threads of a tick, of the one whose stack is looked at first; cut tells that the
 	// tick under way has left something out.
 	from int
@@ -32,7 +43,22 @@ func (r *Reader) Stop() { r.budget.stopped.Store(true) }
 func (r *Reader) Resume() { r.budget.stopped.Store(false) }
 
 // begin starts the time of a tick.
-func (r *Reader) begin() { r.budget.endNS, r.budget.cut = r.now()+tickBudget, false }
+func (r *Reader) begin() {
+	now := r.now()
+	r.budget.endNS, r.budget.cut = now+tickBudget, false
+	r.budget.walkEndNS = now + max(tickBudget, r.budget.walkNS)
+}
+
+// walkOver is the error of a walk over the lists that is to end: the tick was told to, or the walks' time is up.
+func (r *Reader) walkOver() error {
+	switch {
+	case r.budget.stopped.Load():
+		return errStopped
+	case r.now() > r.budget.walkEndNS:
+		return errLongWalk
+	}
+	return nil
+}
 
 // over reports whether the tick has used up its time, or was told to end.
 func (r *Reader) over() bool {

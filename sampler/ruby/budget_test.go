@@ -2,7 +2,9 @@ package ruby
 
 import (
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -48,10 +50,12 @@ func TestTickIsBounded(t *testing.T) {
 			mem.call = func() { now += each }
 			fresh := make(map[sampler.ThreadID]bool)
 			var s sampler.Sample
-			cut, longest := 0, int64(0)
+			cut, walks, longest := 0, 0, int64(0)
 			for range 100 {
 				began, failed := now, r.reads.Failed
-				if err := r.Read(sampler.StackTick, &s); err != nil {
+				if err := r.Read(sampler.StackTick, &s); errors.Is(err, errLongWalk) && len(fresh) == 0 {
+					walks++
+				} else if err != nil {
 					t.Fatal(err)
 				}
 				if longest = max(longest, now-began); r.reads.Failed > failed {
@@ -75,8 +79,49 @@ func TestTickIsBounded(t *testing.T) {
 			if bound := 2*tickBudget + int64(len(s.Threads)+40)*each; longest > bound {
 				t.Errorf("a tick took %d ms, want %d at most", longest/1e6, bound/1e6)
 			}
-			t.Logf("%d of 100 ticks cut, the longest of %d ms", cut, longest/1e6)
+			t.Logf("%d of 100 ticks cut, of which %d could not list the threads, the longest of %d ms", cut, walks, longest/1e6)
 		})
+	}
+}
+
+// TestWalkIsBounded: where the list of threads takes longer than a tick may, the tick fails and the next one has more time for it;
+// a list that is too long for that, too, costs no more.
+func TestWalkIsBounded(t *testing.T) {
+	const each = int64(time.Millisecond)
+	for _, g := range loadTicks(t) {
+		for _, c := range []struct {
+			threads attach.Address
+			listed  bool
+		}{{100, true}, {2000, true}, {1 << 40, false}} {
+			t.Run(fmt.Sprintf("%s/%d", g.Version, c.threads), func(t *testing.T) {
+				h, r := hostileOf(t, g)
+				now := int64(1e9)
+				r.now = func() int64 { now++; return now }
+				r.mem = &slowMemory{Memory: h, call: func() { now += each }}
+				h.threads = c.threads
+				r.order = nil
+				var s sampler.Sample
+				failed := uint64(0)
+				for range 10 {
+					began := now
+					err := r.Read(sampler.StackTick, &s)
+					// Beside the walk there are the stacks: those that were begun, and a call or two for all.
+					if took := now - began; took > maxWalkBudget+2*tickBudget {
+						t.Fatalf("a tick took %d ms", took/1e6)
+					}
+					if err == nil {
+						break
+					}
+					if failed++; !errors.Is(err, errLongWalk) || r.reads.Failed != failed {
+						t.Fatalf("%v, %d failed reads", err, r.reads.Failed)
+					}
+				}
+				if listed := len(s.Threads) > int(c.threads); listed != c.listed {
+					t.Errorf("%d threads were listed, after %d ticks that failed", len(s.Threads), failed)
+				}
+				t.Logf("%d ticks failed", failed)
+			})
+		}
 	}
 }
 

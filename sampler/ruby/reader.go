@@ -45,6 +45,7 @@ type Reader struct {
 	gc                *gcReader
 	maxDepth          int
 	maxThreads        int
+	maxRactors        int
 	// stackBytes is what copies of stacks take, up to maxStackBytes; past cutAt maxDepth, which fullDepth is as long as there is
 	// room, is halved. shrink: it was, and what is deeper is to be given back.
 	stackBytes, maxStackBytes, cutAt, fullDepth int
@@ -87,7 +88,10 @@ type Reader struct {
 	whole  bool
 	lastID sampler.ThreadID
 
-	vmHead [20]byte
+	// vmHead is the head of the list of ractors, and their number, as a tick reads it; walkedHead as the last walk did.
+	vmHead, walkedHead [20]byte
+	// ractorsCut: the list goes on beyond maxRactors.
+	ractorsCut bool
 	// currentECBuf receives what currentEC points to.
 	currentECBuf [8]byte
 	batch        []attach.Range
@@ -118,7 +122,7 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	r := &Reader{
 		pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o,
 		now: opts.Now, tids: opts.TIDs, innerPID: opts.InnerPID, pthreadTID: -1,
-		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, maxThreads: MaxThreads, whole: opts.Whole,
+		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, maxThreads: MaxThreads, maxRactors: MaxRactors, whole: opts.Whole,
 	}
 	if r.maxDepth <= 0 {
 		r.maxDepth = DefaultMaxDepth

@@ -15,7 +15,8 @@ const (
 	// MaxThreads is the most threads that are followed in one process, of all its ractors together; each list that goes on
 	// beyond is counted as a failed read.
 	MaxThreads = 20000
-	// MaxRactors is the most ractors.
+	// MaxRactors is the most ractors that are followed in one process: the oldest, the main one among them. A list that goes on
+	// beyond is counted as a failed read.
 	MaxRactors = 4096
 	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs some
 	// 0.35 µs, as much as copying 2 KiB that no cache holds.
@@ -110,19 +111,28 @@ type piece struct {
 func (r *Reader) walkVM() error {
 	r.walks++
 	var ractors []*ractor
+	var headWords [20]byte
+	cut := false
 	if r.o.vmRactorSet < 0 {
 		rc := r.ractorAt(r.vm.Addr, 1)
 		ractors = append(ractors, rc)
 	} else {
 		head := r.vm.Addr + attach.Address(r.o.vmRactorSet)
-		var buf [16]byte
-		if err := r.mem.Read(head, buf[:]); err != nil {
+		if err := r.mem.Read(head, headWords[:]); err != nil {
 			return err
 		}
-		prev, node := head, attach.Address(le64(buf[:]))
-		for hops := 0; node != head; hops++ {
-			if hops >= MaxRactors || node == 0 {
+		prev, node := head, attach.Address(le64(headWords[:]))
+		for node != head {
+			if node == 0 {
 				return ErrListTorn
+			}
+			if err := r.walkOver(); err != nil {
+				return err
+			}
+			if len(ractors) >= r.maxRactors {
+				cut = true
+				r.reads.Failed++
+				break
 			}
 			addr := node - attach.Address(r.o.ractorNode)
 			var link [16]byte
@@ -151,6 +161,7 @@ func (r *Reader) walkVM() error {
 		rc.threads = list
 		all = append(all, list...)
 	}
+	r.walkedHead, r.ractorsCut = headWords, cut
 	r.adopt(ractors, all)
 	return nil
 }
@@ -197,8 +208,8 @@ func (r *Reader) walkThreads(rc *ractor, limit int) ([]*thread, error) {
 		if node == 0 {
 			return nil, ErrListTorn
 		}
-		if r.budget.stopped.Load() {
-			return nil, errStopped
+		if err := r.walkOver(); err != nil {
+			return nil, err
 		}
 		if len(list) >= limit {
 			rc.cut = true
@@ -388,6 +399,9 @@ func (r *Reader) listIntact() bool {
 func (r *Reader) ractorsIntact() bool {
 	if r.o.vmRactorSet < 0 {
 		return true
+	}
+	if r.ractorsCut { // those that are not followed come and go, too; the count tells
+		return r.vmHead == r.walkedHead
 	}
 	first, last := r.ractors[0], r.ractors[len(r.ractors)-1]
 	node := attach.Address(r.o.ractorNode)

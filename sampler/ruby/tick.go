@@ -28,7 +28,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 			return r.failed(errStopped)
 		}
 		if len(r.order) == 0 {
-			if err = r.walkVM(); err != nil {
+			if err = r.walk(); err != nil {
 				if errors.Is(err, ErrListTorn) {
 					r.reads.Retried++
 					continue
@@ -56,11 +56,24 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 			return r.failed(err)
 		}
 		r.reads.Retried++
-		if err = r.walkVM(); err != nil && !errors.Is(err, ErrListTorn) {
+		if err = r.walk(); err != nil && !errors.Is(err, ErrListTorn) {
 			return r.failed(err)
 		}
 	}
 	return r.failed(err)
+}
+
+// walk is walkVM, and decides how long the next tick's may take: twice as long as this one did, or was allowed to.
+func (r *Reader) walk() error {
+	began := r.now()
+	err := r.walkVM()
+	switch {
+	case err == nil:
+		r.budget.walkNS = min(2*(r.now()-began), maxWalkBudget)
+	case errors.Is(err, errLongWalk):
+		r.budget.walkNS = min(2*max(tickBudget, r.budget.walkNS), maxWalkBudget)
+	}
+	return err
 }
 
 func (r *Reader) failed(err error) error {
