@@ -160,9 +160,9 @@ func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *colle
 	return c
 }
 
-// boots moves the end of the program's start on while it goes on loading code. Whether it did before it was watched is not
-// known: a young one that does so in the first seconds is taken to have done so all along.
-func (c *collector) boots(b *second) {
+// extendStartup moves the end of the program's start on while it goes on loading code. Whether it did before it was watched
+// is not known: a young one that does so in the first seconds is taken to have done so all along.
+func (c *collector) extendStartup(b *second) {
 	if end := (b.at + 1) * 1e9; end <= max(c.bootNS, c.proc.AttachedNS)+loadedNS && float64(b.loadNS) >= loadingShare*float64(max(b.sampledNS, 1)) {
 		c.bootNS = max(c.bootNS, min(end+loadedNS, c.startNS+maxBootNS))
 	}
@@ -369,7 +369,7 @@ func (c *collector) enter(sec int64) {
 	clear(b.sums)
 	*b = second{at: sec, sums: b.sums}
 	if c.cur != nil {
-		c.boots(c.cur)
+		c.extendStartup(c.cur)
 		b.gc, b.proc = c.cur.gc, c.cur.proc
 	}
 	c.cur = b
