@@ -86,7 +86,7 @@ type watch struct {
 	// runCPU is what of a CPU it had with this stack, once its counters were read.
 	runCPU               int64
 	moved                bool
-	home                 home
+	usual                usualStack
 	cpuAt, cpu, runDelay int64
 	stateAtRead          State
 	cpuTotal             int64
@@ -219,7 +219,7 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 		c.flush(w, ts.Thread, at)
 		w.moved = w.moved || !fresh && !w.idle
 		if !fresh {
-			w.home.stayed(w.stack, at-w.stackNS)
+			w.usual.stayed(w.stack, at-w.stackNS)
 		}
 		if !fresh && w.state == Waiting && ts.State == Waiting {
 			c.turn(ts.Ractor).moved = true
@@ -231,7 +231,7 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 	} else if w.state == IO && ts.State == IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
 		// Another wait at the same place: what it did in between fell between two samples.
 		w.moved = w.moved || !w.idle
-		w.home.stayed(w.stack, at-w.stackNS)
+		w.usual.stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
 	}
 	w.sinceNS = ts.SinceNS

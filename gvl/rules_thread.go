@@ -53,7 +53,7 @@ func (w *window) canBeStuck(ts *ThreadState, x *watch) bool {
 		if ts.Detail.Op == OpChild {
 			return x.moved
 		}
-		if x.moved && (!x.home.is(x.stack) || x.flags&flagServer != 0) {
+		if x.moved && (!x.usual.is(x.stack) || x.flags&flagServer != 0) {
 			return !w.terminal(ts.Detail.Peer)
 		}
 		if x.group == 0 {

@@ -130,7 +130,7 @@ func evalHTTP(w *window) hit {
 		if x == nil || ts.State != IO || x.idle || x.group != group {
 			continue
 		}
-		if !w.asked(group) && (consumer(x) || x.home.is(x.stack) && float64(x.home.longestNS) >= homeWait*w.limits.httpWait) {
+		if !w.asked(group) && (consumer(x) || x.usual.is(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait) {
 			// Its time in the window was all spent there.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[IO]

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-func TestHome(t *testing.T) {
+func TestUsualStack(t *testing.T) {
 	type stay struct {
 		stack sampler.StackID
 		ns    int64
@@ -14,7 +14,7 @@ func TestHome(t *testing.T) {
 	tests := []struct {
 		name    string
 		stays   []stay
-		home    bool
+		usual   bool
 		longest int64
 	}{
 		{"nothing yet", nil, false, 0},
@@ -25,15 +25,15 @@ func TestHome(t *testing.T) {
 		{"never there", []stay{{2, 100}, {3, 100}, {2, 100}}, false, 0},
 	}
 	for _, tt := range tests {
-		var h home
+		var u usualStack
 		for _, s := range tt.stays {
-			h.stayed(s.stack, s.ns)
+			u.stayed(s.stack, s.ns)
 		}
-		if got := h.is(1); got != tt.home {
+		if got := u.is(1); got != tt.usual {
 			t.Errorf("%s: %v", tt.name, got)
 		}
-		if tt.home && h.longestNS != tt.longest {
-			t.Errorf("%s: longest %d", tt.name, h.longestNS)
+		if tt.usual && u.longestNS != tt.longest {
+			t.Errorf("%s: longest %d", tt.name, u.longestNS)
 		}
 	}
 }
