@@ -117,7 +117,7 @@ func (m *Model) openSelected() tea.Cmd {
 func (m *Model) searching() bool { return m.flame.search != nil }
 
 func (m *Model) canGoBack() bool {
-	return len(m.flame.zoom) > 0 || m.flame.shaped() || m.filter != (rowKey{}) || m.flame.search != nil || m.lights()
+	return len(m.flame.zoom) > 0 || m.flame.shaped() || m.filter != (rowKey{}) || m.flame.search != nil || m.highlightsFrame()
 }
 
 // back undoes one thing: the zoom, then the filter, then the search, then the selection that the timeline follows.

@@ -34,8 +34,8 @@ type figures struct {
 	dropped         uint64
 	leftOut         uint64 // names
 	slow            bool
-	halted          bool    // at the end, a signal or a debugger has stopped the process
-	stopped         float64 // share of the time that pauses took
+	stopped         bool    // at the end, by a signal or a debugger
+	pauseShare      float64 // of the time
 	pauseNS         int64   // their mean length
 	heldSpark       []float64
 	waitSpark       []float64
@@ -103,7 +103,7 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	if b == nil {
 		return
 	}
-	f.reads, f.slow, f.halted = b.reads, b.slow, b.proc.Stopped
+	f.reads, f.slow, f.stopped = b.reads, b.slow, b.proc.Stopped
 	f.gcKnown = b.gc.Valid
 	if f.rss == 0 {
 		f.rss = b.proc.RSSBytes
@@ -120,7 +120,7 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	f.priority = b.priority
 	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
 		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
-		f.stopped, f.pauseNS = share(paused, b.timeNS-a.timeNS), paused/int64(n)
+		f.pauseShare, f.pauseNS = share(paused, b.timeNS-a.timeNS), paused/int64(n)
 	}
 	f.stacks = stackReads{b.stacks.read - a.stacks.read, b.stacks.lost - a.stacks.lost}
 }
@@ -343,7 +343,7 @@ func (h *headView) health(t *Theme) []segment {
 		window = axisTime(h.spanNS/int64(time.Second)*int64(time.Second)) + " of " + window
 	}
 	out := []segment{live}
-	if f.halted {
+	if f.stopped {
 		out = append(out, segment{"■ PROCESS STOPPED", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
 	}
 	if h.recording {
@@ -366,7 +366,7 @@ func (h *headView) health(t *Theme) []segment {
 	}
 	out = append(out, rates)
 	if h.process.Pauses && f.pauseNS > 0 {
-		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.stopped*100, units.Duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
+		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.pauseShare*100, units.Duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
 	}
 	if f.selfKnown || f.selfShort {
 		self := segment{fmt.Sprintf("self %.1f %%", f.selfCPU*100), t.dim()}

@@ -109,8 +109,8 @@ func (m *Model) load(force bool) {
 	default:
 		m.placePanel(force)
 	}
-	if m.timeline.lit = nil; m.lights() {
-		m.store.Read(m.light)
+	if m.timeline.frameCells = nil; m.highlightsFrame() {
+		m.store.Read(m.loadFrameCells)
 	}
 	if names == 0 && m.timeline.longest() > 0 { // the names decide where the axis begins, and are known only now
 		m.load(force)
@@ -200,13 +200,13 @@ func (m *Model) loadFindings(r *reading) {
 	}
 	m.findings.list = m.showableFindings(m.store, m.findings.list)
 	if k := r.marks.before(m.atNS); k != nil && k.proc.Stopped {
-		m.findings.list = append([]gvl.Finding{halted}, m.findings.list...)
+		m.findings.list = append([]gvl.Finding{processStopped}, m.findings.list...)
 	}
 }
 
-// halted leads the findings of a process that is stopped: no rule looks at it then, and all of its threads seem to wait for
-// what they did last.
-var halted = gvl.Finding{
+// processStopped leads the findings of a process that is stopped: no rule looks at it then, and all of its threads seem to
+// wait for what they did last.
+var processStopped = gvl.Finding{
 	Severity: gvl.SeverityCrit, Title: "The process is stopped",
 	Text: "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads: nothing runs",
 	Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",

@@ -151,7 +151,7 @@ func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *Model, c proces
 			end = word + " " + w.process.WallTime(e.AtNS).Format("15:04")
 		}
 		a.Put(at, 0, canvas.Cut(end, c.finding), t.dim())
-	case w.stopped() && canvas.Width(halted.Title)+4 > c.finding:
+	case w.stopped() && canvas.Width(processStopped.Title)+4 > c.finding:
 		text := "✖ stopped"
 		if canvas.Width(text) > c.finding {
 			text = "stopped"

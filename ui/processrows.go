@@ -88,7 +88,7 @@ func (w *processRow) load(m *Model, r *reading) {
 		w.threads = 0
 	}
 	if w.stopped() {
-		w.findings = append(w.findings, halted)
+		w.findings = append(w.findings, processStopped)
 	}
 	// What explains most comes first; here it is the worst that counts.
 	w.findings = m.showableFindings(w.of.store, w.findings)
@@ -111,7 +111,7 @@ func (w *processRow) load(m *Model, r *reading) {
 }
 
 // stopped tells that a signal or a debugger holds the process, which is there all the same.
-func (w *processRow) stopped() bool { return w.figures.halted && w.state == processRuns }
+func (w *processRow) stopped() bool { return w.figures.stopped && w.state == processRuns }
 
 // laneColumns is the number of columns of a process's lane.
 const laneColumns = 30

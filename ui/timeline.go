@@ -27,7 +27,7 @@ type timelineView struct {
 	fromNS, toNS int64
 	cells        int // of the time axis
 	visible      []row
-	lit          *lit               // nil: the rows show all states
+	frameCells   *frameCells        // nil: the rows show all states
 	ids          []sampler.ThreadID // of cellsOf
 }
 

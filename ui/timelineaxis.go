@@ -26,8 +26,8 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 	axis.PutRight(0, now, st)
 	right := axis.W - canvas.Width(now) - 1
 	left := 0
-	if v.lit != nil {
-		left = v.lit.draw(axis, t)
+	if v.frameCells != nil {
+		left = v.frameCells.draw(axis, t)
 	}
 	v.drawTicks(axis, left, right, st)
 	x = a.W - g.sharesW

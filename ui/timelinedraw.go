@@ -64,8 +64,8 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		}
 		beside.goTo(i, v.fromNS, (v.toNS-v.fromNS)/int64(len(w.cells)))
 		draw := t.stateCell
-		if v.lit != nil {
-			c, draw = v.lit.cell(w.key, i), t.litCell
+		if v.frameCells != nil {
+			c, draw = v.frameCells.cell(w.key, i), t.frameCell
 		}
 		r, st := draw(c, ascii, beside)
 		cells.Rune(x, 0, r, st)

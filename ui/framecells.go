@@ -7,24 +7,24 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// lit is where the frame selected in the flamegraph runs: in place of the timeline's own, cells that hold its time alone, by
-// the state that it was in.
-type lit struct {
+// frameCells show where the frame selected in the flamegraph runs: in place of the timeline's own, cells that hold its time
+// alone, by the state that it was in.
+type frameCells struct {
 	label string
 	cells map[rowKey][]gvl.Cell
 }
 
-// lights reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside it. What a
-// row of left-out frames or a limit stands for has no place of its own.
-func (m *Model) lights() bool {
+// highlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside
+// it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
+func (m *Model) highlightsFrame() bool {
 	n := m.flame.selNode
 	return m.page == pageLive && m.focus == onFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
 }
 
-// light finds out where the selected frame runs, for the rows that are drawn.
-func (m *Model) light(r *reading) {
+// loadFrameCells finds out where the selected frame runs, for the rows that are drawn.
+func (m *Model) loadFrameCells(r *reading) {
 	v, f := &m.timeline, &m.flame
-	l := &lit{label: f.selNode.Label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
+	l := &frameCells{label: f.selNode.Label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
 	of := make(map[sampler.ThreadID][][]gvl.Cell)
 	for i := range v.visible {
 		w := &v.visible[i]
@@ -34,7 +34,7 @@ func (m *Model) light(r *reading) {
 			of[v.threads[k].id] = append(of[v.threads[k].id], cells)
 		}
 	}
-	v.lit = l
+	v.frameCells = l
 	each := (v.toNS - v.fromNS) / int64(max(v.cells, 1))
 	if each <= 0 {
 		return
@@ -61,13 +61,13 @@ func (m *Model) light(r *reading) {
 	for i := range v.visible {
 		w := &v.visible[i]
 		for i := range w.cells {
-			finishLit(&l.cells[w.key][i], &w.cells[i])
+			finishFrameCell(&l.cells[w.key][i], &w.cells[i])
 		}
 	}
 }
 
-// finishLit fills in what follows from the frame's time: its share is that of the row's time.
-func finishLit(c, whole *gvl.Cell) {
+// finishFrameCell fills in what follows from the frame's time: its share is that of the row's time.
+func finishFrameCell(c, whole *gvl.Cell) {
 	c.SpanNS = whole.SpanNS
 	for s, ns := range c.NS {
 		if ns > c.NS[c.Dominant] {
@@ -79,7 +79,7 @@ func finishLit(c, whole *gvl.Cell) {
 }
 
 // cell is a row's cell; one without time for a row that came after.
-func (l *lit) cell(k rowKey, i int) *gvl.Cell {
+func (l *frameCells) cell(k rowKey, i int) *gvl.Cell {
 	if cells := l.cells[k]; i < len(cells) {
 		return &cells[i]
 	}
@@ -87,7 +87,7 @@ func (l *lit) cell(k rowKey, i int) *gvl.Cell {
 }
 
 // draw says on the time axis, in place of the times furthest back, that the rows are a frame's.
-func (l *lit) draw(axis canvas.Area, t *Theme) int {
+func (l *frameCells) draw(axis canvas.Area, t *Theme) int {
 	const before, after = "where ", " runs "
 	room := axis.W*2/3 - len(before) - len(after)
 	if room < 4 {
@@ -96,9 +96,9 @@ func (l *lit) draw(axis canvas.Area, t *Theme) int {
 	return axis.Put(0, 0, before+flamegraph.LabelFit(canvas.Clean(l.label), room)+after, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 }
 
-// litCell returns what a column of a row looks like while a frame is lit: as ever where the frame ran, the stronger the more;
-// elsewhere an empty ground that says that the row was there.
-func (t *Theme) litCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
+// frameCell returns what a column of a row looks like while a frame is highlighted: as ever where the frame ran, the stronger
+// the more; elsewhere an empty ground that says that the row was there.
+func (t *Theme) frameCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.stateCell(c, ascii, beside)
 	}

@@ -57,9 +57,10 @@ func cutOf(screen, name string, m *Model) string {
 	return ""
 }
 
-// TestLitCellsAreWhatTheSamplesSay holds every cell against the samples: lit where all of a thread's stacks had the frame,
-// empty where none had it, and in sum what the flamegraph says. Times are kept to a slot, so cells beside a change may be either.
-func TestLitCellsAreWhatTheSamplesSay(t *testing.T) {
+// TestFrameCellsAreWhatTheSamplesSay holds every cell against the samples: highlighted where all of a thread's stacks had
+// the frame, empty where none had it, and in sum what the flamegraph says. Times are kept to a slot, so cells beside a
+// change may be either.
+func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, Options{})
 	for _, label := range []string{"Reports#build", "Order.find_open", "DB#query", "block in Server#start"} {
@@ -67,7 +68,7 @@ func TestLitCellsAreWhatTheSamplesSay(t *testing.T) {
 		s.model.flame.selectNode(firstOf(s.model.flame.tree.Root, label))
 		s.model.refresh()
 		n := s.model.flame.selNode
-		if n == nil || n.Label != label || s.model.timeline.lit == nil {
+		if n == nil || n.Label != label || s.model.timeline.frameCells == nil {
 			t.Fatalf("%s is not selected: %v", label, n)
 		}
 		v := &s.model.timeline
@@ -75,39 +76,39 @@ func TestLitCellsAreWhatTheSamplesSay(t *testing.T) {
 		const slack = flamegraph.DefaultSlotNS
 		runs := runsOf(samples, s.store.dict, n)
 		var sum int64
-		lit, empty := 0, 0
+		highlighted, empty := 0, 0
 		for i := range v.visible {
 			w := &v.visible[i]
 			if w.isGroup {
 				continue
 			}
-			cells := v.lit.cells[w.key]
+			cells := v.frameCells.cells[w.key]
 			for c := range cells {
 				sum += cells[c].Listed()
 				from := v.fromNS + int64(c)*each
 				some, all := runs[w.key.thread].between(from-slack, from+each+slack)
 				switch got := cells[c].Listed() > 0; {
 				case got && !some:
-					t.Errorf("%s: cell %d of %s is lit, no stack around it had it", label, c, w.name)
+					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.name)
 				case !got && some && all && from+each <= s.model.lastNS-slack:
 					// Idle states are left out, as in the flamegraph; before the first sample there is nothing to light.
 					if !w.cells[c].Dominant.Idle() && w.cells[c].Listed() > 0 {
 						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.name)
 					}
 				case got:
-					lit++
+					highlighted++
 				default:
 					empty++
 				}
 			}
 		}
-		if lit == 0 {
-			t.Errorf("%s: nothing is lit", label)
+		if highlighted == 0 {
+			t.Errorf("%s: nothing is highlighted", label)
 		}
 		if d := sum - n.Total; d > 1e6 || -d > slack*int64(len(v.visible)) {
-			t.Errorf("%s: %d ns are lit, the flamegraph says %d", label, sum, n.Total)
+			t.Errorf("%s: %d ns are highlighted, the flamegraph says %d", label, sum, n.Total)
 		}
-		t.Logf("%s: %d cells lit, %d empty, %.3f s of %.3f s", label, lit, empty, float64(sum)/1e9, float64(n.Total)/1e9)
+		t.Logf("%s: %d cells highlighted, %d empty, %.3f s of %.3f s", label, highlighted, empty, float64(sum)/1e9, float64(n.Total)/1e9)
 	}
 }
 
@@ -182,9 +183,9 @@ func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) b
 	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
 }
 
-// TestNoRowIsLitThatCameLater: a row without cells of its own is an empty one.
-func TestNoRowIsLitThatCameLater(t *testing.T) {
-	l := &lit{cells: map[rowKey][]gvl.Cell{{thread: 1}: make([]gvl.Cell, 2)}}
+// TestNoRowIsHighlightedThatCameLater: a row without cells of its own is an empty one.
+func TestNoRowIsHighlightedThatCameLater(t *testing.T) {
+	l := &frameCells{cells: map[rowKey][]gvl.Cell{{thread: 1}: make([]gvl.Cell, 2)}}
 	for _, c := range []*gvl.Cell{l.cell(rowKey{thread: 1}, 1), l.cell(rowKey{thread: 1}, 2), l.cell(rowKey{thread: 2}, 0)} {
 		if c == nil || c.Listed() != 0 {
 			t.Errorf("%+v", c)
