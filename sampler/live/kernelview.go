@@ -65,15 +65,16 @@ type threadView struct {
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
 	round    uint64
-	doubt    doubt
+	sleep    sleepConfidence
 	settling settling
 }
 
-// doubt says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can sleep for a
-// moment, for a page or a lock in the kernel, and nothing in memory tells when it goes on: believed for askAgainNS, one
-// such moment would be a tenth of a second of I/O. So once it has been seen to compute, it is believed to sleep for as long
-// again as it has been found asleep; when it computes and sleeps by turns, not at all until it has slept for askAgainNS.
-type doubt struct {
+// sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can
+// sleep for a moment, for a page or a lock in the kernel, and nothing in memory tells when it goes on: believed for
+// askAgainNS, one such moment would be a tenth of a second of I/O. So once it has been seen to compute, it is believed to
+// sleep for as long again as it has been found asleep; when it computes and sleeps by turns, not at all until it has slept
+// for askAgainNS.
+type sleepConfidence struct {
 	ran      int   // answers in a row that it is on a CPU
 	computed bool  // in this episode
 	turns    bool  // it slept and then ran, after it had computed
@@ -81,27 +82,27 @@ type doubt struct {
 }
 
 // answer notes an answer, given at a time.
-func (d *doubt) answer(k *sampler.Kernel, ns int64) {
+func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
 	if k.Syscall == sampler.SyscallRunning || k.Syscall == "" {
-		d.turns = d.turns || d.computed && d.asleepNS != 0
-		d.ran, d.asleepNS = d.ran+1, 0
-		d.computed = d.computed || d.ran >= computes
+		c.turns = c.turns || c.computed && c.asleepNS != 0
+		c.ran, c.asleepNS = c.ran+1, 0
+		c.computed = c.computed || c.ran >= computes
 		return
 	}
-	d.ran = 0
-	if d.asleepNS == 0 {
-		d.asleepNS = ns
+	c.ran = 0
+	if c.asleepNS == 0 {
+		c.asleepNS = ns
 	}
-	d.turns = d.turns && ns-d.asleepNS < askAgainNS
+	c.turns = c.turns && ns-c.asleepNS < askAgainNS
 }
 
 // believedNS is how long after an answer, given at a time, the thread counts as asleep.
-func (d *doubt) believedNS(ns int64) int64 {
+func (c *sleepConfidence) believedNS(ns int64) int64 {
 	switch {
-	case d.turns:
+	case c.turns:
 		return 0
-	case d.computed:
-		return min(askAgainNS, ns-d.asleepNS)
+	case c.computed:
+		return min(askAgainNS, ns-c.asleepNS)
 	}
 	return askAgainNS
 }
@@ -139,7 +140,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 		if t.TID != w.tid {
 			// Another native thread, or none: its counters and calls are another thread's.
 			w.tid = t.TID
-			w.k, w.call, w.doubt = sampler.Kernel{FD: -1}, kernel.Call{}, doubt{}
+			w.k, w.call, w.sleep = sampler.Kernel{FD: -1}, kernel.Call{}, sleepConfidence{}
 		}
 		owner := owns(s, t)
 		queued := t.Bits&sampler.BitQueued != 0
@@ -203,7 +204,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 // forget drops the kernel's answer: it is of an episode that has ended.
 func (w *threadView) forget() {
 	w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
-	w.doubt = doubt{}
+	w.sleep = sleepConfidence{}
 }
 
 // of finds what is kept of the i-th thread, which mostly was the i-th in the last sample, too.
@@ -248,7 +249,7 @@ func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView,
 		return true
 	}
 	if t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack {
-		w.doubt = doubt{}
+		w.sleep = sleepConfidence{}
 		return true
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
@@ -257,7 +258,7 @@ func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView,
 		return true
 	}
 	// When stack ticks stop the target, lock ticks ask instead.
-	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.doubt.computed) && s.TimeNS-w.k.StateAtNS > w.doubt.believedNS(w.k.StateAtNS)
+	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
 // unasked reports whether the peer of a thread without a native thread is still to be looked up, or again: the name of a socket
@@ -303,7 +304,7 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 	}
 	v.tasks.Describe(&w.k, call, v.mem)
 	w.k.StateAtNS = v.now()
-	w.doubt.answer(&w.k, w.k.StateAtNS)
+	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
 // settles reports whether a thread that is not in its call may be on its way back from the last pause: until settleNS after it
