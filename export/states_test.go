@@ -25,28 +25,26 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := flamegraph.NewCollector(Meaning(p), r)
-		var seen []flamegraph.Seen
+		c := flamegraph.NewCollector(fold.Stream(), nil, r)
 		open := map[sampler.ThreadID]bool{}
 		for range 1500 {
 			s := stream.Next()
 			states := fold.Feed(s)
-			seen = Seen(states, seen[:0])
-			c.Feed(s, seen)
 			for i := range states {
 				ts := &states[i]
 				toldLate = toldLate || open[ts.Thread] && !ts.Open() && ts.State.Released() && ts.SinceNS < s.TimeNS-20e6
 				open[ts.Thread] = ts.Open()
 			}
 		}
+		fold.Stream().Finish()
 		c.Finish()
 		var snap flamegraph.Snapshot
 		r.Snapshot(&snap)
 		byThread := snap.Threads()
 		var stat gvl.Stat
 		fold.Read(func(v *gvl.View) { stat = v.Account.Stat() })
-		if stat.NotSampled != c.NotSampledNS() || stat.NotSampled == 0 {
-			t.Errorf("seed %d: not sampled %d, gvl says %d", seed, c.NotSampledNS(), stat.NotSampled)
+		if stat.NotSampled != fold.Stream().NotSampledNS() || stat.NotSampled == 0 {
+			t.Errorf("seed %d: not sampled %d, gvl says %d", seed, fold.Stream().NotSampledNS(), stat.NotSampled)
 		}
 		states := map[gvl.State]bool{}
 		for _, th := range stat.Threads {

@@ -21,13 +21,15 @@ func traceOf(t testing.TB, p sampler.Process, d *sampler.Dictionary, n int, next
 		t.Fatal(err)
 	}
 	trace := NewTrace(d)
-	class, c := gvl.NewClassifier(p, d), flamegraph.NewCollector(Meaning(p), r, trace)
+	class, stream := gvl.NewClassifier(p, d), gvl.NewStream(p)
+	c := flamegraph.NewCollector(stream, nil, r, trace)
 	for range n {
 		s := next()
 		states := class.Classify(s)
 		trace.Feed(s, states)
-		c.Feed(s, Seen(states, nil))
+		stream.Feed(s, states)
 	}
+	stream.Finish()
 	c.Finish()
 	m := Measured{Process: p, Dict: d, Weights: new(flamegraph.Snapshot), Trace: trace}
 	r.Snapshot(m.Weights)

@@ -5,17 +5,18 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // allocSample is a sample of two threads of which owner holds the GVL.
-func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []Seen) {
+func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []gvl.ThreadState) {
 	s := &sampler.Sample{TimeNS: at, Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}},
 		GC: sampler.GC{Valid: true, Allocated: allocated, Pair: sampler.AllocPair{Thread: owner, Objects: seen}}}
-	tags := []Seen{{Tag: tagIO}, {Tag: tagIO}}
+	tags := []gvl.ThreadState{{State: gvl.IO}, {State: gvl.IO}}
 	if owner != 0 {
 		s.Threads[owner-1].Stack, s.Threads[owner-1].Quality = stack, sampler.StackFresh
-		tags[owner-1].Tag = tagRun
+		tags[owner-1].State = gvl.Running
 	}
 	return s, tags
 }

@@ -1,6 +1,9 @@
 package flamegraph
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
 
 // share notes that a thread was seen under k for ns, for the next reading of its CPU time. The table is small; when it is
 // full, a stack not in it gets none of that reading's CPU time and the others get its part.
@@ -18,7 +21,7 @@ func (st *threadState) share(k Key, ns int64) {
 
 // cpu charges the CPU time since the last reading of schedstat. A change of native thread (M:N), or a counter that went
 // back, begins anew: the difference would be another thread's time.
-func (c *Collector) cpu(st *threadState, t *sampler.Thread) {
+func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == st.cpuAtNS {
 		return
@@ -27,6 +30,9 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread) {
 	known := st.cpuKnown && t.TID == st.tid
 	st.cpuAtNS, st.cpuNS, st.tid, st.cpuKnown = k.CPUAtNS, k.CPUNS, t.TID, true
 	if known && delta > 0 {
+		if st.last.Thread == 0 {
+			st.last = Key{t.ID, t.Stack, uint8(ts.State)}
+		}
 		c.shareCPU(st, delta, k.CPUAtNS)
 	}
 	st.shares = st.shares[:0]
@@ -34,14 +40,14 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread) {
 
 // shareCPU splits delta in proportion to the time seen, so that the parts sum to delta exactly.
 func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
-	able := c.mean.OnCPU
+	able := onCPU
 	total := st.seenWith(able)
 	if total == 0 {
 		able = AllTags
 		total = st.seenWith(able)
 	}
 	if total == 0 {
-		c.emit(atNS, Key{st.id, st.stack, st.stackTag}, Weights{CPUNS: delta})
+		c.emit(atNS, st.last, Weights{CPUNS: delta})
 		return
 	}
 	left, leftTotal := delta, total
@@ -69,8 +75,8 @@ func (st *threadState) seenWith(able TagSet) int64 {
 }
 
 // role notes a thread's part in its ractor's GVL at this tick.
-func (c *Collector) role(t *sampler.Thread, tag uint8) {
-	held, waiting := c.mean.Held.Has(tag), c.mean.Waiting.Has(tag)
+func (c *Collector) role(t *sampler.Thread, state gvl.State) {
+	held, waiting := state.Held(), state == gvl.Waiting
 	if !held && !waiting {
 		return
 	}
@@ -80,7 +86,7 @@ func (c *Collector) role(t *sampler.Thread, tag uint8) {
 		r.nowWaiting++
 	case !r.nowHeld:
 		r.nowHeld = true
-		r.nowHolder = Key{t.ID, t.Stack, tag}
+		r.nowHolder = Key{t.ID, t.Stack, uint8(state)}
 	}
 }
 
@@ -96,13 +102,12 @@ func (c *Collector) ractor(id sampler.RactorID) *ractorState {
 
 // blame charges waiting time since the last tick, half at the last tick's holder and number of waiters, half at this
 // one's. What nobody held is charged to nobody. A ractor in which nothing is held or waited for is forgotten.
-func (c *Collector) blame(now int64, gap bool) {
+func (c *Collector) blame(t *gvl.Tick) {
 	kept := c.ractors[:0]
 	for _, r := range c.ractors {
-		if c.lastNS != 0 && now > c.lastNS && !gap {
-			half := (now - c.lastNS) / 2
-			c.blameOne(now, r.holder, r.held, half*r.waiting)
-			c.blameOne(now, r.nowHolder, r.nowHeld, (now-c.lastNS-half)*r.nowWaiting)
+		if !t.First && !t.Gap {
+			c.blameOne(t.ToNS, r.holder, r.held, (t.MidNS-t.FromNS)*r.waiting)
+			c.blameOne(t.ToNS, r.nowHolder, r.nowHeld, (t.ToNS-t.MidNS)*r.nowWaiting)
 		}
 		if r.nowHeld || r.nowWaiting > 0 {
 			r.holder, r.held, r.waiting = r.nowHolder, r.nowHeld, r.nowWaiting
@@ -110,7 +115,6 @@ func (c *Collector) blame(now int64, gap bool) {
 		}
 	}
 	c.ractors = kept
-	c.lastNS = now
 }
 
 func (c *Collector) blameOne(at int64, k Key, held bool, ns int64) {

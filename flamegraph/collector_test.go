@@ -4,27 +4,50 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
-	tagRun  = 1
-	tagWait = 4
-	tagIO   = 6
-	gapTag  = 9
+	tagRun  = uint8(gvl.Running)
+	tagWait = uint8(gvl.Waiting)
+	tagIO   = uint8(gvl.IO)
+	gapTag  = uint8(gvl.Unknown)
 )
 
-var meaning = Meaning{Waiting: Tags(tagWait), Held: Tags(tagRun), OnCPU: Tags(tagRun, 5)}
-
-func everything(t testing.TB) (*Rolling, *Collector) {
-	r := newRolling(t, 0, 0)
-	return r, NewCollector(meaning, r)
+// feeder is a Collector with the stream that it is attached to.
+type feeder struct {
+	stream *gvl.Stream
+	c      *Collector
 }
 
-func seen(tags ...uint8) []Seen {
-	var out []Seen
+func newFeeder(p sampler.Process, out ...Sink) feeder {
+	s := gvl.NewStream(p)
+	return feeder{s, NewCollector(s, nil, out...)}
+}
+
+// Feed takes a sample whose threads are in the given states.
+func (f feeder) Feed(s *sampler.Sample, states []gvl.ThreadState) {
+	for i := range states {
+		states[i].Thread, states[i].Ractor = s.Threads[i].ID, s.Threads[i].Ractor
+	}
+	f.stream.Feed(s, states)
+}
+
+func (f feeder) Finish() {
+	f.stream.Finish()
+	f.c.Finish()
+}
+
+func everything(t testing.TB) (*Rolling, feeder) {
+	r := newRolling(t, 0, 0)
+	return r, newFeeder(sampler.Process{}, r)
+}
+
+func seen(tags ...uint8) []gvl.ThreadState {
+	var out []gvl.ThreadState
 	for _, t := range tags {
-		out = append(out, Seen{Tag: t})
+		out = append(out, gvl.ThreadState{State: gvl.State(t)})
 	}
 	return out
 }
@@ -46,9 +69,12 @@ func TestCollectorConservation(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		r := newRolling(t, 0, 0)
-		m := meaning
-		m.GapNS, m.SlowGapNS, m.GapTag = 3e6*int64(seed%2), 50e6, gapTag
-		c := NewCollector(m, r)
+		p := sampler.Process{LockRate: 1000}
+		if seed%2 == 0 {
+			p.LockRate = .001 // no time is too long then
+		}
+		reach := gvl.ReachOf(p)
+		c := newFeeder(p, r)
 		var missed int64
 		type life struct {
 			listed       int64
@@ -66,16 +92,16 @@ func TestCollectorConservation(t *testing.T) {
 		var cpu = map[sampler.ThreadID]int64{}
 		for tick := range 400 {
 			before := now
-			now += 1 + rnd.Int64N(2e6)
+			now += 1 + rnd.Int64N(200e6)
 			slow := tick/50%4 == 3
 			if rnd.IntN(20) == 0 {
-				now += rnd.Int64N(100e6)
+				now += rnd.Int64N(10e9)
 			}
-			limit := m.GapNS
+			limit := reach.GapNS
 			if slow || tick > 0 && (tick-1)/50%4 == 3 {
-				limit = max(limit, m.SlowGapNS)
+				limit = reach.SlowGapNS
 			}
-			gap := tick > 0 && limit > 0 && now-before > limit
+			gap := tick > 0 && now-before > limit
 			if gap {
 				missed += now - before
 			}
@@ -143,8 +169,8 @@ func TestCollectorConservation(t *testing.T) {
 			c.Feed(s, seen(tags...))
 		}
 		c.Finish()
-		if c.NotSampledNS() != missed || missed == 0 && seed%2 == 1 {
-			t.Fatalf("seed %d: %d ns not sampled, want %d", seed, c.NotSampledNS(), missed)
+		if c.stream.NotSampledNS() != missed || missed == 0 && seed%2 == 1 {
+			t.Fatalf("seed %d: %d ns not sampled, want %d", seed, c.stream.NotSampledNS(), missed)
 		}
 		sums := map[sampler.ThreadID]Weights{}
 		weights := weightsOf(r)
@@ -266,9 +292,9 @@ func steadyFeed(threads int) func() {
 	if err != nil {
 		panic(err)
 	}
-	c := NewCollector(meaning, r)
+	c := newFeeder(sampler.Process{LockRate: 1000, StackRate: 100}, r)
 	s := &sampler.Sample{Threads: make([]sampler.Thread, threads)}
-	tags := make([]Seen, threads)
+	tags := make([]gvl.ThreadState, threads)
 	n := 0
 	return func() {
 		n++
@@ -281,9 +307,9 @@ func steadyFeed(threads int) func() {
 			t := &s.Threads[i]
 			t.ID, t.Ractor = sampler.ThreadID(i+1), 1
 			t.Quality = 0
-			tags[i].Tag = tagWait
+			tags[i].State = gvl.Waiting
 			if i == n/20%threads {
-				tags[i].Tag, t.Quality = tagRun, sampler.StackFresh
+				tags[i].State, t.Quality = gvl.Running, sampler.StackFresh
 			}
 			if s.Depth == sampler.StackTick {
 				t.Stack = sampler.StackID(n/10%20*threads + i + 1)

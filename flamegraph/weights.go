@@ -1,6 +1,9 @@
 package flamegraph
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
 
 // NumTags is the number of distinct tags kept apart. A tag of NumTags or above counts as NumTags-1.
 const NumTags = 16
@@ -16,6 +19,15 @@ func Tags(tags ...uint8) TagSet {
 	var s TagSet
 	for _, t := range tags {
 		s |= 1 << clampTag(t)
+	}
+	return s
+}
+
+// StatesOf returns the set of the tags that stand for the given states.
+func StatesOf(states ...gvl.State) TagSet {
+	var s TagSet
+	for _, st := range states {
+		s |= Tags(uint8(st))
 	}
 	return s
 }

@@ -127,6 +127,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		e, out := &r.v, &c.out[i]
 		if s.Depth == sampler.LockTick && e.place == placeReleased && out.Thread == t.ID && c.unchanged(s, t, i, ri, e) {
 			out.AtNS, e.last.AtNS = now, now
+			out.same = true
 			continue
 		}
 		if e.place == placeWaiting && out.Thread == t.ID && c.stillQueued(s, t, i, ri, e) {
@@ -135,6 +136,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			}
 			out.AtNS, e.last.AtNS = now, now
 			out.Stack, e.last.Stack = t.Stack, t.Stack
+			out.same = true
 			continue
 		}
 		c.classify(s, t, i, ri, e, mid, now, out)

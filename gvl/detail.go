@@ -81,6 +81,8 @@ type ThreadState struct {
 	SinceNS, AtNS int64
 	// Stack is the thread's stack, its last known one when the sample did not read it.
 	Stack sampler.StackID
+	// same: nothing but AtNS and Stack differs from the last sample.
+	same bool
 }
 
 // stopped reports whether it is a holder that a signal or a debugger has stopped.

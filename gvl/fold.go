@@ -22,6 +22,7 @@ type Fold struct {
 	proc     sampler.Process
 	dict     *sampler.Dictionary
 	class    *Classifier
+	stream   *Stream
 	account  *Account
 	timeline *Timeline
 	blame    *Blame
@@ -39,6 +40,7 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 	return &Fold{
 		proc: p, dict: dict,
 		class:    NewClassifier(p, dict),
+		stream:   NewStream(p),
 		account:  NewAccount(p, dict),
 		timeline: NewTimeline(p, o.ColumnNS, o.Columns),
 		blame:    blame,
@@ -46,12 +48,16 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 	}
 }
 
+// Stream is what the Fold makes of its samples, for more consumers; before the first sample.
+func (f *Fold) Stream() *Stream { return f.stream }
+
 // Feed folds one sample in and returns its states, which are valid until the next Feed. Samples must come in order of
 // time. The sample is not kept. In the steady state nothing is allocated.
 func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.states = f.class.Classify(s)
+	f.stream.Feed(s, f.states)
 	f.account.Feed(s, f.states)
 	f.timeline.Feed(s, f.states)
 	f.blame.Feed(s, f.states)

@@ -17,12 +17,20 @@ func NewResting(dict *sampler.Dictionary) *Resting {
 // IdleIO reports whether a thread that is in state IO has nothing to do: it accepts connections, waits at a listening socket, or
 // is in the loop of a server or a poller that docs/findings.md counts as rest (Puma's server and reactor, a Sidekiq processor
 // that asks for a job).
-func (r *Resting) IdleIO(ts *ThreadState) bool {
-	if ts.State != IO {
+func (r *Resting) IdleIO(st State, d *Detail, stack sampler.StackID) bool {
+	if st != IO {
 		return false
 	}
-	if ts.Detail.Op == OpAccept || r.classes.of(ts.Stack)&flagIdle != 0 {
+	if d.Op == OpAccept || r.classes.of(stack)&flagIdle != 0 {
 		return true
 	}
-	return ts.Detail.Peer != 0 && r.dict != nil && r.dict.Peer(ts.Detail.Peer).Kind == sampler.PeerListener
+	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
+}
+
+// State is the state that a thread is shown in where only work counts: Parked for what IdleIO tells of.
+func (r *Resting) State(st State, d *Detail, stack sampler.StackID) State {
+	if r.IdleIO(st, d, stack) {
+		return Parked
+	}
+	return st
 }

@@ -24,7 +24,7 @@ func TestIdleIO(t *testing.T) {
 		{"selects for an answer", ThreadState{State: IO, Detail: Detail{Op: OpSelect, FDs: 1}, Stack: s.stack("c:IO.select", "Net::BufferedIO#rbuf_fill")}, false},
 		{"parked", ThreadState{State: Parked}, false},
 	} {
-		if got := r.IdleIO(&c.ts); got != c.want {
+		if got := r.IdleIO(c.ts.State, &c.ts.Detail, c.ts.Stack); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}

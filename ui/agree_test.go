@@ -35,6 +35,7 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 		for range 1500 {
 			s.Feed(stream.Next())
 		}
+		s.fold.Stream().Finish()
 		s.collector.Finish()
 		var snap flamegraph.Snapshot
 		s.rolling.Snapshot(&snap)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/recording"
@@ -44,8 +43,6 @@ type Store struct {
 	fold      *gvl.Fold
 	rolling   *flamegraph.Rolling
 	collector *flamegraph.Collector
-	seen      []flamegraph.Seen
-	resting   *gvl.Resting
 	marks     marks
 	waits     waitLog
 	last      int64
@@ -96,8 +93,8 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	s.collector = flamegraph.NewCollector(export.Meaning(p), s.rolling)
-	s.resting = gvl.NewResting(s.dict)
+	// A server without a client rests like a worker without a job.
+	s.collector = flamegraph.NewCollector(s.fold.Stream(), gvl.NewResting(s.dict).State, s.rolling)
 	s.marks = newMarks(history)
 	s.waits = newWaitLog(history)
 	s.keeper = sampler.NewKeeper(s.dict, max(s.keepNS, minKeptNS))
@@ -221,13 +218,6 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	if s.rec != nil {
 		s.rec.write(x)
 	}
-	s.seen = export.Seen(states, s.seen[:0])
-	for i := range states {
-		if states[i].State == gvl.IO && s.resting.IdleIO(&states[i]) {
-			s.seen[i].Tag = uint8(gvl.Parked) // a server without a client rests like a worker without a job
-		}
-	}
-	s.collector.Feed(x, s.seen)
 	s.waits.feed(x.TimeNS, states)
 	s.stacks.count(x)
 	s.meters.feed(x)

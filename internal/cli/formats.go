@@ -107,19 +107,19 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		trace = export.NewTrace(src.Dictionary())
 		sinks = append(sinks, trace)
 	}
-	collector := flamegraph.NewCollector(export.Meaning(src.Process()), sinks...)
-	var seen []flamegraph.Seen
+	stream := gvl.NewStream(src.Process())
+	collector := flamegraph.NewCollector(stream, nil, sinks...)
 	note, err := run(ctx, src, length, func(s *sampler.Sample) {
 		states := class.Classify(s)
 		if trace != nil {
 			trace.Feed(s, states)
 		}
-		seen = export.Seen(states, seen[:0])
-		collector.Feed(s, seen)
+		stream.Feed(s, states)
 	})
 	if err != nil {
 		return export.Measured{}, "", err
 	}
+	stream.Finish()
 	collector.Finish()
 	weights := new(flamegraph.Snapshot)
 	rolling.Snapshot(weights)

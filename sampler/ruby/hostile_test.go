@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/memtest"
@@ -287,10 +286,8 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 type kitchen struct {
 	fold    *gvl.Fold
 	rolling *flamegraph.Rolling
-	collect *flamegraph.Collector
 	history *recording.History
 	keeper  *sampler.Keeper
-	seen    []flamegraph.Seen
 }
 
 const (
@@ -309,16 +306,14 @@ func newKitchen(t *testing.T, d *sampler.Dictionary) *kitchen {
 	if k.history, err = recording.NewHistory(hostileHistory, hostileHistoryBytes, p, d); err != nil {
 		t.Fatal(err)
 	}
-	k.collect = flamegraph.NewCollector(export.Meaning(p), k.rolling)
+	flamegraph.NewCollector(k.fold.Stream(), nil, k.rolling)
 	k.keeper = sampler.NewKeeper(d, hostileHistory)
 	return k
 }
 
 func (k *kitchen) feed(s *sampler.Sample) {
-	states := k.fold.Feed(s)
+	k.fold.Feed(s)
 	_ = k.history.Append(s)
-	k.seen = export.Seen(states, k.seen[:0])
-	k.collect.Feed(s, k.seen)
 	k.keeper.Feed(s, false)
 }
 

@@ -1,0 +1,53 @@
+package gvl
+
+import "github.com/ddtop/ddtop/sampler"
+
+// Interval is a stretch of time in which a thread was in one state, with one stack. The intervals of a thread follow each
+// other without a gap and without overlap from when it was listed first until it was listed no more.
+type Interval struct {
+	Thread sampler.ThreadID
+	Ractor sampler.RactorID
+	State  State
+	// Detail is what was known of the state at its end: what was learned late of a wait holds from its beginning on. Its
+	// Reason is ReasonNotSampled for time that is too long to be known from the samples around it.
+	Detail Detail
+	// Stack is 0 where none was read.
+	Stack sampler.StackID
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns; ToNS is later than FromNS.
+	FromNS, ToNS int64
+	// ResolutionNS says how the time is known: the state was seen to begin between two samples that lie so far apart, in ns.
+	// 0: exactly.
+	ResolutionNS int64
+	// Slot is a small number that the thread alone has while it is listed: an index for what a consumer keeps of threads.
+	Slot int
+}
+
+// NS returns how long the interval is, in ns.
+func (i *Interval) NS() int64 { return i.ToNS - i.FromNS }
+
+// Sampled reports whether something is known of the time.
+func (i *Interval) Sampled() bool { return i.State != Unknown || i.Detail.Reason != ReasonNotSampled }
+
+// Tick is a sample as a Consumer sees it: with the states of its threads, and the time since the last one.
+type Tick struct {
+	*sampler.Sample
+	// States is parallel to Threads, and so is Slots; the slot of a thread that is listed a second time is -1.
+	States []ThreadState
+	Slots  []int
+	// FromNS is the time of the last sample, ToNS of this one, never an earlier one; both are the same for the first sample.
+	FromNS, ToNS int64
+	// MidNS is where the earlier state ends and the later one begins.
+	MidNS int64
+	// First: there was no sample before. Gap: the time since the last one is not known.
+	First, Gap bool
+}
+
+// Consumer takes what a Stream makes of samples. What it is given is valid during the call only.
+type Consumer interface {
+	// Interval takes a stretch of time that is settled: its state is told, and which stack it belongs to.
+	Interval(*Interval)
+	// Ended says that the thread of a slot is no longer listed, since atNS; its intervals have all come.
+	Ended(slot int, atNS int64)
+	// Tick takes a sample, after the intervals that it settles.
+	Tick(*Tick)
+}

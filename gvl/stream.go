@@ -1,0 +1,304 @@
+package gvl
+
+import "github.com/ddtop/ddtop/sampler"
+
+const (
+	// maxSegments bounds the changes of state remembered between two readings of one thread's stack. Past it what is held
+	// back goes to the last stack known: with 1 kHz and 100 Hz there are at most 10.
+	maxSegments = 128
+	// maxUntold bounds the stacks seen in one stretch of time whose state is still to be told. Past it the last of them gets
+	// the time of those that follow.
+	maxUntold = 128
+	// openState stands for a state that is still to be told; no Consumer sees it.
+	openState = NumStates
+)
+
+// Stream makes Intervals of samples and their states, and hands them to its consumers. Here alone time is cut:
+//
+//   - The time between two samples goes half to the state of the first, half to that of the second. A thread that is new
+//     begins in the middle, one that is gone ended there.
+//   - Where samples are too far apart, or were lost, threads are Unknown in between.
+//   - A thread that is Unknown for want of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
+//   - The time between two readings of a stack is split the same way, but a stretch whose state is the state of only one of
+//     the two goes to that one's stack: a thread that ran and then began to read a socket was not reading while it ran.
+//
+// An interval is therefore settled a while after its end: at the next reading of the stack, or when the answer has come. In
+// the steady state nothing is allocated. A Stream is not safe for concurrent use.
+type Stream struct {
+	steps   stepper
+	table   table[*streamThread]
+	to      []Consumer
+	tick    Tick
+	slots   []int
+	free    []int
+	used    int // slots given so far
+	out     Interval
+	spare   []*streamThread
+	missing int64
+}
+
+// segment is a stretch of time with one state. State is openState while it is still to be told.
+type segment struct {
+	fromNS, toNS, stepNS int64
+	state                State
+	detail               Detail
+}
+
+// untold is time with one stack whose state is still to be told.
+type untold struct {
+	fromNS, toNS, stepNS int64
+	stack                sampler.StackID
+}
+
+// streamThread is what a Stream remembers of a thread.
+type streamThread struct {
+	id     sampler.ThreadID
+	ractor sampler.RactorID
+	slot   int
+	// state goes on since runNS, seen to begin in a step of stepNS; open: it is still to be told.
+	state         State
+	open          bool
+	detail        Detail
+	runNS, stepNS int64
+	// fromNS is the time up to which segments reach, which are those since the last reading of the stack.
+	fromNS   int64
+	segments []segment
+	// stack was read last, in stackState.
+	stack      sampler.StackID
+	stackState State
+	untold     []untold // of earlier readings, all of the open run
+}
+
+// NewStream returns a Stream of the target p.
+func NewStream(p sampler.Process) *Stream {
+	return &Stream{steps: newStepper(p), table: newTable[*streamThread]()}
+}
+
+// Attach gives the stream another consumer, before the first sample. They are called in the order they came in.
+func (s *Stream) Attach(c Consumer) { s.to = append(s.to, c) }
+
+// NotSampledNS returns the total length of the gaps so far, in ns.
+func (s *Stream) NotSampledNS() int64 { return s.missing }
+
+// Feed takes one sample with its states (parallel to x.Threads). Samples must come in order of time: one that does not is
+// taken to be of the time of the last one.
+func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
+	st := s.steps.next(x)
+	begins, ended := st.midNS, st.midNS
+	if st.gap {
+		begins, ended = st.toNS, st.fromNS
+		s.missing += st.toNS - st.fromNS
+	}
+	s.slots = s.slots[:0]
+	s.table.begin(len(states))
+	for i := range states {
+		ts := &states[i]
+		rec, fresh := s.table.at(i, ts.Thread)
+		if rec == nil {
+			s.slots = append(s.slots, -1)
+			continue
+		}
+		t := &x.Threads[i]
+		switch r := rec.v; {
+		case fresh:
+			rec.v = s.newThread(ts)
+			rec.v.begin(ts, t.Stack, begins, st)
+		case st.gap:
+			s.end(r, ended)
+			s.notSampled(r, st)
+			r.ractor = ts.Ractor
+			r.begin(ts, t.Stack, begins, st)
+		default:
+			s.advance(r, ts, st)
+			if x.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0 {
+				s.read(r, t.Stack, st.toNS)
+			}
+		}
+		s.slots = append(s.slots, rec.v.slot)
+	}
+	s.table.end(func(rec *record[*streamThread]) { s.gone(rec.v, ended) })
+	s.tick = Tick{
+		Sample: x, States: states, Slots: s.slots, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
+	}
+	for _, c := range s.to {
+		c.Tick(&s.tick)
+	}
+	s.tick.Sample, s.tick.States = nil, nil
+}
+
+// Finish settles what is held back, with the last stacks known, as if all threads had ended with the last sample: after it.
+func (s *Stream) Finish() {
+	s.table.begin(0)
+	s.table.changed = true
+	s.table.end(func(rec *record[*streamThread]) { s.gone(rec.v, s.steps.lastNS) })
+	s.steps = stepper{reach: s.steps.reach}
+}
+
+// newThread returns a thread that was not listed before, with a slot.
+func (s *Stream) newThread(ts *ThreadState) *streamThread {
+	r := new(streamThread)
+	if n := len(s.spare); n > 0 {
+		r, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	*r = streamThread{id: ts.Thread, ractor: ts.Ractor, segments: r.segments[:0], untold: r.untold[:0]}
+	if n := len(s.free); n > 0 {
+		r.slot, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		r.slot = s.used
+		s.used++
+	}
+	return r
+}
+
+// gone ends a thread that is no longer listed.
+func (s *Stream) gone(r *streamThread, atNS int64) {
+	s.end(r, atNS)
+	for _, c := range s.to {
+		c.Ended(r.slot, atNS)
+	}
+	s.free = append(s.free, r.slot)
+	s.spare = append(s.spare, r)
+}
+
+// begin starts a thread, or starts it anew after a gap.
+func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64, st step) {
+	r.fromNS = atNS
+	r.run(ts, atNS, st)
+	r.stack, r.stackState = stack, r.now()
+}
+
+// run begins a stretch of time with one state.
+func (r *streamThread) run(ts *ThreadState, atNS int64, st step) {
+	r.state, r.detail, r.open = ts.State, ts.Detail, ts.Open()
+	r.runNS, r.stepNS = atNS, st.toNS-st.fromNS
+}
+
+// now is the state for the segment that goes on.
+func (r *streamThread) now() State {
+	if r.open {
+		return openState
+	}
+	return r.state
+}
+
+// advance takes a thread's state over: from st.midNS on, if it is another one.
+func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
+	if r.open && st.fromNS-r.runNS > s.steps.reach.BackNS {
+		s.tell(r, r.state)
+	}
+	switch {
+	case r.open && s.steps.reach.tells(ts, r.runNS, st.midNS):
+		r.detail = ts.Detail
+		s.tell(r, ts.State)
+	case ts.State != r.state, ts.SinceNS > r.runNS, ts.State == Waiting && ts.Detail.Wait != r.detail.Wait:
+		s.cut(r, st.midNS)
+		s.tell(r, r.state)
+		r.run(ts, st.midNS, st)
+	case !ts.same:
+		r.detail = ts.Detail
+	}
+}
+
+// cut lets the segment that goes on end, and the next one begin.
+func (s *Stream) cut(r *streamThread, atNS int64) {
+	if atNS <= r.fromNS {
+		return
+	}
+	if len(r.segments) >= maxSegments {
+		s.release(r)
+	}
+	r.segments = append(r.segments, segment{r.fromNS, atNS, r.stepNS, r.now(), r.detail})
+	r.fromNS = atNS
+}
+
+// tell ends an open run: the state of its time is known now, or never will be. What is not open stays as it is.
+func (s *Stream) tell(r *streamThread, state State) {
+	if !r.open {
+		return
+	}
+	r.state, r.open = state, false
+	for _, u := range r.untold {
+		s.settle(r, &segment{u.fromNS, u.toNS, u.stepNS, state, r.detail}, u.stack, u.fromNS, u.toNS)
+	}
+	r.untold = r.untold[:0]
+	for i := range r.segments {
+		if g := &r.segments[i]; g.state == openState {
+			g.state, g.detail = state, r.detail
+		}
+	}
+	if r.stackState == openState {
+		r.stackState = state
+	}
+}
+
+// read shares the time since the last reading of the stack between that one and this one.
+func (s *Stream) read(r *streamThread, stack sampler.StackID, atNS int64) {
+	s.cut(r, atNS)
+	state := r.now()
+	if len(r.segments) > 0 {
+		first := r.segments[0].fromNS
+		mid := first + (atNS-first)/2
+		for i := range r.segments {
+			switch g := &r.segments[i]; {
+			case stack == r.stack, g.state == state && g.state != r.stackState:
+				s.settle(r, g, stack, g.fromNS, g.toNS)
+			case g.state == r.stackState && g.state != state:
+				s.settle(r, g, r.stack, g.fromNS, g.toNS)
+			default:
+				at := min(max(mid, g.fromNS), g.toNS)
+				s.settle(r, g, r.stack, g.fromNS, at)
+				s.settle(r, g, stack, at, g.toNS)
+			}
+		}
+		r.segments = r.segments[:0]
+	}
+	r.stack, r.stackState = stack, state
+}
+
+// settle hands a part of a segment out, or holds it back until its state is told.
+func (s *Stream) settle(r *streamThread, g *segment, stack sampler.StackID, fromNS, toNS int64) {
+	if toNS <= fromNS {
+		return
+	}
+	if g.state == openState {
+		r.hold(untold{fromNS, toNS, g.stepNS, stack})
+		return
+	}
+	i := &s.out
+	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
+	i.State, i.Detail, i.Stack = g.state, g.detail, stack
+	i.FromNS, i.ToNS, i.ResolutionNS = fromNS, toNS, g.stepNS
+	for _, c := range s.to {
+		c.Interval(i)
+	}
+}
+
+// hold keeps time whose state is still to be told.
+func (r *streamThread) hold(u untold) {
+	if n := len(r.untold); n > 0 && (r.untold[n-1].stack == u.stack || n >= maxUntold) {
+		r.untold[n-1].toNS = u.toNS
+		return
+	}
+	r.untold = append(r.untold, u)
+}
+
+// notSampled hands out a gap in the time of a thread.
+func (s *Stream) notSampled(r *streamThread, st step) {
+	s.settle(r, &segment{state: Unknown, detail: Detail{FD: -1, Reason: ReasonNotSampled}}, 0, st.fromNS, st.toNS)
+}
+
+// end settles all that is held back of a thread, up to a time.
+func (s *Stream) end(r *streamThread, atNS int64) {
+	s.cut(r, atNS)
+	s.tell(r, r.state)
+	s.release(r)
+}
+
+// release gives a thread's segments to its last stack known.
+func (s *Stream) release(r *streamThread) {
+	for i := range r.segments {
+		g := &r.segments[i]
+		s.settle(r, g, r.stack, g.fromNS, g.toNS)
+	}
+	r.segments = r.segments[:0]
+}
