@@ -86,6 +86,9 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 	p.Expect(t, "up")
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(s.String(), func(t *testing.T) {
+			if s != syscall.SIGINT {
+				rubytest.Long(t)
+			}
 			disk := stuckfs.Mount(t)
 			path := disk.File("x.ddtop")
 			cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--format", "ddtop", "-o", path)

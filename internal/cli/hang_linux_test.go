@@ -185,15 +185,19 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 		args   []string
 		signal syscall.Signal
 		check  func(*testing.T, result)
+		long   bool
 	}{
-		{[]string{"stat", "--json", "-d", "10m"}, syscall.SIGINT, stat},
-		{[]string{"stat", "--json", "-d", "10m", "--pause"}, syscall.SIGTERM, stat},
-		{[]string{"record", "-d", "10m", "--format", "collapsed", "-o", folded}, syscall.SIGTERM, holds(folded, "busy;")},
-		{[]string{"record", "-d", "10m", "--pause", "--format", "ddtop", "-o", recorded}, syscall.SIGINT, replayed},
-		{[]string{"dump", "-d", "10m"}, syscall.SIGTERM, holds("", "busy")},
-		{[]string{"dump", "-d", "10m", "--pause"}, syscall.SIGINT, holds("", "busy")},
+		{[]string{"stat", "--json", "-d", "10m"}, syscall.SIGINT, stat, false},
+		{[]string{"stat", "--json", "-d", "10m", "--pause"}, syscall.SIGTERM, stat, true},
+		{[]string{"record", "-d", "10m", "--format", "collapsed", "-o", folded}, syscall.SIGTERM, holds(folded, "busy;"), true},
+		{[]string{"record", "-d", "10m", "--pause", "--format", "ddtop", "-o", recorded}, syscall.SIGINT, replayed, false},
+		{[]string{"dump", "-d", "10m"}, syscall.SIGTERM, holds("", "busy"), false},
+		{[]string{"dump", "-d", "10m", "--pause"}, syscall.SIGINT, holds("", "busy"), true},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			if c.long {
+				rubytest.Long(t)
+			}
 			p := r.StartMissing(t, rubytest.Options{})
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
@@ -259,6 +263,9 @@ func TestScreenWhileAReadHangs(t *testing.T) {
 		{"SIGTERM", true, signalled(t, syscall.SIGTERM)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name == "SIGTERM" {
+				rubytest.Long(t)
+			}
 			p := r.StartMissing(t, rubytest.Options{})
 			x := inTerminal(t, "-p", strconv.Itoa(p.PID), fmt.Sprintf("--pause=%v", c.pause))
 			x.see(t, "missing.rb")

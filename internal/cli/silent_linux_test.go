@@ -168,7 +168,10 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 	})
 	t.Run("attach", func(t *testing.T) {
 		for _, args := range commandsOnPID(silent.PID) {
-			runSoon(t, args...).want(t, 4, "did not answer", pid)
+			t.Run(args[0], func(t *testing.T) {
+				t.Parallel()
+				runSoon(t, args...).want(t, 4, "did not answer", pid)
+			})
 		}
 		runSoon(t, "stat", "-d", "0.1", "-p", strconv.Itoa(healthy.PID)).want(t, 0)
 		x := inTerminal(t, "-p", pid)

@@ -23,11 +23,18 @@ const quietTime = 10 * time.Second
 // quietTimes are those of programs in which something happens that would be told of later.
 var quietTimes = map[string]time.Duration{"slow_boot": 8*time.Second + 12*time.Second}
 
+// quietShort are the programs watched with -short too: the one with most in it, the one that looks most like what is told of, and
+// a server at rest.
+var quietShort = []string{"mixed", "ordered_locks", "idle_puma"}
+
 // TestQuiet: programs in which nothing is wrong raise nothing.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	for _, name := range names(t, "quiet") {
 		t.Run(name, func(t *testing.T) {
+			if !slices.Contains(quietShort, name) {
+				rubytest.Long(t)
+			}
 			t.Parallel()
 			each(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()

@@ -82,6 +82,7 @@ func TestCoreTruth(t *testing.T) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		began := time.Now().Truncate(time.Second) // files may have their times in seconds
 		t.Run("gcore", func(t *testing.T) {
+			rubytest.Long(t) // gdb reads libruby's debug information first
 			path, whole := gcore(t, p.PID)
 			compareCore(t, openCore(t, path, ""), p, truth, began, whole)
 		})

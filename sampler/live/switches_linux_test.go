@@ -20,6 +20,7 @@ import (
 // have was begun some samples before: it stands between what the kernel said then and what it says now. (With what it says at the
 // very moments the reading itself is compared in sampler/kernel.)
 func TestSwitches(t *testing.T) {
+	rubytest.Long(t)
 	const threads = 10
 	p := rubytest.One(t).Start(t, `
 		10.times { Thread.new { loop { sleep 0.01 } } }

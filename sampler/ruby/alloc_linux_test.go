@@ -24,10 +24,12 @@ rounds = 3000
 Thread.new { loop { three(rounds); one(rounds); none(rounds * 2) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// allocTime is how long a program is sampled, allocWant how many instants with an allocation are wanted at the most.
+// allocTime is how long a program is sampled, allocWant how many instants with an allocation are wanted at the most, and with -short:
+// as many as tell the shares of objects from those of time.
 const (
-	allocTime = 20 * time.Second
-	allocWant = 4000
+	allocTime      = 20 * time.Second
+	allocWant      = 4000
+	allocWantShort = 1500
 )
 
 // TestAllocationPairs charges what is allocated just before a stack is read to that stack, and compares with a program that
@@ -43,11 +45,15 @@ func TestAllocationPairs(t *testing.T) {
 		var s sampler.Sample
 		objects, ticks := map[string]int64{}, map[string]int64{}
 		var seen, squares, instants, samples, first, last int64
+		wanted := int64(allocWant)
+		if testing.Short() {
+			wanted = allocWantShort
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), allocTime)
 		defer cancel()
 		pause := time.NewTicker(500 * time.Microsecond)
 		defer pause.Stop()
-		for ctx.Err() == nil && instants < allocWant {
+		for ctx.Err() == nil && instants < wanted {
 			<-pause.C
 			if reader.Read(sampler.LockTick, &s) != nil || !s.GC.Valid {
 				continue

@@ -336,7 +336,11 @@ const (
 // TestHostileMemory: memory whose every object, name and thread is new at each look fills neither what a Reader keeps nor what is
 // kept of its samples, and each tick ends.
 func TestHostileMemory(t *testing.T) {
-	for _, g := range loadTicks(t) {
+	captured := loadTicks(t)
+	for i, g := range captured {
+		if testing.Short() && i != 0 && i != len(captured)-1 {
+			continue // the releases between the oldest and the newest keep the same lists
+		}
 		for _, c := range []struct {
 			name  string
 			ticks int
