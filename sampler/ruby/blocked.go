@@ -16,7 +16,7 @@ const (
 	waitpidEC, waitpidPID, waitpidSize = 16, 36, 40
 )
 
-// waitFD and waitTimeout are bits of rb_thread_sched_waiting.flags (thread_pthread.h, 3.3 and later).
+// waitTimeout, waitRead and waitWrite are bits of rb_thread_sched_waiting.flags (thread_pthread.h, 3.3 and later).
 const (
 	waitTimeout = 0x01
 	waitRead    = 0x02

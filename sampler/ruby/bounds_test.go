@@ -27,7 +27,7 @@ func TestGoldenWithoutRoom(t *testing.T) {
 			for _, q := range d.iseqs {
 				sum += q.cost()
 			}
-			for _, h := range d.holders {
+			for _, h := range d.methodEntries {
 				sum += h.cost
 			}
 			for _, e := range d.envs {

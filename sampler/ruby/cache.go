@@ -16,13 +16,13 @@ const (
 	maxQualified = 256
 	// keptEntry is what an entry of one of the maps takes beside its names, in bytes, roughly.
 	keptEntry = 128
-	// maxHolders, maxClassNames, maxEnvMethods, maxIDNames, maxTypeNames and maxFrameIDs bound the tables, in entries.
-	maxHolders    = 1 << 16
-	maxClassNames = 1 << 14
-	maxEnvMethods = 1 << 15
-	maxIDNames    = 1 << 18
-	maxTypeNames  = 1 << 12
-	maxFrameIDs   = 1 << 18
+	// maxMethodEntries, maxClassNames, maxEnvMethods, maxIDNames, maxTypeNames and maxFrameIDs bound the tables, in entries.
+	maxMethodEntries = 1 << 16
+	maxClassNames    = 1 << 14
+	maxEnvMethods    = 1 << 15
+	maxIDNames       = 1 << 18
+	maxTypeNames     = 1 << 12
+	maxFrameIDs      = 1 << 18
 	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a program
 	// that defines its methods anew would fill the tables to their bounds.
 	forgetGenerations = 10
@@ -55,7 +55,7 @@ type cache struct {
 	iseqs map[attach.Address]*iseq
 	// kept is how many bytes are kept, maxKept the limit.
 	kept, maxKept int
-	holders       map[uint64]*holder
+	methodEntries map[uint64]*methodEntry
 	envs          map[envKey]*envMethod
 	idNames       map[uint64]string
 	typeNames     map[attach.Address]string
@@ -66,7 +66,7 @@ type cache struct {
 	// generations counts how often that has changed.
 	generations uint32
 	iseqFront   [frontSize]*iseq
-	holderFront [frontSize]*holder
+	methodFront [frontSize]*methodEntry
 	frameCache  [frameCacheSize]frameSlot
 	stackCache  [stackCacheSize]stackSlot
 	typeCache   [typeCacheSize]typeSlot
@@ -91,14 +91,14 @@ type cache struct {
 	// gcNow is what the last Revalidate was told.
 	gcNow sampler.GC
 
-	// checkISeqs and checkHolders are to be read again and compared before the Decode under way is believed.
+	// checkISeqs and checkMethods are to be read again and compared before the Decode under way is believed.
 	checkISeqs   []*iseq
-	checkHolders []*holder
+	checkMethods []*methodEntry
 	checkEnvs    []*envMethod
-	// hotISeqs and hotHolders have been used since the last cycle of the collector; hotList numbers these lists.
+	// hotISeqs and hotMethods have been used since the last cycle of the collector; hotList numbers these lists.
 	hotList    hotNumber
 	hotISeqs   []*iseq
-	hotHolders []*holder
+	hotMethods []*methodEntry
 	hotEnvs    []*envMethod
 	// chain is the way from an environment on the heap outward, while it is walked.
 	chain  []envPlace
@@ -111,7 +111,7 @@ type cache struct {
 
 func (c *cache) init() {
 	c.iseqs = make(map[attach.Address]*iseq)
-	c.holders = make(map[uint64]*holder)
+	c.methodEntries = make(map[uint64]*methodEntry)
 	c.envs = make(map[envKey]*envMethod)
 	c.idNames = make(map[uint64]string)
 	c.typeNames = make(map[attach.Address]string)
@@ -141,7 +141,7 @@ func (d *Decoder) begin() {
 	if len(d.waiting) > 0 {
 		clear(d.waiting)
 	}
-	d.checkISeqs, d.checkHolders, d.checkEnvs = d.checkISeqs[:0], d.checkHolders[:0], d.checkEnvs[:0]
+	d.checkISeqs, d.checkMethods, d.checkEnvs = d.checkISeqs[:0], d.checkMethods[:0], d.checkEnvs[:0]
 }
 
 // iseqAt returns the iseq at addr, kept or read now; errMissing while it is being read.
@@ -199,25 +199,25 @@ func (d *Decoder) dropISeq(q *iseq) {
 	}
 }
 
-// holderAt returns what the word v below an environment refers to, for a frame of the iseq at code.
-func (d *Decoder) holderAt(v uint64, code attach.Address) (*holder, error) {
-	slot := &d.holderFront[(v>>3^v>>14)%frontSize]
+// methodEntryAt returns what the word v below an environment refers to, for a frame of the iseq at code.
+func (d *Decoder) methodEntryAt(v uint64, code attach.Address) (*methodEntry, error) {
+	slot := &d.methodFront[(v>>3^v>>14)%frontSize]
 	h := *slot
 	if h == nil || h.addr != v {
-		h = d.holders[v]
+		h = d.methodEntries[v]
 	}
 	// Special variables come and go with the calls of a method: they are read again rather than checked, and not shared
 	// between methods.
-	if h != nil && h.kind != holdsMethod && (h.generation != d.generation || h.code != code) {
+	if h != nil && h.kind != kindMethod && (h.generation != d.generation || h.code != code) {
 		h = nil
 	}
-	if h != nil && h.kind == holdsMethod && h.named != d.generation && !d.valid(&h.validity) {
+	if h != nil && h.kind == kindMethod && h.named != d.generation && !d.valid(&h.validity) {
 		same, err := d.sameClass(h)
 		if err != nil {
 			return nil, err
 		}
 		if !same {
-			d.dropHolder(h)
+			d.dropMethodEntry(h)
 			h = nil
 		}
 	}
@@ -226,46 +226,46 @@ func (d *Decoder) holderAt(v uint64, code attach.Address) (*holder, error) {
 			return nil, errMissing
 		}
 		var err error
-		if h, err = d.loadHolder(v); err != nil {
+		if h, err = d.loadMethodEntry(v); err != nil {
 			if err == errMissing {
 				d.waiting[v] = d.pass
 			}
 			return nil, err
 		}
 		h.loaded, h.tried, h.named, h.born = d.decode, d.generation, d.generation, d.collected()
-		if h.kind != holdsMethod {
+		if h.kind != kindMethod {
 			h.generation, h.code = d.generation, code
 		}
-		if len(d.holders) >= maxHolders {
+		if len(d.methodEntries) >= maxMethodEntries {
 			d.forgetAll()
 		}
 		h.cost = 4*keptEntry + len(h.label) + len(h.name)
 		d.keep(h.cost)
-		if old := d.holders[v]; old != nil {
+		if old := d.methodEntries[v]; old != nil {
 			d.kept -= old.cost
 		}
-		d.holders[v] = h
+		d.methodEntries[v] = h
 	}
 	*slot = h
 	if (!d.valid(&h.validity) || d.tryAgain(h.missingNames, &h.validity)) && h.listed != d.decode {
 		h.listed = d.decode
-		d.checkHolders = append(d.checkHolders, h)
+		d.checkMethods = append(d.checkMethods, h)
 	}
-	if h.kind == holdsMethod && h.hot != d.hotList {
+	if h.kind == kindMethod && h.hot != d.hotList {
 		h.hot = d.hotList
-		d.hotHolders = append(d.hotHolders, h)
+		d.hotMethods = append(d.hotMethods, h)
 	}
 	return h, nil
 }
 
-func (d *Decoder) dropHolder(h *holder) {
+func (d *Decoder) dropMethodEntry(h *methodEntry) {
 	h.dropped = true
-	if slot := &d.holderFront[(h.addr>>3^h.addr>>14)%frontSize]; *slot == h {
+	if slot := &d.methodFront[(h.addr>>3^h.addr>>14)%frontSize]; *slot == h {
 		*slot = nil
 	}
-	if d.holders[h.addr] == h {
+	if d.methodEntries[h.addr] == h {
 		d.kept -= h.cost
-		delete(d.holders, h.addr)
+		delete(d.methodEntries, h.addr)
 	}
 }
 
@@ -283,13 +283,13 @@ func (d *Decoder) forgetAll() {
 	clear(d.iseqFront[:])
 	clear(d.frameCache[:])
 	clear(d.frameIDs)
-	clear(d.holders)
-	clear(d.holderFront[:])
+	clear(d.methodEntries)
+	clear(d.methodFront[:])
 	clear(d.envs)
 	clear(d.idNames)
 	clear(d.classNames)
 	d.kept = 0
-	d.hotISeqs, d.hotHolders, d.hotEnvs = d.hotISeqs[:0], d.hotHolders[:0], d.hotEnvs[:0]
+	d.hotISeqs, d.hotMethods, d.hotEnvs = d.hotISeqs[:0], d.hotMethods[:0], d.hotEnvs[:0]
 }
 
 // forgetFresh drops what the failed Decode under way has read: none of it was checked.
@@ -299,9 +299,9 @@ func (d *Decoder) forgetFresh() {
 			d.dropISeq(q)
 		}
 	}
-	for _, h := range d.checkHolders {
+	for _, h := range d.checkMethods {
 		if h.loaded == d.decode {
-			d.dropHolder(h)
+			d.dropMethodEntry(h)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func ruleDecoder(release string) *Decoder {
 func (d *Decoder) put(frames ...string) {
 	for i, text := range frames {
 		kind, name, _ := strings.Cut(text, " ")
-		h := &holder{kind: holdsMethod, addr: uint64(8 * (i + 1)), label: "K#" + name, name: name}
+		h := &methodEntry{kind: kindMethod, addr: uint64(8 * (i + 1)), label: "K#" + name, name: name}
 		q := &iseq{addr: attach.Address(8 * (i + 1)), path: "app.rb", abs: "/app.rb", base: name, first: int32(i),
 			label: labelPlan{base: name, qualify: true}, lines: lineTable{lines: []int32{int32(100 + i)}}}
 		w := frameWork{kind: frameRuby, code: q, method: h}
@@ -137,7 +137,7 @@ func TestFrameCacheTellsApart(t *testing.T) {
 	d.put("ruby a", "ruby a", "C a", "C b")
 	seen := make(map[sampler.FrameID]frameKey)
 	for _, code := range []*iseq{d.work[0].code, d.work[1].code} {
-		for _, method := range []*holder{nil, d.work[0].method, {kind: holdsMethod, addr: 800, label: "L#a", name: "a"}} {
+		for _, method := range []*methodEntry{nil, d.work[0].method, {kind: kindMethod, addr: 800, label: "L#a", name: "a"}} {
 			for _, pos := range []uint32{0, posFirstLine} {
 				for _, uncertain := range []bool{false, true} {
 					key := frameKey{code: code, method: method, pos: pos, kind: frameRuby, uncertain: uncertain}

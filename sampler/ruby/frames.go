@@ -64,13 +64,13 @@ type frameWork struct {
 	failed    bool
 	pos       uint32
 	code      *iseq
-	method    *holder
+	method    *methodEntry
 }
 
 // frameKey is what a Frame depends on.
 type frameKey struct {
 	code      *iseq
-	method    *holder
+	method    *methodEntry
 	pos       uint32
 	at        sampler.FrameID // of what is shown like C: the frame that lends path and line
 	kind      frameKind

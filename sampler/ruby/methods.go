@@ -22,9 +22,9 @@ const (
 	maxEnvs = 256
 )
 
-// holder is what the word below an environment refers to: a method entry, or a special variable in front of one, or
+// methodEntry is what the word below an environment refers to: a method entry, or a special variable in front of one, or
 // nothing that names a method.
-type holder struct {
+type methodEntry struct {
 	validity
 	addr uint64
 	// me and def are what was read of the method entry and its definition.
@@ -32,7 +32,7 @@ type holder struct {
 	def   [defSize]byte
 	defAt attach.Address
 
-	kind  holderKind
+	kind  methodEntryKind
 	label string // qualified name of the definition
 	name  string // its name alone
 	// likeC: frames of this method carry the definition's name, whatever their code is called.
@@ -48,21 +48,21 @@ type holder struct {
 	code attach.Address
 	// cost is the memory that it takes, in bytes, roughly.
 	cost int
-	// qualifiers hold the qualified labels of names other than the definition's own.
+	// qualified are the qualified labels of names other than the definition's own.
 	qualified map[string]string
 }
 
-type holderKind uint8
+type methodEntryKind uint8
 
 const (
-	holdsScope holderKind = iota // a cref: a class body, the top level
-	holdsMethod
-	holdsVariable
+	kindScope methodEntryKind = iota // a cref: a class body, the top level
+	kindMethod
+	kindVariable
 )
 
-// loadHolder reads what stands below an environment.
-func (d *Decoder) loadHolder(v uint64) (*holder, error) {
-	h := &holder{addr: v}
+// loadMethodEntry reads what stands below an environment.
+func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
+	h := &methodEntry{addr: v}
 	flags, err := d.flags(v)
 	if err != nil {
 		return nil, err
@@ -72,21 +72,21 @@ func (d *Decoder) loadHolder(v uint64) (*holder, error) {
 	}
 	switch flags >> imemoShift & 15 {
 	case imemoSvar:
-		h.kind = holdsVariable
+		h.kind = kindVariable
 		h.next, err = d.view.word(attach.Address(v) + svarCrefOrMe)
 		return h, err
 	case imemoMent:
-		h.kind = holdsMethod
+		h.kind = kindMethod
 		return h, d.loadMethod(h)
 	case imemoCref:
-		h.kind = holdsScope
+		h.kind = kindScope
 		return h, nil
 	}
 	// Nothing else is ever put there: the object was moved or freed, and another one stands in its place.
 	return nil, &wrongTypeError{attach.Address(v), "method entry", typeMoved}
 }
 
-func (d *Decoder) loadMethod(h *holder) error {
+func (d *Decoder) loadMethod(h *methodEntry) error {
 	me, err := d.view.bytes(attach.Address(h.addr), meSize)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (d *Decoder) loadMethod(h *holder) error {
 }
 
 // qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's (aliases).
-func (d *Decoder) qualify(h *holder, name string) (string, error) {
+func (d *Decoder) qualify(h *methodEntry, name string) (string, error) {
 	if name == h.name {
 		return h.label, nil
 	}
@@ -134,7 +134,7 @@ func (d *Decoder) qualify(h *holder, name string) (string, error) {
 			h.qualified = make(map[string]string)
 		}
 		d.keep(keptEntry + len(label))
-		if d.holders[h.addr] == h {
+		if d.methodEntries[h.addr] == h {
 			h.cost += keptEntry + len(label)
 		}
 		h.qualified[name] = label
@@ -144,7 +144,7 @@ func (d *Decoder) qualify(h *holder, name string) (string, error) {
 }
 
 // unchanged compares what was just read again with what the entry was made from.
-func (h *holder) unchanged(me, def []byte) bool {
+func (h *methodEntry) unchanged(me, def []byte) bool {
 	return bytes.Equal(me, h.me[:]) && bytes.Equal(def, h.def[:])
 }
 
@@ -180,7 +180,7 @@ type envKey struct{ ep, code attach.Address }
 // envMethod is the method found outward of an environment on the heap, and what was read on the way.
 type envMethod struct {
 	validity
-	h     *holder // nil: none
+	entry *methodEntry // nil: none
 	chain []envPlace
 }
 
@@ -206,7 +206,7 @@ func (e *envMethod) unchanged(read []attach.Range) bool {
 // methodOf finds the method that a frame belongs to, as rb_vm_frame_method_entry does: from its environment outward to
 // that of the method. nil without an error: it belongs to none (a class body, the top level). code is the frame's iseq;
 // ofMethod tells that it is a method's, where a scope instead of a method entry means that memory has changed.
-func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address, ofMethod bool) (*holder, error) {
+func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
 	for range maxEnvs {
@@ -241,7 +241,7 @@ func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address
 }
 
 // methodAt looks at one environment; done tells that there is none further out.
-func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *holder, done bool, err error) {
+func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
@@ -251,21 +251,21 @@ func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *holder
 		}
 		return nil, local, nil
 	}
-	h, err = d.holderAt(e.me, code)
+	h, err = d.methodEntryAt(e.me, code)
 	if err != nil {
 		return nil, false, err
 	}
-	if h.kind == holdsMethod {
+	if h.kind == kindMethod {
 		return h, true, nil
 	}
-	if h.kind == holdsScope && local && ofMethod {
+	if h.kind == kindScope && local && ofMethod {
 		return nil, false, &wrongTypeError{attach.Address(e.me), "method entry", typeImemo}
 	}
-	if h.kind != holdsVariable || !local || h.next == 0 {
+	if h.kind != kindVariable || !local || h.next == 0 {
 		return nil, local, nil
 	}
-	h, err = d.holderAt(h.next, code)
-	if err != nil || h.kind != holdsMethod {
+	h, err = d.methodEntryAt(h.next, code)
+	if err != nil || h.kind != kindMethod {
 		return nil, err == nil, err
 	}
 	return h, true, nil
@@ -273,7 +273,7 @@ func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *holder
 
 // keepEnv keeps what was found outward of an environment, unless a part of it stands on a VM stack, where it is gone
 // with its frame.
-func (d *Decoder) keepEnv(key envKey, h *holder) {
+func (d *Decoder) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {
 		if p.flags&envEscaped == 0 {
 			return
@@ -285,7 +285,7 @@ func (d *Decoder) keepEnv(key envKey, h *holder) {
 	if old := d.envs[key]; old != nil {
 		d.kept -= old.cost()
 	}
-	m := &envMethod{h: h, chain: append([]envPlace(nil), d.chain...)}
+	m := &envMethod{entry: h, chain: append([]envPlace(nil), d.chain...)}
 	d.keep(m.cost())
 	m.generation, m.born, m.hot = d.generation, d.collected(), d.hotList
 	d.envs[key] = m
@@ -293,17 +293,17 @@ func (d *Decoder) keepEnv(key envKey, h *holder) {
 }
 
 // useEnv returns the method kept for an environment, and has it checked like any other.
-func (d *Decoder) useEnv(m *envMethod) (*holder, error) {
+func (d *Decoder) useEnv(m *envMethod) (*methodEntry, error) {
 	if m.hot != d.hotList {
 		m.hot = d.hotList
 		d.hotEnvs = append(d.hotEnvs, m)
 	}
-	if m.h == nil {
+	if m.entry == nil {
 		return nil, nil
 	}
-	h, err := d.holderAt(m.h.addr, m.h.code)
-	if err == nil && h.kind != holdsMethod {
-		return nil, &wrongTypeError{attach.Address(m.h.addr), "method entry", typeMoved}
+	h, err := d.methodEntryAt(m.entry.addr, m.entry.code)
+	if err == nil && h.kind != kindMethod {
+		return nil, &wrongTypeError{attach.Address(m.entry.addr), "method entry", typeMoved}
 	}
 	return h, err
 }

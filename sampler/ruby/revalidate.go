@@ -107,10 +107,10 @@ func (d *Decoder) prove() proof {
 // dropped as well, to be tried again once a generation.
 func (d *Decoder) check() (same bool, err error) {
 	same = true
-	if len(d.checkISeqs)+len(d.checkHolders)+len(d.checkEnvs) == 0 {
+	if len(d.checkISeqs)+len(d.checkMethods)+len(d.checkEnvs) == 0 {
 		return true, nil
 	}
-	need := len(d.checkISeqs)*(iseqHead+d.bodyHead) + len(d.checkHolders)*(meSize+defSize)
+	need := len(d.checkISeqs)*(iseqHead+d.bodyHead) + len(d.checkMethods)*(meSize+defSize)
 	for _, q := range d.checkISeqs {
 		for i := range q.witnesses {
 			need += int(q.witnesses[i].size)
@@ -132,7 +132,7 @@ func (d *Decoder) check() (same bool, err error) {
 		take(q.addr, iseqHead)
 		take(q.at, d.bodyHead)
 	}
-	for _, h := range d.checkHolders {
+	for _, h := range d.checkMethods {
 		take(attach.Address(h.addr), meSize)
 		take(h.defAt, defSize)
 	}
@@ -176,11 +176,11 @@ func (d *Decoder) check() (same bool, err error) {
 		}
 		r, order = r[2:], order[len(q.witnesses):]
 	}
-	for _, h := range d.checkHolders {
+	for _, h := range d.checkMethods {
 		if !r[0].Failed && !r[1].Failed && h.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(h.missingNames, &h.validity) {
 			h.generation = d.generation
 		} else {
-			d.dropHolder(h)
+			d.dropMethodEntry(h)
 			same = false
 		}
 		r = r[2:]
@@ -229,9 +229,9 @@ func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
 	if major {
 		d.majorAt = d.generation
 	}
-	for _, h := range d.hotHolders {
+	for _, h := range d.hotMethods {
 		if !h.dropped && !h.final {
-			d.dropHolder(h) // its class may have got a name
+			d.dropMethodEntry(h) // its class may have got a name
 		}
 	}
 	if !cycle {
@@ -249,9 +249,9 @@ func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
 			d.checkISeqs = append(d.checkISeqs, q)
 		}
 	}
-	for _, h := range d.hotHolders {
-		if rests && !h.dropped && !d.valid(&h.validity) && len(d.checkHolders) < maxChecked {
-			d.checkHolders = append(d.checkHolders, h)
+	for _, h := range d.hotMethods {
+		if rests && !h.dropped && !d.valid(&h.validity) && len(d.checkMethods) < maxChecked {
+			d.checkMethods = append(d.checkMethods, h)
 		}
 	}
 	for _, e := range d.hotEnvs {
@@ -259,7 +259,7 @@ func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
 			d.checkEnvs = append(d.checkEnvs, e)
 		}
 	}
-	d.hotISeqs, d.hotHolders, d.hotEnvs = d.hotISeqs[:0], d.hotHolders[:0], d.hotEnvs[:0]
+	d.hotISeqs, d.hotMethods, d.hotEnvs = d.hotISeqs[:0], d.hotMethods[:0], d.hotEnvs[:0]
 	d.hotList++
 	if err := d.checkClasses(); err != nil {
 		return err
@@ -270,13 +270,13 @@ func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
 
 // checkClasses drops those of the methods to check whose class has another name by now.
 func (d *Decoder) checkClasses() error {
-	if len(d.checkHolders) == 0 {
+	if len(d.checkMethods) == 0 {
 		return nil
 	}
 	d.view.reset()
 	err := d.view.settle(func() error {
 		var missing error
-		for _, h := range d.checkHolders {
+		for _, h := range d.checkMethods {
 			if h.dropped || h.named == d.generation {
 				continue
 			}
@@ -284,7 +284,7 @@ func (d *Decoder) checkClasses() error {
 			if err != nil {
 				missing = err
 			} else if !same {
-				d.dropHolder(h)
+				d.dropMethodEntry(h)
 			}
 		}
 		return missing
@@ -292,12 +292,12 @@ func (d *Decoder) checkClasses() error {
 	if err != nil {
 		return err
 	}
-	d.checkHolders = slices.DeleteFunc(d.checkHolders, func(h *holder) bool { return h.dropped })
+	d.checkMethods = slices.DeleteFunc(d.checkMethods, func(h *methodEntry) bool { return h.dropped })
 	return nil
 }
 
 // sameClass reports whether a method's class still has the name that it was labelled with; its error is errMissing.
-func (d *Decoder) sameClass(h *holder) (bool, error) {
+func (d *Decoder) sameClass(h *methodEntry) (bool, error) {
 	label, final, err := d.qualified(h.owner, h.name)
 	if err == errMissing {
 		return false, err
@@ -314,7 +314,7 @@ func (d *Decoder) bornNow(count collections) {
 	for _, q := range d.iseqs {
 		q.born = count
 	}
-	for _, h := range d.holders {
+	for _, h := range d.methodEntries {
 		h.born = count
 	}
 	for _, e := range d.envs {
