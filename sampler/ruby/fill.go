@@ -105,8 +105,8 @@ func (r *Reader) noteFresh(depth sampler.Depth) {
 	}
 }
 
-// age takes the mark off the stacks that the last tick called fresh. In a stack tick those not read keep it: they were looked
-// at less than coldNS ago, and have not taken part since.
+// age takes the mark off the stacks that the last tick called fresh. In a stack tick those not read keep it: they were
+// looked at less than maxStackAgeNS ago, and have not taken part since.
 func (r *Reader) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:

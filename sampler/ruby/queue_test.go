@@ -139,7 +139,7 @@ func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) 
 				}
 			}
 		}
-		if err := r.takeQueue(rc, !whole); !errors.Is(err, errCold) {
+		if err := r.takeQueue(rc, !whole); !errors.Is(err, errNeedsThread) {
 			return err
 		}
 	}

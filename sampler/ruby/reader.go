@@ -19,7 +19,7 @@ type Options struct {
 	// InnerPID is the process's id in its own PID namespace; 0: the same as PID.
 	InnerPID int32
 	// Whole has every stack tick read every thread, those too that have not taken part in the scheduling for a while (see
-	// thin.go): for stops, whose samples are one instant of all threads.
+	// selective.go): for stops, whose samples are one instant of all threads.
 	Whole bool
 	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
 	Now func() int64

@@ -37,15 +37,15 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 			}
 		}
 		r.sample++
-		thin := r.mayThin(depth)
-		if thin {
+		selective := r.maySelect(depth)
+		if selective {
 			r.peek()
 		}
-		err = r.snapshot(depth, s, thin)
-		for again := 0; errors.Is(err, errCold); again++ {
-			err = r.snapshot(depth, s, again < maxThinTries)
+		err = r.snapshot(depth, s, selective)
+		for again := 0; errors.Is(err, errNeedsThread); again++ {
+			err = r.snapshot(depth, s, again < maxSelectiveTries)
 		}
-		if errors.Is(err, errLate) {
+		if errors.Is(err, errHeldUp) {
 			err = r.snapshot(depth, s, false)
 		}
 		if err == nil {
@@ -82,10 +82,10 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot does the one call of a tick, and the second one for stacks that changed or were not expected. A thin one reads
-// only the threads that take part in the scheduling and some others, and gives up with errCold when one turns up that it would
-// have to have read.
-func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) error {
+// snapshot does the one call of a tick, and the second one for stacks that changed or were not expected. A selective one
+// reads only the threads that take part in the scheduling and some others, and gives up with errNeedsThread when one turns
+// up that it would have to have read.
+func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) error {
 	r.batch = r.batch[:0]
 	r.ticks++
 	if r.o.vmRactorSet >= 0 {
@@ -99,7 +99,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 	for _, rc := range r.ractors {
 		r.add(rc.base, rc.buf)
 	}
-	r.planThreads(depth, thin)
+	r.planThreads(depth, selective)
 	for _, rc := range r.ractors {
 		if r.currentEC != 0 {
 			r.add(rc.base+attach.Address(r.gvlOff(r.o.gvlAcquired)), rc.end[:])
@@ -157,17 +157,17 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, thin bool) err
 			return ErrListTorn
 		}
 	}
-	if thin && !r.thinIntact() || !thin && !r.listIntact() {
+	if selective && !r.selectionIntact() || !selective && !r.listIntact() {
 		return ErrListTorn
 	}
-	if thin && r.tooLate(t1) {
-		return errLate
+	if selective && r.tooLate(t1) {
+		return errHeldUp
 	}
-	r.allRead = r.allRead || !thin
+	r.allRead = r.allRead || !selective
 	r.tickNS = t1
 	for _, rc := range r.ractors {
 		r.readOwners(rc, r.currentECBuf[:])
-		if err := r.takeQueue(rc, thin); err != nil {
+		if err := r.takeQueue(rc, selective); err != nil {
 			return err
 		}
 	}

@@ -18,10 +18,10 @@ $stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// TestThinQueue compares what ticks say that read few threads with what another reader, which reads all, says before and
-// after: where these two agree on a queue of several threads, the thin tick in between says the same, of the queue and of
-// whether each thread is in it.
-func TestThinQueue(t *testing.T) {
+// TestSelectiveQueue compares what ticks say that read few threads with what another reader, which reads all, says before and
+// after: where these two agree on a queue of several threads, the selective tick in between says the same, of the queue and
+// of whether each thread is in it.
+func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (
 		wanted  = 300 // comparisons
@@ -31,8 +31,8 @@ func TestThinQueue(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, hogAndNaps, rubytest.Options{})
 		p.Expect(t, "ready")
-		thin, all := openReader(t, p.PID), openReader(t, p.PID)
-		if thin.Era() == sampler.EraFlag {
+		selective, all := openReader(t, p.PID), openReader(t, p.PID)
+		if selective.Era() == sampler.EraFlag {
 			rubytest.Skip(t, "this release has no queue to read")
 		}
 		whole := func(s *sampler.Sample) bool {
@@ -41,18 +41,18 @@ func TestThinQueue(t *testing.T) {
 		}
 		var before, between, after sampler.Sample
 		var last []sampler.ThreadID
-		compared, changed, thinTicks, torn := 0, 0, 0, 0
+		compared, changed, selectiveTicks, torn := 0, 0, 0, 0
 		deadline := time.Now().Add(2 * time.Minute)
-		for i := 0; compared < wanted || changed < changes || thinTicks < wanted; i++ {
+		for i := 0; compared < wanted || changed < changes || selectiveTicks < wanted; i++ {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d comparisons of %d, %d changes of %d, %d thin ticks, %d torn in two minutes", compared, wanted, changed, changes, thinTicks, torn)
+				t.Fatalf("%d comparisons of %d, %d changes of %d, %d selective ticks, %d torn in two minutes", compared, wanted, changed, changes, selectiveTicks, torn)
 			}
 			depth := sampler.LockTick
 			if i%10 == 0 {
 				depth = sampler.StackTick
 			}
-			mayThin := thin.mayThin(depth)
-			if !whole(&before) || thin.Read(depth, &between) != nil || !whole(&after) {
+			maySelect := selective.maySelect(depth)
+			if !whole(&before) || selective.Read(depth, &between) != nil || !whole(&after) {
 				continue
 			}
 			want, got := before.Ractors[0].Queue, between.Ractors[0].Queue
@@ -64,15 +64,15 @@ func TestThinQueue(t *testing.T) {
 				continue
 			}
 			compared++
-			if mayThin && len(thin.read) < len(thin.order) {
-				thinTicks++
+			if maySelect && len(selective.read) < len(selective.order) {
+				selectiveTicks++
 			}
 			if !slices.Equal(want, last) {
 				changed++
 				last = append(last[:0], want...)
 			}
 			if !slices.Equal(want, got) {
-				t.Fatalf("tick %d: threads %v are queued, a tick that read %d of %d says %v", i, want, len(thin.read), len(thin.order), got)
+				t.Fatalf("tick %d: threads %v are queued, a tick that read %d of %d says %v", i, want, len(selective.read), len(selective.order), got)
 			}
 			for j := range between.Threads {
 				th := &between.Threads[j]
@@ -81,6 +81,6 @@ func TestThinQueue(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d comparisons, %d changes, %d thin ticks, %d torn", compared, changed, thinTicks, torn)
+		t.Logf("%d comparisons, %d changes, %d selective ticks, %d torn", compared, changed, selectiveTicks, torn)
 	})
 }

@@ -7,43 +7,47 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A tick of a process with many threads reads only those that take part in the scheduling: the owners, the ends of the queue
-// and who is new in it, and who did so a moment ago. Who has been in the queue and still is can't have run, and needs no look:
-// the queue only changes at its ends (see queue.go). All others have released the GVL and can't run Ruby code without passing
-// through the queue or the owner field, where they are seen; then they are read. What may be late is the reason why a thread
-// has released the GVL, and where, when it took the lock and released it again between two ticks: until the next stack tick,
-// and in a process of very many threads, whose stack ticks look at those that don't take part in turn, for coldNS at the most.
+// A tick of a process with many threads is selective: it reads only those that take part in the scheduling: the owners, the
+// ends of the queue and who is new in it, and who did so a moment ago. Who has been in the queue and still is can't have
+// run, and needs no look: the queue only changes at its ends (see queue.go). All others have released the GVL and can't run
+// Ruby code without passing through the queue or the owner field, where they are seen; then they are read. What may be late
+// is the reason why a thread has released the GVL, and where, when it took the lock and released it again between two ticks:
+// until the next stack tick, and in a process of very many threads, whose stack ticks look at those that don't take part in
+// turn, for maxStackAgeNS at the most.
 
 const (
-	// thinAbove is the number of threads from which on lock ticks are thin: below, reading all costs as little.
-	thinAbove = 16
+	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as little.
+	selectiveAbove = 16
 	// turnsAbove is the number of threads from which on stack ticks look at threads that don't take part in turn.
 	turnsAbove = 32
 	// turns is in how many stack ticks each of them is looked at once.
 	turns = 4
-	// coldNS is how old, in ns, what is known of a thread's stack may get: at low rates every stack tick looks at all.
-	coldNS = 50_000_000
+	// maxStackAgeNS is how old, in ns, what is known of a thread's stack may get: at low rates every stack tick looks at
+	// all.
+	maxStackAgeNS = 50_000_000
 	// hotNS is how long, in ns, every lock tick reads a thread after it took part in the scheduling, and warmNS how long every
 	// stack tick does and the lock ticks do in turn: each in every warmTurns-th.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
-	// thinGap is how long, in ns, after the tick before the middle of a queue is taken to stand as it stood: behind a thread that
-	// computes a queue stands for 10 or 100 ms, and then empties within a few and fills again, with the same ends now and then.
-	thinGap = 5_000_000
-	// maxThinTries is how often a thin tick is tried again with the threads that turned out to be wanted before all are read.
-	maxThinTries = 3
+	// selectiveGap is how long, in ns, after the tick before the middle of a queue is taken to stand as it stood: behind a
+	// thread that computes a queue stands for 10 or 100 ms, and then empties within a few and fills again, with the same
+	// ends now and then.
+	selectiveGap = 5_000_000
+	// maxSelectiveTries is how often a selective tick is tried again with the threads that turned out to be wanted before
+	// all are read.
+	maxSelectiveTries = 3
 )
 
-// errCold says that a thread that a thin tick has not read takes part in the scheduling, or has just done so. It is noted as
-// wanted.
-var errCold = errors.New("a thread that was not read takes part in the scheduling")
+// errNeedsThread says that a thread that a selective tick has not read takes part in the scheduling, or has just done so. It
+// is noted as wanted.
+var errNeedsThread = errors.New("a thread that was not read takes part in the scheduling")
 
-// errLate says that a thin tick was held up so long that all are to be read.
-var errLate = errors.New("the tick was held up")
+// errHeldUp says that a selective tick was held up so long that all are to be read.
+var errHeldUp = errors.New("the tick was held up")
 
-// mayThin reports whether a tick may read less than everything.
-func (r *Reader) mayThin(depth sampler.Depth) bool {
+// maySelect reports whether a tick may read less than everything.
+func (r *Reader) maySelect(depth sampler.Depth) bool {
 	if r.era == sampler.EraFlag || !r.allRead {
 		return false
 	}
@@ -58,12 +62,12 @@ func (r *Reader) mayThin(depth sampler.Depth) bool {
 	if depth == sampler.StackTick {
 		return len(r.order) > turnsAbove && !r.whole
 	}
-	return len(r.order) > thinAbove
+	return len(r.order) > selectiveAbove
 }
 
 // tooLate reports whether a tick at nowNS comes so long after the one before that the middle of a queue may be another one.
 func (r *Reader) tooLate(nowNS int64) bool {
-	if nowNS-r.tickNS <= thinGap {
+	if nowNS-r.tickNS <= selectiveGap {
 		return false
 	}
 	for _, rc := range r.ractors {
@@ -74,9 +78,9 @@ func (r *Reader) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a thin tick, to learn whom it has to read. What the tick says is what it sees itself,
-// a moment later: taking the time of another reading only when an unexpected thread holds the GVL would make such threads'
-// turns look shorter than they are.
+// peek reads the schedulers ahead of a selective tick, to learn whom it has to read. What the tick says is what it sees
+// itself, a moment later: taking the time of another reading only when an unexpected thread holds the GVL would make such
+// threads' turns look shorter than they are.
 func (r *Reader) peek() {
 	r.ticks++
 	r.read = r.read[:0]
@@ -107,14 +111,14 @@ func (r *Reader) peek() {
 }
 
 // planThreads adds the thread structs to the batch: all, or those that take part and, in a stack tick, those whose turn it is.
-func (r *Reader) planThreads(depth sampler.Depth, thin bool) {
+func (r *Reader) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
 		r.turn++
 	}
 	r.read = r.read[:0]
 	for i, t := range r.order {
-		if !thin || r.needs(t, i, depth, now) {
+		if !selective || r.needs(t, i, depth, now) {
 			t.readIn = r.ticks
 			if depth == sampler.StackTick {
 				t.stackNS = now
@@ -125,7 +129,7 @@ func (r *Reader) planThreads(depth sampler.Depth, thin bool) {
 	r.addPieces(depth == sampler.StackTick)
 }
 
-// needs reports whether a thin tick has to read a thread.
+// needs reports whether a selective tick has to read a thread.
 func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	stacks := depth == sampler.StackTick
 	switch {
@@ -149,32 +153,32 @@ func (r *Reader) dueAt(t *thread, i int, now int64) bool {
 
 // turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be made good.
 func (r *Reader) turnOf(t *thread, i int, now int64) bool {
-	return (uint(i)+r.turn)%turns == 0 || now-t.stackNS > coldNS || t.info.ID == 0 ||
+	return (uint(i)+r.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue takes a ractor's queue from what a tick has read. errCold: a thread has to be read that was not.
-func (r *Reader) takeQueue(rc *ractor, thin bool) error {
+// takeQueue takes a ractor's queue from what a tick has read. errNeedsThread: a thread has to be read that was not.
+func (r *Reader) takeQueue(rc *ractor, selective bool) error {
 	if r.era == sampler.EraFlag {
 		return nil
 	}
-	if !thin {
+	if !selective {
 		r.walkQueue(rc)
 		return nil
 	}
-	cold := false
+	missing := false
 	for _, t := range rc.owners {
 		if t != nil && t.readIn != r.ticks {
 			t.wanted = r.sample
-			cold = true
+			missing = true
 		}
 	}
 	err := r.followQueue(rc)
-	if cold || errors.Is(err, errCold) {
+	if missing || errors.Is(err, errNeedsThread) {
 		for _, t := range r.read {
 			t.wanted = r.sample
 		}
-		return errCold
+		return errNeedsThread
 	}
 	if err != nil {
 		r.readRest(rc)
@@ -210,9 +214,9 @@ func (r *Reader) readRest(rc *ractor) {
 	}
 }
 
-// thinIntact checks the lists as far as a thin tick has read them: the heads, the counts, and the links of the threads
-// read. A thread that came or went changes a count or the end of a list.
-func (r *Reader) thinIntact() bool {
+// selectionIntact checks the lists as far as a selective tick has read them: the heads, the counts, and the links of the
+// threads read. A thread that came or went changes a count or the end of a list.
+func (r *Reader) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false
 	}

@@ -99,9 +99,9 @@ func TestTurns(t *testing.T) {
 				t.Errorf("after %d moves and %d stack ticks %d threads are in the first place and %d in the second", moved, turns, first, second)
 			}
 		}
-		clock += coldNS + 1
+		clock += maxStackAgeNS + 1
 		if n := len(read()); n != len(rd.order) {
-			t.Errorf("after %d ms a stack tick looked at %d of %d threads", coldNS/1_000_000+1, n, len(rd.order))
+			t.Errorf("after %d ms a stack tick looked at %d of %d threads", maxStackAgeNS/1_000_000+1, n, len(rd.order))
 		}
 		rd.whole = true
 		if n := len(read()); n != len(rd.order) {
