@@ -24,8 +24,14 @@ func inFolder(t *testing.T, dir string, args ...string) *terminal {
 // server whatever signal comes (fuse_flush, FR_FORCE, Linux 6.18), so that its first thread is ending until the disk is back.
 func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 	t.Helper()
-	begun := time.Now()
 	defer disk.Release()
+	awaitExit(t, pid)
+}
+
+// awaitExit waits until a process that was told to end calls exit, and not for what the kernel waits for then.
+func awaitExit(t *testing.T, pid int) {
+	t.Helper()
+	begun := time.Now()
 	for {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		_, after, _ := strings.Cut(string(stat), ") ")

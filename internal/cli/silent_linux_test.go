@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,16 +30,30 @@ puts "done"
 STDIN.read
 `
 
-// startSilent starts a Ruby whose memory can't be looked at until the test ends: one reader holds its mmap lock while it waits
-// for a page of a file whose disk does not answer, and the process itself stands behind it to map memory, as in a process whose
-// `ps aux` hangs.
+// silencer is a Ruby whose memory can be locked.
+type silencer struct {
+	*rubytest.Process
+	disk *stuckfs.FS
+	// page is the address of a page of the disk's in its memory.
+	page int64
+}
+
+// startSilent starts a Ruby whose memory can't be looked at until the test ends.
 func startSilent(t *testing.T) *rubytest.Process {
+	t.Helper()
+	p := startSilencer(t, "")
+	p.silence(t)
+	return p.Process
+}
+
+// startSilencer starts one that runs another program's beginning first.
+func startSilencer(t *testing.T, first string) silencer {
 	t.Helper()
 	r := rubytest.One(t)
 	if !r.AtLeast(3, 1) {
 		rubytest.Skip(t, "IO::Buffer.map, with which the program maps a file, came with 3.1")
 	}
-	p := r.Start(t, mapsThenWaits, rubytest.Options{})
+	p := r.Start(t, first+mapsThenWaits, rubytest.Options{})
 	dir := filepath.Join(p.HostDir, "disk")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -47,7 +62,7 @@ func startSilent(t *testing.T) *rubytest.Process {
 	page := filepath.Base(disk.File("page"))
 	p.Send(t, filepath.Join(p.Dir, "disk", page))
 	p.Expect(t, "mapped")
-	var at uint64
+	s := silencer{Process: p, disk: disk}
 	until(t, func() bool {
 		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
 		if err != nil {
@@ -55,12 +70,20 @@ func startSilent(t *testing.T) *rubytest.Process {
 		}
 		for line := range strings.Lines(string(maps)) {
 			if strings.HasSuffix(strings.TrimSpace(line), "/disk/"+page) {
-				_, err := fmt.Sscanf(line, "%x-", &at)
+				_, err := fmt.Sscanf(line, "%x-", &s.page)
 				return err == nil
 			}
 		}
 		return false
 	}, "%s among the mappings", page)
+	return s
+}
+
+// silence locks its memory until the test ends or its disk is released: one reader holds the mmap lock while it waits for a page of a
+// file whose disk does not answer, and the process itself stands behind it to map memory, as in a process whose `ps aux` hangs.
+func (p silencer) silence(t *testing.T) {
+	t.Helper()
+	disk := p.disk
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.PID))
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +91,7 @@ func startSilent(t *testing.T) *rubytest.Process {
 	read := make(chan error, 1)
 	disk.Stick()
 	go func() {
-		_, err := mem.ReadAt(make([]byte, 1), int64(at))
+		_, err := mem.ReadAt(make([]byte, 1), p.page)
 		read <- err
 	}()
 	t.Cleanup(func() {
@@ -80,7 +103,43 @@ func startSilent(t *testing.T) *rubytest.Process {
 	until(t, func() bool { return disk.Waiting() > 0 }, "the reading of the page")
 	p.Send(t, "map more")
 	waitForState(t, p.PID, "D")
-	return p
+}
+
+// TestQuitsWhileTheMemoryIsLocked: what was measured is there at once, and the process ends when the lock is free: the kernel does not
+// end a thread that waits for it within process_vm_readv(2).
+func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
+	p := startSilencer(t, "Thread.new { loop {} }\n") // of an idle process ticks are rare
+	measured, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer measured.Close()
+	cmd, out, errs := prepare(t.Context(), "stat", "-d", "10m", "-p", strconv.Itoa(p.PID))
+	cmd.Stdout = measured
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitTicks(t, cmd.Process.Pid, false)
+	p.silence(t)
+	awaitHang(t, cmd.Process.Pid)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	awaitExit(t, cmd.Process.Pid)
+	if text, err := os.ReadFile(measured.Name()); err != nil || !strings.Contains(string(text), fmt.Sprintf("pid %d, ", p.PID)) {
+		t.Errorf("it printed %.300q, %v", text, err)
+	}
+	waiting := 0
+	for _, task := range tasksOf(t, cmd.Process.Pid) {
+		if text, err := os.ReadFile(filepath.Join(task, "stat")); err == nil && strings.Contains(string(text), ") D ") {
+			waiting++
+		}
+	}
+	if waiting == 0 {
+		t.Error("no thread of it waits: docs/reading.md says that one does")
+	}
+	p.disk.Release()
+	finish(t, cmd, out, errs).want(t, 0, "has not come back for")
 }
 
 // answersWithin is how long a command may take that is not to wait for a process which does not answer.
