@@ -284,7 +284,7 @@ func TestInterruptedStatPrintsWhatItHas(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		waitUntilRead(t, p.PID, cmd.Process.Pid)
+		awaitTicks(t, cmd.Process.Pid)
 		if err := cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestInterruptedRecordWritesWhatItHas(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntilRead(t, p.PID, cmd.Process.Pid)
+	awaitTicks(t, cmd.Process.Pid)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

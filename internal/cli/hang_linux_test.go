@@ -33,29 +33,16 @@ func tasksOf(t *testing.T, pid int) []string {
 	return tasks
 }
 
-// awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread, which has a higher
-// priority, as has with --pause the one that stops, was seen asleep until its next tick. How often a thread has slept says
-// nothing by itself: within the first tick alone it waits a hundred times, on a machine with more to do than CPUs.
-func awaitTicks(t *testing.T, pid int, pause bool) {
+// awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread was seen asleep until its next
+// tick. How often a thread has slept says nothing by itself: within the first tick alone it waits a hundred times, on a machine
+// with more to do than CPUs. What is sampled has to be busy: for a target at rest ddtop sleeps longer, and in another call.
+func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
-	threads := 1
-	if pause {
-		threads = 2
-	}
 	betweenTicks := fmt.Sprintf("%d %#x %#x ", unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME)
 	seen, last := make(map[string]int), make(map[string]int)
 	until(t, func() bool {
-		raised, most := 0, 0
+		most := 0
 		for _, task := range tasksOf(t, pid) {
-			tid, err := strconv.Atoi(filepath.Base(task))
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := unix.SchedGetAttr(tid, 0)
-			if err != nil || a.Nice >= 0 {
-				continue
-			}
-			raised++
 			text, err := os.ReadFile(filepath.Join(task, "syscall"))
 			if n := slept(task); err == nil && strings.HasPrefix(string(text), betweenTicks) && n > last[task] {
 				last[task] = n
@@ -63,8 +50,30 @@ func awaitTicks(t *testing.T, pid int, pause bool) {
 			}
 			most = max(most, seen[task])
 		}
-		return raised == threads && most >= 30
+		return most >= 30
 	}, "thirty ticks")
+}
+
+// awaitRaised waits until a run of ddtop has raised the priority of its sampling thread, and with --pause of the one that stops.
+func awaitRaised(t *testing.T, pid int, pause bool) {
+	t.Helper()
+	threads := 1
+	if pause {
+		threads = 2
+	}
+	until(t, func() bool {
+		raised := 0
+		for _, task := range tasksOf(t, pid) {
+			tid, err := strconv.Atoi(filepath.Base(task))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, err := unix.SchedGetAttr(tid, 0); err == nil && a.Nice < 0 {
+				raised++
+			}
+		}
+		return raised == threads
+	}, "%d threads with a raised priority", threads)
 }
 
 // slept is how often a thread has gone to sleep.
@@ -205,7 +214,8 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			awaitTicks(t, cmd.Process.Pid, slices.Contains(c.args, "--pause"))
+			awaitTicks(t, cmd.Process.Pid)
+			awaitRaised(t, cmd.Process.Pid, slices.Contains(c.args, "--pause"))
 			p.Take(t)
 			awaitHang(t, cmd.Process.Pid)
 			goesOn(t, p)
@@ -269,7 +279,8 @@ func TestScreenWhileAReadHangs(t *testing.T) {
 			p := r.StartMissing(t, rubytest.Options{})
 			x := inTerminal(t, "-p", strconv.Itoa(p.PID), fmt.Sprintf("--pause=%v", c.pause))
 			x.see(t, "missing.rb")
-			awaitTicks(t, x.cmd.Process.Pid, c.pause)
+			awaitTicks(t, x.cmd.Process.Pid)
+			awaitRaised(t, x.cmd.Process.Pid, c.pause)
 			p.Take(t)
 			awaitHang(t, x.cmd.Process.Pid)
 			goesOn(t, p)

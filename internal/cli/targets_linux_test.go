@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -154,63 +153,17 @@ func psRow(t *testing.T, table string, pid int) (row string) {
 }
 
 func TestProcessThatEndsDuringStat(t *testing.T) {
-	p := rubytest.One(t).Start(t, "$stdout.sync = true\nputs 'up'\nSTDIN.read\nexit 3\n", rubytest.Options{})
+	p := rubytest.One(t).Start(t, "$stdout.sync = true\nThread.new { loop {} }\nputs 'up'\nSTDIN.read\nexit 3\n", rubytest.Options{})
 	p.Expect(t, "up")
 	cmd, out, errs := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "60s", "--json")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntilRead(t, p.PID, cmd.Process.Pid)
+	awaitTicks(t, cmd.Process.Pid)
 	p.CloseStdin(t)
 	r := finish(t, cmd, out, errs)
 	if r.code != 0 || !strings.Contains(r.err, "exited") || !strings.Contains(r.err, "measured until then") {
 		t.Errorf("code %d, it said %q", r.code, r.err)
 	}
 	checkStat(t, p.PID, r.out)
-}
-
-// waitUntilRead waits until ddtop samples: it has opened what the kernel says of the target's threads, which a tick
-// does, and then slept some times more, as it does between ticks.
-func waitUntilRead(t *testing.T, target, by int) {
-	t.Helper()
-	until(t, func() bool {
-		links, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", by))
-		if err != nil {
-			return false
-		}
-		for _, l := range links {
-			if path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", by, l.Name())); err == nil &&
-				strings.HasPrefix(path, fmt.Sprintf("/proc/%d/task/", target)) {
-				return true
-			}
-		}
-		return false
-	}, "ddtop %d reads process %d", by, target)
-	const ticks = 50
-	begin := sleeps(t, by)
-	until(t, func() bool { return sleeps(t, by) >= begin+ticks }, "ddtop %d has read process %d some times", by, target)
-}
-
-// sleeps counts how often the threads of a process have gone to sleep.
-func sleeps(t *testing.T, pid int) int {
-	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			continue // the thread has ended
-		}
-		_, count, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:\t")
-		count, _, _ = strings.Cut(count, "\n")
-		n, err := strconv.Atoi(count)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	return sum
 }
