@@ -9,8 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/ddtop/ddtop/attach/layout/internal/kept"
 )
 
 // ErrIncomplete is returned for debug information that lacks what every CRuby has.
@@ -22,13 +20,13 @@ var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
 
-// elsewhere are structs that are not part of the library: monitor.so's, the allocator's caches (described by hand), and
-// ZJIT's, which Rust describes. They are taken from the nearest known release.
-var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache", "zjit_jit_frame"}
+// elsewhere are structs that are not part of the library: monitor.so's, and the allocator's caches (described by hand). They
+// are taken from the nearest known release.
+var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
 // essential are the structs without which nothing can be read.
 var essential = []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_context_struct", "rb_control_frame_struct",
-	"rb_iseq_struct", "rb_iseq_constant_body", "RClass", "RString", "RBasic"}
+	"rb_iseq_constant_body", "RClass"}
 
 // DeriveOptions say what a table is derived for.
 type DeriveOptions struct {
@@ -54,9 +52,18 @@ type Derived struct {
 // Derive makes a table from the debug information of a libruby or a static ruby. ErrIncomplete where essential structs
 // are not in it; the context's error where it ends meanwhile.
 func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, error) {
+	known, err := knownNames()
+	if err != nil {
+		return nil, err
+	}
+	return derive(ctx, info, known, o)
+}
+
+// derive makes a table of the names that are known.
+func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions) (*Derived, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
 	defer cancel()
-	s := &scan{ctx: ctx, reader: info.data.Reader(), types: make(map[dwarf.Offset]typeInfo),
+	s := &scan{ctx: ctx, known: known, reader: info.data.Reader(), types: make(map[dwarf.Offset]typeInfo),
 		structs: make(map[string]dwarf.Offset), aliases: make(map[string]dwarf.Offset), constants: make(map[string]int64)}
 	units, err := s.units(info.units)
 	if err != nil {
@@ -67,9 +74,9 @@ func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, er
 		return nil, err
 	}
 	t := &Table{Name: strings.TrimSpace(o.Release+" "+o.Machine) + ", from debug information", AppliesTo: []string{o.Release},
-		Machine: o.Machine, fields: make(map[string]Field, 2000), sizes: make(map[string]int, 160), constants: s.constants}
+		Machine: o.Machine, fields: make(map[string]Field, 200), sizes: make(map[string]int, 40), constants: s.constants}
 	for name, at := range s.aliases {
-		to, _ := kept.Struct(name)
+		to := sameAs[name]
 		if _, both := s.structs[to]; !both {
 			s.structs[to] = at
 		}
@@ -89,7 +96,7 @@ func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, er
 		return nil, fmt.Errorf("%w: it lacks %s", ErrIncomplete, strings.Join(missing, ", "))
 	}
 	// __builtin_setjmp needs five words, the C library's jmp_buf 25 or more.
-	buf, ok := t.Field("rb_context_struct.jmpbuf")
+	buf, ok := t.Field(jmpBufField)
 	t.JmpBuf = ok && buf.Size > 5*8
 	d.Table = t
 	d.borrow(o.Base)
@@ -132,6 +139,7 @@ type unit struct {
 // scan is the reading of one file's debug information.
 type scan struct {
 	ctx    context.Context
+	known  *names
 	reader *dwarf.Reader
 	// entries and lookedAt count what the limits bound.
 	entries, lookedAt int
@@ -244,14 +252,14 @@ func (s *scan) complete(base *Table) bool {
 
 func (s *scan) hasAlias(name string) bool {
 	for alias := range s.aliases {
-		if to, _ := kept.Struct(alias); to == name {
+		if sameAs[alias] == name {
 			return true
 		}
 	}
 	return false
 }
 
-// unit notes the kept structs and constants that one unit defines. The first definition of a name is kept: in C all units
+// unit notes the known structs and constants that one unit defines. The first definition of a name is kept: in C all units
 // of a program share it.
 func (s *scan) unit(at dwarf.Offset) error {
 	s.reader.Seek(at)
@@ -278,7 +286,7 @@ func (s *scan) unit(at dwarf.Offset) error {
 				s.note(name, e.Offset)
 			}
 		case dwarf.TagTypedef:
-			if _, ok := kept.Struct(name); ok {
+			if _, ok := s.known.structName(name); ok {
 				if target, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
 					if len(typedefs) >= maxTypedefs {
 						return fmt.Errorf("%w: more than %d typedefs of a unit", ErrNoDebugInfo, maxTypedefs)
@@ -311,11 +319,11 @@ func (s *scan) unit(at dwarf.Offset) error {
 }
 
 func (s *scan) note(name string, at dwarf.Offset) {
-	if _, ok := kept.Struct(name); !ok {
+	if _, ok := s.known.structName(name); !ok {
 		return
 	}
 	into := s.structs
-	if kept.Alias(name) {
+	if sameAs[name] != "" {
 		into = s.aliases
 	}
 	if _, ok := into[name]; !ok {
@@ -333,7 +341,7 @@ func (s *scan) enumerators() error {
 		if e == nil || e.Tag == 0 {
 			return nil
 		}
-		if name := nameOf(e); e.Tag == dwarf.TagEnumerator && kept.Constant(name) {
+		if name := nameOf(e); e.Tag == dwarf.TagEnumerator && s.known.constants[name] {
 			if v, ok := e.Val(dwarf.AttrConstValue).(int64); ok {
 				if _, known := s.constants[name]; !known {
 					s.constants[name] = v

@@ -3,8 +3,6 @@ package layout
 import (
 	"debug/dwarf"
 	"fmt"
-
-	"github.com/ddtop/ddtop/attach/layout/internal/kept"
 )
 
 // Limits of one type: Ruby's are five structs deep and behind four qualifiers.
@@ -80,7 +78,8 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 			}
 			continue // else padding: an unnamed bit field
 		}
-		if !kept.Field(structName, path) {
+		full := structName + "." + path
+		if !s.known.fields[full] && !s.known.inside[full] {
 			continue
 		}
 		f, ok := placeField(m, info.size, base)
@@ -90,8 +89,10 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 		if len(t.fields) >= maxFields {
 			return fmt.Errorf("%w: more than %d fields", ErrNoDebugInfo, maxFields)
 		}
-		t.fields[structName+"."+path] = f
-		if info.members {
+		if s.known.fields[full] {
+			t.fields[full] = f
+		}
+		if info.members && s.known.inside[full] {
 			if err := s.addFields(t, structName, path+".", info.at, base+m.offset, depth+1); err != nil {
 				return err
 			}

@@ -2,6 +2,11 @@
 // constants, as data (one compact table a distinct layout, embedded), chosen by release and machine.
 package layout
 
+import (
+	"maps"
+	"slices"
+)
+
 // Field is the place of a struct field.
 type Field struct {
 	// Offset and Size are in bytes. A bit field's Offset is that of the word that holds it, Size that word's size.
@@ -33,14 +38,39 @@ type Table struct {
 	fields    map[string]Field
 	sizes     map[string]int
 	constants map[string]int64
+	// asked, when set, is called with each field and constant that is asked for.
+	asked func(name string)
+}
+
+// Observed returns the table, which calls asked with each name that it is asked for: of a field or a constant. It is
+// for the test that tables hold what is read.
+func (t *Table) Observed(asked func(name string)) *Table {
+	o := *t
+	o.asked = asked
+	return &o
+}
+
+// Names lists the fields and constants of the table.
+func (t *Table) Names() []string {
+	return slices.AppendSeq(slices.Collect(maps.Keys(t.fields)), maps.Keys(t.constants))
+}
+
+func (t *Table) note(name string) {
+	if t.asked != nil {
+		t.asked(name)
+	}
 }
 
 // Field finds "struct.path.to.field", such as "rb_thread_struct.sched.node.readyq".
-func (t *Table) Field(name string) (Field, bool) { f, ok := t.fields[name]; return f, ok }
+func (t *Table) Field(name string) (Field, bool) {
+	t.note(name)
+	f, ok := t.fields[name]
+	return f, ok
+}
 
 // Offset is the offset of a field in bytes, or -1 when this release has no such field.
 func (t *Table) Offset(name string) int {
-	if f, ok := t.fields[name]; ok {
+	if f, ok := t.Field(name); ok {
 		return f.Offset
 	}
 	return -1
@@ -56,6 +86,7 @@ func (t *Table) Size(structName string) int {
 
 // Constant is the value of an enum member or macro; ok is false when this release has none of that name.
 func (t *Table) Constant(name string) (value int64, ok bool) {
+	t.note(name)
 	v, ok := t.constants[name]
 	return v, ok
 }

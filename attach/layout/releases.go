@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -11,9 +12,7 @@ import (
 	"sync"
 )
 
-//go:generate go run ./gen -json $DDTOP_LAYOUTS -out tables
-
-//go:embed tables/*.layout
+//go:embed tables/*.json
 var tables embed.FS
 
 // ErrUnknownRelease is returned for a release or machine that no table was made for.
@@ -121,30 +120,44 @@ func Releases() ([]Release, error) {
 	}
 	out := make([]Release, 0, len(index))
 	for _, e := range index {
-		out = append(out, Release{Version: e.release, Machine: e.machine,
-			JmpBuf: e.mainJmpBuf || e.configurable, Builtin: !e.mainJmpBuf || e.configurable})
+		out = append(out, Release{Version: e.release, Machine: e.machine, JmpBuf: e.files[withJmpBuf] != "", Builtin: e.files[builtin] != ""})
 	}
 	return out, nil
 }
 
-// entry is one release of one file.
+// configuration is what Ruby's tags and fibers hold (Table.JmpBuf).
+type configuration int
+
+const (
+	builtin configuration = iota
+	withJmpBuf
+)
+
+func configurationOf(jmpBuf bool) configuration {
+	if jmpBuf {
+		return withJmpBuf
+	}
+	return builtin
+}
+
+// entry is one release on one machine.
 type entry struct {
 	release, machine string
 	version          [3]int
-	file             string
-	// snapshot names the state of a release in development that the table was made from; "" for a release that is out.
+	// files are its tables, one a configuration; "" where there is none.
+	files [2]string
+	// snapshot is that of head.
 	snapshot string
-	// mainJmpBuf: the file's main table is the jmp_buf configuration; configurable: the file has both.
-	mainJmpBuf, configurable bool
 }
 
 // readIndex reads the heads of all files, once.
 var readIndex = sync.OnceValues(func() ([]entry, error) {
-	files, err := fs.Glob(tables, "tables/*.layout")
+	files, err := fs.Glob(tables, "tables/*.json")
 	if err != nil {
 		return nil, err
 	}
 	var index []entry
+	at := make(map[[2]string]int)
 	for _, file := range files {
 		text, err := tables.ReadFile(file)
 		if err != nil {
@@ -154,13 +167,21 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		for _, release := range h.applies {
+		for _, release := range h.AppliesTo {
 			v, err := parseVersion(release)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			index = append(index, entry{release: release, machine: h.machine, version: v, file: file,
-				snapshot: h.snapshot, mainJmpBuf: h.jmpBuf, configurable: h.configurable})
+			key := [2]string{release, h.Machine}
+			if _, ok := at[key]; !ok {
+				at[key] = len(index)
+				index = append(index, entry{release: release, machine: h.Machine, version: v, snapshot: h.Snapshot})
+			}
+			of := &index[at[key]].files[configurationOf(h.JmpBuf)]
+			if *of != "" {
+				return nil, fmt.Errorf("%s and %s are both for Ruby %s", *of, file, release)
+			}
+			*of = file
 		}
 	}
 	slices.SortFunc(index, func(a, b entry) int {
@@ -172,14 +193,17 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 	return index, nil
 })
 
+// table reads the table of a configuration, or of the other one where only that is known.
 func (e *entry) table(jmpBuf bool) (*Table, error) {
-	text, err := tables.ReadFile(e.file)
+	want := configurationOf(jmpBuf)
+	file := cmp.Or(e.files[want], e.files[1-want])
+	text, err := tables.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	t, err := Parse(string(text), jmpBuf)
+	t, err := ParseJSON(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return t, nil
 }

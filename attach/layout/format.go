@@ -1,0 +1,175 @@
+package layout
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// tableFormat names the form; a number that goes up when its meaning changes.
+const tableFormat = "ddtop layout 1"
+
+// Limits of a table: what is beyond them is no table of ours.
+const (
+	maxText   = 8 << 20 // bytes; a table has some 8 kB
+	maxFields = 1 << 16
+	maxStruct = 1 << 20 // bytes
+)
+
+// ErrFormat is returned for a text that is not a layout table.
+var ErrFormat = errors.New("not a layout table")
+
+// head is what a table is for.
+type head struct {
+	Format    string   `json:"format"`
+	Name      string   `json:"name"`
+	AppliesTo []string `json:"applies_to"`
+	Machine   string   `json:"machine"`
+	JmpBuf    bool     `json:"jmp_buf"`
+	// Snapshot names the state of a release in development that the table was made from; "" for a release that is out.
+	Snapshot string `json:"snapshot"`
+}
+
+// document is a table as it is written, in JSON. A field is [offset, size] in bytes, or [offset, size, first bit, bits].
+type document struct {
+	head
+	Structs   map[string]jsonStruct `json:"structs"`
+	Constants map[string]int64      `json:"constants"`
+}
+
+// parseHead reads the lines before the structs of an embedded table, which WriteJSON wrote.
+func parseHead(text string) (h head, err error) {
+	first, _, _ := strings.Cut(text, ",\n\"structs\"")
+	if err := json.Unmarshal([]byte(first+"}"), &h); err != nil {
+		return h, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return h, h.check()
+}
+
+func (h *head) check() error {
+	if h.Format != tableFormat || h.Machine == "" || len(h.AppliesTo) == 0 {
+		return fmt.Errorf("%w: it lacks the format %q, a machine or releases", ErrFormat, tableFormat)
+	}
+	return nil
+}
+
+type jsonStruct struct {
+	Size   int              `json:"size"`
+	Fields map[string][]int `json:"fields"`
+}
+
+// WriteJSON writes the table as JSON, one field a line, the same text for the same table. ParseJSON reads it.
+func (t *Table) WriteJSON(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	text := func(v any) string {
+		s, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // names, lists of names and numbers are always JSON
+		}
+		return string(s)
+	}
+	fmt.Fprintf(b, "{\n\"format\": %s,\n\"name\": %s,\n\"applies_to\": %s,\n\"machine\": %s,\n\"jmp_buf\": %t,\n\"structs\": {",
+		text(tableFormat), text(t.Name), text(t.AppliesTo), text(t.Machine), t.JmpBuf)
+	fields := make(map[string][]string)
+	for path := range t.fields {
+		name, _, _ := strings.Cut(path, ".")
+		fields[name] = append(fields[name], path)
+	}
+	for i, name := range slices.Sorted(maps.Keys(t.sizes)) {
+		fmt.Fprintf(b, "%s\n %s: {\"size\": %d, \"fields\": {", comma(i), text(name), t.sizes[name])
+		paths := fields[name]
+		slices.SortFunc(paths, func(x, y string) int {
+			f, g := t.fields[x], t.fields[y]
+			if c := slices.Compare([]int{f.Offset, f.BitOffset, -f.Size}, []int{g.Offset, g.BitOffset, -g.Size}); c != 0 {
+				return c
+			}
+			return strings.Compare(x, y)
+		})
+		for j, path := range paths {
+			f := t.fields[path]
+			place := []int{f.Offset, f.Size}
+			if f.BitSize != 0 {
+				place = append(place, f.BitOffset, f.BitSize)
+			}
+			fmt.Fprintf(b, "%s\n  %s: %s", comma(j), text(path[len(name)+1:]), text(place))
+		}
+		fmt.Fprint(b, "}}")
+	}
+	fmt.Fprint(b, "\n},\n\"constants\": {")
+	for i, name := range slices.Sorted(maps.Keys(t.constants)) {
+		fmt.Fprintf(b, "%s\n %s: %d", comma(i), text(name), t.constants[name])
+	}
+	fmt.Fprint(b, "\n}\n}\n")
+	return b.Flush()
+}
+
+func comma(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return ","
+}
+
+// ParseJSON reads what WriteJSON wrote. ErrFormat is returned for text that is something else, or that places a field
+// where none can be.
+func ParseJSON(text []byte) (*Table, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("%w: %d bytes of JSON", ErrFormat, len(text))
+	}
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	if len(d.Structs) == 0 {
+		return nil, fmt.Errorf("%w: it has no structs", ErrFormat)
+	}
+	t := &Table{Name: d.Name, AppliesTo: d.AppliesTo, Machine: d.Machine, JmpBuf: d.JmpBuf,
+		fields: make(map[string]Field, 200), sizes: make(map[string]int, len(d.Structs)), constants: d.Constants}
+	if t.constants == nil {
+		t.constants = make(map[string]int64)
+	}
+	for name, s := range d.Structs {
+		if s.Size < 0 || s.Size > maxStruct || name == "" || strings.Contains(name, ".") {
+			return nil, fmt.Errorf("%w: struct %q of %d bytes", ErrFormat, name, s.Size)
+		}
+		t.sizes[name] = s.Size
+		for path, place := range s.Fields {
+			f, err := fieldOf(place)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %s.%s: %w", ErrFormat, name, path, err)
+			}
+			t.fields[name+"."+path] = f
+		}
+	}
+	if len(t.fields) > maxFields {
+		return nil, fmt.Errorf("%w: more than %d fields", ErrFormat, maxFields)
+	}
+	return t, nil
+}
+
+func fieldOf(place []int) (Field, error) {
+	if len(place) != 2 && len(place) != 4 {
+		return Field{}, fmt.Errorf("%v is not [offset, size] or [offset, size, bit, bits]", place)
+	}
+	for _, n := range place {
+		if n < 0 || n > maxStruct {
+			return Field{}, fmt.Errorf("%d is beyond %d", n, maxStruct)
+		}
+	}
+	f := Field{Offset: place[0], Size: place[1]}
+	if len(place) == 4 {
+		f.BitOffset, f.BitSize = place[2], place[3]
+		if f.BitSize == 0 || f.BitOffset+f.BitSize > 64 {
+			return Field{}, fmt.Errorf("bits %d+%d are none of a word", f.BitOffset, f.BitSize)
+		}
+	}
+	return f, nil
+}
