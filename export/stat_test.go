@@ -15,6 +15,27 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
+// TestStatHasEveryState: each state has a column in stat's table, and counts as listed.
+func TestStatHasEveryState(t *testing.T) {
+	for s := range gvl.NumStates {
+		var ns [gvl.NumStates]int64
+		ns[s] = 1
+		row := gvl.StatThread{NS: gvl.StatesOf(ns)}
+		if listedNS(&row.NS) != 1 {
+			t.Errorf("%q does not count as listed", s)
+		}
+		shown := 0
+		for _, c := range statColumns()[:gvl.NumStates] {
+			if c.text(&row) != "·" {
+				shown++
+			}
+		}
+		if shown != 1 {
+			t.Errorf("%q is in %d columns", s, shown)
+		}
+	}
+}
+
 func demoStat() gvl.Stat {
 	thread := func(id int, name string, ns gvl.StatStates) gvl.StatThread {
 		t := gvl.StatThread{ID: sampler.ThreadID(id), TID: ptr(int32(4000 + id)), Ractor: 1, NS: ns, CPUNS: ns.Running}

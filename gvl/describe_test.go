@@ -2,6 +2,9 @@ package gvl
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -68,15 +71,28 @@ func TestDescribeAndJSON(t *testing.T) {
 	}
 }
 
+// TestStateWords: each state has a word, a letter and a glyph of its own, a place in stat's JSON and a row in docs/states.md.
 func TestStateWords(t *testing.T) {
-	letters, glyphs := map[byte]bool{}, map[rune]bool{}
+	doc, err := os.ReadFile("../docs/states.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	letters, glyphs := map[byte]bool{0: true}, map[rune]bool{0: true}
 	for s := range NumStates {
+		if row := fmt.Sprintf("| `%s` | `%c` |", s, s.Glyph()); s.String() == "" || !strings.Contains(string(doc), row) {
+			t.Errorf("docs/states.md has no row %q", row)
+		}
+		var ns [NumStates]int64
+		ns[s] = 1
+		if StatesOf(ns) == (StatStates{}) {
+			t.Errorf("StatStates has no %q", s)
+		}
 		if got, ok := ParseState(s.String()); !ok || got != s {
 			t.Errorf("%d: %q is parsed as %d", s, s.String(), got)
 		}
 		letters[s.Letter()], glyphs[s.Glyph()] = true, true
 	}
-	if len(letters) != int(NumStates) || len(glyphs) != int(NumStates) {
+	if len(letters) != int(NumStates)+1 || len(glyphs) != int(NumStates)+1 {
 		t.Error("two states look the same")
 	}
 	if _, ok := ParseState("RUN"); ok {

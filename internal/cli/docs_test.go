@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,21 @@ import (
 
 // foreignFlags are flags of other programs that the documents speak of.
 var foreignFlags = map[string]bool{"--cap-add": true, "--user": true, "--nonblocking": true}
+
+// TestDocsNameEveryFormat: what each format of record holds, and what it gives away, stands in docs/.
+func TestDocsNameEveryFormat(t *testing.T) {
+	for file, cell := range map[string]string{"../../docs/cli.md": "| `%s` |", "../../docs/redaction.md": "%s"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range profileFormats() {
+			if want := fmt.Sprintf(cell, f.name); !strings.Contains(string(text), want) {
+				t.Errorf("%s does not have %q", file, want)
+			}
+		}
+	}
+}
 
 // TestDocsNameEveryFlag: every flag of every command stands in the README or in docs/, and every flag there is one.
 func TestDocsNameEveryFlag(t *testing.T) {

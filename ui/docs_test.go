@@ -1,0 +1,106 @@
+package ui
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+)
+
+// documentedKeys returns the keys that a section of docs/screen.md names in the first cells of its tables.
+func documentedKeys(doc, heading string) []string {
+	_, rest, found := strings.Cut(doc, "\n## "+heading+"\n")
+	if !found {
+		return nil
+	}
+	section, _, _ := strings.Cut(rest, "\n## ")
+	var keys []string
+	for line := range strings.Lines(section) {
+		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 && cells[0] == "" {
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+				keys = append(keys, m[1])
+			}
+		}
+	}
+	return keys
+}
+
+// TestDocsNameEveryKey: docs/screen.md names each key that the help of a view names, under that view, and no others.
+func TestDocsNameEveryKey(t *testing.T) {
+	text, err := os.ReadFile("../docs/screen.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	pages := newPages()
+	sections := map[string][]keyMap{
+		"Everywhere":                       {globalKeys(true)},
+		"View 1: live":                     {timelineKeys(), flameKeys()},
+		"The flamegraph, on views 1 and 4": {weightKeys()},
+		"One thread":                       {*pages[pageThread].keyMap()},
+		"View 8: processes":                {*newProcessesPage(nil).keyMap()},
+	}
+	for _, tab := range tabs {
+		if pages[tab.id] != nil {
+			name := map[string]string{"flame": "flamegraph"}[tab.name]
+			if name == "" {
+				name = tab.name
+			}
+			sections["View "+tab.key+": "+name] = []keyMap{*pages[tab.id].keyMap()}
+		}
+	}
+	names := map[string]string{"↑": "up", "↓": "down", "←": "left", "→": "right", "pgdn": "pgdown", "ctrl-l": "ctrl+l", "ctrl-z": "ctrl+z"}
+	for heading, maps := range sections {
+		documented := documentedKeys(doc, heading)
+		if len(documented) == 0 {
+			t.Errorf("docs/screen.md names no keys under %q", heading)
+		}
+		for _, m := range maps {
+			for _, b := range m.bindings {
+				for _, key := range strings.Fields(b.show) {
+					if b.help != "" && !slices.Contains(documented, key) {
+						t.Errorf("docs/screen.md: under %q %q is missing", heading, key)
+					}
+				}
+			}
+		}
+		for _, key := range documented {
+			name := key
+			if names[key] != "" {
+				name = names[key]
+			}
+			if !slices.ContainsFunc(maps, func(m keyMap) bool { return m.find(name) != nil }) {
+				t.Errorf("docs/screen.md: under %q is %q, which does nothing there", heading, key)
+			}
+		}
+	}
+}
+
+// TestEveryStateHasItsPlace: whatever lists the states lists each of them, once.
+func TestEveryStateHasItsPlace(t *testing.T) {
+	var legend []gvl.State
+	for _, s := range stateHelp {
+		legend = append(legend, s.state)
+	}
+	for what, list := range map[string][]gvl.State{"the legend": legend, "a bar": barStates[:], "a group's count": urgency[:]} {
+		for s := range gvl.NumStates {
+			n := 0
+			for _, listed := range list {
+				if listed == s {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("%s has %q %d times", what, s, n)
+			}
+		}
+	}
+	for s, word := range shortStates {
+		if word == "" {
+			t.Errorf("%q has no short word", gvl.State(s))
+		}
+	}
+}
