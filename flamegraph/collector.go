@@ -53,6 +53,7 @@ type Sink interface {
 //
 // It allocates nothing in the steady state. Not safe for concurrent use; Rollings are.
 type Collector struct {
+	gvl.Ignore
 	tagOf   func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State
 	out     []Sink
 	threads []threadState // by gvl.Interval.Slot

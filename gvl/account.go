@@ -10,7 +10,7 @@ import (
 // only and counted in Stat.ThreadsOmitted.
 const MaxGoneThreads = 10_000
 
-// threadTotals is one thread's totals; the segment going on (state since segNS) is not in them yet.
+// threadTotals is one thread's totals, as far as its time is settled.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -18,21 +18,11 @@ type threadTotals struct {
 	main   bool
 	gone   bool
 
-	state State
-	wait  WaitKind
-	segNS int64
-	// pending: Unknown for want of the kernel's answer, which may still come.
-	pending bool
-
 	ns     [NumStates]int64
 	waitNS [NumWaitKinds]int64
-	// afterNS is the waiting time by the state before the wait, after that state for the wait going on.
+	// afterNS is the waiting time by the state before the wait.
 	afterNS [NumStates]int64
-	after   State
-	hist    *histogram
-	packed  *packedHistogram // of a thread that has ended, instead of hist
-	// waitFromNS is when the wait going on began.
-	waitFromNS int64
+	hist    Histogram
 
 	cpuAtNS, cpuNS, delayNS          int64 // the last reading
 	cpuSumNS, delaySumNS, waitDelayN int64
@@ -50,15 +40,15 @@ type ractorTotals struct {
 	waitNS  [NumWaitKinds]int64
 	afterNS [NumStates]int64
 	delay   int64
-	hist    *histogram
+	hist    Histogram
 }
 
-// Account totals a whole run: what `ddtop stat` prints. It is not safe for concurrent use.
+// Account totals a whole run: what `ddtop stat` prints. It is a Consumer and not safe for concurrent use.
 type Account struct {
 	proc    sampler.Process
 	dict    *sampler.Dictionary
-	steps   stepper
-	table   table[threadTotals]
+	stream  *Stream
+	threads []threadTotals // by Interval.Slot; those without a thread have no id
 	gone    []threadTotals
 	omitted int
 	maxID   sampler.ThreadID
@@ -66,7 +56,6 @@ type Account struct {
 
 	startNS, lastNS     int64
 	samples, stackTicks uint64
-	notSampledNS        int64
 	gcNS                int64
 	gcDuring            bool
 	firstGC, lastGC     sampler.GC
@@ -81,53 +70,57 @@ type Account struct {
 	pauses                    pauseTotals
 }
 
-// NewAccount returns an Account for the target p. Names come from dict, which may be nil.
-func NewAccount(p sampler.Process, dict *sampler.Dictionary) *Account {
-	return &Account{proc: p, dict: dict, steps: newStepper(p), table: newTable[threadTotals](), gc: newGCAccount()}
+// NewAccount returns an Account of a stream of the target p. Names come from dict, which may be nil.
+func NewAccount(s *Stream, p sampler.Process, dict *sampler.Dictionary) *Account {
+	a := &Account{proc: p, dict: dict, stream: s, gc: newGCAccount()}
+	s.Attach(a)
+	return a
 }
 
-// Feed adds one sample with its states (parallel to s.Threads). Samples must come in order of time. In the steady
-// state nothing is allocated, and a thread that stays in its state costs a comparison.
-func (a *Account) Feed(s *sampler.Sample, states []ThreadState) {
-	st := a.steps.next(s)
-	a.feedProcess(s, st)
-	a.gc.feed(s, states, st)
-	a.table.begin(len(states))
-	for i := range states {
-		ts := &states[i]
-		r, fresh := a.table.at(i, ts.Thread)
-		if r == nil {
+// Interval adds a stretch of a thread's time.
+func (a *Account) Interval(i *Interval) { a.threads[i.Slot].add(i) }
+
+// Waited counts a wait.
+func (a *Account) Waited(w *Wait) { a.threads[w.Slot].hist.Add(w.NS()) }
+
+// Ended keeps the totals of a thread that has ended.
+func (a *Account) Ended(slot int, _ int64) {
+	a.retire(&a.threads[slot])
+	a.threads[slot] = threadTotals{}
+}
+
+// Tick adds what a sample counts. In the steady state nothing is allocated.
+func (a *Account) Tick(k *Tick) {
+	a.tickProcess(k)
+	a.gc.tick(k)
+	for i := range k.States {
+		slot, ts := k.Slots[i], &k.States[i]
+		if slot < 0 {
 			continue
 		}
-		t := &r.v
+		for slot >= len(a.threads) {
+			a.threads = append(a.threads, threadTotals{})
+		}
+		t := &a.threads[slot]
+		fresh := t.id == 0
 		if fresh {
-			at := st.midNS
-			if st.gap {
-				at = st.toNS
-			}
 			*t = a.newTotals(ts)
-			t.begin(ts, at)
-		} else if st.gap {
-			t.flush(st.fromNS)
-			t.endWait(st.fromNS)
-			t.ns[Unknown] += st.toNS - st.fromNS
+		} else if k.Gap {
 			t.waitedAtRead, t.inRead = false, false // what the kernel counted in the gap is no part of a state that was seen
 			t.ractor = ts.Ractor
-			t.begin(ts, st.toNS)
-		} else if t.state != ts.State || ts.State == Waiting && t.wait != ts.Detail.Wait || ts.State == Unknown && ts.SinceNS > t.segNS {
-			t.change(ts, st.midNS, a.steps.reach)
 		}
-		t.counters(&s.Threads[i], st.first || fresh)
+		t.counters(&k.Threads[i], ts.State)
 	}
-	a.table.end(func(r *record[threadTotals]) {
-		at := st.midNS
-		if st.gap {
-			at = st.fromNS
-		}
-		r.v.flush(at)
-		r.v.endWait(at)
-		a.retire(&r.v)
-	})
+}
+
+// add adds a stretch of time.
+func (t *threadTotals) add(i *Interval) {
+	d := i.NS()
+	t.ns[i.State] += d
+	if i.State == Waiting {
+		t.waitNS[i.Detail.Wait] += d
+		t.afterNS[i.Detail.After] += d
+	}
 }
 
 // newTotals returns the totals of a thread that was not in the last sample: its old ones when it was listed before, for
@@ -142,26 +135,24 @@ func (a *Account) newTotals(ts *ThreadState) threadTotals {
 			t := a.gone[i]
 			a.gone = slices.Delete(a.gone, i, i+1)
 			t.gone, t.ractor = false, ts.Ractor
-			t.hist, t.packed = t.packed.unpack(), nil
 			return t
 		}
 	}
 	return threadTotals{id: ts.Thread, ractor: ts.Ractor}
 }
 
-func (a *Account) feedProcess(s *sampler.Sample, st step) {
-	if st.first {
-		a.startNS = st.toNS
+func (a *Account) tickProcess(k *Tick) {
+	s := k.Sample
+	if k.First {
+		a.startNS = k.ToNS
 		a.firstGC, a.firstReads, a.firstClasses = s.GC, s.Reads, s.Classes
 	}
-	if st.gap {
-		a.notSampledNS += st.toNS - st.fromNS
-	} else {
+	if !k.Gap {
 		if a.gcDuring {
-			a.gcNS += st.midNS - st.fromNS
+			a.gcNS += k.MidNS - k.FromNS
 		}
 		if s.GC.Valid && s.GC.During {
-			a.gcNS += st.toNS - st.midNS
+			a.gcNS += k.ToNS - k.MidNS
 		}
 	}
 	a.gcDuring = s.GC.Valid && s.GC.During
@@ -192,60 +183,11 @@ func (a *Account) feedProcess(s *sampler.Sample, st step) {
 	if s.Depth == sampler.StackTick {
 		a.stackTicks++
 	}
-	a.lastNS = st.toNS
-}
-
-// begin starts a segment.
-func (t *threadTotals) begin(ts *ThreadState, at int64) {
-	t.state, t.wait, t.segNS = ts.State, ts.Detail.Wait, at
-	t.pending = ts.Open()
-	if ts.State == Waiting {
-		t.waitFromNS, t.after = at, ts.Detail.After
-	}
-}
-
-// flush adds the segment going on, up to at.
-func (t *threadTotals) flush(at int64) {
-	d := at - t.segNS
-	if d <= 0 {
-		return
-	}
-	t.ns[t.state] += d
-	if t.state == Waiting {
-		t.waitNS[t.wait] += d
-		t.afterNS[t.after] += d
-	}
-	t.segNS = at
-}
-
-func (t *threadTotals) endWait(at int64) {
-	if t.state != Waiting {
-		return
-	}
-	if t.hist == nil {
-		t.hist = new(histogram)
-	}
-	t.hist.add(at - t.waitFromNS)
-}
-
-// change ends the segment at at and starts the next one.
-func (t *threadTotals) change(ts *ThreadState, at int64, reach Reach) {
-	if t.pending && reach.tells(ts, t.segNS, at) {
-		// The kernel's answer holds since the episode began: what was not told yet now is.
-		t.state, t.pending = ts.State, false
-		return
-	}
-	t.flush(at)
-	if t.state == Waiting && ts.State == Waiting {
-		t.wait = ts.Detail.Wait
-		return
-	}
-	t.endWait(at)
-	t.begin(ts, at)
+	a.lastNS = k.ToNS
 }
 
 // counters adds what the kernel counted since the last reading. A new native thread starts a new count.
-func (t *threadTotals) counters(th *sampler.Thread, fresh bool) {
+func (t *threadTotals) counters(th *sampler.Thread, state State) {
 	k := &th.Kernel
 	if th.Bits&sampler.BitMain != 0 {
 		t.main = true
@@ -253,10 +195,10 @@ func (t *threadTotals) counters(th *sampler.Thread, fresh bool) {
 	if th.TID != 0 && th.TID != t.tid {
 		t.tid, t.cpuAtNS = th.TID, 0
 	}
-	waiting := t.state == Waiting
+	waiting := state == Waiting
 	if k.CPUAtNS == t.cpuAtNS || k.CPUAtNS == 0 || th.TID == 0 {
 		t.waitedAtRead = t.waitedAtRead && waiting
-		t.inRead = t.inRead && t.state == t.stateRead
+		t.inRead = t.inRead && state == t.stateRead
 		return
 	}
 	if t.cpuAtNS != 0 && k.CPUNS >= t.cpuNS && k.RunDelayNS >= t.delayNS {
@@ -266,22 +208,20 @@ func (t *threadTotals) counters(th *sampler.Thread, fresh bool) {
 		if t.waitedAtRead {
 			t.waitDelayN += delay
 		}
-		if t.inRead && t.state == t.stateRead {
-			t.noCPUNS[t.state] += delay
+		if t.inRead && state == t.stateRead {
+			t.noCPUNS[state] += delay
 		}
 	}
 	t.cpuAtNS, t.cpuNS, t.delayNS = k.CPUAtNS, k.CPUNS, k.RunDelayNS
 	t.waitedAtRead = waiting
-	t.stateRead, t.inRead = t.state, true
+	t.stateRead, t.inRead = state, true
 }
 
 // retire keeps the totals of a thread that has ended.
 func (a *Account) retire(t *threadTotals) {
 	t.gone = true
 	if len(a.gone) < MaxGoneThreads {
-		g := *t
-		g.hist, g.packed = nil, t.hist.pack()
-		a.gone = append(a.gone, g)
+		a.gone = append(a.gone, *t)
 		return
 	}
 	a.omitted++
@@ -310,10 +250,5 @@ func (r *ractorTotals) add(t *threadTotals) {
 		r.afterNS[i] += v
 	}
 	r.delay += t.waitDelayN
-	if t.hist != nil {
-		if r.hist == nil {
-			r.hist = new(histogram)
-		}
-		r.hist.merge(t.hist)
-	}
+	r.hist.Merge(&t.hist)
 }

@@ -21,32 +21,29 @@ type Totals struct {
 
 // Thread returns one listed thread's totals so far; ok is false for a thread that is not listed.
 func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
-	r := a.table.get(id)
-	if r == nil {
+	slot, ok := a.stream.slot(id)
+	if !ok {
 		return Totals{}, false
 	}
-	v, hist, open := a.upToNow(&r.v)
+	v, open := a.upToNow(&a.threads[slot])
 	return Totals{
 		Thread: id, Ractor: v.ractor, NS: v.ns, CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
-		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN), NoCPU: v.noCPU(),
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, &v.hist, open, v.waitDelayN), NoCPU: v.noCPU(),
 	}, true
 }
 
-// upToNow returns a copy of a listed thread's totals with the segment and the wait going on.
-func (a *Account) upToNow(t *threadTotals) (v threadTotals, hist *histogram, open int64) {
+// upToNow returns a copy of a listed thread's totals with what is not settled yet and the wait going on.
+func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	v = *t
-	v.flush(a.lastNS)
-	if v.state != Waiting || v.gone {
-		return v, v.hist, 0
+	a.stream.Pending(v.id, v.add)
+	if w, ok := a.stream.waitOf(v.id); ok {
+		v.hist, open = v.hist.clone(), 1
+		v.hist.Add(w.NS())
 	}
-	hist = new(histogram)
-	hist.merge(v.hist)
-	hist.add(a.lastNS - v.waitFromNS)
-	v.hist = hist
-	return v, hist, 1
+	return v, open
 }
 
-func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h *histogram, open, delay int64) StatWaits {
+func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h *Histogram, open, delay int64) StatWaits {
 	w := StatWaits{
 		QueueNS: ns[WaitQueue], HandoverNS: ns[WaitHandover], YieldNS: ns[WaitYield], CPUSlotNS: ns[WaitCPUSlot],
 		InProgress: open, AtLeast: open > 0, AfterNS: StatesOf(*after),
@@ -56,11 +53,8 @@ func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h 
 	if a.samples > 1 {
 		w.ResolutionNS = (a.lastNS - a.startNS) / int64(a.samples-1)
 	}
-	if h == nil {
-		return w
-	}
-	w.Count, w.MaxNS = h.n, h.maxNS
-	w.P50NS, w.P90NS, w.P99NS = h.quantile(.5), h.quantile(.9), h.quantile(.99)
+	w.Count, w.MaxNS = h.Count()
+	w.P50NS, w.P90NS, w.P99NS = h.Quantile(.5), h.Quantile(.9), h.Quantile(.99)
 	return w
 }
 
@@ -71,7 +65,7 @@ func (a *Account) Stat() Stat {
 		PID: a.proc.PID, StartNS: a.startNS, EndNS: a.lastNS, DurationNS: window, Samples: a.samples,
 		Torn: a.lastRead.Torn - a.firstReads.Torn, Partial: a.lastRead.Partial - a.firstReads.Partial,
 		Failed: a.lastRead.Failed - a.firstReads.Failed, Retried: a.lastRead.Retried - a.firstReads.Retried,
-		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.notSampledNS,
+		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.stream.NotSampledNS(),
 		GVL: []StatGVL{}, Threads: []StatThread{}, Findings: []StatFinding{}, LongestWaits: []StatWait{}, NativeThreads: []StatNative{}, Blame: StatBlame{Frames: []StatPlace{}, Threads: []StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
 	}
 	if a.dict != nil {
@@ -105,20 +99,21 @@ func (a *Account) statThreads(s *Stat) {
 		r.add(&threadTotals{ns: o.ns, waitNS: o.waitNS, afterNS: o.afterNS, hist: o.hist, waitDelayN: o.delay})
 	}
 	one := func(t *threadTotals) {
-		v, hist, open := a.upToNow(t)
-		if t.gone {
-			v, hist, open = *t, t.packed.unpack(), 0
-			v.hist = hist
+		v, open := *t, int64(0)
+		if !t.gone {
+			v, open = a.upToNow(t)
 		}
 		ractorOf(v.ractor).add(&v)
 		openOf[v.ractor] += open
-		s.Threads = append(s.Threads, a.statThread(&v, hist, open))
+		s.Threads = append(s.Threads, a.statThread(&v, open))
 	}
 	for i := range a.gone {
 		one(&a.gone[i])
 	}
-	for _, r := range a.table.byID {
-		one(&r.v)
+	for i := range a.threads {
+		if a.threads[i].id != 0 {
+			one(&a.threads[i])
+		}
 	}
 	slices.SortFunc(s.Threads, func(x, y StatThread) int { return cmp.Compare(x.ID, y.ID) })
 	for id, r := range ractors {
@@ -126,7 +121,7 @@ func (a *Account) statThreads(s *Stat) {
 			Ractor:      id,
 			HeldShare:   ratio(r.ns[Running]+r.ns[Stalled]+r.ns[GC], s.DurationNS),
 			WaitingMean: ratio(r.ns[Waiting], s.DurationNS),
-			Waits:       a.statWaits(&r.waitNS, &r.afterNS, r.hist, openOf[id], r.delay),
+			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.delay),
 		})
 	}
 	slices.SortFunc(s.GVL, func(x, y StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
@@ -139,10 +134,10 @@ func (t *threadTotals) noCPU() StatNoCPU {
 	return StatNoCPU{Running: part(Running), GC: part(GC), Native: part(Native)}
 }
 
-func (a *Account) statThread(v *threadTotals, hist *histogram, open int64) StatThread {
+func (a *Account) statThread(v *threadTotals, open int64) StatThread {
 	t := StatThread{
 		ID: v.id, Main: v.main, Ractor: v.ractor, NS: StatesOf(v.ns), CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
-		Waits: a.statWaits(&v.waitNS, &v.afterNS, hist, open, v.waitDelayN), Gone: v.gone, NoCPU: v.noCPU(),
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, &v.hist, open, v.waitDelayN), Gone: v.gone, NoCPU: v.noCPU(),
 	}
 	if v.tid != 0 {
 		tid := v.tid

@@ -1,59 +1,25 @@
 package gvl
 
 import (
-	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
 )
 
-func TestHistogram(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var h, other histogram
-	var all []int64
-	for range 5000 {
-		ns := int64(1) << rng.IntN(40)
-		ns += rng.Int64N(ns)
-		all = append(all, ns)
-		if rng.IntN(2) == 0 {
-			h.add(ns)
-		} else {
-			other.add(ns)
-		}
-	}
-	h.merge(&other)
-	h.merge(nil)
-	slices.Sort(all)
-	for _, q := range []float64{.01, .5, .9, .99, 1} {
-		rank := int(q*float64(len(all))) - 1
-		want, got := all[max(rank, 0)], h.quantile(q)
-		if got < want || float64(got) > float64(want)*(1+1.0/histSub)+1<<histMinBits {
-			t.Errorf("quantile %v: %d, exact %d", q, got, want)
-		}
-	}
-	for b := 1; b < histBuckets; b++ {
-		if lower := histUpper(b - 1); histBucket(lower) != b || histBucket(histUpper(b)-1) != b {
-			t.Fatalf("bucket %d: edges %d, %d belong to %d, %d", b, lower, histUpper(b), histBucket(lower), histBucket(histUpper(b)-1))
-		}
-	}
-	if (&histogram{}).quantile(.5) != 0 || histBucket(1<<60) != histBuckets-1 {
-		t.Error("edges")
-	}
-}
-
 // feed plays samples to a Classifier and an Account.
 type accounted struct {
 	c *Classifier
+	s *Stream
 	a *Account
 }
 
 func newAccounted(dict *sampler.Dictionary) accounted {
 	p := procOf(sampler.EraSched)
-	return accounted{NewClassifier(p, dict), NewAccount(p, dict)}
+	s := NewStream(p)
+	return accounted{NewClassifier(p, dict), s, NewAccount(s, p, dict)}
 }
 
-func (x accounted) feed(s *sampler.Sample) { x.a.Feed(s, x.c.Classify(s)) }
+func (x accounted) feed(s *sampler.Sample) { x.s.Feed(s, x.c.Classify(s)) }
 
 func TestStat(t *testing.T) {
 	dict := sampler.NewDictionary()

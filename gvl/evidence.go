@@ -48,7 +48,7 @@ type second struct {
 	gcNS      int64
 	// loadNS is the time that threads load code, or wait for the GVL to do so.
 	loadNS int64
-	waits  histogram
+	waits  Histogram
 	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
@@ -346,7 +346,7 @@ func (c *collector) flushAll(at int64) {
 
 func (c *collector) endWait(w *watch, at int64) {
 	if w.state == Waiting {
-		c.cur.waits.add(at - w.waitNS)
+		c.cur.waits.Add(at - w.waitNS)
 	}
 }
 
@@ -367,7 +367,8 @@ func (c *collector) rotate(at int64, gap bool) {
 func (c *collector) enter(sec int64) {
 	b := &c.ring[sec%int64(len(c.ring))]
 	clear(b.sums)
-	*b = second{at: sec, sums: b.sums}
+	b.waits.Reset()
+	*b = second{at: sec, sums: b.sums, waits: b.waits}
 	if c.cur != nil {
 		c.extendStartup(c.cur)
 		b.gc, b.proc = c.cur.gc, c.cur.proc

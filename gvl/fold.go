@@ -36,12 +36,12 @@ type Fold struct {
 
 // NewFold returns a Fold for the target p, whose samples' IDs point into dict.
 func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
-	blame := NewBlame(p, dict)
+	blame, stream := NewBlame(p, dict), NewStream(p)
 	return &Fold{
 		proc: p, dict: dict,
 		class:    NewClassifier(p, dict),
-		stream:   NewStream(p),
-		account:  NewAccount(p, dict),
+		stream:   stream,
+		account:  NewAccount(stream, p, dict),
 		timeline: NewTimeline(p, o.ColumnNS, o.Columns),
 		blame:    blame,
 		findings: newFindings(p, dict, blame, o.Rules),
@@ -58,7 +58,6 @@ func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
 	defer f.mu.Unlock()
 	f.states = f.class.Classify(s)
 	f.stream.Feed(s, f.states)
-	f.account.Feed(s, f.states)
 	f.timeline.Feed(s, f.states)
 	f.blame.Feed(s, f.states)
 	f.findings.Feed(s, f.states)

@@ -52,30 +52,31 @@ func newGCAccount() gcAccount {
 	return gcAccount{triggers: make(map[sampler.StackID]gcStarts), payers: make(map[sampler.StackID]int64)}
 }
 
-// feed adds one sample. In the steady state it allocates nothing.
-func (g *gcAccount) feed(s *sampler.Sample, states []ThreadState, st step) {
+// tick adds one sample. In the steady state it allocates nothing.
+func (g *gcAccount) tick(k *Tick) {
+	s := k.Sample
 	if !s.GC.Valid {
 		g.known, g.during = false, false
 		return
 	}
-	holder, ok := gcHolder(s, states)
-	if !st.gap {
+	holder, ok := gcHolder(k.States)
+	if !k.Gap {
 		if g.during {
-			g.pay(g.payer, g.mode, st.midNS-st.fromNS)
+			g.pay(g.payer, g.mode, k.MidNS-k.FromNS)
 		}
 		if s.GC.During {
-			g.pay(holder, s.GC.Mode, st.toNS-st.midNS)
+			g.pay(holder, s.GC.Mode, k.ToNS-k.MidNS)
 		}
 	}
 	if g.known && s.GC.Count > g.count {
-		g.start(&s.GC, s.GC.Count-g.count, holder, ok && !st.gap)
+		g.start(&s.GC, s.GC.Count-g.count, holder, ok && !k.Gap)
 	}
 	g.known, g.count = true, s.GC.Count
 	g.during, g.payer, g.mode = s.GC.During, holder, s.GC.Mode
 }
 
 // gcHolder is the stack of the thread that collects, or of the one that holds the GVL when none does at the moment.
-func gcHolder(s *sampler.Sample, states []ThreadState) (sampler.StackID, bool) {
+func gcHolder(states []ThreadState) (sampler.StackID, bool) {
 	var stack sampler.StackID
 	found := false
 	for i := range states {

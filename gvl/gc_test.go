@@ -8,6 +8,7 @@ import (
 
 // gcFeeder feeds samples of two threads of which one holds the GVL, a millisecond apart.
 type gcFeeder struct {
+	s    *Stream
 	a    *Account
 	at   int64
 	last sampler.GC
@@ -26,7 +27,7 @@ func (f *gcFeeder) feed(holder sampler.ThreadID, stack sampler.StackID, gc sampl
 			st.State = GC
 		}
 	}
-	f.a.Feed(s, states)
+	f.s.Feed(s, states)
 	f.last = gc
 }
 
@@ -41,7 +42,9 @@ func TestGCAccount(t *testing.T) {
 		return d.InternStackOf(ids)
 	}
 	starter, maker, sweeper := stack("GC.start", "A#tidy", "<main>"), stack("A#make", "<main>"), stack("Array#dup", "A#copy", "<main>")
-	f := &gcFeeder{a: NewAccount(sampler.Process{LockRate: 1000}, d), at: 1e9}
+	p := sampler.Process{LockRate: 1000}
+	f := &gcFeeder{s: NewStream(p), at: 1e9}
+	f.a = NewAccount(f.s, p, d)
 	f.feed(1, maker, sampler.GC{Count: 10, MinorCount: 9, MajorCount: 1, Allocated: 1000})
 	// GC.start, seen while it marks and sweeps: 2 ms and a half on either side.
 	method := uint32(sampler.GCByMethod | sampler.GCMajorByForce)
@@ -100,11 +103,13 @@ func TestGCAccountLimits(t *testing.T) {
 
 // TestGCAccountMoved: objects that compaction moved are not new ones.
 func TestGCAccountMoved(t *testing.T) {
-	a := NewAccount(sampler.Process{LockRate: 1000}, nil)
+	p := sampler.Process{LockRate: 1000}
+	st := NewStream(p)
+	a := NewAccount(st, p, nil)
 	for i, moved := range []int64{100, 100, 600} {
 		s := &sampler.Sample{TimeNS: int64(1e9 + i*1e6), GC: sampler.GC{Valid: true, Allocated: uint64(1000 + 400*i)}}
 		s.GCDetail = sampler.GCDetail{AtNS: s.TimeNS, Moved: moved, MovesCounted: true}
-		a.Feed(s, nil)
+		st.Feed(s, nil)
 	}
 	if g := a.Stat().GC; g.Allocated != 300 || g.Moved != 500 || g.Figures == nil || *g.Figures.Moved != 600 {
 		t.Errorf("%+v", g)

@@ -28,6 +28,25 @@ func (i *Interval) NS() int64 { return i.ToNS - i.FromNS }
 // Sampled reports whether something is known of the time.
 func (i *Interval) Sampled() bool { return i.State != Unknown || i.Detail.Reason != ReasonNotSampled }
 
+// Wait is one wait for the GVL, in whichever ways the thread waited one after the other, with what came before it: "100 ms
+// reading from the database, then 100 ms queueing".
+type Wait struct {
+	Thread sampler.ThreadID
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns; InProgress: it goes on, and ToNS is the time of the last sample.
+	FromNS, ToNS int64
+	InProgress   bool
+	// After is what the thread did before it wanted the GVL; Unknown when that was not seen.
+	After State
+	// Before is the state that ended when the wait began, Unknown when there was none: its DurationNS is how long it
+	// lasted, as far as seen.
+	Before ThreadState
+	// Slot is the thread's.
+	Slot int
+}
+
+// NS returns how long the wait took, or has taken so far, in ns.
+func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
+
 // Tick is a sample as a Consumer sees it: with the states of its threads, and the time since the last one.
 type Tick struct {
 	*sampler.Sample
@@ -46,8 +65,25 @@ type Tick struct {
 type Consumer interface {
 	// Interval takes a stretch of time that is settled: its state is told, and which stack it belongs to.
 	Interval(*Interval)
+	// Waited takes a wait that is over, as soon as that is seen.
+	Waited(*Wait)
 	// Ended says that the thread of a slot is no longer listed, since atNS; its intervals have all come.
 	Ended(slot int, atNS int64)
 	// Tick takes a sample, after the intervals that it settles.
 	Tick(*Tick)
 }
+
+// Ignore is a Consumer that takes nothing, for others to embed that take a part.
+type Ignore struct{}
+
+// Interval does nothing.
+func (Ignore) Interval(*Interval) {}
+
+// Waited does nothing.
+func (Ignore) Waited(*Wait) {}
+
+// Ended does nothing.
+func (Ignore) Ended(int, int64) {}
+
+// Tick does nothing.
+func (Ignore) Tick(*Tick) {}

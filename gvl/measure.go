@@ -92,6 +92,7 @@ type StatNative struct {
 type Measure struct {
 	dict     *sampler.Dictionary
 	class    *Classifier
+	stream   *Stream
 	account  *Account
 	blame    *Blame
 	findings *Findings
@@ -101,20 +102,19 @@ type Measure struct {
 // NewMeasure returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as
 // they are.
 func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure {
-	blame := NewBlame(p, dict)
+	blame, stream := NewBlame(p, dict), NewStream(p)
 	return &Measure{
-		dict: dict, class: NewClassifier(p, dict), account: NewAccount(p, dict), blame: blame,
-		findings: newFindings(p, dict, blame, r), waits: NewWaitList(p),
+		dict: dict, class: NewClassifier(p, dict), stream: stream, account: NewAccount(stream, p, dict), blame: blame,
+		findings: newFindings(p, dict, blame, r), waits: NewWaitList(stream),
 	}
 }
 
 // Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time.
 func (m *Measure) Feed(s *sampler.Sample) []ThreadState {
 	states := m.class.Classify(s)
-	m.account.Feed(s, states)
+	m.stream.Feed(s, states)
 	m.blame.Feed(s, states)
 	m.findings.Feed(s, states)
-	m.waits.Feed(s, states)
 	return states
 }
 
@@ -149,12 +149,11 @@ func (m *Measure) Stat(waitNS int64) Stat {
 	s.Blame = m.statBlame()
 	s.LongestWaits = []StatWait{}
 	for _, w := range m.waits.Longest(MaxLongestWaits, waitNS) {
-		x := StatWait{Thread: w.Thread, StartNS: w.StartNS, NS: w.NS, InProgress: w.InProgress}
+		x := StatWait{Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress}
 		if w.Before.State != Unknown {
 			b := w.Before
-			b.AtNS = b.SinceNS + w.BeforeNS // its words tell how long it lasted
 			x.Before = &StatBefore{
-				State: b.State.String(), Detail: b.Detail.JSON(b.State, m.dict), Words: Describe(b, m.dict), NS: w.BeforeNS,
+				State: b.State.String(), Detail: b.Detail.JSON(b.State, m.dict), Words: Describe(b, m.dict), NS: b.DurationNS(),
 			}
 		}
 		s.LongestWaits = append(s.LongestWaits, x)

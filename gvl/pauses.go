@@ -17,7 +17,7 @@ type StatPauses struct {
 
 // pauseTotals sums the pauses of a run.
 type pauseTotals struct {
-	hist    *histogram // nil until the first one
+	hist    Histogram
 	totalNS int64
 }
 
@@ -25,20 +25,18 @@ func (p *pauseTotals) feed(s *sampler.Sample) {
 	if s.PauseNS <= 0 {
 		return
 	}
-	if p.hist == nil {
-		p.hist = new(histogram)
-	}
-	p.hist.add(s.PauseNS)
+	p.hist.Add(s.PauseNS)
 	p.totalNS += s.PauseNS
 }
 
 // stat returns the totals; first and last are the counters at the window's ends.
 func (p *pauseTotals) stat(first, last *sampler.Reads) StatPauses {
-	if p.hist == nil {
+	n, longest := p.hist.Count()
+	if n == 0 {
 		return StatPauses{}
 	}
 	return StatPauses{
-		Count: p.hist.n, Cut: int64(last.PausesCut - first.PausesCut), MaxNS: p.hist.maxNS, TotalNS: p.totalNS,
-		P50NS: p.hist.quantile(.5), P99NS: p.hist.quantile(.99),
+		Count: n, Cut: int64(last.PausesCut - first.PausesCut), MaxNS: longest, TotalNS: p.totalNS,
+		P50NS: p.hist.Quantile(.5), P99NS: p.hist.Quantile(.99),
 	}
 }

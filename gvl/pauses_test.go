@@ -7,7 +7,8 @@ import (
 )
 
 func TestStatPauses(t *testing.T) {
-	a := NewAccount(sampler.Process{}, nil)
+	st := NewStream(sampler.Process{})
+	a := NewAccount(st, sampler.Process{}, nil)
 	if got := a.Stat().Pauses; got != (StatPauses{}) {
 		t.Errorf("without a pause: %+v", got)
 	}
@@ -16,7 +17,7 @@ func TestStatPauses(t *testing.T) {
 		if i > 0 {
 			s.PauseNS = int64(i) * 1000
 		}
-		a.Feed(&s, nil)
+		st.Feed(&s, nil)
 	}
 	got := a.Stat().Pauses
 	near := func(v, want int64) bool { return v > want*96/100 && v < want*104/100 }

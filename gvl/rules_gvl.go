@@ -106,7 +106,7 @@ func evalHog(w *window) hit {
 	if len(rep.Entries) > 1 && rep.Entries[1].NS > 0 {
 		lead = float64(e.NS) / float64(rep.Entries[1].NS)
 	}
-	p95 := w.waits.quantile(.95)
+	p95 := w.waits.Quantile(.95)
 	lost := w.ofBusy(w.total.ns[Waiting])
 	held, computes := 0.0, 1.0
 	if t := w.threads[e.Thread]; t != nil {

@@ -46,6 +46,9 @@ type step struct {
 	first, gap bool
 }
 
+// lengthNS says how far apart the samples around the step are, in ns; never 0, which says that a time is known exactly.
+func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
+
 // stepper turns the times of samples into steps.
 type stepper struct {
 	started bool

@@ -33,6 +33,7 @@ type Stream struct {
 	free    []int
 	used    int // slots given so far
 	out     Interval
+	wait    Wait
 	spare   []*streamThread
 	missing int64
 }
@@ -60,6 +61,10 @@ type streamThread struct {
 	open          bool
 	detail        Detail
 	runNS, stepNS int64
+	// stateNS is since when it is in that state, whatever it waited for in it; waitNS since when it waits for the GVL, if it
+	// does, and before what it did until then.
+	stateNS, waitNS int64
+	before          ThreadState
 	// fromNS is the time up to which segments reach, which are those since the last reading of the stack.
 	fromNS   int64
 	segments []segment
@@ -162,7 +167,7 @@ func (s *Stream) gone(r *streamThread, atNS int64) {
 
 // begin starts a thread, or starts it anew after a gap.
 func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64, st step) {
-	r.fromNS = atNS
+	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, ThreadState{}
 	r.run(ts, atNS, st)
 	r.stack, r.stackState = stack, r.now()
 }
@@ -170,7 +175,7 @@ func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64,
 // run begins a stretch of time with one state.
 func (r *streamThread) run(ts *ThreadState, atNS int64, st step) {
 	r.state, r.detail, r.open = ts.State, ts.Detail, ts.Open()
-	r.runNS, r.stepNS = atNS, st.toNS-st.fromNS
+	r.runNS, r.stepNS = atNS, st.lengthNS()
 }
 
 // now is the state for the segment that goes on.
@@ -188,15 +193,103 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 	}
 	switch {
 	case r.open && s.steps.reach.tells(ts, r.runNS, st.midNS):
-		r.detail = ts.Detail
+		r.detail, r.stateNS = ts.Detail, r.runNS
 		s.tell(r, ts.State)
 	case ts.State != r.state, ts.SinceNS > r.runNS, ts.State == Waiting && ts.Detail.Wait != r.detail.Wait:
 		s.cut(r, st.midNS)
 		s.tell(r, r.state)
+		if r.state != ts.State {
+			s.change(r, ts, st.midNS)
+		}
 		r.run(ts, st.midNS, st)
 	case !ts.same:
 		r.detail = ts.Detail
 	}
+}
+
+// change ends a state and, if it was one, the wait for the GVL.
+func (s *Stream) change(r *streamThread, ts *ThreadState, atNS int64) {
+	if r.state == Waiting {
+		s.waited(r, atNS)
+	}
+	if ts.State == Waiting {
+		r.waitNS = atNS
+		r.before = ThreadState{
+			Thread: r.id, Ractor: r.ractor, State: r.state, Detail: r.detail, SinceNS: r.stateNS, AtNS: atNS, Stack: r.stack,
+		}
+	}
+	r.stateNS = atNS
+}
+
+// waited hands out a wait that is over.
+func (s *Stream) waited(r *streamThread, atNS int64) {
+	s.wait = r.wait(atNS)
+	for _, c := range s.to {
+		c.Waited(&s.wait)
+	}
+}
+
+// wait is the wait that goes on, up to a time.
+func (r *streamThread) wait(atNS int64) Wait {
+	return Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before, Slot: r.slot}
+}
+
+// Waiting calls fn with each wait that goes on.
+func (s *Stream) Waiting(fn func(*Wait)) {
+	for _, rec := range s.table.byID {
+		if rec.v.state == Waiting {
+			w := rec.v.wait(s.steps.lastNS)
+			w.InProgress = true
+			fn(&w)
+		}
+	}
+}
+
+// waitOf returns the wait for the GVL that a thread is in; ok is false when it is in none.
+func (s *Stream) waitOf(id sampler.ThreadID) (w Wait, ok bool) {
+	rec := s.table.get(id)
+	if rec == nil || rec.v.state != Waiting {
+		return Wait{}, false
+	}
+	w = rec.v.wait(s.steps.lastNS)
+	w.InProgress = true
+	return w, true
+}
+
+// slot returns the slot of a listed thread.
+func (s *Stream) slot(id sampler.ThreadID) (slot int, ok bool) {
+	rec := s.table.get(id)
+	if rec == nil {
+		return 0, false
+	}
+	return rec.v.slot, true
+}
+
+// Pending calls fn with what is not settled yet of a listed thread's time, up to the last sample, as it stands now.
+func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
+	rec := s.table.get(id)
+	if rec == nil {
+		return
+	}
+	r := rec.v
+	i := Interval{Thread: r.id, Ractor: r.ractor, Slot: r.slot}
+	one := func(g segment, stack sampler.StackID) {
+		if g.state == openState {
+			g.state, g.detail = r.state, r.detail
+		}
+		i.State, i.Detail, i.Stack = g.state, g.detail, stack
+		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
+		if i.ToNS > i.FromNS {
+			fn(&i)
+		}
+	}
+	for _, u := range r.untold {
+		one(segment{u.fromNS, u.toNS, u.stepNS, openState, Detail{}}, u.stack)
+	}
+	for _, g := range r.segments {
+		one(g, r.stack)
+	}
+	one(segment{r.fromNS, s.steps.lastNS, r.stepNS, r.state, r.detail}, r.stack)
 }
 
 // cut lets the segment that goes on end, and the next one begin.
@@ -292,6 +385,9 @@ func (s *Stream) end(r *streamThread, atNS int64) {
 	s.cut(r, atNS)
 	s.tell(r, r.state)
 	s.release(r)
+	if r.state == Waiting {
+		s.waited(r, atNS)
+	}
 }
 
 // release gives a thread's segments to its last stack known.

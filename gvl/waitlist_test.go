@@ -10,7 +10,8 @@ import (
 
 func TestWaitList(t *testing.T) {
 	p := procOf(sampler.EraSched)
-	c, l := NewClassifier(p, nil), NewWaitList(p)
+	c, st := NewClassifier(p, nil), NewStream(p)
+	l := NewWaitList(st)
 	at := int64(base)
 	play := func(d int64, threads ...sampler.Thread) {
 		for end := at + d; at < end; {
@@ -25,7 +26,7 @@ func TestWaitList(t *testing.T) {
 				}
 			}
 			s := sampleAt(at, owner, threads...)
-			l.Feed(s, c.Classify(s))
+			st.Feed(s, c.Classify(s))
 		}
 	}
 	play(100*ms, answered(released(1), at, "read", 3, 7), holder(2))
@@ -37,14 +38,14 @@ func TestWaitList(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	first := got[0]
-	if first.Thread != 1 || first.NS != 40*ms || first.InProgress || first.Before.State != IO || first.Before.Detail.Peer != 7 ||
-		first.BeforeNS < 98*ms || first.BeforeNS > 100*ms {
+	if first.Thread != 1 || first.NS() != 40*ms || first.InProgress || first.Before.State != IO || first.Before.Detail.Peer != 7 ||
+		first.Before.DurationNS() < 98*ms || first.Before.DurationNS() > 100*ms {
 		t.Errorf("the wait after the read: %+v", first)
 	}
-	if w := got[1]; w.Thread != 1 || !w.InProgress || w.Before.State != Running || w.BeforeNS != 5*ms || w.NS < 19*ms || w.NS > 20*ms {
+	if w := got[1]; w.Thread != 1 || !w.InProgress || w.Before.State != Running || w.Before.DurationNS() != 5*ms || w.NS() < 19*ms || w.NS() > 20*ms {
 		t.Errorf("the wait that goes on: %+v", w)
 	}
-	if w := got[2]; w.Thread != 2 || w.NS != 5*ms {
+	if w := got[2]; w.Thread != 2 || w.NS() != 5*ms {
 		t.Errorf("the short one: %+v", w)
 	}
 	if got := l.Longest(10, 10*ms); len(got) != 2 {
@@ -63,18 +64,18 @@ func TestWaitList(t *testing.T) {
 }
 
 func TestWaitListKeepsTheLongest(t *testing.T) {
-	l := NewWaitList(procOf(sampler.EraSched))
+	l := NewWaitList(NewStream(procOf(sampler.EraSched)))
 	rng := rand.New(rand.NewPCG(5, 6))
 	var all []int64
 	for range 3000 {
 		ns := rng.Int64N(1 << 30)
 		all = append(all, ns)
-		l.add(LongWait{NS: ns})
+		l.add(Wait{ToNS: ns})
 	}
 	slices.SortFunc(all, func(a, b int64) int { return int(b - a) })
 	for i, w := range l.Longest(MaxLongestWaits, 0) {
-		if w.NS != all[i] {
-			t.Fatalf("place %d: %d, want %d", i, w.NS, all[i])
+		if w.NS() != all[i] {
+			t.Fatalf("place %d: %d, want %d", i, w.NS(), all[i])
 		}
 	}
 }

@@ -41,7 +41,7 @@ type window struct {
 	gcStacks  map[sampler.StackID]int64
 	flags     map[stackFlags]int64
 	ops       [len(opNames)]int64
-	waits     histogram
+	waits     Histogram
 	gcNS      int64
 	pause     pause
 	gcLacked  int64
@@ -106,7 +106,8 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	clear(w.gcStacks)
 	clear(w.flags)
 	clear(w.threadOf)
-	w.total, w.waits, w.longest = sums{}, histogram{}, hold{}
+	w.total, w.longest = sums{}, hold{}
+	w.waits.Reset()
 	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
 	w.poolNS, w.poolAt, w.nativeCPU, w.nativeWait = 0, 0, 0, 0
 	w.ops = [len(opNames)]int64{}
@@ -150,9 +151,7 @@ func (w *window) add(b *second) {
 	if b.longest.ns > w.longest.ns {
 		w.longest = b.longest
 	}
-	if b.waits.n > 0 {
-		w.waits.merge(&b.waits)
-	}
+	w.waits.Merge(&b.waits)
 	for k, ns := range b.sums {
 		switch k.dim {
 		case dimThread:

@@ -44,7 +44,7 @@ type Store struct {
 	rolling   *flamegraph.Rolling
 	collector *flamegraph.Collector
 	marks     marks
-	waits     waitLog
+	waits     *waitLog
 	last      int64
 	slow      bool   // of the newest sample: the process is idle
 	unkept    uint64 // samples that the history did not take
@@ -97,6 +97,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), gvl.NewResting(s.dict).State, s.rolling)
 	s.marks = newMarks(history)
 	s.waits = newWaitLog(history)
+	s.fold.Stream().Attach(s.waits)
 	s.keeper = sampler.NewKeeper(s.dict, max(s.keepNS, minKeptNS))
 	return s, nil
 }
@@ -211,14 +212,13 @@ func (s *Store) drain() {
 }
 
 func (s *Store) foldOne(x *sampler.Sample) {
-	states := s.fold.Feed(x)
+	s.fold.Feed(x)
 	if err := s.history.Append(x); err != nil {
 		s.unkept++ // the one error is a sample beyond the format's limits; all else still holds
 	}
 	if s.rec != nil {
 		s.rec.write(x)
 	}
-	s.waits.feed(x.TimeNS, states)
 	s.stacks.count(x)
 	s.meters.feed(x)
 	if s.marks.due(x.TimeNS) {
@@ -264,7 +264,7 @@ func (s *Store) Read(fn func(*reading)) {
 		if v.Sample != nil {
 			lost += v.Sample.Reads.Lost
 		}
-		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: &s.waits, lastNS: s.last, dropped: lost,
+		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: s.waits, lastNS: s.last, dropped: lost,
 			leftOut: s.dict.LeftOut()})
 	})
 }

@@ -33,7 +33,7 @@ func TestWaitLengths(t *testing.T) {
 	}
 	for i, q := range waitShares {
 		want := all[int(math.Ceil(q*float64(len(all))))-1]
-		if got[i] < want || float64(got[i]) > 1.13*float64(want) {
+		if got[i] < want || float64(got[i]) > 1.04*float64(want) {
 			t.Errorf("%g: %d, want %d", q, got[i], want)
 		}
 	}

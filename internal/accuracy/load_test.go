@@ -89,7 +89,8 @@ func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func
 		}
 	}()
 	classifier := gvl.NewClassifier(s.Process(), s.Dictionary())
-	account := gvl.NewAccount(s.Process(), s.Dictionary())
+	stream := gvl.NewStream(s.Process())
+	account := gvl.NewAccount(stream, s.Process(), s.Dictionary())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var first int64
@@ -98,7 +99,7 @@ func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func
 			return
 		}
 		states := classifier.Classify(sample)
-		account.Feed(sample, states)
+		stream.Feed(sample, states)
 		if each != nil {
 			each(sample, states)
 		}

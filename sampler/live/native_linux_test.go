@@ -89,7 +89,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 	}
 	s := open(t, p.PID, live.Options{})
 	dict := s.Dictionary()
-	class, account := gvl.NewClassifier(s.Process(), dict), gvl.NewAccount(s.Process(), dict)
+	class, stream := gvl.NewClassifier(s.Process(), dict), gvl.NewStream(s.Process())
+	account := gvl.NewAccount(stream, s.Process(), dict)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var id sampler.ThreadID
@@ -132,7 +133,7 @@ func TestNativeWithoutACPU(t *testing.T) {
 		if id == 0 {
 			return
 		}
-		account.Feed(x, states)
+		stream.Feed(x, states)
 		if last-first > int64(time.Second) {
 			cancel()
 		}

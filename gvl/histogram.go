@@ -1,0 +1,105 @@
+package gvl
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// A Histogram of durations has buckets that grow with the duration: histSub buckets for each power of two, so that a
+// quantile is right to 1/histSub (3 %). Durations under histMinNS share the first bucket, those beyond the last power
+// of two the last.
+const (
+	histSub     = 32
+	histSubBits = 5
+	histMinBits = 10 // 1,024 ns
+	histMaxBits = 43 // 2.4 hours
+	histBuckets = (histMaxBits-histMinBits)*histSub + 1
+)
+
+// Histogram counts durations. The zero value is empty; it takes eight bytes for each bucket that is not.
+type Histogram struct {
+	cells    []histCell // in order
+	n, maxNS int64
+}
+
+type histCell struct {
+	bucket uint16
+	count  uint32
+}
+
+func histBucket(ns int64) int {
+	if ns < 1<<histMinBits {
+		return 0
+	}
+	exp := bits.Len64(uint64(ns)) - 1
+	if exp >= histMaxBits {
+		return histBuckets - 1
+	}
+	sub := int(uint64(ns)>>(exp-histSubBits)) & (histSub - 1)
+	return 1 + (exp-histMinBits)*histSub + sub
+}
+
+// histUpper is the upper edge of a bucket, in ns.
+func histUpper(b int) int64 {
+	if b == 0 {
+		return 1 << histMinBits
+	}
+	b--
+	exp, sub := b/histSub+histMinBits, b%histSub
+	return 1<<exp + int64(sub+1)<<(exp-histSubBits)
+}
+
+// Add counts a duration in ns.
+func (h *Histogram) Add(ns int64) {
+	h.count(uint16(histBucket(ns)), 1)
+	h.n++
+	h.maxNS = max(h.maxNS, ns)
+}
+
+func (h *Histogram) count(bucket uint16, n uint32) {
+	i, ok := slices.BinarySearchFunc(h.cells, bucket, func(c histCell, b uint16) int { return cmp.Compare(c.bucket, b) })
+	if !ok {
+		h.cells = slices.Insert(h.cells, i, histCell{bucket: bucket})
+	}
+	h.cells[i].count += n
+}
+
+// Merge adds what another one has counted.
+func (h *Histogram) Merge(o *Histogram) {
+	for _, c := range o.cells {
+		h.count(c.bucket, c.count)
+	}
+	h.n += o.n
+	h.maxNS = max(h.maxNS, o.maxNS)
+}
+
+// Reset empties the histogram and keeps its memory.
+func (h *Histogram) Reset() { *h = Histogram{cells: h.cells[:0]} }
+
+// clone returns a copy.
+func (h *Histogram) clone() Histogram {
+	return Histogram{cells: slices.Clone(h.cells), n: h.n, maxNS: h.maxNS}
+}
+
+// Count returns how many durations were counted, and the longest of them.
+func (h *Histogram) Count() (n, maxNS int64) { return h.n, h.maxNS }
+
+// Quantile returns the duration that a share q (0 to 1) of those counted does not exceed: the nearest rank, rounded up to
+// the edge of its bucket but never beyond the longest one.
+func (h *Histogram) Quantile(q float64) int64 {
+	if h.n == 0 {
+		return 0
+	}
+	rank := int64(q * float64(h.n))
+	if float64(rank) < q*float64(h.n) || rank == 0 {
+		rank++
+	}
+	var sum int64
+	for _, c := range h.cells {
+		if sum += int64(c.count); sum >= rank {
+			return min(histUpper(int(c.bucket)), h.maxNS)
+		}
+	}
+	return h.maxNS
+}

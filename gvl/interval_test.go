@@ -1,0 +1,181 @@
+package gvl
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// ledger adds up what a Stream hands out, and what a thread's time is by its own reckoning.
+type ledger struct {
+	t       *testing.T
+	ns      map[sampler.ThreadID]*[NumStates]int64
+	until   map[sampler.ThreadID]int64 // the end of a listed thread's last interval
+	of      map[int]sampler.ThreadID   // by slot
+	waits   map[sampler.ThreadID]int64
+	nWaits  map[sampler.ThreadID]int64
+	begun   map[sampler.ThreadID]int64
+	listed  map[sampler.ThreadID]int64
+	damaged bool
+}
+
+func newLedger(t *testing.T, s *Stream) *ledger {
+	l := &ledger{
+		t: t, ns: map[sampler.ThreadID]*[NumStates]int64{}, until: map[sampler.ThreadID]int64{}, of: map[int]sampler.ThreadID{},
+		waits: map[sampler.ThreadID]int64{}, nWaits: map[sampler.ThreadID]int64{}, begun: map[sampler.ThreadID]int64{},
+		listed: map[sampler.ThreadID]int64{},
+	}
+	s.Attach(l)
+	return l
+}
+
+func (l *ledger) sums(id sampler.ThreadID) *[NumStates]int64 {
+	if l.ns[id] == nil {
+		l.ns[id] = new([NumStates]int64)
+	}
+	return l.ns[id]
+}
+
+func (l *ledger) Interval(i *Interval) {
+	if i.State >= NumStates || i.ToNS <= i.FromNS || l.of[i.Slot] != i.Thread {
+		l.t.Fatalf("%+v, of the slot of thread %d", i, l.of[i.Slot])
+	}
+	if (i.ResolutionNS == 0) == i.Sampled() {
+		l.t.Fatalf("%+v does not say how it is known", i)
+	}
+	if i.FromNS != l.until[i.Thread] {
+		l.t.Fatalf("%+v begins at another time than the last one ended, %d", i, l.until[i.Thread])
+	}
+	l.until[i.Thread] = i.ToNS
+	l.sums(i.Thread)[i.State] += i.NS()
+}
+
+func (l *ledger) Waited(w *Wait) {
+	if w.InProgress || w.ToNS < w.FromNS || l.of[w.Slot] != w.Thread || w.Before.AtNS > w.FromNS {
+		l.t.Fatalf("%+v", w)
+	}
+	l.waits[w.Thread] += w.NS()
+	l.nWaits[w.Thread]++
+}
+
+func (l *ledger) Ended(slot int, atNS int64) {
+	id := l.of[slot]
+	if l.until[id] != atNS {
+		l.t.Fatalf("thread %d ended at %d, its last interval at %d", id, atNS, l.until[id])
+	}
+	l.listed[id] += atNS - l.begun[id]
+	delete(l.of, slot)
+}
+
+func (l *ledger) Tick(k *Tick) {
+	for i, slot := range k.Slots {
+		id := k.States[i].Thread
+		if slot < 0 {
+			l.damaged = true
+			continue
+		}
+		switch was, ok := l.of[slot]; {
+		case !ok:
+			at := k.MidNS
+			if k.Gap {
+				at = k.ToNS
+			}
+			l.of[slot], l.until[id], l.begun[id] = id, at, at
+		case was != id:
+			l.t.Fatalf("slot %d is thread %d's and %d's", slot, was, id)
+		}
+	}
+}
+
+// damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another order or
+// for a moment not at all, times that go back.
+func damage(rng *rand.Rand, s *sampler.Sample) {
+	switch rng.IntN(12) {
+	case 0:
+		s.Threads = append(s.Threads, s.Threads[rng.IntN(len(s.Threads))])
+	case 1:
+		rng.Shuffle(len(s.Threads), func(i, j int) { s.Threads[i], s.Threads[j] = s.Threads[j], s.Threads[i] })
+	case 2:
+		i := rng.IntN(len(s.Threads))
+		s.Threads = append(s.Threads[:i:i], s.Threads[i+1:]...)
+	case 3:
+		s.TimeNS -= rng.Int64N(5 * ms)
+	case 4:
+		s.Reads.Lost = uint64(rng.IntN(2))
+	case 5:
+		s.Slow = true
+	}
+}
+
+// Whatever the stream: a thread's intervals follow each other from its begin to its end, and what each consumer makes of
+// them sums to the same by thread and state, to the ns.
+func TestIntervalsAddUp(t *testing.T) {
+	for seed := range uint64(30) {
+		dict := sampler.NewDictionary()
+		p := procOf(eras[seed%uint64(len(eras))])
+		f := NewFold(p, dict, Options{})
+		waits := NewWaitList(f.Stream())
+		l := newLedger(t, f.Stream())
+		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
+		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
+		rng := rand.New(rand.NewPCG(seed, 77))
+		for range 2000 {
+			s := w.sample()
+			if seed%5 != 0 {
+				damage(rng, s)
+			}
+			f.Feed(s)
+		}
+		// As it stands: the account has what is not settled yet.
+		var pending, open int64
+		for id := range l.until {
+			f.Stream().Pending(id, func(i *Interval) { pending += i.NS() })
+		}
+		f.Stream().Waiting(func(*Wait) { open++ })
+		var before Stat
+		f.Read(func(v *View) { before = v.Account.Stat() })
+		var listed, settled, inProgress int64
+		for _, th := range before.Threads {
+			listed += sumStates(th.NS)
+			inProgress += th.Waits.InProgress
+		}
+		for _, ns := range l.ns {
+			for _, v := range ns {
+				settled += v
+			}
+		}
+		if listed != settled+pending || inProgress != open {
+			t.Errorf("seed %d: listed %d: %d settled, %d not; %d waits go on, %d in the account", seed, listed, settled, pending, open, inProgress)
+		}
+		f.Stream().Finish()
+		var st Stat
+		f.Read(func(v *View) { st = v.Account.Stat() })
+		if len(st.Threads) != len(l.ns) && seed%5 == 0 {
+			t.Errorf("seed %d: %d threads, %d in the account", seed, len(l.ns), len(st.Threads))
+		}
+		for i, th := range st.Threads {
+			var sum int64
+			for _, v := range l.sums(th.ID) {
+				sum += v
+			}
+			if StatesOf(*l.sums(th.ID)) != th.NS || th.NS != before.Threads[i].NS || sum != l.listed[th.ID] {
+				t.Errorf("seed %d thread %d: listed %d, intervals\n%+v, account\n%+v, before the end\n%+v", seed, th.ID, l.listed[th.ID],
+					StatesOf(*l.sums(th.ID)), th.NS, before.Threads[i].NS)
+			}
+			if l.waits[th.ID] != th.NS.Waiting || l.nWaits[th.ID] != th.Waits.Count {
+				t.Errorf("seed %d thread %d: %d waits of %d, in the account %d of %d", seed, th.ID, l.nWaits[th.ID], l.waits[th.ID],
+					th.Waits.Count, th.NS.Waiting)
+			}
+		}
+		longest := waits.Longest(1, 0)
+		for _, th := range st.Threads {
+			if len(longest) == 1 && th.Waits.MaxNS > longest[0].NS() {
+				t.Errorf("seed %d: thread %d waited longer than the longest wait, %d", seed, th.ID, longest[0].NS())
+			}
+		}
+		if seed%5 != 0 && !l.damaged {
+			t.Errorf("seed %d: no thread was listed twice: the stream tests too little", seed)
+		}
+	}
+}
