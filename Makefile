@@ -17,8 +17,8 @@ build:
 demo:
 	@scripts/demo
 
-# Unit, golden and fuzz-seed tests, and those of real processes that are short; some six minutes on 2 cores, once scripts/rubies
-# has fetched Debian's Rubies.
+# Unit, golden and fuzz-seed tests, and those of real processes that are short; under five minutes on 2 cores, once
+# scripts/rubies has fetched Debian's Rubies.
 test:
 	@scripts/test
 
