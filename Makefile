@@ -13,7 +13,7 @@ need_go = . scripts/lib.sh && need_go
 build:
 	@$(need_go) && need_modules && CGO_ENABLED=0 go build -o ddtop .
 
-# Builds ddtop, gets a Ruby where there is none, and opens the live screen on the bundled program.
+# Builds ddtop, installs Ruby if missing, and opens the live screen on the bundled program.
 demo:
 	@scripts/demo
 

@@ -19,7 +19,7 @@ as_root() {
 install_package() {
   if command -v apt-get >/dev/null; then
     say "installing $1 with apt-get"
-    # An image may come without package lists; a list that can't be had shows in the install.
+    # An image may come without package lists; a list that can't be fetched shows in the install.
     as_root apt-get -q update >&2 || true
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "$1" >&2
   elif command -v dnf >/dev/null; then
@@ -122,8 +122,8 @@ tmux                 tmux
 unshare              util-linux
 '
 
-# need_test_programs: installs what of these is missing, where apt-get is and root may be had without a question. Elsewhere it
-# says what to install, and that is no failure. Services that a package brings along are not started.
+# need_test_programs: installs those that are missing, where there is apt-get and root without a password. Elsewhere it says
+# what to install, and that is no failure. Services that a package brings along are not started.
 need_test_programs() {
   local command package missing=()
   while read -r command package; do
