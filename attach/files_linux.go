@@ -58,7 +58,7 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 }
 
 // setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read with
-// the process's rights, for the process says what the file is called.
+// the process's rights, because the process says what the file is called.
 func (p *Process) setRoots(m *Module) {
 	m.roots = []debugRoot{{p.Path("root"), p.openRoot}, {"/", p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {

@@ -92,7 +92,7 @@ func helper(mode string) error {
 		}
 		return <-failed
 	case strings.HasPrefix(mode, "churn "):
-		// Threads wait, are born and end, and one that is not the main one calls exec, for ever. Each time says so.
+		// Threads wait, are born and end, and one that is not the main one calls exec, forever. Each time says so.
 		n, err := strconv.Atoi(mode[6:])
 		if err != nil {
 			return err

@@ -16,12 +16,12 @@ import (
 // Pauser stops all threads of a process for a moment, with ptrace's SEIZE and INTERRUPT (ptrace(2)), which leave no trace
 // of themselves in the program: no signal is sent. It is for one goroutine.
 //
-// What a stop does to the program all the same: a system call that a thread sleeps in is interrupted and restarted by the
+// What a stop does to the program nevertheless: a system call that a thread sleeps in is interrupted and restarted by the
 // kernel. Those that signal(7) lists as never restarted fail with EINTR, as they do when a program is stopped and
 // continued by a shell: epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, sockets with a timeout. Ruby
 // itself expects EINTR everywhere.
 //
-// All ptrace calls come from an OS thread of its own, for the kernel lets go of everything that a thread has seized when
+// All ptrace calls come from an OS thread of its own, because the kernel lets go of everything that a thread has seized when
 // that thread ends, however it ends: when ddtop is killed, and when a thread of the target can't be let go in the
 // regular way, because it has not stopped (in vfork, in uninterruptible sleep) or is about to die.
 type Pauser struct {
@@ -58,7 +58,7 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 }
 
 // Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. When they
-// can't all be stopped within the limit they are let go and read is called all the same: Pause.Cut tells. read is not
+// can't all be stopped within the limit they are let go and read is called anyway: Pause.Cut tells. read is not
 // called when there is an error; no thread is left stopped then either. Errors are as those of NewPauser.
 func (z *Pauser) Pause(read func()) (Pause, error) {
 	if z.tracer == nil {
@@ -93,7 +93,7 @@ const slowSeize = time.Millisecond
 // none.
 //
 // The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That one in turn waits for all others to
-// die (de_thread in fs/exec.c), and the death of those seized already is first reported to us, who would wait for ever,
+// die (de_thread in fs/exec.c), and the death of those seized already is first reported to us, who would wait forever,
 // and the process with us: any thread of ours may ask for it in the tracer's place.
 func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	if late {

@@ -157,8 +157,8 @@ func (p *Process) tryReading() error {
 	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
 		return p.refused(vector, err)
 	}
-	// Whether its memory is locked is asked here, for who waits in this call can be killed. process_vm_readv(2) waits without
-	// regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop could not even exit.
+	// Whether its memory is locked is asked here, because who waits in this call can be killed. process_vm_readv(2) waits
+	// without regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop could not even exit.
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
 	}
@@ -214,7 +214,7 @@ func (p *Process) findRandom() (Address, error) {
 func (p *Process) PID() int { return p.pid }
 
 // StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with the PID it names the
-// process for ever.
+// process forever.
 func (p *Process) StartTicks() uint64 { return p.stat.StartTicks }
 
 // StartedAt is the process's start as wall-clock time, as exact as a clock tick (10 ms).

@@ -65,7 +65,7 @@ func (d *Dictionary) Bytes() int64 {
 	return d.bytes
 }
 
-// LeftOut returns how many frames, stacks, peers and threads were refused for want of room. One that is met again counts again.
+// LeftOut returns how many frames, stacks, peers and threads were refused for lack of room. One that is met again counts again.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -82,7 +82,8 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// Each entry stands in a page and, as the key, in a map. A page's memory counts when it is made, for it goes only as a whole.
+// Each entry stands in a page and, as the key, in a map. A page's memory counts when it is made, because it goes only as a
+// whole.
 func (f Frame) cost() int64 {
 	names := len(f.Label) + len(f.Name) + len(f.Path) + len(f.AbsolutePath) + len(f.Gem)
 	return int64(mapSlack*(unsafe.Sizeof(f)+unsafe.Sizeof(FrameID(0)))) + int64(names)

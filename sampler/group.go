@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks name it for ever; a program
+// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks name it forever; a program
 // that replaced another one in the same process (exec) is a Relative of its own.
 type Relative struct {
 	PID, Parent int

@@ -28,7 +28,7 @@ func TestHideDirectories(t *testing.T) {
 			t.Errorf("%q comes back as %+v", in, f)
 		}
 	}
-	// A name within brackets or parentheses is put together anew; that of a file is a part of its path.
+	// A name within brackets or parentheses is put together again; that of a file is a part of its path.
 	file := d.InternFrame(Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
 	if n := testing.AllocsPerRun(100, func() { d.HideDirectories(true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)

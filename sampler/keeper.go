@@ -72,7 +72,7 @@ const (
 )
 
 // Keeper takes out of a Dictionary what samples of the last stretch of time don't refer to. A program whose methods are
-// defined anew, whose threads are born and die, and which speaks to ever other peers, then takes no more memory the longer it
+// redefined, whose threads are born and die, and which always speaks to new peers, then takes no more memory the longer it
 // is watched.
 //
 // What a sample refers to was interned, or was a thread's stack all along, in the sample's generation or just before: that

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// churn is a program whose methods are defined anew all the time and whose threads are born and die, with its reader: one
+// churn is a program whose methods are redefined all the time and whose threads are born and die, with its reader: one
 // that keeps the IDs of a generation, as sampler/ruby does.
 type churn struct {
 	d       *Dictionary
@@ -41,7 +41,7 @@ func (c *churn) stack(method string) StackID {
 	return id
 }
 
-// sample is the next tick, 500 ms after the last: thread 1 parked in one stack for ever, thread 2 alternating between two, the
+// sample is the next tick, 500 ms after the last: thread 1 parked in one stack forever, thread 2 alternating between two, the
 // others in methods that are new; one of them dies and one is born.
 func (c *churn) sample() *Sample {
 	c.s.TimeNS += 500e6

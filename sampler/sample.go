@@ -248,7 +248,7 @@ type Proc struct {
 	ThrottledNS, ThrottledPeriods, Periods int64
 	// SwapBytes is what of the process's memory is swapped out (VmSwap).
 	SwapBytes int64
-	// Pressure is how long tasks stood still for want of something.
+	// Pressure is how long tasks stood still for lack of something.
 	Pressure Pressure
 	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with others, as
 	// the workers of a forking server do, its part. It is read every ten seconds or less often; 0: not known.
@@ -283,8 +283,8 @@ func (s PressureSource) String() string {
 }
 
 // Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only grow: how
-// long some, and how long all, of the tasks that are not idle stood still for want of a CPU, of memory (reclaiming it, reading
-// back what was thrown out) or of I/O. When Source changes they begin anew.
+// long some, and how long all, of the tasks that are not idle stood still for lack of a CPU, of memory (reclaiming it, reading
+// back what was thrown out) or of I/O. When Source changes they begin again.
 type Pressure struct {
 	Source                     PressureSource
 	CPUSomeNS                  int64

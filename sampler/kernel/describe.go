@@ -59,7 +59,7 @@ var callKinds = func() map[string]callKind {
 // Describe fills k's Syscall, FD, FDs, Peer and Child from what Call returned; the times and Rechecked are the
 // caller's. What poll, select and connect point at is read from mem, which may be nil.
 //
-// Of several descriptors FD is the first that is not an eventfd, for a poll on eventfds alone is a sleep and not I/O:
+// Of several descriptors FD is the first that is not an eventfd, because a poll on eventfds alone is a sleep and not I/O:
 // up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
 // (docs/internals/threads.md#what-a-thread-waits-for). Only when all are eventfds is FD one of them, and Peer's kind then
 // PeerEventFD. FDs counts all.

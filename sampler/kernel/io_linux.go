@@ -10,7 +10,7 @@ import (
 // noFD stands for "no descriptor open".
 const noFD = -1
 
-// openDir opens a directory to look things up in. Held open it names the same process for ever: once that process is
+// openDir opens a directory to look things up in. Held open it names the same process forever: once that process is
 // gone look-ups fail, even when its PID is used again.
 func openDir(path string) (int, error) {
 	for {

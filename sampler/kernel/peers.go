@@ -13,7 +13,7 @@ import (
 const (
 	// maxCachedFDs bounds the descriptors whose peer is remembered; past it all are forgotten.
 	maxCachedFDs = 8192
-	// maxExactPeers bounds the peers in the Dictionary that are told apart by both ends' ports; past it those of connections
+	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports; past it those of connections
 	// lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
 	maxExactPeers = 4096
 	// maxAnyPeers bounds all peers; past it only the kind and the service are kept.

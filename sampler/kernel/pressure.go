@@ -11,7 +11,7 @@ import (
 // pressureNames are the resources that the kernel accounts stalls of (Documentation/accounting/psi.rst).
 var pressureNames = [...]string{"cpu", "memory", "io"}
 
-// pressure reads how long tasks stood still for want of CPU, memory or I/O (PSI): of the process's own cgroup where that
+// pressure reads how long tasks stood still for lack of CPU, memory or I/O (PSI): of the process's own cgroup where that
 // is known, which is hierarchy v2 alone, else of the whole machine.
 type pressure struct {
 	fds    [len(pressureNames)]int

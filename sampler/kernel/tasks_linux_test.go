@@ -286,7 +286,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReusedTID: a descriptor kept open for an ended thread is opened anew when the tid is there again.
+// TestReusedTID: a descriptor kept open for an ended thread is opened again when the tid is there again.
 func TestReusedTID(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, os.Getpid())
@@ -352,7 +352,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	tasks, _ := openTasks(t, cmd.Process.Pid)
 	for _, b := range all {
 		if b.Pending || b.Call == "waitid" || b.Call == "connect" {
-			continue // asked anew each time
+			continue // asked again each time
 		}
 		var call Call
 		until(t, b.Call, func() bool { call, _ = tasks.Call(b.TID); return call.Name == b.Call })

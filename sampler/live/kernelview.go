@@ -72,7 +72,7 @@ type threadView struct {
 // sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can
 // sleep for a moment, for a page or a lock in the kernel, and nothing in memory tells when it goes on: believed for
 // askAgainNS, one such moment would be a tenth of a second of I/O. So once it has been seen to compute, it is believed to
-// sleep for as long again as it has been found asleep; when it computes and sleeps by turns, not at all until it has slept
+// sleep for as long again as it has been found asleep; when it computes and sleeps alternately, not at all until it has slept
 // for askAgainNS.
 type sleepConfidence struct {
 	ran      int   // answers in a row that it is on a CPU

@@ -91,7 +91,7 @@ func viewOfWorker(t *testing.T, w *worker, now *int64) (*kernelView, *sampler.Sa
 	}
 }
 
-// A thread that slept while the owner field named it, and goes on without the GVL, is asked about anew: the answer about the
+// A thread that slept while the owner field named it, and goes on without the GVL, is asked about again: the answer about the
 // holder counts for nothing, and kept, it made the whole of a long computation look like I/O.
 func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	w, now := startWorker(t), int64(1e9)

@@ -54,7 +54,7 @@ func runDelay(t *testing.T, pid int, tid int32) int64 {
 }
 
 // TestNativeWithoutACPU has a thread that works without the GVL share one CPU with three other programs: most of its time as
-// native it only waits for the CPU, as the kernel counts, and that is told apart.
+// native it only waits for the CPU, as the kernel counts, and that is distinguished.
 func TestNativeWithoutACPU(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 		Thread.new { Thread.current.name = "native"; f = File.open("/dev/urandom", "rb"); loop { f.sysread(32 << 20) } }

@@ -75,7 +75,7 @@ func (s *Source) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 	return s.reader.Read(depth, sample)
 }
 
-// rests is until when no stacks may be read, for the target has just been stopped for them; CLOCK_MONOTONIC in ns.
+// rests is until when no stacks may be read, because the target has just been stopped for them; CLOCK_MONOTONIC in ns.
 func (s *Source) rests() int64 {
 	if s.pauses == nil {
 		return 0

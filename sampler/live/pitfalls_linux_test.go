@@ -80,7 +80,7 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 }
 
 // TestIDsAreNotGivenAgain: Ruby gives a thread the address, the object and (up to 3.2) the native thread of one that has ended,
-// and its serial numbers are not kept; a ThreadID is one thread all the same. Each of these
+// and its serial numbers are not kept; a ThreadID is one thread nevertheless. Each of these
 // threads has a name of its own, and the kernel's name is the same.
 func TestIDsAreNotGivenAgain(t *testing.T) {
 	const enoughThreads = 60

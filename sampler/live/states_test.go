@@ -149,7 +149,7 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 				wrong += n
 			}
 		}
-		// A thread that waits is in exactly one state; one sample in a hundred may come before the kernel was asked anew.
+		// A thread that waits is in exactly one state; one sample in a hundred may come before the kernel was asked again.
 		if wrong > odds.AtMost(total, .01) {
 			t.Errorf("%s: seen %v, the program says %v (%s)", th.Name, seen, th.States, gvl.Describe(w.last[th.Name], dict))
 		}

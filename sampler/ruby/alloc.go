@@ -207,11 +207,11 @@ const (
 	maxPairObjects = 1024
 	// maxPairNS is the longest call, in ns: 500 threads' stacks take as long.
 	maxPairNS = 500_000
-	// longCall is how many times longer than the shortest of late a call may be: 9 of 10 take less than three times as long.
+	// longCall is how many times longer than the shortest recent one a call may be: 9 of 10 take less than three times as long.
 	longCall = 4
 )
 
-// usual is about the shortest that calls of one kind have taken of late, in ns: it follows a shorter one at once, and a longer
+// usual is about the shortest that calls of one kind have taken recently, in ns: it follows a shorter one at once, and a longer
 // one by a 64th of itself a call.
 type usual int64
 
@@ -260,7 +260,7 @@ func (s heapSum) delta() int64 {
 }
 
 // bracket is the thread before whose frames the counters are to be read: the only one that held a GVL the last time it
-// was looked. nil: none, or several at once, whose allocations can't be told apart, or no pair is due.
+// was looked. nil: none, or several at once, whose allocations can't be distinguished, or no pair is due.
 func (r *Reader) bracket() *thread {
 	if r.gc == nil || !r.gc.alloc.known() {
 		return nil

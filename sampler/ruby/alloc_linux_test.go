@@ -115,7 +115,7 @@ func methodOf(d *sampler.Dictionary, s *sampler.Sample) string {
 	return "nobody"
 }
 
-// TestInterruptedCalls: a call several times as long as calls have been of late is one in which the sampler lost its CPU; when
+// TestInterruptedCalls: a call several times as long as calls have been recently is one in which the sampler lost its CPU; when
 // calls become longer for good (more threads), that is the usual length before long.
 func TestInterruptedCalls(t *testing.T) {
 	var u usual

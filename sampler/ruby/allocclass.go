@@ -17,7 +17,7 @@ const (
 	maxNewBytes = 32 << 10
 	// maxSlotSize is the size of the largest slots in bytes: 640 up to 4.0, 1,024 after.
 	maxSlotSize = 1024
-	// classSnapshots is after how many looks what was counted is delivered anew.
+	// classSnapshots is after how many looks what was counted is delivered again.
 	classSnapshots = 10
 )
 
@@ -144,7 +144,7 @@ func (c *classCounter) look(r *Reader) {
 	for i := range c.caches {
 		k := &c.caches[i]
 		if r.mem.Read(k.addr, k.buf) != nil {
-			c.walk = 0 // gone: the next look finds it anew
+			c.walk = 0 // gone: the next look finds it again
 			continue
 		}
 		for h := range c.n {

@@ -79,7 +79,7 @@ func TestClassesAllocated(t *testing.T) {
 			report = append(report, fmt.Sprintf("%s %.1f ± %.1f %% (truth %.1f)", w.name, 100*c.Share, 100*c.Error, 100*w.share))
 			limit := .03
 			if r.AtLeast(4, 1) {
-				limit = .05 // the development branch fills gaps between objects that live; not all of them are told apart
+				limit = .05 // the development branch fills gaps between objects that live; not all of them are distinguished
 			}
 			if d := math.Abs(c.Share - w.share); d > max(limit, c.Error/1.96*odds.Deviations) {
 				t.Errorf("%s has %.1f ± %.1f %%, the program makes %.1f %%", w.name, 100*c.Share, 100*c.Error, 100*w.share)

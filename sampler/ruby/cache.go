@@ -24,7 +24,7 @@ const (
 	maxTypeNames     = 1 << 12
 	maxFrameIDs      = 1 << 18
 	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a program
-	// that defines its methods anew would fill the tables to their bounds.
+	// that redefines its methods would fill the tables to their bounds.
 	forgetGenerations = 10
 	// maxChecked bounds how many iseqs and methods one Revalidate reads again; the rest is checked when it is next met.
 	maxChecked = 4096
@@ -128,7 +128,7 @@ func (c *cache) init() {
 func (d *Decoder) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
-		// IDs must be interned again, for the Dictionary evicts those that are not (sampler.Keeper).
+		// IDs must be interned again, because the Dictionary evicts those that are not (sampler.Keeper).
 		d.interned = g
 		clear(d.frameIDs)
 		clear(d.frameCache[:])
@@ -306,7 +306,7 @@ func (d *Decoder) forgetFresh() {
 	}
 }
 
-// hash mixes a frameKey. Code and methods are told apart by their addresses.
+// hash mixes a frameKey. Code and methods are distinguished by their addresses.
 func (k *frameKey) hash() uint64 {
 	x := uint64(k.pos)<<8 ^ uint64(k.at)<<20 ^ uint64(k.kind)
 	if k.code != nil {

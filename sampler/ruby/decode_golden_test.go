@@ -56,7 +56,7 @@ func describe(d *Decoder, dict *sampler.Dictionary, raw *RawStack) ([]string, er
 	return out, nil
 }
 
-// TestGolden decodes what was captured of real processes on Debian's Rubies; with -update it captures them anew.
+// TestGolden decodes what was captured of real processes on Debian's Rubies; with -update it captures them again.
 func TestGolden(t *testing.T) {
 	if *update {
 		rubytest.Each(t, captureGolden)

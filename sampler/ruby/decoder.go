@@ -27,8 +27,8 @@ type RawStack struct {
 	// Settled: although the thread runs, its innermost frame's pc is that of the instruction it executes: it collects garbage,
 	// and even compiled code writes the pc before it allocates.
 	Settled bool
-	// Partial: the innermost frames were left out, for the copies of the stack differed in them. A release that moves ec->cfp
-	// before it fills the frame may have done so with the one that is innermost now, too.
+	// Partial: the innermost frames were left out, because the copies of the stack differed in them. A release that moves
+	// ec->cfp before it fills the frame may have done so with the one that is innermost now, too.
 	Partial bool
 	// Again: the thread runs and another read of it can follow. A method that isn't found where every frame has one then asks
 	// for that read (ErrTorn): the frame was pushed between the reading of the frames and that of the values. Without it the frame

@@ -19,7 +19,7 @@ type frameRules struct {
 	// internalAsC: code whose path begins with <internal: is shown like a C function, and of several such frames and C
 	// functions in a row only those from the outermost such frame outward (4.0 and later).
 	internalAsC bool
-	// rescueHidesCaller: the frame around a rescue or ensure is left out, for that frame stands for it (3.4 and later).
+	// rescueHidesCaller: the frame around a rescue or ensure is left out, because that frame stands for it (3.4 and later).
 	rescueHidesCaller bool
 	// dummyCode: a dummy frame with code reports the code's first line (4.0 and later).
 	dummyCode bool
@@ -86,7 +86,7 @@ func (d *Decoder) classify(raw *RawStack) error {
 		clear(d.work)
 	}
 	d.pass++
-	// The last one is the dummy at the bottom, never shown. The main thread's has the main program's code all the same.
+	// The last one is the dummy at the bottom, never shown. The main thread's has the main program's code nevertheless.
 	for i := range n - 1 {
 		w := &d.work[i]
 		if w.done {

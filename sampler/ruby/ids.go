@@ -17,7 +17,7 @@ func (d *Decoder) serial(id uint64) uint64 {
 	return id >> 4
 }
 
-// idName returns the name of an ID. Kept for ever: the table is only ever appended to (docs/internals/code.md#ids).
+// idName returns the name of an ID. Kept forever: the table is only ever appended to (docs/internals/code.md#ids).
 func (d *Decoder) idName(id uint64) (string, error) {
 	if name, ok := d.idNames[id]; ok {
 		return name, nil

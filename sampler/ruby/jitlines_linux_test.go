@@ -69,10 +69,10 @@ const (
 	interruptedShare = .05
 )
 
-// sampleJITLines looks until enough was seen. exact: the release's innermost frames can be trusted without a JIT. A look counts if
-// the thread has been on a CPU since the last one that did, by the kernel's account: where other programs hold the CPUs it
-// stands in one place for many looks, which are one. The places in which it is met are independent then, for its rounds have no
-// rhythm in common with the kernel's clock.
+// sampleJITLines looks until enough was seen. exact: the release's innermost frames can be trusted without a JIT. A look
+// counts if the thread has been on a CPU since the last one that did, by the kernel's account: where other programs hold the
+// CPUs it stands in one place for many looks, which are one. The places in which it is met are independent then, because its
+// rounds have no rhythm in common with the kernel's clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample

@@ -165,7 +165,7 @@ func (l *locator) locate(vm *VM) error {
 		return err
 	}
 	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
-		// Exported by 4.0 too, where frames are ordinary all the same.
+		// Exported by 4.0 too, where frames are ordinary nevertheless.
 		entry, err := l.word(s.Addr)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 // whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at the most.
 
 const (
-	// queueLead is how many threads at the front of the queue every tick reads, for they run next.
+	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
 	queueLead = 2
 	// maxFetched bounds the threads of the queue that are read one by one, each in a call of its own, in one tick.
 	maxFetched = 64

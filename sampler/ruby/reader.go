@@ -188,7 +188,7 @@ func (r *Reader) keepShare() {
 	r.maxThreads = sampler.Share(MaxThreads, n)
 	r.maxStackBytes = sampler.Share(maxStackBytes, n)
 	r.dec.maxKept = sampler.Share(maxKeptBytes, n)
-	r.order = nil // the threads are listed anew, and with them the stacks counted
+	r.order = nil // the threads are listed again, and with them the stacks counted
 }
 
 // Era tells which generation of scheduler the target has.

@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingStack is the stack on which a thread waited the last time, kept while it runs: mostly it comes back to where it was,
-// to the same pop of its queue or the same read of its socket. Then one copy of the frames is enough, for what equals accepted
-// frames byte for byte needs no second copy, and nothing has to be decoded. A busy program has tens of threads a tick that
-// have just released the GVL and are looked at for what.
+// restingStack is the stack on which a thread waited the last time, kept while it runs: mostly it comes back to where it
+// was, to the same pop of its queue or the same read of its socket. Then one copy of the frames is enough, because what
+// equals accepted frames byte for byte needs no second copy, and nothing has to be decoded. A busy program has tens of
+// threads a tick that have just released the GVL and are looked at for what.
 type restingStack struct {
 	frames  []byte
 	end, ec attach.Address

@@ -194,7 +194,7 @@ func (d *Decoder) check() (same bool, err error) {
 	return same, nil
 }
 
-// tryAgain reports whether an entry that lacks a name is to be read anew: once a generation.
+// tryAgain reports whether an entry that lacks a name is to be read again: once a generation.
 func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
 	return missingNames && v.loaded != d.decode && v.tried != d.generation
 }
@@ -303,7 +303,7 @@ func (d *Decoder) sameClass(h *methodEntry) (bool, error) {
 		return false, err
 	}
 	if err != nil || label != h.label || final != h.final {
-		return h.missingNames && err != nil, nil // what could not be read is read anew in its turn
+		return h.missingNames && err != nil, nil // what could not be read is read again in its turn
 	}
 	h.named = d.generation
 	return true, nil

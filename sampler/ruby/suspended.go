@@ -21,7 +21,7 @@ const (
 	pagesAtOnce  = 32
 	maxHeapPage  = 64 << 10
 	maxFiberSlot = 80
-	// maxSuspended bounds the fibers, maxDataTypes the types of objects that are told apart on the way to them.
+	// maxSuspended bounds the fibers, maxDataTypes the types of objects that are distinguished on the way to them.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )

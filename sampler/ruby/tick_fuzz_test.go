@@ -91,7 +91,7 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 
 func loadTicks(t testing.TB) []*tickTarget { return loadCaptured[tickTarget](t, "tick") }
 
-// TestTickOfCapturedMemory reads captured processes as if they lived; with -update it captures them anew.
+// TestTickOfCapturedMemory reads captured processes as if they lived; with -update it captures them again.
 func TestTickOfCapturedMemory(t *testing.T) {
 	if *update {
 		rubytest.Each(t, captureTick)
