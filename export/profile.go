@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of a pprof sample. The thread label holds the native thread id where it is known, for that is what other tools
+// Labels of a pprof sample. The thread label holds the native thread id where it is known, since that is what other tools
 // call a thread, and ddtop's own id as "#3" where it is not.
 const (
 	LabelThreadID   = "thread id"
@@ -69,7 +69,7 @@ func (m Measured) enough(metric flamegraph.Metric) error {
 
 // Profile returns a pprof profile with the sample types wall-time, cpu-time and gvl-wait in ns, and samples; where enough
 // allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). Functions are
-// told apart by label, file and first line; locations by function and line, so the line view works. The mapping of a
+// distinguished by label, file and first line; locations by function and line, so the line view works. The mapping of a
 // location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". Names are
 // flamegraph.Printable, for `go tool pprof` writes them to terminals as they are. It fails when the profile is not valid,
 // which would be a bug here.

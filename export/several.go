@@ -253,7 +253,7 @@ func Profiles(list []Measured) (*profile.Profile, error) {
 	return merged, nil
 }
 
-// sameTypes leaves out the estimate of allocations where not every process has one, for a profile has one list of types.
+// sameTypes leaves out the estimate of allocations where not every process has one, because a profile has one list of types.
 func sameTypes(all []*profile.Profile) {
 	least := len(all[0].SampleType)
 	for _, p := range all {

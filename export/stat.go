@@ -131,7 +131,7 @@ func selfText(self *gvl.StatSelf) string {
 // stoppedText says why nothing runs in a process that is stopped.
 const stoppedText = "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads"
 
-// statPressure says for how long tasks stood still for want of something, where they did.
+// statPressure says for how long tasks stood still for lack of something, where they did.
 func statPressure(b *strings.Builder, s *gvl.Stat) {
 	p := &s.Process.Pressure
 	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {

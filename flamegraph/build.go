@@ -127,7 +127,7 @@ func (b *Builder) forget(o Options) {
 	clear(b.memo)
 	clear(b.kept)
 	clear(b.roots)
-	// A program that defines its methods anew has new frames all the time.
+	// A program that redefines its methods has new frames all the time.
 	if g := b.dict.Generation(); g != b.seenIn || len(b.infos) > maxInfos {
 		b.seenIn = g
 		clear(b.infos)

@@ -20,7 +20,7 @@ func (st *threadState) share(k Key, ns int64) {
 }
 
 // cpu charges the CPU time since the last reading of schedstat. A change of native thread (M:N), or a counter that went
-// back, begins anew: the difference would be another thread's time.
+// back, begins again: the difference would be another thread's time.
 func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == st.cpuAtNS {

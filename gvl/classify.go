@@ -167,7 +167,7 @@ func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, 
 }
 
 // stillQueued reports whether a thread that stood in the queue for the GVL does so still: with hundreds of threads most do, and
-// all that can be new of them is the stack. The head of the queue may have been woken (WaitHandover): it is looked at anew.
+// all that can be new of them is the stack. The head of the queue may have been woken (WaitHandover): it is looked at again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
@@ -178,7 +178,7 @@ func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int
 }
 
 // findOwners decides who holds each ractor's GVL: the owner field names the thread and the thread itself is proven to
-// run. When the owner changed during the read both can look so; then the later one holds it, for one GVL never has
+// run. When the owner changed during the read both can look so; then the later one holds it, since one GVL never has
 // two holders.
 func (c *Classifier) findOwners(s *sampler.Sample) {
 	c.owners = c.owners[:0]

@@ -90,7 +90,7 @@ func (t *ThreadState) stopped() bool {
 	return t.State == Stalled && t.Detail.Syscall == sampler.SyscallStopped
 }
 
-// Open reports whether a thread is Unknown for want of the kernel's answer, which may still come.
+// Open reports whether a thread is Unknown for lack of the kernel's answer, which may still come.
 func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
 
 // DurationNS returns for how long the thread is in its state, in ns, as far as seen.

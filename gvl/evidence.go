@@ -409,5 +409,5 @@ func (c *collector) countThreads(n int, now int64) {
 	}
 }
 
-// maxPeerGroups bounds the remote ends that are told apart for as long as a process is watched.
+// maxPeerGroups bounds the remote ends that are distinguished for as long as a process is watched.
 const maxPeerGroups = 4096

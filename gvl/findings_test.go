@@ -140,8 +140,8 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 	}
 }
 
-// TestOneLongTurnMakesNoHog: in a server with nothing to do a turn took long, for it lacked a CPU. Four threads that wanted to
-// look at their clocks waited for it.
+// TestOneLongTurnMakesNoHog: in a server with nothing to do a turn took long because it lacked a CPU. Four threads that
+// wanted to look at their clocks waited for it.
 func TestOneLongTurnMakesNoHog(t *testing.T) {
 	s := newScene(t)
 	beat, look := s.stack("c:BasicSocket#__write_nonblock", "Redis::Client#io"), s.stack("Poller#wait")
@@ -366,7 +366,7 @@ func TestStarved(t *testing.T) {
 		want          []string
 		words         string
 	}{
-		{"cgroup's pressure", sampler.PressureCgroup, .12, 0, []string{"memory_stall"}, "all tasks of its cgroup that had work stood still for want of memory 12 %"},
+		{"cgroup's pressure", sampler.PressureCgroup, .12, 0, []string{"memory_stall"}, "all tasks of its cgroup that had work stood still for lack of memory 12 %"},
 		{"a little of it", sampler.PressureCgroup, .03, 0, nil, ""},
 		{"machine's pressure", sampler.PressureMachine, .12, 20, []string{"memory_stall"}, "all tasks of the machine"},
 		{"machine's pressure, another process's", sampler.PressureMachine, .12, 0, nil, ""},

@@ -60,7 +60,7 @@ func (b *bytesOf) sample(now int64) *sampler.Sample {
 }
 
 // FuzzFold plays samples as a damaged or hostile recording could hold them: whatever they say, nothing panics, nothing
-// takes for ever, one GVL has one holder and no time is negative.
+// takes forever, one GVL has one holder and no time is negative.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a recording of nothing in particular, which still makes a few samples of a few threads each"))

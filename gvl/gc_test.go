@@ -31,7 +31,7 @@ func (f *gcFeeder) feed(holder sampler.ThreadID, stack sampler.StackID, gc sampl
 	f.last = gc
 }
 
-// TestGCAccount: who starts collections and who pays for them are told apart, and nothing is counted twice.
+// TestGCAccount: who starts collections and who pays for them are distinguished, and nothing is counted twice.
 func TestGCAccount(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) sampler.StackID {
@@ -51,7 +51,7 @@ func TestGCAccount(t *testing.T) {
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCMarking, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCSweeping, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, maker, sampler.GC{Count: 11, Reason: method, MinorCount: 9, MajorCount: 2})
-	// A cycle for want of slots that is between steps when first seen, swept by another thread's copy.
+	// A cycle for lack of slots that is between steps when first seen, swept by another thread's copy.
 	newobj := uint32(sampler.GCByNewObject)
 	f.feed(1, maker, sampler.GC{Count: 12, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})
 	f.feed(2, sweeper, sampler.GC{Count: 12, During: true, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})

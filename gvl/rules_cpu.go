@@ -57,7 +57,7 @@ func evalCPUStarved(w *window) hit {
 // too: another one may be the one that lacks memory.
 const machineFaults = .1
 
-// evalMemoryStall: pages come from the disk while the GVL is held, or all tasks of the container stand still for want of
+// evalMemoryStall: pages come from the disk while the GVL is held, or all tasks of the container stand still for lack of
 // memory.
 func evalMemoryStall(w *window) hit {
 	first, last := &w.firstPr, &w.lastPr
@@ -91,7 +91,7 @@ func evalMemoryStall(w *window) hit {
 		if last.Pressure.Source == sampler.PressureMachine {
 			whose = "the machine"
 		}
-		h.text += "; all tasks of " + whose + " that had work stood still for want of memory " + units.RoundPercent(full) + " of the time"
+		h.text += "; all tasks of " + whose + " that had work stood still for lack of memory " + units.RoundPercent(full) + " of the time"
 	}
 	if last.SwapBytes > 0 {
 		h.text += "; " + itoa(last.SwapBytes>>20) + " MiB swapped out"

@@ -34,7 +34,7 @@ const (
 const (
 	innerFrames    = 6
 	maxClassFrames = 200
-	// maxClasses bounds the stacks whose flags are kept; then they are worked out anew.
+	// maxClasses bounds the stacks whose flags are kept; then they are worked out again.
 	maxClasses = 1 << 16
 )
 
@@ -47,7 +47,7 @@ type marker struct {
 	depth int
 }
 
-// markers are the methods by which stacks are told apart. The labels are Ruby 3.4's, without "block in".
+// markers are the methods by which stacks are distinguished. The labels are Ruby 3.4's, without "block in".
 var markers = []marker{
 	{"Puma::ThreadPool#spawn_thread", false, flagServer, 0}, {"Puma::ThreadPool#worker", false, flagServer, 0},
 	{"Sidekiq::Processor#run", false, flagServer, 0}, {"GoodJob::Scheduler", true, flagServer, 0},
@@ -98,7 +98,7 @@ var regexLabels = map[string]bool{
 // classifier of stacks: what each frame marks is worked out once, what each stack does is kept.
 type stackClasses struct {
 	dict   *sampler.Dictionary
-	frames map[sampler.FrameID]frameMarks // IDs are never given again: a slice would grow for ever
+	frames map[sampler.FrameID]frameMarks // IDs are never given again: a slice would grow forever
 	stacks map[sampler.StackID]stackFlags
 }
 
@@ -195,7 +195,7 @@ const maxWhereFrames = 32
 
 // where names the code of a stack for a sentence: "Reports#build → JSON.generate", the innermost method written in Ruby
 // and the C function it is in; "" for an unknown stack. Where that method is a library's, the program's own that called it
-// stands in its place (ShopController#show → PG::Connection#exec), for it is what a person can change.
+// stands in its place (ShopController#show → PG::Connection#exec), since it is what a person can change.
 func where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil || stack == 0 {
 		return ""

@@ -78,7 +78,7 @@ func TestPauseWithoutCPU(t *testing.T) {
 	}
 }
 
-// TestFairTurnsWithoutCPU: of three threads that compute alike, one had the longer turns, for it lacked a CPU in them.
+// TestFairTurnsWithoutCPU: of three threads that compute alike, one had the longer turns, because it lacked a CPU in them.
 func TestFairTurnsWithoutCPU(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -188,7 +188,7 @@ type StatProcess struct {
 	Stopped bool `json:"stopped"`
 }
 
-// StatPressure is how long, of the window, some or all of the tasks that were not idle stood still for want of a CPU, of
+// StatPressure is how long, of the window, some or all of the tasks that were not idle stood still for lack of a CPU, of
 // memory or of I/O: of the process's cgroup or of the whole machine, as Source says (a word of sampler.PressureSource).
 type StatPressure struct {
 	Source       string `json:"source"`

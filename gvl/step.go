@@ -10,7 +10,7 @@ const (
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap while the clock has slowed down because nothing runs or waits.
 	slowGapNS = 5e9
-	// backNS and backStackTicks stack ticks (the longer of the two) are how long a thread may have been Unknown for want of
+	// backNS and backStackTicks stack ticks (the longer of the two) are how long a thread may have been Unknown for lack of
 	// the kernel's answer and still have all of that time told by it: it is asked at stack ticks at the latest.
 	backNS         = 1e9
 	backStackTicks = 3
@@ -23,7 +23,7 @@ type Reach struct {
 	// GapNS is the length of an interval between two samples past which the time in it is Unknown; SlowGapNS the same while
 	// either of the two is Sample.Slow.
 	GapNS, SlowGapNS int64
-	// BackNS is how far back an answer of the kernel tells what was Unknown for want of it.
+	// BackNS is how far back an answer of the kernel tells what was Unknown for lack of it.
 	BackNS int64
 }
 
@@ -94,7 +94,7 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether a thread's state is the answer for the time since fromNS too, in which it was Unknown for want of it;
+// tells reports whether a thread's state is the answer for the time since fromNS too, in which it was Unknown for lack of it;
 // seen first at the time at.
 func (r Reach) tells(ts *ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS

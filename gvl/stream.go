@@ -18,7 +18,7 @@ const (
 //   - The time between two samples goes half to the state of the first, half to that of the second. A thread that is new
 //     begins in the middle, one that is gone ended there.
 //   - Where samples are too far apart, or were lost, threads are Unknown in between.
-//   - A thread that is Unknown for want of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
+//   - A thread that is Unknown for lack of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
 //   - The time between two readings of a stack is split the same way, but a stretch whose state is the state of only one of
 //     the two goes to that one's stack: a thread that ran and then began to read a socket was not reading while it ran.
 //
@@ -165,7 +165,7 @@ func (s *Stream) gone(r *streamThread, atNS int64) {
 	s.spare = append(s.spare, r)
 }
 
-// begin starts a thread, or starts it anew after a gap.
+// begin starts a thread, or starts it again after a gap.
 func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64, st step) {
 	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, ThreadState{}
 	r.run(ts, atNS, st)

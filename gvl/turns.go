@@ -60,7 +60,7 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 		turned := t.moved || head != t.head && t.head != 0
 		t.head = head
 		if turned || h.Thread != t.hold.thread || stalled != t.stalled || h.State == GC || t.fromNS == 0 || blind {
-			// A hold that the collector lengthened is the collector's, and begins anew after it.
+			// A hold that the collector lengthened is the collector's, and begins again after it.
 			waiters := t.waiters
 			*t = turn{ractor: t.ractor, holderAt: t.holderAt, waiters: waiters, stalled: stalled, head: head}
 			if h.State == GC {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnseenTurns: turns too short to be seen end a hold all the same, for the queue shows them.
+// TestUnseenTurns: turns too short to be seen end a hold nevertheless, because the queue shows them.
 func TestUnseenTurns(t *testing.T) {
 	s := newScene(t)
 	hog, small := s.stack("Reports#build"), s.stack("Server#handle")

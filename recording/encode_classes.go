@@ -110,7 +110,7 @@ func (e *encoder) classFigures(was *classFigures, now classFigures) {
 	*was = now
 }
 
-// allocClasses reads an estimate. Each is a new one, for those before may have been kept.
+// allocClasses reads an estimate. Each is a new one, because those before may have been kept.
 func (d *decoder) allocClasses() *sampler.AllocClasses {
 	c, st := &d.c, &d.classes
 	n := c.count(sampler.MaxAllocClasses+1, 1)

@@ -190,7 +190,7 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 }
 
 // units is a time in ns in the unit it is written in, rounded up: what was read after the memory stays after it, and only what
-// is 0 becomes 0. Sums of differences don't drift, for it is the values that are rounded.
+// is 0 becomes 0. Sums of differences don't drift, because it is the values that are rounded.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {

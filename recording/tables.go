@@ -254,7 +254,7 @@ func readTables(c *cursor, d *sampler.Dictionary) tables {
 	return t
 }
 
-// readStrings reads the table of strings. Only one of them is empty, for each is there once.
+// readStrings reads the table of strings. Only one of them is empty, because each is there once.
 func readStrings(c *cursor) []string {
 	count := c.uint()
 	if c.err == nil && (count > maxStrings || 2*count > uint64(len(c.b)-c.pos)+1) {

@@ -128,7 +128,7 @@ func (w *Writer) Flush() error {
 }
 
 // Close writes what is left and, when end is not nil, how the target ended. It does not close the io.Writer. Like all that
-// waits for a disk it may last for ever: who can't wait calls it on a goroutine, and leaves that.
+// waits for a disk it may last forever: who can't wait calls it on a goroutine, and leaves that.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return ErrClosed

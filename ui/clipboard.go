@@ -28,7 +28,7 @@ func (m *Model) copy(text string) tea.Cmd {
 	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
 }
 
-// copyPath copies the path of a file that was written; redacted its name alone, for what is copied gets pasted.
+// copyPath copies the path of a file that was written; redacted its name alone, because what is copied gets pasted.
 func (m *Model) copyPath(path string) tea.Cmd {
 	if m.opt.Redactor != nil {
 		path = filepath.Base(path)

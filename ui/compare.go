@@ -109,7 +109,7 @@ func (v *flameView) addDiff(d *flamegraph.DiffNode, own map[string]int64) {
 	}
 }
 
-// diffColor goes from blue (less) over grey to vermilion (more): the two ends can be told apart with any kind of colour
+// diffColor goes from blue (less) over grey to vermilion (more): the two ends can be distinguished with any kind of colour
 // blindness.
 func (v *flameView) diffColor(n *flamegraph.Node, t *Theme) canvas.Color {
 	const full = 0.2 // of the whole

@@ -9,7 +9,7 @@ import (
 )
 
 // flameView shows where the time goes. What is selected and zoomed into is kept as a path of functions, since the tree
-// is made anew for every picture.
+// is made again for every picture.
 type flameView struct {
 	metric   flamegraph.Metric
 	showIdle bool
@@ -89,7 +89,7 @@ func (v *flameView) build(dict *sampler.Dictionary, threads map[sampler.ThreadID
 		}
 	}
 	v.gaps = make(map[*flamegraph.Node]string)
-	clear(v.origins) // of this picture's frames alone: a program that defines its methods anew has new ones all the time
+	clear(v.origins) // of this picture's frames alone: a program that redefines its methods has new ones all the time
 	for _, row := range v.picture.Rows {
 		for i := range row {
 			n := row[i].Node

@@ -270,7 +270,7 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 }
 
 // cellColor is the colour of a frame: by the state it was most in, or by where its code comes from, a little lighter or darker by its name, so that
-// neighbours can be told apart and a frame keeps its colour.
+// neighbours can be distinguished and a frame keeps its colour.
 func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
 	n := c.Node
 	switch {

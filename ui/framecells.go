@@ -96,7 +96,7 @@ func (l *frameCells) draw(axis canvas.Area, t *Theme) int {
 	return axis.Put(0, 0, before+flamegraph.LabelFit(canvas.Clean(l.label), room)+after, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 }
 
-// frameCell returns what a column of a row looks like while a frame is highlighted: as ever where the frame ran, the stronger
+// frameCell returns what a column of a row looks like while a frame is highlighted: as usual where the frame ran, the stronger
 // the more; elsewhere an empty ground that says that the row was there.
 func (t *Theme) frameCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden pictures instead of comparing with them")
 
-// golden compares a picture with testdata/NAME. `go test ./ui -update` writes them anew; look at the difference.
+// golden compares a picture with testdata/NAME. `go test ./ui -update` writes them again; look at the difference.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// fineColumnNS is the length of a column of a timeline made anew from the history.
+	// fineColumnNS is the length of a column of a timeline that is made from the history.
 	fineColumnNS = int64(10 * time.Millisecond)
 	// maxFineNS bounds the stretch of time that one is made of: its samples are all read again.
 	maxFineNS = int64(5 * time.Second)

@@ -75,7 +75,7 @@ func globalKeys(several bool) keyMap {
 		{keys: []string{"<", "shift+,"}, show: "< >", help: "go back and forth by a tenth of the history",
 			do: func(m *Model) tea.Cmd { m.seek(-1); return nil }},
 		{keys: []string{">", "shift+."}, do: func(m *Model) tea.Cmd { m.seek(+1); return nil }},
-		{keys: []string{"ctrl+l"}, show: "ctrl-l", help: "draw the screen anew",
+		{keys: []string{"ctrl+l"}, show: "ctrl-l", help: "redraw the screen",
 			do: func(m *Model) tea.Cmd { return tea.ClearScreen }},
 		{keys: []string{"q", "ctrl+c"}, show: "q ctrl-z", footer: "q", short: "quit", always: true, help: "quit; go back to the shell until fg",
 			do: func(m *Model) tea.Cmd { return tea.Quit }},

@@ -268,7 +268,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	s.misses("● REC")
 }
 
-// TestRecordingForAMoment: W twice before the file is open gives a recording all the same, of what came meanwhile, samples
+// TestRecordingForAMoment: W twice before the file is open gives a recording nevertheless, of what came meanwhile, samples
 // that wait for a picture included.
 func TestRecordingForAMoment(t *testing.T) {
 	folder := t.TempDir()

@@ -33,13 +33,13 @@ func newMerger() *merger {
 	return &merger{dict: sampler.NewDictionary(), of: make(map[*member]*translation), owner: make([]*member, 1)}
 }
 
-// maxMergedThreads and maxMergedFrames bound what the merged weights tell apart; past them they are begun anew.
+// maxMergedThreads and maxMergedFrames bound what the merged weights distinguish; past them they are begun again.
 const (
 	maxMergedThreads = 1 << 16
 	maxMergedFrames  = 1 << 16
 )
 
-// full tells that a limit is reached: threads were born and died, or methods were defined anew, for long.
+// full tells that a limit is reached: threads were born and died, or methods were redefined, for long.
 func (g *merger) full() bool {
 	frames, stacks, _, _, _ := g.dict.Sizes()
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames

@@ -92,7 +92,7 @@ type Model struct {
 	grid     canvas.Grid
 	few      fewColors // of the terminal
 	ground   ground
-	// settled: the picture was made anew after the last sample there was, in full.
+	// settled: the picture was made again after the last sample there was, in full.
 	settled bool
 	content string
 }

@@ -86,7 +86,7 @@ func TestGoldenPages(t *testing.T) {
 }
 
 // BenchmarkPage is one picture of each page at 200x50, from the store to the string that goes to the terminal; what
-// changes slowly is made anew each time.
+// changes slowly is made again each time.
 func BenchmarkPage(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		for _, v := range pageViews {

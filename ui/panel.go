@@ -85,8 +85,8 @@ func (m *Model) placePanel(force bool) {
 	}
 }
 
-// load makes the lists anew where they are of another picture. What stands beside the selected frame's own figures is always of
-// the same picture as those.
+// load makes the lists again where they are of another picture. What stands beside the selected frame's own figures is
+// always of the same picture as those.
 func (p *panelView) load(v *flameView, dict *sampler.Dictionary, force bool) {
 	var of panelOf
 	var selected *flamegraph.Node
@@ -136,7 +136,7 @@ func (p *panelView) load(v *flameView, dict *sampler.Dictionary, force bool) {
 	p.own = w.list(w.funcs)
 }
 
-// panelWalk goes over a tree once. Functions are told apart as its nodes are: a method defined in two files is two.
+// panelWalk goes over a tree once. Functions are distinguished as its nodes are: a method defined in two files is two.
 type panelWalk struct {
 	p        *panelView
 	dict     *sampler.Dictionary

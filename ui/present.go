@@ -28,7 +28,7 @@ func (m *Model) present() {
 	if m.recording {
 		m.message = "the recording goes on as it was begun" + cmp.Or(m.recordedWith, ", with all names")
 	}
-	// What was built with the other names is built anew.
+	// What was built with the other names is built again.
 	m.flame.builder, m.flame.zoom, m.flame.selected = nil, nil, nil
 	if p, ok := m.pages[pageThread].(*threadPage); ok {
 		p.builder = nil

@@ -114,7 +114,7 @@ type processFinding struct {
 	gvl.Finding
 }
 
-// refreshProcesses is how often the rows are made anew while the picture is live: by the clock, for the process that is
+// refreshProcesses is how often the rows are made again while the picture is live: by the clock, for the process that is
 // shown may have ended.
 const refreshProcesses = 500 * time.Millisecond
 

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestReadsMadeAgainAreNoLoss: the header shows the share of stacks that are not there in full, counted here anew from
+// TestReadsMadeAgainAreNoLoss: the header shows the share of stacks that are not there in full, counted here again from
 // the samples of a real process; reads that were torn and made again stand in the help.
 func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	r, err := recording.Open("../screenshots/recordings/hog.ddtop")

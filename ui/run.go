@@ -139,7 +139,7 @@ const framesPerSecond = int(time.Second / MinRepaint)
 // show runs the program on the terminal until it ends.
 func show(ctx context.Context, model tea.Model, o Options) error {
 	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same signal
-	// and, when the ended ctx has stopped the loop that reads its message first, wait for ever for a reader, and the
+	// and, when the ended ctx has stopped the loop that reads its message first, wait forever for a reader, and the
 	// program's end for it.
 	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler()}
 	if o.Input != nil {
@@ -168,7 +168,7 @@ func show(ctx context.Context, model tea.Model, o Options) error {
 const unreadFor = time.Second
 
 // leaveUnread lets a screen end whose terminal nobody reads any more, a connection that hangs: what it was told to write last
-// would hold it for ever. It begins when ctx ends, and is done when the screen has been left.
+// would hold it forever. It begins when ctx ends, and is done when the screen has been left.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout

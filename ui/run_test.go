@@ -228,7 +228,7 @@ func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return panicking{m}, cmd
 }
 
-// TestASlowTerminalDoesNotSlowTheSampling: nobody reads what the screen writes, and samples are taken all the same.
+// TestASlowTerminalDoesNotSlowTheSampling: nobody reads what the screen writes, and samples are taken nevertheless.
 func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	master, slave, err := pty.Open()
 	if err != nil {

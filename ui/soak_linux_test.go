@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// churning is a Ruby program whose methods are defined anew, under file names that are new too, and whose threads are born
+// churning is a Ruby program whose methods are redefined, under file names that are new too, and whose threads are born
 // and die: some 20 threads and 100 methods a second, at modest load.
 const churning = `
 STDOUT.sync = true

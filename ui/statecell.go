@@ -21,8 +21,8 @@ func (t *Theme) shade(c canvas.Color, strength float64) canvas.Color {
 // leastDominant is about the least share that the dominant state of a column has.
 const leastDominant = 0.3
 
-// shadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be told apart, and each change from
-// one column to the next is some 15 bytes to the terminal.
+// shadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be distinguished, and each change
+// from one column to the next is some 15 bytes to the terminal.
 const shadeSteps = 4
 
 // inSteps rounds a strength, 0 to 1.
@@ -31,10 +31,11 @@ func inSteps(v float64) float64 { return math.Round(v*shadeSteps) / shadeSteps }
 // shadeRun is the number of cells, counted in time, in which a strength is carried on.
 const shadeRun = 16
 
-// shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and of the wait
-// in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row spotted then, which is
-// restless in itself, worse in a compressed video, and some 15 to 40 bytes a spot. They begin anew with every shadeRun-th cell of
-// time, so that the cells stay as they are while the picture moves, and before the first of those aren't carried on.
+// shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and of
+// the wait in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row spotted
+// then, which is restless in itself, worse in a compressed video, and some 15 to 40 bytes a spot. They begin again with
+// every shadeRun-th cell of time, so that the cells stay as they are while the picture moves, and before the first of those
+// aren't carried on.
 type shades struct {
 	carried       bool
 	share, waited [gvl.NumStates]float64

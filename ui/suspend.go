@@ -76,7 +76,7 @@ func (o Options) park() (resume func()) {
 
 // stopUntilContinued stops all processes of ddtop's group, sudo for one, until SIGCONT. It takes SIGSTOP for that: a signal that
 // Go's runtime once handled it never leaves to the kernel again, and Bubble Tea's own way (2.0.9, suspendProcess) would wait
-// for ever.
+// forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {
 		return fmt.Errorf("giving the terminal back before stopping: %w", err)

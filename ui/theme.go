@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// The palette is Okabe and Ito's, made to be told apart with any kind of colour blindness (Color Universal Design,
+// The palette is Okabe and Ito's, made to be distinguished with any kind of colour blindness (Color Universal Design,
 // 2008). Vermilion is kept for one thing: waiting for the GVL.
 const (
 	okabeOrange     = 0xE69F00
@@ -46,15 +46,15 @@ type Theme struct {
 	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the letter
 	// on it legible.
 	Weakest float64
-	// Few: the terminal has 256 colours or less. Frames of the flamegraph are not told apart by a little more or less of their
-	// colour then, which would come out as another.
+	// Few: the terminal has 256 colours or less. Frames of the flamegraph are not distinguished by a little more or less of
+	// their colour then, which would come out as another.
 	Few bool
 	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
 	Flat bool
 }
 
 // in16 returns the theme for a terminal of 16 colours: each state that means something has one of them to itself, and
-// none is mixed, for a weak green would come out black.
+// none is mixed, because a weak green would come out black.
 func (t Theme) in16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,

@@ -112,7 +112,7 @@ func (p *timelinePage) moveCursor(m *Model, n int) {
 		m.atNS += p.cursorNS - p.span[1] + each
 	}
 	m.atNS = max(m.oldestNS+columnNS, min(m.atNS, m.lastNS))
-	if !frozen || m.atNS != atNS { // otherwise only the cursor is drawn anew
+	if !frozen || m.atNS != atNS { // otherwise only the cursor is drawn again
 		m.refresh()
 	}
 }

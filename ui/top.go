@@ -204,7 +204,7 @@ func (p *topPage) load(m *Model, r *reading) {
 
 // sum adds the weights up by row.
 func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *Model) {
-	// A program that defines its methods anew has new frames and functions all the time: those that are gone are forgotten.
+	// A program that redefines its methods has new frames and functions all the time: those that are gone are forgotten.
 	if g := m.store.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
 		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[topKey]int), p.kind, g, nil, make(map[sampler.FrameID]rowOfFrame)
 	}

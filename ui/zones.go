@@ -51,7 +51,7 @@ func (m *Model) doubled(x, y int) bool {
 	now, last := m.now(), m.lastPress
 	since := now.Sub(last.at)
 	if last.x == x && last.y == y && !last.at.IsZero() && since >= 0 && since <= doubleEach {
-		m.lastPress = mousePress{} // a third one begins anew
+		m.lastPress = mousePress{} // a third one begins again
 		return true
 	}
 	m.lastPress = mousePress{x, y, now}

@@ -28,7 +28,7 @@ func (p running) truth(t *testing.T) *eventlog.Log {
 	return log
 }
 
-// The groups of states that Ruby's events tell apart.
+// The groups of states that Ruby's events distinguish.
 const (
 	groupRunning = iota
 	groupWaiting

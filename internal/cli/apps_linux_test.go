@@ -44,7 +44,7 @@ func startServer(t *testing.T, file, text string, env []string, name, pkg string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The group, for a server may have children.
+		// The group, because a server may have children.
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}

@@ -23,7 +23,7 @@ type command struct {
 	file   *os.File
 	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
 	ownGroup bool
-	// pausable: the program may be traced by us, for nobody waits for it before it has ended.
+	// pausable: we may trace the program, because nobody waits for it before it has ended.
 	pausable bool
 	// done is closed when the program has ended and was waited for; err is then what Wait said.
 	done chan struct{}
@@ -70,7 +70,7 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 func (c *command) pid() int { return c.cmd.Process.Pid }
 
 // forwardSignals hands the signals that ddtop gets on to the program until stop is called. Those that a terminal sends
-// to the whole group are left out when the program is in ddtop's own, for it gets them anyway.
+// to the whole group are left out when the program is in ddtop's own, because it gets them anyway.
 func (c *command) forwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {

@@ -41,7 +41,7 @@ type screenRules struct {
 
 func newScreenRules() *screenRules { return &screenRules{rules: gvl.NewRules()} }
 
-// setting takes one of the file's. What flags say holds all the same.
+// setting takes one of the file's. What flags say still holds.
 func (s *screenRules) setting(text string) error {
 	if err := s.rules.Set(text); err != nil {
 		return err

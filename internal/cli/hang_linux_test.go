@@ -35,7 +35,7 @@ func tasksOf(t *testing.T, pid int) []string {
 
 // awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread was seen asleep until its next
 // tick. How often a thread has slept says nothing by itself: within the first tick alone it waits a hundred times, on a machine
-// with more to do than CPUs. What is sampled has to be busy: for a target at rest ddtop sleeps longer, and in another call.
+// with more to do than CPUs. What is sampled has to be busy: when a target is at rest ddtop sleeps longer, and in another call.
 func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
 	betweenTicks := fmt.Sprintf("%d %#x %#x ", unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME)
@@ -156,7 +156,7 @@ func letGoOf(t *testing.T, p *rubytest.Process) {
 	}
 }
 
-// TestQuitsWhileAReadHangs: a page of the target does not come, so that reading it lasts for ever. Whatever ddtop does
+// TestQuitsWhileAReadHangs: a page of the target does not come, so that reading it lasts forever. Whatever ddtop does
 // then, a signal ends it, what was measured is there, and the target goes on, also where it is stopped for each sample.
 func TestQuitsWhileAReadHangs(t *testing.T) {
 	r := rubytest.One(t)

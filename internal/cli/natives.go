@@ -9,7 +9,7 @@ import (
 )
 
 // nativeThreads tells the native threads that Ruby does not know from those it does. It is used before and after a
-// measurement, for a recording has nothing of them.
+// measurement, because a recording has nothing of them.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns

@@ -69,7 +69,7 @@ func TestNoSecretOnAScreen(t *testing.T) {
 					}
 					x.press(t, s.press)
 					if !strings.Contains("?!YysWP", s.press) { // any key closes those overlays and messages
-						x.press(t, "\x0c") // the whole screen anew
+						x.press(t, "\x0c") // the whole screen again
 					}
 					x.seeWords(t, s.see)
 					sent.WriteString(x.raw())

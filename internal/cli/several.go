@@ -147,7 +147,7 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std Streams) error {
 	return export.WriteDumps(std.Out, list, relatives, forgotten)
 }
 
-// recordGroup is `ddtop record` of several processes: one profile with the processes told apart in it, or a recording each.
+// recordGroup is `ddtop record` of several processes: one profile with the processes distinguished in it, or a recording each.
 func (f *recordFlags) recordGroup(ctx context.Context, format format, metric flamegraph.Metric, out output, std Streams) error {
 	if f.format == recordingFormat && out == "-" {
 		return usageErrorf("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")

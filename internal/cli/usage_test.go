@@ -39,7 +39,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs (go test -update writes it anew):\n%s", path, got)
+		t.Errorf("%s differs (go test -update writes it again):\n%s", path, got)
 	}
 }
 

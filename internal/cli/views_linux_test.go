@@ -65,7 +65,7 @@ func goThroughViews(t *testing.T, x *terminal) {
 		x.written.Reset()
 		x.mu.Unlock()
 		x.press(t, s.press)
-		x.press(t, "\x0c") // the whole screen anew
+		x.press(t, "\x0c") // the whole screen again
 		x.seeWords(t, s.see)
 	}
 	x.press(t, "q")

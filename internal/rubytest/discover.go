@@ -76,7 +76,7 @@ func (d *discovery) add(roots map[string]Ruby, err error, name, release string) 
 var rubiesLine = regexp.MustCompile(`^(debian-([0-9.]+)(?:-[a-z0-9]+)?) ([0-9.]+) (/.+)$`)
 
 // debianRoots asks scripts/rubies for the roots it has (native, foreign), and to get them when one is missing. The error
-// says why some are missing; the others are returned all the same.
+// says why some are missing; the others are returned anyway.
 func debianRoots(which string) (map[string]Ruby, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the Rubies of Debian run on Linux only")

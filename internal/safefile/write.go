@@ -136,7 +136,7 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 // readerEvery is how often a pipe is looked at for a reader.
 const readerEvery = 20 * time.Millisecond
 
-// Waiting says how long a program that reads from a named pipe is waited for: until GiveUp is closed (nil: for ever). Begins,
+// Waiting says how long a program that reads from a named pipe is waited for: until GiveUp is closed (nil: forever). Begins,
 // when not nil, is called when there is none yet.
 type Waiting struct {
 	GiveUp <-chan struct{}

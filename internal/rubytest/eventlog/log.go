@@ -81,7 +81,7 @@ func Parse(data []byte) (*Log, error) {
 	return l, nil
 }
 
-// Times is how long a thread was in each of the states that the events tell apart, in ns.
+// Times is how long a thread was in each of the states that the events distinguish, in ns.
 type Times struct {
 	// Running: it holds the GVL and does not collect garbage. Waiting: it wants the GVL. Released: neither.
 	Running, GC, Waiting, Released int64

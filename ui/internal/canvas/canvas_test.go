@@ -161,7 +161,7 @@ func parts(s string) string {
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// TestSequencesAreBounded: a frame of more styles than are kept is drawn all the same.
+// TestSequencesAreBounded: a frame of more styles than are kept is drawn anyway.
 func TestSequencesAreBounded(t *testing.T) {
 	var g Grid
 	for i := range uint32(3) {

@@ -168,7 +168,7 @@ func (s *Source) add(name string, isMain bool, script func() activity) {
 	t.do = activity{kind: sleep, ns: 0}
 }
 
-// cycle repeats what make returns, made anew each round.
+// cycle repeats what make returns, made again each round.
 func (s *Source) cycle(make func() []activity) func() activity {
 	var round []activity
 	return func() activity {
