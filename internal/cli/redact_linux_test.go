@@ -22,12 +22,12 @@ import (
 // secretive is a program whose names are secrets, each with "zq" in it, and which waits in ways that name peers.
 const secretive = `$stdout.sync = true
 require "socket"
-abstract = UNIXServer.new("\0zqabstract")
+abstract = UNIXServer.new("\0zqabstract#{$$}")
 path = "/tmp/zqsocket#{$$}"
 listener = UNIXServer.new(path)
 at_exit { File.delete(path) rescue nil }
 tcp = TCPServer.new("127.66.66.66", 0)
-ends = [UNIXSocket.new("\0zqabstract"), UNIXSocket.new(path), TCPSocket.new("127.66.66.66", tcp.addr[1])]
+ends = [UNIXSocket.new("\0zqabstract#{$$}"), UNIXSocket.new(path), TCPSocket.new("127.66.66.66", tcp.addr[1])]
 fifo = "/tmp/zqfifo#{$$}"
 File.mkfifo(fifo)
 at_exit { File.delete(fifo) rescue nil }

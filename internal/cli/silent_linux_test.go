@@ -119,7 +119,7 @@ func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	awaitTicks(t, cmd.Process.Pid, false)
+	awaitTicks(t, cmd.Process.Pid)
 	p.silence(t)
 	awaitHang(t, cmd.Process.Pid)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
