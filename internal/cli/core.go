@@ -59,9 +59,9 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, asJ
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
 	addFibers(ctx, d, src)
 	if asJSON {
-		return d.WriteJSON(std.Out)
+		return d.WriteJSON(std.results(ctx))
 	}
-	return d.WriteText(std.Out)
+	return d.WriteText(std.results(ctx))
 }
 
 // layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that and

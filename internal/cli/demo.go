@@ -136,10 +136,13 @@ func (f *demoFlags) report(ctx context.Context, std Streams) error {
 		return err
 	}
 	sayNote(std, note)
-	if err := export.WriteStat(std.Out, stat); err != nil {
+	out := std.results(ctx)
+	if err := export.WriteStat(out, stat); err != nil {
 		return err
 	}
-	fmt.Fprintln(std.Out)
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
 	dump := dumpFlags{judgement: f.judgement()}
 	return dump.write(context.WithoutCancel(ctx), src, std)
 }

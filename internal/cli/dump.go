@@ -81,9 +81,9 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std Streams) er
 	}
 	sayNote(std, note)
 	if f.asJSON {
-		return d.WriteJSON(std.Out)
+		return d.WriteJSON(std.results(ctx))
 	}
-	return d.WriteText(std.Out)
+	return d.WriteText(std.results(ctx))
 }
 
 // keepEvery is how often a sample of a measurement is kept, for the case that there is none after it.

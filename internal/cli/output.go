@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,18 +78,55 @@ func (o output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
+// results is standard output for what a command prints: a pipe that nobody reads is given up a while after ctx has ended.
+func (s Streams) results(ctx context.Context) io.Writer { return &patientWriter{ctx: ctx, to: s.Out} }
+
+// errUnread is returned when nobody reads what is written.
+var errUnread = errors.New("nothing more could be written: nobody reads it")
+
+// patientWriter is a writer that nobody need read once ctx has ended: a write that waits then is left to itself a while later, and
+// fails with errUnread. So do all after it.
+type patientWriter struct {
+	ctx    context.Context
+	to     io.Writer
+	unread bool
+}
+
+func (p *patientWriter) Write(b []byte) (n int, err error) {
+	if p.unread {
+		return 0, errUnread
+	}
+	giveUp, released := diskPatience(p.ctx)
+	defer released()
+	own := bytes.Clone(b) // who writes may use b again once Write has come back
+	done := make(chan struct{})
+	var written int
+	var failed error
+	go func() {
+		defer close(done)
+		written, failed = p.to.Write(own)
+	}()
+	select {
+	case <-done:
+		return written, failed
+	case <-giveUp:
+		p.unread = true
+		return 0, errUnread
+	}
+}
+
 // write writes the whole file, or what it held before stays. A pipe that nobody reads is given up a while after ctx has
 // ended.
 func (o output) write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
-		return write(std.Out)
+		return write(std.results(ctx))
 	}
 	if fd, ok := o.descriptor(); ok {
 		f, err := o.openDescriptor(fd)
 		if err != nil {
 			return err
 		}
-		return errors.Join(write(f), f.Close())
+		return errors.Join(write(&patientWriter{ctx: ctx, to: f}), f.Close())
 	}
 	giveUp, released := diskPatience(ctx)
 	defer released()

@@ -50,13 +50,13 @@ it "did not answer" within a second, and is listed when its name or its program 
 			}
 			ps := describeAll(list, args, std.redact.redactor())
 			if asJSON {
-				return export.WriteJSON(std.Out, ps)
+				return export.WriteJSON(std.results(cmd.Context()), ps)
 			}
 			if len(ps) == 0 {
-				_, err := fmt.Fprintln(std.Out, "no Ruby processes")
+				_, err := fmt.Fprintln(std.results(cmd.Context()), "no Ruby processes")
 				return err
 			}
-			return writePs(std.Out, ps)
+			return writePs(std.results(cmd.Context()), ps)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")

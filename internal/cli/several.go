@@ -117,9 +117,9 @@ func (t *target) statGroup(ctx context.Context, length time.Duration, j judgemen
 	}
 	relatives, forgotten := g.Relatives()
 	if asJSON {
-		return export.WriteStatsJSON(std.Out, list, relatives, forgotten)
+		return export.WriteStatsJSON(std.results(ctx), list, relatives, forgotten)
 	}
-	return export.WriteStats(std.Out, list, relatives, forgotten)
+	return export.WriteStats(std.results(ctx), list, relatives, forgotten)
 }
 
 // dumpGroup is `ddtop dump` of several processes: after measuring them, where that was asked for, one after the other.
@@ -142,9 +142,9 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std Streams) error {
 	}
 	relatives, forgotten := g.Relatives()
 	if f.asJSON {
-		return export.WriteDumpsJSON(std.Out, list, relatives, forgotten)
+		return export.WriteDumpsJSON(std.results(ctx), list, relatives, forgotten)
 	}
-	return export.WriteDumps(std.Out, list, relatives, forgotten)
+	return export.WriteDumps(std.results(ctx), list, relatives, forgotten)
 }
 
 // recordGroup is `ddtop record` of several processes: one profile with the processes distinguished in it, or a recording each.

@@ -40,9 +40,9 @@ Ctrl-c ends it early and prints what was measured.`,
 			}
 			sayNote(std, note)
 			if asJSON {
-				return export.WriteStatJSON(std.Out, stat)
+				return export.WriteStatJSON(std.results(cmd.Context()), stat)
 			}
-			return export.WriteStat(std.Out, stat)
+			return export.WriteStat(std.results(cmd.Context()), stat)
 		},
 	}
 	m.addFlags(cmd)
