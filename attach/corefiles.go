@@ -200,7 +200,7 @@ func (c *Core) Module(path string) (*Module, error) {
 	return m, err
 }
 
-// Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby where there is none; ErrFileUnusable
+// Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby if there is none; ErrFileUnusable
 // where the core does not hold what is needed and the mapped files can't be used.
 func (c *Core) Ruby() (*Module, error) {
 	paths := mappedFiles(c.notes.mappings)

@@ -79,7 +79,7 @@ func copyLibraries(t *testing.T, root string) {
 	}
 }
 
-// watchFile reports whether a file is opened, be it a pipe or a device (inotify(7)); looking at it by O_PATH does not count.
+// watchFile reports whether a file is opened, also a pipe or a device (inotify(7)); looking at it by O_PATH does not count.
 func watchFile(t *testing.T, path string) (opened func() bool) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)

@@ -23,7 +23,7 @@ import (
 // 65,530 by default, each with a path of 4 KB, and a command line of 2 MB.
 const (
 	maxMapsFile = 16 << 20
-	maxProcFile = 1 << 20 // any other, but for the command line (maxArguments)
+	maxProcFile = 1 << 20 // any other, except the command line (maxArguments)
 	maxThreads  = 1 << 20
 )
 

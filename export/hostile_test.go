@@ -99,7 +99,7 @@ func unzipped(w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// checkPrintable looks for what Printable would replace, but for line breaks.
+// checkPrintable looks for what Printable would replace, except line breaks.
 func checkPrintable(t *testing.T, name, s string) {
 	t.Helper()
 	if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && flamegraph.Unprintable(r) }); i >= 0 {

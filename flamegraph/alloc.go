@@ -80,7 +80,7 @@ func (c *Collector) allocations(s *sampler.Sample) {
 		}
 	}
 	if a.known {
-		// The counter never goes back but for what several ractors lose (docs/internals/gc.md#counting-allocations).
+		// The counter never goes back except by what several ractors lose (docs/internals/gc.md#counting-allocations).
 		a.held += now - a.last - (moved - a.moved)
 	}
 	a.known, a.last, a.moved = true, now, moved

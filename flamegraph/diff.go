@@ -15,7 +15,7 @@ type DiffNode struct {
 
 // Diff compares two trees node by node. A tree's weights are scaled so that its root weighs scale, which makes windows
 // of different lengths comparable; scale 0 compares the weights as they are. The root's TotalDelta is then 0, and
-// the children's TotalDeltas and the SelfDelta sum up to their parent's but for rounding to integers.
+// the children's TotalDeltas and the SelfDelta sum up to their parent's except for rounding to integers.
 func Diff(before, after *Tree, scale int64) *DiffNode {
 	return diff(before.Root, after.Root, scaler(before, scale), scaler(after, scale))
 }

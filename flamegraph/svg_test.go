@@ -153,7 +153,7 @@ func TestSVGEmpty(t *testing.T) {
 }
 
 // FuzzSVGEscapes: whatever a name holds, the picture is well-formed XML with the same elements as with a plain name, and
-// the name comes back as it was but for what can't be printed.
+// the name comes back as it was except for what can't be printed.
 func FuzzSVGEscapes(f *testing.F) {
 	for _, s := range []string{
 		"plain", `</script><script>alert(1)</script>`, `]]><script>alert(1)</script>`, `" onload="alert(1)`, "&amp;", "&#10;",

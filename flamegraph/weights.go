@@ -49,7 +49,7 @@ type Key struct {
 	Tag    uint8
 }
 
-// Weights are the accounts of a Key. All only grow but for a Rolling's expiry.
+// Weights are the accounts of a Key. All only grow, except by a Rolling's expiry.
 type Weights struct {
 	// WallNS is elapsed time in ns, CPUNS time on a CPU as the kernel counted it.
 	WallNS, CPUNS int64

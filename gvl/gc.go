@@ -129,7 +129,7 @@ func wordIndex(words []string, w string) int {
 	return len(words)
 }
 
-// StatGCPhases is the time inside the collector by what it did, as sampled; they sum to StatGC.NS but for gaps.
+// StatGCPhases is the time inside the collector by what it did, as sampled; they sum to StatGC.NS except for gaps.
 type StatGCPhases struct {
 	Mark    int64 `json:"mark"`
 	Sweep   int64 `json:"sweep"`

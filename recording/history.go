@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// History keeps the last samples in memory, in the blocks that a file has but for their IDs, which are those of the
+// History keeps the last samples in memory, in the blocks that a file has except for their IDs, which are those of the
 // Dictionary. One goroutine appends, any number read meanwhile; a reader never waits for more than the encoding of one
 // sample nor the appending one for a reader's work.
 type History struct {

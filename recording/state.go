@@ -96,7 +96,7 @@ func (c call) set(k *sampler.Kernel) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.syscall, c.fd, c.fds, c.peer, c.child
 }
 
-// blockedOf is a thread's Blocked but for the deadline, which is a new one each time.
+// blockedOf is a thread's Blocked except for the deadline, which is a new one each time.
 func blockedOf(t *sampler.Thread) sampler.Blocked {
 	b := t.Blocked
 	b.DeadlineNS = 0

@@ -193,7 +193,7 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	return intern(d.entries, &d.peers, d.peerIDs, p)
 }
 
-// entry is what a table of a Dictionary holds; cost is the memory that it takes but for its page, in bytes.
+// entry is what a table of a Dictionary holds; cost is the memory that it takes without its page, in bytes.
 type entry interface {
 	comparable
 	cost() int64

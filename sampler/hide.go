@@ -33,7 +33,7 @@ func (d *Dictionary) Redacted(r *Redactor) *Dictionary {
 }
 
 // Bare returns a Process without what can name a person, a machine or a directory: command line, user, host, and the path in
-// LayoutNote but for its last name.
+// LayoutNote except for its last name.
 func Bare(p Process) Process {
 	p.CommandLine, p.User, p.Host = nil, "", ""
 	// It holds one path at most, which may have any characters. A relative one begins where "in " ends.

@@ -29,8 +29,8 @@ func burdened(s *sampler.Sample, n int) {
 	}
 }
 
-// TestReplayShowsWhatTheScreenShowed: at the end of a stream the screen and the replay of its recording show the same, but for
-// who is speaking.
+// TestReplayShowsWhatTheScreenShowed: at the end of a stream the screen and the replay of its recording show the same,
+// except for who is speaking.
 func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	seen := screenOn(t, src, Options{})

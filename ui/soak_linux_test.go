@@ -161,7 +161,7 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 		{"resident memory in MB", func(u usage) float64 { return u.rss }, .10, 4e6, 1e6},
 		{"live heap in MB", func(u usage) float64 { return u.heap }, .10, 2e6, 1e6},
 		{"goroutines", func(u usage) float64 { return u.goroutines }, 0, 2, 1},
-		{"descriptors but for those of threads", func(u usage) float64 { return u.fds }, 0, 2, 1},
+		{"descriptors except those of threads", func(u usage) float64 { return u.fds }, 0, 2, 1},
 		// Threads that ended since the list was last compared. 20 end a second: were one in a thousand left open, 48 would be after
 		// the 40 minutes that are measured.
 		{"descriptors of ended threads", func(u usage) float64 { return u.ended }, 0, 30, 1},

@@ -277,7 +277,7 @@ func (p *threadPage) drawSource(a canvas.Area, m *Model) {
 	}
 }
 
-// drawSeen lists the lines of a file that have time, where the file itself can't be had.
+// drawSeen lists the lines of a file that have time, where the file itself can't be read.
 func (p *threadPage) drawSeen(a canvas.Area, path string, current int32, t *Theme) {
 	lines := p.heat.of(path)
 	for y := range min(a.H, len(lines)) {

@@ -11,7 +11,7 @@ import (
 const newField = " is new"
 
 // Differences lists, in words, what two tables say differently of the structs, fields and constants that both have, and
-// the fields that only one of them has of a struct that both have, but for those that depend on which JITs are built in.
+// the fields that only one of them has of a struct that both have, except those that depend on which JITs are built in.
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

@@ -116,7 +116,7 @@ func countersOf(t *testing.T, pid int, tid int32) counters {
 }
 
 // TestComputingThreadsAgainstTheKernel is for every release: threads that only compute wait for the GVL whenever they are
-// not on a CPU, but for the time that the holder had none. So a thread waits for at most wall - CPU, and at least for
+// not on a CPU, except for the time that the holder had none. So a thread waits for at most wall - CPU, and at least for
 // wall - CPU - run delay.
 func TestComputingThreadsAgainstTheKernel(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {

@@ -31,7 +31,7 @@ type command struct {
 }
 
 // startCommand starts a program. With a screen its output goes to a file, since the screen needs the terminal; without
-// one the program keeps ddtop's own streams. Its standard input is ddtop's, but for a terminal that the screen reads.
+// one the program keeps ddtop's own streams. Its standard input is ddtop's, unless that is a terminal that the screen reads.
 func startCommand(args []string, std Streams, screen bool) (*command, error) {
 	c := &command{cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{})}
 	in, inIsFile := std.In.(*os.File)

@@ -20,8 +20,9 @@ func inFolder(t *testing.T, dir string, args ...string) *terminal {
 	return programInTerminal(t, "/bin/sh", append([]string{"-c", `cd "$1" && shift && exec "$@"`, "sh", dir, ddtop}, args...)...)
 }
 
-// ends waits until a process that was told to has ended, but for what the kernel waits for: closing a file on FUSE waits for its
-// server whatever signal comes (fuse_flush, FR_FORCE, Linux 6.18), so that its first thread is ending until the disk is back.
+// ends waits until a process that was told to has ended, except for what the kernel waits for: closing a file on FUSE waits
+// for its server whatever signal comes (fuse_flush, FR_FORCE, Linux 6.18), so that its first thread is ending until the disk
+// is back.
 func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 	t.Helper()
 	defer disk.Release()

@@ -33,7 +33,7 @@ func newRecord(std Streams) *cobra.Command {
 		Use:   "record -p PID [-d 10s] -o FILE [--format pprof]",
 		Short: "Record for a while into a file",
 		Long: `Record for a while into a file. Ctrl-c ends it early and writes what was measured. The file is complete
-or not written at all, but for the format ddtop, which is written while it is measured and readable up
+or not written at all, except for the format ddtop, which is written while it is measured and readable up
 to its last two seconds however ddtop ends. What FILE held stays until the new one is complete: where
 there is a FILE already, such a recording is in FILE.partial until then.
 

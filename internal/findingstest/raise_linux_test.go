@@ -148,7 +148,7 @@ func checkRaised(t *testing.T, s *seen, id string, want raised) {
 }
 
 // TestSilentService: a service that answers when it is asked, and never does, is found though nothing else was ever seen of its
-// clients; a stream's reader looks the same but for the service.
+// clients; a stream's reader looks the same except for the service.
 func TestSilentService(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r rubytest.Ruby) {

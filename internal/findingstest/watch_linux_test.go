@@ -285,7 +285,7 @@ func checkReplay(t *testing.T, file []byte, rules *gvl.Rules, was *gvl.Stat) {
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// sameButRounding reports whether two texts are the same but for numbers that differ by 1, as 417.4 ms and 417.6 ms do: a
+// sameButRounding reports whether two texts are the same except for numbers that differ by 1, as 417.4 ms and 417.6 ms do: a
 // recording keeps times in µs.
 func sameButRounding(a, b string) bool {
 	as, bs := numbers.FindAllString(a, -1), numbers.FindAllString(b, -1)

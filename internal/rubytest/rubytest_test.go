@@ -105,7 +105,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Off the CI machine a Ruby that can't be had skips the test with the reason; on it, it fails the test.
+// Off the CI machine a Ruby that can't be fetched skips the test with the reason; on it, it fails the test.
 func TestMissingRubies(t *testing.T) {
 	if env(nested) != "" {
 		Each(t, func(*testing.T, Ruby) {})

@@ -12,7 +12,7 @@ import (
 )
 
 // Locate finds where a path leads, by links too. As root it follows none that another user has made, who could have it
-// point to what is root's, but for the one who started ddtop by sudo.
+// point to what is root's, except for the one who started ddtop by sudo.
 func Locate(path string) (*Place, error) {
 	fail := func(err error) (*Place, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
 	full, err := filepath.Abs(path)

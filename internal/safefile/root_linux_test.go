@@ -409,7 +409,7 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// TestLocateLinks: root follows no link that another user has made, but for the one who used sudo.
+// TestLocateLinks: root follows no link that another user has made, unless that is the one who used sudo.
 func TestLocateLinks(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ErrRealTime is the error of Open when Options.RealTime is asked for and can't be had.
+// ErrRealTime is the error of Open when Options.RealTime is asked for and not available.
 var ErrRealTime = errors.New("no real-time priority")
 
 // What a sampling thread of real-time priority may do before the watchdog takes the priority from it. On a machine with one

@@ -234,7 +234,7 @@ const pairNS = 400_000
 
 // total is the heap's counter with the caches' part. A flush between the first reading of the heap and that of the caches
 // shows as a heap that grew while the caches did not shrink: then the caches were empty already when they were read, and
-// the later value of the heap goes with them. (A flush behind both readings of the caches looks the same but for caches
+// the later value of the heap goes with them. (A flush behind both readings of the caches looks the same except for caches
 // that were nearly full.)
 func (s heapSum) total() uint64 {
 	if !s.cached {

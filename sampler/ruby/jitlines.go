@@ -62,7 +62,7 @@ func (l *locator) jits(vm *VM) []jit {
 // live reports whether the innermost frame's pc may be old in compiled code.
 func (raw *RawStack) live() bool { return raw.Running && !raw.Settled }
 
-// live tells so of a thread that may hold the GVL (running) in this tick.
+// live reports the same of a thread that may hold the GVL (running) in this tick.
 func (r *Reader) live(running bool) bool { return running && !r.collecting }
 
 // compiledNow reports whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What can't be

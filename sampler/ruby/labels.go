@@ -26,7 +26,7 @@ const (
 // maxNesting bounds the blocks within blocks of a label, and the walk to the code around an iseq.
 const maxNesting = 256
 
-// labelPlan is the label of an iseq, but for the class of its method, which depends on the frame.
+// labelPlan is the label of an iseq without the class of its method, which depends on the frame.
 type labelPlan struct {
 	// prefix is "block in " and the like, base what it is in.
 	prefix, base string

@@ -151,7 +151,7 @@ func (r *Reader) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be made good.
+// turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be corrected.
 func (r *Reader) turnOf(t *thread, i int, now int64) bool {
 	return (uint(i)+r.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
@@ -254,7 +254,7 @@ func (r *Reader) selectionIntact() bool {
 	return true
 }
 
-// listCount is how many threads a ractor says it has (32 bits, but for 2.5's 64).
+// listCount is how many threads a ractor says it has (32 bits; on 2.5, 64).
 func (r *Reader) listCount(rc *ractor) int {
 	off := r.o.vmLivingNum
 	if r.o.vmRactorSet >= 0 {
