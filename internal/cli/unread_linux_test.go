@@ -110,7 +110,7 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			awaitWrite(t, cmd.Process.Pid)
-			awaitTicks(t, cmd.Process.Pid, false) // sampling goes on
+			awaitTicks(t, cmd.Process.Pid) // sampling goes on
 			endsSoon(t, cmd, s)
 			if err := cmd.Wait(); err != nil {
 				t.Error(err)
