@@ -2,10 +2,42 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 )
+
+// Limits of a picture of the screen, in cells: what lies outside is left out.
+const (
+	maxScreenWidth  = 1000
+	maxScreenHeight = 500
+)
+
+// Screen is what a screen shows.
+type Screen struct {
+	// Rows are the cells of each row, Width of them.
+	Rows  [][]ScreenCell
+	Width int
+	// Text is the same as text without colours: one line a row, trailing blanks removed.
+	Text string
+}
+
+// ScreenCell is one cell.
+type ScreenCell struct {
+	// Text is what stands there, a grapheme; "" and " " are a blank.
+	Text string
+	// Width is in cells; 0 for the right half of a wide one.
+	Width int
+	Style ScreenStyle
+}
+
+// ScreenStyle is how a cell is drawn.
+type ScreenStyle struct {
+	// FG and BG are #rrggbb; "" for the terminal's own colour.
+	FG, BG                                  string
+	Bold, Faint, Italic, Underline, Reverse bool
+}
 
 // ScreenOptions shape a picture of the screen. The zero value means the defaults.
 type ScreenOptions struct {
@@ -25,16 +57,9 @@ const (
 	framePad, frameBar    = 10, 26
 )
 
-// ScreenText returns what a screen of width by height cells shows, as text without colours: one line a row, trailing
-// blanks removed.
-func ScreenText(screen string, width, height int) string {
-	return newGrid(screen, width, height).text()
-}
-
-// ScreenSVG writes a picture of a screen of width by height cells, given as text with SGR sequences (16, 256 and
-// true colours, bold, faint, italic, underline, reverse, strike). Every run of text is fixed to its cells, so the
-// grid is exact in any monospace font, and block elements are drawn as shapes, so that bars have no seams.
-func ScreenSVG(w io.Writer, screen string, width, height int, o ScreenOptions) error {
+// ScreenSVG writes a picture of a screen. Every run of text is fixed to its cells, so the grid is exact in any monospace
+// font, and block elements are drawn as shapes, so that bars have no seams.
+func ScreenSVG(w io.Writer, screen Screen, o ScreenOptions) error {
 	if o.Foreground == "" {
 		o.Foreground = defaultForeground
 	}
@@ -44,9 +69,8 @@ func ScreenSVG(w io.Writer, screen string, width, height int, o ScreenOptions) e
 	if o.Title == "" {
 		o.Title = "ddtop"
 	}
-	g := newGrid(screen, width, height)
 	p := painter{out: bufio.NewWriter(w), o: o}
-	p.grid(g)
+	p.screen(screen.Rows[:min(len(screen.Rows), maxScreenHeight)], min(screen.Width, maxScreenWidth))
 	return p.out.Flush()
 }
 
@@ -57,12 +81,12 @@ type painter struct {
 
 func (p *painter) printf(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
 
-func (p *painter) grid(g *grid) {
+func (p *painter) screen(rows [][]ScreenCell, width int) {
 	pad, top := framePad, framePad
 	if !p.o.NoFrame {
 		top += frameBar
 	}
-	w, h := g.width*cellWidth+2*pad, g.height*cellHeight+top+pad
+	w, h := width*cellWidth+2*pad, len(rows)*cellHeight+top+pad
 	p.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", w, h, w, h, xmlText(p.o.Title))
 	p.printf("<title>%s</title>\n", xmlText(p.o.Title))
 	p.printf(`<rect width="%d" height="%d" rx="6" fill="%s"/>`+"\n", w, h, xmlText(p.o.Background))
@@ -73,37 +97,30 @@ func (p *painter) grid(g *grid) {
 		p.printf(`<text x="%d" y="22" text-anchor="middle" font-family="sans-serif" font-size="12" fill="%s" opacity="0.7">%s</text>`+"\n", w/2, xmlText(p.o.Foreground), xmlText(p.o.Title))
 	}
 	p.printf(`<g transform="translate(%d,%d)" font-family="'DejaVu Sans Mono','JetBrains Mono',Menlo,Consolas,'Liberation Mono',monospace" font-size="%g" fill="%s">`+"\n", pad, top, fontSize, xmlText(p.o.Foreground))
-	for y, row := range g.cells {
-		p.backgrounds(row, y)
+	for y, row := range rows {
+		p.backgrounds(row[:min(len(row), width)], y)
 	}
-	for y, row := range g.cells {
-		p.texts(row, y)
+	for y, row := range rows {
+		p.texts(row[:min(len(row), width)], y)
 	}
 	p.printf("</g>\n</svg>\n")
 }
 
-// colors returns the two colours a cell is drawn in, after reverse and conceal.
-func (p *painter) colors(s style) (fg, bg string, bgSet bool) {
-	f := s.fg
-	if s.bold && f.kind == colorIndexed && f.index < 8 {
-		f.index += 8 // as most terminals do
-	}
-	fg, bg, bgSet = colorText(f, p.o.Foreground), colorText(s.bg, p.o.Background), s.bg.kind != colorDefault
-	if s.reverse {
-		fg, bg, bgSet = bg, fg, true
-	}
-	if s.conceal {
-		fg = bg
+// colors returns the two colours a cell is drawn in, after reverse.
+func (p *painter) colors(s ScreenStyle) (fg, bg string, bgSet bool) {
+	fg, bg, bgSet = cmp.Or(s.FG, p.o.Foreground), cmp.Or(s.BG, p.o.Background), s.BG != ""
+	if s.Reverse {
+		return bg, fg, true
 	}
 	return fg, bg, bgSet
 }
 
-func (p *painter) backgrounds(row []screenCell, y int) {
+func (p *painter) backgrounds(row []ScreenCell, y int) {
 	for x := 0; x < len(row); {
-		_, bg, set := p.colors(row[x].style)
+		_, bg, set := p.colors(row[x].Style)
 		end := x + 1
 		for end < len(row) {
-			_, b, s := p.colors(row[end].style)
+			_, b, s := p.colors(row[end].Style)
 			if b != bg || s != set {
 				break
 			}
@@ -117,11 +134,11 @@ func (p *painter) backgrounds(row []screenCell, y int) {
 }
 
 // texts draws a row: runs of one style, each as long as its cells; wide graphemes and block elements apart.
-func (p *painter) texts(row []screenCell, y int) {
+func (p *painter) texts(row []ScreenCell, y int) {
 	for x := 0; x < len(row); {
 		c := row[x]
 		switch {
-		case c.width == 0 || (c.text == "" || c.text == " ") && !c.style.decorated():
+		case c.Width == 0 || (c.Text == "" || c.Text == " ") && !c.Style.Underline:
 			x++
 			continue
 		case p.block(c, x, y):
@@ -130,30 +147,27 @@ func (p *painter) texts(row []screenCell, y int) {
 		}
 		end, run := p.collect(row, x)
 		cells := end - x
-		if !c.style.decorated() {
+		if !c.Style.Underline {
 			trimmed := strings.TrimRight(run, " ")
 			cells -= len(run) - len(trimmed)
 			run = trimmed
 		}
-		p.run(run, x, y, cells, c.style)
+		p.run(run, x, y, cells, c.Style)
 		x = end
 	}
 }
 
-// decorated reports whether blanks of this style show.
-func (s style) decorated() bool { return s.underline || s.strike }
-
 // collect returns the text from cell x on that can be drawn as one run, and the cell after it. What another font might
 // supply (arrows, dots, wide characters) stands alone, so that its width stretches nothing else. A second blank
 // ends a run, since renderers differ on whether they keep it; where it must be drawn it becomes a no-break space.
-func (p *painter) collect(row []screenCell, x int) (end int, run string) {
+func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]
 	run = blankText(c)
-	end = x + c.width
+	end = x + c.Width
 	if !ordinary(c) {
 		return end, run
 	}
-	for end < len(row) && ordinary(row[end]) && row[end].style == c.style {
+	for end < len(row) && ordinary(row[end]) && row[end].Style == c.Style {
 		t := blankText(row[end])
 		if t == " " && strings.HasSuffix(run, " ") {
 			break
@@ -165,22 +179,22 @@ func (p *painter) collect(row []screenCell, x int) (end int, run string) {
 }
 
 // blankText returns a cell's text with blanks as they are drawn.
-func blankText(c screenCell) string {
+func blankText(c ScreenCell) string {
 	switch {
-	case c.text != "" && c.text != " ":
-		return c.text
-	case c.style.decorated():
+	case c.Text != "" && c.Text != " ":
+		return c.Text
+	case c.Style.Underline:
 		return "\u00a0"
 	}
 	return " "
 }
 
 // ordinary reports whether a cell holds a letter, digit or sign that every monospace font has.
-func ordinary(c screenCell) bool {
-	if c.width != 1 {
+func ordinary(c ScreenCell) bool {
+	if c.Width != 1 {
 		return false
 	}
-	for _, r := range c.text {
+	for _, r := range c.Text {
 		if r >= 0x2000 {
 			return false
 		}
@@ -189,28 +203,23 @@ func ordinary(c screenCell) bool {
 }
 
 // run draws text over cells cells.
-func (p *painter) run(run string, x, y, cells int, s style) {
+func (p *painter) run(run string, x, y, cells int, s ScreenStyle) {
 	fg, _, _ := p.colors(s)
 	p.printf(`<text x="%d" y="%g" textLength="%d" lengthAdjust="spacingAndGlyphs"`, x*cellWidth, float64(y*cellHeight)+baseline, cells*cellWidth)
 	if fg != p.o.Foreground {
 		p.printf(` fill="%s"`, xmlText(fg))
 	}
-	if s.bold {
+	if s.Bold {
 		p.printf(` font-weight="bold"`)
 	}
-	if s.italic {
+	if s.Italic {
 		p.printf(` font-style="italic"`)
 	}
-	if s.faint {
+	if s.Faint {
 		p.printf(` opacity="0.6"`)
 	}
-	switch {
-	case s.underline && s.strike:
-		p.printf(` text-decoration="underline line-through"`)
-	case s.underline:
+	if s.Underline {
 		p.printf(` text-decoration="underline"`)
-	case s.strike:
-		p.printf(` text-decoration="line-through"`)
 	}
 	p.printf(">%s</text>\n", xmlText(run))
 }
@@ -223,11 +232,11 @@ func isBlock(t string) bool {
 }
 
 // block draws a block element as a rectangle and reports whether it did.
-func (p *painter) block(c screenCell, x, y int) bool {
-	if !isBlock(c.text) {
+func (p *painter) block(c ScreenCell, x, y int) bool {
+	if !isBlock(c.Text) {
 		return false
 	}
-	r := []rune(c.text)[0]
+	r := []rune(c.Text)[0]
 	left, top, w, h := 0.0, 0.0, 1.0, 1.0
 	switch {
 	case r == 0x2580: // upper half
@@ -244,42 +253,13 @@ func (p *painter) block(c screenCell, x, y int) bool {
 	case r == 0x2595: // right eighth
 		left, w = 0.875, 0.125
 	}
-	fg, _, _ := p.colors(c.style)
+	fg, _, _ := p.colors(c.Style)
 	faint := ""
-	if c.style.faint {
+	if c.Style.Faint {
 		faint = ` opacity="0.6"`
 	}
 	p.printf(`<rect x="%g" y="%g" width="%g" height="%g" fill="%s"%s shape-rendering="crispEdges"/>`+"\n", (float64(x)+left)*cellWidth, (float64(y)+top)*cellHeight, w*cellWidth, h*cellHeight, xmlText(fg), faint)
 	return true
-}
-
-// basicColors are the 16 colours of a dark terminal that passes for none in particular.
-var basicColors = [16]string{
-	"#2e3440", "#bf616a", "#a3be8c", "#d8b365", "#5e81ac", "#b48ead", "#6fb3c0", "#c8ccd4",
-	"#5b6472", "#d97782", "#b5d19c", "#ebcb8b", "#81a1c1", "#c9a0c4", "#88c9d6", "#ffffff",
-}
-
-// colorText returns a colour as #rrggbb. 16 to 255 are xterm's cube and greys.
-func colorText(c color, def string) string {
-	switch {
-	case c.kind == colorRGB:
-		return fmt.Sprintf("#%02x%02x%02x", c.r, c.g, c.b)
-	case c.kind == colorDefault:
-		return def
-	case c.index < 16:
-		return basicColors[c.index]
-	case c.index >= 232:
-		v := 8 + 10*(int(c.index)-232)
-		return fmt.Sprintf("#%02x%02x%02x", v, v, v)
-	}
-	level := func(n int) int {
-		if n == 0 {
-			return 0
-		}
-		return 55 + 40*n
-	}
-	n := int(c.index) - 16
-	return fmt.Sprintf("#%02x%02x%02x", level(n/36), level(n/6%6), level(n%6))
 }
 
 // xmlText escapes text for XML, in content and in attributes, and replaces what XML 1.0 can't hold.

@@ -26,7 +26,7 @@ const (
 // maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
 const maxSnapshotNames = 100
 
-// Snapshot is what the snapshot key saves. A part that is nil (or a Screen of "") is left out of the folder.
+// Snapshot is what the snapshot key saves. A part that is nil (or a Screen without rows) is left out of the folder.
 type Snapshot struct {
 	// Program and PID name the folder, together with At.
 	Program string
@@ -37,9 +37,8 @@ type Snapshot struct {
 	Tree    *flamegraph.Tree
 	// SVG shapes the flamegraph; without a TagName, tags are gvl's states.
 	SVG flamegraph.SVGOptions
-	// Screen is what the screen showed: text with SGR sequences, Width by Height cells.
-	Screen        string
-	Width, Height int
+	// Screen is what the screen showed.
+	Screen        Screen
 	ScreenOptions ScreenOptions
 	// Recording writes the history as a recording.
 	Recording func(io.Writer) error
@@ -121,13 +120,13 @@ func (s *Snapshot) files() []snapshotFile {
 		}
 		f = append(f, snapshotFile{FlamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, o) }})
 	}
-	if s.Screen != "" {
+	if len(s.Screen.Rows) > 0 {
 		f = append(f,
 			snapshotFile{ScreenFile, func(w io.Writer) error {
-				return ScreenSVG(w, s.Screen, s.Width, s.Height, s.ScreenOptions)
+				return ScreenSVG(w, s.Screen, s.ScreenOptions)
 			}},
 			snapshotFile{ScreenTextFile, func(w io.Writer) error {
-				_, err := io.WriteString(w, ScreenText(s.Screen, s.Width, s.Height))
+				_, err := io.WriteString(w, s.Screen.Text)
 				return err
 			}})
 	}

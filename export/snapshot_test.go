@@ -17,7 +17,7 @@ func fullSnapshot() Snapshot {
 	m := s.measured()
 	return Snapshot{
 		Program: "order-service", PID: 4242, At: time.Date(2026, 11, 20, 14, 3, 22, 0, time.UTC), Profile: &m, Dump: s.dump(),
-		Tree: flamegraph.NewBuilder(s.dict).Build(s.weights, flamegraph.Options{}), Screen: demoScreen, Width: 60, Height: 7,
+		Tree: flamegraph.NewBuilder(s.dict).Build(s.weights, flamegraph.Options{}), Screen: demoScreen(),
 	}
 }
 
@@ -84,7 +84,7 @@ func TestSnapshotErrors(t *testing.T) {
 	folder := openRoot(t, parent)
 	s := fullSnapshot()
 	for n := range maxSnapshotNames + 1 {
-		_, err := WriteSnapshot(folder, Snapshot{Program: s.Program, PID: s.PID, At: s.At, Screen: "x", Width: 1, Height: 1})
+		_, err := WriteSnapshot(folder, Snapshot{Program: s.Program, PID: s.PID, At: s.At, Screen: screenOf(1, 1, "x")})
 		if (err != nil) != (n >= maxSnapshotNames) {
 			t.Fatalf("number %d: %v", n, err)
 		}

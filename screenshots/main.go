@@ -88,7 +88,7 @@ func (s *shot) take(ctx context.Context, folder string) (path string, err error)
 		return "", err
 	}
 	var svg bytes.Buffer
-	if err := export.ScreenSVG(&svg, p.Screen, p.Width, p.Height, p.Options); err != nil {
+	if err := export.ScreenSVG(&svg, p.Screen, p.Options); err != nil {
 		return "", err
 	}
 	path = filepath.Join(folder, s.name+".svg")

@@ -78,7 +78,7 @@ func TestGoldenRecording(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				p := rs.picture(t, "hog", Options{NoColor: noColor}, size[0], size[1])
-				golden(t, "recording-"+name+".golden", p.Screen+"\n")
+				golden(t, "recording-"+name+".golden", p.Terminal+"\n")
 			})
 		}
 	}
@@ -106,9 +106,9 @@ func TestGoldenViews(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					golden(t, name+".golden", p.Screen+"\n")
+					golden(t, name+".golden", p.Terminal+"\n")
 					if noColor {
-						noColorHolds(t, p.Screen)
+						noColorHolds(t, p.Terminal)
 					}
 				})
 			}

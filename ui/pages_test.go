@@ -75,9 +75,9 @@ func TestGoldenPages(t *testing.T) {
 				}
 				t.Run(name, func(t *testing.T) {
 					p := rs.picture(t, v.recording, Options{NoColor: noColor, Replay: true}, size[0], size[1], v.keys...)
-					golden(t, name+".golden", p.Screen+"\n")
+					golden(t, name+".golden", p.Terminal+"\n")
 					if noColor {
-						noColorHolds(t, p.Screen)
+						noColorHolds(t, p.Terminal)
 					}
 				})
 			}

@@ -9,14 +9,15 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Picture is one screen: text with SGR sequences, as it went to the terminal.
+// Picture is one screen.
 type Picture struct {
-	Screen        string
-	Text          string // the same without colours
-	Width, Height int
-	Options       export.ScreenOptions
+	export.Screen
+	// Terminal is the same as text with SGR sequences.
+	Terminal string
+	Options  export.ScreenOptions
 }
 
 // pictureKeys are the keys that have a name instead of a character.
@@ -59,8 +60,40 @@ func (s *Store) picture(o Options, width, height int, keys ...string) (Picture, 
 
 // taken is what the screen shows.
 func (m *Model) taken() Picture {
-	return Picture{Screen: m.grid.String(!m.opt.NoColor), Text: m.grid.Text(), Width: m.width, Height: m.height,
-		Options: m.theme.screenOptions(m.process.Title)}
+	return Picture{Screen: m.pictured(), Terminal: m.grid.String(!m.opt.NoColor), Options: m.theme.screenOptions(m.process.Title)}
+}
+
+// pictured copies the cells that the screen shows.
+func (m *Model) pictured() export.Screen {
+	g := &m.grid
+	s := export.Screen{Rows: make([][]export.ScreenCell, g.H), Width: g.W, Text: g.Text()}
+	for y := range s.Rows {
+		s.Rows[y] = make([]export.ScreenCell, g.W)
+		for x := range s.Rows[y] {
+			c := g.At(x, y)
+			if m.opt.NoColor {
+				c.Style.FG, c.Style.BG = 0, 0
+			}
+			cell := export.ScreenCell{Style: screenStyle(c.Style)}
+			if c.Rune != 0 {
+				cell.Text, cell.Width = string(c.Rune)+c.Marks, canvas.RuneWidth(c.Rune)
+			}
+			s.Rows[y][x] = cell
+		}
+	}
+	return s
+}
+
+func screenStyle(s canvas.Style) export.ScreenStyle {
+	hex := func(c canvas.Color) string {
+		if !c.IsSet() {
+			return ""
+		}
+		return c.Hex()
+	}
+	has := func(a canvas.Attr) bool { return s.Attr&a != 0 }
+	return export.ScreenStyle{FG: hex(s.FG), BG: hex(s.BG), Bold: has(canvas.Bold), Faint: has(canvas.Faint),
+		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
 }
 
 // settle runs a command of a page, and those that it leads to: what they read is in the picture.

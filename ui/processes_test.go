@@ -195,7 +195,7 @@ func TestGoldenProcesses(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					s := clusterScreen(t, size[0], size[1], Options{NoColor: noColor})
 					s.press(v.keys...)
-					content := s.fleet.shown.model.taken().Screen
+					content := s.fleet.shown.model.taken().Terminal
 					golden(t, name+".golden", content+"\n")
 					if noColor {
 						noColorHolds(t, content)

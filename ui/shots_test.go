@@ -75,10 +75,10 @@ func TestShots(t *testing.T) {
 	write := func(name string, p Picture) {
 		t.Helper()
 		var b bytes.Buffer
-		if err := export.ScreenSVG(&b, p.Screen, p.Width, p.Height, p.Options); err != nil {
+		if err := export.ScreenSVG(&b, p.Screen, p.Options); err != nil {
 			t.Fatal(err)
 		}
-		name = fmt.Sprintf("%s-%dx%d.svg", name, p.Width, p.Height)
+		name = fmt.Sprintf("%s-%dx%d.svg", name, p.Width, len(p.Rows))
 		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}

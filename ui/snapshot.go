@@ -37,9 +37,9 @@ func (m *Model) save() tea.Cmd {
 	at := m.process.WallTime(m.atNS)
 	s := export.Snapshot{
 		Program: m.process.Title, PID: m.process.PID, At: at,
-		Tree:   m.flame.tree,
-		SVG:    flamegraph.SVGOptions{Title: m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05")},
-		Screen: m.grid.String(!m.opt.NoColor), Width: m.width, Height: m.height,
+		Tree:          m.flame.tree,
+		SVG:           flamegraph.SVGOptions{Title: m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05")},
+		Screen:        m.pictured(),
 		ScreenOptions: m.theme.screenOptions(m.process.Title),
 	}
 	// The copies are made here: the views go on changing while the files are written.
