@@ -26,18 +26,6 @@ type threadState struct {
 	shares   []cpuShare
 }
 
-// ractorState is who held a ractor's GVL at the last tick, and how many waited.
-type ractorState struct {
-	id      sampler.RactorID
-	holder  Key
-	held    bool
-	waiting int64
-	// of the tick being fed
-	nowHolder  Key
-	nowHeld    bool
-	nowWaiting int64
-}
-
 // Sink takes weights as a Collector charges them: at the end of the stretch of time that they belong to. A Rolling is one.
 type Sink interface {
 	Add(atNS int64, k Key, w Weights)
@@ -57,7 +45,6 @@ type Collector struct {
 	tagOf   func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State
 	out     []Sink
 	threads []threadState // by gvl.Interval.Slot
-	ractors []ractorState
 	alloc   allocState
 	lastNS  int64
 }
@@ -87,6 +74,13 @@ func (c *Collector) Interval(i *gvl.Interval) {
 	}
 }
 
+// Lock charges waiting to the holder.
+func (c *Collector) Lock(i *gvl.LockInterval) {
+	if i.Waiters > 0 && i.Blamed() {
+		c.emit(i.ToNS, Key{i.Thread, i.Stack, uint8(i.State)}, Weights{BlameNS: i.WaitNS()})
+	}
+}
+
 // Ended forgets a thread.
 func (c *Collector) Ended(slot int, _ int64) {
 	st := c.thread(slot)
@@ -95,9 +89,6 @@ func (c *Collector) Ended(slot int, _ int64) {
 
 // Tick charges what is counted by sample.
 func (c *Collector) Tick(t *gvl.Tick) {
-	for i := range c.ractors {
-		c.ractors[i].nowHeld, c.ractors[i].nowWaiting = false, 0
-	}
 	for i := range t.States {
 		slot, ts := t.Slots[i], &t.States[i]
 		if slot < 0 {
@@ -115,9 +106,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 			}
 		}
 		c.cpu(c.thread(slot), th, ts)
-		c.role(th, ts.State)
 	}
-	c.blame(t)
 	c.allocations(t.Sample)
 	c.lastNS = t.ToNS
 }
@@ -125,7 +114,6 @@ func (c *Collector) Tick(t *gvl.Tick) {
 // Finish charges what is still held back: after the stream has finished.
 func (c *Collector) Finish() {
 	c.flushAllocations(c.lastNS)
-	c.ractors = c.ractors[:0]
 }
 
 func (c *Collector) emit(atNS int64, k Key, w Weights) {

@@ -29,7 +29,8 @@ func newFeeder(p sampler.Process, out ...Sink) feeder {
 // Feed takes a sample whose threads are in the given states.
 func (f feeder) Feed(s *sampler.Sample, states []gvl.ThreadState) {
 	for i := range states {
-		states[i].Thread, states[i].Ractor = s.Threads[i].ID, s.Threads[i].Ractor
+		t := &s.Threads[i]
+		states[i].Thread, states[i].Ractor, states[i].Stack = t.ID, t.Ractor, t.Stack
 	}
 	f.stream.Feed(s, states)
 }
@@ -252,6 +253,7 @@ func TestCollectorBlame(t *testing.T) {
 	tick(1000, 2)
 	tick(2000, 2)
 	tick(3000, 0)
+	c.stream.SettleLocks()
 	if got := weightsOf(r)[Key{1, 10, tagRun}].BlameNS; got != 2000+1000 {
 		t.Errorf("blame %d, want 3000", got)
 	}

@@ -45,6 +45,7 @@ type ractorTotals struct {
 
 // Account totals a whole run: what `ddtop stat` prints. It is a Consumer and not safe for concurrent use.
 type Account struct {
+	Ignore
 	proc    sampler.Process
 	dict    *sampler.Dictionary
 	stream  *Stream

@@ -87,156 +87,67 @@ func (b *blameBucket) add(k blameKey, ns, held int64, limit int) {
 	b.sums[k] = s
 }
 
-// blameLane is one ractor's GVL: who holds it now and how many wait.
-type blameLane struct {
-	id      sampler.RactorID
-	holder  blameKey
-	waiters int64
-	segNS   int64
-	// next is filled while a sample is read.
-	next  blameKey
-	nextN int64
-}
-
-// maxIdleLanes is how many ractors are remembered in which nobody holds or waits.
-const maxIdleLanes = 64
-
 // Blame charges the time that threads wait for the GVL to the code that holds it. The charges and what was waited
-// while nobody held it equal the waiting time of all threads. It is not safe for concurrent use.
+// while nobody held it equal the waiting time of all threads. It is a Consumer and not safe for concurrent use.
 type Blame struct {
+	Ignore
 	dict   *sampler.Dictionary
-	steps  stepper
-	lanes  []blameLane
+	stream *Stream
 	run    blameBucket
 	recent []blameBucket
-	second int64
-	lastNS int64
+	second int64 // the newest
 }
 
-// NewBlame returns a Blame for the target p, whose samples' IDs point into dict.
-func NewBlame(p sampler.Process, dict *sampler.Dictionary) *Blame {
-	b := &Blame{dict: dict, steps: newStepper(p), recent: make([]blameBucket, blameBuckets)}
+// NewBlame returns a Blame of a stream, whose IDs point into dict.
+func NewBlame(s *Stream, dict *sampler.Dictionary) *Blame {
+	b := &Blame{dict: dict, stream: s, recent: make([]blameBucket, blameBuckets)}
 	b.run.sums = make(map[blameKey]blameSum)
 	for i := range b.recent {
 		b.recent[i] = blameBucket{second: -1, sums: make(map[blameKey]blameSum)}
 	}
+	s.Attach(b)
 	return b
 }
 
-// Feed adds one sample with its states (parallel to s.Threads). Samples must come in order of time.
-func (b *Blame) Feed(s *sampler.Sample, states []ThreadState) {
-	st := b.steps.next(s)
-	if st.first {
-		b.second = st.toNS / blameBucketNS
-		b.bucket()
-	}
-	for i := range b.lanes {
-		b.lanes[i].next, b.lanes[i].nextN = blameKey{}, 0
-	}
-	li := 0
-	for i := range states {
-		ts := &states[i]
-		if ts.State != Waiting && !ts.State.Held() {
-			continue
-		}
-		li = b.lane(ts.Ractor, li)
-		l := &b.lanes[li]
-		if ts.State == Waiting {
-			l.nextN++
-			continue
-		}
-		if ts.stopped() {
-			continue // no code of the process is to blame
-		}
-		l.next = blameKey{ts.Thread, ts.Stack, ts.State}
-		if s.Threads[i].Quality&sampler.StackFailed != 0 {
-			l.next.stack = 0
-		}
-	}
-	from := st.midNS
-	if st.gap {
-		// Nothing is known of the time since the last sample.
-		from = st.toNS
-		for i := range b.lanes {
-			b.flush(&b.lanes[i], st.fromNS)
-			b.lanes[i].segNS = from
-		}
-	}
-	b.advance(from)
-	for i := range b.lanes {
-		l := &b.lanes[i]
-		if l.next == l.holder && l.nextN == l.waiters {
-			continue
-		}
-		b.flush(l, from)
-		l.holder, l.waiters = l.next, l.nextN
-	}
-	if len(b.lanes) > maxIdleLanes {
-		b.lanes = slices.DeleteFunc(b.lanes, func(l blameLane) bool { return l.holder.thread == 0 && l.waiters == 0 })
-	}
-	b.advance(st.toNS)
-	b.lastNS = st.toNS
-}
-
-func (b *Blame) lane(id sampler.RactorID, hint int) int {
-	if hint < len(b.lanes) && b.lanes[hint].id == id {
-		return hint
-	}
-	for i := range b.lanes {
-		if b.lanes[i].id == id {
-			return i
-		}
-	}
-	b.lanes = append(b.lanes, blameLane{id: id})
-	return len(b.lanes) - 1
-}
-
-// flush charges a lane's stretch up to at.
-func (b *Blame) flush(l *blameLane, at int64) {
-	d := at - l.segNS
-	l.segNS = max(at, l.segNS)
-	if d <= 0 || l.waiters == 0 {
+// Lock charges a stretch of time of a ractor's GVL.
+func (b *Blame) Lock(i *LockInterval) {
+	if i.Waiters == 0 {
 		return
 	}
-	held := d
-	if l.holder.thread == 0 {
-		held = 0
+	k, held := blameKey{}, int64(0)
+	if i.Blamed() {
+		k, held = blameKey{i.Thread, i.Stack, i.State}, i.NS()
 	}
-	b.run.add(l.holder, d*l.waiters, held, MaxBlameEntries)
-	b.bucket().add(l.holder, d*l.waiters, held, maxBlameRecent)
+	b.run.add(k, i.WaitNS(), held, MaxBlameEntries)
+	for from := i.FromNS; from < i.ToNS; {
+		second := from / blameBucketNS
+		if behind := i.ToNS/blameBucketNS - second; behind > int64(len(b.recent)) {
+			second += behind - int64(len(b.recent))
+			from = second * blameBucketNS
+		}
+		part := min(i.ToNS, (second+1)*blameBucketNS) - from
+		b.bucket(second).add(k, part*i.Waiters, min(held, part), maxBlameRecent)
+		from += part
+	}
 }
 
-// bucket returns the bucket of the current second.
-func (b *Blame) bucket() *blameBucket {
-	k := &b.recent[b.second%int64(len(b.recent))]
-	if k.second != b.second {
+// Tick moves on to the second of a sample.
+func (b *Blame) Tick(k *Tick) { b.second = k.ToNS / blameBucketNS }
+
+// bucket returns the bucket of a second.
+func (b *Blame) bucket(second int64) *blameBucket {
+	k := &b.recent[second%int64(len(b.recent))]
+	if k.second != second {
 		clear(k.sums)
-		k.second, k.other = b.second, 0
+		k.second, k.other = second, 0
 	}
 	return k
-}
-
-// advance moves to the second of at, charging what goes on to the seconds it spans.
-func (b *Blame) advance(at int64) {
-	for end := (b.second + 1) * blameBucketNS; end <= at; end += blameBucketNS {
-		for i := range b.lanes {
-			b.flush(&b.lanes[i], end)
-		}
-		b.second++
-		if behind := at/blameBucketNS - b.second; behind > int64(len(b.recent)) {
-			b.second += behind - int64(len(b.recent))
-			end = b.second * blameBucketNS
-		}
-		b.bucket()
-	}
 }
 
 // Top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
 // MaxBlameWindowNS), or of the whole run with 0.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
-	for i := range b.lanes {
-		b.flush(&b.lanes[i], b.lastNS)
-	}
+	b.stream.SettleLocks()
 	var rep BlameReport
 	groups := make(map[blameKey]*blameGroup)
 	if windowNS <= 0 {

@@ -17,13 +17,14 @@ func TestBlame(t *testing.T) {
 	b := dict.InternStackOf([]sampler.FrameID{gen, build})
 	w := dict.InternStackOf([]sampler.FrameID{work})
 	p := procOf(sampler.EraSched)
-	c, bl := NewClassifier(p, dict), NewBlame(p, dict)
+	c, stream := NewClassifier(p, dict), NewStream(p)
+	bl := NewBlame(stream, dict)
 	at := int64(base)
 	feed := func(n int, owner sampler.ThreadID, gc bool, threads ...sampler.Thread) {
 		for range n {
 			s := sampleAt(at, owner, threads...)
 			s.GC.During = gc
-			bl.Feed(s, c.Classify(s))
+			stream.Feed(s, c.Classify(s))
 			at += ms
 		}
 	}

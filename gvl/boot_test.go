@@ -12,7 +12,7 @@ func booting(t *testing.T) *scene {
 	s := newScene(t)
 	p := procOf(sampler.EraSched)
 	p.AttachedNS = base
-	s.f = NewFindings(p, s.dict, nil)
+	s.watch(p, nil)
 	return s
 }
 

@@ -84,6 +84,8 @@ type Classifier struct {
 	table  table[episode]
 	owners []owner
 	out    []ThreadState
+	// twice: the last sample listed a thread twice, so that what out says of it may be another record's.
+	twice  bool
 	lastNS int64
 	// collector is the place of the thread that collects garbage in this sample; -1: none does, or it can't be told which.
 	collector    int
@@ -104,10 +106,18 @@ func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
 // Classify returns the state of each thread of s, parallel to s.Threads. The slice is valid until the next call. In
 // the steady state nothing is allocated.
 func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
+	last := len(c.out)
 	if cap(c.out) < len(s.Threads) {
 		c.out = make([]ThreadState, len(s.Threads), len(s.Threads)+len(s.Threads)/4)
+		last = 0
 	}
 	c.out = c.out[:len(s.Threads)]
+	if c.twice {
+		c.twice, last = false, 0
+	}
+	if last < len(c.out) {
+		clear(c.out[last:]) // what stands there is of an earlier sample than the last
+	}
 	c.findOwners(s)
 	c.findCollector(s)
 	c.table.begin(len(s.Threads))
@@ -123,6 +133,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		r, _ := c.table.at(i, t.ID)
 		if r == nil {
 			r = new(record[episode])
+			c.twice = true
 		}
 		e, out := &r.v, &c.out[i]
 		if s.Depth == sampler.LockTick && e.place == placeReleased && out.Thread == t.ID && c.unchanged(s, t, i, ri, e) {

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -16,8 +17,12 @@ func TestClassifierSkipsNothing(t *testing.T) {
 				w.churn, w.gaps = .02, .01
 			}
 			quick, whole := NewClassifier(procOf(era), dict), NewClassifier(procOf(era), dict)
+			rng := rand.New(rand.NewPCG(seed, 78))
 			for n := range 500 {
 				s := w.sample()
+				if seed%3 == 0 {
+					damage(rng, s)
+				}
 				if n%10 != 0 {
 					s.Depth = sampler.LockTick
 				}

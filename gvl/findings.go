@@ -172,11 +172,10 @@ type RaisedFinding struct {
 	UntilNS int64
 }
 
-// Findings watches a stream for the rules of docs/findings.md. It is not safe for concurrent use.
+// Findings watches a stream for the rules of docs/findings.md. It is a Consumer and not safe for concurrent use.
 type Findings struct {
+	Ignore
 	ev     *collector
-	blame  *Blame
-	own    bool // blame is fed here
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
@@ -185,30 +184,22 @@ type Findings struct {
 	past      []RaisedFinding
 }
 
-// NewFindings returns Findings for the target p, whose samples' IDs point into dict. r says which rules with which
-// limits; nil is all of them as they are.
-func NewFindings(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Findings {
-	f := newFindings(p, dict, NewBlame(p, dict), r)
-	f.own = true
-	return f
-}
-
-// newFindings shares a Blame that is fed elsewhere, before each Feed.
-func newFindings(p sampler.Process, dict *sampler.Dictionary, b *Blame, r *Rules) *Findings {
+// NewFindings returns Findings of a stream of the target p, whose IDs point into dict. b is of the same stream. r says which
+// rules with which limits; nil is all of them as they are.
+func NewFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blame, r *Rules) *Findings {
 	if r == nil {
 		r = NewRules()
 	}
-	f := &Findings{ev: newCollector(p, dict, &r.limits), blame: b, rules: r}
+	f := &Findings{ev: newCollector(p, dict, &r.limits), rules: r}
 	f.win.init(f.ev, b)
 	f.late.init(f.ev, b)
+	s.Attach(f)
 	return f
 }
 
-// Feed adds one sample with its states (parallel to s.Threads). Samples must come in order of time.
-func (f *Findings) Feed(s *sampler.Sample, states []ThreadState) {
-	if f.own {
-		f.blame.Feed(s, states)
-	}
+// Tick adds one sample with its states.
+func (f *Findings) Tick(k *Tick) {
+	s, states := k.Sample, k.States
 	if s.Proc.Stopped || slices.ContainsFunc(states, func(ts ThreadState) bool { return ts.stopped() }) {
 		return // what happens in a stopped process says nothing of it; the time is a gap in what the rules look at
 	}

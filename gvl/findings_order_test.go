@@ -36,7 +36,7 @@ func TestOrder(t *testing.T) {
 		{"equal in all, as the rules are listed", []raised{{"http_slow", SeverityWarn, .4}, {"redis_slow", SeverityWarn, .4}, {"dns_slow", SeverityWarn, .4}},
 			[]string{"dns_slow", "redis_slow", "http_slow"}},
 	} {
-		f := NewFindings(procOf(sampler.EraSched), sampler.NewDictionary(), nil)
+		f := newScene(t).f
 		for _, r := range c.raised {
 			i := slices.IndexFunc(rules[:], func(x rule) bool { return x.id == r.id })
 			finding := Finding{ID: r.id, Severity: r.severity}

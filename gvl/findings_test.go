@@ -11,14 +11,15 @@ import (
 
 // scene plays a stream to Findings, at 5 ms a sample with every second one a stack tick.
 type scene struct {
-	t    *testing.T
-	dict *sampler.Dictionary
-	c    *Classifier
-	f    *Findings
-	now  int64
-	tick int
-	gc   sampler.GC
-	proc sampler.Proc
+	t      *testing.T
+	dict   *sampler.Dictionary
+	c      *Classifier
+	f      *Findings
+	stream *Stream
+	now    int64
+	tick   int
+	gc     sampler.GC
+	proc   sampler.Proc
 }
 
 const sceneTick = 5 * ms
@@ -27,7 +28,15 @@ func newScene(t *testing.T) *scene {
 	p := procOf(sampler.EraSched)
 	p.AttachedNS = base - 60_000*ms
 	dict := sampler.NewDictionary()
-	return &scene{t: t, dict: dict, c: NewClassifier(p, dict), f: NewFindings(p, dict, nil), now: base}
+	s := &scene{t: t, dict: dict, c: NewClassifier(p, dict), now: base}
+	s.watch(p, nil)
+	return s
+}
+
+// watch begins anew with the findings.
+func (s *scene) watch(p sampler.Process, r *Rules) {
+	s.stream = NewStream(p)
+	s.f = NewFindings(s.stream, p, s.dict, NewBlame(s.stream, s.dict), r)
 }
 
 func (s *scene) named(id sampler.ThreadID, name string, main bool) {
@@ -62,7 +71,7 @@ func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Threa
 		if s.tick%2 == 0 {
 			x.Depth = sampler.LockTick
 		}
-		s.f.Feed(x, s.c.Classify(x))
+		s.stream.Feed(x, s.c.Classify(x))
 	}
 }
 
@@ -282,7 +291,7 @@ func TestGarbageCollection(t *testing.T) {
 		s = newScene(t)
 		p := procOf(sampler.EraSched)
 		p.AttachedNS = base
-		s.f = NewFindings(p, s.dict, nil)
+		s.watch(p, nil)
 		s.play(c.boot, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			s.gc.During = i%3 == 0
 			return 1, []sampler.Thread{s.at(holder(1), build)}

@@ -36,7 +36,8 @@ type Fold struct {
 
 // NewFold returns a Fold for the target p, whose samples' IDs point into dict.
 func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
-	blame, stream := NewBlame(p, dict), NewStream(p)
+	stream := NewStream(p)
+	blame := NewBlame(stream, dict)
 	return &Fold{
 		proc: p, dict: dict,
 		class:    NewClassifier(p, dict),
@@ -44,7 +45,7 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 		account:  NewAccount(stream, p, dict),
 		timeline: NewTimeline(p, o.ColumnNS, o.Columns),
 		blame:    blame,
-		findings: newFindings(p, dict, blame, o.Rules),
+		findings: NewFindings(stream, p, dict, blame, o.Rules),
 	}
 }
 
@@ -59,8 +60,6 @@ func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
 	f.states = f.class.Classify(s)
 	f.stream.Feed(s, f.states)
 	f.timeline.Feed(s, f.states)
-	f.blame.Feed(s, f.states)
-	f.findings.Feed(s, f.states)
 	f.keep(s)
 	return f.states
 }

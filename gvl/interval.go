@@ -47,6 +47,32 @@ type Wait struct {
 // NS returns how long the wait took, or has taken so far, in ns.
 func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 
+// LockInterval is a stretch of time in which a thread, or nobody, held a ractor's GVL and as many others waited for it. It
+// is told from sample to sample: late answers of the kernel don't change it.
+type LockInterval struct {
+	Ractor sampler.RactorID
+	// Thread, Stack and State are the holder, its stack (0 where it could not be read) and how it held the GVL (Running, GC
+	// or Stalled); Thread 0: nobody held it.
+	Thread sampler.ThreadID
+	Stack  sampler.StackID
+	State  State
+	// Stopped: the holder was stopped by a signal or a debugger, so that no code of the process is to blame.
+	Stopped bool
+	// Waiters is how many threads waited.
+	Waiters int64
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns.
+	FromNS, ToNS int64
+}
+
+// NS returns how long the interval is, in ns.
+func (i *LockInterval) NS() int64 { return i.ToNS - i.FromNS }
+
+// WaitNS returns the time that threads waited in it, thread·ns.
+func (i *LockInterval) WaitNS() int64 { return i.Waiters * i.NS() }
+
+// Blamed reports whether the holder is to blame for the waiting.
+func (i *LockInterval) Blamed() bool { return i.Thread != 0 && !i.Stopped }
+
 // Tick is a sample as a Consumer sees it: with the states of its threads, and the time since the last one.
 type Tick struct {
 	*sampler.Sample
@@ -67,6 +93,8 @@ type Consumer interface {
 	Interval(*Interval)
 	// Waited takes a wait that is over, as soon as that is seen.
 	Waited(*Wait)
+	// Lock takes a stretch of time of a ractor's GVL; those of one ractor come in order.
+	Lock(*LockInterval)
 	// Ended says that the thread of a slot is no longer listed, since atNS; its intervals have all come.
 	Ended(slot int, atNS int64)
 	// Tick takes a sample, after the intervals that it settles.
@@ -81,6 +109,9 @@ func (Ignore) Interval(*Interval) {}
 
 // Waited does nothing.
 func (Ignore) Waited(*Wait) {}
+
+// Lock does nothing.
+func (Ignore) Lock(*LockInterval) {}
 
 // Ended does nothing.
 func (Ignore) Ended(int, int64) {}

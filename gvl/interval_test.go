@@ -18,13 +18,16 @@ type ledger struct {
 	begun   map[sampler.ThreadID]int64
 	listed  map[sampler.ThreadID]int64
 	damaged bool
+	// The GVLs' intervals: until when, by ractor, and how long threads waited in all and held them.
+	lockUntil          map[sampler.RactorID]int64
+	lockWait, lockHeld int64
 }
 
 func newLedger(t *testing.T, s *Stream) *ledger {
 	l := &ledger{
 		t: t, ns: map[sampler.ThreadID]*[NumStates]int64{}, until: map[sampler.ThreadID]int64{}, of: map[int]sampler.ThreadID{},
 		waits: map[sampler.ThreadID]int64{}, nWaits: map[sampler.ThreadID]int64{}, begun: map[sampler.ThreadID]int64{},
-		listed: map[sampler.ThreadID]int64{},
+		listed: map[sampler.ThreadID]int64{}, lockUntil: map[sampler.RactorID]int64{},
 	}
 	s.Attach(l)
 	return l
@@ -57,6 +60,17 @@ func (l *ledger) Waited(w *Wait) {
 	}
 	l.waits[w.Thread] += w.NS()
 	l.nWaits[w.Thread]++
+}
+
+func (l *ledger) Lock(i *LockInterval) {
+	if i.ToNS <= i.FromNS || i.FromNS < l.lockUntil[i.Ractor] {
+		l.t.Fatalf("%+v after %d", i, l.lockUntil[i.Ractor])
+	}
+	l.lockUntil[i.Ractor] = i.ToNS
+	l.lockWait += i.WaitNS()
+	if i.Thread != 0 {
+		l.lockHeld += i.NS()
+	}
 }
 
 func (l *ledger) Ended(slot int, atNS int64) {
@@ -150,11 +164,15 @@ func TestIntervalsAddUp(t *testing.T) {
 		}
 		f.Stream().Finish()
 		var st Stat
-		f.Read(func(v *View) { st = v.Account.Stat() })
+		var blame BlameReport
+		f.Read(func(v *View) { st, blame = v.Account.Stat(), v.Blame.Top(0, BlameByStack, 0) })
+		var waited, held int64
 		if len(st.Threads) != len(l.ns) && seed%5 == 0 {
 			t.Errorf("seed %d: %d threads, %d in the account", seed, len(l.ns), len(st.Threads))
 		}
 		for i, th := range st.Threads {
+			waited += th.NS.Waiting
+			held += th.NS.Running + th.NS.Stalled + th.NS.GC
 			var sum int64
 			for _, v := range l.sums(th.ID) {
 				sum += v
@@ -167,6 +185,10 @@ func TestIntervalsAddUp(t *testing.T) {
 				t.Errorf("seed %d thread %d: %d waits of %d, in the account %d of %d", seed, th.ID, l.nWaits[th.ID], l.waits[th.ID],
 					th.Waits.Count, th.NS.Waiting)
 			}
+		}
+		if l.lockWait != waited || blame.TotalNS != waited || l.lockHeld != held {
+			t.Errorf("seed %d: waited %d, by the GVLs %d, in the blame %d; held %d, by the GVLs %d", seed, waited, l.lockWait, blame.TotalNS,
+				held, l.lockHeld)
 		}
 		longest := waits.Longest(1, 0)
 		for _, th := range st.Threads {

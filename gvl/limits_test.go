@@ -103,7 +103,7 @@ func TestRulesAreObeyed(t *testing.T) {
 		}
 		p := procOf(sampler.EraSched)
 		p.AttachedNS = base - 60_000*ms
-		s.f = NewFindings(p, s.dict, r)
+		s.watch(p, r)
 		s.turns(8*sec, 6, 19)
 		return s.ids()
 	}

@@ -102,10 +102,11 @@ type Measure struct {
 // NewMeasure returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as
 // they are.
 func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure {
-	blame, stream := NewBlame(p, dict), NewStream(p)
+	stream := NewStream(p)
+	blame := NewBlame(stream, dict)
 	return &Measure{
 		dict: dict, class: NewClassifier(p, dict), stream: stream, account: NewAccount(stream, p, dict), blame: blame,
-		findings: newFindings(p, dict, blame, r), waits: NewWaitList(stream),
+		findings: NewFindings(stream, p, dict, blame, r), waits: NewWaitList(stream),
 	}
 }
 
@@ -113,8 +114,6 @@ func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure 
 func (m *Measure) Feed(s *sampler.Sample) []ThreadState {
 	states := m.class.Classify(s)
 	m.stream.Feed(s, states)
-	m.blame.Feed(s, states)
-	m.findings.Feed(s, states)
 	return states
 }
 

@@ -70,13 +70,14 @@ func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 		{"Shop#show", [][]string{{"gem:A#a", "Shop#show", "gem:Callbacks#run"}, {"gem:B#b", "Shop#show", "gem:Callbacks#run"}}},
 	} {
 		p, dict := procOf(sampler.EraSched), sampler.NewDictionary()
-		bl := NewBlame(p, dict)
+		stream := NewStream(p)
+		bl := NewBlame(stream, dict)
 		cl := NewClassifier(p, dict)
 		for i := range 400 {
 			th := holder(1)
 			th.Stack = internOrigins(dict, c.stacks[i%len(c.stacks)])
 			s := sampleAt(base+int64(i)*ms, 1, th, queued(2))
-			bl.Feed(s, cl.Classify(s))
+			stream.Feed(s, cl.Classify(s))
 		}
 		if got := bl.Method(1, 0); got != c.want {
 			t.Errorf("%v: %q, want %q", c.stacks, got, c.want)

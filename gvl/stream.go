@@ -35,6 +35,9 @@ type Stream struct {
 	out     Interval
 	wait    Wait
 	spare   []*streamThread
+	locks   []lockLane
+	lock    int // the one found last
+	outLock LockInterval
 	missing int64
 }
 
@@ -120,8 +123,12 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 			}
 		}
 		s.slots = append(s.slots, rec.v.slot)
+		if ts.State == Waiting || ts.State.Held() {
+			s.seeLock(ts, t)
+		}
 	}
 	s.table.end(func(rec *record[*streamThread]) { s.gone(rec.v, ended) })
+	s.moveLocks(st, x.Depth)
 	s.tick = Tick{
 		Sample: x, States: states, Slots: s.slots, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
 	}
@@ -136,6 +143,8 @@ func (s *Stream) Finish() {
 	s.table.begin(0)
 	s.table.changed = true
 	s.table.end(func(rec *record[*streamThread]) { s.gone(rec.v, s.steps.lastNS) })
+	s.SettleLocks()
+	s.locks = s.locks[:0]
 	s.steps = stepper{reach: s.steps.reach}
 }
 

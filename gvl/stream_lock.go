@@ -1,0 +1,90 @@
+package gvl
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxIdleLocks is how many ractors are remembered in which nobody holds or waits.
+const maxIdleLocks = 64
+
+// lockLane is one ractor's GVL: who holds it and how many wait, since now.FromNS.
+type lockLane struct {
+	now LockInterval
+	// next is filled while a sample is read.
+	next LockInterval
+}
+
+// seeLock notes a thread's part in its ractor's GVL at the sample being fed.
+func (s *Stream) seeLock(ts *ThreadState, t *sampler.Thread) {
+	l := s.lockOf(ts.Ractor)
+	if ts.State == Waiting {
+		l.next.Waiters++
+		return
+	}
+	l.next.Thread, l.next.Stack, l.next.State, l.next.Stopped = ts.Thread, ts.Stack, ts.State, ts.stopped()
+	if t.Quality&sampler.StackFailed != 0 {
+		l.next.Stack = 0
+	}
+}
+
+func (s *Stream) lockOf(id sampler.RactorID) *lockLane {
+	if s.lock < len(s.locks) && s.locks[s.lock].now.Ractor == id {
+		return &s.locks[s.lock]
+	}
+	s.lock = slices.IndexFunc(s.locks, func(l lockLane) bool { return l.now.Ractor == id })
+	if s.lock < 0 {
+		s.lock = len(s.locks)
+		none := LockInterval{Ractor: id, FromNS: s.steps.lastNS, ToNS: s.steps.lastNS}
+		s.locks = append(s.locks, lockLane{now: none, next: none})
+	}
+	return &s.locks[s.lock]
+}
+
+// moveLocks takes what was noted over, at the time of a step.
+func (s *Stream) moveLocks(st step, depth sampler.Depth) {
+	for i := range s.locks {
+		l := &s.locks[i]
+		n := &l.next
+		n.FromNS, n.ToNS = l.now.FromNS, l.now.ToNS
+		if st.gap || *n != l.now {
+			at := st.midNS
+			if st.gap {
+				at = st.fromNS
+			}
+			s.settleLock(l, at)
+			if st.gap {
+				at = st.toNS // nothing is known of the time since the last sample
+			}
+			l.now, l.now.FromNS, l.now.ToNS = *n, at, at
+		}
+		if depth == sampler.StackTick {
+			s.settleLock(l, st.toNS)
+		}
+		*n = LockInterval{Ractor: n.Ractor}
+	}
+	if len(s.locks) > maxIdleLocks {
+		s.locks = slices.DeleteFunc(s.locks, func(l lockLane) bool { return l.now.Thread == 0 && l.now.Waiters == 0 })
+	}
+}
+
+// settleLock hands a stretch of a ractor's GVL out, up to a time.
+func (s *Stream) settleLock(l *lockLane, atNS int64) {
+	if atNS <= l.now.FromNS {
+		return
+	}
+	s.outLock = l.now
+	s.outLock.ToNS = atNS
+	l.now.FromNS, l.now.ToNS = atNS, atNS
+	for _, c := range s.to {
+		c.Lock(&s.outLock)
+	}
+}
+
+// SettleLocks hands out all that is known of the GVLs, up to the last sample.
+func (s *Stream) SettleLocks() {
+	for i := range s.locks {
+		s.settleLock(&s.locks[i], s.steps.lastNS)
+	}
+}
