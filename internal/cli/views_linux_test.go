@@ -45,12 +45,14 @@ var viewStory = []struct{ press, see string }{
 // TestTheViewsInATerminal goes through all views in a real terminal, before a real Ruby and on a recording of one.
 func TestTheViewsInATerminal(t *testing.T) {
 	t.Run("live", func(t *testing.T) {
+		t.Parallel() // it waits more than it works
 		p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 		p.Expect(t, "up")
 		x := inTerminal(t, "-p", strconv.Itoa(p.PID))
 		goThroughViews(t, x)
 	})
 	t.Run("replay", func(t *testing.T) {
+		t.Parallel()
 		path, _ := record(t)
 		goThroughViews(t, inTerminal(t, "replay", path))
 	})
