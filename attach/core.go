@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// ErrNotCore is returned for a file that is no ELF core of a 64-bit little-endian process.
+	// ErrNotCore is returned for a file that is not an ELF core of a 64-bit little-endian process.
 	ErrNotCore = errors.New("not a core file")
 	// ErrFileUnusable is returned where a core lacks memory that a mapped file held, and that file can't be used.
 	ErrFileUnusable = errors.New("the mapped file can't be used")
@@ -212,7 +212,7 @@ func packedAs(head []byte) string {
 			return fmt.Sprintf("it is compressed: unpack it with `%s` first (or let `coredumpctl dump -o FILE` do it)", how)
 		}
 	}
-	return "it is no ELF file"
+	return "it is not an ELF file"
 }
 
 // Read fills buf from the core and the mapped files; ErrUnmapped or ErrFileUnusable in a *ReadError.

@@ -209,8 +209,8 @@ func TestCoreFiles(t *testing.T) {
 	if err := os.WriteFile(mappedPath, content(0x3000, 6), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(CoreFiles{}); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "no program or library") {
-		t.Errorf("a file that is no program: %v", err)
+	if err := read(CoreFiles{}); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "not a program or library") {
+		t.Errorf("a file that is not a program: %v", err)
 	}
 	if err := read(CoreFiles{Root: t.TempDir()}); !errors.Is(err, ErrFileUnusable) {
 		t.Errorf("below an empty root: %v", err)
@@ -220,7 +220,7 @@ func TestCoreFiles(t *testing.T) {
 	}
 }
 
-// TestCoreErrors says what a file is that is no core.
+// TestCoreErrors says what a file is that is not a core.
 func TestCoreErrors(t *testing.T) {
 	good := makeCore([]piece{{0x1000, 0x1000, content(0x1000, 1)}}, nil, 0, 7)
 	change := func(at int, to ...byte) []byte { b := bytes.Clone(good); copy(b[at:], to); return b }
@@ -229,7 +229,7 @@ func TestCoreErrors(t *testing.T) {
 		want string
 	}{
 		"empty":         {nil, "shorter"},
-		"text":          {bytes.Repeat([]byte("hello "), 20), "no ELF file"},
+		"text":          {bytes.Repeat([]byte("hello "), 20), "not an ELF file"},
 		"zstd":          {append([]byte("\x28\xb5\x2f\xfd"), make([]byte, 80)...), "zstd -d"},
 		"gzip":          {append([]byte("\x1f\x8b"), make([]byte, 80)...), "gunzip"},
 		"a program":     {change(16, 2), "ET_EXEC"},

@@ -130,7 +130,7 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 	var magic [4]byte
 	if _, err := f.ReadAt(magic[:], 0); err != nil || string(magic[:]) != elf.ELFMAG {
 		f.Close()
-		return nil, fmt.Errorf("%s is no program or library", path)
+		return nil, fmt.Errorf("%s is not a program or library", path)
 	}
 	return f, nil
 }

@@ -24,7 +24,7 @@ func noteSize(head []byte) int64 {
 	return noteHeader + pad(binaryLE.Uint32(head)) + pad(binaryLE.Uint32(head[4:]))
 }
 
-// wantedNote tells by its header and its owner's name whether parseCoreNotes reads a note.
+// wantedNote reports, by a note's header and its owner's name, whether parseCoreNotes reads it.
 func wantedNote(head []byte) bool {
 	name := head[noteHeader:][:min(binaryLE.Uint32(head), noteOwner)]
 	if strings.TrimRight(string(name), "\x00") != "CORE" {

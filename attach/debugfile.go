@@ -28,7 +28,7 @@ var ErrNoDebugFile = errors.New("no debug information")
 // DebugFile is the ELF file that holds a module's debug information: the module's own, or a separate one.
 type DebugFile struct {
 	ELF *elf.File
-	// Path is where it was found; Separate tells that it is another file than the module's.
+	// Path is where it was found; Separate says that it is another file than the module's.
 	Path     string
 	Separate bool
 	symbols  *symbolTable

@@ -17,7 +17,7 @@ const (
 )
 
 // errELFLimit is returned for an ELF file that claims more than any program or library has.
-var errELFLimit = errors.New("it is no ELF file of a usual size")
+var errELFLimit = errors.New("it is not an ELF file of a usual size")
 
 // openELF reads an ELF file's headers, within limits that are checked before anything is read. debug/elf reads what the
 // headers claim, decompresses what they call compressed, and repeats a section's name for each header that has it. The file

@@ -60,7 +60,7 @@ func parseMapping(line []byte) (Mapping, error) {
 		f, rest, _ = bytes.Cut(rest, []byte(" "))
 		return f
 	}
-	bad := func() (Mapping, error) { return Mapping{}, fmt.Errorf("%q is no mapping", line) }
+	bad := func() (Mapping, error) { return Mapping{}, fmt.Errorf("%q is not a mapping", line) }
 	lo, hi, ok := bytes.Cut(next(), []byte("-"))
 	if !ok {
 		return bad()

@@ -362,7 +362,7 @@ func (p *Process) Close() error {
 	return p.dir.Close()
 }
 
-// isGone tells the errors that mean that a process has ended.
+// isGone reports whether an error means that a process has ended.
 func isGone(err error) bool {
 	return errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrGone)
 }

@@ -39,7 +39,7 @@ func parseStat(text []byte) (processStat, error) {
 	}
 	s.State = f[0][0]
 	if letter := s.State | 0x20; letter < 'a' || letter > 'z' {
-		return s, fmt.Errorf("field 3, the state: %q is no letter", f[0])
+		return s, fmt.Errorf("field 3, the state: %q is not a letter", f[0])
 	}
 	var err error
 	if s.PPID, err = strconv.Atoi(string(f[4-3])); err != nil {

@@ -36,7 +36,7 @@ func (p *Process) Check() error {
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
-// Alive tells in one short system call whether the process has not ended: true is certain, and whatever was read by its
+// Alive reports, in one short system call, whether the process has not ended: true is certain, and whatever was read by its
 // PID before was this process's, as itself or as the program that an exec has made of it. False means that it has
 // ended, or that the kernel has no pidfd; Check tells.
 func (p *Process) Alive() bool {

@@ -128,7 +128,8 @@ type DumpReads struct {
 	Partial uint64 `json:"partial"`
 	Failed  uint64 `json:"failed"`
 	Retried uint64 `json:"retried"`
-	// Pauses is how often the target was stopped for a sample (--pause), PausesCut how many of those samples are no instant.
+	// Pauses is how often the target was stopped for a sample (--pause), PausesCut how many of those samples do not show one
+	// instant.
 	Pauses    uint64 `json:"pauses"`
 	PausesCut uint64 `json:"pauses_cut"`
 }

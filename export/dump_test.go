@@ -93,7 +93,7 @@ func TestDumpEmptyArrays(t *testing.T) {
 	out := string(dumpJSON(t, NewDump(sampler.Process{}, sampler.NewDictionary(), s, nil)))
 	for _, key := range []string{"waiting", "frames", "fibers", "deadlocks", "locks"} {
 		if !strings.Contains(out, `"`+key+`": []`) {
-			t.Errorf("%s is no empty array in %s", key, out)
+			t.Errorf("%s is not an empty array in %s", key, out)
 		}
 	}
 	if !strings.Contains(out, `"state": "unknown"`) || !strings.Contains(out, `"tid": null`) {

@@ -195,7 +195,7 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds what a thread waited for. Running and idling are no markers: the samples show them.
+// marker adds what a thread waited for. Running and idling are not markers: the samples show them.
 func (b *firefoxBuilder) marker(e episode) {
 	var kind string
 	switch e.state {

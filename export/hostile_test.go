@@ -68,7 +68,7 @@ func TestHostileNamesInExports(t *testing.T) {
 		if json.Unmarshal(b.Bytes(), &v) == nil {
 			eachString(v, func(s string) { checkPrintable(t, name+", decoded", s) })
 		} else if !strings.HasPrefix(name, "collapsed") {
-			t.Errorf("%s is no JSON", name)
+			t.Errorf("%s is not JSON", name)
 		}
 	}
 }

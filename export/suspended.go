@@ -13,7 +13,7 @@ type DumpSuspended struct {
 	// Count is all of them, Created those of them that were never resumed.
 	Count   int `json:"count"`
 	Created int `json:"created"`
-	// Cut: there may be more than were looked for. ReadNS is how long that took: they are no instant.
+	// Cut: there may be more than were looked for. ReadNS is how long that took: they are not of one instant.
 	Cut    bool  `json:"cut"`
 	ReadNS int64 `json:"read_ns"`
 }

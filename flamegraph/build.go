@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Texts of the nodes that are no frames.
+// Texts of the nodes that are not frames.
 const (
 	rootLabel    = "all"
 	cutLabel     = "… (cut)"
@@ -269,7 +269,7 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	return c
 }
 
-// special returns parent's child that is no frame.
+// special returns parent's child that is not a frame.
 func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
 	k := FuncKey{Label: label, Kind: kind}
 	ck := childKey{parent, b.number(k)}
@@ -281,7 +281,7 @@ func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
 	return n
 }
 
-// frameKey returns the identity of a frame. The path of a C function is its caller's, so it is no part of it.
+// frameKey returns the identity of a frame. The path of a C function is its caller's, so it is not part of it.
 func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	k := FuncKey{Label: f.Label}
 	if f.C {

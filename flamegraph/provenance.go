@@ -20,7 +20,7 @@ const (
 	FromCore
 	// FromEval is code made at run time that names no file.
 	FromEval
-	// FromNone are nodes that are no frames.
+	// FromNone are nodes that are not frames.
 	FromNone
 	// NumProvenances is the number of kinds.
 	NumProvenances
@@ -43,7 +43,7 @@ func (p Provenance) String() string {
 	return "other"
 }
 
-// Provenance tells a node's origin: what its frame says, and where that says nothing (a recording of an earlier version)
+// Provenance returns a node's origin: what its frame says, and where that says nothing (a recording of an earlier version)
 // what its path looks like, with the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler
 // (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/).
 func (n *Node) Provenance() Provenance {

@@ -41,7 +41,7 @@ const (
 // Node is a function (or line) in its calling context. Total = Self + the sum of the children's Totals.
 type Node struct {
 	FuncKey
-	// Frame is one of the frames merged here; 0 for nodes that are no frames.
+	// Frame is one of the frames merged here; 0 for nodes that are not frames.
 	Frame sampler.FrameID
 	// Name is the base label; Path and ExecLine are the file as Ruby says it and the executed line of Frame.
 	Name, Path string

@@ -289,7 +289,7 @@ func TestSearchCountsOnce(t *testing.T) {
 		{"Array#map", 250, 50, 2},
 		{"json-2.9", 600, 600, 2}, // by file
 		{"nothing", 0, 0, 0},
-		{"^all$", 0, 0, 0}, // the root is no frame
+		{"^all$", 0, 0, 0}, // the root is not a frame
 	} {
 		m := tr.Root.Search(regexp.MustCompile(c.re))
 		if m.Total != c.total || m.Self != c.self || len(m.Nodes) != c.nodes || m.Share != float64(c.total)/780 {

@@ -107,7 +107,7 @@ func (a *Account) Tick(k *Tick) {
 		if fresh {
 			*t = a.newTotals(ts)
 		} else if k.Gap {
-			t.waitedAtRead, t.inRead = false, false // what the kernel counted in the gap is no part of a state that was seen
+			t.waitedAtRead, t.inRead = false, false // what the kernel counted in the gap is not part of a state that was seen
 			t.ractor = ts.Ractor
 		}
 		t.counters(&k.Threads[i], ts.State)

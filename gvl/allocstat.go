@@ -13,14 +13,14 @@ import (
 type StatAlloc struct {
 	// Instants is how often new objects were looked at; with few of them the shares say little.
 	Instants uint64 `json:"instants"`
-	// Classes are the classes that most objects were made of, most first, MaxStatClasses at the most.
+	// Classes are the classes that most objects were made of, most first, MaxStatClasses at most.
 	Classes []StatAllocClass `json:"classes"`
 }
 
 // MaxStatClasses is how many classes a Stat names.
 const MaxStatClasses = 30
 
-// StatAllocClass is one class's part. Names in parentheses are no classes (sampler.AllocInternal and others).
+// StatAllocClass is one class's part. Names in parentheses are not classes (sampler.AllocInternal and others).
 type StatAllocClass struct {
 	Name string `json:"name"`
 	// Objects is their number, Share (0 to 1) the part of all; Error the half width of the share's 95 % confidence interval,

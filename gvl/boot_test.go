@@ -26,7 +26,7 @@ func (s *scene) starved(d int64, labels ...string) {
 	})
 }
 
-// TestStartIsNoLoad: what a program does while it starts is no finding then, and none afterwards.
+// TestStartIsNoLoad: what a program does while it starts is not a finding then, and none afterwards.
 func TestStartIsNoLoad(t *testing.T) {
 	loading := []string{"c:Kernel#require", "<top (required)>"}
 	work := []string{"Work#step"}
@@ -40,7 +40,7 @@ func TestStartIsNoLoad(t *testing.T) {
 		{"a slow start, and calm", func(s *scene) { s.starved(14*sec, loading...); s.calm(10 * sec) }, nil},
 		{"a slow start, going on", func(s *scene) { s.starved(20*sec, loading...) }, nil},
 		{"a slow start, and as slow after it", func(s *scene) { s.starved(14*sec, loading...); s.starved(8*sec, work...) }, []string{"cpu_starved"}},
-		{"loading for ever is no start", func(s *scene) { s.starved(40*sec, loading...) }, []string{"cpu_starved"}},
+		{"loading for ever is not a start", func(s *scene) { s.starved(40*sec, loading...) }, []string{"cpu_starved"}},
 		{"loading again, later", func(s *scene) { s.calm(10 * sec); s.starved(8*sec, loading...) }, []string{"cpu_starved"}},
 		{"long turns in the first seconds", func(s *scene) { s.turns(4900*ms, 3, 79); s.calm(4 * sec) }, nil},
 	} {

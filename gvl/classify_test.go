@@ -101,10 +101,10 @@ func TestClassify(t *testing.T) {
 		{"holder collects", nil, with(sampleAt(base, 1, holder(1)), func(s *sampler.Sample) {
 			s.GC.During, s.GC.Minor, s.GC.Mode = true, true, sampler.GCSweeping
 		}), GC, func(d Detail) bool { return d.GCMinor && d.GCMode == sampler.GCSweeping }},
-		{"gc mode without during is no gc", nil, with(sampleAt(base, 1, holder(1)), func(s *sampler.Sample) {
+		{"gc mode without during is not gc", nil, with(sampleAt(base, 1, holder(1)), func(s *sampler.Sample) {
 			s.GC.Mode = sampler.GCMarking
 		}), Running, nil},
-		{"during without valid is no gc", nil, with(sampleAt(base, 1, holder(1)), func(s *sampler.Sample) {
+		{"during without valid is not gc", nil, with(sampleAt(base, 1, holder(1)), func(s *sampler.Sample) {
 			s.GC = sampler.GC{During: true}
 		}), Running, nil},
 		{"holder asleep, rechecked", nil, sampleAt(base, 1, rechecked(answered(holder(1), base, "clock_nanosleep", -1, 0))),

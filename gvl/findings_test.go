@@ -440,7 +440,7 @@ func TestLocks(t *testing.T) {
 	})
 	s.want("convoy", []string{"lock_convoy"}, "5 threads wait for Mutex 0xa8", "held by Cache#fetch → IO#read (thread 1)", "waiting for read")
 
-	// A wait with a deadline is no deadlock.
+	// A wait with a deadline is not a deadlock.
 	timed := []ThreadState{
 		{Thread: 1, State: Lock, Detail: Detail{Holder: 2, DeadlineNS: 1}}, {Thread: 2, State: Lock, Detail: Detail{Holder: 1}},
 	}

@@ -78,7 +78,7 @@ func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 }
 
 // TestCallsBetweenSamples: threads that call a slow service again and again, and are never seen at anything but the wait for its
-// answer, are no readers of a stream: they have had a CPU meanwhile. Nor has one of them waited for as long as it is watched.
+// answer, are not readers of a stream: they have had a CPU meanwhile. Nor has one of them waited for as long as it is watched.
 func TestCallsBetweenSamples(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -119,7 +119,7 @@ func TestOtherWaits(t *testing.T) {
 		}
 		return 0, list
 	})
-	s.want("a name server is no other service", []string{"dns_slow"}, "3 threads resolve a name")
+	s.want("a name server is not another service", []string{"dns_slow"}, "3 threads resolve a name")
 
 	s = newScene(t)
 	s.named(3, "", true)
@@ -189,6 +189,6 @@ func TestOtherWaits(t *testing.T) {
 	tty := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTTY, Path: "/dev/pts/1"})
 	writing(tty)
 	if slices.Contains(s.ids(), "log_blocked") {
-		t.Error("a paused terminal is no blocked log")
+		t.Error("a paused terminal is not a blocked log")
 	}
 }

@@ -14,7 +14,7 @@ type Contended struct {
 	Kind   string
 	Object uint64
 	// Exclusive: a Mutex or Monitor, whose waiters are blocked by its holder. The others are waited on, as idle workers
-	// do, and are no trouble by themselves.
+	// do, and are not trouble by themselves.
 	Exclusive bool
 	// Holder is the thread that holds the lock, or the one that is joined; 0: none, or not known (a lock is free for a
 	// moment while it changes hands).

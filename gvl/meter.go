@@ -3,7 +3,7 @@ package gvl
 // reading is a counter's value at the time of the sample that brought it, CLOCK_MONOTONIC in ns; 0: none.
 type reading struct{ value, atNS int64 }
 
-// Meter tells how much a counter grew that is read more rarely than samples are made, as ddtop's own CPU time is and the
+// Meter says how much a counter grew that is read more rarely than samples are made, as ddtop's own CPU time is and the
 // process's context switches are: only time between two of its readings counts.
 type Meter struct {
 	seen        bool

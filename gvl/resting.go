@@ -2,7 +2,7 @@ package gvl
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Resting tells input and output that is work from a server's waiting for somebody to want something. It is for one
+// Resting distinguishes input and output that is work from a server's waiting for somebody to want something. It is for one
 // goroutine.
 type Resting struct {
 	dict    *sampler.Dictionary

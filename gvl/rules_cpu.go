@@ -24,7 +24,7 @@ func evalCPUStarved(w *window) hit {
 	throttled := ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
 	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
 	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
-	// Nobody waits for that work but its own thread: a little of it beside much else is no trouble.
+	// Nobody waits for that work but its own thread: a little of it beside much else is not trouble.
 	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
 	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
 	h := hit{severity: SeverityWarn, score: max(holders, outside, container)}

@@ -22,7 +22,7 @@ var answering = map[string]bool{
 // reader.
 func (w *window) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.list[n].peer.Service] }
 
-// peerIs tells what a peer group is: a database, a Redis, or another remote end.
+// peerIs says what a peer group is: a database, a Redis, or another remote end.
 func (w *window) peerIs(n uint32) (db, redis, other bool) {
 	g := &w.ev.peers.list[n]
 	switch {
@@ -154,7 +154,7 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether a thread waits by its nature: it was never seen doing anything else, and it is no worker of a
+// consumer reports whether a thread waits by its nature: it was never seen doing anything else, and it is not a worker of a
 // server's pool. A stream's reader is one, and a supervisor with its child.
 func consumer(x *watch) bool { return !x.moved && x.flags&flagServer == 0 }
 

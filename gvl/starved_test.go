@@ -55,7 +55,7 @@ func TestMatchWithoutCPU(t *testing.T) {
 	}
 }
 
-// TestPauseWithoutCPU: a collection that takes two seconds because it gets a CPU for a tenth of the time is no long one.
+// TestPauseWithoutCPU: a collection that takes two seconds because it gets a CPU for a tenth of the time is not a long one.
 func TestPauseWithoutCPU(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -23,7 +23,7 @@ type Reach struct {
 	// GapNS is the length of an interval between two samples past which the time in it is Unknown; SlowGapNS the same while
 	// either of the two is Sample.Slow.
 	GapNS, SlowGapNS int64
-	// BackNS is how far back an answer of the kernel tells what was Unknown for lack of it.
+	// BackNS is how far back an answer of the kernel says what was Unknown for lack of it.
 	BackNS int64
 }
 

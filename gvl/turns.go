@@ -76,7 +76,7 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 			t.hold.ns -= d
 		}
 		if !stalled && t.cpuAt0 != 0 && k.CPUAtNS != 0 {
-			// The kernel counts a wait for a CPU when it is over. Until then the time on a CPU tells that it goes on; both are
+			// The kernel counts a wait for a CPU when it is over. Until then the time on a CPU says that it goes on; both are
 			// read at stack ticks.
 			t.hold.ns = min(t.hold.ns, k.CPUNS-t.cpu0)
 		}

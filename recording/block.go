@@ -85,7 +85,7 @@ func appendFileHeader(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// checkFileHeader returns an error for what is no recording, or one of a version that can't be read.
+// checkFileHeader returns an error for what is not a recording, or one of a version that can't be read.
 func checkFileHeader(b []byte, name string) error {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
 		return fmt.Errorf("%s: %w", name, ErrNotRecording)

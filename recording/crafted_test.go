@@ -96,7 +96,7 @@ func most(file []byte) uint64 {
 	return sum
 }
 
-// allocated tells how many bytes f takes from the heap in all.
+// allocated says how many bytes f takes from the heap in all.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -174,7 +174,7 @@ func TestLyingHeaders(t *testing.T) {
 			t.Errorf("%s: %d MB for a block that holds nothing", name, got>>20)
 		}
 	}
-	// A description of a process that is megabytes of JSON is no description.
+	// A description of a process that is megabytes of JSON is not a description.
 	list := append(append([]byte(`{"CommandLine":[""`), bytes.Repeat([]byte(`,""`), maxDescription/3)...), "]}"...)
 	file := appendBlock(appendFileHeader(nil), header{kind: kindProcess, raw: uint32(len(list))}, list)
 	if _, err := NewReader(bytes.NewReader(file), int64(len(file)), "lies.ddtop"); !errors.Is(err, ErrDamaged) ||

@@ -54,7 +54,7 @@ const (
 	// maxAllResumers and maxQueued bound the elements of such lists of all threads and all ractors together.
 	maxAllResumers = 1 << 21
 	maxQueued      = 2 * maxThreads
-	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at the most.
+	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at most.
 	maxSamples = 1 << 17
 	// maxListed bounds the threads that the samples of a block list in all, each looked at once for each sample: seconds of
 	// a CPU. The samples themselves may be of some bytes.
@@ -69,7 +69,7 @@ const (
 	maxTexts        = 1 << 16
 	// enough is the part of a table, 1 of so many, at which the writer closes a block before its time is over.
 	enough = 4
-	// maxDescription bounds the data of a block that is no samples, in bytes: the process, a note, the end.
+	// maxDescription bounds the data of a block that holds no samples, in bytes: the process, a note, the end.
 	maxDescription = 4 << 20
 )
 

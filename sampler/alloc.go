@@ -6,7 +6,7 @@ import "math"
 // What is made of others is summed up under AllocOthers.
 const MaxAllocClasses = 400
 
-// The names of what is no class in an AllocClasses.
+// The names of what is not a class in an AllocClasses.
 const (
 	// AllocInternal: the interpreter's own objects (imemo, nodes).
 	AllocInternal = "(internal)"

@@ -29,7 +29,7 @@ type Room struct {
 }
 
 // NewRoom returns room of so many bytes for the Dictionaries of up to n processes at a time; with each one's part, of which
-// there are n, they take twice as many at the most.
+// there are n, they take twice as many at most.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room, and gives it back when nobody has the Dictionary

@@ -41,7 +41,7 @@ type Frame struct {
 // ThreadInfo is what is known about a thread for longer than a tick.
 type ThreadInfo struct {
 	ID ThreadID
-	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName tells nil from "").
+	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName distinguishes nil from "").
 	Name    string
 	HasName bool
 	Main    bool
@@ -90,7 +90,7 @@ type stackNode struct {
 
 // Dictionary interns frames, stacks, threads and peers. One goroutine writes, any number read. An ID keeps its meaning
 // for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper) means nothing
-// any more. Names are cut as CutName does, and all entries together take MaxDictionaryBytes at the most.
+// any more. Names are cut as CutName does, and all entries together take MaxDictionaryBytes at most.
 //
 // What Frame, Peer and Thread give can be made to hide names: see View and Redacted.
 type Dictionary struct {

@@ -14,6 +14,6 @@ type Fibers struct {
 	List []Fiber
 	// Cut: the heap is larger, or there are more fibers, than what is looked through: there may be others.
 	Cut bool
-	// ReadNS is how long it took to find them, in ns: they are no instant.
+	// ReadNS is how long it took to find them, in ns: they are not of one instant.
 	ReadNS int64
 }

@@ -72,7 +72,7 @@ func (c *churn) sample() *Sample {
 	return &c.s
 }
 
-// means tells what a stack's ID stands for now.
+// means says what a stack's ID stands for now.
 func (c *churn) means(id StackID) string {
 	frames := c.d.Frames(id, nil)
 	if len(frames) != 3 || c.d.Depth(id) != 3 {
@@ -89,7 +89,7 @@ func (c *churn) means(id StackID) string {
 func TestKeeper(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	// Of each tick a method and a fiber of five threads, in frames and in stacks, and a thread; for the history, and four
-	// generations at the most.
+	// generations at most.
 	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
 	c := newChurn(1)
 	k := NewKeeper(c.d, keepNS)
@@ -99,7 +99,7 @@ func TestKeeper(t *testing.T) {
 		threads []ThreadID
 	}
 	var history []kept
-	var most [3]int // frames, stacks and threads held, at the most, in each third of the hour
+	var most [3]int // frames, stacks and threads held, at most, in each third of the hour
 	given := map[StackID]bool{}
 	for tick := range hour {
 		s := c.sample()
@@ -136,7 +136,7 @@ func TestKeeper(t *testing.T) {
 		}
 	}
 	if most[2] > most[0]*11/10 || most[2] > limit+50 {
-		t.Errorf("%v entries at the most in each third of an hour", most)
+		t.Errorf("%v entries at most in each third of an hour", most)
 	}
 	frames, stacks, _, _, _ := c.d.Sizes()
 	if frames < 10*most[2] || stacks < 10*most[2] {
@@ -252,9 +252,9 @@ func TestKeeperPeers(t *testing.T) {
 			t.Fatalf("at %d s the steady peer is gone", s.TimeNS/1e9)
 		}
 	}
-	// The history's, and four generations' at the most.
+	// The history's, and four generations' at most.
 	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
-		t.Errorf("%d peers held at once, %d at the most", most, limit)
+		t.Errorf("%d peers held at once, %d at most", most, limit)
 	}
 	if d.Peer(all[0].id) != (Peer{}) || d.HoldsPeer(all[0].id) {
 		t.Errorf("the first peer still is %+v", d.Peer(all[0].id))

@@ -121,7 +121,7 @@ func (r *Redactor) Frame(f Frame) Frame {
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
-// file returns what stands for the name of a file of code: its last name, or a pseudonym where that is no file's.
+// file returns what stands for the name of a file of code: its last name, or a pseudonym where that is not a file's.
 func (r *Redactor) file(path string) string {
 	name := withoutDirectories(path)
 	if plain(name) || fileName.MatchString(name) {
@@ -159,7 +159,7 @@ var threadWords = strings.Fields(`
 	consumer producer dispatcher supervisor jemalloc iou sqp finalizer irb debug`)
 
 // maxKeptDigits is how many digits a number in a thread's name may have that stays, and maxKeptNumbers how many of them there
-// may be: they count threads, and are no address.
+// may be: they count threads, and are not addresses.
 const (
 	maxKeptDigits  = 3
 	maxKeptNumbers = 2

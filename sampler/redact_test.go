@@ -111,7 +111,7 @@ func TestRedactorIsBounded(t *testing.T) {
 	}
 }
 
-// TestNamesOfCode: what is no file's name may be anything that a program has given to eval.
+// TestNamesOfCode: what is not a file's name may be anything that a program has given to eval.
 func TestNamesOfCode(t *testing.T) {
 	r := NewRedactor()
 	for in, want := range map[string]string{

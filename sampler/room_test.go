@@ -21,7 +21,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestRoom: 64 processes that make names without end take twice the room together at the most, whatever their order; the last one
+// TestRoom: 64 processes that make names without end take twice the room together at most, whatever their order; the last one
 // still has its part; and what nobody holds any more comes back.
 func TestRoom(t *testing.T) {
 	const n, limit = 64, 16 << 20

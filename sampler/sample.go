@@ -8,7 +8,7 @@ type ThreadID uint32
 // report everything under 1.
 type RactorID uint32
 
-// Depth tells what a tick read.
+// Depth says what a tick read.
 type Depth uint8
 
 const (

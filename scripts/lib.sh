@@ -123,7 +123,7 @@ unshare              util-linux
 '
 
 # need_test_programs: installs those that are missing, where there is apt-get and root without a password. Elsewhere it says
-# what to install, and that is no failure. Services that a package brings along are not started.
+# what to install, and that is not a failure. Services that a package brings along are not started.
 need_test_programs() {
   local command package missing=()
   while read -r command package; do

@@ -11,7 +11,7 @@ import (
 // legible is the contrast that text has at least: WCAG 2.1's 1.4.3.
 const legible = 4.5
 
-// graphic is the contrast that signs have at least which are no text, as the letters of the timeline: WCAG 2.1's 1.4.11.
+// graphic is the contrast that signs have at least which are not text, as the letters of the timeline: WCAG 2.1's 1.4.11.
 const graphic = 3
 
 // toward mixes a colour with another until it is legible on a background, or as far as it goes.

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// TestTerminalWithoutColours: with NO_COLOR, and on what is no terminal, Bubble Tea converts every colour to none.
+// TestTerminalWithoutColours: with NO_COLOR, and on what is not a terminal, Bubble Tea converts every colour to none.
 func TestTerminalWithoutColours(t *testing.T) {
 	noTTY, ascii := tea.ColorProfileMsg{Profile: 1}, tea.ColorProfileMsg{Profile: 2}
 	if noTTY.String() != "NoTTY" || ascii.String() != "Ascii" {

@@ -154,7 +154,7 @@ func (v *flameView) mostly(n *flamegraph.Node, least float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// unsure tells that too few allocations were seen to say whose they are.
+// unsure says that too few allocations were seen to say whose they are.
 func (v *flameView) unsure() bool {
 	return v.tree != nil && v.metric == flamegraph.Allocations && !v.tree.Allocations.Enough()
 }

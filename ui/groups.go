@@ -6,7 +6,7 @@ import (
 )
 
 // pattern turns a thread's name into the name of the pool it belongs to: runs of digits, and the punctuation that
-// leads to them, are what tells the members of a pool apart ("http-1" and "http-12" are "http", "puma srv tp 003" is
+// leads to them, are what distinguishes the members of a pool ("http-1" and "http-12" are "http", "puma srv tp 003" is
 // "puma srv tp", "worker[2]" is "worker"). A name that would lose everything keeps its digits' place as "#".
 func pattern(name string) string {
 	var b strings.Builder

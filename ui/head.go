@@ -400,14 +400,14 @@ func (h *headView) health(t *Theme) []segment {
 // manyPartial is the share of the stacks read from on which it is marked that they are not there in full.
 const manyPartial = 0.05
 
-// readsHelp tells what happened to reads, in the help: what was mended by reading again is no loss, and stays out of the
+// readsHelp says what happened to reads, in the help: what was mended by reading again is not a loss, and stays out of the
 // header.
 func (f *figures) readsHelp() keyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
 	return keyMap{title: "sampling since the attach", bindings: []binding{
 		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
-		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is no loss"},
+		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is not a loss"},
 		{show: n(r.Partial), help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.dropped) + " samples dropped"},
 		{show: n(f.leftOut), help: "frames, stacks, threads and peers left out: their names take too much memory"},
 	}}

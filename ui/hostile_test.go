@@ -71,7 +71,7 @@ func checkRows(t *testing.T, s *screen, when string) {
 		}
 		for _, seq := range strings.Split(row, "\x1b")[1:] {
 			if !strings.HasPrefix(seq, "[") || strings.Trim(seq[1:strings.IndexByte(seq, 'm')], "0123456789;") != "" {
-				t.Fatalf("%s, row %d: a sequence that is no style: %q", when, y, seq)
+				t.Fatalf("%s, row %d: a sequence that is not a style: %q", when, y, seq)
 			}
 		}
 	}

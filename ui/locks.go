@@ -43,7 +43,7 @@ type lockKey struct {
 	kind   string
 	holder sampler.ThreadID
 	place  placeKey
-	// isPlace tells the place of which no stack was read from nothing at all.
+	// isPlace distinguishes the place of which no stack was read from nothing at all.
 	isPlace bool
 }
 

@@ -219,8 +219,8 @@ func (r *panelRow) addOwn(weight int64, states *[flamegraph.NumTags]int64) {
 }
 
 // around adds up what is around the selected function: root is the thread or group that n is in, inside how many of the nodes
-// above n are the function, next tells that the one above is, and that only calls of itself are between it and the first of
-// them. A call of itself is no other function's: callers, or the callees with its own time, sum to its total.
+// above n are the function, next says that the one above is, and that only calls of itself are between it and the first of
+// them. A call of itself is not another function's: callers, or the callees with its own time, sum to its total.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {

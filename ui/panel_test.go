@@ -190,7 +190,7 @@ func neighbours(stack []string, label string, inverted bool) (before, after stri
 	return "", "", false
 }
 
-// same compares a list with what the stacks say; a row without a stack is no function.
+// same compares a list with what the stacks say; a row without a stack is not a function.
 func same(t *testing.T, what string, rows []panelRow, want map[string]int64) {
 	t.Helper()
 	got := map[string]int64{}

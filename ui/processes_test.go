@@ -307,7 +307,7 @@ func TestMergedWeights(t *testing.T) {
 	labels := make(map[string]int64)
 	for _, of := range s.fleet.list() {
 		if of.store.State().Done {
-			continue // what has ended is no part of the picture of now
+			continue // what has ended is not part of the picture of now
 		}
 		own := newMerger()
 		of.store.Read(func(r *reading) { own.add(of, r, r.lastNS-m.windowNS, r.lastNS) })

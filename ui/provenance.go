@@ -33,7 +33,7 @@ func (p provenance) String() string {
 	return ""
 }
 
-// provenanceOf tells where a frame's code comes from: what the reader found out by the target's load path or, for frames
+// provenanceOf says where a frame's code comes from: what the reader found out by the target's load path or, for frames
 // that nobody has told (a C function, an old recording), by the path with the layouts that RubyGems, Bundler and Ruby's own installers
 // use: gems live in …/gems/NAME-VERSION/, git gems in …/bundler/gems/, the standard library in …/lib/ruby/VERSION/.
 // A C function has the path of its caller, so it counts as Ruby's core: the path tells nothing of its own.

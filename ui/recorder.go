@@ -192,7 +192,7 @@ func (m *Model) failing(r *reading) {
 	}
 }
 
-// recordingMsg tells that a recording has begun (bytes is 0) or has ended.
+// recordingMsg says that a recording has begun (bytes is 0) or has ended.
 type recordingMsg struct {
 	path  string
 	bytes int64

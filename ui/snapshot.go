@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// savedMsg tells how saving a snapshot went.
+// savedMsg says how saving a snapshot went.
 type savedMsg struct {
 	path    string
 	without string // what it does not hold

@@ -74,7 +74,7 @@ func TestSoak(t *testing.T) {
 	if v := os.Getenv("DDTOP_SOAK"); v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < soakLeast {
-			t.Fatalf("DDTOP_SOAK=%s is no duration of %v or more", v, soakLeast)
+			t.Fatalf("DDTOP_SOAK=%s is not a duration of %v or more", v, soakLeast)
 		}
 		length = d
 	}

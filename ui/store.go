@@ -105,7 +105,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 // Process describes the target.
 func (s *Store) Process() sampler.Process { return s.process }
 
-// Run runs the Source until ctx ends, the target ends or nothing can be read any more; State tells which.
+// Run runs the Source until ctx ends, the target ends or nothing can be read any more; State says which.
 func (s *Store) Run(ctx context.Context) {
 	err := s.runSource(ctx)
 	s.mu.Lock()
@@ -149,7 +149,7 @@ type SourceState struct {
 // silentAfter is how long the target of a tick must not have answered to be said.
 const silentAfter = 2 * time.Second
 
-// State tells how the Source is doing.
+// State says how the Source is doing.
 func (s *Store) State() SourceState {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()

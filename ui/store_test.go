@@ -21,7 +21,7 @@ func TestStoreForgetsABurst(t *testing.T) {
 	}
 	n := len(samples)
 	if n < 3*maxSpare {
-		t.Fatalf("%d samples are no burst", n)
+		t.Fatalf("%d samples are not a burst", n)
 	}
 	s.Read(func(*reading) { feed(0, n/2) })
 	s.Read(func(r *reading) {

@@ -92,7 +92,7 @@ func (t *Theme) onSelection(s canvas.Style) canvas.Style {
 	return s
 }
 
-// ground puts what is drawn on the ground of a selected row. Bars and other signs that are no letters keep their colour, by
+// ground puts what is drawn on the ground of a selected row. Bars and other signs that are not letters keep their colour, by
 // which they are told.
 func (t *Theme) ground(a canvas.Area) {
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {

@@ -235,7 +235,7 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *Model) {
 			v := e.Weights.Of(m.flame.metric)
 			w.weight[part] += v
 			p.total[part] += v
-			if sign < 0 { // the recent part is no part of the time before
+			if sign < 0 { // the recent part is not part of the time before
 				w.weight[0] -= v
 				p.total[0] -= v
 			} else {

@@ -91,7 +91,7 @@ func (f *figures) waitInWords(of int) string {
 	return s
 }
 
-// waitsText tells how many waits for the GVL there were, of all threads, and how long they were; "" without any.
+// waitsText says how many waits for the GVL there were, of all threads, and how long they were; "" without any.
 func (f *figures) waitsText() string {
 	if f.waits == 0 {
 		return ""

@@ -134,7 +134,7 @@ func compareWithProgram(t *testing.T, table *Table, said string) {
 	}
 }
 
-// TestDeriveErrors tells what is no debug information, and what is not Ruby's.
+// TestDeriveErrors says what is not debug information, and what is not Ruby's.
 func TestDeriveErrors(t *testing.T) {
 	if _, err := deriveFile(t, compile(t), nil, DeriveOptions{}); !errors.Is(err, ErrNoDebugInfo) {
 		t.Errorf("without -g: %v", err)

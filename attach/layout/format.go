@@ -14,7 +14,7 @@ import (
 // tableFormat names the form; a number that goes up when its meaning changes.
 const tableFormat = "ddtop layout 1"
 
-// Limits of a table: what is beyond them is no table of ours.
+// Limits of a table: what is beyond them is not a table of ours.
 const (
 	maxText   = 8 << 20 // bytes; a table has some 8 kB
 	maxFields = 1 << 16

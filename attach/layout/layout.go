@@ -31,7 +31,7 @@ type Table struct {
 	AppliesTo []string
 	// Machine is "x86_64" or "aarch64".
 	Machine string
-	// JmpBuf tells the configuration: Ruby's tags and fibers hold a jmp_buf of the C library instead of the five words
+	// JmpBuf is the configuration: Ruby's tags and fibers hold a jmp_buf of the C library instead of the five words
 	// of __builtin_setjmp (always on 2.5, 2.6 and, from 3.4 on, on aarch64).
 	JmpBuf bool
 

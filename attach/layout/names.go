@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// jmpBufField is the field whose size tells a table's configuration.
+// jmpBufField is the field whose size shows a table's configuration.
 const jmpBufField = "rb_context_struct.jmpbuf"
 
 // names are what a table holds: that which ddtop reads, of whatever release.

@@ -48,7 +48,7 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	}
 	want, err := parseVersion(version)
 	if err != nil {
-		return nil, Match{}, fmt.Errorf("%w: %q is no version of Ruby", ErrUnknownRelease, version)
+		return nil, Match{}, fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
 	}
 	var best *entry
 	for i := range index {
@@ -87,7 +87,7 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 }
 
 // Nearest returns the table of the known release nearest to version on a machine, of whatever series: the newest one not
-// newer than it, else the oldest. It is no layout for that version, only the base to derive one from. release names what
+// newer than it, else the oldest. It is not a layout for that version, only the base to derive one from. release names what
 // it was made from. ErrUnknownRelease where nothing is known of the machine, or version is none.
 func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
 	index, err := readIndex()
@@ -96,7 +96,7 @@ func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, er
 	}
 	want, err := parseVersion(version)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %q is no version of Ruby", ErrUnknownRelease, version)
+		return nil, "", fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
 	}
 	var best *entry
 	for i := range index {

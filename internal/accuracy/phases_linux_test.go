@@ -143,7 +143,7 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 const slack = 80e6
 
 // chance is how far a sum may be off because each change of a state fell somewhere between two samples, in ns: each is off by the
-// time between them at the most, to either side (Hoeffding's inequality).
+// time between them at most, to either side (Hoeffding's inequality).
 func (t *totals) chance() float64 { return math.Sqrt(2 * math.Log(2/odds.FalseAlarm) * t.squares) }
 
 func checkPhases(t *testing.T, inside map[string]totals, drained map[string]workload.Event, length map[string]int64) {

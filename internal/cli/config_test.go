@@ -90,7 +90,7 @@ func TestWrongSettings(t *testing.T) {
 		{"rate = 1\n[findings]\ndb_slow = \"off\"\nhog = \"off\"\n", `config.toml:4: there is no finding "hog"`},
 		{"[findings]\ngvl_hog.wait = \"soon\"\n", "config.toml:2: gvl_hog.wait"},
 		{"[findings]\ngvl_hog = true\n", "config.toml:2: gvl_hog takes one value"},
-		{"theme = \"dark\"\nsnapshots = \"/dev/null\"\n", `config.toml:2: snapshots = "/dev/null": /dev/null is no folder`},
+		{"theme = \"dark\"\nsnapshots = \"/dev/null\"\n", `config.toml:2: snapshots = "/dev/null": /dev/null is not a folder`},
 		{"snapshots = \"\"\n", `config.toml:1: snapshots = "": a folder needs a name`},
 		{"[themes]\n", `config.toml:1: there is no setting "themes"`},
 	} {

@@ -72,7 +72,7 @@ func TestDocsNameEveryFlag(t *testing.T) {
 	}
 	for name, file := range named {
 		if !real[name] && !foreignFlags[name] {
-			t.Errorf("%s in %s is no flag of ddtop", name, file)
+			t.Errorf("%s in %s is not a flag of ddtop", name, file)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (l *pidList) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		pid, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil {
-			return fmt.Errorf("%q is no PID", word)
+			return fmt.Errorf("%q is not a PID", word)
 		}
 		if len(*l) >= live.MaxProcesses {
 			return fmt.Errorf("there are more than %d", live.MaxProcesses)
@@ -97,7 +97,7 @@ func (t *target) checkPID() error {
 	t.pid = t.pids[0]
 	for _, pid := range t.pids {
 		if pid <= 0 {
-			return usageErrorf("%d is no process: a PID is a number above 0", pid)
+			return usageErrorf("%d is not a process: a PID is a number above 0", pid)
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (d *duration) Set(text string) error {
 	if err != nil {
 		seconds, numberErr := strconv.ParseFloat(text, 64)
 		if numberErr != nil || !(seconds >= 0 && seconds < 1e9) {
-			return fmt.Errorf("%q is no duration such as 10s, 1m30s or 10", text)
+			return fmt.Errorf("%q is not a duration such as 10s, 1m30s or 10", text)
 		}
 		v = time.Duration(seconds * float64(time.Second))
 	}

@@ -69,7 +69,7 @@ func TestReplayComesAfterTheBar(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// A command in which no VM stands yet is waited for with a picture; left, ddtop waits for the command alone, as after a screen.
+// A command in which no VM is up yet is waited for with a picture; left, ddtop waits for the command alone, as after a screen.
 func TestWaitingForACommand(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for the output's file
 	x := inTerminal(t, "--", "/bin/sh", "-c", "echo started; exec sleep 1000")

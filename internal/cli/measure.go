@@ -42,7 +42,7 @@ func (t *target) open(ctx context.Context) (*live.Source, error) {
 	return t.openTelling(ctx, layoutProgress(t.names))
 }
 
-// openTelling is open that tells how far the reading of debug information is.
+// openTelling is open that reports how far the reading of debug information is.
 func (t *target) openTelling(ctx context.Context, progress func(path string, done, total int)) (*live.Source, error) {
 	if t.pause {
 		stayAwake()

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// mostMemory is what a run of ddtop may take at the most, in bytes, whatever a process or a file does.
+// mostMemory is what a run of ddtop may take at most, in bytes, whatever a process or a file does.
 const mostMemory = 512 << 20
 
 // runMeasured is run, with the most memory that the run took.

@@ -8,14 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// nativeThreads tells the native threads that Ruby does not know from those it does. It is used before and after a
+// nativeThreads distinguishes the native threads that Ruby does not know from those it does. It is used before and after a
 // measurement, because a recording has nothing of them.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns
 }
 
-// watchNative notes the CPU time of a process's native threads. A source that is no live process has none.
+// watchNative notes the CPU time of a process's native threads. A source that is not a live process has none.
 func watchNative(src sampler.Source) nativeThreads {
 	s, ok := src.(*live.Source)
 	if !ok {

@@ -26,7 +26,7 @@ func (o output) check(command string, binary bool, std Streams) error {
 		return usageErrorf("%s needs -o FILE, or -o - for standard output", command)
 	case o == "-":
 		if f, ok := std.Out.(*os.File); ok && binary && term.IsTerminal(int(f.Fd())) {
-			return usageErrorf("this is no text for a terminal: name a file with -o FILE")
+			return usageErrorf("this is not text for a terminal: name a file with -o FILE")
 		}
 		return nil
 	}
@@ -145,7 +145,7 @@ type streamed struct {
 	io.Writer
 	// done ends the writing; complete says whether all was written.
 	done func(complete bool) error
-	// kept says where the part is that is there when it does not become complete; "" for what is no file.
+	// kept says where the part is that is there when it does not become complete; "" for what is not a file.
 	kept string
 }
 

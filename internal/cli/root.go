@@ -13,7 +13,7 @@ process, writes nothing to it, and stops it only where it is told to (--pause).
   ddtop -p PID            the live screen for a process
   ddtop -p PID --children the same for all Rubies below it too, forked workers to come included
   ddtop                   choose one from a list
-  ddtop -- ruby app.rb    start a program and watch it from the moment its VM stands; its exit code
+  ddtop -- ruby app.rb    start a program and watch it from the moment its VM is up; its exit code
                           is passed on
   ddtop demo              watch the program that ddtop brings along
 
@@ -70,7 +70,7 @@ func newRoot(std Streams) *cobra.Command {
 	return cmd
 }
 
-// rootArgs refuses words that are no command's name, unless they stand behind "--".
+// rootArgs refuses words that name no command, unless they stand behind "--".
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:

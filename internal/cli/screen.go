@@ -92,7 +92,7 @@ func checkSnapshots(folder string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no folder", at)
+		return fmt.Errorf("%s is not a folder", at)
 	}
 	probe, err := os.MkdirTemp(at, ".ddtop-*")
 	if err != nil {
@@ -177,7 +177,7 @@ func notWaitedFor(err error) error {
 	return err
 }
 
-// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM stands. When the person
+// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the person
 // quits the screen first, ddtop waits for the program: its exit code is to be passed on.
 func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
 	c, err := startCommand(args, std, true)

@@ -22,7 +22,7 @@ func (t *target) openGroup(ctx context.Context, pending bool) (*live.Group, erro
 	return t.openGroupTelling(ctx, pending, layoutProgress(t.names))
 }
 
-// openGroupTelling is openGroup that tells how far the reading of debug information is, also of a process that comes later.
+// openGroupTelling is openGroup that reports how far the reading of debug information is, also of a process that comes later.
 func (t *target) openGroupTelling(ctx context.Context, pending bool, progress func(path string, done, total int)) (*live.Group, error) {
 	if t.pause {
 		stayAwake()
@@ -36,7 +36,7 @@ func (t *target) openGroupTelling(ctx context.Context, pending bool, progress fu
 type measuring[T any] func(ctx context.Context, src sampler.Source, length time.Duration) (T, string, error)
 
 // measureGroup measures all processes of a group, those that come later for the rest of the time. What came of them is in the
-// order in which they were found. A process that can't be measured is said, and is no error while there are others.
+// order in which they were found. A process that can't be measured is said, and is not an error while there are others.
 func measureGroup[T any](ctx context.Context, g sampler.Group, length time.Duration, std Streams, measure measuring[T]) ([]T, error) {
 	type result struct {
 		value T

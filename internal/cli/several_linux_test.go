@@ -205,9 +205,9 @@ func TestCommandsChildrenAreMeasured(t *testing.T) {
 func TestSeveralProcessesThatCantBeRead(t *testing.T) {
 	c := startCluster(t)
 	run(t, "stat", "-d", "1s", "-p", fmt.Sprintf("%d,%d", c.first, os.Getpid())).want(t, 4, "not a CRuby process", strconv.Itoa(os.Getpid()))
-	run(t, "stat", "-d", "1s", "-p", "1,x").want(t, 2, `"x" is no PID`)
-	run(t, "stat", "-d", "1s", "-p", "1,,2").want(t, 2, `"" is no PID`)
-	run(t, "stat", "-d", "1s", "-p", "5,0").want(t, 2, "0 is no process")
+	run(t, "stat", "-d", "1s", "-p", "1,x").want(t, 2, `"x" is not a PID`)
+	run(t, "stat", "-d", "1s", "-p", "1,,2").want(t, 2, `"" is not a PID`)
+	run(t, "stat", "-d", "1s", "-p", "5,0").want(t, 2, "0 is not a process")
 	run(t, "dump", "-p", strconv.Itoa(os.Getpid()), "-p", strconv.Itoa(c.first)).want(t, 4, "not a CRuby process")
 }
 

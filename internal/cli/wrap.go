@@ -91,7 +91,7 @@ func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, 
 	return export.WriteStat(std.Err, stat)
 }
 
-// attach waits until a Ruby VM stands in the program or in one that it started, and opens it. progress is told how far the
+// attach waits until a Ruby VM is up in the program or in one that it started, and opens it. progress is told how far the
 // reading of debug information is.
 func (c *command) attach(ctx context.Context, t target, progress func(path string, done, total int)) (*live.Source, error) {
 	if t.pause {

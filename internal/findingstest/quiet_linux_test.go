@@ -82,7 +82,7 @@ func lackedCPU(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-// TestIdleServersRest: all threads of an idle Puma and an idle Sidekiq are parked, asleep or in I/O that is no work, and of a
+// TestIdleServersRest: all threads of an idle Puma and an idle Sidekiq are parked, asleep or in I/O that is not work, and of a
 // program whose threads wait for a database none is in such I/O.
 func TestIdleServersRest(t *testing.T) {
 	rubytest.Long(t)
@@ -210,7 +210,7 @@ func queueing(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// TestBlindness: that ddtop itself can't sample for a while is no finding.
+// TestBlindness: that ddtop itself can't sample for a while is not a finding.
 func TestBlindness(t *testing.T) {
 	rubytest.Long(t)
 	for _, blind := range []time.Duration{40 * time.Millisecond, 400 * time.Millisecond} {

@@ -43,7 +43,7 @@ func TestBounds(t *testing.T) {
 			}
 		}
 		if got, want := AtLeast(c.n, 1-c.p), c.n-k; got != want {
-			t.Errorf("%d tries of %g: at least %d hits, and %d misses at the most", c.n, 1-c.p, got, k)
+			t.Errorf("%d tries of %g: at least %d hits, and %d misses at most", c.n, 1-c.p, got, k)
 		}
 	}
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMeans: of many runs none misses the bounds of means, and these are no wider than some times what is usual.
+// TestMeans: of many runs none misses the bounds of means, and these are not wider than some times what is usual.
 func TestMeans(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	mean := func(n int) float64 {

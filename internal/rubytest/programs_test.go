@@ -127,7 +127,7 @@ func checkKernel(t *testing.T, p *Process, thread StateTruth) {
 	if thread.Child != 0 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", thread.Child))
 		if err != nil || !strings.Contains(string(stat), fmt.Sprintf(" %d ", p.PID)) {
-			t.Errorf("%s: %d is no child of %d: %s (%v)", thread.Name, thread.Child, p.PID, stat, err)
+			t.Errorf("%s: %d is not a child of %d: %s (%v)", thread.Name, thread.Child, p.PID, stat, err)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// watchOpens returns a function that tells which of the files have been opened since, which O_PATH alone does not count as.
+// watchOpens returns a function that says which of the files have been opened since, which O_PATH alone does not count as.
 func watchOpens(t *testing.T, files ...string) func() []string {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)

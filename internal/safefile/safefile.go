@@ -18,7 +18,7 @@ import (
 // Errors of opening and reading; they are wrapped, with the file's name.
 var (
 	// ErrNotRegular: it is a folder, a pipe, a socket or a device, or a file that the kernel makes up (/proc, /sys).
-	ErrNotRegular = errors.New("it is no regular file")
+	ErrNotRegular = errors.New("it is not a regular file")
 	// ErrTooLarge: it has more bytes than were allowed.
 	ErrTooLarge = errors.New("it is too large")
 	// ErrHung: its file system did not answer in time.

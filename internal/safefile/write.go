@@ -92,7 +92,7 @@ func (f *Pending) Commit() error {
 func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.place.dir.Remove(f.name)) }
 
 // WriteFile writes a file of mode 0600 beside its place and puts it there when it is complete: the place then holds all of it
-// or what it held before. What is no regular file is written into as it is. Nothing is written when write fails.
+// or what it held before. What is not a regular file is written into as it is. Nothing is written when write fails.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
 	if err != nil {
@@ -143,7 +143,7 @@ type Waiting struct {
 	Begins func()
 }
 
-// OpenSpecial opens what is no regular file for writing, as it stands; a named pipe when a program reads from it.
+// OpenSpecial opens what is not a regular file for writing, as it stands; a named pipe when a program reads from it.
 func (p *Place) OpenSpecial(wait Waiting) (*os.File, error) {
 	if p.Info.IsDir() {
 		return nil, fmt.Errorf("%s can't be written: it is a folder: give the name of a file", p.Path)

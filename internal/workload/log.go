@@ -12,7 +12,7 @@ import (
 
 // The events that the program logs.
 const (
-	// EventReady comes once, when all threads and the database stand.
+	// EventReady comes once, when all threads and the database are ready.
 	EventReady = "ready"
 	// EventBegin and EventEnd are a phase's edges: all threads are in the phase in between.
 	EventBegin = "begin"
@@ -132,7 +132,7 @@ func (l *Log) read(r io.Reader, tee io.Writer) {
 	for lines.Scan() {
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			l.add(nil, fmt.Errorf("the workload wrote %.200q, which is no line of its log: %w", lines.Text(), err))
+			l.add(nil, fmt.Errorf("the workload wrote %.200q, which is not a line of its log: %w", lines.Text(), err))
 			continue
 		}
 		if tee != nil {

@@ -51,7 +51,7 @@ type Options struct {
 type Running struct {
 	// PID is the order service's process; its database is the PID in Ready.
 	PID int
-	// Ready is the event with which the program said that it stands.
+	// Ready is the event with which the program said that it is ready.
 	Ready Event
 	// Log is what it logs.
 	Log *Log
@@ -64,7 +64,7 @@ type Running struct {
 	stop      sync.Once
 }
 
-// Start unpacks the program, starts it with the given Ruby and returns when all its threads stand. The program ends by
+// Start unpacks the program, starts it with the given Ruby and returns when all its threads run. The program ends by
 // Stop, when ctx ends, when its rounds are over, or at the latest half a second after this process does.
 func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	if err := CheckPhase(opts.Phase); err != nil {
@@ -88,7 +88,7 @@ func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	if err := r.start(opts.LogCopy); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	boot, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("it did not stand after %v", bootTime))
+	boot, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("it was not ready after %v", bootTime))
 	defer cancel()
 	r.Ready, err = r.Log.WaitFor(boot, func(e Event) bool { return e.Event == EventReady })
 	if err != nil {

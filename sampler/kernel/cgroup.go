@@ -30,7 +30,7 @@ type cpuStat struct {
 // throttling is what a cpu.stat says.
 type throttling struct{ periods, throttled, throttledNS int64 }
 
-// open finds the process's cgroups. That a process has none (a kernel without them) is no error.
+// open finds the process's cgroups. That a process has none (a kernel without them) is not an error.
 func (c *cgroup) open(dir int, procPath string) error {
 	c.fd, c.file = noFD, procPath+"/cgroup"
 	mounts, err := readFile("/proc/self/mountinfo")

@@ -90,10 +90,10 @@ func childrenByParent(pid int) ([]int, error) {
 	return out, nil
 }
 
-// Identity tells a process from all others and says what runs in it.
+// Identity distinguishes a process from all others and says what runs in it.
 type Identity struct {
 	PID, Parent int
-	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot: with PID it tells a re-used PID apart.
+	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot: with PID it identifies a re-used PID.
 	StartTicks uint64
 	// Ended: it is a zombie, and no thread of it but the first is left.
 	Ended bool

@@ -172,7 +172,7 @@ func runBlocker() {
 	os.Exit(0)
 }
 
-// plain blocks in calls on one descriptor that is no socket.
+// plain blocks in calls on one descriptor that is not a socket.
 func (h *blocker) plain() {
 	buf := make([]byte, 1<<20)
 	link := func(fd int) string { return must(os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))) }

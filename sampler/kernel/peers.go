@@ -177,7 +177,7 @@ func (p *peers) describe(fd int32, link []byte) (found sampler.Peer, settled boo
 	return sampler.Peer{Kind: p.linkKind(fd, link), Path: text}, true
 }
 
-// linkKind tells the kind of what is no socket from the text of its link (proc_pid_fd(5)).
+// linkKind returns the kind of what is not a socket from the text of its link (proc_pid_fd(5)).
 func (p *peers) linkKind(fd int32, link []byte) sampler.PeerKind {
 	has := func(prefix string) bool { return bytes.HasPrefix(link, []byte(prefix)) }
 	switch {
@@ -199,7 +199,7 @@ func (p *peers) linkKind(fd int32, link []byte) sampler.PeerKind {
 	return fileKind(mode, major)
 }
 
-// fileKind tells pipes and terminals from files by their type and device number.
+// fileKind distinguishes pipes and terminals from files by their type and device number.
 func fileKind(mode, major uint32) sampler.PeerKind {
 	const (
 		typeFIFO   = 0x1000 // S_IFIFO

@@ -167,7 +167,7 @@ func TestNamespace(t *testing.T) {
 		t.Errorf("ddtop's own namespace: %d, %v", host, ok)
 	}
 	if _, ok := same.Host(0); ok {
-		t.Error("0 is no tid")
+		t.Error("0 is not a tid")
 	}
 }
 

@@ -17,7 +17,7 @@ type socketAsker struct {
 	refused error
 }
 
-// openSocketAsker gets a pidfd. A kernel without it (before 5.3; pidfd_getfd needs 5.6) is no error: sockets then are
+// openSocketAsker gets a pidfd. A kernel without it (before 5.3; pidfd_getfd needs 5.6) is not an error: sockets then are
 // named from the tables of /proc/PID/net alone.
 func openSocketAsker(pid int) (socketAsker, error) {
 	fd, err := unix.PidfdOpen(pid, 0)

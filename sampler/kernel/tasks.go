@@ -216,7 +216,7 @@ func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	return t.buf[:n], nil
 }
 
-// missing tells a thread that is gone from a kernel that does not have the file (schedstat needs CONFIG_SCHED_INFO,
+// missing distinguishes a thread that is gone from a kernel that does not have the file (schedstat needs CONFIG_SCHED_INFO,
 // syscall needs CONFIG_HAVE_ARCH_TRACEHOOK).
 func (t *Tasks) missing(tid int32, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -187,7 +187,7 @@ func TestCoreStates(t *testing.T) {
 	})
 }
 
-// TestCoreErrors says what is wrong with files that are no core of a Ruby, and with a core cut short.
+// TestCoreErrors says what is wrong with files that are not cores of a Ruby, and with a core cut short.
 func TestCoreErrors(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})

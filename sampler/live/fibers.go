@@ -7,7 +7,7 @@ import (
 )
 
 // Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It belongs behind Once, in the same goroutine, and
-// is no instant: fibers may have run on since. Its errors are ctx's, attach.ErrNoAnswer, and those of the reader.
+// is not an instant: fibers may have run on since. Its errors are ctx's, attach.ErrNoAnswer, and those of the reader.
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()

@@ -49,7 +49,7 @@ type Group struct {
 }
 
 // OpenGroup attaches to processes, and with Children to those below them. It fails with Open's error when one that was
-// named can't be read. With Children one that is no Ruby is no error if there is a Ruby below it.
+// named can't be read. With Children one that is not a Ruby is not an error if there is a Ruby below it.
 func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (g *Group) over() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.list {
-		// A process that is no Ruby may become one, by exec.
+		// A process that is not a Ruby may become one, by exec.
 		if r.EndedAt.IsZero() && (r.src != nil || r.Root || g.opts.Children) {
 			return false
 		}

@@ -250,7 +250,7 @@ func (s *Source) describe(pid int, version, description string, found ruby.Found
 	return info
 }
 
-// hostTID translates a stored tid into ours, and refuses one that is no task of the process.
+// hostTID translates a stored tid into ours, and refuses one that is not a task of the process.
 func (s *Source) hostTID(stored int32) (int32, bool) {
 	host, ok := s.spaces.Host(stored)
 	if !ok {

@@ -26,7 +26,7 @@ type pauses struct {
 	sample *sampler.Sample
 	err    error
 	read   func()
-	// cut tells that the last pause does not show one instant of all threads.
+	// cut says that the last pause does not show one instant of all threads.
 	cut bool
 	// restNS is until when the target is not stopped again, CLOCK_MONOTONIC in ns.
 	restNS int64

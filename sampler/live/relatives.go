@@ -154,7 +154,7 @@ func (g *Group) lookForEnds() []*relative {
 			next.Root = r.Root
 			g.add(next)
 			living = append(living, next)
-		case r.src == nil && id.Exe != r.exe && id.Exe != "": // exec of what was no Ruby
+		case r.src == nil && id.Exe != r.exe && id.Exe != "": // exec of what was not a Ruby
 			g.mu.Lock()
 			r.exe, r.Title, r.tries = id.Exe, id.Comm, 0
 			g.mu.Unlock()

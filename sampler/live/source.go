@@ -59,7 +59,7 @@ type Source struct {
 	lastClasses                   int64
 	classesNow                    *sampler.AllocClasses
 
-	// working holds a token while something is read, left tells that it was left to itself (apart); tickBegan is when
+	// working holds a token while something is read, left says that it was left to itself (apart); tickBegan is when
 	// the tick under way began, CLOCK_MONOTONIC in ns; 0: none is.
 	working   chan struct{}
 	left      atomic.Bool
@@ -94,7 +94,7 @@ func (s *Source) ReadFile(path string, limit int64) (content []byte, modified ti
 	return s.proc.ReadFile(path, limit)
 }
 
-// share tells that n processes are sampled at once, which divide the limits on memory.
+// share says that n processes are sampled at once, which divide the limits on memory.
 func (s *Source) share(n int) {
 	s.sharers.Store(int32(n))
 	s.reader.Share(n)

@@ -33,7 +33,7 @@ func TestSwitches(t *testing.T) {
 	defer cancel()
 	type reading struct{ before, got, after int64 } // after is read after got was
 	var first, last reading
-	const begun = 10 // samples before, at the most
+	const begun = 10 // samples before, at most
 	var was, sum, firstNS int64
 	var sums []int64
 	if err := s.Run(ctx, func(sample *sampler.Sample) {

@@ -35,7 +35,7 @@ type allocCounter struct {
 	// gap receives what is read between the two readings.
 	gap [8]byte
 	// askedNS is when it was decided last whether this tick has a pair, dueNS when the next one is due. due is the decision,
-	// pairing tells that the plan has a gap: the difference counts.
+	// pairing says that the plan has a gap: the difference counts.
 	askedNS, dueNS int64
 	due, pairing   bool
 	// locks and stacks are how long calls take in lock ticks and in stack ticks.

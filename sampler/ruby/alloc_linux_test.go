@@ -24,8 +24,8 @@ rounds = 3000
 Thread.new { loop { three(rounds); one(rounds); none(rounds * 2) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// allocTime is how long a program is sampled, allocWant how many instants with an allocation are wanted at the most, and with -short:
-// as many as tell the shares of objects from those of time.
+// allocTime is how long a program is sampled, allocWant how many instants with an allocation are wanted at most, and with
+// -short: as many as tell the shares of objects from those of time.
 const (
 	allocTime      = 20 * time.Second
 	allocWant      = 4000

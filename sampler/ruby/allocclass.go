@@ -63,7 +63,7 @@ type classCache struct {
 	at   [maxPools]struct{ page, free uint64 }
 }
 
-// Keys of counts that are no addresses of classes.
+// Keys of counts that are not addresses of classes.
 const (
 	keyHidden   = 0
 	keyInternal = 1

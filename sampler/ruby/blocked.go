@@ -143,7 +143,7 @@ func (r *Reader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
 }
 
 // scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a descriptor,
-// and until when it waits at the most, whatever for.
+// and until when it waits at most, whatever for.
 func (r *Reader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	if r.o.thNT < 0 || le64(t.buf[r.o.thNT:]) != 0 || !r.o.thWaitFlags.known() {
 		return false
@@ -159,7 +159,7 @@ func (r *Reader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	return true
 }
 
-// receiverWait tells by the receiver of the innermost frame, when that is a C function.
+// receiverWait finds what a thread waits for by the receiver of the innermost frame, when that is a C function.
 func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
 	if status == sampler.Runnable {
 		return false

@@ -11,7 +11,7 @@ import (
 // is new. What was left out has its turn first in the next tick, and counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// maxWalkBudget is how long a tick may take at the most, in ns, until it has walked the lists of ractors and threads: tickBudget,
+// maxWalkBudget is how long a tick may take at most, in ns, until it has walked the lists of ractors and threads: tickBudget,
 // time enough for all that are followed where a CPU is to be had; and twice as long after each walk that was not through by then.
 const maxWalkBudget = 16 * tickBudget
 
@@ -29,7 +29,7 @@ type budget struct {
 	// under way have to be through.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
-	// from is the place, among the threads of a tick, of the one whose stack is looked at first; cut tells that the
+	// from is the place, among the threads of a tick, of the one whose stack is looked at first; cut says that the
 	// tick under way has left something out.
 	from int
 	cut  bool

@@ -141,7 +141,7 @@ func (d *Decoder) readClassTable(v uint64, c *class) error {
 	})
 }
 
-// hiddenIvar takes one of the hidden instance variables that name a class; done tells that nothing better can follow.
+// hiddenIvar takes one of the hidden instance variables that name a class; done says that nothing better can follow.
 func (d *Decoder) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
 	name, err := d.idName(id)
 	if err != nil {
@@ -248,7 +248,7 @@ func (d *Decoder) qualified(owner uint64, name string) (label string, final bool
 }
 
 // ClassName returns the path of the class that a heap object is an instance of, singleton classes left out; ok is false
-// for an anonymous class, and when value is no heap object or can't be read.
+// for an anonymous class, and when value is not a heap object or can't be read.
 func (d *Decoder) ClassName(value uint64) (name string, ok bool) {
 	d.view.reset()
 	err := d.view.settle(func() (err error) {

@@ -23,7 +23,7 @@ func typeCycle(gc *sampler.GC) uint64 {
 }
 
 // DataTypeNames is DataTypeName for several values at once, with as many reads as one needs: names[i] is the name of
-// values[i]'s type, "" when it is no typed data object or can't be read. The values are those of a stack just read: what
+// values[i]'s type, "" when it is not a typed data object or can't be read. The values are those of a stack just read: what
 // they are is kept until the next collection.
 func (d *Decoder) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&d.gcNow)

@@ -63,7 +63,7 @@ func churnTimes(t *testing.T) int {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
-		t.Fatalf("DDTOP_CHURN=%s is no number of times", s)
+		t.Fatalf("DDTOP_CHURN=%s is not a number of times", s)
 	}
 	return n
 }

@@ -69,7 +69,7 @@ func TestJapaneseTable(t *testing.T) {
 }
 
 // encodingsProgram has a thread for each encoding whose method, block, class and file have names in it, and says how Ruby
-// has them, in UTF-8; the last file's name is no text in any encoding.
+// has them, in UTF-8; the last file's name is not text in any encoding.
 const encodingsProgram = `# encoding: utf-8
 require "json"
 Thread.report_on_exception = true
@@ -82,7 +82,7 @@ code = "# encoding: %s\nclass << (漢字 = Object.new)\n  def 名前(n)\n    [n]
 threads = %w[UTF-8 EUC-JP Windows-31J].map do |encoding|
   parked(encoding) { eval((code % encoding).encode(encoding), TOPLEVEL_BINDING.dup, "道/#{encoding}の経路.rb".encode(encoding), 7) }
 end
-# A file whose name is no UTF-8, with a source in another encoding still.
+# A file whose name is not UTF-8, with a source in another encoding still.
 name = "sources\xA4\xC6.rb".b
 File.binwrite(name, "# encoding: iso-8859-1\ndef gr\xF6\xDFe; sleep; end\ngr\xF6\xDFe\n".b)
 threads << parked("bytes") { load(File.join(Dir.pwd.b, name)) }

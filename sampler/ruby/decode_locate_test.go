@@ -45,7 +45,7 @@ func TestLocateWhileBooting(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDIN.gets", rubytest.Options{})
 		deadline := time.Now().Add(r.Timeout())
-		// Before exec it is no Ruby, and until the dynamic linker has mapped Ruby there is nothing to look in.
+		// Before exec it is not a Ruby, and until the dynamic linker has mapped Ruby there is nothing to look in.
 		proc, err := attach.Open(p.PID)
 		for errors.Is(err, attach.ErrNotLoaded) && time.Now().Before(deadline) {
 			proc, err = attach.Open(p.PID)

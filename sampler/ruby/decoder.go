@@ -22,7 +22,7 @@ type RawStack struct {
 	// read from the target.
 	Values   []byte
 	ValuesAt attach.Address
-	// Running tells that the thread runs, so its innermost frame may be about to change or not yet be written.
+	// Running says that the thread runs, so its innermost frame may be about to change or not yet be written.
 	Running bool
 	// Settled: although the thread runs, its innermost frame's pc is that of the instruction it executes: it collects garbage,
 	// and even compiled code writes the pc before it allocates.
@@ -34,14 +34,14 @@ type RawStack struct {
 	// for that read (ErrTorn): the frame was pushed between the reading of the frames and that of the values. Without it the frame
 	// goes by its code's own name.
 	Again bool
-	// Cut, when above 0, tells that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
+	// Cut, when above 0, says that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
 	Cut int
 	// JIT holds, for head's ZJIT, the address of each control frame's JIT frame, 0 for none, when they were read along
 	// with Frames (see Decoder.JITSlots). Without it a Decoder reads them itself, later, which tears on a running thread.
 	JIT []attach.Address
 }
 
-// DecodeInfo tells how a stack was decoded.
+// DecodeInfo says how a stack was decoded.
 type DecodeInfo struct {
 	// UncertainTop: the innermost frame can't be trusted: its pc was not its own (JIT), or this release publishes a frame
 	// before it has filled it (2.5 to 2.7, and YJIT of 3.1).
@@ -120,7 +120,7 @@ func (d *Decoder) LastNameError() error { return d.lastNameError }
 func (d *Decoder) Decode(raw *RawStack) (sampler.StackID, DecodeInfo, error) {
 	n := len(raw.Frames) / d.o.frameSize
 	if n == 0 || len(raw.Frames)%d.o.frameSize != 0 || n > maxFrames {
-		return 0, DecodeInfo{}, fmt.Errorf("%w: %d bytes are no control frames", ErrTorn, len(raw.Frames))
+		return 0, DecodeInfo{}, fmt.Errorf("%w: %d bytes are not control frames", ErrTorn, len(raw.Frames))
 	}
 	calls := d.view.calls
 	if !d.loadPath.read {

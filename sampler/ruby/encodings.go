@@ -130,7 +130,7 @@ func decodeUTF16(b []byte, bigEndian bool) string {
 	return string(utf16.Decode(units))
 }
 
-// decodeUTF32 replaces what is no character, and drops what is left of one at the end, as decodeUTF16 does.
+// decodeUTF32 replaces what is not a character, and drops what is left of one at the end, as decodeUTF16 does.
 func decodeUTF32(b []byte, bigEndian bool) string {
 	var s []byte
 	for ; len(b) >= 4; b = b[4:] {

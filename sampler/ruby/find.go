@@ -60,7 +60,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 		return Found{}, noLayout(unfit, err, version)
 	}
 	if table != nil && !layout.Conflict(derived, table) {
-		// The layout was right: something else is wrong, such as a VM that does not stand yet.
+		// The layout was right: something else is wrong, such as a VM that is not ready yet.
 		return Found{}, unfit
 	}
 	vm, err := tryLayout(ctx, mem, module, version, derived, true, o)
@@ -101,7 +101,7 @@ func verifiedNote(m layout.Match) string {
 }
 
 // asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was found
-// wanting by LocateVM looks like a VM that does not stand yet.
+// wanting by LocateVM looks like a VM that is not ready yet.
 func asUnfit(err error) error {
 	if errors.Is(err, ErrLayout) {
 		return err

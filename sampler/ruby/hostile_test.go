@@ -328,7 +328,7 @@ const (
 	// mostHostileReads bounds the ranges that one tick reads of any memory: the lists of threads and ractors in each try, twice, and
 	// what leads to the threads' names.
 	mostHostileReads = 2 * maxListTries * (MaxThreads + 2*MaxRactors)
-	// mostHostile is what may be kept at the most, in bytes: the limits added up, with the keys of the flamegraph.
+	// mostHostile is what may be kept at most, in bytes: the limits added up, with the keys of the flamegraph.
 	mostHostile = sampler.MaxDictionaryBytes + maxKeptBytes + maxStackBytes + hostileHistoryBytes + gvl.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
@@ -385,7 +385,7 @@ func TestHostileMemory(t *testing.T) {
 					t.Errorf("%d MB are kept; %d MB are the sum of the limits", most>>20, int64(mostHostile)>>20)
 				}
 				if mostReads > mostHostileReads {
-					t.Errorf("a tick read %d ranges, %d at the most", mostReads, mostHostileReads)
+					t.Errorf("a tick read %d ranges, %d at most", mostReads, mostHostileReads)
 				}
 				if failed == c.ticks {
 					t.Errorf("all of %d ticks failed", failed)

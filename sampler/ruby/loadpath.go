@@ -67,7 +67,7 @@ func (d *Decoder) refreshLoadPath(nowNS int64) {
 	clear(d.frameIDs)
 }
 
-// readLoadPath reads the entries; nil words when they are those known already. Entries that are no Strings are left out:
+// readLoadPath reads the entries; nil words when they are those known already. Entries that are not Strings are left out:
 // Ruby calls to_path on them.
 func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()

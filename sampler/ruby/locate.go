@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// ErrBooting says that Ruby is mapped and its VM does not stand yet.
+	// ErrBooting says that Ruby is mapped and its VM is not there yet.
 	ErrBooting = errors.New("the Ruby VM is still starting")
 	// ErrNoVM says that no VM was found in the memory of a Ruby process.
 	ErrNoVM = errors.New("no Ruby VM found in the process's memory")
@@ -22,7 +22,7 @@ const (
 	// bootPatience is how long LocateVM waits for a VM to appear, when its context allows that long. Ruby boots in 50 to
 	// 300 ms.
 	bootPatience = 3 * time.Second
-	// bootPoll is how often it looks: nothing tells from outside that a VM stands.
+	// bootPoll is how often it looks: nothing shows from outside that a VM is ready.
 	bootPoll = 10 * time.Millisecond
 )
 
@@ -130,7 +130,7 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	}
 }
 
-// unreadable tells the errors after which no further look helps.
+// unreadable reports whether an error is one after which no further look helps.
 func unreadable(err error) bool {
 	for _, end := range []error{attach.ErrGone, attach.ErrReplaced, attach.ErrZombie, attach.ErrNoProcess, attach.ErrPermission} {
 		if errors.Is(err, end) {
@@ -188,7 +188,7 @@ func (l *locator) word(a attach.Address) (uint64, error) {
 	return le64(b[:]), nil
 }
 
-// findVM returns the address of a VM that stands.
+// findVM returns the address of a VM that is ready.
 func (l *locator) findVM() (attach.Address, error) {
 	if s, ok := l.symbol("ruby_current_vm_ptr"); ok && !s.TLS {
 		v, err := l.word(s.Addr)

@@ -205,7 +205,7 @@ func (e *envMethod) unchanged(read []attach.Range) bool {
 
 // methodOf finds the method that a frame belongs to, as rb_vm_frame_method_entry does: from its environment outward to
 // that of the method. nil without an error: it belongs to none (a class body, the top level). code is the frame's iseq;
-// ofMethod tells that it is a method's, where a scope instead of a method entry means that memory has changed.
+// ofMethod says that it is a method's, where a scope instead of a method entry means that memory has changed.
 func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
@@ -240,7 +240,7 @@ func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address
 	return nil, &UnreadableError{ep, envSize}
 }
 
-// methodAt looks at one environment; done tells that there is none further out.
+// methodAt looks at one environment; done says that there is none further out.
 func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {

@@ -43,7 +43,7 @@ const (
 	maxCString = 256
 )
 
-// Where a Symbol that is no object carries its ID.
+// Where a Symbol that is not an object carries its ID.
 const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
 
 // wrongTypeError says that an address holds something else than expected: the object was freed or moved meanwhile.
@@ -53,7 +53,7 @@ type wrongTypeError struct {
 	flags uint64
 }
 
-// notHeap stands in for the flags of what is no heap object: a number, nil, a static symbol.
+// notHeap stands in for the flags of what is not a heap object: a number, nil, a static symbol.
 const notHeap = ^uint64(0)
 
 // Error names the address and what was found there.

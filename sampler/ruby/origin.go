@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// origins tells where code comes from by its path. The longest prefix decides, among those that the target's own
+// origins says where code comes from by its path. The longest prefix decides, among those that the target's own
 // $LOAD_PATH gives and what the layout of gem folders says about the path itself:
 //
 //	…/gems/NAME-VERSION[-PLATFORM]/    a gem (RubyGems, Bundler's vendor/bundle, Debian's rubygems-integration)
@@ -69,7 +69,7 @@ func newOrigins(loadPath []string, api string) origins {
 	return o
 }
 
-// of tells the origin of Ruby code with the given path and absolute path, and its gem.
+// of returns the origin of Ruby code with the given path and absolute path, and its gem.
 func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	switch {
 	case strings.HasPrefix(name, internalPrefix):
@@ -136,7 +136,7 @@ func isSite(dir string) bool {
 	return slices.ContainsFunc(siteMarks[:], func(mark string) bool { return strings.Contains(dir+"/", mark) })
 }
 
-// siteOrigin tells what stands at a place below site_ruby or vendor_ruby. RubyGems and Bundler are Ruby's own, which
+// siteOrigin says what stands at a place below site_ruby or vendor_ruby. RubyGems and Bundler are Ruby's own, which
 // distributions and "gem update --system" put there.
 func siteOrigin(rest string) (sampler.Origin, string) {
 	name := ""

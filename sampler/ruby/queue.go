@@ -12,7 +12,7 @@ import (
 // Rarely somebody leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that is free for a moment)
 // or is put in front (head). Where the members that a tick reads don't confirm the queue, or it has not as many as the
 // scheduler says (3.3 and later), it is marked torn, as one that changed while it was read, and the next tick reads it
-// whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at the most.
+// whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at most.
 
 const (
 	// queueLead is how many threads at the front of the queue every tick reads, because they run next.

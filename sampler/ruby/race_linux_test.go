@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// raceTime is how long a program is sampled at the most.
+// raceTime is how long a program is sampled at most.
 const raceTime = 5 * time.Minute
 
 // raceTree calls through a tree in which every method has one caller only, and every call a line of its own: the method

@@ -14,7 +14,7 @@ type Options struct {
 	// MaxDepth is the number of frames kept of a stack; deeper ones lose their middle.
 	MaxDepth int
 	// TIDs translates a native thread id as the target stores it (its own PID namespace) into ddtop's, and refuses one
-	// that is no task of the process. nil: identity.
+	// that is not a task of the process. nil: identity.
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace; 0: the same as PID.
 	InnerPID int32
@@ -174,7 +174,7 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	return r, nil
 }
 
-// Share tells that n processes are read at once, which divide the limits on threads, on copies of stacks and on what is decoded
+// Share says that n processes are read at once, which divide the limits on threads, on copies of stacks and on what is decoded
 // (sampler.Share). It may be called from any goroutine; the next tick keeps to it.
 func (r *Reader) Share(n int) { r.sharers.Store(int32(n)) }
 
@@ -191,7 +191,7 @@ func (r *Reader) keepShare() {
 	r.order = nil // the threads are listed again, and with them the stacks counted
 }
 
-// Era tells which generation of scheduler the target has.
+// Era says which generation of scheduler the target has.
 func (r *Reader) Era() sampler.Era { return r.era }
 
 // Reads counts what happened to reads so far.

@@ -103,7 +103,7 @@ func (d *Decoder) prove() proof {
 	return p
 }
 
-// check reads what is on the lists again and drops what has changed; same tells that nothing has. What lacked a name is
+// check reads what is on the lists again and drops what has changed; same says that nothing has. What lacked a name is
 // dropped as well, to be tried again once a generation.
 func (d *Decoder) check() (same bool, err error) {
 	same = true

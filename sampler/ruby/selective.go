@@ -13,7 +13,7 @@ import (
 // Ruby code without passing through the queue or the owner field, where they are seen; then they are read. What may be late
 // is the reason why a thread has released the GVL, and where, when it took the lock and released it again between two ticks:
 // until the next stack tick, and in a process of very many threads, whose stack ticks look at those that don't take part in
-// turn, for maxStackAgeNS at the most.
+// turn, for maxStackAgeNS at most.
 
 const (
 	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as little.

@@ -317,7 +317,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 // owns reports whether a thread was named by the owner field at the start or at the end of the call.
 func (t *thread) owns() bool { return t.ractor.owners[0] == t || t.ractor.owners[1] == t }
 
-// active tells from a thread's own fields whether it holds the GVL or wants it.
+// active reports, by a thread's own fields, whether it holds the GVL or wants it.
 func (r *Reader) active(t *thread) bool {
 	return t.owns() || r.queued(t) ||
 		sampler.Status(r.o.thStatus.get(t.buf)) == sampler.Runnable && le64(t.buf[r.o.thRegion:]) == 0

@@ -17,7 +17,7 @@ const colorSet Color = 1 << 24
 // RGB makes a Color from 0xRRGGBB.
 func RGB(v uint32) Color { return colorSet | Color(v&0xffffff) }
 
-// IsSet tells a colour from the terminal's own.
+// IsSet reports whether it is a colour, and not the terminal's own.
 func (c Color) IsSet() bool { return c&colorSet != 0 }
 
 // Components returns red, green and blue, 0 to 255.
@@ -145,7 +145,7 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
-// erasable tells that a renderer takes the cell for one that erasing in a colour leaves: blank, with nothing but a ground.
+// erasable says that a renderer takes the cell for one that erasing in a colour leaves: blank, with nothing but a ground.
 func (c *Cell) erasable() bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style.BG.IsSet() && c.Style.Attr&(Underline|Reverse) == 0
 }

@@ -88,7 +88,7 @@ func (s *Source) ReadFile(string, int64) ([]byte, time.Time, error) {
 	return nil, time.Time{}, os.ErrNotExist
 }
 
-// End tells that the target was killed, once its time is over.
+// End says that the target was killed, once its time is over.
 func (s *Source) End() (sampler.End, bool) {
 	if !s.ended {
 		return sampler.End{}, false

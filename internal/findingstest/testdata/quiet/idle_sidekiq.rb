@@ -1,5 +1,5 @@
 # What an idle Sidekiq does: each processor waits for a job in a Redis that answers after 2 s, that there is none. The
-# scheduler sleeps in a stack of the connection_pool gem, which is no pool there.
+# scheduler sleeps in a stack of the connection_pool gem, which is not a pool there.
 class ConnectionPool
   class TimedStack
     def initialize

@@ -7,7 +7,7 @@ class Client
     sleep
   end
 end
-wait_for_go # those that a program starts with are no leak
+wait_for_go # those that a program starts with are not a leak
 named("opener") do
   sleep 2
   70.times { Client.new.connect }

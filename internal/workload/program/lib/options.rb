@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The command line. Written by hand because OptionParser's frames and load time are no part of the show.
+# The command line. Written by hand because OptionParser's frames and load time are not part of the show.
 class Options
   PHASES = %w[healthy hog mutex database gc stall].freeze
 
