@@ -22,7 +22,7 @@ var (
 )
 
 // maxSegments bounds the segments of a core file, one a mapping.
-const maxSegments = MaxMappings
+const maxSegments = maxMappings
 
 // segment is memory that a core file describes: size bytes from addr on, of which the first kept are in the file.
 type segment struct {
@@ -286,7 +286,7 @@ func (c *Core) TIDs() []int32 { return slices.Clone(c.notes.tids) }
 // Title is the program's name without its arguments, as far as the 80 bytes that the core keeps of them tell.
 func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }
 
-// UID is the user that the process ran as.
+// uid is the user that the process ran as.
 func (c *Core) UID() int { return c.notes.uid }
 
 // WrittenAt is when the file was last changed: about when the process was dumped.

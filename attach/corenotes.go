@@ -135,7 +135,7 @@ func (n *coreNotes) addFiles(b []byte) error {
 		return errors.New("its list of mapped files is cut off")
 	}
 	count, unit := binaryLE.Uint64(b), binaryLE.Uint64(b[8:])
-	if count > MaxMappings-uint64(len(n.mappings)) || count*24 > uint64(len(b)-16) || unit == 0 || unit > 1<<30 {
+	if count > maxMappings-uint64(len(n.mappings)) || count*24 > uint64(len(b)-16) || unit == 0 || unit > 1<<30 {
 		return fmt.Errorf("its list of %d mapped files in units of %d bytes can't be", count, unit)
 	}
 	names := b[16+count*24:]

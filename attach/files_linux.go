@@ -36,7 +36,7 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 			break
 		}
 	}
-	file, err := p.OpenMapped(first)
+	file, err := p.openMapped(first)
 	if err != nil {
 		if first.Offset == 0 {
 			if m, err := NewModuleFromMemory(path, p, first.Start); err == nil {
@@ -132,12 +132,12 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 	return content, f.Info().ModTime(), err
 }
 
-// OpenMapped opens the file behind a mapping. The kernel shows its path as seen from our root: for a process in a
+// openMapped opens the file behind a mapping. The kernel shows its path as seen from our root: for a process in a
 // container's mount namespace that is right below /proc/PID/root, for one in a chroot without the folder that is its root,
 // and as it stands for one that has changed its root since. Which it is tells the file's number, and where file systems
 // hide that (overlays), the file's first bytes against those in memory. A file that is deleted, replaced or no longer the
 // process's to read can be had from /proc/PID/map_files by root.
-func (p *Process) OpenMapped(m Mapping) (*safefile.File, error) {
+func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	var first error
 	take := func(f *safefile.File, err error) bool {
 		if err == nil {

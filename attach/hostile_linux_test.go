@@ -47,7 +47,7 @@ func copyLibraries(t *testing.T, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mappings, err := ParseMaps(maps)
+	mappings, err := parseMaps(maps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestOpenMappedHostile(t *testing.T) {
 	if !self.IsFile() || self.Offset != 0 {
 		t.Fatalf("the first mapping is %+v", self)
 	}
-	if f, err := p.OpenMapped(self); err != nil {
+	if f, err := p.openMapped(self); err != nil {
 		t.Fatalf("the program in its chroot: %v", err)
 	} else if want := p.Path("root", "helper"); f.Close() != nil || f.Name() != want {
 		t.Errorf("opened %s, want %s: with the process's rights", f.Name(), want)
@@ -215,7 +215,7 @@ func TestOpenMappedHostile(t *testing.T) {
 		m := self
 		m.Path, m.Inode, m.Start, m.End = path, m.Inode+1, 0x1000, 0x2000
 		start := time.Now()
-		if f, err := p.OpenMapped(m); err == nil {
+		if f, err := p.openMapped(m); err == nil {
 			t.Errorf("%s: opened as %s", name, f.Name())
 			f.Close()
 		}

@@ -148,7 +148,7 @@ type versionKey struct {
 
 // of finds out the release of a process.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
-	mappings, err := ParseMaps(maps)
+	mappings, err := parseMaps(maps)
 	if err != nil {
 		return "", err
 	}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxRangesPerCall is the number of ranges that one process_vm_readv takes (IOV_MAX, limits.h).
-const MaxRangesPerCall = 1024
+// maxRangesPerCall is the number of ranges that one process_vm_readv takes (IOV_MAX, limits.h).
+const maxRangesPerCall = 1024
 
 // liveMemory reads a process's memory with process_vm_readv(2). Where that call doesn't exist or is filtered
 // (ENOSYS, or EPERM from a seccomp filter while /proc/PID/mem works), it reads /proc/PID/mem, one call a range.
@@ -22,10 +22,10 @@ type liveMemory struct {
 	pid int
 
 	mu     sync.Mutex
-	local  [MaxRangesPerCall]unix.Iovec
-	remote [MaxRangesPerCall]unix.RemoteIovec
+	local  [maxRangesPerCall]unix.Iovec
+	remote [maxRangesPerCall]unix.RemoteIovec
 	// index[i] is the place in the caller's slice of the i-th range of the call.
-	index [MaxRangesPerCall]int
+	index [maxRangesPerCall]int
 	mem   *os.File
 }
 
@@ -51,7 +51,7 @@ func (m *liveMemory) Read(addr Address, buf []byte) error {
 	return &ReadError{PID: m.pid, Addr: addr, Want: len(buf), Err: meaning(errno)}
 }
 
-// ReadBatch fills the ranges in order, MaxRangesPerCall in one call. A call ends at the first range that faults: the
+// ReadBatch fills the ranges in order, maxRangesPerCall in one call. A call ends at the first range that faults: the
 // range is marked Failed and the next call goes on behind it, so that it costs one more call. The bytes of all ranges of
 // one call are read within microseconds, but not at one instant.
 func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
@@ -62,7 +62,7 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	}
 	for next := 0; next < len(ranges); {
 		n := 0
-		for ; next < len(ranges) && n < MaxRangesPerCall; next++ {
+		for ; next < len(ranges) && n < maxRangesPerCall; next++ {
 			r := &ranges[next]
 			r.Failed = false
 			if len(r.Buf) == 0 {

@@ -76,7 +76,7 @@ func TestReadBatchGoesOnBehindFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkBatch(t, base, ranges)
-		if limit := n/3 + n/MaxRangesPerCall + 2; calls > limit {
+		if limit := n/3 + n/maxRangesPerCall + 2; calls > limit {
 			t.Errorf("%d ranges took %d calls, want at most %d", n, calls, limit)
 		}
 	}

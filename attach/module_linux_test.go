@@ -144,7 +144,7 @@ func TestModulesOfSleep(t *testing.T) {
 		t.Errorf("build id %q, from memory %q", m.BuildID, fromMemory.BuildID)
 	}
 	for _, s := range m.Writable() {
-		if s.Len() <= 0 || !slices.ContainsFunc(m.loads, func(l Span) bool { return l.Contains(s.Start) }) {
+		if s.Len() <= 0 || !slices.ContainsFunc(m.loads, func(l Span) bool { return l.contains(s.Start) }) {
 			t.Errorf("writable %v", s)
 		}
 		if err := p.Read(s.Start, make([]byte, s.Len())); err != nil {
@@ -218,7 +218,7 @@ func TestModuleOfAFileThatIsNotMapped(t *testing.T) {
 	i := slices.IndexFunc(maps, func(m Mapping) bool { return m.IsFile() })
 	other := maps[i]
 	other.Path, other.Inode = "/etc/passwd", other.Inode+1
-	if f, err := p.OpenMapped(other); err == nil {
+	if f, err := p.openMapped(other); err == nil {
 		f.Close()
 		if f.Name() == "/etc/passwd" {
 			t.Error("a file of the right name and other content is taken")
@@ -238,7 +238,7 @@ func TestOpenMappedByContent(t *testing.T) {
 	i := slices.IndexFunc(maps, func(m Mapping) bool { return m.IsFile() && m.Offset == 0 })
 	other := maps[i]
 	other.Inode++
-	f, err := p.OpenMapped(other)
+	f, err := p.openMapped(other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestOpenMappedDoesNotWaitForAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.OpenMapped(Mapping{Start: 0x1000, End: 0x2000, Inode: 5, Device: "00:01", Path: pipe}); err == nil {
+	if _, err := p.openMapped(Mapping{Start: 0x1000, End: 0x2000, Inode: 5, Device: "00:01", Path: pipe}); err == nil {
 		t.Error("a pipe is taken for a mapped file")
 	}
 }

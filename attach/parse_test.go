@@ -20,7 +20,7 @@ func TestParseMaps(t *testing.T) {
 7ffd00022000-7ffd00023000 rw-p 00000000 00:00 0                          [anon:Ruby:fiber stack (deleted)]
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
 `
-	got, err := ParseMaps([]byte(text))
+	got, err := parseMaps([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestParseMapsReadsOurOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	maps, err := ParseMaps(text)
+	maps, err := parseMaps(text)
 	if err != nil || len(maps) != strings.Count(string(text), "\n") {
 		t.Errorf("%d mappings of %d lines, %v", len(maps), strings.Count(string(text), "\n"), err)
 	}
@@ -62,11 +62,11 @@ func TestParseMapsRefusesOtherText(t *testing.T) {
 		"x", "1-2", "2-1 r--p 0 0:0 0", "1-1 r--p 0 0:0 0", "1-2 r-- 0 0:0 0", "1-2 r--p z 0:0 0", "1-2 r--p 0 0:0 z",
 		"1-2 r--p 0 0:0 ", "12345678901234567890-2 r--p 0 0:0 0", "-1 r--p 0 0:0 0",
 	} {
-		if got, err := ParseMaps([]byte("1-2 r--p 0 0:0 0\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		if got, err := parseMaps([]byte("1-2 r--p 0 0:0 0\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%q: %v, %v; want an error that names line 2", line, got, err)
 		}
 	}
-	if got, err := ParseMaps(nil); err != nil || len(got) != 0 {
+	if got, err := parseMaps(nil); err != nil || len(got) != 0 {
 		t.Errorf("nothing: %v, %v", got, err)
 	}
 }
@@ -75,7 +75,7 @@ func FuzzParseMaps(f *testing.F) {
 	f.Add([]byte("1-2 r--p 0 0:0 1 /a (deleted)\n"))
 	f.Add([]byte("55d0c0a00000-55d0c0a01000 r-xp 00000000 08:01 131    /usr/bin/ruby3.1\n\n7ffd-7ffe ---s f 1:2 0 [x]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		maps, err := ParseMaps(text)
+		maps, err := parseMaps(text)
 		if err != nil {
 			return
 		}

@@ -208,7 +208,7 @@ type tracer struct {
 
 func (z *Pauser) start() *tracer {
 	t := &tracer{
-		z: z, ownChild: z.p.PPID() == os.Getpid(),
+		z: z, ownChild: z.p.ppid() == os.Getpid(),
 		order: make(chan struct{}), done: make(chan struct{}, 1), stopped: make(chan error, 1), released: make(chan Pause, 1),
 		timer: time.NewTimer(time.Hour), patience: time.NewTimer(time.Hour), seen: make(map[int32]struct{}), entries: make([]byte, 32<<10),
 	}

@@ -229,11 +229,11 @@ func (p *Process) StartedAt() (time.Time, error) {
 	return time.Now().Add(started - up), nil
 }
 
-// PPID is the parent's PID at the time of Open.
-func (p *Process) PPID() int { return p.stat.PPID }
+// ppid is the parent's PID at the time of Open.
+func (p *Process) ppid() int { return p.stat.PPID }
 
-// UID is the process's effective user.
-func (p *Process) UID() int { return p.status.UID[1] }
+// uid is the process's effective user.
+func (p *Process) uid() int { return p.status.UID[1] }
 
 // User is the name of the process's effective user, or its number where it has no name here.
 func (p *Process) User() string { return userName(p.status.UID[1]) }
@@ -292,7 +292,7 @@ func (p *Process) Maps() ([]Mapping, error) {
 	if err != nil {
 		return nil, p.lost(err)
 	}
-	m, err := ParseMaps(text)
+	m, err := parseMaps(text)
 	if err != nil {
 		return nil, fmt.Errorf("/proc/%d/maps: %w", p.pid, err)
 	}
@@ -331,14 +331,14 @@ func (p *Process) NamespacePID() int {
 	return p.pid
 }
 
-// InNamespace says whether the process lives in a PID namespace below ours, so that the tids in its memory are others
+// inNamespace says whether the process lives in a PID namespace below ours, so that the tids in its memory are others
 // than those here.
-func (p *Process) InNamespace() bool { return len(p.status.NSPID) > 1 }
+func (p *Process) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
 // NamespaceTID is the number that a native thread has in the process's own, innermost PID namespace: the one that Ruby
-// knows. tid is ours. It equals tid unless InNamespace.
+// knows. tid is ours. It equals tid unless inNamespace.
 func (p *Process) NamespaceTID(tid int32) (int32, error) {
-	if !p.InNamespace() {
+	if !p.inNamespace() {
 		return tid, nil
 	}
 	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")

@@ -108,8 +108,8 @@ func TestOpenDescribesTheProcess(t *testing.T) {
 		return err == nil && string(args) == "sleep\x0060\x00"
 	})
 	p := open(t, c.pid)
-	if p.PID() != c.pid || p.PPID() != os.Getpid() || p.UID() != os.Geteuid() || p.Title() != "sleep" || p.NamespacePID() != c.pid || p.InNamespace() {
-		t.Errorf("PID %d PPID %d UID %d title %q namespace PID %d", p.PID(), p.PPID(), p.UID(), p.Title(), p.NamespacePID())
+	if p.PID() != c.pid || p.ppid() != os.Getpid() || p.uid() != os.Geteuid() || p.Title() != "sleep" || p.NamespacePID() != c.pid || p.inNamespace() {
+		t.Errorf("PID %d PPID %d UID %d title %q namespace PID %d", p.PID(), p.ppid(), p.uid(), p.Title(), p.NamespacePID())
 	}
 	if filepath.Base(p.Exe()) != "sleep" && filepath.Base(p.Exe()) != "coreutils" {
 		t.Errorf("exe %q", p.Exe())
@@ -241,8 +241,8 @@ func TestNamespaceTIDs(t *testing.T) {
 	})
 	c.line(t)
 	p := open(t, c.pid)
-	if !p.InNamespace() || p.NamespacePID() != 1 {
-		t.Errorf("in a namespace %t, PID there %d; want 1", p.InNamespace(), p.NamespacePID())
+	if !p.inNamespace() || p.NamespacePID() != 1 {
+		t.Errorf("in a namespace %t, PID there %d; want 1", p.inNamespace(), p.NamespacePID())
 	}
 	tid, err := p.NamespaceTID(int32(c.pid))
 	if err != nil || tid != 1 {

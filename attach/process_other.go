@@ -35,11 +35,11 @@ func (p *Process) Method() string { return "none" }
 // PID is the process's number.
 func (p *Process) PID() int { return p.pid }
 
-// PPID is 0: nothing is known.
-func (p *Process) PPID() int { return 0 }
+// ppid is 0: nothing is known.
+func (p *Process) ppid() int { return 0 }
 
-// UID is -1: nothing is known.
-func (p *Process) UID() int { return -1 }
+// uid is -1: nothing is known.
+func (p *Process) uid() int { return -1 }
 
 // User is "": nothing is known.
 func (p *Process) User() string { return "" }
@@ -82,8 +82,8 @@ func (p *Process) TIDs(buf []int32) ([]int32, error) { return buf, linuxOnly(p.p
 // NamespacePID is the process's number.
 func (p *Process) NamespacePID() int { return p.pid }
 
-// InNamespace is false: nothing is known.
-func (p *Process) InNamespace() bool { return false }
+// inNamespace is false: nothing is known.
+func (p *Process) inNamespace() bool { return false }
 
 // NamespaceTID fails with ErrLinuxOnly.
 func (p *Process) NamespaceTID(int32) (int32, error) { return 0, linuxOnly(p.pid) }

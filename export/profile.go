@@ -18,14 +18,14 @@ import (
 // Labels of a pprof sample. The thread label holds the native thread id where it is known, since that is what other tools
 // call a thread, and ddtop's own id as "#3" where it is not.
 const (
-	LabelThreadID   = "thread id"
-	LabelThreadName = "thread name"
-	LabelDdtopID    = "ddtop id"
-	LabelState      = "ddtop state"
-	LabelRactor     = "ractor"
-	// LabelOrigin is where the innermost frame's code comes from (sampler.Origin's words), LabelGem its gem, if any.
-	LabelOrigin = "origin"
-	LabelGem    = "gem"
+	labelThreadID   = "thread id"
+	labelThreadName = "thread name"
+	labelDdtopID    = "ddtop id"
+	labelState      = "ddtop state"
+	labelRactor     = "ractor"
+	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
+	labelOrigin = "origin"
+	labelGem    = "gem"
 )
 
 // noStackName is the function under which a profile shows time whose stack was never read.
@@ -179,7 +179,7 @@ func (b *profileBuilder) add(e flamegraph.Entry) {
 	s := &profile.Sample{
 		Value:    []int64{e.Weights.WallNS, e.Weights.CPUNS, e.Weights.WaitNS, e.Weights.Samples},
 		Location: make([]*profile.Location, len(b.frames)),
-		Label:    map[string][]string{LabelState: {gvl.State(e.Key.Tag).String()}},
+		Label:    map[string][]string{labelState: {gvl.State(e.Key.Tag).String()}},
 	}
 	some := s.Value[0]|s.Value[1]|s.Value[2]|s.Value[3] != 0
 	if b.objects != nil {
@@ -194,19 +194,19 @@ func (b *profileBuilder) add(e flamegraph.Entry) {
 		s.Location[i] = b.location(f)
 	}
 	if f := b.m.Dict.Frame(b.frames[0]); f.Origin != sampler.OriginUnknown {
-		s.Label[LabelOrigin] = []string{f.Origin.String()}
+		s.Label[labelOrigin] = []string{f.Origin.String()}
 		if f.Gem != "" {
-			s.Label[LabelGem] = []string{flamegraph.Printable(f.Gem)}
+			s.Label[labelGem] = []string{flamegraph.Printable(f.Gem)}
 		}
 	}
 	l := b.threadLabels(e.Key.Thread)
-	s.Label[LabelThreadID] = []string{l.tid}
-	s.Label[LabelDdtopID] = []string{l.id}
+	s.Label[labelThreadID] = []string{l.tid}
+	s.Label[labelDdtopID] = []string{l.id}
 	if l.name != "" {
-		s.Label[LabelThreadName] = []string{l.name}
+		s.Label[labelThreadName] = []string{l.name}
 	}
 	if l.ractor != "" {
-		s.Label[LabelRactor] = []string{l.ractor}
+		s.Label[labelRactor] = []string{l.ractor}
 	}
 	b.p.Sample = append(b.p.Sample, s)
 }

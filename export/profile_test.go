@@ -60,7 +60,7 @@ func TestProfileReadBack(t *testing.T) {
 	if x == nil {
 		t.Fatal("no sample waits")
 	}
-	for k, want := range map[string]string{LabelThreadID: "4253", LabelThreadName: "http-1", LabelDdtopID: "3", LabelState: "waiting", LabelRactor: "1"} {
+	for k, want := range map[string]string{labelThreadID: "4253", labelThreadName: "http-1", labelDdtopID: "3", labelState: "waiting", labelRactor: "1"} {
 		if l := x.Label[k]; len(l) != 1 || l[0] != want {
 			t.Errorf("label %s is %v, want %s", k, l, want)
 		}
@@ -251,7 +251,7 @@ func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	}
 	for i, want := range [][2]string{{"app", ""}, {"gem", "rack 2.2.7"}, {"", ""}} {
 		s := p.Sample[i]
-		if got := [2]string{strings.Join(s.Label[LabelOrigin], ","), strings.Join(s.Label[LabelGem], ",")}; got != want {
+		if got := [2]string{strings.Join(s.Label[labelOrigin], ","), strings.Join(s.Label[labelGem], ",")}; got != want {
 			t.Errorf("sample %d: %q, want %q", i, got, want)
 		}
 		for _, l := range s.Location {

@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LabelPID is the label of a pprof sample that says which process it is of, where a profile holds several.
-const LabelPID = "pid"
+// labelPID is the label of a pprof sample that says which process it is of, where a profile holds several.
+const labelPID = "pid"
 
 // ProcessStat is what was measured of one of several processes.
 type ProcessStat struct {
@@ -224,7 +224,7 @@ func writeRelatives(b *strings.Builder, list []sampler.Relative, forgotten int) 
 	}
 }
 
-// Profiles returns one pprof profile of several processes, whose samples have LabelPID. Its time is from the first begin to
+// Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first begin to
 // the last end.
 func Profiles(list []Measured) (*profile.Profile, error) {
 	var all []*profile.Profile
@@ -235,7 +235,7 @@ func Profiles(list []Measured) (*profile.Profile, error) {
 			return nil, err
 		}
 		for _, s := range p.Sample {
-			s.Label[LabelPID] = []string{strconv.Itoa(m.Process.PID)}
+			s.Label[labelPID] = []string{strconv.Itoa(m.Process.PID)}
 		}
 		end := p.TimeNanos + p.DurationNanos
 		if i == 0 {

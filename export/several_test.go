@@ -35,10 +35,10 @@ func TestProfilesOfSeveralProcesses(t *testing.T) {
 	}
 	sums := make(map[string]int64)
 	for _, s := range all.Sample {
-		if len(s.Label[LabelPID]) != 1 {
+		if len(s.Label[labelPID]) != 1 {
 			t.Fatalf("labels %v", s.Label)
 		}
-		sums[s.Label[LabelPID][0]] += s.Value[0]
+		sums[s.Label[labelPID][0]] += s.Value[0]
 	}
 	var want int64
 	for _, s := range one.Sample {

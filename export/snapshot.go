@@ -15,12 +15,12 @@ import (
 
 // Names of the files of a snapshot.
 const (
-	ProfileFile    = "profile.pb.gz"
-	ThreadsFile    = "threads.txt"
-	FlamegraphFile = "flamegraph.svg"
-	ScreenFile     = "screen.svg"
-	ScreenTextFile = "screen.txt"
-	RecordingFile  = "history.ddtop"
+	profileFile    = "profile.pb.gz"
+	threadsFile    = "threads.txt"
+	flamegraphFile = "flamegraph.svg"
+	screenFile     = "screen.svg"
+	screenTextFile = "screen.txt"
+	recordingFile  = "history.ddtop"
 )
 
 // maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
@@ -108,30 +108,30 @@ type snapshotFile struct {
 func (s *Snapshot) files() []snapshotFile {
 	var f []snapshotFile
 	if s.Profile != nil {
-		f = append(f, snapshotFile{ProfileFile, func(w io.Writer) error { return WriteProfile(w, *s.Profile) }})
+		f = append(f, snapshotFile{profileFile, func(w io.Writer) error { return WriteProfile(w, *s.Profile) }})
 	}
 	if s.Dump != nil {
-		f = append(f, snapshotFile{ThreadsFile, s.Dump.WriteText})
+		f = append(f, snapshotFile{threadsFile, s.Dump.WriteText})
 	}
 	if s.Tree != nil {
 		o := s.SVG
 		if o.TagName == nil {
-			o.TagName = StateName
+			o.TagName = stateName
 		}
-		f = append(f, snapshotFile{FlamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, o) }})
+		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, o) }})
 	}
 	if len(s.Screen.Rows) > 0 {
 		f = append(f,
-			snapshotFile{ScreenFile, func(w io.Writer) error {
+			snapshotFile{screenFile, func(w io.Writer) error {
 				return ScreenSVG(w, s.Screen, s.ScreenOptions)
 			}},
-			snapshotFile{ScreenTextFile, func(w io.Writer) error {
+			snapshotFile{screenTextFile, func(w io.Writer) error {
 				_, err := io.WriteString(w, s.Screen.Text)
 				return err
 			}})
 	}
 	if s.Recording != nil {
-		f = append(f, snapshotFile{RecordingFile, s.Recording})
+		f = append(f, snapshotFile{recordingFile, s.Recording})
 	}
 	return f
 }

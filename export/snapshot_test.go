@@ -60,14 +60,14 @@ func TestSnapshot(t *testing.T) {
 	if got := strings.Join(names, " "); got != "flamegraph.svg profile.pb.gz screen.svg screen.txt threads.txt" {
 		t.Errorf("files %s", got)
 	}
-	b, err := os.ReadFile(filepath.Join(path, ProfileFile))
+	b, err := os.ReadFile(filepath.Join(path, profileFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := profile.ParseData(b); err != nil {
 		t.Error(err)
 	}
-	if b, err := os.ReadFile(filepath.Join(path, FlamegraphFile)); err != nil || !strings.Contains(string(b), "&#10;waiting ") {
+	if b, err := os.ReadFile(filepath.Join(path, flamegraphFile)); err != nil || !strings.Contains(string(b), "&#10;waiting ") {
 		t.Errorf("the flamegraph does not name states (%v)", err)
 	}
 	if again, err := WriteSnapshot(folder, fullSnapshot()); err != nil || again != name+"-2" {

@@ -2,5 +2,5 @@ package export
 
 import "github.com/ddtop/ddtop/gvl"
 
-// StateName names a tag that is a gvl.State, for flamegraph.SVGOptions.
-func StateName(tag uint8) string { return gvl.State(tag).String() }
+// stateName names a tag that is a gvl.State, for flamegraph.SVGOptions.
+func stateName(tag uint8) string { return gvl.State(tag).String() }

@@ -110,7 +110,7 @@ func TestWriterErrors(t *testing.T) {
 	if err := w.Flush(); !errors.Is(err, errFull) {
 		t.Errorf("Flush: %v", err)
 	}
-	g.s.TimeNS += 2 * BlockNS
+	g.s.TimeNS += 2 * blockNS
 	var writeErr error
 	for range 400 {
 		if writeErr = w.Write(g.wild()); writeErr != nil {

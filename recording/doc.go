@@ -41,8 +41,8 @@ const Version = 1
 const unit = 1000
 
 const (
-	// BlockNS is the time a block covers: as long as what a crash may cost, because each block has its own tables.
-	BlockNS = 2e9
+	// blockNS is the time a block covers: as long as what a crash may cost, because each block has its own tables.
+	blockNS = 2e9
 	// maxRawBlock is the size of its samples, uncompressed, at which a block is closed before its time is over.
 	maxRawBlock = 4 << 20
 	// maxBlockData bounds a block's data, compressed or not, as a reader accepts it.

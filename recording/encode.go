@@ -64,7 +64,7 @@ func (e *encoder) full(s *sampler.Sample) bool {
 		return false
 	}
 	age := s.TimeNS - e.firstNS
-	if age >= BlockNS || age < 0 || e.out.size() >= maxRawBlock || e.samples >= maxSamples || e.listed+len(s.Threads) > maxListed ||
+	if age >= blockNS || age < 0 || e.out.size() >= maxRawBlock || e.samples >= maxSamples || e.listed+len(s.Threads) > maxListed ||
 		len(e.strings) >= maxTexts/enough {
 		return true
 	}

@@ -40,7 +40,7 @@ type memoryBlock struct {
 func (b *memoryBlock) size() int64 { return int64(len(b.data) + b.fresh.size()) }
 
 // NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory, dropping the oldest
-// blocks; the block being filled is kept always. p is what SaveTo writes; the samples' IDs are those of d.
+// blocks; the block being filled is kept always. p is what saveTo writes; the samples' IDs are those of d.
 func NewHistory(limitNS, limitBytes int64, p sampler.Process, d *sampler.Dictionary) (*History, error) {
 	comp, err := compressor()
 	if err != nil {
@@ -233,12 +233,12 @@ func (h *History) Bytes() int64 {
 	return h.bytes + int64(h.enc.out.size())
 }
 
-// SaveTo writes the samples of [t0, t1) to w as a recording, with how the target ended when end is not nil.
-func (h *History) SaveTo(w io.Writer, t0, t1 int64, end *sampler.End) error {
+// saveTo writes the samples of [t0, t1) to w as a recording, with how the target ended when end is not nil.
+func (h *History) saveTo(w io.Writer, t0, t1 int64, end *sampler.End) error {
 	return h.SaveAs(w, h.process, h.dict, t0, t1, end, nil)
 }
 
-// SaveAs is SaveTo with another description of the process and another view of the Dictionary, such as redacted ones, and with
+// SaveAs is saveTo with another description of the process and another view of the Dictionary, such as redacted ones, and with
 // those of the notes that are in [t0, t1).
 func (h *History) SaveAs(w io.Writer, p sampler.Process, d *sampler.Dictionary, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
 	rec, err := NewWriter(w, p, d)

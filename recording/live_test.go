@@ -53,7 +53,7 @@ func TestLiveWriterDoesNotWait(t *testing.T) {
 			}
 		}
 	}
-	const each = BlockNS / stepNS // samples a block
+	const each = blockNS / stepNS // samples a block
 	write(blocks * each)          // all in the place of one second of a disk that hangs
 	if got, want := w.Lost(), uint64(blocks-queuedBlocks-1)*each; got != want {
 		t.Errorf("%d samples were given up, want %d", got, want)

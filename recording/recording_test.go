@@ -170,7 +170,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 			t.Errorf("span %d to %d", first, last)
 		}
 		var buf bytes.Buffer
-		if err := h.SaveTo(&buf, 0, 1<<62, &sampler.End{Reason: "exited"}); err != nil {
+		if err := h.saveTo(&buf, 0, 1<<62, &sampler.End{Reason: "exited"}); err != nil {
 			t.Fatal(err)
 		}
 		r := openBytes(t, buf.Bytes())
@@ -200,7 +200,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			}
 		}
 		first, last := byTime.Span()
-		if last-first > 3e9+3*BlockNS {
+		if last-first > 3e9+3*blockNS {
 			t.Fatalf("%v kept, the limit is 3 s", time.Duration(last-first))
 		}
 		bySize.mu.Lock()

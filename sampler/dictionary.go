@@ -240,7 +240,7 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 func (d *Dictionary) Frame(id FrameID) Frame {
 	f := d.frame(id)
 	if d.names != nil {
-		return d.names.Frame(f)
+		return d.names.frame(f)
 	}
 	if d.hide.Load() {
 		f.Path, f.AbsolutePath = withoutDirectories(f.Path), withoutDirectories(f.AbsolutePath)
@@ -299,7 +299,7 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 func (d *Dictionary) Peer(id PeerID) Peer {
 	p := d.peer(id)
 	if d.names != nil {
-		return d.names.Peer(p)
+		return d.names.peer(p)
 	}
 	if d.hide.Load() {
 		p.Path, p.Remote, p.Local = withoutDirectories(p.Path), withoutDirectories(p.Remote), withoutDirectories(p.Local)
@@ -322,7 +322,7 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	t, ok := d.threads[id]
 	d.mu.RUnlock()
 	if d.names != nil {
-		t = d.names.Thread(t)
+		t = d.names.thread(t)
 	}
 	return t, ok
 }

@@ -109,9 +109,9 @@ func (r *Redactor) User(name string) string {
 	return p
 }
 
-// Frame returns a Frame whose files have no directories. The names of methods, files and gems stay: without them there is no
+// frame returns a Frame whose files have no directories. The names of methods, files and gems stay: without them there is no
 // picture.
-func (r *Redactor) Frame(f Frame) Frame {
+func (r *Redactor) frame(f Frame) Frame {
 	f.Path, f.AbsolutePath = r.file(f.Path), r.file(f.AbsolutePath)
 	return f
 }
@@ -142,8 +142,8 @@ func plain(name string) bool {
 	return len(name) <= 255
 }
 
-// Thread returns a ThreadInfo under what ThreadName gives.
-func (r *Redactor) Thread(t ThreadInfo) ThreadInfo {
+// thread returns a ThreadInfo under what ThreadName gives.
+func (r *Redactor) thread(t ThreadInfo) ThreadInfo {
 	t.Name = r.ThreadName(t.Name)
 	return t
 }
@@ -227,8 +227,8 @@ var kernelName = regexp.MustCompile(`^(anon_inode:(\[[a-z_-]+\]|[a-z_-]+)|(pipe|
 // devices are files that every machine has.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// Peer returns a Peer under pseudonyms: "host-1:5432", with its port and Service, "socket-1", "file-1".
-func (r *Redactor) Peer(p Peer) Peer {
+// peer returns a Peer under pseudonyms: "host-1:5432", with its port and Service, "socket-1", "file-1".
+func (r *Redactor) peer(p Peer) Peer {
 	p.Remote, p.Local = r.address(p.Kind, p.Remote), r.address(p.Kind, p.Local)
 	if p.Path == "" || kernelName.MatchString(p.Path) || slices.Contains(devices, p.Path) {
 		return p

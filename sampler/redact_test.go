@@ -56,11 +56,11 @@ func TestRedactedPeers(t *testing.T) {
 		{Peer{Kind: PeerOther, Path: "anon_inode:[io_uring]"}, Peer{Kind: PeerOther, Path: "anon_inode:[io_uring]"}},
 		{Peer{Kind: PeerOther, Path: "pipe:[812] acme"}, Peer{Kind: PeerOther, Path: "file-2"}},
 	} {
-		got := r.Peer(x.in)
+		got := r.peer(x.in)
 		if got != x.want {
 			t.Errorf("%+v became %+v, want %+v", x.in, got, x.want)
 		}
-		if again := r.Peer(got); again != got { // a redacted recording is redacted once more, or a source twice
+		if again := r.peer(got); again != got { // a redacted recording is redacted once more, or a source twice
 			t.Errorf("%+v became %+v the second time", got, again)
 		}
 	}
@@ -101,12 +101,12 @@ func TestRedactorIsBounded(t *testing.T) {
 	r := NewRedactor()
 	long := strings.Repeat("x", 4096)
 	for i := range 2 * maxRedactedBytes / len(long) {
-		r.Peer(Peer{Kind: PeerUnix, Remote: fmt.Sprint(long, i)})
+		r.peer(Peer{Kind: PeerUnix, Remote: fmt.Sprint(long, i)})
 	}
 	if n := len(r.given); n > maxRedactedBytes/len(long) {
 		t.Errorf("%d names are remembered", n)
 	}
-	if p := r.Peer(Peer{Kind: PeerUnix, Remote: long}); p.Remote != "socket-other" {
+	if p := r.peer(Peer{Kind: PeerUnix, Remote: long}); p.Remote != "socket-other" {
 		t.Errorf("%.40q", p.Remote)
 	}
 }
@@ -119,7 +119,7 @@ func TestNamesOfCode(t *testing.T) {
 		"(eval at /srv/acme/a.rb:3)": "(eval at a.rb:3)", "(eval at (eval at /srv/the acme/a.rb:-3):7)": "(eval at (eval at a.rb:-3):7)",
 		"<internal:kernel>": "<internal:kernel>", "<internal:/usr/lib/x.rb>": "<internal:x.rb>", "/srv/Müller/größe.rb": "größe.rb", "/srv/acme/": "",
 	} {
-		if f := r.Frame(Frame{Path: in, AbsolutePath: in}); f.Path != want || f.AbsolutePath != want {
+		if f := r.frame(Frame{Path: in, AbsolutePath: in}); f.Path != want || f.AbsolutePath != want {
 			t.Errorf("%q became %+v, want %q", in, f, want)
 		}
 	}
@@ -127,15 +127,15 @@ func TestNamesOfCode(t *testing.T) {
 		"SELECT * FROM orders WHERE name = 'acme'", "select acme", "/srv/x.rb?customer=acme", "a.rb#acme=1", "acme%20inc", "acme@example.com", "key:acme",
 		"(eval at SELECT acme:3)", "(eval at /srv/x = 'acme'.rb:3)", "{\"acme\": 1}", "https://acme:acme@example.com/?acme", "two\nlines acme", strings.Repeat("acme", 100),
 	} {
-		f := r.Frame(Frame{Path: in})
+		f := r.frame(Frame{Path: in})
 		if strings.Contains(f.Path, "acme") || f.Path == "" {
 			t.Errorf("%q became %q", in, f.Path)
 		}
-		if again := r.Frame(f); again != f {
+		if again := r.frame(f); again != f {
 			t.Errorf("%+v became %+v the second time", f, again)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { r.Frame(Frame{Path: "/srv/acme/order.rb"}) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { r.frame(Frame{Path: "/srv/acme/order.rb"}) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }
@@ -177,9 +177,9 @@ func TestEveryFieldIsRedacted(t *testing.T) {
 	r := NewRedactor()
 	for _, x := range []struct{ full, redacted any }{
 		{new(Process), func(v any) any { return r.Process(*v.(*Process)) }},
-		{new(Frame), func(v any) any { return r.Frame(*v.(*Frame)) }},
-		{new(ThreadInfo), func(v any) any { return r.Thread(*v.(*ThreadInfo)) }},
-		{new(Peer), func(v any) any { return r.Peer(*v.(*Peer)) }},
+		{new(Frame), func(v any) any { return r.frame(*v.(*Frame)) }},
+		{new(ThreadInfo), func(v any) any { return r.thread(*v.(*ThreadInfo)) }},
+		{new(Peer), func(v any) any { return r.peer(*v.(*Peer)) }},
 		{new(Note), func(v any) any { return r.Note(*v.(*Note)) }},
 		{new(End), func(v any) any { return r.End(*v.(*End)) }},
 		{new(Relative), func(v any) any { x := v.(*Relative); return r.Relative(*x, "") }},

@@ -115,7 +115,7 @@ func (m *loading) Init() tea.Cmd {
 }
 
 func (m *loading) tick() tea.Cmd {
-	return tea.Tick(MinRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
+	return tea.Tick(minRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
 }
 
 // Update takes sizes, and the keys that cancel.

@@ -19,11 +19,11 @@ import (
 const (
 	DefaultWindow  = 30 * time.Second
 	DefaultHistory = 10 * time.Minute
-	DefaultRepaint = 250 * time.Millisecond
+	defaultRepaint = 250 * time.Millisecond
 	// MaxHistory bounds the history.
 	MaxHistory = time.Hour
-	// MinRepaint is the shortest time between two pictures: ten a second.
-	MinRepaint = 100 * time.Millisecond
+	// minRepaint is the shortest time between two pictures: ten a second.
+	minRepaint = 100 * time.Millisecond
 )
 
 // Options are what Run needs. Only Source must be set.
@@ -33,7 +33,7 @@ type Options struct {
 	// Group is shown instead, when it is set: several processes, each with its Source. Run follows it, and does not close it.
 	Group sampler.Group
 	// Window is the stretch of time on the screen; 0: DefaultWindow. History is how long the past is kept; 0:
-	// DefaultHistory, and never less than Window. Repaint is the time between two pictures; 0: DefaultRepaint.
+	// DefaultHistory, and never less than Window. Repaint is the time between two pictures; 0: defaultRepaint.
 	Window, History, Repaint time.Duration
 	// Theme is one of Themes; "": auto.
 	Theme string
@@ -77,9 +77,9 @@ func (o Options) withDefaults() Options {
 	}
 	o.History = min(max(o.History, o.Window), MaxHistory)
 	if o.Repaint <= 0 {
-		o.Repaint = DefaultRepaint
+		o.Repaint = defaultRepaint
 	}
-	o.Repaint = max(o.Repaint, MinRepaint)
+	o.Repaint = max(o.Repaint, minRepaint)
 	if o.Folder == "" {
 		o.Folder = "."
 	}
@@ -134,7 +134,7 @@ func Run(ctx context.Context, o Options) error {
 
 // framesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal. Each look wakes up Go's
 // scheduler and its monitor thread, which on an idle process cost more than the reading.
-const framesPerSecond = int(time.Second / MinRepaint)
+const framesPerSecond = int(time.Second / minRepaint)
 
 // show runs the program on the terminal until it ends.
 func show(ctx context.Context, model tea.Model, o Options) error {

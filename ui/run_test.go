@@ -242,7 +242,7 @@ func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	defer cancel()
 	src := &counting{Source: demosource.New(demosource.Options{Length: time.Hour, Realtime: true}), enough: make(chan struct{})}
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, Options{Source: src, Input: slave, Output: slave, Repaint: MinRepaint}) }()
+	go func() { done <- Run(ctx, Options{Source: src, Input: slave, Output: slave, Repaint: minRepaint}) }()
 	select {
 	case <-src.enough:
 	case <-time.After(patience):

@@ -28,7 +28,7 @@ var (
 )
 
 // Patience is how long one opening, or one piece of reading, may take. A disk that is busy answers within it.
-const Patience = 5 * time.Second
+const patience = 5 * time.Second
 
 // maxHung is how many calls of one Gate may hang: each holds a thread until its file system answers.
 const maxHung = 4
@@ -52,7 +52,7 @@ func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, 
 	}
 	wait := g.Wait
 	if wait == 0 {
-		wait = Patience
+		wait = patience
 	}
 	done, given := make(chan result), make(chan struct{})
 	go func() {

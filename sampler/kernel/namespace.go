@@ -81,9 +81,9 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	return host, ok
 }
 
-// Forget drops what is known of one of ddtop's tids, once reading it has given ErrGone: the process may use the same
+// forget drops what is known of one of ddtop's tids, once reading it has given ErrGone: the process may use the same
 // number for another thread.
-func (n *Namespace) Forget(host int32) {
+func (n *Namespace) forget(host int32) {
 	if in, ok := n.inner[host]; ok {
 		delete(n.inner, host)
 		delete(n.hosts, in)
@@ -103,7 +103,7 @@ func (n *Namespace) refresh() error {
 	}
 	for host := range n.inner {
 		if _, ok := alive[host]; !ok {
-			n.Forget(host)
+			n.forget(host)
 		}
 	}
 	for _, host := range tids {

@@ -152,7 +152,7 @@ func TestNamespace(t *testing.T) {
 		t.Errorf("a tid that no thread has is %d", host)
 	}
 	host, _ := ns.Host(all[0].TID)
-	ns.Forget(host)
+	ns.forget(host)
 	until(t, "the forgotten tid to be found again", func() bool {
 		again, ok := ns.Host(all[0].TID)
 		return ok && again == host
@@ -219,8 +219,8 @@ func TestThrottling(t *testing.T) {
 			t.Errorf("%s: %d, cpu.stat says %d to %d", c.name, c.got, c.lo, c.hi)
 		}
 	}
-	if !strings.HasSuffix(p.Cgroup(), "/inner") || p.CgroupNote() != "" {
-		t.Errorf("cgroup %q, note %q", p.Cgroup(), p.CgroupNote())
+	if !strings.HasSuffix(p.Cgroup(), "/inner") || p.cgroupNote() != "" {
+		t.Errorf("cgroup %q, note %q", p.Cgroup(), p.cgroupNote())
 	}
 	cmd.Process.Kill()
 	cmd.Wait()

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxOpenFiles bounds the /proc files that one Tasks keeps open. Past it, or past half of what this process may have
+// maxOpenFiles bounds the /proc files that one Tasks keeps open. Past it, or past half of what this process may have
 // open, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
-const MaxOpenFiles = 3000
+const maxOpenFiles = 3000
 
 // idleUses times the limit is how many reads of other files make a kept one count as not needed any more.
 const idleUses = 64
@@ -79,7 +79,7 @@ func OpenTasks(pid int, dict *sampler.Dictionary) (*Tasks, error) {
 		pid:     pid,
 		dir:     dir,
 		tasks:   make(map[int32]*[numFiles]*openFile),
-		maxOpen: min(MaxOpenFiles, openFileLimit()/2),
+		maxOpen: min(maxOpenFiles, openFileLimit()/2),
 		names:   newNamer(machine(), foreign),
 	}
 	t.list.prev, t.list.next = &t.list, &t.list
@@ -182,8 +182,8 @@ func (t *Tasks) Forget(tid int32) {
 	delete(t.tasks, tid)
 }
 
-// OpenFiles is the number of /proc files kept open, for figures about ddtop itself.
-func (t *Tasks) OpenFiles() int { return t.open }
+// openFiles is the number of /proc files kept open, for figures about ddtop itself.
+func (t *Tasks) openFiles() int { return t.open }
 
 // read returns a task's file, in t.buf. A descriptor that is open belongs to the thread it was opened for even when
 // its tid is used again: reading then gives ESRCH, and the file is opened once more.

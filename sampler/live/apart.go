@@ -100,7 +100,7 @@ func result[T any](ctx context.Context, s *Source, work func() (T, error)) (T, e
 // kernel does not answer. It may be called from any goroutine.
 func (s *Source) Silent() time.Duration {
 	if began := s.tickBegan.Load(); began != 0 {
-		return time.Duration(Monotonic() - began)
+		return time.Duration(monotonic() - began)
 	}
 	return 0
 }

@@ -16,10 +16,10 @@ import (
 const (
 	// MaxProcesses is how many processes of a Group are sampled at a time.
 	MaxProcesses = 64
-	// GroupStackRate and GroupLockRate are what the processes of a Group share, in Hz: past four processes each is read more
+	// groupStackRate and groupLockRate are what the processes of a Group share, in Hz: past four processes each is read more
 	// rarely than asked for, so that the cost does not grow with their number. One process may use more, if asked to.
-	GroupStackRate = 4 * DefaultStackRate
-	GroupLockRate  = 4 * DefaultLockRate
+	groupStackRate = 4 * DefaultStackRate
+	groupLockRate  = 4 * defaultLockRate
 )
 
 // GroupOptions of OpenGroup.
@@ -186,8 +186,8 @@ func (g *Group) share() {
 	for _, s := range list {
 		s.share(len(list))
 		s.rates.set(
-			min(g.opts.StackRate, max(GroupStackRate, g.opts.StackRate)/n),
-			min(g.opts.LockRate, max(GroupLockRate, g.opts.LockRate)/n))
+			min(g.opts.StackRate, max(groupStackRate, g.opts.StackRate)/n),
+			min(g.opts.LockRate, max(groupLockRate, g.opts.LockRate)/n))
 	}
 }
 

@@ -88,9 +88,9 @@ func TestSamplingDoesNotWait(t *testing.T) {
 	err = s.Run(ctx, func(x *sampler.Sample) {
 		switch {
 		case from == 0:
-			from = Monotonic()
+			from = monotonic()
 			time.Sleep(time.Second) // the disk, or a picture
-			to = Monotonic()
+			to = monotonic()
 		case x.TimeNS > to:
 			if after++; after == 1 {
 				stop()

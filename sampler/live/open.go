@@ -19,8 +19,8 @@ import (
 // Default and largest rates, in Hz.
 const (
 	DefaultStackRate = 100
-	DefaultLockRate  = 1000
-	MaxLockRate      = 10000
+	defaultLockRate  = 1000
+	maxLockRate      = 10000
 )
 
 // bootWait is how long Open waits for a Ruby that is still booting.
@@ -60,16 +60,16 @@ func (o *Options) defaults() error {
 		o.StackRate = DefaultStackRate
 	}
 	if o.LockRate == 0 {
-		o.LockRate = max(DefaultLockRate, o.StackRate)
+		o.LockRate = max(defaultLockRate, o.StackRate)
 	}
 	if o.BootWait == 0 {
 		o.BootWait = bootWait
 	}
-	if o.StackRate < 0.1 || o.StackRate > MaxLockRate {
-		return fmt.Errorf("a stack rate of %g Hz is out of range: 0.1 to %d", o.StackRate, MaxLockRate)
+	if o.StackRate < 0.1 || o.StackRate > maxLockRate {
+		return fmt.Errorf("a stack rate of %g Hz is out of range: 0.1 to %d", o.StackRate, maxLockRate)
 	}
-	if o.LockRate < o.StackRate || o.LockRate > MaxLockRate {
-		return fmt.Errorf("a lock rate of %g Hz is out of range: the stack rate (%g) to %d", o.LockRate, o.StackRate, MaxLockRate)
+	if o.LockRate < o.StackRate || o.LockRate > maxLockRate {
+		return fmt.Errorf("a lock rate of %g Hz is out of range: the stack rate (%g) to %d", o.LockRate, o.StackRate, maxLockRate)
 	}
 	if o.Dictionary == nil {
 		o.Dictionary = sampler.NewDictionary()
@@ -169,7 +169,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		return err
 	}
 	s.reader, err = ruby.NewReader(vm, module, pid, dec, s.dict, ruby.Options{
-		MaxDepth: opts.MaxDepth, Now: Monotonic, Whole: opts.Pause,
+		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause,
 		TIDs:     s.hostTID,
 		InnerPID: int32(s.proc.NamespacePID()),
 	})
@@ -183,7 +183,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	if ruby.ForeignGC(maps) != "" {
 		s.reader.DisableGC()
 	}
-	s.view = newKernelView(s.tasks, s.proc, Monotonic, s.reader.RecheckOwner)
+	s.view = newKernelView(s.tasks, s.proc, monotonic, s.reader.RecheckOwner)
 	if opts.Pause {
 		s.learnCalls() // before the first stop
 		if s.pauses, err = newPauses(s.proc, s); err != nil {
@@ -191,7 +191,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		}
 	}
 	s.info = s.names.Process(s.describe(pid, version, description, found, opts))
-	s.info.PriorityNote = PriorityNote()
+	s.info.PriorityNote = priorityNote()
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (s *Source) describe(pid int, version, description string, found ruby.Found
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
 		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: runtime.NumCPU(),
 		StackRate: opts.StackRate, LockRate: opts.LockRate,
-		AttachedAt: time.Now(), AttachedNS: Monotonic(), Pauses: opts.Pause,
+		AttachedAt: time.Now(), AttachedNS: monotonic(), Pauses: opts.Pause,
 	}
 	if args, err := s.proc.CommandLine(); err == nil {
 		info.CommandLine = args

@@ -48,7 +48,7 @@ func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
 	z.sample, z.cut = nil, pause.Cut
-	z.restNS = Monotonic() + pauseRest*pause.NS
+	z.restNS = monotonic() + pauseRest*pause.NS
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (g *guard) watch() (stop func()) {
 				why = sampler.PriorityDroppedBusy
 			case <-tick.C:
 				if cpu, err := threadCPU(tid); err == nil {
-					why = w.look(g.beats.Load(), cpu, Monotonic())
+					why = w.look(g.beats.Load(), cpu, monotonic())
 				}
 			}
 			if why == 0 {

@@ -100,9 +100,6 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Exited is closed when the process has ended.
-func (s *Source) Exited() <-chan struct{} { return s.proc.Exited() }
-
 // Close lets go of the target. What a read that has not come back still uses is let go of when it does.
 func (s *Source) Close() error {
 	if s.left.Load() {
@@ -172,7 +169,7 @@ func (s *Source) stopWith(ctx context.Context) (undo func()) {
 func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
 	const tries = 20
 	defer s.tickBegan.Store(0)
-	s.tickBegan.Store(Monotonic())
+	s.tickBegan.Store(monotonic())
 	defer s.stopWith(ctx)()
 	s.warmUp()
 	s.readSlow()
@@ -181,7 +178,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	for try := 0; try < tries && ctx.Err() == nil; try++ {
 		s.tickBegan.Store(0)
 		sleepUntil(s.rests())
-		s.tickBegan.Store(Monotonic())
+		s.tickBegan.Store(monotonic())
 		var sample sampler.Sample
 		if last = s.readTick(sampler.StackTick, &sample); last != nil {
 			if err := s.gone(last); err != nil {
@@ -192,7 +189,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		s.view.fill(&sample, true)
 		// Sockets that don't know their other end yet (connecting) or may not be asked stand in the kernel's tables: the
 		// next try will have them. A failure leaves them without a name.
-		_, _ = s.tasks.ResolveSockets(Monotonic())
+		_, _ = s.tasks.ResolveSockets(monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
 		if s.pauses != nil && s.pauses.cut {
@@ -271,13 +268,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	defer s.procs.enter()()
 	defer s.beside()()
 	defer s.tickBegan.Store(0)
-	s.tickBegan.Store(Monotonic())
+	s.tickBegan.Store(monotonic())
 	defer s.stopWith(ctx)()
 	s.warmUp()
-	c := newClock(s.info.StackRate, s.info.LockRate, Monotonic())
+	c := newClock(s.info.StackRate, s.info.LockRate, monotonic())
 	exited := s.proc.Exited()
 	var sample sampler.Sample
-	failed, seen := 0, Monotonic()
+	failed, seen := 0, monotonic()
 	for {
 		s.guard.rest()
 		s.tickBegan.Store(0)
@@ -290,7 +287,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			return s.finish("exited")
 		default:
 		}
-		now := Monotonic()
+		now := monotonic()
 		s.tickBegan.Store(now)
 		c.stackNS, c.lockNS = s.rates.intervals()
 		depth, late := c.tick(now)
@@ -354,7 +351,7 @@ func (s *Source) beside() func() {
 				return
 			case <-tick.C:
 				// A failure leaves sockets without a name, which shows.
-				_, _ = s.tasks.ResolveSockets(Monotonic())
+				_, _ = s.tasks.ResolveSockets(monotonic())
 				s.readSlow()
 			}
 		}
@@ -363,7 +360,7 @@ func (s *Source) beside() func() {
 }
 
 func (s *Source) readSlow() {
-	now := s.slow.Read(Monotonic())
+	now := s.slow.Read(monotonic())
 	s.slowNow.Store(&now)
 }
 
@@ -432,17 +429,7 @@ func (s *Source) finish(reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		s.end, s.ended = sampler.End{AtNS: Monotonic(), Reason: reason}, true
+		s.end, s.ended = sampler.End{AtNS: monotonic(), Reason: reason}, true
 	}
 	return sampler.ErrEnded
-}
-
-// SetExitCode adds what only the parent of the process knows: its exit code, 128+n for signal n.
-func (s *Source) SetExitCode(code int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.ended {
-		s.end, s.ended = sampler.End{AtNS: Monotonic(), Reason: "exited"}, true
-	}
-	s.end.ExitKnown, s.end.ExitCode = true, code
 }

@@ -48,8 +48,8 @@ func readMonotonic() int64 {
 	return ts.Nano()
 }
 
-// Monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
-func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
+// monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
+func monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 
 const (
 	// rawSleepNS is the longest sleep for which the goroutine keeps its place in the Go scheduler.
@@ -68,14 +68,14 @@ const (
 // A long one is left to Go's timers: within a system call the goroutine has a processor for 10 ms more, and meanwhile the
 // runtime's monitor thread wakes up every 20 µs to see whether it can be taken away, which costs more than a tick.
 func sleepUntil(ns int64) {
-	if d := ns - Monotonic(); d > timerSleepNS {
+	if d := ns - monotonic(); d > timerSleepNS {
 		time.Sleep(time.Duration(d))
 		return
 	}
 	ts := unix.NsecToTimespec(ns)
 	for {
 		var err error
-		if ns-Monotonic() < rawSleepNS {
+		if ns-monotonic() < rawSleepNS {
 			if _, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
 				uintptr(unsafe.Pointer(&ts)), 0, 0, 0); errno != 0 {
 				err = errno
@@ -100,8 +100,8 @@ func raisePriority() {
 	_ = setSlice(tid, sliceNS) // what is shown is the kernel's word
 }
 
-// PriorityNote says what keeps the sampling thread at normal priority; "" when nothing does.
-func PriorityNote() string {
+// priorityNote says what keeps the sampling thread at normal priority; "" when nothing does.
+func priorityNote() string {
 	var limit unix.Rlimit
 	if unix.Geteuid() == 0 {
 		return ""

@@ -7,12 +7,12 @@ import "time"
 // samplingStart is the origin of Monotonic where the kernel's clock is not asked: nothing is sampled there.
 var samplingStart = time.Now()
 
-// Monotonic is a monotonic clock in ns.
-func Monotonic() int64 { return int64(time.Since(samplingStart)) }
+// monotonic is a monotonic clock in ns.
+func monotonic() int64 { return int64(time.Since(samplingStart)) }
 
-func sleepUntil(ns int64) { time.Sleep(time.Duration(ns - Monotonic())) }
+func sleepUntil(ns int64) { time.Sleep(time.Duration(ns - monotonic())) }
 
 func raisePriority() {}
 
-// PriorityNote is "": processes can be sampled on Linux only.
-func PriorityNote() string { return "" }
+// priorityNote is "": processes can be sampled on Linux only.
+func priorityNote() string { return "" }

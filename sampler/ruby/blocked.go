@@ -89,7 +89,7 @@ func (r *Reader) describeBlocked(t *thread) {
 		known: true, planned: -1}
 	v := &b.value
 	var types [4]string
-	r.dec.DataTypeNames(t.stack.topSelf[:], types[:])
+	r.dec.dataTypeNames(t.stack.topSelf[:], types[:])
 	switch {
 	case parkedOnCondition(t, &types, v):
 	case mutex != 0:
@@ -224,9 +224,9 @@ func (r *Reader) inMethodOf(t *thread, class string) bool {
 // no such objects.
 func typedDataEmbedded(r Release) uint64 {
 	switch {
-	case r.AtLeast(4, 0):
+	case r.atLeast(4, 0):
 		return 1
-	case r.AtLeast(3, 3):
+	case r.atLeast(3, 3):
 		return 2
 	}
 	return 0

@@ -32,7 +32,7 @@ func (c *captured) decoder(mem attach.Memory) (*Decoder, *sampler.Dictionary, er
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := ParseRelease(c.Version)
+	release, err := parseRelease(c.Version)
 	if err != nil {
 		return nil, nil, err
 	}

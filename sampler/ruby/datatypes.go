@@ -22,10 +22,10 @@ func typeCycle(gc *sampler.GC) uint64 {
 	return gc.Count + 1
 }
 
-// DataTypeNames is DataTypeName for several values at once, with as many reads as one needs: names[i] is the name of
+// dataTypeNames is DataTypeName for several values at once, with as many reads as one needs: names[i] is the name of
 // values[i]'s type, "" when it is not a typed data object or can't be read. The values are those of a stack just read: what
 // they are is kept until the next collection.
-func (d *Decoder) DataTypeNames(values []uint64, names []string) {
+func (d *Decoder) dataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&d.gcNow)
 	slot := func(v uint64) *typeSlot { return &d.typeCache[(v>>3^v>>15)%typeCacheSize] }
 	known := true

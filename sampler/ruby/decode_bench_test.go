@@ -86,7 +86,7 @@ func BenchmarkRevalidate(b *testing.B) {
 		}
 		n++
 		b.StartTimer()
-		if err := g.dec.Revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
+		if err := g.dec.revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
 			b.Fatal(err)
 		}
 	}

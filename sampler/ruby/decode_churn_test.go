@@ -80,7 +80,7 @@ func churn(t *testing.T, g *target) {
 	ec := g.word(t, g.vm.MainThread+g.off(t, "rb_thread_struct.ec"))
 	low := g.word(t, ec)
 	end := low + 8*g.word(t, ec+8)
-	fs := g.dec.ControlFrameSize()
+	fs := g.dec.controlFrameSize()
 
 	const window = 32 // frames
 	var ec1, ec2 [24]byte
@@ -112,7 +112,7 @@ func churn(t *testing.T, g *target) {
 			torn++
 			continue
 		}
-		if err := g.dec.Revalidate(time.Now().UnixNano(), sampler.GC{Valid: true, Count: le64(gc[:]), MajorCount: le64(gc[8:])}); err != nil {
+		if err := g.dec.revalidate(time.Now().UnixNano(), sampler.GC{Valid: true, Count: le64(gc[:]), MajorCount: le64(gc[8:])}); err != nil {
 			t.Fatal(err)
 		}
 		raw := RawStack{End: end, CFP: cfp, Frames: frames1[skip:], Values: values, ValuesAt: low, Running: true}

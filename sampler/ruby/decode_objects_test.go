@@ -109,7 +109,7 @@ func TestObjects(t *testing.T) {
 // selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way that
 // objects of anonymous classes have no class name.
 func selfClass(g *target, raw *RawStack, want *string) uint64 {
-	for f := raw.Frames; len(f) >= g.dec.ControlFrameSize(); f = f[g.dec.ControlFrameSize():] {
+	for f := raw.Frames; len(f) >= g.dec.controlFrameSize(); f = f[g.dec.controlFrameSize():] {
 		self := le64(f[cfSelf:])
 		if name, ok := g.dec.ClassName(self); ok && want != nil && name == *want {
 			return self
@@ -165,7 +165,7 @@ STDIN.gets
 		}
 		p.Send(t, "name it")
 		p.Expect(t, "named")
-		if err := g.dec.Revalidate(1, sampler.GC{Valid: true, Count: 1, MajorCount: 1}); err != nil {
+		if err := g.dec.revalidate(1, sampler.GC{Valid: true, Count: 1, MajorCount: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if got := label(); got != "GivenLater#park" {
@@ -198,7 +198,7 @@ func TestRevalidateOnlyWhenDue(t *testing.T) {
 		t.Helper()
 		now += after
 		mem.calls = 0
-		if err := d.Revalidate(now, gc); err != nil {
+		if err := d.revalidate(now, gc); err != nil {
 			t.Fatal(err)
 		}
 		if mem.calls != want {

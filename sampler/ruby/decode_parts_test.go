@@ -19,17 +19,17 @@ func TestParseRelease(t *testing.T) {
 	for text, want := range map[string]Release{
 		"3.4.11": {3, 4, 11}, "2.5.0": {2, 5, 0}, "4.1.0dev": {4, 1, 0}, " 3.3.0preview1\n": {3, 3, 0},
 	} {
-		if got, err := ParseRelease(text); err != nil || got != want {
+		if got, err := parseRelease(text); err != nil || got != want {
 			t.Errorf("%q: got %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "3.4", "a.b.c", "3.4.x", "-1.2.3", "3..1", "99999.1.1"} {
-		if got, err := ParseRelease(text); err == nil {
+		if got, err := parseRelease(text); err == nil {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
 	r := Release{3, 4, 1}
-	if !r.AtLeast(3, 4) || !r.AtLeast(2, 7) || r.AtLeast(3, 5) || r.AtLeast(4, 0) {
+	if !r.atLeast(3, 4) || !r.atLeast(2, 7) || r.atLeast(3, 5) || r.atLeast(4, 0) {
 		t.Error("AtLeast")
 	}
 }
@@ -47,7 +47,7 @@ func TestEveryLayout(t *testing.T) {
 				t.Errorf("%s %s: %v", r.Version, r.Machine, err)
 				continue
 			}
-			release, err := ParseRelease(r.Version)
+			release, err := parseRelease(r.Version)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,9 +61,9 @@ func TestEveryLayout(t *testing.T) {
 			}
 			size := 56
 			switch {
-			case !release.AtLeast(2, 6):
+			case !release.atLeast(2, 6):
 				size = 48
-			case release.AtLeast(3, 1) && !release.AtLeast(3, 3):
+			case release.atLeast(3, 1) && !release.atLeast(3, 3):
 				size = 64
 			}
 			if o.frameSize != size {
@@ -239,7 +239,7 @@ func TestView(t *testing.T) {
 		n    int
 	}{{0, 8}, {100, 8}, {1 << 60, 8}, {^attach.Address(0) - 3, 8}, {0x10000, maxViewRead + 1}, {0x10000, -1}, {0x12000, 8}, {0x11ff8, 16}} {
 		err := v.settle(func() error { _, err := v.bytes(bad.addr, bad.n); return err })
-		var unreadable *UnreadableError
+		var unreadable *unreadableError
 		if !errors.As(err, &unreadable) || unreadable.Addr != bad.addr {
 			t.Errorf("%d bytes at %s: got %v", bad.n, bad.addr, err)
 		}

@@ -135,7 +135,7 @@ func TestWitnesses(t *testing.T) {
 			collect := func() {
 				t.Helper()
 				gc.Count, gc.MajorCount, now = gc.Count+1, gc.MajorCount+1, now+1e6
-				if err := d.Revalidate(now, gc); err != nil {
+				if err := d.revalidate(now, gc); err != nil {
 					t.Fatal(err)
 				}
 			}

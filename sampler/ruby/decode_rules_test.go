@@ -13,7 +13,7 @@ import (
 
 // ruleDecoder is a Decoder whose frames are put into it instead of read.
 func ruleDecoder(release string) *Decoder {
-	r, err := ParseRelease(release)
+	r, err := parseRelease(release)
 	if err != nil {
 		panic(err)
 	}

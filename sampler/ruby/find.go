@@ -88,7 +88,7 @@ func tryLayout(ctx context.Context, mem attach.Memory, module *attach.Module, ve
 		return nil, err
 	}
 	if verify {
-		err = vm.Verify(module, o.PID)
+		err = vm.verify(module, o.PID)
 	}
 	return vm, err
 }

@@ -83,12 +83,12 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		g := parkedTarget(t, r)
-		if err := g.vm.Verify(g.mod, g.proc.PID()); err != nil {
+		if err := g.vm.verify(g.mod, g.proc.PID()); err != nil {
 			t.Errorf("its own table: %v", err)
 		}
 		tried, passed := 0, make(map[string]bool)
 		for _, other := range releases {
-			release, err := ParseRelease(other.Version)
+			release, err := parseRelease(other.Version)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,11 +30,11 @@ type frameRules struct {
 
 func rulesOf(r Release) frameRules {
 	return frameRules{
-		cTrace:            r.AtLeast(3, 4) && !r.AtLeast(4, 0),
-		internalAsC:       r.AtLeast(4, 0),
-		rescueHidesCaller: r.AtLeast(3, 4),
-		dummyCode:         r.AtLeast(4, 0),
-		earlyFrames:       !r.AtLeast(3, 0),
+		cTrace:            r.atLeast(3, 4) && !r.atLeast(4, 0),
+		internalAsC:       r.atLeast(4, 0),
+		rescueHidesCaller: r.atLeast(3, 4),
+		dummyCode:         r.atLeast(4, 0),
+		earlyFrames:       !r.atLeast(3, 0),
 	}
 }
 
@@ -240,9 +240,9 @@ func (d *Decoder) cFrame(f []byte) bool {
 	return le64(f[cfISeq:]) == 0
 }
 
-// JITSlots appends to buf, for each control frame, where the address of its JIT frame stands, 0 for none: to be read
+// jitSlots appends to buf, for each control frame, where the address of its JIT frame stands, 0 for none: to be read
 // along with the frames on head with ZJIT.
-func (d *Decoder) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
+func (d *Decoder) jitSlots(frames []byte, buf []attach.Address) []attach.Address {
 	for ; len(frames) >= d.o.frameSize && d.vm.ZJITFrames; frames = frames[d.o.frameSize:] {
 		slot := attach.Address(0)
 		if ret := le64(frames[d.o.frameJIT:]); ret > jitReturnC {

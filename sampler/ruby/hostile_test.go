@@ -327,7 +327,7 @@ func heap() int64 {
 const (
 	// mostHostileReads bounds the ranges that one tick reads of any memory: the lists of threads and ractors in each try, twice, and
 	// what leads to the threads' names.
-	mostHostileReads = 2 * maxListTries * (MaxThreads + 2*MaxRactors)
+	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
 	// mostHostile is what may be kept at most, in bytes: the limits added up, with the keys of the flamegraph.
 	mostHostile = sampler.MaxDictionaryBytes + maxKeptBytes + maxStackBytes + hostileHistoryBytes + gvl.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
@@ -390,7 +390,7 @@ func TestHostileMemory(t *testing.T) {
 				if failed == c.ticks {
 					t.Errorf("all of %d ticks failed", failed)
 				}
-				if n := len(r.ractors); n > MaxRactors || h.ractors > MaxRactors && r.o.vmRactorSet >= 0 && (n < MaxRactors || r.reads.Failed == 0) {
+				if n := len(r.ractors); n > maxRactors || h.ractors > maxRactors && r.o.vmRactorSet >= 0 && (n < maxRactors || r.reads.Failed == 0) {
 					t.Errorf("%d ractors are followed, %d failed reads", n, r.reads.Failed)
 				}
 				runtime.KeepAlive(k)

@@ -44,10 +44,10 @@ func (l *locator) jits(vm *VM) []jit {
 	}
 	switch r := vm.Release; {
 	case l.d.o.bodyJIT < 0:
-	case r.AtLeast(4, 0):
+	case r.atLeast(4, 0):
 		add("rb_yjit_enabled_p", 1, 0, 16, 32)
 		add("rb_zjit_entry", 8, 0, 16, 32, 48)
-	case r.AtLeast(3, 3):
+	case r.atLeast(3, 3):
 		add("rb_yjit_enabled_p", 1, 0, 16, 32, 40)
 		add("rb_rjit_call_p", 1, 0, 16, 32)
 	default:

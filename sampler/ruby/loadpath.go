@@ -110,7 +110,7 @@ func (d *Decoder) loadPathValue() (uint64, error) {
 		return d.view.word(d.vm.Addr + attach.Address(p.vm))
 	}
 	if p.box < 0 {
-		return 0, &UnreadableError{d.vm.Addr, 8}
+		return 0, &unreadableError{d.vm.Addr, 8}
 	}
 	for _, off := range [...]int{p.mainBox, p.rootBox} {
 		if off < 0 {
@@ -124,5 +124,5 @@ func (d *Decoder) loadPathValue() (uint64, error) {
 			return d.view.word(attach.Address(box) + attach.Address(p.box))
 		}
 	}
-	return 0, &UnreadableError{d.vm.Addr, 8}
+	return 0, &unreadableError{d.vm.Addr, 8}
 }

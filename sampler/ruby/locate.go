@@ -59,7 +59,7 @@ func resolveVM(t *layout.Table, r Release) (*vmOffsets, error) {
 		itemKey: t.Offset("rb_id_item.key"), itemValue: t.Offset("rb_id_item.val"),
 		constVal: t.Offset("rb_const_entry_struct.value"),
 	}
-	if r.AtLeast(3, 0) {
+	if r.atLeast(3, 0) {
 		o.mainThread, o.mainRactor = need("rb_vm_struct.ractor.main_thread"), need("rb_vm_struct.ractor.main_ractor")
 		o.threadRactor, o.ractorMain = need("rb_thread_struct.ractor"), need("rb_ractor_struct.threads.main")
 	} else {
@@ -91,7 +91,7 @@ func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 
 // locateVM waits as long as patience for a VM; 0: one look.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
-	release, err := ParseRelease(version)
+	release, err := parseRelease(version)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func unreadable(err error) bool {
 // newVM returns a VM that is still to be found.
 func newVM(mem attach.Memory, table *layout.Table, version string, release Release) *VM {
 	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: 8, Undef: 0x34}
-	if release.AtLeast(3, 2) {
+	if release.atLeast(3, 2) {
 		vm.Nil, vm.Undef = 4, 0x24
 	}
 	return vm
@@ -164,7 +164,7 @@ func (l *locator) locate(vm *VM) error {
 	if vm.Symbols, err = l.findSymbols(); err != nil {
 		return err
 	}
-	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
+	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.atLeast(4, 1) {
 		// Exported by 4.0 too, where frames are ordinary nevertheless.
 		entry, err := l.word(s.Addr)
 		if err != nil {
@@ -175,7 +175,7 @@ func (l *locator) locate(vm *VM) error {
 	l.d.view.reset()
 	vm.Description = l.description()
 	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
-	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
+	vm.EarlyFrames = vm.Release.atLeast(3, 1) && !vm.Release.atLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = l.jits(vm)
 	return nil
 }

@@ -164,7 +164,7 @@ func (d *Decoder) envAt(raw *RawStack, ep attach.Address) (env, error) {
 	if raw.holds(ep) {
 		b = raw.Values[ep-envBelow-raw.ValuesAt:][:envSize]
 	} else if ep&7 != 0 {
-		return env{}, &UnreadableError{ep, envSize}
+		return env{}, &unreadableError{ep, envSize}
 	} else {
 		var err error
 		if b, err = d.view.bytes(ep-envBelow, envSize); err != nil {
@@ -237,7 +237,7 @@ func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address
 		}
 		ep = attach.Address(e.specval &^ 3)
 	}
-	return nil, &UnreadableError{ep, envSize}
+	return nil, &unreadableError{ep, envSize}
 }
 
 // methodAt looks at one environment; done says that there is none further out.

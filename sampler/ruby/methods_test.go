@@ -34,7 +34,7 @@ func TestKeptEnvironment(t *testing.T) {
 	revalidate := func() {
 		t.Helper()
 		now += recheckEvery
-		if err := d.Revalidate(now, gc); err != nil {
+		if err := d.revalidate(now, gc); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -135,7 +135,7 @@ func resolveNames(t *layout.Table, rel Release) (*nameOffsets, error) {
 	}
 	o.resolveClasses(t, rel, need, needSize)
 	o.resolveObjects(rel)
-	if rel.AtLeast(3, 4) && !rel.AtLeast(4, 0) {
+	if rel.atLeast(3, 4) && !rel.atLeast(4, 0) {
 		o.cTrace = 8 // BUILTIN_ATTR_C_TRACE, no part of debug information
 	}
 	if len(missing) > 0 {
@@ -148,7 +148,7 @@ func resolveNames(t *layout.Table, rel Release) (*nameOffsets, error) {
 // (docs/internals/objects.md#class-names).
 func (o *nameOffsets) resolveClasses(t *layout.Table, rel Release, need, needSize func(string) int) {
 	switch {
-	case rel.AtLeast(3, 3): // words of the ext inside the object
+	case rel.atLeast(3, 3): // words of the ext inside the object
 		o.classExt = need("RClass_and_rb_classext_t.classext")
 		o.extPath = need("rb_classext_struct.classpath")
 		o.extAttached = need("rb_classext_struct.as.singleton_class.attached_object")
@@ -156,7 +156,7 @@ func (o *nameOffsets) resolveClasses(t *layout.Table, rel Release, need, needSiz
 		if f, ok := t.Field("rb_classext_struct.permanent_classpath"); ok {
 			o.permanentBit = uint(f.BitOffset)
 		}
-	case rel.AtLeast(3, 2): // hidden instance variables, by shape; the ext follows RClass
+	case rel.atLeast(3, 2): // hidden instance variables, by shape; the ext follows RClass
 		o.classExt = needSize("RClass")
 		o.extIvPtr = need("rb_classext_struct.iv_ptr")
 		o.vmShapes = need("rb_vm_struct.shape_list")
@@ -174,7 +174,7 @@ func (o *nameOffsets) resolveClasses(t *layout.Table, rel Release, need, needSiz
 
 // resolveObjects sets what depends on the release alone: the encodings of lengths and of frame kinds.
 func (o *nameOffsets) resolveObjects(rel Release) {
-	o.stringLenInFlags = !rel.AtLeast(3, 2)
+	o.stringLenInFlags = !rel.atLeast(3, 2)
 	o.stringEmbedded = 24
 	o.arrayLenMask = 0x7f
 	if o.stringLenInFlags {
@@ -182,7 +182,7 @@ func (o *nameOffsets) resolveObjects(rel Release) {
 		o.arrayLenMask = 3
 	}
 	o.magicMask, o.magicCFunc, o.magicDummy, o.magicRescue = 0x7fff0001, 0x55550001, 0x79990001, 0x78880001
-	if !rel.AtLeast(2, 6) {
+	if !rel.atLeast(2, 6) {
 		o.magicMask, o.magicDummy, o.magicRescue = 0xffff0001, 0x99990001, 0x88880001
 	}
 }

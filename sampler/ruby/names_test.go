@@ -53,7 +53,7 @@ func TestTablesHoldWhatIsRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rel, err := ParseRelease(r.Version)
+			rel, err := parseRelease(r.Version)
 			if err != nil {
 				t.Fatal(err)
 			}

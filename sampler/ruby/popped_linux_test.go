@@ -72,9 +72,9 @@ func TestPoppedFrames(t *testing.T) {
 			popped, limit int
 			planned, more bool
 		}{
-			{name: "twice", popped: 7, limit: DefaultMaxDepth, planned: true},
-			{name: "more", popped: 7, limit: DefaultMaxDepth, planned: true, more: true},
-			{name: "deep", popped: 7, limit: DefaultMaxDepth},
+			{name: "twice", popped: 7, limit: defaultMaxDepth, planned: true},
+			{name: "more", popped: 7, limit: defaultMaxDepth, planned: true, more: true},
+			{name: "deep", popped: 7, limit: defaultMaxDepth},
 			{name: "cut", popped: 7, limit: 40},
 			{name: "cut, to its outer part", popped: 80, limit: 40},
 		} {

@@ -122,10 +122,10 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	r := &Reader{
 		pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o,
 		now: opts.Now, tids: opts.TIDs, innerPID: opts.InnerPID, pthreadTID: -1,
-		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, maxThreads: MaxThreads, maxRactors: MaxRactors, whole: opts.Whole,
+		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, maxThreads: maxThreads, maxRactors: maxRactors, whole: opts.Whole,
 	}
 	if r.maxDepth <= 0 {
-		r.maxDepth = DefaultMaxDepth
+		r.maxDepth = defaultMaxDepth
 	}
 	r.fullDepth, r.maxStackBytes, r.cutAt = r.maxDepth, maxStackBytes, maxStackBytes
 	if r.now == nil {
@@ -185,7 +185,7 @@ func (r *Reader) keepShare() {
 		return
 	}
 	r.shared = n
-	r.maxThreads = sampler.Share(MaxThreads, n)
+	r.maxThreads = sampler.Share(maxThreads, n)
 	r.maxStackBytes = sampler.Share(maxStackBytes, n)
 	r.dec.maxKept = sampler.Share(maxKeptBytes, n)
 	r.order = nil // the threads are listed again, and with them the stacks counted

@@ -11,8 +11,8 @@ type Release struct {
 	Major, Minor, Patch int
 }
 
-// ParseRelease reads "3.4.11". What follows the third number ("4.1.0dev", "3.4.0preview1") is ignored.
-func ParseRelease(version string) (Release, error) {
+// parseRelease reads "3.4.11". What follows the third number ("4.1.0dev", "3.4.0preview1") is ignored.
+func parseRelease(version string) (Release, error) {
 	parts := strings.SplitN(strings.TrimSpace(version), ".", 3)
 	if len(parts) != 3 {
 		return Release{}, fmt.Errorf("%q is not a Ruby release (major.minor.patch)", version)
@@ -32,8 +32,8 @@ func ParseRelease(version string) (Release, error) {
 	return Release{n[0], n[1], n[2]}, nil
 }
 
-// AtLeast reports whether r is major.minor or later.
-func (r Release) AtLeast(major, minor int) bool {
+// atLeast reports whether r is major.minor or later.
+func (r Release) atLeast(major, minor int) bool {
 	return r.Major > major || r.Major == major && r.Minor >= minor
 }
 

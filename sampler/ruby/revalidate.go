@@ -199,11 +199,11 @@ func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
 	return missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
-// Revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
+// revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
 // CLOCK_MONOTONIC in ns. When objects may have gone or moved since the last tick, what is kept is compared with memory again:
 // what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without need it costs
 // nothing. The error is the target's.
-func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
+func (d *Decoder) revalidate(nowNS int64, gc sampler.GC) error {
 	d.gcNow = gc
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery

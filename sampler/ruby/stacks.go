@@ -7,8 +7,8 @@ import (
 
 // Named limits of reading stacks.
 const (
-	// DefaultMaxDepth is how many frames of a stack are kept: deeper ones lose their middle.
-	DefaultMaxDepth = 2048
+	// defaultMaxDepth is how many frames of a stack are kept: deeper ones lose their middle.
+	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
 	// frameSlack is how many frames deeper than the last time a stack may have grown and still be read at once.

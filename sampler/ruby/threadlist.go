@@ -12,12 +12,12 @@ import (
 
 // Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
 const (
-	// MaxThreads is the most threads that are followed in one process, of all its ractors together; each list that goes on
+	// maxThreads is the most threads that are followed in one process, of all its ractors together; each list that goes on
 	// beyond is counted as a failed read.
-	MaxThreads = 20000
-	// MaxRactors is the most ractors that are followed in one process: the oldest, the main one among them. A list that goes on
+	maxThreads = 20000
+	// maxRactors is the most ractors that are followed in one process: the oldest, the main one among them. A list that goes on
 	// beyond is counted as a failed read.
-	MaxRactors = 4096
+	maxRactors = 4096
 	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs some
 	// 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
@@ -43,7 +43,7 @@ type ractor struct {
 	end     [8]byte
 	end2    [8]byte // 2.5: the current execution context
 	threads []*thread
-	// cut: its list of threads goes on beyond MaxThreads.
+	// cut: its list of threads goes on beyond maxThreads.
 	cut    bool
 	owners [2]*thread
 	queue  queue

@@ -176,7 +176,7 @@ func FuzzTick(f *testing.F) {
 		}
 		before := r.reads.Calls
 		s, _ := ticks(r, 4)
-		if len(s.Threads) > MaxThreads {
+		if len(s.Threads) > maxThreads {
 			t.Fatalf("%d threads", len(s.Threads))
 		}
 		if calls := r.reads.Calls - before; calls > 1<<20 {

@@ -25,12 +25,12 @@ var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
-// Verify proves on the target itself that the VM's layout is right, for a layout that was not made for this very build.
+// verify proves on the target itself that the VM's layout is right, for a layout that was not made for this very build.
 // LocateVM has proven that VM, main thread, its execution context and main ractor refer to each other. This adds: control
 // frames fill the main thread's stack without a remainder; Ruby's description of itself is found among the constants; a
 // known method is found in its class and its definition says its name; and all threads can be read, their frames named.
 // ErrLayout says which of it fails; other errors are the target's.
-func (vm *VM) Verify(module *attach.Module, pid int) error {
+func (vm *VM) verify(module *attach.Module, pid int) error {
 	names, err := resolveNames(vm.Table, vm.Release)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLayout, err)

@@ -63,14 +63,14 @@ func (v *view) reset() {
 	v.work = 0
 }
 
-// UnreadableError says that a structure led to memory that can't be read, or that can't be memory at all.
-type UnreadableError struct {
+// unreadableError says that a structure led to memory that can't be read, or that can't be memory at all.
+type unreadableError struct {
 	Addr attach.Address
 	Want int
 }
 
 // Error names the place.
-func (e *UnreadableError) Error() string {
+func (e *unreadableError) Error() string {
 	return fmt.Sprintf("%d bytes at %s can't be read", e.Want, e.Addr)
 }
 
@@ -81,7 +81,7 @@ func (v *view) bytes(addr attach.Address, n int) ([]byte, error) {
 	}
 	// The lowest page is never mapped, and user space ends below 2^56 on both machines.
 	if addr < 4096 || addr >= 1<<56 || n < 0 || n > maxViewRead {
-		return nil, &UnreadableError{addr, n}
+		return nil, &unreadableError{addr, n}
 	}
 	if v.work += 1 + n/viewBlock; v.work > maxViewWork {
 		return nil, fmt.Errorf("structures around %s lead on and on", addr)
@@ -94,7 +94,7 @@ func (v *view) bytes(addr attach.Address, n int) ([]byte, error) {
 			return nil, v.want(first)
 		}
 		if b.data == nil {
-			return nil, &UnreadableError{addr, n}
+			return nil, &unreadableError{addr, n}
 		}
 		off := int(addr - first)
 		return b.data[off : off+n : off+n], nil
@@ -108,7 +108,7 @@ func (v *view) bytes(addr attach.Address, n int) ([]byte, error) {
 			}
 			missing = true
 		} else if b.data == nil {
-			return nil, &UnreadableError{addr, n}
+			return nil, &unreadableError{addr, n}
 		}
 	}
 	if missing {
