@@ -42,7 +42,7 @@ type TargetError struct {
 	Kind error
 	// Cause says why, in a clause without a full stop; "" when Kind says it all.
 	Cause string
-	// Help is what mends it, a sentence that holds the command; "" when nothing does.
+	// Help says how to fix it, a sentence that holds the command; "" when nothing does.
 	Help string
 	// Users are those that Cause, Help and Err name, and Programs the programs, by name or path.
 	Users, Programs []string

@@ -434,7 +434,7 @@ func (t *tracer) refused(tid int32, err error) error {
 	}
 	doing := fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid)
 	if errors.Is(err, unix.ENOSYS) {
-		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: "ptrace(2) is not there (a sandbox or a seccomp filter)",
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: "ptrace(2) is not available (a sandbox or a seccomp filter)",
 			Help: "Go on without --pause.", Err: fmt.Errorf("%s: %w", doing, err)}
 	}
 	return p.refused(doing, err)

@@ -48,7 +48,7 @@ type permissionFacts struct {
 	// opensFiles: we have CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, and may open other users' files, those that /proc gives to
 	// a process's owner alone included (auxv, syscall, fd).
 	opensFiles bool
-	// filtered: a seccomp filter is upon us.
+	// filtered: a seccomp filter applies to ddtop.
 	filtered bool
 	// otherUserNamespace: the target lives in another user namespace than we do. inner: we live in one that is not the
 	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only; whether the target
@@ -56,7 +56,7 @@ type permissionFacts struct {
 	otherUserNamespace, inner bool
 }
 
-// explain says why the facts forbid reading, and what mends it.
+// explain says why the facts forbid reading, and how to fix that.
 func (f permissionFacts) explain() (cause, help string) {
 	sudo := f.asAdministrator()
 	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
@@ -69,7 +69,7 @@ func (f permissionFacts) explain() (cause, help string) {
 	switch {
 	case f.yama >= 3:
 		return "Yama forbids it to everybody (kernel.yama.ptrace_scope is 3)",
-			"That setting can only be left by a reboot: set kernel.yama.ptrace_scope to 1 in /etc/sysctl.d."
+			"Only a reboot undoes that setting: set kernel.yama.ptrace_scope to 1 in /etc/sysctl.d."
 	case f.capable && f.otherUserNamespace:
 		return "it lives in another user namespace, over which our CAP_SYS_PTRACE has no power",
 			fmt.Sprintf("Run ddtop as root of the host, or inside: `sudo nsenter -t %d -U -p -m ddtop -p PID`.", f.pid)
@@ -85,7 +85,7 @@ func (f permissionFacts) explain() (cause, help string) {
 	case f.capable:
 		by := "a security module (AppArmor, SELinux)"
 		if f.filtered {
-			by = "a seccomp filter, which is upon us, or " + by
+			by = "a seccomp filter, which applies to ddtop, or " + by
 		}
 		return "we have CAP_SYS_PTRACE: " + by + " forbids it",
 			"`sudo dmesg | grep -i -e denied -e audit` names it; in a container, `docker run --security-opt apparmor=unconfined --security-opt seccomp=unconfined --cap-add=SYS_PTRACE`."
@@ -218,7 +218,7 @@ func (p *Process) refused(doing string, err error) error {
 	switch {
 	case errno == unix.ENOSYS:
 		return &TargetError{PID: p.pid, Kind: ErrPermission, Err: fmt.Errorf("%s: %w", doing, err),
-			Cause: "process_vm_readv(2) is not there (a sandbox, or a kernel without CONFIG_CROSS_MEMORY_ATTACH), and /proc/PID/mem can't be read either",
+			Cause: "process_vm_readv(2) is not available (a sandbox, or a kernel without CONFIG_CROSS_MEMORY_ATTACH), and /proc/PID/mem can't be read either",
 			Help:  "Run ddtop outside of the sandbox."}
 	case errors.Is(err, ErrUnmapped) || isGone(err):
 		return &TargetError{PID: p.pid, Kind: ErrNotLoaded, Cause: "it changed while we looked", Help: "Try again in a moment.", Err: fmt.Errorf("%s: %w", doing, err)}

@@ -157,8 +157,9 @@ func (p *Process) tryReading() error {
 	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
 		return p.refused(vector, err)
 	}
-	// Whether its memory is locked is asked here, because who waits in this call can be killed. process_vm_readv(2) waits
-	// without regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop could not even exit.
+	// Whether its memory is locked is asked here, because a thread that waits in this call can be killed.
+	// process_vm_readv(2) waits without regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop could
+	// not even exit.
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
 	}

@@ -152,7 +152,7 @@ func evalAllBusy(w *window) hit {
 			kind, _, _ := strings.Cut(name, "::")
 			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads are busy " + units.RoundPercent(share) + " of the time, mostly " +
 				w.mostly()
-			h.next = "mend the cause above first; add workers only when there is none"
+			h.next = "fix the cause above first; add workers only if there is none"
 		}
 	}
 	return h

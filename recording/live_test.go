@@ -29,7 +29,7 @@ func (h *heldWriter) Write(b []byte) (int, error) {
 	return h.Buffer.Write(b)
 }
 
-// TestLiveWriterDoesNotWait: a disk that hangs holds nobody up who writes; each sample is kept or counted as lost, and those
+// TestLiveWriterDoesNotWait: a disk that hangs holds up no writer; each sample is kept or counted as lost, and those
 // behind a hole say so.
 func TestLiveWriterDoesNotWait(t *testing.T) {
 	disk := &heldWriter{begun: make(chan struct{}, 1), held: make(chan struct{})}

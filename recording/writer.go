@@ -102,7 +102,7 @@ func (w *Writer) Live(on bool) { w.live = on }
 // Lost is how many samples were given up while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Unwritten is the error, ErrSlow, of who does not wait for Close any more. It says how many samples the file lacks.
+// Unwritten is the error, ErrSlow, of a caller that does not wait for Close any more. It says how many samples the file lacks.
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *Writer) Flush() error {
 }
 
 // Close writes what is left and, when end is not nil, how the target ended. It does not close the io.Writer. Like all that
-// waits for a disk it may last forever: who can't wait calls it on a goroutine, and leaves that.
+// waits for a disk it may last forever: a caller that can't wait calls it on a goroutine, and abandons that.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return ErrClosed

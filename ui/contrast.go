@@ -75,21 +75,21 @@ func (m *Model) setTheme(t Theme) {
 // maxKnownStyles bounds the styles that are remembered.
 const maxKnownStyles = 1 << 14
 
-// apply mends the styles of a picture.
+// apply corrects the styles of a picture.
 func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	if f.convert == nil {
 		return
 	}
 	a.Restyle(func(s canvas.Style) canvas.Style {
-		if mended, ok := f.known[s]; ok {
-			return mended
+		if corrected, ok := f.known[s]; ok {
+			return corrected
 		}
 		if f.known == nil || len(f.known) >= maxKnownStyles {
 			f.known = make(map[canvas.Style]canvas.Style)
 		}
-		mended := f.mend(s, t)
-		f.known[s] = mended
-		return mended
+		corrected := f.correct(s, t)
+		f.known[s] = corrected
+		return corrected
 	})
 }
 
@@ -133,9 +133,9 @@ func in256(c canvas.Color) canvas.Color {
 	return canvas.RGB(nearest(r)<<16 | nearest(g)<<8 | nearest(b))
 }
 
-// mend chooses the terminal's own colours, and gives text whose ground comes out in the same colour black or white, whichever is further from it. A cell that is
-// one colour on purpose stays.
-func (f *fewColors) mend(s canvas.Style, t *Theme) canvas.Style {
+// correct chooses the terminal's own colours, and gives text whose ground comes out in the same colour black or white,
+// whichever is further from it. A cell that is one colour on purpose stays.
+func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
 		if !f.are16 {
 			s.FG, s.BG = in256(s.FG), in256(s.BG)

@@ -51,18 +51,18 @@ func (g *ground) apply(a canvas.Area, t *Theme) {
 		if s.BG.IsSet() || !s.FG.IsSet() {
 			return s
 		}
-		mended, ok := g.known[s]
+		corrected, ok := g.known[s]
 		if !ok {
 			if g.known == nil || len(g.known) >= maxKnownStyles {
 				g.known = make(map[canvas.Style]canvas.Style)
 			}
-			mended = s
-			mended.FG = mixUntil(s.FG, canvas.RGB(blackText), canvas.RGB(whiteText), legible)
+			corrected = s
+			corrected.FG = mixUntil(s.FG, canvas.RGB(blackText), canvas.RGB(whiteText), legible)
 			if s.FG == t.Text {
-				mended.FG = 0
+				corrected.FG = 0
 			}
-			g.known[s] = mended
+			g.known[s] = corrected
 		}
-		return mended
+		return corrected
 	})
 }

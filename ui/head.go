@@ -400,7 +400,7 @@ func (h *headView) health(t *Theme) []segment {
 // manyPartial is the share of the stacks read from on which it is marked that they are not there in full.
 const manyPartial = 0.05
 
-// readsHelp says what happened to reads, in the help: what was mended by reading again is not a loss, and stays out of the
+// readsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out of the
 // header.
 func (f *figures) readsHelp() keyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }

@@ -22,7 +22,7 @@ var stateHelp = []struct {
 	{gvl.Lock, "waits for a Mutex or Monitor of the program"},
 	{gvl.Parked, "waits for work or for another thread"},
 	{gvl.Sleeping, "in sleep"},
-	{gvl.Unknown, "could not be told"},
+	{gvl.Unknown, "not known: the evidence does not say"},
 }
 
 // twoHelpColumns is the width of the help from which on it has two columns.

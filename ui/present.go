@@ -106,7 +106,7 @@ func (m *Model) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
 	return list
 }
 
-// shareable is the description of the process for what is handed on, and shown.
+// shareable is the description of the process for what is shared or shown.
 func (m *Model) shareable() sampler.Process {
 	if m.hidesNames() {
 		return sampler.Bare(m.process)

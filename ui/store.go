@@ -29,7 +29,7 @@ const (
 	minKeptNS = int64(gvl.MaxBlameWindowNS)
 )
 
-// Store folds the samples of a Source and holds what the views draw. Who feeds it does not wait for a reader: a sample that
+// Store folds the samples of a Source and holds what the views draw. The feeder does not wait for a reader: a sample that
 // comes while a picture is being made is copied and folded right after.
 type Store struct {
 	src     sampler.Source

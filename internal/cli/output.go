@@ -98,7 +98,7 @@ func (p *patientWriter) Write(b []byte) (n int, err error) {
 	}
 	giveUp, released := diskPatience(p.ctx)
 	defer released()
-	own := bytes.Clone(b) // who writes may use b again once Write has come back
+	own := bytes.Clone(b) // the caller may use b again once Write has returned
 	done := make(chan struct{})
 	var written int
 	var failed error

@@ -19,7 +19,7 @@ type redaction struct {
 }
 
 // redactHelp is what --redact does, in the help of all commands that have it.
-const redactHelp = "leave out or replace what can name somebody, for what is handed on (docs/redaction.md)"
+const redactHelp = "leave out or replace what identifies somebody, for what you share (docs/redaction.md)"
 
 // newRedaction is that of a command line.
 func newRedaction(args []string) *redaction {

@@ -117,9 +117,9 @@ func TestAnotherUsersProcess(t *testing.T) {
 			continue
 		}
 		r.want(t, 3, "no permission", strconv.Itoa(p.PID), "belongs to user root")
-		// What mends it depends on where the test runs.
+		// How to fix it depends on where the test runs.
 		if !strings.Contains(r.err, "sudo") && !strings.Contains(r.err, "SYS_PTRACE") {
-			t.Errorf("it does not say what mends it: %s", r.err)
+			t.Errorf("it does not say how to fix it: %s", r.err)
 		}
 	}
 

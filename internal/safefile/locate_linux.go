@@ -49,7 +49,7 @@ func Locate(path string) (*Place, error) {
 // noStrangersLink refuses, as root, links that another user has made.
 func noStrangersLink(st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK && os.Geteuid() == 0 && !trusted(int(st.Uid)) {
-		return fmt.Errorf("a link on the way was made by user %d, and root follows none of another's: give the path that it leads to: %w",
+		return fmt.Errorf("a link on the way was made by user %d, and as root ddtop follows no other user's links: give the path that it leads to: %w",
 			st.Uid, fs.ErrPermission)
 	}
 	return nil

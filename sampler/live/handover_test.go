@@ -72,7 +72,7 @@ func TestHandoverAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSamplingDoesNotWait: while who takes the samples does something else, the clock goes on: samples come of that time.
+// TestSamplingDoesNotWait: while the consumer of the samples does something else, the clock goes on: samples come of that time.
 func TestSamplingDoesNotWait(t *testing.T) {
 	p := rubytest.One(t).Start(t, "$stdout.sync = true\nputs 'up'\nx = 0\nloop { x += 1 }\n", rubytest.Options{})
 	p.Expect(t, "up")

@@ -126,7 +126,7 @@ func (g *Group) note(r *relative, why string) {
 	r.Why = why
 }
 
-// lookForEnds finds out who has ended, or runs another program, and returns those that live.
+// lookForEnds finds the processes that have ended or run another program, and returns those that live.
 func (g *Group) lookForEnds() []*relative {
 	var living []*relative
 	for _, r := range g.alive() {

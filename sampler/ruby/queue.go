@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The queue for a GVL is a list: who wants the lock is put behind the last one, and the first one gets it. A selective tick
-// so needs not read those in between: while the ends are linked to the members known, the others stand where they stood.
-// Rarely somebody leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that is free for a moment)
-// or is put in front (head). Where the members that a tick reads don't confirm the queue, or it has not as many as the
-// scheduler says (3.3 and later), it is marked torn, as one that changed while it was read, and the next tick reads it
-// whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at most.
+// The queue for a GVL is a list: a thread that wants the lock is put behind the last one, and the first one gets it. A
+// selective tick so needs not read those in between: while the ends are linked to the members known, the others stand where
+// they stood. Rarely somebody leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that is free
+// for a moment) or is put in front (head). Where the members that a tick reads don't confirm the queue, or it has not as
+// many as the scheduler says (3.3 and later), it is marked torn, as one that changed while it was read, and the next tick
+// reads it whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at most.
 
 const (
 	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
@@ -93,8 +93,9 @@ func (r *Reader) setQueue(rc *ractor, next []*thread, known bool) {
 }
 
 // followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads that
-// this tick has read. Who is new at an end and was not read is read now: its links prove that it was there. errNeedsThread:
-// threads have left the queue and were not read; they are noted as wanted. errQueueMoved: it can't be followed.
+// this tick has read. A thread that is new at an end and was not read is read now: its links prove that it was there.
+// errNeedsThread: threads have left the queue and were not read; they are noted as wanted. errQueueMoved: it can't be
+// followed.
 func (r *Reader) followQueue(rc *ractor) error {
 	q := &rc.queue
 	q.fetched = 0

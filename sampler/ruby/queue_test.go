@@ -44,7 +44,7 @@ func (m *queueModel) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// link writes the queue into memory; who is not in it points at itself.
+// link writes the queue into memory; a thread that is not in it points at itself.
 func (m *queueModel) link() {
 	put := binary.LittleEndian.PutUint64
 	for addr, b := range m.threads {

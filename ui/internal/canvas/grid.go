@@ -42,7 +42,7 @@ func (g *Grid) At(x, y int) Cell {
 // Area returns the whole grid as an area to draw in.
 func (g *Grid) Area() Area { return Area{g: g, W: g.W, H: g.H} }
 
-// set writes a cell and mends wide characters that it cuts in half.
+// set writes a cell and repairs wide characters that it cuts in half.
 func (g *Grid) set(x, y int, c Cell) {
 	i := y*g.W + x
 	if g.cells[i].Rune == 0 && x > 0 {
