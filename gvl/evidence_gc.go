@@ -39,7 +39,7 @@ func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
 			continue
 		}
 		p.stack = states[i].Stack
-		// The kernel counts a wait for a CPU when it is over, so what the collector had of one is told by its time on it.
+		// The kernel counts a wait for a CPU when it is over, so what the collector had of one is known by its time on it.
 		k := &s.Threads[i].Kernel
 		if c.gcThread != states[i].Thread {
 			c.gcThread, c.gcCPU = states[i].Thread, 0

@@ -112,7 +112,7 @@ func evalHog(w *window) hit {
 	if t := w.threads[e.Thread]; t != nil {
 		held = w.share(t.held()) // one turn that lasts makes no hog
 		if e.Kind == Running && float64(t.cpu) < hogHadCPU*float64(t.held()) {
-			// On a full machine a turn takes as long as its thread lacks a CPU: who computes most is told by the CPU it had.
+			// On a full machine a turn takes as long as its thread lacks a CPU: who computes most shows in the CPU it had.
 			computes = w.computes(t)
 		}
 	}

@@ -24,7 +24,7 @@ type scanner struct {
 	size   int64
 	budget int64
 	buf    []byte
-	// ctx ends the work; progress is told how far it is.
+	// ctx ends the work; progress is called with how far it is.
 	ctx      context.Context
 	progress func(done, size int64)
 }

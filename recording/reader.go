@@ -44,7 +44,7 @@ type Reader struct {
 	comp    *zstd.Decoder
 
 	mu sync.Mutex
-	// threads tells by the number of which block a thread's ThreadInfo in dict was set: later ones know more.
+	// threads has the number of the block by which each thread's ThreadInfo in dict was set: later ones know more.
 	threads map[sampler.ThreadID]int
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
-// to the terminal around it (allow-passthrough), and by default it does neither: so it is told by its own command, too.
+// to the terminal around it (allow-passthrough), and by default it does neither: so its own command is used, too.
 func (m *Model) copy(text string) tea.Cmd {
 	if !m.opt.tmux {
 		return tea.SetClipboard(text)

@@ -154,7 +154,7 @@ func (v *flameView) mostly(n *flamegraph.Node, least float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// unsure says that too few allocations were seen to say whose they are.
+// unsure reports whether too few allocations were seen to say whose they are.
 func (v *flameView) unsure() bool {
 	return v.tree != nil && v.metric == flamegraph.Allocations && !v.tree.Allocations.Enough()
 }
@@ -335,7 +335,7 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 	if n.Uncertain {
 		weights = append(weights, "uncertain")
 	}
-	// Where the code comes from is told by the colour, too: it is the first to have no room.
+	// The colour says where the code comes from, too: this is the first to be left out.
 	parts = append(parts, weights...)
 	if origin != "" {
 		parts = append(parts, origin)

@@ -302,7 +302,7 @@ func (f *fleet) showFirst(ctx context.Context, first <-chan *member) error {
 	}
 }
 
-// longestRecording is how much history recordings need that are looked at together; 0 where none tells.
+// longestRecording is how much history recordings need that are looked at together; 0 where none is known.
 func longestRecording(g sampler.Group) time.Duration {
 	var longest time.Duration
 	list, _ := g.Relatives()

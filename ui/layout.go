@@ -14,7 +14,7 @@ const (
 	maxRows = 1 << 16
 )
 
-// regions is where everything stands: rows from the top.
+// regions is where everything is: rows from the top.
 type regions struct {
 	w, h int
 	// head, findings, gauges and axis are rows; findingRows is 2 to 4.

@@ -39,7 +39,7 @@ const (
 	maxMergedFrames  = 1 << 16
 )
 
-// full says that a limit is reached: threads were born and died, or methods were redefined, for long.
+// full reports whether a limit is reached: threads were born and died, or methods were redefined, for long.
 func (g *merger) full() bool {
 	frames, stacks, _, _, _ := g.dict.Sizes()
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames

@@ -183,7 +183,7 @@ func (m *Model) drawTabs(a canvas.Area, p page) {
 	a.Put(x, 0, " "+canvas.Cut(fitParts(p.about(m), a.W-x-3), a.W-x-3)+" ", t.text())
 }
 
-// between stands between the parts of a line that says what is shown.
+// between separates the parts of a line that says what is shown.
 const between = " · "
 
 // fitParts leaves out the last parts of a line that have no room.

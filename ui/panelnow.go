@@ -32,7 +32,7 @@ type spot struct {
 const (
 	// leastNow is the height from which on the list says something, its rule included.
 	leastNow = 5
-	// placeFrames is how many frames tell a place: a thread in IO#gets is told by who called it.
+	// placeFrames is how many frames identify a place: a thread in IO#gets is identified by its callers.
 	placeFrames = 5
 )
 

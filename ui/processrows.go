@@ -110,7 +110,7 @@ func (w *processRow) load(m *Model, r *reading) {
 	}
 }
 
-// stopped says that a signal or a debugger holds the process, which is still there.
+// stopped reports whether a signal or a debugger holds the process, which is still there.
 func (w *processRow) stopped() bool { return w.figures.stopped && w.state == processRuns }
 
 // laneColumns is the number of columns of a process's lane.

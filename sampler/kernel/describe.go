@@ -103,7 +103,7 @@ func (t *Tasks) describeFD(k *sampler.Kernel, fd int32) {
 	k.Peer, _ = t.peers.lookup(fd)
 }
 
-// describeConnect names the address the call asks for: until the connection stands getpeername does not.
+// describeConnect names the address the call asks for: until the connection is established getpeername does not.
 func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	t.describeFD(k, int32(c.Args[0]))
 	size := uint32(c.Args[2])

@@ -20,7 +20,7 @@ const coreNS = 1
 // change, so more helps nothing.
 const coreTries = 3
 
-// Core is a Source of the one sample that a core file holds. It has no kernel's part: a thread's state is told by Ruby's
+// Core is a Source of the one sample that a core file holds. It has no kernel's part: a thread's state is known by Ruby's
 // memory alone.
 type Core struct {
 	core   *attach.Core

@@ -50,7 +50,7 @@ type Options struct {
 	Redactor *sampler.Redactor
 	// procs is shared by the Sources of a Group; nil makes a new one.
 	procs *processors
-	// Progress is told how far the reading of a file's debug information is, in units, for a Ruby whose layout has to be
+	// Progress is called with how far the reading of a file's debug information is, in units, for a Ruby whose layout has to be
 	// derived from it; nil: nobody.
 	Progress func(path string, done, total int)
 }

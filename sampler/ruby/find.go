@@ -17,7 +17,7 @@ type FindOptions struct {
 	Still bool
 	// Cache is the folder for tables derived from debug information; "": none.
 	Cache string
-	// Progress is told now and then how far the reading of a file's debug information is, in units.
+	// Progress is called now and then with how far the reading of a file's debug information is, in units.
 	Progress func(path string, done, total int)
 }
 

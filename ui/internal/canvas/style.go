@@ -145,7 +145,7 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
-// erasable says that a renderer takes the cell for one that erasing in a colour leaves: blank, with nothing but a ground.
+// erasable reports whether a renderer takes the cell for one that erasing in a colour leaves: blank, with nothing but a ground.
 func (c *Cell) erasable() bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style.BG.IsSet() && c.Style.Attr&(Underline|Reverse) == 0
 }
