@@ -58,7 +58,6 @@ type Account struct {
 	startNS, lastNS     int64
 	samples, stackTicks uint64
 	gcNS                int64
-	gcDuring            bool
 	firstGC, lastGC     sampler.GC
 	// firstClasses and lastClasses are the estimates of allocations at the begin and the end; nil: none.
 	firstClasses, lastClasses *sampler.AllocClasses
@@ -83,6 +82,12 @@ func (a *Account) Interval(i *Interval) { a.threads[i.Slot].add(i) }
 
 // Waited counts a wait.
 func (a *Account) Waited(w *Wait) { a.threads[w.Slot].hist.Add(w.NS()) }
+
+// Collecting adds time inside the collector.
+func (a *Account) Collecting(i *GCInterval) {
+	a.gcNS += i.NS()
+	a.gc.pay(i.Stack, i.Mode, i.NS())
+}
 
 // Ended keeps the totals of a thread that has ended.
 func (a *Account) Ended(slot int, _ int64) {
@@ -148,15 +153,6 @@ func (a *Account) tickProcess(k *Tick) {
 		a.startNS = k.ToNS
 		a.firstGC, a.firstReads, a.firstClasses = s.GC, s.Reads, s.Classes
 	}
-	if !k.Gap {
-		if a.gcDuring {
-			a.gcNS += k.MidNS - k.FromNS
-		}
-		if s.GC.Valid && s.GC.During {
-			a.gcNS += k.ToNS - k.MidNS
-		}
-	}
-	a.gcDuring = s.GC.Valid && s.GC.During
 	if !a.firstGC.Valid {
 		a.firstGC = s.GC
 	}

@@ -43,7 +43,7 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 		class:    NewClassifier(p, dict),
 		stream:   stream,
 		account:  NewAccount(stream, p, dict),
-		timeline: NewTimeline(p, o.ColumnNS, o.Columns),
+		timeline: NewTimeline(stream, o.ColumnNS, o.Columns),
 		blame:    blame,
 		findings: NewFindings(stream, p, dict, blame, o.Rules),
 	}
@@ -59,7 +59,6 @@ func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
 	defer f.mu.Unlock()
 	f.states = f.class.Classify(s)
 	f.stream.Feed(s, f.states)
-	f.timeline.Feed(s, f.states)
 	f.keep(s)
 	return f.states
 }

@@ -180,7 +180,7 @@ func checkTimeline(t *testing.T, v *View, st *Stat, name string) {
 
 func TestFoldSteadyStateAllocatesNothing(t *testing.T) {
 	dict := sampler.NewDictionary()
-	f := NewFold(procOf(sampler.EraSched), dict, Options{})
+	f := NewFold(procOf(sampler.EraSched), dict, Options{Columns: 64})
 	w := newWorld(3, 100, 1, dict)
 	var samples []*sampler.Sample
 	for range 300 {
@@ -199,8 +199,7 @@ func TestFoldSteadyStateAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	// Fill the timeline's ring of the last ten minutes once, at low cost.
-	f.timeline = NewTimeline(procOf(sampler.EraSched), 0, 64)
+	// Fill the timeline's ring once.
 	for range 80 {
 		round()
 	}

@@ -32,11 +32,6 @@ type gcAccount struct {
 	byMajor   [len(gcMajors) + 1]uint64
 	missed    uint64
 	phaseNS   [4]int64
-
-	// of the last sample
-	during bool
-	payer  sampler.StackID
-	mode   sampler.GCMode
 }
 
 // gcStarts are the cycles that began in a stack: those that still went on when they were seen, and those that were over,
@@ -52,27 +47,13 @@ func newGCAccount() gcAccount {
 	return gcAccount{triggers: make(map[sampler.StackID]gcStarts), payers: make(map[sampler.StackID]int64)}
 }
 
-// tick adds one sample. In the steady state it allocates nothing.
+// tick counts the cycles that began since the last sample. In the steady state it allocates nothing.
 func (g *gcAccount) tick(k *Tick) {
-	s := k.Sample
-	if !s.GC.Valid {
-		g.known, g.during = false, false
-		return
+	gc := &k.GC
+	if gc.Valid && g.known && gc.Count > g.count {
+		g.start(gc, gc.Count-g.count, k.Payer, k.PayerKnown && !k.Gap)
 	}
-	holder, ok := gcHolder(k.States)
-	if !k.Gap {
-		if g.during {
-			g.pay(g.payer, g.mode, k.MidNS-k.FromNS)
-		}
-		if s.GC.During {
-			g.pay(holder, s.GC.Mode, k.ToNS-k.MidNS)
-		}
-	}
-	if g.known && s.GC.Count > g.count {
-		g.start(&s.GC, s.GC.Count-g.count, holder, ok && !k.Gap)
-	}
-	g.known, g.count = true, s.GC.Count
-	g.during, g.payer, g.mode = s.GC.During, holder, s.GC.Mode
+	g.known, g.count = gc.Valid, gc.Count
 }
 
 // gcHolder is the stack of the thread that collects, or of the one that holds the GVL when none does at the moment.

@@ -73,6 +73,18 @@ func (i *LockInterval) WaitNS() int64 { return i.Waiters * i.NS() }
 // Blamed reports whether the holder is to blame for the waiting.
 func (i *LockInterval) Blamed() bool { return i.Thread != 0 && !i.Stopped }
 
+// GCInterval is a stretch of time in which a thread was inside the collector.
+type GCInterval struct {
+	// Stack is that of the thread that collected, or of one that held a GVL where it could not be told; 0: not known.
+	Stack sampler.StackID
+	Mode  sampler.GCMode
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns.
+	FromNS, ToNS int64
+}
+
+// NS returns how long the interval is, in ns.
+func (i *GCInterval) NS() int64 { return i.ToNS - i.FromNS }
+
 // Tick is a sample as a Consumer sees it: with the states of its threads, and the time since the last one.
 type Tick struct {
 	*sampler.Sample
@@ -85,6 +97,9 @@ type Tick struct {
 	MidNS int64
 	// First: there was no sample before. Gap: the time since the last one is not known.
 	First, Gap bool
+	// Payer is the stack that a GCInterval has which begins with the sample; PayerKnown: there is one.
+	Payer      sampler.StackID
+	PayerKnown bool
 }
 
 // Consumer takes what a Stream makes of samples. What it is given is valid during the call only.
@@ -95,6 +110,8 @@ type Consumer interface {
 	Waited(*Wait)
 	// Lock takes a stretch of time of a ractor's GVL; those of one ractor come in order.
 	Lock(*LockInterval)
+	// Collecting takes a stretch of time of the collector.
+	Collecting(*GCInterval)
 	// Ended says that the thread of a slot is no longer listed, since atNS; its intervals have all come.
 	Ended(slot int, atNS int64)
 	// Tick takes a sample, after the intervals that it settles.
@@ -112,6 +129,9 @@ func (Ignore) Waited(*Wait) {}
 
 // Lock does nothing.
 func (Ignore) Lock(*LockInterval) {}
+
+// Collecting does nothing.
+func (Ignore) Collecting(*GCInterval) {}
 
 // Ended does nothing.
 func (Ignore) Ended(int, int64) {}

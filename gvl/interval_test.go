@@ -21,6 +21,7 @@ type ledger struct {
 	// The GVLs' intervals: until when, by ractor, and how long threads waited in all and held them.
 	lockUntil          map[sampler.RactorID]int64
 	lockWait, lockHeld int64
+	gc                 int64
 }
 
 func newLedger(t *testing.T, s *Stream) *ledger {
@@ -72,6 +73,8 @@ func (l *ledger) Lock(i *LockInterval) {
 		l.lockHeld += i.NS()
 	}
 }
+
+func (l *ledger) Collecting(i *GCInterval) { l.gc += i.NS() }
 
 func (l *ledger) Ended(slot int, atNS int64) {
 	id := l.of[slot]
@@ -190,6 +193,9 @@ func TestIntervalsAddUp(t *testing.T) {
 			t.Errorf("seed %d: waited %d, by the GVLs %d, in the blame %d; held %d, by the GVLs %d", seed, waited, l.lockWait, blame.TotalNS,
 				held, l.lockHeld)
 		}
+		if gc := st.GC.PhaseNS; l.gc != st.GC.NS || l.gc != gc.Mark+gc.Sweep+gc.Compact+gc.Other || l.gc == 0 {
+			t.Errorf("seed %d: %d in the collector, %d in the account, %+v", seed, l.gc, st.GC.NS, gc)
+		}
 		longest := waits.Longest(1, 0)
 		for _, th := range st.Threads {
 			if len(longest) == 1 && th.Waits.MaxNS > longest[0].NS() {
@@ -198,6 +204,57 @@ func TestIntervalsAddUp(t *testing.T) {
 		}
 		if seed%5 != 0 && !l.damaged {
 			t.Errorf("seed %d: no thread was listed twice: the stream tests too little", seed)
+		}
+	}
+}
+
+// The timeline keeps time in 50,000ths of a column: in columns of 50 µs to the ns. It shows the sums of the intervals while
+// they are not settled yet, too, and of the GVLs' and the collector's.
+func TestTimelineAddsUp(t *testing.T) {
+	for seed := range uint64(12) {
+		dict := sampler.NewDictionary()
+		p := procOf(eras[seed%uint64(len(eras))])
+		s := NewStream(p)
+		c, a, tl := NewClassifier(p, dict), NewAccount(s, p, dict), NewTimeline(s, unitsPerColumn, 1<<17)
+		l := newLedger(t, s)
+		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
+		w.churn = []float64{0, .02, .3}[seed%3]
+		rng := rand.New(rand.NewPCG(seed, 79))
+		for n := range 700 {
+			x := w.sample()
+			if seed%4 != 0 {
+				damage(rng, x)
+			}
+			if seed%2 == 1 && n == 300 {
+				w.now += 2000 * ms
+			}
+			s.Feed(x, c.Classify(x))
+			if n%50 != 49 {
+				continue
+			}
+			from, to := tl.Range()
+			st := a.Stat()
+			var wait, held, waited, holding int64
+			for _, th := range st.Threads {
+				if got := StatesOf(tl.Totals(th.ID, from, to+tl.ColumnNS())); got != th.NS {
+					t.Fatalf("seed %d, sample %d, thread %d: timeline\n%+v, account\n%+v", seed, n, th.ID, got, th.NS)
+				}
+				waited += th.NS.Waiting
+				holding += th.NS.Running + th.NS.Stalled + th.NS.GC
+			}
+			sum := tl.Process(from, to, 1)[0]
+			for _, r := range tl.Ractors() {
+				o := tl.Owners(r, from, to, 1)[0]
+				wait += o.WaitNS
+				held += o.HeldNS
+			}
+			if wait != waited || held != holding || sum.WaitNS != waited || sum.HeldNS != holding || sum.GCNS != l.gc {
+				t.Fatalf("seed %d, sample %d: waited %d, held %d, lanes %d, %d, process %+v, in the collector %d", seed, n, waited, holding,
+					wait, held, sum, l.gc)
+			}
+			if sum.SampledNS != st.DurationNS-st.NotSampled {
+				t.Fatalf("seed %d, sample %d: sampled %d of %d without %d", seed, n, sum.SampledNS, st.DurationNS, st.NotSampled)
+			}
 		}
 	}
 }

@@ -5,7 +5,7 @@ import "github.com/ddtop/ddtop/sampler"
 const (
 	// maxSegments bounds the changes of state remembered between two readings of one thread's stack. Past it what is held
 	// back goes to the last stack known: with 1 kHz and 100 Hz there are at most 10.
-	maxSegments = 128
+	maxSegments = 32
 	// maxUntold bounds the stacks seen in one stretch of time whose state is still to be told. Past it the last of them gets
 	// the time of those that follow.
 	maxUntold = 128
@@ -38,6 +38,9 @@ type Stream struct {
 	locks   []lockLane
 	lock    int // the one found last
 	outLock LockInterval
+	gc      GCInterval // what goes on while during
+	outGC   GCInterval
+	during  bool
 	missing int64
 }
 
@@ -129,8 +132,10 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 	}
 	s.table.end(func(rec *record[*streamThread]) { s.gone(rec.v, ended) })
 	s.moveLocks(st, x.Depth)
+	payer, known := s.collect(x, states, st)
 	s.tick = Tick{
 		Sample: x, States: states, Slots: s.slots, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
+		Payer: payer, PayerKnown: known,
 	}
 	for _, c := range s.to {
 		c.Tick(&s.tick)
@@ -146,6 +151,33 @@ func (s *Stream) Finish() {
 	s.SettleLocks()
 	s.locks = s.locks[:0]
 	s.steps = stepper{reach: s.steps.reach}
+}
+
+// collect hands out time inside the collector, and returns who pays for it from this sample on.
+func (s *Stream) collect(x *sampler.Sample, states []ThreadState, st step) (payer sampler.StackID, known bool) {
+	if s.during && !st.gap {
+		s.collecting(st.fromNS, st.midNS)
+	}
+	s.during = x.GC.Valid && x.GC.During
+	if x.GC.Valid {
+		payer, known = gcHolder(states)
+		s.gc.Stack, s.gc.Mode = payer, x.GC.Mode
+	}
+	if s.during && !st.gap {
+		s.collecting(st.midNS, st.toNS)
+	}
+	return payer, known
+}
+
+func (s *Stream) collecting(fromNS, toNS int64) {
+	if toNS <= fromNS {
+		return
+	}
+	s.outGC = s.gc
+	s.outGC.FromNS, s.outGC.ToNS = fromNS, toNS
+	for _, c := range s.to {
+		c.Collecting(&s.outGC)
+	}
 }
 
 // newThread returns a thread that was not listed before, with a slot.

@@ -28,30 +28,32 @@ const (
 )
 
 // Timeline keeps the recent past of every thread in columns of a fixed length, aligned to multiples of it, and merges
-// them for display. It is not safe for concurrent use.
+// them for display. It is a Consumer and not safe for concurrent use.
 //
 // Memory: 20 bytes a column of a thread that changes its state, next to nothing for one that does not; at the defaults
 // at most 120 kB a thread.
 type Timeline struct {
+	Ignore
+	stream   *Stream
 	columnNS int64
 	columns  int64
-	steps    stepper
-	table    table[*row]
 	rows     map[sampler.ThreadID]*row
-	// active are the rows with an open column: listed threads, and those that ended within it.
+	bySlot   []*row
+	// active are the rows of listed threads, and those whose last column is not stored for good.
 	active  []*row
 	dropped int
 
 	startNS, lastNS int64
 	col             int64 // the open column
+	syncedNS        int64 // up to when rows have what is not settled
 	proc            procLane
 	ractors         []*ractorLane
 	stretches       []stretch // of AppendRows
 }
 
-// NewTimeline returns a Timeline that keeps columns columns of columnNS each, up to MaxColumns and MaxColumnNS; 0 means
-// the default.
-func NewTimeline(p sampler.Process, columnNS int64, columns int) *Timeline {
+// NewTimeline returns a Timeline of a stream that keeps columns columns of columnNS each, up to MaxColumns and MaxColumnNS; 0
+// means the default.
+func NewTimeline(s *Stream, columnNS int64, columns int) *Timeline {
 	if columnNS <= 0 {
 		columnNS = DefaultColumnNS
 	}
@@ -59,190 +61,130 @@ func NewTimeline(p sampler.Process, columnNS int64, columns int) *Timeline {
 		columns = DefaultColumns
 	}
 	columnNS, columns = min(columnNS, MaxColumnNS), min(columns, MaxColumns)
-	return &Timeline{
-		columnNS: columnNS, columns: int64(columns), steps: newStepper(p), table: newTable[*row](),
-		rows: make(map[sampler.ThreadID]*row), proc: procLane{ring: make([]procColumn, columns)},
+	t := &Timeline{
+		stream: s, columnNS: columnNS, columns: int64(columns), rows: make(map[sampler.ThreadID]*row),
+		proc: procLane{ring: make([]procColumn, columns)},
+	}
+	s.Attach(t)
+	return t
+}
+
+// Interval adds a stretch of a thread's time.
+func (t *Timeline) Interval(i *Interval) {
+	r := t.bySlot[i.Slot]
+	t.add(r, &r.settled, i)
+}
+
+// add adds a stretch of time to a row's columns, from where c stands on.
+func (t *Timeline) add(r *row, c *openColumn, i *Interval) {
+	// Of more than all that is kept the columns that are given up are not walked.
+	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)
+	for from < i.ToNS {
+		if col := from / t.columnNS; col != c.col {
+			r.store(c, t.columnNS)
+			*c = openColumn{col: col}
+		}
+		to := min(i.ToNS, (c.col+1)*t.columnNS)
+		c.ns[i.State] += to - from
+		from = to
 	}
 }
 
-// Feed adds one sample with its states (parallel to s.Threads). Samples must come in order of time. In the steady
-// state nothing is allocated.
-func (t *Timeline) Feed(s *sampler.Sample, states []ThreadState) {
-	st := t.steps.next(s)
-	if st.first {
-		t.startNS, t.lastNS, t.col = st.toNS, st.toNS, st.toNS/t.columnNS
-		t.proc.segNS = st.toNS
-	}
-	if st.gap {
-		t.gap(states, st)
-		t.apply(states, st.toNS, st.toNS)
-		t.proc.sampled = true
-	} else {
-		t.proc.sampled = true
-		t.advance(st.midNS)
-		t.flushLanes(st.midNS)
-		t.apply(states, st.midNS, st.midNS)
-	}
-	t.proc.gc = s.GC.Valid && s.GC.During
-	t.advance(st.toNS)
-	t.lastNS = st.toNS
-	t.counters(s)
-}
-
-// gap closes everything at the last sample and lets the threads that are still there be Unknown through the gap.
-func (t *Timeline) gap(states []ThreadState, st step) {
-	t.flushLanes(st.fromNS)
-	for _, r := range t.active {
-		if r.listed {
-			r.flush(st.fromNS)
-		}
-	}
-	t.table.begin(len(states))
-	for i := range states {
-		rec, fresh := t.table.at(i, states[i].Thread)
-		if rec == nil {
-			continue
-		}
-		if fresh {
-			rec.v = t.row(states[i].Thread, st.toNS)
-		}
-		t.set(rec.v, Unknown, states[i].Ractor, false)
-		rec.v.pending, rec.v.runNS = false, -1
-	}
-	t.table.end(func(rec *record[*row]) { t.leave(rec.v, st.fromNS) })
-	for _, r := range t.ractors {
-		r.waiters, r.held, r.gc = 0, 0, 0
-	}
-	t.proc.sampled, t.proc.gc = false, false
-	if end := st.toNS/t.columnNS - t.columns; end > t.col+1 {
-		// Longer than all that is kept: the columns in between are not walked.
-		t.advance((t.col + 1) * t.columnNS)
-		for _, r := range t.active {
-			r.segNS = end * t.columnNS
-		}
-		for _, l := range t.ractors {
-			l.segNS = end * t.columnNS
-		}
-		t.proc.segNS, t.col = end*t.columnNS, end
-	}
-	t.advance(st.toNS)
-	t.flushLanes(st.toNS)
-}
-
-// apply takes the states of a sample over at the time at; threads that are gone ended at goneNS.
-func (t *Timeline) apply(states []ThreadState, at, goneNS int64) {
-	t.table.begin(len(states))
-	for i := range states {
-		ts := &states[i]
-		rec, fresh := t.table.at(i, ts.Thread)
-		if rec == nil {
-			continue
-		}
-		if fresh {
-			rec.v = t.row(ts.Thread, at)
-		}
-		r := rec.v
-		if r.state == ts.State && !fresh && (ts.State != Unknown || ts.SinceNS <= r.runNS) {
-			continue
-		}
-		if r.pending && t.steps.reach.tells(ts, r.runNS, at) {
-			r.tell(ts.State, r.runNS, t.col, t.columnNS)
-			r.state, r.pending = ts.State, false
-			continue
-		}
-		r.flush(at)
-		t.set(r, ts.State, ts.Ractor, true)
-		r.segNS, r.runNS = at, at
-		r.pending = ts.Open()
-	}
-	t.table.end(func(rec *record[*row]) { t.leave(rec.v, goneNS) })
-}
-
-// set changes a row's state and, with count, its ractor's counts.
-func (t *Timeline) set(r *row, st State, ractor sampler.RactorID, count bool) {
-	if count && r.listed {
-		r.lane.count(r.state, -1)
-	}
-	if r.lane == nil || r.ractor != ractor {
-		if r.listed {
-			r.lane.listed--
-			r.listed = false
-		}
-		r.lane, r.ractor = t.ractor(ractor), ractor
-	}
-	if !r.listed {
-		r.lane.listed++
-		r.listed = true
-	}
-	r.state = st
-	if count {
-		r.lane.count(st, 1)
-	}
-}
-
-func (t *Timeline) leave(r *row, at int64) {
-	r.flush(at)
-	r.lane.count(r.state, -1)
+// Ended closes the row of a thread.
+func (t *Timeline) Ended(slot int, _ int64) {
+	r := t.bySlot[slot]
+	t.bySlot[slot] = nil
+	r.listed = false
 	r.lane.listed--
-	r.listed, r.state, r.pending = false, Unknown, false
 }
 
-// row returns the row of a thread that appears at the time at.
-func (t *Timeline) row(id sampler.ThreadID, at int64) *row {
-	r := t.rows[id]
+// Tick moves on to the time of a sample. In the steady state nothing is allocated.
+func (t *Timeline) Tick(k *Tick) {
+	if k.First {
+		t.startNS, t.col = k.ToNS, k.ToNS/t.columnNS
+	}
+	t.lastNS = k.ToNS
+	t.advance()
+	for i, slot := range k.Slots {
+		for slot >= len(t.bySlot) {
+			t.bySlot = append(t.bySlot, nil)
+		}
+		if slot >= 0 && (t.bySlot[slot] == nil || k.Gap) {
+			t.list(slot, &k.States[i])
+		}
+	}
+	if !k.Gap {
+		t.proc.add(t.columnNS, k.FromNS, k.ToNS, func(c *procColumn, ns int64) { c.sampledNS += ns })
+	}
+	t.counters(k.Sample)
+}
+
+// Collecting adds time inside the collector.
+func (t *Timeline) Collecting(i *GCInterval) {
+	t.proc.add(t.columnNS, i.FromNS, i.ToNS, func(c *procColumn, ns int64) { c.gcNS += ns })
+}
+
+// Lock adds to the lane of a ractor.
+func (t *Timeline) Lock(i *LockInterval) { t.ractor(i.Ractor).add(t.columnNS, i) }
+
+// list notes that a thread is listed.
+func (t *Timeline) list(slot int, ts *ThreadState) {
+	r := t.rows[ts.Thread]
 	switch {
+	case t.bySlot[slot] != nil:
+		r = t.bySlot[slot]
 	case r == nil && len(t.rows) >= MaxTimelineThreads:
 		t.dropped++
-		r = newRow(id, 0)
+		r = newRow(ts.Thread, 0)
 	case r == nil:
-		r = newRow(id, int(t.columns))
-		t.rows[id] = r
+		r = newRow(ts.Thread, int(t.columns))
+		t.rows[ts.Thread] = r
 	}
-	r.segNS = at
-	if !r.listed {
-		r.lane = nil // it may have been evicted
+	t.bySlot[slot] = r
+	if r.listed {
+		r.lane.listed--
 	}
+	r.lane, r.listed = t.ractor(ts.Ractor), true
+	r.lane.listed++
 	if !r.active {
 		r.active = true
 		t.active = append(t.active, r)
 	}
-	return r
 }
 
-// advance closes the columns that end by to.
-func (t *Timeline) advance(to int64) {
-	for (t.col+1)*t.columnNS <= to {
-		t.closeColumn((t.col + 1) * t.columnNS)
+// advance moves on to the open column, and stores the last ones of threads that have ended.
+func (t *Timeline) advance() {
+	was := t.col
+	if t.col = t.lastNS / t.columnNS; t.col == was {
+		return
 	}
-}
-
-func (t *Timeline) closeColumn(end int64) {
-	t.flushLanes(end)
-	for _, l := range t.ractors {
-		l.bestNS, l.best = 0, 0
-	}
-	keep := t.active[:0]
-	for _, r := range t.active {
-		if r.listed {
-			r.flush(end)
+	t.active = slices.DeleteFunc(t.active, func(r *row) bool {
+		if r.active = r.listed || r.settled.col >= t.col; !r.active {
+			r.store(&r.settled, t.columnNS)
+			r.settled.ns, r.now = [NumStates]int64{}, openColumn{}
 		}
-		if held := r.open[Running] + r.open[Stalled] + r.open[GC]; held > 0 {
-			r.lane.offer(r.id, held)
-		}
-		r.close(t.col, t.columnNS)
-		if r.active = r.listed; r.active {
-			keep = append(keep, r)
-		}
-	}
-	clear(t.active[len(keep):])
-	t.active = keep
-	for _, l := range t.ractors {
-		l.close(t.col)
-	}
-	t.proc.close(t.col)
-	t.col++
-	if t.col%chunkColumns == 0 {
+		return !r.active
+	})
+	if t.col/chunkColumns != was/chunkColumns {
 		t.evict()
+	}
+}
+
+// sync gives the columns what is not settled yet of the threads' time, as it stands now.
+func (t *Timeline) sync() {
+	t.stream.SettleLocks()
+	if t.syncedNS == t.lastNS {
+		return
+	}
+	t.syncedNS = t.lastNS
+	for _, r := range t.active {
+		r.now = r.settled
+		if r.listed {
+			t.stream.Pending(r.id, func(i *Interval) { t.add(r, &r.now, i) })
+		}
+		if r.now.col < t.col {
+			r.store(&r.now, t.columnNS)
+		}
 	}
 }
 
@@ -293,7 +235,7 @@ func (t *Timeline) ColumnNS() int64 { return t.columnNS }
 
 // Range returns the stretch of time that is kept; both 0 before the first sample.
 func (t *Timeline) Range() (fromNS, toNS int64) {
-	if !t.steps.started {
+	if t.lastNS == 0 {
 		return 0, 0
 	}
 	return max(t.startNS, t.oldest()*t.columnNS), t.lastNS

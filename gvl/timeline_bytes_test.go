@@ -18,24 +18,27 @@ func TestTimelineBytes(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	tl := NewTimeline(sampler.Process{}, columnNS, 6000)
+	stream := NewStream(sampler.Process{})
+	tl := NewTimeline(stream, columnNS, 6000)
 	s := &sampler.Sample{Threads: make([]sampler.Thread, threads)}
 	states := make([]ThreadState, threads)
 	for i := range states {
 		s.Threads[i].ID = sampler.ThreadID(i + 1)
 		states[i].Thread = s.Threads[i].ID
 	}
+	s.Depth = sampler.StackTick
 	for s.TimeNS = 1e9; s.TimeNS < 200e9; s.TimeNS += 40e6 {
 		for i := range states {
 			states[i].State = []State{Running, IO, Waiting}[(int(s.TimeNS/40e6)+i)%3]
 		}
-		tl.Feed(s, states)
+		stream.Feed(s, states)
 	}
 	// Between two looks every thread may have filled a chunk, and the list of each takes some KB.
 	if got := heap() - before; got > MaxTimelineBytes+threads*8<<10 {
 		t.Errorf("%d MB of columns", got>>20)
 	}
 	from, to := tl.Range()
+	tl.sync()
 	if to-from < 60e9 || to-from > 190e9 {
 		t.Errorf("%d s are kept", (to-from)/1e9)
 	}

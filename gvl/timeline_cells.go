@@ -32,19 +32,21 @@ type cells struct {
 	sum    [NumStates]uint32
 }
 
-// row is one thread's past and its open column.
+// openColumn is a thread's time by state in a column that is not stored.
+type openColumn struct {
+	col int64
+	ns  [NumStates]int64
+}
+
+// row is one thread's past and its open columns.
 type row struct {
-	id     sampler.ThreadID
-	ractor sampler.RactorID
-	lane   *ractorLane
+	id   sampler.ThreadID
+	lane *ractorLane
 	// listed: in the last sample. active: has an open column.
 	listed, active bool
-
-	state   State
-	segNS   int64
-	runNS   int64 // since when the row is in this state, and for this reason
-	pending bool
-	open    [NumStates]int64
+	// settled is the column up to which the thread's time is settled; now is the one of the last sample, as it stands.
+	// Columns between them are stored as they stand, and again when they are settled.
+	settled, now openColumn
 
 	chunks            []chunk
 	firstCol, lastCol int64
@@ -63,48 +65,45 @@ func newRow(id sampler.ThreadID, columns int) *row {
 	return r
 }
 
-// flush adds the segment going on to the open column, up to at.
-func (r *row) flush(at int64) {
-	if d := at - r.segNS; d > 0 {
-		r.open[r.state] += d
-		r.segNS = at
-	}
-}
-
-// close stores the open column as column col.
-func (r *row) close(col, columnNS int64) {
+// store keeps a column, in the place of what was kept of it before.
+func (r *row) store(o *openColumn, columnNS int64) {
 	var sum int64
-	dominant, open := Unknown, r.open
-	for s, v := range open {
+	dominant := Unknown
+	for s, v := range o.ns {
 		sum += v
-		if v > open[dominant] {
+		if v > o.ns[dominant] {
 			dominant = State(s)
 		}
 	}
-	r.open = [NumStates]int64{}
 	if sum == 0 || len(r.chunks) == 0 {
 		return
 	}
-	c := &r.chunks[(col/chunkColumns)%int64(len(r.chunks))]
-	if c.index != col/chunkColumns {
-		c.index, c.full, c.mixed = col/chunkColumns, 0, false
+	index, i := o.col/chunkColumns, o.col%chunkColumns
+	c := &r.chunks[index%int64(len(r.chunks))]
+	switch {
+	case c.index > index:
+		return
+	case c.index < index:
+		c.index, c.full, c.mixed = index, 0, false
 	}
-	i := col % chunkColumns
-	if open[dominant] == columnNS && (!c.mixed && (c.full == 0 || c.state == dominant)) {
+	if o.ns[dominant] == columnNS && (!c.mixed && (c.full&^(1<<i) == 0 || c.state == dominant)) {
 		c.full |= 1 << i
 		c.state = dominant
 	} else {
 		c.expand()
-		p := pack(&open, sum, dominant, columnNS)
-		c.cells.column[i] = p
-		for s, u := range p {
+		cell := &c.cells.column[i]
+		for s, u := range cell {
+			c.cells.sum[s] -= uint32(u)
+		}
+		*cell = pack(&o.ns, sum, dominant, columnNS)
+		for s, u := range cell {
 			c.cells.sum[s] += uint32(u)
 		}
 	}
 	if r.firstCol < 0 {
-		r.firstCol = col
+		r.firstCol = o.col
 	}
-	r.lastCol = col
+	r.lastCol = max(r.lastCol, o.col)
 }
 
 // pack rounds a column to units. What rounding leaves goes to the dominant state, so that the sum is kept, and a state
@@ -236,29 +235,4 @@ func (r *row) steadyFrom(st State, col, oldest, columnNS int64) int64 {
 		col--
 	}
 	return oldest
-}
-
-// tell gives the time that was Unknown since sinceNS, in closed columns before col, to the state that a late answer of
-// the kernel has told. Only the first of these columns can hold unknown time of another episode.
-func (r *row) tell(st State, sinceNS, col, columnNS int64) {
-	if r.firstCol < 0 {
-		return
-	}
-	first := max(sinceNS/columnNS, r.firstCol, col-int64(len(r.chunks)-1)*chunkColumns)
-	for k := first; k < col; k++ {
-		c := &r.chunks[(k/chunkColumns)%int64(len(r.chunks))]
-		if c.index != k/chunkColumns {
-			continue
-		}
-		c.expand()
-		cell := &c.cells.column[k%chunkColumns]
-		u := cell[Unknown]
-		if begin := k * columnNS; begin < sinceNS {
-			u = min(u, uint16((begin+columnNS-sinceNS)*unitsPerColumn/columnNS))
-		}
-		cell[Unknown] -= u
-		cell[st] += u
-		c.cells.sum[Unknown] -= uint32(u)
-		c.cells.sum[st] += uint32(u)
-	}
 }

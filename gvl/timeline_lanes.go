@@ -10,38 +10,30 @@ type procColumn struct {
 }
 
 type procLane struct {
-	ring        []procColumn
-	open        procColumn
-	segNS       int64
-	sampled, gc bool
-	last        sampler.Proc
+	ring []procColumn
+	last sampler.Proc
 }
 
-func (p *procLane) flush(at int64) {
-	d := at - p.segNS
-	if d <= 0 {
-		return
-	}
-	p.segNS = at
-	if !p.sampled {
-		return
-	}
-	p.open.sampledNS += d
-	if p.gc {
-		p.open.gcNS += d
-	}
-}
-
-func (p *procLane) close(col int64) {
+// at returns a column to add to; it is one that is thrown away when a later one has taken its place.
+func (p *procLane) at(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
-	if c.col == col {
-		// Counters read later may already have given it a share.
-		p.open.cpuNS += c.cpuNS
-		p.open.throttledNS += c.throttledNS
+	switch {
+	case c.col > col:
+		return new(procColumn)
+	case c.col < col:
+		*c = procColumn{col: col}
 	}
-	*c = p.open
-	c.col = col
-	p.open = procColumn{}
+	return c
+}
+
+// add gives each column that a stretch of time lies in its part.
+func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns int64)) {
+	for from := fromNS; from < toNS; {
+		col := from / columnNS
+		end := min(toNS, (col+1)*columnNS)
+		to(p.at(col), end-from)
+		from = end
+	}
 }
 
 // ownerColumn is one kept column of a ractor's lane.
@@ -52,55 +44,57 @@ type ownerColumn struct {
 }
 
 type ractorLane struct {
-	id                sampler.RactorID
-	ring              []ownerColumn
-	open              ownerColumn
-	segNS             int64
-	waiters, held, gc int64
-	listed            int // threads
-	best              sampler.ThreadID
-	bestNS            int64
+	id      sampler.RactorID
+	ring    []ownerColumn
+	holders []BlameEntry // of the newest column: Thread and NS
+	newest  int64
+	listed  int // threads
 	// lastCol is the last column in which the ractor was mentioned.
 	lastCol int64
 }
 
-func (l *ractorLane) count(s State, n int64) {
-	switch {
-	case s == Waiting:
-		l.waiters += n
-	case s.Held():
-		l.held += n
-		if s == GC {
-			l.gc += n
-		}
+// add adds a stretch of time of the ractor's GVL.
+func (l *ractorLane) add(columnNS int64, i *LockInterval) {
+	for from := max(i.FromNS, (i.ToNS/columnNS-int64(len(l.ring)))*columnNS); from < i.ToNS; {
+		col := from / columnNS
+		end := min(i.ToNS, (col+1)*columnNS)
+		l.addColumn(col, end-from, i)
+		from = end
 	}
 }
 
-func (l *ractorLane) flush(at int64) {
-	d := at - l.segNS
-	if d <= 0 {
+func (l *ractorLane) addColumn(col, d int64, i *LockInterval) {
+	c := &l.ring[col%int64(len(l.ring))]
+	switch {
+	case c.col > col:
+		return
+	case c.col < col:
+		*c = ownerColumn{col: col}
+	}
+	c.waitNS += i.Waiters * d
+	if i.Thread == 0 {
+		if i.Waiters > 0 {
+			l.lastCol = max(l.lastCol, col)
+		}
 		return
 	}
-	l.segNS = at
-	l.open.waitNS += l.waiters * d
-	l.open.heldNS += l.held * d
-	l.open.gcNS += l.gc * d
-}
-
-// offer proposes a thread as the one that held the GVL longest in the open column.
-func (l *ractorLane) offer(id sampler.ThreadID, ns int64) {
-	if ns > l.bestNS {
-		l.best, l.bestNS = id, ns
+	l.lastCol = max(l.lastCol, col)
+	c.heldNS += d
+	if i.State == GC {
+		c.gcNS += d
 	}
-}
-
-func (l *ractorLane) close(col int64) {
-	if l.open != (ownerColumn{}) {
-		l.lastCol = col
+	if col > l.newest {
+		l.newest, l.holders = col, l.holders[:0]
 	}
-	l.open.col, l.open.owner, l.open.ownerNS = col, l.best, l.bestNS
-	l.ring[col%int64(len(l.ring))] = l.open
-	l.open = ownerColumn{}
+	if col < l.newest {
+		return // of a ractor that shares the lane
+	}
+	l.holders = addShare(l.holders, i.Thread, d)
+	for _, h := range l.holders {
+		if h.Thread == i.Thread && h.NS > c.ownerNS {
+			c.owner, c.ownerNS = h.Thread, h.NS
+		}
+	}
 }
 
 func (t *Timeline) ractor(id sampler.RactorID) *ractorLane {
@@ -113,19 +107,12 @@ func (t *Timeline) ractor(id sampler.RactorID) *ractorLane {
 	if len(t.ractors) >= MaxTimelineRactors && id != 0 {
 		return t.ractor(0)
 	}
-	l := &ractorLane{id: id, ring: make([]ownerColumn, t.columns), segNS: t.proc.segNS, lastCol: t.col}
+	l := &ractorLane{id: id, ring: make([]ownerColumn, t.columns), lastCol: t.col}
 	for i := range l.ring {
 		l.ring[i].col = -1
 	}
 	t.ractors = append(t.ractors, l)
 	return l
-}
-
-func (t *Timeline) flushLanes(at int64) {
-	t.proc.flush(at)
-	for _, l := range t.ractors {
-		l.flush(at)
-	}
 }
 
 // counters spreads what the process's counters have grown by over the columns since they were read last.
@@ -136,7 +123,7 @@ func (t *Timeline) counters(s *sampler.Sample) {
 	}
 	last := p.last
 	p.last = now
-	p.open.rssBytes = now.RSSBytes
+	p.at(t.col).rssBytes = now.RSSBytes
 	cpu := now.UserNS + now.SystemNS - last.UserNS - last.SystemNS
 	throttled := now.ThrottledNS - last.ThrottledNS
 	if last.AtNS == 0 || now.AtNS < last.AtNS || cpu < 0 || throttled < 0 {
@@ -146,14 +133,7 @@ func (t *Timeline) counters(s *sampler.Sample) {
 	end := min(now.AtNS/t.columnNS, t.col+1)
 	for col := max(last.AtNS/t.columnNS, t.oldest(), 0); col <= end; col++ {
 		d := min(now.AtNS, (col+1)*t.columnNS) - max(last.AtNS, col*t.columnNS)
-		c := &p.open
-		if col != t.col {
-			// A closed column, or one that opens soon: close adds what is in the ring already.
-			c = &p.ring[col%int64(len(p.ring))]
-			if c.col != col {
-				*c = procColumn{col: col}
-			}
-		}
+		c := p.at(col)
 		c.cpuNS += scale(cpu, d, span)
 		c.throttledNS += scale(throttled, d, span)
 	}

@@ -112,6 +112,7 @@ func (t *Timeline) AppendRow(buf []Cell, id sampler.ThreadID, fromNS, toNS int64
 
 // AppendRows is AppendRow for several threads as one: the cells have the sums of their times.
 func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	t.sync()
 	start, width := len(buf), toNS-fromNS
 	t.stretches = t.stretches[:0]
 	for k := range min(cols, MaxCells) {
@@ -186,13 +187,10 @@ func (t *Timeline) addCell(ns *[NumStates]int64, r *row, col, num, den int64) {
 		r.add(ns, col, num, den, t.columnNS)
 		return
 	}
-	open := r.open
-	if r.listed {
-		if d := t.lastNS - r.segNS; d > 0 {
-			open[r.state] += d
-		}
+	if r.now.col != col {
+		return
 	}
-	for s, v := range open {
+	for s, v := range r.now.ns {
 		if v != 0 {
 			ns[s] += scale(v, num, den)
 		}
@@ -214,6 +212,7 @@ func (c *Cell) finish() {
 // Totals returns the thread's time by state between fromNS and toNS, in ns.
 func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [NumStates]int64 {
 	var ns [NumStates]int64
+	t.sync()
 	if r := t.rows[id]; r != nil {
 		s := t.stretch(fromNS, toNS)
 		t.addStretch(&ns, r, &s)
@@ -224,6 +223,7 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [NumStates]in
 // Since returns since when a thread that is in a state at the time ns had been in it, as far as the kept columns tell;
 // not before fromNS. Within the column of ns it can't know in which order the states came, and takes this one for the last.
 func (t *Timeline) Since(id sampler.ThreadID, st State, ns, fromNS int64) int64 {
+	t.sync()
 	r := t.rows[id]
 	col := min((ns-1)/t.columnNS, t.col)
 	begin := max(col*t.columnNS, t.startNS)
@@ -247,13 +247,14 @@ func (t *Timeline) Since(id sampler.ThreadID, st State, ns, fromNS int64) int64 
 
 // Threads appends to buf the threads listed at some time between fromNS and toNS, in order of their ids.
 func (t *Timeline) Threads(buf []sampler.ThreadID, fromNS, toNS int64) []sampler.ThreadID {
+	t.sync()
 	start := len(buf)
 	for id, r := range t.rows {
 		first, last := r.firstCol, r.lastCol
 		if first < 0 {
 			first = t.col
 		}
-		if r.listed || last < 0 || r.open != [NumStates]int64{} {
+		if r.listed || last < 0 || r.active && r.now.col == t.col {
 			last = t.col
 		}
 		if first*t.columnNS < toNS && (last+1)*t.columnNS > fromNS {
@@ -274,28 +275,7 @@ func (t *Timeline) Ractors() []sampler.RactorID {
 	return ids
 }
 
-// openOwner is the open column of a ractor's lane as it stands.
-func (t *Timeline) openOwner(l *ractorLane) ownerColumn {
-	o := l.open
-	d := max(t.lastNS-l.segNS, 0)
-	o.heldNS += l.held * d
-	o.waitNS += l.waiters * d
-	o.gcNS += l.gc * d
-	for _, r := range t.active {
-		if r.lane != l {
-			continue
-		}
-		held := r.open[Running] + r.open[Stalled] + r.open[GC]
-		if r.listed && r.state.Held() {
-			held += max(t.lastNS-r.segNS, 0)
-		}
-		if held > o.ownerNS {
-			o.owner, o.ownerNS = r.id, held
-		}
-	}
-	return o
-}
-
+// column returns one column of a ractor's lane.
 func (l *ractorLane) column(col int64) (ownerColumn, bool) {
 	c := l.ring[col%int64(len(l.ring))]
 	return c, c.col == col
@@ -303,6 +283,7 @@ func (l *ractorLane) column(col int64) (ownerColumn, bool) {
 
 // Owners returns a ractor's GVL lane: cols cells between fromNS and toNS.
 func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []OwnerCell {
+	t.sync()
 	var lane *ractorLane
 	for _, l := range t.ractors {
 		if l.id == id {
@@ -320,9 +301,6 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 				return
 			}
 			o, ok := lane.column(col)
-			if col == t.col {
-				o, ok = t.openOwner(lane), true
-			}
 			if !ok {
 				return
 			}
@@ -353,18 +331,8 @@ func addShare(shares []BlameEntry, id sampler.ThreadID, ns int64) []BlameEntry {
 	return append(shares, BlameEntry{Thread: id, NS: ns})
 }
 
-// procColumn returns one column of the process's lanes, the open one as it stands.
+// procColumn returns one column of the process's lanes.
 func (t *Timeline) procColumn(col int64) procColumn {
-	if col == t.col {
-		o := t.proc.open
-		if d := t.lastNS - t.proc.segNS; d > 0 && t.proc.sampled {
-			o.sampledNS += d
-			if t.proc.gc {
-				o.gcNS += d
-			}
-		}
-		return o
-	}
 	if c := t.proc.ring[col%int64(len(t.proc.ring))]; c.col == col {
 		return c
 	}
@@ -373,6 +341,7 @@ func (t *Timeline) procColumn(col int64) procColumn {
 
 // Process returns the lanes of the whole process: waiting, GC, CPU. cols cells between fromNS and toNS.
 func (t *Timeline) Process(fromNS, toNS int64, cols int) []ProcCell {
+	t.sync()
 	out := make([]ProcCell, 0, min(cols, MaxCells))
 	for k := range min(cols, MaxCells) {
 		var c ProcCell
@@ -386,15 +355,7 @@ func (t *Timeline) Process(fromNS, toNS int64, cols int) []ProcCell {
 				c.RSSBytes = p.rssBytes
 			}
 			for _, l := range t.ractors {
-				o, ok := l.column(col)
-				if col == t.col {
-					o, ok = l.open, true
-					if gap := t.lastNS - l.segNS; gap > 0 {
-						o.heldNS += l.held * gap
-						o.waitNS += l.waiters * gap
-					}
-				}
-				if ok {
+				if o, ok := l.column(col); ok {
 					c.WaitNS += scale(o.waitNS, num, den)
 					c.HeldNS += scale(o.heldNS, num, den)
 				}

@@ -12,7 +12,8 @@ import (
 func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	p := procOf(sampler.EraSched)
-	tl, was = NewTimeline(p, 0, columns), make(map[sampler.ThreadID][]change)
+	stream := NewStream(p)
+	tl, was = NewTimeline(stream, 0, columns), make(map[sampler.ThreadID][]change)
 	states := []ThreadState{{Thread: 1}, {Thread: 2}, {Thread: 3}, {Thread: 4}}
 	until := make([]int64, len(states))
 	at := int64(base)
@@ -39,7 +40,7 @@ func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler
 			now = append(now, *st)
 			s.Threads = append(s.Threads, sampler.Thread{ID: st.Thread, Ractor: 1})
 		}
-		tl.Feed(s, now)
+		stream.Feed(s, now)
 	}
 	return tl, at - ms, was
 }
@@ -115,12 +116,13 @@ func TestTimelineSince(t *testing.T) {
 // BenchmarkTimelineRows is the row of a group of 500 threads over 30 s: most idle, some busy.
 func BenchmarkTimelineRows(b *testing.B) {
 	p := procOf(sampler.EraSched)
-	tl, c := NewTimeline(p, 0, 6000), NewClassifier(p, nil)
+	c, stream := NewClassifier(p, nil), NewStream(p)
+	tl := NewTimeline(stream, 0, 6000)
 	var ids []sampler.ThreadID
 	for id := range sampler.ThreadID(500) {
 		ids = append(ids, id+1)
 	}
-	at := playTimeline(tl, c, base, 31*sec, func(at int64) *sampler.Sample {
+	at := playTimeline(stream, c, base, 31*sec, func(at int64) *sampler.Sample {
 		var threads []sampler.Thread
 		busy := sampler.ThreadID(at/ms%100) + 1
 		for _, id := range ids {

@@ -6,20 +6,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// play feeds a Timeline samples of 1 ms for d, as gen says.
-func playTimeline(tl *Timeline, c *Classifier, from, d int64, gen func(at int64) *sampler.Sample) int64 {
+// playTimeline feeds a Stream samples of 1 ms for d, as gen says.
+func playTimeline(stream *Stream, c *Classifier, from, d int64, gen func(at int64) *sampler.Sample) int64 {
 	for at := from; at < from+d; at += ms {
 		s := gen(at)
-		tl.Feed(s, c.Classify(s))
+		stream.Feed(s, c.Classify(s))
 	}
 	return from + d
 }
 
 func TestTimelineColumns(t *testing.T) {
 	p := procOf(sampler.EraSched)
-	tl, c := NewTimeline(p, 0, 600), NewClassifier(p, nil)
+	c, stream := NewClassifier(p, nil), NewStream(p)
+	tl := NewTimeline(stream, 0, 600)
 	// Each 100 ms: 70 ms run, 29 ms wait for thread 2, 1 ms sleep.
-	at := playTimeline(tl, c, base, 20*sec, func(at int64) *sampler.Sample {
+	at := playTimeline(stream, c, base, 20*sec, func(at int64) *sampler.Sample {
 		switch phase := at / ms % 100; {
 		case phase < 70:
 			return sampleAt(at, 1, holder(1), queued(2))
@@ -65,11 +66,12 @@ func TestTimelineColumns(t *testing.T) {
 // What is older than the ring is gone, what is younger is right, also for threads that ended.
 func TestTimelineForgets(t *testing.T) {
 	p := procOf(sampler.EraSched)
-	tl, c := NewTimeline(p, 10*ms, 100), NewClassifier(p, nil)
-	at := playTimeline(tl, c, base, 300*ms, func(at int64) *sampler.Sample {
+	c, stream := NewClassifier(p, nil), NewStream(p)
+	tl := NewTimeline(stream, 10*ms, 100)
+	at := playTimeline(stream, c, base, 300*ms, func(at int64) *sampler.Sample {
 		return sampleAt(at, 1, holder(1), asleep(2, 1, sampler.BlockSleep))
 	})
-	at = playTimeline(tl, c, at, 600*ms, func(at int64) *sampler.Sample { return sampleAt(at, 1, holder(1)) })
+	at = playTimeline(stream, c, at, 600*ms, func(at int64) *sampler.Sample { return sampleAt(at, 1, holder(1)) })
 	if ids := tl.Threads(nil, at-1000*ms, at); len(ids) != 2 {
 		t.Errorf("%v", ids)
 	}
@@ -79,7 +81,7 @@ func TestTimelineForgets(t *testing.T) {
 	if ns := tl.Totals(2, base, at); ns[Sleeping] < 299*ms || ns[Sleeping] > 300*ms {
 		t.Errorf("%v", ns)
 	}
-	at = playTimeline(tl, c, at, 2000*ms, func(at int64) *sampler.Sample { return sampleAt(at, 1, holder(1)) })
+	at = playTimeline(stream, c, at, 2000*ms, func(at int64) *sampler.Sample { return sampleAt(at, 1, holder(1)) })
 	from, to := tl.Range()
 	if to-from > 1000*ms || to-from < 980*ms {
 		t.Errorf("kept %d", to-from)
@@ -94,7 +96,8 @@ func TestTimelineForgets(t *testing.T) {
 
 func TestTimelineLimitsThreads(t *testing.T) {
 	p := procOf(sampler.EraSched)
-	tl, c := NewTimeline(p, 10*ms, 10), NewClassifier(p, nil)
+	c, stream := NewClassifier(p, nil), NewStream(p)
+	tl := NewTimeline(stream, 10*ms, 10)
 	var threads []sampler.Thread
 	for id := range MaxTimelineThreads + 10 {
 		threads = append(threads, queued(sampler.ThreadID(id+1)))
@@ -102,7 +105,7 @@ func TestTimelineLimitsThreads(t *testing.T) {
 	threads[len(threads)-1] = holder(MaxTimelineThreads + 10)
 	for i := range int64(30) {
 		s := sampleAt(base+i*ms, MaxTimelineThreads+10, threads...)
-		tl.Feed(s, c.Classify(s))
+		stream.Feed(s, c.Classify(s))
 	}
 	if tl.Dropped() != 10 || len(tl.rows) != MaxTimelineThreads {
 		t.Errorf("%d dropped, %d kept", tl.Dropped(), len(tl.rows))
@@ -117,9 +120,10 @@ func TestTimelineLimitsThreads(t *testing.T) {
 // CPU counters read every 250 ms are spread over the columns between.
 func TestTimelineCPU(t *testing.T) {
 	p := procOf(sampler.EraSched)
-	tl, c := NewTimeline(p, 0, 600), NewClassifier(p, nil)
+	c, stream := NewClassifier(p, nil), NewStream(p)
+	tl := NewTimeline(stream, 0, 600)
 	var last sampler.Proc
-	at := playTimeline(tl, c, base, 5*sec, func(at int64) *sampler.Sample {
+	at := playTimeline(stream, c, base, 5*sec, func(at int64) *sampler.Sample {
 		s := sampleAt(at, 1, holder(1))
 		if at-last.AtNS >= 250*ms {
 			last = sampler.Proc{AtNS: at, UserNS: (at - base) / 2, SystemNS: (at - base) / 4, ThrottledNS: (at - base) / 8, RSSBytes: 5}
@@ -140,12 +144,13 @@ func TestTimelineCPU(t *testing.T) {
 
 func TestTimelineSlowClock(t *testing.T) {
 	p := procOf(sampler.EraSched)
-	tl, c := NewTimeline(p, 0, 600), NewClassifier(p, nil)
+	c, stream := NewClassifier(p, nil), NewStream(p)
+	tl := NewTimeline(stream, 0, 600)
 	at := int64(base)
 	for range 20 {
 		s := sampleAt(at, 0, asleep(1, 1, sampler.BlockSleep))
 		s.Slow = true
-		tl.Feed(s, c.Classify(s))
+		stream.Feed(s, c.Classify(s))
 		at += sec
 	}
 	if ns := tl.Totals(1, base, at); ns[Sleeping] != 19*sec || ns[Unknown] != 0 {
@@ -153,7 +158,7 @@ func TestTimelineSlowClock(t *testing.T) {
 	}
 	// The same without the slow clock is a hole in the sampling.
 	s := sampleAt(at+9*sec, 0, asleep(1, 1, sampler.BlockSleep))
-	tl.Feed(s, c.Classify(s))
+	stream.Feed(s, c.Classify(s))
 	if ns := tl.Totals(1, base, at+10*sec); ns[Sleeping] != 19*sec || ns[Unknown] != 10*sec {
 		t.Errorf("hole: %v", ns)
 	}

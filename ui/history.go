@@ -28,8 +28,9 @@ func (s *Store) fine(fromNS, toNS int64) fine {
 	f := fine{fromNS: fromNS, toNS: toNS}
 	toNS = min(toNS, fromNS+maxFineNS)
 	columns := int((toNS-fromNS+fineLeadNS)/fineColumnNS) + 2
-	f.timeline = gvl.NewTimeline(s.process, fineColumnNS, columns)
+	stream := gvl.NewStream(s.process)
+	f.timeline = gvl.NewTimeline(stream, fineColumnNS, columns)
 	class := gvl.NewClassifier(s.process, s.dict)
-	f.err = s.history.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { f.timeline.Feed(x, class.Classify(x)) })
+	f.err = s.history.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { stream.Feed(x, class.Classify(x)) })
 	return f
 }
