@@ -50,8 +50,8 @@ const maxInfos = 1 << 16
 type Builder struct {
 	dict    *sampler.Dictionary
 	infos   map[sampler.FrameID]*funcInfo
-	seenIn  uint32    // the Dictionary's generation that infos are of
-	keys    []FuncKey // by number; the first is unused
+	seenIn  sampler.Generation // the Dictionary's generation that infos are of
+	keys    []FuncKey          // by number; the first is unused
 	numbers map[FuncKey]int32
 
 	opt      Options

@@ -106,12 +106,12 @@ func (t ThreadInfo) cost() int64 {
 func (d *entries) leftOutFrame() FrameID {
 	if d.frames.at(uint32(d.leftOut.frame)) == nil {
 		f := Frame{Label: LeftOut, Name: LeftOut, C: true}
-		id, bytes := d.frames.add(f, d.generation.Load())
+		id, bytes := d.frames.add(f, Generation(d.generation.Load()))
 		d.leftOut.frame = FrameID(id)
 		d.frameIDs[f] = d.leftOut.frame
 		d.takes(bytes + f.cost())
 	}
-	d.frames.use(uint32(d.leftOut.frame), d.generation.Load())
+	d.frames.use(uint32(d.leftOut.frame), Generation(d.generation.Load()))
 	return d.leftOut.frame
 }
 
@@ -119,11 +119,11 @@ func (d *entries) leftOutFrame() FrameID {
 func (d *entries) leftOutStack() StackID {
 	if d.stacks.at(uint32(d.leftOut.stack)) == nil {
 		n := stackNode{0, d.leftOutFrame(), 1}
-		id, bytes := d.stacks.add(n, d.generation.Load())
+		id, bytes := d.stacks.add(n, Generation(d.generation.Load()))
 		d.leftOut.stack = StackID(id)
 		d.stackIDs[n] = d.leftOut.stack
 		d.takes(bytes + n.cost())
 	}
-	d.stacks.use(uint32(d.leftOut.stack), d.generation.Load())
+	d.stacks.use(uint32(d.leftOut.stack), Generation(d.generation.Load()))
 	return d.leftOut.stack
 }

@@ -201,7 +201,7 @@ type entry interface {
 
 // intern returns the ID of a table's entry, giving it one at its first sight; 0 when there is no room.
 func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
-	now := d.generation.Load()
+	now := Generation(d.generation.Load())
 	if id, ok := ids[v]; ok {
 		t.use(uint32(id), now)
 		return id

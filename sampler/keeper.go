@@ -1,9 +1,12 @@
 package sampler
 
-// Generation numbers the stretches of time that Keeper divides the use of a Dictionary into. Who keeps IDs of frames, stacks
+// Generation numbers the stretches of time that Keeper divides the use of a Dictionary into, from 1 on.
+type Generation uint32
+
+// Generation returns the one that it is. Who keeps IDs of frames, stacks
 // and peers to give them out again without interning must forget them when it changes: what was interned before can be evicted
 // some generations later.
-func (d *Dictionary) Generation() uint32 { return d.generation.Load() }
+func (d *Dictionary) Generation() Generation { return Generation(d.generation.Load()) }
 
 // Held returns how many frames and stacks there are that have not been evicted.
 func (d *Dictionary) Held() (frames, stacks int) {
@@ -30,7 +33,7 @@ func (d *Dictionary) HoldsPeer(id PeerID) bool {
 func (d *Dictionary) useSample(s *Sample) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := d.generation.Load()
+	now := d.Generation()
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		d.stacks.use(uint32(t.Stack), now)
@@ -43,17 +46,17 @@ func (d *Dictionary) useSample(s *Sample) {
 
 // evict takes away the stacks and peers not used since a generation, the frames that no other stack has, and the threads that
 // were gone before a time.
-func (d *Dictionary) evict(before uint32, goneNS int64) {
+func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	names := int64(0)
 	// A stack's caller has a lower ID, so it is reached later, with what its callees have said.
-	pages := d.stacks.evict(before, func(n *stackNode, used uint32) {
+	pages := d.stacks.evict(before, func(n *stackNode, used Generation) {
 		d.stacks.use(uint32(n.parent), used)
 		d.frames.use(uint32(n.frame), used)
 	}, func(n *stackNode) { names += n.cost(); delete(d.stackIDs, *n) })
-	pages += d.frames.evict(before, func(*Frame, uint32) {}, func(f *Frame) { names += f.cost(); delete(d.frameIDs, *f) })
-	pages += d.peers.evict(before, func(*Peer, uint32) {}, func(p *Peer) { names += p.cost(); delete(d.peerIDs, *p) })
+	pages += d.frames.evict(before, func(*Frame, Generation) {}, func(f *Frame) { names += f.cost(); delete(d.frameIDs, *f) })
+	pages += d.peers.evict(before, func(*Peer, Generation) {}, func(p *Peer) { names += p.cost(); delete(d.peerIDs, *p) })
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
 			names += t.cost()
@@ -85,7 +88,7 @@ type Keeper struct {
 }
 
 type keeperTurn struct {
-	generation uint32
+	generation Generation
 	atNS       int64
 }
 
@@ -101,10 +104,10 @@ func (k *Keeper) Feed(s *Sample, hold bool) {
 		return
 	}
 	d := k.dict
-	now := d.generation.Load()
+	now := d.Generation()
 	if len(k.turns) > 0 {
 		now++
-		d.generation.Store(now)
+		d.generation.Store(uint32(now))
 	}
 	k.turns = append(k.turns, keeperTurn{now, s.TimeNS})
 	d.useSample(s)

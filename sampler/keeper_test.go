@@ -12,7 +12,7 @@ type churn struct {
 	d       *Dictionary
 	rnd     *rand.Rand
 	s       Sample
-	seen    uint32
+	seen    Generation
 	cache   map[string]StackID
 	truth   map[StackID]string // what each ID meant when it was given
 	next    int

@@ -19,7 +19,7 @@ type table[T any] struct {
 type page[T any] struct {
 	entries [pageSize]T
 	// used is the generation in which an entry was used last; 0: there is none.
-	used [pageSize]uint32
+	used [pageSize]Generation
 	live int
 }
 
@@ -43,8 +43,8 @@ func (t *table[T]) next() int64 {
 	return 0
 }
 
-// add makes an entry and returns its ID, 0 when no ID is left, and the memory that it took as next says.
-func (t *table[T]) add(v T, generation uint32) (id uint32, bytes int64) {
+// add makes an entry, in use now, and returns its ID, 0 when no ID is left, and the memory that it took as next says.
+func (t *table[T]) add(v T, now Generation) (id uint32, bytes int64) {
 	if t.last >= maxTableID {
 		return 0, 0
 	}
@@ -55,24 +55,24 @@ func (t *table[T]) add(v T, generation uint32) (id uint32, bytes int64) {
 		t.pages = append(t.pages, new(page[T]))
 	}
 	p := t.pages[i]
-	p.entries[t.last%pageSize], p.used[t.last%pageSize] = v, generation
+	p.entries[t.last%pageSize], p.used[t.last%pageSize] = v, now
 	p.live++
 	t.live++
 	return t.last, bytes
 }
 
-// use notes that an entry is in use.
-func (t *table[T]) use(id, generation uint32) {
+// use notes that an entry is in use now.
+func (t *table[T]) use(id uint32, now Generation) {
 	if i := id / pageSize; int(i) < len(t.pages) && t.pages[i] != nil {
-		if u := &t.pages[i].used[id%pageSize]; *u != 0 && *u < generation {
-			*u = generation
+		if u := &t.pages[i].used[id%pageSize]; *u != 0 && *u < now {
+			*u = now
 		}
 	}
 }
 
 // evict takes the entries away that were not used since a generation, those given last first. keep is called for each that
 // stays with the generation of its last use, drop for each that goes. It returns the memory of the pages that went.
-func (t *table[T]) evict(before uint32, keep func(v *T, used uint32), drop func(v *T)) (bytes int64) {
+func (t *table[T]) evict(before Generation, keep func(v *T, used Generation), drop func(v *T)) (bytes int64) {
 	var zero T
 	for i := len(t.pages) - 1; i >= 0; i-- {
 		p := t.pages[i]

@@ -17,7 +17,7 @@ import (
 type nowView struct {
 	atNS   int64
 	key    rowKey
-	in     uint32 // the Dictionary's generation that places is of
+	in     sampler.Generation // the Dictionary's generation that places is of
 	places []spot
 }
 

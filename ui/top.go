@@ -28,8 +28,8 @@ type topPage struct {
 	index   map[topKey]int
 	row     map[sampler.FrameID]rowOfFrame
 	indexOf topKind
-	indexIn uint32   // the Dictionary's generation that index and row are of
-	total   [2]int64 // weight of the time before and of the recent part
+	indexIn sampler.Generation // the Dictionary's generation that index and row are of
+	total   [2]int64           // weight of the time before and of the recent part
 	blame   int64
 	alloc   flamegraph.AllocEstimate // of allocations: the weights are then what was seen of them
 	recent  flamegraph.Snapshot

@@ -47,7 +47,7 @@ type peers struct {
 	byFD  map[int32]peer
 	named map[sampler.Peer]sampler.PeerID // those in the Dictionary
 	// generation is the Dictionary's that byFD is of.
-	generation uint32
+	generation sampler.Generation
 	table      socketTable
 	wanted     map[uint64]struct{} // inodes of sockets that only the tables of /proc/PID/net can name
 }

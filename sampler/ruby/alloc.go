@@ -31,7 +31,7 @@ type allocCounter struct {
 	cachePtr, cacheAt, cacheSize, cacheCount int
 	caches                                   []allocCache
 	// walk is the walk that caches was made after.
-	walk uint64
+	walk walkNumber
 	// gap receives what is read between the two readings.
 	gap [8]byte
 	// askedNS is when it was decided last whether this tick has a pair, dueNS when the next one is due. due is the decision,

@@ -40,7 +40,7 @@ type classCounter struct {
 	pageStart, totalSlots, slotSize, marks, marksSize int
 	pageBytes                                         uint64
 
-	walk   uint64
+	walk   walkNumber
 	caches []classCache
 	header []byte
 	slots  []byte

@@ -27,7 +27,7 @@ const (
 type blockedState struct {
 	value sampler.Blocked
 	// The evidence: the stack, and the thread's own fields.
-	stack  uint64
+	stack  stackVersion
 	mutex  uint64
 	status sampler.Status
 	region bool

@@ -62,7 +62,7 @@ type cache struct {
 	classNames    map[uint64]className
 	frameIDs      map[frameKey]sampler.FrameID
 	// interned is the Dictionary's generation that frameIDs, frameCache and stackCache are of.
-	interned uint32
+	interned sampler.Generation
 	// generations counts how often that has changed.
 	generations uint32
 	iseqFront   [frontSize]*iseq

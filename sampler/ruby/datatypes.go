@@ -9,17 +9,17 @@ const typeCacheSize = 1 << 12
 type typeSlot struct {
 	value uint64
 	// cycle is the number of collections at that time plus 1; 0: nothing is kept here.
-	cycle uint64
+	cycle collections
 	name  string
 }
 
 // typeCycle is the cycle for which the types of values may be kept; 0: not now. An object that a stack holds while the
 // collector does not mark lives at least until the next collection marks: what was allocated or marked is not swept before.
-func typeCycle(gc *sampler.GC) uint64 {
+func typeCycle(gc *sampler.GC) collections {
 	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
 		return 0
 	}
-	return gc.Count + 1
+	return collections(gc.Count) + 1
 }
 
 // dataTypeNames is DataTypeName for several values at once, with as many reads as one needs: names[i] is the name of

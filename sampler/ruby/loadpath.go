@@ -29,13 +29,15 @@ func loadPathPlaceOf(vm *VM) loadPathPlace {
 	}
 }
 
+// loadPathVersion changes with the entries of $LOAD_PATH: what was decoded before may come from elsewhere than was thought.
+type loadPathVersion uint64
+
 // loadPathState is what is known of the target's $LOAD_PATH.
 type loadPathState struct {
 	place   loadPathPlace
 	read    bool // it was tried at least once
 	checked int64
-	// version changes with the entries: what was decoded before may come from elsewhere than was thought.
-	version uint64
+	version loadPathVersion
 	// entries are the array's elements as last seen, its Strings as words.
 	entries []byte
 	origins origins

@@ -25,6 +25,14 @@ type Options struct {
 	Now func() int64
 }
 
+// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, and readNumber the calls of Read, each
+// of which may take several of both.
+type (
+	walkNumber uint64
+	tickNumber uint64
+	readNumber uint64
+)
+
 // Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. It is used by one goroutine.
 type Reader struct {
 	pid  int
@@ -66,10 +74,10 @@ type Reader struct {
 	open      *piece
 	openUntil int
 	few       []int
-	walks     uint64
-	ticks     uint64
-	// sample numbers the calls of Read; tickNS is when the last tick's memory was read.
-	sample uint64
+	walks     walkNumber
+	ticks     tickNumber
+	sample    readNumber
+	// tickNS is when the last tick's memory was read.
 	tickNS int64
 	// read are the threads whose words the tick under way has read.
 	read []*thread

@@ -14,7 +14,7 @@ import (
 type restingStack struct {
 	frames  []byte
 	end, ec attach.Address
-	path    uint64
+	path    loadPathVersion
 	proof   proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -25,7 +25,7 @@ type restingStack struct {
 	// rests: it is one. live is as in stackState.
 	rests, live bool
 	// asideIn is the Dictionary's generation in which it was put aside: in a later one its ID may be evicted.
-	asideIn uint32
+	asideIn sampler.Generation
 }
 
 // swapResting exchanges the kept stack for the resting one.

@@ -141,7 +141,7 @@ func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	case t.wasActive, t.hotUntil > now:
 		return true
 	case t.warmUntil > now:
-		return stacks || (uint64(i)+r.sample)%warmTurns == 0
+		return stacks || (readNumber(i)+r.sample)%warmTurns == 0
 	}
 	return stacks && r.dueAt(t, i, now)
 }

@@ -36,6 +36,9 @@ const (
 	jitFramePC, jitFrameISeq = 0, 8
 )
 
+// stackVersion changes with each decoded stack of a thread.
+type stackVersion uint64
+
 // stackState is what is known of a thread's stack from tick to tick.
 type stackState struct {
 	ec attach.Address // as read for this tick
@@ -58,7 +61,7 @@ type stackState struct {
 	keptEnd attach.Address
 	keptEC  attach.Address
 	// keptPath is the version of the load path that the origins of its frames are by.
-	keptPath uint64
+	keptPath loadPathVersion
 	// proof says how long they mean what they did: the code that they name can go away and other code come to stand in its
 	// place, and names that could not be read may be readable later.
 	proof   proof
@@ -67,8 +70,7 @@ type stackState struct {
 	omitted uint32
 	fibers  []sampler.StackID
 	quiet   int
-	// version changes with each decoded stack.
-	version uint64
+	version stackVersion
 	// topSelf are the receivers of the innermost frames, innermost first; for blocked.go.
 	topSelf [4]uint64
 	topC    [4]bool

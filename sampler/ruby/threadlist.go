@@ -59,10 +59,10 @@ type thread struct {
 	// last walk. They were read in the tick ecIn.
 	ecAt  attach.Address
 	ecBuf []byte
-	ecIn  uint64
+	ecIn  tickNumber
 	// pieces are the places of the two in Reader.pieces; -1: there is none.
 	pieces [2]int
-	seq    uint64 // of the last walk that found it
+	seq    walkNumber // of the last walk that found it
 	main   bool
 
 	self    uint64
@@ -79,10 +79,11 @@ type thread struct {
 	place int
 	// met is the tick in which followQueue met it where it had not been before; wanted the number of the Read that can't do
 	// without it.
-	met, wanted uint64
+	met    tickNumber
+	wanted readNumber
 	// readIn is the tick in which buf was read the last time; hotUntil and warmUntil are until when the thread counts as
 	// taking part in the scheduling, in ns.
-	readIn              uint64
+	readIn              tickNumber
 	hotUntil, warmUntil int64
 	// movedNS is when it was last seen to hold the GVL or to get into the queue, in ns.
 	movedNS int64
