@@ -28,10 +28,9 @@ type Fold struct {
 	blame    *Blame
 	findings *Findings
 	states   []ThreadState
-	// sample is the last one, in memory that is kept over samples; resumers backs its threads' Resumers.
-	sample   sampler.Sample
-	resumers []sampler.StackID
-	fed      bool
+	// sample is the last one, in memory that is kept over samples.
+	sample sampler.Sample
+	fed    bool
 }
 
 // NewFold returns a Fold for the target p, whose samples' IDs point into dict.
@@ -59,37 +58,9 @@ func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
 	defer f.mu.Unlock()
 	f.states = f.class.Classify(s)
 	f.stream.Feed(s, f.states)
-	f.keep(s)
-	return f.states
-}
-
-// keep copies a sample into the Fold's own memory.
-func (f *Fold) keep(s *sampler.Sample) {
-	threads, ractors := f.sample.Threads, f.sample.Ractors
-	f.sample = *s
-	f.sample.Threads = append(threads[:0], s.Threads...)
-	f.resumers = f.resumers[:0]
-	for i := range s.Threads {
-		f.resumers = append(f.resumers, s.Threads[i].Resumers...)
-	}
-	from := 0
-	for i := range f.sample.Threads {
-		if n := len(s.Threads[i].Resumers); n > 0 {
-			f.sample.Threads[i].Resumers = f.resumers[from : from+n : from+n]
-			from += n
-		}
-	}
-	if cap(ractors) < len(s.Ractors) {
-		ractors = append(ractors[:cap(ractors)], make([]sampler.Ractor, len(s.Ractors)-cap(ractors))...)
-	}
-	ractors = ractors[:len(s.Ractors)]
-	for i := range s.Ractors {
-		queue := ractors[i].Queue
-		ractors[i] = s.Ractors[i]
-		ractors[i].Queue = append(queue[:0], s.Ractors[i].Queue...)
-	}
-	f.sample.Ractors = ractors
+	f.sample.CopyFrom(s)
 	f.fed = true
+	return f.states
 }
 
 // View is what Read gives access to; it is valid during the call only.

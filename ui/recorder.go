@@ -90,14 +90,10 @@ func newRecording(base string) (path string, file *os.File, err error) {
 		if n > 1 {
 			path = fmt.Sprintf("%s-%d.ddtop", base, n)
 		}
-		file, err = folder.OpenFile(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, err = safefile.Create(folder, filepath.Base(path), path)
 		if !errors.Is(err, os.ErrExist) {
 			break
 		}
-	}
-	var named *os.PathError
-	if errors.As(err, &named) {
-		named.Path = path // all of it
 	}
 	return path, file, err
 }

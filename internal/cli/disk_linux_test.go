@@ -3,6 +3,8 @@ package cli_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,6 +87,83 @@ func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// missingSaid is what a screen says while a recording's disk is too slow.
+var missingSaid = regexp.MustCompile(`the disk is slow: ([0-9,.kM ]+) samples`)
+
+// TestScreenRecordsToASlowDisk: of a disk that takes 300 ms for each write nothing is seen. Of one that takes nothing for a while the
+// screen says how many samples are missing, and more and more are: it goes on sampling.
+func TestScreenRecordsToASlowDisk(t *testing.T) {
+	rubytest.Long(t)
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	disk := stuckfs.Mount(t)
+	disk.Slow(300 * time.Millisecond)
+	x := inFolder(t, disk.Dir, "-p", strconv.Itoa(p.PID))
+	x.see(t, "spinner")
+	x.press(t, "W")
+	x.see(t, "W ends it")
+	for range 4 {
+		before := disk.Written()
+		until(t, func() bool { return disk.Written() > before }, "a block more")
+	}
+	x.press(t, "2\x0c")
+	x.seeWords(t, "current frame")
+	x.press(t, "W")
+	until(t, func() bool { return strings.Contains(x.raw(), "\x1b]52;c;") }, "the path in the clipboard, there is %q", tail(x))
+	if strings.Contains(x.text(), "missing") || missingSaid.MatchString(x.text()) {
+		t.Errorf("something is missing: %s", tail(x))
+	}
+
+	x.forget()
+	x.press(t, "W")
+	x.see(t, "W ends it")
+	disk.Stick()
+	said := make(map[string]bool)
+	for deadline := time.Now().Add(limit); len(said) < 2 && time.Now().Before(deadline); {
+		x.see(t, "samples are missing in the recording")
+		for _, m := range missingSaid.FindAllStringSubmatch(x.text(), -1) {
+			said[m[1]] = true
+		}
+		x.forget()
+	}
+	if len(said) < 2 {
+		t.Errorf("it said %v: it samples no more", said)
+	}
+	disk.Release()
+	x.press(t, "W")
+	x.see(t, "samples are missing: the disk was too slow)")
+	x.press(t, "q")
+	x.leaves(t, 0)
+}
+
+// TestScreenRecordsToAFullDisk: the screen says so and goes on, and what was written until then can be read.
+func TestScreenRecordsToAFullDisk(t *testing.T) {
+	rubytest.Long(t)
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	dir := smallDisk(t)
+	x := inFolder(t, dir, "-p", strconv.Itoa(p.PID))
+	x.see(t, "spinner")
+	x.press(t, "W")
+	x.see(t, ".ddtop: no space left on device")
+	if strings.Contains(x.text(), "/proc/self") {
+		t.Errorf("the file is not called by its name: %s", tail(x))
+	}
+	x.press(t, "2\x0c")
+	x.seeWords(t, "current frame")
+	awaitTicks(t, x.cmd.Process.Pid)
+	x.press(t, "q")
+	x.leaves(t, 1)
+	if !strings.Contains(x.text(), "no space left on device") {
+		t.Errorf("it does not say why: %s", tail(x))
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.ddtop"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	readable(t, files[0])
 }
 
 // TestRecordToADiskThatHangs: a signal ends it, and it says what is missing, and where the rest is.

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNoReader is returned for a named pipe that no program has opened to read.
@@ -66,11 +68,30 @@ func (p *Place) BeginBeside(ending string) (*Pending, error) {
 func (p *Place) BeginThere() (*Pending, error) { return p.create(p.name) }
 
 func (p *Place) create(name string) (*Pending, error) {
-	f, err := p.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never through a link
+	f, err := Create(p.dir, name, filepath.Join(filepath.Dir(p.Path), name))
 	if err != nil {
 		return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)
 	}
 	return &Pending{f, p, name}, nil
+}
+
+// Create makes a file of mode 0600 in an open folder, never through a link; fs.ErrExist when something stands there. Its errors call it
+// by path: those of a file that the folder opens would have a descriptor's number for the folder's name.
+func Create(folder *os.Root, name, path string) (*os.File, error) {
+	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		var named *os.PathError
+		if errors.As(err, &named) {
+			named.Path = path
+		}
+		return nil, err
+	}
+	defer made.Close()
+	fd, err := unix.FcntlInt(made.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "dup", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // Path is where the file is as long as it is not committed.

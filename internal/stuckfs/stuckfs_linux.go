@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,7 +53,8 @@ type FS struct {
 	mu      sync.Mutex
 	next    *sync.Cond
 	stuck   bool
-	waiting int // requests that wait because it is stuck
+	slow    time.Duration // what each write takes
+	waiting int           // requests that wait because it is stuck
 	nodes   map[string]uint64
 	sizes   map[uint64]uint64
 	last    uint64
@@ -107,6 +109,13 @@ func (f *FS) Release() {
 	f.next.Broadcast()
 }
 
+// Slow lets each write take a length of time.
+func (f *FS) Slow(each time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.slow = each
+}
+
 // Waiting is how many reads and writes hang: one at most is taken from the kernel, and the rest waits there, where a process
 // that is killed leaves it.
 func (f *FS) Waiting() int {
@@ -152,8 +161,17 @@ func (f *FS) serve() {
 		case err != nil || n < headerSize: // ENODEV: it is unmounted
 			return
 		}
+		if binary.LittleEndian.Uint32(buf[4:]) == opWrite {
+			time.Sleep(f.eachWrite())
+		}
 		f.answer(buf[:n])
 	}
+}
+
+func (f *FS) eachWrite() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.slow
 }
 
 // waitForRequest waits until the kernel asks something that may be answered. A request that is not taken from the kernel can

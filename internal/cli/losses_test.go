@@ -1,0 +1,70 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// heldFile is a file on a disk that takes nothing until it is let go.
+type heldFile struct {
+	*os.File
+	held chan struct{}
+}
+
+func (f *heldFile) Write(b []byte) (int, error) {
+	<-f.held
+	return f.File.Write(b)
+}
+
+// TestReportOfWhatTheDiskLost: samples that were given up for a disk too slow are counted by a report of the recording, also those
+// of its very end.
+func TestReportOfWhatTheDiskLost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ddtop")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := &heldFile{file, make(chan struct{})}
+	dict := sampler.NewDictionary()
+	stream := streamtest.New(3, dict)
+	w, err := recording.NewWriter(disk, streamtest.Process(1000, 100), dict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Live(true)
+	var first, last uint64 // lost by the stream itself
+	for n := 0; w.Lost() == 0; n++ {
+		s := stream.Next()
+		if err := w.Write(s); err != nil {
+			t.Fatal(err)
+		}
+		if last = s.Reads.Lost; n == 0 {
+			first = last
+		}
+	}
+	want := last - first + w.Lost()
+	close(disk.held)
+	if err := w.Close(&sampler.End{Reason: "exited"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var stat gvl.Stat
+	r := run(t, "report", path, "--json")
+	if err := json.Unmarshal([]byte(r.out), &stat); err != nil || stat.Lost != want {
+		t.Errorf("%d samples are lost, the report says %d (%v; %s)", want, stat.Lost, err, r.err)
+	}
+	if r := run(t, "report", path); !strings.Contains(r.out, fmt.Sprintf(", lost %d", want)) {
+		t.Errorf("it does not say that %d samples are lost: %s%s", want, r.out, r.err)
+	}
+}
