@@ -64,7 +64,7 @@ type CoreFiles struct {
 	Files []string
 }
 
-// OpenCore opens a core file. ErrNotCore where it is none.
+// OpenCore opens a core file. ErrNotCore if it is not one.
 func OpenCore(path string, files CoreFiles) (*Core, error) {
 	f, err := safefile.Open(path, math.MaxInt64)
 	if err != nil {

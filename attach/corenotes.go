@@ -153,7 +153,7 @@ func (n *coreNotes) addFiles(b []byte) error {
 		if m.End <= m.Start {
 			continue
 		}
-		// Files have no number in a core: their paths tell them apart.
+		// Files have no number in a core: their paths distinguish them.
 		if inodes[string(name)] == 0 {
 			inodes[string(name)] = uint64(len(inodes) + 1)
 		}

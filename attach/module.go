@@ -263,9 +263,9 @@ func (m *Module) HasSection(name string) bool { return m.file != nil && m.file.S
 // Needs lists the libraries that the file asks the dynamic linker for (DT_NEEDED).
 func (m *Module) Needs() []string { return slices.Clone(m.needed) }
 
-// JmpBuf says which of Ruby's two layouts of tags and fibers the file was compiled for: with the C library's jmp_buf
-// (true) or with __builtin_setjmp. The sign is an undefined _longjmp or, hardened, __longjmp_chk (layouts/changes.md,
-// checked on 13 libraries); a statically linked program has them defined instead.
+// JmpBuf says which of Ruby's two layouts of tags and fibers the file was compiled for: with the C library's jmp_buf (true)
+// or with __builtin_setjmp. The sign is an undefined _longjmp or, hardened, __longjmp_chk (checked on 13 libraries); a
+// statically linked program has them defined instead.
 func (m *Module) JmpBuf() bool {
 	if m.Undefined("_longjmp") || m.Undefined("__longjmp_chk") {
 		return true

@@ -187,7 +187,7 @@ type tracer struct {
 	stopped     chan error
 	released    chan Pause
 	timer       *time.Timer
-	// patience is the timer of who waits for the answer.
+	// patience is the timer of the goroutine that waits for the answer.
 	patience *time.Timer
 	// stopping: an order to stop is being obeyed.
 	stopping atomic.Bool

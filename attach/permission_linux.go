@@ -134,9 +134,9 @@ func (f permissionFacts) targetName() string {
 	return strconv.Itoa(f.targetUID[1])
 }
 
-// hiddenProcess explains a process whose folder in /proc can't be opened, which anybody may but where /proc is mounted with
-// hidepid (proc(5)): with 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM, with 2 ("invisible") as if there was
-// no such process.
+// hiddenProcess explains a process whose folder in /proc can't be opened, which anybody may do except where /proc is mounted
+// with hidepid (proc(5)): with 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM, with 2 ("invisible") as if there
+// was no such process.
 func hiddenProcess(pid int, err error) error {
 	f := permissionFacts{pid: pid, container: inContainer()}
 	return &TargetError{PID: pid, Kind: ErrPermission, Err: err, Help: f.asAdministrator(),

@@ -40,7 +40,7 @@ type Process struct {
 	exe    string
 	exeID  fileID
 	random [16]byte
-	// randomAt is where the kernel put 16 random bytes at exec (AT_RANDOM): they tell a later exec apart.
+	// randomAt is where the kernel put 16 random bytes at exec (AT_RANDOM): they show a later exec.
 	randomAt Address
 	opened   time.Time
 	pidfd    *os.File

@@ -37,7 +37,7 @@ type Release struct {
 }
 
 // For finds the table for a release, such as "3.4.11" (the text of the target's ruby_version; head says "4.1.0"), on a
-// machine ("x86_64" or "aarch64", from the target's ELF file), in the configuration that attach.Module's JmpBuf tells.
+// machine ("x86_64" or "aarch64", from the target's ELF file), in the configuration that attach.Module's JmpBuf says.
 // A patch release that is newer than all known ones, or missing between them, gets the table of its nearest known
 // neighbour, the newest one not newer than it, and Match.Exact is false. ErrUnknownRelease is returned for a series or
 // machine without any table.

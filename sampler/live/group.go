@@ -62,7 +62,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	}
 	g.look(ctx)
 	if g.unsettled > 0 && !opts.Pending {
-		// Workers that were forked just now are there for who measures at once.
+		// Workers that were forked just now are there for a caller that measures at once.
 		select {
 		case <-ctx.Done():
 		case <-time.After(g.unsettled):

@@ -254,7 +254,7 @@ func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView,
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
 		// A thread that has just released the GVL is on its way into a system call more often than not: until the next
-		// stack tick it would stand as native. There are never more of them for long than there are CPUs.
+		// stack tick it would be shown as native. There are never more of them for long than there are CPUs.
 		return true
 	}
 	// When stack ticks stop the target, lock ticks ask instead.

@@ -165,7 +165,7 @@ func (s *Source) stopWith(ctx context.Context) (undo func()) {
 	}
 }
 
-// once puts the best sample so far into best. The error is for none.
+// once puts the best sample so far into best. The error is for the case that there was none.
 func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
 	const tries = 20
 	defer s.tickBegan.Store(0)
