@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Process is a live process that may be read: on Linux only. Elsewhere there is none, for Open fails.
+// Process is a live process that may be read: on Linux only. Elsewhere there is none, because Open fails.
 type Process struct{ pid int }
 
 func linuxOnly(pid int) error { return &TargetError{PID: pid, Kind: ErrLinuxOnly} }

@@ -101,7 +101,7 @@ func (t *symbolTable) places(name string) (map[uint32]bool, error) {
 	return out, err
 }
 
-// nameAt reads the name at a place among the names; "" where there is none that ends.
+// nameAt reads the name at a place among the names; "" if there is none that ends.
 func (t *symbolTable) nameAt(at uint64) string {
 	if at >= uint64(t.names.Size()) {
 		return ""
