@@ -108,8 +108,8 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	return f, err
 }
 
-// findFile opens the file that stands for a mapped one. The core names it, which a stranger may have written: what is no
-// program or library is none of its business.
+// findFile opens the file that stands for a mapped one. The core names it, which a stranger may have written:
+// anything but a program or library is refused.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {
 		return safefile.Open(given, maxMappedFile)
