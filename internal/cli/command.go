@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/term"
@@ -44,7 +43,7 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
 	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err
 	if screen {
-		file, err := os.CreateTemp("", "ddtop-"+filepath.Base(args[0])+"-*.log") // mode 0600
+		file, err := os.CreateTemp("", "ddtop-"+std.redact.program(args[0])+"-*.log") // mode 0600
 		if err != nil {
 			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
 		}
@@ -128,9 +127,9 @@ func (c *command) running() bool {
 }
 
 // nameOutput says where the program's output is, once the screen is gone.
-func (c *command) nameOutput(w io.Writer) {
+func (c *command) nameOutput(std Streams) {
 	if c.output != "" {
-		fmt.Fprintf(w, "ddtop: the output of %s is in %s\n", filepath.Base(c.cmd.Path), c.output)
+		std.say("the output of %s is in %s", std.redact.program(c.cmd.Path), c.output)
 	}
 }
 

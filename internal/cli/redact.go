@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -70,6 +71,9 @@ func (r *redaction) redactor() *sampler.Redactor {
 
 // text is a sentence that may name files.
 func (r *redaction) text(s string) string { return r.redactor().Text(s) }
+
+// program is the name of a program by its path, or what stands for it.
+func (r *redaction) program(path string) string { return r.redactor().Program(filepath.Base(path)) }
 
 // sentence puts an error's text on one line, without control characters: names from a target may hold anything.
 func (s Streams) sentence(err error) string {

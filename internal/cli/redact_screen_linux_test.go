@@ -104,6 +104,31 @@ func TestNoSecretOnAScreen(t *testing.T) {
 	}
 }
 
+// TestNoSecretOfACommandLeaves: neither a command's name nor the folder of its output is in what is said of it.
+func TestNoSecretOfACommandLeaves(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	program := filepath.Join(folder, "zqcommand")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, redacted := range []bool{false, true} {
+		x := inTerminal(t, "--redact="+strconv.FormatBool(redacted), "--", program)
+		x.see(t, "waiting for a Ruby VM")
+		x.press(t, "q")
+		x.leaves(t, 0)
+		text := x.text()
+		for _, secret := range []string{"zqcommand", folder} {
+			if has := strings.Contains(text, secret); has == redacted {
+				t.Errorf("redacted %v: %q is in it: %v; %s", redacted, secret, has, tail(x))
+			}
+		}
+		if !strings.Contains(text, "the output of ") || !strings.Contains(text, ".log") {
+			t.Errorf("it does not say where the output is: %s", tail(x))
+		}
+	}
+}
+
 // sentText is what a terminal was sent, in lower case, with what went to the clipboard decoded and a line for each other sequence:
 // two texts with one between them are none.
 func sentText(t *testing.T, raw string) string {

@@ -189,9 +189,9 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 	if err := f.showCommand(ctx, c, std); err != nil {
 		std.sayErr(err)
 	}
-	c.nameOutput(std.Err)
+	c.nameOutput(std)
 	if c.running() {
-		std.say("%s still runs (process %d); ctrl-c ends it", args[0], c.pid())
+		std.say("%s still runs (process %d); ctrl-c ends it", std.redact.program(args[0]), c.pid())
 	}
 	exit := c.exit()
 	if f.showOutput {
