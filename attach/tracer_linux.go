@@ -1,0 +1,350 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// errStillHeld: the thread that traced before has not quite ended yet.
+	errStillHeld = errors.New("still traced by ourselves")
+	// errLate: the time was up before all threads were seized.
+	errLate = errors.New("not all threads were seized in time")
+)
+
+// tracer is the goroutine that traces, on an OS thread of its own that ends with it.
+type tracer struct {
+	z   *Pauser
+	tid int
+	// ownChild: the target is our own child, so its main thread's end is not ours to ask for.
+	ownChild bool
+
+	order, done chan struct{}
+	stopped     chan error
+	released    chan Pause
+	timer       *time.Timer
+	// patience is the timer of the goroutine that waits for the answer.
+	patience *time.Timer
+	// stopping: an order to stop is being obeyed.
+	stopping atomic.Bool
+	seizedMu sync.Mutex // guards what follows
+	// seized are the numbers in list, for reap.
+	seized []int32
+
+	// list are the threads of the pause under way, seen the same by their tid.
+	list    []tracee
+	seen    map[int32]struct{}
+	entries []byte
+	result  Pause
+	// startNS is the first order to stop, endNS when the time is up; CLOCK_MONOTONIC.
+	startNS, endNS int64
+	// unclean: something could not be let go of but by the end of this thread. Written before released is sent to.
+	unclean bool
+}
+
+func (t *tracer) run() {
+	for range t.order {
+		t.stopping.Store(true)
+		all, err := t.stopAll()
+		t.stopping.Store(false)
+		if err != nil {
+			t.release()
+			t.stopped <- err
+			continue
+		}
+		within := all // the reading is over before anything goes on
+		if all {
+			t.timer.Reset(time.Duration(t.endNS - monotonicNS()))
+			t.stopped <- nil
+			select {
+			case <-t.done:
+				t.timer.Stop()
+			case <-t.timer.C:
+				within = false
+			}
+		}
+		t.release()
+		t.result.Cut = !within
+		t.released <- t.result
+		if !all {
+			t.stopped <- nil
+		}
+		if t.unclean {
+			// The end of this thread is what lets go, so it must not wait for the reading: a thread that was told to stop and
+			// has not does so when it comes back from the kernel, perhaps with the GVL.
+			return
+		}
+		if !within {
+			<-t.done
+		}
+	}
+}
+
+// traceState is how far a thread is on its way into the stop and out of it.
+type traceState uint8
+
+const (
+	traceSeized traceState = iota
+	traceStopped
+	traceEnded // and its end was asked for, as its tracer has to
+)
+
+type tracee struct {
+	tid   int32
+	state traceState
+	// signal was on its way to the thread when it stopped: it is delivered at its release.
+	signal uintptr
+}
+
+const (
+	// maxPauseRounds bounds how often the list of threads is read for ones born meanwhile. Those that can give birth get
+	// fewer each time.
+	maxPauseRounds = 64
+	// pollNS is the time between two looks whether threads have stopped: there is no wait with a time limit.
+	pollNS = 20_000
+)
+
+// stopAll stops all threads, those born meanwhile too; all is false when the time was up before.
+func (t *tracer) stopAll() (all bool, err error) {
+	t.list, t.result = t.list[:0], Pause{}
+	t.seizedMu.Lock()
+	t.seized = t.seized[:0]
+	t.seizedMu.Unlock()
+	clear(t.seen)
+	now := monotonicNS()
+	t.startNS, t.endNS = now, now+int64(t.z.limit)
+	for range maxPauseRounds {
+		known := len(t.list)
+		if err := t.seizeNew(); errors.Is(err, errStillHeld) || errors.Is(err, errLate) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		if len(t.list) == known {
+			return true, nil
+		}
+		if known == 0 {
+			t.startNS = monotonicNS()
+		}
+		for i := known; i < len(t.list); i++ {
+			// A failure means that it is dying, which await notices.
+			_ = ptrace(unix.PTRACE_INTERRUPT, t.list[i].tid, 0)
+		}
+		if !t.await(known) {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// seizeNew seizes the threads that are not known yet.
+func (t *tracer) seizeNew() error {
+	if _, err := unix.Seek(int(t.z.dir.Fd()), 0, unix.SEEK_SET); err != nil {
+		return fmt.Errorf("listing the threads of process %d: %w", t.z.p.pid, err)
+	}
+	for {
+		n, err := unix.Getdents(int(t.z.dir.Fd()), t.entries)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return t.z.p.lost(fmt.Errorf("listing the threads of process %d: %w", t.z.p.pid, err))
+		case n <= 0:
+			if len(t.seen) == 0 {
+				return &TargetError{PID: t.z.p.pid, Kind: ErrGone}
+			}
+			return nil
+		}
+		for b := t.entries[:n]; len(b) > direntName; {
+			size := int(b[direntSize]) | int(b[direntSize+1])<<8
+			if size <= direntName || size > len(b) {
+				break
+			}
+			tid, ok := leadingNumber(b[direntName:size])
+			b = b[size:]
+			if !ok {
+				continue // "." and ".."
+			}
+			if _, known := t.seen[tid]; known {
+				continue
+			}
+			t.seen[tid] = struct{}{}
+			if err := t.seize(tid); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Offsets within a linux_dirent64 (getdents64(2)).
+const direntSize, direntName = 16, 19
+
+// leadingNumber reads the name of a directory entry, which a zero ends, when it is a number.
+func leadingNumber(b []byte) (n int32, ok bool) {
+	for _, c := range b {
+		if c == 0 {
+			break
+		}
+		if c < '0' || c > '9' || n > 1<<27 {
+			return 0, false
+		}
+		n, ok = n*10+int32(c-'0'), true
+	}
+	return n, ok
+}
+
+// add takes a thread in that was seized.
+func (t *tracer) add(tid int32) {
+	t.list = append(t.list, tracee{tid: tid})
+	t.seizedMu.Lock()
+	t.seized = append(t.seized, tid)
+	t.seizedMu.Unlock()
+}
+
+func (t *tracer) seize(tid int32) error {
+	if monotonicNS() >= t.endNS {
+		return errLate
+	}
+	err := seizeThread(tid)
+	switch {
+	case err == nil:
+		t.add(tid)
+		return nil
+	case errors.Is(err, unix.ESRCH):
+		return nil // it has ended
+	}
+	refusal := t.refused(tid, err)
+	if errors.Is(refusal, ErrPermission) && seizeThread(tid) == nil {
+		// It had a tracer, which was gone when its status was read: the thread that traced before us, on its way out.
+		t.add(tid)
+		return nil
+	}
+	return refusal
+}
+
+// refused explains why a thread could not be seized; nil when there is nothing of it to stop.
+func (t *tracer) refused(tid int32, err error) error {
+	p := t.z.p
+	text, readErr := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+	if readErr != nil {
+		return nil // it has ended
+	}
+	if state := statusField(text, "State:"); strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
+		return nil // ended, its number is still there: a main thread that others have outlived
+	}
+	if tracer := parseStatus(text).TracerPID; tracer != 0 {
+		// The number is that of the tracer's thread.
+		name, of := "", tracer
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
+			name = statusField(text, "Name:")
+			if n, err := strconv.Atoi(statusField(text, "Tgid:")); err == nil {
+				of = n
+			}
+		}
+		if of == os.Getpid() || tracer == t.z.before || name == "" && !t.tracedBy(tid, tracer) {
+			return errStillHeld
+		}
+		return &TargetError{PID: p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name), Programs: []string{name},
+			Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
+	}
+	doing := fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid)
+	if errors.Is(err, unix.ENOSYS) {
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: "ptrace(2) is not available (a sandbox or a seccomp filter)",
+			Help: "Go on without --pause.", Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	return p.refused(doing, err)
+}
+
+// tracedBy reports whether a thread still has a tracer of that number: one that can't be looked at may have been an
+// earlier one of ours, on its way out.
+func (t *tracer) tracedBy(tid int32, tracer int) bool {
+	text, err := t.z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+	return err == nil && parseStatus(text).TracerPID == tracer
+}
+
+// statusField returns a field of /proc/PID/status, such as "State:".
+func statusField(text []byte, name string) string {
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+// await waits until the threads from the first one on have stopped or ended; false: the time was up before.
+func (t *tracer) await(first int) bool {
+	for {
+		waiting := false
+		for i := first; i < len(t.list); i++ {
+			if x := &t.list[i]; x.state == traceSeized && !t.look(x) {
+				waiting = true
+			}
+		}
+		if !waiting {
+			return true
+		}
+		if monotonicNS() >= t.endNS {
+			return false
+		}
+		shortSleep(pollNS)
+	}
+}
+
+// look asks whether a thread has stopped or ended, and notes it.
+func (t *tracer) look(x *tracee) bool {
+	// The end of a thread whose tracer we are is reported to us first, and until we have asked for it nobody else learns of
+	// it: neither those that wait for the process. But the end of our own child is for who started it.
+	options := unix.WSTOPPED | unix.WEXITED
+	if t.ownChild && int(x.tid) == t.z.p.pid {
+		options = unix.WSTOPPED
+	}
+	code, status, err := waitID(x.tid, options)
+	switch {
+	case err != nil:
+		x.state = traceEnded // no thread of ours any more: it ended, or called exec and has another number now
+		t.unclean = true
+		return true
+	case code == 0:
+		return false
+	case code == cldTrapped || code == cldStopped:
+		x.state = traceStopped
+		if status>>8 == 0 {
+			x.signal = uintptr(status) // stopped at the delivery of a signal
+		}
+		return true
+	}
+	x.state = traceEnded
+	return true
+}
+
+// release lets all threads go, with the signals that were on their way.
+func (t *tracer) release() {
+	for i := range t.list {
+		x := &t.list[i]
+		if x.state == traceSeized {
+			t.look(x)
+		}
+		switch x.state {
+		case traceStopped:
+			t.result.Threads++
+			if ptrace(unix.PTRACE_DETACH, x.tid, x.signal) != nil {
+				t.unclean = true // killed while it stood
+			}
+		case traceSeized:
+			t.unclean = true // it has not stopped
+		}
+	}
+	if len(t.list) > 0 {
+		t.result.NS = monotonicNS() - t.startNS
+	}
+	t.list = t.list[:0]
+}
