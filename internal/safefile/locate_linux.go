@@ -67,15 +67,16 @@ func MakeFolder(path string) (*os.Root, error) {
 		return nil, err
 	}
 	defer unix.Close(root)
-	dir, err := makeBelow(root, full, noStrangersLink)
+	dir, err := makeBelow(root, full, noStrangersLink, nil)
 	if err != nil {
 		return nil, fmt.Errorf("folder %s: %w", path, err)
 	}
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says.
-func makeBelow(root int, folder string, visit func(*unix.Stat_t) error) (*os.Root, error) {
+// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says; found, which may
+// be nil, for the folder itself, or for the innermost one that there is, before anything is made.
+func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)
 	for err == nil && at.file < 0 || errors.Is(err, fs.ErrNotExist) {
@@ -93,6 +94,11 @@ func makeBelow(root int, folder string, visit func(*unix.Stat_t) error) (*os.Roo
 	defer unix.Close(at.file)
 	if at.st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil, unix.ENOTDIR
+	}
+	if found != nil {
+		if err := found(&at.st); err != nil {
+			return nil, err
+		}
 	}
 	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.file))
 	if err != nil {

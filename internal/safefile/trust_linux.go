@@ -1,13 +1,10 @@
 package safefile
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,53 +34,27 @@ func ReadTrusted(path string, limit int64) ([]byte, error) {
 // WriteTrusted writes a file whole, or not at all, that ReadTrusted will read. Folders that are missing are made (0700). It is
 // written into a folder of ours only: as root nothing is left in another user's, also where HOME is theirs.
 func WriteTrusted(path string, write func(io.Writer) error) error {
-	folder := filepath.Dir(path)
-	var missing []string
-	at, err := walkTrusted(folder)
-	for err == nil && at.file < 0 || errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			unix.Close(at.dir)
-		}
-		missing = append([]string{filepath.Base(folder)}, missing...)
-		folder = filepath.Dir(folder)
-		at, err = walkTrusted(folder)
-	}
+	full, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
-	unix.Close(at.file)
-	defer func() { unix.Close(at.dir) }()
-	if int(at.st.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s: %w: the folder is user %d's", folder, ErrUntrusted, at.st.Uid)
-	}
-	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.dir))
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { dir.Close() }()
-	for _, name := range missing {
-		if err := dir.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+	defer unix.Close(root)
+	dir, err := makeBelow(root, filepath.Dir(full), trustedInode, func(st *unix.Stat_t) error {
+		if int(st.Uid) != os.Geteuid() {
+			return fmt.Errorf("%w: the folder, or the one that it is to be made in, is user %d's", ErrUntrusted, st.Uid)
 		}
-		inner, err := dir.OpenRoot(name)
-		if err != nil {
-			return err
-		}
-		dir.Close()
-		dir = inner
-	}
-	p := &Place{dir: dir, name: filepath.Base(path), Path: path}
-	f, err := p.Begin()
+		return nil
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := write(f); err != nil {
-		return errors.Join(err, f.Abort())
-	}
-	if err := f.Commit(); err != nil {
-		return errors.Join(err, dir.Remove(f.name))
-	}
-	return nil
+	defer dir.Close()
+	p := &Place{dir: dir, name: filepath.Base(full), Path: path}
+	return p.write(write)
 }
 
 // walkTrusted goes to a path and looks whom everything on the way belongs to.

@@ -141,12 +141,17 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 		close(written)
 		return errors.Join(err, f.Close())
 	}
+	return p.write(write)
+}
+
+// write writes a file beside its place and puts it there when it is complete.
+func (p *Place) write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {
 		return err
 	}
 	if err := write(f); err != nil {
-		return errors.Join(fmt.Errorf("%s can't be written: %w", path, err), f.Abort())
+		return errors.Join(fmt.Errorf("%s can't be written: %w", p.Path, err), f.Abort())
 	}
 	if err := f.Commit(); err != nil {
 		return errors.Join(err, p.dir.Remove(f.name))
