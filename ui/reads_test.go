@@ -50,7 +50,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"sampling since the attach", "(torn)", "no loss"} {
+	for _, want := range []string{"sampling since the attach", "(torn)", "not a loss"} {
 		if !strings.Contains(p.Text, want) {
 			t.Errorf("no %q in the help:\n%s", want, p.Text)
 		}
