@@ -17,9 +17,6 @@ type Span struct{ Start, End Address }
 // Len is the span's length in bytes.
 func (s Span) Len() int { return int(s.End - s.Start) }
 
-// contains says whether the address lies within the span.
-func (s Span) contains(a Address) bool { return a >= s.Start && a < s.End }
-
 // Symbol is a named place in a target's memory.
 type Symbol struct {
 	Name string

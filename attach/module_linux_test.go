@@ -144,7 +144,7 @@ func TestModulesOfSleep(t *testing.T) {
 		t.Errorf("build id %q, from memory %q", m.BuildID, fromMemory.BuildID)
 	}
 	for _, s := range m.Writable() {
-		if s.Len() <= 0 || !slices.ContainsFunc(m.loads, func(l Span) bool { return l.contains(s.Start) }) {
+		if s.Len() <= 0 || !slices.ContainsFunc(m.loads, func(l Span) bool { return l.Start <= s.Start && s.Start < l.End }) {
 			t.Errorf("writable %v", s)
 		}
 		if err := p.Read(s.Start, make([]byte, s.Len())); err != nil {

@@ -233,9 +233,6 @@ func (p *Process) StartedAt() (time.Time, error) {
 // ppid is the parent's PID at the time of Open.
 func (p *Process) ppid() int { return p.stat.PPID }
 
-// uid is the process's effective user.
-func (p *Process) uid() int { return p.status.UID[1] }
-
 // User is the name of the process's effective user, or its number where it has no name here.
 func (p *Process) User() string { return userName(p.status.UID[1]) }
 

@@ -38,9 +38,6 @@ func (p *Process) PID() int { return p.pid }
 // ppid is 0: nothing is known.
 func (p *Process) ppid() int { return 0 }
 
-// uid is -1: nothing is known.
-func (p *Process) uid() int { return -1 }
-
 // User is "": nothing is known.
 func (p *Process) User() string { return "" }
 

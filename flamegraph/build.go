@@ -91,10 +91,10 @@ func (b *Builder) number(k FuncKey) int32 {
 // a node that says so. When MaxNodes is reached, the lightest stacks are those cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
-		o.MaxDepth = DefaultMaxDepth
+		o.MaxDepth = defaultMaxDepth
 	}
 	if o.MaxNodes <= 0 {
-		o.MaxNodes = DefaultMaxNodes
+		o.MaxNodes = defaultMaxNodes
 	}
 	if o.Tags == 0 {
 		o.Tags = AllTags

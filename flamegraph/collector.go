@@ -9,7 +9,7 @@ import (
 const maxCPUShares = 64
 
 // onCPU are the states in which a thread can use a CPU: its CPU time is charged to the stacks seen with them, if any.
-var onCPU = StatesOf(gvl.Running, gvl.GC, gvl.Native)
+var onCPU = statesOf(gvl.Running, gvl.GC, gvl.Native)
 
 type cpuShare struct {
 	key Key

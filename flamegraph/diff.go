@@ -1,7 +1,5 @@
 package flamegraph
 
-import "slices"
-
 // DiffNode is a node present in one of two trees or in both.
 type DiffNode struct {
 	FuncKey
@@ -55,33 +53,4 @@ func diff(a, b *Node, sa, sb func(int64) int64) *DiffNode {
 		}
 	}
 	return d
-}
-
-// Top returns the n nodes whose own weight changed most, in either direction, the largest change first; ties in
-// the order of the tree.
-func (d *DiffNode) Top(n int) []*DiffNode {
-	var all []*DiffNode
-	var walk func(*DiffNode)
-	walk = func(x *DiffNode) {
-		if x.SelfDelta != 0 {
-			all = append(all, x)
-		}
-		for _, c := range x.Children {
-			walk(c)
-		}
-	}
-	walk(d)
-	slices.SortStableFunc(all, func(x, y *DiffNode) int { return int(compareAbs(y.SelfDelta, x.SelfDelta)) })
-	return all[:min(n, len(all))]
-}
-
-func compareAbs(x, y int64) int {
-	x, y = max(x, -x), max(y, -y)
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }

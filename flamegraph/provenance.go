@@ -43,10 +43,10 @@ func (p Provenance) String() string {
 	return "other"
 }
 
-// Provenance returns a node's origin: what its frame says, and where that says nothing (a recording of an earlier version)
+// provenance returns a node's origin: what its frame says, and where that says nothing (a recording of an earlier version)
 // what its path looks like, with the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler
 // (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/).
-func (n *Node) Provenance() Provenance {
+func (n *Node) provenance() Provenance {
 	switch f := n.File; {
 	case n.Kind != FrameNode:
 		return FromNone

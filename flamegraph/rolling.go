@@ -11,8 +11,8 @@ import (
 const (
 	// DefaultSlotNS is the granularity at which a Rolling forgets, in ns.
 	DefaultSlotNS = 250_000_000
-	// MaxSlots bounds the slots of a Rolling.
-	MaxSlots = 1 << 14
+	// maxSlots bounds the slots of a Rolling.
+	maxSlots = 1 << 14
 	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and tag with
 	// the empty stack, and Snapshot.Overflow counts them: the sums stay right, the detail is lost and said to be.
 	MaxKeys = 1 << 19
@@ -70,7 +70,7 @@ type Rolling struct {
 }
 
 // NewRolling returns a Rolling over the last windowNS ns, forgetting in steps of slotNS ns (0: DefaultSlotNS). A
-// window of 0 keeps everything. It fails when the window is negative or needs more than MaxSlots slots.
+// window of 0 keeps everything. It fails when the window is negative or needs more than maxSlots slots.
 func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	if slotNS == 0 {
 		slotNS = DefaultSlotNS
@@ -81,8 +81,8 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	n := int64(0)
 	if windowNS > 0 {
 		n = (windowNS-1)/slotNS + 2 // the window never begins at a slot's edge, so one more is touched
-		if n > MaxSlots {
-			return nil, fmt.Errorf("a window of %d ns in slots of %d ns needs %d slots, more than %d: use larger slots", windowNS, slotNS, n, MaxSlots)
+		if n > maxSlots {
+			return nil, fmt.Errorf("a window of %d ns in slots of %d ns needs %d slots, more than %d: use larger slots", windowNS, slotNS, n, maxSlots)
 		}
 	}
 	r := &Rolling{windowNS: windowNS, slotNS: slotNS, index: make(map[Key]int32), newest: noSlot, maxKeys: MaxKeys, maxBytes: MaxHistoryBytes}
@@ -169,13 +169,6 @@ func (r *Rolling) newEntry(k Key) int32 {
 	return i
 }
 
-// Expire moves the window forward to nowNS without adding anything, for a target that delivers nothing.
-func (r *Rolling) Expire(nowNS int64) {
-	r.mu.Lock()
-	r.advance(max(nowNS, 0))
-	r.mu.Unlock()
-}
-
 func (r *Rolling) advance(atNS int64) {
 	n := atNS / r.slotNS
 	ring := int64(len(r.slots))
@@ -226,7 +219,7 @@ func (r *Rolling) unpack(s *slot) {
 		var d delta
 		d, b = readDelta(b)
 		e := &r.entries[d.entry]
-		e.total = e.total.Minus(d.w)
+		e.total = e.total.minus(d.w)
 		e.deltas--
 		if e.deltas == 0 {
 			delete(r.index, e.key)

@@ -90,7 +90,7 @@ func TestRollingEqualsNaive(t *testing.T) {
 		from := max(0, (newest-slots/2)*slot)
 		r.SnapshotRange(from, now, &s)
 		check("range", &s, from/slot, now/slot)
-		r.Expire(now + window + 2*slot)
+		r.advance(now + window + 2*slot)
 		r.Snapshot(&s)
 		if len(s.Entries) != 0 {
 			t.Fatalf("seed %d: %d entries after everything expired", seed, len(s.Entries))

@@ -252,7 +252,7 @@ func (s *svgWriter) fill(n *Node) string {
 			return c
 		}
 	}
-	c := provenanceColors[n.Provenance()]
+	c := provenanceColors[n.provenance()]
 	if n.Kind == FrameNode { // neighbours differ a little; the same label always looks the same
 		h := fnv.New32a()
 		h.Write([]byte(n.Label)) // never fails (hash.Hash)

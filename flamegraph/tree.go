@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// DefaultMaxDepth is the depth past which a Tree cuts stacks when Options.MaxDepth is 0.
-	DefaultMaxDepth = 1024
-	// DefaultMaxNodes is the number of frame nodes past which a Tree cuts when Options.MaxNodes is 0.
-	DefaultMaxNodes = 200_000
+	// defaultMaxDepth is the depth past which a Tree cuts stacks when Options.MaxDepth is 0.
+	defaultMaxDepth = 1024
+	// defaultMaxNodes is the number of frame nodes past which a Tree cuts when Options.MaxNodes is 0.
+	defaultMaxNodes = 200_000
 )
 
 // FuncKey identifies a node among its siblings, in a way that survives a rebuild and a restart.

@@ -23,8 +23,8 @@ func Tags(tags ...uint8) TagSet {
 	return s
 }
 
-// StatesOf returns the set of the tags that stand for the given states.
-func StatesOf(states ...gvl.State) TagSet {
+// statesOf returns the set of the tags that stand for the given states.
+func statesOf(states ...gvl.State) TagSet {
 	var s TagSet
 	for _, st := range states {
 		s |= Tags(uint8(st))
@@ -74,8 +74,8 @@ func (w Weights) Plus(o Weights) Weights {
 	}
 }
 
-// Minus returns the difference of two Weights.
-func (w Weights) Minus(o Weights) Weights {
+// minus returns the difference of two Weights.
+func (w Weights) minus(o Weights) Weights {
 	return Weights{
 		WallNS: w.WallNS - o.WallNS, CPUNS: w.CPUNS - o.CPUNS, WaitNS: w.WaitNS - o.WaitNS, BlameNS: w.BlameNS - o.BlameNS,
 		Samples: w.Samples - o.Samples, AllocSeen: w.AllocSeen - o.AllocSeen, AllocTicks: w.AllocTicks - o.AllocTicks,

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxGoneThreads is how many ended threads an Account keeps apart; those that end later are summed into their ractor
+// maxGoneThreads is how many ended threads an Account keeps apart; those that end later are summed into their ractor
 // only and counted in Stat.ThreadsOmitted.
-const MaxGoneThreads = 10_000
+const maxGoneThreads = 10_000
 
 // threadTotals is one thread's totals, as far as its time is settled.
 type threadTotals struct {
@@ -217,7 +217,7 @@ func (t *threadTotals) counters(th *sampler.Thread, state State) {
 // retire keeps the totals of a thread that has ended.
 func (a *Account) retire(t *threadTotals) {
 	t.gone = true
-	if len(a.gone) < MaxGoneThreads {
+	if len(a.gone) < maxGoneThreads {
 		a.gone = append(a.gone, *t)
 		return
 	}

@@ -139,13 +139,13 @@ func TestThreadMissedOnce(t *testing.T) {
 // Threads that come and go by the thousand cost bounded memory, and their time stays in the ractor's sums.
 func TestManyShortThreads(t *testing.T) {
 	x := newAccounted(nil)
-	n := MaxGoneThreads + 500
+	n := maxGoneThreads + 500
 	for i := range n {
 		th := queued(sampler.ThreadID(i + 2))
 		x.feed(sampleAt(base+int64(i)*ms, 1, holder(1), th))
 	}
 	st := x.a.Stat()
-	if st.ThreadsOmitted != 499 || len(st.Threads) != MaxGoneThreads+2 || st.ThreadsGone != n-1 {
+	if st.ThreadsOmitted != 499 || len(st.Threads) != maxGoneThreads+2 || st.ThreadsGone != n-1 {
 		t.Errorf("%d omitted, %d threads, %d gone", st.ThreadsOmitted, len(st.Threads), st.ThreadsGone)
 	}
 	if g := st.GVL[0]; g.WaitingMean < .9999 || g.WaitingMean > 1.0001 || g.Waits.Count != int64(n) {

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// MaxBlameEntries bounds the holders (thread, stack, kind) kept apart over a whole run; the rest is summed.
-	MaxBlameEntries = 1 << 16
+	// maxBlameEntries bounds the holders (thread, stack, kind) kept apart over a whole run; the rest is summed.
+	maxBlameEntries = 1 << 16
 	// MaxBlameWindowNS is the longest window that Top can look back, other than the whole run.
 	MaxBlameWindowNS = 120e9
 	blameBucketNS    = 1e9
@@ -98,8 +98,8 @@ type Blame struct {
 	second int64 // the newest
 }
 
-// NewBlame returns a Blame of a stream, whose IDs point into dict.
-func NewBlame(s *Stream, dict *sampler.Dictionary) *Blame {
+// newBlame returns a Blame of a stream, whose IDs point into dict.
+func newBlame(s *Stream, dict *sampler.Dictionary) *Blame {
 	b := &Blame{dict: dict, stream: s, recent: make([]blameBucket, blameBuckets)}
 	b.run.sums = make(map[blameKey]blameSum)
 	for i := range b.recent {
@@ -118,7 +118,7 @@ func (b *Blame) Lock(i *LockInterval) {
 	if i.Blamed() {
 		k, held = blameKey{i.Thread, i.Stack, i.State}, i.NS()
 	}
-	b.run.add(k, i.WaitNS(), held, MaxBlameEntries)
+	b.run.add(k, i.WaitNS(), held, maxBlameEntries)
 	for from := i.FromNS; from < i.ToNS; {
 		second := from / blameBucketNS
 		if behind := i.ToNS/blameBucketNS - second; behind > int64(len(b.recent)) {
@@ -144,9 +144,9 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
+// top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
 // MaxBlameWindowNS), or of the whole run with 0.
-func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
+func (b *Blame) top(n int, by BlameBy, windowNS int64) BlameReport {
 	b.stream.SettleLocks()
 	var rep BlameReport
 	groups := make(map[blameKey]*blameGroup)

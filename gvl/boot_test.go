@@ -50,7 +50,7 @@ func TestStartIsNoLoad(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v", c.name, s.f.Current())
 		}
-		for _, f := range s.f.Raised() {
+		for _, f := range s.f.raised() {
 			if c.want == nil && f.ID != "gvl_hog" {
 				t.Errorf("%s: was raised: %v", c.name, f)
 			}

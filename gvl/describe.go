@@ -27,8 +27,8 @@ func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	return fmt.Sprintf("thread %d", id)
 }
 
-// PeerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
-func PeerName(p sampler.Peer) string {
+// peerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
+func peerName(p sampler.Peer) string {
 	name := p.Remote
 	switch {
 	case p.Kind == sampler.PeerListener:
@@ -142,7 +142,7 @@ func describeIO(d *Detail, dict *sampler.Dictionary) string {
 func peerSuffix(d *Detail, dict *sampler.Dictionary) string {
 	s := ""
 	if d.Peer != 0 && dict != nil {
-		if n := PeerName(dict.Peer(d.Peer)); n != "" {
+		if n := peerName(dict.Peer(d.Peer)); n != "" {
 			s = " " + n
 		}
 	}

@@ -162,8 +162,8 @@ type ruleState struct {
 	explains float64
 }
 
-// MaxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
-const MaxPastFindings = 256
+// maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
+const maxPastFindings = 256
 
 // RaisedFinding is a finding of a run, with what it said when it was at its worst.
 type RaisedFinding struct {
@@ -184,9 +184,9 @@ type Findings struct {
 	past      []RaisedFinding
 }
 
-// NewFindings returns Findings of a stream of the target p, whose IDs point into dict. b is of the same stream. r says which
+// newFindings returns Findings of a stream of the target p, whose IDs point into dict. b is of the same stream. r says which
 // rules with which limits; nil is all of them as they are.
-func NewFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blame, r *Rules) *Findings {
+func newFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blame, r *Rules) *Findings {
 	if r == nil {
 		r = NewRules()
 	}
@@ -291,15 +291,15 @@ func (f *Findings) judge(i int, now int64, late *window) {
 
 // forget moves a finding to the past.
 func (f *Findings) forget(r RaisedFinding) {
-	if len(f.past) >= MaxPastFindings {
+	if len(f.past) >= maxPastFindings {
 		f.past = slices.Delete(f.past, 0, 1)
 	}
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings of the run: those that have gone again, oldest first, then what is wrong now, in the order of
+// raised returns all findings of the run: those that have gone again, oldest first, then what is wrong now, in the order of
 // Current. The slice is the caller's.
-func (f *Findings) Raised() []RaisedFinding {
+func (f *Findings) raised() []RaisedFinding {
 	out := slices.Clone(f.past)
 	for _, i := range f.ranked() {
 		if st := &f.states[i]; st.shown {

@@ -46,7 +46,7 @@ func TestOrder(t *testing.T) {
 		for _, x := range f.Current() {
 			current = append(current, x.ID)
 		}
-		for _, x := range f.Raised() {
+		for _, x := range f.raised() {
 			all = append(all, x.ID)
 		}
 		if !slices.Equal(current, c.want) || !slices.Equal(all, c.want) {

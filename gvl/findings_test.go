@@ -36,7 +36,7 @@ func newScene(t *testing.T) *scene {
 // watch begins anew with the findings.
 func (s *scene) watch(p sampler.Process, r *Rules) {
 	s.stream = NewStream(p)
-	s.f = NewFindings(s.stream, p, s.dict, NewBlame(s.stream, s.dict), r)
+	s.f = newFindings(s.stream, p, s.dict, newBlame(s.stream, s.dict), r)
 }
 
 func (s *scene) named(id sampler.ThreadID, name string, main bool) {

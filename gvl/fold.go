@@ -36,7 +36,7 @@ type Fold struct {
 // NewFold returns a Fold for the target p, whose samples' IDs point into dict.
 func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 	stream := NewStream(p)
-	blame := NewBlame(stream, dict)
+	blame := newBlame(stream, dict)
 	return &Fold{
 		proc: p, dict: dict,
 		class:    NewClassifier(p, dict),
@@ -44,7 +44,7 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 		account:  NewAccount(stream, p, dict),
 		timeline: NewTimeline(stream, o.ColumnNS, o.Columns),
 		blame:    blame,
-		findings: NewFindings(stream, p, dict, blame, o.Rules),
+		findings: newFindings(stream, p, dict, blame, o.Rules),
 	}
 }
 
@@ -89,21 +89,4 @@ func (f *Fold) Read(fn func(*View)) {
 		v.Sample, v.States = &f.sample, f.states
 	}
 	fn(&v)
-}
-
-// Now is a copy of the last sample and its states, to keep.
-type Now struct {
-	Sample *sampler.Sample
-	// States are parallel to Sample.Threads.
-	States []ThreadState
-}
-
-// Now returns a copy of the last sample and its states; ok is false before the first sample.
-func (f *Fold) Now() (n Now, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.fed {
-		return Now{}, false
-	}
-	return Now{Sample: f.sample.Clone(), States: append([]ThreadState(nil), f.states...)}, true
 }

@@ -111,7 +111,7 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 			t.Errorf("%s: waiting by ractor and by thread differ by %v", name, d)
 		}
 		for _, by := range []BlameBy{BlameByStack, BlameByThread, BlameByFrame} {
-			rep := v.Blame.Top(1<<20, by, 0)
+			rep := v.Blame.top(1<<20, by, 0)
 			sum := rep.NobodyNS + rep.OtherNS
 			for _, e := range rep.Entries {
 				sum += e.NS
@@ -211,9 +211,11 @@ func TestFoldSteadyStateAllocatesNothing(t *testing.T) {
 func TestFoldReadsWhileFed(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := NewFold(procOf(sampler.EraSched), dict, Options{})
-	if _, ok := f.Now(); ok {
-		t.Error("a state before the first sample")
-	}
+	f.Read(func(v *View) {
+		if v.Sample != nil {
+			t.Error("a state before the first sample")
+		}
+	})
 	w := newWorld(1, 10, 2, dict)
 	var wg sync.WaitGroup
 	wg.Add(1)
@@ -227,16 +229,16 @@ func TestFoldReadsWhileFed(t *testing.T) {
 		f.Read(func(v *View) {
 			from, to := v.Timeline.Range()
 			v.Timeline.Row(1, from, to, 80)
-			v.Blame.Top(5, BlameByFrame, 30e9)
+			v.Blame.top(5, BlameByFrame, 30e9)
 			v.Findings.Current()
 		})
-		f.Now()
 	}
 	wg.Wait()
-	n, ok := f.Now()
-	if !ok || len(n.States) != len(n.Sample.Threads) || n.Sample.TimeNS != w.now {
-		t.Errorf("last state: %v, %d states", ok, len(n.States))
-	}
+	f.Read(func(v *View) {
+		if v.Sample == nil || len(v.States) != len(v.Sample.Threads) || v.Sample.TimeNS != w.now {
+			t.Errorf("last state: %v, %d states", v.Sample, len(v.States))
+		}
+	})
 }
 
 func BenchmarkFeed(b *testing.B) {

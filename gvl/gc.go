@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// MaxGCStacks bounds the stacks kept apart of those that start or pay collections; what exceeds it is counted as not
+	// maxGCStacks bounds the stacks kept apart of those that start or pay collections; what exceeds it is counted as not
 	// known.
-	MaxGCStacks = 4096
-	// MaxStatGC is how many places a Stat lists as starting collections, and as paying for them.
-	MaxStatGC = 10
+	maxGCStacks = 4096
+	// maxStatGC is how many places a Stat lists as starting collections, and as paying for them.
+	maxStatGC = 10
 )
 
 // gcAccount counts collections by reason, and by the code that starts them and that pays for them. Two different things:
@@ -23,7 +23,7 @@ type gcAccount struct {
 	count    uint64
 	triggers map[sampler.StackID]gcStarts
 	payers   map[sampler.StackID]int64
-	// lost and lostNS are starts and time of stacks beyond MaxGCStacks.
+	// lost and lostNS are starts and time of stacks beyond maxGCStacks.
 	lost   uint64
 	lostNS int64
 	// byTrigger and byMajor count cycles by the words of their reason; missed are those whose reason was overwritten by
@@ -76,7 +76,7 @@ func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
 		return
 	}
 	g.phaseNS[min(int(mode), len(g.phaseNS)-1)] += ns
-	if _, ok := g.payers[stack]; !ok && len(g.payers) >= MaxGCStacks {
+	if _, ok := g.payers[stack]; !ok && len(g.payers) >= maxGCStacks {
 		g.lostNS += ns
 		return
 	}
@@ -90,7 +90,7 @@ func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known
 	g.byTrigger[wordIndex(gcTriggers[:], sampler.GCTrigger(gc.Reason))]++
 	g.byMajor[wordIndex(gcMajors[:], sampler.GCMajorBy(gc.Reason))]++
 	t, ok := g.triggers[stack]
-	if !known || !ok && len(g.triggers) >= MaxGCStacks {
+	if !known || !ok && len(g.triggers) >= maxGCStacks {
 		g.lost += n
 		return
 	}
@@ -196,8 +196,8 @@ func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
 	slices.SortFunc(s.Payers, func(x, y StatGCPayer) int {
 		return cmp.Or(cmp.Compare(y.NS, x.NS), comparePlaces(x.StatGCPlace, y.StatGCPlace))
 	})
-	s.Triggers = append([]StatGCTrigger{}, s.Triggers[:min(len(s.Triggers), MaxStatGC)]...)
-	s.Payers = append([]StatGCPayer{}, s.Payers[:min(len(s.Payers), MaxStatGC)]...)
+	s.Triggers = append([]StatGCTrigger{}, s.Triggers[:min(len(s.Triggers), maxStatGC)]...)
+	s.Payers = append([]StatGCPayer{}, s.Payers[:min(len(s.Payers), maxStatGC)]...)
 }
 
 func comparePlaces(x, y StatGCPlace) int {

@@ -89,14 +89,14 @@ func TestGCAccount(t *testing.T) {
 // TestGCAccountLimits: more stacks than are kept do not lose time or cycles from the totals.
 func TestGCAccountLimits(t *testing.T) {
 	g := newGCAccount()
-	for i := range uint64(MaxGCStacks + 100) {
+	for i := range uint64(maxGCStacks + 100) {
 		g.start(&sampler.GC{During: true, Reason: sampler.GCByNewObject}, 1, sampler.StackID(i+1), true)
 		g.pay(sampler.StackID(i+1), sampler.GCMarking, 10)
 	}
-	if len(g.triggers) != MaxGCStacks || len(g.payers) != MaxGCStacks || g.lost != 100 || g.lostNS != 1000 {
+	if len(g.triggers) != maxGCStacks || len(g.payers) != maxGCStacks || g.lost != 100 || g.lostNS != 1000 {
 		t.Errorf("%d and %d stacks, %d cycles and %d ns lost", len(g.triggers), len(g.payers), g.lost, g.lostNS)
 	}
-	if g.byTrigger[0] != MaxGCStacks+100 || g.phaseNS[sampler.GCMarking] != 10*(MaxGCStacks+100) {
+	if g.byTrigger[0] != maxGCStacks+100 || g.phaseNS[sampler.GCMarking] != 10*(maxGCStacks+100) {
 		t.Errorf("%d cycles, %d ns", g.byTrigger[0], g.phaseNS[sampler.GCMarking])
 	}
 }

@@ -132,7 +132,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		dict := sampler.NewDictionary()
 		p := procOf(eras[seed%uint64(len(eras))])
 		f := NewFold(p, dict, Options{})
-		waits := NewWaitList(f.Stream())
+		waits := newWaitList(f.Stream())
 		l := newLedger(t, f.Stream())
 		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
@@ -168,7 +168,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		f.Stream().Finish()
 		var st Stat
 		var blame BlameReport
-		f.Read(func(v *View) { st, blame = v.Account.Stat(), v.Blame.Top(0, BlameByStack, 0) })
+		f.Read(func(v *View) { st, blame = v.Account.Stat(), v.Blame.top(0, BlameByStack, 0) })
 		var waited, held int64
 		if len(st.Threads) != len(l.ns) && seed%5 == 0 {
 			t.Errorf("seed %d: %d threads, %d in the account", seed, len(l.ns), len(st.Threads))
@@ -196,7 +196,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		if gc := st.GC.PhaseNS; l.gc != st.GC.NS || l.gc != gc.Mark+gc.Sweep+gc.Compact+gc.Other || l.gc == 0 {
 			t.Errorf("seed %d: %d in the collector, %d in the account, %+v", seed, l.gc, st.GC.NS, gc)
 		}
-		longest := waits.Longest(1, 0)
+		longest := waits.longest(1, 0)
 		for _, th := range st.Threads {
 			if len(longest) == 1 && th.Waits.MaxNS > longest[0].NS() {
 				t.Errorf("seed %d: thread %d waited longer than the longest wait, %d", seed, th.ID, longest[0].NS())

@@ -121,14 +121,14 @@ func TestRulesAreObeyed(t *testing.T) {
 func TestRaised(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*sec, 6, 19)
-	got := s.f.Raised()
+	got := s.f.raised()
 	if len(got) != 2 || got[0].ID != "gvl_hog" || got[1].ID != "gvl_saturated" || got[0].UntilNS != 0 {
 		t.Fatalf("while it goes on: %+v", got)
 	}
 	began := got[0].SinceNS
 	s.calm(30 * sec)
 	s.want("gone", nil)
-	got = s.f.Raised()
+	got = s.f.raised()
 	if len(got) != 2 {
 		t.Fatalf("afterwards: %+v", got)
 	}
@@ -141,7 +141,7 @@ func TestRaised(t *testing.T) {
 	s = newScene(t)
 	s.calm(3 * sec)
 	s.turns(8*sec, 3, 79)
-	for _, r := range s.f.Raised() {
+	for _, r := range s.f.raised() {
 		if r.ID == "gvl_hog" {
 			t.Errorf("hidden, and still told: %+v", r)
 		}

@@ -32,13 +32,13 @@ type StatBlame struct {
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`
-	// Frames are the innermost frames and Threads the threads charged most, largest first, MaxStatBlame of each.
+	// Frames are the innermost frames and Threads the threads charged most, largest first, maxStatBlame of each.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
 }
 
-// MaxStatBlame is how many places and threads a Stat blames.
-const MaxStatBlame = 10
+// maxStatBlame is how many places and threads a Stat blames.
+const maxStatBlame = 10
 
 // StatPlace is a place in the code that made others wait.
 type StatPlace struct {
@@ -103,10 +103,10 @@ type Measure struct {
 // they are.
 func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure {
 	stream := NewStream(p)
-	blame := NewBlame(stream, dict)
+	blame := newBlame(stream, dict)
 	return &Measure{
 		dict: dict, class: NewClassifier(p, dict), stream: stream, account: NewAccount(stream, p, dict), blame: blame,
-		findings: NewFindings(stream, p, dict, blame, r), waits: NewWaitList(stream),
+		findings: newFindings(stream, p, dict, blame, r), waits: newWaitList(stream),
 	}
 }
 
@@ -126,7 +126,7 @@ func (m *Measure) Alloc() StatAlloc { return AllocOf(m.account.firstClasses, m.a
 // Findings returns what was wrong in the stream: see Findings.Raised.
 func (m *Measure) Findings() []StatFinding {
 	out := []StatFinding{}
-	for _, f := range m.findings.Raised() {
+	for _, f := range m.findings.raised() {
 		s := StatFinding{
 			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
 			Threads: append([]sampler.ThreadID{}, f.Threads...),
@@ -140,14 +140,14 @@ func (m *Measure) Findings() []StatFinding {
 	return out
 }
 
-// Stat returns the totals so far with findings, blame and the longest waits of at least waitNS, MaxLongestWaits at most.
+// Stat returns the totals so far with findings, blame and the longest waits of at least waitNS, maxLongestWaits at most.
 // The threshold hides waits from that list only.
 func (m *Measure) Stat(waitNS int64) Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()
 	s.Blame = m.statBlame()
 	s.LongestWaits = []StatWait{}
-	for _, w := range m.waits.Longest(MaxLongestWaits, waitNS) {
+	for _, w := range m.waits.longest(maxLongestWaits, waitNS) {
 		x := StatWait{Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress}
 		if w.Before.State != Unknown {
 			b := w.Before
@@ -161,7 +161,7 @@ func (m *Measure) Stat(waitNS int64) Stat {
 }
 
 func (m *Measure) statBlame() StatBlame {
-	all := m.blame.Top(MaxBlameEntries, BlameByStack, 0)
+	all := m.blame.top(maxBlameEntries, BlameByStack, 0)
 	out := StatBlame{
 		TotalNS: all.TotalNS, NobodyNS: all.NobodyNS, OtherNS: all.OtherNS, Frames: []StatPlace{}, Threads: []StatCharge{},
 	}
@@ -175,10 +175,10 @@ func (m *Measure) statBlame() StatBlame {
 			out.RunningNS += e.NS
 		}
 	}
-	for _, e := range m.blame.Top(MaxStatBlame, BlameByFrame, 0).Entries {
+	for _, e := range m.blame.top(maxStatBlame, BlameByFrame, 0).Entries {
 		out.Frames = append(out.Frames, m.place(e))
 	}
-	for _, e := range m.blame.Top(MaxStatBlame, BlameByThread, 0).Entries {
+	for _, e := range m.blame.top(maxStatBlame, BlameByThread, 0).Entries {
 		method := m.blame.Method(e.Thread, 0)
 		out.Threads = append(out.Threads, StatCharge{Thread: e.Thread, NS: e.NS, Share: e.Share, Method: method})
 	}

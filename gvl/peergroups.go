@@ -42,7 +42,7 @@ func (g *peerGroups) of(id sampler.PeerID) uint32 {
 	}
 	p := g.dict.Peer(id)
 	in := clientOf(p)
-	name := peerKindWord(p.Kind) + " " + PeerName(p)
+	name := peerKindWord(p.Kind) + " " + peerName(p)
 	if in {
 		name = "in " + p.Local
 	}

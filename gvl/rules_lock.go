@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxCycles bounds the deadlocks that Deadlocks returns.
-const MaxCycles = 64
+// maxCycles bounds the deadlocks that Deadlocks returns.
+const maxCycles = 64
 
 // Deadlocks returns the cycles of threads that wait for each other, for a Mutex, Monitor or Thread#join without a
 // deadline: each thread waits for the next one, the last for the first. A thread that seems to wait for itself is none:
@@ -30,7 +30,7 @@ func Deadlocks(states []ThreadState) [][]sampler.ThreadID {
 			seen[at] = walk
 			at = next[at]
 		}
-		if at == 0 || seen[at] != walk || len(cycles) >= MaxCycles {
+		if at == 0 || seen[at] != walk || len(cycles) >= maxCycles {
 			continue
 		}
 		cycle := []sampler.ThreadID{at}

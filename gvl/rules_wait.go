@@ -69,7 +69,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	})
 	g := &w.ev.peers.list[group]
 	h.peer, h.threads, h.explains = g.id, ids, ns
-	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + PeerName(g.peer) + "; now " +
+	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + peerName(g.peer) + "; now " +
 		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
 		h.text += ", the longest " + units.ProseDuration(longest)
@@ -288,7 +288,7 @@ func (w *window) target(ts *ThreadState) string {
 		return "stderr"
 	}
 	if ts.Detail.Peer != 0 && w.dict != nil {
-		return PeerName(w.dict.Peer(ts.Detail.Peer))
+		return peerName(w.dict.Peer(ts.Detail.Peer))
 	}
 	return "the log"
 }

@@ -71,7 +71,7 @@ func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	} {
 		p, dict := procOf(sampler.EraSched), sampler.NewDictionary()
 		stream := NewStream(p)
-		bl := NewBlame(stream, dict)
+		bl := newBlame(stream, dict)
 		cl := NewClassifier(p, dict)
 		for i := range 400 {
 			th := holder(1)

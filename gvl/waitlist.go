@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// MaxLongestWaits is how many waits a WaitList keeps.
-const MaxLongestWaits = 100
+// maxLongestWaits is how many waits a WaitList keeps.
+const maxLongestWaits = 100
 
 // WaitList keeps the longest single waits for the GVL of a run. It is a Consumer and not safe for concurrent use.
 type WaitList struct {
@@ -16,8 +16,8 @@ type WaitList struct {
 	top []Wait
 }
 
-// NewWaitList returns a WaitList of a stream.
-func NewWaitList(s *Stream) *WaitList {
+// newWaitList returns a WaitList of a stream.
+func newWaitList(s *Stream) *WaitList {
 	l := &WaitList{stream: s}
 	s.Attach(l)
 	return l
@@ -27,7 +27,7 @@ func NewWaitList(s *Stream) *WaitList {
 func (l *WaitList) Waited(w *Wait) { l.add(*w) }
 
 func (l *WaitList) add(w Wait) {
-	if len(l.top) < MaxLongestWaits {
+	if len(l.top) < maxLongestWaits {
 		l.top = append(l.top, w)
 		for i := len(l.top) - 1; i > 0 && l.top[(i-1)/2].NS() > l.top[i].NS(); i = (i - 1) / 2 {
 			l.top[i], l.top[(i-1)/2] = l.top[(i-1)/2], l.top[i]
@@ -53,9 +53,9 @@ func (l *WaitList) add(w Wait) {
 	}
 }
 
-// Longest returns the n longest waits of at least thresholdNS, the longest first, those that go on included. The slice
+// longest returns the n longest waits of at least thresholdNS, the longest first, those that go on included. The slice
 // is the caller's.
-func (l *WaitList) Longest(n int, thresholdNS int64) []Wait {
+func (l *WaitList) longest(n int, thresholdNS int64) []Wait {
 	all := slices.Clone(l.top)
 	l.stream.Waiting(func(w *Wait) { all = append(all, *w) })
 	all = slices.DeleteFunc(all, func(w Wait) bool { return w.NS() < thresholdNS })

@@ -17,7 +17,7 @@ func TestSizeOfAMinute(t *testing.T) {
 		t.Skip("a size, which the race detector has nothing to do with")
 	}
 	g := newGenerator(11)
-	h, err := NewHistory(1<<62, 1<<40, testProcess, g.d)
+	h, err := NewHistory(1<<62, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func BenchmarkAppend(b *testing.B) {
 		threads int
 	}{{"10threads", 10}, {"100threads", 100}, {"500threads", 500}} {
 		b.Run(c.name, func(b *testing.B) {
-			g, samples := samplesOf(4000, c.threads)
-			h, err := NewHistory(600e9, 150<<20, testProcess, g.d)
+			_, samples := samplesOf(4000, c.threads)
+			h, err := NewHistory(600e9, 150<<20)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -129,10 +129,11 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRange reads 30 s of 100 threads from the history; ns/op is for all of it.
-func BenchmarkRange(b *testing.B) {
-	g, samples := samplesOf(32000, 100)
-	h, err := NewHistory(600e9, 150<<20, testProcess, g.d)
+// filled returns a History of n samples of 100 threads.
+func filled(b *testing.B, n int) *History {
+	b.Helper()
+	_, samples := samplesOf(n, 100)
+	h, err := NewHistory(600e9, 150<<20)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -141,6 +142,12 @@ func BenchmarkRange(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	return h
+}
+
+// BenchmarkRange reads 30 s of 100 threads from the history; ns/op is for all of it.
+func BenchmarkRange(b *testing.B) {
+	h := filled(b, 32000)
 	_, last := h.Span()
 	b.ReportAllocs()
 	n := 0
@@ -155,16 +162,7 @@ func BenchmarkRange(b *testing.B) {
 
 // BenchmarkAt is a scrub to one instant.
 func BenchmarkAt(b *testing.B) {
-	g, samples := samplesOf(8000, 100)
-	h, err := NewHistory(600e9, 150<<20, testProcess, g.d)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, s := range samples {
-		if err := h.Append(s); err != nil {
-			b.Fatal(err)
-		}
-	}
+	h := filled(b, 8000)
 	first, last := h.Span()
 	for b.Loop() {
 		if s, err := h.At((first + last) / 2); s == nil || err != nil {

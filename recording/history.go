@@ -16,8 +16,6 @@ import (
 // sample nor the appending one for a reader's work.
 type History struct {
 	limitNS, limitBytes int64
-	process             sampler.Process
-	dict                *sampler.Dictionary
 	comp                *zstd.Encoder
 	decomp              *zstd.Decoder
 
@@ -40,8 +38,8 @@ type memoryBlock struct {
 func (b *memoryBlock) size() int64 { return int64(len(b.data) + b.fresh.size()) }
 
 // NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory, dropping the oldest
-// blocks; the block being filled is kept always. p is what saveTo writes; the samples' IDs are those of d.
-func NewHistory(limitNS, limitBytes int64, p sampler.Process, d *sampler.Dictionary) (*History, error) {
+// blocks; the block being filled is kept always. The samples' IDs are those of one Dictionary.
+func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	comp, err := compressor()
 	if err != nil {
 		return nil, err
@@ -50,7 +48,7 @@ func NewHistory(limitNS, limitBytes int64, p sampler.Process, d *sampler.Diction
 	if err != nil {
 		return nil, err
 	}
-	h := &History{limitNS: limitNS, limitBytes: limitBytes, process: p, dict: d, comp: comp, decomp: decomp, enc: newEncoder(nil)}
+	h := &History{limitNS: limitNS, limitBytes: limitBytes, comp: comp, decomp: decomp, enc: newEncoder(nil)}
 	h.enc.begin(streams{})
 	return h, nil
 }
@@ -233,13 +231,8 @@ func (h *History) Bytes() int64 {
 	return h.bytes + int64(h.enc.out.size())
 }
 
-// saveTo writes the samples of [t0, t1) to w as a recording, with how the target ended when end is not nil.
-func (h *History) saveTo(w io.Writer, t0, t1 int64, end *sampler.End) error {
-	return h.SaveAs(w, h.process, h.dict, t0, t1, end, nil)
-}
-
-// SaveAs is saveTo with another description of the process and another view of the Dictionary, such as redacted ones, and with
-// those of the notes that are in [t0, t1).
+// SaveAs writes the samples of [t0, t1) to w as a recording of p, and those of the notes; end says how the target ended, nil:
+// that is not known. d is the Dictionary or another view of it, such as a redacted one.
 func (h *History) SaveAs(w io.Writer, p sampler.Process, d *sampler.Dictionary, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
 	rec, err := NewWriter(w, p, d)
 	if err != nil {

@@ -148,7 +148,7 @@ func TestEachBlockStandsAlone(t *testing.T) {
 func TestHistoryRoundTrip(t *testing.T) {
 	for seed := range uint64(rounds(10)) {
 		g := newGenerator(seed)
-		h, err := NewHistory(1<<62, 1<<40, testProcess, g.d)
+		h, err := NewHistory(1<<62, 1<<40)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 			t.Errorf("span %d to %d", first, last)
 		}
 		var buf bytes.Buffer
-		if err := h.saveTo(&buf, 0, 1<<62, &sampler.End{Reason: "exited"}); err != nil {
+		if err := h.SaveAs(&buf, testProcess, g.d, 0, 1<<62, &sampler.End{Reason: "exited"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		r := openBytes(t, buf.Bytes())
@@ -183,12 +183,12 @@ func TestHistoryRoundTrip(t *testing.T) {
 
 func TestHistoryIsBounded(t *testing.T) {
 	g := newGenerator(5)
-	byTime, err := NewHistory(3e9, 1<<40, testProcess, g.d)
+	byTime, err := NewHistory(3e9, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const limit = 200 << 10
-	bySize, err := NewHistory(1<<62, limit, testProcess, g.d)
+	bySize, err := NewHistory(1<<62, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestHistoryIsBounded(t *testing.T) {
 // TestHistoryConcurrently reads while samples are appended, for the race detector.
 func TestHistoryConcurrently(t *testing.T) {
 	g := newGenerator(6)
-	h, err := NewHistory(5e9, 1<<30, testProcess, g.d)
+	h, err := NewHistory(5e9, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := NewHistory(1<<62, 1<<40, testProcess, g.d)
+	h, err := NewHistory(1<<62, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package recording
 import (
 	"runtime"
 	"testing"
-
-	"github.com/ddtop/ddtop/sampler"
 )
 
 // TestManyHistoriesShareTheCompressor: what a history takes beside its samples is small, because there is one a process and
@@ -18,9 +16,9 @@ func TestManyHistoriesShareTheCompressor(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	g, samples := samplesOf(300, 3)
+	_, samples := samplesOf(300, 3)
 	fill := func() *History {
-		h, err := NewHistory(1<<62, 1<<30, sampler.Process{}, g.d)
+		h, err := NewHistory(1<<62, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}

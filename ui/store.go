@@ -89,7 +89,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	s.history, err = recording.NewHistory(s.keepNS, historyBytes*min(max(s.keepNS, int64(DefaultHistory))/int64(DefaultHistory), 2), p, s.dict)
+	s.history, err = recording.NewHistory(s.keepNS, historyBytes*min(max(s.keepNS, int64(DefaultHistory))/int64(DefaultHistory), 2))
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}

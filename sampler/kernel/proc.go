@@ -110,9 +110,6 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 // Cgroup is the path of the process's cgroup in the hierarchy that limits CPU, as ddtop sees it ("/" at the root).
 func (p *ProcReader) Cgroup() string { return p.cgroup.path }
 
-// cgroupNote says why the CPU limit of the process's cgroup can't be seen; "" when it can, or when there is none.
-func (p *ProcReader) cgroupNote() string { return p.cgroup.note }
-
 func (p *ProcReader) errorOf(file string, err error) error {
 	return &Error{"read", fmt.Sprintf("/proc/%d/%s", p.pid, file), err}
 }

@@ -219,8 +219,8 @@ func TestThrottling(t *testing.T) {
 			t.Errorf("%s: %d, cpu.stat says %d to %d", c.name, c.got, c.lo, c.hi)
 		}
 	}
-	if !strings.HasSuffix(p.Cgroup(), "/inner") || p.cgroupNote() != "" {
-		t.Errorf("cgroup %q, note %q", p.Cgroup(), p.cgroupNote())
+	if !strings.HasSuffix(p.Cgroup(), "/inner") || p.cgroup.note != "" {
+		t.Errorf("cgroup %q, note %q", p.Cgroup(), p.cgroup.note)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()

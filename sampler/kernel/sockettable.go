@@ -41,10 +41,6 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 	return sampler.Peer{}, false
 }
 
-// socketsRefused says why sockets can't be asked for their ends (*Error, ErrPermission or ErrUnsupported), nil when
-// they can. ResolveSockets names them then, some seconds later.
-func (t *Tasks) socketsRefused() error { return t.peers.sock.refused }
-
 // ResolveSockets names the sockets that Describe could not: from the tables of the target's network namespace,
 // /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That costs milliseconds, so it is to be called from another goroutine than the
 // sampling one, as often as the caller likes: it reads at most every 5 s, less often where the tables are big, and only

@@ -182,9 +182,6 @@ func (t *Tasks) Forget(tid int32) {
 	delete(t.tasks, tid)
 }
 
-// openFiles is the number of /proc files kept open, for figures about ddtop itself.
-func (t *Tasks) openFiles() int { return t.open }
-
 // read returns a task's file, in t.buf. A descriptor that is open belongs to the thread it was opened for even when
 // its tid is used again: reading then gives ESRCH, and the file is opened once more.
 func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {

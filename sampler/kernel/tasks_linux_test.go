@@ -128,8 +128,8 @@ func TestSocketsFromTables(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, dict := openTasks(t, cmd.Process.Pid)
 	tasks.peers.sock.refused = &Error{"pidfd_getfd", "descriptor 3", syscall.EPERM}
-	if !errors.Is(tasks.socketsRefused(), ErrPermission) {
-		t.Errorf("SocketsRefused %v", tasks.socketsRefused())
+	if !errors.Is(tasks.peers.sock.refused, ErrPermission) {
+		t.Errorf("SocketsRefused %v", tasks.peers.sock.refused)
 	}
 	names := map[string]bool{"tcp": true, "tcp6": true, "service": true, "udp": true, "unix server": true, "accept": true}
 	get := func(b blocked) sampler.Peer {
@@ -261,8 +261,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 	for range 10 {
 		readAll()
-		if tasks.openFiles() != 6 {
-			t.Fatalf("%d files open, the limit is 6", tasks.openFiles())
+		if tasks.open != 6 {
+			t.Fatalf("%d files open, the limit is 6", tasks.open)
 		}
 	}
 	if _, ok := tasks.tasks[all[0].TID]; !ok {
@@ -281,8 +281,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 		}
 	}
 	tasks.Forget(all[10].TID)
-	if tasks.openFiles() != 4 || tasks.tasks[all[10].TID] != nil {
-		t.Errorf("%d files open after Forget", tasks.openFiles())
+	if tasks.open != 4 || tasks.tasks[all[10].TID] != nil {
+		t.Errorf("%d files open after Forget", tasks.open)
 	}
 }
 

@@ -80,7 +80,7 @@ func churn(t *testing.T, g *target) {
 	ec := g.word(t, g.vm.MainThread+g.off(t, "rb_thread_struct.ec"))
 	low := g.word(t, ec)
 	end := low + 8*g.word(t, ec+8)
-	fs := g.dec.controlFrameSize()
+	fs := g.dec.o.frameSize
 
 	const window = 32 // frames
 	var ec1, ec2 [24]byte

@@ -123,13 +123,13 @@ func FuzzDecode(f *testing.F) {
 			}
 			raw.Running = which&1 != 0
 			_, info, err := d.Decode(&raw)
-			if err == nil && info.Frames > len(raw.Frames)/d.controlFrameSize() {
+			if err == nil && info.Frames > len(raw.Frames)/d.o.frameSize {
 				t.Fatalf("%d frames out of %d bytes", info.Frames, len(raw.Frames))
 			}
 			if info.Calls > maxDecodeTries*(2*maxRounds+1) {
 				t.Fatalf("%d calls", info.Calls)
 			}
-			for off := cfSelf; off+8 <= len(raw.Frames); off += d.controlFrameSize() {
+			for off := cfSelf; off+8 <= len(raw.Frames); off += d.o.frameSize {
 				v := binary.LittleEndian.Uint64(raw.Frames[off:])
 				d.ClassName(v)
 				d.DataTypeName(v)

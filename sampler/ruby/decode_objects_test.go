@@ -109,7 +109,7 @@ func TestObjects(t *testing.T) {
 // selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way that
 // objects of anonymous classes have no class name.
 func selfClass(g *target, raw *RawStack, want *string) uint64 {
-	for f := raw.Frames; len(f) >= g.dec.controlFrameSize(); f = f[g.dec.controlFrameSize():] {
+	for f := raw.Frames; len(f) >= g.dec.o.frameSize; f = f[g.dec.o.frameSize:] {
 		self := le64(f[cfSelf:])
 		if name, ok := g.dec.ClassName(self); ok && want != nil && name == *want {
 			return self

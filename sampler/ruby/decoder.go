@@ -108,9 +108,6 @@ func newDecoder(vm *VM, dict *sampler.Dictionary, o *nameOffsets) *Decoder {
 	return d
 }
 
-// controlFrameSize is the size of a control frame in bytes: 48 on 2.5, 64 on 3.1 and 3.2, 56 on all others.
-func (d *Decoder) controlFrameSize() int { return d.o.frameSize }
-
 // LastNameError is the latest reason why a frame lacked a name; nil: there was none.
 func (d *Decoder) LastNameError() error { return d.lastNameError }
 

@@ -303,7 +303,7 @@ func newKitchen(t *testing.T, d *sampler.Dictionary) *kitchen {
 	if k.rolling, err = flamegraph.NewRolling(hostileHistory, 0); err != nil {
 		t.Fatal(err)
 	}
-	if k.history, err = recording.NewHistory(hostileHistory, hostileHistoryBytes, p, d); err != nil {
+	if k.history, err = recording.NewHistory(hostileHistory, hostileHistoryBytes); err != nil {
 		t.Fatal(err)
 	}
 	flamegraph.NewCollector(k.fold.Stream(), nil, k.rolling)
