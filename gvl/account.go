@@ -99,21 +99,20 @@ func (a *Account) Ended(slot int, _ int64) {
 func (a *Account) Tick(k *Tick) {
 	a.tickProcess(k)
 	a.gc.tick(k)
+	for _, i := range k.Begun {
+		for k.Slots[i] >= len(a.threads) {
+			a.threads = append(a.threads, threadTotals{})
+		}
+		a.threads[k.Slots[i]] = a.newTotals(&k.States[i])
+	}
 	for i := range k.States {
 		slot, ts := k.Slots[i], &k.States[i]
 		if slot < 0 {
 			continue
 		}
-		for slot >= len(a.threads) {
-			a.threads = append(a.threads, threadTotals{})
-		}
 		t := &a.threads[slot]
-		fresh := t.id == 0
-		if fresh {
-			*t = a.newTotals(ts)
-		} else if k.Gap {
+		if k.Gap {
 			t.waitedAtRead, t.inRead = false, false // what the kernel counted in the gap is not part of a state that was seen
-			t.ractor = ts.Ractor
 		}
 		t.counters(&k.Threads[i], ts.State)
 	}

@@ -78,7 +78,6 @@ type watch struct {
 	op      string
 	segNS   int64
 	sinceNS int64 // when the state began
-	waitNS  int64 // when the wait going on began
 	stack   sampler.StackID
 	stackNS int64 // since when the stack is the same
 	// runNS is the time the GVL was held with this stack; moved: it was seen with another stack before, or came back to this one.
@@ -115,7 +114,9 @@ type collector struct {
 	proc    sampler.Process
 	dict    *sampler.Dictionary
 	limits  *limits
-	steps   stepper
+	lastNS  int64 // time of the last sample
+	blind   bool  // nothing is known of the time since then
+	sinceNS int64 // no wait is followed further back
 	classes *stackClasses
 	table   table[watch]
 	ring    [findingsWindowNS/1e9 + 1]second
@@ -146,7 +147,7 @@ const (
 
 func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
 	c := &collector{
-		proc: p, dict: dict, limits: l, steps: newStepper(p), classes: newStackClasses(dict), table: newTable[watch](),
+		proc: p, dict: dict, limits: l, classes: newStackClasses(dict), table: newTable[watch](),
 		peers: peerGroups{dict: dict},
 	}
 	for i := range c.ring {
@@ -168,9 +169,20 @@ func (c *collector) extendStartup(b *second) {
 	}
 }
 
+// skip leaves a sample out, of a process that was stopped: what happens in one says nothing of it. The time is a gap.
+func (c *collector) skip() { c.blind = c.lastNS != 0 }
+
 // feed adds a sample.
-func (c *collector) feed(s *sampler.Sample, states []ThreadState) {
-	st := c.steps.next(s)
+func (c *collector) feed(k *Tick) {
+	s, states := k.Sample, k.States
+	st := step{fromNS: k.FromNS, toNS: k.ToNS, midNS: k.MidNS, first: c.lastNS == 0, gap: k.Gap}
+	if c.blind {
+		st.fromNS, st.gap, c.blind = c.lastNS, true, false
+	}
+	c.lastNS = st.toNS
+	if st.gap || st.first {
+		c.sinceNS = st.toNS
+	}
 	if st.first {
 		c.enter(st.toNS / 1e9)
 	}
@@ -200,7 +212,6 @@ func (c *collector) feed(s *sampler.Sample, states []ThreadState) {
 	c.table.end(func(r *record[watch]) {
 		if !st.gap {
 			c.flush(&r.v, r.id, at)
-			c.endWait(&r.v, at)
 		}
 	})
 	c.endTurns(s, states, st, at)
@@ -237,12 +248,6 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 	w.sinceNS = ts.SinceNS
 	if ts.State != w.state || d.Peer != w.peer || d.Object != w.object || d.Op != w.op || fresh {
 		c.flush(w, ts.Thread, at)
-		if w.state == Waiting && ts.State != Waiting && !fresh {
-			c.endWait(w, at)
-		}
-		if ts.State == Waiting && (w.state != Waiting || fresh) {
-			w.waitNS = at
-		}
 		w.state, w.peer, w.object, w.op = ts.State, d.Peer, d.Object, d.Op
 		w.group = c.peers.of(d.Peer)
 	}
@@ -344,9 +349,10 @@ func (c *collector) flushAll(at int64) {
 	}
 }
 
-func (c *collector) endWait(w *watch, at int64) {
-	if w.state == Waiting {
-		c.cur.waits.Add(at - w.waitNS)
+// waited counts a wait, as far as the process was followed.
+func (c *collector) waited(w *Wait) {
+	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.blind && w.ToNS > from {
+		c.cur.waits.Add(w.ToNS - from)
 	}
 }
 

@@ -8,19 +8,18 @@ type pause struct {
 	stack         sampler.StackID
 }
 
-// gcTime adds time inside the collector and the length of the pause going on.
+// collecting adds time inside the collector, as far as the process was followed.
+func (c *collector) collecting(i *GCInterval) {
+	if c.cur != nil && !c.blind {
+		c.cur.gcNS += i.NS()
+	}
+}
+
+// gcTime follows the length of the pause going on.
 func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
 	during := s.GC.Valid && s.GC.During
 	if st.gap {
 		c.gcSince = 0
-	} else if c.gcSince != 0 {
-		end := st.midNS
-		if during {
-			end = st.toNS
-		}
-		c.cur.gcNS += end - st.fromNS
-	} else if during {
-		c.cur.gcNS += st.toNS - st.midNS
 	}
 	if !during {
 		if lacked := c.gcLast.wallNS - c.gcLast.ranNS; c.gcLast.wallNS >= longGC && lacked > 0 {

@@ -197,14 +197,21 @@ func newFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blam
 	return f
 }
 
+// Waited counts a wait.
+func (f *Findings) Waited(w *Wait) { f.ev.waited(w) }
+
+// Collecting adds time inside the collector.
+func (f *Findings) Collecting(i *GCInterval) { f.ev.collecting(i) }
+
 // Tick adds one sample with its states.
 func (f *Findings) Tick(k *Tick) {
 	s, states := k.Sample, k.States
 	if s.Proc.Stopped || slices.ContainsFunc(states, func(ts ThreadState) bool { return ts.stopped() }) {
-		return // what happens in a stopped process says nothing of it; the time is a gap in what the rules look at
+		f.ev.skip()
+		return
 	}
-	f.ev.feed(s, states)
-	now := f.ev.steps.lastNS
+	f.ev.feed(k)
+	now := k.ToNS
 	if now < f.nextNS {
 		return
 	}
@@ -232,7 +239,7 @@ func (f *Findings) Tick(k *Tick) {
 // Early reports whether the program was starting until so recently, by the newest sample, that most rules have judged nothing of
 // its work yet: that there is no finding then says nothing.
 func (f *Findings) Early() bool {
-	return f.ev.steps.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
+	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
 
 // judge asks a rule and moves its state on; late is the window without the program's start.

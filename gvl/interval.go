@@ -91,6 +91,8 @@ type Tick struct {
 	// States is parallel to Threads, and so is Slots; the slot of a thread that is listed a second time is -1.
 	States []ThreadState
 	Slots  []int
+	// Begun are the indexes of the threads that were not listed before.
+	Begun []int
 	// FromNS is the time of the last sample, ToNS of this one, never an earlier one; both are the same for the first sample.
 	FromNS, ToNS int64
 	// MidNS is where the earlier state ends and the later one begins.

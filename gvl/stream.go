@@ -26,15 +26,16 @@ const (
 // the steady state nothing is allocated. A Stream is not safe for concurrent use.
 type Stream struct {
 	steps   stepper
-	table   table[*streamThread]
+	table   table[streamThread]
 	to      []Consumer
 	tick    Tick
 	slots   []int
+	begun   []int
 	free    []int
 	used    int // slots given so far
 	out     Interval
 	wait    Wait
-	spare   []*streamThread
+	spare   []buffers // of threads that have ended
 	locks   []lockLane
 	lock    int // the one found last
 	outLock LockInterval
@@ -59,30 +60,41 @@ type untold struct {
 
 // streamThread is what a Stream remembers of a thread.
 type streamThread struct {
+	// What each sample is compared with comes first, in one line of the CPU's cache. state goes on since runNS, and waits in
+	// that kind, if it is Waiting; open: it is still to be told.
+	slot  int
+	runNS int64
+	state State
+	kind  WaitKind
+	open  bool
+
 	id     sampler.ThreadID
 	ractor sampler.RactorID
-	slot   int
-	// state goes on since runNS, seen to begin in a step of stepNS; open: it is still to be told.
-	state         State
-	open          bool
-	detail        Detail
-	runNS, stepNS int64
+	detail Detail
+	// stepNS is the length of the step that the state was seen to begin in.
+	stepNS int64
 	// stateNS is since when it is in that state, whatever it waited for in it; waitNS since when it waits for the GVL, if it
 	// does, and before what it did until then.
 	stateNS, waitNS int64
 	before          ThreadState
-	// fromNS is the time up to which segments reach, which are those since the last reading of the stack.
-	fromNS   int64
-	segments []segment
+	// fromNS is the time up to which segments reach.
+	fromNS int64
+	buffers
 	// stack was read last, in stackState.
 	stack      sampler.StackID
 	stackState State
-	untold     []untold // of earlier readings, all of the open run
+}
+
+// buffers are the lists of a thread: its segments since the last reading, and what is untold of earlier readings, all of it of
+// the open run.
+type buffers struct {
+	segments []segment
+	untold   []untold
 }
 
 // NewStream returns a Stream of the target p.
 func NewStream(p sampler.Process) *Stream {
-	return &Stream{steps: newStepper(p), table: newTable[*streamThread]()}
+	return &Stream{steps: newStepper(p), table: newTable[streamThread]()}
 }
 
 // Attach gives the stream another consumer, before the first sample. They are called in the order they came in.
@@ -100,7 +112,7 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 		begins, ended = st.toNS, st.fromNS
 		s.missing += st.toNS - st.fromNS
 	}
-	s.slots = s.slots[:0]
+	s.slots, s.begun = s.slots[:0], s.begun[:0]
 	s.table.begin(len(states))
 	for i := range states {
 		ts := &states[i]
@@ -110,10 +122,11 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 			continue
 		}
 		t := &x.Threads[i]
-		switch r := rec.v; {
+		switch r := &rec.v; {
 		case fresh:
-			rec.v = s.newThread(ts)
-			rec.v.begin(ts, t.Stack, begins, st)
+			s.list(r, ts)
+			s.begun = append(s.begun, i)
+			r.begin(ts, t.Stack, begins, st)
 		case st.gap:
 			s.end(r, ended)
 			s.notSampled(r, st)
@@ -130,11 +143,11 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 			s.seeLock(ts, t)
 		}
 	}
-	s.table.end(func(rec *record[*streamThread]) { s.gone(rec.v, ended) })
+	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, ended) })
 	s.moveLocks(st, x.Depth)
 	payer, known := s.collect(x, states, st)
 	s.tick = Tick{
-		Sample: x, States: states, Slots: s.slots, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
+		Sample: x, States: states, Slots: s.slots, Begun: s.begun, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
 		Payer: payer, PayerKnown: known,
 	}
 	for _, c := range s.to {
@@ -147,9 +160,9 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 func (s *Stream) Finish() {
 	s.table.begin(0)
 	s.table.changed = true
-	s.table.end(func(rec *record[*streamThread]) { s.gone(rec.v, s.steps.lastNS) })
+	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, s.steps.lastNS) })
 	s.SettleLocks()
-	s.locks = s.locks[:0]
+	s.locks, s.during = s.locks[:0], false
 	s.steps = stepper{reach: s.steps.reach}
 }
 
@@ -180,20 +193,18 @@ func (s *Stream) collecting(fromNS, toNS int64) {
 	}
 }
 
-// newThread returns a thread that was not listed before, with a slot.
-func (s *Stream) newThread(ts *ThreadState) *streamThread {
-	r := new(streamThread)
+// list gives a thread that was not listed before a slot, and memory.
+func (s *Stream) list(r *streamThread, ts *ThreadState) {
+	r.id, r.ractor = ts.Thread, ts.Ractor
 	if n := len(s.spare); n > 0 {
-		r, s.spare = s.spare[n-1], s.spare[:n-1]
+		r.buffers, s.spare = s.spare[n-1], s.spare[:n-1]
 	}
-	*r = streamThread{id: ts.Thread, ractor: ts.Ractor, segments: r.segments[:0], untold: r.untold[:0]}
 	if n := len(s.free); n > 0 {
 		r.slot, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		r.slot = s.used
 		s.used++
 	}
-	return r
 }
 
 // gone ends a thread that is no longer listed.
@@ -203,7 +214,7 @@ func (s *Stream) gone(r *streamThread, atNS int64) {
 		c.Ended(r.slot, atNS)
 	}
 	s.free = append(s.free, r.slot)
-	s.spare = append(s.spare, r)
+	s.spare = append(s.spare, buffers{r.segments[:0], r.untold[:0]})
 }
 
 // begin starts a thread, or starts it again after a gap.
@@ -215,7 +226,7 @@ func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64,
 
 // run begins a stretch of time with one state.
 func (r *streamThread) run(ts *ThreadState, atNS int64, st step) {
-	r.state, r.detail, r.open = ts.State, ts.Detail, ts.Open()
+	r.state, r.kind, r.detail, r.open = ts.State, ts.Detail.Wait, ts.Detail, ts.Open()
 	r.runNS, r.stepNS = atNS, st.lengthNS()
 }
 
@@ -236,7 +247,7 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 	case r.open && s.steps.reach.tells(ts, r.runNS, st.midNS):
 		r.detail, r.stateNS = ts.Detail, r.runNS
 		s.tell(r, ts.State)
-	case ts.State != r.state, ts.SinceNS > r.runNS, ts.State == Waiting && ts.Detail.Wait != r.detail.Wait:
+	case ts.State != r.state, ts.SinceNS > r.runNS, ts.State == Waiting && ts.Detail.Wait != r.kind:
 		s.cut(r, st.midNS)
 		s.tell(r, r.state)
 		if r.state != ts.State {
@@ -312,7 +323,7 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 	if rec == nil {
 		return
 	}
-	r := rec.v
+	r := &rec.v
 	i := Interval{Thread: r.id, Ractor: r.ractor, Slot: r.slot}
 	one := func(g segment, stack sampler.StackID) {
 		if g.state == openState {

@@ -105,13 +105,8 @@ func (t *Timeline) Tick(k *Tick) {
 	}
 	t.lastNS = k.ToNS
 	t.advance()
-	for i, slot := range k.Slots {
-		for slot >= len(t.bySlot) {
-			t.bySlot = append(t.bySlot, nil)
-		}
-		if slot >= 0 && (t.bySlot[slot] == nil || k.Gap) {
-			t.list(slot, &k.States[i])
-		}
+	for _, i := range k.Begun {
+		t.list(k.Slots[i], &k.States[i])
 	}
 	if !k.Gap {
 		t.proc.add(t.columnNS, k.FromNS, k.ToNS, func(c *procColumn, ns int64) { c.sampledNS += ns })
@@ -129,10 +124,11 @@ func (t *Timeline) Lock(i *LockInterval) { t.ractor(i.Ractor).add(t.columnNS, i)
 
 // list notes that a thread is listed.
 func (t *Timeline) list(slot int, ts *ThreadState) {
+	for slot >= len(t.bySlot) {
+		t.bySlot = append(t.bySlot, nil)
+	}
 	r := t.rows[ts.Thread]
 	switch {
-	case t.bySlot[slot] != nil:
-		r = t.bySlot[slot]
 	case r == nil && len(t.rows) >= MaxTimelineThreads:
 		t.dropped++
 		r = newRow(ts.Thread, 0)
@@ -141,9 +137,6 @@ func (t *Timeline) list(slot int, ts *ThreadState) {
 		t.rows[ts.Thread] = r
 	}
 	t.bySlot[slot] = r
-	if r.listed {
-		r.lane.listed--
-	}
 	r.lane, r.listed = t.ractor(ts.Ractor), true
 	r.lane.listed++
 	if !r.active {
