@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
@@ -51,7 +54,66 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-var goldenSizes = [][2]int{{80, 24}, {120, 40}, {200, 50}}
+// screenSizes are those that tests draw, goldenSizes those of which pictures are kept: a larger screen shows what the one
+// before it shows, and showsAll says so.
+var (
+	screenSizes = [][2]int{{80, 24}, {120, 40}, {200, 50}}
+	goldenSizes = screenSizes[:2]
+)
+
+// goldens compares a view in all sizes, with colours and without.
+func goldens(t *testing.T, name string, draw func(t *testing.T, o Options, width, height int) Picture) {
+	for _, o := range []Options{{}, {NoColor: true}} {
+		var before Picture
+		for i, size := range screenSizes {
+			full := fmt.Sprintf("%s-%dx%d", name, size[0], size[1])
+			if o.NoColor {
+				full += "-nocolor"
+			}
+			t.Run(full, func(t *testing.T) {
+				p := draw(t, o, size[0], size[1])
+				if i < len(goldenSizes) {
+					golden(t, full+".golden", p.Terminal+"\n")
+				} else {
+					showsAll(t, p, before, moved[name])
+				}
+				if o.NoColor {
+					noColorHolds(t, p.Terminal)
+				}
+				before = p
+			})
+		}
+	}
+}
+
+// word is one of a screen that names something; laneText are the letters of states, which the timeline draws as long as it is wide.
+var (
+	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)
+	laneText = regexp.MustCompile(`^[` + stateLetters() + `.]+$`)
+)
+
+// moved are words of a view that a larger screen, whose columns are of other moments or which has room for what they stand for,
+// does not have.
+var moved = map[string][]string{"page-threads": {"more", "frames"}, "page-cursor": {"IO#gets", "DB#read_answer", "more", "frames"},
+	"help": {"scrolls"}}
+
+func stateLetters() string {
+	var letters []byte
+	for s := range gvl.NumStates {
+		letters = append(letters, s.Letter())
+	}
+	return regexp.QuoteMeta(string(letters))
+}
+
+// showsAll: the larger screen has every word of the smaller one.
+func showsAll(t *testing.T, larger, smaller Picture, moved []string) {
+	t.Helper()
+	for _, w := range word.FindAllString(smaller.Text, -1) {
+		if !strings.HasSuffix(w, "…") && !laneText.MatchString(w) && !slices.Contains(moved, w) && !strings.Contains(larger.Text, w) {
+			t.Errorf("%q stands on the smaller screen and not on the larger one:\n%s\n%s", w, smaller.Text, larger.Text)
+		}
+	}
+}
 
 // views are the pictures of which goldens are kept, by the keys that lead there.
 var views = []struct {
@@ -70,18 +132,9 @@ var views = []struct {
 // TestGoldenRecording draws a recording of the bundled program on a real Ruby 3.4, in which one thread hogs the GVL.
 func TestGoldenRecording(t *testing.T) {
 	rs := make(recordings)
-	for _, size := range goldenSizes {
-		for _, noColor := range []bool{false, true} {
-			name := fmt.Sprintf("live-%dx%d", size[0], size[1])
-			if noColor {
-				name += "-nocolor"
-			}
-			t.Run(name, func(t *testing.T) {
-				p := rs.picture(t, "hog", Options{NoColor: noColor}, size[0], size[1])
-				golden(t, "recording-"+name+".golden", p.Terminal+"\n")
-			})
-		}
-	}
+	goldens(t, "recording-live", func(t *testing.T, o Options, width, height int) Picture {
+		return rs.picture(t, "hog", o, width, height)
+	})
 }
 
 // TestGoldenViews draws every view of the made-up order service.
@@ -95,24 +148,13 @@ func TestGoldenViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range views {
-		for _, size := range goldenSizes {
-			for _, noColor := range []bool{false, true} {
-				name := fmt.Sprintf("%s-%dx%d", v.name, size[0], size[1])
-				if noColor {
-					name += "-nocolor"
-				}
-				t.Run(name, func(t *testing.T) {
-					p, err := store.picture(Options{NoColor: noColor}.withDefaults(), size[0], size[1], v.keys...)
-					if err != nil {
-						t.Fatal(err)
-					}
-					golden(t, name+".golden", p.Terminal+"\n")
-					if noColor {
-						noColorHolds(t, p.Terminal)
-					}
-				})
+		goldens(t, v.name, func(t *testing.T, o Options, width, height int) Picture {
+			p, err := store.picture(o.withDefaults(), width, height, v.keys...)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			return p
+		})
 	}
 }
 

@@ -24,7 +24,7 @@ func (d deadlocked) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 func TestDeadlockCannotBeMissed(t *testing.T) {
-	for _, size := range goldenSizes {
+	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], Options{NoColor: true})
 		m := s.model
 		s.press("6")

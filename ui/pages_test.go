@@ -67,21 +67,10 @@ func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys
 func TestGoldenPages(t *testing.T) {
 	rs := make(recordings)
 	for _, v := range pageViews {
-		for _, size := range goldenSizes {
-			for _, noColor := range []bool{false, true} {
-				name := fmt.Sprintf("page-%s-%dx%d", v.name, size[0], size[1])
-				if noColor {
-					name += "-nocolor"
-				}
-				t.Run(name, func(t *testing.T) {
-					p := rs.picture(t, v.recording, Options{NoColor: noColor, Replay: true}, size[0], size[1], v.keys...)
-					golden(t, name+".golden", p.Terminal+"\n")
-					if noColor {
-						noColorHolds(t, p.Terminal)
-					}
-				})
-			}
-		}
+		goldens(t, "page-"+v.name, func(t *testing.T, o Options, width, height int) Picture {
+			o.Replay = true
+			return rs.picture(t, v.recording, o, width, height, v.keys...)
+		})
 	}
 }
 
@@ -118,7 +107,7 @@ func (s *screen) everyKey(id pageID) {
 
 // TestPagesBeforeTheFirstSample: no page needs one, and none reads the history then.
 func TestPagesBeforeTheFirstSample(t *testing.T) {
-	for _, size := range goldenSizes {
+	for _, size := range screenSizes {
 		store, err := NewStore(demosource.New(demosource.Options{}), DefaultHistory)
 		if err != nil {
 			t.Fatal(err)

@@ -186,23 +186,11 @@ func TestGoldenProcesses(t *testing.T) {
 		{"processes-one", []string{"down", "down", "v", "tab", "down", "down"}},
 		{"processes-findings", []string{"v", "v", "tab"}},
 	} {
-		for _, size := range goldenSizes {
-			for _, noColor := range []bool{false, true} {
-				name := fmt.Sprintf("%s-%dx%d", v.name, size[0], size[1])
-				if noColor {
-					name += "-nocolor"
-				}
-				t.Run(name, func(t *testing.T) {
-					s := clusterScreen(t, size[0], size[1], Options{NoColor: noColor})
-					s.press(v.keys...)
-					content := s.fleet.shown.model.taken().Terminal
-					golden(t, name+".golden", content+"\n")
-					if noColor {
-						noColorHolds(t, content)
-					}
-				})
-			}
-		}
+		goldens(t, v.name, func(t *testing.T, o Options, width, height int) Picture {
+			s := clusterScreen(t, width, height, o)
+			s.press(v.keys...)
+			return s.fleet.shown.model.taken()
+		})
 	}
 }
 

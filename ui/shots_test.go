@@ -23,11 +23,11 @@ var shotVariants = []struct {
 	sizes   [][2]int
 }{
 	{"dark", Options{Theme: "dark"}, nil, [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}, {300, 100}}},
-	{"light", Options{Theme: "light"}, nil, goldenSizes},
-	{"high-contrast", Options{Theme: "high-contrast"}, nil, goldenSizes},
-	{"nocolor", Options{NoColor: true}, nil, goldenSizes},
-	{"ascii", Options{NoColor: true, ASCII: true}, nil, goldenSizes},
-	{"present", Options{Theme: "dark"}, []string{"P"}, goldenSizes},
+	{"light", Options{Theme: "light"}, nil, screenSizes},
+	{"high-contrast", Options{Theme: "high-contrast"}, nil, screenSizes},
+	{"nocolor", Options{NoColor: true}, nil, screenSizes},
+	{"ascii", Options{NoColor: true, ASCII: true}, nil, screenSizes},
+	{"present", Options{Theme: "dark"}, []string{"P"}, screenSizes},
 }
 
 // shotViews are pictures that have no golden of the same recording: the live view of each kind of trouble, time, overlays.
