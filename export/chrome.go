@@ -104,7 +104,7 @@ func (c *chromeProcess) add(e chromeEvent) {
 func (c *chromeProcess) write() {
 	t := c.m.Trace
 	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": mappingFile(c.m.Process)}})
-	holds := t.holds()
+	holds := t.locks
 	for i, ractor := range slices.Sorted(maps.Keys(holds)) {
 		tid, name := chromeLockTID+int(ractor)%chromeTIDs, "GVL"
 		if len(holds) > 1 {

@@ -27,10 +27,9 @@ func hostileWorld() Measured {
 	stack := d.InternStack(0, d.InternFrame(frame))
 	peer := d.InternPeer(sampler.Peer{Kind: sampler.PeerUnix, Path: hostileName, Remote: hostileName, Service: hostileName})
 	trace := NewTrace(d)
-	state := gvl.ThreadState{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: peer}}
-	trace.Feed(&sampler.Sample{TimeNS: 1e9, Threads: []sampler.Thread{{ID: 1}}}, []gvl.ThreadState{state})
+	trace.Tick(&gvl.Tick{Sample: &sampler.Sample{TimeNS: 1e9}})
 	key := flamegraph.Key{Thread: 1, Stack: stack, Tag: uint8(gvl.IO)}
-	trace.Add(2e9, key, flamegraph.Weights{WallNS: 1e9})
+	trace.Interval(&gvl.Interval{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: peer}, Stack: stack, FromNS: 1e9, ToNS: 2e9})
 	trace.Notes = []sampler.Note{{AtNS: 15e8, Text: hostileName}}
 	return Measured{
 		Process: sampler.Process{PID: 7, Title: hostileName, RubyDescription: hostileName}, Dict: d, Trace: trace,

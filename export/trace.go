@@ -26,14 +26,17 @@ const (
 )
 
 // Trace keeps what happened in the order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It is a
-// flamegraph.Sink, so that times by thread, stack and state are those of every other export to the ns, and takes each
-// sample before the Collector does. Not safe for concurrent use.
+// consumer of the stream, so that times by thread, stack and state are those of every other export to the ns, and takes CPU
+// time as a flamegraph.Sink. Not safe for concurrent use.
 type Trace struct {
+	gvl.Ignore
 	dict    *sampler.Dictionary
 	threads map[sampler.ThreadID]*traceThread
 	words   map[string]uint32
 	texts   []string // by number; 0 is ""
 	entries int
+	// locks is who held the GVL of each ractor, in the order of time.
+	locks map[sampler.RactorID][]hold
 
 	waiting []tracePoint
 	memory  []tracePoint
@@ -79,33 +82,53 @@ type traceThread struct {
 	words  [gvl.NumStates]uint32
 }
 
-// NewTrace returns an empty Trace.
+// NewTrace returns an empty Trace. The Collector that gives it CPU time must be attached to the stream after it.
 func NewTrace(d *sampler.Dictionary) *Trace {
-	return &Trace{dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""}}
+	return &Trace{
+		dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
+		locks: make(map[sampler.RactorID][]hold),
+	}
 }
 
-// Feed takes one sample and its states, parallel to its threads. The Collector must be fed with it afterwards.
-func (t *Trace) Feed(s *sampler.Sample, states []gvl.ThreadState) {
+// Tick takes what a sample counts.
+func (t *Trace) Tick(k *gvl.Tick) {
 	if t.firstNS == 0 {
-		t.firstNS = s.TimeNS
+		t.firstNS = k.TimeNS
 	}
-	t.lastNS = s.TimeNS
+	t.lastNS = k.TimeNS
 	waiting := int64(0)
-	for i := range states {
-		st := &states[i]
-		if st.State == gvl.Waiting {
+	for i := range k.States {
+		if k.States[i].State == gvl.Waiting {
 			waiting++
 		}
-		t.describe(st)
 	}
-	t.point(&t.waiting, s.TimeNS, waiting, 0)
-	if s.GC.Valid {
-		t.point(&t.objects, s.TimeNS, int64(s.GC.Allocated), tracePointNS)
-		t.cycle(s)
+	t.point(&t.waiting, k.TimeNS, waiting, 0)
+	if k.GC.Valid {
+		t.point(&t.objects, k.TimeNS, int64(k.GC.Allocated), tracePointNS)
+		t.cycle(k.Sample)
 	}
-	if p := &s.Proc; p.AtNS != 0 {
+	if p := &k.Proc; p.AtNS != 0 {
 		t.point(&t.cpu, p.AtNS, p.UserNS+p.SystemNS, tracePointNS)
 		t.point(&t.memory, p.AtNS, p.RSSBytes, tracePointNS)
+	}
+}
+
+// Interval takes a stretch of a thread's time.
+func (t *Trace) Interval(i *gvl.Interval) {
+	th := t.thread(i.Thread)
+	t.addSpan(th, traceSpan{fromNS: i.FromNS, toNS: i.ToNS, stack: i.Stack, state: uint8(i.State), words: t.describe(th, i)})
+}
+
+// Lock takes who held a GVL.
+func (t *Trace) Lock(i *gvl.LockInterval) {
+	if i.Thread == 0 {
+		return
+	}
+	list := t.locks[i.Ractor]
+	if n := len(list); n > 0 && list[n-1].thread == i.Thread && list[n-1].toNS == i.FromNS {
+		list[n-1].toNS, list[n-1].stack = i.ToNS, i.Stack
+	} else if t.room(i.FromNS) {
+		t.locks[i.Ractor] = append(list, hold{i.FromNS, i.ToNS, i.Thread, i.Stack})
 	}
 }
 
@@ -150,56 +173,39 @@ func (t *Trace) thread(id sampler.ThreadID) *traceThread {
 	return th
 }
 
-// describe keeps the words for a thread's state. They change rarely, so they are made when the details have changed.
-func (t *Trace) describe(st *gvl.ThreadState) {
-	switch st.State {
-	case gvl.Running, gvl.Native, gvl.Sleeping: // the state says it all
-		return
+// describe returns the number of the words for an interval's state; 0: the state says it all. They change rarely, so they are
+// made when the details have changed.
+func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
+	switch i.State {
+	case gvl.Running, gvl.Native, gvl.Sleeping:
+		return 0
 	}
-	if st.State >= gvl.NumStates {
-		return
-	}
-	th := t.thread(st.Thread)
-	d := st.Detail
+	d := i.Detail
 	d.DeadlineNS = 0
-	if th.words[st.State] != 0 && th.detail[st.State] == d {
-		return
+	if th.words[i.State] != 0 && th.detail[i.State] == d {
+		return th.words[i.State]
 	}
-	th.detail[st.State] = d
 	// Without a duration, which the span has.
-	text := gvl.Describe(gvl.ThreadState{Thread: st.Thread, State: st.State, Detail: d}, t.dict)
+	text := gvl.Describe(gvl.ThreadState{Thread: i.Thread, State: i.State, Detail: d}, t.dict)
 	text = strings.Replace(text, " "+units.ProseDuration(0), "", 1)
 	n, ok := t.words[text]
 	if !ok {
 		if len(t.texts) >= maxTraceWords {
-			return
+			return 0
 		}
 		n = uint32(len(t.texts))
 		t.texts = append(t.texts, text)
 		t.words[text] = n
 	}
-	th.words[st.State] = n
+	th.detail[i.State], th.words[i.State] = d, n
+	return n
 }
 
-// Add takes a thread's time and CPU time from a Collector. Other weights have no place on a time axis.
-func (t *Trace) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
-	if w.WallNS <= 0 && w.CPUNS <= 0 {
-		return
-	}
-	th := t.thread(k.Thread)
-	if w.WallNS > 0 {
-		t.addSpan(th, traceSpan{fromNS: atNS - w.WallNS, toNS: atNS, stack: k.Stack, state: k.Tag, words: th.wordsOf(k.Tag)})
-	}
+// Add takes a thread's CPU time from a Collector.
+func (t *Trace) Add(_ int64, k flamegraph.Key, w flamegraph.Weights) {
 	if w.CPUNS > 0 {
-		th.addCPU(k, w.CPUNS)
+		t.thread(k.Thread).addCPU(k, w.CPUNS)
 	}
-}
-
-func (th *traceThread) wordsOf(state uint8) uint32 {
-	if int(state) >= len(th.words) {
-		return 0
-	}
-	return th.words[state]
 }
 
 func (t *Trace) addSpan(th *traceThread, s traceSpan) {
@@ -289,44 +295,4 @@ type hold struct {
 	fromNS, toNS int64
 	thread       sampler.ThreadID
 	stack        sampler.StackID
-}
-
-// holds returns who held the GVL of each ractor, in the order of time. The half-and-half rule can let two threads hold it for
-// a part of a tick; the later one begins when the earlier one ends.
-func (t *Trace) holds() map[sampler.RactorID][]hold {
-	out := make(map[sampler.RactorID][]hold)
-	for _, th := range t.ordered() {
-		ractor := sampler.RactorID(1)
-		if info, ok := t.dict.Thread(th.id); ok && info.Ractor != 0 {
-			ractor = info.Ractor
-		}
-		list := out[ractor]
-		first := len(list)
-		for _, s := range th.spans {
-			if !gvl.State(s.state).Held() || s.toNS <= s.fromNS {
-				continue
-			}
-			if n := len(list); n > first && list[n-1].toNS == s.fromNS {
-				list[n-1].toNS, list[n-1].stack = s.toNS, s.stack
-				continue
-			}
-			list = append(list, hold{s.fromNS, s.toNS, th.id, s.stack})
-		}
-		if len(list) > first {
-			out[ractor] = list
-		}
-	}
-	for ractor, list := range out {
-		slices.SortStableFunc(list, func(x, y hold) int { return cmp.Compare(x.fromNS, y.fromNS) })
-		kept := list[:0]
-		last := int64(0)
-		for _, h := range list {
-			if h.fromNS = max(h.fromNS, last); h.toNS > h.fromNS {
-				kept = append(kept, h)
-				last = h.toNS
-			}
-		}
-		out[ractor] = kept
-	}
-	return out
 }

@@ -22,11 +22,11 @@ func traceOf(t testing.TB, p sampler.Process, d *sampler.Dictionary, n int, next
 	}
 	trace := NewTrace(d)
 	class, stream := gvl.NewClassifier(p, d), gvl.NewStream(p)
+	stream.Attach(trace)
 	c := flamegraph.NewCollector(stream, nil, r, trace)
 	for range n {
 		s := next()
 		states := class.Classify(s)
-		trace.Feed(s, states)
 		stream.Feed(s, states)
 	}
 	stream.Finish()
@@ -165,7 +165,7 @@ func TestTraceIsBounded(t *testing.T) {
 	trace := NewTrace(m.Dict)
 	trace.firstNS, trace.entries = 1e9, maxTrace-100
 	for i := range int64(105) {
-		trace.Add(2e9+i, flamegraph.Key{Thread: 2, Tag: uint8(gvl.Running)}, flamegraph.Weights{WallNS: 1})
+		trace.Interval(&gvl.Interval{Thread: 2, State: gvl.Running, FromNS: 2e9 + i - 1, ToNS: 2e9 + i})
 	}
 	if len(trace.threads[2].spans) != 100 || trace.CutNS != 2e9+99 {
 		t.Errorf("%d spans, cut at %d", len(trace.threads[2].spans), trace.CutNS)

@@ -70,6 +70,9 @@ type Detail struct {
 	Inferred bool
 }
 
+// names reports whether it says what is waited for.
+func (d *Detail) names() bool { return d.Op != "" || d.Kind != "" || d.Object != 0 || d.FD >= 0 }
+
 // ThreadState is the verdict on one thread in one sample.
 type ThreadState struct {
 	Thread sampler.ThreadID

@@ -64,9 +64,11 @@ type streamThread struct {
 	// that kind, if it is Waiting; open: it is still to be told.
 	slot  int
 	runNS int64
-	state State
-	kind  WaitKind
-	open  bool
+	// sinceNS is when what it waits for began to be waited for, where that is later.
+	sinceNS int64
+	state   State
+	kind    WaitKind
+	open    bool
 
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -227,7 +229,7 @@ func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64,
 // run begins a stretch of time with one state.
 func (r *streamThread) run(ts *ThreadState, atNS int64, st step) {
 	r.state, r.kind, r.detail, r.open = ts.State, ts.Detail.Wait, ts.Detail, ts.Open()
-	r.runNS, r.stepNS = atNS, st.lengthNS()
+	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, st.lengthNS()
 }
 
 // now is the state for the segment that goes on.
@@ -247,7 +249,10 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 	case r.open && s.steps.reach.tells(ts, r.runNS, st.midNS):
 		r.detail, r.stateNS = ts.Detail, r.runNS
 		s.tell(r, ts.State)
-	case ts.State != r.state, ts.SinceNS > r.runNS, ts.State == Waiting && ts.Detail.Wait != r.kind:
+	case ts.State == r.state && ts.State != Unknown && ts.SinceNS > r.sinceNS && !r.detail.names():
+		// What it waits for was learned late.
+		r.detail, r.sinceNS = ts.Detail, ts.SinceNS
+	case ts.State != r.state, ts.SinceNS > r.sinceNS, ts.State == Waiting && ts.Detail.Wait != r.kind:
 		s.cut(r, st.midNS)
 		s.tell(r, r.state)
 		if r.state != ts.State {

@@ -101,21 +101,16 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		return export.Measured{}, "", err
 	}
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
+	stream := gvl.NewStream(src.Process())
 	sinks := []flamegraph.Sink{rolling}
 	var trace *export.Trace
 	if timeline {
 		trace = export.NewTrace(src.Dictionary())
+		stream.Attach(trace)
 		sinks = append(sinks, trace)
 	}
-	stream := gvl.NewStream(src.Process())
 	collector := flamegraph.NewCollector(stream, nil, sinks...)
-	note, err := run(ctx, src, length, func(s *sampler.Sample) {
-		states := class.Classify(s)
-		if trace != nil {
-			trace.Feed(s, states)
-		}
-		stream.Feed(s, states)
-	})
+	note, err := run(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
 	if err != nil {
 		return export.Measured{}, "", err
 	}
