@@ -307,27 +307,33 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	s.merge = slices.Grow(s.merge[:0], len(r.entries))[:len(r.entries)]
 	clear(s.merge)
 	r.describe(s)
-	first := max(fromNS/r.slotNS, r.oldest, 0)
-	last := min(toNS/r.slotNS, r.newest)
+	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
+	s.FromNS = max(s.FromNS, first*r.slotNS)
+	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
+}
+
+// each calls visit with what was added in each slot from fromNS to toNS, oldest first, and returns the first and the last of the
+// slots that these times lie in. The caller holds mu; there are slots.
+func (r *Rolling) each(fromNS, toNS int64, visit func(slot int64, d delta)) (first, last int64) {
+	first, last = max(fromNS/r.slotNS, r.oldest, 0), min(toNS/r.slotNS, r.newest)
 	for n := first; n <= last; n++ {
 		if n == r.newest {
 			for _, d := range r.current {
-				s.merged(r, d)
+				visit(n, d)
 			}
 			break
 		}
-		sl := &r.slots[n%int64(len(r.slots))]
-		if sl.number != n {
+		s := &r.slots[n%int64(len(r.slots))]
+		if s.number != n {
 			continue
 		}
-		for b := sl.packed; len(b) > 0; {
+		for b := s.packed; len(b) > 0; {
 			var d delta
 			d, b = readDelta(b)
-			s.merged(r, d)
+			visit(n, d)
 		}
 	}
-	s.FromNS = max(s.FromNS, first*r.slotNS)
-	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
+	return first, last
 }
 
 func (s *Snapshot) merged(r *Rolling, d delta) {

@@ -24,22 +24,5 @@ func (r *Rolling) Spread(fromNS, toNS int64, chosen func(Key) bool, visit func(f
 			visit(n*r.slotNS, min((n+1)*r.slotNS, r.lastNS), k, d.w)
 		}
 	}
-	last := min(toNS/r.slotNS, r.newest)
-	for n := max(fromNS/r.slotNS, r.oldest, 0); n <= last; n++ {
-		if n == r.newest {
-			for _, d := range r.current {
-				see(n, d)
-			}
-			break
-		}
-		s := &r.slots[n%int64(len(r.slots))]
-		if s.number != n {
-			continue
-		}
-		for b := s.packed; len(b) > 0; {
-			var d delta
-			d, b = readDelta(b)
-			see(n, d)
-		}
-	}
+	r.each(fromNS, toNS, see)
 }

@@ -205,27 +205,25 @@ func (d *decoder) threads() {
 }
 
 func (d *decoder) stack() sampler.StackID {
-	n := d.c.uint32()
-	if d.stacks == nil {
-		return sampler.StackID(n)
-	}
-	if int64(n) >= int64(len(d.stacks)) {
-		d.c.fail("a stack that the block does not have")
-		return 0
-	}
-	return d.stacks[n]
+	return idIn(&d.c, d.stacks, "a stack that the block does not have")
 }
 
 func (d *decoder) peer() sampler.PeerID {
-	n := d.c.uint32()
-	if d.peers == nil {
-		return sampler.PeerID(n)
+	return idIn(&d.c, d.peers, "a peer that the block does not have")
+}
+
+// idIn reads an ID: one of the Dictionary where ids is nil, else the block's number of one of ids. The cursor fails with missing
+// where there is none of that number.
+func idIn[ID ~uint32](c *cursor, ids []ID, missing string) ID {
+	n := c.uint32()
+	if ids == nil {
+		return ID(n)
 	}
-	if int64(n) >= int64(len(d.peers)) {
-		d.c.fail("a peer that the block does not have")
+	if int64(n) >= int64(len(ids)) {
+		c.fail(missing)
 		return 0
 	}
-	return d.peers[n]
+	return ids[n]
 }
 
 func (d *decoder) text() string {
