@@ -76,7 +76,7 @@ func TestWaitingForACommand(t *testing.T) {
 	x.see(t, "waiting for a Ruby VM in process ")
 	x.see(t, "esc cancels")
 	x.press(t, "\x1b")
-	x.see(t, "/bin/sh still runs")
+	x.see(t, "ddtop: sh still runs")
 	x.press(t, "\x03")
 	x.leaves(t, 128+int(syscall.SIGINT))
 	output, err := filepath.Glob(filepath.Join(os.TempDir(), "ddtop-sh-*.log"))
