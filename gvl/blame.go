@@ -47,9 +47,9 @@ const (
 	BlameByFrame
 )
 
-// BlameReport is the waiting of a period and who caused it: TotalNS = NobodyNS + OtherNS + the NS of all entries (of
+// blameReport is the waiting of a period and who caused it: TotalNS = NobodyNS + OtherNS + the NS of all entries (of
 // which Entries holds the largest).
-type BlameReport struct {
+type blameReport struct {
 	// TotalNS is the waiting time of all threads, thread·ns.
 	TotalNS int64
 	// NobodyNS is the part of it in which no thread held the GVL (hand-over, mostly), or the holder was stopped by a
@@ -146,9 +146,9 @@ func (b *Blame) bucket(second int64) *blameBucket {
 
 // top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
 // MaxBlameWindowNS), or of the whole run with 0.
-func (b *Blame) top(n int, by BlameBy, windowNS int64) BlameReport {
+func (b *Blame) top(n int, by BlameBy, windowNS int64) blameReport {
 	b.stream.SettleLocks()
-	var rep BlameReport
+	var rep blameReport
 	groups := make(map[blameKey]*blameGroup)
 	if windowNS <= 0 {
 		b.collect(&rep, groups, &b.run, by)
@@ -190,7 +190,7 @@ func (b *Blame) stack(id sampler.StackID) (sampler.StackID, sampler.FrameID) {
 }
 
 // collect adds a bucket's sums to the groups.
-func (b *Blame) collect(rep *BlameReport, groups map[blameKey]*blameGroup, k *blameBucket, by BlameBy) {
+func (b *Blame) collect(rep *blameReport, groups map[blameKey]*blameGroup, k *blameBucket, by BlameBy) {
 	rep.OtherNS += k.other
 	rep.TotalNS += k.other
 	for key, s := range k.sums {

@@ -167,7 +167,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		}
 		f.Stream().Finish()
 		var st Stat
-		var blame BlameReport
+		var blame blameReport
 		f.Read(func(v *View) { st, blame = v.Account.Stat(), v.Blame.top(0, BlameByStack, 0) })
 		var waited, held int64
 		if len(st.Threads) != len(l.ns) && seed%5 == 0 {

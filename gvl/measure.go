@@ -96,7 +96,7 @@ type Measure struct {
 	account  *Account
 	blame    *Blame
 	findings *Findings
-	waits    *WaitList
+	waits    *waitList
 }
 
 // NewMeasure returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as

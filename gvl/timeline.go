@@ -10,18 +10,18 @@ import (
 
 // Default sizes of a Timeline.
 const (
-	// DefaultColumnNS is the length of one kept column.
-	DefaultColumnNS = 100e6
-	// DefaultColumns is how many are kept: ten minutes.
-	DefaultColumns = 6000
-	// MaxColumnNS and MaxColumns are the largest that NewTimeline takes.
-	MaxColumnNS = 3600e9
-	MaxColumns  = 1 << 20
-	// MaxTimelineRactors is how many ractors have lanes of their own; later ones share the lane of ractor 0.
-	MaxTimelineRactors = 128
-	// MaxTimelineThreads is how many threads a Timeline keeps rows of, those that ended within its time included;
+	// defaultColumnNS is the length of one kept column.
+	defaultColumnNS = 100e6
+	// defaultColumns is how many are kept: ten minutes.
+	defaultColumns = 6000
+	// maxColumnNS and maxColumns are the largest that NewTimeline takes.
+	maxColumnNS = 3600e9
+	maxColumns  = 1 << 20
+	// maxTimelineRactors is how many ractors have lanes of their own; later ones share the lane of ractor 0.
+	maxTimelineRactors = 128
+	// maxTimelineThreads is how many threads a Timeline keeps rows of, those that ended within its time included;
 	// others are counted by Dropped and missing in the rows, but not in the lanes.
-	MaxTimelineThreads = 4096
+	maxTimelineThreads = 4096
 	// MaxTimelineBytes bounds the memory of all columns together: those of 500 threads that change their states all the time,
 	// for ten minutes. Past it the oldest columns are given up, and Range says from when on all are there.
 	MaxTimelineBytes = 64 << 20
@@ -51,16 +51,16 @@ type Timeline struct {
 	stretches       []stretch // of AppendRows
 }
 
-// NewTimeline returns a Timeline of a stream that keeps columns columns of columnNS each, up to MaxColumns and MaxColumnNS; 0
+// NewTimeline returns a Timeline of a stream that keeps columns columns of columnNS each, up to maxColumns and maxColumnNS; 0
 // means the default.
 func NewTimeline(s *Stream, columnNS int64, columns int) *Timeline {
 	if columnNS <= 0 {
-		columnNS = DefaultColumnNS
+		columnNS = defaultColumnNS
 	}
 	if columns <= 0 {
-		columns = DefaultColumns
+		columns = defaultColumns
 	}
-	columnNS, columns = min(columnNS, MaxColumnNS), min(columns, MaxColumns)
+	columnNS, columns = min(columnNS, maxColumnNS), min(columns, maxColumns)
 	t := &Timeline{
 		stream: s, columnNS: columnNS, columns: int64(columns), rows: make(map[sampler.ThreadID]*row),
 		proc: procLane{ring: make([]procColumn, columns)},
@@ -129,7 +129,7 @@ func (t *Timeline) list(slot int, ts *ThreadState) {
 	}
 	r := t.rows[ts.Thread]
 	switch {
-	case r == nil && len(t.rows) >= MaxTimelineThreads:
+	case r == nil && len(t.rows) >= maxTimelineThreads:
 		t.dropped++
 		r = newRow(ts.Thread, 0)
 	case r == nil:
@@ -220,7 +220,7 @@ func (t *Timeline) giveUp() bool {
 	return true
 }
 
-// Dropped returns how many threads have no row because of MaxTimelineThreads.
+// Dropped returns how many threads have no row because of maxTimelineThreads.
 func (t *Timeline) Dropped() int { return t.dropped }
 
 // ColumnNS returns the length of one kept column.

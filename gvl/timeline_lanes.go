@@ -104,7 +104,7 @@ func (t *Timeline) ractor(id sampler.RactorID) *ractorLane {
 			return l
 		}
 	}
-	if len(t.ractors) >= MaxTimelineRactors && id != 0 {
+	if len(t.ractors) >= maxTimelineRactors && id != 0 {
 		return t.ractor(0)
 	}
 	l := &ractorLane{id: id, ring: make([]ownerColumn, t.columns), lastCol: t.col}

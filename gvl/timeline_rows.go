@@ -71,8 +71,8 @@ func ratio(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// MaxCells bounds the cells of one row or lane; more are not given.
-const MaxCells = 1 << 16
+// maxCells bounds the cells of one row or lane; more are not given.
+const maxCells = 1 << 16
 
 // Window returns a stretch of about spanNS that ends at (or just after) toNS and divides into cols columns which are
 // multiples of a kept column and aligned to them: the picture then moves by whole columns and does not shimmer.
@@ -115,7 +115,7 @@ func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS i
 	t.sync()
 	start, width := len(buf), toNS-fromNS
 	t.stretches = t.stretches[:0]
-	for k := range min(cols, MaxCells) {
+	for k := range min(cols, maxCells) {
 		a, b := fromNS+scale(width, int64(k), int64(cols)), fromNS+scale(width, int64(k)+1, int64(cols))
 		t.stretches = append(t.stretches, t.stretch(a, b))
 		buf = append(buf, Cell{SpanNS: b - a})
@@ -290,9 +290,9 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 			lane = l
 		}
 	}
-	out := make([]OwnerCell, 0, min(cols, MaxCells))
+	out := make([]OwnerCell, 0, min(cols, maxCells))
 	var shares []BlameEntry // the owners of one cell: Thread and NS
-	for k := range min(cols, MaxCells) {
+	for k := range min(cols, maxCells) {
 		var c OwnerCell
 		shares = shares[:0]
 		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
@@ -342,8 +342,8 @@ func (t *Timeline) procColumn(col int64) procColumn {
 // Process returns the lanes of the whole process: waiting, GC, CPU. cols cells between fromNS and toNS.
 func (t *Timeline) Process(fromNS, toNS int64, cols int) []ProcCell {
 	t.sync()
-	out := make([]ProcCell, 0, min(cols, MaxCells))
-	for k := range min(cols, MaxCells) {
+	out := make([]ProcCell, 0, min(cols, maxCells))
+	for k := range min(cols, maxCells) {
 		var c ProcCell
 		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
 			p := t.procColumn(col)

@@ -98,7 +98,7 @@ func TestTimelineSince(t *testing.T) {
 				}
 				at := until - 150*ms
 				got := tl.Since(id, c.state, at, at-60*sec)
-				if d := got - c.atNS; d < -DefaultColumnNS || d > 2*ms {
+				if d := got - c.atNS; d < -defaultColumnNS || d > 2*ms {
 					t.Errorf("seed %d: thread %d is %v since %d ms, found %d ms", seed, id, c.state, (c.atNS-base)/ms, (got-base)/ms)
 				}
 				looked++

@@ -58,7 +58,7 @@ func TestTimelineColumns(t *testing.T) {
 	if r := tl.Row(1, base-100*sec, base, 3); len(r) != 3 || r[2].Listed() != 0 {
 		t.Errorf("%+v", r)
 	}
-	if n := len(tl.Row(1, from, to, 1<<30)); n != MaxCells {
+	if n := len(tl.Row(1, from, to, 1<<30)); n != maxCells {
 		t.Errorf("%d cells", n)
 	}
 }
@@ -99,20 +99,20 @@ func TestTimelineLimitsThreads(t *testing.T) {
 	c, stream := NewClassifier(p, nil), NewStream(p)
 	tl := NewTimeline(stream, 10*ms, 10)
 	var threads []sampler.Thread
-	for id := range MaxTimelineThreads + 10 {
+	for id := range maxTimelineThreads + 10 {
 		threads = append(threads, queued(sampler.ThreadID(id+1)))
 	}
-	threads[len(threads)-1] = holder(MaxTimelineThreads + 10)
+	threads[len(threads)-1] = holder(maxTimelineThreads + 10)
 	for i := range int64(30) {
-		s := sampleAt(base+i*ms, MaxTimelineThreads+10, threads...)
+		s := sampleAt(base+i*ms, maxTimelineThreads+10, threads...)
 		stream.Feed(s, c.Classify(s))
 	}
-	if tl.Dropped() != 10 || len(tl.rows) != MaxTimelineThreads {
+	if tl.Dropped() != 10 || len(tl.rows) != maxTimelineThreads {
 		t.Errorf("%d dropped, %d kept", tl.Dropped(), len(tl.rows))
 	}
 	// The lanes still count them.
 	o := tl.Owners(1, base, base+20*ms, 1)[0]
-	if o.Owner != MaxTimelineThreads+10 || o.WaitNS != (MaxTimelineThreads+9)*20*ms {
+	if o.Owner != maxTimelineThreads+10 || o.WaitNS != (maxTimelineThreads+9)*20*ms {
 		t.Errorf("%+v", o)
 	}
 }

@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// maxLongestWaits is how many waits a WaitList keeps.
+// maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// WaitList keeps the longest single waits for the GVL of a run. It is a Consumer and not safe for concurrent use.
-type WaitList struct {
+// waitList keeps the longest single waits for the GVL of a run. It is a Consumer and not safe for concurrent use.
+type waitList struct {
 	Ignore
 	stream *Stream
 	// top is a heap of the longest ones, the shortest of them first.
 	top []Wait
 }
 
-// newWaitList returns a WaitList of a stream.
-func newWaitList(s *Stream) *WaitList {
-	l := &WaitList{stream: s}
+// newWaitList returns a waitList of a stream.
+func newWaitList(s *Stream) *waitList {
+	l := &waitList{stream: s}
 	s.Attach(l)
 	return l
 }
 
 // Waited takes a wait that is over. One is cut by a gap in the samples, for nothing is known of that time.
-func (l *WaitList) Waited(w *Wait) { l.add(*w) }
+func (l *waitList) Waited(w *Wait) { l.add(*w) }
 
-func (l *WaitList) add(w Wait) {
+func (l *waitList) add(w Wait) {
 	if len(l.top) < maxLongestWaits {
 		l.top = append(l.top, w)
 		for i := len(l.top) - 1; i > 0 && l.top[(i-1)/2].NS() > l.top[i].NS(); i = (i - 1) / 2 {
@@ -55,7 +55,7 @@ func (l *WaitList) add(w Wait) {
 
 // longest returns the n longest waits of at least thresholdNS, the longest first, those that go on included. The slice
 // is the caller's.
-func (l *WaitList) longest(n int, thresholdNS int64) []Wait {
+func (l *waitList) longest(n int, thresholdNS int64) []Wait {
 	all := slices.Clone(l.top)
 	l.stream.Waiting(func(w *Wait) { all = append(all, *w) })
 	all = slices.DeleteFunc(all, func(w Wait) bool { return w.NS() < thresholdNS })
