@@ -3,6 +3,7 @@
 package layout
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 )
@@ -15,12 +16,30 @@ type Field struct {
 	BitOffset, BitSize int
 }
 
-// Bits extracts the field from the word read at Offset: the bit field's value, or the whole word when it is none.
-func (f Field) Bits(word uint64) uint64 {
+// Known reports whether there is such a field: a Field that a release does not have has the Offset -1.
+func (f Field) Known() bool { return f.Offset >= 0 }
+
+// In reads the field from the bytes of its struct, which begin at offset 0 and hold the word of 1, 2, 4 or 8 bytes that it is,
+// or that its bits are in.
+func (f Field) In(b []byte) uint64 {
+	v := word(b[f.Offset:], f.Size)
 	if f.BitSize == 0 {
-		return word
+		return v
 	}
-	return word >> f.BitOffset & (1<<f.BitSize - 1)
+	return v >> f.BitOffset & (1<<f.BitSize - 1)
+}
+
+// word reads a little-endian number of size bytes; any other size than 1, 2 and 4 is 8.
+func word(b []byte, size int) uint64 {
+	switch size {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(binary.LittleEndian.Uint16(b))
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(b))
+	}
+	return binary.LittleEndian.Uint64(b)
 }
 
 // Table is the layout of one release on one machine, in one configuration. It does not change once made.
@@ -38,16 +57,6 @@ type Table struct {
 	fields    map[string]Field
 	sizes     map[string]int
 	constants map[string]int64
-	// asked, when set, is called with each field and constant that is asked for.
-	asked func(name string)
-}
-
-// Observed returns the table, which calls asked with each name that it is asked for: of a field or a constant. It is
-// for the test that tables hold what is read.
-func (t *Table) Observed(asked func(name string)) *Table {
-	o := *t
-	o.asked = asked
-	return &o
 }
 
 // Names lists the fields and constants of the table.
@@ -55,15 +64,8 @@ func (t *Table) Names() []string {
 	return slices.AppendSeq(slices.Collect(maps.Keys(t.fields)), maps.Keys(t.constants))
 }
 
-func (t *Table) note(name string) {
-	if t.asked != nil {
-		t.asked(name)
-	}
-}
-
 // Field finds "struct.path.to.field", such as "rb_thread_struct.sched.node.readyq".
 func (t *Table) Field(name string) (Field, bool) {
-	t.note(name)
 	f, ok := t.fields[name]
 	return f, ok
 }
@@ -86,7 +88,6 @@ func (t *Table) Size(structName string) int {
 
 // Constant is the value of an enum member or macro; ok is false when this release has none of that name.
 func (t *Table) Constant(name string) (value int64, ok bool) {
-	t.note(name)
 	v, ok := t.constants[name]
 	return v, ok
 }

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -250,15 +251,18 @@ func TestMissingNames(t *testing.T) {
 	}
 }
 
-func TestBits(t *testing.T) {
+func TestFieldIn(t *testing.T) {
 	for _, test := range []struct {
 		field      Field
 		word, want uint64
 	}{
-		{Field{0, 8, 0, 0}, 0xdeadbeef, 0xdeadbeef}, {Field{240, 4, 0, 2}, 0xfffffffe, 2}, {Field{16, 4, 5, 1}, 0x20, 1},
-		{Field{16, 4, 5, 1}, 0xdf, 0}, {Field{0, 8, 0, 64}, 1<<63 | 1, 1<<63 | 1},
+		{Field{0, 8, 0, 0}, 0xdeadbeef, 0xdeadbeef}, {Field{16, 4, 0, 2}, 0xfffffffe, 2}, {Field{16, 4, 5, 1}, 0x20, 1},
+		{Field{16, 4, 5, 1}, 0xdf, 0}, {Field{0, 8, 0, 64}, 1<<63 | 1, 1<<63 | 1}, {Field{8, 4, 0, 0}, 0x123456789, 0x23456789},
+		{Field{8, 2, 0, 0}, 0x12345, 0x2345}, {Field{8, 1, 0, 0}, 0x1234, 0x34}, {Field{23, 1, 3, 2}, 0x18, 3},
 	} {
-		if got := test.field.Bits(test.word); got != test.want {
+		b := make([]byte, 32)
+		binary.LittleEndian.PutUint64(b[test.field.Offset:], test.word)
+		if got := test.field.In(b); got != test.want {
 			t.Errorf("%+v of 0x%x is 0x%x, want 0x%x", test.field, test.word, got, test.want)
 		}
 	}

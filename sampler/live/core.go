@@ -71,10 +71,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 	if found.VM.Description != "" {
 		description = found.VM.Description
 	}
-	dec, err := ruby.NewDecoder(found.VM, c.dict)
-	if err != nil {
-		return err
-	}
+	dec := ruby.NewDecoder(found.VM, c.dict)
 	tids := c.core.TIDs()
 	c.reader, err = ruby.NewReader(found.VM, c.module, pid, dec, c.dict, ruby.Options{
 		MaxDepth: opts.MaxDepth, Now: func() int64 { return coreNS },

@@ -152,10 +152,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	if vm.Description != "" {
 		description = vm.Description // as this process was started: with its JIT
 	}
-	dec, err := ruby.NewDecoder(vm, s.dict)
-	if err != nil {
-		return err
-	}
+	dec := ruby.NewDecoder(vm, s.dict)
 	if s.spaces, err = kernel.OpenNamespace(pid); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package ruby
 
 import (
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -26,10 +25,8 @@ type allocCounter struct {
 	from  int
 	after []byte
 
-	// cachePtr is the offset in rb_ractor_struct of the pointer to the ractor's cache, -1 before 4.0; cacheAt, cacheSize
-	// and cacheCount are the places of its heaps' counters.
-	cachePtr, cacheAt, cacheSize, cacheCount int
-	caches                                   []allocCache
+	newobjCounters
+	caches []allocCache
 	// walk is the walk that caches was made after.
 	walk walkNumber
 	// gap receives what is read between the two readings.
@@ -47,6 +44,14 @@ type allocCounter struct {
 	totals [maxPools]uint64
 }
 
+// newobjCounters are the places of the counters in a ractor's cache, from 4.0 on: cachePtr is that of the pointer to the cache.
+type newobjCounters struct {
+	cachePtr   int `layout:"rb_ractor_struct.newobj_cache"`
+	cacheAt    int `layout:"ractor_newobj_cache.heaps"`
+	cacheSize  int `layout:"sizeof ractor_newobj_heap_cache"`
+	cacheCount int `layout:"ractor_newobj_heap_cache.allocated_objects_count"`
+}
+
 // allocCache is one ractor's cache, read twice.
 type allocCache struct {
 	addr attach.Address
@@ -59,25 +64,19 @@ type heapSum struct {
 	cached         bool   // the release has caches
 }
 
-func (c *allocCounter) init(g *gcReader, t *layout.Table) {
-	c.g, c.cachePtr = g, -1
-	if g.allocated >= 0 {
+func (c *allocCounter) init(g *gcReader, vm *VM) {
+	c.g = g
+	switch {
+	case g.allocated >= 0:
 		c.off, c.n, c.stride = g.allocated, 1, 8
-	} else {
-		c.off, c.n, c.stride = g.pools+g.poolAllocated, g.poolCount, g.poolSize
+	case g.poolAllocated >= 0:
+		c.off, c.n, c.stride = g.pools.Offset+g.poolAllocated, g.poolCount(), g.poolSize
 	}
-	if c.n == 0 {
-		return
+	if c.n > 0 {
+		c.from = c.off
+		c.after = make([]byte, (c.n-1)*c.stride+8)
 	}
-	c.from = c.off
-	c.after = make([]byte, (c.n-1)*c.stride+8)
-	count := t.Offset("ractor_newobj_heap_cache.allocated_objects_count")
-	if count < 0 {
-		return
-	}
-	c.cachePtr = t.Offset("rb_ractor_struct.newobj_cache")
-	c.cacheAt, c.cacheSize, c.cacheCount = t.Offset("ractor_newobj_cache.heaps"), t.Size("ractor_newobj_heap_cache"), count
-	if c.cacheAt < 0 || c.cacheSize <= 0 {
+	if vm.resolve(&c.newobjCounters) != nil || c.n == 0 {
 		c.cachePtr = -1
 	}
 }

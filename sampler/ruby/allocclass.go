@@ -27,18 +27,12 @@ const (
 // when the position in the same page is known from before, since then (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
-	// cacheAt is the offset of the place of the ractor's cache in rb_ractor_struct, a pointer to it with byPointer; -1: the
-	// only place is in rb_objspace (up to 2.7), at edenFree and edenPage.
-	cacheAt            int
-	byPointer          bool
-	edenFree, edenPage int
-	// heaps, stride and n are the places of the heaps in a cache; free is where the first free slot, or the cursor, is.
-	heaps, stride, n int
-	free, page       int
-	ascending        bool
-	// pageStart and the others are places in heap_page; slotSize -1: all slots have 40 bytes.
-	pageStart, totalSlots, slotSize, marks, marksSize int
-	pageBytes                                         uint64
+	newobjPlaces
+	// n is the number of heaps in a cache; free is where the first free slot, or the cursor, is.
+	n, free   int
+	ascending bool
+	heapPage
+	pageBytes uint64
 
 	walk   walkNumber
 	caches []classCache
@@ -56,6 +50,28 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
+// newobjPlaces say where the next object goes. cacheAt is the place of the ractor's cache in rb_ractor_struct, a pointer to it
+// with byPointer; up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride are of the heaps in a cache.
+type newobjPlaces struct {
+	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
+	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
+	heaps     int    `layout:"ractor_newobj_cache.heaps,from=3.0"`
+	stride    int    `layout:"sizeof ractor_newobj_heap_cache,from=3.0"`
+	freeList  int    `layout:"ractor_newobj_heap_cache.freelist,optional"` // or cursor
+	cursor    int    `layout:"ractor_newobj_heap_cache.cursor,optional"`
+	page      int    `layout:"ractor_newobj_heap_cache.using_page,from=3.0"`
+	edenFree  int    `layout:"rb_objspace.eden_heap.freelist,before=3.0"`
+	edenPage  int    `layout:"rb_objspace.eden_heap.using_page,before=3.0"`
+}
+
+// heapPage is the place of what is read of a page's header; slotSize -1: all slots have 40 bytes.
+type heapPage struct {
+	pageStart  int          `layout:"heap_page.start"`
+	totalSlots int          `layout:"heap_page.total_slots"`
+	slotSize   int          `layout:"heap_page.slot_size,optional"`
+	marks      layout.Field `layout:"heap_page.mark_bits"`
+}
+
 // classCache is the cache of one ractor and the positions at the last look.
 type classCache struct {
 	addr attach.Address
@@ -69,40 +85,29 @@ const (
 	keyInternal = 1
 )
 
-func (c *classCounter) init(t *layout.Table) {
-	c.cacheAt, c.n = t.Offset("rb_ractor_struct.newobj_cache"), 1
-	for _, a := range [][2]string{{"heaps", "rb_heap_struct"}, {"size_pools", "rb_size_pool_struct"}} {
-		if f, ok := t.Field("rb_objspace." + a[0]); ok && t.Size(a[1]) > 0 {
-			c.n = min(f.Size/t.Size(a[1]), maxPools)
-			break
-		}
+func (c *classCounter) init(vm *VM, pools *gcPools) {
+	if vm.resolve(&c.newobjPlaces) != nil || vm.resolve(&c.heapPage) != nil {
+		return
 	}
-	if c.cacheAt < 0 {
-		c.edenFree, c.edenPage = t.Offset("rb_objspace.eden_heap.freelist"), t.Offset("rb_objspace.eden_heap.using_page")
+	switch {
+	case c.cacheAt < 0:
 		c.n, c.free, c.page = 1, 0, c.edenPage-c.edenFree
-		c.ok = c.edenFree >= 0 && c.page > 0
-	} else {
-		pointer, known := t.Constant("NEWOBJ_CACHE_IS_POINTER")
-		c.byPointer = pointer != 0
-		c.heaps, c.stride = t.Offset("ractor_newobj_cache.heaps"), t.Size("ractor_newobj_heap_cache")
-		c.free, c.page = t.Offset("ractor_newobj_heap_cache.freelist"), t.Offset("ractor_newobj_heap_cache.using_page")
+		c.ok = c.page > 0
+	default:
+		c.n = max(pools.poolCount(), 1)
+		c.free = c.freeList
 		if c.free < 0 {
-			c.free, c.ascending = t.Offset("ractor_newobj_heap_cache.cursor"), true
+			c.free, c.ascending = c.cursor, true
 		}
-		c.ok = known && c.heaps >= 0 && c.stride > 0 && c.free >= 0 && c.page >= 0
+		c.ok = c.free >= 0
 	}
-	c.pageStart, c.totalSlots = t.Offset("heap_page.start"), t.Offset("heap_page.total_slots")
-	c.slotSize = t.Offset("heap_page.slot_size")
-	marks, ok := t.Field("heap_page.mark_bits")
-	c.marks, c.marksSize = marks.Offset, marks.Size
-	c.ok = c.ok && ok && c.pageStart >= 0 && c.totalSlots >= 0 && c.n > 0
 	if !c.ok {
 		return
 	}
 	// A bit for 40 bytes of the page, whose size is a power of two: 16 KiB up to 3.1, 64 KiB since.
-	for c.pageBytes = 1 << 12; c.pageBytes*2 <= uint64(c.marksSize)*8*slotSize; c.pageBytes *= 2 {
+	for c.pageBytes = 1 << 12; c.pageBytes*2 <= uint64(c.marks.Size)*8*slotSize; c.pageBytes *= 2 {
 	}
-	c.header = make([]byte, max(c.marks+c.marksSize, c.pageStart+8, c.totalSlots+2, c.slotSize+2))
+	c.header = make([]byte, max(c.marks.Offset+c.marks.Size, c.pageStart+8, c.totalSlots+2, c.slotSize+2))
 	c.slots = make([]byte, maxNewBytes)
 	for i := range c.counts {
 		c.counts[i] = make(map[uint64]uint32)
@@ -186,7 +191,7 @@ func (c *classCounter) follow(r *Reader) {
 	}
 	for _, rc := range r.ractors {
 		addr := rc.addr + attach.Address(c.cacheAt)
-		if c.byPointer {
+		if c.byPointer != 0 {
 			var p [8]byte
 			if r.mem.Read(addr, p[:]) != nil || le64(p[:]) == 0 {
 				continue // it has not started yet, or is gone: the next walk will tell
@@ -269,7 +274,7 @@ func (c *classCounter) marked(at, start, size uint64) bool {
 	if c.ascending {
 		bit = (at - start) / size
 	}
-	return int(bit/8) < c.marksSize && c.header[c.marks+int(bit/8)]>>(bit%8)&1 != 0
+	return int(bit/8) < c.marks.Size && c.header[c.marks.Offset+int(bit/8)]>>(bit%8)&1 != 0
 }
 
 // share gives each counter's objects to the classes that were found.

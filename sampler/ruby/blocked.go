@@ -72,7 +72,7 @@ func (r *Reader) mutexOwnerField() int {
 // looked at again.
 func (r *Reader) describeBlocked(t *thread) {
 	b := &t.blocked
-	status := sampler.Status(r.o.thStatus.get(t.buf))
+	status := sampler.Status(r.o.thStatus.In(t.buf))
 	region := le64(t.buf[r.o.thRegion:]) != 0
 	mutex := le64(t.buf[r.o.thLockingMutex:])
 	var nt uint64
@@ -145,17 +145,17 @@ func (r *Reader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
 // scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a descriptor,
 // and until when it waits at most, whatever for.
 func (r *Reader) scheduledIO(t *thread, v *sampler.Blocked) bool {
-	if r.o.thNT < 0 || le64(t.buf[r.o.thNT:]) != 0 || !r.o.thWaitFlags.known() {
+	if r.o.thNT < 0 || le64(t.buf[r.o.thNT:]) != 0 || !r.o.thWaitFlags.Known() {
 		return false
 	}
-	flags := r.o.thWaitFlags.get(t.buf)
+	flags := r.o.thWaitFlags.In(t.buf)
 	if flags&waitTimeout != 0 && r.o.thWaitTimeout >= 0 {
 		v.DeadlineNS = int64(le64(t.buf[r.o.thWaitTimeout:]))
 	}
 	if flags&(waitRead|waitWrite) == 0 {
 		return false
 	}
-	v.Kind, v.FD = sampler.BlockIO, int32(r.o.thWaitFD.get(t.buf))
+	v.Kind, v.FD = sampler.BlockIO, int32(r.o.thWaitFD.In(t.buf))
 	return true
 }
 
@@ -235,7 +235,7 @@ func typedDataEmbedded(r Release) uint64 {
 // payload is the address of a typed data object's struct; 0 when it could not be read.
 func (r *Reader) payload(value uint64) attach.Address {
 	var w [16]byte
-	at := attach.Address(value) + attach.Address(r.o.dataPayload)
+	at := attach.Address(value) + attach.Address(r.o.typedData)
 	if r.mem.Read(at-8, w[:]) != nil {
 		return 0
 	}

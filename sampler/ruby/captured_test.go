@@ -36,11 +36,13 @@ func (c *captured) decoder(mem attach.Memory) (*Decoder, *sampler.Dictionary, er
 	if err != nil {
 		return nil, nil, err
 	}
-	vm := newVM(mem, table, c.Version, release)
+	vm, err := newVM(mem, table, c.Version, release)
+	if err != nil {
+		return nil, nil, err
+	}
 	vm.Addr, vm.MainThread, vm.Symbols = c.VM, c.MainThread, c.Symbols
 	dict := sampler.NewDictionary()
-	d, err := NewDecoder(vm, dict)
-	return d, dict, err
+	return NewDecoder(vm, dict), dict, nil
 }
 
 func (c *captured) setPages(p *memtest.Pages) { c.pages = p }

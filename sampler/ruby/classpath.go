@@ -75,14 +75,14 @@ func (d *Decoder) readClassWords(v uint64, c *class) error {
 	if err != nil {
 		return err
 	}
-	bits, err := d.view.bytes(ext+attach.Address(d.o.extPermanent), 1)
+	bits, err := d.view.bytes(ext, d.o.extPermanent.Offset+d.o.extPermanent.Size)
 	if err != nil {
 		return err
 	}
 	if !d.isHeap(path) { // anonymous
 		return nil
 	}
-	c.permanent = bits[0]>>d.o.permanentBit&1 != 0
+	c.permanent = d.o.extPermanent.In(bits) != 0
 	c.path, err = d.text(path)
 	return err
 }

@@ -108,7 +108,7 @@ func churn(t *testing.T, g *target) {
 			continue
 		}
 		skip := int(cfp - from)
-		if !bytes.Equal(frames1[skip+cfISeq:], frames2[skip+cfISeq:]) {
+		if !bytes.Equal(frames1[skip+frameISeq:], frames2[skip+frameISeq:]) {
 			torn++
 			continue
 		}
@@ -128,7 +128,7 @@ func churn(t *testing.T, g *target) {
 		want := ""
 		for f := frames1[skip:]; len(f) >= 2*fs; f = f[fs:] {
 			// The caller of hold is the method in question; its only local stands right below its environment.
-			at := attach.Address(le64(f[cfEP:])) - 24
+			at := attach.Address(le64(f[frameEP:])) - 24
 			if at < low || at+8 > low+attach.Address(len(values)) {
 				continue
 			}
@@ -137,7 +137,7 @@ func churn(t *testing.T, g *target) {
 			if number&1 == 0 || number != le64(again[at-low:]) {
 				continue
 			}
-			q, ok := g.dec.iseqs[attach.Address(le64(f[cfISeq:]))]
+			q, ok := g.dec.iseqs[attach.Address(le64(f[frameISeq:]))]
 			if !ok || !strings.HasPrefix(q.base, "churn_") {
 				continue
 			}

@@ -129,7 +129,7 @@ func FuzzDecode(f *testing.F) {
 			if info.Calls > maxDecodeTries*(2*maxRounds+1) {
 				t.Fatalf("%d calls", info.Calls)
 			}
-			for off := cfSelf; off+8 <= len(raw.Frames); off += d.o.frameSize {
+			for off := frameSelf; off+8 <= len(raw.Frames); off += d.o.frameSize {
 				v := binary.LittleEndian.Uint64(raw.Frames[off:])
 				d.ClassName(v)
 				d.DataTypeName(v)

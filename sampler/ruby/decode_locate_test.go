@@ -18,13 +18,12 @@ func TestLocateWithoutSymbols(t *testing.T) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
 		p.Expect(t, "ready")
 		g := openTarget(t, p.PID)
-		o, err := resolveVM(g.vm.Table, g.vm.Release)
+		vm, err := newVM(g.proc, g.vm.Table, g.vm.Version, g.vm.Release)
 		if err != nil {
 			t.Fatal(err)
 		}
-		vm := newVM(g.proc, g.vm.Table, g.vm.Version, g.vm.Release)
-		l := &locator{mem: g.proc, module: g.mod, o: o, d: newDecoder(vm, nil, g.dec.o),
-			symbol: func(string) (attach.Symbol, bool) { return attach.Symbol{}, false }}
+		l := newLocator(vm, g.mod)
+		l.symbol = func(string) (attach.Symbol, bool) { return attach.Symbol{}, false }
 		if err := l.locate(vm); err != nil {
 			t.Fatal(err)
 		}

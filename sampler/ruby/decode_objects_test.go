@@ -110,7 +110,7 @@ func TestObjects(t *testing.T) {
 // objects of anonymous classes have no class name.
 func selfClass(g *target, raw *RawStack, want *string) uint64 {
 	for f := raw.Frames; len(f) >= g.dec.o.frameSize; f = f[g.dec.o.frameSize:] {
-		self := le64(f[cfSelf:])
+		self := le64(f[frameSelf:])
 		if name, ok := g.dec.ClassName(self); ok && want != nil && name == *want {
 			return self
 		}

@@ -51,13 +51,10 @@ func TestEveryLayout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := resolveNames(table, release)
+			o, err := resolveOffsets(table, release)
 			if err != nil {
 				t.Error(err)
 				continue
-			}
-			if _, err := resolveVM(table, release); err != nil {
-				t.Error(err)
 			}
 			size := 56
 			switch {
@@ -76,10 +73,29 @@ func TestEveryLayout(t *testing.T) {
 	}
 }
 
-func TestMissingFieldIsNamed(t *testing.T) {
-	_, err := resolveNames(new(layout.Table), Release{3, 4, 0})
-	if err == nil || !strings.Contains(err.Error(), "rb_symbols_t.ids") || !strings.Contains(err.Error(), "3.4.0") {
-		t.Errorf("got %v", err)
+func TestMissingFieldsAreNamed(t *testing.T) {
+	_, err := resolveOffsets(new(layout.Table), Release{3, 4, 0})
+	if err == nil {
+		t.Fatal("an empty table has all")
+	}
+	for _, want := range []string{"rb_symbols_t.ids", "rb_thread_struct.lt_node or vmlt_node", "sizeof rb_control_frame_struct",
+		"tLAST_OP_ID", "RClass_and_rb_classext_t.classext", "3.4.0"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not name %s", err, want)
+		}
+	}
+	for _, other := range []string{"rb_thread_struct.nt", "rb_vm_struct.living_threads", "rb_shape"} {
+		if strings.Contains(err.Error(), other) {
+			t.Errorf("%q names %s, which 3.4 does not need", err, other)
+		}
+	}
+}
+
+func TestParsePlace(t *testing.T) {
+	for _, tag := range []string{"", "sizeof ", "sizeof a.b", "a.b,form=3.0", "a.b,from=3", "a.b,before="} {
+		if p, err := parsePlace(tag); err == nil {
+			t.Errorf("%q is %+v", tag, p)
+		}
 	}
 }
 

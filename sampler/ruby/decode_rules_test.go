@@ -17,7 +17,7 @@ func ruleDecoder(release string) *Decoder {
 	if err != nil {
 		panic(err)
 	}
-	d := &Decoder{vm: &VM{Release: r}, dict: sampler.NewDictionary(), o: new(nameOffsets), rules: rulesOf(r), view: newView(new(memtest.Pages))}
+	d := &Decoder{vm: &VM{Release: r}, dict: sampler.NewDictionary(), o: new(offsets), rules: rulesOf(r), view: newView(new(memtest.Pages))}
 	d.cache.init()
 	return d
 }

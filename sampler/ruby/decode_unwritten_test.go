@@ -45,7 +45,7 @@ func TestMethodNotWrittenYet(t *testing.T) {
 						what := fmt.Sprintf("%s, control frame %d, %#x in place of its method", s.Thread, i, before)
 						torn := top
 						torn.Values = slices.Clone(raw.Values)
-						ep := attach.Address(le64(raw.Frames[skip+cfEP:]))
+						ep := attach.Address(le64(raw.Frames[skip+frameEP:]))
 						binary.LittleEndian.PutUint64(torn.Values[ep-envBelow-raw.ValuesAt:], before)
 						id, info, err := d.Decode(&torn)
 						if want := dict.Frames(whole, nil); err != nil || !info.UncertainTop || !slices.Equal(dict.Frames(id, nil), want[1:]) {
@@ -79,7 +79,7 @@ func ownMethod(d *Decoder, raw *RawStack, i int) bool {
 	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {
 		return false
 	}
-	ep := attach.Address(le64(raw.Frames[i*d.o.frameSize+cfEP:]))
+	ep := attach.Address(le64(raw.Frames[i*d.o.frameSize+frameEP:]))
 	if !raw.holds(ep) {
 		return false
 	}

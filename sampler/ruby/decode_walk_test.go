@@ -39,9 +39,7 @@ func openTarget(t testing.TB, pid int) *target {
 	vm, err := LocateVM(context.Background(), p, m, table, version)
 	must(err)
 	dict := sampler.NewDictionary()
-	dec, err := NewDecoder(vm, dict)
-	must(err)
-	return &target{proc: p, mod: m, vm: vm, dict: dict, dec: dec}
+	return &target{proc: p, mod: m, vm: vm, dict: dict, dec: NewDecoder(vm, dict)}
 }
 
 func (g *target) word(t testing.TB, a attach.Address) attach.Address {
@@ -112,7 +110,7 @@ func (g *target) stack(t testing.TB, ec attach.Address, values bool) (RawStack, 
 	}
 	if values {
 		raw.ValuesAt = low
-		raw.Values = make([]byte, attach.Address(le64(raw.Frames[cfSP:]))+64-low)
+		raw.Values = make([]byte, attach.Address(le64(raw.Frames[frameSP:]))+64-low)
 		if err := g.proc.Read(low, raw.Values); err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ const maxDecodeTries = 3
 type Decoder struct {
 	vm    *VM
 	dict  *sampler.Dictionary
-	o     *nameOffsets
+	o     *offsets
 	rules frameRules
 	view  *view
 	cache
@@ -90,20 +90,12 @@ type Decoder struct {
 	lastNameError error
 }
 
-// NewDecoder returns a Decoder for a VM whose frames and stacks are interned in dict. The error names what the layout lacks.
-func NewDecoder(vm *VM, dict *sampler.Dictionary) (*Decoder, error) {
-	o, err := resolveNames(vm.Table, vm.Release)
-	if err != nil {
-		return nil, err
-	}
-	return newDecoder(vm, dict, o), nil
-}
-
-func newDecoder(vm *VM, dict *sampler.Dictionary, o *nameOffsets) *Decoder {
+// NewDecoder returns a Decoder for a VM whose frames and stacks are interned in dict.
+func NewDecoder(vm *VM, dict *sampler.Dictionary) *Decoder {
+	o := vm.o
 	d := &Decoder{vm: vm, dict: dict, o: o, rules: rulesOf(vm.Release), view: newView(vm.Mem)}
 	d.cache.init()
-	d.loadPath.place = loadPathPlaceOf(vm)
-	d.bodyHead = max(o.bodyFirstLine, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
+	d.bodyHead = max(o.bodyFirstLine.Offset, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
 	d.bodySize = max(d.bodyHead, o.bodyParent+8, o.bodyLocal+8, o.bodyAttrs+4)
 	return d
 }

@@ -13,8 +13,7 @@ const maxTable = 1 << 16
 // "" when it can't be found.
 func (l *locator) description() string {
 	s, ok := l.symbol("rb_cObject")
-	o := l.o
-	if !ok || o.constTable < 0 || o.idCapacity < 0 || o.idItems < 0 || o.idItem < 0 || o.itemKey < 0 || o.itemValue < 0 || o.constVal < 0 {
+	if !ok {
 		return ""
 	}
 	var text string
@@ -38,16 +37,16 @@ func (l *locator) description() string {
 
 // classExt returns where a class keeps what does not fit into its slot.
 func (l *locator) classExt(class attach.Address) (attach.Address, error) {
-	if l.d.o.classExtPtr < 0 {
-		return class + attach.Address(l.d.o.classExt), nil
+	if l.o.classExtPtr < 0 {
+		return class + attach.Address(l.o.classExt), nil
 	}
-	w, err := l.d.view.word(class + attach.Address(l.d.o.classExtPtr))
+	w, err := l.d.view.word(class + attach.Address(l.o.classExtPtr))
 	return attach.Address(w), err
 }
 
 // constant returns a String constant of the class with the given ext.
 func (l *locator) constant(ext attach.Address, name string) (string, error) {
-	table, err := l.d.view.word(ext + attach.Address(l.o.constTable))
+	table, err := l.d.view.word(ext + attach.Address(l.o.extConsts))
 	if err != nil {
 		return "", err
 	}
@@ -82,7 +81,7 @@ func (l *locator) lookUp(table attach.Address, name string) (attach.Address, err
 		if serial == 0 {
 			continue
 		}
-		if serial > l.d.o.lastOpID {
+		if serial > l.o.lastOpID {
 			serial <<= 4
 		}
 		key, err := l.d.idName(serial)

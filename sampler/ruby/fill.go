@@ -136,7 +136,7 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	st := &t.stack
 	*out = sampler.Thread{}
 	out.ID, out.Ractor, out.TID = t.id, t.ractor.id, t.tid
-	out.Status = sampler.Status(r.o.thStatus.get(t.buf))
+	out.Status = sampler.Status(r.o.thStatus.In(t.buf))
 	out.Stack, out.Quality, out.Omitted = st.id, st.quality, st.omitted
 	if r.queued(t) {
 		out.Bits |= sampler.BitQueued

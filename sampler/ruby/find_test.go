@@ -123,10 +123,7 @@ func TestVerifyRefuses(t *testing.T) {
 func picture(t *testing.T, vm *VM, g *target) string {
 	t.Helper()
 	dict := sampler.NewDictionary()
-	dec, err := NewDecoder(vm, dict)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dec := NewDecoder(vm, dict)
 	r, err := NewReader(vm, g.mod, g.proc.PID(), dec, dict, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -195,11 +192,7 @@ func TestFindByDebugInformation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dec, err := NewDecoder(vm, g.dict)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.vm, g.dec = vm, dec
+		g.vm, g.dec = vm, NewDecoder(vm, g.dict)
 		compareThreads(t, g, truth, true)
 
 		if g.mod.BuildID == "" {

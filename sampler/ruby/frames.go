@@ -112,7 +112,7 @@ func (d *Decoder) classify(raw *RawStack) error {
 
 func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
 	f := raw.Frames[i*d.o.frameSize : (i+1)*d.o.frameSize]
-	pc, code, ep := le64(f[cfPC:]), attach.Address(le64(f[cfISeq:])), attach.Address(le64(f[cfEP:]))
+	pc, code, ep := le64(f[framePC:]), attach.Address(le64(f[frameISeq:])), attach.Address(le64(f[frameEP:]))
 	if d.vm.ZJITFrames {
 		var err error
 		if pc, code, err = d.jitFrame(raw, i, f, pc, code); err != nil {
@@ -237,7 +237,7 @@ func (d *Decoder) cFrame(f []byte) bool {
 			return ret == jitReturnC
 		}
 	}
-	return le64(f[cfISeq:]) == 0
+	return le64(f[frameISeq:]) == 0
 }
 
 // jitSlots appends to buf, for each control frame, where the address of its JIT frame stands, 0 for none: to be read

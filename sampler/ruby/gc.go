@@ -6,21 +6,45 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcReader reads the collector's flags and counters from rb_objspace (docs/internals/gc.md#the-object-space).
+// gcPlaces are the places in rb_objspace that each tick reads (docs/internals/gc.md#the-object-space).
+type gcPlaces struct {
+	mode       layout.Field `layout:"rb_objspace.flags.mode"`
+	during     layout.Field `layout:"rb_objspace.flags.during_gc"`
+	minor      layout.Field `layout:"rb_objspace.flags.during_minor_gc,optional"`
+	count      int          `layout:"rb_objspace.profile.count"`
+	minorCount int          `layout:"rb_objspace.profile.minor_gc_count,optional"`
+	majorNr    int          `layout:"rb_objspace.profile.major_gc_count,optional"`
+	reason     layout.Field `layout:"rb_objspace.profile.latest_gc_info,optional"`
+	totalTime  int          `layout:"rb_objspace.profile.total_time_ns,optional"`   // 3.1, 3.2
+	markTime   int          `layout:"rb_objspace.profile.marking_time_ns,optional"` // 3.3+
+	sweepTime  int          `layout:"rb_objspace.profile.sweeping_time_ns,optional"`
+	allocated  int          `layout:"rb_objspace.total_allocated_objects,optional"` // up to 3.2: one counter; then one a pool
+	gcPools
+}
+
+// gcPools are the places of the heaps of slots of one size each, called pools from 3.1 to 3.3: an array in rb_objspace. Before,
+// there is one heap.
+type gcPools struct {
+	pools         layout.Field `layout:"rb_objspace.size_pools|heaps,optional"`
+	poolSize      int          `layout:"sizeof rb_size_pool_struct|rb_heap_struct,optional"`
+	poolAllocated int          `layout:"rb_size_pool_struct|rb_heap_struct.total_allocated_objects,optional"`
+}
+
+// poolCount is how many there are, at most maxPools; 0 where there is no array of them.
+func (p *gcPools) poolCount() int {
+	if !p.pools.Known() || p.poolSize <= 0 {
+		return 0
+	}
+	return min(p.pools.Size/p.poolSize, maxPools)
+}
+
+// gcReader reads the collector's flags and counters from rb_objspace.
 type gcReader struct {
 	objspace attach.Address
 	// buf holds [from, to) of rb_objspace, one range of each tick.
 	buf  []byte
 	from int
-
-	mode, during, minor        bitField
-	count, minorCount, majorNr int
-	reason                     bitField
-	totalTime                  int // 3.1, 3.2
-	markTime, sweepTime        int // 3.3+
-	allocated                  int // up to 3.2: one counter
-	pools, poolSize, poolCount int // 3.3+: one counter a pool
-	poolAllocated              int
+	gcPlaces
 
 	vmLock vmLock
 
@@ -37,58 +61,26 @@ type gcReader struct {
 const maxPools = sampler.MaxGCHeaps
 
 // newGCReader resolves the places; a nil reader means that this target's collector can't be read.
-func newGCReader(t *layout.Table, objspace attach.Address) *gcReader {
-	if objspace == 0 {
+func newGCReader(vm *VM, objspace attach.Address) *gcReader {
+	g := &gcReader{objspace: objspace}
+	if objspace == 0 || vm.resolve(&g.gcPlaces) != nil {
 		return nil
 	}
-	field := func(name string) bitField {
-		f, ok := t.Field("rb_objspace." + name)
-		if !ok {
-			return bitField{off: -1}
-		}
-		return bitField{off: f.Offset, width: f.Size, shift: uint(f.BitOffset), size: uint(f.BitSize)}
-	}
-	off := func(name string) int { return t.Offset("rb_objspace." + name) }
-	g := &gcReader{
-		objspace: objspace,
-		mode:     field("flags.mode"), during: field("flags.during_gc"), minor: field("flags.during_minor_gc"),
-		count: off("profile.count"), minorCount: off("profile.minor_gc_count"), majorNr: off("profile.major_gc_count"),
-		reason:    field("profile.latest_gc_info"),
-		totalTime: off("profile.total_time_ns"), markTime: off("profile.marking_time_ns"), sweepTime: off("profile.sweeping_time_ns"),
-		allocated: off("total_allocated_objects"),
-		pools:     -1, poolAllocated: -1,
-	}
-	if !g.mode.known() || !g.during.known() || g.count < 0 {
-		return nil
-	}
-	if g.allocated < 0 {
-		for _, c := range [][2]string{{"heaps", "rb_heap_struct"}, {"size_pools", "rb_size_pool_struct"}} {
-			f, ok := t.Field("rb_objspace." + c[0])
-			size := t.Size(c[1])
-			a := t.Offset(c[1] + ".total_allocated_objects")
-			if ok && size > 0 && a >= 0 {
-				g.pools, g.poolSize, g.poolAllocated = f.Offset, size, a
-				g.poolCount = min(f.Size/size, maxPools)
-				break
-			}
-		}
-	}
-	g.from = g.mode.off
+	g.from = g.mode.Offset
 	to := 0
-	for _, o := range []int{g.during.off, g.minor.off, g.count, g.minorCount, g.majorNr, g.reason.off, g.totalTime, g.markTime,
-		g.sweepTime, g.allocated} {
+	for _, o := range []int{g.during.Offset, g.minor.Offset, g.count, g.minorCount, g.majorNr, g.reason.Offset, g.totalTime,
+		g.markTime, g.sweepTime, g.allocated} {
 		if o >= 0 {
 			g.from, to = min(g.from, o), max(to, o+8)
 		}
 	}
-	if g.pools >= 0 {
-		g.from, to = min(g.from, g.pools), max(to, g.pools+g.poolCount*g.poolSize)
+	if n := g.poolCount(); g.allocated < 0 && g.poolAllocated >= 0 && n > 0 {
+		g.from, to = min(g.from, g.pools.Offset), max(to, g.pools.Offset+n*g.poolSize)
 	}
 	g.buf = make([]byte, to-g.from)
-	g.vmLock.init(t)
-	g.alloc.init(g, t)
-	g.classes.init(t)
-	g.detail.init(t)
+	g.alloc.init(g, vm)
+	g.classes.init(vm, &g.gcPools)
+	g.detail.init(vm, &g.gcPools)
 	return g
 }
 
@@ -103,12 +95,12 @@ func (g *gcReader) word(off int) uint64 {
 // fill decodes what a plan's ranges received.
 func (g *gcReader) fill(out *sampler.GC) {
 	word := g.word
-	flag := func(b bitField) uint64 {
-		if !b.known() {
+	flag := func(f layout.Field) uint64 {
+		if !f.Known() {
 			return 0
 		}
-		b.off -= g.from
-		return b.get(g.buf)
+		f.Offset -= g.from
+		return f.In(g.buf)
 	}
 	*out = sampler.GC{
 		Valid:      true,

@@ -1,6 +1,8 @@
 package ruby
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
@@ -22,151 +24,147 @@ const (
 // maxObjspace bounds the size of rb_objspace: 1 to 4 KB on all releases.
 const maxObjspace = 64 << 10
 
-// figure is a word of rb_objspace and the figure it becomes.
-type figure struct {
-	off, width int
-	to         func(*sampler.GCDetail) *int64
-}
-
-// heapFigure is a word of one heap's struct.
-type heapFigure struct {
-	off, width int
-	to         func(*sampler.GCHeap) *int64
+// figure is a word of rb_objspace, or of a heap's struct, and the figure it becomes.
+type figure[T any] struct {
+	layout.Field
+	to func(*T) *int64
 }
 
 // gcDetail reads the figures of GC.stat from a copy of the whole of rb_objspace: each is a word of it or worked out
 // from some, none needs a walk (docs/internals/gc.md#the-object-space).
 type gcDetail struct {
 	buf     []byte
-	figures []figure
-	heaps   []heapFigure
+	figures []figure[sampler.GCDetail]
+	heaps   []figure[sampler.GCHeap]
 	// heapsAt, heapSize and heapCount are the places of the heaps.
-	heapsAt, heapSize, heapCount                         int
-	disabled, stress, incremental, compacting, measuring bitField
-	nextMajor                                            bitField
-	sorted                                               int // 3.4+: allocated pages are the first word there
-	mallocCount, freeCount, oldMallocCount, oldFreeCount int // after 4.0: malloc less free, since the last cycle
-	finalPerHeap, freedPerHeap, madePerHeap              bool
+	heapsAt, heapSize, heapCount int
+	gcDetailPlaces
+	finalPerHeap, freedPerHeap, madePerHeap bool
 
 	lastNS    int64
 	lastCount uint64
 	now       sampler.GCDetail
 }
 
-func (d *gcDetail) init(t *layout.Table) {
-	size := t.Size("rb_objspace")
-	if size <= 0 || size > maxObjspace {
-		return
-	}
-	off := func(name string) int { return t.Offset("rb_objspace." + name) }
-	d.buf = make([]byte, size)
-	flag := func(name string) bitField {
-		f, ok := t.Field("rb_objspace." + name)
-		if !ok {
-			return bitField{off: -1}
-		}
-		return bitField{off: f.Offset, width: f.Size, shift: uint(f.BitOffset), size: uint(f.BitSize)}
-	}
-	d.disabled, d.stress, d.measuring = flag("flags.dont_gc"), flag("flags.gc_stressful"), flag("flags.measure_gc")
-	d.incremental, d.compacting = flag("flags.during_incremental_marking"), flag("flags.during_compacting")
-	d.nextMajor = flag("rgengc.need_major_gc")
-	d.initFigures(t)
-	d.sorted = -1
-	if t.Offset("rb_objspace.empty_pages_count") >= 0 {
-		d.sorted = off("heap_pages.sorted") // 3.4 made it a dynamic array that begins with its size
-	}
-	d.mallocCount, d.freeCount = off("malloc_counters.counters.malloc"), off("malloc_counters.counters.free")
-	d.oldMallocCount, d.oldFreeCount = off("malloc_counters.oldcounters.malloc"), off("malloc_counters.oldcounters.free")
-	d.initHeaps(t)
+// gcDetailPlaces are places in rb_objspace.
+type gcDetailPlaces struct {
+	size        int          `layout:"sizeof rb_objspace"`
+	disabled    layout.Field `layout:"rb_objspace.flags.dont_gc,optional"`
+	stress      layout.Field `layout:"rb_objspace.flags.gc_stressful,optional"`
+	incremental layout.Field `layout:"rb_objspace.flags.during_incremental_marking,optional"`
+	compacting  layout.Field `layout:"rb_objspace.flags.during_compacting,optional"`
+	measuring   layout.Field `layout:"rb_objspace.flags.measure_gc,optional"`
+	nextMajor   layout.Field `layout:"rb_objspace.rgengc.need_major_gc,optional"`
+	// emptyPages: since 3.4 sorted is a dynamic array, of which the first word is the number of allocated pages.
+	emptyPages int `layout:"rb_objspace.empty_pages_count,optional"`
+	sorted     int `layout:"rb_objspace.heap_pages.sorted,optional"`
+	// after 4.0: malloc less free, since the last cycle
+	mallocCount    int `layout:"rb_objspace.malloc_counters.counters.malloc,optional"`
+	freeCount      int `layout:"rb_objspace.malloc_counters.counters.free,optional"`
+	oldMallocCount int `layout:"rb_objspace.malloc_counters.oldcounters.malloc,optional"`
+	oldFreeCount   int `layout:"rb_objspace.malloc_counters.oldcounters.free,optional"`
 }
 
-// initFigures notes the words that stand in rb_objspace itself, by the names of each era: the first that a release has.
-func (d *gcDetail) initFigures(t *layout.Table) {
-	add := func(to func(*sampler.GCDetail) *int64, names ...string) {
-		for _, name := range names {
-			if f, ok := t.Field("rb_objspace." + name); ok {
-				d.figures = append(d.figures, figure{f.Offset, f.Size, to})
-				return
-			}
-		}
-	}
-	add(func(x *sampler.GCDetail) *int64 { return &x.Compactions }, "profile.compact_count")
-	add(func(x *sampler.GCDetail) *int64 { return &x.Moved }, "rcompactor.total_moved")
-	add(func(x *sampler.GCDetail) *int64 { return &x.MarkingNS }, "profile.marking_time_ns")
-	add(func(x *sampler.GCDetail) *int64 { return &x.SweepingNS }, "profile.sweeping_time_ns")
-	add(func(x *sampler.GCDetail) *int64 { return &x.Freed }, "profile.total_freed_objects")
-	add(func(x *sampler.GCDetail) *int64 { return &x.Marked }, "marked_slots")
-	add(func(x *sampler.GCDetail) *int64 { return &x.FinalSlots }, "heap_pages.final_slots")
-	add(func(x *sampler.GCDetail) *int64 { return &x.EmptyPages }, "empty_pages_count")
-	if t.Offset("rb_objspace.empty_pages_count") < 0 {
-		add(func(x *sampler.GCDetail) *int64 { return &x.AllocatedPages }, "heap_pages.allocated_pages")
-		add(func(x *sampler.GCDetail) *int64 { return &x.PagesMade }, "profile.total_allocated_pages")
-		add(func(x *sampler.GCDetail) *int64 { return &x.PagesFreed }, "profile.total_freed_pages")
-	} else {
-		// 3.4: heap_pages.allocated_pages became the count of pages ever made (gc/default/default.c).
-		add(func(x *sampler.GCDetail) *int64 { return &x.PagesMade }, "heap_pages.allocated_pages")
-		add(func(x *sampler.GCDetail) *int64 { return &x.PagesFreed }, "heap_pages.freed_pages")
-	}
-	add(func(x *sampler.GCDetail) *int64 { return &x.AllocatablePages }, "heap_pages.allocatable_pages")
-	add(func(x *sampler.GCDetail) *int64 { return &x.AllocatableSlots }, "heap_pages.allocatable_slots")
-	add(func(x *sampler.GCDetail) *int64 { return &x.AllocatableBytes }, "heap_pages.allocatable_bytes")
-	add(func(x *sampler.GCDetail) *int64 { return &x.MallocIncrease }, "malloc_params.increase", "malloc_counters.increase")
-	add(func(x *sampler.GCDetail) *int64 { return &x.MallocLimit }, "malloc_params.limit")
-	add(func(x *sampler.GCDetail) *int64 { return &x.OldMallocIncrease }, "rgengc.oldmalloc_increase", "malloc_counters.oldmalloc_increase")
-	add(func(x *sampler.GCDetail) *int64 { return &x.OldMallocLimit }, "rgengc.oldmalloc_increase_limit")
-	add(func(x *sampler.GCDetail) *int64 { return &x.OldObjects }, "rgengc.old_objects")
-	add(func(x *sampler.GCDetail) *int64 { return &x.OldObjectsLimit }, "rgengc.old_objects_limit")
-	add(func(x *sampler.GCDetail) *int64 { return &x.Unprotected }, "rgengc.uncollectible_wb_unprotected_objects")
-	add(func(x *sampler.GCDetail) *int64 { return &x.UnprotectedLimit }, "rgengc.uncollectible_wb_unprotected_objects_limit")
-	add(func(x *sampler.GCDetail) *int64 { return &x.WeakReferences }, "profile.weak_references_count")
-	add(func(x *sampler.GCDetail) *int64 { return &x.RetainedWeakReferences }, "profile.retained_weak_references_count")
+// figurePlace says where a figure is, as a layout tag does: all are optional.
+type figurePlace[T any] struct {
+	layout string
+	to     func(*T) *int64
 }
 
-// initHeaps notes where the heaps are: eden_heap and tomb_heap up to 3.0, size_pools with the two inside up to 3.3, heaps
-// from 3.4 on.
-func (d *gcDetail) initHeaps(t *layout.Table) {
-	add := func(owner string, to func(*sampler.GCHeap) *int64, name string) bool {
-		f, ok := t.Field(owner + "." + name)
-		if ok {
-			d.heaps = append(d.heaps, heapFigure{f.Offset, f.Size, to})
-		}
-		return ok
+// detailFigures are the words that stand in rb_objspace itself. counted: heap_pages.allocated_pages is the count of pages ever
+// made, as from 3.4 on (gc/default/default.c).
+func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
+	type detail = sampler.GCDetail
+	pages := []figurePlace[detail]{
+		{"rb_objspace.heap_pages.allocated_pages", func(x *detail) *int64 { return &x.AllocatedPages }},
+		{"rb_objspace.profile.total_allocated_pages", func(x *detail) *int64 { return &x.PagesMade }},
+		{"rb_objspace.profile.total_freed_pages", func(x *detail) *int64 { return &x.PagesFreed }},
 	}
-	if _, ok := t.Field("rb_objspace.eden_heap"); ok {
-		d.heapCount = 1
-		add("rb_objspace", func(h *sampler.GCHeap) *int64 { return &h.Pages }, "eden_heap.total_pages")
-		add("rb_objspace", func(h *sampler.GCHeap) *int64 { return &h.Slots }, "eden_heap.total_slots")
-		add("rb_objspace", func(h *sampler.GCHeap) *int64 { return &h.TombPages }, "tomb_heap.total_pages")
-		add("rb_objspace", func(h *sampler.GCHeap) *int64 { return &h.TombSlots }, "tomb_heap.total_slots")
-		return
-	}
-	owner, eden, tomb := "rb_heap_struct", "", ""
-	f, ok := t.Field("rb_objspace.heaps")
-	if !ok {
-		owner, eden, tomb = "rb_size_pool_struct", "eden_heap.", "tomb_heap."
-		if f, ok = t.Field("rb_objspace.size_pools"); !ok {
-			return
+	if counted {
+		pages = []figurePlace[detail]{
+			{"rb_objspace.heap_pages.allocated_pages", func(x *detail) *int64 { return &x.PagesMade }},
+			{"rb_objspace.heap_pages.freed_pages", func(x *detail) *int64 { return &x.PagesFreed }},
 		}
 	}
-	d.heapsAt, d.heapSize = f.Offset, t.Size(owner)
-	if d.heapSize <= 0 {
+	return append(pages, []figurePlace[detail]{
+		{"rb_objspace.profile.compact_count", func(x *detail) *int64 { return &x.Compactions }},
+		{"rb_objspace.rcompactor.total_moved", func(x *detail) *int64 { return &x.Moved }},
+		{"rb_objspace.profile.marking_time_ns", func(x *detail) *int64 { return &x.MarkingNS }},
+		{"rb_objspace.profile.sweeping_time_ns", func(x *detail) *int64 { return &x.SweepingNS }},
+		{"rb_objspace.profile.total_freed_objects", func(x *detail) *int64 { return &x.Freed }},
+		{"rb_objspace.marked_slots", func(x *detail) *int64 { return &x.Marked }},
+		{"rb_objspace.heap_pages.final_slots", func(x *detail) *int64 { return &x.FinalSlots }},
+		{"rb_objspace.empty_pages_count", func(x *detail) *int64 { return &x.EmptyPages }},
+		{"rb_objspace.heap_pages.allocatable_pages", func(x *detail) *int64 { return &x.AllocatablePages }},
+		{"rb_objspace.heap_pages.allocatable_slots", func(x *detail) *int64 { return &x.AllocatableSlots }},
+		{"rb_objspace.heap_pages.allocatable_bytes", func(x *detail) *int64 { return &x.AllocatableBytes }},
+		{"rb_objspace.malloc_params.increase|malloc_counters.increase", func(x *detail) *int64 { return &x.MallocIncrease }},
+		{"rb_objspace.malloc_params.limit", func(x *detail) *int64 { return &x.MallocLimit }},
+		{"rb_objspace.rgengc.oldmalloc_increase|malloc_counters.oldmalloc_increase",
+			func(x *detail) *int64 { return &x.OldMallocIncrease }},
+		{"rb_objspace.rgengc.oldmalloc_increase_limit", func(x *detail) *int64 { return &x.OldMallocLimit }},
+		{"rb_objspace.rgengc.old_objects", func(x *detail) *int64 { return &x.OldObjects }},
+		{"rb_objspace.rgengc.old_objects_limit", func(x *detail) *int64 { return &x.OldObjectsLimit }},
+		{"rb_objspace.rgengc.uncollectible_wb_unprotected_objects", func(x *detail) *int64 { return &x.Unprotected }},
+		{"rb_objspace.rgengc.uncollectible_wb_unprotected_objects_limit", func(x *detail) *int64 { return &x.UnprotectedLimit }},
+		{"rb_objspace.profile.weak_references_count", func(x *detail) *int64 { return &x.WeakReferences }},
+		{"rb_objspace.profile.retained_weak_references_count", func(x *detail) *int64 { return &x.RetainedWeakReferences }},
+	}...)
+}
+
+// heapFigures are the words of one heap: of eden_heap and tomb_heap in rb_objspace up to 3.0, of a size pool with the two inside
+// up to 3.3, of a heap from 3.4 on.
+func heapFigures() []figurePlace[sampler.GCHeap] {
+	type heap = sampler.GCHeap
+	return []figurePlace[heap]{
+		{"rb_size_pool_struct|rb_heap_struct.slot_size", func(h *heap) *int64 { return &h.SlotSize }},
+		{"rb_objspace|rb_size_pool_struct|rb_heap_struct.eden_heap.total_pages|total_pages", func(h *heap) *int64 { return &h.Pages }},
+		{"rb_objspace|rb_size_pool_struct|rb_heap_struct.eden_heap.total_slots|total_slots", func(h *heap) *int64 { return &h.Slots }},
+		{"rb_objspace|rb_size_pool_struct.tomb_heap.total_pages", func(h *heap) *int64 { return &h.TombPages }},
+		{"rb_objspace|rb_size_pool_struct.tomb_heap.total_slots", func(h *heap) *int64 { return &h.TombSlots }},
+		{"rb_size_pool_struct|rb_heap_struct.total_freed_objects", func(h *heap) *int64 { return &h.Freed }},
+		{"rb_heap_struct.final_slots_count", func(h *heap) *int64 { return &h.Final }},
+		{"rb_size_pool_struct.allocatable_pages", func(h *heap) *int64 { return &h.AllocatablePages }},
+		{"rb_size_pool_struct|rb_heap_struct.total_allocated_pages", func(h *heap) *int64 { return &h.PagesMade }},
+		{"rb_size_pool_struct.total_freed_pages", func(h *heap) *int64 { return &h.PagesFreed }},
+		{"rb_size_pool_struct|rb_heap_struct.force_major_gc_count", func(h *heap) *int64 { return &h.ForcedMajor }},
+		{"rb_size_pool_struct|rb_heap_struct.force_incremental_marking_finish_count",
+			func(h *heap) *int64 { return &h.ForcedFinish }},
+	}
+}
+
+// figuresOf returns those of the figures that the VM's release has.
+func figuresOf[T any](vm *VM, places []figurePlace[T]) (list []figure[T]) {
+	for _, p := range places {
+		place, err := parsePlace(p.layout)
+		if f := place.field(vm.Table, vm.Release); err == nil && f.Known() {
+			list = append(list, figure[T]{f, p.to})
+		}
+	}
+	return list
+}
+
+func (d *gcDetail) init(vm *VM, pools *gcPools) {
+	if vm.resolve(&d.gcDetailPlaces) != nil || d.size > maxObjspace {
 		return
 	}
-	d.heapCount = min(f.Size/d.heapSize, sampler.MaxGCHeaps)
-	add(owner, func(h *sampler.GCHeap) *int64 { return &h.SlotSize }, "slot_size")
-	add(owner, func(h *sampler.GCHeap) *int64 { return &h.Pages }, eden+"total_pages")
-	add(owner, func(h *sampler.GCHeap) *int64 { return &h.Slots }, eden+"total_slots")
-	if tomb != "" {
-		add(owner, func(h *sampler.GCHeap) *int64 { return &h.TombPages }, tomb+"total_pages")
-		add(owner, func(h *sampler.GCHeap) *int64 { return &h.TombSlots }, tomb+"total_slots")
+	d.buf = make([]byte, d.size)
+	counted := d.emptyPages >= 0
+	if !counted {
+		d.sorted = -1
 	}
-	d.freedPerHeap = add(owner, func(h *sampler.GCHeap) *int64 { return &h.Freed }, "total_freed_objects")
-	d.finalPerHeap = add(owner, func(h *sampler.GCHeap) *int64 { return &h.Final }, "final_slots_count")
-	add(owner, func(h *sampler.GCHeap) *int64 { return &h.AllocatablePages }, "allocatable_pages")
-	d.madePerHeap = add(owner, func(h *sampler.GCHeap) *int64 { return &h.PagesMade }, "total_allocated_pages")
-	add(owner, func(h *sampler.GCHeap) *int64 { return &h.PagesFreed }, "total_freed_pages")
-	add(owner, func(h *sampler.GCHeap) *int64 { return &h.ForcedMajor }, "force_major_gc_count")
-	add(owner, func(h *sampler.GCHeap) *int64 { return &h.ForcedFinish }, "force_incremental_marking_finish_count")
+	d.figures, d.heaps = figuresOf(vm, detailFigures(counted)), figuresOf(vm, heapFigures())
+	d.heapCount = 1
+	if pools.pools.Known() {
+		d.heapsAt, d.heapSize, d.heapCount = pools.pools.Offset, pools.poolSize, pools.poolCount()
+	}
+	has := func(of func(*sampler.GCHeap) *int64) bool {
+		var h sampler.GCHeap
+		return slices.ContainsFunc(d.heaps, func(f figure[sampler.GCHeap]) bool { return f.to(&h) == of(&h) })
+	}
+	d.freedPerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.Freed })
+	d.finalPerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.Final })
+	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
 // readGCDetail gives the sample the details, after reading them again when it is time.
@@ -228,14 +226,14 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 	for _, f := range out.Fields() {
 		*f = sampler.GCUnknown
 	}
-	flag := func(b bitField) bool { return b.known() && b.get(d.buf) != 0 }
+	flag := func(f layout.Field) bool { return f.Known() && f.In(d.buf) != 0 }
 	out.Disabled, out.Stress, out.Measuring = flag(d.disabled), flag(d.stress), flag(d.measuring)
 	out.Incremental, out.Compacting = flag(d.incremental), flag(d.compacting)
-	if d.nextMajor.known() {
-		out.NextMajor = uint32(d.nextMajor.get(d.buf))
+	if d.nextMajor.Known() {
+		out.NextMajor = uint32(d.nextMajor.In(d.buf))
 	}
 	for _, f := range d.figures {
-		*f.to(out) = int64(le(d.buf[f.off:], f.width))
+		*f.to(out) = int64(f.In(d.buf))
 	}
 	if d.mallocCount >= 0 {
 		out.MallocIncrease = d.sinceCycle(d.mallocCount, d.freeCount)
@@ -252,7 +250,7 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 			h.Allocated = int64(alloc.totals[i])
 		}
 		for _, f := range d.heaps {
-			*f.to(h) = int64(le(d.buf[d.heapsAt+i*d.heapSize+f.off:], f.width))
+			*f.to(h) = int64(f.In(d.buf[d.heapsAt+i*d.heapSize:]))
 		}
 	}
 	out.Allocated = int64(alloc.total())

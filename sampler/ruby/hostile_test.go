@@ -35,7 +35,7 @@ const (
 // in circles.
 type hostile struct {
 	pages *memtest.Pages
-	o     *schedOffsets
+	o     *offsets
 	vm    attach.Address
 	// kept are the ranges whose words stay as they are: the structs of threads and scheduler.
 	kept []attach.Range
@@ -259,12 +259,12 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 	keep := func(a attach.Address, n int) { h.kept = append(h.kept, attach.Range{Addr: a, Buf: make([]byte, n)}) }
 	keep(g.VM, max(r.vm.Table.Size("rb_vm_struct"), r.o.vmGVL+256, r.o.vmObjspace+8, r.o.vmRactorSet+24))
 	for _, rc := range r.ractors {
-		keep(rc.addr, max(r.o.ractorBlockEnd, r.o.ractorNode+16, 64))
+		keep(rc.addr, max(r.o.ractorMain, r.o.ractorNode+16, 64))
 		h.ractor = rc.addr
 	}
 	for i, th := range r.order {
 		keep(th.addr, r.o.thSpan)
-		keep(th.ecAt, r.o.ecSpan)
+		keep(th.ecAt, ecSpan)
 		if th.stack.end > th.stack.low {
 			h.stacks = append(h.stacks, attach.Range{Addr: th.stack.low, Buf: make([]byte, th.stack.end-th.stack.low)})
 		}

@@ -49,7 +49,7 @@ func TestThreadIDInPthread(t *testing.T) {
 			binary.LittleEndian.PutUint64(buf[8:], mainAt)
 			r := &Reader{mem: pthreads{mainAt: main, otherAt: other}, innerPID: 1, pthreadTID: -1, pid: 4711,
 				tids: func(tid int32) (int32, bool) { return 4710 + tid, tid == 1 || tid == 12 }}
-			r.o = &schedOffsets{thPthread: 8, thNT: -1, thTID: -1}
+			r.o = &offsets{thPthread: 8, thNT: -1, thTID: -1}
 			r.order = []*thread{{main: true, buf: buf}}
 			theirs := &thread{buf: make([]byte, 16)}
 			binary.LittleEndian.PutUint64(theirs.buf[8:], otherAt)

@@ -104,11 +104,11 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	}
 	copy(q.head[:], head)
 	q.body = append([]byte(nil), body[:d.bodyHead]...)
-	if d.o.bodyFirstLineSize == 8 {
-		q.first = int32(int64(le64(body[d.o.bodyFirstLine:])) >> 1)
-	} else {
-		q.first = int32(le32(body[d.o.bodyFirstLine:]))
+	first := d.o.bodyFirstLine.In(body)
+	if d.o.bodyFirstLine.Size == 8 {
+		first >>= 1 // a Fixnum
 	}
+	q.first = int32(first)
 	var errPath, errBase, errLabel, errLines, errOwn error
 	d.notes = &q.witnesses
 	defer func() { d.notes = nil }()

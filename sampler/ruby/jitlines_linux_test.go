@@ -142,6 +142,6 @@ func collects(t *testing.T, rd *Reader) bool {
 		t.Fatal(err)
 	}
 	during := g.during
-	during.off -= g.from
-	return during.get(buf) != 0
+	during.Offset -= g.from
+	return during.In(buf) != 0
 }

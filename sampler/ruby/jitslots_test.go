@@ -37,8 +37,8 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 // zjitReader is a Reader of head's ZJIT over such a memory.
 func zjitReader(m wordMemory) *Reader {
 	vm := &VM{Mem: m, Release: Release{4, 1, 0}, ZJITFrames: true}
-	d := &Decoder{vm: vm, o: &nameOffsets{frameSize: 56, frameJIT: 48}}
-	return &Reader{vm: vm, mem: m, dec: d, o: &schedOffsets{frameSize: 56}}
+	d := &Decoder{vm: vm, o: &offsets{frameSize: 56, frameJIT: 48}}
+	return &Reader{vm: vm, mem: m, dec: d, o: &offsets{frameSize: 56}}
 }
 
 // controlFrames makes control frames whose jit_return fields hold the given values.

@@ -14,27 +14,11 @@ const (
 	loadPathEvery = 1_000_000_000
 )
 
-// loadPathPlace says where the VM keeps $LOAD_PATH: directly (up to 3.4), or in a box (4.0 and later: the main one, or the
-// root one while there is none). An offset is -1 where the release does not have it.
-type loadPathPlace struct {
-	vm, box          int
-	mainBox, rootBox int
-}
-
-func loadPathPlaceOf(vm *VM) loadPathPlace {
-	t := vm.Table
-	return loadPathPlace{
-		vm: t.Offset("rb_vm_struct.load_path"), box: t.Offset("rb_box_struct.load_path"),
-		mainBox: t.Offset("rb_vm_struct.main_box"), rootBox: t.Offset("rb_vm_struct.root_box"),
-	}
-}
-
 // loadPathVersion changes with the entries of $LOAD_PATH: what was decoded before may come from elsewhere than was thought.
 type loadPathVersion uint64
 
 // loadPathState is what is known of the target's $LOAD_PATH.
 type loadPathState struct {
-	place   loadPathPlace
 	read    bool // it was tried at least once
 	checked int64
 	version loadPathVersion
@@ -107,14 +91,13 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 
 // loadPathValue is the Array that $LOAD_PATH is.
 func (d *Decoder) loadPathValue() (uint64, error) {
-	p := &d.loadPath.place
-	if p.vm >= 0 {
-		return d.view.word(d.vm.Addr + attach.Address(p.vm))
+	if d.o.vmLoadPath >= 0 {
+		return d.view.word(d.vm.Addr + attach.Address(d.o.vmLoadPath))
 	}
-	if p.box < 0 {
+	if d.o.boxLoadPath < 0 {
 		return 0, &unreadableError{d.vm.Addr, 8}
 	}
-	for _, off := range [...]int{p.mainBox, p.rootBox} {
+	for _, off := range [...]int{d.o.vmMainBox, d.o.vmRootBox} {
 		if off < 0 {
 			continue
 		}
@@ -123,7 +106,7 @@ func (d *Decoder) loadPathValue() (uint64, error) {
 			return 0, err
 		}
 		if box != 0 {
-			return d.view.word(attach.Address(box) + attach.Address(p.box))
+			return d.view.word(attach.Address(box) + attach.Address(d.o.boxLoadPath))
 		}
 	}
 	return 0, &unreadableError{d.vm.Addr, 8}

@@ -26,58 +26,13 @@ const (
 	bootPoll = 10 * time.Millisecond
 )
 
-// vmOffsets are the places that prove a VM.
-type vmOffsets struct {
-	mainThread, mainRactor       int // of rb_vm_t; no ractor before 3.0
-	threadVM, threadEC           int
-	threadRactor, ractorMain     int
-	ecThread, ecCFP              int
-	constTable                   int
-	methodTable, extMethodTable  int // in the class's slot, or in its ext
-	vmStack, vmStackSize         int
-	idCapacity, idItems, idItem  int
-	itemKey, itemValue, constVal int
-}
-
-func resolveVM(t *layout.Table, r Release) (*vmOffsets, error) {
-	var missing []string
-	need := func(name string) int {
-		off := t.Offset(name)
-		if off < 0 {
-			missing = append(missing, name)
-		}
-		return off
-	}
-	o := &vmOffsets{
-		mainRactor: -1, threadRactor: -1, ractorMain: -1,
-		threadVM: need("rb_thread_struct.vm"), threadEC: need("rb_thread_struct.ec"),
-		ecThread: need("rb_execution_context_struct.thread_ptr"), ecCFP: need("rb_execution_context_struct.cfp"),
-		constTable:  t.Offset("rb_classext_struct.const_tbl"),
-		methodTable: t.Offset("RClass.m_tbl"), extMethodTable: t.Offset("rb_classext_struct.m_tbl"),
-		vmStack: need("rb_execution_context_struct.vm_stack"), vmStackSize: need("rb_execution_context_struct.vm_stack_size"),
-		idCapacity: t.Offset("rb_id_table.capa"), idItems: t.Offset("rb_id_table.items"), idItem: t.Size("rb_id_item"),
-		itemKey: t.Offset("rb_id_item.key"), itemValue: t.Offset("rb_id_item.val"),
-		constVal: t.Offset("rb_const_entry_struct.value"),
-	}
-	if r.atLeast(3, 0) {
-		o.mainThread, o.mainRactor = need("rb_vm_struct.ractor.main_thread"), need("rb_vm_struct.ractor.main_ractor")
-		o.threadRactor, o.ractorMain = need("rb_thread_struct.ractor"), need("rb_ractor_struct.threads.main")
-	} else {
-		o.mainThread = need("rb_vm_struct.main_thread")
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("the layout %q of Ruby %s lacks %v", t.Name, r, missing)
-	}
-	return o, nil
-}
-
 // locator looks for a VM.
 type locator struct {
 	mem    attach.Memory
 	module *attach.Module
 	// symbol finds the module's symbols; tests hide them.
 	symbol func(name string) (attach.Symbol, bool)
-	o      *vmOffsets
+	o      *offsets
 	d      *Decoder // reads objects; its VM is the one being looked for
 }
 
@@ -95,16 +50,11 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	if err != nil {
 		return nil, err
 	}
-	names, err := resolveNames(table, release)
+	vm, err := newVM(mem, table, version, release)
 	if err != nil {
 		return nil, err
 	}
-	o, err := resolveVM(table, release)
-	if err != nil {
-		return nil, err
-	}
-	vm := newVM(mem, table, version, release)
-	l := &locator{mem: mem, module: module, symbol: module.Symbol, o: o, d: newDecoder(vm, nil, names)}
+	l := newLocator(vm, module)
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(bootPoll)
 	defer tick.Stop()
@@ -140,13 +90,21 @@ func unreadable(err error) bool {
 	return false
 }
 
-// newVM returns a VM that is still to be found.
-func newVM(mem attach.Memory, table *layout.Table, version string, release Release) *VM {
-	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: 8, Undef: 0x34}
+// newVM returns a VM that is still to be found. The error names what the layout lacks.
+func newVM(mem attach.Memory, table *layout.Table, version string, release Release) (*VM, error) {
+	o, err := resolveOffsets(table, release)
+	if err != nil {
+		return nil, err
+	}
+	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: 8, Undef: 0x34, o: o}
 	if release.atLeast(3, 2) {
 		vm.Nil, vm.Undef = 4, 0x24
 	}
-	return vm
+	return vm, nil
+}
+
+func newLocator(vm *VM, module *attach.Module) *locator {
+	return &locator{mem: vm.Mem, module: module, symbol: module.Symbol, o: vm.o, d: NewDecoder(vm, nil)}
 }
 
 // locate fills in vm, or says what is missing.
@@ -156,7 +114,7 @@ func (l *locator) locate(vm *VM) error {
 		return err
 	}
 	vm.Addr = addr
-	main, err := l.word(addr + attach.Address(l.o.mainThread))
+	main, err := l.word(addr + attach.Address(l.o.vmMainThread))
 	if err != nil {
 		return err
 	}
@@ -170,7 +128,7 @@ func (l *locator) locate(vm *VM) error {
 		if err != nil {
 			return err
 		}
-		vm.ZJITFrames = entry != 0 && l.d.o.frameJIT >= 0
+		vm.ZJITFrames = entry != 0 && l.o.frameJIT >= 0
 	}
 	l.d.view.reset()
 	vm.Description = l.description()
@@ -263,24 +221,24 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 		keep func(p *proof, w attach.Address) bool
 	}
 	steps := []step{
-		{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.mainThread) },
+		{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.vmMainThread) },
 			func(p *proof, w attach.Address) bool { p.thread = w; return w&7 == 0 && w >= 1<<12 }},
-		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.threadVM) },
+		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.thVM) },
 			func(p *proof, w attach.Address) bool { return w == p.vm }},
-		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.threadEC) },
+		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.thEC) },
 			func(p *proof, w attach.Address) bool { p.ec = w; return w != 0 }},
 		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ecThread) },
 			func(p *proof, w attach.Address) bool { return w == p.thread }},
-		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ecCFP) },
+		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ecFrame) },
 			func(p *proof, w attach.Address) bool { return w != 0 }},
 	}
-	if l.o.mainRactor >= 0 {
+	if l.o.vmMainRactor >= 0 {
 		steps = append(steps, []step{
-			{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.mainRactor) },
+			{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.vmMainRactor) },
 				func(p *proof, w attach.Address) bool { p.ractor = w; return w != 0 }},
 			{func(p *proof) attach.Address { return p.ractor + attach.Address(l.o.ractorMain) },
 				func(p *proof, w attach.Address) bool { return w == p.thread }},
-			{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.threadRactor) },
+			{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.thRactor) },
 				func(p *proof, w attach.Address) bool { return w == p.ractor }},
 		}...)
 	}

@@ -13,7 +13,7 @@ import (
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := wordMemory{ep - 16: 0, ep - 8: 0, ep: envLocal | envEscaped}
-	d := &Decoder{vm: &VM{Mem: memory}, o: &nameOffsets{}, dict: sampler.NewDictionary(), view: newView(memory)}
+	d := &Decoder{vm: &VM{Mem: memory}, o: &offsets{}, dict: sampler.NewDictionary(), view: newView(memory)}
 	d.cache.init()
 	raw := &RawStack{}
 	gc := sampler.GC{Valid: true, Mode: sampler.GCIdle}

@@ -1,52 +1,101 @@
 package ruby
 
 import (
-	"strings"
+	"slices"
 	"testing"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
-	"github.com/ddtop/ddtop/internal/memtest"
-	"github.com/ddtop/ddtop/sampler"
 )
 
-// anyExports has every variable.
-type anyExports struct{}
-
-func (anyExports) Exported(name string) (attach.Symbol, bool) {
-	return attach.Symbol{Name: name}, true
+// allPlaces are the places of all tags.
+func allPlaces(t *testing.T) (list []place) {
+	var tags []string
+	for _, s := range []any{new(offsets), new(gcPlaces), new(newobjCounters), new(newobjPlaces), new(heapPage), new(gcDetailPlaces),
+		new(fiberPlaces)} {
+		for _, tag := range tagged(s) {
+			tags = append(tags, tag)
+		}
+	}
+	for _, f := range slices.Concat(detailFigures(false), detailFigures(true)) {
+		tags = append(tags, f.layout)
+	}
+	for _, f := range heapFigures() {
+		tags = append(tags, f.layout)
+	}
+	for _, tag := range tags {
+		p, err := parsePlace(tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
-// askAll resolves all that the reading of a process asks a table for.
-func askAll(t *layout.Table, rel Release) error {
-	vm := &VM{Table: t, Release: rel, Mem: new(memtest.Pages)}
-	names, err := resolveNames(t, rel)
-	if err != nil {
-		return err
-	}
-	if _, err := resolveVM(t, rel); err != nil {
-		return err
-	}
-	loadPathPlaceOf(vm)
-	r, err := NewReader(vm, anyExports{}, 1, &Decoder{o: names, view: newView(vm.Mem)}, sampler.NewDictionary(), Options{})
-	if err != nil {
-		return err
-	}
-	r.gc = newGCReader(t, 1)
-	_, err = newFiberFinder(r)
-	return err
-}
-
-// TestTablesHoldWhatIsRead: each name that a table has is asked for on some release, and what is asked for under no name that
-// any table has is at least the name of a field that some struct has.
+// TestTablesHoldWhatIsRead: each name that a table has stands in a tag, for some release, and what stands in a tag is in a table
+// of a release that the tag is for.
 func TestTablesHoldWhatIsRead(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {
 		t.Fatal(err)
 	}
+	places := allPlaces(t)
 	asked, known := make(map[string]bool), make(map[string]bool)
-	leaf := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-	leaves := make(map[string]bool)
+	type part struct{ tag, part string }
+	found := make(map[part]bool)
+	for _, r := range releases {
+		rel, err := parseRelease(r.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, jmpBuf := range []bool{false, true} {
+			table, _, err := layout.For(r.Version, r.Machine, jmpBuf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := table.Names()
+			for _, name := range names {
+				known[name] = true
+			}
+			for i := range places {
+				p := &places[i]
+				for _, s := range p.structs {
+					fields := p.fields
+					if fields == nil {
+						found[part{p.tag, s}] = found[part{p.tag, s}] || p.of(rel) && (table.Size(s) > 0 || slices.Contains(names, s))
+						asked[s] = true
+					}
+					for _, f := range fields {
+						has := p.of(rel) && slices.Contains(names, s+"."+f)
+						found[part{p.tag, s}] = found[part{p.tag, s}] || has
+						found[part{p.tag, f}] = found[part{p.tag, f}] || has
+						asked[s+"."+f] = asked[s+"."+f] || p.of(rel)
+					}
+				}
+			}
+		}
+	}
+	for name := range known {
+		if !asked[name] {
+			t.Errorf("the tables have %s, which no tag names", name)
+		}
+	}
+	for p, ok := range found {
+		if !ok {
+			t.Errorf("no table has what the tag %q names: %s", p.tag, p.part)
+		}
+	}
+	if len(known) < 200 {
+		t.Errorf("only %d names", len(known))
+	}
+}
+
+// TestTablesResolve: all that ddtop reads of a known release is found in its table.
+func TestTablesResolve(t *testing.T) {
+	releases, err := layout.Releases()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range releases {
 		for _, jmpBuf := range []bool{false, true} {
 			table, _, err := layout.For(r.Version, r.Machine, jmpBuf)
@@ -57,25 +106,22 @@ func TestTablesHoldWhatIsRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range table.Names() {
-				known[name], leaves[leaf(name)] = true, true
+			vm, err := newVM(nil, table, r.Version, rel)
+			if err != nil {
+				t.Error(err)
+				continue
 			}
-			if err := askAll(table.Observed(func(name string) { asked[name] = true }), rel); err != nil {
-				t.Errorf("%s: %v", table.Name, err)
+			g := newGCReader(vm, 1)
+			if g == nil || !g.classes.ok || !g.alloc.known() || g.detail.buf == nil {
+				t.Errorf("%s: the collector can't be read", table.Name)
+				continue
+			}
+			if counts := g.alloc.cachePtr >= 0; counts != rel.atLeast(4, 0) {
+				t.Errorf("%s: ractors count what they allocate in caches of their own: %t", table.Name, counts)
+			}
+			if _, err := newFiberFinder(&Reader{vm: vm, gc: g}); err != nil {
+				t.Error(err)
 			}
 		}
-	}
-	for name := range known {
-		if !asked[name] {
-			t.Errorf("the tables have %s, which nothing asks for", name)
-		}
-	}
-	for name := range asked {
-		if !known[name] && !leaves[leaf(name)] {
-			t.Errorf("no table has %s", name)
-		}
-	}
-	if len(known) < 200 {
-		t.Errorf("only %d names", len(known))
 	}
 }

@@ -120,9 +120,9 @@ func (r *Reader) followQueue(rc *ractor) error {
 	for i := len(q.tail) - 1; i >= 0; i-- {
 		q.next = append(q.next, q.tail[i])
 	}
-	if f := r.o.gvlQueueCount; f.known() {
-		f.off = r.gvlOff(f.off)
-		if int(f.get(rc.buf)) != len(q.next) {
+	if f := r.o.gvlQueueCount; f.Known() {
+		f.Offset = r.gvlOff(f.Offset)
+		if int(f.In(rc.buf)) != len(q.next) {
 			return errQueueMoved
 		}
 	}

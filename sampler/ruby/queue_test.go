@@ -103,10 +103,10 @@ func (m *queueModel) step(rnd *rand.Rand, oddly bool) {
 func newQueueModel(era sampler.Era, counted bool) (*queueModel, *Reader, *ractor) {
 	const threads = 24
 	m := &queueModel{threads: make(map[attach.Address]*[modelSpan]byte)}
-	o := &schedOffsets{vmRactorSet: -1, gvlOwner: modelQueue, gvlQueue: modelQueue, thSelf: modelSelf, thReadyNode: modelNode, thUnblockFunc: modelSelf,
-		thSpan: modelSpan, gvlQueueCount: bitField{off: -1}}
+	o := &offsets{vmRactorSet: -1, gvlOwner: modelQueue, gvlQueue: modelQueue, thSelf: modelSelf, thReadyNode: modelNode, thUnblockFunc: modelSelf,
+		thSpan: modelSpan, gvlQueueCount: layout.Field{Offset: -1}}
 	if counted {
-		o.gvlQueueCount = bitField{off: modelCount, width: 4}
+		o.gvlQueueCount = layout.Field{Offset: modelCount, Size: 4}
 	}
 	r := &Reader{mem: m, o: o, era: era, threads: make(map[attach.Address]*thread), vm: &VM{Table: &layout.Table{}}}
 	rc := &ractor{id: 1, base: modelHead, buf: make([]byte, len(m.head))}

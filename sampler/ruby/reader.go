@@ -40,12 +40,11 @@ type Reader struct {
 	mem  attach.Memory
 	dec  *Decoder
 	dict *sampler.Dictionary
-	o    *schedOffsets
+	o    *offsets
 	era  sampler.Era
 	now  func() int64
 	tids func(int32) (int32, bool)
 
-	vmMainThread      int
 	innerPID          int32
 	pthreadTID        int
 	currentEC         attach.Address // 2.5: ruby_current_execution_context_ptr
@@ -123,10 +122,7 @@ type Exports interface {
 
 // NewReader prepares the reading of a located VM. Errors name the fields that the layout table lacks.
 func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dictionary, opts Options) (*Reader, error) {
-	o, err := newSchedOffsets(vm.Table)
-	if err != nil {
-		return nil, err
-	}
+	o := vm.o
 	r := &Reader{
 		pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o,
 		now: opts.Now, tids: opts.TIDs, innerPID: opts.InnerPID, pthreadTID: -1,
@@ -156,10 +152,6 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 		r.era = sampler.EraOwner
 	}
 	dec.view.stopped = &r.budget.stopped
-	r.vmMainThread = vm.Table.Offset("rb_vm_struct.ractor.main_thread")
-	if r.vmMainThread < 0 {
-		r.vmMainThread = vm.Table.Offset("rb_vm_struct.main_thread")
-	}
 	word := func(symbol string) uint64 {
 		var b [8]byte
 		if sym, ok := module.Exported(symbol); ok && r.mem.Read(sym.Addr, b[:]) == nil {
@@ -177,7 +169,7 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	}
 	var b [8]byte
 	if r.mem.Read(vm.Addr+attach.Address(o.vmObjspace), b[:]) == nil {
-		r.gc = newGCReader(vm.Table, attach.Address(le64(b[:])))
+		r.gc = newGCReader(vm, attach.Address(le64(b[:])))
 	}
 	return r, nil
 }

@@ -42,10 +42,7 @@ func openReader(tb testing.TB, pid int) *Reader {
 		tb.Fatal(err)
 	}
 	dict := sampler.NewDictionary()
-	dec, err := NewDecoder(vm, dict)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	dec := NewDecoder(vm, dict)
 	r, err := NewReader(vm, m, pid, dec, dict, Options{})
 	if err != nil {
 		tb.Fatal(err)

@@ -258,7 +258,7 @@ func (r *Reader) selectionIntact() bool {
 func (r *Reader) listCount(rc *ractor) int {
 	off := r.o.vmLivingNum
 	if r.o.vmRactorSet >= 0 {
-		off = r.o.ractorCnt - r.o.ractorBlock
+		off = r.o.ractorCnt - r.o.ractorSet
 	}
 	return int(le32(rc.buf[off:]))
 }

@@ -25,16 +25,8 @@ const (
 	maxFibers = 64
 )
 
-// Offsets within a control frame and an execution context that are the same on every release
-// (docs/internals/stacks.md#control-frames).
-const (
-	framePC, frameSP, frameISeq, frameSelf, frameEP = 0, 8, 16, 24, 32
-	ecVMStack, ecVMStackSize, ecCFP                 = 0, 8, 16
-	// jitReturnC marks the control frame of a C function that ZJIT called (ZJIT_JIT_RETURN_C_FRAME in Ruby's zjit.h).
-	jitReturnC = 1
-	// of a JIT frame, struct zjit_jit_frame
-	jitFramePC, jitFrameISeq = 0, 8
-)
+// jitReturnC marks the control frame of a C function that ZJIT called (ZJIT_JIT_RETURN_C_FRAME in Ruby's zjit.h).
+const jitReturnC = 1
 
 // stackVersion changes with each decoded stack of a thread.
 type stackVersion uint64

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -33,44 +33,38 @@ const fiberType = "fiber"
 // and programs hold no common list.
 type fiberFinder struct {
 	r *Reader
-	// sorted and pages are the places in rb_objspace of the list of pages and its length; with counted the list begins with it
-	// (3.4 and later), and has its elements behind two words.
-	sorted, pages int
-	counted       bool
-	// start and the others are places in heap_page, header how much of one is read; slotSize -1: all slots have 40 bytes.
-	start, total, slotSize, header int
-	// self and status are places in rb_fiber_struct; contextFiber and contextThread in its execution context.
-	self, contextFiber int
-	status             bitField
-	created, suspended uint64
-	types              map[uint64]bool
+	fiberPlaces
+	heapPage
+	// header is how much of a heap_page is read.
+	header int
+	types  map[uint64]bool
 	// active are the fibers that run, and those that resumed them.
 	active map[attach.Address]bool
 	found  []attach.Address
 	cut    bool
 }
 
+// fiberPlaces say where fibers are, and what state they are in.
+type fiberPlaces struct {
+	// sorted and pages are the list of the heap's pages and its length; where there is counted (3.4 and later), the list begins
+	// with its length, and has its elements behind two words.
+	sorted    int          `layout:"rb_objspace.heap_pages.sorted"`
+	pages     int          `layout:"rb_objspace.heap_pages.allocated_pages"`
+	counted   int          `layout:"rb_objspace.empty_pages_count,optional"`
+	status    layout.Field `layout:"rb_fiber_struct.status"`
+	created   uint64       `layout:"FIBER_CREATED"`
+	suspended uint64       `layout:"FIBER_SUSPENDED"`
+}
+
 func newFiberFinder(r *Reader) (*fiberFinder, error) {
-	t := r.vm.Table
-	f := &fiberFinder{
-		r: r, types: make(map[uint64]bool), active: make(map[attach.Address]bool),
-		sorted: t.Offset("rb_objspace.heap_pages.sorted"), pages: t.Offset("rb_objspace.heap_pages.allocated_pages"),
-		counted: t.Offset("rb_objspace.empty_pages_count") >= 0,
-		start:   t.Offset("heap_page.start"), total: t.Offset("heap_page.total_slots"), slotSize: t.Offset("heap_page.slot_size"),
-		self: t.Offset("rb_fiber_struct.cont.self"), contextFiber: r.o.ecFiber,
-	}
-	status, ok := t.Field("rb_fiber_struct.status")
-	f.status = bitField{off: status.Offset, width: status.Size, shift: uint(status.BitOffset), size: uint(status.BitSize)}
-	created, okC := t.Constant("FIBER_CREATED")
-	suspended, okS := t.Constant("FIBER_SUSPENDED")
-	f.created, f.suspended = uint64(created), uint64(suspended)
-	switch {
-	case r.gc == nil:
+	if r.gc == nil {
 		return nil, errors.New("this collector's heap can't be read")
-	case !ok || !okC || !okS || f.sorted < 0 || f.pages < 0 || f.start < 0 || f.total < 0 || f.self < 0 || r.o.fiberSavedEC < 0:
-		return nil, fmt.Errorf("the table of ruby %s does not say where fibers are", r.vm.Version)
 	}
-	f.header = max(f.start+8, f.total+2, f.slotSize+2)
+	f := &fiberFinder{r: r, types: make(map[uint64]bool), active: make(map[attach.Address]bool)}
+	if err := errors.Join(r.vm.resolve(&f.fiberPlaces), r.vm.resolve(&f.heapPage)); err != nil {
+		return nil, err
+	}
+	f.header = max(f.pageStart+8, f.totalSlots+2, f.slotSize+2)
 	return f, nil
 }
 
@@ -154,7 +148,7 @@ func (f *fiberFinder) walk(ctx context.Context) error {
 		for _, header := range ranges {
 			size, total := slotSize, 0
 			if !header.Failed { // else the page was given back
-				total = int(le16(header.Buf[f.total:]))
+				total = int(le16(header.Buf[f.totalSlots:]))
 			}
 			if f.slotSize >= 0 {
 				size = int(le16(header.Buf[f.slotSize:]))
@@ -167,7 +161,7 @@ func (f *fiberFinder) walk(ctx context.Context) error {
 				f.cut = true
 				return nil
 			}
-			pages, sizes = append(pages, attach.Range{Addr: attach.Address(le64(header.Buf[f.start:])), Buf: buf}), append(sizes, size)
+			pages, sizes = append(pages, attach.Range{Addr: attach.Address(le64(header.Buf[f.pageStart:])), Buf: buf}), append(sizes, size)
 		}
 		if _, err := f.r.mem.ReadBatch(pages); err != nil {
 			return err
@@ -193,7 +187,7 @@ func (f *fiberFinder) pageList() ([]uint64, error) {
 		return nil, err
 	}
 	length := f.r.gc.objspace + attach.Address(f.pages)
-	if f.counted {
+	if f.counted >= 0 {
 		length = attach.Address(at)
 		at += 16
 	}
@@ -231,7 +225,7 @@ func (f *fiberFinder) page(addr uint64, slots []byte, size int) {
 		if !f.isFiber(le64(slot[o.typedType:])&^1, addr+uint64(at)) {
 			continue
 		}
-		fiber := attach.Address(le64(slot[f.r.o.dataPayload:]))
+		fiber := attach.Address(le64(slot[f.r.o.typedData:]))
 		if fiber == 0 {
 			continue // not initialized
 		}
@@ -259,16 +253,16 @@ func (f *fiberFinder) isFiber(typ, value uint64) bool {
 func (f *fiberFinder) read(addr attach.Address) (out sampler.Fiber, ok bool) {
 	r := f.r
 	saved := attach.Address(r.o.fiberSavedEC)
-	own := link{addr + saved + attach.Address(f.contextFiber), addr}
+	own := link{addr + saved + attach.Address(r.o.ecFiber), addr}
 	for range maxStackTries {
-		buf := make([]byte, max(f.status.off+8, r.o.fiberSavedEC+r.o.ecThread+8, r.o.fiberSavedEC+f.contextFiber+8))
+		buf := make([]byte, max(f.status.Offset+8, r.o.fiberSavedEC+r.o.ecThread+8, r.o.fiberSavedEC+r.o.ecFiber+8))
 		if r.mem.Read(addr, buf) != nil {
 			return out, false
 		}
 		context := buf[saved:]
 		t := r.threads[attach.Address(le64(context[r.o.ecThread:]))]
-		status := f.status.get(buf)
-		if t == nil || status != f.suspended && status != f.created || attach.Address(le64(context[f.contextFiber:])) != addr {
+		status := f.status.In(buf)
+		if t == nil || status != f.suspended && status != f.created || attach.Address(le64(context[r.o.ecFiber:])) != addr {
 			return out, false
 		}
 		out = sampler.Fiber{Thread: t.id, Created: status == f.created}

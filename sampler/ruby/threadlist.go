@@ -179,8 +179,8 @@ func (r *Reader) ractorAt(addr attach.Address, id sampler.RactorID) *ractor {
 		rc.base = addr
 		rc.buf = make([]byte, max(r.o.vmLiving+16, r.o.vmLivingNum+8, r.o.vmGVL+256))
 	} else {
-		rc.base = addr + attach.Address(r.o.ractorBlock)
-		rc.buf = make([]byte, r.o.ractorBlockEnd-r.o.ractorBlock)
+		rc.base = addr + attach.Address(r.o.ractorSet)
+		rc.buf = make([]byte, r.o.ractorMain-r.o.ractorSet)
 	}
 	return rc
 }
@@ -287,8 +287,7 @@ func (r *Reader) gone(t *thread) {
 // mainThread asks the VM for its main thread: after a fork it is the thread that forked.
 func (r *Reader) mainThread() attach.Address {
 	var b [8]byte
-	off := r.vmMainThread
-	if off < 0 || r.mem.Read(r.vm.Addr+attach.Address(off), b[:]) != nil {
+	if r.mem.Read(r.vm.Addr+attach.Address(r.o.vmMainThread), b[:]) != nil {
 		return r.vm.MainThread
 	}
 	return attach.Address(le64(b[:]))
@@ -302,7 +301,7 @@ func (r *Reader) layoutSegments() {
 		r.pieces = append(r.pieces, piece{addr: t.addr, t: t, size: r.o.thSpan})
 		t.ecBuf, t.pieces[1] = nil, -1
 		if t.ecAt != 0 {
-			r.pieces = append(r.pieces, piece{addr: t.ecAt, t: t, ec: true, size: r.o.ecSpan})
+			r.pieces = append(r.pieces, piece{addr: t.ecAt, t: t, ec: true, size: ecSpan})
 		}
 	}
 	slices.SortFunc(r.pieces, func(a, b piece) int { return cmp.Compare(a.addr, b.addr) })

@@ -197,7 +197,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 // gvlOff turns an offset within the struct that holds the scheduler into one within a ractor's block.
 func (r *Reader) gvlOff(off int) int {
 	if r.o.vmRactorSet >= 0 {
-		return off - r.o.ractorBlock
+		return off - r.o.ractorSet
 	}
 	return off
 }
@@ -320,7 +320,7 @@ func (t *thread) owns() bool { return t.ractor.owners[0] == t || t.ractor.owners
 // active reports, by a thread's own fields, whether it holds the GVL or wants it.
 func (r *Reader) active(t *thread) bool {
 	return t.owns() || r.queued(t) ||
-		sampler.Status(r.o.thStatus.get(t.buf)) == sampler.Runnable && le64(t.buf[r.o.thRegion:]) == 0
+		sampler.Status(r.o.thStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.thRegion:]) == 0
 }
 
 // RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named: what the

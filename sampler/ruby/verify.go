@@ -31,15 +31,7 @@ var provenMethods = []struct{ variable, class, method string }{
 // known method is found in its class and its definition says its name; and all threads can be read, their frames named.
 // ErrLayout says which of it fails; other errors are the target's.
 func (vm *VM) verify(module *attach.Module, pid int) error {
-	names, err := resolveNames(vm.Table, vm.Release)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLayout, err)
-	}
-	o, err := resolveVM(vm.Table, vm.Release)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLayout, err)
-	}
-	l := &locator{mem: vm.Mem, module: module, symbol: module.Symbol, o: o, d: newDecoder(vm, nil, names)}
+	l := newLocator(vm, module)
 	for _, step := range []struct {
 		name string
 		do   func() error
@@ -61,19 +53,19 @@ func (vm *VM) verify(module *attach.Module, pid int) error {
 // verifyFrames checks the arithmetic of the main thread's control frames, which grow down from the end of its VM stack.
 // When the thread runs, the pointer moves between reads and stays within.
 func (l *locator) verifyFrames(vm *VM) error {
-	ec, err := l.word(vm.MainThread + attach.Address(l.o.threadEC))
+	ec, err := l.word(vm.MainThread + attach.Address(l.o.thEC))
 	if err != nil {
 		return err
 	}
 	var words [3]uint64
-	for i, off := range []int{l.o.vmStack, l.o.vmStackSize, l.o.ecCFP} {
+	for i, off := range []int{l.o.ecStack, l.o.ecStackSize, l.o.ecFrame} {
 		if words[i], err = l.word(attach.Address(ec) + attach.Address(off)); err != nil {
 			return err
 		}
 	}
 	start, size, frame := words[0], words[1], words[2]
 	end := start + 8*size
-	frameSize := uint64(l.d.o.frameSize)
+	frameSize := uint64(l.o.frameSize)
 	if start == 0 || start&7 != 0 || size < minVMStack || size > maxVMStack || frame < start || frame >= end || (end-frame)%frameSize != 0 {
 		return fmt.Errorf("a stack of %d words at %#x with a frame of %d bytes at %#x", size, start, frameSize, frame)
 	}
@@ -132,22 +124,19 @@ func (l *locator) verifyClass(variable attach.Address, want string) error {
 
 // findMethod finds a method in the class that a variable refers to, and reads its name from its definition.
 func (l *locator) findMethod(variable attach.Address, name string) error {
-	if l.o.idCapacity < 0 || l.o.idItems < 0 || l.o.idItem < 0 || l.o.itemKey < 0 || l.o.itemValue < 0 {
-		return errors.New("the layout lacks rb_id_table")
-	}
 	class, err := l.d.view.word(variable)
 	if err != nil {
 		return err
 	}
 	at := attach.Address(class)
 	switch {
-	case l.o.methodTable >= 0:
-		at += attach.Address(l.o.methodTable)
-	case l.o.extMethodTable >= 0:
+	case l.o.classMethods >= 0:
+		at += attach.Address(l.o.classMethods)
+	case l.o.extMethods >= 0:
 		if at, err = l.classExt(at); err != nil {
 			return err
 		}
-		at += attach.Address(l.o.extMethodTable)
+		at += attach.Address(l.o.extMethods)
 	default:
 		return errors.New("the layout lacks m_tbl")
 	}
@@ -179,10 +168,7 @@ func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 	var last error
 	for range maxVerifyTries {
 		dict := sampler.NewDictionary()
-		dec, err := NewDecoder(vm, dict)
-		if err != nil {
-			return err
-		}
+		dec := NewDecoder(vm, dict)
 		r, err := NewReader(vm, module, pid, dec, dict, Options{})
 		if err != nil {
 			return err

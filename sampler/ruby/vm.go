@@ -29,6 +29,11 @@ type VM struct {
 	EarlyFrames bool
 	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be read.
 	Description string
+	// o are the places by Table.
+	o *offsets
 	// jits are the JITs that the process may use.
 	jits []jit
 }
+
+// resolve sets the fields with a layout tag of the struct that into points to. Its error names all that the table lacks.
+func (vm *VM) resolve(into any) error { return resolve(vm.Table, vm.Release, into) }

@@ -2,14 +2,12 @@ package ruby
 
 import (
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // vmLock is the lock of the whole VM, of which only processes with several ractors make use: a ractor collects garbage under it,
 // and stops the others at a barrier where marking needs that (docs/internals/threads.md#ractors).
 type vmLock struct {
-	owner, barrier   int // offsets in rb_vm_struct; -1: this release has none
 	ownerBuf         [8]byte
 	barrierBuf       [1]byte
 	asked            bool // planned in this tick
@@ -17,18 +15,11 @@ type vmLock struct {
 	holder           attach.Address
 }
 
-func (l *vmLock) init(t *layout.Table) {
-	l.owner = t.Offset("rb_vm_struct.ractor.sync.lock_owner")
-	if l.barrier = t.Offset("rb_vm_struct.ractor.sched.barrier_waiting"); l.barrier < 0 {
-		l.barrier = t.Offset("rb_vm_struct.ractor.sync.barrier_waiting")
-	}
-}
-
 // plan adds the lock to the batch. It comes beside the collector's flags, so that both are of one instant.
 func (l *vmLock) plan(r *Reader) {
-	if l.asked = len(r.ractors) > 1 && l.owner >= 0 && l.barrier >= 0; l.asked {
-		r.add(r.vm.Addr+attach.Address(l.owner), l.ownerBuf[:])
-		r.add(r.vm.Addr+attach.Address(l.barrier), l.barrierBuf[:])
+	if l.asked = len(r.ractors) > 1 && r.o.vmLockOwner >= 0 && r.o.vmBarrier >= 0; l.asked {
+		r.add(r.vm.Addr+attach.Address(r.o.vmLockOwner), l.ownerBuf[:])
+		r.add(r.vm.Addr+attach.Address(r.o.vmBarrier), l.barrierBuf[:])
 	}
 }
 

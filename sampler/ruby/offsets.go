@@ -1,0 +1,237 @@
+package ruby
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
+// follows there, docs/internals/code.md#method-entries): measured on running processes.
+const (
+	// rb_control_frame_t
+	framePC, frameSP, frameISeq, frameSelf, frameEP = 0, 8, 16, 24, 32
+	// rb_execution_context_t: its first three words (docs/internals/stacks.md#the-vm-stack)
+	ecVMStack, ecVMStackSize, ecCFP, ecSpan = 0, 8, 16, 24
+	// struct zjit_jit_frame
+	jitFramePC, jitFrameISeq = 0, 8
+	// an environment: three words (method, outer environment, flags), of which ep points to the last
+	envBelow, envSize = 16, 24
+	// rb_iseq_t, and the head that proves an iseq
+	iseqFlags, iseqBody, iseqHead = 0, 16, 24
+	// rb_callable_method_entry_t
+	meDef, meOwner, meSize = 16, 32, 40
+	// rb_method_definition_t
+	defType, defBody, defOriginalID, defSize = 0, 8, 32, 40
+	// vm_svar
+	svarCrefOrMe = 8
+	// succ_dict_block and succ_index_table
+	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
+	// RBasic
+	basicFlags, basicClass, basicSize = 0, 8, 16
+	// idEntryUnit is the number of serials a page of the symbol table holds (ID_ENTRY_UNIT).
+	idEntryUnit = 512
+)
+
+// offsets are the places, in bytes, of what ddtop reads of a release, resolved once for a VM (resolve.go).
+// The collector's are in gc.go and beside what reads them. -1: not on this release.
+type offsets struct {
+	// rb_vm_t
+	vmMainThread  int `layout:"rb_vm_struct.ractor.main_thread|main_thread"`
+	vmMainRactor  int `layout:"rb_vm_struct.ractor.main_ractor,from=3.0"`
+	vmRactorSet   int `layout:"rb_vm_struct.ractor.set,from=3.0"`
+	vmRactorCnt   int `layout:"rb_vm_struct.ractor.cnt,from=3.0"`
+	vmLiving      int `layout:"rb_vm_struct.living_threads,before=3.0"`
+	vmLivingNum   int `layout:"rb_vm_struct.living_thread_num,before=3.0"`
+	vmGVL         int `layout:"rb_vm_struct.gvl,before=3.0"`
+	vmObjspace    int `layout:"rb_vm_struct.gc.objspace|objspace"`
+	vmWaitingPids int `layout:"rb_vm_struct.waiting_pids,optional"` // 2.6 to 3.2
+	vmWaitingGrps int `layout:"rb_vm_struct.waiting_grps,optional"`
+	vmLockOwner   int `layout:"rb_vm_struct.ractor.sync.lock_owner,optional"`
+	vmBarrier     int `layout:"rb_vm_struct.ractor.sched.barrier_waiting|ractor.sync.barrier_waiting,optional"`
+	vmShapes      int `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
+	// where $LOAD_PATH is: in the VM, or in a box (4.0 and later: the main one, or the root one while there is none)
+	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
+	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
+	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
+	vmRootBox   int `layout:"rb_vm_struct.root_box,optional"`
+
+	// the GVL, in rb_vm_t, or in rb_ractor_t: a flag and a number of waiters in 2.5, then owner and waiters
+	gvlAcquired   int          `layout:"rb_vm_struct.gvl.acquired,before=2.6"`
+	gvlWaiting    int          `layout:"rb_vm_struct.gvl.waiting,before=2.6"`
+	gvlOwner      int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.running|threads.gvl.owner|gvl.owner,from=2.6"`
+	gvlQueue      int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.readyq|threads.gvl.waitq|gvl.waitq,from=2.6"`
+	gvlQueueCount layout.Field `layout:"rb_ractor_struct.threads.sched.readyq_cnt,optional"`
+
+	// rb_ractor_t
+	ractorID   int `layout:"rb_ractor_struct.pub.id,from=3.0"`
+	ractorNode int `layout:"rb_ractor_struct.vmlr_node,from=3.0"`
+	ractorSet  int `layout:"rb_ractor_struct.threads.set,from=3.0"` // the part that each tick reads goes from here to ractorMain
+	ractorCnt  int `layout:"rb_ractor_struct.threads.cnt,from=3.0"`
+	ractorMain int `layout:"rb_ractor_struct.threads.main,from=3.0"`
+
+	// rb_thread_t
+	thNode         int          `layout:"rb_thread_struct.lt_node|vmlt_node"`
+	thSelf         int          `layout:"rb_thread_struct.self"`
+	thVM           int          `layout:"rb_thread_struct.vm"`
+	thRactor       int          `layout:"rb_thread_struct.ractor,from=3.0"`
+	thEC           int          `layout:"rb_thread_struct.ec"`
+	thName         int          `layout:"rb_thread_struct.name"`
+	thNT           int          `layout:"rb_thread_struct.nt,optional"`
+	thPthread      int          `layout:"rb_thread_struct.thread_id,optional"`
+	thTID          int          `layout:"rb_thread_struct.tid,optional"`
+	thRootFiber    int          `layout:"rb_thread_struct.root_fiber,optional"`
+	thRegion       int          `layout:"rb_thread_struct.blocking_region_buffer"`
+	thLockingMutex int          `layout:"rb_thread_struct.locking_mutex"`
+	thUnblockFunc  int          `layout:"rb_thread_struct.unblock.func"`
+	thReadyNode    int          `layout:"rb_thread_struct.sched.node.readyq|native_thread_data.node.gvl,optional"`
+	thRunningNode  int          `layout:"rb_thread_struct.sched.node.running_threads,optional"`
+	thStatus       layout.Field `layout:"rb_thread_struct.status"`
+	thWaitFlags    layout.Field `layout:"rb_thread_struct.sched.waiting_reason.flags,optional"`
+	thWaitFD       layout.Field `layout:"rb_thread_struct.sched.waiting_reason.data.fd,optional"`
+	thWaitTimeout  int          `layout:"rb_thread_struct.sched.waiting_reason.data.timeout,optional"`
+	thSpan         int          // the bytes of it that are read
+	ntTID          int          `layout:"rb_native_thread.tid,optional"`
+
+	// rb_execution_context_t and rb_fiber_t
+	ecStack      int `layout:"rb_execution_context_struct.vm_stack"`
+	ecStackSize  int `layout:"rb_execution_context_struct.vm_stack_size"`
+	ecFrame      int `layout:"rb_execution_context_struct.cfp"`
+	ecFiber      int `layout:"rb_execution_context_struct.fiber_ptr"`
+	ecThread     int `layout:"rb_execution_context_struct.thread_ptr"`
+	fiberSavedEC int `layout:"rb_fiber_struct.cont.saved_ec"`
+	fiberPrev    int `layout:"rb_fiber_struct.prev"`
+
+	// rb_mutex_t, rb_monitor, RTypedData
+	mutexFiber   int `layout:"rb_mutex_struct.fiber,optional"`
+	mutexThread  int `layout:"rb_mutex_struct.th,optional"`
+	monitorMutex int `layout:"rb_monitor.mutex,optional"`
+	typedType    int `layout:"RTypedData.type"`
+	typedFlag    int `layout:"RTypedData.typed_flag,optional"`
+	typedData    int `layout:"RTypedData.data"`
+
+	// rb_control_frame_t
+	frameSize int `layout:"sizeof rb_control_frame_struct"`
+	frameJIT  int `layout:"rb_control_frame_struct.jit_return,optional"`
+
+	// rb_iseq_constant_body and iseq_insn_info_entry
+	bodyType        int          `layout:"rb_iseq_constant_body.type"`
+	bodyISeqSize    int          `layout:"rb_iseq_constant_body.iseq_size"`
+	bodyEncoded     int          `layout:"rb_iseq_constant_body.iseq_encoded"`
+	bodyPath        int          `layout:"rb_iseq_constant_body.location.pathobj"`
+	bodyBaseLabel   int          `layout:"rb_iseq_constant_body.location.base_label"`
+	bodyLabel       int          `layout:"rb_iseq_constant_body.location.label"`
+	bodyFirstLine   layout.Field `layout:"rb_iseq_constant_body.location.first_lineno"`
+	bodyInsns       int          `layout:"rb_iseq_constant_body.insns_info.body,from=2.6"`
+	bodyInsnsSize   int          `layout:"rb_iseq_constant_body.insns_info.size,from=2.6"`
+	bodySucc        int          `layout:"rb_iseq_constant_body.insns_info.succ_index_table,from=2.6"`
+	bodyInsns25     int          `layout:"rb_iseq_constant_body.insns_info,before=2.6"`
+	bodyInsnsSize25 int          `layout:"rb_iseq_constant_body.insns_info_size,before=2.6"`
+	bodyParent      int          `layout:"rb_iseq_constant_body.parent_iseq"`
+	bodyLocal       int          `layout:"rb_iseq_constant_body.local_iseq"`
+	bodyAttrs       int          `layout:"rb_iseq_constant_body.builtin_attrs,optional"`
+	bodyJIT         int          `layout:"rb_iseq_constant_body.jit_func|jit_entry,optional"` // where what JITs keep begins
+	entrySize       int          `layout:"sizeof iseq_insn_info_entry"`
+	entryLine       int          `layout:"iseq_insn_info_entry.line_no"`
+	entryPosition   int          `layout:"iseq_insn_info_entry.position,before=2.6"`
+
+	// rb_symbols_t and RSymbol
+	symbolsCount    int    `layout:"rb_symbols_t.next_id|last_id"`
+	symbolsIDs      int    `layout:"rb_symbols_t.ids"`
+	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1: arrays of pairs
+	symbolEntryStr  int    `layout:"sym_id_entry.str,optional"`
+	symbolFstr      int    `layout:"RSymbol.fstr"`
+	lastOpID        uint64 `layout:"tLAST_OP_ID"`
+
+	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer; a class keeps its
+	// path in words of the ext, as hidden instance variables by shape, or as such in a table (docs/internals/objects.md#class-names).
+	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
+	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
+	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`
+	classSuper   int          `layout:"RClass.super,optional"` // or extSuper
+	classMethods int          `layout:"RClass.m_tbl,optional"` // or extMethods
+	extSuper     int          `layout:"rb_classext_struct.super,optional"`
+	extMethods   int          `layout:"rb_classext_struct.m_tbl,optional"`
+	extConsts    int          `layout:"rb_classext_struct.const_tbl"`
+	extPath      int          `layout:"rb_classext_struct.classpath,from=3.3"`
+	extPermanent layout.Field `layout:"rb_classext_struct.permanent_classpath,from=3.3"`
+	extAttached  int          `layout:"rb_classext_struct.as.singleton_class.attached_object,from=3.3"`
+	extIvPtr     int          `layout:"rb_classext_struct.iv_ptr,from=3.2,before=3.3"`
+	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
+	shapeSize    int          `layout:"sizeof rb_shape,from=3.2,before=3.3"`
+	shapeEdge    int          `layout:"rb_shape.edge_name,from=3.2,before=3.3"`
+	shapeNext    int          `layout:"rb_shape.next_iv_index,from=3.2,before=3.3"`
+	shapeType    int          `layout:"rb_shape.type,from=3.2,before=3.3"`
+	shapeParent  int          `layout:"rb_shape.parent_id,from=3.2,before=3.3"`
+	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
+
+	// st_table and rb_id_table, whose entries for constants are rb_const_entry_t
+	tableStart   int `layout:"st_table.entries_start"`
+	tableBound   int `layout:"st_table.entries_bound"`
+	tableEntries int `layout:"st_table.entries"`
+	idCapacity   int `layout:"rb_id_table.capa"`
+	idItems      int `layout:"rb_id_table.items"`
+	idItem       int `layout:"sizeof rb_id_item"`
+	itemKey      int `layout:"rb_id_item.key"`
+	itemValue    int `layout:"rb_id_item.val"`
+	constVal     int `layout:"rb_const_entry_struct.value"`
+
+	encodedBy
+}
+
+// encodedBy is how a release encodes lengths, kinds of frames and attributes: no part of a layout.
+type encodedBy struct {
+	arrayLenMask                                   uint64
+	stringLenInFlags                               bool
+	stringEmbedded                                 int
+	cTrace                                         uint32
+	magicMask, magicCFunc, magicDummy, magicRescue uint64
+}
+
+// resolveOffsets finds every place in a release's table. Its error names all that the table lacks.
+func resolveOffsets(t *layout.Table, rel Release) (*offsets, error) {
+	o := &offsets{encodedBy: encodingsOf(rel)}
+	if err := resolve(t, rel, o); err != nil {
+		return nil, err
+	}
+	if o.classSuper < 0 && o.extSuper < 0 {
+		return nil, fmt.Errorf("the layout %q of Ruby %s lacks RClass.super", t.Name, rel)
+	}
+	if o.vmRactorSet >= 0 && o.vmRactorCnt != o.vmRactorSet+16 {
+		// A tick reads both in one piece, on all releases so far.
+		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
+	}
+	if !rel.atLeast(2, 6) {
+		o.bodyInsns, o.bodyInsnsSize = o.bodyInsns25, o.bodyInsnsSize25
+	}
+	if o.symbolEntryStr < 0 {
+		o.symbolEntrySize = -1
+	}
+	if rel.atLeast(3, 2) && !rel.atLeast(3, 3) {
+		o.classExt = o.classSize
+	}
+	for _, off := range []int{o.thNode + 8, o.thSelf, o.thVM, o.thRactor, o.thEC, o.thName, o.thNT, o.thPthread, o.thTID,
+		o.thRootFiber, o.thRegion, o.thLockingMutex, o.thUnblockFunc, o.thReadyNode + 8, o.thRunningNode + 8,
+		o.thStatus.Offset, o.thWaitFlags.Offset, o.thWaitFD.Offset, o.thWaitTimeout} {
+		o.thSpan = max(o.thSpan, off+8)
+	}
+	return o, nil
+}
+
+// encodingsOf returns what depends on the release alone.
+func encodingsOf(rel Release) encodedBy {
+	e := encodedBy{
+		arrayLenMask: 3, stringLenInFlags: true, stringEmbedded: 16,
+		magicMask: 0x7fff0001, magicCFunc: 0x55550001, magicDummy: 0x79990001, magicRescue: 0x78880001,
+	}
+	if rel.atLeast(3, 2) {
+		e.arrayLenMask, e.stringLenInFlags, e.stringEmbedded = 0x7f, false, 24
+	}
+	if !rel.atLeast(2, 6) {
+		e.magicMask, e.magicDummy, e.magicRescue = 0xffff0001, 0x99990001, 0x88880001
+	}
+	if rel.atLeast(3, 4) && !rel.atLeast(4, 0) {
+		e.cTrace = 8 // BUILTIN_ATTR_C_TRACE, no part of debug information
+	}
+	return e
+}

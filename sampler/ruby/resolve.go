@@ -1,0 +1,161 @@
+package ruby
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unsafe"
+
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+// layoutTag is the key of the tags that say, in Ruby's own names, what a field of a struct is resolved from. What may stand there:
+//
+//	rb_thread_struct.ec                     a field; of type int its offset in bytes, of type layout.Field its whole place
+//	sizeof rb_shape                         the size of a struct in bytes, of type int
+//	tLAST_OP_ID                             a constant, of type uint64
+//	rb_thread_struct.lt_node|vmlt_node      the first of these fields that the release has; structs may be given so, too
+//	rb_vm_struct.ractor.set,from=3.0        only of that release and later ones
+//	rb_vm_struct.gvl,before=3.0             only of earlier ones
+//	rb_thread_struct.nt,optional            a release may lack it
+//
+// What a release does not have, and what is not of it, is -1, as an offset or a size.
+const layoutTag = "layout"
+
+// place is what a tag says.
+type place struct {
+	tag string
+	// structs are the structs to look in, fields the paths to look for there; of a size and of a constant structs are its names.
+	structs, fields []string
+	size, optional  bool
+	// from is the first release it is of, before the first that it is not of any more; nil: no bound.
+	from, before *Release
+}
+
+// parsePlace reads a tag. The error says what is wrong with it.
+func parsePlace(tag string) (place, error) {
+	p := place{tag: tag}
+	name, options, _ := strings.Cut(tag, ",")
+	for option := range strings.SplitSeq(options, ",") {
+		key, value, _ := strings.Cut(option, "=")
+		var err error
+		switch key {
+		case "":
+		case "optional":
+			p.optional = true
+		case "from":
+			p.from, err = parseSeries(value)
+		case "before":
+			p.before, err = parseSeries(value)
+		default:
+			err = fmt.Errorf("unknown option %q", key)
+		}
+		if err != nil {
+			return p, fmt.Errorf("layout tag %q: %w", tag, err)
+		}
+	}
+	name, p.size = strings.CutPrefix(name, "sizeof ")
+	structs, fields, isField := strings.Cut(name, ".")
+	p.structs = strings.Split(structs, "|")
+	if isField {
+		p.fields = strings.Split(fields, "|")
+	}
+	if name == "" || p.size && isField {
+		return p, fmt.Errorf("layout tag %q names nothing", tag)
+	}
+	return p, nil
+}
+
+// parseSeries reads major.minor.
+func parseSeries(s string) (*Release, error) {
+	r, err := parseRelease(s + ".0")
+	return &r, err
+}
+
+// of reports whether a release is one that the place is looked for on.
+func (p *place) of(r Release) bool {
+	return (p.from == nil || r.atLeast(p.from.Major, p.from.Minor)) && (p.before == nil || !r.atLeast(p.before.Major, p.before.Minor))
+}
+
+// names calls f with each name that a table may have the place under, until f returns true.
+func (p *place) names(f func(name string) bool) bool {
+	for _, s := range p.structs {
+		if p.fields == nil && f(s) {
+			return true
+		}
+		for _, field := range p.fields {
+			if f(s + "." + field) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// field finds the field that a place names; its Offset is -1 when the table has none, or the release is not one of the place's.
+func (p *place) field(t *layout.Table, rel Release) layout.Field {
+	found := layout.Field{Offset: -1}
+	if p.of(rel) {
+		p.names(func(name string) bool {
+			f, ok := t.Field(name)
+			if ok {
+				found = f
+			}
+			return ok
+		})
+	}
+	return found
+}
+
+// resolve sets the fields with a layout tag of the struct that into points to, by a release's table. Its error names the table,
+// the release and all that the table lacks.
+func resolve(t *layout.Table, rel Release, into any) error {
+	var lacks []string
+	for v, tag := range tagged(into) {
+		p, err := parsePlace(tag)
+		if err != nil {
+			return err
+		}
+		found := false
+		// Private fields can't be set through reflection otherwise.
+		switch to := reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Interface().(type) {
+		case *int:
+			*to = -1
+			if p.size && p.of(rel) {
+				found = p.names(func(name string) bool { *to = t.Size(name); return *to > 0 })
+			} else if !p.size {
+				*to = p.field(t, rel).Offset
+				found = *to >= 0
+			}
+		case *layout.Field:
+			*to = p.field(t, rel)
+			found = to.Known()
+		case *uint64:
+			if c, ok := t.Constant(p.structs[0]); ok && p.of(rel) {
+				*to, found = uint64(c), true
+			}
+		default:
+			return fmt.Errorf("layout tag %q: nothing can be resolved into a field of type %s", tag, v.Type())
+		}
+		if !found && !p.optional && p.of(rel) {
+			name, _, _ := strings.Cut(tag, ",")
+			lacks = append(lacks, strings.ReplaceAll(name, "|", " or "))
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("the layout %q of Ruby %s lacks %s", t.Name, rel, strings.Join(lacks, ", "))
+	}
+	return nil
+}
+
+// tagged gives the fields with a layout tag of the struct that into points to, embedded structs included, and their tags.
+func tagged(into any) func(yield func(reflect.Value, string) bool) {
+	return func(yield func(reflect.Value, string) bool) {
+		s := reflect.ValueOf(into).Elem()
+		for _, f := range reflect.VisibleFields(s.Type()) {
+			if tag, ok := f.Tag.Lookup(layoutTag); ok && !yield(s.FieldByIndex(f.Index), tag) {
+				return
+			}
+		}
+	}
+}
