@@ -68,6 +68,7 @@ type second struct {
 
 // watch is what the collector remembers of a thread.
 type watch struct {
+	id      sampler.ThreadID
 	ractor  sampler.RactorID
 	state   State
 	idle    bool
@@ -118,7 +119,8 @@ type collector struct {
 	blind   bool  // nothing is known of the time since then
 	sinceNS int64 // no wait is followed further back
 	classes *stackClasses
-	table   table[watch]
+	threads []watch // by Interval.Slot; those without a thread have no id
+	slots   []int   // of the sample being fed
 	ring    [findingsWindowNS/1e9 + 1]second
 	cur     *second
 	turns   []turn
@@ -147,7 +149,7 @@ const (
 
 func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
 	c := &collector{
-		proc: p, dict: dict, limits: l, classes: newStackClasses(dict), table: newTable[watch](),
+		proc: p, dict: dict, limits: l, classes: newStackClasses(dict),
 		peers: peerGroups{dict: dict},
 	}
 	for i := range c.ring {
@@ -172,9 +174,22 @@ func (c *collector) extendStartup(b *second) {
 // skip leaves a sample out, of a process that was stopped: what happens in one says nothing of it. The time is a gap.
 func (c *collector) skip() { c.blind = c.lastNS != 0 }
 
+// ended forgets a thread that is no longer listed.
+func (c *collector) ended(slot int, atNS int64) {
+	if slot >= len(c.threads) {
+		return
+	}
+	if c.blind {
+		atNS = c.lastNS
+	}
+	c.flush(&c.threads[slot], atNS)
+	c.threads[slot] = watch{}
+}
+
 // feed adds a sample.
 func (c *collector) feed(k *Tick) {
 	s, states := k.Sample, k.States
+	c.slots = k.Slots
 	st := step{fromNS: k.FromNS, toNS: k.ToNS, midNS: k.MidNS, first: c.lastNS == 0, gap: k.Gap}
 	if c.blind {
 		st.fromNS, st.gap, c.blind = c.lastNS, true, false
@@ -194,26 +209,23 @@ func (c *collector) feed(k *Tick) {
 	}
 	c.rotate(at, st.gap)
 	c.beginTurns()
-	c.table.begin(len(states))
-	for i := range states {
-		r, fresh := c.table.at(i, states[i].Thread)
-		if r == nil {
+	for i, slot := range k.Slots {
+		if slot < 0 {
 			continue
 		}
-		w := &r.v
+		for slot >= len(c.threads) {
+			c.threads = append(c.threads, watch{})
+		}
+		w, ts := &c.threads[slot], &states[i]
+		fresh := w.id != ts.Thread
 		if fresh {
-			*w = watch{segNS: at, stackNS: at, stack: states[i].Stack, ractor: states[i].Ractor}
+			*w = watch{id: ts.Thread, segNS: at, stackNS: at, stack: ts.Stack, ractor: ts.Ractor}
 		}
 		if st.gap {
 			w.segNS = at
 		}
-		c.one(s, &s.Threads[i], &states[i], w, i, at, fresh || st.gap)
+		c.one(s, &s.Threads[i], ts, w, i, at, fresh || st.gap)
 	}
-	c.table.end(func(r *record[watch]) {
-		if !st.gap {
-			c.flush(&r.v, r.id, at)
-		}
-	})
 	c.endTurns(s, states, st, at)
 	if !st.gap {
 		c.cur.sampledNS += st.toNS - st.fromNS
@@ -227,7 +239,7 @@ func (c *collector) feed(k *Tick) {
 func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w *watch, i int, at int64, fresh bool) {
 	d := &ts.Detail
 	if t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && (ts.Stack != w.stack || fresh) {
-		c.flush(w, ts.Thread, at)
+		c.flush(w, at)
 		w.moved = w.moved || !fresh && !w.idle
 		if !fresh {
 			w.usual.stayed(w.stack, at-w.stackNS)
@@ -247,7 +259,7 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 	}
 	w.sinceNS = ts.SinceNS
 	if ts.State != w.state || d.Peer != w.peer || d.Object != w.object || d.Op != w.op || fresh {
-		c.flush(w, ts.Thread, at)
+		c.flush(w, at)
 		w.state, w.peer, w.object, w.op = ts.State, d.Peer, d.Object, d.Op
 		w.group = c.peers.of(d.Peer)
 	}
@@ -294,14 +306,14 @@ func (c *collector) idle(ts *ThreadState, w *watch) bool {
 const maxSums = 1 << 16
 
 // flush adds what a thread did since its last flush.
-func (c *collector) flush(w *watch, id sampler.ThreadID, at int64) {
+func (c *collector) flush(w *watch, at int64) {
 	d := at - w.segNS
 	if d <= 0 {
 		return
 	}
 	w.segNS = at
 	sums := c.cur.sums
-	thread := sumKey{id: uint64(id), ractor: w.ractor, state: w.state, idle: w.idle}
+	thread := sumKey{id: uint64(w.id), ractor: w.ractor, state: w.state, idle: w.idle}
 	if len(sums) >= maxSums {
 		// The sums of all threads stay right.
 		thread.id, thread.ractor = 0, 0
@@ -344,8 +356,10 @@ func (c *collector) flush(w *watch, id sampler.ThreadID, at int64) {
 }
 
 func (c *collector) flushAll(at int64) {
-	for _, r := range c.table.byID {
-		c.flush(&r.v, r.id, at)
+	for i := range c.threads {
+		if w := &c.threads[i]; w.id != 0 {
+			c.flush(w, at)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ func TestSumsAreBounded(t *testing.T) {
 	c.enter(1)
 	const n = 3 * maxSums
 	for i := range n {
-		c.flush(&watch{state: Running, segNS: 1e9, ractor: 1}, sampler.ThreadID(i+1), 1e9+10)
+		c.flush(&watch{id: sampler.ThreadID(i + 1), state: Running, segNS: 1e9, ractor: 1}, 1e9+10)
 	}
 	total := int64(0)
 	for _, ns := range c.cur.sums {

@@ -200,6 +200,9 @@ func newFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blam
 // Waited counts a wait.
 func (f *Findings) Waited(w *Wait) { f.ev.waited(w) }
 
+// Ended forgets a thread.
+func (f *Findings) Ended(slot int, atNS int64) { f.ev.ended(slot, atNS) }
+
 // Collecting adds time inside the collector.
 func (f *Findings) Collecting(i *GCInterval) { f.ev.collecting(i) }
 

@@ -112,7 +112,9 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	w.poolNS, w.poolAt, w.nativeCPU, w.nativeWait = 0, 0, 0, 0
 	w.ops = [len(opNames)]int64{}
 	for i := range states {
-		w.threadOf[states[i].Thread] = i
+		if ev.slots[i] >= 0 {
+			w.threadOf[states[i].Thread] = i
+		}
 	}
 	first := int64(math.MaxInt64)
 	w.lastGC, w.lastPr = s.GC, s.Proc
@@ -239,8 +241,8 @@ func (w *window) name(id sampler.ThreadID) string { return ThreadName(id, w.dict
 
 // watch is what the collector remembers of a listed thread; nil: not listed.
 func (w *window) watch(id sampler.ThreadID) *watch {
-	if r := w.ev.table.get(id); r != nil {
-		return &r.v
+	if i, ok := w.threadOf[id]; ok {
+		return &w.ev.threads[w.ev.slots[i]]
 	}
 	return nil
 }
