@@ -1,5 +1,7 @@
 package sampler
 
+import "slices"
+
 // ThreadID names a Ruby thread for the whole life of a ddtop process. It is given once and never again, because the
 // addresses, tids and Thread objects of Ruby threads are re-used. The first one is 1; 0 means "no thread".
 type ThreadID uint32
@@ -363,29 +365,26 @@ func (s *Sample) Clone() *Sample {
 
 // CopyFrom makes s a deep copy of another sample in the memory that s has, so that in the steady state nothing is allocated.
 func (s *Sample) CopyFrom(from *Sample) {
-	ractors, threads := s.Ractors[:cap(s.Ractors)], s.Threads[:cap(s.Threads)]
+	ractors := slices.Grow(s.Ractors[:0], len(from.Ractors))[:len(from.Ractors)]
+	threads := slices.Grow(s.Threads[:0], len(from.Threads))[:len(from.Threads)]
 	*s = *from
-	s.Ractors, s.Threads = ractors[:0], threads[:0]
-	for i := range from.Ractors {
-		r := from.Ractors[i]
-		if i < len(ractors) && r.Queue != nil {
-			r.Queue = append(ractors[i].Queue[:0], r.Queue...)
-		} else {
-			r.Queue = append([]ThreadID(nil), r.Queue...)
-		}
-		s.Ractors = append(s.Ractors, r)
+	s.Ractors, s.Threads = ractors, threads
+	for i := range ractors {
+		queue := ractors[i].Queue
+		ractors[i] = from.Ractors[i]
+		ractors[i].Queue = copyInto(queue, ractors[i].Queue)
 	}
-	for i := range from.Threads {
-		t := &from.Threads[i]
-		var resumers []StackID
-		switch {
-		case t.Resumers == nil:
-		case i < len(threads):
-			resumers = append(threads[i].Resumers[:0], t.Resumers...)
-		default:
-			resumers = append(resumers, t.Resumers...)
-		}
-		s.Threads = append(s.Threads, *t)
-		s.Threads[i].Resumers = resumers
+	for i := range threads {
+		resumers := threads[i].Resumers
+		threads[i] = from.Threads[i]
+		threads[i].Resumers = copyInto(resumers, threads[i].Resumers)
 	}
+}
+
+// copyInto returns a copy of list in the memory that a former one has; nil of nil.
+func copyInto[T any](memory, list []T) []T {
+	if list == nil {
+		return nil
+	}
+	return append(memory[:0], list...)
 }
