@@ -1,0 +1,313 @@
+package gvl
+
+import "github.com/ddtop/ddtop/sampler"
+
+// segment is a stretch of time with one state. State is openState while it is still to be told.
+type segment struct {
+	fromNS, toNS, stepNS int64
+	state                State
+	detail               Detail
+}
+
+// untold is time with one stack whose state is still to be told.
+type untold struct {
+	fromNS, toNS, stepNS int64
+	stack                sampler.StackID
+}
+
+// streamThread is what a Stream remembers of a thread.
+type streamThread struct {
+	// What each sample is compared with comes first, in one line of the CPU's cache. state goes on since runNS, and waits in
+	// that kind, if it is Waiting; open: it is still to be told.
+	slot  int
+	runNS int64
+	// sinceNS is when what it waits for began to be waited for, where that is later.
+	sinceNS int64
+	state   State
+	kind    WaitKind
+	open    bool
+
+	id     sampler.ThreadID
+	ractor sampler.RactorID
+	detail Detail
+	// stepNS is the length of the step that the state was seen to begin in.
+	stepNS int64
+	// stateNS is since when it is in that state, whatever it waited for in it; waitNS since when it waits for the GVL, if it
+	// does, and before what it did until then.
+	stateNS, waitNS int64
+	before          ThreadState
+	// fromNS is the time up to which segments reach.
+	fromNS int64
+	buffers
+	// stack was read last, in stackState.
+	stack      sampler.StackID
+	stackState State
+}
+
+// buffers are the lists of a thread: its segments since the last reading, and what is untold of earlier readings, all of it of
+// the open run.
+type buffers struct {
+	segments []segment
+	untold   []untold
+}
+
+// list gives a thread that was not listed before a slot, and memory.
+func (s *Stream) list(r *streamThread, ts *ThreadState) {
+	r.id, r.ractor = ts.Thread, ts.Ractor
+	if n := len(s.spare); n > 0 {
+		r.buffers, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	if n := len(s.free); n > 0 {
+		r.slot, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		r.slot = s.used
+		s.used++
+	}
+}
+
+// gone ends a thread that is no longer listed.
+func (s *Stream) gone(r *streamThread, atNS int64) {
+	s.end(r, atNS)
+	for _, c := range s.to {
+		c.Ended(r.slot, atNS)
+	}
+	s.free = append(s.free, r.slot)
+	s.spare = append(s.spare, buffers{r.segments[:0], r.untold[:0]})
+}
+
+// begin starts a thread, or starts it again after a gap.
+func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64, st step) {
+	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, ThreadState{}
+	r.run(ts, atNS, st)
+	r.stack, r.stackState = stack, r.now()
+}
+
+// run begins a stretch of time with one state.
+func (r *streamThread) run(ts *ThreadState, atNS int64, st step) {
+	r.state, r.kind, r.detail, r.open = ts.State, ts.Detail.Wait, ts.Detail, ts.Open()
+	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, st.lengthNS()
+}
+
+// now is the state for the segment that goes on.
+func (r *streamThread) now() State {
+	if r.open {
+		return openState
+	}
+	return r.state
+}
+
+// advance takes a thread's state over: from st.midNS on, if it is another one.
+func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
+	if r.open && st.fromNS-r.runNS > s.steps.reach.BackNS {
+		s.tell(r, r.state)
+	}
+	switch {
+	case r.open && s.steps.reach.tells(ts, r.runNS, st.midNS):
+		r.detail, r.stateNS = ts.Detail, r.runNS
+		s.tell(r, ts.State)
+	case ts.State == r.state && ts.State != Unknown && ts.SinceNS > r.sinceNS && !r.detail.names():
+		// What it waits for was learned late.
+		r.detail, r.sinceNS = ts.Detail, ts.SinceNS
+	case ts.State != r.state, ts.SinceNS > r.sinceNS, ts.State == Waiting && ts.Detail.Wait != r.kind:
+		s.cut(r, st.midNS)
+		s.tell(r, r.state)
+		if r.state != ts.State {
+			s.change(r, ts, st.midNS)
+		}
+		r.run(ts, st.midNS, st)
+	case !ts.same:
+		r.detail = ts.Detail
+	}
+}
+
+// change ends a state and, if it was one, the wait for the GVL.
+func (s *Stream) change(r *streamThread, ts *ThreadState, atNS int64) {
+	if r.state == Waiting {
+		s.waited(r, atNS)
+	}
+	if ts.State == Waiting {
+		r.waitNS = atNS
+		r.before = ThreadState{
+			Thread: r.id, Ractor: r.ractor, State: r.state, Detail: r.detail, SinceNS: r.stateNS, AtNS: atNS, Stack: r.stack,
+		}
+	}
+	r.stateNS = atNS
+}
+
+// waited hands out a wait that is over.
+func (s *Stream) waited(r *streamThread, atNS int64) {
+	s.wait = r.wait(atNS)
+	for _, c := range s.to {
+		c.Waited(&s.wait)
+	}
+}
+
+// wait is the wait that goes on, up to a time.
+func (r *streamThread) wait(atNS int64) Wait {
+	return Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before, Slot: r.slot}
+}
+
+// Waiting calls fn with each wait that goes on.
+func (s *Stream) Waiting(fn func(*Wait)) {
+	for _, rec := range s.table.byID {
+		if rec.v.state == Waiting {
+			w := rec.v.wait(s.steps.lastNS)
+			w.InProgress = true
+			fn(&w)
+		}
+	}
+}
+
+// waitOf returns the wait for the GVL that a thread is in; ok is false when it is in none.
+func (s *Stream) waitOf(id sampler.ThreadID) (w Wait, ok bool) {
+	rec := s.table.get(id)
+	if rec == nil || rec.v.state != Waiting {
+		return Wait{}, false
+	}
+	w = rec.v.wait(s.steps.lastNS)
+	w.InProgress = true
+	return w, true
+}
+
+// slot returns the slot of a listed thread.
+func (s *Stream) slot(id sampler.ThreadID) (slot int, ok bool) {
+	rec := s.table.get(id)
+	if rec == nil {
+		return 0, false
+	}
+	return rec.v.slot, true
+}
+
+// Pending calls fn with what is not settled yet of a listed thread's time, up to the last sample, as it stands now.
+func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
+	rec := s.table.get(id)
+	if rec == nil {
+		return
+	}
+	r := &rec.v
+	i := Interval{Thread: r.id, Ractor: r.ractor, Slot: r.slot}
+	one := func(g segment, stack sampler.StackID) {
+		if g.state == openState {
+			g.state, g.detail = r.state, r.detail
+		}
+		i.State, i.Detail, i.Stack = g.state, g.detail, stack
+		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
+		if i.ToNS > i.FromNS {
+			fn(&i)
+		}
+	}
+	for _, u := range r.untold {
+		one(segment{u.fromNS, u.toNS, u.stepNS, openState, Detail{}}, u.stack)
+	}
+	for _, g := range r.segments {
+		one(g, r.stack)
+	}
+	one(segment{r.fromNS, s.steps.lastNS, r.stepNS, r.state, r.detail}, r.stack)
+}
+
+// cut lets the segment that goes on end, and the next one begin.
+func (s *Stream) cut(r *streamThread, atNS int64) {
+	if atNS <= r.fromNS {
+		return
+	}
+	if len(r.segments) >= maxSegments {
+		s.release(r)
+	}
+	r.segments = append(r.segments, segment{r.fromNS, atNS, r.stepNS, r.now(), r.detail})
+	r.fromNS = atNS
+}
+
+// tell ends an open run: the state of its time is known now, or never will be. What is not open stays as it is.
+func (s *Stream) tell(r *streamThread, state State) {
+	if !r.open {
+		return
+	}
+	r.state, r.open = state, false
+	for _, u := range r.untold {
+		s.settle(r, &segment{u.fromNS, u.toNS, u.stepNS, state, r.detail}, u.stack, u.fromNS, u.toNS)
+	}
+	r.untold = r.untold[:0]
+	for i := range r.segments {
+		if g := &r.segments[i]; g.state == openState {
+			g.state, g.detail = state, r.detail
+		}
+	}
+	if r.stackState == openState {
+		r.stackState = state
+	}
+}
+
+// read shares the time since the last reading of the stack between that one and this one.
+func (s *Stream) read(r *streamThread, stack sampler.StackID, atNS int64) {
+	s.cut(r, atNS)
+	state := r.now()
+	if len(r.segments) > 0 {
+		first := r.segments[0].fromNS
+		mid := first + (atNS-first)/2
+		for i := range r.segments {
+			switch g := &r.segments[i]; {
+			case stack == r.stack, g.state == state && g.state != r.stackState:
+				s.settle(r, g, stack, g.fromNS, g.toNS)
+			case g.state == r.stackState && g.state != state:
+				s.settle(r, g, r.stack, g.fromNS, g.toNS)
+			default:
+				at := min(max(mid, g.fromNS), g.toNS)
+				s.settle(r, g, r.stack, g.fromNS, at)
+				s.settle(r, g, stack, at, g.toNS)
+			}
+		}
+		r.segments = r.segments[:0]
+	}
+	r.stack, r.stackState = stack, state
+}
+
+// settle hands a part of a segment out, or holds it back until its state is told.
+func (s *Stream) settle(r *streamThread, g *segment, stack sampler.StackID, fromNS, toNS int64) {
+	if toNS <= fromNS {
+		return
+	}
+	if g.state == openState {
+		r.hold(untold{fromNS, toNS, g.stepNS, stack})
+		return
+	}
+	i := &s.out
+	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
+	i.State, i.Detail, i.Stack = g.state, g.detail, stack
+	i.FromNS, i.ToNS, i.ResolutionNS = fromNS, toNS, g.stepNS
+	for _, c := range s.to {
+		c.Interval(i)
+	}
+}
+
+// hold keeps time whose state is still to be told.
+func (r *streamThread) hold(u untold) {
+	if n := len(r.untold); n > 0 && (r.untold[n-1].stack == u.stack || n >= maxUntold) {
+		r.untold[n-1].toNS = u.toNS
+		return
+	}
+	r.untold = append(r.untold, u)
+}
+
+// notSampled hands out a gap in the time of a thread.
+func (s *Stream) notSampled(r *streamThread, st step) {
+	s.settle(r, &segment{state: Unknown, detail: Detail{FD: -1, Reason: ReasonNotSampled}}, 0, st.fromNS, st.toNS)
+}
+
+// end settles all that is held back of a thread, up to a time.
+func (s *Stream) end(r *streamThread, atNS int64) {
+	s.cut(r, atNS)
+	s.tell(r, r.state)
+	s.release(r)
+	if r.state == Waiting {
+		s.waited(r, atNS)
+	}
+}
+
+// release gives a thread's segments to its last stack known.
+func (s *Stream) release(r *streamThread) {
+	for i := range r.segments {
+		g := &r.segments[i]
+		s.settle(r, g, r.stack, g.fromNS, g.toNS)
+	}
+	r.segments = r.segments[:0]
+}
