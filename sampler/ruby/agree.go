@@ -64,6 +64,10 @@ func (r *Reader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
+// alike reports whether two copies of a stack are the same, context and frames: of a thread or fiber that does not run nothing
+// has changed between them, and nothing is to be dropped.
+func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
+
 // differ compares the first copy of the frames with another one.
 func (r *Reader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
 	n, fs := a.size(), r.o.frameSize

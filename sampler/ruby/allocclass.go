@@ -89,11 +89,10 @@ func (c *classCounter) init(vm *VM, pools *gcPools) {
 	if vm.resolve(&c.newobjPlaces) != nil || vm.resolve(&c.heapPage) != nil {
 		return
 	}
-	switch {
-	case c.cacheAt < 0:
+	if c.cacheAt < 0 {
 		c.n, c.free, c.page = 1, 0, c.edenPage-c.edenFree
 		c.ok = c.page > 0
-	default:
+	} else {
 		c.n = max(pools.poolCount(), 1)
 		c.free = c.freeList
 		if c.free < 0 {

@@ -42,25 +42,13 @@ func (r *Reader) readDeep(t *thread, running bool) bool {
 	if drop == area.size() {
 		return false
 	}
-	raw := RawStack{End: s.end, CFP: area.at(drop, fs), Frames: frames[drop*fs:], Running: running && drop == 0, Settled: r.collecting,
-		Partial: drop > 0}
 	how := wayDeep
 	if area.outer > 0 {
 		how = wayCut
-		raw.Cut = max(area.inner-drop, 0)
 	}
-	if r.vm.ZJITFrames {
-		raw.JIT = s.jit.values[drop:]
-	}
+	s.noteSP(frames)
 	s.valuesAt = 0
-	if !r.accept(t, &raw, how) {
-		return false
-	}
-	s.sp = attach.Address(le64(frames[frameSP:]))
-	if s.sp < s.low || s.sp > s.cfp {
-		s.sp = s.low + valueSlack
-	}
-	return true
+	return r.decodeStack(t, &area, drop, how, running, true)
 }
 
 // planArea adds copies of an area's frames to a batch, each behind the execution context at ec but the first, whose context is

@@ -1,15 +1,12 @@
 package ruby
 
 import (
-	"bytes"
-
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // fiberRead is what the stacks of fibers that do not run are read into (docs/internals/stacks.md#fibers).
 type fiberRead struct {
-	head   [24]byte
 	owner  [8]byte
 	copies [2]stackCopy
 	links  [2][]byte
@@ -60,13 +57,14 @@ func (r *Reader) readResumers(t *thread) {
 // fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what leads to it.
 func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
-	batch := append(r.scratch[:0], attach.Range{Addr: ec, Buf: f.head[:]},
+	c := &f.copies
+	batch := append(r.scratch[:0], attach.Range{Addr: ec, Buf: c[0].ec[:]},
 		attach.Range{Addr: ec + attach.Address(r.o.ecThread), Buf: f.owner[:]})
 	r.scratch = batch
 	if r.readAll(batch) != nil || attach.Address(le64(f.owner[:])) != t.addr {
 		return 0, false
 	}
-	low, end, cfp, ok := r.window(f.head[:])
+	low, end, cfp, ok := r.window(c[0].ec[:])
 	if !ok {
 		return 0, false
 	}
@@ -75,14 +73,13 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 		return 0, false
 	}
 	batch = f.planLinks(batch[:0], 0, links)
-	batch = r.planArea(batch, ec, &area, f.copies[:])
+	batch = r.planArea(batch, ec, &area, c[:])
 	batch = f.planLinks(batch, 1, links)
 	r.scratch = batch
 	if r.readAll(batch) != nil {
 		return 0, false
 	}
-	c := &f.copies
-	if r.agree(&area, c[:]) > 0 || f.head != c[1].ec || !bytes.Equal(c[0].frames, c[1].frames) || !f.leads(links) {
+	if !alike(&c[0], &c[1]) || !f.leads(links) {
 		r.reads.Torn++
 		return 0, false
 	}

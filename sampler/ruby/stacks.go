@@ -226,10 +226,7 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 	}
 	s.quiet = 0
 	s.cfp = cfp
-	s.sp = attach.Address(le64(frames[frameSP:]))
-	if s.sp < s.low || s.sp > cfp {
-		s.sp = s.low + valueSlack
-	}
+	s.noteSP(frames)
 	if s.made == 1 {
 		return false // changed: read it twice
 	}
@@ -256,7 +253,7 @@ func (r *Reader) finishStack(t *thread, running, last bool) bool {
 	if s.made > 2 {
 		how = wayMore
 	}
-	return r.decodeStack(t, frames[drop*r.o.frameSize:], area.at(drop, r.o.frameSize), how, drop > 0, running, last) || last
+	return r.decodeStack(t, &area, drop, how, running, last) || last
 }
 
 // stillRuns reports whether the thread was on the same fiber behind all copies.
@@ -293,16 +290,30 @@ func (s *stackState) rangesBehind() int {
 	return n
 }
 
-// decodeStack turns accepted frames into a StackID; false when they could not be decoded.
-func (r *Reader) decodeStack(t *thread, frames []byte, cfp attach.Address, how way, partial, running, last bool) bool {
-	s := &t.stack
-	raw := RawStack{End: s.end, CFP: cfp, Frames: frames, Running: running && !partial, Settled: r.collecting, Partial: partial,
-		Again: running && !last}
+// noteSP notes where the stack pointer of the innermost frame is, or may be: a JIT's can be stale.
+func (s *stackState) noteSP(frames []byte) {
+	s.sp = attach.Address(le64(frames[frameSP:]))
+	if s.sp < s.low || s.sp > s.cfp {
+		s.sp = s.low + valueSlack
+	}
+}
+
+// decodeStack turns an area's frames without the drop innermost ones, which settle did not believe, into a StackID; false when
+// they could not be decoded. last: the stack is not read again.
+func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, how way, running, last bool) bool {
+	s, fs := &t.stack, r.o.frameSize
+	partial, frames := drop > 0, s.copies[0].frames
+	frames = frames[len(frames)-(area.size()-drop)*fs:]
+	raw := RawStack{End: s.end, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
+		Partial: partial, Again: running && !last}
+	if area.outer > 0 {
+		raw.Cut = max(area.inner-drop, 0)
+	}
 	if s.valuesAt != 0 {
 		raw.Values, raw.ValuesAt = s.values, s.valuesAt
 	}
 	if r.vm.ZJITFrames {
-		raw.JIT = s.jit.values[len(s.jit.values)-len(frames)/r.o.frameSize:]
+		raw.JIT = s.jit.values[len(s.jit.values)-len(frames)/fs:]
 	}
 	return r.accept(t, &raw, how)
 }
