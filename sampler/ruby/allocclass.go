@@ -51,7 +51,8 @@ type classCounter struct {
 }
 
 // newobjPlaces say where the next object goes. cacheAt is the place of the ractor's cache in rb_ractor_struct, a pointer to it
-// with byPointer; up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride are of the heaps in a cache.
+// with byPointer; up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride are those of the heaps
+// in a cache.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`

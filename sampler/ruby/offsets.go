@@ -143,8 +143,9 @@ type offsets struct {
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
-	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer; a class keeps its
-	// path in words of the ext, as hidden instance variables by shape, or as such in a table (docs/internals/objects.md#class-names).
+	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer. A class keeps
+	// its path in words of the ext, or as hidden instance variables, by shape or in a table
+	// (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
 	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// layoutTag is the key of the tags that say, in Ruby's own names, what a field of a struct is resolved from. What may stand there:
+// layoutTag is the key of the tags that say, in Ruby's own names, what a field of a struct is resolved from. They may be:
 //
 //	rb_thread_struct.ec                     a field; of type int its offset in bytes, of type layout.Field its whole place
 //	sizeof rb_shape                         the size of a struct in bytes, of type int
@@ -74,7 +74,8 @@ func parseSeries(s string) (*Release, error) {
 
 // of reports whether a release is one that the place is looked for on.
 func (p *place) of(r Release) bool {
-	return (p.from == nil || r.atLeast(p.from.Major, p.from.Minor)) && (p.before == nil || !r.atLeast(p.before.Major, p.before.Minor))
+	return (p.from == nil || r.atLeast(p.from.Major, p.from.Minor)) &&
+		(p.before == nil || !r.atLeast(p.before.Major, p.before.Minor))
 }
 
 // names calls f with each name that a table may have the place under, until f returns true.
