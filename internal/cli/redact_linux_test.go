@@ -84,7 +84,9 @@ func TestNoSecretLeaves(t *testing.T) {
 			t.Errorf("%s without --redact has no secret: the search looks at too little", name)
 		}
 		if has := bytes.Contains(text, []byte("kept_")); !redacted {
-			kept[name] = has
+			// Chrome's trace has one stack for each hold of the GVL, its last: two recordings need not both have a method in it.
+			// Of one recording, below, they do.
+			kept[name] = has && name != "record --format chrome"
 		} else if kept[name] && !has {
 			t.Errorf("%s has lost the names of methods", name)
 		}
