@@ -104,7 +104,7 @@ func TestChromeFields(t *testing.T) {
 	for _, m := range list {
 		for _, e := range m.Weights.Entries {
 			if e.Weights.WallNS != 0 {
-				want[gvl.State(e.Key.Tag).String()] += e.Weights.WallNS
+				want[e.Key.State.String()] += e.Weights.WallNS
 			}
 		}
 	}

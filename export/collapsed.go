@@ -39,7 +39,7 @@ func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 		if len(frames) == 0 {
 			fmt.Fprintf(out, ";%s", noStackName)
 		}
-		fmt.Fprintf(out, ";[%s] %d\n", gvl.State(e.Key.Tag), v)
+		fmt.Fprintf(out, ";[%s] %d\n", e.Key.State, v)
 	}
 	return out.Flush()
 }

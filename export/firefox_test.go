@@ -184,7 +184,7 @@ func TestFirefoxFields(t *testing.T) {
 	for _, m := range list {
 		for _, e := range m.Weights.Entries {
 			if e.Weights.WallNS != 0 {
-				wantWall[gvl.State(e.Key.Tag).String()] += e.Weights.WallNS
+				wantWall[e.Key.State.String()] += e.Weights.WallNS
 			}
 			wantCPU += e.Weights.CPUNS
 		}

@@ -28,7 +28,7 @@ func hostileWorld() Measured {
 	peer := d.InternPeer(sampler.Peer{Kind: sampler.PeerUnix, Path: hostileName, Remote: hostileName, Service: hostileName})
 	trace := NewTrace(d)
 	trace.Tick(&gvl.Tick{Sample: &sampler.Sample{TimeNS: 1e9}})
-	key := flamegraph.Key{Thread: 1, Stack: stack, Tag: uint8(gvl.IO)}
+	key := flamegraph.Key{Thread: 1, Stack: stack, State: gvl.IO}
 	trace.Interval(&gvl.Interval{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: peer}, Stack: stack, FromNS: 1e9, ToNS: 2e9})
 	trace.Notes = []sampler.Note{{AtNS: 15e8, Text: hostileName}}
 	return Measured{

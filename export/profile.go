@@ -11,7 +11,6 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -35,7 +34,6 @@ const noStackName = "(no stack)"
 type Measured struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
-	// Weights are keyed with a gvl.State as Tag.
 	Weights *flamegraph.Snapshot
 	// Trace is what happened in the order of time; nil where no format needs it.
 	Trace *Trace
@@ -50,7 +48,7 @@ func (m Measured) ordered() []flamegraph.Entry {
 		}
 	}
 	slices.SortFunc(out, func(x, y flamegraph.Entry) int {
-		return cmp.Or(cmp.Compare(x.Key.Thread, y.Key.Thread), cmp.Compare(x.Key.Stack, y.Key.Stack), cmp.Compare(x.Key.Tag, y.Key.Tag))
+		return cmp.Or(cmp.Compare(x.Key.Thread, y.Key.Thread), cmp.Compare(x.Key.Stack, y.Key.Stack), cmp.Compare(x.Key.State, y.Key.State))
 	})
 	return out
 }
@@ -179,7 +177,7 @@ func (b *profileBuilder) add(e flamegraph.Entry) {
 	s := &profile.Sample{
 		Value:    []int64{e.Weights.WallNS, e.Weights.CPUNS, e.Weights.WaitNS, e.Weights.Samples},
 		Location: make([]*profile.Location, len(b.frames)),
-		Label:    map[string][]string{labelState: {gvl.State(e.Key.Tag).String()}},
+		Label:    map[string][]string{labelState: {e.Key.State.String()}},
 	}
 	some := s.Value[0]|s.Value[1]|s.Value[2]|s.Value[3] != 0
 	if b.objects != nil {

@@ -159,7 +159,7 @@ func FuzzCollapsed(f *testing.F) {
 		d := sampler.NewDictionary()
 		d.SetThread(sampler.ThreadInfo{ID: 1, Name: name, HasName: true})
 		st := d.InternStack(0, d.InternFrame(sampler.Frame{Label: name}))
-		m := Measured{Dict: d, Weights: &flamegraph.Snapshot{Entries: []flamegraph.Entry{{Key: flamegraph.Key{Thread: 1, Stack: st, Tag: 1}, Weights: flamegraph.Weights{WallNS: 5000}}}}}
+		m := Measured{Dict: d, Weights: &flamegraph.Snapshot{Entries: []flamegraph.Entry{{Key: flamegraph.Key{Thread: 1, Stack: st, State: 1}, Weights: flamegraph.Weights{WallNS: 5000}}}}}
 		var b bytes.Buffer
 		if err := WriteCollapsed(&b, m, flamegraph.Wall); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	unknown := d.InternFrame(sampler.Frame{Label: "old", Path: "old.rb"})
 	var w flamegraph.Snapshot
 	for i, stack := range [][]sampler.FrameID{{app, rack}, {rack, app}, {unknown}} {
-		w.Entries = append(w.Entries, flamegraph.Entry{Key: flamegraph.Key{Thread: sampler.ThreadID(i + 1), Stack: d.InternStackOf(stack), Tag: 1}, Weights: flamegraph.Weights{WallNS: 5000}})
+		w.Entries = append(w.Entries, flamegraph.Entry{Key: flamegraph.Key{Thread: sampler.ThreadID(i + 1), Stack: d.InternStackOf(stack), State: 1}, Weights: flamegraph.Weights{WallNS: 5000}})
 	}
 	p, err := Profile(Measured{Process: sampler.Process{Title: "shop"}, Dict: d, Weights: &w})
 	if err != nil {

@@ -35,7 +35,7 @@ type Snapshot struct {
 	Profile *Measured
 	Dump    *Dump
 	Tree    *flamegraph.Tree
-	// SVG shapes the flamegraph; without a TagName, tags are gvl's states.
+	// SVG shapes the flamegraph.
 	SVG flamegraph.SVGOptions
 	// Screen is what the screen showed.
 	Screen        Screen
@@ -115,9 +115,6 @@ func (s *Snapshot) files() []snapshotFile {
 	}
 	if s.Tree != nil {
 		o := s.SVG
-		if o.TagName == nil {
-			o.TagName = stateName
-		}
 		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, o) }})
 	}
 	if len(s.Screen.Rows) > 0 {

@@ -120,11 +120,11 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 		if len(ids) == 0 {
 			stack = append(stack, frame(speedscopeFrame{Name: noStackName}))
 		}
-		stack = append(stack, frame(speedscopeFrame{Name: "[" + gvl.State(e.Key.Tag).String() + "]"}))
+		stack = append(stack, frame(speedscopeFrame{Name: "[" + e.Key.State.String() + "]"}))
 		p.Samples = append(p.Samples, stack)
 		p.Weights = append(p.Weights, v)
 		p.EndValue += v
-		if works(gvl.State(e.Key.Tag)) {
+		if works(e.Key.State) {
 			busy += v
 		}
 		if busy > f.busiest {

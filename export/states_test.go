@@ -50,9 +50,9 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 		for _, th := range stat.Threads {
 			var ns [gvl.NumStates]int64
 			if of := byThread[th.ID]; of != nil {
-				for tag := range ns {
-					ns[tag] = of[tag].WallNS
-					states[gvl.State(tag)] = states[gvl.State(tag)] || ns[tag] > 0
+				for state := range ns {
+					ns[state] = of[state].WallNS
+					states[gvl.State(state)] = states[gvl.State(state)] || ns[state] > 0
 				}
 			}
 			if got := gvl.StatesOf(ns); got != th.NS {

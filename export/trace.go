@@ -69,7 +69,7 @@ type traceSpan struct {
 	cpuNS        int64
 	stack        sampler.StackID
 	words        uint32
-	state        uint8
+	state        gvl.State
 }
 
 type traceThread struct {
@@ -116,7 +116,7 @@ func (t *Trace) Tick(k *gvl.Tick) {
 // Interval takes a stretch of a thread's time.
 func (t *Trace) Interval(i *gvl.Interval) {
 	th := t.thread(i.Thread)
-	t.addSpan(th, traceSpan{fromNS: i.FromNS, toNS: i.ToNS, stack: i.Stack, state: uint8(i.State), words: t.describe(th, i)})
+	t.addSpan(th, traceSpan{fromNS: i.FromNS, toNS: i.ToNS, stack: i.Stack, state: i.State, words: t.describe(th, i)})
 }
 
 // Lock takes who held a GVL.
@@ -227,7 +227,7 @@ func (t *Trace) addSpan(th *traceThread, s traceSpan) {
 func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	n := len(th.spans)
 	for i := n - 1; i >= max(n-maxCPUBack, 0); i-- {
-		if s := &th.spans[i]; s.stack == k.Stack && s.state == k.Tag {
+		if s := &th.spans[i]; s.stack == k.Stack && s.state == k.State {
 			s.cpuNS += ns
 			return
 		}
@@ -240,8 +240,8 @@ func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 }
 
 // onCPU reports whether a thread in that state can use a CPU all the time.
-func onCPU(state uint8) bool {
-	return state == uint8(gvl.Running) || state == uint8(gvl.GC) || state == uint8(gvl.Native)
+func onCPU(s gvl.State) bool {
+	return s == gvl.Running || s == gvl.GC || s == gvl.Native
 }
 
 // text returns the words with a number.
@@ -279,12 +279,12 @@ type episode struct {
 func (th *traceThread) episodes() []episode {
 	var out []episode
 	for _, s := range th.spans {
-		if n := len(out); n > 0 && out[n-1].toNS == s.fromNS && out[n-1].state == gvl.State(s.state) && out[n-1].words == s.words {
+		if n := len(out); n > 0 && out[n-1].toNS == s.fromNS && out[n-1].state == s.state && out[n-1].words == s.words {
 			out[n-1].toNS, out[n-1].stack = s.toNS, s.stack
 			continue
 		}
 		if s.toNS > s.fromNS {
-			out = append(out, episode{s.fromNS, s.toNS, s.stack, s.words, gvl.State(s.state)})
+			out = append(out, episode{s.fromNS, s.toNS, s.stack, s.words, s.state})
 		}
 	}
 	return out

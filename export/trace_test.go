@@ -117,12 +117,12 @@ func TestTraceAgreesWithWeights(t *testing.T) {
 	for i, m := range list {
 		type key struct {
 			thread sampler.ThreadID
-			state  uint8
+			state  gvl.State
 		}
 		wall, cpu := map[key]int64{}, map[sampler.ThreadID]int64{}
 		for _, e := range m.Weights.Entries {
 			if e.Weights.WallNS != 0 {
-				wall[key{e.Key.Thread, e.Key.Tag}] += e.Weights.WallNS
+				wall[key{e.Key.Thread, e.Key.State}] += e.Weights.WallNS
 			}
 			cpu[e.Key.Thread] += e.Weights.CPUNS
 		}
@@ -140,7 +140,7 @@ func TestTraceAgreesWithWeights(t *testing.T) {
 				cpu[th.id] -= s.cpuNS
 			}
 			for _, e := range th.episodes() {
-				wall[key{th.id, uint8(e.state)}] += e.toNS - e.fromNS
+				wall[key{th.id, e.state}] += e.toNS - e.fromNS
 			}
 			for _, s := range th.spans {
 				wall[key{th.id, s.state}] -= s.toNS - s.fromNS

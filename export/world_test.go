@@ -98,13 +98,13 @@ func newShop() shop {
 		verdict(6, gvl.Waiting, 1e6, gvl.Detail{FD: -1, Wait: gvl.WaitQueue}),
 	}
 	w := &flamegraph.Snapshot{FromNS: at - 30e9, ToNS: at, Entries: []flamegraph.Entry{
-		{Key: flamegraph.Key{Thread: 2, Stack: ths[1].Stack, Tag: uint8(gvl.Running)}, Weights: flamegraph.Weights{WallNS: 21e9, CPUNS: 20e9, BlameNS: 30e9, Samples: 2100}},
-		{Key: flamegraph.Key{Thread: 2, Stack: stack(build41, loop, mainFrame), Tag: uint8(gvl.Running)}, Weights: flamegraph.Weights{WallNS: 8e9, CPUNS: 8e9, Samples: 800}},
-		{Key: flamegraph.Key{Thread: 2, Stack: stack(build41, loop, mainFrame), Tag: uint8(gvl.GC)}, Weights: flamegraph.Weights{WallNS: 1e9, CPUNS: 1e9, Samples: 100}},
-		{Key: flamegraph.Key{Thread: 3, Stack: ths[2].Stack, Tag: uint8(gvl.Waiting)}, Weights: flamegraph.Weights{WallNS: 27e9, WaitNS: 27e9, Samples: 2700}},
-		{Key: flamegraph.Key{Thread: 3, Stack: ths[3].Stack, Tag: uint8(gvl.IO)}, Weights: flamegraph.Weights{WallNS: 3e9, CPUNS: 12345, Samples: 300}},
-		{Key: flamegraph.Key{Thread: 7, Stack: 0, Tag: uint8(gvl.Unknown)}, Weights: flamegraph.Weights{WallNS: 30e9, Samples: 3000}},
-		{Key: flamegraph.Key{Thread: 1, Stack: ths[0].Stack, Tag: uint8(gvl.Parked)}, Weights: flamegraph.Weights{WallNS: 30e9, Samples: 3000}},
+		{Key: flamegraph.Key{Thread: 2, Stack: ths[1].Stack, State: gvl.Running}, Weights: flamegraph.Weights{WallNS: 21e9, CPUNS: 20e9, BlameNS: 30e9, Samples: 2100}},
+		{Key: flamegraph.Key{Thread: 2, Stack: stack(build41, loop, mainFrame), State: gvl.Running}, Weights: flamegraph.Weights{WallNS: 8e9, CPUNS: 8e9, Samples: 800}},
+		{Key: flamegraph.Key{Thread: 2, Stack: stack(build41, loop, mainFrame), State: gvl.GC}, Weights: flamegraph.Weights{WallNS: 1e9, CPUNS: 1e9, Samples: 100}},
+		{Key: flamegraph.Key{Thread: 3, Stack: ths[2].Stack, State: gvl.Waiting}, Weights: flamegraph.Weights{WallNS: 27e9, WaitNS: 27e9, Samples: 2700}},
+		{Key: flamegraph.Key{Thread: 3, Stack: ths[3].Stack, State: gvl.IO}, Weights: flamegraph.Weights{WallNS: 3e9, CPUNS: 12345, Samples: 300}},
+		{Key: flamegraph.Key{Thread: 7, Stack: 0, State: gvl.Unknown}, Weights: flamegraph.Weights{WallNS: 30e9, Samples: 3000}},
+		{Key: flamegraph.Key{Thread: 1, Stack: ths[0].Stack, State: gvl.Parked}, Weights: flamegraph.Weights{WallNS: 30e9, Samples: 3000}},
 	}}
 	attached := time.Date(2026, 11, 20, 14, 3, 22, 418_000_001, time.UTC)
 	return shop{

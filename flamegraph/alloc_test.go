@@ -13,12 +13,12 @@ import (
 func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []gvl.ThreadState) {
 	s := &sampler.Sample{TimeNS: at, Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}},
 		GC: sampler.GC{Valid: true, Allocated: allocated, Pair: sampler.AllocPair{Thread: owner, Objects: seen}}}
-	tags := []gvl.ThreadState{{State: gvl.IO}, {State: gvl.IO}}
+	states := []gvl.ThreadState{{State: gvl.IO}, {State: gvl.IO}}
 	if owner != 0 {
 		s.Threads[owner-1].Stack, s.Threads[owner-1].Quality = stack, sampler.StackFresh
-		tags[owner-1].State = gvl.Running
+		states[owner-1].State = gvl.Running
 	}
-	return s, tags
+	return s, states
 }
 
 // TestAllocations: whatever is seen when, the estimates sum to the exact count and are in proportion to what was seen.
@@ -38,11 +38,11 @@ func TestAllocations(t *testing.T) {
 			if rnd.IntN(2) == 0 && owner != 0 {
 				n = uint32(rnd.IntN(5)) * uint32(stack)
 			}
-			s, tags := allocSample(at, owner, stack, allocated, n)
+			s, states := allocSample(at, owner, stack, allocated, n)
 			if rnd.IntN(10) == 0 {
 				s.Depth = sampler.StackTick
 			}
-			c.Feed(s, tags)
+			c.Feed(s, states)
 			seen[stack] += int64(n)
 			if n > 0 {
 				ticks++
@@ -50,8 +50,8 @@ func TestAllocations(t *testing.T) {
 			allocated += uint64(rnd.IntN(4000))
 		}
 		last := allocated
-		s, tags := allocSample(at+1e6, 1, 1, last, 0)
-		c.Feed(s, tags)
+		s, states := allocSample(at+1e6, 1, 1, last, 0)
+		c.Feed(s, states)
 		c.Finish()
 		var snap Snapshot
 		r.Snapshot(&snap)
@@ -95,8 +95,8 @@ func TestAllocationsTree(t *testing.T) {
 		if i%2 == 1 {
 			st, n = b, 1
 		}
-		s, tags := allocSample(int64(1e9+i*1e6), 1, st, uint64(i*1000), n)
-		c.Feed(s, tags)
+		s, states := allocSample(int64(1e9+i*1e6), 1, st, uint64(i*1000), n)
+		c.Feed(s, states)
 	}
 	c.Finish()
 	var snap Snapshot
@@ -120,9 +120,9 @@ func TestAllocationsTree(t *testing.T) {
 func TestAllocationsCompaction(t *testing.T) {
 	r, c := everything(t)
 	feed := func(at int64, allocated uint64, moved int64) {
-		s, tags := allocSample(at, 1, 5, allocated, 1)
+		s, states := allocSample(at, 1, 5, allocated, 1)
 		s.GCDetail = sampler.GCDetail{AtNS: at, Moved: moved, MovesCounted: true}
-		c.Feed(s, tags)
+		c.Feed(s, states)
 	}
 	feed(1e9, 1000, 50)
 	feed(2e9, 1500, 50)
@@ -140,9 +140,9 @@ func TestAllocationsCompaction(t *testing.T) {
 func TestAllocationsUnknown(t *testing.T) {
 	r, c := everything(t)
 	for i := range 300 {
-		s, tags := allocSample(int64(1e9+i*1e6), 0, 0, uint64(i), 0)
+		s, states := allocSample(int64(1e9+i*1e6), 0, 0, uint64(i), 0)
 		s.GC.Valid = i%2 == 0
-		c.Feed(s, tags)
+		c.Feed(s, states)
 	}
 	c.Finish()
 	var snap Snapshot

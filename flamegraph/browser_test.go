@@ -89,7 +89,7 @@ func TestSVGInBrowser(t *testing.T) {
 start: all=1180 (no …=45 &lt;main&gt;=1135 Array#map=76 Reports.loop=1059 Reports#build=1059 Array#map=303 Reports#build=303 JSON.generate=303 JSON.generate=605 |  
 zoomed: all=1180^ &lt;main&gt;=1180^ Reports.loop=1180 Reports#build=1180 Array#map=337 Reports#build=337 JSON.generate=337 JSON.generate=674 |  
 found: all=1180^ &lt;main&gt;=1180^ Reports.loop=1180 Reports#build=1180 Array#map=337 Reports#build=337 JSON.generate=337 JSON.generate=674 | matched 85.7 % · esc clears
-details: JSON.generate · /srv/gems/json-2.9/lib/json.rb:1 · 200 ns, 25.6 % of all · tag 4 100 %
+details: JSON.generate · /srv/gems/json-2.9/lib/json.rb:1 · 200 ns, 25.6 % of all · waiting 100 %
 reset: all=1180 (no …=45 &lt;main&gt;=1135 Array#map=76 Reports.loop=1059 Reports#build=1059 Array#map=303 Reports#build=303 JSON.generate=303 JSON.generate=605 |  
 not a regular expression
 `

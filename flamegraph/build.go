@@ -96,8 +96,8 @@ func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxNodes <= 0 {
 		o.MaxNodes = defaultMaxNodes
 	}
-	if o.Tags == 0 {
-		o.Tags = AllTags
+	if o.States == 0 {
+		o.States = AllStates
 	}
 	b.forget(o)
 	b.order = b.order[:0]
@@ -110,7 +110,7 @@ func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 		slices.SortFunc(b.order, func(x, y int32) int {
 			ex, ey := &s.Entries[x], &s.Entries[y]
 			return cmp.Or(cmp.Compare(ey.Weights.Of(o.Metric), ex.Weights.Of(o.Metric)),
-				cmp.Compare(ex.Key.Stack, ey.Key.Stack), cmp.Compare(ex.Key.Thread, ey.Key.Thread), cmp.Compare(ex.Key.Tag, ey.Key.Tag))
+				cmp.Compare(ex.Key.Stack, ey.Key.Stack), cmp.Compare(ex.Key.Thread, ey.Key.Thread), cmp.Compare(ex.Key.State, ey.Key.State))
 		})
 		b.forget(o)
 		t = b.fill(s)
@@ -160,13 +160,13 @@ func (b *Builder) fill(s *Snapshot) *Tree {
 		}
 		n := b.nodes[b.leaf(e)]
 		n.Self += w
-		n.TagSelf[clampTag(e.Key.Tag)] += w
+		n.StateSelf[e.Key.State] += w
 	}
 	return t
 }
 
 func (b *Builder) wanted(e *Entry) bool {
-	if !b.opt.Tags.Has(e.Key.Tag) {
+	if !b.opt.States.Has(e.Key.State) {
 		return false
 	}
 	if b.opt.Threads != nil && !b.opt.Threads[e.Key.Thread] {
@@ -347,8 +347,8 @@ func (b *Builder) finish(t *Tree) {
 	for i := len(b.nodes) - 1; i >= 0; i-- { // a child always comes after its parent
 		n := b.nodes[i]
 		n.Total += n.Self
-		for tag, v := range n.TagSelf {
-			n.TagTotal[tag] += v
+		for st, v := range n.StateSelf {
+			n.StateTotal[st] += v
 		}
 		t.MaxDepth = max(t.MaxDepth, n.Depth)
 		if n.Kind == CutNode {
@@ -356,8 +356,8 @@ func (b *Builder) finish(t *Tree) {
 		}
 		if p := n.Parent; p != nil {
 			p.Total += n.Total
-			for tag, v := range n.TagTotal {
-				p.TagTotal[tag] += v
+			for st, v := range n.StateTotal {
+				p.StateTotal[st] += v
 			}
 			p.Children = append(p.Children, n)
 		}

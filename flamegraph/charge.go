@@ -31,7 +31,7 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState)
 	st.cpuAtNS, st.cpuNS, st.tid, st.cpuKnown = k.CPUAtNS, k.CPUNS, t.TID, true
 	if known && delta > 0 {
 		if st.last.Thread == 0 {
-			st.last = Key{t.ID, t.Stack, uint8(ts.State)}
+			st.last = Key{t.ID, t.Stack, ts.State}
 		}
 		c.shareCPU(st, delta, k.CPUAtNS)
 	}
@@ -43,7 +43,7 @@ func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
 	able := onCPU
 	total := st.seenWith(able)
 	if total == 0 {
-		able = AllTags
+		able = AllStates
 		total = st.seenWith(able)
 	}
 	if total == 0 {
@@ -52,7 +52,7 @@ func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
 	}
 	left, leftTotal := delta, total
 	for _, sh := range st.shares {
-		if !able.Has(sh.key.Tag) {
+		if !able.Has(sh.key.State) {
 			continue
 		}
 		part := mulDiv(left, sh.ns, leftTotal)
@@ -64,10 +64,10 @@ func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
 	}
 }
 
-func (st *threadState) seenWith(able TagSet) int64 {
+func (st *threadState) seenWith(able StateSet) int64 {
 	total := int64(0)
 	for _, sh := range st.shares {
-		if able.Has(sh.key.Tag) {
+		if able.Has(sh.key.State) {
 			total += sh.ns
 		}
 	}

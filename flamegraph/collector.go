@@ -9,7 +9,7 @@ import (
 const maxCPUShares = 64
 
 // onCPU are the states in which a thread can use a CPU: its CPU time is charged to the stacks seen with them, if any.
-var onCPU = statesOf(gvl.Running, gvl.GC, gvl.Native)
+var onCPU = States(gvl.Running, gvl.GC, gvl.Native)
 
 type cpuShare struct {
 	key Key
@@ -42,27 +42,27 @@ type Sink interface {
 // It allocates nothing in the steady state. Not safe for concurrent use; Rollings are.
 type Collector struct {
 	gvl.Ignore
-	tagOf   func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State
+	stateOf func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State
 	out     []Sink
 	threads []threadState // by gvl.Interval.Slot
 	alloc   allocState
 	lastNS  int64
 }
 
-// NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The tags are the states, or
-// with tagOf what that makes of them.
-func NewCollector(s *gvl.Stream, tagOf func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State, out ...Sink) *Collector {
-	if tagOf == nil {
-		tagOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID) gvl.State { return st }
+// NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
+// intervals', or with stateOf what that makes of them.
+func NewCollector(s *gvl.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State, out ...Sink) *Collector {
+	if stateOf == nil {
+		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID) gvl.State { return st }
 	}
-	c := &Collector{tagOf: tagOf, out: out}
+	c := &Collector{stateOf: stateOf, out: out}
 	s.Attach(c)
 	return c
 }
 
 // Interval charges a stretch of a thread's time.
 func (c *Collector) Interval(i *gvl.Interval) {
-	k := Key{i.Thread, i.Stack, uint8(c.tagOf(i.State, &i.Detail, i.Stack))}
+	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack)}
 	w := Weights{WallNS: i.NS()}
 	if i.State == gvl.Waiting {
 		w.WaitNS = w.WallNS
@@ -77,7 +77,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 // Lock charges waiting to the holder.
 func (c *Collector) Lock(i *gvl.LockInterval) {
 	if i.Waiters > 0 && i.Blamed() {
-		c.emit(i.ToNS, Key{i.Thread, i.Stack, uint8(i.State)}, Weights{BlameNS: i.WaitNS()})
+		c.emit(i.ToNS, Key{i.Thread, i.Stack, i.State}, Weights{BlameNS: i.WaitNS()})
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 		th := &t.Threads[i]
 		paired := th.ID == t.GC.Pair.Thread
 		if t.Depth == sampler.StackTick || paired {
-			k := Key{th.ID, th.Stack, uint8(c.tagOf(ts.State, &ts.Detail, ts.Stack))}
+			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack)}
 			if t.Depth == sampler.StackTick {
 				c.emit(t.ToNS, k, Weights{Samples: 1})
 			}

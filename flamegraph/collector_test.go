@@ -8,13 +8,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-const (
-	tagRun  = uint8(gvl.Running)
-	tagWait = uint8(gvl.Waiting)
-	tagIO   = uint8(gvl.IO)
-	gapTag  = uint8(gvl.Unknown)
-)
-
 // feeder is a Collector with the stream that it is attached to.
 type feeder struct {
 	stream *gvl.Stream
@@ -45,10 +38,10 @@ func everything(t testing.TB) (*Rolling, feeder) {
 	return r, newFeeder(sampler.Process{}, r)
 }
 
-func seen(tags ...uint8) []gvl.ThreadState {
+func seen(states ...gvl.State) []gvl.ThreadState {
 	var out []gvl.ThreadState
-	for _, t := range tags {
-		out = append(out, gvl.ThreadState{State: gvl.State(t)})
+	for _, st := range states {
+		out = append(out, gvl.ThreadState{State: st})
 	}
 	return out
 }
@@ -121,7 +114,7 @@ func TestCollectorConservation(t *testing.T) {
 				s.Depth = sampler.StackTick
 			}
 			middle := before + (now-before)/2
-			var tags []uint8
+			var states []gvl.State
 			for id := sampler.ThreadID(1); id < nextID; id++ {
 				l := lives[id]
 				if !alive[id] {
@@ -161,13 +154,13 @@ func TestCollectorConservation(t *testing.T) {
 					l.stackSamples++
 				}
 				s.Threads = append(s.Threads, th)
-				tags = append(tags, []uint8{tagRun, tagWait, tagIO, 0}[rnd.IntN(4)])
+				states = append(states, []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, 0}[rnd.IntN(4)])
 			}
-			rnd.Shuffle(len(tags), func(i, j int) {
+			rnd.Shuffle(len(states), func(i, j int) {
 				s.Threads[i], s.Threads[j] = s.Threads[j], s.Threads[i]
-				tags[i], tags[j] = tags[j], tags[i]
+				states[i], states[j] = states[j], states[i]
 			})
-			c.Feed(s, seen(tags...))
+			c.Feed(s, seen(states...))
 		}
 		c.Finish()
 		if c.stream.NotSampledNS() != missed || missed == 0 && seed%2 == 1 {
@@ -177,12 +170,12 @@ func TestCollectorConservation(t *testing.T) {
 		weights := weightsOf(r)
 		for k, w := range weights {
 			sums[k.Thread] = sums[k.Thread].Plus(w)
-			if k.Tag == tagWait && w.WaitNS != w.WallNS || k.Tag != tagWait && w.WaitNS != 0 {
+			if k.State == gvl.Waiting && w.WaitNS != w.WallNS || k.State != gvl.Waiting && w.WaitNS != 0 {
 				t.Fatalf("seed %d: %v has wall %d and wait %d", seed, k, w.WallNS, w.WaitNS)
 			}
 		}
 		for id, l := range lives {
-			if got, want := weights[Key{id, 0, gapTag}].WallNS, l.gaps; got != want {
+			if got, want := weights[Key{id, 0, gvl.Unknown}].WallNS, l.gaps; got != want {
 				t.Fatalf("seed %d thread %d: %d ns of gaps, want %d", seed, id, got, want)
 			}
 			if got, want := sums[id].WallNS, l.listed; got != want {
@@ -205,10 +198,10 @@ func sample(at int64, depth sampler.Depth, threads ...sampler.Thread) *sampler.S
 func TestCollectorHalves(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }
-	c.Feed(sample(1000, sampler.StackTick, th(10)), seen(tagRun))
-	c.Feed(sample(1101, sampler.StackTick, th(11)), seen(tagRun))
+	c.Feed(sample(1000, sampler.StackTick, th(10)), seen(gvl.Running))
+	c.Feed(sample(1101, sampler.StackTick, th(11)), seen(gvl.Running))
 	got := weightsOf(r)
-	if a, b := got[Key{1, 10, tagRun}].WallNS, got[Key{1, 11, tagRun}].WallNS; a != 50 || b != 51 {
+	if a, b := got[Key{1, 10, gvl.Running}].WallNS, got[Key{1, 11, gvl.Running}].WallNS; a != 50 || b != 51 {
 		t.Errorf("halves are %d and %d, want 50 and 51", a, b)
 	}
 }
@@ -217,11 +210,11 @@ func TestCollectorHalves(t *testing.T) {
 func TestCollectorTagTellsStack(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }
-	c.Feed(sample(1000, sampler.StackTick, th(10)), seen(tagRun))
-	c.Feed(sample(1800, sampler.LockTick, th(10)), seen(tagRun))
-	c.Feed(sample(1900, sampler.LockTick, th(10)), seen(tagIO))
-	c.Feed(sample(2000, sampler.StackTick, th(20)), seen(tagIO))
-	want := map[Key]int64{{1, 10, tagRun}: 850, {1, 20, tagIO}: 150}
+	c.Feed(sample(1000, sampler.StackTick, th(10)), seen(gvl.Running))
+	c.Feed(sample(1800, sampler.LockTick, th(10)), seen(gvl.Running))
+	c.Feed(sample(1900, sampler.LockTick, th(10)), seen(gvl.IO))
+	c.Feed(sample(2000, sampler.StackTick, th(20)), seen(gvl.IO))
+	want := map[Key]int64{{1, 10, gvl.Running}: 850, {1, 20, gvl.IO}: 150}
 	got := weightsOf(r)
 	for k, w := range got {
 		if w.WallNS != want[k] {
@@ -239,22 +232,22 @@ func TestCollectorBlame(t *testing.T) {
 	r, c := everything(t)
 	tick := func(at int64, waiters int) {
 		threads := []sampler.Thread{{ID: 1, Ractor: 1, Stack: 10, Quality: sampler.StackFresh}}
-		tags := []uint8{tagRun}
+		states := []gvl.State{gvl.Running}
 		for i := range 3 {
 			threads = append(threads, sampler.Thread{ID: sampler.ThreadID(2 + i), Ractor: 1, Stack: 20})
 			if i < waiters {
-				tags = append(tags, tagWait)
+				states = append(states, gvl.Waiting)
 			} else {
-				tags = append(tags, tagIO)
+				states = append(states, gvl.IO)
 			}
 		}
-		c.Feed(sample(at, sampler.LockTick, threads...), seen(tags...))
+		c.Feed(sample(at, sampler.LockTick, threads...), seen(states...))
 	}
 	tick(1000, 2)
 	tick(2000, 2)
 	tick(3000, 0)
 	c.stream.SettleLocks()
-	if got := weightsOf(r)[Key{1, 10, tagRun}].BlameNS; got != 2000+1000 {
+	if got := weightsOf(r)[Key{1, 10, gvl.Running}].BlameNS; got != 2000+1000 {
 		t.Errorf("blame %d, want 3000", got)
 	}
 	var wait int64
@@ -273,18 +266,18 @@ func TestCollectorCPUFollowsRunning(t *testing.T) {
 	th := func(stack sampler.StackID, at, cpu int64) sampler.Thread {
 		return sampler.Thread{ID: 1, Ractor: 1, TID: 7, Stack: stack, Kernel: sampler.Kernel{CPUAtNS: at, CPUNS: cpu}}
 	}
-	c.Feed(sample(1000, sampler.StackTick, th(10, 1000, 500)), seen(tagIO))
-	c.Feed(sample(2000, sampler.StackTick, th(10, 1000, 500)), seen(tagIO))
-	c.Feed(sample(3000, sampler.StackTick, th(11, 1000, 500)), seen(tagRun))
-	c.Feed(sample(4000, sampler.StackTick, th(11, 4000, 1600)), seen(tagRun))
+	c.Feed(sample(1000, sampler.StackTick, th(10, 1000, 500)), seen(gvl.IO))
+	c.Feed(sample(2000, sampler.StackTick, th(10, 1000, 500)), seen(gvl.IO))
+	c.Feed(sample(3000, sampler.StackTick, th(11, 1000, 500)), seen(gvl.Running))
+	c.Feed(sample(4000, sampler.StackTick, th(11, 4000, 1600)), seen(gvl.Running))
 	got := weightsOf(r)
-	if got[Key{1, 11, tagRun}].CPUNS != 1100 || got[Key{1, 10, tagIO}].CPUNS != 0 {
+	if got[Key{1, 11, gvl.Running}].CPUNS != 1100 || got[Key{1, 10, gvl.IO}].CPUNS != 0 {
 		t.Errorf("got %+v", got)
 	}
 	moved := th(11, 5000, 90000)
 	moved.TID = 8 // an M:N thread on another native thread: its counter is another one
-	c.Feed(sample(5000, sampler.StackTick, moved), seen(tagRun))
-	if n := weightsOf(r)[Key{1, 11, tagRun}].CPUNS; n != 1100 {
+	c.Feed(sample(5000, sampler.StackTick, moved), seen(gvl.Running))
+	if n := weightsOf(r)[Key{1, 11, gvl.Running}].CPUNS; n != 1100 {
 		t.Errorf("after a change of native thread: cpu %d, want 1100", n)
 	}
 }
@@ -296,7 +289,7 @@ func steadyFeed(threads int) func() {
 	}
 	c := newFeeder(sampler.Process{LockRate: 1000, StackRate: 100}, r)
 	s := &sampler.Sample{Threads: make([]sampler.Thread, threads)}
-	tags := make([]gvl.ThreadState, threads)
+	states := make([]gvl.ThreadState, threads)
 	n := 0
 	return func() {
 		n++
@@ -309,16 +302,16 @@ func steadyFeed(threads int) func() {
 			t := &s.Threads[i]
 			t.ID, t.Ractor = sampler.ThreadID(i+1), 1
 			t.Quality = 0
-			tags[i].State = gvl.Waiting
+			states[i].State = gvl.Waiting
 			if i == n/20%threads {
-				tags[i].State, t.Quality = gvl.Running, sampler.StackFresh
+				states[i].State, t.Quality = gvl.Running, sampler.StackFresh
 			}
 			if s.Depth == sampler.StackTick {
 				t.Stack = sampler.StackID(n/10%20*threads + i + 1)
 				t.Kernel.CPUAtNS, t.Kernel.CPUNS = s.TimeNS, t.Kernel.CPUNS+1e5
 			}
 		}
-		c.Feed(s, tags)
+		c.Feed(s, states)
 	}
 }
 

@@ -73,7 +73,7 @@ func BenchmarkRollingSnapshotRange(b *testing.B) {
 			if th < 20 {
 				st = 1000 + (i*7+th*13)%2000
 			}
-			r.Add(now, Key{Thread: sampler.ThreadID(th), Stack: sampler.StackID(st), Tag: 1}, Weights{WallNS: 1e7, Samples: 1})
+			r.Add(now, Key{Thread: sampler.ThreadID(th), Stack: sampler.StackID(st), State: 1}, Weights{WallNS: 1e7, Samples: 1})
 		}
 		now += 1e7
 	}

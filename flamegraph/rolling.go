@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -13,7 +14,7 @@ const (
 	DefaultSlotNS = 250_000_000
 	// maxSlots bounds the slots of a Rolling.
 	maxSlots = 1 << 14
-	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and tag with
+	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and state with
 	// the empty stack, and Snapshot.Overflow counts them: the sums stay right, the detail is lost and said to be.
 	MaxKeys = 1 << 19
 	// maxStackless bounds the keys of such threads beside them: a program that makes threads without end. Past it their weights go
@@ -102,7 +103,6 @@ func (r *Rolling) Add(atNS int64, k Key, w Weights) {
 }
 
 func (r *Rolling) add(atNS int64, k Key, w Weights) {
-	k.Tag = clampTag(k.Tag)
 	atNS = max(atNS, 0)
 	n := atNS / r.slotNS
 	r.advance(atNS)
@@ -347,17 +347,17 @@ func (s *Snapshot) merged(r *Rolling, d delta) {
 	e.Weights = e.Weights.Plus(d.w)
 }
 
-// Threads returns the sum of weights per thread and tag: what a table of states needs.
-func (s *Snapshot) Threads() map[sampler.ThreadID]*[NumTags]Weights {
-	out := make(map[sampler.ThreadID]*[NumTags]Weights)
+// Threads returns the sum of weights per thread and state: what a table of states needs.
+func (s *Snapshot) Threads() map[sampler.ThreadID]*[gvl.NumStates]Weights {
+	out := make(map[sampler.ThreadID]*[gvl.NumStates]Weights)
 	for i := range s.Entries {
 		e := &s.Entries[i]
 		t := out[e.Key.Thread]
 		if t == nil {
-			t = new([NumTags]Weights)
+			t = new([gvl.NumStates]Weights)
 			out[e.Key.Thread] = t
 		}
-		t[e.Key.Tag] = t[e.Key.Tag].Plus(e.Weights)
+		t[e.Key.State] = t[e.Key.State].Plus(e.Weights)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -45,7 +46,7 @@ func TestRollingEqualsNaive(t *testing.T) {
 				at = max(0, now-int64(rnd.IntN(1200))) // late
 			}
 			newest = max(newest, at/slot)
-			a := added{at, Key{sampler.ThreadID(rnd.IntN(3)), sampler.StackID(rnd.IntN(6)), uint8(rnd.IntN(3))},
+			a := added{at, Key{sampler.ThreadID(rnd.IntN(3)), sampler.StackID(rnd.IntN(6)), gvl.State(rnd.IntN(3))},
 				Weights{WallNS: rnd.Int64N(9), CPUNS: rnd.Int64N(9), Samples: 1}}
 			if at/slot <= newest-slots {
 				dropped = dropped.Plus(a.w)
@@ -152,11 +153,11 @@ func TestRollingThreadsWithoutEnd(t *testing.T) {
 	r.maxKeys = 50
 	const n = 4 * maxStackless
 	for i := range int64(n) {
-		r.Add(i, Key{Thread: sampler.ThreadID(i + 1), Tag: uint8(i % 2), Stack: sampler.StackID(i % 3)}, Weights{WallNS: 1})
+		r.Add(i, Key{Thread: sampler.ThreadID(i + 1), State: gvl.State(i % 2), Stack: sampler.StackID(i % 3)}, Weights{WallNS: 1})
 	}
 	var s Snapshot
 	r.Snapshot(&s)
-	if most := r.maxKeys + maxStackless + NumTags; s.Total().WallNS != n || len(s.Entries) > most {
+	if most := r.maxKeys + maxStackless + int(gvl.NumStates); s.Total().WallNS != n || len(s.Entries) > most {
 		t.Errorf("total %d of %d, %d entries, at most %d", s.Total().WallNS, n, len(s.Entries), most)
 	}
 }
@@ -204,7 +205,7 @@ func TestRollingSteadyStateAllocatesNothing(t *testing.T) {
 	now := int64(0)
 	step := func() {
 		for i := range 100 {
-			r.Add(now, Key{Thread: sampler.ThreadID(i), Stack: sampler.StackID(now/1e7%50 + 1), Tag: uint8(i % 4)}, Weights{WallNS: 1e7, Samples: 1})
+			r.Add(now, Key{Thread: sampler.ThreadID(i), Stack: sampler.StackID(now/1e7%50 + 1), State: gvl.State(i % 4)}, Weights{WallNS: 1e7, Samples: 1})
 		}
 		now += 1e7
 	}

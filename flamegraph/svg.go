@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 )
 
@@ -37,10 +38,8 @@ type SVGOptions struct {
 	Title, Subtitle string
 	// Width is the picture's width in pixels, at least 200; 0: 1200. A browser scales it.
 	Width int
-	// TagName names a tag, for details and the legend; nil: the tag's number.
-	TagName func(tag uint8) string
-	// TagColor gives a tag's colour as #rrggbb; nil: colours by where the code comes from.
-	TagColor func(tag uint8) string
+	// StateColor gives a state's colour as #rrggbb; nil: colours by where the code comes from.
+	StateColor func(gvl.State) string
 	// MinWidth is the width in pixels under which nodes are left out (their parent says how many); 0: 0.25.
 	MinWidth float64
 }
@@ -58,9 +57,6 @@ func (t *Tree) WriteSVG(w io.Writer, o SVGOptions) error {
 	}
 	if o.Title == "" {
 		o.Title = "Flame graph"
-	}
-	if o.TagName == nil {
-		o.TagName = func(tag uint8) string { return fmt.Sprint("tag ", tag) }
 	}
 	s := svgWriter{t: t, o: o, out: bufio.NewWriter(w), scale: float64(o.Width-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: o.MinWidth}
 	for s.count(t.Root) > maxSVGNodes { // ends: a node is at most as wide as the picture
@@ -209,16 +205,16 @@ func (s *svgWriter) details(n *Node) string {
 		fmt.Fprintf(&b, "; itself %s, %s", s.t.Metric.Format(n.Self), formatShare(n.Self, s.t.Root.Total))
 	}
 	type share struct {
-		tag uint8
-		v   int64
+		state gvl.State
+		v     int64
 	}
-	var tags []share
-	for tag, v := range n.TagTotal {
+	var states []share
+	for st, v := range n.StateTotal {
 		if v > 0 {
-			tags = append(tags, share{uint8(tag), v})
+			states = append(states, share{gvl.State(st), v})
 		}
 	}
-	slices.SortStableFunc(tags, func(x, y share) int {
+	slices.SortStableFunc(states, func(x, y share) int {
 		if x.v > y.v {
 			return -1
 		}
@@ -227,12 +223,12 @@ func (s *svgWriter) details(n *Node) string {
 		}
 		return 0
 	})
-	for i, g := range tags {
+	for i, g := range states {
 		sep := ", "
 		if i == 0 {
 			sep = "\n"
 		}
-		fmt.Fprintf(&b, "%s%s %s", sep, s.o.TagName(g.tag), formatShare(g.v, n.Total))
+		fmt.Fprintf(&b, "%s%s %s", sep, g.state, formatShare(g.v, n.Total))
 	}
 	if n.Uncertain {
 		b.WriteString("\nuncertain: the frame or its line can't be fully trusted")
@@ -247,8 +243,8 @@ var provenanceColors = [NumProvenances][3]int{
 }
 
 func (s *svgWriter) fill(n *Node) string {
-	if s.o.TagColor != nil && n.Parent != nil && n.Total > 0 {
-		if c := s.o.TagColor(n.TopTag()); validColor(c) {
+	if s.o.StateColor != nil && n.Parent != nil && n.Total > 0 {
+		if c := s.o.StateColor(n.TopState()); validColor(c) {
 			return c
 		}
 	}
@@ -270,19 +266,19 @@ func (s *svgWriter) legend(x, y int) {
 		s.printf(`<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d" class="l">%s</text>`+"\n", x, y-9, color, x+14, y, svgText(text))
 		x += 14 + 7*len([]rune(text)) + 14
 	}
-	if s.o.TagColor == nil {
+	if s.o.StateColor == nil {
 		for p := FromApp; p < FromNone; p++ {
 			c := provenanceColors[p]
 			item(fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), p.String())
 		}
 		return
 	}
-	for tag, v := range s.t.Root.TagTotal {
-		if v <= 0 { // only tags that occur have names and colours
+	for st, v := range s.t.Root.StateTotal {
+		if v <= 0 { // the legend has the states that occur
 			continue
 		}
-		if c := s.o.TagColor(uint8(tag)); validColor(c) {
-			item(c, s.o.TagName(uint8(tag))+" "+formatShare(v, s.t.Root.Total))
+		if c := s.o.StateColor(gvl.State(st)); validColor(c) {
+			item(c, gvl.State(st).String()+" "+formatShare(v, s.t.Root.Total))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/golden"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -29,11 +30,10 @@ func TestSVGGolden(t *testing.T) {
 	tr := NewBuilder(d).Build(s, Options{})
 	o := SVGOptions{
 		Title: "order-service, pid 4242", Subtitle: "last 30 s",
-		TagName:  func(tag uint8) string { return []string{"unknown", "running", "", "", "waiting"}[tag] },
-		TagColor: func(tag uint8) string { return []string{"#999999", "#009e73", "", "", "#d55e00"}[tag] },
+		StateColor: func(st gvl.State) string { return []string{"#999999", "#009e73", "", "", "#d55e00"}[st] },
 	}
 	golden.Check(t, "states.svg", svgOf(t, tr, o))
-	o.TagColor = nil
+	o.StateColor = nil
 	golden.Check(t, "provenance.svg", svgOf(t, tr, o))
 }
 
@@ -167,10 +167,10 @@ func FuzzSVGEscapes(f *testing.F) {
 			id := d.InternFrame(sampler.Frame{Label: label, AbsolutePath: path})
 			return &Snapshot{Entries: []Entry{{Key{1, d.InternStack(0, id), 1}, Weights{WallNS: 10}}}}
 		}
-		o := SVGOptions{Title: title, Subtitle: title, TagName: func(uint8) string { return title }, TagColor: func(uint8) string { return title }}
+		o := SVGOptions{Title: title, Subtitle: title, StateColor: func(gvl.State) string { return title }}
 		cells, elements := readSVG(t, svgOf(t, NewBuilder(d).Build(stack(label, path), Options{Root: func(sampler.ThreadID) string { return title }}), o))
-		o.TagColor = func(uint8) string { return "x" }
-		_, plain := readSVG(t, svgOf(t, NewBuilder(d).Build(stack("plain", "plain"), Options{Root: func(sampler.ThreadID) string { return "plain" }}), SVGOptions{TagColor: o.TagColor}))
+		o.StateColor = func(gvl.State) string { return "x" }
+		_, plain := readSVG(t, svgOf(t, NewBuilder(d).Build(stack("plain", "plain"), Options{Root: func(sampler.ThreadID) string { return "plain" }}), SVGOptions{StateColor: o.StateColor}))
 		if validColor(title) {
 			plain = nil // then the legend has an entry more
 		}

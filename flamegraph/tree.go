@@ -3,6 +3,7 @@ package flamegraph
 import (
 	"regexp"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -53,24 +54,24 @@ type Node struct {
 	// Uncertain: at least one of the frames merged here can't be trusted.
 	Uncertain   bool
 	Self, Total int64
-	// TagTotal and TagSelf split Total and Self by tag.
-	TagTotal, TagSelf [NumTags]int64
-	Depth             int
-	Parent            *Node
+	// StateTotal and StateSelf split Total and Self by state.
+	StateTotal, StateSelf [gvl.NumStates]int64
+	Depth                 int
+	Parent                *Node
 	// Children are sorted by Label, File, Line, Kind: an order that does not depend on weights, so that a live picture
 	// does not jump.
 	Children []*Node
 }
 
-// TopTag returns the tag with the largest share of the node's total, the smaller tag when equal.
-func (n *Node) TopTag() uint8 {
-	best := 0
-	for t := 1; t < NumTags; t++ {
-		if n.TagTotal[t] > n.TagTotal[best] {
-			best = t
+// TopState returns the state with the largest share of the node's total, the first of them when equal.
+func (n *Node) TopState() gvl.State {
+	best := gvl.State(0)
+	for st := best + 1; st < gvl.NumStates; st++ {
+		if n.StateTotal[st] > n.StateTotal[best] {
+			best = st
 		}
 	}
-	return uint8(best)
+	return best
 }
 
 // Options select and shape what a Tree shows. The zero value is everything: wall time, merged by function.
@@ -78,8 +79,8 @@ type Options struct {
 	Metric Metric
 	// Threads are the threads to include; nil: all.
 	Threads map[sampler.ThreadID]bool
-	// Tags are the tags to include; 0: all.
-	Tags TagSet
+	// States are the states to include; 0: all.
+	States StateSet
 	// Keep, if set, keeps only the stacks in which a frame's label or file matches.
 	Keep *regexp.Regexp
 	// ByLine keeps executed lines of one method apart.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -45,7 +46,7 @@ func (w *world) snapshot(rnd *rand.Rand, entries, threads int) *Snapshot {
 	s := &Snapshot{FromNS: 1e9, ToNS: 31e9}
 	seen := map[Key]bool{}
 	for range entries {
-		k := Key{sampler.ThreadID(1 + rnd.IntN(threads)), w.stacks[rnd.IntN(len(w.stacks))], uint8(rnd.IntN(10))}
+		k := Key{sampler.ThreadID(1 + rnd.IntN(threads)), w.stacks[rnd.IntN(len(w.stacks))], gvl.State(rnd.IntN(10))}
 		if rnd.IntN(40) == 0 {
 			k.Stack = 0
 		}
@@ -64,7 +65,7 @@ func checkTree(t *testing.T, tr *Tree, limitDepth int) {
 	var walk func(*Node)
 	walk = func(n *Node) {
 		nodes++
-		sum, tags, selfTags := n.Self, int64(0), int64(0)
+		sum, states, selfStates := n.Self, int64(0), int64(0)
 		for i, c := range n.Children {
 			if c.Parent != n || c.Depth != n.Depth+1 {
 				t.Fatalf("%q under %q: wrong parent or depth", c.Label, n.Label)
@@ -75,12 +76,12 @@ func checkTree(t *testing.T, tr *Tree, limitDepth int) {
 			sum += c.Total
 			walk(c)
 		}
-		for i := range n.TagTotal {
-			tags += n.TagTotal[i]
-			selfTags += n.TagSelf[i]
+		for i := range n.StateTotal {
+			states += n.StateTotal[i]
+			selfStates += n.StateSelf[i]
 		}
-		if n.Total != sum || n.Total != tags || n.Self != selfTags {
-			t.Fatalf("%q: total %d, self and children %d, tags %d; self %d, tags %d", n.Label, n.Total, sum, tags, n.Self, selfTags)
+		if n.Total != sum || n.Total != states || n.Self != selfStates {
+			t.Fatalf("%q: total %d, self and children %d, states %d; self %d, states %d", n.Label, n.Total, sum, states, n.Self, selfStates)
 		}
 		if n.Depth > limitDepth+1 || n.Depth == limitDepth+1 && n.Kind == FrameNode {
 			t.Fatalf("%q at depth %d, limit %d", n.Label, n.Depth, limitDepth)
@@ -112,7 +113,7 @@ func TestTreeInvariants(t *testing.T) {
 			var want, all int64
 			for _, e := range s.Entries {
 				all += e.Weights.Of(o.Metric)
-				if (o.Threads == nil || o.Threads[e.Key.Thread]) && (o.Tags == 0 || o.Tags.Has(e.Key.Tag)) && (o.Keep == nil || strings.Contains(stackText(w.dict, e.Key.Stack), "method_1")) {
+				if (o.Threads == nil || o.Threads[e.Key.Thread]) && (o.States == 0 || o.States.Has(e.Key.State)) && (o.Keep == nil || strings.Contains(stackText(w.dict, e.Key.Stack), "method_1")) {
 					want += e.Weights.Of(o.Metric)
 				}
 			}
@@ -203,7 +204,7 @@ all 0/780
             JSON.generate 200/200
         JSON.generate 400/400
 `},
-		{"by line, one thread, running", Options{ByLine: true, Tags: Tags(1), Threads: map[sampler.ThreadID]bool{1: true}}, `
+		{"by line, one thread, running", Options{ByLine: true, States: States(1), Threads: map[sampler.ThreadID]bool{1: true}}, `
 all 0/500
   <main> 0/500
     Reports.loop 0/500
@@ -391,8 +392,8 @@ func benchWorld(b *testing.B) (*world, *Snapshot) {
 		w.stacks = append(w.stacks, s)
 	}
 	s := &Snapshot{ToNS: 30e9}
-	for i := range 4000 { // 50 threads, two tags
-		s.Entries = append(s.Entries, Entry{Key{sampler.ThreadID(1 + i%50), w.stacks[i%2000], uint8(1 + i/2000)}, Weights{WallNS: 1 + rnd.Int64N(1e8), Samples: 1}})
+	for i := range 4000 { // 50 threads, two states
+		s.Entries = append(s.Entries, Entry{Key{sampler.ThreadID(1 + i%50), w.stacks[i%2000], gvl.State(1 + i/2000)}, Weights{WallNS: 1 + rnd.Int64N(1e8), Samples: 1}})
 	}
 	return w, s
 }
@@ -439,7 +440,7 @@ func randomOptions(rnd *rand.Rand) Options {
 		o.Threads = map[sampler.ThreadID]bool{1: true, 3: true}
 	}
 	if rnd.IntN(2) == 0 {
-		o.Tags = Tags(0, 1, 5, 9)
+		o.States = States(0, 1, 5, 9)
 	}
 	if rnd.IntN(2) == 0 {
 		o.Root = func(id sampler.ThreadID) string { return fmt.Sprint("group ", id%3) }

@@ -40,7 +40,7 @@ const wayOff = -1
 func (u *under) has(k Key) bool {
 	o := u.opt
 	switch {
-	case o.Tags != 0 && !o.Tags.Has(k.Tag), o.Threads != nil && !o.Threads[k.Thread], u.root != nil && u.root.Label != o.Root(k.Thread):
+	case o.States != 0 && !o.States.Has(k.State), o.Threads != nil && !o.Threads[k.Thread], u.root != nil && u.root.Label != o.Root(k.Thread):
 		return false
 	case o.Keep != nil && !u.keep(k.Stack):
 		return false

@@ -5,55 +5,36 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// NumTags is the number of distinct tags kept apart. A tag of NumTags or above counts as NumTags-1.
-const NumTags = 16
+// StateSet is a set of states, a bit each.
+type StateSet uint16
 
-// TagSet is a set of tags, a bit each.
-type TagSet uint16
+// AllStates holds every state.
+const AllStates StateSet = 1<<gvl.NumStates - 1
 
-// AllTags holds every tag.
-const AllTags TagSet = 1<<NumTags - 1
-
-// Tags returns the set of the given tags.
-func Tags(tags ...uint8) TagSet {
-	var s TagSet
-	for _, t := range tags {
-		s |= 1 << clampTag(t)
-	}
-	return s
-}
-
-// statesOf returns the set of the tags that stand for the given states.
-func statesOf(states ...gvl.State) TagSet {
-	var s TagSet
+// States returns the set of the given states.
+func States(states ...gvl.State) StateSet {
+	var s StateSet
 	for _, st := range states {
-		s |= Tags(uint8(st))
+		s |= 1 << st
 	}
 	return s
 }
 
-// Has reports whether the set holds a tag.
-func (s TagSet) Has(tag uint8) bool { return s&(1<<clampTag(tag)) != 0 }
+// Has reports whether the set holds a state.
+func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 
-func clampTag(t uint8) uint8 {
-	if t >= NumTags {
-		return NumTags - 1
-	}
-	return t
-}
-
-// Key is what weights are kept under: a thread, its stack, and its tag at the time.
+// Key is what weights are kept under: a thread, its stack, and its state at the time.
 type Key struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
-	Tag    uint8
+	State  gvl.State
 }
 
 // Weights are the accounts of a Key. All only grow, except by a Rolling's expiry.
 type Weights struct {
 	// WallNS is elapsed time in ns, CPUNS time on a CPU as the kernel counted it.
 	WallNS, CPUNS int64
-	// WaitNS is the part of WallNS spent with a tag that the Collector was told is waiting for the GVL.
+	// WaitNS is the part of WallNS spent waiting for the GVL.
 	WaitNS int64
 	// BlameNS is the waiting that others did while this stack held the GVL, in ns times waiters.
 	BlameNS int64

@@ -48,8 +48,8 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			for _, th := range st.Threads {
 				var ns [gvl.NumStates]int64
 				if of := byThread[th.ID]; of != nil {
-					for tag := range ns {
-						ns[tag] = of[tag].WallNS
+					for state := range ns {
+						ns[state] = of[state].WallNS
 					}
 				}
 				got, want := gvl.StatesOf(ns), th.NS

@@ -67,7 +67,7 @@ func (v *flameView) load(r *reading, fromNS, toNS int64) {
 func (v *flameView) build(dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string, width int) {
 	o := flamegraph.Options{Metric: v.metric, Threads: threads, Root: root}
 	if !v.showIdle && v.metric == flamegraph.Wall {
-		o.Tags = flamegraph.AllTags &^ flamegraph.Tags(uint8(gvl.Parked), uint8(gvl.Sleeping))
+		o.States = flamegraph.AllStates &^ flamegraph.States(gvl.Parked, gvl.Sleeping)
 	}
 	o = v.options(o)
 	v.tree = v.builder.Build(&v.snapshot, o)

@@ -140,7 +140,7 @@ func (v *flameView) mostly(n *flamegraph.Node, least float64) string {
 	}
 	const most = 2
 	var parts []string
-	of := n.TagTotal[:gvl.NumStates]
+	of := &n.StateTotal
 	order := make([]gvl.State, len(of))
 	for s := range order {
 		order[s] = gvl.State(s)
@@ -281,7 +281,7 @@ func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
 	case v.base != nil:
 		return v.diffColor(n, t)
 	case v.byState:
-		return t.States[n.TopTag()%uint8(gvl.NumStates)]
+		return t.States[n.TopState()]
 	case n.Kind != flamegraph.FrameNode:
 		return t.Flame[fromThread]
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 )
 
 const (
@@ -64,7 +65,7 @@ func (f *folded) copy(n, parent *flamegraph.Node, foldable func(*flamegraph.Node
 			first := onlyChild(n)
 			gap := f.node(first, c)
 			gap.FuncKey = flamegraph.FuncKey{Label: fmt.Sprintf("⋯ %d frames", length-2), Kind: flamegraph.CutNode}
-			gap.Frame, gap.Self, gap.TagSelf = 0, 0, [flamegraph.NumTags]int64{}
+			gap.Frame, gap.Self, gap.StateSelf = 0, 0, [gvl.NumStates]int64{}
 			c.Children = []*flamegraph.Node{gap}
 			gap.Children = []*flamegraph.Node{f.copy(last, gap, foldable)}
 			for x := onlyChild(first); x != last; x = onlyChild(x) {

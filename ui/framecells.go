@@ -45,7 +45,7 @@ func (m *Model) loadFrameCells(r *reading) {
 			if w.WallNS <= 0 || w.Of(f.metric) == 0 || toNS <= fromNS {
 				return
 			}
-			state := k.Tag % uint8(gvl.NumStates)
+			state := k.State
 			// Where in its slot of time it ran is not kept: evenly.
 			for i := max(0, (fromNS-v.fromNS)/each); i < int64(v.cells); i++ {
 				cellNS := v.fromNS + i*each

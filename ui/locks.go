@@ -212,7 +212,7 @@ func (p *locksPage) loadPlaces(s *flamegraph.Snapshot, dict *sampler.Dictionary)
 			byKey[k.placeKey] = b
 		}
 		b.ns += e.Weights.BlameNS
-		b.kinds[e.Key.Tag%uint8(gvl.NumStates)] += e.Weights.BlameNS
+		b.kinds[e.Key.State] += e.Weights.BlameNS
 		b.threads[e.Key.Thread] += e.Weights.BlameNS
 		b.lines[k.line] += e.Weights.BlameNS
 	}

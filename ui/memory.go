@@ -152,7 +152,7 @@ func payersOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) (out []gcPayer, 
 	byKey := make(map[placeKey]*gcPayer)
 	for i := range s.Entries {
 		e := &s.Entries[i]
-		if gvl.State(e.Key.Tag) != gvl.GC || e.Weights.WallNS == 0 {
+		if e.Key.State != gvl.GC || e.Weights.WallNS == 0 {
 			continue
 		}
 		total += e.Weights.WallNS

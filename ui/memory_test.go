@@ -16,7 +16,7 @@ func TestMemoryShowsTheCollector(t *testing.T) {
 	p := s.model.pages[pageMemory].(*memoryPage)
 	var gc, paid int64
 	for _, e := range s.model.flame.snapshot.Entries {
-		if gvl.State(e.Key.Tag) == gvl.GC {
+		if e.Key.State == gvl.GC {
 			gc += e.Weights.WallNS
 		}
 	}

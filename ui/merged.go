@@ -123,9 +123,9 @@ type mergedRow struct {
 
 // functions sums the merged weights by function, heaviest first.
 func (g *merger) functions(metric flamegraph.Metric, idle bool) (rows []mergedRow, sum int64) {
-	skip := flamegraph.TagSet(0)
+	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {
-		skip = flamegraph.Tags(uint8(gvl.Parked), uint8(gvl.Sleeping))
+		skip = flamegraph.States(gvl.Parked, gvl.Sleeping)
 	}
 	index := make(map[topKey]int)
 	var frames []sampler.FrameID
@@ -133,7 +133,7 @@ func (g *merger) functions(metric flamegraph.Metric, idle bool) (rows []mergedRo
 	for n := range g.whole.Entries { // the processes one after the other
 		e := &g.whole.Entries[n]
 		w := e.Weights.Of(metric)
-		if w <= 0 || skip.Has(e.Key.Tag) && skip != 0 {
+		if w <= 0 || skip.Has(e.Key.State) && skip != 0 {
 			continue
 		}
 		sum += w

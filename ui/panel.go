@@ -40,7 +40,7 @@ type panelView struct {
 
 	self             int64
 	places           int
-	states           [flamegraph.NumTags]int64
+	states           [gvl.NumStates]int64
 	callers, callees []panelRow
 	threads          []panelRow
 }
@@ -55,9 +55,9 @@ type panelRow struct {
 	from      provenance
 	weight    int64 // what the list is sorted by
 	total     int64
-	states    [flamegraph.NumTags]int64 // of weight
+	states    [gvl.NumStates]int64 // of weight
 	own       int64
-	ownStates [flamegraph.NumTags]int64
+	ownStates [gvl.NumStates]int64
 	depth     int              // how many of the calls being looked at are its
 	best      *flamegraph.Node // its heaviest place
 }
@@ -105,7 +105,7 @@ func (p *panelView) load(v *flameView, dict *sampler.Dictionary, force bool) {
 	}
 	p.tree, p.toNS, p.of = v.tree, v.tree.ToNS, of
 	p.hot, p.own, p.callers, p.callees, p.threads = nil, nil, nil, nil, nil
-	p.self, p.total, p.places, p.states = 0, 0, 0, [flamegraph.NumTags]int64{}
+	p.self, p.total, p.places, p.states = 0, 0, 0, [gvl.NumStates]int64{}
 	w := panelWalk{p: p, dict: dict, root: v.tree.Root, inverted: v.inverted, funcs: make(map[flamegraph.FuncKey]*panelRow),
 		key: of.FuncKey, up: make(map[flamegraph.FuncKey]*panelRow), down: make(map[flamegraph.FuncKey]*panelRow),
 		in: make(map[flamegraph.FuncKey]*panelRow)}
@@ -166,7 +166,7 @@ func (w *panelWalk) row(in map[flamegraph.FuncKey]*panelRow, n *flamegraph.Node)
 }
 
 // add adds a node's weight to a row.
-func (r *panelRow) add(weight int64, states *[flamegraph.NumTags]int64) {
+func (r *panelRow) add(weight int64, states *[gvl.NumStates]int64) {
 	r.weight += weight
 	for i, ns := range states {
 		r.states[i] += ns
@@ -184,9 +184,9 @@ func (w *panelWalk) sum(n *flamegraph.Node, owner *panelRow) {
 		}
 		r.depth++
 		defer func() { r.depth-- }()
-		self, states := n.Self, &n.TagSelf
+		self, states := n.Self, &n.StateSelf
 		if w.inverted { // the first row is what was executed, and what is under it who called it
-			self, states = 0, &n.TagTotal
+			self, states = 0, &n.StateTotal
 			if n.Parent == w.root {
 				self = n.Total
 			}
@@ -198,12 +198,12 @@ func (w *panelWalk) sum(n *flamegraph.Node, owner *panelRow) {
 		switch {
 		case own && w.inverted && owner == nil:
 			owner = r
-			r.addOwn(n.Total, &n.TagTotal)
+			r.addOwn(n.Total, &n.StateTotal)
 		case own && !w.inverted:
 			owner = r
 		}
 		if owner != nil && !w.inverted {
-			owner.addOwn(n.Self, &n.TagSelf)
+			owner.addOwn(n.Self, &n.StateSelf)
 		}
 	}
 	for _, c := range n.Children {
@@ -211,7 +211,7 @@ func (w *panelWalk) sum(n *flamegraph.Node, owner *panelRow) {
 	}
 }
 
-func (r *panelRow) addOwn(weight int64, states *[flamegraph.NumTags]int64) {
+func (r *panelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	r.own += weight
 	for i, ns := range states {
 		r.ownStates[i] += ns
@@ -234,16 +234,16 @@ func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 			p.places++
 			w.at = append(w.at, n)
 			p.total += n.Total
-			for i, ns := range n.TagTotal {
+			for i, ns := range n.StateTotal {
 				p.states[i] += ns
 			}
 			if w.inverted && n.Parent == w.root {
-				w.row(w.up, n).add(n.Total, &n.TagTotal)
+				w.row(w.up, n).add(n.Total, &n.StateTotal)
 			} else {
-				w.row(w.up, n.Parent).add(n.Total, &n.TagTotal)
+				w.row(w.up, n.Parent).add(n.Total, &n.StateTotal)
 			}
 			if root != nil {
-				w.row(w.in, root).add(n.Total, &n.TagTotal)
+				w.row(w.in, root).add(n.Total, &n.StateTotal)
 			}
 		}
 		switch {
@@ -253,11 +253,11 @@ func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 			p.self += n.Total
 		}
 		if next && n.Self > 0 { // of a picture of callees: nothing called it
-			w.row(w.down, n).add(n.Self, &n.TagSelf)
+			w.row(w.down, n).add(n.Self, &n.StateSelf)
 		}
 		inside++
 	case next:
-		w.row(w.down, n).add(n.Total, &n.TagTotal)
+		w.row(w.down, n).add(n.Total, &n.StateTotal)
 		next = false
 	}
 	for _, c := range n.Children {
@@ -278,11 +278,6 @@ func (w *panelWalk) list(of map[flamegraph.FuncKey]*panelRow) []panelRow {
 			cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Kind, y.Kind))
 	})
 	return out[:min(len(out), maxPanelRows)]
-}
-
-// stateTotals are a row's weights by state.
-func stateTotals(tags *[flamegraph.NumTags]int64) *[gvl.NumStates]int64 {
-	return (*[gvl.NumStates]int64)(tags[:gvl.NumStates])
 }
 
 // selectRow selects the heaviest place of a row's function in the flamegraph.

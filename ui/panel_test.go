@@ -33,7 +33,7 @@ func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 		for range rnd.IntN(9) {
 			stack = dict.InternStack(stack, ids[rnd.IntN(len(ids))])
 		}
-		k := flamegraph.Key{Thread: sampler.ThreadID(1 + rnd.IntN(3)), Stack: stack, Tag: uint8(rnd.IntN(int(gvl.NumStates)))}
+		k := flamegraph.Key{Thread: sampler.ThreadID(1 + rnd.IntN(3)), Stack: stack, State: gvl.State(rnd.IntN(int(gvl.NumStates)))}
 		if !seen[k] {
 			seen[k] = true
 			s.Entries = append(s.Entries, flamegraph.Entry{Key: k, Weights: flamegraph.Weights{WallNS: 1 + rnd.Int64N(1e9)}})

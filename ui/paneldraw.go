@@ -95,7 +95,7 @@ func (p *panelView) figures(m *Model) string {
 	if p.places > 1 {
 		s += fmt.Sprintf(" in all %d places", p.places)
 	}
-	of := flamegraph.Node{Total: p.total, TagTotal: p.states}
+	of := flamegraph.Node{Total: p.total, StateTotal: p.states}
 	if mix := m.flame.mostly(&of, leastOfFrame); mix != "" {
 		s += " · " + mix
 	}
@@ -153,7 +153,7 @@ func (m *Model) drawPanelBar(a canvas.Area, r *panelRow, c *panelColumn) {
 	t := &m.theme
 	w := max(1, int(share(r.weight, c.rows[0].weight)*float64(a.W)+0.5))
 	if m.flame.metric == flamegraph.Wall {
-		t.drawStates(a.Sub(0, 0, w, 1), stateTotals(&r.states), m.opt.ASCII)
+		t.drawStates(a.Sub(0, 0, w, 1), &r.states, m.opt.ASCII)
 		return
 	}
 	for x := range w {

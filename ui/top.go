@@ -217,14 +217,14 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *Model) {
 	}
 	clear(p.stacks)
 	p.total, p.blame = [2]int64{}, 0
-	skip := flamegraph.TagSet(0)
+	skip := flamegraph.StateSet(0)
 	if m.flame.metric == flamegraph.Wall && !m.flame.showIdle {
-		skip = flamegraph.Tags(uint8(gvl.Parked), uint8(gvl.Sleeping))
+		skip = flamegraph.States(gvl.Parked, gvl.Sleeping)
 	}
 	add := func(s *flamegraph.Snapshot, part int, sign int64) {
 		for i := range s.Entries {
 			e := &s.Entries[i]
-			if skip.Has(e.Key.Tag) {
+			if skip.Has(e.Key.State) {
 				continue
 			}
 			w := p.stacks[e.Key.Stack]
