@@ -21,35 +21,37 @@ const module = "github.com/ddtop/ddtop"
 // rules says which packages of ours a package, with the packages below it, may import, besides those below itself.
 // The longest name wins. A package without a rule fails the test: its place has to be decided, here.
 var rules = map[string][]string{
-	".":                     {"internal/cli"},
-	"attach":                {"internal/safefile"},
-	"attach/layout":         {},
-	"sampler":               {},
-	"sampler/ruby":          {"attach", "sampler", "internal/safefile"},
-	"sampler/kernel":        {"attach", "sampler"},
-	"sampler/live":          {"attach", "sampler", "sampler/ruby", "sampler/kernel"},
-	"gvl":                   {"sampler", "internal/units"},
-	"flamegraph":            {"sampler", "gvl", "internal/units"},
-	"export":                {"sampler", "gvl", "flamegraph", "internal/units"},
-	"recording":             {"sampler"},
-	"ui":                    {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
-	"internal/cli":          {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload", "internal/safefile"},
-	"internal/workload":     {},
-	"internal/safefile":     {},
-	"internal/rubytest":     {},
-	"internal/elftest":      {},
-	"internal/stuckfs":      {},
-	"internal/archtest":     {},
-	"internal/accuracy":     {},
-	"internal/findingstest": {},
-	"internal/foreigntest":  {},
-	"internal/golden":       {},
-	"internal/memtest":      {"attach"},
-	"internal/odds":         {},
-	"internal/rivals":       {},
-	"internal/streamtest":   {"sampler"},
-	"internal/units":        {},
-	"screenshots":           {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
+	".":                            {"internal/cli"},
+	"attach":                       {"internal/safefile"},
+	"attach/layout":                {},
+	"sampler":                      {},
+	"sampler/ruby":                 {"attach", "sampler", "internal/safefile", "sampler/ruby/internal/places", "sampler/ruby/internal/view"},
+	"sampler/ruby/internal/places": {"attach/layout"},
+	"sampler/ruby/internal/view":   {"attach"},
+	"sampler/kernel":               {"attach", "sampler"},
+	"sampler/live":                 {"attach", "sampler", "sampler/ruby", "sampler/kernel"},
+	"gvl":                          {"sampler", "internal/units"},
+	"flamegraph":                   {"sampler", "gvl", "internal/units"},
+	"export":                       {"sampler", "gvl", "flamegraph", "internal/units"},
+	"recording":                    {"sampler"},
+	"ui":                           {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
+	"internal/cli":                 {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload", "internal/safefile"},
+	"internal/workload":            {},
+	"internal/safefile":            {},
+	"internal/rubytest":            {},
+	"internal/elftest":             {},
+	"internal/stuckfs":             {},
+	"internal/archtest":            {},
+	"internal/accuracy":            {},
+	"internal/findingstest":        {},
+	"internal/foreigntest":         {},
+	"internal/golden":              {},
+	"internal/memtest":             {"attach"},
+	"internal/odds":                {},
+	"internal/rivals":              {},
+	"internal/streamtest":          {"sampler"},
+	"internal/units":               {},
+	"screenshots":                  {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
 }
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
@@ -193,16 +195,15 @@ func violations(p pkg) []string {
 	return broken
 }
 
-// mayImport reports whether the packages of a rule may import other: below the rule's own name, or, for an allowed name,
-// in the group that this name is the rule of. That sampler is allowed does not allow sampler/live.
+// mayImport reports whether the packages of a rule may import other: below the rule's own name without a rule of its own, or,
+// for an allowed name, in the group that this name is the rule of. That sampler is allowed does not allow sampler/live.
 func mayImport(rule, other string) bool {
-	if rule != "." && within(other, rule) {
-		otherRule, _ := ruleOf(other)
-		return otherRule == rule || rule == "attach" || rule == "attach/layout"
-	}
 	otherRule, ok := ruleOf(other)
 	if !ok {
 		return false
+	}
+	if rule != "." && within(other, rule) && (otherRule == rule || rule == "attach") {
+		return true
 	}
 	for _, allowed := range rules[rule] {
 		if otherRule == allowed || allowed == "attach" && otherRule == "attach/layout" {

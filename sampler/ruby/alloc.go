@@ -90,7 +90,7 @@ func (c *allocCounter) follow(r *Reader) {
 		return
 	}
 	c.walk = r.walks
-	c.uncounted = r.vm.ZJITFrames && r.vm.Release.atLeast(4, 1)
+	c.uncounted = r.vm.ZJITFrames && r.vm.Release.AtLeast(4, 1)
 	c.caches = c.caches[:0]
 	for _, rc := range r.ractors {
 		var p [8]byte

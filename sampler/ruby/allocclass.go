@@ -331,8 +331,8 @@ func (c *classCounter) name(r *Reader, class uint64) string {
 		return sampler.AllocInternal
 	}
 	var name string
-	r.dec.view.reset()
-	err := r.dec.view.settle(func() (err error) {
+	r.dec.view.Reset()
+	err := r.dec.view.Settle(func() (err error) {
 		name, err = r.dec.firstClassName(class)
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // maxWaitingChildren bounds the walk over the VM's list of threads that wait for child processes (2.6 to 3.2).
@@ -222,11 +223,11 @@ func (r *Reader) inMethodOf(t *thread, class string) bool {
 // typedDataEmbedded is the bit of a typed data object that says that its struct follows the header (TYPED_DATA_EMBEDDED in
 // Ruby's rtypeddata.h): bit 1 of the word typed_flag on 3.3 and 3.4, bit 0 of the type pointer from 4.0 on. 0: there are
 // no such objects.
-func typedDataEmbedded(r Release) uint64 {
+func typedDataEmbedded(r places.Release) uint64 {
 	switch {
-	case r.atLeast(4, 0):
+	case r.AtLeast(4, 0):
 		return 1
-	case r.atLeast(3, 3):
+	case r.AtLeast(3, 3):
 		return 2
 	}
 	return 0

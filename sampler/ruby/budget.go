@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // tickBudget is how long a tick may take, in ns: of what it has not read by then, threads' stacks, names and what they
@@ -16,8 +18,6 @@ const tickBudget = int64(250 * time.Millisecond)
 const maxWalkBudget = 16 * tickBudget
 
 var (
-	// errStopped: the reading was told to end.
-	errStopped = errors.New("the reading was ended")
 	// errLongWalk: the walk over the lists was not through in time.
 	errLongWalk = errors.New("listing its threads takes too long")
 )
@@ -53,7 +53,7 @@ func (r *Reader) begin() {
 func (r *Reader) walkOver() error {
 	switch {
 	case r.budget.stopped.Load():
-		return errStopped
+		return view.ErrStopped
 	case r.now() > r.budget.walkEndNS:
 		return errLongWalk
 	}

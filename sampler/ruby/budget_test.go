@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // slowMemory is memory whose every call takes a stretch of the clock's time, or ends the reading.
@@ -155,7 +156,7 @@ func TestTickStops(t *testing.T) {
 				}
 				r.Resume()
 				mem.call = func() {}
-				if err := r.Read(sampler.StackTick, &s); err != nil || errors.Is(err, errStopped) {
+				if err := r.Read(sampler.StackTick, &s); err != nil || errors.Is(err, view.ErrStopped) {
 					t.Fatalf("resumed: %v", err)
 				}
 			}

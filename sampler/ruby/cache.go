@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // Named limits of what a Decoder keeps.
@@ -144,7 +145,7 @@ func (d *Decoder) begin() {
 	d.checkISeqs, d.checkMethods, d.checkEnvs = d.checkISeqs[:0], d.checkMethods[:0], d.checkEnvs[:0]
 }
 
-// iseqAt returns the iseq at addr, kept or read now; errMissing while it is being read.
+// iseqAt returns the iseq at addr, kept or read now; view.ErrMissing while it is being read.
 func (d *Decoder) iseqAt(addr attach.Address) (*iseq, error) {
 	slot := &d.iseqFront[(addr>>3^addr>>14)%frontSize]
 	q := *slot
@@ -152,10 +153,10 @@ func (d *Decoder) iseqAt(addr attach.Address) (*iseq, error) {
 		var err error
 		if q = d.iseqs[addr]; q == nil {
 			if d.waiting[uint64(addr)] == d.pass {
-				return nil, errMissing
+				return nil, view.ErrMissing
 			}
 			if q, err = d.loadISeq(addr); err != nil {
-				if err == errMissing {
+				if err == view.ErrMissing {
 					d.waiting[uint64(addr)] = d.pass
 				}
 				return nil, err
@@ -223,11 +224,11 @@ func (d *Decoder) methodEntryAt(v uint64, code attach.Address) (*methodEntry, er
 	}
 	if h == nil {
 		if d.waiting[v] == d.pass {
-			return nil, errMissing
+			return nil, view.ErrMissing
 		}
 		var err error
 		if h, err = d.loadMethodEntry(v); err != nil {
-			if err == errMissing {
+			if err == view.ErrMissing {
 				d.waiting[v] = d.pass
 			}
 			return nil, err

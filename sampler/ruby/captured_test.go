@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // captured is what was kept of a real process: its VM's place, and the memory that was read of it.
@@ -32,7 +33,7 @@ func (c *captured) decoder(mem attach.Memory) (*Decoder, *sampler.Dictionary, er
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := parseRelease(c.Version)
+	release, err := places.ParseRelease(c.Version)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 const (
@@ -68,14 +69,14 @@ func (d *Decoder) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(d.o.classExt)
 	if c.singleton {
 		var err error
-		c.attached, err = d.view.word(ext + attach.Address(d.o.extAttached))
+		c.attached, err = d.view.Word(ext + attach.Address(d.o.extAttached))
 		return err
 	}
-	path, err := d.view.word(ext + attach.Address(d.o.extPath))
+	path, err := d.view.Word(ext + attach.Address(d.o.extPath))
 	if err != nil {
 		return err
 	}
-	bits, err := d.view.bytes(ext, d.o.extPermanent.Offset+d.o.extPermanent.Size)
+	bits, err := d.view.Bytes(ext, d.o.extPermanent.Offset+d.o.extPermanent.Size)
 	if err != nil {
 		return err
 	}
@@ -90,11 +91,11 @@ func (d *Decoder) readClassWords(v uint64, c *class) error {
 // readClassShape: 3.2 keeps hidden instance variables, placed by the class's shape (the upper half of its flags).
 func (d *Decoder) readClassShape(v, flags uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(d.o.classExt)
-	values, err := d.view.word(ext + attach.Address(d.o.extIvPtr))
+	values, err := d.view.Word(ext + attach.Address(d.o.extIvPtr))
 	if err != nil {
 		return err
 	}
-	shapes, err := d.view.word(d.vm.Addr + attach.Address(d.o.vmShapes))
+	shapes, err := d.view.Word(d.vm.Addr + attach.Address(d.o.vmShapes))
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (d *Decoder) readClassShape(v, flags uint64, c *class) error {
 		if id == noShape {
 			return nil
 		}
-		shape, err := d.view.bytes(attach.Address(shapes)+attach.Address(id)*attach.Address(d.o.shapeSize), d.o.shapeSize)
+		shape, err := d.view.Bytes(attach.Address(shapes)+attach.Address(id)*attach.Address(d.o.shapeSize), d.o.shapeSize)
 		if err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (d *Decoder) readClassShape(v, flags uint64, c *class) error {
 				return fmt.Errorf("shape %d of the class at %#x has index %d", id, v, index)
 			}
 			at := attach.Address(values) + attach.Address(index-1)*8
-			done, err := d.hiddenIvar(c, le64(shape[d.o.shapeEdge:]), func() (uint64, error) { return d.view.word(at) })
+			done, err := d.hiddenIvar(c, le64(shape[d.o.shapeEdge:]), func() (uint64, error) { return d.view.Word(at) })
 			if err != nil || done {
 				return err
 			}
@@ -128,11 +129,11 @@ func (d *Decoder) readClassShape(v, flags uint64, c *class) error {
 
 // readClassTable: up to 3.1 hidden instance variables stand in a table of the class ext, by ID.
 func (d *Decoder) readClassTable(v uint64, c *class) error {
-	ext, err := d.view.word(attach.Address(v) + attach.Address(d.o.classExtPtr))
+	ext, err := d.view.Word(attach.Address(v) + attach.Address(d.o.classExtPtr))
 	if err != nil {
 		return err
 	}
-	table, err := d.view.word(attach.Address(ext) + attach.Address(d.o.extIvTbl))
+	table, err := d.view.Word(attach.Address(ext) + attach.Address(d.o.extIvTbl))
 	if err != nil || table == 0 {
 		return err
 	}
@@ -184,7 +185,7 @@ func (d *Decoder) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 func (d *Decoder) eachEntry(table attach.Address, limit uint64, f func(key, record uint64) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(d.o.tableStart, d.o.tableBound, d.o.tableEntries) + 8
-	b, err := d.view.bytes(table, size)
+	b, err := d.view.Bytes(table, size)
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (d *Decoder) eachEntry(table attach.Address, limit uint64, f func(key, reco
 		return fmt.Errorf("the table at %s has %d entries, more than %d", table, bound-start, limit)
 	}
 	at := attach.Address(le64(b[d.o.tableEntries:])) + attach.Address(start)*entrySize
-	entries, err := d.view.bytes(at, int(bound-start)*entrySize)
+	entries, err := d.view.Bytes(at, int(bound-start)*entrySize)
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (d *Decoder) eachEntry(table attach.Address, limit uint64, f func(key, reco
 			continue
 		}
 		done, err := f(le64(entries[8:]), le64(entries[16:]))
-		if err == errMissing {
+		if err == view.ErrMissing {
 			missing = err
 			continue
 		}
@@ -250,8 +251,8 @@ func (d *Decoder) qualified(owner uint64, name string) (label string, final bool
 // ClassName returns the path of the class that a heap object is an instance of, singleton classes left out; ok is false
 // for an anonymous class, and when value is not a heap object or can't be read.
 func (d *Decoder) ClassName(value uint64) (name string, ok bool) {
-	d.view.reset()
-	err := d.view.settle(func() (err error) {
+	d.view.Reset()
+	err := d.view.Settle(func() (err error) {
 		name, err = d.className(value)
 		return err
 	})
@@ -262,7 +263,7 @@ func (d *Decoder) className(v uint64) (string, error) {
 	if !d.isHeap(v) {
 		return "", &wrongTypeError{attach.Address(v), "object", notHeap}
 	}
-	head, err := d.view.bytes(attach.Address(v), basicSize)
+	head, err := d.view.Bytes(attach.Address(v), basicSize)
 	if err != nil {
 		return "", err
 	}
@@ -298,7 +299,7 @@ func (d *Decoder) firstClassName(first uint64) (string, error) {
 		if d.o.classSuper < 0 {
 			at = attach.Address(k) + attach.Address(d.o.classExt+d.o.extSuper)
 		}
-		if k, err = d.view.word(at); err != nil {
+		if k, err = d.view.Word(at); err != nil {
 			return "", err
 		}
 	}

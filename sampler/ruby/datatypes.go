@@ -1,6 +1,9 @@
 package ruby
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
 
 // typeCacheSize is the number of slots of the direct-mapped table of values whose type is known; a power of two.
 const typeCacheSize = 1 << 12
@@ -43,9 +46,9 @@ func (d *Decoder) dataTypeNames(values []uint64, names []string) {
 	if known {
 		return
 	}
-	d.view.reset()
+	d.view.Reset()
 	// What can't be read stays without a name; the error of settle is that of the target and shows at the next tick.
-	_ = d.view.settle(func() error {
+	_ = d.view.Settle(func() error {
 		var missing error
 		for i, v := range values {
 			names[i] = ""
@@ -53,7 +56,7 @@ func (d *Decoder) dataTypeNames(values []uint64, names []string) {
 				continue
 			}
 			name, err := d.dataTypeName(v)
-			if err == errMissing {
+			if err == view.ErrMissing {
 				missing = err
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/memtest"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // corrupted is captured memory with some of its words replaced.
@@ -126,7 +127,7 @@ func FuzzDecode(f *testing.F) {
 			if err == nil && info.Frames > len(raw.Frames)/d.o.frameSize {
 				t.Fatalf("%d frames out of %d bytes", info.Frames, len(raw.Frames))
 			}
-			if info.Calls > maxDecodeTries*(2*maxRounds+1) {
+			if info.Calls > maxDecodeTries*(2*view.MaxRounds+1) {
 				t.Fatalf("%d calls", info.Calls)
 			}
 			for off := frameSelf; off+8 <= len(raw.Frames); off += d.o.frameSize {

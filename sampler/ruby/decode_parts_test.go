@@ -2,7 +2,6 @@ package ruby
 
 import (
 	"encoding/binary"
-	"errors"
 	"math/rand"
 	"slices"
 	"sort"
@@ -10,29 +9,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
-	"github.com/ddtop/ddtop/internal/memtest"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
-
-func TestParseRelease(t *testing.T) {
-	for text, want := range map[string]Release{
-		"3.4.11": {3, 4, 11}, "2.5.0": {2, 5, 0}, "4.1.0dev": {4, 1, 0}, " 3.3.0preview1\n": {3, 3, 0},
-	} {
-		if got, err := parseRelease(text); err != nil || got != want {
-			t.Errorf("%q: got %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "3.4", "a.b.c", "3.4.x", "-1.2.3", "3..1", "99999.1.1"} {
-		if got, err := parseRelease(text); err == nil {
-			t.Errorf("%q: got %v", text, got)
-		}
-	}
-	r := Release{3, 4, 1}
-	if !r.atLeast(3, 4) || !r.atLeast(2, 7) || r.atLeast(3, 5) || r.atLeast(4, 0) {
-		t.Error("AtLeast")
-	}
-}
 
 // TestEveryLayout resolves the places of names for every release there is a layout for.
 func TestEveryLayout(t *testing.T) {
@@ -47,7 +26,7 @@ func TestEveryLayout(t *testing.T) {
 				t.Errorf("%s %s: %v", r.Version, r.Machine, err)
 				continue
 			}
-			release, err := parseRelease(r.Version)
+			release, err := places.ParseRelease(r.Version)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,9 +37,9 @@ func TestEveryLayout(t *testing.T) {
 			}
 			size := 56
 			switch {
-			case !release.atLeast(2, 6):
+			case !release.AtLeast(2, 6):
 				size = 48
-			case release.atLeast(3, 1) && !release.atLeast(3, 3):
+			case release.AtLeast(3, 1) && !release.AtLeast(3, 3):
 				size = 64
 			}
 			if o.frameSize != size {
@@ -74,7 +53,7 @@ func TestEveryLayout(t *testing.T) {
 }
 
 func TestMissingFieldsAreNamed(t *testing.T) {
-	_, err := resolveOffsets(new(layout.Table), Release{3, 4, 0})
+	_, err := resolveOffsets(new(layout.Table), places.Release{Major: 3, Minor: 4})
 	if err == nil {
 		t.Fatal("an empty table has all")
 	}
@@ -87,14 +66,6 @@ func TestMissingFieldsAreNamed(t *testing.T) {
 	for _, other := range []string{"rb_thread_struct.nt", "rb_vm_struct.living_threads", "rb_shape"} {
 		if strings.Contains(err.Error(), other) {
 			t.Errorf("%q names %s, which 3.4 does not need", err, other)
-		}
-	}
-}
-
-func TestParsePlace(t *testing.T) {
-	for _, tag := range []string{"", "sizeof ", "sizeof a.b", "a.b,form=3.0", "a.b,from=3", "a.b,before="} {
-		if p, err := parsePlace(tag); err == nil {
-			t.Errorf("%q is %+v", tag, p)
 		}
 	}
 }
@@ -203,74 +174,5 @@ func TestDecodeText(t *testing.T) {
 		if got != tt.want || !utf8.ValidString(got) {
 			t.Errorf("%q in %d: got %q, want %q", tt.in, tt.encoding, got, tt.want)
 		}
-	}
-}
-
-// counting counts the batches that a view asks for.
-type counting struct {
-	memtest.Pages
-	batches, ranges int
-}
-
-func (c *counting) ReadBatch(r []attach.Range) (int, error) {
-	c.batches++
-	c.ranges += len(r)
-	return c.Pages.ReadBatch(r)
-}
-
-func TestView(t *testing.T) {
-	mem := new(counting)
-	page := make([]byte, 8192)
-	for i := range page {
-		page[i] = byte(i * 7)
-	}
-	mem.Set(0x10000, page)
-	v := newView(mem)
-
-	// Independent pieces come in one batch, neighbours in one range.
-	var a, b []byte
-	err := v.settle(func() error {
-		var errA, errB, errC error
-		a, errA = v.bytes(0x10080, 600)
-		b, errB = v.bytes(0x11800, 8)
-		_, errC = v.bytes(0x10300, 8)
-		return worst(errA, errB, errC)
-	})
-	if err != nil || mem.batches != 1 || mem.ranges != 2 {
-		t.Errorf("%v after %d batches of %d ranges", err, mem.batches, mem.ranges)
-	}
-	if !slices.Equal(a, page[0x80:0x80+600]) || !slices.Equal(b, page[0x1800:0x1808]) {
-		t.Error("other bytes than those in memory")
-	}
-	// What was read stays until reset.
-	if _, err := v.bytes(0x10080, 8); err != nil {
-		t.Error(err)
-	}
-	v.reset()
-	if _, err := v.bytes(0x10080, 8); err != errMissing {
-		t.Errorf("got %v after reset", err)
-	}
-	for _, bad := range []struct {
-		addr attach.Address
-		n    int
-	}{{0, 8}, {100, 8}, {1 << 60, 8}, {^attach.Address(0) - 3, 8}, {0x10000, maxViewRead + 1}, {0x10000, -1}, {0x12000, 8}, {0x11ff8, 16}} {
-		err := v.settle(func() error { _, err := v.bytes(bad.addr, bad.n); return err })
-		var unreadable *unreadableError
-		if !errors.As(err, &unreadable) || unreadable.Addr != bad.addr {
-			t.Errorf("%d bytes at %s: got %v", bad.n, bad.addr, err)
-		}
-	}
-	// A reader that never has enough is stopped.
-	if err := v.settle(func() error { return errMissing }); err == nil {
-		t.Error("a reader that always lacks memory ends without an error")
-	}
-	if err := v.settle(func() error {
-		for {
-			if _, err := v.bytes(0x10000, 4096); err != nil {
-				return err
-			}
-		}
-	}); err == nil || errors.Is(err, errMissing) {
-		t.Errorf("an endless reader: %v", err)
 	}
 }

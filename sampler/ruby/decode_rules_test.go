@@ -9,15 +9,17 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // ruleDecoder is a Decoder whose frames are put into it instead of read.
 func ruleDecoder(release string) *Decoder {
-	r, err := parseRelease(release)
+	r, err := places.ParseRelease(release)
 	if err != nil {
 		panic(err)
 	}
-	d := &Decoder{vm: &VM{Release: r}, dict: sampler.NewDictionary(), o: new(offsets), rules: rulesOf(r), view: newView(new(memtest.Pages))}
+	d := &Decoder{vm: &VM{Release: r}, dict: sampler.NewDictionary(), o: new(offsets), rules: rulesOf(r), view: view.New(new(memtest.Pages))}
 	d.cache.init()
 	return d
 }

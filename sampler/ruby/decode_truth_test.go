@@ -83,7 +83,7 @@ func TestDecodeFibers(t *testing.T) {
 				if err != nil {
 					t.Fatalf("thread %q: fiber %d: %v", want.Name, i, err)
 				}
-				if diff := difference(g.frames(id), f.Frames, g.vm.Release.atLeast(3, 4)); diff != "" {
+				if diff := difference(g.frames(id), f.Frames, g.vm.Release.AtLeast(3, 4)); diff != "" {
 					t.Errorf("thread %q: fiber %d:\n%s", want.Name, i, diff)
 				}
 				compared++
@@ -121,7 +121,7 @@ func compareThreads(t *testing.T, g *target, truth rubytest.Truth, values bool) 
 		}
 		got := g.frames(id)
 		frames += len(got)
-		if diff := difference(got, want.Frames, g.vm.Release.atLeast(3, 4)); diff != "" {
+		if diff := difference(got, want.Frames, g.vm.Release.AtLeast(3, 4)); diff != "" {
 			t.Errorf("thread %q:\n%s", name, diff)
 		}
 	}

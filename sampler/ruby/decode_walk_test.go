@@ -75,7 +75,7 @@ func (g *target) each(t testing.TB, head attach.Address, f func(node attach.Addr
 func (g *target) threads(t testing.TB) []attach.Address {
 	t.Helper()
 	var out []attach.Address
-	if !g.vm.Release.atLeast(3, 0) {
+	if !g.vm.Release.AtLeast(3, 0) {
 		g.each(t, g.vm.Addr+g.off(t, "rb_vm_struct.living_threads"), func(n attach.Address) {
 			out = append(out, n-g.off(t, "rb_thread_struct.vmlt_node"))
 		})

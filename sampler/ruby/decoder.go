@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // ErrTorn says that frames and the structures they point to do not belong together: they changed between two reads, or
@@ -70,7 +71,7 @@ type Decoder struct {
 	dict  *sampler.Dictionary
 	o     *offsets
 	rules frameRules
-	view  *view
+	view  *view.View
 	cache
 	// bodySize is how much of an iseq's body is read; bodyHead the part that must not change.
 	bodySize, bodyHead int
@@ -93,7 +94,7 @@ type Decoder struct {
 // NewDecoder returns a Decoder for a VM whose frames and stacks are interned in dict.
 func NewDecoder(vm *VM, dict *sampler.Dictionary) *Decoder {
 	o := vm.o
-	d := &Decoder{vm: vm, dict: dict, o: o, rules: rulesOf(vm.Release), view: newView(vm.Mem)}
+	d := &Decoder{vm: vm, dict: dict, o: o, rules: rulesOf(vm.Release), view: view.New(vm.Mem)}
 	d.cache.init()
 	d.bodyHead = max(o.bodyFirstLine.Offset, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
 	d.bodySize = max(d.bodyHead, o.bodyParent+8, o.bodyLocal+8, o.bodyAttrs+4)
@@ -111,34 +112,34 @@ func (d *Decoder) Decode(raw *RawStack) (sampler.StackID, DecodeInfo, error) {
 	if n == 0 || len(raw.Frames)%d.o.frameSize != 0 || n > maxFrames {
 		return 0, DecodeInfo{}, fmt.Errorf("%w: %d bytes are not control frames", ErrTorn, len(raw.Frames))
 	}
-	calls := d.view.calls
+	calls := d.view.Calls
 	if !d.loadPath.read {
 		d.refreshLoadPath(d.checkedNS)
 	}
 	for range maxDecodeTries {
-		d.view.reset()
+		d.view.Reset()
 		d.begin()
 		d.work, d.youngEnv = d.work[:0], false
 		d.info = DecodeInfo{UncertainTop: (raw.Running || raw.Partial) && (d.rules.earlyFrames || d.vm.EarlyFrames)}
-		if err := d.view.settle(func() error { return d.classify(raw) }); err != nil {
+		if err := d.view.Settle(func() error { return d.classify(raw) }); err != nil {
 			d.forgetFresh()
-			return 0, DecodeInfo{Calls: d.view.calls - calls}, err
+			return 0, DecodeInfo{Calls: d.view.Calls - calls}, err
 		}
 		same, err := d.check()
 		if err != nil {
-			return 0, DecodeInfo{Calls: d.view.calls - calls}, err
+			return 0, DecodeInfo{Calls: d.view.Calls - calls}, err
 		}
 		if !same {
 			continue
 		}
-		if err := d.view.settle(func() error { return d.internFrames(raw) }); err != nil {
-			return 0, DecodeInfo{Calls: d.view.calls - calls}, err
+		if err := d.view.Settle(func() error { return d.internFrames(raw) }); err != nil {
+			return 0, DecodeInfo{Calls: d.view.Calls - calls}, err
 		}
 		id := d.internStack()
-		d.info.Frames, d.info.Calls, d.info.proof = len(d.ids), d.view.calls-calls, d.prove()
+		d.info.Frames, d.info.Calls, d.info.proof = len(d.ids), d.view.Calls-calls, d.prove()
 		return id, d.info, nil
 	}
-	return 0, DecodeInfo{Calls: d.view.calls - calls}, ErrTorn
+	return 0, DecodeInfo{Calls: d.view.Calls - calls}, ErrTorn
 }
 
 // internStack interns d.ids, outermost first.

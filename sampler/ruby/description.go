@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // maxTable bounds the constants or methods of one class that are looked through.
@@ -17,8 +18,8 @@ func (l *locator) description() string {
 		return ""
 	}
 	var text string
-	err := l.d.view.settle(func() error {
-		object, err := l.d.view.word(s.Addr)
+	err := l.d.view.Settle(func() error {
+		object, err := l.d.view.Word(s.Addr)
 		if err != nil {
 			return err
 		}
@@ -40,13 +41,13 @@ func (l *locator) classExt(class attach.Address) (attach.Address, error) {
 	if l.o.classExtPtr < 0 {
 		return class + attach.Address(l.o.classExt), nil
 	}
-	w, err := l.d.view.word(class + attach.Address(l.o.classExtPtr))
+	w, err := l.d.view.Word(class + attach.Address(l.o.classExtPtr))
 	return attach.Address(w), err
 }
 
 // constant returns a String constant of the class with the given ext.
 func (l *locator) constant(ext attach.Address, name string) (string, error) {
-	table, err := l.d.view.word(ext + attach.Address(l.o.extConsts))
+	table, err := l.d.view.Word(ext + attach.Address(l.o.extConsts))
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +55,7 @@ func (l *locator) constant(ext attach.Address, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v, err := l.d.view.word(entry + attach.Address(l.o.constVal))
+	v, err := l.d.view.Word(entry + attach.Address(l.o.constVal))
 	if err != nil {
 		return "", err
 	}
@@ -63,7 +64,7 @@ func (l *locator) constant(ext attach.Address, name string) (string, error) {
 
 // lookUp finds what a table of IDs (rb_id_table: constants, methods) holds for a name.
 func (l *locator) lookUp(table attach.Address, name string) (attach.Address, error) {
-	head, err := l.d.view.bytes(table, max(l.o.idCapacity, l.o.idItems)+8)
+	head, err := l.d.view.Bytes(table, max(l.o.idCapacity, l.o.idItems)+8)
 	if err != nil {
 		return 0, err
 	}
@@ -71,7 +72,7 @@ func (l *locator) lookUp(table attach.Address, name string) (attach.Address, err
 	if capacity > maxTable {
 		return 0, fmt.Errorf("a table of %d names", capacity)
 	}
-	items, err := l.d.view.bytes(attach.Address(le64(head[l.o.idItems:])), int(capacity)*l.o.idItem)
+	items, err := l.d.view.Bytes(attach.Address(le64(head[l.o.idItems:])), int(capacity)*l.o.idItem)
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +86,7 @@ func (l *locator) lookUp(table attach.Address, name string) (attach.Address, err
 			serial <<= 4
 		}
 		key, err := l.d.idName(serial)
-		if err == errMissing {
+		if err == view.ErrMissing {
 			missing = err
 		}
 		if err == nil && key == name {

@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // parkedTarget starts a program that waits, with some threads, and opens it.
@@ -88,7 +89,7 @@ func TestVerifyRefuses(t *testing.T) {
 		}
 		tried, passed := 0, make(map[string]bool)
 		for _, other := range releases {
-			release, err := parseRelease(other.Version)
+			release, err := places.ParseRelease(other.Version)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // maxFrames bounds the control frames of one RawStack.
@@ -28,13 +30,13 @@ type frameRules struct {
 	earlyFrames bool
 }
 
-func rulesOf(r Release) frameRules {
+func rulesOf(r places.Release) frameRules {
 	return frameRules{
-		cTrace:            r.atLeast(3, 4) && !r.atLeast(4, 0),
-		internalAsC:       r.atLeast(4, 0),
-		rescueHidesCaller: r.atLeast(3, 4),
-		dummyCode:         r.atLeast(4, 0),
-		earlyFrames:       !r.atLeast(3, 0),
+		cTrace:            r.AtLeast(3, 4) && !r.AtLeast(4, 0),
+		internalAsC:       r.AtLeast(4, 0),
+		rescueHidesCaller: r.AtLeast(3, 4),
+		dummyCode:         r.AtLeast(4, 0),
+		earlyFrames:       !r.AtLeast(3, 0),
 	}
 }
 
@@ -97,7 +99,7 @@ func (d *Decoder) classify(raw *RawStack) error {
 		switch {
 		case err == nil:
 			w.done = true
-		case err == errMissing:
+		case err == view.ErrMissing:
 			missing = err
 		case i == 0 && (raw.Running || raw.Partial):
 			// The innermost frame of a running thread may be half written, and so may be the one within which copies differed.
@@ -217,13 +219,13 @@ func (d *Decoder) jitFrame(raw *RawStack, i int, f []byte, pc uint64, code attac
 	if i < len(raw.JIT) {
 		at = raw.JIT[i]
 	} else {
-		w, err := d.view.word(attach.Address(ret - 8))
+		w, err := d.view.Word(attach.Address(ret - 8))
 		if err != nil {
 			return 0, 0, err
 		}
 		at = attach.Address(w)
 	}
-	b, err := d.view.bytes(at, jitFrameISeq+8)
+	b, err := d.view.Bytes(at, jitFrameISeq+8)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // How often the details of the collector are read, in ns: as a rule, and when the number of cycles has changed.
@@ -134,10 +135,10 @@ func heapFigures() []figurePlace[sampler.GCHeap] {
 }
 
 // figuresOf returns those of the figures that the VM's release has.
-func figuresOf[T any](vm *VM, places []figurePlace[T]) (list []figure[T]) {
-	for _, p := range places {
-		place, err := parsePlace(p.layout)
-		if f := place.field(vm.Table, vm.Release); err == nil && f.Known() {
+func figuresOf[T any](vm *VM, figures []figurePlace[T]) (list []figure[T]) {
+	for _, p := range figures {
+		place, err := places.Parse(p.layout)
+		if f := place.Field(vm.Table, vm.Release); err == nil && f.Known() {
 			list = append(list, figure[T]{f, p.to})
 		}
 	}

@@ -46,14 +46,14 @@ func (d *Decoder) idString(id uint64) (uint64, error) {
 // idStringAt does so with the symbol table at a given place; that is how a candidate for it is proven.
 func (d *Decoder) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
 	serial := d.serial(id)
-	count, err := d.view.bytes(symbols+attach.Address(d.o.symbolsCount), 4)
+	count, err := d.view.Bytes(symbols+attach.Address(d.o.symbolsCount), 4)
 	if err != nil {
 		return 0, err
 	}
 	if serial == 0 || serial > uint64(le32(count)) {
 		return 0, fmt.Errorf("ID %#x is not in the symbol table of %d", id, le32(count))
 	}
-	ids, err := d.view.word(symbols + attach.Address(d.o.symbolsIDs))
+	ids, err := d.view.Word(symbols + attach.Address(d.o.symbolsIDs))
 	if err != nil {
 		return 0, err
 	}
@@ -78,13 +78,13 @@ func (d *Decoder) idStringAt(symbols attach.Address, id uint64) (uint64, error) 
 		return 0, err
 	}
 	entry := data + symbolPageHeader + attach.Address(i)*attach.Address(d.o.symbolEntrySize)
-	return d.view.word(entry + attach.Address(d.o.symbolEntryStr))
+	return d.view.Word(entry + attach.Address(d.o.symbolEntryStr))
 }
 
 // typedData returns the data of an RTypedData: behind its pointer, or right after its header when it is embedded.
 func (d *Decoder) typedData(v uint64) (attach.Address, error) {
 	addr := attach.Address(v)
-	b, err := d.view.bytes(addr, 40)
+	b, err := d.view.Bytes(addr, 40)
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +110,7 @@ func (d *Decoder) symbolName(v uint64) (string, error) {
 	if flags&typeMask != typeSymbol {
 		return "", &wrongTypeError{attach.Address(v), "Symbol", flags}
 	}
-	str, err := d.view.word(attach.Address(v) + attach.Address(d.o.symbolFstr))
+	str, err := d.view.Word(attach.Address(v) + attach.Address(d.o.symbolFstr))
 	if err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 const (
@@ -64,7 +65,7 @@ func (d *Decoder) iseqBodyOf(addr attach.Address) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.view.bytes(at, d.bodySize)
+	return d.view.Bytes(at, d.bodySize)
 }
 
 // iseqHeadOf reads an rb_iseq_t and proves that it is one.
@@ -72,7 +73,7 @@ func (d *Decoder) iseqHeadOf(addr attach.Address) (head []byte, body attach.Addr
 	if addr&7 != 0 {
 		return nil, 0, &wrongTypeError{addr, "iseq", notHeap}
 	}
-	head, err = d.view.bytes(addr, iseqHead)
+	head, err = d.view.Bytes(addr, iseqHead)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -89,7 +90,7 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := d.view.bytes(at, d.bodySize)
+	body, err := d.view.Bytes(at, d.bodySize)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	q.base, errBase = d.text(le64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
 	// A block's own label names all that it is in. It is a witness alone: nothing is lost where it can't be read.
-	if _, errOwn = d.rawString(le64(body[d.o.bodyLabel:])); errOwn != errMissing && !displaced(errOwn) {
+	if _, errOwn = d.rawString(le64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !displaced(errOwn) {
 		errOwn = nil
 	}
 	q.lines, errLines = d.readLines(body, q.size)
@@ -147,7 +148,7 @@ func (d *Decoder) paths(v uint64) (path, abs string, err error) {
 	if n < 2 {
 		return "", "", &wrongTypeError{attach.Address(v), "pair of paths", flags}
 	}
-	pair, err := d.view.bytes(at, 16)
+	pair, err := d.view.Bytes(at, 16)
 	if err != nil {
 		return "", "", err
 	}
@@ -157,7 +158,7 @@ func (d *Decoder) paths(v uint64) (path, abs string, err error) {
 	if real := le64(pair[8:]); d.isHeap(real) {
 		abs, errAbs = d.text(real)
 	}
-	return path, abs, worst(err, errAbs)
+	return path, abs, view.Worst(err, errAbs)
 }
 
 // unchanged compares what was just read again with what the entry was made from.
@@ -171,7 +172,7 @@ func (d *Decoder) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {
 		case err == nil:
-		case err == errMissing, displaced(err):
+		case err == view.ErrMissing, displaced(err):
 			fatal = err
 		default:
 			d.lastNameError = err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // Code that a JIT has compiled writes its frame's pc before it calls what needs it, and at no other time. In between, the
@@ -44,10 +45,10 @@ func (l *locator) jits(vm *VM) []jit {
 	}
 	switch r := vm.Release; {
 	case l.d.o.bodyJIT < 0:
-	case r.atLeast(4, 0):
+	case r.AtLeast(4, 0):
 		add("rb_yjit_enabled_p", 1, 0, 16, 32)
 		add("rb_zjit_entry", 8, 0, 16, 32, 48)
-	case r.atLeast(3, 3):
+	case r.AtLeast(3, 3):
 		add("rb_yjit_enabled_p", 1, 0, 16, 32, 40)
 		add("rb_rjit_call_p", 1, 0, 16, 32)
 	default:
@@ -95,7 +96,7 @@ func (d *Decoder) compiledNow(q *iseq) (bool, error) {
 			return false, nil
 		}
 	}
-	b, err := d.view.bytes(q.at+attach.Address(d.o.bodyJIT), jitWords)
+	b, err := d.view.Bytes(q.at+attach.Address(d.o.bodyJIT), jitWords)
 	if err != nil {
 		return false, onlyMissing(err)
 	}
@@ -107,7 +108,7 @@ func (d *Decoder) jitIsOn(j *jit) (bool, error) {
 	if j.flag == 0 {
 		return true, nil
 	}
-	b, err := d.view.bytes(j.flag, j.size)
+	b, err := d.view.Bytes(j.flag, j.size)
 	if err != nil {
 		return false, onlyMissing(err)
 	}
@@ -116,7 +117,7 @@ func (d *Decoder) jitIsOn(j *jit) (bool, error) {
 
 // onlyMissing keeps the error that asks for another round, and no other.
 func onlyMissing(err error) error {
-	if err == errMissing {
+	if err == view.ErrMissing {
 		return err
 	}
 	return nil

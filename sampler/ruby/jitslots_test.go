@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // wordMemory is a memory of 8-byte words; what is not there can't be read.
@@ -36,7 +37,7 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 
 // zjitReader is a Reader of head's ZJIT over such a memory.
 func zjitReader(m wordMemory) *Reader {
-	vm := &VM{Mem: m, Release: Release{4, 1, 0}, ZJITFrames: true}
+	vm := &VM{Mem: m, Release: places.Release{Major: 4, Minor: 1}, ZJITFrames: true}
 	d := &Decoder{vm: vm, o: &offsets{frameSize: 56, frameJIT: 48}}
 	return &Reader{vm: vm, mem: m, dec: d, o: &offsets{frameSize: 56}}
 }

@@ -41,7 +41,7 @@ func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error)
 	for range maxNesting {
 		typ := iseqType(le32(body[d.o.bodyType:]))
 		parent := attach.Address(le64(body[d.o.bodyParent:]))
-		if typ == iseqPlain && !d.vm.Release.atLeast(2, 6) {
+		if typ == iseqPlain && !d.vm.Release.AtLeast(2, 6) {
 			typ = iseqRescue // labelled like its parent
 		}
 		switch typ {

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // maxLineEntries bounds the line table of one iseq, in entries.
@@ -32,12 +33,12 @@ func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	if n > maxLineEntries || n > iseqSize {
 		return t, fmt.Errorf("a line table of %d entries for %d instruction words", n, iseqSize)
 	}
-	entries, err := d.view.bytes(at, int(n)*d.o.entrySize)
+	entries, err := d.view.Bytes(at, int(n)*d.o.entrySize)
 	var errIndex error
 	if d.o.bodySucc >= 0 && n > 1 {
 		errIndex = d.readIndex(&t, attach.Address(le64(body[d.o.bodySucc:])), iseqSize)
 	}
-	if err := worst(err, errIndex); err != nil {
+	if err := view.Worst(err, errIndex); err != nil {
 		return t, err
 	}
 	d.note(at, entries, 0)
@@ -62,7 +63,7 @@ func (d *Decoder) readIndex(t *lineTable, at attach.Address, iseqSize uint32) er
 	if iseqSize >= succImmediate {
 		blocks = (int(iseqSize) - succImmediate + succBlockBits - 1) / succBlockBits
 	}
-	b, err := d.view.bytes(at, 8*words+succBlockSize*blocks)
+	b, err := d.view.Bytes(at, 8*words+succBlockSize*blocks)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 const (
@@ -37,12 +38,12 @@ func (d *Decoder) refreshLoadPath(nowNS int64) {
 	s.read, s.checked = true, nowNS
 	var words []byte
 	var list []string
-	d.view.reset()
-	err := d.view.settle(func() (err error) {
+	d.view.Reset()
+	err := d.view.Settle(func() (err error) {
 		words, list, err = d.readLoadPath()
 		return err
 	})
-	d.view.reset()
+	d.view.Reset()
 	if err != nil || words == nil {
 		return
 	}
@@ -67,7 +68,7 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 	if n > maxLoadPath {
 		n = maxLoadPath
 	}
-	b, err := d.view.bytes(at, int(n)*8)
+	b, err := d.view.Bytes(at, int(n)*8)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -79,7 +80,7 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 	for ; len(b) > 0; b = b[8:] {
 		text, err := d.text(le64(b))
 		switch {
-		case err == errMissing:
+		case err == view.ErrMissing:
 			missing = err
 		case err != nil:
 			text, words = "", words[:0] // it keeps its place, and what is kept differs from the next look
@@ -92,22 +93,22 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 // loadPathValue is the Array that $LOAD_PATH is.
 func (d *Decoder) loadPathValue() (uint64, error) {
 	if d.o.vmLoadPath >= 0 {
-		return d.view.word(d.vm.Addr + attach.Address(d.o.vmLoadPath))
+		return d.view.Word(d.vm.Addr + attach.Address(d.o.vmLoadPath))
 	}
 	if d.o.boxLoadPath < 0 {
-		return 0, &unreadableError{d.vm.Addr, 8}
+		return 0, view.Unreadable(d.vm.Addr, 8)
 	}
 	for _, off := range [...]int{d.o.vmMainBox, d.o.vmRootBox} {
 		if off < 0 {
 			continue
 		}
-		box, err := d.view.word(d.vm.Addr + attach.Address(off))
+		box, err := d.view.Word(d.vm.Addr + attach.Address(off))
 		if err != nil {
 			return 0, err
 		}
 		if box != 0 {
-			return d.view.word(attach.Address(box) + attach.Address(d.o.boxLoadPath))
+			return d.view.Word(attach.Address(box) + attach.Address(d.o.boxLoadPath))
 		}
 	}
-	return 0, &unreadableError{d.vm.Addr, 8}
+	return 0, view.Unreadable(d.vm.Addr, 8)
 }

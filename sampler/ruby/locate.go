@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 var (
@@ -46,7 +47,7 @@ func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 
 // locateVM waits as long as patience for a VM; 0: one look.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
-	release, err := parseRelease(version)
+	release, err := places.ParseRelease(version)
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +92,13 @@ func unreadable(err error) bool {
 }
 
 // newVM returns a VM that is still to be found. The error names what the layout lacks.
-func newVM(mem attach.Memory, table *layout.Table, version string, release Release) (*VM, error) {
+func newVM(mem attach.Memory, table *layout.Table, version string, release places.Release) (*VM, error) {
 	o, err := resolveOffsets(table, release)
 	if err != nil {
 		return nil, err
 	}
 	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: 8, Undef: 0x34, o: o}
-	if release.atLeast(3, 2) {
+	if release.AtLeast(3, 2) {
 		vm.Nil, vm.Undef = 4, 0x24
 	}
 	return vm, nil
@@ -122,7 +123,7 @@ func (l *locator) locate(vm *VM) error {
 	if vm.Symbols, err = l.findSymbols(); err != nil {
 		return err
 	}
-	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.atLeast(4, 1) {
+	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
 		// Exported by 4.0 too, where frames are ordinary nevertheless.
 		entry, err := l.word(s.Addr)
 		if err != nil {
@@ -130,10 +131,10 @@ func (l *locator) locate(vm *VM) error {
 		}
 		vm.ZJITFrames = entry != 0 && l.o.frameJIT >= 0
 	}
-	l.d.view.reset()
+	l.d.view.Reset()
 	vm.Description = l.description()
 	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
-	vm.EarlyFrames = vm.Release.atLeast(3, 1) && !vm.Release.atLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
+	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = l.jits(vm)
 	return nil
 }

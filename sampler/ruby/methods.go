@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // Kinds of method definitions (rb_method_type_t, the same from 2.5 to head).
@@ -73,7 +74,7 @@ func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
 	switch flags >> imemoShift & 15 {
 	case imemoSvar:
 		h.kind = kindVariable
-		h.next, err = d.view.word(attach.Address(v) + svarCrefOrMe)
+		h.next, err = d.view.Word(attach.Address(v) + svarCrefOrMe)
 		return h, err
 	case imemoMent:
 		h.kind = kindMethod
@@ -87,14 +88,14 @@ func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
 }
 
 func (d *Decoder) loadMethod(h *methodEntry) error {
-	me, err := d.view.bytes(attach.Address(h.addr), meSize)
+	me, err := d.view.Bytes(attach.Address(h.addr), meSize)
 	if err != nil {
 		return err
 	}
 	copy(h.me[:], me)
 	h.owner = le64(me[meOwner:])
 	h.defAt = attach.Address(le64(me[meDef:]))
-	def, err := d.view.bytes(h.defAt, defSize)
+	def, err := d.view.Bytes(h.defAt, defSize)
 	if err != nil {
 		return err
 	}
@@ -164,10 +165,10 @@ func (d *Decoder) envAt(raw *RawStack, ep attach.Address) (env, error) {
 	if raw.holds(ep) {
 		b = raw.Values[ep-envBelow-raw.ValuesAt:][:envSize]
 	} else if ep&7 != 0 {
-		return env{}, &unreadableError{ep, envSize}
+		return env{}, view.Unreadable(ep, envSize)
 	} else {
 		var err error
-		if b, err = d.view.bytes(ep-envBelow, envSize); err != nil {
+		if b, err = d.view.Bytes(ep-envBelow, envSize); err != nil {
 			return env{}, err
 		}
 	}
@@ -237,7 +238,7 @@ func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address
 		}
 		ep = attach.Address(e.specval &^ 3)
 	}
-	return nil, &unreadableError{ep, envSize}
+	return nil, view.Unreadable(ep, envSize)
 }
 
 // methodAt looks at one environment; done says that there is none further out.

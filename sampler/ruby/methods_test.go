@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // TestKeptEnvironment: the method found by way of an environment on the heap is kept until a cycle of the collector, is then
@@ -13,7 +14,7 @@ import (
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := wordMemory{ep - 16: 0, ep - 8: 0, ep: envLocal | envEscaped}
-	d := &Decoder{vm: &VM{Mem: memory}, o: &offsets{}, dict: sampler.NewDictionary(), view: newView(memory)}
+	d := &Decoder{vm: &VM{Mem: memory}, o: &offsets{}, dict: sampler.NewDictionary(), view: view.New(memory)}
 	d.cache.init()
 	raw := &RawStack{}
 	gc := sampler.GC{Valid: true, Mode: sampler.GCIdle}
@@ -21,8 +22,8 @@ func TestKeptEnvironment(t *testing.T) {
 	find := func() *envMethod {
 		t.Helper()
 		d.begin()
-		d.view.reset()
-		err := d.view.settle(func() error {
+		d.view.Reset()
+		err := d.view.Settle(func() error {
 			_, err := d.methodOf(raw, ep, 0, false)
 			return err
 		})

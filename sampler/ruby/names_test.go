@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // allPlaces are the places of all tags.
-func allPlaces(t *testing.T) (list []place) {
+func allPlaces(t *testing.T) (list []places.Place) {
 	var tags []string
 	for _, s := range []any{new(offsets), new(gcPlaces), new(newobjCounters), new(newobjPlaces), new(heapPage), new(gcDetailPlaces),
 		new(fiberPlaces)} {
-		for _, tag := range tagged(s) {
+		for _, tag := range places.Tagged(s) {
 			tags = append(tags, tag)
 		}
 	}
@@ -23,7 +24,7 @@ func allPlaces(t *testing.T) (list []place) {
 		tags = append(tags, f.layout)
 	}
 	for _, tag := range tags {
-		p, err := parsePlace(tag)
+		p, err := places.Parse(tag)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,12 +40,12 @@ func TestTablesHoldWhatIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := allPlaces(t)
+	all := allPlaces(t)
 	asked, known := make(map[string]bool), make(map[string]bool)
 	type part struct{ tag, part string }
 	found := make(map[part]bool)
 	for _, r := range releases {
-		rel, err := parseRelease(r.Version)
+		rel, err := places.ParseRelease(r.Version)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,19 +58,19 @@ func TestTablesHoldWhatIsRead(t *testing.T) {
 			for _, name := range names {
 				known[name] = true
 			}
-			for i := range places {
-				p := &places[i]
-				for _, s := range p.structs {
-					fields := p.fields
+			for i := range all {
+				p := &all[i]
+				for _, s := range p.Structs {
+					fields := p.Fields
 					if fields == nil {
-						found[part{p.tag, s}] = found[part{p.tag, s}] || p.of(rel) && (table.Size(s) > 0 || slices.Contains(names, s))
+						found[part{p.Tag, s}] = found[part{p.Tag, s}] || p.Of(rel) && (table.Size(s) > 0 || slices.Contains(names, s))
 						asked[s] = true
 					}
 					for _, f := range fields {
-						has := p.of(rel) && slices.Contains(names, s+"."+f)
-						found[part{p.tag, s}] = found[part{p.tag, s}] || has
-						found[part{p.tag, f}] = found[part{p.tag, f}] || has
-						asked[s+"."+f] = asked[s+"."+f] || p.of(rel)
+						has := p.Of(rel) && slices.Contains(names, s+"."+f)
+						found[part{p.Tag, s}] = found[part{p.Tag, s}] || has
+						found[part{p.Tag, f}] = found[part{p.Tag, f}] || has
+						asked[s+"."+f] = asked[s+"."+f] || p.Of(rel)
 					}
 				}
 			}
@@ -102,7 +103,7 @@ func TestTablesResolve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rel, err := parseRelease(r.Version)
+			rel, err := places.ParseRelease(r.Version)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +117,7 @@ func TestTablesResolve(t *testing.T) {
 				t.Errorf("%s: the collector can't be read", table.Name)
 				continue
 			}
-			if counts := g.alloc.cachePtr >= 0; counts != rel.atLeast(4, 0) {
+			if counts := g.alloc.cachePtr >= 0; counts != rel.AtLeast(4, 0) {
 				t.Errorf("%s: ractors count what they allocate in caches of their own: %t", table.Name, counts)
 			}
 			if _, err := newFiberFinder(&Reader{vm: vm, gc: g}); err != nil {

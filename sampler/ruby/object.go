@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // Types of heap objects, RBasic.flags & typeMask (ruby_value_type, docs/internals/objects.md#flags).
@@ -89,7 +90,7 @@ func (d *Decoder) flags(v uint64) (uint64, error) {
 	if !d.isHeap(v) {
 		return 0, &wrongTypeError{attach.Address(v), "object", notHeap}
 	}
-	return d.view.word(attach.Address(v))
+	return d.view.Word(attach.Address(v))
 }
 
 // rubyString is what was read of a String: at most sampler.MaxNameBytes, and whether it has more.
@@ -105,7 +106,7 @@ func (d *Decoder) rawString(v uint64) (rubyString, error) {
 		return rubyString{}, &wrongTypeError{attach.Address(v), "String", notHeap}
 	}
 	addr := attach.Address(v)
-	head, err := d.view.bytes(addr, 32)
+	head, err := d.view.Bytes(addr, 32)
 	if err != nil {
 		return rubyString{}, err
 	}
@@ -124,7 +125,7 @@ func (d *Decoder) rawString(v uint64) (rubyString, error) {
 	if n > 1<<40 {
 		return rubyString{}, &wrongTypeError{addr, "String", flags}
 	}
-	b, err := d.view.bytes(data, int(min(n, sampler.MaxNameBytes)))
+	b, err := d.view.Bytes(data, int(min(n, sampler.MaxNameBytes)))
 	if err == nil {
 		d.note(addr, head, typeMask|flagNoEmbed|0x1f<<14|encodingMask<<encodingShift)
 		d.note(data, b, 0)
@@ -151,7 +152,7 @@ func (d *Decoder) array(v uint64) (attach.Address, uint64, error) {
 		return 0, 0, &wrongTypeError{attach.Address(v), "Array", notHeap}
 	}
 	addr := attach.Address(v)
-	b, err := d.view.bytes(addr, 40)
+	b, err := d.view.Bytes(addr, 40)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -179,7 +180,7 @@ func (d *Decoder) element(v uint64, i uint64) (uint64, error) {
 	if i >= n {
 		return 0, fmt.Errorf("the Array at %#x has %d elements, not %d", v, n, i+1)
 	}
-	return d.view.word(at + attach.Address(8*i))
+	return d.view.Word(at + attach.Address(8*i))
 }
 
 // cString returns the C string at addr, at most maxCString bytes of it.
@@ -187,8 +188,8 @@ func (d *Decoder) cString(addr attach.Address) (string, error) {
 	var s []byte
 	for len(s) < maxCString {
 		// Never across a block: what follows the string may not be readable.
-		n := viewBlock - int(addr&(viewBlock-1))
-		b, err := d.view.bytes(addr, n)
+		n := view.Block - int(addr&(view.Block-1))
+		b, err := d.view.Bytes(addr, n)
 		if err != nil {
 			return "", err
 		}
@@ -206,8 +207,8 @@ func (d *Decoder) cString(addr attach.Address) (string, error) {
 // String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it; ok is false when value is no
 // String or can't be read.
 func (d *Decoder) String(value uint64) (s string, ok bool) {
-	d.view.reset()
-	err := d.view.settle(func() (err error) {
+	d.view.Reset()
+	err := d.view.Settle(func() (err error) {
 		s, err = d.text(value)
 		return err
 	})
@@ -218,8 +219,8 @@ func (d *Decoder) String(value uint64) (s string, ok bool) {
 // is none or can't be read. Kept by the type's address, for types are static.
 func (d *Decoder) DataTypeName(value uint64) string {
 	var name string
-	d.view.reset()
-	err := d.view.settle(func() (err error) {
+	d.view.Reset()
+	err := d.view.Settle(func() (err error) {
 		name, err = d.dataTypeName(value)
 		return err
 	})
@@ -234,7 +235,7 @@ func (d *Decoder) dataTypeName(v uint64) (string, error) {
 		return "", &wrongTypeError{attach.Address(v), "typed data", notHeap}
 	}
 	addr := attach.Address(v)
-	b, err := d.view.bytes(addr, 40)
+	b, err := d.view.Bytes(addr, 40)
 	if err != nil {
 		return "", err
 	}
@@ -253,7 +254,7 @@ func (d *Decoder) dataTypeName(v uint64) (string, error) {
 	if name, ok := d.typeNames[typ]; ok {
 		return name, nil
 	}
-	at, err := d.view.word(typ)
+	at, err := d.view.Word(typ)
 	if err != nil {
 		return "", err
 	}

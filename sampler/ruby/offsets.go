@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
@@ -190,9 +191,9 @@ type encodedBy struct {
 }
 
 // resolveOffsets finds every place in a release's table. Its error names all that the table lacks.
-func resolveOffsets(t *layout.Table, rel Release) (*offsets, error) {
+func resolveOffsets(t *layout.Table, rel places.Release) (*offsets, error) {
 	o := &offsets{encodedBy: encodingsOf(rel)}
-	if err := resolve(t, rel, o); err != nil {
+	if err := places.Resolve(t, rel, o); err != nil {
 		return nil, err
 	}
 	if o.classSuper < 0 && o.extSuper < 0 {
@@ -202,13 +203,13 @@ func resolveOffsets(t *layout.Table, rel Release) (*offsets, error) {
 		// A tick reads both in one piece, on all releases so far.
 		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
 	}
-	if !rel.atLeast(2, 6) {
+	if !rel.AtLeast(2, 6) {
 		o.bodyInsns, o.bodyInsnsSize = o.bodyInsns25, o.bodyInsnsSize25
 	}
 	if o.symbolEntryStr < 0 {
 		o.symbolEntrySize = -1
 	}
-	if rel.atLeast(3, 2) && !rel.atLeast(3, 3) {
+	if rel.AtLeast(3, 2) && !rel.AtLeast(3, 3) {
 		o.classExt = o.classSize
 	}
 	for _, off := range []int{o.thNode + 8, o.thSelf, o.thVM, o.thRactor, o.thEC, o.thName, o.thNT, o.thPthread, o.thTID,
@@ -220,18 +221,18 @@ func resolveOffsets(t *layout.Table, rel Release) (*offsets, error) {
 }
 
 // encodingsOf returns what depends on the release alone.
-func encodingsOf(rel Release) encodedBy {
+func encodingsOf(rel places.Release) encodedBy {
 	e := encodedBy{
 		arrayLenMask: 3, stringLenInFlags: true, stringEmbedded: 16,
 		magicMask: 0x7fff0001, magicCFunc: 0x55550001, magicDummy: 0x79990001, magicRescue: 0x78880001,
 	}
-	if rel.atLeast(3, 2) {
+	if rel.AtLeast(3, 2) {
 		e.arrayLenMask, e.stringLenInFlags, e.stringEmbedded = 0x7f, false, 24
 	}
-	if !rel.atLeast(2, 6) {
+	if !rel.AtLeast(2, 6) {
 		e.magicMask, e.magicDummy, e.magicRescue = 0xffff0001, 0x99990001, 0x88880001
 	}
-	if rel.atLeast(3, 4) && !rel.atLeast(4, 0) {
+	if rel.AtLeast(3, 4) && !rel.AtLeast(4, 0) {
 		e.cTrace = 8 // BUILTIN_ATTR_C_TRACE, no part of debug information
 	}
 	return e

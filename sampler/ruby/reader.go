@@ -151,7 +151,7 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	default:
 		r.era = sampler.EraOwner
 	}
-	dec.view.stopped = &r.budget.stopped
+	dec.view.Stopped = &r.budget.stopped
 	word := func(symbol string) uint64 {
 		var b [8]byte
 		if sym, ok := module.Exported(symbol); ok && r.mem.Read(sym.Addr, b[:]) == nil {

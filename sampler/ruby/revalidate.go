@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // When what is kept is checked again, in ns. Iseqs and methods are garbage collected objects: they go away or move in a
@@ -157,7 +158,7 @@ func (d *Decoder) check() (same bool, err error) {
 		}
 	}
 	calls, err := d.vm.Mem.ReadBatch(d.ranges)
-	d.view.calls += calls
+	d.view.Calls += calls
 	if err != nil {
 		return false, err
 	}
@@ -273,8 +274,8 @@ func (d *Decoder) checkClasses() error {
 	if len(d.checkMethods) == 0 {
 		return nil
 	}
-	d.view.reset()
-	err := d.view.settle(func() error {
+	d.view.Reset()
+	err := d.view.Settle(func() error {
 		var missing error
 		for _, h := range d.checkMethods {
 			if h.dropped || h.named == d.generation {
@@ -296,10 +297,10 @@ func (d *Decoder) checkClasses() error {
 	return nil
 }
 
-// sameClass reports whether a method's class still has the name that it was labelled with; its error is errMissing.
+// sameClass reports whether a method's class still has the name that it was labelled with; its error is view.ErrMissing.
 func (d *Decoder) sameClass(h *methodEntry) (bool, error) {
 	label, final, err := d.qualified(h.owner, h.name)
-	if err == errMissing {
+	if err == view.ErrMissing {
 		return false, err
 	}
 	if err != nil || label != h.label || final != h.final {

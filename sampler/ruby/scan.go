@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 const (
@@ -103,8 +104,8 @@ func (l *locator) findSymbols() (attach.Address, error) {
 // provesSymbols reports whether a symbol table stands at an address. The error is the target's.
 func (l *locator) provesSymbols(at attach.Address) (bool, error) {
 	var ok bool
-	l.d.view.reset()
-	err := l.d.view.settle(func() error {
+	l.d.view.Reset()
+	err := l.d.view.Settle(func() error {
 		ok = true
 		var missing error
 		for _, op := range "!+-<" {
@@ -113,7 +114,7 @@ func (l *locator) provesSymbols(at attach.Address) (bool, error) {
 			if err == nil {
 				name, err = l.d.rawString(s)
 			}
-			if err == errMissing {
+			if err == view.ErrMissing {
 				missing = err
 			} else if err != nil || string(name.bytes) != string(op) {
 				ok = false

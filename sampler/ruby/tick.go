@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // maxListTries is how often a changing list of threads is walked again before a tick is given up
@@ -25,7 +26,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	r.begin()
 	for try := 0; try < maxListTries; try++ {
 		if r.budget.stopped.Load() {
-			return r.failed(errStopped)
+			return r.failed(view.ErrStopped)
 		}
 		if len(r.order) == 0 {
 			if err = r.walk(); err != nil {

@@ -87,12 +87,12 @@ func (l *locator) verifyMethod() error {
 		if !ok {
 			continue
 		}
-		l.d.view.reset()
-		if err := l.d.view.settle(func() error { return l.verifyClass(s.Addr, m.class) }); err != nil {
+		l.d.view.Reset()
+		if err := l.d.view.Settle(func() error { return l.verifyClass(s.Addr, m.class) }); err != nil {
 			return fmt.Errorf("%s: %w", m.variable, err)
 		}
-		l.d.view.reset()
-		err := l.d.view.settle(func() error { return l.findMethod(s.Addr, m.method) })
+		l.d.view.Reset()
+		err := l.d.view.Settle(func() error { return l.findMethod(s.Addr, m.method) })
 		if unreadable(err) {
 			return err
 		}
@@ -111,7 +111,7 @@ func (l *locator) verifyMethod() error {
 
 // verifyClass reads the name of the class that a variable refers to.
 func (l *locator) verifyClass(variable attach.Address, want string) error {
-	class, err := l.d.view.word(variable)
+	class, err := l.d.view.Word(variable)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (l *locator) verifyClass(variable attach.Address, want string) error {
 
 // findMethod finds a method in the class that a variable refers to, and reads its name from its definition.
 func (l *locator) findMethod(variable attach.Address, name string) error {
-	class, err := l.d.view.word(variable)
+	class, err := l.d.view.Word(variable)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (l *locator) findMethod(variable attach.Address, name string) error {
 	default:
 		return errors.New("the layout lacks m_tbl")
 	}
-	table, err := l.d.view.word(at)
+	table, err := l.d.view.Word(at)
 	if err != nil {
 		return err
 	}
@@ -148,11 +148,11 @@ func (l *locator) findMethod(variable attach.Address, name string) error {
 	if err != nil {
 		return err
 	}
-	definition, err := l.d.view.word(entry + meDef)
+	definition, err := l.d.view.Word(entry + meDef)
 	if err != nil {
 		return err
 	}
-	id, err := l.d.view.word(attach.Address(definition) + defOriginalID)
+	id, err := l.d.view.Word(attach.Address(definition) + defOriginalID)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package ruby
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // VM is a Ruby virtual machine found in a target's memory. It does not change: the VM keeps its address for the life of
@@ -12,7 +14,7 @@ type VM struct {
 	Table *layout.Table
 	// Version is Ruby's own version string, "3.4.11"; Release the same as numbers.
 	Version string
-	Release Release
+	Release places.Release
 	// Addr is the address of rb_vm_t.
 	Addr attach.Address
 	// MainThread is the address of the main thread's rb_thread_t at the time of LocateVM. A fork makes another thread
@@ -36,4 +38,8 @@ type VM struct {
 }
 
 // resolve sets the fields with a layout tag of the struct that into points to. Its error names all that the table lacks.
-func (vm *VM) resolve(into any) error { return resolve(vm.Table, vm.Release, into) }
+func (vm *VM) resolve(into any) error { return places.Resolve(vm.Table, vm.Release, into) }
+
+// le32 and le64 read the little-endian number that b starts with; the caller has checked the length.
+func le32(b []byte) uint32 { return view.U32(b) }
+func le64(b []byte) uint64 { return view.U64(b) }

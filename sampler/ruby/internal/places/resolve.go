@@ -1,4 +1,4 @@
-package ruby
+package places
 
 import (
 	"fmt"
@@ -22,19 +22,19 @@ import (
 // What a release does not have, and what is not of it, is -1, as an offset or a size.
 const layoutTag = "layout"
 
-// place is what a tag says.
-type place struct {
-	tag string
-	// structs are the structs to look in, fields the paths to look for there; of a size and of a constant structs are its names.
-	structs, fields []string
+// Place is what a tag says.
+type Place struct {
+	Tag string
+	// Structs are the structs to look in, Fields the paths to look for there; of a size and of a constant Structs are its names.
+	Structs, Fields []string
 	size, optional  bool
 	// from is the first release it is of, before the first that it is not of any more; nil: no bound.
 	from, before *Release
 }
 
-// parsePlace reads a tag. The error says what is wrong with it.
-func parsePlace(tag string) (place, error) {
-	p := place{tag: tag}
+// Parse reads a tag. The error says what is wrong with it.
+func Parse(tag string) (Place, error) {
+	p := Place{Tag: tag}
 	name, options, _ := strings.Cut(tag, ",")
 	for option := range strings.SplitSeq(options, ",") {
 		key, value, _ := strings.Cut(option, "=")
@@ -56,9 +56,9 @@ func parsePlace(tag string) (place, error) {
 	}
 	name, p.size = strings.CutPrefix(name, "sizeof ")
 	structs, fields, isField := strings.Cut(name, ".")
-	p.structs = strings.Split(structs, "|")
+	p.Structs = strings.Split(structs, "|")
 	if isField {
-		p.fields = strings.Split(fields, "|")
+		p.Fields = strings.Split(fields, "|")
 	}
 	if name == "" || p.size && isField {
 		return p, fmt.Errorf("layout tag %q names nothing", tag)
@@ -68,23 +68,23 @@ func parsePlace(tag string) (place, error) {
 
 // parseSeries reads major.minor.
 func parseSeries(s string) (*Release, error) {
-	r, err := parseRelease(s + ".0")
+	r, err := ParseRelease(s + ".0")
 	return &r, err
 }
 
-// of reports whether a release is one that the place is looked for on.
-func (p *place) of(r Release) bool {
-	return (p.from == nil || r.atLeast(p.from.Major, p.from.Minor)) &&
-		(p.before == nil || !r.atLeast(p.before.Major, p.before.Minor))
+// Of reports whether a release is one that the place is looked for on.
+func (p *Place) Of(r Release) bool {
+	return (p.from == nil || r.AtLeast(p.from.Major, p.from.Minor)) &&
+		(p.before == nil || !r.AtLeast(p.before.Major, p.before.Minor))
 }
 
 // names calls f with each name that a table may have the place under, until f returns true.
-func (p *place) names(f func(name string) bool) bool {
-	for _, s := range p.structs {
-		if p.fields == nil && f(s) {
+func (p *Place) names(f func(name string) bool) bool {
+	for _, s := range p.Structs {
+		if p.Fields == nil && f(s) {
 			return true
 		}
-		for _, field := range p.fields {
+		for _, field := range p.Fields {
 			if f(s + "." + field) {
 				return true
 			}
@@ -93,10 +93,10 @@ func (p *place) names(f func(name string) bool) bool {
 	return false
 }
 
-// field finds the field that a place names; its Offset is -1 when the table has none, or the release is not one of the place's.
-func (p *place) field(t *layout.Table, rel Release) layout.Field {
+// Field finds the field that a place names; its Offset is -1 when the table has none, or the release is not one of the place's.
+func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	found := layout.Field{Offset: -1}
-	if p.of(rel) {
+	if p.Of(rel) {
 		p.names(func(name string) bool {
 			f, ok := t.Field(name)
 			if ok {
@@ -108,12 +108,12 @@ func (p *place) field(t *layout.Table, rel Release) layout.Field {
 	return found
 }
 
-// resolve sets the fields with a layout tag of the struct that into points to, by a release's table. Its error names the table,
+// Resolve sets the fields with a layout tag of the struct that into points to, by a release's table. Its error names the table,
 // the release and all that the table lacks.
-func resolve(t *layout.Table, rel Release, into any) error {
+func Resolve(t *layout.Table, rel Release, into any) error {
 	var lacks []string
-	for v, tag := range tagged(into) {
-		p, err := parsePlace(tag)
+	for v, tag := range Tagged(into) {
+		p, err := Parse(tag)
 		if err != nil {
 			return err
 		}
@@ -122,23 +122,23 @@ func resolve(t *layout.Table, rel Release, into any) error {
 		switch to := reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Interface().(type) {
 		case *int:
 			*to = -1
-			if p.size && p.of(rel) {
+			if p.size && p.Of(rel) {
 				found = p.names(func(name string) bool { *to = t.Size(name); return *to > 0 })
 			} else if !p.size {
-				*to = p.field(t, rel).Offset
+				*to = p.Field(t, rel).Offset
 				found = *to >= 0
 			}
 		case *layout.Field:
-			*to = p.field(t, rel)
+			*to = p.Field(t, rel)
 			found = to.Known()
 		case *uint64:
-			if c, ok := t.Constant(p.structs[0]); ok && p.of(rel) {
+			if c, ok := t.Constant(p.Structs[0]); ok && p.Of(rel) {
 				*to, found = uint64(c), true
 			}
 		default:
 			return fmt.Errorf("layout tag %q: nothing can be resolved into a field of type %s", tag, v.Type())
 		}
-		if !found && !p.optional && p.of(rel) {
+		if !found && !p.optional && p.Of(rel) {
 			name, _, _ := strings.Cut(tag, ",")
 			lacks = append(lacks, strings.ReplaceAll(name, "|", " or "))
 		}
@@ -149,8 +149,8 @@ func resolve(t *layout.Table, rel Release, into any) error {
 	return nil
 }
 
-// tagged gives the fields with a layout tag of the struct that into points to, embedded structs included, and their tags.
-func tagged(into any) func(yield func(reflect.Value, string) bool) {
+// Tagged gives the fields with a layout tag of the struct that into points to, embedded structs included, and their tags.
+func Tagged(into any) func(yield func(reflect.Value, string) bool) {
 	return func(yield func(reflect.Value, string) bool) {
 		s := reflect.ValueOf(into).Elem()
 		for _, f := range reflect.VisibleFields(s.Type()) {

@@ -1,4 +1,6 @@
-package ruby
+// Package places finds where a Ruby release keeps what is read of it: structs, whose tags name that in Ruby's own words, are
+// filled in from a table of package layout.
+package places
 
 import (
 	"fmt"
@@ -11,8 +13,8 @@ type Release struct {
 	Major, Minor, Patch int
 }
 
-// parseRelease reads "3.4.11". What follows the third number ("4.1.0dev", "3.4.0preview1") is ignored.
-func parseRelease(version string) (Release, error) {
+// ParseRelease reads "3.4.11". What follows the third number ("4.1.0dev", "3.4.0preview1") is ignored.
+func ParseRelease(version string) (Release, error) {
 	parts := strings.SplitN(strings.TrimSpace(version), ".", 3)
 	if len(parts) != 3 {
 		return Release{}, fmt.Errorf("%q is not a Ruby release (major.minor.patch)", version)
@@ -32,8 +34,8 @@ func parseRelease(version string) (Release, error) {
 	return Release{n[0], n[1], n[2]}, nil
 }
 
-// atLeast reports whether r is major.minor or later.
-func (r Release) atLeast(major, minor int) bool {
+// AtLeast reports whether r is major.minor or later.
+func (r Release) AtLeast(major, minor int) bool {
 	return r.Major > major || r.Major == major && r.Minor >= minor
 }
 

@@ -1,0 +1,221 @@
+// Package view reads linked structures of another process's memory in few system calls.
+package view
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// Block is the unit in which a view fetches, in bytes: small enough that the neighbours of a 40-byte object cost
+	// nothing, large enough that an iseq body is two blocks. It divides the page, so a block is readable or not as a whole.
+	Block = 256
+	// maxBlocks bounds what one view holds: 16 MiB.
+	maxBlocks = 1 << 16
+	// maxRead bounds one piece read through a view, in bytes.
+	maxRead = 4 << 20
+	// maxWork bounds what is done with one view, in pieces read plus blocks copied: some tenth of a second. A stack of a
+	// thousand methods that were never met before takes a tenth of it.
+	maxWork = 4 << 20
+	// MaxRounds bounds the depth of a chain of pointers followed through a view. The longest legal one, a block nested in
+	// blocks whose method is yet unknown, needs two for each level and a dozen for names.
+	MaxRounds = 600
+)
+
+// ErrMissing says that a view does not hold some memory yet and has noted it: fetch and do it all again.
+var ErrMissing = errors.New("memory not fetched yet")
+
+// ErrStopped says that what was settled was told to end (View.Stopped).
+var ErrStopped = errors.New("the reading was ended")
+
+// View reads linked structures of a target in few system calls. Code reads through it as if all memory were there; what
+// isn't is noted and reads as ErrMissing. The reader goes on to whatever does not depend on it, then gives up, everything
+// noted is fetched in one batch, and the reader starts over. So a hundred strings cost as many calls as one, and code that
+// follows pointers needs no notion of batches.
+//
+// A view is for one question at one moment: Reset drops what it holds.
+type View struct {
+	// Stopped, when it is set, ends what is settled; nil: nothing does.
+	Stopped *atomic.Bool
+	mem     attach.Memory
+	blocks  map[attach.Address]block
+	wanted  []attach.Address
+	ranges  []attach.Range
+	// Calls counts system calls.
+	Calls int
+	work  int // what maxWork bounds
+}
+
+// block is one fetched block; nil data: it can't be read.
+type block struct{ data []byte }
+
+// New returns a View of a target's memory, which holds nothing yet.
+func New(mem attach.Memory) *View {
+	return &View{mem: mem, blocks: make(map[attach.Address]block)}
+}
+
+// Reset forgets everything.
+func (v *View) Reset() {
+	if len(v.blocks) > 0 {
+		clear(v.blocks)
+	}
+	v.wanted = v.wanted[:0]
+	v.work = 0
+}
+
+// Unreadable is the error that says that a structure led to n bytes that can't be read, or that can't be memory at all.
+func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
+
+type unreadableError struct {
+	addr attach.Address
+	want int
+}
+
+// Error names the place.
+func (e *unreadableError) Error() string {
+	return fmt.Sprintf("%d bytes at %s can't be read", e.want, e.addr)
+}
+
+// Bytes returns n bytes at addr. They are the view's own and must not be changed.
+func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	// The lowest page is never mapped, and user space ends below 2^56 on both machines.
+	if addr < 4096 || addr >= 1<<56 || n < 0 || n > maxRead {
+		return nil, Unreadable(addr, n)
+	}
+	if v.work += 1 + n/Block; v.work > maxWork {
+		return nil, fmt.Errorf("structures around %s lead on and on", addr)
+	}
+	first := addr &^ (Block - 1)
+	last := (addr + attach.Address(n) - 1) &^ (Block - 1)
+	if first == last {
+		b, ok := v.blocks[first]
+		if !ok {
+			return nil, v.want(first)
+		}
+		if b.data == nil {
+			return nil, Unreadable(addr, n)
+		}
+		off := int(addr - first)
+		return b.data[off : off+n : off+n], nil
+	}
+	missing := false
+	for a := first; a <= last; a += Block {
+		b, ok := v.blocks[a]
+		if !ok {
+			if err := v.want(a); err != ErrMissing {
+				return nil, err
+			}
+			missing = true
+		} else if b.data == nil {
+			return nil, Unreadable(addr, n)
+		}
+	}
+	if missing {
+		return nil, ErrMissing
+	}
+	out := make([]byte, 0, n+2*Block)
+	for a := first; a <= last; a += Block {
+		out = append(out, v.blocks[a].data...)
+	}
+	off := int(addr - first)
+	return out[off : off+n : off+n], nil
+}
+
+func (v *View) want(a attach.Address) error {
+	if len(v.blocks)+len(v.wanted) >= maxBlocks {
+		return fmt.Errorf("a structure at %s leads to more than %d MiB", a, maxBlocks*Block>>20)
+	}
+	v.wanted = append(v.wanted, a)
+	return ErrMissing
+}
+
+// Word returns the 8 bytes at addr.
+func (v *View) Word(addr attach.Address) (uint64, error) {
+	b, err := v.Bytes(addr, 8)
+	if err != nil {
+		return 0, err
+	}
+	return U64(b), nil
+}
+
+// fetch reads everything noted. Its error means that the target can't be read any more at all.
+func (v *View) fetch() error {
+	slices.Sort(v.wanted)
+	v.wanted = slices.Compact(v.wanted)
+	arena := make([]byte, len(v.wanted)*Block)
+	v.ranges = v.ranges[:0]
+	for i, a := range v.wanted {
+		buf := arena[i*Block : (i+1)*Block]
+		// Neighbours within a page become one range: ranges cost more than bytes.
+		if n := len(v.ranges); n > 0 {
+			r := &v.ranges[n-1]
+			if r.Addr+attach.Address(len(r.Buf)) == a && a&4095 != 0 {
+				r.Buf = r.Buf[:len(r.Buf)+Block]
+				continue
+			}
+		}
+		v.ranges = append(v.ranges, attach.Range{Addr: a, Buf: buf[: Block : len(arena)-i*Block]})
+	}
+	v.wanted = v.wanted[:0]
+	calls, err := v.mem.ReadBatch(v.ranges)
+	v.Calls += calls
+	if err != nil {
+		return err
+	}
+	for i := range v.ranges {
+		r := &v.ranges[i]
+		for off := 0; off < len(r.Buf); off += Block {
+			b := block{}
+			if !r.Failed {
+				b.data = r.Buf[off : off+Block : off+Block]
+			}
+			v.blocks[r.Addr+attach.Address(off)] = b
+		}
+	}
+	return nil
+}
+
+// Settle calls f until it no longer lacks memory, fetching in between.
+func (v *View) Settle(f func() error) error {
+	for range MaxRounds {
+		if v.Stopped != nil && v.Stopped.Load() {
+			return ErrStopped
+		}
+		err := f()
+		if !errors.Is(err, ErrMissing) {
+			return err
+		}
+		if err := v.fetch(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("a chain of pointers longer than %d", MaxRounds)
+}
+
+// Worst returns the error that decides: a real one before ErrMissing, so that nothing is fetched in vain.
+func Worst(errs ...error) error {
+	var missing error
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case err == ErrMissing:
+			missing = err
+		default:
+			return err
+		}
+	}
+	return missing
+}
+
+// U32 and U64 read the little-endian number that b starts with; the caller has checked the length. Both machines that
+// ddtop knows are little endian.
+func U32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func U64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
