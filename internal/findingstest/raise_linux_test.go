@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
 // raised says of a program of testdata/raise, which is named after the finding it is to raise, what else is known.
@@ -54,6 +55,9 @@ var raises = map[string]raised{
 
 // raiseTime is how long a finding is waited for: most take 3 to 5 s, on a machine that has no CPU for them long.
 const raiseTime = 2 * time.Minute
+
+// seenSamples is after how many samples a program is told that it was seen, for those that begin with their trouble then.
+const seenSamples = 100
 
 // TestRaised: each rule has a program that raises its finding, and those that compute little do so here, side by side.
 func TestRaised(t *testing.T) {
@@ -114,7 +118,11 @@ func raise(t *testing.T, p *program, id string, want raised) {
 	}
 	p.begin(t)
 	// What it says of this instant ("now 4 threads") may be another thing in the first moment.
-	s := watch(t, p.PID, rulesWith(t, want.rules...), raiseTime, says(id, want.words), nil)
+	s := watch(t, p.PID, rulesWith(t, want.rules...), raiseTime, says(id, want.words), func(_ *live.Source, n int) {
+		if n == seenSamples {
+			p.Send(t, "seen")
+		}
+	})
 	checkRaised(t, s, id, want)
 }
 

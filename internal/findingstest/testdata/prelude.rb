@@ -76,7 +76,20 @@ def wait_until_in(thread, method)
   sleep 0.01 until thread.stop? && thread.backtrace.to_a.first.to_s.include?(method)
 end
 
+# Has two threads that hold a lock each, and wait in go.pop before they take the other's, wait for each other.
+def let_deadlock(go, *threads)
+  threads.each { |t| wait_until_in(t, "pop") }
+  threads.each { go << 1 }
+  threads.each { |t| wait_until_in(t, "synchronize") }
+end
+
 def ready
   puts "ready"
   sleep
+end
+
+# Says that the program is ready, and returns when the test has seen it for some samples, however long it took to attach.
+def ready_and_seen
+  puts "ready"
+  $stdin.gets || exit
 end

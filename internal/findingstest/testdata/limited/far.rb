@@ -4,8 +4,8 @@ def down(depth, &block)
   depth == 0 ? block.call : down(depth - 1, &block)
 end
 
-a, b = Mutex.new, Mutex.new
-named("left") { a.synchronize { sleep 0.2; b.synchronize { } } }
-named("right") { Timeout.timeout(3600) { b.synchronize { sleep 0.2; down(1000) { a.synchronize { } } } } }
-sleep 0.5
+a, b, go = Mutex.new, Mutex.new, Queue.new
+left = named("left") { a.synchronize { go.pop; b.synchronize { } } }
+right = named("right") { Timeout.timeout(3600) { b.synchronize { go.pop; down(1000) { a.synchronize { } } } } }
+let_deadlock(go, left, right)
 ready

@@ -1,6 +1,6 @@
-a, b = Mutex.new, Mutex.new
+a, b, go = Mutex.new, Mutex.new, Queue.new
 named("bystander") { loop { sleep 0.05 } }
-named("left") { a.synchronize { sleep 0.2; b.synchronize { } } }
-named("right") { b.synchronize { sleep 0.2; a.synchronize { } } }
-sleep 0.5
+left = named("left") { a.synchronize { go.pop; b.synchronize { } } }
+right = named("right") { b.synchronize { go.pop; a.synchronize { } } }
+let_deadlock(go, left, right)
 ready
