@@ -34,7 +34,7 @@ check:
 # One line a benchmark, with its allocations. BENCH=regexp chooses.
 BENCH ?= .
 bench:
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -p 1 ./...
+	go test -timeout 0 -run '^$$' -bench '$(BENCH)' -benchmem -p 1 ./...
 
 # The long tests (accuracy at all rates, cost, races, kills, soak); the figures are left in verify-report.txt.
 verify:

@@ -112,6 +112,8 @@ sidekiq              ruby-sidekiq
 redis-server         redis-server
 /usr/lib/postgresql  postgresql
 /usr/share/doc/ruby-pg ruby-pg
+/usr/share/doc/ruby-rails ruby-rails
+wrk                  wrk
 chromium             chromium
 qemu-aarch64-static  qemu-user-static
 gcore                gdb

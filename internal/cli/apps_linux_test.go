@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/servertest"
 )
 
 // Real servers, where the machine has them (Debian's packages puma, ruby-sidekiq, redis-server): what the tests' own
@@ -54,17 +55,6 @@ func startServer(t *testing.T, file, text string, env []string, name, pkg string
 		}
 	})
 	return cmd.Process.Pid
-}
-
-// freePort is a port of 127.0.0.1 that nobody listened on a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // measuredServer is what the tests of servers ask of stat's JSON.
@@ -129,7 +119,7 @@ func wantFinding(t *testing.T, pid int, id, text string) {
 func TestRealPuma(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
-	port := freePort(t)
+	port := servertest.FreePort(t)
 	const app = `
 LOCK = Mutex.new
 run ->(env) { env["PATH_INFO"] == "/lock" && LOCK.synchronize { sleep 0.3 }; [200, {}, ["ok"]] }
@@ -177,7 +167,7 @@ run ->(env) { env["PATH_INFO"] == "/lock" && LOCK.synchronize { sleep 0.3 }; [20
 func TestRealSidekiq(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
-	port := freePort(t)
+	port := servertest.FreePort(t)
 	rubytest.Program(t, "sidekiq", "ruby-sidekiq")
 	startServer(t, "", "", nil, "redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "")
 	until(t, func() bool {
@@ -232,56 +222,15 @@ end
 func TestRealPostgreSQL(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err != nil || len(found) == 0 {
-		rubytest.Skip(t, "needs PostgreSQL: apt-get install postgresql")
-	}
 	if out, err := exec.Command(rubytest.Program(t, "ruby", "ruby"), "-rpg", "-e", "0").CombinedOutput(); err != nil {
 		rubytest.Skip(t, "needs Ruby's pg: apt-get install ruby-pg (%s)", bytes.TrimSpace(out))
 	}
-	// The server refuses to run as root.
-	server := func(program string, args ...string) []string {
-		line := append([]string{filepath.Join(filepath.Dir(found[0]), program)}, args...)
-		if os.Geteuid() != 0 {
-			return line
-		}
-		return append([]string{"setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"}, line...)
-	}
-	data, err := os.MkdirTemp("", "ddtop-test-") // short enough for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(data); err != nil {
-			t.Error(err)
-		}
-	})
-	if os.Geteuid() == 0 {
-		if out, err := exec.Command("chown", "postgres:", data).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	init := server("initdb", "--auth=trust", "--username=ddtop", "--no-sync", "-D", data)
-	cmd := exec.Command(init[0], init[1:]...)
-	cmd.Dir = "/"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	port := freePort(t)
-	run := server("postgres", "-D", data, "-k", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off")
-	startServer(t, "", "", nil, run[0], "util-linux", run[1:]...)
-
+	port := servertest.Postgres(t)
 	program := fmt.Sprintf(`
 require "pg"
 $stdout.sync = true
-connect = lambda do
-  PG.connect(host: "127.0.0.1", port: %s, user: "ddtop", dbname: "postgres")
-rescue PG::ConnectionBad
-  sleep 0.1
-  retry
-end
 4.times do |i|
-  db = connect.call
+  db = PG.connect(host: "127.0.0.1", port: %s, user: "ddtop", dbname: "postgres")
   Thread.new { loop { db.exec("SELECT pg_sleep(0.3)") } }.name = "worker-#{i}"
 end
 sleep

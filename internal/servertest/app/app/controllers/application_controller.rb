@@ -1,0 +1,3 @@
+class ApplicationController < ActionController::Base
+  skip_forgery_protection
+end

@@ -1,0 +1,102 @@
+package servertest
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// all: a partial of a view has a name that begins with _.
+//
+//go:embed all:app
+var app embed.FS
+
+// Rails is a shop that runs: Rails on a cluster of Puma's, asking a PostgreSQL of its own. Its pages are in app/load.lua.
+type Rails struct {
+	// URL is http://127.0.0.1:PORT.
+	URL string
+	// Dir is the application's folder.
+	Dir string
+	// Master is the PID of Puma's master, Workers those of its workers, in no order.
+	Master  int
+	Workers []int
+}
+
+// StartRails starts the shop with so many workers, of so many threads each, and returns when every worker answers.
+func StartRails(t testing.TB, workers, threads int) *Rails {
+	t.Helper()
+	puma := rubytest.Program(t, "puma", "puma")
+	ruby := rubytest.Program(t, "ruby", "ruby")
+	if out, err := exec.Command(ruby, "-rrails", "-rpg", "-e", "0").CombinedOutput(); err != nil {
+		rubytest.Skip(t, "needs Rails and pg: apt-get install ruby-rails ruby-pg (%s)", bytes.TrimSpace(out))
+	}
+	database := Postgres(t)
+	r := &Rails{URL: "http://127.0.0.1:" + FreePort(t), Dir: filepath.Join(tempDir(t), "shop")}
+	files, err := fs.Sub(app, "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(r.Dir, files); err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "RAILS_ENV=production", "RAILS_SERVE_STATIC_FILES=", "WORKERS="+strconv.Itoa(workers), "THREADS="+strconv.Itoa(threads),
+		"BIND="+strings.Replace(r.URL, "http", "tcp", 1), "DATABASE_URL=postgresql://ddtop@127.0.0.1:"+database+"/postgres?pool="+strconv.Itoa(threads))
+	seed := exec.Command(ruby, "db/seeds.rb")
+	seed.Dir, seed.Env = r.Dir, env
+	if out, err := seed.CombinedOutput(); err != nil {
+		t.Fatalf("seeding the database: %v\n%s", err, out)
+	}
+	server := exec.Command(puma, "-C", "config/puma.rb")
+	server.Dir, server.Env = r.Dir, env
+	r.Master = start(t, server)
+	client := http.Client{Timeout: 10 * time.Second}
+	await(t, "Rails answers", func() error {
+		answer, err := client.Get(r.URL + "/orders/1")
+		if err != nil {
+			return err
+		}
+		if answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+		return errors.Join(err, answer.Body.Close())
+	})
+	await(t, "Puma has its workers", func() (err error) {
+		r.Workers, err = pumaWorkers(r.Master)
+		if err == nil && len(r.Workers) < workers {
+			err = fmt.Errorf("%d of %d", len(r.Workers), workers)
+		}
+		return err
+	})
+	return r
+}
+
+// pumaWorkers lists the children of Puma's master.
+func pumaWorkers(master int) ([]int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", master))
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pid)
+	}
+	slices.Sort(out)
+	return out, nil
+}
