@@ -1,8 +1,6 @@
 package ruby
 
 import (
-	"errors"
-
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -21,8 +19,17 @@ const (
 	maxFetched = 64
 )
 
-// errQueueMoved says that the queue that was read is none: it changed meanwhile, or before in another way than at its ends.
-var errQueueMoved = errors.New("the queue for the GVL is not linked")
+// queueOutcome is what following a queue has come to.
+type queueOutcome uint8
+
+const (
+	// queueFollowed: it is known again.
+	queueFollowed queueOutcome = iota
+	// queueMoved: what was read is no queue. It changed meanwhile, or before in another way than at its ends.
+	queueMoved
+	// queueLacksThread: threads have left it and were not read; they are noted as wanted.
+	queueLacksThread
+)
 
 // queue is a ractor's queue for the GVL.
 type queue struct {
@@ -94,26 +101,24 @@ func (r *Reader) setQueue(rc *ractor, next []*thread, known bool) {
 
 // followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads that
 // this tick has read. A thread that is new at an end and was not read is read now: its links prove that it was there.
-// errNeedsThread: threads have left the queue and were not read; they are noted as wanted. errQueueMoved: it can't be
-// followed.
-func (r *Reader) followQueue(rc *ractor) error {
+func (r *Reader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
 	off := r.gvlOff(r.o.gvlQueue)
 	head := rc.base + attach.Address(off)
 	first, last := attach.Address(le64(rc.buf[off:])), attach.Address(le64(rc.buf[off+8:]))
-	kept, behind, err := r.followTail(rc, head, last)
-	if err != nil {
-		return err
+	kept, behind, ok := r.followTail(rc, head, last)
+	if !ok {
+		return queueMoved
 	}
 	q.next = q.next[:0]
 	from := kept + 1 // of those kept
 	if kept < 0 {
 		if first != behind {
-			return errQueueMoved
+			return queueMoved
 		}
-	} else if from, err = r.followFront(rc, head, first, kept); err != nil {
-		return err
+	} else if from, ok = r.followFront(rc, head, first, kept); !ok {
+		return queueMoved
 	}
 	lead := len(q.next)
 	q.next = append(q.next, q.members[from:kept+1]...)
@@ -123,7 +128,7 @@ func (r *Reader) followQueue(rc *ractor) error {
 	if f := r.o.gvlQueueCount; f.Known() {
 		f.Offset = r.gvlOff(f.Offset)
 		if int(f.In(rc.buf)) != len(q.next) {
-			return errQueueMoved
+			return queueMoved
 		}
 	}
 	for i := lead; i < lead+kept+1-from; i++ {
@@ -139,68 +144,63 @@ func (r *Reader) followQueue(rc *ractor) error {
 			next = r.queueNode(q.next[i+1])
 		}
 		if !r.queued(t) || r.prevInQueue(t) != prev || r.nextInQueue(t) != next {
-			return errQueueMoved
+			return queueMoved
 		}
 	}
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
 // followTail goes from the last node inwards to the last member that stands where it stood, whose place is kept, -1: there is
-// none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head.
-func (r *Reader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, err error) {
+// none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok is false when it can't
+// be followed.
+func (r *Reader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
 	kept, behind = len(q.members)-1, head
 	for node := last; node != head; {
 		t := r.threadOfNode(node)
 		if t == nil || len(q.tail) > len(rc.threads) {
-			return 0, 0, errQueueMoved
+			return 0, 0, false
 		}
 		for kept >= 0 && r.hasLeft(q.members[kept]) {
 			kept--
 		}
 		if kept >= 0 && t == q.members[kept] && r.inPlace(t, q.members[:kept], head) {
-			return kept, behind, nil
+			return kept, behind, true
 		}
-		if err := r.meet(rc, t); err != nil {
-			return 0, 0, err
-		}
-		if r.nextInQueue(t) != behind {
-			return 0, 0, errQueueMoved
+		if !r.meet(rc, t) || r.nextInQueue(t) != behind {
+			return 0, 0, false
 		}
 		q.tail = append(q.tail, t)
 		behind, node = node, r.prevInQueue(t)
 	}
-	return -1, behind, nil
+	return -1, behind, true
 }
 
 // followFront goes from the first node inwards to the first member that stands where it stood, and returns its place. Those in
-// front of it are put in queue.next.
-func (r *Reader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, err error) {
+// front of it are put in queue.next. ok is false when there is none, or it can't be followed.
+func (r *Reader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
 	for node := first; node != head; {
 		t := r.threadOfNode(node)
 		if t == nil || t.met == r.ticks || len(q.next) > len(rc.threads) {
-			return 0, errQueueMoved
+			return 0, false
 		}
 		if t.place >= 0 && t.place <= kept && q.members[t.place] == t {
-			return t.place, nil
+			return t.place, true
 		}
-		if err := r.meet(rc, t); err != nil {
-			return 0, err
-		}
-		if r.prevInQueue(t) != before {
-			return 0, errQueueMoved
+		if !r.meet(rc, t) || r.prevInQueue(t) != before {
+			return 0, false
 		}
 		q.next = append(q.next, t)
 		before, node = node, r.nextInQueue(t)
 	}
-	return 0, errQueueMoved
+	return 0, false
 }
 
 // followGone looks at the members that are in the queue no more: they have to be read.
-func (r *Reader) followGone(parts ...[]*thread) error {
+func (r *Reader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {
 		for _, t := range part {
@@ -210,14 +210,14 @@ func (r *Reader) followGone(parts ...[]*thread) error {
 				t.wanted = r.sample
 				missing = true
 			case r.queued(t):
-				return errQueueMoved
+				return queueMoved
 			}
 		}
 	}
 	if missing {
-		return errNeedsThread
+		return queueLacksThread
 	}
-	return nil
+	return queueFollowed
 }
 
 // hasLeft reports whether a member is known not to stand where it stood.
@@ -234,25 +234,26 @@ func (r *Reader) inPlace(t *thread, before []*thread, head attach.Address) bool 
 	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
 }
 
-// meet notes a thread that is new in its place in the queue, and reads it if this tick has not.
-func (r *Reader) meet(rc *ractor, t *thread) error {
+// meet notes a thread that is new in its place in the queue, and reads it if this tick has not. It reports whether the thread is in
+// the queue.
+func (r *Reader) meet(rc *ractor, t *thread) bool {
 	if t.readIn != r.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {
-			return errQueueMoved
+			return false
 		}
 		rc.queue.fetched++
 		r.reads.Calls++
 		if r.mem.Read(t.addr, t.buf) != nil || le64(t.buf[r.o.thSelf:]) != t.self {
-			return errQueueMoved
+			return false
 		}
 		t.readIn, t.stack.planned = r.ticks, -1
 		r.read = append(r.read, t)
 	}
 	if !r.queued(t) {
-		return errQueueMoved
+		return false
 	}
 	t.met = r.ticks
-	return nil
+	return true
 }
 
 // queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the

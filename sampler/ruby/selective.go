@@ -1,8 +1,6 @@
 package ruby
 
 import (
-	"errors"
-
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -38,13 +36,6 @@ const (
 	// all are read.
 	maxSelectiveTries = 3
 )
-
-// errNeedsThread says that a thread that a selective tick has not read takes part in the scheduling, or has just done so. It
-// is noted as wanted.
-var errNeedsThread = errors.New("a thread that was not read takes part in the scheduling")
-
-// errHeldUp says that a selective tick was held up so long that all are to be read.
-var errHeldUp = errors.New("the tick was held up")
 
 // maySelect reports whether a tick may read less than everything.
 func (r *Reader) maySelect(depth sampler.Depth) bool {
@@ -102,8 +93,7 @@ func (r *Reader) peek() {
 		if t != nil {
 			t.wanted = r.sample
 		}
-		// What it can't follow the tick will find torn, or not.
-		_ = r.followQueue(rc)
+		r.followQueue(rc) // what it can't follow the tick will find torn, or not
 		for _, t := range r.read {
 			t.wanted = r.sample
 		}
@@ -157,14 +147,15 @@ func (r *Reader) turnOf(t *thread, i int, now int64) bool {
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue takes a ractor's queue from what a tick has read. errNeedsThread: a thread has to be read that was not.
-func (r *Reader) takeQueue(rc *ractor, selective bool) error {
+// takeQueue takes a ractor's queue from what a tick has read, and reports whether that was enough: every thread was read that has to
+// be.
+func (r *Reader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
-		return nil
+		return true
 	}
 	if !selective {
 		r.walkQueue(rc)
-		return nil
+		return true
 	}
 	missing := false
 	for _, t := range rc.owners {
@@ -173,20 +164,20 @@ func (r *Reader) takeQueue(rc *ractor, selective bool) error {
 			missing = true
 		}
 	}
-	err := r.followQueue(rc)
-	if missing || errors.Is(err, errNeedsThread) {
+	outcome := r.followQueue(rc)
+	switch {
+	case missing, outcome == queueLacksThread:
 		for _, t := range r.read {
 			t.wanted = r.sample
 		}
-		return errNeedsThread
-	}
-	if err != nil {
+		return false
+	case outcome == queueMoved:
 		r.readRest(rc)
 		r.setQueue(rc, rc.queue.next[:0], false)
-		return nil
+	default:
+		r.setQueue(rc, rc.queue.next, true)
 	}
-	r.setQueue(rc, rc.queue.next, true)
-	return nil
+	return true
 }
 
 // readRest reads a ractor's threads that this tick has not read, when its queue can't be followed: their own words say whether

@@ -27,7 +27,7 @@ const (
 	fewPieces = 8
 )
 
-// ErrListTorn means that the list of threads or ractors changed while it was walked: try again.
+// ErrListTorn means that the list of threads or ractors changed whenever it was walked: a failed tick, the next one may do.
 var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
@@ -108,8 +108,8 @@ type piece struct {
 }
 
 // walkVM rebuilds the list of ractors and threads. It is run at the start and whenever a tick sees that the lists have
-// changed. On ErrListTorn nothing is changed but what was newly found.
-func (r *Reader) walkVM() error {
+// changed. When they change while they are walked, whole is false, and nothing is changed but what was newly found.
+func (r *Reader) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
 	var headWords [20]byte
@@ -120,15 +120,15 @@ func (r *Reader) walkVM() error {
 	} else {
 		head := r.vm.Addr + attach.Address(r.o.vmRactorSet)
 		if err := r.mem.Read(head, headWords[:]); err != nil {
-			return err
+			return false, err
 		}
 		prev, node := head, attach.Address(le64(headWords[:]))
 		for node != head {
 			if node == 0 {
-				return ErrListTorn
+				return false, nil
 			}
 			if err := r.walkOver(); err != nil {
-				return err
+				return false, err
 			}
 			if len(ractors) >= r.maxRactors {
 				cut = true
@@ -141,30 +141,30 @@ func (r *Reader) walkVM() error {
 			r.scratch = append(r.scratch[:0], attach.Range{Addr: node, Buf: link[:]},
 				attach.Range{Addr: addr + attach.Address(r.o.ractorID), Buf: id[:]})
 			if err := r.readAll(r.scratch); err != nil {
-				return err
+				return false, err
 			}
 			if attach.Address(le64(link[8:])) != prev {
-				return ErrListTorn
+				return false, nil
 			}
 			ractors = append(ractors, r.ractorAt(addr, sampler.RactorID(le32(id[:]))))
 			prev, node = node, attach.Address(le64(link[:]))
 		}
 	}
 	if len(ractors) == 0 {
-		return ErrListTorn
+		return false, nil
 	}
 	var all []*thread
 	for _, rc := range ractors {
-		list, err := r.walkThreads(rc, r.maxThreads-len(all))
-		if err != nil {
-			return err
+		list, whole, err := r.walkThreads(rc, r.maxThreads-len(all))
+		if !whole {
+			return false, err
 		}
 		rc.threads = list
 		all = append(all, list...)
 	}
 	r.walkedHead, r.ractorsCut = headWords, cut
 	r.adopt(ractors, all)
-	return nil
+	return true, nil
 }
 
 // ractorAt returns the known ractor of that address, or a new one.
@@ -194,23 +194,22 @@ func (r *Reader) listHead(rc *ractor) attach.Address {
 }
 
 // walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM, up to a
-// number of threads.
-func (r *Reader) walkThreads(rc *ractor, limit int) ([]*thread, error) {
+// number of threads. whole is false when it changed meanwhile, or could not be read.
+func (r *Reader) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
 	if err := r.mem.Read(head, first[:]); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var list []*thread
 	rc.cut = false
 	prev, node := head, attach.Address(le64(first[:]))
 	buf := make([]byte, r.o.thSpan)
 	for node != head {
 		if node == 0 {
-			return nil, ErrListTorn
+			return nil, false, nil
 		}
 		if err := r.walkOver(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if len(list) >= limit {
 			rc.cut = true
@@ -219,18 +218,18 @@ func (r *Reader) walkThreads(rc *ractor, limit int) ([]*thread, error) {
 		}
 		addr := node - attach.Address(r.o.thNode)
 		if err := r.mem.Read(addr, buf); err != nil {
-			return nil, ErrListTorn
+			return nil, false, nil
 		}
 		if attach.Address(le64(buf[r.o.thNode+8:])) != prev || attach.Address(le64(buf[r.o.thVM:])) != r.vm.Addr {
-			return nil, ErrListTorn
+			return nil, false, nil
 		}
 		if r.o.thRactor >= 0 && attach.Address(le64(buf[r.o.thRactor:])) != rc.addr {
-			return nil, ErrListTorn
+			return nil, false, nil
 		}
 		list = append(list, r.threadAt(addr, rc, buf))
 		prev, node = node, attach.Address(le64(buf[r.o.thNode:]))
 	}
-	return list, nil
+	return list, true, nil
 }
 
 // threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects and tids

@@ -16,25 +16,40 @@ const maxListTries = 6
 // maxReleased is how many threads' stacks are read in a lock tick because they have just released the GVL.
 const maxReleased = 64
 
+// tickOutcome is what one reading of a tick has come to where the target could be read.
+type tickOutcome uint8
+
+const (
+	// tickRead: the sample can be made.
+	tickRead tickOutcome = iota
+	// tickTorn: the lists of ractors and threads are not those known; they are to be walked again.
+	tickTorn
+	// tickLacksThread: a thread takes part in the scheduling, or has just done so, that a selective tick has not read. It is noted
+	// as wanted.
+	tickLacksThread
+	// tickHeldUp: a selective tick was held up so long that all are to be read.
+	tickHeldUp
+)
+
 // Read takes one sample. The slices of s are re-used. An error is attach.ErrGone when the target is gone, ErrListTorn
 // when its threads came and went too fast for a consistent list (a failed tick: the next one may do), or what the kernel
 // said. Nothing in s holds then.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
-	var err error
 	r.keepShare()
 	r.boundStacks()
 	r.begin()
-	for try := 0; try < maxListTries; try++ {
+	for range maxListTries {
 		if r.budget.stopped.Load() {
 			return r.failed(view.ErrStopped)
 		}
 		if len(r.order) == 0 {
-			if err = r.walk(); err != nil {
-				if errors.Is(err, ErrListTorn) {
-					r.reads.Retried++
-					continue
-				}
+			whole, err := r.walk()
+			if err != nil {
 				return r.failed(err)
+			}
+			if !whole {
+				r.reads.Retried++
+				continue
 			}
 		}
 		r.sample++
@@ -42,39 +57,39 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 		if selective {
 			r.peek()
 		}
-		err = r.snapshot(depth, s, selective)
-		for again := 0; errors.Is(err, errNeedsThread); again++ {
-			err = r.snapshot(depth, s, again < maxSelectiveTries)
+		outcome, err := r.snapshot(depth, s, selective)
+		for again := 0; outcome == tickLacksThread; again++ {
+			outcome, err = r.snapshot(depth, s, again < maxSelectiveTries)
 		}
-		if errors.Is(err, errHeldUp) {
-			err = r.snapshot(depth, s, false)
+		if outcome == tickHeldUp {
+			outcome, err = r.snapshot(depth, s, false)
 		}
-		if err == nil {
-			r.fill(depth, s)
-			return nil
+		if err == nil && outcome == tickTorn {
+			r.reads.Retried++
+			if _, err = r.walk(); err == nil {
+				continue
+			}
 		}
-		if !errors.Is(err, ErrListTorn) {
+		if err != nil {
 			return r.failed(err)
 		}
-		r.reads.Retried++
-		if err = r.walk(); err != nil && !errors.Is(err, ErrListTorn) {
-			return r.failed(err)
-		}
+		r.fill(depth, s)
+		return nil
 	}
-	return r.failed(err)
+	return r.failed(ErrListTorn)
 }
 
 // walk is walkVM, and decides how long the next tick's may take: twice as long as this one did, or was allowed to.
-func (r *Reader) walk() error {
+func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
-	err := r.walkVM()
+	whole, err = r.walkVM()
 	switch {
-	case err == nil:
+	case whole:
 		r.budget.walkNS = min(2*(r.now()-began), maxWalkBudget)
 	case errors.Is(err, errLongWalk):
 		r.budget.walkNS = min(2*max(tickBudget, r.budget.walkNS), maxWalkBudget)
 	}
-	return err
+	return whole, err
 }
 
 func (r *Reader) failed(err error) error {
@@ -84,9 +99,9 @@ func (r *Reader) failed(err error) error {
 }
 
 // snapshot does the one call of a tick, and the second one for stacks that changed or were not expected. A selective one
-// reads only the threads that take part in the scheduling and some others, and gives up with errNeedsThread when one turns
-// up that it would have to have read.
-func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) error {
+// reads only the threads that take part in the scheduling and some others, and gives up when one turns up that it
+// would have to have read.
+func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.batch = r.batch[:0]
 	r.ticks++
 	if r.o.vmRactorSet >= 0 {
@@ -149,27 +164,27 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	t1 := r.now()
 	r.reads.Calls += uint64(calls)
 	if err != nil {
-		return err
+		return tickRead, err
 	}
 	s.TimeNS, s.ReadNS = t0+(t1-t0)/2, t1-t0
 	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the read took tens of them
 	for i := range r.batch[:fixed] {
 		if r.batch[i].Failed {
-			return ErrListTorn
+			return tickTorn, nil
 		}
 	}
 	if selective && !r.selectionIntact() || !selective && !r.listIntact() {
-		return ErrListTorn
+		return tickTorn, nil
 	}
 	if selective && r.tooLate(t1) {
-		return errHeldUp
+		return tickHeldUp, nil
 	}
 	r.allRead = r.allRead || !selective
 	r.tickNS = t1
 	for _, rc := range r.ractors {
 		r.readOwners(rc, r.currentECBuf[:])
-		if err := r.takeQueue(rc, selective); err != nil {
-			return err
+		if !r.takeQueue(rc, selective) {
+			return tickLacksThread, nil
 		}
 	}
 	s.GC = sampler.GC{}
@@ -182,7 +197,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	}
 	r.collecting = s.GC.Valid && s.GC.During
 	if err := r.dec.revalidate(t1, s.GC); err != nil {
-		return err
+		return tickRead, err
 	}
 	if depth == sampler.StackTick {
 		for _, t := range r.order {
@@ -192,7 +207,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	r.finishStacks(depth)
 	r.pair(depth, s)
 	r.readGCDetail(s)
-	return nil
+	return tickRead, nil
 }
 
 // gvlOff turns an offset within the struct that holds the scheduler into one within a ractor's block.
