@@ -181,13 +181,6 @@ func (p *processesPage) drawAll(a canvas.Area, m *Model, c processColumns) {
 	}
 }
 
-// markRow shows that a row is selected.
-func markRow(a canvas.Area, m *Model, focused bool) {
-	t := &m.theme
-	m.timeline.highlight(a, t, focused)
-	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
-}
-
 func (p *processesPage) drawFigures(a canvas.Area, w *processRow, m *Model, c processColumns, plain canvas.Style, pid, ruby string) {
 	t, f := &m.theme, &w.figures
 	x := 3 + c.title + 1

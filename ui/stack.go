@@ -31,11 +31,11 @@ func (p *flamePage) stack(m *Model) (string, []string) { return m.flame.stack() 
 func (p *threadPage) stack(m *Model) (string, []string) { return m.threadStack(p.row) }
 
 func (p *threadsPage) stack(m *Model) (string, []string) {
-	i := p.index(m)
-	if i < 0 || p.rows[i].isGroup {
+	i := p.table.index()
+	if i < 0 || p.table.rows[i].isGroup {
 		return "", nil
 	}
-	return m.threadStack(&m.timeline.threads[p.rows[i].members[0]])
+	return m.threadStack(&m.timeline.threads[p.table.rows[i].members[0]])
 }
 
 // stack is that of the instant under the cursor, where there is one.

@@ -17,23 +17,23 @@ func TestThreadsTableSorts(t *testing.T) {
 	s.sees("2 threads", "15 threads", "http ×8", "worker-3", "p99", "current frame", "Thread#join")
 	p := s.model.pages[pageThreads].(*threadsPage)
 	s.press("t") // no groups
-	if len(p.rows) != 15 {
-		t.Fatalf("%d rows for 15 threads", len(p.rows))
+	if len(p.table.rows) != 15 {
+		t.Fatalf("%d rows for 15 threads", len(p.table.rows))
 	}
-	for p.sort != byCPU {
+	for p.table.by != "CPU" {
 		s.press(">")
 	}
 	s.sees("by CPU")
-	for i := 1; i < len(p.rows); i++ {
-		if p.rows[i].cpu > p.rows[i-1].cpu {
-			t.Errorf("%s uses more CPU than %s above it", p.rows[i].name, p.rows[i-1].name)
+	for i := 1; i < len(p.table.rows); i++ {
+		if p.table.rows[i].cpu > p.table.rows[i-1].cpu {
+			t.Errorf("%s uses more CPU than %s above it", p.table.rows[i].name, p.table.rows[i-1].name)
 		}
 	}
-	if p.rows[0].name != "worker-3" || p.rows[0].cpu < 0.5 {
-		t.Errorf("worker-3 hogs the GVL, and the first row is %s with %v", p.rows[0].name, p.rows[0].cpu)
+	if p.table.rows[0].name != "worker-3" || p.table.rows[0].cpu < 0.5 {
+		t.Errorf("worker-3 hogs the GVL, and the first row is %s with %v", p.table.rows[0].name, p.table.rows[0].cpu)
 	}
 	s.press("r")
-	if got := p.rows[len(p.rows)-1].name; got != "worker-3" {
+	if got := p.table.rows[len(p.table.rows)-1].name; got != "worker-3" {
 		t.Errorf("reversed, the last row is %s", got)
 	}
 	s.press(">", "r")
@@ -81,8 +81,8 @@ func TestPagesFollowTime(t *testing.T) {
 	}
 	s.press("t")
 	p := s.model.pages[pageThreads].(*threadsPage)
-	for i := range p.rows {
-		th := &s.model.timeline.threads[p.rows[i].members[0]]
+	for i := range p.table.rows {
+		th := &s.model.timeline.threads[p.table.rows[i].members[0]]
 		for _, st := range states {
 			if st.Thread == th.id && st.State != th.state.State {
 				t.Errorf("%s: %s, the history says %s", th.name, th.state.State, st.State)

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -14,106 +15,59 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// tableColumns are the columns of the table of threads; 0: there is no room for it.
-type tableColumns struct{ name, now, bar, shares, cpu, p99, frame, detail int }
-
-func newTableColumns(w int) tableColumns {
-	var c tableColumns
-	switch {
-	case w >= 160:
-		c = tableColumns{name: 24, now: 17, bar: 30, shares: 17, cpu: 6, p99: 9}
-	case w >= wideWidth:
-		c = tableColumns{name: 20, now: 17, bar: 24, cpu: 6, p99: 9}
-	case w >= 80:
-		c = tableColumns{name: 14, now: 16, bar: 14, cpu: 5, p99: 8}
-	default:
-		c = tableColumns{name: 12, now: 16, bar: 9, cpu: 5, p99: 8}
-	}
-	used := 1
-	for _, n := range []int{c.name, c.now, c.bar, c.shares, c.cpu, c.p99} {
-		if n > 0 {
-			used += n + 1
+// threadColumns are the columns of the table of threads.
+func threadColumns() []column[*tableRow] {
+	onlyWide := wide(0, 160, 5)
+	percent := func(n int, s gvl.State) func(*tableRow, *Model) (string, canvas.Style) {
+		return func(w *tableRow, m *Model) (string, canvas.Style) {
+			p := w.percents()[n]
+			if p == 0 {
+				return "0 %", m.theme.faint()
+			}
+			return fmt.Sprintf("%d %%", p), canvas.Style{FG: m.theme.readable(m.theme.States[s])}
 		}
 	}
-	const leastFrame = 8
-	if c.frame = w - used; c.frame < leastFrame {
-		c.frame = 0
+	byPart := func(states ...gvl.State) func(x, y *tableRow) int {
+		return func(x, y *tableRow) int { return cmp.Compare(y.part(states...), x.part(states...)) }
 	}
-	if w >= 160 {
-		c.detail = c.frame / 2
-		c.frame -= c.detail + 1
+	return []column[*tableRow]{
+		{title: "  thread", width: wide(12, 80, 14, wideWidth, 20, 160, 24), draw: drawTreeName, order: "name",
+			compare: func(x, y *tableRow) int { return strings.Compare(x.name, y.name) }},
+		{title: "now", width: wide(16, wideWidth, 17), draw: drawState, order: "state",
+			compare: func(x, y *tableRow) int { return cmp.Compare(x.urgent, y.urgent) }},
+		{title: "states", width: wide(9, 80, 14, wideWidth, 24, 160, 30), bare: true,
+			draw: func(a canvas.Area, w *tableRow, m *Model) { m.theme.drawStates(a, &w.totals, m.opt.ASCII) }},
+		{title: "run", width: onlyWide, right: true, text: percent(0, gvl.Running), order: "run", compare: byPart(gvl.Running, gvl.Stalled, gvl.GC)},
+		{title: "wait", width: onlyWide, right: true, text: percent(1, gvl.Waiting), order: "wait", compare: byPart(gvl.Waiting)},
+		{title: "io", width: onlyWide, right: true, text: percent(2, gvl.IO), order: "io", compare: byPart(gvl.IO)},
+		{title: "CPU", width: wide(5, wideWidth, 6), right: true, order: "CPU",
+			text:    func(w *tableRow, m *Model) (string, canvas.Style) { return units.Percent(w.cpu), m.theme.text() },
+			compare: func(x, y *tableRow) int { return cmp.Compare(y.cpu, x.cpu) }},
+		{title: "p99", width: wide(8, wideWidth, 9), right: true, order: "waits p99", text: p99Text,
+			compare: func(x, y *tableRow) int { return cmp.Compare(y.p99NS, x.p99NS) }},
+		{title: "current frame", width: wide(rest), least: 8, draw: drawFrame},
+		{title: "detail", width: wide(0, 160, rest), text: detailText},
 	}
-	return c
 }
 
 func (p *threadsPage) draw(a canvas.Area, m *Model) {
+	p.table.draw(a, m, true, func(m *Model, w *tableRow, x int) tea.Cmd {
+		if w.isGroup && x <= groupSign {
+			p.expand(m, !w.open)
+		}
+		return p.selectRow(m)
+	})
+	rows := 1 + len(p.table.rows)
+	m.drawNow(a.Sub(0, rows, a.W, a.H-rows))
+}
+
+// drawTreeName writes the name of a thread or a group, members behind their group.
+func drawTreeName(a canvas.Area, w *tableRow, m *Model) {
 	t := &m.theme
-	c := newTableColumns(a.W)
-	p.drawHead(a.Row(0), c, m)
-	body := a.Sub(0, 1, a.W, a.H-1)
-	i := p.index(m)
-	if i >= 0 {
-		p.top = max(min(p.top, i), i-body.H+1)
-	}
-	p.top = max(0, min(p.top, len(p.rows)-body.H))
-	for y := range min(body.H, len(p.rows)-p.top) {
-		w := &p.rows[p.top+y]
-		p.drawRow(body.Row(y), w, m, c)
-		key, sign, open := w.key, w.isGroup, w.open
-		m.onPress(body.Row(y), func(m *Model, x, _ int) tea.Cmd {
-			m.timeline.selected = key
-			if sign && x <= groupSign {
-				p.expand(m, !open)
-			}
-			m.refresh()
-			return nil
-		})
-	}
-	m.drawNow(a.Sub(0, 1+len(p.rows), a.W, a.H-1-len(p.rows)))
-	a.PutRight(0, hiddenRows(p.top, len(p.rows)-p.top-body.H), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
-}
-
-// hiddenRows says how many rows of a list are above and below those drawn; "" when there are none.
-func hiddenRows(above, below int) string {
-	s := ""
-	if above > 0 {
-		s += fmt.Sprintf(" ▲%d", above)
-	}
-	if below > 0 {
-		s += fmt.Sprintf(" ▼%d", below)
-	}
-	if s != "" {
-		s += " "
-	}
-	return s
-}
-
-func (p *threadsPage) drawHead(a canvas.Area, c tableColumns, m *Model) {
-	share := 0
-	if c.shares > 0 {
-		share = 5
-	}
-	drawTableHead(a, 1, m, p.sort, byOrder, []headColumn[sortBy]{
-		{width: c.name, text: "  thread", by: byName},
-		{width: c.now, text: "now", by: byState},
-		{width: c.bar, text: "states"},
-		{width: share, text: "run", by: byRun, right: true},
-		{width: share, text: "wait", by: byWait, right: true},
-		{width: share, text: "io", by: byIO, right: true},
-		{width: c.cpu, text: "CPU", by: byCPU, right: true},
-		{width: c.p99, text: "p99", by: byP99, right: true},
-		{width: c.frame, text: "current frame"},
-		{width: c.detail, text: "detail"},
-	}, p.sortFrom)
-}
-
-func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColumns) {
-	t, v := &m.theme, &m.timeline
-	x := 1
+	x, name := 0, t.text()
 	if w.inGroup {
-		x = 3
+		x = 2
 	}
-	name := t.text()
 	if w.isGroup {
 		name = t.bold()
 		sign := "▸"
@@ -122,54 +76,33 @@ func (p *threadsPage) drawRow(a canvas.Area, w *tableRow, m *Model, c tableColum
 		}
 		a.Put(x, 0, sign, t.dim())
 	}
-	a.Put(x+2, 0, canvas.Cut(w.name, c.name-x-1), name)
-	x = c.name + 2
-	p.drawState(a.Sub(x, 0, c.now, 1), w, m)
-	x += c.now + 1
-	barX := x
-	x += c.bar + 1
-	if c.shares > 0 {
-		run := w.totals[gvl.Running] + w.totals[gvl.Stalled] + w.totals[gvl.GC]
-		var rest int64
-		for s, ns := range w.totals {
-			if st := gvl.State(s); !st.Held() && st != gvl.Waiting && st != gvl.IO {
-				rest += ns
-			}
-		}
-		n := units.Percents(run, w.totals[gvl.Waiting], w.totals[gvl.IO], rest)
-		for i, s := range []gvl.State{gvl.Running, gvl.Waiting, gvl.IO} {
-			st := canvas.Style{FG: t.readable(t.States[s])}
-			if n[i] == 0 {
-				st = t.faint()
-			}
-			a.Put(x, 0, fmt.Sprintf("%3d %%", n[i]), st)
-			x += 6
-		}
-	}
-	a.Put(x, 0, canvas.PadLeft(units.Percent(w.cpu), c.cpu), t.text())
-	x += c.cpu + 1
-	p99 := t.text()
+	a.Put(x+2, 0, canvas.Cut(w.name, a.W-x-2), name)
+}
+
+// percents are the row's shares of running, waiting, input and output, and the rest.
+func (w *tableRow) percents() []int {
+	run := w.totals[gvl.Running] + w.totals[gvl.Stalled] + w.totals[gvl.GC]
+	wait, io := w.totals[gvl.Waiting], w.totals[gvl.IO]
+	return units.Percents(run, wait, io, units.Sum(w.totals[:])-run-wait-io)
+}
+
+func p99Text(w *tableRow, m *Model) (string, canvas.Style) {
 	const longNS = int64(50e6)
+	t := &m.theme
 	switch {
 	case w.p99NS == 0:
-		p99 = t.faint()
+		return w.p99, t.faint()
 	case w.p99NS >= longNS:
-		p99 = canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold}
+		return w.p99, canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold}
 	}
-	a.Put(x, 0, canvas.PadLeft(w.p99, c.p99), p99)
-	x += c.p99 + 1
-	if !w.isGroup {
-		th := &v.threads[w.members[0]]
-		p.drawFrame(a.Sub(x, 0, c.frame, 1), th, m)
-		if c.detail > 0 && th.known {
-			a.Put(x+c.frame+1, 0, canvas.Cut(beyondState(th.state, m.store.dict), c.detail), t.dim())
-		}
+	return w.p99, t.text()
+}
+
+func detailText(w *tableRow, m *Model) (string, canvas.Style) {
+	if th := &m.timeline.threads[w.members[0]]; !w.isGroup && th.known {
+		return beyondState(th.state, m.store.dict), m.theme.dim()
 	}
-	if w.key == v.selected {
-		v.highlight(a, t, true)
-		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
-	}
-	t.drawStates(a.Sub(barX, 0, c.bar, 1), &w.totals, m.opt.ASCII)
+	return "", m.theme.dim()
 }
 
 // beyondState is what a description tells of a thread besides its state and how long it has been in it, which stand in a column of
@@ -183,7 +116,7 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 }
 
 // drawState writes what the thread does and for how long, or counts the states of a group.
-func (p *threadsPage) drawState(a canvas.Area, w *tableRow, m *Model) {
+func drawState(a canvas.Area, w *tableRow, m *Model) {
 	t := &m.theme
 	if w.isGroup {
 		w.now = m.timeline.groupNow(&w.row)
@@ -207,8 +140,9 @@ func (p *threadsPage) drawState(a canvas.Area, w *tableRow, m *Model) {
 }
 
 // drawFrame writes the innermost frame of a thread's stack and where it is.
-func (p *threadsPage) drawFrame(a canvas.Area, th *threadRow, m *Model) {
-	if !th.known {
+func drawFrame(a canvas.Area, w *tableRow, m *Model) {
+	th := &m.timeline.threads[w.members[0]]
+	if w.isGroup || !th.known {
 		return
 	}
 	_, id := m.store.dict.Stack(th.state.Stack)

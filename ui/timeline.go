@@ -65,6 +65,8 @@ type row struct {
 	holds   bool      // it holds the GVL now
 }
 
+func (w row) id() rowKey { return w.key }
+
 // lane is one ractor's GVL over time.
 type lane struct {
 	label  string

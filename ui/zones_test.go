@@ -48,26 +48,25 @@ func TestClickingInTheTableOfThreads(t *testing.T) {
 	s.press("2")
 	p := s.model.pages[pageThreads].(*threadsPage)
 	for _, c := range []struct {
-		head string
-		by   sortBy
-	}{{"  thread", byName}, {"now ", byState}, {"   p99", byP99}} {
+		head, by string
+	}{{"  thread", "name"}, {"now ", "state"}, {"   p99", "waits p99"}} {
 		*now = now.Add(time.Hour)
 		s.clickOn(c.head)
-		if p.sort != c.by || p.reverse {
-			t.Errorf("%q sorts by %s, reversed %v", c.head, sortNames[p.sort], p.reverse)
+		if p.table.by != c.by || p.table.reverse {
+			t.Errorf("%q sorts by %s, reversed %v", c.head, p.table.by, p.table.reverse)
 		}
 	}
 	s.clickOn("p99▼")
-	if p.sort != byP99 || !p.reverse {
+	if p.table.by != "waits p99" || !p.table.reverse {
 		t.Error("the same head does not turn the order round")
 	}
 	s.clickOn("▾ http ×8")
-	if p.index(s.model) < 0 || s.model.timeline.selected.group == "" {
+	if p.table.index() < 0 || s.model.timeline.selected.group == "" {
 		t.Error("the group is not selected")
 	}
 	_, y := s.at("▾ http ×8")
 	s.click(1, y)
-	if slices.ContainsFunc(p.rows, func(w tableRow) bool { return w.name == "http-3" }) { // under the table it is named
+	if slices.ContainsFunc(p.table.rows, func(w *tableRow) bool { return w.name == "http-3" }) { // under the table it is named
 		t.Errorf("http-3 is still in the table:\n%s", s.text())
 	}
 	s.click(1, y)

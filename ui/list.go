@@ -1,0 +1,117 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// keyed is a row of a list. What names it stays the same from picture to picture, so that the cursor stays on its row when
+// others come, go or change places.
+type keyed[K comparable] interface{ id() K }
+
+// list is rows of which one has the cursor and some are on the screen.
+type list[R keyed[K], K comparable] struct {
+	rows []R
+	// selected names the row with the cursor. No row has the cursor when there is none of that name: at first, and while the
+	// row that had it is not listed.
+	selected K
+	at       int // where that row was last: the keys go on from there
+	top      int // first row on the screen
+	height   int // rows that the screen has room for
+}
+
+// index is the row with the cursor; -1: none has it.
+func (l *list[R, K]) index() int {
+	return slices.IndexFunc(l.rows, func(r R) bool { return r.id() == l.selected })
+}
+
+// step is how far a key moves the cursor.
+type step struct{ rows, screens int }
+
+// move moves the cursor, to the edge at most. The first step from no row at all is to the first or the last one.
+func (l *list[R, K]) move(by step) {
+	if len(l.rows) == 0 {
+		return
+	}
+	n := by.rows + by.screens*max(l.height-1, 1)
+	var none K
+	i := l.index()
+	switch {
+	case i >= 0:
+	case l.selected != none && n > 0: // what has its place now is below it
+		i = l.at - 1
+	case l.selected != none:
+		i = l.at
+	case n < 0:
+		i = len(l.rows)
+	}
+	l.at = max(0, min(i+n, len(l.rows)-1))
+	l.selected = l.rows[l.at].id()
+}
+
+// scroll makes the list as high as the screen has room, with the cursor in sight, and returns the rows that are on the screen.
+func (l *list[R, K]) scroll(height int) []R {
+	l.height = height
+	if i := l.index(); i >= 0 {
+		l.at = i
+		l.top = max(min(l.top, i), i-height+1)
+	}
+	l.top = max(0, min(l.top, len(l.rows)-height))
+	return l.rows[l.top:min(l.top+height, len(l.rows))]
+}
+
+// hidden says how many rows are above and below those on the screen; "" when there are none.
+func (l *list[R, K]) hidden() string { return hiddenRows(l.top, len(l.rows)-l.top-l.height) }
+
+func hiddenRows(above, below int) string {
+	s := ""
+	if above > 0 {
+		s += fmt.Sprintf(" ▲%d", above)
+	}
+	if below > 0 {
+		s += fmt.Sprintf(" ▼%d", below)
+	}
+	if s != "" {
+		s += " "
+	}
+	return s
+}
+
+// draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of the column
+// of the row that was clicked.
+func (l *list[R, K]) draw(a canvas.Area, m *Model, drawRow func(a canvas.Area, r R, selected bool), pressed func(m *Model, r R, x int) tea.Cmd) {
+	for y, r := range l.scroll(a.H) {
+		drawRow(a.Row(y), r, r.id() == l.selected)
+		m.onPress(a.Row(y), func(m *Model, x, _ int) tea.Cmd {
+			l.selected = r.id()
+			return pressed(m, r, x)
+		})
+	}
+}
+
+// markRow shows that the cursor is on a row; focused: the arrow keys move it.
+func markRow(a canvas.Area, m *Model, focused bool) {
+	t := &m.theme
+	m.timeline.highlight(a, t, focused)
+	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+}
+
+// cursorKeys are the keys that move a cursor through rows, for every list the same; short and help are the words of the footer and
+// of the help.
+func cursorKeys(short, help string, move func(m *Model, by step) tea.Cmd) []binding {
+	do := func(rows, screens int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { return move(m, step{rows, screens}) }
+	}
+	return []binding{
+		{keys: []string{"up", "k"}, show: "↑ ↓", short: short, help: help + " (also k, j; page keys, home, end)", do: do(-1, 0)},
+		{keys: []string{"down", "j"}, do: do(+1, 0)},
+		{keys: []string{"pgup"}, do: do(0, -1)},
+		{keys: []string{"pgdown"}, do: do(0, +1)},
+		{keys: []string{"home", "g"}, do: do(-maxRows, 0)},
+		{keys: []string{"end", "G", "shift+g"}, do: do(maxRows, 0)},
+	}
+}

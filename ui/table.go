@@ -1,0 +1,233 @@
+package ui
+
+import (
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// column is all there is to a column of a table: to add one is to add an entry.
+type column[R any] struct {
+	title string // over it
+	short string // over it where title has no room; "": title is cut
+	// width is how wide it is on a screen of so many columns: 0 where there is no room for it, rest for what the others leave.
+	width func(screen int) int
+	// widens, if set, says whether it takes a part of what the others leave besides its width.
+	widens func(*Model) bool
+	// least is what a column that takes the rest needs to be of use. Those with a number in drop go for it, the lowest first; if that is
+	// not enough, it goes itself.
+	least, drop int
+	right       bool // it ends at its right edge
+	// order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out first.
+	order   string
+	compare func(x, y R) int
+	// text is what stands in it, and how; draw draws it instead, where a text won't do.
+	text func(r R, m *Model) (string, canvas.Style)
+	draw func(a canvas.Area, r R, m *Model)
+	// spans, if set, says of which rows it has the columns behind it as well.
+	spans func(r R) bool
+	// bare: the ground of the selected row is not put under it, because its own ground tells something.
+	bare bool
+}
+
+// rest is the width of a column that takes what the others leave. Several share it.
+const rest = -1
+
+// wide is a width on screens of any size; then come pairs of a size from which on there is another one, and that.
+func wide(width int, from ...int) func(int) int {
+	return func(screen int) int {
+		w := width
+		for i := 0; i+1 < len(from) && screen >= from[i]; i += 2 {
+			w = from[i+1]
+		}
+		return w
+	}
+}
+
+// table is a list with columns, sorted by one of them.
+type table[R keyed[K], K comparable] struct {
+	list[R, K]
+	columns []column[R]
+	// left and right are the columns of the screen that stay free at the edges.
+	left, right int
+	// natural is the order while the table is sorted by no column, and unsorted its name; "": it is always sorted by one.
+	natural  func(x, y R) int
+	unsorted string
+	by       string // the order
+	reverse  bool
+}
+
+// orders are the names of the orders that there are.
+func (t *table[R, K]) orders() []string {
+	var out []string
+	if t.unsorted != "" {
+		out = append(out, t.unsorted)
+	}
+	for i := range t.columns {
+		if s := t.columns[i].order; s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// sort sorts rows of the table by the order chosen. Those that it does not tell apart stay as they came.
+func (t *table[R, K]) sort(rows []R) {
+	compare := t.natural
+	if i := slices.IndexFunc(t.columns, func(c column[R]) bool { return c.order != "" && c.order == t.by }); i >= 0 {
+		compare = t.columns[i].compare
+	}
+	slices.SortStableFunc(rows, func(x, y R) int {
+		if t.reverse {
+			return -compare(x, y)
+		}
+		return compare(x, y)
+	})
+}
+
+// sortBy chooses an order; the one that it is already turns round.
+func (t *table[R, K]) sortBy(order string) {
+	t.reverse = t.by == order && !t.reverse
+	t.by = order
+}
+
+// sortKeys are the keys that sort the table; help says by what.
+func (t *table[R, K]) sortKeys(help string) []binding {
+	next := func(n int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd {
+			all := t.orders()
+			t.by = all[(slices.Index(all, t.by)+n+len(all))%len(all)]
+			m.refresh()
+			return nil
+		}
+	}
+	return []binding{
+		{keys: []string{">", "."}, show: "< >", short: "sort", help: help + " (also , .)", do: next(+1)},
+		{keys: []string{"<", ","}, do: next(-1)},
+		{keys: []string{"r"}, show: "r", short: "reverse", help: "sort the other way round",
+			do: func(m *Model) tea.Cmd { t.reverse = !t.reverse; m.refresh(); return nil }},
+	}
+}
+
+// fit shares the columns of a screen out. A column that there is no room for has 0.
+func (t *table[R, K]) fit(screen int, m *Model) []int {
+	widths := make([]int, len(t.columns))
+	free := screen - t.left - t.right + 1
+	var takers []int
+	least := 0
+	for i := range t.columns {
+		c := &t.columns[i]
+		switch w := c.width(screen); {
+		case w == rest:
+			takers = append(takers, i)
+			least += c.least
+			free--
+		case w > 0:
+			widths[i] = w
+			free -= w + 1
+			if c.widens != nil && c.widens(m) {
+				takers = append(takers, i)
+			}
+		}
+	}
+	for free < least {
+		first := -1
+		for i := range t.columns {
+			if c := &t.columns[i]; c.drop > 0 && widths[i] > 0 && (first < 0 || c.drop < t.columns[first].drop) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return widths
+		}
+		free += widths[first] + 1
+		widths[first] = 0
+	}
+	for n, i := range takers {
+		w := max(free, 0) / (len(takers) - n)
+		widths[i] += w
+		free -= w
+	}
+	return widths
+}
+
+// draw draws the table with its head.
+func (t *table[R, K]) draw(a canvas.Area, m *Model, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+	t.drawHead(a.Row(0), m)
+	t.drawRows(a.Sub(0, 1, a.W, a.H-1), m, focused, pressed)
+	a.PutRight(0, t.hidden(), canvas.Style{FG: m.theme.Warn, Attr: canvas.Bold})
+}
+
+// drawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
+func (t *table[R, K]) drawHead(a canvas.Area, m *Model) {
+	x := t.left
+	for i, w := range t.fit(a.W, m) {
+		if w == 0 {
+			continue
+		}
+		c := &t.columns[i]
+		text, st := c.title, m.theme.dim()
+		if c.short != "" && w < canvas.Width(text) {
+			text = c.short
+		}
+		if c.order != "" && c.order == t.by {
+			st = canvas.Style{FG: m.theme.Accent, Attr: canvas.Bold}
+			text += "▼"
+		}
+		if c.right {
+			text = canvas.PadLeft(text, w)
+		}
+		a.Put(x, 0, canvas.Cut(text, w), st)
+		if c.order != "" {
+			m.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { t.sortBy(c.order); m.refresh(); return nil })
+		}
+		x += w + 1
+	}
+}
+
+// drawRows draws the rows that there is room for. The cursor is faint without the focus, while the arrows move another.
+func (t *table[R, K]) drawRows(a canvas.Area, m *Model, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+	widths := t.fit(a.W, m)
+	cells := func(a canvas.Area, r R, bare bool) {
+		x := t.left
+		for i, w := range widths {
+			c := &t.columns[i]
+			if w == 0 {
+				continue
+			}
+			spans := c.spans != nil && c.spans(r)
+			if spans {
+				w = a.W - t.right - x
+			}
+			if c.bare == bare {
+				c.put(a.Sub(x, 0, w, 1), r, m)
+			}
+			if spans {
+				break
+			}
+			x += w + 1
+		}
+	}
+	t.list.draw(a, m, func(a canvas.Area, r R, selected bool) {
+		cells(a, r, false)
+		if selected {
+			markRow(a, m, focused)
+		}
+		cells(a, r, true)
+	}, pressed)
+}
+
+// put draws the cell of a row.
+func (c *column[R]) put(a canvas.Area, r R, m *Model) {
+	if c.draw != nil {
+		c.draw(a, r, m)
+		return
+	}
+	text, st := c.text(r, m)
+	if text = canvas.Cut(text, a.W); c.right {
+		text = canvas.PadLeft(text, a.W)
+	}
+	a.Put(0, 0, text, st)
+}
