@@ -64,15 +64,7 @@ type Node struct {
 }
 
 // TopState returns the state with the largest share of the node's total, the first of them when equal.
-func (n *Node) TopState() gvl.State {
-	best := gvl.State(0)
-	for st := best + 1; st < gvl.NumStates; st++ {
-		if n.StateTotal[st] > n.StateTotal[best] {
-			best = st
-		}
-	}
-	return best
-}
+func (n *Node) TopState() gvl.State { return topState(&n.StateTotal) }
 
 // Options select and shape what a Tree shows. The zero value is everything: wall time, merged by function.
 type Options struct {

@@ -1,19 +1,16 @@
 package ui
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -77,7 +74,7 @@ func (m *Model) yankSummary() tea.Cmd {
 }
 
 const (
-	// maxBlamed and maxListed bound the functions and threads of a summary: what a chat shows without a click.
+	// maxBlamed and maxListed bound the places and threads of a summary: what a chat shows without a click.
 	maxBlamed = 5
 	maxListed = 20
 	// muchRun is the share of its time for which a member of a group has to have held the GVL to be listed by itself.
@@ -140,35 +137,14 @@ func (m *Model) summary() string {
 	return b.String()
 }
 
-// blamed lists the functions that held the GVL while others waited, by their own part of that, the largest first.
+// blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first.
 func (m *Model) blamed() []string {
-	if m.flame.builder == nil {
-		return nil
-	}
-	tree := flamegraph.NewBuilder(m.store.dict).Build(&m.flame.snapshot, flamegraph.Options{Metric: flamegraph.Blame})
-	self := make(map[flamegraph.FuncKey]int64)
-	var walk func(n *flamegraph.Node)
-	walk = func(n *flamegraph.Node) {
-		if n.Self > 0 && n.Kind == flamegraph.FrameNode {
-			self[n.FuncKey] += n.Self
-		}
-		for _, c := range n.Children {
-			walk(c)
-		}
-	}
-	walk(tree.Root)
-	keys := make([]flamegraph.FuncKey, 0, len(self))
-	for k := range self {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(x, y flamegraph.FuncKey) int {
-		return cmp.Or(cmp.Compare(self[y], self[x]), cmp.Compare(x.Label, y.Label), cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line))
-	})
+	b := blameOf(&m.flame.snapshot, m.store.dict)
 	var out []string
-	for _, k := range keys[:min(len(keys), maxBlamed)] {
-		line := units.Percent(share(self[k], tree.Root.Total)) + " `" + strings.ReplaceAll(canvas.Clean(k.Label), "`", "'") + "`"
-		if k.File != "" {
-			line += fmt.Sprintf(" %s:%d", markdown(k.File), k.Line)
+	for _, p := range b.places[:min(len(b.places), maxBlamed)] {
+		line := units.Percent(share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"
+		if p.Path != "" {
+			line += fmt.Sprintf(" %s:%d", markdown(p.Path), p.Line)
 		}
 		out = append(out, line)
 	}

@@ -1,10 +1,8 @@
 package ui
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -31,10 +29,8 @@ type locksPage struct {
 	locks  []gvl.Contended
 	// shortLocks is how many more there are, whose waits are all too short for the list.
 	shortLocks int
-	places     []blamePlace
-	// waitNS is the waiting of all threads in the time shown, nobodyNS the part in which nobody held the GVL.
-	waitNS, nobodyNS int64
-	placesOf         placesFrom
+	blame
+	placesOf placesFrom
 }
 
 // lockKey names a row: a lock by what it is, or a place.
@@ -42,7 +38,7 @@ type lockKey struct {
 	object uint64
 	kind   string
 	holder sampler.ThreadID
-	place  placeKey
+	place  flamegraph.Place
 	// isPlace distinguishes the place of which no stack was read from nothing at all.
 	isPlace bool
 }
@@ -55,27 +51,23 @@ type deadLink struct {
 	stack          sampler.StackID // of the holder
 }
 
-// placeKey is a place in the code: the innermost method written in Ruby and the C function in it.
-type placeKey struct {
-	method, native, path string
+// blame is whose code made others wait for the GVL.
+type blame struct {
+	places []flamegraph.PlaceSum
+	// waitNS is the waiting of all threads, nobodyNS the part in which nobody held the GVL.
+	waitNS, nobodyNS int64
 }
 
-// place is a place with the line that is executed.
-type place struct {
-	placeKey
-	line int32
-}
-
-// blamePlace is a place that made threads wait.
-type blamePlace struct {
-	placeKey
-	ns      int64
-	line    int32     // charged most
-	kind    gvl.State // how it held the GVL most of that time
-	kinds   [gvl.NumStates]int64
-	thread  sampler.ThreadID // charged most
-	threads map[sampler.ThreadID]int64
-	lines   map[int32]int64
+// blameOf sums the blame up by place.
+func blameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) blame {
+	b := blame{places: s.Places(dict, func(e *flamegraph.Entry) int64 { return e.Weights.BlameNS })}
+	charged, total := int64(0), s.Total()
+	for i := range b.places {
+		charged += b.places[i].NS
+	}
+	b.nobodyNS = max(total.WaitNS-charged, 0)
+	b.waitNS = max(total.WaitNS, charged) // a wait's own time comes with its stack, a little later than the blame
+	return b
 }
 
 func newLocksPage() *locksPage {
@@ -118,7 +110,7 @@ func keyOfLock(l *gvl.Contended) lockKey {
 	return k
 }
 
-func keyOfPlace(b *blamePlace) lockKey { return lockKey{place: b.placeKey, isPlace: true} }
+func keyOfPlace(b *flamegraph.PlaceSum) lockKey { return lockKey{place: b.Place, isPlace: true} }
 
 func (p *locksPage) index() int { return slices.Index(p.rowKeys(), p.selected) }
 
@@ -148,7 +140,7 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 			id = l.Waiters[0]
 		}
 	default:
-		id = p.places[i-len(p.locks)].thread
+		id = p.places[i-len(p.locks)].Thread
 	}
 	m.timeline.selected = rowKey{thread: id}
 	return m.open(pageThread)
@@ -161,7 +153,7 @@ func (p *locksPage) load(m *Model, r *reading) {
 	p.loadCycles(m.states)
 	if of := (placesFrom{m.flame.snapshot.FromNS, m.flame.snapshot.ToNS, m.store.dict.HidesDirectories()}); of != p.placesOf {
 		p.placesOf = of
-		p.loadPlaces(&m.flame.snapshot, m.store.dict)
+		p.blame = blameOf(&m.flame.snapshot, m.store.dict)
 	}
 }
 
@@ -188,100 +180,12 @@ func (p *locksPage) loadCycles(states []gvl.ThreadState) {
 	}
 }
 
-// loadPlaces sums the blame by place.
-func (p *locksPage) loadPlaces(s *flamegraph.Snapshot, dict *sampler.Dictionary) {
-	byKey := make(map[placeKey]*blamePlace)
-	ofStack := make(map[sampler.StackID]place)
-	p.waitNS, p.nobodyNS = 0, 0
-	charged := int64(0)
-	for i := range s.Entries {
-		e := &s.Entries[i]
-		p.waitNS += e.Weights.WaitNS
-		if e.Weights.BlameNS == 0 {
-			continue
-		}
-		charged += e.Weights.BlameNS
-		k, ok := ofStack[e.Key.Stack]
-		if !ok {
-			k = placeOf(dict, e.Key.Stack)
-			ofStack[e.Key.Stack] = k
-		}
-		b := byKey[k.placeKey]
-		if b == nil {
-			b = &blamePlace{placeKey: k.placeKey, threads: make(map[sampler.ThreadID]int64), lines: make(map[int32]int64)}
-			byKey[k.placeKey] = b
-		}
-		b.ns += e.Weights.BlameNS
-		b.kinds[e.Key.State] += e.Weights.BlameNS
-		b.threads[e.Key.Thread] += e.Weights.BlameNS
-		b.lines[k.line] += e.Weights.BlameNS
-	}
-	p.nobodyNS = max(p.waitNS-charged, 0)
-	p.waitNS = max(p.waitNS, charged) // a wait's own time comes with its stack, a little later than the blame
-	p.places = p.places[:0]
-	for _, b := range byKey {
-		b.kind = dominant(&b.kinds)
-		for id, ns := range b.threads {
-			if best := b.threads[b.thread]; ns > best || ns == best && id < b.thread {
-				b.thread = id
-			}
-		}
-		b.line = -1
-		for line, ns := range b.lines {
-			if best := b.lines[b.line]; ns > best || ns == best && line < b.line {
-				b.line = line
-			}
-		}
-		p.places = append(p.places, *b)
-	}
-	slices.SortFunc(p.places, func(x, y blamePlace) int {
-		return cmp.Or(cmp.Compare(y.ns, x.ns), cmp.Compare(x.method, y.method), cmp.Compare(x.native, y.native),
-			cmp.Compare(x.path, y.path))
-	})
-}
-
-// placeOf finds the place where a stack is: its innermost frame written in Ruby, and the function of Ruby's core
-// (in C or, like Integer#times, in <internal:…>) that this called.
-func placeOf(dict *sampler.Dictionary, stack sampler.StackID) place {
-	const maxUp = 64 // C functions in a row
-	var k place
-	for range maxUp {
-		caller, id := dict.Stack(stack)
-		if id == 0 {
-			break
-		}
-		f := dict.Frame(id)
-		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
-			k.method, k.path, k.line = f.Label, f.Path, f.Line
-			return k
-		}
-		if k.native == "" {
-			k.native = f.Label
-		}
-		stack = caller
-	}
-	return k
-}
-
-// words is the place as people write it: "Reports#build → JSON.generate".
-func (k *placeKey) words() string {
-	switch {
-	case k.method == "" && k.native == "":
-		return "no stack was read"
-	case k.method == "":
-		return k.native
-	case k.native == "":
-		return k.method
-	}
-	return k.method + " → " + k.native
-}
-
 // topShare is how many places from the top have at least most of the waiting, and which share they have.
 func (p *locksPage) topShare() (n int, of float64) {
 	const most, few = 0.8, 5
 	var sum int64
 	for n < min(len(p.places), few) {
-		sum += p.places[n].ns
+		sum += p.places[n].NS
 		n++
 		if of = share(sum, p.waitNS); of >= most {
 			break
@@ -320,7 +224,8 @@ func (p *locksPage) detail(m *Model) (name, rest string) {
 		return lockName(l.Kind, l.Object), "waited for by " + names
 	}
 	b := &p.places[i-len(p.locks)]
-	return b.words(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.path, b.line, units.Duration(b.ns), units.Percent(share(b.ns, p.waitNS)))
+	return b.String(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.Path, b.Line, units.Duration(b.NS),
+		units.Percent(share(b.NS, p.waitNS)))
 }
 
 // lockName is the kind and the address of a lock.
@@ -332,15 +237,4 @@ func lockName(kind string, object uint64) string {
 		return kind
 	}
 	return fmt.Sprintf("%s 0x%x", kind, object)
-}
-
-// dominant returns the state with the most time.
-func dominant(ns *[gvl.NumStates]int64) gvl.State {
-	best := gvl.Unknown
-	for s, n := range ns {
-		if n > ns[best] {
-			best = gvl.State(s)
-		}
-	}
-	return best
 }

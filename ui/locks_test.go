@@ -52,13 +52,13 @@ func TestLocksAndBlame(t *testing.T) {
 		wait += e.Weights.WaitNS
 	}
 	for _, b := range p.places {
-		charged += b.ns
+		charged += b.NS
 	}
 	if charged+p.nobodyNS != p.waitNS || p.waitNS < wait || p.waitNS-wait > wait/100 {
 		t.Errorf("%d waited; %d charged and %d of nobody", wait, charged, p.nobodyNS)
 	}
-	if p.places[0].thread != 12 {
-		t.Errorf("worker-3 hogs the GVL, and the first place is of thread %d", p.places[0].thread)
+	if p.places[0].Thread != 12 {
+		t.Errorf("worker-3 hogs the GVL, and the first place is of thread %d", p.places[0].Thread)
 	}
 	for range len(p.locks) + 1 {
 		s.press("down")

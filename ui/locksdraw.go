@@ -5,8 +5,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -70,12 +72,7 @@ func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *Model) {
 		}
 		x = a.Put(x, 1+i, held, t.dim())
 		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, m.store.dict), a.W/4), t.bold())
-		k := placeOf(m.store.dict, l.stack)
-		where := " in " + k.words()
-		if k.path != "" {
-			where += fmt.Sprintf("  %s:%d", k.path, k.line)
-		}
-		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(where, a.W-3-x), t.dim())
+		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(m.store.dict, l.stack), a.W-3-x), t.dim())
 	}
 }
 
@@ -171,13 +168,8 @@ func (p *locksPage) drawLock(a canvas.Area, l *gvl.Contended, c lockColumns, m *
 		x += c.holder + 1
 		a.Put(x, 0, canvas.Cut(holderIs(l.HolderState), c.state), canvas.Style{FG: t.readable(t.States[l.HolderState])})
 		x += c.state + 1
-		k := placeOf(m.store.dict, l.HolderStack)
-		where := k.words()
-		if k.path != "" {
-			where += fmt.Sprintf("  %s:%d", k.path, k.line)
-		}
 		if a.W-x >= leastPlace {
-			a.Put(x, 0, canvas.Cut(where, a.W-x), st)
+			a.Put(x, 0, canvas.Cut(whereIs(m.store.dict, l.HolderStack), a.W-x), st)
 		}
 	case l.Exclusive:
 		a.Put(x, 0, "nobody just now: it changes hands", t.dim())
@@ -199,6 +191,15 @@ func holderIs(s gvl.State) string {
 		return "waiting for the GVL"
 	}
 	return s.String()
+}
+
+// whereIs is the place of a stack with its file and line.
+func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
+	p, line := flamegraph.PlaceOf(dict, stack)
+	if p.Path == "" {
+		return p.String()
+	}
+	return fmt.Sprintf("%s  %s:%d", p, p.Path, line)
 }
 
 // blameColumns are the places of the columns of the blame table.
@@ -261,25 +262,25 @@ func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
 	}
 }
 
-func (p *locksPage) drawPlace(a canvas.Area, b *blamePlace, barW int, m *Model) {
+func (p *locksPage) drawPlace(a canvas.Area, b *flamegraph.PlaceSum, barW int, m *Model) {
 	t := &m.theme
-	s := share(b.ns, p.waitNS)
+	s := share(b.NS, p.waitNS)
 	a.Put(1, 0, canvas.PadLeft(units.Percent(s), 5), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
-	for i := range int(share(b.ns, p.places[0].ns)*float64(barW) + 0.5) {
+	for i := range int(share(b.NS, p.places[0].NS)*float64(barW) + 0.5) {
 		a.Rune(7+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
 	}
 	c := newBlameColumns(a.W)
-	a.Put(c.time, 0, canvas.PadLeft(units.Duration(b.ns), 7), t.text())
-	name := gvl.ThreadName(b.thread, m.store.dict)
-	if n := len(b.threads) - 1; n > 0 {
+	a.Put(c.time, 0, canvas.PadLeft(units.Duration(b.NS), 7), t.text())
+	name := gvl.ThreadName(b.Thread, m.store.dict)
+	if n := b.Threads - 1; n > 0 {
 		name += fmt.Sprintf(" +%d", n)
 	}
 	a.Put(c.name, 0, canvas.Cut(name, c.state-c.name-1), t.bold())
-	a.Put(c.state, 0, b.kind.String(), canvas.Style{FG: t.readable(t.States[b.kind])})
+	a.Put(c.state, 0, b.State.String(), canvas.Style{FG: t.readable(t.States[b.State])})
 	x := c.code + 1
-	x = a.Put(x, 0, canvas.Cut(b.words(), a.W-x), t.text())
-	if b.path != "" && a.W-x > 10 {
-		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.path, b.line), a.W-x-2), t.dim())
+	x = a.Put(x, 0, canvas.Cut(b.String(), a.W-x), t.text())
+	if b.Path != "" && a.W-x > 10 {
+		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.Path, b.Line), a.W-x-2), t.dim())
 	}
 	if p.selected == keyOfPlace(b) {
 		m.timeline.highlight(a, t, true)

@@ -1,9 +1,7 @@
 package ui
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -22,9 +20,11 @@ type memoryPage struct {
 	from   mark // and at its begin; timeNS 0: there is only one
 	known  bool
 	series []series
-	payers []gcPayer
+	// payers are the places in the code that ran when the collector did: lazy sweeping and marking in steps are paid by
+	// whoever allocates next.
+	payers []flamegraph.PlaceSum
 	gcNS   int64 // time in the collector, by the weights
-	paidOf [2]int64
+	paidOf placesFrom
 }
 
 // series is one figure over the time shown: a value a column, negative where nothing is known.
@@ -33,14 +33,6 @@ type series struct {
 	values      []float64
 	top         float64
 	state       gvl.State // gives the colour; Unknown: plain
-}
-
-// gcPayer is a place in the code that ran when the collector did: lazy sweeping and marking in steps are paid by
-// whoever allocates next.
-type gcPayer struct {
-	placeKey
-	line int32
-	ns   int64
 }
 
 func newMemoryPage() *memoryPage {
@@ -140,35 +132,18 @@ func eachSecond(n float64, ns int64) string {
 // loadPayers sums the time in the collector by the place that ran into it.
 func (p *memoryPage) loadPayers(m *Model) {
 	s := &m.flame.snapshot
-	if of := [2]int64{s.FromNS, s.ToNS}; of == p.paidOf {
+	of := placesFrom{s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
+	if of == p.paidOf {
 		return
-	} else {
-		p.paidOf = of
 	}
-	p.payers, p.gcNS = payersOf(s, m.store.dict)
-}
-
-func payersOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) (out []gcPayer, total int64) {
-	byKey := make(map[placeKey]*gcPayer)
-	for i := range s.Entries {
-		e := &s.Entries[i]
-		if e.Key.State != gvl.GC || e.Weights.WallNS == 0 {
-			continue
+	p.paidOf, p.gcNS = of, 0
+	p.payers = s.Places(m.store.dict, func(e *flamegraph.Entry) int64 {
+		if e.Key.State != gvl.GC {
+			return 0
 		}
-		total += e.Weights.WallNS
-		k := placeOf(dict, e.Key.Stack)
-		g := byKey[k.placeKey]
-		if g == nil {
-			g = &gcPayer{placeKey: k.placeKey, line: k.line}
-			byKey[k.placeKey] = g
-		}
-		g.ns += e.Weights.WallNS
-	}
-	for _, g := range byKey {
-		out = append(out, *g)
-	}
-	slices.SortFunc(out, func(x, y gcPayer) int {
-		return cmp.Or(cmp.Compare(y.ns, x.ns), cmp.Compare(x.method, y.method), cmp.Compare(x.native, y.native), cmp.Compare(x.path, y.path))
+		return e.Weights.WallNS
 	})
-	return out, total
+	for i := range p.payers {
+		p.gcNS += p.payers[i].NS
+	}
 }

@@ -21,7 +21,7 @@ func TestMemoryShowsTheCollector(t *testing.T) {
 		}
 	}
 	for _, g := range p.payers {
-		paid += g.ns
+		paid += g.NS
 	}
 	if gc == 0 || paid != gc || p.gcNS != gc {
 		t.Errorf("%d in the collector, %d paid, %d shown", gc, paid, p.gcNS)

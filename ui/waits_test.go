@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -136,7 +137,7 @@ func TestWaitLengthsFitASmallScreen(t *testing.T) {
 // TestNoPlaceIsSelectedByItself: the place of which no stack was read is one like the others.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	p := newLocksPage()
-	p.places = []blamePlace{{placeKey: placeKey{method: "Order#total"}, ns: 2}, {ns: 1}}
+	p.places = []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}}
 	if i := p.index(); i != -1 {
 		t.Errorf("row %d is selected", i)
 	}

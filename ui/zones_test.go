@@ -125,9 +125,9 @@ func TestClickingInLocks(t *testing.T) {
 	if len(p.locks) == 0 || len(p.places) == 0 {
 		t.Fatal("nothing to click on")
 	}
-	x, y := s.at(p.places[1].words())
+	x, y := s.at(p.places[1].String())
 	s.click(x, y)
-	if p.selected.place != p.places[1].placeKey {
+	if p.selected.place != p.places[1].Place {
 		t.Errorf("%+v", p.selected)
 	}
 	_, y = s.at("where it is held")

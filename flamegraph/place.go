@@ -1,0 +1,131 @@
+package flamegraph
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxNativeFrames bounds the frames in a row that are not written in Ruby.
+const maxNativeFrames = 64
+
+// Place is where in the code a stack is: its innermost method written in Ruby, and the function of Ruby's core (in C or,
+// like Integer#times, in <internal:…>) that this called. The zero Place: no stack was read.
+type Place struct {
+	Method, Native, Path string
+}
+
+// PlaceOf returns the place of a stack, and the line of its Path that is executed.
+func PlaceOf(dict *sampler.Dictionary, stack sampler.StackID) (p Place, line int32) {
+	for range maxNativeFrames {
+		caller, id := dict.Stack(stack)
+		if id == 0 {
+			break
+		}
+		f := dict.Frame(id)
+		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
+			p.Method, p.Path = f.Label, f.Path
+			return p, f.Line
+		}
+		if p.Native == "" {
+			p.Native = f.Label
+		}
+		stack = caller
+	}
+	return p, 0
+}
+
+// String is the place as people write it: "Reports#build → JSON.generate".
+func (p Place) String() string {
+	switch {
+	case p == Place{}:
+		return "no stack was read"
+	case p.Method == "":
+		return p.Native
+	case p.Native == "":
+		return p.Method
+	}
+	return p.Method + " → " + p.Native
+}
+
+// PlaceSum is what a place was charged with.
+type PlaceSum struct {
+	Place
+	NS int64
+	// Line, State and Thread are those with the largest part of NS, Threads the number of threads.
+	Line    int32
+	State   gvl.State
+	Thread  sampler.ThreadID
+	Threads int
+}
+
+// Places sums up by place what weight makes of each entry, in ns; the largest sum comes first.
+func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) []PlaceSum {
+	type at struct {
+		Place
+		line int32
+	}
+	type sums struct {
+		ns      int64
+		states  [gvl.NumStates]int64
+		threads map[sampler.ThreadID]int64
+		lines   map[int32]int64
+	}
+	ofStack := make(map[sampler.StackID]at)
+	of := make(map[Place]*sums)
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		ns := weight(e)
+		if ns == 0 {
+			continue
+		}
+		k, ok := ofStack[e.Key.Stack]
+		if !ok {
+			k.Place, k.line = PlaceOf(dict, e.Key.Stack)
+			ofStack[e.Key.Stack] = k
+		}
+		p := of[k.Place]
+		if p == nil {
+			p = &sums{threads: make(map[sampler.ThreadID]int64), lines: make(map[int32]int64)}
+			of[k.Place] = p
+		}
+		p.ns += ns
+		p.states[e.Key.State] += ns
+		p.threads[e.Key.Thread] += ns
+		p.lines[k.line] += ns
+	}
+	out := make([]PlaceSum, 0, len(of))
+	for k, p := range of {
+		out = append(out, PlaceSum{k, p.ns, largest(p.lines), topState(&p.states), largest(p.threads), len(p.threads)})
+	}
+	slices.SortFunc(out, func(x, y PlaceSum) int {
+		return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Method, y.Method), cmp.Compare(x.Native, y.Native),
+			cmp.Compare(x.Path, y.Path))
+	})
+	return out
+}
+
+// largest returns the key with the largest sum, the smallest of them when equal.
+func largest[K cmp.Ordered](sums map[K]int64) (best K) {
+	most := int64(-1)
+	for k, ns := range sums {
+		if ns > most || ns == most && k < best {
+			best, most = k, ns
+		}
+	}
+	return best
+}
+
+// topState returns the state with the largest sum, the first of them when equal.
+func topState(sums *[gvl.NumStates]int64) gvl.State {
+	best := gvl.State(0)
+	for st := best + 1; st < gvl.NumStates; st++ {
+		if sums[st] > sums[best] {
+			best = st
+		}
+	}
+	return best
+}
