@@ -126,7 +126,7 @@ func stoppedThreads(t *testing.T, pid int) (out []string) {
 // untouched waits until no thread is stopped or traced.
 func untouched(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(rubytest.Timeout)
 	for {
 		stopped := stoppedThreads(t, pid)
 		if len(stopped) == 0 {
@@ -177,7 +177,7 @@ func progress(t *testing.T, p *rubytest.Process) {
 		return out
 	}
 	first := counts()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(rubytest.Timeout)
 	for {
 		now, stuck := counts(), -1
 		for i := range now {
@@ -238,7 +238,7 @@ func TestPausedProgram(t *testing.T) {
 		const signals = 200
 		for i := range signals {
 			p.Signal(t, syscall.SIGUSR1)
-			deadline := time.Now().Add(20 * time.Second)
+			deadline := time.Now().Add(rubytest.Timeout)
 			for got := -1; got != i+1; {
 				p.Send(t, "signals")
 				n, err := strconv.Atoi(p.Line(t))

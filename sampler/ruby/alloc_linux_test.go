@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,15 +15,19 @@ import (
 )
 
 // allocProgram spends about the same time in three methods, in turns of some 100s of µs: one makes 3 objects a round, one makes
-// 1 and computes, one only computes. It prints what it made.
+// 1 and computes, one only computes. It prints how long a turn of the first, the longest, takes it in µs of CPU time.
 const allocProgram = `
 class Made; end
 def three(n); i = 0; while i < n; Made.new; Made.new; Made.new; i += 1; end; end
 def one(n); i = 0; x = 1; while i < n; Made.new; x = (x * 3 + i) & 0xffff; x = (x * 5 + i) & 0xffff; x = (x * 7 + i) & 0xffff; i += 1; end; end
 def none(n); i = 0; x = 1; while i < n; x = (x * 3 + i) & 0xffff; x = (x * 5 + i) & 0xffff; x = (x * 7 + i) & 0xffff; i += 1; end; end
 rounds = 3000
+cpu = lambda { Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :microsecond) }
+began = cpu.call
+100.times { three(rounds) }
+turn = (cpu.call - began) / 100
 Thread.new { loop { three(rounds); one(rounds); none(rounds * 2) } }
-puts "ready"; $stdout.flush; $stdin.gets`
+puts turn; $stdout.flush; $stdin.gets`
 
 // allocTime is how long a program is sampled, allocWant how many instants with an allocation are wanted at most, and with
 // -short: as many as tell the shares of objects from those of time.
@@ -35,11 +40,14 @@ const (
 // TestAllocationPairs charges what is allocated just before a stack is read to that stack, and compares with a program that
 // makes 75, 25 and 0 % of its objects in three methods. The share of time is another one. Five points are allowed, or what
 // chance makes of so many instants if that is more. Each instant is another turn of a method, and so independent of the ones before:
-// turns take some 100s of µs, as long as it is from one instant to the next. An instant weighs as much as it has objects.
+// from one to the next it is as long as a turn takes on this machine. An instant weighs as much as it has objects.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, allocProgram, rubytest.Options{})
-		p.Expect(t, "ready")
+		turn, err := strconv.Atoi(p.Line(t))
+		if err != nil || turn < 1 {
+			t.Fatalf("a turn of %d µs, %v", turn, err)
+		}
 		apart(t, p.PID)
 		reader := openReader(t, p.PID)
 		var s sampler.Sample
@@ -51,7 +59,7 @@ func TestAllocationPairs(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), allocTime)
 		defer cancel()
-		pause := time.NewTicker(500 * time.Microsecond)
+		pause := time.NewTicker(time.Duration(turn) * time.Microsecond)
 		defer pause.Stop()
 		for ctx.Err() == nil && instants < wanted {
 			<-pause.C
