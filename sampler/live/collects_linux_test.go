@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
@@ -34,7 +33,7 @@ func TestOneRactorCollects(t *testing.T) {
 		s := open(t, p.PID, live.Options{})
 		dict := s.Dictionary()
 		c := gvl.NewClassifier(s.Process(), dict)
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 		defer cancel()
 		const wanted = 200
 		during, unnamed := 0, 0

@@ -148,7 +148,7 @@ func follow(t *testing.T, g *live.Group) *followed {
 // until waits for a condition, with the Group's list in the message when it does not come.
 func (f *followed) until(what string, ok func() bool) {
 	f.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(rubytest.Timeout)
 	for !ok() {
 		if time.Now().After(deadline) {
 			list, _ := f.group.Relatives()
@@ -156,7 +156,7 @@ func (f *followed) until(what string, ok func() bool) {
 			for _, r := range list {
 				fmt.Fprintf(&b, "%d (of %d) %s sampled=%t ended=%t %s\n", r.PID, r.Parent, r.Title, r.Source != nil, !r.EndedAt.IsZero(), r.Why)
 			}
-			f.t.Fatalf("%s does not come true in 60 s; the processes:\n%s", what, b.String())
+			f.t.Fatalf("%s does not come true in %v; the processes:\n%s", what, rubytest.Timeout, b.String())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -336,7 +336,7 @@ func TestGroupOfSeveral(t *testing.T) {
 		if !errors.Is(err, sampler.ErrEnded) {
 			t.Errorf("it ends with %v", err)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(rubytest.Timeout):
 		t.Error("all processes have ended, and Follow does not")
 	}
 	if list, _ := g.Relatives(); len(list) != 2 {

@@ -81,7 +81,7 @@ func TestSamplingDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer stop()
 	var from, to int64
 	within, after := 0, 0

@@ -91,7 +91,7 @@ func TestNativeWithoutACPU(t *testing.T) {
 	dict := s.Dictionary()
 	class, stream := gvl.NewClassifier(s.Process(), dict), gvl.NewStream(s.Process())
 	account := gvl.NewAccount(stream, s.Process(), dict)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
 	var id sampler.ThreadID
 	var tid int32

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -133,7 +132,7 @@ func TestOrigins(t *testing.T) {
 		// The load path grows: what was the program's turns out to be a standard library.
 		p.Send(t, "grow")
 		p.Expect(t, "grown")
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 		defer cancel()
 		if err := s.Run(ctx, func(sample *sampler.Sample) {
 			if sample.Depth == sampler.StackTick {

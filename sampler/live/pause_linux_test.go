@@ -286,7 +286,7 @@ func TestPauses(t *testing.T) {
 		if compared < 20 {
 			t.Errorf("%d threads compared", compared)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 		defer cancel()
 		var total, longest int64
 		var reads sampler.Reads
@@ -401,7 +401,7 @@ func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	}
 	defer s.Close()
 	const enough = 30
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
 	var earliest, pausedNS, beganNS int64
 	n := 0
@@ -424,7 +424,7 @@ func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n < enough {
-		t.Errorf("%d stops within a minute", n)
+		t.Errorf("%d stops within %v", n, rubytest.Timeout)
 	}
 }
 

@@ -3,7 +3,6 @@ package live_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/odds"
@@ -16,7 +15,7 @@ import (
 func sampleUntil(t *testing.T, pid int, each func(*live.Source, *sampler.Sample) (enough bool)) {
 	t.Helper()
 	s := open(t, pid, live.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
 	enough := false
 	if err := s.Run(ctx, func(x *sampler.Sample) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/odds"
@@ -22,10 +21,10 @@ type watched struct {
 	sample *sampler.Sample
 }
 
-// watch samples until done says so, from the first sample on in which settled holds, or fails the test after a minute.
+// watch samples until done says so, from the first sample on in which settled holds, or fails the test after rubytest.Timeout.
 func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State) bool, done func(w *watched, n int) bool) *watched {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
 	dict := s.Dictionary()
 	c := gvl.NewClassifier(s.Process(), dict)
@@ -64,7 +63,7 @@ func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State
 		t.Fatalf("sampling: %v", err)
 	}
 	if !finished {
-		t.Fatalf("not seen within a minute; seen: %v", w.ns)
+		t.Fatalf("not seen within %v; seen: %v", rubytest.Timeout, w.ns)
 	}
 	return w
 }
@@ -213,7 +212,7 @@ func TestNeverTwoHolders(t *testing.T) {
 		p, _ := r.StartStates(t, rubytest.Options{}, rubytest.GroupSpin, rubytest.GroupGC)
 		s := open(t, p.PID, live.Options{LockRate: 5000})
 		c := gvl.NewClassifier(s.Process(), s.Dictionary())
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // a full machine samples at a hundredth of the rate
+		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout) // a full machine samples at a hundredth of the rate
 		defer cancel()
 		n, two := 0, 0
 		err := s.Run(ctx, func(sample *sampler.Sample) {

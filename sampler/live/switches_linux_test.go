@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -29,7 +28,7 @@ func TestSwitches(t *testing.T) {
 		sleep`, rubytest.Options{})
 	p.Expect(t, "ready")
 	s := open(t, p.PID, live.Options{LockRate: 100})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
 	type reading struct{ before, got, after int64 } // after is read after got was
 	var first, last reading
@@ -56,7 +55,7 @@ func TestSwitches(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last.got == 0 {
-		t.Fatal("nothing was counted within a minute")
+		t.Fatalf("nothing was counted within %v", rubytest.Timeout)
 	}
 	// A thread that has left its CPU and not come back counts in one place alone.
 	const slack = threads + 10

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -25,7 +24,7 @@ func open(t testing.TB, pid int, opts live.Options) *live.Source {
 
 func once(t testing.TB, s *live.Source) *sampler.Sample {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
 	sample, err := s.Once(ctx)
 	if err != nil {
