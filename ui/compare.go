@@ -52,7 +52,7 @@ func (m *Model) compare() {
 }
 
 // lastMark is the newest mark at or before the moment shown; nil when there is none.
-func (m *Model) lastMark() *note {
+func (m *scene) lastMark() *note {
 	for i := len(m.notes) - 1; i >= 0; i-- {
 		if m.notes[i].atNS <= m.atNS {
 			return &m.notes[i]

@@ -27,13 +27,13 @@ func newFlamePage() *flamePage {
 
 func (p *flamePage) keyMap() *keyMap { return &p.keys }
 
-func (p *flamePage) load(*Model, *reading) {}
+func (p *flamePage) load(*scene, *reading) {}
 
-func (p *flamePage) about(m *Model) string { return m.flame.shape() }
+func (p *flamePage) about(m *scene) string { return m.flame.shape() }
 
-func (p *flamePage) detail(m *Model) (name, rest string) { return m.flame.detail(m.store.dict) }
+func (p *flamePage) detail(m *scene) (name, rest string) { return m.flame.detail(m.store.dict) }
 
-func (p *flamePage) draw(a canvas.Area, m *Model) {
+func (p *flamePage) draw(a canvas.Area, m *scene) {
 	v := &m.flame
 	v.drawRule(a.Row(0), &m.theme, true, m.when())
 	if v.base != nil {
@@ -46,7 +46,7 @@ func (p *flamePage) draw(a canvas.Area, m *Model) {
 }
 
 // flameRows is the height of the flamegraph on the screen, without the panel under it.
-func (m *Model) flameRows() int {
+func (m *scene) flameRows() int {
 	if m.page != pageFlame {
 		return m.regions.flameRows - m.panel.rows
 	}

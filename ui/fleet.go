@@ -160,7 +160,7 @@ func (m *Model) takeOver(from *Model) {
 	if m.page = from.page; m.page == pageThread { // of the other process
 		m.page = pageThreads
 	}
-	m.focus, m.windowNS, m.liveNS, m.frozen, m.atNS, m.player = from.focus, from.windowNS, from.liveNS, from.frozen, from.atNS, from.player
+	m.focus, m.span = from.focus, from.span
 	m.heldNS = 0
 	m.message, m.problem = "", false
 	m.pressed = from.pressed

@@ -97,7 +97,7 @@ func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 func (m *Model) drawDetail(a canvas.Area, t *Theme) {
 	name, rest := "", ""
 	if p := m.current(); p != nil {
-		name, rest = p.detail(m)
+		name, rest = p.detail(&m.scene)
 	} else if m.focus == onFlame {
 		name, rest = m.flame.detail(m.store.dict)
 	} else {
@@ -120,7 +120,7 @@ func (m *Model) drawDetail(a canvas.Area, t *Theme) {
 }
 
 // timelineDetail describes the selected thread in full, or sums up the selected group.
-func (m *Model) timelineDetail() (name, rest string) {
+func (m *scene) timelineDetail() (name, rest string) {
 	if i := m.timeline.index(); i >= 0 {
 		return m.rowDetail(&m.timeline.rows[i])
 	}
@@ -128,7 +128,7 @@ func (m *Model) timelineDetail() (name, rest string) {
 }
 
 // rowDetail describes a row of threads.
-func (m *Model) rowDetail(w *row) (name, rest string) {
+func (m *scene) rowDetail(w *row) (name, rest string) {
 	v := &m.timeline
 	var parts []string
 	if w.isGroup {

@@ -146,7 +146,7 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 	return m.open(pageThread)
 }
 
-func (p *locksPage) load(m *Model, r *reading) {
+func (p *locksPage) load(m *scene, r *reading) {
 	all := gvl.Locks(m.states)
 	p.locks = slices.DeleteFunc(all, func(l gvl.Contended) bool { return l.LongestNS < int64(m.opt.WaitThreshold) })
 	p.shortLocks = len(all) - len(p.locks)
@@ -194,7 +194,7 @@ func (p *locksPage) topShare() (n int, of float64) {
 	return n, of
 }
 
-func (p *locksPage) about(m *Model) string {
+func (p *locksPage) about(m *scene) string {
 	s := fmt.Sprintf("%s of waiting for the GVL · %s", units.Duration(p.waitNS), m.when())
 	if n := len(p.cycles); n > 0 {
 		s = fmt.Sprintf("%d DEADLOCK · ", n) + s
@@ -202,7 +202,7 @@ func (p *locksPage) about(m *Model) string {
 	return s
 }
 
-func (p *locksPage) detail(m *Model) (name, rest string) {
+func (p *locksPage) detail(m *scene) (name, rest string) {
 	i := p.index()
 	switch {
 	case i < 0:

@@ -15,7 +15,7 @@ import (
 // maxCyclesDrawn is how many deadlocks have a box of their own.
 const maxCyclesDrawn = 3
 
-func (p *locksPage) draw(a canvas.Area, m *Model) {
+func (p *locksPage) draw(a canvas.Area, m *scene) {
 	t := &m.theme
 	y := 0
 	for i, c := range p.cycles {
@@ -40,12 +40,12 @@ func (p *locksPage) draw(a canvas.Area, m *Model) {
 }
 
 // selectable makes a row that is drawn answer clicks.
-func (p *locksPage) selectable(a canvas.Area, key lockKey, m *Model) {
+func (p *locksPage) selectable(a canvas.Area, key lockKey, m *scene) {
 	m.onPress(a, func(*Model, int, int) tea.Cmd { p.selected = key; return nil })
 }
 
 // drawCycle draws a deadlock in a box in reverse video.
-func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *Model) {
+func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *scene) {
 	t := &m.theme
 	st := canvas.Style{FG: t.Crit, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Row(0).Fill(' ', st)
@@ -92,7 +92,7 @@ func newLockColumns(w int) lockColumns {
 	return lockColumns{object: 6, kind: 6, waiters: 7, longest: 8, holder: 10, state: 8}
 }
 
-func (p *locksPage) drawLocks(a canvas.Area, m *Model) {
+func (p *locksPage) drawLocks(a canvas.Area, m *scene) {
 	if a.H < 1 {
 		return
 	}
@@ -139,7 +139,7 @@ func (p *locksPage) drawLocks(a canvas.Area, m *Model) {
 	}
 }
 
-func (p *locksPage) drawLock(a canvas.Area, l *gvl.Contended, c lockColumns, m *Model) {
+func (p *locksPage) drawLock(a canvas.Area, l *gvl.Contended, c lockColumns, m *scene) {
 	t := &m.theme
 	st, strong := t.dim(), t.dim()
 	if l.Exclusive {
@@ -213,7 +213,7 @@ func newBlameColumns(w int) blameColumns {
 	return c
 }
 
-func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
+func (p *locksPage) drawBlame(a canvas.Area, m *scene) {
 	if a.H < 2 {
 		return
 	}
@@ -262,7 +262,7 @@ func (p *locksPage) drawBlame(a canvas.Area, m *Model) {
 	}
 }
 
-func (p *locksPage) drawPlace(a canvas.Area, b *flamegraph.PlaceSum, barW int, m *Model) {
+func (p *locksPage) drawPlace(a canvas.Area, b *flamegraph.PlaceSum, barW int, m *scene) {
 	t := &m.theme
 	s := share(b.NS, p.waitNS)
 	a.Put(1, 0, canvas.PadLeft(units.Percent(s), 5), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})

@@ -44,14 +44,14 @@ func newMemoryPage() *memoryPage {
 
 func (p *memoryPage) keyMap() *keyMap { return &p.keys }
 
-func (p *memoryPage) about(m *Model) string { return m.when() }
+func (p *memoryPage) about(m *scene) string { return m.when() }
 
-func (p *memoryPage) detail(*Model) (name, rest string) { return "", "" }
+func (p *memoryPage) detail(*scene) (name, rest string) { return "", "" }
 
 // memoryLabelW is the width of the names and values before the series.
 const memoryLabelW = 34
 
-func (p *memoryPage) load(m *Model, r *reading) {
+func (p *memoryPage) load(m *scene, r *reading) {
 	fromNS, toNS := m.atNS-m.windowNS, m.atNS
 	a, b, ok := r.marks.span(fromNS, toNS)
 	p.known, p.from = b != nil, mark{}
@@ -130,7 +130,7 @@ func eachSecond(n float64, ns int64) string {
 }
 
 // loadPayers sums the time in the collector by the place that ran into it.
-func (p *memoryPage) loadPayers(m *Model) {
+func (p *memoryPage) loadPayers(m *scene) {
 	s := &m.flame.snapshot
 	of := placesFrom{s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
 	if of == p.paidOf {

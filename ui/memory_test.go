@@ -48,7 +48,7 @@ func TestMemoryFiguresNameLimits(t *testing.T) {
 	}
 	d.AtNS, d.MallocIncrease, d.MallocLimit, d.NextMajor, d.Disabled = 1, 15_500_000, 16_000_000, sampler.GCMajorByOldGen, true
 	text := ""
-	for _, f := range p.figures(s.model) {
+	for _, f := range p.figures(&s.model.scene) {
 		text += f.name + ": " + f.text + "\n"
 		if f.name == "malloc increase" && (f.of < 0.96 || f.of > 0.98) {
 			t.Errorf("the bar shows %v", f.of)
@@ -63,7 +63,7 @@ func TestMemoryFiguresNameLimits(t *testing.T) {
 		t.Errorf("figures that the release does not keep:\n%s", text)
 	}
 	p.at.gc.Valid = false
-	if f := p.figures(s.model); !strings.Contains(f[0].text, "not read") {
+	if f := p.figures(&s.model.scene); !strings.Contains(f[0].text, "not read") {
 		t.Errorf("%+v", f[0])
 	}
 }

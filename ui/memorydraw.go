@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-func (p *memoryPage) draw(a canvas.Area, m *Model) {
+func (p *memoryPage) draw(a canvas.Area, m *scene) {
 	t := &m.theme
 	if !p.known {
 		a.Put(3, a.H/2, "nothing measured yet", t.dim())
@@ -92,7 +92,7 @@ func fitFigures(figures []figure, rows int) []figure {
 }
 
 // figures are the collector's figures at the end of the time shown.
-func (p *memoryPage) figures(m *Model) []figure {
+func (p *memoryPage) figures(m *scene) []figure {
 	var out []figure
 	put := func(name, text string) { out = append(out, figure{name: name, text: text}) }
 	gc := &p.at.gc

@@ -5,8 +5,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -21,46 +19,21 @@ const (
 // Model is the root of the screen: it holds what the person chose and, from refresh to refresh, what the Store held.
 // View draws from the Model alone.
 type Model struct {
-	store *Store
+	scene
 	fleet *fleet // nil: there is one process only
-	opt   Options
-	theme Theme
 	keys  keyMap
 	views [2]keyMap // of the live page, by focus
 	// weightKeys work where the flamegraph is on the screen.
 	weightKeys keyMap
-	page       pageID
 	pages      [numPages]page
 	// threadFrom is the page that the page of one thread was opened from.
 	threadFrom pageID
-	width      int
-	height     int
 
-	focus    focus
-	windowNS int64
-	// frozen: the picture ends at atNS. Otherwise it follows the newest sample.
-	frozen bool
-	atNS   int64
-	// states and moment are what every thread did at heldNS, and the sample that says so: atNS, unless the history does
-	// not reach there.
-	states []gvl.ThreadState
-	moment *sampler.Sample
-	heldNS int64
-	filter rowKey
-	over   overlay
-	scroll int // of the overlay
-	player player
-	drag   *drag
-	// zones answer clicks on the picture; lastPress is that of the mouse; now is the clock of double clicks.
-	zones     []zone
+	filter    rowKey
+	over      overlay
+	scroll    int // of the overlay
 	lastPress mousePress
-	now       func() time.Time
-	// presenting: see present; pressed are the last keys then.
-	presenting bool
-	pressed    []string
-	// liveNS is the stretch of time to return to with the picture of now, once a part of it was selected; 0: none was.
-	liveNS int64
-	notes  []note // by time
+	pressed   []string // the last keys, while presenting
 	// recording: the key W has begun a recording that goes on.
 	recording bool
 	// recLost is how many samples it lacked at the last picture.
@@ -75,23 +48,10 @@ type Model struct {
 	problem bool     // message tells of a failure
 	named   []string // the paths in message
 
-	source   SourceState
-	process  sampler.Process
-	lastNS   int64
-	fromNS   int64
-	toNS     int64
-	oldestNS int64
-	flameOf  flameRange
-	figures  figures
-	findings findingsView
-	timeline timelineView
-	flame    flameView
-	panel    panelView
-	whereNow nowView
-	regions  regions
-	grid     canvas.Grid
-	few      fewColors // of the terminal
-	ground   ground
+	flameOf flameRange
+	grid    canvas.Grid
+	few     fewColors // of the terminal
+	ground  ground
 	// settled: the picture was made again after the last sample there was, in full.
 	settled bool
 	content string
@@ -108,9 +68,11 @@ func NewModel(store *Store, o Options) (*Model, error) {
 		return nil, err
 	}
 	return &Model{
-		store: store, opt: o, theme: theme, keys: globalKeys(false), views: [2]keyMap{timelineKeys(), flameKeys()},
-		weightKeys: weightKeys(), pages: newPages(),
-		windowNS: int64(o.Window), process: store.Process(), message: o.Notice, now: time.Now, notes: recordedNotes(store.src, o.Redactor),
+		scene: scene{
+			store: store, opt: o, theme: theme, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
+			span: span{windowNS: int64(o.Window), keepNS: store.keepNS},
+		},
+		keys: globalKeys(false), views: [2]keyMap{timelineKeys(), flameKeys()}, weightKeys: weightKeys(), pages: newPages(), message: o.Notice,
 	}, nil
 }
 
@@ -134,7 +96,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
 		m.refresh()
 	case tickMsg:
-		m.playOn(time.Time(msg))
+		if m.playOn(time.Time(msg)) {
+			m.refresh()
+		}
 		m.tickOn()
 		return m, tea.Batch(m.tick(), m.wanted())
 	case tea.BackgroundColorMsg:

@@ -17,7 +17,7 @@ const idleEachNS = int64(900e6)
 func (m *Model) tickOn() {
 	state := m.store.State()
 	last, slow := m.store.newest()
-	changed := m.fleet != nil || m.player.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
+	changed := m.fleet != nil || m.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
 		state.Silent != m.source.Silent
 	if slow && !changed && last > m.lastNS && last-m.lastNS < idleEachNS {
 		return
@@ -99,7 +99,7 @@ func (m *Model) load(force bool) {
 			flame = true
 		}
 		if p := m.current(); p != nil {
-			p.load(m, r)
+			p.load(&m.scene, r)
 		}
 	})
 	switch {
@@ -168,7 +168,7 @@ const (
 // timeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
 // moves by several of them at a time and has only whole ones, so that it stands between two moves: where a row changes at its left (what the thread
 // does now) and at its right end, Ultraviolet 2026-08 writes all that is between (putRange never leaves out equal cells).
-func (m *Model) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
+func (m *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(m.atNS, spanNS, cells)
 	if m.frozen || m.source.Done {
 		return fromNS, toNS

@@ -34,7 +34,7 @@ func (m *Model) paint() {
 	}
 	r := &m.regions
 	if m.page == pageProcesses {
-		m.fleet.page.drawTop(a, m)
+		m.fleet.page.drawTop(a, &m.scene, m.head())
 	} else {
 		head := m.head()
 		head.draw(a.Row(r.head), t)
@@ -54,8 +54,8 @@ func (m *Model) paint() {
 // head is what the first line is drawn from.
 func (m *Model) head() headView {
 	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
-		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.scrubStep(),
-		replay: m.opt.Replay, recording: m.recording, playing: m.player.playing, speed: m.speed(), loaded: m.loaded(),
+		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.stepNS(),
+		replay: m.opt.Replay, recording: m.recording, playing: m.playing, speed: m.factor(), loaded: m.loaded(),
 		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures}
 	if m.fleet != nil {
 		h.number, h.of = m.fleet.which(m)
@@ -77,7 +77,7 @@ func (m *Model) paintLive(a canvas.Area) {
 }
 
 // nowWord is the word for the end of the time shown.
-func (m *Model) nowWord() string {
+func (m *scene) nowWord() string {
 	switch {
 	case m.frozen:
 		return "then"
@@ -88,7 +88,7 @@ func (m *Model) nowWord() string {
 }
 
 // when says which time the flamegraph covers.
-func (m *Model) when() string {
+func (m *scene) when() string {
 	span := axisTime(m.windowNS)
 	if m.frozen {
 		return span + " until " + m.process.WallTime(m.atNS).Format("15:04:05")

@@ -89,7 +89,7 @@ func (m *Model) onAxis(x, y int) bool {
 	case nil:
 	case *timelinePage:
 		from = m.body().Y
-		to = from + p.axisRows(m)
+		to = from + p.axisRows(&m.scene)
 	default:
 		return false
 	}
@@ -168,7 +168,8 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 			p.zoom(m, d)
 			return p.fetch(m)
 		}
-		m.zoomTime(d)
+		m.zoom(d)
+		m.refresh()
 		return nil
 	case m.page == pageFlame || m.current() == nil && msg.Y >= m.regions.rule:
 		m.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
@@ -195,16 +196,12 @@ func (m *Model) showRange(d *drag) {
 		return
 	}
 	each := (v.toNS - v.fromNS) / int64(v.cells)
-	fromNS, toNS := v.fromNS+int64(a)*each, v.fromNS+int64(b+1)*each
-	if m.liveNS == 0 {
-		m.liveNS = m.windowNS
-	}
-	m.frozen, m.atNS, m.windowNS = true, min(toNS, m.lastNS), max(toNS-fromNS, columnNS)
+	m.show(v.fromNS+int64(a)*each, v.fromNS+int64(b+1)*each)
 	m.refresh()
 }
 
 // drawDrag marks the columns being selected.
-func (m *Model) drawDrag(a canvas.Area) {
+func (m *scene) drawDrag(a canvas.Area) {
 	if m.drag == nil || m.drag.from == m.drag.to {
 		return
 	}

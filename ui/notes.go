@@ -72,7 +72,7 @@ func recordedNotes(src sampler.Source, names *sampler.Redactor) []note {
 }
 
 // sharedNotes returns the notes for a file.
-func (m *Model) sharedNotes() []sampler.Note {
+func (m *scene) sharedNotes() []sampler.Note {
 	out := make([]sampler.Note, 0, len(m.notes))
 	for _, n := range m.notes {
 		out = append(out, sampler.Note{AtNS: n.atNS, Text: n.text})
@@ -82,7 +82,7 @@ func (m *Model) sharedNotes() []sampler.Note {
 
 // drawNotes writes the notes on the time axis, each from its moment on as far as there is room. One at the right edge ends
 // there.
-func (m *Model) drawNotes(axis canvas.Area, t *Theme) {
+func (m *scene) drawNotes(axis canvas.Area, t *Theme) {
 	st := canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	end := axis.W
 	for _, n := range slices.Backward(m.notes) {
@@ -121,7 +121,7 @@ func (v *timelineView) columnAt(ns int64, w int) (x int, ok bool) {
 }
 
 // notesIn returns the notes between two times, as lines of a list.
-func (m *Model) notesIn(fromNS, toNS int64) []string {
+func (m *scene) notesIn(fromNS, toNS int64) []string {
 	var out []string
 	for _, n := range m.notes {
 		if n.atNS > fromNS && n.atNS <= toNS {

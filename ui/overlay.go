@@ -77,7 +77,7 @@ func (m *Model) drawOver(a canvas.Area, t *Theme) {
 	case findingsOverlay:
 		v := m.findings
 		if m.page == pageProcesses {
-			v = m.fleet.page.worst(m)
+			v = m.fleet.page.worst(&m.scene)
 		}
 		m.scroll = v.drawAll(area, t, m.scroll)
 	}

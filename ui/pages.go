@@ -29,12 +29,12 @@ type page interface {
 	keyMap() *keyMap
 	// load takes what the view shows from the store, which is held meanwhile. What Model holds for all views (threads,
 	// states, figures, weights) is loaded before.
-	load(m *Model, r *reading)
+	load(m *scene, r *reading)
 	// about says in the rule above the view what it shows.
-	about(m *Model) string
-	draw(a canvas.Area, m *Model)
+	about(m *scene) string
+	draw(a canvas.Area, m *scene)
 	// detail describes what is selected; "" when nothing is.
-	detail(m *Model) (name, rest string)
+	detail(m *scene) (name, rest string)
 }
 
 // tab is a page that a digit leads to.
@@ -141,7 +141,7 @@ func (m *Model) helpMaps() []keyMap {
 }
 
 // bodyRows is the height of a page.
-func (m *Model) bodyRows() int { return m.regions.detail - m.regions.axis - 1 }
+func (m *scene) bodyRows() int { return m.regions.detail - m.regions.axis - 1 }
 
 // body is where a page stands.
 func (m *Model) body() canvas.Area {
@@ -155,7 +155,7 @@ func (m *Model) drawPage(p page) {
 		m.body().Put(3, m.body().H/2, "nothing measured yet", m.theme.dim())
 		return
 	}
-	p.draw(m.body(), m)
+	p.draw(m.body(), &m.scene)
 }
 
 // drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views are
@@ -163,7 +163,7 @@ func (m *Model) drawPage(p page) {
 func (m *Model) drawTabs(a canvas.Area, p page) {
 	t := &m.theme
 	a.Fill('─', t.line())
-	about := " " + p.about(m) + " "
+	about := " " + p.about(&m.scene) + " "
 	x, names := 2, 3
 	for _, tb := range tabsOf(m.fleet != nil) {
 		names += canvas.Width(tb.key+tb.name) + 3
@@ -180,7 +180,7 @@ func (m *Model) drawTabs(a canvas.Area, p page) {
 		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { return m.open(tb.id) })
 	}
 	x = a.Put(x, 0, "─", t.line())
-	a.Put(x, 0, " "+canvas.Cut(fitParts(p.about(m), a.W-x-3), a.W-x-3)+" ", t.text())
+	a.Put(x, 0, " "+canvas.Cut(fitParts(p.about(&m.scene), a.W-x-3), a.W-x-3)+" ", t.text())
 }
 
 // between separates the parts of a line that says what is shown.

@@ -22,7 +22,7 @@ type panelColumn struct {
 }
 
 // drawPanel draws what the flamegraph leaves room for.
-func (m *Model) drawPanel(a canvas.Area) {
+func (m *scene) drawPanel(a canvas.Area) {
 	p := &m.panel
 	switch {
 	case a.H < 2:
@@ -48,7 +48,7 @@ func (m *Model) drawPanel(a canvas.Area) {
 }
 
 // drawLists draws a rule and lists under it, as many as have room side by side.
-func (m *Model) drawLists(a canvas.Area, title, rest string, columns []panelColumn) {
+func (m *scene) drawLists(a canvas.Area, title, rest string, columns []panelColumn) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
 	x := a.Put(2, 0, canvas.Cut(title, a.W/2), t.bold())
@@ -89,7 +89,7 @@ func (p *panelView) frameColumns(inverted bool) []panelColumn {
 }
 
 // figures sums the selected function up: in all of its places, which the line about the selected frame does not.
-func (p *panelView) figures(m *Model) string {
+func (p *panelView) figures(m *scene) string {
 	whole := m.flame.tree.Root.Total
 	s := fmt.Sprintf(" · total %s, self %s", units.Percent(share(p.total, whole)), units.Percent(share(p.self, whole)))
 	if p.places > 1 {
@@ -110,7 +110,7 @@ const (
 	moreW       = 6  // of "▼40" with a space on either side
 )
 
-func (m *Model) drawPanelColumn(a canvas.Area, c *panelColumn) {
+func (m *scene) drawPanelColumn(a canvas.Area, c *panelColumn) {
 	t := &m.theme
 	x, barW := 1, panelBarW
 	if a.W < narrowPanel {
@@ -149,7 +149,7 @@ func (m *Model) drawPanelColumn(a canvas.Area, c *panelColumn) {
 }
 
 // drawPanelBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time went.
-func (m *Model) drawPanelBar(a canvas.Area, r *panelRow, c *panelColumn) {
+func (m *scene) drawPanelBar(a canvas.Area, r *panelRow, c *panelColumn) {
 	t := &m.theme
 	w := max(1, int(share(r.weight, c.rows[0].weight)*float64(a.W)+0.5))
 	if m.flame.metric == flamegraph.Wall {
@@ -162,7 +162,7 @@ func (m *Model) drawPanelBar(a canvas.Area, r *panelRow, c *panelColumn) {
 }
 
 // drawPanelName writes a function's name and where it is.
-func (m *Model) drawPanelName(a canvas.Area, r *panelRow, c *panelColumn) {
+func (m *scene) drawPanelName(a canvas.Area, r *panelRow, c *panelColumn) {
 	t := &m.theme
 	if c.word != "" && r.Label == c.itself && r.FuncKey == m.panel.of.FuncKey {
 		a.Put(0, 0, canvas.Cut(c.word, a.W), t.dim())

@@ -37,7 +37,7 @@ const (
 )
 
 // drawNow draws where the selected threads are. title is its rule's: whose they are.
-func (m *Model) drawNow(a canvas.Area) {
+func (m *scene) drawNow(a canvas.Area) {
 	if a.H < leastNow || m.lastNS == 0 {
 		return
 	}
@@ -72,7 +72,7 @@ func (m *Model) drawNow(a canvas.Area) {
 }
 
 // drawPlaces lists the places of threads, those of most threads first.
-func (m *Model) drawPlaces(a canvas.Area, key rowKey, members []int) {
+func (m *scene) drawPlaces(a canvas.Area, key rowKey, members []int) {
 	t, n := &m.theme, &m.whereNow
 	g := m.store.dict.Generation()
 	if since := m.atNS - n.atNS; key != n.key || g != n.in || m.frozen || since < 0 || since >= panelEachNS {
@@ -113,7 +113,7 @@ func (m *Model) drawPlaces(a canvas.Area, key rowKey, members []int) {
 }
 
 // placesOf groups threads by their state and stack.
-func (m *Model) placesOf(members []int) []spot {
+func (m *scene) placesOf(members []int) []spot {
 	type at struct {
 		state gvl.State
 		stack sampler.StackID
@@ -155,7 +155,7 @@ func (m *Model) placesOf(members []int) []spot {
 }
 
 // placeText writes the innermost frames of a stack.
-func (m *Model) placeText(stack sampler.StackID) string {
+func (m *scene) placeText(stack sampler.StackID) string {
 	var frames []string
 	for range placeFrames {
 		caller, id := m.store.dict.Stack(stack)
@@ -177,7 +177,7 @@ func (m *Model) placeText(stack sampler.StackID) string {
 }
 
 // listStack writes a stack a row a frame, innermost first.
-func (m *Model) listStack(a canvas.Area, stack sampler.StackID) {
+func (m *scene) listStack(a canvas.Area, stack sampler.StackID) {
 	t := &m.theme
 	for y := range a.H {
 		caller, id := m.store.dict.Stack(stack)

@@ -60,11 +60,11 @@ func (m *Model) drawPressed(a canvas.Area, t *Theme) {
 }
 
 // hidesNames reports whether directories, users and hosts are not to be seen.
-func (m *Model) hidesNames() bool { return m.presenting || m.opt.Redactor != nil }
+func (m *scene) hidesNames() bool { return m.presenting || m.opt.Redactor != nil }
 
 // showable is a text that may name files, without their directories where these are hidden. Those paths that are known to be in
 // it may have any characters.
-func (m *Model) showable(text string, paths ...string) string {
+func (m *scene) showable(text string, paths ...string) string {
 	if !m.hidesNames() {
 		return text
 	}
@@ -78,7 +78,7 @@ func (m *Model) showable(text string, paths ...string) string {
 }
 
 // showableState is how the source of the samples is doing, in words that name no directories where these are hidden.
-func (m *Model) showableState(s SourceState) SourceState {
+func (m *scene) showableState(s SourceState) SourceState {
 	if s.Err != nil && m.hidesNames() {
 		s.Err = errors.New(m.showable(m.opt.Redactor.Error(s.Err)))
 	}
@@ -87,7 +87,7 @@ func (m *Model) showableState(s SourceState) SourceState {
 
 // showableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
 // name are the files of their stacks, and their peers.
-func (m *Model) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
+func (m *scene) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
 	if !m.hidesNames() {
 		return list
 	}
@@ -107,7 +107,7 @@ func (m *Model) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
 }
 
 // shareable is the description of the process for what is shared or shown.
-func (m *Model) shareable() sampler.Process {
+func (m *scene) shareable() sampler.Process {
 	if m.hidesNames() {
 		return sampler.Bare(m.process)
 	}

@@ -184,7 +184,7 @@ func newProcessesPage(f *fleet) *processesPage {
 
 func (p *processesPage) keyMap() *keyMap { return &p.keys }
 
-func (p *processesPage) about(m *Model) string {
+func (p *processesPage) about(m *scene) string {
 	running, stopped := 0, 0
 	for i := range p.rows {
 		switch w := &p.rows[i]; {
@@ -212,7 +212,7 @@ func (p *processesPage) about(m *Model) string {
 }
 
 // detail describes the selected frame, or the selected process.
-func (p *processesPage) detail(m *Model) (name, rest string) {
+func (p *processesPage) detail(m *scene) (name, rest string) {
 	switch {
 	case p.onLower && p.lower == lowerFlame:
 		return p.flame.detail(p.merged.dict)
@@ -328,7 +328,7 @@ func (p *processesPage) nextMetric() {
 }
 
 // load reads all processes. r is the reading of the one that is shown: its Store is held.
-func (p *processesPage) load(m *Model, r *reading) {
+func (p *processesPage) load(m *scene, r *reading) {
 	list := p.fleet.list()
 	of := flameRange{m.atNS, m.windowNS, m.frozen}
 	now, hides := m.now(), m.store.dict.HidesDirectories()
@@ -347,7 +347,7 @@ func (p *processesPage) load(m *Model, r *reading) {
 }
 
 // read gives access to a process's Store; that of the process shown is open already.
-func read(m *Model, r *reading, of *member, fn func(*reading)) {
+func read(m *scene, r *reading, of *member, fn func(*reading)) {
 	if of.store == m.store {
 		fn(r)
 		return
@@ -356,7 +356,7 @@ func read(m *Model, r *reading, of *member, fn func(*reading)) {
 }
 
 // merge makes the weights of all processes, or of the one selected, and what is drawn of them.
-func (p *processesPage) merge(m *Model, r *reading, list []*member) {
+func (p *processesPage) merge(m *scene, r *reading, list []*member) {
 	if hides := m.store.dict.HidesDirectories(); hides != p.hides || p.merged.full() {
 		p.hides, p.merged, p.flame.builder = hides, newMerger(), nil
 		p.flame.zoom, p.flame.selected = nil, nil
@@ -383,7 +383,7 @@ func (p *processesPage) merge(m *Model, r *reading, list []*member) {
 }
 
 // buildFlame makes the merged picture: the processes stand under the root.
-func (p *processesPage) buildFlame(m *Model, width, height int) {
+func (p *processesPage) buildFlame(m *scene, width, height int) {
 	v := &p.flame
 	if v.builder == nil {
 		v.builder = flamegraph.NewBuilder(p.merged.dict)

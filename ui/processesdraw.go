@@ -53,7 +53,7 @@ func newProcessColumns(w int, args bool) processColumns {
 	return c
 }
 
-func (p *processesPage) draw(a canvas.Area, m *Model) {
+func (p *processesPage) draw(a canvas.Area, m *scene) {
 	t := &m.theme
 	c := newProcessColumns(a.W, m.showsArgs())
 	p.drawHead(a.Row(0), c, m)
@@ -85,7 +85,7 @@ func (p *processesPage) draw(a canvas.Area, m *Model) {
 	p.drawLower(a.Sub(0, 1+table, a.W, a.H-1-table), m)
 }
 
-func (p *processesPage) drawHead(a canvas.Area, c processColumns, m *Model) {
+func (p *processesPage) drawHead(a canvas.Area, c processColumns, m *scene) {
 	threads, waiting := "threads", "waiting"
 	if c.threads < len(threads) {
 		threads = "thr"
@@ -122,7 +122,7 @@ func stateMark(s processState, t *Theme) (mark, word string, st canvas.Style) {
 	return "●", "running", canvas.Style{FG: t.Good, Attr: canvas.Bold}
 }
 
-func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *Model, c processColumns) {
+func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *scene, c processColumns) {
 	t := &m.theme
 	mark, word, markStyle := stateMark(w.state, t)
 	if w.stopped() {
@@ -168,7 +168,7 @@ func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *Model, c proces
 }
 
 // drawAll draws the row of all processes: what can be added up is, of the rest the largest.
-func (p *processesPage) drawAll(a canvas.Area, m *Model, c processColumns) {
+func (p *processesPage) drawAll(a canvas.Area, m *scene, c processColumns) {
 	t := &m.theme
 	a.Put(1, 0, "∑", t.bold())
 	a.Put(3, 0, canvas.Cut("all processes", c.title), t.bold())
@@ -181,7 +181,7 @@ func (p *processesPage) drawAll(a canvas.Area, m *Model, c processColumns) {
 	}
 }
 
-func (p *processesPage) drawFigures(a canvas.Area, w *processRow, m *Model, c processColumns, plain canvas.Style, pid, ruby string) {
+func (p *processesPage) drawFigures(a canvas.Area, w *processRow, m *scene, c processColumns, plain canvas.Style, pid, ruby string) {
 	t, f := &m.theme, &w.figures
 	x := 3 + c.title + 1
 	right := func(width int, text string, st canvas.Style) {
@@ -258,9 +258,8 @@ func severityMark(s gvl.Severity, t *Theme) (mark string, color canvas.Color) {
 }
 
 // drawTop draws the head lines of view 8: how all processes are, instead of the one that is shown.
-func (p *processesPage) drawTop(a canvas.Area, m *Model) {
+func (p *processesPage) drawTop(a canvas.Area, m *scene, head headView) {
 	t, r := &m.theme, &m.regions
-	head := m.head()
 	head.process.Title = fmt.Sprintf("%d processes", len(p.rows))
 	if len(p.rows) == 1 {
 		head.process.Title = "1 process"
@@ -276,7 +275,7 @@ func (p *processesPage) drawTop(a canvas.Area, m *Model) {
 }
 
 // worst are the findings of all processes, with the process in the title of each.
-func (p *processesPage) worst(m *Model) findingsView {
+func (p *processesPage) worst(m *scene) findingsView {
 	v := findingsView{note: m.findings.note}
 	if len(p.findings) > 0 {
 		v.note = ""

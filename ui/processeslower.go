@@ -10,7 +10,7 @@ import (
 )
 
 // drawLower draws the rule with the names of the views below the table, and the one that is chosen.
-func (p *processesPage) drawLower(a canvas.Area, m *Model) {
+func (p *processesPage) drawLower(a canvas.Area, m *scene) {
 	t := &m.theme
 	if a.H < 2 {
 		return
@@ -61,12 +61,12 @@ func (p *processesPage) scrollList(rows, count int) {
 }
 
 // pressable makes a line of the list below the table answer clicks.
-func (p *processesPage) pressable(row canvas.Area, m *Model, i int) {
+func (p *processesPage) pressable(row canvas.Area, m *scene, i int) {
 	m.onPress(row, func(m *Model, _, _ int) tea.Cmd { p.onLower, p.at = true, i; m.refresh(); return nil })
 }
 
 // drawFunctions lists the functions of all processes by their own time.
-func (p *processesPage) drawFunctions(a canvas.Area, m *Model) {
+func (p *processesPage) drawFunctions(a canvas.Area, m *scene) {
 	t := &m.theme
 	if len(p.functions) == 0 {
 		a.Put(3, a.H/2, canvas.Cut("no "+metricName(p.flame.metric)+" here", a.W-4), t.dim())
@@ -106,7 +106,7 @@ func (p *processesPage) drawFunctions(a canvas.Area, m *Model) {
 }
 
 // drawFindings lists the findings of all processes, the worst first, a line of figures under each where there is room.
-func (p *processesPage) drawFindings(a canvas.Area, m *Model) {
+func (p *processesPage) drawFindings(a canvas.Area, m *scene) {
 	t := &m.theme
 	if len(p.findings) == 0 {
 		a.Put(3, a.H/2, canvas.Cut("no findings: nothing stands out in any of the processes", a.W-4), t.dim())

@@ -11,7 +11,7 @@ import (
 )
 
 // loadRows makes a row of each process, and the one of all.
-func (p *processesPage) loadRows(m *Model, r *reading, list []*member) {
+func (p *processesPage) loadRows(m *scene, r *reading, list []*member) {
 	relatives, forgotten := p.fleet.group.Relatives()
 	p.forgotten = forgotten
 	rows := make([]processRow, 0, len(list))
@@ -42,7 +42,7 @@ func (p *processesPage) loadRows(m *Model, r *reading, list []*member) {
 }
 
 // titleOf is what the table calls a process.
-func (m *Model) titleOf(p *sampler.Process) string {
+func (m *scene) titleOf(p *sampler.Process) string {
 	if !m.showsArgs() || len(p.CommandLine) == 0 {
 		return p.Title
 	}
@@ -50,7 +50,7 @@ func (m *Model) titleOf(p *sampler.Process) string {
 }
 
 // showsArgs reports whether command lines may be shown now.
-func (m *Model) showsArgs() bool { return m.opt.Args && !m.hidesNames() }
+func (m *scene) showsArgs() bool { return m.opt.Args && !m.hidesNames() }
 
 // take notes what became of the process.
 func (w *processRow) take(s SourceState, replay bool) {
@@ -68,7 +68,7 @@ func (w *processRow) take(s SourceState, replay bool) {
 }
 
 // load reads the figures of the time shown; of a process that has ended, and of a recording, those of its last moments.
-func (w *processRow) load(m *Model, r *reading) {
+func (w *processRow) load(m *scene, r *reading) {
 	to := r.lastNS
 	if m.frozen {
 		to = m.atNS

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"strings"
+
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -39,4 +41,10 @@ func drawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 		a.Rune(x, y, sparkLevels[n-1], st)
 		eighths -= n
 	}
+}
+
+// bar draws a share (0 to 1) in w columns.
+func bar(share float64, w int) string {
+	n := min(max(int(share*float64(w)+0.5), 0), w)
+	return strings.Repeat("█", n) + strings.Repeat("░", w-n)
 }

@@ -9,7 +9,7 @@ import (
 type stacked interface {
 	// stack returns what was selected and its frames, a line each, the innermost first as Ruby prints them; none when nothing
 	// is selected.
-	stack(m *Model) (title string, lines []string)
+	stack(m *scene) (title string, lines []string)
 }
 
 // selectedStack returns the stack of the selected frame or thread, as stacked does.
@@ -21,16 +21,16 @@ func (m *Model) selectedStack() (title string, lines []string) {
 		}
 		return m.threadStack(m.timeline.chosen())
 	case stacked:
-		return p.stack(m)
+		return p.stack(&m.scene)
 	}
 	return "", nil
 }
 
-func (p *flamePage) stack(m *Model) (string, []string) { return m.flame.stack() }
+func (p *flamePage) stack(m *scene) (string, []string) { return m.flame.stack() }
 
-func (p *threadPage) stack(m *Model) (string, []string) { return m.threadStack(p.row) }
+func (p *threadPage) stack(m *scene) (string, []string) { return m.threadStack(p.row) }
 
-func (p *threadsPage) stack(m *Model) (string, []string) {
+func (p *threadsPage) stack(m *scene) (string, []string) {
 	i := p.table.index()
 	if i < 0 || p.table.rows[i].isGroup {
 		return "", nil
@@ -39,7 +39,7 @@ func (p *threadsPage) stack(m *Model) (string, []string) {
 }
 
 // stack is that of the instant under the cursor, where there is one.
-func (p *timelinePage) stack(m *Model) (string, []string) {
+func (p *timelinePage) stack(m *scene) (string, []string) {
 	th := m.timeline.chosen()
 	if th == nil || p.cursorNS == 0 {
 		return m.threadStack(th)
@@ -79,7 +79,7 @@ func (v *timelineView) chosen() *threadRow {
 }
 
 // threadStack returns the stack of a thread at the moment shown; none when it is not known.
-func (m *Model) threadStack(th *threadRow) (title string, lines []string) {
+func (m *scene) threadStack(th *threadRow) (title string, lines []string) {
 	if th == nil || !th.known {
 		return "", nil
 	}
@@ -87,7 +87,7 @@ func (m *Model) threadStack(th *threadRow) (title string, lines []string) {
 }
 
 // frameLines writes the frames of a thread's stack.
-func (m *Model) frameLines(st gvl.ThreadState) (lines []string) {
+func (m *scene) frameLines(st gvl.ThreadState) (lines []string) {
 	for _, id := range m.store.dict.Frames(st.Stack, nil) {
 		f := m.store.dict.Frame(id)
 		line := f.Label

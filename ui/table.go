@@ -15,7 +15,7 @@ type column[R any] struct {
 	// width is how wide it is on a screen of so many columns: 0 where there is no room for it, rest for what the others leave.
 	width func(screen int) int
 	// widens, if set, says whether it takes a part of what the others leave besides its width.
-	widens func(*Model) bool
+	widens func(*scene) bool
 	// least is what a column that takes the rest needs to be of use. Those with a number in drop go for it, the lowest first; if that is
 	// not enough, it goes itself.
 	least, drop int
@@ -24,8 +24,8 @@ type column[R any] struct {
 	order   string
 	compare func(x, y R) int
 	// text is what stands in it, and how; draw draws it instead, where a text won't do.
-	text func(r R, m *Model) (string, canvas.Style)
-	draw func(a canvas.Area, r R, m *Model)
+	text func(r R, m *scene) (string, canvas.Style)
+	draw func(a canvas.Area, r R, m *scene)
 	// spans, if set, says of which rows it has the columns behind it as well.
 	spans func(r R) bool
 	// bare: the ground of the selected row is not put under it, because its own ground tells something.
@@ -112,7 +112,7 @@ func (t *table[R, K]) sortKeys(help string) []binding {
 }
 
 // fit shares the columns of a screen out. A column that there is no room for has 0.
-func (t *table[R, K]) fit(screen int, m *Model) []int {
+func (t *table[R, K]) fit(screen int, m *scene) []int {
 	widths := make([]int, len(t.columns))
 	free := screen - t.left - t.right + 1
 	var takers []int
@@ -154,14 +154,14 @@ func (t *table[R, K]) fit(screen int, m *Model) []int {
 }
 
 // draw draws the table with its head.
-func (t *table[R, K]) draw(a canvas.Area, m *Model, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+func (t *table[R, K]) draw(a canvas.Area, m *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
 	t.drawHead(a.Row(0), m)
 	t.drawRows(a.Sub(0, 1, a.W, a.H-1), m, focused, pressed)
 	a.PutRight(0, t.hidden(), canvas.Style{FG: m.theme.Warn, Attr: canvas.Bold})
 }
 
 // drawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
-func (t *table[R, K]) drawHead(a canvas.Area, m *Model) {
+func (t *table[R, K]) drawHead(a canvas.Area, m *scene) {
 	x := t.left
 	for i, w := range t.fit(a.W, m) {
 		if w == 0 {
@@ -188,7 +188,7 @@ func (t *table[R, K]) drawHead(a canvas.Area, m *Model) {
 }
 
 // drawRows draws the rows that there is room for. The cursor is faint without the focus, while the arrows move another.
-func (t *table[R, K]) drawRows(a canvas.Area, m *Model, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+func (t *table[R, K]) drawRows(a canvas.Area, m *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
 	widths := t.fit(a.W, m)
 	cells := func(a canvas.Area, r R, bare bool) {
 		x := t.left
@@ -220,7 +220,7 @@ func (t *table[R, K]) drawRows(a canvas.Area, m *Model, focused bool, pressed fu
 }
 
 // put draws the cell of a row.
-func (c *column[R]) put(a canvas.Area, r R, m *Model) {
+func (c *column[R]) put(a canvas.Area, r R, m *scene) {
 	if c.draw != nil {
 		c.draw(a, r, m)
 		return

@@ -16,7 +16,7 @@ type headColumn[S comparable] struct {
 
 // drawTableHead writes the names of a table's columns from column x on, marks the one that it is sorted by, and makes
 // clicks sort it. unsorted is the order of a table that was not sorted.
-func drawTableHead[S comparable](a canvas.Area, x int, m *Model, sorted, unsorted S, columns []headColumn[S], sort func(*Model, S)) {
+func drawTableHead[S comparable](a canvas.Area, x int, m *scene, sorted, unsorted S, columns []headColumn[S], sort func(*Model, S)) {
 	t := &m.theme
 	for _, c := range columns {
 		if c.width == 0 {

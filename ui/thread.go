@@ -111,7 +111,7 @@ func (p *threadPage) fetch(m *Model) tea.Cmd {
 	return p.sources.fetch(m.store.src, path, m.process.StartedAt)
 }
 
-func (p *threadPage) load(m *Model, r *reading) {
+func (p *threadPage) load(m *scene, r *reading) {
 	id := m.timeline.selected.thread
 	p.row = nil
 	for i := range m.timeline.threads {
@@ -139,7 +139,7 @@ func (p *threadPage) load(m *Model, r *reading) {
 }
 
 // loadStack takes over the stack and finds the frame that was selected before, or else the innermost one with a file.
-func (p *threadPage) loadStack(m *Model) {
+func (p *threadPage) loadStack(m *scene) {
 	p.frames, p.at = p.frames[:0], 0
 	if p.row == nil || !p.row.known {
 		return
@@ -167,7 +167,7 @@ func (p *threadPage) loadStack(m *Model) {
 }
 
 // loadHeat sums the thread's time by line when the weights are new.
-func (p *threadPage) loadHeat(m *Model, id sampler.ThreadID) {
+func (p *threadPage) loadHeat(m *scene, id sampler.ThreadID) {
 	s := &m.flame.snapshot
 	if p.builder == nil {
 		p.builder = flamegraph.NewBuilder(m.store.dict)
@@ -197,14 +197,14 @@ func (h *heat) add(n *flamegraph.Node, above map[codeLine]bool) {
 	}
 }
 
-func (p *threadPage) about(m *Model) string {
+func (p *threadPage) about(m *scene) string {
 	if p.row == nil {
 		return "one thread"
 	}
 	return p.row.name
 }
 
-func (p *threadPage) detail(m *Model) (name, rest string) {
+func (p *threadPage) detail(m *scene) (name, rest string) {
 	if len(p.frames) == 0 {
 		return "", ""
 	}

@@ -15,7 +15,7 @@ import (
 // threadLabelW is the width of the labels before a thread's lanes.
 const threadLabelW = 9
 
-func (p *threadPage) draw(a canvas.Area, m *Model) {
+func (p *threadPage) draw(a canvas.Area, m *scene) {
 	t := &m.theme
 	if p.row == nil {
 		a.Put(3, a.H/2, "this thread is not in the time shown   ← → another thread, esc the table", t.dim())
@@ -50,7 +50,7 @@ func (p *threadPage) draw(a canvas.Area, m *Model) {
 }
 
 // drawSummary says who it is, what it does and how its time was shared out.
-func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
+func (p *threadPage) drawSummary(a canvas.Area, m *scene) {
 	t, th := &m.theme, p.row
 	info, _ := m.store.dict.Thread(th.id)
 	run := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]
@@ -95,7 +95,7 @@ func (p *threadPage) drawSummary(a canvas.Area, m *Model) {
 }
 
 // drawLanes draws the thread's states, and the shares of its time that it held and waited for the GVL.
-func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
+func (p *threadPage) drawLanes(a canvas.Area, m *scene) {
 	t, beside := &m.theme, newShades()
 	for x := range a.W {
 		i := cellAt(x, len(p.cells), a.W)
@@ -114,14 +114,14 @@ func (p *threadPage) drawLanes(a canvas.Area, m *Model) {
 }
 
 // stackWord says of when a stack is.
-func (m *Model) stackWord() string {
+func (m *scene) stackWord() string {
 	if w := m.nowWord(); w != "end" {
 		return w
 	}
 	return "at the end"
 }
 
-func (p *threadPage) drawStack(a canvas.Area, m *Model) {
+func (p *threadPage) drawStack(a canvas.Area, m *scene) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
 	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", m.stackWord(), units.Plural(len(p.frames), "frame", "frames")), a.W-2), t.bold())
@@ -180,7 +180,7 @@ func (p *threadPage) waitsText() string {
 }
 
 // shortText says that all waits are too short for the list.
-func (p *threadPage) shortText(m *Model) string {
+func (p *threadPage) shortText(m *scene) string {
 	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.waits.short)), units.Duration(int64(m.opt.WaitThreshold)))
 }
 
@@ -196,7 +196,7 @@ func fitWords(s string, w int) string {
 	return s
 }
 
-func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
+func (p *threadPage) drawWaits(a canvas.Area, m *scene) {
 	if a.H < 2 {
 		return
 	}
@@ -229,7 +229,7 @@ func (p *threadPage) drawWaits(a canvas.Area, m *Model) {
 }
 
 // drawSource shows the file around the selected frame's line, with the share of the thread's time beside each line.
-func (p *threadPage) drawSource(a canvas.Area, m *Model) {
+func (p *threadPage) drawSource(a canvas.Area, m *scene) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
 	if len(p.frames) == 0 {

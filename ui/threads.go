@@ -52,7 +52,7 @@ func newThreadsPage() *threadsPage {
 
 func (p *threadsPage) keyMap() *keyMap { return &p.keys }
 
-func (p *threadsPage) about(m *Model) string {
+func (p *threadsPage) about(m *scene) string {
 	s := fmt.Sprintf("%s threads · %s · by %s", units.Count(int64(len(m.timeline.threads))), m.when(), p.table.by)
 	if p.table.reverse {
 		s += " reversed"
@@ -60,7 +60,7 @@ func (p *threadsPage) about(m *Model) string {
 	return s
 }
 
-func (p *threadsPage) detail(m *Model) (name, rest string) {
+func (p *threadsPage) detail(m *scene) (name, rest string) {
 	if i := p.table.index(); i >= 0 {
 		return m.rowDetail(&p.table.rows[i].row)
 	}
@@ -108,7 +108,7 @@ func (p *threadsPage) expand(m *Model, open bool) {
 	p.selectRow(m)
 }
 
-func (p *threadsPage) load(m *Model, r *reading) {
+func (p *threadsPage) load(m *scene, r *reading) {
 	p.table.selected = m.timeline.selected
 	p.loadCPU(m)
 	waits := r.waits.events.byThread(m.atNS-m.windowNS, m.atNS, m.states, listOf{})
@@ -116,7 +116,7 @@ func (p *threadsPage) load(m *Model, r *reading) {
 }
 
 // loadCPU sums the CPU time by thread. The weights it comes from are kept for the flamegraph, for any stretch of time.
-func (p *threadsPage) loadCPU(m *Model) {
+func (p *threadsPage) loadCPU(m *scene) {
 	s := &m.flame.snapshot
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {
 		p.cpuOf, p.cpuNS = of, s.ToNS-s.FromNS
@@ -128,7 +128,7 @@ func (p *threadsPage) loadCPU(m *Model) {
 }
 
 // build makes the rows: groups with their members, sorted.
-func (p *threadsPage) build(m *Model, waits map[sampler.ThreadID]*threadWaits) {
+func (p *threadsPage) build(m *scene, waits map[sampler.ThreadID]*threadWaits) {
 	threads, t := m.timeline.threads, &p.table
 	single := make([]*tableRow, len(threads))
 	names := make([]string, len(threads))

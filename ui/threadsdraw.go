@@ -18,8 +18,8 @@ import (
 // threadColumns are the columns of the table of threads.
 func threadColumns() []column[*tableRow] {
 	onlyWide := wide(0, 160, 5)
-	percent := func(n int, s gvl.State) func(*tableRow, *Model) (string, canvas.Style) {
-		return func(w *tableRow, m *Model) (string, canvas.Style) {
+	percent := func(n int, s gvl.State) func(*tableRow, *scene) (string, canvas.Style) {
+		return func(w *tableRow, m *scene) (string, canvas.Style) {
 			p := w.percents()[n]
 			if p == 0 {
 				return "0 %", m.theme.faint()
@@ -36,12 +36,12 @@ func threadColumns() []column[*tableRow] {
 		{title: "now", width: wide(16, wideWidth, 17), draw: drawState, order: "state",
 			compare: func(x, y *tableRow) int { return cmp.Compare(x.urgent, y.urgent) }},
 		{title: "states", width: wide(9, 80, 14, wideWidth, 24, 160, 30), bare: true,
-			draw: func(a canvas.Area, w *tableRow, m *Model) { m.theme.drawStates(a, &w.totals, m.opt.ASCII) }},
+			draw: func(a canvas.Area, w *tableRow, m *scene) { m.theme.drawStates(a, &w.totals, m.opt.ASCII) }},
 		{title: "run", width: onlyWide, right: true, text: percent(0, gvl.Running), order: "run", compare: byPart(gvl.Running, gvl.Stalled, gvl.GC)},
 		{title: "wait", width: onlyWide, right: true, text: percent(1, gvl.Waiting), order: "wait", compare: byPart(gvl.Waiting)},
 		{title: "io", width: onlyWide, right: true, text: percent(2, gvl.IO), order: "io", compare: byPart(gvl.IO)},
 		{title: "CPU", width: wide(5, wideWidth, 6), right: true, order: "CPU",
-			text:    func(w *tableRow, m *Model) (string, canvas.Style) { return units.Percent(w.cpu), m.theme.text() },
+			text:    func(w *tableRow, m *scene) (string, canvas.Style) { return units.Percent(w.cpu), m.theme.text() },
 			compare: func(x, y *tableRow) int { return cmp.Compare(y.cpu, x.cpu) }},
 		{title: "p99", width: wide(8, wideWidth, 9), right: true, order: "waits p99", text: p99Text,
 			compare: func(x, y *tableRow) int { return cmp.Compare(y.p99NS, x.p99NS) }},
@@ -50,7 +50,7 @@ func threadColumns() []column[*tableRow] {
 	}
 }
 
-func (p *threadsPage) draw(a canvas.Area, m *Model) {
+func (p *threadsPage) draw(a canvas.Area, m *scene) {
 	p.table.draw(a, m, true, func(m *Model, w *tableRow, x int) tea.Cmd {
 		if w.isGroup && x <= groupSign {
 			p.expand(m, !w.open)
@@ -62,7 +62,7 @@ func (p *threadsPage) draw(a canvas.Area, m *Model) {
 }
 
 // drawTreeName writes the name of a thread or a group, members behind their group.
-func drawTreeName(a canvas.Area, w *tableRow, m *Model) {
+func drawTreeName(a canvas.Area, w *tableRow, m *scene) {
 	t := &m.theme
 	x, name := 0, t.text()
 	if w.inGroup {
@@ -86,7 +86,7 @@ func (w *tableRow) percents() []int {
 	return units.Percents(run, wait, io, units.Sum(w.totals[:])-run-wait-io)
 }
 
-func p99Text(w *tableRow, m *Model) (string, canvas.Style) {
+func p99Text(w *tableRow, m *scene) (string, canvas.Style) {
 	const longNS = int64(50e6)
 	t := &m.theme
 	switch {
@@ -98,7 +98,7 @@ func p99Text(w *tableRow, m *Model) (string, canvas.Style) {
 	return w.p99, t.text()
 }
 
-func detailText(w *tableRow, m *Model) (string, canvas.Style) {
+func detailText(w *tableRow, m *scene) (string, canvas.Style) {
 	if th := &m.timeline.threads[w.members[0]]; !w.isGroup && th.known {
 		return beyondState(th.state, m.store.dict), m.theme.dim()
 	}
@@ -116,7 +116,7 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 }
 
 // drawState writes what the thread does and for how long, or counts the states of a group.
-func drawState(a canvas.Area, w *tableRow, m *Model) {
+func drawState(a canvas.Area, w *tableRow, m *scene) {
 	t := &m.theme
 	if w.isGroup {
 		w.now = m.timeline.groupNow(&w.row)
@@ -140,7 +140,7 @@ func drawState(a canvas.Area, w *tableRow, m *Model) {
 }
 
 // drawFrame writes the innermost frame of a thread's stack and where it is.
-func drawFrame(a canvas.Area, w *tableRow, m *Model) {
+func drawFrame(a canvas.Area, w *tableRow, m *scene) {
 	th := &m.timeline.threads[w.members[0]]
 	if w.isGroup || !th.known {
 		return

@@ -86,7 +86,7 @@ func newTimelinePage() *timelinePage {
 func (p *timelinePage) keyMap() *keyMap { return &p.keys }
 
 // cellNS is the length of a column on the screen.
-func (p *timelinePage) cellNS(m *Model) int64 {
+func (p *timelinePage) cellNS(m *scene) int64 {
 	return max((p.span[1]-p.span[0])/int64(max(m.timeline.cells, 1)), 1)
 }
 
@@ -96,10 +96,8 @@ func (p *timelinePage) moveCursor(m *Model, n int) {
 		return
 	}
 	frozen, atNS := m.frozen, m.atNS
-	if !frozen {
-		m.frozen, m.atNS = true, m.lastNS
-	}
-	each := p.cellNS(m)
+	m.freeze()
+	each := p.cellNS(&m.scene)
 	if p.cursorNS < p.span[0] || p.cursorNS > p.span[1] {
 		p.cursorNS = p.span[1] - each/2
 	} else {
@@ -111,7 +109,7 @@ func (p *timelinePage) moveCursor(m *Model, n int) {
 	} else if p.cursorNS >= p.span[1] {
 		m.atNS += p.cursorNS - p.span[1] + each
 	}
-	m.atNS = max(m.oldestNS+columnNS, min(m.atNS, m.lastNS))
+	m.atNS = m.bounded(m.atNS)
 	if !frozen || m.atNS != atNS { // otherwise only the cursor is drawn again
 		m.refresh()
 	}
@@ -128,7 +126,7 @@ func (p *timelinePage) press(m *Model, x, y int) tea.Cmd {
 		}
 	}
 	if i := cellAt(x-g.cellsX, v.cells, g.cellsW); x >= g.cellsX && i >= 0 {
-		each := p.cellNS(m)
+		each := p.cellNS(&m.scene)
 		p.setCursor(m, p.span[0]+int64(i)*each+each/2)
 	}
 	m.refresh()
@@ -144,7 +142,7 @@ func (p *timelinePage) setCursor(m *Model, ns int64) {
 }
 
 // axisRows is the height of the time axis with the lanes under it, the rows of the threads included.
-func (p *timelinePage) axisRows(m *Model) int {
+func (p *timelinePage) axisRows(m *scene) int {
 	return 1 + p.rowCount + min(len(m.timeline.lanes), maxLanes) + p.laneRows*processLanes
 }
 
@@ -152,27 +150,22 @@ func (p *timelinePage) axisRows(m *Model) int {
 func (p *timelinePage) zoom(m *Model, d int) {
 	before := m.windowNS
 	at := p.cursorNS
-	if at == 0 {
-		m.zoomTime(d)
-		return
+	m.zoom(d)
+	if at != 0 && m.windowNS != before {
+		place := share(at-p.span[0], p.span[1]-p.span[0])
+		m.atNS = m.bounded(at + int64((1-place)*float64(m.windowNS)))
 	}
-	place := share(at-p.span[0], p.span[1]-p.span[0])
-	m.zoomTime(d)
-	if m.windowNS != before {
-		m.atNS = at + int64((1-place)*float64(m.windowNS))
-		m.atNS = max(m.oldestNS+columnNS, min(m.atNS, m.lastNS))
-		m.refresh()
-	}
+	m.refresh()
 }
 
 // wantsFine reports whether the picture is to be made of the history itself.
-func (p *timelinePage) wantsFine(m *Model) bool { return m.frozen && m.windowNS <= maxFineNS }
+func (p *timelinePage) wantsFine(m *scene) bool { return m.frozen && m.windowNS <= maxFineNS }
 
 // fetch returns the commands that read the history: the fine picture, and the instant under the cursor.
 func (p *timelinePage) fetch(m *Model) tea.Cmd {
 	var cmds []tea.Cmd
 	store := m.store
-	if want := [2]int64{m.atNS - m.windowNS - m.windowNS/blankShare, m.atNS}; p.wantsFine(m) && want != p.asked {
+	if want := [2]int64{m.atNS - m.windowNS - m.windowNS/blankShare, m.atNS}; p.wantsFine(&m.scene) && want != p.asked {
 		p.asked = want
 		cmds = append(cmds, func() tea.Msg { return fineMsg(store.fine(want[0], want[1])) })
 	}
@@ -202,7 +195,7 @@ func (p *timelinePage) take(m *Model, msg tea.Msg) {
 	}
 }
 
-func (p *timelinePage) load(m *Model, r *reading) {
+func (p *timelinePage) load(m *scene, r *reading) {
 	lanes := min(len(r.Timeline.Ractors()), maxLanes)
 	room := m.bodyRows() - 1 - lanes - processLanes - cursorRows
 	v := &m.timeline
@@ -226,11 +219,11 @@ func (p *timelinePage) load(m *Model, r *reading) {
 	p.process = from.Timeline.Process(p.span[0], p.span[1], cells)
 }
 
-func (p *timelinePage) about(m *Model) string {
+func (p *timelinePage) about(m *scene) string {
 	return m.when() + " · " + units.Duration(p.cellNS(m)) + " a column"
 }
 
-func (p *timelinePage) detail(m *Model) (name, rest string) { return m.timelineDetail() }
+func (p *timelinePage) detail(m *scene) (name, rest string) { return m.timelineDetail() }
 
 // under returns the state of a thread at the cursor; ok is false while it is being read, and for one that was not there.
 func (p *timelinePage) under(id sampler.ThreadID) (gvl.ThreadState, bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-func (p *timelinePage) draw(a canvas.Area, m *Model) {
+func (p *timelinePage) draw(a canvas.Area, m *scene) {
 	t, v, g := &m.theme, &m.timeline, &m.regions
 	v.drawAxis(a.Row(0), t, g, true, m.nowWord())
 	lanes := min(len(v.lanes), maxLanes)
@@ -27,7 +27,7 @@ func (p *timelinePage) draw(a canvas.Area, m *Model) {
 }
 
 // drawProcess draws the lanes of the collector, the CPU and the waiting on the axis of the threads.
-func (p *timelinePage) drawProcess(a canvas.Area, m *Model) {
+func (p *timelinePage) drawProcess(a canvas.Area, m *scene) {
 	t, g := &m.theme, &m.regions
 	var sum gvl.ProcCell
 	cpuTop, waitTop := 1.0, 1.0
@@ -75,7 +75,7 @@ func waitingText(mean, most float64, w int) string {
 }
 
 // drawCursor marks the column of the cursor and says what the selected thread did then.
-func (p *timelinePage) drawCursor(a canvas.Area, y int, m *Model) {
+func (p *timelinePage) drawCursor(a canvas.Area, y int, m *scene) {
 	t, v, g := &m.theme, &m.timeline, &m.regions
 	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
 		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.dim())
@@ -143,7 +143,7 @@ func (p *timelinePage) groupUnder(v *timelineView, w *row) string {
 }
 
 // drawStack writes a stack in one line, innermost frame first.
-func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, m *Model) {
+func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, m *scene) {
 	t := &m.theme
 	stack := s.Stack
 	x := 0

@@ -186,7 +186,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 	return cmd
 }
 
-func (p *topPage) load(m *Model, r *reading) {
+func (p *topPage) load(m *scene, r *reading) {
 	s := &m.flame.snapshot
 	of := topOf{p.kind, m.flame.metric, m.flame.showIdle, s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
 	if of != p.loaded {
@@ -203,7 +203,7 @@ func (p *topPage) load(m *Model, r *reading) {
 }
 
 // sum adds the weights up by row.
-func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *Model) {
+func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *scene) {
 	// A program that redefines its methods has new frames and functions all the time: those that are gone are forgotten.
 	if g := m.store.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
 		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[topKey]int), p.kind, g, nil, make(map[sampler.FrameID]rowOfFrame)
@@ -353,7 +353,7 @@ func (p *topPage) trend(r *topRow) int {
 	return 0
 }
 
-func (p *topPage) about(m *Model) string {
+func (p *topPage) about(m *scene) string {
 	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], topOrderNames[p.order], metricName(m.flame.metric))
 	if few := m.flame.few(); few != "" { // which must not be what has no room
 		s = few + " · " + s
@@ -367,7 +367,7 @@ func (p *topPage) about(m *Model) string {
 	return s + " · " + m.when()
 }
 
-func (p *topPage) detail(m *Model) (name, rest string) {
+func (p *topPage) detail(m *scene) (name, rest string) {
 	i := p.at()
 	if i < 0 || p.nothing(m) != "" {
 		return "", ""
@@ -381,7 +381,7 @@ func (p *topPage) detail(m *Model) (name, rest string) {
 }
 
 // measure prints a weight. What was seen of the allocations stands for a share of all.
-func (p *topPage) measure(m *Model, n int64) string {
+func (p *topPage) measure(m *scene, n int64) string {
 	if m.flame.metric == flamegraph.Allocations {
 		n = int64(share(n, p.alloc.Seen) * float64(p.alloc.Objects))
 	}
@@ -389,7 +389,7 @@ func (p *topPage) measure(m *Model, n int64) string {
 }
 
 // nothing says why there is nothing to list; "" when there is.
-func (p *topPage) nothing(m *Model) string {
+func (p *topPage) nothing(m *scene) string {
 	switch {
 	case m.flame.metric == flamegraph.Allocations && !p.alloc.Enough():
 		return tooFew(p.alloc)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-func (p *topPage) draw(a canvas.Area, m *Model) {
+func (p *topPage) draw(a canvas.Area, m *scene) {
 	t := &m.theme
 	barW := a.W / 6
 	if a.W < wideWidth {
@@ -64,7 +64,7 @@ func (p *topPage) draw(a canvas.Area, m *Model) {
 	a.PutRight(0, right, canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 }
 
-func (p *topPage) drawTop(a canvas.Area, r *topRow, barW, nameX int, m *Model) {
+func (p *topPage) drawTop(a canvas.Area, r *topRow, barW, nameX int, m *scene) {
 	t := &m.theme
 	total := p.total[0] + p.total[1]
 	shares := [...]float64{share(r.weight(bySelf), total), share(r.weight(byTotal), total), share(r.blame, p.blame)}

@@ -55,7 +55,7 @@ func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	p := m.pages[pageTop].(*topPage)
 	for range p.sorted {
 		s.press("down")
-		if name, rest := p.detail(m); name == "DB#query" && strings.Contains(rest, ":15") != strings.Contains(rest, "db.rb:15?") {
+		if name, rest := p.detail(&m.scene); name == "DB#query" && strings.Contains(rest, ":15") != strings.Contains(rest, "db.rb:15?") {
 			t.Errorf("selected: %s %s", name, rest)
 		}
 	}

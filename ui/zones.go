@@ -19,7 +19,7 @@ type zone struct {
 const maxZones = 4 * maxTerminal
 
 // onPress makes a part of the picture being drawn answer clicks; press gets the place within it.
-func (m *Model) onPress(a canvas.Area, press func(m *Model, x, y int) tea.Cmd) {
+func (m *scene) onPress(a canvas.Area, press func(m *Model, x, y int) tea.Cmd) {
 	if a.W > 0 && a.H > 0 && len(m.zones) < maxZones {
 		m.zones = append(m.zones, zone{a.X, a.Y, a.W, a.H, press})
 	}

@@ -71,7 +71,7 @@ func TestClickingInTheTableOfThreads(t *testing.T) {
 	}
 	s.click(1, y)
 	s.clickOn("http-3")
-	if name, _ := p.detail(s.model); name != "http-3" || s.model.page != pageThreads {
+	if name, _ := p.detail(&s.model.scene); name != "http-3" || s.model.page != pageThreads {
 		t.Errorf("%q is selected on page %d", name, s.model.page)
 	}
 	*now = now.Add(doubleEach + time.Millisecond)
@@ -171,7 +171,7 @@ func TestTheMouseOnTheTimelinePage(t *testing.T) {
 	_, y := s.at("http-4")
 	s.click(g.cellsX+g.cellsW-30, y)
 	s.sees("FROZEN")
-	each := p.cellNS(s.model)
+	each := p.cellNS(&s.model.scene)
 	if want := p.span[1] - 30*each + each/2; p.cursorNS != want || s.model.timeline.rows[s.model.timeline.index()].name != "http-4" {
 		t.Errorf("the cursor is at %d, want %d", p.cursorNS, want)
 	}

@@ -8,6 +8,38 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
+// TestSpan: the moment shown stays within the history, and the way back to now leads to the window of before.
+func TestSpan(t *testing.T) {
+	const sec = int64(time.Second)
+	s := span{windowNS: 30 * sec, keepNS: 60 * sec, atNS: 100 * sec}
+	if s.move(-1); s.frozen {
+		t.Error("frozen before the first sample")
+	}
+	s.oldestNS, s.lastNS = 40*sec, 100*sec
+	if s.move(+1); s.frozen {
+		t.Error("there is nothing after now")
+	}
+	if s.move(-1000 * sec); !s.frozen || s.atNS != 40*sec+columnNS {
+		t.Errorf("before the history: frozen %v at %d", s.frozen, s.atNS)
+	}
+	s.show(50*sec, 52*sec)
+	if s.atNS != 52*sec || s.windowNS != 2*sec {
+		t.Errorf("a part of it: %d ns until %d", s.windowNS, s.atNS)
+	}
+	if s.show(50*sec, 51*sec); s.liveNS != 30*sec {
+		t.Errorf("a part of a part leads back to %d", s.liveNS)
+	}
+	if s.move(1000 * sec); s.frozen || s.windowNS != 30*sec || s.liveNS != 0 {
+		t.Errorf("after the history: frozen %v, window %d", s.frozen, s.windowNS)
+	}
+	for range windows {
+		s.zoom(+1)
+	}
+	if s.windowNS != s.keepNS {
+		t.Errorf("more than is kept: %d", s.windowNS)
+	}
+}
+
 func TestPlaying(t *testing.T) {
 	s := hogged(t, 120, 40)
 	now := time.Unix(1000, 0)
@@ -54,7 +86,7 @@ func TestPlaying(t *testing.T) {
 	s.misses("PLAYING")
 	s.press("p", "space")
 	tick(time.Second)
-	if s.model.player.playing || s.model.frozen {
+	if s.model.playing || s.model.frozen {
 		t.Error("space does not lead back to now")
 	}
 }

@@ -1,0 +1,58 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// scene is what the picture is made from: what the last refresh took over from the Store, the stretch of time that is shown,
+// and how the screen looks. Views get it to load, to draw and to describe; they change nothing in it, and what a key or a click
+// changes is the Model's to do.
+type scene struct {
+	span
+	store *Store
+	opt   Options
+	theme Theme
+	now   func() time.Time
+	page  pageID
+	focus focus // of the live view
+	// presenting: see present.
+	presenting    bool
+	width, height int
+	regions       regions
+
+	process sampler.Process
+	source  SourceState
+	// states and moment are what every thread did at heldNS, and the sample that says so: atNS, unless the history does
+	// not reach there.
+	states []gvl.ThreadState
+	moment *sampler.Sample
+	heldNS int64
+	// fromNS and toNS are the edges of the time axis.
+	fromNS, toNS int64
+	figures      figures
+	findings     findingsView
+	notes        []note // by time
+
+	timeline timelineView
+	flame    flameView
+	panel    panelView
+	whereNow nowView
+
+	drag  *drag
+	zones []zone
+}
+
+// loaded returns which share of a recording has been read; 1 where nothing is being read in.
+func (s *scene) loaded() float64 {
+	r, ok := s.store.src.(interface {
+		Span() (firstNS, lastNS int64)
+	})
+	if !s.opt.Replay || s.source.Done || !ok {
+		return 1
+	}
+	first, last := r.Span()
+	return min(max(share(s.lastNS-first, last-first), 0), 1)
+}
