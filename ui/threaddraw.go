@@ -37,7 +37,7 @@ func (p *threadPage) draw(a canvas.Area, m *scene) {
 	waitsH := 0
 	if n := len(p.waits.longest); (n > 0 || p.waits.short > 0) && stackH >= 14 {
 		waitsH = min(max(n, 1)+1, stackH/3)
-	} else if len(p.waits.lengths) > 0 && stackH >= 8 { // no room for the list
+	} else if p.waits.count() > 0 && stackH >= 8 { // no room for the list
 		stackH--
 		a.Row(a.H-1).Fill('─', t.line())
 		x := a.Put(1, a.H-1, " waits for the GVL ", t.bold())
@@ -59,8 +59,8 @@ func (p *threadPage) drawSummary(a canvas.Area, m *scene) {
 		sum += ns
 	}
 	right := fmt.Sprintf("run %s  wait %s  io %s", units.Percent(share(run, sum)), units.Percent(share(th.totals[gvl.Waiting], sum)), units.Percent(share(th.totals[gvl.IO], sum)))
-	if n := len(p.waits.lengths); n > 0 && a.W >= 80 {
-		right += fmt.Sprintf("  %s waits, p99 %s", units.Count(int64(n)), p.waits.p99())
+	if n := p.waits.count(); n > 0 && a.W >= 80 {
+		right += fmt.Sprintf("  %s waits, p99 %s", units.Count(n), p.waits.p99())
 	}
 	at := a.W - 1 - canvas.Width(right)
 	a.Put(at, 0, right, t.text())

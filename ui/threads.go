@@ -140,7 +140,7 @@ func (p *threadsPage) build(m *scene, waits map[sampler.ThreadID]*threadWaits) {
 			w.urgent = slices.Index(urgency[:], th.state.State)
 		}
 		if of := waits[th.id]; of != nil {
-			w.p99NS, w.p99 = of.quantile(0.99), of.p99()
+			w.p99NS, w.p99 = of.lengths.Quantile(0.99), of.p99()
 		}
 		single[i] = w
 	}

@@ -186,13 +186,13 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 		t.Fatalf("from %d, %d kept", w.fromNS(), len(w.ring))
 	}
 	got := w.byThread(n-100, n, []gvl.ThreadState{{Thread: 1, State: gvl.Waiting, AtNS: 2 * n}}, listOf{thread: 2, atMost: 3})
-	if len(got[1].lengths) != 51 || !got[1].open || len(got[2].lengths) != 50 || got[2].open {
+	if got[1].count() != 51 || !got[1].open || got[2].count() != 50 || got[2].open {
 		t.Errorf("%+v", got)
 	}
 	if l := got[2].longest; len(l) != 3 || l[0].lenNS != n-1 || l[2].lenNS != n-5 {
 		t.Errorf("%+v", l)
 	}
-	if q := got[2].quantile(0.99); q != n-1 {
+	if q := got[2].lengths.Quantile(0.99); q != n-1 {
 		t.Errorf("p99 %d", q)
 	}
 }

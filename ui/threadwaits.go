@@ -1,12 +1,10 @@
 package ui
 
 import (
-	"math"
 	"slices"
 	"sort"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -60,8 +58,8 @@ func (w *waitEvents) fromNS() int64 {
 
 // threadWaits are the waits of one thread in a stretch of time.
 type threadWaits struct {
-	// lengths are sorted, the shortest first; those still going on at the end are among them.
-	lengths []int64
+	// lengths are those of all waits; those still going on at the end are among them.
+	lengths gvl.Histogram
 	open    bool // one is going on
 	// longest are the longest ones, the longest first; short is how many more there are that are too short for the list.
 	longest []waitEvent
@@ -75,27 +73,18 @@ type listOf struct {
 	atMost    int
 }
 
-// quantile is the length that the share q of the waits did not exceed; 0 without waits.
-func (t *threadWaits) quantile(q float64) int64 {
-	if len(t.lengths) == 0 {
-		return 0
-	}
-	return t.lengths[max(int(math.Ceil(q*float64(len(t.lengths))))-1, 0)]
+// count is how many waits there were.
+func (t *threadWaits) count() int64 {
+	n, _ := t.lengths.Count()
+	return n
 }
 
 // p99 is the 99th percentile in words.
 func (t *threadWaits) p99() string { return t.inWords(0.99) }
 
-// inWords is a quantile in words: "≥" when a wait is going on, "–" without any.
+// inWords is the length that the share q of the waits did not exceed.
 func (t *threadWaits) inWords(q float64) string {
-	if len(t.lengths) == 0 {
-		return "–"
-	}
-	s := units.Duration(t.quantile(q))
-	if t.open {
-		s = "≥" + s
-	}
-	return s
+	return waitInWords(t.count(), t.lengths.Quantile(q), t.open)
 }
 
 // byThread sorts the waits of a stretch of time by thread; states are those at its end. Quantiles are of all waits, whatever
@@ -112,7 +101,7 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, list
 	}
 	w.each(fromNS, toNS, func(e *waitEvent) {
 		t := of(e.thread)
-		t.lengths = append(t.lengths, e.lenNS)
+		t.lengths.Add(e.lenNS)
 		switch {
 		case e.thread != list.thread:
 		case e.lenNS >= list.atLeastNS:
@@ -125,11 +114,10 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, list
 		if s := &states[i]; s.State == gvl.Waiting {
 			t := of(s.Thread)
 			t.open = true
-			t.lengths = append(t.lengths, s.DurationNS())
+			t.lengths.Add(s.DurationNS())
 		}
 	}
 	for _, t := range out {
-		slices.Sort(t.lengths)
 		slices.SortStableFunc(t.longest, func(x, y waitEvent) int { return int(min(max(y.lenNS-x.lenNS, -1), 1)) })
 		t.longest = t.longest[:min(len(t.longest), list.atMost)]
 	}

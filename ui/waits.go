@@ -79,17 +79,20 @@ func (w *waitLog) lengths(fromNS, toNS int64, open []int64) (ns [len(waitShares)
 	return ns, n
 }
 
-// waitInWords is one of the lengths of waits: "≥" when waits are going on, which may become longer, "–" without any.
-func (f *figures) waitInWords(of int) string {
-	if f.waits == 0 {
+// waitInWords is the length of one of n waits: "≥" when some are going on, which may become longer, "–" without any.
+func waitInWords(n, ns int64, open bool) string {
+	if n == 0 {
 		return "–"
 	}
-	s := units.Duration(f.waitNS[of])
-	if f.waitsOpen {
+	s := units.Duration(ns)
+	if open {
 		s = "≥" + s
 	}
 	return s
 }
+
+// waitInWords is one of the lengths of waits.
+func (f *figures) waitInWords(of int) string { return waitInWords(f.waits, f.waitNS[of], f.waitsOpen) }
 
 // waitsText says how many waits for the GVL there were, of all threads, and how long they were; "" without any.
 func (f *figures) waitsText() string {

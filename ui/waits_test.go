@@ -3,6 +3,7 @@ package ui
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -59,10 +60,10 @@ func TestWaitThreshold(t *testing.T) {
 		return s.model.pages[pageThread].(*threadPage)
 	}
 	a, b, c := pages(all), pages(some), pages(none)
-	if !slices.Equal(a.waits.lengths, b.waits.lengths) || !slices.Equal(a.waits.lengths, c.waits.lengths) || a.waitsText() != b.waitsText() {
+	if !reflect.DeepEqual(a.waits.lengths, b.waits.lengths) || !reflect.DeepEqual(a.waits.lengths, c.waits.lengths) || a.waitsText() != b.waitsText() {
 		t.Errorf("the totals differ: %s, %s, %s", a.waitsText(), b.waitsText(), c.waitsText())
 	}
-	ended := len(a.waits.lengths)
+	ended := int(a.waits.count())
 	if a.waits.open {
 		ended--
 	}
