@@ -6,16 +6,6 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-func (m *Model) switchFocus() {
-	if m.focus == onTimeline {
-		m.focus = onFlame
-		m.flame.first()
-	} else {
-		m.focus = onTimeline
-	}
-	m.refresh()
-}
-
 // selectThread moves the selection in the live view's timeline. The flamegraph under it shows the selected thread or group
 // alone at once: they are linked.
 func (m *Model) selectThread(move func(*timelineView)) {
@@ -76,7 +66,7 @@ func (m *Model) back() {
 }
 
 func (m *Model) nextMatch(d int) {
-	m.focus = onFlame
+	m.live.focus = onFlame
 	m.flame.nextMatch(d)
 	m.refresh()
 }

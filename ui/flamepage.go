@@ -45,6 +45,12 @@ func (p *flamePage) draw(a canvas.Area, m *scene) {
 	m.onPress(picture, func(m *Model, x, y int) tea.Cmd { m.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
 }
 
+func (p *flamePage) wheel(m *Model, _, _, d int, _ bool) (tea.Cmd, bool) {
+	m.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
+	m.refresh()
+	return nil, true
+}
+
 // flameRows is the height of the flamegraph on the screen, without the panel under it.
 func (m *scene) flameRows() int {
 	if m.page != pageFlame {

@@ -160,7 +160,7 @@ func (m *Model) takeOver(from *Model) {
 	if m.page = from.page; m.page == pageThread { // of the other process
 		m.page = pageThreads
 	}
-	m.focus, m.span = from.focus, from.span
+	m.live.focus, m.span = from.live.focus, from.span
 	m.heldNS = 0
 	m.message, m.problem = "", false
 	m.pressed = from.pressed

@@ -93,25 +93,11 @@ func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 	return w
 }
 
-// drawDetail describes what is selected in the view with the focus.
+// drawDetail describes what is selected in the view.
 func (m *Model) drawDetail(a canvas.Area, t *Theme) {
-	name, rest := "", ""
-	if p := m.current(); p != nil {
-		name, rest = p.detail(&m.scene)
-	} else if m.focus == onFlame {
-		name, rest = m.flame.detail(m.store.dict)
-	} else {
-		name, rest = m.timelineDetail()
-	}
-	if name == "" && m.current() != nil {
-		return
-	}
+	name, rest := m.current().detail(&m.scene)
 	if name == "" {
-		name, rest = "↑ ↓ select a thread", "the flamegraph shows it alone"
-		if m.focus == onFlame {
-			name, rest = "↑ ↓ ← → select a frame", "enter zooms in"
-		}
-		a.Put(1, 0, canvas.Cut(name+"   "+rest, a.W-2), t.dim())
+		a.Put(1, 0, canvas.Cut(rest, a.W-2), t.dim())
 		return
 	}
 	name = canvas.Cut(name, max(a.W/2, a.W-4-canvas.Width(rest)))

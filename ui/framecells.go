@@ -14,15 +14,11 @@ type frameCells struct {
 	cells map[rowKey][]gvl.Cell
 }
 
-// highlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside
-// it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
-func (m *Model) highlightsFrame() bool {
-	n := m.flame.selNode
-	return m.page == pageLive && m.focus == onFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
-}
+// highlightsFrame reports whether the timeline shows where the selected frame runs.
+func (m *Model) highlightsFrame() bool { return m.page == pageLive && m.live.highlightsFrame(&m.flame) }
 
 // loadFrameCells finds out where the selected frame runs, for the rows that are drawn.
-func (m *Model) loadFrameCells(r *reading) {
+func (m *scene) loadFrameCells(r *reading) {
 	v, f := &m.timeline, &m.flame
 	l := &frameCells{label: f.selNode.Label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
 	of := make(map[sampler.ThreadID][][]gvl.Cell)

@@ -64,7 +64,7 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, Options{})
 	for _, label := range []string{"Reports#build", "Order.find_open", "DB#query", "block in Server#start"} {
-		s.model.focus = onFlame
+		s.model.live.focus = onFlame
 		s.model.flame.selectNode(firstOf(s.model.flame.tree.Root, label))
 		s.model.refresh()
 		n := s.model.flame.selNode

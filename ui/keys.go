@@ -124,7 +124,7 @@ func timelineKeys() keyMap {
 				return m.openSelected()
 			}},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "flamegraph", help: "move between timeline and flamegraph",
-			do: func(m *Model) tea.Cmd { m.switchFocus(); return nil }},
+			do: func(m *Model) tea.Cmd { m.live.switchFocus(m); return nil }},
 		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group, for the flamegraph too (k, j; page keys, home, end)",
 			do: selecting(-1)},
 		{keys: []string{"down", "j"}, do: selecting(+1)},
@@ -143,7 +143,7 @@ func flameKeys() keyMap {
 		{keys: []string{"enter"}, show: "enter", short: "zoom", help: "zoom into the selected frame",
 			do: func(m *Model) tea.Cmd { m.flame.zoomIn(); m.refresh(); return nil }},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "timeline", help: "move between timeline and flamegraph",
-			do: func(m *Model) tea.Cmd { m.switchFocus(); return nil }},
+			do: func(m *Model) tea.Cmd { m.live.switchFocus(m); return nil }},
 		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select the caller, the heaviest callee (also k, j); view 1: the timeline shows where it runs",
 			do: func(m *Model) tea.Cmd { m.flame.up(); m.refresh(); return nil }},
 		{keys: []string{"down", "j"}, do: func(m *Model) tea.Cmd { m.flame.down(); m.refresh(); return nil }},

@@ -8,21 +8,13 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// focus is the view that the arrow keys and enter go to.
-type focus uint8
-
-const (
-	onTimeline focus = iota
-	onFlame
-)
-
 // Model is the root of the screen: it holds what the person chose and, from refresh to refresh, what the Store held.
 // View draws from the Model alone.
 type Model struct {
 	scene
 	fleet *fleet // nil: there is one process only
 	keys  keyMap
-	views [2]keyMap // of the live page, by focus
+	live  *livePage // pages[pageLive]
 	// weightKeys work where the flamegraph is on the screen.
 	weightKeys keyMap
 	pages      [numPages]page
@@ -67,12 +59,13 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	pages := newPages()
 	return &Model{
 		scene: scene{
 			store: store, opt: o, theme: theme, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
 			span: span{windowNS: int64(o.Window), keepNS: store.keepNS},
 		},
-		keys: globalKeys(false), views: [2]keyMap{timelineKeys(), flameKeys()}, weightKeys: weightKeys(), pages: newPages(), message: o.Notice,
+		keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: o.Notice,
 	}, nil
 }
 
@@ -109,14 +102,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.setProfile(msg)
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
-	case sourceMsg:
-		if p, ok := m.pages[pageThread].(*threadPage); ok {
-			p.sources.put(msg.path, msg.file)
-			m.draw()
-		}
-	case fineMsg, instantMsg:
-		if p, ok := m.pages[pageTimeline].(*timelinePage); ok {
-			p.take(m, msg)
+	case sourceMsg, fineMsg, instantMsg:
+		for _, p := range m.pages {
+			if p, ok := p.(fetching); ok {
+				p.take(m, msg)
+			}
 		}
 	case tea.MouseMsg:
 		return m, m.mouse(msg)

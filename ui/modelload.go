@@ -76,6 +76,7 @@ func (m *Model) load(force bool) {
 		// The width of the time axis decides the edges of its columns, so the threads come after it.
 		d := demand{spaced: m.presenting, rows: 1, lanes: len(r.Timeline.Ractors()), flameRows: m.flame.wanted(m.lastNS), longest: m.timeline.longest()}
 		cells, span := axis(m.windowNS, newRegions(m.width, m.height, d).cellsW, r.Timeline.ColumnNS())
+		m.cells = cells
 		m.fromNS, m.toNS = m.timeWindow(r.Timeline, span, cells)
 		known := m.states
 		if m.frozen && m.atNS != m.heldNS {
@@ -89,18 +90,13 @@ func (m *Model) load(force bool) {
 		m.timeline.buildRows(budget)
 		d.rows, d.longest = len(m.timeline.rows), m.timeline.longest()
 		m.regions = newRegions(m.width, m.height, d)
-		if m.page == pageLive {
-			m.timeline.loadCells(r, cells, m.regions.rowCount)
-		}
 		m.figures.load(r, m.atNS-m.windowNS, m.atNS)
 		if m.flameStale() {
 			m.flame.load(r, m.atNS-m.windowNS, m.atNS)
 			m.flameOf = flameRange{m.atNS, m.windowNS, m.frozen}
 			flame = true
 		}
-		if p := m.current(); p != nil {
-			p.load(&m.scene, r)
-		}
+		m.current().load(&m.scene, r)
 	})
 	switch {
 	case !m.hasFlame():

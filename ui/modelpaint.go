@@ -41,11 +41,7 @@ func (m *Model) paint() {
 		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), t)
 		drawGauges(a.Row(r.gauges), &m.figures, t)
 	}
-	if p := m.current(); p != nil {
-		m.drawPage(p)
-	} else {
-		m.paintLive(a)
-	}
+	m.drawPage()
 	m.drawPressed(a, t)
 	m.drawFooter(a, t)
 	m.drawOver(a, t)
@@ -61,19 +57,6 @@ func (m *Model) head() headView {
 		h.number, h.of = m.fleet.which(m)
 	}
 	return h
-}
-
-// paintLive draws timeline and flamegraph.
-func (m *Model) paintLive(a canvas.Area) {
-	r, t := &m.regions, &m.theme
-	m.timeline.drawAxis(a.Row(r.axis), t, r, m.focus == onTimeline, m.nowWord())
-	m.drawNotes(a.Sub(r.cellsX, r.axis, r.cellsW, 1), t)
-	m.timeline.draw(a.Sub(0, r.rows, m.width, r.rowCount), a.Sub(0, r.lanes, m.width, r.laneCount), t, r, m.focus == onTimeline, m.opt.ASCII)
-	m.drawDrag(a.Sub(r.cellsX, r.axis, r.cellsW, r.lanes+r.laneCount-r.axis))
-	m.flame.drawRule(a.Row(r.rule), t, m.focus == onFlame, m.when())
-	h := m.flameRows()
-	m.flame.draw(a.Sub(0, r.flame, m.width, h), t, m.focus == onFlame, !m.opt.NoColor)
-	m.drawPanel(a.Sub(0, r.flame+h, m.width, m.panel.rows))
 }
 
 // nowWord is the word for the end of the time shown.

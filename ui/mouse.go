@@ -81,47 +81,26 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 	return nil
 }
 
-// onAxis reports whether a place is on the time axis of the timeline or the rows under it.
+// onAxis reports whether a place is on a time axis or the rows under it.
 func (m *Model) onAxis(x, y int) bool {
-	r := &m.regions
-	from, to := r.axis, r.lanes+r.laneCount
-	switch p := m.current().(type) {
-	case nil:
-	case *timelinePage:
-		from = m.body().Y
-		to = from + p.axisRows(&m.scene)
-	default:
-		return false
-	}
-	return x >= r.cellsX && x < r.cellsX+r.cellsW && y >= from && y < to
+	p, ok := m.current().(timed)
+	return ok && inside(p.axisArea(m.pageArea(), &m.scene), x, y)
 }
+
+// inside reports whether a place of the screen is in an area of it.
+func inside(a canvas.Area, x, y int) bool { return x >= a.X && x < a.X+a.W && y >= a.Y && y < a.Y+a.H }
 
 // groupSign is the last column that opens and closes a group when it is clicked.
 const groupSign = 2
 
-// click selects what is there; on the sign of a group it opens or closes it. A double click is enter.
+// click does what was clicked does: rows and frames are selected, and a double click on them is enter.
 func (m *Model) click(x, y int) tea.Cmd {
-	r := &m.regions
-	selects := true
-	var cmd tea.Cmd
-	switch {
-	case m.current() == nil && y >= r.rows && y < r.rows+len(m.timeline.visible):
-		w := &m.timeline.visible[y-r.rows]
-		m.focus = onTimeline
-		m.selectThread(func(v *timelineView) {
-			v.selected = w.key
-			if w.isGroup && x <= groupSign {
-				v.expand(!w.open)
-			}
-		})
-	case m.current() == nil && y >= r.flame && y < r.flame+m.flameRows():
-		m.focus = onFlame
-		m.flame.selectAt(x, y-r.flame, m.flameRows())
-		m.refresh()
-	default:
-		// The rows with the views' names and the keys do what they name with the first click.
-		selects = m.current() != nil && y > m.body().Y && y < m.body().Y+m.body().H
-		cmd = m.pressAt(x, y)
+	cmd, hit := m.pressAt(x, y)
+	// The rows with the views' names and the keys do what they name with the first click.
+	body := m.pageArea()
+	selects := inside(body, x, y) && y > body.Y
+	if m.page == pageLive {
+		selects = hit && y < m.regions.detail
 	}
 	if !m.doubled(x, y) || !selects || x <= groupSign {
 		return cmd
@@ -163,21 +142,11 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		return nil
 	case m.over != noOverlay:
 		return m.overlayKey(key)
-	case m.onAxis(msg.X, msg.Y):
-		if p, ok := m.current().(*timelinePage); ok {
-			p.zoom(m, d)
-			return p.fetch(m)
+	}
+	if p, ok := m.current().(wheeled); ok {
+		if cmd, done := p.wheel(m, msg.X, msg.Y, d, m.onAxis(msg.X, msg.Y)); done {
+			return cmd
 		}
-		m.zoom(d)
-		m.refresh()
-		return nil
-	case m.page == pageFlame || m.current() == nil && msg.Y >= m.regions.rule:
-		m.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
-		m.refresh()
-		return nil
-	case m.current() == nil:
-		m.selectThread(func(v *timelineView) { v.move(d) })
-		return nil
 	}
 	if b := m.binding(key); b != nil {
 		cmd := b.do(m)

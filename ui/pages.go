@@ -29,12 +29,30 @@ type page interface {
 	keyMap() *keyMap
 	// load takes what the view shows from the store, which is held meanwhile. What Model holds for all views (threads,
 	// states, figures, weights) is loaded before.
-	load(m *scene, r *reading)
+	load(s *scene, r *reading)
 	// about says in the rule above the view what it shows.
-	about(m *scene) string
-	draw(a canvas.Area, m *scene)
-	// detail describes what is selected; "" when nothing is.
-	detail(m *scene) (name, rest string)
+	about(s *scene) string
+	draw(a canvas.Area, s *scene)
+	// detail describes what is selected; without a name, rest says how to select something.
+	detail(s *scene) (name, rest string)
+}
+
+// fetching is a page that lacks something that takes a while to read: fetch returns the command, which may be nil, and take
+// gets the messages of all such commands.
+type fetching interface {
+	fetch(m *Model) tea.Cmd
+	take(m *Model, msg tea.Msg)
+}
+
+// timed is a page with a time axis, on which the mouse selects a stretch of time. a is the screen under the rule above the page,
+// that of the live view all of it.
+type timed interface {
+	axisArea(a canvas.Area, s *scene) canvas.Area
+}
+
+// wheeled is a page in which the wheel can do something else than the arrow keys; done is false where it does not.
+type wheeled interface {
+	wheel(m *Model, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
 // tab is a page that a digit leads to.
@@ -78,11 +96,11 @@ func tabKeys(several bool) []binding {
 }
 
 func newPages() [numPages]page {
-	return [numPages]page{pageThreads: newThreadsPage(), pageThread: newThreadPage(), pageTimeline: newTimelinePage(), pageFlame: newFlamePage(), pageTop: newTopPage(), pageLocks: newLocksPage(),
-		pageMemory: newMemoryPage()}
+	return [numPages]page{pageLive: newLivePage(), pageThreads: newThreadsPage(), pageThread: newThreadPage(), pageTimeline: newTimelinePage(),
+		pageFlame: newFlamePage(), pageTop: newTopPage(), pageLocks: newLocksPage(), pageMemory: newMemoryPage()}
 }
 
-// current is the page that fills the screen; nil on the live view.
+// current is the page that fills the screen.
 func (m *Model) current() page { return m.pages[m.page] }
 
 // open shows a page.
@@ -100,7 +118,7 @@ func (m *Model) open(id pageID) tea.Cmd {
 
 // wanted returns the command that fetches what the page lacks; nil when it lacks nothing.
 func (m *Model) wanted() tea.Cmd {
-	if p, ok := m.current().(interface{ fetch(*Model) tea.Cmd }); ok {
+	if p, ok := m.current().(fetching); ok {
 		return p.fetch(m)
 	}
 	return nil
@@ -111,12 +129,7 @@ func (m *Model) hasFlame() bool { return m.page == pageLive || m.page == pageFla
 
 // maps are the keys that work now, those of the view first.
 func (m *Model) maps() []*keyMap {
-	var out []*keyMap
-	if p := m.current(); p != nil {
-		out = append(out, p.keyMap())
-	} else {
-		out = append(out, &m.views[m.focus])
-	}
+	out := []*keyMap{m.current().keyMap()}
 	if m.hasFlame() {
 		out = append(out, &m.weightKeys)
 	}
@@ -126,10 +139,10 @@ func (m *Model) maps() []*keyMap {
 // helpMaps are the keys that the help explains: those of what is on the screen.
 func (m *Model) helpMaps() []keyMap {
 	out := []keyMap{m.keys}
-	if p := m.current(); p != nil {
-		out = append(out, *p.keyMap())
+	if p := m.current(); p == m.live {
+		out = append(out, m.live.keys[:]...)
 	} else {
-		out = append(out, m.views[0], m.views[1])
+		out = append(out, *p.keyMap())
 	}
 	if m.hasFlame() {
 		out = append(out, m.weightKeys)
@@ -143,19 +156,25 @@ func (m *Model) helpMaps() []keyMap {
 // bodyRows is the height of a page.
 func (m *scene) bodyRows() int { return m.regions.detail - m.regions.axis - 1 }
 
-// body is where a page stands.
-func (m *Model) body() canvas.Area {
+// pageArea is where the page that is shown stands: the live view has the rows of the rule, too.
+func (m *Model) pageArea() canvas.Area {
+	if m.page == pageLive {
+		return m.grid.Area()
+	}
 	return m.grid.Area().Sub(0, m.regions.axis+1, m.width, m.bodyRows())
 }
 
 // drawPage draws the rule with the views' names and the page under it.
-func (m *Model) drawPage(p page) {
-	m.drawTabs(m.grid.Area().Row(m.regions.axis), p)
-	if m.lastNS == 0 {
-		m.body().Put(3, m.body().H/2, "nothing measured yet", m.theme.dim())
-		return
+func (m *Model) drawPage() {
+	p, a := m.current(), m.pageArea()
+	if m.page != pageLive {
+		m.drawTabs(m.grid.Area().Row(m.regions.axis), p)
+		if m.lastNS == 0 {
+			a.Put(3, a.H/2, "nothing measured yet", m.theme.dim())
+			return
+		}
 	}
-	p.draw(m.body(), &m.scene)
+	p.draw(a, &m.scene)
 }
 
 // drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views are

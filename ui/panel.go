@@ -293,7 +293,7 @@ func (m *Model) selectRow(n *flamegraph.Node) tea.Cmd {
 		}
 	}
 	v.selectNode(n)
-	m.focus = onFlame
+	m.live.focus = onFlame
 	m.refresh()
 	return nil
 }

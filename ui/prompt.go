@@ -78,7 +78,7 @@ func (m *Model) promptKey(msg tea.KeyPressMsg) {
 	case "enter":
 		m.prompt = nil
 		if m.flame.search != nil {
-			m.focus = onFlame
+			m.live.focus = onFlame
 			m.flame.nextMatch(+1)
 		}
 	case "esc", "ctrl+c":

@@ -17,7 +17,6 @@ type scene struct {
 	theme Theme
 	now   func() time.Time
 	page  pageID
-	focus focus // of the live view
 	// presenting: see present.
 	presenting    bool
 	width, height int
@@ -30,8 +29,9 @@ type scene struct {
 	states []gvl.ThreadState
 	moment *sampler.Sample
 	heldNS int64
-	// fromNS and toNS are the edges of the time axis.
+	// fromNS and toNS are the edges of the time axis, cells how many columns it has.
 	fromNS, toNS int64
+	cells        int
 	figures      figures
 	findings     findingsView
 	notes        []note // by time

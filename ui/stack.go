@@ -14,13 +14,7 @@ type stacked interface {
 
 // selectedStack returns the stack of the selected frame or thread, as stacked does.
 func (m *Model) selectedStack() (title string, lines []string) {
-	switch p := m.current().(type) {
-	case nil:
-		if m.focus == onFlame {
-			return m.flame.stack()
-		}
-		return m.threadStack(m.timeline.chosen())
-	case stacked:
+	if p, ok := m.current().(stacked); ok {
 		return p.stack(&m.scene)
 	}
 	return "", nil

@@ -480,7 +480,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		m.Update(tickMsg{}) // before the size is known
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.sees("waiting for the first sample", "nothing measured yet")
-		for _, km := range []keyMap{m.views[0], m.views[1], m.keys} { // no key may fall over
+		for _, km := range []keyMap{m.live.keys[onTimeline], m.live.keys[onFlame], m.keys} { // no key may fall over
 			for _, b := range km.bindings {
 				for _, k := range b.keys {
 					if !strings.Contains(k, "+") {

@@ -111,6 +111,14 @@ func (p *threadPage) fetch(m *Model) tea.Cmd {
 	return p.sources.fetch(m.store.src, path, m.process.StartedAt)
 }
 
+// take keeps the source that was read.
+func (p *threadPage) take(m *Model, msg tea.Msg) {
+	if msg, ok := msg.(sourceMsg); ok {
+		p.sources.put(msg.path, msg.file)
+		m.draw()
+	}
+}
+
 func (p *threadPage) load(m *scene, r *reading) {
 	id := m.timeline.selected.thread
 	p.row = nil

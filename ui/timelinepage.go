@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
 // timelinePage is the timeline over the whole screen, with a cursor in time. Its rows are those of the live view.
@@ -141,9 +142,18 @@ func (p *timelinePage) setCursor(m *Model, ns int64) {
 	p.cursorNS = max(m.oldestNS, min(ns, m.lastNS-1))
 }
 
-// axisRows is the height of the time axis with the lanes under it, the rows of the threads included.
-func (p *timelinePage) axisRows(m *scene) int {
-	return 1 + p.rowCount + min(len(m.timeline.lanes), maxLanes) + p.laneRows*processLanes
+// axisArea is the time axis with the lanes under it, the rows of the threads included.
+func (p *timelinePage) axisArea(a canvas.Area, s *scene) canvas.Area {
+	g := &s.regions
+	return a.Sub(g.cellsX, 0, g.cellsW, 1+p.rowCount+min(len(s.timeline.lanes), maxLanes)+p.laneRows*processLanes)
+}
+
+func (p *timelinePage) wheel(m *Model, _, _, d int, onAxis bool) (tea.Cmd, bool) {
+	if !onAxis {
+		return nil, false
+	}
+	p.zoom(m, d)
+	return p.fetch(m), true
 }
 
 // zoom makes the stretch of time longer (+1) or shorter (-1); the cursor stays where it is on the screen.

@@ -179,7 +179,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 		return nil
 	}
 	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(what) + "$")
-	m.flame.zoom, m.flame.top, m.focus = nil, 0, onFlame
+	m.flame.zoom, m.flame.top, m.live.focus = nil, 0, onFlame
 	cmd := m.open(pageLive)
 	m.flame.nextMatch(+1)
 	m.refresh()

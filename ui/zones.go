@@ -11,8 +11,8 @@ import (
 // zone is a part of the picture that a click does something in. What draws it says so while it draws, so that picture and
 // clicks can't disagree.
 type zone struct {
-	x, y, w, h int
-	press      func(m *Model, x, y int) tea.Cmd
+	at    canvas.Area
+	press func(m *Model, x, y int) tea.Cmd
 }
 
 // maxZones bounds the zones of a picture: a few for each row of the largest terminal.
@@ -21,20 +21,20 @@ const maxZones = 4 * maxTerminal
 // onPress makes a part of the picture being drawn answer clicks; press gets the place within it.
 func (m *scene) onPress(a canvas.Area, press func(m *Model, x, y int) tea.Cmd) {
 	if a.W > 0 && a.H > 0 && len(m.zones) < maxZones {
-		m.zones = append(m.zones, zone{a.X, a.Y, a.W, a.H, press})
+		m.zones = append(m.zones, zone{a, press})
 	}
 }
 
-// pressAt does what a click at a place of the screen does: what was drawn last is on top.
-func (m *Model) pressAt(x, y int) tea.Cmd {
+// pressAt does what a click at a place of the screen does, if anything: what was drawn last is on top.
+func (m *Model) pressAt(x, y int) (cmd tea.Cmd, hit bool) {
 	for i := len(m.zones) - 1; i >= 0; i-- {
-		if z := &m.zones[i]; x >= z.x && x < z.x+z.w && y >= z.y && y < z.y+z.h {
-			cmd := z.press(m, x-z.x, y-z.y)
+		if z := &m.zones[i]; inside(z.at, x, y) {
+			cmd = z.press(m, x-z.at.X, y-z.at.Y)
 			m.draw()
-			return cmd
+			return cmd, true
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // doubleEach is the longest time between the two presses of a double click.

@@ -1,0 +1,122 @@
+package ui
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// focus is the part of the live view that the arrow keys and enter go to.
+type focus uint8
+
+const (
+	onTimeline focus = iota
+	onFlame
+)
+
+// livePage is the timeline and the flamegraph together: what is selected in the one is what the other shows. It has the whole
+// screen under the head lines, with a time axis in place of the rule with the views' names.
+type livePage struct {
+	keys  [2]keyMap // by focus
+	focus focus
+}
+
+func newLivePage() *livePage { return &livePage{keys: [2]keyMap{timelineKeys(), flameKeys()}} }
+
+func (p *livePage) keyMap() *keyMap { return &p.keys[p.focus] }
+
+func (p *livePage) load(s *scene, r *reading) { s.timeline.loadCells(r, s.cells, s.regions.rowCount) }
+
+func (p *livePage) about(*scene) string { return "" }
+
+func (p *livePage) draw(a canvas.Area, s *scene) {
+	r, t := &s.regions, &s.theme
+	s.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, s.nowWord())
+	s.drawNotes(a.Sub(r.cellsX, r.axis, r.cellsW, 1), t)
+	rows := a.Sub(0, r.rows, s.width, r.rowCount)
+	s.timeline.draw(rows, a.Sub(0, r.lanes, s.width, r.laneCount), t, r, p.focus == onTimeline, s.opt.ASCII)
+	s.onPress(rows, p.pressRow)
+	s.drawDrag(p.axisArea(a, s))
+	s.flame.drawRule(a.Row(r.rule), t, p.focus == onFlame, s.when())
+	h := s.flameRows()
+	flame := a.Sub(0, r.flame, s.width, h)
+	s.flame.draw(flame, t, p.focus == onFlame, !s.opt.NoColor)
+	s.onPress(flame, func(m *Model, x, y int) tea.Cmd {
+		p.focus = onFlame
+		m.flame.selectAt(x, y, h)
+		m.refresh()
+		return nil
+	})
+	s.drawPanel(a.Sub(0, r.flame+h, s.width, s.panel.rows))
+}
+
+func (p *livePage) axisArea(a canvas.Area, s *scene) canvas.Area {
+	r := &s.regions
+	return a.Sub(r.cellsX, r.axis, r.cellsW, r.lanes+r.laneCount-r.axis)
+}
+
+// pressRow selects the row that was clicked; on the sign of a group it opens or closes it.
+func (p *livePage) pressRow(m *Model, x, y int) tea.Cmd {
+	if y >= len(m.timeline.visible) {
+		return nil
+	}
+	w := &m.timeline.visible[y]
+	p.focus = onTimeline
+	m.selectThread(func(v *timelineView) {
+		v.selected = w.key
+		if w.isGroup && x <= groupSign {
+			v.expand(!w.open)
+		}
+	})
+	return nil
+}
+
+func (p *livePage) wheel(m *Model, _, y, d int, onAxis bool) (tea.Cmd, bool) {
+	switch {
+	case onAxis:
+		m.zoom(d)
+		m.refresh()
+	case y >= m.regions.rule:
+		m.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
+		m.refresh()
+	default:
+		m.selectThread(func(v *timelineView) { v.move(d) })
+	}
+	return nil, true
+}
+
+func (p *livePage) detail(s *scene) (name, rest string) {
+	if p.focus == onFlame {
+		if name, rest = s.flame.detail(s.store.dict); name == "" {
+			rest = "↑ ↓ ← → select a frame   enter zooms in"
+		}
+		return name, rest
+	}
+	if name, rest = s.timelineDetail(); name == "" {
+		rest = "↑ ↓ select a thread   the flamegraph shows it alone"
+	}
+	return name, rest
+}
+
+func (p *livePage) stack(s *scene) (string, []string) {
+	if p.focus == onFlame {
+		return s.flame.stack()
+	}
+	return s.threadStack(s.timeline.chosen())
+}
+
+// switchFocus moves between the timeline and the flamegraph.
+func (p *livePage) switchFocus(m *Model) {
+	if p.focus = onFlame - p.focus; p.focus == onFlame {
+		m.flame.first()
+	}
+	m.refresh()
+}
+
+// highlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside
+// it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
+func (p *livePage) highlightsFrame(v *flameView) bool {
+	n := v.selNode
+	return p.focus == onFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
+}
