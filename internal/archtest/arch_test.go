@@ -21,11 +21,13 @@ const module = "github.com/ddtop/ddtop"
 // rules says which packages of ours a package, with the packages below it, may import, besides those below itself.
 // The longest name wins. A package without a rule fails the test: its place has to be decided, here.
 var rules = map[string][]string{
-	".":                            {"internal/cli"},
-	"attach":                       {"internal/safefile"},
-	"attach/layout":                {},
-	"sampler":                      {},
-	"sampler/ruby":                 {"attach", "sampler", "internal/safefile", "sampler/ruby/internal/places", "sampler/ruby/internal/view"},
+	".":             {"internal/cli"},
+	"attach":        {"internal/safefile"},
+	"attach/layout": {},
+	"sampler":       {},
+	"sampler/ruby": {"attach", "sampler", "internal/safefile", "sampler/ruby/internal/heap", "sampler/ruby/internal/places",
+		"sampler/ruby/internal/view"},
+	"sampler/ruby/internal/heap":   {"attach", "sampler", "sampler/ruby/internal/places", "sampler/ruby/internal/view"},
 	"sampler/ruby/internal/places": {"attach/layout"},
 	"sampler/ruby/internal/view":   {"attach"},
 	"sampler/kernel":               {"attach", "sampler"},

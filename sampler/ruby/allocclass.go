@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
 // What one look at new objects may cost.
@@ -250,12 +251,12 @@ func (c *classCounter) newObjects(r *Reader, counter int, page, free, wasPage, w
 	counts := c.counts[counter]
 	for at := lo; at < hi; at += size {
 		slot := buf[at-lo:]
-		kind := le64(slot) & typeMask
-		if kind == typeNone || kind == typeMoved || c.marked(at, start, size) {
+		kind := le64(slot) & heap.TypeMask
+		if kind == heap.TypeNone || kind == heap.TypeMoved || c.marked(at, start, size) {
 			continue
 		}
-		switch class := le64(slot[basicClass:]); {
-		case kind >= typeImemo:
+		switch class := le64(slot[heap.BasicClass:]); {
+		case kind >= heap.TypeImemo:
 			counts[keyInternal]++
 		case class == 0:
 			counts[keyHidden]++
@@ -330,12 +331,7 @@ func (c *classCounter) name(r *Reader, class uint64) string {
 	case keyInternal:
 		return sampler.AllocInternal
 	}
-	var name string
-	r.dec.view.Reset()
-	err := r.dec.view.Settle(func() (err error) {
-		name, err = r.dec.firstClassName(class)
-		return err
-	})
+	name, err := r.dec.objects.ClassPath(class)
 	switch {
 	case err != nil:
 		return sampler.AllocUnknown

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
 // maxWaitingChildren bounds the walk over the VM's list of threads that wait for child processes (2.6 to 3.2).
@@ -90,7 +90,7 @@ func (r *Reader) describeBlocked(t *thread) {
 		known: true, planned: -1}
 	v := &b.value
 	var types [4]string
-	r.dec.dataTypeNames(t.stack.topSelf[:], types[:])
+	r.dec.objects.DataTypeNames(t.stack.topSelf[:], types[:])
 	switch {
 	case parkedOnCondition(t, &types, v):
 	case mutex != 0:
@@ -220,31 +220,13 @@ func (r *Reader) inMethodOf(t *thread, class string) bool {
 	return !known
 }
 
-// typedDataEmbedded is the bit of a typed data object that says that its struct follows the header (TYPED_DATA_EMBEDDED in
-// Ruby's rtypeddata.h): bit 1 of the word typed_flag on 3.3 and 3.4, bit 0 of the type pointer from 4.0 on. 0: there are
-// no such objects.
-func typedDataEmbedded(r places.Release) uint64 {
-	switch {
-	case r.AtLeast(4, 0):
-		return 1
-	case r.AtLeast(3, 3):
-		return 2
-	}
-	return 0
-}
-
 // payload is the address of a typed data object's struct; 0 when it could not be read.
 func (r *Reader) payload(value uint64) attach.Address {
-	var w [16]byte
-	at := attach.Address(value) + attach.Address(r.o.typedData)
-	if r.mem.Read(at-8, w[:]) != nil {
+	var header [heap.DataHeader]byte
+	if r.mem.Read(attach.Address(value), header[:]) != nil {
 		return 0
 	}
-	// The word before the data pointer is typed_flag (1 for typed data) up to 3.4, the type with its flags from 4.0 on.
-	if le64(w[:])&typedDataEmbedded(r.vm.Release) != 0 {
-		return at
-	}
-	return attach.Address(le64(w[8:]))
+	return r.o.objects.Data(attach.Address(value), header[:])
 }
 
 // threadOf finds the thread whose Thread object is value.

@@ -13,7 +13,7 @@ func TestGoldenWithoutRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.maxKept = limit
+			d.maxKept, d.objects.MaxKept = limit, limit
 			for range 3 {
 				for _, s := range g.Stacks {
 					raw := s.raw()
@@ -32,12 +32,6 @@ func TestGoldenWithoutRoom(t *testing.T) {
 			}
 			for _, e := range d.envs {
 				sum += e.cost()
-			}
-			for _, name := range d.idNames {
-				sum += keptEntry + len(name)
-			}
-			for _, c := range d.classNames {
-				sum += keptEntry + len(c.name)
 			}
 			// The last one read may be larger than the limit.
 			if d.kept < sum || sum > limit+100_000 {

@@ -1,8 +1,6 @@
 package ruby
 
 import (
-	"hash/maphash"
-
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -10,19 +8,16 @@ import (
 
 // Named limits of what a Decoder keeps.
 const (
-	// maxKeptBytes bounds the code, methods, environments and names kept, in bytes; past it all are forgotten and read again as
-	// they are met.
-	maxKeptBytes = 48 << 20
+	// maxKeptBytes bounds the code, methods and environments kept, in bytes; past it all are forgotten and read again as they
+	// are met.
+	maxKeptBytes = 40 << 20
 	// maxQualified bounds the names of one method beside its own, in entries.
 	maxQualified = 256
 	// keptEntry is what an entry of one of the maps takes beside its names, in bytes, roughly.
 	keptEntry = 128
-	// maxMethodEntries, maxClassNames, maxEnvMethods, maxIDNames, maxTypeNames and maxFrameIDs bound the tables, in entries.
+	// maxMethodEntries, maxEnvMethods and maxFrameIDs bound the tables, in entries.
 	maxMethodEntries = 1 << 16
-	maxClassNames    = 1 << 14
 	maxEnvMethods    = 1 << 15
-	maxIDNames       = 1 << 18
-	maxTypeNames     = 1 << 12
 	maxFrameIDs      = 1 << 18
 	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a program
 	// that redefines its methods would fill the tables to their bounds.
@@ -58,9 +53,6 @@ type cache struct {
 	kept, maxKept int
 	methodEntries map[uint64]*methodEntry
 	envs          map[envKey]*envMethod
-	idNames       map[uint64]string
-	typeNames     map[attach.Address]string
-	classNames    map[uint64]className
 	frameIDs      map[frameKey]sampler.FrameID
 	// interned is the Dictionary's generation that frameIDs, frameCache and stackCache are of.
 	interned sampler.Generation
@@ -70,7 +62,6 @@ type cache struct {
 	methodFront [frontSize]*methodEntry
 	frameCache  [frameCacheSize]frameSlot
 	stackCache  [stackCacheSize]stackSlot
-	typeCache   [typeCacheSize]typeSlot
 
 	// waiting holds, for an address that was met in the pass under way and lacks memory, the number of that pass: a
 	// recursion of a thousand frames must not try it a thousand times.
@@ -85,12 +76,6 @@ type cache struct {
 	gc                           sampler.GC
 	// settled: the collector's present cycle has marked what it keeps and moved what it moves.
 	settled bool
-	// seed is of the sums that witnesses keep.
-	seed maphash.Seed
-	// notes is where rawString and array write down what they read; nil: nowhere.
-	notes *[]witness
-	// gcNow is what the last Revalidate was told.
-	gcNow sampler.GC
 
 	// checkISeqs and checkMethods are to be read again and compared before the Decode under way is believed.
 	checkISeqs   []*iseq
@@ -114,13 +99,9 @@ func (c *cache) init() {
 	c.iseqs = make(map[attach.Address]*iseq)
 	c.methodEntries = make(map[uint64]*methodEntry)
 	c.envs = make(map[envKey]*envMethod)
-	c.idNames = make(map[uint64]string)
-	c.typeNames = make(map[attach.Address]string)
-	c.classNames = make(map[uint64]className)
 	c.frameIDs = make(map[frameKey]sampler.FrameID)
 	c.waiting = make(map[uint64]passNumber)
 	c.generation, c.cycleAt, c.majorAt, c.hotList = 1, 1, 1, 1
-	c.seed = maphash.MakeSeed()
 	c.maxKept = maxKeptBytes
 	c.shared = make(map[attach.Address]int32)
 }
@@ -287,8 +268,7 @@ func (d *Decoder) forgetAll() {
 	clear(d.methodEntries)
 	clear(d.methodFront[:])
 	clear(d.envs)
-	clear(d.idNames)
-	clear(d.classNames)
+	d.objects.Forget()
 	d.kept = 0
 	d.hotISeqs, d.hotMethods, d.hotEnvs = d.hotISeqs[:0], d.hotMethods[:0], d.hotEnvs[:0]
 }

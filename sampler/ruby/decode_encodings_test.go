@@ -1,72 +1,11 @@
 package ruby
 
 import (
-	hexadecimal "encoding/hex"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
-
-// japaneseProgram prints what each pair of bytes of the table stands for in Ruby's own eyes, as UTF-16.
-const japaneseProgram = `
-def unit(encoding, *bytes)
-  s = bytes.pack("C*").force_encoding(encoding).encode("UTF-8")
-  s.length == 1 && s.ord < 0x10000 ? s.ord : 0
-rescue EncodingError
-  0
-end
-all = []
-(0xa1..0xfe).each { |a| (0xa1..0xfe).each { |b| all << unit("EUC-JP", a, b) } }
-(0xa1..0xfe).each { |a| (0xa1..0xfe).each { |b| all << unit("EUC-JP", 0x8f, a, b) } }
-[*0x81..0x9f, *0xe0..0xfc].each { |a| (0x40..0xfc).each { |b| all << unit("Windows-31J", a, b) } }
-puts all.pack("n*").unpack("H*")
-# What is said without a table.
-puts (0xa1..0xdf).map { |b| [unit("EUC-JP", 0x8e, b), unit("Windows-31J", b)] }.flatten.pack("n*").unpack("H*")
-`
-
-const japaneseFile = "encodings/japanese.utf16"
-
-// TestJapaneseTable holds the table against Ruby's own conversion of every character; with -update it makes it.
-func TestJapaneseTable(t *testing.T) {
-	p := rubytest.One(t).Start(t, japaneseProgram, rubytest.Options{})
-	table, err := hexadecimal.DecodeString(p.Line(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(japaneseFile, table, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if len(japanese) != japaneseSize || len(table) != japaneseSize {
-		t.Fatalf("%d bytes, Ruby says %d, not %d", len(japanese), len(table), japaneseSize)
-	}
-	wrong, known := 0, 0
-	for i := 0; i < len(table); i += 2 {
-		if table[i]|table[i+1] != 0 {
-			known++
-		}
-		if japanese[i:i+2] != string(table[i:i+2]) {
-			wrong++
-		}
-	}
-	if wrong > 0 || known < 20000 {
-		t.Errorf("%d of %d characters are wrong", wrong, known)
-	}
-	kana, err := hexadecimal.DecodeString(p.Line(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for b := byte(0xa1); b <= 0xdf; b++ {
-		want := decodeUTF16(kana[4*(b-0xa1):][:4], true)
-		if got := decodeText([]byte{0x8e, b}, encEUCJP) + decodeText([]byte{b}, encWindows31J); got != want {
-			t.Errorf("%x is %q, Ruby says %q", b, got, want)
-		}
-	}
-}
 
 // encodingsProgram has a thread for each encoding whose method, block, class and file have names in it, and says how Ruby
 // has them, in UTF-8; the last file's name is not text in any encoding.

@@ -132,9 +132,9 @@ func FuzzDecode(f *testing.F) {
 			}
 			for off := frameSelf; off+8 <= len(raw.Frames); off += d.o.frameSize {
 				v := binary.LittleEndian.Uint64(raw.Frames[off:])
-				d.ClassName(v)
-				d.DataTypeName(v)
-				d.String(v)
+				d.objects.ClassName(v)
+				d.objects.DataTypeName(v)
+				d.objects.String(v)
 			}
 		}
 	})

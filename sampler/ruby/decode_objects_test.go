@@ -60,7 +60,7 @@ func TestObjects(t *testing.T) {
 			if nameAt == g.vm.Nil {
 				continue
 			}
-			name, ok := g.dec.String(nameAt)
+			name, ok := g.dec.objects.String(nameAt)
 			if !ok {
 				t.Errorf("the name at %#x can't be read", nameAt)
 			}
@@ -81,7 +81,7 @@ func TestObjects(t *testing.T) {
 				t.Errorf("thread %q: no frame has a self of class %s", name, *want)
 				continue
 			}
-			if typ = g.dec.DataTypeName(class); types[name] != "" && typ != types[name] {
+			if typ = g.dec.objects.DataTypeName(class); types[name] != "" && typ != types[name] {
 				t.Errorf("thread %q: data type %q, want %q", name, typ, types[name])
 			} else if types[name] == "" && typ != "" {
 				t.Errorf("thread %q: data type %q of a %s", name, typ, *want)
@@ -93,13 +93,13 @@ func TestObjects(t *testing.T) {
 			}
 		}
 		for _, v := range []uint64{0, 1, g.vm.Nil, g.vm.Undef, 20, 0x0c, 7, 1 << 40, uint64(g.vm.Addr)} {
-			if name, ok := g.dec.ClassName(v); ok {
+			if name, ok := g.dec.objects.ClassName(v); ok {
 				t.Errorf("%#x has class %q", v, name)
 			}
-			if name := g.dec.DataTypeName(v); name != "" {
+			if name := g.dec.objects.DataTypeName(v); name != "" {
 				t.Errorf("%#x has data type %q", v, name)
 			}
-			if s, ok := g.dec.String(v); ok {
+			if s, ok := g.dec.objects.String(v); ok {
 				t.Errorf("%#x is the String %q", v, s)
 			}
 		}
@@ -111,7 +111,7 @@ func TestObjects(t *testing.T) {
 func selfClass(g *target, raw *RawStack, want *string) uint64 {
 	for f := raw.Frames; len(f) >= g.dec.o.frameSize; f = f[g.dec.o.frameSize:] {
 		self := le64(f[frameSelf:])
-		if name, ok := g.dec.ClassName(self); ok && want != nil && name == *want {
+		if name, ok := g.dec.objects.ClassName(self); ok && want != nil && name == *want {
 			return self
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"sort"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
@@ -138,41 +137,5 @@ func TestLines(t *testing.T) {
 	}
 	if got := new(lineTable).line(3); got != 0 {
 		t.Errorf("an empty table says line %d", got)
-	}
-}
-
-func TestDecodeText(t *testing.T) {
-	for _, tt := range []struct {
-		in       string
-		encoding int
-		want     string
-	}{
-		{"plain", encUSASCII, "plain"},
-		{"größe", encUTF8, "größe"},
-		{"größe", encBinary, "größe"},
-		{"gr\xf6\xdfe", encUTF8, `gr\xF6\xDFe`},
-		{"gr\xc3\xb6\xdfe", encUTF8, `grö\xDFe`},
-		{"\xb4\xc1\xbb\xfa", encEUCJP, "漢字"},
-		{"a\x8e\xb1\x8f\xb0\xa1", encEUCJP, "aｱ丂"},
-		{"\xb4\xc1\xbb", encEUCJP, `漢\xBB`},
-		{"\x8f\xb0\x8e\xb4", encEUCJP, `\x8F\xB0ｴ`},
-		{"\xa9\xa1\xff", encEUCJP, `\xA9\xA1\xFF`}, // none there
-		{"\x8a\xbf\x8e\x9a\xb1", encWindows31J, "漢字ｱ"},
-		{"\xfa\xb1\x8a", encWindows31J, `﨑\x8A`},
-		{"\x80\xa0\xfd\x81", encWindows31J, `\x80\xA0\xFD\x81`},
-		{"\xb4\xc1", 12, `\xB4\xC1`}, // some other encoding
-		{"\x00\x01\xf6\x00", encUTF32BE, "😀"},
-		{"\x00\xf6\x01\x00\x01", encUTF32LE, "😀"},
-		{"\xff\xff\xff\xff", encUTF32LE, "\ufffd"},
-		{"a\x00b", encUTF8, "a\x00b"},
-		{"\xd8\x3d\xde\x00", encUTF16BE, "😀"},
-		{"\x3d\xd8\x00\xde", encUTF16LE, "😀"},
-		{"\x3d\xd8\x00", encUTF16LE, "\ufffd"},
-		{"", encUTF8, ""},
-	} {
-		got := decodeText([]byte(tt.in), tt.encoding)
-		if got != tt.want || !utf8.ValidString(got) {
-			t.Errorf("%q in %d: got %q, want %q", tt.in, tt.encoding, got, tt.want)
-		}
 	}
 }

@@ -156,12 +156,12 @@ func TestWitnesses(t *testing.T) {
 			tried := 0
 			for _, q := range code {
 				for _, w := range q.witnesses {
-					at := w.addr
-					if w.mask != 0 {
+					at := w.Addr
+					if w.Mask != 0 {
 						at += 16 // behind flags and class: lengths, pointers, elements, embedded text
 					}
 					var b [8]byte
-					if w.size < uint32(at-w.addr)+1 || g.pages.Read(at, b[:]) != nil {
+					if w.Size < uint32(at-w.Addr)+1 || g.pages.Read(at, b[:]) != nil {
 						continue
 					}
 					if d.iseqs[q.addr] == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // ruleDecoder is a Decoder whose frames are put into it instead of read.
@@ -19,9 +18,7 @@ func ruleDecoder(release string) *Decoder {
 	if err != nil {
 		panic(err)
 	}
-	d := &Decoder{vm: &VM{Release: r}, dict: sampler.NewDictionary(), o: new(offsets), rules: rulesOf(r), view: view.New(new(memtest.Pages))}
-	d.cache.init()
-	return d
+	return NewDecoder(&VM{Release: r, Mem: new(memtest.Pages), o: new(offsets)}, sampler.NewDictionary())
 }
 
 // put describes control frames, innermost first, in words: "C name", "ruby name", "internal name", "trace name" (C_TRACE),

@@ -92,7 +92,7 @@ func (g *target) threads(t testing.TB) []attach.Address {
 
 // name is Thread#name; "" for nil.
 func (g *target) name(t testing.TB, thread attach.Address) string {
-	s, _ := g.dec.String(uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name"))))
+	s, _ := g.dec.objects.String(uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name"))))
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -67,11 +68,12 @@ const maxDecodeTries = 3
 // Decoder turns raw control frames into named frames. It keeps what it has read of iseqs, methods and names, and checks it
 // again when it may have changed (see Revalidate). Not for concurrent use.
 type Decoder struct {
-	vm    *VM
-	dict  *sampler.Dictionary
-	o     *offsets
-	rules frameRules
-	view  *view.View
+	vm      *VM
+	dict    *sampler.Dictionary
+	o       *offsets
+	rules   frameRules
+	objects *heap.Objects
+	view    *view.View // what objects reads through
 	cache
 	// bodySize is how much of an iseq's body is read; bodyHead the part that must not change.
 	bodySize, bodyHead int
@@ -94,11 +96,17 @@ type Decoder struct {
 // NewDecoder returns a Decoder for a VM whose frames and stacks are interned in dict.
 func NewDecoder(vm *VM, dict *sampler.Dictionary) *Decoder {
 	o := vm.o
-	d := &Decoder{vm: vm, dict: dict, o: o, rules: rulesOf(vm.Release), view: view.New(vm.Mem)}
+	v := view.New(vm.Mem)
+	d := &Decoder{vm: vm, dict: dict, o: o, rules: rulesOf(vm.Release), objects: heap.New(v, &o.objects, vm.Addr, vm.Symbols), view: v}
 	d.cache.init()
 	d.bodyHead = max(o.bodyFirstLine.Offset, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
 	d.bodySize = max(d.bodyHead, o.bodyParent+8, o.bodyLocal+8, o.bodyAttrs+4)
 	return d
+}
+
+// share says that n processes are read at once, which divide what is kept of them.
+func (d *Decoder) share(n int) {
+	d.maxKept, d.objects.MaxKept = sampler.Share(maxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
 
 // LastNameError is the latest reason why a frame lacked a name; nil: there was none.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
@@ -143,7 +144,7 @@ func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
 	switch {
 	case ok:
 	case i != 0:
-		return &wrongTypeError{code, "code that its pc points into", typeMoved}
+		return heap.WrongType(code, "code that its pc points into", heap.TypeMoved)
 	default:
 		// A JIT writes the pc before calls only: this one is of an earlier frame in the same place. Unless other code
 		// stands at this address by now.
@@ -175,7 +176,7 @@ func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
 	if q.label.qualify || w.kind == frameLikeC {
 		w.method, err = d.methodOf(raw, ep, code, q.label.qualify)
 		if err == nil && w.method == nil && q.typ == iseqMethod {
-			err = &wrongTypeError{ep, "environment of a method", notHeap}
+			err = heap.WrongType(ep, "environment of a method", heap.NotHeap)
 		}
 		if err != nil && (raw.Again || i == 0 && (raw.Running || raw.Partial)) {
 			return err
@@ -201,7 +202,7 @@ func (d *Decoder) classifyC(raw *RawStack, ep attach.Address, w *frameWork) erro
 		return err
 	}
 	if w.method == nil {
-		return &wrongTypeError{ep, "environment of a C function", typeMoved}
+		return heap.WrongType(ep, "environment of a C function", heap.TypeMoved)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
 // Where the made-up parts of a hostile memory lie. Captured addresses have 47 bits; from 2^56 on nothing is read.
@@ -125,9 +126,10 @@ func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 				binary.LittleEndian.PutUint64(buf[i:], uint64(anew))
 			}
 		}
+		const noEmbed = 0x2000 // FL_USER1
 		// A String: not embedded, however long, with a text that no other has.
-		if i+16 <= len(buf) && w&typeMask == typeString && h.string != 0 && h.old(attach.Address(le64(buf[i+8:]))) == h.string {
-			put(buf, at, at, i, attach.Address(w|flagNoEmbed))
+		if i+16 <= len(buf) && w&heap.TypeMask == heap.TypeString && h.string != 0 && h.old(attach.Address(le64(buf[i+8:]))) == h.string {
+			put(buf, at, at, i, attach.Address(w|noEmbed))
 			put(buf, at, at, i+16, hostileTextBytes)
 			text := uint64(at) + uint64(i) + uint64(epoch)<<50
 			put(buf, at, at, i+24, hostileText|attach.Address(text*0x9e3779b97f4a7c15>>9)&^7)
@@ -317,7 +319,7 @@ func (k *kitchen) feed(s *sampler.Sample) {
 	k.keeper.Feed(s, false)
 }
 
-func heap() int64 {
+func heapAlloc() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
@@ -356,7 +358,7 @@ func TestHostileMemory(t *testing.T) {
 			t.Run(g.Version+"/"+c.name, func(t *testing.T) {
 				h, r := hostileOf(t, g)
 				k := newKitchen(t, r.dict)
-				before := heap()
+				before := heapAlloc()
 				c.set(h)
 				r.order = nil
 				now := r.now()
@@ -375,10 +377,10 @@ func TestHostileMemory(t *testing.T) {
 					}
 					mostReads = max(mostReads, h.reads)
 					if i%(c.ticks/6) == 0 {
-						most = max(most, heap()-before)
+						most = max(most, heapAlloc()-before)
 					}
 				}
-				most = max(most, heap()-before)
+				most = max(most, heapAlloc()-before)
 				t.Logf("%d ticks, %d failed, %d threads: %d MB, %d reads a tick; dictionary %d MB, %d left out, decoder %d MB, stacks %d MB, history %d MB",
 					c.ticks, failed, len(r.order), most>>20, mostReads, r.dict.Bytes()>>20, r.dict.LeftOut(), r.dec.kept>>20, r.stackBytes>>20, k.history.Bytes()>>20)
 				if most > mostHostile {

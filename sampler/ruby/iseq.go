@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -25,7 +26,7 @@ type iseq struct {
 	// in a steady rhythm, another piece comes to stand in the same place with the same addresses in it.
 	head      [iseqHead]byte
 	body      []byte
-	witnesses []witness
+	witnesses []heap.Witness
 	at        attach.Address // of the body
 
 	encoded      uint64 // address of the first instruction
@@ -71,15 +72,15 @@ func (d *Decoder) iseqBodyOf(addr attach.Address) ([]byte, error) {
 // iseqHeadOf reads an rb_iseq_t and proves that it is one.
 func (d *Decoder) iseqHeadOf(addr attach.Address) (head []byte, body attach.Address, err error) {
 	if addr&7 != 0 {
-		return nil, 0, &wrongTypeError{addr, "iseq", notHeap}
+		return nil, 0, heap.WrongType(addr, "iseq", heap.NotHeap)
 	}
 	head, err = d.view.Bytes(addr, iseqHead)
 	if err != nil {
 		return nil, 0, err
 	}
 	flags := le64(head)
-	if flags&typeMask != typeImemo || flags>>imemoShift&15 != imemoISeq {
-		return nil, 0, &wrongTypeError{addr, "iseq", flags}
+	if flags&heap.TypeMask != heap.TypeImemo || flags>>imemoShift&15 != imemoISeq {
+		return nil, 0, heap.WrongType(addr, "iseq", flags)
 	}
 	return head, attach.Address(le64(head[iseqBody:])), nil
 }
@@ -111,13 +112,13 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	}
 	q.first = int32(first)
 	var errPath, errBase, errLabel, errLines, errOwn error
-	d.notes = &q.witnesses
-	defer func() { d.notes = nil }()
+	d.objects.Record(&q.witnesses)
+	defer d.objects.Record(nil)
 	q.path, q.abs, errPath = d.paths(le64(body[d.o.bodyPath:]))
-	q.base, errBase = d.text(le64(body[d.o.bodyBaseLabel:]))
+	q.base, errBase = d.objects.Text(le64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
 	// A block's own label names all that it is in. It is a witness alone: nothing is lost where it can't be read.
-	if _, errOwn = d.rawString(le64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !displaced(errOwn) {
+	if errOwn = d.objects.NoteString(le64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}
 	q.lines, errLines = d.readLines(body, q.size)
@@ -133,30 +134,30 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 
 // paths returns an iseq's path and absolute path: a String for both, or an Array of two whose second may be nil.
 func (d *Decoder) paths(v uint64) (path, abs string, err error) {
-	flags, err := d.flags(v)
+	flags, err := d.objects.Flags(v)
 	if err != nil {
 		return "", "", err
 	}
-	if flags&typeMask == typeString {
-		path, err = d.text(v)
+	if flags&heap.TypeMask == heap.TypeString {
+		path, err = d.objects.Text(v)
 		return path, path, err
 	}
-	at, n, err := d.array(v)
+	at, n, err := d.objects.Array(v)
 	if err != nil {
 		return "", "", err
 	}
 	if n < 2 {
-		return "", "", &wrongTypeError{attach.Address(v), "pair of paths", flags}
+		return "", "", heap.WrongType(attach.Address(v), "pair of paths", flags)
 	}
 	pair, err := d.view.Bytes(at, 16)
 	if err != nil {
 		return "", "", err
 	}
-	d.note(at, pair, 0)
-	path, err = d.text(le64(pair))
+	d.objects.Note(at, pair, 0)
+	path, err = d.objects.Text(le64(pair))
 	var errAbs error
-	if real := le64(pair[8:]); d.isHeap(real) {
-		abs, errAbs = d.text(real)
+	if real := le64(pair[8:]); d.objects.IsObject(real) {
+		abs, errAbs = d.objects.Text(real)
 	}
 	return path, abs, view.Worst(err, errAbs)
 }
@@ -172,7 +173,7 @@ func (d *Decoder) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {
 		case err == nil:
-		case err == view.ErrMissing, displaced(err):
+		case err == view.ErrMissing, heap.Displaced(err):
 			fatal = err
 		default:
 			d.lastNameError = err

@@ -44,7 +44,7 @@ func (l *locator) jits(vm *VM) []jit {
 		}
 	}
 	switch r := vm.Release; {
-	case l.d.o.bodyJIT < 0:
+	case l.o.bodyJIT < 0:
 	case r.AtLeast(4, 0):
 		add("rb_yjit_enabled_p", 1, 0, 16, 32)
 		add("rb_zjit_entry", 8, 0, 16, 32, 48)

@@ -81,7 +81,7 @@ func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error)
 // stored completes the plan with the label that an iseq itself carries.
 func (p labelPlan) stored(d *Decoder, body []byte, qualify bool) (labelPlan, error) {
 	var err error
-	p.base, err = d.text(le64(body[d.o.bodyLabel:]))
+	p.base, err = d.objects.Text(le64(body[d.o.bodyLabel:]))
 	p.qualify = qualify
 	return p, err
 }

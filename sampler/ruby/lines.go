@@ -41,7 +41,7 @@ func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	if err := view.Worst(err, errIndex); err != nil {
 		return t, err
 	}
-	d.note(at, entries, 0)
+	d.objects.Note(at, entries, 0)
 	t.lines = make([]int32, n)
 	for i := range t.lines {
 		t.lines[i] = int32(le32(entries[i*d.o.entrySize+d.o.entryLine:]))
@@ -67,7 +67,7 @@ func (d *Decoder) readIndex(t *lineTable, at attach.Address, iseqSize uint32) er
 	if err != nil {
 		return err
 	}
-	d.note(at, b, 0)
+	d.objects.Note(at, b, 0)
 	t.immediate = make([]uint64, words)
 	for i := range t.immediate {
 		t.immediate[i] = le64(b[8*i:])

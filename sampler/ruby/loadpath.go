@@ -61,7 +61,7 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	at, n, err := d.array(v)
+	at, n, err := d.objects.Array(v)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +78,7 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 	words = append(make([]byte, 0, len(b)), b...)
 	var missing error
 	for ; len(b) > 0; b = b[8:] {
-		text, err := d.text(le64(b))
+		text, err := d.objects.Text(le64(b))
 		switch {
 		case err == view.ErrMissing:
 			missing = err

@@ -9,7 +9,9 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 var (
@@ -34,7 +36,8 @@ type locator struct {
 	// symbol finds the module's symbols; tests hide them.
 	symbol func(name string) (attach.Symbol, bool)
 	o      *offsets
-	d      *Decoder // reads objects; its VM is the one being looked for
+	// objects reads those of the VM being looked for.
+	objects *heap.Objects
 }
 
 // LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting. Stripped
@@ -97,15 +100,16 @@ func newVM(mem attach.Memory, table *layout.Table, version string, release place
 	if err != nil {
 		return nil, err
 	}
-	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: 8, Undef: 0x34, o: o}
+	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: o.objects.Nil, Undef: 0x34, o: o}
 	if release.AtLeast(3, 2) {
-		vm.Nil, vm.Undef = 4, 0x24
+		vm.Undef = 0x24
 	}
 	return vm, nil
 }
 
 func newLocator(vm *VM, module *attach.Module) *locator {
-	return &locator{mem: vm.Mem, module: module, symbol: module.Symbol, o: vm.o, d: NewDecoder(vm, nil)}
+	return &locator{mem: vm.Mem, module: module, symbol: module.Symbol, o: vm.o,
+		objects: heap.New(view.New(vm.Mem), &vm.o.objects, vm.Addr, vm.Symbols)}
 }
 
 // locate fills in vm, or says what is missing.
@@ -114,7 +118,7 @@ func (l *locator) locate(vm *VM) error {
 	if err != nil {
 		return err
 	}
-	vm.Addr = addr
+	vm.Addr, l.objects.VM = addr, addr
 	main, err := l.word(addr + attach.Address(l.o.vmMainThread))
 	if err != nil {
 		return err
@@ -131,7 +135,7 @@ func (l *locator) locate(vm *VM) error {
 		}
 		vm.ZJITFrames = entry != 0 && l.o.frameJIT >= 0
 	}
-	l.d.view.Reset()
+	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
 	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
@@ -257,4 +261,26 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 		return 0, nil
 	}
 	return ps[0].vm, nil
+}
+
+// description returns the constant RUBY_DESCRIPTION, which names the JIT in use (ruby_description in the library does not);
+// "" when it can't be found.
+func (l *locator) description() string {
+	s, ok := l.symbol("rb_cObject")
+	if !ok {
+		return ""
+	}
+	var text string
+	err := l.objects.Read(func() error {
+		object, err := l.objects.View.Word(s.Addr)
+		if err != nil {
+			return err
+		}
+		text, err = l.objects.Constant(object, "RUBY_DESCRIPTION")
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return text
 }

@@ -5,7 +5,17 @@ import (
 	"unsafe"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Kinds of internal objects, flags>>12 & 15 of a T_IMEMO (imemo_type; those below 8 are the same from 2.5 to head).
+const (
+	imemoShift = 12
+	imemoCref  = 1
+	imemoSvar  = 2
+	imemoMent  = 6
+	imemoISeq  = 7
 )
 
 // Kinds of method definitions (rb_method_type_t, the same from 2.5 to head).
@@ -64,12 +74,12 @@ const (
 // loadMethodEntry reads what stands below an environment.
 func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
 	h := &methodEntry{addr: v}
-	flags, err := d.flags(v)
+	flags, err := d.objects.Flags(v)
 	if err != nil {
 		return nil, err
 	}
-	if flags&typeMask != typeImemo {
-		return nil, &wrongTypeError{attach.Address(v), "method entry", flags}
+	if flags&heap.TypeMask != heap.TypeImemo {
+		return nil, heap.WrongType(attach.Address(v), "method entry", flags)
 	}
 	switch flags >> imemoShift & 15 {
 	case imemoSvar:
@@ -84,7 +94,7 @@ func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
 		return h, nil
 	}
 	// Nothing else is ever put there: the object was moved or freed, and another one stands in its place.
-	return nil, &wrongTypeError{attach.Address(v), "method entry", typeMoved}
+	return nil, heap.WrongType(attach.Address(v), "method entry", heap.TypeMoved)
 }
 
 func (d *Decoder) loadMethod(h *methodEntry) error {
@@ -101,8 +111,8 @@ func (d *Decoder) loadMethod(h *methodEntry) error {
 	}
 	copy(h.def[:], def)
 	var errName, errLabel, errCode error
-	h.name, errName = d.idName(le64(def[defOriginalID:]))
-	h.label, h.final, errLabel = d.qualified(h.owner, h.name)
+	h.name, errName = d.objects.IDName(le64(def[defOriginalID:]))
+	h.label, h.final, errLabel = d.objects.Qualified(h.owner, h.name)
 	switch le32(def[defType:]) & 15 {
 	case methodCFunc:
 		h.likeC = true
@@ -126,7 +136,7 @@ func (d *Decoder) qualify(h *methodEntry, name string) (string, error) {
 	if label, ok := h.qualified[name]; ok {
 		return label, nil
 	}
-	label, final, err := d.qualified(h.owner, name)
+	label, final, err := d.objects.Qualified(h.owner, name)
 	if err != nil {
 		return name, err
 	}
@@ -248,7 +258,7 @@ func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *method
 		if local && ofMethod && e.flags&envEscaped == 0 {
 			// A method's own environment always names it (vm_push_frame), from 2.5 to head; a copy on the heap, which an isolated
 			// block has in place of it, need not. What was read here is of before the frame was pushed, so it is as good as moved.
-			return nil, false, &wrongTypeError{attach.Address(e.me), "method entry", notHeap}
+			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil
 	}
@@ -260,7 +270,7 @@ func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *method
 		return h, true, nil
 	}
 	if h.kind == kindScope && local && ofMethod {
-		return nil, false, &wrongTypeError{attach.Address(e.me), "method entry", typeImemo}
+		return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.TypeImemo)
 	}
 	if h.kind != kindVariable || !local || h.next == 0 {
 		return nil, local, nil
@@ -304,7 +314,7 @@ func (d *Decoder) useEnv(m *envMethod) (*methodEntry, error) {
 	}
 	h, err := d.methodEntryAt(m.entry.addr, m.entry.code)
 	if err == nil && h.kind != kindMethod {
-		return nil, &wrongTypeError{attach.Address(m.entry.addr), "method entry", typeMoved}
+		return nil, heap.WrongType(attach.Address(m.entry.addr), "method entry", heap.TypeMoved)
 	}
 	return h, err
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // TestKeptEnvironment: the method found by way of an environment on the heap is kept until a cycle of the collector, is then
@@ -14,8 +13,7 @@ import (
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := wordMemory{ep - 16: 0, ep - 8: 0, ep: envLocal | envEscaped}
-	d := &Decoder{vm: &VM{Mem: memory}, o: &offsets{}, dict: sampler.NewDictionary(), view: view.New(memory)}
-	d.cache.init()
+	d := NewDecoder(&VM{Mem: memory, o: new(offsets)}, sampler.NewDictionary())
 	raw := &RawStack{}
 	gc := sampler.GC{Valid: true, Mode: sampler.GCIdle}
 	now := int64(0)

@@ -5,17 +5,16 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // allPlaces are the places of all tags.
 func allPlaces(t *testing.T) (list []places.Place) {
 	var tags []string
-	for _, s := range []any{new(offsets), new(gcPlaces), new(newobjCounters), new(newobjPlaces), new(heapPage), new(gcDetailPlaces),
-		new(fiberPlaces)} {
-		for _, tag := range places.Tagged(s) {
-			tags = append(tags, tag)
-		}
+	for _, tag := range places.Tagged(new(offsets), new(heap.Places), new(gcPlaces), new(newobjCounters), new(newobjPlaces),
+		new(heapPage), new(gcDetailPlaces), new(fiberPlaces)) {
+		tags = append(tags, tag)
 	}
 	for _, f := range slices.Concat(detailFigures(false), detailFigures(true)) {
 		tags = append(tags, f.layout)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
@@ -28,10 +29,6 @@ const (
 	svarCrefOrMe = 8
 	// succ_dict_block and succ_index_table
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
-	// RBasic
-	basicFlags, basicClass, basicSize = 0, 8, 16
-	// idEntryUnit is the number of serials a page of the symbol table holds (ID_ENTRY_UNIT).
-	idEntryUnit = 512
 )
 
 // offsets are the places, in bytes, of what ddtop reads of a release, resolved once for a VM (resolve.go).
@@ -50,7 +47,6 @@ type offsets struct {
 	vmWaitingGrps int `layout:"rb_vm_struct.waiting_grps,optional"`
 	vmLockOwner   int `layout:"rb_vm_struct.ractor.sync.lock_owner,optional"`
 	vmBarrier     int `layout:"rb_vm_struct.ractor.sched.barrier_waiting|ractor.sync.barrier_waiting,optional"`
-	vmShapes      int `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
 	// where $LOAD_PATH is: in the VM, or in a box (4.0 and later: the main one, or the root one while there is none)
 	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
 	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
@@ -103,13 +99,10 @@ type offsets struct {
 	fiberSavedEC int `layout:"rb_fiber_struct.cont.saved_ec"`
 	fiberPrev    int `layout:"rb_fiber_struct.prev"`
 
-	// rb_mutex_t, rb_monitor, RTypedData
+	// rb_mutex_t, rb_monitor
 	mutexFiber   int `layout:"rb_mutex_struct.fiber,optional"`
 	mutexThread  int `layout:"rb_mutex_struct.th,optional"`
 	monitorMutex int `layout:"rb_monitor.mutex,optional"`
-	typedType    int `layout:"RTypedData.type"`
-	typedFlag    int `layout:"RTypedData.typed_flag,optional"`
-	typedData    int `layout:"RTypedData.data"`
 
 	// rb_control_frame_t
 	frameSize int `layout:"sizeof rb_control_frame_struct"`
@@ -136,56 +129,13 @@ type offsets struct {
 	entryLine       int          `layout:"iseq_insn_info_entry.line_no"`
 	entryPosition   int          `layout:"iseq_insn_info_entry.position,before=2.6"`
 
-	// rb_symbols_t and RSymbol
-	symbolsCount    int    `layout:"rb_symbols_t.next_id|last_id"`
-	symbolsIDs      int    `layout:"rb_symbols_t.ids"`
-	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1: arrays of pairs
-	symbolEntryStr  int    `layout:"sym_id_entry.str,optional"`
-	symbolFstr      int    `layout:"RSymbol.fstr"`
-	lastOpID        uint64 `layout:"tLAST_OP_ID"`
-
-	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer. A class keeps
-	// its path in words of the ext, or as hidden instance variables, by shape or in a table
-	// (docs/internals/objects.md#class-names).
-	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
-	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
-	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`
-	classSuper   int          `layout:"RClass.super,optional"` // or extSuper
-	classMethods int          `layout:"RClass.m_tbl,optional"` // or extMethods
-	extSuper     int          `layout:"rb_classext_struct.super,optional"`
-	extMethods   int          `layout:"rb_classext_struct.m_tbl,optional"`
-	extConsts    int          `layout:"rb_classext_struct.const_tbl"`
-	extPath      int          `layout:"rb_classext_struct.classpath,from=3.3"`
-	extPermanent layout.Field `layout:"rb_classext_struct.permanent_classpath,from=3.3"`
-	extAttached  int          `layout:"rb_classext_struct.as.singleton_class.attached_object,from=3.3"`
-	extIvPtr     int          `layout:"rb_classext_struct.iv_ptr,from=3.2,before=3.3"`
-	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
-	shapeSize    int          `layout:"sizeof rb_shape,from=3.2,before=3.3"`
-	shapeEdge    int          `layout:"rb_shape.edge_name,from=3.2,before=3.3"`
-	shapeNext    int          `layout:"rb_shape.next_iv_index,from=3.2,before=3.3"`
-	shapeType    int          `layout:"rb_shape.type,from=3.2,before=3.3"`
-	shapeParent  int          `layout:"rb_shape.parent_id,from=3.2,before=3.3"`
-	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
-
-	// st_table and rb_id_table, whose entries for constants are rb_const_entry_t
-	tableStart   int `layout:"st_table.entries_start"`
-	tableBound   int `layout:"st_table.entries_bound"`
-	tableEntries int `layout:"st_table.entries"`
-	idCapacity   int `layout:"rb_id_table.capa"`
-	idItems      int `layout:"rb_id_table.items"`
-	idItem       int `layout:"sizeof rb_id_item"`
-	itemKey      int `layout:"rb_id_item.key"`
-	itemValue    int `layout:"rb_id_item.val"`
-	constVal     int `layout:"rb_const_entry_struct.value"`
-
 	encodedBy
+
+	objects heap.Places
 }
 
-// encodedBy is how a release encodes lengths, kinds of frames and attributes: no part of a layout.
+// encodedBy is how a release encodes kinds of frames and attributes: no part of a layout.
 type encodedBy struct {
-	arrayLenMask                                   uint64
-	stringLenInFlags                               bool
-	stringEmbedded                                 int
 	cTrace                                         uint32
 	magicMask, magicCFunc, magicDummy, magicRescue uint64
 }
@@ -193,11 +143,11 @@ type encodedBy struct {
 // resolveOffsets finds every place in a release's table. Its error names all that the table lacks.
 func resolveOffsets(t *layout.Table, rel places.Release) (*offsets, error) {
 	o := &offsets{encodedBy: encodingsOf(rel)}
-	if err := places.Resolve(t, rel, o); err != nil {
+	if err := places.Resolve(t, rel, o, &o.objects); err != nil {
 		return nil, err
 	}
-	if o.classSuper < 0 && o.extSuper < 0 {
-		return nil, fmt.Errorf("the layout %q of Ruby %s lacks RClass.super", t.Name, rel)
+	if err := o.objects.Complete(rel); err != nil {
+		return nil, err
 	}
 	if o.vmRactorSet >= 0 && o.vmRactorCnt != o.vmRactorSet+16 {
 		// A tick reads both in one piece, on all releases so far.
@@ -205,12 +155,6 @@ func resolveOffsets(t *layout.Table, rel places.Release) (*offsets, error) {
 	}
 	if !rel.AtLeast(2, 6) {
 		o.bodyInsns, o.bodyInsnsSize = o.bodyInsns25, o.bodyInsnsSize25
-	}
-	if o.symbolEntryStr < 0 {
-		o.symbolEntrySize = -1
-	}
-	if rel.AtLeast(3, 2) && !rel.AtLeast(3, 3) {
-		o.classExt = o.classSize
 	}
 	for _, off := range []int{o.thNode + 8, o.thSelf, o.thVM, o.thRactor, o.thEC, o.thName, o.thNT, o.thPthread, o.thTID,
 		o.thRootFiber, o.thRegion, o.thLockingMutex, o.thUnblockFunc, o.thReadyNode + 8, o.thRunningNode + 8,
@@ -223,11 +167,7 @@ func resolveOffsets(t *layout.Table, rel places.Release) (*offsets, error) {
 // encodingsOf returns what depends on the release alone.
 func encodingsOf(rel places.Release) encodedBy {
 	e := encodedBy{
-		arrayLenMask: 3, stringLenInFlags: true, stringEmbedded: 16,
 		magicMask: 0x7fff0001, magicCFunc: 0x55550001, magicDummy: 0x79990001, magicRescue: 0x78880001,
-	}
-	if rel.AtLeast(3, 2) {
-		e.arrayLenMask, e.stringLenInFlags, e.stringEmbedded = 0x7f, false, 24
 	}
 	if !rel.AtLeast(2, 6) {
 		e.magicMask, e.magicDummy, e.magicRescue = 0xffff0001, 0x99990001, 0x88880001

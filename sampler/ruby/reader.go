@@ -187,7 +187,7 @@ func (r *Reader) keepShare() {
 	r.shared = n
 	r.maxThreads = sampler.Share(maxThreads, n)
 	r.maxStackBytes = sampler.Share(maxStackBytes, n)
-	r.dec.maxKept = sampler.Share(maxKeptBytes, n)
+	r.dec.share(n)
 	r.order = nil // the threads are listed again, and with them the stacks counted
 }
 

@@ -114,7 +114,7 @@ func (d *Decoder) check() (same bool, err error) {
 	need := len(d.checkISeqs)*(iseqHead+d.bodyHead) + len(d.checkMethods)*(meSize+defSize)
 	for _, q := range d.checkISeqs {
 		for i := range q.witnesses {
-			need += int(q.witnesses[i].size)
+			need += int(q.witnesses[i].Size)
 		}
 	}
 	for _, e := range d.checkEnvs {
@@ -148,11 +148,11 @@ func (d *Decoder) check() (same bool, err error) {
 	for _, q := range d.checkISeqs {
 		for i := range q.witnesses {
 			w := &q.witnesses[i]
-			n, ok := d.shared[w.addr]
-			if !ok || len(d.ranges[n].Buf) != int(w.size) {
+			n, ok := d.shared[w.Addr]
+			if !ok || len(d.ranges[n].Buf) != int(w.Size) {
 				n = int32(len(d.ranges))
-				take(w.addr, int(w.size))
-				d.shared[w.addr] = n
+				take(w.Addr, int(w.Size))
+				d.shared[w.Addr] = n
 			}
 			d.order = append(d.order, n)
 		}
@@ -167,7 +167,7 @@ func (d *Decoder) check() (same bool, err error) {
 		intact := !r[0].Failed && !r[1].Failed && q.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(q.missingNames, &q.validity)
 		for i := range q.witnesses {
 			seen := &d.ranges[order[i]]
-			intact = intact && !seen.Failed && q.witnesses[i].agrees(d.seed, seen.Buf)
+			intact = intact && !seen.Failed && d.objects.Agrees(&q.witnesses[i], seen.Buf)
 		}
 		if intact {
 			q.generation = d.generation
@@ -205,7 +205,7 @@ func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
 // what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without need it costs
 // nothing. The error is the target's.
 func (d *Decoder) revalidate(nowNS int64, gc sampler.GC) error {
-	d.gcNow = gc
+	d.objects.SetGC(gc)
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery
 	// What was on a stack while a cycle still marked may be garbage by the end of that. What was on one after that stays
@@ -224,6 +224,7 @@ func (d *Decoder) revalidate(nowNS int64, gc sampler.GC) error {
 	d.refreshLoadPath(nowNS)
 	d.begin()
 	d.generation++
+	d.objects.Renew()
 	if cycle {
 		d.cycleAt = d.generation
 	}
@@ -299,7 +300,7 @@ func (d *Decoder) checkClasses() error {
 
 // sameClass reports whether a method's class still has the name that it was labelled with; its error is view.ErrMissing.
 func (d *Decoder) sameClass(h *methodEntry) (bool, error) {
-	label, final, err := d.qualified(h.owner, h.name)
+	label, final, err := d.objects.Qualified(h.owner, h.name)
 	if err == view.ErrMissing {
 		return false, err
 	}

@@ -4,15 +4,10 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-const (
-	// maxScan bounds the variables of a Ruby library that are looked through, in bytes. Ruby's own are some 130 KiB.
-	maxScan = 16 << 20
-	// A symbol table holds at least Ruby's own names and not more than this many.
-	minSymbols, maxSymbols = 200, 1 << 26
-)
+// maxScan bounds the variables of a Ruby library that are looked through, in bytes. Ruby's own are some 130 KiB.
+const maxScan = 16 << 20
 
 // span is a piece of the target's memory with its content.
 type span struct {
@@ -68,12 +63,8 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
 		if s, ok := l.symbol(name); ok && !s.TLS {
-			ok, err := l.provesSymbols(s.Addr)
-			if err != nil {
-				return 0, err
-			}
-			if ok {
-				return s.Addr, nil
+			if ok, err := l.objects.ProvesSymbols(s.Addr); ok || err != nil {
+				return s.Addr, err
 			}
 		}
 	}
@@ -81,47 +72,10 @@ func (l *locator) findSymbols() (attach.Address, error) {
 	if err != nil {
 		return 0, err
 	}
-	ids, count := l.d.o.symbolsIDs, l.d.o.symbolsCount
 	for _, sp := range spans {
-		for off := 0; off+max(ids, count)+8 <= len(sp.data); off += 8 {
-			n := le32(sp.data[off+count:])
-			if n < minSymbols || n > maxSymbols || !l.d.isHeap(le64(sp.data[off+ids:])) {
-				continue
-			}
-			at := sp.at + attach.Address(off)
-			ok, err := l.provesSymbols(at)
-			if err != nil {
-				return 0, err
-			}
-			if ok {
-				return at, nil
-			}
+		if at, err := l.objects.FindSymbols(sp.at, sp.data); at != 0 || err != nil {
+			return at, err
 		}
 	}
 	return 0, fmt.Errorf("%w: its symbol table was not found", ErrBooting)
-}
-
-// provesSymbols reports whether a symbol table stands at an address. The error is the target's.
-func (l *locator) provesSymbols(at attach.Address) (bool, error) {
-	var ok bool
-	l.d.view.Reset()
-	err := l.d.view.Settle(func() error {
-		ok = true
-		var missing error
-		for _, op := range "!+-<" {
-			s, err := l.d.idStringAt(at, uint64(op))
-			var name rubyString
-			if err == nil {
-				name, err = l.d.rawString(s)
-			}
-			if err == view.ErrMissing {
-				missing = err
-			} else if err != nil || string(name.bytes) != string(op) {
-				ok = false
-				return nil
-			}
-		}
-		return missing
-	})
-	return ok, err
 }

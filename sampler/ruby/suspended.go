@@ -37,7 +37,7 @@ type fiberFinder struct {
 	heapPage
 	// header is how much of a heap_page is read.
 	header int
-	types  map[uint64]bool
+	types  map[attach.Address]bool
 	// active are the fibers that run, and those that resumed them.
 	active map[attach.Address]bool
 	found  []attach.Address
@@ -60,7 +60,7 @@ func newFiberFinder(r *Reader) (*fiberFinder, error) {
 	if r.gc == nil {
 		return nil, errors.New("this collector's heap can't be read")
 	}
-	f := &fiberFinder{r: r, types: make(map[uint64]bool), active: make(map[attach.Address]bool)}
+	f := &fiberFinder{r: r, types: make(map[attach.Address]bool), active: make(map[attach.Address]bool)}
 	if err := errors.Join(r.vm.resolve(&f.fiberPlaces), r.vm.resolve(&f.heapPage)); err != nil {
 		return nil, err
 	}
@@ -211,21 +211,13 @@ func (f *fiberFinder) pageList() ([]uint64, error) {
 
 // page notes the fibers among the objects of a page.
 func (f *fiberFinder) page(addr uint64, slots []byte, size int) {
-	o := f.r.dec.o
+	objects := &f.r.o.objects
 	for at := 0; at+size <= len(slots); at += size {
 		slot := slots[at : at+size]
-		if le64(slot)&typeMask != typeData {
+		if typ, ok := objects.DataType(slot); !ok || !f.isFiber(typ, addr+uint64(at)) {
 			continue
 		}
-		if o.typedFlag >= 0 {
-			if flag := le64(slot[o.typedFlag:]); flag == 0 || flag > 3 {
-				continue // untyped
-			}
-		}
-		if !f.isFiber(le64(slot[o.typedType:])&^1, addr+uint64(at)) {
-			continue
-		}
-		fiber := attach.Address(le64(slot[f.r.o.typedData:]))
+		fiber := objects.Data(attach.Address(addr)+attach.Address(at), slot)
 		if fiber == 0 {
 			continue // not initialized
 		}
@@ -238,10 +230,10 @@ func (f *fiberFinder) page(addr uint64, slots []byte, size int) {
 }
 
 // isFiber reports whether a type of data is that of fibers; value is an object of it.
-func (f *fiberFinder) isFiber(typ, value uint64) bool {
+func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	is, known := f.types[typ]
 	if !known {
-		is = f.r.dec.DataTypeName(value) == fiberType
+		is = f.r.dec.objects.DataTypeName(value) == fiberType
 		if len(f.types) < maxDataTypes {
 			f.types[typ] = is
 		}

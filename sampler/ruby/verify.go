@@ -87,12 +87,10 @@ func (l *locator) verifyMethod() error {
 		if !ok {
 			continue
 		}
-		l.d.view.Reset()
-		if err := l.d.view.Settle(func() error { return l.verifyClass(s.Addr, m.class) }); err != nil {
+		if err := l.objects.Read(func() error { return l.verifyClass(s.Addr, m.class) }); err != nil {
 			return fmt.Errorf("%s: %w", m.variable, err)
 		}
-		l.d.view.Reset()
-		err := l.d.view.Settle(func() error { return l.findMethod(s.Addr, m.method) })
+		err := l.objects.Read(func() error { return l.findMethod(s.Addr, m.method) })
 		if unreadable(err) {
 			return err
 		}
@@ -111,11 +109,11 @@ func (l *locator) verifyMethod() error {
 
 // verifyClass reads the name of the class that a variable refers to.
 func (l *locator) verifyClass(variable attach.Address, want string) error {
-	class, err := l.d.view.Word(variable)
+	class, err := l.objects.View.Word(variable)
 	if err != nil {
 		return err
 	}
-	label, _, err := l.d.qualified(class, "m")
+	label, _, err := l.objects.Qualified(class, "m")
 	if err == nil && label != want+"#m" {
 		err = fmt.Errorf("a method m of %s is called %q", want, label)
 	}
@@ -124,39 +122,23 @@ func (l *locator) verifyClass(variable attach.Address, want string) error {
 
 // findMethod finds a method in the class that a variable refers to, and reads its name from its definition.
 func (l *locator) findMethod(variable attach.Address, name string) error {
-	class, err := l.d.view.Word(variable)
+	class, err := l.objects.View.Word(variable)
 	if err != nil {
 		return err
 	}
-	at := attach.Address(class)
-	switch {
-	case l.o.classMethods >= 0:
-		at += attach.Address(l.o.classMethods)
-	case l.o.extMethods >= 0:
-		if at, err = l.classExt(at); err != nil {
-			return err
-		}
-		at += attach.Address(l.o.extMethods)
-	default:
-		return errors.New("the layout lacks m_tbl")
-	}
-	table, err := l.d.view.Word(at)
+	entry, err := l.objects.Method(class, name)
 	if err != nil {
 		return err
 	}
-	entry, err := l.lookUp(attach.Address(table), name)
+	definition, err := l.objects.View.Word(entry + meDef)
 	if err != nil {
 		return err
 	}
-	definition, err := l.d.view.Word(entry + meDef)
+	id, err := l.objects.View.Word(attach.Address(definition) + defOriginalID)
 	if err != nil {
 		return err
 	}
-	id, err := l.d.view.Word(attach.Address(definition) + defOriginalID)
-	if err != nil {
-		return err
-	}
-	got, err := l.d.idName(id)
+	got, err := l.objects.IDName(id)
 	if err == nil && got != name {
 		err = fmt.Errorf("its definition says %q", got)
 	}

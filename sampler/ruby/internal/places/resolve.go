@@ -108,11 +108,11 @@ func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	return found
 }
 
-// Resolve sets the fields with a layout tag of the struct that into points to, by a release's table. Its error names the table,
+// Resolve sets the fields with a layout tag of the structs that into points to, by a release's table. Its error names the table,
 // the release and all that the table lacks.
-func Resolve(t *layout.Table, rel Release, into any) error {
+func Resolve(t *layout.Table, rel Release, into ...any) error {
 	var lacks []string
-	for v, tag := range Tagged(into) {
+	for v, tag := range Tagged(into...) {
 		p, err := Parse(tag)
 		if err != nil {
 			return err
@@ -149,13 +149,15 @@ func Resolve(t *layout.Table, rel Release, into any) error {
 	return nil
 }
 
-// Tagged gives the fields with a layout tag of the struct that into points to, embedded structs included, and their tags.
-func Tagged(into any) func(yield func(reflect.Value, string) bool) {
+// Tagged gives the fields with a layout tag of the structs that into points to, embedded structs included, and their tags.
+func Tagged(into ...any) func(yield func(reflect.Value, string) bool) {
 	return func(yield func(reflect.Value, string) bool) {
-		s := reflect.ValueOf(into).Elem()
-		for _, f := range reflect.VisibleFields(s.Type()) {
-			if tag, ok := f.Tag.Lookup(layoutTag); ok && !yield(s.FieldByIndex(f.Index), tag) {
-				return
+		for _, to := range into {
+			s := reflect.ValueOf(to).Elem()
+			for _, f := range reflect.VisibleFields(s.Type()) {
+				if tag, ok := f.Tag.Lookup(layoutTag); ok && !yield(s.FieldByIndex(f.Index), tag) {
+					return
+				}
 			}
 		}
 	}

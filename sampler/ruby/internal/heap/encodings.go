@@ -1,9 +1,11 @@
-package ruby
+package heap
 
 import (
 	_ "embed" // the table of Japanese characters
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // Encoding indexes that every Ruby fixes, the same from 2.5 to head (encindex.h). Those of other encodings depend on the
@@ -134,7 +136,7 @@ func decodeUTF16(b []byte, bigEndian bool) string {
 func decodeUTF32(b []byte, bigEndian bool) string {
 	var s []byte
 	for ; len(b) >= 4; b = b[4:] {
-		c := le32(b)
+		c := view.U32(b)
 		if bigEndian {
 			c = uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 		}

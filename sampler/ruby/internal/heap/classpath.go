@@ -1,4 +1,4 @@
-package ruby
+package heap
 
 import (
 	"fmt"
@@ -34,68 +34,68 @@ type class struct {
 // className is the name of a class as found in one generation: a class can go away, and others can stand in its place.
 type className struct {
 	name       string
-	generation generation
+	generation uint32
 }
 
 // readClass reads a class or module.
-func (d *Decoder) readClass(v uint64) (class, error) {
-	flags, err := d.flags(v)
+func (o *Objects) readClass(v uint64) (class, error) {
+	flags, err := o.Flags(v)
 	if err != nil {
 		return class{}, err
 	}
 	var c class
-	switch flags & typeMask {
+	switch flags & TypeMask {
 	case typeClass:
-		c.singleton = flags&d.o.singleton != 0
+		c.singleton = flags&o.places.singleton != 0
 	case typeModule:
 	case typeIClass:
 		return class{iclass: true}, nil
 	default:
-		return class{}, &wrongTypeError{attach.Address(v), "class", flags}
+		return class{}, WrongType(attach.Address(v), "class", flags)
 	}
 	switch {
-	case d.o.extPath >= 0:
-		err = d.readClassWords(v, &c)
-	case d.o.extIvPtr >= 0:
-		err = d.readClassShape(v, flags, &c)
+	case o.places.extPath >= 0:
+		err = o.readClassWords(v, &c)
+	case o.places.extIvPtr >= 0:
+		err = o.readClassShape(v, flags, &c)
 	default:
-		err = d.readClassTable(v, &c)
+		err = o.readClassTable(v, &c)
 	}
 	return c, err
 }
 
 // readClassWords: 3.3 and later keep the path in the class ext.
-func (d *Decoder) readClassWords(v uint64, c *class) error {
-	ext := attach.Address(v) + attach.Address(d.o.classExt)
+func (o *Objects) readClassWords(v uint64, c *class) error {
+	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
 		var err error
-		c.attached, err = d.view.Word(ext + attach.Address(d.o.extAttached))
+		c.attached, err = o.View.Word(ext + attach.Address(o.places.extAttached))
 		return err
 	}
-	path, err := d.view.Word(ext + attach.Address(d.o.extPath))
+	path, err := o.View.Word(ext + attach.Address(o.places.extPath))
 	if err != nil {
 		return err
 	}
-	bits, err := d.view.Bytes(ext, d.o.extPermanent.Offset+d.o.extPermanent.Size)
+	bits, err := o.View.Bytes(ext, o.places.extPermanent.Offset+o.places.extPermanent.Size)
 	if err != nil {
 		return err
 	}
-	if !d.isHeap(path) { // anonymous
+	if !o.IsObject(path) { // anonymous
 		return nil
 	}
-	c.permanent = d.o.extPermanent.In(bits) != 0
-	c.path, err = d.text(path)
+	c.permanent = o.places.extPermanent.In(bits) != 0
+	c.path, err = o.Text(path)
 	return err
 }
 
 // readClassShape: 3.2 keeps hidden instance variables, placed by the class's shape (the upper half of its flags).
-func (d *Decoder) readClassShape(v, flags uint64, c *class) error {
-	ext := attach.Address(v) + attach.Address(d.o.classExt)
-	values, err := d.view.Word(ext + attach.Address(d.o.extIvPtr))
+func (o *Objects) readClassShape(v, flags uint64, c *class) error {
+	ext := attach.Address(v) + attach.Address(o.places.classExt)
+	values, err := o.View.Word(ext + attach.Address(o.places.extIvPtr))
 	if err != nil {
 		return err
 	}
-	shapes, err := d.view.Word(d.vm.Addr + attach.Address(d.o.vmShapes))
+	shapes, err := o.View.Word(o.VM + attach.Address(o.places.vmShapes))
 	if err != nil {
 		return err
 	}
@@ -104,47 +104,47 @@ func (d *Decoder) readClassShape(v, flags uint64, c *class) error {
 		if id == noShape {
 			return nil
 		}
-		shape, err := d.view.Bytes(attach.Address(shapes)+attach.Address(id)*attach.Address(d.o.shapeSize), d.o.shapeSize)
+		shape, err := o.View.Bytes(attach.Address(shapes)+attach.Address(id)*attach.Address(o.places.shapeSize), o.places.shapeSize)
 		if err != nil {
 			return err
 		}
-		switch shape[d.o.shapeType] {
+		switch shape[o.places.shapeType] {
 		case shapeRoot:
 			return nil
 		case shapeIvar:
-			index := le32(shape[d.o.shapeNext:])
+			index := view.U32(shape[o.places.shapeNext:])
 			if index == 0 || index > maxIvars {
 				return fmt.Errorf("shape %d of the class at %#x has index %d", id, v, index)
 			}
 			at := attach.Address(values) + attach.Address(index-1)*8
-			done, err := d.hiddenIvar(c, le64(shape[d.o.shapeEdge:]), func() (uint64, error) { return d.view.Word(at) })
+			done, err := o.hiddenIvar(c, view.U64(shape[o.places.shapeEdge:]), func() (uint64, error) { return o.View.Word(at) })
 			if err != nil || done {
 				return err
 			}
 		}
-		id = le32(shape[d.o.shapeParent:])
+		id = view.U32(shape[o.places.shapeParent:])
 	}
 	return fmt.Errorf("the class at %#x has more than %d shapes", v, maxShapes)
 }
 
 // readClassTable: up to 3.1 hidden instance variables stand in a table of the class ext, by ID.
-func (d *Decoder) readClassTable(v uint64, c *class) error {
-	ext, err := d.view.Word(attach.Address(v) + attach.Address(d.o.classExtPtr))
+func (o *Objects) readClassTable(v uint64, c *class) error {
+	ext, err := o.View.Word(attach.Address(v) + attach.Address(o.places.classExtPtr))
 	if err != nil {
 		return err
 	}
-	table, err := d.view.Word(attach.Address(ext) + attach.Address(d.o.extIvTbl))
+	table, err := o.View.Word(attach.Address(ext) + attach.Address(o.places.extIvTbl))
 	if err != nil || table == 0 {
 		return err
 	}
-	return d.eachEntry(attach.Address(table), maxIvars, func(key, record uint64) (bool, error) {
-		return d.hiddenIvar(c, key, func() (uint64, error) { return record, nil })
+	return o.eachEntry(attach.Address(table), maxIvars, func(key, record uint64) (bool, error) {
+		return o.hiddenIvar(c, key, func() (uint64, error) { return record, nil })
 	})
 }
 
 // hiddenIvar takes one of the hidden instance variables that name a class; done says that nothing better can follow.
-func (d *Decoder) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
-	name, err := d.idName(id)
+func (o *Objects) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
+	name, err := o.IDName(id)
 	if err != nil {
 		return false, err
 	}
@@ -156,10 +156,10 @@ func (d *Decoder) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		return false, nil
 	case name == "__classpath__", name == "__tmp_classpath__":
 		v, err := value()
-		if err != nil || !d.isHeap(v) {
+		if err != nil || !o.IsObject(v) {
 			return false, err
 		}
-		path, err := d.text(v)
+		path, err := o.Text(v)
 		if err != nil {
 			return false, err
 		}
@@ -171,7 +171,7 @@ func (d *Decoder) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		if err != nil {
 			return false, err
 		}
-		path, err := d.symbolName(v)
+		path, err := o.symbolName(v)
 		if err != nil {
 			return false, err
 		}
@@ -182,31 +182,31 @@ func (d *Decoder) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 
 // eachEntry calls f for the entries of an st_table, at most limit of them, until it says done. What misses memory does
 // not keep f from the entries behind it, so that all of it is fetched at once.
-func (d *Decoder) eachEntry(table attach.Address, limit uint64, f func(key, record uint64) (done bool, err error)) error {
+func (o *Objects) eachEntry(table attach.Address, limit uint64, f func(key, record uint64) (done bool, err error)) error {
 	const entrySize = 24
-	size := max(d.o.tableStart, d.o.tableBound, d.o.tableEntries) + 8
-	b, err := d.view.Bytes(table, size)
+	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
+	b, err := o.View.Bytes(table, size)
 	if err != nil {
 		return err
 	}
-	start, bound := le64(b[d.o.tableStart:]), le64(b[d.o.tableBound:])
+	start, bound := view.U64(b[o.places.tableStart:]), view.U64(b[o.places.tableBound:])
 	if start >= bound {
 		return nil
 	}
 	if bound-start > limit {
 		return fmt.Errorf("the table at %s has %d entries, more than %d", table, bound-start, limit)
 	}
-	at := attach.Address(le64(b[d.o.tableEntries:])) + attach.Address(start)*entrySize
-	entries, err := d.view.Bytes(at, int(bound-start)*entrySize)
+	at := attach.Address(view.U64(b[o.places.tableEntries:])) + attach.Address(start)*entrySize
+	entries, err := o.View.Bytes(at, int(bound-start)*entrySize)
 	if err != nil {
 		return err
 	}
 	var missing error
 	for ; len(entries) > 0; entries = entries[entrySize:] {
-		if le64(entries) == ^uint64(0) { // deleted
+		if view.U64(entries) == ^uint64(0) { // deleted
 			continue
 		}
-		done, err := f(le64(entries[8:]), le64(entries[16:]))
+		done, err := f(view.U64(entries[8:]), view.U64(entries[16:]))
 		if err == view.ErrMissing {
 			missing = err
 			continue
@@ -218,10 +218,10 @@ func (d *Decoder) eachEntry(table attach.Address, limit uint64, f func(key, reco
 	return missing
 }
 
-// qualified returns name as Ruby 3.4 labels a method of owner: Path#name, Path.name for a singleton method of a class or
+// Qualified returns name as Ruby 3.4 labels a method of owner: Path#name, Path.name for a singleton method of a class or
 // module, and name alone where the owner has no permanent path. final is false when a later name of the class may change it.
-func (d *Decoder) qualified(owner uint64, name string) (label string, final bool, err error) {
-	c, err := d.readClass(owner)
+func (o *Objects) Qualified(owner uint64, name string) (label string, final bool, err error) {
+	c, err := o.readClass(owner)
 	if err != nil {
 		return name, false, err
 	}
@@ -231,14 +231,14 @@ func (d *Decoder) qualified(owner uint64, name string) (label string, final bool
 		}
 		return name, c.iclass, nil
 	}
-	flags, err := d.flags(c.attached)
+	flags, err := o.Flags(c.attached)
 	if err != nil {
 		return name, false, err
 	}
-	if t := flags & typeMask; t != typeClass && t != typeModule {
+	if t := flags & TypeMask; t != typeClass && t != typeModule {
 		return name, true, nil
 	}
-	of, err := d.readClass(c.attached)
+	of, err := o.readClass(c.attached)
 	if err != nil {
 		return name, false, err
 	}
@@ -250,56 +250,64 @@ func (d *Decoder) qualified(owner uint64, name string) (label string, final bool
 
 // ClassName returns the path of the class that a heap object is an instance of, singleton classes left out; ok is false
 // for an anonymous class, and when value is not a heap object or can't be read.
-func (d *Decoder) ClassName(value uint64) (name string, ok bool) {
-	d.view.Reset()
-	err := d.view.Settle(func() (err error) {
-		name, err = d.className(value)
+func (o *Objects) ClassName(value uint64) (name string, ok bool) {
+	err := o.Read(func() (err error) {
+		name, err = o.className(value)
 		return err
 	})
 	return name, err == nil && name != ""
 }
 
-func (d *Decoder) className(v uint64) (string, error) {
-	if !d.isHeap(v) {
-		return "", &wrongTypeError{attach.Address(v), "object", notHeap}
+func (o *Objects) className(v uint64) (string, error) {
+	if !o.IsObject(v) {
+		return "", WrongType(attach.Address(v), "object", NotHeap)
 	}
-	head, err := d.view.Bytes(attach.Address(v), basicSize)
+	head, err := o.View.Bytes(attach.Address(v), basicSize)
 	if err != nil {
 		return "", err
 	}
-	if t := le64(head) & typeMask; t == typeNone || t >= typeImemo {
-		return "", &wrongTypeError{attach.Address(v), "object with a class", le64(head)}
+	if t := view.U64(head) & TypeMask; t == TypeNone || t >= TypeImemo {
+		return "", WrongType(attach.Address(v), "object with a class", view.U64(head))
 	}
-	return d.firstClassName(le64(head[basicClass:]))
+	return o.classPath(view.U64(head[BasicClass:]))
 }
 
-// firstClassName is the path of the class of an object whose header names first, which may be a singleton class.
-func (d *Decoder) firstClassName(first uint64) (string, error) {
-	if e, ok := d.classNames[first]; ok && e.generation == d.generation {
+// ClassPath returns the path of the class of an object whose header names first, which may be a singleton class; "" for an
+// anonymous class.
+func (o *Objects) ClassPath(first uint64) (path string, err error) {
+	err = o.Read(func() (err error) {
+		path, err = o.classPath(first)
+		return err
+	})
+	return path, err
+}
+
+func (o *Objects) classPath(first uint64) (string, error) {
+	if e, ok := o.classNames[first]; ok && e.generation == o.generation {
 		return e.name, nil
 	}
 	k := first
 	for range maxSupers {
-		c, err := d.readClass(k)
+		c, err := o.readClass(k)
 		if err != nil {
 			return "", err
 		}
 		if !c.singleton && !c.iclass {
-			if len(d.classNames) >= maxClassNames {
-				d.forgetAll()
+			if len(o.classNames) >= maxClassNames {
+				o.Forget()
 			}
-			if old, known := d.classNames[first]; known {
-				d.kept -= keptEntry + len(old.name)
+			if old, known := o.classNames[first]; known {
+				o.kept -= keptEntry + len(old.name)
 			}
-			d.keep(keptEntry + len(c.path))
-			d.classNames[first] = className{c.path, d.generation}
+			o.keep(keptEntry + len(c.path))
+			o.classNames[first] = className{c.path, o.generation}
 			return c.path, nil
 		}
-		at := attach.Address(k) + attach.Address(d.o.classSuper)
-		if d.o.classSuper < 0 {
-			at = attach.Address(k) + attach.Address(d.o.classExt+d.o.extSuper)
+		at := attach.Address(k) + attach.Address(o.places.classSuper)
+		if o.places.classSuper < 0 {
+			at = attach.Address(k) + attach.Address(o.places.classExt+o.places.extSuper)
 		}
-		if k, err = d.view.Word(at); err != nil {
+		if k, err = o.View.Word(at); err != nil {
 			return "", err
 		}
 	}

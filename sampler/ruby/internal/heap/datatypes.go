@@ -1,0 +1,156 @@
+package heap
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// typeCacheSize is the number of slots of the direct-mapped table of values whose type is known; a power of two.
+const typeCacheSize = 1 << 12
+
+// typeSlot keeps what a value was at a time when some thread's stack held it.
+type typeSlot struct {
+	value uint64
+	// cycle is the number of collections at that time plus 1; 0: nothing is kept here.
+	cycle uint64
+	name  string
+}
+
+// typeCycle is the cycle for which the types of values may be kept; 0: not now. An object that a stack holds while the
+// collector does not mark lives at least until the next collection marks: what was allocated or marked is not swept before.
+func typeCycle(gc *sampler.GC) uint64 {
+	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
+		return 0
+	}
+	return gc.Count + 1
+}
+
+// DataTypeNames is DataTypeName for several values at once, with as many reads as one needs: names[i] is the name of
+// values[i]'s type, "" when it is not a typed data object or can't be read. The values are those of a stack just read: what
+// they are is kept until the next collection.
+func (o *Objects) DataTypeNames(values []uint64, names []string) {
+	cycle := typeCycle(&o.gc)
+	slot := func(v uint64) *typeSlot { return &o.typeCache[(v>>3^v>>15)%typeCacheSize] }
+	known := true
+	for i, v := range values {
+		names[i] = ""
+		if !o.IsObject(v) {
+			continue
+		}
+		if s := slot(v); cycle != 0 && s.value == v && s.cycle == cycle {
+			names[i] = s.name
+			continue
+		}
+		known = false
+	}
+	if known {
+		return
+	}
+	// What can't be read stays without a name; the error is that of the target and shows at the next tick.
+	_ = o.Read(func() error {
+		var missing error
+		for i, v := range values {
+			names[i] = ""
+			if !o.IsObject(v) {
+				continue
+			}
+			name, err := o.dataTypeName(v)
+			if err == view.ErrMissing {
+				missing = err
+				continue
+			}
+			if err == nil {
+				names[i] = name
+			}
+			if _, other := err.(*wrongTypeError); cycle != 0 && (err == nil || other) {
+				*slot(v) = typeSlot{v, cycle, names[i]}
+			}
+		}
+		return missing
+	})
+}
+
+// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue"; "" when value
+// is none or can't be read. Kept by the type's address, for types are static.
+func (o *Objects) DataTypeName(value uint64) string {
+	var name string
+	err := o.Read(func() (err error) {
+		name, err = o.dataTypeName(value)
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+func (o *Objects) dataTypeName(v uint64) (string, error) {
+	b, err := o.dataHeader(v, "typed data")
+	if err != nil {
+		return "", err
+	}
+	typ, ok := o.places.DataType(b)
+	if !ok {
+		return "", WrongType(attach.Address(v), "typed data", view.U64(b))
+	}
+	if name, ok := o.typeNames[typ]; ok {
+		return name, nil
+	}
+	at, err := o.View.Word(typ)
+	if err != nil {
+		return "", err
+	}
+	name, err := o.cString(attach.Address(at))
+	if err != nil {
+		return "", err
+	}
+	if len(o.typeNames) < maxTypeNames {
+		o.typeNames[typ] = name
+	}
+	return name, nil
+}
+
+// dataHeader reads the header of a T_DATA object.
+func (o *Objects) dataHeader(v uint64, want string) ([]byte, error) {
+	if !o.IsObject(v) {
+		return nil, WrongType(attach.Address(v), want, NotHeap)
+	}
+	b, err := o.View.Bytes(attach.Address(v), DataHeader)
+	if err == nil && view.U64(b)&TypeMask != typeData {
+		err = WrongType(attach.Address(v), want, view.U64(b))
+	}
+	return b, err
+}
+
+// DataHeader is how much of a T_DATA object says what and where its data is, in bytes.
+const DataHeader = 40
+
+// DataType returns the address of the type of a T_DATA object, by its header; ok is false when it is no such object, or an untyped
+// one.
+func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
+	if view.U64(header)&TypeMask != typeData {
+		return 0, false
+	}
+	// Untyped RData has functions where the type and its flag are.
+	if p.typedFlag >= 0 {
+		if f := view.U64(header[p.typedFlag:]); f == 0 || f > 3 {
+			return 0, false
+		}
+	}
+	// The lowest bit says that the data follows the header (4.0 and later).
+	return attach.Address(view.U64(header[p.typedType:]) &^ 1), true
+}
+
+// Data returns where the data of a typed T_DATA object at addr is, by its header: behind its pointer, or right behind the header
+// when it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
+func (p *Places) Data(addr attach.Address, header []byte) attach.Address {
+	embedded := view.U64(header[p.typedType:])&1 != 0
+	if p.typedFlag >= 0 {
+		embedded = view.U64(header[p.typedFlag:])&2 != 0
+	}
+	if embedded {
+		return addr + attach.Address(p.typedData)
+	}
+	return attach.Address(view.U64(header[p.typedData:]))
+}

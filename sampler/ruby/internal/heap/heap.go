@@ -1,0 +1,80 @@
+// Package heap reads the objects of another process's Ruby: flags, Strings, Arrays, Symbols, classes with their names, data types
+// (docs/internals/objects.md). It knows nothing of code, stacks and threads.
+package heap
+
+import (
+	"hash/maphash"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Named limits of the names that are kept.
+const (
+	// MaxKeptBytes bounds the names of IDs and classes, in bytes; past it all are forgotten and read again as they are met.
+	MaxKeptBytes = 8 << 20
+	// keptEntry is what an entry of one of the maps takes beside its name, in bytes, roughly.
+	keptEntry = 128
+	// maxIDNames, maxClassNames and maxTypeNames bound the tables, in entries.
+	maxIDNames    = 1 << 18
+	maxClassNames = 1 << 14
+	maxTypeNames  = 1 << 12
+)
+
+// Objects reads the objects of one process, and keeps the names it has read. What it reads it reads through View: its methods'
+// errors are those of the view, or say that something else stands at the place (WrongType). Not for concurrent use.
+type Objects struct {
+	View   *view.View
+	places *Places
+	// VM and Symbols are the addresses of rb_vm_t and of the symbol table, rb_symbols_t.
+	VM, Symbols attach.Address
+	// MaxKept is how many bytes of names are kept at most.
+	MaxKept int
+
+	kept       int
+	idNames    map[uint64]string
+	typeNames  map[attach.Address]string
+	classNames map[uint64]className
+	typeCache  [typeCacheSize]typeSlot
+	// generation counts the times at which classes may have got other names, gc is the collector at the last one.
+	generation uint32
+	gc         sampler.GC
+	// seed is of the sums that witnesses keep, notes where they are written down; nil: nowhere.
+	seed  maphash.Seed
+	notes *[]Witness
+}
+
+// New returns an Objects that reads through v what stands at the places of a release.
+func New(v *view.View, places *Places, vm, symbols attach.Address) *Objects {
+	return &Objects{View: v, places: places, VM: vm, Symbols: symbols, MaxKept: MaxKeptBytes,
+		idNames: make(map[uint64]string), typeNames: make(map[attach.Address]string), classNames: make(map[uint64]className),
+		seed: maphash.MakeSeed()}
+}
+
+// SetGC says how far the target's collector is: the types of objects are kept for a cycle of it.
+func (o *Objects) SetGC(gc sampler.GC) { o.gc = gc }
+
+// Renew says that classes may have gone, or got other names.
+func (o *Objects) Renew() { o.generation++ }
+
+// keep makes room for n bytes more.
+func (o *Objects) keep(n int) {
+	if o.kept+n > o.MaxKept {
+		o.Forget()
+	}
+	o.kept += n
+}
+
+// Forget drops the names of IDs and classes.
+func (o *Objects) Forget() {
+	clear(o.idNames)
+	clear(o.classNames)
+	o.kept = 0
+}
+
+// Read settles one question of its own: f reads through the view, which holds nothing of before.
+func (o *Objects) Read(f func() error) error {
+	o.View.Reset()
+	return o.View.Settle(f)
+}

@@ -1,0 +1,216 @@
+package heap
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Types of objects, RBasic.flags & TypeMask (ruby_value_type, docs/internals/objects.md#flags).
+const (
+	TypeMask   = 0x1f
+	TypeNone   = 0
+	typeObject = 1
+	typeClass  = 2
+	typeModule = 3
+	TypeString = 5
+	typeArray  = 7
+	typeData   = 12
+	typeSymbol = 20
+	TypeImemo  = 26
+	typeIClass = 28
+	TypeMoved  = 30
+)
+
+const (
+	// flagNoEmbed on a String, and flagEmbed on an Array, are the same bit (FL_USER1).
+	flagNoEmbed, flagEmbed = 0x2000, 0x2000
+	// maxArray bounds an Array's length: the symbol table's is the longest that is followed.
+	maxArray = 1 << 24
+	// maxCString bounds a C string, such as the name of a data type.
+	maxCString = 256
+)
+
+// Where a Symbol that is not an object carries its ID.
+const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
+
+// wrongTypeError says that an address holds something else than expected: the object was freed or moved meanwhile.
+type wrongTypeError struct {
+	addr  attach.Address
+	want  string
+	flags uint64
+}
+
+// NotHeap stands in for the flags of what is not a heap object: a number, nil, a static symbol.
+const NotHeap = ^uint64(0)
+
+// WrongType returns the error that says that addr holds flags, and not what was wanted.
+func WrongType(addr attach.Address, want string, flags uint64) error {
+	return &wrongTypeError{addr, want, flags}
+}
+
+// Error names the address and what was found there.
+func (e *wrongTypeError) Error() string {
+	if e.flags == NotHeap {
+		return fmt.Sprintf("%s is no %s", e.addr, e.want)
+	}
+	switch e.flags & TypeMask {
+	case TypeMoved:
+		return fmt.Sprintf("the %s at %s was moved", e.want, e.addr)
+	case TypeNone:
+		return fmt.Sprintf("the %s at %s was freed", e.want, e.addr)
+	}
+	return fmt.Sprintf("%s holds no %s (flags %#x)", e.addr, e.want, e.flags)
+}
+
+// Displaced reports whether an error means that an object is not where it was a moment ago: a compaction is moving objects,
+// or it was freed. Then nothing read in this moment is worth keeping.
+func Displaced(err error) bool {
+	var wrong *wrongTypeError
+	if !errors.As(err, &wrong) {
+		return false
+	}
+	t := wrong.flags & TypeMask
+	return wrong.flags != NotHeap && (t == TypeMoved || t == TypeNone)
+}
+
+// IsObject reports whether a word can be a reference to a heap object: not nil, true, false, a number or a static symbol.
+func (o *Objects) IsObject(v uint64) bool { return v&7 == 0 && v > o.places.Nil }
+
+// Flags reads an object's flags.
+func (o *Objects) Flags(v uint64) (uint64, error) {
+	if !o.IsObject(v) {
+		return 0, WrongType(attach.Address(v), "object", NotHeap)
+	}
+	return o.View.Word(attach.Address(v))
+}
+
+// rubyString is what was read of a String: at most sampler.MaxNameBytes, and whether it has more.
+type rubyString struct {
+	bytes    []byte
+	encoding int
+	cut      bool
+}
+
+// rawString reads a String.
+func (o *Objects) rawString(v uint64) (rubyString, error) {
+	if !o.IsObject(v) {
+		return rubyString{}, WrongType(attach.Address(v), "String", NotHeap)
+	}
+	addr := attach.Address(v)
+	head, err := o.View.Bytes(addr, 32)
+	if err != nil {
+		return rubyString{}, err
+	}
+	flags := view.U64(head)
+	if flags&TypeMask != TypeString {
+		return rubyString{}, WrongType(addr, "String", flags)
+	}
+	data := addr + attach.Address(o.places.stringEmbedded)
+	n := view.U64(head[16:])
+	switch {
+	case flags&flagNoEmbed != 0:
+		data = attach.Address(view.U64(head[24:]))
+	case o.places.stringLenInFlags:
+		n = flags >> 14 & 0x1f
+	}
+	if n > 1<<40 {
+		return rubyString{}, WrongType(addr, "String", flags)
+	}
+	b, err := o.View.Bytes(data, int(min(n, sampler.MaxNameBytes)))
+	if err == nil {
+		o.Note(addr, head, TypeMask|flagNoEmbed|0x1f<<14|encodingMask<<encodingShift)
+		o.Note(data, b, 0)
+	}
+	return rubyString{b, int(flags >> encodingShift & encodingMask), n > sampler.MaxNameBytes}, err
+}
+
+// NoteString has a String written down as a witness (Record).
+func (o *Objects) NoteString(v uint64) error {
+	_, err := o.rawString(v)
+	return err
+}
+
+// Text returns a String as valid UTF-8, cut as sampler.CutName does.
+func (o *Objects) Text(v uint64) (string, error) {
+	s, err := o.rawString(v)
+	if err != nil {
+		return "", err
+	}
+	if !s.cut {
+		return sampler.CutName(decodeText(s.bytes, s.encoding)), nil
+	}
+	// The mark makes it too long, so that CutName takes what may be a part of a character from its end.
+	return sampler.CutName(decodeText(s.bytes, s.encoding) + sampler.CutMark), nil
+}
+
+// Array returns the place of an Array's elements and their number.
+func (o *Objects) Array(v uint64) (attach.Address, uint64, error) {
+	if !o.IsObject(v) {
+		return 0, 0, WrongType(attach.Address(v), "Array", NotHeap)
+	}
+	addr := attach.Address(v)
+	b, err := o.View.Bytes(addr, 40)
+	if err != nil {
+		return 0, 0, err
+	}
+	flags := view.U64(b)
+	if flags&TypeMask != typeArray {
+		return 0, 0, WrongType(addr, "Array", flags)
+	}
+	o.Note(addr, b, TypeMask|flagEmbed|o.places.arrayLenMask<<15)
+	if flags&flagEmbed != 0 {
+		return addr + 16, flags >> 15 & o.places.arrayLenMask, nil
+	}
+	n := view.U64(b[16:])
+	if n > maxArray {
+		return 0, 0, fmt.Errorf("the Array at %s has %d elements", addr, n)
+	}
+	return attach.Address(view.U64(b[32:])), n, nil
+}
+
+// element returns element i of an Array.
+func (o *Objects) element(v uint64, i uint64) (uint64, error) {
+	at, n, err := o.Array(v)
+	if err != nil {
+		return 0, err
+	}
+	if i >= n {
+		return 0, fmt.Errorf("the Array at %#x has %d elements, not %d", v, n, i+1)
+	}
+	return o.View.Word(at + attach.Address(8*i))
+}
+
+// cString returns the C string at addr, at most maxCString bytes of it.
+func (o *Objects) cString(addr attach.Address) (string, error) {
+	var s []byte
+	for len(s) < maxCString {
+		// Never across a block: what follows the string may not be readable.
+		n := view.Block - int(addr&(view.Block-1))
+		b, err := o.View.Bytes(addr, n)
+		if err != nil {
+			return "", err
+		}
+		for i, c := range b {
+			if c == 0 {
+				return decodeText(append(s, b[:i]...), encUTF8), nil
+			}
+		}
+		s = append(s, b...)
+		addr += attach.Address(n)
+	}
+	return decodeText(s[:maxCString], encUTF8), nil
+}
+
+// String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it; ok is false when value is no
+// String or can't be read.
+func (o *Objects) String(value uint64) (s string, ok bool) {
+	err := o.Read(func() (err error) {
+		s, err = o.Text(value)
+		return err
+	})
+	return s, err == nil
+}

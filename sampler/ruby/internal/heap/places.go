@@ -1,0 +1,94 @@
+package heap
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+)
+
+// Places that are the same on every release, 2.5 to head, on both machines: RBasic.
+const (
+	BasicClass = 8
+	basicSize  = 16
+)
+
+// idEntryUnit is the number of serials a page of the symbol table holds (ID_ENTRY_UNIT).
+const idEntryUnit = 512
+
+// Places are those in bytes, of what is read of a release's objects. -1: not on this release.
+type Places struct {
+	// RTypedData
+	typedType int `layout:"RTypedData.type"`
+	typedFlag int `layout:"RTypedData.typed_flag,optional"`
+	typedData int `layout:"RTypedData.data"`
+
+	// rb_symbols_t and RSymbol
+	symbolsCount    int    `layout:"rb_symbols_t.next_id|last_id"`
+	symbolsIDs      int    `layout:"rb_symbols_t.ids"`
+	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1: arrays of pairs
+	symbolEntryStr  int    `layout:"sym_id_entry.str,optional"`
+	symbolFstr      int    `layout:"RSymbol.fstr"`
+	lastOpID        uint64 `layout:"tLAST_OP_ID"`
+
+	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer. A class keeps
+	// its path in words of the ext, or as hidden instance variables, by shape or in a table
+	// (docs/internals/objects.md#class-names).
+	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
+	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
+	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`
+	classSuper   int          `layout:"RClass.super,optional"` // or extSuper
+	classMethods int          `layout:"RClass.m_tbl,optional"` // or extMethods
+	extSuper     int          `layout:"rb_classext_struct.super,optional"`
+	extMethods   int          `layout:"rb_classext_struct.m_tbl,optional"`
+	extConsts    int          `layout:"rb_classext_struct.const_tbl"`
+	extPath      int          `layout:"rb_classext_struct.classpath,from=3.3"`
+	extPermanent layout.Field `layout:"rb_classext_struct.permanent_classpath,from=3.3"`
+	extAttached  int          `layout:"rb_classext_struct.as.singleton_class.attached_object,from=3.3"`
+	extIvPtr     int          `layout:"rb_classext_struct.iv_ptr,from=3.2,before=3.3"`
+	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
+	vmShapes     int          `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
+	shapeSize    int          `layout:"sizeof rb_shape,from=3.2,before=3.3"`
+	shapeEdge    int          `layout:"rb_shape.edge_name,from=3.2,before=3.3"`
+	shapeNext    int          `layout:"rb_shape.next_iv_index,from=3.2,before=3.3"`
+	shapeType    int          `layout:"rb_shape.type,from=3.2,before=3.3"`
+	shapeParent  int          `layout:"rb_shape.parent_id,from=3.2,before=3.3"`
+	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
+
+	// st_table and rb_id_table, whose entries for constants are rb_const_entry_t
+	tableStart   int `layout:"st_table.entries_start"`
+	tableBound   int `layout:"st_table.entries_bound"`
+	tableEntries int `layout:"st_table.entries"`
+	idCapacity   int `layout:"rb_id_table.capa"`
+	idItems      int `layout:"rb_id_table.items"`
+	idItem       int `layout:"sizeof rb_id_item"`
+	itemKey      int `layout:"rb_id_item.key"`
+	itemValue    int `layout:"rb_id_item.val"`
+	constVal     int `layout:"rb_const_entry_struct.value"`
+
+	// Nil is the word of nil.
+	Nil uint64
+
+	// How lengths are encoded, which is no part of a layout.
+	arrayLenMask     uint64
+	stringLenInFlags bool
+	stringEmbedded   int
+}
+
+// Complete works out, of places resolved from a release's table, what depends on others or on the release alone.
+func (p *Places) Complete(rel places.Release) error {
+	if p.classSuper < 0 && p.extSuper < 0 {
+		return fmt.Errorf("the layout of Ruby %s lacks RClass.super", rel)
+	}
+	if p.symbolEntryStr < 0 {
+		p.symbolEntrySize = -1
+	}
+	if rel.AtLeast(3, 2) && !rel.AtLeast(3, 3) {
+		p.classExt = p.classSize
+	}
+	p.Nil, p.arrayLenMask, p.stringLenInFlags, p.stringEmbedded = 8, 3, true, 16
+	if rel.AtLeast(3, 2) {
+		p.Nil, p.arrayLenMask, p.stringLenInFlags, p.stringEmbedded = 4, 0x7f, false, 24
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package heap
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// symbolPageHeader is the size of rb_darray's header, in bytes (head: a page of the symbol table is such an array).
+const symbolPageHeader = 16
+
+// A symbol table holds at least Ruby's own names and not more than this many.
+const minSymbols, maxSymbols = 200, 1 << 26
+
+// serial is an ID's place in the symbol table: operators are their own serial, other IDs carry it above four bits of scope.
+func (o *Objects) serial(id uint64) uint64 {
+	if id <= o.places.lastOpID {
+		return id
+	}
+	return id >> 4
+}
+
+// IDName returns the name of an ID. Kept forever: the table is only ever appended to (docs/internals/code.md#ids).
+func (o *Objects) IDName(id uint64) (string, error) {
+	if name, ok := o.idNames[id]; ok {
+		return name, nil
+	}
+	v, err := o.idString(id)
+	if err != nil {
+		return "", err
+	}
+	name, err := o.Text(v)
+	if err != nil {
+		return "", err
+	}
+	if len(o.idNames) >= maxIDNames {
+		o.Forget()
+	}
+	o.keep(keptEntry + len(name))
+	o.idNames[id] = name
+	return name, nil
+}
+
+// idString returns the String that names an ID.
+func (o *Objects) idString(id uint64) (uint64, error) {
+	return o.idStringAt(o.Symbols, id)
+}
+
+// idStringAt does so with the symbol table at a given place; that is how a candidate for it is proven.
+func (o *Objects) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
+	serial := o.serial(id)
+	count, err := o.View.Bytes(symbols+attach.Address(o.places.symbolsCount), 4)
+	if err != nil {
+		return 0, err
+	}
+	if serial == 0 || serial > uint64(view.U32(count)) {
+		return 0, fmt.Errorf("ID %#x is not in the symbol table of %d", id, view.U32(count))
+	}
+	ids, err := o.View.Word(symbols + attach.Address(o.places.symbolsIDs))
+	if err != nil {
+		return 0, err
+	}
+	page, err := o.element(ids, serial/idEntryUnit)
+	if err != nil {
+		return 0, err
+	}
+	i := serial % idEntryUnit
+	if o.places.symbolEntrySize < 0 {
+		return o.element(page, 2*i)
+	}
+	// A page of head is a T_DATA around an rb_darray of {symbol, string}.
+	header, err := o.dataHeader(page, "page of the symbol table")
+	if err != nil {
+		return 0, err
+	}
+	entry := o.places.Data(attach.Address(page), header) + symbolPageHeader + attach.Address(i)*attach.Address(o.places.symbolEntrySize)
+	return o.View.Word(entry + attach.Address(o.places.symbolEntryStr))
+}
+
+// symbolName returns the name of a Symbol, static or dynamic.
+func (o *Objects) symbolName(v uint64) (string, error) {
+	if v&symbolMask == symbolTag {
+		return o.IDName(v >> symbolShift)
+	}
+	flags, err := o.Flags(v)
+	if err != nil {
+		return "", err
+	}
+	if flags&TypeMask != typeSymbol {
+		return "", WrongType(attach.Address(v), "Symbol", flags)
+	}
+	str, err := o.View.Word(attach.Address(v) + attach.Address(o.places.symbolFstr))
+	if err != nil {
+		return "", err
+	}
+	return o.Text(str)
+}
+
+// FindSymbols looks for the symbol table among the words of data, which is at an address; 0: it is not there. The error is the
+// target's.
+func (o *Objects) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
+	ids, count := o.places.symbolsIDs, o.places.symbolsCount
+	for off := 0; off+max(ids, count)+8 <= len(data); off += 8 {
+		n := view.U32(data[off+count:])
+		if n < minSymbols || n > maxSymbols || !o.IsObject(view.U64(data[off+ids:])) {
+			continue
+		}
+		if ok, err := o.ProvesSymbols(at + attach.Address(off)); ok || err != nil {
+			return at + attach.Address(off), err
+		}
+	}
+	return 0, nil
+}
+
+// ProvesSymbols reports whether a symbol table is at an address: whether it names '!', '+', '-' and '<' by their own IDs. The
+// error is the target's.
+func (o *Objects) ProvesSymbols(at attach.Address) (bool, error) {
+	var ok bool
+	err := o.Read(func() error {
+		ok = true
+		var missing error
+		for _, op := range "!+-<" {
+			s, err := o.idStringAt(at, uint64(op))
+			var name rubyString
+			if err == nil {
+				name, err = o.rawString(s)
+			}
+			if err == view.ErrMissing {
+				missing = err
+			} else if err != nil || string(name.bytes) != string(op) {
+				ok = false
+				return nil
+			}
+		}
+		return missing
+	})
+	return ok, err
+}

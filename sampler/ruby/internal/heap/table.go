@@ -1,0 +1,95 @@
+package heap
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// maxTable bounds the constants or methods of one class that are looked through.
+const maxTable = 1 << 16
+
+// Constant returns the String that a constant of a class is.
+func (o *Objects) Constant(class uint64, name string) (string, error) {
+	ext, err := o.classExt(attach.Address(class))
+	if err != nil {
+		return "", err
+	}
+	entry, err := o.lookUp(ext+attach.Address(o.places.extConsts), name)
+	if err != nil {
+		return "", err
+	}
+	v, err := o.View.Word(entry + attach.Address(o.places.constVal))
+	if err != nil {
+		return "", err
+	}
+	return o.Text(v)
+}
+
+// Method returns the address of the method entry that a class itself has for a name.
+func (o *Objects) Method(class uint64, name string) (attach.Address, error) {
+	at := attach.Address(class)
+	switch {
+	case o.places.classMethods >= 0:
+		return o.lookUp(at+attach.Address(o.places.classMethods), name)
+	case o.places.extMethods >= 0:
+		ext, err := o.classExt(at)
+		if err != nil {
+			return 0, err
+		}
+		return o.lookUp(ext+attach.Address(o.places.extMethods), name)
+	}
+	return 0, errors.New("the layout lacks m_tbl")
+}
+
+// classExt returns where a class keeps what does not fit into its slot.
+func (o *Objects) classExt(class attach.Address) (attach.Address, error) {
+	if o.places.classExtPtr < 0 {
+		return class + attach.Address(o.places.classExt), nil
+	}
+	w, err := o.View.Word(class + attach.Address(o.places.classExtPtr))
+	return attach.Address(w), err
+}
+
+// lookUp finds what a table of IDs (rb_id_table: constants, methods) holds for a name; at is where its address is.
+func (o *Objects) lookUp(at attach.Address, name string) (attach.Address, error) {
+	table, err := o.View.Word(at)
+	if err != nil {
+		return 0, err
+	}
+	head, err := o.View.Bytes(attach.Address(table), max(o.places.idCapacity, o.places.idItems)+8)
+	if err != nil {
+		return 0, err
+	}
+	capacity := view.U32(head[o.places.idCapacity:])
+	if capacity > maxTable {
+		return 0, fmt.Errorf("a table of %d names", capacity)
+	}
+	items, err := o.View.Bytes(attach.Address(view.U64(head[o.places.idItems:])), int(capacity)*o.places.idItem)
+	if err != nil {
+		return 0, err
+	}
+	var missing error
+	for ; len(items) >= o.places.idItem; items = items[o.places.idItem:] {
+		serial := uint64(view.U32(items[o.places.itemKey:]))
+		if serial == 0 {
+			continue
+		}
+		if serial > o.places.lastOpID {
+			serial <<= 4
+		}
+		key, err := o.IDName(serial)
+		if err == view.ErrMissing {
+			missing = err
+		}
+		if err == nil && key == name {
+			return attach.Address(view.U64(items[o.places.itemValue:])), nil
+		}
+	}
+	if missing != nil {
+		return 0, missing
+	}
+	return 0, fmt.Errorf("no entry %s", name)
+}

@@ -1,0 +1,53 @@
+package heap
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// maxWitnesses bounds what is noted for one piece of code: its paths, its names, those of what it is in, and its lines.
+const maxWitnesses = 64
+
+// Witness is a piece of memory that something kept was made from. What it said is kept as a sum alone.
+type Witness struct {
+	Addr attach.Address
+	Size uint32 // in bytes
+	// Mask says which bits of the first word count, which first holds; 0: the word is part of the sum. Of an object's flags those
+	// count that say what it is; others change with its age.
+	Mask       uint64
+	first, sum uint64
+}
+
+// Record has what Strings and Arrays are read from written down in into, up to the next call; nil: nothing.
+func (o *Objects) Record(into *[]Witness) { o.notes = into }
+
+// Note writes down, for what is being loaded, that b was read at addr, of an object when mask is not 0.
+func (o *Objects) Note(addr attach.Address, b []byte, mask uint64) {
+	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
+		return
+	}
+	if slices.ContainsFunc(*o.notes, func(w Witness) bool { return w.Addr == addr }) {
+		return // an embedded string, or one that stands for both names
+	}
+	w := Witness{Addr: addr, Size: uint32(len(b)), Mask: mask}
+	if mask != 0 {
+		w.first = view.U64(b) & mask
+		b = b[8:]
+	}
+	w.sum = maphash.Bytes(o.seed, b)
+	*o.notes = append(*o.notes, w)
+}
+
+// Agrees reports whether the memory of a witness that was just read says what it said then.
+func (o *Objects) Agrees(w *Witness, b []byte) bool {
+	if w.Mask != 0 {
+		if view.U64(b)&w.Mask != w.first {
+			return false
+		}
+		b = b[8:]
+	}
+	return maphash.Bytes(o.seed, b) == w.sum
+}
