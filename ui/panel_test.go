@@ -247,7 +247,7 @@ func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
 		if r.Kind != flamegraph.FrameNode {
 			continue
 		}
-		w := p.sorted[at]
+		w := p.table.rows[at]
 		at++
 		if w.label != r.Label || w.weight(bySelf) != r.weight || w.weight(byTotal) != r.total {
 			t.Errorf("%s: self %d total %d; view 5: %s %d %d", r.Label, r.weight, r.total, w.label, w.weight(bySelf), w.weight(byTotal))

@@ -16,15 +16,12 @@ import (
 
 // topPage lists what the time goes to, heaviest first: functions, lines, gems or files.
 type topPage struct {
-	keys     keyMap
-	kind     topKind
-	order    topOrder
-	selected topKey
-	top      int
-	drawn    int
+	keys  keyMap
+	kind  topKind
+	table table[*topRow, topKey] // of the rows that weigh something
 
 	rows    []topRow
-	sorted  []*topRow // those with weight, in order
+	most    int64 // the largest weight in the order chosen
 	index   map[topKey]int
 	row     map[sampler.FrameID]rowOfFrame
 	indexOf topKind
@@ -52,22 +49,21 @@ const (
 var topKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 
 // topOrder is what the rows are sorted by.
-type topOrder uint8
+type topOrder string
 
 const (
-	bySelf topOrder = iota
-	byTotal
-	byBlame
-	numTopOrders
+	bySelf  topOrder = "self"
+	byTotal topOrder = "total"
+	byBlame topOrder = "blame"
 )
-
-var topOrderNames = [numTopOrders]string{"self", "total", "blame"}
 
 // topKey names a row.
 type topKey struct {
 	label, file string
 	line        int32
 }
+
+func (k topKey) id() topKey { return k }
 
 // topRow is what a function, line, gem or file weighs: self and total in the time before and in the recent part.
 type topRow struct {
@@ -104,39 +100,25 @@ const recentParts = 4
 
 func newTopPage() *topPage {
 	p := &topPage{}
-	moved := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.move(n); return nil }
-	}
+	p.table = table[*topRow, topKey]{columns: p.columns(), left: 1, right: 1, by: string(bySelf)}
 	turn := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd {
 			p.turnTo(m, topKind((int(p.kind)+n+int(numTopKinds))%int(numTopKinds)))
 			return nil
 		}
 	}
-	order := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd {
-			p.order = topOrder((int(p.order) + n + int(numTopOrders)) % int(numTopOrders))
-			m.refresh()
-			return nil
-		}
-	}
-	p.keys = keyMap{title: "top", bindings: []binding{
+	sort := p.table.sortKeys("sort by self, by total or by blame")
+	sort[len(sort)-1].short = "" // the least first is rarely asked for, and the footer has little room
+	p.keys = keyMap{title: "top", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "find it in the flamegraph", do: func(m *Model) tea.Cmd { return p.enter(m) }},
 		{keys: []string{"right", "l", "tab"}, show: "← →", short: "kind", help: "functions, lines, gems or files (also h, l, tab)", do: turn(+1)},
 		{keys: []string{"left", "h", "shift+tab"}, do: turn(-1)},
-		{keys: []string{">", "."}, show: "< >", short: "sort", help: "sort by self, by total or by blame (also , .)", do: order(+1)},
-		{keys: []string{"<", ","}, do: order(-1)},
+	}, sort, []binding{
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame, allocation",
 			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
 		{keys: []string{"I", "shift+i"}, show: "I", short: "idle", help: "with or without the time of parked and sleeping threads",
 			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a row (also k, j; page keys, home, end)", do: moved(-1)},
-		{keys: []string{"down", "j"}, do: moved(+1)},
-		{keys: []string{"pgup"}, do: func(m *Model) tea.Cmd { p.move(-max(p.drawn-1, 1)); return nil }},
-		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { p.move(max(p.drawn-1, 1)); return nil }},
-		{keys: []string{"home", "g"}, do: moved(-maxRows)},
-		{keys: []string{"end", "G", "shift+g"}, do: moved(maxRows)},
-	}}
+	}, cursorKeys("", "select a row", p.move))}
 	return p
 }
 
@@ -144,35 +126,24 @@ func (p *topPage) keyMap() *keyMap { return &p.keys }
 
 // turnTo lists rows of another kind.
 func (p *topPage) turnTo(m *Model, k topKind) {
-	p.kind, p.top = k, 0
+	p.kind, p.table.top = k, 0
 	m.refresh()
 }
 
-func (p *topPage) at() int {
-	return slices.IndexFunc(p.sorted, func(r *topRow) bool { return r.topKey == p.selected })
-}
-
-func (p *topPage) move(n int) {
-	if len(p.sorted) == 0 {
-		return
-	}
-	i := p.at()
-	if i < 0 && n < 0 {
-		i = len(p.sorted)
-	}
-	p.selected = p.sorted[max(0, min(i+n, len(p.sorted)-1))].topKey
+func (p *topPage) move(_ *Model, by step) tea.Cmd {
+	p.table.move(by)
+	return nil
 }
 
 // enter looks the selected row up in the flamegraph.
 func (p *topPage) enter(m *Model) tea.Cmd {
-	i := p.at()
+	i := p.table.index()
 	if i < 0 {
-		p.move(+1)
-		return nil
+		return p.move(m, step{rows: +1})
 	}
-	what := p.sorted[i].label
+	what := p.table.rows[i].label
 	if p.kind == topFiles {
-		what = p.sorted[i].file
+		what = p.table.rows[i].file
 	}
 	if p.kind == topGems {
 		m.message = "a gem has no frame of its own: sort its files or functions"
@@ -310,8 +281,8 @@ func (p *topPage) rowOf(dict *sampler.Dictionary, id sampler.FrameID) *topRow {
 	return r
 }
 
-func (r *topRow) weight(o topOrder) int64 {
-	switch o {
+func (r *topRow) weight(by topOrder) int64 {
+	switch by {
 	case byTotal:
 		return r.total[0] + r.total[1]
 	case byBlame:
@@ -322,16 +293,25 @@ func (r *topRow) weight(o topOrder) int64 {
 
 // sort orders the rows that weigh something.
 func (p *topPage) sort() {
-	p.sorted = p.sorted[:0]
+	t := &p.table
+	t.rows, p.most = t.rows[:0], 0
 	for i := range p.rows {
-		if r := &p.rows[i]; r.weight(p.order) > 0 || r.total[0]+r.total[1] > 0 {
-			p.sorted = append(p.sorted, r)
+		r := &p.rows[i]
+		w := r.weight(topOrder(t.by))
+		if w > 0 || r.weight(byTotal) > 0 {
+			t.rows = append(t.rows, r)
 		}
+		p.most = max(p.most, w)
 	}
-	slices.SortFunc(p.sorted, func(x, y *topRow) int {
-		return cmp.Or(cmp.Compare(y.weight(p.order), x.weight(p.order)), cmp.Compare(y.weight(byTotal), x.weight(byTotal)),
+	t.sort(t.rows)
+}
+
+// heavier is the order of rows by a weight, the heaviest first.
+func heavier(by topOrder) func(x, y *topRow) int {
+	return func(x, y *topRow) int {
+		return cmp.Or(cmp.Compare(y.weight(by), x.weight(by)), cmp.Compare(y.weight(byTotal), x.weight(byTotal)),
 			cmp.Compare(x.label, y.label), cmp.Compare(x.file, y.file), cmp.Compare(x.line, y.line))
-	})
+	}
 }
 
 // trend compares a row's share in the recent part of the time with that before: +1 it grows, -1 it shrinks, 0 it is
@@ -339,7 +319,7 @@ func (p *topPage) sort() {
 func (p *topPage) trend(r *topRow) int {
 	const least, relative = 0.02, 0.2
 	parts := r.self
-	if p.order == byTotal {
+	if topOrder(p.table.by) == byTotal {
 		parts = r.total
 	}
 	before, now := share(parts[0], p.total[0]), share(parts[1], p.total[1])
@@ -354,7 +334,7 @@ func (p *topPage) trend(r *topRow) int {
 }
 
 func (p *topPage) about(m *scene) string {
-	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], topOrderNames[p.order], metricName(m.flame.metric))
+	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(m.flame.metric))
 	if few := m.flame.few(); few != "" { // which must not be what has no room
 		s = few + " · " + s
 	}
@@ -368,11 +348,11 @@ func (p *topPage) about(m *scene) string {
 }
 
 func (p *topPage) detail(m *scene) (name, rest string) {
-	i := p.at()
+	i := p.table.index()
 	if i < 0 || p.nothing(m) != "" {
 		return "", ""
 	}
-	r := p.sorted[i]
+	r := p.table.rows[i]
 	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(m, r.weight(bySelf)), p.measure(m, r.weight(byTotal)), units.Duration(r.blame))
 	if r.file != "" && r.file != r.label {
 		rest = lineIn(r.file, r.line, r.uncertain) + "  " + rest
@@ -393,7 +373,7 @@ func (p *topPage) nothing(m *scene) string {
 	switch {
 	case m.flame.metric == flamegraph.Allocations && !p.alloc.Enough():
 		return tooFew(p.alloc)
-	case len(p.sorted) == 0:
+	case len(p.table.rows) == 0:
 		return nothingOf(m.flame.metric)
 	}
 	return ""

@@ -44,7 +44,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			t.Errorf("%s: the whole is %d, the tree's %d", metricName(s.model.flame.metric), p.total[0]+p.total[1], tree.Root.Total)
 		}
 		seen := 0
-		for _, r := range p.sorted {
+		for _, r := range p.table.rows {
 			seen++
 			if !near(r.weight(bySelf), self[r.label]) || !near(r.weight(byTotal), total[r.label]) {
 				t.Errorf("%s: self %d total %d, the tree says %d and %d", r.label, r.weight(bySelf), r.weight(byTotal), self[r.label], total[r.label])
@@ -64,10 +64,10 @@ func TestTopSortsAndTurns(t *testing.T) {
 	p := s.model.pages[pageTop].(*topPage)
 	for _, o := range []topOrder{byTotal, byBlame, bySelf} {
 		s.press(">")
-		s.sees("by " + topOrderNames[o])
-		for i := 1; i < len(p.sorted); i++ {
-			if p.sorted[i].weight(o) > p.sorted[i-1].weight(o) {
-				t.Errorf("by %s: %s stands under %s", topOrderNames[o], p.sorted[i].label, p.sorted[i-1].label)
+		s.sees("by " + string(o))
+		for i := 1; i < len(p.table.rows); i++ {
+			if p.table.rows[i].weight(o) > p.table.rows[i-1].weight(o) {
+				t.Errorf("by %s: %s stands under %s", o, p.table.rows[i].label, p.table.rows[i-1].label)
 			}
 		}
 	}

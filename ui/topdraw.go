@@ -10,104 +10,91 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
+// columns are those of the table.
+func (p *topPage) columns() []column[*topRow] {
+	weight := func(by topOrder) column[*topRow] {
+		text := func(r *topRow, m *scene) (string, canvas.Style) {
+			t, of := &m.theme, p.total[0]+p.total[1]
+			if by == byBlame {
+				of = p.blame
+			}
+			s, st := share(r.weight(by), of), t.text()
+			switch {
+			case s <= 0:
+				st = t.faint()
+			case topOrder(p.table.by) == by:
+				st = t.bold()
+			case by == byBlame:
+				st = canvas.Style{FG: t.readable(t.States[gvl.Waiting])}
+			}
+			return sharePoints(s), st
+		}
+		return column[*topRow]{title: string(by), width: wide(7), right: true, order: string(by), compare: heavier(by), text: text}
+	}
+	bar := func(screen int) int {
+		if screen < wideWidth {
+			return 9
+		}
+		return screen/6 + 1
+	}
+	return []column[*topRow]{weight(bySelf), weight(byTotal), weight(byBlame),
+		{width: wide(1), text: p.trendText}, {width: bar, draw: p.drawWeight}, {width: wide(rest), draw: p.drawName}}
+}
+
 func (p *topPage) draw(a canvas.Area, m *scene) {
 	t := &m.theme
-	barW := a.W / 6
-	if a.W < wideWidth {
-		barW = 8
-	}
-	const numberW = 7
-	x := 1
-	for o, s := range topOrderNames {
-		st := t.dim()
-		if topOrder(o) == p.order {
-			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
-			s += "▼"
-		}
-		a.Put(x, 0, canvas.PadLeft(s, numberW), st)
-		m.onPress(a.Sub(x, 0, numberW, 1), func(m *Model, _, _ int) tea.Cmd { p.order = topOrder(o); m.refresh(); return nil })
-		x += numberW + 1
-	}
-	nameX := x + barW + 4
-	kindX := nameX
+	widths := p.table.fit(a.W, m)
+	x := a.W - p.table.right - widths[len(widths)-1] // the kinds stand over the names
 	for k, s := range topKindNames {
 		st := t.dim()
 		if topKind(k) == p.kind {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Underline}
 		}
-		from := kindX
-		kindX = a.Put(kindX, 0, s, st)
-		m.onPress(a.Sub(from, 0, kindX-from, 1), func(m *Model, _, _ int) tea.Cmd { p.turnTo(m, topKind(k)); return nil })
-		kindX += 2
+		from := x
+		x = a.Put(x, 0, s, st)
+		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { p.turnTo(m, topKind(k)); return nil })
+		x += 2
 	}
-	rows := a.Sub(0, 1, a.W, a.H-1)
-	p.drawn = rows.H
 	if why := p.nothing(m); why != "" {
-		rows.Put(3, rows.H/2, canvas.Cut(why, rows.W-4), t.dim())
-		return
+		p.table.drawHead(a.Row(0), m)
+		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.dim())
+	} else {
+		p.table.draw(a, m, true, func(*Model, *topRow, int) tea.Cmd { return nil })
+		if m.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
+			a.PutRight(0, " "+uncertainty(p.alloc)+p.table.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+		}
 	}
-	if i := p.at(); i >= 0 {
-		p.top = max(min(p.top, i), i-rows.H+1)
-	}
-	p.top = max(0, min(p.top, len(p.sorted)-rows.H))
-	for y := range min(rows.H, len(p.sorted)-p.top) {
-		r := p.sorted[p.top+y]
-		p.drawTop(rows.Row(y), r, barW, nameX, m)
-		key := r.topKey
-		m.onPress(rows.Row(y), func(*Model, int, int) tea.Cmd { p.selected = key; return nil })
-	}
-	right := ""
-	if m.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
-		right = " " + uncertainty(p.alloc)
-	}
-	right += hiddenRows(p.top, len(p.sorted)-p.top-rows.H)
-	a.PutRight(0, right, canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 }
 
-func (p *topPage) drawTop(a canvas.Area, r *topRow, barW, nameX int, m *scene) {
-	t := &m.theme
-	total := p.total[0] + p.total[1]
-	shares := [...]float64{share(r.weight(bySelf), total), share(r.weight(byTotal), total), share(r.blame, p.blame)}
-	x := 1
-	for o, s := range shares {
-		st := t.text()
-		switch {
-		case s <= 0:
-			st = t.faint()
-		case topOrder(o) == p.order:
-			st = t.bold()
-		case topOrder(o) == byBlame:
-			st = canvas.Style{FG: t.readable(t.States[gvl.Waiting])}
-		}
-		a.Put(x, 0, canvas.PadLeft(sharePoints(s), 7), st)
-		x += 8
-	}
+func (p *topPage) trendText(r *topRow, m *scene) (string, canvas.Style) {
 	switch p.trend(r) {
 	case +1:
-		a.Put(x, 0, "↑", canvas.Style{FG: t.Crit, Attr: canvas.Bold})
+		return "↑", canvas.Style{FG: m.theme.Crit, Attr: canvas.Bold}
 	case -1:
-		a.Put(x, 0, "↓", canvas.Style{FG: t.Good, Attr: canvas.Bold})
+		return "↓", canvas.Style{FG: m.theme.Good, Attr: canvas.Bold}
 	}
-	color := t.Flame[r.from]
-	for i := range int(share(r.weight(p.order), p.sorted[0].weight(p.order))*float64(barW) + 0.5) {
-		a.Rune(x+2+i, 0, '▇', canvas.Style{FG: color})
+	return "", canvas.Style{}
+}
+
+// drawWeight draws a bar as long as the row's weight, in the colour of where the code comes from. Its last column stays free.
+func (p *topPage) drawWeight(a canvas.Area, r *topRow, m *scene) {
+	for i := range int(share(r.weight(topOrder(p.table.by)), p.most)*float64(a.W-1) + 0.5) {
+		a.Rune(i, 0, '▇', canvas.Style{FG: m.theme.Flame[r.from]})
 	}
-	room := a.W - nameX - 1
+}
+
+func (p *topPage) drawName(a canvas.Area, r *topRow, m *scene) {
 	where := ""
 	if r.file != "" && r.file != r.label {
 		where = lineIn(r.file, r.line, r.uncertain)
 	}
-	name := canvas.CutLeft(r.label, room)
+	name := canvas.CutLeft(r.label, a.W)
 	if p.kind == topFunctions || p.kind == topLines {
-		name = flamegraph.LabelFit(canvas.Clean(r.label), max(room*6/10, room-canvas.Width(where)-2))
+		name = flamegraph.LabelFit(canvas.Clean(r.label), max(a.W*6/10, a.W-canvas.Width(where)-2))
 	}
-	at := a.Put(nameX, 0, name, t.text())
-	if rest := a.W - at - 3; rest > 6 {
-		a.Put(at+2, 0, canvas.CutLeft(where, rest), t.dim())
-	}
-	if r.topKey == p.selected {
-		m.timeline.highlight(a, t, true)
-		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+	x := a.Put(0, 0, name, m.theme.text())
+	if room := a.W - x - 2; room > 6 {
+		a.Put(x+2, 0, canvas.CutLeft(where, room), m.theme.dim())
 	}
 }
 

@@ -53,7 +53,7 @@ func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	s.sees("db.rb:15?", "db.rb:17") // the line of the call that waits is known
 	s.misses("db.rb:17?")
 	p := m.pages[pageTop].(*topPage)
-	for range p.sorted {
+	for range p.table.rows {
 		s.press("down")
 		if name, rest := p.detail(&m.scene); name == "DB#query" && strings.Contains(rest, ":15") != strings.Contains(rest, "db.rb:15?") {
 			t.Errorf("selected: %s %s", name, rest)

@@ -98,19 +98,19 @@ func TestClickingInTop(t *testing.T) {
 	s.press("5")
 	p := s.model.pages[pageTop].(*topPage)
 	s.clickOn("  total")
-	if p.order != byTotal {
+	if topOrder(p.table.by) != byTotal {
 		t.Error("not by total")
 	}
 	s.clickOn(" blame ")
-	if p.order != byBlame {
+	if topOrder(p.table.by) != byBlame {
 		t.Error("not by blame")
 	}
 	s.clickOn("gems")
 	s.sees("gems by blame")
 	s.clickOn("functions")
 	s.clickOn("Float#to_s")
-	if p.selected.label != "Float#to_s" {
-		t.Errorf("%+v", p.selected)
+	if p.table.selected.label != "Float#to_s" {
+		t.Errorf("%+v", p.table.selected)
 	}
 	s.clickOn("Float#to_s") // the clock stands: a double click
 	if s.model.page != pageLive || s.model.flame.search == nil {
