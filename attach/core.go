@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	// ErrNotCore is returned for a file that is not an ELF core of a 64-bit little-endian process.
-	ErrNotCore = errors.New("not a core file")
-	// ErrFileUnusable is returned where a core lacks memory that a mapped file held, and that file can't be used.
-	ErrFileUnusable = errors.New("the mapped file can't be used")
+	// errNotCore is returned for a file that is not an ELF core of a 64-bit little-endian process.
+	errNotCore = errors.New("not a core file")
+	// errFileUnusable is returned where a core lacks memory that a mapped file held, and that file can't be used.
+	errFileUnusable = errors.New("the mapped file can't be used")
 )
 
 // maxSegments bounds the segments of a core file, one a mapping.
@@ -64,7 +64,7 @@ type CoreFiles struct {
 	Files []string
 }
 
-// OpenCore opens a core file. ErrNotCore if it is not one.
+// OpenCore opens a core file. errNotCore if it is not one.
 func OpenCore(path string, files CoreFiles) (*Core, error) {
 	f, err := safefile.Open(path, math.MaxInt64)
 	if err != nil {
@@ -86,7 +86,7 @@ func OpenCore(path string, files CoreFiles) (*Core, error) {
 func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 	c := &Core{path: path, file: file, length: length, files: make(map[string]*mappedFile)}
 	fail := func(format string, args ...any) (*Core, error) {
-		return nil, fmt.Errorf("%s: %w: %s", path, ErrNotCore, fmt.Sprintf(format, args...))
+		return nil, fmt.Errorf("%s: %w: %s", path, errNotCore, fmt.Sprintf(format, args...))
 	}
 	var head [64]byte
 	if _, err := file.ReadAt(head[:], 0); err != nil {
@@ -215,7 +215,7 @@ func packedAs(head []byte) string {
 	return "it is not an ELF file"
 }
 
-// Read fills buf from the core and the mapped files; ErrUnmapped or ErrFileUnusable in a *ReadError.
+// Read fills buf from the core and the mapped files; ErrUnmapped or errFileUnusable in a *ReadError.
 func (c *Core) Read(addr Address, buf []byte) error {
 	if err := c.read(addr, buf); err != nil {
 		return &ReadError{PID: c.notes.pid, Addr: addr, Want: len(buf), Err: err}

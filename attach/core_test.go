@@ -156,7 +156,7 @@ func TestCoreReads(t *testing.T) {
 			t.Errorf("at %s: %v", at, err)
 		}
 	}
-	if err := c.Read(0x40000, make([]byte, 8)); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "/gone/program") {
+	if err := c.Read(0x40000, make([]byte, 8)); !errors.Is(err, errFileUnusable) || !strings.Contains(err.Error(), "/gone/program") {
 		t.Errorf("a file that is gone: %v", err)
 	}
 	if c.PID() != 77 || c.UID() != 1000 || c.Title() != "app.rb" || c.Machine() != "x86_64" || c.Exe() != "/gone/program" || c.Missing() != 0 ||
@@ -185,7 +185,7 @@ func TestCoreFiles(t *testing.T) {
 		}
 		return nil
 	}
-	if err := read(CoreFiles{}); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "replaced") {
+	if err := read(CoreFiles{}); !errors.Is(err, errFileUnusable) || !strings.Contains(err.Error(), "replaced") {
 		t.Errorf("a replaced file: %v", err)
 	}
 	moved := filepath.Join(t.TempDir(), "library.so")
@@ -209,10 +209,10 @@ func TestCoreFiles(t *testing.T) {
 	if err := os.WriteFile(mappedPath, content(0x3000, 6), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(CoreFiles{}); !errors.Is(err, ErrFileUnusable) || !strings.Contains(err.Error(), "not a program or library") {
+	if err := read(CoreFiles{}); !errors.Is(err, errFileUnusable) || !strings.Contains(err.Error(), "not a program or library") {
 		t.Errorf("a file that is not a program: %v", err)
 	}
-	if err := read(CoreFiles{Root: t.TempDir()}); !errors.Is(err, ErrFileUnusable) {
+	if err := read(CoreFiles{Root: t.TempDir()}); !errors.Is(err, errFileUnusable) {
 		t.Errorf("below an empty root: %v", err)
 	}
 	if err := read(CoreFiles{Files: []string{"/x/one", "/x/two"}}); err == nil || !strings.Contains(err.Error(), "/x/two") {
@@ -245,7 +245,7 @@ func TestCoreErrors(t *testing.T) {
 		if err := os.WriteFile(path, test.file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenCore(path, CoreFiles{}); !errors.Is(err, ErrNotCore) || !strings.Contains(err.Error(), test.want) {
+		if _, err := OpenCore(path, CoreFiles{}); !errors.Is(err, errNotCore) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -259,7 +259,7 @@ func TestCoreErrors(t *testing.T) {
 	if err := c.Read(0x1ff0, make([]byte, 16)); err == nil {
 		t.Error("what was cut off can be read")
 	}
-	if _, err := c.Ruby(); !errors.Is(err, ErrNotCore) {
+	if _, err := c.Ruby(); !errors.Is(err, errNotCore) {
 		t.Errorf("without a list of files: %v", err)
 	}
 }

@@ -79,7 +79,7 @@ func (c *Core) readMapped(addr Address, buf []byte) error {
 		}
 		n := int(min(uint64(len(buf)), uint64(m.End-addr)))
 		if _, err := f.ReadAt(buf[:n], int64(m.Offset+uint64(addr-m.Start))); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrFileUnusable, m.Path, err)
+			return fmt.Errorf("%w: %s: %w", errFileUnusable, m.Path, err)
 		}
 		addr += Address(n)
 		buf = buf[n:]
@@ -102,7 +102,7 @@ func (c *Core) open(path string) (*safefile.File, error) {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w (say where it is with --exe FILE, or --root FOLDER)", ErrFileUnusable, err)
+		err = fmt.Errorf("%w: %w (say where it is with --exe FILE, or --root FOLDER)", errFileUnusable, err)
 	}
 	c.files[path] = &mappedFile{f, err}
 	return f, err
@@ -200,12 +200,12 @@ func (c *Core) Module(path string) (*Module, error) {
 	return m, err
 }
 
-// Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby if there is none; ErrFileUnusable
+// Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby if there is none; errFileUnusable
 // where the core does not hold what is needed and the mapped files can't be used.
 func (c *Core) Ruby() (*Module, error) {
 	paths := mappedFiles(c.notes.mappings)
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("%s: %w: it does not say which files were mapped (NT_FILE)", c.path, ErrNotCore)
+		return nil, fmt.Errorf("%s: %w: it does not say which files were mapped (NT_FILE)", c.path, errNotCore)
 	}
 	ruby, program, refused := findRubyModule(paths, c.exe(), c.Module)
 	if ruby != nil {

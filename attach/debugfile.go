@@ -22,8 +22,8 @@ const maxMappedFile = 1 << 40
 // have up to 60 MB.
 const maxDebugFile = 512 << 20
 
-// ErrNoDebugFile is returned for a module without debug information, in itself or in a file of its own.
-var ErrNoDebugFile = errors.New("no debug information")
+// errNoDebugFile is returned for a module without debug information, in itself or in a file of its own.
+var errNoDebugFile = errors.New("no debug information")
 
 // DebugFile is the ELF file that holds a module's debug information: the module's own, or a separate one.
 type DebugFile struct {
@@ -35,7 +35,7 @@ type DebugFile struct {
 }
 
 // DebugFile finds the file with the module's DWARF: its own, else the separate one that its build id or .gnu_debuglink
-// names, below the target's root and below ours. It is read at the first call and closed with the module. ErrNoDebugFile
+// names, below the target's root and below ours. It is read at the first call and closed with the module. errNoDebugFile
 // if there is none.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
@@ -48,7 +48,7 @@ func (m *Module) DebugFile() (*DebugFile, error) {
 		return nil, err
 	}
 	if f.ELF.Section(".debug_info") == nil {
-		return nil, fmt.Errorf("%w: %s has none", ErrNoDebugFile, f.Path)
+		return nil, fmt.Errorf("%w: %s has none", errNoDebugFile, f.Path)
 	}
 	return f, nil
 }
@@ -101,10 +101,10 @@ func (m *Module) findSeparate() (*DebugFile, error) {
 		dir.Close()
 	}
 	if m.BuildID == "" && !hasLink {
-		return nil, fmt.Errorf("%w: %s has none, and neither a build id nor a link to a separate file", ErrNoDebugFile, m.Path)
+		return nil, fmt.Errorf("%w: %s has none, and neither a build id nor a link to a separate file", errNoDebugFile, m.Path)
 	}
 	return nil, fmt.Errorf("%w: %s has none, and no separate file for it was found (build id %q) below %s%s",
-		ErrNoDebugFile, m.Path, m.BuildID, strings.Join(names, ", "), debugFolder)
+		errNoDebugFile, m.Path, m.BuildID, strings.Join(names, ", "), debugFolder)
 }
 
 func (m *Module) rootsOr() []debugRoot {

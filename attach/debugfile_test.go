@@ -113,7 +113,7 @@ func TestDebugFileOfAnother(t *testing.T) {
 			move(t, filepath.Join(dir, "library.debug"), filepath.Join(root, debugFolder, ".build-id", id[:2], id[2:]+".debug"))
 			m.roots = []debugRoot{ownRoot(root)}
 		}
-		if f, err := m.DebugFile(); !errors.Is(err, ErrNoDebugFile) {
+		if f, err := m.DebugFile(); !errors.Is(err, errNoDebugFile) {
 			t.Errorf("%v: %+v, %v", flags, f, err)
 		}
 		if _, ok := m.Symbol("other"); ok {

@@ -169,7 +169,7 @@ func (m *Module) Close() error {
 	var errs []error
 	if m.debugCloser != nil {
 		errs = append(errs, m.debugCloser.Close())
-		m.debug, m.debugErr, m.debugCloser = nil, fmt.Errorf("%w: %s is closed", ErrNoDebugFile, m.Path), nil
+		m.debug, m.debugErr, m.debugCloser = nil, fmt.Errorf("%w: %s is closed", errNoDebugFile, m.Path), nil
 	}
 	if m.closer != nil {
 		errs = append(errs, m.closer.Close())

@@ -244,8 +244,8 @@ func (p *Process) Path(elem ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elem...)...)
 }
 
-// PIDFD is a pidfd of the process (pidfd_open(2)), or -1 where the kernel gave none. It is closed by Close.
-func (p *Process) PIDFD() int {
+// exitFD is a pidfd of the process (pidfd_open(2)), or -1 where the kernel gave none. It is closed by Close.
+func (p *Process) exitFD() int {
 	if p.pidfd == nil {
 		return -1
 	}

@@ -129,7 +129,7 @@ func TestOpenDescribesTheProcess(t *testing.T) {
 	if err := p.Check(); err != nil {
 		t.Errorf("Check: %v", err)
 	}
-	if p.PIDFD() < 0 {
+	if p.exitFD() < 0 {
 		t.Error("no pidfd")
 	}
 	c.kill(t)

@@ -59,9 +59,6 @@ func (p *Process) CommandLine() ([]string, error) { return nil, linuxOnly(p.pid)
 // Path is "": there is no /proc.
 func (p *Process) Path(...string) string { return "" }
 
-// PIDFD is -1: there is none.
-func (p *Process) PIDFD() int { return -1 }
-
 // Maps fails with ErrLinuxOnly.
 func (p *Process) Maps() ([]Mapping, error) { return nil, linuxOnly(p.pid) }
 

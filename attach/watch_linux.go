@@ -67,7 +67,7 @@ func (p *Process) stillThere() error {
 	}
 	// When another thread than the main one calls exec, the main one is a zombie until that thread takes its place. Two looks
 	// at /proc may lie before and behind that; a pidfd tells by itself.
-	if fd := p.PIDFD(); fd >= 0 {
+	if fd := p.exitFD(); fd >= 0 {
 		if readable(fd) {
 			return &TargetError{PID: p.pid, Kind: ErrGone}
 		}

@@ -13,21 +13,21 @@ import (
 func TestAllocationExports(t *testing.T) {
 	s := newShop()
 	m := s.measured()
-	p, err := Profile(m)
+	p, err := newProfile(m)
 	if err != nil || len(p.SampleType) != 4 {
 		t.Fatalf("%d sample types without allocations, %v", len(p.SampleType), err)
 	}
 	var b bytes.Buffer
-	if err := WriteCollapsed(&b, m, flamegraph.Allocations); !errors.Is(err, ErrTooFew) || b.Len() > 0 {
+	if err := WriteCollapsed(&b, m, flamegraph.Allocations); !errors.Is(err, errTooFew) || b.Len() > 0 {
 		t.Errorf("collapsed: %v, %q", err, b.String())
 	}
-	if err := WriteSpeedscope(&b, m, flamegraph.Allocations); !errors.Is(err, ErrTooFew) || b.Len() > 0 {
+	if err := WriteSpeedscope(&b, m, flamegraph.Allocations); !errors.Is(err, errTooFew) || b.Len() > 0 {
 		t.Errorf("speedscope: %v, %q", err, b.String())
 	}
 	e := m.Weights.Entries
 	e[0].Weights.AllocSeen, e[0].Weights.AllocTicks, e[0].Weights.AllocTotal = 900, 150, 1_000_000
 	e[1].Weights.AllocSeen, e[1].Weights.AllocTicks = 300, 50
-	p, err = Profile(m)
+	p, err = newProfile(m)
 	if err != nil || len(p.SampleType) != 5 || p.SampleType[4].Type != "alloc-objects" || p.SampleType[4].Unit != "count" {
 		t.Fatalf("sample types %v, %v", p.SampleType, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ErrNoTrace means that nothing was kept in the order of time (Measured.Trace).
-var ErrNoTrace = errors.New("the measurement was not kept in the order of time")
+// errNoTrace means that nothing was kept in the order of time (Measured.Trace).
+var errNoTrace = errors.New("the measurement was not kept in the order of time")
 
 // firefoxVersion is the version of the processed profile format that is written; the profiler upgrades older ones than its
 // own. It is the last one whose tables and strings belong to a thread.
@@ -248,7 +248,7 @@ func WriteFirefox(w io.Writer, list []Measured) error {
 func traceStart(list []Measured) (ns int64, at time.Time, err error) {
 	for _, m := range list {
 		if m.Trace == nil {
-			return 0, at, fmt.Errorf("pid %d: %w", m.Process.PID, ErrNoTrace)
+			return 0, at, fmt.Errorf("pid %d: %w", m.Process.PID, errNoTrace)
 		}
 		if first := m.Trace.firstNS; first != 0 && (ns == 0 || first < ns) {
 			ns, at = first, m.Process.WallTime(first)

@@ -53,25 +53,25 @@ func (m Measured) ordered() []flamegraph.Entry {
 	return out
 }
 
-// ErrTooFew means that too few allocations were seen to say which code makes them: measure for longer.
-var ErrTooFew = errors.New("too few allocations were seen")
+// errTooFew means that too few allocations were seen to say which code makes them: measure for longer.
+var errTooFew = errors.New("too few allocations were seen")
 
 // enough fails when a metric can't be told from what was measured.
 func (m Measured) enough(metric flamegraph.Metric) error {
 	if a := m.Weights.Allocations(); metric == flamegraph.Allocations && !a.Enough() {
 		return fmt.Errorf("allocations of pid %d: %w: %d objects were allocated, in %d instants of reading a stack, and %d are needed; measure for longer, or with a higher --lock-rate",
-			m.Process.PID, ErrTooFew, a.Objects, a.Ticks, flamegraph.MinAllocTicks)
+			m.Process.PID, errTooFew, a.Objects, a.Ticks, flamegraph.MinAllocTicks)
 	}
 	return nil
 }
 
-// Profile returns a pprof profile with the sample types wall-time, cpu-time and gvl-wait in ns, and samples; where enough
+// newProfile returns a pprof profile with the sample types wall-time, cpu-time and gvl-wait in ns, and samples; where enough
 // allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). Functions are
 // distinguished by label, file and first line; locations by function and line, so the line view works. The mapping of a
 // location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". Names are
 // flamegraph.Printable, for `go tool pprof` writes them to terminals as they are. It fails when the profile is not valid,
 // which would be a bug here.
-func Profile(m Measured) (*profile.Profile, error) {
+func newProfile(m Measured) (*profile.Profile, error) {
 	b := profileBuilder{
 		m: m, mapping: &profile.Mapping{ID: 1, File: mappingFile(m.Process), HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
 		functions: make(map[functionKey]*profile.Function),
@@ -112,9 +112,9 @@ func Profile(m Measured) (*profile.Profile, error) {
 	return p, nil
 }
 
-// WriteProfile writes Profile's result in the gzip-compressed form that `go tool pprof` opens.
+// WriteProfile writes newProfile's result in the gzip-compressed form that `go tool pprof` opens.
 func WriteProfile(w io.Writer, m Measured) error {
-	p, err := Profile(m)
+	p, err := newProfile(m)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func TestProfileReadBack(t *testing.T) {
 }
 
 func TestProfileEmpty(t *testing.T) {
-	if _, err := Profile(Measured{Dict: sampler.NewDictionary(), Weights: &flamegraph.Snapshot{}}); err != nil {
+	if _, err := newProfile(Measured{Dict: sampler.NewDictionary(), Weights: &flamegraph.Snapshot{}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -229,7 +229,7 @@ func BenchmarkProfile(b *testing.B) {
 	}
 	s.weights.Entries = entries
 	for b.Loop() {
-		if _, err := Profile(s.measured()); err != nil {
+		if _, err := newProfile(s.measured()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	for i, stack := range [][]sampler.FrameID{{app, rack}, {rack, app}, {unknown}} {
 		w.Entries = append(w.Entries, flamegraph.Entry{Key: flamegraph.Key{Thread: sampler.ThreadID(i + 1), Stack: d.InternStackOf(stack), State: 1}, Weights: flamegraph.Weights{WallNS: 5000}})
 	}
-	p, err := Profile(Measured{Process: sampler.Process{Title: "shop"}, Dict: d, Weights: &w})
+	p, err := newProfile(Measured{Process: sampler.Process{Title: "shop"}, Dict: d, Weights: &w})
 	if err != nil {
 		t.Fatal(err)
 	}

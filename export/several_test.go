@@ -22,11 +22,11 @@ func twoShops() []Measured {
 
 func TestProfilesOfSeveralProcesses(t *testing.T) {
 	list := twoShops()
-	one, err := Profile(list[0])
+	one, err := newProfile(list[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := Profiles(list)
+	all, err := newProfiles(list)
 	if err != nil {
 		t.Fatal(err)
 	}

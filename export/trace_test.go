@@ -178,7 +178,7 @@ func TestTraceIsBounded(t *testing.T) {
 		func() error { return WriteFirefox(new(bytes.Buffer), []Measured{m}) },
 		func() error { return WriteChrome(new(bytes.Buffer), []Measured{m}) },
 	} {
-		if err := write(); !errors.Is(err, ErrNoTrace) {
+		if err := write(); !errors.Is(err, errNoTrace) {
 			t.Errorf("without a trace: %v", err)
 		}
 	}

@@ -120,7 +120,7 @@ func separator(s string) int {
 	return -1
 }
 
-// moreText is what a CellMore says in w columns: how many it stands for.
+// moreText is what a cellMore says in w columns: how many it stands for.
 func moreText(count, w int) string {
 	n := strconv.Itoa(count)
 	for _, s := range []string{ellipsis + n + " more", ellipsis + n} {

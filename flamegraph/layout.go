@@ -2,30 +2,30 @@ package flamegraph
 
 import "github.com/ddtop/ddtop/internal/units"
 
-// CellKind says what a Cell shows.
-type CellKind uint8
+// cellKind says what a Cell shows.
+type cellKind uint8
 
 const (
-	// CellNode is a node under the zoomed one, or the zoomed one itself.
-	CellNode CellKind = iota
+	// cellNode is a node under the zoomed one, or the zoomed one itself.
+	cellNode cellKind = iota
 	// CellAncestor is a node above the zoomed one, drawn over the whole width.
 	CellAncestor
-	// CellMore stands for Count siblings that are too narrow to be drawn.
-	CellMore
+	// cellMore stands for Count siblings that are too narrow to be drawn.
+	cellMore
 	// CellBlank is room without a node: own weight of the node above, or what ended above.
 	CellBlank
 )
 
 // Cell is a stretch of a row of the picture.
 type Cell struct {
-	Kind CellKind
-	// Node is the node shown; nil for CellMore and CellBlank.
+	Kind cellKind
+	// Node is the node shown; nil for cellMore and CellBlank.
 	Node *Node
-	// Parent is the node whose children a CellMore stands for; nil otherwise.
+	// Parent is the node whose children a cellMore stands for; nil otherwise.
 	Parent *Node
 	// X and W are columns. W is at least 1.
 	X, W int
-	// Count and Total are the number of nodes a CellMore stands for, and their weight.
+	// Count and Total are the number of nodes a cellMore stands for, and their weight.
 	Count int
 	Total int64
 	// Text is the label cut to W columns, not padded; "" for CellBlank.
@@ -47,7 +47,7 @@ type Picture struct {
 // Layout lays a tree out: the nodes above the zoomed one over the whole width, one a row, then the zoomed node and
 // what is under it. A zoom of nil is the root. When there are fewer rows than ancestors + 1, the outermost
 // ancestors give way. Widths are shared out by largest remainder within each parent, so that no child is wider than
-// its parent; children of less than a column are merged into one CellMore after their siblings (or not drawn, when even
+// its parent; children of less than a column are merged into one cellMore after their siblings (or not drawn, when even
 // together they have less than half a column).
 func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 	if zoom == nil {
@@ -67,7 +67,7 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 	for i := len(above) - 1; i >= 0; i-- {
 		p.Rows = append(p.Rows, []Cell{{Kind: CellAncestor, Node: above[i], W: width, Text: LabelFit(above[i].Label, width)}})
 	}
-	row := []Cell{{Kind: CellNode, Node: zoom, W: width, Text: LabelFit(zoom.Label, width)}}
+	row := []Cell{{Kind: cellNode, Node: zoom, W: width, Text: LabelFit(zoom.Label, width)}}
 	l := layouter{}
 	for drawn := true; drawn; row, drawn = l.next(row, width) {
 		if len(p.Rows) >= maxRows {
@@ -99,15 +99,15 @@ func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	x := 0
 	for i := range above {
 		c := &above[i]
-		if c.Kind == CellNode {
+		if c.Kind == cellNode {
 			l.share(c.Node, c.W)
 			for _, p := range l.parts {
 				if p.w == 0 {
 					continue
 				}
-				cell := Cell{Kind: CellNode, Node: p.node, X: x, W: p.w, Total: p.total}
+				cell := Cell{Kind: cellNode, Node: p.node, X: x, W: p.w, Total: p.total}
 				if p.node == nil {
-					cell.Kind, cell.Parent, cell.Count = CellMore, c.Node, p.count
+					cell.Kind, cell.Parent, cell.Count = cellMore, c.Node, p.count
 					cell.Text = moreText(p.count, p.w)
 				} else {
 					cell.Text = LabelFit(p.node.Label, p.w)

@@ -27,17 +27,17 @@ func checkPicture(t *testing.T, p Picture, maxRows int) {
 				t.Fatalf("text %q of width %d in a cell of %d", c.Text, w, c.W)
 			}
 			parent := c.Parent
-			if c.Kind == CellNode {
+			if c.Kind == cellNode {
 				next[c.Node] = [2]int{c.X, c.X + c.W}
 				parent = c.Node.Parent
 			}
-			if (c.Kind == CellNode && c.Node != p.Zoom) || c.Kind == CellMore {
+			if (c.Kind == cellNode && c.Node != p.Zoom) || c.Kind == cellMore {
 				s, ok := spans[parent]
 				if !ok || c.X < s[0] || c.X+c.W > s[1] {
 					t.Fatalf("row %d: %+v stands outside its parent %v", y, c, s)
 				}
 			}
-			if c.Kind == CellMore && c.Count < 2 {
+			if c.Kind == cellMore && c.Count < 2 {
 				t.Fatalf("a merged cell of %d", c.Count)
 			}
 		}
@@ -68,7 +68,7 @@ func TestLayoutInvariants(t *testing.T) {
 		// The first row under the zoomed node: every node has its share of the width to within a column.
 		for _, row := range full.Rows {
 			for _, c := range row {
-				if c.Kind == CellNode && c.Node.Parent == zoom {
+				if c.Kind == cellNode && c.Node.Parent == zoom {
 					if want := float64(width) * float64(c.Node.Total) / float64(zoom.Total); math.Abs(want-float64(c.W)) >= 1 {
 						t.Fatalf("%d columns for a share of %.2f", c.W, want)
 					}

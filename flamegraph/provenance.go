@@ -6,38 +6,38 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Provenance says where a node's code comes from.
-type Provenance uint8
+// provenance says where a node's code comes from.
+type provenance uint8
 
 const (
-	// FromApp is the program itself: what is nothing of the others.
-	FromApp Provenance = iota
-	// FromGem is code of a gem.
-	FromGem
-	// FromStdlib is Ruby's standard library.
-	FromStdlib
-	// FromCore is a C function or one that Ruby itself brings in Ruby (<internal:…>).
-	FromCore
-	// FromEval is code made at run time that names no file.
-	FromEval
-	// FromNone are nodes that are not frames.
-	FromNone
-	// NumProvenances is the number of kinds.
-	NumProvenances
+	// fromApp is the program itself: what is nothing of the others.
+	fromApp provenance = iota
+	// fromGem is code of a gem.
+	fromGem
+	// fromStdlib is Ruby's standard library.
+	fromStdlib
+	// fromCore is a C function or one that Ruby itself brings in Ruby (<internal:…>).
+	fromCore
+	// fromEval is code made at run time that names no file.
+	fromEval
+	// fromNone are nodes that are not frames.
+	fromNone
+	// numProvenances is the number of kinds.
+	numProvenances
 )
 
 // String returns the word of the legend.
-func (p Provenance) String() string {
+func (p provenance) String() string {
 	switch p {
-	case FromApp:
+	case fromApp:
 		return "app"
-	case FromGem:
+	case fromGem:
 		return "gem"
-	case FromStdlib:
+	case fromStdlib:
 		return "stdlib"
-	case FromCore:
+	case fromCore:
 		return "core, C"
-	case FromEval:
+	case fromEval:
 		return "eval"
 	}
 	return "other"
@@ -46,26 +46,26 @@ func (p Provenance) String() string {
 // provenance returns a node's origin: what its frame says, and where that says nothing (a recording of an earlier version)
 // what its path looks like, with the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler
 // (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/).
-func (n *Node) provenance() Provenance {
+func (n *Node) provenance() provenance {
 	switch f := n.File; {
 	case n.Kind != FrameNode:
-		return FromNone
+		return fromNone
 	case n.Origin == sampler.OriginApp:
-		return FromApp
+		return fromApp
 	case n.Origin == sampler.OriginGem:
-		return FromGem
+		return fromGem
 	case n.Origin == sampler.OriginStdlib:
-		return FromStdlib
+		return fromStdlib
 	case n.Origin == sampler.OriginCore:
-		return FromCore
+		return fromCore
 	case n.Origin == sampler.OriginEval:
-		return FromEval
+		return fromEval
 	case n.C, strings.HasPrefix(f, "<internal:"):
-		return FromCore
+		return fromCore
 	case strings.Contains(f, "/gems/"), strings.Contains(f, "/rubygems-integration/"):
-		return FromGem
+		return fromGem
 	case strings.Contains(f, "/lib/ruby/"):
-		return FromStdlib
+		return fromStdlib
 	}
-	return FromApp
+	return fromApp
 }

@@ -230,8 +230,8 @@ func (r *Rolling) unpack(s *slot) {
 	s.number = noSlot
 }
 
-// Reset forgets everything.
-func (r *Rolling) Reset() {
+// reset forgets everything.
+func (r *Rolling) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.slots {

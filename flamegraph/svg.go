@@ -133,7 +133,7 @@ func (s *svgWriter) summary() string {
 	if s.o.Subtitle != "" {
 		parts = append(parts, s.o.Subtitle)
 	}
-	parts = append(parts, t.Metric.String()+" "+t.Metric.Format(t.Root.Total), fmt.Sprintf("%d samples", t.Samples))
+	parts = append(parts, t.Metric.String()+" "+t.Metric.format(t.Root.Total), fmt.Sprintf("%d samples", t.Samples))
 	if d := t.ToNS - t.FromNS; d > 0 {
 		parts = append(parts, "over "+units.Weight(d))
 	}
@@ -141,7 +141,7 @@ func (s *svgWriter) summary() string {
 		parts = append(parts, "callees first")
 	}
 	if t.Excluded > 0 {
-		parts = append(parts, t.Metric.Format(t.Excluded)+" left out by filters")
+		parts = append(parts, t.Metric.format(t.Excluded)+" left out by filters")
 	}
 	if t.Cut > 0 {
 		parts = append(parts, formatShare(t.Cut, t.Root.Total)+" below what the tree holds")
@@ -167,7 +167,7 @@ func (s *svgWriter) node(n *Node, x int64) {
 	}
 	if small > 0 && float64(smallTotal)*s.scale >= s.minWidth {
 		text := fmt.Sprintf("… %d more", small)
-		s.cell(nil, text, n.Depth+1, at, smallTotal, "#d9d9d6", fmt.Sprintf("%d frames too narrow to draw\n%s, %s of all", small, s.t.Metric.Format(smallTotal), formatShare(smallTotal, s.t.Root.Total)))
+		s.cell(nil, text, n.Depth+1, at, smallTotal, "#d9d9d6", fmt.Sprintf("%d frames too narrow to draw\n%s, %s of all", small, s.t.Metric.format(smallTotal), formatShare(smallTotal, s.t.Root.Total)))
 	}
 }
 
@@ -200,9 +200,9 @@ func (s *svgWriter) details(n *Node) string {
 	} else if n.C {
 		b.WriteString("\nC function")
 	}
-	fmt.Fprintf(&b, "\n%s, %s of all", s.t.Metric.Format(n.Total), formatShare(n.Total, s.t.Root.Total))
+	fmt.Fprintf(&b, "\n%s, %s of all", s.t.Metric.format(n.Total), formatShare(n.Total, s.t.Root.Total))
 	if n.Self > 0 && n.Self < n.Total {
-		fmt.Fprintf(&b, "; itself %s, %s", s.t.Metric.Format(n.Self), formatShare(n.Self, s.t.Root.Total))
+		fmt.Fprintf(&b, "; itself %s, %s", s.t.Metric.format(n.Self), formatShare(n.Self, s.t.Root.Total))
 	}
 	type share struct {
 		state gvl.State
@@ -237,9 +237,9 @@ func (s *svgWriter) details(n *Node) string {
 }
 
 // provenanceHues are hue, saturation and lightness by origin, apart in lightness too for eyes that see no hue.
-var provenanceColors = [NumProvenances][3]int{
-	FromApp: {28, 85, 66}, FromGem: {205, 60, 72}, FromStdlib: {140, 32, 76}, FromCore: {50, 55, 82},
-	FromEval: {330, 55, 78}, FromNone: {60, 4, 84},
+var provenanceColors = [numProvenances][3]int{
+	fromApp: {28, 85, 66}, fromGem: {205, 60, 72}, fromStdlib: {140, 32, 76}, fromCore: {50, 55, 82},
+	fromEval: {330, 55, 78}, fromNone: {60, 4, 84},
 }
 
 func (s *svgWriter) fill(n *Node) string {
@@ -267,7 +267,7 @@ func (s *svgWriter) legend(x, y int) {
 		x += 14 + 7*len([]rune(text)) + 14
 	}
 	if s.o.StateColor == nil {
-		for p := FromApp; p < FromNone; p++ {
+		for p := fromApp; p < fromNone; p++ {
 			c := provenanceColors[p]
 			item(fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), p.String())
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Format prints a weight of the metric: a duration, or a number of samples.
-func (m Metric) Format(v int64) string {
+// format prints a weight of the metric: a duration, or a number of samples.
+func (m Metric) format(v int64) string {
 	switch {
 	case m.IsTime():
 		return units.Weight(v)

@@ -88,10 +88,10 @@ func appendFileHeader(b []byte) []byte {
 // checkFileHeader returns an error for what is not a recording, or one of a version that can't be read.
 func checkFileHeader(b []byte, name string) error {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
-		return fmt.Errorf("%s: %w", name, ErrNotRecording)
+		return fmt.Errorf("%s: %w", name, errNotRecording)
 	}
 	if v := binary.LittleEndian.Uint32(b[len(fileMagic):]); v != Version {
-		return fmt.Errorf("%s: %w: its format has version %d, this one reads %d", name, ErrVersion, v, Version)
+		return fmt.Errorf("%s: %w: its format has version %d, this one reads %d", name, errVersion, v, Version)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func TestLyingCounts(t *testing.T) {
 			defer r.Close()
 			err = r.Run(context.Background(), func(*sampler.Sample) {})
 		})
-		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "recording lies.ddtop: the block at offset 66: ") {
+		if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "recording lies.ddtop: the block at offset 66: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 		t.Logf("%s: a file of %d bytes, %d MB: %v", name, len(file), got>>20, err)
@@ -167,7 +167,7 @@ func TestLyingHeaders(t *testing.T) {
 			defer r.Close()
 			err = r.Run(context.Background(), func(*sampler.Sample) {})
 		})
-		if !errors.Is(err, ErrDamaged) {
+		if !errors.Is(err, errDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got > 4<<20 {
@@ -177,7 +177,7 @@ func TestLyingHeaders(t *testing.T) {
 	// A description of a process that is megabytes of JSON is not a description.
 	list := append(append([]byte(`{"CommandLine":[""`), bytes.Repeat([]byte(`,""`), maxDescription/3)...), "]}"...)
 	file := appendBlock(appendFileHeader(nil), header{kind: kindProcess, raw: uint32(len(list))}, list)
-	if _, err := NewReader(bytes.NewReader(file), int64(len(file)), "lies.ddtop"); !errors.Is(err, ErrDamaged) ||
+	if _, err := NewReader(bytes.NewReader(file), int64(len(file)), "lies.ddtop"); !errors.Is(err, errDamaged) ||
 		!strings.Contains(err.Error(), "the block at offset 16") {
 		t.Errorf("a description of %d bytes: %v", len(list), err)
 	}
@@ -198,7 +198,7 @@ func TestLyingWork(t *testing.T) {
 	defer r.Close()
 	listed := 0
 	err = r.Run(context.Background(), func(s *sampler.Sample) { listed += len(s.Threads) })
-	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "too many threads") || listed > maxListed || listed < maxListed/2 {
+	if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "too many threads") || listed > maxListed || listed < maxListed/2 {
 		t.Errorf("%d threads in a file of %d bytes: %v", listed, len(file), err)
 	}
 }

@@ -35,14 +35,14 @@ func TestTruncated(t *testing.T) {
 			if err != nil {
 				t.Errorf("cut at a block's end: %v", err)
 			}
-		case !errors.As(err, &d) || !errors.Is(err, ErrDamaged):
+		case !errors.As(err, &d) || !errors.Is(err, errDamaged):
 			t.Fatalf("cut at %d: %v", n, err)
 		case d.Offset != wholeBytes || d.Bytes != n-wholeBytes || !d.Truncated || d.Places != 1:
 			t.Errorf("cut at %d: %+v, whole up to %d", n, d, wholeBytes)
 		}
 	}
 	for n := int64(0); n < start; n += raceDivisor {
-		if _, err := NewReader(bytes.NewReader(file[:n]), n, "x"); !errors.Is(err, ErrNotRecording) && !errors.Is(err, ErrDamaged) {
+		if _, err := NewReader(bytes.NewReader(file[:n]), n, "x"); !errors.Is(err, errNotRecording) && !errors.Is(err, errDamaged) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 	}
@@ -123,20 +123,20 @@ func TestWriterErrors(t *testing.T) {
 	if err := w.Close(nil); !errors.Is(err, errFull) {
 		t.Errorf("Close: %v", err)
 	}
-	if err := w.Write(g.wild()); !errors.Is(err, ErrClosed) {
+	if err := w.Write(g.wild()); !errors.Is(err, errClosed) {
 		t.Errorf("Write after Close: %v", err)
 	}
-	if err := w.Flush(); !errors.Is(err, ErrClosed) {
+	if err := w.Flush(); !errors.Is(err, errClosed) {
 		t.Errorf("Flush after Close: %v", err)
 	}
-	if err := w.Close(nil); !errors.Is(err, ErrClosed) {
+	if err := w.Close(nil); !errors.Is(err, errClosed) {
 		t.Errorf("second Close: %v", err)
 	}
 	ok, err := NewWriter(io.Discard, testProcess, g.d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ok.Write(&sampler.Sample{Threads: make([]sampler.Thread, maxThreads+1)}); !errors.Is(err, ErrLimit) {
+	if err := ok.Write(&sampler.Sample{Threads: make([]sampler.Thread, maxThreads+1)}); !errors.Is(err, errLimit) {
 		t.Errorf("too many threads: %v", err)
 	}
 	if err := ok.Close(nil); err != nil {

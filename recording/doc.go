@@ -74,18 +74,18 @@ const (
 )
 
 var (
-	// ErrNotRecording: the file does not begin as a recording does.
-	ErrNotRecording = errors.New("not a ddtop recording")
+	// errNotRecording: the file does not begin as a recording does.
+	errNotRecording = errors.New("not a ddtop recording")
 	// ErrSlow: the disk did not take all of the recording before who wrote it gave up.
 	ErrSlow = errors.New("the disk was too slow")
-	// ErrVersion: the file was written by a ddtop with another format.
-	ErrVersion = errors.New("written by another version of ddtop")
-	// ErrDamaged: a part of the file can't be read. errors.As gives a *Damage where the rest can.
-	ErrDamaged = errors.New("damaged recording")
-	// ErrClosed: the Writer was closed before.
-	ErrClosed = errors.New("the recording is closed")
-	// ErrLimit: a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the format takes.
-	ErrLimit = errors.New("too much for a recording")
+	// errVersion: the file was written by a ddtop with another format.
+	errVersion = errors.New("written by another version of ddtop")
+	// errDamaged: a part of the file can't be read. errors.As gives a *Damage where the rest can.
+	errDamaged = errors.New("damaged recording")
+	// errClosed: the Writer was closed before.
+	errClosed = errors.New("the recording is closed")
+	// errLimit: a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the format takes.
+	errLimit = errors.New("too much for a recording")
 )
 
 // Damage says which part of a recording can't be read. It is an error and still leaves all other blocks usable.
@@ -112,5 +112,5 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("recording %s: %s; all else is whole", d.Path, what)
 }
 
-// Is makes errors.Is(err, ErrDamaged) true.
-func (d *Damage) Is(target error) bool { return target == ErrDamaged }
+// Is makes errors.Is(err, errDamaged) true.
+func (d *Damage) Is(target error) bool { return target == errDamaged }

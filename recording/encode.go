@@ -120,22 +120,22 @@ func (e *encoder) text(s string) {
 	e.out[streamStructure] = append(e.out[streamStructure], s...)
 }
 
-// add appends a sample. The error is for what the format can't hold (ErrLimit); the sample is left out then.
+// add appends a sample. The error is for what the format can't hold (errLimit); the sample is left out then.
 func (e *encoder) add(s *sampler.Sample) error {
 	if len(s.Threads) > maxThreads || len(s.Ractors) > maxRactors {
-		return fmt.Errorf("%w: %d threads and %d ractors", ErrLimit, len(s.Threads), len(s.Ractors))
+		return fmt.Errorf("%w: %d threads and %d ractors", errLimit, len(s.Threads), len(s.Ractors))
 	}
 	resumers, queued := 0, 0
 	for i := range s.Threads {
 		n := len(s.Threads[i].Resumers)
 		if resumers += n; n > maxResumers || resumers > maxAllResumers {
-			return fmt.Errorf("%w: %d resuming fibers of a thread, %d of all up to it", ErrLimit, n, resumers)
+			return fmt.Errorf("%w: %d resuming fibers of a thread, %d of all up to it", errLimit, n, resumers)
 		}
 	}
 	for i := range s.Ractors {
 		n := len(s.Ractors[i].Queue)
 		if queued += n; n > maxThreads || queued > maxQueued {
-			return fmt.Errorf("%w: %d threads in a queue, %d in all up to it", ErrLimit, n, queued)
+			return fmt.Errorf("%w: %d threads in a queue, %d in all up to it", errLimit, n, queued)
 		}
 	}
 	if err := checkClasses(s.Classes); err != nil {

@@ -51,7 +51,7 @@ func (f *classFigures) values() (objects, squares, products float64) {
 // checkClasses refuses what could not be read again.
 func checkClasses(a *sampler.AllocClasses) error {
 	if a != nil && len(a.Classes) > sampler.MaxAllocClasses {
-		return fmt.Errorf("%w: allocations of %d classes in a sample", ErrLimit, len(a.Classes))
+		return fmt.Errorf("%w: allocations of %d classes in a sample", errLimit, len(a.Classes))
 	}
 	return nil
 }

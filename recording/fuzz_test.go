@@ -46,11 +46,11 @@ func readAsCommandsDo(t *testing.T, b []byte) {
 			r.Dictionary().Depth(s.Threads[i].Stack)
 		}
 	})
-	if !errors.Is(err, sampler.ErrEnded) && !errors.Is(err, ErrDamaged) {
+	if !errors.Is(err, sampler.ErrEnded) && !errors.Is(err, errDamaged) {
 		t.Errorf("Run: %v", err)
 	}
 	first, end := r.Span()
-	if _, err := r.At(first + (end-first)/2); err != nil && !errors.Is(err, ErrDamaged) {
+	if _, err := r.At(first + (end-first)/2); err != nil && !errors.Is(err, errDamaged) {
 		t.Errorf("At: %v", err)
 	}
 }

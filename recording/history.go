@@ -53,7 +53,7 @@ func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	return h, nil
 }
 
-// Append adds a sample. It encodes only, some microseconds; compression is another goroutine's. The error is ErrLimit
+// Append adds a sample. It encodes only, some microseconds; compression is another goroutine's. The error is errLimit
 // for a sample that has too much; it is left out then.
 func (h *History) Append(s *sampler.Sample) error {
 	h.mu.Lock()

@@ -53,11 +53,11 @@ func (r *Reader) index(ctx context.Context, size int64, progress func(done, size
 		return fmt.Errorf("recording %s: %w", r.path, err)
 	}
 	if !whole || h.kind != kindProcess {
-		return fmt.Errorf("recording %s: %w: the block that describes the process is not whole", r.path, ErrDamaged)
+		return fmt.Errorf("recording %s: %w: the block that describes the process is not whole", r.path, errDamaged)
 	}
 	if h.stored > maxDescription {
 		return fmt.Errorf("recording %s: %w: the block at offset %d: it describes the process in %d bytes, %d are the most",
-			r.path, ErrDamaged, pos, h.stored, maxDescription)
+			r.path, errDamaged, pos, h.stored, maxDescription)
 	}
 	data, err := s.read(pos+blockHeader, int(h.stored))
 	if err == nil {

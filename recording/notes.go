@@ -16,14 +16,14 @@ const (
 	maxNoteText = 4096
 )
 
-// Note writes a note into the recording, as a block of its own. The error is ErrLimit for a text of more than 4096 bytes,
+// Note writes a note into the recording, as a block of its own. The error is errLimit for a text of more than 4096 bytes,
 // or the disk's, as with Write.
 func (w *Writer) Note(n sampler.Note) error {
 	if w.closed {
-		return ErrClosed
+		return errClosed
 	}
 	if len(n.Text) > maxNoteText {
-		return fmt.Errorf("%w: a note of %d bytes", ErrLimit, len(n.Text))
+		return fmt.Errorf("%w: a note of %d bytes", errLimit, len(n.Text))
 	}
 	data, err := json.Marshal(n)
 	if err != nil {

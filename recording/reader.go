@@ -48,7 +48,7 @@ type Reader struct {
 	threads map[sampler.ThreadID]int
 }
 
-// Open opens a recording and checks all of it. Errors: ErrNotRecording, ErrVersion, ErrDamaged when not even the process
+// Open opens a recording and checks all of it. Errors: errNotRecording, errVersion, errDamaged when not even the process
 // can be read, or the file system's. A recording that is damaged elsewhere is opened; Damage tells.
 func Open(path string) (*Reader, error) { return OpenContext(context.Background(), path, nil) }
 
@@ -125,7 +125,7 @@ func (r *Reader) End() (end sampler.End, ok bool) {
 	return r.names.End(*r.end), true
 }
 
-// Damage says what of the file can't be read (*Damage, ErrDamaged); nil when all can.
+// Damage says what of the file can't be read (*Damage, errDamaged); nil when all can.
 func (r *Reader) Damage() error {
 	if r.damage == nil {
 		return nil
@@ -151,7 +151,7 @@ func (r *Reader) Duration() time.Duration {
 }
 
 // Run delivers all samples to emit, as fast as it takes them, and returns sampler.ErrEnded; nil when ctx ends. A block
-// that can't be decoded ends it with ErrDamaged.
+// that can't be decoded ends it with errDamaged.
 func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	for i := range r.blocks {
 		d, err := r.decoder(i)
@@ -169,7 +169,7 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // Range calls fn with the samples whose TimeNS is in [t0, t1), in order. The Sample is fn's during the call only. The
-// error is ErrDamaged or the file system's.
+// error is errDamaged or the file system's.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	for i := range r.blocks {
 		if r.blocks[i].LastNS < t0 || r.blocks[i].FirstNS >= t1 {
@@ -220,7 +220,7 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 		return nil, err
 	}
 	if checksum(data, data[blockHeader:]) != b.header.crc {
-		return nil, fmt.Errorf("%w: it has changed since the file was opened", ErrDamaged)
+		return nil, fmt.Errorf("%w: it has changed since the file was opened", errDamaged)
 	}
 	raw, err := unpack(r.comp, b.header, data[blockHeader:])
 	if err != nil {
@@ -269,14 +269,14 @@ func unpack(comp *zstd.Decoder, h header, data []byte) ([]byte, error) {
 		return data, nil
 	}
 	if int64(h.raw) > int64(len(data))*zstdRatio {
-		return nil, fmt.Errorf("%w: %d bytes can't hold %d compressed ones", ErrDamaged, len(data), h.raw)
+		return nil, fmt.Errorf("%w: %d bytes can't hold %d compressed ones", errDamaged, len(data), h.raw)
 	}
 	raw, err := comp.DecodeAll(data, make([]byte, 0, h.raw))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if len(raw) != int(h.raw) {
-		return nil, fmt.Errorf("%w: %d bytes where %d were written", ErrDamaged, len(raw), h.raw)
+		return nil, fmt.Errorf("%w: %d bytes where %d were written", errDamaged, len(raw), h.raw)
 	}
 	return raw, nil
 }
@@ -284,7 +284,7 @@ func unpack(comp *zstd.Decoder, h header, data []byte) ([]byte, error) {
 // decodeJSON reads a process or end block.
 func decodeJSON[T any](data []byte) (v T, err error) {
 	if err = json.Unmarshal(data, &v); err != nil {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		err = fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return v, err
 }

@@ -295,7 +295,7 @@ func TestOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		b   []byte
 		err error
-	}{"empty": {nil, ErrNotRecording}, "other": {[]byte(strings.Repeat("gzip", 99)), ErrNotRecording}, "newer": {newer, ErrVersion}} {
+	}{"empty": {nil, errNotRecording}, "other": {[]byte(strings.Repeat("gzip", 99)), errNotRecording}, "newer": {newer, errVersion}} {
 		if _, err := Open(put(name, c.b)); !errors.Is(err, c.err) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -361,13 +361,13 @@ func TestNotes(t *testing.T) {
 			}
 		}
 	}
-	if err := w.Note(sampler.Note{Text: strings.Repeat("x", maxNoteText+1)}); !errors.Is(err, ErrLimit) {
+	if err := w.Note(sampler.Note{Text: strings.Repeat("x", maxNoteText+1)}); !errors.Is(err, errLimit) {
 		t.Errorf("a note of any length: %v", err)
 	}
 	if err := w.Close(nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Note(notes[0]); !errors.Is(err, ErrClosed) {
+	if err := w.Note(notes[0]); !errors.Is(err, errClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	want := []sampler.Note{notes[1], notes[0], notes[2]}

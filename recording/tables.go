@@ -93,7 +93,7 @@ func (b *tableBuilder) build(stacks []sampler.StackID, peers []sampler.PeerID, t
 func (b *tableBuilder) check(stacks, peers, threads int) error {
 	if len(b.strings) > maxStrings || len(b.frames) > maxFrames || len(b.nodes) > maxNodes || stacks > maxStacks ||
 		peers > maxPeers || threads > maxBlockThreads {
-		return fmt.Errorf("%w: a block with %d strings, %d frames, %d nodes of stacks, %d stacks, %d peers and %d threads", ErrLimit,
+		return fmt.Errorf("%w: a block with %d strings, %d frames, %d nodes of stacks, %d stacks, %d peers and %d threads", errLimit,
 			len(b.strings), len(b.frames), len(b.nodes), stacks, peers, threads)
 	}
 	return nil

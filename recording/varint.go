@@ -22,7 +22,7 @@ type cursor struct {
 
 func (c *cursor) fail(what string) {
 	if c.err == nil {
-		c.err = fmt.Errorf("%w: %s at byte %d of a block", ErrDamaged, what, c.pos)
+		c.err = fmt.Errorf("%w: %s at byte %d of a block", errDamaged, what, c.pos)
 	}
 }
 

@@ -78,7 +78,7 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 // An error of the disk is returned by the next call; after it nothing more is written.
 func (w *Writer) Write(s *sampler.Sample) error {
 	if w.closed {
-		return ErrClosed
+		return errClosed
 	}
 	if w.enc.full(s) {
 		if err := w.seal(); err != nil {
@@ -116,7 +116,7 @@ func (w *Writer) Unwritten() error {
 // Flush ends the block that has been begun and waits until all that was given to Write has been written.
 func (w *Writer) Flush() error {
 	if w.closed {
-		return ErrClosed
+		return errClosed
 	}
 	if err := w.seal(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (w *Writer) Flush() error {
 // waits for a disk it may last forever: a caller that can't wait calls it on a goroutine, and abandons that.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
-		return ErrClosed
+		return errClosed
 	}
 	w.closed, w.live = true, false
 	defer close(w.jobs)
@@ -248,7 +248,7 @@ func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 	var err error
 	n := 0
 	if raw > maxBlockData || len(block)-blockHeader > maxBlockData {
-		err = fmt.Errorf("%w: a block of %d bytes", ErrLimit, raw)
+		err = fmt.Errorf("%w: a block of %d bytes", errLimit, raw)
 	} else if n, err = out.Write(block); err != nil {
 		err = fmt.Errorf("writing the recording: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 const (
 	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out: its frames
-	// and stacks are LeftOut, and counted, until a Keeper has taken others away.
+	// and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
 	MaxDictionaryBytes = 96 << 20
 	// mapSlack is how much more memory a map takes than its entries: it is between half and seven eighths full, and while it
 	// grows there are two.
@@ -55,10 +55,10 @@ func (d *entries) takes(n int64) {
 	d.room.held.Add(beyond - d.shared.Swap(beyond))
 }
 
-// LeftOut labels the frame that stands for all frames and stacks for which a Dictionary has no room.
-const LeftOut = "(left out: too many names)"
+// leftOutLabel labels the frame that stands for all frames and stacks for which a Dictionary has no room.
+const leftOutLabel = "(left out: too many names)"
 
-// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what LeftOut takes.
+// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame leftOutLabel takes.
 func (d *Dictionary) Bytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -105,7 +105,7 @@ func (t ThreadInfo) cost() int64 {
 // leftOutFrame returns the frame that stands for those left out. There is always room for it.
 func (d *entries) leftOutFrame() FrameID {
 	if d.frames.at(uint32(d.leftOut.frame)) == nil {
-		f := Frame{Label: LeftOut, Name: LeftOut, C: true}
+		f := Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}
 		id, bytes := d.frames.add(f, Generation(d.generation.Load()))
 		d.leftOut.frame = FrameID(id)
 		d.frameIDs[f] = d.leftOut.frame

@@ -77,7 +77,7 @@ func TestDictionaryIsBounded(t *testing.T) {
 			long := strings.Repeat("z", 64<<10)
 			left := d.InternFrame(Frame{Label: long, Name: long, Path: long, AbsolutePath: long, Gem: long})
 			of := d.InternStack(stack, left)
-			if d.Frame(left).Label != LeftOut || d.Depth(of) != 1 && d.Depth(of) != 2 {
+			if d.Frame(left).Label != leftOutLabel || d.Depth(of) != 1 && d.Depth(of) != 2 {
 				t.Errorf("%.20q in a stack of %d for a frame without room", d.Frame(left).Label, d.Depth(of))
 			}
 			if d.Frame(first).Label != "first" || d.Depth(stack) != 1 {
@@ -98,14 +98,14 @@ func TestDictionaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutStack: the stack of a thread whose frames were left out is that of LeftOut alone, whatever it was called by.
+// TestLeftOutStack: the stack of a thread whose frames were left out is that of the frame leftOutLabel alone, whatever it was called by.
 func TestLeftOutStack(t *testing.T) {
 	d := NewDictionary()
 	known := d.InternFrame(Frame{Label: "known"})
 	d.maxBytes = d.Bytes()
 	id := d.InternStackOf([]FrameID{known, known, known})
 	frames := d.Frames(id, nil)
-	if len(frames) != 1 || d.Frame(frames[0]).Label != LeftOut || d.LeftOut() != 1 {
+	if len(frames) != 1 || d.Frame(frames[0]).Label != leftOutLabel || d.LeftOut() != 1 {
 		t.Errorf("%d frames, %d left out", len(frames), d.LeftOut())
 	}
 	if again := d.InternStack(id, known); again != id {

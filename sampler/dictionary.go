@@ -136,7 +136,7 @@ func NewDictionary() *Dictionary {
 	return d
 }
 
-// InternFrame returns f's ID, giving it one at its first sight; that of LeftOut when there is no room.
+// InternFrame returns f's ID, giving it one at its first sight; that of the frame leftOutLabel when there is no room.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem = CutName(f.Label), CutName(f.Name), CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
 	d.mu.Lock()
@@ -147,7 +147,7 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 	return d.leftOutFrame()
 }
 
-// InternStack returns the ID of the stack made of frame called by caller; that of LeftOut alone when there is no room for it
+// InternStack returns the ID of the stack made of frame called by caller; that of the frame leftOutLabel alone when there is no room for it
 // or was none for its caller.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
@@ -327,7 +327,8 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	return t, ok
 }
 
-// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut does. Held and HeldPeers say how many there still are.
+// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut returns. Held and
+// HeldPeers say how many there still are.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -16,11 +16,7 @@ const (
 	GCByCAPI      = 0x800
 	GCByStress    = 0x1000
 
-	GCImmediateSweep = 0x2000
-	GCHaveFinalizer  = 0x4000
-	GCImmediateMark  = 0x8000
-	GCFullMark       = 0x10000
-	GCCompact        = 0x20000
+	GCCompact = 0x20000
 )
 
 type gcWord struct {

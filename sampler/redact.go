@@ -341,10 +341,10 @@ func (r *Redactor) Know(paths ...string) {
 	r.paths = append(r.paths, paths[:min(len(paths), maxKnownPaths-len(r.paths))]...)
 }
 
-// Named is an error that says which names stand in its text.
-type Named interface {
+// namesIn is an error that says which names stand in its text.
+type namesIn interface {
 	error
-	// Named returns users, and programs by their names or paths.
+	// namesIn returns users, and programs by their names or paths.
 	Named() (users, programs []string)
 }
 
@@ -354,7 +354,7 @@ func (r *Redactor) Error(err error) string {
 	if r == nil {
 		return text
 	}
-	var named Named
+	var named namesIn
 	if errors.As(err, &named) {
 		users, programs := named.Named()
 		for _, u := range users {

@@ -25,12 +25,12 @@ func Differences(a, b *Table) []string {
 		switch g, ok := b.fields[path]; {
 		case ok && f != g:
 			say("%s is at %s, not %s", path, f, g)
-		case !ok && b.HasStruct(structOf(path)) && !optional(path):
+		case !ok && b.hasStruct(structOf(path)) && !optional(path):
 			say("%s%s", path, newField)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(b.fields)) {
-		if _, ok := a.fields[path]; !ok && a.HasStruct(structOf(path)) && !optional(path) {
+		if _, ok := a.fields[path]; !ok && a.hasStruct(structOf(path)) && !optional(path) {
 			say("%s is missing", path)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// ErrNoDebugInfo is returned for an ELF file without DWARF, or whose DWARF can't be read.
-var ErrNoDebugInfo = errors.New("no debug information")
+// errNoDebugInfo is returned for an ELF file without DWARF, or whose DWARF can't be read.
+var errNoDebugInfo = errors.New("no debug information")
 
 // Limits of what is read of debug information: whoever owns the process owns the file. A libruby with all its units and a
 // JIT in Rust has some 30 MB of what is read here, in 800 units of 3 million entries, with 300 kB of abbreviations; that
@@ -45,7 +45,7 @@ type DebugInfo struct {
 	units []dwarf.Offset
 }
 
-// ReadDebugInfo reads the DWARF of an ELF file, compressed (SHF_COMPRESSED, zlib or zstd) or not. ErrNoDebugInfo where
+// ReadDebugInfo reads the DWARF of an ELF file, compressed (SHF_COMPRESSED, zlib or zstd) or not. errNoDebugInfo where
 // there is none, or more of it than any Ruby has; the context's error where it ends meanwhile. Sections .zdebug_*, in which
 // binutils compressed before 2.26, and split DWARF (.dwo) are not read.
 func ReadDebugInfo(ctx context.Context, f *elf.File) (*DebugInfo, error) {
@@ -61,19 +61,19 @@ func ReadDebugInfo(ctx context.Context, f *elf.File) (*DebugInfo, error) {
 		return nil, err
 	}
 	if d.data, err = dwarf.New(abbrev, nil, nil, info, nil, nil, nil, sections[".debug_str"]); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+		return nil, fmt.Errorf("%w: %w", errNoDebugInfo, err)
 	}
 	for _, name := range []string{".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_rnglists"} {
 		if err := d.data.AddSection(name, sections[name]); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+			return nil, fmt.Errorf("%w: %w", errNoDebugInfo, err)
 		}
 	}
 	return d, nil
 }
 
 var (
-	errTooLong       = fmt.Errorf("%w: reading it took more than %v", ErrNoDebugInfo, maxDebugTime)
-	errAbbreviations = fmt.Errorf("%w: more than %d MiB of abbreviations", ErrNoDebugInfo, maxAbbrevBytes>>20)
+	errTooLong       = fmt.Errorf("%w: reading it took more than %v", errNoDebugInfo, maxDebugTime)
+	errAbbreviations = fmt.Errorf("%w: more than %d MiB of abbreviations", errNoDebugInfo, maxAbbrevBytes>>20)
 )
 
 // readSections reads the sections that entries need, the first of each name. elf.File.DWARF would read all of them,
@@ -88,14 +88,14 @@ func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 		case s == nil:
 			continue
 		case s.Type == elf.SHT_NOBITS:
-			return nil, fmt.Errorf("%w: its section %s is empty", ErrNoDebugInfo, name)
+			return nil, fmt.Errorf("%w: its section %s is empty", errNoDebugInfo, name)
 		case s.Size > maxDebugBytes || total+s.Size > maxDebugBytes:
-			return nil, fmt.Errorf("%w: more than %d MiB of it", ErrNoDebugInfo, maxDebugBytes>>20)
+			return nil, fmt.Errorf("%w: more than %d MiB of it", errNoDebugInfo, maxDebugBytes>>20)
 		}
 		total += s.Size
 	}
 	if s := f.Section(names[0]); s == nil || s.Size == 0 {
-		return nil, ErrNoDebugInfo
+		return nil, errNoDebugInfo
 	}
 	out := make(map[string][]byte, len(names))
 	for _, name := range names {
@@ -124,7 +124,7 @@ func readAll(ctx context.Context, r io.Reader, b []byte) error {
 		}
 		n, err := io.ReadFull(r, b[:min(chunk, len(b))])
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+			return fmt.Errorf("%w: %w", errNoDebugInfo, err)
 		}
 		b = b[n:]
 	}
@@ -160,24 +160,24 @@ func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder)
 	units := 0
 	for at := uint64(0); at < uint64(len(info)); {
 		if at+11 > uint64(len(info)) {
-			return nil, fmt.Errorf("%w: a unit at %#x that does not end", ErrNoDebugInfo, at)
+			return nil, fmt.Errorf("%w: a unit at %#x that does not end", errNoDebugInfo, at)
 		}
 		length, head, word := uint64(order.Uint32(info[at:])), at+4, uint64(4)
 		if length == wide {
 			if at+23 > uint64(len(info)) {
-				return nil, fmt.Errorf("%w: a unit at %#x that does not end", ErrNoDebugInfo, at)
+				return nil, fmt.Errorf("%w: a unit at %#x that does not end", errNoDebugInfo, at)
 			}
 			length, head, word = order.Uint64(info[at+4:]), at+12, 8
 		}
 		if length == 0 || length > uint64(len(info))-head {
-			return nil, fmt.Errorf("%w: a unit of %d bytes at %#x", ErrNoDebugInfo, length, at)
+			return nil, fmt.Errorf("%w: a unit of %d bytes at %#x", errNoDebugInfo, length, at)
 		}
 		if units++; units > maxDebugUnits {
-			return nil, fmt.Errorf("%w: more than %d units", ErrNoDebugInfo, maxDebugUnits)
+			return nil, fmt.Errorf("%w: more than %d units", errNoDebugInfo, maxDebugUnits)
 		}
 		version, kind := order.Uint16(info[head:]), byte(0)
 		if version < 2 || version > 5 {
-			return nil, fmt.Errorf("%w: a unit of DWARF %d at %#x", ErrNoDebugInfo, version, at)
+			return nil, fmt.Errorf("%w: a unit of DWARF %d at %#x", errNoDebugInfo, version, at)
 		}
 		first, table := head+2+word+1, head+2
 		if version >= 5 {
@@ -189,7 +189,7 @@ func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder)
 			}
 		}
 		if table+word > uint64(len(info)) {
-			return nil, fmt.Errorf("%w: a unit at %#x that does not end", ErrNoDebugInfo, at)
+			return nil, fmt.Errorf("%w: a unit at %#x that does not end", errNoDebugInfo, at)
 		}
 		offset := uint64(order.Uint32(info[table:]))
 		if word == 8 {
@@ -198,7 +198,7 @@ func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder)
 		end := info[head : head+length]
 		end = end[max(0, len(end)-maxVarint):]
 		if len(end) == maxVarint && !slices.ContainsFunc(end, func(c byte) bool { return c < 0x80 }) {
-			return nil, fmt.Errorf("%w: the unit at %#x ends within a number", ErrNoDebugInfo, at)
+			return nil, fmt.Errorf("%w: the unit at %#x ends within a number", errNoDebugInfo, at)
 		}
 		if err := tables.check(ctx, offset); err != nil {
 			return nil, err
@@ -229,7 +229,7 @@ func (a *abbreviations) check(ctx context.Context, offset uint64) error {
 		return context.Cause(ctx)
 	}
 	if offset >= uint64(len(a.data)) {
-		return fmt.Errorf("%w: abbreviations at %#x, beyond their end", ErrNoDebugInfo, offset)
+		return fmt.Errorf("%w: abbreviations at %#x, beyond their end", errNoDebugInfo, offset)
 	}
 	a.seen[offset] = true
 	rest := a.data[offset:]
@@ -258,7 +258,7 @@ func (a *abbreviations) check(ctx context.Context, offset uint64) error {
 				next()
 			}
 			if n >= maxAttributes {
-				return fmt.Errorf("%w: an entry with more than %d attributes", ErrNoDebugInfo, maxAttributes)
+				return fmt.Errorf("%w: an entry with more than %d attributes", errNoDebugInfo, maxAttributes)
 			}
 		}
 	}

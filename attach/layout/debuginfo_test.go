@@ -112,7 +112,7 @@ func TestHostileDWARF(t *testing.T) {
 			}
 			took, peak := time.Since(began), stop()
 			t.Logf("%v, %d MB: %v", took, (peak-before)>>20, err)
-			if !errors.Is(err, ErrNoDebugInfo) && !errors.Is(err, ErrIncomplete) {
+			if !errors.Is(err, errNoDebugInfo) && !errors.Is(err, ErrIncomplete) {
 				t.Errorf("it says %v", err)
 			}
 			if took > within {

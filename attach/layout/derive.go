@@ -88,7 +88,7 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	}
 	var missing []string
 	for _, name := range essential {
-		if !t.HasStruct(name) {
+		if !t.hasStruct(name) {
 			missing = append(missing, name)
 		}
 	}
@@ -116,7 +116,7 @@ func (d *Derived) borrow(base *Table) {
 	}
 	for _, name := range elsewhere {
 		size, ok := base.sizes[name]
-		if !ok || d.Table.HasStruct(name) {
+		if !ok || d.Table.hasStruct(name) {
 			continue
 		}
 		d.Table.sizes[name] = size
@@ -157,11 +157,11 @@ func (s *scan) next() (*dwarf.Entry, error) {
 		return nil, context.Cause(s.ctx)
 	}
 	if s.entries++; s.entries > maxDebugEntries {
-		return nil, fmt.Errorf("%w: more than %d entries", ErrNoDebugInfo, maxDebugEntries)
+		return nil, fmt.Errorf("%w: more than %d entries", errNoDebugInfo, maxDebugEntries)
 	}
 	e, err := s.reader.Next()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoDebugInfo, err)
+		return nil, fmt.Errorf("%w: %w", errNoDebugInfo, err)
 	}
 	return e, nil
 }
@@ -289,7 +289,7 @@ func (s *scan) unit(at dwarf.Offset) error {
 			if _, ok := s.known.structName(name); ok {
 				if target, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
 					if len(typedefs) >= maxTypedefs {
-						return fmt.Errorf("%w: more than %d typedefs of a unit", ErrNoDebugInfo, maxTypedefs)
+						return fmt.Errorf("%w: more than %d typedefs of a unit", errNoDebugInfo, maxTypedefs)
 					}
 					typedefs = append(typedefs, named{name, target})
 				}

@@ -75,7 +75,7 @@ func TestDeriveRuby(t *testing.T) {
 			t.Error(diff)
 		}
 		for name := range known.sizes {
-			if !d.Table.HasStruct(name) && !slices.Contains(elsewhere, name) {
+			if !d.Table.hasStruct(name) && !slices.Contains(elsewhere, name) {
 				t.Errorf("struct %s was not found", name)
 			}
 		}

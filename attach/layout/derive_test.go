@@ -136,7 +136,7 @@ func compareWithProgram(t *testing.T, table *Table, said string) {
 
 // TestDeriveErrors says what is not debug information, and what is not Ruby's.
 func TestDeriveErrors(t *testing.T) {
-	if _, err := deriveFile(t, compile(t), nil, DeriveOptions{}); !errors.Is(err, ErrNoDebugInfo) {
+	if _, err := deriveFile(t, compile(t), nil, DeriveOptions{}); !errors.Is(err, errNoDebugInfo) {
 		t.Errorf("without -g: %v", err)
 	}
 	if _, err := deriveFile(t, compile(t, "-g", "-DRClass=other"), nil, DeriveOptions{}); !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "RClass") {
@@ -178,7 +178,7 @@ func TestJSON(t *testing.T) {
 		`{"format":"ddtop layout 1","machine":"x86_64","applies_to":["1.2.3"],"structs":{"a":{"size":8,"fields":{"b":[0,8,60,8]}}}}`,
 		`{"format":"ddtop layout 1","machine":"x86_64","applies_to":["1.2.3"],"structs":{"a":{"size":8,"fields":{"b":[9999999,8]}}}}`,
 	} {
-		if _, err := ParseJSON([]byte(bad)); !errors.Is(err, ErrFormat) {
+		if _, err := ParseJSON([]byte(bad)); !errors.Is(err, errFormat) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

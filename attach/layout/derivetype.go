@@ -55,7 +55,7 @@ func (s *scan) addStruct(t *Table, name string, at dwarf.Offset) error {
 // through: in C theirs belong to the outer struct.
 func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, base, depth int) error {
 	if depth > maxFieldDepth {
-		return fmt.Errorf("%w: structs nested deeper than %d", ErrNoDebugInfo, maxFieldDepth)
+		return fmt.Errorf("%w: structs nested deeper than %d", errNoDebugInfo, maxFieldDepth)
 	}
 	members, err := s.members(at)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 	}
 	for _, m := range members {
 		if s.lookedAt++; s.lookedAt > maxLookedAt {
-			return fmt.Errorf("%w: more than %d members", ErrNoDebugInfo, maxLookedAt)
+			return fmt.Errorf("%w: more than %d members", errNoDebugInfo, maxLookedAt)
 		}
 		info, err := s.typeAt(m.kind, 0)
 		if err != nil {
@@ -84,10 +84,10 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 		}
 		f, ok := placeField(m, info.size, base)
 		if !ok || f.Offset > maxStruct || f.Size > maxStruct {
-			return fmt.Errorf("%w: field %s has no possible place", ErrNoDebugInfo, path)
+			return fmt.Errorf("%w: field %s has no possible place", errNoDebugInfo, path)
 		}
 		if len(t.fields) >= maxFields {
-			return fmt.Errorf("%w: more than %d fields", ErrNoDebugInfo, maxFields)
+			return fmt.Errorf("%w: more than %d fields", errNoDebugInfo, maxFields)
 		}
 		if s.known.fields[full] {
 			t.fields[full] = f
@@ -140,10 +140,10 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 		if e.Tag == dwarf.TagMember {
 			m, ok := readMember(e)
 			if !ok {
-				return nil, fmt.Errorf("%w: member %q has no place that is a number", ErrNoDebugInfo, m.name)
+				return nil, fmt.Errorf("%w: member %q has no place that is a number", errNoDebugInfo, m.name)
 			}
 			if len(out) >= maxMembers {
-				return nil, fmt.Errorf("%w: more than %d members", ErrNoDebugInfo, maxMembers)
+				return nil, fmt.Errorf("%w: more than %d members", errNoDebugInfo, maxMembers)
 			}
 			out = append(out, m)
 		}
@@ -248,7 +248,7 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 		return info, nil
 	}
 	if depth > maxTypeDepth {
-		return typeInfo{}, fmt.Errorf("%w: types that refer to each other without end", ErrNoDebugInfo)
+		return typeInfo{}, fmt.Errorf("%w: types that refer to each other without end", errNoDebugInfo)
 	}
 	s.reader.Seek(at)
 	e, err := s.next()
@@ -256,12 +256,12 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 		return typeInfo{}, err
 	}
 	if e == nil {
-		return typeInfo{}, fmt.Errorf("%w: a type beyond its end", ErrNoDebugInfo)
+		return typeInfo{}, fmt.Errorf("%w: a type beyond its end", errNoDebugInfo)
 	}
 	info := typeInfo{at: at}
 	if size, ok := e.Val(dwarf.AttrByteSize).(int64); ok {
 		if size < 0 || size > maxStruct {
-			return typeInfo{}, fmt.Errorf("%w: a type of %d bytes", ErrNoDebugInfo, size)
+			return typeInfo{}, fmt.Errorf("%w: a type of %d bytes", errNoDebugInfo, size)
 		}
 		info.size = int(size)
 	}
@@ -293,12 +293,12 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 			return typeInfo{}, err
 		}
 		if count > 0 && element.size > maxStruct/count {
-			return typeInfo{}, fmt.Errorf("%w: an array of %d times %d bytes", ErrNoDebugInfo, count, element.size)
+			return typeInfo{}, fmt.Errorf("%w: an array of %d times %d bytes", errNoDebugInfo, count, element.size)
 		}
 		info.size = count * element.size
 	}
 	if len(s.types) >= maxTypes {
-		return typeInfo{}, fmt.Errorf("%w: more than %d types", ErrNoDebugInfo, maxTypes)
+		return typeInfo{}, fmt.Errorf("%w: more than %d types", errNoDebugInfo, maxTypes)
 	}
 	s.types[at] = info
 	return info, nil
@@ -328,12 +328,12 @@ func (s *scan) arrayLength(array *dwarf.Entry) (int, error) {
 			n = 0 // "char x[]" of old compilers has the bound -1
 		}
 		if n > 0 && count > maxStruct/int(n) {
-			return 0, fmt.Errorf("%w: an array of more than %d elements", ErrNoDebugInfo, maxStruct)
+			return 0, fmt.Errorf("%w: an array of more than %d elements", errNoDebugInfo, maxStruct)
 		}
 		count *= int(n)
 		if err := s.skip(e); err != nil {
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("%w: an array of more than %d dimensions", ErrNoDebugInfo, maxTypeDepth)
+	return 0, fmt.Errorf("%w: an array of more than %d dimensions", errNoDebugInfo, maxTypeDepth)
 }

@@ -21,8 +21,8 @@ const (
 	maxStruct = 1 << 20 // bytes
 )
 
-// ErrFormat is returned for a text that is not a layout table.
-var ErrFormat = errors.New("not a layout table")
+// errFormat is returned for a text that is not a layout table.
+var errFormat = errors.New("not a layout table")
 
 // head is what a table is for.
 type head struct {
@@ -46,14 +46,14 @@ type document struct {
 func parseHead(text string) (h head, err error) {
 	first, _, _ := strings.Cut(text, ",\n\"structs\"")
 	if err := json.Unmarshal([]byte(first+"}"), &h); err != nil {
-		return h, fmt.Errorf("%w: %w", ErrFormat, err)
+		return h, fmt.Errorf("%w: %w", errFormat, err)
 	}
 	return h, h.check()
 }
 
 func (h *head) check() error {
 	if h.Format != tableFormat || h.Machine == "" || len(h.AppliesTo) == 0 {
-		return fmt.Errorf("%w: it lacks the format %q, a machine or releases", ErrFormat, tableFormat)
+		return fmt.Errorf("%w: it lacks the format %q, a machine or releases", errFormat, tableFormat)
 	}
 	return nil
 }
@@ -115,21 +115,21 @@ func comma(i int) string {
 	return ","
 }
 
-// ParseJSON reads what WriteJSON wrote. ErrFormat is returned for text that is something else, or that places a field
+// ParseJSON reads what WriteJSON wrote. errFormat is returned for text that is something else, or that places a field
 // where none can be.
 func ParseJSON(text []byte) (*Table, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("%w: %d bytes of JSON", ErrFormat, len(text))
+		return nil, fmt.Errorf("%w: %d bytes of JSON", errFormat, len(text))
 	}
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		return nil, fmt.Errorf("%w: %w", errFormat, err)
 	}
 	if err := d.check(); err != nil {
 		return nil, err
 	}
 	if len(d.Structs) == 0 {
-		return nil, fmt.Errorf("%w: it has no structs", ErrFormat)
+		return nil, fmt.Errorf("%w: it has no structs", errFormat)
 	}
 	t := &Table{Name: d.Name, AppliesTo: d.AppliesTo, Machine: d.Machine, JmpBuf: d.JmpBuf,
 		fields: make(map[string]Field, 200), sizes: make(map[string]int, len(d.Structs)), constants: d.Constants}
@@ -138,19 +138,19 @@ func ParseJSON(text []byte) (*Table, error) {
 	}
 	for name, s := range d.Structs {
 		if s.Size < 0 || s.Size > maxStruct || name == "" || strings.Contains(name, ".") {
-			return nil, fmt.Errorf("%w: struct %q of %d bytes", ErrFormat, name, s.Size)
+			return nil, fmt.Errorf("%w: struct %q of %d bytes", errFormat, name, s.Size)
 		}
 		t.sizes[name] = s.Size
 		for path, place := range s.Fields {
 			f, err := fieldOf(place)
 			if err != nil {
-				return nil, fmt.Errorf("%w: %s.%s: %w", ErrFormat, name, path, err)
+				return nil, fmt.Errorf("%w: %s.%s: %w", errFormat, name, path, err)
 			}
 			t.fields[name+"."+path] = f
 		}
 	}
 	if len(t.fields) > maxFields {
-		return nil, fmt.Errorf("%w: more than %d fields", ErrFormat, maxFields)
+		return nil, fmt.Errorf("%w: more than %d fields", errFormat, maxFields)
 	}
 	return t, nil
 }

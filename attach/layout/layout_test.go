@@ -143,7 +143,7 @@ func checkTable(t *testing.T, tb *Table) {
 		"rb_id_table", "rb_classext_struct",
 	} {
 		// Monitors have been written in C since 2.7.
-		if (tb.Size(name) <= 0 || !tb.HasStruct(name)) && !(name == "rb_monitor" && tb.Name < "2.7") {
+		if (tb.Size(name) <= 0 || !tb.hasStruct(name)) && !(name == "rb_monitor" && tb.Name < "2.7") {
 			t.Errorf("%s has no %s", tb.Name, name)
 		}
 	}
@@ -233,14 +233,14 @@ func TestAllocationCaches(t *testing.T) {
 				tb.Size("ractor_newobj_heap_cache"), tb.Offset("ractor_newobj_heap_cache.allocated_objects_count"))
 		}
 	}
-	if table(t, "2.7.8", "x86_64", false).HasStruct("ractor_newobj_cache") {
+	if table(t, "2.7.8", "x86_64", false).hasStruct("ractor_newobj_cache") {
 		t.Error("2.7 has no ractors")
 	}
 }
 
 func TestMissingNames(t *testing.T) {
 	tb := table(t, "2.5.9", "x86_64", false)
-	if tb.Offset("rb_thread_struct.nt") != -1 || tb.Size("rb_ractor_struct") != -1 || tb.HasStruct("rb_ractor_struct") {
+	if tb.Offset("rb_thread_struct.nt") != -1 || tb.Size("rb_ractor_struct") != -1 || tb.hasStruct("rb_ractor_struct") {
 		t.Error("2.5 has no ractors")
 	}
 	if _, ok := tb.Field("nonsense"); ok {
@@ -278,7 +278,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		tb, err := ParseJSON(text)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, errFormat) {
 				t.Errorf("%v is not ErrFormat", err)
 			}
 			return

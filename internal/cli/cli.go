@@ -63,7 +63,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		err = help.err
 	}
 	if err == nil {
-		return ExitDone
+		return exitDone
 	}
 	var passed *commandExit
 	if errors.As(err, &passed) {
@@ -71,7 +71,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 	}
 	std.sayErr(err)
 	if command == root && wraps(args) {
-		return ExitWrapper
+		return exitWrapper
 	}
 	return exitCode(err)
 }

@@ -13,18 +13,18 @@ import (
 
 // The exit codes, a contract with scripts.
 const (
-	// ExitDone: done.
-	ExitDone = 0
-	// ExitFailed: failed.
-	ExitFailed = 1
-	// ExitUsage: wrong use: an unknown flag, a missing PID, no terminal for the screen.
-	ExitUsage = 2
-	// ExitPermission: the kernel doesn't let us read the process.
-	ExitPermission = 3
-	// ExitNotReadable: not a Ruby process that can be read: no such process, another language, an unknown release.
-	ExitNotReadable = 4
-	// ExitWrapper: `ddtop -- command` failed by itself; every other code is the command's.
-	ExitWrapper = 125
+	// exitDone: done.
+	exitDone = 0
+	// exitFailed: failed.
+	exitFailed = 1
+	// exitUsage: wrong use: an unknown flag, a missing PID, no terminal for the screen.
+	exitUsage = 2
+	// exitPermission: the kernel doesn't let us read the process.
+	exitPermission = 3
+	// exitNotReadable: not a Ruby process that can be read: no such process, another language, an unknown release.
+	exitNotReadable = 4
+	// exitWrapper: `ddtop -- command` failed by itself; every other code is the command's.
+	exitWrapper = 125
 )
 
 const exitCodesHelp = `Exit codes:
@@ -55,14 +55,14 @@ func exitCode(err error) int {
 	var usage *usageError
 	switch {
 	case errors.As(err, &usage):
-		return ExitUsage
+		return exitUsage
 	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrRealTime):
-		return ExitPermission
+		return exitPermission
 	case isAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
 		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):
-		return ExitNotReadable
+		return exitNotReadable
 	}
-	return ExitFailed
+	return exitFailed
 }
 
 func isAny(err error, targets ...error) bool {

@@ -48,19 +48,19 @@ func TestExitCode(t *testing.T) {
 		err  error
 		want int
 	}{
-		{errors.New("any"), ExitFailed},
-		{usageErrorf("wrong"), ExitUsage},
-		{fmt.Errorf("checking: %w", usageErrorf("wrong")), ExitUsage},
-		{target(attach.ErrPermission), ExitPermission},
-		{target(attach.ErrNoProcess), ExitNotReadable},
-		{target(attach.ErrZombie), ExitNotReadable},
-		{target(attach.ErrKernelThread), ExitNotReadable},
-		{target(attach.ErrSelf), ExitNotReadable},
-		{target(attach.ErrNotRuby), ExitNotReadable},
-		{target(attach.ErrNotLoaded), ExitNotReadable},
-		{target(attach.ErrGone), ExitNotReadable},
-		{fmt.Errorf("process 7: %w", layout.ErrUnknownRelease), ExitNotReadable},
-		{target(attach.ErrLinuxOnly), ExitFailed},
+		{errors.New("any"), exitFailed},
+		{usageErrorf("wrong"), exitUsage},
+		{fmt.Errorf("checking: %w", usageErrorf("wrong")), exitUsage},
+		{target(attach.ErrPermission), exitPermission},
+		{target(attach.ErrNoProcess), exitNotReadable},
+		{target(attach.ErrZombie), exitNotReadable},
+		{target(attach.ErrKernelThread), exitNotReadable},
+		{target(attach.ErrSelf), exitNotReadable},
+		{target(attach.ErrNotRuby), exitNotReadable},
+		{target(attach.ErrNotLoaded), exitNotReadable},
+		{target(attach.ErrGone), exitNotReadable},
+		{fmt.Errorf("process 7: %w", layout.ErrUnknownRelease), exitNotReadable},
+		{target(attach.ErrLinuxOnly), exitFailed},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("%v: exit code %d, want %d", c.err, got, c.want)

@@ -47,7 +47,7 @@ func (r *Root) Close() error { return unix.Close(r.dir) }
 // tries bounds how often openat2 is asked again when a ".." of the path raced with a rename.
 const tries = 16
 
-// Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, ErrHung and the
+// Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, errHung and the
 // kernel's.
 func (r *Root) Open(path string, limit int64) (*File, error) {
 	name := strings.TrimSuffix(r.name, "/") + "/" + strings.TrimLeft(path, "/")

@@ -345,7 +345,7 @@ func TestHungFileSystem(t *testing.T) {
 	must(t, err)
 	start := time.Now()
 	for range maxHung + 3 {
-		if _, err := r.Open("/"+filepath.Base(dir)+"/file", 10); !errors.Is(err, ErrHung) {
+		if _, err := r.Open("/"+filepath.Base(dir)+"/file", 10); !errors.Is(err, errHung) {
 			t.Errorf("an opening that hangs ended with %v", err)
 		}
 	}
@@ -377,7 +377,7 @@ func TestReadAtHung(t *testing.T) {
 		_, err := in.Read(b[:])
 		return string(b[:]), err
 	}, func(s string) { late <- s })
-	if !errors.Is(err, ErrHung) || gate.hung.Load() != 1 {
+	if !errors.Is(err, errHung) || gate.hung.Load() != 1 {
 		t.Fatalf("%v, %d hang", err, gate.hung.Load())
 	}
 	_, err = out.WriteString("late")

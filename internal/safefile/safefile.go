@@ -21,10 +21,10 @@ var (
 	ErrNotRegular = errors.New("it is not a regular file")
 	// ErrTooLarge: it has more bytes than were allowed.
 	ErrTooLarge = errors.New("it is too large")
-	// ErrHung: its file system did not answer in time.
-	ErrHung = errors.New("its file system does not answer")
-	// ErrUntrusted: somebody else could have written it.
-	ErrUntrusted = errors.New("somebody else could have written it")
+	// errHung: its file system did not answer in time.
+	errHung = errors.New("its file system does not answer")
+	// errUntrusted: somebody else could have written it.
+	errUntrusted = errors.New("somebody else could have written it")
 )
 
 // Patience is how long one opening, or one piece of reading, may take. A disk that is busy answers within it.
@@ -48,7 +48,7 @@ func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, 
 	}
 	var none T
 	if n := g.hung.Load(); n >= maxHung {
-		return none, fmt.Errorf("%s: %w: %d calls before this one still wait", name, ErrHung, n)
+		return none, fmt.Errorf("%s: %w: %d calls before this one still wait", name, errHung, n)
 	}
 	wait := g.Wait
 	if wait == 0 {
@@ -74,7 +74,7 @@ func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, 
 	case <-timer.C:
 		g.hung.Add(1)
 		close(given)
-		return none, fmt.Errorf("%s: %w: waited %v", name, ErrHung, wait)
+		return none, fmt.Errorf("%s: %w: waited %v", name, errHung, wait)
 	}
 }
 
@@ -98,7 +98,7 @@ func (f *File) Close() error { return f.file.Close() }
 // maxPiece is how much is read in one go, in bytes: what a read that hangs keeps.
 const maxPiece = 1 << 20
 
-// ReadAt reads as io.ReaderAt says. ErrHung when a piece takes longer than the gate allows.
+// ReadAt reads as io.ReaderAt says. errHung when a piece takes longer than the gate allows.
 func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	if f.gate == nil {
 		return f.file.ReadAt(buf, off)

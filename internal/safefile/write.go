@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoReader is returned for a named pipe that no program has opened to read.
-var ErrNoReader = errors.New("no program reads from this pipe")
+// errNoReader is returned for a named pipe that no program has opened to read.
+var errNoReader = errors.New("no program reads from this pipe")
 
 // Place is where a file is to be written: a folder that is open, so that nobody can put another in its place, and a name.
 type Place struct {
@@ -191,7 +191,7 @@ func (p *Place) OpenSpecial(wait Waiting) (*os.File, error) {
 		}
 		select {
 		case <-wait.GiveUp:
-			return nil, fmt.Errorf("%s can't be written: %w", p.Path, ErrNoReader)
+			return nil, fmt.Errorf("%s can't be written: %w", p.Path, errNoReader)
 		case <-time.After(readerEvery):
 		}
 	}

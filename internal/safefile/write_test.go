@@ -104,7 +104,7 @@ func TestWriteFilePipe(t *testing.T) {
 	go func() { done <- WriteFile(path, wait, write) }()
 	<-waits
 	close(giveUp)
-	if err := <-done; !errors.Is(err, ErrNoReader) || !strings.Contains(err.Error(), path) {
+	if err := <-done; !errors.Is(err, errNoReader) || !strings.Contains(err.Error(), path) {
 		t.Errorf("without a reader: %v", err)
 	}
 

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// ErrNoRuby is returned by FindRuby when there is no Ruby that the workload can run on.
-var ErrNoRuby = errors.New("no Ruby found")
+// errNoRuby is returned by FindRuby when there is no Ruby that the workload can run on.
+var errNoRuby = errors.New("no Ruby found")
 
 // askTime bounds how long a candidate may take to say what it is: a version manager's shim can hang.
 const askTime = 10 * time.Second
@@ -31,7 +31,7 @@ type Ruby struct {
 }
 
 // FindRuby finds a CRuby 2.5 or later: the first one in PATH, else the newest of those that rbenv, asdf, ruby-install
-// and distributions put where PATH may not lead. ErrNoRuby says where it looked.
+// and distributions put where PATH may not lead. errNoRuby says where it looked.
 func FindRuby(ctx context.Context) (Ruby, error) {
 	var refused []string
 	ask := func(path string) (Ruby, bool) {
@@ -57,7 +57,7 @@ func FindRuby(ctx context.Context) (Ruby, error) {
 	}
 	if len(found) == 0 {
 		err := fmt.Errorf("%w in PATH, ~/.rbenv, ~/.asdf, ~/.rubies, /opt/rubies, /usr/local/bin and /usr/bin: install "+
-			"one (apt-get install ruby, dnf install ruby, apk add ruby, brew install ruby) or name one with --ruby", ErrNoRuby)
+			"one (apt-get install ruby, dnf install ruby, apk add ruby, brew install ruby) or name one with --ruby", errNoRuby)
 		if len(refused) > 0 {
 			err = fmt.Errorf("%w (not usable: %s)", err, strings.Join(refused, "; "))
 		}

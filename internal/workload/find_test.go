@@ -68,7 +68,7 @@ func TestNoRuby(t *testing.T) {
 		t.Skip("this machine has a Ruby where every user finds it")
 	}
 	_, err := FindRuby(t.Context())
-	if !errors.Is(err, ErrNoRuby) || !strings.Contains(err.Error(), "apt-get install ruby") {
+	if !errors.Is(err, errNoRuby) || !strings.Contains(err.Error(), "apt-get install ruby") {
 		t.Errorf("without a Ruby: %v", err)
 	}
 }

@@ -120,8 +120,8 @@ func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error
 	}
 }
 
-// Begun matches the first begin of a phase.
-func Begun(phase string) func(Event) bool {
+// begun matches the first begin of a phase.
+func begun(phase string) func(Event) bool {
 	return func(e Event) bool { return e.Event == EventBegin && e.Phase == phase }
 }
 

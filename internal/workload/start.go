@@ -113,7 +113,7 @@ func unpackPrivately(root string) (dir, script string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("unpacking the workload: %w", err)
 	}
-	script, err = Unpack(dir)
+	script, err = unpack(dir)
 	if err != nil {
 		return "", "", errors.Join(err, os.RemoveAll(dir))
 	}

@@ -39,8 +39,8 @@ func CheckPhase(name string) error {
 	return fmt.Errorf("there is no phase %q in the workload: the phases are %s", name, strings.Join(Phases(), ", "))
 }
 
-// Unpack writes the Ruby program into dir, which must exist, and returns the path of the file to run.
-func Unpack(dir string) (string, error) {
+// unpack writes the Ruby program into dir, which must exist, and returns the path of the file to run.
+func unpack(dir string) (string, error) {
 	root, err := fs.Sub(program, "program")
 	if err != nil {
 		return "", fmt.Errorf("unpacking the workload: %w", err)

@@ -101,7 +101,7 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 // queue meanwhile: what other programs on the machine took from it.
 func runDelayDuring(t *testing.T, w *Running, phase string) time.Duration {
 	t.Helper()
-	if _, err := w.Log.WaitFor(t.Context(), Begun(phase)); err != nil {
+	if _, err := w.Log.WaitFor(t.Context(), begun(phase)); err != nil {
 		t.Fatal(err)
 	}
 	before := rubytest.RunDelay(t, w.PID)
@@ -196,7 +196,7 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 func TestOnePhaseWithoutEnd(t *testing.T) {
 	r := rubytest.One(t)
 	w := start(t, r, Options{Phase: "mutex", Threads: 3, Seed: 7})
-	if _, err := w.Log.WaitFor(t.Context(), Begun("mutex")); err != nil {
+	if _, err := w.Log.WaitFor(t.Context(), begun("mutex")); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"http-1", "http-2", "http-3", "worker-1", "reports", "cache-refresher", "traffic"}
@@ -255,7 +255,7 @@ func TestTheDatabaseEndsWhenTheServiceIsKilled(t *testing.T) {
 		t.Error("Wait reports success for a killed process")
 	}
 	gone(t, w.Ready.DatabasePID)
-	if _, err := w.Log.WaitFor(t.Context(), Begun("no such phase")); !errors.Is(err, errLogEnded) {
+	if _, err := w.Log.WaitFor(t.Context(), begun("no such phase")); !errors.Is(err, errLogEnded) {
 		t.Errorf("WaitFor after the end says %v", err)
 	}
 }
@@ -343,7 +343,7 @@ func TestLogCountsWhatItCantRead(t *testing.T) {
 	if n := len(l.Events()); n != 2 {
 		t.Errorf("%d events, want 2", n)
 	}
-	_, err := l.WaitFor(t.Context(), Begun("gc"))
+	_, err := l.WaitFor(t.Context(), begun("gc"))
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {
 		t.Errorf("the unreadable line is not reported: %v", err)

@@ -12,9 +12,7 @@ const maxCgroupDepth = 16
 
 // cgroup reads the CPU throttling of the cgroups that a process is in, of hierarchy v2 or v1.
 type cgroup struct {
-	text   string // /proc/PID/cgroup as read last
-	path   string // the path in the hierarchy with the CPU controller
-	note   string
+	text   string    // /proc/PID/cgroup as read last
 	levels []cpuStat // innermost first
 	mounts []cgroupMount
 	fd     int
@@ -39,8 +37,7 @@ func (c *cgroup) open(dir int, procPath string) error {
 	}
 	c.mounts = cgroupMounts(mounts)
 	if c.fd, err = openAt(dir, "cgroup"); err != nil {
-		c.fd = noFD
-		c.note = (&Error{"open", c.file, err}).Error()
+		c.fd = noFD // what throttles it can't be seen, as below
 	}
 	return nil
 }
@@ -85,17 +82,14 @@ func (c *cgroup) moved(text string) {
 	for _, l := range c.levels {
 		closeFD(l.fd)
 	}
-	c.levels, c.text, c.path, c.note = nil, text, "", ""
+	c.levels, c.text = nil, text
 	m, cgPath, ok := findCPUCgroup(c.mounts, text)
 	if !ok {
-		c.note = "the cgroup hierarchy with the CPU controller is not mounted here: throttling can't be seen"
-		return
+		return // no hierarchy with the CPU controller is mounted here
 	}
-	c.path = cgPath
 	rel, ok := m.below(cgPath)
 	if !ok {
-		c.note = "the process's cgroup " + cgPath + " lies outside the ones mounted here: throttling can't be seen"
-		return
+		return // it lies outside the cgroups mounted here
 	}
 	for range maxCgroupDepth {
 		name := path.Join(m.point, rel, "cpu.stat")

@@ -90,7 +90,7 @@ func childrenByParent(pid int) ([]int, error) {
 	return out, nil
 }
 
-// Identity distinguishes a process from all others and says what runs in it.
+// identity distinguishes a process from all others and says what runs in it.
 type Identity struct {
 	PID, Parent int
 	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot: with PID it identifies a re-used PID.
@@ -118,7 +118,7 @@ func Identify(pid int) (Identity, error) {
 	s, ok := parseStat(b)
 	rest, found := afterComm(b)
 	if !ok || !found {
-		return Identity{}, &Error{"read", path + "/stat", fmt.Errorf("%w: %.200q", ErrFormat, b)}
+		return Identity{}, &Error{"read", path + "/stat", fmt.Errorf("%w: %.200q", errFormat, b)}
 	}
 	id := Identity{PID: pid, Parent: int(s.ppid), StartTicks: s.startTicks}
 	if i, j := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')'); i >= 0 && j > i {

@@ -20,16 +20,16 @@ import (
 var (
 	// ErrGone: the thread or process has ended, or the descriptor was closed, while or before it was read.
 	ErrGone = errors.New("it has ended")
-	// ErrPermission: the kernel does not let us look.
-	ErrPermission = errors.New("not permitted")
+	// errPermission: the kernel does not let us look.
+	errPermission = errors.New("not permitted")
 	// ErrUnsupported: this system is not Linux, or its kernel does not have the file or call.
 	ErrUnsupported = errors.New("not supported here")
-	// ErrFormat: a file's contents are not what the kernel's documentation says.
-	ErrFormat = errors.New("unexpected contents")
+	// errFormat: a file's contents are not what the kernel's documentation says.
+	errFormat = errors.New("unexpected contents")
 )
 
-// Error says what was tried, on which file, and what the kernel answered. errors.Is matches ErrGone, ErrPermission,
-// ErrUnsupported or ErrFormat as well as the kernel's own error number.
+// Error says what was tried, on which file, and what the kernel answered. errors.Is matches ErrGone, errPermission,
+// ErrUnsupported or errFormat as well as the kernel's own error number.
 type Error struct {
 	// Op is the attempt: "open", "read", "readlink", "pidfd_open".
 	Op string
@@ -42,7 +42,7 @@ type Error struct {
 // Error names the file, the kernel's answer and, where something can be done, what.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
-	if errors.Is(e, ErrPermission) {
+	if errors.Is(e, errPermission) {
 		s += " (it needs the same permission as reading the target's memory: run ddtop as root or with CAP_SYS_PTRACE)"
 	}
 	return s
@@ -57,7 +57,7 @@ func (e *Error) Is(target error) bool {
 	case ErrGone:
 		// /proc files of an ended task give ESRCH when read and ENOENT when opened (fs/proc/base.c).
 		return errors.Is(e.Err, syscall.ESRCH) || errors.Is(e.Err, fs.ErrNotExist) || errors.Is(e.Err, syscall.EBADF)
-	case ErrPermission:
+	case errPermission:
 		return errors.Is(e.Err, fs.ErrPermission)
 	case ErrUnsupported:
 		return errors.Is(e.Err, syscall.ENOSYS)

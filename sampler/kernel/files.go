@@ -24,7 +24,7 @@ func readAll(fd int, path string) ([]byte, error) {
 	for {
 		if len(buf) == cap(buf) {
 			if len(buf) >= maxProcFile {
-				return nil, &Error{"read", path, fmt.Errorf("%w: more than %d bytes", ErrFormat, maxProcFile)}
+				return nil, &Error{"read", path, fmt.Errorf("%w: more than %d bytes", errFormat, maxProcFile)}
 			}
 			buf = append(buf, 0)[:len(buf)]
 		}

@@ -41,7 +41,7 @@ func OpenNamespace(pid int) (*Namespace, error) {
 	if ok && own != int32(pid) {
 		closeFD(dir)
 		return nil, &Error{"read", path + "/status", fmt.Errorf("%w: /proc belongs to another PID namespace than "+
-			"ddtop's (process %d says it is %d); mount /proc of ddtop's own", ErrFormat, pid, own)}
+			"ddtop's (process %d says it is %d); mount /proc of ddtop's own", errFormat, pid, own)}
 	}
 	// Kernels before 4.1 have no NSpid; then nothing can be translated.
 	n.identity = !ok || depth == 1
@@ -55,7 +55,7 @@ func (n *Namespace) Close() error {
 	return nil
 }
 
-// Identity reports whether the process's tids need no translation.
+// identity reports whether the process's tids need no translation.
 func (n *Namespace) Identity() bool { return n.identity }
 
 // Host returns ddtop's tid for the one that the process stores. ok is false when no thread has it (any more). A tid not

@@ -75,7 +75,7 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	}
 	st, ok := parseStat(p.buf[:n])
 	if !ok {
-		return sampler.Proc{}, p.errorOf("stat", fmt.Errorf("%w: %.200q", ErrFormat, p.buf[:n]))
+		return sampler.Proc{}, p.errorOf("stat", fmt.Errorf("%w: %.200q", errFormat, p.buf[:n]))
 	}
 	const nsPerTick = 1e9 / ticksPerSecond
 	out := sampler.Proc{
@@ -90,7 +90,7 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	}
 	pages, ok := parseStatmResident(p.buf[:n])
 	if !ok {
-		return sampler.Proc{}, p.errorOf("statm", fmt.Errorf("%w: %.200q", ErrFormat, p.buf[:n]))
+		return sampler.Proc{}, p.errorOf("statm", fmt.Errorf("%w: %.200q", errFormat, p.buf[:n]))
 	}
 	out.RSSBytes = pages * p.pageSize
 	if n, err = pread(p.status, p.buf[:]); err != nil {
@@ -106,9 +106,6 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	out.Pressure = p.pressure.read(p.buf[:])
 	return out, nil
 }
-
-// Cgroup is the path of the process's cgroup in the hierarchy that limits CPU, as ddtop sees it ("/" at the root).
-func (p *ProcReader) Cgroup() string { return p.cgroup.path }
 
 func (p *ProcReader) errorOf(file string, err error) error {
 	return &Error{"read", fmt.Sprintf("/proc/%d/%s", p.pid, file), err}

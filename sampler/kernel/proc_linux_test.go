@@ -219,8 +219,8 @@ func TestThrottling(t *testing.T) {
 			t.Errorf("%s: %d, cpu.stat says %d to %d", c.name, c.got, c.lo, c.hi)
 		}
 	}
-	if !strings.HasSuffix(p.Cgroup(), "/inner") || p.cgroup.note != "" {
-		t.Errorf("cgroup %q, note %q", p.Cgroup(), p.cgroup.note)
+	if len(p.cgroup.levels) == 0 || !strings.HasSuffix(p.cgroup.levels[0].path, "/inner/cpu.stat") {
+		t.Errorf("the levels of its cgroup are %v", p.cgroup.levels)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()

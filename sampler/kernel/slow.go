@@ -103,7 +103,7 @@ func (r *rollup) read(pid int, nowNS int64) int64 {
 		}
 		pss, ok := parsePSS(buf[:n])
 		if !ok {
-			return 0, ErrFormat
+			return 0, errFormat
 		}
 		return pss, nil
 	})

@@ -45,7 +45,7 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	own, err := unix.PidfdGetfd(s.pidfd, int(fd), 0)
 	if err != nil {
 		err = &Error{"pidfd_getfd", fmt.Sprintf("descriptor %d", fd), err}
-		if errors.Is(err, ErrPermission) || errors.Is(err, ErrUnsupported) {
+		if errors.Is(err, errPermission) || errors.Is(err, ErrUnsupported) {
 			s.refused = err
 		}
 		return p, false, err

@@ -113,10 +113,10 @@ func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint6
 		off += int64(n)
 		kept = copy(buf, tab.lines(buf[:kept+n], wanted, found))
 		if kept == len(buf) {
-			return &Error{"read", path, fmt.Errorf("%w: a line of %d bytes", ErrFormat, kept)}
+			return &Error{"read", path, fmt.Errorf("%w: a line of %d bytes", errFormat, kept)}
 		}
 	}
-	return &Error{"read", path, fmt.Errorf("%w: more than %d bytes", ErrFormat, maxTableBytes)}
+	return &Error{"read", path, fmt.Errorf("%w: more than %d bytes", errFormat, maxTableBytes)}
 }
 
 // lines takes the whole lines out of b and returns the rest.

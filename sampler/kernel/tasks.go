@@ -283,7 +283,7 @@ func (t *Tasks) errorOf(op string, tid int32, which uint8, err error) error {
 }
 
 func (t *Tasks) formatError(tid int32, which uint8, b []byte) error {
-	return t.errorOf("read", tid, which, fmt.Errorf("%w: %.80q", ErrFormat, b))
+	return t.errorOf("read", tid, which, fmt.Errorf("%w: %.80q", errFormat, b))
 }
 
 // readWhole opens, reads and closes a file that fits buf.
@@ -304,7 +304,7 @@ func readWhole(dir int, name, path string, buf []byte) ([]byte, error) {
 func is32Bit(dir int, path string) (bool, error) {
 	var ident [5]byte
 	b, err := readWhole(dir, "exe", path+"/exe", ident[:])
-	if errors.Is(err, ErrPermission) {
+	if errors.Is(err, errPermission) {
 		// Then task/TID/syscall can't be read either, and no call will be named wrongly.
 		return false, nil
 	}

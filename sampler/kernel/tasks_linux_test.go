@@ -128,7 +128,7 @@ func TestSocketsFromTables(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, dict := openTasks(t, cmd.Process.Pid)
 	tasks.peers.sock.refused = &Error{"pidfd_getfd", "descriptor 3", syscall.EPERM}
-	if !errors.Is(tasks.peers.sock.refused, ErrPermission) {
+	if !errors.Is(tasks.peers.sock.refused, errPermission) {
 		t.Errorf("SocketsRefused %v", tasks.peers.sock.refused)
 	}
 	names := map[string]bool{"tcp": true, "tcp6": true, "service": true, "udp": true, "unix server": true, "accept": true}

@@ -32,7 +32,7 @@ type Core struct {
 }
 
 // OpenCore finds the Ruby VM in a core file. files say where what it had mapped is, where that
-// can't be found under its own paths. Errors: attach.ErrNotCore, attach.ErrFileUnusable, attach.ErrNotRuby, and those of
+// can't be found under its own paths. Errors: those of attach.OpenCore, attach.ErrNotRuby, and those of
 // ruby.Find. Of opts only MaxDepth, Dictionary and Progress are used.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
 	if err := opts.defaults(); err != nil {

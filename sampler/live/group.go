@@ -72,7 +72,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	if opts.Pending || len(g.sources()) > 0 {
 		return g, nil
 	}
-	why := ErrNoRubyBelow
+	why := errNoRubyBelow
 	for _, r := range g.list {
 		if r.Root && r.err != nil {
 			why = r.err
@@ -82,8 +82,8 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	return nil, errors.Join(why, g.Close())
 }
 
-// ErrNoRubyBelow is returned when neither the processes named nor those below them are Ruby.
-var ErrNoRubyBelow = errors.New("there is no Ruby among the processes")
+// errNoRubyBelow is returned when neither the processes named nor those below them are Ruby.
+var errNoRubyBelow = errors.New("there is no Ruby among the processes")
 
 // openRoots attaches to the processes that were named.
 func (g *Group) openRoots(ctx context.Context) error {
