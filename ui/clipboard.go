@@ -18,19 +18,19 @@ import (
 
 // copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
 // to the terminal around it (allow-passthrough), and by default it does neither: so its own command is used, too.
-func (m *Model) copy(text string) tea.Cmd {
-	if !m.opt.tmux {
+func (s *scene) copy(text string) tea.Cmd {
+	if !s.opt.tmux {
 		return tea.SetClipboard(text)
 	}
 	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
 }
 
 // copyPath copies the path of a file that was written; redacted its name alone, because what is copied gets pasted.
-func (m *Model) copyPath(path string) tea.Cmd {
-	if m.opt.Redactor != nil {
+func (s *scene) copyPath(path string) tea.Cmd {
+	if s.opt.Redactor != nil {
 		path = filepath.Base(path)
 	}
-	return m.copy(path)
+	return s.copy(path)
 }
 
 // tmuxWithin is how long tmux has to take a text.
@@ -58,18 +58,18 @@ func (m *Model) yank() tea.Cmd {
 	if len(stack) == 0 {
 		return m.yankSummary()
 	}
-	m.message = fmt.Sprintf("copied the stack of %s: %s", title, units.Plural(len(stack), "frame", "frames"))
+	m.message.say(fmt.Sprintf("copied the stack of %s: %s", title, units.Plural(len(stack), "frame", "frames")))
 	return m.copy(title + "\n  " + strings.Join(stack, "\n  ") + "\n")
 }
 
 // yankSummary copies what is wrong, who is to blame and what the threads do, as Markdown for a chat.
 func (m *Model) yankSummary() tea.Cmd {
 	if m.lastNS == 0 {
-		m.message, m.problem = "nothing to copy yet: no sample has come", true
+		m.message.fail("nothing to copy yet: no sample has come")
 		return nil
 	}
 	text := m.summary()
-	m.message = fmt.Sprintf("copied a summary in Markdown: %d lines", strings.Count(text, "\n"))
+	m.message.say(fmt.Sprintf("copied a summary in Markdown: %d lines", strings.Count(text, "\n")))
 	return m.copy(text)
 }
 
@@ -82,7 +82,7 @@ const (
 )
 
 // summary describes the stretch of time on the screen.
-func (m *Model) summary() string {
+func (m *scene) summary() string {
 	var b strings.Builder
 	p, f := &m.process, &m.figures
 	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, axisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))
@@ -138,7 +138,7 @@ func (m *Model) summary() string {
 }
 
 // blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first.
-func (m *Model) blamed() []string {
+func (m *scene) blamed() []string {
 	b := blameOf(&m.flame.snapshot, m.store.dict)
 	var out []string
 	for _, p := range b.places[:min(len(b.places), maxBlamed)] {

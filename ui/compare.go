@@ -36,7 +36,7 @@ func (m *Model) compare() {
 		if len(base.Entries) > 0 {
 			v.base, v.baseKind = base, markBase
 			v.baseWhen = fmt.Sprintf("%s before %q", span, canvas.Cut(n.text, 20))
-			m.message = "compared from now on with the " + v.baseWhen + "; = takes the time shown now instead"
+			m.message.say("compared from now on with the " + v.baseWhen + "; = takes the time shown now instead")
 			break
 		}
 		fallthrough // nothing is kept of that time
@@ -46,7 +46,7 @@ func (m *Model) compare() {
 			Overflow: s.Overflow, Dropped: s.Dropped}
 		v.baseKind = shownBase
 		v.baseWhen = span + " until " + m.process.WallTime(m.atNS).Format("15:04:05")
-		m.message = "compared from now on with the " + v.baseWhen + ": go to another time with [ ], or wait; = stops"
+		m.message.say("compared from now on with the " + v.baseWhen + ": go to another time with [ ], or wait; = stops")
 	}
 	m.refresh()
 }

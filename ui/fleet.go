@@ -162,7 +162,7 @@ func (m *Model) takeOver(from *Model) {
 	}
 	m.live.focus, m.span = from.live.focus, from.span
 	m.heldNS = 0
-	m.message, m.problem = "", false
+	m.message.clear()
 	m.pressed = from.pressed
 	if m.presenting != from.presenting {
 		m.present()
@@ -185,7 +185,7 @@ func (f *fleet) step(d int) tea.Cmd {
 // openAndRefresh opens a process and draws it.
 func (f *fleet) openAndRefresh(to *member) tea.Cmd {
 	if err := f.open(to); err != nil {
-		f.shown.model.message, f.shown.model.problem = err.Error(), true
+		f.shown.model.message.fail(err.Error())
 		return nil
 	}
 	m := f.shown.model

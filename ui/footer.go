@@ -26,14 +26,14 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 	if r.detail != r.footer {
 		left = a.Row(r.detail)
 	}
-	if m.message != "" {
+	if m.message.text != "" {
 		st := canvas.Style{FG: t.Good, Attr: canvas.Bold}
-		if m.problem {
+		if m.message.problem {
 			st.FG = t.Crit
 		}
 		full := a.Row(r.detail)
 		full.Fill(' ', canvas.Style{})
-		full.Put(1, 0, canvas.CutLeft(m.showable(m.message, m.named...), full.W-2), st)
+		full.Put(1, 0, canvas.CutLeft(m.showable(m.message.text, m.message.paths...), full.W-2), st)
 		return
 	}
 	m.drawDetail(left, t)

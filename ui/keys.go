@@ -45,9 +45,9 @@ func (k *keyMap) find(key string) *binding {
 func globalKeys(several bool) keyMap {
 	k := keyMap{title: "everywhere", bindings: []binding{
 		{keys: []string{"?"}, show: "?", short: "help", always: true, help: "this help, and what the letters and colours mean",
-			do: func(m *Model) tea.Cmd { m.toggleOver(helpOverlay); return nil }},
+			do: func(m *Model) tea.Cmd { m.over.toggle(helpOverlay); return nil }},
 		{keys: []string{"!"}, show: "!", help: "all findings in full, with what to do about each",
-			do: func(m *Model) tea.Cmd { m.toggleOver(findingsOverlay); return nil }},
+			do: func(m *Model) tea.Cmd { m.over.toggle(findingsOverlay); return nil }},
 		{keys: []string{"space", " "}, show: "space", short: "freeze", help: "freeze the picture (sampling goes on), or return to live",
 			do: func(m *Model) tea.Cmd { m.toggleFreeze(); m.refresh(); return nil }},
 		{keys: []string{"["}, show: "[ ]", short: "time", help: "move back and forth in time: every view shows that moment",
@@ -64,7 +64,7 @@ func globalKeys(several bool) keyMap {
 		{keys: []string{"m"}, show: "m", help: "mark this moment on the time axis with a note",
 			do: func(m *Model) tea.Cmd { m.openNote(); return nil }},
 		{keys: []string{"W", "shift+w"}, show: "W", help: "record all that is seen from now on to a file (ddtop replay), and end that",
-			do: func(m *Model) tea.Cmd { return m.toggleRecording() }},
+			do: func(m *Model) tea.Cmd { return m.recordKey.press(&m.scene, &m.message) }},
 		{keys: []string{"P", "shift+p"}, show: "P", help: "presentation: larger spacing, no directory names, key presses in a corner",
 			do: func(m *Model) tea.Cmd { m.present(); return nil }},
 		{keys: []string{"p"}, show: "p", help: "play the history (or the recording) from the moment shown, and stop",

@@ -352,7 +352,7 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.store.rec = &recorder{path: "/dev/full", file: full, w: w}
-	s.model.recording = true
+	s.model.recordKey.on = true
 	at := s.store.last
 	for _, x := range record(t, demosource.Options{Length: 10 * time.Second}) {
 		x.TimeNS += at

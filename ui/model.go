@@ -23,22 +23,11 @@ type Model struct {
 
 	filter    rowKey
 	over      overlay
-	scroll    int // of the overlay
 	lastPress mousePress
-	pressed   []string // the last keys, while presenting
-	// recording: the key W has begun a recording that goes on.
-	recording bool
-	// recLost is how many samples it lacked at the last picture.
-	recLost uint64
-	// recordedWith says what of the names its file holds, which is decided when it is begun.
-	recordedWith string
-	recBusy      bool // its file is being opened or closed
-	recAgain     bool // W was pressed meanwhile
-	prompt       *prompt
-	// message is what the last key has to say; the next key takes it away.
-	message string
-	problem bool     // message tells of a failure
-	named   []string // the paths in message
+	pressed   pressedKeys
+	recordKey recordKey
+	prompt    *prompt
+	message   message
 
 	flameOf flameRange
 	grid    canvas.Grid
@@ -65,7 +54,7 @@ func NewModel(store *Store, o Options) (*Model, error) {
 			store: store, opt: o, theme: theme, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
 			span: span{windowNS: int64(o.Window), keepNS: store.keepNS},
 		},
-		keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: o.Notice,
+		keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
 	}, nil
 }
 
@@ -114,11 +103,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.saved(msg)
 	case suspendedMsg:
 		if msg.err != nil {
-			m.message, m.problem = msg.err.Error(), true
+			m.message.fail(msg.err.Error())
 			m.draw()
 		}
 	case recordingMsg:
-		return m, m.recorded(msg)
+		cmd := m.recordKey.done(msg, &m.scene, &m.message)
+		m.draw()
+		return m, cmd
 	}
 	return m, nil
 }
@@ -128,8 +119,10 @@ const maxTerminal = 1000
 
 // key dispatches a key: to the prompt, the help, the view with the focus, or the keys that work everywhere.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
-	m.message, m.problem, m.named = "", false, nil
-	m.noteKeyPress(msg)
+	m.message.clear()
+	if m.presenting && m.prompt == nil { // what is typed into a prompt stands there already
+		m.pressed.add(msg.String())
+	}
 	key := msg.String()
 	if other, ok := m.opt.Keys[key]; ok && m.prompt == nil {
 		key = other
@@ -138,7 +131,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		m.promptKey(msg)
 		return nil
 	}
-	if m.over != noOverlay {
+	if m.over.what != noOverlay {
 		return m.overlayKey(key)
 	}
 	b := m.binding(key)
@@ -150,24 +143,12 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// overlayPage is how many lines of an overlay the page keys go.
-const overlayPage = 10
-
+// overlayKey gives a key to what lies over the screen.
 func (m *Model) overlayKey(key string) tea.Cmd {
-	switch key {
-	case "up", "k":
-		m.scroll = max(0, m.scroll-1)
-	case "down", "j":
-		m.scroll++
-	case "pgup":
-		m.scroll = max(0, m.scroll-overlayPage)
-	case "pgdown":
-		m.scroll += overlayPage
-	case "q", "ctrl+c":
+	if key == "q" || key == "ctrl+c" {
 		return tea.Quit
-	default:
-		m.over, m.scroll = noOverlay, 0
 	}
+	m.over.key(key)
 	m.draw()
 	return nil
 }

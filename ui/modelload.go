@@ -55,7 +55,7 @@ func (m *Model) load(force bool) {
 	m.store.Read(func(r *reading) {
 		m.lastNS = r.lastNS
 		m.oldestNS, _ = r.Timeline.Range()
-		m.failing(r)
+		m.recordKey.failing(r, &m.message)
 		if !m.frozen {
 			m.atNS = m.lastNS
 			m.states = append(m.states[:0], r.States...)
@@ -119,7 +119,7 @@ func (m *Model) load(force bool) {
 func (m *Model) recall() {
 	sample, states, err := m.store.moment(m.atNS)
 	if err != nil {
-		m.message, m.problem = err.Error(), true
+		m.message.fail(err.Error())
 	}
 	if sample != nil {
 		m.moment, m.states, m.heldNS = sample, states, m.atNS

@@ -42,7 +42,7 @@ func (m *Model) paint() {
 		drawGauges(a.Row(r.gauges), &m.figures, t)
 	}
 	m.drawPage()
-	m.drawPressed(a, t)
+	m.pressed.draw(a, r.detail-1, t)
 	m.drawFooter(a, t)
 	m.drawOver(a, t)
 }
@@ -51,7 +51,7 @@ func (m *Model) paint() {
 func (m *Model) head() headView {
 	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
 		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.stepNS(),
-		replay: m.opt.Replay, recording: m.recording, playing: m.playing, speed: m.factor(), loaded: m.loaded(),
+		replay: m.opt.Replay, recording: m.recordKey.on, playing: m.playing, speed: m.factor(), loaded: m.loaded(),
 		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures}
 	if m.fleet != nil {
 		h.number, h.of = m.fleet.which(m)

@@ -45,7 +45,7 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 	if w, ok := msg.(tea.MouseWheelMsg); ok {
 		return m.wheel(w)
 	}
-	if m.over != noOverlay || m.prompt != nil {
+	if m.over.what != noOverlay || m.prompt != nil {
 		return nil
 	}
 	x := min(max(at.X-m.regions.cellsX, 0), m.regions.cellsW-1)
@@ -54,7 +54,7 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 		if at.Button != tea.MouseLeft {
 			return nil
 		}
-		m.message, m.problem = "", false
+		m.message.clear()
 		m.drag = nil
 		if m.onAxis(at.X, at.Y) {
 			m.drag = &drag{x, x, m.selection()}
@@ -140,7 +140,7 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	switch {
 	case m.prompt != nil:
 		return nil
-	case m.over != noOverlay:
+	case m.over.what != noOverlay:
 		return m.overlayKey(key)
 	}
 	if p, ok := m.current().(wheeled); ok {

@@ -128,7 +128,7 @@ func TestTheWheel(t *testing.T) {
 	}
 	s.press("?")
 	wheel(2, 2, tea.MouseWheelDown)
-	if s.model.scroll != 1 {
+	if s.model.over.scroll != 1 {
 		t.Error("the help does not scroll")
 	}
 }

@@ -22,7 +22,7 @@ const maxNotes = 1000
 // openNote opens the line for a note at the moment that is shown.
 func (m *Model) openNote() {
 	if m.lastNS == 0 {
-		m.message, m.problem = "nothing to mark yet: no sample has come", true
+		m.message.fail("nothing to mark yet: no sample has come")
 		return
 	}
 	m.prompt = &prompt{label: "note at " + m.process.WallTime(m.atNS).Format("15:04:05") + ": ", note: true, atNS: m.atNS}
@@ -38,7 +38,7 @@ func (m *Model) noteKey(msg tea.KeyPressMsg) {
 			text = m.opt.Redactor.Note(sampler.Note{Text: text}).Text // a person can write anything
 			m.addNote(note{p.atNS, text})
 			m.store.note(sampler.Note{AtNS: p.atNS, Text: text})
-			m.message = "marked: " + text
+			m.message.say("marked: " + text)
 		}
 	case "esc", "ctrl+c":
 		m.prompt = nil

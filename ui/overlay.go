@@ -16,14 +16,47 @@ const overlayMargin = 4
 // only scraps of the screen under it.
 const maxOverlay, leastBeside = 200, 80
 
-// overlay says what lies over the screen.
-type overlay uint8
+// overlayID says what lies over the screen.
+type overlayID uint8
 
 const (
-	noOverlay overlay = iota
+	noOverlay overlayID = iota
 	helpOverlay
 	findingsOverlay
 )
+
+// overlay is what lies over the screen, and from which line on it is shown.
+type overlay struct {
+	what   overlayID
+	scroll int
+}
+
+// toggle opens an overlay, or closes it.
+func (o *overlay) toggle(what overlayID) {
+	if o.what == what {
+		what = noOverlay
+	}
+	*o = overlay{what: what}
+}
+
+// overlayPage is how many lines of an overlay the page keys go.
+const overlayPage = 10
+
+// key scrolls, or closes the overlay.
+func (o *overlay) key(key string) {
+	switch key {
+	case "up", "k":
+		o.scroll = max(0, o.scroll-1)
+	case "down", "j":
+		o.scroll++
+	case "pgup":
+		o.scroll = max(0, o.scroll-overlayPage)
+	case "pgdown":
+		o.scroll += overlayPage
+	default:
+		*o = overlay{}
+	}
+}
 
 // drawOverlay draws the lines in a frame over its area; scroll skips some where there are more than fit. It returns the scroll
 // that there is room for.
@@ -64,29 +97,21 @@ func frame(a canvas.Area, t *Theme, title string) {
 
 // drawOver draws the overlay that is open, over the rows between the first and the last.
 func (m *Model) drawOver(a canvas.Area, t *Theme) {
-	if m.over == noOverlay {
+	if m.over.what == noOverlay {
 		return
 	}
 	area := a.Sub(0, 1, m.width, m.height-2)
 	if m.width >= maxOverlay+leastBeside {
 		area = a.Sub((m.width-maxOverlay)/2, 1, maxOverlay, m.height-2)
 	}
-	switch m.over {
+	switch m.over.what {
 	case helpOverlay:
-		m.scroll = drawHelp(area, t, m.helpMaps(), m.figures.readsHelp(), m.scroll, m.opt.ASCII)
+		m.over.scroll = drawHelp(area, t, m.helpMaps(), m.figures.readsHelp(), m.over.scroll, m.opt.ASCII)
 	case findingsOverlay:
 		v := m.findings
 		if m.page == pageProcesses {
 			v = m.fleet.page.worst(&m.scene)
 		}
-		m.scroll = v.drawAll(area, t, m.scroll)
+		m.over.scroll = v.drawAll(area, t, m.over.scroll)
 	}
-}
-
-// toggleOver opens an overlay, or closes it.
-func (m *Model) toggleOver(o overlay) {
-	if m.over == o {
-		o = noOverlay
-	}
-	m.over, m.scroll = o, 0
 }

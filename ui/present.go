@@ -1,13 +1,10 @@
 package ui
 
 import (
-	"cmp"
 	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
@@ -25,9 +22,7 @@ func (m *Model) present() {
 	if m.fleet != nil {
 		m.fleet.present(m.presenting)
 	}
-	if m.recording {
-		m.message = "the recording goes on as it was begun" + cmp.Or(m.recordedWith, ", with all names")
-	}
+	m.recordKey.renamed(&m.message)
 	// What was built with the other names is built again.
 	m.flame.builder, m.flame.zoom, m.flame.selected = nil, nil, nil
 	if p, ok := m.pages[pageThread].(*threadPage); ok {
@@ -37,26 +32,20 @@ func (m *Model) present() {
 	m.refresh()
 }
 
-// noteKeyPress keeps a key for the corner. What is typed into a prompt stands there already.
-func (m *Model) noteKeyPress(msg tea.KeyPressMsg) {
-	if !m.presenting || m.prompt != nil {
-		return
-	}
-	m.pressed = append(m.pressed, msg.String())
-	m.pressed = m.pressed[max(0, len(m.pressed)-shownKeys):]
+// pressedKeys are the last keys of a presentation.
+type pressedKeys []string
+
+func (k *pressedKeys) add(key string) {
+	*k = append(*k, key)
+	*k = (*k)[max(0, len(*k)-shownKeys):]
 }
 
-// drawPressed writes the last keys into the corner above the footer.
-func (m *Model) drawPressed(a canvas.Area, t *Theme) {
-	if len(m.pressed) == 0 {
-		return
+// draw writes them into the corner at a row.
+func (k pressedKeys) draw(a canvas.Area, y int, t *Theme) {
+	if len(k) > 0 {
+		text := "  " + strings.Join(k, "  ") + "  "
+		a.PutRight(y, text, canvas.Style{FG: t.Accent, BG: t.Background, Attr: canvas.Bold | canvas.Reverse})
 	}
-	text := "  " + strings.Join(m.pressed, "  ") + "  "
-	y := m.regions.detail - 1
-	if m.regions.detail == m.regions.footer {
-		y = m.regions.footer - 1
-	}
-	a.PutRight(y, text, canvas.Style{FG: t.Accent, BG: t.Background, Attr: canvas.Bold | canvas.Reverse})
 }
 
 // hidesNames reports whether directories, users and hosts are not to be seen.
@@ -115,7 +104,7 @@ func (m *scene) shareable() sampler.Process {
 }
 
 // leftOut says what a file that is begun now does not hold; "" when it holds all.
-func (m *Model) leftOut() string {
+func (m *scene) leftOut() string {
 	switch {
 	case m.opt.Redactor != nil:
 		return ", redacted"

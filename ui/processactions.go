@@ -17,7 +17,9 @@ func (p *processesPage) actions() []binding {
 		{keys: []string{"m"}, do: func(m *Model) tea.Cmd {
 			return p.act(m, func(m *Model) tea.Cmd { m.openNote(); return nil })
 		}},
-		{keys: []string{"W", "shift+w"}, do: func(m *Model) tea.Cmd { return p.act(m, (*Model).toggleRecording) }},
+		{keys: []string{"W", "shift+w"}, do: func(m *Model) tea.Cmd {
+			return p.act(m, func(m *Model) tea.Cmd { return m.recordKey.press(&m.scene, &m.message) })
+		}},
 	}
 }
 
@@ -38,23 +40,23 @@ func (p *processesPage) meant() *member {
 func (p *processesPage) act(m *Model, do func(*Model) tea.Cmd) tea.Cmd {
 	to := p.meant()
 	if to == nil {
-		m.message, m.problem = "of which process? ↑ ↓ select one, and press the key again", true
+		m.message.fail("of which process? ↑ ↓ select one, and press the key again")
 		return nil
 	}
 	if to != p.fleet.shown {
 		if err := p.fleet.open(to); err != nil {
-			m.message, m.problem = err.Error(), true
+			m.message.fail(err.Error())
 			return nil
 		}
 		to.model.refresh() // what it saves or copies is that of now
 	}
-	to.model.message, to.model.problem = "", false
+	to.model.message.clear()
 	cmd := do(to.model)
 	process := to.store.Process()
 	if x := to.model; x.prompt != nil && x.prompt.note {
 		x.prompt.label = fmt.Sprintf("%s %d, %s", process.Title, process.PID, x.prompt.label)
-	} else if x.message != "" {
-		x.message = fmt.Sprintf("%s %d: %s", process.Title, process.PID, x.message)
+	} else if x.message.text != "" {
+		x.message.text = fmt.Sprintf("%s %d: %s", process.Title, process.PID, x.message.text)
 	}
 	to.model.draw()
 	return cmd

@@ -73,7 +73,7 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	}
 	s.do("s")
 	s.do("W")
-	if got := s.fleet.shown.model.message; !strings.HasPrefix(got, "recording to "+folder) || !strings.Contains(got, "-4243-") {
+	if got := s.fleet.shown.model.message.text; !strings.HasPrefix(got, "recording to "+folder) || !strings.Contains(got, "-4243-") {
 		t.Errorf("W says %q", got)
 	}
 	s.do("W")

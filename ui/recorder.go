@@ -10,11 +10,7 @@ import (
 	"sync"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
-
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/safefile"
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -174,92 +170,6 @@ func leaveRecordings(stores ...*Store) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// failing reports why the recording that goes on can't be written any more.
-func (m *Model) failing(r *reading) {
-	if r.recLost > m.recLost && m.recording {
-		m.message, m.problem = fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.recLost))), true
-	}
-	m.recLost = r.recLost
-	if r.recErr != nil && m.recording {
-		m.recording = false
-		m.message, m.problem = "the recording ended early: "+r.recErr.Error(), true
-	}
-}
-
-// recordingMsg says that a recording has begun (bytes is 0) or has ended.
-type recordingMsg struct {
-	path  string
-	bytes int64
-	// lost is how many samples the disk was too slow for.
-	lost uint64
-	err  error
-}
-
-// toggleRecording begins a recording, or ends the one that goes on.
-func (m *Model) toggleRecording() tea.Cmd {
-	store := m.store
-	if m.recBusy { // the file of the last press is still being opened or closed: this press waits for it
-		m.recAgain = !m.recAgain
-		return nil
-	}
-	if m.recording {
-		m.recording, m.recBusy = false, true
-		m.message = "ending the recording …"
-		return func() tea.Msg {
-			path, bytes, lost, err := store.stopRecording(nil)
-			return recordingMsg{path, max(bytes, 1), lost, err}
-		}
-	}
-	if m.lastNS == 0 || m.source.Done {
-		m.message, m.problem = "nothing to record: no samples come", true
-		return nil
-	}
-	base := filepath.Join(m.opt.Folder, export.Stem(m.process.Title, m.process.PID, m.process.WallTime(m.lastNS)))
-	notes := m.sharedNotes()
-	process, dict, fromNS := m.shareable(), m.store.dict.View(), m.lastNS // what the screen shows now is its beginning
-	m.recordedWith = m.leftOut()
-	m.recording, m.recBusy = true, true
-	return func() tea.Msg {
-		// One that failed, as the screen has said, is closed first.
-		_, _, _, _ = store.stopRecording(nil)
-		r, err := store.record(base, process, dict, notes, fromNS)
-		if err != nil {
-			return recordingMsg{err: err}
-		}
-		return recordingMsg{path: absolute(r.path)}
-	}
-}
-
-// recorded shows where the recording goes, or is.
-func (m *Model) recorded(msg recordingMsg) tea.Cmd {
-	defer m.draw()
-	m.recBusy = false
-	again := m.recAgain
-	m.recAgain = false
-	switch {
-	case msg.err != nil:
-		m.recording = false
-		m.message, m.problem = "not recorded: "+msg.err.Error(), true
-		return nil
-	case msg.bytes == 0:
-		m.message, m.problem, m.named = "recording to "+msg.path+m.recordedWith+"   W ends it", false, []string{msg.path}
-		if again {
-			return m.toggleRecording()
-		}
-		return nil
-	}
-	m.message, m.problem = fmt.Sprintf("recorded %s, and the path copied: %s", units.Bytes(msg.bytes), absolute(msg.path)), false
-	if msg.lost > 0 {
-		m.message += fmt.Sprintf(" (%s samples are missing: the disk was too slow)", units.Count(int64(msg.lost)))
-	}
-	m.named = []string{absolute(msg.path)}
-	copied := m.copyPath(absolute(msg.path))
-	if again {
-		return tea.Batch(copied, m.toggleRecording())
-	}
-	return copied
 }
 
 // absolute returns a path that can be pasted into another terminal; the path itself where that can't be told.

@@ -24,11 +24,11 @@ type savedMsg struct {
 // save collects what the screen shows, now, and returns the command that writes it to disk.
 func (m *Model) save() tea.Cmd {
 	if m.lastNS == 0 {
-		m.message, m.problem = "nothing to save yet: no sample has come", true
+		m.message.fail("nothing to save yet: no sample has come")
 		return nil
 	}
 	if first, last := m.store.history.Span(); first == last {
-		m.message, m.problem = "nothing to save yet: one sample alone has no duration", true
+		m.message.fail("nothing to save yet: one sample alone has no duration")
 		return nil
 	}
 	if !m.hasFlame() { // the picture in it is as old as the last look at it
@@ -62,7 +62,7 @@ func (m *Model) save() tea.Cmd {
 	}
 	folder := m.opt.Folder
 	without := m.leftOut()
-	m.message = "saving …"
+	m.message.say("saving …")
 	return func() tea.Msg {
 		path, err := saveSnapshot(folder, s)
 		return savedMsg{absolute(path), without, err}
@@ -87,11 +87,11 @@ func saveSnapshot(parent string, s export.Snapshot) (string, error) {
 // saved shows where the snapshot is and copies its path to the clipboard of the person's terminal (OSC 52).
 func (m *Model) saved(msg savedMsg) tea.Cmd {
 	if msg.err != nil {
-		m.message, m.problem = "not saved: "+msg.err.Error(), true
+		m.message.fail("not saved: " + msg.err.Error())
 		m.draw()
 		return nil
 	}
-	m.message, m.problem, m.named = "saved"+msg.without+", and its path copied: "+msg.path, false, []string{msg.path}
+	m.message.say("saved"+msg.without+", and its path copied: "+msg.path, msg.path)
 	m.draw()
 	return m.copyPath(msg.path)
 }

@@ -363,10 +363,10 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 			}
 		}
 		s.press("up")
-		if s.model.scroll == 0 {
+		if s.model.over.scroll == 0 {
 			t.Errorf("%v: there was nothing to scroll", size)
 		}
-		for range s.model.scroll {
+		for range s.model.over.scroll {
 			s.press("up")
 		}
 		if s.text() != first {

@@ -146,7 +146,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 		what = p.table.rows[i].file
 	}
 	if p.kind == topGems {
-		m.message = "a gem has no frame of its own: sort its files or functions"
+		m.message.say("a gem has no frame of its own: sort its files or functions")
 		return nil
 	}
 	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(what) + "$")

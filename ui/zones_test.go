@@ -200,7 +200,7 @@ func TestTheMouseOnTheTimelinePage(t *testing.T) {
 		t.Error("the wheel does not zoom")
 	}
 	s.model.Update(tea.MouseWheelMsg{X: 2, Y: y, Button: tea.MouseWheelDown})
-	if strings.Contains(s.model.message, "zoom") || s.model.timeline.index() < 0 {
+	if strings.Contains(s.model.message.text, "zoom") || s.model.timeline.index() < 0 {
 		t.Error("beside the axis it does not scroll")
 	}
 }
@@ -216,7 +216,7 @@ func TestClicksEverywhere(t *testing.T) {
 					s.model.open(id)
 					s.click(x, y)
 					s.click(x, y)
-					s.model.over = noOverlay
+					s.model.over = overlay{}
 				}
 			}
 			s.press("esc", "esc")

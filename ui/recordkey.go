@@ -1,0 +1,113 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// recordKey is what the key W does: it begins a recording, and ends the one that goes on.
+type recordKey struct {
+	on bool // a recording goes on
+	// lost is how many samples it lacked at the last picture.
+	lost uint64
+	// with says what of the names its file holds, which is decided when it is begun.
+	with  string
+	busy  bool // its file is being opened or closed
+	again bool // the key was pressed meanwhile
+}
+
+// failing reports why the recording that goes on can't be written any more.
+func (k *recordKey) failing(r *reading, say *message) {
+	if r.recLost > k.lost && k.on {
+		say.fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.recLost))))
+	}
+	k.lost = r.recLost
+	if r.recErr != nil && k.on {
+		k.on = false
+		say.fail("the recording ended early: " + r.recErr.Error())
+	}
+}
+
+// renamed says what becomes of the recording that goes on when names are hidden or shown again.
+func (k *recordKey) renamed(say *message) {
+	if k.on {
+		say.say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))
+	}
+}
+
+// recordingMsg says that a recording has begun (bytes is 0) or has ended.
+type recordingMsg struct {
+	path  string
+	bytes int64
+	// lost is how many samples the disk was too slow for.
+	lost uint64
+	err  error
+}
+
+// press begins a recording of what the scene shows now and of all that comes, or ends the one that goes on.
+func (k *recordKey) press(s *scene, say *message) tea.Cmd {
+	store := s.store
+	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
+		k.again = !k.again
+		return nil
+	}
+	if k.on {
+		k.on, k.busy = false, true
+		say.say("ending the recording …")
+		return func() tea.Msg {
+			path, bytes, lost, err := store.stopRecording(nil)
+			return recordingMsg{path, max(bytes, 1), lost, err}
+		}
+	}
+	if s.lastNS == 0 || s.source.Done {
+		say.fail("nothing to record: no samples come")
+		return nil
+	}
+	base := filepath.Join(s.opt.Folder, export.Stem(s.process.Title, s.process.PID, s.process.WallTime(s.lastNS)))
+	notes := s.sharedNotes()
+	process, dict, fromNS := s.shareable(), store.dict.View(), s.lastNS
+	k.with = s.leftOut()
+	k.on, k.busy = true, true
+	return func() tea.Msg {
+		// One that failed, as the screen has said, is closed first.
+		_, _, _, _ = store.stopRecording(nil)
+		r, err := store.record(base, process, dict, notes, fromNS)
+		if err != nil {
+			return recordingMsg{err: err}
+		}
+		return recordingMsg{path: absolute(r.path)}
+	}
+}
+
+// done shows where the recording goes, or is.
+func (k *recordKey) done(msg recordingMsg, s *scene, say *message) tea.Cmd {
+	again := k.again
+	k.busy, k.again = false, false
+	if msg.err != nil {
+		k.on = false
+		say.fail("not recorded: " + msg.err.Error())
+		return nil
+	}
+	path := absolute(msg.path)
+	var cmd tea.Cmd
+	if msg.bytes == 0 {
+		say.say("recording to "+msg.path+k.with+"   W ends it", msg.path)
+	} else {
+		text := fmt.Sprintf("recorded %s, and the path copied: %s", units.Bytes(msg.bytes), path)
+		if msg.lost > 0 {
+			text += fmt.Sprintf(" (%s samples are missing: the disk was too slow)", units.Count(int64(msg.lost)))
+		}
+		say.say(text, path)
+		cmd = s.copyPath(path)
+	}
+	if again {
+		return tea.Batch(cmd, k.press(s, say))
+	}
+	return cmd
+}
