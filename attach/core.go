@@ -44,7 +44,7 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// given are the files that stand in for mapped ones, by the name of the mapped file; root is where the process's root
+	// given are the files to use instead of mapped ones, by the name of the mapped file; root is where the process's root
 	// was.
 	given map[string]string
 	root  string
@@ -60,7 +60,7 @@ type Core struct {
 type CoreFiles struct {
 	// Root is the folder that was the process's root; "" is ours.
 	Root string
-	// Files stand in for mapped files of the same base name, or, one that has no namesake, for the program.
+	// Files are used instead of mapped files of the same base name, or, where there is none of its name, of the program.
 	Files []string
 }
 
@@ -132,7 +132,7 @@ func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 
 const programHeaderSize = 56
 
-// programHeaders reads the program headers. With 65,535 of them or more their number stands in the first section header
+// programHeaders reads the program headers. With 65,535 of them or more their number is in the first section header
 // (PN_XNUM, elf(5)).
 func (c *Core) programHeaders(head []byte) ([]byte, error) {
 	const xnum = 0xffff
@@ -283,7 +283,7 @@ func (c *Core) PID() int { return c.notes.pid }
 // TIDs lists the native threads that the core has registers of, ascending.
 func (c *Core) TIDs() []int32 { return slices.Clone(c.notes.tids) }
 
-// Title is the program's name without its arguments, as far as the 80 bytes that the core keeps of them tell.
+// Title is the program's name without its arguments, as far as it can be told from the 80 bytes of arguments that the core keeps.
 func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }
 
 // uid is the user that the process ran as.
@@ -298,7 +298,7 @@ func (c *Core) Machine() string { return c.machine }
 // Missing is the number of bytes that the core was to hold and does not: it was cut short (ulimit -c, a full disk).
 func (c *Core) Missing() int64 { return c.missing }
 
-// Close lets go of the core and of the mapped files.
+// Close closes the core and the mapped files.
 func (c *Core) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

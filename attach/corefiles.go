@@ -18,7 +18,7 @@ type mappedFile struct {
 	err  error
 }
 
-// give takes the files that stand in for mapped ones.
+// give takes the files to use instead of mapped ones.
 func (c *Core) give(files []string) error {
 	c.given = make(map[string]string)
 	for _, f := range files {
@@ -32,7 +32,7 @@ func (c *Core) give(files []string) error {
 			target = c.exe()
 		}
 		if target == "" || c.given[target] != "" {
-			return fmt.Errorf("%s stands for none of the files that the process of %s had mapped", f, c.path)
+			return fmt.Errorf("%s has the name of none of the files that the process of %s had mapped", f, c.path)
 		}
 		c.given[target] = f
 	}
@@ -108,7 +108,7 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	return f, err
 }
 
-// findFile opens the file that stands for a mapped one. The core names it, which a stranger may have written:
+// findFile opens the file to use for a mapped one. The core names it, which a stranger may have written:
 // anything but a program or library is refused.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {

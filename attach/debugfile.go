@@ -114,7 +114,7 @@ func (m *Module) rootsOr() []debugRoot {
 	return m.roots
 }
 
-// debugPlaces lists where below a root a separate debug file may stand.
+// debugPlaces lists where below a root a separate debug file may be.
 func (m *Module) debugPlaces(link string) []string {
 	var out []string
 	if len(m.BuildID) > 2 {
@@ -155,7 +155,7 @@ func (m *Module) debugLink() (name string, crc uint32, ok bool) {
 	return name, binaryLE.Uint32(b[at:]), true
 }
 
-// sameChecksum says whether a file has a checksum. What it reads is taken from the budget, in bytes.
+// sameChecksum reports whether a file has a checksum. What it reads is taken from the budget, in bytes.
 func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	size := f.Info().Size()
 	if *budget -= size; *budget < 0 {

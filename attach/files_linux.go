@@ -187,7 +187,7 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 }
 
 // errOtherFile is returned for a file that has the right name but isn't what is mapped.
-var errOtherFile = errors.New("another file of that name stands there")
+var errOtherFile = errors.New("there is another file of that name")
 
 // isMapped checks that f is the mapping's file.
 func (p *Process) isMapped(f *safefile.File, m Mapping) error {

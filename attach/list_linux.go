@@ -99,7 +99,7 @@ type lister struct {
 	silent atomic.Int32
 }
 
-// lookAt says whether a process is, or may be, a CRuby process.
+// lookAt reports whether a process is, or may be, a CRuby process.
 func (l *lister) lookAt(pid int) (Candidate, bool) {
 	p, err := openProcess(pid)
 	if err != nil {
@@ -176,7 +176,7 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	return version, err
 }
 
-// lookInto says whether a process is, or may be, a CRuby process. Of one that does not answer Err alone is set.
+// lookInto reports whether a process is, or may be, a CRuby process. Of one that does not answer Err alone is set.
 func lookInto(p *Process, known *versions) (Candidate, bool) {
 	args, err := p.CommandLine()
 	if errors.Is(err, ErrNoAnswer) {

@@ -28,7 +28,7 @@ type Mapping struct {
 	Deleted bool
 }
 
-// IsFile says whether the mapping is one of a file.
+// IsFile reports whether the mapping is one of a file.
 func (m Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
 // parseMaps reads the text of /proc/PID/maps (proc_pid_maps(5)). A line that is not a mapping is an error that quotes it.

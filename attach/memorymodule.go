@@ -170,7 +170,7 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if last < first {
 		return int(first), nil
 	}
-	// The chain words stand behind the buckets, one a symbol from `first` on; the lowest bit marks a chain's end.
+	// The chain words follow the buckets, one a symbol from `first` on; the lowest bit marks a chain's end.
 	at += Address(buckets) * 4
 	for end := min(last+maxHashChain, maxSymbols); last < end; last++ {
 		var word [4]byte

@@ -24,7 +24,7 @@ type Symbol struct {
 	Addr Address
 	// Size is in bytes; 0 where the file doesn't say.
 	Size uint64
-	// TLS marks thread-local variables. Exported symbols stand in .dynsym, which strip keeps.
+	// TLS marks thread-local variables. Exported symbols are in .dynsym, which strip keeps.
 	TLS, Exported bool
 }
 
@@ -231,14 +231,14 @@ func (m *Module) Exported(name string) (s Symbol, ok bool) {
 	return m.symbolOf(found.symbol, true), true
 }
 
-// inItself says whether the file itself, not a separate debug file, defines a symbol.
+// inItself reports whether the file itself, not a separate debug file, defines a symbol.
 func (m *Module) inItself(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.find(m.dynamic, name).defined || m.find(m.static, name).defined
 }
 
-// Undefined says whether the file wants a symbol of that name from another one, without its version: __longjmp_chk for
+// Undefined reports whether the file wants a symbol of that name from another one, without its version: __longjmp_chk for
 // __longjmp_chk@GLIBC_2.11.
 func (m *Module) Undefined(name string) bool {
 	m.mu.Lock()
@@ -246,15 +246,15 @@ func (m *Module) Undefined(name string) bool {
 	return m.find(m.dynamic, name).undefined
 }
 
-// Stripped says whether the file has no .symtab.
+// Stripped reports whether the file has no .symtab.
 func (m *Module) Stripped() bool { return !m.HasSection(".symtab") }
 
-// HasDWARF says whether the file itself holds debug information.
+// HasDWARF reports whether the file itself holds debug information.
 func (m *Module) HasDWARF() bool {
 	return m.HasSection(".debug_info") || m.HasSection(".zdebug_info")
 }
 
-// HasSection says whether the file has a section of that name; never so for a module that was read from memory.
+// HasSection reports whether the file has a section of that name; never so for a module that was read from memory.
 func (m *Module) HasSection(name string) bool { return m.file != nil && m.file.Section(name) != nil }
 
 // Needs lists the libraries that the file asks the dynamic linker for (DT_NEEDED).

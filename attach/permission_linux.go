@@ -183,7 +183,7 @@ func (p *Process) gatherFacts() permissionFacts {
 	return f
 }
 
-// isWholeUIDMap says whether a user namespace's map is that of the machine's first one: each of all 2³²-1 users is itself
+// isWholeUIDMap reports whether a user namespace's map is that of the machine's first one: each of all 2³²-1 users is itself
 // (user_namespaces(7)).
 func isWholeUIDMap(text []byte) bool {
 	return slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})

@@ -329,7 +329,7 @@ func (p *Process) NamespacePID() int {
 	return p.pid
 }
 
-// inNamespace says whether the process lives in a PID namespace below ours, so that the tids in its memory are others
+// inNamespace reports whether the process lives in a PID namespace below ours, so that the tids in its memory are others
 // than those here.
 func (p *Process) inNamespace() bool { return len(p.status.NSPID) > 1 }
 

@@ -60,12 +60,12 @@ func (m *Module) FileVersion() (string, error) {
 	return text, nil
 }
 
-// isVersion says whether a text looks like a release: digits and dots, starting with a digit.
+// isVersion reports whether a text looks like a release: digits and dots, starting with a digit.
 func isVersion(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9' && strings.Trim(s, "0123456789.") == ""
 }
 
-// isLibRuby says whether a file's name is that of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
+// isLibRuby reports whether a file's name is that of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
 // libruby27.so.2.7; not librubygc.default.so (3.4's loadable collector) or librubyvm.so (TruffleRuby).
 func isLibRuby(path string) bool {
 	rest, ok := strings.CutPrefix(filepath.Base(path), "libruby")

@@ -22,7 +22,7 @@ type processStat struct {
 // pfKthread marks threads of the kernel (include/linux/sched.h, PF_KTHREAD).
 const pfKthread = 0x00200000
 
-// parseStat reads the text of /proc/PID/stat. The name stands in parentheses and is not escaped, so the last closing
+// parseStat reads the text of /proc/PID/stat. The name is in parentheses and is not escaped, so the last closing
 // parenthesis ends it.
 func parseStat(text []byte) (processStat, error) {
 	var s processStat

@@ -25,7 +25,7 @@ type symbolTable struct {
 	symbols, names *io.SectionReader
 }
 
-// newSymbolTable makes a table of what stands in a file, or a target's memory; nil where it is beyond the limits.
+// newSymbolTable makes a table of what is in a file, or in a target's memory; nil where it is beyond the limits.
 func newSymbolTable(in io.ReaderAt, symbols, symbolsSize, names, namesSize uint64) *symbolTable {
 	if symbolsSize > maxSymbols*elf.Sym64Size || namesSize > maxSymbolNames {
 		return nil
@@ -83,7 +83,7 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	return out, err
 }
 
-// places finds where in the names a name stands. The end of a longer one counts, as symbols may use it so.
+// places finds where in the names a name is. The end of a longer one counts, as symbols may use it so.
 func (t *symbolTable) places(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)

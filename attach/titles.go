@@ -68,7 +68,7 @@ func emulated(args []string) []string {
 	return args[i:]
 }
 
-// isRubyName says whether a program's name is one under which CRuby is installed: ruby, ruby3.1, ruby27, ruby-3.4.
+// isRubyName reports whether a program's name is one under which CRuby is installed: ruby, ruby3.1, ruby27, ruby-3.4.
 func isRubyName(name string) bool {
 	rest, ok := strings.CutPrefix(name, "ruby")
 	return ok && strings.Trim(rest, "-.0123456789") == ""

@@ -337,7 +337,7 @@ func (t *tracer) release() {
 		case traceStopped:
 			t.result.Threads++
 			if ptrace(unix.PTRACE_DETACH, x.tid, x.signal) != nil {
-				t.unclean = true // killed while it stood
+				t.unclean = true // killed while it was stopped
 			}
 		case traceSeized:
 			t.unclean = true // it has not stopped

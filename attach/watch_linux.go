@@ -97,7 +97,7 @@ func (p *Process) zombie() (bool, error) {
 	return s.State == 'Z' || s.State == 'X', nil
 }
 
-// leaderOnly says whether the main thread is the only one left. A process whose main thread has ended by pthread_exit
+// leaderOnly reports whether the main thread is the only one left. A process whose main thread has ended by pthread_exit
 // shows as a zombie in /proc while its other threads live on.
 func (p *Process) leaderOnly() bool {
 	var buf [4]int32

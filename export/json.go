@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// WriteJSON writes v as indented JSON that may go to a terminal: what flamegraph.Printable would replace stands in its
+// WriteJSON writes v as indented JSON that may go to a terminal: what flamegraph.Printable would replace is in its
 // strings as \u escapes, so a reader gets every name exactly as it is. encoding/json alone lets through DEL, the control
 // characters from U+0080 on, which some terminals take for escape sequences, and changes of direction.
 func WriteJSON(w io.Writer, v any) error {

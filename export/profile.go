@@ -132,7 +132,7 @@ func mappingFile(p sampler.Process) string {
 func comments(m Measured) []string {
 	c := []string{fmt.Sprintf("ddtop: pid %d, %s", m.Process.PID, flamegraph.Printable(m.Process.RubyDescription))}
 	if n := m.Weights.Overflow; n > 0 {
-		c = append(c, fmt.Sprintf("ddtop: %d additions had more distinct stacks than are kept; they stand under %s", n, noStackName))
+		c = append(c, fmt.Sprintf("ddtop: %d additions had more distinct stacks than are kept; they are under %s", n, noStackName))
 	}
 	if d := m.Weights.Dropped; d.WallNS > 0 {
 		c = append(c, fmt.Sprintf("ddtop: %d ns of wall time came too late for the window and are missing", d.WallNS))

@@ -25,7 +25,7 @@ type Screen struct {
 
 // ScreenCell is one cell.
 type ScreenCell struct {
-	// Text is what stands there, a grapheme; "" and " " are a blank.
+	// Text is what is shown there, a grapheme; "" and " " are a blank.
 	Text string
 	// Width is in cells; 0 for the right half of a wide one.
 	Width int
@@ -43,7 +43,7 @@ type ScreenStyle struct {
 type ScreenOptions struct {
 	// Foreground and Background are the terminal's own colours as #rrggbb; "": light on dark.
 	Foreground, Background string
-	// Title is the picture's accessible title, and stands in the frame's bar unless NoFrame is set.
+	// Title is the picture's accessible title, and is in the frame's bar unless NoFrame is set.
 	Title   string
 	NoFrame bool
 }
@@ -158,7 +158,7 @@ func (p *painter) texts(row []ScreenCell, y int) {
 }
 
 // collect returns the text from cell x on that can be drawn as one run, and the cell after it. What another font might
-// supply (arrows, dots, wide characters) stands alone, so that its width stretches nothing else. A second blank
+// supply (arrows, dots, wide characters) is drawn alone, so that its width stretches nothing else. A second blank
 // ends a run, since renderers differ on whether they keep it; where it must be drawn it becomes a no-break space.
 func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]

@@ -174,7 +174,7 @@ func statLongest(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintln(b)
 }
 
-// beforeText is the state before a wait without how long it lasted, which stands beside it.
+// beforeText is the state before a wait without how long it lasted, which is beside it.
 func beforeText(w *gvl.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }

@@ -104,7 +104,7 @@ func splitDecoration(s string) (deco, rest string) {
 }
 
 // separator returns the index of the # or . between class and method in a qualified label; -1 when there is none. Operators
-// such as #.. or "a.b" file names are distinguished by what stands before: a constant's name.
+// such as #.. or "a.b" file names are distinguished by what comes before: a constant's name.
 func separator(s string) int {
 	if s == "" || !unicode.IsUpper(rune(s[0])) && s[0] < 0x80 {
 		return -1

@@ -34,7 +34,7 @@ const (
 
 // SVGOptions shape an SVG.
 type SVGOptions struct {
-	// Title is the picture's heading; Subtitle stands under it (what was measured, when, filters).
+	// Title is the picture's heading; Subtitle is under it (what was measured, when, filters).
 	Title, Subtitle string
 	// Width is the picture's width in pixels, at least 200; 0: 1200. A browser scales it.
 	Width int

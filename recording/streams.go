@@ -15,7 +15,7 @@ const (
 	numStreams
 )
 
-// streams are a block's samples, uncompressed. In a block they stand one after the other, with the lengths of the first
+// streams are a block's samples, uncompressed. In a block they follow one another, with the lengths of the first
 // two before them.
 type streams [numStreams][]byte
 
@@ -43,7 +43,7 @@ func (s streams) appendLengths(b []byte) []byte {
 	return b
 }
 
-// pack appends a block's data to dst, compressed: each stream, and each of the parts that stand before them, as a zstd
+// pack appends a block's data to dst, compressed: each stream, and each of the parts that come before them, as a zstd
 // frame of its own. A reader need not know that, for frames one after the other decompress to their contents one after
 // the other. raw is the length uncompressed.
 func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []byte, raw int) {

@@ -82,7 +82,7 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// Each entry stands in a page and, as the key, in a map. A page's memory counts when it is made, because it goes only as a
+// Each entry is in a page and, as the key, in a map. A page's memory counts when it is made, because it goes only as a
 // whole.
 func (f Frame) cost() int64 {
 	names := len(f.Label) + len(f.Name) + len(f.Path) + len(f.AbsolutePath) + len(f.Gem)

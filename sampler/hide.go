@@ -50,7 +50,7 @@ func Bare(p Process) Process {
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
 // BareText returns a sentence in which files have no directories: the paths that are given, whatever characters they have (of
-// one that ends with a slash nothing stays), and those that begin at the root. Of two paths in one clause what stands between them is lost.
+// one that ends with a slash nothing stays), and those that begin at the root. Of two paths in one clause what is between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) }) // none is cut short by a part of it
@@ -65,7 +65,7 @@ func BareText(text string, paths ...string) string {
 }
 
 // withoutDirectories returns the file's name in a path as Ruby writes it: also in "<internal:/usr/lib/…/x.rb>" and
-// "(eval at /srv/app/x.rb:3)", however often one stands in another.
+// "(eval at /srv/app/x.rb:3)", however deeply they are nested.
 func withoutDirectories(path string) string {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

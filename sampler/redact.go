@@ -341,7 +341,7 @@ func (r *Redactor) Know(paths ...string) {
 	r.paths = append(r.paths, paths[:min(len(paths), maxKnownPaths-len(r.paths))]...)
 }
 
-// namesIn is an error that says which names stand in its text.
+// namesIn is an error that says which names are in its text.
 type namesIn interface {
 	error
 	// namesIn returns users, and programs by their names or paths.

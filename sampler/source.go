@@ -68,7 +68,7 @@ type End struct {
 	AtNS int64
 	// Reason is a sentence for the person: "exited", "replaced itself by another program (exec)".
 	Reason string
-	// ExitKnown says whether ExitCode holds what the kernel said (128+n for signal n).
+	// ExitKnown reports whether ExitCode holds what the kernel said (128+n for signal n).
 	ExitKnown bool
 	ExitCode  int
 }

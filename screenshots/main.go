@@ -1,6 +1,6 @@
 // Screenshots makes the pictures of this folder (and of the README) from recordings of the bundled program, one of each
 // of its phases: what the screen showed at the recording's end. `make screenshots` runs it. How the recordings are made
-// stands in recordings/README.md.
+// is in recordings/README.md.
 package main
 
 import (

@@ -41,7 +41,7 @@ const (
 // DebugInfo is the debug information of one ELF file.
 type DebugInfo struct {
 	data *dwarf.Data
-	// units are where the units' first entries stand.
+	// units are where the units' first entries are.
 	units []dwarf.Offset
 }
 
@@ -221,7 +221,7 @@ type abbreviations struct {
 
 // check walks a table (DWARF 5, section 7.5.3), once.
 func (a *abbreviations) check(ctx context.Context, offset uint64) error {
-	const implicitConst = 0x21 // DW_FORM_implicit_const: its value stands in the table
+	const implicitConst = 0x21 // DW_FORM_implicit_const: its value is in the table
 	if a.seen[offset] {
 		return nil
 	}

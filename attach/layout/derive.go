@@ -213,7 +213,7 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that Ruby's structs stand in, and the others if that leaves something out that the base has.
+// visit reads the units that Ruby's structs are in, and the others if that leaves something out that the base has.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
 	for _, first := range []bool{true, false} {

@@ -304,7 +304,7 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 	return info, nil
 }
 
-// arrayLength multiplies the lengths of an array's dimensions; the reader stands behind the array's own entry. 0: open.
+// arrayLength multiplies the lengths of an array's dimensions; the reader is past the array's own entry. 0: an open array.
 func (s *scan) arrayLength(array *dwarf.Entry) (int, error) {
 	if !array.Children {
 		return 0, nil

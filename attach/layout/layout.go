@@ -92,5 +92,5 @@ func (t *Table) Constant(name string) (value int64, ok bool) {
 	return v, ok
 }
 
-// hasStruct says whether this release has a struct of that name.
+// hasStruct reports whether this release has a struct of that name.
 func (t *Table) hasStruct(structName string) bool { _, ok := t.sizes[structName]; return ok }

@@ -19,7 +19,7 @@ func newNames() *names {
 	return &names{structs: make(map[string]bool), fields: make(map[string]bool), constants: make(map[string]bool), inside: make(map[string]bool)}
 }
 
-// knownNames are the names in the embedded tables, and jmpBufField. A name that ddtop is to read must stand in them.
+// knownNames are the names in the embedded tables, and jmpBufField. A name that ddtop is to read must be among them.
 var knownNames = sync.OnceValues(func() (*names, error) {
 	index, err := readIndex()
 	if err != nil {

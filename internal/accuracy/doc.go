@@ -5,5 +5,5 @@
 // such events; there the kernel's counters of threads that only compute bracket their waiting.
 //
 // What noise can't break is asserted by `make test`. The figures, at all rates and for all loads, are measured by
-// `make verify` (build tag verify): what they are depends on how busy the machine is, so the load stands beside them.
+// `make verify` (build tag verify): what they are depends on how busy the machine is, so the load is printed beside them.
 package accuracy

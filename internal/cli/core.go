@@ -25,7 +25,7 @@ func (f *coreFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the program's or a library's `FILE`, where it has moved; can be repeated")
 }
 
-// check refuses flags that go with one of process and core only. It says whether a core is asked for.
+// check refuses flags that go with one of process and core only. It reports whether a core is asked for.
 func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	core = cmd.Flags().Changed("core")
 	switch {

@@ -93,6 +93,6 @@ func TestACommandWithoutRuby(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	x := inTerminal(t, "--", "/bin/sh", "-c", "sleep 2; exit 9")
 	x.see(t, "waiting for a Ruby VM in process ")
-	x.see(t, "the program ended before a Ruby VM stood in it")
+	x.see(t, "the program ended before it had started a Ruby VM")
 	x.leaves(t, 9)
 }

@@ -46,7 +46,7 @@ func (o output) check(command string, binary bool, std Streams) error {
 	}
 	probe, err := p.Begin()
 	if err != nil {
-		return fmt.Errorf("%w: what is written stands beside it until it is complete, so its folder has to be one you may write to", err)
+		return fmt.Errorf("%w: it is written under another name in the same folder until it is complete, so that folder has to be one you may write to", err)
 	}
 	return probe.Abort()
 }

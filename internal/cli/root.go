@@ -70,11 +70,11 @@ func newRoot(std Streams) *cobra.Command {
 	return cmd
 }
 
-// rootArgs refuses words that name no command, unless they stand behind "--".
+// rootArgs refuses words that name no command, unless they follow "--".
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:
-		return usageErrorf("behind \"--\" stands the program to start: ddtop -- ruby app.rb")
+		return usageErrorf("the program to start comes after \"--\": ddtop -- ruby app.rb")
 	case dash == 0 || len(args) == 0:
 		return nil
 	}

@@ -103,7 +103,7 @@ func checkSnapshots(folder string) error {
 
 // shown is what the screen is told of its source.
 type shown struct {
-	// notice stands at the bottom until the first key; "" for none.
+	// notice is shown at the bottom until the first key; "" for none.
 	notice string
 	// replay: the source is a recording.
 	replay bool
@@ -217,7 +217,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) er
 	notice := shown{notice: "the program writes to " + c.output}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
-		// The VM that stands shows that there is something to see; the group finds it again.
+		// That there is a VM shows that there is something to see; the group finds it again.
 		if err := src.Close(); err != nil {
 			return err
 		}

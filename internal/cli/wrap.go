@@ -16,7 +16,7 @@ import (
 
 const (
 	// firstLook and slowestLook are the shortest and longest time between two looks whether a started program's VM
-	// stands.
+	// is up.
 	firstLook   = 2 * time.Millisecond
 	slowestLook = 200 * time.Millisecond
 	// maxDescent is how many generations below the started program a Ruby is looked for: a shell that starts bundle that
@@ -32,7 +32,7 @@ const (
 var errNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
 
 // errEndedBefore is returned when a started program ended before it could be measured.
-var errEndedBefore = errors.New("the program ended before a Ruby VM stood in it: nothing was measured")
+var errEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
 // wrap starts a program and watches it.
 func wrap(ctx context.Context, args []string, f *rootFlags, std Streams) error {
@@ -42,7 +42,7 @@ func wrap(ctx context.Context, args []string, f *rootFlags, std Streams) error {
 	return wrapWithoutScreen(ctx, args, f, std)
 }
 
-// wrapWithoutScreen starts a program, measures each Ruby VM that stands in it, prints stat's table of each to standard
+// wrapWithoutScreen starts a program, measures each Ruby VM that it starts, prints stat's table of each to standard
 // error, and passes the program's exit code on.
 func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
 	c, err := startCommand(args, std, false)
@@ -70,7 +70,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 	return c.exit()
 }
 
-// measureCommand measures one VM of the program from the moment it stands to its end, and prints the table, apart from
+// measureCommand measures one VM of the program from its start to its end, and prints the table, apart from
 // one before it.
 func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
 	src, err := c.attach(ctx, f.target, layoutProgress(f.names))

@@ -125,7 +125,7 @@ func ReadPages(r io.Reader) (*Pages, error) {
 	}
 }
 
-// holds says whether a whole page is there.
+// holds reports whether a whole page is there.
 func (p *Pages) holds(base attach.Address) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

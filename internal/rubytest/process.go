@@ -289,7 +289,7 @@ func (p *Process) Stderr() string { return p.stderr.String() }
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	p.stop.Do(func() {
-		// The group stands as long as a member lives, so children that outlived the program end here too.
+		// The group exists as long as a member lives, so children that outlived the program end here too.
 		if err := syscall.Kill(-p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("kill process group %d: %v", p.PID, err)
 		}

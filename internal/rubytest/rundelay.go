@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// RunDelay is how long in all a process's threads have stood in the kernel's run queue since they began: what other programs on
+// RunDelay is how long in all a process's threads have been in the kernel's run queue since they began: what other programs on
 // the machine took from it. Threads that have ended are not in it.
 func RunDelay(t testing.TB, pid int) time.Duration {
 	t.Helper()

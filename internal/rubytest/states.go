@@ -41,7 +41,7 @@ type StateTruth struct {
 	Remote, Local string
 	// Child is the process waited for.
 	Child int
-	// Timed says whether the wait has an end; nil where nothing is said of it.
+	// Timed reports whether the wait has an end; nil where nothing is said of it.
 	Timed *bool
 }
 

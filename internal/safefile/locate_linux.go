@@ -118,7 +118,7 @@ func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (
 	return dir, nil
 }
 
-// trusted says whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec. Those
+// trusted reports whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec. Those
 // commands set the variables; whoever else can has root's rights already.
 func trusted(uid int) bool {
 	if uid == 0 || uid == os.Geteuid() {

@@ -21,7 +21,7 @@ type Root struct {
 	old bool
 }
 
-// OpenRoot takes a folder as a root. path is one of ours: it is followed as it stands, also where it is a link of /proc.
+// OpenRoot takes a folder as a root. path is one of ours: it is followed as it is, also where it is a link of /proc.
 // Files below it are opened with the rights, nil for our own; gate is shared by all that the same stranger may hang.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -78,7 +78,7 @@ func (r *Root) open(path, name string, limit int64, asked *Rights) (*File, error
 	return reopen(fd, name, limit, r.gate)
 }
 
-// find returns a descriptor of what stands at a path, whatever it is, without opening it for anything (O_PATH).
+// find returns a descriptor of what is at a path, whatever it is, without opening it for anything (O_PATH).
 func (r *Root) find(path string, asked *Rights) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for range tries {

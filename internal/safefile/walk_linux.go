@@ -13,7 +13,7 @@ const (
 	maxDepth = 256
 )
 
-// place is where a path leads: file is an O_PATH descriptor of what stands there, -1 where nothing does (but its folder).
+// place is where a path leads: file is an O_PATH descriptor of what is there, -1 where nothing does (but its folder).
 // dir is one of the folder that it is in (of itself, for a folder), name its name there ("." for a folder).
 type place struct {
 	dir, file int

@@ -22,7 +22,7 @@ var errNoReader = errors.New("no program reads from this pipe")
 type Place struct {
 	dir  *os.Root
 	name string
-	// Path is how the person calls it. Info is what stands there, nil for nothing.
+	// Path is the name that the user gave. Info is what is there, nil for nothing.
 	Path string
 	Info fs.FileInfo
 }
@@ -30,7 +30,7 @@ type Place struct {
 // Close lets go of the folder.
 func (p *Place) Close() error { return p.dir.Close() }
 
-// Special says whether something stands there that is to be written into as it is: a pipe, a device.
+// Special reports whether there is something that is to be written into as it is: a pipe, a device.
 func (p *Place) Special() bool { return p.Info != nil && !p.Info.Mode().IsRegular() }
 
 // Pending is a file that is being written under another name.
@@ -43,7 +43,7 @@ type Pending struct {
 // nameTries bounds the names tried for a file of its own.
 const nameTries = 100
 
-// Begin begins a file for a place, of mode 0600. What stands there stays until Commit.
+// Begin begins a file for a place, of mode 0600. What is there stays until Commit.
 func (p *Place) Begin() (*Pending, error) {
 	for range nameTries {
 		f, err := p.create(fmt.Sprintf(".%s-%08x", p.name, rand.Uint32()))
@@ -55,7 +55,7 @@ func (p *Place) Begin() (*Pending, error) {
 }
 
 // BeginBeside begins a file beside a place, named after it with an ending, which can be found when ddtop is killed: such a
-// file of before is replaced. What stands at the place stays until Commit.
+// file of before is replaced. What is at the place stays until Commit.
 func (p *Place) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func (p *Place) BeginBeside(ending string) (*Pending, error) {
 	return p.create(name)
 }
 
-// BeginThere begins a file at a place where nothing stands.
+// BeginThere begins a file at a place where there is nothing.
 func (p *Place) BeginThere() (*Pending, error) { return p.create(p.name) }
 
 func (p *Place) create(name string) (*Pending, error) {
@@ -75,7 +75,7 @@ func (p *Place) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link; fs.ErrExist when something stands there. Its errors call it
+// Create makes a file of mode 0600 in an open folder, never through a link; fs.ErrExist when there is something. Its errors call it
 // by path: those of a file that the folder opens would have a descriptor's number for the folder's name.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -97,7 +97,7 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 // Path is where the file is as long as it is not committed.
 func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.place.Path), f.name) }
 
-// Commit puts the file in its place. On an error what stood there stays, and the file stays where it is.
+// Commit puts the file in its place. On an error what was there stays, and the file stays where it is.
 func (f *Pending) Commit() error {
 	err := errors.Join(f.Sync(), f.File.Close())
 	if err == nil && f.name != f.place.name {
@@ -169,7 +169,7 @@ type Waiting struct {
 	Begins func()
 }
 
-// OpenSpecial opens what is not a regular file for writing, as it stands; a named pipe when a program reads from it.
+// OpenSpecial opens what is not a regular file for writing, as it is; a named pipe when a program reads from it.
 func (p *Place) OpenSpecial(wait Waiting) (*os.File, error) {
 	if p.Info.IsDir() {
 		return nil, fmt.Errorf("%s can't be written: it is a folder: give the name of a file", p.Path)

@@ -156,7 +156,7 @@ func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	return nr, args, true
 }
 
-// afterComm returns what follows the command name in a stat file. The name stands in parentheses and can hold blanks,
+// afterComm returns what follows the command name in a stat file. The name is in parentheses and can hold blanks,
 // newlines and parentheses itself, so only the last closing one ends it.
 func afterComm(b []byte) ([]byte, bool) {
 	i := bytes.LastIndexByte(b, ')')

@@ -107,7 +107,7 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 	return askAgainNS
 }
 
-// settling says whether a thread that is found ready to run after a pause has had a CPU since: on a machine with more to do
+// settling reports whether a thread that is found ready to run after a pause has had a CPU since: on a machine with more to do
 // than CPUs, the way back into its call begins only then.
 type settling struct {
 	pauseNS, cpuNS, delayNS int64
@@ -123,7 +123,7 @@ const restarted = "restart_syscall"
 
 // fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump). After a
 // pause, threads are on their way back into the call they slept in: what the kernel said before holds, as long as a thread
-// still stands where it stood.
+// is still where it was.
 func (v *kernelView) fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {

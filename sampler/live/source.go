@@ -187,7 +187,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 			continue
 		}
 		s.view.fill(&sample, true)
-		// Sockets that don't know their other end yet (connecting) or may not be asked stand in the kernel's tables: the
+		// Sockets that don't know their other end yet (connecting) or may not be asked are in the kernel's tables: the
 		// next try will have them. A failure leaves them without a name.
 		_, _ = s.tasks.ResolveSockets(monotonic())
 		s.slowCounters(&sample, true)

@@ -1,4 +1,4 @@
-# Runs the load that stands above (load_threads: names and bodies) until standard input gets a line, then writes the
+# Runs the load defined above (load_threads: names and bodies) until standard input gets a line, then writes the
 # event log, if there is one. Prints a JSON line once all threads are at work: their names and native ids.
 require "json"
 

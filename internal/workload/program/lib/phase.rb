@@ -65,7 +65,7 @@ class Gate
     end
   end
 
-  # close waits until all threads stand before the gate; false when some didn't come in time.
+  # close waits until all threads wait at the gate; false when some didn't come in time.
   def close(seconds)
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
     @mutex.synchronize do
