@@ -95,7 +95,7 @@ func (m *scene) summary() string {
 			fmt.Fprintf(&b, "  → %s\n", markdown(x.Next))
 		}
 	}
-	for _, n := range m.notesIn(m.atNS-m.windowNS, m.atNS) {
+	for _, n := range m.notes.in(m.atNS-m.windowNS, m.atNS, p) {
 		fmt.Fprintf(&b, "* noted: %s\n", markdown(n))
 	}
 	var figures []string

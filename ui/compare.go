@@ -29,13 +29,13 @@ func (m *Model) compare() {
 	was := v.baseKind
 	v.base, v.baseKind, v.baseWhen = nil, noBase, ""
 	span := axisTime(m.windowNS)
-	switch n := m.lastMark(); {
+	switch n := m.notes.last(m.atNS); {
 	case was == noBase && n != nil:
 		base := new(flamegraph.Snapshot)
-		m.store.Read(func(r *reading) { r.rolling.SnapshotRange(n.atNS-m.windowNS, n.atNS, base) })
+		m.store.Read(func(r *reading) { r.rolling.SnapshotRange(n.AtNS-m.windowNS, n.AtNS, base) })
 		if len(base.Entries) > 0 {
 			v.base, v.baseKind = base, markBase
-			v.baseWhen = fmt.Sprintf("%s before %q", span, canvas.Cut(n.text, 20))
+			v.baseWhen = fmt.Sprintf("%s before %q", span, canvas.Cut(n.Text, 20))
 			m.message.say("compared from now on with the " + v.baseWhen + "; = takes the time shown now instead")
 			break
 		}
@@ -49,16 +49,6 @@ func (m *Model) compare() {
 		m.message.say("compared from now on with the " + v.baseWhen + ": go to another time with [ ], or wait; = stops")
 	}
 	m.refresh()
-}
-
-// lastMark is the newest mark at or before the moment shown; nil when there is none.
-func (m *scene) lastMark() *note {
-	for i := len(m.notes) - 1; i >= 0; i-- {
-		if m.notes[i].atNS <= m.atNS {
-			return &m.notes[i]
-		}
-	}
-	return nil
 }
 
 // loadDiff compares the tree with the one of the base, both scaled to the same whole.

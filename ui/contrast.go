@@ -3,8 +3,6 @@ package ui
 import (
 	"image/color"
 
-	tea "charm.land/bubbletea/v2"
-
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -51,26 +49,6 @@ const (
 	colors16  = "ANSI"
 	trueColor = "TrueColor"
 )
-
-// setProfile takes over how many colours the terminal has.
-func (m *Model) setProfile(p tea.ColorProfileMsg) {
-	m.few = fewColors{}
-	if p.String() != trueColor {
-		m.few.convert = p.Convert
-	}
-	m.few.are16 = p.String() == colors16
-	m.setTheme(m.theme)
-}
-
-// setTheme changes the colours of the screen.
-func (m *Model) setTheme(t Theme) {
-	if m.few.are16 {
-		t = t.in16()
-	}
-	t.Few = m.few.convert != nil
-	m.theme, m.few.known = t, nil
-	m.refresh()
-}
 
 // maxKnownStyles bounds the styles that are remembered.
 const maxKnownStyles = 1 << 14

@@ -155,8 +155,7 @@ func (m *Model) attach(f *fleet) {
 
 // takeOver takes over what the person chose on another process's screen.
 func (m *Model) takeOver(from *Model) {
-	m.width, m.height, m.theme, m.few, m.ground = from.width, from.height, from.theme, from.few, from.ground
-	m.few.known, m.ground.known = nil, nil        // each screen remembers its own
+	m.width, m.height, m.colors = from.width, from.height, from.colors.copied()
 	if m.page = from.page; m.page == pageThread { // of the other process
 		m.page = pageThreads
 	}

@@ -18,7 +18,7 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 	r := &m.regions
 	row := a.Row(r.footer)
 	if m.prompt != nil {
-		m.drawPrompt(row, t)
+		m.prompt.draw(row, t)
 		return
 	}
 	keysW := m.drawKeys(row, t, r.detail != r.footer)

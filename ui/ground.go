@@ -27,20 +27,6 @@ type ground struct {
 	known    map[canvas.Style]canvas.Style
 }
 
-// toldGround takes the terminal's answer, or (nil) that there was none in time. A late one counts.
-func (m *Model) toldGround(msg *tea.BackgroundColorMsg) {
-	if msg == nil {
-		m.ground.asked = true
-		m.refresh()
-		return
-	}
-	m.ground = ground{answered: true}
-	if !msg.IsDark() {
-		m.setTheme(lightTheme())
-	}
-	m.refresh()
-}
-
 // apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own colour, and
 // colours are as dark as white needs, which black can bear.
 func (g *ground) apply(a canvas.Area, t *Theme) {

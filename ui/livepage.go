@@ -33,7 +33,7 @@ func (p *livePage) about(*scene) string { return "" }
 func (p *livePage) draw(a canvas.Area, s *scene) {
 	r, t := &s.regions, &s.theme
 	s.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, s.nowWord())
-	s.drawNotes(a.Sub(r.cellsX, r.axis, r.cellsW, 1), t)
+	s.notes.draw(a.Sub(r.cellsX, r.axis, r.cellsW, 1), &s.timeline, t)
 	rows := a.Sub(0, r.rows, s.width, r.rowCount)
 	s.timeline.draw(rows, a.Sub(0, r.lanes, s.width, r.laneCount), t, r, p.focus == onTimeline, s.opt.ASCII)
 	s.onPress(rows, p.pressRow)

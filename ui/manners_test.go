@@ -170,7 +170,7 @@ func TestMarkingAMoment(t *testing.T) {
 	s.sees("note at " + s.model.process.WallTime(at).Format("15:04:05"))
 	s.typed("q \x1b]52;c;eA==\x07 back")
 	s.press("backspace", "K", "enter")
-	if len(s.model.notes) != 1 || s.model.notes[0].atNS != at || strings.ContainsRune(s.model.notes[0].text, '\x1b') {
+	if len(s.model.notes) != 1 || s.model.notes[0].AtNS != at || strings.ContainsRune(s.model.notes[0].Text, '\x1b') {
 		t.Fatalf("%+v", s.model.notes)
 	}
 	s.sees("bacK▼") // at the right edge
@@ -185,9 +185,9 @@ func TestMarkingAMoment(t *testing.T) {
 		t.Errorf("a note that was not taken: %+v", s.model.notes)
 	}
 	for i := range 2 * maxNotes {
-		s.model.addNote(note{int64(i), "x"})
+		s.model.notes.add(sampler.Note{AtNS: int64(i), Text: "x"})
 	}
-	if len(s.model.notes) != maxNotes || !(s.model.notes[0].atNS < s.model.notes[1].atNS) {
+	if len(s.model.notes) != maxNotes || !(s.model.notes[0].AtNS < s.model.notes[1].AtNS) {
 		t.Errorf("%d notes", len(s.model.notes))
 	}
 }

@@ -31,8 +31,6 @@ type Model struct {
 
 	flameOf flameRange
 	grid    canvas.Grid
-	few     fewColors // of the terminal
-	ground  ground
 	// settled: the picture was made again after the last sample there was, in full.
 	settled bool
 	content string
@@ -51,7 +49,7 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	pages := newPages()
 	return &Model{
 		scene: scene{
-			store: store, opt: o, theme: theme, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
+			store: store, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
 			span: span{windowNS: int64(o.Window), keepNS: store.keepNS},
 		},
 		keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
@@ -85,10 +83,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Batch(m.tick(), m.wanted())
 	case tea.BackgroundColorMsg:
 		m.toldGround(&msg)
+		m.refresh()
 	case noGroundMsg:
 		m.toldGround(nil)
+		m.refresh()
 	case tea.ColorProfileMsg:
 		m.setProfile(msg)
+		m.refresh()
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	case sourceMsg, fineMsg, instantMsg:
@@ -128,7 +129,10 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		key = other
 	}
 	if m.prompt != nil {
-		m.promptKey(msg)
+		if !m.prompt.key(msg) {
+			m.prompt = nil
+		}
+		m.refresh()
 		return nil
 	}
 	if m.over.what != noOverlay {

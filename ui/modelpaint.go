@@ -13,8 +13,7 @@ func (m *Model) draw() {
 		m.grid.ToASCII()
 	}
 	if !m.opt.NoColor {
-		m.ground.apply(m.grid.Area(), &m.theme)
-		m.few.apply(m.grid.Area(), &m.theme)
+		m.colors.apply(m.grid.Area())
 	}
 	m.content = m.grid.Terminal(!m.opt.NoColor)
 }

@@ -48,7 +48,7 @@ func TestNotesAreRecorded(t *testing.T) {
 		t.Errorf("the recording has the notes %+v, want %+v", got, want)
 	}
 	var b bytes.Buffer
-	if err := s.store.history.SaveAs(&b, s.model.shareable(), s.store.dict, math.MinInt64, math.MaxInt64, nil, s.model.sharedNotes()); err != nil {
+	if err := s.store.history.SaveAs(&b, s.model.shareable(), s.store.dict, math.MinInt64, math.MaxInt64, nil, s.model.notes); err != nil {
 		t.Fatal(err)
 	}
 	history, err := recording.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()), "history")

@@ -53,7 +53,7 @@ func (p *processesPage) act(m *Model, do func(*Model) tea.Cmd) tea.Cmd {
 	to.model.message.clear()
 	cmd := do(to.model)
 	process := to.store.Process()
-	if x := to.model; x.prompt != nil && x.prompt.note {
+	if x := to.model; x.prompt != nil {
 		x.prompt.label = fmt.Sprintf("%s %d, %s", process.Title, process.PID, x.prompt.label)
 	} else if x.message.text != "" {
 		x.message.text = fmt.Sprintf("%s %d: %s", process.Title, process.PID, x.message.text)

@@ -12,23 +12,31 @@ import (
 // maxPrompt bounds what can be typed.
 const maxPrompt = 200
 
-// prompt is the line in which a search is typed. The flamegraph follows with every letter.
+// prompt is a line in which something is typed.
 type prompt struct {
-	text   []rune
-	err    string
-	before *regexp.Regexp // the search to return to on esc
-
-	// label stands before the text of a note, which is taken at atNS.
 	label string
-	note  bool
-	atNS  int64
+	text  []rune
+	err   string        // why the text can't be used
+	hint  func() string // what the keys do, and what came of the text so far
+	typed func()        // after every change of the text; nil: it is looked at when it is done
+	done  func(text string)
+	left  func()
 }
 
-// edit takes a key that changes the text.
-func (p *prompt) edit(msg tea.KeyPressMsg) {
+// key takes a key and reports whether the line stays open.
+func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	switch msg.String() {
+	case "enter":
+		p.done(string(p.text))
+		return false
+	case "esc", "ctrl+c":
+		p.left()
+		return false
 	case "backspace":
-		p.text = p.text[:max(len(p.text)-1, 0)]
+		if len(p.text) == 0 {
+			return p.typed == nil
+		}
+		p.text = p.text[:len(p.text)-1]
 	case "ctrl+u":
 		p.text = p.text[:0]
 	default:
@@ -38,14 +46,57 @@ func (p *prompt) edit(msg tea.KeyPressMsg) {
 			}
 		}
 	}
+	if p.typed != nil {
+		p.typed()
+	}
+	return true
 }
 
-func (m *Model) openSearch() {
-	m.prompt = &prompt{before: m.flame.search}
-	if m.flame.search != nil {
-		m.prompt.text = []rune(stripCase(m.flame.search.String()))
+func (p *prompt) draw(a canvas.Area, t *Theme) {
+	x := a.Put(1, 0, p.label+canvas.CutLeft(string(p.text), a.W-3-canvas.Width(p.label)), t.bold())
+	a.Put(x, 0, " ", canvas.Style{Attr: canvas.Reverse})
+	hint, st := p.hint(), t.dim()
+	if p.err != "" {
+		hint, st = p.err, canvas.Style{FG: t.Warn}
 	}
-	m.draw()
+	if x+3+canvas.Width(hint) <= a.W {
+		a.PutRight(0, hint+" ", st)
+	} else {
+		a.Put(x+2, 0, canvas.Cut(hint, a.W-x-3), st)
+	}
+}
+
+// openSearch opens the line for a search. The flamegraph follows with every letter.
+func (m *Model) openSearch() {
+	v, before := &m.flame, m.flame.search
+	p := &prompt{label: "/", left: func() { v.search = before }}
+	if before != nil {
+		p.text = []rune(stripCase(before.String()))
+	}
+	p.hint = func() string {
+		s := "enter selects the first match   esc leaves"
+		if v.search != nil {
+			s = units.Percent(v.matches.Share) + " of the time is in a match   " + s
+		}
+		return s
+	}
+	p.typed = func() {
+		p.err = ""
+		if len(p.text) == 0 {
+			v.search = nil
+		} else if re, err := compileSearch(string(p.text)); err != nil {
+			p.err = err.Error()
+		} else {
+			v.search = re
+		}
+	}
+	p.done = func(string) {
+		if v.search != nil {
+			m.live.focus = onFlame
+			v.nextMatch(+1)
+		}
+	}
+	m.prompt = p
 }
 
 // ignoreCase is what a search begins with unless it holds an upper-case letter.
@@ -66,72 +117,4 @@ func compileSearch(s string) (*regexp.Regexp, error) {
 		}
 	}
 	return regexp.Compile(ignoreCase + s)
-}
-
-func (m *Model) promptKey(msg tea.KeyPressMsg) {
-	p := m.prompt
-	if p.note {
-		m.noteKey(msg)
-		return
-	}
-	switch msg.String() {
-	case "enter":
-		m.prompt = nil
-		if m.flame.search != nil {
-			m.live.focus = onFlame
-			m.flame.nextMatch(+1)
-		}
-	case "esc", "ctrl+c":
-		m.flame.search = p.before
-		m.prompt = nil
-	case "backspace":
-		if len(p.text) == 0 {
-			m.prompt = nil
-			break
-		}
-		p.edit(msg)
-		m.applySearch()
-	default:
-		p.edit(msg)
-		m.applySearch()
-	}
-	m.refresh()
-}
-
-func (m *Model) applySearch() {
-	p := m.prompt
-	p.err = ""
-	if len(p.text) == 0 {
-		m.flame.search = nil
-		return
-	}
-	re, err := compileSearch(string(p.text))
-	if err != nil {
-		p.err = err.Error()
-		return
-	}
-	m.flame.search = re
-}
-
-func (m *Model) drawPrompt(a canvas.Area, t *Theme) {
-	p := m.prompt
-	label, note := "/", "enter selects the first match   esc leaves"
-	if p.note {
-		label, note = p.label, "enter puts it on the time axis   esc leaves"
-	}
-	x := a.Put(1, 0, label+canvas.CutLeft(string(p.text), a.W-3-canvas.Width(label)), t.bold())
-	a.Put(x, 0, " ", canvas.Style{Attr: canvas.Reverse})
-	st := t.dim()
-	switch {
-	case p.note:
-	case p.err != "":
-		note, st = p.err, canvas.Style{FG: t.Warn}
-	case m.flame.search != nil:
-		note = units.Percent(m.flame.matches.Share) + " of the time is in a match   " + note
-	}
-	if x+3+canvas.Width(note) <= a.W {
-		a.PutRight(0, note+" ", st)
-	} else {
-		a.Put(x+2, 0, canvas.Cut(note, a.W-x-3), st)
-	}
 }

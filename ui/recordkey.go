@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -70,7 +71,7 @@ func (k *recordKey) press(s *scene, say *message) tea.Cmd {
 		return nil
 	}
 	base := filepath.Join(s.opt.Folder, export.Stem(s.process.Title, s.process.PID, s.process.WallTime(s.lastNS)))
-	notes := s.sharedNotes()
+	notes := slices.Clone(s.notes)
 	process, dict, fromNS := s.shareable(), store.dict.View(), s.lastNS
 	k.with = s.leftOut()
 	k.on, k.busy = true, true

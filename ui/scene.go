@@ -12,9 +12,9 @@ import (
 // changes is the Model's to do.
 type scene struct {
 	span
+	colors
 	store *Store
 	opt   Options
-	theme Theme
 	now   func() time.Time
 	page  pageID
 	// presenting: see present.
@@ -34,7 +34,7 @@ type scene struct {
 	cells        int
 	figures      figures
 	findings     findingsView
-	notes        []note // by time
+	notes        notes
 
 	timeline timelineView
 	flame    flameView

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -50,7 +51,7 @@ func (m *Model) save() tea.Cmd {
 	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {
 		s.Dump = export.NewDump(m.shareable(), dict, sample, m.states)
 	}
-	history, process, notes := m.store.history, m.shareable(), m.sharedNotes()
+	history, process, notes := m.store.history, m.shareable(), slices.Clone(m.notes)
 	var end *sampler.End
 	if m.source.Ended {
 		e := m.source.End
