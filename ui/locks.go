@@ -20,13 +20,13 @@ type placesFrom struct {
 
 // locksPage shows deadlocks, what threads wait for, and whose code made others wait for the GVL.
 type locksPage struct {
-	keys     keyMap
-	selected lockKey
-	top      int // first lock drawn
-	topPlace int
+	keys keyMap
+	// both are the rows of both tables, through which one cursor goes.
+	both    list[lockKey, lockKey]
+	locks   table[lockRow, lockKey]
+	byPlace table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	locks  []gvl.Contended
 	// shortLocks is how many more there are, whose waits are all too short for the list.
 	shortLocks int
 	blame
@@ -42,6 +42,24 @@ type lockKey struct {
 	// isPlace distinguishes the place of which no stack was read from nothing at all.
 	isPlace bool
 }
+
+func (k lockKey) id() lockKey { return k }
+
+// lockRow and placeRow are rows of the tables.
+type (
+	lockRow  struct{ *gvl.Contended }
+	placeRow struct{ *flamegraph.PlaceSum }
+)
+
+func (l lockRow) id() lockKey {
+	k := lockKey{object: l.Object, kind: l.Kind}
+	if l.Object == 0 {
+		k.holder = l.Holder
+	}
+	return k
+}
+
+func (b placeRow) id() lockKey { return lockKey{place: b.Place, isPlace: true} }
 
 // deadLink is one thread of a deadlock.
 type deadLink struct {
@@ -71,76 +89,42 @@ func blameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) blame {
 }
 
 func newLocksPage() *locksPage {
-	p := &locksPage{}
-	moved := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.move(n); return nil }
-	}
-	p.keys = keyMap{title: "locks and blame", bindings: []binding{
+	p := &locksPage{locks: table[lockRow, lockKey]{columns: lockColumns(), left: 1}}
+	p.byPlace = table[placeRow, lockKey]{columns: p.placeColumns(), left: 1}
+	p.keys = keyMap{title: "locks and blame", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "holder", help: "open the thread that holds the lock, or that made others wait",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a lock or a place (also k, j; page keys, home, end)", do: moved(-1)},
-		{keys: []string{"down", "j"}, do: moved(+1)},
-		{keys: []string{"pgup"}, do: moved(-10)},
-		{keys: []string{"pgdown"}, do: moved(+10)},
-		{keys: []string{"home", "g"}, do: moved(-maxRows)},
-		{keys: []string{"end", "G", "shift+g"}, do: moved(maxRows)},
-	}}
+	}, cursorKeys("", "select a lock or a place", p.move))}
 	return p
 }
 
 func (p *locksPage) keyMap() *keyMap { return &p.keys }
 
-// rowKeys are all rows that can be selected, in their order.
-func (p *locksPage) rowKeys() []lockKey {
-	out := make([]lockKey, 0, len(p.locks)+len(p.places))
-	for i := range p.locks {
-		out = append(out, keyOfLock(&p.locks[i]))
+func (p *locksPage) move(_ *Model, by step) tea.Cmd {
+	if p.both.height = p.byPlace.height; p.locks.index() >= 0 {
+		p.both.height = p.locks.height
 	}
-	for i := range p.places {
-		out = append(out, keyOfPlace(&p.places[i]))
-	}
-	return out
+	p.both.move(by)
+	p.choose(p.both.selected)
+	return nil
 }
 
-func keyOfLock(l *gvl.Contended) lockKey {
-	k := lockKey{object: l.Object, kind: l.Kind}
-	if l.Object == 0 {
-		k.holder = l.Holder
-	}
-	return k
-}
-
-func keyOfPlace(b *flamegraph.PlaceSum) lockKey { return lockKey{place: b.Place, isPlace: true} }
-
-func (p *locksPage) index() int { return slices.Index(p.rowKeys(), p.selected) }
-
-func (p *locksPage) move(n int) {
-	keys := p.rowKeys()
-	if len(keys) == 0 {
-		return
-	}
-	i := p.index()
-	if i < 0 && n < 0 {
-		i = len(keys)
-	}
-	p.selected = keys[max(0, min(i+n, len(keys)-1))]
+func (p *locksPage) choose(k lockKey) {
+	p.both.selected, p.locks.selected, p.byPlace.selected = k, k, k
 }
 
 // enter opens the thread behind the selected row.
 func (p *locksPage) enter(m *Model) tea.Cmd {
-	i := p.index()
-	id := sampler.ThreadID(0)
-	switch {
-	case i < 0:
-		p.move(+1)
-		return nil
-	case i < len(p.locks):
-		l := &p.locks[i]
+	var id sampler.ThreadID
+	if i := p.locks.index(); i >= 0 {
+		l := p.locks.rows[i]
 		if id = l.Holder; id == 0 {
 			id = l.Waiters[0]
 		}
-	default:
-		id = p.places[i-len(p.locks)].Thread
+	} else if i := p.byPlace.index(); i >= 0 {
+		id = p.byPlace.rows[i].Thread
+	} else {
+		return p.move(m, step{rows: +1})
 	}
 	m.timeline.selected = rowKey{thread: id}
 	return m.open(pageThread)
@@ -148,12 +132,21 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 
 func (p *locksPage) load(m *scene, r *reading) {
 	all := gvl.Locks(m.states)
-	p.locks = slices.DeleteFunc(all, func(l gvl.Contended) bool { return l.LongestNS < int64(m.opt.WaitThreshold) })
-	p.shortLocks = len(all) - len(p.locks)
+	p.locks.rows, p.byPlace.rows, p.both.rows = p.locks.rows[:0], p.byPlace.rows[:0], p.both.rows[:0]
+	for i := range all {
+		if l := (lockRow{&all[i]}); l.LongestNS >= int64(m.opt.WaitThreshold) {
+			p.locks.rows, p.both.rows = append(p.locks.rows, l), append(p.both.rows, l.id())
+		}
+	}
+	p.shortLocks = len(all) - len(p.locks.rows)
 	p.loadCycles(m.states)
 	if of := (placesFrom{m.flame.snapshot.FromNS, m.flame.snapshot.ToNS, m.store.dict.HidesDirectories()}); of != p.placesOf {
 		p.placesOf = of
 		p.blame = blameOf(&m.flame.snapshot, m.store.dict)
+	}
+	for i := range p.places {
+		b := placeRow{&p.places[i]}
+		p.byPlace.rows, p.both.rows = append(p.byPlace.rows, b), append(p.both.rows, b.id())
 	}
 }
 
@@ -203,12 +196,8 @@ func (p *locksPage) about(m *scene) string {
 }
 
 func (p *locksPage) detail(m *scene) (name, rest string) {
-	i := p.index()
-	switch {
-	case i < 0:
-		return "", ""
-	case i < len(p.locks):
-		l := &p.locks[i]
+	if i := p.locks.index(); i >= 0 {
+		l := p.locks.rows[i]
 		names := ""
 		const few = 4
 		for k, id := range l.Waiters {
@@ -223,9 +212,12 @@ func (p *locksPage) detail(m *scene) (name, rest string) {
 		}
 		return lockName(l.Kind, l.Object), "waited for by " + names
 	}
-	b := &p.places[i-len(p.locks)]
-	return b.String(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.Path, b.Line, units.Duration(b.NS),
-		units.Percent(share(b.NS, p.waitNS)))
+	if i := p.byPlace.index(); i >= 0 {
+		b := p.byPlace.rows[i]
+		return b.String(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.Path, b.Line, units.Duration(b.NS),
+			units.Percent(share(b.NS, p.waitNS)))
+	}
+	return "", ""
 }
 
 // lockName is the kind and the address of a lock.

@@ -60,7 +60,7 @@ func TestLocksAndBlame(t *testing.T) {
 	if p.places[0].Thread != 12 {
 		t.Errorf("worker-3 hogs the GVL, and the first place is of thread %d", p.places[0].Thread)
 	}
-	for range len(p.locks) + 1 {
+	for range len(p.locks.rows) + 1 {
 		s.press("down")
 	}
 	s.sees("made others wait")

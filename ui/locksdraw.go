@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 
 	tea "charm.land/bubbletea/v2"
@@ -31,17 +32,12 @@ func (p *locksPage) draw(a canvas.Area, m *scene) {
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
 	// The locks get what they need up to a half, the blame the rest; and the other way round.
-	locks := max(len(p.locks), 1) + 1
+	locks := max(len(p.locks.rows), 1) + 1
 	if least := min(rest.H/2, len(p.places)+4); locks > rest.H-least {
 		locks = rest.H - least
 	}
 	p.drawLocks(rest.Sub(0, 0, rest.W, locks), m)
 	p.drawBlame(rest.Sub(0, locks, rest.W, rest.H-locks), m)
-}
-
-// selectable makes a row that is drawn answer clicks.
-func (p *locksPage) selectable(a canvas.Area, key lockKey, m *scene) {
-	m.onPress(a, func(*Model, int, int) tea.Cmd { p.selected = key; return nil })
 }
 
 // drawCycle draws a deadlock in a box in reverse video.
@@ -77,113 +73,71 @@ func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *scene) {
 }
 
 // lockColumns are the columns of the table of locks.
-type lockColumns struct{ object, kind, waiters, longest, holder, state int }
+func lockColumns() []column[lockRow] {
+	style := func(l lockRow, t *Theme) canvas.Style {
+		if l.Exclusive {
+			return t.text()
+		}
+		return t.dim()
+	}
+	return []column[lockRow]{
+		{title: "object", width: wide(6, wideWidth, 10, 160, 14), draw: func(a canvas.Area, l lockRow, m *scene) {
+			object := "–"
+			if l.Object != 0 {
+				object = fmt.Sprintf("0x%x", l.Object)
+			}
+			a.Put(0, 0, canvas.CutLeft(object, a.W), style(l, &m.theme))
+		}},
+		{title: "kind", width: wide(6, 80, 7, wideWidth, 9, 160, 17),
+			text: func(l lockRow, m *scene) (string, canvas.Style) {
+				return cmp.Or(l.Kind, "not known"), style(l, &m.theme)
+			}},
+		{title: "waiters", width: wide(7), right: true, text: func(l lockRow, m *scene) (string, canvas.Style) {
+			st := m.theme.dim()
+			if l.Exclusive {
+				st = canvas.Style{FG: m.theme.readable(m.theme.States[gvl.Lock]), Attr: canvas.Bold}
+			}
+			return units.Count(int64(len(l.Waiters))), st
+		}},
+		{title: "longest", width: wide(8), right: true,
+			text: func(l lockRow, m *scene) (string, canvas.Style) {
+				return units.Duration(l.LongestNS), style(l, &m.theme)
+			}},
+		{title: "holder", width: wide(10, wideWidth, 12, 160, 16), spans: func(l lockRow) bool { return l.Holder == 0 }, text: holderText},
+		{title: "holder is", width: wide(8, 80, 10, 160, 19), text: func(l lockRow, m *scene) (string, canvas.Style) {
+			return holderIs(l.HolderState), canvas.Style{FG: m.theme.readable(m.theme.States[l.HolderState])}
+		}},
+		{title: "where it is held", short: "where", width: wide(rest), least: 8,
+			text: func(l lockRow, m *scene) (string, canvas.Style) {
+				return whereIs(m.store.dict, l.HolderStack), style(l, &m.theme)
+			}},
+	}
+}
 
-func newLockColumns(w int) lockColumns {
+// holderText names the holder of a lock, or says why there is none.
+func holderText(l lockRow, m *scene) (string, canvas.Style) {
 	switch {
-	case w >= 160:
-		return lockColumns{object: 14, kind: 17, waiters: 7, longest: 8, holder: 16, state: 19}
-	case w >= wideWidth: // the place must have room
-		return lockColumns{object: 10, kind: 9, waiters: 7, longest: 8, holder: 12, state: 10}
+	case l.Holder != 0:
+		return gvl.ThreadName(l.Holder, m.store.dict), m.theme.bold()
+	case l.Exclusive:
+		return "nobody just now: it changes hands", m.theme.dim()
 	}
-	if w >= 80 {
-		return lockColumns{object: 6, kind: 7, waiters: 7, longest: 8, holder: 10, state: 10}
-	}
-	return lockColumns{object: 6, kind: 6, waiters: 7, longest: 8, holder: 10, state: 8}
+	return fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), m.theme.dim()
 }
 
 func (p *locksPage) drawLocks(a canvas.Area, m *scene) {
 	if a.H < 1 {
 		return
 	}
-	t := &m.theme
-	c := newLockColumns(a.W)
-	heads := []struct {
-		w     int
-		text  string
-		right bool
-	}{{c.object, "object", false}, {c.kind, "kind", false}, {c.waiters, "waiters", true}, {c.longest, "longest", true},
-		{c.holder, "holder", false}, {c.state, "holder is", false}, {a.W, "where it is held", false}}
-	x := 1
-	for _, h := range heads {
-		if a.W-x < canvas.Width(h.text) {
-			break
-		}
-		text := h.text
-		if h.right {
-			text = canvas.PadLeft(text, h.w)
-		}
-		a.Put(x, 0, canvas.Cut(text, min(h.w, a.W-x)), t.dim())
-		x += h.w + 1
-	}
-	rows := a.Sub(0, 1, a.W, a.H-1)
-	if len(p.locks) == 0 {
+	p.locks.draw(a, m, true, func(_ *Model, l lockRow, _ int) tea.Cmd { p.choose(l.id()); return nil })
+	if len(p.locks.rows) == 0 {
 		text := "no thread waits for a lock, a queue or another thread"
 		if p.shortLocks > 0 {
 			text += " for " + units.Duration(int64(m.opt.WaitThreshold)) + " or longer (--wait-threshold)"
 		}
-		rows.Put(1, 0, canvas.Cut(text, rows.W-2), t.dim())
-		return
-	}
-	if i := p.index(); i >= 0 && i < len(p.locks) {
-		p.top = max(min(p.top, i), i-rows.H+1)
-	}
-	p.top = max(0, min(p.top, len(p.locks)-rows.H))
-	for y := range min(rows.H, len(p.locks)-p.top) {
-		l := &p.locks[p.top+y]
-		p.drawLock(rows.Row(y), l, c, m)
-		p.selectable(rows.Row(y), keyOfLock(l), m)
-	}
-	if below := len(p.locks) - p.top - rows.H; below > 0 {
-		a.PutRight(0, fmt.Sprintf(" ▼%d ", below), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+		a.Put(1, 1, canvas.Cut(text, a.W-2), m.theme.dim())
 	}
 }
-
-func (p *locksPage) drawLock(a canvas.Area, l *gvl.Contended, c lockColumns, m *scene) {
-	t := &m.theme
-	st, strong := t.dim(), t.dim()
-	if l.Exclusive {
-		st, strong = t.text(), canvas.Style{FG: t.readable(t.States[gvl.Lock]), Attr: canvas.Bold}
-	}
-	object := "–"
-	if l.Object != 0 {
-		object = fmt.Sprintf("0x%x", l.Object)
-	}
-	x := 1
-	a.Put(x, 0, canvas.CutLeft(object, c.object), st)
-	x += c.object + 1
-	kind := l.Kind
-	if kind == "" {
-		kind = "not known"
-	}
-	a.Put(x, 0, canvas.Cut(kind, c.kind), st)
-	x += c.kind + 1
-	a.Put(x, 0, canvas.PadLeft(units.Count(int64(len(l.Waiters))), c.waiters), strong)
-	x += c.waiters + 1
-	a.Put(x, 0, canvas.PadLeft(units.Duration(l.LongestNS), c.longest), st)
-	x += c.longest + 1
-	switch {
-	case l.Holder != 0:
-		a.Put(x, 0, canvas.Cut(gvl.ThreadName(l.Holder, m.store.dict), c.holder), t.bold())
-		x += c.holder + 1
-		a.Put(x, 0, canvas.Cut(holderIs(l.HolderState), c.state), canvas.Style{FG: t.readable(t.States[l.HolderState])})
-		x += c.state + 1
-		if a.W-x >= leastPlace {
-			a.Put(x, 0, canvas.Cut(whereIs(m.store.dict, l.HolderStack), a.W-x), st)
-		}
-	case l.Exclusive:
-		a.Put(x, 0, "nobody just now: it changes hands", t.dim())
-	default:
-		a.Put(x, 0, canvas.Cut(fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), a.W-x), t.dim())
-	}
-	if keyOfLock(l) == p.selected {
-		m.timeline.highlight(a, t, true)
-		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
-	}
-}
-
-// leastPlace is the columns below which a place in the code says nothing.
-const leastPlace = 8
 
 // holderIs says what a lock's holder does.
 func holderIs(s gvl.State) string {
@@ -202,15 +156,41 @@ func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return fmt.Sprintf("%s  %s:%d", p, p.Path, line)
 }
 
-// blameColumns are the places of the columns of the blame table.
-type blameColumns struct{ time, name, state, code int }
+// placeColumns are the columns of the table of places.
+func (p *locksPage) placeColumns() []column[placeRow] {
+	return []column[placeRow]{
+		{title: "of it", width: wide(5), right: true, text: func(b placeRow, m *scene) (string, canvas.Style) {
+			return units.Percent(share(b.NS, p.waitNS)), canvas.Style{FG: m.theme.readable(m.theme.States[gvl.Waiting]), Attr: canvas.Bold}
+		}},
+		{width: func(screen int) int { return screen / 8 }, draw: func(a canvas.Area, b placeRow, m *scene) {
+			for i := range int(share(b.NS, p.places[0].NS)*float64(a.W) + 0.5) {
+				a.Rune(i, 0, '▇', canvas.Style{FG: m.theme.States[gvl.Waiting]})
+			}
+		}},
+		{title: " waited", width: wide(8),
+			text: func(b placeRow, m *scene) (string, canvas.Style) {
+				return canvas.PadLeft(units.Duration(b.NS), 7), m.theme.text()
+			}},
+		{title: "behind", width: func(screen int) int { return min(20, screen/6) }, text: func(b placeRow, m *scene) (string, canvas.Style) {
+			name := gvl.ThreadName(b.Thread, m.store.dict)
+			if n := b.Threads - 1; n > 0 {
+				name += fmt.Sprintf(" +%d", n)
+			}
+			return name, m.theme.bold()
+		}},
+		{title: "that was", width: wide(8), text: func(b placeRow, m *scene) (string, canvas.Style) {
+			return b.State.String(), canvas.Style{FG: m.theme.readable(m.theme.States[b.State])}
+		}},
+		{title: "in", width: wide(rest), draw: func(a canvas.Area, b placeRow, m *scene) { drawPlace(a, b.PlaceSum, &m.theme) }},
+	}
+}
 
-func newBlameColumns(w int) blameColumns {
-	c := blameColumns{time: 8 + w/8}
-	c.name = c.time + 9
-	c.state = c.name + min(20, w/6) + 1
-	c.code = c.state + 8
-	return c
+// drawPlace writes a place in the code with its file and line, as far as there is room.
+func drawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *Theme) {
+	x := a.Put(0, 0, canvas.Cut(b.String(), a.W), t.text())
+	if b.Path != "" && a.W-x > 10 {
+		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.Path, b.Line), a.W-x-2), t.dim())
+	}
 }
 
 func (p *locksPage) drawBlame(a canvas.Area, m *scene) {
@@ -241,49 +221,12 @@ func (p *locksPage) drawBlame(a canvas.Area, m *scene) {
 		rows.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
-	barW := a.W / 8
 	if len(p.places) > 0 && a.H >= 10 { // heads, where they don't take a row from what is worth reading
-		c := newBlameColumns(a.W)
-		rows.Put(1, 0, canvas.PadLeft("of it", 5), t.dim())
-		rows.Put(c.time, 0, canvas.PadLeft("waited", 7), t.dim())
-		rows.Put(c.name, 0, "behind", t.dim())
-		rows.Put(c.state, 0, "that was", t.dim())
-		rows.Put(c.code+1, 0, "in", t.dim())
+		p.byPlace.drawHead(rows.Row(0), m)
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
-	if i := p.index() - len(p.locks); i >= 0 {
-		p.topPlace = max(min(p.topPlace, i), i-rows.H+1)
-	}
-	p.topPlace = max(0, min(p.topPlace, len(p.places)-rows.H))
-	for y := range min(rows.H, len(p.places)-p.topPlace) {
-		b := &p.places[p.topPlace+y]
-		p.drawPlace(rows.Row(y), b, barW, m)
-		p.selectable(rows.Row(y), keyOfPlace(b), m)
-	}
-}
-
-func (p *locksPage) drawPlace(a canvas.Area, b *flamegraph.PlaceSum, barW int, m *scene) {
-	t := &m.theme
-	s := share(b.NS, p.waitNS)
-	a.Put(1, 0, canvas.PadLeft(units.Percent(s), 5), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
-	for i := range int(share(b.NS, p.places[0].NS)*float64(barW) + 0.5) {
-		a.Rune(7+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
-	}
-	c := newBlameColumns(a.W)
-	a.Put(c.time, 0, canvas.PadLeft(units.Duration(b.NS), 7), t.text())
-	name := gvl.ThreadName(b.Thread, m.store.dict)
-	if n := b.Threads - 1; n > 0 {
-		name += fmt.Sprintf(" +%d", n)
-	}
-	a.Put(c.name, 0, canvas.Cut(name, c.state-c.name-1), t.bold())
-	a.Put(c.state, 0, b.State.String(), canvas.Style{FG: t.readable(t.States[b.State])})
-	x := c.code + 1
-	x = a.Put(x, 0, canvas.Cut(b.String(), a.W-x), t.text())
-	if b.Path != "" && a.W-x > 10 {
-		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.Path, b.Line), a.W-x-2), t.dim())
-	}
-	if p.selected == keyOfPlace(b) {
-		m.timeline.highlight(a, t, true)
-		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+	p.byPlace.drawRows(rows, m, true, func(_ *Model, b placeRow, _ int) tea.Cmd { p.choose(b.id()); return nil })
+	if rows.Y > a.Y+1 { // not over a place
+		a.PutRight(1, p.byPlace.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	}
 }

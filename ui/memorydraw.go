@@ -250,9 +250,6 @@ func (p *memoryPage) drawPayers(a canvas.Area, t *Theme) {
 		row := a.Row(y + 1)
 		row.Put(1, 0, canvas.PadLeft(units.Percent(share(g.NS, p.gcNS)), 5), canvas.Style{FG: t.readable(t.States[gvl.GC]), Attr: canvas.Bold})
 		row.Put(7, 0, canvas.PadLeft(units.Duration(g.NS), 7), t.text())
-		x := row.Put(15, 0, canvas.Cut(g.String(), row.W-16), t.text())
-		if g.Path != "" && row.W-x > 10 {
-			row.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", g.Path, g.Line), row.W-x-3), t.dim())
-		}
+		drawPlace(row.Sub(15, 0, row.W-16, 1), g, t)
 	}
 }

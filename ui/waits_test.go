@@ -89,8 +89,8 @@ func TestWaitThreshold(t *testing.T) {
 		t.Errorf("%q, with a threshold %q", x, y)
 	}
 	p, q := all.model.pages[pageLocks].(*locksPage), none.model.pages[pageLocks].(*locksPage)
-	if len(p.locks) == 0 || p.shortLocks != 0 || len(q.locks) != 0 || q.shortLocks != len(p.locks) || p.waitNS != q.waitNS {
-		t.Errorf("%d locks; with a threshold %d, and %d short", len(p.locks), len(q.locks), q.shortLocks)
+	if len(p.locks.rows) == 0 || p.shortLocks != 0 || len(q.locks.rows) != 0 || q.shortLocks != len(p.locks.rows) || p.waitNS != q.waitNS {
+		t.Errorf("%d locks; with a threshold %d, and %d short", len(p.locks.rows), len(q.locks.rows), q.shortLocks)
 	}
 	none.sees("for 1h00m or longer (--wait-threshold)")
 }
@@ -138,12 +138,15 @@ func TestWaitLengthsFitASmallScreen(t *testing.T) {
 // TestNoPlaceIsSelectedByItself: the place of which no stack was read is one like the others.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	p := newLocksPage()
-	p.places = []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}}
-	if i := p.index(); i != -1 {
+	for _, b := range []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}} {
+		row := placeRow{&b}
+		p.byPlace.rows, p.both.rows = append(p.byPlace.rows, row), append(p.both.rows, row.id())
+	}
+	if i := p.byPlace.index(); i != -1 {
 		t.Errorf("row %d is selected", i)
 	}
-	p.move(maxRows)
-	if i := p.index(); i != 1 {
+	p.move(nil, step{rows: maxRows})
+	if i := p.byPlace.index(); i != 1 {
 		t.Errorf("row %d is selected, of the last one", i)
 	}
 }

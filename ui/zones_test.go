@@ -122,18 +122,18 @@ func TestClickingInLocks(t *testing.T) {
 	s := hogged(t, 140, 40)
 	s.press("6")
 	p := s.model.pages[pageLocks].(*locksPage)
-	if len(p.locks) == 0 || len(p.places) == 0 {
+	if len(p.locks.rows) == 0 || len(p.places) == 0 {
 		t.Fatal("nothing to click on")
 	}
 	x, y := s.at(p.places[1].String())
 	s.click(x, y)
-	if p.selected.place != p.places[1].Place {
-		t.Errorf("%+v", p.selected)
+	if p.byPlace.selected.place != p.places[1].Place {
+		t.Errorf("%+v", p.both.selected)
 	}
 	_, y = s.at("where it is held")
 	s.click(20, y+1)
-	if p.selected != keyOfLock(&p.locks[0]) {
-		t.Errorf("%+v", p.selected)
+	if p.locks.selected != p.locks.rows[0].id() {
+		t.Errorf("%+v", p.both.selected)
 	}
 }
 
