@@ -52,7 +52,7 @@ func (m *liveMemory) Read(addr Address, buf []byte) error {
 }
 
 // ReadBatch fills the ranges in order, maxRangesPerCall in one call. A call ends at the first range that faults: the
-// range is marked Failed and the next call goes on behind it, so that it costs one more call. The bytes of all ranges of
+// range is marked Failed and the next call goes on after it, so that it costs one more call. The bytes of all ranges of
 // one call are read within microseconds, but not at one instant.
 func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	m.mu.Lock()

@@ -12,7 +12,7 @@ const maxMappings = 1 << 18
 
 // Mapping is one line of /proc/PID/maps.
 type Mapping struct {
-	// Start and End are the first address and the one behind the last.
+	// Start and End are the first address and the one after the last.
 	Start, End Address
 	// Read, Write, Exec and Shared are the permissions.
 	Read, Write, Exec, Shared bool

@@ -261,7 +261,7 @@ func (p *Process) exitFD() int {
 }
 
 // CommandLine is the program's arguments as they are now: Ruby's $0 and Process.setproctitle change them. They may
-// hold secrets. Of a longer one the first 64 KB are returned, with … behind them.
+// hold secrets. Of a longer one the first 64 KB are returned, with … after them.
 func (p *Process) CommandLine() ([]string, error) {
 	text, err := p.askProc("cmdline")
 	if err != nil && !errors.Is(err, errTooLong) {

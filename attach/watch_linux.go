@@ -66,7 +66,7 @@ func (p *Process) stillThere() error {
 		return err
 	}
 	// When another thread than the main one calls exec, the main one is a zombie until that thread takes its place. Two looks
-	// at /proc may lie before and behind that; a pidfd tells by itself.
+	// at /proc may be before and after that; a pidfd tells at once.
 	if fd := p.exitFD(); fd >= 0 {
 		if readable(fd) {
 			return &TargetError{PID: p.pid, Kind: ErrGone}

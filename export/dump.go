@@ -32,7 +32,7 @@ type Dump struct {
 	Locks   []DumpLock   `json:"locks"`
 	Threads []DumpThread `json:"threads"`
 	// NativeThreads are those that Ruby does not know, with their CPU time since they started; NewDump leaves it empty,
-	// for nothing in a sample tells of them.
+	// because nothing in a sample says so.
 	NativeThreads []gvl.StatNative `json:"native_threads"`
 	// SuspendedFibers counts those in Threads; null where they were not looked for (SetFibers), as in a recording.
 	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`

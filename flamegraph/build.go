@@ -121,7 +121,7 @@ func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 
 func (b *Builder) forget(o Options) {
 	b.opt, b.full = o, false
-	clear(b.nodes) // behind the end of a smaller tree a larger one's nodes would keep all of that one
+	clear(b.nodes) // past the end of a smaller tree a larger one's nodes would keep all of that one
 	b.nodes, b.kids, b.slab = b.nodes[:0], b.kids[:0], nil
 	clear(b.children)
 	clear(b.memo)

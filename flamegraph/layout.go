@@ -81,7 +81,7 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 
 type layouter struct {
 	parts []part
-	// totals and widths are those of the parts, behind what a node is itself.
+	// totals and widths are those of the parts, after what a node is itself.
 	totals []int64
 	widths []int
 }

@@ -59,7 +59,7 @@ func (d *decoder) skipTo(t int64) (ok bool) {
 	}
 }
 
-// inRange calls fn with the samples in [t0, t1) and stops at the first one behind it.
+// inRange calls fn with the samples in [t0, t1) and stops at the first one past it.
 func (d *decoder) inRange(t0, t1 int64, fn func(*sampler.Sample)) error {
 	for {
 		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {

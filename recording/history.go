@@ -152,7 +152,7 @@ func (h *History) views(t0, t1 int64) []view {
 	for _, b := range h.blocks {
 		add(view{b.header, b.fresh, b.data})
 	}
-	// Later samples are appended behind what this view shows.
+	// Later samples are appended after what this view shows.
 	e := h.enc
 	add(view{header: header{firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples}, fresh: e.out})
 	return out

@@ -348,7 +348,7 @@ type namesIn interface {
 	Named() (users, programs []string)
 }
 
-// Error returns an error's text as Text does, without the users and programs that it is told of by the error.
+// Error returns an error's text as Text does, without the users and programs that the error names.
 func (r *Redactor) Error(err error) string {
 	text := err.Error()
 	if r == nil {

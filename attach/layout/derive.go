@@ -166,7 +166,7 @@ func (s *scan) next() (*dwarf.Entry, error) {
 	return e, nil
 }
 
-// skip goes to the entry behind e's children. Reader.SkipChildren does so too, by recursion without a limit.
+// skip goes to the entry after e's children. Reader.SkipChildren does so too, by recursion without a limit.
 func (s *scan) skip(e *dwarf.Entry) error {
 	if !e.Children {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Limits of one type: Ruby's are five structs deep and behind four qualifiers.
+// Limits of one type: Ruby's are five structs deep and have four qualifiers.
 const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32

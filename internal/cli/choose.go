@@ -84,7 +84,7 @@ func ask(ctx context.Context, std Streams, ps []psProcess) (int, error) {
 }
 
 // readAnswer reads one line. A terminal gives a line a read, and no more is read than that: what is typed after the
-// answer is for the screen. When ctx ends first, the read stays behind; ddtop exits then.
+// answer is for the screen. When ctx ends first, the read goes on; ddtop exits then.
 func readAnswer(ctx context.Context, r io.Reader) (string, error) {
 	type result struct {
 		text string

@@ -57,7 +57,7 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	return p.write(write)
 }
 
-// walkTrusted goes to a path and looks whom everything on the way belongs to.
+// walkTrusted goes to a path and looks at who owns everything on the way.
 func walkTrusted(path string) (place, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {

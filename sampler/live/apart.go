@@ -13,13 +13,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// letGoAfter is how long what reads the target is waited for once nobody wants it any more. A tick takes milliseconds.
+// letGoAfter is how long a read of the target is waited for after whoever wanted it has given up. A tick takes milliseconds.
 // But a read of memory lasts until the target's page is there, which may be never (userfaultfd(2), FUSE, swap on a disk
 // that hangs), and no signal ends it but the one that ends ddtop.
 const letGoAfter = 500 * time.Millisecond
 
-// NoAnswer is the error, attach.ErrNoAnswer, of what was asked of a process's memory or of the kernel and has not come back. err is
-// why it is not waited for any more, nil when that needs no words.
+// NoAnswer returns the error, an attach.ErrNoAnswer, for a question to a process's memory or to the kernel that was not answered.
+// err says why it is not waited for any longer; nil when that goes without saying.
 func NoAnswer(pid int, err error) error {
 	return &attach.TargetError{PID: pid, Kind: attach.ErrNoAnswer, Err: err,
 		Cause: "reading its memory has not come back: a page does not come (userfaultfd, FUSE, swap on a disk that hangs), " +
@@ -35,8 +35,8 @@ type outcome struct {
 }
 
 // apart calls work on an OS thread of its own and returns what it returns. When ctx has ended and work has not within
-// letGoAfter, apart returns NoAnswer without it: leave, which may be nil, is called before that. One work goes on at
-// a time: while an earlier one has not come back, NoAnswer is all there is.
+// letGoAfter, apart returns NoAnswer without it: leave, which may be nil, is called before that. Only one
+// work runs at a time: while an earlier one has not returned, apart returns NoAnswer at once.
 func (s *Source) apart(ctx context.Context, work func() error, leave func()) error {
 	select {
 	case s.working <- struct{}{}:
@@ -105,7 +105,7 @@ func (s *Source) Silent() time.Duration {
 	return 0
 }
 
-// door is what samples go through to whoever wants them, until it is shut.
+// door passes samples on until it is closed.
 type door struct {
 	mu   sync.Mutex
 	shut bool

@@ -143,7 +143,7 @@ func (c *Core) End() (sampler.End, bool) {
 	return sampler.End{AtNS: coreNS, Reason: "was dumped into a core file"}, true
 }
 
-// Close lets go of the files.
+// Close closes the files.
 func (c *Core) Close() error {
 	if c.module != nil {
 		c.module.Close()

@@ -6,15 +6,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It belongs behind Once, in the same goroutine, and
-// is not an instant: fibers may have run on since. Its errors are ctx's, attach.ErrNoAnswer, and those of the reader.
+// Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It is to be called after Once, in the same
+// goroutine, and what it returns is not of one instant: fibers may have run on since. Its errors are ctx's, attach.ErrNoAnswer, and those of the reader.
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
 	return result(ctx, s, func() (sampler.Fibers, error) { return s.reader.SuspendedFibers(ctx) })
 }
 
-// Fibers looks for the fibers that are suspended, as the core file has them. It belongs behind Once.
+// Fibers looks for the fibers that are suspended, as the core file has them. It is to be called after Once.
 func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	return c.reader.SuspendedFibers(ctx)
 }

@@ -92,7 +92,7 @@ func (h *handover) take(emit func(*sampler.Sample)) {
 	}
 }
 
-// end is take once the clock has ended. What was lost last has no sample behind it that says so, so the newest one is kept
+// end is take once the clock has ended. What was lost last has no sample after it that says so, so the newest one is kept
 // after all, and says how many are missing before it.
 func (h *handover) end(emit func(*sampler.Sample)) {
 	h.take(emit)
