@@ -19,7 +19,7 @@ var memoryLimits = []struct {
 	times      int64
 }{
 	{"sampler/bytes.go", "MaxDictionaryBytes", 1},
-	{"sampler/ruby/cache.go", "maxKeptBytes", 1},
+	{"sampler/ruby/internal/code/cache.go", "MaxKeptBytes", 1},
 	{"sampler/ruby/internal/heap/heap.go", "MaxKeptBytes", 1},
 	{"sampler/ruby/stackbytes.go", "maxStackBytes", 1},
 	{"ui/moment.go", "historyBytes", 2}, // for an hour

@@ -331,7 +331,7 @@ func (c *classCounter) name(r *Reader, class uint64) string {
 	case keyInternal:
 		return sampler.AllocInternal
 	}
-	name, err := r.dec.objects.ClassPath(class)
+	name, err := r.dec.Objects.ClassPath(class)
 	switch {
 	case err != nil:
 		return sampler.AllocUnknown

@@ -90,7 +90,7 @@ func (r *Reader) describeBlocked(t *thread) {
 		known: true, planned: -1}
 	v := &b.value
 	var types [4]string
-	r.dec.objects.DataTypeNames(t.stack.topSelf[:], types[:])
+	r.dec.Objects.DataTypeNames(t.stack.topSelf[:], types[:])
 	switch {
 	case parkedOnCondition(t, &types, v):
 	case mutex != 0:

@@ -33,14 +33,14 @@ func TestTickIsBounded(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
 			now := int64(1e9)
-			mem := &slowMemory{Memory: g.pages, call: func() {}}
+			mem := &slowMemory{Memory: g.Pages, call: func() {}}
 			r, err := g.open(mem)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.now = func() int64 { now += 1000; return now }
 			const each = tickBudget / 20
-			whole, err := g.open(g.pages)
+			whole, err := g.open(g.Pages)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestTickStops(t *testing.T) {
 		t.Run(g.Version, func(t *testing.T) {
 			for at := 0; ; at++ {
 				calls, after := 0, 0
-				mem := &slowMemory{Memory: g.pages, call: func() {}}
+				mem := &slowMemory{Memory: g.Pages, call: func() {}}
 				r, err := g.open(mem)
 				if err != nil {
 					t.Fatal(err)

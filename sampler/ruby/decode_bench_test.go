@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // deepProgram parks a thread for each number of frames given, alternating Ruby methods and C functions.
@@ -35,7 +36,7 @@ func BenchmarkDecode(b *testing.B) {
 		if !ok {
 			b.Fatal("no stack")
 		}
-		decode := func(b *testing.B, d *Decoder) DecodeInfo {
+		decode := func(b *testing.B, d *Decoder) code.Info {
 			_, info, err := d.Decode(&raw)
 			if err != nil {
 				b.Fatal(err)
@@ -66,7 +67,7 @@ func BenchmarkRevalidate(b *testing.B) {
 	r := rubytest.One(b)
 	p, _ := r.StartParked(b, rubytest.Options{})
 	g := openTarget(b, p.PID)
-	var stacks []RawStack
+	var stacks []code.Stack
 	for _, thread := range g.threads(b) {
 		if raw, ok := g.threadStack(b, thread, true); ok {
 			stacks = append(stacks, raw)
@@ -83,9 +84,8 @@ func BenchmarkRevalidate(b *testing.B) {
 		}
 		n++
 		b.StartTimer()
-		if err := g.dec.revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
+		if err := g.dec.Revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(len(g.dec.ranges)), "ranges")
 }

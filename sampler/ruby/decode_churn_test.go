@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between: iseqs,
@@ -80,7 +81,7 @@ func churn(t *testing.T, g *target) {
 	ec := g.word(t, g.vm.MainThread+g.off(t, "rb_thread_struct.ec"))
 	low := g.word(t, ec)
 	end := low + 8*g.word(t, ec+8)
-	fs := g.dec.o.frameSize
+	fs := g.dec.FrameSize()
 
 	const window = 32 // frames
 	var ec1, ec2 [24]byte
@@ -112,10 +113,10 @@ func churn(t *testing.T, g *target) {
 			torn++
 			continue
 		}
-		if err := g.dec.revalidate(time.Now().UnixNano(), sampler.GC{Valid: true, Count: le64(gc[:]), MajorCount: le64(gc[8:])}); err != nil {
+		if err := g.dec.Revalidate(time.Now().UnixNano(), sampler.GC{Valid: true, Count: le64(gc[:]), MajorCount: le64(gc[8:])}); err != nil {
 			t.Fatal(err)
 		}
-		raw := RawStack{End: end, CFP: cfp, Frames: frames1[skip:], Values: values, ValuesAt: low, Running: true}
+		raw := code.Stack{End: end, CFP: cfp, Frames: frames1[skip:], Values: values, ValuesAt: low, Running: true}
 		id, info, err := g.dec.Decode(&raw)
 		if err != nil || info.FailedNames > 0 {
 			failed++ // and said so
@@ -128,7 +129,7 @@ func churn(t *testing.T, g *target) {
 		want := ""
 		for f := frames1[skip:]; len(f) >= 2*fs; f = f[fs:] {
 			// The caller of hold is the method in question; its only local stands right below its environment.
-			at := attach.Address(le64(f[frameEP:])) - 24
+			at := attach.Address(le64(f[code.FrameEP:])) - 24
 			if at < low || at+8 > low+attach.Address(len(values)) {
 				continue
 			}
@@ -137,15 +138,15 @@ func churn(t *testing.T, g *target) {
 			if number&1 == 0 || number != le64(again[at-low:]) {
 				continue
 			}
-			q, ok := g.dec.iseqs[attach.Address(le64(f[frameISeq:]))]
-			if !ok || !strings.HasPrefix(q.base, "churn_") {
+			base, path, ok := g.dec.Known(attach.Address(le64(f[frameISeq:])))
+			if !ok || !strings.HasPrefix(base, "churn_") {
 				continue
 			}
 			want = fmt.Sprintf("churn_%d", number>>1)
 			checked++
 			distinct[want] = true
-			if q.base != want || q.path != want+".rb" {
-				t.Errorf("a frame of %s was taken for %s of %s", want, q.base, q.path)
+			if base != want || path != want+".rb" {
+				t.Errorf("a frame of %s was taken for %s of %s", want, base, path)
 			}
 			found := false
 			for _, frame := range g.frames(id) {

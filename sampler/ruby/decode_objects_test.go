@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // objectsProgram parks a thread within a method of each of some objects, so that the object is the self of its innermost
@@ -60,7 +60,7 @@ func TestObjects(t *testing.T) {
 			if nameAt == g.vm.Nil {
 				continue
 			}
-			name, ok := g.dec.objects.String(nameAt)
+			name, ok := g.dec.Objects.String(nameAt)
 			if !ok {
 				t.Errorf("the name at %#x can't be read", nameAt)
 			}
@@ -81,7 +81,7 @@ func TestObjects(t *testing.T) {
 				t.Errorf("thread %q: no frame has a self of class %s", name, *want)
 				continue
 			}
-			if typ = g.dec.objects.DataTypeName(class); types[name] != "" && typ != types[name] {
+			if typ = g.dec.Objects.DataTypeName(class); types[name] != "" && typ != types[name] {
 				t.Errorf("thread %q: data type %q, want %q", name, typ, types[name])
 			} else if types[name] == "" && typ != "" {
 				t.Errorf("thread %q: data type %q of a %s", name, typ, *want)
@@ -93,13 +93,13 @@ func TestObjects(t *testing.T) {
 			}
 		}
 		for _, v := range []uint64{0, 1, g.vm.Nil, g.vm.Undef, 20, 0x0c, 7, 1 << 40, uint64(g.vm.Addr)} {
-			if name, ok := g.dec.objects.ClassName(v); ok {
+			if name, ok := g.dec.Objects.ClassName(v); ok {
 				t.Errorf("%#x has class %q", v, name)
 			}
-			if name := g.dec.objects.DataTypeName(v); name != "" {
+			if name := g.dec.Objects.DataTypeName(v); name != "" {
 				t.Errorf("%#x has data type %q", v, name)
 			}
-			if s, ok := g.dec.objects.String(v); ok {
+			if s, ok := g.dec.Objects.String(v); ok {
 				t.Errorf("%#x is the String %q", v, s)
 			}
 		}
@@ -108,10 +108,10 @@ func TestObjects(t *testing.T) {
 
 // selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way that
 // objects of anonymous classes have no class name.
-func selfClass(g *target, raw *RawStack, want *string) uint64 {
-	for f := raw.Frames; len(f) >= g.dec.o.frameSize; f = f[g.dec.o.frameSize:] {
+func selfClass(g *target, raw *code.Stack, want *string) uint64 {
+	for f := raw.Frames; len(f) >= g.dec.FrameSize(); f = f[g.dec.FrameSize():] {
 		self := le64(f[frameSelf:])
-		if name, ok := g.dec.objects.ClassName(self); ok && want != nil && name == *want {
+		if name, ok := g.dec.Objects.ClassName(self); ok && want != nil && name == *want {
 			return self
 		}
 	}
@@ -165,81 +165,11 @@ STDIN.gets
 		}
 		p.Send(t, "name it")
 		p.Expect(t, "named")
-		if err := g.dec.revalidate(1, sampler.GC{Valid: true, Count: 1, MajorCount: 1}); err != nil {
+		if err := g.dec.Revalidate(1, sampler.GC{Valid: true, Count: 1, MajorCount: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if got := label(); got != "GivenLater#park" {
 			t.Errorf("got %q after the class has got a name", got)
 		}
 	})
-}
-
-// TestRevalidateOnlyWhenDue: it reads nothing while nothing can have gone.
-func TestRevalidateOnlyWhenDue(t *testing.T) {
-	goldens := loadGoldens(t)
-	g := goldens[len(goldens)-1]
-	mem := &counter{Memory: g.pages}
-	d, dict, err := g.decoder(mem)
-	if err != nil {
-		t.Fatal(err)
-	}
-	use := func() {
-		t.Helper()
-		for _, s := range g.Stacks {
-			raw := s.raw()
-			if _, err := describe(d, dict, &raw); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	const ms = 1_000_000
-	now, gc := int64(1e12), sampler.GC{Valid: true, Count: 10, MajorCount: 2}
-	step := func(name string, after int64, want int) {
-		t.Helper()
-		now += after
-		mem.calls = 0
-		if err := d.revalidate(now, gc); err != nil {
-			t.Fatal(err)
-		}
-		if mem.calls != want {
-			t.Errorf("%s: %d reads, not %d", name, mem.calls, want)
-		}
-		mem.calls = 0
-		use()
-		if mem.calls > 0 {
-			t.Errorf("%s: %d reads to decode what is known", name, mem.calls)
-		}
-	}
-	use()
-	// One read compares everything, three follow the classes of methods to their names; one looks at the load path, once a
-	// second.
-	const look, names, path = 1, 3, 1
-	step("first", 0, look+names+path)
-	step("nothing happened", 10*ms, 0)
-	gc.Count++
-	step("a minor collection right after the last check", 1*ms, look+names)
-	step("nothing happened since", 20*ms, 0)
-	gc.Count, gc.MajorCount = gc.Count+1, gc.MajorCount+1
-	step("a major collection", 1*ms, look+names)
-	gc.Count += oldAge
-	step("old objects survive minor collections", 50*ms, 0)
-	gc.Count, gc.During, gc.Minor = gc.Count+1, true, true
-	step("in the midst of one", 1*ms, 0)
-	gc.During, gc.Mode = false, sampler.GCSweeping
-	step("and at its end", 1*ms, 0)
-	gc.Mode = sampler.GCIdle
-	step("a second is over", 1000*ms, path)
-	gc.Valid = false
-	step("the collector can't be read any more", 150*ms, look+names)
-	step("nor a moment later", 50*ms, 0)
-}
-
-type counter struct {
-	attach.Memory
-	calls int
-}
-
-func (c *counter) ReadBatch(r []attach.Range) (int, error) {
-	c.calls++
-	return c.Memory.ReadBatch(r)
 }

@@ -53,7 +53,7 @@ func TestDecodeTruthAfterGC(t *testing.T) {
 		for i, command := range []string{"gc", "compact", "gc"} {
 			truth = p.Retell(t, command)
 			n := uint64(i + 1)
-			if err := g.dec.revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
+			if err := g.dec.Revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
 				t.Fatal(err)
 			}
 			compareThreads(t, g, truth, true)

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // target is a real process with a Decoder for it, and a walk of its threads of its own: slow, simple, for parked threads.
@@ -92,18 +93,18 @@ func (g *target) threads(t testing.TB) []attach.Address {
 
 // name is Thread#name; "" for nil.
 func (g *target) name(t testing.TB, thread attach.Address) string {
-	s, _ := g.dec.objects.String(uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name"))))
+	s, _ := g.dec.Objects.String(uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name"))))
 	return s
 }
 
 // stack reads the stack of an execution context, with its values when asked for.
-func (g *target) stack(t testing.TB, ec attach.Address, values bool) (RawStack, bool) {
+func (g *target) stack(t testing.TB, ec attach.Address, values bool) (code.Stack, bool) {
 	t.Helper()
 	low, words, cfp := g.word(t, ec), g.word(t, ec+8), g.word(t, ec+16)
 	if low == 0 || cfp == 0 {
-		return RawStack{}, false
+		return code.Stack{}, false
 	}
-	raw := RawStack{End: low + 8*words, CFP: cfp}
+	raw := code.Stack{End: low + 8*words, CFP: cfp}
 	raw.Frames = make([]byte, raw.End-cfp)
 	if err := g.proc.Read(cfp, raw.Frames); err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func (g *target) stack(t testing.TB, ec attach.Address, values bool) (RawStack, 
 	return raw, true
 }
 
-func (g *target) threadStack(t testing.TB, thread attach.Address, values bool) (RawStack, bool) {
+func (g *target) threadStack(t testing.TB, thread attach.Address, values bool) (code.Stack, bool) {
 	t.Helper()
 	return g.stack(t, g.word(t, thread+g.off(t, "rb_thread_struct.ec")), values)
 }

@@ -3,6 +3,7 @@ package ruby
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // fiberRead is what the stacks of fibers that do not run are read into (docs/internals/stacks.md#fibers).
@@ -83,7 +84,7 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 		r.reads.Torn++
 		return 0, false
 	}
-	id, _, err := r.dec.Decode(&RawStack{End: end, CFP: cfp, Frames: c[0].frames})
+	id, _, err := r.dec.Decode(&code.Stack{End: end, CFP: cfp, Frames: c[0].frames})
 	if err != nil {
 		r.lastDecodeError = err
 		return 0, false

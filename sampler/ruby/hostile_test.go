@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
@@ -242,8 +243,8 @@ func (h *hostile) readClone(addr attach.Address, buf []byte) error {
 // hostileOf makes a hostile memory of a captured process: who reads is to be opened while it is quiet.
 func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 	t.Helper()
-	h := &hostile{pages: g.pages, vm: g.VM}
-	for _, s := range g.pages.Spans() {
+	h := &hostile{pages: g.Pages, vm: g.VM}
+	for _, s := range g.Pages.Spans() {
 		for a := s.Start &^ (capturedPage - 1); a < s.End; a += capturedPage {
 			if n := len(h.list); n == 0 || h.list[n-1] != a {
 				h.list = append(h.list, a)
@@ -274,7 +275,7 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 			h.template = th.addr
 		}
 		var class [8]byte
-		if g.pages.Read(attach.Address(th.nameVal)+8, class[:]) == nil && th.info.HasName {
+		if g.Pages.Read(attach.Address(th.nameVal)+8, class[:]) == nil && th.info.HasName {
 			h.string = attach.Address(le64(class[:]))
 		}
 	}
@@ -331,7 +332,7 @@ const (
 	// what leads to the threads' names.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
 	// mostHostile is what may be kept at most, in bytes: the limits added up, with the keys of the flamegraph.
-	mostHostile = sampler.MaxDictionaryBytes + maxKeptBytes + maxStackBytes + hostileHistoryBytes + gvl.MaxTimelineBytes +
+	mostHostile = sampler.MaxDictionaryBytes + code.MaxKeptBytes + heap.MaxKeptBytes + maxStackBytes + hostileHistoryBytes + gvl.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
 
@@ -381,8 +382,8 @@ func TestHostileMemory(t *testing.T) {
 					}
 				}
 				most = max(most, heapAlloc()-before)
-				t.Logf("%d ticks, %d failed, %d threads: %d MB, %d reads a tick; dictionary %d MB, %d left out, decoder %d MB, stacks %d MB, history %d MB",
-					c.ticks, failed, len(r.order), most>>20, mostReads, r.dict.Bytes()>>20, r.dict.LeftOut(), r.dec.kept>>20, r.stackBytes>>20, k.history.Bytes()>>20)
+				t.Logf("%d ticks, %d failed, %d threads: %d MB, %d reads a tick; dictionary %d MB, %d left out, stacks %d MB, history %d MB",
+					c.ticks, failed, len(r.order), most>>20, mostReads, r.dict.Bytes()>>20, r.dict.LeftOut(), r.stackBytes>>20, k.history.Bytes()>>20)
 				if most > mostHostile {
 					t.Errorf("%d MB are kept; %d MB are the sum of the limits", most>>20, int64(mostHostile)>>20)
 				}

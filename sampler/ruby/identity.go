@@ -21,7 +21,7 @@ func (r *Reader) identify(t *thread) {
 		if nameVal == r.vm.Nil || nameVal == 0 {
 			t.info.Name, t.info.HasName = "", false
 			t.nameVal, changed = nameVal, true
-		} else if name, ok := r.dec.objects.String(nameVal); ok {
+		} else if name, ok := r.dec.Objects.String(nameVal); ok {
 			t.info.Name, t.info.HasName = name, true
 			t.nameVal, t.nameTries, changed = nameVal, 0, true
 		} else if t.nameTries++; t.nameTries > maxNameTries {

@@ -54,9 +54,9 @@ type jitSlots struct {
 // learn notes the slots of the next read. frames are all that were read, of which the outermost n bytes are in use: what
 // lies inward of them is what was there before, and often what comes next.
 func (j *jitSlots) learn(d *Decoder, frames []byte, n int) {
-	j.now = d.jitSlots(frames, j.now[:0])
+	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
-	for i := (len(frames)-n)/d.o.frameSize - 1; i >= 0; i-- {
+	for i := (len(frames)-n)/d.FrameSize() - 1; i >= 0; i-- {
 		if last == 0 {
 			last = j.innermost(i + 1)
 		}
@@ -131,7 +131,7 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 // was not read or did not hold the same in all copies; torn is true in the second case. The innermost frame's own slot may
 // change as long as it names the same code: its pc moves on.
 func (j *jitSlots) take(r *Reader, batch []attach.Range, frames []byte) (drop int, torn bool) {
-	j.now = r.dec.jitSlots(frames, j.now[:0])
+	j.now = r.dec.JITSlots(frames, j.now[:0])
 	n := len(j.now)
 	j.values = slices.Grow(j.values[:0], n)[:n]
 	clear(j.values)

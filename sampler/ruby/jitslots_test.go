@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
@@ -38,8 +39,8 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 // zjitReader is a Reader of head's ZJIT over such a memory.
 func zjitReader(m wordMemory) *Reader {
 	vm := &VM{Mem: m, Release: places.Release{Major: 4, Minor: 1}, ZJITFrames: true}
-	d := &Decoder{vm: vm, o: &offsets{frameSize: 56, frameJIT: 48}}
-	return &Reader{vm: vm, mem: m, dec: d, o: &offsets{frameSize: 56}}
+	vm.o = &offsets{frameSize: 56, code: code.Places{FrameSize: 56, FrameJIT: 48}}
+	return &Reader{vm: vm, mem: m, dec: NewDecoder(vm, nil), o: vm.o}
 }
 
 // controlFrames makes control frames whose jit_return fields hold the given values.
@@ -53,7 +54,8 @@ func controlFrames(jitReturn ...uint64) []byte {
 
 func TestJITSlots(t *testing.T) {
 	const a, b, c = 0x7000_0008, 0x7000_0108, 0x7100_0008 // slots; c on a page far away
-	frames := controlFrames(a+8, jitReturnC, b+8, 0, c+8)
+	const returnC = 1                                     // ZJIT_JIT_RETURN_C_FRAME
+	frames := controlFrames(a+8, returnC, b+8, 0, c+8)
 	memory := func() wordMemory {
 		return wordMemory{a: 0x5000, b: 0x5100, c: 0x5200, 0x5008: 0x90, 0x5308: 0x90, 0x5408: 0x91}
 	}
@@ -111,7 +113,7 @@ func TestJITSlots(t *testing.T) {
 	}
 	// The frames have one more now, whose slot was not read, or another one.
 	r := zjitReader(memory())
-	for _, more := range [][]byte{controlFrames(0x6000_0008, a+8, jitReturnC, b+8, 0, c+8), controlFrames(0x6000_0008, jitReturnC, b+8, 0, c+8)} {
+	for _, more := range [][]byte{controlFrames(0x6000_0008, a+8, returnC, b+8, 0, c+8), controlFrames(0x6000_0008, returnC, b+8, 0, c+8)} {
 		batch := j.planBehind(j.planBefore(nil, 2))
 		if _, err := r.mem.ReadBatch(batch); err != nil {
 			t.Fatal(err)
@@ -151,7 +153,7 @@ func TestAgree(t *testing.T) {
 		b := make([]byte, size*len(frames))
 		for i, f := range frames {
 			binary.LittleEndian.PutUint64(b[size*i+frameISeq:], f[0])
-			binary.LittleEndian.PutUint64(b[size*i+framePC:], f[1])
+			binary.LittleEndian.PutUint64(b[size*i+code.FramePC:], f[1])
 		}
 		return b
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -133,13 +134,13 @@ func (l *locator) locate(vm *VM) error {
 		if err != nil {
 			return err
 		}
-		vm.ZJITFrames = entry != 0 && l.o.frameJIT >= 0
+		vm.ZJITFrames = entry != 0 && l.o.code.FrameJIT >= 0
 	}
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
 	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
-	vm.jits = l.jits(vm)
+	vm.jits = code.JITs(l.symbol, vm.Release, vm.Description, &vm.o.code)
 	return nil
 }
 

@@ -2,9 +2,11 @@ package ruby
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
@@ -12,7 +14,7 @@ import (
 // allPlaces are the places of all tags.
 func allPlaces(t *testing.T) (list []places.Place) {
 	var tags []string
-	for _, tag := range places.Tagged(new(offsets), new(heap.Places), new(gcPlaces), new(newobjCounters), new(newobjPlaces),
+	for _, tag := range places.Tagged(new(offsets), new(heap.Places), new(code.Places), new(gcPlaces), new(newobjCounters), new(newobjPlaces),
 		new(heapPage), new(gcDetailPlaces), new(fiberPlaces)) {
 		tags = append(tags, tag)
 	}
@@ -122,6 +124,63 @@ func TestTablesResolve(t *testing.T) {
 			if _, err := newFiberFinder(&Reader{vm: vm, gc: g}); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+// TestEveryLayout resolves the places of names for every release there is a layout for.
+func TestEveryLayout(t *testing.T) {
+	all, err := layout.Releases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		for _, jmpBuf := range []bool{false, true} {
+			table, _, err := layout.For(r.Version, r.Machine, jmpBuf)
+			if err != nil {
+				t.Errorf("%s %s: %v", r.Version, r.Machine, err)
+				continue
+			}
+			release, err := places.ParseRelease(r.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := resolveOffsets(table, release)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			size := 56
+			switch {
+			case !release.AtLeast(2, 6):
+				size = 48
+			case release.AtLeast(3, 1) && !release.AtLeast(3, 3):
+				size = 64
+			}
+			if o.frameSize != size {
+				t.Errorf("%s: control frames of %d bytes, want %d", r.Version, o.frameSize, size)
+			}
+		}
+	}
+	if len(all) < 30 {
+		t.Errorf("%d layouts only", len(all))
+	}
+}
+
+func TestMissingFieldsAreNamed(t *testing.T) {
+	_, err := resolveOffsets(new(layout.Table), places.Release{Major: 3, Minor: 4})
+	if err == nil {
+		t.Fatal("an empty table has all")
+	}
+	for _, want := range []string{"rb_symbols_t.ids", "rb_thread_struct.lt_node or vmlt_node", "sizeof rb_control_frame_struct",
+		"tLAST_OP_ID", "RClass_and_rb_classext_t.classext", "3.4.0"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not name %s", err, want)
+		}
+	}
+	for _, other := range []string{"rb_thread_struct.nt", "rb_vm_struct.living_threads", "rb_shape"} {
+		if strings.Contains(err.Error(), other) {
+			t.Errorf("%q names %s, which 3.4 does not need", err, other)
 		}
 	}
 }

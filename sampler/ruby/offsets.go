@@ -4,35 +4,22 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
-// follows there, docs/internals/code.md#method-entries): measured on running processes.
+// follows there): measured on running processes.
 const (
-	// rb_control_frame_t
-	framePC, frameSP, frameISeq, frameSelf, frameEP = 0, 8, 16, 24, 32
+	// rb_control_frame_t and struct zjit_jit_frame
+	frameSP, frameISeq, frameSelf, jitFrameISeq = code.FrameSP, code.FrameISeq, code.FrameSelf, code.JITFrameISeq
 	// rb_execution_context_t: its first three words (docs/internals/stacks.md#the-vm-stack)
 	ecVMStack, ecVMStackSize, ecCFP, ecSpan = 0, 8, 16, 24
-	// struct zjit_jit_frame
-	jitFramePC, jitFrameISeq = 0, 8
-	// an environment: three words (method, outer environment, flags), of which ep points to the last
-	envBelow, envSize = 16, 24
-	// rb_iseq_t, and the head that proves an iseq
-	iseqFlags, iseqBody, iseqHead = 0, 16, 24
-	// rb_callable_method_entry_t
-	meDef, meOwner, meSize = 16, 32, 40
-	// rb_method_definition_t
-	defType, defBody, defOriginalID, defSize = 0, 8, 32, 40
-	// vm_svar
-	svarCrefOrMe = 8
-	// succ_dict_block and succ_index_table
-	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
-// offsets are the places, in bytes, of what ddtop reads of a release, resolved once for a VM (resolve.go).
-// The collector's are in gc.go and beside what reads them. -1: not on this release.
+// offsets are the places, in bytes, of what ddtop reads of a release, resolved once for a VM. The collector's are in gc.go and
+// beside what reads them. -1: not on this release.
 type offsets struct {
 	// rb_vm_t
 	vmMainThread  int `layout:"rb_vm_struct.ractor.main_thread|main_thread"`
@@ -47,11 +34,6 @@ type offsets struct {
 	vmWaitingGrps int `layout:"rb_vm_struct.waiting_grps,optional"`
 	vmLockOwner   int `layout:"rb_vm_struct.ractor.sync.lock_owner,optional"`
 	vmBarrier     int `layout:"rb_vm_struct.ractor.sched.barrier_waiting|ractor.sync.barrier_waiting,optional"`
-	// where $LOAD_PATH is: in the VM, or in a box (4.0 and later: the main one, or the root one while there is none)
-	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
-	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
-	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
-	vmRootBox   int `layout:"rb_vm_struct.root_box,optional"`
 
 	// the GVL, in rb_vm_t, or in rb_ractor_t: a flag and a number of waiters in 2.5, then owner and waiters
 	gvlAcquired   int          `layout:"rb_vm_struct.gvl.acquired,before=2.6"`
@@ -106,55 +88,24 @@ type offsets struct {
 
 	// rb_control_frame_t
 	frameSize int `layout:"sizeof rb_control_frame_struct"`
-	frameJIT  int `layout:"rb_control_frame_struct.jit_return,optional"`
-
-	// rb_iseq_constant_body and iseq_insn_info_entry
-	bodyType        int          `layout:"rb_iseq_constant_body.type"`
-	bodyISeqSize    int          `layout:"rb_iseq_constant_body.iseq_size"`
-	bodyEncoded     int          `layout:"rb_iseq_constant_body.iseq_encoded"`
-	bodyPath        int          `layout:"rb_iseq_constant_body.location.pathobj"`
-	bodyBaseLabel   int          `layout:"rb_iseq_constant_body.location.base_label"`
-	bodyLabel       int          `layout:"rb_iseq_constant_body.location.label"`
-	bodyFirstLine   layout.Field `layout:"rb_iseq_constant_body.location.first_lineno"`
-	bodyInsns       int          `layout:"rb_iseq_constant_body.insns_info.body,from=2.6"`
-	bodyInsnsSize   int          `layout:"rb_iseq_constant_body.insns_info.size,from=2.6"`
-	bodySucc        int          `layout:"rb_iseq_constant_body.insns_info.succ_index_table,from=2.6"`
-	bodyInsns25     int          `layout:"rb_iseq_constant_body.insns_info,before=2.6"`
-	bodyInsnsSize25 int          `layout:"rb_iseq_constant_body.insns_info_size,before=2.6"`
-	bodyParent      int          `layout:"rb_iseq_constant_body.parent_iseq"`
-	bodyLocal       int          `layout:"rb_iseq_constant_body.local_iseq"`
-	bodyAttrs       int          `layout:"rb_iseq_constant_body.builtin_attrs,optional"`
-	bodyJIT         int          `layout:"rb_iseq_constant_body.jit_func|jit_entry,optional"` // where what JITs keep begins
-	entrySize       int          `layout:"sizeof iseq_insn_info_entry"`
-	entryLine       int          `layout:"iseq_insn_info_entry.line_no"`
-	entryPosition   int          `layout:"iseq_insn_info_entry.position,before=2.6"`
-
-	encodedBy
 
 	objects heap.Places
-}
-
-// encodedBy is how a release encodes kinds of frames and attributes: no part of a layout.
-type encodedBy struct {
-	cTrace                                         uint32
-	magicMask, magicCFunc, magicDummy, magicRescue uint64
+	code    code.Places
 }
 
 // resolveOffsets finds every place in a release's table. Its error names all that the table lacks.
 func resolveOffsets(t *layout.Table, rel places.Release) (*offsets, error) {
-	o := &offsets{encodedBy: encodingsOf(rel)}
-	if err := places.Resolve(t, rel, o, &o.objects); err != nil {
+	o := new(offsets)
+	if err := places.Resolve(t, rel, o, &o.objects, &o.code); err != nil {
 		return nil, err
 	}
 	if err := o.objects.Complete(rel); err != nil {
 		return nil, err
 	}
+	o.code.Complete(rel)
 	if o.vmRactorSet >= 0 && o.vmRactorCnt != o.vmRactorSet+16 {
 		// A tick reads both in one piece, on all releases so far.
 		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
-	}
-	if !rel.AtLeast(2, 6) {
-		o.bodyInsns, o.bodyInsnsSize = o.bodyInsns25, o.bodyInsnsSize25
 	}
 	for _, off := range []int{o.thNode + 8, o.thSelf, o.thVM, o.thRactor, o.thEC, o.thName, o.thNT, o.thPthread, o.thTID,
 		o.thRootFiber, o.thRegion, o.thLockingMutex, o.thUnblockFunc, o.thReadyNode + 8, o.thRunningNode + 8,
@@ -162,18 +113,4 @@ func resolveOffsets(t *layout.Table, rel places.Release) (*offsets, error) {
 		o.thSpan = max(o.thSpan, off+8)
 	}
 	return o, nil
-}
-
-// encodingsOf returns what depends on the release alone.
-func encodingsOf(rel places.Release) encodedBy {
-	e := encodedBy{
-		magicMask: 0x7fff0001, magicCFunc: 0x55550001, magicDummy: 0x79990001, magicRescue: 0x78880001,
-	}
-	if !rel.AtLeast(2, 6) {
-		e.magicMask, e.magicDummy, e.magicRescue = 0xffff0001, 0x99990001, 0x88880001
-	}
-	if rel.AtLeast(3, 4) && !rel.AtLeast(4, 0) {
-		e.cTrace = 8 // BUILTIN_ATTR_C_TRACE, no part of debug information
-	}
-	return e
 }

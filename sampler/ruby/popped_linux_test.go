@@ -63,7 +63,7 @@ func TestPoppedFrames(t *testing.T) {
 		// The control frames further in than a_99 are those of the method that waits.
 		waits := 0
 		for ; waits < frames; waits++ {
-			if q := rd.dec.iseqs[attach.Address(le64(kept[waits*fs+frameISeq:]))]; q != nil && q.base == fmt.Sprintf("a_%d", depth-1) {
+			if base, _, ok := rd.dec.Known(attach.Address(le64(kept[waits*fs+frameISeq:]))); ok && base == fmt.Sprintf("a_%d", depth-1) {
 				break
 			}
 		}

@@ -151,7 +151,7 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	default:
 		r.era = sampler.EraOwner
 	}
-	dec.view.Stopped = &r.budget.stopped
+	dec.Objects.View.Stopped = &r.budget.stopped
 	word := func(symbol string) uint64 {
 		var b [8]byte
 		if sym, ok := module.Exported(symbol); ok && r.mem.Read(sym.Addr, b[:]) == nil {
@@ -187,7 +187,7 @@ func (r *Reader) keepShare() {
 	r.shared = n
 	r.maxThreads = sampler.Share(maxThreads, n)
 	r.maxStackBytes = sampler.Share(maxStackBytes, n)
-	r.dec.share(n)
+	r.dec.Share(n)
 	r.order = nil // the threads are listed again, and with them the stacks counted
 }
 
@@ -199,3 +199,7 @@ func (r *Reader) Reads() *sampler.Reads { return &r.reads }
 
 // DisableGC stops the reading of the collector: a modular GC keeps other structs.
 func (r *Reader) DisableGC() { r.gc = nil }
+
+// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in compiled
+// code (code.Stack.Live).
+func (r *Reader) live(running bool) bool { return running && !r.collecting }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // restingStack is the stack on which a thread waited the last time, kept while it runs: mostly it comes back to where it
@@ -14,8 +15,7 @@ import (
 type restingStack struct {
 	frames  []byte
 	end, ec attach.Address
-	path    loadPathVersion
-	proof   proof
+	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
 	omitted uint32
@@ -35,7 +35,6 @@ func (r *Reader) swapResting(s *stackState) {
 	s.kept, o.frames = o.frames, s.kept
 	s.keptEnd, o.end = o.end, s.keptEnd
 	s.keptEC, o.ec = o.ec, s.keptEC
-	s.keptPath, o.path = o.path, s.keptPath
 	s.proof, o.proof = o.proof, s.proof
 	s.id, o.id = o.id, s.id
 	s.quality, o.quality = o.quality, s.quality
@@ -87,9 +86,9 @@ func (r *Reader) fits(s *stackState, end attach.Address) bool {
 // same reports whether frames are those kept, and still mean what they did. Where a JIT is on, the innermost one's line depends
 // on whether the thread executes it.
 func (r *Reader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
-	if live != s.live && r.dec.jitOn != nil && !s.topC[0] {
+	if live != s.live && r.dec.JITOn() && !s.topC[0] {
 		return false
 	}
-	return s.keptEnd == end && s.keptEC == s.ec && s.keptPath == r.dec.loadPath.version && bytes.Equal(frames, s.kept) &&
-		s.jit.unchanged(drop) && s.quality&(sampler.StackFailed|sampler.StackPartial) == 0 && r.dec.holds(s.proof)
+	return s.keptEnd == end && s.keptEC == s.ec && bytes.Equal(frames, s.kept) &&
+		s.jit.unchanged(drop) && s.quality&(sampler.StackFailed|sampler.StackPartial) == 0 && r.dec.Holds(s.proof)
 }

@@ -3,6 +3,7 @@ package ruby
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // Named limits of reading stacks.
@@ -24,9 +25,6 @@ const (
 	// maxFibers bounds the chain of fibers that resumed one another.
 	maxFibers = 64
 )
-
-// jitReturnC marks the control frame of a C function that ZJIT called (ZJIT_JIT_RETURN_C_FRAME in Ruby's zjit.h).
-const jitReturnC = 1
 
 // stackVersion changes with each decoded stack of a thread.
 type stackVersion uint64
@@ -52,11 +50,9 @@ type stackState struct {
 	kept    []byte
 	keptEnd attach.Address
 	keptEC  attach.Address
-	// keptPath is the version of the load path that the origins of its frames are by.
-	keptPath loadPathVersion
 	// proof says how long they mean what they did: the code that they name can go away and other code come to stand in its
 	// place, and names that could not be read may be readable later.
-	proof   proof
+	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
 	omitted uint32
@@ -69,7 +65,7 @@ type stackState struct {
 	// rests: kept was accepted while the thread neither had the GVL nor wanted it. resting is such a one from before.
 	rests   bool
 	resting restingStack
-	// live: kept was decoded as that of a thread that executes it (RawStack.live).
+	// live: kept was decoded as that of a thread that executes it (code.Stack.Live).
 	live bool
 	// jit is used for head's ZJIT alone.
 	jit jitSlots
@@ -304,7 +300,7 @@ func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, how way, runn
 	s, fs := &t.stack, r.o.frameSize
 	partial, frames := drop > 0, s.copies[0].frames
 	frames = frames[len(frames)-(area.size()-drop)*fs:]
-	raw := RawStack{End: s.end, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
+	raw := code.Stack{End: s.end, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
 		Partial: partial, Again: running && !last}
 	if area.outer > 0 {
 		raw.Cut = max(area.inner-drop, 0)
@@ -319,7 +315,7 @@ func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, how way, runn
 }
 
 // accept decodes frames that are believed, and keeps them. It is false when they could not be decoded.
-func (r *Reader) accept(t *thread, raw *RawStack, how way) bool {
+func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s := &t.stack
 	id, info, err := r.dec.Decode(raw)
 	r.reads.Calls += uint64(info.Calls)
@@ -348,9 +344,9 @@ func (r *Reader) accept(t *thread, raw *RawStack, how way) bool {
 	if info.UncertainTop {
 		s.quality |= sampler.StackUncertainTop
 	}
-	s.rests, s.live = !active && !raw.Partial && raw.Cut == 0, raw.live()
+	s.rests, s.live = !active && !raw.Partial && raw.Cut == 0, raw.Live()
 	s.kept = append(r.grow(s.kept, len(raw.Frames))[:0], raw.Frames...)
-	s.keptEnd, s.keptEC, s.keptPath, s.proof = s.end, s.ec, r.dec.loadPath.version, info.proof
+	s.keptEnd, s.keptEC, s.proof = s.end, s.ec, info.Proof
 	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)
 	s.noteTop(raw.Frames, r.o.frameSize, r.dec)
 	return true
@@ -362,7 +358,7 @@ func (s *stackState) noteTop(frames []byte, size int, d *Decoder) {
 		s.topSelf[i], s.topC[i] = 0, false
 		if off := i * size; off+size <= len(frames) {
 			s.topSelf[i] = le64(frames[off+frameSelf:])
-			s.topC[i] = d.cFrame(frames[off : off+size])
+			s.topC[i] = d.CFrame(frames[off : off+size])
 		}
 	}
 }

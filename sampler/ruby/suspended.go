@@ -233,7 +233,7 @@ func (f *fiberFinder) page(addr uint64, slots []byte, size int) {
 func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	is, known := f.types[typ]
 	if !known {
-		is = f.r.dec.objects.DataTypeName(value) == fiberType
+		is = f.r.dec.Objects.DataTypeName(value) == fiberType
 		if len(f.types) < maxDataTypes {
 			f.types[typ] = is
 		}

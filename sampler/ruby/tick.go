@@ -196,7 +196,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		r.gc.vmLock.take(&s.GC)
 	}
 	r.collecting = s.GC.Valid && s.GC.During
-	if err := r.dec.revalidate(t1, s.GC); err != nil {
+	if err := r.dec.Revalidate(t1, s.GC); err != nil {
 		return tickRead, err
 	}
 	if depth == sampler.StackTick {

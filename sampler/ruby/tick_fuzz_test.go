@@ -26,7 +26,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 
 // tickTarget is what was captured of a process while ticks read it.
 type tickTarget struct {
-	captured
+	memtest.Process
 	PID int
 	// Exports are the exported variables that a Reader looks for.
 	Exports map[string]attach.Address
@@ -40,13 +40,13 @@ func (g *tickTarget) Exported(name string) (attach.Symbol, bool) {
 }
 
 func (g *tickTarget) open(mem attach.Memory) (*Reader, error) {
-	dec, dict, err := g.decoder(mem)
+	vm, dec, dict, err := open(&g.Process, mem)
 	if err != nil {
 		return nil, err
 	}
 	// A clock that moves by itself: the captured process stands still.
 	now := int64(1e9)
-	return NewReader(dec.vm, g, g.PID, dec, dict, Options{Now: func() int64 { now += 1e6; return now }})
+	return NewReader(vm, g, g.PID, dec, dict, Options{Now: func() int64 { now += 1e6; return now }})
 }
 
 // ticks takes some samples of both depths.
@@ -67,7 +67,7 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 	p := r.Start(t, tickProgram, rubytest.Options{})
 	p.Expect(t, "ready")
 	live := openTarget(t, p.PID)
-	g := &tickTarget{captured: capturedOf(live), PID: p.PID, Exports: map[string]attach.Address{}}
+	g := &tickTarget{Process: processOf(live), PID: p.PID, Exports: map[string]attach.Address{}}
 	for _, name := range []string{"rb_mProcess", "rb_cRactor", "ruby_current_execution_context_ptr"} {
 		if sym, ok := live.mod.Exported(name); ok {
 			g.Exports[name] = sym.Addr
@@ -86,10 +86,10 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 		info, _ := rd.dict.Thread(th.ID)
 		g.Names = append(g.Names, info.Name)
 	}
-	writeCaptured(t, "tick", g.Version, g, capture)
+	memtest.Save(t, "testdata/tick", g.Version, g, capture)
 }
 
-func loadTicks(t testing.TB) []*tickTarget { return loadCaptured[tickTarget](t, "tick") }
+func loadTicks(t testing.TB) []*tickTarget { return memtest.Load[tickTarget](t, "testdata/tick") }
 
 // TestTickOfCapturedMemory reads captured processes as if they lived; with -update it captures them again.
 func TestTickOfCapturedMemory(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTickOfCapturedMemory(t *testing.T) {
 		"condition": sampler.BlockConditionVariable, "join": sampler.BlockJoin, "deep": sampler.BlockSleepForever}
 	for _, g := range targets {
 		t.Run(g.Version, func(t *testing.T) {
-			r, err := g.open(g.pages)
+			r, err := g.open(g.Pages)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func FuzzTick(f *testing.F) {
 	targets := loadTicks(f)
 	places := make([][]attach.Address, len(targets))
 	for i, g := range targets {
-		w := &words{Memory: g.pages, seen: make(map[attach.Address]bool)}
+		w := memtest.NewPlaces(g.Pages)
 		r, err := g.open(w)
 		if err != nil {
 			f.Fatal(err)
@@ -148,12 +148,12 @@ func FuzzTick(f *testing.F) {
 		if _, err := ticks(r, 9); err != nil {
 			f.Fatal(err)
 		}
-		places[i] = w.at
-		addEdits(f, i, 40, 61)
+		places[i] = w.At
+		memtest.AddEdits(f, i, 40, 61)
 	}
 	f.Fuzz(func(t *testing.T, which uint8, edits []byte) {
 		i := int(which) % len(targets)
-		mem := &corrupted{pages: targets[i].pages, edits: make(map[attach.Address]uint64)}
+		mem := &memtest.Edited{Of: targets[i].Pages, Words: make(map[attach.Address]uint64)}
 		r, err := targets[i].open(mem)
 		if err != nil {
 			t.Fatal(err)
@@ -168,11 +168,11 @@ func FuzzTick(f *testing.F) {
 				value = uint64(places[i][int(n>>1)%len(places[i])])
 			case 1: // another word of this memory
 				var b [8]byte
-				if targets[i].pages.Read(places[i][int(n>>1)%len(places[i])], b[:]) == nil {
+				if targets[i].Pages.Read(places[i][int(n>>1)%len(places[i])], b[:]) == nil {
 					value = le64(b[:])
 				}
 			}
-			mem.edits[at] = value
+			mem.Words[at] = value
 		}
 		before := r.reads.Calls
 		s, _ := ticks(r, 4)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // ErrLayout means that a layout does not fit a process: what it leads to is not what it must be.
@@ -130,15 +131,7 @@ func (l *locator) findMethod(variable attach.Address, name string) error {
 	if err != nil {
 		return err
 	}
-	definition, err := l.objects.View.Word(entry + meDef)
-	if err != nil {
-		return err
-	}
-	id, err := l.objects.View.Word(attach.Address(definition) + defOriginalID)
-	if err != nil {
-		return err
-	}
-	got, err := l.objects.IDName(id)
+	got, err := code.DefinedName(l.objects, entry)
 	if err == nil && got != name {
 		err = fmt.Errorf("its definition says %q", got)
 	}

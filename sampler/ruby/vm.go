@@ -3,6 +3,7 @@ package ruby
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
@@ -34,7 +35,7 @@ type VM struct {
 	// o are the places by Table.
 	o *offsets
 	// jits are the JITs that the process may use.
-	jits []jit
+	jits []code.JIT
 }
 
 // resolve sets the fields with a layout tag of the struct that into points to. Its error names all that the table lacks.

@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
@@ -18,7 +19,7 @@ func ruleDecoder(release string) *Decoder {
 	if err != nil {
 		panic(err)
 	}
-	return NewDecoder(&VM{Release: r, Mem: new(memtest.Pages), o: new(offsets)}, sampler.NewDictionary())
+	return NewDecoder(Target{Release: r, Mem: new(memtest.Pages), Code: new(Places), Objects: new(heap.Places)}, sampler.NewDictionary())
 }
 
 // put describes control frames, innermost first, in words: "C name", "ruby name", "internal name", "trace name" (C_TRACE),
@@ -104,7 +105,7 @@ func TestFrameRules(t *testing.T) {
 		for _, release := range tt.releases {
 			d := ruleDecoder(release)
 			d.put(tt.frames...)
-			if err := d.internFrames(&RawStack{Cut: tt.cut}); err != nil {
+			if err := d.internFrames(&Stack{Cut: tt.cut}); err != nil {
 				t.Fatal(err)
 			}
 			if placeless := d.info.Placeless; (placeless == 1) != strings.Contains(tt.name, "without a place") || placeless > 1 {

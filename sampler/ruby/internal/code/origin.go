@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"path"

@@ -1,10 +1,11 @@
-package ruby
+package code
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -23,8 +24,8 @@ const (
 	maxJITState = 4096
 )
 
-// jit is one way to compile code that a process may use.
-type jit struct {
+// JIT is one way to compile code that a process may use.
+type JIT struct {
 	// flag is where the library says whether it is on, in size bytes; 0: it is on.
 	flag attach.Address
 	size int
@@ -32,19 +33,19 @@ type jit struct {
 	words []int
 }
 
-// jits lists those that the process may use, by the library's variables. They differ by release in where an iseq says that
-// it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that compiled code calls have a payload alone, and
-// those that are entered by an exception or in a loop another entry. Between them are counters. The payload of YJIT
-// stands behind a word of RJIT where both are built in (3.3 and 3.4). docs/internals/code.md#jits
-func (l *locator) jits(vm *VM) []jit {
-	var out []jit
+// JITs lists those that a process may use, by the variables of its library and what its Ruby calls itself. They differ by release
+// in where an iseq says that it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that compiled code calls have a
+// payload alone, and those that are entered by an exception or in a loop another entry. Between them are counters. The payload of
+// YJIT stands behind a word of RJIT where both are built in (3.3 and 3.4). docs/internals/code.md#jits
+func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
+	var out []JIT
 	add := func(variable string, size int, words ...int) {
-		if s, ok := l.symbol(variable); ok && !s.TLS {
-			out = append(out, jit{s.Addr, size, words})
+		if s, ok := symbol(variable); ok && !s.TLS {
+			out = append(out, JIT{s.Addr, size, words})
 		}
 	}
-	switch r := vm.Release; {
-	case l.o.bodyJIT < 0:
+	switch {
+	case p.bodyJIT < 0:
 	case r.AtLeast(4, 0):
 		add("rb_yjit_enabled_p", 1, 0, 16, 32)
 		add("rb_zjit_entry", 8, 0, 16, 32, 48)
@@ -53,18 +54,18 @@ func (l *locator) jits(vm *VM) []jit {
 		add("rb_rjit_call_p", 1, 0, 16, 32)
 	default:
 		add("mjit_call_p", 1, 0)
-		if strings.Contains(vm.Description, "+YJIT") { // 3.1 and 3.2; it is on from the start or never
-			out = append(out, jit{words: []int{0, 24}})
+		if strings.Contains(description, "+YJIT") { // 3.1 and 3.2; it is on from the start or never
+			out = append(out, JIT{words: []int{0, 24}})
 		}
 	}
 	return out
 }
 
-// live reports whether the innermost frame's pc may be old in compiled code.
-func (raw *RawStack) live() bool { return raw.Running && !raw.Settled }
+// JITOn reports whether a JIT was seen to be on.
+func (d *Decoder) JITOn() bool { return d.jitOn != nil }
 
-// live reports the same of a thread that may hold the GVL (running) in this tick.
-func (r *Reader) live(running bool) bool { return running && !r.collecting }
+// Live reports whether the innermost frame's pc may be old in compiled code.
+func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
 // compiledNow reports whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What can't be
 // read counts as not compiled.
@@ -72,7 +73,7 @@ func (d *Decoder) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {
 		return true, nil
 	}
-	jits := d.vm.jits
+	jits := d.target.JITs
 	if len(jits) == 0 {
 		return false, nil
 	}
@@ -100,11 +101,11 @@ func (d *Decoder) compiledNow(q *iseq) (bool, error) {
 	if err != nil {
 		return false, onlyMissing(err)
 	}
-	q.compiled = slices.ContainsFunc(d.jitOn.words, func(at int) bool { return le64(b[at:]) > maxJITState })
+	q.compiled = slices.ContainsFunc(d.jitOn.words, func(at int) bool { return view.U64(b[at:]) > maxJITState })
 	return q.compiled, nil
 }
 
-func (d *Decoder) jitIsOn(j *jit) (bool, error) {
+func (d *Decoder) jitIsOn(j *JIT) (bool, error) {
 	if j.flag == 0 {
 		return true, nil
 	}

@@ -1,9 +1,10 @@
-package ruby
+package code
 
 import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // iseqType is the kind of code an iseq is made of (rb_iseq_type, the same from 2.5 to head).
@@ -39,9 +40,9 @@ type labelPlan struct {
 func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan
 	for range maxNesting {
-		typ := iseqType(le32(body[d.o.bodyType:]))
-		parent := attach.Address(le64(body[d.o.bodyParent:]))
-		if typ == iseqPlain && !d.vm.Release.AtLeast(2, 6) {
+		typ := iseqType(view.U32(body[d.o.bodyType:]))
+		parent := attach.Address(view.U64(body[d.o.bodyParent:]))
+		if typ == iseqPlain && !d.target.Release.AtLeast(2, 6) {
 			typ = iseqRescue // labelled like its parent
 		}
 		switch typ {
@@ -81,22 +82,22 @@ func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error)
 // stored completes the plan with the label that an iseq itself carries.
 func (p labelPlan) stored(d *Decoder, body []byte, qualify bool) (labelPlan, error) {
 	var err error
-	p.base, err = d.objects.Text(le64(body[d.o.bodyLabel:]))
+	p.base, err = d.Objects.Text(view.U64(body[d.o.bodyLabel:]))
 	p.qualify = qualify
 	return p, err
 }
 
 // localISeq walks from a block to the code that holds its outermost locals and counts the blocks on the way.
 func (d *Decoder) localISeq(addr attach.Address, body []byte) (levels int, outer attach.Address, outerBody []byte, err error) {
-	local := attach.Address(le64(body[d.o.bodyLocal:]))
+	local := attach.Address(view.U64(body[d.o.bodyLocal:]))
 	for range maxNesting {
 		if addr == local {
 			return levels, addr, body, nil
 		}
-		if iseqType(le32(body[d.o.bodyType:])) == iseqBlock {
+		if iseqType(view.U32(body[d.o.bodyType:])) == iseqBlock {
 			levels++
 		}
-		addr = attach.Address(le64(body[d.o.bodyParent:]))
+		addr = attach.Address(view.U64(body[d.o.bodyParent:]))
 		if body, err = d.iseqBodyOf(addr); err != nil {
 			return 0, 0, nil, err
 		}

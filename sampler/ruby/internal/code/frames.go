@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"fmt"
@@ -11,7 +11,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxFrames bounds the control frames of one RawStack.
+// jitReturnC marks the control frame of a C function that ZJIT called (ZJIT_JIT_RETURN_C_FRAME in Ruby's zjit.h).
+const jitReturnC = 1
+
+// maxFrames bounds the control frames of one Stack.
 const maxFrames = 1 << 17
 
 // frameRules say which control frames a release's own backtrace shows, and how
@@ -54,10 +57,8 @@ const (
 	frameLikeC // Ruby code shown like a C function
 )
 
-// positions that are not those of an instruction.
-const (
-	posFirstLine = ^uint32(0)
-)
+// posFirstLine is a position that is not one of an instruction.
+const posFirstLine = ^uint32(0)
 
 // frameWork is a control frame on its way to a FrameID.
 type frameWork struct {
@@ -81,9 +82,9 @@ type frameKey struct {
 }
 
 // classify finds code and method of every control frame. It is run again after each fetch; what it found before stays.
-func (d *Decoder) classify(raw *RawStack) error {
+func (d *Decoder) classify(raw *Stack) error {
 	var missing error
-	n := len(raw.Frames) / d.o.frameSize
+	n := len(raw.Frames) / d.o.FrameSize
 	if len(d.work) != n-1 {
 		d.work = slices.Grow(d.work[:0], n-1)[:n-1]
 		clear(d.work)
@@ -107,16 +108,16 @@ func (d *Decoder) classify(raw *RawStack) error {
 			*w = frameWork{done: true}
 			d.info.UncertainTop = true
 		default:
-			return fmt.Errorf("%w: control frame %d of %d at %s: %w", ErrTorn, i, n, raw.CFP+attach.Address(i*d.o.frameSize), err)
+			return fmt.Errorf("%w: control frame %d of %d at %s: %w", ErrTorn, i, n, raw.CFP+attach.Address(i*d.o.FrameSize), err)
 		}
 	}
 	return missing
 }
 
-func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
-	f := raw.Frames[i*d.o.frameSize : (i+1)*d.o.frameSize]
-	pc, code, ep := le64(f[framePC:]), attach.Address(le64(f[frameISeq:])), attach.Address(le64(f[frameEP:]))
-	if d.vm.ZJITFrames {
+func (d *Decoder) classifyFrame(raw *Stack, i int, w *frameWork) error {
+	f := raw.Frames[i*d.o.FrameSize : (i+1)*d.o.FrameSize]
+	pc, code, ep := view.U64(f[FramePC:]), attach.Address(view.U64(f[FrameISeq:])), attach.Address(view.U64(f[FrameEP:]))
+	if d.target.ZJITFrames {
 		var err error
 		if pc, code, err = d.jitFrame(raw, i, f, pc, code); err != nil {
 			return err
@@ -156,7 +157,7 @@ func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
 	if d.rules.likeC(q) {
 		w.kind = frameLikeC
 	}
-	if ok && i == 0 && raw.live() && w.kind == frameRuby {
+	if ok && i == 0 && raw.Live() && w.kind == frameRuby {
 		if w.uncertain, err = d.compiledNow(q); err != nil {
 			return err
 		}
@@ -188,7 +189,7 @@ func (d *Decoder) classifyFrame(raw *RawStack, i int, w *frameWork) error {
 	return nil
 }
 
-func (d *Decoder) classifyC(raw *RawStack, ep attach.Address, w *frameWork) error {
+func (d *Decoder) classifyC(raw *Stack, ep attach.Address, w *frameWork) error {
 	e, err := d.envAt(raw, ep)
 	if err != nil {
 		return err
@@ -208,8 +209,8 @@ func (d *Decoder) classifyC(raw *RawStack, ep attach.Address, w *frameWork) erro
 }
 
 // jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (docs/internals/code.md#jits).
-func (d *Decoder) jitFrame(raw *RawStack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
-	ret := le64(f[d.o.frameJIT:])
+func (d *Decoder) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
+	ret := view.U64(f[d.o.FrameJIT:])
 	switch {
 	case ret == 0:
 		return pc, code, nil
@@ -226,29 +227,29 @@ func (d *Decoder) jitFrame(raw *RawStack, i int, f []byte, pc uint64, code attac
 		}
 		at = attach.Address(w)
 	}
-	b, err := d.view.Bytes(at, jitFrameISeq+8)
+	b, err := d.view.Bytes(at, JITFrameISeq+8)
 	if err != nil {
 		return 0, 0, err
 	}
-	return le64(b[jitFramePC:]), attach.Address(le64(b[jitFrameISeq:])), nil
+	return view.U64(b[jitFramePC:]), attach.Address(view.U64(b[JITFrameISeq:])), nil
 }
 
-// cFrame reports whether a control frame is that of a C function, or of nothing that has code.
-func (d *Decoder) cFrame(f []byte) bool {
-	if d.vm.ZJITFrames {
-		if ret := le64(f[d.o.frameJIT:]); ret != 0 {
+// CFrame reports whether a control frame is that of a C function, or of nothing that has code.
+func (d *Decoder) CFrame(f []byte) bool {
+	if d.target.ZJITFrames {
+		if ret := view.U64(f[d.o.FrameJIT:]); ret != 0 {
 			return ret == jitReturnC
 		}
 	}
-	return le64(f[frameISeq:]) == 0
+	return view.U64(f[FrameISeq:]) == 0
 }
 
-// jitSlots appends to buf, for each control frame, where the address of its JIT frame stands, 0 for none: to be read
+// JITSlots appends to buf, for each control frame, where the address of its JIT frame stands, 0 for none: to be read
 // along with the frames on head with ZJIT.
-func (d *Decoder) jitSlots(frames []byte, buf []attach.Address) []attach.Address {
-	for ; len(frames) >= d.o.frameSize && d.vm.ZJITFrames; frames = frames[d.o.frameSize:] {
+func (d *Decoder) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
+	for ; len(frames) >= d.o.FrameSize && d.target.ZJITFrames; frames = frames[d.o.FrameSize:] {
 		slot := attach.Address(0)
-		if ret := le64(frames[d.o.frameJIT:]); ret > jitReturnC {
+		if ret := view.U64(frames[d.o.FrameJIT:]); ret > jitReturnC {
 			slot = attach.Address(ret - 8)
 		}
 		buf = append(buf, slot)
@@ -276,7 +277,7 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 }
 
 // internFrames turns what classify found into FrameIDs, outermost first in d.ids, by the release's rules.
-func (d *Decoder) internFrames(raw *RawStack) error {
+func (d *Decoder) internFrames(raw *Stack) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)
 	}

@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"slices"
@@ -9,15 +9,15 @@ import (
 func TestGoldenWithoutRoom(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		for _, limit := range []int{1, 2000, 20_000} {
-			d, dict, err := g.decoder(g.pages)
+			d, dict, err := decoderOf(&g.Process, g.Pages)
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.maxKept, d.objects.MaxKept = limit, limit
+			d.maxKept, d.Objects.MaxKept = limit, limit
 			for range 3 {
 				for _, s := range g.Stacks {
-					raw := s.raw()
-					got, err := describe(d, dict, &raw)
+					stack := raw(&s)
+					got, err := describe(d, dict, &stack)
 					if err != nil || !slices.Equal(got, s.Want) {
 						t.Errorf("%s, %s, with %d bytes: %v, got\n%q\nwant\n%q", g.Version, s.Thread, limit, err, got, s.Want)
 					}

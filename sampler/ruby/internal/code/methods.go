@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ const (
 // loadMethodEntry reads what stands below an environment.
 func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
 	h := &methodEntry{addr: v}
-	flags, err := d.objects.Flags(v)
+	flags, err := d.Objects.Flags(v)
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +103,23 @@ func (d *Decoder) loadMethod(h *methodEntry) error {
 		return err
 	}
 	copy(h.me[:], me)
-	h.owner = le64(me[meOwner:])
-	h.defAt = attach.Address(le64(me[meDef:]))
+	h.owner = view.U64(me[meOwner:])
+	h.defAt = attach.Address(view.U64(me[meDef:]))
 	def, err := d.view.Bytes(h.defAt, defSize)
 	if err != nil {
 		return err
 	}
 	copy(h.def[:], def)
 	var errName, errLabel, errCode error
-	h.name, errName = d.objects.IDName(le64(def[defOriginalID:]))
-	h.label, h.final, errLabel = d.objects.Qualified(h.owner, h.name)
-	switch le32(def[defType:]) & 15 {
+	h.name, errName = d.Objects.IDName(view.U64(def[defOriginalID:]))
+	h.label, h.final, errLabel = d.Objects.Qualified(h.owner, h.name)
+	switch view.U32(def[defType:]) & 15 {
 	case methodCFunc:
 		h.likeC = true
 	case methodISeq:
 		if d.rules.internalAsC || d.rules.cTrace {
 			var q *iseq
-			if q, errCode = d.iseqAt(attach.Address(le64(def[defBody:]))); q != nil {
+			if q, errCode = d.iseqAt(attach.Address(view.U64(def[defBody:]))); q != nil {
 				h.likeC = d.rules.likeC(q)
 			}
 		}
@@ -136,7 +136,7 @@ func (d *Decoder) qualify(h *methodEntry, name string) (string, error) {
 	if label, ok := h.qualified[name]; ok {
 		return label, nil
 	}
-	label, final, err := d.objects.Qualified(h.owner, name)
+	label, final, err := d.Objects.Qualified(h.owner, name)
 	if err != nil {
 		return name, err
 	}
@@ -163,14 +163,14 @@ func (h *methodEntry) unchanged(me, def []byte) bool {
 type env struct{ me, specval, flags uint64 }
 
 // holds reports whether the words around an environment pointer were read along with the frames.
-func (raw *RawStack) holds(ep attach.Address) bool {
+func (raw *Stack) holds(ep attach.Address) bool {
 	n := attach.Address(len(raw.Values))
 	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n
 }
 
 // envAt reads them from the VM stack that was read along, else from the target. An environment that outlived its frame
 // lies on the heap.
-func (d *Decoder) envAt(raw *RawStack, ep attach.Address) (env, error) {
+func (d *Decoder) envAt(raw *Stack, ep attach.Address) (env, error) {
 	var b []byte
 	if raw.holds(ep) {
 		b = raw.Values[ep-envBelow-raw.ValuesAt:][:envSize]
@@ -182,7 +182,7 @@ func (d *Decoder) envAt(raw *RawStack, ep attach.Address) (env, error) {
 			return env{}, err
 		}
 	}
-	return env{me: le64(b), specval: le64(b[8:]), flags: le64(b[16:])}, nil
+	return env{me: view.U64(b), specval: view.U64(b[8:]), flags: view.U64(b[16:])}, nil
 }
 
 // envKey names an environment on the heap, as seen from the frames of one iseq.
@@ -207,7 +207,7 @@ func (e *envMethod) cost() int { return keptEntry + len(e.chain)*int(unsafe.Size
 func (e *envMethod) unchanged(read []attach.Range) bool {
 	for i, p := range e.chain {
 		b := read[i].Buf
-		if read[i].Failed || (env{le64(b), le64(b[8:]), le64(b[16:])}) != p.env {
+		if read[i].Failed || (env{view.U64(b), view.U64(b[8:]), view.U64(b[16:])}) != p.env {
 			return false
 		}
 	}
@@ -217,7 +217,7 @@ func (e *envMethod) unchanged(read []attach.Range) bool {
 // methodOf finds the method that a frame belongs to, as rb_vm_frame_method_entry does: from its environment outward to
 // that of the method. nil without an error: it belongs to none (a class body, the top level). code is the frame's iseq;
 // ofMethod says that it is a method's, where a scope instead of a method entry means that memory has changed.
-func (d *Decoder) methodOf(raw *RawStack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
+func (d *Decoder) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
 	for range maxEnvs {
@@ -317,4 +317,17 @@ func (d *Decoder) useEnv(m *envMethod) (*methodEntry, error) {
 		return nil, heap.WrongType(attach.Address(m.entry.addr), "method entry", heap.TypeMoved)
 	}
 	return h, err
+}
+
+// DefinedName returns the name that a method entry's definition has, read through objects.
+func DefinedName(objects *heap.Objects, entry attach.Address) (string, error) {
+	definition, err := objects.View.Word(entry + meDef)
+	if err != nil {
+		return "", err
+	}
+	id, err := objects.View.Word(attach.Address(definition) + defOriginalID)
+	if err != nil {
+		return "", err
+	}
+	return objects.IDName(id)
 }

@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"fmt"
@@ -25,8 +25,8 @@ type lineTable struct {
 // readLines reads an iseq's line table (docs/internals/code.md#lines).
 func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	var t lineTable
-	at := attach.Address(le64(body[d.o.bodyInsns:]))
-	n := le32(body[d.o.bodyInsnsSize:])
+	at := attach.Address(view.U64(body[d.o.bodyInsns:]))
+	n := view.U32(body[d.o.bodyInsnsSize:])
 	if n == 0 {
 		return t, nil
 	}
@@ -36,20 +36,20 @@ func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	entries, err := d.view.Bytes(at, int(n)*d.o.entrySize)
 	var errIndex error
 	if d.o.bodySucc >= 0 && n > 1 {
-		errIndex = d.readIndex(&t, attach.Address(le64(body[d.o.bodySucc:])), iseqSize)
+		errIndex = d.readIndex(&t, attach.Address(view.U64(body[d.o.bodySucc:])), iseqSize)
 	}
 	if err := view.Worst(err, errIndex); err != nil {
 		return t, err
 	}
-	d.objects.Note(at, entries, 0)
+	d.Objects.Note(at, entries, 0)
 	t.lines = make([]int32, n)
 	for i := range t.lines {
-		t.lines[i] = int32(le32(entries[i*d.o.entrySize+d.o.entryLine:]))
+		t.lines[i] = int32(view.U32(entries[i*d.o.entrySize+d.o.entryLine:]))
 	}
 	if d.o.bodySucc < 0 {
 		t.positions = make([]uint32, n)
 		for i := range t.positions {
-			t.positions[i] = le32(entries[i*d.o.entrySize+d.o.entryPosition:])
+			t.positions[i] = view.U32(entries[i*d.o.entrySize+d.o.entryPosition:])
 		}
 	}
 	return t, nil
@@ -67,10 +67,10 @@ func (d *Decoder) readIndex(t *lineTable, at attach.Address, iseqSize uint32) er
 	if err != nil {
 		return err
 	}
-	d.objects.Note(at, b, 0)
+	d.Objects.Note(at, b, 0)
 	t.immediate = make([]uint64, words)
 	for i := range t.immediate {
-		t.immediate[i] = le64(b[8*i:])
+		t.immediate[i] = view.U64(b[8*i:])
 	}
 	t.blocks = append([]byte(nil), b[8*words:]...)
 	return nil
@@ -109,12 +109,12 @@ func (t *lineTable) rank(pos uint32) int {
 	b := t.blocks[int(pos/succBlockBits)*succBlockSize:]
 	pos %= succBlockBits
 	small := pos / 64
-	rank := int(le32(b))
+	rank := int(view.U32(b))
 	if small > 0 {
-		rank += int(le64(b[8:]) >> (9 * (small - 1)) & 0x1ff)
+		rank += int(view.U64(b[8:]) >> (9 * (small - 1)) & 0x1ff)
 	}
 	upTo := ^uint64(0) >> (63 - pos%64)
-	return rank + bits.OnesCount64(le64(b[16+8*small:])&upTo)
+	return rank + bits.OnesCount64(view.U64(b[16+8*small:])&upTo)
 }
 
 // bytes is the memory that the table takes.

@@ -1,10 +1,13 @@
-package ruby
+package code
 
 import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // TestKeptEnvironment: the method found by way of an environment on the heap is kept until a cycle of the collector, is then
@@ -12,9 +15,11 @@ import (
 // generation's number and that of the list of what is in use go apart.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
-	memory := wordMemory{ep - 16: 0, ep - 8: 0, ep: envLocal | envEscaped}
-	d := NewDecoder(&VM{Mem: memory, o: new(offsets)}, sampler.NewDictionary())
-	raw := &RawStack{}
+	memory := new(memtest.Pages)
+	memory.Set(ep&^(view.Block-1), make([]byte, view.Block))
+	memory.SetWord(ep, envLocal|envEscaped)
+	d := NewDecoder(Target{Mem: memory, Code: new(Places), Objects: new(heap.Places)}, sampler.NewDictionary())
+	raw := &Stack{}
 	gc := sampler.GC{Valid: true, Mode: sampler.GCIdle}
 	now := int64(0)
 	find := func() *envMethod {
@@ -33,7 +38,7 @@ func TestKeptEnvironment(t *testing.T) {
 	revalidate := func() {
 		t.Helper()
 		now += recheckEvery
-		if err := d.revalidate(now, gc); err != nil {
+		if err := d.Revalidate(now, gc); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +62,7 @@ func TestKeptEnvironment(t *testing.T) {
 			t.Fatalf("cycle %d: in use and unchanged, but of generation %d in generation %d", cycle, kept.generation, d.generation)
 		}
 	}
-	memory[ep-8] = 0x9000
+	memory.SetWord(ep-8, 0x9000)
 	gc.Count++
 	revalidate()
 	if d.valid(&kept.validity) {

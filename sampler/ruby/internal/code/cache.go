@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"github.com/ddtop/ddtop/attach"
@@ -8,9 +8,9 @@ import (
 
 // Named limits of what a Decoder keeps.
 const (
-	// maxKeptBytes bounds the code, methods and environments kept, in bytes; past it all are forgotten and read again as they
+	// MaxKeptBytes bounds the code, methods and environments kept, in bytes; past it all are forgotten and read again as they
 	// are met.
-	maxKeptBytes = 40 << 20
+	MaxKeptBytes = 40 << 20
 	// maxQualified bounds the names of one method beside its own, in entries.
 	maxQualified = 256
 	// keptEntry is what an entry of one of the maps takes beside its names, in bytes, roughly.
@@ -102,7 +102,7 @@ func (c *cache) init() {
 	c.frameIDs = make(map[frameKey]sampler.FrameID)
 	c.waiting = make(map[uint64]passNumber)
 	c.generation, c.cycleAt, c.majorAt, c.hotList = 1, 1, 1, 1
-	c.maxKept = maxKeptBytes
+	c.maxKept = MaxKeptBytes
 	c.shared = make(map[attach.Address]int32)
 }
 
@@ -157,6 +157,15 @@ func (d *Decoder) iseqAt(addr attach.Address) (*iseq, error) {
 		d.hotISeqs = append(d.hotISeqs, q)
 	}
 	return q, nil
+}
+
+// Known returns the name and the path of the code that is kept for the iseq at an address.
+func (d *Decoder) Known(addr attach.Address) (name, path string, ok bool) {
+	q, ok := d.iseqs[addr]
+	if !ok {
+		return "", "", false
+	}
+	return q.base, q.path, true
 }
 
 // suspect has q compared with memory before the Decode under way is believed.
@@ -268,7 +277,7 @@ func (d *Decoder) forgetAll() {
 	clear(d.methodEntries)
 	clear(d.methodFront[:])
 	clear(d.envs)
-	d.objects.Forget()
+	d.Objects.Forget()
 	d.kept = 0
 	d.hotISeqs, d.hotMethods, d.hotEnvs = d.hotISeqs[:0], d.hotMethods[:0], d.hotEnvs[:0]
 }

@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // TestMethodNotWrittenYet takes the method entry out of what was read of a running thread's values, as a frame has it that was
@@ -16,37 +17,37 @@ import (
 func TestMethodNotWrittenYet(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
-			d, dict, err := g.decoder(g.pages)
+			d, dict, err := decoderOf(&g.Process, g.Pages)
 			if err != nil {
 				t.Fatal(err)
 			}
 			tried := 0
 			for _, s := range g.Stacks {
-				raw := s.raw()
-				if _, _, err := d.Decode(&raw); err != nil {
+				stack := raw(&s)
+				if _, _, err := d.Decode(&stack); err != nil {
 					t.Fatal(err)
 				}
 				var own []int
-				for i := range len(raw.Frames)/d.o.frameSize - 1 {
-					if ownMethod(d, &raw, i) {
+				for i := range len(stack.Frames)/d.o.FrameSize - 1 {
+					if ownMethod(d, &stack, i) {
 						own = append(own, i)
 					}
 				}
 				for _, i := range own {
 					tried++
-					skip := i * d.o.frameSize
-					top := raw
-					top.Frames, top.CFP, top.Running = raw.Frames[skip:], raw.CFP+attach.Address(skip), true
+					skip := i * d.o.FrameSize
+					top := stack
+					top.Frames, top.CFP, top.Running = stack.Frames[skip:], stack.CFP+attach.Address(skip), true
 					whole, _, err := d.Decode(&top)
 					if err != nil {
 						t.Fatal(err)
 					}
-					for _, before := range []uint64{0, 85, d.vm.Nil, uint64(raw.End)} {
+					for _, before := range []uint64{0, 85, d.target.Objects.Nil, uint64(stack.End)} {
 						what := fmt.Sprintf("%s, control frame %d, %#x in place of its method", s.Thread, i, before)
 						torn := top
-						torn.Values = slices.Clone(raw.Values)
-						ep := attach.Address(le64(raw.Frames[skip+frameEP:]))
-						binary.LittleEndian.PutUint64(torn.Values[ep-envBelow-raw.ValuesAt:], before)
+						torn.Values = slices.Clone(stack.Values)
+						ep := attach.Address(view.U64(stack.Frames[skip+FrameEP:]))
+						binary.LittleEndian.PutUint64(torn.Values[ep-envBelow-stack.ValuesAt:], before)
 						id, info, err := d.Decode(&torn)
 						if want := dict.Frames(whole, nil); err != nil || !info.UncertainTop || !slices.Equal(dict.Frames(id, nil), want[1:]) {
 							t.Errorf("%s: %+v, %v; want the %d frames around it", what, info, err, len(want)-1)
@@ -54,7 +55,7 @@ func TestMethodNotWrittenYet(t *testing.T) {
 						if i == 0 {
 							continue
 						}
-						torn.Frames, torn.CFP, torn.Again = raw.Frames, raw.CFP, true
+						torn.Frames, torn.CFP, torn.Again = stack.Frames, stack.CFP, true
 						if _, _, err := d.Decode(&torn); !errors.Is(err, ErrTorn) {
 							t.Errorf("%s, further out: %v; want another read", what, err)
 						}
@@ -74,15 +75,15 @@ func TestMethodNotWrittenYet(t *testing.T) {
 
 // ownMethod reports whether a control frame of the stack that was decoded last is that of a method in Ruby, whose class is
 // named by values that were read along.
-func ownMethod(d *Decoder, raw *RawStack, i int) bool {
+func ownMethod(d *Decoder, stack *Stack, i int) bool {
 	w := d.work[i]
 	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {
 		return false
 	}
-	ep := attach.Address(le64(raw.Frames[i*d.o.frameSize+frameEP:]))
-	if !raw.holds(ep) {
+	ep := attach.Address(view.U64(stack.Frames[i*d.o.FrameSize+FrameEP:]))
+	if !stack.holds(ep) {
 		return false
 	}
-	e, err := d.envAt(raw, ep)
+	e, err := d.envAt(stack, ep)
 	return err == nil && e.me != 0 && e.flags&envLocal != 0 && e.flags&envEscaped == 0
 }

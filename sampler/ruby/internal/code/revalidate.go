@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"slices"
@@ -69,17 +69,20 @@ func (c *cache) collected() collections { return collections(c.gc.Count) }
 // old reports whether an entry has survived so many collections that only a major one can take it away.
 func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
-// proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name can
+// Proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name can
 // go away, and other code come to stand in its place.
-type proof struct {
+type Proof struct {
 	generation generation
+	loadPath   loadPathVersion
 	// old: all that it was made of is old. final: no later event can give its frames better names.
 	old, final bool
 }
 
-// holds reports whether a stack that was decoded with this proof would be decoded alike now.
-func (d *Decoder) holds(p proof) bool {
+// Holds reports whether a stack that was decoded with this proof would be decoded alike now.
+func (d *Decoder) Holds(p Proof) bool {
 	switch {
+	case p.loadPath != d.loadPath.version:
+		return false
 	case p.generation == d.generation:
 		return true
 	case !p.final:
@@ -89,8 +92,8 @@ func (d *Decoder) holds(p proof) bool {
 }
 
 // prove makes the proof of the Decode that has just ended well.
-func (d *Decoder) prove() proof {
-	p := proof{generation: d.generation, old: !d.youngEnv, final: d.info.FailedNames == 0}
+func (d *Decoder) prove() Proof {
+	p := Proof{generation: d.generation, loadPath: d.loadPath.version, old: !d.youngEnv, final: d.info.FailedNames == 0}
 	for i := range d.work {
 		w := &d.work[i]
 		if w.code != nil {
@@ -157,7 +160,7 @@ func (d *Decoder) check() (same bool, err error) {
 			d.order = append(d.order, n)
 		}
 	}
-	calls, err := d.vm.Mem.ReadBatch(d.ranges)
+	calls, err := d.target.Mem.ReadBatch(d.ranges)
 	d.view.Calls += calls
 	if err != nil {
 		return false, err
@@ -167,7 +170,7 @@ func (d *Decoder) check() (same bool, err error) {
 		intact := !r[0].Failed && !r[1].Failed && q.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(q.missingNames, &q.validity)
 		for i := range q.witnesses {
 			seen := &d.ranges[order[i]]
-			intact = intact && !seen.Failed && d.objects.Agrees(&q.witnesses[i], seen.Buf)
+			intact = intact && !seen.Failed && d.Objects.Agrees(&q.witnesses[i], seen.Buf)
 		}
 		if intact {
 			q.generation = d.generation
@@ -200,12 +203,12 @@ func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
 	return missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
-// revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
+// Revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
 // CLOCK_MONOTONIC in ns. When objects may have gone or moved since the last tick, what is kept is compared with memory again:
 // what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without need it costs
 // nothing. The error is the target's.
-func (d *Decoder) revalidate(nowNS int64, gc sampler.GC) error {
-	d.objects.SetGC(gc)
+func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
+	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery
 	// What was on a stack while a cycle still marked may be garbage by the end of that. What was on one after that stays
@@ -224,7 +227,7 @@ func (d *Decoder) revalidate(nowNS int64, gc sampler.GC) error {
 	d.refreshLoadPath(nowNS)
 	d.begin()
 	d.generation++
-	d.objects.Renew()
+	d.Objects.Renew()
 	if cycle {
 		d.cycleAt = d.generation
 	}
@@ -300,7 +303,7 @@ func (d *Decoder) checkClasses() error {
 
 // sameClass reports whether a method's class still has the name that it was labelled with; its error is view.ErrMissing.
 func (d *Decoder) sameClass(h *methodEntry) (bool, error) {
-	label, final, err := d.objects.Qualified(h.owner, h.name)
+	label, final, err := d.Objects.Qualified(h.owner, h.name)
 	if err == view.ErrMissing {
 		return false, err
 	}

@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"bytes"
@@ -78,11 +78,11 @@ func (d *Decoder) iseqHeadOf(addr attach.Address) (head []byte, body attach.Addr
 	if err != nil {
 		return nil, 0, err
 	}
-	flags := le64(head)
+	flags := view.U64(head)
 	if flags&heap.TypeMask != heap.TypeImemo || flags>>imemoShift&15 != imemoISeq {
 		return nil, 0, heap.WrongType(addr, "iseq", flags)
 	}
-	return head, attach.Address(le64(head[iseqBody:])), nil
+	return head, attach.Address(view.U64(head[iseqBody:])), nil
 }
 
 // loadISeq reads everything about an iseq. What can't be read of its names is left out and said.
@@ -97,9 +97,9 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	}
 	q := &iseq{
 		addr: addr, at: at,
-		typ:     iseqType(le32(body[d.o.bodyType:])),
-		size:    le32(body[d.o.bodyISeqSize:]),
-		encoded: le64(body[d.o.bodyEncoded:]),
+		typ:     iseqType(view.U32(body[d.o.bodyType:])),
+		size:    view.U32(body[d.o.bodyISeqSize:]),
+		encoded: view.U64(body[d.o.bodyEncoded:]),
 	}
 	if q.typ >= iseqTypes || q.size > maxISeqWords || q.encoded == 0 {
 		return nil, fmt.Errorf("the code at %s has type %d and %d words at %#x", addr, q.typ, q.size, q.encoded)
@@ -112,13 +112,13 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	}
 	q.first = int32(first)
 	var errPath, errBase, errLabel, errLines, errOwn error
-	d.objects.Record(&q.witnesses)
-	defer d.objects.Record(nil)
-	q.path, q.abs, errPath = d.paths(le64(body[d.o.bodyPath:]))
-	q.base, errBase = d.objects.Text(le64(body[d.o.bodyBaseLabel:]))
+	d.Objects.Record(&q.witnesses)
+	defer d.Objects.Record(nil)
+	q.path, q.abs, errPath = d.paths(view.U64(body[d.o.bodyPath:]))
+	q.base, errBase = d.Objects.Text(view.U64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
 	// A block's own label names all that it is in. It is a witness alone: nothing is lost where it can't be read.
-	if errOwn = d.objects.NoteString(le64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
+	if errOwn = d.Objects.NoteString(view.U64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}
 	q.lines, errLines = d.readLines(body, q.size)
@@ -127,22 +127,22 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 	}
 	q.internal = strings.HasPrefix(q.path, internalPrefix)
 	if d.o.bodyAttrs >= 0 {
-		q.cTrace = le32(body[d.o.bodyAttrs:])&d.o.cTrace != 0
+		q.cTrace = view.U32(body[d.o.bodyAttrs:])&d.o.cTrace != 0
 	}
 	return q, nil
 }
 
 // paths returns an iseq's path and absolute path: a String for both, or an Array of two whose second may be nil.
 func (d *Decoder) paths(v uint64) (path, abs string, err error) {
-	flags, err := d.objects.Flags(v)
+	flags, err := d.Objects.Flags(v)
 	if err != nil {
 		return "", "", err
 	}
 	if flags&heap.TypeMask == heap.TypeString {
-		path, err = d.objects.Text(v)
+		path, err = d.Objects.Text(v)
 		return path, path, err
 	}
-	at, n, err := d.objects.Array(v)
+	at, n, err := d.Objects.Array(v)
 	if err != nil {
 		return "", "", err
 	}
@@ -153,11 +153,11 @@ func (d *Decoder) paths(v uint64) (path, abs string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	d.objects.Note(at, pair, 0)
-	path, err = d.objects.Text(le64(pair))
+	d.Objects.Note(at, pair, 0)
+	path, err = d.Objects.Text(view.U64(pair))
 	var errAbs error
-	if real := le64(pair[8:]); d.objects.IsObject(real) {
-		abs, errAbs = d.objects.Text(real)
+	if real := view.U64(pair[8:]); d.Objects.IsObject(real) {
+		abs, errAbs = d.Objects.Text(real)
 	}
 	return path, abs, view.Worst(err, errAbs)
 }

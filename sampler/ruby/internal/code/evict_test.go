@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"slices"
@@ -12,15 +12,15 @@ import (
 func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
-			d, dict, err := g.decoder(g.pages)
+			d, dict, err := decoderOf(&g.Process, g.Pages)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var want [][]string
 			use := func() (got [][]string) {
 				for i := range g.Stacks {
-					raw := g.Stacks[i].raw()
-					lines, err := describe(d, dict, &raw)
+					stack := raw(&g.Stacks[i])
+					lines, err := describe(d, dict, &stack)
 					if err != nil {
 						t.Fatal(err)
 					}

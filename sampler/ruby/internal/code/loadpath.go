@@ -1,4 +1,4 @@
-package ruby
+package code
 
 import (
 	"bytes"
@@ -49,7 +49,7 @@ func (d *Decoder) refreshLoadPath(nowNS int64) {
 	}
 	s.entries = words
 	s.version++
-	s.origins = newOrigins(list, fmt.Sprintf("%d.%d.", d.vm.Release.Major, d.vm.Release.Minor))
+	s.origins = newOrigins(list, fmt.Sprintf("%d.%d.", d.target.Release.Major, d.target.Release.Minor))
 	clear(d.frameCache[:])
 	clear(d.frameIDs)
 }
@@ -61,7 +61,7 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	at, n, err := d.objects.Array(v)
+	at, n, err := d.Objects.Array(v)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +78,7 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 	words = append(make([]byte, 0, len(b)), b...)
 	var missing error
 	for ; len(b) > 0; b = b[8:] {
-		text, err := d.objects.Text(le64(b))
+		text, err := d.Objects.Text(view.U64(b))
 		switch {
 		case err == view.ErrMissing:
 			missing = err
@@ -93,16 +93,16 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 // loadPathValue is the Array that $LOAD_PATH is.
 func (d *Decoder) loadPathValue() (uint64, error) {
 	if d.o.vmLoadPath >= 0 {
-		return d.view.Word(d.vm.Addr + attach.Address(d.o.vmLoadPath))
+		return d.view.Word(d.target.VM + attach.Address(d.o.vmLoadPath))
 	}
 	if d.o.boxLoadPath < 0 {
-		return 0, view.Unreadable(d.vm.Addr, 8)
+		return 0, view.Unreadable(d.target.VM, 8)
 	}
 	for _, off := range [...]int{d.o.vmMainBox, d.o.vmRootBox} {
 		if off < 0 {
 			continue
 		}
-		box, err := d.view.Word(d.vm.Addr + attach.Address(off))
+		box, err := d.view.Word(d.target.VM + attach.Address(off))
 		if err != nil {
 			return 0, err
 		}
@@ -110,5 +110,5 @@ func (d *Decoder) loadPathValue() (uint64, error) {
 			return d.view.Word(attach.Address(box) + attach.Address(d.o.boxLoadPath))
 		}
 	}
-	return 0, view.Unreadable(d.vm.Addr, 8)
+	return 0, view.Unreadable(d.target.VM, 8)
 }

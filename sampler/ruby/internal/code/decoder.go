@@ -1,0 +1,186 @@
+// Package code turns control frames into names and lines: it reads iseqs, method entries and the environments that lead to them,
+// keeps what it has read, and compares it with memory again after a collection (docs/internals/code.md). It knows nothing of threads.
+package code
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// ErrTorn says that frames and the structures they point to do not belong together: they changed between two reads, or
+// a compaction is moving objects. Read the frames again.
+var ErrTorn = errors.New("the stack changed while it was read")
+
+// Stack is the stack of one thread or fiber as read from memory.
+type Stack struct {
+	// End is the end of the VM stack, vm_stack + 8*vm_stack_size. CFP is the address of the innermost control frame.
+	End, CFP attach.Address
+	// Frames are the control frames [CFP, End), innermost first, the dummy frame at the end included.
+	Frames []byte
+	// Values is the low part of the VM stack that is in use, from ValuesAt up; nil when it was not read. What it lacks is
+	// read from the target.
+	Values   []byte
+	ValuesAt attach.Address
+	// Running says that the thread runs, so its innermost frame may be about to change or not yet be written.
+	Running bool
+	// Settled: although the thread runs, its innermost frame's pc is that of the instruction it executes: it collects garbage,
+	// and even compiled code writes the pc before it allocates.
+	Settled bool
+	// Partial: the innermost frames were left out, because the copies of the stack differed in them. A release that moves
+	// ec->cfp before it fills the frame may have done so with the one that is innermost now, too.
+	Partial bool
+	// Again: the thread runs and another read of it can follow. A method that isn't found where every frame has one then asks
+	// for that read (ErrTorn): the frame was pushed between the reading of the frames and that of the values. Without it the frame
+	// goes by its code's own name.
+	Again bool
+	// Cut, when above 0, says that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
+	Cut int
+	// JIT holds, for head's ZJIT, the address of each control frame's JIT frame, 0 for none, when they were read along
+	// with Frames (see Decoder.JITSlots). Without it a Decoder reads them itself, later, which tears on a running thread.
+	JIT []attach.Address
+}
+
+// Info says how a stack was decoded.
+type Info struct {
+	// UncertainTop: the innermost frame can't be trusted: its pc was not its own (JIT), or this release publishes a frame
+	// before it has filled it (2.5 to 2.7, and YJIT of 3.1).
+	UncertainTop bool
+	// Frames is the number of frames of the stack.
+	Frames int
+	// FailedNames is the number of frames that lack a name or a class because it could not be read.
+	FailedNames int
+	// Placeless is the number of C functions left out because the Ruby code that called them, which lends them path and line,
+	// is in the part of the stack that was cut out.
+	Placeless int
+	// Calls is the number of system calls made.
+	Calls int
+
+	// Proof says how long the result stays right while the control frames don't change.
+	Proof Proof
+}
+
+// maxDecodeTries bounds how often a stack is decoded again because something it refers to turned out to have changed.
+const maxDecodeTries = 3
+
+// Decoder turns raw control frames into named frames. It keeps what it has read of iseqs, methods and names, and checks it
+// again when it may have changed (see Revalidate). Not for concurrent use.
+type Decoder struct {
+	// Objects reads the objects that code consists of, and others.
+	Objects *heap.Objects
+	view    *view.View // what Objects reads through
+	target  Target
+	o       *Places
+	dict    *sampler.Dictionary
+	rules   frameRules
+	cache
+	// bodySize is how much of an iseq's body is read; bodyHead the part that must not change.
+	bodySize, bodyHead int
+
+	loadPath loadPathState
+
+	// jitOn is the JIT that was seen to be on; until then jitWait is how many frames are decoded before the next look.
+	jitOn   *JIT
+	jitWait int
+
+	work []frameWork
+	// youngEnv: a method of the Decode under way was found by way of an environment on the heap that is not old.
+	youngEnv bool
+	ids      []sampler.FrameID
+	info     Info
+	// lastNameError is the latest reason for a FailedNames.
+	lastNameError error
+}
+
+// Target is the VM whose code is decoded. It does not change.
+type Target struct {
+	Mem     attach.Memory
+	Release places.Release
+	// Code and Objects are the places of the release.
+	Code    *Places
+	Objects *heap.Places
+	// VM and Symbols are the addresses of rb_vm_t and of rb_symbols_t.
+	VM, Symbols attach.Address
+	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame. EarlyFrames: ec->cfp is moved before the new frame is
+	// filled although the release does not do so otherwise.
+	ZJITFrames, EarlyFrames bool
+	// JITs are those that the process may use.
+	JITs []JIT
+}
+
+// NewDecoder returns a Decoder whose frames and stacks are interned in dict.
+func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
+	o, v := t.Code, view.New(t.Mem)
+	d := &Decoder{target: t, dict: dict, o: o, rules: rulesOf(t.Release), Objects: heap.New(v, t.Objects, t.VM, t.Symbols), view: v}
+	d.cache.init()
+	d.bodyHead = max(o.bodyFirstLine.Offset, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
+	d.bodySize = max(d.bodyHead, o.bodyParent+8, o.bodyLocal+8, o.bodyAttrs+4)
+	return d
+}
+
+// FrameSize is the size of a control frame in bytes.
+func (d *Decoder) FrameSize() int { return d.o.FrameSize }
+
+// Share says that n processes are read at once, which divide what is kept of them.
+func (d *Decoder) Share(n int) {
+	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
+}
+
+// LastNameError is the latest reason why a frame lacked a name; nil: there was none.
+func (d *Decoder) LastNameError() error { return d.lastNameError }
+
+// Decode names the frames of a stack and interns it. The frames are those that the release's own Thread#backtrace_locations
+// shows. Errors: ErrTorn and errors about unreadable memory ask for another read of the frames; one of attach means that
+// the target is gone.
+func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
+	n := len(raw.Frames) / d.o.FrameSize
+	if n == 0 || len(raw.Frames)%d.o.FrameSize != 0 || n > maxFrames {
+		return 0, Info{}, fmt.Errorf("%w: %d bytes are not control frames", ErrTorn, len(raw.Frames))
+	}
+	calls := d.view.Calls
+	if !d.loadPath.read {
+		d.refreshLoadPath(d.checkedNS)
+	}
+	for range maxDecodeTries {
+		d.view.Reset()
+		d.begin()
+		d.work, d.youngEnv = d.work[:0], false
+		d.info = Info{UncertainTop: (raw.Running || raw.Partial) && (d.rules.earlyFrames || d.target.EarlyFrames)}
+		if err := d.view.Settle(func() error { return d.classify(raw) }); err != nil {
+			d.forgetFresh()
+			return 0, Info{Calls: d.view.Calls - calls}, err
+		}
+		same, err := d.check()
+		if err != nil {
+			return 0, Info{Calls: d.view.Calls - calls}, err
+		}
+		if !same {
+			continue
+		}
+		if err := d.view.Settle(func() error { return d.internFrames(raw) }); err != nil {
+			return 0, Info{Calls: d.view.Calls - calls}, err
+		}
+		id := d.internStack()
+		d.info.Frames, d.info.Calls, d.info.Proof = len(d.ids), d.view.Calls-calls, d.prove()
+		return id, d.info, nil
+	}
+	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
+}
+
+// internStack interns d.ids, outermost first.
+func (d *Decoder) internStack() sampler.StackID {
+	var s sampler.StackID
+	for _, f := range d.ids {
+		slot := &d.stackCache[stackHash(s, f)%stackCacheSize]
+		if slot.id == 0 || slot.caller != s || slot.frame != f {
+			*slot = stackSlot{s, f, d.dict.InternStack(s, f)}
+		}
+		s = slot.id
+	}
+	return s
+}

@@ -1,0 +1,77 @@
+package code
+
+import (
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+)
+
+// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
+// follows there, docs/internals/code.md#method-entries): measured on running processes.
+const (
+	// rb_control_frame_t
+	FramePC, FrameSP, FrameISeq, FrameSelf, FrameEP = 0, 8, 16, 24, 32
+	// struct zjit_jit_frame
+	jitFramePC, JITFrameISeq = 0, 8
+	// an environment: three words (method, outer environment, flags), of which ep points to the last
+	envBelow, envSize = 16, 24
+	// rb_iseq_t, and the head that proves an iseq
+	iseqBody, iseqHead = 16, 24
+	// rb_callable_method_entry_t
+	meDef, meOwner, meSize = 16, 32, 40
+	// rb_method_definition_t
+	defType, defBody, defOriginalID, defSize = 0, 8, 32, 40
+	// vm_svar
+	svarCrefOrMe = 8
+	// succ_dict_block and succ_index_table
+	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
+)
+
+// Places are those in bytes, of what is read of a release's code, and of where it was loaded from. -1: not on this release.
+type Places struct {
+	// rb_control_frame_t
+	FrameSize int `layout:"sizeof rb_control_frame_struct"`
+	FrameJIT  int `layout:"rb_control_frame_struct.jit_return,optional"`
+
+	// rb_iseq_constant_body and iseq_insn_info_entry
+	bodyType        int          `layout:"rb_iseq_constant_body.type"`
+	bodyISeqSize    int          `layout:"rb_iseq_constant_body.iseq_size"`
+	bodyEncoded     int          `layout:"rb_iseq_constant_body.iseq_encoded"`
+	bodyPath        int          `layout:"rb_iseq_constant_body.location.pathobj"`
+	bodyBaseLabel   int          `layout:"rb_iseq_constant_body.location.base_label"`
+	bodyLabel       int          `layout:"rb_iseq_constant_body.location.label"`
+	bodyFirstLine   layout.Field `layout:"rb_iseq_constant_body.location.first_lineno"`
+	bodyInsns       int          `layout:"rb_iseq_constant_body.insns_info.body,from=2.6"`
+	bodyInsnsSize   int          `layout:"rb_iseq_constant_body.insns_info.size,from=2.6"`
+	bodySucc        int          `layout:"rb_iseq_constant_body.insns_info.succ_index_table,from=2.6"`
+	bodyInsns25     int          `layout:"rb_iseq_constant_body.insns_info,before=2.6"`
+	bodyInsnsSize25 int          `layout:"rb_iseq_constant_body.insns_info_size,before=2.6"`
+	bodyParent      int          `layout:"rb_iseq_constant_body.parent_iseq"`
+	bodyLocal       int          `layout:"rb_iseq_constant_body.local_iseq"`
+	bodyAttrs       int          `layout:"rb_iseq_constant_body.builtin_attrs,optional"`
+	bodyJIT         int          `layout:"rb_iseq_constant_body.jit_func|jit_entry,optional"` // where what JITs keep begins
+	entrySize       int          `layout:"sizeof iseq_insn_info_entry"`
+	entryLine       int          `layout:"iseq_insn_info_entry.line_no"`
+	entryPosition   int          `layout:"iseq_insn_info_entry.position,before=2.6"`
+
+	// where $LOAD_PATH is: in the VM, or in a box (4.0 and later: the main one, or the root one while there is none)
+	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
+	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
+	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
+	vmRootBox   int `layout:"rb_vm_struct.root_box,optional"`
+
+	// How kinds of frames and attributes are encoded, which is no part of a layout.
+	cTrace                            uint32
+	magicMask, magicCFunc, magicDummy uint64
+}
+
+// Complete works out, of places resolved from a release's table, what depends on others or on the release alone.
+func (p *Places) Complete(rel places.Release) {
+	p.magicMask, p.magicCFunc, p.magicDummy = 0x7fff0001, 0x55550001, 0x79990001
+	if !rel.AtLeast(2, 6) {
+		p.bodyInsns, p.bodyInsnsSize = p.bodyInsns25, p.bodyInsnsSize25
+		p.magicMask, p.magicDummy = 0xffff0001, 0x99990001
+	}
+	if rel.AtLeast(3, 4) && !rel.AtLeast(4, 0) {
+		p.cTrace = 8 // BUILTIN_ATTR_C_TRACE, no part of debug information
+	}
+}

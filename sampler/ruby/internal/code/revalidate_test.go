@@ -1,0 +1,158 @@
+package code
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// TestWitnesses changes, in captured memory, one word after another of what code was made from, as if other code stood there
+// with all its addresses the same, and wants it noticed after the next collection, and only then.
+func TestWitnesses(t *testing.T) {
+	for _, g := range loadGoldens(t) {
+		t.Run(g.Version, func(t *testing.T) {
+			mem := &memtest.Edited{Of: g.Pages, Words: map[attach.Address]uint64{}}
+			d, dict, err := decoderOf(&g.Process, mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gc := sampler.GC{Valid: true, Count: 1, MajorCount: 1}
+			now := int64(1e12)
+			collect := func() {
+				t.Helper()
+				gc.Count, gc.MajorCount, now = gc.Count+1, gc.MajorCount+1, now+1e6
+				if err := d.Revalidate(now, gc); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stack := raw(&g.Stacks[0])
+			use := func() []string {
+				t.Helper()
+				text, err := describe(d, dict, &stack)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			want := use()
+			var code []*iseq
+			for _, q := range d.iseqs {
+				code = append(code, q)
+			}
+			tried := 0
+			for _, q := range code {
+				for _, w := range q.witnesses {
+					at := w.Addr
+					if w.Mask != 0 {
+						at += 16 // behind flags and class: lengths, pointers, elements, embedded text
+					}
+					var b [8]byte
+					if w.Size < uint32(at-w.Addr)+1 || g.Pages.Read(at, b[:]) != nil {
+						continue
+					}
+					if d.iseqs[q.addr] == nil {
+						use()
+					}
+					kept := d.iseqs[q.addr]
+					collect()
+					use()
+					if kept == nil || kept.hot != d.hotList {
+						continue // on no stack: a method's code that was looked at for what kind of method it is
+					}
+					if d.iseqs[q.addr] != kept {
+						t.Fatalf("%s was read anew though nothing had changed", q.base)
+					}
+					tried++
+					mem.Words[at] = view.U64(b[:]) ^ 1
+					collect()
+					if d.iseqs[q.addr] == kept {
+						t.Errorf("%s is still believed after the word at %s has changed", q.base, at)
+					}
+					delete(mem.Words, at)
+					d.forgetAll()
+				}
+			}
+			if tried < 2*len(code) {
+				t.Errorf("%d words of %d pieces of code changed only", tried, len(code))
+			}
+			collect()
+			if got := use(); !slices.Equal(got, want) {
+				t.Errorf("got %q, was %q", got, want)
+			}
+		})
+	}
+}
+
+// TestRevalidateOnlyWhenDue: it reads nothing while nothing can have gone.
+func TestRevalidateOnlyWhenDue(t *testing.T) {
+	goldens := loadGoldens(t)
+	g := goldens[len(goldens)-1]
+	mem := &counter{Memory: g.Pages}
+	d, dict, err := decoderOf(&g.Process, mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func() {
+		t.Helper()
+		for _, s := range g.Stacks {
+			stack := raw(&s)
+			if _, err := describe(d, dict, &stack); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const ms = 1_000_000
+	now, gc := int64(1e12), sampler.GC{Valid: true, Count: 10, MajorCount: 2}
+	step := func(name string, after int64, want int) {
+		t.Helper()
+		now += after
+		mem.calls = 0
+		if err := d.Revalidate(now, gc); err != nil {
+			t.Fatal(err)
+		}
+		if mem.calls != want {
+			t.Errorf("%s: %d reads, not %d", name, mem.calls, want)
+		}
+		mem.calls = 0
+		use()
+		if mem.calls > 0 {
+			t.Errorf("%s: %d reads to decode what is known", name, mem.calls)
+		}
+	}
+	use()
+	// One read compares everything, three follow the classes of methods to their names; one looks at the load path, once a
+	// second.
+	const look, names, path = 1, 3, 1
+	step("first", 0, look+names+path)
+	step("nothing happened", 10*ms, 0)
+	gc.Count++
+	step("a minor collection right after the last check", 1*ms, look+names)
+	step("nothing happened since", 20*ms, 0)
+	gc.Count, gc.MajorCount = gc.Count+1, gc.MajorCount+1
+	step("a major collection", 1*ms, look+names)
+	gc.Count += oldAge
+	step("old objects survive minor collections", 50*ms, 0)
+	gc.Count, gc.During, gc.Minor = gc.Count+1, true, true
+	step("in the midst of one", 1*ms, 0)
+	gc.During, gc.Mode = false, sampler.GCSweeping
+	step("and at its end", 1*ms, 0)
+	gc.Mode = sampler.GCIdle
+	step("a second is over", 1000*ms, path)
+	gc.Valid = false
+	step("the collector can't be read any more", 150*ms, look+names)
+	step("nor a moment later", 50*ms, 0)
+}
+
+type counter struct {
+	attach.Memory
+	calls int
+}
+
+func (c *counter) ReadBatch(r []attach.Range) (int, error) {
+	c.calls++
+	return c.Memory.ReadBatch(r)
+}
