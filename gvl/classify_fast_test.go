@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -21,7 +22,7 @@ func TestClassifierSkipsNothing(t *testing.T) {
 			for n := range 500 {
 				s := w.sample()
 				if seed%3 == 0 {
-					damage(rng, s)
+					streamtest.Damage(rng, s)
 				}
 				if n%10 != 0 {
 					s.Depth = sampler.LockTick

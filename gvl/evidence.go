@@ -1,34 +1,11 @@
 package gvl
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
 )
-
-// dim says what a sum of the findings' window is about.
-type dim uint8
-
-const (
-	dimThread dim = iota // id: thread, and its ractor; by state, idle apart
-	dimPeer              // id: peer group; busy io
-	dimLock              // id: object
-	dimFlag              // id: stack flag; busy time (pool waits count as busy)
-	dimOp                // id: index of op; io
-	dimGC                // id: stack that collected
-	dimCPU               // id: thread; time on a CPU
-)
-
-type sumKey struct {
-	id     uint64
-	ractor sampler.RactorID
-	dim    dim
-	state  State
-	idle   bool
-}
-
-// opNames index dimOp.
-var opNames = [...]string{OpResolve, OpChild}
 
 // hold is one turn of a thread at the GVL while others waited.
 type hold struct {
@@ -46,9 +23,7 @@ type second struct {
 	sums      map[sumKey]int64
 	sampledNS int64
 	gcNS      int64
-	// loadNS is the time that threads load code, or wait for the GVL to do so.
-	loadNS int64
-	waits  Histogram
+	waits     Histogram
 	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
@@ -69,27 +44,21 @@ type second struct {
 // watch is what the collector remembers of a thread.
 type watch struct {
 	id      sampler.ThreadID
-	ractor  sampler.RactorID
+	slot    int
 	state   State
 	idle    bool
-	group   uint32
-	peer    sampler.PeerID
-	object  uint64
+	group   uint32 // of its peer
 	flags   stackFlags
-	op      string
-	segNS   int64
 	sinceNS int64 // when the state began
 	stack   sampler.StackID
 	stackNS int64 // since when the stack is the same
-	// runNS is the time the GVL was held with this stack; moved: it was seen with another stack before, or came back to this one.
-	runNS int64
+	// moved: it was seen with another stack before, or came back to this one.
+	moved bool
 	// runCPU is what of a CPU it had with this stack, once its counters were read.
 	runCPU               int64
-	moved                bool
 	usual                usualStack
 	cpuAt, cpu, runDelay int64
 	stateAtRead          State
-	cpuTotal             int64
 }
 
 // turn follows the hold of one ractor's GVL.
@@ -110,22 +79,28 @@ type turn struct {
 	moved bool
 }
 
-// collector sums the last seconds for the rules.
+// collector sums the last seconds for the rules. It is a Consumer of a Stream: times are those of intervals, and what is judged of
+// single samples is where threads are, how often they move and whose turn it is.
 type collector struct {
+	Ignore
+	stream  *Stream
 	proc    sampler.Process
 	dict    *sampler.Dictionary
 	limits  *limits
-	lastNS  int64 // time of the last sample
-	blind   bool  // nothing is known of the time since then
+	lastNS  int64 // time of the last sample that counts
+	stops   []stop
 	sinceNS int64 // no wait is followed further back
 	classes *stackClasses
 	threads []watch // by Interval.Slot; those without a thread have no id
-	slots   []int   // of the sample being fed
+	tallies []tally // the same
+	keys    []sumKey
+	slots   []int // of the sample being fed
 	ring    [findingsWindowNS/1e9 + 1]second
 	cur     *second
 	turns   []turn
 	peers   peerGroups
-	gcSince int64
+	// gcSince and gcUntil are the collection going on, as far as it is known.
+	gcSince, gcUntil int64
 	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
 	gcThread sampler.ThreadID
 	gcCPU    int64
@@ -147,9 +122,9 @@ const (
 	threadCounts  = 31
 )
 
-func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
+func newCollector(s *Stream, p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
 	c := &collector{
-		proc: p, dict: dict, limits: l, classes: newStackClasses(dict),
+		stream: s, proc: p, dict: dict, limits: l, classes: newStackClasses(dict),
 		peers: peerGroups{dict: dict},
 	}
 	for i := range c.ring {
@@ -160,54 +135,59 @@ func newCollector(p sampler.Process, dict *sampler.Dictionary, l *limits) *colle
 		c.startNS -= p.AttachedAt.Sub(p.StartedAt).Nanoseconds()
 	}
 	c.bootNS = c.startNS + bootNS
+	s.Attach(c)
 	return c
 }
 
 // extendStartup moves the end of the program's start on while it goes on loading code. Whether it did before it was watched
 // is not known: a young one that does so in the first seconds is taken to have done so all along.
 func (c *collector) extendStartup(b *second) {
-	if end := (b.at + 1) * 1e9; end <= max(c.bootNS, c.proc.AttachedNS)+loadedNS && float64(b.loadNS) >= loadingShare*float64(max(b.sampledNS, 1)) {
+	end := (b.at + 1) * 1e9
+	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
+		return
+	}
+	c.addAll()
+	load := b.sums[sumKey{dim: dimLoad}]
+	c.pending(func(sec int64, keys []sumKey, ns int64) {
+		if sec == b.at && slices.Contains(keys, sumKey{dim: dimLoad}) {
+			load += ns
+		}
+	})
+	if float64(load) >= loadingShare*float64(max(b.sampledNS, 1)) {
 		c.bootNS = max(c.bootNS, min(end+loadedNS, c.startNS+maxBootNS))
 	}
 }
 
-// skip leaves a sample out, of a process that was stopped: what happens in one says nothing of it. The time is a gap.
-func (c *collector) skip() { c.blind = c.lastNS != 0 }
-
-// ended forgets a thread that is no longer listed.
-func (c *collector) ended(slot int, atNS int64) {
-	if slot >= len(c.threads) {
+// Tick adds a sample. One of a process that is stopped is left out, for what happens in one says nothing of it: the time from there
+// to the next that is not does not count.
+func (c *collector) Tick(k *Tick) {
+	wasStopped := c.stopped()
+	if !k.Gap && !wasStopped && c.cur != nil {
+		c.spread(k.FromNS, k.ToNS, func(sec, ns int64) {
+			if b := c.at(sec); b != nil {
+				b.sampledNS += ns
+			}
+		})
+	}
+	if k.Proc.Stopped || k.Stopped {
+		c.stop(k.ToNS)
 		return
 	}
-	if c.blind {
-		atNS = c.lastNS
+	if wasStopped {
+		c.stops[len(c.stops)-1].toNS = k.ToNS
 	}
-	c.flush(&c.threads[slot], atNS)
-	c.threads[slot] = watch{}
-}
-
-// feed adds a sample.
-func (c *collector) feed(k *Tick) {
-	s, states := k.Sample, k.States
-	c.slots = k.Slots
-	st := step{fromNS: k.FromNS, toNS: k.ToNS, midNS: k.MidNS, first: c.lastNS == 0, gap: k.Gap}
-	if c.blind {
-		st.fromNS, st.gap, c.blind = c.lastNS, true, false
+	s := k.Sample
+	st := step{fromNS: k.FromNS, toNS: k.ToNS, midNS: k.MidNS, first: c.cur == nil, gap: k.Gap || wasStopped}
+	if wasStopped {
+		st.fromNS = c.lastNS
 	}
-	c.lastNS = st.toNS
-	if st.gap || st.first {
-		c.sinceNS = st.toNS
-	}
-	if st.first {
-		c.enter(st.toNS / 1e9)
-	}
+	c.slots, c.lastNS = k.Slots, st.toNS
 	at := st.midNS
-	if st.gap {
-		c.flushAll(st.fromNS)
+	if st.gap || st.first {
+		c.sinceNS, at = st.toNS, st.toNS
 		c.turns = c.turns[:0]
-		at = st.toNS
 	}
-	c.rotate(at, st.gap)
+	c.rotate(st.toNS / 1e9)
 	c.beginTurns()
 	for i, slot := range k.Slots {
 		if slot < 0 {
@@ -216,30 +196,43 @@ func (c *collector) feed(k *Tick) {
 		for slot >= len(c.threads) {
 			c.threads = append(c.threads, watch{})
 		}
-		w, ts := &c.threads[slot], &states[i]
+		w, ts := &c.threads[slot], &k.States[i]
 		fresh := w.id != ts.Thread
 		if fresh {
-			*w = watch{id: ts.Thread, segNS: at, stackNS: at, stack: ts.Stack, ractor: ts.Ractor}
+			*w = watch{id: ts.Thread, slot: slot, stackNS: at, stack: ts.Stack}
 		}
-		if st.gap {
-			w.segNS = at
-		}
-		c.one(s, &s.Threads[i], ts, w, i, at, fresh || st.gap)
+		c.one(&s.Threads[i], ts, w, i, at, fresh || st.gap)
 	}
-	c.endTurns(s, states, st, at)
-	if !st.gap {
-		c.cur.sampledNS += st.toNS - st.fromNS
-	}
-	c.gcTime(s, states, st)
+	c.endTurns(s, k.States, st, at)
+	c.gcTime(s, k.States, st)
 	c.cur.gc, c.cur.proc = s.GC, s.Proc
 	c.countThreads(len(s.Threads), st.toNS)
 }
 
-// one takes a thread's state over at the time at.
-func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w *watch, i int, at int64, fresh bool) {
-	d := &ts.Detail
+// Ended forgets a thread that is no longer listed.
+func (c *collector) Ended(slot int, _ int64) {
+	if slot < len(c.tallies) {
+		c.add(&c.tallies[slot])
+		c.tallies[slot] = tally{}
+	}
+	if slot < len(c.threads) {
+		c.threads[slot] = watch{}
+	}
+}
+
+// addAll adds up all that is settled.
+func (c *collector) addAll() {
+	for i := range c.tallies {
+		if t := &c.tallies[i]; t.last.FromNS < t.last.ToNS {
+			c.add(t)
+		}
+	}
+}
+
+// one looks at a thread, at the time at.
+func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at int64, fresh bool) {
+	changed := fresh || !ts.same
 	if t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && (ts.Stack != w.stack || fresh) {
-		c.flush(w, at)
 		w.moved = w.moved || !fresh && !w.idle
 		if !fresh {
 			w.usual.stayed(w.stack, at-w.stackNS)
@@ -247,23 +240,21 @@ func (c *collector) one(s *sampler.Sample, t *sampler.Thread, ts *ThreadState, w
 		if !fresh && w.state == Waiting && ts.State == Waiting {
 			c.turn(ts.Ractor).moved = true
 		}
-		w.stack, w.stackNS, w.runNS, w.runCPU = ts.Stack, at, 0, 0
+		w.stack, w.stackNS, w.runCPU = ts.Stack, at, 0
 		w.flags = c.classes.of(ts.Stack)
+		changed = true
 	} else if fresh {
 		w.flags = c.classes.of(ts.Stack)
-	} else if w.state == IO && ts.State == IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
+	} else if changed && w.state == IO && ts.State == IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
 		// Another wait at the same place: what it did in between fell between two samples.
 		w.moved = w.moved || !w.idle
 		w.usual.stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
 	}
-	w.sinceNS = ts.SinceNS
-	if ts.State != w.state || d.Peer != w.peer || d.Object != w.object || d.Op != w.op || fresh {
-		c.flush(w, at)
-		w.state, w.peer, w.object, w.op = ts.State, d.Peer, d.Object, d.Op
-		w.group = c.peers.of(d.Peer)
+	if changed {
+		w.state, w.sinceNS, w.group = ts.State, ts.SinceNS, c.peers.of(ts.Detail.Peer)
+		w.idle = c.idle(ts.State, &ts.Detail, w.flags, w.group)
 	}
-	w.idle = c.idle(ts, w)
 	if w.waitsForPool(ts.State) {
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
@@ -282,118 +273,46 @@ func (w *watch) waitsForPool(s State) bool {
 }
 
 // idle reports whether a thread rests rather than works: it waits for work, a client or a clock.
-func (c *collector) idle(ts *ThreadState, w *watch) bool {
-	switch ts.State {
+func (c *collector) idle(s State, d *Detail, flags stackFlags, group uint32) bool {
+	switch s {
 	case Parked, Sleeping:
-		return w.flags&flagPool == 0
+		return flags&flagPool == 0
 	case IO:
-		d := &ts.Detail
 		switch {
-		case d.Op == OpAccept, d.Op == OpSelect, d.Op == OpPoll && d.FDs != 1, w.flags&flagIdle != 0:
+		case d.Op == OpAccept, d.Op == OpSelect, d.Op == OpPoll && d.FDs != 1, flags&flagIdle != 0:
 			return true
 		case strings.HasPrefix(d.Syscall, "epoll_"):
 			return true // an event loop, which waits for all that its fibers or clients wait for
 		}
-		return c.peers.inbound(w.group)
+		return c.peers.inbound(group)
 	case Unknown:
 		return true
 	}
 	return false
 }
 
-// maxSums bounds the sums of a second: 20,000 threads need three each. What comes past it, of a program that makes threads without
-// end, is added up for all of them together.
-const maxSums = 1 << 16
-
-// flush adds what a thread did since its last flush.
-func (c *collector) flush(w *watch, at int64) {
-	d := at - w.segNS
-	if d <= 0 {
-		return
-	}
-	w.segNS = at
-	sums := c.cur.sums
-	thread := sumKey{id: uint64(w.id), ractor: w.ractor, state: w.state, idle: w.idle}
-	if len(sums) >= maxSums {
-		// The sums of all threads stay right.
-		thread.id, thread.ractor = 0, 0
-		sums[thread] += d
-		return
-	}
-	sums[thread] += d
-	if w.state.Held() {
-		w.runNS += d
-		if w.state == GC && w.stack != 0 {
-			sums[sumKey{dim: dimGC, id: uint64(w.stack)}] += d
-		}
-	}
-	if w.flags&flagRequire != 0 && (w.state.Held() || w.state == Waiting) {
-		c.cur.loadNS += d
-	}
-	if w.idle {
-		return
-	}
-	switch w.state {
-	case IO:
-		if w.group != 0 && w.op != OpResolve { // a name server is dns_slow's, not another service
-			sums[sumKey{dim: dimPeer, id: uint64(w.group)}] += d
-		}
-		for i, op := range opNames {
-			if w.op == op {
-				sums[sumKey{dim: dimOp, id: uint64(i)}] += d
-			}
-		}
-		if f := w.flags & (flagDB | flagRedis); f != 0 {
-			sums[sumKey{dim: dimFlag, id: uint64(f)}] += d
-		}
-	case Lock:
-		if w.object != 0 {
-			sums[sumKey{dim: dimLock, id: w.object}] += d
-		}
-	case Parked, Sleeping:
-		sums[sumKey{dim: dimFlag, id: uint64(flagPool)}] += d
-	}
-}
-
-func (c *collector) flushAll(at int64) {
-	for i := range c.threads {
-		if w := &c.threads[i]; w.id != 0 {
-			c.flush(w, at)
-		}
-	}
-}
-
-// waited counts a wait, as far as the process was followed.
-func (c *collector) waited(w *Wait) {
-	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.blind && w.ToNS > from {
+// Waited counts a wait, as far as the process was followed.
+func (c *collector) Waited(w *Wait) {
+	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
 		c.cur.waits.Add(w.ToNS - from)
 	}
 }
 
-// rotate moves to the second of at.
-func (c *collector) rotate(at int64, gap bool) {
-	for c.cur.at < at/1e9 {
-		next := c.cur.at + 1
-		if behind := at/1e9 - next; behind > int64(len(c.ring)) {
-			next = at/1e9 - int64(len(c.ring))
-		}
-		if !gap {
-			c.flushAll(next * 1e9)
-		}
-		c.enter(next)
+// rotate moves on to a second.
+func (c *collector) rotate(sec int64) {
+	if c.cur == nil {
+		c.cur = c.at(sec)
 	}
-}
-
-func (c *collector) enter(sec int64) {
-	b := &c.ring[sec%int64(len(c.ring))]
-	clear(b.sums)
-	b.waits.Reset()
-	*b = second{at: sec, sums: b.sums, waits: b.waits}
-	if c.cur != nil {
+	for c.cur.at < sec {
+		next := c.cur.at + 1
+		if behind := sec - next; behind > int64(len(c.ring)) {
+			next = sec - int64(len(c.ring))
+		}
+		b := c.at(next)
 		c.extendStartup(c.cur)
 		b.gc, b.proc = c.cur.gc, c.cur.proc
+		c.cur = b
 	}
-	c.cur = b
 }
 
 // counters adds CPU time and run delay of threads that held the GVL, or worked without it, at both readings.
@@ -403,7 +322,6 @@ func (c *collector) counters(id sampler.ThreadID, t *sampler.Thread, w *watch) {
 		return
 	}
 	if w.cpuAt != 0 && k.CPUNS >= w.cpu && k.RunDelayNS >= w.runDelay {
-		w.cpuTotal += k.CPUNS - w.cpu
 		if len(c.cur.sums) < maxSums {
 			c.cur.sums[sumKey{dim: dimCPU, id: uint64(id)}] += k.CPUNS - w.cpu
 		}

@@ -8,30 +8,36 @@ type pause struct {
 	stack         sampler.StackID
 }
 
-// collecting adds time inside the collector, as far as the process was followed.
-func (c *collector) collecting(i *GCInterval) {
-	if c.cur != nil && !c.blind {
-		c.cur.gcNS += i.NS()
+// Collecting adds time inside the collector, as far as the process was followed.
+func (c *collector) Collecting(i *GCInterval) {
+	if c.cur == nil || c.stopped() {
+		return
 	}
+	if i.FromNS != c.gcUntil || c.gcSince == 0 {
+		c.gcSince = i.FromNS
+	}
+	c.gcUntil = i.ToNS
+	c.spread(i.FromNS, i.ToNS, func(sec, ns int64) {
+		if b := c.at(sec); b != nil {
+			b.gcNS += ns
+		}
+	})
 }
 
 // gcTime follows the length of the pause going on.
 func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
 	during := s.GC.Valid && s.GC.During
 	if st.gap {
-		c.gcSince = 0
+		c.gcSince, c.gcUntil = 0, 0
 	}
 	if !during {
 		if lacked := c.gcLast.wallNS - c.gcLast.ranNS; c.gcLast.wallNS >= longGC && lacked > 0 {
 			c.cur.lackedNS += lacked
 		}
-		c.gcSince, c.gcThread, c.gcCPU, c.gcLast = 0, 0, 0, pause{}
+		c.gcSince, c.gcUntil, c.gcThread, c.gcCPU, c.gcLast = 0, 0, 0, 0, pause{}
 		return
 	}
-	if c.gcSince == 0 {
-		c.gcSince = st.midNS
-	}
-	p := pause{wallNS: st.toNS - c.gcSince}
+	p := pause{wallNS: c.gcUntil - c.gcSince}
 	p.ranNS = p.wallNS
 	for i := range states {
 		if states[i].State != GC {

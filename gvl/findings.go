@@ -190,36 +190,21 @@ func newFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blam
 	if r == nil {
 		r = NewRules()
 	}
-	f := &Findings{ev: newCollector(p, dict, &r.limits), rules: r}
+	f := &Findings{ev: newCollector(s, p, dict, &r.limits), rules: r}
 	f.win.init(f.ev, b)
 	f.late.init(f.ev, b)
 	s.Attach(f)
 	return f
 }
 
-// Waited counts a wait.
-func (f *Findings) Waited(w *Wait) { f.ev.waited(w) }
-
-// Ended forgets a thread.
-func (f *Findings) Ended(slot int, atNS int64) { f.ev.ended(slot, atNS) }
-
-// Collecting adds time inside the collector.
-func (f *Findings) Collecting(i *GCInterval) { f.ev.collecting(i) }
-
-// Tick adds one sample with its states.
+// Tick asks the rules, now and then, after the collector has taken the sample.
 func (f *Findings) Tick(k *Tick) {
-	s, states := k.Sample, k.States
-	if s.Proc.Stopped || slices.ContainsFunc(states, func(ts ThreadState) bool { return ts.stopped() }) {
-		f.ev.skip()
-		return
-	}
-	f.ev.feed(k)
 	now := k.ToNS
-	if now < f.nextNS {
+	if f.ev.stopped() || now < f.nextNS {
 		return
 	}
 	f.nextNS = now + evaluateNS
-	f.win.collect(s, states, now, 0)
+	f.win.collect(k.Sample, k.States, now, 0)
 	if f.win.sampledNS < minWindowNS {
 		return
 	}
@@ -227,7 +212,7 @@ func (f *Findings) Tick(k *Tick) {
 	late := &f.win
 	if boot := f.ev.bootNS; now-boot <= findingsWindowNS+1e9 {
 		late = &f.late
-		late.collect(s, states, now, boot)
+		late.collect(k.Sample, k.States, now, boot)
 	}
 	for i := range rules {
 		f.judge(i, now, late)

@@ -99,6 +99,8 @@ type Tick struct {
 	MidNS int64
 	// First: there was no sample before. Gap: the time since the last one is not known.
 	First, Gap bool
+	// Stopped: a signal or a debugger has stopped a thread that holds a GVL.
+	Stopped bool
 	// Payer is the stack that a GCInterval has which begins with the sample; PayerKnown: there is one.
 	Payer      sampler.StackID
 	PayerKnown bool

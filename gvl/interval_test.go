@@ -2,8 +2,10 @@ package gvl
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -22,6 +24,13 @@ type ledger struct {
 	lockUntil          map[sampler.RactorID]int64
 	lockWait, lockHeld int64
 	gc                 int64
+	// What is told of the time, for those that forget it: the intervals, the collector's and the steps between samples; and when
+	// the process was stopped.
+	intervals []Interval
+	gcs       []GCInterval
+	steps     []segment
+	stops     []segment
+	stopped   bool
 }
 
 func newLedger(t *testing.T, s *Stream) *ledger {
@@ -53,6 +62,7 @@ func (l *ledger) Interval(i *Interval) {
 	}
 	l.until[i.Thread] = i.ToNS
 	l.sums(i.Thread)[i.State] += i.NS()
+	l.intervals = append(l.intervals, *i)
 }
 
 func (l *ledger) Waited(w *Wait) {
@@ -74,7 +84,10 @@ func (l *ledger) Lock(i *LockInterval) {
 	}
 }
 
-func (l *ledger) Collecting(i *GCInterval) { l.gc += i.NS() }
+func (l *ledger) Collecting(i *GCInterval) {
+	l.gc += i.NS()
+	l.gcs = append(l.gcs, *i)
+}
 
 func (l *ledger) Ended(slot int, atNS int64) {
 	id := l.of[slot]
@@ -86,6 +99,17 @@ func (l *ledger) Ended(slot int, atNS int64) {
 }
 
 func (l *ledger) Tick(k *Tick) {
+	if !k.Gap {
+		l.steps = append(l.steps, segment{fromNS: k.FromNS, toNS: k.ToNS})
+	}
+	if l.stopped {
+		l.stops[len(l.stops)-1].toNS = k.ToNS
+	}
+	stopped := k.Proc.Stopped || slices.ContainsFunc(k.States, func(ts ThreadState) bool { return ts.stopped() })
+	if stopped && !l.stopped {
+		l.stops = append(l.stops, segment{fromNS: k.ToNS, toNS: k.ToNS})
+	}
+	l.stopped = stopped
 	for i, slot := range k.Slots {
 		id := k.States[i].Thread
 		if slot < 0 {
@@ -105,23 +129,74 @@ func (l *ledger) Tick(k *Tick) {
 	}
 }
 
-// damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another order or
-// for a moment not at all, times that go back.
-func damage(rng *rand.Rand, s *sampler.Sample) {
-	switch rng.IntN(12) {
-	case 0:
-		s.Threads = append(s.Threads, s.Threads[rng.IntN(len(s.Threads))])
-	case 1:
-		rng.Shuffle(len(s.Threads), func(i, j int) { s.Threads[i], s.Threads[j] = s.Threads[j], s.Threads[i] })
-	case 2:
-		i := rng.IntN(len(s.Threads))
-		s.Threads = append(s.Threads[:i:i], s.Threads[i+1:]...)
-	case 3:
-		s.TimeNS -= rng.Int64N(5 * ms)
-	case 4:
-		s.Reads.Lost = uint64(rng.IntN(2))
-	case 5:
-		s.Slow = true
+// counts is how much of a stretch of time is after sinceNS and not in a stop.
+func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
+	fromNS = max(fromNS, sinceNS)
+	ns := max(toNS-fromNS, 0)
+	for _, s := range l.stops {
+		ns -= max(min(toNS, s.toNS)-max(fromNS, s.fromNS), 0)
+	}
+	return ns
+}
+
+// agreesWith compares what the findings look at with what is told of the time that they look at, as it stands.
+func (l *ledger) agreesWith(c *collector, seed uint64) {
+	type key struct {
+		thread sampler.ThreadID
+		state  State
+	}
+	sinceNS := (c.cur.at - findingsWindowNS/1e9) * 1e9
+	diff, busy := map[key]int64{}, int64(0)
+	one := func(i *Interval) {
+		if i.Sampled() {
+			diff[key{i.Thread, i.State}] += l.counts(i.FromNS, i.ToNS, sinceNS)
+		}
+	}
+	for k := range l.intervals {
+		one(&l.intervals[k])
+	}
+	for id := range l.until {
+		c.stream.Pending(id, one)
+	}
+	var sampled, gc int64
+	for _, s := range l.steps {
+		sampled += l.counts(s.fromNS, s.toNS, sinceNS)
+	}
+	for _, g := range l.gcs {
+		gc += l.counts(g.FromNS, g.ToNS, sinceNS)
+	}
+	add := func(k sumKey, ns int64) {
+		if k.dim == dimThread {
+			diff[key{sampler.ThreadID(k.id), k.state}] -= ns
+			busy += ns
+		}
+	}
+	c.addAll()
+	for i := range c.ring {
+		b := &c.ring[i]
+		if b.at*1e9 < sinceNS {
+			continue
+		}
+		sampled -= b.sampledNS
+		gc -= b.gcNS
+		for k, ns := range b.sums {
+			add(k, ns)
+		}
+	}
+	c.pending(func(sec int64, keys []sumKey, ns int64) {
+		for _, k := range keys {
+			if sec*1e9 >= sinceNS {
+				add(k, ns)
+			}
+		}
+	})
+	for k, ns := range diff {
+		if ns != 0 {
+			l.t.Errorf("seed %d: the findings have %d ns too few of thread %d in state %v", seed, ns, k.thread, k.state)
+		}
+	}
+	if sampled != 0 || gc != 0 || busy == 0 {
+		l.t.Errorf("seed %d: the findings have %d ns too few of what was sampled, %d of the collector; %d in all", seed, sampled, gc, busy)
 	}
 }
 
@@ -137,12 +212,19 @@ func TestIntervalsAddUp(t *testing.T) {
 		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
 		rng := rand.New(rand.NewPCG(seed, 77))
-		for range 2000 {
+		for n := range 2000 {
 			s := w.sample()
 			if seed%5 != 0 {
-				damage(rng, s)
+				streamtest.Damage(rng, s)
 			}
+			if seed%3 == 0 && n == 1000 {
+				w.now += 9700 * ms // part of what was is no longer looked at
+			}
+			s.Proc.Stopped = seed%2 == 1 && n%400 >= 380
 			f.Feed(s)
+			if n%500 == 499 {
+				l.agreesWith(f.findings.ev, seed)
+			}
 		}
 		// As it stands: the account has what is not settled yet.
 		var pending, open int64
@@ -223,7 +305,7 @@ func TestTimelineAddsUp(t *testing.T) {
 		for n := range 700 {
 			x := w.sample()
 			if seed%4 != 0 {
-				damage(rng, x)
+				streamtest.Damage(rng, x)
 			}
 			if seed%2 == 1 && n == 300 {
 				w.now += 2000 * ms

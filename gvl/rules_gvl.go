@@ -186,7 +186,7 @@ func evalRegex(w *window) hit {
 		if x == nil || x.flags&flagRegex == 0 || !ts.State.Held() && ts.State != Waiting {
 			continue
 		}
-		ran := x.runNS
+		ran := w.ev.heldNS(x)
 		if x.cpuAt != 0 {
 			ran = min(ran, x.runCPU)
 		}

@@ -31,6 +31,7 @@ type Stream struct {
 	tick    Tick
 	slots   []int
 	begun   []int
+	stopped bool // a holder is, by the sample being fed
 	free    []int
 	used    int // slots given so far
 	out     Interval
@@ -43,6 +44,7 @@ type Stream struct {
 	outGC   GCInterval
 	during  bool
 	missing int64
+	pending Interval
 }
 
 // NewStream returns a Stream of the target p.
@@ -65,7 +67,7 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 		begins, ended = st.toNS, st.fromNS
 		s.missing += st.toNS - st.fromNS
 	}
-	s.slots, s.begun = s.slots[:0], s.begun[:0]
+	s.slots, s.begun, s.stopped = s.slots[:0], s.begun[:0], false
 	s.table.begin(len(states))
 	for i := range states {
 		ts := &states[i]
@@ -101,7 +103,7 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 	payer, known := s.collect(x, states, st)
 	s.tick = Tick{
 		Sample: x, States: states, Slots: s.slots, Begun: s.begun, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
-		Payer: payer, PayerKnown: known,
+		Stopped: s.stopped, Payer: payer, PayerKnown: known,
 	}
 	for _, c := range s.to {
 		c.Tick(&s.tick)

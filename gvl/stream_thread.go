@@ -185,7 +185,8 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 		return
 	}
 	r := &rec.v
-	i := Interval{Thread: r.id, Ractor: r.ractor, Slot: r.slot}
+	i := &s.pending
+	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
 	one := func(g segment, stack sampler.StackID) {
 		if g.state == openState {
 			g.state, g.detail = r.state, r.detail
@@ -193,7 +194,7 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 		i.State, i.Detail, i.Stack = g.state, g.detail, stack
 		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
 		if i.ToNS > i.FromNS {
-			fn(&i)
+			fn(i)
 		}
 	}
 	for _, u := range r.untold {

@@ -89,7 +89,7 @@ func (w *window) sums() *sums {
 // collect adds up the collector's seconds, those that began before fromNS left out.
 func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS int64) {
 	ev := w.ev
-	ev.flushAll(now)
+	ev.addAll()
 	w.nowNS, w.fromNS = now, fromNS
 	w.s, w.states = s, states
 	for _, x := range w.threads {
@@ -129,10 +129,20 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 		}
 		w.add(b)
 	}
+	ev.pending(func(sec int64, keys []sumKey, ns int64) {
+		if sec >= ev.cur.at-findingsWindowNS/1e9 && sec*1e9 >= fromNS {
+			for _, k := range keys {
+				w.addSum(k, ns, w.recent(sec))
+			}
+		}
+	})
 }
 
+// recent reports whether a second is the last full one or the one going on.
+func (w *window) recent(sec int64) bool { return sec >= w.ev.cur.at-1 }
+
 func (w *window) add(b *second) {
-	recent := b.at >= w.ev.cur.at-1
+	recent := w.recent(b.at)
 	w.sampledNS += b.sampledNS
 	w.gcNS += b.gcNS
 	w.gcLacked += b.lackedNS
@@ -155,25 +165,29 @@ func (w *window) add(b *second) {
 	}
 	w.waits.Merge(&b.waits)
 	for k, ns := range b.sums {
-		switch k.dim {
-		case dimThread:
-			w.addThread(k, ns)
-		case dimPeer:
-			w.peers[uint32(k.id)] += ns
-		case dimLock:
-			w.locks[k.id] += ns
-			if recent {
-				w.recentLocks[k.id] += ns
-			}
-		case dimFlag:
-			w.flags[stackFlags(k.id)] += ns
-		case dimOp:
-			w.ops[k.id] += ns
-		case dimCPU:
-			w.thread(sampler.ThreadID(k.id)).cpu += ns
-		case dimGC:
-			w.gcStacks[sampler.StackID(k.id)] += ns
+		w.addSum(k, ns, recent)
+	}
+}
+
+func (w *window) addSum(k sumKey, ns int64, recent bool) {
+	switch k.dim {
+	case dimThread:
+		w.addThread(k, ns)
+	case dimPeer:
+		w.peers[uint32(k.id)] += ns
+	case dimLock:
+		w.locks[k.id] += ns
+		if recent {
+			w.recentLocks[k.id] += ns
 		}
+	case dimFlag:
+		w.flags[stackFlags(k.id)] += ns
+	case dimOp:
+		w.ops[k.id] += ns
+	case dimCPU:
+		w.thread(sampler.ThreadID(k.id)).cpu += ns
+	case dimGC:
+		w.gcStacks[sampler.StackID(k.id)] += ns
 	}
 }
 

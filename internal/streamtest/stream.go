@@ -12,6 +12,9 @@ import (
 type Stream struct {
 	// Fixed: no thread begins or ends.
 	Fixed bool
+	// Damaged: Damage is done to the samples.
+	Damaged bool
+	damaged sampler.Sample
 
 	rnd     *rand.Rand
 	stacks  []sampler.StackID
@@ -80,7 +83,32 @@ func (g *Stream) Next() *sampler.Sample {
 		g.move(&s.Threads[i], i == owner)
 	}
 	s.Ractors[0].OwnerStart, s.Ractors[0].OwnerEnd = s.Threads[owner].ID, s.Threads[owner].ID
+	if g.Damaged {
+		g.damaged.CopyFrom(s)
+		Damage(g.rnd, &g.damaged)
+		return &g.damaged
+	}
 	return s
+}
+
+// Damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another order or for
+// a moment not at all, times that go back, samples lost.
+func Damage(rng *rand.Rand, s *sampler.Sample) {
+	switch rng.IntN(12) {
+	case 0:
+		s.Threads = append(s.Threads, s.Threads[rng.IntN(len(s.Threads))])
+	case 1:
+		rng.Shuffle(len(s.Threads), func(i, j int) { s.Threads[i], s.Threads[j] = s.Threads[j], s.Threads[i] })
+	case 2:
+		i := rng.IntN(len(s.Threads))
+		s.Threads = append(s.Threads[:i:i], s.Threads[i+1:]...)
+	case 3:
+		s.TimeNS -= rng.Int64N(5e6)
+	case 4:
+		s.Reads.Lost = uint64(rng.IntN(2))
+	case 5:
+		s.Slow = true
+	}
 }
 
 // move gives a thread other evidence, now and then.
