@@ -2,7 +2,6 @@ package rivals
 
 import (
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -24,10 +23,7 @@ func BenchmarkRivals(b *testing.B) {
 	if err != nil {
 		rubytest.Skip(b, "rbspy is not on PATH; `cargo install rbspy` gets it")
 	}
-	own := filepath.Join(b.TempDir(), "ddtop")
-	if out, err := exec.Command("go", "build", "-o", own, "../..").CombinedOutput(); err != nil {
-		b.Fatalf("building ddtop: %v\n%s", err, out)
-	}
+	own := buildOwn(b)
 	all := []profiler{
 		rbspy(path, "rbspy"),
 		rbspy(path, "rbspy-nonblocking", "--nonblocking"),

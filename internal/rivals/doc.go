@@ -16,4 +16,7 @@
 //	impossible-%   stacks in which a function was called by one that never calls it
 //	named-%        frames that have a name
 //	threads-%      threads of the program that were seen
+//
+// BenchmarkCost measures what ddtop itself uses of a CPU on 10 to 500 threads, beside a loop that only sleeps and reads;
+// BenchmarkRails what it costs a Rails application under load, in requests a second, too.
 package rivals

@@ -30,10 +30,7 @@ const (
 // requests a second with and without them, in pairs. One worker of two is profiled.
 func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
-	own := filepath.Join(b.TempDir(), "ddtop")
-	if out, err := exec.Command("go", "build", "-o", own, "../..").CombinedOutput(); err != nil {
-		b.Fatalf("building ddtop: %v\n%s", err, out)
-	}
+	own := buildOwn(b)
 	all := []profiler{ddtop(own, "ddtop"), ddtop(own, "ddtop-stacks-alone", "--lock-rate", "100")}
 	if before := os.Getenv("DDTOP_BENCH_BEFORE"); before != "" {
 		all = append(all, ddtop(before, "before"), ddtop(before, "before-stacks-alone", "--lock-rate", "100"))
