@@ -2,31 +2,17 @@ package ui
 
 import (
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/ddtop/ddtop/flamegraph"
 )
 
 // selectThread moves the selection in the live view's timeline. The flamegraph under it shows the selected thread or group
 // alone at once: they are linked.
 func (m *Model) selectThread(move func(*timelineView)) {
 	move(&m.timeline)
-	if m.filter != m.timeline.selected {
-		m.filter = m.timeline.selected
+	if m.filter != m.selected {
+		m.filter = m.selected
 		m.flame.zoom, m.flame.top = nil, 0
 	}
 	m.refresh()
-}
-
-// selection is what the live view shows of whom.
-type selection struct {
-	row, filter rowKey
-	zoom        flamegraph.Path
-}
-
-func (m *Model) selection() selection { return selection{m.timeline.selected, m.filter, m.flame.zoom} }
-
-func (m *Model) restore(s selection) {
-	m.timeline.selected, m.filter, m.flame.zoom = s.row, s.filter, s.zoom
 }
 
 // openSelected opens the selected thread, or opens and closes the selected group.
@@ -56,7 +42,7 @@ func (m *Model) back() {
 	case m.flame.shaped():
 		m.flame.unshape()
 	case m.filter != (rowKey{}):
-		m.filter, m.timeline.selected = rowKey{}, rowKey{}
+		m.filter, m.selected = rowKey{}, rowKey{}
 	case m.flame.search != nil:
 		m.flame.search = nil
 	default:

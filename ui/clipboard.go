@@ -127,8 +127,8 @@ func (m *scene) summary() string {
 		}
 		now := w.now
 		if now == "" && w.isGroup {
-			now = m.timeline.groupNow(w)
-		} else if th := &m.timeline.threads[w.members[0]]; now == "" && th.known {
+			now = m.threads.states(w.members).String()
+		} else if th := &m.threads[w.members[0]]; now == "" && th.known {
 			now = gvl.Describe(th.state, m.store.dict)
 		}
 		s := units.Percents(run, wait, io, all-run-wait-io)
@@ -139,7 +139,7 @@ func (m *scene) summary() string {
 
 // blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first.
 func (m *scene) blamed() []string {
-	b := blameOf(&m.flame.snapshot, m.store.dict)
+	b := blameOf(&m.weights, m.store.dict)
 	var out []string
 	for _, p := range b.places[:min(len(b.places), maxBlamed)] {
 		line := units.Percent(share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"

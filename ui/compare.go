@@ -41,7 +41,7 @@ func (m *Model) compare() {
 		}
 		fallthrough // nothing is kept of that time
 	case was != shownBase:
-		s := &v.snapshot
+		s := &m.weights
 		v.base = &flamegraph.Snapshot{FromNS: s.FromNS, ToNS: s.ToNS, Entries: append([]flamegraph.Entry(nil), s.Entries...),
 			Overflow: s.Overflow, Dropped: s.Dropped}
 		v.baseKind = shownBase

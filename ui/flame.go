@@ -33,16 +33,15 @@ type flameView struct {
 	top      int // first row of the picture that is drawn
 	height   int
 
-	builder  *flamegraph.Builder
-	snapshot flamegraph.Snapshot
-	tree     *flamegraph.Tree
-	fold     *folded
-	gaps     map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
-	picture  flamegraph.Picture
-	matches  flamegraph.Matches
-	selNode  *flamegraph.Node
-	origins  map[sampler.FrameID]provenance
-	filter   string // what is shown, when not all threads are
+	builder *flamegraph.Builder
+	tree    *flamegraph.Tree
+	fold    *folded
+	gaps    map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
+	picture flamegraph.Picture
+	matches flamegraph.Matches
+	selNode *flamegraph.Node
+	origins map[sampler.FrameID]provenance
+	filter  string // what is shown, when not all threads are
 	// everything is what is shown otherwise; "": all threads.
 	everything string
 
@@ -54,23 +53,18 @@ type flameView struct {
 // maxPictureRows bounds the depth of the picture: a stack of Rails has some 150 frames.
 const maxPictureRows = 2000
 
-// load takes the weights of a stretch of time. It is called while the store is read, the rest in build.
-func (v *flameView) load(r *reading, fromNS, toNS int64) {
+// build makes the tree of some weights and its picture.
+func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string, width int) {
 	if v.builder == nil {
-		v.builder = flamegraph.NewBuilder(r.Dict)
+		v.builder = flamegraph.NewBuilder(dict)
 		v.origins = make(map[sampler.FrameID]provenance)
 	}
-	r.rolling.SnapshotRange(fromNS, toNS, &v.snapshot)
-}
-
-// build makes the tree and its picture.
-func (v *flameView) build(dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string, width int) {
 	o := flamegraph.Options{Metric: v.metric, Threads: threads, Root: root}
 	if !v.showIdle && v.metric == flamegraph.Wall {
 		o.States = flamegraph.AllStates &^ flamegraph.States(gvl.Parked, gvl.Sleeping)
 	}
 	o = v.options(o)
-	v.tree = v.builder.Build(&v.snapshot, o)
+	v.tree = v.builder.Build(weights, o)
 	v.loadDiff(o)
 	zoom, _ := v.tree.Find(v.zoom)
 	v.matches = flamegraph.Matches{}

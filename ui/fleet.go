@@ -168,7 +168,7 @@ func (m *Model) takeOver(from *Model) {
 	}
 	a, b := &m.flame, &from.flame
 	a.metric, a.showIdle, a.byState, a.unfolded, a.inverted, a.search = b.metric, b.showIdle, b.byState, b.unfolded, b.inverted, b.search
-	m.flameOf = flameRange{}
+	m.weightsOf = flameRange{}
 }
 
 // step opens the next (+1) or previous (-1) process.

@@ -96,7 +96,7 @@ func (l *list[R, K]) draw(a canvas.Area, m *scene, drawRow func(a canvas.Area, r
 // markRow shows that the cursor is on a row; focused: the arrow keys move it.
 func markRow(a canvas.Area, m *scene, focused bool) {
 	t := &m.theme
-	m.timeline.highlight(a, t, focused)
+	t.highlight(a, focused)
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }
 

@@ -126,7 +126,7 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 	} else {
 		return p.move(m, step{rows: +1})
 	}
-	m.timeline.selected = rowKey{thread: id}
+	m.selected = rowKey{thread: id}
 	return m.open(pageThread)
 }
 
@@ -140,9 +140,9 @@ func (p *locksPage) load(m *scene, r *reading) {
 	}
 	p.shortLocks = len(all) - len(p.locks.rows)
 	p.loadCycles(m.states)
-	if of := (placesFrom{m.flame.snapshot.FromNS, m.flame.snapshot.ToNS, m.store.dict.HidesDirectories()}); of != p.placesOf {
+	if of := (placesFrom{m.weights.FromNS, m.weights.ToNS, m.store.dict.HidesDirectories()}); of != p.placesOf {
 		p.placesOf = of
-		p.blame = blameOf(&m.flame.snapshot, m.store.dict)
+		p.blame = blameOf(&m.weights, m.store.dict)
 	}
 	for i := range p.places {
 		b := placeRow{&p.places[i]}

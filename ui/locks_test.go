@@ -48,7 +48,7 @@ func TestLocksAndBlame(t *testing.T) {
 	s.sees("6 locks", "object", "waiters", "holder is", "where it is held", "of all waiting for the GVL", "worker-3", "JSON::Ext::Generator#generate → Float#to_s")
 	p := s.model.pages[pageLocks].(*locksPage)
 	var wait, charged int64
-	for _, e := range s.model.flame.snapshot.Entries {
+	for _, e := range s.model.weights.Entries {
 		wait += e.Weights.WaitNS
 	}
 	for _, b := range p.places {

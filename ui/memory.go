@@ -131,7 +131,7 @@ func eachSecond(n float64, ns int64) string {
 
 // loadPayers sums the time in the collector by the place that ran into it.
 func (p *memoryPage) loadPayers(m *scene) {
-	s := &m.flame.snapshot
+	s := &m.weights
 	of := placesFrom{s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
 	if of == p.paidOf {
 		return

@@ -15,7 +15,7 @@ func TestMemoryShowsTheCollector(t *testing.T) {
 	s.sees("7 memory", "RSS", "time in GC", "objects allocated", "collections", "who paid for", "Array#map", "major faults")
 	p := s.model.pages[pageMemory].(*memoryPage)
 	var gc, paid int64
-	for _, e := range s.model.flame.snapshot.Entries {
+	for _, e := range s.model.weights.Entries {
 		if e.Key.State == gvl.GC {
 			gc += e.Weights.WallNS
 		}

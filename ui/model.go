@@ -21,7 +21,6 @@ type Model struct {
 	// threadFrom is the page that the page of one thread was opened from.
 	threadFrom pageID
 
-	filter    rowKey
 	over      overlay
 	lastPress mousePress
 	pressed   pressedKeys
@@ -29,8 +28,7 @@ type Model struct {
 	prompt    *prompt
 	message   message
 
-	flameOf flameRange
-	grid    canvas.Grid
+	grid canvas.Grid
 	// settled: the picture was made again after the last sample there was, in full.
 	settled bool
 	content string
@@ -46,11 +44,12 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages := newPages()
+	pages, selected := newPages(), new(selection)
 	return &Model{
 		scene: scene{
 			store: store, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
-			span: span{windowNS: int64(o.Window), keepNS: store.keepNS},
+			span:      span{windowNS: int64(o.Window), keepNS: store.keepNS},
+			selection: selected, timeline: timelineView{selection: selected},
 		},
 		keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
 	}, nil

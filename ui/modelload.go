@@ -82,18 +82,19 @@ func (m *Model) load(force bool) {
 		if m.frozen && m.atNS != m.heldNS {
 			known = nil
 		}
-		m.timeline.loadThreads(r, known, m.fromNS, m.toNS)
+		m.threads.load(r, known, m.fromNS, m.toNS)
+		m.timeline.fromNS, m.timeline.toNS = m.fromNS, m.toNS
 		budget := 0
 		if m.width >= wideWidth {
 			budget = newRegions(m.width, m.height, d).rowBudget
 		}
-		m.timeline.buildRows(budget)
+		m.timeline.buildRows(m.threads, budget)
 		d.rows, d.longest = len(m.timeline.rows), m.timeline.longest()
 		m.regions = newRegions(m.width, m.height, d)
 		m.figures.load(r, m.atNS-m.windowNS, m.atNS)
-		if m.flameStale() {
-			m.flame.load(r, m.atNS-m.windowNS, m.atNS)
-			m.flameOf = flameRange{m.atNS, m.windowNS, m.frozen}
+		if m.weightsStale() {
+			r.rolling.SnapshotRange(m.atNS-m.windowNS, m.atNS, &m.weights)
+			m.weightsOf = flameRange{m.atNS, m.windowNS, m.frozen}
 			flame = true
 		}
 		m.current().load(&m.scene, r)
@@ -132,11 +133,11 @@ type flameRange struct {
 	frozen         bool
 }
 
-// flameStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
+// weightsStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
 // every now and then, since what it shows covers many seconds.
-func (m *Model) flameStale() bool {
+func (m *scene) weightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
-	of := m.flameOf
+	of := m.weightsOf
 	if of.windowNS != m.windowNS || of.frozen != m.frozen || m.atNS < of.atNS || m.frozen && m.atNS != of.atNS {
 		return true
 	}
@@ -212,14 +213,14 @@ func (m *Model) buildFlame(force bool) {
 	var threads map[sampler.ThreadID]bool
 	m.flame.filter = ""
 	if m.filter != (rowKey{}) {
-		threads, m.flame.filter = m.timeline.members(m.filter)
+		threads, m.flame.filter = m.threads.members(m.filter)
 		if threads == nil { // all of them are gone
 			threads = map[sampler.ThreadID]bool{m.filter.thread: true}
 			m.flame.filter = "a thread that is gone"
 		}
 	}
 	roots := m.timeline.roots()
-	m.flame.build(m.store.dict, threads, func(id sampler.ThreadID) string {
+	m.flame.build(&m.weights, m.store.dict, threads, func(id sampler.ThreadID) string {
 		if s, ok := roots[id]; ok {
 			return s
 		}

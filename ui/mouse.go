@@ -5,6 +5,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -32,8 +33,9 @@ func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 // drag is a stretch of the time axis being selected with the mouse: columns of it.
 type drag struct {
 	from, to int
-	// before is what was selected when the button went down: only a press that does not become a drag selects.
+	// before and zoom are what was selected when the button went down: only a press that does not become a drag selects.
 	before selection
+	zoom   flamegraph.Path
 }
 
 // mouse takes an event of the mouse.
@@ -57,7 +59,7 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 		m.message.clear()
 		m.drag = nil
 		if m.onAxis(at.X, at.Y) {
-			m.drag = &drag{x, x, m.selection()}
+			m.drag = &drag{x, x, *m.selection, m.flame.zoom}
 		}
 		return m.click(at.X, at.Y)
 	case tea.MouseMotionMsg:
@@ -65,8 +67,8 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 			return nil
 		}
 		m.drag.to = x
-		if m.selection().row != m.drag.before.row {
-			m.restore(m.drag.before)
+		if m.selected != m.drag.before.selected {
+			*m.selection, m.flame.zoom = m.drag.before, m.drag.zoom
 			m.refresh()
 			return nil
 		}

@@ -38,7 +38,7 @@ func TestClickingSelects(t *testing.T) {
 	s := hogged(t, 120, 40)
 	x, y := s.at("http-2 ")
 	s.click(x, y)
-	if got := s.model.timeline.selected; got.thread == 0 || s.line("▌") == "" {
+	if got := s.model.selected; got.thread == 0 || s.line("▌") == "" {
 		t.Errorf("%+v is selected", got)
 	}
 	s.sees("http-2   ")

@@ -109,8 +109,8 @@ func (m *Model) open(id pageID) tea.Cmd {
 		m.threadFrom = m.page
 	}
 	m.page = id
-	if id == pageLive && m.filter != (rowKey{}) && m.filter != m.timeline.selected { // another was selected meanwhile
-		m.filter, m.flame.zoom, m.flame.top = m.timeline.selected, nil, 0
+	if id == pageLive && m.filter != (rowKey{}) && m.filter != m.selected { // another was selected meanwhile
+		m.filter, m.flame.zoom, m.flame.top = m.selected, nil, 0
 	}
 	m.refresh()
 	return m.wanted()

@@ -82,7 +82,7 @@ func (m *scene) drawPlaces(a canvas.Area, key rowKey, members []int) {
 		a.Put(2, 0, "what they did at that moment is not known", t.dim())
 		return
 	}
-	countW, stateW := len(fmt.Sprint(len(m.timeline.threads))), 8
+	countW, stateW := len(fmt.Sprint(len(m.threads))), 8
 	namesW := min(a.W/4, 44)
 	for y, p := range n.places {
 		if y == a.H-1 && len(n.places) > a.H {
@@ -121,7 +121,7 @@ func (m *scene) placesOf(members []int) []spot {
 	index := make(map[at]int)
 	var out []spot
 	for _, i := range members {
-		th := &m.timeline.threads[i]
+		th := &m.threads[i]
 		if !th.known {
 			continue
 		}

@@ -15,7 +15,7 @@ func TestWhereTheThreadsAre(t *testing.T) {
 	s := hogged(t, 200, 70)
 	m := s.model
 	for _, view := range []string{"2", "3"} {
-		m.timeline.selected = rowKey{}
+		m.selected = rowKey{}
 		s.press(view)
 		s.sees("all threads · now")
 		counted := func(places []spot) (names []string) {
@@ -25,12 +25,12 @@ func TestWhereTheThreadsAre(t *testing.T) {
 			}
 			return names
 		}
-		if names := counted(m.whereNow.places); len(names) != len(m.timeline.threads) {
-			t.Errorf("view %s: %d threads are somewhere, of %d", view, len(names), len(m.timeline.threads))
+		if names := counted(m.whereNow.places); len(names) != len(m.threads) {
+			t.Errorf("view %s: %d threads are somewhere, of %d", view, len(names), len(m.threads))
 		}
 		for i := range m.timeline.rows {
 			w := &m.timeline.rows[i]
-			m.timeline.selected = w.key
+			m.selected = w.key
 			m.refresh()
 			if w = &m.timeline.rows[i]; w.isGroup {
 				s.sees(w.name + " · now")
@@ -39,7 +39,7 @@ func TestWhereTheThreadsAre(t *testing.T) {
 				}
 				continue
 			}
-			th := &m.timeline.threads[w.members[0]]
+			th := &m.threads[w.members[0]]
 			at := strings.Index(s.text(), w.name+" · now: ")
 			if at < 0 {
 				t.Errorf("view %s: nothing of %s:\n%s", view, w.name, s.text())
@@ -73,7 +73,7 @@ func TestIdleSaysWhereTheThreadsAre(t *testing.T) {
 	if main < 0 {
 		t.Fatal("no main thread")
 	}
-	m.filter, m.timeline.selected = m.timeline.rows[main].key, m.timeline.rows[main].key
+	m.filter, m.selected = m.timeline.rows[main].key, m.timeline.rows[main].key
 	m.refresh()
 	s.sees("all of it waited for work, was parked or asleep", "main · now: parked", "Thread#join")
 }

@@ -28,7 +28,7 @@ func (m *Model) present() {
 	if p, ok := m.pages[pageThread].(*threadPage); ok {
 		p.builder = nil
 	}
-	m.flameOf = flameRange{}
+	m.weightsOf = flameRange{}
 	m.refresh()
 }
 

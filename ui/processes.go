@@ -385,16 +385,11 @@ func (p *processesPage) merge(m *scene, r *reading, list []*member) {
 // buildFlame makes the merged picture: the processes stand under the root.
 func (p *processesPage) buildFlame(m *scene, width, height int) {
 	v := &p.flame
-	if v.builder == nil {
-		v.builder = flamegraph.NewBuilder(p.merged.dict)
-		v.origins = make(map[sampler.FrameID]provenance)
-	}
-	v.snapshot, v.everything = p.merged.whole, "all processes"
-	v.filter = ""
+	v.everything, v.filter = "all processes", ""
 	if i := p.index(); i >= 0 {
 		v.filter = fmt.Sprintf("%s %d", p.rows[i].process.Title, p.rows[i].process.PID)
 	}
-	v.build(p.merged.dict, nil, func(id sampler.ThreadID) string {
+	v.build(&p.merged.whole, p.merged.dict, nil, func(id sampler.ThreadID) string {
 		of := p.merged.owner[id]
 		return fmt.Sprintf("%s %d", of.store.Process().Title, of.store.Process().PID)
 	}, width)

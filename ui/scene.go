@@ -3,6 +3,7 @@ package ui
 import (
 	"time"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -35,6 +36,11 @@ type scene struct {
 	figures      figures
 	findings     findingsView
 	notes        notes
+	// threads are those of the time shown, weights where their time went: of weightsOf.
+	threads   threadList
+	weights   flamegraph.Snapshot
+	weightsOf flameRange
+	*selection
 
 	timeline timelineView
 	flame    flameView

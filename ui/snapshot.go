@@ -44,8 +44,8 @@ func (m *Model) save() tea.Cmd {
 		ScreenOptions: m.theme.screenOptions(m.process.Title),
 	}
 	// The copies are made here: the views go on changing while the files are written.
-	weights := &flamegraph.Snapshot{FromNS: m.flame.snapshot.FromNS, ToNS: m.flame.snapshot.ToNS,
-		Entries: append([]flamegraph.Entry(nil), m.flame.snapshot.Entries...), Overflow: m.flame.snapshot.Overflow, Dropped: m.flame.snapshot.Dropped}
+	weights := &flamegraph.Snapshot{FromNS: m.weights.FromNS, ToNS: m.weights.ToNS,
+		Entries: append([]flamegraph.Entry(nil), m.weights.Entries...), Overflow: m.weights.Overflow, Dropped: m.weights.Dropped}
 	dict := m.store.dict.View()
 	s.Profile = &export.Measured{Process: m.shareable(), Dict: dict, Weights: weights}
 	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {

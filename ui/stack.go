@@ -29,7 +29,7 @@ func (p *threadsPage) stack(m *scene) (string, []string) {
 	if i < 0 || p.table.rows[i].isGroup {
 		return "", nil
 	}
-	return m.threadStack(&m.timeline.threads[p.table.rows[i].members[0]])
+	return m.threadStack(&m.threads[p.table.rows[i].members[0]])
 }
 
 // stack is that of the instant under the cursor, where there is one.

@@ -68,7 +68,7 @@ func TestFirstSight(t *testing.T) {
 func TestSelectingAndFilteringAThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down")
-	if got := s.model.timeline.selected; got.thread != 2 {
+	if got := s.model.selected; got.thread != 2 {
 		t.Fatalf("the second row is selected: %+v", got)
 	}
 	s.sees("▌", "tid 4243", "only http-1", "esc back") // the flamegraph follows at once
@@ -112,7 +112,7 @@ func TestGroupsOpenAndClose(t *testing.T) {
 	s.press("down", "down", "left")
 	s.sees("▸ http ×8")
 	s.misses("http-3 ")
-	if got := s.model.timeline.selected; got.group != "http" {
+	if got := s.model.selected; got.group != "http" {
 		t.Errorf("closing a group selects it: %+v", got)
 	}
 }

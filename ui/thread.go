@@ -89,12 +89,12 @@ func (p *threadPage) move(n int) {
 
 // next goes to another thread, in Ruby's order.
 func (p *threadPage) next(m *Model, n int) {
-	threads := m.timeline.threads
+	threads := m.threads
 	if len(threads) == 0 {
 		return
 	}
-	i := slices.IndexFunc(threads, func(t threadRow) bool { return t.id == m.timeline.selected.thread })
-	m.timeline.selected = rowKey{thread: threads[max(0, min(i+n, len(threads)-1))].id}
+	i := slices.IndexFunc(threads, func(t threadRow) bool { return t.id == m.selected.thread })
+	m.selected = rowKey{thread: threads[max(0, min(i+n, len(threads)-1))].id}
 	p.chosen, p.top = sampler.Frame{}, 0
 	m.refresh()
 }
@@ -120,11 +120,11 @@ func (p *threadPage) take(m *Model, msg tea.Msg) {
 }
 
 func (p *threadPage) load(m *scene, r *reading) {
-	id := m.timeline.selected.thread
+	id := m.selected.thread
 	p.row = nil
-	for i := range m.timeline.threads {
-		if m.timeline.threads[i].id == id {
-			p.row = &m.timeline.threads[i]
+	for i := range m.threads {
+		if m.threads[i].id == id {
+			p.row = &m.threads[i]
 		}
 	}
 	span, cols := int64(0), 0
@@ -176,7 +176,7 @@ func (p *threadPage) loadStack(m *scene) {
 
 // loadHeat sums the thread's time by line when the weights are new.
 func (p *threadPage) loadHeat(m *scene, id sampler.ThreadID) {
-	s := &m.flame.snapshot
+	s := &m.weights
 	if p.builder == nil {
 		p.builder = flamegraph.NewBuilder(m.store.dict)
 	} else if p.heatOf.thread == id && p.heatOf.fromNS == s.FromNS && p.heatOf.toNS == s.ToNS {

@@ -153,7 +153,7 @@ func (p *threadPage) drawStack(a canvas.Area, m *scene) {
 		}
 		m.onPress(row, func(m *Model, _, _ int) tea.Cmd { p.move(at - p.at); return p.fetch(m) })
 		if at == p.at {
-			m.timeline.highlight(row, t, true)
+			t.highlight(row, true)
 			row.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 		}
 	}

@@ -53,7 +53,7 @@ func newThreadsPage() *threadsPage {
 func (p *threadsPage) keyMap() *keyMap { return &p.keys }
 
 func (p *threadsPage) about(m *scene) string {
-	s := fmt.Sprintf("%s threads · %s · by %s", units.Count(int64(len(m.timeline.threads))), m.when(), p.table.by)
+	s := fmt.Sprintf("%s threads · %s · by %s", units.Count(int64(len(m.threads))), m.when(), p.table.by)
 	if p.table.reverse {
 		s += " reversed"
 	}
@@ -87,7 +87,7 @@ func (p *threadsPage) move(m *Model, by step) tea.Cmd {
 
 // selectRow makes the row with the cursor the selected one of every view.
 func (p *threadsPage) selectRow(m *Model) tea.Cmd {
-	m.timeline.selected = p.table.selected
+	m.selected = p.table.selected
 	m.refresh()
 	return nil
 }
@@ -109,7 +109,7 @@ func (p *threadsPage) expand(m *Model, open bool) {
 }
 
 func (p *threadsPage) load(m *scene, r *reading) {
-	p.table.selected = m.timeline.selected
+	p.table.selected = m.selected
 	p.loadCPU(m)
 	waits := r.waits.events.byThread(m.atNS-m.windowNS, m.atNS, m.states, listOf{})
 	p.build(m, waits)
@@ -117,7 +117,7 @@ func (p *threadsPage) load(m *scene, r *reading) {
 
 // loadCPU sums the CPU time by thread. The weights it comes from are kept for the flamegraph, for any stretch of time.
 func (p *threadsPage) loadCPU(m *scene) {
-	s := &m.flame.snapshot
+	s := &m.weights
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {
 		p.cpuOf, p.cpuNS = of, s.ToNS-s.FromNS
 		p.cpu = make(map[sampler.ThreadID]int64)
@@ -129,13 +129,13 @@ func (p *threadsPage) loadCPU(m *scene) {
 
 // build makes the rows: groups with their members, sorted.
 func (p *threadsPage) build(m *scene, waits map[sampler.ThreadID]*threadWaits) {
-	threads, t := m.timeline.threads, &p.table
+	threads, t := m.threads, &p.table
 	single := make([]*tableRow, len(threads))
 	names := make([]string, len(threads))
 	for i := range threads {
 		th := &threads[i]
 		names[i] = th.name
-		w := &tableRow{row: m.timeline.threadRow(i, false), cpu: share(p.cpu[th.id], p.cpuNS), p99: "–", active: th.active, urgent: len(urgency)}
+		w := &tableRow{row: m.threads.row(i, false), cpu: share(p.cpu[th.id], p.cpuNS), p99: "–", active: th.active, urgent: len(urgency)}
 		if th.seen {
 			w.urgent = slices.Index(urgency[:], th.state.State)
 		}

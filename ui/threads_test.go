@@ -58,7 +58,7 @@ func TestThreadsTableOpensAThread(t *testing.T) {
 	s.sees("current frame")
 	s.press("1")
 	s.sees("wall time")
-	if got := s.model.timeline.selected.thread; got != 3 {
+	if got := s.model.selected.thread; got != 3 {
 		t.Errorf("the live view has another thread selected: %d", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestPagesFollowTime(t *testing.T) {
 	s.press("t")
 	p := s.model.pages[pageThreads].(*threadsPage)
 	for i := range p.table.rows {
-		th := &s.model.timeline.threads[p.table.rows[i].members[0]]
+		th := &s.model.threads[p.table.rows[i].members[0]]
 		for _, st := range states {
 			if st.Thread == th.id && st.State != th.state.State {
 				t.Errorf("%s: %s, the history says %s", th.name, th.state.State, st.State)
@@ -97,13 +97,13 @@ func TestPagesFollowTime(t *testing.T) {
 func TestThreadHeat(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2", "t")
-	for s.model.timeline.selected.thread != 12 { // worker-3
+	for s.model.selected.thread != 12 { // worker-3
 		s.press("down")
 	}
 	s.press("enter")
 	p := s.model.pages[pageThread].(*threadPage)
 	var total, build int64
-	for _, e := range s.model.flame.snapshot.Entries {
+	for _, e := range s.model.weights.Entries {
 		if e.Key.Thread != 12 {
 			continue
 		}
@@ -123,7 +123,7 @@ func TestThreadHeat(t *testing.T) {
 func TestSourceIsShownWithItsLine(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2", "t")
-	for s.model.timeline.selected.thread != 12 {
+	for s.model.selected.thread != 12 {
 		s.press("down")
 	}
 	cmds := s.press("enter")
@@ -201,7 +201,7 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 func TestSourceIsNotReadWhilePresenting(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("P", "2", "t")
-	for s.model.timeline.selected.thread != 12 {
+	for s.model.selected.thread != 12 {
 		s.press("down")
 	}
 	if cmds := s.press("enter"); len(cmds) != 0 {

@@ -99,7 +99,7 @@ func p99Text(w *tableRow, m *scene) (string, canvas.Style) {
 }
 
 func detailText(w *tableRow, m *scene) (string, canvas.Style) {
-	if th := &m.timeline.threads[w.members[0]]; !w.isGroup && th.known {
+	if th := &m.threads[w.members[0]]; !w.isGroup && th.known {
 		return beyondState(th.state, m.store.dict), m.theme.dim()
 	}
 	return "", m.theme.dim()
@@ -119,11 +119,10 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 func drawState(a canvas.Area, w *tableRow, m *scene) {
 	t := &m.theme
 	if w.isGroup {
-		w.now = m.timeline.groupNow(&w.row)
-		m.timeline.drawGroupNow(a, &w.row, t, t.dim())
+		m.threads.states(w.members).draw(a, t, t.dim())
 		return
 	}
-	th := &m.timeline.threads[w.members[0]]
+	th := &m.threads[w.members[0]]
 	if !th.seen {
 		a.Put(0, 0, "ended", t.dim())
 		return
@@ -141,7 +140,7 @@ func drawState(a canvas.Area, w *tableRow, m *scene) {
 
 // drawFrame writes the innermost frame of a thread's stack and where it is.
 func drawFrame(a canvas.Area, w *tableRow, m *scene) {
-	th := &m.timeline.threads[w.members[0]]
+	th := &m.threads[w.members[0]]
 	if w.isGroup || !th.known {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
@@ -14,12 +13,12 @@ import (
 // timelineView lists all threads with their past. Selection and opened groups are kept by name and id, so that they
 // survive threads that come and go.
 type timelineView struct {
-	selected rowKey
-	opened   map[string]bool // what the person chose, by group
-	top      int             // first row drawn
-	drawn    int             // rows drawn
+	*selection
+	opened map[string]bool // what the person chose, by group
+	top    int             // first row drawn
+	drawn  int             // rows drawn
 
-	threads []threadRow
+	threads threadList // the scene's
 	rows    []row
 	lanes   []lane
 	idents  idents
@@ -29,24 +28,6 @@ type timelineView struct {
 	visible      []row
 	frameCells   *frameCells        // nil: the rows show all states
 	ids          []sampler.ThreadID // of cellsOf
-}
-
-// rowKey names a row: a thread, or a group by its pattern.
-type rowKey struct {
-	thread sampler.ThreadID
-	group  string
-}
-
-// threadRow is a thread as the timeline shows it.
-type threadRow struct {
-	id     sampler.ThreadID
-	name   string
-	ractor sampler.RactorID
-	state  gvl.ThreadState
-	// known: state holds, with its detail. seen: of state only State holds, taken from the last column.
-	known, seen bool
-	totals      [gvl.NumStates]int64
-	active      bool
 }
 
 // row is a line of the list: a thread, a group's head, or a member of an opened group.
@@ -75,53 +56,10 @@ type lane struct {
 	owner  []int // ident of each cell's owner
 }
 
-// activeShare is the part of its time that a thread must have been seen neither parked nor asleep to be listed among
-// the active ones.
-const activeShare = 0.005
-
-// loadThreads reads which threads there are between two times, and their totals. states are those at the end of that time,
-// nil when they are not known.
-func (v *timelineView) loadThreads(r *reading, states []gvl.ThreadState, fromNS, toNS int64) {
-	v.fromNS, v.toNS = fromNS, toNS
-	v.threads = v.threads[:0]
-	now := make(map[sampler.ThreadID]int, len(states))
-	for i := range states {
-		now[states[i].Thread] = i
-	}
-	for _, id := range r.Timeline.Threads(nil, fromNS, toNS) {
-		t := threadRow{id: id, totals: r.Timeline.Totals(id, fromNS, toNS)}
-		info, _ := r.Dict.Thread(id)
-		t.name, t.ractor = gvl.NameOf(id, info), info.Ractor
-		if i, ok := now[id]; ok {
-			t.state, t.known, t.seen = states[i], true, true
-		} else if states == nil {
-			t.state.State, t.seen = lastState(r.Timeline, id, toNS)
-		}
-		var listed, idle int64
-		for s, ns := range t.totals {
-			listed += ns
-			if gvl.State(s).Idle() || gvl.State(s) == gvl.Unknown {
-				idle += ns
-			}
-		}
-		t.active = float64(listed-idle) > activeShare*float64(listed)
-		v.threads = append(v.threads, t)
-	}
-}
-
-// lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before it.
-func lastState(tl *gvl.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
-	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
-		if c.Listed() > 0 {
-			return c.Dominant, true
-		}
-	}
-	return gvl.Unknown, false
-}
-
 // buildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while
 // the list stays within budget rows.
-func (v *timelineView) buildRows(budget int) {
+func (v *timelineView) buildRows(threads threadList, budget int) {
+	v.threads = threads
 	names := make([]string, len(v.threads))
 	for i := range v.threads {
 		names[i] = v.threads[i].name
@@ -143,7 +81,7 @@ func (v *timelineView) buildRows(budget int) {
 			break
 		}
 		if g.name == "" {
-			v.rows = append(v.rows, v.threadRow(g.members[0], false))
+			v.rows = append(v.rows, v.threads.row(g.members[0], false))
 			continue
 		}
 		head := row{key: rowKey{group: g.name}, name: fmt.Sprintf("%s ×%d", g.name, len(g.members)), members: g.members, isGroup: true}
@@ -156,15 +94,10 @@ func (v *timelineView) buildRows(budget int) {
 		v.rows = append(v.rows, head)
 		if head.open {
 			for _, i := range g.members {
-				v.rows = append(v.rows, v.threadRow(i, true))
+				v.rows = append(v.rows, v.threads.row(i, true))
 			}
 		}
 	}
-}
-
-func (v *timelineView) threadRow(i int, inGroup bool) row {
-	t := &v.threads[i]
-	return row{key: rowKey{thread: t.id}, name: t.name, members: []int{i}, inGroup: inGroup, totals: t.totals, state: t.state.State}
 }
 
 // openGroups decides which groups are open.
@@ -228,7 +161,7 @@ func (v *timelineView) loadCells(r *reading, cols, rows int) {
 		w := &v.visible[i]
 		w.cells = v.cellsOf(r, w, cols)
 		if w.isGroup {
-			w.now = v.groupNow(w)
+			w.now = v.threads.states(w.members).String()
 			continue
 		}
 		t := &v.threads[w.members[0]]
@@ -263,30 +196,6 @@ func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
 		v.ids = append(v.ids, v.threads[m].id)
 	}
 	return r.Timeline.AppendRows(nil, v.ids, v.fromNS, v.toNS, cols)
-}
-
-// urgency is the order in which a group counts its members' states.
-var urgency = [...]gvl.State{gvl.Stalled, gvl.GC, gvl.Running, gvl.Waiting, gvl.Lock, gvl.IO, gvl.Native, gvl.Unknown, gvl.Parked, gvl.Sleeping}
-
-func (v *timelineView) groupNow(w *row) string {
-	var counts [gvl.NumStates]int
-	known := 0
-	for _, m := range w.members {
-		if t := &v.threads[m]; t.seen {
-			counts[t.state.State]++
-			known++
-		}
-	}
-	if known == 0 {
-		return ""
-	}
-	parts := make([]string, 0, len(urgency))
-	for _, s := range urgency {
-		if counts[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
-		}
-	}
-	return strings.Join(parts, " · ")
 }
 
 // threadNow says what a thread does at the end of the time shown.

@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"fmt"
-
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -46,9 +44,9 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 	}
 	v.drawNow(a.Sub(g.nameW+1, 0, nowW, 1), w, t, now)
 	if selected {
-		v.highlight(a.Sub(0, 0, max(g.cellsX-1, g.nameW+1+nowW), 1), t, focused)
+		t.highlight(a.Sub(0, 0, max(g.cellsX-1, g.nameW+1+nowW), 1), focused)
 		if g.sharesW > 0 {
-			v.highlight(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), t, focused)
+			t.highlight(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), focused)
 		}
 		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 	}
@@ -105,7 +103,7 @@ func (t *Theme) ground(a canvas.Area) {
 }
 
 // highlight marks a selected row: by its ground and, without colours, by bold.
-func (v *timelineView) highlight(a canvas.Area, t *Theme, focused bool) {
+func (t *Theme) highlight(a canvas.Area, focused bool) {
 	t.ground(a)
 	a.Restyle(func(s canvas.Style) canvas.Style {
 		if focused {
@@ -118,7 +116,7 @@ func (v *timelineView) highlight(a canvas.Area, t *Theme, focused bool) {
 // drawNow writes what a thread does: the state's word in its colour, the rest plain.
 func (v *timelineView) drawNow(a canvas.Area, w *row, t *Theme, st canvas.Style) {
 	if w.isGroup {
-		v.drawGroupNow(a, w, t, st)
+		v.threads.states(w.members).draw(a, t, st)
 		return
 	}
 	text := canvas.Cut(w.now, a.W)
@@ -130,54 +128,5 @@ func (v *timelineView) drawNow(a canvas.Area, w *row, t *Theme, st canvas.Style)
 			ws.Attr = canvas.Bold
 		}
 		a.Put(0, 0, word, ws)
-	}
-}
-
-// shortStates are words for the states of a group where there is little room.
-var shortStates = [gvl.NumStates]string{gvl.Unknown: "?", gvl.Running: "run", gvl.Stalled: "stall", gvl.GC: "gc", gvl.Waiting: "wait",
-	gvl.Native: "native", gvl.IO: "io", gvl.Lock: "lock", gvl.Parked: "park", gvl.Sleeping: "sleep"}
-
-// drawGroupNow counts the members' states: in the words of everywhere, in short ones, or in letters, as there is room.
-func (v *timelineView) drawGroupNow(a canvas.Area, w *row, t *Theme, st canvas.Style) {
-	var counts [gvl.NumStates]int
-	known, short := 0, -1
-	for _, m := range w.members {
-		if th := &v.threads[m]; th.seen {
-			counts[th.state.State]++
-			known++
-		}
-	}
-	if known == 0 {
-		a.Put(0, 0, w.now, st)
-		return
-	}
-	for s, n := range counts {
-		if n > 0 {
-			short += canvas.Width(fmt.Sprint(n, " ", shortStates[s])) + 1
-		}
-	}
-	x := 0
-	for _, s := range urgency {
-		n, word := counts[s], canvas.Style{FG: t.readable(t.States[s])}
-		if n == 0 {
-			continue
-		}
-		switch {
-		case canvas.Width(w.now) <= a.W:
-			if x > 0 {
-				x = a.Put(x, 0, " · ", st)
-			}
-			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
-			x = a.Put(x, 0, s.String(), word)
-		case short <= a.W:
-			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
-			x = a.Put(x, 0, shortStates[s], word) + 1
-		default:
-			letter := rune(s.Letter())
-			if s == gvl.Sleeping { // a point behind a number is none of its own
-				letter = s.Glyph()
-			}
-			x = a.Put(x, 0, fmt.Sprintf("%d%c ", n, letter), word.With(canvas.Bold))
-		}
 	}
 }

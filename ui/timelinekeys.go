@@ -1,7 +1,5 @@
 package ui
 
-import "github.com/ddtop/ddtop/sampler"
-
 // move moves the selection by n rows, to the edge at most.
 func (v *timelineView) move(n int) {
 	if len(v.rows) == 0 {
@@ -41,25 +39,4 @@ func (v *timelineView) expand(open bool) {
 			return
 		}
 	}
-}
-
-// members returns the threads that a row stands for, and its name; nil when the row is gone.
-func (v *timelineView) members(k rowKey) (ids map[sampler.ThreadID]bool, name string) {
-	if k == (rowKey{}) {
-		return nil, ""
-	}
-	for i := range v.threads {
-		t := &v.threads[i]
-		if t.id == k.thread || k.thread == 0 && pattern(t.name) == k.group {
-			if ids == nil {
-				ids = make(map[sampler.ThreadID]bool)
-			}
-			ids[t.id] = true
-			name = t.name
-		}
-	}
-	if k.thread == 0 && ids != nil {
-		name = k.group
-	}
-	return ids, name
 }

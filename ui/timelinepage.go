@@ -209,7 +209,7 @@ func (p *timelinePage) load(m *scene, r *reading) {
 	lanes := min(len(r.Timeline.Ractors()), maxLanes)
 	room := m.bodyRows() - 1 - lanes - processLanes - cursorRows
 	v := &m.timeline
-	v.buildRows(room)
+	v.buildRows(m.threads, room)
 	p.rowCount = max(1, min(len(v.rows), room))
 	p.laneRows = 1 + max(0, min((room-p.rowCount-stackRows)/processLanes, maxLaneRows-1))
 	cells, span := axis(m.windowNS, m.regions.cellsW, r.Timeline.ColumnNS())

@@ -127,19 +127,16 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *scene) {
 
 // groupUnder counts the states of a group's members at the cursor.
 func (p *timelinePage) groupUnder(v *timelineView, w *row) string {
-	var counts [gvl.NumStates]int
+	var counts stateCounts
 	for _, k := range w.members {
 		if s, ok := p.under(v.threads[k].id); ok {
 			counts[s.State]++
 		}
 	}
-	out := w.name
-	for _, s := range urgency {
-		if counts[s] > 0 {
-			out += fmt.Sprintf(" · %d %s", counts[s], s)
-		}
+	if counts == (stateCounts{}) {
+		return w.name
 	}
-	return out
+	return w.name + between + counts.String()
 }
 
 // drawStack writes a stack in one line, innermost frame first.

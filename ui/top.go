@@ -158,7 +158,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 }
 
 func (p *topPage) load(m *scene, r *reading) {
-	s := &m.flame.snapshot
+	s := &m.weights
 	of := topOf{p.kind, m.flame.metric, m.flame.showIdle, s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
 	if of != p.loaded {
 		if of.hides != p.loaded.hides { // the rows have other names

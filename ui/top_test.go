@@ -13,7 +13,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s.press("5", "I")
 	p := s.model.pages[pageTop].(*topPage)
 	for range metrics {
-		tree := flamegraph.NewBuilder(s.store.dict).Build(&s.model.flame.snapshot, flamegraph.Options{Metric: s.model.flame.metric})
+		tree := flamegraph.NewBuilder(s.store.dict).Build(&s.model.weights, flamegraph.Options{Metric: s.model.flame.metric})
 		self, total := map[string]int64{}, map[string]int64{}
 		var walk func(n *flamegraph.Node, above map[string]bool)
 		walk = func(n *flamegraph.Node, above map[string]bool) {
@@ -37,7 +37,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 		near := func(got, want int64) bool { return got == want }
 		if s.model.flame.metric == flamegraph.Allocations {
 			near = func(got, want int64) bool {
-				return math.Abs(float64(got)*float64(p.alloc.Objects)/float64(p.alloc.Seen)-float64(want)) < float64(len(s.model.flame.snapshot.Entries))
+				return math.Abs(float64(got)*float64(p.alloc.Objects)/float64(p.alloc.Seen)-float64(want)) < float64(len(s.model.weights.Entries))
 			}
 		}
 		if !near(p.total[0]+p.total[1], tree.Root.Total) {

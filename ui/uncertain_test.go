@@ -63,7 +63,7 @@ func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	s.misses("db.rb:15?")
 
 	var lines []string
-	for _, th := range m.timeline.threads {
+	for _, th := range m.threads {
 		_, at := m.threadStack(&th)
 		lines = append(lines, at...)
 	}

@@ -55,7 +55,7 @@ func TestWaitThreshold(t *testing.T) {
 	none := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{WaitThreshold: time.Hour})
 	pages := func(s *screen) *threadPage {
 		s.press("2")
-		s.model.timeline.selected = rowKey{thread: 2}
+		s.model.selected = rowKey{thread: 2}
 		s.model.open(pageThread)
 		return s.model.pages[pageThread].(*threadPage)
 	}
@@ -123,8 +123,8 @@ func TestWaitsAfterBoot(t *testing.T) {
 func TestWaitLengthsFitASmallScreen(t *testing.T) {
 	s := hogged(t, 80, 24)
 	s.press("2", "t") // every thread a row of its own: how many groups are open depends on the room there is
-	for range s.model.timeline.threads {
-		if s.model.timeline.selected.thread == 12 {
+	for range s.model.threads {
+		if s.model.selected.thread == 12 {
 			break
 		}
 		s.press("down")

@@ -11,7 +11,7 @@ import (
 // TestAllocationsSayThatTheyAreAnEstimate, in every place that shows them, and how good it is.
 func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 	s := hogged(t, 160, 50)
-	est := s.model.flame.snapshot.Allocations()
+	est := s.model.weights.Allocations()
 	if !est.Enough() {
 		t.Fatalf("%+v", est)
 	}
@@ -34,7 +34,7 @@ func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 // TestTooFewAllocationsAreNoShares: nothing is drawn as if it were known.
 func TestTooFewAllocationsAreNoShares(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 400 * time.Millisecond}, Options{})
-	if est := s.model.flame.snapshot.Allocations(); est.Ticks == 0 || est.Enough() {
+	if est := s.model.weights.Allocations(); est.Ticks == 0 || est.Enough() {
 		t.Fatalf("%+v", est)
 	}
 	s.press("4", "w", "w", "w", "w")

@@ -61,7 +61,7 @@ func TestClickingInTheTableOfThreads(t *testing.T) {
 		t.Error("the same head does not turn the order round")
 	}
 	s.clickOn("▾ http ×8")
-	if p.table.index() < 0 || s.model.timeline.selected.group == "" {
+	if p.table.index() < 0 || s.model.selected.group == "" {
 		t.Error("the group is not selected")
 	}
 	_, y := s.at("▾ http ×8")

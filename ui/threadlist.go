@@ -1,0 +1,169 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// rowKey names a row: a thread, or a group by its pattern.
+type rowKey struct {
+	thread sampler.ThreadID
+	group  string
+}
+
+// selection is whom all views show: the selected thread or group, and whom the flamegraph is narrowed to.
+type selection struct{ selected, filter rowKey }
+
+// threadList are the threads of the time shown, in Ruby's order.
+type threadList []threadRow
+
+// threadRow is a thread, and what it did in the time shown.
+type threadRow struct {
+	id     sampler.ThreadID
+	name   string
+	ractor sampler.RactorID
+	state  gvl.ThreadState
+	// known: state holds, with its detail. seen: of state only State holds, taken from the last column.
+	known, seen bool
+	totals      [gvl.NumStates]int64
+	active      bool
+}
+
+// activeShare is the part of its time that a thread must have been seen neither parked nor asleep to be listed among
+// the active ones.
+const activeShare = 0.005
+
+// load reads which threads there are between two times, and their totals. states are those at the end of that time, nil when
+// they are not known.
+func (l *threadList) load(r *reading, states []gvl.ThreadState, fromNS, toNS int64) {
+	*l = (*l)[:0]
+	now := make(map[sampler.ThreadID]int, len(states))
+	for i := range states {
+		now[states[i].Thread] = i
+	}
+	for _, id := range r.Timeline.Threads(nil, fromNS, toNS) {
+		t := threadRow{id: id, totals: r.Timeline.Totals(id, fromNS, toNS)}
+		info, _ := r.Dict.Thread(id)
+		t.name, t.ractor = gvl.NameOf(id, info), info.Ractor
+		if i, ok := now[id]; ok {
+			t.state, t.known, t.seen = states[i], true, true
+		} else if states == nil {
+			t.state.State, t.seen = lastState(r.Timeline, id, toNS)
+		}
+		var listed, idle int64
+		for s, ns := range t.totals {
+			listed += ns
+			if gvl.State(s).Idle() || gvl.State(s) == gvl.Unknown {
+				idle += ns
+			}
+		}
+		t.active = float64(listed-idle) > activeShare*float64(listed)
+		*l = append(*l, t)
+	}
+}
+
+// lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before it.
+func lastState(tl *gvl.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
+	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
+		if c.Listed() > 0 {
+			return c.Dominant, true
+		}
+	}
+	return gvl.Unknown, false
+}
+
+// row is the line of a thread.
+func (l threadList) row(i int, inGroup bool) row {
+	t := &l[i]
+	return row{key: rowKey{thread: t.id}, name: t.name, members: []int{i}, inGroup: inGroup, totals: t.totals, state: t.state.State}
+}
+
+// members returns the threads that a row stands for, and its name; nil when the row is gone.
+func (l threadList) members(k rowKey) (ids map[sampler.ThreadID]bool, name string) {
+	if k == (rowKey{}) {
+		return nil, ""
+	}
+	for i := range l {
+		t := &l[i]
+		if t.id == k.thread || k.thread == 0 && pattern(t.name) == k.group {
+			if ids == nil {
+				ids = make(map[sampler.ThreadID]bool)
+			}
+			ids[t.id] = true
+			name = t.name
+		}
+	}
+	if k.thread == 0 && ids != nil {
+		name = k.group
+	}
+	return ids, name
+}
+
+// urgency is the order in which the states of a group are counted.
+var urgency = [...]gvl.State{gvl.Stalled, gvl.GC, gvl.Running, gvl.Waiting, gvl.Lock, gvl.IO, gvl.Native, gvl.Unknown, gvl.Parked, gvl.Sleeping}
+
+// stateCounts is how many threads are in each state.
+type stateCounts [gvl.NumStates]int
+
+// states counts what some of the threads do, as far as it is known.
+func (l threadList) states(members []int) (c stateCounts) {
+	for _, m := range members {
+		if t := &l[m]; t.seen {
+			c[t.state.State]++
+		}
+	}
+	return c
+}
+
+// String names the states, the most urgent first: "6 waiting · 1 io".
+func (c stateCounts) String() string {
+	var parts []string
+	for _, s := range urgency {
+		if c[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c[s], s))
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// shortStates are words for the states of a group where there is little room.
+var shortStates = [gvl.NumStates]string{gvl.Unknown: "?", gvl.Running: "run", gvl.Stalled: "stall", gvl.GC: "gc", gvl.Waiting: "wait",
+	gvl.Native: "native", gvl.IO: "io", gvl.Lock: "lock", gvl.Parked: "park", gvl.Sleeping: "sleep"}
+
+// draw writes the counts: in the words of everywhere, in short ones, or in letters, as there is room.
+func (c stateCounts) draw(a canvas.Area, t *Theme, st canvas.Style) {
+	short := -1
+	for s, n := range c {
+		if n > 0 {
+			short += canvas.Width(fmt.Sprint(n, " ", shortStates[s])) + 1
+		}
+	}
+	x, whole := 0, canvas.Width(c.String()) <= a.W
+	for _, s := range urgency {
+		n, word := c[s], canvas.Style{FG: t.readable(t.States[s])}
+		if n == 0 {
+			continue
+		}
+		switch {
+		case whole:
+			if x > 0 {
+				x = a.Put(x, 0, " · ", st)
+			}
+			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
+			x = a.Put(x, 0, s.String(), word)
+		case short <= a.W:
+			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
+			x = a.Put(x, 0, shortStates[s], word) + 1
+		default:
+			letter := rune(s.Letter())
+			if s == gvl.Sleeping { // a point behind a number is none of its own
+				letter = s.Glyph()
+			}
+			x = a.Put(x, 0, fmt.Sprintf("%d%c ", n, letter), word.With(canvas.Bold))
+		}
+	}
+}
