@@ -75,7 +75,7 @@ func ownRoot(name string) debugRoot {
 
 func (m *Module) findSeparate() (*DebugFile, error) {
 	link, crc, hasLink := m.debugLink()
-	places := m.debugPlaces(link)
+	paths := m.debugPaths(link)
 	budget := int64(maxDebugFile)
 	var names []string
 	for _, root := range m.rootsOr() {
@@ -84,8 +84,8 @@ func (m *Module) findSeparate() (*DebugFile, error) {
 		if err != nil {
 			continue
 		}
-		for _, place := range places {
-			f, err := dir.Open(place, maxDebugFile)
+		for _, path := range paths {
+			f, err := dir.Open(path, maxDebugFile)
 			if err != nil {
 				continue
 			}
@@ -114,8 +114,8 @@ func (m *Module) rootsOr() []debugRoot {
 	return m.roots
 }
 
-// debugPlaces lists where below a root a separate debug file may be.
-func (m *Module) debugPlaces(link string) []string {
+// debugPaths lists where below a root a separate debug file may be.
+func (m *Module) debugPaths(link string) []string {
 	var out []string
 	if len(m.BuildID) > 2 {
 		out = append(out, filepath.Join(debugFolder, ".build-id", m.BuildID[:2], m.BuildID[2:]+".debug"))

@@ -151,19 +151,19 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 		}
 		return false
 	}
-	type place struct {
+	type candidate struct {
 		open func() (*safefile.Root, error)
 		path string
 	}
-	var places []place
+	var candidates []candidate
 	if !m.Deleted {
-		places = append(places, place{p.openRoot, m.Path})
+		candidates = append(candidates, candidate{p.openRoot, m.Path})
 		if root, err := p.readlink("root"); err == nil && root != "/" && strings.HasPrefix(m.Path, root+"/") {
-			places = append(places, place{p.openRoot, m.Path[len(root):]})
+			candidates = append(candidates, candidate{p.openRoot, m.Path[len(root):]})
 		}
-		places = append(places, place{p.openOurRoot, m.Path})
+		candidates = append(candidates, candidate{p.openOurRoot, m.Path})
 	}
-	for _, at := range places {
+	for _, at := range candidates {
 		root, err := at.open()
 		if err != nil {
 			take(nil, err)
@@ -181,7 +181,7 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	}
 	what := "opening"
 	if m.Deleted {
-		what = "the file has been removed or replaced since the process started (an upgrade?), which root only can look behind: opening"
+		what = "the file has been removed or replaced since the process started (an upgrade?), and only root can still open it: opening"
 	}
 	return nil, fmt.Errorf("process %d: %s its file %s: %w", p.pid, what, m.Path, first)
 }

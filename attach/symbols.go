@@ -58,7 +58,7 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
 		return out, nil
 	}
-	places, err := t.places(name)
+	places, err := t.nameOffsets(name)
 	if err != nil || len(places) == 0 {
 		return out, err
 	}
@@ -83,8 +83,8 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	return out, err
 }
 
-// places finds where in the names a name is. The end of a longer one counts, as symbols may use it so.
-func (t *symbolTable) places(name string) (map[uint32]bool, error) {
+// nameOffsets finds where in the names a name is. The end of a longer one counts, as symbols may use it so.
+func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)
 	err := pieces(t.names, searchPiece, len(want)-1, func(b []byte, off int64) bool {

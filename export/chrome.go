@@ -118,7 +118,7 @@ func (c *chromeProcess) write() {
 	for i, th := range t.ordered() {
 		tid := c.tid(th.id)
 		c.nameThread(tid, flamegraph.Printable(gvl.ThreadName(th.id, c.m.Dict)), len(holds)+i)
-		for _, e := range th.episodes() {
+		for _, e := range th.stateSpans() {
 			args := c.where(e.stack)
 			if what := t.text(e.words); what != "" {
 				args["what"] = flamegraph.Printable(what)

@@ -53,7 +53,7 @@ func newFirefoxBuilder(m Measured, th *traceThread, base int64) *firefoxBuilder 
 	for _, s := range th.spans {
 		b.sample(s)
 	}
-	for _, e := range th.episodes() {
+	for _, e := range th.stateSpans() {
 		b.marker(e)
 	}
 	return b
@@ -196,7 +196,7 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 }
 
 // marker adds what a thread waited for. Running and idling are not markers: the samples show them.
-func (b *firefoxBuilder) marker(e episode) {
+func (b *firefoxBuilder) marker(e stateSpan) {
 	var kind string
 	switch e.state {
 	case gvl.Waiting:

@@ -36,7 +36,7 @@ type Trace struct {
 	texts   []string // by number; 0 is ""
 	entries int
 	// locks is who held the GVL of each ractor, in the order of time.
-	locks map[sampler.RactorID][]hold
+	locks map[sampler.RactorID][]lockSpan
 
 	waiting []tracePoint
 	memory  []tracePoint
@@ -86,7 +86,7 @@ type traceThread struct {
 func NewTrace(d *sampler.Dictionary) *Trace {
 	return &Trace{
 		dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
-		locks: make(map[sampler.RactorID][]hold),
+		locks: make(map[sampler.RactorID][]lockSpan),
 	}
 }
 
@@ -128,7 +128,7 @@ func (t *Trace) Lock(i *gvl.LockInterval) {
 	if n := len(list); n > 0 && list[n-1].thread == i.Thread && list[n-1].toNS == i.FromNS {
 		list[n-1].toNS, list[n-1].stack = i.ToNS, i.Stack
 	} else if t.room(i.FromNS) {
-		t.locks[i.Ractor] = append(list, hold{i.FromNS, i.ToNS, i.Thread, i.Stack})
+		t.locks[i.Ractor] = append(list, lockSpan{i.FromNS, i.ToNS, i.Thread, i.Stack})
 	}
 }
 
@@ -267,31 +267,31 @@ func (t *Trace) ordered() []*traceThread {
 	return out
 }
 
-// episode is a stretch of time in which a thread was in one state, with one description.
-type episode struct {
+// stateSpan is a stretch of time in which a thread was in one state, with one description.
+type stateSpan struct {
 	fromNS, toNS int64
 	stack        sampler.StackID // the last one
 	words        uint32
 	state        gvl.State
 }
 
-// episodes returns a thread's time by state: spans that follow each other are one, whatever the stack.
-func (th *traceThread) episodes() []episode {
-	var out []episode
+// stateSpans returns a thread's time by state: spans that follow each other are one, whatever the stack.
+func (th *traceThread) stateSpans() []stateSpan {
+	var out []stateSpan
 	for _, s := range th.spans {
 		if n := len(out); n > 0 && out[n-1].toNS == s.fromNS && out[n-1].state == s.state && out[n-1].words == s.words {
 			out[n-1].toNS, out[n-1].stack = s.toNS, s.stack
 			continue
 		}
 		if s.toNS > s.fromNS {
-			out = append(out, episode{s.fromNS, s.toNS, s.stack, s.words, s.state})
+			out = append(out, stateSpan{s.fromNS, s.toNS, s.stack, s.words, s.state})
 		}
 	}
 	return out
 }
 
-// hold is a stretch of time in which a thread held its ractor's GVL.
-type hold struct {
+// lockSpan is a stretch of time in which a thread held its ractor's GVL.
+type lockSpan struct {
 	fromNS, toNS int64
 	thread       sampler.ThreadID
 	stack        sampler.StackID

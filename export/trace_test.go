@@ -139,7 +139,7 @@ func TestTraceAgreesWithWeights(t *testing.T) {
 				wall[key{th.id, s.state}] -= s.toNS - s.fromNS
 				cpu[th.id] -= s.cpuNS
 			}
-			for _, e := range th.episodes() {
+			for _, e := range th.stateSpans() {
 				wall[key{th.id, e.state}] += e.toNS - e.fromNS
 			}
 			for _, s := range th.spans {

@@ -132,29 +132,29 @@ func (h *History) replace(b *memoryBlock, p packed) {
 	}
 }
 
-// view is what a reader takes of a block: the block itself may change afterwards.
-type view struct {
+// blockCopy is what a reader takes of a block: the block itself may change afterwards.
+type blockCopy struct {
 	header header
 	fresh  streams
 	data   []byte
 }
 
-// views returns the blocks that overlap [t0, t1], the one being filled included.
-func (h *History) views(t0, t1 int64) []view {
+// copies returns the blocks that overlap [t0, t1], the one being filled included.
+func (h *History) copies(t0, t1 int64) []blockCopy {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []view
-	add := func(v view) {
+	var out []blockCopy
+	add := func(v blockCopy) {
 		if v.header.samples > 0 && v.header.lastNS >= t0 && v.header.firstNS <= t1 {
 			out = append(out, v)
 		}
 	}
 	for _, b := range h.blocks {
-		add(view{b.header, b.fresh, b.data})
+		add(blockCopy{b.header, b.fresh, b.data})
 	}
-	// Later samples are appended after what this view shows.
+	// Later samples are appended after what this copy has.
 	e := h.enc
-	add(view{header: header{firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples}, fresh: e.out})
+	add(blockCopy{header: header{firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples}, fresh: e.out})
 	return out
 }
 
@@ -162,7 +162,7 @@ func (h *History) views(t0, t1 int64) []view {
 // The Sample is fn's during the call only. An error means that memory was damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	d := newDecoder()
-	for _, v := range h.views(t0, t1) {
+	for _, v := range h.copies(t0, t1) {
 		err := h.decode(d, v)
 		if err == nil {
 			err = d.inRange(t0, t1, fn)
@@ -175,7 +175,7 @@ func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 }
 
 // decode points a decoder at a block.
-func (h *History) decode(d *decoder, v view) error {
+func (h *History) decode(d *decoder, v blockCopy) error {
 	if v.header.flags&flagCompressed == 0 {
 		d.openStreams(v.fresh, v.header.samples)
 		return nil
@@ -189,13 +189,13 @@ func (h *History) decode(d *decoder, v view) error {
 
 // At returns a copy of the last sample at or before t; nil when there is none.
 func (h *History) At(t int64) (*sampler.Sample, error) {
-	views := h.views(math.MinInt64, t)
-	i := lastBlock(len(views), t, func(i int) int64 { return views[i].header.firstNS })
+	copies := h.copies(math.MinInt64, t)
+	i := lastBlock(len(copies), t, func(i int) int64 { return copies[i].header.firstNS })
 	if i < 0 {
 		return nil, nil
 	}
 	d := newDecoder()
-	err := h.decode(d, views[i])
+	err := h.decode(d, copies[i])
 	if err == nil && d.skipTo(t) {
 		return d.sample.Clone(), nil
 	}
@@ -203,7 +203,7 @@ func (h *History) At(t int64) (*sampler.Sample, error) {
 		err = d.err()
 	}
 	if err != nil {
-		err = fmt.Errorf("the history's block at %d ns: %w", views[i].header.firstNS, err)
+		err = fmt.Errorf("the history's block at %d ns: %w", copies[i].header.firstNS, err)
 	}
 	return nil, err
 }

@@ -13,8 +13,8 @@ import (
 
 // Locate finds where a path leads, by links too. As root it follows none that another user has made, who could have it
 // point to what is root's, except for the one who started ddtop by sudo.
-func Locate(path string) (*Place, error) {
-	fail := func(err error) (*Place, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
+func Locate(path string) (*Destination, error) {
+	fail := func(err error) (*Destination, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
 	full, err := filepath.Abs(path)
 	if err != nil {
 		return fail(err)
@@ -37,7 +37,7 @@ func Locate(path string) (*Place, error) {
 	if err != nil {
 		return fail(err)
 	}
-	p := &Place{dir: dir, name: at.name, Path: path}
+	p := &Destination{dir: dir, name: at.name, Path: path}
 	if at.file >= 0 {
 		if p.Info, err = os.Stat("/proc/self/fd/" + strconv.Itoa(at.file)); err != nil {
 			return fail(errors.Join(err, dir.Close()))

@@ -19,7 +19,7 @@ func MakeFolder(path string) (*os.Root, error) {
 }
 
 // Locate finds where a path leads, by links too.
-func Locate(path string) (*Place, error) {
+func Locate(path string) (*Destination, error) {
 	full := path
 	if end, err := filepath.EvalSymlinks(path); err == nil {
 		full = end
@@ -32,5 +32,5 @@ func Locate(path string) (*Place, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("%s can't be written: %w", path, err), dir.Close())
 	}
-	return &Place{dir: dir, name: filepath.Base(full), Path: path, Info: info}, nil
+	return &Destination{dir: dir, name: filepath.Base(full), Path: path, Info: info}, nil
 }

@@ -53,19 +53,19 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	defer dir.Close()
-	p := &Place{dir: dir, name: filepath.Base(full), Path: path}
+	p := &Destination{dir: dir, name: filepath.Base(full), Path: path}
 	return p.write(write)
 }
 
 // walkTrusted goes to a path and looks at who owns everything on the way.
-func walkTrusted(path string) (place, error) {
+func walkTrusted(path string) (location, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	defer unix.Close(root)
 	at, err := walk(root, full, trustedInode)

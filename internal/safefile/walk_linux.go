@@ -13,9 +13,9 @@ const (
 	maxDepth = 256
 )
 
-// place is where a path leads: file is an O_PATH descriptor of what is there, -1 where nothing does (but its folder).
+// location is where a path leads: file is an O_PATH descriptor of what is there, -1 where nothing does (but its folder).
 // dir is one of the folder that it is in (of itself, for a folder), name its name there ("." for a folder).
-type place struct {
+type location struct {
 	dir, file int
 	name      string
 	st        unix.Stat_t
@@ -23,7 +23,7 @@ type place struct {
 
 // walk goes along a path below a root one name at a time, as openat2 does with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS.
 // visit is called for everything on the way, the root, the links and the end included, before it is used.
-func walk(root int, path string, visit func(st *unix.Stat_t) error) (at place, err error) {
+func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location, err error) {
 	if path == "" {
 		return at, unix.ENOENT
 	}
@@ -69,7 +69,7 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at place, e
 		fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err == unix.ENOENT && len(todo) == 0 {
 			dirs = dirs[:len(dirs)-1]
-			return place{dir: dir, file: -1, name: name}, nil
+			return location{dir: dir, file: -1, name: name}, nil
 		}
 		if err != nil {
 			return at, err
@@ -101,7 +101,7 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at place, e
 			err = unix.ENOTDIR
 		default:
 			dirs = dirs[:len(dirs)-1]
-			return place{dir: dir, file: fd, name: name, st: st}, nil
+			return location{dir: dir, file: fd, name: name, st: st}, nil
 		}
 		unix.Close(fd)
 		if err != nil {
@@ -117,7 +117,7 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at place, e
 		return at, err
 	}
 	dirs = dirs[:len(dirs)-1]
-	return place{dir: dir, file: file, name: ".", st: st}, nil
+	return location{dir: dir, file: file, name: ".", st: st}, nil
 }
 
 // names splits a path. Empty names are left out; a slash at the end says that a folder is wanted, as a "." does.

@@ -18,8 +18,8 @@ import (
 // errNoReader is returned for a named pipe that no program has opened to read.
 var errNoReader = errors.New("no program reads from this pipe")
 
-// Place is where a file is to be written: a folder that is open, so that nobody can put another in its place, and a name.
-type Place struct {
+// Destination is where a file is to be written: a folder that is open, so that nobody can exchange it, and a name.
+type Destination struct {
 	dir  *os.Root
 	name string
 	// Path is the name that the user gave. Info is what is there, nil for nothing.
@@ -28,23 +28,23 @@ type Place struct {
 }
 
 // Close lets go of the folder.
-func (p *Place) Close() error { return p.dir.Close() }
+func (p *Destination) Close() error { return p.dir.Close() }
 
 // Special reports whether there is something that is to be written into as it is: a pipe, a device.
-func (p *Place) Special() bool { return p.Info != nil && !p.Info.Mode().IsRegular() }
+func (p *Destination) Special() bool { return p.Info != nil && !p.Info.Mode().IsRegular() }
 
 // Pending is a file that is being written under another name.
 type Pending struct {
 	*os.File
-	place *Place
-	name  string
+	to   *Destination
+	name string
 }
 
 // nameTries bounds the names tried for a file of its own.
 const nameTries = 100
 
-// Begin begins a file for a place, of mode 0600. What is there stays until Commit.
-func (p *Place) Begin() (*Pending, error) {
+// Begin begins a file for the destination, of mode 0600. What is there stays until Commit.
+func (p *Destination) Begin() (*Pending, error) {
 	for range nameTries {
 		f, err := p.create(fmt.Sprintf(".%s-%08x", p.name, rand.Uint32()))
 		if !errors.Is(err, fs.ErrExist) {
@@ -54,9 +54,9 @@ func (p *Place) Begin() (*Pending, error) {
 	return nil, fmt.Errorf("%s can't be written: no free name beside it", p.Path)
 }
 
-// BeginBeside begins a file beside a place, named after it with an ending, which can be found when ddtop is killed: such a
-// file of before is replaced. What is at the place stays until Commit.
-func (p *Place) BeginBeside(ending string) (*Pending, error) {
+// BeginBeside begins a file beside the destination, named after it with an ending, which can be found when ddtop is killed: such a
+// file of an earlier run is replaced. What is at the destination stays until Commit.
+func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)
@@ -64,10 +64,10 @@ func (p *Place) BeginBeside(ending string) (*Pending, error) {
 	return p.create(name)
 }
 
-// BeginThere begins a file at a place where there is nothing.
-func (p *Place) BeginThere() (*Pending, error) { return p.create(p.name) }
+// BeginThere begins a file at the destination itself, where there is nothing.
+func (p *Destination) BeginThere() (*Pending, error) { return p.create(p.name) }
 
-func (p *Place) create(name string) (*Pending, error) {
+func (p *Destination) create(name string) (*Pending, error) {
 	f, err := Create(p.dir, name, filepath.Join(filepath.Dir(p.Path), name))
 	if err != nil {
 		return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)
@@ -95,25 +95,25 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 }
 
 // Path is where the file is as long as it is not committed.
-func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.place.Path), f.name) }
+func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.to.Path), f.name) }
 
-// Commit puts the file in its place. On an error what was there stays, and the file stays where it is.
+// Commit moves the file to its destination. On an error what was there stays, and the file stays where it is.
 func (f *Pending) Commit() error {
 	err := errors.Join(f.Sync(), f.File.Close())
-	if err == nil && f.name != f.place.name {
-		err = f.place.dir.Rename(f.name, f.place.name)
+	if err == nil && f.name != f.to.name {
+		err = f.to.dir.Rename(f.name, f.to.name)
 	}
 	if err != nil {
-		return fmt.Errorf("%s can't be written: %w", f.place.Path, err)
+		return fmt.Errorf("%s can't be written: %w", f.to.Path, err)
 	}
 	return nil
 }
 
 // Abort removes the file.
-func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.place.dir.Remove(f.name)) }
+func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.to.dir.Remove(f.name)) }
 
-// WriteFile writes a file of mode 0600 beside its place and puts it there when it is complete: the place then holds all of it
-// or what it held before. What is not a regular file is written into as it is. Nothing is written when write fails.
+// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete: there is
+// all of it, or what was there before. What is not a regular file is written into as it is. Nothing is written when write fails.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
 	if err != nil {
@@ -144,8 +144,8 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 	return p.write(write)
 }
 
-// write writes a file beside its place and puts it there when it is complete.
-func (p *Place) write(write func(io.Writer) error) error {
+// write writes a file beside its destination and moves it there when it is complete.
+func (p *Destination) write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ type Waiting struct {
 }
 
 // OpenSpecial opens what is not a regular file for writing, as it is; a named pipe when a program reads from it.
-func (p *Place) OpenSpecial(wait Waiting) (*os.File, error) {
+func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	if p.Info.IsDir() {
 		return nil, fmt.Errorf("%s can't be written: it is a folder: give the name of a file", p.Path)
 	}
