@@ -10,7 +10,7 @@ import (
 )
 
 // TestFlamegraphAgreesWithStat feeds one random stream to gvl's account and to a flamegraph: a thread's time by state must
-// be the same in both, to the nanosecond: gaps, threads that come and go, and late answers of the kernel included.
+// be the same in both, to the nanosecond: gaps, threads that come and go, late answers of the kernel and damaged samples included.
 func TestFlamegraphAgreesWithStat(t *testing.T) {
 	toldLate := false
 	for seed := uint64(0); seed < 36; seed++ {
@@ -20,6 +20,7 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 		}
 		d := sampler.NewDictionary()
 		stream := streamtest.New(seed, d)
+		stream.Damaged = seed%2 == 1
 		fold := gvl.NewFold(p, d, gvl.Options{})
 		r, err := flamegraph.NewRolling(0, 0)
 		if err != nil {

@@ -95,6 +95,7 @@ func randomMeasured(t testing.TB, seed uint64) Measured {
 		d.SetThread(sampler.ThreadInfo{ID: sampler.ThreadID(i + 1), TID: int32(100 + i/2), Ractor: 1, Main: i == 2})
 	}
 	stream := streamtest.New(seed, d)
+	stream.Damaged = seed%2 == 1
 	stream.Fixed = true
 	return traceOf(t, p, d, 800, func() *sampler.Sample {
 		s := stream.Next()

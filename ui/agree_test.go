@@ -32,6 +32,7 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 		stream := streamtest.New(seed, d)
+		stream.Damaged = seed%2 == 1
 		for range 1500 {
 			s.Feed(stream.Next())
 		}
