@@ -52,6 +52,7 @@ type Account struct {
 	threads []threadTotals // by Interval.Slot; those without a thread have no id
 	gone    []threadTotals
 	omitted int
+	longest waitList
 	maxID   sampler.ThreadID
 	ractors []ractorTotals
 
@@ -81,7 +82,10 @@ func NewAccount(s *Stream, p sampler.Process, dict *sampler.Dictionary) *Account
 func (a *Account) Interval(i *Interval) { a.threads[i.Slot].add(i) }
 
 // Waited counts a wait.
-func (a *Account) Waited(w *Wait) { a.threads[w.Slot].hist.Add(w.NS()) }
+func (a *Account) Waited(w *Wait) {
+	a.threads[w.Slot].hist.Add(w.NS())
+	a.longest.add(w)
+}
 
 // Collecting adds time inside the collector.
 func (a *Account) Collecting(i *GCInterval) {

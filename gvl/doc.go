@@ -4,9 +4,31 @@
 // It is pure: it reads no memory, no /proc and no clock, so the same rules serve a live process, a core file and a
 // recording, and each is tested without a process. All times are CLOCK_MONOTONIC in ns, as in sampler.Sample.
 //
-// Classifier decides states. Stream cuts the time between samples into intervals, by the rules that were measured against
-// Ruby's exact events (rb_internal_thread_add_event_hook, 3.2 and later): in which state a thread was from when to when and
-// with which stack, who held the GVL meanwhile, how long each wait was. Account, Timeline, Blame, WaitList and Findings are
-// its consumers, as are the weights of flamegraph and the files of export: they add intervals up and do not cut time
-// themselves, so that all say the same to the nanosecond. Fold bundles what a screen needs behind one Feed.
+// # One stream of intervals
+//
+// Classifier decides states. Stream cuts the time between samples into Intervals: in which state a thread was from when to
+// when, with which stack, and how that is known. Its rules were measured against Ruby's exact events
+// (rb_internal_thread_add_event_hook, 3.2 and later), and are nowhere else: half-and-half between two samples, gaps, threads
+// that come and go, answers of the kernel that come late. A thread's Intervals follow each other without a gap and without
+// overlap. Beside them a Stream says how long each Wait for a GVL was, who held it meanwhile (LockInterval), and when the
+// collector ran (GCInterval); a Tick has the sample itself, for what is counted rather than timed.
+//
+// Who adds them up is a Consumer, attached to the Stream before its first sample. All say the same to the nanosecond
+// (TestIntervalsAddUp):
+//
+//   - Account: totals by thread and state, waits and the longest of them, the collector's time. Measure makes of it what stat
+//     prints.
+//   - Blame: whose code held the GVL while others waited.
+//   - Timeline: states in columns of time.
+//   - collector: the last seconds, for the rules of Findings. What it looks at in single samples is where threads are, how
+//     often they move and whose turn it is; no time is told by that.
+//   - flamegraph.Collector: weights by thread, stack and state; pprof and the like are made of them.
+//   - export.Trace: what happened when, for the Firefox Profiler and Chrome's traces.
+//   - the screen: waits by their length, a second at a time.
+//
+// An Interval comes when nothing can change it any more: at the next reading of the stack, or when the kernel has answered.
+// What is to be told before that asks Stream.Pending, for time as it stands now, and Stream.Waiting. Whatever else knows an
+// edge of time, to the microsecond say, has a place to say so: Interval.ResolutionNS.
+//
+// Measure bundles a Stream and its consumers behind one Feed; Fold adds the timeline and a lock, for a screen.
 package gvl

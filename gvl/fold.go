@@ -15,18 +15,13 @@ type Options struct {
 	Rules *Rules
 }
 
-// Fold is everything that a screen or report needs of a stream: states, totals, timeline, blame and findings behind
-// one Feed. Feed may run in one goroutine and Read and Now in others; the parts themselves take no locks.
+// Fold is everything that a screen needs of a stream: a Measure, a timeline and the last sample. Feed may run in one goroutine and
+// Read in others; the parts themselves take no locks.
 type Fold struct {
 	mu       sync.Mutex
 	proc     sampler.Process
-	dict     *sampler.Dictionary
-	class    *Classifier
-	stream   *Stream
-	account  *Account
+	measure  *Measure
 	timeline *Timeline
-	blame    *Blame
-	findings *Findings
 	states   []ThreadState
 	// sample is the last one, in memory that is kept over samples.
 	sample sampler.Sample
@@ -35,29 +30,18 @@ type Fold struct {
 
 // NewFold returns a Fold for the target p, whose samples' IDs point into dict.
 func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
-	stream := NewStream(p)
-	blame := newBlame(stream, dict)
-	return &Fold{
-		proc: p, dict: dict,
-		class:    NewClassifier(p, dict),
-		stream:   stream,
-		account:  NewAccount(stream, p, dict),
-		timeline: NewTimeline(stream, o.ColumnNS, o.Columns),
-		blame:    blame,
-		findings: newFindings(stream, p, dict, blame, o.Rules),
-	}
+	m := NewMeasure(p, dict, o.Rules)
+	return &Fold{proc: p, measure: m, timeline: NewTimeline(m.stream, o.ColumnNS, o.Columns)}
 }
 
 // Stream is what the Fold makes of its samples, for more consumers; before the first sample.
-func (f *Fold) Stream() *Stream { return f.stream }
+func (f *Fold) Stream() *Stream { return f.measure.stream }
 
-// Feed folds one sample in and returns its states, which are valid until the next Feed. Samples must come in order of
-// time. The sample is not kept. In the steady state nothing is allocated.
+// Feed is that of the Measure.
 func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.states = f.class.Classify(s)
-	f.stream.Feed(s, f.states)
+	f.states = f.measure.Feed(s)
 	f.sample.CopyFrom(s)
 	f.fed = true
 	return f.states
@@ -82,9 +66,8 @@ type View struct {
 func (f *Fold) Read(fn func(*View)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := View{
-		Process: f.proc, Dict: f.dict, Account: f.account, Timeline: f.timeline, Blame: f.blame, Findings: f.findings,
-	}
+	m := f.measure
+	v := View{Process: f.proc, Dict: m.dict, Account: m.account, Timeline: f.timeline, Blame: m.blame, Findings: m.findings}
 	if f.fed {
 		v.Sample, v.States = &f.sample, f.states
 	}

@@ -207,7 +207,6 @@ func TestIntervalsAddUp(t *testing.T) {
 		dict := sampler.NewDictionary()
 		p := procOf(eras[seed%uint64(len(eras))])
 		f := NewFold(p, dict, Options{})
-		waits := newWaitList(f.Stream())
 		l := newLedger(t, f.Stream())
 		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
@@ -223,7 +222,7 @@ func TestIntervalsAddUp(t *testing.T) {
 			s.Proc.Stopped = seed%2 == 1 && n%400 >= 380
 			f.Feed(s)
 			if n%500 == 499 {
-				l.agreesWith(f.findings.ev, seed)
+				l.agreesWith(f.measure.findings.ev, seed)
 			}
 		}
 		// As it stands: the account has what is not settled yet.
@@ -278,7 +277,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		if gc := st.GC.PhaseNS; l.gc != st.GC.NS || l.gc != gc.Mark+gc.Sweep+gc.Compact+gc.Other || l.gc == 0 {
 			t.Errorf("seed %d: %d in the collector, %d in the account, %+v", seed, l.gc, st.GC.NS, gc)
 		}
-		longest := waits.longest(1, 0)
+		longest := f.measure.account.longestWaits(1, 0)
 		for _, th := range st.Threads {
 			if len(longest) == 1 && th.Waits.MaxNS > longest[0].NS() {
 				t.Errorf("seed %d: thread %d waited longer than the longest wait, %d", seed, th.ID, longest[0].NS())

@@ -96,7 +96,6 @@ type Measure struct {
 	account  *Account
 	blame    *Blame
 	findings *Findings
-	waits    *waitList
 }
 
 // NewMeasure returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as
@@ -106,11 +105,12 @@ func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure 
 	blame := newBlame(stream, dict)
 	return &Measure{
 		dict: dict, class: NewClassifier(p, dict), stream: stream, account: NewAccount(stream, p, dict), blame: blame,
-		findings: newFindings(stream, p, dict, blame, r), waits: newWaitList(stream),
+		findings: newFindings(stream, p, dict, blame, r),
 	}
 }
 
-// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time.
+// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time; they are
+// not kept. In the steady state nothing is allocated.
 func (m *Measure) Feed(s *sampler.Sample) []ThreadState {
 	states := m.class.Classify(s)
 	m.stream.Feed(s, states)
@@ -147,7 +147,7 @@ func (m *Measure) Stat(waitNS int64) Stat {
 	s.Findings = m.Findings()
 	s.Blame = m.statBlame()
 	s.LongestWaits = []StatWait{}
-	for _, w := range m.waits.longest(maxLongestWaits, waitNS) {
+	for _, w := range m.account.longestWaits(maxLongestWaits, waitNS) {
 		x := StatWait{Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress}
 		if w.Before.State != Unknown {
 			b := w.Before

@@ -8,27 +8,16 @@ import (
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the longest single waits for the GVL of a run. It is a Consumer and not safe for concurrent use.
+// waitList keeps the longest single waits for the GVL of a run. One is cut by a gap in the samples, for nothing is known of that
+// time.
 type waitList struct {
-	Ignore
-	stream *Stream
 	// top is a heap of the longest ones, the shortest of them first.
 	top []Wait
 }
 
-// newWaitList returns a waitList of a stream.
-func newWaitList(s *Stream) *waitList {
-	l := &waitList{stream: s}
-	s.Attach(l)
-	return l
-}
-
-// Waited takes a wait that is over. One is cut by a gap in the samples, for nothing is known of that time.
-func (l *waitList) Waited(w *Wait) { l.add(*w) }
-
-func (l *waitList) add(w Wait) {
+func (l *waitList) add(w *Wait) {
 	if len(l.top) < maxLongestWaits {
-		l.top = append(l.top, w)
+		l.top = append(l.top, *w)
 		for i := len(l.top) - 1; i > 0 && l.top[(i-1)/2].NS() > l.top[i].NS(); i = (i - 1) / 2 {
 			l.top[i], l.top[(i-1)/2] = l.top[(i-1)/2], l.top[i]
 		}
@@ -37,7 +26,7 @@ func (l *waitList) add(w Wait) {
 	if w.NS() <= l.top[0].NS() {
 		return
 	}
-	l.top[0] = w
+	l.top[0] = *w
 	for i := 0; ; {
 		low := i
 		for _, c := range [2]int{2*i + 1, 2*i + 2} {
@@ -53,11 +42,11 @@ func (l *waitList) add(w Wait) {
 	}
 }
 
-// longest returns the n longest waits of at least thresholdNS, the longest first, those that go on included. The slice
+// longestWaits returns the n longest waits of at least thresholdNS, the longest first, those that go on included. The slice
 // is the caller's.
-func (l *waitList) longest(n int, thresholdNS int64) []Wait {
-	all := slices.Clone(l.top)
-	l.stream.Waiting(func(w *Wait) { all = append(all, *w) })
+func (a *Account) longestWaits(n int, thresholdNS int64) []Wait {
+	all := slices.Clone(a.longest.top)
+	a.stream.Waiting(func(w *Wait) { all = append(all, *w) })
 	all = slices.DeleteFunc(all, func(w Wait) bool { return w.NS() < thresholdNS })
 	slices.SortFunc(all, func(a, b Wait) int {
 		return cmp.Or(cmp.Compare(b.NS(), a.NS()), cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Thread, b.Thread))

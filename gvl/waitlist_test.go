@@ -11,7 +11,7 @@ import (
 func TestWaitList(t *testing.T) {
 	p := procOf(sampler.EraSched)
 	c, st := NewClassifier(p, nil), NewStream(p)
-	l := newWaitList(st)
+	l := NewAccount(st, p, nil)
 	at := int64(base)
 	play := func(d int64, threads ...sampler.Thread) {
 		for end := at + d; at < end; {
@@ -33,7 +33,7 @@ func TestWaitList(t *testing.T) {
 	play(40*ms, queued(1), holder(2))
 	play(5*ms, holder(1), queued(2))
 	play(20*ms, queued(1), holder(2))
-	got := l.longest(10, 0)
+	got := l.longestWaits(10, 0)
 	if len(got) != 3 {
 		t.Fatalf("%+v", got)
 	}
@@ -48,32 +48,32 @@ func TestWaitList(t *testing.T) {
 	if w := got[2]; w.Thread != 2 || w.NS() != 5*ms {
 		t.Errorf("the short one: %+v", w)
 	}
-	if got := l.longest(10, 10*ms); len(got) != 2 {
+	if got := l.longestWaits(10, 10*ms); len(got) != 2 {
 		t.Errorf("over the threshold: %+v", got)
 	}
-	if got := l.longest(1, 0); len(got) != 1 || got[0] != first {
+	if got := l.longestWaits(1, 0); len(got) != 1 || got[0] != first {
 		t.Errorf("one: %+v", got)
 	}
 	// A thread that ends while it waits, and a gap, end a wait.
 	play(ms, holder(2))
 	at += 60_000 * ms
 	play(ms, holder(2))
-	if got := l.longest(10, 0); len(got) != 3 || got[1].InProgress {
+	if got := l.longestWaits(10, 0); len(got) != 3 || got[1].InProgress {
 		t.Errorf("after the end: %+v", got)
 	}
 }
 
 func TestWaitListKeepsTheLongest(t *testing.T) {
-	l := newWaitList(NewStream(procOf(sampler.EraSched)))
+	l := NewAccount(NewStream(procOf(sampler.EraSched)), sampler.Process{}, nil)
 	rng := rand.New(rand.NewPCG(5, 6))
 	var all []int64
 	for range 3000 {
 		ns := rng.Int64N(1 << 30)
 		all = append(all, ns)
-		l.add(Wait{ToNS: ns})
+		l.longest.add(&Wait{ToNS: ns})
 	}
 	slices.SortFunc(all, func(a, b int64) int { return int(b - a) })
-	for i, w := range l.longest(maxLongestWaits, 0) {
+	for i, w := range l.longestWaits(maxLongestWaits, 0) {
 		if w.NS() != all[i] {
 			t.Fatalf("place %d: %d, want %d", i, w.NS(), all[i])
 		}
