@@ -17,7 +17,7 @@ func CheckKey(key, does string) error {
 		return err
 	}
 	maps := []keyMap{globalKeys(true), weightKeys(), timelineKeys(), flameKeys()}
-	for _, p := range newPages() {
+	for _, p := range newPages(newComponents(new(selection))) {
 		if p != nil {
 			maps = append(maps, *p.keyMap())
 		}

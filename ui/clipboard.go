@@ -82,7 +82,7 @@ const (
 )
 
 // summary describes the stretch of time on the screen.
-func (m *scene) summary() string {
+func (m *Model) summary() string {
 	var b strings.Builder
 	p, f := &m.process, &m.figures
 	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, axisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))

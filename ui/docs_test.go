@@ -35,7 +35,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	pages := newPages()
+	pages := newPages(newComponents(new(selection)))
 	sections := map[string][]keyMap{
 		"Everywhere":                       {globalKeys(true)},
 		"View 1: live":                     {timelineKeys(), flameKeys()},

@@ -12,11 +12,15 @@ import (
 )
 
 // flamePage is the flamegraph over the whole screen: the one of the live view.
-type flamePage struct{ keys keyMap }
+type flamePage struct {
+	keys  keyMap
+	flame *flameView
+	panel *panelView
+}
 
-func newFlamePage() *flamePage {
+func newFlamePage(flame *flameView, panel *panelView) *flamePage {
 	k := flameKeys()
-	p := &flamePage{keys: keyMap{title: k.title}}
+	p := &flamePage{keys: keyMap{title: k.title}, flame: flame, panel: panel}
 	for _, b := range k.bindings {
 		if b.keys[0] != "tab" {
 			p.keys.bindings = append(p.keys.bindings, b)
@@ -29,38 +33,26 @@ func (p *flamePage) keyMap() *keyMap { return &p.keys }
 
 func (p *flamePage) load(*scene, *reading) {}
 
-func (p *flamePage) about(m *scene) string { return m.flame.shape() }
+func (p *flamePage) about(*scene) string { return p.flame.shape() }
 
-func (p *flamePage) detail(m *scene) (name, rest string) { return m.flame.detail(m.store.dict) }
+func (p *flamePage) detail(m *scene) (name, rest string) { return p.flame.detail(m.store.dict) }
 
 func (p *flamePage) draw(a canvas.Area, m *scene) {
-	v := &m.flame
+	v := p.flame
 	v.drawRule(a.Row(0), &m.theme, true, m.when())
 	if v.base != nil {
 		v.drawChanges(a.Row(a.H-1), &m.theme)
 	}
-	picture := a.Sub(0, 1, a.W, m.flameRows())
-	m.drawPanel(a.Sub(0, 1+picture.H, a.W, m.panel.rows))
+	picture := a.Sub(0, 1, a.W, p.panel.flameRows(m))
+	p.panel.draw(a.Sub(0, 1+picture.H, a.W, p.panel.rows), m)
 	v.draw(picture, &m.theme, true, !m.opt.NoColor)
-	m.onPress(picture, func(m *Model, x, y int) tea.Cmd { m.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
+	m.onPress(picture, func(m *Model, x, y int) tea.Cmd { p.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
 }
 
 func (p *flamePage) wheel(m *Model, _, _, d int, _ bool) (tea.Cmd, bool) {
-	m.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
+	p.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
 	m.refresh()
 	return nil, true
-}
-
-// flameRows is the height of the flamegraph on the screen, without the panel under it.
-func (m *scene) flameRows() int {
-	if m.page != pageFlame {
-		return m.regions.flameRows - m.panel.rows
-	}
-	n := m.bodyRows() - 1 - m.panel.rows
-	if m.flame.base != nil {
-		n--
-	}
-	return n
 }
 
 // shapeKeys change what the flamegraph is made of.

@@ -105,17 +105,16 @@ func (m *Model) drawDetail(a canvas.Area, t *Theme) {
 	a.Put(x+2, 0, canvas.Cut(rest, a.W-x-2), t.dim())
 }
 
-// timelineDetail describes the selected thread in full, or sums up the selected group.
-func (m *scene) timelineDetail() (name, rest string) {
-	if i := m.timeline.index(); i >= 0 {
-		return m.rowDetail(&m.timeline.rows[i])
+// detail describes the selected thread in full, or sums up the selected group.
+func (v *timelineView) detail(s *scene) (name, rest string) {
+	if w := v.selectedRow(); w != nil {
+		return s.rowDetail(w)
 	}
 	return "", ""
 }
 
 // rowDetail describes a row of threads.
 func (m *scene) rowDetail(w *row) (name, rest string) {
-	v := &m.timeline
 	var parts []string
 	if w.isGroup {
 		var listed int64
@@ -131,7 +130,7 @@ func (m *scene) rowDetail(w *row) (name, rest string) {
 		}
 		return w.name, strings.Join(parts, " · ")
 	}
-	th := &v.threads[w.members[0]]
+	th := &m.threads[w.members[0]]
 	info, _ := m.store.dict.Thread(th.id)
 	if th.known {
 		parts = append(parts, gvl.Describe(th.state, m.store.dict))

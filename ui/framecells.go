@@ -15,11 +15,10 @@ type frameCells struct {
 }
 
 // highlightsFrame reports whether the timeline shows where the selected frame runs.
-func (m *Model) highlightsFrame() bool { return m.page == pageLive && m.live.highlightsFrame(&m.flame) }
+func (m *Model) highlightsFrame() bool { return m.page == pageLive && m.live.highlightsFrame() }
 
-// loadFrameCells finds out where the selected frame runs, for the rows that are drawn.
-func (m *scene) loadFrameCells(r *reading) {
-	v, f := &m.timeline, &m.flame
+// loadFrameCells finds out where the frame selected in a flamegraph runs, for the rows that are drawn.
+func (v *timelineView) loadFrameCells(r *reading, f *flameView) {
 	l := &frameCells{label: f.selNode.Label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
 	of := make(map[sampler.ThreadID][][]gvl.Cell)
 	for i := range v.visible {
@@ -35,7 +34,7 @@ func (m *scene) loadFrameCells(r *reading) {
 	if each <= 0 {
 		return
 	}
-	under := f.tree.Under(m.store.dict, f.selNode)
+	under := f.tree.Under(r.Dict, f.selNode)
 	r.rolling.Spread(v.fromNS, v.toNS, func(k flamegraph.Key) bool { return of[k.Thread] != nil && under(k) },
 		func(fromNS, toNS int64, k flamegraph.Key, w flamegraph.Weights) {
 			if w.WallNS <= 0 || w.Of(f.metric) == 0 || toNS <= fromNS {

@@ -18,37 +18,40 @@ const (
 // livePage is the timeline and the flamegraph together: what is selected in the one is what the other shows. It has the whole
 // screen under the head lines, with a time axis in place of the rule with the views' names.
 type livePage struct {
+	*components
 	keys  [2]keyMap // by focus
 	focus focus
 }
 
-func newLivePage() *livePage { return &livePage{keys: [2]keyMap{timelineKeys(), flameKeys()}} }
+func newLivePage(c *components) *livePage {
+	return &livePage{components: c, keys: [2]keyMap{timelineKeys(), flameKeys()}}
+}
 
 func (p *livePage) keyMap() *keyMap { return &p.keys[p.focus] }
 
-func (p *livePage) load(s *scene, r *reading) { s.timeline.loadCells(r, s.cells, s.regions.rowCount) }
+func (p *livePage) load(s *scene, r *reading) { p.timeline.loadCells(r, s.cells, s.regions.rowCount) }
 
 func (p *livePage) about(*scene) string { return "" }
 
 func (p *livePage) draw(a canvas.Area, s *scene) {
 	r, t := &s.regions, &s.theme
-	s.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, s.nowWord())
-	s.notes.draw(a.Sub(r.cellsX, r.axis, r.cellsW, 1), &s.timeline, t)
+	p.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, s.nowWord())
+	s.notes.draw(a.Sub(r.cellsX, r.axis, r.cellsW, 1), &p.timeline, t)
 	rows := a.Sub(0, r.rows, s.width, r.rowCount)
-	s.timeline.draw(rows, a.Sub(0, r.lanes, s.width, r.laneCount), t, r, p.focus == onTimeline, s.opt.ASCII)
+	p.timeline.draw(rows, a.Sub(0, r.lanes, s.width, r.laneCount), t, r, p.focus == onTimeline, s.opt.ASCII)
 	s.onPress(rows, p.pressRow)
 	s.drawDrag(p.axisArea(a, s))
-	s.flame.drawRule(a.Row(r.rule), t, p.focus == onFlame, s.when())
-	h := s.flameRows()
+	p.flame.drawRule(a.Row(r.rule), t, p.focus == onFlame, s.when())
+	h := p.panel.flameRows(s)
 	flame := a.Sub(0, r.flame, s.width, h)
-	s.flame.draw(flame, t, p.focus == onFlame, !s.opt.NoColor)
+	p.flame.draw(flame, t, p.focus == onFlame, !s.opt.NoColor)
 	s.onPress(flame, func(m *Model, x, y int) tea.Cmd {
 		p.focus = onFlame
-		m.flame.selectAt(x, y, h)
+		p.flame.selectAt(x, y, h)
 		m.refresh()
 		return nil
 	})
-	s.drawPanel(a.Sub(0, r.flame+h, s.width, s.panel.rows))
+	p.panel.draw(a.Sub(0, r.flame+h, s.width, p.panel.rows), s)
 }
 
 func (p *livePage) axisArea(a canvas.Area, s *scene) canvas.Area {
@@ -58,10 +61,10 @@ func (p *livePage) axisArea(a canvas.Area, s *scene) canvas.Area {
 
 // pressRow selects the row that was clicked; on the sign of a group it opens or closes it.
 func (p *livePage) pressRow(m *Model, x, y int) tea.Cmd {
-	if y >= len(m.timeline.visible) {
+	if y >= len(p.timeline.visible) {
 		return nil
 	}
-	w := &m.timeline.visible[y]
+	w := &p.timeline.visible[y]
 	p.focus = onTimeline
 	m.selectThread(func(v *timelineView) {
 		v.selected = w.key
@@ -78,7 +81,7 @@ func (p *livePage) wheel(m *Model, _, y, d int, onAxis bool) (tea.Cmd, bool) {
 		m.zoom(d)
 		m.refresh()
 	case y >= m.regions.rule:
-		m.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
+		p.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
 		m.refresh()
 	default:
 		m.selectThread(func(v *timelineView) { v.move(d) })
@@ -88,12 +91,12 @@ func (p *livePage) wheel(m *Model, _, y, d int, onAxis bool) (tea.Cmd, bool) {
 
 func (p *livePage) detail(s *scene) (name, rest string) {
 	if p.focus == onFlame {
-		if name, rest = s.flame.detail(s.store.dict); name == "" {
+		if name, rest = p.flame.detail(s.store.dict); name == "" {
 			rest = "↑ ↓ ← → select a frame   enter zooms in"
 		}
 		return name, rest
 	}
-	if name, rest = s.timelineDetail(); name == "" {
+	if name, rest = p.timeline.detail(s); name == "" {
 		rest = "↑ ↓ select a thread   the flamegraph shows it alone"
 	}
 	return name, rest
@@ -101,22 +104,22 @@ func (p *livePage) detail(s *scene) (name, rest string) {
 
 func (p *livePage) stack(s *scene) (string, []string) {
 	if p.focus == onFlame {
-		return s.flame.stack()
+		return p.flame.stack()
 	}
-	return s.threadStack(s.timeline.chosen())
+	return s.threadStack(p.timeline.chosen())
 }
 
 // switchFocus moves between the timeline and the flamegraph.
 func (p *livePage) switchFocus(m *Model) {
 	if p.focus = onFlame - p.focus; p.focus == onFlame {
-		m.flame.first()
+		p.flame.first()
 	}
 	m.refresh()
 }
 
 // highlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside
 // it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
-func (p *livePage) highlightsFrame(v *flameView) bool {
-	n := v.selNode
+func (p *livePage) highlightsFrame() bool {
+	n := p.flame.selNode
 	return p.focus == onFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
 }

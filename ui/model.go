@@ -12,6 +12,7 @@ import (
 // View draws from the Model alone.
 type Model struct {
 	scene
+	*components
 	fleet *fleet // nil: there is one process only
 	keys  keyMap
 	live  *livePage // pages[pageLive]
@@ -44,14 +45,16 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, selected := newPages(), new(selection)
+	selected := new(selection)
+	parts := newComponents(selected)
+	pages := newPages(parts)
 	return &Model{
 		scene: scene{
 			store: store, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
 			span:      span{windowNS: int64(o.Window), keepNS: store.keepNS},
-			selection: selected, timeline: timelineView{selection: selected},
+			selection: selected,
 		},
-		keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
+		components: parts, keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
 	}, nil
 }
 

@@ -104,10 +104,10 @@ func (m *Model) load(force bool) {
 	case flame:
 		m.buildFlame(force)
 	default:
-		m.placePanel(force)
+		m.panel.place(&m.scene, force)
 	}
 	if m.timeline.frameCells = nil; m.highlightsFrame() {
-		m.store.Read(m.loadFrameCells)
+		m.store.Read(func(r *reading) { m.timeline.loadFrameCells(r, &m.flame) })
 	}
 	if names == 0 && m.timeline.longest() > 0 { // the names decide where the axis begins, and are known only now
 		m.load(force)
@@ -226,6 +226,6 @@ func (m *Model) buildFlame(force bool) {
 		}
 		return gvl.ThreadName(id, m.store.dict)
 	}, m.width)
-	m.placePanel(force)
-	m.flame.fit(m.flameRows())
+	m.panel.place(&m.scene, force)
+	m.flame.fit(m.panel.flameRows(&m.scene))
 }

@@ -42,7 +42,7 @@ func TestClickingSelects(t *testing.T) {
 		t.Errorf("%+v is selected", got)
 	}
 	s.sees("http-2   ")
-	if d, _ := s.model.timelineDetail(); d != "http-2" {
+	if d, _ := s.model.timeline.detail(&s.model.scene); d != "http-2" {
 		t.Errorf("%q is described", d)
 	}
 	x, y = s.at("Server#handle")

@@ -95,9 +95,24 @@ func tabKeys(several bool) []binding {
 	return out
 }
 
-func newPages() [numPages]page {
-	return [numPages]page{pageLive: newLivePage(), pageThreads: newThreadsPage(), pageThread: newThreadPage(), pageTimeline: newTimelinePage(),
-		pageFlame: newFlamePage(), pageTop: newTopPage(), pageLocks: newLocksPage(), pageMemory: newMemoryPage()}
+// components are what several views are made of. A page gets those that it shows.
+type components struct {
+	timeline timelineView
+	flame    flameView
+	panel    panelView
+	whereNow nowView
+}
+
+func newComponents(s *selection) *components {
+	c := &components{timeline: timelineView{selection: s}}
+	c.panel.flame, c.panel.timeline, c.panel.now = &c.flame, &c.timeline, &c.whereNow
+	return c
+}
+
+func newPages(c *components) [numPages]page {
+	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(&c.whereNow), pageThread: newThreadPage(),
+		pageTimeline: newTimelinePage(&c.timeline, &c.whereNow), pageFlame: newFlamePage(&c.flame, &c.panel), pageTop: newTopPage(&c.flame),
+		pageLocks: newLocksPage(), pageMemory: newMemoryPage()}
 }
 
 // current is the page that fills the screen.

@@ -25,6 +25,10 @@ const (
 // panelView fills the rows that the flamegraph leaves free with what its picture says of functions, wherever they are in it: the
 // heaviest ones; or who calls the selected one, what it calls and where it runs.
 type panelView struct {
+	flame    *flameView
+	timeline *timelineView // whose selected row says whose stacks are shown where the flamegraph is empty
+	now      *nowView
+
 	rows int  // its height, the rule above it included; 0: it is not shown
 	idle bool // the flamegraph is empty: the panel says where the threads are instead
 	tree *flamegraph.Tree
@@ -62,32 +66,45 @@ type panelRow struct {
 	best      *flamegraph.Node // its heaviest place
 }
 
-// placePanel decides on the panel's height and brings it up to date. It is called when the flamegraph is built, before it is
+// flameRows is the height of the flamegraph on the screen, without the panel under it.
+func (p *panelView) flameRows(s *scene) int {
+	if s.page != pageFlame {
+		return s.regions.flameRows - p.rows
+	}
+	n := s.bodyRows() - 1 - p.rows
+	if p.flame.base != nil {
+		n--
+	}
+	return n
+}
+
+// place decides on the panel's height and brings it up to date. It is called when the flamegraph is built, before it is
 // fitted into its rows. force: something else is selected, or shown.
-func (m *Model) placePanel(force bool) {
-	p, v := &m.panel, &m.flame
+func (p *panelView) place(s *scene, force bool) {
+	v := p.flame
 	p.rows = 0
 	if v.tree == nil || v.unsure() {
 		return
 	}
 	if p.idle = v.tree.Root.Total <= 0; p.idle { // a line says so
 		const line = 3
-		if p.rows = m.flameRows() - line; p.rows < leastNow {
+		if p.rows = p.flameRows(s) - line; p.rows < leastNow {
 			p.rows = 0
 		}
 		return
 	}
-	if free := m.flameRows() - v.wanted(m.lastNS); free >= leastPanel {
+	if free := p.flameRows(s) - v.wanted(s.lastNS); free >= leastPanel {
 		p.rows = free / panelStep * panelStep
 	}
 	if p.rows > 0 {
-		p.load(v, m.store.dict, force)
+		p.load(s.store.dict, force)
 	}
 }
 
 // load makes the lists again where they are of another picture. What stands beside the selected frame's own figures is
 // always of the same picture as those.
-func (p *panelView) load(v *flameView, dict *sampler.Dictionary, force bool) {
+func (p *panelView) load(dict *sampler.Dictionary, force bool) {
+	v := p.flame
 	var of panelOf
 	var selected *flamegraph.Node
 	if n, ok := v.tree.Find(v.selected); ok && len(v.selected) > 0 {

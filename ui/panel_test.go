@@ -75,8 +75,8 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 					}
 				}
 			}
-			var p panelView
-			p.load(v, dict, true)
+			p := panelView{flame: v}
+			p.load(dict, true)
 			same(t, "self", p.hot, self)
 			same(t, "own", p.own, own)
 			for _, r := range p.hot {
@@ -87,7 +87,7 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 			for label := range labels {
 				n := nodeOf(v.tree.Root, label)
 				v.selected = flamegraph.PathOf(n)
-				p.load(v, dict, true)
+				p.load(dict, true)
 				if p.total != total[label] || p.self != self[label] {
 					t.Errorf("seed %d, inverted %t: %s: total %d self %d, the stacks say %d and %d", seed, inverted, label, p.total, p.self, total[label], self[label])
 				}
@@ -306,8 +306,8 @@ func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
 				before := m.panel.rows
 				if before > 0 {
 					seen++
-					if m.flameRows() < len(m.flame.picture.Rows) || before < leastPanel {
-						t.Errorf("view %s at %dx%d: %d rows for a depth of %d, the panel has %d", page, w, h, m.flameRows(), len(m.flame.picture.Rows), before)
+					if m.panel.flameRows(&m.scene) < len(m.flame.picture.Rows) || before < leastPanel {
+						t.Errorf("view %s at %dx%d: %d rows for a depth of %d, the panel has %d", page, w, h, m.panel.flameRows(&m.scene), len(m.flame.picture.Rows), before)
 					}
 				}
 				m.tickOn()

@@ -21,17 +21,16 @@ type panelColumn struct {
 	of           int64
 }
 
-// drawPanel draws what the flamegraph leaves room for.
-func (m *scene) drawPanel(a canvas.Area) {
-	p := &m.panel
+// draw draws what the flamegraph leaves room for.
+func (p *panelView) draw(a canvas.Area, s *scene) {
 	switch {
 	case a.H < 2:
 		return
 	case p.idle:
-		m.drawNow(a)
+		p.now.draw(a, s, p.timeline.selectedRow())
 		return
 	}
-	list := func(a canvas.Area, rest string) { m.drawLists(a, " hottest functions", rest, p.listColumns()) }
+	list := func(a canvas.Area, rest string) { p.drawLists(a, s, " hottest functions", rest, p.listColumns()) }
 	switch {
 	case p.of.Kind == flamegraph.FrameNode && p.of.Label != "":
 		h := a.H
@@ -39,7 +38,7 @@ func (m *scene) drawPanel(a canvas.Area) {
 			h /= 2
 			list(a.Sub(0, h, a.W, a.H-h), " while it runs")
 		}
-		m.drawLists(a.Sub(0, 0, a.W, h), " "+p.of.Label, p.figures(m), p.frameColumns(m.flame.inverted))
+		p.drawLists(a.Sub(0, 0, a.W, h), s, " "+p.of.Label, p.figures(), p.frameColumns(p.flame.inverted))
 	case p.of.Label != "":
 		list(a, " of "+p.of.Label)
 	default:
@@ -48,8 +47,8 @@ func (m *scene) drawPanel(a canvas.Area) {
 }
 
 // drawLists draws a rule and lists under it, as many as have room side by side.
-func (m *scene) drawLists(a canvas.Area, title, rest string, columns []panelColumn) {
-	t := &m.theme
+func (p *panelView) drawLists(a canvas.Area, s *scene, title, rest string, columns []panelColumn) {
+	t := &s.theme
 	a.Row(0).Fill('─', t.line())
 	x := a.Put(2, 0, canvas.Cut(title, a.W/2), t.bold())
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), t.dim())
@@ -61,7 +60,7 @@ func (m *scene) drawLists(a canvas.Area, title, rest string, columns []panelColu
 	}
 	for i, c := range columns[:n] {
 		from, to := a.W*i/n, a.W*(i+1)/n
-		m.drawPanelColumn(a.Sub(from, 1, to-from-1, a.H-1), &c)
+		p.drawColumn(a.Sub(from, 1, to-from-1, a.H-1), s, &c)
 	}
 }
 
@@ -89,14 +88,14 @@ func (p *panelView) frameColumns(inverted bool) []panelColumn {
 }
 
 // figures sums the selected function up: in all of its places, which the line about the selected frame does not.
-func (p *panelView) figures(m *scene) string {
-	whole := m.flame.tree.Root.Total
+func (p *panelView) figures() string {
+	whole := p.flame.tree.Root.Total
 	s := fmt.Sprintf(" · total %s, self %s", units.Percent(share(p.total, whole)), units.Percent(share(p.self, whole)))
 	if p.places > 1 {
 		s += fmt.Sprintf(" in all %d places", p.places)
 	}
 	of := flamegraph.Node{Total: p.total, StateTotal: p.states}
-	if mix := m.flame.mostly(&of, leastOfFrame); mix != "" {
+	if mix := p.flame.mostly(&of, leastOfFrame); mix != "" {
 		s += " · " + mix
 	}
 	return s
@@ -110,8 +109,8 @@ const (
 	moreW       = 6  // of "▼40" with a space on either side
 )
 
-func (m *scene) drawPanelColumn(a canvas.Area, c *panelColumn) {
-	t := &m.theme
+func (p *panelView) drawColumn(a canvas.Area, s *scene, c *panelColumn) {
+	t := &s.theme
 	x, barW := 1, panelBarW
 	if a.W < narrowPanel {
 		barW /= 2
@@ -121,7 +120,7 @@ func (m *scene) drawPanelColumn(a canvas.Area, c *panelColumn) {
 		a.Put(x, 0, canvas.PadLeft("self", panelShareW-1), t.dim())
 		a.Put(bar, 0, canvas.PadLeft("total", panelShareW-1), t.dim())
 		bar += panelShareW
-		if m.flame.metric == flamegraph.Wall {
+		if p.flame.metric == flamegraph.Wall {
 			a.Put(bar, 0, "states", t.dim())
 		}
 		a.Put(bar+barW+1, 0, c.title, t.dim())
@@ -138,22 +137,22 @@ func (m *scene) drawPanelColumn(a canvas.Area, c *panelColumn) {
 		if c.totals {
 			row.Put(x+panelShareW, 0, canvas.PadLeft(units.Percent(share(r.total, c.of)), panelShareW-1), t.dim())
 		}
-		m.drawPanelBar(row.Sub(bar, 0, barW, 1), r, c)
-		m.drawPanelName(row.Sub(name, 0, a.W-name, 1), r, c)
+		p.drawBar(row.Sub(bar, 0, barW, 1), s, r, c)
+		p.drawName(row.Sub(name, 0, a.W-name, 1), s, r, c)
 		best := r.best
-		m.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
+		s.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
 	}
 	if left := len(c.rows) - n; left > 0 {
 		a.PutRight(0, fmt.Sprintf("▼%d ", left), t.dim())
 	}
 }
 
-// drawPanelBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time went.
-func (m *scene) drawPanelBar(a canvas.Area, r *panelRow, c *panelColumn) {
-	t := &m.theme
+// drawBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time went.
+func (p *panelView) drawBar(a canvas.Area, s *scene, r *panelRow, c *panelColumn) {
+	t := &s.theme
 	w := max(1, int(share(r.weight, c.rows[0].weight)*float64(a.W)+0.5))
-	if m.flame.metric == flamegraph.Wall {
-		t.drawStates(a.Sub(0, 0, w, 1), &r.states, m.opt.ASCII)
+	if p.flame.metric == flamegraph.Wall {
+		t.drawStates(a.Sub(0, 0, w, 1), &r.states, s.opt.ASCII)
 		return
 	}
 	for x := range w {
@@ -161,10 +160,10 @@ func (m *scene) drawPanelBar(a canvas.Area, r *panelRow, c *panelColumn) {
 	}
 }
 
-// drawPanelName writes a function's name and where it is.
-func (m *scene) drawPanelName(a canvas.Area, r *panelRow, c *panelColumn) {
-	t := &m.theme
-	if c.word != "" && r.Label == c.itself && r.FuncKey == m.panel.of.FuncKey {
+// drawName writes a function's name and where it is.
+func (p *panelView) drawName(a canvas.Area, s *scene, r *panelRow, c *panelColumn) {
+	t := &s.theme
+	if c.word != "" && r.Label == c.itself && r.FuncKey == p.of.FuncKey {
 		a.Put(0, 0, canvas.Cut(c.word, a.W), t.dim())
 		return
 	}

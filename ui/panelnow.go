@@ -36,25 +36,28 @@ const (
 	placeFrames = 5
 )
 
-// drawNow draws where the selected threads are. title is its rule's: whose they are.
-func (m *scene) drawNow(a canvas.Area) {
+// draw draws where the threads of a row are; nil: all threads.
+func (n *nowView) draw(a canvas.Area, m *scene, w *row) {
 	if a.H < leastNow || m.lastNS == 0 {
 		return
 	}
-	t, v := &m.theme, &m.timeline
+	t := &m.theme
 	of, members := "all threads", []int(nil)
 	var key rowKey
-	if i := v.index(); i >= 0 {
-		of, members, key = v.rows[i].name, v.rows[i].members, v.rows[i].key
+	var th *threadRow
+	if w != nil {
+		of, members, key = w.name, w.members, w.key
+		if !w.isGroup {
+			th = &m.threads[members[0]]
+		}
 	} else {
-		for i := range v.threads {
+		for i := range m.threads {
 			members = append(members, i)
 		}
 	}
 	a.Row(0).Fill('─', t.line())
 	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.bold())
 	rest, st := " · "+m.stackWord(), t.dim()
-	th := v.chosen()
 	if th != nil && th.known {
 		rest += ": " + gvl.Describe(th.state, m.store.dict)
 	}
@@ -63,7 +66,7 @@ func (m *scene) drawNow(a canvas.Area) {
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	switch {
 	case th == nil:
-		m.drawPlaces(rows, key, members)
+		n.drawPlaces(rows, m, key, members)
 	case !th.known:
 		rows.Put(2, 0, "its stack at that moment is not known", t.dim())
 	default:
@@ -72,8 +75,8 @@ func (m *scene) drawNow(a canvas.Area) {
 }
 
 // drawPlaces lists the places of threads, those of most threads first.
-func (m *scene) drawPlaces(a canvas.Area, key rowKey, members []int) {
-	t, n := &m.theme, &m.whereNow
+func (n *nowView) drawPlaces(a canvas.Area, m *scene, key rowKey, members []int) {
+	t := &m.theme
 	g := m.store.dict.Generation()
 	if since := m.atNS - n.atNS; key != n.key || g != n.in || m.frozen || since < 0 || since >= panelEachNS {
 		n.atNS, n.key, n.in, n.places = m.atNS, key, g, m.placesOf(members)

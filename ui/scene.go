@@ -42,11 +42,6 @@ type scene struct {
 	weightsOf flameRange
 	*selection
 
-	timeline timelineView
-	flame    flameView
-	panel    panelView
-	whereNow nowView
-
 	drag  *drag
 	zones []zone
 }

@@ -20,7 +20,7 @@ func (m *Model) selectedStack() (title string, lines []string) {
 	return "", nil
 }
 
-func (p *flamePage) stack(m *scene) (string, []string) { return m.flame.stack() }
+func (p *flamePage) stack(m *scene) (string, []string) { return p.flame.stack() }
 
 func (p *threadPage) stack(m *scene) (string, []string) { return m.threadStack(p.row) }
 
@@ -34,7 +34,7 @@ func (p *threadsPage) stack(m *scene) (string, []string) {
 
 // stack is that of the instant under the cursor, where there is one.
 func (p *timelinePage) stack(m *scene) (string, []string) {
-	th := m.timeline.chosen()
+	th := p.timeline.chosen()
 	if th == nil || p.cursorNS == 0 {
 		return m.threadStack(th)
 	}
@@ -65,11 +65,18 @@ func (v *flameView) stack() (title string, lines []string) {
 
 // chosen is the selected thread; nil when none is, or a group.
 func (v *timelineView) chosen() *threadRow {
-	i := v.index()
-	if i < 0 || v.rows[i].isGroup {
-		return nil
+	if w := v.selectedRow(); w != nil && !w.isGroup {
+		return &v.threads[w.members[0]]
 	}
-	return &v.threads[v.rows[i].members[0]]
+	return nil
+}
+
+// selectedRow is nil when no row is selected.
+func (v *timelineView) selectedRow() *row {
+	if i := v.index(); i >= 0 {
+		return &v.rows[i]
+	}
+	return nil
 }
 
 // threadStack returns the stack of a thread at the moment shown; none when it is not known.

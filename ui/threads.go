@@ -14,6 +14,7 @@ import (
 
 // threadsPage is the table of threads. The selected row is that of the timeline, so that it is the same in every view.
 type threadsPage struct {
+	now    *nowView
 	keys   keyMap
 	table  table[*tableRow, rowKey]
 	flat   bool                       // without groups
@@ -33,8 +34,8 @@ type tableRow struct {
 	urgent int // the place in urgency of the most urgent state among its threads
 }
 
-func newThreadsPage() *threadsPage {
-	p := &threadsPage{opened: make(map[string]bool)}
+func newThreadsPage(now *nowView) *threadsPage {
+	p := &threadsPage{now: now, opened: make(map[string]bool)}
 	p.table = table[*tableRow, rowKey]{columns: threadColumns(), left: 1, natural: inRubysOrder, unsorted: "order", by: "order"}
 	p.keys = keyMap{title: "threads", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: its stack with the source, its waits; a group: show its members",

@@ -58,7 +58,11 @@ func (p *threadsPage) draw(a canvas.Area, m *scene) {
 		return p.selectRow(m)
 	})
 	rows := 1 + len(p.table.rows)
-	m.drawNow(a.Sub(0, rows, a.W, a.H-rows))
+	var selected *row
+	if i := p.table.index(); i >= 0 {
+		selected = &p.table.rows[i].row
+	}
+	p.now.draw(a.Sub(0, rows, a.W, a.H-rows), m, selected)
 }
 
 // drawTreeName writes the name of a thread or a group, members behind their group.

@@ -13,7 +13,9 @@ import (
 
 // timelinePage is the timeline over the whole screen, with a cursor in time. Its rows are those of the live view.
 type timelinePage struct {
-	keys keyMap
+	keys     keyMap
+	timeline *timelineView
+	now      *nowView
 	// cursorNS is the instant under the cursor; 0: no cursor.
 	cursorNS int64
 	// fine is the picture in short columns, made when the frozen stretch of time is short; asked is what was asked for.
@@ -51,13 +53,13 @@ const (
 	stackRows   = 12
 )
 
-func newTimelinePage() *timelinePage {
-	p := &timelinePage{}
+func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
+	p := &timelinePage{timeline: v, now: now}
 	moved := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { m.timeline.move(n); m.refresh(); return nil }
+		return func(m *Model) tea.Cmd { p.timeline.move(n); m.refresh(); return nil }
 	}
 	page := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { m.timeline.page(n); m.refresh(); return nil }
+		return func(m *Model) tea.Cmd { p.timeline.page(n); m.refresh(); return nil }
 	}
 	cursor := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd { p.moveCursor(m, n); return p.fetch(m) }
@@ -88,7 +90,7 @@ func (p *timelinePage) keyMap() *keyMap { return &p.keys }
 
 // cellNS is the length of a column on the screen.
 func (p *timelinePage) cellNS(m *scene) int64 {
-	return max((p.span[1]-p.span[0])/int64(max(m.timeline.cells, 1)), 1)
+	return max((p.span[1]-p.span[0])/int64(max(p.timeline.cells, 1)), 1)
 }
 
 // moveCursor moves the cursor by columns; past the edge the picture moves. A cursor freezes the picture.
@@ -118,7 +120,7 @@ func (p *timelinePage) moveCursor(m *Model, n int) {
 
 // press selects the row that was clicked (y is of the rows), and over the time axis puts the cursor there.
 func (p *timelinePage) press(m *Model, x, y int) tea.Cmd {
-	v, g := &m.timeline, &m.regions
+	v, g := p.timeline, &m.regions
 	if y >= 0 && y < len(v.visible) {
 		w := &v.visible[y]
 		v.selected = w.key
@@ -145,7 +147,7 @@ func (p *timelinePage) setCursor(m *Model, ns int64) {
 // axisArea is the time axis with the lanes under it, the rows of the threads included.
 func (p *timelinePage) axisArea(a canvas.Area, s *scene) canvas.Area {
 	g := &s.regions
-	return a.Sub(g.cellsX, 0, g.cellsW, 1+p.rowCount+min(len(s.timeline.lanes), maxLanes)+p.laneRows*processLanes)
+	return a.Sub(g.cellsX, 0, g.cellsW, 1+p.rowCount+min(len(p.timeline.lanes), maxLanes)+p.laneRows*processLanes)
 }
 
 func (p *timelinePage) wheel(m *Model, _, _, d int, onAxis bool) (tea.Cmd, bool) {
@@ -208,7 +210,7 @@ func (p *timelinePage) take(m *Model, msg tea.Msg) {
 func (p *timelinePage) load(m *scene, r *reading) {
 	lanes := min(len(r.Timeline.Ractors()), maxLanes)
 	room := m.bodyRows() - 1 - lanes - processLanes - cursorRows
-	v := &m.timeline
+	v := p.timeline
 	v.buildRows(m.threads, room)
 	p.rowCount = max(1, min(len(v.rows), room))
 	p.laneRows = 1 + max(0, min((room-p.rowCount-stackRows)/processLanes, maxLaneRows-1))
@@ -233,7 +235,7 @@ func (p *timelinePage) about(m *scene) string {
 	return m.when() + " · " + units.Duration(p.cellNS(m)) + " a column"
 }
 
-func (p *timelinePage) detail(m *scene) (name, rest string) { return m.timelineDetail() }
+func (p *timelinePage) detail(m *scene) (name, rest string) { return p.timeline.detail(m) }
 
 // under returns the state of a thread at the cursor; ok is false while it is being read, and for one that was not there.
 func (p *timelinePage) under(id sampler.ThreadID) (gvl.ThreadState, bool) {

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *timelinePage) draw(a canvas.Area, m *scene) {
-	t, v, g := &m.theme, &m.timeline, &m.regions
+	t, v, g := &m.theme, p.timeline, &m.regions
 	v.drawAxis(a.Row(0), t, g, true, m.nowWord())
 	lanes := min(len(v.lanes), maxLanes)
 	rows := a.Sub(0, 1, a.W, p.rowCount)
@@ -76,10 +76,10 @@ func waitingText(mean, most float64, w int) string {
 
 // drawCursor marks the column of the cursor and says what the selected thread did then.
 func (p *timelinePage) drawCursor(a canvas.Area, y int, m *scene) {
-	t, v, g := &m.theme, &m.timeline, &m.regions
+	t, v, g := &m.theme, p.timeline, &m.regions
 	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
 		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.dim())
-		m.drawNow(a.Sub(0, y+1, a.W, a.H-y-1))
+		p.now.draw(a.Sub(0, y+1, a.W, a.H-y-1), m, v.selectedRow())
 		return
 	}
 	cell := int((p.cursorNS - p.span[0]) / p.cellNS(m))

@@ -16,6 +16,7 @@ import (
 
 // topPage lists what the time goes to, heaviest first: functions, lines, gems or files.
 type topPage struct {
+	flame *flameView // what it shows of whom is what this measures
 	keys  keyMap
 	kind  topKind
 	table table[*topRow, topKey] // of the rows that weigh something
@@ -98,8 +99,8 @@ type topOf struct {
 // recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
 const recentParts = 4
 
-func newTopPage() *topPage {
-	p := &topPage{}
+func newTopPage(flame *flameView) *topPage {
+	p := &topPage{flame: flame}
 	p.table = table[*topRow, topKey]{columns: p.columns(), left: 1, right: 1, by: string(bySelf)}
 	turn := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd {
@@ -159,7 +160,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 
 func (p *topPage) load(m *scene, r *reading) {
 	s := &m.weights
-	of := topOf{p.kind, m.flame.metric, m.flame.showIdle, s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
+	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
 	if of != p.loaded {
 		if of.hides != p.loaded.hides { // the rows have other names
 			p.index = nil
@@ -189,7 +190,7 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *scene) {
 	clear(p.stacks)
 	p.total, p.blame = [2]int64{}, 0
 	skip := flamegraph.StateSet(0)
-	if m.flame.metric == flamegraph.Wall && !m.flame.showIdle {
+	if p.flame.metric == flamegraph.Wall && !p.flame.showIdle {
 		skip = flamegraph.States(gvl.Parked, gvl.Sleeping)
 	}
 	add := func(s *flamegraph.Snapshot, part int, sign int64) {
@@ -203,7 +204,7 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *scene) {
 				w = new(stackWeight)
 				p.stacks[e.Key.Stack] = w
 			}
-			v := e.Weights.Of(m.flame.metric)
+			v := e.Weights.Of(p.flame.metric)
 			w.weight[part] += v
 			p.total[part] += v
 			if sign < 0 { // the recent part is not part of the time before
@@ -334,14 +335,14 @@ func (p *topPage) trend(r *topRow) int {
 }
 
 func (p *topPage) about(m *scene) string {
-	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(m.flame.metric))
-	if few := m.flame.few(); few != "" { // which must not be what has no room
+	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(p.flame.metric))
+	if few := p.flame.few(); few != "" { // which must not be what has no room
 		s = few + " · " + s
 	}
 	switch {
-	case m.flame.metric == flamegraph.Wall && !m.flame.showIdle:
+	case p.flame.metric == flamegraph.Wall && !p.flame.showIdle:
 		s += " · idle hidden"
-	case m.flame.metric == flamegraph.Allocations:
+	case p.flame.metric == flamegraph.Allocations:
 		s += ", " + estimated(p.alloc)
 	}
 	return s + " · " + m.when()
@@ -362,19 +363,19 @@ func (p *topPage) detail(m *scene) (name, rest string) {
 
 // measure prints a weight. What was seen of the allocations stands for a share of all.
 func (p *topPage) measure(m *scene, n int64) string {
-	if m.flame.metric == flamegraph.Allocations {
+	if p.flame.metric == flamegraph.Allocations {
 		n = int64(share(n, p.alloc.Seen) * float64(p.alloc.Objects))
 	}
-	return measure(m.flame.metric, n)
+	return measure(p.flame.metric, n)
 }
 
 // nothing says why there is nothing to list; "" when there is.
 func (p *topPage) nothing(m *scene) string {
 	switch {
-	case m.flame.metric == flamegraph.Allocations && !p.alloc.Enough():
+	case p.flame.metric == flamegraph.Allocations && !p.alloc.Enough():
 		return tooFew(p.alloc)
 	case len(p.table.rows) == 0:
-		return nothingOf(m.flame.metric)
+		return nothingOf(p.flame.metric)
 	}
 	return ""
 }

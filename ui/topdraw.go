@@ -60,7 +60,7 @@ func (p *topPage) draw(a canvas.Area, m *scene) {
 		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.dim())
 	} else {
 		p.table.draw(a, m, true, func(*Model, *topRow, int) tea.Cmd { return nil })
-		if m.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
+		if p.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
 			a.PutRight(0, " "+uncertainty(p.alloc)+p.table.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 		}
 	}
