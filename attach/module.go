@@ -162,7 +162,7 @@ func buildIDOf(b []byte) string {
 	return ""
 }
 
-// Close lets go of the file. Symbols that were read before stay known.
+// Close closes the file. Symbols that were read before stay known.
 func (m *Module) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

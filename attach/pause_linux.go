@@ -15,7 +15,7 @@ import (
 // continued by a shell: epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, sockets with a timeout. Ruby
 // itself expects EINTR everywhere.
 //
-// All ptrace calls come from an OS thread of its own, because the kernel lets go of everything that a thread has seized when
+// All ptrace calls come from an OS thread of its own, because the kernel releases all that a thread has seized when
 // that thread ends, however it ends: when ddtop is killed, and when a thread of the target can't be let go in the
 // regular way, because it has not stopped (in vfork, in uninterruptible sleep) or is about to die.
 type Pauser struct {
@@ -133,7 +133,7 @@ func (t *tracer) reap() {
 		if t.ownChild && int(tid) == t.z.p.pid {
 			continue // its end is for who started it
 		}
-		// A stop is told whatever was asked for (wait_task_stopped in kernel/exit.c), and once: it is for the tracer.
+		// A stop is reported whatever was asked for (wait_task_stopped in kernel/exit.c), and only once: it is for the tracer.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
 		case err != nil: // the tracer has asked already
 		case code == cldExited || code == cldKilled || code == cldDumped:
@@ -145,7 +145,7 @@ func (t *tracer) reap() {
 	t.seized = left
 }
 
-// Close lets go of the process for good.
+// Close ends the tracing of the process.
 func (z *Pauser) Close() {
 	z.end()
 	z.dir.Close()

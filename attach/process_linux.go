@@ -350,7 +350,7 @@ func (p *Process) NamespaceTID(tid int32) (int32, error) {
 	return int32(ids[len(ids)-1]), nil
 }
 
-// Close lets go of the process. A watch that Exited started ends without a notice.
+// Close closes what is open of the process. A watch that Exited started ends without a notice.
 func (p *Process) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	p.liveMemory.close()

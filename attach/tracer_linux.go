@@ -46,7 +46,7 @@ type tracer struct {
 	result  Pause
 	// startNS is the first order to stop, endNS when the time is up; CLOCK_MONOTONIC.
 	startNS, endNS int64
-	// unclean: something could not be let go of but by the end of this thread. Written before released is sent to.
+	// unclean: a thread could be released only by the end of this one. Written before released is sent to.
 	unclean bool
 }
 

@@ -83,7 +83,7 @@ func writeFindings(b *strings.Builder, list []gvl.StatFinding, start int64) {
 	fmt.Fprintln(b)
 }
 
-// statNotes writes what a person noted, a line a note. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+// statNotes writes what the user noted, a line a note. start is the beginning of the window, CLOCK_MONOTONIC in ns.
 func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
 	for _, n := range notes {
 		fmt.Fprintf(b, "NOTE  %s after the start: %s\n", units.ProseDuration(max(n.AtNS-start, 0)), flamegraph.Printable(n.Text))

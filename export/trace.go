@@ -49,7 +49,7 @@ type Trace struct {
 	firstNS, lastNS int64
 	// CutNS is from when on nothing is kept because there is too much; 0: all is there.
 	CutNS int64
-	// Notes are what a person noted.
+	// Notes are what the user noted.
 	Notes []sampler.Note
 }
 

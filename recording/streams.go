@@ -7,7 +7,7 @@ import (
 )
 
 // The streams of a block. What repeats itself and what is noise are kept apart, and compressed apart: together, the
-// noise would spoil the statistics of the rest.
+// noise would make the rest compress worse.
 const (
 	streamStructure = iota // flags, masks, IDs and whatever changes rarely
 	streamTimes            // clock readings

@@ -15,7 +15,7 @@ import (
 //	strings  the bytes of each, after their number
 //	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem; origin
 //	         from the fourth bit on), the gem if there is one. Strings are numbered in the order that frames use them
-//	         first: 0 stands for the next new one, n for the nth back
+//	         first: 0 is the next new one, n the nth back
 //	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
 //	peers    kind, remote, local, service, path (strings)

@@ -18,7 +18,7 @@ const (
 // shares is how many processes that are read at once have each limit to themselves; more of them divide that.
 const shares = 2
 
-// Share is the part of a limit that each of n processes has which are read at once.
+// Share is the part of a limit that each of n processes read at once has.
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
 // Room is memory that the Dictionaries of several processes share. Each may fill its own MaxDictionaryBytes as long as there is

@@ -19,7 +19,7 @@ type Relative struct {
 	Source Source
 	// EndedAt is when it was seen to have ended (or to have been replaced by exec); zero while it lives.
 	EndedAt time.Time
-	// Why is a sentence for the person: how it ended, or why it is not sampled; "" for one that is and lives.
+	// Why is a sentence for the user: how it ended, or why it is not sampled; "" for one that is and lives.
 	Why string
 }
 
@@ -29,7 +29,7 @@ type Group interface {
 	// left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group; whoever was handed one
 	// runs it, and calls Done when nothing more is wanted of it.
 	Follow(ctx context.Context, join func(Source)) error
-	// Done lets go of a Source's process; what was sampled stays.
+	// Done closes a Source; what was sampled stays.
 	Done(Source)
 	// Relatives are the processes met so far, in the order they were found. Of those that have ended only the latest are
 	// kept; forgotten is how many were not.

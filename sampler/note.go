@@ -1,6 +1,6 @@
 package sampler
 
-// Note is what a person wrote at a moment of the sampling: "deploy rolled back".
+// Note is what the user wrote at a moment of the sampling: "deploy rolled back".
 type Note struct {
 	// AtNS is CLOCK_MONOTONIC in ns, as Sample.TimeNS.
 	AtNS int64

@@ -43,7 +43,7 @@ func (p Priority) String() string {
 	return "unknown"
 }
 
-// Words says it to a person in a few words; "" for PriorityRaised, which is as it should be, and PriorityUnknown.
+// Words says it to the user in a few words; "" for PriorityRaised, which is as it should be, and PriorityUnknown.
 func (p Priority) Words() string {
 	switch p {
 	case PriorityNormal:

@@ -66,7 +66,7 @@ func (p Process) WallTime(ns int64) time.Time {
 type End struct {
 	// AtNS is CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Reason is a sentence for the person: "exited", "replaced itself by another program (exec)".
+	// Reason is a sentence for the user: "exited", "replaced itself by another program (exec)".
 	Reason string
 	// ExitKnown reports whether ExitCode holds what the kernel said (128+n for signal n).
 	ExitKnown bool

@@ -25,7 +25,7 @@ type Match struct {
 	Exact bool
 	// Made is the newest release that the table is known to hold for.
 	Made string
-	// Note says, in words for the person, what is not exact; "" when Exact.
+	// Note says, in words for the user, what is not exact; "" when Exact.
 	Note string
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// maxQuestions is how often the person is asked again after an answer that is none.
+// maxQuestions is how often the user is asked again after an answer that names no process.
 const maxQuestions = 5
 
 // maxAnswer is the longest answer read, in bytes.
 const maxAnswer = 256
 
-// errNotChosen is returned when the person chose none.
+// errNotChosen is returned when the user chose none.
 var errNotChosen = errors.New("no process was chosen")
 
 // choose lists the Ruby processes and asks for one. Without a terminal it prints the list and fails with a usage error

@@ -30,7 +30,7 @@ const findingsTable = "findings"
 // maxConfig bounds the file of settings, in bytes.
 const maxConfig = 1 << 20
 
-// configPath is where a person's settings are: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config; "" where
+// configPath is where a user's settings are: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config; "" where
 // neither is known.
 func configPath() string {
 	folder := os.Getenv("XDG_CONFIG_HOME")

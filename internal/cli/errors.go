@@ -35,7 +35,7 @@ const exitCodesHelp = `Exit codes:
   4    not a Ruby process that can be read
   125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
 
-// usageError is an error of the person's, not of the machine's.
+// usageError is an error in how ddtop was called.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

@@ -84,7 +84,7 @@ func (s Streams) results(ctx context.Context) io.Writer { return &patientWriter{
 // errUnread is returned when nobody reads what is written.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
-// patientWriter is a writer that nobody need read once ctx has ended: a write that waits then is left to itself a while later, and
+// patientWriter is a writer that gives up when nobody reads: a write that still waits some time after ctx has ended is abandoned, and
 // fails with errUnread. So do all after it.
 type patientWriter struct {
 	ctx    context.Context

@@ -115,7 +115,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 	}
 	for _, why := range reasons {
 		whose := strings.Join(pids[why], ", ")
-		if len(reasons) == 1 { // the table says of whom it is true
+		if len(reasons) == 1 { // the table says of which process it is true
 			whose = "not readable"
 		}
 		fmt.Fprintf(&text, "\n%s: %s\n", whose, printable(why))

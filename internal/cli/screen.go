@@ -101,7 +101,7 @@ func checkSnapshots(folder string) error {
 	return os.Remove(probe)
 }
 
-// shown is what the screen is told of its source.
+// shown is what the screen needs to know of its source.
 type shown struct {
 	// notice is shown at the bottom until the first key; "" for none.
 	notice string
@@ -109,7 +109,7 @@ type shown struct {
 	replay bool
 }
 
-// show runs the screen on a source until the person quits it or ctx ends.
+// show runs the screen on a source until the user quits it or ctx ends.
 func (f *screenFlags) show(ctx context.Context, src sampler.Source, std Streams, s shown) error {
 	o := f.options(std, s)
 	o.Source = src
@@ -168,7 +168,7 @@ func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
 	}
 }
 
-// notWaitedFor is the error of ui.Load, but nil where the person or a signal did not want the screen any more: leaving it is
+// notWaitedFor is the error of ui.Load, but nil where the user or a signal did not want the screen any more: leaving it is
 // no failure once it is there, and none before.
 func notWaitedFor(err error) error {
 	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
@@ -177,7 +177,7 @@ func notWaitedFor(err error) error {
 	return err
 }
 
-// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the person
+// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the user
 // quits the screen first, ddtop waits for the program: its exit code is to be passed on.
 func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
 	c, err := startCommand(args, std, true)

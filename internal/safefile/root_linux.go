@@ -11,7 +11,7 @@ import (
 )
 
 // Root is a folder that is the whole world of the paths opened below it: a process's root directory. A link or a ".." leads
-// no further out than to it. Close lets go of it.
+// no further out than to it. Close closes it.
 type Root struct {
 	dir    int // O_PATH
 	name   string
@@ -41,7 +41,7 @@ func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root
 	return &Root{dir: dir, name: full, rights: rights, gate: gate}, nil
 }
 
-// Close lets go of the folder; files that were opened stay open.
+// Close closes the folder; files that were opened stay open.
 func (r *Root) Close() error { return unix.Close(r.dir) }
 
 // tries bounds how often openat2 is asked again when a ".." of the path raced with a rename.
@@ -130,7 +130,7 @@ func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, err
 	}, func(f *File) { f.Close() })
 }
 
-// Open opens a regular file that the person has named, with our own rights, and waits for it as long as it takes.
+// Open opens a regular file that the user has named, with our own rights, and waits for it as long as it takes.
 func Open(path string, limit int64) (*File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -161,7 +161,7 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	if madeUp[int64(fs.Type)] {
 		return fail(fmt.Errorf("%w: the kernel makes it up as it is read", ErrNotRegular))
 	}
-	// Without waiting for one who has a lease on it (fcntl(2), F_SETLEASE).
+	// Without waiting for a process that has a lease on it (fcntl(2), F_SETLEASE).
 	in, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fail(err)

@@ -30,7 +30,7 @@ func OpenRoot(path string, _ *Rights, gate *Gate) (*Root, error) {
 	return &Root{dir, gate}, nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (r *Root) Close() error { return r.dir.Close() }
 
 // Open opens a regular file of at most limit bytes for reading.
@@ -46,7 +46,7 @@ func (r *Root) Open(path string, limit int64) (*File, error) {
 	return opened(path, info, limit, r.gate, func() (*os.File, error) { return r.dir.Open(path) })
 }
 
-// Open opens a regular file that the person has named.
+// Open opens a regular file that the user has named.
 func Open(path string, limit int64) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // ReadTrusted reads a file of at most limit bytes that decides what ddtop does: its settings, what it has kept. It has to be
-// root's, ours, or, under sudo, that of the person who started ddtop, and so has every folder and link on the way; nobody
+// root's, ours, or, under sudo, that of the user who started ddtop, and so has every folder and link on the way; nobody
 // else may have the right to write to any of them. errUntrusted where that is not so; it says which. All is looked at by the
 // descriptor that is then read.
 func ReadTrusted(path string, limit int64) ([]byte, error) {

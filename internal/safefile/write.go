@@ -27,7 +27,7 @@ type Destination struct {
 	Info fs.FileInfo
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (p *Destination) Close() error { return p.dir.Close() }
 
 // Special reports whether there is something that is to be written into as it is: a pipe, a device.

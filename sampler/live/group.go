@@ -222,7 +222,7 @@ func (g *Group) Relatives() ([]sampler.Relative, int) {
 	return out, g.forgotten
 }
 
-// Close lets go of all processes. Nobody may run a Source any more.
+// Close closes the Sources of all processes. None may be running any more.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

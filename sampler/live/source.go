@@ -100,7 +100,7 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Close lets go of the target. What a read that has not come back still uses is let go of when it does.
+// Close closes what is open of the target. What a read that has not returned still uses is closed when it does.
 func (s *Source) Close() error {
 	if s.left.Load() {
 		go func() {
