@@ -53,6 +53,20 @@ func (l *list[R, K]) move(by step) {
 	l.selected = l.rows[l.at].id()
 }
 
+// settle puts the cursor on a row when none has it: on the one that has the place of the row that had it.
+func (l *list[R, K]) settle() {
+	if len(l.rows) > 0 && l.index() < 0 {
+		l.at = min(l.at, len(l.rows)-1)
+		l.selected = l.rows[l.at].id()
+	}
+}
+
+// reset takes the cursor away and goes back to the first row.
+func (l *list[R, K]) reset() {
+	var none K
+	l.selected, l.at, l.top = none, 0, 0
+}
+
 // scroll makes the list as high as the screen has room, with the cursor in sight, and returns the rows that are on the screen.
 func (l *list[R, K]) scroll(height int) []R {
 	l.height = height

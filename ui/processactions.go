@@ -25,11 +25,11 @@ func (p *processesPage) actions() []binding {
 
 // meant is the process that an action is for: that of the selected row or finding, or the only one; nil: no one is selected.
 func (p *processesPage) meant() *member {
-	switch {
-	case p.onLower && p.lower == lowerFindings && p.at < len(p.findings):
-		return p.findings[p.at].of
-	case p.selected != nil:
-		return p.selected
+	switch k := p.findings.index(); {
+	case p.onLower && p.lower == lowerFindings && k >= 0:
+		return p.findings.rows[k].of
+	case p.table.selected.of != nil:
+		return p.table.selected.of
 	case len(p.rows) == 1:
 		return p.rows[0].of
 	}

@@ -20,17 +20,11 @@ type processesPage struct {
 	fleet *fleet
 	keys  keyMap
 
-	sort     processSort
-	reverse  bool
-	selected *member // nil: all processes
-	lower    lowerView
-	onLower  bool // the arrow keys go to the lower view
-	top      int  // first row drawn
-	at       int  // selected line of the lower view's list
-	listTop  int
-	drawn    int
+	table   table[*processRow, processKey]
+	lower   lowerView
+	onLower bool // the arrow keys go to the lower view
 
-	rows      []processRow
+	rows      []*processRow      // without that of all, and those that are not sampled
 	idle      []sampler.Relative // alive and not sampled
 	forgotten int
 	all       processRow
@@ -41,9 +35,9 @@ type processesPage struct {
 	hides     bool // directories were hidden when merged was begun
 	mergedOf  mergedFrom
 	flame     flameView
-	functions []mergedRow
+	functions table[*mergedRow, topKey]
 	sum       int64
-	findings  []processFinding
+	findings  list[*processFinding, findingKey]
 }
 
 // mergedFrom is what the lower view was made of.
@@ -65,24 +59,6 @@ const (
 
 var lowerNames = [numLower]string{"flamegraph", "functions", "findings"}
 
-// processSort is a column of the table.
-type processSort uint8
-
-const (
-	sortFound processSort = iota // each process followed by those below it
-	sortTitle
-	sortGVL
-	sortWaiting
-	sortP99
-	sortCPU
-	sortGC
-	sortRSS
-	sortFinding
-	numProcessSorts
-)
-
-var processSortNames = [numProcessSorts]string{"order", "name", "GVL", "waiting", "waits p99", "CPU", "GC", "RSS", "worst finding"}
-
 // processState is what became of a process.
 type processState uint8
 
@@ -93,9 +69,10 @@ const (
 	processFailed
 )
 
-// processRow is a process with its head figures, or all of them.
+// processRow is a process with its head figures, or all of them, or one that is not sampled.
 type processRow struct {
-	of      *member
+	of      *member           // nil: all, or not sampled
+	idle    *sampler.Relative // not sampled
 	process sampler.Process
 	parent  int
 	threads int
@@ -108,11 +85,31 @@ type processRow struct {
 	lane []float64
 }
 
+// processKey names a row. Its zero value is that of all processes.
+type processKey struct {
+	of   *member
+	idle int // its PID
+}
+
+func (w *processRow) id() processKey {
+	if w.idle != nil {
+		return processKey{idle: w.idle.PID}
+	}
+	return processKey{of: w.of}
+}
+
 // processFinding is a finding and whose it is.
 type processFinding struct {
 	of *member
 	gvl.Finding
 }
+
+type findingKey struct {
+	of    *member
+	title string
+}
+
+func (f *processFinding) id() findingKey { return findingKey{f.of, f.Title} }
 
 // refreshProcesses is how often the rows are made again while the picture is live: by the clock, for the process that is
 // shown may have ended.
@@ -120,12 +117,8 @@ const refreshProcesses = 500 * time.Millisecond
 
 func newProcessesPage(f *fleet) *processesPage {
 	p := &processesPage{fleet: f, merged: newMerger()}
-	moved := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.move(m, n); return nil }
-	}
-	page := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.move(m, n*max(p.drawn-1, 1)); return nil }
-	}
+	p.table = table[*processRow, processKey]{columns: p.columns(), left: 1, right: 1, natural: asInTheTree, unsorted: inTree, by: inTree}
+	p.functions = table[*mergedRow, topKey]{columns: p.functionColumns(), left: 1, right: 1, by: string(bySelf)}
 	beside := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd {
 			if p.onLower && p.lower == lowerFlame {
@@ -135,7 +128,7 @@ func newProcessesPage(f *fleet) *processesPage {
 			return nil
 		}
 	}
-	p.keys = keyMap{title: "processes", bindings: []binding{
+	p.keys = keyMap{title: "processes", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the process: all views show it then; in the flamegraph: zoom",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "below", help: "move between the table and what stands below it",
@@ -143,28 +136,20 @@ func newProcessesPage(f *fleet) *processesPage {
 		{keys: []string{"v"}, show: "v", short: "view", help: "below the table: the flamegraph, the functions or the findings, of all processes or of the one selected",
 			do: func(m *Model) tea.Cmd {
 				p.lower = (p.lower + 1) % numLower
-				p.at, p.listTop = 0, 0
+				p.functions.reset()
+				p.findings.reset()
 				m.refresh()
 				return nil
 			}},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a process, a frame, a line (also k, j; page keys, home, end)", do: moved(-1)},
-		{keys: []string{"down", "j"}, do: moved(+1)},
-		{keys: []string{"pgup"}, do: page(-1)},
-		{keys: []string{"pgdown"}, do: page(+1)},
-		{keys: []string{"home", "g"}, do: moved(-maxRows)},
-		{keys: []string{"end", "G", "shift+g"}, do: moved(maxRows)},
+	}, cursorKeys("", "select a process, a frame, a line", p.move), []binding{
 		{keys: []string{"left", "h"}, show: "← →", help: "select the frame beside it (also h, l)", when: func(*Model) bool { return p.onLower && p.lower == lowerFlame }, do: beside(-1)},
 		{keys: []string{"right", "l"}, do: beside(+1)},
-		{keys: []string{">", "."}, show: "< >", short: "sort", help: "sort by the next or previous column (also , .)",
-			do: func(m *Model) tea.Cmd { p.sort = (p.sort + 1) % numProcessSorts; p.order(); m.refresh(); return nil }},
-		{keys: []string{"<", ","}, do: func(m *Model) tea.Cmd {
-			p.sort = (p.sort + numProcessSorts - 1) % numProcessSorts
-			p.order()
-			m.refresh()
-			return nil
-		}},
-		{keys: []string{"r"}, show: "r", short: "reverse", help: "sort the other way round",
-			do: func(m *Model) tea.Cmd { p.reverse = !p.reverse; p.order(); m.refresh(); return nil }},
+	}, sortKeys("sort by the next or previous column", func() sorter {
+		if p.onLower && p.lower == lowerTop {
+			return &p.functions
+		}
+		return &p.table
+	}), []binding{
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame",
 			do: func(m *Model) tea.Cmd { p.nextMetric(); m.refresh(); return nil }},
 		{keys: []string{"I", "shift+i"}, show: "I", help: "with or without the time of parked and sleeping threads",
@@ -175,10 +160,9 @@ func newProcessesPage(f *fleet) *processesPage {
 				return nil
 			}},
 		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "leave the zoom, then what stands below the table, then the selection: all processes",
-			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || p.selected != nil },
+			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || p.table.selected != (processKey{}) },
 			do:   func(m *Model) tea.Cmd { p.back(m); return nil }},
-	}}
-	p.keys.bindings = append(p.keys.bindings, p.actions()...)
+	}, p.actions())}
 	return p
 }
 
@@ -186,8 +170,8 @@ func (p *processesPage) keyMap() *keyMap { return &p.keys }
 
 func (p *processesPage) about(m *scene) string {
 	running, stopped := 0, 0
-	for i := range p.rows {
-		switch w := &p.rows[i]; {
+	for _, w := range p.rows {
+		switch {
 		case w.stopped():
 			stopped++
 		case w.state == processRuns:
@@ -201,9 +185,9 @@ func (p *processesPage) about(m *scene) string {
 	if stopped > 0 {
 		parts = append(parts, fmt.Sprintf("%d stopped", stopped))
 	}
-	if p.sort != sortFound || p.reverse {
-		by := "by " + processSortNames[p.sort]
-		if p.reverse {
+	if p.table.by != inTree || p.table.reverse {
+		by := "by " + p.table.by
+		if p.table.reverse {
 			by += " reversed"
 		}
 		parts = append(parts, by)
@@ -211,23 +195,28 @@ func (p *processesPage) about(m *scene) string {
 	return strings.Join(append(parts, m.when()), " · ")
 }
 
-// detail describes the selected frame, or the selected process.
+// detail describes the selected frame, line or process.
 func (p *processesPage) detail(m *scene) (name, rest string) {
-	switch {
+	switch i, k := p.functions.index(), p.findings.index(); {
 	case p.onLower && p.lower == lowerFlame:
 		return p.flame.detail(p.merged.dict)
-	case p.onLower && p.lower == lowerTop && p.at < len(p.functions):
-		r := &p.functions[p.at]
+	case p.onLower && p.lower == lowerTop && i >= 0:
+		r := p.functions.rows[i]
 		return r.label, fmt.Sprintf("%s  self %s  total %s", r.where(), units.Duration(r.self), units.Duration(r.total))
-	case p.onLower && p.lower == lowerFindings && p.at < len(p.findings):
-		f := &p.findings[p.at]
+	case p.onLower && p.lower == lowerFindings && k >= 0:
+		f := p.findings.rows[k]
 		return f.Title, f.Text + "  → " + f.Next
 	}
-	i := p.index()
-	if i < 0 {
+	r := &p.all
+	if i := p.table.index(); i >= 0 {
+		r = p.table.rows[i]
+	}
+	switch {
+	case r.idle != nil:
+		return fmt.Sprintf("%s %d", m.showable(r.idle.Title), r.idle.PID), "not sampled: " + m.showable(r.idle.Why)
+	case r.of == nil:
 		return "all processes", "↑ ↓ select one   enter opens it   ( ) go from one to the next in every view"
 	}
-	r := &p.rows[i]
 	parts := []string{fmt.Sprintf("child of %d", r.parent), r.process.RubyDescription}
 	if r.parent == 0 {
 		parts = parts[1:]
@@ -241,66 +230,52 @@ func (p *processesPage) detail(m *scene) (name, rest string) {
 	return fmt.Sprintf("%s %d", m.titleOf(&r.process), r.process.PID), strings.Join(parts, "  ")
 }
 
-// index is the selected row, -1 for all processes.
-func (p *processesPage) index() int {
-	return slices.IndexFunc(p.rows, func(r processRow) bool { return r.of == p.selected && r.of != nil })
-}
-
 // move goes up or down in what has the keys.
-func (p *processesPage) move(m *Model, n int) {
+func (p *processesPage) move(m *Model, by step) tea.Cmd {
 	switch {
 	case !p.onLower:
-		var of *member
-		if i := max(-1, min(p.index()+n, len(p.rows)-1)); i >= 0 {
-			of = p.rows[i].of
-		}
-		p.choose(m, of)
-		return
-	case p.lower == lowerFlame && n < 0:
+		p.table.move(by)
+		return p.choose(m)
+	case p.lower == lowerFlame && by.rows+by.screens < 0:
 		p.flame.selectParent()
 	case p.lower == lowerFlame:
 		p.flame.selectChild()
+	case p.lower == lowerTop:
+		p.functions.move(by)
 	default:
-		count := len(p.functions)
-		if p.lower == lowerFindings {
-			count = len(p.findings)
-		}
-		p.at = max(0, min(p.at+n, count-1))
+		p.findings.move(by)
 	}
 	m.refresh()
+	return nil
 }
 
-// choose selects a process; nil: all.
-func (p *processesPage) choose(m *Model, of *member) {
-	p.selected, p.onLower = of, false
-	p.flame.zoom, p.flame.selected, p.at, p.listTop = nil, nil, 0, 0
+// choose shows the process that was selected in the table below it.
+func (p *processesPage) choose(m *Model) tea.Cmd {
+	p.onLower, p.flame.zoom, p.flame.selected = false, nil, nil
+	p.functions.reset()
+	p.findings.reset()
 	m.refresh()
-}
-
-// sortBy sorts by a column, or the other way round where it is sorted by that.
-func (p *processesPage) sortBy(m *Model, by processSort) {
-	p.reverse = p.sort == by && !p.reverse
-	p.sort = by
-	p.order()
-	m.refresh()
+	return nil
 }
 
 // enter opens the selected process on the live view, or that of the selected finding; in the flamegraph it zooms.
 func (p *processesPage) enter(m *Model) tea.Cmd {
-	to := p.selected
+	to, k := p.table.selected.of, p.findings.index()
 	switch {
 	case p.onLower && p.lower == lowerFlame:
 		p.flame.zoomIn()
 		m.refresh()
 		return nil
-	case p.onLower && p.lower == lowerFindings && p.at < len(p.findings):
-		to = p.findings[p.at].of
+	case p.onLower && p.lower == lowerFindings && k >= 0:
+		to = p.findings.rows[k].of
 	case p.onLower:
+		return nil
+	case p.table.selected.idle != 0:
+		m.message.fail("it is not sampled, so there is nothing to show")
 		return nil
 	}
 	if to == nil {
-		p.move(m, +1)
-		return nil
+		return p.move(m, step{rows: +1})
 	}
 	m.page = pageLive
 	return p.fleet.openAndRefresh(to)
@@ -312,7 +287,7 @@ func (p *processesPage) back(m *Model) {
 	case p.onLower:
 		p.onLower = false
 	default:
-		p.selected = nil
+		p.table.selected = processKey{}
 	}
 	m.refresh()
 }
@@ -339,10 +314,16 @@ func (p *processesPage) load(m *scene, r *reading) {
 		p.loads++
 		p.loadRows(m, r, list)
 	}
-	want := mergedFrom{p.loads, p.selected, hides}
+	p.order()
+	want := mergedFrom{p.loads, p.table.selected.of, hides}
 	if want != p.mergedOf {
 		p.mergedOf = want
 		p.merge(m, r, list)
+	}
+	p.functions.sort(p.functions.rows)
+	if p.onLower {
+		p.functions.settle()
+		p.findings.settle()
 	}
 }
 
@@ -361,10 +342,11 @@ func (p *processesPage) merge(m *scene, r *reading, list []*member) {
 		p.hides, p.merged, p.flame.builder = hides, newMerger(), nil
 		p.flame.zoom, p.flame.selected = nil, nil
 	}
+	selected := p.table.selected.of
 	p.merged.begin(list)
 	for _, of := range list {
 		of.store.dict.HideDirectories(p.hides)
-		if p.selected != nil && p.selected != of {
+		if selected != nil && selected != of {
 			continue
 		}
 		read(m, r, of, func(r *reading) {
@@ -374,20 +356,26 @@ func (p *processesPage) merge(m *scene, r *reading, list []*member) {
 			}
 			if r.lastNS != 0 && (m.frozen || m.opt.Replay || !of.store.State().Done) {
 				p.merged.add(of, r, to-m.windowNS, to)
-			} else if r.lastNS != 0 && p.selected == of { // it has ended: its last moments
+			} else if r.lastNS != 0 && selected == of { // it has ended: its last moments
 				p.merged.add(of, r, to-m.windowNS, to)
 			}
 		})
 	}
-	p.functions, p.sum = p.merged.functions(p.flame.metric, p.flame.showIdle)
+	var rows []mergedRow
+	rows, p.sum = p.merged.functions(p.flame.metric, p.flame.showIdle)
+	p.functions.rows = p.functions.rows[:0]
+	for i := range rows {
+		p.functions.rows = append(p.functions.rows, &rows[i])
+	}
 }
 
 // buildFlame makes the merged picture: the processes stand under the root.
 func (p *processesPage) buildFlame(m *scene, width, height int) {
 	v := &p.flame
 	v.everything, v.filter = "all processes", ""
-	if i := p.index(); i >= 0 {
-		v.filter = fmt.Sprintf("%s %d", p.rows[i].process.Title, p.rows[i].process.PID)
+	if of := p.table.selected.of; of != nil {
+		process := of.store.Process()
+		v.filter = fmt.Sprintf("%s %d", process.Title, process.PID)
 	}
 	v.build(&p.merged.whole, p.merged.dict, nil, func(id sampler.ThreadID) string {
 		of := p.merged.owner[id]

@@ -267,8 +267,10 @@ func TestWhatStandsBelowTheTable(t *testing.T) {
 func TestSortingProcesses(t *testing.T) {
 	s := clusterScreen(t, 120, 40, Options{})
 	order := func() (pids []int) {
-		for i := range s.fleet.page.rows {
-			pids = append(pids, s.fleet.page.rows[i].process.PID)
+		for _, w := range s.fleet.page.table.rows {
+			if w.of != nil {
+				pids = append(pids, w.process.PID)
+			}
 		}
 		return pids
 	}

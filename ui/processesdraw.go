@@ -13,100 +13,95 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// processColumns are the columns of the table of processes; 0: there is no room for it.
-type processColumns struct{ title, pid, ruby, threads, held, lane, waiting, p99, cpu, gc, rss, finding int }
-
 // leastFinding is how many columns a finding needs to be read: its sign, two words and how many there are besides.
 const leastFinding = 19
 
-// newProcessColumns shares w columns out; args: the programs' arguments stand behind their names.
-func newProcessColumns(w int, args bool) processColumns {
-	c := processColumns{title: 13, pid: 7, threads: 4, held: 5, waiting: 5, p99: 7, cpu: 6, rss: 7}
+// columns are those of the table.
+func (p *processesPage) columns() []column[*processRow] {
+	// A figure is not known before the process was read.
+	figure := func(of func(f *figures) string) func(*processRow, *scene) (string, canvas.Style) {
+		return func(w *processRow, m *scene) (string, canvas.Style) {
+			if w.figures.lockHz == 0 {
+				return "–", w.style(&m.theme)
+			}
+			return of(&w.figures), w.style(&m.theme)
+		}
+	}
+	by := func(of func(f *figures) float64) func(x, y *processRow) int {
+		return func(x, y *processRow) int { return cmp.Compare(of(&y.figures), of(&x.figures)) }
+	}
+	return []column[*processRow]{
+		{width: wide(1), text: markText},
+		{title: "program", width: wide(13, wideWidth, 16, 160, 22), widens: (*scene).showsArgs, draw: p.drawTitle, order: "name",
+			compare: func(x, y *processRow) int { return strings.Compare(x.process.Title, y.process.Title) },
+			spans:   func(w *processRow) bool { return w.idle != nil }},
+		{title: "pid", width: wide(7), right: true, text: pidText},
+		{title: "ruby", width: wide(0, wideWidth+16, 12, 160, 13), text: rubyText}, // before that a finding in words says more
+		// What other views and the lines above tell goes first.
+		{title: "threads", short: "thr", width: wide(0, 80, 4, wideWidth, 7), drop: 1, right: true, text: threadsText},
+		{title: "GVL", width: wide(5, wideWidth, 6), right: true, order: "GVL", compare: by(func(f *figures) float64 { return f.held }),
+			text: func(w *processRow, m *scene) (string, canvas.Style) {
+				text, st := figure(func(f *figures) string { return units.Percent(f.held) })(w, m)
+				if w.figures.held >= 0.85 && w.state == processRuns {
+					st.FG = m.theme.Warn
+				}
+				return text, st
+			}},
+		{title: "held over the time", width: wide(0, 160, laneColumns), draw: func(a canvas.Area, w *processRow, m *scene) {
+			drawSpark(a, 0, w.lane, 1, canvas.Style{FG: m.theme.readable(m.theme.States[gvl.Running])})
+		}},
+		{title: "waiting", short: "wait", width: wide(5, wideWidth, 7), right: true, order: "waiting",
+			compare: by(func(f *figures) float64 { return f.waiting }),
+			text: func(w *processRow, m *scene) (string, canvas.Style) {
+				text, st := figure(func(f *figures) string { return fmt.Sprintf("%.1f", f.waiting) })(w, m)
+				if w.figures.waiting >= 0.5 && w.state == processRuns {
+					st.FG, st.Attr = m.theme.readable(m.theme.States[gvl.Waiting]), canvas.Bold
+				}
+				return text, st
+			}},
+		{title: "p99", width: wide(7, wideWidth, 8), drop: 3, right: true, order: "waits p99",
+			compare: by(func(f *figures) float64 { return float64(f.waitNS[waitP99]) }),
+			text: func(w *processRow, m *scene) (string, canvas.Style) {
+				return w.figures.waitInWords(waitP99), w.style(&m.theme)
+			}},
+		{title: "CPU", width: wide(6), drop: 4, right: true, order: "CPU", compare: by(func(f *figures) float64 { return f.cpu }),
+			text: figure(func(f *figures) string { return units.Percent(f.cpu) })},
+		{title: "GC", width: wide(0, wideWidth, 5), right: true, order: "GC", compare: by(func(f *figures) float64 { return f.gc }),
+			text: func(w *processRow, m *scene) (string, canvas.Style) {
+				if !w.figures.gcKnown {
+					return "–", w.style(&m.theme)
+				}
+				return units.Percent(w.figures.gc), w.style(&m.theme)
+			}},
+		{title: "RSS", width: wide(0, 80, 7), drop: 2, right: true, order: "RSS", compare: by(func(f *figures) float64 { return float64(f.rss) }),
+			text: func(w *processRow, m *scene) (string, canvas.Style) {
+				if w.figures.rss <= 0 {
+					return "–", w.style(&m.theme)
+				}
+				return units.Bytes(w.figures.rss), w.style(&m.theme)
+			}},
+		{title: "worst finding", width: wide(rest), least: leastFinding, draw: p.drawWorst, order: "worst finding",
+			compare: func(x, y *processRow) int { return cmp.Compare(y.worst(), x.worst()) }},
+	}
+}
+
+// style is how the row's words and figures look.
+func (w *processRow) style(t *Theme) canvas.Style {
 	switch {
-	case w < 80:
-		c = processColumns{title: 13, pid: 7, held: 5, waiting: 5, p99: 7, cpu: 6}
-	case w >= 160:
-		c = processColumns{title: 22, pid: 7, ruby: 13, threads: 7, held: 6, lane: laneColumns, waiting: 7, p99: 8, cpu: 6, gc: 5, rss: 7}
-	case w >= wideWidth:
-		c = processColumns{title: 16, pid: 7, ruby: 12, threads: 7, held: 6, waiting: 7, p99: 8, cpu: 6, gc: 5, rss: 7}
+	case w.of == nil && w.idle == nil:
+		return t.bold()
+	case w.state != processRuns:
+		return t.dim()
 	}
-	if w < wideWidth+16 { // a finding in words says more
-		c.ruby = 0
-	}
-	c.finding = w - 4
-	for _, n := range []int{c.title, c.pid, c.ruby, c.threads, c.held, c.lane, c.waiting, c.p99, c.cpu, c.gc, c.rss} {
-		if n > 0 {
-			c.finding -= n + 1
-		}
-	}
-	for _, n := range []*int{&c.threads, &c.rss, &c.p99, &c.cpu} { // what other views and the lines above tell goes first
-		if c.finding < leastFinding && *n > 0 {
-			c.finding += *n + 1
-			*n = 0
-		}
-	}
-	if args {
-		more := c.finding / 2
-		c.title += more
-		c.finding -= more
-	}
-	return c
+	return t.text()
 }
 
 func (p *processesPage) draw(a canvas.Area, m *scene) {
-	t := &m.theme
-	c := newProcessColumns(a.W, m.showsArgs())
-	p.drawHead(a.Row(0), c, m)
 	// The table gets what it needs, up to half; the rest is for what stands below.
-	lines := 1 + len(p.rows) + len(p.idle)
-	table := max(min(lines, (a.H-2)/2), min(lines, 3))
-	body := a.Sub(0, 1, a.W, table)
-	p.drawn = body.H
-	i := p.index() + 1 // the first row is that of all processes
-	p.top = max(min(p.top, i), i-body.H+1)
-	p.top = max(0, min(p.top, lines-body.H))
-	for y := range min(body.H, lines-p.top) {
-		switch n := p.top + y; {
-		case n == 0:
-			p.drawAll(body.Row(y), m, c)
-			m.onPress(body.Row(y), func(m *Model, _, _ int) tea.Cmd { p.choose(m, nil); return nil })
-		case n <= len(p.rows):
-			row := &p.rows[n-1]
-			p.drawRow(body.Row(y), row, m, c)
-			of := row.of
-			m.onPress(body.Row(y), func(m *Model, _, _ int) tea.Cmd { p.choose(m, of); return nil })
-		default:
-			x := p.idle[n-1-len(p.rows)]
-			text := fmt.Sprintf("%s %d  %s", canvas.Clean(m.showable(x.Title)), x.PID, canvas.Clean(m.showable(x.Why)))
-			body.Put(3, y, canvas.Cut(text, body.W-4), t.dim())
-		}
-	}
-	a.PutRight(0, hiddenRows(p.top, lines-p.top-body.H), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
-	p.drawLower(a.Sub(0, 1+table, a.W, a.H-1-table), m)
-}
-
-func (p *processesPage) drawHead(a canvas.Area, c processColumns, m *scene) {
-	threads, waiting := "threads", "waiting"
-	if c.threads < len(threads) {
-		threads = "thr"
-	}
-	if c.waiting < len(waiting) {
-		waiting = "wait"
-	}
-	drawTableHead(a, 3, m, p.sort, sortFound, []headColumn[processSort]{
-		{width: c.title, text: "program", by: sortTitle},
-		{width: c.pid, text: "pid", right: true},
-		{width: c.ruby, text: "ruby"},
-		{width: c.threads, text: threads, right: true},
-		{width: c.held, text: "GVL", by: sortGVL, right: true},
-		{width: c.lane, text: "held over the time"},
-		{width: c.waiting, text: waiting, by: sortWaiting, right: true},
-		{width: c.p99, text: "p99", by: sortP99, right: true},
-		{width: c.cpu, text: "CPU", by: sortCPU, right: true},
-		{width: c.gc, text: "GC", by: sortGC, right: true},
-		{width: c.rss, text: "RSS", by: sortRSS, right: true},
-		{width: c.finding, text: "worst finding", by: sortFinding},
-	}, p.sortBy)
+	lines := len(p.table.rows)
+	high := 1 + max(min(lines, (a.H-2)/2), min(lines, 3))
+	p.table.draw(a.Sub(0, 0, a.W, high), m, !p.onLower, func(m *Model, _ *processRow, _ int) tea.Cmd { return p.choose(m) })
+	p.drawLower(a.Sub(0, high, a.W, a.H-high), m)
 }
 
 // stateMark is the sign of what became of a process.
@@ -122,116 +117,81 @@ func stateMark(s processState, t *Theme) (mark, word string, st canvas.Style) {
 	return "●", "running", canvas.Style{FG: t.Good, Attr: canvas.Bold}
 }
 
-func (p *processesPage) drawRow(a canvas.Area, w *processRow, m *scene, c processColumns) {
-	t := &m.theme
-	mark, word, markStyle := stateMark(w.state, t)
-	if w.stopped() {
-		mark, markStyle = "■", canvas.Style{FG: t.Crit, Attr: canvas.Bold}
-	}
-	a.Put(1, 0, mark, markStyle)
-	plain := t.text()
-	if w.state != processRuns {
-		plain = t.dim()
-	}
-	ruby := w.process.RubyVersion
-	if w.process.JIT != "" {
-		ruby += " +" + w.process.JIT
-	}
-	indent := 0
-	if p.sort == sortFound { // the tree
-		indent = min(2*(len(w.of.path)-1), c.title/2)
-	}
-	a.Put(3+indent, 0, canvas.Cut(m.titleOf(&w.process), c.title-indent), plain)
-	p.drawFigures(a, w, m, c, plain, fmt.Sprint(w.process.PID), ruby)
-	at := a.W - c.finding - 1
+// markText is the sign before a row.
+func markText(w *processRow, m *scene) (string, canvas.Style) {
 	switch {
+	case w.idle != nil:
+		return "", canvas.Style{}
+	case w.of == nil:
+		return "∑", m.theme.bold()
+	case w.stopped():
+		return "■", canvas.Style{FG: m.theme.Crit, Attr: canvas.Bold}
+	}
+	mark, _, st := stateMark(w.state, &m.theme)
+	return mark, st
+}
+
+func (p *processesPage) drawTitle(a canvas.Area, w *processRow, m *scene) {
+	switch x := 0; {
+	case w.idle != nil:
+		text := fmt.Sprintf("%s %d  %s", canvas.Clean(m.showable(w.idle.Title)), w.idle.PID, canvas.Clean(m.showable(w.idle.Why)))
+		a.Put(0, 0, canvas.Cut(text, a.W), m.theme.dim())
+	case w.of == nil:
+		a.Put(0, 0, canvas.Cut("all processes", a.W), m.theme.bold())
+	default:
+		if p.table.by == inTree {
+			x = min(2*(len(w.of.path)-1), a.W/2)
+		}
+		a.Put(x, 0, canvas.Cut(m.titleOf(&w.process), a.W-x), w.style(&m.theme))
+	}
+}
+
+func pidText(w *processRow, m *scene) (string, canvas.Style) {
+	if w.of == nil {
+		return "", w.style(&m.theme)
+	}
+	return fmt.Sprint(w.process.PID), w.style(&m.theme)
+}
+
+func rubyText(w *processRow, m *scene) (string, canvas.Style) {
+	if w.process.JIT != "" {
+		return w.process.RubyVersion + " +" + w.process.JIT, m.theme.dim()
+	}
+	return w.process.RubyVersion, m.theme.dim()
+}
+
+func threadsText(w *processRow, m *scene) (string, canvas.Style) {
+	if w.threads == 0 {
+		return "–", w.style(&m.theme)
+	}
+	return fmt.Sprint(w.threads), w.style(&m.theme)
+}
+
+// drawWorst writes the worst finding of a process, or how it ended; how many findings all have.
+func (p *processesPage) drawWorst(a canvas.Area, w *processRow, m *scene) {
+	t := &m.theme
+	switch {
+	case w.of == nil && len(p.findings.rows) > 0:
+		a.Put(0, 0, canvas.Cut(units.Plural(len(p.findings.rows), "finding", "findings"), a.W), t.bold())
+	case w.of == nil:
 	case w.end != "":
 		end := w.end
-		if e := w.of.store.State().End; canvas.Width(end) > c.finding && e.AtNS != 0 && w.state != processFailed {
+		if e := w.of.store.State().End; canvas.Width(end) > a.W && e.AtNS != 0 && w.state != processFailed {
+			_, word, _ := stateMark(w.state, t)
 			end = word + " " + w.process.WallTime(e.AtNS).Format("15:04")
 		}
-		a.Put(at, 0, canvas.Cut(end, c.finding), t.dim())
-	case w.stopped() && canvas.Width(processStopped.Title)+4 > c.finding:
+		a.Put(0, 0, canvas.Cut(end, a.W), t.dim())
+	case w.stopped() && canvas.Width(processStopped.Title)+4 > a.W:
 		text := "✖ stopped"
-		if canvas.Width(text) > c.finding {
+		if canvas.Width(text) > a.W {
 			text = "stopped"
 		}
-		a.Put(at, 0, canvas.Cut(text, c.finding), markStyle)
+		a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: t.Crit, Attr: canvas.Bold})
 	case len(w.findings) > 0:
-		p.drawFinding(a.Sub(at, 0, c.finding, 1), w.findings[0], t, len(w.findings)-1)
+		p.drawFinding(a, w.findings[0], t, len(w.findings)-1)
 	case w.figures.lockHz > 0:
-		a.Put(at, 0, canvas.Cut("✓ none", c.finding), t.dim())
+		a.Put(0, 0, canvas.Cut("✓ none", a.W), t.dim())
 	}
-	if w.of == p.selected {
-		markRow(a, m, !p.onLower)
-	}
-}
-
-// drawAll draws the row of all processes: what can be added up is, of the rest the largest.
-func (p *processesPage) drawAll(a canvas.Area, m *scene, c processColumns) {
-	t := &m.theme
-	a.Put(1, 0, "∑", t.bold())
-	a.Put(3, 0, canvas.Cut("all processes", c.title), t.bold())
-	p.drawFigures(a, &p.all, m, c, t.bold(), "", "")
-	if n := len(p.findings); n > 0 {
-		a.Put(a.W-c.finding-1, 0, canvas.Cut(units.Plural(n, "finding", "findings"), c.finding), t.bold())
-	}
-	if p.selected == nil {
-		markRow(a, m, !p.onLower)
-	}
-}
-
-func (p *processesPage) drawFigures(a canvas.Area, w *processRow, m *scene, c processColumns, plain canvas.Style, pid, ruby string) {
-	t, f := &m.theme, &w.figures
-	x := 3 + c.title + 1
-	right := func(width int, text string, st canvas.Style) {
-		if width > 0 {
-			a.Put(x, 0, canvas.PadLeft(canvas.Cut(text, width), width), st)
-			x += width + 1
-		}
-	}
-	right(c.pid, pid, plain)
-	if c.ruby > 0 {
-		a.Put(x, 0, canvas.Cut(ruby, c.ruby), t.dim())
-		x += c.ruby + 1
-	}
-	known := f.lockHz > 0
-	value := func(text string) string {
-		if !known {
-			return "–"
-		}
-		return text
-	}
-	threads := fmt.Sprint(w.threads)
-	if w.threads == 0 {
-		threads = "–"
-	}
-	right(c.threads, threads, plain)
-	held, waiting := plain, plain
-	if f.held >= 0.85 && w.state == processRuns {
-		held.FG = t.Warn
-	}
-	if f.waiting >= 0.5 && w.state == processRuns {
-		waiting.FG, waiting.Attr = t.readable(t.States[gvl.Waiting]), canvas.Bold
-	}
-	right(c.held, value(units.Percent(f.held)), held)
-	if c.lane > 0 {
-		drawSpark(a, x, w.lane, 1, canvas.Style{FG: t.readable(t.States[gvl.Running])})
-		x += c.lane + 1
-	}
-	right(c.waiting, value(fmt.Sprintf("%.1f", f.waiting)), waiting)
-	right(c.p99, f.waitInWords(waitP99), plain)
-	right(c.cpu, value(units.Percent(f.cpu)), plain)
-	gc := "–"
-	if f.gcKnown {
-		gc = units.Percent(f.gc)
-	}
-	right(c.gc, gc, plain)
-	rss := "–"
-	if f.rss > 0 {
-		rss = units.Bytes(f.rss)
-	}
-	right(c.rss, rss, plain)
 }
 
 // drawFinding writes a finding's title, with the sign of its severity; more is how many there are besides.
@@ -277,11 +237,10 @@ func (p *processesPage) drawTop(a canvas.Area, m *scene, head headView) {
 // worst are the findings of all processes, with the process in the title of each.
 func (p *processesPage) worst(m *scene) findingsView {
 	v := findingsView{note: m.findings.note}
-	if len(p.findings) > 0 {
+	if len(p.findings.rows) > 0 {
 		v.note = ""
-		for i := range p.findings {
-			f := p.findings[i].Finding
-			process := p.findings[i].of.store.Process()
+		for _, x := range p.findings.rows {
+			f, process := x.Finding, x.of.store.Process()
 			f.Title = fmt.Sprintf("%s %d: %s", process.Title, process.PID, f.Title)
 			v.list = append(v.list, f)
 		}

@@ -14,18 +14,19 @@ import (
 func (p *processesPage) loadRows(m *scene, r *reading, list []*member) {
 	relatives, forgotten := p.fleet.group.Relatives()
 	p.forgotten = forgotten
-	rows := make([]processRow, 0, len(list))
-	p.findings = p.findings[:0]
+	rows := make([]*processRow, 0, len(list))
+	p.findings.rows = p.findings.rows[:0]
 	for _, of := range list {
-		row := processRow{of: of, process: of.store.Process(), parent: of.parent}
+		row := &processRow{of: of, process: of.store.Process(), parent: of.parent}
 		state := of.store.State()
 		row.take(m.showableState(state), m.opt.Replay)
 		read(m, r, of, func(r *reading) { row.load(m, r) })
 		for _, f := range row.findings {
-			p.findings = append(p.findings, processFinding{of, f})
+			p.findings.rows = append(p.findings.rows, &processFinding{of, f})
 		}
 		rows = append(rows, row)
 	}
+	slices.SortFunc(rows, asInTheTree)
 	p.rows = rows
 	p.idle = p.idle[:0]
 	for i := range relatives {
@@ -33,12 +34,8 @@ func (p *processesPage) loadRows(m *scene, r *reading, list []*member) {
 			p.idle = append(p.idle, x)
 		}
 	}
-	slices.SortStableFunc(p.findings, func(x, y processFinding) int { return cmp.Compare(y.Severity, x.Severity) })
+	slices.SortStableFunc(p.findings.rows, func(x, y *processFinding) int { return cmp.Compare(y.Severity, x.Severity) })
 	p.sumUp()
-	p.order()
-	if p.selected != nil && p.index() < 0 { // it was forgotten
-		p.selected = nil
-	}
 }
 
 // titleOf is what the table calls a process.
@@ -119,8 +116,7 @@ const laneColumns = 30
 // sumUp makes the row of all processes: sums, and the longest waits.
 func (p *processesPage) sumUp() {
 	p.all = processRow{}
-	for i := range p.rows {
-		w := &p.rows[i]
+	for _, w := range p.rows {
 		if w.state != processRuns {
 			continue
 		}
@@ -144,41 +140,28 @@ func (p *processesPage) sumUp() {
 	}
 }
 
-// order sorts the rows by the chosen column, ties in the order of the tree.
+// inTree is the name of the order in which each process is followed by those below it.
+const inTree = "order"
+
+func asInTheTree(x, y *processRow) int { return slices.Compare(x.of.path, y.of.path) }
+
+// order makes the rows of the table: all processes, each of them, and those that are not sampled.
 func (p *processesPage) order() {
-	worst := func(w *processRow) int {
-		if len(w.findings) == 0 {
-			return -1
-		}
-		return int(w.findings[0].Severity)
+	t := &p.table
+	t.rows = append(append(t.rows[:0], &p.all), p.rows...)
+	t.sort(t.rows[1:])
+	for i := range p.idle {
+		t.rows = append(t.rows, &processRow{idle: &p.idle[i]})
 	}
-	compare := func(x, y *processRow) int {
-		a, b := &x.figures, &y.figures
-		switch p.sort {
-		case sortTitle:
-			return strings.Compare(x.process.Title, y.process.Title)
-		case sortGVL:
-			return cmp.Compare(b.held, a.held)
-		case sortWaiting:
-			return cmp.Compare(b.waiting, a.waiting)
-		case sortP99:
-			return cmp.Compare(b.waitNS[waitP99], a.waitNS[waitP99])
-		case sortCPU:
-			return cmp.Compare(b.cpu, a.cpu)
-		case sortGC:
-			return cmp.Compare(b.gc, a.gc)
-		case sortRSS:
-			return cmp.Compare(b.rss, a.rss)
-		case sortFinding:
-			return cmp.Compare(worst(y), worst(x))
-		}
-		return 0
+	if t.index() < 0 { // it was forgotten
+		t.selected = processKey{}
 	}
-	slices.SortStableFunc(p.rows, func(x, y processRow) int {
-		c := cmp.Or(compare(&x, &y), slices.Compare(x.of.path, y.of.path))
-		if p.reverse {
-			c = -c
-		}
-		return c
-	})
+}
+
+// worst is the severity of the process's worst finding; -1 without any.
+func (w *processRow) worst() int {
+	if len(w.findings) == 0 {
+		return -1
+	}
+	return int(w.findings[0].Severity)
 }

@@ -93,21 +93,28 @@ func (t *table[R, K]) sortBy(order string) {
 	t.by = order
 }
 
-// sortKeys are the keys that sort the table; help says by what.
-func (t *table[R, K]) sortKeys(help string) []binding {
-	next := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd {
-			all := t.orders()
-			t.by = all[(slices.Index(all, t.by)+n+len(all))%len(all)]
-			m.refresh()
-			return nil
-		}
-	}
+// sortNext goes on to the next order, or with -1 back to the one before.
+func (t *table[R, K]) sortNext(n int) {
+	all := t.orders()
+	t.by = all[(slices.Index(all, t.by)+n+len(all))%len(all)]
+}
+
+func (t *table[R, K]) turnRound() { t.reverse = !t.reverse }
+
+// sorter is a table whose order keys change.
+type sorter interface {
+	sortNext(n int)
+	turnRound()
+}
+
+// sortKeys are the keys that sort the table which of returns; help says by what.
+func sortKeys(help string, of func() sorter) []binding {
 	return []binding{
-		{keys: []string{">", "."}, show: "< >", short: "sort", help: help + " (also , .)", do: next(+1)},
-		{keys: []string{"<", ","}, do: next(-1)},
+		{keys: []string{">", "."}, show: "< >", short: "sort", help: help + " (also , .)",
+			do: func(m *Model) tea.Cmd { of().sortNext(+1); m.refresh(); return nil }},
+		{keys: []string{"<", ","}, do: func(m *Model) tea.Cmd { of().sortNext(-1); m.refresh(); return nil }},
 		{keys: []string{"r"}, show: "r", short: "reverse", help: "sort the other way round",
-			do: func(m *Model) tea.Cmd { t.reverse = !t.reverse; m.refresh(); return nil }},
+			do: func(m *Model) tea.Cmd { of().turnRound(); m.refresh(); return nil }},
 	}
 }
 

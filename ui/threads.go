@@ -44,7 +44,7 @@ func newThreadsPage(now *nowView) *threadsPage {
 		{keys: []string{"right", "l"}, show: "→ ←", help: "open and close a group (also l, h)",
 			do: func(m *Model) tea.Cmd { p.expand(m, true); return nil }},
 		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { p.expand(m, false); return nil }},
-	}, p.table.sortKeys("sort by the next or previous column"), []binding{
+	}, sortKeys("sort by the next or previous column", func() sorter { return &p.table }), []binding{
 		{keys: []string{"t"}, show: "t", short: "groups", help: "threads in groups by their names, or each on its own",
 			do: func(m *Model) tea.Cmd { p.flat = !p.flat; m.refresh(); return nil }},
 	})}

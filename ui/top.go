@@ -108,7 +108,7 @@ func newTopPage(flame *flameView) *topPage {
 			return nil
 		}
 	}
-	sort := p.table.sortKeys("sort by self, by total or by blame")
+	sort := sortKeys("sort by self, by total or by blame", func() sorter { return &p.table })
 	sort[len(sort)-1].short = "" // the least first is rarely asked for, and the footer has little room
 	p.keys = keyMap{title: "top", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "find it in the flamegraph", do: func(m *Model) tea.Cmd { return p.enter(m) }},

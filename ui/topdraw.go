@@ -84,17 +84,22 @@ func (p *topPage) drawWeight(a canvas.Area, r *topRow, m *scene) {
 }
 
 func (p *topPage) drawName(a canvas.Area, r *topRow, m *scene) {
+	if p.kind == topGems || p.kind == topFiles {
+		a.Put(0, 0, canvas.CutLeft(r.label, a.W), m.theme.text())
+		return
+	}
 	where := ""
-	if r.file != "" && r.file != r.label {
+	if r.file != "" {
 		where = lineIn(r.file, r.line, r.uncertain)
 	}
-	name := canvas.CutLeft(r.label, a.W)
-	if p.kind == topFunctions || p.kind == topLines {
-		name = flamegraph.LabelFit(canvas.Clean(r.label), max(a.W*6/10, a.W-canvas.Width(where)-2))
-	}
-	x := a.Put(0, 0, name, m.theme.text())
+	drawFunction(a, r.label, where, m.theme.text(), &m.theme)
+}
+
+// drawFunction writes a function and where it is, as far as there is room.
+func drawFunction(a canvas.Area, label, where string, st canvas.Style, t *Theme) {
+	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(label), max(a.W*6/10, a.W-canvas.Width(where)-2)), st)
 	if room := a.W - x - 2; room > 6 {
-		a.Put(x+2, 0, canvas.CutLeft(where, room), m.theme.dim())
+		a.Put(x+2, 0, canvas.CutLeft(where, room), t.dim())
 	}
 }
 
