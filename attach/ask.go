@@ -16,11 +16,11 @@ const (
 // Ask calls fn, which asks the kernel about a process in a way that can block, and waits a second for it: ErrNoAnswer after
 // that. doing says what fn does ("reading its memory").
 //
-// Whatever looks into a process's memory takes its mmap lock for reading (cmdline, environ, maps, smaps, map_files and mem in
-// /proc/PID, process_vm_readv(2); fs/proc/base.c and task_mmu.c, mm/process_vm_access.c, Linux 6.18). One thread of the process
-// that waits for a disk within a page fault, and another one that waits to map memory, hold it against all others: that is how
-// `ps aux` hangs. Files below /proc/PID/root and behind /proc/PID/exe can be those of a server that is gone. stat, status, comm,
-// task, fd and the text of the link exe take no lock that is held for long.
+// Whatever looks into a process's memory takes its mmap lock for reading (cmdline, environ, maps, smaps, map_files and mem
+// in /proc/PID, process_vm_readv(2); fs/proc/base.c and task_mmu.c, mm/process_vm_access.c, Linux 6.18). One thread of the
+// process that waits for a disk within a page fault, and another one that waits to map memory, hold it against all others:
+// that is how `ps aux` hangs. Files below /proc/PID/root and behind /proc/PID/exe can be those of a server that is gone.
+// stat, status, comm, task, fd and the text of the link exe take no lock that is held for long.
 //
 // What does not answer keeps its goroutine and that one's thread until it does, or ddtop ends. So a process that has not
 // answered is not to be asked again and again, and fn must use nothing that its caller goes on with or closes.

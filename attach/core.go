@@ -283,7 +283,8 @@ func (c *Core) PID() int { return c.notes.pid }
 // TIDs lists the native threads that the core has registers of, ascending.
 func (c *Core) TIDs() []int32 { return slices.Clone(c.notes.tids) }
 
-// Title is the program's name without its arguments, as far as it can be told from the 80 bytes of arguments that the core keeps.
+// Title is the program's name without its arguments, as far as it can be told from the 80 bytes of arguments that the core
+// keeps.
 func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }
 
 // uid is the user that the process ran as.

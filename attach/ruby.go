@@ -21,8 +21,8 @@ const maxLibraries = 512
 const maxVersionText = 256
 
 // RubyVersion reads the release (ruby_version, "3.4.11"; head says "4.1.0") and the line that `ruby -v` prints
-// (ruby_description: as compiled, without +YJIT and whatever else depends on how it was started) from the memory of a process with
-// this module. ErrNotRuby where the module has no such symbols.
+// (ruby_description: as compiled, without +YJIT and whatever else depends on how it was started) from the memory of a
+// process with this module. ErrNotRuby where the module has no such symbols.
 func (m *Module) RubyVersion(mem Memory) (version, description string, err error) {
 	v, ok := m.Symbol(symbolVersion)
 	if !ok {
@@ -118,8 +118,8 @@ func (f foreignProgram) describe() (what, help string) {
 }
 
 // findRubyModule finds the file that defines ruby_version among the mapped ones: a libruby, else the program, else any
-// library or, where an emulator is the program, a file named as Ruby's programs are. Where none does, it returns the program, if
-// that could be opened, and the error that says most.
+// library or, where an emulator is the program, a file named as Ruby's programs are. Where none does, it returns the
+// program, if that could be opened, and the error that says most.
 func findRubyModule(paths []string, exe string, open func(path string) (*Module, error)) (ruby, program *Module, refused error) {
 	try := func(path string) (*Module, error) {
 		m, err := open(path)

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// WriteCollapsed writes Brendan Gregg's collapsed stacks: one line a thread, stack and state, "thread;outer;inner;[state] N",
-// N in µs of the metric rounded to the nearest (or samples, or objects), lines that round to 0 left out. Semicolons and line breaks
-// in names are replaced, since the format has no escapes.
+// WriteCollapsed writes Brendan Gregg's collapsed stacks: one line a thread, stack and state, "thread;outer;inner;[state]
+// N", N in µs of the metric rounded to the nearest (or samples, or objects), lines that round to 0 left out. Semicolons and
+// line breaks in names are replaced, since the format has no escapes.
 func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.enough(metric); err != nil {
 		return err

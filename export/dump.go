@@ -91,7 +91,8 @@ type DumpThread struct {
 	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`
-	// Suspended are the thread's fibers that are in neither, with the most at one stack first; empty where they were not looked for.
+	// Suspended are the thread's fibers that are in neither, with the most at one stack first; empty where they were not
+	// looked for.
 	Suspended []DumpSuspendedFibers `json:"suspended_fibers"`
 	// Truncated: the stack was deeper than the limit; Omitted frames are missing in its middle.
 	Truncated bool   `json:"truncated"`

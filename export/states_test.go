@@ -41,7 +41,12 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 		c.Finish()
 		var snap flamegraph.Snapshot
 		r.Snapshot(&snap)
-		byThread := snap.Threads()
+		byThread := map[sampler.ThreadID][gvl.NumStates]int64{}
+		for _, e := range snap.Entries {
+			ns := byThread[e.Key.Thread]
+			ns[e.Key.State] += e.Weights.WallNS
+			byThread[e.Key.Thread] = ns
+		}
 		var stat gvl.Stat
 		fold.Read(func(v *gvl.View) { stat = v.Account.Stat() })
 		if stat.NotSampled != fold.Stream().NotSampledNS() || stat.NotSampled == 0 {
@@ -49,12 +54,9 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 		}
 		states := map[gvl.State]bool{}
 		for _, th := range stat.Threads {
-			var ns [gvl.NumStates]int64
-			if of := byThread[th.ID]; of != nil {
-				for state := range ns {
-					ns[state] = of[state].WallNS
-					states[gvl.State(state)] = states[gvl.State(state)] || ns[state] > 0
-				}
+			ns := byThread[th.ID]
+			for state := range ns {
+				states[gvl.State(state)] = states[gvl.State(state)] || ns[state] > 0
 			}
 			if got := gvl.StatesOf(ns); got != th.NS {
 				t.Fatalf("seed %d thread %d:\nflamegraph %+v\ngvl        %+v", seed, th.ID, got, th.NS)

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-
-	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
@@ -17,8 +14,8 @@ const (
 	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and state with
 	// the empty stack, and Snapshot.Overflow counts them: the sums stay right, the detail is lost and said to be.
 	MaxKeys = 1 << 19
-	// maxStackless bounds the keys of such threads beside them: a program that makes threads without end. Past it their weights go
-	// to thread 0, which is nobody.
+	// maxStackless bounds the keys of such threads beside them: a program that makes threads without end. Past it their
+	// weights go to thread 0, which is nobody.
 	maxStackless = 1 << 16
 	// MaxHistoryBytes bounds the memory of a Rolling's slots. Past it, the oldest slots are forgotten before the window
 	// is over; Snapshot.FromNS says from when on everything is there.
@@ -312,8 +309,8 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
 }
 
-// each calls visit with what was added in each slot from fromNS to toNS, oldest first, and returns the first and the last of the
-// slots that these times lie in. The caller holds mu; there are slots.
+// each calls visit with what was added in each slot from fromNS to toNS, oldest first, and returns the first and the last
+// of the slots that these times lie in. The caller holds mu; there are slots.
 func (r *Rolling) each(fromNS, toNS int64, visit func(slot int64, d delta)) (first, last int64) {
 	first, last = max(fromNS/r.slotNS, r.oldest, 0), min(toNS/r.slotNS, r.newest)
 	for n := first; n <= last; n++ {
@@ -345,19 +342,4 @@ func (s *Snapshot) merged(r *Rolling, d delta) {
 	}
 	e := &s.Entries[i-1]
 	e.Weights = e.Weights.Plus(d.w)
-}
-
-// Threads returns the sum of weights per thread and state: what a table of states needs.
-func (s *Snapshot) Threads() map[sampler.ThreadID]*[gvl.NumStates]Weights {
-	out := make(map[sampler.ThreadID]*[gvl.NumStates]Weights)
-	for i := range s.Entries {
-		e := &s.Entries[i]
-		t := out[e.Key.Thread]
-		if t == nil {
-			t = new([gvl.NumStates]Weights)
-			out[e.Key.Thread] = t
-		}
-		t[e.Key.State] = t[e.Key.State].Plus(e.Weights)
-	}
-	return out
 }

@@ -212,8 +212,8 @@ func (d *decoder) peer() sampler.PeerID {
 	return idIn(&d.c, d.peers, "a peer that the block does not have")
 }
 
-// idIn reads an ID: one of the Dictionary where ids is nil, else the block's number of one of ids. The cursor fails with missing
-// where there is none of that number.
+// idIn reads an ID: one of the Dictionary where ids is nil, else the block's number of one of ids. The cursor fails with
+// missing where there is none of that number.
 func idIn[ID ~uint32](c *cursor, ids []ID, missing string) ID {
 	n := c.uint32()
 	if ids == nil {

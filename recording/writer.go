@@ -96,7 +96,8 @@ func (w *Writer) Write(s *sampler.Sample) error {
 }
 
 // Live makes a Writer, while on, that never waits for the disk: what it can't write in time is given up, a block after the
-// other, and counted as lost, in the samples after it too, so that a replay says of that time that nothing is known. Close waits.
+// other, and counted as lost, in the samples after it too, so that a replay says of that time that nothing is known. Close
+// waits.
 func (w *Writer) Live(on bool) { w.live = on }
 
 // Lost is how many samples were given up while Live was on.
@@ -171,8 +172,8 @@ func (w *Writer) fail(err error) {
 	w.err = err
 }
 
-// seal hands the block that has been begun to the other goroutine and begins the next, or gives it up when it would have to wait
-// and must not.
+// seal hands the block that has been begun to the other goroutine and begins the next, or gives it up when it would have to
+// wait and must not.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {
 		return err

@@ -2,8 +2,8 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses bounds the classes of an AllocClasses: those seen first, and so, as a rule, those of which most objects are made.
-// Objects of all others are summed up under AllocOthers.
+// MaxAllocClasses bounds the classes of an AllocClasses: those seen first, and so, as a rule, those of which most objects
+// are made. Objects of all others are summed up under AllocOthers.
 const MaxAllocClasses = 400
 
 // The names of what is not a class in an AllocClasses.

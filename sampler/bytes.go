@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out: its frames
-	// and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
+	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out: its
+	// frames and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
 	MaxDictionaryBytes = 96 << 20
 	// mapSlack is how much more memory a map takes than its entries: it is between half and seven eighths full, and while it
 	// grows there are two.
@@ -32,8 +32,8 @@ type Room struct {
 // there are n, they take twice as many at most.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
-// NewDictionary returns an empty Dictionary that takes its memory from the room, and gives it back when nobody has the Dictionary
-// any more and it is collected.
+// NewDictionary returns an empty Dictionary that takes its memory from the room, and gives it back when nobody has the
+// Dictionary any more and it is collected.
 func (r *Room) NewDictionary() *Dictionary {
 	d := NewDictionary()
 	d.room = r
@@ -58,7 +58,8 @@ func (d *entries) takes(n int64) {
 // leftOutLabel labels the frame that stands for all frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
-// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame leftOutLabel takes.
+// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame leftOutLabel
+// takes.
 func (d *Dictionary) Bytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -49,8 +49,9 @@ func Bare(p Process) Process {
 // so that one with blanks is taken whole.
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
-// BareText returns a sentence in which files have no directories: the paths that are given, whatever characters they have (of
-// one that ends with a slash nothing stays), and those that begin at the root. Of two paths in one clause what is between them is lost.
+// BareText returns a sentence in which files have no directories: the paths that are given, whatever characters they have
+// (of one that ends with a slash nothing stays), and those that begin at the root. Of two paths in one clause what is
+// between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) }) // none is cut short by a part of it

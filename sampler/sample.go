@@ -73,8 +73,8 @@ const (
 	// BitNoStatus: status and region could not be read in this tick; the other bits are carried from the last one.
 	BitNoStatus
 	// BitCollects: the collector works (GC.During), and of several ractors it is this thread's that has the VM's lock
-	// (rb_vm_struct.ractor.sync.lock_owner), under which it does (gc_enter in gc.c): if it holds its GVL, it collects. No thread has
-	// it while there is one ractor, nor where that can't be read.
+	// (rb_vm_struct.ractor.sync.lock_owner), under which it does (gc_enter in gc.c): if it holds its GVL, it collects. No
+	// thread has it while there is one ractor, nor where that can't be read.
 	BitCollects
 	// BitBarrier: of several ractors one has asked the others to stop, and not all have (barrier_waiting of
 	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.

@@ -40,20 +40,19 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 		s.collector.Finish()
 		var snap flamegraph.Snapshot
 		s.rolling.Snapshot(&snap)
-		byThread := snap.Threads()
+		byThread := map[sampler.ThreadID][gvl.NumStates]int64{}
+		for _, e := range snap.Entries {
+			ns := byThread[e.Key.Thread]
+			ns[e.Key.State] += e.Weights.WallNS
+			byThread[e.Key.Thread] = ns
+		}
 		s.Read(func(r *reading) {
 			st := r.Account.Stat()
 			if st.NotSampled == 0 {
 				t.Fatalf("seed %d: no gap", seed)
 			}
 			for _, th := range st.Threads {
-				var ns [gvl.NumStates]int64
-				if of := byThread[th.ID]; of != nil {
-					for state := range ns {
-						ns[state] = of[state].WallNS
-					}
-				}
-				got, want := gvl.StatesOf(ns), th.NS
+				got, want := gvl.StatesOf(byThread[th.ID]), th.NS
 				// A server without a client has the colour of parked in the flamegraph alone.
 				if got.Parked < want.Parked || got.Parked+got.IO != want.Parked+want.IO {
 					t.Errorf("seed %d thread %d: parked and io: %+v, the account has %+v", seed, th.ID, got, want)

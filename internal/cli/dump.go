@@ -134,7 +134,8 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	return d, note, nil
 }
 
-// addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and its JSON null.
+// addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and its
+// JSON null.
 func addFibers(ctx context.Context, d *export.Dump, src interface {
 	Fibers(context.Context) (sampler.Fibers, error)
 	Dictionary() *sampler.Dictionary

@@ -84,8 +84,8 @@ func (s Streams) results(ctx context.Context) io.Writer { return &patientWriter{
 // errUnread is returned when nobody reads what is written.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
-// patientWriter is a writer that gives up when nobody reads: a write that still waits some time after ctx has ended is abandoned, and
-// fails with errUnread. So do all after it.
+// patientWriter is a writer that gives up when nobody reads: a write that still waits some time after ctx has ended is
+// abandoned, and fails with errUnread. So do all after it.
 type patientWriter struct {
 	ctx    context.Context
 	to     io.Writer

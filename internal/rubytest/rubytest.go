@@ -73,7 +73,8 @@ type missing struct {
 }
 
 // All returns every Ruby there is, Debian's first, in the order of their releases. A Debian Ruby that is missing is
-// recorded as skipped; with CI=true it fails the test. With no Ruby at all the test is skipped. With -short it is the newest alone.
+// recorded as skipped; with CI=true it fails the test. With no Ruby at all the test is skipped. With -short it is the
+// newest alone.
 func All(t testing.TB) []Ruby {
 	t.Helper()
 	found := short(wanted(t, discover()))

@@ -18,9 +18,9 @@ func RunDelay(t testing.TB, pid int) time.Duration {
 	return delay
 }
 
-// CPUTime is how long in all a process's threads have been on a CPU since they began. The kernel adds to it when a thread leaves
-// its CPU and with each tick of its clock: as long as it stands still, no thread has run for longer than a tick. Threads that
-// have ended are not in it.
+// CPUTime is how long in all a process's threads have been on a CPU since they began. The kernel adds to it when a thread
+// leaves its CPU and with each tick of its clock: as long as it stands still, no thread has run for longer than a tick.
+// Threads that have ended are not in it.
 func CPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	cpu, _ := schedstat(t, pid)

@@ -128,8 +128,8 @@ func sameGroups(a, b []int) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// may reports whether the rights include one of a file's (4 read, 1 search) by its mode. It decides instead of the kernel where we
-// may not take the rights: a folder or file for which access lists say less than the mode is taken by its mode.
+// may reports whether the rights include one of a file's (4 read, 1 search) by its mode. It decides instead of the kernel
+// where we may not take the rights: a folder or file for which access lists say less than the mode is taken by its mode.
 func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
 	switch {
 	case r == nil || r.Capabilities&readers != 0:

@@ -54,8 +54,8 @@ func (p *Destination) Begin() (*Pending, error) {
 	return nil, fmt.Errorf("%s can't be written: no free name beside it", p.Path)
 }
 
-// BeginBeside begins a file beside the destination, named after it with an ending, which can be found when ddtop is killed: such a
-// file of an earlier run is replaced. What is at the destination stays until Commit.
+// BeginBeside begins a file beside the destination, named after it with an ending, which can be found when ddtop is killed:
+// such a file of an earlier run is replaced. What is at the destination stays until Commit.
 func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,8 +75,8 @@ func (p *Destination) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link; fs.ErrExist when there is something. Its errors call it
-// by path: those of a file that the folder opens would have a descriptor's number for the folder's name.
+// Create makes a file of mode 0600 in an open folder, never through a link; fs.ErrExist when there is something. Its errors
+// call it by path: those of a file that the folder opens would have a descriptor's number for the folder's name.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -112,8 +112,8 @@ func (f *Pending) Commit() error {
 // Abort removes the file.
 func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.to.dir.Remove(f.name)) }
 
-// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete: there is
-// all of it, or what was there before. What is not a regular file is written into as it is. Nothing is written when write fails.
+// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete: there is all of it,
+// or what was there before. What is not a regular file is written into as it is. Nothing is written when write fails.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
 	if err != nil {

@@ -91,8 +91,8 @@ func (g *Stream) Next() *sampler.Sample {
 	return s
 }
 
-// Damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another order or for
-// a moment not at all, times that go back, samples lost.
+// Damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another order
+// or for a moment not at all, times that go back, samples lost.
 func Damage(rng *rand.Rand, s *sampler.Sample) {
 	switch rng.IntN(12) {
 	case 0:

@@ -66,8 +66,8 @@ func (p *ProcReader) Close() error {
 
 // Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat), resident
 // memory (statm), swapped memory (status), the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the
-// pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs. Proportional memory and
-// context switches take longer: see Slow.
+// pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs. Proportional
+// memory and context switches take longer: see Slow.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	n, err := pread(p.stat, p.buf[:])
 	if err != nil {

@@ -17,7 +17,8 @@ const (
 	rollupEveryNS = 10e9
 	// rollupRest times as long as a reading took is how long none follows: they take a thousandth of the time at most.
 	rollupRest = 1000
-	// switchesRest is the same of counting context switches, which takes some 7 µs a thread: half a percent of the time at most.
+	// switchesRest is the same of counting context switches, which takes some 7 µs a thread: half a percent of the time at
+	// most.
 	switchesRest = 200
 	// maxSwitchTasks bounds the threads whose context switches are counted: the oldest ones.
 	maxSwitchTasks = 2000

@@ -18,8 +18,8 @@ import (
 // that hangs), and no signal ends it but the one that ends ddtop.
 const letGoAfter = 500 * time.Millisecond
 
-// NoAnswer returns the error, an attach.ErrNoAnswer, for a question to a process's memory or to the kernel that was not answered.
-// err says why it is not waited for any longer; nil when that goes without saying.
+// NoAnswer returns the error, an attach.ErrNoAnswer, for a question to a process's memory or to the kernel that was not
+// answered. err says why it is not waited for any longer; nil when that goes without saying.
 func NoAnswer(pid int, err error) error {
 	return &attach.TargetError{PID: pid, Kind: attach.ErrNoAnswer, Err: err,
 		Cause: "reading its memory has not come back: a page does not come (userfaultfd, FUSE, swap on a disk that hangs), " +

@@ -10,8 +10,8 @@ import (
 const (
 	// slowAfterNS is how long nothing may run or wait before the clock slows down.
 	slowAfterNS = 1_000_000_000
-	// firstSlowNS is the same at the start, while nothing has run or waited yet: a tenth of that, because what is idle when it is
-	// looked at first mostly stays so, and a second at the full rate costs as much as half a minute at the slow one.
+	// firstSlowNS is the same at the start, while nothing has run or waited yet: a tenth of that, because what is idle when
+	// it is looked at first mostly stays so, and a second at the full rate costs as much as half a minute at the slow one.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks that the verdict at the start is made from.
 	firstTicks = 50

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxWaiting bounds the samples that wait to be taken from the clock, 4 s at 1 kHz, and maxWaitingThreads the threads in them,
-	// some 30 MB. What comes when there are more is lost, and counted.
+	// maxWaiting bounds the samples that wait to be taken from the clock, 4 s at 1 kHz, and maxWaitingThreads the threads
+	// in them, some 30 MB. What comes when there are more is lost, and counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
 	// maxFree bounds the samples whose memory is kept for the next ones.

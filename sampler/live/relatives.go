@@ -22,8 +22,8 @@ const (
 	settleTime = 100 * time.Millisecond
 	// maxTries is how often a process that can't be read is asked again, a look each: it may be booting.
 	maxTries = 20
-	// silentRest is for how long a process that did not answer is left alone: each question holds up the look, and a thread for as
-	// long as it is not answered.
+	// silentRest is for how long a process that did not answer is left alone: each question holds up the look, and a thread
+	// for as long as it is not answered.
 	silentRest = 10 * time.Second
 	// maxTracked bounds the living processes that are looked at, Ruby or not, and maxEnded those kept after their end.
 	maxTracked = 1024
