@@ -59,6 +59,8 @@ type watch struct {
 	usual                usualStack
 	cpuAt, cpu, runDelay int64
 	stateAtRead          State
+	// cpuNS is what of a CPU it had and is not added up yet.
+	cpuNS int64
 }
 
 // turn follows the hold of one ractor's GVL.
@@ -146,7 +148,6 @@ func (c *collector) extendStartup(b *second) {
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
 		return
 	}
-	c.addAll()
 	load := b.sums[sumKey{dim: dimLoad}]
 	c.pending(func(sec int64, keys []sumKey, ns int64) {
 		if sec == b.at && slices.Contains(keys, sumKey{dim: dimLoad}) {
@@ -216,6 +217,7 @@ func (c *collector) Ended(slot int, _ int64) {
 		c.tallies[slot] = tally{}
 	}
 	if slot < len(c.threads) {
+		c.addCPU(&c.threads[slot])
 		c.threads[slot] = watch{}
 	}
 }
@@ -223,10 +225,19 @@ func (c *collector) Ended(slot int, _ int64) {
 // addAll adds up all that is settled.
 func (c *collector) addAll() {
 	for i := range c.tallies {
-		if t := &c.tallies[i]; t.last.FromNS < t.last.ToNS {
-			c.add(t)
-		}
+		c.add(&c.tallies[i])
 	}
+	for i := range c.threads {
+		c.addCPU(&c.threads[i])
+	}
+}
+
+// addCPU adds up a thread's time on a CPU, in the second going on.
+func (c *collector) addCPU(w *watch) {
+	if w.cpuNS != 0 && len(c.cur.sums) < maxSums {
+		c.cur.sums[sumKey{dim: dimCPU, id: uint64(w.id)}] += w.cpuNS
+	}
+	w.cpuNS = 0
 }
 
 // one looks at a thread, at the time at.
@@ -261,7 +272,7 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
 		}
 	}
-	c.counters(ts.Thread, t, w)
+	c.counters(t, w)
 	if ts.State == Waiting || ts.State.Held() {
 		c.addTurn(ts, i)
 	}
@@ -309,6 +320,7 @@ func (c *collector) rotate(sec int64) {
 			next = sec - int64(len(c.ring))
 		}
 		b := c.at(next)
+		c.addAll()
 		c.extendStartup(c.cur)
 		b.gc, b.proc = c.cur.gc, c.cur.proc
 		c.cur = b
@@ -316,15 +328,13 @@ func (c *collector) rotate(sec int64) {
 }
 
 // counters adds CPU time and run delay of threads that held the GVL, or worked without it, at both readings.
-func (c *collector) counters(id sampler.ThreadID, t *sampler.Thread, w *watch) {
+func (c *collector) counters(t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {
 		return
 	}
 	if w.cpuAt != 0 && k.CPUNS >= w.cpu && k.RunDelayNS >= w.runDelay {
-		if len(c.cur.sums) < maxSums {
-			c.cur.sums[sumKey{dim: dimCPU, id: uint64(id)}] += k.CPUNS - w.cpu
-		}
+		w.cpuNS += k.CPUNS - w.cpu
 		if w.cpuAt >= w.stackNS {
 			w.runCPU += k.CPUNS - w.cpu
 		}

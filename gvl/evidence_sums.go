@@ -69,7 +69,10 @@ func (c *collector) Interval(i *Interval) {
 // add adds up the last interval of a thread.
 func (c *collector) add(t *tally) {
 	i := &t.last
-	t.hold(i, c.counted(i.FromNS, i.ToNS))
+	if i.FromNS == i.ToNS {
+		return
+	}
+	t.hold(i, c)
 	if keys := c.keysOf(i); len(keys) > 0 {
 		c.spread(i.FromNS, i.ToNS, func(sec, ns int64) {
 			if b := c.at(sec); b != nil {
@@ -80,13 +83,13 @@ func (c *collector) add(t *tally) {
 	i.FromNS = i.ToNS
 }
 
-// hold follows how long the GVL is held with one stack; ns is what counts of the interval.
-func (t *tally) hold(i *Interval, ns int64) {
+// hold follows how long the GVL is held with one stack.
+func (t *tally) hold(i *Interval, c *collector) {
 	if i.Stack != t.stack {
 		t.stack, t.heldNS = i.Stack, 0
 	}
 	if i.State.Held() {
-		t.heldNS += ns
+		c.spread(i.FromNS, i.ToNS, func(_, ns int64) { t.heldNS += ns })
 	}
 }
 
@@ -160,7 +163,7 @@ func (c *collector) heldNS(x *watch) int64 {
 		c.add(&c.tallies[x.slot])
 		t = c.tallies[x.slot]
 	}
-	c.stream.Pending(x.id, func(i *Interval) { t.hold(i, c.counted(i.FromNS, i.ToNS)) })
+	c.stream.Pending(x.id, func(i *Interval) { t.hold(i, c) })
 	if t.stack != x.stack {
 		return 0
 	}
@@ -207,15 +210,13 @@ func (c *collector) counting(fromNS, toNS int64, fn func(fromNS, toNS int64)) {
 	}
 }
 
-// counted returns how much of a stretch of time counts, in ns.
-func (c *collector) counted(fromNS, toNS int64) (ns int64) {
-	c.counting(fromNS, toNS, func(fromNS, toNS int64) { ns += toNS - fromNS })
-	return ns
-}
-
 // spread calls fn with the seconds of a stretch of time, and what of them counts. What no window can hold any more is left out.
 func (c *collector) spread(fromNS, toNS int64, fn func(sec, ns int64)) {
 	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
+	if sec := fromNS / 1e9; len(c.stops) == 0 && toNS <= (sec+1)*1e9 && fromNS < toNS { // as nearly always
+		fn(sec, toNS-fromNS)
+		return
+	}
 	c.counting(fromNS, toNS, func(fromNS, toNS int64) {
 		for fromNS < toNS {
 			sec := fromNS / 1e9
