@@ -146,7 +146,7 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 		out.Bits |= sampler.BitLinked
 	}
 	if owns && r.gc != nil {
-		out.Bits |= r.gc.vmLock.bits(t.ractor.addr)
+		out.Bits |= r.gc.LockBits(t.ractor.addr)
 	}
 	if le64(t.buf[r.o.thRegion:]) != 0 {
 		out.Bits |= sampler.BitBlockingRegion

@@ -168,12 +168,12 @@ func TestGCFigures(t *testing.T) {
 		p.Expect(t, "ready")
 		reader := openReader(t, p.PID)
 		c := gcCompare{t: t}
-		words := 0
+		words, now := 0, reader.now
 		for i, name := range gcScenarios {
 			c.where = fmt.Sprintf("%s (%d)", name, i)
 			p.Send(t, name)
 			waitStopped(t, p.PID)
-			reader.gc.detail.lastNS = 0
+			reader.now = func() int64 { return now() + int64(i)*1e9 } // the details are read again
 			var s sampler.Sample
 			if err := reader.Read(sampler.StackTick, &s); err != nil {
 				t.Fatal(err)

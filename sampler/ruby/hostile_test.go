@@ -280,7 +280,7 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 		}
 	}
 	if r.gc != nil {
-		keep(r.gc.objspace, r.vm.Table.Size("rb_objspace"))
+		keep(r.gc.Objspace, r.vm.Table.Size("rb_objspace"))
 	}
 	return h, r
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -136,12 +135,11 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 // collects reads whether the collector works now.
 func collects(t *testing.T, rd *Reader) bool {
 	t.Helper()
-	g := rd.gc
-	buf := make([]byte, len(g.buf))
-	if err := rd.mem.Read(g.objspace+attach.Address(g.from), buf); err != nil {
+	batch := rd.gc.PlanAfter(rd.gc.PlanBefore(nil))
+	if _, err := rd.mem.ReadBatch(batch); err != nil {
 		t.Fatal(err)
 	}
-	during := g.during
-	during.Offset -= g.from
-	return during.In(buf) != 0
+	var now sampler.GC
+	rd.gc.Take(batch, &now)
+	return now.During
 }

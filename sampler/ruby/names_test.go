@@ -7,22 +7,16 @@ import (
 
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // allPlaces are the places of all tags.
 func allPlaces(t *testing.T) (list []places.Place) {
-	var tags []string
-	for _, tag := range places.Tagged(new(offsets), new(heap.Places), new(code.Places), new(gcPlaces), new(newobjCounters), new(newobjPlaces),
-		new(heapPage), new(gcDetailPlaces), new(fiberPlaces)) {
+	tags := gc.Tags()
+	for _, tag := range places.Tagged(new(offsets), new(heap.Places), new(code.Places), new(fiberPlaces)) {
 		tags = append(tags, tag)
-	}
-	for _, f := range slices.Concat(detailFigures(false), detailFigures(true)) {
-		tags = append(tags, f.layout)
-	}
-	for _, f := range heapFigures() {
-		tags = append(tags, f.layout)
 	}
 	for _, tag := range tags {
 		p, err := places.Parse(tag)
@@ -113,15 +107,7 @@ func TestTablesResolve(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			g := newGCReader(vm, 1)
-			if g == nil || !g.classes.ok || !g.alloc.known() || g.detail.buf == nil {
-				t.Errorf("%s: the collector can't be read", table.Name)
-				continue
-			}
-			if counts := g.alloc.cachePtr >= 0; counts != rel.AtLeast(4, 0) {
-				t.Errorf("%s: ractors count what they allocate in caches of their own: %t", table.Name, counts)
-			}
-			if _, err := newFiberFinder(&Reader{vm: vm, gc: g}); err != nil {
+			if err := vm.resolve(new(fiberPlaces)); err != nil {
 				t.Error(err)
 			}
 		}

@@ -32,8 +32,6 @@ type offsets struct {
 	vmObjspace    int `layout:"rb_vm_struct.gc.objspace|objspace"`
 	vmWaitingPids int `layout:"rb_vm_struct.waiting_pids,optional"` // 2.6 to 3.2
 	vmWaitingGrps int `layout:"rb_vm_struct.waiting_grps,optional"`
-	vmLockOwner   int `layout:"rb_vm_struct.ractor.sync.lock_owner,optional"`
-	vmBarrier     int `layout:"rb_vm_struct.ractor.sched.barrier_waiting|ractor.sync.barrier_waiting,optional"`
 
 	// the GVL, in rb_vm_t, or in rb_ractor_t: a flag and a number of waiters in 2.5, then owner and waiters
 	gvlAcquired   int          `layout:"rb_vm_struct.gvl.acquired,before=2.6"`

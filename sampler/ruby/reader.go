@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 )
 
 // Options of a Reader. The zero value of a field takes the default.
@@ -49,10 +50,12 @@ type Reader struct {
 	pthreadTID        int
 	currentEC         attach.Address // 2.5: ruby_current_execution_context_ptr
 	mProcess, cRactor uint64
-	gc                *gcReader
-	maxDepth          int
-	maxThreads        int
-	maxRactors        int
+	gc                *gc.Reader // nil: the collector can't be read
+	// around is the thread whose frames the counters of objects were read around in this tick's first call; nil: none's.
+	around     *thread
+	maxDepth   int
+	maxThreads int
+	maxRactors int
 	// stackBytes is what copies of stacks take, up to maxStackBytes; past cutAt maxDepth, which fullDepth is as long as there is
 	// room, is halved. shrink: it was, and what is deeper is to be given back.
 	stackBytes, maxStackBytes, cutAt, fullDepth int
@@ -169,7 +172,7 @@ func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dict
 	}
 	var b [8]byte
 	if r.mem.Read(vm.Addr+attach.Address(o.vmObjspace), b[:]) == nil {
-		r.gc = newGCReader(vm, attach.Address(le64(b[:])))
+		r.gc = newGCReader(vm, attach.Address(le64(b[:])), r.dec.Objects, r.now, &r.reads)
 	}
 	return r, nil
 }
@@ -196,9 +199,6 @@ func (r *Reader) Era() sampler.Era { return r.era }
 
 // Reads counts what happened to reads so far.
 func (r *Reader) Reads() *sampler.Reads { return &r.reads }
-
-// DisableGC stops the reading of the collector: a modular GC keeps other structs.
-func (r *Reader) DisableGC() { r.gc = nil }
 
 // live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in compiled
 // code (code.Stack.Live).

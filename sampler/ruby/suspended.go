@@ -13,13 +13,7 @@ import (
 
 // Named limits of the search for suspended fibers.
 const (
-	// maxHeapPages bounds the list of the heap's pages, maxHeapBytes what is read of them: some half a second of a CPU.
-	maxHeapPages = 1 << 18
-	maxHeapBytes = 1 << 30
-	// pagesAtOnce is how many pages are read with one call, maxHeapPage their size from 3.2 on (before, they were smaller),
-	// maxFiberSlot the size of the largest slots that are read: a Fiber's object has 40 bytes.
-	pagesAtOnce  = 32
-	maxHeapPage  = 64 << 10
+	// maxFiberSlot is the size of the largest slots that are read: a Fiber's object has 40 bytes.
 	maxFiberSlot = 80
 	// maxSuspended bounds the fibers, maxDataTypes the types of objects that are distinguished on the way to them.
 	maxSuspended = 20_000
@@ -34,23 +28,15 @@ const fiberType = "fiber"
 type fiberFinder struct {
 	r *Reader
 	fiberPlaces
-	heapPage
-	// header is how much of a heap_page is read.
-	header int
-	types  map[attach.Address]bool
+	types map[attach.Address]bool
 	// active are the fibers that run, and those that resumed them.
 	active map[attach.Address]bool
 	found  []attach.Address
 	cut    bool
 }
 
-// fiberPlaces say where fibers are, and what state they are in.
+// fiberPlaces say what state fibers are in.
 type fiberPlaces struct {
-	// sorted and pages are the list of the heap's pages and its length; where there is counted (3.4 and later), the list begins
-	// with its length, and has its elements behind two words.
-	sorted    int          `layout:"rb_objspace.heap_pages.sorted"`
-	pages     int          `layout:"rb_objspace.heap_pages.allocated_pages"`
-	counted   int          `layout:"rb_objspace.empty_pages_count,optional"`
 	status    layout.Field `layout:"rb_fiber_struct.status"`
 	created   uint64       `layout:"FIBER_CREATED"`
 	suspended uint64       `layout:"FIBER_SUSPENDED"`
@@ -61,11 +47,7 @@ func newFiberFinder(r *Reader) (*fiberFinder, error) {
 		return nil, errors.New("this collector's heap can't be read")
 	}
 	f := &fiberFinder{r: r, types: make(map[attach.Address]bool), active: make(map[attach.Address]bool)}
-	if err := errors.Join(r.vm.resolve(&f.fiberPlaces), r.vm.resolve(&f.heapPage)); err != nil {
-		return nil, err
-	}
-	f.header = max(f.pageStart+8, f.totalSlots+2, f.slotSize+2)
-	return f, nil
+	return f, r.vm.resolve(&f.fiberPlaces)
 }
 
 // SuspendedFibers looks through the heap for fibers that are suspended or were never resumed, which no thread leads to, and reads
@@ -78,9 +60,11 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 		return sampler.Fibers{}, err
 	}
 	begin := r.now()
-	if err := f.walk(ctx); err != nil {
+	cut, err := r.gc.EachPage(ctx, maxFiberSlot, f.page)
+	if err != nil {
 		return sampler.Fibers{}, err
 	}
+	f.cut = f.cut || cut
 	for _, t := range r.order {
 		f.thread(t)
 	}
@@ -124,109 +108,25 @@ func (f *fiberFinder) thread(t *thread) {
 	}
 }
 
-// walk looks through the pages of the heap.
-func (f *fiberFinder) walk(ctx context.Context) error {
-	list, err := f.pageList()
-	if err != nil {
-		return err
-	}
-	headers, slots := make([]byte, pagesAtOnce*f.header), make([]byte, pagesAtOnce*maxHeapPage)
-	ranges, sizes := make([]attach.Range, 0, pagesAtOnce), make([]int, 0, pagesAtOnce)
-	left := maxHeapBytes
-	for chunk := range slices.Chunk(list, pagesAtOnce) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		ranges, sizes = ranges[:0], sizes[:0]
-		for i, page := range chunk {
-			ranges = append(ranges, attach.Range{Addr: attach.Address(page), Buf: headers[i*f.header:][:f.header]})
-		}
-		if _, err := f.r.mem.ReadBatch(ranges); err != nil {
-			return err
-		}
-		pages := ranges[:0]
-		for _, header := range ranges {
-			size, total := slotSize, 0
-			if !header.Failed { // else the page was given back
-				total = int(le16(header.Buf[f.totalSlots:]))
-			}
-			if f.slotSize >= 0 {
-				size = int(le16(header.Buf[f.slotSize:]))
-			}
-			if total == 0 || size < slotSize || size > maxFiberSlot || total*size > maxHeapPage {
-				continue
-			}
-			buf := slots[len(pages)*maxHeapPage:][:total*size]
-			if left -= len(buf); left < 0 {
-				f.cut = true
-				return nil
-			}
-			pages, sizes = append(pages, attach.Range{Addr: attach.Address(le64(header.Buf[f.pageStart:])), Buf: buf}), append(sizes, size)
-		}
-		if _, err := f.r.mem.ReadBatch(pages); err != nil {
-			return err
-		}
-		for i := range pages {
-			if !pages[i].Failed {
-				f.page(uint64(pages[i].Addr), pages[i].Buf, sizes[i])
-			}
-		}
-	}
-	return nil
-}
-
-// pageList reads the addresses of the heap's pages.
-func (f *fiberFinder) pageList() ([]uint64, error) {
-	read := func(addr attach.Address) (uint64, error) {
-		var w [8]byte
-		err := f.r.mem.Read(addr, w[:])
-		return le64(w[:]), err
-	}
-	at, err := read(f.r.gc.objspace + attach.Address(f.sorted))
-	if err != nil {
-		return nil, err
-	}
-	length := f.r.gc.objspace + attach.Address(f.pages)
-	if f.counted >= 0 {
-		length = attach.Address(at)
-		at += 16
-	}
-	n, err := read(length)
-	if err != nil {
-		return nil, err
-	}
-	if n > maxHeapPages {
-		n, f.cut = maxHeapPages, true
-	}
-	buf := make([]byte, n*8)
-	if err := f.r.mem.Read(attach.Address(at), buf); err != nil {
-		return nil, err
-	}
-	list := make([]uint64, n)
-	for i := range list {
-		list[i] = le64(buf[i*8:])
-	}
-	return list, nil
-}
-
 // page notes the fibers among the objects of a page.
-func (f *fiberFinder) page(addr uint64, slots []byte, size int) {
+func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 	objects := &f.r.o.objects
-	for at := 0; at+size <= len(slots); at += size {
-		slot := slots[at : at+size]
-		if typ, ok := objects.DataType(slot); !ok || !f.isFiber(typ, addr+uint64(at)) {
+	for at := 0; at+size <= len(page.Buf); at += size {
+		slot, addr := page.Buf[at:at+size], page.Addr+attach.Address(at)
+		if typ, ok := objects.DataType(slot); !ok || !f.isFiber(typ, uint64(addr)) {
 			continue
 		}
-		fiber := objects.Data(attach.Address(addr)+attach.Address(at), slot)
+		fiber := objects.Data(addr, slot)
 		if fiber == 0 {
 			continue // not initialized
 		}
 		if len(f.found) >= maxSuspended {
 			f.cut = true
-			return
+			return false
 		}
 		f.found = append(f.found, fiber)
 	}
+	return true
 }
 
 // isFiber reports whether a type of data is that of fibers; value is an object of it.

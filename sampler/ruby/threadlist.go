@@ -271,6 +271,7 @@ func (r *Reader) adopt(ractors []*ractor, all []*thread) {
 		}
 	}
 	r.ractors, r.order = ractors, all
+	r.listRactors()
 	r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true
 	r.layoutSegments()
 	r.deepenStacks()

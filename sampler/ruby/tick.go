@@ -130,9 +130,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		around = nil
 	}
 	counted := r.gc == nil
-	if r.gc != nil {
-		r.gc.around = around
-	}
+	r.around = around
 	if depth == sampler.StackTick {
 		for _, t := range r.order {
 			r.planHolder(t)
@@ -145,19 +143,18 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		}
 		owner := t.ractor.owners[1] == t
 		if t == around {
-			r.gc.planBefore(r)
+			r.batch = r.gc.PlanBefore(r.batch)
 		}
 		if depth == sampler.StackTick || owner {
 			r.planStack(t, owner || t.stack.quiet < quietAfter && !t.stack.rests)
 		}
 		if t == around {
-			r.gc.planAfter(r)
+			r.batch = r.gc.PlanAfter(r.batch)
 			counted = true
 		}
 	}
 	if !counted {
-		r.gc.planBefore(r)
-		r.gc.planAfter(r)
+		r.batch = r.gc.PlanAfter(r.gc.PlanBefore(r.batch))
 	}
 	t0 := r.now()
 	calls, err := r.mem.ReadBatch(r.batch)
@@ -188,12 +185,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		}
 	}
 	s.GC = sampler.GC{}
-	if r.gc != nil && r.gc.take(r.batch) {
-		r.gc.fill(&s.GC)
-		if !r.gc.plausible(&s.GC) {
-			s.GC = sampler.GC{}
-		}
-		r.gc.vmLock.take(&s.GC)
+	if r.gc != nil {
+		r.gc.Take(r.batch, &s.GC)
 	}
 	r.collecting = s.GC.Valid && s.GC.During
 	if err := r.dec.Revalidate(t1, s.GC); err != nil {
@@ -301,17 +294,17 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		for _, t := range r.retry {
 			around := r.countsAround(t)
 			if around {
-				r.gc.planBefore(r)
+				r.batch = r.gc.PlanBefore(r.batch)
 				bracketed = true
 			}
 			r.planStack(t, !t.stack.probing)
 			if around {
-				r.gc.planAfter(r)
+				r.batch = r.gc.PlanAfter(r.batch)
 			}
 		}
 		calls, err := r.mem.ReadBatch(r.batch)
 		if bracketed && err == nil {
-			r.gc.take(r.batch) // a range that failed leaves the first difference, of nearly the same moment
+			r.gc.TakeCounters(r.batch) // a range that failed leaves the first difference, of nearly the same moment
 		}
 		r.reads.Calls += uint64(calls)
 		r.reads.Retried += uint64(len(r.retry))

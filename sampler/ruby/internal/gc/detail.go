@@ -1,4 +1,4 @@
-package ruby
+package gc
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // How often the details of the collector are read, in ns: as a rule, and when the number of cycles has changed.
@@ -134,19 +135,34 @@ func heapFigures() []figurePlace[sampler.GCHeap] {
 	}
 }
 
+// Tags are the layout tags of all that this package reads, for the test that compares them with the tables.
+func Tags() (tags []string) {
+	for _, tag := range places.Tagged(new(gcPlaces), new(lockPlaces), new(newobjCounters), new(newobjPlaces), new(heapPage),
+		new(pageList), new(gcDetailPlaces)) {
+		tags = append(tags, tag)
+	}
+	for _, f := range slices.Concat(detailFigures(false), detailFigures(true)) {
+		tags = append(tags, f.layout)
+	}
+	for _, f := range heapFigures() {
+		tags = append(tags, f.layout)
+	}
+	return tags
+}
+
 // figuresOf returns those of the figures that the VM's release has.
-func figuresOf[T any](vm *VM, figures []figurePlace[T]) (list []figure[T]) {
+func figuresOf[T any](t *Target, figures []figurePlace[T]) (list []figure[T]) {
 	for _, p := range figures {
 		place, err := places.Parse(p.layout)
-		if f := place.Field(vm.Table, vm.Release); err == nil && f.Known() {
+		if f := place.Field(t.Table, t.Release); err == nil && f.Known() {
 			list = append(list, figure[T]{f, p.to})
 		}
 	}
 	return list
 }
 
-func (d *gcDetail) init(vm *VM, pools *gcPools) {
-	if vm.resolve(&d.gcDetailPlaces) != nil || d.size > maxObjspace {
+func (d *gcDetail) init(t *Target, pools *gcPools) {
+	if t.resolve(&d.gcDetailPlaces) != nil || d.size > maxObjspace {
 		return
 	}
 	d.buf = make([]byte, d.size)
@@ -154,7 +170,7 @@ func (d *gcDetail) init(vm *VM, pools *gcPools) {
 	if !counted {
 		d.sorted = -1
 	}
-	d.figures, d.heaps = figuresOf(vm, detailFigures(counted)), figuresOf(vm, heapFigures())
+	d.figures, d.heaps = figuresOf(t, detailFigures(counted)), figuresOf(t, heapFigures())
 	d.heapCount = 1
 	if pools.pools.Known() {
 		d.heapsAt, d.heapSize, d.heapCount = pools.pools.Offset, pools.poolSize, pools.poolCount()
@@ -168,57 +184,56 @@ func (d *gcDetail) init(vm *VM, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// readGCDetail gives the sample the details, after reading them again when it is time.
-func (r *Reader) readGCDetail(s *sampler.Sample) {
+// ReadDetail gives the sample the details, after reading them again when it is time. It is false when the collector turns out to be
+// another struct than the table says: then nothing of it is to be believed.
+func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
-	if r.gc == nil || !s.GC.Valid || r.gc.detail.buf == nil {
-		return
+	if !s.GC.Valid || g.detail.buf == nil {
+		return true
 	}
-	d := &r.gc.detail
+	d := &g.detail
 	age := s.TimeNS - d.lastNS
 	if d.lastNS == 0 || age >= gcDetailNS || age >= gcDetailAfterNS && s.GC.Count != d.lastCount {
 		d.lastNS, d.lastCount = s.TimeNS, s.GC.Count
-		r.fetchGCDetail()
-		if r.gc == nil {
+		if !g.fetchDetail() {
 			s.GC = sampler.GC{}
-			return
+			return false
 		}
 	}
 	s.GCDetail = d.now
+	return true
 }
 
-// fetchGCDetail reads the whole of rb_objspace. A failure leaves the figures of the last time, with their age.
-func (r *Reader) fetchGCDetail() {
-	g := r.gc
+// fetchDetail reads the whole of rb_objspace. A failure leaves the figures of the last time, with their age. It is false for another
+// struct than the table says.
+func (g *Reader) fetchDetail() bool {
 	d := &g.detail
-	r.batch = r.batch[:0]
-	g.planBefore(r)
-	whole := len(r.batch)
-	r.add(g.objspace, d.buf)
-	g.planAfter(r)
-	calls, err := r.mem.ReadBatch(r.batch)
-	r.reads.Calls += uint64(calls)
-	if err != nil || r.batch[whole].Failed || !g.take(r.batch) {
-		r.reads.Failed++
-		return
+	g.batch = g.PlanBefore(g.batch[:0])
+	whole := len(g.batch)
+	g.batch = g.PlanAfter(append(g.batch, attach.Range{Addr: g.Objspace, Buf: d.buf}))
+	calls, err := g.Mem.ReadBatch(g.batch)
+	g.Reads.Calls += uint64(calls)
+	if err != nil || g.batch[whole].Failed || !g.TakeCounters(g.batch) {
+		g.Reads.Failed++
+		return true
 	}
 	var pages [8]byte
 	pagesKnown := false
 	if d.sorted >= 0 {
-		if at := attach.Address(le64(d.buf[d.sorted:])); at != 0 && r.mem.Read(at, pages[:]) == nil {
+		if at := attach.Address(view.U64(d.buf[d.sorted:])); at != 0 && g.Mem.Read(at, pages[:]) == nil {
 			pagesKnown = true
 		}
-		r.reads.Calls++
+		g.Reads.Calls++
 	}
 	d.decode(&d.now, &g.alloc)
 	if n := d.now.Heaps[0].SlotSize; d.heapCount > 0 && n != slotSize && n != minSlotSize {
-		r.gc = nil // another struct than the table says
-		return
+		return false
 	}
 	if pagesKnown {
-		d.now.AllocatedPages = int64(le64(pages[:]))
+		d.now.AllocatedPages = int64(view.U64(pages[:]))
 	}
-	d.now.AtNS, d.now.Uncounted, d.now.MovesCounted = r.now(), g.alloc.uncounted, d.sorted >= 0
+	d.now.AtNS, d.now.Uncounted, d.now.MovesCounted = g.Now(), g.alloc.uncounted, d.sorted >= 0
+	return true
 }
 
 // decode turns the copy into figures; the objects allocated come from alloc, caches included.
@@ -261,7 +276,7 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 // sinceCycle is what was malloc'ed less what was freed since the last cycle: four counters in a row, malloc, free, and the
 // two as they were at the last cycle.
 func (d *gcDetail) sinceCycle(malloc, free int) int64 {
-	w := func(off int) int64 { return int64(le64(d.buf[off:])) }
+	w := func(off int) int64 { return int64(view.U64(d.buf[off:])) }
 	return max(0, w(malloc)-w(malloc+16)-(w(free)-w(free+16)))
 }
 

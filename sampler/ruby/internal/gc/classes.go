@@ -1,4 +1,4 @@
-package ruby
+package gc
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // What one look at new objects may cost.
@@ -74,6 +75,15 @@ type heapPage struct {
 	marks      layout.Field `layout:"heap_page.mark_bits"`
 }
 
+// slots says where a page's slots begin, of what size they are and how many, by its header.
+func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) {
+	size = slotSize
+	if p.slotSize >= 0 {
+		size = int(le16(header[p.slotSize:]))
+	}
+	return attach.Address(view.U64(header[p.pageStart:])), size, int(le16(header[p.totalSlots:]))
+}
+
 // classCache is the cache of one ractor and the positions at the last look.
 type classCache struct {
 	addr attach.Address
@@ -87,8 +97,8 @@ const (
 	keyInternal = 1
 )
 
-func (c *classCounter) init(vm *VM, pools *gcPools) {
-	if vm.resolve(&c.newobjPlaces) != nil || vm.resolve(&c.heapPage) != nil {
+func (c *classCounter) init(t *Target, pools *gcPools) {
+	if t.resolve(&c.newobjPlaces, &c.heapPage) != nil {
 		return
 	}
 	if c.cacheAt < 0 {
@@ -119,21 +129,21 @@ func (c *classCounter) init(vm *VM, pools *gcPools) {
 // CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the first
 // one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It costs some
 // 10 µs a heap in use, and is to be called some 10 to 100 times a second.
-func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
-	if r.gc == nil || !r.gc.classes.ok || !s.GC.Valid || !r.gc.alloc.known() {
+func (g *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
+	if !g.classes.ok || !s.GC.Valid || !g.alloc.known() {
 		return nil
 	}
-	c := &r.gc.classes
+	c := &g.classes
 	// While objects are marked, no mark says that an object is old.
 	if s.GC.During || s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting {
 		return c.current
 	}
-	c.look(r)
+	c.look(g)
 	return c.current
 }
 
-func (c *classCounter) look(r *Reader) {
-	counter := &r.gc.alloc
+func (c *classCounter) look(g *Reader) {
+	counter := &g.alloc
 	grown := false
 	for h := range counter.n {
 		now := float64(counter.totals[h])
@@ -146,35 +156,35 @@ func (c *classCounter) look(r *Reader) {
 	if c.began && !grown {
 		return
 	}
-	c.follow(r)
+	c.follow(g)
 	for i := range c.caches {
 		k := &c.caches[i]
-		if r.mem.Read(k.addr, k.buf) != nil {
+		if g.Mem.Read(k.addr, k.buf) != nil {
 			c.walk = 0 // gone: the next look finds it again
 			continue
 		}
 		for h := range c.n {
 			b := k.buf[h*c.stride:]
-			page, free := le64(b[c.page:]), le64(b[c.free:])
+			page, free := view.U64(b[c.page:]), view.U64(b[c.free:])
 			was := k.at[h]
 			k.at[h].page, k.at[h].free = page, free
 			if c.began && page != 0 && (page != was.page || free != was.free) {
-				c.newObjects(r, min(h, counter.n-1), page, free, was.page, was.free)
+				c.newObjects(g, min(h, counter.n-1), page, free, was.page, was.free)
 			}
 		}
 	}
 	if c.began {
-		c.share(r)
+		c.share(g)
 	}
 	c.began = true
 }
 
 // follow finds the ractors' caches, after a walk over the ractors.
-func (c *classCounter) follow(r *Reader) {
-	if c.walk == r.walks && c.walk != 0 {
+func (c *classCounter) follow(g *Reader) {
+	if c.walk == g.walk && c.walk != 0 {
 		return
 	}
-	c.walk = r.walks
+	c.walk = g.walk
 	old := c.caches
 	c.caches = nil
 	add := func(addr attach.Address, size int) {
@@ -187,17 +197,17 @@ func (c *classCounter) follow(r *Reader) {
 		c.caches = append(c.caches, k)
 	}
 	if c.cacheAt < 0 {
-		add(r.gc.objspace+attach.Address(c.edenFree), c.page+8)
+		add(g.Objspace+attach.Address(c.edenFree), c.page+8)
 		return
 	}
-	for _, rc := range r.ractors {
-		addr := rc.addr + attach.Address(c.cacheAt)
+	for _, ractor := range g.ractors {
+		addr := ractor + attach.Address(c.cacheAt)
 		if c.byPointer != 0 {
 			var p [8]byte
-			if r.mem.Read(addr, p[:]) != nil || le64(p[:]) == 0 {
+			if g.Mem.Read(addr, p[:]) != nil || view.U64(p[:]) == 0 {
 				continue // it has not started yet, or is gone: the next walk will tell
 			}
-			addr = attach.Address(le64(p[:]))
+			addr = attach.Address(view.U64(p[:]))
 		}
 		add(addr+attach.Address(c.heaps), c.n*c.stride)
 	}
@@ -205,15 +215,12 @@ func (c *classCounter) follow(r *Reader) {
 
 // newObjects counts the classes of the newest objects of a page that is being filled: free is its first free slot or the
 // cursor, wasPage and wasFree the page and position at the last look.
-func (c *classCounter) newObjects(r *Reader, counter int, page, free, wasPage, wasFree uint64) {
-	if r.mem.Read(attach.Address(page), c.header) != nil {
+func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, wasFree uint64) {
+	if g.Mem.Read(attach.Address(page), c.header) != nil {
 		return // the page was given back
 	}
-	start, size := le64(c.header[c.pageStart:]), uint64(slotSize)
-	total := uint64(le16(c.header[c.totalSlots:]))
-	if c.slotSize >= 0 {
-		size = uint64(le16(c.header[c.slotSize:]))
-	}
+	at, slot, n := c.heapPage.slots(c.header)
+	start, size, total := uint64(at), uint64(slot), uint64(n)
 	if size < minSlotSize || size > maxSlotSize || total == 0 || total*size > c.pageBytes {
 		return // no page any more
 	}
@@ -245,17 +252,17 @@ func (c *classCounter) newObjects(r *Reader, counter int, page, free, wasPage, w
 		hi = min(hi, lo+c.newest(size))
 	}
 	buf := c.slots[:hi-lo]
-	if r.mem.Read(attach.Address(lo), buf) != nil {
+	if g.Mem.Read(attach.Address(lo), buf) != nil {
 		return
 	}
 	counts := c.counts[counter]
 	for at := lo; at < hi; at += size {
 		slot := buf[at-lo:]
-		kind := le64(slot) & heap.TypeMask
+		kind := view.U64(slot) & heap.TypeMask
 		if kind == heap.TypeNone || kind == heap.TypeMoved || c.marked(at, start, size) {
 			continue
 		}
-		switch class := le64(slot[heap.BasicClass:]); {
+		switch class := view.U64(slot[heap.BasicClass:]); {
 		case kind >= heap.TypeImemo:
 			counts[keyInternal]++
 		case class == 0:
@@ -279,7 +286,7 @@ func (c *classCounter) marked(at, start, size uint64) bool {
 }
 
 // share gives each counter's objects to the classes that were found.
-func (c *classCounter) share(r *Reader) {
+func (c *classCounter) share(g *Reader) {
 	clear(c.parts)
 	whole := 0.0
 	for h := range c.counts {
@@ -293,7 +300,7 @@ func (c *classCounter) share(r *Reader) {
 		c.sums.Seen += uint64(n)
 		whole += c.carry[h]
 		for class, k := range c.counts[h] {
-			c.parts[c.name(r, class)] += c.carry[h] * float64(k) / float64(n)
+			c.parts[c.name(g, class)] += c.carry[h] * float64(k) / float64(n)
 		}
 		c.carry[h] = 0
 		clear(c.counts[h])
@@ -324,14 +331,14 @@ func (c *classCounter) share(r *Reader) {
 }
 
 // name is the path of a class.
-func (c *classCounter) name(r *Reader, class uint64) string {
+func (c *classCounter) name(g *Reader, class uint64) string {
 	switch class {
 	case keyHidden:
 		return sampler.AllocHidden
 	case keyInternal:
 		return sampler.AllocInternal
 	}
-	name, err := r.dec.Objects.ClassPath(class)
+	name, err := g.Objects.ClassPath(class)
 	switch {
 	case err != nil:
 		return sampler.AllocUnknown

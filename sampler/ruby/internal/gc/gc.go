@@ -1,9 +1,14 @@
-package ruby
+// Package gc reads what the garbage collector keeps of itself: its flags and counters, the figures of GC.stat, who allocates and of
+// which class (docs/internals/gc.md), and the pages of the heap.
+package gc
 
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // gcPlaces are the places in rb_objspace that each tick reads (docs/internals/gc.md#the-object-space).
@@ -38,9 +43,33 @@ func (p *gcPools) poolCount() int {
 	return min(p.pools.Size/p.poolSize, maxPools)
 }
 
-// gcReader reads the collector's flags and counters from rb_objspace.
-type gcReader struct {
-	objspace attach.Address
+// Target is the VM whose collector is read, and what reads it.
+type Target struct {
+	Mem     attach.Memory
+	Table   *layout.Table
+	Release places.Release
+	// VM and Objspace are the addresses of rb_vm_t and of rb_objspace.
+	VM, Objspace attach.Address
+	ZJITFrames   bool
+	// Objects names classes.
+	Objects *heap.Objects
+	// Now is CLOCK_MONOTONIC in ns.
+	Now func() int64
+	// Reads counts what happens to reads.
+	Reads *sampler.Reads
+}
+
+// resolve sets the fields with a layout tag of the structs that into points to. Its error names all that the table lacks.
+func (t *Target) resolve(into ...any) error { return places.Resolve(t.Table, t.Release, into...) }
+
+// Reader reads the collector of one VM: with each tick the flags and counters in rb_objspace, which are a part of the tick's own
+// call, now and then all else.
+type Reader struct {
+	Target
+	// ractors are where the ractors are, as of the last walk over them, which walk counts.
+	ractors []attach.Address
+	walk    walkNumber
+	batch   []attach.Range
 	// buf holds [from, to) of rb_objspace, one range of each tick.
 	buf  []byte
 	from int
@@ -53,17 +82,18 @@ type gcReader struct {
 	detail  gcDetail
 	// at and last are the indices of the first ranges of planBefore and planAfter, mid the one behind planBefore's.
 	at, mid, last int
-	// around is the thread whose frames the counters were read around in this tick's first call; nil: none's.
-	around *thread
 }
+
+// walkNumber counts the walks over the ractors; 0: none yet.
+type walkNumber uint64
 
 // maxPools bounds the size pools of a heap: 5 up to 4.0, 12 in head.
 const maxPools = sampler.MaxGCHeaps
 
-// newGCReader resolves the places; a nil reader means that this target's collector can't be read.
-func newGCReader(vm *VM, objspace attach.Address) *gcReader {
-	g := &gcReader{objspace: objspace}
-	if objspace == 0 || vm.resolve(&g.gcPlaces) != nil {
+// New resolves the places; nil means that this target's collector can't be read.
+func New(t Target) *Reader {
+	g := &Reader{Target: t}
+	if t.Objspace == 0 || t.resolve(&g.gcPlaces) != nil {
 		return nil
 	}
 	g.from = g.mode.Offset
@@ -78,22 +108,44 @@ func newGCReader(vm *VM, objspace attach.Address) *gcReader {
 		g.from, to = min(g.from, g.pools.Offset), max(to, g.pools.Offset+n*g.poolSize)
 	}
 	g.buf = make([]byte, to-g.from)
-	g.alloc.init(g, vm)
-	g.classes.init(vm, &g.gcPools)
-	g.detail.init(vm, &g.gcPools)
+	// The lock is used by several ractors alone, and has not always been there.
+	_ = t.resolve(&g.vmLock.lockPlaces)
+	g.alloc.init(g)
+	g.classes.init(&g.Target, &g.gcPools)
+	g.detail.init(&g.Target, &g.gcPools)
 	return g
 }
 
+// SetRactors says where the ractors are after a walk over them.
+func (g *Reader) SetRactors(ractors []attach.Address) {
+	g.ractors = ractors
+	g.walk++
+}
+
 // word is the counter at an offset of rb_objspace, from what the tick has read; 0 when there is none.
-func (g *gcReader) word(off int) uint64 {
+func (g *Reader) word(off int) uint64 {
 	if off < 0 {
 		return 0
 	}
-	return le64(g.buf[off-g.from:])
+	return view.U64(g.buf[off-g.from:])
 }
 
-// fill decodes what a plan's ranges received.
-func (g *gcReader) fill(out *sampler.GC) {
+// Take decodes what the ranges of PlanBefore and PlanAfter received into out, which is not Valid when one of them could not be read,
+// or when the collector is another struct than the table says (a modular GC, 3.4 and later).
+func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
+	*out = sampler.GC{}
+	if !g.TakeCounters(batch) {
+		return
+	}
+	g.fill(out)
+	if out.Mode > sampler.GCCompacting || out.Count < out.MajorCount || out.Count < out.MinorCount {
+		*out = sampler.GC{}
+	}
+	g.vmLock.take(out)
+}
+
+// fill decodes the flags and counters.
+func (g *Reader) fill(out *sampler.GC) {
 	word := g.word
 	flag := func(f layout.Field) uint64 {
 		if !f.Known() {
@@ -114,9 +166,4 @@ func (g *gcReader) fill(out *sampler.GC) {
 		TimeNS:     word(g.totalTime) + word(g.markTime) + word(g.sweepTime),
 		Allocated:  g.alloc.total(),
 	}
-}
-
-// plausible refuses a collector that is another struct than the table says (a modular GC, 3.4 and later).
-func (g *gcReader) plausible(c *sampler.GC) bool {
-	return c.Mode <= sampler.GCCompacting && c.Count >= c.MajorCount && c.Count >= c.MinorCount
 }

@@ -1,13 +1,15 @@
-package ruby
+package gc
 
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // vmLock is the lock of the whole VM, of which only processes with several ractors make use: a ractor collects garbage under it,
 // and stops the others at a barrier where marking needs that (docs/internals/threads.md#ractors).
 type vmLock struct {
+	lockPlaces
 	ownerBuf         [8]byte
 	barrierBuf       [1]byte
 	asked            bool // planned in this tick
@@ -15,24 +17,32 @@ type vmLock struct {
 	holder           attach.Address
 }
 
+// lockPlaces are in rb_vm_t.
+type lockPlaces struct {
+	owner   int `layout:"rb_vm_struct.ractor.sync.lock_owner,optional"`
+	barrier int `layout:"rb_vm_struct.ractor.sched.barrier_waiting|ractor.sync.barrier_waiting,optional"`
+}
+
 // plan adds the lock to the batch. It comes beside the collector's flags, so that both are of one instant.
-func (l *vmLock) plan(r *Reader) {
-	if l.asked = len(r.ractors) > 1 && r.o.vmLockOwner >= 0 && r.o.vmBarrier >= 0; l.asked {
-		r.add(r.vm.Addr+attach.Address(r.o.vmLockOwner), l.ownerBuf[:])
-		r.add(r.vm.Addr+attach.Address(r.o.vmBarrier), l.barrierBuf[:])
+func (l *vmLock) plan(batch []attach.Range, g *Reader) []attach.Range {
+	if l.asked = len(g.ractors) > 1 && l.owner >= 0 && l.barrier >= 0; l.asked {
+		batch = append(batch, attach.Range{Addr: g.VM + attach.Address(l.owner), Buf: l.ownerBuf[:]},
+			attach.Range{Addr: g.VM + attach.Address(l.barrier), Buf: l.barrierBuf[:]})
 	}
+	return batch
 }
 
 // take decodes what plan's ranges received.
 func (l *vmLock) take(gc *sampler.GC) {
 	l.during, l.stopping, l.holder = false, false, 0
 	if l.asked {
-		l.during, l.stopping, l.holder = gc.Valid && gc.During, l.barrierBuf[0] != 0, attach.Address(le64(l.ownerBuf[:]))
+		l.during, l.stopping, l.holder = gc.Valid && gc.During, l.barrierBuf[0] != 0, attach.Address(view.U64(l.ownerBuf[:]))
 	}
 }
 
-// bits are those of a thread of a ractor.
-func (l *vmLock) bits(ractor attach.Address) sampler.ThreadBits {
+// LockBits are those that the lock of the whole VM gives a thread of a ractor.
+func (g *Reader) LockBits(ractor attach.Address) sampler.ThreadBits {
+	l := &g.vmLock
 	var b sampler.ThreadBits
 	if l.during && l.holder == ractor {
 		b |= sampler.BitCollects

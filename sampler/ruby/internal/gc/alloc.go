@@ -1,8 +1,9 @@
-package ruby
+package gc
 
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // allocCounter reads the number of objects allocated, twice in one call, just before a thread's frames. The difference belongs
@@ -18,7 +19,7 @@ import (
 // added to the heap's counter now and then (every 1,024 objects, say), in two steps; so the caches are read between two
 // readings of the heaps, and a flush in between is made good (flushed). docs/internals/gc.md#counting-allocations
 type allocCounter struct {
-	g *gcReader
+	g *Reader
 	// off and stride are where the counters are in rb_objspace, n how many.
 	off, stride, n int
 	// from is the offset that after starts at.
@@ -64,7 +65,7 @@ type heapSum struct {
 	cached         bool   // the release has caches
 }
 
-func (c *allocCounter) init(g *gcReader, vm *VM) {
+func (c *allocCounter) init(g *Reader) {
 	c.g = g
 	switch {
 	case g.allocated >= 0:
@@ -76,7 +77,7 @@ func (c *allocCounter) init(g *gcReader, vm *VM) {
 		c.from = c.off
 		c.after = make([]byte, (c.n-1)*c.stride+8)
 	}
-	if vm.resolve(&c.newobjCounters) != nil || c.n == 0 {
+	if g.resolve(&c.newobjCounters) != nil || c.n == 0 {
 		c.cachePtr = -1
 	}
 }
@@ -85,65 +86,67 @@ func (c *allocCounter) init(g *gcReader, vm *VM) {
 func (c *allocCounter) known() bool { return c.n > 0 && !c.uncounted }
 
 // follow finds the caches of the ractors there are, after a walk over them.
-func (c *allocCounter) follow(r *Reader) {
-	if c.cachePtr < 0 || c.walk == r.walks {
+func (c *allocCounter) follow(g *Reader) {
+	if c.cachePtr < 0 || c.walk == g.walk {
 		return
 	}
-	c.walk = r.walks
-	c.uncounted = r.vm.ZJITFrames && r.vm.Release.AtLeast(4, 1)
+	c.walk = g.walk
+	c.uncounted = g.ZJITFrames && g.Release.AtLeast(4, 1)
 	c.caches = c.caches[:0]
-	for _, rc := range r.ractors {
+	for _, ractor := range g.ractors {
 		var p [8]byte
-		if r.mem.Read(rc.addr+attach.Address(c.cachePtr), p[:]) != nil || le64(p[:]) == 0 {
+		if g.Mem.Read(ractor+attach.Address(c.cachePtr), p[:]) != nil || view.U64(p[:]) == 0 {
 			continue // it has not started yet, or is gone: the next walk will tell
 		}
 		size := (c.n-1)*c.cacheSize + 8
 		c.caches = append(c.caches, allocCache{
-			addr: attach.Address(le64(p[:])) + attach.Address(c.cacheAt+c.cacheCount), b: make([]byte, size), a: make([]byte, size),
+			addr: attach.Address(view.U64(p[:])) + attach.Address(c.cacheAt+c.cacheCount), b: make([]byte, size), a: make([]byte, size),
 		})
 	}
 }
 
-// planBefore adds the collector's flags and counters to the batch; for a pair, the gap and the counters once more, too.
-func (g *gcReader) planBefore(r *Reader) {
-	g.alloc.follow(r)
-	g.at = len(r.batch)
-	r.add(g.objspace+attach.Address(g.from), g.buf)
-	g.vmLock.plan(r)
+// PlanBefore adds the collector's flags and counters to a batch; for a pair, the gap and the counters once more, too.
+func (g *Reader) PlanBefore(batch []attach.Range) []attach.Range {
+	g.alloc.follow(g)
+	g.at = len(batch)
+	batch = append(batch, attach.Range{Addr: g.Objspace + attach.Address(g.from), Buf: g.buf})
+	batch = g.vmLock.plan(batch, g)
 	for i := range g.alloc.caches {
 		c := &g.alloc.caches[i]
-		r.add(c.addr, c.b)
+		batch = append(batch, attach.Range{Addr: c.addr, Buf: c.b})
 	}
-	g.mid = len(r.batch)
+	g.mid = len(batch)
 	if g.alloc.pairing {
 		for range gapReads {
-			r.add(r.vm.Addr, g.alloc.gap[:])
+			batch = append(batch, attach.Range{Addr: g.VM, Buf: g.alloc.gap[:]})
 		}
-		g.planAgain(r)
+		batch = g.planAgain(batch)
 	}
+	return batch
 }
 
-// planAfter adds the counters once more, where planBefore has not done so.
-func (g *gcReader) planAfter(r *Reader) {
+// PlanAfter adds the counters once more, where PlanBefore has not done so.
+func (g *Reader) PlanAfter(batch []attach.Range) []attach.Range {
 	if !g.alloc.pairing {
-		g.planAgain(r)
+		batch = g.planAgain(batch)
 	}
+	return batch
 }
 
-func (g *gcReader) planAgain(r *Reader) {
-	g.last = len(r.batch)
+func (g *Reader) planAgain(batch []attach.Range) []attach.Range {
+	g.last = len(batch)
 	c := &g.alloc
 	if c.n == 0 {
-		return
+		return batch
 	}
 	for i := range c.caches {
-		r.add(c.caches[i].addr, c.caches[i].a)
+		batch = append(batch, attach.Range{Addr: c.caches[i].addr, Buf: c.caches[i].a})
 	}
-	r.add(g.objspace+attach.Address(c.from), c.after)
+	return append(batch, attach.Range{Addr: g.Objspace + attach.Address(c.from), Buf: c.after})
 }
 
-// take decodes what the ranges of planBefore and planAfter received. It is false when one of them could not be read.
-func (g *gcReader) take(batch []attach.Range) bool {
+// TakeCounters decodes what of PlanBefore and PlanAfter counts objects. It is false when one of their ranges could not be read.
+func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	c := &g.alloc
 	after := 0
 	if c.n > 0 {
@@ -157,10 +160,10 @@ func (g *gcReader) take(batch []attach.Range) bool {
 		}
 	}
 	for h := range c.n {
-		s := heapSum{heap1: g.word(c.off + h*c.stride), heap2: le64(c.after[h*c.stride:]), cached: c.cachePtr >= 0}
+		s := heapSum{heap1: g.word(c.off + h*c.stride), heap2: view.U64(c.after[h*c.stride:]), cached: c.cachePtr >= 0}
 		for i := range c.caches {
-			s.cache1 += le64(c.caches[i].b[h*c.cacheSize:])
-			s.cache2 += le64(c.caches[i].a[h*c.cacheSize:])
+			s.cache1 += view.U64(c.caches[i].b[h*c.cacheSize:])
+			s.cache2 += view.U64(c.caches[i].a[h*c.cacheSize:])
 		}
 		c.settle(h, s)
 	}
@@ -258,87 +261,40 @@ func (s heapSum) delta() int64 {
 	return d
 }
 
-// bracket is the thread before whose frames the counters are to be read: the only one that held a GVL the last time it
-// was looked. nil: none, or several at once, whose allocations can't be distinguished, or no pair is due.
-func (r *Reader) bracket() *thread {
-	if r.gc == nil || !r.gc.alloc.known() {
-		return nil
+// AskPair decides, at the beginning of a tick, whether it has a pair; Pair then says that the counters are read around the frames of a
+// thread.
+func (g *Reader) AskPair() (due bool) {
+	c := &g.alloc
+	c.due, c.pairing = false, false
+	if c.known() {
+		c.askedNS = g.Now()
+		c.due = c.askedNS >= c.dueNS
 	}
-	c := &r.gc.alloc
-	c.askedNS = r.now()
-	c.due, c.pairing = c.askedNS >= c.dueNS, false
-	if !c.due {
-		return nil
-	}
-	var found *thread
-	for _, rc := range r.ractors {
-		t := rc.owners[1]
-		if t == nil {
-			continue
-		}
-		if found != nil {
-			return nil
-		}
-		found = t
-	}
-	c.pairing = found != nil
-	return found
+	return c.due
 }
 
-// countsAround reports whether a thread's frames that are read again need the counters before them: when it holds the GVL
-// and they were not before its frames in the first call. If they were, that difference counts, however often the frames
-// have to be read until two copies agree: they agree most easily while the target stands still, so taking the difference
-// of the reading that succeeded would underrate the code that makes most calls.
-func (r *Reader) countsAround(t *thread) bool {
-	if r.gc == nil || !r.gc.alloc.due || r.gc.around == t || r.soleOwner() != t {
-		return false
-	}
-	r.gc.alloc.pairing = true
-	return true
-}
+// PairDue reports whether the tick has a pair.
+func (g *Reader) PairDue() bool { return g.alloc.due }
 
-// soleOwner is the thread that held a GVL in this tick; nil when there was none or several ractors had one. Of two that
-// held one ractor's, the later.
-func (r *Reader) soleOwner() *thread {
-	var found *thread
-	for _, rc := range r.ractors {
-		t := rc.owners[1]
-		if t == nil {
-			t = rc.owners[0]
-		}
-		if t == nil {
-			continue
-		}
-		if found != nil {
-			return nil
-		}
-		found = t
-	}
-	return found
-}
+// Pair has the counters that are planned next read twice, around the frames of the only thread that holds a GVL.
+func (g *Reader) Pair() { g.alloc.pairing = true }
 
-// pair charges the difference of the counters to the owner. Objects that a compaction moves are counted as new ones from
-// 3.4 on (sampler.GCDetail.Moved), so a tick within one says nothing. One within another part of a collection does: the
-// collector works in steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that
-// stops before its end.
-func (r *Reader) pair(depth sampler.Depth, s *sampler.Sample) {
-	g := &s.GC
-	g.Pair = sampler.AllocPair{}
-	if r.gc == nil {
-		return
-	}
-	c := &r.gc.alloc
+// EndPair returns what was allocated between the two readings of the counters of the tick that filled s; ok is false when there
+// were none, or they say nothing. sole: one thread held a GVL. Objects that a compaction moves are counted as new ones from 3.4 on
+// (sampler.GCDetail.Moved), so a tick within one says nothing. One within another part of a collection does: the collector works in
+// steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that stops before its end.
+func (g *Reader) EndPair(depth sampler.Depth, s *sampler.Sample, sole bool) (objects uint32, ok bool) {
+	c, gc := &g.alloc, &s.GC
 	paired := c.pairing
 	c.due, c.pairing = false, false
 	calls := &c.locks
 	if depth == sampler.StackTick {
 		calls = &c.stacks
 	}
-	if interrupted := calls.interrupted(s.ReadNS); interrupted || !paired || !g.Valid || !c.known() || g.During && g.Mode == sampler.GCCompacting || s.ReadNS > maxPairNS {
-		return
+	if interrupted := calls.interrupted(s.ReadNS); interrupted || !paired || !sole || !gc.Valid || !c.known() ||
+		gc.During && gc.Mode == sampler.GCCompacting || s.ReadNS > maxPairNS {
+		return 0, false
 	}
-	if t := r.soleOwner(); t != nil {
-		g.Pair = sampler.AllocPair{Thread: t.id, Objects: c.delta()}
-		c.dueNS = c.askedNS + pairNS
-	}
+	c.dueNS = c.askedNS + pairNS
+	return c.delta(), true
 }
