@@ -129,7 +129,7 @@ func (m *Model) summary() string {
 		if now == "" && w.isGroup {
 			now = m.threads.states(w.members).String()
 		} else if th := &m.threads[w.members[0]]; now == "" && th.known {
-			now = gvl.Describe(th.state, m.store.dict)
+			now = gvl.Describe(th.state, m.dict)
 		}
 		s := units.Percents(run, wait, io, all-run-wait-io)
 		fmt.Fprintf(&b, "| %s | %s | %d %% | %d %% | %d %% | %d %% |\n", markdown(w.name), markdown(now), s[0], s[1], s[2], s[3])
@@ -139,7 +139,7 @@ func (m *Model) summary() string {
 
 // blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first.
 func (m *scene) blamed() []string {
-	b := blameOf(&m.weights, m.store.dict)
+	b := blameOf(&m.weights, m.dict)
 	var out []string
 	for _, p := range b.places[:min(len(b.places), maxBlamed)] {
 		line := units.Percent(share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"

@@ -8,18 +8,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// flameView shows where the time goes. What is selected and zoomed into is kept as a path of functions, since the tree
-// is made again for every picture.
-type flameView struct {
+// flameLook is what a person chose of how flamegraphs look: of every process the same.
+type flameLook struct {
 	metric   flamegraph.Metric
 	showIdle bool
 	unfolded bool // long runs of frames are drawn in full
 	byState  bool // coloured by state instead of origin
-	zoom     flamegraph.Path
-	selected flamegraph.Path
-	search   *regexp.Regexp
 	inverted bool // callees first
 	upward   bool // the first row is at the bottom: flames, not icicles
+	search   *regexp.Regexp
+}
+
+// flameView shows where the time goes. What is selected and zoomed into is kept as a path of functions, since the tree
+// is made again for every picture.
+type flameView struct {
+	flameLook
+	zoom     flamegraph.Path
+	selected flamegraph.Path
 	// hidden are the labels of functions left out, focused the one that all stacks shown hold.
 	hidden  map[string]bool
 	focused string

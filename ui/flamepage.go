@@ -35,7 +35,7 @@ func (p *flamePage) load(*scene, *reading) {}
 
 func (p *flamePage) about(*scene) string { return p.flame.shape() }
 
-func (p *flamePage) detail(m *scene) (name, rest string) { return p.flame.detail(m.store.dict) }
+func (p *flamePage) detail(m *scene) (name, rest string) { return p.flame.detail(m.dict) }
 
 func (p *flamePage) draw(a canvas.Area, m *scene) {
 	v := p.flame

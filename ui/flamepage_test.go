@@ -29,14 +29,14 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 	}
 	f.selectNode(f.tree.Root.Children[0]) // the heaviest that was executed: its time is its own
 	s.model.refresh()
-	_, rest := f.detail(s.model.store.dict)
+	_, rest := f.detail(s.model.dict)
 	if want := fmt.Sprintf("self %.1f %% (", 100*float64(f.selNode.Total)/float64(f.tree.Root.Total)); !strings.Contains(rest, want) || strings.Contains(rest, "total") {
 		t.Errorf("what was executed has all of its time itself: %q, want %q", rest, want)
 	}
 	if s.press("down"); f.selNode.Parent == f.tree.Root {
 		t.Fatal("no caller is selected")
 	}
-	if _, rest = f.detail(s.model.store.dict); strings.Contains(rest, "self") || !strings.Contains(rest, "total ") {
+	if _, rest = f.detail(s.model.dict); strings.Contains(rest, "self") || !strings.Contains(rest, "total ") {
 		t.Errorf("a caller has no time of its own there: %q", rest)
 	}
 	s.press("i")

@@ -166,8 +166,7 @@ func (m *Model) takeOver(from *Model) {
 	if m.presenting != from.presenting {
 		m.present()
 	}
-	a, b := &m.flame, &from.flame
-	a.metric, a.showIdle, a.byState, a.unfolded, a.inverted, a.search = b.metric, b.showIdle, b.byState, b.unfolded, b.inverted, b.search
+	m.flame.flameLook = from.flame.flameLook
 	m.weightsOf = flameRange{}
 }
 

@@ -131,11 +131,11 @@ func (m *scene) rowDetail(w *row) (name, rest string) {
 		return w.name, strings.Join(parts, " · ")
 	}
 	th := &m.threads[w.members[0]]
-	info, _ := m.store.dict.Thread(th.id)
+	info, _ := m.dict.Thread(th.id)
 	if th.known {
-		parts = append(parts, gvl.Describe(th.state, m.store.dict))
-		if _, f := m.store.dict.Stack(th.state.Stack); f != 0 {
-			fr := m.store.dict.Frame(f)
+		parts = append(parts, gvl.Describe(th.state, m.dict))
+		if _, f := m.dict.Stack(th.state.Stack); f != 0 {
+			fr := m.dict.Frame(f)
 			where := fr.Label
 			if fr.Path != "" && !fr.C {
 				where += " " + lineIn(fr.Path, fr.Line, fr.Uncertain)

@@ -64,7 +64,7 @@ func globalKeys(several bool) keyMap {
 		{keys: []string{"m"}, show: "m", help: "mark this moment on the time axis with a note",
 			do: func(m *Model) tea.Cmd { m.openNote(); return nil }},
 		{keys: []string{"W", "shift+w"}, show: "W", help: "record all that is seen from now on to a file (ddtop replay), and end that",
-			do: func(m *Model) tea.Cmd { return m.recordKey.press(&m.scene, &m.message) }},
+			do: func(m *Model) tea.Cmd { return m.recordKey.press(m.store, &m.scene, &m.message) }},
 		{keys: []string{"P", "shift+p"}, show: "P", help: "presentation: larger spacing, no directory names, key presses in a corner",
 			do: func(m *Model) tea.Cmd { m.present(); return nil }},
 		{keys: []string{"p"}, show: "p", help: "play the history (or the recording) from the moment shown, and stop",

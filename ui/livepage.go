@@ -91,7 +91,7 @@ func (p *livePage) wheel(m *Model, _, y, d int, onAxis bool) (tea.Cmd, bool) {
 
 func (p *livePage) detail(s *scene) (name, rest string) {
 	if p.focus == onFlame {
-		if name, rest = p.flame.detail(s.store.dict); name == "" {
+		if name, rest = p.flame.detail(s.dict); name == "" {
 			rest = "↑ ↓ ← → select a frame   enter zooms in"
 		}
 		return name, rest

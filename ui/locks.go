@@ -140,9 +140,9 @@ func (p *locksPage) load(m *scene, r *reading) {
 	}
 	p.shortLocks = len(all) - len(p.locks.rows)
 	p.loadCycles(m.states)
-	if of := (placesFrom{m.weights.FromNS, m.weights.ToNS, m.store.dict.HidesDirectories()}); of != p.placesOf {
+	if of := (placesFrom{m.weights.FromNS, m.weights.ToNS, m.dict.HidesDirectories()}); of != p.placesOf {
 		p.placesOf = of
-		p.blame = blameOf(&m.weights, m.store.dict)
+		p.blame = blameOf(&m.weights, m.dict)
 	}
 	for i := range p.places {
 		b := placeRow{&p.places[i]}
@@ -208,7 +208,7 @@ func (p *locksPage) detail(m *scene) (name, rest string) {
 			if k > 0 {
 				names += ", "
 			}
-			names += gvl.ThreadName(id, m.store.dict)
+			names += gvl.ThreadName(id, m.dict)
 		}
 		return lockName(l.Kind, l.Object), "waited for by " + names
 	}

@@ -57,7 +57,7 @@ func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *scene) {
 			break
 		}
 		l := &links[i]
-		x := a.Put(3, 1+i, canvas.Cut(gvl.ThreadName(l.thread, m.store.dict), a.W/4), t.bold())
+		x := a.Put(3, 1+i, canvas.Cut(gvl.ThreadName(l.thread, m.dict), a.W/4), t.bold())
 		verb, held := " waits for ", ", held by "
 		if l.kind == "Thread" {
 			verb, held = " waits for the end of", " "
@@ -67,8 +67,8 @@ func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *scene) {
 			x = a.Put(x, 1+i, lockName(l.kind, l.object), t.text())
 		}
 		x = a.Put(x, 1+i, held, t.dim())
-		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, m.store.dict), a.W/4), t.bold())
-		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(m.store.dict, l.stack), a.W-3-x), t.dim())
+		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, m.dict), a.W/4), t.bold())
+		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(m.dict, l.stack), a.W-3-x), t.dim())
 	}
 }
 
@@ -109,7 +109,7 @@ func lockColumns() []column[lockRow] {
 		}},
 		{title: "where it is held", short: "where", width: wide(rest), least: 8,
 			text: func(l lockRow, m *scene) (string, canvas.Style) {
-				return whereIs(m.store.dict, l.HolderStack), style(l, &m.theme)
+				return whereIs(m.dict, l.HolderStack), style(l, &m.theme)
 			}},
 	}
 }
@@ -118,7 +118,7 @@ func lockColumns() []column[lockRow] {
 func holderText(l lockRow, m *scene) (string, canvas.Style) {
 	switch {
 	case l.Holder != 0:
-		return gvl.ThreadName(l.Holder, m.store.dict), m.theme.bold()
+		return gvl.ThreadName(l.Holder, m.dict), m.theme.bold()
 	case l.Exclusive:
 		return "nobody just now: it changes hands", m.theme.dim()
 	}
@@ -172,7 +172,7 @@ func (p *locksPage) placeColumns() []column[placeRow] {
 				return canvas.PadLeft(units.Duration(b.NS), 7), m.theme.text()
 			}},
 		{title: "behind", width: func(screen int) int { return min(20, screen/6) }, text: func(b placeRow, m *scene) (string, canvas.Style) {
-			name := gvl.ThreadName(b.Thread, m.store.dict)
+			name := gvl.ThreadName(b.Thread, m.dict)
 			if n := b.Threads - 1; n > 0 {
 				name += fmt.Sprintf(" +%d", n)
 			}

@@ -132,12 +132,12 @@ func eachSecond(n float64, ns int64) string {
 // loadPayers sums the time in the collector by the place that ran into it.
 func (p *memoryPage) loadPayers(m *scene) {
 	s := &m.weights
-	of := placesFrom{s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
+	of := placesFrom{s.FromNS, s.ToNS, m.dict.HidesDirectories()}
 	if of == p.paidOf {
 		return
 	}
 	p.paidOf, p.gcNS = of, 0
-	p.payers = s.Places(m.store.dict, func(e *flamegraph.Entry) int64 {
+	p.payers = s.Places(m.dict, func(e *flamegraph.Entry) int64 {
 		if e.Key.State != gvl.GC {
 			return 0
 		}

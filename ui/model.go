@@ -13,6 +13,7 @@ import (
 type Model struct {
 	scene
 	*components
+	store *Store
 	fleet *fleet // nil: there is one process only
 	keys  keyMap
 	live  *livePage // pages[pageLive]
@@ -50,11 +51,11 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	pages := newPages(parts)
 	return &Model{
 		scene: scene{
-			store: store, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
+			dict: store.dict, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
 			span:      span{windowNS: int64(o.Window), keepNS: store.keepNS},
 			selection: selected,
 		},
-		components: parts, keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
+		components: parts, store: store, keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
 	}, nil
 }
 
@@ -110,7 +111,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.draw()
 		}
 	case recordingMsg:
-		cmd := m.recordKey.done(msg, &m.scene, &m.message)
+		cmd := m.recordKey.done(msg, m.store, &m.scene, &m.message)
 		m.draw()
 		return m, cmd
 	}

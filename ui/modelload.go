@@ -220,11 +220,11 @@ func (m *Model) buildFlame(force bool) {
 		}
 	}
 	roots := m.timeline.roots()
-	m.flame.build(&m.weights, m.store.dict, threads, func(id sampler.ThreadID) string {
+	m.flame.build(&m.weights, m.dict, threads, func(id sampler.ThreadID) string {
 		if s, ok := roots[id]; ok {
 			return s
 		}
-		return gvl.ThreadName(id, m.store.dict)
+		return gvl.ThreadName(id, m.dict)
 	}, m.width)
 	m.panel.place(&m.scene, force)
 	m.flame.fit(m.panel.flameRows(&m.scene))

@@ -58,6 +58,18 @@ func (m *Model) head() headView {
 	return h
 }
 
+// loaded returns which share of a recording has been read; 1 where nothing is being read in.
+func (m *Model) loaded() float64 {
+	r, ok := m.store.src.(interface {
+		Span() (firstNS, lastNS int64)
+	})
+	if !m.opt.Replay || m.source.Done || !ok {
+		return 1
+	}
+	first, last := r.Span()
+	return min(max(share(m.lastNS-first, last-first), 0), 1)
+}
+
 // nowWord is the word for the end of the time shown.
 func (m *scene) nowWord() string {
 	switch {

@@ -97,7 +97,7 @@ func (p *panelView) place(s *scene, force bool) {
 		p.rows = free / panelStep * panelStep
 	}
 	if p.rows > 0 {
-		p.load(s.store.dict, force)
+		p.load(s.dict, force)
 	}
 }
 

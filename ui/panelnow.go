@@ -59,7 +59,7 @@ func (n *nowView) draw(a canvas.Area, m *scene, w *row) {
 	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.bold())
 	rest, st := " · "+m.stackWord(), t.dim()
 	if th != nil && th.known {
-		rest += ": " + gvl.Describe(th.state, m.store.dict)
+		rest += ": " + gvl.Describe(th.state, m.dict)
 	}
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), st)
 	a.Put(x, 0, " ", t.line())
@@ -77,7 +77,7 @@ func (n *nowView) draw(a canvas.Area, m *scene, w *row) {
 // drawPlaces lists the places of threads, those of most threads first.
 func (n *nowView) drawPlaces(a canvas.Area, m *scene, key rowKey, members []int) {
 	t := &m.theme
-	g := m.store.dict.Generation()
+	g := m.dict.Generation()
 	if since := m.atNS - n.atNS; key != n.key || g != n.in || m.frozen || since < 0 || since >= panelEachNS {
 		n.atNS, n.key, n.in, n.places = m.atNS, key, g, m.placesOf(members)
 	}
@@ -161,11 +161,11 @@ func (m *scene) placesOf(members []int) []spot {
 func (m *scene) placeText(stack sampler.StackID) string {
 	var frames []string
 	for range placeFrames {
-		caller, id := m.store.dict.Stack(stack)
+		caller, id := m.dict.Stack(stack)
 		if id == 0 {
 			break
 		}
-		f := m.store.dict.Frame(id)
+		f := m.dict.Frame(id)
 		s := canvas.Clean(f.Label)
 		if !f.C && f.Line > 0 {
 			s += fmt.Sprintf(":%d", f.Line)
@@ -183,15 +183,15 @@ func (m *scene) placeText(stack sampler.StackID) string {
 func (m *scene) listStack(a canvas.Area, stack sampler.StackID) {
 	t := &m.theme
 	for y := range a.H {
-		caller, id := m.store.dict.Stack(stack)
+		caller, id := m.dict.Stack(stack)
 		if id == 0 {
 			return
 		}
-		if left := m.store.dict.Depth(stack); y == a.H-1 && left > 1 {
+		if left := m.dict.Depth(stack); y == a.H-1 && left > 1 {
 			a.Put(2, y, fmt.Sprintf("▼ %d more frames", left), t.dim())
 			return
 		}
-		f := m.store.dict.Frame(id)
+		f := m.dict.Frame(id)
 		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
 		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
 		if !f.C && f.Path != "" {

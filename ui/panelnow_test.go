@@ -46,7 +46,7 @@ func TestWhereTheThreadsAre(t *testing.T) {
 				continue
 			}
 			below := s.text()[at:]
-			for _, label := range stackLabels(m.store.dict, th.state.Stack) {
+			for _, label := range stackLabels(m.dict, th.state.Stack) {
 				next := strings.Index(below, label)
 				if next < 0 {
 					t.Errorf("view %s: %s of %s is not there, or not in its order:\n%s", view, label, w.name, s.text())

@@ -18,7 +18,7 @@ const shownKeys = 5
 func (m *Model) present() {
 	m.presenting = !m.presenting
 	m.pressed = nil
-	m.store.dict.HideDirectories(m.presenting)
+	m.dict.HideDirectories(m.presenting)
 	if m.fleet != nil {
 		m.fleet.present(m.presenting)
 	}

@@ -18,7 +18,7 @@ func (p *processesPage) actions() []binding {
 			return p.act(m, func(m *Model) tea.Cmd { m.openNote(); return nil })
 		}},
 		{keys: []string{"W", "shift+w"}, do: func(m *Model) tea.Cmd {
-			return p.act(m, func(m *Model) tea.Cmd { return m.recordKey.press(&m.scene, &m.message) })
+			return p.act(m, func(m *Model) tea.Cmd { return m.recordKey.press(m.store, &m.scene, &m.message) })
 		}},
 	}
 }

@@ -306,7 +306,7 @@ func (p *processesPage) nextMetric() {
 func (p *processesPage) load(m *scene, r *reading) {
 	list := p.fleet.list()
 	of := flameRange{m.atNS, m.windowNS, m.frozen}
-	now, hides := m.now(), m.store.dict.HidesDirectories()
+	now, hides := m.now(), m.dict.HidesDirectories()
 	stale := len(list) != len(p.rows) || p.loads == 0 || of.frozen != p.of.frozen || of.windowNS != p.of.windowNS ||
 		hides != p.mergedOf.hides || of.frozen && of.atNS != p.of.atNS || !of.frozen && now.Sub(p.loadedAt) >= refreshProcesses || now.Before(p.loadedAt)
 	if stale {
@@ -329,7 +329,7 @@ func (p *processesPage) load(m *scene, r *reading) {
 
 // read gives access to a process's Store; that of the process shown is open already.
 func read(m *scene, r *reading, of *member, fn func(*reading)) {
-	if of.store == m.store {
+	if of.store.dict == m.dict {
 		fn(r)
 		return
 	}
@@ -338,7 +338,7 @@ func read(m *scene, r *reading, of *member, fn func(*reading)) {
 
 // merge makes the weights of all processes, or of the one selected, and what is drawn of them.
 func (p *processesPage) merge(m *scene, r *reading, list []*member) {
-	if hides := m.store.dict.HidesDirectories(); hides != p.hides || p.merged.full() {
+	if hides := m.dict.HidesDirectories(); hides != p.hides || p.merged.full() {
 		p.hides, p.merged, p.flame.builder = hides, newMerger(), nil
 		p.flame.zoom, p.flame.selected = nil, nil
 	}

@@ -52,8 +52,7 @@ type recordingMsg struct {
 }
 
 // press begins a recording of what the scene shows now and of all that comes, or ends the one that goes on.
-func (k *recordKey) press(s *scene, say *message) tea.Cmd {
-	store := s.store
+func (k *recordKey) press(store *Store, s *scene, say *message) tea.Cmd {
 	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
 		k.again = !k.again
 		return nil
@@ -87,7 +86,7 @@ func (k *recordKey) press(s *scene, say *message) tea.Cmd {
 }
 
 // done shows where the recording goes, or is.
-func (k *recordKey) done(msg recordingMsg, s *scene, say *message) tea.Cmd {
+func (k *recordKey) done(msg recordingMsg, store *Store, s *scene, say *message) tea.Cmd {
 	again := k.again
 	k.busy, k.again = false, false
 	if msg.err != nil {
@@ -108,7 +107,7 @@ func (k *recordKey) done(msg recordingMsg, s *scene, say *message) tea.Cmd {
 		cmd = s.copyPath(path)
 	}
 	if again {
-		return tea.Batch(cmd, k.press(s, say))
+		return tea.Batch(cmd, k.press(store, s, say))
 	}
 	return cmd
 }

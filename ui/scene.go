@@ -14,10 +14,10 @@ import (
 type scene struct {
 	span
 	colors
-	store *Store
-	opt   Options
-	now   func() time.Time
-	page  pageID
+	dict *sampler.Dictionary
+	opt  Options
+	now  func() time.Time
+	page pageID
 	// presenting: see present.
 	presenting    bool
 	width, height int
@@ -44,16 +44,4 @@ type scene struct {
 
 	drag  *drag
 	zones []zone
-}
-
-// loaded returns which share of a recording has been read; 1 where nothing is being read in.
-func (s *scene) loaded() float64 {
-	r, ok := s.store.src.(interface {
-		Span() (firstNS, lastNS int64)
-	})
-	if !s.opt.Replay || s.source.Done || !ok {
-		return 1
-	}
-	first, last := r.Span()
-	return min(max(share(s.lastNS-first, last-first), 0), 1)
 }

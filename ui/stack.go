@@ -43,7 +43,7 @@ func (p *timelinePage) stack(m *scene) (string, []string) {
 		return "", nil
 	}
 	at := m.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
-	return canvas.Clean(th.name+": "+gvl.Describe(st, m.store.dict)) + at, m.frameLines(st)
+	return canvas.Clean(th.name+": "+gvl.Describe(st, m.dict)) + at, m.frameLines(st)
 }
 
 // stack is that of the selected frame: it and its callers.
@@ -84,13 +84,13 @@ func (m *scene) threadStack(th *threadRow) (title string, lines []string) {
 	if th == nil || !th.known {
 		return "", nil
 	}
-	return canvas.Clean(th.name + ": " + gvl.Describe(th.state, m.store.dict)), m.frameLines(th.state)
+	return canvas.Clean(th.name + ": " + gvl.Describe(th.state, m.dict)), m.frameLines(th.state)
 }
 
 // frameLines writes the frames of a thread's stack.
 func (m *scene) frameLines(st gvl.ThreadState) (lines []string) {
-	for _, id := range m.store.dict.Frames(st.Stack, nil) {
-		f := m.store.dict.Frame(id)
+	for _, id := range m.dict.Frames(st.Stack, nil) {
+		f := m.dict.Frame(id)
 		line := f.Label
 		if f.Path != "" {
 			line = f.Label + " (" + lineIn(f.Path, f.Line, f.Uncertain) + ")"

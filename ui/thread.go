@@ -152,11 +152,11 @@ func (p *threadPage) loadStack(m *scene) {
 	if p.row == nil || !p.row.known {
 		return
 	}
-	for _, id := range m.store.dict.Frames(p.row.state.Stack, nil) {
+	for _, id := range m.dict.Frames(p.row.state.Stack, nil) {
 		if len(p.frames) == maxThreadFrames {
 			break
 		}
-		p.frames = append(p.frames, m.store.dict.Frame(id))
+		p.frames = append(p.frames, m.dict.Frame(id))
 	}
 	if p.chosen.Label != "" {
 		for _, same := range []func(f sampler.Frame) bool{
@@ -178,7 +178,7 @@ func (p *threadPage) loadStack(m *scene) {
 func (p *threadPage) loadHeat(m *scene, id sampler.ThreadID) {
 	s := &m.weights
 	if p.builder == nil {
-		p.builder = flamegraph.NewBuilder(m.store.dict)
+		p.builder = flamegraph.NewBuilder(m.dict)
 	} else if p.heatOf.thread == id && p.heatOf.fromNS == s.FromNS && p.heatOf.toNS == s.ToNS {
 		return
 	}

@@ -52,7 +52,7 @@ func (p *threadPage) draw(a canvas.Area, m *scene) {
 // drawSummary says who it is, what it does and how its time was shared out.
 func (p *threadPage) drawSummary(a canvas.Area, m *scene) {
 	t, th := &m.theme, p.row
-	info, _ := m.store.dict.Thread(th.id)
+	info, _ := m.dict.Thread(th.id)
 	run := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]
 	var sum int64
 	for _, ns := range th.totals {
@@ -68,7 +68,7 @@ func (p *threadPage) drawSummary(a canvas.Area, m *scene) {
 	state, st := "", t.dim()
 	switch {
 	case th.known:
-		state = gvl.Describe(th.state, m.store.dict)
+		state = gvl.Describe(th.state, m.dict)
 		if !strings.Contains(state, " ms") && !strings.Contains(state, " s") {
 			state += " for " + units.Duration(th.state.DurationNS())
 		}

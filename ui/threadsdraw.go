@@ -104,7 +104,7 @@ func p99Text(w *tableRow, m *scene) (string, canvas.Style) {
 
 func detailText(w *tableRow, m *scene) (string, canvas.Style) {
 	if th := &m.threads[w.members[0]]; !w.isGroup && th.known {
-		return beyondState(th.state, m.store.dict), m.theme.dim()
+		return beyondState(th.state, m.dict), m.theme.dim()
 	}
 	return "", m.theme.dim()
 }
@@ -148,13 +148,13 @@ func drawFrame(a canvas.Area, w *tableRow, m *scene) {
 	if w.isGroup || !th.known {
 		return
 	}
-	_, id := m.store.dict.Stack(th.state.Stack)
+	_, id := m.dict.Stack(th.state.Stack)
 	if id == 0 {
 		return
 	}
-	f := m.store.dict.Frame(id)
+	f := m.dict.Frame(id)
 	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), m.theme.text())
-	if where := frameWhere(m.store.dict, th.state.Stack); where != "" && a.W-x > canvas.Width(where) {
+	if where := frameWhere(m.dict, th.state.Stack); where != "" && a.W-x > canvas.Width(where) {
 		a.Put(x+1, 0, where, m.theme.dim())
 	}
 }

@@ -116,7 +116,7 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *scene) {
 		a.Put(x+1, y, word, t.dim())
 		return
 	}
-	a.Put(x+1, y, canvas.Cut(gvl.Describe(s, m.store.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
+	a.Put(x+1, y, canvas.Cut(gvl.Describe(s, m.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
 	const enough = 4 // rows, for a stack with a row a frame
 	if a.H-y-1 >= enough {
 		m.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack)
@@ -146,11 +146,11 @@ func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, m *scene) {
 	x := 0
 	const maxFrames = 64
 	for n := range maxFrames {
-		caller, id := m.store.dict.Stack(stack)
+		caller, id := m.dict.Stack(stack)
 		if id == 0 {
 			return
 		}
-		f := m.store.dict.Frame(id)
+		f := m.dict.Frame(id)
 		st := t.dim()
 		if n == 0 {
 			st = t.text()

@@ -160,7 +160,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 
 func (p *topPage) load(m *scene, r *reading) {
 	s := &m.weights
-	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, m.store.dict.HidesDirectories()}
+	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, m.dict.HidesDirectories()}
 	if of != p.loaded {
 		if of.hides != p.loaded.hides { // the rows have other names
 			p.index = nil
@@ -177,7 +177,7 @@ func (p *topPage) load(m *scene, r *reading) {
 // sum adds the weights up by row.
 func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *scene) {
 	// A program that redefines its methods has new frames and functions all the time: those that are gone are forgotten.
-	if g := m.store.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
+	if g := m.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
 		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[topKey]int), p.kind, g, nil, make(map[sampler.FrameID]rowOfFrame)
 	}
 	for i := range p.rows {
@@ -221,9 +221,9 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *scene) {
 	stamp := 0
 	for id, w := range p.stacks {
 		stamp++
-		p.frames = m.store.dict.Frames(id, p.frames[:0])
+		p.frames = m.dict.Frames(id, p.frames[:0])
 		for i, f := range p.frames {
-			r := p.rowOf(m.store.dict, f)
+			r := p.rowOf(m.dict, f)
 			if i == 0 {
 				r.self[0] += w.weight[0]
 				r.self[1] += w.weight[1]
