@@ -162,13 +162,17 @@ func TestSilentService(t *testing.T) {
 	each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p := start(t, r, "silent/memcached")
-		s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s"), raiseTime, is("stuck_thread"), nil)
+		found := map[string]bool{}
+		s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s"), raiseTime, func(f gvl.StatFinding) bool {
+			found[f.ID] = true
+			return found["http_slow"] && found["stuck_thread"]
+		}, nil)
 		checkRaised(t, s, "http_slow", raised{words: []string{":11211 memcached", "3 threads"}})
 		checkRaised(t, s, "stuck_thread", raised{words: []string{"worker-", ":11211 memcached"}})
 	})
 }
 
-// firstSecond is the number of ticks of a second. Which of them a finding is raised at is told to askEvery.
+// firstSecond is the number of ticks of a second. At which of them a finding is raised is known to askEvery.
 const firstSecond = 1000 + askEvery
 
 // TestWithinTheFirstSecond: a deadlock, a queue for one lock and a stalled holder are found within the first second's
