@@ -71,9 +71,8 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 	if found.VM.Description != "" {
 		description = found.VM.Description
 	}
-	dec := ruby.NewDecoder(found.VM, c.dict)
 	tids := c.core.TIDs()
-	c.reader, err = ruby.NewReader(found.VM, c.module, pid, dec, c.dict, ruby.Options{
+	c.reader, err = ruby.NewReader(found.VM, c.module, pid, c.dict, ruby.Options{
 		MaxDepth: opts.MaxDepth, Now: func() int64 { return coreNS },
 		TIDs: func(stored int32) (int32, bool) {
 			_, ok := slices.BinarySearch(tids, stored)

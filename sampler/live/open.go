@@ -152,7 +152,6 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	if vm.Description != "" {
 		description = vm.Description // as this process was started: with its JIT
 	}
-	dec := ruby.NewDecoder(vm, s.dict)
 	if s.spaces, err = kernel.OpenNamespace(pid); err != nil {
 		return err
 	}
@@ -165,7 +164,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	if s.slow, err = kernel.OpenSlow(pid); err != nil {
 		return err
 	}
-	s.reader, err = ruby.NewReader(vm, module, pid, dec, s.dict, ruby.Options{
+	s.reader, err = ruby.NewReader(vm, module, pid, s.dict, ruby.Options{
 		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause,
 		TIDs:     s.hostTID,
 		InnerPID: int32(s.proc.NamespacePID()),

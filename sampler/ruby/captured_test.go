@@ -30,5 +30,5 @@ func open(p *memtest.Process, mem attach.Memory) (*VM, *Decoder, *sampler.Dictio
 	}
 	vm.Addr, vm.MainThread, vm.Symbols = p.VM, p.MainThread, p.Symbols
 	dict := sampler.NewDictionary()
-	return vm, NewDecoder(vm, dict), dict, nil
+	return vm, newDecoder(vm, dict), dict, nil
 }

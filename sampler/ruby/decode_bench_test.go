@@ -54,7 +54,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			calls := 0
 			for b.Loop() {
-				d := NewDecoder(g.vm, sampler.NewDictionary())
+				d := newDecoder(g.vm, sampler.NewDictionary())
 				calls = decode(b, d).Calls
 			}
 			b.ReportMetric(float64(calls), "calls")

@@ -57,7 +57,7 @@ func TestObjects(t *testing.T) {
 		names := make(map[string]bool)
 		for _, thread := range g.threads(t) {
 			nameAt := uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name")))
-			if nameAt == g.vm.Nil {
+			if nameAt == g.vm.o.objects.Nil {
 				continue
 			}
 			name, ok := g.dec.Objects.String(nameAt)
@@ -92,7 +92,7 @@ func TestObjects(t *testing.T) {
 				t.Errorf("no thread is called %.20q", want)
 			}
 		}
-		for _, v := range []uint64{0, 1, g.vm.Nil, g.vm.Undef, 20, 0x0c, 7, 1 << 40, uint64(g.vm.Addr)} {
+		for _, v := range []uint64{0, 1, g.vm.o.objects.Nil, 0x24, 0x34, 20, 0x0c, 7, 1 << 40, uint64(g.vm.Addr)} {
 			if name, ok := g.dec.Objects.ClassName(v); ok {
 				t.Errorf("%#x has class %q", v, name)
 			}

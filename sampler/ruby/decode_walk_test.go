@@ -40,7 +40,7 @@ func openTarget(t testing.TB, pid int) *target {
 	vm, err := LocateVM(context.Background(), p, m, table, version)
 	must(err)
 	dict := sampler.NewDictionary()
-	return &target{proc: p, mod: m, vm: vm, dict: dict, dec: NewDecoder(vm, dict)}
+	return &target{proc: p, mod: m, vm: vm, dict: dict, dec: newDecoder(vm, dict)}
 }
 
 func (g *target) word(t testing.TB, a attach.Address) attach.Address {

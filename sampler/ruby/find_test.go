@@ -124,8 +124,7 @@ func TestVerifyRefuses(t *testing.T) {
 func picture(t *testing.T, vm *VM, g *target) string {
 	t.Helper()
 	dict := sampler.NewDictionary()
-	dec := NewDecoder(vm, dict)
-	r, err := NewReader(vm, g.mod, g.proc.PID(), dec, dict, Options{})
+	r, err := NewReader(vm, g.mod, g.proc.PID(), dict, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +192,7 @@ func TestFindByDebugInformation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.vm, g.dec = vm, NewDecoder(vm, g.dict)
+		g.vm, g.dec = vm, newDecoder(vm, g.dict)
 		compareThreads(t, g, truth, true)
 
 		if g.mod.BuildID == "" {

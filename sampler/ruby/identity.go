@@ -18,7 +18,7 @@ func (r *Reader) identify(t *thread) {
 		changed = true
 	}
 	if nameVal := le64(t.buf[r.o.thName:]); nameVal != t.nameVal {
-		if nameVal == r.vm.Nil || nameVal == 0 {
+		if nameVal == r.o.objects.Nil || nameVal == 0 {
 			t.info.Name, t.info.HasName = "", false
 			t.nameVal, changed = nameVal, true
 		} else if name, ok := r.dec.Objects.String(nameVal); ok {

@@ -40,7 +40,7 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 func zjitReader(m wordMemory) *Reader {
 	vm := &VM{Mem: m, Release: places.Release{Major: 4, Minor: 1}, ZJITFrames: true}
 	vm.o = &offsets{frameSize: 56, code: code.Places{FrameSize: 56, FrameJIT: 48}}
-	return &Reader{vm: vm, mem: m, dec: NewDecoder(vm, nil), o: vm.o}
+	return &Reader{vm: vm, mem: m, dec: newDecoder(vm, nil), o: vm.o}
 }
 
 // controlFrames makes control frames whose jit_return fields hold the given values.

@@ -101,11 +101,7 @@ func newVM(mem attach.Memory, table *layout.Table, version string, release place
 	if err != nil {
 		return nil, err
 	}
-	vm := &VM{Mem: mem, Table: table, Version: version, Release: release, Nil: o.objects.Nil, Undef: 0x34, o: o}
-	if release.AtLeast(3, 2) {
-		vm.Undef = 0x24
-	}
-	return vm, nil
+	return &VM{Mem: mem, Table: table, Version: version, Release: release, o: o}, nil
 }
 
 func newLocator(vm *VM, module *attach.Module) *locator {

@@ -123,9 +123,9 @@ type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
 
-// NewReader prepares the reading of a located VM. Errors name the fields that the layout table lacks.
-func NewReader(vm *VM, module Exports, pid int, dec *Decoder, dict *sampler.Dictionary, opts Options) (*Reader, error) {
-	o := vm.o
+// NewReader prepares the reading of a located VM, whose frames, stacks and threads are interned in dict. Errors name the fields that the layout table lacks.
+func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
+	o, dec := vm.o, newDecoder(vm, dict)
 	r := &Reader{
 		pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o,
 		now: opts.Now, tids: opts.TIDs, innerPID: opts.InnerPID, pthreadTID: -1,

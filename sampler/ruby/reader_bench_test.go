@@ -42,8 +42,7 @@ func openReader(tb testing.TB, pid int) *Reader {
 		tb.Fatal(err)
 	}
 	dict := sampler.NewDictionary()
-	dec := NewDecoder(vm, dict)
-	r, err := NewReader(vm, m, pid, dec, dict, Options{})
+	r, err := NewReader(vm, m, pid, dict, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

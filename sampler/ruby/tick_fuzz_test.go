@@ -40,13 +40,13 @@ func (g *tickTarget) Exported(name string) (attach.Symbol, bool) {
 }
 
 func (g *tickTarget) open(mem attach.Memory) (*Reader, error) {
-	vm, dec, dict, err := open(&g.Process, mem)
+	vm, _, _, err := open(&g.Process, mem)
 	if err != nil {
 		return nil, err
 	}
 	// A clock that moves by itself: the captured process stands still.
 	now := int64(1e9)
-	return NewReader(vm, g, g.PID, dec, dict, Options{Now: func() int64 { now += 1e6; return now }})
+	return NewReader(vm, g, g.PID, sampler.NewDictionary(), Options{Now: func() int64 { now += 1e6; return now }})
 }
 
 // ticks takes some samples of both depths.

@@ -142,9 +142,7 @@ func (l *locator) findMethod(variable attach.Address, name string) error {
 func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 	var last error
 	for range maxVerifyTries {
-		dict := sampler.NewDictionary()
-		dec := NewDecoder(vm, dict)
-		r, err := NewReader(vm, module, pid, dec, dict, Options{})
+		r, err := NewReader(vm, module, pid, sampler.NewDictionary(), Options{})
 		if err != nil {
 			return err
 		}
@@ -153,7 +151,7 @@ func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 			return last
 		}
 		if last == nil {
-			if last = flawIn(&s, dec); last == nil {
+			if last = flawIn(&s, r.dec); last == nil {
 				return nil
 			}
 		}

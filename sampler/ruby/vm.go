@@ -23,8 +23,6 @@ type VM struct {
 	MainThread attach.Address
 	// Symbols is the address of the symbol table, rb_symbols_t.
 	Symbols attach.Address
-	// Nil and Undef are the words of nil and of "no value": 8 and 0x34 up to 3.1, 4 and 0x24 from 3.2.
-	Nil, Undef uint64
 	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit: docs/internals/code.md#jits).
 	ZJITFrames bool
 	// EarlyFrames: ec->cfp is moved before the new frame is filled although the release does not do so otherwise (YJIT of

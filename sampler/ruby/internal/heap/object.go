@@ -13,7 +13,6 @@ import (
 const (
 	TypeMask   = 0x1f
 	TypeNone   = 0
-	typeObject = 1
 	typeClass  = 2
 	typeModule = 3
 	TypeString = 5

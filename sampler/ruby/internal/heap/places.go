@@ -66,7 +66,7 @@ type Places struct {
 	itemValue    int `layout:"rb_id_item.val"`
 	constVal     int `layout:"rb_const_entry_struct.value"`
 
-	// Nil is the word of nil.
+	// Nil is the word of nil: 8 up to 3.1, 4 from 3.2.
 	Nil uint64
 
 	// How lengths are encoded, which is no part of a layout.
