@@ -1,8 +1,10 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -20,15 +22,14 @@ const (
 
 // threadPage shows one thread: the one that is selected everywhere.
 type threadPage struct {
-	keys keyMap
-	// chosen is the frame that the person went to; Label "" follows the innermost frame that has a file.
-	chosen  sampler.Frame
-	top     int // first frame drawn
+	keys   keyMap
+	frames list[stackFrame, frameKey]
+	// chosen is the frame that the person went to. Before, and while it is not in the stack, the cursor is on the innermost frame that
+	// has a file.
+	chosen  frameKey
 	sources sources
 
 	row    *threadRow // nil: the thread is not in the time shown
-	frames []sampler.Frame
-	at     int // of frames; the one whose source is shown
 	cells  []gvl.Cell
 	fromNS int64
 	toNS   int64
@@ -45,6 +46,19 @@ type threadPage struct {
 	}
 }
 
+// stackFrame is a frame of the stack; nth tells it from those further out that are of the same method.
+type stackFrame struct {
+	sampler.Frame
+	nth int
+}
+
+type frameKey struct {
+	label, path string
+	nth         int
+}
+
+func (f stackFrame) id() frameKey { return frameKey{f.Label, f.Path, f.nth} }
+
 // heat is the share of a thread's time that it spent in a line, callees included.
 type heat struct {
 	lines map[codeLine]int64
@@ -58,33 +72,38 @@ type codeLine struct {
 
 func newThreadPage() *threadPage {
 	p := &threadPage{}
-	step := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.move(n); return p.fetch(m) }
-	}
 	other := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd { p.next(m, n); return p.fetch(m) }
 	}
-	p.keys = keyMap{title: "one thread", bindings: []binding{
+	p.keys = keyMap{title: "one thread", bindings: slices.Concat([]binding{
 		{keys: []string{"esc", "backspace"}, show: "esc", short: "back", help: "back to where the thread was opened",
 			do: func(m *Model) tea.Cmd { return m.open(m.threadFrom) }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", short: "frame", help: "go through the frames of the stack; the source follows (also k, j, home, end)", do: step(-1)},
-		{keys: []string{"down", "j"}, do: step(+1)},
-		{keys: []string{"home", "g"}, do: step(-maxThreadFrames)},
-		{keys: []string{"end", "G", "shift+g"}, do: step(maxThreadFrames)},
+	}, cursorKeys("frame", "go through the frames of the stack; the source follows", p.move), []binding{
 		{keys: []string{"left", "h"}, show: "← →", short: "thread", help: "the thread before, the thread after (also h, l)", do: other(-1)},
 		{keys: []string{"right", "l"}, do: other(+1)},
-	}}
+	})}
 	return p
 }
 
 func (p *threadPage) keyMap() *keyMap { return &p.keys }
 
 // move selects another frame.
-func (p *threadPage) move(n int) {
-	if len(p.frames) > 0 {
-		p.at = max(0, min(p.at+n, len(p.frames)-1))
-		p.chosen = p.frames[p.at]
+func (p *threadPage) move(m *Model, by step) tea.Cmd {
+	p.frames.move(by)
+	return p.choose(m)
+}
+
+func (p *threadPage) choose(m *Model) tea.Cmd {
+	p.chosen = p.frames.selected
+	return p.fetch(m)
+}
+
+// frame is the one with the cursor, whose source is shown; nil without a stack.
+func (p *threadPage) frame() *sampler.Frame {
+	if i := p.frames.index(); i >= 0 {
+		return &p.frames.rows[i].Frame
 	}
+	return nil
 }
 
 // next goes to another thread, in Ruby's order.
@@ -95,20 +114,17 @@ func (p *threadPage) next(m *Model, n int) {
 	}
 	i := slices.IndexFunc(threads, func(t threadRow) bool { return t.id == m.selected.thread })
 	m.selected = rowKey{thread: threads[max(0, min(i+n, len(threads)-1))].id}
-	p.chosen, p.top = sampler.Frame{}, 0
+	p.chosen, p.frames.top = frameKey{}, 0
 	m.refresh()
 }
 
 // fetch returns the command that reads the source of the frame shown.
 func (p *threadPage) fetch(m *Model) tea.Cmd {
-	if m.opt.Replay || m.source.Ended || m.source.Err != nil || len(p.frames) == 0 {
+	f := p.frame()
+	if m.opt.Replay || m.source.Ended || m.source.Err != nil || f == nil || !strings.HasPrefix(f.AbsolutePath, "/") {
 		return nil
 	}
-	path := p.frames[p.at].AbsolutePath
-	if path == "" || path[0] != '/' {
-		return nil
-	}
-	return p.sources.fetch(m.store.src, path, m.process.StartedAt)
+	return p.sources.fetch(m.store.src, f.AbsolutePath, m.process.StartedAt)
 }
 
 // take keeps the source that was read.
@@ -146,31 +162,25 @@ func (p *threadPage) load(m *scene, r *reading) {
 	p.loadHeat(m, id)
 }
 
-// loadStack takes over the stack and finds the frame that was selected before, or else the innermost one with a file.
+// loadStack takes over the stack.
 func (p *threadPage) loadStack(m *scene) {
-	p.frames, p.at = p.frames[:0], 0
+	l := &p.frames
+	l.rows, l.selected = l.rows[:0], p.chosen
 	if p.row == nil || !p.row.known {
 		return
 	}
-	for _, id := range m.dict.Frames(p.row.state.Stack, nil) {
-		if len(p.frames) == maxThreadFrames {
-			break
-		}
-		p.frames = append(p.frames, m.dict.Frame(id))
+	ids := m.dict.Frames(p.row.state.Stack, nil)
+	for _, id := range ids[:min(len(ids), maxThreadFrames)] {
+		l.rows = append(l.rows, stackFrame{Frame: m.dict.Frame(id)})
 	}
-	if p.chosen.Label != "" {
-		for _, same := range []func(f sampler.Frame) bool{
-			func(f sampler.Frame) bool { return f == p.chosen },
-			func(f sampler.Frame) bool { return f.Label == p.chosen.Label && f.Path == p.chosen.Path },
-		} {
-			if i := slices.IndexFunc(p.frames, same); i >= 0 {
-				p.at = i
-				return
-			}
-		}
+	seen := make(map[frameKey]int)
+	for i := range slices.Backward(l.rows) {
+		k := l.rows[i].id()
+		l.rows[i].nth = seen[k]
+		seen[k]++
 	}
-	if i := slices.IndexFunc(p.frames, func(f sampler.Frame) bool { return !f.C && f.AbsolutePath != "" }); i >= 0 {
-		p.at = i
+	if l.index() < 0 && len(l.rows) > 0 {
+		l.selected = l.rows[max(0, slices.IndexFunc(l.rows, func(f stackFrame) bool { return !f.C && f.AbsolutePath != "" }))].id()
 	}
 }
 
@@ -213,24 +223,17 @@ func (p *threadPage) about(m *scene) string {
 }
 
 func (p *threadPage) detail(m *scene) (name, rest string) {
-	if len(p.frames) == 0 {
+	f := p.frame()
+	if f == nil {
 		return "", ""
 	}
-	f := &p.frames[p.at]
 	rest = provenanceOf(*f).String()
 	if f.C {
 		rest = "C function, called from " + lineIn(f.Path, f.Line, f.Uncertain)
 	} else if f.Path != "" {
-		rest = fmt.Sprintf("%s  %s %s", lineIn(cmpOr(f.AbsolutePath, f.Path), f.Line, f.Uncertain), rest, f.Gem)
+		rest = fmt.Sprintf("%s  %s %s", lineIn(cmp.Or(f.AbsolutePath, f.Path), f.Line, f.Uncertain), rest, f.Gem)
 	}
 	return f.Label, rest
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // of returns the lines of a file that have time, in their order.

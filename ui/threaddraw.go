@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -43,7 +44,7 @@ func (p *threadPage) draw(a canvas.Area, m *scene) {
 		x := a.Put(1, a.H-1, " waits for the GVL ", t.bold())
 		a.Put(x, a.H-1, canvas.Cut(p.waitsText(), a.W-x-2)+" ", t.dim())
 	}
-	stack := min(stackH-waitsH, max(len(p.frames), 1)+2)
+	stack := min(stackH-waitsH, max(len(p.frames.rows), 1)+2)
 	p.drawStack(a.Sub(0, 5, left, stack), m)
 	p.drawWaits(a.Sub(0, 5+stack, left, waitsH), m)
 	p.drawSource(a.Sub(left+1, 5, a.W-left-1, stackH), m)
@@ -124,39 +125,29 @@ func (m *scene) stackWord() string {
 func (p *threadPage) drawStack(a canvas.Area, m *scene) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", m.stackWord(), units.Plural(len(p.frames), "frame", "frames")), a.W-2), t.bold())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", m.stackWord(), units.Plural(len(p.frames.rows), "frame", "frames")), a.W-2), t.bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
-	if len(p.frames) == 0 {
+	if len(p.frames.rows) == 0 {
 		rows.Put(2, 0, "no stack was read", t.dim())
 		return
 	}
-	p.top = max(min(p.top, p.at), p.at-rows.H+1)
-	p.top = max(0, min(p.top, len(p.frames)-rows.H))
-	for y := range min(rows.H, len(p.frames)-p.top) {
-		at := p.top + y
-		f := &p.frames[at]
-		row := rows.Row(y)
-		st := t.text()
+	p.frames.draw(rows, m, func(row canvas.Area, f stackFrame, selected bool) {
+		st, where := t.text(), ""
 		if f.C {
 			st = t.dim()
-		}
-		where := ""
-		if !f.C && f.Path != "" {
+		} else if f.Path != "" {
 			where = lineIn(f.Path, f.Line, f.Uncertain)
 		}
-		from := provenanceOf(*f)
-		row.Put(2, 0, "■", canvas.Style{FG: t.Flame[from]})
+		row.Put(2, 0, "■", canvas.Style{FG: t.Flame[provenanceOf(f.Frame)]})
 		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
 		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(f.Label), labelW), st)
 		if room := row.W - x - 3; room > 8 {
 			row.Put(x+2, 0, canvas.CutLeft(where, room), t.dim())
 		}
-		m.onPress(row, func(m *Model, _, _ int) tea.Cmd { p.move(at - p.at); return p.fetch(m) })
-		if at == p.at {
-			t.highlight(row, true)
-			row.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+		if selected {
+			markRow(row, m, true)
 		}
-	}
+	}, func(m *Model, _ stackFrame, _ int) tea.Cmd { return p.choose(m) })
 }
 
 // waitsText tells the waits' lengths, and which part of all waiting since the start was not queueing: the hand-over, the end of
@@ -232,11 +223,11 @@ func (p *threadPage) drawWaits(a canvas.Area, m *scene) {
 func (p *threadPage) drawSource(a canvas.Area, m *scene) {
 	t := &m.theme
 	a.Row(0).Fill('─', t.line())
-	if len(p.frames) == 0 {
+	f := p.frame()
+	if f == nil {
 		return
 	}
-	f := &p.frames[p.at]
-	path := cmpOr(f.AbsolutePath, f.Path)
+	path := cmp.Or(f.AbsolutePath, f.Path)
 	a.Put(1, 0, canvas.CutLeft(" "+path+" ", a.W-2), t.bold())
 	file := p.sources.get(f.AbsolutePath)
 	rows := a.Sub(0, 1, a.W, a.H-1)

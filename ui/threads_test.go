@@ -132,7 +132,7 @@ func TestSourceIsShownWithItsLine(t *testing.T) {
 	}
 	s.sees("reading …")
 	p := s.model.pages[pageThread].(*threadPage)
-	f := p.frames[p.at]
+	f := p.frame()
 	lines := make([]string, 60)
 	for i := range lines {
 		lines[i] = "# nothing"

@@ -85,10 +85,10 @@ func TestClickingInTheTableOfThreads(t *testing.T) {
 		t.Error("a double click does not open the thread")
 	}
 	frames := s.model.pages[pageThread].(*threadPage)
-	last := frames.frames[len(frames.frames)-1]
+	last := frames.frames.rows[len(frames.frames.rows)-1].Frame
 	s.clickOn(last.Label)
-	if frames.frames[frames.at] != last {
-		t.Errorf("the frame is %+v", frames.frames[frames.at])
+	if *frames.frame() != last {
+		t.Errorf("the frame is %+v", *frames.frame())
 	}
 }
 
