@@ -18,19 +18,19 @@ import (
 
 // copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
 // to the terminal around it (allow-passthrough), and by default it does neither: so its own command is used, too.
-func (s *scene) copy(text string) tea.Cmd {
-	if !s.opt.tmux {
+func (sc *scene) copy(text string) tea.Cmd {
+	if !sc.opt.tmux {
 		return tea.SetClipboard(text)
 	}
 	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
 }
 
 // copyPath copies the path of a file that was written; redacted its name alone, because what is copied gets pasted.
-func (s *scene) copyPath(path string) tea.Cmd {
-	if s.opt.Redactor != nil {
+func (sc *scene) copyPath(path string) tea.Cmd {
+	if sc.opt.Redactor != nil {
 		path = filepath.Base(path)
 	}
-	return s.copy(path)
+	return sc.copy(path)
 }
 
 // tmuxWithin is how long tmux has to take a text.
@@ -138,8 +138,8 @@ func (m *Model) summary() string {
 }
 
 // blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first.
-func (m *scene) blamed() []string {
-	b := blameOf(&m.weights, m.dict)
+func (sc *scene) blamed() []string {
+	b := blameOf(&sc.weights, sc.dict)
 	var out []string
 	for _, p := range b.places[:min(len(b.places), maxBlamed)] {
 		line := units.Percent(share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"

@@ -35,18 +35,18 @@ func (p *flamePage) load(*scene, *reading) {}
 
 func (p *flamePage) about(*scene) string { return p.flame.shape() }
 
-func (p *flamePage) detail(m *scene) (name, rest string) { return p.flame.detail(m.dict) }
+func (p *flamePage) detail(sc *scene) (name, rest string) { return p.flame.detail(sc.dict) }
 
-func (p *flamePage) draw(a canvas.Area, m *scene) {
+func (p *flamePage) draw(a canvas.Area, sc *scene) {
 	v := p.flame
-	v.drawRule(a.Row(0), &m.theme, true, m.when())
+	v.drawRule(a.Row(0), &sc.theme, true, sc.when())
 	if v.base != nil {
-		v.drawChanges(a.Row(a.H-1), &m.theme)
+		v.drawChanges(a.Row(a.H-1), &sc.theme)
 	}
-	picture := a.Sub(0, 1, a.W, p.panel.flameRows(m))
-	p.panel.draw(a.Sub(0, 1+picture.H, a.W, p.panel.rows), m)
-	v.draw(picture, &m.theme, true, !m.opt.NoColor)
-	m.onPress(picture, func(m *Model, x, y int) tea.Cmd { p.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
+	picture := a.Sub(0, 1, a.W, p.panel.flameRows(sc))
+	p.panel.draw(a.Sub(0, 1+picture.H, a.W, p.panel.rows), sc)
+	v.draw(picture, &sc.theme, true, !sc.opt.NoColor)
+	sc.onPress(picture, func(m *Model, x, y int) tea.Cmd { p.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
 }
 
 func (p *flamePage) wheel(m *Model, _, _, d int, _ bool) (tea.Cmd, bool) {

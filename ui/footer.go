@@ -106,15 +106,15 @@ func (m *Model) drawDetail(a canvas.Area, t *Theme) {
 }
 
 // detail describes the selected thread in full, or sums up the selected group.
-func (v *timelineView) detail(s *scene) (name, rest string) {
+func (v *timelineView) detail(sc *scene) (name, rest string) {
 	if w := v.selectedRow(); w != nil {
-		return s.rowDetail(w)
+		return sc.rowDetail(w)
 	}
 	return "", ""
 }
 
 // rowDetail describes a row of threads.
-func (m *scene) rowDetail(w *row) (name, rest string) {
+func (sc *scene) rowDetail(w *row) (name, rest string) {
 	var parts []string
 	if w.isGroup {
 		var listed int64
@@ -130,12 +130,12 @@ func (m *scene) rowDetail(w *row) (name, rest string) {
 		}
 		return w.name, strings.Join(parts, " · ")
 	}
-	th := &m.threads[w.members[0]]
-	info, _ := m.dict.Thread(th.id)
+	th := &sc.threads[w.members[0]]
+	info, _ := sc.dict.Thread(th.id)
 	if th.known {
-		parts = append(parts, gvl.Describe(th.state, m.dict))
-		if _, f := m.dict.Stack(th.state.Stack); f != 0 {
-			fr := m.dict.Frame(f)
+		parts = append(parts, gvl.Describe(th.state, sc.dict))
+		if _, f := sc.dict.Stack(th.state.Stack); f != 0 {
+			fr := sc.dict.Frame(f)
 			where := fr.Label
 			if fr.Path != "" && !fr.C {
 				where += " " + lineIn(fr.Path, fr.Line, fr.Uncertain)

@@ -97,10 +97,10 @@ func hiddenRows(above, below int) string {
 
 // draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of the column
 // of the row that was clicked.
-func (l *list[R, K]) draw(a canvas.Area, m *scene, drawRow func(a canvas.Area, r R, selected bool), pressed func(m *Model, r R, x int) tea.Cmd) {
+func (l *list[R, K]) draw(a canvas.Area, sc *scene, drawRow func(a canvas.Area, r R, selected bool), pressed func(m *Model, r R, x int) tea.Cmd) {
 	for y, r := range l.scroll(a.H) {
 		drawRow(a.Row(y), r, r.id() == l.selected)
-		m.onPress(a.Row(y), func(m *Model, x, _ int) tea.Cmd {
+		sc.onPress(a.Row(y), func(m *Model, x, _ int) tea.Cmd {
 			l.selected = r.id()
 			return pressed(m, r, x)
 		})
@@ -108,8 +108,8 @@ func (l *list[R, K]) draw(a canvas.Area, m *scene, drawRow func(a canvas.Area, r
 }
 
 // markRow shows that the cursor is on a row; focused: the arrow keys move it.
-func markRow(a canvas.Area, m *scene, focused bool) {
-	t := &m.theme
+func markRow(a canvas.Area, sc *scene, focused bool) {
+	t := &sc.theme
 	t.highlight(a, focused)
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }

@@ -29,33 +29,35 @@ func newLivePage(c *components) *livePage {
 
 func (p *livePage) keyMap() *keyMap { return &p.keys[p.focus] }
 
-func (p *livePage) load(s *scene, r *reading) { p.timeline.loadCells(r, s.cells, s.regions.rowCount) }
+func (p *livePage) load(sc *scene, r *reading) {
+	p.timeline.loadCells(r, sc.cells, sc.regions.rowCount)
+}
 
 func (p *livePage) about(*scene) string { return "" }
 
-func (p *livePage) draw(a canvas.Area, s *scene) {
-	r, t := &s.regions, &s.theme
-	p.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, s.nowWord())
-	s.notes.draw(a.Sub(r.cellsX, r.axis, r.cellsW, 1), &p.timeline, t)
-	rows := a.Sub(0, r.rows, s.width, r.rowCount)
-	p.timeline.draw(rows, a.Sub(0, r.lanes, s.width, r.laneCount), t, r, p.focus == onTimeline, s.opt.ASCII)
-	s.onPress(rows, p.pressRow)
-	s.drawDrag(p.axisArea(a, s))
-	p.flame.drawRule(a.Row(r.rule), t, p.focus == onFlame, s.when())
-	h := p.panel.flameRows(s)
-	flame := a.Sub(0, r.flame, s.width, h)
-	p.flame.draw(flame, t, p.focus == onFlame, !s.opt.NoColor)
-	s.onPress(flame, func(m *Model, x, y int) tea.Cmd {
+func (p *livePage) draw(a canvas.Area, sc *scene) {
+	r, t := &sc.regions, &sc.theme
+	p.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, sc.nowWord())
+	sc.notes.draw(a.Sub(r.cellsX, r.axis, r.cellsW, 1), &p.timeline, t)
+	rows := a.Sub(0, r.rows, sc.width, r.rowCount)
+	p.timeline.draw(rows, a.Sub(0, r.lanes, sc.width, r.laneCount), t, r, p.focus == onTimeline, sc.opt.ASCII)
+	sc.onPress(rows, p.pressRow)
+	sc.drawDrag(p.axisArea(a, sc))
+	p.flame.drawRule(a.Row(r.rule), t, p.focus == onFlame, sc.when())
+	h := p.panel.flameRows(sc)
+	flame := a.Sub(0, r.flame, sc.width, h)
+	p.flame.draw(flame, t, p.focus == onFlame, !sc.opt.NoColor)
+	sc.onPress(flame, func(m *Model, x, y int) tea.Cmd {
 		p.focus = onFlame
 		p.flame.selectAt(x, y, h)
 		m.refresh()
 		return nil
 	})
-	p.panel.draw(a.Sub(0, r.flame+h, s.width, p.panel.rows), s)
+	p.panel.draw(a.Sub(0, r.flame+h, sc.width, p.panel.rows), sc)
 }
 
-func (p *livePage) axisArea(a canvas.Area, s *scene) canvas.Area {
-	r := &s.regions
+func (p *livePage) axisArea(a canvas.Area, sc *scene) canvas.Area {
+	r := &sc.regions
 	return a.Sub(r.cellsX, r.axis, r.cellsW, r.lanes+r.laneCount-r.axis)
 }
 
@@ -89,24 +91,24 @@ func (p *livePage) wheel(m *Model, _, y, d int, onAxis bool) (tea.Cmd, bool) {
 	return nil, true
 }
 
-func (p *livePage) detail(s *scene) (name, rest string) {
+func (p *livePage) detail(sc *scene) (name, rest string) {
 	if p.focus == onFlame {
-		if name, rest = p.flame.detail(s.dict); name == "" {
+		if name, rest = p.flame.detail(sc.dict); name == "" {
 			rest = "↑ ↓ ← → select a frame   enter zooms in"
 		}
 		return name, rest
 	}
-	if name, rest = p.timeline.detail(s); name == "" {
+	if name, rest = p.timeline.detail(sc); name == "" {
 		rest = "↑ ↓ select a thread   the flamegraph shows it alone"
 	}
 	return name, rest
 }
 
-func (p *livePage) stack(s *scene) (string, []string) {
+func (p *livePage) stack(sc *scene) (string, []string) {
 	if p.focus == onFlame {
 		return p.flame.stack()
 	}
-	return s.threadStack(p.timeline.chosen())
+	return sc.threadStack(p.timeline.chosen())
 }
 
 // switchFocus moves between the timeline and the flamegraph.

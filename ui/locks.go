@@ -130,19 +130,19 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 	return m.open(pageThread)
 }
 
-func (p *locksPage) load(m *scene, r *reading) {
-	all := gvl.Locks(m.states)
+func (p *locksPage) load(sc *scene, r *reading) {
+	all := gvl.Locks(sc.states)
 	p.locks.rows, p.byPlace.rows, p.both.rows = p.locks.rows[:0], p.byPlace.rows[:0], p.both.rows[:0]
 	for i := range all {
-		if l := (lockRow{&all[i]}); l.LongestNS >= int64(m.opt.WaitThreshold) {
+		if l := (lockRow{&all[i]}); l.LongestNS >= int64(sc.opt.WaitThreshold) {
 			p.locks.rows, p.both.rows = append(p.locks.rows, l), append(p.both.rows, l.id())
 		}
 	}
 	p.shortLocks = len(all) - len(p.locks.rows)
-	p.loadCycles(m.states)
-	if of := (placesFrom{m.weights.FromNS, m.weights.ToNS, m.dict.HidesDirectories()}); of != p.placesOf {
+	p.loadCycles(sc.states)
+	if of := (placesFrom{sc.weights.FromNS, sc.weights.ToNS, sc.dict.HidesDirectories()}); of != p.placesOf {
 		p.placesOf = of
-		p.blame = blameOf(&m.weights, m.dict)
+		p.blame = blameOf(&sc.weights, sc.dict)
 	}
 	for i := range p.places {
 		b := placeRow{&p.places[i]}
@@ -187,15 +187,15 @@ func (p *locksPage) topShare() (n int, of float64) {
 	return n, of
 }
 
-func (p *locksPage) about(m *scene) string {
-	s := fmt.Sprintf("%s of waiting for the GVL · %s", units.Duration(p.waitNS), m.when())
+func (p *locksPage) about(sc *scene) string {
+	s := fmt.Sprintf("%s of waiting for the GVL · %s", units.Duration(p.waitNS), sc.when())
 	if n := len(p.cycles); n > 0 {
 		s = fmt.Sprintf("%d DEADLOCK · ", n) + s
 	}
 	return s
 }
 
-func (p *locksPage) detail(m *scene) (name, rest string) {
+func (p *locksPage) detail(sc *scene) (name, rest string) {
 	if i := p.locks.index(); i >= 0 {
 		l := p.locks.rows[i]
 		names := ""
@@ -208,7 +208,7 @@ func (p *locksPage) detail(m *scene) (name, rest string) {
 			if k > 0 {
 				names += ", "
 			}
-			names += gvl.ThreadName(id, m.dict)
+			names += gvl.ThreadName(id, sc.dict)
 		}
 		return lockName(l.Kind, l.Object), "waited for by " + names
 	}

@@ -16,8 +16,8 @@ import (
 // maxCyclesDrawn is how many deadlocks have a box of their own.
 const maxCyclesDrawn = 3
 
-func (p *locksPage) draw(a canvas.Area, m *scene) {
-	t := &m.theme
+func (p *locksPage) draw(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	y := 0
 	for i, c := range p.cycles {
 		left := a.H - y
@@ -27,7 +27,7 @@ func (p *locksPage) draw(a canvas.Area, m *scene) {
 			break
 		}
 		h := min(len(c)+2, max(left/2, 4))
-		p.drawCycle(a.Sub(0, y, a.W, h), c, m)
+		p.drawCycle(a.Sub(0, y, a.W, h), c, sc)
 		y += h
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
@@ -36,13 +36,13 @@ func (p *locksPage) draw(a canvas.Area, m *scene) {
 	if least := min(rest.H/2, len(p.places)+4); locks > rest.H-least {
 		locks = rest.H - least
 	}
-	p.drawLocks(rest.Sub(0, 0, rest.W, locks), m)
-	p.drawBlame(rest.Sub(0, locks, rest.W, rest.H-locks), m)
+	p.drawLocks(rest.Sub(0, 0, rest.W, locks), sc)
+	p.drawBlame(rest.Sub(0, locks, rest.W, rest.H-locks), sc)
 }
 
 // drawCycle draws a deadlock in a box in reverse video.
-func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *scene) {
-	t := &m.theme
+func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, sc *scene) {
+	t := &sc.theme
 	st := canvas.Style{FG: t.Crit, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Row(0).Fill(' ', st)
 	a.Row(a.H-1).Fill(' ', st)
@@ -57,7 +57,7 @@ func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *scene) {
 			break
 		}
 		l := &links[i]
-		x := a.Put(3, 1+i, canvas.Cut(gvl.ThreadName(l.thread, m.dict), a.W/4), t.bold())
+		x := a.Put(3, 1+i, canvas.Cut(gvl.ThreadName(l.thread, sc.dict), a.W/4), t.bold())
 		verb, held := " waits for ", ", held by "
 		if l.kind == "Thread" {
 			verb, held = " waits for the end of", " "
@@ -67,8 +67,8 @@ func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, m *scene) {
 			x = a.Put(x, 1+i, lockName(l.kind, l.object), t.text())
 		}
 		x = a.Put(x, 1+i, held, t.dim())
-		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, m.dict), a.W/4), t.bold())
-		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(m.dict, l.stack), a.W-3-x), t.dim())
+		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, sc.dict), a.W/4), t.bold())
+		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(sc.dict, l.stack), a.W-3-x), t.dim())
 	}
 }
 
@@ -81,61 +81,61 @@ func lockColumns() []column[lockRow] {
 		return t.dim()
 	}
 	return []column[lockRow]{
-		{title: "object", width: wide(6, wideWidth, 10, 160, 14), draw: func(a canvas.Area, l lockRow, m *scene) {
+		{title: "object", width: wide(6, wideWidth, 10, 160, 14), draw: func(a canvas.Area, l lockRow, sc *scene) {
 			object := "–"
 			if l.Object != 0 {
 				object = fmt.Sprintf("0x%x", l.Object)
 			}
-			a.Put(0, 0, canvas.CutLeft(object, a.W), style(l, &m.theme))
+			a.Put(0, 0, canvas.CutLeft(object, a.W), style(l, &sc.theme))
 		}},
 		{title: "kind", width: wide(6, 80, 7, wideWidth, 9, 160, 17),
-			text: func(l lockRow, m *scene) (string, canvas.Style) {
-				return cmp.Or(l.Kind, "not known"), style(l, &m.theme)
+			text: func(l lockRow, sc *scene) (string, canvas.Style) {
+				return cmp.Or(l.Kind, "not known"), style(l, &sc.theme)
 			}},
-		{title: "waiters", width: wide(7), right: true, text: func(l lockRow, m *scene) (string, canvas.Style) {
-			st := m.theme.dim()
+		{title: "waiters", width: wide(7), right: true, text: func(l lockRow, sc *scene) (string, canvas.Style) {
+			st := sc.theme.dim()
 			if l.Exclusive {
-				st = canvas.Style{FG: m.theme.readable(m.theme.States[gvl.Lock]), Attr: canvas.Bold}
+				st = canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Lock]), Attr: canvas.Bold}
 			}
 			return units.Count(int64(len(l.Waiters))), st
 		}},
 		{title: "longest", width: wide(8), right: true,
-			text: func(l lockRow, m *scene) (string, canvas.Style) {
-				return units.Duration(l.LongestNS), style(l, &m.theme)
+			text: func(l lockRow, sc *scene) (string, canvas.Style) {
+				return units.Duration(l.LongestNS), style(l, &sc.theme)
 			}},
 		{title: "holder", width: wide(10, wideWidth, 12, 160, 16), spans: func(l lockRow) bool { return l.Holder == 0 }, text: holderText},
-		{title: "holder is", width: wide(8, 80, 10, 160, 19), text: func(l lockRow, m *scene) (string, canvas.Style) {
-			return holderIs(l.HolderState), canvas.Style{FG: m.theme.readable(m.theme.States[l.HolderState])}
+		{title: "holder is", width: wide(8, 80, 10, 160, 19), text: func(l lockRow, sc *scene) (string, canvas.Style) {
+			return holderIs(l.HolderState), canvas.Style{FG: sc.theme.readable(sc.theme.States[l.HolderState])}
 		}},
 		{title: "where it is held", short: "where", width: wide(rest), least: 8,
-			text: func(l lockRow, m *scene) (string, canvas.Style) {
-				return whereIs(m.dict, l.HolderStack), style(l, &m.theme)
+			text: func(l lockRow, sc *scene) (string, canvas.Style) {
+				return whereIs(sc.dict, l.HolderStack), style(l, &sc.theme)
 			}},
 	}
 }
 
 // holderText names the holder of a lock, or says why there is none.
-func holderText(l lockRow, m *scene) (string, canvas.Style) {
+func holderText(l lockRow, sc *scene) (string, canvas.Style) {
 	switch {
 	case l.Holder != 0:
-		return gvl.ThreadName(l.Holder, m.dict), m.theme.bold()
+		return gvl.ThreadName(l.Holder, sc.dict), sc.theme.bold()
 	case l.Exclusive:
-		return "nobody just now: it changes hands", m.theme.dim()
+		return "nobody just now: it changes hands", sc.theme.dim()
 	}
-	return fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), m.theme.dim()
+	return fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), sc.theme.dim()
 }
 
-func (p *locksPage) drawLocks(a canvas.Area, m *scene) {
+func (p *locksPage) drawLocks(a canvas.Area, sc *scene) {
 	if a.H < 1 {
 		return
 	}
-	p.locks.draw(a, m, true, func(_ *Model, l lockRow, _ int) tea.Cmd { p.choose(l.id()); return nil })
+	p.locks.draw(a, sc, true, func(_ *Model, l lockRow, _ int) tea.Cmd { p.choose(l.id()); return nil })
 	if len(p.locks.rows) == 0 {
 		text := "no thread waits for a lock, a queue or another thread"
 		if p.shortLocks > 0 {
-			text += " for " + units.Duration(int64(m.opt.WaitThreshold)) + " or longer (--wait-threshold)"
+			text += " for " + units.Duration(int64(sc.opt.WaitThreshold)) + " or longer (--wait-threshold)"
 		}
-		a.Put(1, 1, canvas.Cut(text, a.W-2), m.theme.dim())
+		a.Put(1, 1, canvas.Cut(text, a.W-2), sc.theme.dim())
 	}
 }
 
@@ -159,29 +159,29 @@ func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 // placeColumns are the columns of the table of places.
 func (p *locksPage) placeColumns() []column[placeRow] {
 	return []column[placeRow]{
-		{title: "of it", width: wide(5), right: true, text: func(b placeRow, m *scene) (string, canvas.Style) {
-			return units.Percent(share(b.NS, p.waitNS)), canvas.Style{FG: m.theme.readable(m.theme.States[gvl.Waiting]), Attr: canvas.Bold}
+		{title: "of it", width: wide(5), right: true, text: func(b placeRow, sc *scene) (string, canvas.Style) {
+			return units.Percent(share(b.NS, p.waitNS)), canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Waiting]), Attr: canvas.Bold}
 		}},
-		{width: func(screen int) int { return screen / 8 }, draw: func(a canvas.Area, b placeRow, m *scene) {
+		{width: func(screen int) int { return screen / 8 }, draw: func(a canvas.Area, b placeRow, sc *scene) {
 			for i := range int(share(b.NS, p.places[0].NS)*float64(a.W) + 0.5) {
-				a.Rune(i, 0, '▇', canvas.Style{FG: m.theme.States[gvl.Waiting]})
+				a.Rune(i, 0, '▇', canvas.Style{FG: sc.theme.States[gvl.Waiting]})
 			}
 		}},
 		{title: " waited", width: wide(8),
-			text: func(b placeRow, m *scene) (string, canvas.Style) {
-				return canvas.PadLeft(units.Duration(b.NS), 7), m.theme.text()
+			text: func(b placeRow, sc *scene) (string, canvas.Style) {
+				return canvas.PadLeft(units.Duration(b.NS), 7), sc.theme.text()
 			}},
-		{title: "behind", width: func(screen int) int { return min(20, screen/6) }, text: func(b placeRow, m *scene) (string, canvas.Style) {
-			name := gvl.ThreadName(b.Thread, m.dict)
+		{title: "behind", width: func(screen int) int { return min(20, screen/6) }, text: func(b placeRow, sc *scene) (string, canvas.Style) {
+			name := gvl.ThreadName(b.Thread, sc.dict)
 			if n := b.Threads - 1; n > 0 {
 				name += fmt.Sprintf(" +%d", n)
 			}
-			return name, m.theme.bold()
+			return name, sc.theme.bold()
 		}},
-		{title: "that was", width: wide(8), text: func(b placeRow, m *scene) (string, canvas.Style) {
-			return b.State.String(), canvas.Style{FG: m.theme.readable(m.theme.States[b.State])}
+		{title: "that was", width: wide(8), text: func(b placeRow, sc *scene) (string, canvas.Style) {
+			return b.State.String(), canvas.Style{FG: sc.theme.readable(sc.theme.States[b.State])}
 		}},
-		{title: "in", width: wide(rest), draw: func(a canvas.Area, b placeRow, m *scene) { drawPlace(a, b.PlaceSum, &m.theme) }},
+		{title: "in", width: wide(rest), draw: func(a canvas.Area, b placeRow, sc *scene) { drawPlace(a, b.PlaceSum, &sc.theme) }},
 	}
 }
 
@@ -193,11 +193,11 @@ func drawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *Theme) {
 	}
 }
 
-func (p *locksPage) drawBlame(a canvas.Area, m *scene) {
+func (p *locksPage) drawBlame(a canvas.Area, sc *scene) {
 	if a.H < 2 {
 		return
 	}
-	t := &m.theme
+	t := &sc.theme
 	a.Row(0).Fill('─', t.line())
 	title := " nobody waited for the GVL "
 	if n, of := p.topShare(); n > 0 {
@@ -217,15 +217,15 @@ func (p *locksPage) drawBlame(a canvas.Area, m *scene) {
 		}
 	}
 	rows := a.Sub(0, 1, a.W, a.H-1)
-	if text := m.figures.waitsText(); text != "" && rows.H > 1 {
+	if text := sc.figures.waitsText(); text != "" && rows.H > 1 {
 		rows.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
 	if len(p.places) > 0 && a.H >= 10 { // heads, where they don't take a row from what is worth reading
-		p.byPlace.drawHead(rows.Row(0), m)
+		p.byPlace.drawHead(rows.Row(0), sc)
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
-	p.byPlace.drawRows(rows, m, true, func(_ *Model, b placeRow, _ int) tea.Cmd { p.choose(b.id()); return nil })
+	p.byPlace.drawRows(rows, sc, true, func(_ *Model, b placeRow, _ int) tea.Cmd { p.choose(b.id()); return nil })
 	if rows.Y > a.Y+1 { // not over a place
 		a.PutRight(1, p.byPlace.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	}

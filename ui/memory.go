@@ -44,15 +44,15 @@ func newMemoryPage() *memoryPage {
 
 func (p *memoryPage) keyMap() *keyMap { return &p.keys }
 
-func (p *memoryPage) about(m *scene) string { return m.when() }
+func (p *memoryPage) about(sc *scene) string { return sc.when() }
 
 func (p *memoryPage) detail(*scene) (name, rest string) { return "", "" }
 
 // memoryLabelW is the width of the names and values before the series.
 const memoryLabelW = 34
 
-func (p *memoryPage) load(m *scene, r *reading) {
-	fromNS, toNS := m.atNS-m.windowNS, m.atNS
+func (p *memoryPage) load(sc *scene, r *reading) {
+	fromNS, toNS := sc.atNS-sc.windowNS, sc.atNS
 	a, b, ok := r.marks.span(fromNS, toNS)
 	p.known, p.from = b != nil, mark{}
 	if b == nil {
@@ -62,7 +62,7 @@ func (p *memoryPage) load(m *scene, r *reading) {
 	if ok {
 		p.from = *a
 	}
-	cols := max(m.width-memoryLabelW-2, 8)
+	cols := max(sc.width-memoryLabelW-2, 8)
 	cells := r.Timeline.Process(fromNS, toNS, cols)
 	p.series = p.series[:0]
 	plain := func(name, value string, least float64, state gvl.State, of func(i int) float64) {
@@ -73,7 +73,7 @@ func (p *memoryPage) load(m *scene, r *reading) {
 		}
 		p.series = append(p.series, s)
 	}
-	f := &m.figures
+	f := &sc.figures
 	lastRSS := -1.0
 	plain("RSS", units.Bytes(f.rss), 1, gvl.Unknown, func(i int) float64 {
 		if n := cells[i].RSSBytes; n > 0 { // it is read ten times a second at most
@@ -109,7 +109,7 @@ func (p *memoryPage) load(m *scene, r *reading) {
 		plain("live slots", units.Count(b.heap.Live), 1, gvl.Native, level)
 	}
 	plain("CPU of a core", units.Percent(f.cpu), 1, gvl.Unknown, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].CPU()) })
-	p.loadPayers(m)
+	p.loadPayers(sc)
 }
 
 // perSecond is the mean growth of a counter over the time shown, in words.
@@ -130,14 +130,14 @@ func eachSecond(n float64, ns int64) string {
 }
 
 // loadPayers sums the time in the collector by the place that ran into it.
-func (p *memoryPage) loadPayers(m *scene) {
-	s := &m.weights
-	of := placesFrom{s.FromNS, s.ToNS, m.dict.HidesDirectories()}
+func (p *memoryPage) loadPayers(sc *scene) {
+	s := &sc.weights
+	of := placesFrom{s.FromNS, s.ToNS, sc.dict.HidesDirectories()}
 	if of == p.paidOf {
 		return
 	}
 	p.paidOf, p.gcNS = of, 0
-	p.payers = s.Places(m.dict, func(e *flamegraph.Entry) int64 {
+	p.payers = s.Places(sc.dict, func(e *flamegraph.Entry) int64 {
 		if e.Key.State != gvl.GC {
 			return 0
 		}

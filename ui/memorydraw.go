@@ -10,13 +10,13 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-func (p *memoryPage) draw(a canvas.Area, m *scene) {
-	t := &m.theme
+func (p *memoryPage) draw(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	if !p.known {
 		a.Put(3, a.H/2, "nothing measured yet", t.dim())
 		return
 	}
-	figures := p.figures(m)
+	figures := p.figures(sc)
 	// The series get three rows each where there is room, else fewer; never less than one.
 	high := max(1, min(4, (a.H-len(figures)-4)/max(len(p.series), 1)))
 	y := 0
@@ -92,7 +92,7 @@ func fitFigures(figures []figure, rows int) []figure {
 }
 
 // figures are the collector's figures at the end of the time shown.
-func (p *memoryPage) figures(m *scene) []figure {
+func (p *memoryPage) figures(sc *scene) []figure {
 	var out []figure
 	put := func(name, text string) { out = append(out, figure{name: name, text: text}) }
 	gc := &p.at.gc

@@ -135,13 +135,13 @@ type flameRange struct {
 
 // weightsStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
 // every now and then, since what it shows covers many seconds.
-func (m *scene) weightsStale() bool {
+func (sc *scene) weightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
-	of := m.weightsOf
-	if of.windowNS != m.windowNS || of.frozen != m.frozen || m.atNS < of.atNS || m.frozen && m.atNS != of.atNS {
+	of := sc.weightsOf
+	if of.windowNS != sc.windowNS || of.frozen != sc.frozen || sc.atNS < of.atNS || sc.frozen && sc.atNS != of.atNS {
 		return true
 	}
-	return m.atNS-of.atNS >= max(leastNS, min(secondNS, m.windowNS/30), m.windowNS/parts)
+	return sc.atNS-of.atNS >= max(leastNS, min(secondNS, sc.windowNS/30), sc.windowNS/parts)
 }
 
 // axis returns how many cells the time axis has and the stretch of time it covers. A cell is a whole number of kept
@@ -165,9 +165,9 @@ const (
 // timeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
 // moves by several of them at a time and has only whole ones, so that it stands between two moves: where a row changes at its left (what the thread
 // does now) and at its right end, Ultraviolet 2026-08 writes all that is between (putRange never leaves out equal cells).
-func (m *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
-	fromNS, toNS = tl.Window(m.atNS, spanNS, cells)
-	if m.frozen || m.source.Done {
+func (sc *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
+	fromNS, toNS = tl.Window(sc.atNS, spanNS, cells)
+	if sc.frozen || sc.source.Done {
 		return fromNS, toNS
 	}
 	each := (toNS - fromNS) / int64(cells)
@@ -175,8 +175,8 @@ func (m *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, t
 	if step <= each { // a cell stands long enough
 		return fromNS, toNS
 	}
-	end := m.atNS / step * step
-	if end-m.oldestNS < step { // there would be nothing in it
+	end := sc.atNS / step * step
+	if end-sc.oldestNS < step { // there would be nothing in it
 		return fromNS, toNS
 	}
 	return end - (toNS - fromNS), end

@@ -71,21 +71,21 @@ func (m *Model) loaded() float64 {
 }
 
 // nowWord is the word for the end of the time shown.
-func (m *scene) nowWord() string {
+func (sc *scene) nowWord() string {
 	switch {
-	case m.frozen:
+	case sc.frozen:
 		return "then"
-	case m.source.Ended:
+	case sc.source.Ended:
 		return "end"
 	}
 	return "now"
 }
 
 // when says which time the flamegraph covers.
-func (m *scene) when() string {
-	span := axisTime(m.windowNS)
-	if m.frozen {
-		return span + " until " + m.process.WallTime(m.atNS).Format("15:04:05")
+func (sc *scene) when() string {
+	span := axisTime(sc.windowNS)
+	if sc.frozen {
+		return span + " until " + sc.process.WallTime(sc.atNS).Format("15:04:05")
 	}
 	return "last " + span
 }

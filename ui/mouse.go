@@ -104,7 +104,7 @@ func (m *Model) click(x, y int) tea.Cmd {
 	if m.page == pageLive {
 		selects = hit && y < m.regions.detail
 	}
-	if !m.doubled(x, y) || !selects || x <= groupSign {
+	if !m.lastPress.doubled(x, y, m.now()) || !selects || x <= groupSign {
 		return cmd
 	}
 	b := m.binding("enter")
@@ -172,10 +172,10 @@ func (m *Model) showRange(d *drag) {
 }
 
 // drawDrag marks the columns being selected.
-func (m *scene) drawDrag(a canvas.Area) {
-	if m.drag == nil || m.drag.from == m.drag.to {
+func (sc *scene) drawDrag(a canvas.Area) {
+	if sc.drag == nil || sc.drag.from == sc.drag.to {
 		return
 	}
-	from, to := min(m.drag.from, m.drag.to), max(m.drag.from, m.drag.to)
+	from, to := min(sc.drag.from, sc.drag.to), max(sc.drag.from, sc.drag.to)
 	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
 }

@@ -29,12 +29,12 @@ type page interface {
 	keyMap() *keyMap
 	// load takes what the view shows from the store, which is held meanwhile. What Model holds for all views (threads,
 	// states, figures, weights) is loaded before.
-	load(s *scene, r *reading)
+	load(sc *scene, r *reading)
 	// about says in the rule above the view what it shows.
-	about(s *scene) string
-	draw(a canvas.Area, s *scene)
+	about(sc *scene) string
+	draw(a canvas.Area, sc *scene)
 	// detail describes what is selected; without a name, rest says how to select something.
-	detail(s *scene) (name, rest string)
+	detail(sc *scene) (name, rest string)
 }
 
 // fetching is a page that lacks something that takes a while to read: fetch returns the command, which may be nil, and take
@@ -47,7 +47,7 @@ type fetching interface {
 // timed is a page with a time axis, on which the mouse selects a stretch of time. a is the screen under the rule above the page,
 // that of the live view all of it.
 type timed interface {
-	axisArea(a canvas.Area, s *scene) canvas.Area
+	axisArea(a canvas.Area, sc *scene) canvas.Area
 }
 
 // wheeled is a page in which the wheel can do something else than the arrow keys; done is false where it does not.
@@ -169,7 +169,7 @@ func (m *Model) helpMaps() []keyMap {
 }
 
 // bodyRows is the height of a page.
-func (m *scene) bodyRows() int { return m.regions.detail - m.regions.axis - 1 }
+func (sc *scene) bodyRows() int { return sc.regions.detail - sc.regions.axis - 1 }
 
 // pageArea is where the page that is shown stands: the live view has the rows of the rule, too.
 func (m *Model) pageArea() canvas.Area {

@@ -67,11 +67,11 @@ type panelRow struct {
 }
 
 // flameRows is the height of the flamegraph on the screen, without the panel under it.
-func (p *panelView) flameRows(s *scene) int {
-	if s.page != pageFlame {
-		return s.regions.flameRows - p.rows
+func (p *panelView) flameRows(sc *scene) int {
+	if sc.page != pageFlame {
+		return sc.regions.flameRows - p.rows
 	}
-	n := s.bodyRows() - 1 - p.rows
+	n := sc.bodyRows() - 1 - p.rows
 	if p.flame.base != nil {
 		n--
 	}
@@ -80,7 +80,7 @@ func (p *panelView) flameRows(s *scene) int {
 
 // place decides on the panel's height and brings it up to date. It is called when the flamegraph is built, before it is
 // fitted into its rows. force: something else is selected, or shown.
-func (p *panelView) place(s *scene, force bool) {
+func (p *panelView) place(sc *scene, force bool) {
 	v := p.flame
 	p.rows = 0
 	if v.tree == nil || v.unsure() {
@@ -88,16 +88,16 @@ func (p *panelView) place(s *scene, force bool) {
 	}
 	if p.idle = v.tree.Root.Total <= 0; p.idle { // a line says so
 		const line = 3
-		if p.rows = p.flameRows(s) - line; p.rows < leastNow {
+		if p.rows = p.flameRows(sc) - line; p.rows < leastNow {
 			p.rows = 0
 		}
 		return
 	}
-	if free := p.flameRows(s) - v.wanted(s.lastNS); free >= leastPanel {
+	if free := p.flameRows(sc) - v.wanted(sc.lastNS); free >= leastPanel {
 		p.rows = free / panelStep * panelStep
 	}
 	if p.rows > 0 {
-		p.load(s.dict, force)
+		p.load(sc.dict, force)
 	}
 }
 

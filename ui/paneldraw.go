@@ -22,15 +22,15 @@ type panelColumn struct {
 }
 
 // draw draws what the flamegraph leaves room for.
-func (p *panelView) draw(a canvas.Area, s *scene) {
+func (p *panelView) draw(a canvas.Area, sc *scene) {
 	switch {
 	case a.H < 2:
 		return
 	case p.idle:
-		p.now.draw(a, s, p.timeline.selectedRow())
+		p.now.draw(a, sc, p.timeline.selectedRow())
 		return
 	}
-	list := func(a canvas.Area, rest string) { p.drawLists(a, s, " hottest functions", rest, p.listColumns()) }
+	list := func(a canvas.Area, rest string) { p.drawLists(a, sc, " hottest functions", rest, p.listColumns()) }
 	switch {
 	case p.of.Kind == flamegraph.FrameNode && p.of.Label != "":
 		h := a.H
@@ -38,7 +38,7 @@ func (p *panelView) draw(a canvas.Area, s *scene) {
 			h /= 2
 			list(a.Sub(0, h, a.W, a.H-h), " while it runs")
 		}
-		p.drawLists(a.Sub(0, 0, a.W, h), s, " "+p.of.Label, p.figures(), p.frameColumns(p.flame.inverted))
+		p.drawLists(a.Sub(0, 0, a.W, h), sc, " "+p.of.Label, p.figures(), p.frameColumns(p.flame.inverted))
 	case p.of.Label != "":
 		list(a, " of "+p.of.Label)
 	default:
@@ -47,8 +47,8 @@ func (p *panelView) draw(a canvas.Area, s *scene) {
 }
 
 // drawLists draws a rule and lists under it, as many as have room side by side.
-func (p *panelView) drawLists(a canvas.Area, s *scene, title, rest string, columns []panelColumn) {
-	t := &s.theme
+func (p *panelView) drawLists(a canvas.Area, sc *scene, title, rest string, columns []panelColumn) {
+	t := &sc.theme
 	a.Row(0).Fill('─', t.line())
 	x := a.Put(2, 0, canvas.Cut(title, a.W/2), t.bold())
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), t.dim())
@@ -60,7 +60,7 @@ func (p *panelView) drawLists(a canvas.Area, s *scene, title, rest string, colum
 	}
 	for i, c := range columns[:n] {
 		from, to := a.W*i/n, a.W*(i+1)/n
-		p.drawColumn(a.Sub(from, 1, to-from-1, a.H-1), s, &c)
+		p.drawColumn(a.Sub(from, 1, to-from-1, a.H-1), sc, &c)
 	}
 }
 
@@ -109,8 +109,8 @@ const (
 	moreW       = 6  // of "▼40" with a space on either side
 )
 
-func (p *panelView) drawColumn(a canvas.Area, s *scene, c *panelColumn) {
-	t := &s.theme
+func (p *panelView) drawColumn(a canvas.Area, sc *scene, c *panelColumn) {
+	t := &sc.theme
 	x, barW := 1, panelBarW
 	if a.W < narrowPanel {
 		barW /= 2
@@ -137,10 +137,10 @@ func (p *panelView) drawColumn(a canvas.Area, s *scene, c *panelColumn) {
 		if c.totals {
 			row.Put(x+panelShareW, 0, canvas.PadLeft(units.Percent(share(r.total, c.of)), panelShareW-1), t.dim())
 		}
-		p.drawBar(row.Sub(bar, 0, barW, 1), s, r, c)
-		p.drawName(row.Sub(name, 0, a.W-name, 1), s, r, c)
+		p.drawBar(row.Sub(bar, 0, barW, 1), sc, r, c)
+		p.drawName(row.Sub(name, 0, a.W-name, 1), sc, r, c)
 		best := r.best
-		s.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
+		sc.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
 	}
 	if left := len(c.rows) - n; left > 0 {
 		a.PutRight(0, fmt.Sprintf("▼%d ", left), t.dim())
@@ -148,11 +148,11 @@ func (p *panelView) drawColumn(a canvas.Area, s *scene, c *panelColumn) {
 }
 
 // drawBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time went.
-func (p *panelView) drawBar(a canvas.Area, s *scene, r *panelRow, c *panelColumn) {
-	t := &s.theme
+func (p *panelView) drawBar(a canvas.Area, sc *scene, r *panelRow, c *panelColumn) {
+	t := &sc.theme
 	w := max(1, int(share(r.weight, c.rows[0].weight)*float64(a.W)+0.5))
 	if p.flame.metric == flamegraph.Wall {
-		t.drawStates(a.Sub(0, 0, w, 1), &r.states, s.opt.ASCII)
+		t.drawStates(a.Sub(0, 0, w, 1), &r.states, sc.opt.ASCII)
 		return
 	}
 	for x := range w {
@@ -161,8 +161,8 @@ func (p *panelView) drawBar(a canvas.Area, s *scene, r *panelRow, c *panelColumn
 }
 
 // drawName writes a function's name and where it is.
-func (p *panelView) drawName(a canvas.Area, s *scene, r *panelRow, c *panelColumn) {
-	t := &s.theme
+func (p *panelView) drawName(a canvas.Area, sc *scene, r *panelRow, c *panelColumn) {
+	t := &sc.theme
 	if c.word != "" && r.Label == c.itself && r.FuncKey == p.of.FuncKey {
 		a.Put(0, 0, canvas.Cut(c.word, a.W), t.dim())
 		return

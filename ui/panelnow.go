@@ -37,55 +37,55 @@ const (
 )
 
 // draw draws where the threads of a row are; nil: all threads.
-func (n *nowView) draw(a canvas.Area, m *scene, w *row) {
-	if a.H < leastNow || m.lastNS == 0 {
+func (n *nowView) draw(a canvas.Area, sc *scene, w *row) {
+	if a.H < leastNow || sc.lastNS == 0 {
 		return
 	}
-	t := &m.theme
+	t := &sc.theme
 	of, members := "all threads", []int(nil)
 	var key rowKey
 	var th *threadRow
 	if w != nil {
 		of, members, key = w.name, w.members, w.key
 		if !w.isGroup {
-			th = &m.threads[members[0]]
+			th = &sc.threads[members[0]]
 		}
 	} else {
-		for i := range m.threads {
+		for i := range sc.threads {
 			members = append(members, i)
 		}
 	}
 	a.Row(0).Fill('─', t.line())
 	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.bold())
-	rest, st := " · "+m.stackWord(), t.dim()
+	rest, st := " · "+sc.stackWord(), t.dim()
 	if th != nil && th.known {
-		rest += ": " + gvl.Describe(th.state, m.dict)
+		rest += ": " + gvl.Describe(th.state, sc.dict)
 	}
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), st)
 	a.Put(x, 0, " ", t.line())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	switch {
 	case th == nil:
-		n.drawPlaces(rows, m, key, members)
+		n.drawPlaces(rows, sc, key, members)
 	case !th.known:
 		rows.Put(2, 0, "its stack at that moment is not known", t.dim())
 	default:
-		m.listStack(rows.Sub(1, 0, rows.W-2, rows.H), th.state.Stack)
+		sc.listStack(rows.Sub(1, 0, rows.W-2, rows.H), th.state.Stack)
 	}
 }
 
 // drawPlaces lists the places of threads, those of most threads first.
-func (n *nowView) drawPlaces(a canvas.Area, m *scene, key rowKey, members []int) {
-	t := &m.theme
-	g := m.dict.Generation()
-	if since := m.atNS - n.atNS; key != n.key || g != n.in || m.frozen || since < 0 || since >= panelEachNS {
-		n.atNS, n.key, n.in, n.places = m.atNS, key, g, m.placesOf(members)
+func (n *nowView) drawPlaces(a canvas.Area, sc *scene, key rowKey, members []int) {
+	t := &sc.theme
+	g := sc.dict.Generation()
+	if since := sc.atNS - n.atNS; key != n.key || g != n.in || sc.frozen || since < 0 || since >= panelEachNS {
+		n.atNS, n.key, n.in, n.places = sc.atNS, key, g, sc.placesOf(members)
 	}
 	if len(n.places) == 0 {
 		a.Put(2, 0, "what they did at that moment is not known", t.dim())
 		return
 	}
-	countW, stateW := len(fmt.Sprint(len(m.threads))), 8
+	countW, stateW := len(fmt.Sprint(len(sc.threads))), 8
 	namesW := min(a.W/4, 44)
 	for y, p := range n.places {
 		if y == a.H-1 && len(n.places) > a.H {
@@ -112,11 +112,11 @@ func (n *nowView) drawPlaces(a canvas.Area, m *scene, key rowKey, members []int)
 	rest.Row(0).Fill('─', t.line())
 	x := rest.Put(2, 0, canvas.Cut(" stack of "+first.names[0], rest.W-6), t.bold())
 	rest.Put(x, 0, " ", t.line())
-	m.listStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack)
+	sc.listStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack)
 }
 
 // placesOf groups threads by their state and stack.
-func (m *scene) placesOf(members []int) []spot {
+func (sc *scene) placesOf(members []int) []spot {
 	type at struct {
 		state gvl.State
 		stack sampler.StackID
@@ -124,7 +124,7 @@ func (m *scene) placesOf(members []int) []spot {
 	index := make(map[at]int)
 	var out []spot
 	for _, i := range members {
-		th := &m.threads[i]
+		th := &sc.threads[i]
 		if !th.known {
 			continue
 		}
@@ -141,7 +141,7 @@ func (m *scene) placesOf(members []int) []spot {
 	byText := make(map[string]int)
 	merged := out[:0:0]
 	for _, p := range out {
-		p.frames = m.placeText(p.stack)
+		p.frames = sc.placeText(p.stack)
 		k := p.state.String() + " " + p.frames
 		if n, ok := byText[k]; ok {
 			merged[n].names = append(merged[n].names, p.names...)
@@ -158,14 +158,14 @@ func (m *scene) placesOf(members []int) []spot {
 }
 
 // placeText writes the innermost frames of a stack.
-func (m *scene) placeText(stack sampler.StackID) string {
+func (sc *scene) placeText(stack sampler.StackID) string {
 	var frames []string
 	for range placeFrames {
-		caller, id := m.dict.Stack(stack)
+		caller, id := sc.dict.Stack(stack)
 		if id == 0 {
 			break
 		}
-		f := m.dict.Frame(id)
+		f := sc.dict.Frame(id)
 		s := canvas.Clean(f.Label)
 		if !f.C && f.Line > 0 {
 			s += fmt.Sprintf(":%d", f.Line)
@@ -180,18 +180,18 @@ func (m *scene) placeText(stack sampler.StackID) string {
 }
 
 // listStack writes a stack a row a frame, innermost first.
-func (m *scene) listStack(a canvas.Area, stack sampler.StackID) {
-	t := &m.theme
+func (sc *scene) listStack(a canvas.Area, stack sampler.StackID) {
+	t := &sc.theme
 	for y := range a.H {
-		caller, id := m.dict.Stack(stack)
+		caller, id := sc.dict.Stack(stack)
 		if id == 0 {
 			return
 		}
-		if left := m.dict.Depth(stack); y == a.H-1 && left > 1 {
+		if left := sc.dict.Depth(stack); y == a.H-1 && left > 1 {
 			a.Put(2, y, fmt.Sprintf("▼ %d more frames", left), t.dim())
 			return
 		}
-		f := m.dict.Frame(id)
+		f := sc.dict.Frame(id)
 		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
 		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
 		if !f.C && f.Path != "" {

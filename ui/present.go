@@ -49,35 +49,35 @@ func (k pressedKeys) draw(a canvas.Area, y int, t *Theme) {
 }
 
 // hidesNames reports whether directories, users and hosts are not to be seen.
-func (m *scene) hidesNames() bool { return m.presenting || m.opt.Redactor != nil }
+func (sc *scene) hidesNames() bool { return sc.presenting || sc.opt.Redactor != nil }
 
 // showable is a text that may name files, without their directories where these are hidden. Those paths that are known to be in
 // it may have any characters.
-func (m *scene) showable(text string, paths ...string) string {
-	if !m.hidesNames() {
+func (sc *scene) showable(text string, paths ...string) string {
+	if !sc.hidesNames() {
 		return text
 	}
-	if folder := m.opt.Folder; folder != "." {
+	if folder := sc.opt.Folder; folder != "." {
 		paths = append(paths, filepath.Clean(folder)+"/", absolute(folder)+"/")
 	}
-	if m.opt.Redactor != nil {
-		return m.opt.Redactor.Text(text, paths...)
+	if sc.opt.Redactor != nil {
+		return sc.opt.Redactor.Text(text, paths...)
 	}
 	return sampler.BareText(text, paths...)
 }
 
 // showableState is how the source of the samples is doing, in words that name no directories where these are hidden.
-func (m *scene) showableState(s SourceState) SourceState {
-	if s.Err != nil && m.hidesNames() {
-		s.Err = errors.New(m.showable(m.opt.Redactor.Error(s.Err)))
+func (sc *scene) showableState(s SourceState) SourceState {
+	if s.Err != nil && sc.hidesNames() {
+		s.Err = errors.New(sc.showable(sc.opt.Redactor.Error(s.Err)))
 	}
 	return s
 }
 
 // showableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
 // name are the files of their stacks, and their peers.
-func (m *scene) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
-	if !m.hidesNames() {
+func (sc *scene) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
+	if !sc.hidesNames() {
 		return list
 	}
 	list = slices.Clone(list)
@@ -90,25 +90,25 @@ func (m *scene) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
 			paths = append(paths, frame.Path, frame.AbsolutePath)
 		}
 		p := dict.Peer(f.Peer)
-		f.Text = m.showable(f.Text, append(paths, p.Path, p.Remote, p.Local)...)
+		f.Text = sc.showable(f.Text, append(paths, p.Path, p.Remote, p.Local)...)
 	}
 	return list
 }
 
 // shareable is the description of the process for what is shared or shown.
-func (m *scene) shareable() sampler.Process {
-	if m.hidesNames() {
-		return sampler.Bare(m.process)
+func (sc *scene) shareable() sampler.Process {
+	if sc.hidesNames() {
+		return sampler.Bare(sc.process)
 	}
-	return m.process
+	return sc.process
 }
 
 // leftOut says what a file that is begun now does not hold; "" when it holds all.
-func (m *scene) leftOut() string {
+func (sc *scene) leftOut() string {
 	switch {
-	case m.opt.Redactor != nil:
+	case sc.opt.Redactor != nil:
 		return ", redacted"
-	case m.presenting:
+	case sc.presenting:
 		return ", without directories, command line, user and host"
 	}
 	return ""

@@ -168,7 +168,7 @@ func newProcessesPage(f *fleet) *processesPage {
 
 func (p *processesPage) keyMap() *keyMap { return &p.keys }
 
-func (p *processesPage) about(m *scene) string {
+func (p *processesPage) about(sc *scene) string {
 	running, stopped := 0, 0
 	for _, w := range p.rows {
 		switch {
@@ -192,11 +192,11 @@ func (p *processesPage) about(m *scene) string {
 		}
 		parts = append(parts, by)
 	}
-	return strings.Join(append(parts, m.when()), " · ")
+	return strings.Join(append(parts, sc.when()), " · ")
 }
 
 // detail describes the selected frame, line or process.
-func (p *processesPage) detail(m *scene) (name, rest string) {
+func (p *processesPage) detail(sc *scene) (name, rest string) {
 	switch i, k := p.functions.index(), p.findings.index(); {
 	case p.onLower && p.lower == lowerFlame:
 		return p.flame.detail(p.merged.dict)
@@ -213,7 +213,7 @@ func (p *processesPage) detail(m *scene) (name, rest string) {
 	}
 	switch {
 	case r.idle != nil:
-		return fmt.Sprintf("%s %d", m.showable(r.idle.Title), r.idle.PID), "not sampled: " + m.showable(r.idle.Why)
+		return fmt.Sprintf("%s %d", sc.showable(r.idle.Title), r.idle.PID), "not sampled: " + sc.showable(r.idle.Why)
 	case r.of == nil:
 		return "all processes", "↑ ↓ select one   enter opens it   ( ) go from one to the next in every view"
 	}
@@ -227,7 +227,7 @@ func (p *processesPage) detail(m *scene) (name, rest string) {
 	if r.end != "" {
 		parts = append(parts, r.end)
 	}
-	return fmt.Sprintf("%s %d", m.titleOf(&r.process), r.process.PID), strings.Join(parts, "  ")
+	return fmt.Sprintf("%s %d", sc.titleOf(&r.process), r.process.PID), strings.Join(parts, "  ")
 }
 
 // move goes up or down in what has the keys.
@@ -303,22 +303,22 @@ func (p *processesPage) nextMetric() {
 }
 
 // load reads all processes. r is the reading of the one that is shown: its Store is held.
-func (p *processesPage) load(m *scene, r *reading) {
+func (p *processesPage) load(sc *scene, r *reading) {
 	list := p.fleet.list()
-	of := flameRange{m.atNS, m.windowNS, m.frozen}
-	now, hides := m.now(), m.dict.HidesDirectories()
+	of := flameRange{sc.atNS, sc.windowNS, sc.frozen}
+	now, hides := sc.now(), sc.dict.HidesDirectories()
 	stale := len(list) != len(p.rows) || p.loads == 0 || of.frozen != p.of.frozen || of.windowNS != p.of.windowNS ||
 		hides != p.mergedOf.hides || of.frozen && of.atNS != p.of.atNS || !of.frozen && now.Sub(p.loadedAt) >= refreshProcesses || now.Before(p.loadedAt)
 	if stale {
 		p.loadedAt, p.of = now, of
 		p.loads++
-		p.loadRows(m, r, list)
+		p.loadRows(sc, r, list)
 	}
 	p.order()
 	want := mergedFrom{p.loads, p.table.selected.of, hides}
 	if want != p.mergedOf {
 		p.mergedOf = want
-		p.merge(m, r, list)
+		p.merge(sc, r, list)
 	}
 	p.functions.sort(p.functions.rows)
 	if p.onLower {
@@ -328,8 +328,8 @@ func (p *processesPage) load(m *scene, r *reading) {
 }
 
 // read gives access to a process's Store; that of the process shown is open already.
-func read(m *scene, r *reading, of *member, fn func(*reading)) {
-	if of.store.dict == m.dict {
+func read(sc *scene, r *reading, of *member, fn func(*reading)) {
+	if of.store.dict == sc.dict {
 		fn(r)
 		return
 	}
@@ -337,8 +337,8 @@ func read(m *scene, r *reading, of *member, fn func(*reading)) {
 }
 
 // merge makes the weights of all processes, or of the one selected, and what is drawn of them.
-func (p *processesPage) merge(m *scene, r *reading, list []*member) {
-	if hides := m.dict.HidesDirectories(); hides != p.hides || p.merged.full() {
+func (p *processesPage) merge(sc *scene, r *reading, list []*member) {
+	if hides := sc.dict.HidesDirectories(); hides != p.hides || p.merged.full() {
 		p.hides, p.merged, p.flame.builder = hides, newMerger(), nil
 		p.flame.zoom, p.flame.selected = nil, nil
 	}
@@ -349,15 +349,15 @@ func (p *processesPage) merge(m *scene, r *reading, list []*member) {
 		if selected != nil && selected != of {
 			continue
 		}
-		read(m, r, of, func(r *reading) {
+		read(sc, r, of, func(r *reading) {
 			to := r.lastNS
-			if m.frozen {
-				to = m.atNS
+			if sc.frozen {
+				to = sc.atNS
 			}
-			if r.lastNS != 0 && (m.frozen || m.opt.Replay || !of.store.State().Done) {
-				p.merged.add(of, r, to-m.windowNS, to)
+			if r.lastNS != 0 && (sc.frozen || sc.opt.Replay || !of.store.State().Done) {
+				p.merged.add(of, r, to-sc.windowNS, to)
 			} else if r.lastNS != 0 && selected == of { // it has ended: its last moments
-				p.merged.add(of, r, to-m.windowNS, to)
+				p.merged.add(of, r, to-sc.windowNS, to)
 			}
 		})
 	}
@@ -370,7 +370,7 @@ func (p *processesPage) merge(m *scene, r *reading, list []*member) {
 }
 
 // buildFlame makes the merged picture: the processes stand under the root.
-func (p *processesPage) buildFlame(m *scene, width, height int) {
+func (p *processesPage) buildFlame(sc *scene, width, height int) {
 	v := &p.flame
 	v.everything, v.filter = "all processes", ""
 	if of := p.table.selected.of; of != nil {

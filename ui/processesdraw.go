@@ -20,11 +20,11 @@ const leastFinding = 19
 func (p *processesPage) columns() []column[*processRow] {
 	// A figure is not known before the process was read.
 	figure := func(of func(f *figures) string) func(*processRow, *scene) (string, canvas.Style) {
-		return func(w *processRow, m *scene) (string, canvas.Style) {
+		return func(w *processRow, sc *scene) (string, canvas.Style) {
 			if w.figures.lockHz == 0 {
-				return "–", w.style(&m.theme)
+				return "–", w.style(&sc.theme)
 			}
-			return of(&w.figures), w.style(&m.theme)
+			return of(&w.figures), w.style(&sc.theme)
 		}
 	}
 	by := func(of func(f *figures) float64) func(x, y *processRow) int {
@@ -40,45 +40,45 @@ func (p *processesPage) columns() []column[*processRow] {
 		// What other views and the lines above tell goes first.
 		{title: "threads", short: "thr", width: wide(0, 80, 4, wideWidth, 7), drop: 1, right: true, text: threadsText},
 		{title: "GVL", width: wide(5, wideWidth, 6), right: true, order: "GVL", compare: by(func(f *figures) float64 { return f.held }),
-			text: func(w *processRow, m *scene) (string, canvas.Style) {
-				text, st := figure(func(f *figures) string { return units.Percent(f.held) })(w, m)
+			text: func(w *processRow, sc *scene) (string, canvas.Style) {
+				text, st := figure(func(f *figures) string { return units.Percent(f.held) })(w, sc)
 				if w.figures.held >= 0.85 && w.state == processRuns {
-					st.FG = m.theme.Warn
+					st.FG = sc.theme.Warn
 				}
 				return text, st
 			}},
-		{title: "held over the time", width: wide(0, 160, laneColumns), draw: func(a canvas.Area, w *processRow, m *scene) {
-			drawSpark(a, 0, w.lane, 1, canvas.Style{FG: m.theme.readable(m.theme.States[gvl.Running])})
+		{title: "held over the time", width: wide(0, 160, laneColumns), draw: func(a canvas.Area, w *processRow, sc *scene) {
+			drawSpark(a, 0, w.lane, 1, canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Running])})
 		}},
 		{title: "waiting", short: "wait", width: wide(5, wideWidth, 7), right: true, order: "waiting",
 			compare: by(func(f *figures) float64 { return f.waiting }),
-			text: func(w *processRow, m *scene) (string, canvas.Style) {
-				text, st := figure(func(f *figures) string { return fmt.Sprintf("%.1f", f.waiting) })(w, m)
+			text: func(w *processRow, sc *scene) (string, canvas.Style) {
+				text, st := figure(func(f *figures) string { return fmt.Sprintf("%.1f", f.waiting) })(w, sc)
 				if w.figures.waiting >= 0.5 && w.state == processRuns {
-					st.FG, st.Attr = m.theme.readable(m.theme.States[gvl.Waiting]), canvas.Bold
+					st.FG, st.Attr = sc.theme.readable(sc.theme.States[gvl.Waiting]), canvas.Bold
 				}
 				return text, st
 			}},
 		{title: "p99", width: wide(7, wideWidth, 8), drop: 3, right: true, order: "waits p99",
 			compare: by(func(f *figures) float64 { return float64(f.waitNS[waitP99]) }),
-			text: func(w *processRow, m *scene) (string, canvas.Style) {
-				return w.figures.waitInWords(waitP99), w.style(&m.theme)
+			text: func(w *processRow, sc *scene) (string, canvas.Style) {
+				return w.figures.waitInWords(waitP99), w.style(&sc.theme)
 			}},
 		{title: "CPU", width: wide(6), drop: 4, right: true, order: "CPU", compare: by(func(f *figures) float64 { return f.cpu }),
 			text: figure(func(f *figures) string { return units.Percent(f.cpu) })},
 		{title: "GC", width: wide(0, wideWidth, 5), right: true, order: "GC", compare: by(func(f *figures) float64 { return f.gc }),
-			text: func(w *processRow, m *scene) (string, canvas.Style) {
+			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				if !w.figures.gcKnown {
-					return "–", w.style(&m.theme)
+					return "–", w.style(&sc.theme)
 				}
-				return units.Percent(w.figures.gc), w.style(&m.theme)
+				return units.Percent(w.figures.gc), w.style(&sc.theme)
 			}},
 		{title: "RSS", width: wide(0, 80, 7), drop: 2, right: true, order: "RSS", compare: by(func(f *figures) float64 { return float64(f.rss) }),
-			text: func(w *processRow, m *scene) (string, canvas.Style) {
+			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				if w.figures.rss <= 0 {
-					return "–", w.style(&m.theme)
+					return "–", w.style(&sc.theme)
 				}
-				return units.Bytes(w.figures.rss), w.style(&m.theme)
+				return units.Bytes(w.figures.rss), w.style(&sc.theme)
 			}},
 		{title: "worst finding", width: wide(rest), least: leastFinding, draw: p.drawWorst, order: "worst finding",
 			compare: func(x, y *processRow) int { return cmp.Compare(y.worst(), x.worst()) }},
@@ -96,12 +96,12 @@ func (w *processRow) style(t *Theme) canvas.Style {
 	return t.text()
 }
 
-func (p *processesPage) draw(a canvas.Area, m *scene) {
+func (p *processesPage) draw(a canvas.Area, sc *scene) {
 	// The table gets what it needs, up to half; the rest is for what stands below.
 	lines := len(p.table.rows)
 	high := 1 + max(min(lines, (a.H-2)/2), min(lines, 3))
-	p.table.draw(a.Sub(0, 0, a.W, high), m, !p.onLower, func(m *Model, _ *processRow, _ int) tea.Cmd { return p.choose(m) })
-	p.drawLower(a.Sub(0, high, a.W, a.H-high), m)
+	p.table.draw(a.Sub(0, 0, a.W, high), sc, !p.onLower, func(m *Model, _ *processRow, _ int) tea.Cmd { return p.choose(m) })
+	p.drawLower(a.Sub(0, high, a.W, a.H-high), sc)
 }
 
 // stateMark is the sign of what became of a process.
@@ -118,58 +118,58 @@ func stateMark(s processState, t *Theme) (mark, word string, st canvas.Style) {
 }
 
 // markText is the sign before a row.
-func markText(w *processRow, m *scene) (string, canvas.Style) {
+func markText(w *processRow, sc *scene) (string, canvas.Style) {
 	switch {
 	case w.idle != nil:
 		return "", canvas.Style{}
 	case w.of == nil:
-		return "∑", m.theme.bold()
+		return "∑", sc.theme.bold()
 	case w.stopped():
-		return "■", canvas.Style{FG: m.theme.Crit, Attr: canvas.Bold}
+		return "■", canvas.Style{FG: sc.theme.Crit, Attr: canvas.Bold}
 	}
-	mark, _, st := stateMark(w.state, &m.theme)
+	mark, _, st := stateMark(w.state, &sc.theme)
 	return mark, st
 }
 
-func (p *processesPage) drawTitle(a canvas.Area, w *processRow, m *scene) {
+func (p *processesPage) drawTitle(a canvas.Area, w *processRow, sc *scene) {
 	switch x := 0; {
 	case w.idle != nil:
-		text := fmt.Sprintf("%s %d  %s", canvas.Clean(m.showable(w.idle.Title)), w.idle.PID, canvas.Clean(m.showable(w.idle.Why)))
-		a.Put(0, 0, canvas.Cut(text, a.W), m.theme.dim())
+		text := fmt.Sprintf("%s %d  %s", canvas.Clean(sc.showable(w.idle.Title)), w.idle.PID, canvas.Clean(sc.showable(w.idle.Why)))
+		a.Put(0, 0, canvas.Cut(text, a.W), sc.theme.dim())
 	case w.of == nil:
-		a.Put(0, 0, canvas.Cut("all processes", a.W), m.theme.bold())
+		a.Put(0, 0, canvas.Cut("all processes", a.W), sc.theme.bold())
 	default:
 		if p.table.by == inTree {
 			x = min(2*(len(w.of.path)-1), a.W/2)
 		}
-		a.Put(x, 0, canvas.Cut(m.titleOf(&w.process), a.W-x), w.style(&m.theme))
+		a.Put(x, 0, canvas.Cut(sc.titleOf(&w.process), a.W-x), w.style(&sc.theme))
 	}
 }
 
-func pidText(w *processRow, m *scene) (string, canvas.Style) {
+func pidText(w *processRow, sc *scene) (string, canvas.Style) {
 	if w.of == nil {
-		return "", w.style(&m.theme)
+		return "", w.style(&sc.theme)
 	}
-	return fmt.Sprint(w.process.PID), w.style(&m.theme)
+	return fmt.Sprint(w.process.PID), w.style(&sc.theme)
 }
 
-func rubyText(w *processRow, m *scene) (string, canvas.Style) {
+func rubyText(w *processRow, sc *scene) (string, canvas.Style) {
 	if w.process.JIT != "" {
-		return w.process.RubyVersion + " +" + w.process.JIT, m.theme.dim()
+		return w.process.RubyVersion + " +" + w.process.JIT, sc.theme.dim()
 	}
-	return w.process.RubyVersion, m.theme.dim()
+	return w.process.RubyVersion, sc.theme.dim()
 }
 
-func threadsText(w *processRow, m *scene) (string, canvas.Style) {
+func threadsText(w *processRow, sc *scene) (string, canvas.Style) {
 	if w.threads == 0 {
-		return "–", w.style(&m.theme)
+		return "–", w.style(&sc.theme)
 	}
-	return fmt.Sprint(w.threads), w.style(&m.theme)
+	return fmt.Sprint(w.threads), w.style(&sc.theme)
 }
 
 // drawWorst writes the worst finding of a process, or how it ended; how many findings all have.
-func (p *processesPage) drawWorst(a canvas.Area, w *processRow, m *scene) {
-	t := &m.theme
+func (p *processesPage) drawWorst(a canvas.Area, w *processRow, sc *scene) {
+	t := &sc.theme
 	switch {
 	case w.of == nil && len(p.findings.rows) > 0:
 		a.Put(0, 0, canvas.Cut(units.Plural(len(p.findings.rows), "finding", "findings"), a.W), t.bold())
@@ -218,8 +218,8 @@ func severityMark(s gvl.Severity, t *Theme) (mark string, color canvas.Color) {
 }
 
 // drawTop draws the head lines of view 8: how all processes are, instead of the one that is shown.
-func (p *processesPage) drawTop(a canvas.Area, m *scene, head headView) {
-	t, r := &m.theme, &m.regions
+func (p *processesPage) drawTop(a canvas.Area, sc *scene, head headView) {
+	t, r := &sc.theme, &sc.regions
 	head.process.Title = fmt.Sprintf("%d processes", len(p.rows))
 	if len(p.rows) == 1 {
 		head.process.Title = "1 process"
@@ -229,14 +229,14 @@ func (p *processesPage) drawTop(a canvas.Area, m *scene, head headView) {
 	head.figures = &f
 	head.state = SourceState{Done: p.done()}
 	head.draw(a.Row(r.head), t)
-	v := p.worst(m)
-	v.draw(a.Sub(0, r.findings, m.width, r.findingRows), t)
+	v := p.worst(sc)
+	v.draw(a.Sub(0, r.findings, sc.width, r.findingRows), t)
 	drawGauges(a.Row(r.gauges), &f, t)
 }
 
 // worst are the findings of all processes, with the process in the title of each.
-func (p *processesPage) worst(m *scene) findingsView {
-	v := findingsView{note: m.findings.note}
+func (p *processesPage) worst(sc *scene) findingsView {
+	v := findingsView{note: sc.findings.note}
 	if len(p.findings.rows) > 0 {
 		v.note = ""
 		for _, x := range p.findings.rows {

@@ -11,17 +11,17 @@ import (
 )
 
 // drawLower draws the rule with the names of the views below the table, and the one that is chosen.
-func (p *processesPage) drawLower(a canvas.Area, m *scene) {
-	t := &m.theme
+func (p *processesPage) drawLower(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	if a.H < 2 {
 		return
 	}
 	rule, body := a.Row(0), a.Sub(0, 1, a.W, a.H-1)
-	p.buildFlame(m, body.W, body.H)
+	p.buildFlame(sc, body.W, body.H)
 	if p.lower == lowerFlame {
-		p.flame.drawRule(rule, t, p.onLower, m.when())
-		p.flame.draw(body, t, p.onLower, !m.opt.NoColor)
-		m.onPress(body, func(m *Model, x, y int) tea.Cmd {
+		p.flame.drawRule(rule, t, p.onLower, sc.when())
+		p.flame.draw(body, t, p.onLower, !sc.opt.NoColor)
+		sc.onPress(body, func(m *Model, x, y int) tea.Cmd {
 			p.onLower = true
 			p.flame.selectAt(x, y, body.H)
 			m.refresh()
@@ -47,11 +47,11 @@ func (p *processesPage) drawLower(a canvas.Area, m *scene) {
 		if p.flame.metric == flamegraph.Wall && !p.flame.showIdle {
 			text += "idle hidden · "
 		}
-		p.drawFunctions(body, m)
+		p.drawFunctions(body, sc)
 	} else {
-		p.drawFindings(body, m)
+		p.drawFindings(body, sc)
 	}
-	rule.Put(x, 0, canvas.Cut(text+m.when()+" ", rule.W-x-1), t.dim())
+	rule.Put(x, 0, canvas.Cut(text+sc.when()+" ", rule.W-x-1), t.dim())
 }
 
 // functionColumns are the columns of the functions of all processes.
@@ -59,10 +59,10 @@ func (p *processesPage) functionColumns() []column[*mergedRow] {
 	weight := func(by topOrder, of func(*mergedRow) int64) column[*mergedRow] {
 		return column[*mergedRow]{title: string(by), width: wide(7), right: true, order: string(by),
 			compare: func(x, y *mergedRow) int { return cmp.Compare(of(y), of(x)) },
-			text: func(r *mergedRow, m *scene) (string, canvas.Style) {
-				st := m.theme.text()
+			text: func(r *mergedRow, sc *scene) (string, canvas.Style) {
+				st := sc.theme.text()
 				if string(by) == p.functions.by {
-					st = m.theme.bold()
+					st = sc.theme.bold()
 				}
 				return sharePoints(share(of(r), p.sum)), st
 			}}
@@ -77,22 +77,22 @@ func (p *processesPage) functionColumns() []column[*mergedRow] {
 				}
 				return 9
 			},
-			text: func(r *mergedRow, m *scene) (string, canvas.Style) {
-				return fmt.Sprintf("%d of %d", r.processes, len(p.rows)), m.theme.dim()
+			text: func(r *mergedRow, sc *scene) (string, canvas.Style) {
+				return fmt.Sprintf("%d of %d", r.processes, len(p.rows)), sc.theme.dim()
 			}},
-		{title: " function", width: wide(rest), draw: func(a canvas.Area, r *mergedRow, m *scene) {
-			drawFunction(a.Sub(1, 0, a.W-1, 1), r.label, r.where(), canvas.Style{FG: m.theme.readable(m.theme.Flame[r.from])}, &m.theme)
+		{title: " function", width: wide(rest), draw: func(a canvas.Area, r *mergedRow, sc *scene) {
+			drawFunction(a.Sub(1, 0, a.W-1, 1), r.label, r.where(), canvas.Style{FG: sc.theme.readable(sc.theme.Flame[r.from])}, &sc.theme)
 		}},
 	}
 }
 
 // drawFunctions lists the functions of all processes.
-func (p *processesPage) drawFunctions(a canvas.Area, m *scene) {
+func (p *processesPage) drawFunctions(a canvas.Area, sc *scene) {
 	if len(p.functions.rows) == 0 {
-		a.Put(3, a.H/2, canvas.Cut("no "+metricName(p.flame.metric)+" here", a.W-4), m.theme.dim())
+		a.Put(3, a.H/2, canvas.Cut("no "+metricName(p.flame.metric)+" here", a.W-4), sc.theme.dim())
 		return
 	}
-	p.functions.draw(a, m, p.onLower, func(m *Model, _ *mergedRow, _ int) tea.Cmd { return p.enterLower(m) })
+	p.functions.draw(a, sc, p.onLower, func(m *Model, _ *mergedRow, _ int) tea.Cmd { return p.enterLower(m) })
 }
 
 // enterLower gives the view below the table the keys.
@@ -103,13 +103,13 @@ func (p *processesPage) enterLower(m *Model) tea.Cmd {
 }
 
 // drawFindings lists the findings of all processes, the worst first.
-func (p *processesPage) drawFindings(a canvas.Area, m *scene) {
-	t := &m.theme
+func (p *processesPage) drawFindings(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	if len(p.findings.rows) == 0 {
 		a.Put(3, a.H/2, canvas.Cut("no findings: nothing stands out in any of the processes", a.W-4), t.dim())
 		return
 	}
-	p.findings.draw(a, m, func(row canvas.Area, f *processFinding, selected bool) {
+	p.findings.draw(a, sc, func(row canvas.Area, f *processFinding, selected bool) {
 		process := f.of.store.Process()
 		mark, color := severityMark(f.Severity, t)
 		row.Put(1, 0, mark, canvas.Style{FG: color, Attr: canvas.Bold})
@@ -117,7 +117,7 @@ func (p *processesPage) drawFindings(a canvas.Area, m *scene) {
 		x = row.Put(max(x+1, 20), 0, f.Title, canvas.Style{FG: color, Attr: canvas.Bold})
 		row.Put(x+2, 0, canvas.Cut(canvas.Clean(f.Text), row.W-x-3), t.text())
 		if selected {
-			markRow(row, m, p.onLower)
+			markRow(row, sc, p.onLower)
 		}
 	}, func(m *Model, _ *processFinding, _ int) tea.Cmd { return p.enterLower(m) })
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // loadRows makes a row of each process, and the one of all.
-func (p *processesPage) loadRows(m *scene, r *reading, list []*member) {
+func (p *processesPage) loadRows(sc *scene, r *reading, list []*member) {
 	relatives, forgotten := p.fleet.group.Relatives()
 	p.forgotten = forgotten
 	rows := make([]*processRow, 0, len(list))
@@ -19,8 +19,8 @@ func (p *processesPage) loadRows(m *scene, r *reading, list []*member) {
 	for _, of := range list {
 		row := &processRow{of: of, process: of.store.Process(), parent: of.parent}
 		state := of.store.State()
-		row.take(m.showableState(state), m.opt.Replay)
-		read(m, r, of, func(r *reading) { row.load(m, r) })
+		row.take(sc.showableState(state), sc.opt.Replay)
+		read(sc, r, of, func(r *reading) { row.load(sc, r) })
 		for _, f := range row.findings {
 			p.findings.rows = append(p.findings.rows, &processFinding{of, f})
 		}
@@ -39,15 +39,15 @@ func (p *processesPage) loadRows(m *scene, r *reading, list []*member) {
 }
 
 // titleOf is what the table calls a process.
-func (m *scene) titleOf(p *sampler.Process) string {
-	if !m.showsArgs() || len(p.CommandLine) == 0 {
+func (sc *scene) titleOf(p *sampler.Process) string {
+	if !sc.showsArgs() || len(p.CommandLine) == 0 {
 		return p.Title
 	}
 	return canvas.Clean(strings.Join(p.CommandLine, " "))
 }
 
 // showsArgs reports whether command lines may be shown now.
-func (m *scene) showsArgs() bool { return m.opt.Args && !m.hidesNames() }
+func (sc *scene) showsArgs() bool { return sc.opt.Args && !sc.hidesNames() }
 
 // take notes what became of the process.
 func (w *processRow) take(s SourceState, replay bool) {
@@ -65,18 +65,18 @@ func (w *processRow) take(s SourceState, replay bool) {
 }
 
 // load reads the figures of the time shown; of a process that has ended, and of a recording, those of its last moments.
-func (w *processRow) load(m *scene, r *reading) {
+func (w *processRow) load(sc *scene, r *reading) {
 	to := r.lastNS
-	if m.frozen {
-		to = m.atNS
+	if sc.frozen {
+		to = sc.atNS
 	}
 	if r.lastNS == 0 {
 		return
 	}
-	w.figures.load(r, to-m.windowNS, to)
+	w.figures.load(r, to-sc.windowNS, to)
 	w.threads = len(r.States)
 	w.findings = slices.Clone(r.Findings.Current())
-	if m.frozen {
+	if sc.frozen {
 		w.findings = nil
 		if k := r.marks.before(to); k != nil {
 			w.findings = slices.Clone(k.findings)
@@ -88,11 +88,11 @@ func (w *processRow) load(m *scene, r *reading) {
 		w.findings = append(w.findings, processStopped)
 	}
 	// What explains most comes first; here it is the worst that counts.
-	w.findings = m.showableFindings(w.of.store, w.findings)
+	w.findings = sc.showableFindings(w.of.store, w.findings)
 	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return cmp.Compare(y.Severity, x.Severity) })
 	most := int64(-1)
 	for _, id := range r.Timeline.Ractors() {
-		cells := r.Timeline.Owners(id, to-m.windowNS, to, laneColumns)
+		cells := r.Timeline.Owners(id, to-sc.windowNS, to, laneColumns)
 		var held int64
 		for _, c := range cells {
 			held += c.HeldNS

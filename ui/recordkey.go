@@ -52,7 +52,7 @@ type recordingMsg struct {
 }
 
 // press begins a recording of what the scene shows now and of all that comes, or ends the one that goes on.
-func (k *recordKey) press(store *Store, s *scene, say *message) tea.Cmd {
+func (k *recordKey) press(store *Store, sc *scene, say *message) tea.Cmd {
 	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
 		k.again = !k.again
 		return nil
@@ -65,14 +65,14 @@ func (k *recordKey) press(store *Store, s *scene, say *message) tea.Cmd {
 			return recordingMsg{path, max(bytes, 1), lost, err}
 		}
 	}
-	if s.lastNS == 0 || s.source.Done {
+	if sc.lastNS == 0 || sc.source.Done {
 		say.fail("nothing to record: no samples come")
 		return nil
 	}
-	base := filepath.Join(s.opt.Folder, export.Stem(s.process.Title, s.process.PID, s.process.WallTime(s.lastNS)))
-	notes := slices.Clone(s.notes)
-	process, dict, fromNS := s.shareable(), store.dict.View(), s.lastNS
-	k.with = s.leftOut()
+	base := filepath.Join(sc.opt.Folder, export.Stem(sc.process.Title, sc.process.PID, sc.process.WallTime(sc.lastNS)))
+	notes := slices.Clone(sc.notes)
+	process, dict, fromNS := sc.shareable(), store.dict.View(), sc.lastNS
+	k.with = sc.leftOut()
 	k.on, k.busy = true, true
 	return func() tea.Msg {
 		// One that failed, as the screen has said, is closed first.
@@ -86,7 +86,7 @@ func (k *recordKey) press(store *Store, s *scene, say *message) tea.Cmd {
 }
 
 // done shows where the recording goes, or is.
-func (k *recordKey) done(msg recordingMsg, store *Store, s *scene, say *message) tea.Cmd {
+func (k *recordKey) done(msg recordingMsg, store *Store, sc *scene, say *message) tea.Cmd {
 	again := k.again
 	k.busy, k.again = false, false
 	if msg.err != nil {
@@ -104,10 +104,10 @@ func (k *recordKey) done(msg recordingMsg, store *Store, s *scene, say *message)
 			text += fmt.Sprintf(" (%s samples are missing: the disk was too slow)", units.Count(int64(msg.lost)))
 		}
 		say.say(text, path)
-		cmd = s.copyPath(path)
+		cmd = sc.copyPath(path)
 	}
 	if again {
-		return tea.Batch(cmd, k.press(store, s, say))
+		return tea.Batch(cmd, k.press(store, sc, say))
 	}
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 
 // scene is what the picture is made from: what the last refresh took over from the Store, the stretch of time that is shown,
 // and how the screen looks. Views get it to load, to draw and to describe; they change nothing in it, and what a key or a click
-// changes is the Model's to do.
+// changes is the Model's to do. Only the zones they add to while they draw.
 type scene struct {
 	span
 	colors
@@ -42,6 +42,6 @@ type scene struct {
 	weightsOf flameRange
 	*selection
 
-	drag  *drag
-	zones []zone
+	drag  *drag  // nil: the mouse selects no stretch of time
+	zones []zone // where a click does something
 }

@@ -9,7 +9,7 @@ import (
 type stacked interface {
 	// stack returns what was selected and its frames, a line each, the innermost first as Ruby prints them; none when nothing
 	// is selected.
-	stack(m *scene) (title string, lines []string)
+	stack(sc *scene) (title string, lines []string)
 }
 
 // selectedStack returns the stack of the selected frame or thread, as stacked does.
@@ -20,30 +20,30 @@ func (m *Model) selectedStack() (title string, lines []string) {
 	return "", nil
 }
 
-func (p *flamePage) stack(m *scene) (string, []string) { return p.flame.stack() }
+func (p *flamePage) stack(sc *scene) (string, []string) { return p.flame.stack() }
 
-func (p *threadPage) stack(m *scene) (string, []string) { return m.threadStack(p.row) }
+func (p *threadPage) stack(sc *scene) (string, []string) { return sc.threadStack(p.row) }
 
-func (p *threadsPage) stack(m *scene) (string, []string) {
+func (p *threadsPage) stack(sc *scene) (string, []string) {
 	i := p.table.index()
 	if i < 0 || p.table.rows[i].isGroup {
 		return "", nil
 	}
-	return m.threadStack(&m.threads[p.table.rows[i].members[0]])
+	return sc.threadStack(&sc.threads[p.table.rows[i].members[0]])
 }
 
 // stack is that of the instant under the cursor, where there is one.
-func (p *timelinePage) stack(m *scene) (string, []string) {
+func (p *timelinePage) stack(sc *scene) (string, []string) {
 	th := p.timeline.chosen()
 	if th == nil || p.cursorNS == 0 {
-		return m.threadStack(th)
+		return sc.threadStack(th)
 	}
 	st, ok := p.under(th.id)
 	if !ok {
 		return "", nil
 	}
-	at := m.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
-	return canvas.Clean(th.name+": "+gvl.Describe(st, m.dict)) + at, m.frameLines(st)
+	at := sc.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
+	return canvas.Clean(th.name+": "+gvl.Describe(st, sc.dict)) + at, sc.frameLines(st)
 }
 
 // stack is that of the selected frame: it and its callers.
@@ -80,17 +80,17 @@ func (v *timelineView) selectedRow() *row {
 }
 
 // threadStack returns the stack of a thread at the moment shown; none when it is not known.
-func (m *scene) threadStack(th *threadRow) (title string, lines []string) {
+func (sc *scene) threadStack(th *threadRow) (title string, lines []string) {
 	if th == nil || !th.known {
 		return "", nil
 	}
-	return canvas.Clean(th.name + ": " + gvl.Describe(th.state, m.dict)), m.frameLines(th.state)
+	return canvas.Clean(th.name + ": " + gvl.Describe(th.state, sc.dict)), sc.frameLines(th.state)
 }
 
 // frameLines writes the frames of a thread's stack.
-func (m *scene) frameLines(st gvl.ThreadState) (lines []string) {
-	for _, id := range m.dict.Frames(st.Stack, nil) {
-		f := m.dict.Frame(id)
+func (sc *scene) frameLines(st gvl.ThreadState) (lines []string) {
+	for _, id := range sc.dict.Frames(st.Stack, nil) {
+		f := sc.dict.Frame(id)
 		line := f.Label
 		if f.Path != "" {
 			line = f.Label + " (" + lineIn(f.Path, f.Line, f.Uncertain) + ")"

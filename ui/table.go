@@ -24,8 +24,8 @@ type column[R any] struct {
 	order   string
 	compare func(x, y R) int
 	// text is what stands in it, and how; draw draws it instead, where a text won't do.
-	text func(r R, m *scene) (string, canvas.Style)
-	draw func(a canvas.Area, r R, m *scene)
+	text func(r R, sc *scene) (string, canvas.Style)
+	draw func(a canvas.Area, r R, sc *scene)
 	// spans, if set, says of which rows it has the columns behind it as well.
 	spans func(r R) bool
 	// bare: the ground of the selected row is not put under it, because its own ground tells something.
@@ -119,7 +119,7 @@ func sortKeys(help string, of func() sorter) []binding {
 }
 
 // fit shares the columns of a screen out. A column that there is no room for has 0.
-func (t *table[R, K]) fit(screen int, m *scene) []int {
+func (t *table[R, K]) fit(screen int, sc *scene) []int {
 	widths := make([]int, len(t.columns))
 	free := screen - t.left - t.right + 1
 	var takers []int
@@ -134,7 +134,7 @@ func (t *table[R, K]) fit(screen int, m *scene) []int {
 		case w > 0:
 			widths[i] = w
 			free -= w + 1
-			if c.widens != nil && c.widens(m) {
+			if c.widens != nil && c.widens(sc) {
 				takers = append(takers, i)
 			}
 		}
@@ -161,26 +161,26 @@ func (t *table[R, K]) fit(screen int, m *scene) []int {
 }
 
 // draw draws the table with its head.
-func (t *table[R, K]) draw(a canvas.Area, m *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
-	t.drawHead(a.Row(0), m)
-	t.drawRows(a.Sub(0, 1, a.W, a.H-1), m, focused, pressed)
-	a.PutRight(0, t.hidden(), canvas.Style{FG: m.theme.Warn, Attr: canvas.Bold})
+func (t *table[R, K]) draw(a canvas.Area, sc *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+	t.drawHead(a.Row(0), sc)
+	t.drawRows(a.Sub(0, 1, a.W, a.H-1), sc, focused, pressed)
+	a.PutRight(0, t.hidden(), canvas.Style{FG: sc.theme.Warn, Attr: canvas.Bold})
 }
 
 // drawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
-func (t *table[R, K]) drawHead(a canvas.Area, m *scene) {
+func (t *table[R, K]) drawHead(a canvas.Area, sc *scene) {
 	x := t.left
-	for i, w := range t.fit(a.W, m) {
+	for i, w := range t.fit(a.W, sc) {
 		if w == 0 {
 			continue
 		}
 		c := &t.columns[i]
-		text, st := c.title, m.theme.dim()
+		text, st := c.title, sc.theme.dim()
 		if c.short != "" && w < canvas.Width(text) {
 			text = c.short
 		}
 		if c.order != "" && c.order == t.by {
-			st = canvas.Style{FG: m.theme.Accent, Attr: canvas.Bold}
+			st = canvas.Style{FG: sc.theme.Accent, Attr: canvas.Bold}
 			text += "▼"
 		}
 		if c.right {
@@ -188,15 +188,15 @@ func (t *table[R, K]) drawHead(a canvas.Area, m *scene) {
 		}
 		a.Put(x, 0, canvas.Cut(text, w), st)
 		if c.order != "" {
-			m.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { t.sortBy(c.order); m.refresh(); return nil })
+			sc.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { t.sortBy(c.order); m.refresh(); return nil })
 		}
 		x += w + 1
 	}
 }
 
 // drawRows draws the rows that there is room for. The cursor is faint without the focus, while the arrows move another.
-func (t *table[R, K]) drawRows(a canvas.Area, m *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
-	widths := t.fit(a.W, m)
+func (t *table[R, K]) drawRows(a canvas.Area, sc *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+	widths := t.fit(a.W, sc)
 	cells := func(a canvas.Area, r R, bare bool) {
 		x := t.left
 		for i, w := range widths {
@@ -209,7 +209,7 @@ func (t *table[R, K]) drawRows(a canvas.Area, m *scene, focused bool, pressed fu
 				w = a.W - t.right - x
 			}
 			if c.bare == bare {
-				c.put(a.Sub(x, 0, w, 1), r, m)
+				c.put(a.Sub(x, 0, w, 1), r, sc)
 			}
 			if spans {
 				break
@@ -217,22 +217,22 @@ func (t *table[R, K]) drawRows(a canvas.Area, m *scene, focused bool, pressed fu
 			x += w + 1
 		}
 	}
-	t.list.draw(a, m, func(a canvas.Area, r R, selected bool) {
+	t.list.draw(a, sc, func(a canvas.Area, r R, selected bool) {
 		cells(a, r, false)
 		if selected {
-			markRow(a, m, focused)
+			markRow(a, sc, focused)
 		}
 		cells(a, r, true)
 	}, pressed)
 }
 
 // put draws the cell of a row.
-func (c *column[R]) put(a canvas.Area, r R, m *scene) {
+func (c *column[R]) put(a canvas.Area, r R, sc *scene) {
 	if c.draw != nil {
-		c.draw(a, r, m)
+		c.draw(a, r, sc)
 		return
 	}
-	text, st := c.text(r, m)
+	text, st := c.text(r, sc)
 	if text = canvas.Cut(text, a.W); c.right {
 		text = canvas.PadLeft(text, a.W)
 	}

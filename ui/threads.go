@@ -53,17 +53,17 @@ func newThreadsPage(now *nowView) *threadsPage {
 
 func (p *threadsPage) keyMap() *keyMap { return &p.keys }
 
-func (p *threadsPage) about(m *scene) string {
-	s := fmt.Sprintf("%s threads · %s · by %s", units.Count(int64(len(m.threads))), m.when(), p.table.by)
+func (p *threadsPage) about(sc *scene) string {
+	s := fmt.Sprintf("%s threads · %s · by %s", units.Count(int64(len(sc.threads))), sc.when(), p.table.by)
 	if p.table.reverse {
 		s += " reversed"
 	}
 	return s
 }
 
-func (p *threadsPage) detail(m *scene) (name, rest string) {
+func (p *threadsPage) detail(sc *scene) (name, rest string) {
 	if i := p.table.index(); i >= 0 {
-		return m.rowDetail(&p.table.rows[i].row)
+		return sc.rowDetail(&p.table.rows[i].row)
 	}
 	return "", ""
 }
@@ -109,16 +109,16 @@ func (p *threadsPage) expand(m *Model, open bool) {
 	p.selectRow(m)
 }
 
-func (p *threadsPage) load(m *scene, r *reading) {
-	p.table.selected = m.selected
-	p.loadCPU(m)
-	waits := r.waits.events.byThread(m.atNS-m.windowNS, m.atNS, m.states, listOf{})
-	p.build(m, waits)
+func (p *threadsPage) load(sc *scene, r *reading) {
+	p.table.selected = sc.selected
+	p.loadCPU(sc)
+	waits := r.waits.events.byThread(sc.atNS-sc.windowNS, sc.atNS, sc.states, listOf{})
+	p.build(sc, waits)
 }
 
 // loadCPU sums the CPU time by thread. The weights it comes from are kept for the flamegraph, for any stretch of time.
-func (p *threadsPage) loadCPU(m *scene) {
-	s := &m.weights
+func (p *threadsPage) loadCPU(sc *scene) {
+	s := &sc.weights
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {
 		p.cpuOf, p.cpuNS = of, s.ToNS-s.FromNS
 		p.cpu = make(map[sampler.ThreadID]int64)
@@ -129,14 +129,14 @@ func (p *threadsPage) loadCPU(m *scene) {
 }
 
 // build makes the rows: groups with their members, sorted.
-func (p *threadsPage) build(m *scene, waits map[sampler.ThreadID]*threadWaits) {
-	threads, t := m.threads, &p.table
+func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) {
+	threads, t := sc.threads, &p.table
 	single := make([]*tableRow, len(threads))
 	names := make([]string, len(threads))
 	for i := range threads {
 		th := &threads[i]
 		names[i] = th.name
-		w := &tableRow{row: m.threads.row(i, false), cpu: share(p.cpu[th.id], p.cpuNS), p99: "–", active: th.active, urgent: len(urgency)}
+		w := &tableRow{row: sc.threads.row(i, false), cpu: share(p.cpu[th.id], p.cpuNS), p99: "–", active: th.active, urgent: len(urgency)}
 		if th.seen {
 			w.urgent = slices.Index(urgency[:], th.state.State)
 		}
@@ -178,7 +178,7 @@ func (p *threadsPage) build(m *scene, waits map[sampler.ThreadID]*threadWaits) {
 	rows := len(heads)
 	for _, h := range heads {
 		chosen, said := p.opened[h.key.group]
-		h.open = h.isGroup && (chosen || !said && rows+len(h.members) <= m.bodyRows()-1)
+		h.open = h.isGroup && (chosen || !said && rows+len(h.members) <= sc.bodyRows()-1)
 		t.rows = append(t.rows, h)
 		if h.open {
 			rows += len(h.members)

@@ -19,12 +19,12 @@ import (
 func threadColumns() []column[*tableRow] {
 	onlyWide := wide(0, 160, 5)
 	percent := func(n int, s gvl.State) func(*tableRow, *scene) (string, canvas.Style) {
-		return func(w *tableRow, m *scene) (string, canvas.Style) {
+		return func(w *tableRow, sc *scene) (string, canvas.Style) {
 			p := w.percents()[n]
 			if p == 0 {
-				return "0 %", m.theme.faint()
+				return "0 %", sc.theme.faint()
 			}
-			return fmt.Sprintf("%d %%", p), canvas.Style{FG: m.theme.readable(m.theme.States[s])}
+			return fmt.Sprintf("%d %%", p), canvas.Style{FG: sc.theme.readable(sc.theme.States[s])}
 		}
 	}
 	byPart := func(states ...gvl.State) func(x, y *tableRow) int {
@@ -36,12 +36,12 @@ func threadColumns() []column[*tableRow] {
 		{title: "now", width: wide(16, wideWidth, 17), draw: drawState, order: "state",
 			compare: func(x, y *tableRow) int { return cmp.Compare(x.urgent, y.urgent) }},
 		{title: "states", width: wide(9, 80, 14, wideWidth, 24, 160, 30), bare: true,
-			draw: func(a canvas.Area, w *tableRow, m *scene) { m.theme.drawStates(a, &w.totals, m.opt.ASCII) }},
+			draw: func(a canvas.Area, w *tableRow, sc *scene) { sc.theme.drawStates(a, &w.totals, sc.opt.ASCII) }},
 		{title: "run", width: onlyWide, right: true, text: percent(0, gvl.Running), order: "run", compare: byPart(gvl.Running, gvl.Stalled, gvl.GC)},
 		{title: "wait", width: onlyWide, right: true, text: percent(1, gvl.Waiting), order: "wait", compare: byPart(gvl.Waiting)},
 		{title: "io", width: onlyWide, right: true, text: percent(2, gvl.IO), order: "io", compare: byPart(gvl.IO)},
 		{title: "CPU", width: wide(5, wideWidth, 6), right: true, order: "CPU",
-			text:    func(w *tableRow, m *scene) (string, canvas.Style) { return units.Percent(w.cpu), m.theme.text() },
+			text:    func(w *tableRow, sc *scene) (string, canvas.Style) { return units.Percent(w.cpu), sc.theme.text() },
 			compare: func(x, y *tableRow) int { return cmp.Compare(y.cpu, x.cpu) }},
 		{title: "p99", width: wide(8, wideWidth, 9), right: true, order: "waits p99", text: p99Text,
 			compare: func(x, y *tableRow) int { return cmp.Compare(y.p99NS, x.p99NS) }},
@@ -50,8 +50,8 @@ func threadColumns() []column[*tableRow] {
 	}
 }
 
-func (p *threadsPage) draw(a canvas.Area, m *scene) {
-	p.table.draw(a, m, true, func(m *Model, w *tableRow, x int) tea.Cmd {
+func (p *threadsPage) draw(a canvas.Area, sc *scene) {
+	p.table.draw(a, sc, true, func(m *Model, w *tableRow, x int) tea.Cmd {
 		if w.isGroup && x <= groupSign {
 			p.expand(m, !w.open)
 		}
@@ -62,12 +62,12 @@ func (p *threadsPage) draw(a canvas.Area, m *scene) {
 	if i := p.table.index(); i >= 0 {
 		selected = &p.table.rows[i].row
 	}
-	p.now.draw(a.Sub(0, rows, a.W, a.H-rows), m, selected)
+	p.now.draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
 // drawTreeName writes the name of a thread or a group, members behind their group.
-func drawTreeName(a canvas.Area, w *tableRow, m *scene) {
-	t := &m.theme
+func drawTreeName(a canvas.Area, w *tableRow, sc *scene) {
+	t := &sc.theme
 	x, name := 0, t.text()
 	if w.inGroup {
 		x = 2
@@ -90,9 +90,9 @@ func (w *tableRow) percents() []int {
 	return units.Percents(run, wait, io, units.Sum(w.totals[:])-run-wait-io)
 }
 
-func p99Text(w *tableRow, m *scene) (string, canvas.Style) {
+func p99Text(w *tableRow, sc *scene) (string, canvas.Style) {
 	const longNS = int64(50e6)
-	t := &m.theme
+	t := &sc.theme
 	switch {
 	case w.p99NS == 0:
 		return w.p99, t.faint()
@@ -102,11 +102,11 @@ func p99Text(w *tableRow, m *scene) (string, canvas.Style) {
 	return w.p99, t.text()
 }
 
-func detailText(w *tableRow, m *scene) (string, canvas.Style) {
-	if th := &m.threads[w.members[0]]; !w.isGroup && th.known {
-		return beyondState(th.state, m.dict), m.theme.dim()
+func detailText(w *tableRow, sc *scene) (string, canvas.Style) {
+	if th := &sc.threads[w.members[0]]; !w.isGroup && th.known {
+		return beyondState(th.state, sc.dict), sc.theme.dim()
 	}
-	return "", m.theme.dim()
+	return "", sc.theme.dim()
 }
 
 // beyondState is what a description tells of a thread besides its state and how long it has been in it, which stand in a column of
@@ -120,13 +120,13 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 }
 
 // drawState writes what the thread does and for how long, or counts the states of a group.
-func drawState(a canvas.Area, w *tableRow, m *scene) {
-	t := &m.theme
+func drawState(a canvas.Area, w *tableRow, sc *scene) {
+	t := &sc.theme
 	if w.isGroup {
-		m.threads.states(w.members).draw(a, t, t.dim())
+		sc.threads.states(w.members).draw(a, t, t.dim())
 		return
 	}
-	th := &m.threads[w.members[0]]
+	th := &sc.threads[w.members[0]]
 	if !th.seen {
 		a.Put(0, 0, "ended", t.dim())
 		return
@@ -143,19 +143,19 @@ func drawState(a canvas.Area, w *tableRow, m *scene) {
 }
 
 // drawFrame writes the innermost frame of a thread's stack and where it is.
-func drawFrame(a canvas.Area, w *tableRow, m *scene) {
-	th := &m.threads[w.members[0]]
+func drawFrame(a canvas.Area, w *tableRow, sc *scene) {
+	th := &sc.threads[w.members[0]]
 	if w.isGroup || !th.known {
 		return
 	}
-	_, id := m.dict.Stack(th.state.Stack)
+	_, id := sc.dict.Stack(th.state.Stack)
 	if id == 0 {
 		return
 	}
-	f := m.dict.Frame(id)
-	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), m.theme.text())
-	if where := frameWhere(m.dict, th.state.Stack); where != "" && a.W-x > canvas.Width(where) {
-		a.Put(x+1, 0, where, m.theme.dim())
+	f := sc.dict.Frame(id)
+	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), sc.theme.text())
+	if where := frameWhere(sc.dict, th.state.Stack); where != "" && a.W-x > canvas.Width(where) {
+		a.Put(x+1, 0, where, sc.theme.dim())
 	}
 }
 

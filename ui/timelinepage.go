@@ -89,7 +89,7 @@ func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
 func (p *timelinePage) keyMap() *keyMap { return &p.keys }
 
 // cellNS is the length of a column on the screen.
-func (p *timelinePage) cellNS(m *scene) int64 {
+func (p *timelinePage) cellNS(sc *scene) int64 {
 	return max((p.span[1]-p.span[0])/int64(max(p.timeline.cells, 1)), 1)
 }
 
@@ -145,8 +145,8 @@ func (p *timelinePage) setCursor(m *Model, ns int64) {
 }
 
 // axisArea is the time axis with the lanes under it, the rows of the threads included.
-func (p *timelinePage) axisArea(a canvas.Area, s *scene) canvas.Area {
-	g := &s.regions
+func (p *timelinePage) axisArea(a canvas.Area, sc *scene) canvas.Area {
+	g := &sc.regions
 	return a.Sub(g.cellsX, 0, g.cellsW, 1+p.rowCount+min(len(p.timeline.lanes), maxLanes)+p.laneRows*processLanes)
 }
 
@@ -171,7 +171,7 @@ func (p *timelinePage) zoom(m *Model, d int) {
 }
 
 // wantsFine reports whether the picture is to be made of the history itself.
-func (p *timelinePage) wantsFine(m *scene) bool { return m.frozen && m.windowNS <= maxFineNS }
+func (p *timelinePage) wantsFine(sc *scene) bool { return sc.frozen && sc.windowNS <= maxFineNS }
 
 // fetch returns the commands that read the history: the fine picture, and the instant under the cursor.
 func (p *timelinePage) fetch(m *Model) tea.Cmd {
@@ -207,35 +207,35 @@ func (p *timelinePage) take(m *Model, msg tea.Msg) {
 	}
 }
 
-func (p *timelinePage) load(m *scene, r *reading) {
+func (p *timelinePage) load(sc *scene, r *reading) {
 	lanes := min(len(r.Timeline.Ractors()), maxLanes)
-	room := m.bodyRows() - 1 - lanes - processLanes - cursorRows
+	room := sc.bodyRows() - 1 - lanes - processLanes - cursorRows
 	v := p.timeline
-	v.buildRows(m.threads, room)
+	v.buildRows(sc.threads, room)
 	p.rowCount = max(1, min(len(v.rows), room))
 	p.laneRows = 1 + max(0, min((room-p.rowCount-stackRows)/processLanes, maxLaneRows-1))
-	cells, span := axis(m.windowNS, m.regions.cellsW, r.Timeline.ColumnNS())
+	cells, span := axis(sc.windowNS, sc.regions.cellsW, r.Timeline.ColumnNS())
 	from := r
-	p.span[0], p.span[1] = m.timeWindow(r.Timeline, span, cells)
-	if p.wantsFine(m) && p.fine.err == nil && p.fine.timeline != nil && [2]int64{p.fine.fromNS, p.fine.toNS} == p.asked {
+	p.span[0], p.span[1] = sc.timeWindow(r.Timeline, span, cells)
+	if p.wantsFine(sc) && p.fine.err == nil && p.fine.timeline != nil && [2]int64{p.fine.fromNS, p.fine.toNS} == p.asked {
 		view := *r.View
 		view.Timeline = p.fine.timeline
 		copied := *r
 		copied.View = &view
 		from = &copied
-		cells, span = axis(m.windowNS, m.regions.cellsW, fineColumnNS)
-		p.span[0], p.span[1] = from.Timeline.Window(m.atNS, span, cells)
+		cells, span = axis(sc.windowNS, sc.regions.cellsW, fineColumnNS)
+		p.span[0], p.span[1] = from.Timeline.Window(sc.atNS, span, cells)
 	}
 	v.fromNS, v.toNS = p.span[0], p.span[1]
 	v.loadCells(from, cells, p.rowCount)
 	p.process = from.Timeline.Process(p.span[0], p.span[1], cells)
 }
 
-func (p *timelinePage) about(m *scene) string {
-	return m.when() + " · " + units.Duration(p.cellNS(m)) + " a column"
+func (p *timelinePage) about(sc *scene) string {
+	return sc.when() + " · " + units.Duration(p.cellNS(sc)) + " a column"
 }
 
-func (p *timelinePage) detail(m *scene) (name, rest string) { return p.timeline.detail(m) }
+func (p *timelinePage) detail(sc *scene) (name, rest string) { return p.timeline.detail(sc) }
 
 // under returns the state of a thread at the cursor; ok is false while it is being read, and for one that was not there.
 func (p *timelinePage) under(id sampler.ThreadID) (gvl.ThreadState, bool) {

@@ -11,24 +11,24 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-func (p *timelinePage) draw(a canvas.Area, m *scene) {
-	t, v, g := &m.theme, p.timeline, &m.regions
-	v.drawAxis(a.Row(0), t, g, true, m.nowWord())
+func (p *timelinePage) draw(a canvas.Area, sc *scene) {
+	t, v, g := &sc.theme, p.timeline, &sc.regions
+	v.drawAxis(a.Row(0), t, g, true, sc.nowWord())
 	lanes := min(len(v.lanes), maxLanes)
 	rows := a.Sub(0, 1, a.W, p.rowCount)
-	v.draw(rows, a.Sub(0, 1+p.rowCount, a.W, lanes), t, g, true, m.opt.ASCII)
+	v.draw(rows, a.Sub(0, 1+p.rowCount, a.W, lanes), t, g, true, sc.opt.ASCII)
 	y := 1 + p.rowCount + lanes
 	high := p.laneRows * processLanes
-	p.drawProcess(a.Sub(0, y, a.W, high), m)
-	m.onPress(rows, func(m *Model, x, y int) tea.Cmd { return p.press(m, x, y) })
-	m.onPress(a.Sub(g.cellsX, 0, g.cellsW, y+high), func(m *Model, x, y int) tea.Cmd { return p.press(m, g.cellsX+x, y-1) })
-	p.drawCursor(a, y+high, m)
-	m.drawDrag(a.Sub(g.cellsX, 0, g.cellsW, y+high))
+	p.drawProcess(a.Sub(0, y, a.W, high), sc)
+	sc.onPress(rows, func(m *Model, x, y int) tea.Cmd { return p.press(m, x, y) })
+	sc.onPress(a.Sub(g.cellsX, 0, g.cellsW, y+high), func(m *Model, x, y int) tea.Cmd { return p.press(m, g.cellsX+x, y-1) })
+	p.drawCursor(a, y+high, sc)
+	sc.drawDrag(a.Sub(g.cellsX, 0, g.cellsW, y+high))
 }
 
 // drawProcess draws the lanes of the collector, the CPU and the waiting on the axis of the threads.
-func (p *timelinePage) drawProcess(a canvas.Area, m *scene) {
-	t, g := &m.theme, &m.regions
+func (p *timelinePage) drawProcess(a canvas.Area, sc *scene) {
+	t, g := &sc.theme, &sc.regions
 	var sum gvl.ProcCell
 	cpuTop, waitTop := 1.0, 1.0
 	for _, c := range p.process {
@@ -75,14 +75,14 @@ func waitingText(mean, most float64, w int) string {
 }
 
 // drawCursor marks the column of the cursor and says what the selected thread did then.
-func (p *timelinePage) drawCursor(a canvas.Area, y int, m *scene) {
-	t, v, g := &m.theme, p.timeline, &m.regions
+func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
+	t, v, g := &sc.theme, p.timeline, &sc.regions
 	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
 		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.dim())
-		p.now.draw(a.Sub(0, y+1, a.W, a.H-y-1), m, v.selectedRow())
+		p.now.draw(a.Sub(0, y+1, a.W, a.H-y-1), sc, v.selectedRow())
 		return
 	}
-	cell := int((p.cursorNS - p.span[0]) / p.cellNS(m))
+	cell := int((p.cursorNS - p.span[0]) / p.cellNS(sc))
 	for x := range g.cellsW {
 		if cellAt(x, v.cells, g.cellsW) == cell {
 			a.Sub(g.cellsX+x, 1, 1, y-1).Restyle(func(s canvas.Style) canvas.Style {
@@ -92,12 +92,12 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *scene) {
 			a.Put(g.cellsX+x, 0, "▼", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 		}
 	}
-	x := a.Put(1, y, m.process.WallTime(p.cursorNS).Format("15:04:05.000"), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
-	x = a.Put(x+1, y, "–"+units.Duration(m.lastNS-p.cursorNS), t.dim())
+	x := a.Put(1, y, sc.process.WallTime(p.cursorNS).Format("15:04:05.000"), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+	x = a.Put(x+1, y, "–"+units.Duration(sc.lastNS-p.cursorNS), t.dim())
 	i := v.index()
 	switch {
 	case p.at.atNS == p.cursorNS && p.at.err != nil:
-		a.Put(x+2, y, canvas.Cut(m.showable(p.at.err.Error()), a.W-x-3), canvas.Style{FG: t.Crit})
+		a.Put(x+2, y, canvas.Cut(sc.showable(p.at.err.Error()), a.W-x-3), canvas.Style{FG: t.Crit})
 		return
 	case i < 0:
 		a.Put(x+2, y, canvas.Cut("↑ ↓ select a thread to see what it did", a.W-x-3), t.dim())
@@ -116,13 +116,13 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, m *scene) {
 		a.Put(x+1, y, word, t.dim())
 		return
 	}
-	a.Put(x+1, y, canvas.Cut(gvl.Describe(s, m.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
+	a.Put(x+1, y, canvas.Cut(gvl.Describe(s, sc.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
 	const enough = 4 // rows, for a stack with a row a frame
 	if a.H-y-1 >= enough {
-		m.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack)
+		sc.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack)
 		return
 	}
-	p.drawStack(a.Sub(1, y+1, a.W-2, 1), s, m)
+	p.drawStack(a.Sub(1, y+1, a.W-2, 1), s, sc)
 }
 
 // groupUnder counts the states of a group's members at the cursor.
@@ -140,17 +140,17 @@ func (p *timelinePage) groupUnder(v *timelineView, w *row) string {
 }
 
 // drawStack writes a stack in one line, innermost frame first.
-func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, m *scene) {
-	t := &m.theme
+func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, sc *scene) {
+	t := &sc.theme
 	stack := s.Stack
 	x := 0
 	const maxFrames = 64
 	for n := range maxFrames {
-		caller, id := m.dict.Stack(stack)
+		caller, id := sc.dict.Stack(stack)
 		if id == 0 {
 			return
 		}
-		f := m.dict.Frame(id)
+		f := sc.dict.Frame(id)
 		st := t.dim()
 		if n == 0 {
 			st = t.text()

@@ -158,9 +158,9 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 	return cmd
 }
 
-func (p *topPage) load(m *scene, r *reading) {
-	s := &m.weights
-	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, m.dict.HidesDirectories()}
+func (p *topPage) load(sc *scene, r *reading) {
+	s := &sc.weights
+	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, sc.dict.HidesDirectories()}
 	if of != p.loaded {
 		if of.hides != p.loaded.hides { // the rows have other names
 			p.index = nil
@@ -168,16 +168,16 @@ func (p *topPage) load(m *scene, r *reading) {
 		p.loaded = of
 		from := s.ToNS - (s.ToNS-s.FromNS)/recentParts
 		r.rolling.SnapshotRange(from, s.ToNS, &p.recent)
-		p.sum(s, &p.recent, m)
+		p.sum(s, &p.recent, sc)
 		p.alloc = s.Allocations()
 	}
 	p.sort()
 }
 
 // sum adds the weights up by row.
-func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *scene) {
+func (p *topPage) sum(whole, recent *flamegraph.Snapshot, sc *scene) {
 	// A program that redefines its methods has new frames and functions all the time: those that are gone are forgotten.
-	if g := m.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
+	if g := sc.dict.Generation(); p.index == nil || p.indexOf != p.kind || p.indexIn != g {
 		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[topKey]int), p.kind, g, nil, make(map[sampler.FrameID]rowOfFrame)
 	}
 	for i := range p.rows {
@@ -221,9 +221,9 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, m *scene) {
 	stamp := 0
 	for id, w := range p.stacks {
 		stamp++
-		p.frames = m.dict.Frames(id, p.frames[:0])
+		p.frames = sc.dict.Frames(id, p.frames[:0])
 		for i, f := range p.frames {
-			r := p.rowOf(m.dict, f)
+			r := p.rowOf(sc.dict, f)
 			if i == 0 {
 				r.self[0] += w.weight[0]
 				r.self[1] += w.weight[1]
@@ -334,7 +334,7 @@ func (p *topPage) trend(r *topRow) int {
 	return 0
 }
 
-func (p *topPage) about(m *scene) string {
+func (p *topPage) about(sc *scene) string {
 	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(p.flame.metric))
 	if few := p.flame.few(); few != "" { // which must not be what has no room
 		s = few + " · " + s
@@ -345,16 +345,16 @@ func (p *topPage) about(m *scene) string {
 	case p.flame.metric == flamegraph.Allocations:
 		s += ", " + estimated(p.alloc)
 	}
-	return s + " · " + m.when()
+	return s + " · " + sc.when()
 }
 
-func (p *topPage) detail(m *scene) (name, rest string) {
+func (p *topPage) detail(sc *scene) (name, rest string) {
 	i := p.table.index()
-	if i < 0 || p.nothing(m) != "" {
+	if i < 0 || p.nothing(sc) != "" {
 		return "", ""
 	}
 	r := p.table.rows[i]
-	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(m, r.weight(bySelf)), p.measure(m, r.weight(byTotal)), units.Duration(r.blame))
+	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(sc, r.weight(bySelf)), p.measure(sc, r.weight(byTotal)), units.Duration(r.blame))
 	if r.file != "" && r.file != r.label {
 		rest = lineIn(r.file, r.line, r.uncertain) + "  " + rest
 	}
@@ -362,7 +362,7 @@ func (p *topPage) detail(m *scene) (name, rest string) {
 }
 
 // measure prints a weight. What was seen of the allocations stands for a share of all.
-func (p *topPage) measure(m *scene, n int64) string {
+func (p *topPage) measure(sc *scene, n int64) string {
 	if p.flame.metric == flamegraph.Allocations {
 		n = int64(share(n, p.alloc.Seen) * float64(p.alloc.Objects))
 	}
@@ -370,7 +370,7 @@ func (p *topPage) measure(m *scene, n int64) string {
 }
 
 // nothing says why there is nothing to list; "" when there is.
-func (p *topPage) nothing(m *scene) string {
+func (p *topPage) nothing(sc *scene) string {
 	switch {
 	case p.flame.metric == flamegraph.Allocations && !p.alloc.Enough():
 		return tooFew(p.alloc)

@@ -13,8 +13,8 @@ import (
 // columns are those of the table.
 func (p *topPage) columns() []column[*topRow] {
 	weight := func(by topOrder) column[*topRow] {
-		text := func(r *topRow, m *scene) (string, canvas.Style) {
-			t, of := &m.theme, p.total[0]+p.total[1]
+		text := func(r *topRow, sc *scene) (string, canvas.Style) {
+			t, of := &sc.theme, p.total[0]+p.total[1]
 			if by == byBlame {
 				of = p.blame
 			}
@@ -41,9 +41,9 @@ func (p *topPage) columns() []column[*topRow] {
 		{width: wide(1), text: p.trendText}, {width: bar, draw: p.drawWeight}, {width: wide(rest), draw: p.drawName}}
 }
 
-func (p *topPage) draw(a canvas.Area, m *scene) {
-	t := &m.theme
-	widths := p.table.fit(a.W, m)
+func (p *topPage) draw(a canvas.Area, sc *scene) {
+	t := &sc.theme
+	widths := p.table.fit(a.W, sc)
 	x := a.W - p.table.right - widths[len(widths)-1] // the kinds stand over the names
 	for k, s := range topKindNames {
 		st := t.dim()
@@ -52,47 +52,47 @@ func (p *topPage) draw(a canvas.Area, m *scene) {
 		}
 		from := x
 		x = a.Put(x, 0, s, st)
-		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { p.turnTo(m, topKind(k)); return nil })
+		sc.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { p.turnTo(m, topKind(k)); return nil })
 		x += 2
 	}
-	if why := p.nothing(m); why != "" {
-		p.table.drawHead(a.Row(0), m)
+	if why := p.nothing(sc); why != "" {
+		p.table.drawHead(a.Row(0), sc)
 		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.dim())
 	} else {
-		p.table.draw(a, m, true, func(*Model, *topRow, int) tea.Cmd { return nil })
+		p.table.draw(a, sc, true, func(*Model, *topRow, int) tea.Cmd { return nil })
 		if p.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
 			a.PutRight(0, " "+uncertainty(p.alloc)+p.table.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 		}
 	}
 }
 
-func (p *topPage) trendText(r *topRow, m *scene) (string, canvas.Style) {
+func (p *topPage) trendText(r *topRow, sc *scene) (string, canvas.Style) {
 	switch p.trend(r) {
 	case +1:
-		return "↑", canvas.Style{FG: m.theme.Crit, Attr: canvas.Bold}
+		return "↑", canvas.Style{FG: sc.theme.Crit, Attr: canvas.Bold}
 	case -1:
-		return "↓", canvas.Style{FG: m.theme.Good, Attr: canvas.Bold}
+		return "↓", canvas.Style{FG: sc.theme.Good, Attr: canvas.Bold}
 	}
 	return "", canvas.Style{}
 }
 
 // drawWeight draws a bar as long as the row's weight, in the colour of where the code comes from. Its last column stays free.
-func (p *topPage) drawWeight(a canvas.Area, r *topRow, m *scene) {
+func (p *topPage) drawWeight(a canvas.Area, r *topRow, sc *scene) {
 	for i := range int(share(r.weight(topOrder(p.table.by)), p.most)*float64(a.W-1) + 0.5) {
-		a.Rune(i, 0, '▇', canvas.Style{FG: m.theme.Flame[r.from]})
+		a.Rune(i, 0, '▇', canvas.Style{FG: sc.theme.Flame[r.from]})
 	}
 }
 
-func (p *topPage) drawName(a canvas.Area, r *topRow, m *scene) {
+func (p *topPage) drawName(a canvas.Area, r *topRow, sc *scene) {
 	if p.kind == topGems || p.kind == topFiles {
-		a.Put(0, 0, canvas.CutLeft(r.label, a.W), m.theme.text())
+		a.Put(0, 0, canvas.CutLeft(r.label, a.W), sc.theme.text())
 		return
 	}
 	where := ""
 	if r.file != "" {
 		where = lineIn(r.file, r.line, r.uncertain)
 	}
-	drawFunction(a, r.label, where, m.theme.text(), &m.theme)
+	drawFunction(a, r.label, where, sc.theme.text(), &sc.theme)
 }
 
 // drawFunction writes a function and where it is, as far as there is room.

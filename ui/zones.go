@@ -19,9 +19,9 @@ type zone struct {
 const maxZones = 4 * maxTerminal
 
 // onPress makes a part of the picture being drawn answer clicks; press gets the place within it.
-func (m *scene) onPress(a canvas.Area, press func(m *Model, x, y int) tea.Cmd) {
-	if a.W > 0 && a.H > 0 && len(m.zones) < maxZones {
-		m.zones = append(m.zones, zone{a, press})
+func (sc *scene) onPress(a canvas.Area, press func(m *Model, x, y int) tea.Cmd) {
+	if a.W > 0 && a.H > 0 && len(sc.zones) < maxZones {
+		sc.zones = append(sc.zones, zone{a, press})
 	}
 }
 
@@ -47,13 +47,12 @@ type mousePress struct {
 }
 
 // doubled notes a press and reports whether it is the second of a double click.
-func (m *Model) doubled(x, y int) bool {
-	now, last := m.now(), m.lastPress
-	since := now.Sub(last.at)
-	if last.x == x && last.y == y && !last.at.IsZero() && since >= 0 && since <= doubleEach {
-		m.lastPress = mousePress{} // a third one begins again
+func (p *mousePress) doubled(x, y int, now time.Time) bool {
+	since := now.Sub(p.at)
+	if p.x == x && p.y == y && !p.at.IsZero() && since >= 0 && since <= doubleEach {
+		*p = mousePress{} // a third one begins again
 		return true
 	}
-	m.lastPress = mousePress{x, y, now}
+	*p = mousePress{x, y, now}
 	return false
 }
