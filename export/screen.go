@@ -43,9 +43,8 @@ type ScreenStyle struct {
 type ScreenOptions struct {
 	// Foreground and Background are the terminal's own colours as #rrggbb; "": light on dark.
 	Foreground, Background string
-	// Title is the picture's accessible title, and is in the frame's bar unless NoFrame is set.
-	Title   string
-	NoFrame bool
+	// Title is the picture's accessible title, and is in the frame's bar.
+	Title string
 }
 
 const (
@@ -82,20 +81,15 @@ type painter struct {
 func (p *painter) printf(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
 
 func (p *painter) screen(rows [][]ScreenCell, width int) {
-	pad, top := framePad, framePad
-	if !p.o.NoFrame {
-		top += frameBar
-	}
+	pad, top := framePad, framePad+frameBar
 	w, h := width*cellWidth+2*pad, len(rows)*cellHeight+top+pad
 	p.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", w, h, w, h, xmlText(p.o.Title))
 	p.printf("<title>%s</title>\n", xmlText(p.o.Title))
 	p.printf(`<rect width="%d" height="%d" rx="6" fill="%s"/>`+"\n", w, h, xmlText(p.o.Background))
-	if !p.o.NoFrame {
-		for i, c := range []string{"#bf616a", "#ebcb8b", "#a3be8c"} {
-			p.printf(`<circle cx="%d" cy="18" r="5" fill="%s"/>`+"\n", 18+i*17, c)
-		}
-		p.printf(`<text x="%d" y="22" text-anchor="middle" font-family="sans-serif" font-size="12" fill="%s" opacity="0.7">%s</text>`+"\n", w/2, xmlText(p.o.Foreground), xmlText(p.o.Title))
+	for i, c := range []string{"#bf616a", "#ebcb8b", "#a3be8c"} {
+		p.printf(`<circle cx="%d" cy="18" r="5" fill="%s"/>`+"\n", 18+i*17, c)
 	}
+	p.printf(`<text x="%d" y="22" text-anchor="middle" font-family="sans-serif" font-size="12" fill="%s" opacity="0.7">%s</text>`+"\n", w/2, xmlText(p.o.Foreground), xmlText(p.o.Title))
 	p.printf(`<g transform="translate(%d,%d)" font-family="'DejaVu Sans Mono','JetBrains Mono',Menlo,Consolas,'Liberation Mono',monospace" font-size="%g" fill="%s">`+"\n", pad, top, fontSize, xmlText(p.o.Foreground))
 	for y, row := range rows {
 		p.backgrounds(row[:min(len(row), width)], y)

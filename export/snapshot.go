@@ -35,8 +35,8 @@ type Snapshot struct {
 	Profile *Measured
 	Dump    *Dump
 	Tree    *flamegraph.Tree
-	// SVG shapes the flamegraph.
-	SVG flamegraph.SVGOptions
+	// SVGTitle is the flamegraph's heading.
+	SVGTitle string
 	// Screen is what the screen showed.
 	Screen        Screen
 	ScreenOptions ScreenOptions
@@ -114,8 +114,7 @@ func (s *Snapshot) files() []snapshotFile {
 		f = append(f, snapshotFile{threadsFile, s.Dump.WriteText})
 	}
 	if s.Tree != nil {
-		o := s.SVG
-		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, o) }})
+		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, s.SVGTitle) }})
 	}
 	if len(s.Screen.Rows) > 0 {
 		f = append(f,

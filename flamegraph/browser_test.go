@@ -68,7 +68,7 @@ func TestSVGInBrowser(t *testing.T) {
 		t.Skip("needs a browser: apt-get install chromium")
 	}
 	d, s := shop()
-	svg := svgOf(t, NewBuilder(d).Build(s, Options{}), SVGOptions{})
+	svg := svgOf(t, NewBuilder(d).Build(s, Options{}), "browser", svgMinWidth)
 	file := filepath.Join(t.TempDir(), "flame.svg")
 	if err := os.WriteFile(file, bytes.Replace(svg, []byte("</svg>"), []byte(driver), 1), 0o600); err != nil {
 		t.Fatal(err)

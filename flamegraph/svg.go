@@ -2,6 +2,7 @@ package flamegraph
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"hash/fnv"
@@ -23,44 +24,27 @@ const maxSVGNodes = 40_000
 
 // Sizes of the picture in SVG user units.
 const (
-	svgDefaultWidth = 1200
-	svgPad          = 10
-	svgHead         = 76
-	svgRow          = 18
-	svgFoot         = 42
-	svgCharWidth    = 6.7 // of the 11 px monospace font; the script measures the real one
-	svgDefaultMin   = 0.25
+	svgWidth     = 1200 // a browser scales it
+	svgPad       = 10
+	svgHead      = 76
+	svgRow       = 18
+	svgFoot      = 42
+	svgCharWidth = 6.7 // of the 11 px monospace font; the script measures the real one
+	// svgMinWidth is the width under which nodes are left out; their parent says how many.
+	svgMinWidth = 0.25
 )
 
-// SVGOptions shape an SVG.
-type SVGOptions struct {
-	// Title is the picture's heading; Subtitle is under it (what was measured, when, filters).
-	Title, Subtitle string
-	// Width is the picture's width in pixels, at least 200; 0: 1200. A browser scales it.
-	Width int
-	// StateColor gives a state's colour as #rrggbb; nil: colours by where the code comes from.
-	StateColor func(gvl.State) string
-	// MinWidth is the width in pixels under which nodes are left out (their parent says how many); 0: 0.25.
-	MinWidth float64
-}
+// WriteSVG writes the tree as one self-contained SVG file with a heading: it opens from disk in a browser, zooms on click,
+// searches with a regular expression (ctrl-f or /), and says on hover what a frame is. Outermost frames are on top, colours
+// say where the code comes from. Any name is safe: it is escaped, and control characters are replaced. The same tree gives
+// the same bytes.
+func (t *Tree) WriteSVG(w io.Writer, title string) error { return t.writeSVG(w, title, svgMinWidth) }
 
-// WriteSVG writes the tree as one self-contained SVG file: it opens from disk in a browser, zooms on click, searches with
-// a regular expression (ctrl-f or /), and says on hover what a frame is. Outermost frames are on top. Any name is safe:
-// it is escaped, and control characters are replaced. The same tree gives the same bytes.
-func (t *Tree) WriteSVG(w io.Writer, o SVGOptions) error {
-	if o.Width == 0 {
-		o.Width = svgDefaultWidth
-	}
-	o.Width = max(o.Width, 200)
-	if o.MinWidth <= 0 {
-		o.MinWidth = svgDefaultMin
-	}
-	if o.Title == "" {
-		o.Title = "Flame graph"
-	}
-	s := svgWriter{t: t, o: o, out: bufio.NewWriter(w), scale: float64(o.Width-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: o.MinWidth}
+func (t *Tree) writeSVG(w io.Writer, title string, minWidth float64) error {
+	s := svgWriter{t: t, title: title, out: bufio.NewWriter(w), scale: float64(svgWidth-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: minWidth}
 	for s.count(t.Root) > maxSVGNodes { // ends: a node is at most as wide as the picture
 		s.minWidth *= 2
+		s.coarse = true
 	}
 	s.write()
 	return s.out.Flush()
@@ -68,11 +52,12 @@ func (t *Tree) WriteSVG(w io.Writer, o SVGOptions) error {
 
 type svgWriter struct {
 	t        *Tree
-	o        SVGOptions
+	title    string
 	out      *bufio.Writer
 	scale    float64 // pixels a unit of weight
 	minWidth float64
-	depth    int // deepest drawn
+	coarse   bool // minWidth was raised
+	depth    int  // deepest drawn
 }
 
 func (s *svgWriter) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
@@ -100,13 +85,13 @@ func (s *svgWriter) count(n *Node) int {
 
 func (s *svgWriter) write() {
 	height := svgHead + (s.depth+1)*svgRow + svgFoot
-	w := s.o.Width
+	w := svgWidth
 	s.printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	s.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" aria-labelledby="t d">`+"\n", w, height, w, height)
-	s.printf(`<title id="t">%s</title><desc id="d">%s</desc>`+"\n", svgText(s.o.Title), svgText(s.summary()))
+	s.printf(`<title id="t">%s</title><desc id="d">%s</desc>`+"\n", svgText(s.title), svgText(s.summary()))
 	s.printf("<style>%s</style>\n", svgStyle)
 	s.printf(`<rect width="100%%" height="100%%" fill="#fcfcfa"/>` + "\n")
-	s.printf(`<text x="%d" y="24" class="h">%s</text>`+"\n", svgPad, svgText(s.o.Title))
+	s.printf(`<text x="%d" y="24" class="h">%s</text>`+"\n", svgPad, svgText(s.title))
 	s.printf(`<text x="%d" y="42" class="s">%s</text>`+"\n", svgPad, svgText(s.summary()))
 	s.printf(`<text id="reset" x="%d" y="24" class="b" tabindex="0" role="button" visibility="hidden">⟲ reset zoom</text>`+"\n", w-svgPad-210)
 	s.printf(`<text id="search" x="%d" y="24" class="b" tabindex="0" role="button">⌕ search (ctrl-f, /)</text>`+"\n", w-svgPad-120)
@@ -129,11 +114,7 @@ text{font:11px ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#1c
 
 func (s *svgWriter) summary() string {
 	t := s.t
-	parts := []string{}
-	if s.o.Subtitle != "" {
-		parts = append(parts, s.o.Subtitle)
-	}
-	parts = append(parts, t.Metric.String()+" "+t.Metric.format(t.Root.Total), fmt.Sprintf("%d samples", t.Samples))
+	parts := []string{t.Metric.String() + " " + t.Metric.format(t.Root.Total), fmt.Sprintf("%d samples", t.Samples)}
 	if d := t.ToNS - t.FromNS; d > 0 {
 		parts = append(parts, "over "+units.Weight(d))
 	}
@@ -146,7 +127,7 @@ func (s *svgWriter) summary() string {
 	if t.Cut > 0 {
 		parts = append(parts, formatShare(t.Cut, t.Root.Total)+" below what the tree holds")
 	}
-	if s.minWidth > s.o.MinWidth {
+	if s.coarse {
 		parts = append(parts, fmt.Sprintf("frames under %s are not drawn", formatShare(int64(s.minWidth/s.scale), t.Root.Total)))
 	}
 	return strings.Join(parts, " · ")
@@ -174,7 +155,7 @@ func (s *svgWriter) node(n *Node, x int64) {
 func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill, details string) {
 	px, pw := svgPad+float64(x)*s.scale, float64(total)*s.scale
 	if n != nil && n.Parent == nil {
-		pw = float64(s.o.Width - 2*svgPad)
+		pw = svgWidth - 2*svgPad
 	}
 	y := svgHead + depth*svgRow
 	fit := ""
@@ -214,15 +195,7 @@ func (s *svgWriter) details(n *Node) string {
 			states = append(states, share{gvl.State(st), v})
 		}
 	}
-	slices.SortStableFunc(states, func(x, y share) int {
-		if x.v > y.v {
-			return -1
-		}
-		if x.v < y.v {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(states, func(x, y share) int { return cmp.Compare(y.v, x.v) })
 	for i, g := range states {
 		sep := ", "
 		if i == 0 {
@@ -236,18 +209,13 @@ func (s *svgWriter) details(n *Node) string {
 	return b.String()
 }
 
-// provenanceHues are hue, saturation and lightness by origin, apart in lightness too for eyes that see no hue.
+// provenanceColors are hue, saturation and lightness by origin, apart in lightness too for eyes that see no hue.
 var provenanceColors = [numProvenances][3]int{
 	fromApp: {28, 85, 66}, fromGem: {205, 60, 72}, fromStdlib: {140, 32, 76}, fromCore: {50, 55, 82},
 	fromEval: {330, 55, 78}, fromNone: {60, 4, 84},
 }
 
 func (s *svgWriter) fill(n *Node) string {
-	if s.o.StateColor != nil && n.Parent != nil && n.Total > 0 {
-		if c := s.o.StateColor(n.TopState()); validColor(c) {
-			return c
-		}
-	}
 	c := provenanceColors[n.provenance()]
 	if n.Kind == FrameNode { // neighbours differ a little; the same label always looks the same
 		h := fnv.New32a()
@@ -257,29 +225,12 @@ func (s *svgWriter) fill(n *Node) string {
 	return fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2])
 }
 
-func validColor(c string) bool {
-	return len(c) == 7 && c[0] == '#' && strings.Trim(c[1:], "0123456789abcdefABCDEF") == ""
-}
-
 func (s *svgWriter) legend(x, y int) {
-	item := func(color, text string) {
-		s.printf(`<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d" class="l">%s</text>`+"\n", x, y-9, color, x+14, y, svgText(text))
+	for p := fromApp; p < fromNone; p++ {
+		c, text := provenanceColors[p], p.String()
+		s.printf(`<rect x="%d" y="%d" width="10" height="10" fill="hsl(%d,%d%%,%d%%)"/><text x="%d" y="%d" class="l">%s</text>`+"\n",
+			x, y-9, c[0], c[1], c[2], x+14, y, svgText(text))
 		x += 14 + 7*len([]rune(text)) + 14
-	}
-	if s.o.StateColor == nil {
-		for p := fromApp; p < fromNone; p++ {
-			c := provenanceColors[p]
-			item(fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), p.String())
-		}
-		return
-	}
-	for st, v := range s.t.Root.StateTotal {
-		if v <= 0 { // the legend has the states that occur
-			continue
-		}
-		if c := s.o.StateColor(gvl.State(st)); validColor(c) {
-			item(c, gvl.State(st).String()+" "+formatShare(v, s.t.Root.Total))
-		}
 	}
 }
 

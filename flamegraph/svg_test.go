@@ -11,15 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/golden"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-func svgOf(t testing.TB, tr *Tree, o SVGOptions) []byte {
+func svgOf(t testing.TB, tr *Tree, title string, minWidth float64) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := tr.WriteSVG(&b, o); err != nil {
+	if err := tr.writeSVG(&b, title, minWidth); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -28,13 +27,7 @@ func svgOf(t testing.TB, tr *Tree, o SVGOptions) []byte {
 func TestSVGGolden(t *testing.T) {
 	d, s := shop()
 	tr := NewBuilder(d).Build(s, Options{})
-	o := SVGOptions{
-		Title: "order-service, pid 4242", Subtitle: "last 30 s",
-		StateColor: func(st gvl.State) string { return []string{"#999999", "#009e73", "", "", "#d55e00"}[st] },
-	}
-	golden.Check(t, "states.svg", svgOf(t, tr, o))
-	o.StateColor = nil
-	golden.Check(t, "provenance.svg", svgOf(t, tr, o))
+	golden.Check(t, "provenance.svg", svgOf(t, tr, "order-service, pid 4242", svgMinWidth))
 }
 
 // svgCells reads the cells back from a picture, as an XML parser sees them.
@@ -42,7 +35,7 @@ type svgCell struct {
 	x, w  float64
 	depth int
 	label string
-	cut   bool // label stands in an attribute
+	cut   bool // label is in an attribute
 	title string
 }
 
@@ -101,9 +94,9 @@ func TestSVGGeometry(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 4))
 		w := newWorld(rnd, 50, 300, 25)
 		tr := NewBuilder(w.dict).Build(w.snapshot(rnd, 900, 4), Options{})
-		o := SVGOptions{MinWidth: []float64{0.1, 3}[seed%2]}
-		cells, _ := readSVG(t, svgOf(t, tr, o))
-		if cells[0].label != "all" || cells[0].w != svgDefaultWidth-2*svgPad {
+		minWidth := []float64{0.1, 3}[seed%2]
+		cells, _ := readSVG(t, svgOf(t, tr, "geometry", minWidth))
+		if cells[0].label != "all" || cells[0].w != svgWidth-2*svgPad {
 			t.Fatalf("root %+v", cells[0])
 		}
 		var above []svgCell // the way down to the cell before
@@ -115,9 +108,9 @@ func TestSVGGeometry(t *testing.T) {
 			if c.depth > 0 {
 				p := above[c.depth-1]
 				if c.x < p.x-0.002 || c.x+c.w > p.x+p.w+0.002 {
-					t.Fatalf("%q (%v+%v) stands outside %q (%v+%v)", c.label, c.x, c.w, p.label, p.x, p.w)
+					t.Fatalf("%q (%v+%v) is outside %q (%v+%v)", c.label, c.x, c.w, p.label, p.x, p.w)
 				}
-				if c.w < o.MinWidth-0.001 {
+				if c.w < minWidth-0.001 {
 					t.Fatalf("%q is %v wide, under the limit", c.label, c.w)
 				}
 			}
@@ -134,7 +127,7 @@ func TestSVGBounded(t *testing.T) {
 		s.Entries = append(s.Entries, Entry{Key{1, d.InternStack(0, f), 0}, Weights{WallNS: int64(1 + i%5)}})
 	}
 	tr := NewBuilder(d).Build(s, Options{})
-	b := svgOf(t, tr, SVGOptions{MinWidth: 1e-9})
+	b := svgOf(t, tr, "many", 1e-9)
 	cells, _ := readSVG(t, b)
 	if len(cells) > maxSVGNodes+1 {
 		t.Errorf("%d cells", len(cells))
@@ -146,7 +139,7 @@ func TestSVGBounded(t *testing.T) {
 
 func TestSVGEmpty(t *testing.T) {
 	d := sampler.NewDictionary()
-	cells, _ := readSVG(t, svgOf(t, NewBuilder(d).Build(&Snapshot{}, Options{}), SVGOptions{}))
+	cells, _ := readSVG(t, svgOf(t, NewBuilder(d).Build(&Snapshot{}, Options{}), "empty", svgMinWidth))
 	if len(cells) != 1 {
 		t.Errorf("%d cells", len(cells))
 	}
@@ -167,13 +160,8 @@ func FuzzSVGEscapes(f *testing.F) {
 			id := d.InternFrame(sampler.Frame{Label: label, AbsolutePath: path})
 			return &Snapshot{Entries: []Entry{{Key{1, d.InternStack(0, id), 1}, Weights{WallNS: 10}}}}
 		}
-		o := SVGOptions{Title: title, Subtitle: title, StateColor: func(gvl.State) string { return title }}
-		cells, elements := readSVG(t, svgOf(t, NewBuilder(d).Build(stack(label, path), Options{Root: func(sampler.ThreadID) string { return title }}), o))
-		o.StateColor = func(gvl.State) string { return "x" }
-		_, plain := readSVG(t, svgOf(t, NewBuilder(d).Build(stack("plain", "plain"), Options{Root: func(sampler.ThreadID) string { return "plain" }}), SVGOptions{StateColor: o.StateColor}))
-		if validColor(title) {
-			plain = nil // then the legend has an entry more
-		}
+		cells, elements := readSVG(t, svgOf(t, NewBuilder(d).Build(stack(label, path), Options{Root: func(sampler.ThreadID) string { return title }}), title, svgMinWidth))
+		_, plain := readSVG(t, svgOf(t, NewBuilder(d).Build(stack("plain", "plain"), Options{Root: func(sampler.ThreadID) string { return "plain" }}), "plain", svgMinWidth))
 		for e, n := range plain {
 			if elements[e] != n {
 				t.Errorf("%d elements %s, with a plain name %d", elements[e], e, n)
@@ -200,7 +188,7 @@ func BenchmarkSVG(b *testing.B) {
 	tr := NewBuilder(w.dict).Build(s, Options{})
 	n := 0
 	for b.Loop() {
-		n = len(svgOf(b, tr, SVGOptions{}))
+		n = len(svgOf(b, tr, "benchmark", svgMinWidth))
 	}
 	b.ReportMetric(float64(n), "bytes")
 }

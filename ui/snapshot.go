@@ -39,7 +39,7 @@ func (m *Model) save() tea.Cmd {
 	s := export.Snapshot{
 		Program: m.process.Title, PID: m.process.PID, At: at,
 		Tree:          m.flame.tree,
-		SVG:           flamegraph.SVGOptions{Title: m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05")},
+		SVGTitle:      m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05"),
 		Screen:        m.pictured(),
 		ScreenOptions: m.theme.screenOptions(m.process.Title),
 	}

@@ -31,31 +31,23 @@ type Event struct {
 	Phase string `json:"phase"`
 	// MonotonicNS is CLOCK_MONOTONIC in ns.
 	MonotonicNS int64 `json:"monotonic_ns"`
-	// PID is the process's own pid, as it sees itself.
-	PID int `json:"pid"`
 
-	// Of EventReady. KeepsLockBy is "fiddle" or "syscall", "" when phase stall can't be played. Threads are the names
-	// of the threads beside main and scheduler.
-	Ruby         string   `json:"ruby"`
-	DatabasePID  int      `json:"database_pid"`
-	DatabasePort int      `json:"database_port"`
-	KeepsLockBy  string   `json:"keeps_lock_by"`
-	Threads      []string `json:"threads"`
+	// Of EventReady. Threads are the names of the threads beside main and scheduler.
+	Ruby        string   `json:"ruby"`
+	DatabasePID int      `json:"database_pid"`
+	Threads     []string `json:"threads"`
 
 	// Of EventEnd: what grew during the phase. CPUNS is the process's CPU time; GCNS is Ruby's own account of its
 	// collections in CPU time, 3.1 and later, 0 before.
 	CPUNS   int64 `json:"cpu_ns"`
 	GCNS    int64 `json:"gc_ns"`
 	GCCount int64 `json:"gc_count"`
-	GCMinor int64 `json:"gc_minor"`
-	GCMajor int64 `json:"gc_major"`
 
 	// Of EventDrained: Complete says that all threads left in time; the rest are sums over all threads. ReportCPUNS
 	// is the CPU time that reports took, LockNS the time spent before the Mutex, KeptNS the time inside the C function that
 	// keeps the GVL, KeptCPUNS what of it was on a CPU.
 	Complete    bool  `json:"complete"`
 	Requests    int64 `json:"requests"`
-	Jobs        int64 `json:"jobs"`
 	Reports     int64 `json:"reports"`
 	ReportCPUNS int64 `json:"report_cpu_ns"`
 	Queries     int64 `json:"queries"`
@@ -125,8 +117,8 @@ func begun(phase string) func(Event) bool {
 	return func(e Event) bool { return e.Event == EventBegin && e.Phase == phase }
 }
 
-// read takes events from the program's output until it ends, and copies the lines to tee where that is not nil.
-func (l *Log) read(r io.Reader, tee io.Writer) {
+// read takes events from the program's output until it ends.
+func (l *Log) read(r io.Reader) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), maxLine)
 	for lines.Scan() {
@@ -134,12 +126,6 @@ func (l *Log) read(r io.Reader, tee io.Writer) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			l.add(nil, fmt.Errorf("the workload wrote %.200q, which is not a line of its log: %w", lines.Text(), err))
 			continue
-		}
-		if tee != nil {
-			if _, err := fmt.Fprintf(tee, "%s\n", lines.Bytes()); err != nil {
-				l.add(nil, fmt.Errorf("copying the workload's log: %w", err))
-				tee = nil
-			}
 		}
 		l.add(&e, nil)
 	}

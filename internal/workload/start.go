@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -41,10 +41,6 @@ type Options struct {
 	Root string
 	// RubyArgs go before the program's name: "--yjit".
 	RubyArgs []string
-	// Env is added to this process's environment.
-	Env []string
-	// LogCopy receives the log's lines as they come; nil: no one.
-	LogCopy io.Writer
 }
 
 // Running is a started workload.
@@ -75,17 +71,16 @@ func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 		return nil, err
 	}
 	r := &Running{dir: dir, Log: newLog(), complaint: &tail{max: maxComplaint}, done: make(chan struct{})}
-	r.cmd = exec.CommandContext(ctx, ruby, append(append(append([]string(nil), opts.RubyArgs...), script), arguments(opts)...)...)
+	r.cmd = exec.CommandContext(ctx, ruby, slices.Concat(opts.RubyArgs, []string{script}, arguments(opts))...)
 	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(syscall.SIGTERM) }
 	r.cmd.WaitDelay = stopTime
-	r.cmd.Env = append(os.Environ(), opts.Env...)
 	r.cmd.Stderr = r.complaint
 	// A group of its own: a ctrl-c for ddtop is not one for the program.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: opts.Root}
 	if opts.Root != "" {
 		r.cmd.Dir = "/"
 	}
-	if err := r.start(opts.LogCopy); err != nil {
+	if err := r.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	boot, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("it was not ready after %v", bootTime))
@@ -141,7 +136,7 @@ func arguments(opts Options) []string {
 	return args
 }
 
-func (r *Running) start(tee io.Writer) error {
+func (r *Running) start() error {
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("starting the workload: %w", err)
@@ -150,7 +145,7 @@ func (r *Running) start(tee io.Writer) error {
 		return fmt.Errorf("starting the workload: %w", err)
 	}
 	go func() {
-		r.Log.read(out, tee)
+		r.Log.read(out)
 		r.err = r.cmd.Wait()
 		if err := os.RemoveAll(r.dir); err != nil && r.err == nil {
 			r.err = fmt.Errorf("removing the workload's files: %w", err)
