@@ -149,8 +149,8 @@ func (c *collector) extendStartup(b *second) {
 		return
 	}
 	load := b.sums[sumKey{dim: dimLoad}]
-	c.pending(func(sec int64, keys []sumKey, ns int64) {
-		if sec == b.at && slices.Contains(keys, sumKey{dim: dimLoad}) {
+	c.pending(func(of *second, keys []sumKey, ns int64) {
+		if of == b && slices.Contains(keys, sumKey{dim: dimLoad}) {
 			load += ns
 		}
 	})
@@ -164,11 +164,7 @@ func (c *collector) extendStartup(b *second) {
 func (c *collector) Tick(k *Tick) {
 	wasStopped := c.stopped()
 	if !k.Gap && !wasStopped && c.cur != nil {
-		c.spread(k.FromNS, k.ToNS, func(sec, ns int64) {
-			if b := c.at(sec); b != nil {
-				b.sampledNS += ns
-			}
-		})
+		c.spread(k.FromNS, k.ToNS, func(b *second, ns int64) { b.sampledNS += ns })
 	}
 	if k.Proc.Stopped || k.Stopped {
 		c.stop(k.ToNS)

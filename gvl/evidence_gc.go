@@ -17,11 +17,7 @@ func (c *collector) Collecting(i *GCInterval) {
 		c.gcSince = i.FromNS
 	}
 	c.gcUntil = i.ToNS
-	c.spread(i.FromNS, i.ToNS, func(sec, ns int64) {
-		if b := c.at(sec); b != nil {
-			b.gcNS += ns
-		}
-	})
+	c.spread(i.FromNS, i.ToNS, func(b *second, ns int64) { b.gcNS += ns })
 }
 
 // gcTime follows the length of the pause going on.

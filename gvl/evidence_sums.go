@@ -74,11 +74,7 @@ func (c *collector) add(t *tally) {
 	}
 	t.hold(i, c)
 	if keys := c.keysOf(i); len(keys) > 0 {
-		c.spread(i.FromNS, i.ToNS, func(sec, ns int64) {
-			if b := c.at(sec); b != nil {
-				b.add(keys, ns)
-			}
-		})
+		c.spread(i.FromNS, i.ToNS, func(b *second, ns int64) { b.add(keys, ns) })
 	}
 	i.FromNS = i.ToNS
 }
@@ -89,7 +85,7 @@ func (t *tally) hold(i *Interval, c *collector) {
 		t.stack, t.heldNS = i.Stack, 0
 	}
 	if i.State.Held() {
-		c.spread(i.FromNS, i.ToNS, func(_, ns int64) { t.heldNS += ns })
+		c.spread(i.FromNS, i.ToNS, func(_ *second, ns int64) { t.heldNS += ns })
 	}
 }
 
@@ -144,12 +140,12 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 }
 
 // pending calls fn with what belongs to sums and is not settled yet, as it stands now: what is to be added to which second.
-func (c *collector) pending(fn func(sec int64, keys []sumKey, ns int64)) {
+func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {
 			c.stream.Pending(id, func(i *Interval) {
 				if keys := c.keysOf(i); len(keys) > 0 {
-					c.spread(i.FromNS, i.ToNS, func(sec, ns int64) { fn(sec, keys, ns) })
+					c.spread(i.FromNS, i.ToNS, func(b *second, ns int64) { fn(b, keys, ns) })
 				}
 			})
 		}
@@ -194,37 +190,28 @@ func (c *collector) stopped() bool {
 	return n > 0 && c.stops[n-1].toNS == math.MaxInt64
 }
 
-// counting calls fn with the parts of a stretch of time that count.
-func (c *collector) counting(fromNS, toNS int64, fn func(fromNS, toNS int64)) {
+// spread calls fn with the seconds of a stretch of time, and what of them counts. What no window can hold any more is left out.
+func (c *collector) spread(fromNS, toNS int64, fn func(b *second, ns int64)) {
+	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
 	for _, s := range c.stops {
 		if s.fromNS >= toNS {
 			break
 		}
-		if s.fromNS > fromNS {
-			fn(fromNS, s.fromNS)
-		}
+		c.bySecond(fromNS, min(s.fromNS, toNS), fn)
 		fromNS = max(fromNS, s.toNS)
 	}
-	if fromNS < toNS {
-		fn(fromNS, toNS)
-	}
+	c.bySecond(fromNS, toNS, fn)
 }
 
-// spread calls fn with the seconds of a stretch of time, and what of them counts. What no window can hold any more is left out.
-func (c *collector) spread(fromNS, toNS int64, fn func(sec, ns int64)) {
-	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
-	if sec := fromNS / 1e9; len(c.stops) == 0 && toNS <= (sec+1)*1e9 && fromNS < toNS { // as nearly always
-		fn(sec, toNS-fromNS)
-		return
-	}
-	c.counting(fromNS, toNS, func(fromNS, toNS int64) {
-		for fromNS < toNS {
-			sec := fromNS / 1e9
-			end := min(toNS, (sec+1)*1e9)
-			fn(sec, end-fromNS)
-			fromNS = end
+func (c *collector) bySecond(fromNS, toNS int64, fn func(b *second, ns int64)) {
+	for fromNS < toNS {
+		sec := fromNS / 1e9
+		end := min(toNS, (sec+1)*1e9)
+		if b := c.at(sec); b != nil {
+			fn(b, end-fromNS)
 		}
-	})
+		fromNS = end
+	}
 }
 
 // at returns what is kept of a second; nil: it is too long ago.

@@ -183,9 +183,9 @@ func (l *ledger) agreesWith(c *collector, seed uint64) {
 			add(k, ns)
 		}
 	}
-	c.pending(func(sec int64, keys []sumKey, ns int64) {
+	c.pending(func(b *second, keys []sumKey, ns int64) {
 		for _, k := range keys {
-			if sec*1e9 >= sinceNS {
+			if b.at*1e9 >= sinceNS {
 				add(k, ns)
 			}
 		}

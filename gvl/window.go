@@ -120,7 +120,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	w.lastGC, w.lastPr = s.GC, s.Proc
 	for i := range ev.ring {
 		b := &ev.ring[i]
-		if b.at < 0 || b.at < ev.cur.at-findingsWindowNS/1e9 || b.at*1e9 < fromNS {
+		if !w.has(b) {
 			continue
 		}
 		if b.at < first {
@@ -129,20 +129,25 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 		}
 		w.add(b)
 	}
-	ev.pending(func(sec int64, keys []sumKey, ns int64) {
-		if sec >= ev.cur.at-findingsWindowNS/1e9 && sec*1e9 >= fromNS {
+	ev.pending(func(b *second, keys []sumKey, ns int64) {
+		if w.has(b) {
 			for _, k := range keys {
-				w.addSum(k, ns, w.recent(sec))
+				w.addSum(k, ns, w.recent(b))
 			}
 		}
 	})
 }
 
+// has reports whether a second is in the window.
+func (w *window) has(b *second) bool {
+	return b.at >= 0 && b.at >= w.ev.cur.at-findingsWindowNS/1e9 && b.at*1e9 >= w.fromNS
+}
+
 // recent reports whether a second is the last full one or the one going on.
-func (w *window) recent(sec int64) bool { return sec >= w.ev.cur.at-1 }
+func (w *window) recent(b *second) bool { return b.at >= w.ev.cur.at-1 }
 
 func (w *window) add(b *second) {
-	recent := w.recent(b.at)
+	recent := w.recent(b)
 	w.sampledNS += b.sampledNS
 	w.gcNS += b.gcNS
 	w.gcLacked += b.lackedNS
