@@ -38,8 +38,6 @@ type Picture struct {
 	// Rows go from the outermost frame (or, in an inverted tree, the innermost) inward. Trailing rows without a
 	// node are left out.
 	Rows [][]Cell
-	// RowsBelow is the number of rows that maxRows cut off.
-	RowsBelow int
 	// Zoom is the node that fills the width.
 	Zoom *Node
 }
@@ -69,11 +67,7 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 	}
 	row := []Cell{{Kind: cellNode, Node: zoom, W: width, Text: LabelFit(zoom.Label, width)}}
 	l := layouter{}
-	for drawn := true; drawn; row, drawn = l.next(row, width) {
-		if len(p.Rows) >= maxRows {
-			p.RowsBelow++
-			continue
-		}
+	for drawn := true; drawn && len(p.Rows) < maxRows; row, drawn = l.next(row, width) {
 		p.Rows = append(p.Rows, row)
 	}
 	return p

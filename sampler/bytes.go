@@ -41,8 +41,8 @@ func (r *Room) NewDictionary() *Dictionary {
 	return d
 }
 
-// Held is the memory that the Dictionaries take of the room, in bytes.
-func (r *Room) Held() int64 { return r.held.Load() }
+// bytesHeld is the memory that the Dictionaries take of the room, in bytes.
+func (r *Room) bytesHeld() int64 { return r.held.Load() }
 
 // takes notes that the entries take n bytes more, or less.
 func (d *entries) takes(n int64) {

@@ -56,7 +56,7 @@ func (n *Namespace) Close() error {
 }
 
 // identity reports whether the process's tids need no translation.
-func (n *Namespace) Identity() bool { return n.identity }
+func (n *Namespace) translatesNothing() bool { return n.identity }
 
 // Host returns ddtop's tid for the one that the process stores. ok is false when no thread has it (any more). A tid not
 // seen before costs a look through the threads, at most every 20 ms. Where nothing needs translation it returns tid

@@ -134,7 +134,7 @@ func TestNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	if ns.Identity() {
+	if ns.translatesNothing() {
 		t.Fatal("the process is in a PID namespace of its own")
 	}
 	tasks, _ := openTasks(t, cmd.Process.Pid)
@@ -163,7 +163,7 @@ func TestNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer same.Close()
-	if host, ok := same.Host(4711); !same.Identity() || !ok || host != 4711 {
+	if host, ok := same.Host(4711); !same.translatesNothing() || !ok || host != 4711 {
 		t.Errorf("ddtop's own namespace: %d, %v", host, ok)
 	}
 	if _, ok := same.Host(0); ok {
