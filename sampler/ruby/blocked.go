@@ -37,8 +37,7 @@ type blockedState struct {
 	// payload is the struct of the Mutex waited for, whose holder is read with each stack tick into holder.
 	payload attach.Address
 	holder  [8]byte
-	read    bool // holder was read in this tick
-	planned int
+	read    bool // holder was read in the last stack tick
 	// owner is the thread that holder named the last time.
 	owner *thread
 }
@@ -46,16 +45,16 @@ type blockedState struct {
 // forget drops what was known: the thread runs, or wants to.
 func (b *blockedState) forget() {
 	if b.known || b.value.FD != -1 {
-		*b = blockedState{value: sampler.Blocked{FD: -1}, planned: -1}
+		*b = blockedState{value: sampler.Blocked{FD: -1}}
 	}
 }
 
-// planHolder adds the owner field of the mutex that a thread waits for to the batch.
+// planHolder adds the owner field of the mutex that a thread waits for to the plan.
 func (r *Reader) planHolder(t *thread) {
 	b := &t.blocked
-	b.planned = -1
+	b.read = false
 	if b.known && b.payload != 0 {
-		b.planned = len(r.batch)
+		r.plan.begin(forHolder, t)
 		r.add(b.payload+attach.Address(r.mutexOwnerField()), b.holder[:])
 	}
 }
@@ -87,7 +86,7 @@ func (r *Reader) describeBlocked(t *thread) {
 		return
 	}
 	*b = blockedState{value: sampler.Blocked{FD: -1}, stack: t.stack.version, mutex: mutex, status: status, region: region, nt: nt,
-		known: true, planned: -1}
+		known: true}
 	v := &b.value
 	var types [4]string
 	r.dec.Objects.DataTypeNames(t.stack.topSelf[:], types[:])

@@ -33,6 +33,8 @@ type budget struct {
 	// tick under way has left something out.
 	from int
 	cut  bool
+	// spent: something was read or decoded since the clock was looked at.
+	spent bool
 }
 
 // Stop ends the tick under way, within some reads of memory, and lets no other begin: they return an error. It may be
@@ -45,7 +47,7 @@ func (r *Reader) Resume() { r.budget.stopped.Store(false) }
 // begin starts the time of a tick.
 func (r *Reader) begin() {
 	now := r.now()
-	r.budget.endNS, r.budget.cut = now+tickBudget, false
+	r.budget.endNS, r.budget.cut, r.budget.spent = now+tickBudget, false, true
 	r.budget.walkEndNS = now + max(tickBudget, r.budget.walkNS)
 }
 
@@ -62,6 +64,7 @@ func (r *Reader) walkOver() error {
 
 // over reports whether the tick has used up its time, or was told to end.
 func (r *Reader) over() bool {
+	r.budget.spent = false
 	if !r.budget.cut && (r.budget.stopped.Load() || r.now() > r.budget.endNS) {
 		r.budget.cut = true
 	}

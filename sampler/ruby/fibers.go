@@ -73,11 +73,12 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 	if area.inner > r.maxDepth+1 {
 		return 0, false
 	}
-	batch = f.planLinks(batch[:0], 0, links)
-	batch = r.planArea(batch, ec, &area, c[:])
-	batch = f.planLinks(batch, 1, links)
-	r.scratch = batch
-	if r.readAll(batch) != nil {
+	p := &r.exact
+	p.reset()
+	f.planLinks(p, 0, links)
+	r.addCopies(p, &stackPlan{kind: stackExact, area: area}, ec, c[:], nil)
+	f.planLinks(p, 1, links)
+	if r.readAll(p.ranges) != nil {
 		return 0, false
 	}
 	if !alike(&c[0], &c[1]) || !f.leads(links) {
@@ -93,12 +94,11 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 	return id, true
 }
 
-func (f *fiberRead) planLinks(batch []attach.Range, k int, links []link) []attach.Range {
+func (f *fiberRead) planLinks(p *plan, k int, links []link) {
 	f.links[k] = grow(f.links[k], 8*len(links))
 	for i, l := range links {
-		batch = append(batch, attach.Range{Addr: l.addr, Buf: f.links[k][8*i : 8*i+8]})
+		p.add(l.addr, f.links[k][8*i:8*i+8])
 	}
-	return batch
 }
 
 // leads reports whether all links said what they are to say, at both looks.

@@ -129,7 +129,8 @@ func (r *Reader) age(depth sampler.Depth) {
 }
 
 func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread) {
-	late := r.over()
+	fresh := t.stack.quality&sampler.StackFresh != 0
+	late := (fresh || depth == sampler.StackTick) && r.over()
 	if depth == sampler.StackTick && !late || t.info.ID == 0 {
 		r.identify(t)
 	}
@@ -163,7 +164,7 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	if r.era == sampler.EraFlag {
 		out.Bits |= sampler.BitInferred
 	}
-	if st.quality&sampler.StackFresh != 0 && t.readIn == r.ticks {
+	if fresh && t.readIn == r.ticks {
 		r.count(st.quality)
 		if !late {
 			r.readResumers(t)
@@ -173,7 +174,7 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	if owns || out.Bits&sampler.BitQueued != 0 || out.Status == sampler.Killed ||
 		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 {
 		t.blocked.forget()
-	} else if st.quality&sampler.StackFresh != 0 && !late {
+	} else if fresh && !late {
 		r.describeBlocked(t)
 	}
 	out.Blocked = t.blocked.value

@@ -172,25 +172,6 @@ func (j *jitSlots) value(r *Reader, batch []attach.Range, p slotPlace, innermost
 // unchanged reports whether frames that equal the last accepted ones have the same JIT frames still.
 func (j *jitSlots) unchanged(drop int) bool { return drop == 0 && slices.Equal(j.values, j.kept) }
 
-// readAround reads the ranges, which are those of an execution context and of frames whose slots were learned, once more
-// between two copies of the slots.
-func (j *jitSlots) readAround(r *Reader, ranges []attach.Range) ([]attach.Range, error) {
-	batch := j.planBefore(nil, len(j.copies))
-	first := len(batch)
-	batch = j.planBehind(append(batch, ranges...))
-	calls, err := r.mem.ReadBatch(batch)
-	r.reads.Calls += uint64(calls)
-	if err != nil {
-		return nil, err
-	}
-	for i := range ranges {
-		if batch[first+i].Failed {
-			return nil, &attach.ReadError{PID: r.pid, Addr: ranges[i].Addr, Want: len(ranges[i].Buf), Err: errNotMapped}
-		}
-	}
-	return batch, nil
-}
-
 // sameCode reports whether two JIT frames are of the same iseq.
 func (r *Reader) sameCode(a, b attach.Address) bool {
 	off := attach.Address(jitFrameISeq)

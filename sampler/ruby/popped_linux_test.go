@@ -88,17 +88,16 @@ func TestPoppedFrames(t *testing.T) {
 				m := &poppedMemory{Memory: memory, ec: st.ec, by: c.popped * fs, first: c.planned}
 				rd.mem = m
 				defer func() { rd.mem = memory }()
-				ok := false
+				kind := stackExact
 				if c.planned {
-					rd.batch = rd.batch[:0]
-					rd.planStack(deep, true)
-					if _, err := m.ReadBatch(rd.batch); err != nil {
-						t.Fatal(err)
-					}
-					ok = rd.finishStack(deep, true, true)
-				} else {
-					ok = rd.readDeep(deep, true)
+					kind = stackMoving
 				}
+				rd.plan.reset()
+				rd.planStack(&rd.plan, deep, kind)
+				if err := rd.readPlan(&rd.plan); err != nil {
+					t.Fatal(err)
+				}
+				ok := rd.finishStack(&rd.plan, deep, true, true)
 				dropped := c.popped
 				if outer := c.limit/4 + 1; c.popped > c.limit {
 					dropped = frames - outer // all but the outer part

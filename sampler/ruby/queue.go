@@ -246,7 +246,7 @@ func (r *Reader) meet(rc *ractor, t *thread) bool {
 		if r.mem.Read(t.addr, t.buf) != nil || le64(t.buf[r.o.thSelf:]) != t.self {
 			return false
 		}
-		t.readIn, t.stack.planned = r.ticks, -1
+		t.readIn, t.stack.plan.at = r.ticks, -1
 		r.read = append(r.read, t)
 	}
 	if !r.queued(t) {

@@ -104,9 +104,10 @@ type Reader struct {
 	ractorsCut bool
 	// currentECBuf receives what currentEC points to.
 	currentECBuf [8]byte
-	batch        []attach.Range
-	scratch      []attach.Range
-	retry        []*thread
+	// plan is that of the tick's call under way, or of the last one; exact that of readExact.
+	plan, exact plan
+	scratch     []attach.Range
+	retry       []*thread
 	// fiber receives the frames of fibers that don't run, fiberLinks is for readResumers.
 	fiber      fiberRead
 	fiberLinks []link

@@ -82,7 +82,7 @@ func BenchmarkTick(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/thread")
 		}
 		floor := func(b *testing.B) {
-			batch := append([]attach.Range(nil), rd.batch...)
+			batch := append([]attach.Range(nil), rd.plan.ranges...)
 			b.ResetTimer()
 			for range b.N {
 				if _, err := rd.mem.ReadBatch(batch); err != nil {

@@ -75,17 +75,16 @@ func (r *Reader) tooLate(nowNS int64) bool {
 func (r *Reader) peek() {
 	r.ticks++
 	r.read = r.read[:0]
-	r.batch = r.batch[:0]
+	r.plan.reset()
+	r.plan.begin(forSchedulers, nil)
 	for _, rc := range r.ractors {
 		r.add(rc.base, rc.buf)
 	}
-	calls, err := r.mem.ReadBatch(r.batch)
-	r.reads.Calls += uint64(calls)
-	if err != nil {
+	if r.readPlan(&r.plan) != nil {
 		return // the tick will say so
 	}
 	for i, rc := range r.ractors {
-		if r.batch[i].Failed {
+		if r.plan.ranges[i].Failed {
 			continue
 		}
 		t := r.threads[attach.Address(le64(rc.buf[r.gvlOff(r.o.gvlOwner):]))]
@@ -116,6 +115,7 @@ func (r *Reader) planThreads(depth sampler.Depth, selective bool) {
 			r.read = append(r.read, t)
 		}
 	}
+	r.plan.begin(forThreads, nil)
 	r.addPieces(depth == sampler.StackTick)
 }
 
@@ -199,7 +199,7 @@ func (r *Reader) readRest(rc *ractor) {
 	}
 	for i, t := range r.rest {
 		if !batch[i].Failed && le64(t.buf[r.o.thSelf:]) == t.self {
-			t.readIn, t.stack.planned = r.ticks, -1
+			t.readIn, t.stack.plan.at = r.ticks, -1
 			r.read = append(r.read, t)
 		}
 	}

@@ -102,8 +102,32 @@ func (r *Reader) failed(err error) error {
 // reads only the threads that take part in the scheduling and some others, and gives up when one turns up that it
 // would have to have read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
-	r.batch = r.batch[:0]
+	r.planTick(depth, selective)
+	t0 := r.now()
+	err := r.readPlan(&r.plan)
+	t1 := r.now()
+	if err != nil {
+		return tickRead, err
+	}
+	s.TimeNS, s.ReadNS = t0+(t1-t0)/2, t1-t0
+	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the read took tens of them
+	if outcome := r.interpret(s, t1, selective); outcome != tickRead {
+		return outcome, nil
+	}
+	if err := r.dec.Revalidate(t1, s.GC); err != nil {
+		return tickRead, err
+	}
+	r.finishStacks(depth)
+	r.pair(depth, s)
+	r.readGCDetail(s)
+	return tickRead, nil
+}
+
+// planTick plans the call of a tick. What is read of it is decided here alone: which threads by needs, how each stack by stackPlan.decide.
+func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.ticks++
+	r.plan.reset()
+	r.plan.begin(forSchedulers, nil)
 	if r.o.vmRactorSet >= 0 {
 		r.add(r.vm.Addr+attach.Address(r.o.vmRactorSet), r.vmHead[:])
 	}
@@ -116,6 +140,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		r.add(rc.base, rc.buf)
 	}
 	r.planThreads(depth, selective)
+	r.plan.begin(forOwners, nil)
 	for _, rc := range r.ractors {
 		if r.currentEC != 0 {
 			r.add(rc.base+attach.Address(r.gvlOff(r.o.gvlAcquired)), rc.end[:])
@@ -124,7 +149,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		}
 		r.add(rc.base+attach.Address(r.gvlOff(r.o.gvlOwner)), rc.end[:])
 	}
-	fixed := len(r.batch)
+	r.plan.needed = len(r.plan.ranges)
 	around := r.bracket()
 	if around != nil && around.stack.ec == 0 {
 		around = nil
@@ -137,70 +162,69 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		}
 	}
 	for _, t := range r.read {
-		t.stack.planned = -1
+		t.stack.plan.at = -1
 		if t.stack.ec == 0 {
 			continue
 		}
 		owner := t.ractor.owners[1] == t
 		if t == around {
-			r.batch = r.gc.PlanBefore(r.batch)
+			r.countBefore()
 		}
-		if depth == sampler.StackTick || owner {
-			r.planStack(t, owner || t.stack.quiet < quietAfter && !t.stack.rests)
+		if owner || depth == sampler.StackTick && t.stack.quiet < quietAfter && !t.stack.rests {
+			r.planStack(&r.plan, t, stackMoving)
+		} else if depth == sampler.StackTick {
+			r.planStack(&r.plan, t, stackStill)
 		}
 		if t == around {
-			r.batch = r.gc.PlanAfter(r.batch)
+			r.countAfter()
 			counted = true
 		}
 	}
 	if !counted {
-		r.batch = r.gc.PlanAfter(r.gc.PlanBefore(r.batch))
+		r.countBefore()
+		r.countAfter()
 	}
-	t0 := r.now()
-	calls, err := r.mem.ReadBatch(r.batch)
-	t1 := r.now()
-	r.reads.Calls += uint64(calls)
-	if err != nil {
-		return tickRead, err
+}
+
+// countBefore and countAfter plan the collector's counters, before and behind what the objects allocated meanwhile are charged to.
+func (r *Reader) countBefore() {
+	r.plan.begin(forCounters, nil)
+	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
+}
+
+func (r *Reader) countAfter() {
+	r.plan.begin(forCountersAgain, nil)
+	r.plan.ranges = r.gc.PlanAfter(r.plan.ranges)
+}
+
+// interpret takes from what a tick has read all but the stacks: lists, owners, queues, holders of Mutexes, the collector. It reads
+// nothing but threads that turn up in a queue (meet, readRest).
+func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickOutcome {
+	if r.plan.failed(0, r.plan.needed) || selective && !r.selectionIntact() || !selective && !r.listIntact() {
+		return tickTorn
 	}
-	s.TimeNS, s.ReadNS = t0+(t1-t0)/2, t1-t0
-	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the read took tens of them
-	for i := range r.batch[:fixed] {
-		if r.batch[i].Failed {
-			return tickTorn, nil
-		}
-	}
-	if selective && !r.selectionIntact() || !selective && !r.listIntact() {
-		return tickTorn, nil
-	}
-	if selective && r.tooLate(t1) {
-		return tickHeldUp, nil
+	if selective && r.tooLate(nowNS) {
+		return tickHeldUp
 	}
 	r.allRead = r.allRead || !selective
-	r.tickNS = t1
+	r.tickNS = nowNS
 	for _, rc := range r.ractors {
 		r.readOwners(rc, r.currentECBuf[:])
 		if !r.takeQueue(rc, selective) {
-			return tickLacksThread, nil
+			return tickLacksThread
 		}
 	}
 	s.GC = sampler.GC{}
 	if r.gc != nil {
-		r.gc.Take(r.batch, &s.GC)
+		r.gc.Take(r.plan.ranges, &s.GC)
 	}
 	r.collecting = s.GC.Valid && s.GC.During
-	if err := r.dec.Revalidate(t1, s.GC); err != nil {
-		return tickRead, err
-	}
-	if depth == sampler.StackTick {
-		for _, t := range r.order {
-			t.blocked.read = t.blocked.planned >= 0 && !r.batch[t.blocked.planned].Failed
+	for _, x := range r.plan.parts {
+		if x.what == forHolder {
+			x.thread.blocked.read = !r.plan.ranges[x.from].Failed
 		}
 	}
-	r.finishStacks(depth)
-	r.pair(depth, s)
-	r.readGCDetail(s)
-	return tickRead, nil
+	return tickRead
 }
 
 // gvlOff turns an offset within the struct that holds the scheduler into one within a ractor's block.
@@ -240,12 +264,15 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
 	r.age(depth)
-	first := r.budget.from
+	first := min(r.budget.from, len(r.read))
 	r.budget.from = 0
 	for i := range r.read {
-		place := (first + i) % len(r.read)
+		place := first + i
+		if place >= len(r.read) {
+			place -= len(r.read)
+		}
 		t := r.read[place]
-		if r.over() {
+		if r.budget.spent && r.over() {
 			// What was known of the rest stays, without the mark of what is fresh.
 			r.reads.Failed += uint64(len(r.read) - i)
 			r.budget.from = place
@@ -254,13 +281,12 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		st := &t.stack
 		ec := attach.Address(le64(t.buf[r.o.thEC:]))
 		owner := t.owns()
-		want := depth == sampler.StackTick || owner
-		if !want && t.wasActive && !r.active(t) && released < maxReleased {
+		want, active := depth == sampler.StackTick || owner, r.active(t)
+		if !want && t.wasActive && !active && released < maxReleased {
 			// It has just released the GVL: its stack says what for.
 			released++
 			want = true
 		}
-		active := r.active(t)
 		if active || t.wasActive {
 			t.hotUntil, t.warmUntil = r.tickNS+hotNS, r.tickNS+warmNS
 		}
@@ -276,51 +302,54 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 			st.empty()
 			continue
 		}
-		if ec != st.ec || st.planned < 0 {
-			st.ec = ec
-			if st.probing = !t.wasActive && r.probe(st); st.probing {
-				tries = maxStackTries + 1
+		if ec != st.ec || st.plan.at < 0 {
+			st.ec, st.next = ec, stackMoving
+			if !t.wasActive && r.probe(st) {
+				st.next, tries = stackResting, maxStackTries+1
 			}
 			r.retry = append(r.retry, t)
 			continue
 		}
-		if !r.finishStack(t, owner, false) {
+		if !r.finishStack(&r.plan, t, owner, false) {
 			r.retry = append(r.retry, t)
 		}
 	}
 	for try := 1; len(r.retry) > 0 && try <= tries; try++ {
-		r.batch = r.batch[:0]
-		bracketed := false
-		for _, t := range r.retry {
-			around := r.countsAround(t)
-			if around {
-				r.batch = r.gc.PlanBefore(r.batch)
-				bracketed = true
-			}
-			r.planStack(t, !t.stack.probing)
-			if around {
-				r.batch = r.gc.PlanAfter(r.batch)
-			}
-		}
-		calls, err := r.mem.ReadBatch(r.batch)
-		if bracketed && err == nil {
-			r.gc.TakeCounters(r.batch) // a range that failed leaves the first difference, of nearly the same moment
-		}
-		r.reads.Calls += uint64(calls)
-		r.reads.Retried += uint64(len(r.retry))
-		left := r.retry[:0]
-		for _, t := range r.retry {
-			if r.over() {
-				r.reads.Failed++
-			} else if err != nil {
-				t.stack.fail()
-			} else if !r.finishStack(t, t.owns(), try == tries) {
-				left = append(left, t)
-			}
-			t.stack.probing = false
-		}
-		r.retry = left
+		r.readAgain(try == tries)
 	}
+}
+
+// readAgain reads the stacks in r.retry with a call of their own, and leaves there those that are to be read once more.
+func (r *Reader) readAgain(last bool) {
+	r.plan.reset()
+	bracketed := false
+	for _, t := range r.retry {
+		around := r.countsAround(t)
+		if around {
+			r.countBefore()
+			bracketed = true
+		}
+		r.planStack(&r.plan, t, t.stack.next)
+		if around {
+			r.countAfter()
+		}
+	}
+	err := r.readPlan(&r.plan)
+	if bracketed && err == nil {
+		r.gc.TakeCounters(r.plan.ranges) // a range that failed leaves the first difference, of nearly the same moment
+	}
+	r.reads.Retried += uint64(len(r.retry))
+	left := r.retry[:0]
+	for _, t := range r.retry {
+		if r.over() {
+			r.reads.Failed++
+		} else if err != nil {
+			t.stack.fail()
+		} else if !r.finishStack(&r.plan, t, t.owns(), last) {
+			left = append(left, t)
+		}
+	}
+	r.retry = left
 }
 
 // owns reports whether a thread was named by the owner field at the start or at the end of the call.

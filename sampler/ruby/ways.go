@@ -16,7 +16,7 @@ const (
 	// wayTwice and wayMore: so many copies that agree.
 	wayTwice
 	wayMore
-	// wayDeep and wayCut: copies that agree, read by readDeep, whole or without the middle.
+	// wayDeep and wayCut: copies that agree, of a stackExact, whole or without the middle.
 	wayDeep
 	wayCut
 	// wayPart: only the outer frames are kept, those that the copies agree on.
@@ -28,4 +28,27 @@ const (
 
 func (w way) String() string {
 	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "fiber"}[w]
+}
+
+// sameWay is the way of a stack that equals what is kept, otherWay that of one which is believed because copies agree.
+func (p *stackPlan) sameWay() way {
+	switch {
+	case p.kind == stackResting:
+		return wayResting
+	case p.copies == 1:
+		return wayOnce
+	}
+	return waySame
+}
+
+func (p *stackPlan) otherWay() way {
+	switch {
+	case p.area.outer > 0:
+		return wayCut
+	case p.kind == stackExact:
+		return wayDeep
+	case p.copies > 2:
+		return wayMore
+	}
+	return wayTwice
 }

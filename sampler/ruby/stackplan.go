@@ -1,0 +1,136 @@
+package ruby
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// stackKind is what a stack is read for. All kinds are read on one path; they differ in where the frames are looked for, in how many
+// copies are made of them, and so in what they can be believed on.
+type stackKind uint8
+
+const (
+	// stackMoving is for a thread that may run: copies of the frames, about the place where they were the last time and somewhat
+	// further in, with the context before each of them; and behind all the thread's own word on which fiber it runs.
+	stackMoving stackKind = iota
+	// stackStill is for a thread that has stood still: one copy, which counts when it equals what is kept.
+	stackStill
+	// stackResting is the same of the place where a thread that has just released the GVL waited before. Its context is read with it,
+	// since this is not the call that its own words were read in.
+	stackResting
+	// stackExact are copies as for stackMoving of exactly the frames of the context that was read last, for a stack that is too deep
+	// to be read by a guess, whose middle is left out where it is deeper than the limit, and for one that has outgrown each guess.
+	stackExact
+	stackKinds
+)
+
+func (k stackKind) String() string {
+	return [stackKinds]string{"moving", "still", "resting", "exact"}[k]
+}
+
+// stackPlan is how a stack is read in one call.
+type stackPlan struct {
+	kind stackKind
+	// area are the frames that are read. It has none where it is not known where they are: then the context is read alone.
+	area stackArea
+	// copies is how many copies are made of them, values how many bytes are read of the values on the stack, from its low end.
+	copies, values int
+	// bare: the context is read in this call already, beside the thread's struct.
+	bare bool
+	// at is the index of the first range in the plan of the call, -1: there is none; size is how many they are. Those of slots of JIT
+	// frames, before and behind them, are left out.
+	at, size int
+}
+
+// contextFirst reports whether the first range is that of the context.
+func (p *stackPlan) contextFirst() bool { return !p.bare && p.kind != stackExact }
+
+func (p *stackPlan) String() string {
+	if p.area.size() == 0 {
+		return fmt.Sprintf("%s, the context alone", p.kind)
+	}
+	return fmt.Sprintf("%s, copies: %d, frames from %s: %d and %d, bytes of values: %d, context beside the thread: %v",
+		p.kind, p.copies, p.area.cfp, p.area.inner, p.area.outer, p.values, p.bare)
+}
+
+// decide makes p the plan of how a thread's stack is read next, from what is known of it
+// (docs/internals/stacks.md#racing-reads).
+func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
+	s, fs := &t.stack, r.o.frameSize
+	*p = stackPlan{kind: kind, copies: 1, bare: kind == stackStill && s.ec == t.ecAt && t.ecIn == r.ticks}
+	if kind == stackMoving || kind == stackExact {
+		p.copies = 2
+		if s.restless > 0 {
+			p.copies += moreCopies
+		}
+	}
+	if s.keptEC != s.ec || s.end == 0 {
+		return
+	}
+	from := s.cfp
+	if kind == stackMoving {
+		from -= attach.Address(frameSlack * fs)
+	}
+	if from < s.low || from > s.end {
+		from = s.low
+	}
+	inner, outer := int(s.end-from)/fs, 0
+	if kind == stackExact && inner > r.maxDepth+1 {
+		inner = r.maxDepth * 3 / 4
+		outer = r.maxDepth - inner + 1 // and the dummy frame at the bottom
+	} else if from = s.end - attach.Address(inner*fs); inner > r.maxDepth+2*frameSlack {
+		return
+	}
+	p.area = stackArea{low: s.low, end: s.end, cfp: from, inner: inner, outer: outer}
+	n := int(s.sp-s.low) + valueSlack
+	if kind == stackMoving && s.sp >= s.low && n <= min(maxValues, r.maxDepth*valueBytes) && s.low+attach.Address(n) <= s.end {
+		p.values = n
+	}
+}
+
+// planStack adds a thread's stack to a plan.
+func (r *Reader) planStack(p *plan, t *thread, kind stackKind) {
+	s := &t.stack
+	of := &s.plan
+	of.decide(r, t, kind)
+	p.begin(forStack, t)
+	if r.vm.ZJITFrames {
+		p.ranges = s.jit.planBefore(p.ranges, of.copies)
+	}
+	of.at = len(p.ranges)
+	if of.values > 0 {
+		s.values = r.grow(s.values, of.values)
+	}
+	r.addCopies(p, of, s.ec, s.copies[:of.copies], s.values)
+	if of.copies > 1 {
+		p.add(t.addr+attach.Address(r.o.thEC), s.th2[:])
+	}
+	of.size = len(p.ranges) - of.at
+	if r.vm.ZJITFrames {
+		p.ranges = s.jit.planBehind(p.ranges)
+	}
+}
+
+// addCopies adds copies of a stack's context, at ec, and of its frames to a plan, and the values behind the first one.
+func (r *Reader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
+	a, fs := &of.area, r.o.frameSize
+	n, cut := a.size()*fs, a.inner*fs
+	for i := range copies {
+		c := &copies[i]
+		if i > 0 || of.contextFirst() {
+			p.add(ec, c.ec[:])
+		}
+		if n == 0 {
+			return
+		}
+		c.frames = r.grow(c.frames, n)
+		p.add(a.cfp, c.frames[:cut])
+		if a.outer > 0 {
+			p.add(a.at(a.inner, fs), c.frames[cut:])
+		}
+		if i == 0 && of.values > 0 {
+			p.add(a.low, values)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package ruby
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// stackOutcome is what a reading of a stack has come to.
+type stackOutcome uint8
+
+const (
+	// stackLost: the context could not be read; stackUnread: something behind it could not be.
+	stackLost stackOutcome = iota
+	stackUnread
+	// stackNone: the thread has no stack: it has not started, or has ended.
+	stackNone
+	// stackUnseen: nothing is kept of this context, so its frames were not planned; stackGrown: they reach further in than was
+	// planned; stackDeep: they are more than a guess may cover. Now it is known where they are.
+	stackUnseen
+	stackGrown
+	stackDeep
+	// stackFound: the frames were read.
+	stackFound
+	// stackSame: they are those kept; stackChanged: they are others, and there is no second copy to believe them on.
+	stackSame
+	stackChanged
+	// stackSwitched: the thread had gone on to another fiber behind the copies.
+	stackSwitched
+	// stackSlotless: some are JIT frames of which it was not known where they lie. Now it is.
+	stackSlotless
+	// stackTorn: the copies agree on no frame; stackPartly: on the outer ones; stackAgreed: on all.
+	stackTorn
+	stackPartly
+	stackAgreed
+)
+
+// window says where the stack of an execution context lies; ok is false when it has none (not started, or ended) or when
+// its numbers can't be those of a stack.
+func (r *Reader) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
+	low = attach.Address(le64(ec[ecVMStack:]))
+	words := le64(ec[ecVMStackSize:])
+	cfp = attach.Address(le64(ec[ecCFP:]))
+	if low == 0 || cfp == 0 || words == 0 || words > maxStackWords {
+		return 0, 0, 0, false
+	}
+	end = low + attach.Address(words)*8
+	if cfp < low || cfp >= end || int(end-cfp)%r.o.frameSize != 0 {
+		return 0, 0, 0, false
+	}
+	return low, end, cfp, true
+}
+
+// locate says, by the plan of a reading and what has come back, where the frames are that the first context names.
+func (r *Reader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome) {
+	p := &t.stack.plan
+	if p.kind == stackExact {
+		if got[0].Failed {
+			return p.area, stackUnread
+		}
+		return p.area, stackFound
+	}
+	context := t.ecBuf
+	if p.contextFirst() {
+		if got[0].Failed {
+			return stackArea{}, stackLost
+		}
+		context, got = t.stack.copies[0].ec[:], got[1:]
+	}
+	low, end, cfp, ok := r.window(context)
+	if !ok {
+		return stackArea{}, stackNone
+	}
+	a := &p.area
+	if a.inner > 0 && a.cfp == cfp && a.end == end && a.low == low && !got[0].Failed {
+		return *a, stackFound // as planned, as nearly all of those that stand still are
+	}
+	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.frameSize}
+	switch {
+	case area.inner > r.maxDepth+2*frameSlack:
+		return area, stackDeep
+	case a.inner == 0 || low != a.low || end != a.end:
+		return area, stackUnseen
+	case cfp < a.cfp || got[0].Failed:
+		return area, stackGrown
+	}
+	return area, stackFound
+}
+
+// compare says what the frames found are to be believed on: what is kept, or copies that agree but for the drop innermost frames.
+func (r *Reader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
+	s := &t.stack
+	frames := s.found(area, r.o.frameSize)
+	dropJIT, tornJIT := 0, false
+	if r.vm.ZJITFrames {
+		dropJIT, tornJIT = s.jit.take(r, p.ranges, frames)
+		s.jit.learn(r.dec, s.copies[0].frames, len(frames))
+	}
+	switch {
+	case area.outer == 0 && r.unchanged(s, frames, area.end, dropJIT, r.live(running)):
+		return 0, stackSame
+	case s.plan.copies == 1:
+		return 0, stackChanged
+	case p.failed(s.plan.at, s.plan.at+s.plan.size):
+		return 0, stackUnread
+	case attach.Address(le64(s.th2[:])) != s.ec:
+		r.reads.Torn++
+		return 0, stackSwitched
+	}
+	if s.restless > 0 {
+		s.restless--
+	}
+	drop = r.agree(area, s.copies[:s.plan.copies])
+	if drop > 0 || tornJIT {
+		s.restless = restlessReads
+	}
+	if drop > dropJIT || tornJIT {
+		r.reads.Torn++
+	}
+	drop = max(drop, dropJIT)
+	switch {
+	case drop == area.size():
+		return drop, stackTorn
+	case dropJIT > 0 && !tornJIT:
+		return drop, stackSlotless
+	case drop > 0:
+		return drop, stackPartly
+	}
+	return 0, stackAgreed
+}
+
+// found are the first copy's frames of an area that was read.
+func (s *stackState) found(area *stackArea, frameSize int) []byte {
+	all := s.copies[0].frames
+	return all[len(all)-area.size()*frameSize:]
+}
+
+// finishStack takes what a planned read received. It is false when the stack is to be read again. A last reading is not.
+func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
+	s := &t.stack
+	s.next = stackMoving
+	area, outcome := r.locate(t, p.ranges[s.plan.at:][:s.plan.size])
+	drop := 0
+	if outcome == stackFound {
+		if drop, outcome = r.compare(p, t, &area, running); outcome != stackSame {
+			s.quiet = 0
+			s.noteSP(s.found(&area, r.o.frameSize))
+		}
+		s.cfp = area.cfp
+	}
+	exact := s.plan.kind == stackExact
+	switch outcome {
+	case stackNone:
+		s.empty()
+		return true
+	case stackLost:
+		s.fail()
+		return last
+	case stackUnseen, stackGrown, stackDeep:
+		if outcome == stackUnseen {
+			r.ways[waySeen]++
+		} else if outcome == stackGrown {
+			r.ways[wayGrown]++
+		}
+		s.low, s.end, s.cfp, s.sp, s.keptEC = area.low, area.end, area.cfp, area.low+valueSlack, s.ec
+		if last || outcome == stackDeep {
+			return r.readExact(t, running, last)
+		}
+		return false
+	case stackSame:
+		s.quiet++
+		s.quality |= sampler.StackFresh
+		r.ways[s.plan.sameWay()]++
+		return true
+	case stackTorn, stackUnread, stackSwitched, stackChanged:
+		if last && (exact || outcome == stackTorn) {
+			s.fail()
+		} // else what was known of it stays, without the mark of what is fresh
+		return last
+	case stackSlotless, stackPartly:
+		// The innermost frames of an exact reading are not tried for again: it takes long, and would be torn again.
+		if !last && (!exact || outcome == stackSlotless) {
+			return false
+		}
+	}
+	return r.decodeStack(t, &area, drop, running, last || exact) || last
+}
+
+// readExact reads a stack of which it is known by now where it is, at once and in a call of its own: it is large, and how deep the
+// next one may be depends on how much this one takes (Reader.grow).
+func (r *Reader) readExact(t *thread, running, last bool) bool {
+	p := &r.exact
+	p.reset()
+	r.planStack(p, t, stackExact)
+	if r.readPlan(p) != nil {
+		if last {
+			t.stack.fail()
+		}
+		return last
+	}
+	return r.finishStack(p, t, running, last)
+}
