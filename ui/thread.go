@@ -135,21 +135,21 @@ func (p *threadPage) take(m *Model, msg tea.Msg) {
 	}
 }
 
-func (p *threadPage) load(m *scene, r *reading) {
-	id := m.selected.thread
+func (p *threadPage) load(sc *scene, r *reading) {
+	id := sc.selected.thread
 	p.row = nil
-	for i := range m.threads {
-		if m.threads[i].id == id {
-			p.row = &m.threads[i]
+	for i := range sc.threads {
+		if sc.threads[i].id == id {
+			p.row = &sc.threads[i]
 		}
 	}
 	span, cols := int64(0), 0
-	cols, span = axis(m.windowNS, m.width-threadLabelW-1, r.Timeline.ColumnNS())
-	p.fromNS, p.toNS = m.timeWindow(r.Timeline, span, cols)
+	cols, span = axis(sc.windowNS, sc.width-threadLabelW-1, r.Timeline.ColumnNS())
+	p.fromNS, p.toNS = sc.timeWindow(r.Timeline, span, cols)
 	p.cells = r.Timeline.AppendRow(p.cells[:0], id, p.fromNS, p.toNS, cols)
-	fromNS := m.atNS - m.windowNS
+	fromNS := sc.atNS - sc.windowNS
 	p.waits = threadWaits{}
-	if w := r.waits.events.byThread(fromNS, m.atNS, m.states, listOf{thread: id, atLeastNS: int64(m.opt.WaitThreshold), atMost: longestWaits})[id]; w != nil {
+	if w := r.waits.events.byThread(fromNS, sc.atNS, sc.states, listOf{thread: id, atLeastNS: int64(sc.opt.WaitThreshold), atMost: longestWaits})[id]; w != nil {
 		p.waits = *w
 	}
 	p.kinds, p.noCPU = gvl.StatWaits{}, 0
@@ -158,20 +158,20 @@ func (p *threadPage) load(m *scene, r *reading) {
 		p.noCPU = share(all.NoCPU.Running+all.NoCPU.GC+all.NoCPU.Native, all.NS[gvl.Running]+all.NS[gvl.GC]+all.NS[gvl.Native])
 	}
 	p.partly = r.waits.events.fromNS() > fromNS
-	p.loadStack(m)
-	p.loadHeat(m, id)
+	p.loadStack(sc)
+	p.loadHeat(sc, id)
 }
 
 // loadStack takes over the stack.
-func (p *threadPage) loadStack(m *scene) {
+func (p *threadPage) loadStack(sc *scene) {
 	l := &p.frames
 	l.rows, l.selected = l.rows[:0], p.chosen
 	if p.row == nil || !p.row.known {
 		return
 	}
-	ids := m.dict.Frames(p.row.state.Stack, nil)
+	ids := sc.dict.Frames(p.row.state.Stack, nil)
 	for _, id := range ids[:min(len(ids), maxThreadFrames)] {
-		l.rows = append(l.rows, stackFrame{Frame: m.dict.Frame(id)})
+		l.rows = append(l.rows, stackFrame{Frame: sc.dict.Frame(id)})
 	}
 	seen := make(map[frameKey]int)
 	for i := range slices.Backward(l.rows) {
@@ -185,10 +185,10 @@ func (p *threadPage) loadStack(m *scene) {
 }
 
 // loadHeat sums the thread's time by line when the weights are new.
-func (p *threadPage) loadHeat(m *scene, id sampler.ThreadID) {
-	s := &m.weights
+func (p *threadPage) loadHeat(sc *scene, id sampler.ThreadID) {
+	s := &sc.weights
 	if p.builder == nil {
-		p.builder = flamegraph.NewBuilder(m.dict)
+		p.builder = flamegraph.NewBuilder(sc.dict)
 	} else if p.heatOf.thread == id && p.heatOf.fromNS == s.FromNS && p.heatOf.toNS == s.ToNS {
 		return
 	}
@@ -215,14 +215,14 @@ func (h *heat) add(n *flamegraph.Node, above map[codeLine]bool) {
 	}
 }
 
-func (p *threadPage) about(m *scene) string {
+func (p *threadPage) about(sc *scene) string {
 	if p.row == nil {
 		return "one thread"
 	}
 	return p.row.name
 }
 
-func (p *threadPage) detail(m *scene) (name, rest string) {
+func (p *threadPage) detail(sc *scene) (name, rest string) {
 	f := p.frame()
 	if f == nil {
 		return "", ""

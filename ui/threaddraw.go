@@ -16,21 +16,21 @@ import (
 // threadLabelW is the width of the labels before a thread's lanes.
 const threadLabelW = 9
 
-func (p *threadPage) draw(a canvas.Area, m *scene) {
-	t := &m.theme
+func (p *threadPage) draw(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	if p.row == nil {
 		a.Put(3, a.H/2, "this thread is not in the time shown   ← → another thread, esc the table", t.dim())
 		return
 	}
-	p.drawSummary(a.Row(0), m)
+	p.drawSummary(a.Row(0), sc)
 	lanes := a.Sub(threadLabelW, 1, a.W-threadLabelW-1, 3)
 	for y, s := range []string{"state", "holds", "waits"} {
 		a.Put(1, 1+y, s, t.dim())
 	}
-	p.drawLanes(lanes, m)
+	p.drawLanes(lanes, sc)
 	ticks := timelineView{fromNS: p.fromNS, toNS: p.toNS, cells: len(p.cells)}
 	axis := a.Sub(threadLabelW, 4, lanes.W, 1)
-	end := m.nowWord()
+	end := sc.nowWord()
 	axis.PutRight(0, end, t.dim())
 	ticks.drawTicks(axis, 0, axis.W-len(end)-1, t.dim())
 	left := a.W * 45 / 100
@@ -45,15 +45,15 @@ func (p *threadPage) draw(a canvas.Area, m *scene) {
 		a.Put(x, a.H-1, canvas.Cut(p.waitsText(), a.W-x-2)+" ", t.dim())
 	}
 	stack := min(stackH-waitsH, max(len(p.frames.rows), 1)+2)
-	p.drawStack(a.Sub(0, 5, left, stack), m)
-	p.drawWaits(a.Sub(0, 5+stack, left, waitsH), m)
-	p.drawSource(a.Sub(left+1, 5, a.W-left-1, stackH), m)
+	p.drawStack(a.Sub(0, 5, left, stack), sc)
+	p.drawWaits(a.Sub(0, 5+stack, left, waitsH), sc)
+	p.drawSource(a.Sub(left+1, 5, a.W-left-1, stackH), sc)
 }
 
 // drawSummary says who it is, what it does and how its time was shared out.
-func (p *threadPage) drawSummary(a canvas.Area, m *scene) {
-	t, th := &m.theme, p.row
-	info, _ := m.dict.Thread(th.id)
+func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
+	t, th := &sc.theme, p.row
+	info, _ := sc.dict.Thread(th.id)
 	run := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]
 	var sum int64
 	for _, ns := range th.totals {
@@ -69,7 +69,7 @@ func (p *threadPage) drawSummary(a canvas.Area, m *scene) {
 	state, st := "", t.dim()
 	switch {
 	case th.known:
-		state = gvl.Describe(th.state, m.dict)
+		state = gvl.Describe(th.state, sc.dict)
 		if !strings.Contains(state, " ms") && !strings.Contains(state, " s") {
 			state += " for " + units.Duration(th.state.DurationNS())
 		}
@@ -96,8 +96,8 @@ func (p *threadPage) drawSummary(a canvas.Area, m *scene) {
 }
 
 // drawLanes draws the thread's states, and the shares of its time that it held and waited for the GVL.
-func (p *threadPage) drawLanes(a canvas.Area, m *scene) {
-	t, beside := &m.theme, newShades()
+func (p *threadPage) drawLanes(a canvas.Area, sc *scene) {
+	t, beside := &sc.theme, newShades()
 	for x := range a.W {
 		i := cellAt(x, len(p.cells), a.W)
 		if i < 0 || p.cells[i].Listed() == 0 {
@@ -105,7 +105,7 @@ func (p *threadPage) drawLanes(a canvas.Area, m *scene) {
 		}
 		c := &p.cells[i]
 		beside.goTo(i, p.fromNS, (p.toNS-p.fromNS)/int64(len(p.cells)))
-		r, st := t.stateCell(c, m.opt.ASCII, beside)
+		r, st := t.stateCell(c, sc.opt.ASCII, beside)
 		a.Rune(x, 0, r, st)
 		listed := c.Listed()
 		held := c.NS[gvl.Running] + c.NS[gvl.Stalled] + c.NS[gvl.GC]
@@ -115,23 +115,23 @@ func (p *threadPage) drawLanes(a canvas.Area, m *scene) {
 }
 
 // stackWord says of when a stack is.
-func (m *scene) stackWord() string {
-	if w := m.nowWord(); w != "end" {
+func (sc *scene) stackWord() string {
+	if w := sc.nowWord(); w != "end" {
 		return w
 	}
 	return "at the end"
 }
 
-func (p *threadPage) drawStack(a canvas.Area, m *scene) {
-	t := &m.theme
+func (p *threadPage) drawStack(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", m.stackWord(), units.Plural(len(p.frames.rows), "frame", "frames")), a.W-2), t.bold())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", sc.stackWord(), units.Plural(len(p.frames.rows), "frame", "frames")), a.W-2), t.bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.frames.rows) == 0 {
 		rows.Put(2, 0, "no stack was read", t.dim())
 		return
 	}
-	p.frames.draw(rows, m, func(row canvas.Area, f stackFrame, selected bool) {
+	p.frames.draw(rows, sc, func(row canvas.Area, f stackFrame, selected bool) {
 		st, where := t.text(), ""
 		if f.C {
 			st = t.dim()
@@ -145,7 +145,7 @@ func (p *threadPage) drawStack(a canvas.Area, m *scene) {
 			row.Put(x+2, 0, canvas.CutLeft(where, room), t.dim())
 		}
 		if selected {
-			markRow(row, m, true)
+			markRow(row, sc, true)
 		}
 	}, func(m *Model, _ stackFrame, _ int) tea.Cmd { return p.choose(m) })
 }
@@ -171,8 +171,8 @@ func (p *threadPage) waitsText() string {
 }
 
 // shortText says that all waits are too short for the list.
-func (p *threadPage) shortText(m *scene) string {
-	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.waits.short)), units.Duration(int64(m.opt.WaitThreshold)))
+func (p *threadPage) shortText(sc *scene) string {
+	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.waits.short)), units.Duration(int64(sc.opt.WaitThreshold)))
 }
 
 // fitWords leaves out the last figures of a line that have no room.
@@ -187,11 +187,11 @@ func fitWords(s string, w int) string {
 	return s
 }
 
-func (p *threadPage) drawWaits(a canvas.Area, m *scene) {
+func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	if a.H < 2 {
 		return
 	}
-	t := &m.theme
+	t := &sc.theme
 	a.Row(0).Fill('─', t.line())
 	title := " longest waits for the GVL "
 	if p.partly {
@@ -200,14 +200,14 @@ func (p *threadPage) drawWaits(a canvas.Area, m *scene) {
 	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
 	a.Put(x, 0, canvas.Cut(fitWords(p.waitsText(), a.W-x-2), a.W-x-1), t.dim())
 	if len(p.waits.longest) == 0 {
-		a.Put(2, 1, canvas.Cut(p.shortText(m), a.W-3), t.dim())
+		a.Put(2, 1, canvas.Cut(p.shortText(sc), a.W-3), t.dim())
 		return
 	}
 	const barX = 39
 	most := p.waits.longest[0].lenNS
 	for y, e := range p.waits.longest[:min(a.H-1, len(p.waits.longest))] {
 		row := a.Row(1 + y)
-		at := m.process.WallTime(e.endNS - e.lenNS).Format("15:04:05.000")
+		at := sc.process.WallTime(e.endNS - e.lenNS).Format("15:04:05.000")
 		x := row.Put(2, 0, at, t.dim())
 		x = row.Put(x+1, 0, canvas.PadLeft(units.Duration(e.lenNS), 7), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 		if e.after != gvl.Unknown {
@@ -220,8 +220,8 @@ func (p *threadPage) drawWaits(a canvas.Area, m *scene) {
 }
 
 // drawSource shows the file around the selected frame's line, with the share of the thread's time beside each line.
-func (p *threadPage) drawSource(a canvas.Area, m *scene) {
-	t := &m.theme
+func (p *threadPage) drawSource(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	a.Row(0).Fill('─', t.line())
 	f := p.frame()
 	if f == nil {
@@ -239,9 +239,9 @@ func (p *threadPage) drawSource(a canvas.Area, m *scene) {
 		note = "Ruby names no file for this code"
 	case f.AbsolutePath[0] != '/':
 		note = "directories are hidden, so the file is not read; the lines that were seen:"
-	case m.opt.Replay && file == nil:
+	case sc.opt.Replay && file == nil:
 		note = "a recording holds no source; the lines that were seen:"
-	case file == nil && (m.source.Ended || m.source.Err != nil):
+	case file == nil && (sc.source.Ended || sc.source.Err != nil):
 		note = "the process is gone, and its files with it; the lines that were seen:"
 	case file == nil || file.pending:
 		note = "reading …"
