@@ -19,7 +19,7 @@ func (m *Model) selectThread(move func(*timelineView)) {
 func (m *Model) openSelected() tea.Cmd {
 	switch i := m.timeline.index(); {
 	case i < 0:
-		m.timeline.move(+1)
+		m.timeline.move(step{rows: +1})
 	case m.timeline.rows[i].isGroup:
 		m.timeline.expand(!m.timeline.rows[i].open)
 	default:

@@ -112,30 +112,25 @@ func weightKeys() keyMap {
 }
 
 func timelineKeys() keyMap {
-	selecting := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.move(n) }); return nil }
+	selecting := func(m *Model, by step) tea.Cmd {
+		m.selectThread(func(v *timelineView) { v.move(by) })
+		return nil
 	}
-	return keyMap{title: "timeline", bindings: []binding{
+	return keyMap{title: "timeline", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: stack, source, waits; or the group",
 			do: func(m *Model) tea.Cmd {
 				if m.timeline.index() < 0 {
-					return selecting(+1)(m)
+					return selecting(m, step{rows: +1})
 				}
 				return m.openSelected()
 			}},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "flamegraph", help: "move between timeline and flamegraph",
 			do: func(m *Model) tea.Cmd { m.live.switchFocus(m); return nil }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group, for the flamegraph too (k, j; page keys, home, end)",
-			do: selecting(-1)},
-		{keys: []string{"down", "j"}, do: selecting(+1)},
-		{keys: []string{"pgup"}, do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.page(-1) }); return nil }},
-		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.page(+1) }); return nil }},
-		{keys: []string{"home", "g"}, do: selecting(-maxRows)},
-		{keys: []string{"end", "G", "shift+g"}, do: selecting(maxRows)},
+	}, cursorKeys("", "select a thread or group, for the flamegraph too", selecting), []binding{
 		{keys: []string{"right", "l"}, show: "→ ←", short: "", help: "open and close a group (also l, h)",
 			do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.expand(true) }); return nil }},
 		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.expand(false) }); return nil }},
-	}}
+	})}
 }
 
 func flameKeys() keyMap {

@@ -16,17 +16,17 @@ type keyed[K comparable] interface{ id() K }
 // list is rows of which one has the cursor and some are on the screen.
 type list[R keyed[K], K comparable] struct {
 	rows []R
-	// selected names the row with the cursor. No row has the cursor when there is none of that name: at first, and while the
-	// row that had it is not listed.
-	selected K
-	at       int // where that row was last: the keys go on from there
-	top      int // first row on the screen
-	height   int // rows that the screen has room for
+	// cursor names the row that it is on, which may be another's to hold, and several lists may share it. No row has it when there is
+	// none of that name: at first, and while the row that had it is not listed.
+	cursor *K
+	at     int // where that row was last: the keys go on from there
+	top    int // first row on the screen
+	height int // rows that the screen has room for
 }
 
 // index is the row with the cursor; -1: none has it.
 func (l *list[R, K]) index() int {
-	return slices.IndexFunc(l.rows, func(r R) bool { return r.id() == l.selected })
+	return slices.IndexFunc(l.rows, func(r R) bool { return r.id() == *l.cursor })
 }
 
 // step is how far a key moves the cursor.
@@ -42,29 +42,29 @@ func (l *list[R, K]) move(by step) {
 	i := l.index()
 	switch {
 	case i >= 0:
-	case l.selected != none && n > 0: // what has its place now is below it
+	case *l.cursor != none && n > 0: // what has its place now is below it
 		i = l.at - 1
-	case l.selected != none:
+	case *l.cursor != none:
 		i = l.at
 	case n < 0:
 		i = len(l.rows)
 	}
 	l.at = max(0, min(i+n, len(l.rows)-1))
-	l.selected = l.rows[l.at].id()
+	*l.cursor = l.rows[l.at].id()
 }
 
 // settle puts the cursor on a row when none has it: on the one that has the place of the row that had it.
 func (l *list[R, K]) settle() {
 	if len(l.rows) > 0 && l.index() < 0 {
 		l.at = min(l.at, len(l.rows)-1)
-		l.selected = l.rows[l.at].id()
+		*l.cursor = l.rows[l.at].id()
 	}
 }
 
 // reset takes the cursor away and goes back to the first row.
 func (l *list[R, K]) reset() {
 	var none K
-	l.selected, l.at, l.top = none, 0, 0
+	*l.cursor, l.at, l.top = none, 0, 0
 }
 
 // scroll makes the list as high as the screen has room, with the cursor in sight, and returns the rows that are on the screen.
@@ -79,14 +79,12 @@ func (l *list[R, K]) scroll(height int) []R {
 }
 
 // hidden says how many rows are above and below those on the screen; "" when there are none.
-func (l *list[R, K]) hidden() string { return hiddenRows(l.top, len(l.rows)-l.top-l.height) }
-
-func hiddenRows(above, below int) string {
+func (l *list[R, K]) hidden() string {
 	s := ""
-	if above > 0 {
-		s += fmt.Sprintf(" ▲%d", above)
+	if l.top > 0 {
+		s += fmt.Sprintf(" ▲%d", l.top)
 	}
-	if below > 0 {
+	if below := len(l.rows) - l.top - l.height; below > 0 {
 		s += fmt.Sprintf(" ▼%d", below)
 	}
 	if s != "" {
@@ -99,9 +97,9 @@ func hiddenRows(above, below int) string {
 // of the row that was clicked.
 func (l *list[R, K]) draw(a canvas.Area, sc *scene, drawRow func(a canvas.Area, r R, selected bool), pressed func(m *Model, r R, x int) tea.Cmd) {
 	for y, r := range l.scroll(a.H) {
-		drawRow(a.Row(y), r, r.id() == l.selected)
+		drawRow(a.Row(y), r, r.id() == *l.cursor)
 		sc.onPress(a.Row(y), func(m *Model, x, _ int) tea.Cmd {
-			l.selected = r.id()
+			*l.cursor = r.id()
 			return pressed(m, r, x)
 		})
 	}
@@ -121,7 +119,7 @@ func cursorKeys(short, help string, move func(m *Model, by step) tea.Cmd) []bind
 		return func(m *Model) tea.Cmd { return move(m, step{rows, screens}) }
 	}
 	return []binding{
-		{keys: []string{"up", "k"}, show: "↑ ↓", short: short, help: help + " (also k, j; page keys, home, end)", do: do(-1, 0)},
+		{keys: []string{"up", "k"}, show: "↑ ↓", short: short, help: help + " (k, j; page keys, home, end)", do: do(-1, 0)},
 		{keys: []string{"down", "j"}, do: do(+1, 0)},
 		{keys: []string{"pgup"}, do: do(0, -1)},
 		{keys: []string{"pgdown"}, do: do(0, +1)},

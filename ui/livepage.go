@@ -86,7 +86,7 @@ func (p *livePage) wheel(m *Model, _, y, d int, onAxis bool) (tea.Cmd, bool) {
 		p.flame.scrollBy(d) // refresh keeps it within the picture, and the selection in sight
 		m.refresh()
 	default:
-		m.selectThread(func(v *timelineView) { v.move(d) })
+		m.selectThread(func(v *timelineView) { v.move(step{rows: d}) })
 	}
 	return nil, true
 }

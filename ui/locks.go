@@ -89,8 +89,10 @@ func blameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) blame {
 }
 
 func newLocksPage() *locksPage {
-	p := &locksPage{locks: table[lockRow, lockKey]{columns: lockColumns(), left: 1}}
-	p.byPlace = table[placeRow, lockKey]{columns: p.placeColumns(), left: 1}
+	cursor := new(lockKey)
+	p := &locksPage{both: list[lockKey, lockKey]{cursor: cursor}}
+	p.locks = table[lockRow, lockKey]{list: list[lockRow, lockKey]{cursor: cursor}, columns: lockColumns(), left: 1}
+	p.byPlace = table[placeRow, lockKey]{list: list[placeRow, lockKey]{cursor: cursor}, columns: p.placeColumns(), left: 1}
 	p.keys = keyMap{title: "locks and blame", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "holder", help: "open the thread that holds the lock, or that made others wait",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
@@ -105,12 +107,7 @@ func (p *locksPage) move(_ *Model, by step) tea.Cmd {
 		p.both.height = p.locks.height
 	}
 	p.both.move(by)
-	p.choose(p.both.selected)
 	return nil
-}
-
-func (p *locksPage) choose(k lockKey) {
-	p.both.selected, p.locks.selected, p.byPlace.selected = k, k, k
 }
 
 // enter opens the thread behind the selected row.

@@ -104,13 +104,13 @@ type components struct {
 }
 
 func newComponents(s *selection) *components {
-	c := &components{timeline: timelineView{selection: s}}
+	c := &components{timeline: newTimelineView(s)}
 	c.panel.flame, c.panel.timeline, c.panel.now = &c.flame, &c.timeline, &c.whereNow
 	return c
 }
 
 func newPages(c *components) [numPages]page {
-	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(&c.whereNow), pageThread: newThreadPage(),
+	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(c.timeline.selection, &c.whereNow), pageThread: newThreadPage(),
 		pageTimeline: newTimelinePage(&c.timeline, &c.whereNow), pageFlame: newFlamePage(&c.flame, &c.panel), pageTop: newTopPage(&c.flame),
 		pageLocks: newLocksPage(), pageMemory: newMemoryPage()}
 }

@@ -28,8 +28,8 @@ func (p *processesPage) meant() *member {
 	switch k := p.findings.index(); {
 	case p.onLower && p.lower == lowerFindings && k >= 0:
 		return p.findings.rows[k].of
-	case p.table.selected.of != nil:
-		return p.table.selected.of
+	case p.table.cursor.of != nil:
+		return p.table.cursor.of
 	case len(p.rows) == 1:
 		return p.rows[0].of
 	}

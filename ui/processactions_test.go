@@ -43,7 +43,7 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	selects := func(pid int) {
 		t.Helper()
 		for range 10 {
-			if to := s.fleet.page.table.selected.of; to != nil && to.store.Process().PID == pid {
+			if to := s.fleet.page.table.cursor.of; to != nil && to.store.Process().PID == pid {
 				return
 			}
 			s.press("down")

@@ -117,8 +117,10 @@ const refreshProcesses = 500 * time.Millisecond
 
 func newProcessesPage(f *fleet) *processesPage {
 	p := &processesPage{fleet: f, merged: newMerger()}
-	p.table = table[*processRow, processKey]{columns: p.columns(), left: 1, right: 1, natural: asInTheTree, unsorted: inTree, by: inTree}
-	p.functions = table[*mergedRow, topKey]{columns: p.functionColumns(), left: 1, right: 1, by: string(bySelf)}
+	p.table = table[*processRow, processKey]{list: list[*processRow, processKey]{cursor: new(processKey)}, columns: p.columns(),
+		left: 1, right: 1, natural: asInTheTree, unsorted: inTree, by: inTree}
+	p.findings.cursor = new(findingKey)
+	p.functions = table[*mergedRow, topKey]{list: list[*mergedRow, topKey]{cursor: new(topKey)}, columns: p.functionColumns(), left: 1, right: 1, by: string(bySelf)}
 	beside := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd {
 			if p.onLower && p.lower == lowerFlame {
@@ -160,7 +162,7 @@ func newProcessesPage(f *fleet) *processesPage {
 				return nil
 			}},
 		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "leave the zoom, then what stands below the table, then the selection: all processes",
-			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || p.table.selected != (processKey{}) },
+			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || *p.table.cursor != (processKey{}) },
 			do:   func(m *Model) tea.Cmd { p.back(m); return nil }},
 	}, p.actions())}
 	return p
@@ -260,7 +262,7 @@ func (p *processesPage) choose(m *Model) tea.Cmd {
 
 // enter opens the selected process on the live view, or that of the selected finding; in the flamegraph it zooms.
 func (p *processesPage) enter(m *Model) tea.Cmd {
-	to, k := p.table.selected.of, p.findings.index()
+	to, k := p.table.cursor.of, p.findings.index()
 	switch {
 	case p.onLower && p.lower == lowerFlame:
 		p.flame.zoomIn()
@@ -270,7 +272,7 @@ func (p *processesPage) enter(m *Model) tea.Cmd {
 		to = p.findings.rows[k].of
 	case p.onLower:
 		return nil
-	case p.table.selected.idle != 0:
+	case p.table.cursor.idle != 0:
 		m.message.fail("it is not sampled, so there is nothing to show")
 		return nil
 	}
@@ -287,7 +289,7 @@ func (p *processesPage) back(m *Model) {
 	case p.onLower:
 		p.onLower = false
 	default:
-		p.table.selected = processKey{}
+		*p.table.cursor = processKey{}
 	}
 	m.refresh()
 }
@@ -315,7 +317,7 @@ func (p *processesPage) load(sc *scene, r *reading) {
 		p.loadRows(sc, r, list)
 	}
 	p.order()
-	want := mergedFrom{p.loads, p.table.selected.of, hides}
+	want := mergedFrom{p.loads, p.table.cursor.of, hides}
 	if want != p.mergedOf {
 		p.mergedOf = want
 		p.merge(sc, r, list)
@@ -342,7 +344,7 @@ func (p *processesPage) merge(sc *scene, r *reading, list []*member) {
 		p.hides, p.merged, p.flame.builder = hides, newMerger(), nil
 		p.flame.zoom, p.flame.selected = nil, nil
 	}
-	selected := p.table.selected.of
+	selected := p.table.cursor.of
 	p.merged.begin(list)
 	for _, of := range list {
 		of.store.dict.HideDirectories(p.hides)
@@ -373,7 +375,7 @@ func (p *processesPage) merge(sc *scene, r *reading, list []*member) {
 func (p *processesPage) buildFlame(sc *scene, width, height int) {
 	v := &p.flame
 	v.everything, v.filter = "all processes", ""
-	if of := p.table.selected.of; of != nil {
+	if of := p.table.cursor.of; of != nil {
 		process := of.store.Process()
 		v.filter = fmt.Sprintf("%s %d", process.Title, process.PID)
 	}

@@ -72,7 +72,7 @@ func (p *processesPage) functionColumns() []column[*mergedRow] {
 		weight(byTotal, func(r *mergedRow) int64 { return r.total }),
 		{title: "in", right: true,
 			width: func(int) int {
-				if p.table.selected.of != nil {
+				if p.table.cursor.of != nil {
 					return 0
 				}
 				return 9

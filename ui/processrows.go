@@ -154,7 +154,7 @@ func (p *processesPage) order() {
 		t.rows = append(t.rows, &processRow{idle: &p.idle[i]})
 	}
 	if t.index() < 0 { // it was forgotten
-		t.selected = processKey{}
+		*t.cursor = processKey{}
 	}
 }
 

@@ -80,7 +80,7 @@ func TestColumnsShareTheScreen(t *testing.T) {
 
 // TestCursorStaysOnItsRow: in another order, while the row is gone, and when it is back.
 func TestCursorStaysOnItsRow(t *testing.T) {
-	var l list[letter, string]
+	l := list[letter, string]{cursor: new(string)}
 	at := func(want string) {
 		t.Helper()
 		got := ""

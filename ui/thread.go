@@ -71,7 +71,7 @@ type codeLine struct {
 }
 
 func newThreadPage() *threadPage {
-	p := &threadPage{}
+	p := &threadPage{frames: list[stackFrame, frameKey]{cursor: new(frameKey)}}
 	other := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd { p.next(m, n); return p.fetch(m) }
 	}
@@ -94,7 +94,7 @@ func (p *threadPage) move(m *Model, by step) tea.Cmd {
 }
 
 func (p *threadPage) choose(m *Model) tea.Cmd {
-	p.chosen = p.frames.selected
+	p.chosen = *p.frames.cursor
 	return p.fetch(m)
 }
 
@@ -165,7 +165,7 @@ func (p *threadPage) load(sc *scene, r *reading) {
 // loadStack takes over the stack.
 func (p *threadPage) loadStack(sc *scene) {
 	l := &p.frames
-	l.rows, l.selected = l.rows[:0], p.chosen
+	l.rows, *l.cursor = l.rows[:0], p.chosen
 	if p.row == nil || !p.row.known {
 		return
 	}
@@ -180,7 +180,7 @@ func (p *threadPage) loadStack(sc *scene) {
 		seen[k]++
 	}
 	if l.index() < 0 && len(l.rows) > 0 {
-		l.selected = l.rows[max(0, slices.IndexFunc(l.rows, func(f stackFrame) bool { return !f.C && f.AbsolutePath != "" }))].id()
+		*l.cursor = l.rows[max(0, slices.IndexFunc(l.rows, func(f stackFrame) bool { return !f.C && f.AbsolutePath != "" }))].id()
 	}
 }
 

@@ -34,9 +34,9 @@ type tableRow struct {
 	urgent int // the place in urgency of the most urgent state among its threads
 }
 
-func newThreadsPage(now *nowView) *threadsPage {
+func newThreadsPage(s *selection, now *nowView) *threadsPage {
 	p := &threadsPage{now: now, opened: make(map[string]bool)}
-	p.table = table[*tableRow, rowKey]{columns: threadColumns(), left: 1, natural: inRubysOrder, unsorted: "order", by: "order"}
+	p.table = table[*tableRow, rowKey]{list: list[*tableRow, rowKey]{cursor: &s.selected}, columns: threadColumns(), left: 1, natural: inRubysOrder, unsorted: "order", by: "order"}
 	p.keys = keyMap{title: "threads", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: its stack with the source, its waits; a group: show its members",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
@@ -83,34 +83,17 @@ func (p *threadsPage) enter(m *Model) tea.Cmd {
 
 func (p *threadsPage) move(m *Model, by step) tea.Cmd {
 	p.table.move(by)
-	return p.selectRow(m)
-}
-
-// selectRow makes the row with the cursor the selected one of every view.
-func (p *threadsPage) selectRow(m *Model) tea.Cmd {
-	m.selected = p.table.selected
 	m.refresh()
 	return nil
 }
 
 // expand opens or closes the selected group; closing a member closes its group.
 func (p *threadsPage) expand(m *Model, open bool) {
-	for i := p.table.index(); i >= 0; i-- {
-		if w := p.table.rows[i]; w.isGroup {
-			p.opened[w.key.group] = open
-			if !open {
-				p.table.selected = w.key
-			}
-			break
-		} else if !w.inGroup {
-			break
-		}
-	}
-	p.selectRow(m)
+	expand(&p.table.list, p.opened, open)
+	m.refresh()
 }
 
 func (p *threadsPage) load(sc *scene, r *reading) {
-	p.table.selected = sc.selected
 	p.loadCPU(sc)
 	waits := r.waits.events.byThread(sc.atNS-sc.windowNS, sc.atNS, sc.states, listOf{})
 	p.build(sc, waits)

@@ -55,7 +55,8 @@ func (p *threadsPage) draw(a canvas.Area, sc *scene) {
 		if w.isGroup && x <= groupSign {
 			p.expand(m, !w.open)
 		}
-		return p.selectRow(m)
+		m.refresh()
+		return nil
 	})
 	rows := 1 + len(p.table.rows)
 	var selected *row

@@ -14,12 +14,10 @@ import (
 // survive threads that come and go.
 type timelineView struct {
 	*selection
+	list[row, rowKey]
 	opened map[string]bool // what the person chose, by group
-	top    int             // first row drawn
-	drawn  int             // rows drawn
 
 	threads threadList // the scene's
-	rows    []row
 	lanes   []lane
 	idents  idents
 	// fromNS and toNS are the edges of the time axis.
@@ -28,6 +26,10 @@ type timelineView struct {
 	visible      []row
 	frameCells   *frameCells        // nil: the rows show all states
 	ids          []sampler.ThreadID // of cellsOf
+}
+
+func newTimelineView(s *selection) timelineView {
+	return timelineView{selection: s, list: list[row, rowKey]{cursor: &s.selected}, opened: make(map[string]bool)}
 }
 
 // row is a line of the list: a thread, a group's head, or a member of an opened group.
@@ -133,29 +135,11 @@ func (v *timelineView) longest() int {
 	return n
 }
 
-// index returns the selected row's index; the first row's when the selection is gone.
-func (v *timelineView) index() int {
-	for i := range v.rows {
-		if v.rows[i].key == v.selected {
-			return i
-		}
-	}
-	return -1
-}
-
 // loadCells reads the past of the rows that are drawn, and the lanes.
 func (v *timelineView) loadCells(r *reading, cols, rows int) {
-	v.drawn, v.cells = rows, cols
-	at := v.index()
-	if at < 0 && v.selected != (rowKey{}) {
-		at = v.selectNearest()
-	}
-	if at >= 0 {
-		v.top = min(v.top, at)
-		v.top = max(v.top, at-rows+1)
-	}
-	v.top = max(0, min(v.top, len(v.rows)-rows))
-	v.visible = v.rows[v.top:min(v.top+rows, len(v.rows))]
+	v.cells = cols
+	v.selectGroup()
+	v.visible = v.scroll(rows)
 	v.loadLanes(r, cols)
 	for i := range v.visible {
 		w := &v.visible[i]
@@ -171,23 +155,19 @@ func (v *timelineView) loadCells(r *reading, cols, rows int) {
 	}
 }
 
-// selectNearest moves a selection whose row is gone (its group was closed, the thread ended) to its group or the row
-// that took its place.
-func (v *timelineView) selectNearest() int {
+// selectGroup moves a selection whose row is gone because its group was closed to the group.
+func (v *timelineView) selectGroup() {
+	if v.index() >= 0 {
+		return
+	}
 	for i := range v.rows {
 		for _, m := range v.rows[i].members {
 			if v.rows[i].isGroup && v.threads[m].id == v.selected.thread {
 				v.selected = v.rows[i].key
-				return i
+				return
 			}
 		}
 	}
-	if len(v.rows) == 0 {
-		return -1
-	}
-	i := min(v.top, len(v.rows)-1)
-	v.selected = v.rows[i].key
-	return i
 }
 
 func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
@@ -247,4 +227,31 @@ func (v *timelineView) roots() map[sampler.ThreadID]string {
 		}
 	}
 	return out
+}
+
+// expand opens or closes the selected group; closing a member closes its group.
+func (v *timelineView) expand(open bool) { expand(&v.list, v.opened, open) }
+
+func (w row) line() *row { return &w }
+
+func (w *tableRow) line() *row { return &w.row }
+
+// expand opens or closes the group with the cursor, of rows that are threads and groups.
+func expand[R interface {
+	keyed[rowKey]
+	line() *row
+}](l *list[R, rowKey], opened map[string]bool, open bool) {
+	for i := l.index(); i >= 0; i-- {
+		w := l.rows[i].line()
+		if w.isGroup {
+			opened[w.key.group] = open
+			if !open {
+				*l.cursor = w.key
+			}
+			return
+		}
+		if !w.inGroup {
+			return
+		}
+	}
 }

@@ -17,7 +17,7 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 	}
 	x := a.Put(1, 0, canvas.Cut(units.Count(int64(len(v.threads)))+" threads", g.nameW-1), title)
 	// Rows above and below those that are drawn.
-	hidden := strings.TrimRight(hiddenRows(v.top, len(v.rows)-v.top-len(v.visible)), " ")
+	hidden := strings.TrimRight(v.hidden(), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.nameW+g.nowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	if x+canvas.Width(hidden) <= g.nameW {
 		a.Put(g.nameW+1, 0, now, st)

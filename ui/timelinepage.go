@@ -55,19 +55,14 @@ const (
 
 func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
 	p := &timelinePage{timeline: v, now: now}
-	moved := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.timeline.move(n); m.refresh(); return nil }
-	}
-	page := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.timeline.page(n); m.refresh(); return nil }
-	}
+	move := func(m *Model, by step) tea.Cmd { p.timeline.move(by); m.refresh(); return nil }
 	cursor := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd { p.moveCursor(m, n); return p.fetch(m) }
 	}
 	zoom := func(d int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd { p.zoom(m, d); return p.fetch(m) }
 	}
-	p.keys = keyMap{title: "timeline", bindings: []binding{
+	p.keys = keyMap{title: "timeline", bindings: slices.Concat([]binding{
 		{keys: []string{"left", "h"}, show: "← →", short: "cursor", help: "move the cursor in time: what each thread did then (also h, l; H, L by ten)", do: cursor(-1)},
 		{keys: []string{"right", "l"}, do: cursor(+1)},
 		{keys: []string{"H", "shift+h", "shift+left"}, do: cursor(-10)},
@@ -76,13 +71,7 @@ func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
 		{keys: []string{"-", "_"}, do: zoom(+1)},
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(m *Model) tea.Cmd { return m.openSelected() }},
 		{keys: []string{"esc"}, show: "esc", help: "take the cursor away", do: func(m *Model) tea.Cmd { p.cursorNS = 0; return nil }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select a thread or group (also k, j; page keys, home, end)", do: moved(-1)},
-		{keys: []string{"down", "j"}, do: moved(+1)},
-		{keys: []string{"pgup"}, do: page(-1)},
-		{keys: []string{"pgdown"}, do: page(+1)},
-		{keys: []string{"home", "g"}, do: moved(-maxRows)},
-		{keys: []string{"end", "G", "shift+g"}, do: moved(maxRows)},
-	}}
+	}, cursorKeys("", "select a thread or group", move))}
 	return p
 }
 

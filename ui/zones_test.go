@@ -109,8 +109,8 @@ func TestClickingInTop(t *testing.T) {
 	s.sees("gems by blame")
 	s.clickOn("functions")
 	s.clickOn("Float#to_s")
-	if p.table.selected.label != "Float#to_s" {
-		t.Errorf("%+v", p.table.selected)
+	if p.table.cursor.label != "Float#to_s" {
+		t.Errorf("%+v", *p.table.cursor)
 	}
 	s.clickOn("Float#to_s") // the clock stands: a double click
 	if s.model.page != pageLive || s.model.flame.search == nil {
@@ -127,13 +127,13 @@ func TestClickingInLocks(t *testing.T) {
 	}
 	x, y := s.at(p.places[1].String())
 	s.click(x, y)
-	if p.byPlace.selected.place != p.places[1].Place {
-		t.Errorf("%+v", p.both.selected)
+	if p.byPlace.cursor.place != p.places[1].Place {
+		t.Errorf("%+v", *p.both.cursor)
 	}
 	_, y = s.at("where it is held")
 	s.click(20, y+1)
-	if p.locks.selected != p.locks.rows[0].id() {
-		t.Errorf("%+v", p.both.selected)
+	if *p.locks.cursor != p.locks.rows[0].id() {
+		t.Errorf("%+v", *p.both.cursor)
 	}
 }
 
