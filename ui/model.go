@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Model is the root of the screen: it holds what the person chose and, from refresh to refresh, what the Store held.
-// View draws from the Model alone.
+// Model is the root of the screen. It takes over into its scene what the Store holds, gives keys, clicks and messages to the owners
+// of what they change, and has the views drawn. View draws from the Model alone.
 type Model struct {
 	scene
 	*components
@@ -27,7 +27,7 @@ type Model struct {
 	lastPress mousePress
 	pressed   pressedKeys
 	recordKey recordKey
-	prompt    *prompt
+	prompt    *prompt // nil: nothing is being typed
 	message   message
 
 	grid canvas.Grid
@@ -51,11 +51,11 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	pages := newPages(parts)
 	return &Model{
 		scene: scene{
-			dict: store.dict, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(), notes: recordedNotes(store.src, o.Redactor),
-			span:      span{windowNS: int64(o.Window), keepNS: store.keepNS},
-			selection: selected,
+			dict: store.dict, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(),
+			notes: recordedNotes(store.src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.keepNS}, selection: selected,
 		},
-		components: parts, store: store, keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages, message: message{text: o.Notice},
+		components: parts, store: store, keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages,
+		message: message{text: o.Notice},
 	}, nil
 }
 

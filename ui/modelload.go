@@ -74,7 +74,8 @@ func (m *Model) load(force bool) {
 			return
 		}
 		// The width of the time axis decides the edges of its columns, so the threads come after it.
-		d := demand{spaced: m.presenting, rows: 1, lanes: len(r.Timeline.Ractors()), flameRows: m.flame.wanted(m.lastNS), longest: m.timeline.longest()}
+		d := demand{spaced: m.presenting, rows: 1, lanes: len(r.Timeline.Ractors()), flameRows: m.flame.wanted(m.lastNS),
+			longest: m.timeline.longest()}
 		cells, span := axis(m.windowNS, newRegions(m.width, m.height, d).cellsW, r.Timeline.ColumnNS())
 		m.cells = cells
 		m.fromNS, m.toNS = m.timeWindow(r.Timeline, span, cells)

@@ -104,7 +104,8 @@ func (l threadList) members(k rowKey) (ids map[sampler.ThreadID]bool, name strin
 }
 
 // urgency is the order in which the states of a group are counted.
-var urgency = [...]gvl.State{gvl.Stalled, gvl.GC, gvl.Running, gvl.Waiting, gvl.Lock, gvl.IO, gvl.Native, gvl.Unknown, gvl.Parked, gvl.Sleeping}
+var urgency = [...]gvl.State{gvl.Stalled, gvl.GC, gvl.Running, gvl.Waiting, gvl.Lock, gvl.IO, gvl.Native,
+	gvl.Unknown, gvl.Parked, gvl.Sleeping}
 
 // stateCounts is how many threads are in each state.
 type stateCounts [gvl.NumStates]int
