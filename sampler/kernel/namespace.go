@@ -55,7 +55,7 @@ func (n *Namespace) Close() error {
 	return nil
 }
 
-// identity reports whether the process's tids need no translation.
+// translatesNothing reports whether the process's tids need no translation.
 func (n *Namespace) translatesNothing() bool { return n.identity }
 
 // Host returns ddtop's tid for the one that the process stores. ok is false when no thread has it (any more). A tid not
