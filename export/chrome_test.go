@@ -125,6 +125,14 @@ func TestChromeFields(t *testing.T) {
 	}
 }
 
+func TestEveryStateHasAColour(t *testing.T) {
+	for s := range gvl.NumStates {
+		if chromeColors[s] == "" || firefoxColors[s] == "" {
+			t.Errorf("%q: %q in Chrome's trace, %q in Firefox's profile", s, chromeColors[s], firefoxColors[s])
+		}
+	}
+}
+
 func TestChromeMicros(t *testing.T) {
 	for ns, want := range map[chromeMicros]string{0: "0", 999: "0.999", 1000: "1", 12_345_006: "12345.006", 5_000_000_000_000_001: "5000000000000.001"} {
 		if b, err := json.Marshal(ns); err != nil || string(b) != want {

@@ -24,6 +24,9 @@ func TestStatHasEveryState(t *testing.T) {
 		if listedNS(&row.NS) != 1 {
 			t.Errorf("%q does not count as listed", s)
 		}
+		if after := afterText(&row.NS, 1); !strings.HasSuffix(after, " 100 %") && s != gvl.Waiting {
+			t.Errorf("%q is no state before a wait: %q", s, after)
+		}
 		shown := 0
 		for _, c := range statColumns()[:gvl.NumStates] {
 			if c.text(&row) != "·" {

@@ -82,6 +82,31 @@ func TestLimitsAreWhole(t *testing.T) {
 	}
 }
 
+// TestDocsGroupTheRules: the lists of rules in the text of docs/findings.md are those of their rank, and of those that wait for
+// the end of a program's start.
+func TestDocsGroupTheRules(t *testing.T) {
+	text, err := os.ReadFile("../docs/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := strings.Join(strings.Fields(string(text)), " ")
+	for words, has := range map[string]func(*rule) bool{
+		"What keeps threads from going on leads": func(r *rule) bool { return r.rank == rankStandstill },
+		"symptoms come last":                     func(r *rule) bool { return r.rank == rankSymptom },
+		"Rules on load":                          func(r *rule) bool { return !r.boot },
+	} {
+		var ids []string
+		for i := range rules {
+			if has(&rules[i]) {
+				ids = append(ids, "`"+rules[i].id+"`")
+			}
+		}
+		if want := words + " (" + strings.Join(ids, ", ") + ")"; !strings.Contains(doc, want) {
+			t.Errorf("docs/findings.md does not say %q", want)
+		}
+	}
+}
+
 // documented reports whether the table's row of a rule holds the words.
 func documented(doc, rule, words string) bool {
 	for _, row := range strings.Split(doc, "\n") {

@@ -98,6 +98,17 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range Themes {
+		theme, err := ThemeByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s, c := range theme.States {
+			if c == 0 {
+				t.Errorf("the theme %s has no colour for %q", name, gvl.State(s))
+			}
+		}
+	}
 	for s, word := range shortStates {
 		if word == "" {
 			t.Errorf("%q has no short word", gvl.State(s))

@@ -34,7 +34,7 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: go test ./ui -update writes it", err)
 	}
 	if got == string(want) {
 		return

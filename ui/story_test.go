@@ -377,12 +377,18 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 }
 
 func TestKeysOfAViewDoNotCollide(t *testing.T) {
-	for _, km := range []keyMap{globalKeys(false), timelineKeys(), flameKeys()} {
+	maps := []keyMap{globalKeys(false), globalKeys(true), weightKeys(), timelineKeys(), flameKeys(), *newProcessesPage(nil).keyMap()}
+	for _, p := range newPages(newComponents(new(selection))) {
+		if p != nil {
+			maps = append(maps, *p.keyMap())
+		}
+	}
+	for _, km := range maps {
 		seen := map[string]bool{}
 		for _, b := range km.bindings {
 			for _, k := range b.keys {
 				if seen[k] {
-					t.Errorf("%s: %q twice", km.title, k)
+					t.Errorf("the keys of %q: %q is there twice, and only the first works", km.title, k)
 				}
 				seen[k] = true
 			}

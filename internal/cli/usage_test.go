@@ -36,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: go test -update writes it", err)
 	}
 	if got != string(want) {
 		t.Errorf("%s differs (go test -update writes it again):\n%s", path, got)

@@ -65,12 +65,12 @@ func TestRaised(t *testing.T) {
 	programs := names(t, "raise")
 	for _, id := range gvl.RuleIDs() {
 		if !slices.Contains(programs, id) {
-			t.Errorf("no program raises %s", id)
+			t.Errorf("no program raises %s: there is no testdata/raise/%s.rb", id, id)
 		}
 	}
 	for _, id := range programs {
 		if _, ok := raises[id]; !ok {
-			t.Errorf("nothing is said of testdata/raise/%s.rb", id)
+			t.Errorf("testdata/raise/%s.rb has no row in raises", id)
 		}
 	}
 	for id, want := range raises {

@@ -24,7 +24,7 @@ func Check(t testing.TB, file string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: go test -update writes it", err)
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs; look at it, then run go test -update. Got:\n%s", path, got)

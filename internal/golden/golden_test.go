@@ -14,6 +14,7 @@ type recorder struct {
 func (r *recorder) Helper()               {}
 func (r *recorder) Errorf(string, ...any) { r.failed = true }
 func (r *recorder) Fatal(...any)          { r.failed = true }
+func (r *recorder) Fatalf(string, ...any) { r.failed = true }
 
 func TestCheck(t *testing.T) {
 	t.Chdir(t.TempDir())
