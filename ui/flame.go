@@ -4,7 +4,6 @@ import (
 	"regexp"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -66,7 +65,7 @@ func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary
 	}
 	o := flamegraph.Options{Metric: v.metric, Threads: threads, Root: root}
 	if !v.showIdle && v.metric == flamegraph.Wall {
-		o.States = flamegraph.AllStates &^ flamegraph.States(gvl.Parked, gvl.Sleeping)
+		o.States = flamegraph.AllStates &^ flamegraph.IdleStates()
 	}
 	o = v.options(o)
 	v.tree = v.builder.Build(weights, o)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -125,7 +124,7 @@ type mergedRow struct {
 func (g *merger) functions(metric flamegraph.Metric, idle bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {
-		skip = flamegraph.States(gvl.Parked, gvl.Sleeping)
+		skip = flamegraph.IdleStates()
 	}
 	index := make(map[topKey]int)
 	var frames []sampler.FrameID

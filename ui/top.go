@@ -9,7 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -191,7 +190,7 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, sc *scene) {
 	p.total, p.blame = [2]int64{}, 0
 	skip := flamegraph.StateSet(0)
 	if p.flame.metric == flamegraph.Wall && !p.flame.showIdle {
-		skip = flamegraph.States(gvl.Parked, gvl.Sleeping)
+		skip = flamegraph.IdleStates()
 	}
 	add := func(s *flamegraph.Snapshot, part int, sign int64) {
 		for i := range s.Entries {
