@@ -64,8 +64,8 @@ func (r *Reader) soleOwner() *thread {
 
 // newGCReader returns the reader of a VM's collector, whose object space is at an address; nil: it can't be read.
 func newGCReader(vm *VM, objspace attach.Address, objects *heap.Objects, now func() int64, reads *sampler.Reads) *gc.Reader {
-	return gc.New(gc.Target{Mem: vm.Mem, Table: vm.Table, Release: vm.Release, VM: vm.Addr, Objspace: objspace, ZJITFrames: vm.ZJITFrames,
-		Objects: objects, Now: now, Reads: reads})
+	return gc.New(gc.Target{Mem: vm.Mem, Table: vm.Table, Release: vm.Release, VM: vm.Addr, Objspace: objspace,
+		ZJITFrames: vm.ZJITFrames, Objects: objects, Now: now, Reads: reads})
 }
 
 // listRactors tells the collector's reader where the ractors are.

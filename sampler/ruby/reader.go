@@ -124,7 +124,8 @@ type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
 
-// NewReader prepares the reading of a located VM, whose frames, stacks and threads are interned in dict. Errors name the fields that the layout table lacks.
+// NewReader prepares the reading of a located VM, whose frames, stacks and threads are interned in dict. Errors name the fields
+// that the layout table lacks.
 func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
 	o, dec := vm.o, newDecoder(vm, dict)
 	r := &Reader{

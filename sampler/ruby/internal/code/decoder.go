@@ -1,5 +1,6 @@
 // Package code turns control frames into names and lines: it reads iseqs, method entries and the environments that lead to them,
-// keeps what it has read, and compares it with memory again after a collection (docs/internals/code.md). It knows nothing of threads.
+// keeps what it has read, and compares it with memory again after a collection (docs/internals/code.md). It knows
+// nothing of threads.
 package code
 
 import (
@@ -116,7 +117,8 @@ type Target struct {
 // NewDecoder returns a Decoder whose frames and stacks are interned in dict.
 func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 	o, v := t.Code, view.New(t.Mem)
-	d := &Decoder{target: t, dict: dict, o: o, rules: rulesOf(t.Release), Objects: heap.New(v, t.Objects, t.VM, t.Symbols), view: v}
+	d := &Decoder{target: t, dict: dict, o: o, rules: rulesOf(t.Release), view: v,
+		Objects: heap.New(v, t.Objects, t.VM, t.Symbols)}
 	d.cache.init()
 	d.bodyHead = max(o.bodyFirstLine.Offset, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
 	d.bodySize = max(d.bodyHead, o.bodyParent+8, o.bodyLocal+8, o.bodyAttrs+4)

@@ -261,8 +261,8 @@ func (s heapSum) delta() int64 {
 	return d
 }
 
-// AskPair decides, at the beginning of a tick, whether it has a pair; Pair then says that the counters are read around the frames of a
-// thread.
+// AskPair decides, at the beginning of a tick, whether it has a pair; Pair then says that the counters are read around the frames
+// of a thread.
 func (g *Reader) AskPair() (due bool) {
 	c := &g.alloc
 	c.due, c.pairing = false, false
@@ -282,7 +282,8 @@ func (g *Reader) Pair() { g.alloc.pairing = true }
 // EndPair returns what was allocated between the two readings of the counters of the tick that filled s; ok is false when there
 // were none, or they say nothing. sole: one thread held a GVL. Objects that a compaction moves are counted as new ones from 3.4 on
 // (sampler.GCDetail.Moved), so a tick within one says nothing. One within another part of a collection does: the collector works in
-// steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that stops before its end.
+// steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that stops before its
+// end.
 func (g *Reader) EndPair(depth sampler.Depth, s *sampler.Sample, sole bool) (objects uint32, ok bool) {
 	c, gc := &g.alloc, &s.GC
 	paired := c.pairing

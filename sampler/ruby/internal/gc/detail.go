@@ -184,8 +184,8 @@ func (d *gcDetail) init(t *Target, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// ReadDetail gives the sample the details, after reading them again when it is time. It is false when the collector turns out to be
-// another struct than the table says: then nothing of it is to be believed.
+// ReadDetail gives the sample the details, after reading them again when it is time. It is false when the collector turns out to
+// be another struct than the table says: then nothing of it is to be believed.
 func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
 	if !s.GC.Valid || g.detail.buf == nil {
@@ -204,8 +204,8 @@ func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	return true
 }
 
-// fetchDetail reads the whole of rb_objspace. A failure leaves the figures of the last time, with their age. It is false for another
-// struct than the table says.
+// fetchDetail reads the whole of rb_objspace. A failure leaves the figures of the last time, with their age. It is false for
+// another struct than the table says.
 func (g *Reader) fetchDetail() bool {
 	d := &g.detail
 	g.batch = g.PlanBefore(g.batch[:0])

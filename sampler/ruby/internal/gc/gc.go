@@ -130,8 +130,8 @@ func (g *Reader) word(off int) uint64 {
 	return view.U64(g.buf[off-g.from:])
 }
 
-// Take decodes what the ranges of PlanBefore and PlanAfter received into out, which is not Valid when one of them could not be read,
-// or when the collector is another struct than the table says (a modular GC, 3.4 and later).
+// Take decodes what the ranges of PlanBefore and PlanAfter received into out, which is not Valid when one of them could not be
+// read, or when the collector is another struct than the table says (a modular GC, 3.4 and later).
 func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
 	*out = sampler.GC{}
 	if !g.TakeCounters(batch) {

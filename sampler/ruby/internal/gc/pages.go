@@ -29,7 +29,8 @@ type pageList struct {
 // EachPage calls f with the content of each page of the heap whose slots have at most maxSlot bytes, until f returns false. cut says
 // that the heap has more than is looked at. The error is ctx's, that of reading the list of the pages, or says that the release's
 // table does not lead to them.
-func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.Range, slotSize int) (more bool)) (cut bool, err error) {
+func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.Range, slotSize int) (more bool),
+) (cut bool, err error) {
 	var p heapPage
 	list, cut, err := g.pageList(&p)
 	if err != nil {

@@ -126,8 +126,8 @@ func (o *Objects) dataHeader(v uint64, want string) ([]byte, error) {
 // DataHeader is how much of a T_DATA object says what and where its data is, in bytes.
 const DataHeader = 40
 
-// DataType returns the address of the type of a T_DATA object, by its header; ok is false when it is no such object, or an untyped
-// one.
+// DataType returns the address of the type of a T_DATA object, by its header; ok is false when it is no such object, or an
+// untyped one.
 func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	if view.U64(header)&TypeMask != typeData {
 		return 0, false
