@@ -70,7 +70,7 @@ func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, 
 
 // differ compares the first copy of the frames with another one.
 func (r *Reader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
-	n, fs := a.size(), r.o.frameSize
+	n, fs := a.size(), r.o.code.FrameSize
 	low, end, cfp, ok := r.window(c.ec[:])
 	if !ok || low != a.low || end != a.end {
 		return n

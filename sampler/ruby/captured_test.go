@@ -5,6 +5,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
@@ -15,7 +16,7 @@ func processOf(live *target) memtest.Process {
 }
 
 // open makes a VM and a Decoder of a captured process, as if it lived, with its memory in mem.
-func open(p *memtest.Process, mem attach.Memory) (*VM, *Decoder, *sampler.Dictionary, error) {
+func open(p *memtest.Process, mem attach.Memory) (*VM, *code.Decoder, *sampler.Dictionary, error) {
 	table, _, err := layout.For(p.Version, p.Machine, p.JmpBuf)
 	if err != nil {
 		return nil, nil, nil, err

@@ -36,7 +36,7 @@ func BenchmarkDecode(b *testing.B) {
 		if !ok {
 			b.Fatal("no stack")
 		}
-		decode := func(b *testing.B, d *Decoder) code.Info {
+		decode := func(b *testing.B, d *code.Decoder) code.Info {
 			_, info, err := d.Decode(&raw)
 			if err != nil {
 				b.Fatal(err)

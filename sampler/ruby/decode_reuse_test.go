@@ -106,7 +106,7 @@ func noStaleNames(t *testing.T, p *rubytest.Process, rd *Reader, kind, mode stri
 			}
 		}
 		kept := rd.order[0].stack.kept
-		for off := 0; off+rd.o.frameSize <= len(kept); off += rd.o.frameSize {
+		for off := 0; off+rd.o.code.FrameSize <= len(kept); off += rd.o.code.FrameSize {
 			code := le64(kept[off+frameISeq:])
 			if base, _, ok := rd.dec.Known(attach.Address(code)); ok && strings.HasPrefix(base, "churn") {
 				if places[code] {

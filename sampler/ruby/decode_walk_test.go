@@ -16,7 +16,7 @@ type target struct {
 	mod  *attach.Module
 	vm   *VM
 	dict *sampler.Dictionary
-	dec  *Decoder
+	dec  *code.Decoder
 }
 
 func openTarget(t testing.TB, pid int) *target {

@@ -5,11 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// Decoder turns raw control frames into named frames. Not for concurrent use.
-type Decoder = code.Decoder
-
 // newDecoder returns a Decoder for a VM whose frames and stacks are interned in dict.
-func newDecoder(vm *VM, dict *sampler.Dictionary) *Decoder {
+func newDecoder(vm *VM, dict *sampler.Dictionary) *code.Decoder {
 	return code.NewDecoder(code.Target{Mem: vm.Mem, Release: vm.Release, Code: &vm.o.code, Objects: &vm.o.objects,
 		VM: vm.Addr, Symbols: vm.Symbols, ZJITFrames: vm.ZJITFrames, EarlyFrames: vm.EarlyFrames, JITs: vm.jits}, dict)
 }

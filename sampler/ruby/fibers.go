@@ -69,7 +69,7 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 	if !ok {
 		return 0, false
 	}
-	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.frameSize}
+	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.code.FrameSize}
 	if area.inner > r.maxDepth+1 {
 		return 0, false
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
 // Head's ZJIT does not write a control frame's iseq and pc. It writes where on the thread's native stack a slot is that
@@ -53,7 +54,7 @@ type jitSlots struct {
 
 // learn notes the slots of the next read. frames are all that were read, of which the outermost n bytes are in use: what
 // lies inward of them is what was there before, and often what comes next.
-func (j *jitSlots) learn(d *Decoder, frames []byte, n int) {
+func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
 	for i := (len(frames)-n)/d.FrameSize() - 1; i >= 0; i-- {

@@ -39,7 +39,7 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 // zjitReader is a Reader of head's ZJIT over such a memory.
 func zjitReader(m wordMemory) *Reader {
 	vm := &VM{Mem: m, Release: places.Release{Major: 4, Minor: 1}, ZJITFrames: true}
-	vm.o = &offsets{frameSize: 56, code: code.Places{FrameSize: 56, FrameJIT: 48}}
+	vm.o = &offsets{code: code.Places{FrameSize: 56, FrameJIT: 48}}
 	return &Reader{vm: vm, mem: m, dec: newDecoder(vm, nil), o: vm.o}
 }
 

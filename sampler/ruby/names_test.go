@@ -143,8 +143,8 @@ func TestEveryLayout(t *testing.T) {
 			case release.AtLeast(3, 1) && !release.AtLeast(3, 3):
 				size = 64
 			}
-			if o.frameSize != size {
-				t.Errorf("%s: control frames of %d bytes, want %d", r.Version, o.frameSize, size)
+			if o.code.FrameSize != size {
+				t.Errorf("%s: control frames of %d bytes, want %d", r.Version, o.code.FrameSize, size)
 			}
 		}
 	}

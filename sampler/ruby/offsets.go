@@ -84,9 +84,6 @@ type offsets struct {
 	mutexThread  int `layout:"rb_mutex_struct.th,optional"`
 	monitorMutex int `layout:"rb_monitor.mutex,optional"`
 
-	// rb_control_frame_t
-	frameSize int `layout:"sizeof rb_control_frame_struct"`
-
 	objects heap.Places
 	code    code.Places
 }

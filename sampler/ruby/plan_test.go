@@ -142,7 +142,7 @@ func TestStackOutcomes(t *testing.T) {
 					t.Fatal(err)
 				}
 				if c.change != nil {
-					c.change(reading{s, r.plan.ranges, r.o.frameSize})
+					c.change(reading{s, r.plan.ranges, r.o.code.FrameSize})
 				}
 				area, outcome := r.locate(th, r.plan.ranges[s.plan.at:][:s.plan.size])
 				drop := 0

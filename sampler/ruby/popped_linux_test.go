@@ -57,7 +57,7 @@ func TestPoppedFrames(t *testing.T) {
 			t.Fatal("the deep stack was not read")
 		}
 		st := &deep.stack
-		memory, fs, whole := rd.mem, rd.o.frameSize, *st
+		memory, fs, whole := rd.mem, rd.o.code.FrameSize, *st
 		kept := bytes.Clone(st.kept)
 		frames := len(kept) / fs
 		// The control frames further in than a_99 are those of the method that waits.

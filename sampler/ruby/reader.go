@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 )
 
@@ -39,7 +40,7 @@ type Reader struct {
 	pid  int
 	vm   *VM
 	mem  attach.Memory
-	dec  *Decoder
+	dec  *code.Decoder
 	dict *sampler.Dictionary
 	o    *offsets
 	era  sampler.Era

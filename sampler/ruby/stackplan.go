@@ -57,7 +57,7 @@ func (p *stackPlan) String() string {
 // decide makes p the plan of how a thread's stack is read next, from what is known of it
 // (docs/internals/stacks.md#racing-reads).
 func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
-	s, fs := &t.stack, r.o.frameSize
+	s, fs := &t.stack, r.o.code.FrameSize
 	*p = stackPlan{kind: kind, copies: 1, bare: kind == stackStill && s.ec == t.ecAt && t.ecIn == r.ticks}
 	if kind == stackMoving || kind == stackExact {
 		p.copies = 2
@@ -114,7 +114,7 @@ func (r *Reader) planStack(p *plan, t *thread, kind stackKind) {
 
 // addCopies adds copies of a stack's context, at ec, and of its frames to a plan, and the values behind the first one.
 func (r *Reader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
-	a, fs := &of.area, r.o.frameSize
+	a, fs := &of.area, r.o.code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs
 	for i := range copies {
 		c := &copies[i]

@@ -44,7 +44,7 @@ func (r *Reader) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 		return 0, 0, 0, false
 	}
 	end = low + attach.Address(words)*8
-	if cfp < low || cfp >= end || int(end-cfp)%r.o.frameSize != 0 {
+	if cfp < low || cfp >= end || int(end-cfp)%r.o.code.FrameSize != 0 {
 		return 0, 0, 0, false
 	}
 	return low, end, cfp, true
@@ -74,7 +74,7 @@ func (r *Reader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome)
 	if a.inner > 0 && a.cfp == cfp && a.end == end && a.low == low && !got[0].Failed {
 		return *a, stackFound // as planned, as nearly all of those that stand still are
 	}
-	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.frameSize}
+	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.code.FrameSize}
 	switch {
 	case area.inner > r.maxDepth+2*frameSlack:
 		return area, stackDeep
@@ -89,7 +89,7 @@ func (r *Reader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome)
 // compare says what the frames found are to be believed on: what is kept, or copies that agree but for the drop innermost frames.
 func (r *Reader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
-	frames := s.found(area, r.o.frameSize)
+	frames := s.found(area, r.o.code.FrameSize)
 	dropJIT, tornJIT := 0, false
 	if r.vm.ZJITFrames {
 		dropJIT, tornJIT = s.jit.take(r, p.ranges, frames)
@@ -143,7 +143,7 @@ func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
 	if outcome == stackFound {
 		if drop, outcome = r.compare(p, t, &area, running); outcome != stackSame {
 			s.quiet = 0
-			s.noteSP(s.found(&area, r.o.frameSize))
+			s.noteSP(s.found(&area, r.o.code.FrameSize))
 		}
 		s.cfp = area.cfp
 	}

@@ -88,7 +88,7 @@ func (s *stackState) noteSP(frames []byte) {
 // decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID; false when
 // they could not be decoded. last: the stack is not read again.
 func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
-	s, fs := &t.stack, r.o.frameSize
+	s, fs := &t.stack, r.o.code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
 	raw := code.Stack{End: s.end, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
 		Partial: partial, Again: running && !last}
@@ -125,7 +125,7 @@ func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s.omitted = 0
 	if raw.Cut > 0 {
 		s.quality |= sampler.StackTruncated
-		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.frameSize + info.Placeless)
+		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.code.FrameSize + info.Placeless)
 	}
 	r.ways[how]++
 	if raw.Partial {
@@ -139,12 +139,12 @@ func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s.kept = append(r.grow(s.kept, len(raw.Frames))[:0], raw.Frames...)
 	s.keptEnd, s.keptEC, s.proof = s.end, s.ec, info.Proof
 	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)
-	s.noteTop(raw.Frames, r.o.frameSize, r.dec)
+	s.noteTop(raw.Frames, r.o.code.FrameSize, r.dec)
 	return true
 }
 
 // noteTop keeps the receivers of the innermost frames: they name what a blocked thread waits for.
-func (s *stackState) noteTop(frames []byte, size int, d *Decoder) {
+func (s *stackState) noteTop(frames []byte, size int, d *code.Decoder) {
 	for i := range s.topSelf {
 		s.topSelf[i], s.topC[i] = 0, false
 		if off := i * size; off+size <= len(frames) {

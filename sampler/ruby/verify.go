@@ -66,7 +66,7 @@ func (l *locator) verifyFrames(vm *VM) error {
 	}
 	start, size, frame := words[0], words[1], words[2]
 	end := start + 8*size
-	frameSize := uint64(l.o.frameSize)
+	frameSize := uint64(l.o.code.FrameSize)
 	if start == 0 || start&7 != 0 || size < minVMStack || size > maxVMStack || frame < start || frame >= end || (end-frame)%frameSize != 0 {
 		return fmt.Errorf("a stack of %d words at %#x with a frame of %d bytes at %#x", size, start, frameSize, frame)
 	}
@@ -160,7 +160,7 @@ func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 }
 
 // flawIn says what is wrong with a sample of all threads.
-func flawIn(s *sampler.Sample, dec *Decoder) error {
+func flawIn(s *sampler.Sample, dec *code.Decoder) error {
 	main, named := false, false
 	for i := range s.Threads {
 		t := &s.Threads[i]
