@@ -95,7 +95,8 @@ func (l *list[R, K]) hidden() string {
 
 // draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of the column
 // of the row that was clicked.
-func (l *list[R, K]) draw(a canvas.Area, sc *scene, drawRow func(a canvas.Area, r R, selected bool), pressed func(m *Model, r R, x int) tea.Cmd) {
+func (l *list[R, K]) draw(a canvas.Area, sc *scene, drawRow func(a canvas.Area, r R, selected bool),
+	pressed func(m *Model, r R, x int) tea.Cmd) {
 	for y, r := range l.scroll(a.H) {
 		drawRow(a.Row(y), r, r.id() == *l.cursor)
 		sc.onPress(a.Row(y), func(m *Model, x, _ int) tea.Cmd {

@@ -103,7 +103,8 @@ func lockColumns() []column[lockRow] {
 			text: func(l lockRow, sc *scene) (string, canvas.Style) {
 				return units.Duration(l.LongestNS), style(l, &sc.theme)
 			}},
-		{title: "holder", width: wide(10, wideWidth, 12, 160, 16), spans: func(l lockRow) bool { return l.Holder == 0 }, text: holderText},
+		{title: "holder", width: wide(10, wideWidth, 12, 160, 16), text: holderText,
+			spans: func(l lockRow) bool { return l.Holder == 0 }},
 		{title: "holder is", width: wide(8, 80, 10, 160, 19), text: func(l lockRow, sc *scene) (string, canvas.Style) {
 			return holderIs(l.HolderState), canvas.Style{FG: sc.theme.readable(sc.theme.States[l.HolderState])}
 		}},
@@ -171,13 +172,14 @@ func (p *locksPage) placeColumns() []column[placeRow] {
 			text: func(b placeRow, sc *scene) (string, canvas.Style) {
 				return canvas.PadLeft(units.Duration(b.NS), 7), sc.theme.text()
 			}},
-		{title: "behind", width: func(screen int) int { return min(20, screen/6) }, text: func(b placeRow, sc *scene) (string, canvas.Style) {
-			name := gvl.ThreadName(b.Thread, sc.dict)
-			if n := b.Threads - 1; n > 0 {
-				name += fmt.Sprintf(" +%d", n)
-			}
-			return name, sc.theme.bold()
-		}},
+		{title: "behind", width: func(screen int) int { return min(20, screen/6) },
+			text: func(b placeRow, sc *scene) (string, canvas.Style) {
+				name := gvl.ThreadName(b.Thread, sc.dict)
+				if n := b.Threads - 1; n > 0 {
+					name += fmt.Sprintf(" +%d", n)
+				}
+				return name, sc.theme.bold()
+			}},
 		{title: "that was", width: wide(8), text: func(b placeRow, sc *scene) (string, canvas.Style) {
 			return b.State.String(), canvas.Style{FG: sc.theme.readable(sc.theme.States[b.State])}
 		}},

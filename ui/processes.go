@@ -120,7 +120,8 @@ func newProcessesPage(f *fleet) *processesPage {
 	p.table = table[*processRow, processKey]{list: list[*processRow, processKey]{cursor: new(processKey)}, columns: p.columns(),
 		left: 1, right: 1, natural: asInTheTree, unsorted: inTree, by: inTree}
 	p.findings.cursor = new(findingKey)
-	p.functions = table[*mergedRow, topKey]{list: list[*mergedRow, topKey]{cursor: new(topKey)}, columns: p.functionColumns(), left: 1, right: 1, by: string(bySelf)}
+	p.functions = table[*mergedRow, topKey]{list: list[*mergedRow, topKey]{cursor: new(topKey)},
+		columns: p.functionColumns(), left: 1, right: 1, by: string(bySelf)}
 	beside := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd {
 			if p.onLower && p.lower == lowerFlame {

@@ -73,7 +73,8 @@ func (p *processesPage) columns() []column[*processRow] {
 				}
 				return units.Percent(w.figures.gc), w.style(&sc.theme)
 			}},
-		{title: "RSS", width: wide(0, 80, 7), drop: 2, right: true, order: "RSS", compare: by(func(f *figures) float64 { return float64(f.rss) }),
+		{title: "RSS", width: wide(0, 80, 7), drop: 2, right: true, order: "RSS",
+			compare: by(func(f *figures) float64 { return float64(f.rss) }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				if w.figures.rss <= 0 {
 					return "–", w.style(&sc.theme)

@@ -16,8 +16,8 @@ type column[R any] struct {
 	width func(screen int) int
 	// widens, if set, says whether it takes a part of what the others leave besides its width.
 	widens func(*scene) bool
-	// least is what a column that takes the rest needs to be of use. Those with a number in drop go for it, the lowest first; if that is
-	// not enough, it goes itself.
+	// least is what a column that takes the rest needs to be of use. Those with a number in drop go for it, the lowest
+	// first; if that is not enough, it goes itself.
 	least, drop int
 	right       bool // it ends at its right edge
 	// order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out first.

@@ -36,7 +36,8 @@ type tableRow struct {
 
 func newThreadsPage(s *selection, now *nowView) *threadsPage {
 	p := &threadsPage{now: now, opened: make(map[string]bool)}
-	p.table = table[*tableRow, rowKey]{list: list[*tableRow, rowKey]{cursor: &s.selected}, columns: threadColumns(), left: 1, natural: inRubysOrder, unsorted: "order", by: "order"}
+	p.table = table[*tableRow, rowKey]{list: list[*tableRow, rowKey]{cursor: &s.selected},
+		columns: threadColumns(), left: 1, natural: inRubysOrder, unsorted: "order", by: "order"}
 	p.keys = keyMap{title: "threads", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: its stack with the source, its waits; a group: show its members",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
@@ -119,7 +120,8 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 	for i := range threads {
 		th := &threads[i]
 		names[i] = th.name
-		w := &tableRow{row: sc.threads.row(i, false), cpu: share(p.cpu[th.id], p.cpuNS), p99: "–", active: th.active, urgent: len(urgency)}
+		w := &tableRow{row: sc.threads.row(i, false), cpu: share(p.cpu[th.id], p.cpuNS), p99: "–",
+			active: th.active, urgent: len(urgency)}
 		if th.seen {
 			w.urgent = slices.Index(urgency[:], th.state.State)
 		}

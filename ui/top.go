@@ -100,7 +100,8 @@ const recentParts = 4
 
 func newTopPage(flame *flameView) *topPage {
 	p := &topPage{flame: flame}
-	p.table = table[*topRow, topKey]{list: list[*topRow, topKey]{cursor: new(topKey)}, columns: p.columns(), left: 1, right: 1, by: string(bySelf)}
+	p.table = table[*topRow, topKey]{list: list[*topRow, topKey]{cursor: new(topKey)},
+		columns: p.columns(), left: 1, right: 1, by: string(bySelf)}
 	turn := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd {
 			p.turnTo(m, topKind((int(p.kind)+n+int(numTopKinds))%int(numTopKinds)))
