@@ -71,9 +71,14 @@ func TestDescribeAndJSON(t *testing.T) {
 	}
 }
 
-// TestStateWords: each state has a word, a letter and a glyph of its own, a place in stat's JSON and a row in docs/states.md.
+// TestStateWords: each state has a word, a letter and a glyph of its own, a place in stat's JSON, a row in docs/states.md and cells
+// in the README.
 func TestStateWords(t *testing.T) {
 	doc, err := os.ReadFile("../docs/states.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +86,9 @@ func TestStateWords(t *testing.T) {
 	for s := range NumStates {
 		if row := fmt.Sprintf("| `%s` | `%c` |", s, s.Glyph()); s.String() == "" || !strings.Contains(string(doc), row) {
 			t.Errorf("docs/states.md has no row %q", row)
+		}
+		if cells := fmt.Sprintf("| `%c` %s |", s.Glyph(), s); !strings.Contains(string(readme), cells) {
+			t.Errorf("README.md does not have %q in its table of states", cells)
 		}
 		var ns [NumStates]int64
 		ns[s] = 1
