@@ -54,6 +54,28 @@ func TestAColumnIsOneEntry(t *testing.T) {
 	s.misses("  n ", "members")
 }
 
+// checkColumns: an order has its comparison, and a cell one way to be drawn.
+func checkColumns[R any](t *testing.T, table string, columns []column[R]) {
+	t.Helper()
+	for i := range columns {
+		c := &columns[i]
+		if (c.order == "") != (c.compare == nil) || (c.text == nil) == (c.draw == nil) {
+			t.Errorf("the column %q of %s: an order %q needs a compare, and either text or draw says what stands in it", c.title, table, c.order)
+		}
+	}
+}
+
+func TestColumnsAreWhole(t *testing.T) {
+	pages := newPages(newComponents(new(selection)))
+	checkColumns(t, "threads", pages[pageThreads].(*threadsPage).table.columns)
+	checkColumns(t, "top", pages[pageTop].(*topPage).table.columns)
+	checkColumns(t, "locks", pages[pageLocks].(*locksPage).locks.columns)
+	checkColumns(t, "blame", pages[pageLocks].(*locksPage).byPlace.columns)
+	processes := newProcessesPage(nil)
+	checkColumns(t, "processes", processes.columns())
+	checkColumns(t, "functions of all processes", processes.functionColumns())
+}
+
 // letter is a row of the lists below.
 type letter rune
 
