@@ -121,9 +121,18 @@ func newKernelView(tasks *kernel.Tasks, mem attach.Memory, now func() int64, rec
 // restarted is the name of a system call that the kernel goes on with after a stop, whatever it was (restart_syscall(2)).
 const restarted = "restart_syscall"
 
-// fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump). After a
-// pause, threads are on their way back into the call they slept in: what the kernel said before holds, as long as a thread
-// is still where it was.
+// question is what the kernel is asked about one thread in one tick.
+type question uint8
+
+const (
+	askNothing question = iota // what it said holds
+	askForget                  // nothing, and what it said is over
+	askOwner                   // whether the holder of the GVL sleeps in the kernel, and still holds it
+	askCall                    // in which system call the thread is
+	askFD                      // what the descriptor is that memory names, of a thread without a native thread
+)
+
+// fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump).
 func (v *kernelView) fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {
@@ -151,25 +160,14 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 			// would not count, and it would keep the kernel from being asked.
 			w.forget()
 		}
-		paused := s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
-			(owner || w.released && w.stack == t.Stack)
-		if t.TID == 0 && released && t.Blocked.FD >= 0 && v.unasked(s, t, w, all) && (all || s.Depth == sampler.StackTick || asks < maxAsksPerTick) {
-			asks++
-			v.tasks.DescribeFD(&w.k, t.Blocked.FD)
-			w.k.StateAtNS = v.now()
-		}
-		if t.TID != 0 {
-			switch {
-			case paused && (owner || released):
-			case owner && t.Bits&sampler.BitLinked != 0:
-				v.askOwner(t, w)
-			case released && v.wanted(s, t, w, all) && (all || s.Depth == sampler.StackTick || asks < maxAsksPerTick):
-				asks++
-				v.ask(t.TID, w)
-			case !released:
-				// Its last call is over: what it was says nothing about the wait for the GVL.
-				w.forget()
+		q := v.question(s, t, w, owner, released, all)
+		if (q == askCall || q == askFD) && !all && s.Depth != sampler.StackTick {
+			if asks++; asks > maxAsksPerTick {
+				q = askNothing
 			}
+		}
+		v.put(q, t, w)
+		if t.TID != 0 {
 			w.busy = w.busy || !released || w.k.Syscall == sampler.SyscallRunning || w.stack != t.Stack
 			if w.busy {
 				working++
@@ -198,6 +196,44 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 				delete(v.threads, id)
 			}
 		}
+	}
+}
+
+// question decides what the kernel is asked about a thread, from what memory says of it and what the kernel said before.
+func (v *kernelView) question(s *sampler.Sample, t *sampler.Thread, w *threadView, owner, released, all bool) question {
+	switch {
+	case t.TID == 0:
+		if released && t.Blocked.FD >= 0 && v.unasked(s, t, w, all) {
+			return askFD
+		}
+		return askNothing
+	case s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
+		(owner || released && w.released && w.stack == t.Stack):
+		// After a pause, threads are on their way back into the call they slept in: what the kernel said before holds, as long as
+		// a thread is still where it was.
+		return askNothing
+	case owner && t.Bits&sampler.BitLinked != 0:
+		return askOwner
+	case !released:
+		return askForget // its last call is over: what it was says nothing about the wait for the GVL
+	case v.wanted(s, t, w, all):
+		return askCall
+	}
+	return askNothing
+}
+
+// put puts a question.
+func (v *kernelView) put(q question, t *sampler.Thread, w *threadView) {
+	switch q {
+	case askForget:
+		w.forget()
+	case askOwner:
+		v.askOwner(t, w)
+	case askCall:
+		v.ask(t.TID, w)
+	case askFD:
+		v.tasks.DescribeFD(&w.k, t.Blocked.FD)
+		w.k.StateAtNS = v.now()
 	}
 }
 
