@@ -18,8 +18,8 @@ const (
 	blameBuckets   = MaxBlameWindowNS/blameBucketNS + 1
 )
 
-// BlameEntry is waiting time charged to one holder of the GVL, thread·ns: 2 threads waiting 1 s make 2 s.
-type BlameEntry struct {
+// blameEntry is waiting time charged to one holder of the GVL, thread·ns: 2 threads waiting 1 s make 2 s.
+type blameEntry struct {
 	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). In entries by
 	// frame, Thread is the one charged most, in those by thread and frame Kind too.
 	Thread sampler.ThreadID
@@ -34,17 +34,17 @@ type BlameEntry struct {
 	HeldNS int64
 }
 
-// BlameBy says what Top groups by.
-type BlameBy uint8
+// blameBy says what Top groups by.
+type blameBy uint8
 
 // The groupings of Top.
 const (
-	// BlameByStack: one entry for each thread, stack and kind.
-	BlameByStack BlameBy = iota
-	// BlameByThread: one entry for each holder; Stack is the one charged most.
-	BlameByThread
-	// BlameByFrame: one entry for each innermost frame; Stack is the one charged most.
-	BlameByFrame
+	// blameByStack: one entry for each thread, stack and kind.
+	blameByStack blameBy = iota
+	// blameByThread: one entry for each holder; Stack is the one charged most.
+	blameByThread
+	// blameByFrame: one entry for each innermost frame; Stack is the one charged most.
+	blameByFrame
 )
 
 // blameReport is the waiting of a period and who caused it: TotalNS = NobodyNS + OtherNS + the NS of all entries (of
@@ -58,7 +58,7 @@ type blameReport struct {
 	// OtherNS is the part charged to holders beyond the limit on entries kept.
 	OtherNS int64
 	// Entries are ordered by NS, largest first.
-	Entries []BlameEntry
+	Entries []blameEntry
 }
 
 type blameKey struct {
@@ -146,7 +146,7 @@ func (b *Blame) bucket(second int64) *blameBucket {
 
 // top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
 // MaxBlameWindowNS), or of the whole run with 0.
-func (b *Blame) top(n int, by BlameBy, windowNS int64) blameReport {
+func (b *Blame) top(n int, by blameBy, windowNS int64) blameReport {
 	b.stream.SettleLocks()
 	var rep blameReport
 	groups := make(map[blameKey]*blameGroup)
@@ -160,14 +160,14 @@ func (b *Blame) top(n int, by BlameBy, windowNS int64) blameReport {
 			}
 		}
 	}
-	rep.Entries = make([]BlameEntry, 0, len(groups))
+	rep.Entries = make([]blameEntry, 0, len(groups))
 	for _, g := range groups {
 		e := g.entry
 		_, e.Frame = b.stack(e.Stack)
 		e.Share = ratio(e.NS, rep.TotalNS)
 		rep.Entries = append(rep.Entries, e)
 	}
-	slices.SortFunc(rep.Entries, func(x, y BlameEntry) int {
+	slices.SortFunc(rep.Entries, func(x, y blameEntry) int {
 		return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack),
 			cmp.Compare(x.Kind, y.Kind))
 	})
@@ -178,7 +178,7 @@ func (b *Blame) top(n int, by BlameBy, windowNS int64) blameReport {
 }
 
 type blameGroup struct {
-	entry BlameEntry
+	entry blameEntry
 	most  int64
 }
 
@@ -190,7 +190,7 @@ func (b *Blame) stack(id sampler.StackID) (sampler.StackID, sampler.FrameID) {
 }
 
 // collect adds a bucket's sums to the groups.
-func (b *Blame) collect(rep *blameReport, groups map[blameKey]*blameGroup, k *blameBucket, by BlameBy) {
+func (b *Blame) collect(rep *blameReport, groups map[blameKey]*blameGroup, k *blameBucket, by blameBy) {
 	rep.OtherNS += k.other
 	rep.TotalNS += k.other
 	for key, s := range k.sums {
@@ -201,9 +201,9 @@ func (b *Blame) collect(rep *blameReport, groups map[blameKey]*blameGroup, k *bl
 		}
 		at := key
 		switch by {
-		case BlameByThread:
+		case blameByThread:
 			at = blameKey{thread: key.thread}
-		case BlameByFrame:
+		case blameByFrame:
 			_, frame := b.stack(key.stack)
 			at = blameKey{stack: sampler.StackID(frame)}
 		}

@@ -31,7 +31,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	var total int64
 	var frames []sampler.FrameID
 	stacks := 0
-	for _, e := range b.top(maxBlameEntries, BlameByStack, windowNS).Entries {
+	for _, e := range b.top(maxBlameEntries, blameByStack, windowNS).Entries {
 		if e.Thread != thread || e.Stack == 0 {
 			continue
 		}

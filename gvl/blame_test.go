@@ -37,7 +37,7 @@ func TestBlame(t *testing.T) {
 	feed(1, 2, false, on(holder(2), w))
 	feed(5000, 1, false, on(holder(1), a))
 
-	rep := bl.top(10, BlameByThread, 0)
+	rep := bl.top(10, blameByThread, 0)
 	const total = 2*2600*ms - ms // from the first sample to the middle before the first without waiters
 	if rep.TotalNS != total || rep.NobodyNS != 2*100*ms {
 		t.Errorf("total %d, nobody %d", rep.TotalNS, rep.NobodyNS)
@@ -46,11 +46,11 @@ func TestBlame(t *testing.T) {
 		rep.Entries[0].HeldNS != 2000*ms-ms/2 || rep.Entries[1].NS != 2*500*ms {
 		t.Errorf("%+v", rep.Entries)
 	}
-	rep = bl.top(10, BlameByFrame, 0)
+	rep = bl.top(10, blameByFrame, 0)
 	if len(rep.Entries) != 2 || rep.Entries[0].Frame != gen || rep.Entries[1].Frame != work {
 		t.Errorf("%+v", rep.Entries)
 	}
-	rep = bl.top(10, BlameByStack, 0)
+	rep = bl.top(10, blameByStack, 0)
 	if len(rep.Entries) != 4 || rep.Entries[0].Kind != Running {
 		t.Errorf("%+v", rep.Entries)
 	}
@@ -61,10 +61,10 @@ func TestBlame(t *testing.T) {
 		t.Errorf("%q", m)
 	}
 	// Nobody has waited for the last seconds.
-	if rep = bl.top(10, BlameByStack, 3e9); rep.TotalNS != 0 || len(rep.Entries) != 0 {
+	if rep = bl.top(10, blameByStack, 3e9); rep.TotalNS != 0 || len(rep.Entries) != 0 {
 		t.Errorf("%+v", rep)
 	}
-	if rep = bl.top(1, BlameByStack, 60e9); rep.TotalNS != total || len(rep.Entries) != 1 {
+	if rep = bl.top(1, blameByStack, 60e9); rep.TotalNS != total || len(rep.Entries) != 1 {
 		t.Errorf("%+v", rep)
 	}
 }

@@ -308,7 +308,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 		if p == placeReleased && e.sinceNS > since {
 			since = e.sinceNS
 		}
-	case p == placeReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
+	case p == placeReleased && prev.State == Unknown && prev.Detail.Reason == reasonNotAsked && prev.SinceNS >= e.sinceNS:
 		// The answer holds for the whole episode: it was only asked for late.
 		since = prev.SinceNS
 	}

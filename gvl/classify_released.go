@@ -62,13 +62,13 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	d := Detail{FD: -1}
 	switch {
 	case t.Status == sampler.Killed:
-		d.Reason = ReasonDead
+		d.Reason = reasonDead
 		return Unknown, d
 	case t.Bits&sampler.BitStarting != 0:
-		d.Reason = ReasonStarting
+		d.Reason = reasonStarting
 		return Unknown, d
 	case t.Bits&sampler.BitNoStatus != 0 && !e.known:
-		d.Reason = ReasonNoStatus
+		d.Reason = reasonNoStatus
 		return Unknown, d
 	}
 	b := &t.Blocked
@@ -112,13 +112,13 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	}
 	switch {
 	case old:
-		d.Reason = ReasonOldAnswer
+		d.Reason = reasonOldAnswer
 	case t.Bits&sampler.BitUnmounted != 0 && t.TID == 0:
-		d.Reason = ReasonUnmounted
+		d.Reason = reasonUnmounted
 	case k.StateAtNS > e.fromNS && k.Syscall == "":
-		d.Reason = ReasonNoKernelRow
+		d.Reason = reasonNoKernelRow
 	default:
-		d.Reason = ReasonNotAsked
+		d.Reason = reasonNotAsked
 	}
 	return Unknown, d
 }
@@ -205,7 +205,7 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 		}
 		return Native, d
 	case sampler.SyscallNone:
-		d.Reason = ReasonNoSyscall
+		d.Reason = reasonNoSyscall
 		return Unknown, d
 	}
 	class := callClasses[k.Syscall]
@@ -227,7 +227,7 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 		if !region {
 			return c.withoutRegion(t, e, d)
 		}
-		d.Reason = ReasonFutex
+		d.Reason = reasonFutex
 		return Unknown, d
 	case callPoll:
 		if !region && c.pollsEventFD(k) {
@@ -242,7 +242,7 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	if e.hint.state != Unknown {
 		return c.byHint(e, d)
 	}
-	d.Reason = ReasonOtherCall
+	d.Reason = reasonOtherCall
 	return Unknown, d
 }
 
@@ -270,7 +270,7 @@ func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (Sta
 	case sampler.Stopped:
 		return Sleeping, d
 	}
-	d.Reason = ReasonNotAsked
+	d.Reason = reasonNotAsked
 	return Unknown, d
 }
 

@@ -207,7 +207,7 @@ func TestClassify(t *testing.T) {
 		{"nanosleep in a region", nil, sampleAt(base, 0, answered(released(1), base, "clock_nanosleep", -1, 0)), Sleeping, nil},
 		{"native", nil, sampleAt(base, 0, answered(released(1), base, sampler.SyscallRunning, -1, 0)), Native, nil},
 		{"futex in a region", nil, sampleAt(base, 0, answered(released(1), base, "futex", -1, 0)), Unknown,
-			func(d Detail) bool { return d.Reason == ReasonFutex }},
+			func(d Detail) bool { return d.Reason == reasonFutex }},
 		{"futex with frames", nil,
 			sampleAt(base, 0, withStack(answered(released(1), base, "futex", -1, 0), "Thread::Queue#pop")), Parked,
 			func(d Detail) bool { return d.Kind == "Queue" }},
@@ -221,26 +221,26 @@ func TestClassify(t *testing.T) {
 		{"sleep_forever with nothing known", nil, sampleAt(base, 0, asleep(1, sampler.StoppedForever, 0)), Parked, nil},
 		{"sleep with nothing known", nil, sampleAt(base, 0, asleep(1, sampler.Stopped, 0)), Sleeping, nil},
 		{"kernel not asked", nil, sampleAt(base, 0, released(1)), Unknown,
-			func(d Detail) bool { return d.Reason == ReasonNotAsked }},
+			func(d Detail) bool { return d.Reason == reasonNotAsked }},
 		{"kernel asked while it held the GVL", nil,
 			sampleAt(base, 0, rechecked(answered(released(1), base, "read", 3, 0))), Unknown,
-			func(d Detail) bool { return d.Reason == ReasonNotAsked }},
+			func(d Detail) bool { return d.Reason == reasonNotAsked }},
 		{"a minute old answer", nil, sampleAt(base, 0, answered(released(1), base-60_000*ms, "read", 3, 0)), Unknown,
-			func(d Detail) bool { return d.Reason == ReasonOldAnswer }},
+			func(d Detail) bool { return d.Reason == reasonOldAnswer }},
 		{"unmounted, nothing known", []sampler.Era{sampler.EraSched}, sampleAt(base, 0, func() sampler.Thread {
 			th := bits(released(1), sampler.BitUnmounted|sampler.BitBlockingRegion)
 			th.TID = 0
 			return th
-		}()), Unknown, func(d Detail) bool { return d.Reason == ReasonUnmounted }},
+		}()), Unknown, func(d Detail) bool { return d.Reason == reasonUnmounted }},
 		{"page fault without the GVL", nil, sampleAt(base, 0, answered(released(1), base, sampler.SyscallNone, -1, 0)),
-			Unknown, func(d Detail) bool { return d.Reason == ReasonNoSyscall }},
+			Unknown, func(d Detail) bool { return d.Reason == reasonNoSyscall }},
 		{"unknown call", nil, sampleAt(base, 0, answered(released(1), base, "perf_event_open", -1, 0)), Unknown,
-			func(d Detail) bool { return d.Reason == ReasonOtherCall }},
+			func(d Detail) bool { return d.Reason == reasonOtherCall }},
 		{"dead", nil, sampleAt(base, 0, asleep(1, sampler.Killed, 0)), Unknown,
-			func(d Detail) bool { return d.Reason == ReasonDead }},
+			func(d Detail) bool { return d.Reason == reasonDead }},
 		{"no status at first sight", nil,
 			sampleAt(base, 0, bits(released(1), sampler.BitNoStatus|sampler.BitBlockingRegion)), Unknown,
-			func(d Detail) bool { return d.Reason == ReasonNoStatus }},
+			func(d Detail) bool { return d.Reason == reasonNoStatus }},
 		{"just created", nil, sampleAt(base, 0, bits(holder(1), sampler.BitStarting)), Waiting,
 			func(d Detail) bool { return d.Wait == WaitYield }},
 	}
@@ -353,7 +353,7 @@ func TestAnswersBelongToEpisodes(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	step(1, holder(1))
-	if got := step(0, answered(released(1), first, "read", 3, 0)); got.State != Unknown || got.Detail.Reason != ReasonNotAsked {
+	if got := step(0, answered(released(1), first, "read", 3, 0)); got.State != Unknown || got.Detail.Reason != reasonNotAsked {
 		t.Errorf("an old episode's answer was used: %+v", got)
 	}
 	began := at - ms/2

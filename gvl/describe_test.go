@@ -53,7 +53,7 @@ func TestDescribeAndJSON(t *testing.T) {
 			`{"deadline_monotonic_ns":9,"kind":"Queue","object":"0x1"}`},
 		{Parked, Detail{FD: -1}, "parked 41 ms", `{}`},
 		{Sleeping, Detail{FD: -1}, "sleeping 41 ms", `{}`},
-		{Unknown, Detail{FD: -1, Reason: ReasonFutex, Syscall: "futex"}, "unknown: futex in a blocking region",
+		{Unknown, Detail{FD: -1, Reason: reasonFutex, Syscall: "futex"}, "unknown: futex in a blocking region",
 			`{"reason":"futex in a blocking region","syscall":"futex"}`},
 		{Unknown, Detail{FD: -1}, "unknown", `{}`},
 	}

@@ -24,17 +24,17 @@ const (
 
 // Reasons of Unknown.
 const (
-	ReasonNotAsked    = "kernel not asked yet"
-	ReasonFutex       = "futex in a blocking region"
-	ReasonOldAnswer   = "the kernel's answer is too old"
-	ReasonUnmounted   = "no native thread, and memory names nothing it waits for"
+	reasonNotAsked    = "kernel not asked yet"
+	reasonFutex       = "futex in a blocking region"
+	reasonOldAnswer   = "the kernel's answer is too old"
+	reasonUnmounted   = "no native thread, and memory names nothing it waits for"
 	ReasonNotSampled  = "not sampled"
-	ReasonNoStatus    = "status could not be read"
-	ReasonStarting    = "its native thread has not run yet"
-	ReasonDead        = "finished, still listed"
-	ReasonOtherCall   = "a system call with no known meaning"
-	ReasonNoSyscall   = "asleep outside a system call"
-	ReasonNoKernelRow = "the kernel did not answer"
+	reasonNoStatus    = "status could not be read"
+	reasonStarting    = "its native thread has not run yet"
+	reasonDead        = "finished, still listed"
+	reasonOtherCall   = "a system call with no known meaning"
+	reasonNoSyscall   = "asleep outside a system call"
+	reasonNoKernelRow = "the kernel did not answer"
 )
 
 // Detail says more about a state. Which fields are set depends on the state; the others hold their zero value (FD: -1).
@@ -94,7 +94,7 @@ func (t *ThreadState) stopped() bool {
 }
 
 // Open reports whether a thread is Unknown for lack of the kernel's answer, which may still come.
-func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
+func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == reasonNotAsked }
 
 // DurationNS returns for how long the thread is in its state, in ns, as far as seen.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }

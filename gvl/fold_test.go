@@ -110,7 +110,7 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 		if d := gvlWaiting*float64(st.DurationNS) - float64(waiting); d > 1e3 || d < -1e3 {
 			t.Errorf("%s: waiting by ractor and by thread differ by %v", name, d)
 		}
-		for _, by := range []BlameBy{BlameByStack, BlameByThread, BlameByFrame} {
+		for _, by := range []blameBy{blameByStack, blameByThread, blameByFrame} {
 			rep := v.Blame.top(1<<20, by, 0)
 			sum := rep.NobodyNS + rep.OtherNS
 			for _, e := range rep.Entries {
@@ -229,7 +229,7 @@ func TestFoldReadsWhileFed(t *testing.T) {
 		f.Read(func(v *View) {
 			from, to := v.Timeline.Range()
 			v.Timeline.Row(1, from, to, 80)
-			v.Blame.top(5, BlameByFrame, 30e9)
+			v.Blame.top(5, blameByFrame, 30e9)
 			v.Findings.Current()
 		})
 	}

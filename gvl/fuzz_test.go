@@ -129,7 +129,7 @@ func FuzzFold(f *testing.F) {
 				v.Timeline.Owners(r, from, to, 20)
 			}
 			v.Timeline.Process(from, to, 20)
-			v.Blame.top(3, BlameByFrame, 10e9)
+			v.Blame.top(3, blameByFrame, 10e9)
 			v.Findings.Current()
 		})
 	})

@@ -249,7 +249,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		f.Stream().Finish()
 		var st Stat
 		var blame blameReport
-		f.Read(func(v *View) { st, blame = v.Account.Stat(), v.Blame.top(0, BlameByStack, 0) })
+		f.Read(func(v *View) { st, blame = v.Account.Stat(), v.Blame.top(0, blameByStack, 0) })
 		var waited, held int64
 		if len(st.Threads) != len(l.ns) && seed%5 == 0 {
 			t.Errorf("seed %d: %d threads, %d in the account", seed, len(l.ns), len(st.Threads))

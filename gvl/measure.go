@@ -161,7 +161,7 @@ func (m *Measure) Stat(waitNS int64) Stat {
 }
 
 func (m *Measure) statBlame() StatBlame {
-	all := m.blame.top(maxBlameEntries, BlameByStack, 0)
+	all := m.blame.top(maxBlameEntries, blameByStack, 0)
 	out := StatBlame{
 		TotalNS: all.TotalNS, NobodyNS: all.NobodyNS, OtherNS: all.OtherNS, Frames: []StatPlace{}, Threads: []StatCharge{},
 	}
@@ -175,10 +175,10 @@ func (m *Measure) statBlame() StatBlame {
 			out.RunningNS += e.NS
 		}
 	}
-	for _, e := range m.blame.top(maxStatBlame, BlameByFrame, 0).Entries {
+	for _, e := range m.blame.top(maxStatBlame, blameByFrame, 0).Entries {
 		out.Frames = append(out.Frames, m.place(e))
 	}
-	for _, e := range m.blame.top(maxStatBlame, BlameByThread, 0).Entries {
+	for _, e := range m.blame.top(maxStatBlame, blameByThread, 0).Entries {
 		method := m.blame.Method(e.Thread, 0)
 		out.Threads = append(out.Threads, StatCharge{Thread: e.Thread, NS: e.NS, Share: e.Share, Method: method})
 	}
@@ -186,7 +186,7 @@ func (m *Measure) statBlame() StatBlame {
 }
 
 // place names the code of an entry by frame.
-func (m *Measure) place(e BlameEntry) StatPlace {
+func (m *Measure) place(e blameEntry) StatPlace {
 	p := StatPlace{Thread: e.Thread, NS: e.NS, Share: e.Share}
 	if m.dict == nil || e.Frame == 0 {
 		return p

@@ -36,8 +36,8 @@ func evalSaturated(w *window) hit {
 
 // blameText adds who is behind the waiting, when somebody is in particular.
 func (w *window) blameText(h *hit) {
-	rep := w.blame.top(1, BlameByFrame, w.blamed())
-	by := w.blame.top(1, BlameByThread, w.blamed())
+	rep := w.blame.top(1, blameByFrame, w.blamed())
+	by := w.blame.top(1, blameByThread, w.blamed())
 	if len(rep.Entries) == 0 || len(by.Entries) == 0 {
 		return
 	}
@@ -57,7 +57,7 @@ func (w *window) blameText(h *hit) {
 }
 
 // culprit names the code and thread of a charge.
-func (w *window) culprit(e BlameEntry) string {
+func (w *window) culprit(e blameEntry) string {
 	if m := w.blame.Method(e.Thread, w.blamed()); m != "" {
 		return m + " (" + w.name(e.Thread) + ")"
 	}
@@ -94,7 +94,7 @@ func (w *window) computes(t *sums) float64 {
 
 // evalHog: one thread is behind most of the waiting, and each of its turns takes a slice.
 func evalHog(w *window) hit {
-	rep := w.blame.top(2, BlameByThread, w.blamed())
+	rep := w.blame.top(2, blameByThread, w.blamed())
 	if len(rep.Entries) == 0 {
 		return hit{}
 	}

@@ -46,7 +46,7 @@ type ownerColumn struct {
 type ractorLane struct {
 	id      sampler.RactorID
 	ring    []ownerColumn
-	holders []BlameEntry // of the newest column: Thread and NS
+	holders []blameEntry // of the newest column: Thread and NS
 	newest  int64
 	listed  int // threads
 	// lastCol is the last column in which the ractor was mentioned.

@@ -291,7 +291,7 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 		}
 	}
 	out := make([]OwnerCell, 0, min(cols, maxCells))
-	var shares []BlameEntry // the owners of one cell: Thread and NS
+	var shares []blameEntry // the owners of one cell: Thread and NS
 	for k := range min(cols, maxCells) {
 		var c OwnerCell
 		shares = shares[:0]
@@ -321,14 +321,14 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 	return out
 }
 
-func addShare(shares []BlameEntry, id sampler.ThreadID, ns int64) []BlameEntry {
+func addShare(shares []blameEntry, id sampler.ThreadID, ns int64) []blameEntry {
 	for i := range shares {
 		if shares[i].Thread == id {
 			shares[i].NS += ns
 			return shares
 		}
 	}
-	return append(shares, BlameEntry{Thread: id, NS: ns})
+	return append(shares, blameEntry{Thread: id, NS: ns})
 }
 
 // procColumn returns one column of the process's lanes.
