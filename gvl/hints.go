@@ -14,7 +14,7 @@ type hint struct {
 	kind  string
 }
 
-// maxHintFrames is how many of the innermost frames are asked: a condition variable sleeps in its mutex and stands two
+// maxHintFrames is how many of the innermost frames are asked: a condition variable sleeps in its mutex and is two
 // or three frames further out. Any other wait is the innermost frame itself.
 const maxHintFrames = 4
 

@@ -112,7 +112,7 @@ func newStackClasses(dict *sampler.Dictionary) *stackClasses {
 	return &stackClasses{dict: dict, frames: make(map[sampler.FrameID]frameMarks), stacks: make(map[sampler.StackID]stackFlags)}
 }
 
-// method is a label without what stands before the method: "block (2 levels) in Foo#bar" is Foo#bar.
+// method is a label without what is before the method: "block (2 levels) in Foo#bar" is Foo#bar.
 func method(label string) string {
 	if strings.HasPrefix(label, "block ") || strings.HasPrefix(label, "rescue in ") || strings.HasPrefix(label, "ensure in ") {
 		if i := strings.LastIndex(label, " in "); i >= 0 {

@@ -100,7 +100,7 @@ const (
 	// WaitYield: gave the GVL up after its time slice and is about to queue again, or is about to queue for the first
 	// time.
 	WaitYield
-	// WaitCPUSlot: has the right to run and lacks a native thread (M:N), or stands at another ractor's GC barrier.
+	// WaitCPUSlot: has the right to run and lacks a native thread (M:N), or is at another ractor's GC barrier.
 	WaitCPUSlot
 	// NumWaitKinds is the number of kinds.
 	NumWaitKinds

@@ -75,7 +75,7 @@ func (t *Timeline) Interval(i *Interval) {
 	t.add(r, &r.settled, i)
 }
 
-// add adds a stretch of time to a row's columns, from where c stands on.
+// add adds a stretch of time to a row's columns, beginning where c is.
 func (t *Timeline) add(r *row, c *openColumn, i *Interval) {
 	// Of more than all that is kept the columns that are given up are not walked.
 	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)

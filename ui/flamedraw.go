@@ -257,7 +257,7 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 		a.Fill(' ', st)
 		bar = ' '
 	}
-	if a.W == 1 && !hit { // a letter would read as the first of what stands beside it
+	if a.W == 1 && !hit { // a letter would read as the first of what is beside it
 		text = string(bar)
 	}
 	if c.Node != nil && (mark != "" || canvas.Width(text) > a.W-1) && a.W > 1 {
@@ -326,7 +326,7 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 	switch {
 	case !v.inverted:
 		weights = append(weights, fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100))
-	case n.Parent == v.tree.Root: // callees first: what stands first was executed, the others called it
+	case n.Parent == v.tree.Root: // callees first: what is first was executed, the others called it
 		weights[0] = "self" + strings.TrimPrefix(weights[0], "total")
 	}
 	if mix := v.mostly(n, leastOfFrame); mix != "" {

@@ -18,7 +18,7 @@ type gauge struct {
 	// priority decides what gives way first on a narrow terminal: the larger number. Its spark gives way at
 	// priority+sparkLater.
 	priority int
-	// bar: a line stands before it.
+	// bar: a line is before it.
 	bar bool
 }
 

@@ -124,7 +124,7 @@ const maxTerminal = 1000
 // key dispatches a key: to the prompt, the help, the view with the focus, or the keys that work everywhere.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	m.message.clear()
-	if m.presenting && m.prompt == nil { // what is typed into a prompt stands there already
+	if m.presenting && m.prompt == nil { // what is typed into a prompt is there already
 		m.pressed.add(msg.String())
 	}
 	key := msg.String()

@@ -171,7 +171,7 @@ func (m *Model) helpMaps() []keyMap {
 // bodyRows is the height of a page.
 func (sc *scene) bodyRows() int { return sc.regions.detail - sc.regions.axis - 1 }
 
-// pageArea is where the page that is shown stands: the live view has the rows of the rule, too.
+// pageArea is the area of the page that is shown: the live view has the rows of the rule, too.
 func (m *Model) pageArea() canvas.Area {
 	if m.page == pageLive {
 		return m.grid.Area()

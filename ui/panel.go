@@ -101,7 +101,7 @@ func (p *panelView) place(sc *scene, force bool) {
 	}
 }
 
-// load makes the lists again where they are of another picture. What stands beside the selected frame's own figures is
+// load makes the lists again where they are of another picture. What is beside the selected frame's own figures is
 // always of the same picture as those.
 func (p *panelView) load(dict *sampler.Dictionary, force bool) {
 	v := p.flame

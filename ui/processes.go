@@ -47,7 +47,7 @@ type mergedFrom struct {
 	hides    bool // directories were hidden
 }
 
-// lowerView is what stands under the table.
+// lowerView is what is under the table.
 type lowerView uint8
 
 const (

@@ -23,7 +23,7 @@ type column[R any] struct {
 	// order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out first.
 	order   string
 	compare func(x, y R) int
-	// text is what stands in it, and how; draw draws it instead, where a text won't do.
+	// text is what is in it, and how; draw draws it instead, where a text won't do.
 	text func(r R, sc *scene) (string, canvas.Style)
 	draw func(a canvas.Area, r R, sc *scene)
 	// spans, if set, says of which rows it has the columns behind it as well.

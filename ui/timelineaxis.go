@@ -42,7 +42,7 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 // blankShare: up to a tenth of the time axis stays blank on the left.
 const blankShare = 10
 
-// cellAt returns which of n cells stands in column x of w: one a column, the newest at the right edge, or, when there
+// cellAt returns which of n cells is in column x of w: one a column, the newest at the right edge, or, when there
 // are much fewer cells than columns, each over several; -1: none.
 func cellAt(x, n, w int) int {
 	if n == 0 {

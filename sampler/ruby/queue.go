@@ -150,7 +150,7 @@ func (r *Reader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail goes from the last node inwards to the last member that stands where it stood, whose place is kept, -1: there is
+// followTail goes from the last node inwards to the last member that is where it stood, whose place is kept, -1: there is
 // none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok is false when it can't
 // be followed.
 func (r *Reader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
@@ -177,7 +177,7 @@ func (r *Reader) followTail(rc *ractor, head, last attach.Address) (kept int, be
 	return -1, behind, true
 }
 
-// followFront goes from the first node inwards to the first member that stands where it stood, and returns its place. Those in
+// followFront goes from the first node inwards to the first member that is where it stood, and returns its place. Those in
 // front of it are put in queue.next. ok is false when there is none, or it can't be followed.
 func (r *Reader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
@@ -225,7 +225,7 @@ func (r *Reader) hasLeft(t *thread) bool {
 	return t.met == r.ticks || t.readIn == r.ticks && !r.queued(t)
 }
 
-// inPlace reports whether a member of the queue stands where it stood, behind those before it, as far as it was read.
+// inPlace reports whether a member of the queue is where it stood, behind those before it, as far as it was read.
 func (r *Reader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.ticks {
 		return true

@@ -2,7 +2,7 @@ package canvas
 
 // Cell is one column of one row.
 type Cell struct {
-	// Rune is what stands there; 0 in the second column of a wide character.
+	// Rune is what is there; 0 in the second column of a wide character.
 	Rune rune
 	// Marks are combining characters on it.
 	Marks string

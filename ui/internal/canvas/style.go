@@ -182,7 +182,7 @@ func (q *sequences) of(part Style) string {
 	return s
 }
 
-// parameters returns what stands in the sequence with which Lip Gloss opens a style.
+// parameters returns what is in the sequence with which Lip Gloss opens a style.
 func parameters(l lipgloss.Style) string {
 	const text = "x"
 	opened, _, _ := strings.Cut(l.Render(text), text)

@@ -135,7 +135,7 @@ func (d *Decoder) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	}
 	pos, ok := q.holds(pc)
 	if !ok && i != 0 && !q.isFresh(d) {
-		// Other code stands at this address by now.
+		// Other code is at this address by now.
 		d.dropISeq(q)
 		if q, err = d.iseqAt(code); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (d *Decoder) classifyFrame(raw *Stack, i int, w *frameWork) error {
 		return heap.WrongType(code, "code that its pc points into", heap.TypeMoved)
 	default:
 		// A JIT writes the pc before calls only: this one is of an earlier frame in the same place. Unless other code
-		// stands at this address by now.
+		// is at this address by now.
 		d.suspect(q)
 		pos, w.uncertain = posFirstLine, true
 		d.info.UncertainTop = true
@@ -244,7 +244,7 @@ func (d *Decoder) CFrame(f []byte) bool {
 	return view.U64(f[FrameISeq:]) == 0
 }
 
-// JITSlots appends to buf, for each control frame, where the address of its JIT frame stands, 0 for none: to be read
+// JITSlots appends to buf, for each control frame, where the address of its JIT frame is, 0 for none: to be read
 // along with the frames on head with ZJIT.
 func (d *Decoder) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
 	for ; len(frames) >= d.o.FrameSize && d.target.ZJITFrames; frames = frames[d.o.FrameSize:] {

@@ -43,7 +43,7 @@ type iseq struct {
 	compiled     bool // by a JIT, as far as was asked
 }
 
-// holds reports whether pc points into this code, and at which word. A pc stands behind the instruction it belongs to.
+// holds reports whether pc points into this code, and at which word. A pc is behind the instruction it belongs to.
 func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 	if pc < q.encoded || pc > q.encoded+8*uint64(q.size) {
 		return 0, false

@@ -36,7 +36,7 @@ type JIT struct {
 // JITs lists those that a process may use, by the variables of its library and what its Ruby calls itself. They differ by release
 // in where an iseq says that it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that compiled code calls have a
 // payload alone, and those that are entered by an exception or in a loop another entry. Between them are counters. The payload of
-// YJIT stands behind a word of RJIT where both are built in (3.3 and 3.4). docs/internals/code.md#jits
+// YJIT is behind a word of RJIT where both are built in (3.3 and 3.4). docs/internals/code.md#jits
 func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
 	var out []JIT
 	add := func(variable string, size int, words ...int) {

@@ -71,7 +71,7 @@ const (
 	kindVariable
 )
 
-// loadMethodEntry reads what stands below an environment.
+// loadMethodEntry reads what is below an environment.
 func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
 	h := &methodEntry{addr: v}
 	flags, err := d.Objects.Flags(v)
@@ -282,7 +282,7 @@ func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *method
 	return h, true, nil
 }
 
-// keepEnv keeps what was found outward of an environment, unless a part of it stands on a VM stack, where it is gone
+// keepEnv keeps what was found outward of an environment, unless a part of it is on a VM stack, where it is gone
 // with its frame.
 func (d *Decoder) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {

@@ -136,7 +136,7 @@ func isSite(dir string) bool {
 	return slices.ContainsFunc(siteMarks[:], func(mark string) bool { return strings.Contains(dir+"/", mark) })
 }
 
-// siteOrigin says what stands at a place below site_ruby or vendor_ruby. RubyGems and Bundler are Ruby's own, which
+// siteOrigin says what is at a place below site_ruby or vendor_ruby. RubyGems and Bundler are Ruby's own, which
 // distributions and "gem update --system" put there.
 func siteOrigin(rest string) (sampler.Origin, string) {
 	name := ""

@@ -33,7 +33,7 @@ type passNumber uint64
 // collections counts those of the target's collector.
 type collections uint64
 
-// validity says when a kept entry was last known to be what stands in the target's memory.
+// validity says when a kept entry was last known to be what is in the target's memory.
 type validity struct {
 	// generation is the Decoder's generation in which it was last found unchanged; 0: not yet.
 	generation generation

@@ -23,7 +23,7 @@ const (
 )
 
 // Objects reads the objects of one process, and keeps the names it has read. What it reads it reads through View: its methods'
-// errors are those of the view, or say that something else stands at the place (WrongType). Not for concurrent use.
+// errors are those of the view, or say that something else is at the place (WrongType). Not for concurrent use.
 type Objects struct {
 	View   *view.View
 	places *Places
@@ -45,7 +45,7 @@ type Objects struct {
 	notes *[]Witness
 }
 
-// New returns an Objects that reads through v what stands at the places of a release.
+// New returns an Objects that reads through v what is at the places of a release.
 func New(v *view.View, places *Places, vm, symbols attach.Address) *Objects {
 	return &Objects{View: v, places: places, VM: vm, Symbols: symbols, MaxKept: MaxKeptBytes,
 		idNames: make(map[uint64]string), typeNames: make(map[attach.Address]string), classNames: make(map[uint64]className),
