@@ -315,11 +315,12 @@ func (c *collector) rotate(sec int64) {
 		if behind := sec - next; behind > int64(len(c.ring)) {
 			next = sec - int64(len(c.ring))
 		}
-		b := c.at(next)
 		c.addAll()
 		c.extendStartup(c.cur)
-		b.gc, b.proc = c.cur.gc, c.cur.proc
-		c.cur = b
+		// Past a gap, next may have the very place of the ring that cur has.
+		gc, proc := c.cur.gc, c.cur.proc
+		c.cur = c.at(next)
+		c.cur.gc, c.cur.proc = gc, proc
 	}
 }
 

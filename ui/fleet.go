@@ -141,6 +141,8 @@ func (f *fleet) open(to *member) error {
 	f.mu.Unlock()
 	if from != nil {
 		to.model.takeOver(from.model)
+		// The moment that it was frozen at is no longer on the screen; left held, it would forget nothing for as long as it is not shown.
+		from.store.hold(from.model.flame.base != nil)
 	}
 	return nil
 }

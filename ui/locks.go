@@ -128,6 +128,9 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 }
 
 func (p *locksPage) load(sc *scene, r *reading) {
+	if i := p.both.index(); i >= 0 {
+		p.both.at = i // a click has moved the cursor, too
+	}
 	all := gvl.Locks(sc.states)
 	p.locks.rows, p.byPlace.rows, p.both.rows = p.locks.rows[:0], p.byPlace.rows[:0], p.both.rows[:0]
 	for i := range all {

@@ -30,6 +30,7 @@ func (p *processesPage) meant() *member {
 		return p.findings.rows[k].of
 	case p.table.cursor.of != nil:
 		return p.table.cursor.of
+	case p.table.cursor.idle != 0: // it is not sampled
 	case len(p.rows) == 1:
 		return p.rows[0].of
 	}
@@ -39,6 +40,10 @@ func (p *processesPage) meant() *member {
 // act opens the selected process behind view 8, which stays, and lets its screen act.
 func (p *processesPage) act(m *Model, do func(*Model) tea.Cmd) tea.Cmd {
 	to := p.meant()
+	if to == nil && p.table.cursor.idle != 0 {
+		m.message.fail("it is not sampled, so there is nothing to take from it")
+		return nil
+	}
 	if to == nil {
 		m.message.fail("of which process? ↑ ↓ select one, and press the key again")
 		return nil

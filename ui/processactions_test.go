@@ -28,6 +28,21 @@ func (s *processScreen) do(key string) (last tea.Msg) {
 	return last
 }
 
+// One process is sampled, and the cursor is on one that is not: nothing is done to the first.
+func TestNoActionOnAProcessThatIsNotSampled(t *testing.T) {
+	only := &member{}
+	cursor := processKey{}
+	p := &processesPage{rows: []*processRow{{of: only}}}
+	p.table.cursor = &cursor
+	if got := p.meant(); got != only {
+		t.Errorf("without a cursor: %v, want the only process", got)
+	}
+	cursor.idle = 4245
+	if got := p.meant(); got != nil {
+		t.Errorf("on a process that is not sampled: %v, want none", got)
+	}
+}
+
 // On view 8 the keys that save, copy, mark and record are for the selected process, and view 8 stays.
 func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	folder := t.TempDir()

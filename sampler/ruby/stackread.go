@@ -141,11 +141,12 @@ func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
 	area, outcome := r.locate(t, p.ranges[s.plan.at:][:s.plan.size])
 	drop := 0
 	if outcome == stackFound {
-		if drop, outcome = r.compare(p, t, &area, running); outcome != stackSame {
+		drop, outcome = r.compare(p, t, &area, running)
+		s.cfp = area.cfp
+		if outcome != stackSame {
 			s.quiet = 0
 			s.noteSP(s.found(&area, r.o.code.FrameSize))
 		}
-		s.cfp = area.cfp
 	}
 	exact := s.plan.kind == stackExact
 	switch outcome {
@@ -188,14 +189,31 @@ func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
 // readExact reads a stack of which it is known by now where it is, at once and in a call of its own: it is large, and how deep the
 // next one may be depends on how much this one takes (Reader.grow).
 func (r *Reader) readExact(t *thread, running, last bool) bool {
-	p := &r.exact
-	p.reset()
-	r.planStack(p, t, stackExact)
-	if r.readPlan(p) != nil {
+	if !r.planAndRead(&r.exact, t) {
 		if last {
 			t.stack.fail()
 		}
 		return last
 	}
-	return r.finishStack(p, t, running, last)
+	return r.finishStack(&r.exact, t, running, last)
+}
+
+// planAndRead plans an exact reading and reads it; false when that fails. With ZJIT it does so twice: until the first one the slots
+// known are those of other frames.
+func (r *Reader) planAndRead(p *plan, t *thread) bool {
+	reads, s := 1, &t.stack
+	if r.vm.ZJITFrames {
+		reads = 2
+	}
+	for i := range reads {
+		p.reset()
+		r.planStack(p, t, stackExact)
+		if r.readPlan(p) != nil {
+			return false
+		}
+		if i < reads-1 {
+			s.jit.learn(r.dec, s.copies[0].frames, len(s.copies[0].frames))
+		}
+	}
+	return true
 }
