@@ -20,10 +20,11 @@ const (
 	batchNS = 25_000_000
 )
 
-// handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for it.
+// handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for it, not
+// even for a lock: on a full machine who holds that may have no CPU.
 type handover struct {
-	waiting chan *sampler.Sample
-	free    chan *sampler.Sample
+	waiting queue
+	free    queue // samples that were taken, for the next ones
 	wake    chan struct{}
 	// threads are those of the samples that wait.
 	threads atomic.Int64
@@ -36,10 +37,39 @@ type handover struct {
 	holding bool
 }
 
+// queue passes samples from one goroutine on to one other, in their order, without a lock.
+type queue struct {
+	ring []*sampler.Sample
+	// in and out count what was ever put in and taken out.
+	in, out atomic.Uint64
+}
+
+func (q *queue) full() bool { return q.in.Load()-q.out.Load() == uint64(len(q.ring)) }
+
+// put must not be called when the queue is full.
+func (q *queue) put(s *sampler.Sample) {
+	in := q.in.Load()
+	q.ring[in%uint64(len(q.ring))] = s
+	q.in.Store(in + 1)
+}
+
+// take returns nil when there is none.
+func (q *queue) take() *sampler.Sample {
+	out := q.out.Load()
+	if out == q.in.Load() {
+		return nil
+	}
+	at := &q.ring[out%uint64(len(q.ring))]
+	s := *at
+	*at = nil
+	q.out.Store(out + 1)
+	return s
+}
+
 func newHandover() *handover {
 	return &handover{
-		waiting: make(chan *sampler.Sample, maxWaiting),
-		free:    make(chan *sampler.Sample, maxFree),
+		waiting: queue{ring: make([]*sampler.Sample, maxWaiting)},
+		free:    queue{ring: make([]*sampler.Sample, maxFree)},
 		wake:    make(chan struct{}, 1),
 		sharers: new(atomic.Int32),
 	}
@@ -49,23 +79,21 @@ func newHandover() *handover {
 func (h *handover) put(s *sampler.Sample) {
 	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.sharers.Load())))
 	// Nobody else adds to them, so what there is room for now there is room for below.
-	if len(h.waiting) == cap(h.waiting) || h.threads.Load() > 0 && h.threads.Load()+n > most {
+	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
 		h.lost++
 		h.newest.CopyFrom(s)
 		h.holding = true
 		return
 	}
 	h.holding = false
-	var c *sampler.Sample
-	select {
-	case c = <-h.free:
-	default:
+	c := h.free.take()
+	if c == nil {
 		c = new(sampler.Sample)
 	}
 	c.CopyFrom(s)
 	c.Reads.Lost = h.lost
 	h.threads.Add(n)
-	h.waiting <- c
+	h.waiting.put(c)
 	if h.wokenNS == 0 || s.TimeNS-h.wokenNS >= batchNS {
 		h.wokenNS = s.TimeNS
 		select {
@@ -77,17 +105,11 @@ func (h *handover) put(s *sampler.Sample) {
 
 // take calls emit with all samples that wait.
 func (h *handover) take(emit func(*sampler.Sample)) {
-	for {
-		select {
-		case s := <-h.waiting:
-			emit(s)
-			h.threads.Add(-int64(len(s.Threads)))
-			select {
-			case h.free <- s:
-			default:
-			}
-		default:
-			return
+	for s := h.waiting.take(); s != nil; s = h.waiting.take() {
+		emit(s)
+		h.threads.Add(-int64(len(s.Threads)))
+		if !h.free.full() {
+			h.free.put(s)
 		}
 	}
 }
@@ -112,8 +134,8 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var failed any
 	go func() {
 		defer func() {
-			if failed = recover(); failed != nil {
-				failed = fmt.Sprintf("%v\n%s", failed, debug.Stack())
+			if r := recover(); r != nil {
+				failed = fmt.Sprintf("%v\n%s", r, debug.Stack())
 				ended <- nil
 			}
 		}()

@@ -107,3 +107,40 @@ func TestSamplingDoesNotWait(t *testing.T) {
 	}
 	t.Logf("%d samples are of the %v in which nobody took any", within, time.Duration(to-from))
 }
+
+// TestHandoverKeepsOrder: what one goroutine hands over comes to the other whole and in order, while both go on.
+func TestHandoverKeepsOrder(t *testing.T) {
+	h := newHandover()
+	const all = 20 * maxWaiting
+	put := make(chan struct{})
+	go func() {
+		defer close(put)
+		x := sampler.Sample{Threads: make([]sampler.Thread, 3)}
+		for i := range all {
+			x.TimeNS, x.Threads[2].ID, x.Reads.Ticks = int64(i)*batchNS/10, sampler.ThreadID(i), uint64(i+1)
+			h.put(&x)
+		}
+	}()
+	taken, last := uint64(0), sampler.Reads{}
+	take := func(s *sampler.Sample) {
+		if taken++; s.Reads.Ticks != taken+s.Reads.Lost || s.Threads[2].ID != sampler.ThreadID(s.Reads.Ticks-1) {
+			t.Errorf("tick %d with %d lost before it and thread %d, after %d samples", s.Reads.Ticks, s.Reads.Lost, s.Threads[2].ID, taken-1)
+		}
+		last = s.Reads
+	}
+	for over := false; !over; {
+		select {
+		case <-h.wake:
+			h.take(take)
+		case <-put:
+			h.end(take)
+			over = true
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if last.Ticks != all || h.threads.Load() != 0 {
+		t.Errorf("the last one is tick %d of %d; %d threads are said to wait", last.Ticks, all, h.threads.Load())
+	}
+}

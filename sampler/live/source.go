@@ -280,9 +280,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.tickBegan.Store(0)
 		sleepUntil(c.next)
 		s.guard.wake()
+		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
 		select {
 		case <-ctx.Done():
 			return nil
+		default:
+		}
+		select {
 		case <-exited:
 			return s.finish("exited")
 		default:

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"errors"
 	"math"
 	"syscall"
 	"time"
@@ -69,7 +68,7 @@ func sleepUntil(ns int64) {
 	for {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 		// A call that may be preempted: it is where a goroutine gives way to garbage collection.
-		if !errors.Is(errno, unix.EINTR) {
+		if errno != unix.EINTR {
 			return
 		}
 	}
