@@ -8,7 +8,7 @@ SHELL = bash
 # Says what to do where Go is missing or too old, as the scripts do.
 need_go = . scripts/lib.sh && need_go
 
-.PHONY: build demo test test-all check bench verify screenshots clean
+.PHONY: build demo test test-all check bench bench-cost verify screenshots clean
 
 build:
 	@$(need_go) && need_modules && CGO_ENABLED=0 go build -o ddtop .
@@ -31,12 +31,16 @@ check:
 		{ echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }; }
 	@$(need_go) && go vet ./... && go run $(staticcheck) ./...
 
-# One line a benchmark, with its allocations. BENCH=regexp chooses.
+# One line a benchmark, with its allocations. BENCH=regexp chooses; DDTOP_BENCH_BEFORE=FILE names an older ddtop to measure along.
 BENCH ?= .
 bench:
-	go test -timeout 0 -run '^$$' -bench '$(BENCH)' -benchmem -p 1 ./...
+	@scripts/bench '$(BENCH)'
 
-# The long tests (accuracy at all rates, cost, races, kills, soak); the figures are left in verify-report.txt.
+# The table of the README's "what it costs".
+bench-cost:
+	@scripts/bench cost
+
+# The long tests (accuracy at all rates, races, kills, soak); the figures are left in verify-report.txt.
 verify:
 	@scripts/test verify
 

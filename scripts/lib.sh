@@ -142,3 +142,9 @@ need_test_programs() {
   # invoke-rc.d starts nothing in run level 1.
   as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -q -y install --no-install-recommends "${missing[@]}" >&2
 }
+
+# machine: what a figure has to be read with: commit, time, kernel, CPUs and who else uses them.
+machine() {
+  echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $(date -u +%FT%TZ), $(uname -sr), $(nproc) CPUs:" \
+    "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1); load $(cut -d ' ' -f 1-3 /proc/loadavg)"
+}

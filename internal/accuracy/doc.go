@@ -1,6 +1,6 @@
-// Package accuracy measures how right ddtop is, and what it costs. It has tests only.
+// Package accuracy measures how right ddtop is (what it costs, internal/rivals does). It has tests only.
 //
-// How right: programs whose Ruby logs its own thread events (internal/rubytest/eventlog, 3.2 and later) run while ddtop
+// Programs whose Ruby logs its own thread events (internal/rubytest/eventlog, 3.2 and later) run while ddtop
 // samples them, and the time of each thread in each state is compared over the same window. Releases before 3.2 have no
 // such events; there the kernel's counters of threads that only compute bracket their waiting.
 //

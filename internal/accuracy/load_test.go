@@ -51,11 +51,11 @@ func script(t testing.TB, names ...string) string {
 }
 
 // start starts a load; logged has it log Ruby's events too.
-func start(t *testing.T, r rubytest.Ruby, name string, logged bool, args ...string) running {
+func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 	t.Helper()
-	o := rubytest.Options{Name: name + ".rb", Args: args}
+	o := rubytest.Options{Name: name + ".rb"}
 	if logged {
-		o.Args = append(o.Args, "log")
+		o.Args = []string{"log"}
 		o.Env = eventlog.Env("events")
 	}
 	p := running{Process: r.Start(t, script(t, name, "run"), o)}

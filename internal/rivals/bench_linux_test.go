@@ -1,8 +1,6 @@
 package rivals
 
 import (
-	"os/exec"
-	"slices"
 	"testing"
 	"time"
 
@@ -19,16 +17,13 @@ const (
 
 // BenchmarkRivals measures rbspy and ddtop on one process, one after the other, on every Ruby there is.
 func BenchmarkRivals(b *testing.B) {
-	path, err := exec.LookPath("rbspy")
-	if err != nil {
-		rubytest.Skip(b, "rbspy is not on PATH; `cargo install rbspy` gets it")
+	path, found := findRbspy()
+	if !found {
+		rubytest.Skip(b, "%s", noRbspy)
 	}
-	own := buildOwn(b)
-	all := []profiler{
-		rbspy(path, "rbspy"),
-		rbspy(path, "rbspy-nonblocking", "--nonblocking"),
-		ddtop(own, "ddtop"),
-		ddtop(own, "ddtop-stacks-alone", "--lock-rate", "100"),
+	all := []profiler{rbspy(path, "rbspy"), rbspy(path, "rbspy-nonblocking", "--nonblocking")}
+	for _, v := range versions(b) {
+		all = append(all, ddtop(v.path, v.name), ddtop(v.path, v.name+"-stacks-alone", stacksAlone...))
 	}
 	for _, r := range rubytest.All(b) {
 		b.Run(r.Name, func(b *testing.B) {
@@ -79,15 +74,16 @@ func slower(before, begin, end progress, clock func(progress) float64) float64 {
 
 func report(b *testing.B, short measured, long []measured, slowerWall, slowerCPU []float64) {
 	b.Helper()
-	var perStack, startup []float64
+	var perStack, perLook, startup []float64
 	var sum verdict
 	sum.threads = make(map[string]bool)
 	for _, m := range long {
-		if m.refused != "" || m.stacks <= short.stacks {
+		if m.refused != "" || m.stacks <= short.stacks || m.looks <= short.looks {
 			b.Fatalf("%d stacks in %d s, %d in %d s; %s", m.stacks, windowSeconds, short.stacks, shortSeconds, m.refused)
 		}
 		cost := float64((m.cpu - short.cpu).Microseconds()) / float64(m.stacks-short.stacks)
 		perStack = append(perStack, cost)
+		perLook = append(perLook, float64((m.cpu-short.cpu).Microseconds())/float64(m.looks-short.looks))
 		startup = append(startup, float64(short.cpu.Microseconds())/1e3-cost*float64(short.stacks)/1e3)
 		sum.stacks += m.stacks
 		sum.impossible += m.impossible
@@ -107,6 +103,7 @@ func report(b *testing.B, short measured, long []measured, slowerWall, slowerCPU
 	}
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	b.ReportMetric(median(perStack), "cpu-µs/stack")
+	b.ReportMetric(median(perLook), "cpu-µs/look")
 	b.ReportMetric(median(startup), "startup-ms")
 	b.ReportMetric(float64(sum.stacks)/float64(len(long)*windowSeconds), "stacks/s")
 	b.ReportMetric(median(slowerWall), "wall-slower-%")
@@ -118,9 +115,4 @@ func report(b *testing.B, short measured, long []measured, slowerWall, slowerCPU
 	if sum.firstWrong != "" || sum.firstOdd != "" {
 		b.Logf("%s %s", sum.firstWrong, sum.firstOdd)
 	}
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }

@@ -5,14 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
@@ -20,71 +14,76 @@ import (
 // costPrograms are what BenchmarkCost attaches to. Each says "up" when its threads run.
 var costPrograms = []struct{ name, script string }{
 	{"idle", costScript(0, 10, 1)},
-	{"10", costScript(2, 8, 0.05)},
-	{"100", costScript(2, 98, 0.05)},
-	{"500", costScript(2, 498, 0.02)},
+	{"10-threads", costScript(2, 8, 0.05)},
+	{"100-threads", costScript(2, 98, 0.05)},
+	{"500-threads", costScript(2, 498, 0.02)},
 }
 
-// costScript is a program of threads 30 frames deep: some compute, the others wake up every so many seconds.
+// costScript is a program of named threads 30 frames deep: some compute, the others wake up every so many seconds.
 func costScript(computing, sleeping int, seconds float64) string {
 	return fmt.Sprintf(`
 def deep(n, &work)
   n == 0 ? work.call : deep(n - 1, &work)
 end
-%d.times { Thread.new { deep(30) { loop { 1000.times { } } } } }
-%d.times { Thread.new { deep(30) { loop { sleep %g } } } }
+%d.times { |i| Thread.new { deep(30) { loop { 1000.times { } } } }.name = "computes-#{i}" }
+%d.times { |i| Thread.new { deep(30) { loop { sleep %g } } }.name = "%s#{i}" }
 puts "up"
 $stdout.flush
 $stdin.gets
-`, computing, sleeping, seconds)
+`, computing, sleeping, seconds, rowOf)
 }
 
+// rowOf is how the names of threads begin whose rows the screen shows.
+const rowOf = "sleeps-"
+
 const (
-	// costPairs is how often each command is measured, in turns with the others.
-	costPairs = 5
-	// costSeconds is how long.
-	costSeconds = 4
+	// costRounds is how often each command is measured, in turns with the others.
+	costRounds = 5
+	// costLength is how long.
+	costLength = 2 * time.Second
 )
 
-// BenchmarkCost measures ddtop's own CPU time on programs of 10, 100 and 500 threads, beside a loop that only sleeps and reads a
-// thousand times a second (bareLoop): what is above that, ddtop makes of it. DDTOP_BENCH_BEFORE names an older ddtop to measure along.
+// measure is what has a cost on a process, in percent of a CPU.
+type measure struct {
+	name string
+	of   func(b *testing.B, pid int) (float64, sampled)
+}
+
+// BenchmarkCost measures ddtop's own CPU time on programs of 10, 100 and 500 threads, headless and with the screen, beside a loop
+// that only sleeps and reads as often (bareLoop): what is above that, ddtop makes of it. DDTOP_BENCH_BEFORE names an older ddtop
+// to measure along.
 func BenchmarkCost(b *testing.B) {
-	own := buildOwn(b)
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
+	meters := []meter{bareMeter(b, "bare-loop", 1000), bareMeter(b, "bare-loop-100-Hz", stackRate)}
+	var screens []measure
+	for _, v := range versions(b) {
+		meters = append(meters, stat(v.path, v.name), stat(v.path, v.name+"-stacks-alone", stacksAlone...))
+		screens = append(screens, measure{v.name + "-screen", func(b *testing.B, pid int) (float64, sampled) {
+			return screenCost(b, v.path, pid, costLength), sampled{}
+		}})
 	}
-	stat := func(name, path string, args ...string) profiler {
-		return profiler{name: name, command: func(pid, seconds int, _ string) *exec.Cmd {
-			return exec.Command(path, append([]string{"stat", "--pid", strconv.Itoa(pid), "--duration", fmt.Sprintf("%ds", seconds)}, args...)...)
-		}}
+	var all []measure
+	for _, m := range meters {
+		all = append(all, measure{m.name, func(b *testing.B, pid int) (float64, sampled) { return m.cost(b, pid, costLength) }})
 	}
-	all := []profiler{
-		{name: "bare-loop", command: func(pid, seconds int, _ string) *exec.Cmd {
-			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", bareLoopEnv, pid, seconds))
-			return cmd
-		}},
-		stat("ddtop", own),
-		stat("ddtop-stacks-alone", own, "--lock-rate", "100"),
-	}
-	if before := os.Getenv("DDTOP_BENCH_BEFORE"); before != "" {
-		all = append(all, stat("before", before), stat("before-stacks-alone", before, "--lock-rate", "100"))
-	}
-	ruby := rubytest.All(b)[0]
+	all = append(all, screens...)
+	ruby := theRuby(b)
 	for _, program := range costPrograms {
 		b.Run(program.name, func(b *testing.B) {
 			p := ruby.Start(b, program.script, rubytest.Options{})
 			p.Expect(b, "up")
 			for range b.N {
-				costs := make([][]float64, len(all))
-				for range costPairs {
-					for i, c := range all {
-						costs[i] = append(costs[i], costOf(b, c, p.PID))
+				costs, rates := make([][]float64, len(all)), make([][]float64, len(all))
+				for range costRounds {
+					for i, m := range all {
+						cost, said := m.of(b, p.PID)
+						costs[i], rates[i] = append(costs[i], cost), append(rates[i], said.lockHz)
 					}
 				}
-				for i, c := range all {
-					b.ReportMetric(median(costs[i]), c.name+"-%")
+				for i, m := range all {
+					b.ReportMetric(median(costs[i]), m.name+"-%")
+					if rate := median(rates[i]); rate > 0 {
+						b.ReportMetric(rate, m.name+"-Hz")
+					}
 				}
 				b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 			}
@@ -92,23 +91,21 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// costOf is what a profiler uses of a CPU, in percent, once it samples.
-func costOf(b *testing.B, p profiler, pid int) float64 {
+// version is a ddtop to measure.
+type version struct{ name, path string }
+
+// versions are ddtop as it is, and the older one that DDTOP_BENCH_BEFORE names.
+func versions(b *testing.B) []version {
 	b.Helper()
-	cmd := p.command(pid, 2*attachSeconds+costSeconds, "")
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
+	all := []version{{"ddtop", buildOwn(b)}}
+	if before := os.Getenv("DDTOP_BENCH_BEFORE"); before != "" {
+		all = append(all, version{"before", before})
 	}
-	time.Sleep(attachSeconds * time.Second)
-	cpu, begin := cpuTime(b, cmd.Process.Pid), time.Now()
-	time.Sleep(costSeconds * time.Second)
-	used, took := cpuTime(b, cmd.Process.Pid)-cpu, time.Since(begin)
-	if err := cmd.Process.Kill(); err != nil {
-		b.Fatal(err)
-	}
-	_ = cmd.Wait() // killed
-	return 100 * used.Seconds() / took.Seconds()
+	return all
 }
+
+// stacksAlone are the arguments with which ddtop reads stacks, at rbspy's rate, and the GVL no more often.
+var stacksAlone = []string{"--lock-rate", fmt.Sprint(stackRate)}
 
 // buildOwn builds ddtop as it is released.
 func buildOwn(b *testing.B) string {
@@ -122,71 +119,31 @@ func buildOwn(b *testing.B) string {
 	return own
 }
 
-// bareLoopEnv, when set to a PID and a number of seconds, makes this test's program a bare loop.
-const bareLoopEnv = "DDTOP_BARE_LOOP"
-
-func TestMain(m *testing.M) {
-	var pid, seconds int
-	if n, _ := fmt.Sscan(os.Getenv(bareLoopEnv), &pid, &seconds); n == 2 {
-		if err := bareLoop(pid, time.Duration(seconds)*time.Second); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+// findRbspy is rbspy's path: on PATH or where cargo puts it. What is told without it, names it.
+func findRbspy() (path string, found bool) {
+	if path, err := exec.LookPath("rbspy"); err == nil {
+		return path, true
 	}
-	os.Exit(m.Run())
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", false
+	}
+	path, err = exec.LookPath(filepath.Join(home, ".cargo", "bin", "rbspy"))
+	return path, err == nil
 }
 
-// bareLoop sleeps and reads 16 ranges of the process's heap, 512 bytes each, a thousand times a second: the least that a sampler
-// at ddtop's rate does, made as cheaply as Go allows.
-func bareLoop(pid int, length time.Duration) error {
-	const (
-		ranges = 16
-		size   = 512
-		page   = 4096
-	)
-	heap, err := heapOf(pid)
-	if err != nil {
-		return err
-	}
-	runtime.LockOSThread()
-	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	var local [ranges]unix.Iovec
-	var remote [ranges]unix.RemoteIovec
-	buf := make([]byte, ranges*size)
-	for i := range local {
-		local[i] = unix.Iovec{Base: &buf[i*size], Len: size}
-		remote[i] = unix.RemoteIovec{Base: heap + uintptr(i*page), Len: size}
-	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return err
-	}
-	for next, end := now.Nano(), now.Nano()+int64(length); next < end; {
-		next += int64(time.Millisecond)
-		at := unix.NsecToTimespec(next)
-		unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
-		if _, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid), uintptr(unsafe.Pointer(&local)), ranges,
-			uintptr(unsafe.Pointer(&remote)), ranges, 0); errno != 0 {
-			return errno
-		}
-	}
-	return nil
-}
+// noRbspy is said where there is none.
+const noRbspy = "rbspy is neither on PATH nor in ~/.cargo/bin: `cargo install rbspy` gets it (cargo: apt-get install cargo, or https://rustup.rs)"
 
-// heapOf is where the process's heap begins.
-func heapOf(pid int) (uintptr, error) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(maps)) {
-		if from, _, ok := strings.Cut(line, "-"); ok && strings.HasSuffix(line, "[heap]\n") {
-			at, err := strconv.ParseUint(from, 16, 64)
-			return uintptr(at), err
+// theRuby is what costs are measured on: Debian's 3.1, which rbspy can read, too, or another one where that is missing.
+func theRuby(b *testing.B) rubytest.Ruby {
+	b.Helper()
+	all := rubytest.All(b)
+	for _, r := range all {
+		if r.Name == "debian-3.1" {
+			return r
 		}
 	}
-	return 0, fmt.Errorf("process %d has no heap", pid)
+	b.Logf("Debian's 3.1 is missing; measured on %s", all[0])
+	return all[0]
 }

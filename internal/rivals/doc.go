@@ -1,13 +1,16 @@
 // Package rivals measures other profilers beside ddtop, in one run and on one process: what a stack costs, by how much
 // the process slows down, which lines are right and how many of the threads are seen.
 //
-// The benchmarks need rbspy on PATH (`cargo install rbspy`); without it they are skipped, and say so:
+// rbspy is looked for on PATH and in ~/.cargo/bin (`cargo install rbspy`); without it its figures are left out, and that is said.
+// DDTOP_BENCH_BEFORE names an older ddtop, which is measured in turns with the one of this folder. No profiler is taken at its exit
+// code: one that ended early, or was still attaching, fails the benchmark, since it would be measured as cheap.
 //
-//	go test -run '^$' -bench Rivals ./internal/rivals
+//	go test -run '^$' -bench Rivals -timeout 0 ./internal/rivals
 //
-// What is measured of each profiler, on a program of one busy thread and nine idle ones:
+// BenchmarkRivals measures of each profiler, on a program of one busy thread and nine idle ones:
 //
 //	cpu-µs/stack   CPU time of the profiler a stack of one thread, start-up not counted
+//	cpu-µs/look    the same a look at the process, at which rbspy reads the busy thread's stack and ddtop all eleven
 //	startup-ms     CPU time of the profiler before the first one
 //	stacks/s       stacks a second, those of all threads counted
 //	wall-slower-%  by how much fewer turns a second of wall time the program makes, as median over pairs with and without
@@ -17,6 +20,15 @@
 //	named-%        frames that have a name
 //	threads-%      threads of the program that were seen
 //
-// BenchmarkCost measures what ddtop itself uses of a CPU on 10 to 500 threads, beside a loop that only sleeps and reads;
-// BenchmarkRails what it costs a Rails application under load, in requests a second, too.
+// The others measure what ddtop costs:
+//
+//	BenchmarkCost        its own CPU time on programs of 10, 100 and 500 threads and an idle one, with the screen, too, beside a
+//	                     loop that only sleeps and reads as often
+//	BenchmarkFirstFrame  the time from exec until the screen has a row of a thread
+//	BenchmarkRails       its own CPU time, requests a second and latencies of a Rails application under load, rbspy's beside them
+//	BenchmarkTarget      what a process pays: CPU time of a fixed piece of its work, page faults, context switches
+//	BenchmarkChildren    a cluster of eight Rails workers watched at once, beside one of them
+//
+// Metrics are medians, and where they have a -low and a -high those are the median's 95 % interval. The program costtable makes
+// the README's table of them (`make bench-cost`).
 package rivals

@@ -109,6 +109,7 @@ func readRbspy(file string, v *verdict) error {
 		for i, f := range stack.Trace {
 			frames[i] = frame{f.Name, f.Line}
 		}
+		v.looks++ // one thread each
 		v.judge(strconv.FormatUint(stack.Thread, 10), frames)
 	}
 	// It is ended by a signal or its time, without an end of the stream.
@@ -173,6 +174,7 @@ func readDdtop(file string, v *verdict) error {
 		if s.Depth != sampler.StackTick {
 			return
 		}
+		v.looks++
 		for _, t := range s.Threads {
 			if t.Stack == 0 {
 				continue

@@ -2,14 +2,11 @@ package rivals
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,115 +18,171 @@ const (
 	// railsPairs is how often the requests a second with a profiler are compared with those without.
 	railsPairs = 10
 	// railsSeconds is how long each of the two is.
-	railsSeconds = 5
-	// attachSeconds is what a profiler may take until it samples; it is not measured.
-	attachSeconds = 2
+	railsSeconds = 4
+	// attachTime is what a profiler has to begin to sample before it is measured. That it was enough is checked (started.end).
+	attachTime = 1500 * time.Millisecond
+	// railsLimit is longer than a profiler has to sample in one pair: it is interrupted.
+	railsLimit = time.Minute
 )
 
-// BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest): their own CPU time, and
-// requests a second with and without them, in pairs. One worker of two is profiled.
+// railsLoads are how many connections wrk has open. One at a time leaves one of two CPUs free; the name is no part of another's.
+var railsLoads = []struct {
+	name        string
+	connections int
+}{{"free-cpu", 1}, {"full", 10}}
+
+// BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest): their own CPU time,
+// requests a second and latencies. One worker of two is profiled. Without and with each profiler one after the other is a round;
+// every other round goes the other way, so that what the machine does meanwhile hits all alike.
 func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
-	own := buildOwn(b)
-	all := []profiler{ddtop(own, "ddtop"), ddtop(own, "ddtop-stacks-alone", "--lock-rate", "100")}
-	if before := os.Getenv("DDTOP_BENCH_BEFORE"); before != "" {
-		all = append(all, ddtop(before, "before"), ddtop(before, "before-stacks-alone", "--lock-rate", "100"))
+	var all []meter
+	for _, v := range versions(b) {
+		all = append(all, stat(v.path, v.name), stat(v.path, v.name+"-stacks-alone", stacksAlone...))
 	}
-	if path, err := exec.LookPath("rbspy"); err == nil {
-		all = append(all, rbspy(path, "rbspy"))
+	if path, ok := findRbspy(); ok {
+		all = append(all, rbspyMeter(path))
 	} else {
-		b.Log("rbspy is not on PATH; `cargo install rbspy` gets it")
+		b.Log(noRbspy)
 	}
 	app := servertest.StartRails(b, 2, 5)
-	load := func(connections int) float64 { return requests(b, wrk, app, connections) }
+	load := func(connections int) served { return serve(b, wrk, app, connections) }
 	load(10) // everything is loaded and cached
-	for _, l := range []struct {
-		name        string
-		connections int
-	}{{"half-full", 1}, {"full", 10}} {
+	for _, l := range railsLoads {
 		b.Run(l.name, func(b *testing.B) {
-			for _, p := range all {
-				b.Run(p.name, func(b *testing.B) {
-					for range b.N {
-						burden(b, p, app.Workers[0], func() float64 { return load(l.connections) })
-					}
-				})
+			for range b.N {
+				burden(b, all, app.Workers[0], func() served { return load(l.connections) })
 			}
 		})
 	}
 }
 
-// burden reports what a profiler costs under a load, which returns requests a second.
-func burden(b *testing.B, p profiler, pid int, load func() float64) {
+// served is what an application did under load: requests a second, and latencies in ms.
+type served struct{ rate, p50, p99 float64 }
+
+// burden reports what each profiler costs under a load.
+func burden(b *testing.B, all []meter, pid int, load func() served) {
 	b.Helper()
-	var own, fewer, rates []float64
-	for i := range railsPairs {
-		var without, with float64
-		if i%2 == 0 { // what the machine does meanwhile is to hit both alike
-			without = load()
+	own, locks, stacks := make([][]float64, len(all)), make([][]float64, len(all)), make([][]float64, len(all))
+	// By profiler, none the last.
+	results := make([][]served, len(all)+1)
+	for round := range railsPairs {
+		for k := range results {
+			i := k
+			if round%2 == 1 {
+				i = len(all) - k
+			}
+			if i == len(all) {
+				time.Sleep(attachTime) // the application has had that rest with the others, too
+				results[i] = append(results[i], load())
+				continue
+			}
+			p := all[i].start(b, pid, railsLimit)
+			time.Sleep(attachTime)
+			cpu, _ := cpuTime(p.cmd.Process.Pid)
+			from := monotonic()
+			results[i] = append(results[i], load())
+			after, _ := cpuTime(p.cmd.Process.Pid)
+			until := monotonic()
+			own[i] = append(own[i], 100*float64(after-cpu)/float64(until-from))
+			said := p.end(b, from, until)
+			locks[i], stacks[i] = append(locks[i], said.lockHz), append(stacks[i], said.stackHz)
 		}
-		cmd := p.command(pid, 2*attachSeconds+railsSeconds, filepath.Join(b.TempDir(), "out"))
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		time.Sleep(attachSeconds * time.Second)
-		cpu, begin := cpuTime(b, cmd.Process.Pid), time.Now()
-		with = load()
-		used := cpuTime(b, cmd.Process.Pid) - cpu
-		own = append(own, 100*used.Seconds()/time.Since(begin).Seconds())
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			b.Fatal(err)
-		}
-		_ = cmd.Wait() // interrupted
-		if i%2 == 1 {
-			without = load()
-		}
-		fewer, rates = append(fewer, 100*(1-with/without)), append(rates, without)
 	}
-	slices.Sort(fewer)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
-	b.ReportMetric(median(own), "own-cpu-%")
-	b.ReportMetric(median(fewer), "fewer-requests-%")
-	b.ReportMetric(fewer[len(fewer)/4], "fewer-requests-%-quarter")
-	b.ReportMetric(fewer[3*len(fewer)/4], "fewer-requests-%-three-quarters")
-	b.ReportMetric(median(rates), "requests/s")
+	reportServed(b, "none", results[len(all)])
+	for i, p := range all {
+		var fewer []float64
+		for round, with := range results[i] {
+			fewer = append(fewer, 100*(1-with.rate/results[len(all)][round].rate))
+		}
+		low, high := medianInterval(fewer)
+		b.ReportMetric(median(own[i]), p.name+"-%")
+		b.ReportMetric(median(fewer), p.name+"-fewer-requests-%")
+		b.ReportMetric(low, p.name+"-fewer-requests-low-%")
+		b.ReportMetric(high, p.name+"-fewer-requests-high-%")
+		if rate := median(locks[i]); rate > 0 {
+			b.ReportMetric(rate, p.name+"-lock-Hz")
+			b.ReportMetric(median(stacks[i]), p.name+"-stack-Hz")
+		}
+		reportServed(b, p.name, results[i])
+	}
 }
 
-var requestRate = regexp.MustCompile(`Requests/sec: +([\d.]+)`)
+func reportServed(b *testing.B, name string, all []served) {
+	b.Helper()
+	var rate, p50, p99 []float64
+	for _, s := range all {
+		rate, p50, p99 = append(rate, s.rate), append(p50, s.p50), append(p99, s.p99)
+	}
+	b.ReportMetric(median(rate), name+"-requests/s")
+	b.ReportMetric(median(p50), name+"-p50-ms")
+	b.ReportMetric(median(p99), name+"-p99-ms")
+}
 
-// requests puts the shop under load and returns the requests it answered a second.
-func requests(b *testing.B, wrk string, app *servertest.Rails, connections int) float64 {
+var (
+	requestRate = regexp.MustCompile(`Requests/sec: +([\d.]+)`)
+	latency     = regexp.MustCompile(`\n +(50|99)% +([\d.]+)(us|ms|s) *\n`)
+)
+
+// serve puts the shop under load.
+func serve(b *testing.B, wrk string, app *servertest.Rails, connections int) served {
 	b.Helper()
 	out, err := exec.Command(wrk, "--threads", "1", "--connections", strconv.Itoa(connections), "--duration", fmt.Sprintf("%ds", railsSeconds),
-		"--timeout", "30s", "--script", filepath.Join(app.Dir, "load.lua"), app.URL).CombinedOutput()
-	m := requestRate.FindSubmatch(out)
-	if err != nil || m == nil || strings.Contains(string(out), "Non-2xx") {
+		"--timeout", "30s", "--latency", "--script", filepath.Join(app.Dir, "load.lua"), app.URL).CombinedOutput()
+	if err != nil {
 		b.Fatalf("wrk: %v\n%s", err, out)
 	}
-	rate, err := strconv.ParseFloat(string(m[1]), 64)
+	s, err := parseWrk(string(out))
 	if err != nil {
 		b.Fatal(err)
 	}
-	return rate
+	return s
 }
 
-// cpuTime is what the threads of a process have had of CPUs until now, without those that have ended.
-func cpuTime(b *testing.B, pid int) (sum time.Duration) {
-	b.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil {
-		b.Fatal(err)
+// parseWrk reads what wrk --latency prints. Requests that failed are an error.
+func parseWrk(out string) (served, error) {
+	var s served
+	rate, latencies := requestRate.FindStringSubmatch(out), latency.FindAllStringSubmatch(out, -1)
+	if rate == nil || len(latencies) != 2 || strings.Contains(out, "Non-2xx") || strings.Contains(out, "Socket errors") {
+		return s, fmt.Errorf("wrk said:\n%s", out)
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	var err error
+	if s.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
+		return s, err
+	}
+	for i, into := range []*float64{&s.p50, &s.p99} {
+		took, err := time.ParseDuration(latencies[i][2] + latencies[i][3])
 		if err != nil {
-			continue // the thread has ended
+			return s, err
 		}
-		var ran int64
-		if _, err := fmt.Sscan(string(text), &ran); err != nil {
-			b.Fatalf("%s: %v", file, err)
-		}
-		sum += time.Duration(ran)
+		*into = float64(took) / float64(time.Millisecond)
 	}
-	return sum
+	return s, nil
+}
+
+func TestParseWrk(t *testing.T) {
+	const out = `Running 4s test @ http://127.0.0.1:3000
+  1 threads and 10 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    66.15ms   45.01ms 261.55ms   74.57%
+    Req/Sec   155.03     21.51   200.00     72.50%
+  Latency Distribution
+     50%  960.00us
+     75%   86.40ms
+     90%  129.32ms
+     99%    1.20s 
+  622 requests in 4.01s, 1.97MB read
+Requests/sec:    155.06
+Transfer/sec:    502.11KB
+`
+	got, err := parseWrk(out)
+	if want := (served{155.06, 0.96, 1200}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	for _, bad := range []string{"", out + "  Non-2xx or 3xx responses: 3\n", out + "  Socket errors: connect 0, read 1, write 0, timeout 0\n"} {
+		if got, err := parseWrk(bad); err == nil {
+			t.Errorf("%+v of\n%s", got, bad)
+		}
+	}
 }

@@ -87,6 +87,7 @@ type frame struct {
 
 // verdict sums up what a profiler said.
 type verdict struct {
+	looks                int // at the process: a stack of each thread that the profiler reads
 	stacks, impossible   int
 	callers, right       int // callers' frames, and those with the right line
 	frames, named        int
@@ -137,11 +138,4 @@ func bare(name string) string {
 		return name[i+1:]
 	}
 	return name
-}
-
-func percent(part, of int) float64 {
-	if of == 0 {
-		return 0
-	}
-	return 100 * float64(part) / float64(of)
 }

@@ -6,7 +6,7 @@ ActiveRecord::Schema.define do
     t.references :customer, null: false
     t.string :state, null: false
     t.integer :total_cents, null: false, default: 0
-    t.datetime :created_at, null: false
+    t.datetime :created_at, null: false, index: true # the load adds orders all the time
   end
   create_table(:items) do |t|
     t.references :order, null: false

@@ -1,0 +1,194 @@
+package rivals
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// meter is a profiler whose own CPU time is measured while it samples.
+type meter struct {
+	name string
+	// command samples the process for a length of time from its first sample on, and may write to file.
+	command func(pid int, length time.Duration, file string) *exec.Cmd
+	// said is what the profiler itself tells of its work.
+	said func(out []byte, file string) (sampled, error)
+}
+
+// sampled is a profiler's own word of when it sampled, and how often.
+type sampled struct {
+	// from and until are its first and last sample by CLOCK_MONOTONIC; 0 of a profiler that does not tell.
+	from, until time.Duration
+	samples     int
+	// stackHz and lockHz are the rates that it achieved.
+	stackHz, lockHz float64
+}
+
+// stat is `ddtop stat` with more arguments.
+func stat(path, name string, args ...string) meter {
+	return meter{name: name, said: saidByStat, command: func(pid int, length time.Duration, _ string) *exec.Cmd {
+		return exec.Command(path, append([]string{"stat", "--json", "--pid", strconv.Itoa(pid), "--duration", length.String()}, args...)...)
+	}}
+}
+
+func saidByStat(out []byte, _ string) (sampled, error) {
+	var s struct {
+		Start   int64 `json:"start_monotonic_ns"`
+		End     int64 `json:"end_monotonic_ns"`
+		Samples int
+		Rate    struct{ Stack, Lock struct{ Achieved float64 } }
+	}
+	if err := json.Unmarshal(out, &s); err != nil {
+		return sampled{}, fmt.Errorf("%w in %.200q", err, out)
+	}
+	return sampled{time.Duration(s.Start), time.Duration(s.End), s.Samples, s.Rate.Stack.Achieved, s.Rate.Lock.Achieved}, nil
+}
+
+// rbspyMeter is rbspy as a meter. It does not tell when it began; how many stacks it read is in its raw file.
+func rbspyMeter(path string) meter {
+	p := rbspy(path, "rbspy")
+	return meter{name: p.name,
+		command: func(pid int, length time.Duration, file string) *exec.Cmd {
+			return p.command(pid, int(length.Seconds()+1), file)
+		},
+		said: func(_ []byte, file string) (sampled, error) {
+			var v verdict
+			err := p.read(file, &v)
+			return sampled{samples: v.stacks}, err
+		}}
+}
+
+// started is a profiler at work.
+type started struct {
+	meter
+	cmd       *exec.Cmd
+	out, told bytes.Buffer // what it prints, and what it says on standard error
+	file      string
+	pid       int // the process it samples
+	ended     chan error
+}
+
+// start starts a profiler for a length of time, or until end.
+func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
+	b.Helper()
+	s := &started{meter: m, pid: pid, file: filepath.Join(b.TempDir(), "out"), ended: make(chan error, 1)}
+	s.cmd = m.command(pid, length, s.file)
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.told
+	if err := s.cmd.Start(); err != nil {
+		b.Fatalf("starting %s: %v", m.name, err)
+	}
+	go func() { s.ended <- s.cmd.Wait() }()
+	return s
+}
+
+// end interrupts the profiler and returns what it says it did. That it had begun before from and went on until until (both by
+// CLOCK_MONOTONIC) is made sure of: one that failed or was still attaching would be measured as cheap.
+func (s *started) end(b *testing.B, from, until time.Duration) sampled {
+	b.Helper()
+	select {
+	case err := <-s.ended:
+		b.Fatalf("%s ended before it was to: %v\n%s", s.name, err, s.told.String())
+	default:
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		b.Fatal(err)
+	}
+	said := s.result(b, <-s.ended)
+	if said.from > from {
+		b.Errorf("%s took its first sample %v after its cost was to be measured", s.name, said.from-from)
+	}
+	if said.until != 0 && said.until < until-stale {
+		b.Errorf("%s took its last sample %v before the end of the measurement", s.name, until-said.until)
+	}
+	return said
+}
+
+// stale is how old a profiler's last sample may be: of an idle process ddtop samples 20 times a second, and a full machine
+// may keep it waiting.
+const stale = 500 * time.Millisecond
+
+// result is what the profiler says when it has ended, with err.
+func (s *started) result(b *testing.B, err error) sampled {
+	b.Helper()
+	if err != nil {
+		b.Fatalf("%s: %v\n%s", s.name, err, s.told.String())
+	}
+	said, err := s.said(s.out.Bytes(), s.file)
+	if err == nil && said.samples == 0 {
+		err = errors.New("no sample")
+	}
+	if err != nil {
+		b.Fatalf("what %s says: %v", s.name, err)
+	}
+	return said
+}
+
+const (
+	// settle is how long a profiler has sampled before its cost is measured: the first samples read every name.
+	settle = 500 * time.Millisecond
+	// look is how often its CPU time is looked at, from when on it samples is known at its end.
+	look = 50 * time.Millisecond
+)
+
+// cost lets the profiler sample a process for a while and returns its CPU time in that while, in percent of a CPU, without that
+// of its attaching, its first samples and its report.
+func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64, said sampled) {
+	b.Helper()
+	type reading struct{ at, cpu time.Duration }
+	var readings []reading
+	s := m.start(b, pid, settle+length)
+	every := time.NewTicker(look)
+	defer every.Stop()
+	for running := true; running; {
+		select {
+		case err := <-s.ended:
+			said, running = s.result(b, err), false
+		case <-every.C:
+			if cpu, ok := cpuTime(s.cmd.Process.Pid); ok {
+				readings = append(readings, reading{monotonic(), cpu})
+			}
+		}
+	}
+	var first, last *reading
+	for i, r := range readings {
+		if r.at < said.from+settle || r.at > said.until {
+			continue
+		}
+		if first == nil {
+			first = &readings[i]
+		}
+		last = &readings[i]
+	}
+	if first == nil || last.at-first.at < length/2 {
+		b.Fatalf("%s sampled from %v to %v, and its CPU time was seen %d times", m.name, said.from, said.until, len(readings))
+	}
+	return 100 * float64(last.cpu-first.cpu) / float64(last.at-first.at), said
+}
+
+// cpuTime is what the threads of a process have had of CPUs until now, without those that have ended; false when the process
+// has ended.
+func cpuTime(pid int) (sum time.Duration, ok bool) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		panic(err) // the pattern is right
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		var ran int64
+		if _, err := fmt.Sscan(string(text), &ran); err == nil {
+			sum, ok = sum+time.Duration(ran), true
+		}
+	}
+	return sum, ok
+}

@@ -1,0 +1,179 @@
+package rivals
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+const (
+	// screenRows and screenCols are the terminal's size.
+	screenRows = 50
+	screenCols = 200
+	// maxDrawn is how much of what is drawn is looked at for a first row, in bytes: a frame is some tens of KB.
+	maxDrawn = 4 << 20
+	// frameTimeout is how long the first row may take on a full machine.
+	frameTimeout = time.Minute
+	// leaveTimeout is how long the screen may take to go.
+	leaveTimeout = time.Minute
+	// firstFrames is how often the time to the first frame is taken.
+	firstFrames = 20
+)
+
+// screen is a ddtop before a terminal.
+type screen struct {
+	cmd    *exec.Cmd
+	master *os.File
+	begun  time.Time
+	// first gets the time from exec until a row of a thread was drawn.
+	first chan time.Duration
+	ended chan error
+
+	mu    sync.Mutex
+	drawn bytes.Buffer // until the first row was seen
+}
+
+// openScreen starts ddtop's screen on a process.
+func openScreen(b *testing.B, path string, pid int) *screen {
+	b.Helper()
+	master, tty, err := pty.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tty.Close()
+	if err := pty.Setsize(master, &pty.Winsize{Rows: screenRows, Cols: screenCols}); err != nil {
+		b.Fatal(err)
+	}
+	s := &screen{cmd: exec.Command(path, "--pid", strconv.Itoa(pid)), master: master, first: make(chan time.Duration, 1), ended: make(chan error, 1)}
+	s.cmd.Dir = b.TempDir()
+	// No settings of whoever runs this.
+	s.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_CONFIG_HOME="+s.cmd.Dir)
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = tty, tty, tty
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	s.begun = time.Now()
+	if err := s.cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	go s.read()
+	go func() { s.ended <- s.cmd.Wait() }()
+	return s
+}
+
+var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
+
+// read takes what is drawn until the terminal is closed.
+func (s *screen) read() {
+	buf := make([]byte, 1<<16)
+	seen := false
+	for {
+		n, err := s.master.Read(buf)
+		at := time.Since(s.begun)
+		if !seen && n > 0 {
+			s.mu.Lock()
+			s.drawn.Write(buf[:n])
+			// Cells that differ alone are drawn later, but the first time a name is drawn in one piece.
+			if bytes.Contains(escapes.ReplaceAll(s.drawn.Bytes(), nil), []byte(rowOf)) {
+				seen = true
+				s.first <- at
+			} else if s.drawn.Len() > maxDrawn {
+				s.drawn.Reset()
+			}
+			s.mu.Unlock()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// row waits for the first row of a thread and returns how long that took from exec on.
+func (s *screen) row(b *testing.B) time.Duration {
+	b.Helper()
+	var why error
+	select {
+	case took := <-s.first:
+		return took
+	case why = <-s.ended:
+	case <-time.After(frameTimeout):
+		why = errors.New("it took too long")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.Fatalf("no row of a thread on the screen: %v\n%q", why, escapes.ReplaceAll(s.drawn.Bytes(), nil))
+	return 0
+}
+
+// leave presses q and waits for the end. A screen that has ended before, or ends with an error, fails the benchmark: what was
+// measured of it says nothing.
+func (s *screen) leave(b *testing.B) {
+	b.Helper()
+	defer s.master.Close()
+	select {
+	case err := <-s.ended:
+		b.Fatalf("the screen ended before it was to: %v", err)
+	default:
+	}
+	if _, err := s.master.WriteString("q"); err != nil {
+		b.Fatal(err)
+	}
+	select {
+	case err := <-s.ended:
+		if err != nil {
+			b.Fatalf("the screen: %v", err)
+		}
+	case <-time.After(leaveTimeout):
+		b.Fatal("the screen does not leave")
+	}
+}
+
+// screenCost is what ddtop with its screen takes of a CPU, in percent, once it shows threads.
+func screenCost(b *testing.B, path string, pid int, length time.Duration) float64 {
+	b.Helper()
+	s := openScreen(b, path, pid)
+	s.row(b)
+	time.Sleep(settle)
+	before, _ := cpuTime(s.cmd.Process.Pid)
+	from := monotonic()
+	time.Sleep(length)
+	after, ok := cpuTime(s.cmd.Process.Pid)
+	took := monotonic() - from
+	s.leave(b)
+	if !ok || after == before {
+		b.Fatalf("the screen took no CPU time in %v", took)
+	}
+	return 100 * float64(after-before) / float64(took)
+}
+
+// BenchmarkFirstFrame measures how long it takes from exec until the screen has a row of a thread, on the program of 10 threads.
+func BenchmarkFirstFrame(b *testing.B) {
+	all := versions(b)
+	p := theRuby(b).Start(b, costPrograms[1].script, rubytest.Options{})
+	p.Expect(b, "up")
+	for range b.N {
+		took := make([][]float64, len(all))
+		for range firstFrames {
+			for i, v := range all {
+				s := openScreen(b, v.path, p.PID)
+				took[i] = append(took[i], float64(s.row(b).Microseconds())/1e3)
+				s.leave(b)
+			}
+		}
+		b.ReportMetric(0, "ns/op") // the time is in the metrics
+		for i, v := range all {
+			b.ReportMetric(median(took[i]), v.name+"-ms")
+			b.ReportMetric(slices.Max(took[i]), v.name+"-longest-ms")
+		}
+	}
+}
