@@ -21,6 +21,9 @@ type funcInfo struct {
 	known      bool
 	hide, keep bool
 	f          sampler.Frame
+	own        bool
+	library    string // "" of own code
+	from       provenance
 	// function numbers the frame's FuncKey when merging by function, and by line; 0: not numbered yet.
 	function, line int32
 }
@@ -260,7 +263,7 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 		c = b.newNode(n, b.keys[*key], 256)
 		x := b.nodes[c]
 		x.Frame, x.Name, x.Path, x.ExecLine, x.C = frame, in.f.Name, in.f.Path, in.f.Line, in.f.C
-		x.Origin, x.Gem = in.f.Origin, in.f.Gem
+		x.Own, x.Library, x.from = in.own, in.library, in.from
 		b.children[ck] = c
 	}
 	if in.f.Uncertain {
@@ -327,6 +330,9 @@ func (b *Builder) info(id sampler.FrameID) *funcInfo {
 	if !in.known {
 		in.f = b.dict.Frame(id)
 		in.known = true
+		if in.from, in.own = provenanceOf(&in.f), in.f.Own(); !in.own {
+			in.library = in.f.Library()
+		}
 		in.hide = b.opt.Hide != nil && b.opt.Hide(&in.f)
 		in.keep = b.opt.Keep != nil && frameMatches(b.opt.Keep, in.f.Label, frameFile(&in.f))
 	}

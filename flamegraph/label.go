@@ -85,8 +85,13 @@ func LabelFit(label string, width int) string {
 			return s
 		}
 	}
-	if width == 1 {
-		return ansi.Truncate(s, 1, "")
+	return cut(s, width)
+}
+
+// cut shortens a text to width columns.
+func cut(s string, width int) string {
+	if width <= 1 {
+		return ansi.Truncate(s, max(width, 0), "")
 	}
 	return ansi.Truncate(s, width, ellipsis)
 }

@@ -63,9 +63,9 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 		above = above[:maxRows-1]
 	}
 	for i := len(above) - 1; i >= 0; i-- {
-		p.Rows = append(p.Rows, []Cell{{Kind: CellAncestor, Node: above[i], W: width, Text: LabelFit(above[i].Label, width)}})
+		p.Rows = append(p.Rows, []Cell{{Kind: CellAncestor, Node: above[i], W: width, Text: above[i].Fit(width)}})
 	}
-	row := []Cell{{Kind: cellNode, Node: zoom, W: width, Text: LabelFit(zoom.Label, width)}}
+	row := []Cell{{Kind: cellNode, Node: zoom, W: width, Text: zoom.Fit(width)}}
 	l := layouter{}
 	for drawn := true; drawn && len(p.Rows) < maxRows; row, drawn = l.next(row, width) {
 		p.Rows = append(p.Rows, row)
@@ -104,7 +104,7 @@ func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 					cell.Kind, cell.Parent, cell.Count = cellMore, c.Node, p.count
 					cell.Text = moreText(p.count, p.w)
 				} else {
-					cell.Text = LabelFit(p.node.Label, p.w)
+					cell.Text = p.node.Fit(p.w)
 				}
 				row = append(row, cell)
 				x += p.w

@@ -1,10 +1,6 @@
 package flamegraph
 
-import (
-	"strings"
-
-	"github.com/ddtop/ddtop/sampler"
-)
+import "github.com/ddtop/ddtop/sampler"
 
 // provenance says where a node's code comes from.
 type provenance uint8
@@ -43,29 +39,25 @@ func (p provenance) String() string {
 	return "other"
 }
 
-// provenance returns a node's origin: what its frame says, and where that says nothing (a recording of an earlier version)
-// what its path looks like, with the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler
-// (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/).
-func (n *Node) provenance() provenance {
-	switch f := n.File; {
-	case n.Kind != FrameNode:
-		return fromNone
-	case n.Origin == sampler.OriginApp:
-		return fromApp
-	case n.Origin == sampler.OriginGem:
+// provenanceOf returns the provenance of a frame.
+func provenanceOf(f *sampler.Frame) provenance {
+	switch f.From() {
+	case sampler.OriginGem:
 		return fromGem
-	case n.Origin == sampler.OriginStdlib:
+	case sampler.OriginStdlib:
 		return fromStdlib
-	case n.Origin == sampler.OriginCore:
+	case sampler.OriginCore:
 		return fromCore
-	case n.Origin == sampler.OriginEval:
+	case sampler.OriginEval:
 		return fromEval
-	case n.C, strings.HasPrefix(f, "<internal:"):
-		return fromCore
-	case strings.Contains(f, "/gems/"), strings.Contains(f, "/rubygems-integration/"):
-		return fromGem
-	case strings.Contains(f, "/lib/ruby/"):
-		return fromStdlib
 	}
 	return fromApp
+}
+
+// provenance returns where a node's code comes from.
+func (n *Node) provenance() provenance {
+	if n.Kind != FrameNode {
+		return fromNone
+	}
+	return n.from
 }

@@ -37,6 +37,8 @@ const (
 	CutNode
 	// NoStackNode stands for time whose stack was never read.
 	NoStackNode
+	// RunNode stands for frames that are not the program's own (see Fold). Its key is that of the outermost but for the Kind.
+	RunNode
 )
 
 // Node is a function (or line) in its calling context. Total = Self + the sum of the children's Totals.
@@ -48,9 +50,11 @@ type Node struct {
 	Name, Path string
 	ExecLine   int32
 	C          bool
-	// Origin says where the code comes from, Gem of which gem it is.
-	Origin sampler.Origin
-	Gem    string
+	// Own: it is the program's own code. Library is what it is of otherwise (sampler.Frame.Library).
+	Own     bool
+	Library string
+	from    provenance
+	run     *run // of a RunNode
 	// Uncertain: at least one of the frames merged here can't be trusted.
 	Uncertain   bool
 	Self, Total int64

@@ -27,6 +27,9 @@ func newWorld(rnd *rand.Rand, funcs, stacks, depth int) *world {
 				Path: fmt.Sprintf("app/file%d.rb", i%11), AbsolutePath: fmt.Sprintf("/srv/app/file%d.rb", i%11),
 				FirstLine: int32(10 * i), Line: int32(10*i + 1 + line), C: i%5 == 4,
 			}
+			if i%4 != 0 { // most frames are not the program's own
+				f.Origin, f.Gem = sampler.OriginGem, fmt.Sprintf("gem-%d 1.0", i%3)
+			}
 			ids = append(ids, w.dict.InternFrame(f))
 		}
 	}

@@ -40,9 +40,7 @@ const wayOff = -1
 func (u *under) has(k Key) bool {
 	o := u.opt
 	switch {
-	case o.States != 0 && !o.States.Has(k.State), o.Threads != nil && !o.Threads[k.Thread], u.root != nil && u.root.Label != o.Root(k.Thread):
-		return false
-	case o.Keep != nil && !u.keep(k.Stack):
+	case !u.wanted(k), u.root != nil && u.root.Label != o.Root(k.Thread):
 		return false
 	case k.Stack == 0:
 		return u.noStack || len(u.way) == 0
@@ -52,6 +50,12 @@ func (u *under) has(k Key) bool {
 		return u.inward(k.Stack)
 	}
 	return u.along(k.Stack) == len(u.way)
+}
+
+// wanted reports whether the weight of a key is in the tree.
+func (u *under) wanted(k Key) bool {
+	o := u.opt
+	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) && (o.Keep == nil || u.keep(k.Stack))
 }
 
 // along follows a stack from its outermost frame. Callers that another stack has come by need no second look, and past the

@@ -1,7 +1,6 @@
 package gvl
 
 import (
-	"path"
 	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -221,11 +220,9 @@ func where(dict *sampler.Dictionary, stack sampler.StackID) string {
 }
 
 // ownMethod reports whether a frame is a method of the program itself, and not the top of one of its files: a server's
-// bin/puma is such a file, too. Code of a file that was read and evaluated under a relative name, as servers do with
-// config.ru, is the program's; libraries name theirs by whole paths, or with brackets.
+// bin/puma is such a file, too. A recording that says nothing of origins has none.
 func ownMethod(f *sampler.Frame, label string) bool {
-	own := f.Origin == sampler.OriginApp || f.Origin == sampler.OriginEval && path.Ext(f.Path) != "" && f.Path[0] != '('
-	return own && !strings.HasPrefix(label, "<")
+	return f.Origin != sampler.OriginUnknown && f.Own() && !strings.HasPrefix(label, "<")
 }
 
 // ownCode joins what names a piece of code: the program's own method, the library's that it called, and the C function that

@@ -16,7 +16,7 @@ func internOrigins(dict *sampler.Dictionary, labels []string) sampler.StackID {
 		for mark, origin := range map[string]sampler.Origin{"c:": sampler.OriginCore, "gem:": sampler.OriginGem, "lib:": sampler.OriginStdlib, "old:": sampler.OriginUnknown, "eval:": sampler.OriginEval, "ru:": sampler.OriginEval} {
 			if rest, ok := strings.CutPrefix(l, mark); ok {
 				l, f.Origin, f.C = rest, origin, origin == sampler.OriginCore
-				f.Path = map[string]string{"eval:": "(eval at /lib/active.rb:7)", "ru:": "config.ru"}[mark]
+				f.Path = map[string]string{"eval:": "(eval at /g/gems/active-1.0/lib/active.rb:7)", "ru:": "config.ru"}[mark]
 			}
 		}
 		f.Label = l

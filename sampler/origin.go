@@ -1,5 +1,11 @@
 package sampler
 
+import (
+	"cmp"
+	"path"
+	"strings"
+)
+
 // Origin says where a frame's code comes from. Recordings keep its numbers: they never change.
 type Origin uint8
 
@@ -14,7 +20,7 @@ const (
 	OriginStdlib
 	// OriginCore is a C function, of Ruby or of an extension, or Ruby's own code in Ruby (<internal:…>).
 	OriginCore
-	// OriginEval is code that was made at run time and names no file.
+	// OriginEval is code that was made at run time, of which Ruby does not say which file evaluates it.
 	OriginEval
 	// NumOrigins is the number of origins.
 	NumOrigins
@@ -35,4 +41,84 @@ func (o Origin) String() string {
 		return "eval"
 	}
 	return "unknown"
+}
+
+// From returns where a frame's code comes from: its Origin or, where nobody has told (a recording of an earlier version, code
+// that was evaluated), what its path looks like with the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler (…/bundler/gems/)
+// and Ruby's own installers (…/lib/ruby/VERSION/). A C function has the path of its caller, which tells nothing of its own. It is
+// never OriginUnknown.
+func (f *Frame) From() Origin {
+	switch file, evaluated := EvalFile(f.Path); {
+	case evaluated && (f.Origin == OriginEval || f.Origin == OriginUnknown):
+		return originOfPath(file)
+	case f.Origin != OriginUnknown:
+		return f.Origin
+	case f.C:
+		return OriginCore
+	}
+	return originOfPath(cmp.Or(f.AbsolutePath, f.Path))
+}
+
+func originOfPath(file string) Origin {
+	switch {
+	case strings.HasPrefix(file, "<internal:"):
+		return OriginCore
+	case strings.Contains(file, "/gems/"), strings.Contains(file, "/rubygems-integration/"):
+		return OriginGem
+	case strings.Contains(file, "/lib/ruby/"), strings.Contains(file, "/usr/share/ruby-"):
+		return OriginStdlib
+	}
+	return OriginApp
+}
+
+// EvalFile returns the file that evaluates code which names none itself: Ruby 3.3 and later call that "(eval at FILE:LINE)", also
+// where FILE is such a name again. ok is false for any other path.
+func EvalFile(path string) (file string, ok bool) {
+	const before = "(eval at "
+	for strings.HasPrefix(path, before) {
+		rest := strings.TrimSuffix(path[len(before):], ")")
+		i := strings.LastIndexByte(rest, ':')
+		if i < 0 {
+			return "", false
+		}
+		path, ok = rest[:i], true
+	}
+	return path, ok
+}
+
+// Own reports whether a frame is the program's own code: what a person who looks at it can change. Code of a file that was read
+// and evaluated under a relative name, as templates and a server's config.ru are, is; libraries name theirs by whole paths, or
+// with brackets.
+func (f *Frame) Own() bool {
+	switch f.From() {
+	case OriginApp:
+		return true
+	case OriginEval:
+		return path.Ext(f.Path) != "" && f.Path[0] != '('
+	}
+	return false
+}
+
+// Library names what a frame is of that is not the program's own: a gem without its version, the library within the standard
+// one ("net", "json"), "ruby" for the core.
+func (f *Frame) Library() string {
+	switch f.From() {
+	case OriginGem:
+		if name, _, _ := strings.Cut(f.Gem, " "); name != "" {
+			return name
+		}
+		return "gem"
+	case OriginStdlib:
+		file := cmp.Or(f.AbsolutePath, f.Path)
+		if _, rest, ok := strings.Cut(file, "/ruby/"); ok {
+			file = rest
+		}
+		for part := range strings.SplitSeq(file, "/") {
+			if name := strings.TrimSuffix(part, ".rb"); name != "" && (name[0] < '0' || name[0] > '9') {
+				return name
+			}
+		}
+		return "stdlib"
+	}
+	return "ruby"
 }

@@ -70,12 +70,18 @@ type originTruth struct {
 
 // of says where a frame comes from by what the program says.
 func (w originTruth) of(f sampler.Frame) (sampler.Origin, string) {
-	below := func(dir string) bool { return strings.HasPrefix(f.AbsolutePath, dir+"/") }
+	file := f.AbsolutePath
+	below := func(dir string) bool { return strings.HasPrefix(file, dir+"/") }
 	switch {
 	case f.C || strings.HasPrefix(f.Path, "<internal:"):
 		return sampler.OriginCore, ""
-	case strings.HasPrefix(f.Path, "(eval"):
-		return sampler.OriginEval, ""
+	case strings.HasPrefix(f.Path, "(eval"): // it is of the file that evaluates it, where Ruby says that
+		if at, ok := sampler.EvalFile(f.Path); ok {
+			file = at
+		}
+		if file == "" {
+			return sampler.OriginEval, ""
+		}
 	}
 	for dir, gem := range w.Gems {
 		if below(dir) {
@@ -125,7 +131,11 @@ func TestOrigins(t *testing.T) {
 		for name, want := range map[string]sampler.Origin{"in_app": sampler.OriginApp, "in_eval": sampler.OriginEval,
 			"in_named": sampler.OriginApp, "in_gem": sampler.OriginGem, "in_git": sampler.OriginGem, "in_lib": sampler.OriginApp,
 			"in_late": sampler.OriginApp, "find": sampler.OriginStdlib} {
-			if f, ok := seen[name]; !ok || f.Origin != want {
+			f, ok := seen[name]
+			if _, at := sampler.EvalFile(f.Path); want == sampler.OriginEval && (at || f.AbsolutePath != "") {
+				want = sampler.OriginApp
+			}
+			if !ok || f.Origin != want {
 				t.Errorf("%s: seen %v: %+v, want %v", name, ok, f, want)
 			}
 		}

@@ -13,6 +13,8 @@ import (
 //
 //	…/gems/NAME-VERSION[-PLATFORM]/    a gem (RubyGems, Bundler's vendor/bundle, Debian's rubygems-integration)
 //	…/bundler/gems/NAME-REVISION/      a gem that Bundler has checked out of git
+//	…/vendor/cache/NAME-REVISION/      the same, packed with the program (bundle cache)
+//	…/vendor/gems/NAME/                a gem that was copied into the program
 //	rubylibdir and rubyarchdir         the standard library
 //	site_ruby and vendor_ruby          libraries installed beside it: Debian's packages of gems, without a version
 //	any other entry                    the program's own
@@ -75,7 +77,7 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	case strings.HasPrefix(name, internalPrefix):
 		return sampler.OriginCore, ""
 	case strings.HasPrefix(name, "(eval"):
-		return sampler.OriginEval, ""
+		return o.ofEval(name, abs)
 	case abs != "":
 		// A load path through a symbolic link is in the path, not in the absolute one.
 		origin, gem := o.byFile(abs)
@@ -87,6 +89,23 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 		return o.byFile(name) // an eval that says which file its code is of
 	case name == "-e" || name == "-":
 		return sampler.OriginApp, "" // the program itself, on the command line or on standard input
+	}
+	return sampler.OriginEval, ""
+}
+
+// ofEval returns the origin of code that was evaluated and names no file: that of the file that evaluates it, where Ruby says which:
+// from 3.3 on in the path, in 2.7 as the absolute path.
+func (o *origins) ofEval(name, abs string) (sampler.Origin, string) {
+	file, ok := sampler.EvalFile(name)
+	switch {
+	case ok && file != "" && file[0] != '(':
+		origin, gem := o.of(file, "")
+		if origin == sampler.OriginEval && path.Ext(file) != "" {
+			origin = sampler.OriginApp // a main script, by the relative name that it was started with
+		}
+		return origin, gem
+	case abs != "":
+		return o.byFile(abs)
 	}
 	return sampler.OriginEval, ""
 }
@@ -154,7 +173,13 @@ func siteOrigin(rest string) (sampler.Origin, string) {
 
 // gemOf finds the innermost gem folder that a file is in, by the layout of gem folders; "" when there is none.
 func gemOf(file string) (dir, gem string) {
-	const mark = "/gems/"
+	const mark, packed = "/gems/", "/vendor/cache/"
+	if i := strings.LastIndex(file, packed); i >= 0 {
+		full, _, inside := strings.Cut(file[i+len(packed):], "/")
+		if name, revision := splitRevision(full); inside && revision != "" {
+			return file[:i+len(packed)+len(full)], name + " " + revision
+		}
+	}
 	for end := len(file); ; {
 		i := strings.LastIndex(file[:end], mark)
 		if i < 0 {
@@ -165,6 +190,9 @@ func gemOf(file string) (dir, gem string) {
 			name, version := splitGem(full)
 			if version == "" && strings.HasSuffix(file[:i], "/bundler") {
 				name, version = splitRevision(full)
+			}
+			if version == "" && strings.HasSuffix(file[:i], "/vendor") {
+				return file[:i+len(mark)+len(full)], full
 			}
 			if version != "" {
 				return file[:i+len(mark)+len(full)], name + " " + version

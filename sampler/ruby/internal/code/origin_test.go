@@ -42,8 +42,25 @@ func TestOrigins(t *testing.T) {
 		gem       string
 	}{
 		{debian, "<internal:kernel>", "", sampler.OriginCore, ""},
-		{debian, "(eval)", "/srv/shop/lib/a.rb", sampler.OriginEval, ""}, // 2.7 says the absolute path of whoever evals
-		{debian, "(eval at /srv/shop/lib/a.rb:3)", "", sampler.OriginEval, ""},
+		{debian, "(eval)", "/srv/shop/lib/a.rb", sampler.OriginApp, ""}, // 2.7 says the absolute path of whoever evals
+		{debian, "(eval)", "", sampler.OriginEval, ""},
+		{debian, "(eval at /srv/shop/lib/a.rb:3)", "", sampler.OriginApp, ""},
+		{debian, "(eval at (eval at /srv/shop/lib/a.rb:3):1)", "", sampler.OriginApp, ""},
+		{debian, "(eval at app.rb:3)", "", sampler.OriginApp, ""},
+		{debian, "(eval at -e:3)", "", sampler.OriginApp, ""},
+		{debian, "(eval at (eval):3)", "", sampler.OriginEval, ""},
+		{debian, "(eval at /var/lib/gems/3.1.0/gems/rack-2.2.7/lib/rack.rb:3)", "", sampler.OriginGem, "rack 2.2.7"},
+		{debian, "(eval at <internal:kernel>:3)", "", sampler.OriginCore, ""},
+		{debian, "", "/app/vendor/bundle/ruby/3.1.0/gems/puma-6.4.0/lib/puma.rb", sampler.OriginGem, "puma 6.4.0"},
+		{debian, "", "/app/vendor/ruby/3.1.0/bundler/gems/x-0123abc/lib/x.rb", sampler.OriginGem, "x 0123abc"},
+		{debian, "", "/app/.bundle/ruby/3.1.0/gems/puma-6.4.0/lib/puma.rb", sampler.OriginGem, "puma 6.4.0"},
+		{debian, "", "/app/vendor/cache/rails-1a2b3c4d5e6f/activerecord/lib/a.rb", sampler.OriginGem, "rails 1a2b3c4d5e6f"},
+		{debian, "", "/app/vendor/gems/tiny/lib/tiny.rb", sampler.OriginGem, "tiny"},
+		{debian, "", "/app/app/models/order.rb", sampler.OriginApp, ""},
+		{debian, "", "/app/engines/billing/app/models/bill.rb", sampler.OriginApp, ""},
+		{debian, "", "/app/gems/billing/lib/billing.rb", sampler.OriginApp, ""},
+		{[]string{"/home/me/tiny/lib", "/usr/lib/ruby/3.1.0"}, "", "/home/me/tiny/lib/tiny.rb", sampler.OriginApp, ""},
+		{[]string{"/home/me/gems/tiny-1.2/lib", "/usr/lib/ruby/3.1.0"}, "", "/home/me/gems/tiny-1.2/lib/tiny.rb", sampler.OriginGem, "tiny 1.2"},
 		{debian, "template.erb", "", sampler.OriginEval, ""},
 		{debian, "/srv/shop/lib/a.rb", "", sampler.OriginApp, ""},
 		{debian, "-e", "", sampler.OriginApp, ""},

@@ -1,0 +1,334 @@
+package flamegraph
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// minRun is the depth from which on frames that are not the program's own are folded: of fewer, the names say more than the rows
+// that they take.
+const minRun = 3
+
+// Folded is a tree in which runs of frames that are not the program's own (Node.Own) are one row each. A run begins at a frame
+// and holds all that it calls, in as many branches as there are, up to the program's own code, which is under the run: one
+// node a function, whichever branch calls it. C functions that own code calls stay; so do those in which the time of a run is
+// spent, as one node each. No frame of the program's own is folded, and no time is lost: the tree is as consistent as the whole
+// one (a node's Total is its Self and the Totals of its children), the Self of a run is what is spent in its frames.
+//
+// Of callees first (Options.Inverted) the first row, which is what was executed, stays too, and a run's own code is its callers'.
+type Folded struct {
+	Tree *Tree
+	// Whole is the tree that it was made of.
+	Whole *Tree
+
+	of   map[*Node][]*Node // the nodes of the whole tree that a node stands for; of a run its outermost
+	in   map[*Node]*Node   // the other way round; of a frame in a run the run
+	leaf map[*Node]*Node   // and of one in which time of a run is spent, the node for that
+}
+
+// run is what a RunNode says of its frames.
+type run struct {
+	frames    int // of the heaviest way through it
+	libraries []string
+}
+
+// Fold folds a tree. Runs that open says stay open: under them are their frames. open may be nil; it is called with a node whose
+// Parents are set, before it has children.
+func Fold(t *Tree, open func(run *Node) bool) *Folded {
+	tree := *t
+	f := &Folded{Tree: &tree, Whole: t, of: make(map[*Node][]*Node), in: make(map[*Node]*Node, t.Nodes), leaf: make(map[*Node]*Node)}
+	b := folder{Folded: f, open: open}
+	tree.Nodes, tree.MaxDepth = 0, 0
+	tree.Root = b.merge([]*Node{t.Root}, nil)
+	b.fill(tree.Root, []*Node{t.Root})
+	return f
+}
+
+// folder is a Folded that is being made. How deep it calls itself is bounded by the depth of the tree.
+type folder struct {
+	*Folded
+	open func(*Node) bool
+}
+
+// merge makes one node of equal ones, without children.
+func (b *folder) merge(nodes []*Node, parent *Node) *Node {
+	c := new(Node)
+	*c = *nodes[0]
+	for _, n := range nodes[1:] {
+		c.Self, c.Total = c.Self+n.Self, c.Total+n.Total
+		c.Uncertain = c.Uncertain || n.Uncertain
+		for st := range n.StateSelf {
+			c.StateSelf[st] += n.StateSelf[st]
+			c.StateTotal[st] += n.StateTotal[st]
+		}
+	}
+	for _, n := range nodes {
+		b.in[n] = c
+	}
+	b.of[c] = nodes
+	b.place(c, parent)
+	return c
+}
+
+func (b *folder) place(c, parent *Node) {
+	c.Parent, c.Children, c.Depth = parent, nil, 0
+	if parent != nil {
+		c.Depth = parent.Depth + 1
+	}
+	b.Tree.Nodes++
+	b.Tree.MaxDepth = max(b.Tree.MaxDepth, c.Depth)
+}
+
+// fill gives a node its children: own code, and the runs of what is not.
+func (b *folder) fill(c *Node, nodes []*Node) {
+	for _, group := range childGroups(nodes) {
+		first := group[0]
+		stays := first.Own || first.Kind != FrameNode || c.Own && first.Library == coreLibrary && !b.Tree.Options.Inverted ||
+			c.Parent == nil && b.Tree.Options.Inverted
+		if !stays && depthOfRun(group, minRun) >= minRun {
+			b.addRun(c, group)
+			continue
+		}
+		k := b.merge(group, c)
+		c.Children = append(c.Children, k)
+		b.fill(k, group)
+	}
+	sortChildren(c)
+}
+
+// childGroups returns the children of nodes, equal ones together.
+func childGroups(nodes []*Node) [][]*Node {
+	if len(nodes) == 1 {
+		kids := nodes[0].Children
+		out := make([][]*Node, len(kids))
+		for i := range kids {
+			out[i] = kids[i : i+1 : i+1]
+		}
+		return out
+	}
+	var all []*Node
+	for _, n := range nodes {
+		all = append(all, n.Children...)
+	}
+	return equalTogether(all)
+}
+
+// equalTogether sorts nodes by their keys, and returns those of one key together.
+func equalTogether(all []*Node) (out [][]*Node) {
+	slices.SortStableFunc(all, func(x, y *Node) int { return compareKeys(x.FuncKey, y.FuncKey) })
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && all[to].FuncKey == all[from].FuncKey {
+			to++
+		}
+		out = append(out, all[from:to:to])
+		from = to
+	}
+	return out
+}
+
+func sortChildren(c *Node) {
+	slices.SortFunc(c.Children, func(x, y *Node) int { return compareKeys(x.FuncKey, y.FuncKey) })
+}
+
+// folds reports whether a frame can be in a run.
+func (n *Node) folds() bool { return n.Kind == FrameNode && !n.Own }
+
+// coreLibrary is the Library of Ruby's core and of C functions.
+const coreLibrary = "ruby"
+
+// depthOfRun is the number of frames of the longest way through a run that begins with the nodes, most at most.
+func depthOfRun(nodes []*Node, most int) (depth int) {
+	if most == 0 {
+		return 0
+	}
+	for _, n := range nodes {
+		for _, k := range n.Children {
+			if k.folds() && depth < most-1 {
+				depth = max(depth, depthOfRun([]*Node{k}, most-1))
+			}
+		}
+	}
+	return depth + 1
+}
+
+// addRun gives a node the run that begins with equal frames.
+func (b *folder) addRun(c *Node, outermost []*Node) {
+	r := b.merge(outermost, c)
+	r.Kind, r.Frame, r.C, r.run = RunNode, 0, false, describeRun(outermost)
+	c.Children = append(c.Children, r)
+	if b.open != nil && b.open(r) {
+		r.Self, r.StateSelf = 0, [len(r.StateSelf)]int64{}
+		k := b.merge(outermost, r)
+		r.Children = []*Node{k}
+		b.fillOpen(k, outermost)
+		return
+	}
+	var below, leaves []*Node
+	r.Self, r.StateSelf = 0, [len(r.StateSelf)]int64{}
+	var walk func(n *Node)
+	walk = func(n *Node) {
+		b.in[n] = r
+		if n.Self > 0 && n.Library == coreLibrary && !b.Tree.Options.Inverted {
+			leaves = append(leaves, n)
+		} else {
+			r.Self += n.Self
+			for st, v := range n.StateSelf {
+				r.StateSelf[st] += v
+			}
+		}
+		for _, k := range n.Children {
+			if k.folds() {
+				walk(k)
+			} else {
+				below = append(below, k)
+			}
+		}
+	}
+	for _, n := range outermost {
+		walk(n)
+	}
+	for _, group := range equalTogether(below) {
+		k := b.merge(group, r)
+		r.Children = append(r.Children, k)
+		b.fill(k, group)
+	}
+	for _, group := range equalTogether(leaves) {
+		r.Children = append(r.Children, b.leafOf(group, r))
+	}
+	sortChildren(r)
+}
+
+// fillOpen gives a frame of an open run its children.
+func (b *folder) fillOpen(c *Node, nodes []*Node) {
+	for _, group := range childGroups(nodes) {
+		k := b.merge(group, c)
+		c.Children = append(c.Children, k)
+		if group[0].folds() {
+			b.fillOpen(k, group)
+		} else {
+			b.fill(k, group)
+		}
+	}
+}
+
+// leafOf makes the node for the time spent in equal functions of a run themselves.
+func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
+	c := new(Node)
+	*c = *nodes[0]
+	c.Self, c.StateSelf = 0, [len(c.StateSelf)]int64{}
+	for _, n := range nodes {
+		c.Self += n.Self
+		for st, v := range n.StateSelf {
+			c.StateSelf[st] += v
+		}
+		b.leaf[n] = c
+	}
+	c.Total, c.StateTotal = c.Self, c.StateSelf
+	b.of[c] = nodes
+	b.place(c, r)
+	return c
+}
+
+// describeRun goes the heaviest way through a run.
+func describeRun(outermost []*Node) *run {
+	out := &run{}
+	at := outermost
+	for len(at) > 0 {
+		n := slices.MaxFunc(at, func(x, y *Node) int { return cmp.Compare(x.Total, y.Total) })
+		if out.frames > 0 && !n.folds() {
+			break
+		}
+		out.frames++
+		if l := n.Library; l != coreLibrary && !slices.Contains(out.libraries, l) {
+			out.libraries = append(out.libraries, l)
+		}
+		at = n.Children
+	}
+	if out.libraries == nil {
+		out.libraries = []string{coreLibrary}
+	}
+	return out
+}
+
+// Text is what a row of the picture says of a node: its Label, of a run how many frames of what it stands for.
+func (n *Node) Text() string {
+	if n.run == nil {
+		return n.Label
+	}
+	return ellipsisRun + " " + units.Plural(n.run.frames, "frame", "frames") + ": " + strings.Join(n.run.libraries, ", ")
+}
+
+// ellipsisRun begins the text of a row that stands for several frames.
+const ellipsisRun = "⋯"
+
+// Fit is Text in at most width columns: of a run, the names of its libraries survive their number.
+func (n *Node) Fit(width int) string {
+	if n.run == nil {
+		return LabelFit(n.Label, width)
+	}
+	text := Printable(n.Text())
+	names := Printable(strings.Join(n.run.libraries, ", "))
+	if columns(text) <= width {
+		return text
+	}
+	if short := ellipsisRun + " " + names; columns(short) <= width || columns(ellipsisRun+" "+n.run.libraries[0]) > width-len("30 frames: ") {
+		text = short
+	}
+	return cut(text, width)
+}
+
+// PathIn is the path of a frame in an open run: the run's, and on to the frame, a node of the whole tree that is in it.
+func (f *Folded) PathIn(run, inside *Node) Path {
+	var p Path
+	for n := inside; n != nil; n = n.Parent {
+		p = append(p, n.FuncKey)
+		if slices.Contains(f.of[run], n) {
+			break
+		}
+	}
+	slices.Reverse(p)
+	return append(PathOf(run), p...)
+}
+
+// Shown is the node of the folded tree that stands for one of the whole tree, Of those that a node stands for, of a run the
+// outermost.
+func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
+
+// Of is the other way round from Shown.
+func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
+
+// selfOnly reports whether a node stands for the own time of frames alone.
+func (f *Folded) selfOnly(n *Node) bool {
+	of := f.of[n]
+	return len(of) > 0 && f.leaf[of[0]] == n
+}
+
+// Search is Node.Search of a node and all under it, runs included: a run matches when one of its frames does.
+func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node]*Node) {
+	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
+	whole := Matches{Nodes: make(map[*Node]bool)}
+	memo := make(map[FuncKey]bool)
+	for _, o := range f.of[n] {
+		o.search(re, false, memo, &whole)
+	}
+	m.Total, m.Self = whole.Total, whole.Self
+	if n.Total != 0 {
+		m.Share = float64(m.Total) / float64(n.Total)
+	}
+	for hit := range whole.Nodes {
+		s := f.in[hit]
+		m.Nodes[s] = true
+		if l := f.leaf[hit]; l != nil {
+			m.Nodes[l] = true
+		}
+		if best := inside[s]; s.Kind == RunNode && (best == nil || hit.Total > best.Total || hit.Total == best.Total && hit.Depth < best.Depth) {
+			inside[s] = hit
+		}
+	}
+	return m, inside
+}
