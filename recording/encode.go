@@ -211,6 +211,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	set(sampleStackTick, s.Depth == sampler.StackTick)
 	set(sampleSlow, s.Slow)
 	set(sampleFineTime, (s.TimeNS-p.TimeNS)%unit != 0)
+	set(sampleHalved, s.Self.Halved)
 	set(samplePause, s.PauseNS != 0)
 	set(sampleReads, s.Reads != e.predictReads(s.Depth))
 	// predictPair needs the new owners, which are not in the state yet: a GC that can have changed is written.

@@ -53,6 +53,7 @@ const (
 	sampleGCDetail
 	sampleFineTime // TimeNS is written in ns, not in units
 	sampleClasses
+	sampleHalved
 )
 
 // Bits of a thread's mask: what changed. The first seven are those of one byte.

@@ -303,6 +303,8 @@ type Self struct {
 	MaxRSSBytes int64
 	// Priority is what the sampling thread runs at.
 	Priority Priority
+	// Halved: no CPU is free, so that ddtop takes half of Process.Overhead at most.
+	Halved bool
 }
 
 // Reads counts what happened to reads since the attach. All fields only grow.

@@ -47,6 +47,8 @@ type Process struct {
 	CPUs int
 	// StackRate and LockRate are the rates asked for, in Hz.
 	StackRate, LockRate float64
+	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates; 0: no limit.
+	Overhead float64 `json:",omitempty"`
 	// Pauses: all threads are stopped while stacks are read.
 	Pauses bool
 	// AttachedAt and AttachedNS are the attach in wall-clock time and in CLOCK_MONOTONIC ns: together they turn a

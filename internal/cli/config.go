@@ -19,7 +19,7 @@ import (
 )
 
 // configKeys are the flags that the file of settings can hold, by the flag's name.
-var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold"}
+var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold"}
 
 // keysTable is the table of the file that gives keys of the screen further names.
 const keysTable = "keys"

@@ -34,12 +34,12 @@ func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 }
 
 func TestSettings(t *testing.T) {
-	f, err := settings(t, "# mine\ntheme = \"light\"\nwindow = \"1m\"\nhistory = 1200\nrate = 50\nlock-rate = 500.5\nno-mouse = true\nwait-threshold = \"5ms\"\n[keys]\nf = \"space\"\n",
+	f, err := settings(t, "# mine\ntheme = \"light\"\nwindow = \"1m\"\nhistory = 1200\nrate = 50\nlock-rate = 500.5\noverhead = 1.5\nno-mouse = true\nwait-threshold = \"5ms\"\n[keys]\nf = \"space\"\n",
 		"--rate", "20")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.theme != "light" || f.window.value != time.Minute || f.history.value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.keys["f"] != "space" {
+	if f.theme != "light" || f.window.value != time.Minute || f.history.value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.overhead != 0.015 || f.keys["f"] != "space" {
 		t.Errorf("%+v", f)
 	}
 	if got := f.options(Streams{}, shown{}).WaitThreshold; got != 5*time.Millisecond || f.judgement().wait.value != got {
@@ -74,6 +74,7 @@ func TestWrongSettings(t *testing.T) {
 		{"rate = 0\n", "config.toml:1: rate takes 0.1 to 10000 Hz, not 0"},
 		{"rate = nan\n", "config.toml:1: rate takes"},
 		{"rate = \"x\"\n", "config.toml:1: rate = x"},
+		{"overhead = \"lots\"\n", "config.toml:1: overhead = lots: it takes 0.1% to 100% of one CPU, or off"},
 		{"# a\ncolour = 1\n", `config.toml:2: there is no setting "colour"`},
 		{"a = 1\npid = 4\n", `config.toml:1: there is no setting "a"`},
 		{"theme = [\"dark\"]\n", "config.toml:1: theme takes one value"},

@@ -64,6 +64,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 		},
 	}
 	f.addPID(cmd)
+	f.addOverhead(cmd)
 	f.addPause(cmd)
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)

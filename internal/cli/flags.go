@@ -31,6 +31,7 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	realTime  bool
+	overhead  overhead
 	// names are what is left out of what the processes say.
 	names *redaction
 }
@@ -78,6 +79,7 @@ func (l *pidList) Set(text string) error {
 func (t *target) addRates(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often stacks are read, in `Hz`")
 	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often the GVL is read, in `Hz`, up to 10000")
+	t.addOverhead(cmd)
 	cmd.Flags().BoolVar(&t.realTime, "realtime", false, "read with real-time priority (SCHED_FIFO, docs/cli.md); needs CAP_SYS_NICE")
 }
 

@@ -47,7 +47,7 @@ func (c *clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float6
 func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 	interval := c.lockNS
 	if c.slow {
-		interval = slowIntervalNS
+		interval = max(interval, slowIntervalNS)
 	}
 	if behind := float64(now - c.next); behind > interval {
 		late = uint64(behind / interval)
@@ -72,6 +72,9 @@ func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 
 // rest puts the next reading of stacks off until a time at least.
 func (c *clock) rest(until int64) { c.restNS, c.nextStack = until, max(c.nextStack, until) }
+
+// wait puts the next tick off until a time at least.
+func (c *clock) wait(until int64) { c.next = max(c.next, until) }
 
 // note takes what a tick saw. The first sign of life brings the full rate back at once.
 func (c *clock) note(now int64, busy bool) {

@@ -183,11 +183,12 @@ func (g *Group) sources() []*Source {
 func (g *Group) share() {
 	list := g.sources()
 	n := float64(max(len(list), 1))
+	stack := min(g.opts.StackRate, max(groupStackRate, g.opts.StackRate)/n)
+	lock := min(g.opts.LockRate, max(groupLockRate, g.opts.LockRate)/n)
+	g.opts.budget.ask(stack, lock)
 	for _, s := range list {
 		s.share(len(list))
-		s.rates.set(
-			min(g.opts.StackRate, max(groupStackRate, g.opts.StackRate)/n),
-			min(g.opts.LockRate, max(groupLockRate, g.opts.LockRate)/n))
+		s.rates.set(stack, lock)
 	}
 }
 

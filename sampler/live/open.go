@@ -33,6 +33,9 @@ const bootPoll = 20 * time.Millisecond
 type Options struct {
 	// StackRate is how often all stacks are read, in Hz; LockRate how often the scheduler is, in Hz, up to 10,000.
 	StackRate, LockRate float64
+	// Overhead is the share of one CPU that ddtop may take, at most 1; where the rates would take more they are lowered. 0: no
+	// limit. The Sources of a Group share it.
+	Overhead float64
 	// MaxDepth is the number of frames kept of a stack.
 	MaxDepth int
 	// BootWait is how long a Ruby that is still booting is waited for.
@@ -50,6 +53,8 @@ type Options struct {
 	Redactor *sampler.Redactor
 	// procs is shared by the Sources of a Group; nil makes a new one.
 	procs *processors
+	// budget is shared by the Sources of a Group; nil makes a new one.
+	budget *budget
 	// Progress is called with how far the reading of a file's debug information is, in units, for a Ruby whose layout has to be
 	// derived from it; nil: nobody.
 	Progress func(path string, done, total int)
@@ -71,11 +76,18 @@ func (o *Options) defaults() error {
 	if o.LockRate < o.StackRate || o.LockRate > maxLockRate {
 		return fmt.Errorf("a lock rate of %g Hz is out of range: the stack rate (%g) to %d", o.LockRate, o.StackRate, maxLockRate)
 	}
+	if !(o.Overhead >= 0 && o.Overhead <= 1) {
+		return fmt.Errorf("an overhead of %g is out of range: 0 to 1", o.Overhead)
+	}
 	if o.Dictionary == nil {
 		o.Dictionary = sampler.NewDictionary()
 	}
 	if o.procs == nil {
 		o.procs = new(processors)
+	}
+	if o.budget == nil {
+		o.budget = newBudget(o.Overhead)
+		o.budget.ask(o.StackRate, o.LockRate)
 	}
 	return nil
 }
@@ -124,7 +136,7 @@ func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, working: make(chan struct{}, 1)}
+	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, working: make(chan struct{}, 1)}
 	s.shown = s.dict.Redacted(s.names)
 	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)
@@ -234,7 +246,7 @@ func (s *Source) describe(pid int, version, description string, found ruby.Found
 		PID: pid, StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
 		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: runtime.NumCPU(),
-		StackRate: opts.StackRate, LockRate: opts.LockRate,
+		StackRate: opts.StackRate, LockRate: opts.LockRate, Overhead: opts.Overhead,
 		AttachedAt: time.Now(), AttachedNS: monotonic(), Pauses: opts.Pause,
 	}
 	if args, err := s.proc.CommandLine(); err == nil {

@@ -47,6 +47,7 @@ type Source struct {
 	guard  guard
 	rates  rates
 	procs  *processors
+	budget *budget
 
 	slow *kernel.Slow
 	// slowNow is what was read of slow last; nil: nothing yet.
@@ -272,6 +273,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	defer s.stopWith(ctx)()
 	s.warmUp()
 	c := newClock(s.info.StackRate, s.info.LockRate, monotonic())
+	s.budget.wake(+1)
+	defer func() {
+		if !c.slow {
+			s.budget.wake(-1)
+		}
+	}()
+	cost := newMeter(s.pauses != nil)
 	exited := s.proc.Exited()
 	var sample sampler.Sample
 	failed, seen := 0, monotonic()
@@ -293,7 +301,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		now := monotonic()
 		s.tickBegan.Store(now)
-		c.stackNS, c.lockNS = s.rates.intervals()
+		c.stackNS, c.lockNS = s.budget.stretched(s.rates.intervals())
 		depth, late := c.tick(now)
 		s.reader.Reads().Late += late
 		if now-s.lastCheck > checkNS {
@@ -309,7 +317,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			s.view.fill(&sample, false)
 		}
 		s.ticking.Unlock()
-		c.rest(s.rests())
+		all, stacks := s.budget.spent(depth, cost.since(), monotonic(), ownCPU)
+		c.wait(all)
+		c.rest(max(s.rests(), stacks))
 		if err != nil {
 			if now-s.lastCheck > failCheckNS {
 				// It may have called exec: what was known of its memory is void then.
@@ -334,7 +344,14 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		seen = sample.TimeNS
 		s.slowCounters(&sample, false)
 		s.countClasses(&sample)
+		slow := c.slow
 		c.note(now, busy(&sample))
+		switch {
+		case slow && !c.slow:
+			s.budget.wake(+1)
+		case !slow && c.slow:
+			s.budget.wake(-1)
+		}
 		s.tickBegan.Store(0)
 		emit(&sample)
 	}
@@ -394,6 +411,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		s.lastProc = now
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
+			s.budget.look(now, kernel.IdleNS, p.Pressure)
 		}
 	}
 	if all || now-s.lastSelf > selfNS {
@@ -411,7 +429,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
 	}
-	sample.Self.Priority = s.guard.priority()
+	sample.Self.Priority, sample.Self.Halved = s.guard.priority(), s.budget.halved()
 }
 
 // gone turns a failed read into the end of the target, if that is why: nil means that the target lives.

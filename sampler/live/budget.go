@@ -1,0 +1,300 @@
+package live
+
+import (
+	"math"
+	"sync"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Named times and shares of the budget. Times are in ns, shares are of the budget where nothing else is said.
+const (
+	// burstNS is how long the budget may be saved up: a dear tick is paid from that, and leaves no hole.
+	burstNS = 500_000_000
+	// tuneNS is how often the rates are decided. In between they stand, so that when the next tick comes does not depend on
+	// what the last one saw (docs/states.md#rates-that-fall).
+	tuneNS = 100_000_000
+	// besideTauNS is the time constant of the mean of what takes CPU time beside the ticks, and besideShare the largest part of
+	// the budget that is taken from the ticks for it: a large screen must not end the sampling.
+	besideTauNS = 2e9
+	besideShare = 0.5
+	// leastGive is what of its income is spent while the budget is overdrawn.
+	leastGive = 0.25
+	// rise is by how much a rate may rise each time that the rates are decided: 5 % each 0.1 s doubles it in 1.4 s. steady is how
+	// different a rate must be from the present one, as a ratio, to be taken at all.
+	rise   = 1.05
+	steady = 1.1
+	// jump is how many times as dear as usual the ticks of one tuneNS must have been, jumpTicks of them at least, to be taken for
+	// the new usual ones.
+	jump, jumpTicks = 2, 8
+	// costTauNS is the time constant of the mean cost of a tick, which is made over leastTicks to mostTicks of them.
+	costTauNS             = 2e9
+	leastTicks, mostTicks = 8, 256
+	// leastLockHz and leastStackHz are the lowest rates, whatever a tick costs. With jitter a lock tick is never further than
+	// 150 ms from the next: from 250 ms on the time between would be unknown (gvl.ReachOf).
+	leastLockHz, leastStackHz = 10, 0.2
+)
+
+// budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a Group,
+// since it is for all of ddtop. What it decides depends on what it is told alone.
+//
+// Lock ticks and what stack ticks take beyond them have half of the income each, and what one doesn't need the other has.
+type budget struct {
+	// share is of one CPU; 0: no limit.
+	share float64
+
+	mu sync.Mutex
+	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them.
+	stackHz, lockHz float64
+	awake           int
+	stretch         stretch
+	// levelNS is the CPU time saved up; negative: overdrawn. levelAtNS is when it was brought up to date.
+	levelNS   float64
+	levelAtNS int64
+	lock      tickCost
+	stack     tickCost
+	// ticksNS is the CPU time of all ticks, tunedTicksNS what it was, and ownNS that of all of ddtop, at tunedNS.
+	ticksNS, tunedTicksNS, ownNS, tunedNS int64
+	// beside is the CPU time of all but the ticks, a share of a CPU; tunes is how often it was measured.
+	beside, tunes float64
+	full          fullness
+}
+
+// stretch is how many times as long as asked for the intervals are; 1 and more.
+type stretch struct{ stack, lock float64 }
+
+// tickCost is the CPU time of a kind of tick.
+type tickCost struct {
+	// mean is that of the last ones, in ns: of n, while there were fewer than over.
+	mean    float64
+	n, over int
+	// sum and of are those since the rates were decided.
+	sum float64
+	of  int
+}
+
+// add takes the cost of a tick.
+func (c *tickCost) add(ns float64) {
+	c.n = min(c.n+1, max(c.over, leastTicks))
+	c.mean += (ns - c.mean) / float64(c.n)
+	c.sum, c.of = c.sum+ns, c.of+1
+}
+
+// settle ends a stretch of ticks.
+func (c *tickCost) settle() {
+	if c.of >= jumpTicks {
+		if lately := c.sum / float64(c.of); lately > jump*c.mean {
+			c.mean = lately
+		}
+	}
+	c.over = min(max(int(float64(c.of)*costTauNS/tuneNS), leastTicks), mostTicks)
+	c.sum, c.of = 0, 0
+}
+
+func newBudget(share float64) *budget {
+	return &budget{share: share, stretch: stretch{1, 1}}
+}
+
+// ask says what rates are asked for of each Source, in Hz.
+func (b *budget) ask(stackHz, lockHz float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stackHz, b.lockHz = stackHz, lockHz
+}
+
+// wake says that a Source begins (+1) or ends (-1) to tick at the rates asked for.
+func (b *budget) wake(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.awake += n
+}
+
+// limit is the share of a CPU in force: half of what was asked for where no CPU is free.
+func (b *budget) limit() float64 {
+	if b.full.is {
+		return b.share / 2
+	}
+	return b.share
+}
+
+// halved reports whether half of the budget is in force.
+func (b *budget) halved() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.share > 0 && b.full.is
+}
+
+// stretched returns intervals as the budget allows them.
+func (b *budget) stretched(stackNS, lockNS float64) (float64, float64) {
+	if b.share == 0 {
+		return stackNS, lockNS
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lock := max(lockNS, min(lockNS*b.stretch.lock, 1e9/leastLockHz))
+	stack := max(stackNS, min(stackNS*b.stretch.stack, 1e9/leastStackHz))
+	return max(stack, lock), lock
+}
+
+// spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and those that
+// read stacks. own is asked for the CPU time of all of ddtop when the rates are to be decided.
+func (b *budget) spent(depth sampler.Depth, ns, now int64, own func() int64) (all, stacks int64) {
+	if b.share == 0 {
+		return 0, 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ticksNS += ns
+	if b.tunedNS == 0 {
+		// What came before was attaching.
+		b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, own(), b.ticksNS
+		b.levelNS = b.most()
+		return 0, 0
+	}
+	if depth == sampler.StackTick {
+		b.stack.add(float64(ns))
+	} else {
+		b.lock.add(float64(ns))
+	}
+	income := b.income()
+	if d := now - b.levelAtNS; d > 0 {
+		b.levelNS, b.levelAtNS = min(b.levelNS+income*float64(d), b.most()), now
+	}
+	b.levelNS -= float64(ns)
+	if now-b.tunedNS >= tuneNS {
+		b.tune(now, own())
+	}
+	if b.levelNS < 0 {
+		stacks = now + int64(min(-b.levelNS/income, 1e9/leastStackHz))
+	}
+	if debt := -b.levelNS - b.most(); debt > 0 {
+		all = now + int64(min(debt/income, 1e9/leastLockHz))
+	}
+	return all, stacks
+}
+
+// most is the most that is saved up.
+func (b *budget) most() float64 { return b.limit() * burstNS }
+
+// income is what the ticks may take of a CPU.
+func (b *budget) income() float64 {
+	limit := b.limit()
+	return limit - min(b.beside, besideShare*limit)
+}
+
+// tune decides the rates.
+func (b *budget) tune(now, own int64) {
+	d := float64(now - b.tunedNS)
+	beside := max(float64(own-b.ownNS-(b.ticksNS-b.tunedTicksNS)), 0) / d
+	b.tunes++
+	b.beside += (beside - b.beside) * max(-math.Expm1(-d/besideTauNS), 1/b.tunes)
+	b.tunedNS, b.ownNS, b.tunedTicksNS = now, own, b.ticksNS
+	b.lock.settle()
+	b.stack.settle()
+	// Half full the budget is where it should be; less is made good, more is not spent on purpose.
+	give := b.income() * min(max(0.5+b.levelNS/b.most(), leastGive), 1)
+	sources := float64(max(b.awake, 1))
+	lockWant := sources * b.lockHz * b.lock.mean / 1e9
+	stackWant := sources * b.stackHz * max(b.stack.mean-b.lock.mean, 0) / 1e9
+	lockGets, stackGets := divide(give, lockWant, stackWant)
+	b.stretch.lock = step(b.stretch.lock, lockWant, lockGets)
+	b.stretch.stack = step(b.stretch.stack, stackWant, stackGets)
+}
+
+// divide gives each of two what it wants if there is enough, else half, and to one what the other leaves of its half.
+func divide(have, a, b float64) (forA, forB float64) {
+	switch {
+	case a+b <= have:
+		return a, b
+	case a <= have/2:
+		return a, have - a
+	case b <= have/2:
+		return have - b, b
+	}
+	return have / 2, have / 2
+}
+
+// step moves a stretch to where what is wanted takes what there is: up at once, down slowly, and not at all for a little.
+func step(now, want, have float64) float64 {
+	to := 1.0
+	if want > have {
+		to = want / have
+	}
+	switch {
+	case to == 1 && now < steady*rise:
+		return max(1, now/rise)
+	case to < now/steady:
+		return now / rise
+	case to > now*steady:
+		return to
+	}
+	return now
+}
+
+// fullness says whether the machine has no CPU to spare: what ddtop takes then is taken from somebody.
+type fullness struct {
+	is bool
+	// idleNS is the time that the machine's CPUs were idle, all together, when it was looked at; 0: never.
+	idleNS, atNS int64
+	// some is the last Pressure.CPUSomeNS of the process's own cgroup.
+	some int64
+	// looks is how many looks in a row contradict is.
+	looks int
+}
+
+// Named limits of fullness.
+const (
+	// lookNS is how often it is looked at.
+	lookNS = 1_000_000_000
+	// scarceIdle and freeIdle are how many CPUs have to be idle: less than the one is scarce, more than the other is free.
+	scarceIdle, freeIdle = 0.25, 0.5
+	// pressed is the share of the time in which a task of the process's cgroup waits for a CPU that is scarce too: a limit, or
+	// a set of CPUs, of its own.
+	pressed = 0.5
+	// fullLooks is how many looks in a row change the verdict.
+	fullLooks = 2
+)
+
+// due reports whether it is time to look again.
+func (f *fullness) due(now int64) bool { return now-f.atNS >= lookNS*9/10 }
+
+// look takes the idle time of all CPUs and the process's pressure at a time.
+func (f *fullness) look(now, idleNS int64, p sampler.Pressure) {
+	some := int64(0)
+	if p.Source == sampler.PressureCgroup {
+		some = p.CPUSomeNS
+	}
+	before := *f
+	f.idleNS, f.some, f.atNS = idleNS, some, now
+	if before.atNS == 0 || now <= before.atNS {
+		return
+	}
+	d := float64(now - before.atNS)
+	idle := float64(idleNS-before.idleNS) / d
+	scarce := before.some != 0 && float64(some-before.some)/d > pressed
+	switch {
+	case idle < scarceIdle:
+		scarce = true
+	case idle < freeIdle && f.is:
+		scarce = true
+	}
+	if scarce == f.is {
+		f.looks = 0
+		return
+	}
+	if f.looks++; f.looks >= fullLooks {
+		f.is, f.looks = scarce, 0
+	}
+}
+
+// look looks whether the machine has a CPU to spare, where it is time for that.
+func (b *budget) look(now int64, idle func() (int64, error), p sampler.Pressure) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.share == 0 || !b.full.due(now) {
+		return
+	}
+	if ns, err := idle(); err == nil {
+		b.full.look(now, ns, p)
+	}
+}

@@ -1,0 +1,266 @@
+package live
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// spender is a process of ddtop in virtual time: Sources that share a budget, and what takes CPU time beside them.
+type spender struct {
+	b       *budget
+	sources []*clock
+	// lock and stack are the CPU time of a tick of either kind, in ns, at a time, of a Source.
+	lock, stack func(source int, now int64) float64
+	// beside is the share of a CPU that the rest takes, perTick what it takes of each tick, as a ratio to that.
+	beside, perTick float64
+
+	cpu   []spending
+	sum   float64
+	extra float64 // of the ticks' company
+	ticks []int64 // when the first Source's were
+	stk   int
+}
+
+// spending is the CPU time up to a time.
+type spending struct {
+	at int64
+	ns float64
+}
+
+func newSpender(share float64, n int) *spender {
+	s := &spender{b: newBudget(share)}
+	s.b.ask(100, 1000)
+	for i := range n {
+		c := newClock(100, 1000, int64(i))
+		s.sources = append(s.sources, c)
+		s.b.wake(+1)
+	}
+	s.lock = func(int, int64) float64 { return 50e3 }
+	s.stack = func(int, int64) float64 { return 300e3 }
+	return s
+}
+
+// run lets time pass up to an instant.
+func (s *spender) run(until int64) {
+	for {
+		at := 0
+		for i, c := range s.sources {
+			if c.next < s.sources[at].next {
+				at = i
+			}
+		}
+		c := s.sources[at]
+		now := c.next
+		if now >= until {
+			return
+		}
+		c.stackNS, c.lockNS = s.b.stretched(1e7, 1e6)
+		depth, _ := c.tick(now)
+		cost := s.lock(at, now)
+		if depth == sampler.StackTick {
+			cost = s.stack(at, now)
+			if at == 0 {
+				s.stk++
+			}
+		}
+		s.sum += cost
+		s.extra += cost * s.perTick
+		all := s.sum + s.extra + s.beside*float64(now)
+		s.cpu = append(s.cpu, spending{now, all})
+		if at == 0 {
+			s.ticks = append(s.ticks, now)
+		}
+		wait, stacks := s.b.spent(depth, int64(cost), now+int64(cost), func() int64 { return int64(all) })
+		c.wait(wait)
+		c.rest(stacks)
+	}
+}
+
+// most is the largest share of a CPU that was taken over any time of a length.
+func (s *spender) most(window int64) float64 {
+	var most float64
+	from := 0
+	for i := range s.cpu {
+		for s.cpu[i].at-s.cpu[from].at > window {
+			from++
+		}
+		most = max(most, (s.cpu[i].ns-s.cpu[from].ns)/float64(window))
+	}
+	return most
+}
+
+// rates are those of the first Source between two times, of all ticks and of those with stacks, in Hz.
+func (s *spender) rates(from int64) (lock, stack float64) {
+	ticks, stacks := len(s.ticks), s.stk
+	now := s.sources[0].next
+	s.run(now + from)
+	d := float64(from) / 1e9
+	return float64(len(s.ticks)-ticks) / d, float64(s.stk-stacks) / d
+}
+
+// TestBudgetHolds: whatever ticks cost, and however that changes, no ten seconds take more than the budget, one burst, one tick
+// and the lowest rates.
+func TestBudgetHolds(t *testing.T) {
+	const ten, share = 10e9, 0.03
+	constant := func(ns float64) func(int, int64) float64 { return func(int, int64) float64 { return ns } }
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name            string
+		sources         int
+		lock, stack     func(int, int64) float64
+		beside, perTick float64
+	}{
+		{name: "within it", sources: 1, lock: constant(10e3), stack: constant(50e3)},
+		{name: "as on Rails", sources: 1, lock: constant(80e3), stack: constant(600e3)},
+		{name: "eight workers", sources: 8, lock: constant(80e3), stack: constant(600e3)},
+		{name: "deep stacks", sources: 1, lock: constant(100e3), stack: constant(30e6)},
+		{name: "folding costs as much", sources: 1, lock: constant(80e3), stack: constant(600e3), perTick: 0.9},
+		{name: "a screen", sources: 1, lock: constant(80e3), stack: constant(600e3), beside: 0.014},
+		{name: "a thousand times as dear of a sudden", sources: 1, lock: func(_ int, now int64) float64 {
+			if now > 20e9 && now < 30e9 {
+				return 2e6
+			}
+			return 2e3
+		}, stack: constant(20e3)},
+		{name: "phases", sources: 1, lock: func(_ int, now int64) float64 { return 20e3 * math.Exp(3*math.Sin(float64(now)/1e9)) }, stack: constant(1e6)},
+		{name: "heavy tails", sources: 1, lock: func(int, int64) float64 { return 20e3 / math.Pow(rng.Float64(), 0.9) }, stack: constant(1e6)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSpender(share, c.sources)
+			s.lock, s.stack, s.beside, s.perTick = c.lock, c.stack, c.beside, c.perTick
+			s.run(60e9)
+			// Twice the burst: saved up, and overdrawn before all ticks wait. The lowest rates are paid in any case.
+			dearest := 0.0
+			for i := 1; i < len(s.cpu); i++ {
+				dearest = max(dearest, s.cpu[i].ns-s.cpu[i-1].ns)
+			}
+			bound := share*(1+2*burstNS/ten) + dearest/ten
+			if got := s.most(ten); got > bound {
+				t.Errorf("%.3f %% of a CPU in ten seconds, more than %.3f", 100*got, 100*bound)
+			}
+			lock, stack := s.rates(10e9)
+			t.Logf("%.2f %% of a CPU at most, %.0f Hz, stacks %.1f Hz", 100*s.most(ten), lock, stack)
+		})
+	}
+}
+
+// TestBudgetIsUsed: rates are what was asked for where that costs less, are near what the budget allows where it does not, and
+// come back when there is room again.
+func TestBudgetIsUsed(t *testing.T) {
+	s := newSpender(0.03, 1)
+	s.lock = func(_ int, now int64) float64 {
+		if now > 20e9 && now < 40e9 {
+			return 100e3
+		}
+		return 10e3
+	}
+	s.stack = func(int, int64) float64 { return 110e3 }
+	s.run(10e9)
+	if lock, stack := s.rates(5e9); lock < 950 || stack < 90 {
+		t.Errorf("%.0f and %.0f Hz where there is room for 1000 and 100", lock, stack)
+	}
+	s.run(25e9)
+	if lock, stack := s.rates(10e9); lock < 0.85*290 || lock > 300 || stack < 85 {
+		t.Errorf("%.0f and %.0f Hz of ticks of 0.1 ms, of which 3 %% allow 290; stacks cost little and need not fall", lock, stack)
+	}
+	s.run(45e9)
+	if lock, stack := s.rates(5e9); lock < 950 || stack < 90 {
+		t.Errorf("%.0f and %.0f Hz, 5 s after there was room again", lock, stack)
+	}
+}
+
+// TestBudgetIsSteady: rates that have fallen stand, rather than to swing.
+func TestBudgetIsSteady(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	s := newSpender(0.03, 1)
+	s.lock = func(int, int64) float64 { return 50e3 * (1 + rng.Float64()) }
+	s.stack = func(int, int64) float64 { return 300e3 * (1 + rng.Float64()) }
+	s.perTick = 0.3
+	s.run(20e9)
+	least, most := math.Inf(1), 0.0
+	for range 40 {
+		lock, _ := s.rates(1e9)
+		least, most = min(least, lock), max(most, lock)
+	}
+	// A second's ticks differ by chance, too: some 15 of 250 with jitter of half an interval.
+	if most > 1.4*least {
+		t.Errorf("of the same ticks there were %.0f to %.0f a second", least, most)
+	}
+}
+
+// TestBudgetLeavesNoHole: a single dear tick is paid from what was saved up, and by rates that are lower for a while.
+func TestBudgetLeavesNoHole(t *testing.T) {
+	s := newSpender(0.03, 1)
+	s.stack = func(_ int, now int64) float64 {
+		if now > 10e9 && now < 10.02e9 {
+			return 40e6
+		}
+		return 100e3
+	}
+	s.lock = func(int, int64) float64 { return 15e3 }
+	s.run(20e9)
+	for i := 1; i < len(s.ticks); i++ {
+		if d := s.ticks[i] - s.ticks[i-1]; s.ticks[i] > 1e9 && d > 200e6 {
+			t.Errorf("%d ms without a tick, %d ms after the start", d/1e6, s.ticks[i]/1e6)
+		}
+	}
+}
+
+// TestBudgetOfMany: a Source that is idle leaves its part to the others.
+func TestBudgetOfMany(t *testing.T) {
+	one := newSpender(0.03, 1)
+	one.run(20e9)
+	want, _ := one.rates(10e9)
+	s := newSpender(0.03, 2)
+	s.sources[1].next = math.MaxInt64 // as good as idle
+	s.b.wake(-1)
+	s.run(20e9)
+	if got, _ := s.rates(10e9); got < 0.8*want {
+		t.Errorf("%.0f Hz beside one that is idle, %.0f alone", got, want)
+	}
+}
+
+// TestBudgetOff: without one nothing is stretched and nothing is asked.
+func TestBudgetOff(t *testing.T) {
+	b := newBudget(0)
+	stack, lock := b.stretched(1e7, 1e6)
+	all, stacks := b.spent(sampler.StackTick, 1e9, 1e9, func() int64 { t.Error("asked"); return 0 })
+	if stack != 1e7 || lock != 1e6 || all != 0 || stacks != 0 {
+		t.Error("no budget was asked for and there is one")
+	}
+	b.look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{})
+}
+
+// TestBudgetOfAFullMachine: half of it is in force from the second look on at which no CPU is free, and all of it again from the
+// second on at which one is.
+func TestBudgetOfAFullMachine(t *testing.T) {
+	b, now, idle := newBudget(0.03), int64(0), int64(0)
+	pressure := sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: 1}
+	second := func(free, pressed float64) bool {
+		now += 1e9
+		idle += int64(free * 1e9)
+		pressure.CPUSomeNS += int64(pressed * 1e9)
+		b.look(now, func() (int64, error) { return idle, nil }, pressure)
+		return b.halved()
+	}
+	for i, c := range []struct {
+		free, pressed float64
+		want          bool
+	}{
+		{2, 0, false}, {0, 0, false}, {0.1, 0, true}, {0.4, 0, true}, {0.4, 0, true}, {0.6, 0, true}, {0.6, 0, false},
+		{0.4, 0, false}, {0.4, 0, false}, {2, 0.9, false}, {2, 0.9, true}, {2, 0.1, true}, {0, 0, true}, {2, 0, true}, {2, 0, false},
+	} {
+		if got := second(c.free, c.pressed); got != c.want {
+			t.Errorf("after %d looks, the last with %g CPUs idle and %g of the time pressed: halved is %v", i+1, c.free, c.pressed, got)
+		}
+	}
+	b.look(now+1e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure)
+	b.look(now+2e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure)
+	if b.halved() {
+		t.Error("halved for want of an answer")
+	}
+}
