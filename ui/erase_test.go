@@ -316,32 +316,34 @@ func shownBy(m *Model) [][]shown {
 	return out
 }
 
-// pictures is a program of Bubble Tea that shows the last picture sent to it.
-type pictures string
+// pictures is a program that shows the last picture sent to it.
+type pictures struct {
+	grid *canvas.Grid
+	n    int
+}
 
-func (p pictures) Init() tea.Cmd { return nil }
+func (p *pictures) Init() tea.Cmd { return nil }
 
-func (p pictures) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	if next, ok := msg.(pictures); ok {
-		return next, nil
+func (p *pictures) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if next, ok := msg.(*canvas.Grid); ok {
+		p.grid, p.n = next, p.n+1
 	}
 	return p, nil
 }
 
-func (p pictures) View() tea.View {
-	v := tea.NewView(string(p))
-	v.AltScreen = true
-	return v
-}
+func (p *pictures) picture() (*canvas.Grid, int) { return p.grid, p.n }
 
-// TestATerminalWithoutColouredErasing shows every cell's ground, also where one picture replaces another: Bubble Tea takes
-// every terminal for one that erases in the colour set, GNU screen too, which does not.
+func (p *pictures) View() tea.View { return paintedView("") }
+
+// TestATerminalWithoutColouredErasing shows every cell's ground, also where one picture replaces another: no cell may be left to
+// erasing in a colour, which GNU screen does not do.
 func TestATerminalWithoutColouredErasing(t *testing.T) {
 	const w, h = 100, 40
 	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, Options{})
 	type frame struct {
-		name, content string
-		cells         [][]shown
+		name  string
+		grid  *canvas.Grid
+		cells [][]shown
 	}
 	var frames []frame
 	for _, theme := range []string{"dark", "light"} {
@@ -354,25 +356,27 @@ func TestATerminalWithoutColouredErasing(t *testing.T) {
 			{"i"}, {"i", "/", "R", "e", "enter"}, {"esc", "esc", "3"}, {"left", "left"}, {"2"}, {"enter"}, {"?"}, {"esc", "5"}, {"6"}, {"7"}, {"1"},
 			{"space"}, {"[", "["}, {"P"}, {"P", "space"}, {"I", "o"}} {
 			s.press(keys...)
-			frames = append(frames, frame{fmt.Sprint(theme, " after ", keys), s.model.content, shownBy(s.model)})
+			grid := new(canvas.Grid)
+			grid.Copy(&s.model.grid)
+			frames = append(frames, frame{fmt.Sprint(theme, " after ", keys), grid, shownBy(s.model)})
 		}
 	}
 	for _, term := range []string{"screen-256color", "xterm-256color", "tmux-256color", "linux"} {
 		t.Run(term, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			terminal := newBareTerminal(w, h)
-			p := tea.NewProgram(pictures(""), tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(terminal), tea.WithoutSignalHandler(),
-				tea.WithFPS(120), tea.WithWindowSize(w, h), tea.WithEnvironment([]string{"TERM=" + term, "COLORTERM=truecolor", "TTY_FORCE=1"}))
+			p, paint := newProgram(ctx, &pictures{grid: new(canvas.Grid)}, terminal, tea.WithInput(nil),
+				tea.WithWindowSize(w, h), tea.WithEnvironment([]string{"TERM=" + term, "COLORTERM=truecolor", "TTY_FORCE=1"}))
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				if _, err := p.Run(); ctx.Err() == nil {
+				if err := paint.run(p); ctx.Err() == nil {
 					t.Error("the screen ended early:", err)
 				}
 			}()
 			defer func() { stop(); <-ended }()
 			for _, f := range frames {
-				p.Send(pictures(f.content))
+				p.Send(f.grid)
 				wrong := terminal.differs(f.cells)
 				for end := time.Now().Add(patience); wrong != "" && time.Now().Before(end); wrong = terminal.differs(f.cells) {
 					time.Sleep(time.Millisecond)

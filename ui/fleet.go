@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
 // maxEndedShown is how many processes that have ended are kept to look at, with their history; the oldest go first.
@@ -242,8 +243,11 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return f, address(to, cmd)
 }
 
-// View hands over the picture of the process that is shown.
+// View says which modes the terminal is in.
 func (f *fleet) View() tea.View { return f.shown.model.View() }
+
+// picture hands over the picture of the process that is shown.
+func (f *fleet) picture() (g *canvas.Grid, number int) { return f.shown.model.picture() }
 
 // runGroup shows several processes until the person quits or ctx ends.
 func runGroup(ctx context.Context, o Options) error {

@@ -15,9 +15,9 @@ import (
 // in all views; and a late answer counts.
 func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	s := hogged(t, 120, 40)
-	before := s.model.content
+	before := s.model.grid.String(true)
 	s.model.Update(noGroundMsg{})
-	if s.model.content == before {
+	if s.model.grid.String(true) == before {
 		t.Fatal("the picture did not change")
 	}
 	black, white := canvas.RGB(blackText), canvas.RGB(whiteText)
@@ -38,11 +38,11 @@ func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	s.press("esc", "1")
 	dark := tea.BackgroundColorMsg{Color: color.Black}
 	s.model.Update(dark)
-	if s.model.content != before {
+	if s.model.grid.String(true) != before {
 		t.Error("a dark ground was told late: the theme is not the dark one")
 	}
 	s.model.Update(noGroundMsg{})
-	if s.model.content != before {
+	if s.model.grid.String(true) != before {
 		t.Error("it was forgotten")
 	}
 	s.model.Update(tea.BackgroundColorMsg{Color: color.White})

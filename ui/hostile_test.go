@@ -55,7 +55,7 @@ func TestControlCharactersLookAlike(t *testing.T) {
 
 func checkRows(t *testing.T, s *screen, when string) {
 	t.Helper()
-	rows := strings.Split(s.model.content, "\n")
+	rows := strings.Split(s.model.grid.String(true), "\n")
 	if len(rows) != s.model.height {
 		t.Fatalf("%s: %d rows", when, len(rows))
 	}

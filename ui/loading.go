@@ -90,6 +90,7 @@ type loading struct {
 	finished  chan struct{}
 	cancelled bool
 	grid      canvas.Grid
+	drawn     int
 	w, h      int
 
 	mu  sync.Mutex
@@ -142,8 +143,8 @@ func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // maxLoadingBar is the widest the bar becomes.
 const maxLoadingBar = 60
 
-// View draws what is being done, the bar, and how to cancel it.
-func (m *loading) View() tea.View {
+// picture draws what is being done, the bar, and how to cancel it.
+func (m *loading) picture() (g *canvas.Grid, number int) {
 	m.mu.Lock()
 	p := m.now
 	m.mu.Unlock()
@@ -152,11 +153,15 @@ func (m *loading) View() tea.View {
 	if m.opt.ASCII {
 		m.grid.ToASCII()
 	}
-	v := tea.NewView(m.grid.Terminal(!m.opt.NoColor))
-	v.AltScreen = true
-	v.WindowTitle = canvas.Clean("ddtop " + m.title)
-	return v
+	if m.opt.NoColor {
+		m.grid.Area().Restyle(canvas.Style.Colorless)
+	}
+	m.drawn++
+	return &m.grid, m.drawn
 }
+
+// View says which modes the terminal is in.
+func (m *loading) View() tea.View { return paintedView(canvas.Clean("ddtop " + m.title)) }
 
 func (m *loading) draw(a canvas.Area, p Progress, passed time.Duration) {
 	t := &m.theme

@@ -29,7 +29,7 @@ func TestDeadlockCannotBeMissed(t *testing.T) {
 		m := s.model
 		s.press("6")
 		s.sees("✖ DEADLOCK of 3 threads", "http-1 waits for Mutex 0x7f00a0, held by http-2", "http-3 waits for Mutex 0x7f00e0, held by http-1")
-		if !strings.Contains(m.content, "\x1b[1;7m") {
+		if !strings.Contains(m.grid.String(true), "\x1b[1;7m") {
 			t.Error("without colours the box is not in reverse video")
 		}
 		s.press("down", "enter")

@@ -33,7 +33,10 @@ type Model struct {
 	grid canvas.Grid
 	// settled: the picture was made again after the last sample there was, in full.
 	settled bool
-	content string
+	// drawn counts the pictures, drawing is how long the last one took to make at a tick.
+	drawn   int
+	drawing time.Duration
+	pace    time.Duration // the last tick's
 }
 
 // tickMsg asks for the next picture.
@@ -68,8 +71,19 @@ func (m *Model) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
+const (
+	// firstTick is when the first picture follows that of a start, which shows no samples. The next ones take twice as long each,
+	// up to Options.Repaint: what is known is shown at once, and it is not much.
+	firstTick = 20 * time.Millisecond
+	// restAfter: a picture that took so long is followed by so many times that without one, up to longestRest. The machine has
+	// something else to do.
+	restAfter   = 20
+	longestRest = 2 * time.Second
+)
+
 func (m *Model) tick() tea.Cmd {
-	return tea.Tick(m.opt.Repaint, func(t time.Time) tea.Msg { return tickMsg(t) })
+	m.pace = min(max(2*m.pace, firstTick), m.opt.Repaint)
+	return tea.Tick(max(m.pace, min(restAfter*m.drawing, longestRest)), func(t time.Time) tea.Msg { return tickMsg(t) })
 }
 
 // Update takes keys, sizes and ticks. It does no I/O.
@@ -82,7 +96,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.playOn(time.Time(msg)) {
 			m.refresh()
 		}
+		began := time.Now()
 		m.tickOn()
+		m.drawing = time.Since(began)
 		return m, tea.Batch(m.tick(), m.wanted())
 	case tea.BackgroundColorMsg:
 		m.toldGround(&msg)

@@ -135,14 +135,14 @@ type flameRange struct {
 }
 
 // weightsStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
-// every now and then, since what it shows covers many seconds.
+// every now and then, since what it shows covers many seconds, though not at first.
 func (sc *scene) weightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := sc.weightsOf
 	if of.windowNS != sc.windowNS || of.frozen != sc.frozen || sc.atNS < of.atNS || sc.frozen && sc.atNS != of.atNS {
 		return true
 	}
-	return sc.atNS-of.atNS >= max(leastNS, min(secondNS, sc.windowNS/30), sc.windowNS/parts)
+	return sc.atNS-of.atNS >= min(max(leastNS, min(secondNS, sc.windowNS/30), sc.windowNS/parts), (sc.atNS-sc.oldestNS)/2)
 }
 
 // axis returns how many cells the time axis has and the stretch of time it covers. A cell is a whole number of kept
@@ -164,8 +164,7 @@ const (
 )
 
 // timeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
-// moves by several of them at a time and has only whole ones, so that it stands between two moves: where a row changes at its left (what the thread
-// does now) and at its right end, Ultraviolet 2026-08 writes all that is between (putRange never leaves out equal cells).
+// moves by several of them at a time and has only whole ones, so that it stands between two moves.
 func (sc *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.atNS, spanNS, cells)
 	if sc.frozen || sc.source.Done {

@@ -12,10 +12,12 @@ func (m *Model) draw() {
 	if m.opt.ASCII {
 		m.grid.ToASCII()
 	}
-	if !m.opt.NoColor {
+	if m.opt.NoColor {
+		m.grid.Area().Restyle(canvas.Style.Colorless)
+	} else {
 		m.colors.apply(m.grid.Area())
 	}
-	m.content = m.grid.Terminal(!m.opt.NoColor)
+	m.drawn++
 }
 
 // paint draws into the grid.
@@ -97,13 +99,13 @@ func drawTooSmall(a canvas.Area, t *Theme) {
 	}
 }
 
-// View hands the picture to Bubble Tea.
+func (m *Model) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
+
+// View says which modes the terminal is in; the picture is painted.
 func (m *Model) View() tea.View {
-	v := tea.NewView(m.content)
-	v.AltScreen = true
+	v := paintedView(canvas.Clean("ddtop " + m.process.Title))
 	if !m.opt.NoMouse {
 		v.MouseMode = tea.MouseModeCellMotion
 	}
-	v.WindowTitle = canvas.Clean("ddtop " + m.process.Title)
 	return v
 }

@@ -74,9 +74,9 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	from, to := v.fromNS, v.toNS
 	x0, x1, y := r.cellsX+r.cellsW-20, r.cellsX+r.cellsW-11, r.rows+1
 	s.model.Update(tea.MouseClickMsg{X: x1, Y: y, Button: tea.MouseLeft}) // from right to left
-	before := s.model.content
+	before := s.model.grid.String(true)
 	s.model.Update(tea.MouseMotionMsg{X: x0 + 3, Y: y + 1, Button: tea.MouseLeft})
-	if s.model.content == before {
+	if s.model.grid.String(true) == before {
 		t.Error("what is being selected is not marked")
 	}
 	s.model.Update(tea.MouseReleaseMsg{X: x0, Y: y + 30, Button: tea.MouseLeft})

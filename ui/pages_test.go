@@ -86,7 +86,7 @@ func BenchmarkPage(b *testing.B) {
 				for b.Loop() {
 					s.model.refresh()
 				}
-				b.ReportMetric(float64(len(s.model.content)), "bytes/frame")
+				b.ReportMetric(float64(len(s.model.grid.String(true))), "bytes/frame")
 			})
 		}
 	}

@@ -355,7 +355,7 @@ func TestManyProcesses(t *testing.T) {
 			s.press("esc", "esc", "8")
 		}
 	}
-	if strings.Contains(s.fleet.shown.model.content, "\x1b[2J") {
+	if strings.Contains(s.fleet.shown.model.grid.String(true), "\x1b[2J") {
 		t.Error("a title's escape sequence reaches the terminal")
 	}
 }

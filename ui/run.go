@@ -132,31 +132,25 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, recErr)
 }
 
-// framesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal. Each look wakes up Go's
-// scheduler and its monitor thread, which on an idle process cost more than the reading.
-const framesPerSecond = int(time.Second / minRepaint)
+// modesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal, which are no pictures: each
+// look wakes up Go's scheduler.
+const modesPerSecond = 10
 
 // show runs the program on the terminal until it ends.
-func show(ctx context.Context, model tea.Model, o Options) error {
-	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same signal
-	// and, when the ended ctx has stopped the loop that reads its message first, wait forever for a reader, and the
-	// program's end for it.
-	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler()}
+func show(ctx context.Context, model painted, o Options) error {
+	var opts []tea.ProgramOption
 	if o.Input != nil {
 		opts = append(opts, tea.WithInput(o.Input))
 	}
-	if o.Output != nil {
-		opts = append(opts, tea.WithOutput(o.Output))
-	}
 	torn, thinned := newTornAnswers(time.Now), mouseFilter(time.Now)
 	opts = append(opts, tea.WithFilter(func(m tea.Model, msg tea.Msg) tea.Msg { return thinned(m, torn.filter(msg)) }))
-	p := tea.NewProgram(model, opts...)
+	p, paint := newProgram(ctx, model, o.Output, opts...)
 	if o.Suspend {
 		defer stopOnSIGTSTP(p, o.park)()
 	}
 	left := make(chan struct{})
 	go leaveUnread(ctx, left, o.Output)
-	_, err := p.Run()
+	err := paint.run(p)
 	close(left)
 	if err == nil || errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		return nil

@@ -218,14 +218,14 @@ func TestRunRestoresTheTerminalAfterAPanic(t *testing.T) {
 }
 
 // panicking is a screen with a bug in the key x.
-type panicking struct{ tea.Model }
+type panicking struct{ painted }
 
 func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if k, ok := msg.(tea.KeyPressMsg); ok && k.String() == "x" {
 		panic("a bug in a view")
 	}
-	m, cmd := p.Model.Update(msg)
-	return panicking{m}, cmd
+	_, cmd := p.painted.Update(msg)
+	return p, cmd
 }
 
 // TestASlowTerminalDoesNotSlowTheSampling: nobody reads what the screen writes, and samples are taken nevertheless.

@@ -96,12 +96,12 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithoutSignalHandler(), tea.WithWindowSize(160, 50))
+	screen, paint := newProgram(ctx, m, io.Discard, tea.WithInput(nil), tea.WithWindowSize(160, 50))
 	ended := make(chan struct{})
 	var failed error
 	go func() {
 		defer close(ended)
-		if _, err := screen.Run(); ctx.Err() == nil {
+		if err := paint.run(screen); ctx.Err() == nil {
 			failed = fmt.Errorf("the screen ended early: %w", err)
 			stop()
 		}

@@ -61,12 +61,12 @@ func BenchmarkTerminal(b *testing.B) {
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
 			var out counter
-			p := tea.NewProgram(s.model, tea.WithContext(ctx), tea.WithInput(nil), tea.WithOutput(&out), tea.WithoutSignalHandler(),
+			p, paint := newProgram(ctx, s.model, &out, tea.WithInput(nil),
 				tea.WithWindowSize(200, 50), tea.WithEnvironment([]string{"TERM=xterm-256color", "COLORTERM=truecolor", "TTY_FORCE=1"}))
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				if _, err := p.Run(); ctx.Err() == nil {
+				if err := paint.run(p); ctx.Err() == nil {
 					b.Error("the screen ended early:", err)
 				}
 			}()

@@ -177,9 +177,9 @@ func TestTheMouseOnTheTimelinePage(t *testing.T) {
 	}
 	from, to := p.span[1]-20*each, p.span[1]-13*each
 	s.model.Update(tea.MouseClickMsg{X: g.cellsX + g.cellsW - 20, Y: y, Button: tea.MouseLeft})
-	before := s.model.content
+	before := s.model.grid.String(true)
 	s.model.Update(tea.MouseMotionMsg{X: g.cellsX + g.cellsW - 17, Y: y + 2, Button: tea.MouseLeft})
-	if s.model.content == before {
+	if s.model.grid.String(true) == before {
 		t.Error("what is being selected is not marked")
 	}
 	_, cmd := s.model.Update(tea.MouseReleaseMsg{X: g.cellsX + g.cellsW - 14, Y: y, Button: tea.MouseLeft})

@@ -25,9 +25,7 @@ func TestMannersOfTheScreen(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", config)
 	x := inTerminal(t, "-p", strconv.Itoa(p.PID))
 	x.see(t, "Integer#times")
-	if !strings.Contains(x.raw(), "\x1b[?1002h") {
-		t.Error("the mouse is not asked for")
-	}
+	until(t, func() bool { return strings.Contains(x.raw(), "\x1b[?1002h") }, "the question for the mouse, there is %q", tail(x))
 	x.press(t, "W")
 	x.see(t, "REC")
 	x.see(t, "W ends it")

@@ -174,8 +174,8 @@ func TestSequencesAreBounded(t *testing.T) {
 		if s := g.String(true); !strings.Contains(s, fmt.Sprintf("38;2;%d;%d;%dmx\x1b[m", i, 19999>>8, 19999&255)) {
 			t.Fatalf("the last colour is missing: %q", s[len(s)-100:])
 		}
-		if len(g.sgr) > maxSequences {
-			t.Fatalf("%d sequences are kept", len(g.sgr))
+		if len(g.sgr.known) > maxSequences {
+			t.Fatalf("%d sequences are kept", len(g.sgr.known))
 		}
 	}
 }

@@ -152,20 +152,7 @@ func (a Area) RestyleRunes(f func(rune, Style) Style) {
 // String turns the grid into lines joined by \n, with SGR sequences where the style changes; every line starts and
 // ends in the terminal's own style. With color false colours are left out and attributes stay: that is what NO_COLOR
 // asks for.
-func (g *Grid) String(color bool) string { return g.encode(color, false) }
-
-// Terminal is String for the terminal: blank cells on a ground are written, and never left to erasing in their colour, which
-// a terminal without background colour erase (bce in terminfo; GNU screen's default) does in its own. Such cells are
-// concealed (SGR 8): that can't be seen of a blank, is not copied and is ASCII, unlike a no-break space. At the end of a row
-// their text has a colour of the row's, which can't be seen either: Ultraviolet begins a row of wide characters by erasing it
-// in the colour that it wrote last, and leaves out what the end of the row has in common with that.
-func (g *Grid) Terminal(color bool) string { return g.encode(color, color) }
-
-// shortRun is how many blank cells in a row are at least written by erasing them: Ultraviolet 2026-08 erases from four on,
-// and behind the last cell always.
-const shortRun = 4
-
-func (g *Grid) encode(color, keep bool) string {
+func (g *Grid) String(color bool) string {
 	b := g.out[:0]
 	for y := range g.H {
 		if y > 0 {
@@ -178,29 +165,13 @@ func (g *Grid) encode(color, keep bool) string {
 		for end > 0 && row[end-1].Rune == ' ' && row[end-1].Style.plain(color) {
 			end--
 		}
-		run := 0 // the end of the blank cells that are kept
-		for x, c := range row[:end] {
+		for _, c := range row[:end] {
 			if c.Rune == 0 {
 				continue
 			}
 			st := c.Style
 			if !color {
 				st.FG, st.BG = 0, 0
-			}
-			if keep && x >= run && c.erasable() {
-				run = x + 1
-				for run < g.W && row[run] == c {
-					run++
-				}
-				if run-x < shortRun && x > 0 && run < g.W {
-					run = x
-				}
-			}
-			if x < run {
-				st.Attr |= concealed
-				if run == g.W {
-					st.FG = RGB(uint32(y))
-				}
 			}
 			if st != cur {
 				b = g.sgr.appendSGR(b, cur, st)
@@ -215,6 +186,12 @@ func (g *Grid) encode(color, keep bool) string {
 	}
 	g.out = b
 	return string(b)
+}
+
+// Copy makes the grid the same as another, keeping its memory.
+func (g *Grid) Copy(from *Grid) {
+	g.W, g.H = from.W, from.H
+	g.cells = append(g.cells[:0], from.cells...)
 }
 
 // Text returns the grid without any style, for screen.txt.

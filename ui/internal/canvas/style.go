@@ -96,8 +96,6 @@ const (
 	Italic
 	Underline
 	Reverse
-	// concealed is set by Terminal alone.
-	concealed
 )
 
 // Style is how a cell looks: the part of a lipgloss.Style that a cell has, small and comparable, since a frame holds
@@ -109,6 +107,9 @@ type Style struct {
 
 // With returns the style with attributes added.
 func (s Style) With(a Attr) Style { s.Attr |= a; return s }
+
+// Colorless returns the style with the terminal's own colours.
+func (s Style) Colorless() Style { return Style{Attr: s.Attr} }
 
 // Lipgloss returns the style as Lip Gloss's, which decides how a terminal is told of it.
 func (s Style) Lipgloss() lipgloss.Style {
@@ -145,30 +146,33 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
-// erasable reports whether a renderer takes the cell for one that erasing in a colour leaves: blank, with nothing but a ground.
-func (c *Cell) erasable() bool {
-	return c.Rune == ' ' && c.Marks == "" && c.Style.BG.IsSet() && c.Style.Attr&(Underline|Reverse) == 0
-}
-
 // maxSequences bounds the sequences that are kept; past it they are asked for again.
 const maxSequences = 1 << 14
 
 // sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), taken once for each foreground, background and set
 // of attributes: it renders a string in some microseconds, and a frame changes its style a thousand times.
-type sequences map[Style]string
+type sequences struct {
+	known map[Style]string
+	// convert gives the terminal's colour for one, nil where it has none; it is nil where it shows every colour as it is.
+	convert func(color.Color) color.Color
+}
 
-// of returns the parameters of a style that has one part only.
+// of returns the parameters of a style that has one part only; "" for a colour that the terminal does not have.
 func (q *sequences) of(part Style) string {
-	if s, ok := (*q)[part]; ok {
+	if s, ok := q.known[part]; ok {
 		return s
 	}
-	if *q == nil || len(*q) >= maxSequences {
-		*q = make(sequences)
+	if q.known == nil || len(q.known) >= maxSequences {
+		q.known = make(map[Style]string)
 	}
-	s := parameters(part.Lipgloss())
-	if part.Attr&concealed != 0 { // which Lip Gloss has no name for
-		s = strings.TrimPrefix(s+";8", ";")
+	l := part.Lipgloss()
+	if q.convert != nil && part.FG.IsSet() {
+		l = l.Foreground(q.convert(part.FG))
 	}
+	if q.convert != nil && part.BG.IsSet() {
+		l = l.Background(q.convert(part.BG))
+	}
+	s := parameters(l)
 	if part.Attr != 0 { // it says twice that text is underlined
 		var once []string
 		for _, p := range strings.Split(s, ";") {
@@ -178,7 +182,7 @@ func (q *sequences) of(part Style) string {
 		}
 		s = strings.Join(once, ";")
 	}
-	(*q)[part] = s
+	q.known[part] = s
 	return s
 }
 
@@ -195,10 +199,11 @@ func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	b = append(b, "\x1b["...)
 	start := len(b)
 	add := func(part Style) {
-		if len(b) > start {
+		s := q.of(part)
+		if s != "" && len(b) > start {
 			b = append(b, ';')
 		}
-		b = append(b, q.of(part)...)
+		b = append(b, s...)
 	}
 	if from.Attr&^to.Attr != 0 || from.FG.IsSet() && !to.FG.IsSet() || from.BG.IsSet() && !to.BG.IsSet() {
 		b = append(b, '0')
@@ -212,6 +217,9 @@ func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	}
 	if to.BG != from.BG {
 		add(Style{BG: to.BG})
+	}
+	if len(b) == start { // nothing that the terminal has; without parameters it would be a reset
+		return b[:start-len("\x1b[")]
 	}
 	return append(b, 'm')
 }

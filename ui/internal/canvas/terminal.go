@@ -1,0 +1,158 @@
+package canvas
+
+import (
+	"image/color"
+	"strconv"
+)
+
+// Terminal knows what a terminal shows, and says how it comes to show something else. Bubble Tea's renderer reads a picture's
+// text, styles and widths out of a string again for every picture, which took three quarters of the CPU time of drawing.
+type Terminal struct {
+	w, h  int
+	cells []Cell // as shows has them
+	known bool   // it shows the cells
+	out   []byte
+	sgr   sequences
+	pen   Style // while out is made
+	x, y  int   // of the cursor, while out is made; y is -1 where it is not known
+}
+
+// SetColors says which of its colours a terminal has for one; nil: it shows every colour as it is.
+func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
+	t.sgr, t.known = sequences{convert: convert}, false
+}
+
+// Forget says that somebody else may have written to the terminal: the next Update writes every row.
+func (t *Terminal) Forget() { t.known = false }
+
+// The number of equal cells between two that differ which are written again: going past them takes as many bytes.
+const shortGap = 3
+
+// leastErased is how many blank cells at the end of a row are erased instead of written.
+const leastErased = 4
+
+// Update returns what to write to the terminal, in raw mode, so that it shows the grid; nothing when it does. The bytes are valid
+// until the next call. They begin and end in the terminal's own style, and the cursor can be anywhere. Erased are only cells in
+// the terminal's own style: one without background colour erase (bce in terminfo; GNU screen's default) erases in its own.
+func (t *Terminal) Update(g *Grid) []byte {
+	t.out, t.pen = t.out[:0], Style{}
+	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
+		t.w, t.h, t.known = g.W, g.H, false
+		t.cells = make([]Cell, len(g.cells))
+	}
+	t.x, t.y = -1, -1
+	for y := range g.H {
+		t.row(g.cells[y*g.W:(y+1)*g.W], t.cells[y*g.W:(y+1)*g.W], y)
+	}
+	t.known = true
+	t.turn(Style{})
+	return t.out
+}
+
+// row writes what differs in a row.
+func (t *Terminal) row(row, old []Cell, y int) {
+	end := len(row) // from there on it is blank
+	for end > 0 && row[end-1].shows() == (Cell{Rune: ' '}) {
+		end--
+	}
+	for x := 0; x < len(row); {
+		if t.known && row[x].shows() == old[x] {
+			x++
+			continue
+		}
+		for x > 0 && row[x].Rune == 0 { // a wide character is written whole
+			x--
+		}
+		t.goTo(x, y)
+		if x >= end && len(row)-x >= leastErased {
+			t.turn(Style{})
+			t.out = append(t.out, "\x1b[K"...)
+			for ; x < len(row); x++ {
+				old[x] = row[x].shows()
+			}
+			return
+		}
+		for to := t.changed(row, old, x, end); x < to; x++ {
+			c := row[x].shows()
+			if old[x] = c; c.Rune != 0 {
+				if c.Rune != ' ' || c.Style != (Style{BG: t.pen.BG}) || c.Marks != "" || t.pen.Attr&(Underline|Reverse) != 0 {
+					t.turn(c.Style) // a blank looks the same in every colour of text
+				}
+				t.out = append(appendRune(t.out, c.Rune), c.Marks...)
+			}
+		}
+		if t.x = x; x == len(row) { // where the cursor is behind the last column differs between terminals
+			t.y = -1
+		}
+	}
+}
+
+// changed returns where the stretch of cells ends that is written from one on, which differs. It ends at the latest where the
+// rest of the row is erased.
+func (t *Terminal) changed(row, old []Cell, from, end int) int {
+	if end == from || len(row)-end < leastErased {
+		end = len(row)
+	}
+	to, gap := from+1, 0
+	for x := from + 1; x < end; x++ {
+		c := row[x].shows()
+		if t.known && c == old[x] && c.Rune != 0 {
+			if gap++; gap > shortGap || c.Style != row[to-1].Style || c.Rune >= 0x80 || c.Marks != "" {
+				break
+			}
+			continue
+		}
+		to, gap = x+1, 0
+	}
+	return to
+}
+
+// goTo moves the cursor.
+func (t *Terminal) goTo(x, y int) {
+	switch {
+	case t.y == y && t.x == x:
+	case t.y == y && x > t.x:
+		t.csi(x-t.x, 'C')
+	case t.y >= 0 && t.y+1 == y && x == 0:
+		t.out = append(t.out, '\r', '\n')
+	case x == 0:
+		t.csi(y+1, 'H')
+	default:
+		t.out = append(t.out, "\x1b["...)
+		t.out = strconv.AppendInt(t.out, int64(y+1), 10)
+		t.out = append(t.out, ';')
+		t.out = strconv.AppendInt(t.out, int64(x+1), 10)
+		t.out = append(t.out, 'H')
+	}
+	t.x, t.y = x, y
+}
+
+// csi writes a control sequence with a number, which is left out when it is one.
+func (t *Terminal) csi(n int, final byte) {
+	t.out = append(t.out, "\x1b["...)
+	if n != 1 {
+		t.out = strconv.AppendInt(t.out, int64(n), 10)
+	}
+	t.out = append(t.out, final)
+}
+
+// turn changes the style that is written in.
+func (t *Terminal) turn(st Style) {
+	switch {
+	case st == t.pen:
+		return
+	case st == (Style{}):
+		t.out = append(t.out, "\x1b[m"...)
+	default:
+		t.out = t.sgr.appendSGR(t.out, t.pen, st)
+	}
+	t.pen = st
+}
+
+// shows is the cell without what can't be seen of it: the colour of text that a blank does not have.
+func (c *Cell) shows() Cell {
+	if c.Rune != ' ' || c.Marks != "" || c.Style.Attr&(Underline|Reverse) != 0 {
+		return *c
+	}
+	return Cell{Rune: ' ', Style: Style{BG: c.Style.BG}}
+}

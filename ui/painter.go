@@ -1,0 +1,247 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"image/color"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// painted is a program of Bubble Tea whose picture is a grid.
+type painted interface {
+	tea.Model
+	// picture returns the picture, and a number that is another one for another picture of the same grid.
+	picture() (g *canvas.Grid, number int)
+}
+
+// painter writes the pictures of a program to its terminal, each as what changed, as soon as there is one. All else stays
+// Bubble Tea's: it gets a View without content, switches the terminal's modes (its alternate screen, keys, the mouse, the
+// title) and asks it. What it writes comes through the painter, which learns from it when the terminal is the program's.
+type painter struct {
+	out  io.Writer
+	wake chan struct{} // something below may have to be written
+
+	mu     sync.Mutex // guards what follows, and is never held while something is written
+	next   *canvas.Grid
+	news   bool                           // next was not written
+	colors *func(color.Color) color.Color // for SetColors, once; nil: nothing new
+	// synchronized: the terminal can show a picture at once.
+	synchronized bool
+
+	writing  sync.Mutex // is held while something is written; guards what follows
+	terminal canvas.Terminal
+	shown    *canvas.Grid
+	// entered: the terminal is in its alternate screen. left: Bubble Tea has given it back, and takes it again itself.
+	entered, left bool
+}
+
+// leastBetween is the shortest time between two pictures on the terminal, where keys are held down for one.
+const leastBetween = 50 * time.Millisecond
+
+// newProgram returns a program of Bubble Tea on a terminal (nil: standard output), and the painter that runs it.
+func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.ProgramOption) (*tea.Program, *painter) {
+	if out == nil {
+		out = os.Stdout
+	}
+	p := &painter{out: out, next: new(canvas.Grid), shown: new(canvas.Grid), wake: make(chan struct{}, 1)}
+	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same signal
+	// and, when the ended ctx has stopped the loop that reads its message first, wait forever for a reader, and the
+	// program's end for it.
+	opts = append(opts, tea.WithContext(ctx), tea.WithFPS(modesPerSecond), tea.WithoutSignalHandler(), tea.WithOutput(p.output()))
+	return tea.NewProgram(&painting{painted: model, p: p}, opts...), p
+}
+
+// run runs the program until it ends, and gives the terminal back.
+func (p *painter) run(program *tea.Program) error {
+	ended := make(chan struct{})
+	go p.paintUntil(ended)
+	_, err := program.Run()
+	close(ended)
+	p.leave()
+	return err
+}
+
+// paintedView is the View of a program whose pictures are painted. With no content at all Bubble Tea (2.0.9) would take the
+// terminal for one without rows.
+func paintedView(title string) tea.View {
+	v := tea.NewView(" ")
+	v.AltScreen, v.WindowTitle = true, title
+	return v
+}
+
+// output is what Bubble Tea writes to.
+func (p *painter) output() io.Writer {
+	if f, ok := p.out.(*os.File); ok {
+		return paintedFile{p, f}
+	}
+	return p
+}
+
+// paintedFile is a terminal: Bubble Tea asks it for its size.
+type paintedFile struct {
+	*painter
+	f *os.File
+}
+
+func (f paintedFile) Read(b []byte) (int, error) { return f.f.Read(b) }
+func (f paintedFile) Close() error               { return f.f.Close() }
+func (f paintedFile) Fd() uintptr                { return f.f.Fd() }
+
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+)
+
+// Write takes what Bubble Tea writes. Where it clears the screen, the next picture overwrites all of it instead, so that nothing
+// flickers. The alternate screen is entered once: a second time would forget where the cursor was before.
+func (p *painter) Write(b []byte) (int, error) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	enter := bytes.Contains(b, []byte(ansi.SetModeAltScreenSaveCursor))
+	leave := bytes.Contains(b, []byte(ansi.ResetModeAltScreenSaveCursor))
+	own := b
+	if enter && p.entered {
+		own = bytes.ReplaceAll(own, []byte(ansi.SetModeAltScreenSaveCursor), nil)
+	}
+	if !leave {
+		own = bytes.ReplaceAll(own, []byte(ansi.EraseEntireScreen), nil)
+	}
+	if _, err := p.out.Write(own); err != nil {
+		return 0, err
+	}
+	if enter || bytes.Contains(b, []byte(ansi.EraseEntireScreen)) {
+		p.terminal.Forget()
+		p.again()
+	}
+	p.left = leave || p.left && !enter
+	p.entered = !leave && (p.entered || enter)
+	return len(b), nil
+}
+
+// paint takes a picture, which it copies. It waits for nobody: where the terminal is slow the newest picture comes next.
+func (p *painter) paint(g *canvas.Grid) {
+	p.mu.Lock()
+	p.next.Copy(g)
+	p.news = true
+	p.mu.Unlock()
+	p.again()
+}
+
+// again has the painter look whether there is something to write.
+func (p *painter) again() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// paintUntil paints until done is closed.
+func (p *painter) paintUntil(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-p.wake:
+		}
+		if p.show() {
+			select {
+			case <-done:
+				return
+			case <-time.After(leastBetween):
+			}
+		}
+	}
+}
+
+// show writes the newest picture and reports whether there was something to write.
+func (p *painter) show() bool {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	if p.news {
+		p.next, p.shown, p.news = p.shown, p.next, false
+	}
+	if p.colors != nil {
+		p.terminal.SetColors(*p.colors)
+		p.colors = nil
+	}
+	synchronized := p.synchronized
+	p.mu.Unlock()
+	if p.left || p.shown.W == 0 {
+		return false
+	}
+	if !p.entered {
+		p.entered = true
+		_, _ = io.WriteString(p.out, enterScreen) // Bubble Tea finds out that the terminal is gone
+	}
+	b := p.terminal.Update(p.shown)
+	if len(b) == 0 {
+		return false
+	}
+	if synchronized {
+		b = append(append([]byte(ansi.SetModeSynchronizedOutput), b...), ansi.ResetModeSynchronizedOutput...)
+	}
+	_, _ = p.out.Write(b)
+	return true
+}
+
+// leave gives the terminal back where Bubble Tea ended before it had taken it.
+func (p *painter) leave() {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if p.entered {
+		p.entered = false
+		_, _ = io.WriteString(p.out, leaveScreen)
+	}
+	p.left = true
+}
+
+// told takes over what Bubble Tea found out about the terminal.
+func (p *painter) told(msg tea.Msg) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch msg := msg.(type) {
+	case tea.ColorProfileMsg:
+		var convert func(color.Color) color.Color
+		if msg.String() != trueColor {
+			convert = msg.Convert
+		}
+		p.colors = &convert
+		p.again()
+	case tea.ModeReportMsg:
+		p.synchronized = p.synchronized || msg.Mode == ansi.ModeSynchronizedOutput && msg.Value == ansi.ModeReset
+	}
+}
+
+// painting is what Bubble Tea runs: the program, whose pictures go to the painter.
+type painting struct {
+	painted
+	p      *painter
+	grid   *canvas.Grid
+	number int
+}
+
+// Update hands a message to the program.
+func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.p.told(msg)
+	_, cmd := m.painted.Update(msg)
+	return m, cmd
+}
+
+// View has a new picture painted.
+func (m *painting) View() tea.View {
+	g, n := m.picture()
+	if g != m.grid || n != m.number {
+		m.grid, m.number = g, n
+		m.p.paint(g)
+	}
+	return m.painted.View()
+}

@@ -1,0 +1,132 @@
+package ui
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// writes is a terminal that remembers each write.
+type writes []string
+
+func (w *writes) Write(b []byte) (int, error) {
+	*w = append(*w, string(b))
+	return len(b), nil
+}
+
+// took returns what was written since the last call.
+func (w *writes) took() []string {
+	out := *w
+	*w = nil
+	return out
+}
+
+// TestPicturesAreWrittenOnce: a picture is written when there is one, as soon as there is, and never a second time, while the
+// terminal is the program's.
+func TestPicturesAreWrittenOnce(t *testing.T) {
+	var out writes
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	_, p := newProgram(t.Context(), s.model, &out)
+	m := &painting{painted: s.model, p: p}
+	wrote := func(when string, want ...string) {
+		t.Helper()
+		p.show()
+		got := out.took()
+		if len(got) != len(want) {
+			t.Fatalf("%s: %d writes, want %d: %q", when, len(got), len(want), got)
+		}
+		for i, w := range want {
+			if !strings.Contains(got[i], w) {
+				t.Errorf("%s: %q is not in %q", when, w, got[i])
+			}
+		}
+	}
+	wrote("before the first picture")
+	m.View()
+	wrote("the first picture", enterScreen, "order-service")
+	wrote("nothing new")
+	for range 3 {
+		m.Update(tickMsg(time.Now()))
+		m.View()
+	}
+	wrote("ticks without a sample")
+	m.Update(keyPress("?"))
+	m.View()
+	wrote("a key", "signs")
+	m.Update(keyPress("?"))
+	m.View()
+	out.took()
+	p.show()
+	out.took()
+
+	bubbleTea := func(s string) {
+		t.Helper()
+		if n, err := p.Write([]byte(s)); n != len(s) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	bubbleTea("\x1b]11;?\a")
+	wrote("a question", "\x1b]11;?\a")
+	bubbleTea("\x1b[?1049h\x1b[?2004h\x1b[H\x1b[2J")
+	wrote("Bubble Tea enters the screen", "\x1b[?2004h\x1b[H", "order-service")
+	bubbleTea("\x1b[?1049l")
+	m.Update(keyPress("?"))
+	m.View()
+	wrote("suspended", "\x1b[?1049l")
+	bubbleTea("\x1b[?1049h")
+	wrote("continued", "\x1b[?1049h", "signs")
+	m.Update(tea.ModeReportMsg{Mode: ansi.ModeSynchronizedOutput, Value: ansi.ModeReset})
+	m.Update(keyPress("?"))
+	m.View()
+	wrote("at once", "\x1b[?2026h")
+	p.leave()
+	p.leave()
+	m.Update(keyPress("?"))
+	m.View()
+	wrote("the end", leaveScreen)
+}
+
+// TestTheTimeAxisMoves: samples that come move what the time axis shows, and with it the cells on the terminal.
+func TestTheTimeAxisMoves(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	var grid canvas.Grid
+	var terminal canvas.Terminal
+	x := record(t, demosource.Options{Length: 100 * time.Millisecond})[0]
+	for range 3 {
+		grid.Copy(&s.model.grid)
+		terminal.Update(&grid)
+		from, to := s.model.fromNS, s.model.toNS
+		x.TimeNS = s.store.last + int64(time.Second)
+		s.store.Feed(x)
+		s.model.Update(tickMsg(time.Now()))
+		if s.model.fromNS <= from || s.model.toNS <= to {
+			t.Fatalf("after a second the axis is at %d to %d, before at %d to %d", s.model.fromNS, s.model.toNS, from, to)
+		}
+		if b := terminal.Update(&s.model.grid); !bytes.Contains(b, []byte("\x1b[")) {
+			t.Errorf("nothing is written: %q", b)
+		}
+	}
+}
+
+// TestFirstPicturesComeFast: the ticks of a start are short, and get as long as they were told to.
+func TestFirstPicturesComeFast(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	m := s.model
+	var sum time.Duration
+	for range 10 {
+		m.tick()
+		if sum += m.pace; m.pace == m.opt.Repaint {
+			break
+		}
+	}
+	if m.pace != m.opt.Repaint || sum > time.Second {
+		t.Errorf("after %v a tick is %v", sum, m.pace)
+	}
+}
