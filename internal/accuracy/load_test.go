@@ -88,9 +88,7 @@ func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func
 			t.Error(err)
 		}
 	}()
-	classifier := gvl.NewClassifier(s.Process(), s.Dictionary())
-	stream := gvl.NewStream(s.Process())
-	account := gvl.NewAccount(stream, s.Process(), s.Dictionary())
+	measure := gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var first int64
@@ -98,8 +96,7 @@ func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func
 		if ctx.Err() != nil {
 			return
 		}
-		states := classifier.Classify(sample)
-		stream.Feed(sample, states)
+		states := measure.Feed(sample)
 		if each != nil {
 			each(sample, states)
 		}
@@ -113,5 +110,5 @@ func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func
 	if err != nil {
 		t.Fatal(err)
 	}
-	return account.Stat()
+	return measure.Stat(0)
 }

@@ -3,6 +3,7 @@
 package accuracy
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -81,4 +82,29 @@ func errorsOf(t *testing.T, p running, got gvl.Stat, want map[uint32]eventlog.Ti
 		}
 	}
 	return mean, largest
+}
+
+// waitsOf says how ddtop's sum of all waiting and its longest wait compare with those of Ruby's events, and by how much the share
+// of it that a thread is blamed for differs at most, in points; nobody is one of them.
+func waitsOf(got gvl.Stat, want eventlog.Waits) string {
+	if want.TotalNS == 0 || got.Blame.TotalNS == 0 {
+		return fmt.Sprintf("waiting %d ms, by events %d", got.Blame.TotalNS/1e6, want.TotalNS/1e6)
+	}
+	blamed := map[uint32]int64{0: got.Blame.NobodyNS}
+	for _, c := range got.Blame.Threads {
+		for _, th := range got.Threads {
+			if th.ID == c.Thread && th.TID != nil {
+				blamed[uint32(*th.TID)] = c.NS
+			}
+		}
+	}
+	for tid := range want.ByHolder {
+		blamed[tid] += 0
+	}
+	worst := 0.0
+	for tid, ns := range blamed {
+		worst = max(worst, math.Abs(100*float64(ns)/float64(got.Blame.TotalNS)-100*float64(want.ByHolder[tid])/float64(want.TotalNS)))
+	}
+	return fmt.Sprintf("waiting %+.2f %%, blame off by %.2f points at most, longest wait %.1f ms of %.1f", 100*(float64(got.Blame.TotalNS)/float64(want.TotalNS)-1),
+		worst, float64(got.GVL[0].Waits.MaxNS)/1e6, float64(want.LongestNS)/1e6)
 }

@@ -81,7 +81,8 @@ func againstEvents(t *testing.T, r rubytest.Ruby, l load, rate float64, realTime
 				verdict += "missed by " + missed
 			}
 		}
-		rubytest.Report(t, "points of running waiting released gc: mean %s, largest %s; %s%s", row(mean), row(largest), company(t, got), verdict)
+		rubytest.Report(t, "points of running waiting released gc: mean %s, largest %s; %s; %s%s", row(mean), row(largest),
+			waitsOf(got, log.Waits(got.StartNS, got.EndNS)), company(t, got), verdict)
 		return
 	}
 	t.Errorf("the machine stood still in each of %d measurements", maxStops)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
@@ -67,8 +68,10 @@ func bareLoop(pid int, length time.Duration, rate int) error {
 		local[i] = unix.Iovec{Base: &buf[i*size], Len: size}
 		remote[i] = unix.RemoteIovec{Base: heap + uintptr(i*page), Len: size}
 	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
 	from, ticks := monotonic(), 0
-	for next, end := from, from+length; next < end; ticks++ {
+	for next, end := from, from+length; next < end && len(interrupted) == 0; ticks++ {
 		next += time.Second / time.Duration(rate)
 		at := unix.NsecToTimespec(int64(next))
 		unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&at)), 0, 0, 0)

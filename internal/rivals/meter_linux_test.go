@@ -89,15 +89,21 @@ func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	return s
 }
 
+// atWork fails the benchmark when the profiler has ended by itself.
+func (s *started) atWork(b *testing.B) {
+	b.Helper()
+	select {
+	case err := <-s.ended:
+		b.Fatalf("%s ended before it was to: %v\n%s%s", s.name, err, s.out.String(), s.told.String())
+	default:
+	}
+}
+
 // end interrupts the profiler and returns what it says it did. That it had begun before from and went on until until (both by
 // CLOCK_MONOTONIC) is made sure of: one that failed or was still attaching would be measured as cheap.
 func (s *started) end(b *testing.B, from, until time.Duration) sampled {
 	b.Helper()
-	select {
-	case err := <-s.ended:
-		b.Fatalf("%s ended before it was to: %v\n%s", s.name, err, s.told.String())
-	default:
-	}
+	s.atWork(b)
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		b.Fatal(err)
 	}

@@ -1,9 +1,12 @@
 package rivals
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// paidScript does a fixed piece of work for each line of input, which says how many turns, in a thread 30 frames deep beside four
-// idle ones. "compute" stays in Ruby code; "allocate" takes 256 KB from the kernel each time, writes them and gives them back, so
+// paidScript does a fixed piece of work for each line of input, which says how many turns, in its main thread, 30 frames deep, beside
+// four idle ones. "compute" stays in Ruby code; "allocate" takes 256 KB from the kernel each time, writes them and gives them back, so
 // that the thread takes the lock of the process's mappings for writing twice and faults 64 times a turn.
 const paidScript = `
 $stdout.sync = true
@@ -26,27 +29,17 @@ end
 def allocate(turns)
   turns.times { ("x" * 262_144).clear }
 end
-def figures
-  fields = File.read("/proc/self/stat").split(") ").last.split
-  switches = File.read("/proc/thread-self/status").scan(/ctxt_switches:\s+(\d+)/).sum { |n,| n.to_i }
-  [Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :nanosecond), Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond),
-   fields[7].to_i, switches]
+def clocks
+  [Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :nanosecond), Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)]
 end
 4.times { Thread.new { deep(30) { sleep } } }
-orders, done = Queue.new, Queue.new
-Thread.new do
-  deep(30) do
-    while (turns = orders.pop)
-      before = figures
-      send(ARGV[0], turns)
-      done << figures.zip(before).map { |a, b| a - b }
-    end
-  end
-end
 puts "up"
-while (line = $stdin.gets)
-  orders << line.to_i
-  puts done.pop.join(" ")
+deep(30) do
+  while (line = $stdin.gets)
+    before = clocks
+    send(ARGV[0], line.to_i)
+    puts clocks.zip(before).map { |a, b| a - b }.join(" ")
+  end
 end
 `
 
@@ -59,8 +52,8 @@ const (
 	paidTurns = 500
 )
 
-// paid is what a piece of work took: CPU time of its thread (user and system) and wall time in ns, the process's minor page faults,
-// the thread's context switches.
+// paid is what a piece of work took: CPU time of its thread (user and system) and wall time in ns, the process's minor page faults
+// and the thread's context switches.
 type paid struct{ cpu, wall, faults, switches float64 }
 
 // BenchmarkTarget measures what the process itself pays for being sampled: the CPU time of a fixed piece of its work, its page
@@ -77,6 +70,9 @@ func BenchmarkTarget(b *testing.B) {
 		b.Log(noRbspy)
 	}
 	ruby := theRuby(b)
+	if ruby.Root != "" {
+		reachable(b, ruby.Root)
+	}
 	for _, work := range []string{"compute", "allocate"} {
 		for _, machine := range []string{"free-cpu", "full"} {
 			b.Run(work+"/"+machine, func(b *testing.B) {
@@ -116,10 +112,10 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 			}
 			s := all[i].start(b, p.PID, railsLimit)
 			time.Sleep(attachTime)
-			from, faults := monotonic(), minorFaults(b, s.cmd.Process.Pid)
+			from, faults := monotonic(), s.minorFaults(b)
 			costs[i] = append(costs[i], workFor(b, p, turns))
 			until := monotonic()
-			caused[i] = append(caused[i], (minorFaults(b, s.cmd.Process.Pid)-faults)/(until-from).Seconds())
+			caused[i] = append(caused[i], (s.minorFaults(b)-faults)/(until-from).Seconds())
 			s.end(b, from, until)
 		}
 	}
@@ -145,30 +141,68 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 	}
 }
 
+// workFor has the program do so many turns.
 func workFor(b *testing.B, p *rubytest.Process, turns int) paid {
 	b.Helper()
-	p.Send(b, fmt.Sprint(turns))
+	faults, switches := faultsOf(b, p.PID), contextSwitches(b, p.PID)
+	p.Send(b, strconv.Itoa(turns))
 	var c paid
 	line := p.Line(b)
-	if n, err := fmt.Sscan(line, &c.cpu, &c.wall, &c.faults, &c.switches); n != 4 {
+	if n, err := fmt.Sscan(line, &c.cpu, &c.wall); n != 2 {
 		b.Fatalf("the program said %q: %v", line, err)
 	}
+	c.faults, c.switches = faultsOf(b, p.PID)-faults, contextSwitches(b, p.PID)-switches
 	return c
 }
 
-// minorFaults are a process's since its start.
-func minorFaults(b *testing.B, pid int) float64 {
+// minorFaults are the profiler's since its start.
+func (s *started) minorFaults(b *testing.B) float64 {
 	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	faults, err := minorFaults(s.cmd.Process.Pid)
+	if err != nil {
+		b.Fatalf("%s has ended (%v): %v\n%s", s.name, err, <-s.ended, s.told.String())
+	}
+	return faults
+}
+
+func faultsOf(b *testing.B, pid int) float64 {
+	b.Helper()
+	faults, err := minorFaults(pid)
 	if err != nil {
 		b.Fatal(err)
 	}
-	// A name may hold anything but ends with the last bracket; state ppid pgrp session tty tpgid flags minflt follow.
-	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')'):]), " ")
-	fields := strings.Fields(rest)
-	var faults float64
-	if _, err := fmt.Sscan(fields[7], &faults); err != nil {
-		b.Fatalf("%q: %v", text, err)
-	}
 	return faults
+}
+
+// minorFaults are a process's since its start.
+func minorFaults(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// A name may hold anything but ends with the last bracket; state ppid pgrp session tty tpgid flags minflt follow.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 8 {
+		return 0, fmt.Errorf("%q has no faults", text)
+	}
+	return strconv.ParseFloat(fields[7], 64)
+}
+
+var switchesOf = regexp.MustCompile(`ctxt_switches:\s+(\d+)`)
+
+// contextSwitches are those of a process's main thread since its start.
+func contextSwitches(b *testing.B, pid int) (sum float64) {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, m := range switchesOf.FindAllSubmatch(text, -1) {
+		n, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
 }

@@ -21,8 +21,8 @@ const (
 	railsSeconds = 4
 	// attachTime is what a profiler has to begin to sample before it is measured. That it was enough is checked (started.end).
 	attachTime = 1500 * time.Millisecond
-	// railsLimit is longer than a profiler has to sample in one pair: it is interrupted.
-	railsLimit = time.Minute
+	// railsLimit is longer than a profiler has to sample in one pair, at whose end it is interrupted.
+	railsLimit = time.Hour
 )
 
 // railsLoads are how many connections wrk has open. One at a time leaves one of two CPUs free; the name is no part of another's.

@@ -138,22 +138,7 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 		if r.Event != Ready || r.Thread == 0 {
 			f.tid = r.TID
 		}
-		switch r.Event {
-		case Started:
-			f.state, f.since = waiting, at
-		case Ready:
-			f.to(waiting, at)
-		case Resumed:
-			f.to(running, at)
-		case Suspended:
-			f.to(released, at)
-		case Exited:
-			f.to(none, at)
-		case GCEnter:
-			f.to(collecting, at)
-		case GCExit:
-			f.to(running, at)
-		}
+		f.to(after(r.Event), at)
 	}
 	out := make(map[uint32]Times)
 	for _, f := range threads {
@@ -174,6 +159,94 @@ func (l *Log) key(r Record) uint64 {
 		return thread
 	}
 	return uint64(r.TID)
+}
+
+// Waits sums up the waiting for the GVL between two instants.
+type Waits struct {
+	// LongestNS is the longest wait, or what of it lies in between.
+	LongestNS int64
+	// TotalNS is the waiting of all threads, in thread·ns. ByHolder is what of it passed while each thread held the GVL, by
+	// native thread id; 0: nobody held it.
+	TotalNS  int64
+	ByHolder map[uint32]int64
+}
+
+// Waits returns who waited for the GVL between two instants (CLOCK_MONOTONIC in ns), and for whom.
+func (l *Log) Waits(from, to int64) Waits {
+	type thread struct {
+		tid   uint32
+		state state
+		since int64
+		held  int64 // what others waited meanwhile
+	}
+	threads := make(map[uint64]*thread)
+	for _, r := range l.Records {
+		if threads[l.key(r)] == nil {
+			threads[l.key(r)] = &thread{state: before(r.Event), since: from}
+		}
+		if r.Event != Ready || r.Thread == 0 {
+			threads[l.key(r)].tid = r.TID
+		}
+	}
+	w := Waits{ByHolder: make(map[uint32]int64)}
+	last := from
+	pass := func(at int64) {
+		var waiters int64
+		var holder *thread
+		for _, t := range threads {
+			switch t.state {
+			case waiting:
+				waiters++
+			case running, collecting:
+				holder = t
+			}
+		}
+		ns := waiters * (at - last)
+		w.TotalNS += ns
+		if holder != nil {
+			holder.held += ns
+		} else {
+			w.ByHolder[0] += ns
+		}
+		last = at
+	}
+	for _, r := range l.Records {
+		if r.NS >= to {
+			break
+		}
+		pass(max(r.NS, from))
+		if t, next := threads[l.key(r)], after(r.Event); t.state != next {
+			if t.state == waiting {
+				w.LongestNS = max(w.LongestNS, last-t.since)
+			}
+			t.state, t.since = next, last
+		}
+	}
+	pass(to)
+	for _, t := range threads {
+		if t.state == waiting {
+			w.LongestNS = max(w.LongestNS, to-t.since)
+		}
+		if t.held > 0 {
+			w.ByHolder[t.tid] += t.held
+		}
+	}
+	return w
+}
+
+// after is the state that a thread is in after an event.
+func after(e Event) state {
+	switch e {
+	case Started, Ready:
+		return waiting
+	case Resumed, GCExit:
+		return running
+	case Suspended:
+		return released
+	case GCEnter:
+		return collecting
+	}
+	return none
 }
 
 // before is the state that a thread must have been in whose first event this is: hooks are installed while it lives.

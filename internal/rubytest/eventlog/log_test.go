@@ -25,6 +25,22 @@ func file(capacity uint64, records ...Record) []byte {
 	return b
 }
 
+func TestWaits(t *testing.T) {
+	l, err := Parse(file(11,
+		Record{50, 7, 1, Suspended}, Record{60, 8, 2, Resumed}, // 8 holds it when the window begins
+		Record{110, 7, 2, Ready}, Record{130, 8, 2, Suspended}, Record{135, 7, 1, Resumed}, // 7 waits 20 for 8, 5 for nobody
+		Record{140, 8, 2, Ready}, Record{145, 0, 1, GCEnter}, Record{150, 0, 1, GCExit}, Record{160, 7, 1, Suspended}, Record{160, 8, 2, Resumed},
+		Record{190, 7, 1, Ready}, // cut by the end of the window
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := l.Waits(100, 200)
+	if want := map[uint32]int64{0: 5, 1: 20, 2: 20 + 10}; !maps.Equal(got.ByHolder, want) || got.TotalNS != 55 || got.LongestNS != 25 {
+		t.Errorf("%+v; want %v of 55, the longest 25", got, want)
+	}
+}
+
 func TestTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		records []Record
