@@ -67,7 +67,10 @@ type blameKey struct {
 	kind   State
 }
 
-type blameSum struct{ ns, heldNS int64 }
+type blameSum struct {
+	ns, heldNS int64
+	frame      sampler.FrameID // the stack's innermost
+}
 
 // blameBucket sums one second, or the whole run. Keys with thread 0 mean that nobody held the GVL.
 type blameBucket struct {
@@ -76,11 +79,16 @@ type blameBucket struct {
 	other  int64
 }
 
-func (b *blameBucket) add(k blameKey, ns, held int64, limit int) {
+func (b *blameBucket) add(k blameKey, ns, held int64, limit int, dict *sampler.Dictionary) {
 	s, ok := b.sums[k]
-	if !ok && len(b.sums) >= limit {
-		b.other += ns
-		return
+	if !ok {
+		if len(b.sums) >= limit {
+			b.other += ns
+			return
+		}
+		if dict != nil {
+			_, s.frame = dict.Stack(k.stack)
+		}
 	}
 	s.ns += ns
 	s.heldNS += held
@@ -96,11 +104,23 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest
+	// charges counts them. window is what several of the recent seconds have together, as one judgement of the findings asks for it
+	// again and again.
+	charges uint64
+	window  blameWindow
+	groups  map[blameKey]blameGroup // of the report being made
+}
+
+// blameWindow is the sum of the seconds from first to last, made when so many charges had been made.
+type blameWindow struct {
+	first, last int64
+	charges     uint64
+	sum         blameBucket
 }
 
 // newBlame returns a Blame of a stream, whose IDs point into dict.
 func newBlame(s *Stream, dict *sampler.Dictionary) *Blame {
-	b := &Blame{dict: dict, stream: s, recent: make([]blameBucket, blameBuckets)}
+	b := &Blame{dict: dict, stream: s, recent: make([]blameBucket, blameBuckets), groups: make(map[blameKey]blameGroup)}
 	b.run.sums = make(map[blameKey]blameSum)
 	for i := range b.recent {
 		b.recent[i] = blameBucket{second: -1, sums: make(map[blameKey]blameSum)}
@@ -114,11 +134,12 @@ func (b *Blame) Lock(i *LockInterval) {
 	if i.Waiters == 0 {
 		return
 	}
+	b.charges++
 	k, held := blameKey{}, int64(0)
 	if i.Blamed() {
 		k, held = blameKey{i.Thread, i.Stack, i.State}, i.NS()
 	}
-	b.run.add(k, i.WaitNS(), held, maxBlameEntries)
+	b.run.add(k, i.WaitNS(), held, maxBlameEntries, b.dict)
 	for from := i.FromNS; from < i.ToNS; {
 		second := from / blameBucketNS
 		if behind := i.ToNS/blameBucketNS - second; behind > int64(len(b.recent)) {
@@ -126,7 +147,7 @@ func (b *Blame) Lock(i *LockInterval) {
 			from = second * blameBucketNS
 		}
 		part := min(i.ToNS, (second+1)*blameBucketNS) - from
-		b.bucket(second).add(k, part*i.Waiters, min(held, part), maxBlameRecent)
+		b.bucket(second).add(k, part*i.Waiters, min(held, part), maxBlameRecent, b.dict)
 		from += part
 	}
 }
@@ -147,34 +168,61 @@ func (b *Blame) bucket(second int64) *blameBucket {
 // top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
 // MaxBlameWindowNS), or of the whole run with 0.
 func (b *Blame) top(n int, by blameBy, windowNS int64) blameReport {
-	b.stream.SettleLocks()
 	var rep blameReport
-	groups := make(map[blameKey]*blameGroup)
-	if windowNS <= 0 {
-		b.collect(&rep, groups, &b.run, by)
-	} else {
-		first := b.second - (min(windowNS, MaxBlameWindowNS)+blameBucketNS-1)/blameBucketNS + 1
-		for i := range b.recent {
-			if k := &b.recent[i]; k.second >= first && k.second <= b.second {
-				b.collect(&rep, groups, k, by)
-			}
+	clear(b.groups)
+	b.collect(&rep, b.of(windowNS), by)
+	for _, g := range b.groups {
+		if len(b.groups) <= n {
+			rep.Entries = append(rep.Entries, g.entry)
+			continue
+		}
+		// Of many only few are asked for.
+		if at, _ := slices.BinarySearchFunc(rep.Entries, g.entry, compareCharges); at < n {
+			rep.Entries = slices.Insert(rep.Entries, at, g.entry)
+			rep.Entries = rep.Entries[:min(len(rep.Entries), n)]
 		}
 	}
-	rep.Entries = make([]blameEntry, 0, len(groups))
-	for _, g := range groups {
-		e := g.entry
-		_, e.Frame = b.stack(e.Stack)
+	slices.SortFunc(rep.Entries, compareCharges)
+	for i := range rep.Entries {
+		e := &rep.Entries[i]
 		e.Share = ratio(e.NS, rep.TotalNS)
-		rep.Entries = append(rep.Entries, e)
-	}
-	slices.SortFunc(rep.Entries, func(x, y blameEntry) int {
-		return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack),
-			cmp.Compare(x.Kind, y.Kind))
-	})
-	if len(rep.Entries) > n {
-		rep.Entries = rep.Entries[:n]
 	}
 	return rep
+}
+
+// compareCharges has the largest first.
+func compareCharges(x, y blameEntry) int {
+	return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Kind, y.Kind))
+}
+
+// of returns the sum of the last windowNS, or of the whole run with 0: see top. It is valid until the next call or charge.
+func (b *Blame) of(windowNS int64) *blameBucket {
+	b.stream.SettleLocks()
+	if windowNS <= 0 {
+		return &b.run
+	}
+	first := b.second - (min(windowNS, MaxBlameWindowNS)+blameBucketNS-1)/blameBucketNS + 1
+	w := &b.window
+	if w.sum.sums != nil && w.first == first && w.last == b.second && w.charges == b.charges {
+		return &w.sum
+	}
+	if w.sum.sums == nil || len(w.sum.sums) > 4*maxBlameRecent {
+		w.sum.sums = make(map[blameKey]blameSum) // what a long window took is not kept
+	}
+	clear(w.sum.sums)
+	w.first, w.last, w.charges, w.sum.other = first, b.second, b.charges, 0
+	for i := range b.recent {
+		k := &b.recent[i]
+		if k.second < first || k.second > b.second {
+			continue
+		}
+		w.sum.other += k.other
+		for key, s := range k.sums {
+			sum := w.sum.sums[key]
+			w.sum.sums[key] = blameSum{sum.ns + s.ns, sum.heldNS + s.heldNS, s.frame}
+		}
+	}
+	return &w.sum
 }
 
 type blameGroup struct {
@@ -182,15 +230,8 @@ type blameGroup struct {
 	most  int64
 }
 
-func (b *Blame) stack(id sampler.StackID) (sampler.StackID, sampler.FrameID) {
-	if b.dict == nil {
-		return 0, 0
-	}
-	return b.dict.Stack(id)
-}
-
 // collect adds a bucket's sums to the groups.
-func (b *Blame) collect(rep *blameReport, groups map[blameKey]*blameGroup, k *blameBucket, by blameBy) {
+func (b *Blame) collect(rep *blameReport, k *blameBucket, by blameBy) {
 	rep.OtherNS += k.other
 	rep.TotalNS += k.other
 	for key, s := range k.sums {
@@ -204,19 +245,15 @@ func (b *Blame) collect(rep *blameReport, groups map[blameKey]*blameGroup, k *bl
 		case blameByThread:
 			at = blameKey{thread: key.thread}
 		case blameByFrame:
-			_, frame := b.stack(key.stack)
-			at = blameKey{stack: sampler.StackID(frame)}
+			at = blameKey{stack: sampler.StackID(s.frame)}
 		}
-		g := groups[at]
-		if g == nil {
-			g = new(blameGroup)
-			groups[at] = g
-		}
+		g := b.groups[at]
 		g.entry.NS += s.ns
 		g.entry.HeldNS += s.heldNS
 		if s.ns > g.most || s.ns == g.most && key.stack < g.entry.Stack {
 			g.most = s.ns
-			g.entry.Thread, g.entry.Stack, g.entry.Kind = key.thread, key.stack, key.kind
+			g.entry.Thread, g.entry.Stack, g.entry.Kind, g.entry.Frame = key.thread, key.stack, key.kind, s.frame
 		}
+		b.groups[at] = g
 	}
 }

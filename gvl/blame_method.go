@@ -1,6 +1,8 @@
 package gvl
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -31,13 +33,8 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	var total int64
 	var frames []sampler.FrameID
 	stacks := 0
-	for _, e := range b.top(maxBlameEntries, blameByStack, windowNS).Entries {
-		if e.Thread != thread || e.Stack == 0 {
-			continue
-		}
-		if stacks++; stacks > maxCulpritStacks {
-			break
-		}
+	for _, e := range b.stacksOf(thread, windowNS) {
+		stacks++
 		total += e.NS
 		frames = b.dict.Frames(e.Stack, frames[:0])
 		for i, id := range frames {
@@ -84,4 +81,16 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 		best = "" // it was not called by a library's method that would be worth naming
 	}
 	return ownCode(own, best, c)
+}
+
+// stacksOf returns what a thread is charged for, by stack and kind: the maxCulpritStacks that are charged most, largest first.
+func (b *Blame) stacksOf(thread sampler.ThreadID, windowNS int64) []blameEntry {
+	var out []blameEntry
+	for k, s := range b.of(windowNS).sums {
+		if k.thread == thread && k.stack != 0 {
+			out = append(out, blameEntry{Thread: thread, Stack: k.stack, Kind: k.kind, NS: s.ns})
+		}
+	}
+	slices.SortFunc(out, compareCharges)
+	return out[:min(len(out), maxCulpritStacks)]
 }

@@ -91,6 +91,18 @@ type hit struct {
 	object            uint64
 	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
 	explains int64
+	// tell adds to text what takes long to find out: the culprit's code. It is called when somebody wants to read it, before the
+	// next judgement; nil: nothing is missing.
+	tell func(*hit)
+}
+
+// told is the hit with all its words.
+func (h hit) told() hit {
+	if h.tell != nil {
+		h.tell(&h)
+		h.tell = nil
+	}
+	return h
 }
 
 // rank says which findings lead, whatever their severity: causes beat symptoms.
@@ -150,16 +162,17 @@ var rules = [...]rule{
 
 // ruleState is where a rule stands.
 type ruleState struct {
-	raised  bool
-	trueNS  int64 // since when the condition holds; 0: it does not
-	lowNS   int64 // since when it is well under its thresholds
-	finding Finding
+	raised bool
+	trueNS int64 // since when the condition holds; 0: it does not
+	lowNS  int64 // since when it is well under its thresholds
+	// last is what the rule said last when it was true; its words are found when somebody reads them (finding).
+	last hit
 	// worst is the finding when its score was highest since it was raised; shown: no other hid it all along.
 	worst      Finding
 	worstScore float64
 	shown      bool
-	// explains is what the finding explains, followed in steps of explainsBand.
-	explains float64
+	// lastExplains is what the finding explains, explains the same followed in steps of explainsBand.
+	lastExplains, explains float64
 }
 
 // maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
@@ -258,12 +271,9 @@ func (f *Findings) judge(i int, now int64, late *window) {
 			st.explains = explains
 		}
 		st.raised = true
-		st.finding = Finding{
-			ID: r.id, Severity: h.severity, Title: h.title, Text: h.text, Next: h.next, SinceNS: st.trueNS,
-			Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Explains: explains,
-		}
+		st.last, st.lastExplains = h, explains
 		if h.score >= st.worstScore {
-			st.worst, st.worstScore = st.finding, h.score
+			st.worst, st.worstScore = f.finding(i), h.score
 		}
 	case h.score >= clearShare && st.raised:
 		st.lowNS = 0
@@ -281,6 +291,17 @@ func (f *Findings) judge(i int, now int64, late *window) {
 			}
 			*st = ruleState{}
 		}
+	}
+}
+
+// finding is what a rule that is raised says.
+func (f *Findings) finding(i int) Finding {
+	st := &f.states[i]
+	st.last = st.last.told()
+	h := &st.last
+	return Finding{
+		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: h.next, SinceNS: st.trueNS,
+		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Explains: st.lastExplains,
 	}
 }
 
@@ -311,7 +332,7 @@ func (f *Findings) Current() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
 		if !f.hidden(&rules[i]) {
-			out = append(out, f.states[i].finding)
+			out = append(out, f.finding(i))
 		}
 	}
 	return out
@@ -330,7 +351,7 @@ func (f *Findings) ranked() []int {
 		if d := cmp.Compare(rules[a].rank, rules[b].rank); d != 0 || rules[a].rank == rankStandstill {
 			return d
 		}
-		return cmp.Or(cmp.Compare(y.finding.Severity, x.finding.Severity), cmp.Compare(y.explains, x.explains))
+		return cmp.Or(cmp.Compare(y.last.severity, x.last.severity), cmp.Compare(y.explains, x.explains))
 	})
 	return out
 }

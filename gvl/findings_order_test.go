@@ -40,7 +40,7 @@ func TestOrder(t *testing.T) {
 		for _, r := range c.raised {
 			i := slices.IndexFunc(rules[:], func(x rule) bool { return x.id == r.id })
 			finding := Finding{ID: r.id, Severity: r.severity}
-			f.states[i] = ruleState{raised: true, shown: true, explains: r.explains, finding: finding, worst: finding}
+			f.states[i] = ruleState{raised: true, shown: true, explains: r.explains, last: hit{severity: r.severity}, worst: finding}
 		}
 		var current, all []string
 		for _, x := range f.Current() {

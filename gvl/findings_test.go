@@ -223,6 +223,31 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.want("calm again", nil)
 }
 
+// TestWordsWaitForAReader: who is to blame is found out for the worst of a run and for those who read, each time whole.
+func TestWordsWaitForAReader(t *testing.T) {
+	s := newScene(t)
+	s.turns(12*sec, 6, 19)
+	s.turns(2*sec, 6, 15) // not the worst
+	untold := 0
+	for i := range s.f.states {
+		if s.f.states[i].last.tell != nil {
+			untold++
+		}
+	}
+	raised, current := s.f.raised(), s.f.Current()
+	if untold == 0 || len(raised) != 2 || len(current) != 2 {
+		t.Fatalf("%d without words, %v raised, %v now", untold, raised, current)
+	}
+	for i, f := range []Finding{raised[0].Finding, raised[1].Finding, current[0], current[1]} {
+		if strings.Count(f.Text, "Reports#build → JSON.generate") != 1 {
+			t.Errorf("%d: %s", i, f)
+		}
+	}
+	if again := s.f.Current(); again[0].Text != current[0].Text || again[1].Text != current[1].Text {
+		t.Errorf("read again: %v", again)
+	}
+}
+
 func TestStuck(t *testing.T) {
 	// Running on for 400 ms while others wait, and again.
 	s := newScene(t)

@@ -28,6 +28,7 @@ func evalSaturated(w *window) hit {
 		}
 		h.text = "held " + units.RoundPercent(held) + ", " + number(waiters) + " threads wait, " + units.RoundPercent(lost) +
 			" of their busy time"
+		h.tell = nil
 		w.blameText(&h)
 		h.next = w.saturatedNext(r)
 	}
@@ -52,7 +53,9 @@ func (w *window) blameText(h *hit) {
 		return
 	}
 	if e.Share >= .2 {
-		h.text += "; " + units.RoundPercent(e.Share) + " of the waiting is behind " + w.culprit(e)
+		h.tell = func(h *hit) {
+			h.text += "; " + units.RoundPercent(e.Share) + " of the waiting is behind " + w.culprit(e)
+		}
 	}
 }
 
@@ -126,8 +129,10 @@ func evalHog(w *window) hit {
 	}
 	h.explains = e.NS
 	h.title = "One thread hogs the GVL"
-	h.text = w.culprit(e) + " causes " + units.RoundPercent(e.Share) + " of all waiting; a turn costs others " +
-		units.ProseDuration(p95) + " (p95)"
+	h.tell = func(h *hit) {
+		h.text = w.culprit(e) + " causes " + units.RoundPercent(e.Share) + " of all waiting; a turn costs others " +
+			units.ProseDuration(p95) + " (p95)"
+	}
 	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
 	return h
 }
