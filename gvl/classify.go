@@ -12,8 +12,8 @@ const (
 	// releasedAnswerNS is how long the kernel's answer is believed for a thread that has not moved since, as far as
 	// memory and stacks tell.
 	releasedAnswerNS = 30e9
-	// wokeNS is the CPU time between two readings from which on a thread that was asleep in a call at the first has left it
-	// meanwhile, in ns: a line asked for and read over a socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
+	// wokeNS is, where the turns on a CPU are not known (recordings of version 1), the CPU time between two readings from which on a
+	// thread that was asleep in a call at the first has left it meanwhile, in ns: a line asked for and read over a socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
 	wokeNS = 50_000
 )
 
@@ -43,8 +43,42 @@ type episode struct {
 	hinted bool
 	// seen is the evidence of the last sample.
 	seen evidence
-	// cpuNS is the thread's CPU time as it was read at cpuAtNS, in this episode and asleep in a call; cpuAtNS is 0 before that.
-	cpuNS, cpuAtNS int64
+	// cpuNS and turns are the thread's CPU time and its turns on a CPU as they were read at cpuAtNS, in this episode and asleep in a
+	// call; cpuAtNS is 0 before that.
+	cpuNS, turns, cpuAtNS int64
+	lock                  lockWait
+}
+
+// lockWait is a wait for a lock, which goes on while the thread that was woken finds that another one has taken it.
+type lockWait struct {
+	object uint64
+	stack  sampler.StackID
+	// fromNS is when it began; 0: there is none. movedNS is ThreadState.MovedNS.
+	fromNS, movedNS int64
+	// turns are its turns on a CPU when they were read last; 0: they were not.
+	turns int64
+}
+
+// seen follows the waits for locks: it takes a thread's state as it was found and sets since when it waits. A thread that is at
+// the GVL at the very same place is on its way into or out of the lock, or back to sleep.
+func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState) {
+	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack
+	switch {
+	case ts.State == Lock && (l.fromNS == 0 || ts.Detail.Object != l.object || elsewhere):
+		*l = lockWait{object: ts.Detail.Object, stack: t.Stack, fromNS: ts.SinceNS, turns: t.Kernel.Turns}
+	case ts.State == Lock:
+		switch turns := t.Kernel.Turns; {
+		case ts.SinceNS > max(l.fromNS, l.movedNS): // it was seen at the GVL
+			l.movedNS, l.turns = ts.SinceNS, turns
+		case turns != l.turns && l.turns != 0:
+			l.movedNS, l.turns = ts.AtNS, turns
+		case l.turns == 0:
+			l.turns = turns
+		}
+		ts.SinceNS, ts.MovedNS = l.fromNS, l.movedNS
+	case ts.State != Waiting && !ts.State.Held() || elsewhere:
+		*l = lockWait{}
+	}
 }
 
 // evidence is what a released thread's verdict rests on, apart from time and the scheduler.
@@ -301,9 +335,11 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case !e.known:
 	case prev.State == st:
 		since = prev.SinceNS
-		if st == IO && e.woke(s, &t.Kernel, &d) {
-			// It went on and came back between two samples. What it waits in now was asked for as it is.
-			e.sinceNS = mid
+		if st == IO {
+			// It went on and came back between two readings of its counters. What it waits in now was asked for as it is.
+			if before := e.cpuAtNS; e.woke(s, &t.Kernel, &d) {
+				e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
+			}
 		}
 		if p == placeReleased && e.sinceNS > since {
 			since = e.sinceNS
@@ -312,11 +348,13 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 		// The answer holds for the whole episode: it was only asked for late.
 		since = prev.SinceNS
 	}
-	e.known = true
-	e.last = ThreadState{
+	*out = ThreadState{
 		Thread: t.ID, Ractor: t.Ractor, State: st, Detail: d, SinceNS: since, AtNS: now, Stack: t.Stack,
 	}
-	*out = e.last
+	if st == Lock || e.lock.fromNS != 0 {
+		e.lock.seen(t, out)
+	}
+	e.known, e.last = true, *out
 }
 
 // placeAtGVL applies the rules that need the scheduler only.
@@ -383,16 +421,16 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 	}
 }
 
-// woke reports whether a thread in input or output has left its call since its CPU time was read last, and takes the new reading
+// woke reports whether a thread in input or output has left its call since its counters were read last, and takes the new reading
 // over. A stop for a sample (--pause) costs CPU time too, and up to 3.2 so do the turns in which threads that wait for a child
 // keep Ruby's time slices: of these nothing is told.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || s.PauseNS != 0 || d.Op == OpChild {
 		return false
 	}
-	woke := e.cpuAtNS != 0 && k.CPUNS-e.cpuNS >= wokeNS
+	woke := e.cpuAtNS != 0 && (k.Turns != e.turns || k.Turns == 0 && k.CPUNS-e.cpuNS >= wokeNS)
 	if k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning {
-		e.cpuNS, e.cpuAtNS = k.CPUNS, k.CPUAtNS
+		e.cpuNS, e.turns, e.cpuAtNS = k.CPUNS, k.Turns, k.CPUAtNS
 	} else {
 		e.cpuAtNS = 0
 	}

@@ -82,6 +82,10 @@ type ThreadState struct {
 	// SinceNS is when the state began, as far as seen (the middle between the last sample of another state and the
 	// first of this one); AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
+	// MovedNS is when a thread that waits for a lock was last known to have had a CPU since SinceNS, without having been seen
+	// elsewhere: either it was woken in vain, and waits since SinceNS, or it had the lock in between, and waits since MovedNS at the
+	// earliest. CLOCK_MONOTONIC in ns; 0: it has not moved.
+	MovedNS int64
 	// Stack is the thread's stack, its last known one when the sample did not read it.
 	Stack sampler.StackID
 	// same: nothing but AtNS and Stack differs from the last sample.
@@ -98,6 +102,9 @@ func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason
 
 // DurationNS returns for how long the thread is in its state, in ns, as far as seen.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
+
+// SureNS returns for how long the thread is known not to have moved in its state, in ns.
+func (t ThreadState) SureNS() int64 { return t.AtNS - max(t.SinceNS, t.MovedNS) }
 
 // JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/states.md,
 // only those that say something. It is never nil. Peers need names: dict may be nil, then they are left out.

@@ -54,6 +54,8 @@ type watch struct {
 	stackNS int64 // since when the stack is the same
 	// moved: it was seen with another stack before, or came back to this one.
 	moved bool
+	// began: the beginning of its state was seen.
+	began bool
 	// runCPU is what of a CPU it had with this stack, once its counters were read.
 	runCPU               int64
 	usual                usualStack
@@ -259,6 +261,11 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 		w.stackNS = at
 	}
 	if changed {
+		again := !fresh && (ts.State != w.state || ts.SinceNS > w.sinceNS)
+		if again && w.state == IO {
+			c.called(w, ts.SinceNS)
+		}
+		w.began = !fresh && (w.began || again)
 		w.state, w.sinceNS, w.group = ts.State, ts.SinceNS, c.peers.of(ts.Detail.Peer)
 		w.idle = c.idle(ts.State, &ts.Detail, w.flags, w.group)
 	}
@@ -279,13 +286,17 @@ func (w *watch) waitsForPool(s State) bool {
 	return w.flags&flagPool != 0 && (s == Parked || s == Sleeping)
 }
 
-// idle reports whether a thread rests rather than works: it waits for work, a client or a clock.
+// idle reports whether a thread rests rather than works: it waits for work, a client or a clock. One that serves a request or does
+// a job works, whatever it waits for.
 func (c *collector) idle(s State, d *Detail, flags stackFlags, group uint32) bool {
+	serves := flags&(flagServer|flagIdle) == flagServer
 	switch s {
 	case Parked, Sleeping:
-		return flags&flagPool == 0
+		return flags&flagPool == 0 && !serves
 	case IO:
 		switch {
+		case serves:
+			return false
 		case d.Op == OpAccept, d.Op == OpSelect, d.Op == OpPoll && d.FDs != 1, flags&flagIdle != 0:
 			return true
 		case strings.HasPrefix(d.Syscall, "epoll_"):

@@ -19,6 +19,7 @@ const (
 	dimGC                // id: stack that collected
 	dimLoad              // time that threads load code, or wait for the GVL to do so
 	dimCPU               // id: thread; time on a CPU
+	dimCall              // id: peer group and length; how many calls
 )
 
 type sumKey struct {
@@ -132,7 +133,7 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 		}
 	case i.State == Lock && d.Object != 0:
 		keys = append(keys, sumKey{dim: dimLock, id: d.Object})
-	case i.State == Parked, i.State == Sleeping:
+	case (i.State == Parked || i.State == Sleeping) && flags&flagPool != 0:
 		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagPool)})
 	}
 	c.keys = keys

@@ -155,6 +155,9 @@ var rules = [...]rule{
 	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalDB},
 	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalHTTP},
 	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, eval: evalSaturated},
+	{id: "io_busy", rank: rankSymptom, raise: raiseNS, boot: true, hiddenBy: []string{
+		"deadlock", "log_blocked", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
+	}, eval: evalIOBusy},
 	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
 	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},
 	{id: "all_busy", rank: rankSymptom, raise: 30e9, eval: evalAllBusy},

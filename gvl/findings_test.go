@@ -529,7 +529,7 @@ func TestThreads(t *testing.T) {
 		list[i%4] = s.at(holder(list[i%4].ID), puma("App#work", "a", "b", "c"))
 		return list[i%4].ID, list
 	})
-	s.want("busy", []string{"all_busy"}, "4 Puma threads are busy 100 %")
+	s.want("busy", []string{"all_busy", "io_busy"}, "4 Puma threads are busy 100 %")
 	s = newScene(t)
 	s.play(45*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		idle := puma("c:Thread::ConditionVariable#wait")

@@ -28,10 +28,11 @@ type limits struct {
 	hogBlame, hogLead, hogHeld, hogWait, hogLost              float64
 	dnsWait, dnsSum                                           float64
 	childWait, childThreads, childShare                       float64
-	redisShare, redisThreads                                  float64
-	dbShare, dbThreads                                        float64
-	httpShare, httpThreads, httpWait, httpWaiting             float64
+	redisShare, redisThreads, redisCall                       float64
+	dbShare, dbThreads, dbCall                                float64
+	httpShare, httpThreads, httpCall, httpWait, httpWaiting   float64
 	fullHeld, fullHeldCrit, fullWaiters, fullLost, fullLostCr float64
+	ioShare, ioThreads                                        float64
 	stuckThread, stuckThreadCrit                              float64
 	leakFactor, leakGrowth, leakSameRoot                      float64
 	poolBusy                                                  float64
@@ -95,10 +96,13 @@ var limitSpecs = [...]limitSpec{
 	{"child_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.childShare }},
 	{"redis_slow", "share", unitShare, .20, func(l *limits) *float64 { return &l.redisShare }},
 	{"redis_slow", "threads", unitNumber, .5, func(l *limits) *float64 { return &l.redisThreads }},
+	{"redis_slow", "call", unitTime, 50e6, func(l *limits) *float64 { return &l.redisCall }},
 	{"db_slow", "share", unitShare, .50, func(l *limits) *float64 { return &l.dbShare }},
 	{"db_slow", "threads", unitNumber, 2, func(l *limits) *float64 { return &l.dbThreads }},
+	{"db_slow", "call", unitTime, 100e6, func(l *limits) *float64 { return &l.dbCall }},
 	{"http_slow", "share", unitShare, .30, func(l *limits) *float64 { return &l.httpShare }},
 	{"http_slow", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.httpThreads }},
+	{"http_slow", "call", unitTime, 100e6, func(l *limits) *float64 { return &l.httpCall }},
 	{"http_slow", "wait", unitTime, 5e9, func(l *limits) *float64 { return &l.httpWait }},
 	{"http_slow", "waiting", unitNumber, 2, func(l *limits) *float64 { return &l.httpWaiting }},
 	{"gvl_saturated", "held", unitShare, .85, func(l *limits) *float64 { return &l.fullHeld }},
@@ -106,6 +110,8 @@ var limitSpecs = [...]limitSpec{
 	{"gvl_saturated", "waiters", unitNumber, 1, func(l *limits) *float64 { return &l.fullWaiters }},
 	{"gvl_saturated", "lost", unitShare, .30, func(l *limits) *float64 { return &l.fullLost }},
 	{"gvl_saturated", "lost_crit", unitShare, .50, func(l *limits) *float64 { return &l.fullLostCr }},
+	{"io_busy", "share", unitShare, .50, func(l *limits) *float64 { return &l.ioShare }},
+	{"io_busy", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.ioThreads }},
 	{"stuck_thread", "unchanged", unitTime, 15e9, func(l *limits) *float64 { return &l.stuckThread }},
 	{"stuck_thread", "unchanged_crit", unitTime, 60e9, func(l *limits) *float64 { return &l.stuckThreadCrit }},
 	{"thread_leak", "factor", unitNumber, 2, func(l *limits) *float64 { return &l.leakFactor }},

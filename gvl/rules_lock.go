@@ -64,7 +64,7 @@ func evalDeadlock(w *window) hit {
 		age := int64(1 << 62)
 		for _, id := range cycle {
 			if ts := w.state(id); ts != nil {
-				age = min(age, ts.DurationNS())
+				age = min(age, ts.SureNS())
 			}
 		}
 		if score := float64(age) / w.limits.deadlockAge; score > h.score {
@@ -180,7 +180,7 @@ func evalConvoy(w *window) hit {
 	}
 	h.text = number(mean) + " threads wait for " + kind
 	if longest > 0 {
-		h.text += ", the longest for " + units.ProseDuration(longest)
+		h.text += ", the longest for " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
 	}
 	if ts := w.state(holder); ts != nil {
 		h.threads = append([]sampler.ThreadID{holder}, ids...)
@@ -189,6 +189,14 @@ func evalConvoy(w *window) hit {
 	}
 	h.next = w.convoyNext(h.stack)
 	return h
+}
+
+// atMost is put before the length of a wait that may be shorter.
+func atMost(ts *ThreadState) string {
+	if ts.MovedNS != 0 {
+		return "≤ "
+	}
+	return ""
 }
 
 func holderDoes(ts *ThreadState) string {

@@ -18,7 +18,7 @@ func evalStuckThread(w *window) hit {
 		if x == nil || !w.canBeStuck(ts, x) {
 			continue
 		}
-		age := min(ts.AtNS-x.stackNS, ts.DurationNS())
+		age := min(ts.AtNS-x.stackNS, ts.SureNS())
 		score := float64(age) / w.limits.stuckThread
 		if score <= h.score {
 			continue

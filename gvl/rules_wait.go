@@ -18,6 +18,9 @@ var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
+// shortestCallNS is the length up to which calls are not told apart, in ns: the counters of waiting threads are read in stack ticks.
+const shortestCallNS = 10e6
+
 // asked reports whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
 // reader.
 func (w *window) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.list[n].peer.Service] }
@@ -69,17 +72,32 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	})
 	g := &w.ev.peers.list[group]
 	h.peer, h.threads, h.explains = g.id, ids, ns
-	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + peerName(g.peer) + "; now " +
+	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + peerName(g.peer) + w.callsText(group) + "; now " +
 		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
 		h.text += ", the longest " + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack = ts.Stack
-			if code := where(w.dict, ts.Stack); code != "" {
+			if code := w.place(ts.Stack); code != "" {
 				h.text += " in " + code
 			}
 		}
 	}
+}
+
+// callsText says how many calls to a remote end have ended and how long they took; "" where none has.
+func (w *window) callsText(group uint32) string {
+	h := w.calls[group]
+	if h == nil || w.sampledNS == 0 {
+		return ""
+	}
+	n, longest := h.Count()
+	text := ", " + number(float64(n)*1e9/float64(w.sampledNS)) + " calls a second: "
+	if longest <= shortestCallNS {
+		return text + "≤ " + units.ProseDuration(shortestCallNS) + " each"
+	}
+	return text + "half take ≤ " + units.ProseDuration(h.Quantile(.5)) + ", 95 % ≤ " + units.ProseDuration(h.Quantile(.95)) +
+		", the longest " + units.ProseDuration(longest)
 }
 
 // evalDB: most of the work waits for one database.
@@ -93,7 +111,8 @@ func evalDB(w *window) hit {
 		}
 	}
 	h := hit{
-		score: least(w.ofBusy(ns)/w.limits.dbShare, w.share(ns)/w.limits.dbThreads), severity: SeverityWarn,
+		score:    least(w.ofBusy(ns)/w.limits.dbShare, w.share(ns)/w.limits.dbThreads, float64(w.callLength(group))/w.limits.dbCall),
+		severity: SeverityWarn,
 	}
 	if group == 0 || h.score < 1 {
 		return h
@@ -107,7 +126,11 @@ func evalDB(w *window) hit {
 // evalRedis: a store that should answer at once does not.
 func evalRedis(w *window) hit {
 	group, ns := w.slowest(func(_, redis, _ bool) bool { return redis })
-	h := hit{score: least(w.ofBusy(ns)/w.limits.redisShare, w.share(ns)/w.limits.redisThreads), severity: SeverityWarn}
+	h := hit{
+		score: least(w.ofBusy(ns)/w.limits.redisShare, w.share(ns)/w.limits.redisThreads,
+			float64(w.callLength(group))/w.limits.redisCall),
+		severity: SeverityWarn,
+	}
 	if group == 0 || h.score < 1 {
 		return h
 	}
@@ -130,7 +153,7 @@ func evalHTTP(w *window) hit {
 		if x == nil || ts.State != IO || x.idle || x.group != group {
 			continue
 		}
-		if !w.asked(group) && (consumer(x) || x.usual.is(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait) {
+		if !w.asked(group) && w.listens(x) {
 			// Its time in the window was all spent there.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[IO]
@@ -142,7 +165,8 @@ func evalHTTP(w *window) hit {
 		}
 	}
 	h := hit{
-		score:    max(least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads), float64(long)/w.limits.httpWaiting),
+		score: max(float64(long)/w.limits.httpWaiting,
+			least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads, float64(w.callLength(group))/w.limits.httpCall)),
 		severity: SeverityWarn,
 	}
 	if w.flag(flagDB) > ns/2 || h.score < 1 {

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"path"
 	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -275,6 +276,28 @@ func line(dict *sampler.Dictionary, stack sampler.StackID) string {
 		stack = caller
 	}
 	return ""
+}
+
+// ownLine names the place of the innermost frame that is the program's own, "order.rb:39", or where there is none of the innermost
+// one written in Ruby; "" when there is none.
+func ownLine(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	at := ""
+	for depth := 0; stack != 0 && depth < maxClassFrames; depth++ {
+		caller, id := dict.Stack(stack)
+		f := dict.Frame(id)
+		switch {
+		case f.C || f.Path == "":
+		case f.Own():
+			return path.Base(f.Path) + ":" + itoa(int64(f.Line))
+		case at == "":
+			at = path.Base(f.Path) + ":" + itoa(int64(f.Line))
+		}
+		stack = caller
+	}
+	return at
 }
 
 // root names the method a thread was started in.

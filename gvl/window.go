@@ -37,6 +37,7 @@ type window struct {
 	threads   map[sampler.ThreadID]*sums
 	ractors   map[sampler.RactorID]*sums
 	peers     map[uint32]int64
+	calls     map[uint32]*Histogram // by peer group
 	locks     map[uint64]int64
 	gcStacks  map[sampler.StackID]int64
 	flags     map[stackFlags]int64
@@ -69,6 +70,7 @@ func (w *window) init(ev *collector, b *Blame) {
 	w.threads = make(map[sampler.ThreadID]*sums)
 	w.ractors = make(map[sampler.RactorID]*sums)
 	w.peers = make(map[uint32]int64)
+	w.calls = make(map[uint32]*Histogram)
 	w.locks = make(map[uint64]int64)
 	w.recentLocks = make(map[uint64]int64)
 	w.gcStacks = make(map[sampler.StackID]int64)
@@ -101,6 +103,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	clear(w.threads)
 	clear(w.ractors)
 	clear(w.peers)
+	clear(w.calls)
 	clear(w.locks)
 	clear(w.recentLocks)
 	clear(w.gcStacks)
@@ -191,6 +194,8 @@ func (w *window) addSum(k sumKey, ns int64, recent bool) {
 		w.ops[k.id] += ns
 	case dimCPU:
 		w.thread(sampler.ThreadID(k.id)).cpu += ns
+	case dimCall:
+		w.addCalls(k.id, ns)
 	case dimGC:
 		w.gcStacks[sampler.StackID(k.id)] += ns
 	}
@@ -281,6 +286,19 @@ func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
 		return w.name(id)
 	}
 	return code + " (" + w.name(id) + ")"
+}
+
+// place names code with the file and the line of its innermost part that is the program's own: "Shop#pay → IO#gets (shop.rb:12)";
+// "" for an unknown stack.
+func (w *window) place(stack sampler.StackID) string {
+	code, at := where(w.dict, stack), ownLine(w.dict, stack)
+	switch {
+	case at == "":
+		return code
+	case code == "":
+		return at
+	}
+	return code + " (" + at + ")"
 }
 
 // number writes a mean number with one decimal.

@@ -90,8 +90,8 @@ func checkFileHeader(b []byte, name string) error {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
 		return fmt.Errorf("%s: %w", name, errNotRecording)
 	}
-	if v := binary.LittleEndian.Uint32(b[len(fileMagic):]); v != Version {
-		return fmt.Errorf("%s: %w: its format has version %d, this one reads %d", name, errVersion, v, Version)
+	if v := binary.LittleEndian.Uint32(b[len(fileMagic):]); v < 1 || v > Version {
+		return fmt.Errorf("%s: %w: its format has version %d, this one reads up to %d", name, errVersion, v, Version)
 	}
 	return nil
 }

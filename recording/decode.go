@@ -308,6 +308,9 @@ func (d *decoder) thread(t *sampler.Thread, m *memory) {
 	if mask&threadRechecked != 0 {
 		k.Rechecked = !k.Rechecked
 	}
+	if mask&threadTurns != 0 {
+		k.Turns += d.counts.int()
+	}
 }
 
 // kernelTime reads when the kernel was asked.

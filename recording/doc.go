@@ -33,9 +33,10 @@ import (
 	"fmt"
 )
 
-// Version is the version of the file format, the first one. A change that this reader could not read needs another
-// number, and a reader that still takes this one.
-const Version = 1
+// Version is the version of the file format. A change that this reader could not read needs another number, and a reader that
+// still takes those before. Version 2 has the turns that threads had on a CPU, which need a bit that version 1 does not use; all
+// else is the same.
+const Version = 2
 
 // unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
 const unit = 1000

@@ -41,6 +41,9 @@ func threadMask(p, t *sampler.Thread) uint64 {
 	if pk.CPUAtNS != k.CPUAtNS || pk.CPUNS != k.CPUNS || pk.RunDelayNS != k.RunDelayNS {
 		m |= threadCPU
 	}
+	if pk.Turns != k.Turns {
+		m |= threadTurns
+	}
 	if pk.StateAtNS != k.StateAtNS {
 		m |= threadStateAt
 		if k.StateAtNS == 0 {
@@ -130,6 +133,9 @@ func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	}
 	if mask&threadOmitted != 0 {
 		e.uint(uint64(t.Omitted))
+	}
+	if mask&threadTurns != 0 {
+		e.count(k.Turns - pk.Turns)
 	}
 	// Rechecked has two values only: that it changed says all. So do threadNoDeadline and threadNoStateAt.
 }

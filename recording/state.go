@@ -74,6 +74,7 @@ const (
 	threadResumers
 	threadOmitted
 	threadRechecked
+	threadTurns // since version 2
 )
 
 // How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and

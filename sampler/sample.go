@@ -124,11 +124,14 @@ type PeerID uint32
 type Kernel struct {
 	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns; 0: never.
 	StateAtNS int64
-	// CPUAtNS is when CPUNS and RunDelayNS were read, CLOCK_MONOTONIC in ns; 0: never.
+	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns; 0: never.
 	CPUAtNS int64
 	// CPUNS and RunDelayNS are the thread's time on a CPU and its time runnable without one, since its start
 	// (/proc/PID/task/TID/schedstat fields 1 and 2).
 	CPUNS, RunDelayNS int64
+	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS; 0: not known. While it
+	// stays the same the thread has not moved.
+	Turns int64
 	// Syscall is the name of the system call the native thread sleeps in; SyscallRunning when it is runnable or on a
 	// CPU; SyscallNone when it sleeps outside a system call (a page fault, say); "" when unknown.
 	Syscall string

@@ -1,35 +1,6 @@
 package ui
 
-import (
-	"strings"
-	"unicode"
-)
-
-// pattern turns a thread's name into the name of the pool it belongs to: runs of digits, and the punctuation that
-// leads to them, are what distinguishes the members of a pool ("http-1" and "http-12" are "http", "puma srv tp 003" is
-// "puma srv tp", "worker[2]" is "worker"). A name that would lose everything keeps its digits' place as "#".
-func pattern(name string) string {
-	var b strings.Builder
-	inDigits := false
-	for _, r := range name {
-		if unicode.IsDigit(r) {
-			if !inDigits {
-				b.WriteByte('#')
-			}
-			inDigits = true
-			continue
-		}
-		inDigits = false
-		b.WriteRune(r)
-	}
-	p := b.String()
-	trimmed := strings.TrimRight(p, "#-_:. /()[]")
-	if trimmed == "" {
-		return p
-	}
-	// Digits in the middle ("worker-3 of 8") stay as a place holder.
-	return trimmed
-}
+import "github.com/ddtop/ddtop/gvl"
 
 // group is a row of the timeline that stands for one or several threads: either one thread or, with at least two
 // members whose names follow one pattern, a pool.
@@ -49,7 +20,7 @@ func groupThreads(names []string) []group {
 	byPattern := make(map[string]int, len(names))
 	out := make([]group, 0, len(names))
 	for i, n := range names {
-		p := pattern(n)
+		p := gvl.PoolName(n)
 		at, ok := byPattern[p]
 		if !ok {
 			at = len(out)

@@ -89,7 +89,7 @@ func (l threadList) members(k rowKey) (ids map[sampler.ThreadID]bool, name strin
 	}
 	for i := range l {
 		t := &l[i]
-		if t.id == k.thread || k.thread == 0 && pattern(t.name) == k.group {
+		if t.id == k.thread || k.thread == 0 && gvl.PoolName(t.name) == k.group {
 			if ids == nil {
 				ids = make(map[sampler.ThreadID]bool)
 			}

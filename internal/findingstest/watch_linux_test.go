@@ -151,8 +151,8 @@ type seen struct {
 	atNS map[string]int64
 	tick map[string]int
 	stat gvl.Stat
-	// gapNS is the longest time between two samples.
-	gapNS int64
+	// gapNS is the longest time between two samples, stackGapNS that between two stack ticks.
+	gapNS, stackGapNS int64
 }
 
 func (s *seen) finding(id string) (gvl.StatFinding, bool) {
@@ -201,7 +201,7 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 	ctx, cancel := context.WithTimeout(context.Background(), length)
 	defer cancel()
 	s := &seen{atNS: map[string]int64{}, tick: map[string]int{}}
-	var first, last int64
+	var first, last, lastStack int64
 	n := 0
 	err = src.Run(ctx, func(x *sampler.Sample) {
 		m.Feed(x)
@@ -209,7 +209,11 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 			t.Error(err)
 		}
 		if n++; n == 1 {
-			first, last = x.TimeNS, x.TimeNS
+			first, last, lastStack = x.TimeNS, x.TimeNS, x.TimeNS
+		}
+		if x.Depth == sampler.StackTick {
+			s.stackGapNS = max(s.stackGapNS, x.TimeNS-lastStack)
+			lastStack = x.TimeNS
 		}
 		s.gapNS = max(s.gapNS, x.TimeNS-last)
 		last = x.TimeNS

@@ -423,7 +423,7 @@ func runDenied() {
 	tasks, err := OpenTasks(pid, sampler.NewDictionary())
 	out["open"] = fmt.Sprint(err)
 	if err == nil {
-		_, _, err := tasks.CPU(int32(pid))
+		_, err := tasks.CPU(int32(pid))
 		out["cpu"] = fmt.Sprint(err)
 		_, err = tasks.Call(int32(pid))
 		out["call"] = fmt.Sprint(err)

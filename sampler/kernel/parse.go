@@ -100,31 +100,17 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// parseSchedstat reads the first two fields of task/TID/schedstat: time on a CPU and time runnable without one, in ns
+// parseSchedstat reads task/TID/schedstat: time on a CPU and time runnable without one, in ns, and the number of turns on a CPU
 // (Documentation/scheduler/sched-stats.rst).
-func parseSchedstat(b []byte) (cpuNS, runDelayNS int64, ok bool) {
-	cpu, b, ok := takeUint(b)
-	if !ok || cpu > 1<<63-1 {
-		return 0, 0, false
-	}
-	delay, _, ok := takeUint(skipSpaces(b))
-	if !ok || delay > 1<<63-1 {
-		return 0, 0, false
-	}
-	return int64(cpu), int64(delay), true
-}
-
-// parseTimeslices reads the third field of a schedstat file.
-func parseTimeslices(b []byte) (int64, bool) {
-	for range 2 {
-		_, rest, ok := takeUint(b)
-		if !ok {
-			return 0, false
+func parseSchedstat(b []byte) (c CPU, ok bool) {
+	for _, to := range []*int64{&c.RanNS, &c.DelayNS, &c.Turns} {
+		n, rest, ok := takeUint(b)
+		if !ok || n > 1<<63-1 {
+			return CPU{}, false
 		}
-		b = skipSpaces(rest)
+		*to, b = int64(n), skipSpaces(rest)
 	}
-	n, _, ok := takeUint(b)
-	return int64(n), ok && n <= 1<<63-1
+	return c, true
 }
 
 // What a task/TID/syscall file says besides a number.

@@ -56,14 +56,16 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestParseSchedstat(t *testing.T) {
-	for in, want := range map[string][2]int64{"543774 12 1\n": {543774, 12}, "0 0 0": {}, "9223372036854775807 1 1": {1<<63 - 1, 1}} {
-		cpu, delay, ok := parseSchedstat([]byte(in))
-		if !ok || cpu != want[0] || delay != want[1] {
-			t.Errorf("%q: %d %d %v", in, cpu, delay, ok)
+	for in, want := range map[string]CPU{"543774 12 17\n": {543774, 12, 17}, "0 0 0": {}, "9223372036854775807 1 1": {1<<63 - 1, 1, 1}} {
+		got, ok := parseSchedstat([]byte(in))
+		if !ok || got != want {
+			t.Errorf("%q: %+v %v", in, got, ok)
 		}
 	}
-	for _, bad := range []string{"", "1", "x 1", "9223372036854775808 1", "99999999999999999999 1", "-1 2"} {
-		if _, _, ok := parseSchedstat([]byte(bad)); ok {
+	for _, bad := range []string{
+		"", "1", "x 1", "1 2", "1 2 x", "9223372036854775808 1 1", "99999999999999999999 1 1", "-1 2 1", "1 2 -1",
+	} {
+		if _, ok := parseSchedstat([]byte(bad)); ok {
 			t.Errorf("%q was taken", bad)
 		}
 	}
@@ -333,8 +335,8 @@ func FuzzParsers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in := bytes.Clone(b)
-		if cpu, delay, ok := parseSchedstat(b); ok && (cpu < 0 || delay < 0) {
-			t.Errorf("schedstat %d %d", cpu, delay)
+		if c, ok := parseSchedstat(b); ok && (c.RanNS < 0 || c.DelayNS < 0 || c.Turns < 0) {
+			t.Errorf("schedstat %+v", c)
 		}
 		if nr, _, ok := parseSyscall(b); ok && nr < callNone {
 			t.Errorf("system call %d", nr)

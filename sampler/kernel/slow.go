@@ -159,10 +159,11 @@ func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 		if err != nil {
 			continue // it has ended, or the kernel does not count
 		}
-		n, ok := parseTimeslices(b)
+		cpu, ok := parseSchedstat(b)
 		if !ok {
 			continue
 		}
+		n := cpu.Turns
 		s.seen[tid] = n
 		before, known := s.last[tid]
 		switch {

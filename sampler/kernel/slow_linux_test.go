@@ -123,14 +123,3 @@ func TestParsePSS(t *testing.T) {
 		}
 	}
 }
-
-func TestParseTimeslices(t *testing.T) {
-	if n, ok := parseTimeslices([]byte("543774 12 17\n")); !ok || n != 17 {
-		t.Error(n, ok)
-	}
-	for _, bad := range []string{"", "1", "1 2", "1 2 ", "1 2 x", "1 2 9223372036854775808", "-1 2 3"} {
-		if n, ok := parseTimeslices([]byte(bad)); ok {
-			t.Errorf("%q was taken: %d", bad, n)
-		}
-	}
-}

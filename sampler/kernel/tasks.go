@@ -101,19 +101,27 @@ func (t *Tasks) Close() error {
 	return nil
 }
 
-// CPU returns a thread's time on a CPU and its time runnable without one, in ns since its start
-// (task/TID/schedstat). While the thread runs the first one moves with the kernel's tick only (1 to 10 ms apart), so an
-// unchanged counter does not prove that it didn't run; the second one moves when a wait for a CPU ends.
-func (t *Tasks) CPU(tid int32) (cpuNS, runDelayNS int64, err error) {
+// CPU is what the kernel counts of a thread's time since its start (task/TID/schedstat). While the thread runs the first two move
+// now and then only, so that their not moving does not prove that it didn't run; Turns has counted the run by then.
+type CPU struct {
+	// RanNS is its time on a CPU, which moves with the kernel's tick (1 to 10 ms apart) while it runs; DelayNS its time runnable
+	// without one, which moves when a wait for a CPU ends. In ns.
+	RanNS, DelayNS int64
+	// Turns is how often it was given a CPU.
+	Turns int64
+}
+
+// CPU returns a thread's counters.
+func (t *Tasks) CPU(tid int32) (CPU, error) {
 	b, err := t.read(tid, fileSchedstat)
 	if err != nil {
-		return 0, 0, err
+		return CPU{}, err
 	}
-	cpuNS, runDelayNS, ok := parseSchedstat(b)
+	cpu, ok := parseSchedstat(b)
 	if !ok {
-		return 0, 0, t.formatError(tid, fileSchedstat, b)
+		return CPU{}, t.formatError(tid, fileSchedstat, b)
 	}
-	return cpuNS, runDelayNS, nil
+	return cpu, nil
 }
 
 // Call returns the system call a thread is in (task/TID/syscall). It needs the permission of ptrace.

@@ -185,10 +185,11 @@ func TestCPU(t *testing.T) {
 	const tick = 10e6
 	for range 5 {
 		before := clock()
-		cpu, delay, err := tasks.CPU(tid)
+		c, err := tasks.CPU(tid)
 		if err != nil {
 			t.Fatal(err)
 		}
+		cpu, delay := c.RanNS, c.DelayNS
 		if cpu < before-tick || cpu > clock() {
 			t.Errorf("schedstat says %d ns, clock_gettime %d before it", cpu, before)
 		}
@@ -206,7 +207,7 @@ func TestCPU(t *testing.T) {
 func TestGone(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, cmd.Process.Pid)
-	if _, _, err := tasks.CPU(all[0].TID); err != nil {
+	if _, err := tasks.CPU(all[0].TID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tasks.Call(1 << 30); !errors.Is(err, ErrGone) {
@@ -219,7 +220,7 @@ func TestGone(t *testing.T) {
 	defer proc.Close()
 	cmd.Process.Kill()
 	cmd.Wait()
-	if _, _, err := tasks.CPU(all[0].TID); !errors.Is(err, ErrGone) {
+	if _, err := tasks.CPU(all[0].TID); !errors.Is(err, ErrGone) {
 		t.Errorf("CPU of an ended process: %v", err)
 	}
 	if _, err := tasks.Call(all[0].TID); !errors.Is(err, ErrGone) {
@@ -251,7 +252,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	tasks.maxOpen = 6
 	readAll := func() {
 		for _, b := range all {
-			if _, _, err := tasks.CPU(b.TID); err != nil {
+			if _, err := tasks.CPU(b.TID); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := tasks.Call(b.TID); err != nil {
@@ -304,12 +305,12 @@ func TestReusedTID(t *testing.T) {
 	if own == int32(os.Getpid()) { // the first thread of a process outlives its goroutine
 		own = start()
 	}
-	if _, _, err := tasks.CPU(own); err != nil {
+	if _, err := tasks.CPU(own); err != nil {
 		t.Fatal(err)
 	}
 	close(stop)
 	until(t, "the thread to be gone", func() bool {
-		_, _, err := tasks.CPU(own)
+		_, err := tasks.CPU(own)
 		return errors.Is(err, ErrGone)
 	})
 	if tasks.tasks[own] != nil {
@@ -317,7 +318,7 @@ func TestReusedTID(t *testing.T) {
 	}
 	// The same with another live thread behind the number: the file of a thread that is gone is replaced.
 	other, _ := openTasks(t, cmd.Process.Pid)
-	if _, _, err := other.CPU(all[0].TID); err != nil {
+	if _, err := other.CPU(all[0].TID); err != nil {
 		t.Fatal(err)
 	}
 	closeFD(other.tasks[all[0].TID][fileSchedstat].fd)
@@ -326,7 +327,7 @@ func TestReusedTID(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.tasks[all[0].TID][fileSchedstat].fd = gone
-	if _, _, err := other.CPU(all[0].TID); err != nil {
+	if _, err := other.CPU(all[0].TID); err != nil {
 		t.Error(err)
 	}
 }
@@ -388,7 +389,7 @@ func BenchmarkCPU(b *testing.B) {
 	tasks, tid, _, _ := benchTasks(b, "tcp")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := tasks.CPU(tid); err != nil {
+		if _, err := tasks.CPU(tid); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -399,7 +400,7 @@ func BenchmarkCPUNotKept(b *testing.B) {
 	tasks.Forget(tid)
 	tasks.maxOpen = 0
 	for b.Loop() {
-		if _, _, err := tasks.CPU(tid); err != nil {
+		if _, err := tasks.CPU(tid); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -14,6 +14,9 @@ const (
 	askAgainNS = 100_000_000
 	// idleCPUNS is how often the CPU counters of a thread are read that seems to do nothing.
 	idleCPUNS = 250_000_000
+	// waitParts is how many times the counters of a waiting thread are read at least in the time that it has not moved, so that a
+	// wait that is over, and was followed by another one before a tick came, is known to an eighth of its length.
+	waitParts = 8
 	// cpuShareNS times the number of threads that are at work is how old the CPU counters of one get, the holder of a GVL
 	// excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together cost less
 	// than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
@@ -26,7 +29,7 @@ const (
 	selfCPUNS = 100_000_000
 )
 
-// freeCPUReads is the number of threads at work whose CPU counters are all read in every stack tick.
+// freeCPUReads is the number of threads at work, or waiting since recently, whose CPU counters are all read in every stack tick.
 const freeCPUReads = 30
 
 // computes is the number of answers in a row that a thread is on a CPU from which on it counts as computing: one that goes
@@ -47,7 +50,8 @@ type kernelView struct {
 	// order are those of the last sample's threads, in its order.
 	order []*threadView
 	round uint64
-	// working is the number of threads that have been at work since their CPU counters were read, of the last stack tick.
+	// working is the number of threads whose CPU counters are read often, of the last stack tick: those that have been at work
+	// since the last reading, and those that wait since less than waitParts times idleCPUNS.
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample; 0: it never was.
 	pausedNS int64
@@ -64,6 +68,8 @@ type threadView struct {
 	stack    sampler.StackID
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
+	// ranNS is when its counters were last found to have moved, or would have been, CLOCK_MONOTONIC in ns.
+	ranNS    int64
 	round    uint64
 	sleep    sleepConfidence
 	settling settling
@@ -110,8 +116,9 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 // settling reports whether a thread that is found ready to run after a pause has had a CPU since: on a machine with more to do
 // than CPUs, the way back into its call begins only then.
 type settling struct {
-	pauseNS, cpuNS, delayNS int64
-	ran                     bool
+	pauseNS int64
+	cpu     kernel.CPU
+	ran     bool
 }
 
 func newKernelView(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(sampler.RactorID, sampler.ThreadID) bool) *kernelView {
@@ -169,11 +176,14 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 		v.put(q, t, w)
 		if t.TID != 0 {
 			w.busy = w.busy || !released || w.k.Syscall == sampler.SyscallRunning || w.stack != t.Stack
+			old := min((s.TimeNS-w.ranNS)/waitParts, idleCPUNS)
 			if w.busy {
+				old = 0
+			}
+			if old < idleCPUNS {
 				working++
 			}
-			age := s.TimeNS - w.k.CPUAtNS
-			if all || s.Depth == sampler.StackTick && (owner || w.busy && age >= young || age > idleCPUNS) {
+			if all || s.Depth == sampler.StackTick && (owner || s.TimeNS-w.k.CPUAtNS >= max(old, young)) {
 				v.readCPU(t.TID, w)
 			}
 		}
@@ -347,26 +357,30 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 // was seen to have had a CPU. Its counters move when it gets one, and while it has one.
 func (v *kernelView) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
-	cpu, delay, err := v.tasks.CPU(tid)
+	cpu, err := v.tasks.CPU(tid)
 	if err != nil {
 		v.note(err)
 		return false
 	}
 	if at.pauseNS == v.pausedNS {
-		at.ran = at.ran || at.cpuNS != cpu || at.delayNS != delay
+		at.ran = at.ran || at.cpu != cpu
 	} else {
-		*at = settling{pauseNS: v.pausedNS, cpuNS: cpu, delayNS: delay}
+		*at = settling{pauseNS: v.pausedNS, cpu: cpu}
 	}
 	return !at.ran || now-v.pausedNS < settleNS
 }
 
 func (v *kernelView) readCPU(tid int32, w *threadView) {
-	cpu, delay, err := v.tasks.CPU(tid)
+	cpu, err := v.tasks.CPU(tid)
 	if err != nil {
 		v.note(err)
 		return
 	}
-	w.k.CPUNS, w.k.RunDelayNS, w.k.CPUAtNS = cpu, delay, v.now()
+	at := v.now()
+	if cpu.Turns != w.k.Turns || w.busy {
+		w.ranNS = at
+	}
+	w.k.CPUNS, w.k.RunDelayNS, w.k.Turns, w.k.CPUAtNS = cpu.RanNS, cpu.DelayNS, cpu.Turns, at
 	w.busy = false
 }
 

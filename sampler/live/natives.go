@@ -36,7 +36,9 @@ func (s *Source) nativeThreads() ([]NativeThread, error) {
 		n := NativeThread{TID: tid}
 		if n.Name, err = s.tasks.Comm(tid); err == nil {
 			n.Name = s.names.ThreadName(n.Name)
-			n.CPUNS, _, err = s.tasks.CPU(tid)
+			var cpu kernel.CPU
+			cpu, err = s.tasks.CPU(tid)
+			n.CPUNS = cpu.RanNS
 		}
 		switch {
 		case errors.Is(err, kernel.ErrGone):

@@ -1,0 +1,110 @@
+package gvl
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// PoolName turns a thread's name into the name of the pool it belongs to: runs of digits, and the punctuation that leads to them,
+// are what distinguishes the members of a pool ("http-1" and "http-12" are "http", "puma srv tp 003" is "puma srv tp",
+// "worker[2]" is "worker"). Digits in the middle ("worker-3 of 8") stay as "#", and so do those of a name that has nothing else.
+func PoolName(thread string) string {
+	var b strings.Builder
+	inDigits := false
+	for _, r := range thread {
+		if unicode.IsDigit(r) {
+			if !inDigits {
+				b.WriteByte('#')
+			}
+			inDigits = true
+			continue
+		}
+		inDigits = false
+		b.WriteRune(r)
+	}
+	p := b.String()
+	trimmed := strings.TrimRight(p, "#-_:. /()[]")
+	if trimmed == "" {
+		return p
+	}
+	return trimmed
+}
+
+// workers are the threads of one name that work, with what they wait for.
+type workers struct {
+	name     string
+	ids      []sampler.ThreadID
+	io, lock int64
+}
+
+// pools sorts the threads by their pools' names. Those that listen are left out: their waiting is their work.
+func (w *window) pools() map[string]*workers {
+	pools := make(map[string]*workers)
+	for i := range w.states {
+		id := w.states[i].Thread
+		x, t := w.watch(id), w.threads[id]
+		if x == nil || t == nil || w.listens(x) {
+			continue
+		}
+		name := PoolName(w.name(id))
+		p := pools[name]
+		if p == nil {
+			p = &workers{name: name}
+			pools[name] = p
+		}
+		p.ids = append(p.ids, id)
+		p.io += t.ns[IO]
+		p.lock += t.ns[Lock]
+	}
+	return pools
+}
+
+// listens reports whether a thread waits for what others send it: it was never seen doing anything else, or comes back to the
+// one place at which it then waits for longer than a call takes.
+func (w *window) listens(x *watch) bool {
+	return consumer(x) || x.usual.is(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait
+}
+
+// evalIOBusy: most of a pool of threads waits, at whatever length. That is a fact, not a fault: the rules that know a fault in it
+// hide this one.
+func evalIOBusy(w *window) hit {
+	var most *workers
+	var h hit
+	for _, p := range w.pools() {
+		blocked := p.io + p.lock
+		score := least(w.share(blocked)/float64(len(p.ids))/w.limits.ioShare, w.share(blocked)/w.limits.ioThreads)
+		if score > h.score || score == h.score && most != nil && p.name < most.name {
+			most, h.score = p, score
+		}
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.threads, h.explains = most.ids, most.io+most.lock
+	share := units.RoundPercent(w.share(most.io+most.lock) / float64(len(most.ids)))
+	h.text = units.Plural(len(most.ids), "thread", "threads") + " (" + most.name + ") spend " + share + " of their time "
+	if most.lock > most.io {
+		h.title = "Threads mostly wait for locks"
+		h.text += "waiting for locks"
+		h.next = "see which lock, and what is done while it is held (view 4)"
+	} else {
+		h.title = "Threads mostly wait for I/O"
+		h.text += "in I/O"
+		h.next = "ask less often or for more at once; the GVL is free meanwhile, so more threads would do more at a time"
+	}
+	if group, _ := w.slowest(func(_, _, _ bool) bool { return true }); group != 0 && most.io >= most.lock {
+		h.peer = w.ev.peers.list[group].id
+		h.text += ", most at " + peerName(w.ev.peers.list[group].peer) + w.callsText(group)
+	}
+	for _, id := range most.ids {
+		if ts := w.state(id); ts != nil && (ts.State == IO || ts.State == Lock) && ts.Stack != 0 {
+			h.stack = ts.Stack
+			h.text += "; now in " + w.place(ts.Stack)
+			break
+		}
+	}
+	return h
+}

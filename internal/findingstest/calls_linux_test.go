@@ -1,0 +1,55 @@
+package findingstest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// callsText is what http_slow says of calls, with the lengths.
+var callsText = regexp.MustCompile(
+	`^\d+ % of the busy time waits for \S+:443 HTTPS, [\d.]+ calls a second: half take ≤ ([^,]+), 95 % ≤ ([^,]+), the longest ([^,;]+); ` +
+		`now [34] threads, the longest ([\d.]+ \S+) in .*\(script\.rb:\d+\)$`)
+
+// TestCallLengths: the lengths of calls are those that the program logs itself, although between two calls a thread runs for so short
+// a time that hardly a tick sees it. A length is right to the time between two looks, which is an eighth of the call's or that between
+// two stack ticks.
+func TestCallLengths(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		p := start(t, r, "calls/logged")
+		s := watch(t, p.PID, nil, raiseTime, is("http_slow"), nil)
+		f, ok := s.finding("http_slow")
+		if !ok {
+			t.Fatalf("not raised; seen: %v", s)
+		}
+		p.Send(t, "seen")
+		var shortest, longest float64
+		if _, err := fmt.Sscan(p.Line(t), &shortest, &longest); err != nil {
+			t.Fatal(err)
+		}
+		m := callsText.FindStringSubmatch(f.Text)
+		if m == nil {
+			t.Fatalf("%q does not match %s", f.Text, callsText)
+		}
+		about := time.Duration(s.stackGapNS)
+		low := time.Duration(shortest*7/8*1e9) - about
+		high := time.Duration(longest*9/8*1e9) + about
+		for i, what := range []string{"half", "95 %", "the longest", "the longest now"} {
+			d, err := time.ParseDuration(strings.ReplaceAll(m[i+1], " ", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// One that goes on may have begun just now.
+			if d > high*33/32 || d < low && what != "the longest now" {
+				t.Errorf("%s: %v, the program says %v to %v s, stack ticks came up to %v apart: %s", what, d, shortest, longest, about, f.Text)
+			}
+		}
+		t.Logf("%v to %v s, stack ticks up to %v apart: %s", shortest, longest, about, f.Text)
+	})
+}
