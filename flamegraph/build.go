@@ -376,6 +376,9 @@ func (b *Builder) finish(t *Tree) {
 
 // compareKeys is the order of siblings.
 func compareKeys(x, y FuncKey) int {
+	if (x.Kind == LeafNode) != (y.Kind == LeafNode) {
+		return cmp.Compare(x.Kind, y.Kind)
+	}
 	if c := strings.Compare(x.Label, y.Label); c != 0 {
 		return c
 	}

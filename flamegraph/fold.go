@@ -220,7 +220,7 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
-	c.Self, c.StateSelf = 0, [len(c.StateSelf)]int64{}
+	c.Kind, c.Self, c.StateSelf = LeafNode, 0, [len(c.StateSelf)]int64{}
 	for _, n := range nodes {
 		c.Self += n.Self
 		for st, v := range n.StateSelf {
@@ -255,9 +255,15 @@ func describeRun(outermost []*Node) *run {
 	return out
 }
 
-// Text is what a row of the picture says of a node: its Label, of a run how many frames of what it stands for.
+// Text is what a row of the picture says of a node: its Label, of a run how many frames of what it stands for, of a template that
+// Rails has compiled to a method its file ("orders/_order.html.erb").
 func (n *Node) Text() string {
 	if n.run == nil {
+		if deco, name := splitDecoration(n.Label); strings.HasPrefix(name, "_app_views_") {
+			if _, file, ok := strings.Cut(n.Path, "app/views/"); ok {
+				return deco + file
+			}
+		}
 		return n.Label
 	}
 	return ellipsisRun + " " + units.Plural(n.run.frames, "frame", "frames") + ": " + strings.Join(n.run.libraries, ", ")
@@ -269,7 +275,7 @@ const ellipsisRun = "⋯"
 // Fit is Text in at most width columns: of a run, the names of its libraries survive their number.
 func (n *Node) Fit(width int) string {
 	if n.run == nil {
-		return LabelFit(n.Label, width)
+		return LabelFit(n.Text(), width)
 	}
 	text := Printable(n.Text())
 	names := Printable(strings.Join(n.run.libraries, ", "))
@@ -301,12 +307,6 @@ func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 
 // Of is the other way round from Shown.
 func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
-
-// selfOnly reports whether a node stands for the own time of frames alone.
-func (f *Folded) selfOnly(n *Node) bool {
-	of := f.of[n]
-	return len(of) > 0 && f.leaf[of[0]] == n
-}
 
 // Search is Node.Search of a node and all under it, runs included: a run matches when one of its frames does.
 func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node]*Node) {

@@ -188,7 +188,7 @@ func checkFolded(t *testing.T, f *Folded, dict *sampler.Dictionary, s *Snapshot)
 			look(c.Children[0])
 			return
 		}
-		if want := sums[c]; !f.selfOnly(c) && c.Total != want {
+		if want := sums[c]; c.Kind != LeafNode && c.Total != want {
 			t.Fatalf("%v weighs %d, what it stands for %d", PathOf(c), c.Total, want)
 		}
 		under, got := f.Under(dict, c), int64(0)

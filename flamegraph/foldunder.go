@@ -9,10 +9,10 @@ import (
 // Under returns a test of whether the weight of a key is a part of a node's Total, as Tree.Under does.
 func (f *Folded) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	of := f.of[n]
-	if len(of) == 1 && !f.selfOnly(n) {
+	if len(of) == 1 && n.Kind != LeafNode {
 		return f.Whole.Under(d, of[0])
 	}
-	u := &underMerged{under: under{dict: d, opt: &f.Whole.Options, keeps: make(map[sampler.StackID]bool)}, root: f.Whole.Root, selfOnly: f.selfOnly(n),
+	u := &underMerged{under: under{dict: d, opt: &f.Whole.Options, keeps: make(map[sampler.StackID]bool)}, root: f.Whole.Root, selfOnly: n.Kind == LeafNode,
 		nodes: make(map[*Node]bool, len(of)), reached: make(map[rootStack]reached)}
 	for _, x := range of {
 		u.nodes[x] = x.Kind != CutNode

@@ -54,7 +54,10 @@ func Unprintable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs)
 }
 
-// LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Bar#baz, Bar#baz, #baz, ba….
+// leastClass is how many characters of a class say something.
+const leastClass = 3
+
+// LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Barber#baz, Barber#baz, Bar…#baz, #baz, ba….
 // A decoration ("block in Foo#baz") goes before the class does. What it returns is Printable and never wider than width.
 func LabelFit(label string, width int) string {
 	if width <= 0 {
@@ -76,6 +79,9 @@ func LabelFit(label string, width int) string {
 			if columns(class)+columns(method) <= width {
 				return class + method
 			}
+		}
+		if room := width - columns(method); room > leastClass {
+			return cut(class, room) + method
 		}
 		if columns(method) <= width {
 			return method

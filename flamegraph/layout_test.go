@@ -107,7 +107,7 @@ all____________________________________|
   |m…|Reports.loop_______________________|
     |Reports#build______________________|
     |Array#map_|JSON.generate_______|     |
-    |#build____|                         |
+    |Rep…#build|                         |
     |.generate_|                         |
 `
 	if "\n"+got != want {
@@ -159,7 +159,8 @@ func TestLabelFit(t *testing.T) {
 		{"block (2 levels) in Foo#each", 8, "Foo#each"},
 		{"block (2 levels) in Foo#each", 7, "#each"},
 		{"<class:Order>", 8, "<class:…"},
-		{"Integer#..", 9, "#.."},
+		{"Integer#..", 9, "Integ…#.."},
+		{"Integer#..", 6, "#.."},
 		{"Foo#[]=", 5, "#[]="},
 		{"日本#語メソッド", 8, "語メソ…"},
 		{"app.rb", 4, "app…"},

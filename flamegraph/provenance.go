@@ -56,7 +56,7 @@ func provenanceOf(f *sampler.Frame) provenance {
 
 // provenance returns where a node's code comes from.
 func (n *Node) provenance() provenance {
-	if n.Kind != FrameNode {
+	if !n.IsFrame() {
 		return fromNone
 	}
 	return n.from

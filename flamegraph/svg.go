@@ -135,7 +135,7 @@ func (s *svgWriter) summary() string {
 
 // node draws a node and what is under it; x is where it begins, in units of weight.
 func (s *svgWriter) node(n *Node, x int64) {
-	s.cell(n, n.Label, n.Depth, x, n.Total, s.fill(n), s.details(n))
+	s.cell(n, n.Text(), n.Depth, x, n.Total, s.fill(n), s.details(n))
 	at, small, smallTotal := x, 0, int64(0)
 	for _, c := range n.Children {
 		if !s.drawn(c) {
@@ -161,6 +161,9 @@ func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill,
 	fit := ""
 	if chars := int((pw - 6) / svgCharWidth); chars >= 2 {
 		fit = LabelFit(label, chars)
+		if n != nil {
+			fit = n.Fit(chars)
+		}
 	}
 	s.printf(`<g data-d="%d"`, depth)
 	if fit != label { // else the script takes it from the text
@@ -175,7 +178,10 @@ func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill,
 
 func (s *svgWriter) details(n *Node) string {
 	var b strings.Builder
-	b.WriteString(n.Label)
+	b.WriteString(n.Text())
+	if n.Kind == RunNode {
+		b.WriteString("\nfrom " + n.Label)
+	}
 	if n.File != "" {
 		fmt.Fprintf(&b, "\n%s:%d", n.File, n.Line)
 	} else if n.C {
@@ -217,7 +223,7 @@ var provenanceColors = [numProvenances][3]int{
 
 func (s *svgWriter) fill(n *Node) string {
 	c := provenanceColors[n.provenance()]
-	if n.Kind == FrameNode { // neighbours differ a little; the same label always looks the same
+	if n.IsFrame() { // neighbours differ a little; the same label always looks the same
 		h := fnv.New32a()
 		h.Write([]byte(n.Label)) // never fails (hash.Hash)
 		c[2] += int(h.Sum32()%9) - 4

@@ -39,6 +39,8 @@ const (
 	NoStackNode
 	// RunNode stands for frames that are not the program's own (see Fold). Its key is that of the outermost but for the Kind.
 	RunNode
+	// LeafNode stands for the own time of a C function within a run, wherever that calls it.
+	LeafNode
 )
 
 // Node is a function (or line) in its calling context. Total = Self + the sum of the children's Totals.
@@ -62,10 +64,13 @@ type Node struct {
 	StateTotal, StateSelf [gvl.NumStates]int64
 	Depth                 int
 	Parent                *Node
-	// Children are sorted by Label, File, Line, Kind: an order that does not depend on weights, so that a live picture
-	// does not jump.
+	// Children are sorted by Label, File, Line, Kind, LeafNodes last: an order that does not depend on weights, so that a live
+	// picture does not jump.
 	Children []*Node
 }
+
+// IsFrame reports whether a node is a function, and not what stands for a thread or for several functions.
+func (n *Node) IsFrame() bool { return n.Kind == FrameNode || n.Kind == LeafNode }
 
 // TopState returns the state with the largest share of the node's total, the first of them when equal.
 func (n *Node) TopState() gvl.State { return topState(&n.StateTotal) }

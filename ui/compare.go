@@ -51,18 +51,18 @@ func (m *Model) compare() {
 	m.refresh()
 }
 
-// loadDiff compares the tree with the one of the base, both scaled to the same whole.
+// loadDiff compares the whole tree with the one of the base, both scaled to the same whole.
 func (v *flameView) loadDiff(o flamegraph.Options) {
-	v.diff, v.changes = nil, nil
+	v.diff, v.diffSelf, v.changes = nil, nil, nil
 	if v.base == nil {
 		return
 	}
 	before := v.builder.Build(v.base, o)
-	v.diff = make(map[*flamegraph.Node]float64)
-	if before.Root.Total == 0 || v.tree.Root.Total == 0 {
+	v.diff, v.diffSelf = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64)
+	if before.Root.Total == 0 || v.whole.Root.Total == 0 {
 		return
 	}
-	d := flamegraph.Diff(before, v.tree, diffScale)
+	d := flamegraph.Diff(before, v.whole, diffScale)
 	own := make(map[string]int64)
 	v.addDiff(d, own)
 	for label, delta := range own {
@@ -93,6 +93,7 @@ func (v *flameView) addDiff(d *flamegraph.DiffNode, own map[string]int64) {
 	own[d.Label] += d.SelfDelta
 	if d.After != nil {
 		v.diff[d.After] = float64(d.TotalDelta) / diffScale
+		v.diffSelf[d.After] = float64(d.SelfDelta) / diffScale
 	}
 	for _, c := range d.Children {
 		v.addDiff(c, own)
@@ -104,8 +105,9 @@ func (v *flameView) addDiff(d *flamegraph.DiffNode, own map[string]int64) {
 func (v *flameView) diffColor(n *flamegraph.Node, t *Theme) canvas.Color {
 	const full = 0.2 // of the whole
 	grey := t.Background.Mix(t.Flame[fromThread], 0.45)
-	s := min(math.Sqrt(math.Abs(v.diff[n])/full), 1)
-	if v.diff[n] < 0 {
+	d := v.change(n)
+	s := min(math.Sqrt(math.Abs(d)/full), 1)
+	if d < 0 {
 		return grey.Mix(canvas.RGB(okabeBlue), s)
 	}
 	return grey.Mix(canvas.RGB(okabeVermilion), s)
@@ -116,7 +118,7 @@ func (v *flameView) diffMark(n *flamegraph.Node) string {
 	if v.base == nil {
 		return ""
 	}
-	return points(v.diff[n]) + " "
+	return points(v.change(n)) + " "
 }
 
 // points prints a change of a share: "+3.1", "–0.4", "±0".

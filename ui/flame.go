@@ -11,7 +11,7 @@ import (
 type flameLook struct {
 	metric   flamegraph.Metric
 	showIdle bool
-	unfolded bool // long runs of frames are drawn in full
+	folding  folding
 	byState  bool // coloured by state instead of origin
 	inverted bool // callees first
 	upward   bool // the first row is at the bottom: flames, not icicles
@@ -33,19 +33,23 @@ type flameView struct {
 	baseWhen string
 	baseKind baseKind
 	diff     map[*flamegraph.Node]float64
+	diffSelf map[*flamegraph.Node]float64 // of its own time
 	changes  []change
 	top      int // first row of the picture that is drawn
-	height   int
+	height   int // as many rows were drawn the last time
 
 	builder *flamegraph.Builder
-	tree    *flamegraph.Tree
-	fold    *folded
-	gaps    map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
-	picture flamegraph.Picture
-	matches flamegraph.Matches
-	selNode *flamegraph.Node
-	origins map[sampler.FrameID]provenance
-	filter  string // what is shown, when not all threads are
+	// whole is the tree of all frames, tree the one shown: whole, or that of own.
+	whole, tree *flamegraph.Tree
+	own         *flamegraph.Folded // nil: libraries are not folded
+	fold        *folded
+	gaps        map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
+	picture     flamegraph.Picture
+	matches     flamegraph.Matches
+	inRun       map[*flamegraph.Node]*flamegraph.Node // of runs that the search matches, the heaviest frame that it matches there
+	selNode     *flamegraph.Node
+	origins     map[sampler.FrameID]provenance
+	filter      string // what is shown, when not all threads are
 	// everything is what is shown otherwise; "": all threads.
 	everything string
 
@@ -57,8 +61,9 @@ type flameView struct {
 // maxPictureRows bounds the depth of the picture: a stack of Rails has some 150 frames.
 const maxPictureRows = 2000
 
-// build makes the tree of some weights and its picture.
-func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string, width int) {
+// build makes the tree of some weights and its picture, for an area of so many rows.
+func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string,
+	width, rows int) {
 	if v.builder == nil {
 		v.builder = flamegraph.NewBuilder(dict)
 		v.origins = make(map[sampler.FrameID]provenance)
@@ -68,22 +73,40 @@ func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary
 		o.States = flamegraph.AllStates &^ flamegraph.IdleStates()
 	}
 	o = v.options(o)
-	v.tree = v.builder.Build(weights, o)
+	v.whole = v.builder.Build(weights, o)
+	v.tree, v.own = v.whole, nil
 	v.loadDiff(o)
-	zoom, _ := v.tree.Find(v.zoom)
-	v.matches = flamegraph.Matches{}
-	if v.search != nil {
-		v.matches = zoom.Search(v.search)
+	if v.folding == foldLibraries {
+		v.foldLibraries()
 	}
-	v.fold = foldTree(v.tree, zoom, func(n *flamegraph.Node) bool { return v.unfolded || v.matches.Nodes[n] })
-	v.picture = flamegraph.Layout(v.fold.tree, v.fold.shown[zoom], width, maxPictureRows)
+	v.lay(dict, width)
+	if v.folding == foldByItself && v.hidesOwn(rows) {
+		selected, zoom := v.wholeNode(v.selected), v.wholeNode(v.zoom)
+		v.folding = foldLibraries
+		v.keep(selected, zoom)
+		v.lay(dict, width)
+	}
+}
+
+// lay makes the picture of the tree.
+func (v *flameView) lay(dict *sampler.Dictionary, width int) {
+	zoom, _ := v.tree.Find(v.zoom)
+	v.findMatches(zoom)
+	if v.fold = noFold(v.tree); v.folding != foldLibraries && v.folding != foldNothing {
+		v.fold = foldTree(v.tree, zoom, func(n *flamegraph.Node) bool { return v.matches.Nodes[n] })
+	}
+	v.picture = flamegraph.Layout(v.fold.tree, v.fold.show(zoom), width, maxPictureRows)
 	if len(v.zoom) == 0 && len(v.picture.Rows) > 0 { // the root's row says nothing that the rule does not
 		v.picture.Rows = v.picture.Rows[1:]
 	}
 	v.selNode = nil
 	if len(v.selected) > 0 {
-		if n, ok := v.tree.Find(v.selected); ok {
-			v.selNode = v.fold.original[v.fold.shown[n]]
+		n, ok := v.tree.Find(v.selected)
+		if !ok && n.Kind == flamegraph.RunNode { // it was in it while it was open
+			v.selected, ok = flamegraph.PathOf(n), true
+		}
+		if ok {
+			v.selNode = v.fold.originalOf(v.fold.show(n))
 		}
 	}
 	v.gaps = make(map[*flamegraph.Node]string)
@@ -94,7 +117,7 @@ func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary
 			if n == nil {
 				continue
 			}
-			whole := v.fold.original[n]
+			whole := v.fold.originalOf(n)
 			if n.Kind != whole.Kind {
 				v.gaps[whole] = n.Label
 			}
@@ -182,11 +205,11 @@ func heaviest(n *flamegraph.Node) *flamegraph.Node {
 
 // callerOf and calleeOf go by the rows of the picture, where a run of frames may be one row; nil at the ends.
 func (v *flameView) callerOf(n *flamegraph.Node) *flamegraph.Node {
-	return v.fold.original[v.fold.shown[n].Parent]
+	return v.fold.originalOf(v.fold.show(n).Parent)
 }
 
 func (v *flameView) calleeOf(n *flamegraph.Node) *flamegraph.Node {
-	return v.fold.original[heaviest(v.fold.shown[n])]
+	return v.fold.originalOf(heaviest(v.fold.show(n)))
 }
 
 func (v *flameView) selectParent() {
@@ -291,6 +314,9 @@ func (v *flameView) zoomIn() {
 	}
 	v.zoom = v.selected
 	v.top = 0
+	if hit := v.inRun[v.selNode]; hit != nil {
+		v.selected = v.own.PathIn(v.selNode, hit)
+	}
 }
 
 // zoomOut leaves the zoom; false when there was none.

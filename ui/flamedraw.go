@@ -35,6 +35,9 @@ func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string)
 	if few != "" {
 		parts = append(parts, few)
 	}
+	if v.folding == foldLibraries {
+		parts = append(parts, "own code (c)")
+	}
 	if v.filter != "" {
 		parts = append(parts, of)
 	}
@@ -194,9 +197,12 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 	st := on(bg)
 	label := ""
 	if c.Node != nil {
-		label = c.Node.Label
-		if gap, ok := v.gaps[c.Node]; ok {
+		label = c.Node.Text()
+		gap, ok := v.gaps[c.Node]
+		if ok {
 			label = gap
+		}
+		if ok || c.Node.Kind == flamegraph.RunNode && !v.byState && v.base == nil {
 			bg = t.Background.Mix(t.Flame[fromThread], 0.35)
 			st = canvas.Style{FG: toward(t.Dim, t.Text, bg), BG: bg}
 		}
@@ -204,6 +210,10 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 	text := c.Text
 	if clean := canvas.Clean(label); clean != label { // ␛ for an escape, as in all views; the layout is that of files, which have U+FFFD
 		label, text = clean, flamegraph.LabelFit(clean, a.W)
+	}
+	fit := func(w int) string { return flamegraph.LabelFit(label, w) }
+	if c.Node != nil && c.Node.Kind == flamegraph.RunNode {
+		fit = func(w int) string { return canvas.Clean(c.Node.Fit(w)) }
 	}
 	mark := ""
 	if c.Node != nil {
@@ -237,7 +247,7 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 			x = 1
 		}
 		if (mark != "" || canvas.Width(text) > a.W-x-1) && c.Node != nil && a.W > 3 {
-			text = mark + flamegraph.LabelFit(label, a.W-x-1-canvas.Width(mark))
+			text = mark + fit(a.W-x-1-canvas.Width(mark))
 		}
 		a.Put(x, 0, text, st)
 		// The last column is half as strong, so that two cells of one colour are two cells.
@@ -261,7 +271,7 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 		text = string(bar)
 	}
 	if c.Node != nil && (mark != "" || canvas.Width(text) > a.W-1) && a.W > 1 {
-		text = mark + flamegraph.LabelFit(label, a.W-1-canvas.Width(mark))
+		text = mark + fit(a.W-1-canvas.Width(mark))
 	}
 	x := a.Put(0, 0, text, st)
 	for x++; x < a.W-1; x++ {
@@ -282,7 +292,7 @@ func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
 		return v.diffColor(n, t)
 	case v.byState:
 		return t.States[n.TopState()]
-	case n.Kind != flamegraph.FrameNode:
+	case !n.IsFrame():
 		return t.Flame[fromThread]
 	}
 	h := fnv.New32a()
@@ -307,7 +317,7 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 	total := float64(v.tree.Root.Total)
 	var parts []string
 	origin := ""
-	if n.Kind == flamegraph.FrameNode {
+	if n.IsFrame() {
 		if n.File != "" {
 			parts = append(parts, fmt.Sprintf("%s:%d", n.File, n.Line))
 		}
@@ -343,5 +353,8 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 	if gap, ok := v.gaps[n]; ok {
 		return gap + " from " + n.Label, strings.Join(parts, "  ") + "  c unfolds"
 	}
-	return n.Label, strings.Join(parts, "  ")
+	if n.Kind == flamegraph.RunNode {
+		parts = append(parts, "enter opens")
+	}
+	return n.Text(), strings.Join(parts, "  ")
 }

@@ -78,7 +78,7 @@ func shapeKeys() []binding {
 
 // hideSelected leaves the selected function out of the picture.
 func (v *flameView) hideSelected() {
-	if v.first() || v.selNode.Kind != flamegraph.FrameNode {
+	if v.first() || !v.selNode.IsFrame() {
 		return
 	}
 	if v.hidden == nil {
@@ -95,7 +95,7 @@ func (v *flameView) hideSelected() {
 
 // focusSelected keeps only the stacks that hold the selected function.
 func (v *flameView) focusSelected() {
-	if v.first() || v.selNode.Kind != flamegraph.FrameNode {
+	if v.first() || !v.selNode.IsFrame() {
 		return
 	}
 	v.focused = v.selNode.Label

@@ -26,6 +26,25 @@ type folded struct {
 	shown    map[*flamegraph.Node]*flamegraph.Node // the other way round
 }
 
+// noFold is a tree in which nothing is folded: each node stands for itself.
+func noFold(t *flamegraph.Tree) *folded { return &folded{tree: t} }
+
+// originalOf is the node of the whole tree that a node stands for; nil for nil.
+func (f *folded) originalOf(n *flamegraph.Node) *flamegraph.Node {
+	if f.original == nil {
+		return n
+	}
+	return f.original[n]
+}
+
+// show is the node that stands for one of the whole tree.
+func (f *folded) show(n *flamegraph.Node) *flamegraph.Node {
+	if f.shown == nil {
+		return n
+	}
+	return f.shown[n]
+}
+
 // foldTree returns t folded. Nodes on the way to keep (a zoom) stay, and so do those that stay says (matches of a
 // search).
 func foldTree(t *flamegraph.Tree, keep *flamegraph.Node, stay func(*flamegraph.Node) bool) *folded {

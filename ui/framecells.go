@@ -19,7 +19,7 @@ func (m *Model) highlightsFrame() bool { return m.page == pageLive && m.live.hig
 
 // loadFrameCells finds out where the frame selected in a flamegraph runs, for the rows that are drawn.
 func (v *timelineView) loadFrameCells(r *reading, f *flameView) {
-	l := &frameCells{label: f.selNode.Label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
+	l := &frameCells{label: f.selNode.Text(), cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
 	of := make(map[sampler.ThreadID][][]gvl.Cell)
 	for i := range v.visible {
 		w := &v.visible[i]
@@ -34,7 +34,7 @@ func (v *timelineView) loadFrameCells(r *reading, f *flameView) {
 	if each <= 0 {
 		return
 	}
-	under := f.tree.Under(r.Dict, f.selNode)
+	under := f.under(r.Dict, f.selNode)
 	r.rolling.Spread(v.fromNS, v.toNS, func(k flamegraph.Key) bool { return of[k.Thread] != nil && under(k) },
 		func(fromNS, toNS int64, k flamegraph.Key, w flamegraph.Weights) {
 			if w.WallNS <= 0 || w.Of(f.metric) == 0 || toNS <= fromNS {

@@ -102,8 +102,8 @@ func weightKeys() keyMap {
 			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
 		{keys: []string{"o"}, show: "o", help: "colour frames by the state they were most in, or by where their code comes from",
 			do: func(m *Model) tea.Cmd { m.flame.byState = !m.flame.byState; m.refresh(); return nil }},
-		{keys: []string{"c"}, show: "c", help: "show long runs of frames without a branch as one row, or all of them",
-			do: func(m *Model) tea.Cmd { m.flame.unfolded = !m.flame.unfolded; m.refresh(); return nil }},
+		{keys: []string{"c"}, show: "c", help: "own code, with gems and Ruby as one row (⋯); only runs without a branch as one row; every frame",
+			do: func(m *Model) tea.Cmd { m.flame.nextFolding(); m.refresh(); return nil }},
 		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "back, one a press: zoom, what is hidden, selected thread, search, selected frame", when: (*Model).canGoBack,
 			do: func(m *Model) tea.Cmd { m.back(); return nil }},
 	}}

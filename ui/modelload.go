@@ -225,7 +225,7 @@ func (m *Model) buildFlame(force bool) {
 			return s
 		}
 		return gvl.ThreadName(id, m.dict)
-	}, m.width)
+	}, m.width, m.panel.room(&m.scene))
 	m.panel.place(&m.scene, force)
 	m.flame.fit(m.panel.flameRows(&m.scene))
 }

@@ -68,10 +68,15 @@ type panelRow struct {
 
 // flameRows is the height of the flamegraph on the screen, without the panel under it.
 func (p *panelView) flameRows(sc *scene) int {
+	return p.room(sc) - p.rows
+}
+
+// room is the height of both.
+func (p *panelView) room(sc *scene) int {
 	if sc.page != pageFlame {
-		return sc.regions.flameRows - p.rows
+		return sc.regions.flameRows
 	}
-	n := sc.bodyRows() - 1 - p.rows
+	n := sc.bodyRows() - 1
 	if p.flame.base != nil {
 		n--
 	}
@@ -108,26 +113,26 @@ func (p *panelView) load(dict *sampler.Dictionary, force bool) {
 	var of panelOf
 	var selected *flamegraph.Node
 	if n, ok := v.tree.Find(v.selected); ok && len(v.selected) > 0 {
-		switch n.Kind {
+		switch n = v.standsFor(n)[0]; n.Kind {
 		case flamegraph.FrameNode, flamegraph.RootNode:
 			of, selected = panelOf{n.FuncKey}, n
 		}
 	}
 	function := selected != nil && of.Kind == flamegraph.FrameNode
 	if of == p.of {
-		since := v.tree.ToNS - p.toNS
-		if v.tree == p.tree || !force && !function && since >= 0 && since < panelEachNS {
+		since := v.whole.ToNS - p.toNS
+		if v.whole == p.tree || !force && !function && since >= 0 && since < panelEachNS {
 			return
 		}
 	}
-	p.tree, p.toNS, p.of = v.tree, v.tree.ToNS, of
+	p.tree, p.toNS, p.of = v.whole, v.whole.ToNS, of
 	p.hot, p.own, p.callers, p.callees, p.threads = nil, nil, nil, nil, nil
 	p.self, p.total, p.places, p.states = 0, 0, 0, [gvl.NumStates]int64{}
-	w := panelWalk{p: p, dict: dict, root: v.tree.Root, inverted: v.inverted, funcs: make(map[flamegraph.FuncKey]*panelRow),
+	w := panelWalk{p: p, dict: dict, root: v.whole.Root, inverted: v.inverted, funcs: make(map[flamegraph.FuncKey]*panelRow),
 		key: of.FuncKey, up: make(map[flamegraph.FuncKey]*panelRow), down: make(map[flamegraph.FuncKey]*panelRow),
 		in: make(map[flamegraph.FuncKey]*panelRow)}
 	if function {
-		w.around(v.tree.Root, nil, 0, false)
+		w.around(v.whole.Root, nil, 0, false)
 		p.callers, p.callees, p.threads = w.list(w.up), w.list(w.down), w.list(w.in)
 		if v.inverted {
 			p.callers, p.callees = p.callees, p.callers
@@ -137,7 +142,7 @@ func (p *panelView) load(dict *sampler.Dictionary, force bool) {
 			w.sum(n, nil)
 		}
 	} else {
-		from := v.tree.Root
+		from := v.whole.Root
 		if selected != nil {
 			from = selected
 		}
@@ -302,14 +307,14 @@ func (m *Model) selectRow(n *flamegraph.Node) tea.Cmd {
 	v := &m.flame
 	if zoom, ok := v.tree.Find(v.zoom); ok && len(v.zoom) > 0 {
 		in := n
-		for in != nil && in.FuncKey != zoom.FuncKey {
+		for in != nil && !slices.Contains(v.standsFor(zoom), in) {
 			in = in.Parent
 		}
 		if in == nil { // it is not in the part that is shown
 			v.zoom, v.top = nil, 0
 		}
 	}
-	v.selectNode(n)
+	v.selectNode(v.shown(n))
 	m.live.focus = onFlame
 	m.refresh()
 	return nil

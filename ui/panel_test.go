@@ -53,7 +53,8 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 			if inverted {
 				o = flamegraph.Options{Inverted: true}
 			}
-			v := &flameView{flameLook: flameLook{inverted: inverted}, tree: flamegraph.NewBuilder(dict).Build(snap, o)}
+			v := &flameView{flameLook: flameLook{inverted: inverted}, whole: flamegraph.NewBuilder(dict).Build(snap, o)}
+			v.tree = v.whole
 			self, total, own := map[string]int64{}, map[string]int64{}, map[string]int64{}
 			labels := map[string]bool{}
 			for _, e := range snap.Entries {

@@ -383,6 +383,6 @@ func (p *processesPage) buildFlame(sc *scene, width, height int) {
 	v.build(&p.merged.whole, p.merged.dict, nil, func(id sampler.ThreadID) string {
 		of := p.merged.owner[id]
 		return fmt.Sprintf("%s %d", of.store.Process().Title, of.store.Process().PID)
-	}, width)
+	}, width, height)
 	v.fit(height)
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -52,8 +53,8 @@ func (v *flameView) stack() (title string, lines []string) {
 	if n == nil {
 		return "", nil
 	}
-	title = canvas.Clean(n.Label)
-	for ; n != nil && n.Parent != nil; n = n.Parent {
+	title = canvas.Clean(n.Text())
+	for n = v.wholeNode(flamegraph.PathOf(n)); n != nil && n.Parent != nil; n = n.Parent {
 		line := n.Label
 		if n.File != "" {
 			line += " (" + lineIn(n.File, n.Line, n.Uncertain) + ")"

@@ -127,7 +127,7 @@ func TestZoomingIntoAFrame(t *testing.T) {
 	s.sees(label, "total", "self")
 	s.press("enter")
 	s.sees("zoomed", "all")
-	if got := s.model.flame.picture.Zoom; s.model.flame.fold.original[got].Label != label {
+	if got := s.model.flame.picture.Zoom; s.model.flame.fold.originalOf(got).Label != label {
 		t.Errorf("zoomed into %s, not %s", got.Label, label)
 	}
 	s.press("esc")

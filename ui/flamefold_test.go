@@ -1,0 +1,169 @@
+package ui
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// requests is a server's flamegraph: what is own is 30 frames deep, in two methods that both middlewares lead to.
+type requests struct {
+	flameView
+	dict    *sampler.Dictionary
+	weights flamegraph.Snapshot
+}
+
+func newRequests(t *testing.T) *requests {
+	t.Helper()
+	r := &requests{dict: sampler.NewDictionary()}
+	gem := func(name, label string) sampler.FrameID {
+		return r.dict.InternFrame(sampler.Frame{Label: label, AbsolutePath: "/gems/" + name + "-1.0/lib/x.rb", Origin: sampler.OriginGem, Gem: name + " 1.0"})
+	}
+	add := func(ns int64, frames ...sampler.FrameID) {
+		var stack sampler.StackID
+		for i := range 20 {
+			stack = r.dict.InternStack(stack, gem("puma", fmt.Sprintf("Puma#call_%d", i)))
+		}
+		for _, f := range frames {
+			stack = r.dict.InternStack(stack, f)
+		}
+		r.weights.Entries = append(r.weights.Entries, flamegraph.Entry{
+			Key: flamegraph.Key{Thread: 1, Stack: stack, State: gvl.Running}, Weights: flamegraph.Weights{WallNS: ns, Samples: ns}})
+	}
+	own := func(label string) sampler.FrameID {
+		return r.dict.InternFrame(sampler.Frame{Label: label, AbsolutePath: "/app/orders.rb", FirstLine: 3, Origin: sampler.OriginApp})
+	}
+	a, b, c, exec := gem("rack", "Rack::Static#call"), gem("rack", "Rack::Runtime#call"), gem("rack", "Rack::Head#call"),
+		r.dict.InternFrame(sampler.Frame{Label: "PG::Connection#exec", C: true, Origin: sampler.OriginCore})
+	show, index := own("OrdersController#show"), own("OrdersController#index")
+	add(400, a, index)
+	add(200, b, index)
+	add(150, b, c, show)
+	add(150, a, c, show, gem("pg", "AR#load"), gem("pg", "AR#select"), gem("pg", "AR#exec"), exec)
+	add(100, b, exec)
+	return r
+}
+
+// smallRoom is a height in which the frames of the server alone have room.
+const smallRoom = 5
+
+// draw makes the picture, as a refresh does.
+func (r *requests) draw() string {
+	r.build(&r.weights, r.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, smallRoom)
+	r.fit(smallRoom)
+	var rows []string
+	for _, row := range r.picture.Rows {
+		var cells []string
+		for _, c := range row {
+			if c.Text != "" {
+				cells = append(cells, strings.TrimSpace(c.Text))
+			}
+		}
+		rows = append(rows, strings.Join(cells, " | "))
+	}
+	return strings.Join(rows, "\n")
+}
+
+func (r *requests) label() string {
+	if r.selNode == nil {
+		return ""
+	}
+	return r.selNode.Text()
+}
+
+// TestOwnCodeIsOnTheFirstScreen: a picture whose rows hold none of the program's own code is folded by itself.
+func TestOwnCodeIsOnTheFirstScreen(t *testing.T) {
+	r := newRequests(t)
+	const want = `web
+⋯ 21 frames: puma, rack
+OrdersController#index | OrdersController#show | Conn…#exec
+⋯ 4 frames: pg
+Connection#exec`
+	if got := r.draw(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if r.folding != foldLibraries {
+		t.Errorf("it is folded by %d", r.folding)
+	}
+	deep := newRequests(t)
+	deep.build(&deep.weights, deep.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, 40)
+	if deep.folding != foldByItself {
+		t.Error("with room for all of it, it is folded too")
+	}
+}
+
+// TestFoldingKey: c goes through own code, runs and everything; what is selected stays selected.
+func TestFoldingKey(t *testing.T) {
+	r := newRequests(t)
+	r.draw()
+	r.selectNode(nodeOf(r.tree.Root, "OrdersController#index"))
+	r.draw()
+	total := r.selNode.Total
+	if total != 600 {
+		t.Errorf("both branches together weigh %d", total)
+	}
+	for _, want := range []struct {
+		folding folding
+		rows    int
+		total   int64
+	}{{foldRuns, 8, 400}, {foldNothing, 28, 400}, {foldLibraries, 5, 600}} {
+		r.nextFolding()
+		picture := r.draw()
+		if r.folding != want.folding || r.label() != "OrdersController#index" || r.selNode.Total != want.total {
+			t.Errorf("folded by %d: %q of %d is selected", r.folding, r.label(), r.selNode.Total)
+		}
+		if n := len(r.picture.Rows); n != want.rows {
+			t.Errorf("folded by %d: %d rows, want %d\n%s", r.folding, n, want.rows, picture)
+		}
+	}
+}
+
+// TestOpeningARun: enter on a run shows its frames, esc closes it; a search lights it, and enter goes to what was found.
+func TestOpeningARun(t *testing.T) {
+	r := newRequests(t)
+	r.draw()
+	r.down() // selects the thread
+	r.draw()
+	r.down()
+	if r.draw(); r.selNode.Kind != flamegraph.RunNode || !strings.HasPrefix(r.label(), "⋯ ") {
+		t.Fatalf("%q is selected", r.label())
+	}
+	if name, rest := r.detail(r.dict); !strings.Contains(name, "puma, rack") || !strings.Contains(rest, "enter opens") || !strings.Contains(rest, "total 100.0 %") {
+		t.Errorf("%q %q", name, rest)
+	}
+	run := r.selected
+	r.zoomIn()
+	if got := r.draw(); !strings.Contains(got, "Puma#call_19") || !strings.Contains(got, "Rack::Runtime#call") {
+		t.Errorf("open it is\n%s", got)
+	}
+	for range 5 {
+		r.down()
+		r.draw()
+	}
+	if !strings.HasPrefix(r.label(), "Puma#call_") {
+		t.Errorf("within it %q is selected", r.label())
+	}
+	if !r.zoomOut() {
+		t.Fatal("it was not open")
+	}
+	if got := r.draw(); strings.Contains(got, "Puma#call") || r.selNode.Kind != flamegraph.RunNode {
+		t.Errorf("%q is selected in\n%s", r.label(), got)
+	}
+	r.search = regexp.MustCompile("Rack::Head")
+	r.draw()
+	if r.nextMatch(+1); r.draw() == "" || fmt.Sprint(r.selected) != fmt.Sprint(run) || r.matches.Share != 0.3 {
+		t.Fatalf("%q is found, %v", r.label(), r.matches.Share)
+	}
+	r.zoomIn()
+	if r.draw(); r.label() != "Rack::Head#call" {
+		t.Errorf("opened, %q is selected", r.label())
+	}
+	if y, _, ok := r.find(r.selNode); !ok || y < r.top || y >= r.top+r.height {
+		t.Errorf("what was found is in row %d of %d from %d", y, r.height, r.top)
+	}
+}
