@@ -113,9 +113,14 @@ func (t *Timeline) AppendRow(buf []Cell, id sampler.ThreadID, fromNS, toNS int64
 // AppendRows is AppendRow for several threads as one: the cells have the sums of their times.
 func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	t.sync()
+	return t.appendCells(buf, ids, fromNS, toNS, min(cols, maxCells), 0)
+}
+
+// appendCells appends those of cols cells that are not before the first one.
+func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols, first int) []Cell {
 	start, width := len(buf), toNS-fromNS
 	t.stretches = t.stretches[:0]
-	for k := range min(cols, maxCells) {
+	for k := first; k < cols; k++ {
 		a, b := fromNS+scale(width, int64(k), int64(cols)), fromNS+scale(width, int64(k)+1, int64(cols))
 		t.stretches = append(t.stretches, t.stretch(a, b))
 		buf = append(buf, Cell{SpanNS: b - a})

@@ -10,6 +10,11 @@ import (
 // erratic is a Timeline of a process whose threads mostly stay in a state for seconds and at times change it every
 // millisecond, come and go, and whose sampling has a hole. was[id] are the times at which the thread's state changed.
 func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
+	return erraticEach(seed, columns, func(*Timeline, int64) {})
+}
+
+// erraticEach is erratic that calls after each sample.
+func erraticEach(seed uint64, columns int, after func(tl *Timeline, at int64)) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	p := procOf(sampler.EraSched)
 	stream := NewStream(p)
@@ -41,6 +46,7 @@ func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler
 			s.Threads = append(s.Threads, sampler.Thread{ID: st.Thread, Ractor: 1})
 		}
 		stream.Feed(s, now)
+		after(tl, at)
 	}
 	return tl, at - ms, was
 }
@@ -78,6 +84,50 @@ func TestTimelineSums(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Cells that are kept from picture to picture are those that are made anew, live and frozen, in every row and length of cells, and
+// Cells that are kept from picture to picture are those that are made anew, live and frozen, whatever their length.
+func TestTimelineKeepsWhatIsFinal(t *testing.T) {
+	made, kept := 0, 0
+	for _, columns := range []int{600, 150} {
+		for seed := range uint64(6) {
+			rnd := rand.New(rand.NewPCG(seed, 3))
+			rows := [][]sampler.ThreadID{{1}, {4}, {1, 2, 3, 4}, {2, 77}}
+			past := make([]RowCells, len(rows))
+			from, to, cols, next := int64(0), int64(0), 0, int64(0)
+			erraticEach(seed, columns, func(tl *Timeline, at int64) {
+				if at < next {
+					return
+				}
+				next = at + int64(rnd.IntN(400))*ms
+				if cols == 0 || rnd.IntN(20) == 0 {
+					cols = 1 + rnd.IntN(150)
+				}
+				switch from, to = tl.Window(at, 20*sec, cols); rnd.IntN(10) {
+				case 0:
+					from, to = from-2*sec, to-2*sec
+				case 1:
+					from, to = from+12345, to+6789
+				}
+				for i, ids := range rows {
+					before, final := past[i].fromNS, past[i].finalNS
+					got, want := tl.UpdateRows(&past[i], ids, from, to, cols), tl.AppendRows(nil, ids, from, to, cols)
+					for k := range max(len(got), len(want)) {
+						if len(got) != len(want) || got[k] != want[k] {
+							t.Fatalf("seed %d, %v, cell %d of %d:\n got %v\nwant %v", seed, ids, k, cols, got[k], want[k])
+						}
+					}
+					if made += cols; before != 0 {
+						kept += int(max(min(final-from, to-from), 0) * int64(cols) / (to - from))
+					}
+				}
+			})
+		}
+	}
+	if kept < made/3 { // what a thread did last is settled when it does something else: no stacks are read here
+		t.Errorf("of %d cells only %d were final", made, kept)
 	}
 }
 

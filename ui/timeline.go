@@ -26,6 +26,8 @@ type timelineView struct {
 	visible      []row
 	frameCells   *frameCells        // nil: the rows show all states
 	ids          []sampler.ThreadID // of cellsOf
+	// past are the cells of the rows of the last picture, shown those of this one while it is loaded.
+	past, shown map[rowKey]*gvl.RowCells
 }
 
 func newTimelineView(s *selection) timelineView {
@@ -141,6 +143,11 @@ func (v *timelineView) loadCells(r *reading, cols, rows int) {
 	v.selectGroup()
 	v.visible = v.scroll(rows)
 	v.loadLanes(r, cols)
+	if v.shown == nil {
+		v.shown, v.past = make(map[rowKey]*gvl.RowCells), make(map[rowKey]*gvl.RowCells)
+	}
+	clear(v.shown)
+	defer func() { v.past, v.shown = v.shown, v.past }()
 	for i := range v.visible {
 		w := &v.visible[i]
 		w.cells = v.cellsOf(r, w, cols)
@@ -175,7 +182,12 @@ func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
 	for _, m := range w.members {
 		v.ids = append(v.ids, v.threads[m].id)
 	}
-	return r.Timeline.AppendRows(nil, v.ids, v.fromNS, v.toNS, cols)
+	past := v.past[w.key]
+	if past == nil {
+		past = new(gvl.RowCells)
+	}
+	v.shown[w.key] = past
+	return r.Timeline.UpdateRows(past, v.ids, v.fromNS, v.toNS, cols)
 }
 
 // threadNow says what a thread does at the end of the time shown.
