@@ -129,6 +129,20 @@ func selfText(self *gvl.StatSelf) string {
 	return share(*self.CPUNS, self.SpanNS) + " of a CPU"
 }
 
+// overheadText says what ddtop was to take of a CPU at most, and what that meant: "it may take 1.5 % (half of --overhead 3%, since
+// no CPU is free), for which it read less often".
+func overheadText(self *gvl.StatSelf) string {
+	most, why := *self.Overhead, "--overhead"
+	if self.Halved {
+		most, why = most/2, fmt.Sprintf("half of --overhead %g%%, since no CPU is free", 100*most)
+	}
+	text := fmt.Sprintf("it may take %g %% (%s)", 100*most, why)
+	if self.Lowered {
+		text += ", for which it read less often"
+	}
+	return text
+}
+
 // stoppedText says why nothing runs in a process that is stopped.
 const stoppedText = "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads"
 
@@ -293,6 +307,9 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintf(b, "ddtop itself: %s, %s memory", selfText(&s.Self), units.FineBytes(s.Self.MaxRSSBytes))
 	if s.Self.PriorityNote != "" {
 		fmt.Fprintf(b, "; %s", s.Self.PriorityNote)
+	}
+	if s.Self.Overhead != nil {
+		fmt.Fprintf(b, "; %s", overheadText(&s.Self))
 	}
 	fmt.Fprintln(b)
 }

@@ -66,6 +66,7 @@ type Account struct {
 	firstHeap, lastHeap       sampler.GCDetail
 	firstProc, lastProc       sampler.Proc
 	lastSelf                  sampler.Self
+	lowered                   bool // at any time, the rates
 	firstReads, lastRead      sampler.Reads
 	self, switches            Meter
 	pauses                    pauseTotals
@@ -178,6 +179,7 @@ func (a *Account) tickProcess(k *Tick) {
 	a.self.Feed(s.Self.CPUNS, s.TimeNS)
 	a.switches.Feed(s.Proc.Switches, s.TimeNS)
 	a.lastSelf, a.lastRead = s.Self, s.Reads
+	a.lowered = a.lowered || s.Self.Lowered
 	a.pauses.feed(s)
 	a.samples++
 	if s.Depth == sampler.StackTick {

@@ -190,6 +190,10 @@ func (a *Account) statProcess(s *Stat) {
 	if a.lastSelf.Priority == sampler.PriorityNormal && a.proc.PriorityNote != "" {
 		s.Self.PriorityNote = a.proc.PriorityNote
 	}
+	if a.proc.Overhead > 0 {
+		s.Self.Overhead = &a.proc.Overhead
+	}
+	s.Self.Halved, s.Self.Lowered = a.lastSelf.Halved, a.lowered
 	if cpu, span := a.self.Since(new(Meter)); span > 0 {
 		s.Self.CPUNS, s.Self.SpanNS = &cpu, span
 	}

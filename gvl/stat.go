@@ -222,4 +222,9 @@ type StatSelf struct {
 	// what that means for the figures, or why it is not higher; "" when there is nothing to say.
 	Priority     string `json:"priority"`
 	PriorityNote string `json:"priority_note"`
+	// Overhead is the share of one CPU that it was to take at most; nil: no limit, or not known. Halved: half of that was in force
+	// in the end, since no CPU was free. Lowered: for that its rates were lower than asked for, at the end or before.
+	Overhead *float64 `json:"overhead"`
+	Halved   bool     `json:"halved"`
+	Lowered  bool     `json:"lowered"`
 }

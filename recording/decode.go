@@ -93,7 +93,8 @@ func (d *decoder) next() (ok bool) {
 	if flags&sampleStackTick != 0 {
 		s.Depth = sampler.StackTick
 	}
-	s.Slow, s.Self.Halved = flags&sampleSlow != 0, flags&sampleHalved != 0
+	s.Slow = flags&sampleSlow != 0
+	s.Self.Halved, s.Self.Lowered = flags&sampleHalved != 0, flags&sampleLowered != 0
 	d.startTimes()
 	d.reads(flags)
 	if flags&sampleRactorList != 0 {

@@ -212,6 +212,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	set(sampleSlow, s.Slow)
 	set(sampleFineTime, (s.TimeNS-p.TimeNS)%unit != 0)
 	set(sampleHalved, s.Self.Halved)
+	set(sampleLowered, s.Self.Lowered)
 	set(samplePause, s.PauseNS != 0)
 	set(sampleReads, s.Reads != e.predictReads(s.Depth))
 	// predictPair needs the new owners, which are not in the state yet: a GC that can have changed is written.

@@ -53,7 +53,8 @@ const (
 	sampleGCDetail
 	sampleFineTime // TimeNS is written in ns, not in units
 	sampleClasses
-	sampleHalved
+	sampleHalved // no CPU is free
+	sampleLowered
 )
 
 // Bits of a thread's mask: what changed. The first seven are those of one byte.

@@ -306,8 +306,9 @@ type Self struct {
 	MaxRSSBytes int64
 	// Priority is what the sampling thread runs at.
 	Priority Priority
-	// Halved: no CPU is free, so that ddtop takes half of Process.Overhead at most.
-	Halved bool
+	// Halved: no CPU is free, so that ddtop takes half of Process.Overhead at most. Lowered: its rates are lower than asked for,
+	// since these would take more than it may.
+	Halved, Lowered bool
 }
 
 // Reads counts what happened to reads since the attach. All fields only grow.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
@@ -29,6 +28,7 @@ type figures struct {
 	selfKnown       bool
 	selfShort       bool // what was measured is too short to tell it
 	priority        sampler.Priority
+	halved, lowered bool          // of the budget, at the end
 	reads           sampler.Reads // since the attach
 	stacks          stackReads    // of the time shown
 	dropped         uint64
@@ -117,7 +117,7 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	f.stackHz = float64(b.reads.StackTicks-a.reads.StackTicks) / sec
 	own, span := b.meters.self.Since(&a.meters.self)
 	f.selfCPU, f.selfKnown, f.selfShort = share(own, span), span > 0, span == 0 && b.meters.self.Known()
-	f.priority = b.priority
+	f.priority, f.halved, f.lowered = b.ddtop.Priority, b.ddtop.Halved, b.ddtop.Lowered
 	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
 		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
 		f.pauseShare, f.pauseNS = share(paused, b.timeNS-a.timeNS), paused/int64(n)
@@ -314,101 +314,8 @@ func (h *headView) drawLive(a canvas.Area, t *Theme) {
 	}
 }
 
-type segment struct {
-	text  string
-	style canvas.Style
-}
-
 // spaciousWidth is from where on the banner has room for the place in a recording that is not being played.
 const spaciousWidth = 140
 
 // playedColumns is the length of the bars of a recording.
 const playedColumns = 12
-
-// health lists how the sampling does, the more important first.
-func (h *headView) health(t *Theme) []segment {
-	f := h.figures
-	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
-	if h.replay || h.state.Done {
-		live = segment{"▶ REPLAY", canvas.Style{FG: t.Accent, Attr: canvas.Bold}}
-		if !h.replay {
-			live.text = "■ STOPPED"
-		}
-	}
-	if h.loaded < 1 {
-		live.text = "▶ REPLAY reading " + bar(h.loaded, playedColumns) + " " + units.Percent(h.loaded)
-	}
-	window := axisTime(h.windowNS)
-	if h.spanNS < h.windowNS*9/10 {
-		window = axisTime(h.spanNS/int64(time.Second)*int64(time.Second)) + " of " + window
-	}
-	out := []segment{live}
-	if f.stopped {
-		out = append(out, segment{"■ PROCESS STOPPED", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
-	}
-	if h.recording {
-		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
-	}
-	out = append(out, segment{window, t.text()})
-	rates := segment{"starting", t.dim()}
-	if f.lockHz > 0 {
-		rates.text = rate(f.stackHz) + "/" + rate(f.lockHz)
-		if h.whole {
-			rates.text += " in all"
-		}
-		behind := f.lockHz < 0.8*h.process.LockRate || f.stackHz < 0.8*h.process.StackRate
-		switch {
-		case f.slow:
-			rates.text += " (idle)"
-		case behind && h.of == 0 && h.spanNS > int64(2*time.Second): // several processes share a budget
-			rates.style = canvas.Style{FG: t.Warn}
-		}
-	}
-	out = append(out, rates)
-	if h.process.Pauses && f.pauseNS > 0 {
-		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.pauseShare*100, units.Duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
-	}
-	if f.selfKnown || f.selfShort {
-		self := segment{fmt.Sprintf("self %.1f %%", f.selfCPU*100), t.dim()}
-		if !f.selfKnown {
-			self.text = "self: too short to tell"
-		}
-		if words := f.priority.Words(); words != "" {
-			self.text += ", " + words
-			if f.priority != sampler.PriorityRealTime {
-				self.style = canvas.Style{FG: t.Warn}
-			}
-		}
-		out = append(out, self)
-	}
-	lost := share(int64(f.stacks.lost), int64(f.stacks.read))
-	partial := segment{"partial " + units.FinePercent(lost), t.dim()}
-	if lost >= manyPartial {
-		partial.style = canvas.Style{FG: t.Warn}
-	}
-	if f.dropped > 0 {
-		partial.text += " dropped " + units.Count(int64(f.dropped))
-		partial.style = canvas.Style{FG: t.Warn}
-	}
-	if f.leftOut > 0 {
-		partial.text += " names left out " + units.Count(int64(f.leftOut))
-		partial.style = canvas.Style{FG: t.Warn}
-	}
-	return append(out, partial)
-}
-
-// manyPartial is the share of the stacks read from on which it is marked that they are not there in full.
-const manyPartial = 0.05
-
-// readsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out of the
-// header.
-func (f *figures) readsHelp() keyMap {
-	n := func(v uint64) string { return units.Count(int64(v)) }
-	r := &f.reads
-	return keyMap{title: "sampling since the attach", bindings: []binding{
-		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
-		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is not a loss"},
-		{show: n(r.Partial), help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.dropped) + " samples dropped"},
-		{show: n(f.leftOut), help: "frames, stacks, threads and peers left out: their names take too much memory"},
-	}}
-}

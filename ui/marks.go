@@ -16,7 +16,7 @@ type mark struct {
 	heap     sampler.GCDetail
 	proc     sampler.Proc
 	meters   meters
-	priority sampler.Priority
+	ddtop    sampler.Self
 	reads    sampler.Reads
 	slow     bool
 	classes  *sampler.AllocClasses
@@ -114,7 +114,7 @@ func (m *marks) due(nowNS int64) bool {
 }
 
 func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n stackReads, own meters) {
-	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, meters: own, priority: s.Self.Priority, reads: s.Reads,
+	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, meters: own, ddtop: s.Self, reads: s.Reads,
 		slow: s.Slow, classes: s.Classes, findings: f, unjudged: u, stacks: n}
 	if len(m.ring) < m.most {
 		m.ring = append(m.ring, x)

@@ -106,7 +106,7 @@ func (m *Model) drawOver(a canvas.Area, t *Theme) {
 	}
 	switch m.over.what {
 	case helpOverlay:
-		m.over.scroll = drawHelp(area, t, m.helpMaps(), m.figures.readsHelp(), m.over.scroll, m.opt.ASCII)
+		m.over.scroll = drawHelp(area, t, m.helpMaps(), m.figures.readsHelp(&m.process), m.over.scroll, m.opt.ASCII)
 	case findingsOverlay:
 		v := m.findings
 		if m.page == pageProcesses {

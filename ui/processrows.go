@@ -133,6 +133,7 @@ func (p *processesPage) sumUp() {
 		a.minor += f.minor
 		a.major += f.major
 		a.selfCPU, a.selfKnown = max(a.selfCPU, f.selfCPU), a.selfKnown || f.selfKnown // ddtop's own, the same for all
+		a.halved = a.halved || f.halved
 		a.waits += f.waits
 		if f.waitNS[waitP99] > a.waitNS[waitP99] {
 			a.waitNS[waitP99], a.waitsOpen = f.waitNS[waitP99], f.waitsOpen

@@ -117,11 +117,14 @@ func (b *budget) limit() float64 {
 	return b.share
 }
 
-// halved reports whether half of the budget is in force.
-func (b *budget) halved() bool {
+// says reports whether half of the budget is in force, and whether rates are lower than asked for.
+func (b *budget) says() (halved, lowered bool) {
+	if b.share == 0 {
+		return false, false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.share > 0 && b.full.is
+	return b.full.is, b.stretch.lock > 1 || b.stretch.stack > 1
 }
 
 // stretched returns intervals as the budget allows them.

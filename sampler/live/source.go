@@ -429,7 +429,8 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
 	}
-	sample.Self.Priority, sample.Self.Halved = s.guard.priority(), s.budget.halved()
+	sample.Self.Priority = s.guard.priority()
+	sample.Self.Halved, sample.Self.Lowered = s.budget.says()
 }
 
 // gone turns a failed read into the end of the target, if that is why: nil means that the target lives.

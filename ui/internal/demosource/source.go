@@ -71,7 +71,7 @@ func New(o Options) *Source {
 			PID: 4242, StartTicks: 77, StartedAt: attached.Add(-76*time.Hour - 11*time.Minute), Title: o.Title,
 			User: "deploy", Host: "web-1", RubyVersion: "3.4.7", RubyDescription: "ruby 3.4.7 (2025-10-08) +YJIT [x86_64-linux]",
 			JIT: "yjit", Era: sampler.EraSched, Machine: "x86_64", Layout: "3.4.7 x86_64", CPUs: 4,
-			StackRate: 100, LockRate: 1000, AttachedAt: attached, AttachedNS: startNS,
+			StackRate: 100, LockRate: 1000, Overhead: 0.03, AttachedAt: attached, AttachedNS: startNS,
 		}}
 	s.cast()
 	return s

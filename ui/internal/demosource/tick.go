@@ -201,7 +201,7 @@ func (s *Source) counters(n int) {
 		}
 		out.Proc = sampler.Proc{AtNS: s.now, UserNS: sum, SystemNS: sum / 20, RSSBytes: 498_000_000 + age/2000,
 			PSSBytes: 431_000_000 + age/2000, Switches: int64(2 * n), MajorFaults: age / 7e9}
-		out.Self = sampler.Self{CPUNS: age * 31 / 1000, MaxRSSBytes: 41_000_000}
+		out.Self = sampler.Self{CPUNS: age * 23 / 1000, MaxRSSBytes: 41_000_000}
 	}
 	out.Reads.Ticks++
 	out.Reads.Calls += 2

@@ -1,0 +1,136 @@
+package ui
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// segment is a piece of the head line.
+type segment struct {
+	text  string
+	style canvas.Style
+}
+
+// health lists how the sampling does, the more important first.
+func (h *headView) health(t *Theme) []segment {
+	f := h.figures
+	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
+	if h.replay || h.state.Done {
+		live = segment{"▶ REPLAY", canvas.Style{FG: t.Accent, Attr: canvas.Bold}}
+		if !h.replay {
+			live.text = "■ STOPPED"
+		}
+	}
+	if h.loaded < 1 {
+		live.text = "▶ REPLAY reading " + bar(h.loaded, playedColumns) + " " + units.Percent(h.loaded)
+	}
+	window := axisTime(h.windowNS)
+	if h.spanNS < h.windowNS*9/10 {
+		window = axisTime(h.spanNS/int64(time.Second)*int64(time.Second)) + " of " + window
+	}
+	out := []segment{live}
+	if f.stopped {
+		out = append(out, segment{"■ PROCESS STOPPED", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
+	}
+	if h.recording {
+		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
+	}
+	out = append(out, segment{window, t.text()})
+	if f.selfKnown || f.selfShort {
+		self := segment{fmt.Sprintf("ddtop %.1f %%", f.selfCPU*100), t.dim()}
+		if most := f.mayTake(&h.process); most > 0 {
+			self.text = fmt.Sprintf("ddtop %.1f of %s", f.selfCPU*100, mostText(most))
+		}
+		if !f.selfKnown {
+			self.text = "ddtop: too short to tell"
+		}
+		if words := f.priority.Words(); words != "" {
+			self.text += ", " + words
+			if f.priority != sampler.PriorityRealTime {
+				self.style = canvas.Style{FG: t.Warn}
+			}
+		}
+		out = append(out, self)
+	}
+	rates := segment{"starting", t.dim()}
+	if f.lockHz > 0 {
+		rates.text = rate(f.stackHz) + "/" + rate(f.lockHz)
+		if h.whole {
+			rates.text += " in all"
+		}
+		behind := f.lockHz < 0.8*h.process.LockRate || f.stackHz < 0.8*h.process.StackRate
+		switch {
+		case f.slow:
+			rates.text += " (idle)"
+		case f.lowered: // it takes what it may
+		case behind && h.of == 0 && h.spanNS > int64(2*time.Second): // several processes share a budget
+			rates.style = canvas.Style{FG: t.Warn}
+		}
+	}
+	out = append(out, rates)
+	if h.process.Pauses && f.pauseNS > 0 {
+		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.pauseShare*100, units.Duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
+	}
+	lost := share(int64(f.stacks.lost), int64(f.stacks.read))
+	partial := segment{"partial " + units.FinePercent(lost), t.dim()}
+	if lost >= manyPartial {
+		partial.style = canvas.Style{FG: t.Warn}
+	}
+	if f.dropped > 0 {
+		partial.text += " dropped " + units.Count(int64(f.dropped))
+		partial.style = canvas.Style{FG: t.Warn}
+	}
+	if f.leftOut > 0 {
+		partial.text += " names left out " + units.Count(int64(f.leftOut))
+		partial.style = canvas.Style{FG: t.Warn}
+	}
+	out = append(out, partial)
+	if f.lowered && f.lockHz > 0 && !h.whole {
+		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.lockHz)) + " can be missed", t.dim()})
+	}
+	return out
+}
+
+// mayTake is the share of a CPU that ddtop may take, at the end of the time shown; 0: there is no limit.
+func (f *figures) mayTake(p *sampler.Process) float64 {
+	if f.halved {
+		return p.Overhead / 2
+	}
+	return p.Overhead
+}
+
+// mostText writes a limit: 3 %, 1.5 %.
+func mostText(share float64) string { return strconv.FormatFloat(share*100, 'g', 4, 64) + " %" }
+
+// manyPartial is the share of the stacks read from on which it is marked that they are not there in full.
+const manyPartial = 0.05
+
+// readsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out of the
+// header.
+func (f *figures) readsHelp(p *sampler.Process) keyMap {
+	n := func(v uint64) string { return units.Count(int64(v)) }
+	r := &f.reads
+	keys := keyMap{title: "sampling since the attach", bindings: []binding{
+		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
+		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is not a loss"},
+		{show: n(r.Partial), help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.dropped) + " samples dropped"},
+		{show: n(f.leftOut), help: "frames, stacks, threads and peers left out: their names take too much memory"},
+	}}
+	if most := f.mayTake(p); most > 0 {
+		help := "of a CPU is what ddtop may take (--overhead)"
+		if f.halved {
+			help += ", half of " + mostText(p.Overhead) + " since no CPU is free"
+		}
+		if f.lowered && f.lockHz > 0 {
+			help += fmt.Sprintf("; it reads %s times a second for it, stacks %s: waits under %s can be missed",
+				rate(f.lockHz), rate(f.stackHz), units.Duration(int64(1e9/f.lockHz)))
+		}
+		keys.bindings = append(keys.bindings, binding{show: mostText(most), help: help})
+	}
+	return keys
+}
