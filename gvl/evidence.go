@@ -54,6 +54,8 @@ type watch struct {
 	stackNS int64 // since when the stack is the same
 	// moved: it was seen with another stack before, or came back to this one.
 	moved bool
+	// listens: it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
+	listens bool
 	// began: the beginning of its state was seen.
 	began bool
 	// runCPU is what of a CPU it had with this stack, once its counters were read.
@@ -269,6 +271,7 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 		w.state, w.sinceNS, w.group = ts.State, ts.SinceNS, c.peers.of(ts.Detail.Peer)
 		w.idle = c.idle(ts.State, &ts.Detail, w.flags, w.group)
 	}
+	w.listens = ts.State == IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) {
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {

@@ -62,10 +62,13 @@ func (w *window) pools() map[string]*workers {
 	return pools
 }
 
-// listens reports whether a thread waits for what others send it: it was never seen doing anything else, or comes back to the
-// one place at which it then waits for longer than a call takes.
+// listens reports whether a thread waits for what others send it: its connection says so, it was never seen doing anything else, or it
+// comes back to the one place at which it then waits for longer than a call takes. A server's thread in a request does not.
 func (w *window) listens(x *watch) bool {
-	return consumer(x) || x.usual.is(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait
+	if x.flags&flagServer != 0 {
+		return false
+	}
+	return x.listens || consumer(x) || x.usual.is(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait
 }
 
 // evalIOBusy: most of a pool of threads waits, at whatever length. That is a fact, not a fault: the rules that know a fault in it

@@ -53,6 +53,9 @@ func (w *window) canBeStuck(ts *ThreadState, x *watch) bool {
 		if ts.Detail.Op == OpChild {
 			return x.moved
 		}
+		if x.listens && x.flags&flagServer == 0 {
+			return false
+		}
 		if x.moved && (!x.usual.is(x.stack) || x.flags&flagServer != 0) {
 			return !w.terminal(ts.Detail.Peer)
 		}

@@ -309,6 +309,9 @@ func (d *decoder) thread(t *sampler.Thread, m *memory) {
 	if mask&threadRechecked != 0 {
 		k.Rechecked = !k.Rechecked
 	}
+	if mask&threadListens != 0 {
+		k.Listens = !k.Listens
+	}
 	if mask&threadTurns != 0 {
 		k.Turns += d.counts.int()
 	}

@@ -34,8 +34,8 @@ import (
 )
 
 // Version is the version of the file format. A change that this reader could not read needs another number, and a reader that
-// still takes those before. Version 2 has the turns that threads had on a CPU, which need a bit that version 1 does not use; all
-// else is the same.
+// still takes those before. Version 2 has the turns that threads had on a CPU and whether they listen at a connection, by bits
+// that version 1 does not use; all else is the same.
 const Version = 2
 
 // unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.

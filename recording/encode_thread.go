@@ -82,6 +82,9 @@ func threadMask(p, t *sampler.Thread) uint64 {
 	if pk.Rechecked != k.Rechecked {
 		m |= threadRechecked
 	}
+	if pk.Listens != k.Listens {
+		m |= threadListens
+	}
 	return m
 }
 
@@ -137,7 +140,7 @@ func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	if mask&threadTurns != 0 {
 		e.count(k.Turns - pk.Turns)
 	}
-	// Rechecked has two values only: that it changed says all. So do threadNoDeadline and threadNoStateAt.
+	// Rechecked and Listens have two values only: that they changed says all. So do threadNoDeadline and threadNoStateAt.
 }
 
 // kernelTime writes when the kernel was asked.

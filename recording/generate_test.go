@@ -165,7 +165,9 @@ func (g *generator) wildThread(t *sampler.Thread) {
 			t.Stack = g.stack()
 		case 3:
 			t.Kernel.CPUAtNS, t.Kernel.CPUNS, t.Kernel.RunDelayNS = int64(r.Uint64()), int64(r.Uint64()), int64(r.Uint64())
-			t.Kernel.Turns = t.Kernel.CPUNS ^ t.Kernel.RunDelayNS // no further number, so that version1.ddtop stays what it is
+			// No further numbers, so that version1.ddtop stays what it is.
+			t.Kernel.Turns = t.Kernel.CPUNS ^ t.Kernel.RunDelayNS
+			t.Kernel.Listens = t.Kernel.Turns&1 != 0
 		case 4:
 			t.Kernel.StateAtNS = int64(r.Uint64())
 		case 5:

@@ -31,7 +31,7 @@ func testGolden(t *testing.T, version int) {
 	if version < 2 {
 		for _, s := range want {
 			for i := range s.sample.Threads {
-				s.sample.Threads[i].Kernel.Turns = 0
+				s.sample.Threads[i].Kernel.Turns, s.sample.Threads[i].Kernel.Listens = 0, false
 			}
 		}
 	}

@@ -75,7 +75,8 @@ const (
 	threadResumers
 	threadOmitted
 	threadRechecked
-	threadTurns // since version 2
+	threadTurns // this and those that follow since version 2
+	threadListens
 )
 
 // How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and

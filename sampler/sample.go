@@ -143,6 +143,9 @@ type Kernel struct {
 	Peer PeerID
 	// Child is the pid that wait4 or waitid waits for; -1 any; 0 none.
 	Child int32
+	// Listens: on the TCP connection that FD is, data came long after this end had last sent some, or this end never sent any: what is
+	// waited for is no answer. It is looked at once a second at most.
+	Listens bool
 	// Rechecked: the memory was read once more after the kernel had answered and the thread still held the GVL.
 	// Without it a sleeping owner proves nothing.
 	Rechecked bool

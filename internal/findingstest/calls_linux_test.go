@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -52,4 +53,27 @@ func TestCallLengths(t *testing.T) {
 		}
 		t.Logf("%v to %v s, stack ticks up to %v apart: %s", shortest, longest, about, f.Text)
 	})
+}
+
+// stays is for how long a service that goes on being slow has to stay named: longer than a thread is taken for a stream's reader
+// by the length of its waits, and than the clock takes to slow down.
+const stays = 30 * time.Second
+
+// TestSlowServiceStays: a service that all threads ask again and again is named, and for as long as they do.
+func TestSlowServiceStays(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
+	p := start(t, rubytest.One(t), "calls/again")
+	gone := ""
+	s := watch(t, p.PID, nil, stays, func(f gvl.StatFinding) bool {
+		if f.ID == "http_slow" && f.UntilNS != nil && gone == "" {
+			gone = f.Text
+		}
+		return gone != ""
+	}, nil)
+	f, ok := s.finding("http_slow")
+	if !ok || gone != "" || !strings.Contains(f.Text, "8 threads") {
+		t.Errorf("raised: %v, gone: %q; seen: %v", ok, gone, s)
+	}
+	t.Logf("%d samples: %s", s.stat.Samples, f.Text)
 }

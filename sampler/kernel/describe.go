@@ -95,6 +95,12 @@ func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
 	t.describeFD(k, fd)
 }
 
+// Listens reports whether the connection that was last described as k's is one on which the process waits for what the other end
+// sends of its own accord; false for what is no TCP connection, and where that can't be told.
+func (t *Tasks) Listens(k *sampler.Kernel) bool {
+	return k.FD >= 0 && k.FDs <= 1 && t.peers.isTCP(k.FD) && t.peers.sock.listens(k.FD)
+}
+
 func (t *Tasks) describeFD(k *sampler.Kernel, fd int32) {
 	if fd < 0 {
 		return

@@ -99,6 +99,13 @@ func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 	return p.remember(fd, string(link), found, !settled), found.Kind
 }
 
+// isTCP reports whether a descriptor that was looked up is a TCP connection.
+func (p *peers) isTCP(fd int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byFD[fd].kind == sampler.PeerTCP
+}
+
 // remember interns a peer and keeps it for the descriptor.
 func (p *peers) remember(fd int32, link string, found sampler.Peer, unsettled bool) sampler.PeerID {
 	p.mu.Lock()

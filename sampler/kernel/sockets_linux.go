@@ -54,6 +54,28 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
+// streamMS is how long after the last thing that this end sent what comes is taken to be no answer to it any more, in ms.
+const streamMS = 5000
+
+// listens reports whether a TCP connection is one on which this end waits for what the other sends of its own accord: data came
+// streamMS or more after this end had last sent some, or this end never sent any. The kernel keeps both times for each connection
+// (tcp_info's tcpi_last_data_sent and tcpi_last_data_recv; data_segs_in and data_segs_out since Linux 4.6).
+func (s *socketAsker) listens(fd int32) bool {
+	if s.refused != nil {
+		return false
+	}
+	own, err := unix.PidfdGetfd(s.pidfd, int(fd), 0)
+	if err != nil {
+		return false
+	}
+	defer closeFD(own)
+	i, err := unix.GetsockoptTCPInfo(own, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil || i.Data_segs_in == 0 {
+		return false
+	}
+	return i.Data_segs_out == 0 || int64(i.Last_data_sent)-int64(i.Last_data_recv) >= streamMS
+}
+
 func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
 	option := func(name int) int {
 		v, e := unix.GetsockoptInt(fd, unix.SOL_SOCKET, name)

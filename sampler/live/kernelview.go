@@ -24,7 +24,9 @@ const (
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, once it had a CPU.
 	settleNS = 3_000_000
 	// procNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
-	procNS    = 250_000_000
+	procNS = 250_000_000
+	// listensNS is how often it is looked at whether a thread that waits at a connection asks or listens: 5 µs a time.
+	listensNS = 1_000_000_000
 	selfNS    = 1_000_000_000
 	selfCPUNS = 100_000_000
 )
@@ -68,6 +70,9 @@ type threadView struct {
 	stack    sampler.StackID
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
+	// listensNS is when it was last looked at whether it listens, at the descriptor listensFD.
+	listensNS int64
+	listensFD int32
 	// ranNS is when its counters were last found to have moved, or would have been, CLOCK_MONOTONIC in ns.
 	ranNS    int64
 	round    uint64
@@ -350,6 +355,11 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 	}
 	v.tasks.Describe(&w.k, call, v.mem)
 	w.k.StateAtNS = v.now()
+	if w.k.Peer == 0 {
+		w.k.Listens = false
+	} else if w.listensFD != w.k.FD || w.k.StateAtNS-w.listensNS >= listensNS {
+		w.k.Listens, w.listensFD, w.listensNS = v.tasks.Listens(&w.k), w.k.FD, w.k.StateAtNS
+	}
 	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
