@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -60,7 +61,7 @@ func (s *spender) run(until int64) {
 		}
 		c.stackNS, c.lockNS = s.b.stretched(1e7, 1e6)
 		depth, _ := c.tick(now)
-		cost := s.lock(at, now)
+		cost := s.lock(at, now) // of each tick
 		if depth == sampler.StackTick {
 			cost = s.stack(at, now)
 			if at == 0 {
@@ -263,5 +264,73 @@ func TestBudgetOfAFullMachine(t *testing.T) {
 	b.look(now+2e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure)
 	if halved, _ := b.says(); halved {
 		t.Error("halved for want of an answer")
+	}
+}
+
+// TestBudgetHasNoBias: of a program that is ten times as dear to read for a third of its time, at random, that third is seen, for
+// phases that are shorter, as long as and longer than the time between ticks and than what the rates are decided from. A clock
+// that rests after each tick in proportion to what that took, which the test must tell from it, sees more.
+func TestBudgetHasNoBias(t *testing.T) {
+	for _, meanNS := range []float64{1e6, 20e6, 500e6} {
+		for _, rests := range []bool{false, true} {
+			const until = int64(1000e9)
+			rng := rand.New(rand.NewPCG(uint64(meanNS), 6))
+			turns := []int64{0} // when phases begin; the even ones are cheap
+			for turns[len(turns)-1] < until {
+				length := rng.ExpFloat64() * meanNS
+				if len(turns)%2 == 1 {
+					length *= 2
+				}
+				turns = append(turns, turns[len(turns)-1]+max(int64(length), 1))
+			}
+			at := 0
+			dear := func(now int64) bool {
+				for at+1 < len(turns) && turns[at+1] <= now {
+					at++
+				}
+				return at%2 == 1
+			}
+			s := newSpender(0.03, 1)
+			var seen []bool
+			last := func(int, int64) float64 {
+				if seen[len(seen)-1] {
+					return 1e6
+				}
+				return 1e5
+			}
+			s.lock = func(_ int, now int64) float64 {
+				seen = append(seen, dear(now))
+				return last(0, now)
+			}
+			s.stack = last // after lock
+			if rests {
+				for now := int64(0); now < until; now += s.sources[0].jitter(s.lock(0, now) / 0.03) {
+					s.ticks = append(s.ticks, now)
+				}
+			} else {
+				s.run(until)
+			}
+			var sum, squares, hits, truth float64
+			for i := 1; i < len(seen)-1; i++ {
+				w := float64(s.ticks[i+1]-s.ticks[i-1]) / 2
+				sum, squares = sum+w, squares+w*w
+				if seen[i] {
+					hits += w
+				}
+			}
+			from, to := s.ticks[0], s.ticks[len(seen)-1]
+			for i := 1; i+1 < len(turns); i += 2 {
+				truth += float64(max(min(turns[i+1], to)-max(turns[i], from), 0))
+			}
+			got, want := hits/sum, truth/float64(to-from)
+			// Looks at one phase are one look.
+			bound := odds.Within(min(odds.Effective(sum, squares), float64(len(turns))))
+			t.Logf("phases of %g and %g ms, rests %t: %.4f of the time, truly %.4f, bound %.4f, %d ticks", 2*meanNS/1e6, meanNS/1e6, rests, got, want, bound, len(seen))
+			if off := math.Abs(got - want); !rests && off > bound {
+				t.Errorf("phases of %g ms: %.4f of the time, truly %.4f", meanNS/1e6, got, want)
+			} else if rests && meanNS == 1e6 && off <= bound {
+				t.Errorf("phases of %g ms: this test does not see the bias of a clock that rests in proportion", meanNS/1e6)
+			}
+		}
 	}
 }
