@@ -14,19 +14,20 @@ import (
 
 // WriteCollapsed writes Brendan Gregg's collapsed stacks: one line a thread, stack and state, "thread;outer;inner;[state]
 // N", N in µs of the metric rounded to the nearest (or samples, or objects), lines that round to 0 left out. Semicolons and
-// line breaks in names are replaced, since the format has no escapes.
+// line breaks in names are replaced, since the format has no escapes. With m.Own, threads of one name are one.
 func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.enough(metric); err != nil {
 		return err
 	}
 	out := bufio.NewWriter(w)
+	if m.Own {
+		m.collapseOwn(out, metric)
+		return out.Flush()
+	}
 	var frames []sampler.FrameID
 	value := m.Weights.Values(metric)
 	for _, e := range m.ordered() {
-		v := value(e.Weights)
-		if metric.IsTime() {
-			v = (v + 500) / 1000
-		}
+		v := collapsedValue(value(e.Weights), metric)
 		if v <= 0 {
 			continue
 		}
@@ -42,6 +43,42 @@ func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 		fmt.Fprintf(out, ";[%s] %d\n", e.Key.State, v)
 	}
 	return out.Flush()
+}
+
+// collapsedValue is a weight as a line has it.
+func collapsedValue(v int64, metric flamegraph.Metric) int64 {
+	if metric.IsTime() {
+		v = (v + 500) / 1000
+	}
+	return v
+}
+
+// collapseOwn writes the tree of the program's own code. The name of a run has no number of frames, so that those of two
+// measurements have one name.
+func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
+	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
+		Root: func(id sampler.ThreadID) string { return gvl.ThreadName(id, m.Dict) }})
+	var write func(n *flamegraph.Node, path string) // as deep as the tree
+	write = func(n *flamegraph.Node, path string) {
+		for st, v := range n.StateSelf {
+			if v = collapsedValue(v, metric); v > 0 {
+				fmt.Fprintf(out, "%s;[%s] %d\n", path, gvl.State(st), v)
+			}
+		}
+		for _, c := range n.Children {
+			name := c.Label
+			switch c.Kind {
+			case flamegraph.RunNode:
+				name = "⋯ " + c.Libraries()
+			case flamegraph.NoStackNode:
+				name = noStackName
+			}
+			write(c, path+";"+collapsedName(name))
+		}
+	}
+	for _, thread := range flamegraph.Fold(whole, nil).Tree.Root.Children {
+		write(thread, collapsedName(thread.Label))
+	}
 }
 
 var collapsedReplacer = strings.NewReplacer(";", ":", "\n", " ", "\r", " ")

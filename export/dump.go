@@ -44,7 +44,8 @@ type Dump struct {
 	Alloc gvl.StatAlloc `json:"alloc"`
 	Reads DumpReads     `json:"reads"`
 
-	texts []string // the states in words, parallel to Threads
+	texts   []string // the states in words, parallel to Threads
+	ownOnly bool
 }
 
 // DumpRuby describes the target's Ruby. JIT is null without one.
@@ -121,6 +122,9 @@ type DumpFrame struct {
 	// Origin is app, gem, stdlib, core, eval or unknown; Gem is name and version of a gem, else null.
 	Origin string  `json:"origin"`
 	Gem    *string `json:"gem"`
+
+	own     bool
+	library string // of what is not own
 }
 
 // DumpReads counts what happened to the reads since the attach.
@@ -239,12 +243,15 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []DumpFrame {
 	for _, id := range ids {
 		f := dict.Frame(id)
 		out = append(out, DumpFrame{
-			Label: f.Label, Name: f.Name, Path: nonEmpty(f.Path), AbsolutePath: nonEmpty(f.AbsolutePath),
+			own: f.Own(), library: f.Library(), Label: f.Label, Name: f.Name, Path: nonEmpty(f.Path), AbsolutePath: nonEmpty(f.AbsolutePath),
 			Line: f.Line, C: f.C, Uncertain: f.Uncertain, Origin: f.Origin.String(), Gem: nonEmpty(f.Gem),
 		})
 	}
 	return out
 }
+
+// FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all of them.
+func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
 // WriteJSON writes the dump as one indented JSON object and a newline.
 func (d *Dump) WriteJSON(w io.Writer) error { return WriteJSON(w, d) }

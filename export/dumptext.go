@@ -181,6 +181,20 @@ func threadNotes(th *DumpThread) []string {
 }
 
 func (t *dumpText) frames(fs []DumpFrame) {
+	if !t.d.ownOnly {
+		t.allFrames(fs)
+		return
+	}
+	for _, r := range flamegraph.FoldStack(len(fs), func(i int) (bool, string) { return fs[i].own, fs[i].library }) {
+		if r.Text != "" {
+			t.printf("    %s\n", flamegraph.Printable(r.Text))
+			continue
+		}
+		t.allFrames(fs[r.From:r.To])
+	}
+}
+
+func (t *dumpText) allFrames(fs []DumpFrame) {
 	for _, f := range fs {
 		t.printf("    at %s", flamegraph.Printable(f.Label))
 		switch {

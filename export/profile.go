@@ -37,6 +37,8 @@ type Measured struct {
 	Weights *flamegraph.Snapshot
 	// Trace is what happened in the order of time; nil where no format needs it.
 	Trace *Trace
+	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
+	Own bool
 }
 
 // ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/golden"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -263,5 +264,40 @@ func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 				t.Errorf("%s is mapped to %q", l.Line[0].Function.Name, l.Mapping.File)
 			}
 		}
+	}
+}
+
+// TestCollapsedOwn: runs of frames that are not the program's own are one, and no time is lost.
+func TestCollapsedOwn(t *testing.T) {
+	d := sampler.NewDictionary()
+	d.SetThread(sampler.ThreadInfo{ID: 1, Name: "web", HasName: true})
+	frame := func(label string, origin sampler.Origin) sampler.FrameID {
+		return d.InternFrame(sampler.Frame{Label: label, AbsolutePath: "/x/" + label, Origin: origin, C: origin == sampler.OriginCore, Gem: map[bool]string{true: strings.ToLower(label[:4]) + " 1.0"}[origin == sampler.OriginGem]})
+	}
+	gem, own, core := sampler.OriginGem, sampler.OriginApp, sampler.OriginCore
+	s := &flamegraph.Snapshot{}
+	add := func(us int64, frames ...sampler.FrameID) {
+		var stack sampler.StackID
+		for _, f := range frames {
+			stack = d.InternStack(stack, f)
+		}
+		s.Entries = append(s.Entries, flamegraph.Entry{Key: flamegraph.Key{Thread: 1, Stack: stack, State: gvl.Running}, Weights: flamegraph.Weights{WallNS: us * 1000, Samples: 1}})
+	}
+	a, b, c := frame("Puma#a", gem), frame("Puma#b", gem), frame("Rack#c", gem)
+	add(5, a, b, c, frame("Orders#index", own))
+	add(2, a, b, frame("Rack#d", gem), c, frame("Orders#index", own), frame("Array#map", core))
+	add(3, a, b, c, frame("IO#write", core))
+	add(1)
+	var out bytes.Buffer
+	if err := WriteCollapsed(&out, Measured{Dict: d, Weights: s, Own: true}, flamegraph.Wall); err != nil {
+		t.Fatal(err)
+	}
+	const want = `web;` + noStackName + `;[running] 1
+web;⋯ puma, rack;Orders#index;[running] 5
+web;⋯ puma, rack;Orders#index;Array#map;[running] 2
+web;⋯ puma, rack;IO#write;[running] 3
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }

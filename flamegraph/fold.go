@@ -244,14 +244,10 @@ func describeRun(outermost []*Node) *run {
 			break
 		}
 		out.frames++
-		if l := n.Library; l != coreLibrary && !slices.Contains(out.libraries, l) {
-			out.libraries = append(out.libraries, l)
-		}
+		out.libraries = append(out.libraries, n.Library)
 		at = n.Children
 	}
-	if out.libraries == nil {
-		out.libraries = []string{coreLibrary}
-	}
+	out.libraries = names(out.libraries)
 	return out
 }
 
@@ -266,7 +262,11 @@ func (n *Node) Text() string {
 		}
 		return n.Label
 	}
-	return ellipsisRun + " " + units.Plural(n.run.frames, "frame", "frames") + ": " + strings.Join(n.run.libraries, ", ")
+	return n.run.text()
+}
+
+func (r *run) text() string {
+	return ellipsisRun + " " + units.Plural(r.frames, "frame", "frames") + ": " + strings.Join(r.libraries, ", ")
 }
 
 // ellipsisRun begins the text of a row that stands for several frames.

@@ -37,7 +37,7 @@ type Reader struct {
 	end     *sampler.End
 	notes   []sampler.Note
 	dict    *sampler.Dictionary
-	shown   *sampler.Dictionary // dict, as names leave it
+	shown   *sampler.Dictionary // dict, as Redact and Own leave it
 	names   *sampler.Redactor
 	blocks  []Block
 	damage  *Damage
@@ -107,9 +107,12 @@ func (r *Reader) Close() error {
 // Redact leaves out of all that the Reader hands out from now on what can name somebody. It is to be called once, before the
 // Reader is used.
 func (r *Reader) Redact(names *sampler.Redactor) {
-	r.names, r.shown = names, r.dict.Redacted(names)
+	r.names, r.shown = names, r.shown.Redacted(names)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
 }
+
+// Own changes which code is the program's own in all that the Reader hands out from now on, as Redact does.
+func (r *Reader) Own(code *sampler.OwnCode) { r.shown = r.shown.Owned(code) }
 
 // Process describes the target, as it was when it was recorded.
 func (r *Reader) Process() sampler.Process { return r.process }

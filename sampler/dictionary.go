@@ -96,6 +96,7 @@ type stackNode struct {
 type Dictionary struct {
 	*entries
 	names *Redactor   // nil: nothing but directories is hidden
+	own   *OwnCode    // nil: what is interned says what is own
 	hide  atomic.Bool // directories
 }
 
@@ -239,6 +240,9 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 // Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Frame(id FrameID) Frame {
 	f := d.frame(id)
+	if d.own != nil {
+		f = d.own.judge(f)
+	}
 	if d.names != nil {
 		return d.names.frame(f)
 	}

@@ -23,6 +23,8 @@ type Streams struct {
 	Terminal bool
 	// redact is --redact of the command that runs; nil: it can't be given.
 	redact *redaction
+	// own is --own-code of the command that runs; nil: it can't be given.
+	own *ownCode
 }
 
 // Standard returns the process's own streams.
@@ -50,7 +52,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		context.AfterFunc(ctx, func() { signal.Reset(dumping...) })
 	}
 
-	std.redact = newRedaction(args)
+	std.redact, std.own = newRedaction(args), new(ownCode)
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)

@@ -19,7 +19,7 @@ import (
 )
 
 // configKeys are the flags that the file of settings can hold, by the flag's name.
-var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold"}
+var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", ownCodeFlag}
 
 // keysTable is the table of the file that gives keys of the screen further names.
 const keysTable = "keys"
@@ -118,6 +118,14 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		}
 		if !slices.Contains(configKeys, name) {
 			return wrong("there is no setting %q: there are %s and the tables [%s] and [%s]", name, strings.Join(configKeys, ", "), keysTable, findingsTable)
+		}
+		if name == ownCodeFlag {
+			if !cmd.Flags().Changed(name) {
+				if err := f.own.setAll(value); err != nil {
+					return wrong("%w", err)
+				}
+			}
+			continue
 		}
 		switch value.(type) {
 		case string, int64, float64, bool:

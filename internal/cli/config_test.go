@@ -22,7 +22,7 @@ func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 	}
 	std := Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Terminal: true}
 	cmd := newRoot(std)
-	f := rootFlags{screenFlags: newScreenFlags(new(redaction))}
+	f := rootFlags{screenFlags: newScreenFlags(Streams{redact: new(redaction), own: new(ownCode)})}
 	bare := *cmd
 	bare.ResetFlags()
 	f.addRates(&bare)
@@ -47,6 +47,20 @@ func TestSettings(t *testing.T) {
 	}
 	if f.stackRate != 20 {
 		t.Errorf("the file beats the flag: %g Hz", f.stackRate)
+	}
+}
+
+// TestSettingsOfOwnCode: one pattern or a list, and flags beat them.
+func TestSettingsOfOwnCode(t *testing.T) {
+	for text, want := range map[string]string{"own-code = \"acme-*\"": "acme-*", "own-code = [\"acme-*\", \"!/app/lib/x\"]": "acme-*,!/app/lib/x"} {
+		f, err := settings(t, text)
+		if err != nil || f.own.String() != want || f.own.rules() == nil {
+			t.Errorf("%s: %q, %v", text, f.own.String(), err)
+		}
+	}
+	f, err := settings(t, "own-code = \"acme-*\"", "--own-code", "/srv", "--own-code", "/opt/a,b")
+	if err != nil || f.own.String() != "/srv,/opt/a,b" {
+		t.Errorf("%q, %v", f.own.String(), err)
 	}
 }
 
@@ -93,6 +107,8 @@ func TestWrongSettings(t *testing.T) {
 		{"[findings]\ngvl_hog = true\n", "config.toml:2: gvl_hog takes one value"},
 		{"theme = \"dark\"\nsnapshots = \"/dev/null\"\n", `config.toml:2: snapshots = "/dev/null": /dev/null is not a folder`},
 		{"snapshots = \"\"\n", `config.toml:1: snapshots = "": a folder needs a name`},
+		{"rate = 1\nown-code = [3]\n", "config.toml:2: own-code takes patterns in quotes"},
+		{"own-code = \"/\"\n", `config.toml:1: the pattern "/" names nothing`},
 		{"[themes]\n", `config.toml:1: there is no setting "themes"`},
 	} {
 		_, err := settings(t, c.text)
@@ -108,7 +124,7 @@ func TestWrongSettings(t *testing.T) {
 
 func TestNoSettings(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	f := newScreenFlags(new(redaction))
+	f := newScreenFlags(Streams{redact: new(redaction), own: new(ownCode)})
 	if err := f.configure(newRoot(Streams{}), Streams{Terminal: true}); err != nil {
 		t.Error(err)
 	}

@@ -42,8 +42,8 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 }
 
 // dump writes the dump of the instant that the core file holds.
-func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, asJSON bool) error {
-	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.redactor(), Progress: layoutProgress(std.redact)})
+func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own, asJSON bool) error {
+	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.redactor(), OwnCode: std.own.rules(), Progress: layoutProgress(std.redact)})
 	if err != nil {
 		return err
 	}
@@ -57,6 +57,7 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, asJ
 	}
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
+	d.FoldLibraries(own)
 	addFibers(ctx, d, src)
 	if asJSON {
 		return d.WriteJSON(std.results(ctx))

@@ -32,8 +32,8 @@ type demoFlags struct {
 }
 
 func newDemo(std Streams) *cobra.Command {
-	f := demoFlags{screenFlags: newScreenFlags(std.redact)}
-	f.names = std.redact
+	f := demoFlags{screenFlags: newScreenFlags(std)}
+	f.names, f.ownCode = std.redact, std.own
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch the Ruby program that ddtop brings along",

@@ -19,13 +19,14 @@ type dumpFlags struct {
 	target
 	judgement
 	coreFlags
+	ownFlag
 	length duration
 	asJSON bool
 }
 
 func newDump(std Streams) *cobra.Command {
 	f := dumpFlags{
-		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact}, judgement: newJudgement(),
+		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact, ownCode: std.own}, judgement: newJudgement(),
 		length: duration{max: time.Hour},
 	}
 	cmd := &cobra.Command{
@@ -47,7 +48,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 				return err
 			}
 			if core {
-				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.asJSON)
+				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
 			}
 			if err := f.needPID(cmd); err != nil {
 				return err
@@ -69,7 +70,9 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)
 	std.redact.addTo(cmd)
+	std.own.addTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
+	f.addOwn(cmd, "stacks; JSON has all")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
@@ -124,6 +127,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		return nil, "", err
 	}
 	d = export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
+	d.FoldLibraries(f.own)
 	addFibers(ctx, d, src)
 	if length > 0 {
 		d.SetMeasured(last-first, m.Findings())

@@ -34,6 +34,8 @@ type target struct {
 	overhead  overhead
 	// names are what is left out of what the processes say.
 	names *redaction
+	// own is which code is the program's own, beyond what is found out.
+	ownCode *ownCode
 }
 
 func (t *target) addPID(cmd *cobra.Command) {

@@ -25,6 +25,9 @@ type format struct {
 	timeline bool
 }
 
+// collapsedFormat is the format of collapsed stacks.
+const collapsedFormat = "collapsed"
+
 // recordingFormat is ddtop's own format, which is written while it is measured.
 const recordingFormat = "ddtop"
 
@@ -36,7 +39,7 @@ func profileFormats() []format {
 			func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
 				return export.WriteProfiles(w, list)
 			}, false},
-		{"collapsed", "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false},
+		{collapsedFormat, "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false},
 		{"speedscope", "for https://www.speedscope.app", false, export.WriteSpeedscope, export.WriteSpeedscopeOf, false},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
 		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),

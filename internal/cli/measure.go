@@ -23,7 +23,7 @@ type measurement struct {
 }
 
 func newMeasurement(std Streams) measurement {
-	return measurement{target: target{names: std.redact}, length: duration{value: defaultMeasure, min: 10 * time.Millisecond, max: 24 * time.Hour}}
+	return measurement{target: target{names: std.redact, ownCode: std.own}, length: duration{value: defaultMeasure, min: 10 * time.Millisecond, max: 24 * time.Hour}}
 }
 
 func (m *measurement) addFlags(cmd *cobra.Command) {
@@ -47,7 +47,7 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 	if t.pause {
 		stayAwake()
 	}
-	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), Progress: progress})
+	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), OwnCode: t.ownCode.rules(), Progress: progress})
 }
 
 // errNothing is returned when a measurement ended before its second sample: one alone has no duration.

@@ -18,6 +18,7 @@ import (
 // recordFlags are the flags of `ddtop record`.
 type recordFlags struct {
 	measurement
+	ownFlag
 	output         string
 	format, metric string
 }
@@ -48,7 +49,9 @@ there is a FILE already, such a recording is in FILE.partial until then.
 	cmd.Flags().StringVar(&f.format, "format", profileFormats()[0].name, "the file's `FORMAT`")
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(),
 		"what collapsed and speedscope count, a `METRIC`; pprof holds all but blame")
+	f.addOwn(cmd, "collapsed stacks")
 	std.redact.addTo(cmd)
+	std.own.addTo(cmd)
 	return cmd
 }
 
@@ -62,6 +65,9 @@ func (f *recordFlags) run(cmd *cobra.Command, std Streams) error {
 	}
 	metric, err := metricNamed(f.metric)
 	if err != nil {
+		return err
+	}
+	if err := f.checkOwn(f.format, collapsedFormat); err != nil {
 		return err
 	}
 	out := output(f.output)
@@ -89,6 +95,7 @@ func (f *recordFlags) run(cmd *cobra.Command, std Streams) error {
 		return err
 	}
 	sayNote(std, note)
+	measured.Own = f.own
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }
 

@@ -64,6 +64,7 @@ func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, st
 				return nil, errors.Join(err, all.Close())
 			}
 			r.Redact(screen.redact.redactor())
+			r.Own(screen.own.rules())
 			all = append(all, r)
 		}
 		return all, nil

@@ -17,7 +17,7 @@ import (
 )
 
 func newReplay(std Streams) *cobra.Command {
-	screen := newScreenFlags(std.redact)
+	screen := newScreenFlags(std)
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
 		Short: "Look at a recording on the screen",
@@ -52,6 +52,7 @@ type reportFlags struct {
 	format, metric, output string
 	asJSON                 bool
 	judgement
+	ownFlag
 }
 
 // Formats of `ddtop report` beside those of profiles.
@@ -87,7 +88,9 @@ func newReport(std Streams) *cobra.Command {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
 	f.addRules(cmd)
 	f.addWait(cmd)
+	f.addOwn(cmd, "collapsed stacks and the dump's text")
 	std.redact.addTo(cmd)
+	std.own.addTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
 	return cmd
 }
@@ -106,6 +109,7 @@ func openRecording(path string, std Streams) (*recording.Reader, error) {
 		return nil, err
 	}
 	r.Redact(std.redact.redactor())
+	r.Own(std.own.rules())
 	sayDamage(r, std)
 	return r, nil
 }
@@ -127,6 +131,9 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	}
 	metric, err := metricNamed(f.metric)
 	if err != nil {
+		return err
+	}
+	if err := f.checkOwn(f.format, collapsedFormat, reportDump); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -151,6 +158,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if measured.Trace != nil {
 		measured.Trace.Notes = r.Notes()
 	}
+	measured.Own = f.own
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }
 
@@ -190,6 +198,7 @@ func (f *reportFlags) dump(ctx context.Context, r *recording.Reader, out output,
 		return fmt.Errorf("the last %v of the recording hold no sample with stacks", time.Duration(dumpLeadNS))
 	}
 	d := export.NewDump(r.Process(), r.Dictionary(), last, states)
+	d.FoldLibraries(f.own)
 	d.SetMeasured(last.TimeNS-first, m.Findings())
 	return out.write(ctx, std, func(w io.Writer) error {
 		if f.asJSON {

@@ -30,7 +30,10 @@ func newRoot(std Streams) *cobra.Command {
 	if std.redact == nil {
 		std.redact = newRedaction(nil)
 	}
-	f := rootFlags{screenFlags: newScreenFlags(std.redact), target: target{names: std.redact}}
+	if std.own == nil {
+		std.own = new(ownCode)
+	}
+	f := rootFlags{screenFlags: newScreenFlags(std), target: target{names: std.redact, ownCode: std.own}}
 	cmd := &cobra.Command{
 		Use:           "ddtop [-p PID | -- command ...]",
 		Short:         "See a running Ruby's threads, its GVL and its flamegraph, live",

@@ -25,6 +25,7 @@ type screenFlags struct {
 	ascii     bool
 	noMouse   bool
 	redact    *redaction
+	own       *ownCode
 	args      bool
 	keys      map[string]string
 	findings  *screenRules
@@ -32,9 +33,9 @@ type screenFlags struct {
 	snapshots string
 }
 
-func newScreenFlags(redact *redaction) screenFlags {
+func newScreenFlags(std Streams) screenFlags {
 	return screenFlags{
-		redact:  redact,
+		redact: std.redact, own: std.own,
 		window:  duration{value: ui.DefaultWindow, min: time.Second, max: ui.DefaultHistory},
 		history: duration{value: ui.DefaultHistory, min: time.Second, max: ui.MaxHistory},
 
@@ -53,6 +54,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
 	cmd.Flags().BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
 	f.redact.addTo(cmd)
+	f.own.addTo(cmd)
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
 	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
 	addWait(cmd, &f.wait)

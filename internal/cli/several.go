@@ -28,7 +28,7 @@ func (t *target) openGroupTelling(ctx context.Context, pending bool, progress fu
 		stayAwake()
 	}
 	return live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: live.Options{
-		StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), Progress: progress}})
+		StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), OwnCode: t.ownCode.rules(), Progress: progress}})
 }
 
 // measuring is what measureGroup does with each process: it measures for the length of time and returns what came of it, and
@@ -166,7 +166,9 @@ func (f *recordFlags) recordGroup(ctx context.Context, format format, metric fla
 		return err
 	}
 	list, err := measureGroup(ctx, g, f.length.value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
-		return measureProfile(ctx, src, left, format.timeline)
+		m, note, err := measureProfile(ctx, src, left, format.timeline)
+		m.Own = f.own
+		return m, note, err
 	})
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ Ctrl-c ends it early and prints what was measured.`,
 	}
 	m.addFlags(cmd)
 	std.redact.addTo(cmd)
+	std.own.addTo(cmd)
 	j.addRules(cmd)
 	j.addWait(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")

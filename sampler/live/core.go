@@ -28,6 +28,7 @@ type Core struct {
 	info   sampler.Process
 	dict   *sampler.Dictionary
 	names  *sampler.Redactor
+	own    *sampler.OwnCode
 	reader *ruby.Reader
 }
 
@@ -42,7 +43,7 @@ func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Opt
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{core: core, dict: opts.Dictionary, names: opts.Redactor}
+	c := &Core{core: core, dict: opts.Dictionary, names: opts.Redactor, own: opts.OwnCode}
 	if err := c.open(ctx, opts); err != nil {
 		c.Close()
 		if missing := core.Missing(); missing > 0 {
@@ -96,7 +97,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 func (c *Core) Process() sampler.Process { return c.info }
 
 // Dictionary is what the IDs of the sample point into.
-func (c *Core) Dictionary() *sampler.Dictionary { return c.dict.Redacted(c.names) }
+func (c *Core) Dictionary() *sampler.Dictionary { return c.dict.Redacted(c.names).Owned(c.own) }
 
 // Missing is the number of bytes by which the core was cut short.
 func (c *Core) Missing() int64 { return c.core.Missing() }

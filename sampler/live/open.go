@@ -51,6 +51,8 @@ type Options struct {
 	Dictionary *sampler.Dictionary
 	// Redactor leaves out of all that the Source hands out what can name somebody; nil: nothing is left out.
 	Redactor *sampler.Redactor
+	// OwnCode says which code is the program's own beyond what its paths say; nil: nothing beyond.
+	OwnCode *sampler.OwnCode
 	// procs is shared by the Sources of a Group; nil makes a new one.
 	procs *processors
 	// budget is shared by the Sources of a Group; nil makes a new one.
@@ -137,7 +139,7 @@ func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, working: make(chan struct{}, 1)}
-	s.shown = s.dict.Redacted(s.names)
+	s.shown = s.dict.Redacted(s.names).Owned(opts.OwnCode)
 	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)
 	if err := s.open(ctx, pid, opts); err != nil {

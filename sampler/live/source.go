@@ -35,7 +35,7 @@ type Source struct {
 	proc   *attach.Process
 	info   sampler.Process
 	dict   *sampler.Dictionary
-	shown  *sampler.Dictionary // dict, as names leave it
+	shown  *sampler.Dictionary // dict, as names and Options.OwnCode leave it
 	names  *sampler.Redactor
 	reader *ruby.Reader
 	view   *kernelView

@@ -1,0 +1,149 @@
+package sampler
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// OwnCode says which code counts as the program's own, beyond what its place in the file system says. nil: nothing beyond. It may
+// be used by several goroutines.
+type OwnCode struct {
+	rules []ownRule
+
+	mu    sync.Mutex
+	known map[ownKey]int8 // what the rules say of a file of a gem; bounded by maxOwnKnown
+}
+
+type ownRule struct {
+	not, gem bool
+	match    *regexp.Regexp
+}
+
+type ownKey struct{ file, gem string }
+
+// maxOwnKnown bounds the files of which it is kept what the rules say.
+const maxOwnKnown = 1 << 16
+
+// maxGlob bounds the length of a pattern.
+const maxGlob = 1000
+
+// NewOwnCode makes the rules of patterns, of which the last one that matches counts; nil of none. One with a slash is of paths: *
+// and ? stand for what is within a name, ** for anything, and a folder's pattern matches what is below it. One without is of a gem's
+// name. With ! before it the code is not own.
+func NewOwnCode(globs []string) (*OwnCode, error) {
+	if len(globs) == 0 {
+		return nil, nil
+	}
+	o := &OwnCode{known: make(map[ownKey]int8)}
+	for _, glob := range globs {
+		text, not := strings.CutPrefix(glob, "!")
+		switch {
+		case strings.Trim(text, "/") == "":
+			return nil, fmt.Errorf("the pattern %q names nothing", glob)
+		case len(text) > maxGlob || !utf8.ValidString(text):
+			return nil, errors.New("the pattern is too long, or no UTF-8")
+		}
+		r := ownRule{not: not, gem: !strings.Contains(text, "/")}
+		var b strings.Builder
+		switch {
+		case r.gem:
+			b.WriteString("^")
+		case text[0] == '/':
+			b.WriteString("^")
+		default:
+			b.WriteString("(^|/)") // wherever such a folder is
+		}
+		for rest := strings.TrimSuffix(text, "/"); rest != ""; {
+			switch {
+			case strings.HasPrefix(rest, "**"):
+				b.WriteString(".*")
+				rest = rest[1:]
+			case rest[0] == '*':
+				b.WriteString("[^/]*")
+			case rest[0] == '?':
+				b.WriteString("[^/]")
+			default:
+				_, n := utf8.DecodeRuneInString(rest)
+				b.WriteString(regexp.QuoteMeta(rest[:n]))
+				rest = rest[n-1:]
+			}
+			rest = rest[1:]
+		}
+		if !r.gem {
+			b.WriteString("(/|$)")
+		} else {
+			b.WriteString("$")
+		}
+		var err error
+		if r.match, err = regexp.Compile("(?s)" + b.String()); err != nil {
+			return nil, fmt.Errorf("the pattern %q: %w", glob, err)
+		}
+		o.rules = append(o.rules, r)
+	}
+	return o, nil
+}
+
+// judge changes a frame's Origin to what the rules say of it. C functions are of no file.
+func (o *OwnCode) judge(f Frame) Frame {
+	if f.C {
+		return f
+	}
+	file := cmp.Or(f.AbsolutePath, f.Path)
+	if at, ok := EvalFile(file); ok {
+		file = at
+	}
+	gem, _, _ := strings.Cut(f.Gem, " ")
+	switch o.says(ownKey{file, gem}) {
+	case +1:
+		f.Origin, f.Gem = OriginApp, ""
+	case -1:
+		if f.Own() {
+			f.Origin = OriginGem
+		}
+	}
+	return f
+}
+
+// says is +1 for own code, -1 for other, 0 where no rule matches.
+func (o *OwnCode) says(k ownKey) (verdict int8) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	verdict, ok := o.known[k]
+	if ok {
+		return verdict
+	}
+	for _, r := range o.rules {
+		text := k.file
+		if r.gem {
+			text = k.gem
+		}
+		switch {
+		case text == "" || !r.match.MatchString(text):
+		case r.not:
+			verdict = -1
+		default:
+			verdict = +1
+		}
+	}
+	if len(o.known) >= maxOwnKnown {
+		clear(o.known)
+	}
+	o.known[k] = verdict
+	return verdict
+}
+
+// Owned returns a Dictionary of the same entries whose Frame gives the Origin that OwnCode says; d itself when o is nil. What is
+// interned is kept as it is.
+func (d *Dictionary) Owned(o *OwnCode) *Dictionary {
+	if o == nil {
+		return d
+	}
+	v := d.View()
+	v.own = o
+	return v
+}
