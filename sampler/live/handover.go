@@ -18,6 +18,8 @@ const (
 	maxFree = 256
 	// batchNS is how long samples are collected before those who take them are woken up: each time costs as much as some ticks.
 	batchNS = 25_000_000
+	// slowBatchNS is the same while nothing runs. The first sign of life comes with the sample after it, which is not slow.
+	slowBatchNS = 200_000_000
 )
 
 // handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for it, not
@@ -94,7 +96,11 @@ func (h *handover) put(s *sampler.Sample) {
 	c.Reads.Lost = h.lost
 	h.threads.Add(n)
 	h.waiting.put(c)
-	if h.wokenNS == 0 || s.TimeNS-h.wokenNS >= batchNS {
+	batch := int64(batchNS)
+	if s.Slow {
+		batch = slowBatchNS
+	}
+	if h.wokenNS == 0 || s.TimeNS-h.wokenNS >= batch {
 		h.wokenNS = s.TimeNS
 		select {
 		case h.wake <- struct{}{}:

@@ -9,7 +9,7 @@ import (
 const maxExtraProcessors = 8
 
 // processors adds a processor to the Go scheduler for each sampling goroutine, which keeps one while it sleeps between
-// ticks (see sleepUntil). The Sources of a Group share one, since raising the number is read and write.
+// ticks (see sleeper). The Sources of a Group share one, since raising the number is read and write.
 type processors struct {
 	mu      sync.Mutex
 	running int

@@ -176,9 +176,10 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	s.readSlow()
 	var bestFlaws int
 	var last error
+	var sleep sleeper // without a timer: the rests are short
 	for try := 0; try < tries && ctx.Err() == nil; try++ {
 		s.tickBegan.Store(0)
-		sleepUntil(s.rests())
+		sleep.until(s.rests())
 		s.tickBegan.Store(monotonic())
 		var sample sampler.Sample
 		if last = s.readTick(sampler.StackTick, &sample); last != nil {
@@ -272,6 +273,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	s.tickBegan.Store(monotonic())
 	defer s.stopWith(ctx)()
 	s.warmUp()
+	sleep := newSleeper()
+	defer sleep.close()
 	c := newClock(s.info.StackRate, s.info.LockRate, monotonic())
 	s.budget.wake(+1)
 	defer func() {
@@ -286,7 +289,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	for {
 		s.guard.rest()
 		s.tickBegan.Store(0)
-		sleepUntil(c.next)
+		sleep.until(c.next)
 		s.guard.wake()
 		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
 		select {

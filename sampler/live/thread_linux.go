@@ -2,9 +2,7 @@ package live
 
 import (
 	"math"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,30 +47,6 @@ func readMonotonic() int64 {
 
 // monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
 func monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
-
-// timerSleepNS is the shortest sleep that is left to Go's timers: that of the slow clock, which need not be exact.
-const timerSleepNS = 20_000_000
-
-// sleepUntil sleeps until CLOCK_MONOTONIC reaches ns.
-//
-// It sleeps without telling Go's scheduler. At 1 kHz, handing the processor over and taking it back costs as much as the tick
-// itself; at 100 Hz the runtime's monitor thread would wake up every 20 µs to see whether a processor that is in a system call
-// can be taken away, which costs as much as all ticks (ten threads, stat --lock-rate 100: 3.6 % of a CPU, now 1.9 %). Garbage
-// collection does not wait for the sleep: its signal ends it with EINTR. Run adds a processor for the one that is kept.
-func sleepUntil(ns int64) {
-	if d := ns - monotonic(); d > timerSleepNS {
-		time.Sleep(time.Duration(d))
-		return
-	}
-	ts := unix.NsecToTimespec(ns)
-	for {
-		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-		// A call that may be preempted: it is where a goroutine gives way to garbage collection.
-		if errno != unix.EINTR {
-			return
-		}
-	}
-}
 
 // raisePriority gives the calling OS thread a higher priority where it may, a short time slice, and exact timers.
 // Nothing takes them back: they are for a thread that ends with its work (attach.OnOwnThread). What such a thread

@@ -10,7 +10,14 @@ var samplingStart = time.Now()
 // monotonic is a monotonic clock in ns.
 func monotonic() int64 { return int64(time.Since(samplingStart)) }
 
-func sleepUntil(ns int64) { time.Sleep(time.Duration(ns - monotonic())) }
+// sleeper sleeps.
+type sleeper struct{}
+
+func newSleeper() sleeper { return sleeper{} }
+
+func (*sleeper) close() {}
+
+func (*sleeper) until(ns int64) { time.Sleep(time.Duration(ns - monotonic())) }
 
 func raisePriority() {}
 
