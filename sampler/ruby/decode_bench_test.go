@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
@@ -59,6 +60,47 @@ func BenchmarkDecode(b *testing.B) {
 			}
 			b.ReportMetric(float64(calls), "calls")
 		})
+	}
+}
+
+// BenchmarkSuffix decodes a stack of some 90 frames of which the innermost ones are others each time, as of a thread that runs.
+func BenchmarkSuffix(b *testing.B) {
+	r := rubytest.One(b)
+	p := r.Start(b, deepProgram, rubytest.Options{Args: []string{"58"}})
+	p.Expect(b, "ready")
+	g := openTarget(b, p.PID)
+	for _, thread := range g.threads(b) {
+		if g.name(b, thread) == "" {
+			continue
+		}
+		raw, ok := g.threadStack(b, thread, true)
+		if !ok {
+			b.Fatal("no stack")
+		}
+		fs := g.dec.FrameSize()
+		var kept code.Kept
+		for _, how := range []struct {
+			name string
+			kept *code.Kept
+		}{{"whole", nil}, {"suffix", &kept}} {
+			b.Run(how.name, func(b *testing.B) {
+				b.ReportAllocs()
+				frames, reused, n := 0, 0, 0
+				for b.Loop() {
+					inner := raw
+					n = (n + 7) % 20
+					inner.Frames, inner.CFP = raw.Frames[n*fs:], raw.CFP+attach.Address(n*fs)
+					inner.Kept = how.kept
+					_, info, err := g.dec.Decode(&inner)
+					if err != nil {
+						b.Fatal(err)
+					}
+					frames, reused = frames+len(inner.Frames)/fs, reused+info.Reused
+				}
+				b.ReportMetric(float64(frames)/float64(b.N), "frames")
+				b.ReportMetric(float64(reused)/float64(b.N), "taken-over")
+			})
+		}
 	}
 }
 

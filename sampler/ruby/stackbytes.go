@@ -1,5 +1,7 @@
 package ruby
 
+import "github.com/ddtop/ddtop/sampler/ruby/internal/code"
+
 const (
 	// maxStackBytes bounds the copies of stacks that are kept for all threads together, in bytes. Past it the depth to which
 	// stacks are read (defaultMaxDepth, as a rule) is halved, which shows as stacks whose middle was left out.
@@ -33,7 +35,7 @@ func (r *Reader) boundStacks() {
 		for _, t := range r.order {
 			s := &t.stack
 			s.values, s.kept, s.keptEC = nil, nil, 0
-			s.resting = restingStack{}
+			s.resting, s.outer = restingStack{}, code.Kept{}
 			for i := range s.copies {
 				s.copies[i].frames = nil
 			}
@@ -48,7 +50,7 @@ func (r *Reader) countStacks() {
 	sum := 0
 	for _, t := range r.order {
 		s := &t.stack
-		sum += cap(s.values) + cap(s.kept) + cap(s.resting.frames)
+		sum += cap(s.values) + cap(s.kept) + cap(s.resting.frames) + s.outer.Bytes()
 		for i := range s.copies {
 			sum += cap(s.copies[i].frames)
 		}

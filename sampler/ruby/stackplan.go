@@ -68,9 +68,13 @@ func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
 	if s.keptEC != s.ec || s.end == 0 {
 		return
 	}
-	from := s.cfp
+	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		from -= attach.Address(frameSlack * fs)
+		slack := attach.Address(frameSlack * fs)
+		if in, high := s.reach.farthest(); in != 0 && in < from && int(s.end-in)/fs <= r.maxDepth {
+			from, sp = in, max(sp, high)
+		}
+		from -= slack
 	}
 	if from < s.low || from > s.end {
 		from = s.low
@@ -83,8 +87,8 @@ func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
 		return
 	}
 	p.area = stackArea{low: s.low, end: s.end, cfp: from, inner: inner, outer: outer}
-	n := int(s.sp-s.low) + valueSlack
-	if kind == stackMoving && s.sp >= s.low && n <= min(maxValues, r.maxDepth*valueBytes) && s.low+attach.Address(n) <= s.end {
+	n := int(sp-s.low) + valueSlack
+	if kind == stackMoving && sp >= s.low && n <= min(maxValues, r.maxDepth*valueBytes) && s.low+attach.Address(n) <= s.end {
 		p.values = n
 	}
 }

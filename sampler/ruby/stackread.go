@@ -146,6 +146,7 @@ func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
 		if outcome != stackSame {
 			s.quiet = 0
 			s.noteSP(s.found(&area, r.o.code.FrameSize))
+			s.reach.note(s.cfp, s.sp)
 		}
 	}
 	exact := s.plan.kind == stackExact
@@ -158,6 +159,7 @@ func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
 		return last
 	case stackUnseen, stackGrown, stackDeep:
 		if outcome == stackUnseen {
+			s.reach = reach{}
 			r.ways[waySeen]++
 		} else if outcome == stackGrown {
 			r.ways[wayGrown]++

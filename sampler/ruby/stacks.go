@@ -12,7 +12,9 @@ const (
 	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// frameSlack is how many frames deeper than the last time a stack may have grown and still be read at once.
+	// reachReads is for how many readings, and up to twice as many, a stack that changes is read as far in as it went in one.
+	reachReads = 64
+	// frameSlack is how many frames deeper than the last times a stack may have grown and still be read at once.
 	frameSlack = 16
 	// valueSlack is how many bytes past the last known stack pointer are read: a JIT's sp can be stale.
 	valueSlack = 512
@@ -34,6 +36,8 @@ type stackState struct {
 	ec attach.Address // as read for this tick
 	// end and low are the ends of the VM stack; cfp and sp the last known innermost frame and its stack pointer.
 	end, low, cfp, sp attach.Address
+
+	reach reach
 
 	// plan is how the stack was read the last time; next of which kind the next reading is, when it is read again in a tick.
 	plan     stackPlan
@@ -59,6 +63,8 @@ type stackState struct {
 	// topSelf are the receivers of the innermost frames, innermost first; for blocked.go.
 	topSelf [4]uint64
 	topC    [4]bool
+	// outer is what the last decoding made of the outer frames.
+	outer code.Kept
 	// rests: kept was accepted while the thread neither had the GVL nor wanted it. resting is such a one from before.
 	rests   bool
 	resting restingStack
@@ -66,6 +72,33 @@ type stackState struct {
 	live bool
 	// jit is used for head's ZJIT alone.
 	jit jitSlots
+}
+
+// reach is how far a stack has reached lately: in the readings under way, which are reachReads at most, and in as many before.
+type reach struct {
+	innermost, sp [2]attach.Address // 0: nothing was read
+	reads         int
+}
+
+// note takes note of a reading: the places of the innermost frame and of its stack pointer.
+func (e *reach) note(cfp, sp attach.Address) {
+	if e.reads++; e.reads > reachReads {
+		e.reads = 1
+		e.innermost, e.sp = [2]attach.Address{0, e.innermost[0]}, [2]attach.Address{0, e.sp[0]}
+	}
+	if e.innermost[0] == 0 || cfp < e.innermost[0] {
+		e.innermost[0] = cfp
+	}
+	e.sp[0] = max(e.sp[0], sp)
+}
+
+// farthest is how far it was; 0: nothing was read.
+func (e *reach) farthest() (innermost, sp attach.Address) {
+	innermost = e.innermost[0]
+	if e.innermost[1] != 0 {
+		innermost = min(innermost, e.innermost[1])
+	}
+	return innermost, max(e.sp[0], e.sp[1])
 }
 
 func grow(b []byte, n int) []byte {
@@ -90,7 +123,7 @@ func (s *stackState) noteSP(frames []byte) {
 func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
-	raw := code.Stack{End: s.end, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
+	raw := code.Stack{End: s.end, EC: s.ec, Kept: &s.outer, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
 		Partial: partial, Again: running && !last}
 	if area.outer > 0 {
 		raw.Cut = max(area.inner-drop, 0)
@@ -107,7 +140,12 @@ func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, running, last
 // accept decodes frames that are believed, and keeps them. It is false when they could not be decoded.
 func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s := &t.stack
+	taken := s.outer.Bytes()
 	id, info, err := r.dec.Decode(raw)
+	r.stackBytes += s.outer.Bytes() - taken
+	if r.decoded != nil {
+		r.decoded(raw, id, info, err)
+	}
 	r.budget.spent = true
 	r.reads.Calls += uint64(info.Calls)
 	if err != nil {
@@ -128,6 +166,9 @@ func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.code.FrameSize + info.Placeless)
 	}
 	r.ways[how]++
+	if info.Reused > 0 {
+		r.ways[waySuffix]++
+	}
 	if raw.Partial {
 		s.quality |= sampler.StackPartial
 		r.ways[wayPart]++

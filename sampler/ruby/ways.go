@@ -21,13 +21,15 @@ const (
 	wayCut
 	// wayPart: only the outer frames are kept, those that the copies agree on.
 	wayPart
+	// waySuffix: of those above that are no stack known, whose outer frames were not decoded again.
+	waySuffix
 	// wayFiber: two copies of a fiber that does not run.
 	wayFiber
 	ways
 )
 
 func (w way) String() string {
-	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "fiber"}[w]
+	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "suffix", "fiber"}[w]
 }
 
 // sameWay is the way of a stack that equals what is kept, otherWay that of one which is believed because copies agree.

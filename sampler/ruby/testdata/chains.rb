@@ -24,6 +24,10 @@ when /^\d+$/ # two chains in turn
 when "jump" # the depth jumps by hundreds
   {"a" => 600, "b" => 3, "c" => 330, "d" => 20}.each { |name, depth| chain(name, depth) }
   Thread.new { loop { a_0; b_0; c_0; b_0; d_0; c_0 } }
+when "steps" # a flat stack for so long that it is forgotten how deep it was
+  chain("a", 400)
+  chain("b", 3, "n = 0; n += 1 while n < 1_000_000")
+  Thread.new { loop { b_0; 300.times { a_0 } } }
 when "shared" # an outer part that stays, and one that two chains share
   chain("s", 30, "a_0; b_0")
   chain("a", 40)

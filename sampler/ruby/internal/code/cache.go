@@ -1,8 +1,11 @@
 package code
 
 import (
+	"unsafe"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -67,6 +70,8 @@ type cache struct {
 	// recursion of a thousand frames must not try it a thousand times.
 	waiting map[uint64]passNumber
 	pass    passNumber
+	// losses is how often something was dropped that a Kept may refer to.
+	losses lossNumber
 
 	// generation changes when kept entries may need a check; 1 is the first. cycleAt is the generation since which nothing
 	// can have gone or moved, majorAt the one since which nothing old can.
@@ -112,6 +117,7 @@ func (d *Decoder) begin() {
 	if g := d.dict.Generation(); g != d.interned {
 		// IDs must be interned again, because the Dictionary evicts those that are not (sampler.Keeper).
 		d.interned = g
+		d.losses++
 		clear(d.frameIDs)
 		clear(d.frameCache[:])
 		clear(d.stackCache[:])
@@ -181,6 +187,7 @@ func (q *iseq) isFresh(d *Decoder) bool { return q.loaded == d.decode }
 
 func (d *Decoder) dropISeq(q *iseq) {
 	q.dropped = true
+	d.losses++
 	if slot := &d.iseqFront[(q.addr>>3^q.addr>>14)%frontSize]; *slot == q {
 		*slot = nil
 	}
@@ -202,7 +209,7 @@ func (d *Decoder) methodEntryAt(v uint64, code attach.Address) (*methodEntry, er
 	if h != nil && h.kind != kindMethod && (h.generation != d.generation || h.code != code) {
 		h = nil
 	}
-	if h != nil && h.kind == kindMethod && h.named != d.generation && !d.valid(&h.validity) {
+	if h != nil && h.kind == kindMethod && h.witnesses == nil && h.named != d.generation && !d.valid(&h.validity) {
 		same, err := d.sameClass(h)
 		if err != nil {
 			return nil, err
@@ -230,7 +237,7 @@ func (d *Decoder) methodEntryAt(v uint64, code attach.Address) (*methodEntry, er
 		if len(d.methodEntries) >= maxMethodEntries {
 			d.forgetAll()
 		}
-		h.cost = 4*keptEntry + len(h.label) + len(h.name)
+		h.cost = 4*keptEntry + len(h.label) + len(h.name) + len(h.witnesses)*int(unsafe.Sizeof(heap.Witness{}))
 		d.keep(h.cost)
 		if old := d.methodEntries[v]; old != nil {
 			d.kept -= old.cost
@@ -251,6 +258,7 @@ func (d *Decoder) methodEntryAt(v uint64, code attach.Address) (*methodEntry, er
 
 func (d *Decoder) dropMethodEntry(h *methodEntry) {
 	h.dropped = true
+	d.losses++
 	if slot := &d.methodFront[(h.addr>>3^h.addr>>14)%frontSize]; *slot == h {
 		*slot = nil
 	}
@@ -270,6 +278,7 @@ func (d *Decoder) keep(n int) {
 
 // forgetAll empties the tables of code and methods, of what refers to them, and of names.
 func (d *Decoder) forgetAll() {
+	d.losses++
 	clear(d.iseqs)
 	clear(d.iseqFront[:])
 	clear(d.frameCache[:])

@@ -6,6 +6,7 @@ package code
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -40,6 +41,9 @@ type Stack struct {
 	// for that read (ErrTorn): the frame was pushed between the reading of the frames and that of the values. Without it the frame
 	// goes by its code's own name.
 	Again bool
+	// EC is the address of the execution context; Kept, if it is not nil, what the last Decode of its stack has kept for this one.
+	EC   attach.Address
+	Kept *Kept
 	// Cut, when above 0, says that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
 	Cut int
 	// JIT holds, for head's ZJIT, the address of each control frame's JIT frame, 0 for none, when they were read along
@@ -61,6 +65,8 @@ type Info struct {
 	Placeless int
 	// Calls is the number of system calls made.
 	Calls int
+	// Reused is the number of control frames, from the outside, that were not decoded again.
+	Reused int
 
 	// Proof says how long the result stays right while the control frames don't change.
 	Proof Proof
@@ -89,10 +95,15 @@ type Decoder struct {
 	jitOn   *JIT
 	jitWait int
 
+	// work are the control frames that the Decode under way looks at, innermost first, and made what they have come to. Those outward
+	// of them are kept.
 	work []frameWork
-	// youngEnv: a method of the Decode under way was found by way of an environment on the heap that is not old.
+	made []outerFrames
+	// seen are the environments on the VM stack that were looked at, in no order. fleeting: the frame at hand needed one that is not
+	// among them. youngEnv: its method was found by way of an environment on the heap that is not old.
+	seen     []envPlace
+	fleeting bool
 	youngEnv bool
-	ids      []sampler.FrameID
 	info     Info
 	// lastNameError is the latest reason for a FailedNames.
 	lastNameError error
@@ -151,8 +162,9 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	for range maxDecodeTries {
 		d.view.Reset()
 		d.begin()
-		d.work, d.youngEnv = d.work[:0], false
-		d.info = Info{UncertainTop: (raw.Running || raw.Partial) && (d.rules.earlyFrames || d.target.EarlyFrames)}
+		losses := d.losses
+		meant := d.prepare(raw)
+		d.info = Info{UncertainTop: (raw.Running || raw.Partial) && (d.rules.earlyFrames || d.target.EarlyFrames), Reused: meant}
 		if err := d.view.Settle(func() error { return d.classify(raw) }); err != nil {
 			d.forgetFresh()
 			return 0, Info{Calls: d.view.Calls - calls}, err
@@ -164,25 +176,47 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		if !same {
 			continue
 		}
-		if err := d.view.Settle(func() error { return d.internFrames(raw) }); err != nil {
+		var all outerFrames
+		if err := d.view.Settle(func() (err error) {
+			all = raw.Kept.outer(meant)
+			return d.internFrames(raw, &all)
+		}); err != nil {
 			return 0, Info{Calls: d.view.Calls - calls}, err
 		}
-		id := d.internStack()
-		d.info.Frames, d.info.Calls, d.info.Proof = len(d.ids), d.view.Calls-calls, d.prove()
-		return id, d.info, nil
+		if losses != d.losses && meant > 0 {
+			continue // what was lost may be what is kept
+		}
+		d.info.Frames, d.info.Calls = int(all.shown), d.view.Calls-calls
+		d.info.Proof = Proof{generation: d.generation, loadPath: d.loadPath.version, old: all.old, final: all.final}
+		d.keepFrames(raw, meant, losses)
+		return all.stack, d.info, nil
 	}
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
 }
 
-// internStack interns d.ids, outermost first.
-func (d *Decoder) internStack() sampler.StackID {
-	var s sampler.StackID
-	for _, f := range d.ids {
-		slot := &d.stackCache[stackHash(s, f)%stackCacheSize]
-		if slot.id == 0 || slot.caller != s || slot.frame != f {
-			*slot = stackSlot{s, f, d.dict.InternStack(s, f)}
-		}
-		s = slot.id
+// prepare makes the frames that a Decode looks at those that are not kept, and returns how many of the outermost ones are.
+func (d *Decoder) prepare(raw *Stack) (meant int) {
+	found, meant := d.reuse(raw)
+	n := len(raw.Frames)/d.o.FrameSize - 1 - meant // the dummy at the bottom is never shown
+	d.work = slices.Grow(d.work[:0], n)[:n]
+	clear(d.work)
+	d.seen = d.seen[:0]
+	for i := meant; i < found; i++ {
+		w := &d.work[n-1-(i-meant)]
+		*w = raw.Kept.decoded[i].work
+		envs := raw.Kept.envsOf(i)
+		w.envs = int32(len(d.seen))
+		d.seen = append(d.seen, envs...)
+		w.envsTo = int32(len(d.seen))
 	}
-	return s
+	return meant
+}
+
+// internStack interns a stack: a frame and those outward of it.
+func (d *Decoder) internStack(outer sampler.StackID, f sampler.FrameID) sampler.StackID {
+	slot := &d.stackCache[stackHash(outer, f)%stackCacheSize]
+	if slot.id == 0 || slot.caller != outer || slot.frame != f {
+		*slot = stackSlot{outer, f, d.dict.InternStack(outer, f)}
+	}
+	return slot.id
 }

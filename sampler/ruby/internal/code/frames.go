@@ -66,9 +66,29 @@ type frameWork struct {
 	kind      frameKind
 	uncertain bool
 	failed    bool
-	pos       uint32
-	code      *iseq
-	method    *methodEntry
+	// left: it is left out, because a rescue or ensure within it stands for it.
+	left bool
+	// young: its method was found by way of an environment on the heap that is not old. fleeting: it depends on an environment
+	// that was not read along with the frames.
+	young, fleeting bool
+	pos             uint32
+	code            *iseq
+	method          *methodEntry
+	// envs and envsTo say which of Decoder.seen were looked at for it.
+	envs, envsTo int32
+}
+
+// outerFrames is what a frame and those outward of it have come to, for what is inward of them.
+type outerFrames struct {
+	// shown is how many of the frames are shown, stack the stack that these are.
+	shown int32
+	stack sampler.StackID
+	// at is the nearest Ruby frame: it lends path and line to C functions. hidden: they end inside an internal frame, which goes
+	// on up to the next ordinary one (4.0). cut: the nearest Ruby frame is in the part that was cut out, and with it path and line.
+	at          sampler.FrameID
+	hidden, cut bool
+	// old and final are as in Proof, of the frames alone; unnamed: the innermost one lacks a name.
+	old, final, unnamed bool
 }
 
 // frameKey is what a Frame depends on.
@@ -84,20 +104,16 @@ type frameKey struct {
 // classify finds code and method of every control frame. It is run again after each fetch; what it found before stays.
 func (d *Decoder) classify(raw *Stack) error {
 	var missing error
-	n := len(raw.Frames) / d.o.FrameSize
-	if len(d.work) != n-1 {
-		d.work = slices.Grow(d.work[:0], n-1)[:n-1]
-		clear(d.work)
-	}
 	d.pass++
-	// The last one is the dummy at the bottom, never shown. The main thread's has the main program's code nevertheless.
-	for i := range n - 1 {
+	for i := range d.work {
 		w := &d.work[i]
 		if w.done {
 			continue
 		}
-		*w = frameWork{}
+		*w = frameWork{envs: int32(len(d.seen))}
+		d.youngEnv, d.fleeting = false, false
 		err := d.classifyFrame(raw, i, w)
+		w.young, w.fleeting, w.envsTo = d.youngEnv, d.fleeting, int32(len(d.seen))
 		switch {
 		case err == nil:
 			w.done = true
@@ -108,7 +124,7 @@ func (d *Decoder) classify(raw *Stack) error {
 			*w = frameWork{done: true}
 			d.info.UncertainTop = true
 		default:
-			return fmt.Errorf("%w: control frame %d of %d at %s: %w", ErrTorn, i, n, raw.CFP+attach.Address(i*d.o.FrameSize), err)
+			return fmt.Errorf("%w: control frame %d at %s: %w", ErrTorn, i, raw.CFP+attach.Address(i*d.o.FrameSize), err)
 		}
 	}
 	return missing
@@ -269,60 +285,67 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 		if w.code == nil || w.kind == frameSkipped {
 			continue
 		}
-		if hide {
-			w.kind = frameSkipped
-		}
+		w.left = hide
 		hide = w.code.typ == iseqRescue || w.code.typ == iseqEnsure
 	}
 }
 
-// internFrames turns what classify found into FrameIDs, outermost first in d.ids, by the release's rules.
-func (d *Decoder) internFrames(raw *Stack) error {
+// internFrames interns, by the release's rules, what classify found, with the frames that are outward of it, which become all.
+func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)
 	}
-	d.ids = d.ids[:0]
+	d.made = slices.Grow(d.made[:0], len(d.work))[:len(d.work)]
 	d.info.FailedNames, d.info.Placeless = 0, 0
-	var at sampler.FrameID // the nearest outer Ruby frame: it lends path and line to C functions
-	hidden := false        // 4.0: inside an internal frame, up to the next ordinary one
-	cut := false           // the nearest outer Ruby frame is in the part that was cut out, and with it path and line
 	for i := len(d.work) - 1; i >= 0; i-- {
-		w := &d.work[i]
 		if raw.Cut > 0 && i == raw.Cut-1 {
-			at, hidden, cut = 0, false, true
+			all.at, all.hidden, all.cut = 0, false, true
 		}
-		if w.kind == frameSkipped {
-			continue
-		}
-		if w.kind != frameRuby && hidden {
-			continue
-		}
-		if w.kind != frameRuby && cut {
-			d.info.Placeless++
-			continue
-		}
-		if w.kind == frameRuby {
-			hidden, cut = false, false
-		}
-		w.uncertain = w.uncertain || i == 0 && d.info.UncertainTop
-		key := frameKey{code: w.code, method: w.method, pos: w.pos, kind: w.kind, uncertain: w.uncertain}
-		if w.kind != frameRuby {
-			key.at, key.pos = at, 0
-			if at == 0 && w.kind == frameLikeC {
-				key.pos = w.pos // no Ruby caller: its own place
-			}
-		}
-		id, err := d.frameID(key, w.failed)
-		if err != nil {
+		if err := d.internFrame(i, all); err != nil {
 			return err
 		}
-		d.ids = append(d.ids, id)
-		switch {
-		case w.kind == frameRuby:
-			at = id
-		case w.kind == frameLikeC && d.rules.internalAsC:
-			hidden = true
+		d.made[i] = *all
+	}
+	return nil
+}
+
+// internFrame adds frame i to those outward of it.
+func (d *Decoder) internFrame(i int, all *outerFrames) error {
+	w := &d.work[i]
+	all.old = all.old && !w.young && (w.code == nil || d.old(&w.code.validity)) && (w.method == nil || d.old(&w.method.validity))
+	all.unnamed = false
+	switch {
+	case w.kind == frameSkipped || w.left, w.kind != frameRuby && all.hidden:
+		all.final = all.final && (w.method == nil || w.method.final)
+		return nil
+	case w.kind != frameRuby && all.cut:
+		all.final = all.final && (w.method == nil || w.method.final)
+		d.info.Placeless++
+		return nil
+	case w.kind == frameRuby:
+		all.hidden, all.cut = false, false
+	}
+	w.uncertain = w.uncertain || i == 0 && d.info.UncertainTop
+	key := frameKey{code: w.code, method: w.method, pos: w.pos, kind: w.kind, uncertain: w.uncertain}
+	if w.kind != frameRuby {
+		key.at, key.pos = all.at, 0
+		if all.at == 0 && w.kind == frameLikeC {
+			key.pos = w.pos // no Ruby caller: its own place
 		}
+	}
+	failed := d.info.FailedNames
+	id, err := d.frameID(key, w.failed)
+	if err != nil {
+		return err
+	}
+	all.unnamed = d.info.FailedNames > failed
+	all.final = all.final && !all.unnamed && (w.method == nil || w.method.final)
+	all.stack, all.shown = d.internStack(all.stack, id), all.shown+1
+	switch {
+	case w.kind == frameRuby:
+		all.at = id
+	case w.kind == frameLikeC && d.rules.internalAsC:
+		all.hidden = true
 	}
 	return nil
 }

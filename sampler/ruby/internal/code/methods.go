@@ -49,8 +49,10 @@ type methodEntry struct {
 	// likeC: frames of this method carry the definition's name, whatever their code is called.
 	likeC bool
 	owner uint64
-	// named is the generation in which the label was last found right.
-	named generation
+	// named is the generation in which the label was last found right. witnesses are what the class's name was read from, nil where
+	// that is not all known: then it is read again.
+	named     generation
+	witnesses []heap.Witness
 	// final: the label can't change any more.
 	final        bool
 	missingNames bool
@@ -112,7 +114,12 @@ func (d *Decoder) loadMethod(h *methodEntry) error {
 	copy(h.def[:], def)
 	var errName, errLabel, errCode error
 	h.name, errName = d.Objects.IDName(view.U64(def[defOriginalID:]))
+	d.Objects.Record(&h.witnesses)
 	h.label, h.final, errLabel = d.Objects.Qualified(h.owner, h.name)
+	d.Objects.Record(nil)
+	if errLabel != nil || !heap.Recorded(h.witnesses) {
+		h.witnesses = nil
+	}
 	switch view.U32(def[defType:]) & 15 {
 	case methodCFunc:
 		h.likeC = true
@@ -168,21 +175,33 @@ func (raw *Stack) holds(ep attach.Address) bool {
 	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n
 }
 
+// envOf are the words around an environment pointer that raw holds.
+func (raw *Stack) envOf(ep attach.Address) env {
+	return envIn(raw.Values[ep-envBelow-raw.ValuesAt:][:envSize])
+}
+
+func envIn(b []byte) env {
+	return env{me: view.U64(b), specval: view.U64(b[8:]), flags: view.U64(b[16:])}
+}
+
 // envAt reads them from the VM stack that was read along, else from the target. An environment that outlived its frame
 // lies on the heap.
 func (d *Decoder) envAt(raw *Stack, ep attach.Address) (env, error) {
-	var b []byte
 	if raw.holds(ep) {
-		b = raw.Values[ep-envBelow-raw.ValuesAt:][:envSize]
-	} else if ep&7 != 0 {
-		return env{}, view.Unreadable(ep, envSize)
-	} else {
-		var err error
-		if b, err = d.view.Bytes(ep-envBelow, envSize); err != nil {
-			return env{}, err
-		}
+		e := raw.envOf(ep)
+		d.seen = append(d.seen, envPlace{ep, e})
+		return e, nil
 	}
-	return env{me: view.U64(b), specval: view.U64(b[8:]), flags: view.U64(b[16:])}, nil
+	if ep&7 != 0 {
+		return env{}, view.Unreadable(ep, envSize)
+	}
+	b, err := d.view.Bytes(ep-envBelow, envSize)
+	if err != nil {
+		return env{}, err
+	}
+	e := envIn(b)
+	d.fleeting = d.fleeting || e.flags&envEscaped == 0
+	return e, nil
 }
 
 // envKey names an environment on the heap, as seen from the frames of one iseq.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -91,22 +92,6 @@ func (d *Decoder) Holds(p Proof) bool {
 	return p.generation >= d.cycleAt || p.old && p.generation >= d.majorAt
 }
 
-// prove makes the proof of the Decode that has just ended well.
-func (d *Decoder) prove() Proof {
-	p := Proof{generation: d.generation, loadPath: d.loadPath.version, old: !d.youngEnv, final: d.info.FailedNames == 0}
-	for i := range d.work {
-		w := &d.work[i]
-		if w.code != nil {
-			p.old = p.old && d.old(&w.code.validity)
-		}
-		if w.method != nil {
-			p.old = p.old && d.old(&w.method.validity)
-			p.final = p.final && w.method.final
-		}
-	}
-	return p
-}
-
 // check reads what is on the lists again and drops what has changed; same says that nothing has. What lacked a name is
 // dropped as well, to be tried again once a generation.
 func (d *Decoder) check() (same bool, err error) {
@@ -118,6 +103,11 @@ func (d *Decoder) check() (same bool, err error) {
 	for _, q := range d.checkISeqs {
 		for i := range q.witnesses {
 			need += int(q.witnesses[i].Size)
+		}
+	}
+	for _, h := range d.checkMethods {
+		for i := range h.witnesses {
+			need += int(h.witnesses[i].Size)
 		}
 	}
 	for _, e := range d.checkEnvs {
@@ -145,12 +135,12 @@ func (d *Decoder) check() (same bool, err error) {
 			take(p.ep-envBelow, envSize)
 		}
 	}
-	// The code of a file shares its path: that is read once.
+	// The code of a file shares its path, the methods of a class its name: that is read once.
 	clear(d.shared)
 	d.order = d.order[:0]
-	for _, q := range d.checkISeqs {
-		for i := range q.witnesses {
-			w := &q.witnesses[i]
+	share := func(witnesses []heap.Witness) {
+		for i := range witnesses {
+			w := &witnesses[i]
 			n, ok := d.shared[w.Addr]
 			if !ok || len(d.ranges[n].Buf) != int(w.Size) {
 				n = int32(len(d.ranges))
@@ -160,29 +150,44 @@ func (d *Decoder) check() (same bool, err error) {
 			d.order = append(d.order, n)
 		}
 	}
+	for _, q := range d.checkISeqs {
+		share(q.witnesses)
+	}
+	for _, h := range d.checkMethods {
+		share(h.witnesses)
+	}
 	calls, err := d.target.Mem.ReadBatch(d.ranges)
 	d.view.Calls += calls
 	if err != nil {
 		return false, err
 	}
 	r, order := d.ranges, d.order
+	agree := func(witnesses []heap.Witness) bool {
+		same := true
+		for i := range witnesses {
+			seen := &d.ranges[order[i]]
+			same = same && !seen.Failed && d.Objects.Agrees(&witnesses[i], seen.Buf)
+		}
+		order = order[len(witnesses):]
+		return same
+	}
 	for _, q := range d.checkISeqs {
 		intact := !r[0].Failed && !r[1].Failed && q.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(q.missingNames, &q.validity)
-		for i := range q.witnesses {
-			seen := &d.ranges[order[i]]
-			intact = intact && !seen.Failed && d.Objects.Agrees(&q.witnesses[i], seen.Buf)
-		}
-		if intact {
+		if agree(q.witnesses) && intact {
 			q.generation = d.generation
 		} else {
 			d.dropISeq(q)
 			same = false
 		}
-		r, order = r[2:], order[len(q.witnesses):]
+		r = r[2:]
 	}
 	for _, h := range d.checkMethods {
-		if !r[0].Failed && !r[1].Failed && h.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(h.missingNames, &h.validity) {
+		intact := !r[0].Failed && !r[1].Failed && h.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(h.missingNames, &h.validity)
+		if agree(h.witnesses) && intact {
 			h.generation = d.generation
+			if h.witnesses != nil {
+				h.named = d.generation
+			}
 		} else {
 			d.dropMethodEntry(h)
 			same = false
@@ -282,7 +287,7 @@ func (d *Decoder) checkClasses() error {
 	err := d.view.Settle(func() error {
 		var missing error
 		for _, h := range d.checkMethods {
-			if h.dropped || h.named == d.generation {
+			if h.dropped || h.witnesses != nil || h.named == d.generation {
 				continue
 			}
 			same, err := d.sameClass(h)

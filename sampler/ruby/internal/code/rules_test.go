@@ -105,15 +105,15 @@ func TestFrameRules(t *testing.T) {
 		for _, release := range tt.releases {
 			d := ruleDecoder(release)
 			d.put(tt.frames...)
-			if err := d.internFrames(&Stack{Cut: tt.cut}); err != nil {
+			var all outerFrames
+			if err := d.internFrames(&Stack{Cut: tt.cut}, &all); err != nil {
 				t.Fatal(err)
 			}
 			if placeless := d.info.Placeless; (placeless == 1) != strings.Contains(tt.name, "without a place") || placeless > 1 {
 				t.Errorf("%s, %s: %d frames are said to be left out", tt.name, release, placeless)
 			}
-			id := d.internStack()
 			var got []string
-			for _, f := range d.dict.Frames(id, nil) {
+			for _, f := range d.dict.Frames(all.stack, nil) {
 				f := d.dict.Frame(f)
 				s := fmt.Sprintf("%s %s:%d", f.Label, f.Path, f.Line)
 				if f.C {

@@ -2,6 +2,7 @@ package heap
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -43,6 +44,11 @@ func (o *Objects) readClass(v uint64) (class, error) {
 	if err != nil {
 		return class{}, err
 	}
+	mask := TypeMask | o.places.singleton
+	if o.places.extIvPtr >= 0 {
+		mask |= math.MaxUint32 << 32 // the shape
+	}
+	o.noteWord(attach.Address(v), flags, mask)
 	var c class
 	switch flags & TypeMask {
 	case typeClass:
@@ -69,10 +75,10 @@ func (o *Objects) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
 		var err error
-		c.attached, err = o.View.Word(ext + attach.Address(o.places.extAttached))
+		c.attached, err = o.notedWord(ext + attach.Address(o.places.extAttached))
 		return err
 	}
-	path, err := o.View.Word(ext + attach.Address(o.places.extPath))
+	path, err := o.notedWord(ext + attach.Address(o.places.extPath))
 	if err != nil {
 		return err
 	}
@@ -91,7 +97,7 @@ func (o *Objects) readClassWords(v uint64, c *class) error {
 // readClassShape: 3.2 keeps hidden instance variables, placed by the class's shape (the upper half of its flags).
 func (o *Objects) readClassShape(v, flags uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
-	values, err := o.View.Word(ext + attach.Address(o.places.extIvPtr))
+	values, err := o.notedWord(ext + attach.Address(o.places.extIvPtr))
 	if err != nil {
 		return err
 	}
@@ -117,7 +123,7 @@ func (o *Objects) readClassShape(v, flags uint64, c *class) error {
 				return fmt.Errorf("shape %d of the class at %#x has index %d", id, v, index)
 			}
 			at := attach.Address(values) + attach.Address(index-1)*8
-			done, err := o.hiddenIvar(c, view.U64(shape[o.places.shapeEdge:]), func() (uint64, error) { return o.View.Word(at) })
+			done, err := o.hiddenIvar(c, view.U64(shape[o.places.shapeEdge:]), func() (uint64, error) { return o.notedWord(at) })
 			if err != nil || done {
 				return err
 			}
@@ -129,16 +135,19 @@ func (o *Objects) readClassShape(v, flags uint64, c *class) error {
 
 // readClassTable: up to 3.1 hidden instance variables stand in a table of the class ext, by ID.
 func (o *Objects) readClassTable(v uint64, c *class) error {
-	ext, err := o.View.Word(attach.Address(v) + attach.Address(o.places.classExtPtr))
+	ext, err := o.notedWord(attach.Address(v) + attach.Address(o.places.classExtPtr))
 	if err != nil {
 		return err
 	}
-	table, err := o.View.Word(attach.Address(ext) + attach.Address(o.places.extIvTbl))
+	table, err := o.notedWord(attach.Address(ext) + attach.Address(o.places.extIvTbl))
 	if err != nil || table == 0 {
 		return err
 	}
-	return o.eachEntry(attach.Address(table), maxIvars, func(key, record uint64) (bool, error) {
-		return o.hiddenIvar(c, key, func() (uint64, error) { return record, nil })
+	return o.eachEntry(attach.Address(table), maxIvars, func(at attach.Address, entry []byte) (bool, error) {
+		return o.hiddenIvar(c, view.U64(entry[8:]), func() (uint64, error) {
+			o.Note(at, entry, 0)
+			return view.U64(entry[16:]), nil
+		})
 	})
 }
 
@@ -180,9 +189,9 @@ func (o *Objects) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for the entries of an st_table, at most limit of them, until it says done. What misses memory does
-// not keep f from the entries behind it, so that all of it is fetched at once.
-func (o *Objects) eachEntry(table attach.Address, limit uint64, f func(key, record uint64) (done bool, err error)) error {
+// eachEntry calls f for the entries of an st_table (hash, key, record), at most limit of them, until it says done. What misses
+// memory does not keep f from the entries behind it, so that all of it is fetched at once.
+func (o *Objects) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
 	b, err := o.View.Bytes(table, size)
@@ -196,17 +205,18 @@ func (o *Objects) eachEntry(table attach.Address, limit uint64, f func(key, reco
 	if bound-start > limit {
 		return fmt.Errorf("the table at %s has %d entries, more than %d", table, bound-start, limit)
 	}
+	o.Note(table+attach.Address(o.places.tableEntries), b[o.places.tableEntries:][:8], 0)
 	at := attach.Address(view.U64(b[o.places.tableEntries:])) + attach.Address(start)*entrySize
 	entries, err := o.View.Bytes(at, int(bound-start)*entrySize)
 	if err != nil {
 		return err
 	}
 	var missing error
-	for ; len(entries) > 0; entries = entries[entrySize:] {
+	for ; len(entries) > 0; entries, at = entries[entrySize:], at+entrySize {
 		if view.U64(entries) == ^uint64(0) { // deleted
 			continue
 		}
-		done, err := f(view.U64(entries[8:]), view.U64(entries[16:]))
+		done, err := f(at, entries[:entrySize])
 		if err == view.ErrMissing {
 			missing = err
 			continue

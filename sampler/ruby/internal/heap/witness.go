@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
 
@@ -21,7 +22,7 @@ type Witness struct {
 	first, sum uint64
 }
 
-// Record has what Strings and Arrays are read from written down in into, up to the next call; nil: nothing.
+// Record has what Strings, Arrays and names of classes are read from written down in into, up to the next call; nil: nothing.
 func (o *Objects) Record(into *[]Witness) { o.notes = into }
 
 // Note writes down, for what is being loaded, that b was read at addr, of an object when mask is not 0.
@@ -40,6 +41,26 @@ func (o *Objects) Note(addr attach.Address, b []byte, mask uint64) {
 	w.sum = maphash.Bytes(o.seed, b)
 	*o.notes = append(*o.notes, w)
 }
+
+// noteWord writes down the bits of a word that mask has.
+func (o *Objects) noteWord(addr attach.Address, w, mask uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], w)
+	o.Note(addr, b[:], mask)
+}
+
+// notedWord reads a word and writes it down.
+func (o *Objects) notedWord(addr attach.Address) (uint64, error) {
+	b, err := o.View.Bytes(addr, 8)
+	if err != nil {
+		return 0, err
+	}
+	o.Note(addr, b, 0)
+	return view.U64(b), nil
+}
+
+// Recorded reports whether all that was read is among witnesses.
+func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 
 // Agrees reports whether the memory of a witness that was just read says what it said then.
 func (o *Objects) Agrees(w *Witness, b []byte) bool {

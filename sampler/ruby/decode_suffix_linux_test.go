@@ -1,0 +1,96 @@
+package ruby
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+)
+
+//go:embed testdata/suffix.rb
+var suffixProgram string
+
+// suffixPrograms are those of suffix.rb, by threads that run beside each other.
+var suffixPrograms = []string{
+	"same_receiver redefine", "same_code naming compact", "fibers births waves", "rescues tails refined compact", "escapes specials compact",
+}
+
+// suffixStacks is how many stacks of each of them are compared.
+const suffixStacks = 1500
+
+// TestSuffix decodes what differs from the last stack of a thread, and all of it, and compares.
+func TestSuffix(t *testing.T) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			if v.Name == "mn" {
+				continue
+			}
+			for _, names := range suffixPrograms {
+				t.Run(v.Name+" "+names, func(t *testing.T) {
+					p := r.Start(t, suffixProgram, v.Apply(rubytest.Options{Args: strings.Fields(names)}))
+					p.Expect(t, "ready")
+					rd := openReader(t, p.PID)
+					compareSuffix(t, rd)
+				})
+			}
+		}
+	})
+}
+
+// compareSuffix reads stacks until enough of them were decoded in part.
+func compareSuffix(t *testing.T, rd *Reader) {
+	t.Helper()
+	compared, frames, reused, raced, wrong := 0, 0, 0, 0, 0
+	labels := func(id sampler.StackID) []string {
+		var out []string
+		for _, f := range rd.dict.Frames(id, nil) {
+			frame := rd.dict.Frame(f)
+			out = append(out, fmt.Sprintf("%s:%d %s", frame.Path, frame.Line, frame.Label))
+		}
+		return out
+	}
+	rd.decoded = func(raw *code.Stack, id sampler.StackID, info code.Info, err error) {
+		if err != nil || info.Reused == 0 {
+			return
+		}
+		whole := func() (sampler.StackID, code.Info, error) {
+			all := *raw
+			all.Kept = nil
+			return rd.dec.Decode(&all)
+		}
+		compared++
+		frames, reused = frames+len(raw.Frames)/rd.o.code.FrameSize, reused+info.Reused
+		want, wantInfo, err := whole()
+		if err == nil && wantInfo.Frames == info.Frames && wantInfo.FailedNames == info.FailedNames {
+			// Whether the innermost frame's code is compiled is asked each time.
+			if want == id || info.UncertainTop && slices.Equal(rd.dict.Frames(id, nil)[1:], rd.dict.Frames(want, nil)[1:]) {
+				return
+			}
+		}
+		// What is not in the copies may have changed in between: the code and the names that an inner frame refers to, which the
+		// program goes on with.
+		if again, _, err2 := whole(); err != nil || err2 != nil || again != want {
+			raced++
+			return
+		}
+		if wrong++; wrong < 5 {
+			t.Errorf("%d of %d frames taken over (%+v, %+v):\n  %q\nnot\n  %q", info.Reused, len(raw.Frames)/rd.o.code.FrameSize, info, wantInfo, labels(id), labels(want))
+		}
+	}
+	var s sampler.Sample
+	for began := time.Now(); compared < suffixStacks; {
+		if err := rd.Read(sampler.StackTick, &s); err != nil && time.Since(began) > raceTime {
+			t.Fatal(err)
+		}
+		if time.Since(began) > raceTime {
+			t.Fatalf("only %d stacks in %v", compared, raceTime)
+		}
+	}
+	t.Logf("%d stacks, %d of %d frames taken over, %d raced, %d wrong", compared, reused, frames, raced, wrong)
+}

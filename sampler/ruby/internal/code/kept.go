@@ -1,0 +1,146 @@
+package code
+
+import (
+	"bytes"
+	"unsafe"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// maxKeptFrames bounds the frames of one Kept: of a deeper stack the outer ones are kept.
+	maxKeptFrames = 1024
+	// maxKeptEnvs bounds the environments of one Kept. A frame mostly has one.
+	maxKeptEnvs = 4 * maxKeptFrames
+)
+
+// Kept is what the last Decode of a stack made of its outer frames, for the next one: a frame that has the same bytes in the same
+// place, within frames of which that is true as well, is the same frame of the same code. As with a stack that has not changed at
+// all that holds as long as a Proof does. More than for that one is compared: the environments that named the methods, since two C
+// functions that one place calls for one receiver have the same frame.
+//
+// The innermost frame is not kept: what it means depends on whether its thread runs. The zero value keeps nothing.
+type Kept struct {
+	ec, end attach.Address
+	proof   Proof
+	losses  lossNumber
+	frames  []byte      // the control frames, outermost first, without the dummy at the bottom
+	decoded []keptFrame // and what they are
+	envs    []envPlace  // on the VM stack, that were looked at for them, in the same order
+}
+
+// keptFrame is a control frame as classify found it, and what it and those outward of it have come to.
+type keptFrame struct {
+	outerFrames
+	work frameWork
+	// envs is how many of Kept.envs are theirs.
+	envs int32
+}
+
+// lossNumber counts the times at which something was dropped that a Kept may refer to.
+type lossNumber uint32
+
+// outer says what the n outermost frames have come to.
+func (k *Kept) outer(n int) outerFrames {
+	if n == 0 {
+		return outerFrames{old: true, final: true}
+	}
+	return k.decoded[n-1].outerFrames
+}
+
+// envsOf are the environments looked at for a frame.
+func (k *Kept) envsOf(frame int) []envPlace {
+	from := int32(0)
+	if frame > 0 {
+		from = k.decoded[frame-1].envs
+	}
+	return k.envs[from:k.decoded[frame].envs]
+}
+
+// Bytes is the memory that it takes.
+func (k *Kept) Bytes() int {
+	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
+}
+
+// reuse says how many of the outermost frames of a stack are those kept, as classify found them (found), and how many of these, from
+// the outermost inward, mean what they did to a backtrace (meant).
+func (d *Decoder) reuse(raw *Stack) (found, meant int) {
+	k := raw.Kept
+	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {
+		return 0, 0
+	}
+	fs := d.o.FrameSize
+	n := min(len(k.decoded), len(raw.Frames)/fs-2) // without the dummy and the innermost one
+	for found < n {
+		at := len(raw.Frames) - (found+2)*fs
+		if !bytes.Equal(raw.Frames[at:at+fs], k.frames[found*fs:(found+1)*fs]) || !raw.sameEnvs(k.envsOf(found)) {
+			break
+		}
+		found++
+	}
+	return found, d.meant(k, found)
+}
+
+// meant says how many of the found outermost frames are shown or not whatever is inward of them.
+func (d *Decoder) meant(k *Kept, found int) int {
+	if !d.rules.rescueHidesCaller {
+		return found
+	}
+	// The innermost one that has code is left out when the next one inward is a rescue.
+	for found > 0 {
+		found--
+		if k.decoded[found].work.code != nil {
+			break
+		}
+	}
+	return found
+}
+
+// sameEnvs reports whether environments on the VM stack are what they were.
+func (raw *Stack) sameEnvs(envs []envPlace) bool {
+	for i := range envs {
+		e := &envs[i]
+		at := uint64(e.ep - envBelow - raw.ValuesAt)
+		if at > uint64(len(raw.Values)) || len(raw.Values)-int(at) < envSize {
+			return false
+		}
+		if b := raw.Values[at : at+envSize]; view.U64(b) != e.me || view.U64(b[8:]) != e.specval || view.U64(b[16:]) != e.flags {
+			return false
+		}
+	}
+	return true
+}
+
+// keepFrames keeps what the Decode that has just ended well has made of the outer frames of a stack, of which the outermost reused
+// ones are kept already. losses is what there was of these before it.
+func (d *Decoder) keepFrames(raw *Stack, reused int, losses lossNumber) {
+	k, fs := raw.Kept, d.o.FrameSize
+	if k == nil {
+		return
+	}
+	k.ec, k.end, k.proof, k.losses = raw.EC, raw.End, d.info.Proof, losses
+	k.decoded = k.decoded[:reused]
+	k.frames, k.envs = k.frames[:reused*fs], k.envs[:k.outerEnvs()]
+	if raw.Cut > 0 || d.target.ZJITFrames { // what ZJIT's frames are is not in their bytes
+		return
+	}
+	for i := len(d.work) - 1; i >= 1; i-- {
+		w := &d.work[i]
+		if d.made[i].unnamed || w.failed || w.fleeting || len(k.decoded) >= maxKeptFrames ||
+			len(k.envs)+int(w.envsTo-w.envs) > maxKeptEnvs {
+			break
+		}
+		k.frames = append(k.frames, raw.Frames[i*fs:(i+1)*fs]...)
+		k.envs = append(k.envs, d.seen[w.envs:w.envsTo]...)
+		k.decoded = append(k.decoded, keptFrame{d.made[i], *w, int32(len(k.envs))})
+	}
+}
+
+// outerEnvs is how many of the environments are of the frames kept.
+func (k *Kept) outerEnvs() int {
+	if n := len(k.decoded); n > 0 {
+		return int(k.decoded[n-1].envs)
+	}
+	return 0
+}
