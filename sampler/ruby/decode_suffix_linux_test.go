@@ -18,7 +18,8 @@ var suffixProgram string
 
 // suffixPrograms are those of suffix.rb, by threads that run beside each other.
 var suffixPrograms = []string{
-	"same_receiver redefine", "same_code naming compact", "fibers births waves", "rescues tails refined compact", "escapes specials compact",
+	"same_receiver redefine", "same_code naming compact", "fibers births waves", "rescues tails refined compact",
+	"escapes specials compact",
 }
 
 // suffixStacks is how many stacks of each of them are compared.
@@ -80,7 +81,8 @@ func compareSuffix(t *testing.T, rd *Reader) {
 			return
 		}
 		if wrong++; wrong < 5 {
-			t.Errorf("%d of %d frames taken over (%+v, %+v):\n  %q\nnot\n  %q", info.Reused, len(raw.Frames)/rd.o.code.FrameSize, info, wantInfo, labels(id), labels(want))
+			t.Errorf("%d of %d frames taken over (%+v, %+v):\n  %q\nnot\n  %q", info.Reused, len(raw.Frames)/rd.o.code.FrameSize,
+				info, wantInfo, labels(id), labels(want))
 		}
 	}
 	var s sampler.Sample

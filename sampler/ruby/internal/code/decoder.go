@@ -95,8 +95,8 @@ type Decoder struct {
 	jitOn   *JIT
 	jitWait int
 
-	// work are the control frames that the Decode under way looks at, innermost first, and made what they have come to. Those outward
-	// of them are kept.
+	// work are the control frames that the Decode under way looks at, innermost first, and made what they have come to. Those
+	// outward of them are kept.
 	work []frameWork
 	made []outerFrames
 	// seen are the environments on the VM stack that were looked at, in no order. fleeting: the frame at hand needed one that is not
@@ -210,13 +210,4 @@ func (d *Decoder) prepare(raw *Stack) (meant int) {
 		w.envsTo = int32(len(d.seen))
 	}
 	return meant
-}
-
-// internStack interns a stack: a frame and those outward of it.
-func (d *Decoder) internStack(outer sampler.StackID, f sampler.FrameID) sampler.StackID {
-	slot := &d.stackCache[stackHash(outer, f)%stackCacheSize]
-	if slot.id == 0 || slot.caller != outer || slot.frame != f {
-		*slot = stackSlot{outer, f, d.dict.InternStack(outer, f)}
-	}
-	return slot.id
 }

@@ -2,10 +2,8 @@ package code
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -76,29 +74,6 @@ type frameWork struct {
 	method          *methodEntry
 	// envs and envsTo say which of Decoder.seen were looked at for it.
 	envs, envsTo int32
-}
-
-// outerFrames is what a frame and those outward of it have come to, for what is inward of them.
-type outerFrames struct {
-	// shown is how many of the frames are shown, stack the stack that these are.
-	shown int32
-	stack sampler.StackID
-	// at is the nearest Ruby frame: it lends path and line to C functions. hidden: they end inside an internal frame, which goes
-	// on up to the next ordinary one (4.0). cut: the nearest Ruby frame is in the part that was cut out, and with it path and line.
-	at          sampler.FrameID
-	hidden, cut bool
-	// old and final are as in Proof, of the frames alone; unnamed: the innermost one lacks a name.
-	old, final, unnamed bool
-}
-
-// frameKey is what a Frame depends on.
-type frameKey struct {
-	code      *iseq
-	method    *methodEntry
-	pos       uint32
-	at        sampler.FrameID // of what is shown like C: the frame that lends path and line
-	kind      frameKind
-	uncertain bool
 }
 
 // classify finds code and method of every control frame. It is run again after each fetch; what it found before stays.
@@ -271,156 +246,4 @@ func (d *Decoder) JITSlots(frames []byte, buf []attach.Address) []attach.Address
 		buf = append(buf, slot)
 	}
 	return buf
-}
-
-// hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. It looks at the next Ruby frame even
-// when that one was left out itself (a rescue within a rescue).
-func (d *Decoder) hideCallersOfRescue(cut int) {
-	hide := false
-	for i := range d.work {
-		w := &d.work[i]
-		if cut > 0 && i == cut {
-			hide = false // it is not around the frame before
-		}
-		if w.code == nil || w.kind == frameSkipped {
-			continue
-		}
-		w.left = hide
-		hide = w.code.typ == iseqRescue || w.code.typ == iseqEnsure
-	}
-}
-
-// internFrames interns, by the release's rules, what classify found, with the frames that are outward of it, which become all.
-func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
-	if d.rules.rescueHidesCaller {
-		d.hideCallersOfRescue(raw.Cut)
-	}
-	d.made = slices.Grow(d.made[:0], len(d.work))[:len(d.work)]
-	d.info.FailedNames, d.info.Placeless = 0, 0
-	for i := len(d.work) - 1; i >= 0; i-- {
-		if raw.Cut > 0 && i == raw.Cut-1 {
-			all.at, all.hidden, all.cut = 0, false, true
-		}
-		if err := d.internFrame(i, all); err != nil {
-			return err
-		}
-		d.made[i] = *all
-	}
-	return nil
-}
-
-// internFrame adds frame i to those outward of it.
-func (d *Decoder) internFrame(i int, all *outerFrames) error {
-	w := &d.work[i]
-	all.old = all.old && !w.young && (w.code == nil || d.old(&w.code.validity)) && (w.method == nil || d.old(&w.method.validity))
-	all.unnamed = false
-	switch {
-	case w.kind == frameSkipped || w.left, w.kind != frameRuby && all.hidden:
-		all.final = all.final && (w.method == nil || w.method.final)
-		return nil
-	case w.kind != frameRuby && all.cut:
-		all.final = all.final && (w.method == nil || w.method.final)
-		d.info.Placeless++
-		return nil
-	case w.kind == frameRuby:
-		all.hidden, all.cut = false, false
-	}
-	w.uncertain = w.uncertain || i == 0 && d.info.UncertainTop
-	key := frameKey{code: w.code, method: w.method, pos: w.pos, kind: w.kind, uncertain: w.uncertain}
-	if w.kind != frameRuby {
-		key.at, key.pos = all.at, 0
-		if all.at == 0 && w.kind == frameLikeC {
-			key.pos = w.pos // no Ruby caller: its own place
-		}
-	}
-	failed := d.info.FailedNames
-	id, err := d.frameID(key, w.failed)
-	if err != nil {
-		return err
-	}
-	all.unnamed = d.info.FailedNames > failed
-	all.final = all.final && !all.unnamed && (w.method == nil || w.method.final)
-	all.stack, all.shown = d.internStack(all.stack, id), all.shown+1
-	switch {
-	case w.kind == frameRuby:
-		all.at = id
-	case w.kind == frameLikeC && d.rules.internalAsC:
-		all.hidden = true
-	}
-	return nil
-}
-
-// frameID returns the ID of a frame, out of the cache or made and interned.
-func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
-	slot := &d.frameCache[key.hash()%frameCacheSize]
-	if !failed {
-		if slot.key == key && slot.id != 0 {
-			return slot.id, nil
-		}
-		if id, ok := d.frameIDs[key]; ok {
-			*slot = frameSlot{key, id}
-			return id, nil
-		}
-	}
-	f, complete, err := d.makeFrame(key)
-	if err != nil {
-		return 0, err
-	}
-	if failed || !complete {
-		d.info.FailedNames++
-		complete = false
-	}
-	id := d.dict.InternFrame(f)
-	if complete {
-		if len(d.frameIDs) >= maxFrameIDs {
-			clear(d.frameIDs)
-		}
-		*slot = frameSlot{key, id}
-		d.frameIDs[key] = id
-	}
-	return id, nil
-}
-
-// makeFrame describes a frame; complete is false when a name can't be read. Its error asks for another try.
-func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err error) {
-	complete = true
-	q, h := key.code, key.method
-	f.Uncertain = key.uncertain
-	f.C = key.kind != frameRuby
-	if h != nil && (h.likeC || q == nil) {
-		f.Label, f.Name = h.label, h.name
-	} else if q != nil {
-		f.Name = q.base
-		label := q.label.base
-		if q.label.qualify && h != nil {
-			var missing bool
-			label, err = d.qualify(h, label)
-			if missing, err = d.tolerate(err); err != nil {
-				return f, false, err
-			}
-			complete = !missing
-		}
-		f.Label = q.label.prefix + label
-	}
-	if h != nil && h.missingNames || q != nil && q.missingNames {
-		complete = false
-	}
-	if key.kind != frameRuby && (key.at != 0 || q == nil) {
-		outer := d.dict.Frame(key.at)
-		f.Path, f.AbsolutePath, f.Line = outer.Path, outer.AbsolutePath, outer.Line
-		f.Uncertain = f.Uncertain || outer.Uncertain
-		f.Origin = sampler.OriginCore
-		return f, complete, nil
-	}
-	f.Path, f.AbsolutePath, f.FirstLine = q.path, q.abs, q.first
-	f.Origin, f.Gem = d.loadPath.origins.of(q.path, q.abs)
-	if f.C {
-		f.Origin, f.Gem = sampler.OriginCore, ""
-	}
-	if key.pos == posFirstLine {
-		f.Line = q.first
-	} else {
-		f.Line = q.lines.line(key.pos)
-	}
-	return f, complete, nil
 }

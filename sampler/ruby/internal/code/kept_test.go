@@ -14,8 +14,8 @@ func inward(s *Stack, n, frameSize int) Stack {
 	return out
 }
 
-// TestKept decodes stacks of captured processes after one another, as if one thread had called and returned from each depth to each
-// other, with what is kept of the last one, and whole.
+// TestKept decodes stacks of captured processes after one another, as if one thread had called and returned from each depth
+// to each other, with what is kept of the last one, and whole.
 func TestKept(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -50,7 +50,8 @@ func TestKept(t *testing.T) {
 						decode(&first)
 						id, info := decode(&second)
 						if id != whole[to] {
-							t.Fatalf("%s: %d frames after %d, %d of them kept: another stack than alone", g.Stacks[i].Thread, n-to, n-from, info.Reused)
+							t.Fatalf("%s: %d frames after %d, %d of them kept: another stack than alone",
+								g.Stacks[i].Thread, n-to, n-from, info.Reused)
 						}
 						// All but the innermost of either, and with the rule of rescues the one that it may be about.
 						if want := n - max(from, to) - 1; info.Reused > want {
@@ -127,8 +128,8 @@ func TestKeptIsForgotten(t *testing.T) {
 	}
 }
 
-// TestKeptRules cuts made-up stacks in two at each frame: what the outer part has come to, and the inner one on top of it, are what both
-// come to together.
+// TestKeptRules cuts made-up stacks in two at each frame: what the outer part has come to, and the inner one on top of it, are
+// what both come to together.
 func TestKeptRules(t *testing.T) {
 	for _, release := range []string{"2.7.8", "3.3.11", "3.4.9", "4.0.2"} {
 		for _, frames := range [][]string{
@@ -164,7 +165,8 @@ func TestKeptRules(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got.stack != want.stack || got.shown != want.shown {
-					t.Errorf("%s, %q: the inner %d on top of the others, %d of which are kept, are %d frames, not %d", release, frames, inner, meant, got.shown, want.shown)
+					t.Errorf("%s, %q: the inner %d on top of the others, %d of which are kept, are %d frames, not %d",
+						release, frames, inner, meant, got.shown, want.shown)
 				}
 			}
 		}
