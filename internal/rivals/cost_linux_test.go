@@ -26,15 +26,15 @@ def deep(n, &work)
   n == 0 ? work.call : deep(n - 1, &work)
 end
 %d.times { |i| Thread.new { deep(30) { loop { 1000.times { } } } }.name = "computes-#{i}" }
-%d.times { |i| Thread.new { deep(30) { loop { sleep %g } } }.name = "%s#{i}" }
+%d.times { |i| Thread.new { deep(30) { loop { sleep %g } } }.name = "%s-#{i}" }
 puts "up"
 $stdout.flush
 $stdin.gets
 `, computing, sleeping, seconds, rowOf)
 }
 
-// rowOf is how the names of threads begin whose rows the screen shows.
-const rowOf = "sleeps-"
+// rowOf is in the first picture that has threads: how their names begin, and what a row of many of them says.
+const rowOf = "sleeps"
 
 const (
 	// costRounds is how often each command is measured, in turns with the others.
@@ -72,22 +72,32 @@ func BenchmarkCost(b *testing.B) {
 			p := ruby.Start(b, program.script, rubytest.Options{})
 			p.Expect(b, "up")
 			for range b.N {
-				costs, rates := make([][]float64, len(all)), make([][]float64, len(all))
+				costs, locks, stacks := make([][]float64, len(all)), make([][]float64, len(all)), make([][]float64, len(all))
 				for range costRounds {
 					for i, m := range all {
 						cost, said := m.of(b, p.PID)
-						costs[i], rates[i] = append(costs[i], cost), append(rates[i], said.lockHz)
+						costs[i] = append(costs[i], cost)
+						locks[i], stacks[i] = append(locks[i], said.lockHz), append(stacks[i], said.stackHz)
 					}
 				}
 				for i, m := range all {
 					b.ReportMetric(median(costs[i]), m.name+"-%")
-					if rate := median(rates[i]); rate > 0 {
-						b.ReportMetric(rate, m.name+"-Hz")
-					}
+					reportRates(b, m.name, locks[i], stacks[i])
 				}
 				b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 			}
 		})
+	}
+}
+
+// reportRates reports the rates that a profiler achieved, where it tells them: a cost without them says little.
+func reportRates(b *testing.B, name string, locks, stacks []float64) {
+	b.Helper()
+	if rate := median(locks); rate > 0 {
+		b.ReportMetric(rate, name+"-lock-Hz")
+	}
+	if rate := median(stacks); rate > 0 {
+		b.ReportMetric(rate, name+"-stack-Hz")
 	}
 }
 

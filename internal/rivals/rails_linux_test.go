@@ -101,10 +101,7 @@ func burden(b *testing.B, all []meter, pid int, load func() served) {
 		b.ReportMetric(median(fewer), p.name+"-fewer-requests-%")
 		b.ReportMetric(low, p.name+"-fewer-requests-low-%")
 		b.ReportMetric(high, p.name+"-fewer-requests-high-%")
-		if rate := median(locks[i]); rate > 0 {
-			b.ReportMetric(rate, p.name+"-lock-Hz")
-			b.ReportMetric(median(stacks[i]), p.name+"-stack-Hz")
-		}
+		reportRates(b, p.name, locks[i], stacks[i])
 		reportServed(b, p.name, results[i])
 	}
 }

@@ -111,7 +111,8 @@ func (s *screen) row(b *testing.B) time.Duration {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.Fatalf("no row of a thread on the screen: %v\n%q", why, escapes.ReplaceAll(s.drawn.Bytes(), nil))
+	drawn := escapes.ReplaceAll(s.drawn.Bytes(), nil)
+	b.Fatalf("no row of a thread on the screen: %v\n%.1000q", why, drawn)
 	return 0
 }
 

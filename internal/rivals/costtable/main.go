@@ -49,6 +49,9 @@ func run(in io.Reader, out, missing io.Writer) error {
 // metrics are the values that benchmarks reported, by benchmark ("Cost/idle") and unit.
 type metrics map[string]map[string]float64
 
+// maxLine is the longest line that is read, in bytes; what a benchmark that failed says may be long.
+const maxLine = 1 << 20
+
 // result is a benchmark's line, with the number of CPUs at the end of its name.
 var result = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
@@ -56,6 +59,7 @@ var result = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 func parse(in io.Reader) (metrics, error) {
 	m := make(metrics)
 	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		found := result.FindStringSubmatch(lines.Text())
 		if found == nil {
@@ -111,8 +115,17 @@ var rows = []row{
 func share(bench, variant string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		v, ok := m[bench][version+variant+"-%"]
-		return number(v) + " %", ok
+		return number(v) + " %" + rates(m[bench], version+variant), ok
 	}
+}
+
+// rates are those at which ddtop read the GVL and stacks, which its budget may have lowered; "" when they are not known.
+func rates(of map[string]float64, name string) string {
+	locks, ok := of[name+"-lock-Hz"]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(" (GVL %.0f Hz, stacks %.0f Hz)", locks, of[name+"-stack-Hz"])
 }
 
 // rbspy is a cell about rbspy in place of ddtop.
@@ -147,7 +160,7 @@ func beside(bench, variant, otherBench, other, called string) func(metrics, stri
 		}
 		v, ok := m["Cost/"+bench][version+variant+"-%"]
 		base, okBase := m["Cost/"+otherBench][unit]
-		return fmt.Sprintf("%s %%, %.1f × %s (%s %%)", number(v), v/base, called, number(base)), ok && okBase
+		return fmt.Sprintf("%s %%%s, %.1f × %s (%s %%)", number(v), rates(m["Cost/"+bench], version+variant), v/base, called, number(base)), ok && okBase
 	}
 }
 
@@ -157,7 +170,8 @@ func besideRbspy(variant, unit string) func(metrics, string) (string, bool) {
 		const bench = "Rivals/debian-3.1/"
 		own, ok := m[bench+version+variant][unit]
 		rival, okRival := m[bench+"rbspy"][unit]
-		return fmt.Sprintf("1/%s (%s µs, rbspy %s µs)", number(rival/own), number(own), number(rival)), ok && okRival
+		stacks := m[bench+version+variant]["stacks/s"]
+		return fmt.Sprintf("1/%s (%s µs, rbspy %s µs; %.0f stacks/s)", number(rival/own), number(own), number(rival), stacks), ok && okRival
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 )
 
 const output = `goos: linux
-BenchmarkCost/10-threads-2         	       1	         2.000 bare-loop-%	         3.0 ddtop-%	       913.0 ddtop-Hz	         5.0 ddtop-screen-%	  0.75 ddtop-stacks-alone-%	 9.0 before-%
+BenchmarkCost/10-threads-2         	       1	         2.000 bare-loop-%	         3.0 ddtop-%	       913.0 ddtop-lock-Hz 99.6 ddtop-stack-Hz	         5.0 ddtop-screen-%	  0.75 ddtop-stacks-alone-%	 9.0 before-%
 BenchmarkCost/500-threads-2        	       1	         7.500 ddtop-screen-%
     bench_linux_test.go:1: a note
 BenchmarkRails/full-2  1  12.4 ddtop-%  1.04 ddtop-fewer-requests-%  -0.5 ddtop-fewer-requests-low-%  2.06 ddtop-fewer-requests-high-%
 BenchmarkRivals/debian-3.1/rbspy-2 	       1	 0 ns/op	 500 cpu-µs/stack
-BenchmarkRivals/debian-3.1/ddtop-2 	       1	 0 ns/op	 10 cpu-µs/stack
+BenchmarkRivals/debian-3.1/ddtop-2 	       1	 0 ns/op	 10 cpu-µs/stack 1100 stacks/s
 BenchmarkFirstFrame-2              	       1	       381.8 ddtop-longest-ms	       332.7 ddtop-ms
 PASS
 `
@@ -23,12 +23,12 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| 10 threads | ≤ 1.5 × a bare loop | 3.0 %, 1.5 × a bare loop's (2.0 %) | 9.0 %, 4.5 × a bare loop's (2.0 %) |\n",
+		"| 10 threads | ≤ 1.5 × a bare loop | 3.0 % (GVL 913 Hz, stacks 100 Hz), 1.5 × a bare loop's (2.0 %) | 9.0 %, 4.5 × a bare loop's (2.0 %) |\n",
 		"| 500 threads, with the screen (200x50) | ≤ 2 × that of 10 | 7.5 %, 1.5 × that of 10 (5.0 %) | – |\n",
 		"| 10 threads, stacks alone at 100 Hz | ≤ 1 % | 0.75 % | – |\n",
 		"| Rails, full machine, default rates | ≤ 5 % | 12 % | – |\n",
 		"| … requests/s, default rates | within 2 % | -1.0 % (-2.1 to +0.5) | – |\n",
-		"| CPU a stack of one thread, beside rbspy's (Ruby 3.1) | 1/50 | 1/50 (10 µs, rbspy 500 µs) | – |\n",
+		"| CPU a stack of one thread, beside rbspy's (Ruby 3.1) | 1/50 | 1/50 (10 µs, rbspy 500 µs; 1100 stacks/s) | – |\n",
 		"| first frame with a thread | what is known after 150 ms | 333 ms, at most 382 | – |\n",
 	} {
 		if !strings.Contains(out.String(), want) {
