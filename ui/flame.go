@@ -81,9 +81,7 @@ func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary
 	}
 	v.lay(dict, width)
 	if v.folding == foldByItself && v.hidesOwn(rows) {
-		selected, zoom := v.wholeNode(v.selected), v.wholeNode(v.zoom)
-		v.folding = foldLibraries
-		v.keep(selected, zoom)
+		v.setFolding(foldLibraries)
 		v.lay(dict, width)
 	}
 }

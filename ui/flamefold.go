@@ -23,22 +23,33 @@ const (
 	foldNothing
 )
 
-// nextFolding goes on from own code to folded runs, to everything, and back. What is selected and zoomed into stays so, where
-// the picture has it.
+// nextFolding goes on from own code to folded runs, to everything, and back.
 func (v *flameView) nextFolding() {
-	if v.tree == nil {
-		return
-	}
-	selected, zoom := v.wholeNode(v.selected), v.wholeNode(v.zoom)
 	switch v.folding {
 	case foldNothing:
-		v.folding = foldLibraries
+		v.setFolding(foldLibraries)
 	case foldLibraries:
-		v.folding = foldRuns
+		v.setFolding(foldRuns)
 	default:
-		v.folding = foldNothing
+		v.setFolding(foldNothing)
 	}
-	v.keep(selected, zoom)
+}
+
+// toggleLibraries goes from own code to everything and back.
+func (v *flameView) toggleLibraries() {
+	if v.folding == foldLibraries {
+		v.setFolding(foldNothing)
+	} else {
+		v.setFolding(foldLibraries)
+	}
+}
+
+// setFolding folds in another way. What is selected and zoomed into stays so, where the picture has it.
+func (v *flameView) setFolding(to folding) {
+	if v.folding = to; v.tree == nil {
+		return
+	}
+	v.keep(v.wholeNode(v.selected), v.wholeNode(v.zoom))
 }
 
 // wholeNode is the node of the whole tree that a path leads to, the heaviest one where it stands for several; nil: there is none.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -32,6 +33,8 @@ type topPage struct {
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	frames  []sampler.FrameID
+	of      []int32 // scratch of rowsOf
+	rowsBuf []*topRow
 	loaded  topOf
 }
 
@@ -79,6 +82,9 @@ type topRow struct {
 type rowOfFrame struct {
 	row       int32
 	uncertain bool
+	// own: it is the program's own code; core: a function of Ruby's core or in C.
+	own, core bool
+	library   string // of what is not own
 }
 
 type stackWeight struct {
@@ -93,6 +99,7 @@ type topOf struct {
 	idle         bool
 	fromNS, toNS int64
 	hides        bool // directories were hidden
+	own          bool // what is not the program's own counts for what called it
 }
 
 // recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
@@ -115,6 +122,8 @@ func newTopPage(flame *flameView) *topPage {
 		{keys: []string{"right", "l", "tab"}, show: "← →", short: "kind", help: "functions, lines, gems or files (also h, l, tab)", do: turn(+1)},
 		{keys: []string{"left", "h", "shift+tab"}, do: turn(-1)},
 	}, sort, []binding{
+		{keys: []string{"c"}, show: "c", help: "own code, with the time of the libraries that it calls; every function",
+			do: func(m *Model) tea.Cmd { m.flame.toggleLibraries(); m.refresh(); return nil }},
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame, allocation",
 			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
 		{keys: []string{"I", "shift+i"}, show: "I", short: "idle", help: "with or without the time of parked and sleeping threads",
@@ -146,6 +155,10 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 	if p.kind == topFiles {
 		what = p.table.rows[i].file
 	}
+	if strings.HasPrefix(what, libraryRow) {
+		m.message.say("these are functions of libraries that no code of the program has called: c shows them")
+		return nil
+	}
 	if p.kind == topGems {
 		m.message.say("a gem has no frame of its own: sort its files or functions")
 		return nil
@@ -160,7 +173,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 
 func (p *topPage) load(sc *scene, r *reading) {
 	s := &sc.weights
-	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, sc.dict.HidesDirectories()}
+	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, sc.dict.HidesDirectories(), p.ownOnly()}
 	if of != p.loaded {
 		if of.hides != p.loaded.hides { // the rows have other names
 			p.index = nil
@@ -222,8 +235,7 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, sc *scene) {
 	for id, w := range p.stacks {
 		stamp++
 		p.frames = sc.dict.Frames(id, p.frames[:0])
-		for i, f := range p.frames {
-			r := p.rowOf(sc.dict, f)
+		for i, r := range p.rowsOf(sc.dict, p.frames) {
 			if i == 0 {
 				r.self[0] += w.weight[0]
 				r.self[1] += w.weight[1]
@@ -238,12 +250,57 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, sc *scene) {
 	}
 }
 
-// rowOf returns a frame's row. Which one it is is looked up once for each frame.
-func (p *topPage) rowOf(dict *sampler.Dictionary, id sampler.FrameID) *topRow {
+// ownOnly reports whether what is not the program's own counts for what called it. Gems are listed to see what they take.
+func (p *topPage) ownOnly() bool { return p.flame.folding == foldLibraries && p.kind != topGems }
+
+// libraryRow begins the name of a row that stands for the functions of a library.
+const libraryRow = "⋯ "
+
+// rowsOf returns the rows of a stack, innermost first: its self is that of the first. Of own code alone these are those of its own
+// frames and, of functions, the ones in C that these call; of a stack without any, one of the library that it is in.
+func (p *topPage) rowsOf(dict *sampler.Dictionary, frames []sampler.FrameID) []*topRow {
+	p.of = p.of[:0]
+	if !p.ownOnly() {
+		for _, f := range frames {
+			p.of = append(p.of, p.at(dict, f).row)
+		}
+		return p.pointers(p.of)
+	}
+	library, last := "ruby", -1
+	for i, f := range frames {
+		at := p.at(dict, f)
+		switch {
+		case at.own:
+			last = i
+			p.of = append(p.of, at.row)
+		case at.core && p.kind == topFunctions && i+1 < len(frames) && p.at(dict, frames[i+1]).own && i == last+1:
+			last = i // it called nothing but own code
+			p.of = append(p.of, at.row)
+		case !at.core:
+			library = at.library
+		}
+	}
+	if len(p.of) == 0 && len(frames) > 0 {
+		p.of = append(p.of, p.rowNamed(topKey{label: libraryRow + library}, fromGem))
+	}
+	return p.pointers(p.of)
+}
+
+// pointers are the rows with these indexes. It is called when there are no more to come for a stack.
+func (p *topPage) pointers(indexes []int32) []*topRow {
+	p.rowsBuf = p.rowsBuf[:0]
+	for _, i := range indexes {
+		p.rowsBuf = append(p.rowsBuf, &p.rows[i])
+	}
+	return p.rowsBuf
+}
+
+// at returns a frame's place. Which one it is is looked up once for each frame.
+func (p *topPage) at(dict *sampler.Dictionary, id sampler.FrameID) rowOfFrame {
 	if at, ok := p.row[id]; ok {
 		r := &p.rows[at.row]
 		r.uncertain = r.uncertain || at.uncertain
-		return r
+		return at
 	}
 	f := dict.Frame(id)
 	from := provenanceOf(f)
@@ -269,17 +326,22 @@ func (p *topPage) rowOf(dict *sampler.Dictionary, id sampler.FrameID) *topRow {
 	default:
 		k = topKey{f.Label, file, f.FirstLine}
 	}
+	at := rowOfFrame{row: p.rowNamed(k, from), uncertain: p.kind == topLines && f.Uncertain, own: f.Own(), core: from == fromCore, library: f.Library()}
+	p.row[id] = at
+	r := &p.rows[at.row]
+	r.uncertain = r.uncertain || at.uncertain
+	return at
+}
+
+// rowNamed returns the index of a row, which is made at its first sight.
+func (p *topPage) rowNamed(k topKey, from provenance) int32 {
 	i, ok := p.index[k]
 	if !ok {
 		i = len(p.rows)
 		p.index[k] = i
 		p.rows = append(p.rows, topRow{topKey: k, from: from})
 	}
-	at := rowOfFrame{int32(i), p.kind == topLines && f.Uncertain}
-	p.row[id] = at
-	r := &p.rows[i]
-	r.uncertain = r.uncertain || at.uncertain
-	return r
+	return int32(i)
 }
 
 func (r *topRow) weight(by topOrder) int64 {
@@ -338,6 +400,9 @@ func (p *topPage) about(sc *scene) string {
 	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(p.flame.metric))
 	if few := p.flame.few(); few != "" { // which must not be what has no room
 		s = few + " · " + s
+	}
+	if p.ownOnly() {
+		s += " · own code (c)"
 	}
 	switch {
 	case p.flame.metric == flamegraph.Wall && !p.flame.showIdle:

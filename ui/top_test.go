@@ -1,10 +1,12 @@
 package ui
 
 import (
+	"maps"
 	"math"
 	"testing"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // TestTopSumsLikeTheFlamegraph: self and total of each function are those of the tree, whatever is measured.
@@ -54,6 +56,52 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			t.Errorf("%s: nothing listed", metricName(s.model.flame.metric))
 		}
 		s.press("w")
+	}
+}
+
+// TestTopOfOwnCode: every row but those that stand for a library is own code or called by it; its total is that of before, and all
+// of the time is somebody's.
+func TestTopOfOwnCode(t *testing.T) {
+	r := newRequests(t)
+	p := newTopPage(&r.flameView)
+	sc := &scene{dict: r.dict}
+	list := func(kind topKind, how folding) map[string][2]int64 {
+		p.kind, r.folding = kind, how
+		p.sum(&r.weights, &flamegraph.Snapshot{}, sc)
+		p.sort()
+		out := map[string][2]int64{}
+		for _, row := range p.table.rows {
+			out[row.label] = [2]int64{row.weight(bySelf), row.weight(byTotal)}
+		}
+		return out
+	}
+	for kind, want := range map[topKind]map[string][2]int64{
+		topFunctions: {"OrdersController#index": {600, 600}, "OrdersController#show": {300, 300}, "⋯ puma": {100, 100}},
+		topLines:     {"OrdersController#index": {600, 600}, "OrdersController#show": {300, 300}, "⋯ puma": {100, 100}},
+		topFiles:     {"/app/orders.rb": {900, 900}, "⋯ puma": {100, 100}},
+	} {
+		if got := list(kind, foldLibraries); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", topKindNames[kind], got, want)
+		}
+	}
+	if all := list(topFunctions, foldNothing); all["PG::Connection#exec"] != [2]int64{250, 250} || all["Puma#call_3"] != [2]int64{0, 1000} {
+		t.Errorf("everything: %v", all)
+	}
+	if gems := list(topGems, foldLibraries); gems["puma 1.0"][1] != 1000 {
+		t.Errorf("gems: %v", gems)
+	}
+	own := r.dict.InternFrame(sampler.Frame{Label: "Job#run", AbsolutePath: "/app/job.rb", Origin: sampler.OriginApp})
+	each := r.dict.InternFrame(sampler.Frame{Label: "Array#each", C: true, Origin: sampler.OriginCore})
+	block := r.dict.InternFrame(sampler.Frame{Label: "block in Job#run", AbsolutePath: "/app/job.rb", Line: 4, FirstLine: 4, Origin: sampler.OriginApp})
+	r.weights.Entries = []flamegraph.Entry{
+		{Key: flamegraph.Key{Thread: 1, Stack: r.dict.InternStackOf([]sampler.FrameID{each, block, each, own})}, Weights: flamegraph.Weights{WallNS: 7}},
+		{Key: flamegraph.Key{Thread: 1, Stack: r.dict.InternStackOf([]sampler.FrameID{own})}, Weights: flamegraph.Weights{WallNS: 2}},
+	}
+	if got := list(topFunctions, foldLibraries); got["Array#each"] != [2]int64{7, 7} || got["Job#run"] != [2]int64{2, 9} || got["block in Job#run"] != [2]int64{0, 7} {
+		t.Errorf("C functions that own code calls: %v", got)
+	}
+	if got := list(topLines, foldLibraries); len(got) != 2 || got["block in Job#run"] != [2]int64{7, 7} {
+		t.Errorf("lines have the time of the C functions that they call: %v", got)
 	}
 }
 
