@@ -10,6 +10,9 @@ const (
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap while the clock has slowed down because nothing runs or waits.
 	slowGapNS = 5e9
+	// lowGapNS and lowBackNS are the shortest Reach.GapNS and BackNS while rates are lower than asked for, to keep within a budget:
+	// at the lowest ones a sample comes every 0.4 s and stacks are read every 5 s.
+	lowGapNS, lowBackNS = 1e9, 10e9
 	// backNS and backStackTicks stack ticks (the longer of the two) are how long a thread may have been Unknown for lack of
 	// the kernel's answer and still have all of that time told by it: it is asked at stack ticks at the latest.
 	backNS         = 1e9
@@ -54,12 +57,20 @@ type stepper struct {
 	started bool
 	lastNS  int64
 	slow    bool
+	low     bool // Self.Lowered
 	lost    uint64
-	reach   Reach
+	// usual is what reach is at the rates asked for.
+	usual, reach Reach
 }
 
 func newStepper(p sampler.Process) stepper {
-	return stepper{reach: ReachOf(p)}
+	r := ReachOf(p)
+	return stepper{usual: r, reach: r}
+}
+
+// lowered returns the Reach at rates that are lower than asked for.
+func (r Reach) lowered() Reach {
+	return Reach{GapNS: max(r.GapNS, lowGapNS), SlowGapNS: r.SlowGapNS, BackNS: max(r.BackNS, lowBackNS)}
 }
 
 // intervalNS is the expected time between two samples.
@@ -80,6 +91,11 @@ func timeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), maxTimeNS) }
 // next takes the time of a sample. Time never runs backwards: a sample out of order makes an empty step.
 func (t *stepper) next(s *sampler.Sample) step {
 	now := timeOf(s)
+	t.reach = t.usual
+	if s.Self.Lowered || t.low {
+		t.reach = t.usual.lowered()
+	}
+	t.low = s.Self.Lowered
 	if !t.started {
 		t.started, t.lastNS, t.slow, t.lost = true, now, s.Slow, s.Reads.Lost
 		return step{fromNS: now, toNS: now, midNS: now, first: true}

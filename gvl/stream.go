@@ -4,7 +4,7 @@ import "github.com/ddtop/ddtop/sampler"
 
 const (
 	// maxSegments bounds the changes of state remembered between two readings of one thread's stack. Past it what is held
-	// back goes to the last stack known: with 1 kHz and 100 Hz there are at most 10.
+	// back goes to the last stack known: with 1 kHz and 100 Hz there are at most 10, more where a budget has lowered the latter.
 	maxSegments = 32
 	// maxUntold bounds the stacks seen in one stretch of time whose state is still to be told. Past it the last of them gets
 	// the time of those that follow.

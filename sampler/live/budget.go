@@ -14,6 +14,8 @@ const (
 	// tuneNS is how often the rates are decided. In between they stand, so that when the next tick comes does not depend on
 	// what the last one saw (docs/states.md#rates-that-fall).
 	tuneNS = 100_000_000
+	// holdNS is how long all ticks wait at most while more than a burst is overdrawn.
+	holdNS = 100_000_000
 	// besideTauNS is the time constant of the mean of what takes CPU time beside the ticks, and besideShare the largest part of
 	// the budget that is taken from the ticks for it: a large screen must not end the sampling.
 	besideTauNS = 2e9
@@ -30,9 +32,9 @@ const (
 	// costTauNS is the time constant of the mean cost of a tick, which is made over leastTicks to mostTicks of them.
 	costTauNS             = 2e9
 	leastTicks, mostTicks = 8, 256
-	// leastLockHz and leastStackHz are the lowest rates, whatever a tick costs. With jitter a lock tick is never further than
-	// 150 ms from the next: from 250 ms on the time between would be unknown (gvl.ReachOf).
-	leastLockHz, leastStackHz = 10, 0.2
+	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter a lock tick is never further
+	// than 0.6 s from the next: from 1 s on the time between would be unknown (gvl.Reach).
+	leastLockHz, leastStackHz = 2.5, 0.2
 )
 
 // budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a Group,
@@ -171,7 +173,7 @@ func (b *budget) spent(depth sampler.Depth, ns, now int64, own func() int64) (al
 		stacks = now + int64(min(-b.levelNS/income, 1e9/leastStackHz))
 	}
 	if debt := -b.levelNS - b.most(); debt > 0 {
-		all = now + int64(min(debt/income, 1e9/leastLockHz))
+		all = now + int64(min(debt/income, holdNS))
 	}
 	return all, stacks
 }
