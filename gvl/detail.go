@@ -179,6 +179,9 @@ func peerJSON(p sampler.Peer) map[string]any {
 	if p.Path != "" {
 		m["path"] = p.Path
 	}
+	if p.Process != "" {
+		m["process"] = p.Process
+	}
 	return m
 }
 

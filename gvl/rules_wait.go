@@ -72,7 +72,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	})
 	g := &w.ev.peers.list[group]
 	h.peer, h.threads, h.explains = g.id, ids, ns
-	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + peerName(g.peer) + w.callsText(group) + "; now " +
+	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + peerName(g.peer) + listener(g.peer) + w.callsText(group) + "; now " +
 		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
 		h.text += ", the longest " + units.ProseDuration(longest)
@@ -83,6 +83,14 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 			}
 		}
 	}
+}
+
+// listener says who listens at a remote end within the machine; "" where that is not known.
+func listener(p sampler.Peer) string {
+	if p.Process == "" {
+		return ""
+	}
+	return ", where " + p.Process + " listens"
 }
 
 // callsText says how many calls to a remote end have ended and how long they took; "" where none has.

@@ -51,8 +51,13 @@ func newGenerator(seed uint64) *generator {
 		g.stacks = append(g.stacks, g.d.InternStackOf(stack))
 	}
 	for i := range 40 {
-		g.peers = append(g.peers, g.d.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: fmt.Sprintf("10.0.0.%d:5432", i%8),
-			Local: fmt.Sprintf("10.1.0.1:%d", 40000+i), Service: "PostgreSQL"}))
+		p := sampler.Peer{
+			Kind: sampler.PeerTCP, Remote: fmt.Sprintf("10.0.0.%d:5432", i%8), Local: fmt.Sprintf("10.1.0.1:%d", 40000+i), Service: "PostgreSQL",
+		}
+		if i%8 == 3 {
+			p.Process = fmt.Sprintf("postgres (pid %d)", i)
+		}
+		g.peers = append(g.peers, g.d.InternPeer(p))
 	}
 	return g
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -18,7 +19,7 @@ import (
 //	         first: 0 is the next new one, n the nth back
 //	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
-//	peers    kind, remote, local, service, path (strings)
+//	peers    kind, remote, local, service, path (strings); after the path, and a zero byte, who listens there, if that is known
 //	threads  ID (difference), name (string), flags (1 has a name, 2 main), ractor, tid, first seen, gone
 const (
 	frameC         = 1
@@ -28,6 +29,9 @@ const (
 	threadHasName  = 1
 	threadMain     = 2
 )
+
+// processAfter is what comes between a peer's path and who listens there: no path has it.
+const processAfter = "\x00"
 
 // The least that an element of a table takes, in bytes: one for each of its numbers.
 const (
@@ -78,7 +82,11 @@ func (b *tableBuilder) build(stacks []sampler.StackID, peers []sampler.PeerID, t
 		b.restUint(b.str(p.Remote))
 		b.restUint(b.str(p.Local))
 		b.restUint(b.str(p.Service))
-		b.restUint(b.str(p.Path))
+		path := p.Path
+		if p.Process != "" {
+			path += processAfter + p.Process
+		}
+		b.restUint(b.str(path))
 	}
 	b.threads(threads)
 	return [][]byte{
@@ -242,6 +250,7 @@ func readTables(c *cursor, d *sampler.Dictionary) tables {
 	}
 	for range c.count(maxPeers, leastPeer) {
 		p := sampler.Peer{Kind: sampler.PeerKind(c.uint8()), Remote: str(), Local: str(), Service: str(), Path: str()}
+		p.Path, p.Process, _ = strings.Cut(p.Path, processAfter)
 		if c.err != nil {
 			return tables{}
 		}

@@ -95,7 +95,7 @@ func (n stackNode) cost() int64 {
 }
 
 func (p Peer) cost() int64 {
-	names := len(p.Remote) + len(p.Local) + len(p.Service) + len(p.Path)
+	names := len(p.Remote) + len(p.Local) + len(p.Service) + len(p.Path) + len(p.Process)
 	return int64(mapSlack*(unsafe.Sizeof(p)+unsafe.Sizeof(PeerID(0)))) + int64(names)
 }
 

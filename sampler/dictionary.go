@@ -78,6 +78,9 @@ type Peer struct {
 	Remote, Local string
 	// Service is the well-known name of the port (PostgreSQL, Redis …); "" when there is none.
 	Service string
+	// Process is who listens at the other end of a connection within the machine, "ruby (pid 12)", by ddtop's own PID namespace; ""
+	// where that is not known.
+	Process string
 	// Path is a file's path, or the text of the /proc/PID/fd link for what has no path (pipe:[123]).
 	Path string
 }
@@ -189,6 +192,7 @@ func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 // InternPeer returns p's ID, giving it one at its first sight; 0 when there is no room.
 func (d *Dictionary) InternPeer(p Peer) PeerID {
 	p.Remote, p.Local, p.Service, p.Path = CutName(p.Remote), CutName(p.Local), CutName(p.Service), CutName(p.Path)
+	p.Process = CutName(p.Process)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return intern(d.entries, &d.peers, d.peerIDs, p)

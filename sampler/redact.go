@@ -230,6 +230,9 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // peer returns a Peer under pseudonyms: "host-1:5432", with its port and Service, "socket-1", "file-1".
 func (r *Redactor) peer(p Peer) Peer {
 	p.Remote, p.Local = r.address(p.Kind, p.Remote), r.address(p.Kind, p.Local)
+	if p.Process != "" {
+		p.Process = r.numbered("program", p.Process)
+	}
 	if p.Path == "" || kernelName.MatchString(p.Path) || slices.Contains(devices, p.Path) {
 		return p
 	}

@@ -202,6 +202,7 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 	defer cancel()
 	s := &seen{atNS: map[string]int64{}, tick: map[string]int{}}
 	var first, last, lastStack int64
+	found := false
 	n := 0
 	err = src.Run(ctx, func(x *sampler.Sample) {
 		m.Feed(x)
@@ -220,8 +221,8 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 		if during != nil {
 			during(src, n)
 		}
-		if n%askEvery != 0 {
-			return
+		if n%askEvery != 0 || found {
+			return // samples that were under way when it was found may say something else again
 		}
 		s.findings = m.Findings()
 		for _, f := range s.findings {
@@ -229,6 +230,7 @@ func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until 
 				s.atNS[f.ID], s.tick[f.ID] = x.TimeNS-first, n
 			}
 			if until != nil && until(f) {
+				found = true
 				cancel()
 			}
 		}

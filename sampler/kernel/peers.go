@@ -50,6 +50,7 @@ type peers struct {
 	generation sampler.Generation
 	table      socketTable
 	wanted     map[uint64]struct{} // inodes of sockets that only the tables of /proc/PID/net can name
+	listeners  listeners
 }
 
 func openPeers(pid, dir int, dict *sampler.Dictionary) (*peers, error) {
@@ -96,6 +97,7 @@ func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 		return known.id, known.kind
 	}
 	found, settled := p.describe(fd, link)
+	found = p.withListener(found)
 	return p.remember(fd, string(link), found, !settled), found.Kind
 }
 

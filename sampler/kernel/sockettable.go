@@ -44,17 +44,17 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 // ResolveSockets names the sockets that Describe could not: from the tables of the target's network namespace,
 // /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That costs milliseconds, so it is to be called from another goroutine than the
 // sampling one, as often as the caller likes: it reads at most every 5 s, less often where the tables are big, and only
-// when a socket waits to be named. It returns how many it has named; nowNS is CLOCK_MONOTONIC.
+// when a socket waits to be named, or who listens at the other end of one. It returns how many it has named; nowNS is CLOCK_MONOTONIC.
 func (t *Tasks) ResolveSockets(nowNS int64) (named int, err error) {
 	return t.peers.resolve(nowNS)
 }
 
 func (p *peers) resolve(nowNS int64) (int, error) {
 	p.mu.Lock()
-	due := len(p.wanted) > 0 && nowNS >= p.table.nextNS
-	wanted := p.wanted
+	due := len(p.wanted)+len(p.listeners.wanted) > 0 && nowNS >= p.table.nextNS
+	wanted, addresses := p.wanted, p.listeners.wanted
 	if due {
-		p.wanted = make(map[uint64]struct{})
+		p.wanted, p.listeners.wanted = make(map[uint64]struct{}), nil
 		p.table.nextNS = nowNS + minTableIntervalNS
 	}
 	p.mu.Unlock()
@@ -64,13 +64,22 @@ func (p *peers) resolve(nowNS int64) (int, error) {
 	start := monotonic()
 	found := make(map[uint64]sampler.Peer)
 	var errs error
-	for _, tab := range socketTables {
-		errs = errors.Join(errs, p.readTable(tab, wanted, found))
+	if len(wanted) > 0 {
+		for _, tab := range socketTables {
+			errs = errors.Join(errs, p.readTable(tab, wanted, found))
+		}
+	}
+	var who map[netip.AddrPort]string
+	if len(addresses) > 0 {
+		who = p.findListeners(addresses)
 	}
 	cost := monotonic() - start
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.table.byInode = found
+	if len(wanted) > 0 {
+		p.table.byInode = found
+	}
+	p.know(who)
 	p.table.nextNS = nowNS + max(minTableIntervalNS, cost*tableCostFactor)
 	return len(found), errs
 }

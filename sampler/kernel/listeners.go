@@ -1,0 +1,159 @@
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxListeners bounds the addresses of this machine whose listeners are remembered.
+	maxListeners = 256
+	// maxListenerLinks bounds the descriptors of all processes that are looked at for listening sockets in one search, each 3 µs:
+	// the processes with the lowest PIDs first.
+	maxListenerLinks = 1 << 16
+	// listenerNS is how old the word on a listener may be when a new connection to it is met, before it is searched for again.
+	listenerNS = 30e9
+)
+
+// listeners are the programs of this machine that the target's connections lead to. They are searched for beside the sampling
+// (ResolveSockets); peers.mu guards them.
+type listeners struct {
+	known  map[netip.AddrPort]listenerAt
+	wanted map[netip.AddrPort]struct{}
+}
+
+// listenerAt is who listened at an address at a time, CLOCK_MONOTONIC in ns: "ruby (pid 12)"; "": it was not found.
+type listenerAt struct {
+	name string
+	atNS int64
+}
+
+// withListener adds to a connection within the machine who listens at its other end, if that is known, and has it searched for if not. The
+// caller does not hold mu.
+func (p *peers) withListener(found sampler.Peer) sampler.Peer {
+	if found.Kind != sampler.PeerTCP {
+		return found
+	}
+	remote, err := netip.ParseAddrPort(found.Remote)
+	if err != nil {
+		return found
+	}
+	local, err := netip.ParseAddrPort(found.Local)
+	if !remote.Addr().IsLoopback() && (err != nil || local.Addr() != remote.Addr()) {
+		return found
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := &p.listeners
+	at, ok := l.known[remote]
+	found.Process = at.name
+	if (!ok || monotonic()-at.atNS > listenerNS) && len(l.wanted) < maxListeners {
+		if l.wanted == nil {
+			l.wanted = make(map[netip.AddrPort]struct{})
+		}
+		l.wanted[remote] = struct{}{}
+	}
+	return found
+}
+
+// know keeps who listens where, and has the connections that lead there described anew. The caller holds mu.
+func (p *peers) know(who map[netip.AddrPort]string) {
+	if len(who) == 0 {
+		return
+	}
+	if p.listeners.known == nil || len(p.listeners.known)+len(who) > maxListeners {
+		p.listeners.known = make(map[netip.AddrPort]listenerAt)
+	}
+	now := monotonic()
+	for at, name := range who {
+		p.listeners.known[at] = listenerAt{name, now}
+	}
+	for fd, known := range p.byFD {
+		if known.kind == sampler.PeerTCP {
+			known.unsettled = true
+			p.byFD[fd] = known
+		}
+	}
+}
+
+// findListeners searches for the listeners at wanted addresses: the sockets by the tables of the target's network namespace, their
+// processes by all descriptors that may be looked at. Of several processes that share a socket, a server's workers, the one with
+// the lowest PID is named.
+func (p *peers) findListeners(wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]string {
+	out := make(map[netip.AddrPort]string, len(wanted))
+	byInode := make(map[string]netip.AddrPort)
+	for _, tab := range socketTables[:2] {
+		found := make(map[uint64]sampler.Peer)
+		listening := table{tab.name, func(line []byte) (uint64, sampler.Peer, bool) {
+			inode, peer, ok := tab.parse(line)
+			if !ok || peer.Kind != sampler.PeerListener {
+				return 0, peer, false
+			}
+			at, err := netip.ParseAddrPort(peer.Local)
+			if err != nil {
+				return 0, peer, false
+			}
+			for w := range wanted {
+				if w.Port() == at.Port() && (at.Addr().IsUnspecified() || at.Addr() == w.Addr()) {
+					byInode["socket:["+strconv.FormatUint(inode, 10)+"]"] = w
+				}
+			}
+			return 0, peer, false
+		}}
+		// What can't be read names nobody.
+		_ = p.readTable(listening, nil, found)
+	}
+	for w := range wanted {
+		out[w] = ""
+	}
+	if len(byInode) == 0 {
+		return out
+	}
+	left := maxListenerLinks
+	for _, pid := range processes() {
+		dir := fmt.Sprintf("/proc/%d/fd", pid)
+		links, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it has ended, or may not be looked at
+		}
+		for _, l := range links[:min(len(links), left)] {
+			text, err := os.Readlink(dir + "/" + l.Name())
+			at, ok := byInode[text]
+			if err == nil && ok && out[at] == "" {
+				comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+				out[at] = strings.ToValidUTF8(strings.TrimSpace(string(comm)), "\uFFFD") + " (pid " + strconv.Itoa(pid) + ")"
+			}
+		}
+		if left -= len(links); left <= 0 {
+			break
+		}
+	}
+	return out
+}
+
+// processes lists all processes, in the order of their PIDs.
+func processes() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, n := range names {
+		if pid, ok := parseInt32(n); ok {
+			pids = append(pids, int(pid))
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
