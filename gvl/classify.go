@@ -99,12 +99,6 @@ func evidenceOf(t *sampler.Thread) evidence {
 	}
 }
 
-// owner is a ractor's holder in the sample being classified.
-type owner struct {
-	thread sampler.ThreadID
-	place  int
-}
-
 // Classifier decides the state of every thread of one target from the evidence of its samples. It remembers episodes,
 // so samples must come in order of time. It is not safe for concurrent use.
 //
@@ -117,6 +111,8 @@ type Classifier struct {
 	hints  hintTable
 	table  table[episode]
 	owners []owner
+	// places are where the ractors' holders were listed last, by place of the ractor; -1: there was none.
+	places []int
 	out    []ThreadState
 	// twice: the last sample listed a thread twice, so that what out says of it may be another record's.
 	twice  bool
@@ -222,61 +218,6 @@ func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int
 	return len(r.Queue) == 0 || r.Queue[0] != t.ID
 }
 
-// findOwners decides who holds each ractor's GVL: the owner field names the thread and the thread itself is proven to
-// run. When the owner changed during the read both can look so; then the later one holds it, since one GVL never has
-// two holders.
-func (c *Classifier) findOwners(s *sampler.Sample) {
-	c.owners = c.owners[:0]
-	for range s.Ractors {
-		c.owners = append(c.owners, owner{place: -1})
-	}
-	ri := 0
-	for i := range s.Threads {
-		t := &s.Threads[i]
-		if t.Bits&sampler.BitLinked == 0 {
-			continue
-		}
-		if ri = ractorIndex(s, t.Ractor, ri); ri < 0 {
-			continue
-		}
-		r, o := &s.Ractors[ri], &c.owners[ri]
-		if t.ID != r.OwnerStart && t.ID != r.OwnerEnd || c.letGo(t, r) {
-			continue
-		}
-		if o.thread != 0 && t.ID != r.OwnerEnd {
-			continue
-		}
-		*o = owner{thread: t.ID, place: i}
-	}
-}
-
-// findCollector decides which of the ractors' holders collects: the one whose ractor has the VM's lock; where that is not
-// known, the only one there is, or the only one that does not stand at a barrier.
-func (c *Classifier) findCollector(s *sampler.Sample) {
-	c.collector = -1
-	if !s.GC.Valid || !s.GC.During {
-		return
-	}
-	able := 0
-	for _, o := range c.owners {
-		if o.thread == 0 {
-			continue
-		}
-		t := &s.Threads[o.place]
-		if t.Bits&sampler.BitCollects != 0 {
-			c.collector = o.place
-			return
-		}
-		if !c.inFutex(s, t) || len(c.owners) == 1 {
-			able++
-			c.collector = o.place
-		}
-	}
-	if able > 1 {
-		c.collector = -1
-	}
-}
-
 // atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop for its
 // own: it sleeps in a futex while a barrier is asked for or somebody collects. Marking and compacting begin when all others
 // have stopped (docs/internals/threads.md#ractors), so where the kernel does not answer that is enough; while one sweeps,
@@ -293,22 +234,6 @@ func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) 
 // inFutex reports whether the kernel says that a holder sleeps in a futex.
 func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
 	return t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel)
-}
-
-// named reports whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner at the
-// start of the read and is no longer at its end counts too: its own words, read in between, were not linked yet. To have
-// run and unlinked by then it would have to take the lock, run, wake the next one and unlink in the first half of the read.
-func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
-	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
-}
-
-// letGo reports whether a thread gave the GVL up while the sample was read: the owner field named it at the start and
-// another one at the end, and its own words, read in between, say that it is in a blocking region. From 3.3 on its node
-// stays linked while it wakes the next thread, which takes longer than a short call runs: counted as running, loads with
-// 100,000 hand-overs a second had four times the running time that Ruby's events give them (internal/accuracy).
-func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
-	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&
-		t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == sampler.BitBlockingRegion && t.Status != sampler.Runnable
 }
 
 // classify decides one thread's state and keeps its episode.
