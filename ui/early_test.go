@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
+
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
@@ -18,6 +20,23 @@ func (y youngSource) Process() sampler.Process {
 	p := y.Source.Process()
 	p.StartedAt = p.AttachedAt.Add(-y.age)
 	return p
+}
+
+// TestAStartNamesNoTimes: before the first sample a screen says nothing about times that it does not know.
+func TestAStartNamesNoTimes(t *testing.T) {
+	src := youngSource{demosource.New(demosource.Options{}), time.Hour}
+	store, err := NewStore(src, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(store, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
+	s := &screen{t, m, store}
+	s.sees("order-service", "waiting for the first sample")
+	s.misses(" up ", "-0")
 }
 
 // TestNoFindingsIsSaidOnceTheyWereLookedFor: right after a program's start, and after the first look at it, that there is no

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -16,7 +17,7 @@ type noGroundMsg struct{}
 
 // askGround asks the terminal for its background.
 func askGround() tea.Cmd {
-	return tea.Batch(tea.RequestBackgroundColor, tea.Tick(groundWithin, func(time.Time) tea.Msg { return noGroundMsg{} }))
+	return tea.Batch(func() tea.Msg { return writeMsg{ansi.RequestBackgroundColor} }, tea.Tick(groundWithin, func(time.Time) tea.Msg { return noGroundMsg{} }))
 }
 
 // ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light one

@@ -288,7 +288,7 @@ func (h *headView) drawLive(a canvas.Area, t *Theme) {
 	case h.of > 0:
 		left = slices.Insert(left, 1, h.which())
 	}
-	if a.W >= wideWidth && !p.StartedAt.IsZero() && !h.whole {
+	if a.W >= wideWidth && !p.StartedAt.IsZero() && h.nowNS != 0 && !h.whole {
 		left = append(left, "up "+units.LongDuration(p.WallTime(h.nowNS).Sub(p.StartedAt)))
 	}
 	if p.LayoutNote != "" && !h.whole {

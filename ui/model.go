@@ -37,6 +37,7 @@ type Model struct {
 	drawn   int
 	drawing time.Duration
 	pace    time.Duration // the last tick's
+	idle    bool          // nothing ran or waited in the process at the last tick
 }
 
 // tickMsg asks for the next picture.
@@ -72,18 +73,32 @@ func (m *Model) Init() tea.Cmd {
 }
 
 const (
-	// firstTick is when the first picture follows that of a start, which shows no samples. The next ones take twice as long each,
-	// up to Options.Repaint: what is known is shown at once, and it is not much.
+	// firstTick is when the first picture follows that of a start, which shows no samples. The next ones take a quarter longer
+	// each, up to Options.Repaint: what is known is shown at once, and it is not much.
 	firstTick = 20 * time.Millisecond
 	// restAfter: a picture that took so long is followed by so many times that without one, up to longestRest. The machine has
 	// something else to do.
 	restAfter   = 20
 	longestRest = 2 * time.Second
+	// idleTick is the time between two ticks while the process is idle, unless something stirs.
+	idleTick = time.Second
 )
 
 func (m *Model) tick() tea.Cmd {
-	m.pace = min(max(2*m.pace, firstTick), m.opt.Repaint)
-	return tea.Tick(max(m.pace, min(restAfter*m.drawing, longestRest)), func(t time.Time) tea.Msg { return tickMsg(t) })
+	m.pace = min(max(m.pace*5/4, firstTick), m.opt.Repaint)
+	rest := max(m.pace, min(restAfter*m.drawing, longestRest))
+	if !m.idle || m.pace < m.opt.Repaint || m.fleet != nil {
+		return tea.Tick(rest, func(t time.Time) tea.Msg { return tickMsg(t) })
+	}
+	timer, stirred := time.NewTimer(max(rest, idleTick)), m.store.stirred
+	return func() tea.Msg {
+		defer timer.Stop()
+		select {
+		case <-stirred:
+		case <-timer.C:
+		}
+		return tickMsg(time.Now())
+	}
 }
 
 // Update takes keys, sizes and ticks. It does no I/O.
@@ -97,6 +112,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.refresh()
 		}
 		began := time.Now()
+		_, m.idle = m.store.newest()
 		m.tickOn()
 		m.drawing = time.Since(began)
 		return m, tea.Batch(m.tick(), m.wanted())
@@ -118,6 +134,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			}
 		}
 	case tea.MouseMsg:
+		m.store.stir()
 		return m, m.mouse(msg)
 	case savedMsg:
 		return m, m.saved(msg)
@@ -143,6 +160,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	if m.presenting && m.prompt == nil { // what is typed into a prompt is there already
 		m.pressed.add(msg.String())
 	}
+	m.store.stir() // what a key asks for is looked for at ticks
 	key := msg.String()
 	if other, ok := m.opt.Keys[key]; ok && m.prompt == nil {
 		key = other

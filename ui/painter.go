@@ -35,6 +35,7 @@ type painter struct {
 	colors *func(color.Color) color.Color // for SetColors, once; nil: nothing new
 	// synchronized: the terminal can show a picture at once.
 	synchronized bool
+	asked        string // what is to be written besides pictures
 
 	writing  sync.Mutex // is held while something is written; guards what follows
 	terminal canvas.Terminal
@@ -173,8 +174,12 @@ func (p *painter) show() bool {
 		p.terminal.SetColors(*p.colors)
 		p.colors = nil
 	}
-	synchronized := p.synchronized
+	synchronized, asked := p.synchronized, p.asked
+	p.asked = ""
 	p.mu.Unlock()
+	if asked != "" && !p.left {
+		_, _ = io.WriteString(p.out, asked)
+	}
 	if p.left || p.shown.W == 0 {
 		return false
 	}
@@ -204,11 +209,18 @@ func (p *painter) leave() {
 	p.left = true
 }
 
-// told takes over what Bubble Tea found out about the terminal.
+// writeMsg is written to the terminal at once. What Bubble Tea is told to write waits for its clock. (As a string it would be taken
+// for the terminal's answer: see tornAnswers.)
+type writeMsg struct{ text string }
+
+// told takes over what Bubble Tea found out about the terminal, and what is to be written to it.
 func (p *painter) told(msg tea.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch msg := msg.(type) {
+	case writeMsg:
+		p.asked += msg.text
+		p.again()
 	case tea.ColorProfileMsg:
 		var convert func(color.Color) color.Color
 		if msg.String() != trueColor {

@@ -133,8 +133,8 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // modesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal, which are no pictures: each
-// look wakes up Go's scheduler.
-const modesPerSecond = 10
+// look wakes up Go's scheduler, which costs more than it does.
+const modesPerSecond = 4
 
 // show runs the program on the terminal until it ends.
 func show(ctx context.Context, model painted, o Options) error {

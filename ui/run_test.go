@@ -137,7 +137,12 @@ func TestRunInATerminal(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: time.Hour, Realtime: true, HogAfter: time.Second})
 	x := newTerminal(t, t.Context(), Options{Source: src, Folder: t.TempDir()})
 	x.waitFor("order-service")
+	x.waitFor("\x1b]11;?") // its background
 	x.waitFor("LIVE")
+	x.keys("2")
+	x.waitFor("current frame")
+	x.keys("1")
+	x.waitFor("GVL held by")
 	x.keys("?")
 	x.waitFor("signs")
 	x.forget()

@@ -61,6 +61,8 @@ type Store struct {
 	pendingThreads int
 	spare          []*sampler.Sample
 
+	stirred chan struct{} // see stir
+
 	endMu sync.Mutex // guards what follows
 	done  bool
 	err   error
@@ -81,7 +83,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 		history = DefaultHistory
 	}
 	p := o.Redactor.Process(src.Process())
-	s := &Store{src: src, process: p, dict: src.Dictionary().Redacted(o.Redactor).View(), names: o.Redactor, keepNS: int64(history)}
+	s := &Store{src: src, process: p, dict: src.Dictionary().Redacted(o.Redactor).View(), names: o.Redactor, keepNS: int64(history), stirred: make(chan struct{}, 1)}
 	columns := int(s.keepNS/columnNS) + 1
 	s.fold = gvl.NewFold(p, s.dict, gvl.Options{ColumnNS: columnNS, Columns: columns, Rules: o.Rules})
 	var err error
@@ -111,6 +113,7 @@ func (s *Store) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.drain()
 	s.mu.Unlock()
+	defer s.stir()
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
 	s.done = true
@@ -227,7 +230,18 @@ func (s *Store) foldOne(x *sampler.Sample) {
 			s.marks.add(x, v.Findings.Current(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters)
 		})
 	}
+	if s.slow && !x.Slow {
+		s.stir()
+	}
 	s.last, s.slow = x.TimeNS, x.Slow
+}
+
+// stir has a screen look at once that rests because the process is idle.
+func (s *Store) stir() {
+	select {
+	case s.stirred <- struct{}{}:
+	default:
+	}
 }
 
 // reading is what Read gives access to, during the call only.

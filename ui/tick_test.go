@@ -50,8 +50,22 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	if !feed(250e6, true) {
 		t.Error("an idle process is not drawn for more than a second")
 	}
-	if feed(250e6, true) || !feed(50e6, false) {
+	stirred := func() bool {
+		select {
+		case <-s.store.stirred:
+			return true
+		default:
+			return false
+		}
+	}
+	if stirred(); feed(250e6, true) || !m.idle || stirred() {
+		t.Error("an idle process does not let the screen rest")
+	}
+	if !feed(50e6, false) || m.idle || !stirred() {
 		t.Error("the first sign of life is not drawn at once")
+	}
+	if s.press("down"); !stirred() {
+		t.Error("what a key asks for is not looked for at once")
 	}
 	tick()
 	s.store.endMu.Lock()

@@ -75,8 +75,8 @@ func (t *Terminal) row(row, old []Cell, y int) {
 		for to := t.changed(row, old, x, end); x < to; x++ {
 			c := row[x].shows()
 			if old[x] = c; c.Rune != 0 {
-				if c.Rune != ' ' || c.Style != (Style{BG: t.pen.BG}) || c.Marks != "" || t.pen.Attr&(Underline|Reverse) != 0 {
-					t.turn(c.Style) // a blank looks the same in every colour of text
+				if !c.blankIn(t.pen) {
+					t.turn(c.Style)
 				}
 				t.out = append(appendRune(t.out, c.Rune), c.Marks...)
 			}
@@ -96,13 +96,14 @@ func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	to, gap := from+1, 0
 	for x := from + 1; x < end; x++ {
 		c := row[x].shows()
-		if t.known && c == old[x] && c.Rune != 0 {
-			if gap++; gap > shortGap || c.Style != row[to-1].Style || c.Rune >= 0x80 || c.Marks != "" {
-				break
-			}
+		if !t.known || c != old[x] || c.Rune == 0 {
+			to, gap = x+1, 0
 			continue
 		}
-		to, gap = x+1, 0
+		last := row[to-1].Style
+		if gap++; gap > shortGap || c.Rune >= 0x80 || c.Marks != "" || c.Style != last && !c.blankIn(last) {
+			break
+		}
 	}
 	return to
 }
@@ -147,6 +148,11 @@ func (t *Terminal) turn(st Style) {
 		t.out = t.sgr.appendSGR(t.out, t.pen, st)
 	}
 	t.pen = st
+}
+
+// blankIn reports whether the cell is blank and looks the same in a style, whatever colour its text has.
+func (c *Cell) blankIn(st Style) bool {
+	return c.Rune == ' ' && c.Marks == "" && c.Style == Style{BG: st.BG} && st.Attr&(Underline|Reverse) == 0
 }
 
 // shows is the cell without what can't be seen of it: the colour of text that a blank does not have.
