@@ -167,3 +167,30 @@ func TestOpeningARun(t *testing.T) {
 		t.Errorf("what was found is in row %d of %d from %d", y, r.height, r.top)
 	}
 }
+
+// TestStackOfOneThreadIsFolded: the frames of libraries are rows, own code and the innermost frame stay, and every row is another.
+func TestStackOfOneThreadIsFolded(t *testing.T) {
+	r := newRequests(t)
+	var all []stackFrame
+	for _, id := range r.dict.Frames(r.weights.Entries[3].Key.Stack, nil) {
+		all = append(all, stackFrame{Frame: r.dict.Frame(id)})
+	}
+	var got []string
+	for _, f := range foldFrames(all) {
+		if got = append(got, f.Label); f.folded != strings.HasPrefix(f.Label, "⋯") {
+			t.Errorf("%s is folded: %v", f.Label, f.folded)
+		}
+	}
+	if want := "PG::Connection#exec, ⋯ 3 frames: pg, OrdersController#show, ⋯ 22 frames: puma, rack"; strings.Join(got, ", ") != want {
+		t.Errorf("%q", got)
+	}
+	s := hogged(t, 120, 40)
+	s.press("2", "down", "down", "enter", "c")
+	if p := s.model.pages[pageThread].(*threadPage); len(p.frames.rows) > p.depth || s.model.flame.folding != foldLibraries {
+		t.Errorf("%d rows of %d frames, folded by %d", len(p.frames.rows), p.depth, s.model.flame.folding)
+	}
+	s.press("c")
+	if p := s.model.pages[pageThread].(*threadPage); len(p.frames.rows) != p.depth {
+		t.Errorf("%d rows of %d frames", len(p.frames.rows), p.depth)
+	}
+}

@@ -110,7 +110,7 @@ func newComponents(s *selection) *components {
 }
 
 func newPages(c *components) [numPages]page {
-	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(c.timeline.selection, &c.whereNow), pageThread: newThreadPage(),
+	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(c.timeline.selection, &c.whereNow), pageThread: newThreadPage(&c.flame),
 		pageTimeline: newTimelinePage(&c.timeline, &c.whereNow), pageFlame: newFlamePage(&c.flame, &c.panel), pageTop: newTopPage(&c.flame),
 		pageLocks: newLocksPage(), pageMemory: newMemoryPage()}
 }

@@ -22,6 +22,7 @@ const (
 
 // threadPage shows one thread: the one that is selected everywhere.
 type threadPage struct {
+	flame  *flameView // where it folds libraries, the stack does
 	keys   keyMap
 	frames list[stackFrame, frameKey]
 	// chosen is the frame that the person went to. Before, and while it is not in the stack, the cursor is on the innermost frame that
@@ -29,6 +30,7 @@ type threadPage struct {
 	chosen  frameKey
 	sources sources
 
+	depth  int        // of the stack
 	row    *threadRow // nil: the thread is not in the time shown
 	cells  []gvl.Cell
 	fromNS int64
@@ -46,10 +48,12 @@ type threadPage struct {
 	}
 }
 
-// stackFrame is a frame of the stack; nth tells it from those further out that are of the same method.
+// stackFrame is a frame of the stack, or a run of frames with the text as its Label; nth tells it from those further out that are of
+// the same method.
 type stackFrame struct {
 	sampler.Frame
-	nth int
+	nth    int
+	folded bool
 }
 
 type frameKey struct {
@@ -70,8 +74,8 @@ type codeLine struct {
 	line int32
 }
 
-func newThreadPage() *threadPage {
-	p := &threadPage{frames: list[stackFrame, frameKey]{cursor: new(frameKey)}}
+func newThreadPage(flame *flameView) *threadPage {
+	p := &threadPage{flame: flame, frames: list[stackFrame, frameKey]{cursor: new(frameKey)}}
 	other := func(n int) func(*Model) tea.Cmd {
 		return func(m *Model) tea.Cmd { p.next(m, n); return p.fetch(m) }
 	}
@@ -81,6 +85,8 @@ func newThreadPage() *threadPage {
 	}, cursorKeys("frame", "go through the frames of the stack; the source follows", p.move), []binding{
 		{keys: []string{"left", "h"}, show: "← →", short: "thread", help: "the thread before, the thread after (also h, l)", do: other(-1)},
 		{keys: []string{"right", "l"}, do: other(+1)},
+		{keys: []string{"c"}, show: "c", help: "own code, with the frames of libraries in rows; every frame",
+			do: func(m *Model) tea.Cmd { m.flame.toggleLibraries(); m.refresh(); return p.fetch(m) }},
 	})}
 	return p
 }
@@ -170,8 +176,12 @@ func (p *threadPage) loadStack(sc *scene) {
 		return
 	}
 	ids := sc.dict.Frames(p.row.state.Stack, nil)
+	p.depth = len(ids)
 	for _, id := range ids[:min(len(ids), maxThreadFrames)] {
 		l.rows = append(l.rows, stackFrame{Frame: sc.dict.Frame(id)})
+	}
+	if p.flame.folding == foldLibraries {
+		l.rows = foldFrames(l.rows)
 	}
 	seen := make(map[frameKey]int)
 	for i := range slices.Backward(l.rows) {
@@ -182,6 +192,19 @@ func (p *threadPage) loadStack(sc *scene) {
 	if l.index() < 0 && len(l.rows) > 0 {
 		*l.cursor = l.rows[max(0, slices.IndexFunc(l.rows, func(f stackFrame) bool { return !f.C && f.AbsolutePath != "" }))].id()
 	}
+}
+
+// foldFrames folds what is not the program's own.
+func foldFrames(all []stackFrame) []stackFrame {
+	rows := make([]stackFrame, 0, len(all))
+	for _, r := range flamegraph.FoldStack(len(all), func(i int) (bool, string) { return all[i].Own(), all[i].Library() }) {
+		if r.Text != "" {
+			rows = append(rows, stackFrame{Frame: sampler.Frame{Label: r.Text}, folded: true})
+			continue
+		}
+		rows = append(rows, all[r.From])
+	}
+	return rows
 }
 
 // loadHeat sums the thread's time by line when the weights are new.
@@ -226,6 +249,9 @@ func (p *threadPage) detail(sc *scene) (name, rest string) {
 	f := p.frame()
 	if f == nil {
 		return "", ""
+	}
+	if p.frames.rows[p.frames.index()].folded {
+		return f.Label, "c shows them"
 	}
 	rest = provenanceOf(*f).String()
 	if f.C {

@@ -125,7 +125,7 @@ func (sc *scene) stackWord() string {
 func (p *threadPage) drawStack(a canvas.Area, sc *scene) {
 	t := &sc.theme
 	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", sc.stackWord(), units.Plural(len(p.frames.rows), "frame", "frames")), a.W-2), t.bold())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", sc.stackWord(), units.Plural(p.depth, "frame", "frames")), a.W-2), t.bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.frames.rows) == 0 {
 		rows.Put(2, 0, "no stack was read", t.dim())
@@ -133,12 +133,14 @@ func (p *threadPage) drawStack(a canvas.Area, sc *scene) {
 	}
 	p.frames.draw(rows, sc, func(row canvas.Area, f stackFrame, selected bool) {
 		st, where := t.text(), ""
-		if f.C {
+		if f.C || f.folded {
 			st = t.dim()
 		} else if f.Path != "" {
 			where = lineIn(f.Path, f.Line, f.Uncertain)
 		}
-		row.Put(2, 0, "■", canvas.Style{FG: t.Flame[provenanceOf(f.Frame)]})
+		if !f.folded {
+			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[provenanceOf(f.Frame)]})
+		}
 		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
 		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(f.Label), labelW), st)
 		if room := row.W - x - 3; room > 8 {
