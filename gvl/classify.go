@@ -60,14 +60,14 @@ type lockWait struct {
 }
 
 // seen follows the waits for locks: it takes a thread's state as it was found and sets since when it waits. A thread that is at
-// the GVL at the very same place is on its way into or out of the lock, or back to sleep.
-func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState) {
+// the GVL at the very same place is on its way into or out of the lock, or back to sleep. turns are its turns on a CPU; 0: not known.
+func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack
 	switch {
 	case ts.State == Lock && (l.fromNS == 0 || ts.Detail.Object != l.object || elsewhere):
-		*l = lockWait{object: ts.Detail.Object, stack: t.Stack, fromNS: ts.SinceNS, turns: t.Kernel.Turns}
+		*l = lockWait{object: ts.Detail.Object, stack: t.Stack, fromNS: ts.SinceNS, turns: turns}
 	case ts.State == Lock:
-		switch turns := t.Kernel.Turns; {
+		switch {
 		case ts.SinceNS > max(l.fromNS, l.movedNS): // it was seen at the GVL
 			l.movedNS, l.turns = ts.SinceNS, turns
 		case turns != l.turns && l.turns != 0:
@@ -277,7 +277,11 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 		Thread: t.ID, Ractor: t.Ractor, State: st, Detail: d, SinceNS: since, AtNS: now, Stack: t.Stack,
 	}
 	if st == Lock || e.lock.fromNS != 0 {
-		e.lock.seen(t, out)
+		turns := t.Kernel.Turns
+		if c.proc.Pauses {
+			turns = 0 // each stop for a sample gives every thread a turn
+		}
+		e.lock.seen(t, out, turns)
 	}
 	e.known, e.last = true, *out
 }
