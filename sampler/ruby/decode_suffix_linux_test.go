@@ -56,33 +56,36 @@ func compareSuffix(t *testing.T, rd *Reader) {
 		}
 		return out
 	}
-	rd.decoded = func(raw *code.Stack, id sampler.StackID, info code.Info, err error) {
-		if err != nil || info.Reused == 0 {
-			return
-		}
+	rd.decode = func(raw *code.Stack) (sampler.StackID, code.Info, error) {
 		whole := func() (sampler.StackID, code.Info, error) {
 			all := *raw
 			all.Kept = nil
 			return rd.dec.Decode(&all)
+		}
+		before, _, errBefore := whole()
+		id, info, err := rd.dec.Decode(raw)
+		if err != nil || info.Reused == 0 {
+			return id, info, err
 		}
 		compared++
 		frames, reused = frames+len(raw.Frames)/rd.o.code.FrameSize, reused+info.Reused
 		want, wantInfo, err := whole()
 		if err == nil && wantInfo.Frames == info.Frames && wantInfo.FailedNames == info.FailedNames {
 			if want == id || raw.Live() && rd.dec.JITOn() && sameButTop(rd.dict, id, want) {
-				return
+				return id, info, nil
 			}
 		}
 		// What is not in the copies may have changed in between: the code and the names that an inner frame refers to, which the
 		// program goes on with.
-		if again, _, err2 := whole(); err != nil || err2 != nil || again != want {
+		if err != nil || errBefore != nil || before != want {
 			raced++
-			return
+			return id, info, nil
 		}
 		if wrong++; wrong < 5 {
 			t.Errorf("%d of %d frames taken over (%+v, %+v):\n  %q\nnot\n  %q", info.Reused, len(raw.Frames)/rd.o.code.FrameSize,
 				info, wantInfo, labels(id), labels(want))
 		}
+		return id, info, nil
 	}
 	var s sampler.Sample
 	for began := time.Now(); compared < suffixStacks; {

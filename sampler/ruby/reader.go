@@ -118,8 +118,8 @@ type Reader struct {
 	ways [ways]uint64
 
 	lastDecodeError error
-	// decoded, in tests alone, is told what stacks are decoded to.
-	decoded func(raw *code.Stack, id sampler.StackID, info code.Info, err error)
+	// decode, in tests alone, decodes in place of dec.Decode.
+	decode func(raw *code.Stack) (sampler.StackID, code.Info, error)
 }
 
 // Exports finds exported variables: an *attach.Module does.

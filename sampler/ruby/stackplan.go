@@ -70,11 +70,16 @@ func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		slack := attach.Address(frameSlack * fs)
-		if in, high := s.reach.farthest(); in != 0 && in < from && int(s.end-in)/fs <= r.maxDepth {
-			from, sp = in, max(sp, high)
+		// Not for one reading that was far deeper than the others: what is read for nothing must be less than reading again.
+		in, high := s.reach.farthest()
+		most := max(s.end-from, attach.Address(maxReachFrames*fs))
+		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
+			from = in
+			if r.valuesTo(s, high) > 0 {
+				sp = max(sp, high)
+			}
 		}
-		from -= slack
+		from -= attach.Address(frameSlack * fs)
 	}
 	if from < s.low || from > s.end {
 		from = s.low
@@ -87,10 +92,18 @@ func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
 		return
 	}
 	p.area = stackArea{low: s.low, end: s.end, cfp: from, inner: inner, outer: outer}
-	n := int(sp-s.low) + valueSlack
-	if kind == stackMoving && sp >= s.low && n <= min(maxValues, r.maxDepth*valueBytes) && s.low+attach.Address(n) <= s.end {
-		p.values = n
+	if kind == stackMoving {
+		p.values = r.valuesTo(s, sp)
 	}
+}
+
+// valuesTo is how many bytes of a stack's values are read where its stack pointer is; 0: they would be too many.
+func (r *Reader) valuesTo(s *stackState, sp attach.Address) int {
+	n := int(sp-s.low) + valueSlack
+	if sp < s.low || n > min(maxValues, r.maxDepth*valueBytes) || s.low+attach.Address(n) > s.end {
+		return 0
+	}
+	return n
 }
 
 // planStack adds a thread's stack to a plan.

@@ -14,6 +14,8 @@ const (
 	maxStackWords = 1 << 27
 	// reachReads is for how many readings, and up to twice as many, a stack that changes is read as far in as it went in one.
 	reachReads = 64
+	// maxReachFrames is how many frames further in than the last time it is read for that, or as many as there were.
+	maxReachFrames = 128
 	// frameSlack is how many frames deeper than the last times a stack may have grown and still be read at once.
 	frameSlack = 16
 	// valueSlack is how many bytes past the last known stack pointer are read: a JIT's sp can be stale.
@@ -141,11 +143,12 @@ func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, running, last
 func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s := &t.stack
 	taken := s.outer.Bytes()
-	id, info, err := r.dec.Decode(raw)
-	r.stackBytes += s.outer.Bytes() - taken
-	if r.decoded != nil {
-		r.decoded(raw, id, info, err)
+	decode := r.dec.Decode
+	if r.decode != nil {
+		decode = r.decode
 	}
+	id, info, err := decode(raw)
+	r.stackBytes += s.outer.Bytes() - taken
 	r.budget.spent = true
 	r.reads.Calls += uint64(info.Calls)
 	if err != nil {
@@ -209,4 +212,5 @@ func (s *stackState) empty() {
 	s.fail()
 	s.quality = sampler.StackFresh
 	s.fibers = s.fibers[:0]
+	s.outer = code.Kept{}
 }

@@ -163,7 +163,7 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		d.view.Reset()
 		d.begin()
 		losses := d.losses
-		meant := d.prepare(raw)
+		found, meant := d.prepare(raw)
 		d.info = Info{UncertainTop: (raw.Running || raw.Partial) && (d.rules.earlyFrames || d.target.EarlyFrames), Reused: meant}
 		if err := d.view.Settle(func() error { return d.classify(raw) }); err != nil {
 			d.forgetFresh()
@@ -183,7 +183,7 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		}); err != nil {
 			return 0, Info{Calls: d.view.Calls - calls}, err
 		}
-		if losses != d.losses && meant > 0 {
+		if losses != d.losses && found > 0 {
 			continue // what was lost may be what is kept
 		}
 		d.info.Frames, d.info.Calls = int(all.shown), d.view.Calls-calls
@@ -194,9 +194,10 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
 }
 
-// prepare makes the frames that a Decode looks at those that are not kept, and returns how many of the outermost ones are.
-func (d *Decoder) prepare(raw *Stack) (meant int) {
-	found, meant := d.reuse(raw)
+// prepare makes the frames that a Decode looks at those that are not kept, and returns how many of the outermost ones are, as reuse
+// does.
+func (d *Decoder) prepare(raw *Stack) (found, meant int) {
+	found, meant = d.reuse(raw)
 	n := len(raw.Frames)/d.o.FrameSize - 1 - meant // the dummy at the bottom is never shown
 	d.work = slices.Grow(d.work[:0], n)[:n]
 	clear(d.work)
@@ -209,5 +210,5 @@ func (d *Decoder) prepare(raw *Stack) (meant int) {
 		d.seen = append(d.seen, envs...)
 		w.envsTo = int32(len(d.seen))
 	}
-	return meant
+	return found, meant
 }
