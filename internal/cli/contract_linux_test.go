@@ -280,7 +280,7 @@ func TestInterruptedStatPrintsWhatItHas(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		cmd, out, errs := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "60s", "--json")
+		cmd, out, errs := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "60s", "--overhead", "off", "--json")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestInterruptedRecordWritesWhatItHas(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	file := filepath.Join(t.TempDir(), "p.pb.gz")
-	cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "60s", "-o", file)
+	cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "60s", "--overhead", "off", "-o", file)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

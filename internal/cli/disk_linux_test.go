@@ -144,7 +144,7 @@ func TestScreenRecordsToAFullDisk(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := smallDisk(t)
-	x := inFolder(t, dir, "-p", strconv.Itoa(p.PID))
+	x := inFolder(t, dir, "-p", strconv.Itoa(p.PID), "--overhead", "off")
 	x.see(t, "spinner")
 	x.press(t, "W")
 	x.see(t, ".ddtop: no space left on device")
@@ -177,7 +177,7 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 			}
 			disk := stuckfs.Mount(t)
 			path := disk.File("x.ddtop")
-			cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--format", "ddtop", "-o", path)
+			cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--overhead", "off", "--format", "ddtop", "-o", path)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,8 @@ func tasksOf(t *testing.T, pid int) []string {
 
 // awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread was seen asleep until its next
 // tick. How often a thread has slept says nothing by itself: within the first tick alone it waits a hundred times, on a machine
-// with more to do than CPUs. What is sampled has to be busy: when a target is at rest ddtop sleeps longer, and in another call.
+// with more to do than CPUs. What is sampled has to be busy, and there must be no
+// budget: at lower rates ddtop sleeps longer, and in another call.
 func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
 	betweenTicks := fmt.Sprintf("%d %#x %#x ", unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME)
@@ -52,6 +53,29 @@ func awaitTicks(t *testing.T, pid int) {
 		}
 		return most >= 30
 	}, "thirty ticks")
+}
+
+// awaitSleeps waits until the thread of a run of ddtop that has a raised priority has gone to sleep some times more.
+func awaitSleeps(t *testing.T, pid, times int) {
+	t.Helper()
+	from := -1
+	until(t, func() bool {
+		for _, task := range tasksOf(t, pid) {
+			tid, err := strconv.Atoi(filepath.Base(task))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, err := unix.SchedGetAttr(tid, 0); err != nil || a.Nice >= 0 {
+				continue
+			}
+			n := slept(task)
+			if from < 0 {
+				from = n
+			}
+			return n >= from+times
+		}
+		return false
+	}, "%d ticks", times)
 }
 
 // awaitRaised waits until a run of ddtop has raised the priority of its sampling thread, and with --pause of the one that stops.
@@ -210,7 +234,7 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 			p := r.StartMissing(t, rubytest.Options{})
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			cmd, out, errs := prepare(ctx, append(c.args, "-p", strconv.Itoa(p.PID))...)
+			cmd, out, errs := prepare(ctx, append(c.args, "--overhead", "off", "-p", strconv.Itoa(p.PID))...)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -277,7 +301,7 @@ func TestScreenWhileAReadHangs(t *testing.T) {
 				rubytest.Long(t)
 			}
 			p := r.StartMissing(t, rubytest.Options{})
-			x := inTerminal(t, "-p", strconv.Itoa(p.PID), fmt.Sprintf("--pause=%v", c.pause))
+			x := inTerminal(t, "-p", strconv.Itoa(p.PID), "--overhead", "off", fmt.Sprintf("--pause=%v", c.pause))
 			x.see(t, "missing.rb")
 			awaitTicks(t, x.cmd.Process.Pid)
 			awaitRaised(t, x.cmd.Process.Pid, c.pause)

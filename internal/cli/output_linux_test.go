@@ -96,7 +96,7 @@ func TestKilledRecording(t *testing.T) {
 	if err := os.WriteFile(path, []byte("what was there"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--format", "ddtop", "-o", path)
+	cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--overhead", "off", "--format", "ddtop", "-o", path)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	p.Expect(t, "up")
 	record := func(path, says string) {
 		t.Helper()
-		r := run(t, "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--format", "ddtop", "-o", path)
+		r := run(t, "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--overhead", "off", "--format", "ddtop", "-o", path)
 		if r.code != 1 || !strings.Contains(r.err, "no space left on device") || strings.Count(r.err, says+"\n") != 1 || strings.Contains(r.err, "/proc/self") {
 			t.Errorf("exit code %d, it said %q, not %q", r.code, r.err, says)
 		}

@@ -50,7 +50,7 @@ func TestOverhead(t *testing.T) {
 			t.Parallel()
 			p := r.Start(t, program+"\nputs 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{Env: []string{"RUBY_THREAD_VM_STACK_SIZE=4194304"}})
 			p.Expect(t, "ready")
-			cmd := exec.CommandContext(t.Context(), ddtop, "stat", "--json", "-d", "60s", "-p", strconv.Itoa(p.PID))
+			cmd := exec.CommandContext(t.Context(), ddtop, "stat", "--json", "-d", "120s", "-p", strconv.Itoa(p.PID))
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +74,8 @@ func TestOverhead(t *testing.T) {
 					t.Fatal("the test's time is up")
 				}
 			}
-			pause(3 * time.Second) // attaching
+			awaitRaised(t, cmd.Process.Pid, false)
+			awaitSleeps(t, cmd.Process.Pid, 20) // what attaching takes is not limited
 			from, began := cpuClock(t, cmd.Process.Pid), time.Now()
 			pause(window)
 			took, wall := time.Duration(cpuClock(t, cmd.Process.Pid)-from), time.Since(began)

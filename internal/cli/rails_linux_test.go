@@ -43,7 +43,7 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 		})
 	}
 	file := filepath.Join(t.TempDir(), "rails.ddtop")
-	run(t, "record", "-p", strconv.Itoa(app.Workers[0]), "-d", "15s", "--format", "ddtop", "-o", file).want(t, 0)
+	run(t, "record", "-p", strconv.Itoa(app.Workers[0]), "-d", "15s", "--overhead", "off", "--format", "ddtop", "-o", file).want(t, 0)
 	close(stop)
 	clients.Wait()
 	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}} {

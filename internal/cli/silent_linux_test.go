@@ -114,7 +114,7 @@ func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer measured.Close()
-	cmd, out, errs := prepare(t.Context(), "stat", "-d", "10m", "-p", strconv.Itoa(p.PID))
+	cmd, out, errs := prepare(t.Context(), "stat", "-d", "10m", "--overhead", "off", "-p", strconv.Itoa(p.PID))
 	cmd.Stdout = measured
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

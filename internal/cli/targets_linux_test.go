@@ -155,7 +155,7 @@ func psRow(t *testing.T, table string, pid int) (row string) {
 func TestProcessThatEndsDuringStat(t *testing.T) {
 	p := rubytest.One(t).Start(t, "$stdout.sync = true\nThread.new { loop {} }\nputs 'up'\nSTDIN.read\nexit 3\n", rubytest.Options{})
 	p.Expect(t, "up")
-	cmd, out, errs := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "60s", "--json")
+	cmd, out, errs := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "60s", "--overhead", "off", "--json")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := settings(t, tty)
-			cmd := exec.CommandContext(t.Context(), ddtop, "-p", strconv.Itoa(p.PID))
+			cmd := exec.CommandContext(t.Context(), ddtop, "-p", strconv.Itoa(p.PID), "--overhead", "off")
 			cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "TERM=xterm-256color")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

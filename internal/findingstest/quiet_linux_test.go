@@ -49,7 +49,7 @@ func TestQuiet(t *testing.T) {
 
 // late are the findings of which a machine that is full is reason enough, and which are then the truth: what somebody waits for
 // has no CPU.
-var late = []string{"gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy"}
+var late = []string{"gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
 // lackNS is how long the threads of a program and its servers have to have been ready without a CPU, all together, for that: the
 // shortest wait that a rule on load tells of (lock_convoy's, docs/findings.md).

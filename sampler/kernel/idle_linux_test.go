@@ -2,14 +2,9 @@ package kernel
 
 import "testing"
 
-// TestIdle: the machine's CPUs have been idle for some time, and that does not shrink.
+// TestIdle: the machine's CPUs have been idle for some time. (That it never shrinks is not true of all kernels.)
 func TestIdle(t *testing.T) {
-	before, err := IdleNS()
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := IdleNS()
-	if err != nil || before < 0 || after < before {
-		t.Errorf("%d ns, then %d: %v", before, after, err)
+	if ns, err := IdleNS(); err != nil || ns < 0 {
+		t.Errorf("%d ns, %v", ns, err)
 	}
 }
