@@ -313,6 +313,12 @@ func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}
 	memo := make(map[FuncKey]bool)
+	if n.Kind == LeafNode { // what its function calls is not in it
+		if frameMatches(re, n.Label, n.File) {
+			m.Nodes[n], m.Total, m.Self, m.Share = true, n.Total, n.Total, 1
+		}
+		return m, inside
+	}
 	for _, o := range f.of[n] {
 		o.search(re, false, memo, &whole)
 	}

@@ -60,6 +60,9 @@ func NewOwnCode(globs []string) (*OwnCode, error) {
 		}
 		for rest := strings.TrimSuffix(text, "/"); rest != ""; {
 			switch {
+			case strings.HasPrefix(rest, "/**/"):
+				b.WriteString("/(.*/)?")
+				rest = rest[3:]
 			case strings.HasPrefix(rest, "**"):
 				b.WriteString(".*")
 				rest = rest[1:]

@@ -66,14 +66,24 @@ func shapeKeys() []binding {
 				return nil
 			}},
 		{keys: []string{"x"}, show: "x", help: "leave the selected function out: its time goes to its caller (esc: all again)",
-			do: func(m *Model) tea.Cmd { m.flame.hideSelected(); m.refresh(); return nil }},
+			do: func(m *Model) tea.Cmd { m.ofSelected((*flameView).hideSelected); return nil }},
 		{keys: []string{"X", "shift+x"}, show: "X", help: "only stacks that hold the selected function (esc: all again)",
-			do: func(m *Model) tea.Cmd { m.flame.focusSelected(); m.refresh(); return nil }},
+			do: func(m *Model) tea.Cmd { m.ofSelected((*flameView).focusSelected); return nil }},
 		{keys: []string{"f"}, show: "f", help: "flames: the outermost frames at the bottom, or icicles: at the top",
 			do: func(m *Model) tea.Cmd { m.flame.upward = !m.flame.upward; m.refresh(); return nil }},
 		{keys: []string{"="}, show: "=", help: "compare with the time before the last mark (m); again: with the time shown now; again: no more",
 			do: func(m *Model) tea.Cmd { m.compare(); return nil }},
 	}
+}
+
+// ofSelected does something with the selected function. A row of frames is none.
+func (m *Model) ofSelected(do func(*flameView)) {
+	if n := m.flame.selNode; n != nil && n.Kind == flamegraph.RunNode {
+		m.message.say("these are many frames: enter opens the row")
+	} else {
+		do(&m.flame)
+	}
+	m.refresh()
 }
 
 // hideSelected leaves the selected function out of the picture.

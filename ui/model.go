@@ -87,7 +87,7 @@ const (
 func (m *Model) tick() tea.Cmd {
 	m.pace = min(max(m.pace*5/4, firstTick), m.opt.Repaint)
 	rest := max(m.pace, min(restAfter*m.drawing, longestRest))
-	if !m.idle || m.pace < m.opt.Repaint || m.fleet != nil {
+	if !m.idle || m.playing || m.pace < m.opt.Repaint || m.fleet != nil {
 		return tea.Tick(rest, func(t time.Time) tea.Msg { return tickMsg(t) })
 	}
 	timer, stirred := time.NewTimer(max(rest, idleTick)), m.store.stirred

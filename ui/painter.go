@@ -3,9 +3,11 @@ package ui
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"image/color"
 	"io"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -33,6 +35,8 @@ type painter struct {
 	next   *canvas.Grid
 	news   bool                           // next was not written
 	colors *func(color.Color) color.Color // for SetColors, once; nil: nothing new
+	// profiled: it is known which colours the terminal has, of which Bubble Tea tells every program.
+	profiled bool
 	// synchronized: the terminal can show a picture at once.
 	synchronized bool
 	asked        string // what is to be written besides pictures
@@ -62,10 +66,23 @@ func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.P
 
 // run runs the program until it ends, and gives the terminal back.
 func (p *painter) run(program *tea.Program) error {
-	ended := make(chan struct{})
-	go p.paintUntil(ended)
+	ended, painted := make(chan struct{}), make(chan error, 1)
+	go func() {
+		err := p.paintUntil(ended)
+		if err != nil {
+			program.Kill()
+		}
+		painted <- err
+	}()
 	_, err := program.Run()
 	close(ended)
+	select {
+	case failed := <-painted:
+		if failed != nil {
+			err = failed
+		}
+	default: // it may be writing to a terminal that nobody reads
+	}
 	p.leave()
 	return err
 }
@@ -144,18 +161,23 @@ func (p *painter) again() {
 	}
 }
 
-// paintUntil paints until done is closed.
-func (p *painter) paintUntil(done <-chan struct{}) {
+// paintUntil paints until done is closed. Its error is a panic.
+func (p *painter) paintUntil(done <-chan struct{}) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("painting the screen: panic: %v\n%s", r, debug.Stack())
+		}
+	}()
 	for {
 		select {
 		case <-done:
-			return
+			return nil
 		case <-p.wake:
 		}
 		if p.show() {
 			select {
 			case <-done:
-				return
+				return nil
 			case <-time.After(leastBetween):
 			}
 		}
@@ -174,13 +196,13 @@ func (p *painter) show() bool {
 		p.terminal.SetColors(*p.colors)
 		p.colors = nil
 	}
-	synchronized, asked := p.synchronized, p.asked
+	profiled, synchronized, asked := p.profiled, p.synchronized, p.asked
 	p.asked = ""
 	p.mu.Unlock()
 	if asked != "" && !p.left {
 		_, _ = io.WriteString(p.out, asked)
 	}
-	if p.left || p.shown.W == 0 {
+	if p.left || !profiled || p.shown.W == 0 {
 		return false
 	}
 	if !p.entered {
@@ -226,7 +248,7 @@ func (p *painter) told(msg tea.Msg) {
 		if msg.String() != trueColor {
 			convert = msg.Convert
 		}
-		p.colors = &convert
+		p.colors, p.profiled = &convert, true
 		p.again()
 	case tea.ModeReportMsg:
 		p.synchronized = p.synchronized || msg.Mode == ansi.ModeSynchronizedOutput && msg.Value == ansi.ModeReset
@@ -243,13 +265,24 @@ type painting struct {
 
 // Update hands a message to the program.
 func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	defer m.giveBack()
 	m.p.told(msg)
 	_, cmd := m.painted.Update(msg)
 	return m, cmd
 }
 
+// giveBack gives the terminal back before Bubble Tea says that the program panicked: where it has not taken the terminal yet it
+// would say so on the alternate screen, which goes.
+func (m *painting) giveBack() {
+	if r := recover(); r != nil {
+		m.p.leave()
+		panic(r)
+	}
+}
+
 // View has a new picture painted.
 func (m *painting) View() tea.View {
+	defer m.giveBack()
 	g, n := m.picture()
 	if g != m.grid || n != m.number {
 		m.grid, m.number = g, n

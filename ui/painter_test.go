@@ -50,6 +50,9 @@ func TestPicturesAreWrittenOnce(t *testing.T) {
 	}
 	wrote("before the first picture")
 	m.View()
+	wrote("before it is known which colours the terminal has")
+	m.Update(tea.ColorProfileMsg{Profile: 5})
+	m.View()
 	wrote("the first picture", enterScreen, "order-service")
 	wrote("nothing new")
 	for range 3 {

@@ -171,7 +171,7 @@ func (p *threadPage) load(sc *scene, r *reading) {
 // loadStack takes over the stack.
 func (p *threadPage) loadStack(sc *scene) {
 	l := &p.frames
-	l.rows, *l.cursor = l.rows[:0], p.chosen
+	l.rows, *l.cursor, p.depth = l.rows[:0], p.chosen, 0
 	if p.row == nil || !p.row.known {
 		return
 	}
