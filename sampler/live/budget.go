@@ -40,16 +40,20 @@ const (
 // budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a Group,
 // since it is for all of ddtop. What it decides depends on what it is told alone.
 //
-// Lock ticks and what stack ticks take beyond them have half of the income each, and what one doesn't need the other has.
+// Lock ticks and what stack ticks take beyond them have half of the income each, and what one doesn't need the other has. So have
+// the Sources that are awake and those that are idle.
 type budget struct {
 	// share is of one CPU; 0: no limit.
 	share float64
 
 	mu sync.Mutex
-	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them.
+	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them, idle of those
+	// whose clock is slow.
 	stackHz, lockHz float64
-	awake           int
+	awake, idle     int
 	stretch         stretch
+	// held: ticks had to wait, and less than half of the budget has been saved up since.
+	held bool
 	// levelNS is the CPU time saved up; negative: overdrawn. levelAtNS is when it was brought up to date.
 	levelNS   float64
 	levelAtNS int64
@@ -62,8 +66,8 @@ type budget struct {
 	full          fullness
 }
 
-// stretch is how many times as long as asked for the intervals are; 1 and more.
-type stretch struct{ stack, lock float64 }
+// stretch is how many times as long as asked for the intervals are, and those of slow clocks as usual; 1 and more.
+type stretch struct{ stack, lock, idle float64 }
 
 // tickCost is the CPU time of a kind of tick.
 type tickCost struct {
@@ -94,7 +98,7 @@ func (c *tickCost) settle() {
 }
 
 func newBudget(share float64) *budget {
-	return &budget{share: share, stretch: stretch{1, 1}}
+	return &budget{share: share, stretch: stretch{1, 1, 1}}
 }
 
 // ask says what rates are asked for of each Source, in Hz.
@@ -104,11 +108,12 @@ func (b *budget) ask(stackHz, lockHz float64) {
 	b.stackHz, b.lockHz = stackHz, lockHz
 }
 
-// wake says that a Source begins (+1) or ends (-1) to tick at the rates asked for.
-func (b *budget) wake(n int) {
+// count says that Sources begin (+) or end (-) to tick at the rates asked for, and to be idle.
+func (b *budget) count(awake, idle int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.awake += n
+	b.awake += awake
+	b.idle += idle
 }
 
 // limit is the share of a CPU in force: half of what was asked for where no CPU is free.
@@ -126,19 +131,22 @@ func (b *budget) says() (halved, lowered bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.full.is, b.stretch.lock > 1 || b.stretch.stack > 1
+	return b.full.is, b.held || b.stretch.lock > 1 || b.stretch.stack > 1 || b.stretch.idle > 1
 }
 
-// stretched returns intervals as the budget allows them.
-func (b *budget) stretched(stackNS, lockNS float64) (float64, float64) {
-	if b.share == 0 {
-		return stackNS, lockNS
+// pace sets a clock's intervals from those asked for, as the budget allows them.
+func (b *budget) pace(c *clock, stackNS, lockNS float64) {
+	now := stretch{1, 1, 1}
+	if b.share != 0 {
+		b.mu.Lock()
+		now = b.stretch
+		b.mu.Unlock()
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	lock := max(lockNS, min(lockNS*b.stretch.lock, 1e9/leastLockHz))
-	stack := max(stackNS, min(stackNS*b.stretch.stack, 1e9/leastStackHz))
-	return max(stack, lock), lock
+	longer := func(ns, by, least float64) float64 { return max(ns, min(ns*by, 1e9/least)) }
+	c.lockNS = longer(lockNS, now.lock, leastLockHz)
+	c.stackNS = max(longer(stackNS, now.stack, leastStackHz), c.lockNS)
+	c.slowLockNS = longer(max(lockNS, slowIntervalNS), now.idle, leastLockHz)
+	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
 // spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and those that
@@ -165,7 +173,9 @@ func (b *budget) spent(depth sampler.Depth, ns, now int64, own func() int64) (al
 	if d := now - b.levelAtNS; d > 0 {
 		b.levelNS, b.levelAtNS = min(b.levelNS+income*float64(d), b.most()), now
 	}
-	b.levelNS -= float64(ns)
+	// Not more is owed than stacks wait for at most: else what the lowest rates overdraw would add up, and be paid for when there
+	// is room again.
+	b.levelNS = max(b.levelNS-float64(ns), -income*1e9/leastStackHz)
 	if now-b.tunedNS >= tuneNS {
 		b.tune(now, own())
 	}
@@ -198,12 +208,26 @@ func (b *budget) tune(now, own int64) {
 	b.stack.settle()
 	// Half full the budget is where it should be; less is made good, more is not spent on purpose.
 	give := b.income() * min(max(0.5+b.levelNS/b.most(), leastGive), 1)
-	sources := float64(max(b.awake, 1))
-	lockWant := sources * b.lockHz * b.lock.mean / 1e9
-	stackWant := sources * b.stackHz * max(b.stack.mean-b.lock.mean, 0) / 1e9
-	lockGets, stackGets := divide(give, lockWant, stackWant)
+	switch {
+	case b.levelNS < 0:
+		b.held = true
+	case b.levelNS >= b.most()/2:
+		b.held = false
+	}
+	lock, stack := b.lock.mean/1e9, max(b.stack.mean-b.lock.mean, 0)/1e9
+	lockWant, stackWant := b.lockHz*lock, b.stackHz*stack // of one Source
+	idleWant := float64(b.idle) * (min(b.lockHz, 1e9/slowIntervalNS)*lock + min(b.stackHz, 1e9/(2*slowIntervalNS))*stack)
+	awakeGets, idleGets := divide(give, float64(b.awake)*(lockWant+stackWant), idleWant)
+	awake := float64(b.awake)
+	if b.awake == 0 {
+		// The rates of the one that wakes up first.
+		awake, awakeGets = 1, max(give-idleWant, give/2)
+	}
+	lockWant, stackWant = awake*lockWant, awake*stackWant
+	lockGets, stackGets := divide(awakeGets, lockWant, stackWant)
 	b.stretch.lock = step(b.stretch.lock, lockWant, lockGets)
 	b.stretch.stack = step(b.stretch.stack, stackWant, stackGets)
+	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets)
 }
 
 // divide gives each of two what it wants if there is enough, else half, and to one what the other leaves of its half.

@@ -38,7 +38,7 @@ func newSpender(share float64, n int) *spender {
 	for i := range n {
 		c := newClock(100, 1000, int64(i))
 		s.sources = append(s.sources, c)
-		s.b.wake(+1)
+		s.b.count(+1, 0)
 	}
 	s.lock = func(int, int64) float64 { return 50e3 }
 	s.stack = func(int, int64) float64 { return 300e3 }
@@ -59,7 +59,7 @@ func (s *spender) run(until int64) {
 		if now >= until {
 			return
 		}
-		c.stackNS, c.lockNS = s.b.stretched(1e7, 1e6)
+		s.b.pace(c, 1e9/s.b.stackHz, 1e9/s.b.lockHz)
 		depth, _ := c.tick(now)
 		cost := s.lock(at, now) // of each tick
 		if depth == sampler.StackTick {
@@ -218,19 +218,91 @@ func TestBudgetOfMany(t *testing.T) {
 	want, _ := one.rates(10e9)
 	s := newSpender(0.03, 2)
 	s.sources[1].next = math.MaxInt64 // as good as idle
-	s.b.wake(-1)
+	s.b.count(-1, +1)
 	s.run(20e9)
 	if got, _ := s.rates(10e9); got < 0.8*want {
 		t.Errorf("%.0f Hz beside one that is idle, %.0f alone", got, want)
 	}
 }
 
+// idle makes all Sources from one on idle, and those before it busy.
+func (s *spender) idle(from int, now int64) {
+	for i, c := range s.sources {
+		switch slow := i >= from; {
+		case slow && !c.slow:
+			s.b.count(-1, +1)
+			c.slow = true
+		case !slow && c.slow:
+			s.b.count(+1, -1)
+			c.note(now, true)
+		}
+	}
+}
+
+// TestBudgetOfIdle: many Sources that are all idle take no more than the budget, which shows, and owe nothing for which those that
+// wake up later would have to wait. A few take what they want.
+func TestBudgetOfIdle(t *testing.T) {
+	const ten, share = 10e9, 0.015
+	s := newSpender(share, 40)
+	s.b.ask(10, 100)
+	s.idle(0, 0)
+	s.run(600e9)
+	if got, bound := s.most(ten), share*(1+2*burstNS/ten)+300e3/ten; got > bound {
+		t.Errorf("%.3f %% of a CPU in ten seconds, more than %.3f", 100*got, 100*bound)
+	}
+	if _, lowered := s.b.says(); !lowered {
+		t.Error("40 that are idle want more than there is, and it doesn't show")
+	}
+	s.idle(4, 600e9)
+	s.run(605e9)
+	if _, stack := s.rates(20e9); stack < 1 {
+		t.Errorf("stacks of one of four that woke up are read at %.2f Hz", stack)
+	}
+	few := newSpender(share, 2)
+	few.idle(0, 0)
+	few.run(20e9)
+	if lock, stack := few.rates(10e9); lock < 18 || stack < 9 {
+		t.Errorf("two that are idle are read at %.1f and %.1f Hz, and there is room for 20 and 10", lock, stack)
+	}
+}
+
+// TestBudgetForgives: what the lowest rates have overdrawn for long is made good within seconds once there is room.
+func TestBudgetForgives(t *testing.T) {
+	s := newSpender(0.01, 8)
+	s.b.ask(50, 500)
+	s.lock = func(_ int, now int64) float64 {
+		if now < 300e9 {
+			return 5e6
+		}
+		return 1e3
+	}
+	s.stack = func(_ int, now int64) float64 {
+		if now < 300e9 {
+			return 50e6
+		}
+		return 5e3
+	}
+	s.run(299e9)
+	if _, lowered := s.b.says(); !lowered {
+		t.Error("all is overdrawn, and it doesn't show")
+	}
+	s.run(330e9)
+	if lock, stack := s.rates(10e9); lock < 200 || stack < 20 {
+		t.Errorf("half a minute after ticks became a thousand times as cheap: %.1f and %.1f Hz", lock, stack)
+	}
+	s.run(400e9)
+	if _, lowered := s.b.says(); lowered {
+		t.Error("nothing is owed, and it says so still")
+	}
+}
+
 // TestBudgetOff: without one nothing is stretched and nothing is asked.
 func TestBudgetOff(t *testing.T) {
 	b := newBudget(0)
-	stack, lock := b.stretched(1e7, 1e6)
+	c := newClock(100, 1000, 0)
+	b.pace(c, 1e7, 1e6)
 	all, stacks := b.spent(sampler.StackTick, 1e9, 1e9, func() int64 { t.Error("asked"); return 0 })
-	if stack != 1e7 || lock != 1e6 || all != 0 || stacks != 0 {
+	if c.stackNS != 1e7 || c.lockNS != 1e6 || c.slowLockNS != slowIntervalNS || all != 0 || stacks != 0 {
 		t.Error("no budget was asked for and there is one")
 	}
 	b.look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{})

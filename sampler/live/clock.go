@@ -22,7 +22,9 @@ const (
 // clock decides when the next tick is due and what it reads.
 type clock struct {
 	lockNS, stackNS float64
-	next, nextStack int64
+	// slowLockNS and slowStackNS are the same while nothing runs or waits.
+	slowLockNS, slowStackNS float64
+	next, nextStack         int64
 	// restNS is the time before which no stacks are read.
 	restNS   int64
 	lastBusy int64
@@ -35,6 +37,7 @@ type clock struct {
 func newClock(stackRate, lockRate float64, now int64) *clock {
 	return &clock{
 		lockNS: 1e9 / lockRate, stackNS: 1e9 / stackRate,
+		slowLockNS: slowIntervalNS, slowStackNS: 2 * slowIntervalNS,
 		next: now, nextStack: now, lastBusy: now,
 		rng: rand.New(rand.NewPCG(uint64(now), 0x9e3779b97f4a7c15)),
 	}
@@ -47,7 +50,7 @@ func (c *clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float6
 func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 	interval := c.lockNS
 	if c.slow {
-		interval = max(interval, slowIntervalNS)
+		interval = max(interval, c.slowLockNS)
 	}
 	if behind := float64(now - c.next); behind > interval {
 		late = uint64(behind / interval)
@@ -56,7 +59,7 @@ func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 		depth = sampler.StackTick
 		stack := c.stackNS
 		if c.slow {
-			stack = max(stack, 2*slowIntervalNS)
+			stack = max(stack, c.slowStackNS)
 		}
 		c.nextStack += c.jitter(stack)
 		if c.nextStack <= now {
@@ -92,7 +95,7 @@ func (c *clock) note(now int64, busy bool) {
 			after = firstSlowNS
 		}
 	}
-	if !c.slow && now-c.lastBusy > after && c.lockNS < slowIntervalNS {
+	if !c.slow && now-c.lastBusy > after && c.lockNS < c.slowLockNS {
 		c.slow = true
 	}
 }

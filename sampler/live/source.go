@@ -276,10 +276,12 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	sleep := newSleeper()
 	defer sleep.close()
 	c := newClock(s.info.StackRate, s.info.LockRate, monotonic())
-	s.budget.wake(+1)
+	s.budget.count(+1, 0)
 	defer func() {
-		if !c.slow {
-			s.budget.wake(-1)
+		if c.slow {
+			s.budget.count(0, -1)
+		} else {
+			s.budget.count(-1, 0)
 		}
 	}()
 	cost := newMeter(s.pauses != nil)
@@ -304,7 +306,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		now := monotonic()
 		s.tickBegan.Store(now)
-		c.stackNS, c.lockNS = s.budget.stretched(s.rates.intervals())
+		stackNS, lockNS := s.rates.intervals()
+		s.budget.pace(c, stackNS, lockNS)
 		depth, late := c.tick(now)
 		s.reader.Reads().Late += late
 		if now-s.lastCheck > checkNS {
@@ -351,9 +354,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		c.note(now, busy(&sample))
 		switch {
 		case slow && !c.slow:
-			s.budget.wake(+1)
+			s.budget.count(+1, -1)
 		case !slow && c.slow:
-			s.budget.wake(-1)
+			s.budget.count(-1, +1)
 		}
 		s.tickBegan.Store(0)
 		emit(&sample)
