@@ -145,6 +145,14 @@ func (t *tracer) reap() {
 	t.seized = left
 }
 
+// Thread returns the tid of the OS thread that traces, 0 when none runs. It changes when a pause has ended badly.
+func (z *Pauser) Thread() int {
+	if z.tracer == nil {
+		return 0
+	}
+	return z.tracer.tid
+}
+
 // Close ends the tracing of the process.
 func (z *Pauser) Close() {
 	z.end()

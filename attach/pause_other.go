@@ -13,5 +13,8 @@ func (p *Process) NewPauser(time.Duration, func()) (*Pauser, error) { return nil
 // Pause fails with ErrLinuxOnly.
 func (z *Pauser) Pause(func()) (Pause, error) { return Pause{}, linuxOnly(z.pid) }
 
+// Thread returns 0.
+func (z *Pauser) Thread() int { return 0 }
+
 // Close does nothing.
 func (z *Pauser) Close() {}

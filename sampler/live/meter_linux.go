@@ -6,18 +6,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// meter says what ticks take of the CPU, as the kernel counts it. It belongs to the sampling thread.
+// meter says what ticks take of the CPU, as the kernel counts it: that of the sampling thread, to which it belongs, and of one that
+// works for it. The CPU time of all of ddtop would not do: the ticks of other Sources are in it.
 type meter struct {
-	clock int32
-	last  int64
+	// helper returns the tid of the other thread, 0 when there is none; nil: there never is.
+	helper             func() int
+	tid                int
+	lastOwn, lastOther int64
 }
 
-// newMeter returns the meter of the calling thread; whole: of all of ddtop, since another thread reads, too (pauses).
-func newMeter(whole bool) *meter {
-	m := &meter{clock: unix.CLOCK_THREAD_CPUTIME_ID}
-	if whole {
-		m.clock = unix.CLOCK_PROCESS_CPUTIME_ID
-	}
+// newMeter returns the meter of the calling thread, and of the one whose tid helper, which may be nil, returns.
+func newMeter(helper func() int) *meter {
+	m := &meter{helper: helper}
 	m.since()
 	return m
 }
@@ -25,12 +25,26 @@ func newMeter(whole bool) *meter {
 // since is the CPU time since the last call, in ns.
 func (m *meter) since() int64 {
 	var ts unix.Timespec
-	if unix.ClockGettime(m.clock, &ts) != nil {
-		return 0 // can't fail with these clocks
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
+		return 0 // can't fail with this clock
 	}
-	now := ts.Nano()
-	d := now - m.last
-	m.last = now
+	d := ts.Nano() - m.lastOwn
+	m.lastOwn = ts.Nano()
+	if m.helper == nil {
+		return d
+	}
+	if tid := m.helper(); tid != m.tid {
+		m.tid, m.lastOther = tid, 0 // a new thread: all that it took was for this
+	}
+	if m.tid == 0 {
+		return d
+	}
+	other, err := threadCPU(m.tid)
+	if err != nil {
+		return d // it has ended
+	}
+	d += max(other-m.lastOther, 0)
+	m.lastOther = other
 	return d
 }
 

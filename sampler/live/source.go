@@ -284,7 +284,11 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			s.budget.count(-1, 0)
 		}
 	}()
-	cost := newMeter(s.pauses != nil)
+	var tracer func() int
+	if s.pauses != nil {
+		tracer = s.pauses.pauser.Thread
+	}
+	cost := newMeter(tracer)
 	exited := s.proc.Exited()
 	var sample sampler.Sample
 	failed, seen := 0, monotonic()
