@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,6 +15,8 @@ import (
 const (
 	// maxListeners bounds the addresses of this machine whose listeners are remembered.
 	maxListeners = 256
+	// linksPerLook is how many descriptors are looked at between two looks whether the search is wanted still: under a millisecond.
+	linksPerLook = 256
 	// maxListenerLinks bounds the descriptors of all processes that are looked at for listening sockets in one search, each 3 µs:
 	// the processes with the lowest PIDs first.
 	maxListenerLinks = 1 << 16
@@ -50,16 +53,23 @@ func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := &p.listeners
-	at, ok := l.known[remote]
+	at, ok := p.listeners.known[remote]
 	found.Process = at.name
-	if (!ok || monotonic()-at.atNS > listenerNS) && len(l.wanted) < maxListeners {
-		if l.wanted == nil {
-			l.wanted = make(map[netip.AddrPort]struct{})
-		}
-		l.wanted[remote] = struct{}{}
+	if !ok || monotonic()-at.atNS > listenerNS {
+		p.listeners.want(remote)
 	}
 	return found
+}
+
+// want has who listens at an address searched for. The caller holds mu.
+func (l *listeners) want(at netip.AddrPort) {
+	if len(l.wanted) >= maxListeners {
+		return
+	}
+	if l.wanted == nil {
+		l.wanted = make(map[netip.AddrPort]struct{})
+	}
+	l.wanted[at] = struct{}{}
 }
 
 // know keeps who listens where, and has the connections that lead there described anew. The caller holds mu.
@@ -84,10 +94,10 @@ func (p *peers) know(who map[netip.AddrPort]string) {
 
 // findListeners searches for the listeners at wanted addresses: the sockets by the tables of the target's network namespace, their
 // processes by all descriptors that may be looked at. Of several processes that share a socket, a server's workers, the one with
-// the lowest PID is named.
-func (p *peers) findListeners(wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]string {
+// the lowest PID is named. It returns nil when ctx has ended before.
+func (p *peers) findListeners(ctx context.Context, wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]string {
 	out := make(map[netip.AddrPort]string, len(wanted))
-	byInode := make(map[string]netip.AddrPort)
+	byInode := make(map[string][]netip.AddrPort) // one socket may listen at all addresses
 	for _, tab := range socketTables[:2] {
 		found := make(map[uint64]sampler.Peer)
 		listening := table{tab.name, func(line []byte) (uint64, sampler.Peer, bool) {
@@ -101,7 +111,8 @@ func (p *peers) findListeners(wanted map[netip.AddrPort]struct{}) map[netip.Addr
 			}
 			for w := range wanted {
 				if w.Port() == at.Port() && (at.Addr().IsUnspecified() || at.Addr() == w.Addr()) {
-					byInode["socket:["+strconv.FormatUint(inode, 10)+"]"] = w
+					link := "socket:[" + strconv.FormatUint(inode, 10) + "]"
+					byInode[link] = append(byInode[link], w)
 				}
 			}
 			return 0, peer, false
@@ -117,17 +128,28 @@ func (p *peers) findListeners(wanted map[netip.AddrPort]struct{}) map[netip.Addr
 	}
 	left := maxListenerLinks
 	for _, pid := range processes() {
-		dir := fmt.Sprintf("/proc/%d/fd", pid)
-		links, err := os.ReadDir(dir)
-		if err != nil {
-			continue // it has ended, or may not be looked at
+		if ctx.Err() != nil {
+			return nil
 		}
-		for _, l := range links[:min(len(links), left)] {
-			text, err := os.Readlink(dir + "/" + l.Name())
-			at, ok := byInode[text]
-			if err == nil && ok && out[at] == "" {
-				comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-				out[at] = strings.ToValidUTF8(strings.TrimSpace(string(comm)), "\uFFFD") + " (pid " + strconv.Itoa(pid) + ")"
+		links := descriptors(pid, left)
+		name := ""
+		for i, l := range links {
+			if i%linksPerLook == linksPerLook-1 && ctx.Err() != nil {
+				return nil
+			}
+			text, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, l))
+			if err != nil || len(byInode[text]) == 0 {
+				continue
+			}
+			if name == "" {
+				if name = programName(pid); name == "" {
+					break // it has ended
+				}
+			}
+			for _, at := range byInode[text] {
+				if out[at] == "" {
+					out[at] = name
+				}
 			}
 		}
 		if left -= len(links); left <= 0 {
@@ -135,6 +157,26 @@ func (p *peers) findListeners(wanted map[netip.AddrPort]struct{}) map[netip.Addr
 		}
 	}
 	return out
+}
+
+// descriptors lists no more than limit of a process's; none where it has ended, or may not be looked at.
+func descriptors(pid, limit int) []string {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(limit) // those read before an error are descriptors, too
+	return names
+}
+
+// programName is how a process is named as a listener, "ruby (pid 12)"; "" when it has ended.
+func programName(pid int) string {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(comm)), "\uFFFD") + " (pid " + strconv.Itoa(pid) + ")"
 }
 
 // processes lists all processes, in the order of their PIDs.

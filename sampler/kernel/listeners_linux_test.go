@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -10,20 +11,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListeners: of a connection within the machine the process that listens at its other end is named, by the search that goes on
-// beside the sampling.
+// TestListeners: of connections within the machine the process that listens at their other end is named, by the search that goes on
+// beside the sampling, also where one socket listens at the addresses of several. A search that was ended is made up for.
 func TestListeners(t *testing.T) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	listener, err := net.Listen("tcp4", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	client, err := net.Dial("tcp4", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	raw, err := client.(*net.TCPConn).SyscallConn()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,20 +28,44 @@ func TestListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	tasks, dict := openTasks(t, os.Getpid())
-	err = raw.Control(func(fd uintptr) {
-		look := func(want string) {
-			id, _ := tasks.peers.lookup(int32(fd))
-			if p := dict.Peer(id); p.Process != want || p.Remote != listener.Addr().String() || p.Kind != sampler.PeerTCP {
-				t.Errorf("%+v, want %q", p, want)
+	var looks []func(want string)
+	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
+		at := net.JoinHostPort(host, port)
+		client, err := net.Dial("tcp4", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		raw, err := client.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks = append(looks, func(want string) {
+			err := raw.Control(func(fd uintptr) {
+				id, _ := tasks.peers.lookup(int32(fd))
+				if p := dict.Peer(id); p.Process != want || p.Remote != at || p.Kind != sampler.PeerTCP {
+					t.Errorf("%+v, want %q at %s", p, want, at)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		look("")
-		if _, err := tasks.ResolveSockets(monotonic()); err != nil {
-			t.Error(err)
-		}
-		look(fmt.Sprintf("%s (pid %d)", strings.TrimSpace(string(comm)), os.Getpid()))
-	})
-	if err != nil {
-		t.Fatal(err)
+		})
 	}
+	all := func(want string) {
+		for _, look := range looks {
+			look(want)
+		}
+	}
+	all("")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := tasks.ResolveSockets(ended, monotonic()); err != nil {
+		t.Error(err)
+	}
+	all("")
+	if _, err := tasks.ResolveSockets(t.Context(), tasks.peers.table.nextNS); err != nil {
+		t.Error(err)
+	}
+	all(fmt.Sprintf("%s (pid %d)", strings.TrimSpace(string(comm)), os.Getpid()))
 }

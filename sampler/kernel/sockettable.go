@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -45,11 +46,12 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 // /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That costs milliseconds, so it is to be called from another goroutine than the
 // sampling one, as often as the caller likes: it reads at most every 5 s, less often where the tables are big, and only
 // when a socket waits to be named, or who listens at the other end of one. It returns how many it has named; nowNS is CLOCK_MONOTONIC.
-func (t *Tasks) ResolveSockets(nowNS int64) (named int, err error) {
-	return t.peers.resolve(nowNS)
+// When ctx ends, the search for listeners does, and is begun anew next time.
+func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
+	return t.peers.resolve(ctx, nowNS)
 }
 
-func (p *peers) resolve(nowNS int64) (int, error) {
+func (p *peers) resolve(ctx context.Context, nowNS int64) (int, error) {
 	p.mu.Lock()
 	due := len(p.wanted)+len(p.listeners.wanted) > 0 && nowNS >= p.table.nextNS
 	wanted, addresses := p.wanted, p.listeners.wanted
@@ -71,13 +73,18 @@ func (p *peers) resolve(nowNS int64) (int, error) {
 	}
 	var who map[netip.AddrPort]string
 	if len(addresses) > 0 {
-		who = p.findListeners(addresses)
+		who = p.findListeners(ctx, addresses)
 	}
 	cost := monotonic() - start
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(wanted) > 0 {
 		p.table.byInode = found
+	}
+	if who == nil {
+		for at := range addresses {
+			p.listeners.want(at)
+		}
 	}
 	p.know(who)
 	p.table.nextNS = nowNS + max(minTableIntervalNS, cost*tableCostFactor)

@@ -57,7 +57,7 @@ func TestBlockedThreads(t *testing.T) {
 					t.Errorf("peer %+v before the connection is made, the program says %+v", got, b.Peer)
 				}
 				until(t, "the table to be read", func() bool {
-					n, err := tasks.ResolveSockets(monotonic())
+					n, err := tasks.ResolveSockets(t.Context(), monotonic())
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -143,7 +143,7 @@ func TestSocketsFromTables(t *testing.T) {
 		}
 	}
 	now := int64(1e12)
-	n, err := tasks.ResolveSockets(now)
+	n, err := tasks.ResolveSockets(t.Context(), now)
 	if err != nil || n < len(names) {
 		t.Fatalf("ResolveSockets named %d, %v", n, err)
 	}
@@ -153,7 +153,7 @@ func TestSocketsFromTables(t *testing.T) {
 		}
 	}
 	tasks.peers.wanted[1] = struct{}{}
-	if n, err := tasks.ResolveSockets(now + minTableIntervalNS - 1); n != 0 || err != nil {
+	if n, err := tasks.ResolveSockets(t.Context(), now+minTableIntervalNS-1); n != 0 || err != nil {
 		t.Errorf("read again too early: %d, %v", n, err)
 	}
 	if len(tasks.peers.wanted) == 0 {
@@ -455,7 +455,7 @@ func BenchmarkSocketTables(b *testing.B) {
 	for b.Loop() {
 		tasks.peers.wanted[1] = struct{}{}
 		now += int64(time.Hour)
-		if _, err := tasks.ResolveSockets(now); err != nil {
+		if _, err := tasks.ResolveSockets(b.Context(), now); err != nil {
 			b.Fatal(err)
 		}
 	}

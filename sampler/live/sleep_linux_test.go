@@ -88,3 +88,16 @@ func TestSleepIsNotShort(t *testing.T) {
 		}
 	}
 }
+
+// TestSleepEnds: a long sleep ends when it is not wanted any more.
+func TestSleepEnds(t *testing.T) {
+	sleep := newSleeper()
+	defer sleep.close()
+	asked := 0
+	sleep.unless(monotonic()+int64(time.Hour), func() bool { asked++; return asked == 2 })
+	at := monotonic() + longestSleepNS + timerSleepNS
+	sleep.unless(at, func() bool { return false })
+	if early := at - monotonic(); early > 10_000 {
+		t.Errorf("woke up %v too early", time.Duration(early))
+	}
+}

@@ -191,7 +191,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		s.view.fill(&sample, true)
 		// Sockets that don't know their other end yet (connecting) or may not be asked are in the kernel's tables: the
 		// next try will have them. A failure leaves them without a name.
-		_, _ = s.tasks.ResolveSockets(monotonic())
+		_, _ = s.tasks.ResolveSockets(ctx, monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
 		if s.pauses != nil && s.pauses.cut {
@@ -290,12 +290,21 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 	cost := newMeter(tracer)
 	exited := s.proc.Exited()
+	over := func() bool {
+		select {
+		case <-ctx.Done():
+		case <-exited:
+		default:
+			return false
+		}
+		return true
+	}
 	var sample sampler.Sample
 	failed, seen := 0, monotonic()
 	for {
 		s.guard.rest()
 		s.tickBegan.Store(0)
-		sleep.until(c.next)
+		sleep.unless(c.next, over)
 		s.guard.wake()
 		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
 		select {
@@ -370,7 +379,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 // beside does, beside the sampling, what takes too long for a tick: it names the sockets that could not be asked for their
 // ends, and reads the slow counters. The returned function ends it, and waits for what is being read.
 func (s *Source) beside() func() {
-	stop, done := make(chan struct{}), make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(besideEvery)
@@ -378,16 +388,16 @@ func (s *Source) beside() func() {
 		s.readSlow()
 		for {
 			select {
-			case <-stop:
+			case <-ctx.Done():
 				return
 			case <-tick.C:
 				// A failure leaves sockets without a name, which shows.
-				_, _ = s.tasks.ResolveSockets(monotonic())
+				_, _ = s.tasks.ResolveSockets(ctx, monotonic())
 				s.readSlow()
 			}
 		}
 	}()
-	return func() { close(stop); <-done }
+	return func() { stop(); <-done }
 }
 
 func (s *Source) readSlow() {
