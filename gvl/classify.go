@@ -44,9 +44,11 @@ type episode struct {
 	// seen is the evidence of the last sample.
 	seen evidence
 	// cpuNS and turns are the thread's CPU time and its turns on a CPU as they were read at cpuAtNS, in this episode and asleep in a
-	// call; cpuAtNS is 0 before that.
-	cpuNS, turns, cpuAtNS int64
-	lock                  lockWait
+	// call; cpuAtNS is 0 before that. stillNS is the first of the readings since which it has not moved, and pauses how often the
+	// target had been stopped at the last.
+	cpuNS, turns, cpuAtNS, stillNS int64
+	pauses                         uint64
+	lock                           lockWait
 }
 
 // lockWait is a wait for a lock, which goes on while the thread that was woken finds that another one has taken it.
@@ -85,6 +87,7 @@ func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 type evidence struct {
 	blocked   sampler.Blocked
 	answerNS  int64
+	cpuAtNS   int64
 	tid       int32
 	stack     sampler.StackID
 	bits      sampler.ThreadBits
@@ -94,8 +97,8 @@ type evidence struct {
 
 func evidenceOf(t *sampler.Thread) evidence {
 	return evidence{
-		blocked: t.Blocked, answerNS: t.Kernel.StateAtNS, tid: t.TID, stack: t.Stack, bits: t.Bits, status: t.Status,
-		rechecked: t.Kernel.Rechecked,
+		blocked: t.Blocked, answerNS: t.Kernel.StateAtNS, cpuAtNS: t.Kernel.CPUAtNS, tid: t.TID, stack: t.Stack, bits: t.Bits,
+		status: t.Status, rechecked: t.Kernel.Rechecked,
 	}
 }
 
@@ -255,16 +258,15 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 		d.After = e.after
 		d.Inferred = t.Bits&sampler.BitInferred != 0
 	}
-	since := mid
+	since, before := mid, e.cpuAtNS
+	woke := st == IO && e.woke(s, &t.Kernel, &d, c.proc.Pauses)
 	switch prev := &e.last; {
 	case !e.known:
 	case prev.State == st:
 		since = prev.SinceNS
-		if st == IO {
+		if woke {
 			// It went on and came back between two readings of its counters. What it waits in now was asked for as it is.
-			if before := e.cpuAtNS; e.woke(s, &t.Kernel, &d) {
-				e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
-			}
+			e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
 		}
 		if p == placeReleased && e.sinceNS > since {
 			since = e.sinceNS
@@ -275,6 +277,9 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	}
 	*out = ThreadState{
 		Thread: t.ID, Ractor: t.Ractor, State: st, Detail: d, SinceNS: since, AtNS: now, Stack: t.Stack,
+	}
+	if st == IO {
+		out.stillNS = e.still(s, t, out)
 	}
 	if st == Lock || e.lock.fromNS != 0 {
 		turns := t.Kernel.Turns
@@ -351,19 +356,42 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 }
 
 // woke reports whether a thread in input or output has left its call since its counters were read last, and takes the new reading
-// over. A stop for a sample (--pause) costs CPU time too, and up to 3.2 so do the turns in which threads that wait for a child
-// keep Ruby's time slices: of these nothing is told.
-func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail) bool {
-	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || s.PauseNS != 0 || d.Op == OpChild {
+// over. Up to 3.2, turns are also those in which threads that wait for a child keep Ruby's time slices: of these nothing is told.
+// Nor is it where the target is stopped for samples (pauses), which gives each thread a turn and takes CPU time: what had more of
+// that than a stop takes may have left its call, so that it is not known to be still.
+func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail, pauses bool) bool {
+	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
 	}
-	woke := e.cpuAtNS != 0 && (k.Turns != e.turns || k.Turns == 0 && k.CPUNS-e.cpuNS >= wokeNS)
+	pauses = pauses || s.PauseNS != 0
+	ranNS := k.CPUNS - e.cpuNS
+	moved := k.Turns != e.turns || k.Turns == 0 && ranNS >= wokeNS
+	if pauses {
+		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
+	}
+	first := e.cpuAtNS == 0
 	if k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning {
-		e.cpuNS, e.turns, e.cpuAtNS = k.CPUNS, k.Turns, k.CPUAtNS
+		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses
+		if first || moved {
+			e.stillNS = k.CPUAtNS
+		}
 	} else {
 		e.cpuAtNS = 0
 	}
-	return woke
+	return !first && moved && !pauses
+}
+
+// still is for how long, at least, a thread's wait in input or output lasts, in ns: between readings of its counters between which
+// it did not move. A thread without a native thread has no counters, and is believed to be still between two samples while these
+// come as often as was asked for.
+func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
+	switch {
+	case e.cpuAtNS != 0:
+		return max(e.cpuAtNS-max(e.stillNS, ts.SinceNS), 0)
+	case t.TID == 0 && !s.Self.Lowered:
+		return ts.DurationNS()
+	}
+	return 0
 }
 
 // stateBeforeWait is what a thread did before it wanted the GVL. Memory still names the descriptor of a wait that is

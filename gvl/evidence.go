@@ -50,6 +50,7 @@ type watch struct {
 	group   uint32 // of its peer
 	flags   stackFlags
 	sinceNS int64 // when the state began
+	stillNS int64 // for how long it lasts at least (ThreadState.stillNS)
 	stack   sampler.StackID
 	stackNS int64 // since when the stack is the same
 	// moved: it was seen with another stack before, or came back to this one.
@@ -268,7 +269,7 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 			c.called(w, ts.SinceNS)
 		}
 		w.began = !fresh && (w.began || again)
-		w.state, w.sinceNS, w.group = ts.State, ts.SinceNS, c.peers.of(ts.Detail.Peer)
+		w.state, w.sinceNS, w.stillNS, w.group = ts.State, ts.SinceNS, ts.stillNS, c.peers.of(ts.Detail.Peer)
 		w.idle = c.idle(ts.State, &ts.Detail, w.flags, w.group)
 	}
 	w.listens = ts.State == IO && t.Kernel.Listens

@@ -3,54 +3,72 @@ package gvl
 import "slices"
 
 // A call is one wait of a thread for a remote end, from when it began to wait until it went on: an answer that comes in two pieces
-// counts as two. What is shorter than the time between two looks at a thread's counters (10 ms, an eighth of longer waits) may
-// be counted together with the next one, so lengths are at most too long and numbers at most too small.
+// counts as two. What is shorter than the time between two looks at a thread's counters (10 ms, an eighth of longer waits; more
+// where rates have fallen) may be counted together with the next one, so lengths are at most too long and numbers at most too
+// small. What a call has lasted at least is known too, from readings between which the thread did not move: that decides whether
+// calls are slow.
 
-// dimCall's id holds a peer group above these bits and a Histogram's bucket in them.
+// dimCall's id holds a peer group above two buckets of a Histogram: that of the shortest length and that of the longest.
 const callBucketBits = 16
+
+// callCell is calls of one length, as buckets of a Histogram: they took between the two.
+type callCell struct {
+	shortest, longest uint16
+	n                 int64
+}
+
+// calls are those to a remote end that have ended.
+type calls struct {
+	cells   []callCell
+	longest Histogram
+}
 
 // called counts a wait in input or output that has ended, unless its beginning was not seen.
 func (c *collector) called(w *watch, toNS int64) {
 	if w.group == 0 || w.idle || w.sinceNS <= c.sinceNS || !w.began || toNS <= w.sinceNS || len(c.cur.sums) >= maxSums {
 		return
 	}
-	c.cur.sums[sumKey{dim: dimCall, id: uint64(w.group)<<callBucketBits | uint64(histBucket(toNS-w.sinceNS))}]++
+	longest := toNS - w.sinceNS
+	id := uint64(w.group)<<(2*callBucketBits) | uint64(histBucket(min(w.stillNS, longest)))<<callBucketBits | uint64(histBucket(longest))
+	c.cur.sums[sumKey{dim: dimCall, id: id}]++
 }
 
 // addCalls adds calls of one length to a remote end.
 func (w *window) addCalls(id uint64, n int64) {
-	h := w.calls[uint32(id>>callBucketBits)]
-	if h == nil {
-		h = new(Histogram)
-		w.calls[uint32(id>>callBucketBits)] = h
+	group, cell := uint32(id>>(2*callBucketBits)), callCell{uint16(id >> callBucketBits), uint16(id), n}
+	of := w.calls[group]
+	if of == nil {
+		of = new(calls)
+		w.calls[group] = of
 	}
-	bucket := id & (1<<callBucketBits - 1)
-	h.count(uint16(bucket), uint32(n))
-	h.n += n
-	h.maxNS = max(h.maxNS, histUpper(int(bucket)))
+	of.cells = append(of.cells, cell)
+	of.longest.count(cell.longest, uint32(n))
+	of.longest.n += n
+	of.longest.maxNS = max(of.longest.maxNS, histUpper(int(cell.longest)))
 }
 
-// callLength is the length of the calls to a remote end in which most of the time is spent: half of it in calls that are as long or
-// longer, those that go on counted with what they have lasted so far. 0: there is none.
+// callLength is the length of the calls to a remote end in which most of the time is spent, in ns: half of it in calls that are known
+// to be as long or longer, those that go on counted with what they have lasted so far. 0: there is none.
 func (w *window) callLength(group uint32) int64 {
-	var lengths []histCell
-	if h := w.calls[group]; h != nil {
-		lengths = slices.Clone(h.cells)
+	var cells []callCell
+	if of := w.calls[group]; of != nil {
+		cells = slices.Clone(of.cells)
 	}
 	for i := range w.states {
 		ts := &w.states[i]
 		if x := w.watch(ts.Thread); x != nil && ts.State == IO && !x.idle && x.group == group {
-			lengths = append(lengths, histCell{uint16(histBucket(ts.DurationNS())), 1})
+			d := ts.DurationNS()
+			cells = append(cells, callCell{uint16(histBucket(min(ts.stillNS, d))), uint16(histBucket(d)), 1})
 		}
 	}
-	slices.SortFunc(lengths, func(a, b histCell) int { return int(a.bucket) - int(b.bucket) })
+	slices.SortFunc(cells, func(a, b callCell) int { return int(b.shortest) - int(a.shortest) })
 	var all, sum int64
-	for _, c := range lengths {
-		all += histUpper(int(c.bucket)) * int64(c.count)
+	for _, c := range cells {
+		all += histUpper(int(c.longest)) * c.n
 	}
-	for _, c := range lengths {
-		if sum += histUpper(int(c.bucket)) * int64(c.count); 2*sum >= all {
-			return histUpper(int(c.bucket))
+	for _, c := range cells {
+		if sum += histUpper(int(c.longest)) * c.n; 2*sum >= all {
+			return histLower(int(c.shortest))
 		}
 	}
 	return 0

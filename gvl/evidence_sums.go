@@ -19,7 +19,7 @@ const (
 	dimGC                // id: stack that collected
 	dimLoad              // time that threads load code, or wait for the GVL to do so
 	dimCPU               // id: thread; time on a CPU
-	dimCall              // id: peer group and length; how many calls
+	dimCall              // id: peer group, shortest and longest length; how many calls
 )
 
 type sumKey struct {

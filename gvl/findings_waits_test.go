@@ -61,9 +61,9 @@ func TestSlowPeers(t *testing.T) {
 }
 
 // callers plays n threads that read from a peer whenever they are looked at, 20 times a second, for d ns; their CPU counters
-// are read four times a second, and move by cpuNS a second.
+// are read four times a second, and move by cpuNS a call of 400 ms.
 func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
-	const reading = 250 * ms
+	const reading, call = 250 * ms, 400 * ms
 	stack := s.stack("c:IO#gets", "Client#ask")
 	for end := s.now + d; s.now < end; {
 		s.now += 50*ms - sceneTick // and a tick of play
@@ -72,7 +72,7 @@ func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 			for id := range sampler.ThreadID(n) {
 				th := s.at(answered(released(id+1), s.now, "read", 9, peer), stack)
 				th.Kernel.CPUAtNS = s.now / reading * reading
-				th.Kernel.CPUNS = th.Kernel.CPUAtNS * cpuNS / sec
+				th.Kernel.CPUNS = th.Kernel.CPUAtNS / call * cpuNS
 				th.Kernel.StateAtNS = th.Kernel.CPUAtNS
 				list = append(list, th)
 			}
@@ -88,7 +88,7 @@ func TestCallsBetweenSamples(t *testing.T) {
 		what  string
 		cpuNS int64
 		ids   []string
-	}{{"1 ms a call of 400 ms", 2500_000, []string{"http_slow"}}, {"messages never come", 0, nil}, {"stopped and continued once a second", 30_000, nil}} {
+	}{{"1 ms a call", ms, []string{"http_slow"}}, {"messages never come", 0, nil}, {"stopped and continued again and again", 30_000, nil}} {
 		s := newScene(t)
 		peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"})
 		s.callers(15*sec, c.cpuNS, 3, peer)

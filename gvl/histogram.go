@@ -50,6 +50,14 @@ func histUpper(b int) int64 {
 	return 1<<exp + int64(sub+1)<<(exp-histSubBits)
 }
 
+// histLower is the lower edge of a bucket, in ns.
+func histLower(b int) int64 {
+	if b == 0 {
+		return 0
+	}
+	return histUpper(b - 1)
+}
+
 // Add counts a duration in ns.
 func (h *Histogram) Add(ns int64) {
 	h.count(uint16(histBucket(ns)), 1)

@@ -95,10 +95,11 @@ func listener(p sampler.Peer) string {
 
 // callsText says how many calls to a remote end have ended and how long they took; "" where none has.
 func (w *window) callsText(group uint32) string {
-	h := w.calls[group]
-	if h == nil || w.sampledNS == 0 {
+	ended := w.calls[group]
+	if ended == nil || w.sampledNS == 0 {
 		return ""
 	}
+	h := &ended.longest
 	n, longest := h.Count()
 	text := ", " + number(float64(n)*1e9/float64(w.sampledNS)) + " calls a second: "
 	if longest <= shortestCallNS {

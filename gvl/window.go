@@ -37,7 +37,7 @@ type window struct {
 	threads   map[sampler.ThreadID]*sums
 	ractors   map[sampler.RactorID]*sums
 	peers     map[uint32]int64
-	calls     map[uint32]*Histogram // by peer group
+	calls     map[uint32]*calls // by peer group
 	locks     map[uint64]int64
 	gcStacks  map[sampler.StackID]int64
 	flags     map[stackFlags]int64
@@ -70,7 +70,7 @@ func (w *window) init(ev *collector, b *Blame) {
 	w.threads = make(map[sampler.ThreadID]*sums)
 	w.ractors = make(map[sampler.RactorID]*sums)
 	w.peers = make(map[uint32]int64)
-	w.calls = make(map[uint32]*Histogram)
+	w.calls = make(map[uint32]*calls)
 	w.locks = make(map[uint64]int64)
 	w.recentLocks = make(map[uint64]int64)
 	w.gcStacks = make(map[sampler.StackID]int64)
