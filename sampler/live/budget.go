@@ -3,6 +3,7 @@ package live
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -45,6 +46,8 @@ const (
 type budget struct {
 	// share is of one CPU; 0: no limit.
 	share float64
+	// tuneAtNS is when the rates are decided next; it is never put forward.
+	tuneAtNS atomic.Int64
 
 	mu sync.Mutex
 	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them, idle of those
@@ -155,12 +158,17 @@ func (b *budget) spent(depth sampler.Depth, ns, now int64, own func() int64) (al
 	if b.share == 0 {
 		return 0, 0
 	}
+	var ownNS int64
+	if now >= b.tuneAtNS.Load() {
+		ownNS = own() // asks the kernel: not while other Sources wait
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ticksNS += ns
 	if b.tunedNS == 0 {
 		// What came before was attaching.
-		b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, own(), b.ticksNS
+		b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, ownNS, b.ticksNS
+		b.tuneAtNS.Store(now + tuneNS)
 		b.levelNS = b.most()
 		return 0, 0
 	}
@@ -176,8 +184,8 @@ func (b *budget) spent(depth sampler.Depth, ns, now int64, own func() int64) (al
 	// Not more is owed than stacks wait for at most: else what the lowest rates overdraw would add up, and be paid for when there
 	// is room again.
 	b.levelNS = max(b.levelNS-float64(ns), -income*1e9/leastStackHz)
-	if now-b.tunedNS >= tuneNS {
-		b.tune(now, own())
+	if now >= b.tuneAtNS.Load() { // and so it was above
+		b.tune(now, ownNS)
 	}
 	if b.levelNS < 0 {
 		stacks = now + int64(min(-b.levelNS/income, 1e9/leastStackHz))
@@ -204,6 +212,7 @@ func (b *budget) tune(now, own int64) {
 	b.tunes++
 	b.beside += (beside - b.beside) * max(-math.Expm1(-d/besideTauNS), 1/b.tunes)
 	b.tunedNS, b.ownNS, b.tunedTicksNS = now, own, b.ticksNS
+	b.tuneAtNS.Store(now + tuneNS)
 	b.lock.settle()
 	b.stack.settle()
 	// Half full the budget is where it should be; less is made good, more is not spent on purpose.
@@ -258,72 +267,4 @@ func step(now, want, have float64) float64 {
 		return to
 	}
 	return now
-}
-
-// fullness says whether the machine has no CPU to spare: what ddtop takes then is taken from somebody.
-type fullness struct {
-	is bool
-	// idleNS is the time that the machine's CPUs were idle, all together, when it was looked at; 0: never.
-	idleNS, atNS int64
-	// some is the last Pressure.CPUSomeNS of the process's own cgroup.
-	some int64
-	// looks is how many looks in a row contradict is.
-	looks int
-}
-
-// Named limits of fullness.
-const (
-	// lookNS is how often it is looked at.
-	lookNS = 1_000_000_000
-	// scarceIdle and freeIdle are how many CPUs have to be idle: less than the one is scarce, more than the other is free.
-	scarceIdle, freeIdle = 0.25, 0.5
-	// pressed is the share of the time in which a task of the process's cgroup waits for a CPU that is scarce too: a limit, or
-	// a set of CPUs, of its own.
-	pressed = 0.5
-	// fullLooks is how many looks in a row change the verdict.
-	fullLooks = 2
-)
-
-// due reports whether it is time to look again.
-func (f *fullness) due(now int64) bool { return now-f.atNS >= lookNS*9/10 }
-
-// look takes the idle time of all CPUs and the process's pressure at a time.
-func (f *fullness) look(now, idleNS int64, p sampler.Pressure) {
-	some := int64(0)
-	if p.Source == sampler.PressureCgroup {
-		some = p.CPUSomeNS
-	}
-	before := *f
-	f.idleNS, f.some, f.atNS = idleNS, some, now
-	if before.atNS == 0 || now <= before.atNS {
-		return
-	}
-	d := float64(now - before.atNS)
-	idle := float64(idleNS-before.idleNS) / d
-	scarce := before.some != 0 && float64(some-before.some)/d > pressed
-	switch {
-	case idle < scarceIdle:
-		scarce = true
-	case idle < freeIdle && f.is:
-		scarce = true
-	}
-	if scarce == f.is {
-		f.looks = 0
-		return
-	}
-	if f.looks++; f.looks >= fullLooks {
-		f.is, f.looks = scarce, 0
-	}
-}
-
-// look looks whether the machine has a CPU to spare, where it is time for that.
-func (b *budget) look(now int64, idle func() (int64, error), p sampler.Pressure) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.share == 0 || !b.full.due(now) {
-		return
-	}
-	if ns, err := idle(); err == nil {
-		b.full.look(now, ns, p)
-	}
 }

@@ -305,19 +305,20 @@ func TestBudgetOff(t *testing.T) {
 	if c.stackNS != 1e7 || c.lockNS != 1e6 || c.slowLockNS != slowIntervalNS || all != 0 || stacks != 0 {
 		t.Error("no budget was asked for and there is one")
 	}
-	b.look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{})
+	b.look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{}, new(press))
 }
 
 // TestBudgetOfAFullMachine: half of it is in force from the second look on at which no CPU is free, and all of it again from the
 // second on at which one is.
 func TestBudgetOfAFullMachine(t *testing.T) {
 	b, now, idle := newBudget(0.03), int64(0), int64(0)
+	var own press
 	pressure := sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: 1}
 	second := func(free, pressed float64) bool {
 		now += 1e9
 		idle += int64(free * 1e9)
 		pressure.CPUSomeNS += int64(pressed * 1e9)
-		b.look(now, func() (int64, error) { return idle, nil }, pressure)
+		b.look(now, func() (int64, error) { return idle, nil }, pressure, &own)
 		halved, _ := b.says()
 		return halved
 	}
@@ -332,10 +333,50 @@ func TestBudgetOfAFullMachine(t *testing.T) {
 			t.Errorf("after %d looks, the last with %g CPUs idle and %g of the time pressed: halved is %v", i+1, c.free, c.pressed, got)
 		}
 	}
-	b.look(now+1e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure)
-	b.look(now+2e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure)
+	b.look(now+1e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure, &own)
+	b.look(now+2e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure, &own)
 	if halved, _ := b.says(); halved {
 		t.Error("halved for want of an answer")
+	}
+}
+
+// TestBudgetOfSeveralCgroups: each process's pressure is compared with its own, whoever looks at the machine; one that is pressed is
+// enough, until it ends. The machine is asked once for all.
+func TestBudgetOfSeveralCgroups(t *testing.T) {
+	b, now, asked := newBudget(0.03), int64(0), 0
+	var own [2]press
+	some := [2]int64{1, 1e15}
+	second := func(pressed float64) bool {
+		now += 1e9
+		some[1] += int64(pressed * 1e9)
+		for i := range own {
+			p := sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: some[i]}
+			b.look(now+int64(i), func() (int64, error) { asked++; return 8 * now, nil }, p, &own[i])
+		}
+		halved, _ := b.says()
+		return halved
+	}
+	for range 4 {
+		if second(0) {
+			t.Fatal("halved where no process waits for a CPU")
+		}
+	}
+	if asked != 4 {
+		t.Errorf("in 4 s the machine was asked %d times", asked)
+	}
+	for range 3 {
+		second(0.9)
+	}
+	if !second(0.9) {
+		t.Error("not halved, and one of two processes waits for a CPU")
+	}
+	b.leave(&own[1])
+	for range 3 {
+		now += 1e9
+		b.look(now, func() (int64, error) { return 8 * now, nil }, sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: some[0]}, &own[0])
+	}
+	if halved, _ := b.says(); halved {
+		t.Error("halved for a process that has ended")
 	}
 }
 

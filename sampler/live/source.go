@@ -48,6 +48,7 @@ type Source struct {
 	rates  rates
 	procs  *processors
 	budget *budget
+	press  press // of Run
 
 	slow *kernel.Slow
 	// slowNow is what was read of slow last; nil: nothing yet.
@@ -278,6 +279,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	c := newClock(s.info.StackRate, s.info.LockRate, monotonic())
 	s.budget.count(+1, 0)
 	defer func() {
+		s.budget.leave(&s.press)
 		if c.slow {
 			s.budget.count(0, -1)
 		} else {
@@ -431,7 +433,9 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		s.lastProc = now
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
-			s.budget.look(now, kernel.IdleNS, p.Pressure)
+			if !all { // of a single sample nothing follows
+				s.budget.look(now, kernel.IdleNS, p.Pressure, &s.press)
+			}
 		}
 	}
 	if all || now-s.lastSelf > selfNS {

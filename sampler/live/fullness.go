@@ -1,0 +1,116 @@
+package live
+
+import "github.com/ddtop/ddtop/sampler"
+
+// fullness says whether the machine has no CPU to spare: what ddtop takes then is taken from somebody.
+type fullness struct {
+	is bool
+	// idleNS is the time that the machine's CPUs were idle, all together, when it was looked at; 0: never. dueNS is when to look
+	// again.
+	idleNS, atNS, dueNS int64
+	// pressed is the number of processes in whose cgroups CPUs are scarce.
+	pressed int
+	// looks is how many looks in a row contradict is.
+	looks int
+}
+
+// Named limits of fullness.
+const (
+	// lookNS is how often it is looked at.
+	lookNS = 1_000_000_000
+	// scarceIdle and freeIdle are how many CPUs have to be idle: less than the one is scarce, more than the other is free.
+	scarceIdle, freeIdle = 0.25, 0.5
+	// pressed is the share of the time in which a task of the process's cgroup waits for a CPU that is scarce too: a limit, or
+	// a set of CPUs, of its own.
+	pressed = 0.5
+	// fullLooks is how many looks in a row change the verdict.
+	fullLooks = 2
+)
+
+// press says whether CPUs are scarce in the cgroup of one process.
+type press struct {
+	is bool
+	// someNS is the last Pressure.CPUSomeNS of the cgroup, at a time.
+	someNS, atNS int64
+}
+
+// take takes the pressure at a time.
+func (q *press) take(now int64, p sampler.Pressure) {
+	if q.atNS != 0 && now-q.atNS < lookNS*9/10 {
+		return
+	}
+	some := int64(0)
+	if p.Source == sampler.PressureCgroup {
+		some = p.CPUSomeNS
+	}
+	*q = press{is: q.someNS != 0 && float64(some-q.someNS)/float64(now-q.atNS) > pressed, someNS: some, atNS: now}
+}
+
+// look takes the idle time of all CPUs at a time.
+func (f *fullness) look(now, idleNS int64) {
+	before := *f
+	f.idleNS, f.atNS = idleNS, now
+	if before.atNS == 0 || now <= before.atNS {
+		return
+	}
+	idle := float64(idleNS-before.idleNS) / float64(now-before.atNS)
+	scarce := f.pressed > 0
+	switch {
+	case idle < scarceIdle:
+		scarce = true
+	case idle < freeIdle && f.is:
+		scarce = true
+	}
+	if scarce == f.is {
+		f.looks = 0
+		return
+	}
+	if f.looks++; f.looks >= fullLooks {
+		f.is, f.looks = scarce, 0
+	}
+}
+
+// look takes the pressure of a process, whose last one of is, and looks whether the machine has a CPU to spare where it is time for
+// that.
+func (b *budget) look(now int64, idle func() (int64, error), p sampler.Pressure, of *press) {
+	if b.share == 0 {
+		return
+	}
+	b.mu.Lock()
+	was := of.is
+	of.take(now, p)
+	b.full.count(was, of.is)
+	due := now >= b.full.dueNS
+	if due {
+		b.full.dueNS = now + lookNS*9/10
+	}
+	b.mu.Unlock()
+	if !due {
+		return
+	}
+	ns, err := idle() // reads a file: not while other Sources wait
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.full.look(now, ns)
+}
+
+// leave forgets the pressure of a process.
+func (b *budget) leave(of *press) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.full.count(of.is, false)
+	*of = press{}
+}
+
+// count counts a process that was pressed, or not, and is, or not.
+func (f *fullness) count(was, is bool) {
+	if was {
+		f.pressed--
+	}
+	if is {
+		f.pressed++
+	}
+}
