@@ -91,8 +91,8 @@ type hit struct {
 	object            uint64
 	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
 	explains int64
-	// tell adds to text what takes long to find out: the culprit's code. It is called when somebody wants to read it, before the
-	// next judgement; nil: nothing is missing.
+	// tell adds to text what takes long to find out: the culprit's code. It is called when somebody wants to read it, at the next
+	// judgement at the latest, while the window is still about the same; nil: nothing is missing.
 	tell func(*hit)
 }
 
@@ -259,6 +259,9 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	case r.settled && late != &f.win, late.sampledNS < minWindowNS:
 	default:
 		h = r.eval(late)
+	}
+	if st.raised && h.score < 1 {
+		st.last = st.last.told() // later the window would be another one
 	}
 	switch {
 	case h.score >= 1:
