@@ -207,7 +207,14 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 			t.Errorf("%d samples in %.300s: %v", s.Samples, got.out, err)
 		}
 	}
-	folded, recorded := filepath.Join(t.TempDir(), "x.folded"), filepath.Join(t.TempDir(), "x.ddtop")
+	// In memory: ddtop waits for a disk that is slow, but not for long.
+	inMemory, err := os.MkdirTemp("/dev/shm", "ddtop-test-")
+	if err != nil {
+		inMemory = t.TempDir()
+	} else {
+		t.Cleanup(func() { _ = os.RemoveAll(inMemory) })
+	}
+	folded, recorded := filepath.Join(inMemory, "x.folded"), filepath.Join(inMemory, "x.ddtop")
 	replayed := func(t *testing.T, _ result) {
 		t.Helper()
 		got := run(t, "report", recorded, "--json")
