@@ -31,7 +31,11 @@ func (h *headView) health(t *Theme) []segment {
 	}
 	window := axisTime(h.windowNS)
 	if h.spanNS < h.windowNS*9/10 {
-		window = axisTime(h.spanNS/int64(time.Second)*int64(time.Second)) + " of " + window
+		known := "<1s" // the first pictures come before there is a second to tell of
+		if s := h.spanNS / int64(time.Second); s > 0 {
+			known = axisTime(s * int64(time.Second))
+		}
+		window = known + " of " + window
 	}
 	out := []segment{live}
 	if f.stopped {

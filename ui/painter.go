@@ -69,10 +69,10 @@ func (p *painter) run(program *tea.Program) error {
 	ended, painted := make(chan struct{}), make(chan error, 1)
 	go func() {
 		err := p.paintUntil(ended)
+		painted <- err // before the program ends for it, so that it is there to be told
 		if err != nil {
 			program.Kill()
 		}
-		painted <- err
 	}()
 	_, err := program.Run()
 	close(ended)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"image/color"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +132,22 @@ func TestFirstPicturesComeFast(t *testing.T) {
 	}
 	if m.pace != m.opt.Repaint || sum > 2*time.Second {
 		t.Errorf("after %v a tick is %v", sum, m.pace)
+	}
+}
+
+// TestPaintingPanics: a panic of the goroutine that paints, which Bubble Tea knows nothing of, is an error that says where.
+func TestPaintingPanics(t *testing.T) {
+	var out writes
+	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, Options{})
+	_, p := newProgram(t.Context(), s.model, &out)
+	bad := func(color.Color) color.Color { panic("a bad colour") }
+	p.colors, p.profiled = &bad, true
+	p.paint(&s.model.grid)
+	if err := p.paintUntil(nil); err == nil || !strings.Contains(err.Error(), "a bad colour") || !strings.Contains(err.Error(), "painter.go") {
+		t.Errorf("it says %v", err)
+	}
+	p.leave() // the terminal can be given back all the same
+	if got := strings.Join(out.took(), ""); !strings.Contains(got, leaveScreen) {
+		t.Errorf("%q was written", got)
 	}
 }
