@@ -51,7 +51,20 @@ func (m *Model) back() {
 	m.refresh()
 }
 
+// playFaster changes the speed while the history is played.
+func (m *Model) playFaster(d int) {
+	if !m.playing {
+		m.message.tell("+ - change the speed while the history plays: p plays it")
+		return
+	}
+	m.changeSpeed(d)
+}
+
 func (m *Model) nextMatch(d int) {
+	if m.flame.search == nil {
+		m.message.tell("nothing is searched for: / searches")
+		return
+	}
 	m.live.focus = onFlame
 	m.flame.nextMatch(d)
 	m.refresh()

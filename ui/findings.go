@@ -13,6 +13,8 @@ import (
 // findingsView says in plain words what is wrong, the cause first, and what to do where there is room.
 type findingsView struct {
 	list []gvl.Finding
+	// of are the processes that they are about, one for each; nil: all are about the one that is shown.
+	of []*member
 	// note replaces the findings while there is nothing to judge yet.
 	note string
 }
@@ -32,7 +34,8 @@ func findingLines(f *gvl.Finding, w, n int) []string {
 const noFindings = "no findings: nothing stands out in this stretch of time"
 
 // draw draws the worst finding, what to do where there is room, and then the others.
-func (f *findingsView) draw(a canvas.Area, t *Theme) {
+func (f *findingsView) draw(a canvas.Area, sc *scene) {
+	t := &sc.theme
 	if len(f.list) == 0 {
 		text := noFindings
 		mark := "✓"
@@ -53,6 +56,10 @@ func (f *findingsView) draw(a canvas.Area, t *Theme) {
 		*last = canvas.Cut(*last, a.W-4-canvas.Width(more)) + more
 	}
 	drawFindingLines(a, worst, lines, t)
+	f.onPress(sc, a.Sub(0, 0, a.W, len(lines)), 0)
+	if others > 0 && left == 0 {
+		moreFindings(sc, a.Sub(3, len(lines)-1, canvas.Width(lines[len(lines)-1]), 1), others)
+	}
 	y := len(lines)
 	if worst.Next != "" && (left >= 2 || left == 1 && others == 0) {
 		a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.dim())
@@ -63,9 +70,11 @@ func (f *findingsView) draw(a canvas.Area, t *Theme) {
 		if y == a.H-1 && i < others {
 			more := fmt.Sprintf("  +%d more: !", others-i)
 			row.PutRight(0, more+" ", t.dim())
+			moreFindings(sc, row, others-i)
 			row = row.Sub(0, 0, row.W-canvas.Width(more)-1, 1)
 		}
 		drawFindingLines(row, &f.list[i], findingLines(&f.list[i], row.W-4, 1), t)
+		f.onPress(sc, row, i)
 		y++
 	}
 }
@@ -89,16 +98,26 @@ func drawFindingLines(a canvas.Area, f *gvl.Finding, lines []string, t *Theme) {
 // maxFindingLines bounds the lines of one finding in the list of all.
 const maxFindingLines = 8
 
-// drawAll lists all findings in full over the screen, each with what to do; scroll skips lines. It returns the scroll that
-// there is room for.
-func (f *findingsView) drawAll(a canvas.Area, t *Theme, scroll int) int {
-	w := a.W - overlayMargin
+// drawAll lists all findings in full over the screen, each with what to do. It keeps the selected one in sight.
+func (f *findingsView) drawAll(a canvas.Area, sc *scene, o *overlay) {
+	t, w := &sc.theme, a.W-overlayMargin
+	at := max(f.index(o.finding), 0)
+	o.finding = f.id(at)
 	var lines []overlayLine
 	for i := range f.list {
-		g := &f.list[i]
+		g, from := &f.list[i], len(lines)
+		add := func(draw overlayLine) {
+			lines = append(lines, func(a canvas.Area) {
+				draw(a)
+				if i == at {
+					markRow(a, sc, true)
+				}
+				f.onPress(sc, a, i)
+			})
+		}
 		text, _ := wrap(g.String(), w-4, maxFindingLines)
 		for y := range text {
-			lines = append(lines, func(a canvas.Area) {
+			add(func(a canvas.Area) {
 				if y == 0 {
 					drawFindingLines(a, g, text[:1], t)
 				} else {
@@ -109,7 +128,13 @@ func (f *findingsView) drawAll(a canvas.Area, t *Theme, scroll int) int {
 		next, _ := wrap("→ "+g.Next, w-4, maxFindingLines)
 		for _, s := range next {
 			if g.Next != "" {
-				lines = append(lines, func(a canvas.Area) { a.Put(3, 0, s, t.dim()) })
+				add(func(a canvas.Area) { a.Put(3, 0, s, t.dim()) })
+			}
+		}
+		if i == at {
+			if moved := [2]int{from, len(lines)}; moved != o.lines {
+				o.lines = moved
+				o.scroll = min(max(o.scroll, moved[1]-o.height), moved[0])
 			}
 		}
 		lines = append(lines, func(canvas.Area) {})
@@ -119,7 +144,7 @@ func (f *findingsView) drawAll(a canvas.Area, t *Theme, scroll int) int {
 			a.Put(1, 0, canvas.Cut(cmp.Or(f.note, noFindings), a.W-2), t.dim())
 		})
 	}
-	return drawOverlay(a, t, " findings ", lines, scroll)
+	o.scroll = drawOverlay(a, t, " findings ", lines, o.scroll)
 }
 
 // wrap breaks a text at spaces into at most n lines of at most w columns; when there are more, the last line is cut and the

@@ -153,7 +153,7 @@ func (m *Model) attach(f *fleet) {
 	m.fleet = f
 	m.pages[pageProcesses] = f.page
 	m.page = pageProcesses
-	m.keys = globalKeys(true)
+	m.setKeys(true)
 }
 
 // takeOver takes over what the person chose on another process's screen.
@@ -163,7 +163,7 @@ func (m *Model) takeOver(from *Model) {
 		m.page = pageThreads
 	}
 	m.live.focus, m.span = from.live.focus, from.span
-	m.heldNS = 0
+	m.heldNS, m.came = 0, nil
 	m.message.clear()
 	m.pressed = from.pressed
 	if m.presenting != from.presenting {

@@ -28,8 +28,11 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 	}
 	if m.message.text != "" {
 		st := canvas.Style{FG: t.Good, Attr: canvas.Bold}
-		if m.message.problem {
+		switch {
+		case m.message.problem:
 			st.FG = t.Crit
+		case m.message.hint:
+			st = t.text()
 		}
 		full := a.Row(r.detail)
 		full.Fill(' ', canvas.Style{})
@@ -44,19 +47,15 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 	type hint struct {
 		key, word string
-		b         *binding
+		b         binding
 	}
 	var hints []hint
-	add := func(k *keyMap) {
-		for i := range k.bindings {
-			b := &k.bindings[i]
+	for _, k := range ofFirst(m.maps()) {
+		for _, b := range k.bindings {
 			if b.short != "" && (b.when == nil || b.when(m)) {
 				hints = append(hints, hint{cmp.Or(b.footer, b.show), b.short, b})
 			}
 		}
-	}
-	for _, k := range m.maps() {
-		add(k)
 	}
 	limit := a.W - 2
 	if !ownRow {

@@ -41,6 +41,26 @@ func (k *keyMap) find(key string) *binding {
 	return nil
 }
 
+// ofFirst returns the bindings of key maps without those whose key an earlier map has: what is shown of keys is what they do.
+func ofFirst(maps []*keyMap) []keyMap {
+	taken := make(map[string]bool)
+	out := make([]keyMap, len(maps))
+	for i, k := range maps {
+		out[i].title = k.title
+		for _, b := range k.bindings {
+			if len(b.keys) == 0 || !taken[b.keys[0]] {
+				out[i].bindings = append(out[i].bindings, b)
+			}
+		}
+		for _, b := range k.bindings {
+			for _, key := range b.keys {
+				taken[key] = true
+			}
+		}
+	}
+	return out
+}
+
 // globalKeys work everywhere; several: there is more than one process.
 func globalKeys(several bool) keyMap {
 	k := keyMap{title: "everywhere", bindings: []binding{
@@ -69,12 +89,12 @@ func globalKeys(several bool) keyMap {
 			do: func(m *Model) tea.Cmd { m.present(); return nil }},
 		{keys: []string{"p"}, show: "p", help: "play the history (or the recording) from the moment shown, and stop",
 			do: func(m *Model) tea.Cmd { m.togglePlay(); m.refresh(); return nil }},
-		{keys: []string{"+"}, show: "+ -", help: "play faster, slower", when: func(m *Model) bool { return m.playing },
-			do: func(m *Model) tea.Cmd { m.changeSpeed(+1); return nil }},
-		{keys: []string{"-"}, do: func(m *Model) tea.Cmd { m.changeSpeed(-1); return nil }},
-		{keys: []string{"<", "shift+,"}, show: "< >", help: "go back and forth by a tenth of the history",
+		{keys: []string{"+"}, show: "+ -", short: "speed", help: "play faster, slower", when: func(m *Model) bool { return m.playing },
+			do: func(m *Model) tea.Cmd { m.playFaster(+1); return nil }},
+		{keys: []string{"-"}, do: func(m *Model) tea.Cmd { m.playFaster(-1); return nil }},
+		{keys: []string{","}, show: ", .", help: "go back and forth by a tenth of the history",
 			do: func(m *Model) tea.Cmd { m.move(-m.seekNS()); m.refresh(); return nil }},
-		{keys: []string{">", "shift+."}, do: func(m *Model) tea.Cmd { m.move(+m.seekNS()); m.refresh(); return nil }},
+		{keys: []string{"."}, do: func(m *Model) tea.Cmd { m.move(+m.seekNS()); m.refresh(); return nil }},
 		{keys: []string{"ctrl+l"}, show: "ctrl-l", help: "redraw the screen",
 			do: func(m *Model) tea.Cmd { return tea.ClearScreen }},
 		{keys: []string{"q", "ctrl+c"}, show: "q ctrl-z", footer: "q", short: "quit", always: true, help: "quit; go back to the shell until fg",
@@ -93,7 +113,7 @@ func weightKeys() keyMap {
 	k := keyMap{title: "flamegraph: what it shows", bindings: []binding{
 		{keys: []string{"/"}, show: "/", short: "find", help: "find frames: a regular expression over method and file names",
 			do: func(m *Model) tea.Cmd { m.openSearch(); return nil }},
-		{keys: []string{"n"}, show: "n N", short: "", help: "next and previous match", when: (*Model).searching,
+		{keys: []string{"n"}, show: "n N", short: "next", always: true, help: "next and previous match", when: (*Model).searching,
 			do: func(m *Model) tea.Cmd { m.nextMatch(+1); return nil }},
 		{keys: []string{"N", "shift+n"}, do: func(m *Model) tea.Cmd { m.nextMatch(-1); return nil }},
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what the flamegraph measures: wall time, CPU time, waiting for the GVL, blame, allocation",

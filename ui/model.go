@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"regexp"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -22,6 +23,14 @@ type Model struct {
 	pages      [numPages]page
 	// threadFrom is the page that the page of one thread was opened from.
 	threadFrom pageID
+	// came is where somebody was before a finding led to the page that is shown; nil: none did. backKeys lead there.
+	came     *origin
+	backKeys keyMap
+	// overKeys work while something lies over the screen, front are those of keys that do then.
+	overKeys [numOverlays]keyMap
+	front    keyMap
+	// sought is the search that a view made to show one function in the flamegraph; it leaves no rows out of lists.
+	sought *regexp.Regexp
 
 	over      overlay
 	lastPress mousePress
@@ -53,14 +62,17 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	selected := new(selection)
 	parts := newComponents(selected)
 	pages := newPages(parts)
-	return &Model{
+	m := &Model{
 		scene: scene{
 			dict: store.dict, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(),
 			notes: recordedNotes(store.src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.keepNS}, selection: selected,
 		},
-		components: parts, store: store, keys: globalKeys(false), weightKeys: weightKeys(), live: pages[pageLive].(*livePage), pages: pages,
+		components: parts, store: store, weightKeys: weightKeys(), backKeys: backKeys(),
+		overKeys: overlayKeys(), live: pages[pageLive].(*livePage), pages: pages,
 		message: message{text: o.Notice},
-	}, nil
+	}
+	m.setKeys(false)
+	return m, nil
 }
 
 // Init starts the clock of the screen.
@@ -172,24 +184,20 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		m.refresh()
 		return nil
 	}
-	if m.over.what != noOverlay {
-		return m.overlayKey(key)
+	if m.over.what != noOverlay && m.binding(key) == nil {
+		m.over = overlay{} // any other key closes it, and does what it does elsewhere
+		if m.keys.find(key) == nil {
+			m.draw()
+			return nil
+		}
 	}
 	b := m.binding(key)
 	if b == nil {
+		m.unknownKey(key)
+		m.draw()
 		return nil
 	}
 	cmd := b.do(m)
 	m.draw()
 	return cmd
-}
-
-// overlayKey gives a key to what lies over the screen.
-func (m *Model) overlayKey(key string) tea.Cmd {
-	if key == "q" || key == "ctrl+c" {
-		return tea.Quit
-	}
-	m.over.key(key)
-	m.draw()
-	return nil
 }

@@ -39,13 +39,13 @@ func (m *Model) paint() {
 	} else {
 		head := m.head()
 		head.draw(a.Row(r.head), t)
-		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), t)
+		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), &m.scene)
 		drawGauges(a.Row(r.gauges), &m.figures, t)
 	}
 	m.drawPage()
 	m.pressed.draw(a, r.detail-1, t)
 	m.drawFooter(a, t)
-	m.drawOver(a, t)
+	m.drawOver()
 }
 
 // head is what the first line is drawn from.

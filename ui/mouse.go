@@ -47,8 +47,11 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 	if w, ok := msg.(tea.MouseWheelMsg); ok {
 		return m.wheel(w)
 	}
-	if m.over.what != noOverlay || m.prompt != nil {
+	if m.prompt != nil {
 		return nil
+	}
+	if m.over.what != noOverlay {
+		return m.clickOver(msg)
 	}
 	x := min(max(at.X-m.regions.cellsX, 0), m.regions.cellsW-1)
 	switch msg.(type) {
@@ -81,6 +84,21 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 		}
 	}
 	return nil
+}
+
+// clickOver takes an event of the mouse while something lies over the screen: a click beside that closes it.
+func (m *Model) clickOver(msg tea.MouseMsg) tea.Cmd {
+	at := msg.Mouse()
+	if _, ok := msg.(tea.MouseClickMsg); !ok || at.Button != tea.MouseLeft {
+		return nil
+	}
+	m.message.clear()
+	cmd, hit := m.pressAt(at.X, at.Y)
+	if !hit && !inside(m.overArea(), at.X, at.Y) {
+		m.over = overlay{}
+		m.draw()
+	}
+	return cmd
 }
 
 // onAxis reports whether a place is on a time axis or the rows under it.
@@ -139,13 +157,10 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	default:
 		return nil
 	}
-	switch {
-	case m.prompt != nil:
+	if m.prompt != nil {
 		return nil
-	case m.over.what != noOverlay:
-		return m.overlayKey(key)
 	}
-	if p, ok := m.current().(wheeled); ok {
+	if p, ok := m.current().(wheeled); ok && m.over.what == noOverlay {
 		if cmd, done := p.wheel(m, msg.X, msg.Y, d, m.onAxis(msg.X, msg.Y)); done {
 			return cmd
 		}

@@ -1,6 +1,10 @@
 package ui
 
 import (
+	"fmt"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -23,12 +27,18 @@ const (
 	noOverlay overlayID = iota
 	helpOverlay
 	findingsOverlay
+	numOverlays
 )
 
 // overlay is what lies over the screen, and from which line on it is shown.
 type overlay struct {
 	what   overlayID
 	scroll int
+	// finding is the selected one of the findings, lines its first line and the one after its last, height the lines that there was
+	// room for.
+	finding findingID
+	lines   [2]int
+	height  int
 }
 
 // toggle opens an overlay, or closes it.
@@ -39,24 +49,25 @@ func (o *overlay) toggle(what overlayID) {
 	*o = overlay{what: what}
 }
 
-// overlayPage is how many lines of an overlay the page keys go.
-const overlayPage = 10
-
-// key scrolls, or closes the overlay.
-func (o *overlay) key(key string) {
-	switch key {
-	case "up", "k":
-		o.scroll = max(0, o.scroll-1)
-	case "down", "j":
-		o.scroll++
-	case "pgup":
-		o.scroll = max(0, o.scroll-overlayPage)
-	case "pgdown":
-		o.scroll += overlayPage
-	default:
-		*o = overlay{}
+// overlayKeys are the keys that work while something lies over the screen, by what that is.
+func overlayKeys() (out [numOverlays]keyMap) {
+	closes := func(m *Model) tea.Cmd { m.over = overlay{}; return nil }
+	scroll := func(m *Model, by step) tea.Cmd {
+		m.over.scroll = max(0, m.over.scroll+by.rows+by.screens*max(m.over.height-1, 1))
+		return nil
 	}
+	out[helpOverlay] = keyMap{title: "help", bindings: append(cursorKeys("scroll", "scroll", scroll),
+		binding{keys: []string{"esc", "?"}, show: "esc", short: "close", always: true, do: closes})}
+	out[findingsOverlay] = keyMap{title: "findings", bindings: append(cursorKeys("select", "select a finding", (*Model).moveFinding),
+		binding{keys: []string{"enter"}, show: "enter", short: "go there", help: "go to the thread, the lock or the line that it is about",
+			always: true, when: func(m *Model) bool { return len(m.allFindings().list) > 0 },
+			do: func(m *Model) tea.Cmd { return m.goToFinding(m.over.finding) }},
+		binding{keys: []string{"esc", "!"}, show: "esc", short: "close", always: true, do: closes})}
+	return out
 }
+
+// overKeys are the other keys that do not close what lies over the screen at once.
+var overKeys = []string{"?", "!", "q", "ctrl+c", "ctrl+l", "ctrl+z"}
 
 // drawOverlay draws the lines in a frame over its area; scroll skips some where there are more than fit. It returns the scroll
 // that there is room for.
@@ -68,11 +79,17 @@ func drawOverlay(a canvas.Area, t *Theme, title string, lines []overlayLine, scr
 	for y := range min(in.H, len(lines)-scroll) {
 		lines[scroll+y](in.Row(y))
 	}
-	foot := " esc closes "
-	if len(lines) > in.H {
-		foot = " ↑ ↓ scrolls · esc closes "
+	hidden := ""
+	if scroll > 0 {
+		hidden += fmt.Sprintf(" ▲%d", scroll)
 	}
-	a.Put(a.W-2-canvas.Width(foot), a.H-1, foot, t.dim())
+	if below := len(lines) - scroll - in.H; below > 0 {
+		hidden += fmt.Sprintf(" ▼%d", below)
+	}
+	if hidden != "" {
+		hidden += " "
+		a.Put(a.W-2-canvas.Width(hidden), a.H-1, hidden, canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+	}
 	return scroll
 }
 
@@ -95,23 +112,28 @@ func frame(a canvas.Area, t *Theme, title string) {
 	a.Put(2, 0, title, t.bold())
 }
 
-// drawOver draws the overlay that is open, over the rows between the first and the last.
-func (m *Model) drawOver(a canvas.Area, t *Theme) {
+// overArea is where what lies over the screen is drawn: over the rows between the first and the last.
+func (m *Model) overArea() canvas.Area {
+	a := m.grid.Area()
+	if m.width >= maxOverlay+leastBeside {
+		return a.Sub((m.width-maxOverlay)/2, 1, maxOverlay, m.height-2)
+	}
+	return a.Sub(0, 1, m.width, m.height-2)
+}
+
+// drawOver draws the overlay that is open. Of what was drawn before, only the keys in the last row answer clicks then.
+func (m *Model) drawOver() {
 	if m.over.what == noOverlay {
 		return
 	}
-	area := a.Sub(0, 1, m.width, m.height-2)
-	if m.width >= maxOverlay+leastBeside {
-		area = a.Sub((m.width-maxOverlay)/2, 1, maxOverlay, m.height-2)
-	}
+	m.zones = slices.DeleteFunc(m.zones, func(z zone) bool { return z.at.Y != m.regions.footer })
+	area := m.overArea()
+	m.over.height = area.H - 2
 	switch m.over.what {
 	case helpOverlay:
-		m.over.scroll = drawHelp(area, t, m.helpMaps(), m.figures.readsHelp(&m.process), m.over.scroll, m.opt.ASCII)
+		m.over.scroll = drawHelp(area, &m.theme, m.helpMaps(), m.figures.readsHelp(&m.process), m.over.scroll, m.opt.ASCII)
 	case findingsOverlay:
-		v := m.findings
-		if m.page == pageProcesses {
-			v = m.fleet.page.worst(&m.scene)
-		}
-		m.over.scroll = v.drawAll(area, t, m.over.scroll)
+		v := m.allFindings()
+		v.drawAll(area, &m.scene, &m.over)
 	}
 }

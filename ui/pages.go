@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -123,7 +124,7 @@ func (m *Model) open(id pageID) tea.Cmd {
 	if id == pageThread && m.page != pageThread {
 		m.threadFrom = m.page
 	}
-	m.page = id
+	m.page, m.came = id, nil
 	if id == pageLive && m.filter != (rowKey{}) && m.filter != m.selected { // another was selected meanwhile
 		m.filter, m.flame.zoom, m.flame.top = m.selected, nil, 0
 	}
@@ -144,24 +145,47 @@ func (m *Model) hasFlame() bool { return m.page == pageLive || m.page == pageFla
 
 // maps are the keys that work now, those of the view first.
 func (m *Model) maps() []*keyMap {
-	out := []*keyMap{m.current().keyMap()}
-	if m.hasFlame() {
-		out = append(out, &m.weightKeys)
+	if m.over.what != noOverlay {
+		return []*keyMap{&m.overKeys[m.over.what], &m.front}
 	}
-	return append(out, &m.keys)
+	var out []*keyMap
+	if m.cameFrom() {
+		out = append(out, &m.backKeys)
+	}
+	out = append(out, m.current().keyMap())
+	return append(append(out, m.mapsBeside(m.page)...), &m.keys)
 }
 
-// helpMaps are the keys that the help explains: those of what is on the screen.
+// mapsBeside are the keys of a view that it has together with others.
+func (m *Model) mapsBeside(id pageID) []*keyMap {
+	if id == pageLive || id == pageFlame {
+		return []*keyMap{&m.weightKeys}
+	}
+	return nil
+}
+
+// setKeys gives the keys that work everywhere; several: there is more than one process.
+func (m *Model) setKeys(several bool) {
+	m.keys = globalKeys(several)
+	m.front.bindings = slices.DeleteFunc(slices.Clone(m.keys.bindings), func(b binding) bool { return !slices.Contains(overKeys, b.keys[0]) })
+}
+
+// helpMaps are the keys that the help explains: those of what is on the screen, without what another of its keys takes the place
+// of.
 func (m *Model) helpMaps() []keyMap {
-	out := []keyMap{m.keys}
-	if p := m.current(); p == m.live {
-		out = append(out, m.live.keys[:]...)
-	} else {
-		out = append(out, *p.keyMap())
+	maps := []*keyMap{m.current().keyMap()}
+	if m.cameFrom() {
+		maps = append([]*keyMap{&m.backKeys}, maps...)
 	}
-	if m.hasFlame() {
-		out = append(out, m.weightKeys)
+	if m.page == pageLive {
+		maps = []*keyMap{&m.live.keys[onTimeline], &m.live.keys[onFlame]}
 	}
+	maps = append(append(maps, m.mapsBeside(m.page)...), &m.keys)
+	out := ofFirst(maps)
+	if m.page == pageLive { // one of the two has the keys at a time
+		out[0], out[1] = *maps[0], *maps[1]
+	}
+	out = append(out[len(out)-1:], out[:len(out)-1]...)
 	if len(m.opt.Keys) > 0 {
 		out = append(out, m.aliasHelp())
 	}

@@ -132,7 +132,7 @@ func newProcessesPage(f *fleet) *processesPage {
 		}
 	}
 	p.keys = keyMap{title: "processes", bindings: slices.Concat([]binding{
-		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the process: all views show it then; in the flamegraph: zoom",
+		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the process: all views show it then; in the flamegraph: zoom; a finding: go to what it is about",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "below", help: "move between the table and what stands below it",
 			do: func(m *Model) tea.Cmd { p.onLower = !p.onLower; m.refresh(); return nil }},
@@ -261,7 +261,7 @@ func (p *processesPage) choose(m *Model) tea.Cmd {
 	return nil
 }
 
-// enter opens the selected process on the live view, or that of the selected finding; in the flamegraph it zooms.
+// enter opens the selected process on the live view, or what the selected finding is about; in the flamegraph it zooms.
 func (p *processesPage) enter(m *Model) tea.Cmd {
 	to, k := p.table.cursor.of, p.findings.index()
 	switch {
@@ -270,7 +270,8 @@ func (p *processesPage) enter(m *Model) tea.Cmd {
 		m.refresh()
 		return nil
 	case p.onLower && p.lower == lowerFindings && k >= 0:
-		to = p.findings.rows[k].of
+		f := p.findings.rows[k]
+		return m.goToFinding(findingID{f.of, f.ID})
 	case p.onLower:
 		return nil
 	case p.table.cursor.idle != 0:

@@ -231,7 +231,7 @@ func (p *processesPage) drawTop(a canvas.Area, sc *scene, head headView) {
 	head.state = SourceState{Done: p.done()}
 	head.draw(a.Row(r.head), t)
 	v := p.worst(sc)
-	v.draw(a.Sub(0, r.findings, sc.width, r.findingRows), t)
+	v.draw(a.Sub(0, r.findings, sc.width, r.findingRows), sc)
 	drawGauges(a.Row(r.gauges), &f, t)
 }
 
@@ -243,7 +243,7 @@ func (p *processesPage) worst(sc *scene) findingsView {
 		for _, x := range p.findings.rows {
 			f, process := x.Finding, x.of.store.Process()
 			f.Title = fmt.Sprintf("%s %d: %s", process.Title, process.PID, f.Title)
-			v.list = append(v.list, f)
+			v.list, v.of = append(v.list, f), append(v.of, x.of)
 		}
 	}
 	return v

@@ -29,7 +29,7 @@ var windows = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 
 // speeds are those that + and - go through.
 var speeds = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30}
 
-// seekParts: < and > move by one of this many parts of the history.
+// seekParts: , and . move by one of this many parts of the history.
 const seekParts = 10
 
 // maxPlayStep bounds how far one picture moves in real time, so that a terminal that stood still does not make it jump.
@@ -64,7 +64,7 @@ func (s *span) bounded(ns int64) int64 { return max(s.oldestNS+columnNS, min(ns,
 // stepNS is how far one key press moves in time.
 func (s *span) stepNS() int64 { return max(s.windowNS/30, columnNS) }
 
-// seekNS is how far < and > move.
+// seekNS is how far , and . move.
 func (s *span) seekNS() int64 { return max((s.lastNS-s.oldestNS)/seekParts, columnNS) }
 
 // move moves the moment that is shown; past the newest sample the picture is live again.

@@ -93,20 +93,20 @@ func TestPlaying(t *testing.T) {
 
 func TestSeeking(t *testing.T) {
 	s := hogged(t, 120, 40)
-	s.press(">")
+	s.press(".")
 	s.sees("LIVE")
-	s.press("<", "<", "<")
+	s.press(",", ",", ",")
 	if got := float64(s.model.lastNS-s.model.atNS) / 1e9; got < 8.9 || got > 9.1 {
 		t.Errorf("three tenths of 30 s: %g s", got)
 	}
 	for range 20 {
-		s.press("<")
+		s.press(",")
 	}
 	if s.model.atNS != s.model.oldestNS+columnNS {
 		t.Error("not at the beginning")
 	}
 	for range 11 {
-		s.press(">")
+		s.press(".")
 	}
 	s.sees("LIVE")
 }

@@ -110,9 +110,9 @@ type sorter interface {
 // sortKeys are the keys that sort the table which of returns; help says by what.
 func sortKeys(help string, of func() sorter) []binding {
 	return []binding{
-		{keys: []string{">", "."}, show: "< >", short: "sort", help: help + " (also , .)",
+		{keys: []string{">", "shift+."}, show: "< >", short: "sort", help: help,
 			do: func(m *Model) tea.Cmd { of().sortNext(+1); m.refresh(); return nil }},
-		{keys: []string{"<", ","}, do: func(m *Model) tea.Cmd { of().sortNext(-1); m.refresh(); return nil }},
+		{keys: []string{"<", "shift+,"}, do: func(m *Model) tea.Cmd { of().sortNext(-1); m.refresh(); return nil }},
 		{keys: []string{"r"}, show: "r", short: "reverse", help: "sort the other way round",
 			do: func(m *Model) tea.Cmd { of().turnRound(); m.refresh(); return nil }},
 	}
