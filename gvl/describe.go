@@ -119,12 +119,7 @@ func describeWaiting(ts ThreadState) string {
 }
 
 func describeIO(d *Detail, dict *sampler.Dictionary) string {
-	arrow := "←"
-	switch d.Op {
-	case OpWrite, OpConnect, OpResolve:
-		arrow = "→"
-	}
-	s := "io " + arrow + " " + orWord(d.Op, OpIO)
+	s := "io " + ioArrow(d.Op) + " " + orWord(d.Op, OpIO)
 	switch {
 	case d.Op == OpChild && d.Child > 0:
 		s += fmt.Sprintf(" pid %d", d.Child)
@@ -137,6 +132,15 @@ func describeIO(d *Detail, dict *sampler.Dictionary) string {
 		s += " " + d.Syscall
 	}
 	return s + peerSuffix(d, dict)
+}
+
+// ioArrow points where the data goes.
+func ioArrow(op string) string {
+	switch op {
+	case OpWrite, OpConnect, OpResolve:
+		return "→"
+	}
+	return "←"
 }
 
 func peerSuffix(d *Detail, dict *sampler.Dictionary) string {

@@ -125,7 +125,7 @@ func (m *Model) summary() string {
 			fmt.Fprintf(&b, "| and %d more | | | | | |\n", len(m.timeline.rows)-i)
 			break
 		}
-		now := w.now
+		now := w.words()
 		if now == "" && w.isGroup {
 			now = m.threads.states(w.members).String()
 		} else if th := &m.threads[w.members[0]]; now == "" && th.known {

@@ -132,7 +132,7 @@ func (sc *scene) rowDetail(w *row) (name, rest string) {
 	th := &sc.threads[w.members[0]]
 	info, _ := sc.dict.Thread(th.id)
 	if th.known {
-		parts = append(parts, gvl.Describe(th.state, sc.dict))
+		parts = append(parts, gvl.DescribeFit(th.state, sc.dict)[0])
 		if _, f := sc.dict.Stack(th.state.Stack); f != 0 {
 			fr := sc.dict.Frame(f)
 			where := fr.Label

@@ -61,44 +61,31 @@ func (h *headView) health(t *Theme) []segment {
 		}
 		out = append(out, self)
 	}
-	rates := segment{"starting", t.dim()}
-	if f.lockHz > 0 {
-		rates.text = rate(f.stackHz) + "/" + rate(f.lockHz)
-		if h.whole {
-			rates.text += " in all"
-		}
-		behind := f.lockHz < 0.8*h.process.LockRate || f.stackHz < 0.8*h.process.StackRate
-		switch {
-		case f.slow:
-			rates.text += " (idle)"
-		case f.lowered: // it takes what it may
-		case behind && h.of == 0 && h.spanNS > int64(2*time.Second): // several processes share a budget
-			rates.style = canvas.Style{FG: t.Warn}
-		}
+	if f.lockHz == 0 {
+		out = append(out, segment{"starting", t.dim()})
 	}
-	out = append(out, rates)
 	if h.process.Pauses && f.pauseNS > 0 {
 		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.pauseShare*100, units.Duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
 	}
-	lost := share(int64(f.stacks.lost), int64(f.stacks.read))
-	partial := segment{"partial " + units.FinePercent(lost), t.dim()}
-	if lost >= manyPartial {
-		partial.style = canvas.Style{FG: t.Warn}
+	// How often it reads is in the help; what is missing is said here.
+	warn := func(text string) { out = append(out, segment{text, canvas.Style{FG: t.Warn}}) }
+	if lost := f.lost(); lost >= manyPartial {
+		warn(units.FinePercent(lost) + " of the stacks cut short")
 	}
 	if f.dropped > 0 {
-		partial.text += " dropped " + units.Count(int64(f.dropped))
-		partial.style = canvas.Style{FG: t.Warn}
+		warn("dropped " + units.Count(int64(f.dropped)))
 	}
 	if f.leftOut > 0 {
-		partial.text += " names left out " + units.Count(int64(f.leftOut))
-		partial.style = canvas.Style{FG: t.Warn}
+		warn("names left out " + units.Count(int64(f.leftOut)))
 	}
-	out = append(out, partial)
 	if f.lowered && f.lockHz > 0 && !h.whole {
 		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.lockHz)) + " can be missed", t.dim()})
 	}
 	return out
 }
+
+// lost is the share of the stacks read that are not there in full.
+func (f *figures) lost() float64 { return share(int64(f.stacks.lost), int64(f.stacks.read)) }
 
 // mayTake is the share of a CPU that ddtop may take, at the end of the time shown; 0: there is no limit.
 func (f *figures) mayTake(p *sampler.Process) float64 {
@@ -114,12 +101,26 @@ func mostText(share float64) string { return strconv.FormatFloat(share*100, 'g',
 // manyPartial is the share of the stacks read from on which it is marked that they are not there in full.
 const manyPartial = 0.05
 
+// slower says why it reads less often than was asked for; "" where it does not.
+func (f *figures) slower(p *sampler.Process) string {
+	asked := fmt.Sprintf("; asked for were %s and %s", rate(p.LockRate), rate(p.StackRate))
+	switch {
+	case f.slow:
+		return asked + ": the process is idle"
+	case f.lockHz < 0.8*p.LockRate || f.stackHz < 0.8*p.StackRate:
+		return asked
+	}
+	return ""
+}
+
 // readsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out of the
 // header.
 func (f *figures) readsHelp(p *sampler.Process) keyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
 	keys := keyMap{title: "sampling since the attach", bindings: []binding{
+		{show: rate(f.lockHz), help: "reads a second of who holds the GVL and who waits, " + rate(f.stackHz) + " of all stacks, in the time shown" + f.slower(p)},
+		{show: units.FinePercent(f.lost()), help: "of the stacks in the time shown were not read in full (partial)"},
 		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
 		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is not a loss"},
 		{show: n(r.Partial), help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.dropped) + " samples dropped"},

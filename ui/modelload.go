@@ -76,7 +76,7 @@ func (m *Model) load(force bool) {
 		// The width of the time axis decides the edges of its columns, so the threads come after it.
 		d := demand{spaced: m.presenting, rows: 1, lanes: len(r.Timeline.Ractors()), flameRows: m.flame.wanted(m.lastNS),
 			longest: m.timeline.longest()}
-		cells, span := axis(m.windowNS, newRegions(m.width, m.height, d).cellsW, r.Timeline.ColumnNS())
+		cells, span := axis(m.axisNS(), newRegions(m.width, m.height, d).cellsW, r.Timeline.ColumnNS())
 		m.cells = cells
 		m.fromNS, m.toNS = m.timeWindow(r.Timeline, span, cells)
 		known := m.states

@@ -67,5 +67,5 @@ func TestNotesAreRecorded(t *testing.T) {
 	store.Run(t.Context())
 	m.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
 	replayed := &screen{t, m, store}
-	replayed.sees("deploy▼") // near the right edge
+	replayed.sees("▼deploy")
 }

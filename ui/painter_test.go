@@ -99,7 +99,7 @@ func TestPicturesAreWrittenOnce(t *testing.T) {
 
 // TestTheTimeAxisMoves: samples that come move what the time axis shows, and with it the cells on the terminal.
 func TestTheTimeAxisMoves(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 31 * time.Second}, Options{})
 	var grid canvas.Grid
 	var terminal canvas.Terminal
 	x := record(t, demosource.Options{Length: 100 * time.Millisecond})[0]

@@ -150,7 +150,7 @@ func (p *panelView) drawColumn(a canvas.Area, sc *scene, c *panelColumn) {
 // drawBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time went.
 func (p *panelView) drawBar(a canvas.Area, sc *scene, r *panelRow, c *panelColumn) {
 	t := &sc.theme
-	w := max(1, int(share(r.weight, c.rows[0].weight)*float64(a.W)+0.5))
+	w := int(share(r.weight, c.rows[0].weight)*float64(a.W) + 0.5)
 	if p.flame.metric == flamegraph.Wall {
 		t.drawStates(a.Sub(0, 0, w, 1), &r.states, sc.opt.ASCII)
 		return

@@ -59,7 +59,7 @@ func (n *nowView) draw(a canvas.Area, sc *scene, w *row) {
 	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.bold())
 	rest, st := " · "+sc.stackWord(), t.dim()
 	if th != nil && th.known {
-		rest += ": " + gvl.Describe(th.state, sc.dict)
+		rest += ": " + gvl.DescribeFit(th.state, sc.dict)[0]
 	}
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), st)
 	a.Put(x, 0, " ", t.line())

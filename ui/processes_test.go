@@ -196,7 +196,7 @@ func TestGoldenProcesses(t *testing.T) {
 
 func TestProcessesAtFirstSight(t *testing.T) {
 	s := clusterScreen(t, 120, 40, Options{})
-	s.sees("5 processes", "order-service ×4 · master", "8 processes", "3 running · last 30s", "∑ all processes", "order-service 4242: ", "in all",
+	s.sees("5 processes", "order-service ×4 · master", "8 processes", "3 running · last 30s", "∑ all processes", "order-service 4242: ",
 		"■   order-service", "exited 14:03:12", "↻   order-service", "exec", "sleep 4245  no Ruby (/usr/bin/sleep)", "all processes · idle hidden")
 	if l := s.line(" 4242 "); !strings.Contains(l, "3.4.7 +yjit") || !strings.Contains(l, "89 %") || !strings.Contains(l, "✖ GVL saturated") {
 		t.Errorf("the hogged worker's row: %s", l)

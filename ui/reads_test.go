@@ -42,7 +42,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "partial " + units.FinePercent(lost/read)
+	want := units.FinePercent(lost/read) + " of the stacks cut short"
 	if !strings.Contains(p.Text, want) || strings.Contains(p.Text, "torn") {
 		t.Errorf("want %q and nothing torn in the header:\n%s", want, p.Text)
 	}

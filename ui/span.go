@@ -61,6 +61,17 @@ func (s *span) toggleFreeze() {
 // bounded is the moment nearest to ns that can be shown.
 func (s *span) bounded(ns int64) int64 { return max(s.oldestNS+columnNS, min(ns, s.lastNS)) }
 
+// axisNS is the stretch of time that a time axis covers: the window, or as much of it as is known, in whole seconds (halves of one
+// at first), so that it does not change with every picture. A longer window grows in steps of a thirtieth of it.
+func (s *span) axisNS() int64 {
+	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
+	known, step := s.atNS-s.oldestNS, max(secondNS, s.windowNS/parts)
+	if known < first {
+		step = secondNS / 2
+	}
+	return min(max((known+step-1)/step*step, step), s.windowNS)
+}
+
 // stepNS is how far one key press moves in time.
 func (s *span) stepNS() int64 { return max(s.windowNS/30, columnNS) }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// sparkLevels are the heights of a sparkline; a value above nothing never looks like nothing.
+// sparkLevels are the heights of a sparkline. Nothing has the lowest, as a base line.
 var sparkLevels = []rune("▁▂▃▄▅▆▇█")
 
 // drawSpark draws one column a value, newest on the right, scaled so that top is the full height. Values without a
@@ -28,14 +28,11 @@ func drawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 	return x
 }
 
-// drawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height; a value above nothing
-// never looks like nothing. An eighth of a row stays free at the top: without colours a full chart and the one above it would be
+// drawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height, in eighths of a row: less
+// than half of one is not drawn. An eighth of a row stays free at the top: without colours a full chart and the one above it would be
 // one block.
 func drawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
-	if share > 0 {
-		eighths = max(eighths, 1)
-	}
 	for y := a.H - 1; y >= 0 && eighths > 0; y-- {
 		n := min(eighths, 8)
 		a.Rune(x, y, sparkLevels[n-1], st)

@@ -10,6 +10,10 @@ import (
 // loudWait is the share of a column from which on a wait in it is drawn in bold.
 const loudWait = 0.1
 
+// leastWait is the share of a column from which on a wait in it is drawn: half an eighth of the cell, which is the least that a
+// cell can show.
+const leastWait = 1.0 / 16
+
 // shade returns a colour in a strength, 0 to 1.
 func (t *Theme) shade(c canvas.Color, strength float64) canvas.Color {
 	if t.Flat {
@@ -82,8 +86,8 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 }
 
 // stateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
-// its colour, the stronger the larger the share. A column in which the thread also waited says so: the block of running
-// is cut at the top, the other letters are underlined and take the colour of waiting.
+// its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says so: the block of
+// running is cut at the top, the other letters are underlined and take the colour of waiting.
 //
 // beside are the shades of the cells to its left; nil: it stands alone.
 func (t *Theme) stateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
@@ -101,13 +105,13 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas
 	if ascii {
 		glyph = rune(s.Letter())
 	}
-	waitedToo := c.Waited && s != gvl.Waiting
+	waited := share(c.NS[gvl.Waiting], c.Listed())
+	waitedToo := s != gvl.Waiting && waited >= leastWait
 	if s == gvl.Running && !ascii {
 		st := canvas.Style{FG: bg, BG: bg}
 		if waitedToo {
-			waited := share(c.NS[gvl.Waiting], c.Listed())
 			levels := []rune("▇▆▅▄")
-			glyph = levels[min(int(waited*8), len(levels)-1)]
+			glyph = levels[min(int(waited*8+0.5), len(levels))-1]
 			st.BG = t.States[gvl.Waiting]
 		}
 		return glyph, st
@@ -122,7 +126,6 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas
 		st.Attr |= canvas.Bold
 	}
 	if waitedToo { // the longer it waited, the louder
-		waited := share(c.NS[gvl.Waiting], c.Listed())
 		loud := canvas.RGB(0xFFB38A)
 		if bg.Light() {
 			loud = canvas.RGB(0x8A2B00)

@@ -69,7 +69,10 @@ func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
 	state, st := "", t.dim()
 	switch {
 	case th.known:
-		state = gvl.Describe(th.state, sc.dict)
+		state = gvl.DescribeFit(th.state, sc.dict)[0]
+		if fd := th.state.Detail.FD; fd >= 0 {
+			state += fmt.Sprintf(" (fd %d)", fd)
+		}
 		if !strings.Contains(state, " ms") && !strings.Contains(state, " s") {
 			state += " for " + units.Duration(th.state.DurationNS())
 		}
@@ -298,7 +301,7 @@ func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, t
 		hot := t.Background.Mix(t.Flame[fromApp], 0.35+0.65*s)
 		bar := a.Sub(numberW+1, 0, barW, 1)
 		bar.Fill(' ', canvas.Style{})
-		for i := range max(1, int(s*float64(barW)+0.5)) {
+		for i := range int(s*float64(barW) + 0.5) {
 			bar.Rune(i, 0, '▇', canvas.Style{FG: hot})
 		}
 	}

@@ -114,6 +114,7 @@ func detailText(w *tableRow, sc *scene) (string, canvas.Style) {
 // beyondState is what a description tells of a thread besides its state and how long it has been in it, which stand in a column of
 // their own.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
+	ts.Detail.FD = -1 // which would cut an address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
 	for _, said := range []string{" " + units.ProseDuration(ts.DurationNS()), ": ", " "} {
 		s = strings.TrimPrefix(s, said)
@@ -180,27 +181,23 @@ func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
 // barStates is the order of the states in a bar.
 var barStates = [...]gvl.State{gvl.Running, gvl.Stalled, gvl.GC, gvl.Waiting, gvl.Lock, gvl.Native, gvl.IO, gvl.Parked, gvl.Sleeping, gvl.Unknown}
 
-// drawStates draws a bar whose columns are shared out by the time in each state. Waiting has a column however short it
-// was: the eye must not miss it.
+// drawStates draws a bar whose columns are shared out by the time in each state. A state with less than half a column has none.
 func (t *Theme) drawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
 	parts := make([]int64, len(barStates))
+	most, sum := 0, int64(0)
 	for i, s := range barStates {
 		parts[i] = totals[s]
+		sum += parts[i]
+		if parts[i] > parts[most] {
+			most = i
+		}
+	}
+	for i := range parts {
+		if i != most && share(parts[i], sum)*float64(a.W) < 0.5 {
+			parts[i] = 0
+		}
 	}
 	widths := units.Divide(a.W, parts, units.Sum(parts), nil)
-	const waiting = 3
-	if widths[waiting] == 0 && parts[waiting] > 0 {
-		most := 0
-		for i := range widths {
-			if widths[i] > widths[most] {
-				most = i
-			}
-		}
-		if widths[most] > 1 {
-			widths[most]--
-			widths[waiting]++
-		}
-	}
 	x := 0
 	for i, s := range barStates {
 		c := gvl.Cell{Dominant: s, Share: 1, SpanNS: 1}

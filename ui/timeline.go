@@ -44,10 +44,18 @@ type row struct {
 	inGroup bool
 	totals  [gvl.NumStates]int64
 	cells   []gvl.Cell
-	now     string
+	now     []string  // in words, the fullest form first
 	state   gvl.State // of a thread now
 	ident   int       // of a thread in the GVL lane; 0: none
 	holds   bool      // it holds the GVL now
+}
+
+// words are those of now in full; "": not known.
+func (w *row) words() string {
+	if len(w.now) == 0 {
+		return ""
+	}
+	return w.now[0]
 }
 
 func (w row) id() rowKey { return w.key }
@@ -152,13 +160,13 @@ func (v *timelineView) loadCells(r *reading, cols, rows int) {
 		w := &v.visible[i]
 		w.cells = v.cellsOf(r, w, cols)
 		if w.isGroup {
-			w.now = v.threads.states(w.members).String()
+			w.now = []string{v.threads.states(w.members).String()}
 			continue
 		}
 		t := &v.threads[w.members[0]]
 		w.ident = v.idents.of[t.id]
 		w.holds = t.known && t.state.State.Held()
-		w.now = v.threadNow(r, t, w)
+		w.now = threadNow(r, t)
 	}
 }
 
@@ -190,22 +198,33 @@ func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
 	return r.Timeline.UpdateRows(past, v.ids, v.fromNS, v.toNS, cols)
 }
 
-// threadNow says what a thread does at the end of the time shown.
-func (v *timelineView) threadNow(r *reading, t *threadRow, w *row) string {
+// threadNow says what a thread does at the end of the time shown, the fullest form first.
+func threadNow(r *reading, t *threadRow) []string {
 	switch {
 	case !t.seen:
-		return "ended"
+		return []string{"ended"}
 	case !t.known:
-		return t.state.State.String()
+		return []string{t.state.State.String()}
 	}
-	s := gvl.Describe(t.state, r.Dict)
+	forms := gvl.DescribeFit(t.state, r.Dict)
 	switch t.state.State {
 	case gvl.Running, gvl.GC, gvl.Native, gvl.Stalled:
 		if _, f := r.Dict.Stack(t.state.Stack); f != 0 {
-			s += "  " + r.Dict.Frame(f).Label
+			forms[0] += "  " + r.Dict.Frame(f).Label
+			return forms[:1] // what has no room of it is cut
 		}
 	}
-	return s
+	return forms
+}
+
+// fit returns the first of the forms of a text, the fullest first, that has room, or as much of the last as has.
+func fit(forms []string, w int) string {
+	for _, s := range forms {
+		if canvas.Width(s) <= w {
+			return s
+		}
+	}
+	return canvas.Cut(forms[len(forms)-1], w)
 }
 
 func (v *timelineView) loadLanes(r *reading, cols int) {

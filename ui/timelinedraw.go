@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"strings"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -38,13 +40,9 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		a.Rune(x, 0, identRune(w.ident), st)
 	}
 	a.Put(x+2, 0, canvas.Cut(w.name, g.nameW-x-2), name)
-	nowW := g.nowW
-	if need := canvas.Width(w.now); need > nowW { // what was before the attach is empty: there is room for words
-		nowW = max(nowW, min(need, nowW+w.blank(g.cellsW)-1))
-	}
-	v.drawNow(a.Sub(g.nameW+1, 0, nowW, 1), w, t, now)
+	v.drawNow(a.Sub(g.nameW+1, 0, g.nowW, 1), w, t, now)
 	if selected {
-		t.highlight(a.Sub(0, 0, max(g.cellsX-1, g.nameW+1+nowW), 1), focused)
+		t.highlight(a.Sub(0, 0, g.cellsX-1, 1), focused)
 		if g.sharesW > 0 {
 			t.highlight(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), focused)
 		}
@@ -69,16 +67,6 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		cells.Rune(x, 0, r, st)
 	}
 	v.drawShares(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), w, t)
-}
-
-// blank is the number of columns, of so many, in which nothing was seen before the first in which something was.
-func (w *row) blank(columns int) int {
-	for x := range columns {
-		if i := cellAt(x, len(w.cells), columns); i >= 0 && w.cells[i].Listed() > 0 {
-			return x
-		}
-	}
-	return columns
 }
 
 // onSelection puts a style on the ground of a selected row.
@@ -119,10 +107,10 @@ func (v *timelineView) drawNow(a canvas.Area, w *row, t *Theme, st canvas.Style)
 		v.threads.states(w.members).draw(a, t, st)
 		return
 	}
-	text := canvas.Cut(w.now, a.W)
+	text := fit(w.now, a.W)
 	a.Put(0, 0, text, st)
-	word := w.state.String()
-	if len(text) >= len(word) && text[:len(word)] == word {
+	word, _, _ := strings.Cut(text, " ")
+	if word != "ended" {
 		ws := canvas.Style{FG: t.readable(t.States[w.state])}
 		if w.state == gvl.Waiting || w.state.Held() || w.state == gvl.Lock {
 			ws.Attr = canvas.Bold

@@ -13,24 +13,26 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// TestWordsUseTheTimeBeforeTheAttach: what a row says runs on over columns in which nothing was seen yet, and never over
-// one in which something was.
-func TestWordsUseTheTimeBeforeTheAttach(t *testing.T) {
-	s := newScreen(t, 80, 24, demosource.Options{Length: 4 * time.Second}, Options{})
-	words := s.model.timeline.visible[0].now
-	if w := len([]rune(words)); w <= s.model.regions.nowW {
-		t.Fatalf("%q needs no room", words)
-	}
-	s.sees(words)
-	s = newScreen(t, 80, 24, demosource.Options{Length: 40 * time.Second}, Options{})
-	g := &s.model.regions
-	for y := range s.model.timeline.visible {
+// TestTimelineUsesItsWidth: of a process that was watched for a part of the window only, the time axis is that part, and says so.
+func TestTimelineUsesItsWidth(t *testing.T) {
+	var s *screen
+	for _, length := range []time.Duration{700 * time.Millisecond, 4 * time.Second, 13 * time.Second, 40 * time.Second} {
+		s = newScreen(t, 80, 24, demosource.Options{Length: length}, Options{})
+		g, v := &s.model.regions, &s.model.timeline
+		if known := time.Duration(v.toNS - v.fromNS); known > length+time.Second || known < min(length, 30*time.Second)-time.Second {
+			t.Errorf("after %v the axis covers %v", length, known)
+		}
+		blank := 0
 		for x := range g.cellsW {
-			if cellAt(x, s.model.timeline.cells, g.cellsW) >= 0 && !s.model.grid.At(g.cellsX+x, g.rows+y).Style.BG.IsSet() {
-				t.Fatalf("row %d, column %d holds no state, cells from %d on:\n%s", y, x, g.cellsX, s.text())
+			if !s.model.grid.At(g.cellsX+x, g.rows).Style.BG.IsSet() {
+				blank++
 			}
 		}
+		if blank > g.cellsW/3 {
+			t.Errorf("after %v %d of %d columns are blank:\n%s", length, blank, g.cellsW, s.text())
+		}
 	}
+	words := s.model.timeline.visible[0].words()
 	// Short words where those of everywhere have no room, and letters where those have none either.
 	for _, c := range []struct {
 		width int

@@ -78,7 +78,8 @@ func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {
 	}
 	x := 0
 	if ident := v.idents.of[v.threads[best].id]; ident > 0 {
-		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.readable(t.owner(ident)), Attr: canvas.Bold}) + 1
+		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.readable(t.owner(ident)), Attr: canvas.Bold})
+		x = a.Put(x, 0, " = ", t.dim()) // which says what the numbers before names are, too
 	}
 	held := " " + units.Percent(share(most, total))
 	a.Put(x, 0, canvas.Cut(v.threads[best].name, a.W-x-canvas.Width(held))+held, t.dim())

@@ -203,7 +203,7 @@ func (p *timelinePage) load(sc *scene, r *reading) {
 	v.buildRows(sc.threads, room)
 	p.rowCount = max(1, min(len(v.rows), room))
 	p.laneRows = 1 + max(0, min((room-p.rowCount-stackRows)/processLanes, maxLaneRows-1))
-	cells, span := axis(sc.windowNS, sc.regions.cellsW, r.Timeline.ColumnNS())
+	cells, span := axis(sc.axisNS(), sc.regions.cellsW, r.Timeline.ColumnNS())
 	from := r
 	p.span[0], p.span[1] = sc.timeWindow(r.Timeline, span, cells)
 	if p.wantsFine(sc) && p.fine.err == nil && p.fine.timeline != nil && [2]int64{p.fine.fromNS, p.fine.toNS} == p.asked {
@@ -212,7 +212,7 @@ func (p *timelinePage) load(sc *scene, r *reading) {
 		copied := *r
 		copied.View = &view
 		from = &copied
-		cells, span = axis(sc.windowNS, sc.regions.cellsW, fineColumnNS)
+		cells, span = axis(sc.axisNS(), sc.regions.cellsW, fineColumnNS)
 		p.span[0], p.span[1] = from.Timeline.Window(sc.atNS, span, cells)
 	}
 	v.fromNS, v.toNS = p.span[0], p.span[1]

@@ -116,7 +116,7 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
 		a.Put(x+1, y, word, t.dim())
 		return
 	}
-	a.Put(x+1, y, canvas.Cut(gvl.Describe(s, sc.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
+	a.Put(x+1, y, fit(gvl.DescribeFit(s, sc.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
 	const enough = 4 // rows, for a stack with a row a frame
 	if a.H-y-1 >= enough {
 		sc.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack)

@@ -1,0 +1,74 @@
+package gvl
+
+import (
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// DescribeFit returns what a screen says of a thread's state, with how long it has lasted: the fullest form first, each next one
+// shorter, and as much of what a person asks for first in it as there is room for. Numbers of descriptors are left out. dict may
+// be nil.
+//
+//	waiting 706 ms for Mutex (web-0 has it)
+//	io 612 ms ← read 10.0.0.5:5432 PostgreSQL
+func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
+	d := ts.Detail
+	d.FD = -1
+	ts.Detail = d
+	lasted := ""
+	if ts.DurationNS() > 0 {
+		lasted = " " + ts.lasted()
+	}
+	switch ts.State {
+	case Lock:
+		kind := orWord(d.Kind, "Mutex")
+		out := []string{"waiting" + lasted + " for " + kind}
+		if d.Holder != 0 {
+			holder := ThreadName(d.Holder, dict)
+			out = append([]string{out[0] + " (" + holder + " has it)", "lock" + lasted + ", " + holder + " has it"}, out...)
+		}
+		return append(out, "lock"+lasted)
+	case Waiting:
+		short := "waiting" + lasted
+		whole := short + " for the GVL"
+		switch d.Wait {
+		case WaitHandover:
+			whole += " (next)"
+		case WaitCPUSlot:
+			whole = short + " for a CPU slot"
+		}
+		out := []string{whole, short}
+		if d.After != Unknown {
+			out = append([]string{whole + ", after " + d.After.String()}, out...)
+		}
+		return out
+	case IO:
+		full := "io" + lasted + describeIO(&d, dict)[len("io"):]
+		out := []string{full}
+		if d.Peer != 0 && dict != nil && d.FDs <= 1 && d.Op != OpChild {
+			p := dict.Peer(d.Peer)
+			at := "io" + lasted + " " + ioArrow(d.Op) + " "
+			out = append(out, at+peerName(p))
+			p.Service = ""
+			out = append(out, at+peerName(p))
+		}
+		return append(out, "io"+lasted)
+	case Stalled:
+		return []string{"stalled" + lasted + Describe(ts, dict)[len("stalled"):], "stalled" + lasted}
+	}
+	return []string{Describe(ts, dict)}
+}
+
+// lasted writes how long the state has lasted. Where a thread may have moved meanwhile, so that it can be a part of that, it is
+// what it lasts at most.
+func (t ThreadState) lasted() string {
+	ns, sure := t.DurationNS(), t.SureNS()
+	if t.State == IO {
+		sure = t.stillNS
+	}
+	s := units.ProseDuration(ns)
+	if sure < ns/2 {
+		s = "≤" + s
+	}
+	return s
+}
