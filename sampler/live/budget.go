@@ -153,8 +153,10 @@ func (b *budget) pace(c *clock, stackNS, lockNS float64) {
 }
 
 // spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and those that
-// read stacks. own is asked for the CPU time of all of ddtop when the rates are to be decided.
-func (b *budget) spent(depth sampler.Depth, ns, now int64, own func() int64) (all, stacks int64) {
+// read stacks. last is what the Source's last reading of stacks took, this one where it did so: its next one does not wait for that, or
+// what is dear to read would be followed by longer intervals, and seen for too long (docs/states.md#rates-that-fall); the one behind
+// that does. own is asked for the CPU time of all of ddtop when the rates are to be decided.
+func (b *budget) spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
 	if b.share == 0 {
 		return 0, 0
 	}
@@ -187,8 +189,8 @@ func (b *budget) spent(depth sampler.Depth, ns, now int64, own func() int64) (al
 	if now >= b.tuneAtNS.Load() { // and so it was above
 		b.tune(now, ownNS)
 	}
-	if b.levelNS < 0 {
-		stacks = now + int64(min(-b.levelNS/income, 1e9/leastStackHz))
+	if debt := -b.levelNS - float64(last); debt > 0 {
+		stacks = now + int64(min(debt/income, 1e9/leastStackHz))
 	}
 	if debt := -b.levelNS - b.most(); debt > 0 {
 		all = now + int64(min(debt/income, holdNS))

@@ -2,6 +2,7 @@ package live
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -14,6 +15,7 @@ import (
 type spender struct {
 	b       *budget
 	sources []*clock
+	last    []int64 // what the last stack tick of each took
 	// lock and stack are the CPU time of a tick of either kind, in ns, at a time, of a Source.
 	lock, stack func(source int, now int64) float64
 	// beside is the share of a CPU that the rest takes, perTick what it takes of each tick, as a ratio to that.
@@ -37,7 +39,7 @@ func newSpender(share float64, n int) *spender {
 	s.b.ask(100, 1000)
 	for i := range n {
 		c := newClock(100, 1000, int64(i))
-		s.sources = append(s.sources, c)
+		s.sources, s.last = append(s.sources, c), append(s.last, 0)
 		s.b.count(+1, 0)
 	}
 	s.lock = func(int, int64) float64 { return 50e3 }
@@ -75,7 +77,10 @@ func (s *spender) run(until int64) {
 		if at == 0 {
 			s.ticks = append(s.ticks, now)
 		}
-		wait, stacks := s.b.spent(depth, int64(cost), now+int64(cost), func() int64 { return int64(all) })
+		if depth == sampler.StackTick {
+			s.last[at] = int64(cost)
+		}
+		wait, stacks := s.b.spent(depth, int64(cost), s.last[at], now+int64(cost), func() int64 { return int64(all) })
 		c.wait(wait)
 		c.rest(stacks)
 	}
@@ -301,7 +306,7 @@ func TestBudgetOff(t *testing.T) {
 	b := newBudget(0)
 	c := newClock(100, 1000, 0)
 	b.pace(c, 1e7, 1e6)
-	all, stacks := b.spent(sampler.StackTick, 1e9, 1e9, func() int64 { t.Error("asked"); return 0 })
+	all, stacks := b.spent(sampler.StackTick, 1e9, 1e9, 1e9, func() int64 { t.Error("asked"); return 0 })
 	if c.stackNS != 1e7 || c.lockNS != 1e6 || c.slowLockNS != slowIntervalNS || all != 0 || stacks != 0 {
 		t.Error("no budget was asked for and there is one")
 	}
@@ -380,70 +385,114 @@ func TestBudgetOfSeveralCgroups(t *testing.T) {
 	}
 }
 
-// TestBudgetHasNoBias: of a program that is ten times as dear to read for a third of its time, at random, that third is seen, for
-// phases that are shorter, as long as and longer than the time between ticks and than what the rates are decided from. A clock
+// TestBudgetHasNoBias: of a program that is dearer to read for a third of its time, at random, that third is seen, for phases that
+// are shorter, as long as and longer than the time between ticks and than what the rates are decided from: by all ticks, of phases ten
+// times as dear, and by those that read stacks, of ones three hundred times as dear, each of which overdraws what is saved up. A clock
 // that rests after each tick in proportion to what that took, which the test must tell from it, sees more.
 func TestBudgetHasNoBias(t *testing.T) {
 	for _, meanNS := range []float64{1e6, 20e6, 500e6} {
-		for _, rests := range []bool{false, true} {
-			const until = int64(1000e9)
-			rng := rand.New(rand.NewPCG(uint64(meanNS), 6))
-			turns := []int64{0} // when phases begin; the even ones are cheap
-			for turns[len(turns)-1] < until {
-				length := rng.ExpFloat64() * meanNS
-				if len(turns)%2 == 1 {
-					length *= 2
-				}
-				turns = append(turns, turns[len(turns)-1]+max(int64(length), 1))
+		for _, c := range []struct {
+			dearNS        float64
+			until         int64
+			stacks, rests bool
+		}{
+			{dearNS: 1e6, until: 1000e9},
+			{dearNS: 1e6, until: 1000e9, rests: true},
+			{dearNS: 30e6, until: 12_000e9, stacks: true},
+		} {
+			if c.stacks && meanNS > 100e6 {
+				continue // as long as the time between two readings of stacks: these see little
 			}
-			at := 0
-			dear := func(now int64) bool {
-				for at+1 < len(turns) && turns[at+1] <= now {
-					at++
-				}
-				return at%2 == 1
-			}
+			p := newPhases(meanNS, c.until)
 			s := newSpender(0.03, 1)
-			var seen []bool
-			last := func(int, int64) float64 {
-				if seen[len(seen)-1] {
-					return 1e6
+			if c.stacks {
+				s.b.ask(100, 100)
+			}
+			var seen []bool // by each tick
+			var looks []int // which of them count
+			cost := func(dear bool) float64 {
+				if dear {
+					return c.dearNS
 				}
 				return 1e5
 			}
 			s.lock = func(_ int, now int64) float64 {
-				seen = append(seen, dear(now))
-				return last(0, now)
+				seen = append(seen, p.dear(now))
+				if !c.stacks {
+					looks = append(looks, len(seen)-1)
+					return cost(seen[len(seen)-1])
+				}
+				return 1e5
 			}
-			s.stack = last // after lock
-			if rests {
-				for now := int64(0); now < until; now += s.sources[0].jitter(s.lock(0, now) / 0.03) {
+			s.stack = func(int, int64) float64 { // after lock
+				if c.stacks {
+					looks = append(looks, len(seen)-1)
+				}
+				return cost(seen[len(seen)-1])
+			}
+			if c.rests {
+				for now := int64(0); now < c.until; now += s.sources[0].jitter(s.lock(0, now) / 0.03) {
 					s.ticks = append(s.ticks, now)
 				}
 			} else {
-				s.run(until)
+				s.run(c.until)
 			}
-			var sum, squares, hits, truth float64
-			for i := 1; i < len(seen)-1; i++ {
-				w := float64(s.ticks[i+1]-s.ticks[i-1]) / 2
+			var sum, squares, hits float64
+			at := func(look int) int64 { return s.ticks[looks[look]] }
+			for i := 1; i < len(looks)-1; i++ {
+				w := float64(at(i+1)-at(i-1)) / 2
 				sum, squares = sum+w, squares+w*w
-				if seen[i] {
+				if seen[looks[i]] {
 					hits += w
 				}
 			}
-			from, to := s.ticks[0], s.ticks[len(seen)-1]
-			for i := 1; i+1 < len(turns); i += 2 {
-				truth += float64(max(min(turns[i+1], to)-max(turns[i], from), 0))
-			}
-			got, want := hits/sum, truth/float64(to-from)
+			got, want := hits/sum, p.share(at(0), at(len(looks)-1))
 			// Looks at one phase are one look.
-			bound := odds.Within(min(odds.Effective(sum, squares), float64(len(turns))))
-			t.Logf("phases of %g and %g ms, rests %t: %.4f of the time, truly %.4f, bound %.4f, %d ticks", 2*meanNS/1e6, meanNS/1e6, rests, got, want, bound, len(seen))
-			if off := math.Abs(got - want); !rests && off > bound {
-				t.Errorf("phases of %g ms: %.4f of the time, truly %.4f", meanNS/1e6, got, want)
-			} else if rests && meanNS == 1e6 && off <= bound {
-				t.Errorf("phases of %g ms: this test does not see the bias of a clock that rests in proportion", meanNS/1e6)
+			bound := odds.Within(min(odds.Effective(sum, squares), float64(len(p.turns))))
+			text := fmt.Sprintf("phases of %g and %g ms, stacks %t, rests %t: %.4f of the time, truly %.4f, bound %.4f, %d looks",
+				2*meanNS/1e6, meanNS/1e6, c.stacks, c.rests, got, want, bound, len(looks))
+			t.Log(text)
+			if off := math.Abs(got - want); !c.rests && off > bound {
+				t.Error(text)
+			} else if c.rests && meanNS == 1e6 && off <= bound {
+				t.Errorf("%s: the test does not see the bias", text)
 			}
 		}
 	}
+}
+
+// phases are those of a program: cheap ones and, from the second on each other one, dear ones of twice the length.
+type phases struct {
+	turns []int64 // when they begin
+	at    int
+}
+
+func newPhases(meanNS float64, until int64) *phases {
+	rng := rand.New(rand.NewPCG(uint64(meanNS), 6))
+	p := &phases{turns: []int64{0}}
+	for last := int64(0); last < until; last = p.turns[len(p.turns)-1] {
+		length := rng.ExpFloat64() * meanNS
+		if len(p.turns)%2 == 1 {
+			length *= 2
+		}
+		p.turns = append(p.turns, last+max(int64(length), 1))
+	}
+	return p
+}
+
+// dear reports whether a time, which is never before the last one, is in a dear phase.
+func (p *phases) dear(now int64) bool {
+	for p.at+1 < len(p.turns) && p.turns[p.at+1] <= now {
+		p.at++
+	}
+	return p.at%2 == 1
+}
+
+// share is what the dear ones take of a stretch of time.
+func (p *phases) share(from, to int64) float64 {
+	var ns float64
+	for i := 1; i+1 < len(p.turns); i += 2 {
+		ns += float64(max(min(p.turns[i+1], to)-max(p.turns[i], from), 0))
+	}
+	return ns / float64(to-from)
 }

@@ -303,6 +303,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 	var sample sampler.Sample
 	failed, seen := 0, monotonic()
+	var stackNS int64 // CPU time of the last reading of stacks
 	for {
 		s.guard.rest()
 		s.tickBegan.Store(0)
@@ -321,8 +322,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		now := monotonic()
 		s.tickBegan.Store(now)
-		stackNS, lockNS := s.rates.intervals()
-		s.budget.pace(c, stackNS, lockNS)
+		stackEvery, lockEvery := s.rates.intervals()
+		s.budget.pace(c, stackEvery, lockEvery)
 		depth, late := c.tick(now)
 		s.reader.Reads().Late += late
 		if now-s.lastCheck > checkNS {
@@ -338,7 +339,11 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			s.view.fill(&sample, false)
 		}
 		s.ticking.Unlock()
-		all, stacks := s.budget.spent(depth, cost.since(), monotonic(), ownCPU)
+		spent := cost.since()
+		if depth == sampler.StackTick {
+			stackNS = spent
+		}
+		all, stacks := s.budget.spent(depth, spent, stackNS, monotonic(), ownCPU)
 		c.wait(all)
 		c.rest(max(s.rests(), stacks))
 		if err != nil {
