@@ -51,7 +51,8 @@ type episode struct {
 	lock                           lockWait
 }
 
-// lockWait is a wait for a lock, which goes on while the thread that was woken finds that another one has taken it.
+// lockWait is a wait for a lock, or for what other threads put into a Queue or tell through a ConditionVariable. It goes on while the
+// thread that was woken finds that another one has taken it.
 type lockWait struct {
 	object uint64
 	stack  sampler.StackID
@@ -61,14 +62,25 @@ type lockWait struct {
 	turns int64
 }
 
-// seen follows the waits for locks: it takes a thread's state as it was found and sets since when it waits. A thread that is at
+// forOthers reports whether a state is a wait that goes on when a thread was woken in vain.
+func forOthers(s State, d *Detail) bool {
+	return s == Lock || queues(s, d)
+}
+
+// queues reports whether a thread waits for a Queue or a ConditionVariable.
+func queues(s State, d *Detail) bool {
+	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
+}
+
+// seen follows the waits for others: it takes a thread's state as it was found and sets since when it waits. A thread that is at
 // the GVL at the very same place is on its way into or out of the lock, or back to sleep. turns are its turns on a CPU; 0: not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
+	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack
 	switch {
-	case ts.State == Lock && (l.fromNS == 0 || ts.Detail.Object != l.object || elsewhere):
+	case waits && (l.fromNS == 0 || ts.Detail.Object != l.object || elsewhere):
 		*l = lockWait{object: ts.Detail.Object, stack: t.Stack, fromNS: ts.SinceNS, turns: turns}
-	case ts.State == Lock:
+	case waits:
 		switch {
 		case ts.SinceNS > max(l.fromNS, l.movedNS): // it was seen at the GVL
 			l.movedNS, l.turns = ts.SinceNS, turns
@@ -281,7 +293,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	if st == IO {
 		out.stillNS = e.still(s, t, out)
 	}
-	if st == Lock || e.lock.fromNS != 0 {
+	if forOthers(st, &d) || e.lock.fromNS != 0 {
 		turns := t.Kernel.Turns
 		if c.proc.Pauses {
 			turns = 0 // each stop for a sample gives every thread a turn

@@ -82,8 +82,8 @@ type ThreadState struct {
 	// SinceNS is when the state began, as far as seen (the middle between the last sample of another state and the
 	// first of this one); AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
-	// MovedNS is when a thread that waits for a lock was last known to have had a CPU since SinceNS, without having been seen
-	// elsewhere: either it was woken in vain, and waits since SinceNS, or it had the lock in between, and waits since MovedNS at the
+	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable was last known to have had a CPU since SinceNS, without having been seen
+	// elsewhere: either it was woken in vain, and waits since SinceNS, or it had what it waits for in between, and waits since MovedNS at the
 	// earliest. CLOCK_MONOTONIC in ns; 0: it has not moved.
 	MovedNS int64
 	// Stack is the thread's stack, its last known one when the sample did not read it.

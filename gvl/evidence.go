@@ -60,8 +60,10 @@ type watch struct {
 	// began: the beginning of its state was seen.
 	began bool
 	// runCPU is what of a CPU it had with this stack, once its counters were read.
-	runCPU               int64
-	usual                usualStack
+	runCPU int64
+	usual  usualStack
+	// gate is the one at which it waits; nil: none.
+	gate                 *gate
 	cpuAt, cpu, runDelay int64
 	stateAtRead          State
 	// cpuNS is what of a CPU it had and is not added up yet.
@@ -106,6 +108,7 @@ type collector struct {
 	cur     *second
 	turns   []turn
 	peers   peerGroups
+	gates   *gates
 	// gcSince and gcUntil are the collection going on, as far as it is known.
 	gcSince, gcUntil int64
 	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
@@ -132,7 +135,7 @@ const (
 func newCollector(s *Stream, p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
 	c := &collector{
 		stream: s, proc: p, dict: dict, limits: l, classes: newStackClasses(dict),
-		peers: peerGroups{dict: dict},
+		peers: peerGroups{dict: dict}, gates: newGates(dict),
 	}
 	for i := range c.ring {
 		c.ring[i] = second{at: -1, sums: make(map[sumKey]int64)}
@@ -205,6 +208,13 @@ func (c *collector) Tick(k *Tick) {
 		}
 		c.one(&s.Threads[i], ts, w, i, at, fresh || st.gap)
 	}
+	if c.gates.look(st.toNS, k.States, k.Slots, c.threads) {
+		for i, slot := range k.Slots {
+			if w := watched(c.threads, slot); w != nil {
+				c.rests(w, &k.States[i])
+			}
+		}
+	}
 	c.endTurns(s, k.States, st, at)
 	c.gcTime(s, k.States, st)
 	c.cur.gc, c.cur.proc = s.GC, s.Proc
@@ -270,7 +280,7 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 		}
 		w.began = !fresh && (w.began || again)
 		w.state, w.sinceNS, w.stillNS, w.group = ts.State, ts.SinceNS, ts.stillNS, c.peers.of(ts.Detail.Peer)
-		w.idle = c.idle(ts.State, &ts.Detail, w.flags, w.group)
+		c.rests(w, ts)
 	}
 	w.listens = ts.State == IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) {
@@ -285,9 +295,15 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 	}
 }
 
+// rests finds out whether a thread waits at a gate, and whether it rests.
+func (c *collector) rests(w *watch, ts *ThreadState) {
+	w.gate = c.gates.closed(ts.State, &ts.Detail, w.stack)
+	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
+}
+
 // waitsForPool reports whether a thread that is in a state waits for a connection of a pool.
 func (w *watch) waitsForPool(s State) bool {
-	return w.flags&flagPool != 0 && (s == Parked || s == Sleeping)
+	return (w.flags&flagPool != 0 || w.gate != nil) && (s == Parked || s == Sleeping)
 }
 
 // idle reports whether a thread rests rather than works: it waits for work, a client or a clock. One that serves a request or does

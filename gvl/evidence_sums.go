@@ -111,7 +111,8 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 	}
 	d, flags := &i.Detail, c.classes.of(i.Stack)
 	group := c.peers.of(d.Peer)
-	idle := c.idle(i.State, d, flags, group)
+	gated := c.gates.closed(i.State, d, i.Stack) != nil
+	idle := !gated && c.idle(i.State, d, flags, group)
 	keys := append(c.keys[:0], sumKey{id: uint64(i.Thread), ractor: i.Ractor, state: i.State, idle: idle})
 	if i.State == GC && i.Stack != 0 {
 		keys = append(keys, sumKey{dim: dimGC, id: uint64(i.Stack)})
@@ -133,7 +134,7 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 		}
 	case i.State == Lock && d.Object != 0:
 		keys = append(keys, sumKey{dim: dimLock, id: d.Object})
-	case (i.State == Parked || i.State == Sleeping) && flags&flagPool != 0:
+	case (i.State == Parked || i.State == Sleeping) && (gated || flags&flagPool != 0):
 		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagPool)})
 	}
 	c.keys = keys

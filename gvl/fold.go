@@ -37,6 +37,13 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 // Stream is what the Fold makes of its samples, for more consumers; before the first sample.
 func (f *Fold) Stream() *Stream { return f.measure.stream }
 
+// Resting says who rests in that stream, by what its findings know. It is for the stream's consumers.
+func (f *Fold) Resting() *Resting {
+	r := NewResting(f.measure.dict)
+	r.gates = f.measure.findings.ev.gates
+	return r
+}
+
 // Feed is that of the Measure.
 func (f *Fold) Feed(s *sampler.Sample) []ThreadState {
 	f.mu.Lock()

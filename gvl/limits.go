@@ -21,7 +21,7 @@ type limits struct {
 	throttled, throttledCrit                                  float64
 	regexMatch                                                float64
 	convoyWaiters, convoyShare, convoyMean                    float64
-	poolWait, poolShare                                       float64
+	poolWait, poolShare, poolWaiting                          float64
 	gcPause                                                   float64
 	gcOfHeld, gcOfWall                                        float64
 	gcMajors, gcMajorsWaiters                                 float64
@@ -79,6 +79,7 @@ var limitSpecs = [...]limitSpec{
 	{"lock_convoy", "mean", unitNumber, 1, func(l *limits) *float64 { return &l.convoyMean }},
 	{"pool_wait", "wait", unitTime, 1e9, func(l *limits) *float64 { return &l.poolWait }},
 	{"pool_wait", "share", unitShare, .25, func(l *limits) *float64 { return &l.poolShare }},
+	{"pool_wait", "waiting", unitNumber, 2, func(l *limits) *float64 { return &l.poolWaiting }},
 	{"gc_pause", "pause", unitTime, 1e9, func(l *limits) *float64 { return &l.gcPause }},
 	{"gc_pressure", "of_held", unitShare, .20, func(l *limits) *float64 { return &l.gcOfHeld }},
 	{"gc_pressure", "of_wall", unitShare, .10, func(l *limits) *float64 { return &l.gcOfWall }},

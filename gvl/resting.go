@@ -7,6 +7,8 @@ import "github.com/ddtop/ddtop/sampler"
 type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackClasses
+	// gates are those of the findings of the same stream; nil: there are none.
+	gates *gates
 }
 
 // NewResting returns a Resting for samples whose IDs point into dict.
@@ -27,8 +29,12 @@ func (r *Resting) IdleIO(st State, d *Detail, stack sampler.StackID) bool {
 	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
 }
 
-// State is the state that a thread is shown in where only work counts: Parked for what IdleIO tells of.
+// State is the state that a thread is shown in where only work counts: Parked for what IdleIO tells of, Lock for who waits for others
+// to give something back (the finding pool_wait).
 func (r *Resting) State(st State, d *Detail, stack sampler.StackID) State {
+	if r.gates != nil && r.gates.closed(st, d, stack) != nil {
+		return Lock
+	}
 	if r.IdleIO(st, d, stack) {
 		return Parked
 	}

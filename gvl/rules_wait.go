@@ -256,29 +256,6 @@ func (w *window) isMain(id sampler.ThreadID) bool {
 	return ok && info.Main
 }
 
-// evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
-func evalPoolWait(w *window) hit {
-	ids, _ := w.waiting(func(ts *ThreadState, x *watch) bool { return x.waitsForPool(ts.State) })
-	share := w.ofBusy(w.flag(flagPool))
-	h := hit{score: max(float64(w.poolNS)/w.limits.poolWait, share/w.limits.poolShare), severity: SeverityCrit, threads: ids}
-	if h.score < 1 {
-		return h
-	}
-	h.explains = w.flag(flagPool)
-	h.title = "Connection pool empty"
-	h.text, h.stack = "threads waited for a connection", w.poolAt
-	if len(ids) > 0 {
-		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for a connection"
-	}
-	h.text += ", longest wait " + units.ProseDuration(w.poolNS)
-	if code := where(w.dict, h.stack); code != "" {
-		h.text += " in " + code
-	}
-	h.text += "; " + units.RoundPercent(share) + " of the busy time"
-	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
-	return h
-}
-
 // evalLogBlocked: writing the log does not come to an end.
 func evalLogBlocked(w *window) hit {
 	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -17,6 +19,13 @@ type findingsView struct {
 	of []*member
 	// note replaces the findings while there is nothing to judge yet.
 	note string
+}
+
+// pool reports whether there is a finding that one of some threads waits for a pool.
+func (v *findingsView) pool(waiters []sampler.ThreadID) bool {
+	return slices.ContainsFunc(v.list, func(f gvl.Finding) bool {
+		return f.ID == "pool_wait" && slices.ContainsFunc(f.Threads, func(id sampler.ThreadID) bool { return slices.Contains(waiters, id) })
+	})
 }
 
 // hexAddress is an address of an object; its last digits are enough to tell it from others.

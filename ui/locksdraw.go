@@ -123,6 +123,9 @@ func holderText(l lockRow, sc *scene) (string, canvas.Style) {
 	case l.Exclusive:
 		return "nobody just now: it changes hands", sc.theme.dim()
 	}
+	if sc.findings.pool(l.Waiters) {
+		return fmt.Sprintf("%d wait for others to give it back (!)", len(l.Waiters)), sc.theme.bold()
+	}
 	return fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), sc.theme.dim()
 }
 

@@ -95,8 +95,8 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	// A server without a client rests like a worker without a job.
-	s.collector = flamegraph.NewCollector(s.fold.Stream(), gvl.NewResting(s.dict).State, s.rolling)
+	// A server without a client rests like a worker without a job; who waits for a pool does not.
+	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
 	s.marks = newMarks(history)
 	s.waits = newWaitLog(history)
 	s.fold.Stream().Attach(s.waits)

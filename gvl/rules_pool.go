@@ -1,0 +1,136 @@
+package gvl
+
+import (
+	"cmp"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
+func evalPoolWait(w *window) hit {
+	share := w.ofBusy(w.flag(flagPool))
+	if h := w.gateWait(share); h.score >= 1 {
+		return h
+	}
+	ids, _ := w.waiting(func(ts *ThreadState, x *watch) bool { return x.gate == nil && x.waitsForPool(ts.State) })
+	h := hit{score: max(float64(w.poolNS)/w.limits.poolWait, share/w.limits.poolShare), severity: SeverityCrit, threads: ids}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = w.flag(flagPool)
+	h.title = "Connection pool empty"
+	h.text, h.stack = "threads waited for a connection", w.poolAt
+	if len(ids) > 0 {
+		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for a connection"
+	}
+	h.text += ", longest wait " + units.ProseDuration(w.poolNS)
+	if code := w.place(h.stack); code != "" {
+		h.text += " in " + code
+	}
+	h.text += "; " + units.RoundPercent(share) + " of the busy time"
+	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
+	return h
+}
+
+// gateWait: most of the threads that use something wait in the program's own method that hands it out.
+func (w *window) gateWait(share float64) hit {
+	var g *gate
+	waiting := 0.0
+	for _, x := range w.ev.gates.list {
+		if n := x.waiting(w.nowNS); x.open && n > waiting {
+			g, waiting = x, n
+		}
+	}
+	h := hit{severity: SeverityCrit}
+	if g == nil {
+		return h
+	}
+	h.score = least(waiting/w.limits.poolWaiting, share/w.limits.poolShare)
+	if h.score < 1 {
+		return h
+	}
+	ids, longest := w.waiting(func(_ *ThreadState, x *watch) bool { return x.gate == g })
+	if len(ids) == 0 {
+		return hit{score: clearShare} // in this moment
+	}
+	h.threads, h.stack, h.explains = ids, w.watch(ids[0]).stack, w.flag(flagPool)
+	h.object = w.state(ids[0]).Detail.Object
+	h.title = "Pool empty"
+	name := PoolName(w.name(ids[0]))
+	all := 0
+	for i := range w.states {
+		if PoolName(w.name(w.states[i].Thread)) == name {
+			all++
+		}
+	}
+	if name == "main" || strings.HasPrefix(name, "thread") {
+		name = ""
+	} else {
+		name += " "
+	}
+	h.text = itoa(int64(math.Round(waiting))) + " of " + itoa(int64(all)) + " " + name + "threads"
+	what := "one of " + itoa(int64(g.size))
+	if g.size == 1 {
+		what = "the only one"
+	}
+	h.next = "have those inside give it back sooner, or make room for more at a time"
+	if g.nested {
+		h.next = "a thread that is inside waits for another turn: make do with one, or they all wait for good"
+	}
+	h.text += " wait in " + w.gatePlace(g, h.stack) + " for " + what + ", the longest for " + atMost(w.state(ids[0])) +
+		units.ProseDuration(longest)
+	if in := w.gateInside(g); in != "" {
+		h.text += "; inside: " + in
+	}
+	return h
+}
+
+// gatePlace names a gate, with the line at which a thread with that stack is in it.
+func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
+	for at, depth := stack, 0; at != 0 && depth < maxClassFrames; depth++ {
+		caller, id := w.dict.Stack(at)
+		f := w.dict.Frame(id)
+		label := method(f.Label)
+		if !f.C && w.ev.gates.ids[gateKey{label, f.Path}] == g.id {
+			if f.Own() {
+				return label + " (" + path.Base(f.Path) + ":" + itoa(int64(f.Line)) + ")"
+			}
+			return label + ", called at " + ownLine(w.dict, at)
+		}
+		at = caller
+	}
+	return w.place(stack)
+}
+
+// maxInside is how many of those inside a gate are named.
+const maxInside = 2
+
+// gateInside names those who are inside for longest, with what they do.
+func (w *window) gateInside(g *gate) string {
+	ids := make([]sampler.ThreadID, 0, len(g.inside))
+	for id := range g.inside {
+		if w.state(id) != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b sampler.ThreadID) int {
+		return cmp.Or(cmp.Compare(g.inside[a], g.inside[b]), cmp.Compare(a, b))
+	})
+	var said []string
+	for _, id := range ids[:min(len(ids), maxInside)] {
+		text := w.name(id) + " for ≤ " + units.ProseDuration(max(w.nowNS-g.inside[id], gateLookNS))
+		if code := w.place(w.watch(id).stack); code != "" {
+			text += " in " + code
+		}
+		said = append(said, text)
+	}
+	if more := len(ids) - len(said); more > 0 {
+		said = append(said, itoa(int64(more))+" more")
+	}
+	return strings.Join(said, ", ")
+}
