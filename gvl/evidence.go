@@ -92,23 +92,24 @@ type turn struct {
 // single samples is where threads are, how often they move and whose turn it is.
 type collector struct {
 	Ignore
-	stream  *Stream
-	proc    sampler.Process
-	dict    *sampler.Dictionary
-	limits  *limits
-	lastNS  int64 // time of the last sample that counts
-	stops   []stop
-	sinceNS int64 // no wait is followed further back
-	classes *stackClasses
-	threads []watch // by Interval.Slot; those without a thread have no id
-	tallies []tally // the same
-	keys    []sumKey
-	slots   []int // of the sample being fed
-	ring    [findingsWindowNS/1e9 + 1]second
-	cur     *second
-	turns   []turn
-	peers   peerGroups
-	gates   *gates
+	stream   *Stream
+	proc     sampler.Process
+	dict     *sampler.Dictionary
+	limits   *limits
+	lastNS   int64 // time of the last sample that counts
+	stops    []stop
+	sinceNS  int64 // no wait is followed further back
+	classes  *stackClasses
+	threads  []watch // by Interval.Slot; those without a thread have no id
+	tallies  []tally // the same
+	keys     []sumKey
+	slots    []int // of the sample being fed
+	ring     [findingsWindowNS/1e9 + 1]second
+	cur      *second
+	turns    []turn
+	peers    peerGroups
+	gates    *gates
+	contests contests
 	// gcSince and gcUntil are the collection going on, as far as it is known.
 	gcSince, gcUntil int64
 	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
@@ -208,6 +209,7 @@ func (c *collector) Tick(k *Tick) {
 		}
 		c.one(&s.Threads[i], ts, w, i, at, fresh || st.gap)
 	}
+	c.contests.look(st.toNS, s, k.States, c.proc.Pauses)
 	if c.gates.look(st.toNS, k.States, k.Slots, c.threads) {
 		for i, slot := range k.Slots {
 			if w := watched(c.threads, slot); w != nil {

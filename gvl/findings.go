@@ -143,7 +143,8 @@ var rules = [...]rule{
 	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
 	{id: "cpu_starved", rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
 	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
-	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalConvoy},
+	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
+	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, eval: evalConvoy},
 	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, eval: evalPoolWait},
 	{id: "gc_pause", rank: rankCause, boot: true, eval: evalGCPause},
 	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, eval: evalGCPressure},
@@ -156,7 +157,7 @@ var rules = [...]rule{
 	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalHTTP},
 	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, eval: evalSaturated},
 	{id: "io_busy", rank: rankSymptom, raise: raiseNS, boot: true, hiddenBy: []string{
-		"deadlock", "log_blocked", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
+		"deadlock", "log_blocked", "lock_starved", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
 	}, eval: evalIOBusy},
 	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
 	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},

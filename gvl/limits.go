@@ -20,6 +20,7 @@ type limits struct {
 	starvedDelay, starvedDelayCrit, starvedTurns              float64
 	throttled, throttledCrit                                  float64
 	regexMatch                                                float64
+	starveWait, starveShare, starveVain                       float64
 	convoyWaiters, convoyShare, convoyMean                    float64
 	poolWait, poolShare, poolWaiting                          float64
 	gcPause                                                   float64
@@ -74,6 +75,9 @@ var limitSpecs = [...]limitSpec{
 	{"cpu_starved", "throttled", unitShare, .40, func(l *limits) *float64 { return &l.throttled }},
 	{"cpu_starved", "throttled_crit", unitShare, .50, func(l *limits) *float64 { return &l.throttledCrit }},
 	{"regex_runaway", "match", unitTime, 1e9, func(l *limits) *float64 { return &l.regexMatch }},
+	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},
+	{"lock_starved", "share", unitShare, .90, func(l *limits) *float64 { return &l.starveShare }},
+	{"lock_starved", "vain", unitNumber, 10, func(l *limits) *float64 { return &l.starveVain }},
 	{"lock_convoy", "waiters", unitNumber, 3, func(l *limits) *float64 { return &l.convoyWaiters }},
 	{"lock_convoy", "share", unitShare, .20, func(l *limits) *float64 { return &l.convoyShare }},
 	{"lock_convoy", "mean", unitNumber, 1, func(l *limits) *float64 { return &l.convoyMean }},

@@ -191,6 +191,40 @@ func evalConvoy(w *window) hit {
 	return h
 }
 
+// evalStarved: one thread gets a lock again and again, and those who wait for it are woken in vain.
+func evalStarved(w *window) hit {
+	var h hit
+	for _, x := range w.ev.contests.list {
+		winner, share, vain, looks := x.winner(w.nowNS)
+		ids, longest := w.waiting(func(ts *ThreadState, _ *watch) bool {
+			return ts.Thread != winner && w.ev.contests.starved(x, ts)
+		})
+		score := least(float64(longest)/w.limits.starveWait, share/w.limits.starveShare, float64(vain)/w.limits.starveVain)
+		if looks < gateMinLooks || score <= h.score {
+			continue
+		}
+		h = hit{score: score, severity: SeverityWarn, object: x.object, threads: append([]sampler.ThreadID{winner}, ids...)}
+		if score < 1 {
+			continue
+		}
+		h.title = "One thread always wins a lock"
+		h.explains = w.locks[x.object]
+		h.text = w.name(winner) + " had " + object(&w.state(ids[0]).Detail) + " in " + units.RoundPercent(share) + " of all looks"
+		if ts := w.state(winner); ts != nil {
+			h.stack = ts.Stack
+			if code := w.place(ts.Stack); code != "" {
+				h.text += ", now in " + code
+			}
+		}
+		span := int64(looks) * gateLookNS
+		h.text += "; it lets go and takes it again about " + number(float64(vain)*1e9/float64(span)) + " times a second, for some " +
+			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread waits", "threads wait") + ", woken in vain, the longest for " +
+			atMost(w.state(ids[0])) + units.ProseDuration(longest)
+		h.next = "Thread.pass after letting go of the lock, or do less while holding it: who lets go and takes it at once is faster than who is woken"
+	}
+	return h
+}
+
 // atMost is put before the length of a wait that may be shorter.
 func atMost(ts *ThreadState) string {
 	if ts.MovedNS != 0 {
