@@ -132,6 +132,8 @@ type Classifier struct {
 	// twice: the last sample listed a thread twice, so that what out says of it may be another record's.
 	twice  bool
 	lastNS int64
+	// low is Self.Lowered of the last sample.
+	low bool
 	// collector is the place of the thread that collects garbage in this sample; -1: none does, or it can't be told which.
 	collector    int
 	heldAnswerNS int64
@@ -181,7 +183,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.twice = true
 		}
 		e, out := &r.v, &c.out[i]
-		if s.Depth == sampler.LockTick && e.place == placeReleased && out.Thread == t.ID && c.unchanged(s, t, i, ri, e) {
+		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == placeReleased && out.Thread == t.ID && c.unchanged(s, t, i, ri, e) {
 			out.AtNS, e.last.AtNS = now, now
 			out.same = true
 			continue
@@ -198,7 +200,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		c.classify(s, t, i, ri, e, mid, now, out)
 	}
 	c.table.end(nil)
-	c.lastNS = now
+	c.lastNS, c.low = now, s.Self.Lowered
 	return c.out
 }
 
@@ -299,6 +301,9 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 			turns = 0 // each stop for a sample gives every thread a turn
 		}
 		e.lock.seen(t, out, turns)
+		if s.Self.Lowered && st == Lock && turns != 0 {
+			out.readNS = t.Kernel.CPUAtNS
+		}
 	}
 	e.known, e.last = true, *out
 }

@@ -62,12 +62,8 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 // lasted writes how long the state has lasted. Where a thread may have moved meanwhile, so that it can be a part of that, it is
 // what it lasts at most.
 func (t ThreadState) lasted() string {
-	ns, sure := t.DurationNS(), t.SureNS()
-	if t.State == IO {
-		sure = t.stillNS
-	}
-	s := units.ProseDuration(ns)
-	if sure < ns/2 {
+	s := units.ProseDuration(t.DurationNS())
+	if t.partly() {
 		s = "≤" + s
 	}
 	return s

@@ -86,6 +86,10 @@ type ThreadState struct {
 	// elsewhere: either it was woken in vain, and waits since SinceNS, or it had what it waits for in between, and waits since MovedNS at the
 	// earliest. CLOCK_MONOTONIC in ns; 0: it has not moved.
 	MovedNS int64
+	// readNS is when it was last read that a thread that waits for a lock has not moved, while rates are lower than asked for; 0: it is
+	// believed to stand still until AtNS. As long as rates are those asked for, readings come soon enough to correct that, and where
+	// turns on a CPU are not known nothing does.
+	readNS int64
 	// Stack is the thread's stack, its last known one when the sample did not read it.
 	Stack sampler.StackID
 	// stillNS is for how long a wait in IO lasts at least, in ns: SinceNS is when it began at the earliest.
@@ -106,7 +110,22 @@ func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 
 // SureNS returns for how long the thread is known not to have moved in its state, in ns.
-func (t ThreadState) SureNS() int64 { return t.AtNS - max(t.SinceNS, t.MovedNS) }
+func (t ThreadState) SureNS() int64 {
+	until := t.AtNS
+	if t.readNS != 0 {
+		until = t.readNS
+	}
+	return max(until-max(t.SinceNS, t.MovedNS), 0)
+}
+
+// partly reports whether less than half of the time that the state has lasted is sure: then that is what it lasts at most.
+func (t ThreadState) partly() bool {
+	sure := t.SureNS()
+	if t.State == IO {
+		sure = t.stillNS
+	}
+	return sure < t.DurationNS()/2
+}
 
 // JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/states.md,
 // only those that say something. It is never nil. Peers need names: dict may be nil, then they are left out.

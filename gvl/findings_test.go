@@ -20,6 +20,7 @@ type scene struct {
 	tick   int
 	gc     sampler.GC
 	proc   sampler.Proc
+	self   sampler.Self
 }
 
 const sceneTick = 5 * ms
@@ -66,7 +67,7 @@ func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Threa
 		s.tick++
 		owner, threads := gen(s.tick)
 		x := sampleAt(s.now, owner, threads...)
-		x.GC, x.Proc = s.gc, s.proc
+		x.GC, x.Proc, x.Self = s.gc, s.proc, s.self
 		x.GC.Valid = true
 		if s.tick%2 == 0 {
 			x.Depth = sampler.LockTick

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -32,6 +33,40 @@ func TestTurnsOfPauses(t *testing.T) {
 		s.want("each tick a turn", c.want)
 		if about := atMost(s.f.win.state(1)); (about == "") != c.pauses {
 			t.Errorf("pauses %v: its length is said with %q", c.pauses, about)
+		}
+	}
+}
+
+// TestLockWaitsAtLoweredRates: two threads that are seen to wait for each other's lock, each of which had the lock it waits for between two
+// samples, or did not. At rates that a budget has lowered that is known from the readings of their turns on a CPU alone: until the next
+// one nothing is sure, and what stands still is found by the second.
+func TestLockWaitsAtLoweredRates(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		lowered bool
+		every   int64 // between readings
+		moves   int64 // turns for each of them
+		want    []string
+		about   bool
+	}{
+		{"standing still, read often", true, 200 * ms, 0, []string{"deadlock"}, false},
+		{"standing still, read seldom", true, 700 * ms, 0, []string{"deadlock"}, false},
+		{"not read again", true, 60 * sec, 0, nil, true},
+		{"moving, read often", true, 200 * ms, 1, nil, true},
+		{"not lowered, standing still", false, 200 * ms, 0, []string{"deadlock"}, false},
+	} {
+		s := newScene(t)
+		s.self.Lowered = c.lowered
+		began := s.now
+		s.play(1800*ms, func(int) (sampler.ThreadID, []sampler.Thread) {
+			reading := (s.now - began) / c.every
+			at := began + max(reading*c.every, sceneTick)
+			return 0, []sampler.Thread{lockedSince(1, 2, 1+reading*c.moves, at), lockedSince(2, 1, 1+reading*c.moves, at)}
+		})
+		s.want(c.what, c.want)
+		ts := s.f.win.state(1)
+		if about := atMost(ts) != "" && strings.HasPrefix(ts.lasted(), "≤"); about != c.about {
+			t.Errorf("%s: after %d ms, of which %d are sure, its length is said with %q", c.what, ts.DurationNS()/ms, ts.SureNS()/ms, ts.lasted())
 		}
 	}
 }
