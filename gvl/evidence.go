@@ -110,6 +110,7 @@ type collector struct {
 	peers    peerGroups
 	gates    *gates
 	contests contests
+	growth   growth
 	// gcSince and gcUntil are the collection going on, as far as it is known.
 	gcSince, gcUntil int64
 	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
@@ -209,6 +210,8 @@ func (c *collector) Tick(k *Tick) {
 		}
 		c.one(&s.Threads[i], ts, w, i, at, fresh || st.gap)
 	}
+	c.growth.note(s)
+	c.allocated(s, k.States)
 	c.contests.look(st.toNS, s, k.States, c.proc.Pauses)
 	if c.gates.look(st.toNS, k.States, k.Slots, c.threads) {
 		for i, slot := range k.Slots {
@@ -221,6 +224,19 @@ func (c *collector) Tick(k *Tick) {
 	c.gcTime(s, k.States, st)
 	c.cur.gc, c.cur.proc = s.GC, s.Proc
 	c.countThreads(len(s.Threads), st.toNS)
+}
+
+// allocated counts who makes objects: what was made just before a stack was read.
+func (c *collector) allocated(s *sampler.Sample, states []ThreadState) {
+	if s.GC.Pair.Objects == 0 || len(c.cur.sums) >= maxSums {
+		return
+	}
+	for i := range states {
+		if states[i].Thread == s.GC.Pair.Thread && states[i].Stack != 0 {
+			c.cur.sums[sumKey{dim: dimAlloc, id: uint64(states[i].Stack)}] += int64(s.GC.Pair.Objects)
+			break
+		}
+	}
 }
 
 // Ended forgets a thread that is no longer listed.

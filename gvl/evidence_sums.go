@@ -20,6 +20,7 @@ const (
 	dimLoad              // time that threads load code, or wait for the GVL to do so
 	dimCPU               // id: thread; time on a CPU
 	dimCall              // id: peer group, shortest and longest length; how many calls
+	dimAlloc             // id: stack; objects made just before it was read
 )
 
 type sumKey struct {

@@ -141,6 +141,7 @@ var rules = [...]rule{
 	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
 	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
 	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
+	{id: "memory_grows", rank: rankCause, eval: evalMemoryGrows},
 	{id: "cpu_starved", rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
 	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},

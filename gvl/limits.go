@@ -17,6 +17,7 @@ type limits struct {
 	stuckHold, stuckAsleep, stuckSum                          float64
 	logWrite                                                  float64
 	memoryFaults, memoryAsleep, memoryPressure                float64
+	growsTime, growsBy, growsMiB, growsMajors                 float64
 	starvedDelay, starvedDelayCrit, starvedTurns              float64
 	throttled, throttledCrit                                  float64
 	regexMatch                                                float64
@@ -69,6 +70,10 @@ var limitSpecs = [...]limitSpec{
 	{"memory_stall", "faults", unitNumber, 50, func(l *limits) *float64 { return &l.memoryFaults }},
 	{"memory_stall", "asleep", unitShare, .02, func(l *limits) *float64 { return &l.memoryAsleep }},
 	{"memory_stall", "pressure", unitShare, .05, func(l *limits) *float64 { return &l.memoryPressure }},
+	{"memory_grows", "time", unitTime, 15e9, func(l *limits) *float64 { return &l.growsTime }},
+	{"memory_grows", "growth", unitShare, .50, func(l *limits) *float64 { return &l.growsBy }},
+	{"memory_grows", "mib", unitNumber, 64, func(l *limits) *float64 { return &l.growsMiB }},
+	{"memory_grows", "majors", unitNumber, 2, func(l *limits) *float64 { return &l.growsMajors }},
 	{"cpu_starved", "delay", unitShare, .10, func(l *limits) *float64 { return &l.starvedDelay }},
 	{"cpu_starved", "delay_crit", unitShare, .25, func(l *limits) *float64 { return &l.starvedDelayCrit }},
 	{"cpu_starved", "turns", unitShare, .10, func(l *limits) *float64 { return &l.starvedTurns }},

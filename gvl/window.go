@@ -40,6 +40,7 @@ type window struct {
 	calls     map[uint32]*calls // by peer group
 	locks     map[uint64]int64
 	gcStacks  map[sampler.StackID]int64
+	allocs    map[sampler.StackID]int64
 	flags     map[stackFlags]int64
 	ops       [len(opNames)]int64
 	waits     Histogram
@@ -74,6 +75,7 @@ func (w *window) init(ev *collector, b *Blame) {
 	w.locks = make(map[uint64]int64)
 	w.recentLocks = make(map[uint64]int64)
 	w.gcStacks = make(map[sampler.StackID]int64)
+	w.allocs = make(map[sampler.StackID]int64)
 	w.flags = make(map[stackFlags]int64)
 	w.threadOf = make(map[sampler.ThreadID]int)
 }
@@ -107,6 +109,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	clear(w.locks)
 	clear(w.recentLocks)
 	clear(w.gcStacks)
+	clear(w.allocs)
 	clear(w.flags)
 	clear(w.threadOf)
 	w.total, w.longest = sums{}, hold{}
@@ -198,6 +201,8 @@ func (w *window) addSum(k sumKey, ns int64, recent bool) {
 		w.addCalls(k.id, ns)
 	case dimGC:
 		w.gcStacks[sampler.StackID(k.id)] += ns
+	case dimAlloc:
+		w.allocs[sampler.StackID(k.id)] += ns
 	}
 }
 

@@ -21,7 +21,9 @@ import (
 const quietTime = 10 * time.Second
 
 // quietTimes are those of programs in which something happens that would be told of later.
-var quietTimes = map[string]time.Duration{"slow_boot": 8*time.Second + 12*time.Second}
+var quietTimes = map[string]time.Duration{
+	"slow_boot": 8*time.Second + 12*time.Second, "sawtooth": 25 * time.Second, "warm_up": 25 * time.Second,
+}
 
 // quietShort are the programs watched with -short too: the one with most in it, the one that looks most like what is told of, and
 // a server at rest.

@@ -1,0 +1,49 @@
+package gvl
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestMemoryGrows: memory that grows on and on through full collections is told from what fills up, from a saw-tooth, from a leap.
+func TestMemoryGrows(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		what string
+		// rss is the memory in MiB after so many seconds, majors how many full collections there were.
+		rss    func(second int64) int64
+		majors func(second int64) uint64
+		want   []string
+	}{
+		{"grows", func(s int64) int64 { return 60 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}},
+		{"no full collection yet", func(s int64) int64 { return 60 + 10*s }, func(int64) uint64 { return 1 }, nil},
+		{"little", func(s int64) int64 { return 20 + s }, func(s int64) uint64 { return uint64(s / 4) }, nil},
+		{"of much", func(s int64) int64 { return 4000 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, nil},
+		{"fills up", func(s int64) int64 { return 60 + 300 - 300*10/(10+s*s) }, func(s int64) uint64 { return uint64(s / 4) }, nil},
+		{"a leap", func(s int64) int64 { return 60 + s/12*300 }, func(s int64) uint64 { return uint64(s / 4) }, nil},
+		{"a saw-tooth", func(s int64) int64 { return 60 + s%10*40 }, func(s int64) uint64 { return uint64(s / 4) }, nil},
+	} {
+		s := newScene(t)
+		work := s.stack("c:String#*", "Cache#put")
+		for second := range int64(25) {
+			s.proc.AtNS, s.proc.RSSBytes = s.now, c.rss(second)*mb
+			s.gc.Count, s.gc.MajorCount = uint64(second), c.majors(second)
+			s.gc.Pair = sampler.AllocPair{Thread: 1, Objects: 5}
+			s.play(sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+				return 1, []sampler.Thread{s.at(holder(1), work)}
+			})
+		}
+		s.want(c.what, c.want)
+		if len(c.want) > 0 {
+			s.want(c.what, c.want, "63 MB have become", "outside of the objects' slots", "most objects are made in Cache#put → String#* (app.rb:10) (100 %)")
+			for range 15 { // and then no more
+				s.proc.AtNS = s.now
+				s.play(sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+					return 1, []sampler.Thread{s.at(holder(1), work)}
+				})
+			}
+			s.want("and stops", nil)
+		}
+	}
+}

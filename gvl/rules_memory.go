@@ -1,0 +1,59 @@
+package gvl
+
+import (
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
+func evalMemoryGrows(w *window) hit {
+	from, now := w.ev.growth.since(w.ev.bootNS), w.ev.growth.back(0)
+	if from == nil || w.nowNS-now.atNS > 3*memoryPointNS {
+		return hit{}
+	}
+	more, span := now.rss-from.rss, now.atNS-from.atNS
+	majors := now.gc.MajorCount - from.gc.MajorCount
+	slots := int64(0)
+	if from.slots != sampler.GCUnknown && now.slots != sampler.GCUnknown {
+		slots = now.slots - from.slots
+	}
+	tried := float64(majors) / w.limits.growsMajors
+	if now.gc.Count == from.gc.Count && slots == 0 {
+		tried = 1 // no object can be garbage: it is memory of C code
+	}
+	h := hit{
+		score:    least(ratio(more, from.rss)/w.limits.growsBy, float64(more>>20)/w.limits.growsMiB, float64(span)/w.limits.growsTime, tried),
+		severity: SeverityWarn,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.title = "Memory grows"
+	h.text = units.Bytes(from.rss) + " have become " + units.Bytes(now.rss) + " in the last " + units.ProseDuration(span) + " (" +
+		units.Bytes(int64(float64(more)*1e9/float64(span))) + " a second)"
+	h.next = "see what keeps them: a cache without a limit, a list that is only added to"
+	switch {
+	case 2*slots >= more:
+		h.text += ", most of it slots of objects"
+	default:
+		h.text += ", most of it outside of the objects' slots (malloc)"
+		h.next = "see what keeps large strings and lists, or what memory C code does not free"
+	}
+	if from.marked > 0 && now.marked > from.marked {
+		h.text += "; live objects " + units.Count(from.marked) + " to " + units.Count(now.marked) + " in " +
+			units.Plural(int(majors), "full collection", "full collections")
+	}
+	stack, n := topKey(w.allocs)
+	all := int64(0)
+	for _, x := range w.allocs {
+		all += x
+	}
+	if stack != 0 {
+		h.stack = stack
+		h.text += "; most objects are made in " + w.place(stack) + " (" + units.RoundPercent(ratio(n, all)) + ")"
+	}
+	if classes := AllocOf(from.classes, now.classes).Classes; len(classes) > 0 {
+		h.text += ", most are " + classes[0].Name + " (" + units.RoundPercent(classes[0].Share) + ")"
+	}
+	return h
+}
