@@ -1,6 +1,8 @@
 package gvl
 
 import (
+	"regexp"
+
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -43,14 +45,14 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 		}
 		return out
 	case IO:
-		full := "io" + lasted + describeIO(&d, dict)[len("io"):]
+		full := "io" + lasted + plainPeer(describeIO(&d, dict)[len("io"):])
 		out := []string{full}
 		if d.Peer != 0 && dict != nil && d.FDs <= 1 && d.Op != OpChild {
 			p := dict.Peer(d.Peer)
 			at := "io" + lasted + " " + ioArrow(d.Op) + " "
-			out = append(out, at+peerName(p))
+			out = append(out, plainPeer(at+peerName(p)))
 			p.Service = ""
-			out = append(out, at+peerName(p))
+			out = append(out, plainPeer(at+peerName(p)))
 		}
 		return append(out, "io"+lasted)
 	case Stalled:
@@ -58,6 +60,12 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	}
 	return []string{Describe(ts, dict)}
 }
+
+// kernelName is what the kernel calls a pipe, a socket or an object without a file: "pipe:[7006372]", "anon_inode:[eventpoll]".
+var kernelName = regexp.MustCompile(`(?:anon_inode:\[([a-z]+)\]|(pipe|socket):\[\d+\])`)
+
+// plainPeer shortens the kernel's own names to "pipe" and "eventpoll".
+func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") }
 
 // lasted writes how long the state has lasted. Where a thread may have moved meanwhile, so that it can be a part of that, it is
 // what it lasts at most.

@@ -12,10 +12,34 @@ type flameLook struct {
 	metric   flamegraph.Metric
 	showIdle bool
 	folding  folding
-	byState  bool // coloured by state instead of origin
+	colour   colouring
 	inverted bool // callees first
 	upward   bool // the first row is at the bottom: flames, not icicles
 	search   *regexp.Regexp
+}
+
+// colouring says what the colour of a frame is.
+type colouring uint8
+
+const (
+	// colourByItself is by state where that tells something: of wall time. Other weights are one state's, or nearly.
+	colourByItself colouring = iota
+	colourByState
+	colourByOrigin
+)
+
+// byState reports whether the colour of a frame is the state that its time was mostly in.
+func (l *flameLook) byState() bool {
+	return l.colour == colourByState || l.colour == colourByItself && l.metric == flamegraph.Wall
+}
+
+// nextColouring goes from states to origins and back.
+func (l *flameLook) nextColouring() {
+	if l.byState() {
+		l.colour = colourByOrigin
+	} else {
+		l.colour = colourByState
+	}
 }
 
 // flameView shows where the time goes. What is selected and zoomed into is kept as a path of functions, since the tree

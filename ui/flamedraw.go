@@ -47,8 +47,11 @@ func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string)
 	if v.filter == "" {
 		parts = append(parts, of)
 	}
-	if v.byState {
+	switch v.colour { // as was asked for
+	case colourByState:
 		parts = append(parts, "coloured by state")
+	case colourByOrigin:
+		parts = append(parts, "coloured by origin")
 	}
 	if v.metric == flamegraph.Wall && !v.showIdle {
 		parts = append(parts, "idle hidden")
@@ -202,7 +205,7 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 		if ok {
 			label = gap
 		}
-		if ok || c.Node.Kind == flamegraph.RunNode && !v.byState && v.base == nil {
+		if ok || c.Node.Kind == flamegraph.RunNode && !v.byState() && v.base == nil {
 			bg = t.Background.Mix(t.Flame[fromThread], 0.35)
 			st = canvas.Style{FG: toward(t.Dim, t.Text, bg), BG: bg}
 		}
@@ -221,6 +224,9 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 	}
 	if sign, _ := utf8.DecodeRuneInString(mark); canvas.Width(mark) > a.W { // a number that is cut is another
 		mark = string(sign)
+	}
+	if c.Node != nil && c.Node.Own && v.byState() && v.base == nil {
+		st.Attr |= canvas.Bold
 	}
 	hit := c.Node != nil && v.matches.Nodes[c.Node]
 	switch {
@@ -279,6 +285,9 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 	}
 }
 
+// foreignStrength is how strong the colour of a state is on frames that are not the program's own.
+const foreignStrength = 0.72
+
 // cellColor is the colour of a frame: by the state it was most in, or by where its code comes from, a little lighter or darker by its name, so that
 // neighbours can be distinguished and a frame keeps its colour.
 func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
@@ -290,15 +299,18 @@ func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
 		return t.Background.Mix(t.Flame[fromThread], 0.5)
 	case v.base != nil:
 		return v.diffColor(n, t)
-	case v.byState:
-		return t.States[n.TopState()]
-	case !n.IsFrame():
+	case !n.IsFrame() && !v.byState():
 		return t.Flame[fromThread]
 	}
 	h := fnv.New32a()
 	h.Write([]byte(n.Label))
 	shade := float64(h.Sum32()%7)/6*0.24 - 0.12
 	base := t.Flame[v.origins[n.Frame]]
+	if v.byState() { // what is not the program's own is weaker
+		if base = t.States[n.TopState()]; !n.Own && !t.Flat {
+			base = t.Background.Mix(base, foreignStrength)
+		}
+	}
 	if t.Few {
 		return base
 	}

@@ -95,6 +95,10 @@ func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 // drawDetail describes what is selected in the view.
 func (m *Model) drawDetail(a canvas.Area, t *Theme) {
 	name, rest := m.current().detail(&m.scene)
+	if name == "" && m.page == pageLive && m.regions.legend == 0 && m.regions.detail != m.regions.footer {
+		drawLegend(a, t, m.opt.ASCII)
+		return
+	}
 	if name == "" {
 		a.Put(1, 0, canvas.Cut(rest, a.W-2), t.dim())
 		return

@@ -125,15 +125,18 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 	out = append(out, helpText("a line that can't be trusted: of code that a JIT has compiled it is the method's first", 4, w, t, func(a canvas.Area) {
 		a.Put(0, 0, ":9?", t.bold())
 	})...)
-	out = append(out, helpText("in the lane of the GVL, and beside names: which thread holds it", 4, w, t, func(a canvas.Area) {
+	out = append(out, helpText("before names, and in the lane of the GVL: which thread holds it", 4, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	})...)
-	out = append(out, func(canvas.Area) {}, helpHead("colours of the flamegraph: where the code comes from", t), func(a canvas.Area) {
+	out = append(out, helpText("of all waiting for the GVL the part behind this thread, where much waits", 7, w, t, func(a canvas.Area) {
+		a.Put(1, 0, "blame", canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+	})...)
+	out = append(out, func(canvas.Area) {}, helpHead("colours of the flamegraph: the state most of its time was in; o: where code is from", t), func(a canvas.Area) {
 		x := 1
 		for p := range fromThread {
 			x = a.Put(x, 0, fmt.Sprintf(" %s ", p), on(t.Flame[p])) + 1
 		}
 	})
-	out = append(out, helpText("the program, gems, Ruby's library, Ruby itself and C functions; o: coloured by state instead", 1, w, t, func(canvas.Area) {})...)
+	out = append(out, helpText("the program, gems, Ruby's library, Ruby itself and C functions. By state, the program's own frames are stronger and bold", 1, w, t, func(canvas.Area) {})...)
 	return append(out, func(canvas.Area) {})
 }

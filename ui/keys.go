@@ -121,7 +121,7 @@ func weightKeys() keyMap {
 		{keys: []string{"I", "shift+i"}, show: "I", short: "idle", help: "show or hide parked and sleeping threads in the flamegraph",
 			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
 		{keys: []string{"o"}, show: "o", help: "colour frames by the state they were most in, or by where their code comes from",
-			do: func(m *Model) tea.Cmd { m.flame.byState = !m.flame.byState; m.refresh(); return nil }},
+			do: func(m *Model) tea.Cmd { m.flame.nextColouring(); m.refresh(); return nil }},
 		{keys: []string{"c"}, show: "c", help: "own code, with gems and Ruby as one row (⋯); only runs without a branch as one row; every frame",
 			do: func(m *Model) tea.Cmd { m.flame.nextFolding(); m.refresh(); return nil }},
 		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "back, one a press: zoom, what is hidden, selected thread, search, selected frame", when: (*Model).canGoBack,

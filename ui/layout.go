@@ -23,6 +23,8 @@ type regions struct {
 	rows, rowCount, lanes, laneCount int
 	// rowBudget is how many rows the timeline could have.
 	rowBudget int
+	// legend is the row of the legend, under the lanes; 0: there is none.
+	legend int
 	// rule is the line above the flamegraph; flame and flameRows the flamegraph.
 	rule, flame, flameRows int
 	// detail and footer are the last rows; they are the same row on a small terminal.
@@ -57,6 +59,9 @@ func findingRows(w, h int) int {
 // spacedHeight is the height from which on there is room for blank rows.
 const spacedHeight = 30
 
+// legendHeight is the height from which on the legend has a row of its own. Below it stands where nothing is selected.
+const legendHeight = 30
+
 // newRegions shares the terminal out.
 func newRegions(w, h int, d demand) regions {
 	r := regions{w: w, h: h, findingRows: findingRows(w, h), laneCount: min(d.lanes, maxLanes)}
@@ -77,6 +82,11 @@ func newRegions(w, h int, d demand) regions {
 		r.laneCount = 1
 	}
 	left -= r.laneCount
+	legend := 0
+	if h >= legendHeight {
+		legend = 1
+	}
+	left -= legend
 	// The flamegraph gets two fifths, or less if it is not that deep; and what the timeline does not need.
 	least := minFlameRows
 	if h < 24 {
@@ -90,18 +100,21 @@ func newRegions(w, h int, d demand) regions {
 	r.rowCount = min(max(d.rows, 1), r.rowBudget)
 	r.flameRows = left - r.rowCount
 	r.lanes = r.rows + r.rowCount
-	r.rule = r.lanes + r.laneCount + gap
+	if legend > 0 {
+		r.legend = r.lanes + r.laneCount
+	}
+	r.rule = r.lanes + r.laneCount + legend + gap
 	r.flame = r.rule + 1
 	r.footer = h - 1
 	r.detail = h - bottom
 
 	switch {
 	case w >= 160:
-		r.nameW, r.nowW, r.sharesW = min(max(d.longest, 18), 34), 44, 25
+		r.nameW, r.nowW, r.sharesW = min(max(d.longest, 18), 34), 44, 6*shareW-1
 	case w >= wideWidth:
-		r.nameW, r.nowW, r.sharesW = min(max(d.longest, 14), 22), 30, 25
+		r.nameW, r.nowW, r.sharesW = min(max(d.longest, 14), 22), 30, 4*shareW-1
 	case w >= 80:
-		r.nameW, r.nowW, r.sharesW = min(max(d.longest, 12), 15), 16, 11
+		r.nameW, r.nowW, r.sharesW = min(max(d.longest, 12), 15), 16, 2*shareW-1
 	default:
 		r.nameW, r.nowW, r.sharesW = 13, 9, 0
 	}

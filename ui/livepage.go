@@ -43,6 +43,9 @@ func (p *livePage) draw(a canvas.Area, sc *scene) {
 	p.timeline.draw(rows, a.Sub(0, r.lanes, sc.width, r.laneCount), t, r, p.focus == onTimeline, sc.opt.ASCII)
 	sc.onPress(rows, p.pressRow)
 	sc.drawDrag(p.axisArea(a, sc))
+	if r.legend > 0 {
+		drawLegend(a.Row(r.legend), t, sc.opt.ASCII)
+	}
 	p.flame.drawRule(a.Row(r.rule), t, p.focus == onFlame, sc.when())
 	h := p.panel.flameRows(sc)
 	flame := a.Sub(0, r.flame, sc.width, h)

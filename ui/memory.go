@@ -38,7 +38,7 @@ type series struct {
 func newMemoryPage() *memoryPage {
 	return &memoryPage{keys: keyMap{title: "memory and GC", bindings: []binding{
 		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "the flamegraph over the whole screen, coloured by state: gc stands out",
-			do: func(m *Model) tea.Cmd { m.flame.byState = true; return m.open(pageFlame) }},
+			do: func(m *Model) tea.Cmd { m.flame.colour = colourByState; return m.open(pageFlame) }},
 	}}}
 }
 

@@ -97,7 +97,9 @@ func (m *Model) load(force bool) {
 			r.rolling.SnapshotRange(m.atNS-m.windowNS, m.atNS, &m.weights)
 			m.weightsOf = flameRange{m.atNS, m.windowNS, m.frozen}
 			flame = true
+			m.timeline.shares.loadBlame(&m.scene)
 		}
+		m.timeline.shares.choose(m.threads, m.regions.sharesW, m.figures.waiting)
 		m.current().load(&m.scene, r)
 	})
 	switch {

@@ -24,6 +24,7 @@ type timelineView struct {
 	fromNS, toNS int64
 	cells        int // of the time axis
 	visible      []row
+	shares       shareColumns
 	frameCells   *frameCells        // nil: the rows show all states
 	ids          []sampler.ThreadID // of cellsOf
 	// past are the cells of the rows of the last picture, shown those of this one while it is loaded.

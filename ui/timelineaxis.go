@@ -30,13 +30,7 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 		left = v.frameCells.draw(axis, t)
 	}
 	v.drawTicks(axis, left, right, st)
-	x = a.W - g.sharesW
-	switch {
-	case g.sharesW >= 25:
-		a.Put(x, 0, "  run  wait    io    rest", st)
-	case g.sharesW > 0:
-		a.Put(x, 0, "  run  wait", st)
-	}
+	v.shares.drawHead(a.Sub(a.W-g.sharesW, 0, g.sharesW, 1), t)
 }
 
 // blankShare: up to a tenth of the time axis stays blank on the left.

@@ -1,63 +1,155 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// drawShares writes the shares of a row: holding the GVL, waiting for it, waiting for the outside, and what most of the
-// rest is. Where all four are shown they sum to 100.
+// shareW is the width of a column of shares, with the space before it.
+const shareW = 6
+
+// shareStates are the states that can have a column of shares, in the order in which they stand. Stalled and GC are parts of
+// Running: all three hold the GVL.
+var shareStates = []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, gvl.Lock, gvl.Native, gvl.Parked, gvl.Sleeping, gvl.Unknown}
+
+// shareHeads are the heads of the columns, of at most shareW-1 letters.
+var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", gvl.IO: "io", gvl.Lock: "lock", gvl.Native: "nativ",
+	gvl.Parked: "park", gvl.Sleeping: "sleep", gvl.Unknown: "?"}
+
+// shareColumns are the columns of shares beside the timeline: the states that most time went to, and whether the last one is the
+// part of all waiting for the GVL that is behind a thread.
+type shareColumns struct {
+	states []gvl.State
+	blame  bool
+	// blamed is what others waited for the GVL behind each thread, in ns, all the sum of it.
+	blamed map[sampler.ThreadID]int64
+	all    int64
+}
+
+// From how many waiting threads, in the mean, the column of blame comes, and below how many it goes.
+const (
+	blameComes = 0.5
+	blameGoes  = 0.25
+)
+
+// choose picks as many columns as there is room for. States in which threads rest come last, and what had a column keeps it unless
+// another has much more.
+func (s *shareColumns) choose(threads threadList, room int, waiting float64) {
+	const keep, little = 1.3, 0.005
+	n := (room + 1) / shareW
+	s.blame = n >= 4 && (waiting >= blameComes || s.blame && waiting >= blameGoes)
+	if s.blame {
+		n--
+	}
+	var totals [gvl.NumStates]float64
+	for i := range threads {
+		for st, ns := range threads[i].totals {
+			totals[shownAs(gvl.State(st))] += float64(ns)
+		}
+	}
+	active := 0.0
+	for st, ns := range totals {
+		if !gvl.State(st).Idle() {
+			active += ns
+		}
+	}
+	for _, st := range s.states {
+		totals[st] *= keep
+	}
+	order := slices.Clone(shareStates)
+	slices.SortStableFunc(order, func(x, y gvl.State) int {
+		rests := func(s gvl.State) int {
+			switch {
+			case totals[s] <= little*active:
+				return 2
+			case s.Idle():
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(rests(x), rests(y)), cmp.Compare(totals[y], totals[x]))
+	})
+	order = order[:min(n, len(order))]
+	slices.SortFunc(order, func(x, y gvl.State) int {
+		return cmp.Compare(slices.Index(shareStates, x), slices.Index(shareStates, y))
+	})
+	s.states = order
+}
+
+// shownAs is the state in whose column of shares another one is.
+func shownAs(s gvl.State) gvl.State {
+	if s.Held() {
+		return gvl.Running
+	}
+	return s
+}
+
+// loadBlame sums up who made others wait for the GVL.
+func (s *shareColumns) loadBlame(sc *scene) {
+	s.blamed, s.all = make(map[sampler.ThreadID]int64), 0
+	for i := range sc.weights.Entries {
+		if e := &sc.weights.Entries[i]; e.Weights.BlameNS > 0 {
+			s.blamed[e.Key.Thread] += e.Weights.BlameNS
+			s.all += e.Weights.BlameNS
+		}
+	}
+}
+
+// drawHead writes what the columns are.
+func (s *shareColumns) drawHead(a canvas.Area, t *Theme) {
+	for i, st := range s.states {
+		a.Put(i*shareW, 0, canvas.PadLeft(shareHeads[st], shareW-1), canvas.Style{FG: t.readable(t.States[st])})
+	}
+	if s.blame {
+		a.Put(len(s.states)*shareW, 0, "blame", canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
+	}
+}
+
+// drawShares writes the shares of a row's time in the states that have a column, and of all waiting for the GVL how much is behind
+// its threads. Those of all states sum to 100.
 func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 	if a.W == 0 {
 		return
 	}
-	run := w.totals[gvl.Running] + w.totals[gvl.Stalled] + w.totals[gvl.GC]
-	wait, io := w.totals[gvl.Waiting], w.totals[gvl.IO]
-	var rest int64
-	top := gvl.Unknown
-	for s, ns := range w.totals {
-		st := gvl.State(s)
-		if st.Held() || st == gvl.Waiting || st == gvl.IO {
-			continue
-		}
-		rest += ns
-		if ns > w.totals[top] {
-			top = st
-		}
+	parts := make([]int64, gvl.NumStates)
+	for st, ns := range w.totals {
+		parts[shownAs(gvl.State(st))] += ns
 	}
-	p := units.Percents(run, wait, io, rest)
-	style := func(n int, s gvl.State) canvas.Style {
+	percents := units.Percents(parts...)
+	put := func(x, n int, st canvas.Style) {
 		if n == 0 {
-			return t.faint()
-		}
-		return canvas.Style{FG: t.readable(t.States[s]), BG: canvas.Color(0)}
-	}
-	put := func(x, n int, s gvl.State, emphasis bool) int {
-		st := style(n, s)
-		if emphasis && n >= 10 {
-			st.Attr = canvas.Bold
+			st = t.faint()
 		}
 		if w.key == v.selected {
 			st = t.onSelection(st)
 		}
-		return a.Put(x, 0, fmt.Sprintf("%3d %%", n), st)
+		a.Put(x, 0, fmt.Sprintf("%3d %%", n), st)
 	}
-	x := put(0, p[0], gvl.Running, false)
-	x = put(x+1, p[1], gvl.Waiting, true)
-	if a.W < 25 {
+	for i, s := range v.shares.states {
+		st := canvas.Style{FG: t.readable(t.States[s])}
+		if s == gvl.Waiting && percents[s] >= 10 {
+			st.Attr = canvas.Bold
+		}
+		put(i*shareW, percents[s], st)
+	}
+	if !v.shares.blame {
 		return
 	}
-	x = put(x+1, p[2], gvl.IO, false)
-	st := style(p[3], top)
-	if w.key == v.selected {
-		st = t.onSelection(st)
+	const much = 50
+	var blamed int64
+	for _, m := range w.members {
+		blamed += v.shares.blamed[v.threads[m].id]
 	}
-	letter := ' '
-	if p[3] > 0 {
-		letter = top.Glyph()
+	st := canvas.Style{FG: t.readable(t.States[gvl.Waiting])}
+	n := int(share(blamed, v.shares.all)*100 + 0.5)
+	if n >= much {
+		st.Attr = canvas.Bold
 	}
-	a.Put(x+1, 0, fmt.Sprintf("%c %3d %%", letter, p[3]), st)
+	put(len(v.shares.states)*shareW, n, st)
 }
