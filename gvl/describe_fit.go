@@ -55,6 +55,20 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 			out = append(out, plainPeer(at+peerName(p)))
 		}
 		return append(out, "io"+lasted)
+	case Parked:
+		kind := ""
+		switch d.Kind {
+		case "":
+		case "Thread":
+			kind = " in Thread#join"
+		default:
+			kind = " in " + d.Kind
+		}
+		out := []string{"parked" + lasted + kind, "parked" + lasted}
+		if d.Joined != 0 {
+			out = append([]string{"parked" + lasted + " in Thread#join of " + ThreadName(d.Joined, dict)}, out...)
+		}
+		return out
 	case Stalled:
 		return []string{"stalled" + lasted + Describe(ts, dict)[len("stalled"):], "stalled" + lasted}
 	}

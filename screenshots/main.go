@@ -1,5 +1,5 @@
 // Screenshots makes the pictures of this folder (and of the README) from recordings of the bundled program, one of each
-// of its phases: what the screen showed at the recording's end. `make screenshots` runs it. How the recordings are made
+// of its phases, and of a Rails application: what the screen showed at the recording's end. `make screenshots` runs it. How the recordings are made
 // is in recordings/README.md.
 package main
 
@@ -48,6 +48,12 @@ var shots = []shot{
 	{name: "help", recording: "hog", width: 120, height: 50, keys: []string{"?"}},
 	{name: "small", recording: "hog", width: 80, height: 24},
 	{name: "large", recording: "hog", width: 200, height: 50},
+	{name: "rails", recording: "rails-busy", width: 120, height: 40},
+	{name: "rails-small", recording: "rails-busy", width: 80, height: 24},
+	{name: "rails-large", recording: "rails-busy", width: 200, height: 50},
+	{name: "rails-idle", recording: "rails-idle", width: 120, height: 40},
+	{name: "rails-idle-small", recording: "rails-idle", width: 80, height: 24},
+	{name: "rails-idle-large", recording: "rails-idle", width: 200, height: 50},
 	{name: "light", recording: "hog", width: 120, height: 36, options: ui.Options{Theme: "light"}},
 	{name: "high-contrast", recording: "hog", width: 120, height: 36, options: ui.Options{Theme: "high-contrast"}},
 	{name: "no-color", recording: "hog", width: 120, height: 36, options: ui.Options{NoColor: true}},

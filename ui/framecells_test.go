@@ -198,7 +198,7 @@ func TestNoRowIsHighlightedThatCameLater(t *testing.T) {
 func TestTheAxisOfAFrameHasWholeTimes(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab", "down", "down", "down")
-	whole := regexp.MustCompile(`^(-\d+m?s|now|run|wait|io|blame)$`)
+	whole := regexp.MustCompile(`^(-\d+m?s|now|run|wait|io|lock|nativ|park|sleep|blame)$`)
 	for w := 80; w <= 200; w++ {
 		s.resize(w, 40)
 		_, rest, found := strings.Cut(s.line("where "), " runs ")

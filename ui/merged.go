@@ -121,14 +121,26 @@ type mergedRow struct {
 }
 
 // functions sums the merged weights by function, heaviest first.
-func (g *merger) functions(metric flamegraph.Metric, idle bool) (rows []mergedRow, sum int64) {
+// own: what is not the program's own counts for what called it, as in view 5.
+func (g *merger) functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {
 		skip = flamegraph.IdleStates()
 	}
-	index := make(map[topKey]int)
+	index := make(map[topKey]int32)
+	row := func(k topKey, from provenance) int32 {
+		at, ok := index[k]
+		if !ok {
+			at = int32(len(rows))
+			index[k] = at
+			rows = append(rows, mergedRow{topKey: k, from: from})
+		}
+		return at
+	}
 	var frames []sampler.FrameID
-	ofFrame := make(map[sampler.FrameID]int)
+	var places []rowOfFrame
+	var kept []int32
+	ofFrame := make(map[sampler.FrameID]rowOfFrame)
 	for n := range g.whole.Entries { // the processes one after the other
 		e := &g.whole.Entries[n]
 		w := e.Weights.Of(metric)
@@ -141,7 +153,8 @@ func (g *merger) functions(metric flamegraph.Metric, idle bool) (rows []mergedRo
 			whose = m.number
 		}
 		frames = g.dict.Frames(e.Key.Stack, frames[:0])
-		for i, id := range frames {
+		places = places[:0]
+		for _, id := range frames {
 			at, ok := ofFrame[id]
 			if !ok {
 				f := g.dict.Frame(id)
@@ -149,13 +162,17 @@ func (g *merger) functions(metric flamegraph.Metric, idle bool) (rows []mergedRo
 				if f.C {
 					k = topKey{label: f.Label}
 				}
-				if at, ok = index[k]; !ok {
-					at = len(rows)
-					index[k] = at
-					rows = append(rows, mergedRow{topKey: k, from: provenanceOf(f)})
-				}
+				from := provenanceOf(f)
+				at = rowOfFrame{row: row(k, from), own: f.Own(), core: from == fromCore, library: f.Library()}
 				ofFrame[id] = at
 			}
+			places = append(places, at)
+		}
+		kept = kept[:0]
+		if library := ownRows(places, true, own, &kept); len(kept) == 0 && len(places) > 0 {
+			kept = append(kept, row(topKey{label: libraryRow + library}, fromGem))
+		}
+		for i, at := range kept {
 			r := &rows[at]
 			if i == 0 {
 				r.self += w

@@ -106,6 +106,7 @@ type components struct {
 
 func newComponents(s *selection) *components {
 	c := &components{timeline: newTimelineView(s)}
+	c.whereNow.flame = &c.flame
 	c.panel.flame, c.panel.timeline, c.panel.now = &c.flame, &c.timeline, &c.whereNow
 	return c
 }

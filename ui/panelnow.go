@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -15,11 +14,16 @@ import (
 // nowView fills rows that the threads leave free with where they are: the stack of the selected one, or which stacks the threads
 // of a group, or all, are on at the moment shown.
 type nowView struct {
+	flame  *flameView // where it folds libraries, stacks do
 	atNS   int64
 	key    rowKey
 	in     sampler.Generation // the Dictionary's generation that places is of
+	folded bool               // so are places
 	places []spot
 }
+
+// folds reports whether frames of libraries are folded, as in the flamegraph.
+func (n *nowView) folds() bool { return n.flame.folding == foldLibraries }
 
 // spot is a state and a stack with the threads that are there.
 type spot struct {
@@ -70,7 +74,7 @@ func (n *nowView) draw(a canvas.Area, sc *scene, w *row) {
 	case !th.known:
 		rows.Put(2, 0, "its stack at that moment is not known", t.dim())
 	default:
-		sc.listStack(rows.Sub(1, 0, rows.W-2, rows.H), th.state.Stack)
+		sc.listStack(rows.Sub(1, 0, rows.W-2, rows.H), th.state.Stack, n.folds())
 	}
 }
 
@@ -78,8 +82,8 @@ func (n *nowView) draw(a canvas.Area, sc *scene, w *row) {
 func (n *nowView) drawPlaces(a canvas.Area, sc *scene, key rowKey, members []int) {
 	t := &sc.theme
 	g := sc.dict.Generation()
-	if since := sc.atNS - n.atNS; key != n.key || g != n.in || sc.frozen || since < 0 || since >= panelEachNS {
-		n.atNS, n.key, n.in, n.places = sc.atNS, key, g, sc.placesOf(members)
+	if since := sc.atNS - n.atNS; key != n.key || g != n.in || n.folds() != n.folded || sc.frozen || since < 0 || since >= panelEachNS {
+		n.atNS, n.key, n.in, n.folded, n.places = sc.atNS, key, g, n.folds(), sc.placesOf(members, n.folds())
 	}
 	if len(n.places) == 0 {
 		a.Put(2, 0, "what they did at that moment is not known", t.dim())
@@ -112,11 +116,11 @@ func (n *nowView) drawPlaces(a canvas.Area, sc *scene, key rowKey, members []int
 	rest.Row(0).Fill('─', t.line())
 	x := rest.Put(2, 0, canvas.Cut(" stack of "+first.names[0], rest.W-6), t.bold())
 	rest.Put(x, 0, " ", t.line())
-	sc.listStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack)
+	sc.listStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack, n.folds())
 }
 
 // placesOf groups threads by their state and stack.
-func (sc *scene) placesOf(members []int) []spot {
+func (sc *scene) placesOf(members []int, fold bool) []spot {
 	type at struct {
 		state gvl.State
 		stack sampler.StackID
@@ -141,7 +145,7 @@ func (sc *scene) placesOf(members []int) []spot {
 	byText := make(map[string]int)
 	merged := out[:0:0]
 	for _, p := range out {
-		p.frames = sc.placeText(p.stack)
+		p.frames = sc.stackText(p.stack, fold)
 		k := p.state.String() + " " + p.frames
 		if n, ok := byText[k]; ok {
 			merged[n].names = append(merged[n].names, p.names...)
@@ -155,48 +159,4 @@ func (sc *scene) placesOf(members []int) []spot {
 			cmp.Compare(slices.Index(urgency[:], x.state), slices.Index(urgency[:], y.state)), cmp.Compare(x.frames, y.frames))
 	})
 	return merged
-}
-
-// placeText writes the innermost frames of a stack.
-func (sc *scene) placeText(stack sampler.StackID) string {
-	var frames []string
-	for range placeFrames {
-		caller, id := sc.dict.Stack(stack)
-		if id == 0 {
-			break
-		}
-		f := sc.dict.Frame(id)
-		s := canvas.Clean(f.Label)
-		if !f.C && f.Line > 0 {
-			s += fmt.Sprintf(":%d", f.Line)
-		}
-		frames = append(frames, s)
-		stack = caller
-	}
-	if len(frames) == 0 {
-		return "no stack was read"
-	}
-	return strings.Join(frames, " ← ")
-}
-
-// listStack writes a stack a row a frame, innermost first.
-func (sc *scene) listStack(a canvas.Area, stack sampler.StackID) {
-	t := &sc.theme
-	for y := range a.H {
-		caller, id := sc.dict.Stack(stack)
-		if id == 0 {
-			return
-		}
-		if left := sc.dict.Depth(stack); y == a.H-1 && left > 1 {
-			a.Put(2, y, fmt.Sprintf("▼ %d more frames", left), t.dim())
-			return
-		}
-		f := sc.dict.Frame(id)
-		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
-		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
-		if !f.C && f.Path != "" {
-			a.Put(x+2, y, canvas.CutLeft(lineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.dim())
-		}
-		stack = caller
-	}
 }

@@ -45,6 +45,7 @@ type mergedFrom struct {
 	loads    int
 	selected *member
 	hides    bool // directories were hidden
+	own      bool // what is not the programs' own counts for what called it
 }
 
 // lowerView is what is under the table.
@@ -162,6 +163,8 @@ func newProcessesPage(f *fleet) *processesPage {
 				m.refresh()
 				return nil
 			}},
+		{keys: []string{"c"}, show: "c", help: "own code, with the frames of libraries in rows; long runs of frames as rows; every frame",
+			do: func(m *Model) tea.Cmd { p.flame.nextFolding(); m.refresh(); return nil }},
 		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "leave the zoom, then what stands below the table, then the selection: all processes",
 			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || *p.table.cursor != (processKey{}) },
 			do:   func(m *Model) tea.Cmd { p.back(m); return nil }},
@@ -319,7 +322,7 @@ func (p *processesPage) load(sc *scene, r *reading) {
 		p.loadRows(sc, r, list)
 	}
 	p.order()
-	want := mergedFrom{p.loads, p.table.cursor.of, hides}
+	want := mergedFrom{p.loads, p.table.cursor.of, hides, p.flame.folding == foldLibraries}
 	if want != p.mergedOf {
 		p.mergedOf = want
 		p.merge(sc, r, list)
@@ -366,7 +369,7 @@ func (p *processesPage) merge(sc *scene, r *reading, list []*member) {
 		})
 	}
 	var rows []mergedRow
-	rows, p.sum = p.merged.functions(p.flame.metric, p.flame.showIdle)
+	rows, p.sum = p.merged.functions(p.flame.metric, p.flame.showIdle, p.flame.folding == foldLibraries)
 	p.functions.rows = p.functions.rows[:0]
 	for i := range rows {
 		p.functions.rows = append(p.functions.rows, &rows[i])

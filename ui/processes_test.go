@@ -314,7 +314,7 @@ func TestMergedWeights(t *testing.T) {
 	if got != want || got == 0 {
 		t.Errorf("merged %d ns, the processes have %d", got, want)
 	}
-	rows, sum := p.merged.functions(p.flame.metric, true)
+	rows, sum := p.merged.functions(p.flame.metric, true, false)
 	if sum != want {
 		t.Errorf("the functions' sum is %d, not %d", sum, want)
 	}

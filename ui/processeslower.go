@@ -47,6 +47,9 @@ func (p *processesPage) drawLower(a canvas.Area, sc *scene) {
 		if p.flame.metric == flamegraph.Wall && !p.flame.showIdle {
 			text += "idle hidden · "
 		}
+		if p.flame.folding == foldLibraries {
+			text += "own code (c) · "
+		}
 		p.drawFunctions(body, sc)
 	} else {
 		p.drawFindings(body, sc)

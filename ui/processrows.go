@@ -154,9 +154,24 @@ func (p *processesPage) order() {
 	for i := range p.idle {
 		t.rows = append(t.rows, &processRow{idle: &p.idle[i]})
 	}
-	if t.index() < 0 { // it was forgotten
-		*t.cursor = processKey{}
+	if t.index() < 0 { // it is sampled now, or no more, or was forgotten
+		*t.cursor = p.sameProcess(*t.cursor)
 	}
+}
+
+// sameProcess is the key of the row that a process has now whose row is gone: one that was not sampled may be, and the other way
+// round. Without a row it is that of all.
+func (p *processesPage) sameProcess(k processKey) processKey {
+	pid := k.idle
+	if k.of != nil {
+		pid = k.of.store.Process().PID
+	}
+	for _, w := range p.table.rows {
+		if w.idle != nil && w.idle.PID == pid || w.of != nil && w.process.PID == pid {
+			return w.id()
+		}
+	}
+	return processKey{}
 }
 
 // worst is the severity of the process's worst finding; -1 without any.

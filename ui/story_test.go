@@ -219,7 +219,7 @@ func TestMovingInTime(t *testing.T) {
 	s.press("]")
 	s.sees("● LIVE")
 	s.press("[", "[", "[")
-	s.sees("❄ FROZEN at 14:03:19", "(–3.00 s)", "until 14:03:19", "parked in Thread#join", "waiting ", " for the GVL")
+	s.sees("❄ FROZEN at 14:03:19", "(–3.00 s)", "until 14:03:19", "parked", "in Thread#join", "waiting ", " for the GVL")
 	for range 25 { // back before the hog began
 		s.press("[")
 	}

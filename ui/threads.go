@@ -163,7 +163,11 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 	rows := len(heads)
 	for _, h := range heads {
 		chosen, said := p.opened[h.key.group]
-		h.open = h.isGroup && (chosen || !said && rows+len(h.members) <= sc.bodyRows()-1)
+		within := slices.ContainsFunc(h.members, func(k int) bool { return threads[k].id == t.cursor.thread })
+		if h.isGroup && within && said && !chosen { // it was selected in another view: its group stands for it
+			*t.cursor = h.key
+		}
+		h.open = h.isGroup && (chosen || !said && (within || rows+len(h.members) <= sc.bodyRows()-1))
 		t.rows = append(t.rows, h)
 		if h.open {
 			rows += len(h.members)

@@ -5,7 +5,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -119,10 +118,10 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
 	a.Put(x+1, y, fit(gvl.DescribeFit(s, sc.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
 	const enough = 4 // rows, for a stack with a row a frame
 	if a.H-y-1 >= enough {
-		sc.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack)
+		sc.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack, p.now.folds())
 		return
 	}
-	p.drawStack(a.Sub(1, y+1, a.W-2, 1), s, sc)
+	a.Put(1, y+1, canvas.Cut(sc.stackText(s.Stack, p.now.folds()), a.W-2), t.text())
 }
 
 // groupUnder counts the states of a group's members at the cursor.
@@ -137,33 +136,4 @@ func (p *timelinePage) groupUnder(v *timelineView, w *row) string {
 		return w.name
 	}
 	return w.name + between + counts.String()
-}
-
-// drawStack writes a stack in one line, innermost frame first.
-func (p *timelinePage) drawStack(a canvas.Area, s gvl.ThreadState, sc *scene) {
-	t := &sc.theme
-	stack := s.Stack
-	x := 0
-	const maxFrames = 64
-	for n := range maxFrames {
-		caller, id := sc.dict.Stack(stack)
-		if id == 0 {
-			return
-		}
-		f := sc.dict.Frame(id)
-		st := t.dim()
-		if n == 0 {
-			st = t.text()
-		} else {
-			x = a.Put(x, 0, " ← ", t.dim())
-		}
-		if a.W-x < 8 {
-			return
-		}
-		x = a.Put(x, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W-x), st)
-		if !f.C && a.W-x > 30 {
-			x = a.Put(x, 0, fmt.Sprintf(":%d", f.Line), t.dim())
-		}
-		stack = caller
-	}
 }

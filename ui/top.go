@@ -34,6 +34,7 @@ type topPage struct {
 	stacks  map[sampler.StackID]*stackWeight
 	frames  []sampler.FrameID
 	of      []int32 // scratch of rowsOf
+	places  []rowOfFrame
 	rowsBuf []*topRow
 	loaded  topOf
 }
@@ -266,24 +267,36 @@ func (p *topPage) rowsOf(dict *sampler.Dictionary, frames []sampler.FrameID) []*
 		}
 		return p.pointers(p.of)
 	}
-	library, last := "ruby", -1
-	for i, f := range frames {
-		at := p.at(dict, f)
-		switch {
+	p.places = p.places[:0]
+	for _, f := range frames {
+		p.places = append(p.places, p.at(dict, f))
+	}
+	if library := ownRows(p.places, p.kind == topFunctions, true, &p.of); len(p.of) == 0 && len(frames) > 0 {
+		p.of = append(p.of, p.rowNamed(topKey{label: libraryRow + library}, fromGem))
+	}
+	return p.pointers(p.of)
+}
+
+// ownRows appends the rows of a stack's own frames, innermost first, and, with core, those of the functions in C that these call. It
+// returns the library that the stack is in otherwise. Without own, the rows of all frames are appended.
+func ownRows(frames []rowOfFrame, core, own bool, rows *[]int32) (library string) {
+	library = "ruby"
+	last := -1
+	for i := range frames {
+		switch at := &frames[i]; {
+		case !own:
+			*rows = append(*rows, at.row)
 		case at.own:
 			last = i
-			p.of = append(p.of, at.row)
-		case at.core && p.kind == topFunctions && i+1 < len(frames) && p.at(dict, frames[i+1]).own && i == last+1:
+			*rows = append(*rows, at.row)
+		case at.core && core && i+1 < len(frames) && frames[i+1].own && i == last+1:
 			last = i // it called nothing but own code
-			p.of = append(p.of, at.row)
+			*rows = append(*rows, at.row)
 		case !at.core:
 			library = at.library
 		}
 	}
-	if len(p.of) == 0 && len(frames) > 0 {
-		p.of = append(p.of, p.rowNamed(topKey{label: libraryRow + library}, fromGem))
-	}
-	return p.pointers(p.of)
+	return library
 }
 
 // pointers are the rows with these indexes. It is called when there are no more to come for a stack.

@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// stackLine is a line of a stack: a frame, or a run of frames that are not the program's own, with its text.
+type stackLine struct {
+	frame sampler.FrameID // 0: a run
+	run   string
+	from  int // how many frames are further in
+}
+
+// maxStackLines bounds how many frames of a stack are looked at to list it.
+const maxStackLines = 1 << 12
+
+// stackLines returns the lines of a stack, innermost first, of its so many innermost frames.
+func (sc *scene) stackLines(stack sampler.StackID, fold bool, most int) []stackLine {
+	ids := sc.dict.Frames(stack, nil)
+	ids = ids[:min(len(ids), most)]
+	out := make([]stackLine, 0, len(ids))
+	if !fold {
+		for i, id := range ids {
+			out = append(out, stackLine{frame: id, from: i})
+		}
+		return out
+	}
+	for _, r := range flamegraph.FoldStack(len(ids), func(i int) (bool, string) {
+		f := sc.dict.Frame(ids[i])
+		return f.Own(), f.Library()
+	}) {
+		l := stackLine{run: r.Text, from: r.From}
+		if r.Text == "" {
+			l.frame = ids[r.From]
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// listStack writes a stack a row a line, innermost first.
+func (sc *scene) listStack(a canvas.Area, stack sampler.StackID, fold bool) {
+	t := &sc.theme
+	lines := sc.stackLines(stack, fold, maxStackLines)
+	for y, l := range lines[:min(len(lines), a.H)] {
+		if y == a.H-1 && len(lines) > a.H {
+			a.Put(2, y, fmt.Sprintf("▼ %d more frames", sc.dict.Depth(stack)-l.from), t.dim())
+			return
+		}
+		if l.frame == 0 {
+			a.Put(3, y, canvas.Cut(canvas.Clean(l.run), a.W-4), t.dim())
+			continue
+		}
+		f := sc.dict.Frame(l.frame)
+		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
+		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
+		if !f.C && f.Path != "" {
+			a.Put(x+2, y, canvas.CutLeft(lineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.dim())
+		}
+	}
+}
+
+// stackText writes the innermost lines of a stack in one.
+func (sc *scene) stackText(stack sampler.StackID, fold bool) string {
+	const looked = 256 // frames, of which most are of libraries
+	out := ""
+	for n, l := range sc.stackLines(stack, fold, looked) {
+		if n == placeFrames {
+			break
+		}
+		s := l.run
+		if l.frame != 0 {
+			f := sc.dict.Frame(l.frame)
+			if s = f.Label; !f.C && f.Line > 0 {
+				s += fmt.Sprintf(":%d", f.Line)
+			}
+		}
+		if n > 0 {
+			out += " ← "
+		}
+		out += canvas.Clean(s)
+	}
+	if out == "" {
+		return "no stack was read"
+	}
+	return out
+}
