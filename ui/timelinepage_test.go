@@ -31,7 +31,7 @@ func TestTimelineCursor(t *testing.T) {
 	}
 	for _, st := range states {
 		if st.Thread == 2 {
-			s.sees("http-1 " + gvl.Describe(st, s.store.dict))
+			s.sees("http-1 " + gvl.DescribeFit(st, s.store.dict)[0])
 		}
 	}
 	for range 30 { // past the edge: the picture moves
