@@ -47,7 +47,7 @@ type watch struct {
 	slot    int
 	state   State
 	idle    bool
-	group   uint32 // of its peer
+	group   uint32 // of its peer, or groupSleep
 	flags   stackFlags
 	sinceNS int64 // when the state began
 	stillNS int64 // for how long it lasts at least (ThreadState.stillNS)
@@ -293,11 +293,14 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 	}
 	if changed {
 		again := !fresh && (ts.State != w.state || ts.SinceNS > w.sinceNS)
-		if again && w.state == IO {
+		if again && (w.state == IO || w.group == groupSleep) {
 			c.called(w, ts.SinceNS)
 		}
 		w.began = !fresh && (w.began || again)
 		w.state, w.sinceNS, w.stillNS, w.group = ts.State, ts.SinceNS, ts.stillNS, c.peers.of(ts.Detail.Peer)
+		if sleepsAtWork(ts.State, w.flags) {
+			w.group = groupSleep
+		}
 		c.rests(w, ts)
 	}
 	w.listens = ts.State == IO && t.Kernel.Listens

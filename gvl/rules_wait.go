@@ -216,38 +216,6 @@ func evalDNS(w *window) hit {
 	return h
 }
 
-// evalChild: threads wait for other programs to end.
-func evalChild(w *window) hit {
-	workers := 0
-	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
-		// The thread of Process.detach has no frame: all that it is for is to wait.
-		is := ts.State == IO && ts.Detail.Op == OpChild && ts.DurationNS() >= int64(w.limits.childWait) &&
-			ts.Stack != 0 && !w.isMain(ts.Thread)
-		if is && !consumer(x) {
-			workers++
-		}
-		return is
-	})
-	h := hit{
-		score:    max(float64(len(ids))/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[1])/w.limits.childShare)),
-		severity: SeverityWarn, threads: ids,
-	}
-	if h.score < 1 {
-		return h
-	}
-	h.explains = w.ops[1]
-	h.title = "Waiting for other programs"
-	h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for " + units.ProseDuration(longest)
-	if ts := w.state(ids[0]); ts != nil {
-		h.stack = ts.Stack
-		if ts.Detail.Child > 0 {
-			h.text += " (pid " + itoa(int64(ts.Detail.Child)) + ")"
-		}
-	}
-	h.next = "look at the child process; give it a timeout"
-	return h
-}
-
 func (w *window) isMain(id sampler.ThreadID) bool {
 	if w.dict == nil {
 		return false
