@@ -209,6 +209,7 @@ func evalDNS(w *window) hit {
 		h.text += ", the longest for " + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack, h.peer = ts.Stack, ts.Detail.Peer
+			h.text += w.in(ts.Stack)
 		}
 	}
 	h.text += "; " + units.ProseDuration(sum) + " in " + units.ProseDuration(w.sampledNS)
@@ -245,7 +246,7 @@ func evalLogBlocked(w *window) hit {
 	}
 	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
 	h.title = "Log output stuck"
-	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + units.ProseDuration(longest)
+	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + units.ProseDuration(longest) + w.in(ts.Stack)
 	if behind > 0 {
 		h.text += ", " + units.Plural(behind, "thread waits", "threads wait") + " behind it"
 	}
