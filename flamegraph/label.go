@@ -58,7 +58,7 @@ func Unprintable(r rune) bool {
 const leastClass = 3
 
 // LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Barber#baz, Barber#baz, Bar…#baz, #baz, ba….
-// A decoration ("block in Foo#baz") goes before the class does. What it returns is Printable and never wider than width.
+// A decoration ("block in Foo#baz") goes before the class does; where there is no class some of it stays (block <main>). What it returns is Printable and never wider than width.
 func LabelFit(label string, width int) string {
 	if width <= 0 {
 		return ""
@@ -68,7 +68,14 @@ func LabelFit(label string, width int) string {
 		return s
 	}
 	// From the whole label to the bare method name, a piece less each time.
-	_, s = splitDecoration(s)
+	deco, rest := splitDecoration(s)
+	if deco != "" && separator(rest) < 0 { // without a class it would be taken for the method itself, or for the whole file
+		if short := deco[:strings.IndexByte(deco, ' ')+1] + rest; columns(short) <= width {
+			return short
+		}
+		return cut(s, width)
+	}
+	s = rest
 	if columns(s) <= width {
 		return s
 	}

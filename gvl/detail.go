@@ -92,7 +92,7 @@ type ThreadState struct {
 	readNS int64
 	// Stack is the thread's stack, its last known one when the sample did not read it.
 	Stack sampler.StackID
-	// stillNS is for how long a wait in IO or a sleep lasts at least, in ns: SinceNS is when it began at the earliest.
+	// stillNS is for how long a wait in IO lasts at least, in ns: SinceNS is when it began at the earliest.
 	stillNS int64
 	// same: nothing but AtNS and Stack differs from the last sample.
 	same bool

@@ -59,7 +59,6 @@ type window struct {
 
 	firstGC, lastGC sampler.GC
 	firstPr, lastPr sampler.Proc
-	firstSelf       Meter
 	spare           []*sums
 	recentLocks     map[uint64]int64 // of the last full second and the one going on
 	recentNS        int64
@@ -132,7 +131,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 		}
 		if b.at < first {
 			first = b.at
-			w.firstGC, w.firstPr, w.firstSelf = b.gc, b.proc, b.self
+			w.firstGC, w.firstPr = b.gc, b.proc
 		}
 		w.add(b)
 	}
@@ -251,12 +250,6 @@ func (w *window) flag(f stackFlags) int64 {
 // blamed is for how long back blame is looked at.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
-// own is ddtop's own part of a CPU; 0 where it is not known.
-func (w *window) own() float64 {
-	used, span := w.ev.self.Since(&w.firstSelf)
-	return ratio(used, span)
-}
-
 // share is ns of the window's length: 1 is one thread all the time.
 func (w *window) share(ns int64) float64 { return ratio(ns, w.sampledNS) }
 
@@ -291,21 +284,13 @@ func (w *window) state(id sampler.ThreadID) *ThreadState {
 	return nil
 }
 
-// behind names a culprit: its code, its thread, and the line: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
+// behind names a culprit: its code and its thread.
 func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
-	code, at := where(w.dict, stack), ownLine(w.dict, stack)
+	code := where(w.dict, stack)
 	if code == "" {
 		return w.name(id)
 	}
-	return code + " (" + join(w.name(id), at) + ")"
-}
-
-// join puts a comma between two texts, where there are two.
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + ", " + b
+	return code + " (" + w.name(id) + ")"
 }
 
 // place names code with the file and the line of its innermost part that is the program's own: "Shop#pay → IO#gets (shop.rb:12)";
@@ -319,14 +304,6 @@ func (w *window) place(stack sampler.StackID) string {
 		return at
 	}
 	return code + " (" + at + ")"
-}
-
-// in is place with " in " before it; "" for an unknown stack.
-func (w *window) in(stack sampler.StackID) string {
-	if code := w.place(stack); code != "" {
-		return " in " + code
-	}
-	return ""
 }
 
 // number writes a mean number with one decimal.

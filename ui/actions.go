@@ -65,6 +65,16 @@ func (m *Model) nextMatch(d int) {
 		m.message.tell("nothing is searched for: / searches")
 		return
 	}
+	if !m.hasFlame() { // lists hold what matches alone
+		key := "down"
+		if d < 0 {
+			key = "up"
+		}
+		if b := m.binding(key); b != nil {
+			b.do(m)
+		}
+		return
+	}
 	m.live.focus = onFlame
 	m.flame.nextMatch(d)
 	m.refresh()

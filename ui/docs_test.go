@@ -50,6 +50,9 @@ func TestDocsNameEveryKey(t *testing.T) {
 				name = tab.name
 			}
 			sections["View "+tab.key+": "+name] = []keyMap{*pages[tab.id].keyMap()}
+			if slices.Contains([]pageID{pageThreads, pageTimeline, pageTop, pageLocks}, tab.id) {
+				sections["Search, on views 2, 3, 5 and 6"] = []keyMap{searchKeys()}
+			}
 		}
 	}
 	names := map[string]string{"↑": "up", "↓": "down", "←": "left", "→": "right", "pgdn": "pgdown", "ctrl-l": "ctrl+l", "ctrl-z": "ctrl+z"}

@@ -152,14 +152,14 @@ func (m *Model) goTo(f *gvl.Finding) tea.Cmd {
 
 // openLock shows the locks with the cursor on one of them.
 func (m *Model) openLock(l *gvl.Contended) tea.Cmd {
-	*m.pages[pageLocks].(*locksPage).both.cursor = lockRow{l}.id()
+	*m.pages[pageLocks].(*locksPage).both.cursor = lockRow{Contended: l}.id()
 	return m.open(pageLocks)
 }
 
 // openCode looks a function up in the flamegraph of all threads.
 func (m *Model) openCode(label string) tea.Cmd {
 	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(label) + "$")
-	m.sought = m.flame.search
+	m.flame.sought = m.flame.search
 	m.flame.zoom, m.flame.top, m.live.focus = nil, 0, onFlame
 	m.filter, m.selected = rowKey{}, rowKey{}
 	cmd := m.open(pageLive)

@@ -16,6 +16,16 @@ type flameLook struct {
 	inverted bool // callees first
 	upward   bool // the first row is at the bottom: flames, not icicles
 	search   *regexp.Regexp
+	// sought is the search that a view made to show one function in the flamegraph: it leaves no rows out of lists.
+	sought *regexp.Regexp
+}
+
+// listed is what rows of lists have to match; nil: all are listed.
+func (l *flameLook) listed() *regexp.Regexp {
+	if l.search == l.sought {
+		return nil
+	}
+	return l.search
 }
 
 // colouring says what the colour of a frame is.

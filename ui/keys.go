@@ -111,7 +111,7 @@ func globalKeys(several bool) keyMap {
 // weightKeys work wherever the flamegraph is on the screen.
 func weightKeys() keyMap {
 	k := keyMap{title: "flamegraph: what it shows", bindings: []binding{
-		{keys: []string{"/"}, show: "/", short: "find", help: "find frames: a regular expression over method and file names",
+		{keys: []string{"/"}, show: "/", short: "find", help: "find frames by a regular expression over method and file names; threads that match by name, or ran them, stay listed",
 			do: func(m *Model) tea.Cmd { m.openSearch(); return nil }},
 		{keys: []string{"n"}, show: "n N", short: "next", always: true, help: "next and previous match", when: (*Model).searching,
 			do: func(m *Model) tea.Cmd { m.nextMatch(+1); return nil }},
@@ -129,6 +129,19 @@ func weightKeys() keyMap {
 	}}
 	k.bindings = append(k.bindings, shapeKeys()...)
 	return k
+}
+
+// searchKeys work in views that are lists of threads or functions: what does not match is not listed.
+func searchKeys() keyMap {
+	return keyMap{title: "search", bindings: []binding{
+		{keys: []string{"/"}, show: "/", short: "find", help: "list what matches a regular expression: names of threads, functions, files",
+			do: func(m *Model) tea.Cmd { m.openSearch(); return nil }},
+		{keys: []string{"n"}, show: "n N", short: "next", help: "next and previous match", when: (*Model).searching,
+			do: func(m *Model) tea.Cmd { m.nextMatch(+1); return nil }},
+		{keys: []string{"N", "shift+n"}, do: func(m *Model) tea.Cmd { m.nextMatch(-1); return nil }},
+		{keys: []string{"esc"}, show: "esc", short: "all", always: true, help: "leave the search: list all", when: (*Model).searching,
+			do: func(m *Model) tea.Cmd { m.endSearch(); return nil }},
+	}}
 }
 
 func timelineKeys() keyMap {

@@ -20,14 +20,16 @@ type placesFrom struct {
 
 // locksPage shows deadlocks, what threads wait for, and whose code made others wait for the GVL.
 type locksPage struct {
-	keys keyMap
+	keys  keyMap
+	flame *flameView // whose search its rows have to match
 	// both are the rows of both tables, through which one cursor goes.
 	both    list[lockKey, lockKey]
 	locks   table[lockRow, lockKey]
 	byPlace table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// shortLocks is how many more there are, whose waits are all too short for the list.
+	// shortLocks is how many more there are, whose waits are all too short for the list. Locks that nobody waits for now are listed
+	// while others waited for them in the time shown.
 	shortLocks int
 	blame
 	placesOf placesFrom
@@ -47,7 +49,14 @@ func (k lockKey) id() lockKey { return k }
 
 // lockRow and placeRow are rows of the tables.
 type (
-	lockRow  struct{ *gvl.Contended }
+	lockRow struct {
+		*gvl.Contended
+		// use is how it was used in the time shown, of which overNS were watched; of a lock alone.
+		use    gvl.LockUse
+		overNS int64
+		// taken is where the holder took it or, where that can't be told, where the one that waits longest wants it.
+		taken lockPlace
+	}
 	placeRow struct{ *flamegraph.PlaceSum }
 )
 
@@ -88,9 +97,9 @@ func blameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) blame {
 	return b
 }
 
-func newLocksPage() *locksPage {
+func newLocksPage(flame *flameView) *locksPage {
 	cursor := new(lockKey)
-	p := &locksPage{both: list[lockKey, lockKey]{cursor: cursor}}
+	p := &locksPage{flame: flame, both: list[lockKey, lockKey]{cursor: cursor}}
 	p.locks = table[lockRow, lockKey]{list: list[lockRow, lockKey]{cursor: cursor}, columns: lockColumns(), left: 1}
 	p.byPlace = table[placeRow, lockKey]{list: list[placeRow, lockKey]{cursor: cursor}, columns: p.placeColumns(), left: 1}
 	p.keys = keyMap{title: "locks and blame", bindings: slices.Concat([]binding{
@@ -115,8 +124,12 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 	var id sampler.ThreadID
 	if i := p.locks.index(); i >= 0 {
 		l := p.locks.rows[i]
-		if id = l.Holder; id == 0 {
+		if id = l.Holder; id == 0 && len(l.Waiters) > 0 {
 			id = l.Waiters[0]
+		}
+		if id == 0 {
+			m.message.tell("nobody holds it and nobody waits for it just now")
+			return nil
 		}
 	} else if i := p.byPlace.index(); i >= 0 {
 		id = p.byPlace.rows[i].Thread
@@ -132,13 +145,29 @@ func (p *locksPage) load(sc *scene, r *reading) {
 		p.both.at = i // a click has moved the cursor, too
 	}
 	all := gvl.Locks(sc.states)
+	now := len(all)
+	for _, l := range r.holds.Recent(sc.atNS-sc.windowNS, sc.atNS) {
+		if !slices.ContainsFunc(all[:now], func(x gvl.Contended) bool { return x.Object == l.Object }) {
+			all = append(all, l)
+		}
+	}
 	p.locks.rows, p.byPlace.rows, p.both.rows = p.locks.rows[:0], p.byPlace.rows[:0], p.both.rows[:0]
 	for i := range all {
-		if l := (lockRow{&all[i]}); l.LongestNS >= int64(sc.opt.WaitThreshold) {
+		if l := (lockRow{Contended: &all[i]}); l.LongestNS >= int64(sc.opt.WaitThreshold) || i >= now {
+			if l.Exclusive {
+				l.load(sc, r)
+			}
 			p.locks.rows, p.both.rows = append(p.locks.rows, l), append(p.both.rows, l.id())
 		}
 	}
-	p.shortLocks = len(all) - len(p.locks.rows)
+	p.shortLocks = len(all) - len(p.locks.rows) // all but those that nobody waits for now
+	if re := p.flame.listed(); re != nil {
+		p.locks.rows = slices.DeleteFunc(p.locks.rows, func(l lockRow) bool { return !l.matches(re, sc.dict) })
+		p.both.rows = p.both.rows[:0]
+		for _, l := range p.locks.rows {
+			p.both.rows = append(p.both.rows, l.id())
+		}
+	}
 	p.loadCycles(sc.states)
 	if of := (placesFrom{sc.weights.FromNS, sc.weights.ToNS, sc.dict.HidesDirectories()}); of != p.placesOf {
 		p.placesOf = of
@@ -146,6 +175,10 @@ func (p *locksPage) load(sc *scene, r *reading) {
 	}
 	for i := range p.places {
 		b := placeRow{&p.places[i]}
+		if re := p.flame.listed(); re != nil && !re.MatchString(b.String()) && !re.MatchString(b.Path) &&
+			!re.MatchString(gvl.ThreadName(b.Thread, sc.dict)) {
+			continue
+		}
 		p.byPlace.rows, p.both.rows = append(p.byPlace.rows, b), append(p.both.rows, b.id())
 	}
 }
@@ -188,7 +221,20 @@ func (p *locksPage) topShare() (n int, of float64) {
 }
 
 func (p *locksPage) about(sc *scene) string {
-	s := fmt.Sprintf("%s of waiting for the GVL · %s", units.Duration(p.waitNS), sc.when())
+	waiters := 0
+	for i := range p.locks.rows {
+		if l := &p.locks.rows[i]; l.Exclusive {
+			waiters += len(l.Waiters)
+		}
+	}
+	s := ""
+	if waiters > 0 {
+		s = units.Plural(waiters, "thread waits", "threads wait") + " for locks" + between
+	}
+	if p.waitNS > 0 {
+		s += units.Duration(p.waitNS) + " of waiting for the GVL" + between
+	}
+	s += sc.when()
 	if n := len(p.cycles); n > 0 {
 		s = fmt.Sprintf("%d DEADLOCK · ", n) + s
 	}
@@ -210,7 +256,10 @@ func (p *locksPage) detail(sc *scene) (name, rest string) {
 			}
 			names += gvl.ThreadName(id, sc.dict)
 		}
-		return lockName(l.Kind, l.Object), "waited for by " + names
+		if names == "" {
+			names = "nobody just now"
+		}
+		return lockName(l.Kind, l.Object), l.useText(sc) + "waited for by " + names
 	}
 	if i := p.byPlace.index(); i >= 0 {
 		b := p.byPlace.rows[i]

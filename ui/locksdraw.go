@@ -32,12 +32,51 @@ func (p *locksPage) draw(a canvas.Area, sc *scene) {
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
 	// The locks get what they need up to a half, the blame the rest; and the other way round.
+	blame := 0
+	if p.blames(sc) {
+		blame = len(p.places) + 4
+	}
 	locks := max(len(p.locks.rows), 1) + 1
-	if least := min(rest.H/2, len(p.places)+4); locks > rest.H-least {
+	if least := min(rest.H/2, blame); locks > rest.H-least {
 		locks = rest.H - least
 	}
 	p.drawLocks(rest.Sub(0, 0, rest.W, locks), sc)
-	p.drawBlame(rest.Sub(0, locks, rest.W, rest.H-locks), sc)
+	if l := p.chosen(); l != nil {
+		if h := min(len(l.Waiters)+1, rest.H-locks-blame); h >= leastWaiters {
+			l.drawWaiters(rest.Sub(0, locks, rest.W, h), sc)
+			locks += h
+		}
+	}
+	left := rest.Sub(0, locks, rest.W, rest.H-locks)
+	switch {
+	case blame > 0:
+		p.drawBlame(left, sc)
+	case p.waitNS > 0:
+		left.Put(1, left.H-1, canvas.Cut(fmt.Sprintf("hardly any waiting for the GVL: %s of all threads together, %s", units.Duration(p.waitNS), sc.when()),
+			a.W-2), t.dim())
+	}
+}
+
+// leastWaiters is the least height of the list of who waits for a lock, its head included.
+const leastWaiters = 2
+
+// leastBlame is how many threads must have waited for the GVL on average for a table of who made them.
+const leastBlame = 0.01
+
+// blames reports whether there is blame to speak of.
+func (p *locksPage) blames(sc *scene) bool {
+	return len(p.places) > 0 && share(p.waitNS, sc.weights.ToNS-sc.weights.FromNS) >= leastBlame
+}
+
+// chosen is the lock whose waiters are listed: the selected one, otherwise the first that is held; nil: there is none.
+func (p *locksPage) chosen() *lockRow {
+	if i := p.locks.index(); i >= 0 {
+		return &p.locks.rows[i]
+	}
+	if len(p.locks.rows) > 0 && p.locks.rows[0].Exclusive {
+		return &p.locks.rows[0]
+	}
+	return nil
 }
 
 // drawCycle draws a deadlock in a box in reverse video.
@@ -80,35 +119,53 @@ func lockColumns() []column[lockRow] {
 		}
 		return t.dim()
 	}
+	figure := func(text func(lockRow) string) func(lockRow, *scene) (string, canvas.Style) {
+		return func(l lockRow, sc *scene) (string, canvas.Style) { return text(l), style(l, &sc.theme) }
+	}
+	held := func(q float64) func(lockRow, *scene) (string, canvas.Style) {
+		return figure(func(l lockRow) string { return l.held(q) })
+	}
 	return []column[lockRow]{
-		{title: "object", width: wide(6, wideWidth, 10, 160, 14), draw: func(a canvas.Area, l lockRow, sc *scene) {
-			object := "–"
-			if l.Object != 0 {
-				object = fmt.Sprintf("0x%x", l.Object)
+		{title: "lock", width: wide(10, 80, 11, wideWidth, 13, 160, 24), draw: func(a canvas.Area, l lockRow, sc *scene) {
+			x := a.Put(0, 0, canvas.Cut(cmp.Or(l.Kind, "not known"), a.W), style(l, &sc.theme))
+			if l.Object != 0 && a.W-x > 4 {
+				a.Put(x+1, 0, canvas.CutLeft(fmt.Sprintf("0x%x", l.Object), a.W-x-1), sc.theme.dim())
 			}
-			a.Put(0, 0, canvas.CutLeft(object, a.W), style(l, &sc.theme))
 		}},
-		{title: "kind", width: wide(6, 80, 7, wideWidth, 9, 160, 17),
-			text: func(l lockRow, sc *scene) (string, canvas.Style) {
-				return cmp.Or(l.Kind, "not known"), style(l, &sc.theme)
-			}},
-		{title: "waiters", width: wide(7), right: true, text: func(l lockRow, sc *scene) (string, canvas.Style) {
+		{title: "waiters", short: "n", width: wide(3, wideWidth, 7), right: true, text: func(l lockRow, sc *scene) (string, canvas.Style) {
 			st := sc.theme.dim()
 			if l.Exclusive {
 				st = canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Lock]), Attr: canvas.Bold}
 			}
 			return units.Count(int64(len(l.Waiters))), st
 		}},
-		{title: "longest", width: wide(8), right: true,
-			text: func(l lockRow, sc *scene) (string, canvas.Style) {
-				return units.Duration(l.LongestNS), style(l, &sc.theme)
-			}},
-		{title: "holder", width: wide(10, wideWidth, 12, 160, 16), text: holderText,
-			spans: func(l lockRow) bool { return l.Holder == 0 }},
-		{title: "holder is", width: wide(8, 80, 10, 160, 19), text: func(l lockRow, sc *scene) (string, canvas.Style) {
-			return holderIs(l.HolderState), canvas.Style{FG: sc.theme.readable(sc.theme.States[l.HolderState])}
+		{title: "longest", width: wide(7, wideWidth, 8), right: true, text: figure(func(l lockRow) string {
+			if len(l.Waiters) == 0 {
+				return "–"
+			}
+			return units.Duration(l.LongestNS)
+		})},
+		{title: "holder", width: wide(8, 80, 9, wideWidth, 11, 160, 16), text: holderText,
+			spans: func(l lockRow) bool { return !l.Exclusive && l.Holder == 0 }},
+		{title: "holder is", width: wide(0, wideWidth, 9, 160, 19), draw: func(a canvas.Area, l lockRow, sc *scene) {
+			if l.Holder == 0 {
+				return
+			}
+			text := holderIs(l.HolderState)
+			if canvas.Width(text) > a.W {
+				text = l.HolderState.String()
+			}
+			a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: sc.theme.readable(sc.theme.States[l.HolderState])})
 		}},
-		{title: "where it is held", short: "where", width: wide(rest), least: 8,
+		{title: "held now", short: "held", width: wide(7, wideWidth, 8), right: true, text: figure(lockRow.heldNow)},
+		{title: "p50", width: wide(0, wideWidth, 7), right: true, text: held(.5)},
+		{title: "p95", width: wide(7), right: true, text: held(.95)},
+		{title: "max", width: wide(0, wideWidth, 7), right: true, text: held(1)},
+		{title: "taken/s", short: "/s", width: wide(5, wideWidth, 7), right: true, text: figure(lockRow.perSecond)},
+		{title: "where it is taken", short: "taken at", width: wide(rest), least: 8, draw: func(a canvas.Area, l lockRow, sc *scene) {
+			l.taken.draw(a, &sc.theme)
+		}},
+		{title: "what its holder does", width: wide(0, 160, rest),
 			text: func(l lockRow, sc *scene) (string, canvas.Style) {
 				return whereIs(sc.dict, l.HolderStack), style(l, &sc.theme)
 			}},
@@ -120,8 +177,10 @@ func holderText(l lockRow, sc *scene) (string, canvas.Style) {
 	switch {
 	case l.Holder != 0:
 		return gvl.ThreadName(l.Holder, sc.dict), sc.theme.bold()
+	case len(l.Waiters) == 0:
+		return "–", sc.theme.dim()
 	case l.Exclusive:
-		return "nobody just now: it changes hands", sc.theme.dim()
+		return "hand-over", sc.theme.dim()
 	}
 	if sc.findings.pool(l.Waiters) {
 		return fmt.Sprintf("%d wait for others to give it back (!)", len(l.Waiters)), sc.theme.bold()

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"regexp"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -20,6 +19,7 @@ type Model struct {
 	live  *livePage // pages[pageLive]
 	// weightKeys work where the flamegraph is on the screen.
 	weightKeys keyMap
+	searchKeys keyMap
 	pages      [numPages]page
 	// threadFrom is the page that the page of one thread was opened from.
 	threadFrom pageID
@@ -29,8 +29,6 @@ type Model struct {
 	// overKeys work while something lies over the screen, front are those of keys that do then.
 	overKeys [numOverlays]keyMap
 	front    keyMap
-	// sought is the search that a view made to show one function in the flamegraph; it leaves no rows out of lists.
-	sought *regexp.Regexp
 
 	over      overlay
 	lastPress mousePress
@@ -67,7 +65,7 @@ func NewModel(store *Store, o Options) (*Model, error) {
 			dict: store.dict, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(),
 			notes: recordedNotes(store.src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.keepNS}, selection: selected,
 		},
-		components: parts, store: store, weightKeys: weightKeys(), backKeys: backKeys(),
+		components: parts, store: store, weightKeys: weightKeys(), searchKeys: searchKeys(), backKeys: backKeys(),
 		overKeys: overlayKeys(), live: pages[pageLive].(*livePage), pages: pages,
 		message: message{text: o.Notice},
 	}

@@ -89,6 +89,7 @@ func (m *Model) load(force bool) {
 		if m.width >= wideWidth {
 			budget = newRegions(m.width, m.height, d).rowBudget
 		}
+		m.threads.search(m.flame.listed(), &m.weights, m.dict)
 		m.timeline.buildRows(m.threads, budget)
 		d.rows, d.longest = len(m.timeline.rows), m.timeline.longest()
 		m.regions = newRegions(m.width, m.height, d)

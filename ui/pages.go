@@ -114,7 +114,7 @@ func newComponents(s *selection) *components {
 func newPages(c *components) [numPages]page {
 	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(c.timeline.selection, &c.whereNow), pageThread: newThreadPage(&c.flame),
 		pageTimeline: newTimelinePage(&c.timeline, &c.whereNow), pageFlame: newFlamePage(&c.flame, &c.panel), pageTop: newTopPage(&c.flame),
-		pageLocks: newLocksPage(), pageMemory: newMemoryPage()}
+		pageLocks: newLocksPage(&c.flame), pageMemory: newMemoryPage()}
 }
 
 // current is the page that fills the screen.
@@ -159,8 +159,11 @@ func (m *Model) maps() []*keyMap {
 
 // mapsBeside are the keys of a view that it has together with others.
 func (m *Model) mapsBeside(id pageID) []*keyMap {
-	if id == pageLive || id == pageFlame {
+	switch id {
+	case pageLive, pageFlame:
 		return []*keyMap{&m.weightKeys}
+	case pageThreads, pageTimeline, pageTop, pageLocks:
+		return []*keyMap{&m.searchKeys}
 	}
 	return nil
 }

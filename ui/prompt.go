@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"regexp"
 
 	tea "charm.land/bubbletea/v2"
@@ -66,7 +67,28 @@ func (p *prompt) draw(a canvas.Area, t *Theme) {
 	}
 }
 
-// openSearch opens the line for a search. The flamegraph follows with every letter.
+// foundText is how much the search has found, in what the view shows.
+func (m *Model) foundText() string {
+	switch p := m.current().(type) {
+	case *topPage:
+		return fmt.Sprintf("%d of %d %s", len(p.table.rows), p.all, topKindNames[p.kind])
+	case *locksPage:
+		return units.Plural(len(p.both.rows), "row", "rows")
+	}
+	s := m.threads.counted()
+	if m.hasFlame() {
+		return units.Percent(m.flame.matches.Share) + " of the time is in a match, " + s
+	}
+	return s
+}
+
+// endSearch lists all again.
+func (m *Model) endSearch() {
+	m.flame.search = nil
+	m.refresh()
+}
+
+// openSearch opens the line for a search. What is shown follows with every letter.
 func (m *Model) openSearch() {
 	v, before := &m.flame, m.flame.search
 	p := &prompt{label: "/", left: func() { v.search = before }}
@@ -74,9 +96,12 @@ func (m *Model) openSearch() {
 		p.text = []rune(stripCase(before.String()))
 	}
 	p.hint = func() string {
-		s := "enter selects the first match   esc leaves"
+		s := "enter keeps it   esc leaves"
+		if m.hasFlame() {
+			s = "enter selects the first match   esc leaves"
+		}
 		if v.search != nil {
-			s = units.Percent(v.matches.Share) + " of the time is in a match   " + s
+			s = m.foundText() + "   " + s
 		}
 		return s
 	}
@@ -91,10 +116,15 @@ func (m *Model) openSearch() {
 		}
 	}
 	p.done = func(string) {
-		if v.search != nil {
-			m.live.focus = onFlame
-			v.nextMatch(+1)
+		if v.search == nil || !m.hasFlame() {
+			return
 		}
+		if m.page == pageLive && len(v.matches.Nodes) == 0 {
+			m.live.focus = onTimeline // names of threads match alone
+			return
+		}
+		m.live.focus = onFlame
+		v.nextMatch(+1)
 	}
 	m.prompt = p
 }

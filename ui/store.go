@@ -45,6 +45,7 @@ type Store struct {
 	collector *flamegraph.Collector
 	marks     marks
 	waits     *waitLog
+	holds     gvl.LockHolds
 	last      int64
 	slow      bool   // of the newest sample: the process is idle
 	unkept    uint64 // samples that the history did not take
@@ -100,6 +101,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	s.marks = newMarks(history)
 	s.waits = newWaitLog(history)
 	s.fold.Stream().Attach(s.waits)
+	s.fold.Stream().Attach(&s.holds)
 	s.keeper = sampler.NewKeeper(s.dict, max(s.keepNS, minKeptNS))
 	return s, nil
 }
@@ -250,6 +252,7 @@ type reading struct {
 	rolling *flamegraph.Rolling
 	marks   *marks
 	waits   *waitLog
+	holds   *gvl.LockHolds
 	// lastNS is the time of the newest sample; 0 before the first.
 	lastNS int64
 	// dropped counts samples that are missing, in all or in the history.
@@ -278,7 +281,7 @@ func (s *Store) Read(fn func(*reading)) {
 		if v.Sample != nil {
 			lost += v.Sample.Reads.Lost
 		}
-		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: s.waits, lastNS: s.last, dropped: lost,
+		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: s.waits, holds: &s.holds, lastNS: s.last, dropped: lost,
 			leftOut: s.dict.LeftOut()})
 	})
 }

@@ -2,9 +2,13 @@ package ui
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -31,6 +35,7 @@ type threadRow struct {
 	known, seen bool
 	totals      [gvl.NumStates]int64
 	active      bool
+	leftOut     bool // it does not match what is searched for
 }
 
 // activeShare is the part of its time that a thread must have been seen neither parked nor asleep to be listed among
@@ -64,6 +69,74 @@ func (l *threadList) load(r *reading, states []gvl.ThreadState, fromNS, toNS int
 		t.active = float64(listed-idle) > activeShare*float64(listed)
 		*l = append(*l, t)
 	}
+}
+
+// search leaves out those that have a name, and ran no function in the time of the weights, that the expression matches; nil: none
+// is left out.
+func (l threadList) search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
+	if re == nil {
+		return
+	}
+	hit, stacks := make(map[sampler.ThreadID]bool), make(map[sampler.StackID]bool)
+	var frames []sampler.FrameID
+	labels := make(map[sampler.FrameID]bool)
+	holds := func(id sampler.StackID) bool {
+		found, ok := stacks[id]
+		if !ok {
+			frames = dict.Frames(id, frames[:0])
+			found = slices.ContainsFunc(frames, func(f sampler.FrameID) bool {
+				hit, ok := labels[f]
+				if !ok {
+					x := dict.Frame(f)
+					hit = re.MatchString(x.Label) || re.MatchString(x.Path)
+					labels[f] = hit
+				}
+				return hit
+			})
+			stacks[id] = found
+		}
+		return found
+	}
+	for i := range weights.Entries {
+		if k := weights.Entries[i].Key; !hit[k.Thread] && holds(k.Stack) {
+			hit[k.Thread] = true
+		}
+	}
+	for i := range l {
+		t := &l[i]
+		t.leftOut = !hit[t.id] && !re.MatchString(t.name) && !(t.known && holds(t.state.Stack))
+	}
+}
+
+// listed is how many are not left out.
+func (l threadList) listed() (n int) {
+	for i := range l {
+		if !l[i].leftOut {
+			n++
+		}
+	}
+	return n
+}
+
+// listedOf takes those that are left out from groups, and the groups that are empty then.
+func (l threadList) listedOf(groups []group) []group {
+	out := groups[:0]
+	for _, g := range groups {
+		g.members = slices.DeleteFunc(g.members, func(i int) bool { return l[i].leftOut })
+		if len(g.members) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// counted is how many there are, and how many of them are listed: "15 threads", "3 of 15 threads".
+func (l threadList) counted() string {
+	all, n := units.Count(int64(len(l))), l.listed()
+	if n < len(l) {
+		return units.Count(int64(n)) + " of " + all + " threads"
+	}
+	return all + " threads"
 }
 
 // lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before it.

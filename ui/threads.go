@@ -55,7 +55,7 @@ func newThreadsPage(s *selection, now *nowView) *threadsPage {
 func (p *threadsPage) keyMap() *keyMap { return &p.keys }
 
 func (p *threadsPage) about(sc *scene) string {
-	s := fmt.Sprintf("%s threads · %s · by %s", units.Count(int64(len(sc.threads))), sc.when(), p.table.by)
+	s := fmt.Sprintf("%s · %s · by %s", sc.threads.counted(), sc.when(), p.table.by)
 	if p.table.reverse {
 		s += " reversed"
 	}
@@ -132,11 +132,11 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 	}
 	t.rows = t.rows[:0]
 	if p.flat {
-		t.rows = append(t.rows, single...)
+		t.rows = append(t.rows, slices.DeleteFunc(single, func(w *tableRow) bool { return threads[w.members[0]].leftOut })...)
 		t.sort(t.rows)
 		return
 	}
-	groups := groupThreads(names)
+	groups := threads.listedOf(groupThreads(names))
 	heads := make([]*tableRow, len(groups))
 	for i, g := range groups {
 		if g.name == "" {

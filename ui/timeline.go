@@ -23,6 +23,7 @@ type timelineView struct {
 	// fromNS and toNS are the edges of the time axis.
 	fromNS, toNS int64
 	cells        int // of the time axis
+	rootOf       map[sampler.ThreadID]string
 	visible      []row
 	shares       shareColumns
 	frameCells   *frameCells        // nil: the rows show all states
@@ -78,6 +79,15 @@ func (v *timelineView) buildRows(threads threadList, budget int) {
 		names[i] = v.threads[i].name
 	}
 	groups := groupThreads(names)
+	v.rootOf = make(map[sampler.ThreadID]string, len(v.threads))
+	for _, g := range groups {
+		for _, i := range g.members {
+			if v.rootOf[v.threads[i].id] = v.threads[i].name; g.name != "" {
+				v.rootOf[v.threads[i].id] = fmt.Sprintf("%s ×%d", g.name, len(g.members))
+			}
+		}
+	}
+	groups = threads.listedOf(groups)
 	tier := func(g *group) int {
 		for _, i := range g.members {
 			if v.threads[i].active {
@@ -248,18 +258,7 @@ func (v *timelineView) loadLanes(r *reading, cols int) {
 }
 
 // roots gives each thread the name of its row: its group's or its own. The flamegraph hangs its stacks from it.
-func (v *timelineView) roots() map[sampler.ThreadID]string {
-	out := make(map[sampler.ThreadID]string, len(v.threads))
-	for i := range v.rows {
-		if v.rows[i].inGroup {
-			continue
-		}
-		for _, m := range v.rows[i].members {
-			out[v.threads[m].id] = v.rows[i].name
-		}
-	}
-	return out
-}
+func (v *timelineView) roots() map[sampler.ThreadID]string { return v.rootOf }
 
 // expand opens or closes the selected group; closing a member closes its group.
 func (v *timelineView) expand(open bool) { expand(&v.list, v.opened, open) }

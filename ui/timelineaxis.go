@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -15,7 +14,11 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 	if focused {
 		title = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	}
-	x := a.Put(1, 0, canvas.Cut(units.Count(int64(len(v.threads)))+" threads", g.nameW-1), title)
+	counted := v.threads.counted()
+	if canvas.Width(counted) > g.nameW-1 {
+		counted, _, _ = strings.Cut(counted, " threads")
+	}
+	x := a.Put(1, 0, canvas.Cut(counted, g.nameW-1), title)
 	// Rows above and below those that are drawn.
 	hidden := strings.TrimRight(v.hidden(), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.nameW+g.nowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})

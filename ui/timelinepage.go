@@ -70,7 +70,13 @@ func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
 		{keys: []string{"+", "="}, show: "+ -", short: "zoom", help: "zoom in time around the cursor, down to 10 ms a column", do: zoom(-1)},
 		{keys: []string{"-", "_"}, do: zoom(+1)},
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(m *Model) tea.Cmd { return m.openSelected() }},
-		{keys: []string{"esc"}, show: "esc", help: "take the cursor away", do: func(m *Model) tea.Cmd { p.cursorNS = 0; return nil }},
+		{keys: []string{"esc"}, show: "esc", help: "take the cursor away; leave the search", do: func(m *Model) tea.Cmd {
+			if p.cursorNS == 0 && m.searching() {
+				m.endSearch()
+			}
+			p.cursorNS = 0
+			return nil
+		}},
 	}, cursorKeys("", "select a thread or group", move))}
 	return p
 }

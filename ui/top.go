@@ -22,6 +22,7 @@ type topPage struct {
 	table table[*topRow, topKey] // of the rows that weigh something
 
 	rows    []topRow
+	all     int   // how many weigh something, with those that a search leaves out
 	most    int64 // the largest weight in the order chosen
 	index   map[topKey]int
 	row     map[sampler.FrameID]rowOfFrame
@@ -165,6 +166,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 		return nil
 	}
 	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(what) + "$")
+	m.flame.sought = m.flame.search
 	m.flame.zoom, m.flame.top, m.live.focus = nil, 0, onFlame
 	cmd := m.open(pageLive)
 	m.flame.nextMatch(+1)
@@ -370,12 +372,15 @@ func (r *topRow) weight(by topOrder) int64 {
 // sort orders the rows that weigh something.
 func (p *topPage) sort() {
 	t := &p.table
-	t.rows, p.most = t.rows[:0], 0
+	t.rows, p.most, p.all = t.rows[:0], 0, 0
 	for i := range p.rows {
 		r := &p.rows[i]
 		w := r.weight(topOrder(t.by))
 		if w > 0 || r.weight(byTotal) > 0 {
-			t.rows = append(t.rows, r)
+			p.all++
+			if re := p.flame.listed(); re == nil || re.MatchString(r.label) || re.MatchString(r.file) {
+				t.rows = append(t.rows, r)
+			}
 		}
 		p.most = max(p.most, w)
 	}
@@ -411,6 +416,9 @@ func (p *topPage) trend(r *topRow) int {
 
 func (p *topPage) about(sc *scene) string {
 	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(p.flame.metric))
+	if p.flame.listed() != nil {
+		s = fmt.Sprintf("%d of %d ", len(p.table.rows), p.all) + s
+	}
 	if few := p.flame.few(); few != "" { // which must not be what has no room
 		s = few + " · " + s
 	}

@@ -137,7 +137,7 @@ func TestWaitLengthsFitASmallScreen(t *testing.T) {
 
 // TestNoPlaceIsSelectedByItself: the place of which no stack was read is one like the others.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
-	p := newLocksPage()
+	p := newLocksPage(new(flameView))
 	for _, b := range []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}} {
 		row := placeRow{&b}
 		p.byPlace.rows, p.both.rows = append(p.byPlace.rows, row), append(p.both.rows, row.id())

@@ -130,7 +130,7 @@ func TestClickingInLocks(t *testing.T) {
 	if p.byPlace.cursor.place != p.places[1].Place {
 		t.Errorf("%+v", *p.both.cursor)
 	}
-	_, y = s.at("where it is held")
+	_, y = s.at("where it is taken")
 	s.click(20, y+1)
 	if *p.locks.cursor != p.locks.rows[0].id() {
 		t.Errorf("%+v", *p.both.cursor)

@@ -37,7 +37,7 @@ var viewStory = []struct{ press, see string }{
 	{"5", "functions by self"},
 	{">", "functions by total"},
 	{"\x1b[C", "lines by total"},
-	{"6", "holder is"},
+	{"6", "taken"},
 	{"7", "objects allocated"},
 	{"1", "GVL held by"},
 }

@@ -1,0 +1,201 @@
+package ui
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// lockPlace is the line of Ruby code that takes a lock; path is "" where it is not known.
+type lockPlace struct {
+	label, path string
+	line        int32
+	uncertain   bool
+}
+
+// maxLockFrames bounds the frames that are looked through for the code that takes a lock.
+const maxLockFrames = 200
+
+// load finds out how the lock was used and where it is taken.
+func (l *lockRow) load(sc *scene, r *reading) {
+	fromNS := max(sc.atNS-sc.windowNS, sc.oldestNS, r.holds.FromNS())
+	l.use, l.overNS = r.holds.Of(l.Object, fromNS, sc.atNS), sc.atNS-fromNS
+	l.taken = takenAt(sc.dict, l.HolderStack, l.HolderState == gvl.Lock)
+	for i := range sc.states {
+		if ts := &sc.states[i]; l.taken == (lockPlace{}) && len(l.Waiters) > 0 && ts.Thread == l.Waiters[0] {
+			l.taken = callOf(sc.dict, sc.dict.Frames(ts.Stack, nil))
+		}
+	}
+}
+
+// matches reports whether a search finds the lock: by what it is, by its threads or by the code that takes it.
+func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
+	return re.MatchString(lockName(l.Kind, l.Object)) || re.MatchString(l.taken.label) || re.MatchString(l.taken.path) ||
+		l.Holder != 0 && re.MatchString(gvl.ThreadName(l.Holder, dict)) ||
+		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
+}
+
+// takenAt is where a thread took a lock that it holds: what called the innermost of Ruby's methods that do, or the one outside of
+// that where the thread waits in the innermost for another lock.
+func takenAt(dict *sampler.Dictionary, stack sampler.StackID, waits bool) lockPlace {
+	frames := dict.Frames(stack, nil)
+	frames = frames[:min(len(frames), maxLockFrames)]
+	for i, id := range frames {
+		if f := dict.Frame(id); !f.C || !takesLock(f.Label) {
+			continue
+		}
+		if !waits {
+			return callOf(dict, frames[i+1:])
+		}
+		waits = false
+	}
+	return lockPlace{}
+}
+
+// takesLock reports whether a method of Ruby's takes a Mutex or Monitor.
+func takesLock(label string) bool {
+	class, method, _ := strings.Cut(label, "#")
+	if !strings.HasSuffix(class, "Mutex") && !strings.HasSuffix(class, "Monitor") {
+		return false
+	}
+	switch method {
+	case "lock", "synchronize", "enter", "mon_enter", "mon_synchronize":
+		return true
+	}
+	return false
+}
+
+// callOf is the innermost frame of the program's own among some, of any Ruby code where there is none of its own.
+func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) lockPlace {
+	var out lockPlace
+	for _, id := range frames[:min(len(frames), maxLockFrames)] {
+		f := dict.Frame(id)
+		if f.C || f.Path == "" || strings.HasPrefix(f.Path, "<internal:") {
+			continue
+		}
+		if own := f.Own(); own || out.path == "" {
+			out = lockPlace{f.Label, f.Path, f.Line, f.Uncertain}
+			if own {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// draw writes the code, and its file and line last: where both have no room, these are what one looks for.
+func (p lockPlace) draw(a canvas.Area, t *Theme) {
+	if p.path == "" {
+		a.Put(0, 0, "–", t.dim())
+		return
+	}
+	const leastLabel = 5
+	where := lineIn(filepath.Base(p.path), p.line, p.uncertain)
+	x := 0
+	if room := a.W - canvas.Width(where) - 1; room >= leastLabel {
+		x = a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(p.label), room), t.text()) + 1
+	}
+	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.dim())
+}
+
+// held is how long the lock was held, of a share of its holds; "–" where none was seen from its begin to its end.
+func (l lockRow) held(q float64) string {
+	if n, _ := l.use.Held.Count(); n == 0 {
+		return "–"
+	}
+	s := units.Duration(l.use.Held.Quantile(q))
+	if l.use.AtMost {
+		return "≤" + s
+	}
+	return s
+}
+
+// heldNow is for how long its holder has had it.
+func (l lockRow) heldNow() string {
+	switch {
+	case l.use.Now == 0:
+		return "–"
+	case l.use.NowAtLeast:
+		return "≥" + units.Duration(l.use.NowNS)
+	case l.use.NowAtMost:
+		return "≤" + units.Duration(l.use.NowNS)
+	}
+	return units.Duration(l.use.NowNS)
+}
+
+// perSecond is how often the lock was taken, at least: who takes it while nobody waits is not seen.
+func (l lockRow) perSecond() string {
+	if l.overNS <= 0 {
+		return "–"
+	}
+	hz := float64(l.use.Taken) / (float64(l.overNS) / 1e9)
+	switch {
+	case l.use.Taken == 0:
+		return "≥0"
+	case hz < 9.95:
+		return fmt.Sprintf("≥%.1f", hz)
+	}
+	return "≥" + units.Count(int64(hz))
+}
+
+// useText is the use of a lock in a sentence, for the line that describes the selected row.
+func (l lockRow) useText(sc *scene) string {
+	if !l.Exclusive {
+		return ""
+	}
+	s := fmt.Sprintf("taken %s/s, held p50 %s p95 %s max %s  ", l.perSecond(), l.held(.5), l.held(.95), l.held(1))
+	if l.taken.path != "" && sc.width >= wideWidth {
+		s += "at " + lineIn(l.taken.path, l.taken.line, l.taken.uncertain) + "  "
+	}
+	return s
+}
+
+// drawWaiters lists who waits for a lock, for how long and where.
+func (l lockRow) drawWaiters(a canvas.Area, sc *scene) {
+	t := &sc.theme
+	a.Row(0).Fill('─', t.line())
+	a.Put(1, 0, canvas.Cut(" who waits for "+lockName(l.Kind, l.Object)+" ", a.W-2), t.bold())
+	nameW := min(24, a.W/5)
+	for y, id := range l.Waiters[:min(len(l.Waiters), a.H-1)] {
+		row := a.Row(1 + y)
+		if y == a.H-2 && len(l.Waiters) > a.H-1 {
+			row.Put(1, 0, fmt.Sprintf("and %d more", len(l.Waiters)-y), t.dim())
+			break
+		}
+		row.Put(1, 0, canvas.Cut(gvl.ThreadName(id, sc.dict), nameW), t.bold())
+		for i := range sc.states {
+			if ts := &sc.states[i]; ts.Thread == id {
+				row.Put(nameW+2, 0, canvas.PadLeft(waitedFor(ts), 9), canvas.Style{FG: t.readable(t.States[ts.State])})
+				callOf(sc.dict, sc.dict.Frames(ts.Stack, nil)).draw(row.Sub(nameW+13, 0, row.W-nameW-14, 1), t)
+			}
+		}
+		sc.onPress(row, pressThread(id))
+	}
+}
+
+// pressThread opens a thread.
+func pressThread(id sampler.ThreadID) func(m *Model, x, y int) tea.Cmd {
+	return func(m *Model, _, _ int) tea.Cmd {
+		m.selected = rowKey{thread: id}
+		return m.open(pageThread)
+	}
+}
+
+// waitedFor is how long a thread has waited: at most so long where it may have had the lock in between.
+func waitedFor(ts *gvl.ThreadState) string {
+	s := units.Duration(ts.DurationNS())
+	if ts.MovedNS != 0 {
+		s = "≤" + s
+	}
+	return s
+}
