@@ -131,7 +131,7 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 	out = append(out, helpText("of all waiting for the GVL the part behind this thread, where much waits", 7, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "blame", canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 	})...)
-	out = append(out, func(canvas.Area) {}, helpHead("colours of the flamegraph: the state most of its time was in; o: where code is from", t), func(a canvas.Area) {
+	out = append(out, func(canvas.Area) {}, helpHead("flamegraph: coloured by state; o: by origin", t), func(a canvas.Area) {
 		x := 1
 		for p := range fromThread {
 			x = a.Put(x, 0, fmt.Sprintf(" %s ", p), on(t.Flame[p])) + 1

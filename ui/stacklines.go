@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
@@ -72,7 +73,7 @@ func (sc *scene) stackText(stack sampler.StackID, fold bool) string {
 		if n == placeFrames {
 			break
 		}
-		s := l.run
+		s, _, _ := strings.Cut(l.run, ":") // its libraries would take the room of the frames behind it
 		if l.frame != 0 {
 			f := sc.dict.Frame(l.frame)
 			if s = f.Label; !f.C && f.Line > 0 {
