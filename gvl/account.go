@@ -18,19 +18,22 @@ type threadTotals struct {
 	main   bool
 	gone   bool
 
+	// What each sample looks at stands side by side, before the sums.
+	waitedAtRead bool
+	inRead       bool  // stateRead holds
+	stateRead    State // at the last reading
+
+	cpuAtNS, cpuNS, delayNS          int64 // the last reading
+	cpuSumNS, delaySumNS, waitDelayN int64
+
 	ns     [NumStates]int64
 	waitNS [NumWaitKinds]int64
 	// afterNS is the waiting time by the state before the wait.
 	afterNS [NumStates]int64
 	hist    Histogram
 
-	cpuAtNS, cpuNS, delayNS          int64 // the last reading
-	cpuSumNS, delaySumNS, waitDelayN int64
-	waitedAtRead                     bool
 	// noCPUNS is what of the delay lies between two readings that both found the thread in that state.
-	noCPUNS   [NumStates]int64
-	stateRead State // at the last reading
-	inRead    bool  // stateRead holds
+	noCPUNS [NumStates]int64
 }
 
 // ractorTotals sums the threads of a ractor that are no longer kept apart.

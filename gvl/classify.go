@@ -29,9 +29,12 @@ const (
 
 // episode is what the Classifier remembers of a thread.
 type episode struct {
-	known bool
-	last  ThreadState
+	// place and seen, the evidence of the last sample, are what each sample looks at. They stand first, side by side.
 	place place
+	known bool
+	seen  evidence
+	// last is the last verdict; its AtNS is not kept up.
+	last ThreadState
 	// fromNS is the last sample at which the thread was not in this place (or was released for another reason): a
 	// kernel's answer must be younger to belong to the episode. sinceNS is the middle between that sample and the next.
 	fromNS, sinceNS int64
@@ -41,8 +44,6 @@ type episode struct {
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
-	// seen is the evidence of the last sample.
-	seen evidence
 	// cpuNS and turns are the thread's CPU time and its turns on a CPU as they were read at cpuAtNS, in this episode and asleep in a
 	// call; cpuAtNS is 0 before that. stillNS is the first of the readings since which it has not moved, and pauses how often the
 	// target had been stopped at the last.
@@ -105,6 +106,13 @@ type evidence struct {
 	bits      sampler.ThreadBits
 	status    sampler.Status
 	rechecked bool
+}
+
+// is reports whether a thread's evidence is the same.
+func (e *evidence) is(t *sampler.Thread) bool {
+	k := &t.Kernel
+	return e.answerNS == k.StateAtNS && e.cpuAtNS == k.CPUAtNS && e.stack == t.Stack && e.bits == t.Bits && e.tid == t.TID &&
+		e.status == t.Status && e.rechecked == k.Rechecked && e.blocked == t.Blocked
 }
 
 func evidenceOf(t *sampler.Thread) evidence {
@@ -184,17 +192,15 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		}
 		e, out := &r.v, &c.out[i]
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == placeReleased && out.Thread == t.ID && c.unchanged(s, t, i, ri, e) {
-			out.AtNS, e.last.AtNS = now, now
-			out.same = true
+			out.AtNS, out.same = now, true
 			continue
 		}
 		if e.place == placeWaiting && out.Thread == t.ID && c.stillQueued(s, t, i, ri, e) {
 			if t.Quality&sampler.StackFresh != 0 {
 				e.stack = t.Stack
 			}
-			out.AtNS, e.last.AtNS = now, now
+			out.AtNS, out.same = now, true
 			out.Stack, e.last.Stack = t.Stack, t.Stack
-			out.same = true
 			continue
 		}
 		c.classify(s, t, i, ri, e, mid, now, out)
@@ -221,7 +227,7 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 // Lock ticks only ask this, so that answers of the kernel age at stack ticks.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
-		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
+		!c.named(t.ID, &s.Ractors[ri]) && e.seen.is(t)
 }
 
 // stillQueued reports whether a thread that stood in the queue for the GVL does so still: with hundreds of threads most do, and
@@ -258,7 +264,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == placeReleased {
 		// Nothing new is known of a thread that was off the scheduler: the last verdict stands.
 		*out = e.last
-		out.AtNS, e.last.AtNS = now, now
+		out.AtNS = now
 		return
 	}
 	st, d, p := c.placeAtGVL(s, t, i, ri)

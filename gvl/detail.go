@@ -78,10 +78,14 @@ type ThreadState struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	Detail Detail
+	// same: nothing but AtNS and Stack differs from the last sample.
+	same bool
 	// SinceNS is when the state began, as far as seen (the middle between the last sample of another state and the
 	// first of this one); AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
+	// Stack is the thread's stack, its last known one when the sample did not read it.
+	Stack  sampler.StackID
+	Detail Detail
 	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable was last known to have had a CPU since SinceNS, without having been seen
 	// elsewhere: either it was woken in vain, and waits since SinceNS, or it had what it waits for in between, and waits since MovedNS at the
 	// earliest. CLOCK_MONOTONIC in ns; 0: it has not moved.
@@ -90,12 +94,8 @@ type ThreadState struct {
 	// believed to stand still until AtNS. As long as rates are those asked for, readings come soon enough to correct that, and where
 	// turns on a CPU are not known nothing does.
 	readNS int64
-	// Stack is the thread's stack, its last known one when the sample did not read it.
-	Stack sampler.StackID
 	// stillNS is for how long a wait in IO lasts at least, in ns: SinceNS is when it began at the earliest.
 	stillNS int64
-	// same: nothing but AtNS and Stack differs from the last sample.
-	same bool
 }
 
 // stopped reports whether it is a holder that a signal or a debugger has stopped.

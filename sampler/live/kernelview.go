@@ -62,22 +62,23 @@ type kernelView struct {
 }
 
 type threadView struct {
-	id sampler.ThreadID
-	k  sampler.Kernel
-	// call is the last system call that had a name of its own.
-	call     kernel.Call
+	// What each sample looks at stands first.
+	id       sampler.ThreadID
 	tid      int32
 	stack    sampler.StackID
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
+	round    uint64
+	// ranNS is when its counters were last found to have moved, or would have been, CLOCK_MONOTONIC in ns.
+	ranNS int64
+	k     sampler.Kernel
+	sleep sleepConfidence
+	// call is the last system call that had a name of its own.
+	call kernel.Call
 	// listensNS is when it was last looked at whether it listens, at the descriptor listensFD.
 	listensNS int64
 	listensFD int32
-	// ranNS is when its counters were last found to have moved, or would have been, CLOCK_MONOTONIC in ns.
-	ranNS    int64
-	round    uint64
-	sleep    sleepConfidence
-	settling settling
+	settling  settling
 }
 
 // sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can
