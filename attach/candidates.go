@@ -1,5 +1,7 @@
 package attach
 
+import "time"
+
 // Candidate is a Ruby process of this machine, or what looks like one.
 type Candidate struct {
 	PID, PPID int
@@ -7,6 +9,10 @@ type Candidate struct {
 	Version string
 	// Threads is the number of native threads.
 	Threads int
+	// CPU is the CPU time that it has taken, in clock ticks of 10 ms. Started is when it began, as exact as that; zero where
+	// it is not known.
+	CPU     time.Duration
+	Started time.Time
 	User    string
 	// Title is the program's name without its arguments, Arguments the whole command line, which may hold secrets.
 	Title     string

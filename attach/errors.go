@@ -44,6 +44,8 @@ type TargetError struct {
 	Cause string
 	// Help says how to fix it, a sentence that holds the command; "" when nothing does.
 	Help string
+	// Root: root of this machine may read it, and sudo can make us that, where there is one.
+	Root bool
 	// Users are those that Cause, Help and Err name, and Programs the programs, by name or path.
 	Users, Programs []string
 	// Err is the kernel's answer, nil when there was none.

@@ -134,7 +134,18 @@ func (l *lister) lookAt(pid int) (Candidate, bool) {
 	if !looksLikeRuby([]string{comm}, comm) && !isRubyName(filepath.Base(exe)) {
 		return Candidate{}, false
 	}
-	return Candidate{PID: pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(), Title: comm, Err: err}, true
+	c := p.candidate()
+	c.Title, c.Err = comm, err
+	return c, true
+}
+
+// candidate is what is known of a process without looking into it.
+func (p *Process) candidate() Candidate {
+	c := Candidate{PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(), CPU: time.Duration(p.stat.CPUTicks) * clockTick}
+	if at, err := p.StartedAt(); err == nil {
+		c.Started = at
+	}
+	return c
 }
 
 // versions remembers the release of each file with a Ruby in it: the many workers of a server share one.
@@ -185,8 +196,8 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 	if err != nil || len(args) == 0 {
 		return Candidate{}, false
 	}
-	c := Candidate{PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(),
-		Title: titleOf(args, p.stat.Comm), Arguments: args}
+	c := p.candidate()
+	c.Title, c.Arguments = titleOf(args, p.stat.Comm), args
 	maps, err := p.askProc("maps")
 	if err != nil || len(maps) == 0 {
 		if err != nil && !isGone(err) && (errors.Is(err, ErrNoAnswer) || looksLikeRuby(args, p.stat.Comm)) {

@@ -54,6 +54,14 @@ type permissionFacts struct {
 	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only; whether the target
 	// lives in it can't be asked of a process that we may not read.
 	otherUserNamespace, inner bool
+	// canBecomeRoot: a program like sudo could give us CAP_SYS_PTRACE: it is in our bounding set, and exec may give privileges.
+	canBecomeRoot bool
+}
+
+// rootMay reports whether we are not root, and root may read the process.
+func (f permissionFacts) rootMay() bool {
+	forbidden := f.capable && (f.otherUserNamespace || f.inner || f.opensFiles)
+	return f.euid != 0 && f.canBecomeRoot && !f.inner && f.yama < 3 && !forbidden
 }
 
 // explain says why the facts forbid reading, and how to fix that.
@@ -152,6 +160,7 @@ func (p *Process) gatherFacts() permissionFacts {
 		f.capable = own.CapEffective&(1<<capSysPtrace) != 0
 		f.opensFiles = own.CapEffective&(1<<capDACOverride|1<<capDACReadSearch) != 0
 		f.filtered = own.Seccomp == 2
+		f.canBecomeRoot = own.CapBounding&(1<<capSysPtrace) != 0 && !own.NoNewPrivs
 		f.moreCapable = p.status.CapPermitted&^own.CapPermitted != 0
 	}
 	f.targetUID = [3]int{p.status.UID[0], p.status.UID[1], p.status.UID[2]}
@@ -210,7 +219,7 @@ func (p *Process) refused(doing string, err error) error {
 	if errors.As(err, &errno) && (errno == unix.EACCES || errno == unix.EPERM) {
 		f := p.gatherFacts()
 		cause, help := f.explain()
-		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: cause, Help: help, Users: []string{f.targetUser, userName(f.euid)}, Programs: []string{f.tracerName}, Err: fmt.Errorf("%s: %w", doing, errno)}
+		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: cause, Help: help, Root: f.rootMay() && f.tracer == 0, Users: []string{f.targetUser, userName(f.euid)}, Programs: []string{f.tracerName}, Err: fmt.Errorf("%s: %w", doing, errno)}
 	}
 	if gone := p.stillThere(); gone != nil {
 		return gone

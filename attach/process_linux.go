@@ -218,6 +218,9 @@ func (p *Process) PID() int { return p.pid }
 // process forever.
 func (p *Process) StartTicks() uint64 { return p.stat.StartTicks }
 
+// clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on x86_64 and aarch64.
+const clockTick = time.Second / 100
+
 // StartedAt is the process's start as wall-clock time, as exact as a clock tick (10 ms).
 func (p *Process) StartedAt() (time.Time, error) {
 	var boot unix.Timespec
@@ -225,8 +228,7 @@ func (p *Process) StartedAt() (time.Time, error) {
 		return time.Time{}, fmt.Errorf("asking for the time since boot: %w", err)
 	}
 	up := time.Duration(boot.Nano())
-	// USER_HZ is 100 on x86_64 and aarch64.
-	started := time.Duration(p.stat.StartTicks) * (time.Second / 100)
+	started := time.Duration(p.stat.StartTicks) * clockTick
 	return time.Now().Add(started - up), nil
 }
 

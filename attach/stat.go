@@ -15,8 +15,8 @@ type processStat struct {
 	PPID    int
 	Flags   uint64
 	Threads int
-	// StartTicks is the start in clock ticks since boot.
-	StartTicks uint64
+	// CPUTicks is the CPU time in user and kernel mode, StartTicks the start since boot; both in clock ticks.
+	CPUTicks, StartTicks uint64
 }
 
 // pfKthread marks threads of the kernel (include/linux/sched.h, PF_KTHREAD).
@@ -48,6 +48,13 @@ func parseStat(text []byte) (processStat, error) {
 	if s.Flags, err = strconv.ParseUint(string(f[9-3]), 10, 64); err != nil {
 		return s, fmt.Errorf("field 9, the flags: %w", err)
 	}
+	for _, field := range []int{14, 15} {
+		ticks, err := strconv.ParseUint(string(f[field-3]), 10, 64)
+		if err != nil {
+			return s, fmt.Errorf("field %d, CPU time: %w", field, err)
+		}
+		s.CPUTicks += ticks
+	}
 	if s.Threads, err = strconv.Atoi(string(f[20-3])); err != nil {
 		return s, fmt.Errorf("field 20, the number of threads: %w", err)
 	}
@@ -67,8 +74,10 @@ type processStatus struct {
 	Groups []int
 	// NSPID is the PID in each PID namespace, from ours inward; empty before Linux 4.1.
 	NSPID []int
-	// CapPermitted and CapEffective are bit sets of capabilities.
-	CapPermitted, CapEffective uint64
+	// CapPermitted, CapEffective and CapBounding are bit sets of capabilities; none beyond the last can be had by exec.
+	CapPermitted, CapEffective, CapBounding uint64
+	// NoNewPrivs: exec gives no privilege, so that sudo can't.
+	NoNewPrivs bool
 	// Seccomp is 0 (off), 1 (strict) or 2 (filter).
 	Seccomp int
 }
@@ -111,6 +120,10 @@ func parseStatus(text []byte) processStatus {
 			}
 		case "CapPrm":
 			s.CapPermitted = bits(f[0])
+		case "CapBnd":
+			s.CapBounding = bits(f[0])
+		case "NoNewPrivs":
+			s.NoNewPrivs = atoi(f[0]) == 1
 		case "CapEff":
 			s.CapEffective = bits(f[0])
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/ddtop/ddtop/export"
@@ -77,7 +78,37 @@ func run(ctx context.Context, folder string) error {
 		}
 		fmt.Println("wrote", path)
 	}
-	return nil
+	return list(ctx, folder)
+}
+
+// list makes the picture of the list of processes.
+func list(ctx context.Context, folder string) error {
+	began := time.Now().Add(-27 * time.Hour)
+	at := func(c ui.Candidate) ui.Candidate {
+		if c.Started.IsZero() {
+			c.Started = began
+		}
+		return c
+	}
+	const worker = "puma: cluster worker %d: 4100 [shop]"
+	first := []ui.Candidate{
+		at(ui.Candidate{PID: 4100, PPID: 1, Threads: 4, CPU: 80 * time.Second, Ruby: "3.4.11", User: "app", Title: "puma", Command: "puma 6.6.0 (tcp://0.0.0.0:3000) [shop]"}),
+		at(ui.Candidate{PID: 4131, PPID: 4100, Threads: 14, CPU: time.Hour, Ruby: "3.4.11", User: "app", Title: "puma", Command: fmt.Sprintf(worker, 0)}),
+		at(ui.Candidate{PID: 4132, PPID: 4100, Threads: 14, CPU: time.Hour, Ruby: "3.4.11", User: "app", Title: "puma", Command: fmt.Sprintf(worker, 1)}),
+		at(ui.Candidate{PID: 4188, PPID: 1, Threads: 12, CPU: time.Hour, Ruby: "3.3.9", User: "app", Title: "sidekiq", Command: "sidekiq 7.3.9 shop [5 of 5 busy]"}),
+		at(ui.Candidate{PID: 5002, PPID: 1, Threads: 2, CPU: time.Minute, User: "reports", Title: "nightly.rb", Command: "ruby /srv/reports/nightly.rb --since yesterday",
+			Why: "process 5002: no permission to read the process: it belongs to user reports, and we are app (operation not permitted). Run `sudo ddtop -p 5002`.", Started: time.Now().Add(-12 * time.Minute)}),
+	}
+	later := slices.Clone(first)
+	for i, share := range []time.Duration{0, 870, 340, 1020, 160} {
+		later[i].CPU += share * time.Millisecond
+	}
+	p, err := ui.TakeListPicture(ctx, ui.Options{}, ui.Choosing{First: first, Verb: "attach"}, later, 100, 14)
+	if err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	_, err = write(folder, "list", p)
+	return err
 }
 
 // take makes one picture and returns where it is.
@@ -93,10 +124,15 @@ func (s *shot) take(ctx context.Context, folder string) (path string, err error)
 	if err != nil {
 		return "", err
 	}
+	return write(folder, s.name, p)
+}
+
+// write writes a picture and returns where it is.
+func write(folder, name string, p ui.Picture) (path string, err error) {
 	var svg bytes.Buffer
 	if err := export.ScreenSVG(&svg, p.Screen, p.Options); err != nil {
 		return "", err
 	}
-	path = filepath.Join(folder, s.name+".svg")
+	path = filepath.Join(folder, name+".svg")
 	return path, os.WriteFile(path, svg.Bytes(), 0o644)
 }

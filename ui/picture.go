@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -64,14 +65,15 @@ func (m *Model) taken() Picture {
 }
 
 // pictured copies the cells that the screen shows.
-func (m *Model) pictured() export.Screen {
-	g := &m.grid
+func (m *Model) pictured() export.Screen { return pictured(&m.grid, m.opt.NoColor) }
+
+func pictured(g *canvas.Grid, noColor bool) export.Screen {
 	s := export.Screen{Rows: make([][]export.ScreenCell, g.H), Width: g.W, Text: g.Text()}
 	for y := range s.Rows {
 		s.Rows[y] = make([]export.ScreenCell, g.W)
 		for x := range s.Rows[y] {
 			c := g.At(x, y)
-			if m.opt.NoColor {
+			if noColor {
 				c.Style.FG, c.Style.BG = 0, 0
 			}
 			cell := export.ScreenCell{Style: screenStyle(c.Style)}
@@ -94,6 +96,23 @@ func screenStyle(s canvas.Style) export.ScreenStyle {
 	has := func(a canvas.Attr) bool { return s.Attr&a != 0 }
 	return export.ScreenStyle{FG: hex(s.FG), BG: hex(s.BG), Bold: has(canvas.Bold), Faint: has(canvas.Faint),
 		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
+}
+
+// TakeListPicture returns what the list of processes shows when later has come, a second after c.First, and keys were pressed.
+func TakeListPicture(ctx context.Context, o Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
+	theme, err := ThemeByName(o.Theme)
+	if err != nil {
+		return Picture{}, err
+	}
+	now := time.Now()
+	m := newChooser(ctx, o, c, theme, func() time.Time { return now })
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	now = now.Add(time.Second)
+	m.Update(candidatesMsg{list: later})
+	for _, k := range keys {
+		m.Update(keyPress(k))
+	}
+	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: theme.screenOptions("list")}, nil
 }
 
 // settle runs a command of a page, and those that it leads to: what they read is in the picture.

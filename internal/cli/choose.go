@@ -4,131 +4,110 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
+	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui"
 )
-
-// maxQuestions is how often the user is asked again after an answer that names no process.
-const maxQuestions = 5
-
-// maxAnswer is the longest answer read, in bytes.
-const maxAnswer = 256
 
 // errNotChosen is returned when the user chose none.
 var errNotChosen = errors.New("no process was chosen")
 
-// choose lists the Ruby processes and asks for one. Without a terminal it prints the list and fails with a usage error
-// that says what to do.
-func choose(ctx context.Context, std Streams) (pid int, err error) {
-	list, err := attach.List(ctx)
-	if err != nil {
-		return 0, err
-	}
+// listLook is how the list of processes looks, by the flags and settings of the screen.
+type listLook struct {
+	options ui.Options
+	// verb is what is done with the process that is chosen, in a word.
+	verb string
+}
+
+// plainLook is that of a command without a screen.
+func plainLook(verb string, std Streams) listLook {
+	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
+}
+
+// choose lets one of several processes be chosen from a list that shows at first those found, by the words typed. Without a
+// terminal it fails with a usage error that says what to do and lists them.
+func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std Streams, look listLook) error {
+	typed := strings.Join(words, " ")
 	if len(list) == 0 {
-		return 0, usageErrorf("there is no Ruby process on this machine that can be seen from here: " +
+		return usageErrorf("there is no Ruby process on this machine that can be seen from here: " +
 			"\"ddtop demo\" starts one to look at, \"ddtop -- ruby app.rb\" your own")
 	}
-	ps := describeAll(list, false, std.redact.redactor())
-	if !std.Terminal {
-		if err := writePs(std.Out, ps); err != nil {
-			return 0, err
+	names := std.redact.redactor()
+	switch {
+	case !std.Terminal && typed == "": // the list is what was asked for
+		if err := writePs(std.Out, describeAll(list, false, names)); err != nil {
+			return err
 		}
-		return 0, usageErrorf("without a terminal no process can be chosen: name one with -p PID and use dump, stat or record")
+		return usageErrorf("without a terminal no process can be chosen: name one, by its PID or a part of its name, with dump, stat or record")
+	case !std.Terminal:
+		return usageErrorf("%d Ruby processes have %q in their names or command lines: %s; name one by its PID (%s %d)%s",
+			len(found), typed, listed(found, names), cmd.CommandPath(), found[0].PID, allOf(cmd, found, typed))
 	}
-	readable := 0
-	for _, p := range ps {
-		if p.Readable {
-			readable++
-		}
+	o := look.options
+	o.Redactor = names
+	choice, err := ui.Choose(cmd.Context(), o, ui.Choosing{
+		First: candidates(list, names), Filter: typed, Verb: look.verb,
+		List: func(ctx context.Context) ([]ui.Candidate, error) {
+			l, err := attach.List(ctx)
+			return candidates(l, names), err
+		},
+	})
+	if errors.Is(err, ui.ErrCancelled) || cmd.Context().Err() != nil {
+		return errNotChosen
 	}
-	if err := writePs(std.Out, ps); err != nil {
-		return 0, err
+	if err != nil {
+		return err
 	}
-	if readable == 0 {
-		return 0, fmt.Errorf("none of these processes can be read: %w", list[0].Err)
-	}
-	return ask(ctx, std, ps)
+	t.pids, t.children = pidList{choice.PID}, t.children || choice.Children
+	*std.chosen = chosen{words: words, pids: t.pids, children: t.children}
+	return t.checkPID()
 }
 
-// ask reads a PID of the list from the terminal. An empty line takes the only readable process, if there is one only.
-func ask(ctx context.Context, std Streams, ps []psProcess) (int, error) {
-	def := onlyReadable(ps)
-	prompt := "PID (q quits): "
-	if def != 0 {
-		prompt = fmt.Sprintf("PID [%d] (q quits): ", def)
+// maxListed is how many processes an error lists.
+const maxListed = 16
+
+// listed are processes in words: "17 puma, 18 puma (below 17)".
+func listed(found []attach.Candidate, names *sampler.Redactor) string {
+	var words []string
+	for _, c := range found[:min(len(found), maxListed)] {
+		word := fmt.Sprintf("%d %s", c.PID, names.Program(c.Title))
+		if slices.ContainsFunc(found, func(x attach.Candidate) bool { return x.PID == c.PPID }) {
+			word += fmt.Sprintf(" (below %d)", c.PPID)
+		}
+		words = append(words, word)
 	}
-	for range maxQuestions {
-		if _, err := fmt.Fprint(std.Out, prompt); err != nil {
-			return 0, err
-		}
-		answer, err := readAnswer(ctx, std.In)
-		if err != nil {
-			return 0, err
-		}
-		switch pid, notNumber := strconv.Atoi(answer); {
-		case answer == "q":
-			return 0, errNotChosen
-		case answer == "" && def != 0:
-			return def, nil
-		case notNumber == nil && listed(ps, pid):
-			return pid, nil
-		}
-		if _, err := fmt.Fprintf(std.Out, "%q is none of the PIDs above.\n", answer); err != nil {
-			return 0, err
-		}
+	if n := len(found) - maxListed; n > 0 {
+		words = append(words, fmt.Sprintf("and %d more", n))
 	}
-	return 0, errNotChosen
+	return strings.Join(words, ", ")
 }
 
-// readAnswer reads one line. A terminal gives a line a read, and no more is read than that: what is typed after the
-// answer is for the screen. When ctx ends first, the read goes on; ddtop exits then.
-func readAnswer(ctx context.Context, r io.Reader) (string, error) {
-	type result struct {
-		text string
-		err  error
+// allOf says how all processes found are looked at: together with the one that they are below.
+func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
+	if top := roots(found); len(top) < len(found) {
+		return ", or all together (" + cmd.CommandPath() + " " + typed + " --children)"
 	}
-	done := make(chan result, 1)
-	go func() {
-		buf := make([]byte, maxAnswer)
-		n, err := r.Read(buf)
-		if n > 0 {
-			err = nil
-		}
-		done <- result{strings.TrimSpace(string(buf[:n])), err}
-	}()
-	select {
-	case <-ctx.Done():
-		return "", errNotChosen
-	case got := <-done:
-		if got.err != nil {
-			return "", errNotChosen
-		}
-		return got.text, nil
-	}
+	return ""
 }
 
-func onlyReadable(ps []psProcess) int {
-	pid := 0
-	for _, p := range ps {
-		if !p.Readable {
-			continue
+// candidates are the processes as the list shows them. With pseudonyms there are no command lines.
+func candidates(list []attach.Candidate, names *sampler.Redactor) []ui.Candidate {
+	out := make([]ui.Candidate, 0, len(list))
+	for i, p := range describeAll(list, true, names) {
+		c := ui.Candidate{PID: p.PID, PPID: p.PPID, Threads: p.Threads, CPU: list[i].CPU, Started: list[i].Started,
+			User: p.User, Title: p.Title, Command: strings.Join(p.Args, " ")}
+		if p.Version != nil {
+			c.Ruby = *p.Version
 		}
-		if pid != 0 {
-			return 0
+		if p.WhyNot != nil {
+			c.Why = *p.WhyNot
 		}
-		pid = p.PID
+		out = append(out, c)
 	}
-	return pid
-}
-
-func listed(ps []psProcess, pid int) bool {
-	for _, p := range ps {
-		if p.PID == pid {
-			return true
-		}
-	}
-	return false
+	return out
 }

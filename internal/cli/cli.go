@@ -25,6 +25,8 @@ type Streams struct {
 	redact *redaction
 	// own is --own-code of the command that runs; nil: it can't be given.
 	own *ownCode
+	// chosen is the process that was found by other words than its PID.
+	chosen *chosen
 }
 
 // Standard returns the process's own streams.
@@ -52,7 +54,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		context.AfterFunc(ctx, func() { signal.Reset(dumping...) })
 	}
 
-	std.redact, std.own = newRedaction(args), new(ownCode)
+	std.redact, std.own, std.chosen = newRedaction(args), new(ownCode), new(chosen)
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
@@ -71,7 +73,11 @@ func Main(ctx context.Context, args []string, std Streams) int {
 	if errors.As(err, &passed) {
 		return passed.code
 	}
+	asRoot := nameCommand(err, args, std)
 	std.sayErr(err)
+	if err := offerRoot(ctx, asRoot, std); err != nil {
+		std.sayErr(err)
+	}
 	if command == root && wraps(args) {
 		return exitWrapper
 	}
@@ -102,7 +108,7 @@ func wraps(args []string) bool {
 // noArgs refuses arguments with words that fit commands without any.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageErrorf("%s takes no argument %q: a process is named with -p PID", cmd.CommandPath(), args[0])
+		return usageErrorf("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

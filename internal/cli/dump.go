@@ -30,7 +30,7 @@ func newDump(std Streams) *cobra.Command {
 		length: duration{max: time.Hour},
 	}
 	cmd := &cobra.Command{
-		Use:   "dump {-p PID | --core FILE}",
+		Use:   "dump {PID|NAME | --core FILE}",
 		Short: "Print what every thread does right now, with its stack",
 		Long: `Print one thread dump: every thread with its state, what it waits for and its full stack, who holds
 the GVL and who queues for it, locks and deadlocks. Without --pause the process is not stopped: the dump
@@ -41,16 +41,18 @@ first, and the dump of the end says that too.
 
 With --core FILE the process may be long gone: a core file that the kernel or gcore wrote holds the same
 memory. What only the kernel knew of a living thread (the system call it sleeps in, its CPU time) is missing.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			core, err := f.coreFlags.check(cmd)
 			if err != nil {
 				return err
 			}
+			if core && len(args) > 0 {
+				return usageErrorf("--core FILE and %q: choose", args[0])
+			}
 			if core {
 				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
 			}
-			if err := f.needPID(cmd); err != nil {
+			if err := f.find(cmd, args, std, plainLook("dump", std)); err != nil {
 				return err
 			}
 			if f.several() {

@@ -40,6 +40,9 @@ type target struct {
 
 func (t *target) addPID(cmd *cobra.Command) {
 	cmd.Flags().VarP(&t.pids, "pid", "p", "the process to look at, by its `PID`; several: 17,18,19")
+	// The flag is there: it has just been added.
+	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs)
+	cmd.ValidArgsFunction = completePIDs
 	cmd.Flags().BoolVar(&t.children, "children", false, "follow the Ruby processes below it too, those to come included")
 }
 
@@ -83,14 +86,6 @@ func (t *target) addRates(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often the GVL is read, in `Hz`, up to 10000")
 	t.addOverhead(cmd)
 	cmd.Flags().BoolVar(&t.realTime, "realtime", false, "read with real-time priority (SCHED_FIFO, docs/cli.md); needs CAP_SYS_NICE")
-}
-
-// needPID is the check of the commands that can't do without a process.
-func (t *target) needPID(cmd *cobra.Command) error {
-	if !cmd.Flags().Changed("pid") {
-		return usageErrorf("%s needs -p PID; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
-	}
-	return t.checkPID()
 }
 
 // checkPID checks the PIDs named, or the one that was found in another way.

@@ -33,8 +33,12 @@ func (m *measurement) addFlags(cmd *cobra.Command) {
 	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
 }
 
-func (m *measurement) check(cmd *cobra.Command) error {
-	return errors.Join(m.needPID(cmd), m.checkRates())
+// check looks at the flags, and then for the process that is named.
+func (m *measurement) check(cmd *cobra.Command, words []string, std Streams) error {
+	if err := m.checkRates(); err != nil {
+		return err
+	}
+	return m.find(cmd, words, std, plainLook(cmd.Name(), std))
 }
 
 // open attaches to the process, and says on standard error when that takes long.

@@ -31,7 +31,7 @@ func recordFormats() []format {
 func newRecord(std Streams) *cobra.Command {
 	f := recordFlags{measurement: newMeasurement(std)}
 	cmd := &cobra.Command{
-		Use:   "record -p PID [-d 10s] -o FILE [--format pprof]",
+		Use:   "record PID|NAME [-d 10s] -o FILE [--format pprof]",
 		Short: "Record for a while into a file",
 		Long: `Record for a while into a file. Ctrl-c ends it early and writes what was measured. The file is complete
 or not written at all, except for the format ddtop, which is written while it is measured and readable up
@@ -39,9 +39,8 @@ to its last two seconds however ddtop ends. What FILE held stays until the new o
 there is a FILE already, such a recording is in FILE.partial until then.
 
 ` + formatsHelp(recordFormats()),
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd, std)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args, std)
 		},
 	}
 	f.addFlags(cmd)
@@ -55,10 +54,7 @@ there is a FILE already, such a recording is in FILE.partial until then.
 	return cmd
 }
 
-func (f *recordFlags) run(cmd *cobra.Command, std Streams) error {
-	if err := f.measurement.check(cmd); err != nil {
-		return err
-	}
+func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 	format, err := formatNamed(f.format, recordFormats())
 	if err != nil {
 		return err
@@ -72,6 +68,9 @@ func (f *recordFlags) run(cmd *cobra.Command, std Streams) error {
 	}
 	out := output(f.output)
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
+		return err
+	}
+	if err := f.measurement.check(cmd, words, std); err != nil {
 		return err
 	}
 	if f.several() {

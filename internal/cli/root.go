@@ -10,9 +10,10 @@ const rootLong = `ddtop attaches from outside to a running Ruby and shows, live,
 the Global VM Lock (GVL), who waits for it, and where the time goes. It installs nothing in the
 process, writes nothing to it, and stops it only where it is told to (--pause).
 
-  ddtop -p PID            the live screen for a process
-  ddtop -p PID --children the same for all Rubies below it too, forked workers to come included
-  ddtop                   choose one from a list
+  ddtop PID, ddtop NAME   the live screen for a process, by its PID (also -p PID) or a part of its name or
+                          command line; dump, stat and record take them too
+  ddtop puma --children   the same for all Rubies below it too, forked workers to come included
+  ddtop                   choose one from a list; where there is one Ruby only, that is it
   ddtop -- ruby app.rb    start a program and watch it from the moment its VM is up; its exit code
                           is passed on
   ddtop demo              watch the program that ddtop brings along
@@ -33,9 +34,12 @@ func newRoot(std Streams) *cobra.Command {
 	if std.own == nil {
 		std.own = new(ownCode)
 	}
+	if std.chosen == nil {
+		std.chosen = new(chosen)
+	}
 	f := rootFlags{screenFlags: newScreenFlags(std), target: target{names: std.redact, ownCode: std.own}}
 	cmd := &cobra.Command{
-		Use:           "ddtop [-p PID | -- command ...]",
+		Use:           "ddtop [PID | NAME | -- command ...]",
 		Short:         "See a running Ruby's threads, its GVL and its flamegraph, live",
 		Long:          rootLong + "\n\n" + exitCodesHelp,
 		SilenceErrors: true,
@@ -45,41 +49,43 @@ func newRoot(std Streams) *cobra.Command {
 			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.check()); err != nil {
 				return err
 			}
-			switch {
-			case len(args) > 0 && cmd.Flags().Changed("pid"):
-				return usageErrorf("-p PID looks at a running process and \"-- %s\" starts one: choose", args[0])
-			case len(args) > 0:
+			if cmd.ArgsLenAtDash() == 0 {
+				if cmd.Flags().Changed("pid") {
+					return usageErrorf("-p PID looks at a running process and \"-- %s\" starts one: choose", args[0])
+				}
 				return wrap(cmd.Context(), args, &f, std)
-			case cmd.Flags().Changed("pid"):
-				return f.watch(cmd.Context(), std)
 			}
-			pid, err := choose(cmd.Context(), std)
-			if err != nil {
+			look := listLook{f.options(std, shown{}), "attach"}
+			if err := f.find(cmd, args, std, look); err != nil {
+				if errors.Is(err, errNotChosen) {
+					return nil // leaving a list is no failure
+				}
 				return err
 			}
-			f.pids = pidList{pid}
 			return f.watch(cmd.Context(), std)
 		},
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageErrorf("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
+	cmd.Version = Version
+	cmd.SetVersionTemplate(versionText() + "\n")
 	f.addPID(cmd)
 	f.addRates(cmd)
 	f.addPause(cmd)
 	f.screenFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.showOutput, "show-output", false, "print what the command behind -- wrote, when the screen is left")
-	cmd.AddCommand(newPs(std), newDump(std), newLayout(std), newStat(std), newRecord(std), newReplay(std), newReport(std), newDemo(std), newVersion(std))
+	cmd.AddCommand(newPs(std), newDump(std), newLayout(std), newStat(std), newRecord(std), newReplay(std), newReport(std), newDemo(std), newDoctor(std), newVersion(std))
 	return cmd
 }
 
-// rootArgs refuses words that name no command, unless they follow "--".
+// rootArgs refuses a "--" with nothing behind it, or words before it.
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:
 		return usageErrorf("the program to start comes after \"--\": ddtop -- ruby app.rb")
-	case dash == 0 || len(args) == 0:
-		return nil
+	case dash > 0:
+		return usageErrorf("%q names a running process and \"--\" starts one: choose", args[0])
 	}
-	return usageErrorf("there is no command %q; \"ddtop help\" lists them, \"ddtop -- %s\" starts a program", args[0], args[0])
+	return nil
 }

@@ -15,15 +15,14 @@ func newStat(std Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "stat -p PID [-d 10s]",
+		Use:   "stat PID|NAME [-d 10s]",
 		Short: "Measure for a while, then print where the time went",
 		Long: `Measure for a while, then print what was wrong, the time per state and thread, the use of the GVL,
 the waiting for it and who is to blame for it, garbage collection, the rates achieved, what could not
 be read, and what ddtop itself used.
 Ctrl-c ends it early and prints what was measured.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := m.check(cmd); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := m.check(cmd, args, std); err != nil {
 				return err
 			}
 			if m.several() {

@@ -45,6 +45,12 @@ func inTerminal(t *testing.T, args ...string) *terminal {
 // programInTerminal starts another program than ddtop, as the leader of the terminal's session.
 func programInTerminal(t *testing.T, program string, args ...string) *terminal {
 	t.Helper()
+	return changedInTerminal(t, func(*exec.Cmd) {}, program, args...)
+}
+
+// changedInTerminal is programInTerminal of a command that is changed before it starts.
+func changedInTerminal(t *testing.T, change func(*exec.Cmd), program string, args ...string) *terminal {
+	t.Helper()
 	master, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +64,7 @@ func programInTerminal(t *testing.T, program string, args ...string) *terminal {
 	x.cmd.Env = append(os.Environ(), "TERM=xterm-256color")
 	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = tty, tty, tty
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	change(x.cmd)
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -228,25 +235,6 @@ func TestScreenErrorsBeforeItOpens(t *testing.T) {
 	if !strings.Contains(x.text(), "not a CRuby process") || strings.Contains(x.raw(), "\x1b[?1049h") {
 		t.Errorf("it wrote %q", x.raw())
 	}
-}
-
-func TestChooser(t *testing.T) {
-	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
-	p.Expect(t, "up")
-	x := inTerminal(t)
-	x.see(t, "script.rb")
-	x.see(t, "(q quits): ")
-	x.press(t, "nonsense\n")
-	x.see(t, `"nonsense" is none of the PIDs above`)
-	x.press(t, strconv.Itoa(p.PID)+"\n")
-	x.see(t, "Integer#times")
-	x.press(t, "q")
-	x.leaves(t, 0)
-
-	x = inTerminal(t)
-	x.see(t, "(q quits): ")
-	x.press(t, "q\n")
-	x.leaves(t, 1)
 }
 
 func TestCommandUnderTheScreen(t *testing.T) {

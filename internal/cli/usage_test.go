@@ -8,7 +8,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "replay", "report", "demo", "version"} {
+	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "replay", "report", "demo", "doctor", "version"} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"help", name}
 			if name == "ddtop" {
@@ -72,7 +72,13 @@ func TestWrongUse(t *testing.T) {
 		{"dump -p 0", 2, "0 is not a process"},
 		{"dump -p -1", 2, "-1 is not a process"},
 		{"dump -p 99999999999999999999", 2, "invalid argument"},
-		{"dump 17", 2, `"17": a process is named with -p PID`},
+		{"dmup", 2, `there is no command "dmup"; did you mean dump?`},
+		{"dump nonsense-of-no-process", 4, `no Ruby process has "nonsense-of-no-process" in its name or command line`},
+		{"dump 17 -p 18", 2, "choose"},
+		{"dump nonsense --core x", 2, "choose"},
+		{"dump 0", 2, "0 is not a process"},
+		{"ps 17", 2, `takes no argument "17"`},
+		{"17", 2, "needs a terminal"},
 		{"dump -p 1 --core x", 2, "choose"},
 		{"dump --core x -d 1s", 2, "one instant"},
 		{"dump --exe x -p 1", 2, "go with --core"},
@@ -131,10 +137,12 @@ func TestScreenSaysWhatToUseWithoutATerminal(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	r := run(t, "version")
-	r.want(t, 0)
-	if !strings.HasPrefix(r.out, "ddtop 0.") || strings.Count(r.out, "\n") != 1 {
-		t.Errorf("version prints %q", r.out)
+	for _, word := range []string{"version", "--version"} {
+		r := run(t, word)
+		r.want(t, 0)
+		if !strings.HasPrefix(r.out, "ddtop 0.") || strings.Count(r.out, "\n") != 1 {
+			t.Errorf("%s prints %q", word, r.out)
+		}
 	}
 }
 

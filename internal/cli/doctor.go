@@ -1,0 +1,402 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// doctorMeasures is how long doctor measures a process.
+const doctorMeasures = 2 * time.Second
+
+// What came of a check. The words are those of the JSON.
+const (
+	checkGood  = "ok"
+	checkWrong = "wrong"
+	checkNote  = "note" // nothing to be right or wrong
+)
+
+// check is one thing that was looked at. The field names are a contract.
+type check struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Text  string `json:"text"`
+	// Remedy is what mends it, a sentence; "" when nothing is wrong or nothing does.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// doctor collects what works here.
+type doctor struct {
+	target
+	std    Streams
+	checks []check
+	failed []error
+}
+
+func newDoctor(std Streams) *cobra.Command {
+	d := doctor{target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact, ownCode: std.own}, std: std}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [PID|NAME]",
+		Short: "Say what works here, and why not what doesn't",
+		Long: `Say what works here and why not what doesn't, a line each, to read or to paste into an issue (--redact leaves
+names out): the system, permissions, /proc, the terminal, the settings, the Ruby processes. The one named, or
+the first that can be read, is measured for two seconds, for the rates and the cost that ddtop comes to here.
+Nothing is stopped, unless --pause is given. The exit code is 0 when all is well.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 || cmd.Flags().Changed("pid") {
+				if err := d.find(cmd, args, std, plainLook("look at", std)); err != nil {
+					return err
+				}
+			}
+			d.examine(cmd.Context())
+			out := std.results(cmd.Context())
+			if asJSON {
+				return errors.Join(export.WriteJSON(out, d.checks), d.verdict())
+			}
+			return errors.Join(d.write(out), d.verdict())
+		},
+	}
+	cmd.Flags().VarP(&d.pids, "pid", "p", "the process to look at, by its `PID`")
+	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs) // the flag has just been added
+	cmd.ValidArgsFunction = completePIDs
+	cmd.Flags().BoolVar(&d.pause, "pause", false, "try to stop the process for a moment, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
+	d.addOverhead(cmd)
+	std.redact.addTo(cmd)
+	return cmd
+}
+
+// say adds a check. Its texts name no file or user with --redact.
+func (d *doctor) say(state, name, remedy, format string, args ...any) {
+	d.checks = append(d.checks, check{name, state, d.names.text(oneLine(fmt.Sprintf(format, args...))), d.names.text(remedy)})
+}
+
+// wrong adds a check that failed.
+func (d *doctor) wrong(name string, err error) {
+	text := d.names.redactor().Error(err)
+	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: printable(oneLine(text))})
+	d.failed = append(d.failed, err)
+}
+
+// verdict is nil when nothing is wrong; else the exit code is that of the first thing that is.
+func (d *doctor) verdict() error {
+	n := 0
+	for _, c := range d.checks {
+		if c.State == checkWrong {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return nil
+	case len(d.failed) == 0:
+		return fmt.Errorf("%d of %d checks failed", n, len(d.checks))
+	}
+	return &doctorError{n, len(d.checks), d.failed[0]}
+}
+
+// doctorError says how many checks failed; the text of the first stands in the report.
+type doctorError struct {
+	failed, of int
+	first      error
+}
+
+func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
+
+// Unwrap is the first failure, for the exit code.
+func (e *doctorError) Unwrap() error { return e.first }
+
+// write prints the report.
+func (d *doctor) write(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(versionText() + "\n\n")
+	for _, c := range d.checks {
+		sign := map[string]string{checkGood: "✓", checkWrong: "✗", checkNote: "·"}[c.State]
+		fmt.Fprintf(&b, "%s %-11s %s\n", sign, c.Name, c.Text)
+		if c.Remedy != "" {
+			fmt.Fprintf(&b, "  %-11s → %s\n", "", c.Remedy)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// examine makes the checks.
+func (d *doctor) examine(ctx context.Context) {
+	d.examineSystem()
+	rights := attach.OwnRights()
+	d.examineRights(rights)
+	d.examineProc(rights)
+	d.examineTerminal()
+	d.examineSettings()
+	pid := d.examineRubies(ctx)
+	if len(d.pids) > 0 {
+		pid = d.pids[0]
+	}
+	if pid == 0 {
+		d.say(checkNote, "measuring", "", "nothing to measure")
+	} else {
+		d.examineTarget(ctx, pid)
+	}
+	d.say(checkNote, "perf, BPF", "", "not used: nothing to enable")
+}
+
+func (d *doctor) examineSystem() {
+	state, remedy := checkGood, ""
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		state, remedy = checkWrong, "Processes can be read on Linux, on x86_64 and aarch64; recordings can be looked at anywhere."
+	}
+	d.say(state, "system", remedy, "%s, %s, %d CPUs", systemName(), runtime.GOARCH, runtime.NumCPU())
+}
+
+// examineRights says what decides which processes may be read.
+func (d *doctor) examineRights(r attach.Rights) {
+	yes := func(ok bool) string {
+		if ok {
+			return "yes"
+		}
+		return "no"
+	}
+	// That other users' processes can't be read is no mistake: whoever wants that is told when it is tried.
+	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
+		d.names.redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
+	sudo := "Run ddtop with `sudo`"
+	if !r.CanBecomeRoot {
+		sudo = "Start the container with `--cap-add=SYS_PTRACE`"
+	}
+	switch {
+	case r.Yama < 0:
+		d.say(checkGood, "ptrace", "", "this kernel has no Yama (kernel.yama.ptrace_scope)")
+	case r.Yama == 0, r.Ptrace && r.Yama < 3:
+		d.say(checkGood, "ptrace", "", "kernel.yama.ptrace_scope is %d", r.Yama)
+	case r.Yama >= 3:
+		d.say(checkWrong, "ptrace", "Only a reboot undoes that: set it to 1 in /etc/sysctl.d.", "kernel.yama.ptrace_scope is %d: nobody may read a process", r.Yama)
+	default:
+		d.say(checkWrong, "ptrace", sudo+", start the program with `ddtop -- COMMAND`, or `sudo sysctl kernel.yama.ptrace_scope=0`.",
+			"kernel.yama.ptrace_scope is %d, and we don't have CAP_SYS_PTRACE", r.Yama)
+	}
+	where := "none seen"
+	if r.Container {
+		where = "we seem to run in one"
+	}
+	if r.InnerUsers {
+		where += "; in a user namespace of its own, outside of which nothing can be read"
+	}
+	d.say(checkNote, "container", "", "%s; seccomp filter: %s", where, yes(r.Filtered))
+}
+
+// examineProc says what of /proc is there.
+func (d *doctor) examineProc(r attach.Rights) {
+	switch {
+	case r.HidesProcesses && !r.Ptrace:
+		d.say(checkWrong, "/proc", "Run ddtop as root, or as the process's user.", "it is mounted with hidepid: processes that we may not read can't be listed")
+	default:
+		d.say(checkGood, "/proc", "", "mounted, without hidepid or with the right to see all")
+	}
+	if _, err := os.ReadFile("/proc/self/schedstat"); err != nil {
+		d.say(checkWrong, "schedstat", "It takes a kernel with CONFIG_SCHED_INFO.", "/proc/PID/schedstat can't be read: that a thread waits for a CPU is not seen")
+	} else {
+		d.say(checkGood, "schedstat", "", "waiting for a CPU can be told from running")
+	}
+	if _, err := os.ReadFile("/proc/pressure/cpu"); err != nil {
+		d.say(checkNote, "pressure", "", "/proc/pressure can't be read: stat does not say how short the machine is of CPU, memory and disk")
+	} else {
+		d.say(checkGood, "pressure", "", "/proc/pressure is there")
+	}
+}
+
+// examineTerminal says what the screen has to draw on.
+func (d *doctor) examineTerminal() {
+	f, ok := d.std.Out.(*os.File)
+	if !d.std.Terminal || !ok {
+		d.say(checkNote, "terminal", "", "standard input or output is none: no screen; dump, stat and record work")
+		return
+	}
+	w, h, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		d.wrong("terminal", err)
+		return
+	}
+	colors := os.Getenv("COLORTERM")
+	if colors == "" {
+		colors = "not set, so 256 or fewer are assumed unless TERM says more"
+	}
+	if os.Getenv("NO_COLOR") != "" {
+		colors = "none (NO_COLOR is set)"
+	}
+	locale := firstSet("LC_ALL", "LC_CTYPE", "LANG")
+	text := fmt.Sprintf("%dx%d, TERM %s, colours (COLORTERM) %s, locale %s", w, h, os.Getenv("TERM"), colors, locale)
+	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))
+	switch {
+	case w < 60 || h < 15:
+		d.say(checkWrong, "terminal", "Make it 60 columns by 15 rows at least; 80x24 is better.", "%s", text)
+	case os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "":
+		d.say(checkWrong, "terminal", "Set TERM to what the terminal is, `TERM=xterm-256color`.", "%s", text)
+	case locale != "" && !strings.Contains(upper, "UTF8"):
+		d.say(checkWrong, "terminal", "Where blocks and arrows are drawn as other characters, use --ascii or a UTF-8 locale.", "%s", text)
+	default:
+		d.say(checkGood, "terminal", "", "%s", text)
+	}
+}
+
+// firstSet is the value of the first of these variables that is set; "" where none is.
+func firstSet(names ...string) string {
+	for _, name := range names {
+		if v := os.Getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// examineSettings reads the file of settings as a screen would.
+func (d *doctor) examineSettings() {
+	std := d.std
+	std.Terminal = true // the file is read for screens only
+	std.redact, std.own = newRedaction(nil), new(ownCode)
+	f := newScreenFlags(std)
+	cmd := &cobra.Command{}
+	f.add(cmd)
+	path := configPath()
+	if err := f.configure(cmd, std); err != nil {
+		d.wrong("settings", err)
+		return
+	}
+	if _, err := os.Stat(path); err != nil {
+		d.say(checkNote, "settings", "", "no file of settings (%s)", path)
+		return
+	}
+	d.say(checkGood, "settings", "", "%s", path)
+}
+
+// examineRubies lists the Ruby processes and returns the first that can be read; 0: none.
+func (d *doctor) examineRubies(ctx context.Context) (pid int) {
+	list, err := attach.List(ctx)
+	if err != nil {
+		d.wrong("rubies", err)
+		return 0
+	}
+	if len(list) == 0 {
+		d.say(checkNote, "rubies", "", "no Ruby process is seen from here")
+		return 0
+	}
+	releases := make(map[string]int)
+	var names []string
+	var refused []error
+	for _, c := range list {
+		if c.Err != nil {
+			refused = append(refused, c.Err)
+			continue
+		}
+		if pid == 0 {
+			pid = c.PID
+		}
+		if releases[c.Version] == 0 {
+			names = append(names, c.Version)
+		}
+		releases[c.Version]++
+	}
+	slices.Sort(names)
+	for i, v := range names {
+		names[i] = fmt.Sprintf("%s ×%d", v, releases[v])
+	}
+	text := fmt.Sprintf("%d Ruby processes, %d of which can be read", len(list), len(list)-len(refused))
+	if len(names) > 0 {
+		text += ": " + strings.Join(names, ", ")
+	}
+	switch {
+	case pid == 0:
+		d.say(checkWrong, "rubies", "", "%s", text)
+		d.wrong("", refused[0])
+	default:
+		d.say(checkGood, "rubies", "", "%s", text)
+		if len(refused) > 0 {
+			d.say(checkNote, "", "", "%s", printable(d.names.redactor().Error(refused[0])))
+		}
+	}
+	return pid
+}
+
+// examineTarget reads and measures a process.
+func (d *doctor) examineTarget(ctx context.Context, pid int) {
+	name := strconv.Itoa(pid)
+	p, err := attach.Open(pid)
+	if err != nil {
+		d.wrong(name, err)
+		return
+	}
+	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, d.names.redactor().Program(p.Title()), p.Method())
+	if err := p.Close(); err != nil {
+		d.wrong("memory", err)
+	}
+	idle, idleErr := kernel.IdleNS()
+	began := time.Now()
+	if d.pause {
+		stayAwake()
+	} else {
+		d.say(checkNote, "pause", "", "not tried, for it stops the process for a moment: --pause tries it")
+	}
+	src, err := live.Open(ctx, pid, live.Options{StackRate: d.stackRate, LockRate: d.lockRate, Overhead: float64(d.overhead), Pause: d.pause,
+		Redactor: d.names.redactor(), Progress: layoutProgress(d.names)})
+	if err != nil {
+		d.wrong("ruby", err)
+		return
+	}
+	defer src.Close()
+	process := src.Process()
+	layout := "its structs are known"
+	if process.LayoutNote != "" {
+		layout = process.LayoutNote
+	}
+	d.say(checkGood, "ruby", "", "%s, %s: %s", process.RubyVersion, process.Machine, layout)
+	stat, note, err := measureStat(ctx, src, doctorMeasures, newJudgement())
+	if err != nil {
+		d.wrong("measuring", err)
+		return
+	}
+	if d.pause {
+		d.say(checkGood, "pause", "", "%d pauses, %d of them cut", stat.Pauses.Count, stat.Pauses.Cut)
+	}
+	cost := "not known"
+	if stat.Self.CPUNS != nil && stat.Self.SpanNS > 0 {
+		cost = fmt.Sprintf("%.1f %% of one CPU", 100*float64(*stat.Self.CPUNS)/float64(stat.Self.SpanNS))
+	}
+	d.say(checkGood, "rates", "", "the GVL %.0f times a second and all stacks %.0f times (asked for %.0f and %.0f); ddtop took %s in these %.1f s, limit %s%s",
+		stat.Rate.Lock.Achieved, stat.Rate.Stack.Achieved, stat.Rate.Lock.Asked, stat.Rate.Stack.Asked, cost, float64(stat.DurationNS)/1e9, d.overhead.String(), halved(stat.Self.Halved))
+	if reads := stat.Samples; stat.Failed > 0 || stat.Partial > 0 {
+		d.say(checkNote, "reads", "", "of %d samples' reads %d failed, %d stacks were read in part", reads, stat.Failed, stat.Partial)
+	}
+	if note != "" {
+		d.say(checkNote, "", "", "%s", note)
+	}
+	if now, err := kernel.IdleNS(); err == nil && idleErr == nil {
+		d.say(checkNote, "free CPUs", "", "%.1f of %d were idle meanwhile", max(0, float64(now-idle)/float64(time.Since(began))), runtime.NumCPU())
+	}
+	if text := stat.Self.PriorityNote; text != "" {
+		d.say(checkNote, "priority", "", "%s", text)
+	}
+}
+
+// halved says that half of the limit is in force.
+func halved(is bool) string {
+	if is {
+		return ", half of it in force since no CPU is free"
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestDoctor: what works is said of a process that can be read, whoever asks; nothing is written to standard error then.
+func TestDoctor(t *testing.T) {
+	name := unlike(t, "patient")
+	p := named(t, name+" (secret)")
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	r := run(t, "doctor", name, "--overhead", "off")
+	for _, want := range []string{"ddtop 0.", "· user ", "/proc ", "✓ schedstat", "· terminal", "✓ rubies", "✓ memory", "process " + strconv.Itoa(p.PID), "✓ ruby",
+		"· pause", "✓ rates", "limit off", "· perf, BPF"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%q is not in\n%s", want, r.out)
+		}
+	}
+	if (r.code == 0) != !strings.Contains(r.out, "✗") {
+		t.Errorf("code %d, and it says\n%s", r.code, r.out)
+	}
+	if strings.Contains(r.out, "secret") {
+		t.Errorf("arguments are in\n%s", r.out)
+	}
+	if r = run(t, "doctor", name, "--redact"); strings.Contains(r.out, name) || strings.Contains(r.out, "/tmp") {
+		t.Errorf("with --redact it says\n%s", r.out)
+	}
+	r = run(t, "doctor", "-p", strconv.Itoa(p.PID), "--json", "--pause")
+	var checks []struct{ Name, State, Text, Remedy string }
+	if err := json.Unmarshal([]byte(r.out), &checks); err != nil || len(checks) < 10 {
+		t.Fatalf("%v, %d checks in %s", err, len(checks), r.out)
+	}
+	paused := false
+	for _, c := range checks {
+		paused = paused || c.Name == "pause" && c.State == "ok"
+		if c.Text == "" || c.State != "ok" && c.State != "note" && c.State != "wrong" {
+			t.Errorf("a check is %+v", c)
+		}
+	}
+	if !paused {
+		t.Errorf("--pause tried none: %s", r.out)
+	}
+	run(t, "doctor", "nonsense-of-no-process").want(t, 4, "nonsense-of-no-process")
+	run(t, "doctor", "-p", "0").want(t, 2, "0 is not a process")
+
+	folder := os.Getenv("XDG_CONFIG_HOME")
+	if err := os.MkdirAll(filepath.Join(folder, "ddtop"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "ddtop", "config.toml"), []byte("theme = \"pink\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = run(t, "doctor", "-p", strconv.Itoa(p.PID))
+	r.want(t, 2, "checks failed")
+	if !strings.Contains(r.out, "✗ settings") || !strings.Contains(r.out, "config.toml:1") {
+		t.Errorf("what is wrong in the settings is not in\n%s", r.out)
+	}
+}
+
+// Who may not read a process is told so, with the exit code of that.
+func TestDoctorWithoutPermission(t *testing.T) {
+	if os.Geteuid() != 0 {
+		rubytest.Skip(t, "becoming another user needs root")
+	}
+	p := named(t, unlike(t, "patient"))
+	cmd, out, errs := prepare(t.Context(), "doctor", "-p", strconv.Itoa(p.PID))
+	cmd.Dir, cmd.Env = "/", append(os.Environ(), "XDG_CONFIG_HOME=/nonexistent")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobody}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := finish(t, cmd, out, errs)
+	if r.code != 3 || !strings.Contains(r.out, "CAP_SYS_PTRACE no") || !strings.Contains(r.out, "✗ "+strconv.Itoa(p.PID)) || !strings.Contains(r.out, "belongs to user root") {
+		t.Errorf("code %d; it said\n%s%s", r.code, r.out, r.err)
+	}
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// find finds out which process a command is about: by -p, by the words behind the command's name, which are PIDs or a part of
+// a process's name, or at a terminal from a list. Where none matches the words, nothing says whether that was a name.
+func (t *target) find(cmd *cobra.Command, words []string, std Streams, look listLook) error {
+	given := cmd.Flags().Changed("pid")
+	switch {
+	case given && len(words) > 0:
+		return usageErrorf("-p %s and %q both name a process: choose", t.pids.String(), strings.Join(words, " "))
+	case given:
+		return t.checkPID()
+	case len(words) > 0 && arePIDs(words):
+		for _, w := range words {
+			if err := t.pids.Set(w); err != nil {
+				return usageErrorf("%w", err)
+			}
+		}
+		return t.checkPID()
+	case len(words) == 0 && !std.Terminal && cmd.HasParent():
+		return usageErrorf("%s needs -p PID, or a PID or a part of a process's name behind it; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
+	}
+	list, err := attach.List(cmd.Context())
+	if err != nil {
+		return err
+	}
+	typed := strings.Join(words, " ")
+	found := list
+	if typed != "" {
+		if found = matching(list, typed); len(found) == 0 {
+			return &noMatchError{typed: typed, command: cmd}
+		}
+	}
+	if t.children {
+		found = roots(found)
+	}
+	if len(found) == 1 && (typed != "" || std.Terminal) || t.children && typed != "" {
+		for _, c := range found {
+			if err := t.pids.Set(strconv.Itoa(c.PID)); err != nil {
+				return usageErrorf("%q: %w", typed, err)
+			}
+			t.sayChosen(c, len(list) == 1, std)
+		}
+		*std.chosen = chosen{words: words, pids: t.pids}
+		return t.checkPID()
+	}
+	return t.choose(cmd, list, found, words, std, look)
+}
+
+// sayChosen says which process was found by its name, or because there is no other.
+func (t *target) sayChosen(c attach.Candidate, only bool, std Streams) {
+	why := ""
+	if only {
+		why = ", the only Ruby process here"
+	}
+	std.say("process %d: %s%s", c.PID, printable(std.redact.redactor().Program(c.Title)), why)
+}
+
+// arePIDs reports whether words are PIDs, such as 17 or 17,18.
+func arePIDs(words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool {
+		return w == "" || strings.Trim(w, "0123456789,") != ""
+	})
+}
+
+// matching are the processes that are meant by what was typed: those with all of its words in their names, in upper or lower
+// case, or, where there is none, in their command lines.
+func matching(list []attach.Candidate, typed string) []attach.Candidate {
+	words := strings.Fields(strings.ToLower(typed))
+	having := func(text func(attach.Candidate) string) []attach.Candidate {
+		return slices.DeleteFunc(slices.Clone(list), func(c attach.Candidate) bool {
+			in := strings.ToLower(text(c))
+			return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(in, w) })
+		})
+	}
+	found := having(func(c attach.Candidate) string { return c.Title })
+	if len(found) == 0 {
+		found = having(func(c attach.Candidate) string { return c.Title + " " + strings.Join(c.Arguments, " ") })
+	}
+	return found
+}
+
+// roots are those processes of a list that are below no other of it.
+func roots(list []attach.Candidate) []attach.Candidate {
+	parents := make(map[int]int, len(list))
+	for _, c := range list {
+		parents[c.PID] = c.PPID
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(c attach.Candidate) bool {
+		_, listed := parents[c.PPID]
+		return listed && c.PPID != c.PID
+	})
+}
+
+// noMatchError says that no process has a name.
+type noMatchError struct {
+	typed   string
+	command *cobra.Command
+}
+
+// Error names the command that was probably meant, where words stand in the place of one.
+func (e *noMatchError) Error() string {
+	if e.command.HasParent() {
+		return fmt.Sprintf("no Ruby process has %q in its name or command line; \"ddtop ps\" lists them", e.typed)
+	}
+	if near := nearest(e.typed, e.command); near != "" {
+		return fmt.Sprintf("there is no command %q; did you mean %s? No Ruby process has that in its name or command line, either", e.typed, near)
+	}
+	return fmt.Sprintf("there is no command %q, and no Ruby process has that in its name or command line; \"ddtop help\" lists the commands, "+
+		"\"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed)
+}
+
+// Unwrap makes it wrong use where it may have been meant as a command, else a process that there is not.
+func (e *noMatchError) Unwrap() error {
+	if e.command.HasParent() {
+		return attach.ErrNoProcess
+	}
+	return &usageError{errors.New("no such command")}
+}
+
+// farthest is how many letters a command's name may differ from what was typed.
+const farthest = 2
+
+// nearest is the command whose name comes nearest to a word; "" where none is near.
+func nearest(word string, root *cobra.Command) string {
+	best, least := "", farthest+1
+	for _, c := range root.Commands() {
+		d := distance(word, c.Name())
+		if strings.HasPrefix(c.Name(), word) {
+			d = min(d, 1)
+		}
+		if d < least && d < len(word) && c.IsAvailableCommand() {
+			best, least = c.Name(), d
+		}
+	}
+	return best
+}
+
+// distance is how many letters have to be put in, left out or changed, or swapped with their neighbours, to make one word of
+// another (optimal string alignment). Words longer than any command are far from all.
+func distance(a, b string) int {
+	const longest = 32
+	if len(a) > longest || len(b) > longest {
+		return longest
+	}
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		now, before, twoBefore := rows[i%3], rows[(i+2)%3], rows[(i+1)%3]
+		now[0] = i
+		for j := 1; j <= len(b); j++ {
+			changed := 1
+			if a[i-1] == b[j-1] {
+				changed = 0
+			}
+			now[j] = min(before[j]+1, now[j-1]+1, before[j-1]+changed)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				now[j] = min(now[j], twoBefore[j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)%3][len(b)]
+}
+
+// completePIDs offers the PIDs of the Ruby processes, with their names, where a command takes one.
+func completePIDs(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	list, err := attach.List(cmp.Or(cmd.Context(), context.Background()))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out []cobra.Completion
+	for _, c := range list {
+		pid := strconv.Itoa(c.PID)
+		if strings.HasPrefix(pid, typed) {
+			out = append(out, cobra.CompletionWithDesc(pid, printable(c.Title)))
+		}
+		if typed != "" && !slices.Contains(out, c.Title) && strings.HasPrefix(c.Title, typed) {
+			out = append(out, c.Title)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

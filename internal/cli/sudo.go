@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// chosen is which process was found by other words than its PID, so that ddtop can be started again for the same one.
+type chosen struct {
+	words    []string // those it was found by
+	pids     pidList  // empty: the flags name it
+	children bool
+}
+
+// again are the arguments that start ddtop again for the same processes.
+func (c *chosen) again(args []string) []string {
+	if len(c.pids) == 0 {
+		return args
+	}
+	args = slices.Clone(args)
+	for _, word := range c.words {
+		// The last one: before it the same word may be a flag's value.
+		for i := len(args) - 1; i >= 0; i-- {
+			if args[i] == word {
+				args = slices.Delete(args, i, i+1)
+				break
+			}
+		}
+	}
+	args = append(args, "-p", c.pids.String())
+	if c.children && !slices.Contains(args, "--children") {
+		args = append(args, "--children")
+	}
+	return args
+}
+
+// kept are the variables of the environment that decide how the screen looks and where the settings are. sudo would leave
+// them out.
+var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
+
+// nameCommand puts the very command into an error that says how root may read a process; nil where root may not.
+func nameCommand(why error, args []string, std Streams) []string {
+	var refused *attach.TargetError
+	if !errors.As(why, &refused) || !refused.Root || wraps(args) {
+		return nil
+	}
+	args = std.chosen.again(args)
+	general, exact := fmt.Sprintf("`sudo ddtop -p %d`", refused.PID), "`sudo ddtop "+shellWords(args)+"`"
+	if strings.Contains(refused.Help, general) {
+		refused.Help = strings.ReplaceAll(refused.Help, general, exact)
+	} else {
+		refused.Help = strings.TrimSpace(refused.Help + " Or run " + exact + ".")
+	}
+	return args
+}
+
+// offerRoot asks at a terminal whether to run ddtop with sudo, and runs it. It returns when it was not run.
+func offerRoot(ctx context.Context, args []string, std Streams) error {
+	if !std.Terminal || args == nil {
+		return nil
+	}
+	sudo, err := exec.LookPath("sudo")
+	if err != nil || ctx.Err() != nil {
+		return nil // the error has said it
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprint(std.Out, "ddtop: this needs root; run it with sudo? [Y/n] "); err != nil {
+		return err
+	}
+	switch answer, err := readAnswer(ctx, std.In); {
+	case err != nil, answer != "" && !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes"):
+		return nil
+	}
+	env := os.Environ()
+	if path := configPath(); path != "" {
+		if _, err := os.Stat(path); err == nil { // root's own would be another one
+			env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "XDG_CONFIG_HOME=") }),
+				"XDG_CONFIG_HOME="+filepath.Dir(filepath.Dir(path)))
+		}
+	}
+	keep := slices.DeleteFunc(slices.Clone(kept), func(name string) bool {
+		return !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	})
+	run := []string{"sudo"}
+	if len(keep) > 0 {
+		run = append(run, "--preserve-env="+strings.Join(keep, ","))
+	}
+	if err := syscall.Exec(sudo, append(append(run, "--", self), args...), env); err != nil {
+		return fmt.Errorf("running %s: %w", sudo, err)
+	}
+	return nil
+}
+
+// shellWords writes arguments as they are typed into a shell.
+func shellWords(args []string) string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		plain := a != "" && strings.Trim(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:@%+") == ""
+		if out[i] = a; !plain {
+			out[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// maxAnswer is the longest answer read, in bytes.
+const maxAnswer = 256
+
+// readAnswer reads one line. A terminal gives a line a read, and no more is read than that: what is typed after the
+// answer is for the screen. When ctx ends first, the read goes on; ddtop exits then.
+func readAnswer(ctx context.Context, r io.Reader) (string, error) {
+	type result struct {
+		text string
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		buf := make([]byte, maxAnswer)
+		n, err := r.Read(buf)
+		if n > 0 {
+			err = nil
+		}
+		done <- result{strings.TrimSpace(string(buf[:n])), err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case got := <-done:
+		return got.text, got.err
+	}
+}

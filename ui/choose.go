@@ -1,0 +1,359 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// Candidate is a process that can be chosen.
+type Candidate struct {
+	PID, PPID, Threads int
+	// CPU is the CPU time taken so far, Started when the process began (zero: not known).
+	CPU     time.Duration
+	Started time.Time
+	// Ruby is the release; "" when the process can't be read, and Why says why then.
+	Ruby, User, Why string
+	// Title is the program's name, Command its command line; "" where that is not to be shown.
+	Title, Command string
+}
+
+// Matches reports whether a process is meant by what was typed: each word is in its PID, its name or its command line, in
+// upper or lower case.
+func (c *Candidate) Matches(typed string) bool {
+	text := strings.ToLower(strconv.Itoa(c.PID) + " " + c.Title + " " + c.Command)
+	for _, word := range strings.Fields(strings.ToLower(typed)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// Choosing is what a list of processes to choose from is made of.
+type Choosing struct {
+	// List returns the processes in the order of their PIDs. It is called again and again while the list is shown.
+	List func(context.Context) ([]Candidate, error)
+	// First is what List returned at first.
+	First []Candidate
+	// Filter is what is typed already.
+	Filter string
+	// Verb is what enter does, in a word of the footer: "attach".
+	Verb string
+}
+
+// Choice is what was chosen: a process, and with Children those below it, too.
+type Choice struct {
+	PID      int
+	Children bool
+}
+
+const (
+	// listFirst is when the list is made a second time, so that there is a CPU share; listEvery is the time between two later
+	// ones, and listRest that it rests for at least so many times what making it took.
+	listFirst = 300 * time.Millisecond
+	listEvery = time.Second
+	listRest  = 30
+)
+
+// Choose shows a list of processes, kept up to date, and lets one be chosen with the arrows, by typing or with the mouse. It
+// returns ErrCancelled when the person left it, or ctx ended.
+func Choose(ctx context.Context, o Options, c Choosing) (Choice, error) {
+	if os.Getenv("NO_COLOR") != "" {
+		o.NoColor = true
+	}
+	o.tmux = os.Getenv("TMUX") != ""
+	theme, err := ThemeByName(o.withDefaults().Theme)
+	if err != nil {
+		return Choice{}, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	m := newChooser(ctx, o, c, theme, time.Now)
+	if err := show(ctx, m, o); err != nil {
+		return Choice{}, err
+	}
+	if m.chosen.PID == 0 {
+		return Choice{}, errors.Join(ErrCancelled, m.failed)
+	}
+	return m.chosen, nil
+}
+
+// chooser is the list of processes to choose from.
+type chooser struct {
+	ctx context.Context
+	opt Options
+	Choosing
+	colors
+	now func() time.Time
+
+	table  list[*candidateRow, int]
+	cursor int // the PID of the row that has it
+	all    []Candidate
+	filter []rune
+	// before is each process's CPU time, by PID, at the time of the list before; share what it took of one CPU since then.
+	before map[int]cpuTime
+	chosen Choice
+	failed error // what List failed with
+
+	grid      canvas.Grid
+	drawn     int
+	w, h      int
+	rowsFrom  int // the screen's row of the first process
+	lastPress mousePress
+}
+
+// cpuTime is the CPU time of a process at a time, and the share of one CPU that it took until then; -1: not known.
+type cpuTime struct {
+	started time.Time
+	at      time.Time
+	cpu     time.Duration
+	share   float64
+}
+
+// candidateRow is a row of the list.
+type candidateRow struct {
+	Candidate
+	depth int // how many processes of the list are above it
+	below int // how many are below it
+	share float64
+}
+
+func (r *candidateRow) id() int { return r.PID }
+
+func newChooser(ctx context.Context, o Options, c Choosing, theme Theme, now func() time.Time) *chooser {
+	m := &chooser{ctx: ctx, opt: o, Choosing: c, now: now, filter: []rune(c.Filter), before: make(map[int]cpuTime)}
+	m.theme = theme
+	m.table.cursor = &m.cursor
+	m.take(c.First)
+	return m
+}
+
+// candidatesMsg is a new list; took is how long it took to make.
+type candidatesMsg struct {
+	list []Candidate
+	err  error
+	took time.Duration
+}
+
+// Init has the list made again.
+func (m *chooser) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.listIn(listFirst)}
+	if m.opt.Theme == "" || m.opt.Theme == "auto" {
+		cmds = append(cmds, askGround())
+	}
+	return tea.Batch(cmds...)
+}
+
+// listIn makes the list after a while.
+func (m *chooser) listIn(wait time.Duration) tea.Cmd {
+	return func() tea.Msg {
+		select {
+		case <-m.ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		began := time.Now()
+		l, err := m.List(m.ctx)
+		return candidatesMsg{l, err, time.Since(began)}
+	}
+}
+
+// take takes over a list.
+func (m *chooser) take(l []Candidate) {
+	now := m.now()
+	next := make(map[int]cpuTime, len(l))
+	for _, c := range l {
+		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
+		// A PID that is used again is another process, which began later; its start is known to a tick.
+		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
+			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
+		}
+		next[c.PID] = t
+	}
+	m.all, m.before = l, next
+	m.arrange()
+}
+
+// arrange makes the rows: each process that the filter leaves is followed by those below it.
+func (m *chooser) arrange() {
+	left := make(map[int]*candidateRow)
+	var order []*candidateRow
+	for _, c := range m.all {
+		if c.Matches(string(m.filter)) {
+			r := &candidateRow{Candidate: c, share: m.before[c.PID].share}
+			left[c.PID] = r
+			order = append(order, r)
+		}
+	}
+	children := make(map[int][]*candidateRow)
+	var roots []*candidateRow
+	for _, r := range order {
+		if left[r.PPID] != nil && r.PPID != r.PID {
+			children[r.PPID] = append(children[r.PPID], r)
+		} else {
+			roots = append(roots, r)
+		}
+	}
+	m.table.rows = m.table.rows[:0]
+	var add func(r *candidateRow, depth int)
+	add = func(r *candidateRow, depth int) {
+		if left[r.PID] == nil { // parents that name each other: the list was not made in one instant
+			return
+		}
+		delete(left, r.PID)
+		r.depth = depth
+		m.table.rows = append(m.table.rows, r)
+		from := len(m.table.rows)
+		for _, c := range children[r.PID] {
+			add(c, depth+1)
+		}
+		r.below = len(m.table.rows) - from
+	}
+	for _, r := range roots {
+		add(r, 0)
+	}
+	for _, r := range order {
+		add(r, 0)
+	}
+	m.table.settle()
+}
+
+// Update takes sizes, keys, the mouse and new lists.
+func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var cmd tea.Cmd
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.w, m.h = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
+	case candidatesMsg:
+		if m.failed = msg.err; msg.err == nil {
+			m.take(msg.list)
+		}
+		cmd = m.listIn(max(listEvery, listRest*msg.took))
+	case tea.BackgroundColorMsg:
+		m.toldGround(&msg)
+	case noGroundMsg:
+		m.toldGround(nil)
+	case tea.ColorProfileMsg:
+		m.setProfile(msg)
+	case tea.KeyPressMsg:
+		cmd = m.key(msg)
+	case tea.MouseWheelMsg:
+		by := step{rows: 3}
+		if msg.Mouse().Button == tea.MouseWheelUp {
+			by.rows = -3
+		}
+		m.table.move(by)
+	case tea.MouseClickMsg:
+		cmd = m.press(msg.Mouse())
+	default:
+		return m, nil
+	}
+	m.draw()
+	return m, cmd
+}
+
+// key takes a key. What is no other is typed; q leaves while nothing is, so that a name with a q can be.
+func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
+	key := msg.String()
+	switch key {
+	case "ctrl+c":
+		return tea.Quit
+	case "esc":
+		if len(m.filter) == 0 {
+			return tea.Quit
+		}
+		m.filter = m.filter[:0]
+		m.arrange()
+	case "enter":
+		return m.choose(false)
+	case "tab":
+		return m.choose(true)
+	case "up", "ctrl+p":
+		m.table.move(step{rows: -1})
+	case "down", "ctrl+n":
+		m.table.move(step{rows: +1})
+	case "pgup":
+		m.table.move(step{screens: -1})
+	case "pgdown":
+		m.table.move(step{screens: +1})
+	case "home":
+		m.table.move(step{rows: -maxRows})
+	case "end":
+		m.table.move(step{rows: maxRows})
+	case "backspace":
+		if len(m.filter) > 0 {
+			m.filter = m.filter[:len(m.filter)-1]
+			m.arrange()
+		}
+	case "ctrl+u":
+		m.filter = m.filter[:0]
+		m.arrange()
+	default:
+		if key == "q" && len(m.filter) == 0 {
+			return tea.Quit
+		}
+		for _, r := range msg.Key().Text {
+			if unicode.IsPrint(r) && len(m.filter) < maxPrompt && (r != '/' && r != ' ' || len(m.filter) > 0) {
+				m.filter = append(m.filter, r)
+			}
+		}
+		m.arrange()
+	}
+	return nil
+}
+
+// choose takes the row that has the cursor.
+func (m *chooser) choose(children bool) tea.Cmd {
+	i := m.table.index()
+	if i < 0 || children && m.table.rows[i].below == 0 {
+		return nil
+	}
+	m.chosen = Choice{m.table.rows[i].PID, children}
+	return tea.Quit
+}
+
+// press moves the cursor to the row clicked; a second click there chooses it.
+func (m *chooser) press(at tea.Mouse) tea.Cmd {
+	i := m.table.top + at.Y - m.rowsFrom
+	if at.Button != tea.MouseLeft || at.Y < m.rowsFrom || at.Y >= m.rowsFrom+m.table.height || i >= len(m.table.rows) {
+		return nil
+	}
+	m.cursor = m.table.rows[i].PID
+	if m.lastPress.doubled(0, at.Y, m.now()) {
+		return m.choose(false)
+	}
+	return nil
+}
+
+func (m *chooser) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
+
+// View says which modes the terminal is in.
+func (m *chooser) View() tea.View {
+	v := paintedView("ddtop")
+	if !m.opt.NoMouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	return v
+}
+
+// found says how many processes there are, and how many of them the filter leaves.
+func (m *chooser) found() string {
+	text := fmt.Sprintf("%d Ruby processes", len(m.all))
+	if len(m.all) == 1 {
+		text = "1 Ruby process"
+	}
+	if len(m.filter) > 0 {
+		text = fmt.Sprintf("%d of %s", len(m.table.rows), text)
+	}
+	return text
+}

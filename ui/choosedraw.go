@@ -1,0 +1,220 @@
+package ui
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// Columns of the list, with the two spaces behind them. Those that come last go first where there is no room.
+const (
+	pidColumn     = 9
+	cpuColumn     = 8
+	threadsColumn = 9
+	ageColumn     = 8
+	rubyColumn    = 8
+	userColumn    = 11
+	// leastCommand is what the command line needs to be of use.
+	leastCommand = 32
+)
+
+// draw makes the picture.
+func (m *chooser) draw() {
+	m.grid.Reset(m.w, m.h)
+	a := m.grid.Area()
+	m.paint(a)
+	if m.opt.ASCII {
+		m.grid.ToASCII()
+	}
+	if m.opt.NoColor {
+		a.Restyle(canvas.Style.Colorless)
+	} else {
+		m.apply(a)
+	}
+	m.drawn++
+}
+
+// paint draws into the area: what is typed, the rows, what is to be said of the one with the cursor, the keys.
+func (m *chooser) paint(a canvas.Area) {
+	t := &m.theme
+	if a.W < 20 || a.H < 6 {
+		a.Put(0, 0, "too small", t.text())
+		return
+	}
+	x := a.Put(1, 0, "ddtop", t.bold())
+	a.Put(x+2, 0, m.found(), t.dim())
+	x = a.Put(1, 1, "> ", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+	if len(m.filter) == 0 {
+		a.Put(x, 1, " ", canvas.Style{Attr: canvas.Reverse})
+		a.Put(x+1, 1, canvas.Cut("type a part of a name, of the command line or a PID", a.W-x-2), t.faint())
+	} else {
+		x = a.Put(x, 1, canvas.CutLeft(string(m.filter), a.W-x-2), t.bold())
+		a.Put(x, 1, " ", canvas.Style{Attr: canvas.Reverse})
+	}
+	columns := m.columns(a.W)
+	x = 1
+	for _, c := range columns {
+		put(a.Sub(x, 3, c.width, 1), c.title, c.right, t.dim())
+		x += c.width
+	}
+	m.rowsFrom = 4
+	detail := min(3, max(1, a.H/8))
+	body := a.Sub(0, m.rowsFrom, a.W, max(1, a.H-m.rowsFrom-detail-2))
+	for y, r := range m.table.scroll(body.H) {
+		m.drawRow(body.Row(y), r, columns, r.PID == m.cursor)
+	}
+	if len(m.table.rows) == 0 {
+		text := "no Ruby process of that name: backspace or esc"
+		if len(m.all) == 0 {
+			text = "no Ruby process is left"
+		}
+		body.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
+	}
+	if hidden := m.table.hidden(); hidden != "" {
+		a.PutRight(3, hidden, t.dim())
+	}
+	m.drawDetail(a.Sub(0, a.H-1-detail, a.W, detail))
+	m.drawKeys(a.Row(a.H - 1))
+}
+
+// candidateColumn is a column of the list.
+type candidateColumn struct {
+	title string
+	width int
+	right bool
+	text  func(r *candidateRow) string
+}
+
+// columns are those that have room on a screen so wide.
+func (m *chooser) columns(w int) []candidateColumn {
+	all := []candidateColumn{
+		{"PID", pidColumn, true, func(r *candidateRow) string { return strconv.Itoa(r.PID) }},
+		{"CPU", cpuColumn, true, func(r *candidateRow) string { return shareText(r.share) }},
+		{"threads", threadsColumn, true, func(r *candidateRow) string { return strconv.Itoa(r.Threads) }},
+		{"age", ageColumn, true, func(r *candidateRow) string { return age(r.Started, m.now()) }},
+		{"ruby", rubyColumn, false, func(r *candidateRow) string { return releaseText(r) }},
+		{"user", userColumn, false, func(r *candidateRow) string { return r.User }},
+	}
+	left := w - 2
+	for i, c := range all {
+		if left-c.width < leastCommand {
+			all = all[:i]
+			break
+		}
+		left -= c.width
+	}
+	return append(all, candidateColumn{"command", max(left, 1), false, func(r *candidateRow) string {
+		text := r.Title
+		if r.Command != "" {
+			text = r.Command
+		}
+		if r.depth > 0 {
+			text = strings.Repeat("  ", min(r.depth, 8)-1) + "└ " + text
+		}
+		return text
+	}})
+}
+
+// shareText is a share of one CPU; -1: not known yet.
+func shareText(share float64) string {
+	if share < 0 {
+		return "–"
+	}
+	return units.RoundPercent(share)
+}
+
+// age is how long a process has been there.
+func age(started, now time.Time) string {
+	if started.IsZero() {
+		return "–"
+	}
+	return units.LongDuration(max(0, now.Sub(started)))
+}
+
+func releaseText(r *candidateRow) string {
+	if r.Why != "" {
+		return "✗"
+	}
+	return r.Ruby
+}
+
+// put draws a cell, with two columns free beside it.
+func put(a canvas.Area, text string, right bool, st canvas.Style) {
+	text = canvas.Cut(canvas.Clean(text), a.W-2)
+	if right {
+		a.Put(a.W-2-canvas.Width(text), 0, text, st)
+		return
+	}
+	a.Put(0, 0, text, st)
+}
+
+func (m *chooser) drawRow(a canvas.Area, r *candidateRow, columns []candidateColumn, selected bool) {
+	t := &m.theme
+	st := t.text()
+	if r.Why != "" {
+		st = t.dim()
+	}
+	x := 1
+	for _, c := range columns {
+		cell := st
+		if c.title == "ruby" && r.Why != "" {
+			cell = canvas.Style{FG: t.Crit}
+		}
+		put(a.Sub(x, 0, c.width, 1), c.text(r), c.right, cell)
+		x += c.width
+	}
+	if selected {
+		t.highlight(a, true)
+		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+	}
+}
+
+// drawDetail draws what there is to say of the row with the cursor: why it can't be read, or all of a command line that is cut.
+func (m *chooser) drawDetail(a canvas.Area) {
+	t := &m.theme
+	if m.failed != nil {
+		a.Put(1, 0, canvas.Cut(canvas.Clean(m.failed.Error()), a.W-2), canvas.Style{FG: t.Crit})
+		return
+	}
+	i := m.table.index()
+	if i < 0 {
+		return
+	}
+	r, st := m.table.rows[i], t.dim()
+	text := r.Command
+	if text == "" {
+		text = r.Title
+	}
+	if r.Why != "" {
+		text, st = "✗ "+r.Why, canvas.Style{FG: t.Crit}
+	}
+	lines, _ := wrap(canvas.Clean(text), a.W-2, a.H)
+	for y, line := range lines {
+		a.Put(1, y, line, st)
+	}
+}
+
+func (m *chooser) drawKeys(a canvas.Area) {
+	t := &m.theme
+	keys := [][2]string{{"↑ ↓", "move"}, {"enter", m.Verb}}
+	if i := m.table.index(); i >= 0 && m.table.rows[i].below > 0 {
+		n := m.table.rows[i].below
+		keys = append(keys, [2]string{"tab", m.Verb + " with " + units.Plural(n, "process", "processes") + " below (--children)"})
+	}
+	if len(m.filter) > 0 {
+		keys = append(keys, [2]string{"esc", "all"}, [2]string{"ctrl-c", "leave"})
+	} else {
+		keys = append(keys, [2]string{"q", "leave"})
+	}
+	x := 1
+	for _, k := range keys {
+		if x+canvas.Width(k[0])+1+canvas.Width(k[1]) > a.W {
+			break
+		}
+		x = a.Put(x, 0, k[0], t.bold())
+		x = a.Put(x+1, 0, k[1], t.dim()) + 2
+	}
+}
