@@ -2,8 +2,10 @@ package export
 
 import (
 	"io"
+	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -44,7 +46,10 @@ type Dump struct {
 	Alloc gvl.StatAlloc `json:"alloc"`
 	Reads DumpReads     `json:"reads"`
 
-	texts   []string // the states in words, parallel to Threads
+	texts []string // the states in words, parallel to Threads
+	// sinceNS is when the states began as far as seen, and lasted for how long, in the words of texts; parallel to Threads.
+	sinceNS []int64
+	lasted  []string
 	ownOnly bool
 }
 
@@ -168,14 +173,21 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		all[i] = verdict(i)
 		d.Threads = append(d.Threads, dumpThread(&s.Threads[i], all[i], dict))
 		d.texts = append(d.texts, stateText(all[i], dict))
+		d.sinceNS, d.lasted = append(d.sinceNS, all[i].SinceNS), append(d.lasted, units.ProseDuration(all[i].DurationNS()))
 	}
 	d.contention(all, dict)
 	return d
 }
 
-// SetMeasured adds what was found wrong in the ns before the dump.
+// SetMeasured adds what was found wrong in the ns before the dump. A state that was there at the beginning may have begun
+// at any time before: it has lasted at least as long.
 func (d *Dump) SetMeasured(ns int64, findings []gvl.StatFinding) {
 	d.MeasuredNS = ns
+	for i, text := range d.texts {
+		if d.sinceNS[i] <= d.MonotonicNS-ns {
+			d.texts[i] = strings.Replace(text, d.lasted[i], "≥"+d.lasted[i], 1)
+		}
+	}
 	d.Findings = append([]gvl.StatFinding{}, findings...)
 }
 

@@ -21,6 +21,7 @@ const (
 	screenFile     = "screen.svg"
 	screenTextFile = "screen.txt"
 	recordingFile  = "history.ddtop"
+	summaryFile    = "summary.md"
 )
 
 // maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
@@ -37,6 +38,10 @@ type Snapshot struct {
 	Tree    *flamegraph.Tree
 	// SVGTitle is the flamegraph's heading.
 	SVGTitle string
+	// SVGColors are its colours, those of the screen; nil: the usual ones.
+	SVGColors *flamegraph.SVGColors
+	// Summary says in Markdown what is wrong, who is to blame and what the threads do.
+	Summary string
 	// Screen is what the screen showed.
 	Screen        Screen
 	ScreenOptions ScreenOptions
@@ -114,7 +119,7 @@ func (s *Snapshot) files() []snapshotFile {
 		f = append(f, snapshotFile{threadsFile, s.Dump.WriteText})
 	}
 	if s.Tree != nil {
-		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVG(w, s.SVGTitle) }})
+		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVGIn(w, s.SVGTitle, s.SVGColors) }})
 	}
 	if len(s.Screen.Rows) > 0 {
 		f = append(f,
@@ -125,6 +130,12 @@ func (s *Snapshot) files() []snapshotFile {
 				_, err := io.WriteString(w, s.Screen.Text)
 				return err
 			}})
+	}
+	if s.Summary != "" {
+		f = append(f, snapshotFile{summaryFile, func(w io.Writer) error {
+			_, err := io.WriteString(w, s.Summary)
+			return err
+		}})
 	}
 	if s.Recording != nil {
 		f = append(f, snapshotFile{recordingFile, s.Recording})

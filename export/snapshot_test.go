@@ -17,7 +17,7 @@ func fullSnapshot() Snapshot {
 	m := s.measured()
 	return Snapshot{
 		Program: "order-service", PID: 4242, At: time.Date(2026, 11, 20, 14, 3, 22, 0, time.UTC), Profile: &m, Dump: s.dump(),
-		Tree: flamegraph.NewBuilder(s.dict).Build(s.weights, flamegraph.Options{}), Screen: demoScreen(),
+		Tree: flamegraph.NewBuilder(s.dict).Build(s.weights, flamegraph.Options{}), Screen: demoScreen(), Summary: "# what is wrong\n",
 	}
 }
 
@@ -57,7 +57,7 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes, %v", f.Name(), info.Mode(), info.Size(), err)
 		}
 	}
-	if got := strings.Join(names, " "); got != "flamegraph.svg profile.pb.gz screen.svg screen.txt threads.txt" {
+	if got := strings.Join(names, " "); got != "flamegraph.svg profile.pb.gz screen.svg screen.txt summary.md threads.txt" {
 		t.Errorf("files %s", got)
 	}
 	b, err := os.ReadFile(filepath.Join(path, profileFile))

@@ -38,10 +38,28 @@ const (
 // searches with a regular expression (ctrl-f or /), and says on hover what a frame is. Outermost frames are on top, colours
 // say where the code comes from. Any name is safe: it is escaped, and control characters are replaced. The same tree gives
 // the same bytes.
-func (t *Tree) WriteSVG(w io.Writer, title string) error { return t.writeSVG(w, title, svgMinWidth) }
+func (t *Tree) WriteSVG(w io.Writer, title string) error {
+	return t.writeSVG(w, title, nil, svgMinWidth)
+}
 
-func (t *Tree) writeSVG(w io.Writer, title string, minWidth float64) error {
-	s := svgWriter{t: t, title: title, out: bufio.NewWriter(w), scale: float64(svgWidth-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: minWidth}
+// SVGColors are colours to draw a tree in, instead of those by where the code comes from.
+type SVGColors struct {
+	// Fill is a node's colour, #rrggbb; white: the text on it is.
+	Fill func(*Node) (color string, white bool)
+	// Legend says what colours mean.
+	Legend []SVGLegend
+}
+
+// SVGLegend is a colour, #rrggbb, and what it means.
+type SVGLegend struct{ Color, Text string }
+
+// WriteSVGIn is WriteSVG in other colours; nil: the usual ones.
+func (t *Tree) WriteSVGIn(w io.Writer, title string, colors *SVGColors) error {
+	return t.writeSVG(w, title, colors, svgMinWidth)
+}
+
+func (t *Tree) writeSVG(w io.Writer, title string, colors *SVGColors, minWidth float64) error {
+	s := svgWriter{t: t, colors: colors, title: title, out: bufio.NewWriter(w), scale: float64(svgWidth-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: minWidth}
 	for s.count(t.Root) > maxSVGNodes { // ends: a node is at most as wide as the picture
 		s.minWidth *= 2
 		s.coarse = true
@@ -53,6 +71,7 @@ func (t *Tree) writeSVG(w io.Writer, title string, minWidth float64) error {
 type svgWriter struct {
 	t        *Tree
 	title    string
+	colors   *SVGColors // nil: by where the code comes from
 	out      *bufio.Writer
 	scale    float64 // pixels a unit of weight
 	minWidth float64
@@ -89,7 +108,11 @@ func (s *svgWriter) write() {
 	s.printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	s.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" aria-labelledby="t d">`+"\n", w, height, w, height)
 	s.printf(`<title id="t">%s</title><desc id="d">%s</desc>`+"\n", svgText(s.title), svgText(s.summary()))
-	s.printf("<style>%s</style>\n", svgStyle)
+	style := svgStyle
+	if s.colors != nil {
+		style += "#frames text.w{fill:#fff}"
+	}
+	s.printf("<style>%s</style>\n", style)
 	s.printf(`<rect width="100%%" height="100%%" fill="#fcfcfa"/>` + "\n")
 	s.printf(`<text x="%d" y="24" class="h">%s</text>`+"\n", svgPad, svgText(s.title))
 	s.printf(`<text x="%d" y="42" class="s">%s</text>`+"\n", svgPad, svgText(s.summary()))
@@ -135,7 +158,8 @@ func (s *svgWriter) summary() string {
 
 // node draws a node and what is under it; x is where it begins, in units of weight.
 func (s *svgWriter) node(n *Node, x int64) {
-	s.cell(n, n.Text(), n.Depth, x, n.Total, s.fill(n), s.details(n))
+	fill, white := s.fill(n)
+	s.cell(n, n.Text(), n.Depth, x, n.Total, fill, white, s.details(n))
 	at, small, smallTotal := x, 0, int64(0)
 	for _, c := range n.Children {
 		if !s.drawn(c) {
@@ -148,11 +172,11 @@ func (s *svgWriter) node(n *Node, x int64) {
 	}
 	if small > 0 && float64(smallTotal)*s.scale >= s.minWidth {
 		text := fmt.Sprintf("… %d more", small)
-		s.cell(nil, text, n.Depth+1, at, smallTotal, "#d9d9d6", fmt.Sprintf("%d frames too narrow to draw\n%s, %s of all", small, s.t.Metric.format(smallTotal), formatShare(smallTotal, s.t.Root.Total)))
+		s.cell(nil, text, n.Depth+1, at, smallTotal, "#d9d9d6", false, fmt.Sprintf("%d frames too narrow to draw\n%s, %s of all", small, s.t.Metric.format(smallTotal), formatShare(smallTotal, s.t.Root.Total)))
 	}
 }
 
-func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill, details string) {
+func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill string, white bool, details string) {
 	px, pw := svgPad+float64(x)*s.scale, float64(total)*s.scale
 	if n != nil && n.Parent == nil {
 		pw = svgWidth - 2*svgPad
@@ -173,7 +197,11 @@ func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill,
 		s.printf(` data-more="1"`)
 	}
 	s.printf(`><title>%s</title><rect x="%.3f" y="%d" width="%.3f" height="%d" fill="%s"/>`, svgText(details), px, y, pw, svgRow-1, fill)
-	s.printf(`<text x="%.3f" y="%d">%s</text></g>`+"\n", px+3, y+13, svgText(fit))
+	class := ""
+	if white {
+		class = ` class="w"`
+	}
+	s.printf(`<text x="%.3f" y="%d"%s>%s</text></g>`+"\n", px+3, y+13, class, svgText(fit))
 }
 
 func (s *svgWriter) details(n *Node) string {
@@ -221,22 +249,33 @@ var provenanceColors = [numProvenances][3]int{
 	fromEval: {330, 55, 78}, fromNone: {60, 4, 84},
 }
 
-func (s *svgWriter) fill(n *Node) string {
+func (s *svgWriter) fill(n *Node) (color string, white bool) {
+	if s.colors != nil {
+		return s.colors.Fill(n)
+	}
 	c := provenanceColors[n.provenance()]
 	if n.IsFrame() { // neighbours differ a little; the same label always looks the same
 		h := fnv.New32a()
 		h.Write([]byte(n.Label)) // never fails (hash.Hash)
 		c[2] += int(h.Sum32()%9) - 4
 	}
-	return fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2])
+	return fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), false
 }
 
 func (s *svgWriter) legend(x, y int) {
-	for p := fromApp; p < fromNone; p++ {
-		c, text := provenanceColors[p], p.String()
-		s.printf(`<rect x="%d" y="%d" width="10" height="10" fill="hsl(%d,%d%%,%d%%)"/><text x="%d" y="%d" class="l">%s</text>`+"\n",
-			x, y-9, c[0], c[1], c[2], x+14, y, svgText(text))
-		x += 14 + 7*len([]rune(text)) + 14
+	var entries []SVGLegend
+	if s.colors != nil {
+		entries = s.colors.Legend
+	} else {
+		for p := fromApp; p < fromNone; p++ {
+			c := provenanceColors[p]
+			entries = append(entries, SVGLegend{fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), p.String()})
+		}
+	}
+	for _, e := range entries {
+		s.printf(`<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d" class="l">%s</text>`+"\n",
+			x, y-9, e.Color, x+14, y, svgText(e.Text))
+		x += 14 + 7*len([]rune(e.Text)) + 14
 	}
 }
 

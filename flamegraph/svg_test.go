@@ -18,7 +18,7 @@ import (
 func svgOf(t testing.TB, tr *Tree, title string, minWidth float64) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := tr.writeSVG(&b, title, minWidth); err != nil {
+	if err := tr.writeSVG(&b, title, nil, minWidth); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -103,6 +105,9 @@ func (m *Model) summary() string {
 		figures = append(figures, strings.TrimSpace(g.label+" "+g.value))
 	}
 	fmt.Fprintf(&b, "\n%s\n", markdown(strings.Join(figures, " · ")))
+	if path := m.hotPath(); path != "" {
+		b.WriteString("\n" + path + "\n")
+	}
 	if top := m.blamed(); len(top) > 0 {
 		b.WriteString("\nWhose code makes others wait for the GVL:\n\n")
 		for i, line := range top {
@@ -137,9 +142,59 @@ func (m *Model) summary() string {
 	return b.String()
 }
 
-// blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first.
+const (
+	// hotShare is the share of its caller's time that a callee needs for the hot path to go on into it.
+	hotShare = 0.5
+	// maxHot bounds the frames of the hot path: the innermost ones say most.
+	maxHot = 8
+)
+
+// hotPath says where most time goes, in the measure and with the filters of the flamegraph: from the thread that has
+// most into each callee that has half of its caller's time; "" where there is none.
+func (m *Model) hotPath() string {
+	if !m.hasFlame() { // what there is is as old as the last look at it
+		m.buildFlame(true)
+	}
+	t := m.flame.tree
+	if t == nil || t.Root.Total == 0 {
+		return ""
+	}
+	var path []string
+	n := t.Root
+	for {
+		var hot *flamegraph.Node
+		for _, c := range n.Children {
+			if c.Kind != flamegraph.LeafNode && (hot == nil || c.Total > hot.Total) {
+				hot = c
+			}
+		}
+		// Below the root are the threads: the first step is to the one that has most.
+		if hot == nil || n != t.Root && float64(hot.Total) < hotShare*float64(n.Total) {
+			break
+		}
+		n = hot
+		path = append(path, "`"+strings.ReplaceAll(canvas.Clean(n.Text()), "`", "'")+"`")
+	}
+	if len(path) == 0 {
+		return ""
+	}
+	if over := len(path) - maxHot; over > 0 {
+		path = append([]string{"…"}, path[over:]...)
+	}
+	where := ""
+	if n.Path != "" {
+		where = fmt.Sprintf(" (%s:%d)", markdown(n.Path), n.ExecLine)
+	}
+	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(share(n.Total, t.Root.Total)), metricName(t.Metric), strings.Join(path, " → "), where)
+}
+
+// blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first; none where fewer
+// than a twentieth of a thread waited on average, which is nobody's trouble.
 func (sc *scene) blamed() []string {
 	b := blameOf(&sc.weights, sc.dict)
+	if b.waitNS < (sc.weights.ToNS-sc.weights.FromNS)/20 {
+		return nil
+	}
 	var out []string
 	for _, p := range b.places[:min(len(b.places), maxBlamed)] {
 		line := units.Percent(share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"
@@ -151,10 +206,16 @@ func (sc *scene) blamed() []string {
 	return out
 }
 
+// markup is where < or & could begin a tag or an entity: "<1 %" is none.
+var markup = regexp.MustCompile(`[<&]([A-Za-z/!?#])`)
+
 // markdown keeps a text from being taken for Markdown or HTML, from ending its line or its cell, and from calling anybody
-// (@here).
+// (@here). What can't be taken for a tag stays, for a chat shows "&lt;" as it is.
 func markdown(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "~", `\~`,
-		"&", "&amp;", "@", "&#64;").
-		Replace(canvas.Clean(s))
+	s = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "~", `\~`,
+		"@", "&#64;").
+		Replace(markup.ReplaceAllStringFunc(canvas.Clean(s), func(m string) string {
+			return map[byte]string{'<': "&lt;", '&': "&amp;"}[m[0]] + m[1:]
+		}))
+	return s
 }

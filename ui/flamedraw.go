@@ -344,7 +344,11 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 			origin += " " + frame.Gem
 		}
 	}
-	weights := []string{fmt.Sprintf("total %.1f %% (%s)", float64(n.Total)/total*100, measure(v.metric, n.Total))}
+	sum := measure(v.metric, n.Total)
+	if v.metric.IsTime() && n.Total > v.tree.ToNS-v.tree.FromNS {
+		sum += " thread-time" // several threads at a time: more than passed on the clock
+	}
+	weights := []string{fmt.Sprintf("total %.1f %%", float64(n.Total)/total*100)}
 	switch {
 	case !v.inverted:
 		weights = append(weights, fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100))
@@ -357,6 +361,7 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 	if n.Uncertain {
 		weights = append(weights, "uncertain")
 	}
+	weights = append(weights, sum)
 	// The colour says where the code comes from, too: this is the first to be left out.
 	parts = append(parts, weights...)
 	if origin != "" {

@@ -111,13 +111,31 @@ func TestCopyingASummary(t *testing.T) {
 	for _, key := range []string{"y", "Y"} {
 		text := copied(t, s.press(key))
 		for _, want := range []string{"**order-service** pid 4242, ruby 3.4.7, 30s until ", "\n* **GVL saturated**: held ", "\n  → ",
-			"noted: ", `deploy \| rolled back &#64;here &lt;b&gt;`, "\nGVL 89 % · waiting ", "makes others wait", "\n1. ", "JSON::Ext::Generator#generate", "| thread | now |", "| worker-3 | running", "| http ×8 | "} {
+			"noted: ", `deploy \| rolled back &#64;here &lt;b>`, "\nGVL 89 % · waiting ", "makes others wait", "\n1. ", "JSON::Ext::Generator#generate", "| thread | now |", "| worker-3 | running", "| http ×8 | "} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in\n%s", key, want, text)
 			}
 		}
 	}
 	s.sees("copied a summary")
+}
+
+// A summary has where the time goes, and blame where somebody waits alone; what a chat shows as it is stays so.
+func TestSummaryOfAnIdleProcess(t *testing.T) {
+	s := hogged(t, 120, 40)
+	if text := s.model.summary(); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
+		t.Errorf("no hot path in\n%s", text)
+	}
+	s.model.weights.Entries = nil
+	s.model.flame.tree = nil
+	if text := s.model.summary(); strings.Contains(text, "makes others wait") {
+		t.Errorf("blame without a wait in\n%s", text)
+	}
+	for text, want := range map[string]string{"GC <1 % · R & D": "GC <1 % · R & D", "<b>&lt;</b>": "&lt;b>&amp;lt;&lt;/b>", "a|b*_@x": `a\|b\*\_&#64;x`} {
+		if got := markdown(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
 }
 
 // typed types a text.
@@ -430,9 +448,9 @@ func TestRedacting(t *testing.T) {
 	if msg.err != nil {
 		t.Fatal(msg.err)
 	}
-	for _, f := range []string{"threads.txt", "flamegraph.svg", "screen.txt"} {
+	for _, f := range []string{"threads.txt", "flamegraph.svg", "screen.txt", "summary.md"} {
 		b, err := os.ReadFile(filepath.Join(msg.path, f))
-		if err != nil || strings.Contains(string(b), "app/") || !strings.Contains(string(b), "Order") {
+		if err != nil || strings.Contains(string(b), "app/") || f != "summary.md" && !strings.Contains(string(b), "Order") {
 			t.Errorf("%s names directories, or nothing: %v", f, err)
 		}
 	}

@@ -71,15 +71,36 @@ func (l notes) draw(axis canvas.Area, v *timelineView, t *Theme) {
 		if room := end - x; room < canvas.Width(text)+1 && end == axis.W {
 			text = n.Text + "▼"
 			w := min(canvas.Width(text), x+1)
+			clearWords(axis, x+1-w, x+1)
 			axis.Put(x+1-w, 0, canvas.CutLeft(text, w), st)
 			end = x + 1 - w
 			continue
 		}
 		if x < end {
-			axis.Put(x, 0, canvas.Cut(text, end-x), st)
+			text = canvas.Cut(text, end-x)
+			clearWords(axis, x, x+canvas.Width(text))
+			axis.Put(x, 0, text, st)
 			end = x
 		}
 	}
+}
+
+// clearWords takes away what stands on a row from one column up to another, and the rest of the words that it cuts: half of
+// "-25s" would be another time. Notes that stand there already end with theirs.
+func clearWords(a canvas.Area, from, to int) {
+	var there []rune
+	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
+		there = append(there, r)
+		return s
+	})
+	inWord := func(x int) bool { return x >= 0 && x < len(there) && there[x] != ' ' && there[x] != '▼' }
+	for inWord(from) && inWord(from-1) {
+		from--
+	}
+	for inWord(to-1) && inWord(to) {
+		to++
+	}
+	a.Sub(from, 0, to-from, 1).Fill(' ', canvas.Style{})
 }
 
 // columnAt returns the column of a time axis of w columns that holds a moment; ok is false when none does.

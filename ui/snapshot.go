@@ -11,8 +11,10 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
 // savedMsg says how saving a snapshot went.
@@ -40,6 +42,8 @@ func (m *Model) save() tea.Cmd {
 		Program: m.process.Title, PID: m.process.PID, At: at,
 		Tree:          m.flame.tree,
 		SVGTitle:      m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05"),
+		SVGColors:     m.flame.svgColors(m.theme, m.dict.View()),
+		Summary:       m.summary(),
 		Screen:        m.pictured(),
 		ScreenOptions: m.theme.screenOptions(m.process.Title),
 	}
@@ -68,6 +72,32 @@ func (m *Model) save() tea.Cmd {
 		path, err := saveSnapshot(folder, s)
 		return savedMsg{absolute(path), without, err}
 	}
+}
+
+// svgColors are the colours of the flamegraph as it is on the screen, for a picture of it.
+func (v *flameView) svgColors(t Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
+	if v.base != nil {
+		return nil // what differs from another time is not in the tree
+	}
+	seen := *v                                          // the view goes on changing while the file is written
+	seen.origins = make(map[sampler.FrameID]provenance) // of the whole tree, not of what had room alone
+	out := &flamegraph.SVGColors{Fill: func(n *flamegraph.Node) (string, bool) {
+		if n.IsFrame() {
+			seen.origins[n.Frame] = provenanceOf(dict.Frame(n.Frame))
+		}
+		c := seen.cellColor(&flamegraph.Cell{Node: n}, &t)
+		return c.Hex(), on(c).FG == canvas.RGB(whiteText)
+	}}
+	if v.byState() {
+		for s := range gvl.NumStates {
+			out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.States[s].Hex(), Text: gvl.State(s).String()})
+		}
+		return out
+	}
+	for p := range numProvenances {
+		out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.Flame[p].Hex(), Text: provenance(p).String()})
+	}
+	return out
 }
 
 // saveSnapshot writes a snapshot into a folder, which is made if it isn't there (0700), and returns the snapshot's path. All

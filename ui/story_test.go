@@ -292,7 +292,7 @@ func TestSaving(t *testing.T) {
 	if clip == nil || !strings.Contains(reflect.ValueOf(clip()).String(), msg.path) {
 		t.Error("the path does not go to the clipboard")
 	}
-	for _, f := range []string{"profile.pb.gz", "threads.txt", "flamegraph.svg", "screen.svg", "screen.txt"} {
+	for _, f := range []string{"profile.pb.gz", "threads.txt", "flamegraph.svg", "screen.svg", "screen.txt", "summary.md"} {
 		b, err := os.ReadFile(filepath.Join(msg.path, f))
 		if err != nil || len(b) == 0 {
 			t.Errorf("%s: %d bytes, %v", f, len(b), err)

@@ -21,7 +21,7 @@ func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 	}
 	s.sees("allocation · estimate ±", "JSON::Ext::Generator#generate")
 	s.press("tab", "down")
-	s.sees("objects)", "≈")
+	s.sees(" objects", "≈")
 	s.press("4")
 	s.sees("allocation · estimate ±")
 	s.press("5", "down")

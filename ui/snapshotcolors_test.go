@@ -1,0 +1,64 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// The flamegraph of a snapshot is coloured as on the screen: by origin or by state, in the theme's colours.
+func TestSnapshotHasTheScreensColors(t *testing.T) {
+	for _, colour := range []colouring{colourByState, colourByOrigin} {
+		s := hogged(t, 120, 40)
+		v := &s.model.flame
+		v.colour = colour
+		s.model.refresh()
+		colors := v.svgColors(s.model.theme, s.model.dict)
+		var b strings.Builder
+		if err := v.tree.WriteSVGIn(&b, "title", colors); err != nil {
+			t.Fatal(err)
+		}
+		drawn := 0
+		for _, row := range v.picture.Rows {
+			for i := range row {
+				c := &row[i]
+				if c.Kind == flamegraph.CellAncestor || c.Node == nil || !c.Node.IsFrame() {
+					continue
+				}
+				drawn++
+				if want := `fill="` + v.cellColor(c, &s.model.theme).Hex() + `"`; !strings.Contains(b.String(), want) {
+					t.Errorf("colouring %v: %s is %s on the screen, which is not in the picture", colour, c.Node.Label, want)
+				}
+			}
+		}
+		if drawn == 0 || len(colors.Legend) == 0 || !strings.Contains(b.String(), colors.Legend[0].Text) {
+			t.Errorf("colouring %v: %d frames on the screen, legend %v", colour, drawn, colors.Legend)
+		}
+	}
+}
+
+// A note takes away the marks of the time axis that it covers in part: what is left of "-25s" would be another time.
+func TestNotesOnTheAxis(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("space", "[", "[")
+	s.press("m")
+	s.typed("a deploy that went wrong")
+	s.press("enter", "space")
+	row := ""
+	for _, line := range strings.Split(s.model.grid.Text(), "\n") {
+		if strings.Contains(line, "a deploy that") {
+			row = line
+			break
+		}
+	}
+	if row == "" {
+		t.Fatalf("no note on the axis:\n%s", s.model.grid.Text())
+	}
+	axis := row[strings.Index(row, "a deploy"):]
+	for _, word := range strings.Fields(row[:len(row)-len(axis)] + " " + axis) {
+		if strings.HasSuffix(word, "s") && strings.Trim(word, "0123456789s") == "" {
+			t.Errorf("%q is a part of a mark in %q", word, row)
+		}
+	}
+}
