@@ -279,7 +279,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 		d.Inferred = t.Bits&sampler.BitInferred != 0
 	}
 	since, before := mid, e.cpuAtNS
-	woke := st == IO && e.woke(s, &t.Kernel, &d, c.proc.Pauses)
+	counted := st == IO || st == Sleeping
+	woke := counted && e.woke(s, &t.Kernel, st, &d, c.proc.Pauses)
 	switch prev := &e.last; {
 	case !e.known:
 	case prev.State == st:
@@ -298,7 +299,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	*out = ThreadState{
 		Thread: t.ID, Ractor: t.Ractor, State: st, Detail: d, SinceNS: since, AtNS: now, Stack: t.Stack,
 	}
-	if st == IO {
+	if counted {
 		out.stillNS = e.still(s, t, out)
 	}
 	if forOthers(st, &d) || e.lock.fromNS != 0 {
@@ -378,11 +379,11 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 	}
 }
 
-// woke reports whether a thread in input or output has left its call since its counters were read last, and takes the new reading
+// woke reports whether a thread in input or output, or asleep, has left its call since its counters were read last, and takes the new reading
 // over. Up to 3.2, turns are also those in which threads that wait for a child keep Ruby's time slices: of these nothing is told.
 // Nor is it where the target is stopped for samples (pauses), which gives each thread a turn and takes CPU time: what had more of
 // that than a stop takes may have left its call, so that it is not known to be still.
-func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail, pauses bool) bool {
+func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
 	}
@@ -393,7 +394,9 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail, pauses b
 		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
 	}
 	first := e.cpuAtNS == 0
-	if k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning {
+	// Of a sleeping thread, which call it is in is not asked: memory says that it sleeps, and is read before its counters.
+	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
+	if inCall || st == Sleeping {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses
 		if first || moved {
 			e.stillNS = k.CPUAtNS
@@ -404,7 +407,7 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, d *Detail, pauses b
 	return !first && moved && !pauses
 }
 
-// still is for how long, at least, a thread's wait in input or output lasts, in ns: between readings of its counters between which
+// still is for how long, at least, a thread's wait in input or output, or its sleep, lasts, in ns: between readings of its counters between which
 // it did not move. A thread without a native thread has no counters, and is believed to be still between two samples while these
 // come as often as was asked for.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {

@@ -94,7 +94,7 @@ type ThreadState struct {
 	// believed to stand still until AtNS. As long as rates are those asked for, readings come soon enough to correct that, and where
 	// turns on a CPU are not known nothing does.
 	readNS int64
-	// stillNS is for how long a wait in IO lasts at least, in ns: SinceNS is when it began at the earliest.
+	// stillNS is for how long a wait in IO or a sleep lasts at least, in ns: SinceNS is when it began at the earliest.
 	stillNS int64
 }
 

@@ -39,6 +39,7 @@ type second struct {
 	// gc and proc are the last readings of the second.
 	gc   sampler.GC
 	proc sampler.Proc
+	self Meter
 }
 
 // watch is what the collector remembers of a thread.
@@ -47,7 +48,7 @@ type watch struct {
 	slot    int
 	state   State
 	idle    bool
-	group   uint32 // of its peer
+	group   uint32 // of its peer, or groupSleep
 	flags   stackFlags
 	sinceNS int64 // when the state began
 	stillNS int64 // for how long it lasts at least (ThreadState.stillNS)
@@ -118,6 +119,8 @@ type collector struct {
 	gcCPU    int64
 	gcLast   pause
 	counts   [threadCounts]threadCount
+	// self is ddtop's own time on a CPU.
+	self Meter
 	// startNS is when the program began, bootNS until when it is taken to be starting, CLOCK_MONOTONIC in ns.
 	startNS, bootNS int64
 }
@@ -222,7 +225,8 @@ func (c *collector) Tick(k *Tick) {
 	}
 	c.endTurns(s, k.States, st, at)
 	c.gcTime(s, k.States, st)
-	c.cur.gc, c.cur.proc = s.GC, s.Proc
+	c.self.Feed(s.Self.CPUNS, s.TimeNS)
+	c.cur.gc, c.cur.proc, c.cur.self = s.GC, s.Proc, c.self
 	c.countThreads(len(s.Threads), st.toNS)
 }
 
@@ -293,11 +297,14 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 	}
 	if changed {
 		again := !fresh && (ts.State != w.state || ts.SinceNS > w.sinceNS)
-		if again && w.state == IO {
+		if again && (w.state == IO || w.group == groupSleep) {
 			c.called(w, ts.SinceNS)
 		}
 		w.began = !fresh && (w.began || again)
 		w.state, w.sinceNS, w.stillNS, w.group = ts.State, ts.SinceNS, ts.stillNS, c.peers.of(ts.Detail.Peer)
+		if sleepsAtWork(ts.State, w.flags) {
+			w.group = groupSleep
+		}
 		c.rests(w, ts)
 	}
 	w.listens = ts.State == IO && t.Kernel.Listens
@@ -367,9 +374,9 @@ func (c *collector) rotate(sec int64) {
 		c.addAll()
 		c.extendStartup(c.cur)
 		// Past a gap, next may have the very place of the ring that cur has.
-		gc, proc := c.cur.gc, c.cur.proc
+		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
 		c.cur = c.at(next)
-		c.cur.gc, c.cur.proc = gc, proc
+		c.cur.gc, c.cur.proc, c.cur.self = gc, proc, self
 	}
 }
 

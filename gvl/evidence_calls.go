@@ -1,6 +1,9 @@
 package gvl
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // A call is one wait of a thread for a remote end, from when it began to wait until it went on: an answer that comes in two pieces
 // counts as two. What is shorter than the time between two looks at a thread's counters (10 ms, an eighth of longer waits; more
@@ -23,7 +26,10 @@ type calls struct {
 	longest Histogram
 }
 
-// called counts a wait in input or output that has ended, unless its beginning was not seen.
+// groupSleep is the peer group of sleep in the middle of work: its length is told as that of calls.
+const groupSleep = math.MaxUint32
+
+// called counts a wait in input or output, or a sleep in the middle of work, that has ended, unless its beginning was not seen.
 func (c *collector) called(w *watch, toNS int64) {
 	if w.group == 0 || w.idle || w.sinceNS <= c.sinceNS || !w.began || toNS <= w.sinceNS || len(c.cur.sums) >= maxSums {
 		return
@@ -56,7 +62,7 @@ func (w *window) callLength(group uint32) int64 {
 	}
 	for i := range w.states {
 		ts := &w.states[i]
-		if x := w.watch(ts.Thread); x != nil && ts.State == IO && !x.idle && x.group == group {
+		if x := w.watch(ts.Thread); x != nil && (ts.State == IO || group == groupSleep) && !x.idle && x.group == group {
 			d := ts.DurationNS()
 			cells = append(cells, callCell{uint16(histBucket(min(ts.stillNS, d))), uint16(histBucket(d)), 1})
 		}

@@ -127,7 +127,11 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 		if group != 0 && d.Op != OpResolve { // a name server is dns_slow's, not another service
 			keys = append(keys, sumKey{dim: dimPeer, id: uint64(group)})
 		}
-		if op := slices.Index(opNames[:], d.Op); op >= 0 {
+		op := slices.Index(opNames[:], d.Op)
+		if inChild(i.State, d, flags) {
+			op = 1
+		}
+		if op >= 0 {
 			keys = append(keys, sumKey{dim: dimOp, id: uint64(op)})
 		}
 		if f := flags & (flagDB | flagRedis); f != 0 {
@@ -137,6 +141,8 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 		keys = append(keys, sumKey{dim: dimLock, id: d.Object})
 	case (i.State == Parked || i.State == Sleeping) && (gated || flags&flagPool != 0):
 		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagPool)})
+	case sleepsAtWork(i.State, flags):
+		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagServer)})
 	}
 	c.keys = keys
 	return keys

@@ -153,6 +153,7 @@ var rules = [...]rule{
 	{id: "gvl_hog", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, eval: evalHog},
 	{id: "dns_slow", rank: rankCause, boot: true, raise: raiseNS, eval: evalDNS},
 	{id: "child_wait", rank: rankCause, boot: true, eval: evalChild},
+	{id: "sleep_wait", rank: rankCause, raise: raiseNS, boot: true, eval: evalSleep},
 	{id: "redis_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalRedis},
 	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalDB},
 	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalHTTP},

@@ -210,7 +210,7 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.turns(2*sec, 6, 19)
 	s.want("too early", nil)
 	s.turns(10*sec, 6, 19)
-	s.want("hog", []string{"gvl_hog", "gvl_saturated"}, "Reports#build → JSON.generate (worker-3)", "9")
+	s.want("hog", []string{"gvl_hog", "gvl_saturated"}, "Reports#build → JSON.generate (worker-3, app.rb:10)", "9")
 	for _, f := range s.f.Current() {
 		if f.ID == "gvl_saturated" && (f.Severity != SeverityCrit || !strings.HasPrefix(f.Text, "held 100 %, 6 threads wait")) {
 			t.Errorf("%v %s", f.Severity, f)
@@ -357,6 +357,17 @@ func TestStarved(t *testing.T) {
 		return 1, []sampler.Thread{th}
 	})
 	s.want("run delay", []string{"cpu_starved"}, "40 %")
+	// What ddtop took of the CPU itself is said, and comes first where it is much.
+	s.play(8*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.self.CPUNS = (s.now - base) * 16 / 100
+		th := s.at(holder(1), work[i%2])
+		th.Kernel.CPUAtNS, th.Kernel.CPUNS, th.Kernel.RunDelayNS = s.now, (s.now-base)*6/10, (s.now-base)*4/10
+		return 1, []sampler.Thread{th}
+	})
+	s.want("ddtop's own part", []string{"cpu_starved"}, "40 %", "; ddtop itself took 16 % of a CPU")
+	if next := s.f.Current()[0].Next; !strings.HasPrefix(next, "let ddtop take less") {
+		t.Errorf("what to do: %s", next)
+	}
 	// Of short turns the counters show those alone that were interrupted: one in six here, which lacked a CPU for half of
 	// its time. The others had theirs.
 	s = newScene(t)
@@ -464,7 +475,7 @@ func TestLocks(t *testing.T) {
 		list[1+i%6] = s.at(asleep(sampler.ThreadID(2+i%6), sampler.Stopped, sampler.BlockSleep), 0)
 		return 0, list
 	})
-	s.want("convoy", []string{"lock_convoy"}, "5 threads wait for Mutex 0xa8", "held by Cache#fetch → IO#read (thread 1)", "waiting for read")
+	s.want("convoy", []string{"lock_convoy"}, "5 threads wait for Mutex 0xa8", "held by Cache#fetch → IO#read (thread 1, app.rb:10)", "waiting for read")
 
 	// A wait with a deadline is not a deadlock.
 	timed := []ThreadState{

@@ -29,7 +29,8 @@ type limits struct {
 	gcMajors, gcMajorsWaiters                                 float64
 	hogBlame, hogLead, hogHeld, hogWait, hogLost              float64
 	dnsWait, dnsSum                                           float64
-	childWait, childThreads, childShare                       float64
+	childWait, childThreads, childShare, childMean            float64
+	sleepShare, sleepThreads, sleepLength                     float64
 	redisShare, redisThreads, redisCall                       float64
 	dbShare, dbThreads, dbCall                                float64
 	httpShare, httpThreads, httpCall, httpWait, httpWaiting   float64
@@ -104,6 +105,10 @@ var limitSpecs = [...]limitSpec{
 	{"child_wait", "wait", unitTime, 5e9, func(l *limits) *float64 { return &l.childWait }},
 	{"child_wait", "threads", unitNumber, 2, func(l *limits) *float64 { return &l.childThreads }},
 	{"child_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.childShare }},
+	{"child_wait", "mean", unitNumber, 1.5, func(l *limits) *float64 { return &l.childMean }},
+	{"sleep_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.sleepShare }},
+	{"sleep_wait", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.sleepThreads }},
+	{"sleep_wait", "length", unitTime, 100e6, func(l *limits) *float64 { return &l.sleepLength }},
 	{"redis_slow", "share", unitShare, .20, func(l *limits) *float64 { return &l.redisShare }},
 	{"redis_slow", "threads", unitNumber, .5, func(l *limits) *float64 { return &l.redisThreads }},
 	{"redis_slow", "call", unitTime, 50e6, func(l *limits) *float64 { return &l.redisCall }},

@@ -49,9 +49,20 @@ func evalCPUStarved(w *window) hit {
 		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods")
 		h.next = "raise the container's CPU limit, or run fewer workers in it"
 	}
+	if own := w.own(); own >= ownSaid {
+		said = append(said, "ddtop itself took "+units.RoundPercent(own)+" of a CPU")
+		if own >= ownMuch {
+			h.next = "let ddtop take less (--overhead 1%); then " + h.next
+		}
+	}
 	h.text = strings.Join(said, "; ")
 	return h
 }
+
+const (
+	// ownSaid is the part of a CPU from which on ddtop's own is said where CPU is short, ownMuch from which on it comes first.
+	ownSaid, ownMuch = .01, .05
+)
 
 // machineFaults is the part of the limit on major faults from which on the machine's pressure is taken for the process's
 // too: another one may be the one that lacks memory.
@@ -125,7 +136,7 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	if code := where(w.dict, stack); code != "" {
+	if code := w.place(stack); code != "" {
 		h.text += "; most under " + code + " (" + units.RoundPercent(ratio(part, w.total.ns[GC])) + ")"
 	}
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
@@ -144,7 +155,7 @@ func evalGCPause(w *window) hit {
 	if len(w.ractors) > 1 {
 		h.text = "one took " + units.ProseDuration(w.pause.wallNS) // others run while it sweeps
 	}
-	if code := where(w.dict, w.pause.stack); code != "" {
+	if code := w.place(w.pause.stack); code != "" {
 		h.text += " in " + code
 	}
 	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"

@@ -1,6 +1,8 @@
 package gvl
 
 import (
+	"strings"
+
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -48,7 +50,7 @@ func (w *window) blameText(h *hit) {
 	if f := rep.Entries[0]; f.Share > e.Share {
 		h.stack, h.threads = f.Stack, nil
 		if f.Share >= .2 {
-			h.text += "; " + units.RoundPercent(f.Share) + " of the waiting is behind " + where(w.dict, f.Stack) + " in several threads"
+			h.text += "; " + units.RoundPercent(f.Share) + " of the waiting is behind " + w.place(f.Stack) + " in several threads"
 		}
 		return
 	}
@@ -62,7 +64,11 @@ func (w *window) blameText(h *hit) {
 // culprit names the code and thread of a charge.
 func (w *window) culprit(e blameEntry) string {
 	if m := w.blame.Method(e.Thread, w.blamed()); m != "" {
-		return m + " (" + w.name(e.Thread) + ")"
+		at := ""
+		if strings.HasPrefix(where(w.dict, e.Stack)+" ", m+" ") {
+			at = ownLine(w.dict, e.Stack)
+		}
+		return m + " (" + join(w.name(e.Thread), at) + ")"
 	}
 	return w.behind(e.Thread, e.Stack)
 }

@@ -91,9 +91,9 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 		holder := w.name(cycle[(i+1)%len(cycle)])
 		switch {
 		case ts.State == Parked:
-			h.text += w.name(id) + " waits for " + holder + " to end"
+			h.text += w.name(id) + " waits for " + holder + " to end" + w.in(ts.Stack)
 		default:
-			h.text += w.name(id) + " waits for " + object(&ts.Detail) + " held by " + holder
+			h.text += w.name(id) + " waits for " + object(&ts.Detail) + " held by " + holder + w.in(ts.Stack)
 		}
 	}
 	if behind > 0 {

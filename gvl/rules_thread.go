@@ -31,7 +31,7 @@ func evalStuckThread(w *window) hit {
 			h.explains = min(age, w.sampledNS)
 			h.title = "A thread is stuck"
 			h.text = w.name(ts.Thread) + " has not moved for " + units.ProseDuration(age) + ": " + Describe(*ts, w.dict)
-			if code := where(w.dict, x.stack); code != "" {
+			if code := w.place(x.stack); code != "" {
 				h.text += " in " + code
 			}
 			h.next = "look at what it waits for; give the call a timeout"

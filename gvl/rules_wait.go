@@ -209,42 +209,11 @@ func evalDNS(w *window) hit {
 		h.text += ", the longest for " + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack, h.peer = ts.Stack, ts.Detail.Peer
+			h.text += w.in(ts.Stack)
 		}
 	}
 	h.text += "; " + units.ProseDuration(sum) + " in " + units.ProseDuration(w.sampledNS)
 	h.next = "check the resolver, ndots in /etc/resolv.conf, and keep connections alive"
-	return h
-}
-
-// evalChild: threads wait for other programs to end.
-func evalChild(w *window) hit {
-	workers := 0
-	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
-		// The thread of Process.detach has no frame: all that it is for is to wait.
-		is := ts.State == IO && ts.Detail.Op == OpChild && ts.DurationNS() >= int64(w.limits.childWait) &&
-			ts.Stack != 0 && !w.isMain(ts.Thread)
-		if is && !consumer(x) {
-			workers++
-		}
-		return is
-	})
-	h := hit{
-		score:    max(float64(len(ids))/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[1])/w.limits.childShare)),
-		severity: SeverityWarn, threads: ids,
-	}
-	if h.score < 1 {
-		return h
-	}
-	h.explains = w.ops[1]
-	h.title = "Waiting for other programs"
-	h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for " + units.ProseDuration(longest)
-	if ts := w.state(ids[0]); ts != nil {
-		h.stack = ts.Stack
-		if ts.Detail.Child > 0 {
-			h.text += " (pid " + itoa(int64(ts.Detail.Child)) + ")"
-		}
-	}
-	h.next = "look at the child process; give it a timeout"
 	return h
 }
 
@@ -277,7 +246,7 @@ func evalLogBlocked(w *window) hit {
 	}
 	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
 	h.title = "Log output stuck"
-	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + units.ProseDuration(longest)
+	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + units.ProseDuration(longest) + w.in(ts.Stack)
 	if behind > 0 {
 		h.text += ", " + units.Plural(behind, "thread waits", "threads wait") + " behind it"
 	}

@@ -27,6 +27,8 @@ const (
 	flagServer
 	// flagGCStart: the program itself asked for the collection.
 	flagGCStart
+	// flagChild: waits for what a program that it started prints.
+	flagChild
 )
 
 // innerFrames is how many of the innermost frames tell what a thread waits for; markers of whole stacks count at any
@@ -80,6 +82,7 @@ var markers = []marker{
 	{"Kernel#require", false, flagRequire, 8}, {"Kernel#require_relative", false, flagRequire, 8},
 	{"Module#autoload", false, flagRequire, 8},
 	{"GC.start", false, flagGCStart, 4},
+	{"Kernel#`", false, flagChild, 1}, {"Open3.", true, flagChild, innerFrames},
 }
 
 // timeLimits are the methods that set a time limit, which another thread keeps and ends with an exception.

@@ -59,6 +59,7 @@ type window struct {
 
 	firstGC, lastGC sampler.GC
 	firstPr, lastPr sampler.Proc
+	firstSelf       Meter
 	spare           []*sums
 	recentLocks     map[uint64]int64 // of the last full second and the one going on
 	recentNS        int64
@@ -131,7 +132,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 		}
 		if b.at < first {
 			first = b.at
-			w.firstGC, w.firstPr = b.gc, b.proc
+			w.firstGC, w.firstPr, w.firstSelf = b.gc, b.proc, b.self
 		}
 		w.add(b)
 	}
@@ -250,6 +251,12 @@ func (w *window) flag(f stackFlags) int64 {
 // blamed is for how long back blame is looked at.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
+// own is ddtop's own part of a CPU; 0 where it is not known.
+func (w *window) own() float64 {
+	used, span := w.ev.self.Since(&w.firstSelf)
+	return ratio(used, span)
+}
+
 // share is ns of the window's length: 1 is one thread all the time.
 func (w *window) share(ns int64) float64 { return ratio(ns, w.sampledNS) }
 
@@ -284,13 +291,21 @@ func (w *window) state(id sampler.ThreadID) *ThreadState {
 	return nil
 }
 
-// behind names a culprit: its code and its thread.
+// behind names a culprit: its code, its thread, and the line: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
 func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
-	code := where(w.dict, stack)
+	code, at := where(w.dict, stack), ownLine(w.dict, stack)
 	if code == "" {
 		return w.name(id)
 	}
-	return code + " (" + w.name(id) + ")"
+	return code + " (" + join(w.name(id), at) + ")"
+}
+
+// join puts a comma between two texts, where there are two.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", " + b
 }
 
 // place names code with the file and the line of its innermost part that is the program's own: "Shop#pay → IO#gets (shop.rb:12)";
@@ -304,6 +319,14 @@ func (w *window) place(stack sampler.StackID) string {
 		return at
 	}
 	return code + " (" + at + ")"
+}
+
+// in is place with " in " before it; "" for an unknown stack.
+func (w *window) in(stack sampler.StackID) string {
+	if code := w.place(stack); code != "" {
+		return " in " + code
+	}
+	return ""
 }
 
 // number writes a mean number with one decimal.

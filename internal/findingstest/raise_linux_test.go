@@ -48,9 +48,11 @@ var raises = map[string]raised{
 	"memory_stall": {words: []string{"major page faults/s"}, alone: true, prepare: limitMemory},
 	"dns_slow":     {words: []string{"threads resolve a name"}, never: []string{"http_slow"}, alone: true, prepare: silentResolver},
 	"child_wait":   {words: []string{"2 threads wait for child processes"}},
-	"redis_slow":   {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
-	"db_slow":      {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
-	"http_slow":    {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
+	"sleep_wait": {words: []string{"Mailer#deliver"}, pattern: `^requests or jobs spend \d+ % of the busy time in sleep; now [1-4] threads?, ` +
+		`the longest for [\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
+	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
+	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
+	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
 	// On a machine without a CPU for the service its calls may be slow, and are then told of as that.
 	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls a second"}},
 	"stuck_thread": {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},

@@ -266,8 +266,8 @@ func TestBudgetOfIdle(t *testing.T) {
 	few := newSpender(share, 2)
 	few.idle(0, 0)
 	few.run(20e9)
-	if lock, stack := few.rates(10e9); lock < 18 || stack < 9 {
-		t.Errorf("two that are idle are read at %.1f and %.1f Hz, and there is room for 20 and 10", lock, stack)
+	if lock, stack := few.rates(10e9); lock < 9 || stack < 4.5 {
+		t.Errorf("two that have been idle for ten seconds are read at %.1f and %.1f Hz, and there is room for 10 and 5", lock, stack)
 	}
 }
 

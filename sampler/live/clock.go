@@ -15,8 +15,11 @@ const (
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks that the verdict at the start is made from.
 	firstTicks = 50
-	// slowIntervalNS is the time between ticks then; every second one reads the stacks.
-	slowIntervalNS = 50_000_000
+	// slowIntervalNS is the time between ticks then; every second one reads the stacks. slowestIntervalNS is the same when nothing has
+	// run or waited for slowestAfterNS.
+	slowIntervalNS    = 50_000_000
+	slowestIntervalNS = 100_000_000
+	slowestAfterNS    = 10_000_000_000
 )
 
 // clock decides when the next tick is due and what it reads.
@@ -48,19 +51,18 @@ func (c *clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float6
 
 // tick is called when the clock woke up at now: it says what to read, and how many ticks it was too late for.
 func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
-	interval := c.lockNS
+	interval, stack := c.lockNS, c.stackNS
 	if c.slow {
-		interval = max(interval, c.slowLockNS)
+		interval, stack = max(interval, c.slowLockNS), max(stack, c.slowStackNS)
+		if now-c.lastBusy > slowestAfterNS {
+			interval, stack = max(interval, slowestIntervalNS), max(stack, 2*slowestIntervalNS)
+		}
 	}
 	if behind := float64(now - c.next); behind > interval {
 		late = uint64(behind / interval)
 	}
 	if now >= c.nextStack {
 		depth = sampler.StackTick
-		stack := c.stackNS
-		if c.slow {
-			stack = max(stack, c.slowStackNS)
-		}
 		c.nextStack += c.jitter(stack)
 		if c.nextStack <= now {
 			c.nextStack = now + c.jitter(stack)

@@ -64,8 +64,12 @@ func TestClockSlowsDownAndComesBack(t *testing.T) {
 		t.Fatal("nothing ran for 2 s and the clock is still fast")
 	}
 	ticks, _, _ := run(c, c.next, 10e9, false, none)
-	if ticks > 220 {
+	if ticks < 160 || ticks > 220 {
 		t.Errorf("%d ticks in 10 idle seconds", ticks)
+	}
+	ticks, stacks, _ := run(c, c.next, 10e9, false, none)
+	if ticks < 90 || ticks > 110 || stacks < 40 || stacks > 60 {
+		t.Errorf("%d ticks, %d of stacks, in the next 10 idle seconds", ticks, stacks)
 	}
 	now := c.next
 	c.tick(now)

@@ -16,10 +16,14 @@ const (
 	maxWaitingThreads = 1 << 17
 	// maxFree bounds the samples whose memory is kept for the next ones.
 	maxFree = 256
-	// batchNS is how long samples are collected before those who take them are woken up: each time costs as much as some ticks.
-	batchNS = 25_000_000
-	// slowBatchNS is the same while nothing runs. The first sign of life comes with the sample after it, which is not slow.
-	slowBatchNS = 200_000_000
+	// batchNS is how long samples are collected at least before those who take them are woken up: each time costs as much as some
+	// ticks. batchSamples of them are collected too, unless that takes longBatchNS.
+	batchNS      = 25_000_000
+	batchSamples = 8
+	longBatchNS  = 200_000_000
+	// slowBatchNS is how long they are collected while nothing runs. The first sign of life comes with the sample after it, which
+	// is not slow.
+	slowBatchNS = 400_000_000
 )
 
 // handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for it, not
@@ -97,8 +101,11 @@ func (h *handover) put(s *sampler.Sample) {
 	h.threads.Add(n)
 	h.waiting.put(c)
 	batch := int64(batchNS)
-	if s.Slow {
+	switch {
+	case s.Slow:
 		batch = slowBatchNS
+	case h.waiting.in.Load()-h.waiting.out.Load() < batchSamples:
+		batch = longBatchNS
 	}
 	if h.wokenNS == 0 || s.TimeNS-h.wokenNS >= batch {
 		h.wokenNS = s.TimeNS

@@ -1,7 +1,9 @@
 package live
 
 import (
+	"errors"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -12,22 +14,37 @@ import (
 // timerSleepNS is the shortest sleep that is left to a timer, in ns: that of the slow clock.
 const timerSleepNS = 20_000_000
 
-// sleeper sleeps for one goroutine that has a thread of its own.
+// monitorSlackNS is how much later than asked for Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a system
+// call goes on, but what it has to notice may take 10 ms and more.
+const monitorSlackNS = 4_000_000
+
+// sleeper sleeps for one goroutine that has a thread of its own. docs/reading.md#what-it-costs has the reasons for its two ways, with
+// figures.
 //
-// Go's scheduler is not told of a short sleep: the thread keeps its processor, and Run adds one for that. A longer one must not keep
-// it: a timer that is a descriptor ends it. docs/reading.md#what-it-costs has the reasons, with figures.
+// Where Go's monitor thread could be slowed down, a sleep is an ordinary system call. Elsewhere Go's scheduler is not told of a short
+// one: the thread keeps its processor, and Run adds one for that. A longer one must not keep it: a timer that is a descriptor ends it.
 type sleeper struct {
+	told  bool     // Go's scheduler is told of every sleep
 	timer *os.File // nil: there is none
 	fd    int
 }
 
-// newSleeper returns a sleeper; without a timer where the kernel gives none (no descriptors left), which works as well and costs more.
+// newSleeper returns a sleeper, after an attempt to slow the monitor thread down.
 func newSleeper() sleeper {
+	if slowMonitor() == nil {
+		return sleeper{told: true}
+	}
+	return newUntold()
+}
+
+// newUntold returns a sleeper for a monitor thread that looks every 20 µs; without a timer where the kernel gives none (no
+// descriptors left), which works as well and costs more.
+func newUntold() sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return sleeper{}
 	}
-	return sleeper{os.NewFile(uintptr(fd), "timer"), fd}
+	return sleeper{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
 }
 
 func (z *sleeper) close() {
@@ -40,6 +57,8 @@ func (z *sleeper) close() {
 func (z *sleeper) until(ns int64) {
 	d := ns - monotonic()
 	switch {
+	case z.told:
+		sleepTold(ns)
 	case d <= timerSleepNS:
 		sleepShort(ns)
 	case z.timer == nil || !z.wait(ns):
@@ -58,6 +77,17 @@ func (z *sleeper) wait(ns int64) bool {
 	return err == nil
 }
 
+// sleepTold sleeps until CLOCK_MONOTONIC reaches ns. Go's processor is free for others when they want it.
+func sleepTold(ns int64) {
+	ts := unix.NsecToTimespec(ns)
+	for {
+		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
+		if err != unix.EINTR || monotonic() >= ns {
+			return
+		}
+	}
+}
+
 // sleepShort sleeps until CLOCK_MONOTONIC reaches ns, with Go's processor. Garbage collection does not wait for it: its signal ends
 // the sleep with EINTR.
 func sleepShort(ns int64) {
@@ -69,4 +99,33 @@ func sleepShort(ns int64) {
 			return
 		}
 	}
+}
+
+// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. That takes CAP_SYS_NICE, and Linux 4.6.
+func slowMonitor() error {
+	tid, err := monitorThread()
+	if err != nil {
+		return err
+	}
+	slack, err := os.OpenFile("/proc/"+tid+"/timerslack_ns", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = slack.WriteString(strconv.Itoa(monitorSlackNS))
+	return errors.Join(err, slack.Close())
+}
+
+// monitorThread is the tid of Go's monitor thread: a Go program's first thread starts it before any other. If this should ever change,
+// slowMonitor slows a thread down whose timers nobody waits for, and sleeps cost more.
+func monitorThread() (tid string, err error) {
+	tasks, err := os.Open("/proc/self/task")
+	if err != nil {
+		return "", err
+	}
+	defer tasks.Close()
+	tids, err := tasks.Readdirnames(2) // in the order in which they were started
+	if len(tids) < 2 {
+		return "", errors.Join(err, unix.ESRCH)
+	}
+	return tids[1], nil
 }

@@ -1,15 +1,66 @@
 package live
 
 import (
+	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
+
+func newTold() sleeper { return sleeper{told: true} }
+
+// TestMonitorThread: the thread that is slowed down sleeps as the scheduler's monitor thread alone does.
+func TestMonitorThread(t *testing.T) {
+	tid, err := monitorThread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() { // a processor in use: the monitor thread looks at it
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				sleepTold(monotonic() + timerSleepNS)
+			}
+		}
+	}()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		text, err := os.ReadFile("/proc/" + tid + "/syscall")
+		if err != nil {
+			rubytest.Skip(t, "not every kernel has it: %v", err)
+		}
+		if strings.HasPrefix(string(text), strconv.Itoa(unix.SYS_NANOSLEEP)+" ") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("thread %s of %d does not sleep as the monitor thread does: %s", tid, os.Getpid(), text)
+		}
+	}
+	if err := slowMonitor(); err != nil {
+		rubytest.Skip(t, "needs CAP_SYS_NICE: %v", err)
+	}
+	if text, err := os.ReadFile("/proc/" + tid + "/timerslack_ns"); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(monitorSlackNS) {
+		t.Errorf("its slack is %q, %v", text, err)
+	}
+}
 
 // TestSleepLetsTheCollectorGo: the world is stopped and started again and again while the clock's thread sleeps.
 func TestSleepLetsTheCollectorGo(t *testing.T) {
-	for name, ns := range map[string]int64{"short": timerSleepNS, "timer": 3 * timerSleepNS} {
+	for name, c := range map[string]struct {
+		sleeper func() sleeper
+		ns      int64
+	}{"short": {newUntold, timerSleepNS}, "timer": {newUntold, 3 * timerSleepNS}, "told": {newTold, timerSleepNS}} {
 		t.Run(name, func(t *testing.T) {
 			// One that waited for the sleep would stop the world once before it and once at its end.
 			const enough = 4
@@ -19,11 +70,11 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 			go func() {
 				defer close(done)
 				runtime.LockOSThread()
-				sleep := newSleeper()
+				sleep := c.sleeper()
 				defer sleep.close()
 				for i := int64(1); !over.Load(); i++ {
 					sleeping.Store(i)
-					sleep.until(monotonic() + ns)
+					sleep.until(monotonic() + c.ns)
 					sleeping.Store(0)
 				}
 			}()
@@ -42,7 +93,7 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 			over.Store(true)
 			<-done
 			if stops < enough {
-				t.Errorf("%d stops of the world within one sleep of %v", stops, time.Duration(ns))
+				t.Errorf("%d stops of the world within one sleep of %v", stops, time.Duration(c.ns))
 			}
 		})
 	}
@@ -50,7 +101,7 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 
 // TestSleepWithoutATimer: where there is no descriptor for one, it sleeps as long.
 func TestSleepWithoutATimer(t *testing.T) {
-	broken := newSleeper()
+	broken := newUntold()
 	broken.close()
 	for _, sleep := range []sleeper{{}, broken} {
 		at := monotonic() + 2*timerSleepNS
@@ -63,10 +114,17 @@ func TestSleepWithoutATimer(t *testing.T) {
 
 // TestSleepIsNotShort: a sleep that signals end goes on until its time.
 func TestSleepIsNotShort(t *testing.T) {
+	for name, sleeper := range map[string]func() sleeper{"told": newTold, "untold": newUntold} {
+		t.Run(name, func(t *testing.T) { sleepsLongEnough(t, sleeper) })
+	}
+}
+
+func sleepsLongEnough(t *testing.T, sleeper func() sleeper) {
+	t.Helper()
 	done := make(chan int64)
 	go func() {
 		runtime.LockOSThread()
-		sleep := newSleeper()
+		sleep := sleeper()
 		defer sleep.close()
 		worst := int64(0)
 		for i := range 20 {
@@ -91,13 +149,17 @@ func TestSleepIsNotShort(t *testing.T) {
 
 // TestSleepEnds: a long sleep ends when it is not wanted any more.
 func TestSleepEnds(t *testing.T) {
-	sleep := newSleeper()
-	defer sleep.close()
-	asked := 0
-	sleep.unless(monotonic()+int64(time.Hour), func() bool { asked++; return asked == 2 })
-	at := monotonic() + longestSleepNS + timerSleepNS
-	sleep.unless(at, func() bool { return false })
-	if early := at - monotonic(); early > 10_000 {
-		t.Errorf("woke up %v too early", time.Duration(early))
+	for name, sleeper := range map[string]func() sleeper{"told": newTold, "untold": newUntold} {
+		t.Run(name, func(t *testing.T) {
+			sleep := sleeper()
+			defer sleep.close()
+			asked := 0
+			sleep.unless(monotonic()+int64(time.Hour), func() bool { asked++; return asked == 2 })
+			at := monotonic() + longestSleepNS + timerSleepNS
+			sleep.unless(at, func() bool { return false })
+			if early := at - monotonic(); early > 10_000 {
+				t.Errorf("woke up %v too early", time.Duration(early))
+			}
+		})
 	}
 }

@@ -24,6 +24,9 @@ const checkNS = 1_000_000_000
 // have 300 of them, as many processes have to be made first.
 const reuseNS = 20_000_000
 
+// slowProcNS is how often the process's counters are read while nothing runs.
+const slowProcNS = 1_000_000_000
+
 // besideEvery is how often the slow counters are read, and it is looked whether sockets wait to be named.
 const besideEvery = time.Second
 
@@ -434,7 +437,11 @@ func busy(s *sampler.Sample) bool {
 // slowCounters adds the counters that are read at a low rate.
 func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	now := sample.TimeNS
-	if all || now-s.lastProc > procNS {
+	every := int64(procNS)
+	if sample.Slow {
+		every = slowProcNS
+	}
+	if all || now-s.lastProc > every {
 		s.lastProc = now
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p

@@ -1,0 +1,22 @@
+package findingstest
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestShortChildren: threads that start one short program after the other are told of as such.
+func TestShortChildren(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		p := start(t, r, "asked/children")
+		s := watch(t, p.PID, nil, raiseTime, says("child_wait", []string{"4 threads wait for child processes"}), nil)
+		checkRaised(t, s, "child_wait", raised{
+			pattern: `^4 threads wait for child processes, the longest for (≤ )?[\d.]+ \S+ (\(pid \d+\) )?in Thumbnails#show .*` +
+				`\(script\.rb:\d+\); \d+ % of the busy time$`,
+			never: []string{"io_busy", "http_slow"},
+		})
+	})
+}
