@@ -302,7 +302,7 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 		}
 		w.began = !fresh && (w.began || again)
 		w.state, w.sinceNS, w.stillNS, w.group = ts.State, ts.SinceNS, ts.stillNS, c.peers.of(ts.Detail.Peer)
-		if sleepsAtWork(ts.State, w.flags) {
+		if ts.State == Sleeping && restsAtWork(Sleeping, w.flags) {
 			w.group = groupSleep
 		}
 		c.rests(w, ts)

@@ -16,6 +16,7 @@ const (
 	dimLock              // id: object
 	dimFlag              // id: stack flag; busy time (pool waits count as busy)
 	dimOp                // id: index of op; io
+	dimRest              // id: state; asleep or parked in the middle of a request or a job
 	dimGC                // id: stack that collected
 	dimLoad              // time that threads load code, or wait for the GVL to do so
 	dimCPU               // id: thread; time on a CPU
@@ -141,8 +142,8 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 		keys = append(keys, sumKey{dim: dimLock, id: d.Object})
 	case (i.State == Parked || i.State == Sleeping) && (gated || flags&flagPool != 0):
 		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagPool)})
-	case sleepsAtWork(i.State, flags):
-		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagServer)})
+	case restsAtWork(i.State, flags):
+		keys = append(keys, sumKey{dim: dimRest, id: uint64(i.State)})
 	}
 	c.keys = keys
 	return keys

@@ -154,6 +154,7 @@ var rules = [...]rule{
 	{id: "dns_slow", rank: rankCause, boot: true, raise: raiseNS, eval: evalDNS},
 	{id: "child_wait", rank: rankCause, boot: true, eval: evalChild},
 	{id: "sleep_wait", rank: rankCause, raise: raiseNS, boot: true, eval: evalSleep},
+	{id: "thread_wait", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"deadlock", "pool_wait"}, eval: evalThreadWait},
 	{id: "redis_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalRedis},
 	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalDB},
 	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalHTTP},

@@ -31,6 +31,7 @@ type limits struct {
 	dnsWait, dnsSum                                           float64
 	childWait, childThreads, childShare, childMean            float64
 	sleepShare, sleepThreads, sleepLength                     float64
+	parkShare, parkThreads                                    float64
 	redisShare, redisThreads, redisCall                       float64
 	dbShare, dbThreads, dbCall                                float64
 	httpShare, httpThreads, httpCall, httpWait, httpWaiting   float64
@@ -109,6 +110,8 @@ var limitSpecs = [...]limitSpec{
 	{"sleep_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.sleepShare }},
 	{"sleep_wait", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.sleepThreads }},
 	{"sleep_wait", "length", unitTime, 100e6, func(l *limits) *float64 { return &l.sleepLength }},
+	{"thread_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.parkShare }},
+	{"thread_wait", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.parkThreads }},
 	{"redis_slow", "share", unitShare, .20, func(l *limits) *float64 { return &l.redisShare }},
 	{"redis_slow", "threads", unitNumber, .5, func(l *limits) *float64 { return &l.redisThreads }},
 	{"redis_slow", "call", unitTime, 50e6, func(l *limits) *float64 { return &l.redisCall }},

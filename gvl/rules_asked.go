@@ -1,17 +1,22 @@
 package gvl
 
-import "github.com/ddtop/ddtop/internal/units"
+import (
+	"strings"
 
-// Waits that the program itself asks for: for programs that it starts, and for a time to pass.
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Waits that the program itself asks for: for programs that it starts, for a time to pass, for other threads.
 
 // inChild reports whether a thread in input or output waits for a program that it started: for its end, or for what it prints.
 func inChild(s State, d *Detail, flags stackFlags) bool {
 	return s == IO && (d.Op == OpChild || flags&flagChild != 0)
 }
 
-// sleepsAtWork reports whether a thread of a server's pool sleeps in the middle of a request or a job.
-func sleepsAtWork(s State, flags stackFlags) bool {
-	return s == Sleeping && flags&(flagServer|flagIdle|flagPool) == flagServer
+// restsAtWork reports whether a thread of a server's pool sleeps, or waits for another thread, in the middle of a request or a job.
+func restsAtWork(s State, flags stackFlags) bool {
+	return (s == Sleeping || s == Parked) && flags&(flagServer|flagIdle|flagPool) == flagServer
 }
 
 // evalChild: threads wait for other programs.
@@ -74,8 +79,8 @@ func evalChild(w *window) hit {
 
 // evalSleep: a server's workers sleep instead of working.
 func evalSleep(w *window) hit {
-	ns := w.flag(flagServer)
-	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool { return sleepsAtWork(ts.State, x.flags) })
+	ns := w.resting[Sleeping]
+	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool { return ts.State == Sleeping && restsAtWork(Sleeping, x.flags) })
 	h := hit{
 		score: least(w.ofBusy(ns)/w.limits.sleepShare, w.share(ns)/w.limits.sleepThreads,
 			float64(w.callLength(groupSleep))/w.limits.sleepLength),
@@ -97,4 +102,46 @@ func evalSleep(w *window) hit {
 	}
 	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
 	return h
+}
+
+// evalThreadWait: a server's workers wait for other threads instead of working.
+func evalThreadWait(w *window) hit {
+	ns := w.resting[Parked]
+	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
+		return ts.State == Parked && x.gate == nil && restsAtWork(Parked, x.flags)
+	})
+	h := hit{
+		score:    least(w.ofBusy(ns)/w.limits.parkShare, w.share(ns)/w.limits.parkThreads),
+		severity: SeverityWarn, threads: ids,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = ns
+	h.title = "Work waits for other threads"
+	h.text = "requests or jobs spend " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting for another thread"
+	h.next = "see what that thread does; a request should not wait for more than it needs for its answer"
+	if len(ids) == 0 {
+		return h
+	}
+	ts := w.state(ids[0])
+	h.stack = ts.Stack
+	h.text += "; now " + units.Plural(len(ids), "thread", "threads") + ", the longest for ≤ " + units.ProseDuration(longest)
+	if code := w.place(ts.Stack); code != "" {
+		h.text += " in " + code
+	}
+	if strings.HasSuffix(innermost(w.dict, ts.Stack), "SizedQueue#push") {
+		h.text += ": the queue is full"
+		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
+	}
+	return h
+}
+
+// innermost is the label of a stack's innermost frame; "" for an unknown stack.
+func innermost(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil || stack == 0 {
+		return ""
+	}
+	_, id := dict.Stack(stack)
+	return method(dict.Frame(id).Label)
 }

@@ -43,6 +43,7 @@ type window struct {
 	allocs    map[sampler.StackID]int64
 	flags     map[stackFlags]int64
 	ops       [len(opNames)]int64
+	resting   [NumStates]int64 // in the middle of a request or a job
 	waits     Histogram
 	gcNS      int64
 	pause     pause
@@ -117,7 +118,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	w.waits.Reset()
 	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
 	w.poolNS, w.poolAt, w.nativeCPU, w.nativeWait = 0, 0, 0, 0
-	w.ops = [len(opNames)]int64{}
+	w.ops, w.resting = [len(opNames)]int64{}, [NumStates]int64{}
 	for i := range states {
 		if ev.slots[i] >= 0 {
 			w.threadOf[states[i].Thread] = i
@@ -196,6 +197,8 @@ func (w *window) addSum(k sumKey, ns int64, recent bool) {
 		w.flags[stackFlags(k.id)] += ns
 	case dimOp:
 		w.ops[k.id] += ns
+	case dimRest:
+		w.resting[k.id] += ns
 	case dimCPU:
 		w.thread(sampler.ThreadID(k.id)).cpu += ns
 	case dimCall:

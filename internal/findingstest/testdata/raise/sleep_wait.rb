@@ -12,7 +12,7 @@ class Mailer
     4.times do
       connect
     rescue SystemCallError
-      sleep 0.2
+      sleep 0.5
     end
   end
 
