@@ -24,8 +24,14 @@ func evalChild(w *window) hit {
 	workers, long := 0, 0
 	ns := w.ops[1]
 	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
+		if !inChild(ts.State, &ts.Detail, x.flags) {
+			return false
+		}
 		// The thread of Process.detach has no frame: all that it is for is to wait.
-		if !inChild(ts.State, &ts.Detail, x.flags) || ts.Stack == 0 || w.isMain(ts.Thread) {
+		if ts.Stack == 0 || w.isMain(ts.Thread) {
+			if t := w.threads[ts.Thread]; t != nil {
+				ns -= t.ns[IO]
+			}
 			return false
 		}
 		is := ts.Detail.Op == OpChild && ts.DurationNS() >= int64(w.limits.childWait)
