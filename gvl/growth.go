@@ -8,6 +8,8 @@ const (
 	memoryPoints  = 61
 	// memoryStep is by how much it has to grow from one note to the next but one, as a part of itself: it goes on growing.
 	memoryStep = .01
+	// memoryStepMax is as much of a step as is enough for large programs, in bytes.
+	memoryStepMax = 8 << 20
 	// memoryPace is the part of the mean pace at which it has to have grown lately: what fills up slows down.
 	memoryPace = .5
 )
@@ -59,7 +61,7 @@ func (g *growth) since(fromNS int64) *memoryPoint {
 	first := 0
 	for i := 0; ; i++ {
 		older := g.back(i + 2)
-		if older == nil || older.atNS < fromNS || float64(g.back(i).rss) < (1+memoryStep)*float64(older.rss) {
+		if older == nil || older.atNS < fromNS || float64(g.back(i).rss-older.rss) < min(memoryStep*float64(older.rss), memoryStepMax) {
 			break
 		}
 		first = i + 2

@@ -20,6 +20,7 @@ func TestMemoryGrows(t *testing.T) {
 		{"no full collection yet", func(s int64) int64 { return 60 + 10*s }, func(int64) uint64 { return 1 }, nil},
 		{"little", func(s int64) int64 { return 20 + s }, func(s int64) uint64 { return uint64(s / 4) }, nil},
 		{"of much", func(s int64) int64 { return 4000 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, nil},
+		{"by much, of more", func(s int64) int64 { return 4000 + 40*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}},
 		{"fills up", func(s int64) int64 { return 60 + 300 - 300*10/(10+s*s) }, func(s int64) uint64 { return uint64(s / 4) }, nil},
 		{"a leap", func(s int64) int64 { return 60 + s/12*300 }, func(s int64) uint64 { return uint64(s / 4) }, nil},
 		{"a saw-tooth", func(s int64) int64 { return 60 + s%10*40 }, func(s int64) uint64 { return uint64(s / 4) }, nil},
@@ -36,7 +37,7 @@ func TestMemoryGrows(t *testing.T) {
 		}
 		s.want(c.what, c.want)
 		if len(c.want) > 0 {
-			s.want(c.what, c.want, "63 MB have become", "outside of the objects' slots", "most objects are made in Cache#put → String#* (app.rb:10) (100 %)")
+			s.want(c.what, c.want, " have become ", "outside of the objects' slots", "most objects are made in Cache#put → String#* (app.rb:10) (100 %)")
 			for range 15 { // and then no more
 				s.proc.AtNS = s.now
 				s.play(sec, func(int) (sampler.ThreadID, []sampler.Thread) {

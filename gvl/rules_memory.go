@@ -5,6 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
+// growsMuch is by how many bytes memory grows that is told of whatever part of it that is.
+const growsMuch = 512 << 20
+
 // evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
 func evalMemoryGrows(w *window) hit {
 	from, now := w.ev.growth.since(w.ev.bootNS), w.ev.growth.back(0)
@@ -22,7 +25,7 @@ func evalMemoryGrows(w *window) hit {
 		tried = 1 // no object can be garbage: it is memory of C code
 	}
 	h := hit{
-		score:    least(ratio(more, from.rss)/w.limits.growsBy, float64(more>>20)/w.limits.growsMiB, float64(span)/w.limits.growsTime, tried),
+		score:    least(max(ratio(more, from.rss)/w.limits.growsBy, float64(more)/growsMuch), float64(more>>20)/w.limits.growsMiB, float64(span)/w.limits.growsTime, tried),
 		severity: SeverityWarn,
 	}
 	if h.score < 1 {
