@@ -101,7 +101,8 @@ func sleepShort(ns int64) {
 	}
 }
 
-// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. That takes CAP_SYS_NICE, and Linux 4.6.
+// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. That takes CAP_SYS_NICE, and Linux 4.6. A
+// thread that the monitor thread starts inherits it (prctl(2)): one that needs exact timers has to ask for them (raisePriority).
 func slowMonitor() error {
 	tid, err := monitorThread()
 	if err != nil {

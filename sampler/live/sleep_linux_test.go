@@ -16,11 +16,17 @@ import (
 
 func newTold() sleeper { return sleeper{told: true} }
 
-// TestMonitorThread: the thread that is slowed down sleeps as the scheduler's monitor thread alone does.
+// TestMonitorThread: the thread that is slowed down runs no goroutine, and sleeps as the scheduler's monitor thread does. (Others
+// may sleep like that for a moment, when they look for work.)
 func TestMonitorThread(t *testing.T) {
 	tid, err := monitorThread()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, other := range workingThreads() {
+		if strconv.Itoa(other) == tid {
+			t.Fatalf("thread %s runs goroutines", tid)
+		}
 	}
 	over := make(chan struct{})
 	defer close(over)
@@ -53,6 +59,27 @@ func TestMonitorThread(t *testing.T) {
 	if text, err := os.ReadFile("/proc/" + tid + "/timerslack_ns"); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(monitorSlackNS) {
 		t.Errorf("its slack is %q, %v", text, err)
 	}
+}
+
+// workingThreads are the tids of one thread more than there were, each of which has a goroutine locked to it: those that were idle
+// are among them.
+func workingThreads() (tids []int) {
+	threads, _ := os.ReadDir("/proc/self/task") // without it monitorThread fails too
+	over := make(chan struct{})
+	defer close(over)
+	found := make(chan int)
+	for range len(threads) + 1 {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			found <- unix.Gettid()
+			<-over
+		}()
+	}
+	for range len(threads) + 1 {
+		tids = append(tids, <-found)
+	}
+	return tids
 }
 
 // TestSleepLetsTheCollectorGo: the world is stopped and started again and again while the clock's thread sleeps.
