@@ -75,7 +75,7 @@ const maxListed = 16
 func listed(found []attach.Candidate, names *sampler.Redactor) string {
 	var words []string
 	for _, c := range found[:min(len(found), maxListed)] {
-		word := fmt.Sprintf("%d %s", c.PID, names.Program(c.Title))
+		word := fmt.Sprintf("%d %s", c.PID, shortName(names.Program(c.Title)))
 		if slices.ContainsFunc(found, func(x attach.Candidate) bool { return x.PID == c.PPID }) {
 			word += fmt.Sprintf(" (below %d)", c.PPID)
 		}

@@ -82,9 +82,9 @@ Nothing is stopped, unless --pause is given. The exit code is 0 when all is well
 	return cmd
 }
 
-// say adds a check. Its texts name no file or user with --redact.
+// say adds a check. Its texts name no file or user with --redact, and hold no control characters, whatever a target says.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
-	d.checks = append(d.checks, check{name, state, d.names.text(oneLine(fmt.Sprintf(format, args...))), d.names.text(remedy)})
+	d.checks = append(d.checks, check{name, state, printable(d.names.text(oneLine(fmt.Sprintf(format, args...)))), d.names.text(remedy)})
 }
 
 // wrong adds a check that failed.
@@ -341,7 +341,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int) {
 		d.wrong(name, err)
 		return
 	}
-	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, d.names.redactor().Program(p.Title()), p.Method())
+	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, shortName(d.names.redactor().Program(p.Title())), p.Method())
 	if err := p.Close(); err != nil {
 		d.wrong("memory", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
@@ -23,6 +24,9 @@ func (t *target) find(cmd *cobra.Command, words []string, std Streams, look list
 		return usageErrorf("-p %s and %q both name a process: choose", t.pids.String(), strings.Join(words, " "))
 	case given:
 		return t.checkPID()
+	case slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }):
+		// A script's variable that is not set must not stand for whichever process there is.
+		return usageErrorf("an empty word names no process")
 	case len(words) > 0 && arePIDs(words):
 		for _, w := range words {
 			if err := t.pids.Set(w); err != nil {
@@ -66,8 +70,14 @@ func (t *target) sayChosen(c attach.Candidate, only bool, std Streams) {
 	if only {
 		why = ", the only Ruby process here"
 	}
-	std.say("process %d: %s%s", c.PID, printable(std.redact.redactor().Program(c.Title)), why)
+	std.say("process %d: %s%s", c.PID, shortName(std.redact.redactor().Program(c.Title)), why)
 }
+
+// maxName is how many columns of a process's name are said: a process may call itself by 64 KB.
+const maxName = 64
+
+// shortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
+func shortName(name string) string { return ansi.Truncate(printable(name), maxName, "…") }
 
 // arePIDs reports whether words are PIDs, such as 17 or 17,18.
 func arePIDs(words []string) bool {
@@ -177,6 +187,16 @@ func distance(a, b string) int {
 	return rows[len(a)%3][len(b)]
 }
 
+// maxCompletion bounds the names offered to a shell, in bytes.
+const maxCompletion = 32
+
+// isTypable reports whether a shell takes a name for a word, whatever a process calls itself: what a shell completes stands
+// on its command line unquoted, to be run by the next press of enter.
+func isTypable(name string) bool {
+	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
+}
+
 // completePIDs offers the PIDs of the Ruby processes, with their names, where a command takes one.
 func completePIDs(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	list, err := attach.List(cmp.Or(cmd.Context(), context.Background()))
@@ -187,9 +207,9 @@ func completePIDs(cmd *cobra.Command, _ []string, typed string) ([]cobra.Complet
 	for _, c := range list {
 		pid := strconv.Itoa(c.PID)
 		if strings.HasPrefix(pid, typed) {
-			out = append(out, cobra.CompletionWithDesc(pid, printable(c.Title)))
+			out = append(out, cobra.CompletionWithDesc(pid, shortName(c.Title)))
 		}
-		if typed != "" && !slices.Contains(out, c.Title) && strings.HasPrefix(c.Title, typed) {
+		if typed != "" && isTypable(c.Title) && !slices.Contains(out, c.Title) && strings.HasPrefix(c.Title, typed) {
 			out = append(out, c.Title)
 		}
 	}
