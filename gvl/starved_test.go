@@ -193,3 +193,40 @@ func TestPauseOfSeveralRactors(t *testing.T) {
 	}
 	t.Errorf("%v", s.f.Current())
 }
+
+// TestHoldWithoutCPU: what a holder had of a CPU before its turn, since its counters were read last, is none of the turn's: one that
+// lacks a CPU keeps the GVL for no time of its own.
+func TestHoldWithoutCPU(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lacks int64
+		stuck bool
+	}{{"on a full machine", 90, false}, {"on an idle one", 0, true}} {
+		s := newScene(t)
+		work := s.stack("c:Process.clock_gettime", "Work#a")
+		cpu, readNS, read := int64(sec), int64(0), int64(0)
+		s.play(15*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			// Turns of 400 ms, between which it computes without the GVL and is not read, nor in the first samples of the turn.
+			at := i % 100
+			if at >= 80 {
+				cpu += sceneTick
+				th := released(1)
+				th.Kernel.CPUAtNS, th.Kernel.CPUNS = readNS, read
+				return 0, []sampler.Thread{s.at(th, work), s.at(asleep(2, sampler.Stopped, sampler.BlockSleep), work)}
+			}
+			if at == 0 {
+				cpu += 200 * ms
+			}
+			cpu += sceneTick * (100 - c.lacks) / 100
+			if at > 2 {
+				readNS, read = s.now, cpu
+			}
+			th := s.at(holder(1), work)
+			th.Kernel.CPUAtNS, th.Kernel.CPUNS = readNS, read
+			return 1, []sampler.Thread{th, s.at(queued(2), work)}
+		})
+		if got := slices.Contains(s.ids(), "gvl_stuck"); got != c.stuck {
+			t.Errorf("%s: %v", c.name, s.f.Current())
+		}
+	}
+}

@@ -75,6 +75,14 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 		if d := k.RunDelayNS - t.delay0; d > 0 {
 			t.hold.ns -= d
 		}
+		if t.cpuAt0 < t.fromNS && k.CPUAtNS >= t.fromNS {
+			// What it had of a CPU before the turn, since its counters were read last, is none of the turn's.
+			ran := int64(0)
+			if t.cpuAt0 != 0 {
+				ran = min(max(k.CPUNS-t.cpu0, 0), k.CPUAtNS-t.fromNS)
+			}
+			t.cpu0, t.cpuAt0 = k.CPUNS-ran, k.CPUAtNS
+		}
 		if !stalled && t.cpuAt0 != 0 && k.CPUAtNS != 0 {
 			// The kernel counts a wait for a CPU when it is over. Until then the time on a CPU says that it goes on; both are
 			// read at stack ticks.
