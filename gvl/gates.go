@@ -158,11 +158,6 @@ func (g *gates) of(stack sampler.StackID) stackGates {
 			s.through = append(s.through, p.id)
 		}
 	}
-	if len(g.stacks) >= maxClasses || len(g.ids) >= maxClasses {
-		clear(g.stacks)
-		clear(g.ids)
-		g.list, g.open = nil, 0
-	}
 	g.stacks[stack] = s
 	return s
 }
@@ -196,6 +191,7 @@ func (g *gates) look(now int64, states []ThreadState, slots []int, threads []wat
 		return false
 	}
 	g.nextNS = now + gateLookNS
+	forgot := g.forget()
 	waiting := make(map[gateID]int)
 	for i := range states {
 		if w := watched(threads, slots[i]); w != nil && w.stack != 0 && w.flags&flagIdle == 0 && queues(states[i].State, &states[i].Detail) {
@@ -238,7 +234,20 @@ func (g *gates) look(now int64, states []ThreadState, slots []int, threads []wat
 	}
 	clear(g.list[len(kept):])
 	g.list, g.open = kept, open
-	return changed
+	return changed || forgot
+}
+
+// forget forgets all stacks and methods when there are too many, and reports whether a gate went with them. Methods are numbered anew
+// then, so that it is done between two looks: no number of before may be kept.
+func (g *gates) forget() bool {
+	if len(g.stacks) < maxClasses && len(g.ids) < maxClasses {
+		return false
+	}
+	was := g.open > 0
+	clear(g.stacks)
+	clear(g.ids)
+	g.list, g.open = nil, 0
+	return was
 }
 
 func watched(threads []watch, slot int) *watch {
@@ -286,7 +295,8 @@ func (g *gates) one(x *gate, now int64, states []ThreadState, slots []int, threa
 		last := lastWait{}
 		if waits {
 			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
-			if was := x.known[ts.Thread]; ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
+			// Of one that was not known yet it is not known whether its time was up.
+			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
 				x.vain++
 			}
 		}

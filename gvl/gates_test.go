@@ -103,3 +103,21 @@ func TestGatesOfStacks(t *testing.T) {
 		check("through", got.through, c.through)
 	}
 }
+
+// TestGatesForget: when there are too many methods, all are forgotten between two looks, and a gate goes for those who wait at it.
+func TestGatesForget(t *testing.T) {
+	s := newScene(t)
+	g := newGates(s.dict)
+	old := g.of(s.stack("Pool#with", "Shop#order"))
+	g.list, g.open = []*gate{{id: old.near[0], open: true}}, 1
+	for i := range maxClasses {
+		g.intern(gateKey{itoa(int64(i)), "app.rb"})
+	}
+	g.of(s.stack("Other#with", "Shop#order"))
+	if g.ids[gateKey{"Pool#with", "app.rb"}] != old.near[0] {
+		t.Error("methods have other numbers between two looks")
+	}
+	if !g.look(s.now, nil, nil, nil) || g.open != 0 || len(g.list) != 0 || len(g.ids) != 0 || len(g.stacks) != 0 {
+		t.Errorf("%d methods, %d stacks, %d gates are left, or nobody was told", len(g.ids), len(g.stacks), len(g.list))
+	}
+}

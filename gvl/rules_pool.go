@@ -62,18 +62,23 @@ func (w *window) gateWait(share float64) hit {
 	h.object = w.state(ids[0]).Detail.Object
 	h.title = "Pool empty"
 	name := PoolName(w.name(ids[0]))
+	names := make(map[string]bool) // threads of several pools may wait at one gate
+	for _, id := range ids {
+		names[PoolName(w.name(id))] = true
+	}
 	all := 0
 	for i := range w.states {
-		if PoolName(w.name(w.states[i].Thread)) == name {
+		if names[PoolName(w.name(w.states[i].Thread))] {
 			all++
 		}
 	}
-	if name == "main" || strings.HasPrefix(name, "thread") {
+	if len(names) > 1 || name == "main" || strings.HasPrefix(name, "thread") {
 		name = ""
 	} else {
 		name += " "
 	}
-	h.text = itoa(int64(math.Round(waiting))) + " of " + itoa(int64(all)) + " " + name + "threads"
+	// On average more may have waited than there are threads by now.
+	h.text = itoa(min(int64(math.Round(waiting)), int64(all))) + " of " + itoa(int64(all)) + " " + name + "threads"
 	what := "one of " + itoa(int64(g.size))
 	if g.size == 1 {
 		what = "the only one"
