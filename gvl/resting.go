@@ -30,13 +30,16 @@ func (r *Resting) IdleIO(st State, d *Detail, stack sampler.StackID) bool {
 }
 
 // State is the state that a thread is shown in where only work counts: Parked for what IdleIO tells of, Lock for who waits for others
-// to give something back (the finding pool_wait).
+// to give something back (the finding pool_wait), or for another thread in the middle of a request or a job (thread_wait).
 func (r *Resting) State(st State, d *Detail, stack sampler.StackID) State {
 	if r.gates != nil && r.gates.closed(st, d, stack) != nil {
 		return Lock
 	}
 	if r.IdleIO(st, d, stack) {
 		return Parked
+	}
+	if st == Parked && restsAtWork(st, r.classes.of(stack)) {
+		return Lock
 	}
 	return st
 }
