@@ -136,7 +136,11 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	if code := w.place(stack); code != "" {
+	// Where a collection begins is whose object was the last straw; who makes most objects keeps the collector busy.
+	if maker, made := w.maker(); maker != 0 {
+		h.stack = maker
+		h.text += "; " + made
+	} else if code := w.place(stack); code != "" {
 		h.text += "; most under " + code + " (" + units.RoundPercent(ratio(part, w.total.ns[GC])) + ")"
 	}
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"

@@ -31,6 +31,7 @@ func evalMemoryGrows(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	h.explains = w.withWaiters(w.gcNS) // the collector's work is for what stays
 	h.title = "Memory grows"
 	h.text = units.Bytes(from.rss) + " have become " + units.Bytes(now.rss) + " in the last " + units.ProseDuration(span) + " (" +
 		units.Bytes(int64(float64(more)*1e9/float64(span))) + " a second)"
@@ -46,17 +47,25 @@ func evalMemoryGrows(w *window) hit {
 		h.text += "; live objects " + units.Count(from.marked) + " to " + units.Count(now.marked) + " in " +
 			units.Plural(int(majors), "full collection", "full collections")
 	}
-	stack, n := topKey(w.allocs)
-	all := int64(0)
-	for _, x := range w.allocs {
-		all += x
-	}
-	if stack != 0 {
+	if stack, made := w.maker(); stack != 0 {
 		h.stack = stack
-		h.text += "; most objects are made in " + w.place(stack) + " (" + units.RoundPercent(ratio(n, all)) + ")"
+		h.text += "; " + made
 	}
 	if classes := AllocOf(from.classes, now.classes).Classes; len(classes) > 0 {
 		h.text += ", most are " + classes[0].Name + " (" + units.RoundPercent(classes[0].Share) + ")"
 	}
 	return h
+}
+
+// maker is the code that makes most of the new objects of the window, as a part of a sentence; 0 where none was seen.
+func (w *window) maker() (sampler.StackID, string) {
+	stack, n := topKey(w.allocs)
+	if stack == 0 {
+		return 0, ""
+	}
+	all := int64(0)
+	for _, x := range w.allocs {
+		all += x
+	}
+	return stack, "most objects are made in " + w.place(stack) + " (" + units.RoundPercent(ratio(n, all)) + ")"
 }
