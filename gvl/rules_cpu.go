@@ -136,8 +136,8 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	// Where a collection begins is whose object was the last straw; who makes most objects keeps the collector busy.
-	if maker, made := w.maker(); maker != 0 {
+	// Where collections begin in a library's own threads, they name whose object was the last straw, not whose objects keep them busy.
+	if maker, made := w.maker(); maker != 0 && !hasOwn(w.dict, stack) {
 		h.stack = maker
 		h.text += "; " + made
 	} else if code := w.place(stack); code != "" {

@@ -229,6 +229,18 @@ func ownMethod(f *sampler.Frame, label string) bool {
 	return f.Origin != sampler.OriginUnknown && f.Own() && !strings.HasPrefix(label, "<")
 }
 
+// hasOwn reports whether a method of the program itself is on a stack, or whether that can't be told.
+func hasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
+	for depth := 0; stack != 0 && dict != nil && depth < maxClassFrames; depth++ {
+		caller, id := dict.Stack(stack)
+		if f := dict.Frame(id); f.Origin == sampler.OriginUnknown || ownMethod(&f, method(f.Label)) {
+			return true
+		}
+		stack = caller
+	}
+	return false
+}
+
 // ownCode joins what names a piece of code: the program's own method, the library's that it called, and the C function that
 // one is in; "" where there is none. Two of them are enough for a sentence.
 func ownCode(own, library, c string) string {
