@@ -54,11 +54,17 @@ func Unprintable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs)
 }
 
-// leastClass is how many characters of a class say something.
-const leastClass = 3
+const (
+	// leastClass is how many characters of a class say something.
+	leastClass = 3
+	// leastBoth is the width from which on a long method's name leaves room for some of its class.
+	leastBoth = 20
+)
 
 // LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Barber#baz, Barber#baz, Bar…#baz, #baz, ba….
-// A decoration ("block in Foo#baz") goes before the class does; where there is no class some of it stays (block <main>). What it returns is Printable and never wider than width.
+// Of a name too long for leastBoth columns or more both keep their begin: Bar…#bazinga_and…. A decoration ("block in Foo#baz") goes
+// before the class does; where there is no class some of it stays (block <main>). What it returns is Printable and never wider than
+// width.
 func LabelFit(label string, width int) string {
 	if width <= 0 {
 		return ""
@@ -89,6 +95,10 @@ func LabelFit(label string, width int) string {
 		}
 		if room := width - columns(method); room > leastClass {
 			return cut(class, room) + method
+		}
+		if width >= leastBoth {
+			class = cut(class, leastClass+1)
+			return class + cut(method, width-columns(class))
 		}
 		if columns(method) <= width {
 			return method

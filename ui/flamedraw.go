@@ -119,7 +119,7 @@ func (v *flameView) few() string {
 func (v *flameView) found() string {
 	s := "/" + stripCase(v.search.String()) + "/"
 	if len(v.matches.Nodes) == 0 {
-		return s + " matches nothing"
+		return s + " matches no frame" // though a thread's name may
 	}
 	return s + " " + units.Percent(v.matches.Share)
 }

@@ -103,6 +103,9 @@ func (p *livePage) detail(sc *scene) (name, rest string) {
 	}
 	if name, rest = p.timeline.detail(sc); name == "" {
 		rest = "↑ ↓ select a thread   the flamegraph shows it alone"
+		if len(p.timeline.idents.of) > 0 {
+			rest += "   the sign before a name: its turns in the row of the GVL"
+		}
 	}
 	return name, rest
 }

@@ -84,6 +84,7 @@ func (m *Model) load(force bool) {
 			known = nil
 		}
 		m.threads.load(r, known, m.fromNS, m.toNS)
+		m.threads.waitForPool(m.findings.list)
 		m.timeline.fromNS, m.timeline.toNS = m.fromNS, m.toNS
 		budget := 0
 		if m.width >= wideWidth {

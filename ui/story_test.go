@@ -188,7 +188,7 @@ func TestSearching(t *testing.T) {
 	s.press("esc")
 	s.misses("/ca/")
 	s.press("/", "z", "z", "z", "enter")
-	s.sees("/zzz/ matches nothing")
+	s.sees("/zzz/ matches no frame")
 }
 
 func TestFreezing(t *testing.T) {

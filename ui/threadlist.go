@@ -34,12 +34,13 @@ type threadRow struct {
 	// known: state holds, with its detail. seen: of state only State holds, taken from the last column.
 	known, seen bool
 	totals      [gvl.NumStates]int64
+	busyNS      int64 // of totals, neither parked nor asleep
 	active      bool
 	leftOut     bool // it does not match what is searched for
 }
 
 // activeShare is the part of its time that a thread must have been seen neither parked nor asleep to be listed among
-// the active ones.
+// the active ones. Of threads that ended it is a part of the time shown: one that lived for some ms was busy for most of them.
 const activeShare = 0.005
 
 // load reads which threads there are between two times, and their totals. states are those at the end of that time, nil when
@@ -66,9 +67,56 @@ func (l *threadList) load(r *reading, states []gvl.ThreadState, fromNS, toNS int
 				idle += ns
 			}
 		}
-		t.active = float64(listed-idle) > activeShare*float64(listed)
+		t.busyNS = listed - idle
+		if t.seen {
+			t.active = float64(t.busyNS) > activeShare*float64(listed)
+		} else {
+			t.active = float64(t.busyNS) > activeShare*float64(toNS-fromNS)
+		}
 		*l = append(*l, t)
 	}
+}
+
+// waitForPool shows the threads that findings say wait for a pool as what they are. A Queue that a pool is made of is to Ruby what
+// idle workers wait for, too.
+func (l threadList) waitForPool(findings []gvl.Finding) {
+	for i := range findings {
+		if findings[i].ID != "pool_wait" {
+			continue
+		}
+		for k := range l {
+			t := &l[k]
+			if kind := t.state.Detail.Kind; t.known && t.state.State.Idle() && kind != "" && kind != "Thread" &&
+				slices.Contains(findings[i].Threads, t.id) {
+				t.state.State, t.active = gvl.Lock, true
+			}
+		}
+	}
+}
+
+// anyActive reports whether some of the threads did something that counts, each or those that ended together.
+func (l threadList) anyActive(members []int, spanNS int64) bool {
+	var ended int64
+	for _, m := range members {
+		if l[m].active {
+			return true
+		}
+		if !l[m].seen {
+			ended += l[m].busyNS
+		}
+	}
+	return float64(ended) > activeShare*float64(spanNS)
+}
+
+// mostlyGone reports whether most of the threads have ended: their rows would take the room of others'.
+func (l threadList) mostlyGone(members []int) bool {
+	gone := 0
+	for _, m := range members {
+		if !l[m].seen {
+			gone++
+		}
+	}
+	return gone*2 > len(members)
 }
 
 // search leaves out those that have a name, and ran no function in the time of the weights, that the expression matches; nil: none

@@ -151,12 +151,12 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 				h.totals[s] += ns
 			}
 			h.cpu += w.cpu
-			h.active = h.active || w.active
 			h.urgent = min(h.urgent, w.urgent)
 			if w.p99NS > h.p99NS {
 				h.p99NS, h.p99 = w.p99NS, w.p99
 			}
 		}
+		h.active = threads.anyActive(g.members, sc.toNS-sc.fromNS)
 		heads[i] = h
 	}
 	t.sort(heads)
@@ -167,7 +167,8 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 		if h.isGroup && within && said && !chosen { // it was selected in another view: its group stands for it
 			*t.cursor = h.key
 		}
-		h.open = h.isGroup && (chosen || !said && (within || rows+len(h.members) <= sc.bodyRows()-1))
+		fits := rows+len(h.members) <= sc.bodyRows()-1 && !threads.mostlyGone(h.members)
+		h.open = h.isGroup && (chosen || !said && (within || fits))
 		t.rows = append(t.rows, h)
 		if h.open {
 			rows += len(h.members)

@@ -89,10 +89,8 @@ func (v *timelineView) buildRows(threads threadList, budget int) {
 	}
 	groups = threads.listedOf(groups)
 	tier := func(g *group) int {
-		for _, i := range g.members {
-			if v.threads[i].active {
-				return 0
-			}
+		if v.threads.anyActive(g.members, v.toNS-v.fromNS) {
+			return 0
 		}
 		return 1
 	}
@@ -135,7 +133,7 @@ func (v *timelineView) openGroups(groups []group, budget int) map[string]bool {
 	}
 	for _, g := range groups {
 		_, chosen := v.opened[g.name]
-		if g.name != "" && !chosen && rows+len(g.members) <= budget {
+		if g.name != "" && !chosen && rows+len(g.members) <= budget && !v.threads.mostlyGone(g.members) {
 			open[g.name] = true
 			rows += len(g.members)
 		}
