@@ -63,6 +63,10 @@ const (
 type gateLook struct {
 	atNS            int64
 	waiting, inside int32
+	// changed: another thread was inside than before. left is how many were elsewhere that had been there, vain how many of those that
+	// waited had been woken and went on waiting.
+	changed    bool
+	left, vain int32
 }
 
 // lastWait is when a thread that waits had a CPU last, and when its wait would have ended by itself (ThreadState).
@@ -76,9 +80,6 @@ type gate struct {
 	// inside are the threads inside, since when; known are those that were seen waiting or inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
-	// changed counts the looks at which another thread was inside than before; left is how often a thread was elsewhere that had been
-	// there, vain how often one that waited was woken and goes on waiting.
-	changed, left, vain int
 	// serving: those who waited at the last look were in requests or jobs, all of them. nested: one that was inside waited for another
 	// turn.
 	serving, nested bool
@@ -287,7 +288,7 @@ func (g *gates) one(x *gate, now int64, states []ThreadState, slots []int, threa
 			x.nested = x.nested || through
 		case !near && !through:
 			if _, ok := x.known[ts.Thread]; ok {
-				x.left++
+				l.left++
 				delete(x.known, ts.Thread)
 			}
 			continue
@@ -297,7 +298,7 @@ func (g *gates) one(x *gate, now int64, states []ThreadState, slots []int, threa
 			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
 			// Of one that was not known yet it is not known whether its time was up.
 			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
-				x.vain++
+				l.vain++
 			}
 		}
 		x.known[ts.Thread] = last
@@ -310,9 +311,7 @@ func (g *gates) one(x *gate, now int64, states []ThreadState, slots []int, threa
 			inside[ts.Thread] = since
 		}
 	}
-	if changed && len(x.inside) > 0 {
-		x.changed++
-	}
+	l.changed = changed && len(x.inside) > 0
 	x.inside = inside
 	if len(x.known) > 2*len(states)+gateLooks {
 		clear(x.known)
@@ -325,12 +324,21 @@ func (g *gates) one(x *gate, now int64, states []ThreadState, slots []int, threa
 // judge finds out whether the method is a gate, and how many it lets in.
 func (x *gate) judge(now int64) {
 	sizes := make(map[int32]int)
-	n := 0
+	// Of the window only: the workers of a program that has jobs to do now and then change and leave, too, in an hour.
+	n, changed, left, vain := 0, 0, 0, 0
 	for _, l := range x.looks {
-		if l.atNS > now-findingsWindowNS && l.waiting > 0 {
+		if l.atNS <= now-findingsWindowNS {
+			continue
+		}
+		if l.waiting > 0 {
 			sizes[l.inside]++
 			n++
 		}
+		if l.changed {
+			changed++
+		}
+		left += int(l.left)
+		vain += int(l.vain)
 	}
 	size, most := topCount(sizes)
 	fewer, more := 0, n-most
@@ -340,13 +348,16 @@ func (x *gate) judge(now int64) {
 			more -= times
 		}
 	}
-	allowed := gateFewer
-	if x.left >= gateLeft {
+	allowed, allowedMore, moves := gateFewer, gateMore, changed >= gateChanges || left >= gateLeft || vain >= gateVain
+	if left >= gateLeft {
 		allowed = gateFewerSeen
 	}
+	if x.open { // what is known to be one stays one on less, lest a finding comes and goes
+		allowed, allowedMore, moves = gateFewerSeen, 2*gateMore, moves || changed+left+vain > 0
+	}
 	x.size = int(size)
-	x.open = n >= gateMinLooks && size > 0 && float64(more) <= gateMore*float64(n) &&
-		(x.serving || x.nested || (x.changed >= gateChanges || x.left >= gateLeft || x.vain >= gateVain) && fewer <= int(allowed*float64(n))+1)
+	x.open = n >= gateMinLooks && size > 0 && float64(more) <= allowedMore*float64(n) &&
+		(x.serving || x.nested || moves && fewer <= int(allowed*float64(n))+1)
 }
 
 // topCount is the number that was counted most often, of several the largest.

@@ -33,13 +33,16 @@ func TestGates(t *testing.T) {
 		{"as many as there are jobs", func(second int64) []sampler.ThreadID {
 			return []sampler.ThreadID{1, 2, 3, 4, 5}[:1+second*2%5]
 		}, true, nil},
+		{"jobs that each take long", func(second int64) []sampler.ThreadID {
+			return []sampler.ThreadID{sampler.ThreadID(second/12%6) + 1, sampler.ThreadID((second/12+3)%6) + 1}
+		}, false, nil},
 		{"nobody", func(int64) []sampler.ThreadID { return nil }, true, nil},
 	} {
 		s := newScene(t)
 		for id := range sampler.ThreadID(6) {
 			s.named(id+1, "web-"+itoa(int64(id)), false)
 		}
-		s.play(12*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.play(50*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			second := (s.now - base) / sec
 			var list []sampler.Thread
 			for id := sampler.ThreadID(1); id <= 6; id++ {
