@@ -73,7 +73,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 	if errors.As(err, &passed) {
 		return passed.code
 	}
-	asRoot := nameCommand(err, args, std)
+	asRoot := nameCommand(err, args, command, std)
 	std.sayErr(err)
 	if err := offerRoot(ctx, asRoot, std); err != nil {
 		std.sayErr(err)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ddtop/ddtop/attach"
 )
 
@@ -22,26 +24,53 @@ type chosen struct {
 	children bool
 }
 
-// again are the arguments that start ddtop again for the same processes.
-func (c *chosen) again(args []string) []string {
+// again are the arguments that start ddtop again for the same processes; cmd is the command that they gave.
+func (c *chosen) again(args []string, cmd *cobra.Command) []string {
 	if len(c.pids) == 0 {
 		return args
 	}
-	args = slices.Clone(args)
-	for _, word := range c.words {
-		// The last one: before it the same word may be a flag's value.
-		for i := len(args) - 1; i >= 0; i-- {
-			if args[i] == word {
-				args = slices.Delete(args, i, i+1)
-				break
-			}
+	// The command's name, where there is one, stands before the words.
+	at := positionals(args, cmd)
+	at = at[max(0, len(at)-len(c.words)):]
+	var left []string
+	for i, arg := range args {
+		if !slices.Contains(at, i) {
+			left = append(left, arg)
 		}
 	}
-	args = append(args, "-p", c.pids.String())
+	args = append(left, "-p", c.pids.String())
 	if c.children && !slices.Contains(args, "--children") {
 		args = append(args, "--children")
 	}
 	return args
+}
+
+// positionals are the places of the arguments that are neither flags nor their values: a value may be the same word as a
+// process's name, and is a file to write, as root.
+func positionals(args []string, cmd *cobra.Command) []int {
+	var at []int
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "--":
+			return at
+		case strings.HasPrefix(a, "--"):
+			if f := cmd.Flags().Lookup(a[2:]); f != nil && f.NoOptDefVal == "" {
+				i++ // with =VALUE it has another name
+			}
+		case len(a) > 1 && a[0] == '-':
+			for j := 1; j < len(a); j++ {
+				if f := cmd.Flags().ShorthandLookup(a[j : j+1]); f == nil || f.NoOptDefVal == "" {
+					if f != nil && j == len(a)-1 {
+						i++
+					}
+					break // what is left is its value
+				}
+			}
+		default:
+			at = append(at, i)
+		}
+	}
+	return at
 }
 
 // kept are the variables of the environment that decide how the screen looks and where the settings are. sudo would leave
@@ -49,12 +78,12 @@ func (c *chosen) again(args []string) []string {
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 
 // nameCommand puts the very command into an error that says how root may read a process; nil where root may not.
-func nameCommand(why error, args []string, std Streams) []string {
+func nameCommand(why error, args []string, cmd *cobra.Command, std Streams) []string {
 	var refused *attach.TargetError
 	if !errors.As(why, &refused) || !refused.Root || wraps(args) {
 		return nil
 	}
-	args = std.chosen.again(args)
+	args = std.chosen.again(args, cmd)
 	general, exact := fmt.Sprintf("`sudo ddtop -p %d`", refused.PID), "`sudo ddtop "+shellWords(args)+"`"
 	if strings.Contains(refused.Help, general) {
 		refused.Help = strings.ReplaceAll(refused.Help, general, exact)

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAgain: the words that named processes give way to their PIDs, and nothing else does: a flag's value may be the same word.
+func TestAgain(t *testing.T) {
+	for _, c := range []struct {
+		words, args, want string
+		children          bool
+	}{
+		{"web", "web", "-p 17", false},
+		{"web", "web --children=false --snapshots web", "--children=false --snapshots web -p 17", false},
+		{"web", "record web -o web", "record -o web -p 17", false},
+		{"web", "record -o web web", "record -o web -p 17", false},
+		{"web", "record -oweb web -d 5s", "record -oweb -d 5s -p 17", false},
+		{"puma app", "stat puma app -d 5s", "stat -d 5s -p 17", false},
+		{"web", "stat web", "stat -p 17 --children", true},
+		{"stat", "stat stat", "stat -p 17", false},
+		{"web", "web", "-p 17 --children", true},
+	} {
+		cmd, _, err := newRoot(Streams{}).Find(strings.Fields(c.args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		choice := chosen{words: strings.Fields(c.words), pids: pidList{17}, children: c.children}
+		if got := choice.again(strings.Fields(c.args), cmd); !slices.Equal(got, strings.Fields(c.want)) {
+			t.Errorf("%q: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
