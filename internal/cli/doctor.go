@@ -333,8 +333,13 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	return pid
 }
 
+// examineTime is how long a process may take to be read and measured, which takes two seconds on a machine at rest.
+const examineTime = time.Minute
+
 // examineTarget reads and measures a process.
 func (d *doctor) examineTarget(ctx context.Context, pid int) {
+	ctx, cancel := context.WithTimeout(ctx, examineTime)
+	defer cancel()
 	name := strconv.Itoa(pid)
 	p, err := attach.Open(pid)
 	if err != nil {
