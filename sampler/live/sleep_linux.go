@@ -11,8 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerSleepNS is the shortest sleep that is left to a timer, in ns: that of the slow clock.
-const timerSleepNS = 20_000_000
+const (
+	// timerSleepNS is the shortest sleep that is left to a timer, in ns: that of the slow clock.
+	timerSleepNS = 20_000_000
+	// toldSleepNS is the shortest sleep that Go's scheduler is told of where its monitor thread is slow, in ns. On a full machine
+	// another goroutine may have the processor at the end of one, which would make ticks at full rates late.
+	toldSleepNS = 5_000_000
+)
 
 // monitorSlackNS is how much later than asked for Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a system
 // call goes on, but what it has to notice may take 10 ms and more.
@@ -21,17 +26,18 @@ const monitorSlackNS = 4_000_000
 // sleeper sleeps for one goroutine that has a thread of its own. docs/reading.md#what-it-costs has the reasons for its two ways, with
 // figures.
 //
-// Where Go's monitor thread could be slowed down, a sleep is an ordinary system call. Elsewhere Go's scheduler is not told of a short
-// one: the thread keeps its processor, and Run adds one for that. A longer one must not keep it: a timer that is a descriptor ends it.
+// Go's scheduler is not told of a short one: the thread keeps its processor, and Run adds one for that. A longer one must not keep it:
+// where Go's monitor thread could be slowed down it is an ordinary system call, elsewhere a timer that is a descriptor ends it.
 type sleeper struct {
-	told  bool     // Go's scheduler is told of every sleep
+	told  bool     // Go's scheduler is told of sleeps that are not short
 	timer *os.File // nil: there is none
 	fd    int
 }
 
-// newSleeper returns a sleeper, after an attempt to slow the monitor thread down.
-func newSleeper() sleeper {
-	if slowMonitor() == nil {
+// newSleeper returns a sleeper, after an attempt to slow the monitor thread down; not where timers have to be exact: a thread that the
+// monitor thread starts is as slow.
+func newSleeper(exactTimers bool) sleeper {
+	if !exactTimers && slowMonitor() == nil {
 		return sleeper{told: true}
 	}
 	return newUntold()
@@ -57,9 +63,9 @@ func (z *sleeper) close() {
 func (z *sleeper) until(ns int64) {
 	d := ns - monotonic()
 	switch {
-	case z.told:
+	case z.told && d > toldSleepNS:
 		sleepTold(ns)
-	case d <= timerSleepNS:
+	case z.told || d <= timerSleepNS:
 		sleepShort(ns)
 	case z.timer == nil || !z.wait(ns):
 		time.Sleep(time.Duration(d))

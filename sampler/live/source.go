@@ -277,7 +277,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	s.tickBegan.Store(monotonic())
 	defer s.stopWith(ctx)()
 	s.warmUp()
-	sleep := newSleeper()
+	sleep := newSleeper(s.pauses != nil) // a timer ends a pause that takes too long
 	defer sleep.close()
 	c := newClock(s.info.StackRate, s.info.LockRate, monotonic())
 	s.budget.count(+1, 0)

@@ -13,7 +13,7 @@ func monotonic() int64 { return int64(time.Since(samplingStart)) }
 // sleeper sleeps.
 type sleeper struct{}
 
-func newSleeper() sleeper { return sleeper{} }
+func newSleeper(_ bool) sleeper { return sleeper{} }
 
 func (*sleeper) close() {}
 
