@@ -218,9 +218,12 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 	})
 	t.Run("chooser", func(t *testing.T) {
 		x := inTerminal(t)
+		x.see(t, "Ruby processes")
+		x.press(t, pid)
 		x.see(t, "did not answer")
-		x.see(t, "(q quits): ")
-		x.press(t, strconv.Itoa(healthy.PID)+"\n")
+		x.press(t, "\x15"+strconv.Itoa(healthy.PID)) // ^U empties the line
+		x.see(t, "script.rb")
+		x.press(t, "\r")
 		x.see(t, "spinner")
 		x.press(t, "q")
 		x.leaves(t, 0)
