@@ -39,7 +39,7 @@ func evalChild(w *window) hit {
 			long++
 		}
 		switch t := w.threads[ts.Thread]; {
-		case !consumer(x):
+		case x.flags&flagChild != 0 || !consumer(x): // who reads what a program prints is no supervisor
 			if is {
 				workers++
 			}
@@ -64,7 +64,7 @@ func evalChild(w *window) hit {
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for "
 		ts := w.state(ids[0])
-		if x := w.watch(ids[0]); !consumer(x) && ts.DurationNS() > ts.stillNS {
+		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.stillNS {
 			h.text += "≤ " // it may have begun another one since
 		}
 		h.text += units.ProseDuration(longest)
