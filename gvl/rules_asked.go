@@ -21,7 +21,7 @@ func restsAtWork(s State, flags stackFlags) bool {
 
 // evalChild: threads wait for other programs.
 func evalChild(w *window) hit {
-	workers, long := 0, 0
+	workers, long, reading := 0, 0, 0
 	ns := w.ops[1]
 	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
 		if !inChild(ts.State, &ts.Detail, x.flags) {
@@ -40,6 +40,7 @@ func evalChild(w *window) hit {
 		}
 		switch t := w.threads[ts.Thread]; {
 		case x.flags&flagChild != 0 || !consumer(x): // who reads what a program prints is no supervisor
+			reading++
 			if is {
 				workers++
 			}
@@ -52,7 +53,8 @@ func evalChild(w *window) hit {
 	share := w.ofBusy(ns) / w.limits.childShare
 	h := hit{
 		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[1])/w.limits.childShare),
-			least(share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
+			// Somebody has to wait now: what is left of the time of supervisors that have ended is none of requests.
+			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
 		severity: SeverityWarn, threads: ids,
 	}
 	if h.score < 1 {
