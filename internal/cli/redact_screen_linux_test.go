@@ -22,7 +22,7 @@ var secretStory = []struct{ press, see string }{
 	{"?", "keys and signs"}, {"?", "GVL held by"},
 	{"!", "findings"}, {"!", "GVL held by"},
 	{"/kept_\r", "GVL held by"},
-	{"Y", "copied a summary"},
+	{"Y", "copied a summary"}, {"/\x15\r", "GVL held by"}, // a search leaves only the threads with what was searched for
 	{"2", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"},
 	{"y", "copied the stack"},
 	{"\r", "stack"}, {"\x1b[B", "stack"}, {"\x1b[B", "stack"}, {"\x1b[B", "stack"}, {"\x7f", "current frame"},
