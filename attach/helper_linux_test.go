@@ -67,6 +67,12 @@ func helper(mode string) error {
 			return err
 		}
 		return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	case strings.HasPrefix(mode, "waits, execs "):
+		fmt.Println("ready")
+		if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+			return err
+		}
+		return helper(strings.TrimPrefix(mode, "waits, "))
 	case strings.HasPrefix(mode, "execs "):
 		// As many times, from a thread that is not the main one, while others live.
 		n, err := strconv.Atoi(mode[6:])

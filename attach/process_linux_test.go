@@ -346,12 +346,16 @@ func TestReadableAnswersWithoutWaiting(t *testing.T) {
 // TestExecFromThread: while a thread other than the main one calls exec, the process shows as a zombie, whose only thread it is
 // a moment later. It has not ended.
 func TestExecFromThread(t *testing.T) {
-	c := startHelper(t, "execs 60", nil)
+	c := startHelper(t, "waits, execs 60", nil)
+	c.line(t) // it is no zombie yet, which can't be opened
 	p, err := Open(c.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	if _, err := c.stdin.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan string, 1)
 	go func() {
 		line, _ := c.lines.ReadString('\n')
