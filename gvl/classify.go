@@ -108,13 +108,6 @@ type evidence struct {
 	rechecked bool
 }
 
-// is reports whether a thread's evidence is the same.
-func (e *evidence) is(t *sampler.Thread) bool {
-	k := &t.Kernel
-	return e.answerNS == k.StateAtNS && e.cpuAtNS == k.CPUAtNS && e.stack == t.Stack && e.bits == t.Bits && e.tid == t.TID &&
-		e.status == t.Status && e.rechecked == k.Rechecked && e.blocked == t.Blocked
-}
-
 func evidenceOf(t *sampler.Thread) evidence {
 	return evidence{
 		blocked: t.Blocked, answerNS: t.Kernel.StateAtNS, cpuAtNS: t.Kernel.CPUAtNS, tid: t.TID, stack: t.Stack, bits: t.Bits,
@@ -191,7 +184,9 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.twice = true
 		}
 		e, out := &r.v, &c.out[i]
-		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == placeReleased && out.Thread == t.ID && c.unchanged(s, t, i, ri, e) {
+		// What is sure of a wait for a lock depends on whether rates are lowered.
+		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == placeReleased && out.Thread == t.ID &&
+			c.unchanged(s, t, i, ri, e) {
 			out.AtNS, out.same = now, true
 			continue
 		}
@@ -227,7 +222,7 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 // Lock ticks only ask this, so that answers of the kernel age at stack ticks.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
-		!c.named(t.ID, &s.Ractors[ri]) && e.seen.is(t)
+		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
 // stillQueued reports whether a thread that stood in the queue for the GVL does so still: with hundreds of threads most do, and
@@ -379,8 +374,8 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 	}
 }
 
-// woke reports whether a thread in input or output, or asleep, has left its call since its counters were read last, and takes the new reading
-// over. Up to 3.2, turns are also those in which threads that wait for a child keep Ruby's time slices: of these nothing is told.
+// woke reports whether a thread in input or output, or asleep, has left its call since its counters were read last, and takes the
+// new reading over. Up to 3.2, turns are also those in which threads that wait for a child keep Ruby's time slices: of these nothing is told.
 // Nor is it where the target is stopped for samples (pauses), which gives each thread a turn and takes CPU time: what had more of
 // that than a stop takes may have left its call, so that it is not known to be still.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
@@ -407,8 +402,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 	return !first && moved && !pauses
 }
 
-// still is for how long, at least, a thread's wait in input or output, or its sleep, lasts, in ns: between readings of its counters between which
-// it did not move. A thread without a native thread has no counters, and is believed to be still between two samples while these
+// still is for how long, at least, a thread's wait in input or output, or its sleep, lasts, in ns: between readings of its counters
+// between which it did not move. A thread without a native thread has no counters, and is believed to be still between two samples while these
 // come as often as was asked for.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
 	switch {

@@ -85,7 +85,7 @@ func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") 
 // what it lasts at most.
 func (t ThreadState) lasted() string {
 	s := units.ProseDuration(t.DurationNS())
-	if t.partly() {
+	if t.AtMost() {
 		s = "≤" + s
 	}
 	return s

@@ -86,9 +86,9 @@ type ThreadState struct {
 	// Stack is the thread's stack, its last known one when the sample did not read it.
 	Stack  sampler.StackID
 	Detail Detail
-	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable was last known to have had a CPU since SinceNS, without having been seen
-	// elsewhere: either it was woken in vain, and waits since SinceNS, or it had what it waits for in between, and waits since MovedNS at the
-	// earliest. CLOCK_MONOTONIC in ns; 0: it has not moved.
+	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable was last known to have had a CPU since SinceNS,
+	// without having been seen elsewhere: either it was woken in vain, and waits since SinceNS, or it had what it waits for in between,
+	// and waits since MovedNS at the earliest. CLOCK_MONOTONIC in ns; 0: it has not moved.
 	MovedNS int64
 	// readNS is when it was last read that a thread that waits for a lock has not moved, while rates are lower than asked for; 0: it is
 	// believed to stand still until AtNS. As long as rates are those asked for, readings come soon enough to correct that, and where
@@ -118,13 +118,14 @@ func (t ThreadState) SureNS() int64 {
 	return max(until-max(t.SinceNS, t.MovedNS), 0)
 }
 
-// partly reports whether less than half of the time that the state has lasted is sure: then that is what it lasts at most.
-func (t ThreadState) partly() bool {
+// AtMost reports whether DurationNS is how long the state has lasted at most: the thread has moved meanwhile, or less than half of that
+// time is sure.
+func (t ThreadState) AtMost() bool {
 	sure := t.SureNS()
-	if t.State == IO {
+	if t.State == IO || t.State == Sleeping && t.Detail.Kind == "" {
 		sure = t.stillNS
 	}
-	return sure < t.DurationNS()/2
+	return t.MovedNS != 0 || sure < t.DurationNS()/2
 }
 
 // JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/states.md,

@@ -15,7 +15,7 @@ const (
 	dimPeer              // id: peer group; busy io
 	dimLock              // id: object
 	dimFlag              // id: stack flag; busy time (pool waits count as busy)
-	dimOp                // id: index of op; io
+	dimOp                // id: opResolves or opChildren; io
 	dimRest              // id: state; asleep or parked in the middle of a request or a job
 	dimGC                // id: stack that collected
 	dimLoad              // time that threads load code, or wait for the GVL to do so
@@ -32,8 +32,12 @@ type sumKey struct {
 	idle   bool
 }
 
-// opNames index dimOp.
-var opNames = [...]string{OpResolve, OpChild}
+// What dimOp counts: threads that resolve names, and those that wait for programs that they started (inChild).
+const (
+	opResolves = iota
+	opChildren
+	numOps
+)
 
 // maxSums bounds the sums of a second: 20,000 threads need three each. What comes past it, of a program that makes threads without
 // end, is added up for all of them together.
@@ -128,12 +132,11 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 		if group != 0 && d.Op != OpResolve { // a name server is dns_slow's, not another service
 			keys = append(keys, sumKey{dim: dimPeer, id: uint64(group)})
 		}
-		op := slices.Index(opNames[:], d.Op)
-		if inChild(i.State, d, flags) {
-			op = 1
-		}
-		if op >= 0 {
-			keys = append(keys, sumKey{dim: dimOp, id: uint64(op)})
+		switch {
+		case d.Op == OpResolve:
+			keys = append(keys, sumKey{dim: dimOp, id: opResolves})
+		case inChild(i.State, d, flags):
+			keys = append(keys, sumKey{dim: dimOp, id: opChildren})
 		}
 		if f := flags & (flagDB | flagRedis); f != 0 {
 			keys = append(keys, sumKey{dim: dimFlag, id: uint64(f)})

@@ -77,6 +77,9 @@ func (l *LockHolds) Tick(t *Tick) {
 	if l.open == nil {
 		l.open = make(map[uint64]*openHold)
 	}
+	if !fresh && len(l.open) == 0 {
+		return // who holds a lock is read with stacks only: nothing can be learned
+	}
 	l.ticks++
 	l.seen = l.seen[:0]
 	for i := range t.States {

@@ -22,7 +22,7 @@ func restsAtWork(s State, flags stackFlags) bool {
 // evalChild: threads wait for other programs.
 func evalChild(w *window) hit {
 	workers, long, reading := 0, 0, 0
-	ns := w.ops[1]
+	ns := w.ops[opChildren]
 	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
 		if !inChild(ts.State, &ts.Detail, x.flags) {
 			return false
@@ -52,7 +52,7 @@ func evalChild(w *window) hit {
 	})
 	share := w.ofBusy(ns) / w.limits.childShare
 	h := hit{
-		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[1])/w.limits.childShare),
+		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[opChildren])/w.limits.childShare),
 			// Somebody has to wait now: what is left of the time of supervisors that have ended is none of requests.
 			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
 		severity: SeverityWarn, threads: ids,
@@ -60,9 +60,9 @@ func evalChild(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
-	h.explains = w.ops[1]
+	h.explains = w.ops[opChildren]
 	h.title = "Waiting for other programs"
-	h.text = units.RoundPercent(w.ofBusy(w.ops[1])) + " of the busy time waits for child processes"
+	h.text = units.RoundPercent(w.ofBusy(w.ops[opChildren])) + " of the busy time waits for child processes"
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for "
 		ts := w.state(ids[0])
@@ -74,11 +74,9 @@ func evalChild(w *window) hit {
 		if ts.Detail.Child > 0 {
 			h.text += " (pid " + itoa(int64(ts.Detail.Child)) + ")"
 		}
-		if code := w.place(ts.Stack); code != "" {
-			h.text += " in " + code
-		}
+		h.text += w.in(ts.Stack)
 		if share >= 1 {
-			h.text += "; " + units.RoundPercent(w.ofBusy(w.ops[1])) + " of the busy time"
+			h.text += "; " + units.RoundPercent(w.ofBusy(w.ops[opChildren])) + " of the busy time"
 		}
 	}
 	h.next = "look at the child process; give it a timeout, or start it from a job"
@@ -103,10 +101,8 @@ func evalSleep(w *window) hit {
 	if len(ids) > 0 {
 		ts := w.state(ids[0])
 		h.stack = ts.Stack
-		h.text += "; now " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + units.ProseDuration(longest)
-		if code := w.place(ts.Stack); code != "" {
-			h.text += " in " + code
-		}
+		h.text += "; now " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
+			w.in(ts.Stack)
 	}
 	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
 	return h
@@ -134,19 +130,17 @@ func evalThreadWait(w *window) hit {
 	}
 	ts := w.state(ids[0])
 	h.stack = ts.Stack
-	h.text += "; now " + units.Plural(len(ids), "thread", "threads") + ", the longest for ≤ " + units.ProseDuration(longest)
-	if code := w.place(ts.Stack); code != "" {
-		h.text += " in " + code
-	}
-	if strings.HasSuffix(innermost(w.dict, ts.Stack), "SizedQueue#push") {
+	h.text += "; now " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
+		w.in(ts.Stack)
+	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
 		h.text += ": the queue is full"
 		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
 	}
 	return h
 }
 
-// innermost is the label of a stack's innermost frame; "" for an unknown stack.
-func innermost(dict *sampler.Dictionary, stack sampler.StackID) string {
+// innermostLabel is the label of a stack's innermost frame; "" for an unknown stack.
+func innermostLabel(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil || stack == 0 {
 		return ""
 	}

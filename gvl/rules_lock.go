@@ -227,7 +227,7 @@ func evalStarved(w *window) hit {
 
 // atMost is put before the length of a wait that may be shorter.
 func atMost(ts *ThreadState) string {
-	if ts.MovedNS != 0 || ts.partly() {
+	if ts.AtMost() {
 		return "≤ "
 	}
 	return ""

@@ -28,10 +28,11 @@ func evalPoolWait(w *window) hit {
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for a connection"
 	}
-	h.text += ", longest wait " + units.ProseDuration(w.poolNS)
-	if code := w.place(h.stack); code != "" {
-		h.text += " in " + code
+	h.text += ", longest wait "
+	if w.poolAtMost {
+		h.text += "≤ "
 	}
+	h.text += units.ProseDuration(w.poolNS) + w.in(h.stack)
 	h.text += "; " + units.RoundPercent(share) + " of the busy time"
 	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
 	return h

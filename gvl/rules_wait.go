@@ -196,7 +196,7 @@ func evalDNS(w *window) hit {
 	ids, longest := w.waiting(func(ts *ThreadState, _ *watch) bool {
 		return ts.State == IO && ts.Detail.Op == OpResolve
 	})
-	sum := w.ops[0]
+	sum := w.ops[opResolves]
 	h := hit{score: max(float64(longest)/w.limits.dnsWait, float64(sum)/w.limits.dnsSum), severity: SeverityWarn, threads: ids}
 	if h.score < 1 {
 		return h

@@ -16,8 +16,6 @@ type Cell struct {
 	// Dominant is the state with the largest share, Share its part of the time the thread was listed (0 to 1).
 	Dominant State
 	Share    float64
-	// Waited: the thread waited for the GVL within the stretch, however short.
-	Waited bool
 }
 
 // Listed returns for how long the thread was listed in the stretch, in ns.
@@ -211,7 +209,6 @@ func (c *Cell) finish() {
 		}
 	}
 	c.Share = ratio(c.NS[c.Dominant], sum)
-	c.Waited = c.NS[Waiting] > 0
 }
 
 // Totals returns the thread's time by state between fromNS and toNS, in ns.

@@ -34,7 +34,7 @@ func TestTimelineColumns(t *testing.T) {
 		t.Fatalf("window %d to %d", from-base, to-base)
 	}
 	for i, cell := range tl.Row(1, from, to-100*ms, 99) {
-		if cell.Dominant != Running || cell.Share < .69 || cell.Share > .71 || !cell.Waited || cell.NS[Sleeping] < ms/2 {
+		if cell.Dominant != Running || cell.Share < .69 || cell.Share > .71 || cell.NS[Waiting] == 0 || cell.NS[Sleeping] < ms/2 {
 			t.Fatalf("cell %d: %+v", i, cell)
 		}
 		if cell.SpanNS != 100*ms || cell.Listed() != 100*ms {

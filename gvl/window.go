@@ -42,7 +42,7 @@ type window struct {
 	gcStacks  map[sampler.StackID]int64
 	allocs    map[sampler.StackID]int64
 	flags     map[stackFlags]int64
-	ops       [len(opNames)]int64
+	ops       [numOps]int64
 	resting   [NumStates]int64 // in the middle of a request or a job
 	waits     Histogram
 	gcNS      int64
@@ -50,9 +50,11 @@ type window struct {
 	gcLacked  int64
 	poolNS    int64
 	poolAt    sampler.StackID
-	longest   hold
-	stuckNS   int64
-	holderCPU int64
+	// poolAtMost: that wait may have been shorter.
+	poolAtMost bool
+	longest    hold
+	stuckNS    int64
+	holderCPU  int64
 	// holderWait is the time holders were runnable without a CPU.
 	holderWait int64
 	// nativeCPU and nativeWait are the same two of threads that worked without the GVL.
@@ -117,8 +119,8 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	w.total, w.longest = sums{}, hold{}
 	w.waits.Reset()
 	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
-	w.poolNS, w.poolAt, w.nativeCPU, w.nativeWait = 0, 0, 0, 0
-	w.ops, w.resting = [len(opNames)]int64{}, [NumStates]int64{}
+	w.poolNS, w.poolAt, w.poolAtMost, w.nativeCPU, w.nativeWait = 0, 0, false, 0, 0
+	w.ops, w.resting = [numOps]int64{}, [NumStates]int64{}
 	for i := range states {
 		if ev.slots[i] >= 0 {
 			w.threadOf[states[i].Thread] = i
@@ -171,7 +173,7 @@ func (w *window) add(b *second) {
 		w.pause = b.pause
 	}
 	if b.poolNS > w.poolNS {
-		w.poolNS, w.poolAt = b.poolNS, b.poolStack
+		w.poolNS, w.poolAt, w.poolAtMost = b.poolNS, b.poolStack, b.poolAtMost
 	}
 	if b.longest.ns > w.longest.ns {
 		w.longest = b.longest

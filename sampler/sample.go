@@ -383,25 +383,11 @@ func (s *Sample) CopyFrom(from *Sample) {
 		ractors[i] = from.Ractors[i]
 		ractors[i].Queue = copyInto(queue, ractors[i].Queue)
 	}
-	if !resumed(from.Threads) {
-		copy(threads, from.Threads)
-		return
-	}
 	for i := range threads {
 		resumers := threads[i].Resumers
 		threads[i] = from.Threads[i]
 		threads[i].Resumers = copyInto(resumers, threads[i].Resumers)
 	}
-}
-
-// resumed reports whether a thread is in a fiber.
-func resumed(threads []Thread) bool {
-	for i := range threads {
-		if threads[i].Resumers != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // copyInto returns a copy of list in the memory that a former one has; nil of nil.

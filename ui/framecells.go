@@ -70,7 +70,6 @@ func finishFrameCell(c, whole *gvl.Cell) {
 		}
 	}
 	c.Share = min(share(c.Listed(), whole.Listed()), 1)
-	c.Waited = c.NS[gvl.Waiting] > 0
 }
 
 // cell is a row's cell; one without time for a row that came after.

@@ -114,7 +114,7 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 		})...)
 	}
 	out = append(out, helpText("a cut block or an underlined letter: in that column it also waited for the GVL", 4, w, t, func(a canvas.Area) {
-		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1, Waited: true}
+		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 3, 1
 		r, st := t.stateCell(&c, ascii, nil)
 		a.Rune(1, 0, r, st)

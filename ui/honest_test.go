@@ -22,7 +22,7 @@ func TestBarsShowNothingUnderHalfAColumn(t *testing.T) {
 		if got := strings.Count(g.Text(), "w"); got != want {
 			t.Errorf("%d of 1,000: %d columns of waiting in %q", waited, got, g.Text())
 		}
-		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1000, Waited: true}
+		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1000}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 1000-waited, waited
 		if _, st := theme.stateCell(&c, false, nil); (st.BG == theme.States[gvl.Waiting]) != (waited >= 1000/16) {
 			t.Errorf("%d of 1,000: a cell of the timeline has the ground %s", waited, st.BG.Hex())

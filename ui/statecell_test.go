@@ -19,7 +19,7 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 		c := gvl.Cell{Dominant: []gvl.State{gvl.Waiting, gvl.IO}[rng.IntN(2)], Share: leastDominant + rng.Float64()*(1-leastDominant), SpanNS: 100}
 		c.NS[c.Dominant] = 100
 		if c.Dominant == gvl.IO {
-			c.NS[gvl.Waiting], c.Waited = rng.Int64N(30), true
+			c.NS[gvl.Waiting] = rng.Int64N(30)
 		}
 		cells[i] = c
 	}

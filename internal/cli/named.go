@@ -126,8 +126,9 @@ func (e *noMatchError) Error() string {
 	if e.command.HasParent() {
 		return fmt.Sprintf("no Ruby process has %q in its name or command line; \"ddtop ps\" lists them", e.typed)
 	}
-	if near := nearest(e.typed, e.command); near != "" {
-		return fmt.Sprintf("there is no command %q; did you mean %s? No Ruby process has that in its name or command line, either", e.typed, near)
+	if near := e.command.SuggestionsFor(e.typed); len(near) > 0 {
+		return fmt.Sprintf("there is no command %q; did you mean %s? No Ruby process has that in its name or command line, either",
+			e.typed, strings.Join(near, " or "))
 	}
 	return fmt.Sprintf("there is no command %q, and no Ruby process has that in its name or command line; \"ddtop help\" lists the commands, "+
 		"\"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed)
@@ -139,52 +140,6 @@ func (e *noMatchError) Unwrap() error {
 		return attach.ErrNoProcess
 	}
 	return &usageError{errors.New("no such command")}
-}
-
-// farthest is how many letters a command's name may differ from what was typed.
-const farthest = 2
-
-// nearest is the command whose name comes nearest to a word; "" where none is near.
-func nearest(word string, root *cobra.Command) string {
-	best, least := "", farthest+1
-	for _, c := range root.Commands() {
-		d := distance(word, c.Name())
-		if strings.HasPrefix(c.Name(), word) {
-			d = min(d, 1)
-		}
-		if d < least && d < len(word) && c.IsAvailableCommand() {
-			best, least = c.Name(), d
-		}
-	}
-	return best
-}
-
-// distance is how many letters have to be put in, left out or changed, or swapped with their neighbours, to make one word of
-// another (optimal string alignment). Words longer than any command are far from all.
-func distance(a, b string) int {
-	const longest = 32
-	if len(a) > longest || len(b) > longest {
-		return longest
-	}
-	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		now, before, twoBefore := rows[i%3], rows[(i+2)%3], rows[(i+1)%3]
-		now[0] = i
-		for j := 1; j <= len(b); j++ {
-			changed := 1
-			if a[i-1] == b[j-1] {
-				changed = 0
-			}
-			now[j] = min(before[j]+1, now[j-1]+1, before[j-1]+changed)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				now[j] = min(now[j], twoBefore[j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)%3][len(b)]
 }
 
 // maxCompletion bounds the names offered to a shell, in bytes.

@@ -44,7 +44,9 @@ func newRoot(std Streams) *cobra.Command {
 		Long:          rootLong + "\n\n" + exitCodesHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          rootArgs,
+		// How many letters a word may be off for a command to be suggested.
+		SuggestionsMinimumDistance: 2,
+		Args:                       rootArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.check()); err != nil {
 				return err

@@ -49,9 +49,9 @@ var raises = map[string]raised{
 	"dns_slow":     {words: []string{"threads resolve a name"}, never: []string{"http_slow"}, alone: true, prepare: silentResolver},
 	"child_wait":   {words: []string{"2 threads wait for child processes"}},
 	"sleep_wait": {words: []string{"Mailer#deliver"}, pattern: `^requests or jobs spend \d+ % of the busy time in sleep; now [1-4] threads?, ` +
-		`the longest for [\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
+		`the longest for (≤ )?[\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
 	"thread_wait": {words: []string{"AuditLog#<<"}, never: []string{"deadlock", "io_busy"}, pattern: `^requests or jobs spend \d+ % of the busy ` +
-		`time waiting for another thread; now [1-4] threads?, the longest for ≤ [\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full$`},
+		`time waiting for another thread; now [1-4] threads?, the longest for (≤ )?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full$`},
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
 	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},

@@ -21,8 +21,7 @@ const (
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
-	// slowBatchNS is how long they are collected while nothing runs. The first sign of life comes with the sample after it, which
-	// is not slow.
+	// slowBatchNS is how long they are collected while nothing runs.
 	slowBatchNS = 400_000_000
 )
 

@@ -14,6 +14,15 @@ def named(name)
   end
 end
 
+# Calls a block again and again in a thread that is known for one of a Puma's workers.
+module Puma
+  class ThreadPool
+    def spawn_thread(i)
+      named("puma srv tp 00#{i}") { loop { yield } }
+    end
+  end
+end
+
 # Computes in Ruby for that many seconds.
 def compute(seconds)
   until_at = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds

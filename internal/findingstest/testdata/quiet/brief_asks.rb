@@ -1,12 +1,4 @@
 # Workers of a Puma that wait a moment here and there, one that sleeps long, pollers, and a thread that starts a program now and then.
-module Puma
-  class ThreadPool
-    def spawn_thread(i)
-      named("puma srv tp 00#{i}") { loop { yield } }
-    end
-  end
-end
-
 require "rbconfig"
 pool = Puma::ThreadPool.new
 3.times { |i| pool.spawn_thread(i) { compute 0.002; sleep 0.004 } }

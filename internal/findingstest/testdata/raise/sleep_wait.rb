@@ -1,12 +1,4 @@
 # A mail relay refuses, and the workers of a Puma try again after a pause, in the request.
-module Puma
-  class ThreadPool
-    def spawn_thread(i)
-      named("puma srv tp 00#{i}") { loop { yield } }
-    end
-  end
-end
-
 class Mailer
   def deliver
     4.times do
