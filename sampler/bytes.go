@@ -66,7 +66,7 @@ func (d *Dictionary) Bytes() int64 {
 	return d.bytes
 }
 
-// LeftOut returns how many frames, stacks, peers and threads were refused for lack of room. One that is met again counts again.
+// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that is met again counts again.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -97,6 +97,14 @@ func (n stackNode) cost() int64 {
 func (p Peer) cost() int64 {
 	names := len(p.Remote) + len(p.Local) + len(p.Service) + len(p.Path) + len(p.Process)
 	return int64(mapSlack*(unsafe.Sizeof(p)+unsafe.Sizeof(PeerID(0)))) + int64(names)
+}
+
+func (w Work) cost() int64 {
+	return int64(mapSlack*(unsafe.Sizeof(w)+unsafe.Sizeof(WorkID(0)))) + int64(len(w.Endpoint)+len(w.Values))
+}
+
+func (t text) cost() int64 {
+	return int64(mapSlack*(unsafe.Sizeof(t)+unsafe.Sizeof(TextID(0)))) + int64(len(t.s))
 }
 
 func (t ThreadInfo) cost() int64 {

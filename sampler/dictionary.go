@@ -91,7 +91,7 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads and peers. One goroutine writes, any number read. An ID keeps its meaning
+// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine writes, any number read. An ID keeps its meaning
 // for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper) means nothing
 // any more. Names are cut as CutName does, and all entries together take MaxDictionaryBytes at most.
 //
@@ -112,6 +112,10 @@ type entries struct {
 	stackIDs map[stackNode]StackID
 	peers    table[Peer]
 	peerIDs  map[Peer]PeerID
+	works    table[Work]
+	workIDs  map[Work]WorkID
+	texts    table[text]
+	textIDs  map[text]TextID
 	threads  map[ThreadID]ThreadInfo
 	overflow uint64
 	// bytes is what all entries take, maxBytes their limit, leftOut what stands for those beyond it.
@@ -132,6 +136,8 @@ func NewDictionary() *Dictionary {
 		frameIDs: make(map[Frame]FrameID),
 		stackIDs: make(map[stackNode]StackID),
 		peerIDs:  make(map[Peer]PeerID),
+		workIDs:  make(map[Work]WorkID),
+		textIDs:  make(map[text]TextID),
 		threads:  make(map[ThreadID]ThreadInfo),
 		maxBytes: MaxDictionaryBytes,
 		shared:   new(atomic.Int64),

@@ -29,7 +29,7 @@ func (d *Dictionary) HoldsPeer(id PeerID) bool {
 	return d.peers.at(uint32(id)) != nil
 }
 
-// useSample notes that all stacks and peers of a sample are in use.
+// useSample notes that all stacks, peers, requests and texts of a sample are in use.
 func (d *Dictionary) useSample(s *Sample) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,13 +38,16 @@ func (d *Dictionary) useSample(s *Sample) {
 		t := &s.Threads[i]
 		d.stacks.use(uint32(t.Stack), now)
 		d.peers.use(uint32(t.Kernel.Peer), now)
+		d.works.use(uint32(t.Serving.Work), now)
+		d.texts.use(uint32(t.Serving.Statement), now)
+		d.texts.use(uint32(t.Serving.Exception), now)
 		for _, r := range t.Resumers {
 			d.stacks.use(uint32(r), now)
 		}
 	}
 }
 
-// evict takes away the stacks and peers not used since a generation, the frames that no other stack has, and the threads that
+// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack has, and the threads that
 // were gone before a time.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
@@ -57,6 +60,8 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 	}, func(n *stackNode) { names += n.cost(); delete(d.stackIDs, *n) })
 	pages += d.frames.evict(before, func(*Frame, Generation) {}, func(f *Frame) { names += f.cost(); delete(d.frameIDs, *f) })
 	pages += d.peers.evict(before, func(*Peer, Generation) {}, func(p *Peer) { names += p.cost(); delete(d.peerIDs, *p) })
+	pages += d.works.evict(before, func(*Work, Generation) {}, func(w *Work) { names += w.cost(); delete(d.workIDs, *w) })
+	pages += d.texts.evict(before, func(*text, Generation) {}, func(t *text) { names += t.cost(); delete(d.textIDs, *t) })
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
 			names += t.cost()

@@ -194,6 +194,8 @@ type Thread struct {
 	Resumers []StackID
 	Blocked  Blocked
 	Kernel   Kernel
+	// Serving is as old as Stack.
+	Serving Serving
 }
 
 // Ractor is the evidence about one ractor's GVL.

@@ -1,0 +1,127 @@
+package sampler
+
+// WorkID names a Work in a Dictionary; 0 means "none, or none that could be told".
+type WorkID uint32
+
+// TextID names a text in a Dictionary; 0 means "none".
+type TextID uint32
+
+// WorkKind says what kind of work a thread does for somebody.
+type WorkKind uint8
+
+// The kinds of Work.
+const (
+	WorkNone WorkKind = iota
+	WorkRequest
+	WorkJob
+)
+
+// String is the word used in JSON: none, request, job.
+func (k WorkKind) String() string {
+	switch k {
+	case WorkRequest:
+		return "request"
+	case WorkJob:
+		return "job"
+	}
+	return "none"
+}
+
+// WorkNumber tells one request or job from another for as long as the Dictionary lives. It is given once, from 1 on.
+type WorkNumber uint64
+
+// Work is one request or job, as far as it is known at an instant. When more becomes known of it (its route, after the first
+// frames), another Work of the same Number takes its place.
+type Work struct {
+	Number WorkNumber
+	Kind   WorkKind
+	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job; "" where it is not known.
+	Endpoint string
+	// SinceNS is when it was first seen, and BeforeNS when its thread was last seen without it, both CLOCK_MONOTONIC in ns: it began
+	// between the two. BeforeNS is 0 where it had begun before the thread was first looked at.
+	SinceNS, BeforeNS int64
+	// QueuedNS is how long it had waited before it came to the thread, in ns, by what a load balancer or its queue has written into
+	// it (X-Request-Start, a job's enqueued_at); 0: not known.
+	QueuedNS int64
+	// Values are its path with ids and query, or its arguments: read only where values are asked for, else "".
+	Values string
+}
+
+// Serving is for whom and for what a thread works at an instant. The zero value: for nobody, or it could not be told.
+type Serving struct {
+	Work WorkID
+	// Statement is what it asks a database or another service at this instant, without literals: "SELECT … WHERE id = ?", "GET",
+	// "POST api.example.com".
+	Statement TextID
+	// Exception is the class of the exception that it handles ($!), with its message where values are asked for.
+	Exception TextID
+	// Span and RootSpan are the tracer's active span and the local root of its trace, as 64 bits; 0: none.
+	Span, RootSpan uint64
+}
+
+// InternWork returns w's ID, giving it one at its first sight; 0 when there is no room.
+func (d *Dictionary) InternWork(w Work) WorkID {
+	w.Endpoint, w.Values = CutName(w.Endpoint), CutName(w.Values)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return intern(d.entries, &d.works, d.workIDs, w)
+}
+
+// InternText returns the ID of a text, giving it one at its first sight; 0 for "" and when there is no room.
+func (d *Dictionary) InternText(s string) TextID {
+	if s == "" {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return intern(d.entries, &d.texts, d.textIDs, text{CutName(s)})
+}
+
+// Work returns a request or job; the zero Work for 0 or an ID that is unknown or evicted.
+func (d *Dictionary) Work(id WorkID) Work {
+	w := d.work(id)
+	if d.names != nil {
+		return d.names.work(w)
+	}
+	return w
+}
+
+func (d *entries) work(id WorkID) Work {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if at := d.works.at(uint32(id)); at != nil {
+		return *at
+	}
+	return Work{}
+}
+
+// Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.
+func (d *Dictionary) Statement(id TextID) string {
+	s := d.text(id)
+	if d.names != nil {
+		return d.names.statement(s)
+	}
+	return s
+}
+
+// Exception returns what a thread handles (Serving.Exception), "Class" or "Class: message"; "" for 0 or an ID that is unknown or
+// evicted.
+func (d *Dictionary) Exception(id TextID) string {
+	s := d.text(id)
+	if d.names != nil {
+		return d.names.exception(s)
+	}
+	return s
+}
+
+func (d *entries) text(id TextID) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if at := d.texts.at(uint32(id)); at != nil {
+		return at.s
+	}
+	return ""
+}
+
+// text is an entry of a Dictionary.
+type text struct{ s string }
