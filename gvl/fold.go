@@ -66,6 +66,7 @@ type View struct {
 	Timeline *Timeline
 	Blame    *Blame
 	Findings *Findings
+	Requests *Requests
 }
 
 // Read calls fn with the folded data while Feed is kept out. fn should be quick, for samples wait meanwhile, and must
@@ -74,7 +75,7 @@ func (f *Fold) Read(fn func(*View)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.measure
-	v := View{Process: f.proc, Dict: m.dict, Account: m.account, Timeline: f.timeline, Blame: m.blame, Findings: m.findings}
+	v := View{Process: f.proc, Dict: m.dict, Account: m.account, Timeline: f.timeline, Blame: m.blame, Findings: m.findings, Requests: m.requests}
 	if f.fed {
 		v.Sample, v.States = &f.sample, f.states
 	}

@@ -2,8 +2,8 @@ package gvl
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Interval is a stretch of time in which a thread was in one state, with one stack. The intervals of a thread follow each
-// other without a gap and without overlap from when it was listed first until it was listed no more.
+// Interval is a stretch of time in which a thread was in one state, with one stack, for one request or none. The intervals of a
+// thread follow each other without a gap and without overlap from when it was listed first until it was listed no more.
 type Interval struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
@@ -11,8 +11,9 @@ type Interval struct {
 	// Detail is what was known of the state at its end: what was learned late of a wait holds from its beginning on. Its
 	// Reason is ReasonNotSampled for time that is too long to be known from the samples around it.
 	Detail Detail
-	// Stack is 0 where none was read.
-	Stack sampler.StackID
+	// Stack is 0 where none was read. Serving is for whom and for what the thread worked, read with it.
+	Stack   sampler.StackID
+	Serving sampler.Serving
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns; ToNS is later than FromNS.
 	FromNS, ToNS int64
 	// ResolutionNS says how the time is known: the state was seen to begin between two samples that lie so far apart, in ns.
@@ -56,6 +57,8 @@ type LockInterval struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  State
+	// Serving is for whom the holder worked, as old as its stack.
+	Serving sampler.Serving
 	// Stopped: the holder was stopped by a signal or a debugger, so that no code of the process is to blame.
 	Stopped bool
 	// Waiters is how many threads waited.

@@ -96,6 +96,7 @@ type Measure struct {
 	account  *Account
 	blame    *Blame
 	findings *Findings
+	requests *Requests
 }
 
 // NewMeasure returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as
@@ -105,7 +106,7 @@ func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure 
 	blame := newBlame(stream, dict)
 	return &Measure{
 		dict: dict, class: NewClassifier(p, dict), stream: stream, account: NewAccount(stream, p, dict), blame: blame,
-		findings: newFindings(stream, p, dict, blame, r),
+		findings: newFindings(stream, p, dict, blame, r), requests: NewRequests(stream, dict, MaxBlameWindowNS),
 	}
 }
 

@@ -20,7 +20,8 @@ const (
 //   - Where samples are too far apart, or were lost, threads are Unknown in between.
 //   - A thread that is Unknown for lack of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
 //   - The time between two readings of a stack is split the same way, but a stretch whose state is the state of only one of
-//     the two goes to that one's stack: a thread that ran and then began to read a socket was not reading while it ran.
+//     the two goes to that one's stack: a thread that ran and then began to read a socket was not reading while it ran. For
+//     whom the thread works was read with the stack, and goes with it.
 //
 // An interval is therefore settled a while after its end: at the next reading of the stack, or when the answer has come. In
 // the steady state nothing is allocated. A Stream is not safe for concurrent use.
@@ -81,16 +82,16 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 		case fresh:
 			s.list(r, ts)
 			s.begun = append(s.begun, i)
-			r.begin(ts, t.Stack, begins, st)
+			r.begin(ts, t, begins, st)
 		case st.gap:
 			s.end(r, ended)
 			s.notSampled(r, st)
 			r.ractor = ts.Ractor
-			r.begin(ts, t.Stack, begins, st)
+			r.begin(ts, t, begins, st)
 		default:
 			s.advance(r, ts, st)
 			if x.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0 {
-				s.read(r, t.Stack, st.toNS)
+				s.read(r, lookAt(t), st.toNS)
 			}
 		}
 		s.slots = append(s.slots, rec.v.slot)

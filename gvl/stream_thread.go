@@ -9,10 +9,19 @@ type segment struct {
 	detail               Detail
 }
 
-// untold is time with one stack whose state is still to be told.
+// look is what was read of a thread's frames: its stack, and for whom it worked.
+type look struct {
+	stack   sampler.StackID
+	serving sampler.Serving
+}
+
+// lookAt is what a sample has of a thread's frames.
+func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
+
+// untold is time with one reading whose state is still to be told.
 type untold struct {
 	fromNS, toNS, stepNS int64
-	stack                sampler.StackID
+	look
 }
 
 // streamThread is what a Stream remembers of a thread.
@@ -39,8 +48,8 @@ type streamThread struct {
 	// fromNS is the time up to which segments reach.
 	fromNS int64
 	buffers
-	// stack was read last, in stackState.
-	stack      sampler.StackID
+	// look is what was read last, in stackState.
+	look
 	stackState State
 }
 
@@ -76,10 +85,10 @@ func (s *Stream) gone(r *streamThread, atNS int64) {
 }
 
 // begin starts a thread, or starts it again after a gap.
-func (r *streamThread) begin(ts *ThreadState, stack sampler.StackID, atNS int64, st step) {
+func (r *streamThread) begin(ts *ThreadState, t *sampler.Thread, atNS int64, st step) {
 	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, ThreadState{}
 	r.run(ts, atNS, st)
-	r.stack, r.stackState = stack, r.now()
+	r.look, r.stackState = lookAt(t), r.now()
 }
 
 // run begins a stretch of time with one state.
@@ -187,23 +196,23 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 	r := &rec.v
 	i := &s.pending
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
-	one := func(g segment, stack sampler.StackID) {
+	one := func(g segment, of look) {
 		if g.state == openState {
 			g.state, g.detail = r.state, r.detail
 		}
-		i.State, i.Detail, i.Stack = g.state, g.detail, stack
+		i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, of.stack, of.serving
 		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
 		if i.ToNS > i.FromNS {
 			fn(i)
 		}
 	}
 	for _, u := range r.untold {
-		one(segment{u.fromNS, u.toNS, u.stepNS, openState, Detail{}}, u.stack)
+		one(segment{u.fromNS, u.toNS, u.stepNS, openState, Detail{}}, u.look)
 	}
 	for _, g := range r.segments {
-		one(g, r.stack)
+		one(g, r.look)
 	}
-	one(segment{r.fromNS, s.steps.lastNS, r.stepNS, r.state, r.detail}, r.stack)
+	one(segment{r.fromNS, s.steps.lastNS, r.stepNS, r.state, r.detail}, r.look)
 }
 
 // cut lets the segment that goes on end, and the next one begin.
@@ -225,7 +234,7 @@ func (s *Stream) tell(r *streamThread, state State) {
 	}
 	r.state, r.open = state, false
 	for _, u := range r.untold {
-		s.settle(r, &segment{u.fromNS, u.toNS, u.stepNS, state, r.detail}, u.stack, u.fromNS, u.toNS)
+		s.settle(r, &segment{u.fromNS, u.toNS, u.stepNS, state, r.detail}, u.look, u.fromNS, u.toNS)
 	}
 	r.untold = r.untold[:0]
 	for i := range r.segments {
@@ -239,7 +248,7 @@ func (s *Stream) tell(r *streamThread, state State) {
 }
 
 // read shares the time since the last reading of the stack between that one and this one.
-func (s *Stream) read(r *streamThread, stack sampler.StackID, atNS int64) {
+func (s *Stream) read(r *streamThread, now look, atNS int64) {
 	s.cut(r, atNS)
 	state := r.now()
 	if len(r.segments) > 0 {
@@ -247,33 +256,33 @@ func (s *Stream) read(r *streamThread, stack sampler.StackID, atNS int64) {
 		mid := first + (atNS-first)/2
 		for i := range r.segments {
 			switch g := &r.segments[i]; {
-			case stack == r.stack, g.state == state && g.state != r.stackState:
-				s.settle(r, g, stack, g.fromNS, g.toNS)
+			case now == r.look, g.state == state && g.state != r.stackState:
+				s.settle(r, g, now, g.fromNS, g.toNS)
 			case g.state == r.stackState && g.state != state:
-				s.settle(r, g, r.stack, g.fromNS, g.toNS)
+				s.settle(r, g, r.look, g.fromNS, g.toNS)
 			default:
 				at := min(max(mid, g.fromNS), g.toNS)
-				s.settle(r, g, r.stack, g.fromNS, at)
-				s.settle(r, g, stack, at, g.toNS)
+				s.settle(r, g, r.look, g.fromNS, at)
+				s.settle(r, g, now, at, g.toNS)
 			}
 		}
 		r.segments = r.segments[:0]
 	}
-	r.stack, r.stackState = stack, state
+	r.look, r.stackState = now, state
 }
 
 // settle hands a part of a segment out, or holds it back until its state is told.
-func (s *Stream) settle(r *streamThread, g *segment, stack sampler.StackID, fromNS, toNS int64) {
+func (s *Stream) settle(r *streamThread, g *segment, of look, fromNS, toNS int64) {
 	if toNS <= fromNS {
 		return
 	}
 	if g.state == openState {
-		r.hold(untold{fromNS, toNS, g.stepNS, stack})
+		r.hold(untold{fromNS, toNS, g.stepNS, of})
 		return
 	}
 	i := &s.out
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
-	i.State, i.Detail, i.Stack = g.state, g.detail, stack
+	i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, of.stack, of.serving
 	i.FromNS, i.ToNS, i.ResolutionNS = fromNS, toNS, g.stepNS
 	for _, c := range s.to {
 		c.Interval(i)
@@ -282,7 +291,7 @@ func (s *Stream) settle(r *streamThread, g *segment, stack sampler.StackID, from
 
 // hold keeps time whose state is still to be told.
 func (r *streamThread) hold(u untold) {
-	if n := len(r.untold); n > 0 && (r.untold[n-1].stack == u.stack || n >= maxUntold) {
+	if n := len(r.untold); n > 0 && (r.untold[n-1].look == u.look || n >= maxUntold) {
 		r.untold[n-1].toNS = u.toNS
 		return
 	}
@@ -291,7 +300,7 @@ func (r *streamThread) hold(u untold) {
 
 // notSampled hands out a gap in the time of a thread.
 func (s *Stream) notSampled(r *streamThread, st step) {
-	s.settle(r, &segment{state: Unknown, detail: Detail{FD: -1, Reason: ReasonNotSampled}}, 0, st.fromNS, st.toNS)
+	s.settle(r, &segment{state: Unknown, detail: Detail{FD: -1, Reason: ReasonNotSampled}}, look{}, st.fromNS, st.toNS)
 }
 
 // end settles all that is held back of a thread, up to a time.
@@ -308,7 +317,7 @@ func (s *Stream) end(r *streamThread, atNS int64) {
 func (s *Stream) release(r *streamThread) {
 	for i := range r.segments {
 		g := &r.segments[i]
-		s.settle(r, g, r.stack, g.fromNS, g.toNS)
+		s.settle(r, g, r.look, g.fromNS, g.toNS)
 	}
 	r.segments = r.segments[:0]
 }
