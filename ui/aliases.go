@@ -16,7 +16,7 @@ func CheckKey(key, does string) error {
 	if err := checkName(key); err != nil {
 		return err
 	}
-	maps := []keyMap{globalKeys(true), weightKeys(), searchKeys(), timelineKeys(), flameKeys()}
+	maps := []keyMap{globalKeys(offers{true, true}), weightKeys(), searchKeys(), timelineKeys(), flameKeys()}
 	for _, p := range newPages(newComponents(new(selection))) {
 		if p != nil {
 			maps = append(maps, *p.keyMap())

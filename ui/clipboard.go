@@ -101,7 +101,7 @@ func (m *Model) summary() string {
 		fmt.Fprintf(&b, "* noted: %s\n", markdown(n))
 	}
 	var figures []string
-	for _, g := range f.gauges(&m.theme) {
+	for _, g := range f.gauges(&m.theme, &m.served) {
 		figures = append(figures, strings.TrimSpace(g.label+" "+g.value))
 	}
 	fmt.Fprintf(&b, "\n%s\n", markdown(strings.Join(figures, " · ")))

@@ -37,7 +37,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	doc := string(text)
 	pages := newPages(newComponents(new(selection)))
 	sections := map[string][]keyMap{
-		"Everywhere":                       {globalKeys(true)},
+		"Everywhere":                       {globalKeys(offers{true, true})},
 		"View 1: live":                     {timelineKeys(), flameKeys()},
 		"The flamegraph, on views 1 and 4": {weightKeys()},
 		"One thread":                       {*pages[pageThread].keyMap()},
@@ -50,8 +50,8 @@ func TestDocsNameEveryKey(t *testing.T) {
 				name = tab.name
 			}
 			sections["View "+tab.key+": "+name] = []keyMap{*pages[tab.id].keyMap()}
-			if slices.Contains([]pageID{pageThreads, pageTimeline, pageTop, pageLocks}, tab.id) {
-				sections["Search, on views 2, 3, 5 and 6"] = []keyMap{searchKeys()}
+			if slices.Contains([]pageID{pageThreads, pageTimeline, pageTop, pageLocks, pageRequests}, tab.id) {
+				sections["Search, on views 2, 3, 5, 6 and 9"] = []keyMap{searchKeys()}
 			}
 		}
 	}

@@ -153,7 +153,7 @@ func (m *Model) attach(f *fleet) {
 	m.fleet = f
 	m.pages[pageProcesses] = f.page
 	m.page = pageProcesses
-	m.setKeys(true)
+	m.setKeys(offers{processes: true, requests: m.offers.requests})
 }
 
 // takeOver takes over what the person chose on another process's screen.

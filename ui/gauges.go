@@ -24,7 +24,7 @@ type gauge struct {
 
 const sparkLater = 10
 
-func (f *figures) gauges(t *Theme) []gauge {
+func (f *figures) gauges(t *Theme, s *served) []gauge {
 	waitColor := t.readable(t.States[gvl.Waiting])
 	heldStyle, waitStyle := t.bold(), t.bold()
 	if f.held >= 0.85 {
@@ -58,6 +58,13 @@ func (f *figures) gauges(t *Theme) []gauge {
 		gs = append(gs, gauge{label: "RSS", value: units.Bytes(f.rss), style: t.bold(), spark: f.rssSpark, top: maxOf(f.rssSpark, 1),
 			sparkStyle: t.dim(), priority: 6, bar: true})
 	}
+	if s.seen {
+		gs = append(gs, gauge{label: "requests", value: units.Count(int64(len(s.running))), style: t.bold(), priority: 4, bar: true},
+			gauge{value: perSecondText(s.perSecond) + "/s", style: t.bold(), priority: 4})
+		if n, _ := s.lengths.Count(); n > 0 {
+			gs = append(gs, gauge{label: "p95", value: s.length(.95), style: t.bold(), priority: 7})
+		}
+	}
 	return gs
 }
 
@@ -90,8 +97,8 @@ func (g *gauge) sparks(level int) bool {
 	return len(g.spark) > 0 && g.priority+sparkLater <= level
 }
 
-func drawGauges(a canvas.Area, f *figures, t *Theme) {
-	gs := f.gauges(t)
+func drawGauges(a canvas.Area, f *figures, s *served, t *Theme) {
+	gs := f.gauges(t, s)
 	level := 2 * sparkLater
 	for ; level > 0; level-- {
 		w := 1

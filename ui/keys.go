@@ -61,8 +61,8 @@ func ofFirst(maps []*keyMap) []keyMap {
 	return out
 }
 
-// globalKeys work everywhere; several: there is more than one process.
-func globalKeys(several bool) keyMap {
+// globalKeys work everywhere.
+func globalKeys(o offers) keyMap {
 	k := keyMap{title: "everywhere", bindings: []binding{
 		{keys: []string{"?"}, show: "?", short: "help", always: true, help: "this help, and what the letters and colours mean",
 			do: func(m *Model) tea.Cmd { m.over.toggle(helpOverlay); return nil }},
@@ -101,8 +101,8 @@ func globalKeys(several bool) keyMap {
 			do: func(m *Model) tea.Cmd { return tea.Quit }},
 		{keys: []string{"ctrl+z"}, do: func(m *Model) tea.Cmd { return m.suspend() }},
 	}}
-	k.bindings = slices.Insert(k.bindings, 1, tabKeys(several)...)
-	if several {
+	k.bindings = slices.Insert(k.bindings, 1, o.tabKeys()...)
+	if o.processes {
 		k.bindings = slices.Insert(k.bindings, len(k.bindings)-3, processKeys()...)
 	}
 	return k

@@ -30,7 +30,7 @@ func newLivePage(c *components) *livePage {
 func (p *livePage) keyMap() *keyMap { return &p.keys[p.focus] }
 
 func (p *livePage) load(sc *scene, r *reading) {
-	p.timeline.loadCells(r, sc.cells, sc.regions.rowCount)
+	p.timeline.loadCells(sc, r, sc.cells, sc.regions.rowCount)
 }
 
 func (p *livePage) about(*scene) string { return "" }

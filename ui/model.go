@@ -69,7 +69,7 @@ func NewModel(store *Store, o Options) (*Model, error) {
 		overKeys: overlayKeys(), live: pages[pageLive].(*livePage), pages: pages,
 		message: message{text: o.Notice},
 	}
-	m.setKeys(false)
+	m.setKeys(offers{})
 	return m, nil
 }
 

@@ -95,11 +95,16 @@ func (m *Model) load(force bool) {
 		d.rows, d.longest = len(m.timeline.rows), m.timeline.longest()
 		m.regions = newRegions(m.width, m.height, d)
 		m.figures.load(r, m.atNS-m.windowNS, m.atNS)
-		if m.weightsStale() {
+		stale := m.weightsStale()
+		if stale {
 			r.rolling.SnapshotRange(m.atNS-m.windowNS, m.atNS, &m.weights)
 			m.weightsOf = flameRange{m.atNS, m.windowNS, m.frozen}
 			flame = true
 			m.timeline.shares.loadBlame(&m.scene)
+		}
+		m.served.load(&m.scene, r, stale)
+		if m.served.seen && !m.offers.requests {
+			m.setKeys(offers{processes: m.offers.processes, requests: true})
 		}
 		m.timeline.shares.choose(m.threads, m.regions.sharesW, m.figures.waiting)
 		m.current().load(&m.scene, r)

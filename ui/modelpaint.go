@@ -40,7 +40,11 @@ func (m *Model) paint() {
 		head := m.head()
 		head.draw(a.Row(r.head), t)
 		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), &m.scene)
-		drawGauges(a.Row(r.gauges), &m.figures, t)
+		requests := &m.served
+		if m.page == pageRequests { // whose rule has them
+			requests = new(served)
+		}
+		drawGauges(a.Row(r.gauges), &m.figures, requests, t)
 	}
 	m.drawPage()
 	m.pressed.draw(a, r.detail-1, t)

@@ -21,6 +21,7 @@ const (
 	pageTop
 	pageLocks
 	pageMemory
+	pageRequests
 	pageProcesses // nil where there is one process
 	numPages
 )
@@ -71,19 +72,23 @@ var tabs = [...]tab{
 	{pageLocks, "6", "locks", "deadlocks, locks with their holders, and whose code makes others wait for the GVL"},
 	{pageMemory, "7", "memory", "memory and GC: how they went, the collector's figures, and whose code paid for it"},
 	{pageProcesses, "8", "processes", "a row a process; all of them in one flamegraph; enter opens one"},
+	{pageRequests, "9", "requests", "who is served: requests and jobs in progress, and routes with what their time goes to"},
 }
 
-// tabsOf are the views there are: that of processes where there are several.
-func tabsOf(several bool) []tab {
-	if several {
-		return tabs[:]
-	}
-	return tabs[:len(tabs)-1]
+// offers says which views there are that not every process has: that of processes where there are several, that of requests once
+// one or a job was seen.
+type offers struct{ processes, requests bool }
+
+// tabs are the views there are.
+func (o offers) tabs() []tab {
+	return slices.DeleteFunc(slices.Clone(tabs[:]), func(t tab) bool {
+		return t.id == pageProcesses && !o.processes || t.id == pageRequests && !o.requests
+	})
 }
 
 // tabKeys are the keys that lead to the views.
-func tabKeys(several bool) []binding {
-	tabs := tabsOf(several)
+func (o offers) tabKeys() []binding {
+	tabs := o.tabs()
 	out := make([]binding, 0, len(tabs))
 	for i, t := range tabs {
 		b := binding{keys: []string{t.key}, show: t.key, help: t.name + ": " + t.helped, do: func(m *Model) tea.Cmd { return m.open(t.id) }}
@@ -114,7 +119,7 @@ func newComponents(s *selection) *components {
 func newPages(c *components) [numPages]page {
 	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(c.timeline.selection, &c.whereNow), pageThread: newThreadPage(&c.flame),
 		pageTimeline: newTimelinePage(&c.timeline, &c.whereNow), pageFlame: newFlamePage(&c.flame, &c.panel), pageTop: newTopPage(&c.flame),
-		pageLocks: newLocksPage(&c.flame), pageMemory: newMemoryPage()}
+		pageLocks: newLocksPage(&c.flame), pageMemory: newMemoryPage(), pageRequests: newRequestsPage(&c.flame, &c.whereNow)}
 }
 
 // current is the page that fills the screen.
@@ -162,15 +167,15 @@ func (m *Model) mapsBeside(id pageID) []*keyMap {
 	switch id {
 	case pageLive, pageFlame:
 		return []*keyMap{&m.weightKeys}
-	case pageThreads, pageTimeline, pageTop, pageLocks:
+	case pageThreads, pageTimeline, pageTop, pageLocks, pageRequests:
 		return []*keyMap{&m.searchKeys}
 	}
 	return nil
 }
 
-// setKeys gives the keys that work everywhere; several: there is more than one process.
-func (m *Model) setKeys(several bool) {
-	m.keys = globalKeys(several)
+// setKeys gives the keys that work everywhere.
+func (m *Model) setKeys(o offers) {
+	m.offers, m.keys = o, globalKeys(o)
 	m.front.bindings = slices.DeleteFunc(slices.Clone(m.keys.bindings), func(b binding) bool { return !slices.Contains(overKeys, b.keys[0]) })
 }
 
@@ -227,10 +232,10 @@ func (m *Model) drawTabs(a canvas.Area, p page) {
 	a.Fill('─', t.line())
 	about := " " + p.about(&m.scene) + " "
 	x, names := 2, 3
-	for _, tb := range tabsOf(m.fleet != nil) {
+	for _, tb := range m.offers.tabs() {
 		names += canvas.Width(tb.key+tb.name) + 3
 	}
-	for _, tb := range tabsOf(m.fleet != nil) {
+	for _, tb := range m.offers.tabs() {
 		st, text := t.dim(), " "+tb.key+" "+tb.name+" "
 		if tb.id == m.page || tb.id == pageThreads && m.page == pageThread {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}

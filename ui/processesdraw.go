@@ -232,7 +232,7 @@ func (p *processesPage) drawTop(a canvas.Area, sc *scene, head headView) {
 	head.draw(a.Row(r.head), t)
 	v := p.worst(sc)
 	v.draw(a.Sub(0, r.findings, sc.width, r.findingRows), sc)
-	drawGauges(a.Row(r.gauges), &f, t)
+	drawGauges(a.Row(r.gauges), &f, new(served), t)
 }
 
 // worst are the findings of all processes, with the process in the title of each.

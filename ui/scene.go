@@ -14,10 +14,11 @@ import (
 type scene struct {
 	span
 	colors
-	dict *sampler.Dictionary
-	opt  Options
-	now  func() time.Time
-	page pageID
+	dict   *sampler.Dictionary
+	opt    Options
+	now    func() time.Time
+	offers offers
+	page   pageID
 	// presenting: see present.
 	presenting    bool
 	width, height int
@@ -40,6 +41,7 @@ type scene struct {
 	threads   threadList
 	weights   flamegraph.Snapshot
 	weightsOf flameRange
+	served    served
 	*selection
 
 	drag  *drag  // nil: the mouse selects no stretch of time

@@ -377,7 +377,7 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 }
 
 func TestKeysOfAViewDoNotCollide(t *testing.T) {
-	maps := []keyMap{globalKeys(false), globalKeys(true), weightKeys(), timelineKeys(), flameKeys(), *newProcessesPage(nil).keyMap()}
+	maps := []keyMap{globalKeys(offers{}), globalKeys(offers{true, true}), weightKeys(), timelineKeys(), flameKeys(), *newProcessesPage(nil).keyMap()}
 	for _, p := range newPages(newComponents(new(selection))) {
 		if p != nil {
 			maps = append(maps, *p.keyMap())

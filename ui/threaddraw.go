@@ -23,6 +23,9 @@ func (p *threadPage) draw(a canvas.Area, sc *scene) {
 		return
 	}
 	p.drawSummary(a.Row(0), sc)
+	if p.drawServing(a.Row(1), sc) {
+		a = a.Sub(0, 1, a.W, a.H-1)
+	}
 	lanes := a.Sub(threadLabelW, 1, a.W-threadLabelW-1, 3)
 	for y, s := range []string{"state", "holds", "waits"} {
 		a.Put(1, 1+y, s, t.dim())
@@ -96,6 +99,32 @@ func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
 	if room := at - x - 4; room > 0 {
 		a.Put(x+2, 0, canvas.Cut(state, room), st)
 	}
+}
+
+// drawServing says for whom the thread works, since when, and what it asks; false: for nobody, or that is not known.
+func (p *threadPage) drawServing(a canvas.Area, sc *scene) bool {
+	of := sc.requestOf(p.row.id)
+	if of == "" {
+		return false
+	}
+	t := &sc.theme
+	x := a.Put(1, 0, canvas.Cut(of, a.W-2), t.bold())
+	at := sc.served.of[p.row.id]
+	w := sc.dict.Work(at.Work)
+	var parts []string
+	for i := range sc.served.running {
+		if q := &sc.served.running[i]; q.Work.Number == w.Number {
+			parts = append(parts, "for "+newRequestRow(sc, q).age())
+		}
+	}
+	if s := sc.asks(at); s != "" {
+		parts = append(parts, s)
+	}
+	if w.Values != "" {
+		parts = append(parts, canvas.Clean(w.Values))
+	}
+	a.Put(x+2, 0, canvas.Cut(strings.Join(parts, "  "), a.W-x-3), t.dim())
+	return true
 }
 
 // drawLanes draws the thread's states, and the shares of its time that it held and waited for the GVL.

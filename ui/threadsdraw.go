@@ -145,19 +145,33 @@ func drawState(a canvas.Area, w *tableRow, sc *scene) {
 	}
 }
 
-// drawFrame writes the innermost frame of a thread's stack and where it is.
+// drawFrame writes for whom a thread works, and the innermost frame of its stack and where that is.
 func drawFrame(a canvas.Area, w *tableRow, sc *scene) {
 	th := &sc.threads[w.members[0]]
 	if w.isGroup || !th.known {
 		return
 	}
-	_, id := sc.dict.Stack(th.state.Stack)
+	if of := sc.requestOf(th.id); of != "" { // for whom it works says more than the function it is in
+		x := a.Put(0, 0, canvas.Cut(of, a.W), sc.theme.bold())
+		if left := a.W - x - 2; left >= leastFrame {
+			drawFrameOf(a.Sub(x+2, 0, left, 1), th.state.Stack, sc)
+		}
+		return
+	}
+	drawFrameOf(a, th.state.Stack, sc)
+}
+
+// leastFrame is how many columns a frame needs behind a request.
+const leastFrame = 10
+
+func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene) {
+	_, id := sc.dict.Stack(stack)
 	if id == 0 {
 		return
 	}
 	f := sc.dict.Frame(id)
 	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), sc.theme.text())
-	if where := frameWhere(sc.dict, th.state.Stack); where != "" && a.W-x > canvas.Width(where) {
+	if where := frameWhere(sc.dict, stack); where != "" && a.W-x > canvas.Width(where) {
 		a.Put(x+1, 0, where, sc.theme.dim())
 	}
 }

@@ -155,7 +155,7 @@ func (v *timelineView) longest() int {
 }
 
 // loadCells reads the past of the rows that are drawn, and the lanes.
-func (v *timelineView) loadCells(r *reading, cols, rows int) {
+func (v *timelineView) loadCells(sc *scene, r *reading, cols, rows int) {
 	v.cells = cols
 	v.selectGroup()
 	v.visible = v.scroll(rows)
@@ -175,7 +175,7 @@ func (v *timelineView) loadCells(r *reading, cols, rows int) {
 		t := &v.threads[w.members[0]]
 		w.ident = v.idents.of[t.id]
 		w.holds = t.known && t.state.State.Held()
-		w.now = threadNow(r, t)
+		w.now = threadNow(r, t, sc.requestOf(t.id))
 	}
 }
 
@@ -207,8 +207,8 @@ func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
 	return r.Timeline.UpdateRows(past, v.ids, v.fromNS, v.toNS, cols)
 }
 
-// threadNow says what a thread does at the end of the time shown, the fullest form first.
-func threadNow(r *reading, t *threadRow) []string {
+// threadNow says what a thread does at the end of the time shown, and for which request or job (""), the fullest form first.
+func threadNow(r *reading, t *threadRow, request string) []string {
 	switch {
 	case !t.seen:
 		return []string{"ended"}
@@ -216,6 +216,9 @@ func threadNow(r *reading, t *threadRow) []string {
 		return []string{t.state.State.String()}
 	}
 	forms := gvl.DescribeFit(t.state, r.Dict)
+	if request != "" {
+		return servingForms(t.state.State, forms, request)
+	}
 	switch t.state.State {
 	case gvl.Running, gvl.GC, gvl.Native, gvl.Stalled:
 		if _, f := r.Dict.Stack(t.state.Stack); f != 0 {

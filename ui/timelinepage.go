@@ -222,7 +222,7 @@ func (p *timelinePage) load(sc *scene, r *reading) {
 		p.span[0], p.span[1] = from.Timeline.Window(sc.atNS, span, cells)
 	}
 	v.fromNS, v.toNS = p.span[0], p.span[1]
-	v.loadCells(from, cells, p.rowCount)
+	v.loadCells(sc, from, cells, p.rowCount)
 	p.process = from.Timeline.Process(p.span[0], p.span[1], cells)
 }
 

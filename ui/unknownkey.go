@@ -68,7 +68,7 @@ func firstWords(s string) string {
 // viewsOf are the digits of the views in which a key does something.
 func (m *Model) viewsOf(key string) []string {
 	var out []string
-	for _, t := range tabsOf(m.fleet != nil) {
+	for _, t := range m.offers.tabs() {
 		p := m.pages[t.id]
 		if p == nil {
 			continue

@@ -28,7 +28,7 @@ func (s *screen) still() *time.Time {
 func TestClickingThroughTheViews(t *testing.T) {
 	s := hogged(t, 140, 40)
 	s.press("2")
-	for _, tb := range tabsOf(false)[1:] {
+	for _, tb := range (offers{}).tabs()[1:] {
 		s.clickOn(" " + tb.key + " " + tb.name + " ")
 		if s.model.page != tb.id {
 			t.Errorf("page %d, not %s", s.model.page, tb.name)

@@ -33,6 +33,10 @@ type Options struct {
 	KilledAtEnd bool
 	// Title is the program's name; "": order-service.
 	Title string
+	// Serving says for whom the threads work: the http threads answer requests, the workers do jobs. Nobody asks for anything after
+	// IdleAfter; 0: they always do.
+	Serving   bool
+	IdleAfter time.Duration
 }
 
 // Source is the simulation as a sampler.Source.
@@ -45,7 +49,8 @@ type Source struct {
 	owner   *thread
 	queue   []*thread
 	held    int64
-	mutex   *thread // who holds the cache's Mutex
+	mutex   *thread            // who holds the cache's Mutex
+	served  sampler.WorkNumber // requests and jobs so far
 	now     int64
 	sample  sampler.Sample
 	ended   bool

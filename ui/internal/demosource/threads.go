@@ -30,6 +30,9 @@ type activity struct {
 	peer    sampler.PeerID
 	fd      int32
 	syscall string
+	// begins is the request or job that begins with it; statement is what is asked meanwhile.
+	begins    sampler.Work
+	statement string
 }
 
 type thread struct {
@@ -42,6 +45,7 @@ type thread struct {
 	waiting bool // in the queue for the GVL
 	after   bool // it came from a blocking region
 	cpuNS   int64
+	serving sampler.Serving
 	// what the kernel was asked last
 	asked             activity
 	askedNS, askedCPU int64
@@ -107,15 +111,19 @@ func (s *Source) cast() {
 	s.add("", true, func() activity { return activity{kind: join, ns: int64(time.Hour), stack: mainFrames} })
 	for i := range s.opt.HTTP {
 		s.add(fmt.Sprintf("http-%d", i+1), false, s.cycle(func() []activity {
+			if s.idle() {
+				return []activity{{kind: park, ns: s.ms(20, 120), stack: s.stack(run, pop)}}
+			}
 			return []activity{
 				{kind: park, ns: s.ms(20, 120), stack: s.stack(run, pop)},
-				{kind: cpu, ns: s.ms(1, 3), stack: s.stack(run, handle, show, find)},
-				{kind: io, ns: s.ms(8, 30), stack: s.stack(run, handle, show, find, query, exec), peer: pg, fd: 14, syscall: "read"},
+				{kind: cpu, ns: s.ms(1, 3), stack: s.stack(run, handle, show, find), begins: s.request()},
+				{kind: io, ns: s.ms(8, 30), stack: s.stack(run, handle, show, find, query, exec), peer: pg, fd: 14, syscall: "read",
+					statement: "SELECT orders WHERE user_id = ?"},
 				{kind: cpu, ns: s.ms(1, 4), stack: s.stack(run, handle, show, find, query)},
 				{kind: lock, stack: s.stack(run, handle, show, cart, cache, sync)},
 				{kind: cpu, ns: s.ms(0, 1), stack: s.stack(run, handle, show, cart, cache, sync)},
 				{kind: unlock},
-				{kind: io, ns: s.ms(1, 3), stack: s.stack(run, handle, show, cart, cache, redis), peer: rd, fd: 11, syscall: "read"},
+				{kind: io, ns: s.ms(1, 3), stack: s.stack(run, handle, show, cart, cache, redis), peer: rd, fd: 11, syscall: "read", statement: "HGETALL"},
 				{kind: cpu, ns: s.ms(1, 3), stack: s.stack(run, handle, show, render, erb, each)},
 				{kind: cpu, ns: s.ms(1, 2), stack: s.stack(run, handle, show, render, erb, each, esc)},
 			}
@@ -124,9 +132,12 @@ func (s *Source) cast() {
 	for i := range 4 {
 		hog := i == 2
 		s.add(fmt.Sprintf("worker-%d", i+1), false, s.cycle(func() []activity {
+			if s.idle() {
+				return []activity{{kind: park, ns: s.ms(100, 300), stack: s.stack(pool, pop)}}
+			}
 			if hog && s.opt.HogAfter >= 0 && s.now-startNS >= int64(s.opt.HogAfter) {
 				return []activity{
-					{kind: cpu, ns: s.ms(60, 120), stack: s.stack(pool, loop, build, load, amap)},
+					{kind: cpu, ns: s.ms(60, 120), stack: s.stack(pool, loop, build, load, amap), begins: job("ReportJob")},
 					{kind: gc, ns: s.ms(15, 45), stack: s.stack(pool, loop, build, load, amap)},
 					{kind: cpu, ns: s.ms(180, 420), stack: s.stack(pool, loop, build, gen)},
 					{kind: cpu, ns: s.ms(80, 200), stack: s.stack(pool, loop, build, gen, tos)},
@@ -138,7 +149,7 @@ func (s *Source) cast() {
 			}
 			return []activity{
 				{kind: park, ns: s.ms(300, 900), stack: s.stack(pool, pop)},
-				{kind: cpu, ns: s.ms(2, 6), stack: s.stack(pool, loop, load)},
+				{kind: cpu, ns: s.ms(2, 6), stack: s.stack(pool, loop, load), begins: job("ImportJob")},
 				{kind: native, ns: s.ms(2, 8), stack: s.stack(pool, loop, load, f("Zlib.gunzip", "", 25))},
 			}
 		}))
@@ -167,6 +178,19 @@ func (s *Source) add(name string, isMain bool, script func() activity) {
 		TID: 4241 + int32(t.id), FirstSeenNS: startNS})
 	t.do = activity{kind: sleep, ns: 0}
 }
+
+// routes are those of the requests, in turn.
+var routes = [...]string{"GET orders#show", "GET orders#index", "GET orders#show", "POST carts#create", "GET orders#show"}
+
+// request is the next request.
+func (s *Source) request() sampler.Work {
+	return sampler.Work{Kind: sampler.WorkRequest, Endpoint: routes[int(s.served)%len(routes)]}
+}
+
+func job(class string) sampler.Work { return sampler.Work{Kind: sampler.WorkJob, Endpoint: class} }
+
+// idle reports whether nobody asks for anything any more.
+func (s *Source) idle() bool { return s.opt.IdleAfter > 0 && s.now-startNS >= int64(s.opt.IdleAfter) }
 
 // cycle repeats what make returns, made again each round.
 func (s *Source) cycle(make func() []activity) func() activity {

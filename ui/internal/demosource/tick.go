@@ -58,6 +58,7 @@ func (s *Source) next(t *thread, released bool) {
 	for range maxInstant {
 		t.do = t.script()
 		t.left = t.do.ns
+		s.serve(t)
 		switch t.do.kind {
 		case unlock:
 			if s.mutex == t {
@@ -84,6 +85,22 @@ func (s *Source) next(t *thread, released bool) {
 		}
 		return
 	}
+}
+
+// serve notes for whom a thread does what it begins.
+func (s *Source) serve(t *thread) {
+	if !s.opt.Serving {
+		return
+	}
+	if w := t.do.begins; w.Kind != sampler.WorkNone {
+		s.served++
+		w.Number, w.SinceNS, w.BeforeNS = s.served, s.now, s.now-stackEach*step
+		t.serving = sampler.Serving{Work: s.dict.InternWork(w)}
+	}
+	if t.do.kind == park {
+		t.serving = sampler.Serving{}
+	}
+	t.serving.Statement = s.dict.InternText(t.do.statement)
 }
 
 // read fills the sample of this instant.
@@ -118,7 +135,7 @@ func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
 		t.asked, t.askedNS, t.askedCPU = t.do, s.now, t.cpuNS
 	}
-	e := sampler.Thread{ID: t.id, Ractor: 1, TID: 4241 + int32(t.id), Stack: t.do.stack, Status: sampler.Runnable,
+	e := sampler.Thread{ID: t.id, Ractor: 1, TID: 4241 + int32(t.id), Stack: t.do.stack, Serving: t.serving, Status: sampler.Runnable,
 		Blocked: sampler.Blocked{FD: -1},
 		Kernel:  sampler.Kernel{StateAtNS: t.askedNS, CPUAtNS: t.askedNS, CPUNS: t.askedCPU, Syscall: "futex", FD: -1}}
 	if t.main {

@@ -1,0 +1,271 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// longRequestNS is from which age on a request stands out, in ns.
+const longRequestNS = int64(1e9)
+
+// requestColumns are the columns of what is in progress.
+func requestColumns() []column[*requestRow] {
+	return []column[*requestRow]{
+		{title: "age", width: wide(7, wideWidth, 8), right: true, order: "age", compare: func(x, y *requestRow) int { return cmp.Compare(y.ageNS, x.ageNS) },
+			text: func(w *requestRow, sc *scene) (string, canvas.Style) {
+				if w.ageNS >= longRequestNS {
+					return w.age(), canvas.Style{FG: sc.theme.Warn, Attr: canvas.Bold}
+				}
+				return w.age(), sc.theme.text()
+			}},
+		{title: "thread", width: wide(8, 80, 10, wideWidth, 12, 160, 18), order: "thread", compare: func(x, y *requestRow) int { return strings.Compare(x.thread, y.thread) },
+			text: func(w *requestRow, sc *scene) (string, canvas.Style) { return w.thread, sc.theme.dim() }},
+		{title: "request", width: wide(14, 80, 19, wideWidth, 26, 160, 44), order: "request", compare: func(x, y *requestRow) int { return strings.Compare(x.name, y.name) },
+			draw: func(a canvas.Area, w *requestRow, sc *scene) { drawEndpoint(a, w.name, w.Work.Values, &sc.theme) }},
+		{title: "now", width: wide(rest), least: 16, order: "state", draw: drawRequestNow,
+			compare: func(x, y *requestRow) int { return cmp.Compare(x.urgent(), y.urgent()) }},
+		{title: "of its time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
+			draw: func(a canvas.Area, w *requestRow, sc *scene) { sc.theme.drawStates(a, &w.NS, sc.opt.ASCII) }},
+		{width: wide(0, 160, 26), text: func(w *requestRow, sc *scene) (string, canvas.Style) {
+			return partsText(&w.NS, w.Peers, sc, 3), sc.theme.dim()
+		}},
+	}
+}
+
+// age is how long it has taken by the moment shown: "1.84 s", "≥12 s".
+func (w *requestRow) age() string {
+	if w.AtLeast {
+		return "≥" + units.Duration(w.ageNS)
+	}
+	return units.Duration(w.ageNS)
+}
+
+// urgent is the place of its state in urgency.
+func (w *requestRow) urgent() int {
+	if w.state == nil {
+		return len(urgency)
+	}
+	return slices.Index(urgency[:], w.state.State)
+}
+
+// endpointColumns are the columns of routes and classes of jobs.
+func endpointColumns() []column[*endpointRow] {
+	length := func(title string, of func(*endpointRow) int64, text func(*endpointRow) string, width func(int) int, drop int) column[*endpointRow] {
+		return column[*endpointRow]{title: title, width: width, drop: drop, right: true, order: title,
+			compare: func(x, y *endpointRow) int { return cmp.Compare(of(y), of(x)) },
+			text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
+				if s := text(w); s != "–" {
+					return s, sc.theme.text()
+				}
+				return "–", sc.theme.faint()
+			}}
+	}
+	quantile := func(title string, q float64, width func(int) int, drop int) column[*endpointRow] {
+		of := func(w *endpointRow) int64 { return w.Durations.Quantile(q) }
+		return length(title, of, func(w *endpointRow) string {
+			if n, _ := w.Durations.Count(); n == 0 {
+				return "–"
+			}
+			return units.Duration(of(w))
+		}, width, drop)
+	}
+	longest := func(w *endpointRow) string {
+		switch {
+		case w.LongestNS == 0:
+			return "–"
+		case w.LongestAtLeast:
+			return "≥" + units.Duration(w.LongestNS)
+		}
+		return units.Duration(w.LongestNS)
+	}
+	return []column[*endpointRow]{
+		{title: "route", width: wide(rest), least: 18, order: "name", compare: func(x, y *endpointRow) int { return strings.Compare(x.name, y.name) },
+			draw: func(a canvas.Area, w *endpointRow, sc *scene) { drawEndpoint(a, w.name, "", &sc.theme) }},
+		{title: "seen", short: "n", width: wide(5, wideWidth, 6), right: true, order: "seen",
+			compare: func(x, y *endpointRow) int { return cmp.Compare(y.Ended+y.Running, x.Ended+x.Running) },
+			text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
+				return units.Count(int64(w.Ended + w.Running)), sc.theme.text()
+			}},
+		{title: "/s", width: wide(5, wideWidth, 6), drop: 2, right: true,
+			text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
+				return perSecondText(w.PerSecond), sc.theme.dim()
+			}},
+		quantile("p50", .5, wide(7, wideWidth, 8), 3), quantile("p95", .95, wide(7, wideWidth, 8), 0),
+		length("max", func(w *endpointRow) int64 { return w.LongestNS }, longest, wide(8, wideWidth, 9), 4),
+		{title: "where its time goes", short: "time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
+			draw: func(a canvas.Area, w *endpointRow, sc *scene) { sc.theme.drawStates(a, &w.NS, sc.opt.ASCII) }},
+		{width: wide(0, wideWidth, 16, 160, 44), text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
+			const few, many = 2, 4
+			n := few
+			if sc.width >= 160 {
+				n = many
+			}
+			return partsText(&w.NS, w.Peers, sc, n), sc.theme.dim()
+		}},
+		{title: "makes others wait", short: "blame", width: wide(6, wideWidth, 7, 160, 17), right: true, order: "blame",
+			compare: func(x, y *endpointRow) int { return cmp.Compare(y.BlameNS, x.BlameNS) }, text: endpointBlame},
+	}
+}
+
+// muchBlame is the share of all waiting for the GVL from which on it stands out, littleBlame that from which on it is said.
+const (
+	muchBlame   = 0.25
+	littleBlame = 0.005
+)
+
+func endpointBlame(w *endpointRow, sc *scene) (string, canvas.Style) {
+	st := canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Waiting])}
+	switch {
+	case w.blame < littleBlame:
+		return "–", sc.theme.faint()
+	case w.blame >= muchBlame:
+		st.Attr = canvas.Bold
+	}
+	return units.Percent(w.blame), st
+}
+
+// drawEndpoint writes a route or a class of jobs, and where they are shown the values of a request.
+func drawEndpoint(a canvas.Area, name, values string, t *Theme) {
+	x := a.Put(0, 0, canvas.Cut(name, a.W), t.bold())
+	if verb, _, ok := strings.Cut(name, " "); ok && verb == strings.ToUpper(verb) {
+		a.Put(0, 0, canvas.Cut(verb, a.W), t.dim())
+	}
+	const least = 4
+	if values != "" && a.W-x > least {
+		a.Put(x+2, 0, canvas.Cut(canvas.Clean(values), a.W-x-2), t.dim())
+	}
+}
+
+// drawRequestNow writes what a request does: the state in its words, then the statement or where it is in the code, which has up to
+// a half of the room.
+func drawRequestNow(a canvas.Area, w *requestRow, sc *scene) {
+	t := &sc.theme
+	switch {
+	case w.suspended:
+		a.Put(0, 0, canvas.Cut("its fiber waits, others of its thread run", a.W), t.dim())
+		return
+	case w.state == nil:
+		a.Put(0, 0, "not known", t.faint())
+		return
+	}
+	room, least := a.W, 4
+	if s := w.state.State; s == gvl.Waiting || s == gvl.Lock { // whom it waits for says more than where it is in the code
+		least = 14
+	} else if w.what != "" {
+		room = max(a.W-2-canvas.Width(w.what), a.W/2)
+	}
+	text := fit(w.forms, room)
+	x := a.Put(0, 0, text, t.dim())
+	word, _, _ := strings.Cut(text, " ")
+	st := canvas.Style{FG: t.readable(t.States[w.state.State])}
+	if s := w.state.State; s == gvl.Waiting || s.Held() || s == gvl.Lock {
+		st.Attr = canvas.Bold
+	}
+	a.Put(0, 0, word, st)
+	if left := a.W - x - 2; w.what != "" && left >= min(least, canvas.Width(w.what)) {
+		a.Put(x+2, 0, canvas.Cut(w.what, left), t.text())
+	}
+}
+
+// partsText is what time went to, the longest first: "io 52 % ← db-1:5432, wait 40 %".
+func partsText(totals *[gvl.NumStates]int64, peers []gvl.PeerNS, sc *scene, most int) string {
+	states := urgency
+	slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(totals[y], totals[x]) })
+	sum := units.Sum(totals[:])
+	var parts []string
+	for _, s := range states[:most] {
+		sh := share(totals[s], sum)
+		if sh < 0.01 {
+			break
+		}
+		text := fmt.Sprintf("%s %s", shortStates[s], units.WholePercent(sh))
+		if s == gvl.IO && most > 2 && len(peers) > 0 {
+			if name := peerWord(sc.dict.Peer(peers[0].Peer)); name != "" {
+				text += " " + name
+			}
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "  ")
+}
+
+// peerWord is a peer in a word: what it is, or where.
+func peerWord(p sampler.Peer) string {
+	return canvas.Clean(cmp.Or(p.Service, p.Remote))
+}
+
+func (p *requestsPage) draw(a canvas.Area, sc *scene) {
+	// What is in progress gets what it needs up to a half, the routes the rest; and the other way round.
+	below := 0
+	if len(p.endpoints.rows) > 0 {
+		below = len(p.endpoints.rows) + 2
+	}
+	above := max(len(p.running.rows), 1) + 1
+	if least := min(a.H/2, below); above > a.H-least {
+		above = a.H - least
+	}
+	none := func(*Model, *requestRow, int) tea.Cmd { return nil }
+	p.running.draw(a.Sub(0, 0, a.W, above), sc, true, none)
+	if len(p.running.rows) == 0 {
+		a.Put(2, 1, canvas.Cut(p.nothing(sc), a.W-3), sc.theme.dim())
+	}
+	below = min(below, a.H-above)
+	if below > 0 {
+		p.drawEndpoints(a.Sub(0, above, a.W, below), sc)
+	}
+	if w := p.shown(); w != nil && w.state != nil {
+		i := slices.IndexFunc(sc.threads, func(t threadRow) bool { return t.id == w.Thread })
+		line := sc.threads.row(i, false)
+		line.name += "  " + w.name
+		p.now.draw(a.Sub(0, above+below, a.W, a.H-above-below), sc, &line)
+	}
+}
+
+// shown is the request whose stack has the rows that the tables leave: the selected one, or the first; nil while a route is selected.
+func (p *requestsPage) shown() *requestRow {
+	if i := p.running.index(); i >= 0 {
+		return p.running.rows[i]
+	}
+	if p.endpoints.index() < 0 && len(p.running.rows) > 0 {
+		return p.running.rows[0]
+	}
+	return nil
+}
+
+// nothing says that nothing is in progress, and what was last.
+func (p *requestsPage) nothing(sc *scene) string {
+	switch {
+	case p.all[0] > 0:
+		return "none of what is in progress matches the search"
+	case !sc.served.seen:
+		return "no request and no job was seen: Rack's are told from outside, and those of the usual job runners"
+	}
+	return "no request and no job is in progress"
+}
+
+func (p *requestsPage) drawEndpoints(a canvas.Area, sc *scene) {
+	t := &sc.theme
+	a.Row(0).Fill('─', t.line())
+	kinds := make(map[sampler.WorkKind]bool)
+	for _, w := range p.endpoints.rows {
+		kinds[w.Kind] = true
+	}
+	title := " by route "
+	switch {
+	case kinds[sampler.WorkJob] && kinds[sampler.WorkRequest]:
+		title = " by route and class of jobs "
+	case kinds[sampler.WorkJob]:
+		title = " by class of jobs "
+	}
+	a.Put(2, 0, title, t.bold())
+	p.endpoints.draw(a.Sub(0, 1, a.W, a.H-1), sc, true, func(*Model, *endpointRow, int) tea.Cmd { return nil })
+}

@@ -1,0 +1,205 @@
+package ui
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// served is what a picture knows of requests and jobs.
+type served struct {
+	// seen: there were some, at any time.
+	seen bool
+	// running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
+	running []gvl.Request
+	of      map[sampler.ThreadID]sampler.Serving
+	// endpoints are the routes and the classes of jobs in the time shown, those with most time first.
+	endpoints []gvl.Endpoint
+	// lengths are those of all that began and ended in the time shown, perSecond how many ended.
+	lengths   gvl.Histogram
+	perSecond float64
+	waitNS    int64 // that all threads waited for the GVL in the time shown
+}
+
+// load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time shown.
+func (s *served) load(sc *scene, r *reading, endpoints bool) {
+	if sc.frozen {
+		s.running = r.requests.At(sc.atNS)
+	} else {
+		s.running = r.requests.Running()
+	}
+	if s.of == nil {
+		s.of = make(map[sampler.ThreadID]sampler.Serving)
+	}
+	clear(s.of)
+	if sc.moment != nil && (!sc.frozen || sc.atNS == sc.heldNS) {
+		for i := range sc.moment.Threads {
+			if t := &sc.moment.Threads[i]; t.Serving != (sampler.Serving{}) {
+				s.of[t.ID] = t.Serving
+			}
+		}
+	}
+	if endpoints {
+		s.endpoints = r.requests.Endpoints(sc.atNS-sc.windowNS, sc.atNS)
+		total := sc.weights.Total()
+		s.waitNS = max(total.WaitNS, total.BlameNS)
+		s.lengths.Reset()
+		s.perSecond = 0
+		for i := range s.endpoints {
+			s.lengths.Merge(&s.endpoints[i].Durations)
+			s.perSecond += s.endpoints[i].PerSecond
+		}
+	}
+	s.seen = s.seen || len(s.running) > 0 || len(s.endpoints) > 0
+}
+
+// length is the length that a share of those that began and ended in the time shown did not exceed; "–" without any.
+func (s *served) length(q float64) string {
+	if n, _ := s.lengths.Count(); n == 0 {
+		return "–"
+	}
+	return units.Duration(s.lengths.Quantile(q))
+}
+
+// runningText counts what goes on: "5 running", "4 requests, 1 job running".
+func (s *served) runningText() string {
+	jobs := 0
+	for i := range s.running {
+		if s.running[i].Work.Kind == sampler.WorkJob {
+			jobs++
+		}
+	}
+	requests := len(s.running) - jobs
+	switch {
+	case jobs == 0 || requests == 0:
+		return fmt.Sprintf("%d running", len(s.running))
+	}
+	return units.Plural(requests, "request", "requests") + ", " + units.Plural(jobs, "job", "jobs") + " running"
+}
+
+// perSecondText is how many end a second: "58/s", "0.3/s".
+func perSecondText(n float64) string {
+	switch {
+	case n == 0:
+		return "0"
+	case n < 0.05:
+		return "<0.1"
+	case n < 9.95:
+		return fmt.Sprintf("%.1f", n)
+	}
+	return units.Count(int64(n + 0.5))
+}
+
+// endpointName is what the screen calls an endpoint.
+func endpointName(kind sampler.WorkKind, name string) string {
+	switch {
+	case name != "":
+		return name
+	case kind == sampler.WorkJob:
+		return "(job, class not known)"
+	}
+	return "(route not known)"
+}
+
+// requestOf is what a thread works for at the moment shown: its route or class; "": for nobody, or that is not known.
+func (sc *scene) requestOf(id sampler.ThreadID) string {
+	at, ok := sc.served.of[id]
+	if !ok || at.Work == 0 {
+		return ""
+	}
+	w := sc.dict.Work(at.Work)
+	if w.Kind == sampler.WorkNone {
+		return ""
+	}
+	return canvas.Clean(endpointName(w.Kind, w.Endpoint))
+}
+
+// asks is what a thread asks at the moment shown and which exception it handles: "SELECT orders WHERE id = ?", "rescues IOError".
+func (sc *scene) asks(at sampler.Serving) string {
+	s := canvas.Clean(sc.dict.Statement(at.Statement))
+	if e := canvas.Clean(sc.dict.Exception(at.Exception)); e != "" {
+		if s != "" {
+			s += "  "
+		}
+		s += "rescues " + e
+	}
+	return s
+}
+
+// holderOf is the thread that holds a ractor's GVL at the moment shown; 0: none does, or that is not known.
+func (sc *scene) holderOf(ractor sampler.RactorID) sampler.ThreadID {
+	for i := range sc.states {
+		if s := &sc.states[i]; s.Ractor == ractor && s.State.Held() {
+			return s.Thread
+		}
+	}
+	return 0
+}
+
+// whoIs names a thread by what it works for, the fullest form first: "GET reports#build (tp 003)", "GET reports#build".
+func (sc *scene) whoIs(id sampler.ThreadID) []string {
+	name := canvas.Clean(gvl.ThreadName(id, sc.dict))
+	if of := sc.requestOf(id); of != "" {
+		return []string{of + " (" + name + ")", of}
+	}
+	return []string{name}
+}
+
+// requestForms says what a thread does for a request, with whom it waits for, the fullest form first.
+func (sc *scene) requestForms(ts gvl.ThreadState) []string {
+	forms := gvl.DescribeFit(ts, sc.dict)
+	switch ts.State {
+	case gvl.Waiting:
+		if holder := sc.holderOf(ts.Ractor); holder != 0 {
+			whole, short, who := forms[max(len(forms)-2, 0)], forms[len(forms)-1], sc.whoIs(holder)
+			out := []string{whole + ", behind " + who[0], short + ", behind " + who[0], short + ", behind " + who[len(who)-1]}
+			return append(out, "waiting behind "+who[len(who)-1], short)
+		}
+	case gvl.Lock:
+		if who := sc.whoIs(ts.Detail.Holder); len(who) > 1 {
+			short := forms[len(forms)-1]
+			return append([]string{short + ", " + who[0] + " has it", short + ", " + who[1] + " has it"}, forms...)
+		}
+	}
+	return forms
+}
+
+// ownPlace is the innermost frame of a stack that is the program's own, or written in Ruby, with its file and line; "" without one.
+func ownPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
+	text := func(f *sampler.Frame) string {
+		s := canvas.Clean(f.Label)
+		if !f.C && f.Path != "" {
+			s += "  " + lineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
+		}
+		return s
+	}
+	for _, id := range dict.Frames(stack, nil) {
+		if f := dict.Frame(id); f.Own() {
+			return text(&f)
+		}
+	}
+	p, line := flamegraph.PlaceOf(dict, stack)
+	if p.Path == "" {
+		return canvas.Clean(p.String())
+	}
+	return canvas.Clean(p.String()) + "  " + lineIn(filepath.Base(p.Path), line, false)
+}
+
+// servingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom it waits for.
+func servingForms(s gvl.State, forms []string, request string) []string {
+	with := make([]string, 0, 2*len(forms))
+	for i, f := range forms {
+		if i+1 < len(forms) || s != gvl.IO && s != gvl.Lock {
+			with = append(with, f+"  "+request)
+		}
+	}
+	if s.Held() || s == gvl.Native {
+		return with[:1] // what has no room of it is cut
+	}
+	return append(with, forms...)
+}
