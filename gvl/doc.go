@@ -19,6 +19,7 @@
 //   - Account: totals by thread and state, waits and the longest of them, the collector's time. Measure makes of it what stat
 //     prints.
 //   - Blame: whose code held the GVL while others waited.
+//   - Requests: the time and the blame of requests and jobs, and of their endpoints, by whom threads work for.
 //   - Timeline: states in columns of time.
 //   - collector: the last seconds, for the rules of Findings. What it looks at in single samples is where threads are, how
 //     often they move and whose turn it is; no time is told by that.

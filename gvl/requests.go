@@ -1,12 +1,25 @@
 package gvl
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
-	// maxRequestPeers bounds the peers told of one request or endpoint; the io of more is in its state's time alone.
-	maxRequestPeers = 4
+	// maxOpenRequests bounds the requests and jobs in progress that are kept apart; the time of more is "other".
+	maxOpenRequests = 4096
+	// maxEndedRequests bounds those that are remembered after their end, the last ones: 5 MB.
+	maxEndedRequests = 1 << 14
+	// maxRequestPeers bounds the peers told of one request or endpoint; io that waited for more is in the time of io alone.
+	maxRequestPeers = 6
+	// leftReadings and leftNS are how many readings of stacks without a request there must be, and for how long, until it has
+	// ended: one of them can fail.
+	leftReadings = 3
+	leftNS       = int64(100e6)
+	// suspendedNS is for how long a request whose fiber gave way to another one is waited for before it has ended.
+	suspendedNS = int64(10e9)
 )
 
 // PeerNS is time in io that waited for a peer, in ns.
@@ -29,7 +42,7 @@ type Request struct {
 	// NS is the time of its threads by state: less than ToNS - FromNS where it began before the measurement, was not sampled,
 	// or was suspended (a fiber that is not running has no state).
 	NS [NumStates]int64
-	// Peers are those that its io waited for, the longest first, maxRequestPeers at most.
+	// Peers are those that its io waited for, the longest first: the first maxRequestPeers that were seen.
 	Peers []PeerNS
 	// BlameNS is the time, thread·ns, that other threads waited for the GVL while its thread held it for it.
 	BlameNS int64
@@ -59,7 +72,7 @@ type Endpoint struct {
 	Durations      Histogram
 	LongestNS      int64
 	LongestAtLeast bool
-	// NS is the time of threads by state, Peers that of io by peer (the longest first, maxRequestPeers at most), BlameNS the time,
+	// NS is the time of threads by state, Peers that of io by peer (as in Request), BlameNS the time,
 	// thread·ns, that others waited for the GVL behind it.
 	NS      [NumStates]int64
 	Peers   []PeerNS
@@ -81,30 +94,412 @@ func (e *Endpoint) TotalNS() int64 {
 // known of it last, from its begin on. It is a Consumer and not safe for concurrent use.
 type Requests struct {
 	Ignore
-	leftOut uint64
+	dict    *sampler.Dictionary
+	stream  *Stream
+	open    map[sampler.WorkNumber]*openRequest
+	slots   []requestSlot  // by Interval.Slot
+	leaving []*openRequest // no thread works for them, which may be their end
+	holder  requestSlot    // of the last LockInterval
+	spare   [][]endpointSecond
+
+	ended     endedRequests
+	endpoints endpointSums
+	// none is what threads did for nobody.
+	none           endpointSecond
+	leftOut        uint64
+	started        bool
+	firstNS, nowNS int64
+}
+
+// requestSlot is what a thread works for; q is nil where that is nobody, or could not be kept apart.
+type requestSlot struct {
+	thread sampler.ThreadID
+	work   sampler.WorkID
+	q      *openRequest
+}
+
+// openRequest is a request in progress.
+type openRequest struct {
+	Request
+	threads int // that work for it
+	// readNS is when it was last read, awayNS when the last thread had left it, readings how many there were since.
+	readNS, awayNS int64
+	readings       int
+	fiber          bool // it was on a fiber that another one had resumed
+	cut            bool // when it ended is not known
+	done           bool
+	leaving        bool // it is in Requests.leaving
+	peers          peerSums
+	// seconds are what no endpoint has been charged with, in order.
+	seconds []endpointSecond
 }
 
 // NewRequests returns a Requests of a stream whose samples' IDs point into dict, that tells endpoints by the second for the
-// last keepNS.
-func NewRequests(s *Stream, _ *sampler.Dictionary, _ int64) *Requests {
-	r := &Requests{}
+// last keepNS, maxEndpointSeconds at most.
+func NewRequests(s *Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
+	r := &Requests{dict: dict, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
+	r.ended.at = make(map[sampler.WorkNumber]int)
 	s.Attach(r)
 	return r
 }
 
-// Running returns the requests and jobs in progress at the last sample, the oldest first. The slice is the caller's.
-func (r *Requests) Running() []Request { return nil }
-
-// At returns those that were in progress at an earlier time and are remembered, the oldest first. What ended since is as it was
-// at its end: NS is of its whole length.
-func (r *Requests) At(int64) []Request { return nil }
-
-// Of returns those that a thread worked for between two times and that are remembered, in the order of their begin.
-func (r *Requests) Of(sampler.ThreadID, int64, int64) []Request { return nil }
-
-// Endpoints returns what was seen of each endpoint between two times, in the whole seconds that hold them (with fromNS 0: since
-// the first sample), those with most time first, and what is beyond the limits last. The slice is the caller's.
-func (r *Requests) Endpoints(int64, int64) []Endpoint { return nil }
-
 // LeftOut returns how many requests were not kept apart since there were too many at a time.
 func (r *Requests) LeftOut() uint64 { return r.leftOut }
+
+// Interval charges a stretch of a thread's time.
+func (r *Requests) Interval(i *Interval) {
+	var s *requestSlot
+	if i.Slot < len(r.slots) {
+		s = &r.slots[i.Slot]
+	}
+	r.charge(s, i.Thread, i.Serving.Work, timeCharge(i))
+}
+
+// Lock charges waiting to the request of the holder.
+func (r *Requests) Lock(i *LockInterval) {
+	if i.Waiters == 0 || !i.Blamed() {
+		return
+	}
+	id := i.Serving.Work
+	if id != r.holder.work || r.holder.q == nil || r.holder.q.done {
+		r.holder = requestSlot{work: id, q: r.find(id, i.Thread, i.FromNS)}
+	}
+	s := &r.holder
+	if s.q == nil {
+		s = nil
+	}
+	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
+}
+
+// requestCharge is a stretch of time: in one state, or with so many that waited for the GVL.
+type requestCharge struct {
+	fromNS, toNS int64
+	state        State
+	peer         sampler.PeerID
+	waiters      int64
+}
+
+func timeCharge(i *Interval) requestCharge {
+	c := requestCharge{fromNS: i.FromNS, toNS: i.ToNS, state: i.State}
+	if i.State == IO {
+		c.peer = i.Detail.Peer
+	}
+	return c
+}
+
+// charge adds to a request; s is what its thread works for by the last sample, or nil.
+func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
+	if id == 0 {
+		r.none.add(&c, c.toNS-c.fromNS)
+		return
+	}
+	var q *openRequest
+	if s != nil && s.work == id && (s.q == nil || !s.q.done) {
+		q = s.q
+	} else if q = r.find(id, thread, c.fromNS); q == nil {
+		if e := r.ended.get(r.dict.Work(id).Number); e != nil { // what its thread did was told late
+			e.add(&c)
+			r.endpoints.charge(keyOf(&e.Work), &c)
+			return
+		}
+	}
+	if q == nil {
+		r.endpoints.charge(endpointKey{other: true}, &c)
+		return
+	}
+	q.add(&c)
+	c.each(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
+}
+
+// find returns the request in progress with an ID, a new one where it was not known; nil where it has ended, there is no room,
+// or the ID means nothing.
+func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) *openRequest {
+	if id == 0 {
+		return nil
+	}
+	w := r.dict.Work(id)
+	if q := r.open[w.Number]; q != nil || w.Number == 0 || r.ended.get(w.Number) != nil {
+		return q
+	}
+	return r.begin(w, thread, atNS)
+}
+
+func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *openRequest {
+	if len(r.open) >= maxOpenRequests {
+		r.leftOut++
+		return nil
+	}
+	q := &openRequest{Request: Request{Work: w, Thread: thread, FromNS: atNS, AtLeast: w.BeforeNS <= 0}}
+	switch {
+	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
+		q.FromNS = w.BeforeNS + (w.SinceNS-w.BeforeNS)/2
+	case w.SinceNS > 0:
+		q.FromNS = w.SinceNS
+	}
+	if n := len(r.spare); n > 0 {
+		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
+	}
+	r.open[w.Number] = q
+	r.away(q, atNS) // until a sample says whose it is
+	return q
+}
+
+// away notes that no thread works for a request.
+func (r *Requests) away(q *openRequest, atNS int64) {
+	q.awayNS, q.readings = atNS, 0
+	if !q.leaving {
+		q.leaving = true
+		r.leaving = append(r.leaving, q)
+	}
+}
+
+// Ended lets the thread of a slot leave its request.
+func (r *Requests) Ended(slot int, atNS int64) {
+	if slot >= len(r.slots) {
+		return
+	}
+	if q := r.slots[slot].q; q != nil {
+		q.fiber = false
+		r.leave(q, atNS)
+	}
+	r.slots[slot] = requestSlot{}
+}
+
+func (r *Requests) leave(q *openRequest, atNS int64) {
+	if q.threads--; q.threads == 0 {
+		r.away(q, atNS)
+	}
+}
+
+// Tick takes over for whom threads work.
+func (r *Requests) Tick(k *Tick) {
+	if !r.started {
+		r.started, r.firstNS = true, k.ToNS
+	}
+	r.nowNS = k.ToNS
+	for i, slot := range k.Slots {
+		if slot < 0 {
+			continue
+		}
+		for slot >= len(r.slots) {
+			r.slots = append(r.slots, requestSlot{})
+		}
+		t, s := &k.Threads[i], &r.slots[slot]
+		s.thread = t.ID
+		if t.Serving.Work != s.work || s.q != nil && s.q.done {
+			r.move(s, t, k)
+		}
+		if q := s.q; q != nil {
+			q.Now, q.Serving, q.Stack = k.States[i], t.Serving, t.Stack
+			if k.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0 {
+				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0
+			}
+		}
+	}
+	if k.Depth == sampler.StackTick && len(r.leaving) > 0 {
+		r.leaving = slices.DeleteFunc(r.leaving, func(q *openRequest) bool { return r.gone(q, k.ToNS) })
+	}
+}
+
+// move lets a thread work for what a sample says.
+func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
+	id := t.Serving.Work
+	if q := s.q; q != nil && !q.done {
+		q.cut = k.Gap
+		at := q.readNS
+		if !k.Gap {
+			at += (k.ToNS - q.readNS) / 2
+		}
+		r.leave(q, at)
+	}
+	s.work, s.q = id, nil
+	if id == 0 {
+		return
+	}
+	w := r.dict.Work(id)
+	q := r.open[w.Number]
+	if q == nil && w.Number != 0 {
+		q = r.begin(w, t.ID, k.ToNS)
+		if q != nil && r.ended.get(w.Number) != nil {
+			q.AtLeast = true // it came back
+		}
+	}
+	if q == nil {
+		return
+	}
+	q.Work, q.Thread, q.cut = w, t.ID, false
+	q.threads++
+	s.q = q
+}
+
+// gone reports whether a request that its thread had left is no longer to be waited for: it is back, or it has ended.
+func (r *Requests) gone(q *openRequest, atNS int64) bool {
+	if q.threads > 0 {
+		q.leaving = false
+		return true
+	}
+	q.readings++
+	if q.fiber && atNS-q.awayNS <= suspendedNS || !q.fiber && (q.readings < leftReadings || atNS-q.awayNS < leftNS) {
+		return false
+	}
+	q.fiber, q.done = false, true
+	q.stands(q, atNS)
+	q.Now, q.Serving, q.Stack = ThreadState{}, sampler.Serving{}, 0
+	q.Peers = q.peers.list()
+	delete(r.open, q.Work.Number)
+	r.endpoints.settle(q)
+	r.spare = append(r.spare, q.seconds[:0])
+	q.seconds = nil
+	r.ended.add(&q.Request)
+	return true
+}
+
+// stands says of a copy of q how it is at a time.
+func (x *Request) stands(q *openRequest, atNS int64) {
+	if q.hasEnded() && q.awayNS <= atNS {
+		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
+		return
+	}
+	x.ToNS, x.InProgress, x.Suspended = max(atNS, x.FromNS), true, q.threads == 0
+}
+
+// hasEnded reports whether it is to be taken for one that has ended, though it may come back.
+func (q *openRequest) hasEnded() bool { return q.threads == 0 && !q.fiber }
+
+func (q *openRequest) add(c *requestCharge) {
+	q.Request.add(c)
+	q.peers.add(c.peer, c.toNS-c.fromNS)
+}
+
+func (q *Request) add(c *requestCharge) {
+	if c.waiters > 0 {
+		q.BlameNS += c.waiters * (c.toNS - c.fromNS)
+		return
+	}
+	q.NS[c.state] += c.toNS - c.fromNS
+}
+
+// Running returns the requests and jobs in progress at the last sample, the oldest first. The slice is the caller's.
+func (r *Requests) Running() []Request {
+	out := r.now(func(q *openRequest) bool { return !q.hasEnded() })
+	slices.SortFunc(out, compareRequests)
+	return out
+}
+
+// now returns those in progress that fn has, as they stand.
+func (r *Requests) now(fn func(*openRequest) bool) []Request {
+	r.stream.SettleLocks()
+	more := make(map[*openRequest]*openRequest)
+	r.pending(func(q *openRequest, c *requestCharge) {
+		p := more[q]
+		if p == nil {
+			p = &openRequest{Request: Request{NS: q.NS}, peers: q.peers}
+			more[q] = p
+		}
+		p.add(c)
+	})
+	var out []Request
+	for _, q := range r.open {
+		if !fn(q) {
+			continue
+		}
+		x, peers := q.Request, q.peers
+		if p := more[q]; p != nil {
+			x.NS, peers = p.NS, p.peers
+		}
+		x.Peers = peers.list()
+		x.stands(q, r.nowNS)
+		out = append(out, x)
+	}
+	return out
+}
+
+// pending calls fn with what is not settled yet of the time of requests in progress.
+func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
+	one := func(s *requestSlot) func(*Interval) {
+		return func(i *Interval) {
+			q := s.q
+			if i.Serving.Work != s.work {
+				q = r.open[r.dict.Work(i.Serving.Work).Number]
+			}
+			if q != nil && i.Serving.Work != 0 {
+				c := timeCharge(i)
+				fn(q, &c)
+			}
+		}
+	}
+	for k := range r.slots {
+		if s := &r.slots[k]; s.thread != 0 {
+			r.stream.Pending(s.thread, one(s))
+		}
+	}
+}
+
+// compareRequests has the oldest first.
+func compareRequests(a, b Request) int {
+	return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Work.Number, b.Work.Number))
+}
+
+// At returns those that were in progress at an earlier time and are remembered, the oldest first. They are as they stand now, or
+// as they were at their end: NS is of the whole length, beyond that time.
+func (r *Requests) At(atNS int64) []Request {
+	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
+	r.ended.each(func(q *Request) {
+		if q.FromNS <= atNS && q.ToNS > atNS {
+			out = append(out, *q)
+		}
+	})
+	slices.SortFunc(out, compareRequests)
+	return out
+}
+
+// Of returns those that a thread worked for between two times and that are remembered, in the order of their begin.
+func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
+	var out []Request
+	in := func(q *Request) {
+		if q.Thread == thread && q.FromNS <= toNS && q.ToNS >= fromNS {
+			out = append(out, *q)
+		}
+	}
+	r.ended.each(in)
+	for _, q := range r.now(func(q *openRequest) bool { return q.Thread == thread }) {
+		in(&q)
+	}
+	slices.SortFunc(out, compareRequests)
+	return out
+}
+
+// endedRequests are the last requests that ended, in the order in which that was seen.
+type endedRequests struct {
+	ring []Request
+	next int // the oldest, once it is full
+	at   map[sampler.WorkNumber]int
+}
+
+func (e *endedRequests) add(q *Request) {
+	if len(e.ring) < maxEndedRequests {
+		e.at[q.Work.Number] = len(e.ring)
+		e.ring = append(e.ring, *q)
+		return
+	}
+	if old := e.ring[e.next].Work.Number; e.at[old] == e.next {
+		delete(e.at, old)
+	}
+	e.at[q.Work.Number] = e.next
+	e.ring[e.next] = *q
+	e.next = (e.next + 1) % len(e.ring)
+}
+
+// get returns the one of a number, or nil.
+func (e *endedRequests) get(n sampler.WorkNumber) *Request {
+	if i, ok := e.at[n]; ok {
+		return &e.ring[i]
+	}
+	return nil
+}
+
+func (e *endedRequests) each(fn func(*Request)) {
+	for i := range e.ring {
+		fn(&e.ring[(e.next+i)%len(e.ring)])
+	}
+}

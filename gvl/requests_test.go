@@ -1,0 +1,412 @@
+package gvl
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// servers gives the threads of a stream requests to work for, as a reader would: what a thread works for changes with its stack.
+type servers struct {
+	rng  *rand.Rand
+	dict *sampler.Dictionary
+	next sampler.WorkNumber
+	of   map[sampler.ThreadID]*sampler.Work
+	read map[sampler.ThreadID]sampler.Serving
+	atNS map[sampler.ThreadID]int64
+}
+
+func newServers(seed uint64, dict *sampler.Dictionary) *servers {
+	return &servers{
+		rng: rand.New(rand.NewPCG(seed, 5)), dict: dict, of: map[sampler.ThreadID]*sampler.Work{},
+		read: map[sampler.ThreadID]sampler.Serving{}, atNS: map[sampler.ThreadID]int64{},
+	}
+}
+
+// fill says in a sample for whom its threads work.
+func (v *servers) fill(s *sampler.Sample) {
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		if s.Depth == sampler.StackTick {
+			v.turn(t.ID, s.TimeNS)
+		}
+		t.Serving = v.read[t.ID]
+	}
+}
+
+func (v *servers) turn(id sampler.ThreadID, atNS int64) {
+	w := v.of[id]
+	switch n := v.rng.IntN(20); {
+	case n == 0: // it is over
+		w = nil
+	case n < 3: // another one begins
+		v.next++
+		w = &sampler.Work{Number: v.next, Kind: sampler.WorkRequest, SinceNS: atNS, BeforeNS: v.atNS[id]}
+		fallthrough
+	case n < 5 && w != nil && w.Endpoint == "": // its route is known
+		c := *w
+		if v.rng.IntN(3) > 0 {
+			c.Endpoint = fmt.Sprintf("GET r#%d", v.rng.IntN(6))
+		}
+		w = &c
+	}
+	v.of[id], v.atNS[id] = w, atNS
+	v.read[id] = sampler.Serving{}
+	if w != nil && v.rng.IntN(30) > 0 { // else it could not be read
+		v.read[id] = sampler.Serving{Work: v.dict.InternWork(*w)}
+	}
+}
+
+// Whatever the stream: the time of all endpoints and that of threads that work for nobody is the time of all threads, to the ns,
+// and so is the blame; that of windows that follow each other is that of the whole.
+func TestRequestsAddUp(t *testing.T) {
+	for seed := range uint64(24) {
+		dict := sampler.NewDictionary()
+		f := NewFold(procOf(eras[seed%uint64(len(eras))]), dict, Options{})
+		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
+		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
+		v, rng := newServers(seed, dict), rand.New(rand.NewPCG(seed, 78))
+		for n := range 3000 {
+			s := w.sample()
+			if seed%5 != 0 {
+				streamtest.Damage(rng, s)
+			}
+			v.fill(s)
+			f.Feed(s)
+			if n%750 != 749 {
+				continue
+			}
+			f.Read(func(view *View) { checkRequests(t, view, seed) })
+		}
+		f.Stream().Finish()
+		f.Read(func(view *View) { checkRequests(t, view, seed) })
+	}
+}
+
+func checkRequests(t *testing.T, v *View, seed uint64) {
+	t.Helper()
+	r := v.Requests
+	whole := r.Endpoints(0, v.Sample.TimeNS)
+	none := r.none
+	for k := range r.slots {
+		if s := &r.slots[k]; s.thread != 0 {
+			r.stream.Pending(s.thread, func(i *Interval) {
+				if i.Serving.Work == 0 {
+					c := timeCharge(i)
+					none.add(&c, i.NS())
+				}
+			})
+		}
+	}
+	ns, blame := sumEndpoints(whole)
+	for st := range ns {
+		ns[st] += none.ns[st]
+	}
+	var want [NumStates]int64
+	for _, th := range v.Account.Stat().Threads {
+		for st, x := range statesArray(th.NS) {
+			want[st] += x
+		}
+	}
+	if ns != want {
+		t.Errorf("seed %d: by endpoint\n%v, by thread\n%v", seed, ns, want)
+	}
+	if all := v.Blame.top(1<<20, blameByStack, 0); blame+none.blameNS != all.TotalNS-all.NobodyNS {
+		t.Errorf("seed %d: blamed %d and %d, in the blame %d", seed, blame, none.blameNS, all.TotalNS-all.NobodyNS)
+	}
+	var parts [NumStates]int64
+	var ended int
+	for second := r.firstNS / 1e9; second <= r.nowNS/1e9; second++ {
+		one := r.Endpoints(second*1e9, second*1e9)
+		x, _ := sumEndpoints(one)
+		for st := range x {
+			parts[st] += x[st]
+		}
+		for _, e := range one {
+			ended += e.Ended
+		}
+	}
+	for st := range parts {
+		parts[st] += none.ns[st]
+	}
+	var wholeEnded int
+	for _, e := range whole {
+		wholeEnded += e.Ended
+	}
+	if parts != want || ended != wholeEnded {
+		t.Errorf("seed %d: by second\n%v, by thread\n%v; %d ended, %d by second", seed, parts, want, wholeEnded, ended)
+	}
+	running := 0
+	for _, e := range whole {
+		running += e.Running
+		if e.Other {
+			t.Errorf("seed %d: beyond the limits: %+v", seed, e)
+		}
+	}
+	if n := len(r.Running()); n != running {
+		t.Errorf("seed %d: %d run, %d by endpoint", seed, n, running)
+	}
+}
+
+func sumEndpoints(list []Endpoint) (ns [NumStates]int64, blame int64) {
+	for _, e := range list {
+		for st, x := range e.NS {
+			ns[st] += x
+		}
+		blame += e.BlameNS
+	}
+	return ns, blame
+}
+
+func statesArray(s StatStates) [NumStates]int64 {
+	return [NumStates]int64{
+		Running: s.Running, Stalled: s.Stalled, GC: s.GC, Waiting: s.Waiting, Native: s.Native, IO: s.IO, Lock: s.Lock, Parked: s.Parked,
+		Sleeping: s.Sleeping, Unknown: s.Unknown,
+	}
+}
+
+// requestStory is a stream of stack ticks, 10 ms apart, of threads that work for what is said.
+type requestStory struct {
+	*Fold
+	dict  *sampler.Dictionary
+	atNS  int64
+	works map[sampler.ThreadID]sampler.Work
+	held  sampler.ThreadID
+	peer  sampler.PeerID
+	fiber bool
+}
+
+func newRequestStory() *requestStory {
+	dict := sampler.NewDictionary()
+	return &requestStory{
+		Fold: NewFold(procOf(sampler.EraSched), dict, Options{}), dict: dict, atNS: base, works: map[sampler.ThreadID]sampler.Work{},
+		peer: dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.5:5432"}),
+	}
+}
+
+// ticks goes on for n ticks with threads 1 and 2, or those given.
+func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
+	if threads == nil {
+		threads = []sampler.ThreadID{1, 2}
+	}
+	for range n {
+		y.atNS += 10 * ms
+		s := &sampler.Sample{TimeNS: y.atNS, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: y.held, OwnerEnd: y.held}}}
+		for _, id := range threads {
+			t := answered(released(id), y.atNS, "read", 3, y.peer)
+			switch {
+			case id == y.held:
+				t = holder(id)
+			case y.held != 0:
+				t = queued(id)
+				s.Ractors[0].Queue = append(s.Ractors[0].Queue, id)
+			}
+			if w := y.works[id]; w.Number != 0 {
+				t.Serving.Work = y.dict.InternWork(w)
+			}
+			if y.fiber {
+				t.Resumers = []sampler.StackID{1}
+			}
+			s.Threads = append(s.Threads, t)
+		}
+		y.Feed(s)
+	}
+}
+
+func (y *requestStory) endpoints() []Endpoint {
+	var out []Endpoint
+	y.Read(func(v *View) { out = v.Requests.Endpoints(0, y.atNS) })
+	return out
+}
+
+func (y *requestStory) running() []Request {
+	var out []Request
+	y.Read(func(v *View) { out = v.Requests.Running() })
+	return out
+}
+
+// work is request n, seen first at the next tick.
+func (y *requestStory) work(n sampler.WorkNumber, endpoint string) sampler.Work {
+	return sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: endpoint, SinceNS: y.atNS + 10*ms, BeforeNS: y.atNS}
+}
+
+// The route that is known last is that of the whole request, whose edges are the middles between the readings with it and
+// without it.
+func TestRequestFromBeginToEnd(t *testing.T) {
+	y := newRequestStory()
+	y.ticks(5)
+	begun := y.atNS + 5*ms
+	w := y.work(1, "")
+	y.works[1] = w
+	y.ticks(3)
+	if run := y.running(); len(run) != 1 || run[0].FromNS != begun || run[0].AtLeast || run[0].Thread != 1 || !run[0].InProgress || run[0].ToNS != y.atNS ||
+		run[0].Now.State != IO || sum(run[0].NS) != y.atNS-begun || len(run[0].Peers) != 1 || run[0].Peers[0].NS != run[0].NS[IO] {
+		t.Errorf("in progress: %+v, begun at %d of %d", run, begun, y.atNS)
+	}
+	w.Endpoint = "GET orders#index"
+	y.works[1] = w
+	y.ticks(7)
+	over := y.atNS + 5*ms
+	y.works[1] = sampler.Work{}
+	y.ticks(1)
+	for _, n := range []int{0, 2, 20} { // as soon as it is over, and when that is sure
+		y.ticks(n)
+		list := y.endpoints()
+		if len(list) != 1 || list[0].Name != "GET orders#index" || list[0].Ended != 1 || list[0].Running != 0 || list[0].LongestNS != over-begun ||
+			list[0].LongestAtLeast || list[0].TotalNS() != over-begun || list[0].Durations.Quantile(1) != over-begun {
+			t.Errorf("%d ticks later: %+v, took %d", n, list, over-begun)
+		}
+		if run := y.running(); len(run) != 0 {
+			t.Errorf("%d ticks later it runs: %+v", n, run)
+		}
+	}
+	y.Read(func(v *View) {
+		if at := v.Requests.At(begun + ms); len(at) != 1 || at[0].ToNS != over || at[0].InProgress || at[0].NS[IO] == 0 {
+			t.Errorf("at its begin: %+v", at)
+		}
+		if at := v.Requests.At(over); len(at) != 0 {
+			t.Errorf("at its end: %+v", at)
+		}
+		if of := v.Requests.Of(1, begun-ms, begun+ms); len(of) != 1 || len(v.Requests.Of(2, 0, y.atNS)) != 0 {
+			t.Errorf("of its thread: %+v", of)
+		}
+	})
+}
+
+// What had begun before, what ends with its thread, and what ends in a gap.
+func TestRequestsWithoutEdges(t *testing.T) {
+	y := newRequestStory()
+	early := y.work(1, "GET early")
+	early.BeforeNS = 0
+	y.works[1], y.works[2] = early, y.work(2, "GET died")
+	y.ticks(10)
+	delete(y.works, 1)
+	y.ticks(20, 1) // thread 2 is gone
+	y.works[1] = y.work(3, "GET gap")
+	y.ticks(5, 1)
+	delete(y.works, 1)
+	y.atNS += 20000 * ms
+	y.ticks(20, 1)
+	y.works[1] = y.work(4, "GET through")
+	y.ticks(5, 1)
+	y.atNS += 20000 * ms
+	y.ticks(5, 1)
+	type told struct {
+		ended, running int
+		durations      int64
+		atLeast        bool
+	}
+	want := map[string]told{"GET early": {1, 0, 0, true}, "GET died": {1, 0, 1, false}, "GET gap": {1, 0, 0, true}, "GET through": {0, 1, 0, true}}
+	got := map[string]told{}
+	for _, e := range y.endpoints() {
+		n, _ := e.Durations.Count()
+		got[e.Name] = told{e.Ended, e.Running, n, e.LongestAtLeast}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v\nwant %v", got, want)
+	}
+	if run := y.running(); len(run) != 1 || run[0].AtLeast || run[0].DurationNS() < 20000*ms || run[0].NS[Unknown] != 0 {
+		t.Errorf("through the gap: %+v", run)
+	}
+}
+
+// One reading that failed ends no request, and one on a fiber is suspended while others have its thread.
+func TestRequestsThatComeBack(t *testing.T) {
+	y := newRequestStory()
+	w := y.work(1, "GET a")
+	for range 5 {
+		y.works[1] = w
+		y.ticks(4)
+		delete(y.works, 1)
+		y.ticks(1)
+	}
+	y.works[1] = w
+	y.ticks(20)
+	if list := y.endpoints(); len(list) != 1 || list[0].Ended != 0 || list[0].Running != 1 {
+		t.Errorf("with holes: %+v", list)
+	}
+	y.fiber = true
+	y.ticks(2)
+	other := y.work(2, "GET b")
+	y.works[1] = other
+	y.ticks(100)
+	if run := y.running(); len(run) != 2 || !run[0].Suspended || run[1].Suspended || run[0].Work.Number != 1 {
+		t.Errorf("on fibers: %+v", run)
+	}
+	y.works[1] = w
+	y.ticks(2)
+	if run := y.running(); len(run) != 2 || run[0].Suspended || !run[1].Suspended {
+		t.Errorf("on fibers: %+v", run)
+	}
+	y.ticks(1200)
+	if list := y.endpoints(); len(list) != 2 || list[1].Name != "GET b" || list[1].Ended != 1 || list[1].LongestNS > 1010*ms {
+		t.Errorf("the other fiber is not seen any more: %+v", list)
+	}
+}
+
+// The waiting for the GVL is charged to the request of its holder.
+func TestRequestsBlame(t *testing.T) {
+	y := newRequestStory()
+	y.works[1], y.works[2] = y.work(1, "GET slow"), y.work(2, "GET waits")
+	y.held = 1
+	y.ticks(50)
+	list := y.endpoints()
+	slices.SortFunc(list, func(a, b Endpoint) int { return int(b.BlameNS - a.BlameNS) })
+	if len(list) != 2 || list[0].Name != "GET slow" || list[0].BlameNS == 0 || list[0].BlameNS != list[1].NS[Waiting] || list[1].BlameNS != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// More than there is room for are "other", and none of their time is lost.
+func TestRequestsLimits(t *testing.T) {
+	y := newRequestStory()
+	ids := make([]sampler.ThreadID, maxOpenRequests+10)
+	for i := range ids {
+		ids[i] = sampler.ThreadID(i + 1)
+		y.works[ids[i]] = y.work(sampler.WorkNumber(i+1), fmt.Sprintf("GET %d", i))
+	}
+	y.ticks(3, ids...)
+	list := y.endpoints()
+	last := list[len(list)-1]
+	total, _ := sumEndpoints(list)
+	if len(list) > maxEndpoints+1 || !last.Other || last.Running != maxOpenRequests-len(list)+1 || sum(total) != int64(len(ids))*20*ms {
+		t.Errorf("%d endpoints, the last %+v; %d in all", len(list), last, sum(total))
+	}
+	y.Read(func(v *View) {
+		if n := v.Requests.LeftOut(); n != 10 {
+			t.Errorf("%d left out", n)
+		}
+	})
+	clear(y.works)
+	y.ticks(20, 1)
+	for n := range sampler.WorkNumber(3) {
+		y.works[1] = y.work(sampler.WorkNumber(len(ids))+n+1, "GET long")
+		y.ticks(100*maxRequestSeconds*3/2, 1)
+	}
+	for _, e := range y.endpoints() {
+		if e.Name == "GET long" && (e.Ended != 2 || e.TotalNS() < 3*1490*ms*maxRequestSeconds/2) {
+			t.Errorf("%+v", e)
+		}
+	}
+	y.Read(func(v *View) {
+		for _, q := range v.Requests.open {
+			if len(q.seconds) > maxRequestSeconds {
+				t.Errorf("%d seconds of a request", len(q.seconds))
+			}
+		}
+		if n := len(v.Requests.leaving) + len(v.Requests.open); n > 2 {
+			t.Errorf("%d are remembered as in progress", n)
+		}
+	})
+}
+
+func sum(ns [NumStates]int64) (total int64) {
+	for _, x := range ns {
+		total += x
+	}
+	return total
+}
