@@ -85,13 +85,14 @@ func appendFileHeader(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// checkFileHeader returns an error for what is not a recording, or one of a version that can't be read.
-func checkFileHeader(b []byte, name string) error {
+// checkFileHeader returns the version of a recording, or an error for what is none, or one of a version that can't be read.
+func checkFileHeader(b []byte, name string) (version uint32, err error) {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
-		return fmt.Errorf("%s: %w", name, errNotRecording)
+		return 0, fmt.Errorf("%s: %w", name, errNotRecording)
 	}
-	if v := binary.LittleEndian.Uint32(b[len(fileMagic):]); v < 1 || v > Version {
-		return fmt.Errorf("%s: %w: its format has version %d, this one reads up to %d", name, errVersion, v, Version)
+	v := binary.LittleEndian.Uint32(b[len(fileMagic):])
+	if v < 1 || v > Version {
+		return 0, fmt.Errorf("%s: %w: its format has version %d, this one reads up to %d", name, errVersion, v, Version)
 	}
-	return nil
+	return v, nil
 }

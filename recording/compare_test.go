@@ -18,6 +18,8 @@ type resolved struct {
 	sample  sampler.Sample
 	stacks  []uint64 // hashes of all their frames' fields
 	peers   []sampler.Peer
+	works   []sampler.Work
+	texts   []string
 	threads []sampler.ThreadInfo
 }
 
@@ -61,7 +63,10 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 		info, _ := d.Thread(t.ID)
 		info.GoneNS = 0 // may become known later
 		out.threads = append(out.threads, info)
+		out.works = append(out.works, d.Work(t.Serving.Work))
+		out.texts = append(out.texts, d.Statement(t.Serving.Statement), d.Exception(t.Serving.Exception))
 		t.Stack, t.Kernel.Peer = 0, 0
+		t.Serving.Work, t.Serving.Statement, t.Serving.Exception = 0, 0, 0
 	}
 	for i := range out.sample.Ractors {
 		if len(out.sample.Ractors[i].Queue) == 0 {

@@ -37,12 +37,12 @@ func (c *craft) times(n int, values ...byte) *craft {
 	return c
 }
 
-// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers and threads, of which it has one string, one frame
+// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts, of which it has one string, one frame
 // and one stack.
 func (c *craft) oneOfEach() *craft {
 	c.uints(1).texts("x")
 	c.uints(1, 0, 1, 1, 1, 0, 0, 0) // a frame, all of whose strings are the first
-	return c.uints(1, 0, 0, 1, 1, 0, 0)
+	return c.uints(1, 0, 0, 1, 1, 0, 0, 0, 0, 0)
 }
 
 // frames appends a table of n frames, each of another line.
@@ -123,6 +123,8 @@ func TestLyingCounts(t *testing.T) {
 		"60 million stacks":                 new(craft).uints(1).texts("x").uints(1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 0, many).times(many, 1),
 		"13 million peers":                  new(craft).uints(1).texts("x").uints(0, 0, 0, full/5).times(full/5, 0, 0, 0, 0, 0),
 		"9 million threads":                 new(craft).uints(1).texts("x").uints(0, 0, 0, 0, full/7).times(full/7, 1, 0, 0, 0, 0, 0, 0),
+		"11 million requests":               new(craft).uints(1).texts("x").uints(0, 0, 0, 0, 0, full/6).times(full/6, 2, 2, 0, 0, 0, 0),
+		"60 million statements":             new(craft).uints(1).texts("x").uints(0, 0, 0, 0, 0, 0, many).times(many, 0),
 		"a list of a million threads":       new(craft).oneOfEach().samples(threads(1_000_000).b, 1000),
 		"more samples than the header says": new(craft).oneOfEach().samples(new(craft).times(1000, 0, 0).b, 1_000_000),
 	} {

@@ -14,11 +14,10 @@ type decoder struct {
 	times   cursor
 	counts  cursor
 	strings []string
-	// stacks and peers turn the block's IDs into the Dictionary's; nil where they are the same.
-	stacks []sampler.StackID
-	peers  []sampler.PeerID
-	mids   []sampler.ThreadID
-	rids   []sampler.RactorID
+	// tables turn the block's IDs into the Dictionary's; a list is nil where they are the same.
+	tables
+	mids []sampler.ThreadID
+	rids []sampler.RactorID
 	// left is how many samples the block may still hold.
 	left uint32
 	// resumers and queued are how many elements the lists of all threads and all ractors have together.
@@ -314,6 +313,22 @@ func (d *decoder) thread(t *sampler.Thread, m *memory) {
 	}
 	if mask&threadTurns != 0 {
 		k.Turns += d.counts.int()
+	}
+	d.serving(&t.Serving, mask)
+}
+
+func (d *decoder) serving(s *sampler.Serving, mask uint64) {
+	if mask&threadWork != 0 {
+		s.Work = idIn(&d.c, d.works, "a request that the block does not have")
+	}
+	if mask&threadStatement != 0 {
+		s.Statement = idIn(&d.c, d.statements, "a statement that the block does not have")
+	}
+	if mask&threadException != 0 {
+		s.Exception = idIn(&d.c, d.exceptions, "an exception that the block does not have")
+	}
+	if mask&threadSpans != 0 {
+		s.Span, s.RootSpan = uint64(d.counts.int()), uint64(d.counts.int())
 	}
 }
 

@@ -20,8 +20,8 @@
 //
 // A process block (the first, one a file) holds sampler.Process as JSON, an end block (the last, if the target's end was
 // seen) sampler.End, a note block (anywhere between) sampler.Note. Further fields may be added to each. A samples block covers
-// about two seconds and can be decoded without any other: it holds the tables of strings, frames, stacks, peers and threads
-// that its samples refer to, and then the samples, each as the difference to the one before it (the first to an empty one),
+// about two seconds and can be decoded without any other: it holds the tables of strings, frames, stacks, peers, threads,
+// requests and texts that its samples refer to, and then the samples, each as the difference to the one before it (the first to an empty one),
 // in variable-length numbers. tables.go, streams.go, state.go and encode.go say how.
 //
 // After a crash or a full disk a file ends within a block; every whole block before that is readable. A block that was
@@ -35,8 +35,9 @@ import (
 
 // Version is the version of the file format. A change that this reader could not read needs another number, and a reader that
 // still takes those before. Version 2 has the turns that threads had on a CPU and whether they listen at a connection, by bits
-// that version 1 does not use; all else is the same.
-const Version = 2
+// that version 1 does not use; all else is the same. Version 3 has for whom threads work, by further bits and by tables after
+// the others.
+const Version = 3
 
 // unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
 const unit = 1000
@@ -66,6 +67,8 @@ const (
 	maxNodes        = 1 << 22
 	maxStacks       = 1 << 20
 	maxPeers        = 1 << 17
+	maxWorks        = 1 << 18
+	maxTold         = 1 << 18 // statements, and exceptions
 	maxBlockThreads = 1 << 18
 	maxTexts        = 1 << 16
 	// enough is the part of a table, 1 of so many, at which the writer closes a block before its time is over.

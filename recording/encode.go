@@ -26,18 +26,37 @@ type encoder struct {
 
 // localIDs numbers what the samples of a block refer to, in the order of first use from 1.
 type localIDs struct {
-	stackIDs map[sampler.StackID]uint32
-	stacks   []sampler.StackID
-	peerIDs  map[sampler.PeerID]uint32
-	peers    []sampler.PeerID
-	threads  map[sampler.ThreadID]struct{}
+	stackIDs     map[sampler.StackID]uint32
+	peerIDs      map[sampler.PeerID]uint32
+	workIDs      map[sampler.WorkID]uint32
+	statementIDs map[sampler.TextID]uint32
+	exceptionIDs map[sampler.TextID]uint32
+	blockIDs
+}
+
+// blockIDs are the Dictionary's IDs of what the samples of a block refer to, in the order of the block's own.
+type blockIDs struct {
+	stacks                 []sampler.StackID
+	peers                  []sampler.PeerID
+	works                  []sampler.WorkID
+	statements, exceptions []sampler.TextID
+	threads                map[sampler.ThreadID]struct{}
+}
+
+// full reports whether one of the lists is so long that a block should end.
+func (b *blockIDs) full() bool {
+	return len(b.stacks) >= maxStacks/enough || len(b.peers) >= maxPeers/enough || len(b.threads) >= maxBlockThreads/enough ||
+		len(b.works) >= maxWorks/enough || len(b.statements) >= maxTold/enough || len(b.exceptions) >= maxTold/enough
 }
 
 func newLocalIDs() *localIDs {
 	return &localIDs{
-		stackIDs: make(map[sampler.StackID]uint32),
-		peerIDs:  make(map[sampler.PeerID]uint32),
-		threads:  make(map[sampler.ThreadID]struct{}),
+		stackIDs:     make(map[sampler.StackID]uint32),
+		peerIDs:      make(map[sampler.PeerID]uint32),
+		workIDs:      make(map[sampler.WorkID]uint32),
+		statementIDs: make(map[sampler.TextID]uint32),
+		exceptionIDs: make(map[sampler.TextID]uint32),
+		blockIDs:     blockIDs{threads: make(map[sampler.ThreadID]struct{})},
 	}
 }
 
@@ -53,8 +72,11 @@ func (e *encoder) begin(bufs streams) {
 	if l := e.local; l != nil {
 		clear(l.stackIDs)
 		clear(l.peerIDs)
+		clear(l.workIDs)
+		clear(l.statementIDs)
+		clear(l.exceptionIDs)
 		clear(l.threads)
-		l.stacks, l.peers = nil, nil // the tables are made from them while the next block begins
+		l.blockIDs = blockIDs{threads: l.threads} // the tables are made from the lists while the next block begins
 	}
 }
 
@@ -69,7 +91,7 @@ func (e *encoder) full(s *sampler.Sample) bool {
 		return true
 	}
 	l := e.local
-	return l != nil && (len(l.stacks) >= maxStacks/enough || len(l.peers) >= maxPeers/enough || len(l.threads) >= maxBlockThreads/enough)
+	return l != nil && l.full()
 }
 
 func (e *encoder) stack(id sampler.StackID) uint64 {
@@ -86,8 +108,29 @@ func (e *encoder) peer(id sampler.PeerID) uint64 {
 	return localID(e.local.peerIDs, &e.local.peers, id)
 }
 
+func (e *encoder) work(id sampler.WorkID) uint64 {
+	if e.local == nil {
+		return uint64(id)
+	}
+	return localID(e.local.workIDs, &e.local.works, id)
+}
+
+func (e *encoder) statement(id sampler.TextID) uint64 {
+	if e.local == nil {
+		return uint64(id)
+	}
+	return localID(e.local.statementIDs, &e.local.statements, id)
+}
+
+func (e *encoder) exception(id sampler.TextID) uint64 {
+	if e.local == nil {
+		return uint64(id)
+	}
+	return localID(e.local.exceptionIDs, &e.local.exceptions, id)
+}
+
 // localID returns an ID's number in the block, giving it the next one at its first use; 0 stays 0.
-func localID[ID sampler.StackID | sampler.PeerID](numbers map[ID]uint32, list *[]ID, id ID) uint64 {
+func localID[ID ~uint32](numbers map[ID]uint32, list *[]ID, id ID) uint64 {
 	if id == 0 {
 		return 0
 	}

@@ -85,7 +85,15 @@ func threadMask(p, t *sampler.Thread) uint64 {
 	if pk.Listens != k.Listens {
 		m |= threadListens
 	}
+	if p.Serving != t.Serving {
+		m |= servingMask(&p.Serving, &t.Serving)
+	}
 	return m
+}
+
+func servingMask(p, s *sampler.Serving) uint64 {
+	return bit(p.Work != s.Work, threadWork) | bit(p.Statement != s.Statement, threadStatement) |
+		bit(p.Exception != s.Exception, threadException) | bit(p.Span != s.Span || p.RootSpan != s.RootSpan, threadSpans)
 }
 
 func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
@@ -139,6 +147,19 @@ func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	}
 	if mask&threadTurns != 0 {
 		e.count(k.Turns - pk.Turns)
+	}
+	if mask&threadWork != 0 {
+		e.uint(e.work(t.Serving.Work))
+	}
+	if mask&threadStatement != 0 {
+		e.uint(e.statement(t.Serving.Statement))
+	}
+	if mask&threadException != 0 {
+		e.uint(e.exception(t.Serving.Exception))
+	}
+	if mask&threadSpans != 0 {
+		e.count(int64(t.Serving.Span))
+		e.count(int64(t.Serving.RootSpan))
 	}
 	// Rechecked and Listens have two values only: that they changed says all. So do threadNoDeadline and threadNoStateAt.
 }

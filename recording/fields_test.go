@@ -17,11 +17,31 @@ func TestEveryField(t *testing.T) {
 	fillIn(reflect.ValueOf(&s).Elem(), &n)
 	s.TimeNS, s.Depth, s.GCDetail.HeapCount = 1e15, sampler.StackTick, sampler.MaxGCHeaps
 	for i := range s.Threads {
+		v := &s.Threads[i].Serving
+		v.Work, v.Statement, v.Exception = g.works[i], g.texts[i], g.texts[2+i]
 		s.Threads[i].Stack, s.Threads[i].Kernel.Peer = g.stacks[i], g.peers[i]
 	}
 	s.Proc.Pressure.Source = sampler.PressureMachine
 	file, want := record(t, 1, func() *sampler.Sample { return &s }, g.d, nil)
 	compare(t, "every field", readAll(t, openBytes(t, file)), want)
+}
+
+// TestEveryWord: a recording keeps every field of what it has in tables.
+func TestEveryWord(t *testing.T) {
+	d := sampler.NewDictionary()
+	s := &sampler.Sample{TimeNS: 1e15, Depth: sampler.StackTick}
+	for range 2 { // the second one is written as the difference to the first
+		var w sampler.Work
+		n := int64(len(s.Threads) * 50)
+		fillIn(reflect.ValueOf(&w).Elem(), &n)
+		w.Kind = sampler.WorkJob
+		s.Threads = append(s.Threads, sampler.Thread{ID: sampler.ThreadID(n), Serving: sampler.Serving{Work: d.InternWork(w)}})
+	}
+	file, want := record(t, 1, func() *sampler.Sample { return s }, d, nil)
+	if want[0].works[0] == want[0].works[1] {
+		t.Error("both are the same")
+	}
+	compare(t, "every word", readAll(t, openBytes(t, file)), want)
 }
 
 // fillIn sets each field that is exported to a value of its own; lists get two elements.

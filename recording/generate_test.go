@@ -13,6 +13,8 @@ type generator struct {
 	d      *sampler.Dictionary
 	stacks []sampler.StackID
 	peers  []sampler.PeerID
+	works  []sampler.WorkID
+	texts  []sampler.TextID
 	s      sampler.Sample
 	nextID sampler.ThreadID
 	tick   int
@@ -59,7 +61,34 @@ func newGenerator(seed uint64) *generator {
 		}
 		g.peers = append(g.peers, g.d.InternPeer(p))
 	}
+	for i := range 200 {
+		w := sampler.Work{
+			Number: sampler.WorkNumber(1 + i), Kind: sampler.WorkKind(1 + i%2), Endpoint: fmt.Sprintf("GET orders#action_%d", i%20),
+			SinceNS: 1e15 + int64(i)*7e6, QueuedNS: int64(i%3) * 1e6,
+		}
+		if i%5 > 0 {
+			w.BeforeNS = w.SinceNS - 1e7
+		}
+		if i%7 == 0 {
+			w.Values = fmt.Sprintf("/orders/%d?page=1", i)
+		}
+		g.works = append(g.works, g.d.InternWork(w))
+		g.texts = append(g.texts, g.d.InternText(fmt.Sprintf("SELECT part_%d FROM orders WHERE id = ?", i)))
+	}
 	return g
+}
+
+// serving is for whom a thread with a stack works. It takes no random numbers, so that the files of older versions stay what they are.
+func (g *generator) serving(id sampler.StackID) sampler.Serving {
+	n := int(id) % len(g.works)
+	s := sampler.Serving{Work: g.works[n], Span: uint64(n) << 55, RootSpan: ^uint64(n)}
+	if n%3 > 0 {
+		s.Statement = g.texts[n]
+	}
+	if n%4 == 0 {
+		s.Exception = g.texts[len(g.texts)-1-n]
+	}
+	return s
 }
 
 func (g *generator) stack() sampler.StackID { return g.stacks[g.r.IntN(len(g.stacks))] }
@@ -168,6 +197,7 @@ func (g *generator) wildThread(t *sampler.Thread) {
 			t.Bits = sampler.ThreadBits(r.Uint32())
 		case 2:
 			t.Stack = g.stack()
+			t.Serving = g.serving(t.Stack)
 		case 3:
 			t.Kernel.CPUAtNS, t.Kernel.CPUNS, t.Kernel.RunDelayNS = int64(r.Uint64()), int64(r.Uint64()), int64(r.Uint64())
 			// No further numbers, so that version1.ddtop stays what it is.
@@ -201,6 +231,7 @@ func (g *generator) wildThread(t *sampler.Thread) {
 			t.Kernel.Rechecked = !t.Kernel.Rechecked
 		case 15:
 			t.TID, t.Stack, t.Kernel.Peer = int32(r.Uint32()), 0, 0
+			t.Serving = sampler.Serving{}
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (r *Reader) index(ctx context.Context, size int64, progress func(done, size
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("recording %s: %w", r.path, err)
 	}
-	if err := checkFileHeader(head, r.path); err != nil {
+	if r.version, err = checkFileHeader(head, r.path); err != nil {
 		return err
 	}
 	pos := int64(fileHeader)

@@ -31,6 +31,7 @@ type Block struct {
 // of it. All methods may be called from several goroutines.
 type Reader struct {
 	path    string
+	version uint32 // of the file's format
 	file    io.ReaderAt
 	closer  io.Closer
 	process sampler.Process
@@ -230,13 +231,12 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 		return nil, err
 	}
 	c := cursor{b: raw}
-	t := readTables(&c, r.dict)
 	d := newDecoder()
-	d.stacks, d.peers = t.stacks, t.peers
+	d.tables = readTables(&c, r.dict, r.version)
 	if err := d.open(c, b.header.samples); err != nil {
 		return nil, err
 	}
-	r.setThreads(i, t.threads)
+	r.setThreads(i, d.tables.threads)
 	return d, nil
 }
 

@@ -75,8 +75,12 @@ const (
 	threadResumers
 	threadOmitted
 	threadRechecked
-	threadTurns // this and those that follow since version 2
+	threadTurns // this and the next since version 2
 	threadListens
+	threadWork // this and those that follow since version 3
+	threadStatement
+	threadException
+	threadSpans
 )
 
 // How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and

@@ -21,11 +21,20 @@ import (
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
 //	peers    kind, remote, local, service, path (strings); after the path, and a zero byte, who listens there, if that is known
 //	threads  ID (difference), name (string), flags (1 has a name, 2 main), ractor, tid, first seen, gone
+//
+// and since version 3
+//
+//	works       number (difference), flags (1 before is known; kind from the second bit on), endpoint, values (strings), since
+//	            (difference), since minus before if that is known, queued
+//	statements  (strings)
+//	exceptions  (strings)
 const (
 	frameC         = 1
 	frameUncertain = 2
 	frameGem       = 4
 	frameOrigin    = 3 // the shift
+	workBefore     = 1
+	workKind       = 1 // the shift
 	threadHasName  = 1
 	threadMain     = 2
 )
@@ -39,6 +48,7 @@ const (
 	leastNode   = 2
 	leastPeer   = 5
 	leastThread = 7
+	leastWork   = 6
 )
 
 // tableBuilder writes the tables of one block after the other.
@@ -65,18 +75,18 @@ func newTableBuilder(d *sampler.Dictionary) *tableBuilder {
 }
 
 // build makes a block's tables, in parts that are to be compressed one by one. They are valid until the next call.
-func (b *tableBuilder) build(stacks []sampler.StackID, peers []sampler.PeerID, threads map[sampler.ThreadID]struct{}) [][]byte {
+func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	clear(b.strings)
 	clear(b.frames)
 	clear(b.nodes)
 	b.text, b.frame, b.node, b.rest = b.text[:0], b.frame[:0], b.node[:0], b.rest[:0]
 
-	b.restUint(uint64(len(stacks)))
-	for _, s := range stacks {
+	b.restUint(uint64(len(ids.stacks)))
+	for _, s := range ids.stacks {
 		b.restUint(b.stackNode(s))
 	}
-	b.restUint(uint64(len(peers)))
-	for _, id := range peers {
+	b.restUint(uint64(len(ids.peers)))
+	for _, id := range ids.peers {
 		p := b.dict.Peer(id)
 		b.restUint(uint64(p.Kind))
 		b.restUint(b.str(p.Remote))
@@ -88,7 +98,16 @@ func (b *tableBuilder) build(stacks []sampler.StackID, peers []sampler.PeerID, t
 		}
 		b.restUint(b.str(path))
 	}
-	b.threads(threads)
+	b.threads(ids.threads)
+	b.works(ids.works)
+	b.restUint(uint64(len(ids.statements)))
+	for _, id := range ids.statements {
+		b.restUint(b.str(b.dict.Statement(id)))
+	}
+	b.restUint(uint64(len(ids.exceptions)))
+	for _, id := range ids.exceptions {
+		b.restUint(b.str(b.dict.Exception(id)))
+	}
 	return [][]byte{
 		withLength(&b.spare[0], len(b.strings), b.text),
 		withLength(&b.spare[1], len(b.frames), b.frame),
@@ -98,13 +117,33 @@ func (b *tableBuilder) build(stacks []sampler.StackID, peers []sampler.PeerID, t
 }
 
 // check refuses tables, those that build has made last, that a reader would not take.
-func (b *tableBuilder) check(stacks, peers, threads int) error {
+func (b *tableBuilder) check(ids *blockIDs) error {
+	stacks, peers, threads, works, texts := len(ids.stacks), len(ids.peers), len(ids.threads), len(ids.works), len(ids.statements)
+	texts = max(texts, len(ids.exceptions))
 	if len(b.strings) > maxStrings || len(b.frames) > maxFrames || len(b.nodes) > maxNodes || stacks > maxStacks ||
-		peers > maxPeers || threads > maxBlockThreads {
-		return fmt.Errorf("%w: a block with %d strings, %d frames, %d nodes of stacks, %d stacks, %d peers and %d threads", errLimit,
-			len(b.strings), len(b.frames), len(b.nodes), stacks, peers, threads)
+		peers > maxPeers || threads > maxBlockThreads || works > maxWorks || texts > maxTold {
+		return fmt.Errorf("%w: a block with %d strings, %d frames, %d nodes of stacks, %d stacks, %d peers, %d threads, %d requests and %d texts",
+			errLimit, len(b.strings), len(b.frames), len(b.nodes), stacks, peers, threads, works, texts)
 	}
 	return nil
+}
+
+func (b *tableBuilder) works(ids []sampler.WorkID) {
+	b.restUint(uint64(len(ids)))
+	var last sampler.Work
+	for _, id := range ids {
+		w := b.dict.Work(id)
+		b.rest = appendInt(b.rest, int64(w.Number-last.Number))
+		b.restUint(bit(w.BeforeNS != 0, workBefore) | uint64(w.Kind)<<workKind)
+		b.restUint(b.str(w.Endpoint))
+		b.restUint(b.str(w.Values))
+		b.rest = appendInt(b.rest, w.SinceNS-last.SinceNS)
+		if w.BeforeNS != 0 {
+			b.rest = appendInt(b.rest, w.SinceNS-w.BeforeNS)
+		}
+		b.rest = appendInt(b.rest, w.QueuedNS)
+		last = w
+	}
 }
 
 // withLength puts a table's length before it, in memory that is used again.
@@ -214,15 +253,17 @@ func bit(on bool, v uint64) uint64 {
 	return 0
 }
 
-// tables are a block's tables in terms of a reader's Dictionary. Index 0 of stacks and peers is 0, "none".
+// tables are a block's tables in terms of a reader's Dictionary. Index 0 of each but the threads is 0, "none".
 type tables struct {
-	stacks  []sampler.StackID
-	peers   []sampler.PeerID
-	threads []sampler.ThreadInfo
+	stacks                 []sampler.StackID
+	peers                  []sampler.PeerID
+	works                  []sampler.WorkID
+	statements, exceptions []sampler.TextID
+	threads                []sampler.ThreadInfo
 }
 
-// readTables reads a block's tables and interns what they hold.
-func readTables(c *cursor, d *sampler.Dictionary) tables {
+// readTables reads a block's tables, of a file of that version, and interns what they hold.
+func readTables(c *cursor, d *sampler.Dictionary, version uint32) tables {
 	texts := readStrings(c)
 	str := func() string {
 		if i := c.below(len(texts)); c.err == nil {
@@ -244,7 +285,10 @@ func readTables(c *cursor, d *sampler.Dictionary) tables {
 		}
 		nodes = append(nodes, d.InternStack(nodes[caller], frames[frame]))
 	}
-	t := tables{stacks: []sampler.StackID{0}, peers: []sampler.PeerID{0}}
+	t := tables{
+		stacks: []sampler.StackID{0}, peers: []sampler.PeerID{0}, works: []sampler.WorkID{0}, statements: []sampler.TextID{0},
+		exceptions: []sampler.TextID{0},
+	}
 	for range c.count(maxStacks, 1) {
 		t.stacks = append(t.stacks, nodes[c.below(len(nodes))])
 	}
@@ -257,10 +301,43 @@ func readTables(c *cursor, d *sampler.Dictionary) tables {
 		t.peers = append(t.peers, d.InternPeer(p))
 	}
 	t.readThreads(c, str)
+	if version >= servingVersion {
+		t.readWorks(c, d, str)
+		for _, list := range [...]*[]sampler.TextID{&t.statements, &t.exceptions} {
+			for range c.count(maxTold, 1) {
+				*list = append(*list, d.InternText(str()))
+			}
+		}
+	}
 	if c.err != nil {
 		return tables{}
 	}
 	return t
+}
+
+// servingVersion is the first version with tables of requests and texts.
+const servingVersion = 3
+
+func (t *tables) readWorks(c *cursor, d *sampler.Dictionary, str func() string) {
+	var last sampler.Work
+	for range c.count(maxWorks, leastWork) {
+		w := sampler.Work{Number: last.Number + sampler.WorkNumber(c.int())}
+		flags := c.uint()
+		if kind := flags >> workKind; kind <= uint64(sampler.WorkJob) {
+			w.Kind = sampler.WorkKind(kind)
+		} // else one that a later version knows
+		w.Endpoint, w.Values = str(), str()
+		w.SinceNS = last.SinceNS + c.int()
+		if flags&workBefore != 0 {
+			w.BeforeNS = w.SinceNS - c.int()
+		}
+		w.QueuedNS = c.int()
+		if c.err != nil {
+			return
+		}
+		t.works = append(t.works, d.InternWork(w))
+		last = w
+	}
 }
 
 // readStrings reads the table of strings. Only one of them is empty, because each is there once.

@@ -42,9 +42,7 @@ type Writer struct {
 type job struct {
 	block   header
 	samples streams
-	stacks  []sampler.StackID
-	peers   []sampler.PeerID
-	threads map[sampler.ThreadID]struct{}
+	ids     blockIDs
 	data    []byte // of a block other than samples
 	ack     chan struct{}
 }
@@ -188,15 +186,14 @@ func (w *Writer) seal() error {
 		e.begin(e.out)
 		return nil
 	}
-	threads := maps.Clone(w.local.threads)
-	maps.Copy(threads, w.before)
+	ids := w.local.blockIDs
+	ids.threads = maps.Clone(w.local.threads)
+	maps.Copy(ids.threads, w.before)
 	w.before = maps.Clone(w.local.threads)
 	w.jobs <- job{
 		block:   header{kind: kindSamples, firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples},
 		samples: e.out,
-		stacks:  w.local.stacks,
-		peers:   w.local.peers,
-		threads: threads,
+		ids:     ids,
 	}
 	var bufs streams
 	select {
@@ -219,8 +216,8 @@ func (w *Writer) run(out io.Writer, tables *tableBuilder, comp *zstd.Encoder) {
 		if w.failed() == nil {
 			h := j.block
 			if h.kind == kindSamples {
-				parts := tables.build(j.stacks, j.peers, j.threads)
-				if err := tables.check(len(j.stacks), len(j.peers), len(j.threads)); err != nil {
+				parts := tables.build(&j.ids)
+				if err := tables.check(&j.ids); err != nil {
 					w.fail(err)
 					continue
 				}
