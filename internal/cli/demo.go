@@ -19,7 +19,7 @@ const (
 	// demoPhase is how long a phase of the workload lasts before a screen.
 	demoPhase = 20 * time.Second
 	// demoPhaseWithoutScreen lets all phases pass within demoMeasure.
-	demoPhaseWithoutScreen = 1500 * time.Millisecond
+	demoPhaseWithoutScreen = 1300 * time.Millisecond
 	// demoMeasure is how long is measured without a terminal.
 	demoMeasure = 10 * time.Second
 )
@@ -46,6 +46,7 @@ phases with one trouble each, or stays in one:
   database  every query takes 250 to 900 ms
   gc        two workers make garbage by the million objects
   stall     "worker-1" calls a C function that blocks with the GVL held
+  routes    one request in eighty computes a report: the others wait for the GVL meanwhile
 
 It needs a Ruby (2.5 or later). Without a terminal it measures for some seconds, prints stat's table
 and a thread dump.`,

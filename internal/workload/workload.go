@@ -27,8 +27,9 @@ const mainFile = "order_service.rb"
 //   - database: every query takes 250 to 900 ms
 //   - gc: two workers make garbage and keep some of it
 //   - stall: "worker-1" calls a C function that blocks with the GVL held
+//   - routes: one request in eighty computes a report, which makes all others wait for the GVL
 func Phases() []string {
-	return []string{"healthy", "hog", "mutex", "database", "gc", "stall"}
+	return []string{"healthy", "hog", "mutex", "database", "gc", "stall", "routes"}
 }
 
 // CheckPhase accepts the name of a phase, and "" for all of them.

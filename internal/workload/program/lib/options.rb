@@ -2,7 +2,7 @@
 
 # The command line. Written by hand because OptionParser's frames and load time are not part of the show.
 class Options
-  PHASES = %w[healthy hog mutex database gc stall].freeze
+  PHASES = %w[healthy hog mutex database gc stall routes].freeze
 
   # phase: the name of the only phase, nil for all in turn. phase_seconds: the length of a phase in seconds, nil for
   # as long as the program runs. rounds: how often the phases are gone through, 0 for until stopped. threads: how many

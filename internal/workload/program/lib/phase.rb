@@ -5,7 +5,8 @@ class Phase
   # How long a query takes in a phase, in milliseconds.
   QUERY_MS = {
     "healthy" => (3.0..12.0), "hog" => (3.0..12.0), "mutex" => (3.0..12.0),
-    "database" => (250.0..900.0), "gc" => (3.0..12.0), "stall" => (3.0..12.0)
+    "database" => (250.0..900.0), "gc" => (3.0..12.0), "stall" => (3.0..12.0),
+    "routes" => (3.0..12.0)
   }.freeze
 
   attr_reader :name, :requests, :jobs, :query_ms

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../app/controllers"
 require_relative "../app/jobs"
 require_relative "../app/reports"
+require_relative "../app/shop"
 
 # A role is what a named thread does: run(phase) works until the phase is over.
 class Role
@@ -19,27 +19,17 @@ class Role
   end
 end
 
-# Answers requests.
+# Answers requests, as a thread of a server does.
 class HttpServer < Role
-  def initialize(name, cache)
+  def initialize(name, app)
     super(name)
-    @cache = cache
+    @app = app
   end
 
   def run(phase)
-    while (user_id = phase.requests.pop)
-      handle(phase, user_id)
+    while (request = phase.requests.pop)
+      @app.call(request)
       Tally.current.requests += 1
-    end
-  end
-
-  private
-
-  def handle(phase, user_id)
-    if phase.is?("mutex")
-      CheckoutController.new.create(user_id)
-    else
-      OrdersController.new(@cache).show(user_id)
     end
   end
 end
@@ -116,14 +106,15 @@ class Traffic < Role
   REQUESTS_PER_SECOND = 200.0
   # A queue this long turns customers away, as a listen backlog does.
   BACKLOG = 64
+  CUSTOMERS_PER_REPORT = 80
 
   # Customers come by the clock: when this thread was kept from running, those who came meanwhile are let in at once.
   def run(phase)
     due = now
     until phase.over?
       while due <= now
-        offer(phase.requests)
-        offer(phase.jobs) if random.rand < 0.4
+        offer(phase.requests) { |id| request(phase, id) }
+        offer(phase.jobs) { |id| id } if random.rand < 0.4
         due += -Math.log(1.0 - random.rand) / REQUESTS_PER_SECOND
       end
       sleep([due - now, 0].max)
@@ -139,6 +130,19 @@ class Traffic < Role
   end
 
   def offer(queue)
-    queue.push(random.rand(100_000)) if queue.length < BACKLOG
+    queue.push(yield(random.rand(100_000))) if queue.length < BACKLOG
+  end
+
+  def request(phase, id)
+    return Shop.env("POST", "/checkout/#{id}") if phase.is?("mutex")
+    return Shop.env("GET", "/reports/#{id}") if phase.is?("routes") && report?
+
+    Shop.env("GET", "/orders/#{id}")
+  end
+
+  # One customer in so many asks for a report.
+  def report?
+    @customers = (@customers || 0) + 1
+    @customers % CUSTOMERS_PER_REPORT == CUSTOMERS_PER_REPORT / 2
   end
 end

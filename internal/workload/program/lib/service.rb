@@ -53,8 +53,9 @@ class Service
 
   def start_threads
     cache = Cache.new
+    shop = Shop.new(cache)
     workers = [@options.threads / 2, 1].max
-    roles = Array.new(@options.threads) { |i| HttpServer.new("http-#{i + 1}", cache) }
+    roles = Array.new(@options.threads) { |i| HttpServer.new("http-#{i + 1}", shop) }
     roles += Array.new(workers) { |i| Worker.new("worker-#{i + 1}", i, @terminal) }
     roles += [ReportRunner.new("reports"), CacheRefresher.new("cache-refresher", cache), Traffic.new("traffic")]
     @gate = Gate.new(roles.size)
