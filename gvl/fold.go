@@ -31,6 +31,7 @@ type Fold struct {
 // NewFold returns a Fold for the target p, whose samples' IDs point into dict.
 func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 	m := NewMeasure(p, dict, o.Rules)
+	m.requests.keep(int64(o.Columns) * o.ColumnNS)
 	return &Fold{proc: p, measure: m, timeline: NewTimeline(m.stream, o.ColumnNS, o.Columns)}
 }
 

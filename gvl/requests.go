@@ -143,6 +143,13 @@ func NewRequests(s *Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	return r
 }
 
+// keep makes it tell endpoints by the second for the last ns, if that is longer than now. It is for before the first sample.
+func (r *Requests) keep(ns int64) {
+	if e := newEndpointSums(ns); len(e.recent) > len(r.endpoints.recent) {
+		r.endpoints = e
+	}
+}
+
 // LeftOut returns how many requests were not kept apart since there were too many at a time.
 func (r *Requests) LeftOut() uint64 { return r.leftOut }
 
@@ -451,6 +458,25 @@ func (r *Requests) At(atNS int64) []Request {
 	})
 	slices.SortFunc(out, compareRequests)
 	return out
+}
+
+// Last returns the one that ended last before a time, of those that are remembered; nil: none did.
+func (r *Requests) Last(atNS int64) *Request {
+	var last *Request
+	see := func(q *Request) {
+		if q.ToNS <= atNS && (last == nil || q.ToNS > last.ToNS) {
+			last = q
+		}
+	}
+	r.ended.each(see)
+	for _, q := range r.now((*openRequest).hasEnded) {
+		see(&q)
+	}
+	if last == nil {
+		return nil
+	}
+	x := *last
+	return &x
 }
 
 // Of returns those that a thread worked for between two times and that are remembered, in the order of their begin.

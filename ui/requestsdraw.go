@@ -34,7 +34,13 @@ func requestColumns() []column[*requestRow] {
 		{title: "now", width: wide(rest), least: 16, order: "state", draw: drawRequestNow,
 			compare: func(x, y *requestRow) int { return cmp.Compare(x.urgent(), y.urgent()) }},
 		{title: "of its time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
-			draw: func(a canvas.Area, w *requestRow, sc *scene) { sc.theme.drawStates(a, &w.NS, sc.opt.ASCII) }},
+			draw: func(a canvas.Area, w *requestRow, sc *scene) {
+				totals := w.NS
+				if w.state != nil && totals == [gvl.NumStates]int64{} { // it has just begun
+					totals[w.state.State] = 1
+				}
+				sc.theme.drawStates(a, &totals, sc.opt.ASCII)
+			}},
 		{width: wide(0, 160, 26), text: func(w *requestRow, sc *scene) (string, canvas.Style) {
 			return partsText(&w.NS, w.Peers, sc, 3), sc.theme.dim()
 		}},
@@ -127,6 +133,8 @@ func endpointBlame(w *endpointRow, sc *scene) (string, canvas.Style) {
 	switch {
 	case w.blame < littleBlame:
 		return "–", sc.theme.faint()
+	case sc.figures.waiting < blameGoes: // of little waiting
+		return units.Percent(w.blame), sc.theme.dim()
 	case w.blame >= muchBlame:
 		st.Attr = canvas.Bold
 	}
@@ -249,7 +257,12 @@ func (p *requestsPage) nothing(sc *scene) string {
 	case !sc.served.seen:
 		return "no request and no job was seen: Rack's are told from outside, and those of the usual job runners"
 	}
-	return "no request and no job is in progress"
+	s := "no request and no job is in progress"
+	if q := sc.served.last; q != nil {
+		s = fmt.Sprintf("none in progress; the last ended %s ago: %s, %s (%s)", units.Duration(sc.atNS-q.ToNS),
+			canvas.Clean(endpointName(q.Work.Kind, q.Work.Endpoint)), units.Duration(q.DurationNS()), canvas.Clean(gvl.ThreadName(q.Thread, sc.dict)))
+	}
+	return s
 }
 
 func (p *requestsPage) drawEndpoints(a canvas.Area, sc *scene) {

@@ -18,6 +18,8 @@ type served struct {
 	// running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
 	running []gvl.Request
 	of      map[sampler.ThreadID]sampler.Serving
+	// last is the one that ended last, while none is in progress; nil: none is remembered.
+	last *gvl.Request
 	// endpoints are the routes and the classes of jobs in the time shown, those with most time first.
 	endpoints []gvl.Endpoint
 	// lengths are those of all that began and ended in the time shown, perSecond how many ended.
@@ -29,9 +31,12 @@ type served struct {
 // load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time shown.
 func (s *served) load(sc *scene, r *reading, endpoints bool) {
 	if sc.frozen {
-		s.running = r.requests.At(sc.atNS)
+		s.running = r.Requests.At(sc.atNS)
 	} else {
-		s.running = r.requests.Running()
+		s.running = r.Requests.Running()
+	}
+	if s.last = nil; len(s.running) == 0 {
+		s.last = r.Requests.Last(sc.atNS)
 	}
 	if s.of == nil {
 		s.of = make(map[sampler.ThreadID]sampler.Serving)
@@ -45,7 +50,7 @@ func (s *served) load(sc *scene, r *reading, endpoints bool) {
 		}
 	}
 	if endpoints {
-		s.endpoints = r.requests.Endpoints(sc.atNS-sc.windowNS, sc.atNS)
+		s.endpoints = r.Requests.Endpoints(sc.atNS-sc.windowNS, sc.atNS)
 		total := sc.weights.Total()
 		s.waitNS = max(total.WaitNS, total.BlameNS)
 		s.lengths.Reset()

@@ -46,7 +46,6 @@ type Store struct {
 	marks     marks
 	waits     *waitLog
 	holds     gvl.LockHolds
-	requests  *gvl.Requests
 	last      int64
 	slow      bool   // of the newest sample: the process is idle
 	unkept    uint64 // samples that the history did not take
@@ -103,7 +102,6 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	s.waits = newWaitLog(history)
 	s.fold.Stream().Attach(s.waits)
 	s.fold.Stream().Attach(&s.holds)
-	s.requests = gvl.NewRequests(s.fold.Stream(), s.dict, s.keepNS)
 	s.keeper = sampler.NewKeeper(s.dict, max(s.keepNS, minKeptNS))
 	return s, nil
 }
@@ -251,11 +249,10 @@ func (s *Store) stir() {
 // reading is what Read gives access to, during the call only.
 type reading struct {
 	*gvl.View
-	rolling  *flamegraph.Rolling
-	marks    *marks
-	waits    *waitLog
-	holds    *gvl.LockHolds
-	requests *gvl.Requests
+	rolling *flamegraph.Rolling
+	marks   *marks
+	waits   *waitLog
+	holds   *gvl.LockHolds
 	// lastNS is the time of the newest sample; 0 before the first.
 	lastNS int64
 	// dropped counts samples that are missing, in all or in the history.
@@ -284,7 +281,7 @@ func (s *Store) Read(fn func(*reading)) {
 		if v.Sample != nil {
 			lost += v.Sample.Reads.Lost
 		}
-		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: s.waits, holds: &s.holds, requests: s.requests, lastNS: s.last, dropped: lost,
+		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: s.waits, holds: &s.holds, lastNS: s.last, dropped: lost,
 			leftOut: s.dict.LeftOut()})
 	})
 }
