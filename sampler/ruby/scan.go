@@ -79,3 +79,34 @@ func (l *locator) findSymbols() (attach.Address, error) {
 	}
 	return 0, fmt.Errorf("%w: its symbol table was not found", ErrBooting)
 }
+
+// findShapes returns the address of rb_shape_tree_t, 0 where a release has none or it is not found: then instance variables can't be
+// read. Its own symbol says where it is (4.0 and later export it) or where its address is; stripped libraries of 3.3 and 3.4 have
+// neither, and are searched for a pointer to what can only be it. The error is the target's.
+func (l *locator) findShapes() (attach.Address, error) {
+	if !l.objects.HasShapeTree() {
+		return 0, nil
+	}
+	if s, ok := l.symbol("rb_shape_tree"); ok && !s.TLS {
+		return s.Addr, nil
+	}
+	if s, ok := l.symbol("rb_shape_tree_ptr"); ok && !s.TLS {
+		w, err := l.word(s.Addr)
+		return attach.Address(w), err
+	}
+	spans, err := l.variables()
+	if err != nil {
+		return 0, err
+	}
+	var candidates []attach.Address
+	seen := make(map[attach.Address]bool)
+	for _, sp := range spans {
+		for b := sp.data; len(b) >= 8; b = b[8:] {
+			if v := attach.Address(le64(b)); l.objects.IsObject(uint64(v)) && v >= 1<<16 && v < 1<<56 && !seen[v] {
+				seen[v] = true
+				candidates = append(candidates, v)
+			}
+		}
+	}
+	return l.objects.FindShapes(candidates)
+}

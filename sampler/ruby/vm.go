@@ -23,6 +23,8 @@ type VM struct {
 	MainThread attach.Address
 	// Symbols is the address of the symbol table, rb_symbols_t.
 	Symbols attach.Address
+	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known, so that no instance variables are read.
+	Shapes attach.Address
 	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit: docs/internals/code.md#jits).
 	ZJITFrames bool
 	// EarlyFrames: ec->cfp is moved before the new frame is filled although the release does not do so otherwise (YJIT of

@@ -37,10 +37,11 @@ type iseq struct {
 	label        labelPlan
 	first        int32
 	lines        lineTable
-	internal     bool // path begins with <internal:
-	cTrace       bool // 3.4: reported like a C function
-	missingNames bool // a name could not be read; not kept
-	compiled     bool // by a JIT, as far as was asked
+	internal     bool    // path begins with <internal:
+	cTrace       bool    // 3.4: reported like a C function
+	missingNames bool    // a name could not be read; not kept
+	compiled     bool    // by a JIT, as far as was asked
+	locals       *Locals // nil: not asked for yet
 }
 
 // holds reports whether pc points into this code, and at which word. A pc is behind the instruction it belongs to.
@@ -57,7 +58,11 @@ func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 
 // cost is the memory an entry takes, roughly, in bytes.
 func (q *iseq) cost() int {
-	return 512 + len(q.body) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
+	n := 512 + len(q.body) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
+	if q.locals != nil {
+		n += 16 * len(q.locals.names) // their texts are those of IDs
+	}
+	return n
 }
 
 // iseqBodyOf reads the body of the iseq at addr, as far as ddtop needs it.

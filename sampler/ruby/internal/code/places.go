@@ -47,11 +47,16 @@ type Places struct {
 	bodyInsnsSize25 int          `layout:"rb_iseq_constant_body.insns_info_size,before=2.6"`
 	bodyParent      int          `layout:"rb_iseq_constant_body.parent_iseq"`
 	bodyLocal       int          `layout:"rb_iseq_constant_body.local_iseq"`
+	bodyLocals      int          `layout:"rb_iseq_constant_body.local_table"`
+	bodyLocalsSize  int          `layout:"rb_iseq_constant_body.local_table_size"`
 	bodyAttrs       int          `layout:"rb_iseq_constant_body.builtin_attrs,optional"`
 	bodyJIT         int          `layout:"rb_iseq_constant_body.jit_func|jit_entry,optional"` // where what JITs keep begins
 	entrySize       int          `layout:"sizeof iseq_insn_info_entry"`
 	entryLine       int          `layout:"iseq_insn_info_entry.line_no"`
 	entryPosition   int          `layout:"iseq_insn_info_entry.position,before=2.6"`
+
+	// rb_execution_context_t
+	ecErrinfo int `layout:"rb_execution_context_struct.errinfo"`
 
 	// where $LOAD_PATH is: in the VM, or in a box (4.0 and later: the main one, or the root one while there is none)
 	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`

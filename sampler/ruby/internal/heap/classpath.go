@@ -11,14 +11,8 @@ import (
 const (
 	// maxIvars bounds the instance variables of a class that are looked through.
 	maxIvars = 1 << 14
-	// maxShapes bounds the chain of shapes of a class: its number of instance variables.
-	maxShapes = 1 << 14
 	// maxSupers bounds the walk from a singleton class to the class behind it.
 	maxSupers = 256
-	// shapeIvar is the type of a shape that adds an instance variable, shapeRoot that of the first shape (3.2).
-	shapeRoot, shapeIvar = 0, 1
-	// noShape is the parent of the first shape (INVALID_SHAPE_ID, 3.2).
-	noShape = 0xffffffff
 )
 
 // class is what is known of a class or module for naming its methods.
@@ -101,36 +95,10 @@ func (o *Objects) readClassShape(v, flags uint64, c *class) error {
 	if err != nil {
 		return err
 	}
-	shapes, err := o.View.Word(o.VM + attach.Address(o.places.vmShapes))
-	if err != nil {
-		return err
-	}
-	id := uint32(flags >> 32)
-	for range maxShapes {
-		if id == noShape {
-			return nil
-		}
-		shape, err := o.View.Bytes(attach.Address(shapes)+attach.Address(id)*attach.Address(o.places.shapeSize), o.places.shapeSize)
-		if err != nil {
-			return err
-		}
-		switch shape[o.places.shapeType] {
-		case shapeRoot:
-			return nil
-		case shapeIvar:
-			index := view.U32(shape[o.places.shapeNext:])
-			if index == 0 || index > maxIvars {
-				return fmt.Errorf("shape %d of the class at %#x has index %d", id, v, index)
-			}
-			at := attach.Address(values) + attach.Address(index-1)*8
-			done, err := o.hiddenIvar(c, view.U64(shape[o.places.shapeEdge:]), func() (uint64, error) { return o.notedWord(at) })
-			if err != nil || done {
-				return err
-			}
-		}
-		id = view.U32(shape[o.places.shapeParent:])
-	}
-	return fmt.Errorf("the class at %#x has more than %d shapes", v, maxShapes)
+	return o.eachShape(uint32(flags>>32), func(edge uint64, slot int) (bool, error) {
+		at := attach.Address(values) + attach.Address(slot)*8
+		return o.hiddenIvar(c, edge, func() (uint64, error) { return o.notedWord(at) })
+	})
 }
 
 // readClassTable: up to 3.1 hidden instance variables stand in a table of the class ext, by ID.
@@ -180,7 +148,7 @@ func (o *Objects) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		if err != nil {
 			return false, err
 		}
-		path, err := o.symbolName(v)
+		path, err := o.SymbolName(v)
 		if err != nil {
 			return false, err
 		}
@@ -262,13 +230,14 @@ func (o *Objects) Qualified(owner uint64, name string) (label string, final bool
 // for an anonymous class, and when value is not a heap object or can't be read.
 func (o *Objects) ClassName(value uint64) (name string, ok bool) {
 	err := o.Read(func() (err error) {
-		name, err = o.className(value)
+		name, err = o.ClassOf(value)
 		return err
 	})
 	return name, err == nil && name != ""
 }
 
-func (o *Objects) className(v uint64) (string, error) {
+// ClassOf does so as a part of a question (Read); "" for an anonymous class.
+func (o *Objects) ClassOf(v uint64) (string, error) {
 	if !o.IsObject(v) {
 		return "", WrongType(attach.Address(v), "object", NotHeap)
 	}
@@ -313,13 +282,18 @@ func (o *Objects) classPath(first uint64) (string, error) {
 			o.classNames[first] = className{c.path, o.generation}
 			return c.path, nil
 		}
-		at := attach.Address(k) + attach.Address(o.places.classSuper)
-		if o.places.classSuper < 0 {
-			at = attach.Address(k) + attach.Address(o.places.classExt+o.places.extSuper)
-		}
-		if k, err = o.View.Word(at); err != nil {
+		if k, err = o.superOf(k); err != nil {
 			return "", err
 		}
 	}
 	return "", fmt.Errorf("there are more than %d classes above the one at %#x", maxSupers, first)
+}
+
+// superOf returns what is above a class.
+func (o *Objects) superOf(class uint64) (uint64, error) {
+	at := attach.Address(class) + attach.Address(o.places.classSuper)
+	if o.places.classSuper < 0 {
+		at = attach.Address(class) + attach.Address(o.places.classExt+o.places.extSuper)
+	}
+	return o.View.Word(at)
 }

@@ -1,5 +1,9 @@
-// Package heap reads the objects of another process's Ruby: flags, Strings, Arrays, Symbols, classes with their names, data types
-// (docs/internals/objects.md). It knows nothing of code, stacks and threads.
+// Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance variables, a fiber's
+// variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of code, stacks and threads.
+//
+// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was missing. What was
+// read is read piece by piece while the process goes on: Record has it written down, and Unchanged says whether all of it was so
+// at one moment.
 package heap
 
 import (
@@ -29,6 +33,8 @@ type Objects struct {
 	places *Places
 	// VM and Symbols are the addresses of rb_vm_t and of the symbol table, rb_symbols_t.
 	VM, Symbols attach.Address
+	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
+	Shapes attach.Address
 	// MaxKept is how many bytes of names are kept at most.
 	MaxKept int
 
@@ -36,6 +42,8 @@ type Objects struct {
 	idNames    map[uint64]string
 	typeNames  map[attach.Address]string
 	classNames map[uint64]className
+	shapes     map[uint32]shape
+	slots      map[slotKey]slotPlace
 	typeCache  [typeCacheSize]typeSlot
 	// generation counts the times at which classes may have got other names, gc is the collector at the last one.
 	generation uint32
@@ -49,7 +57,7 @@ type Objects struct {
 func New(v *view.View, places *Places, vm, symbols attach.Address) *Objects {
 	return &Objects{View: v, places: places, VM: vm, Symbols: symbols, MaxKept: MaxKeptBytes,
 		idNames: make(map[uint64]string), typeNames: make(map[attach.Address]string), classNames: make(map[uint64]className),
-		seed: maphash.MakeSeed()}
+		shapes: make(map[uint32]shape), slots: make(map[slotKey]slotPlace), seed: maphash.MakeSeed()}
 }
 
 // SetGC says how far the target's collector is: the types of objects are kept for a cycle of it.

@@ -13,12 +13,16 @@ import (
 const (
 	TypeMask   = 0x1f
 	TypeNone   = 0
+	TypeObject = 1
 	typeClass  = 2
 	typeModule = 3
+	typeFloat  = 4
 	TypeString = 5
-	typeArray  = 7
+	TypeArray  = 7
+	TypeHash   = 8
+	typeBignum = 10
 	typeData   = 12
-	typeSymbol = 20
+	TypeSymbol = 20
 	TypeImemo  = 26
 	typeIClass = 28
 	TypeMoved  = 30
@@ -87,15 +91,40 @@ func (o *Objects) Flags(v uint64) (uint64, error) {
 	return o.View.Word(attach.Address(v))
 }
 
-// rubyString is what was read of a String: at most sampler.MaxNameBytes, and whether it has more.
+// Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's: what can't be read is none.
+func (o *Objects) Is(v, typ uint64) (bool, error) {
+	if !o.IsObject(v) {
+		return false, nil
+	}
+	flags, err := o.View.Word(attach.Address(v))
+	if err != nil && err != view.ErrMissing {
+		return false, nil
+	}
+	return err == nil && flags&TypeMask == typ, err
+}
+
+// rubyString is what was read of a String: its beginning, and whether it has more.
 type rubyString struct {
 	bytes    []byte
 	encoding int
 	cut      bool
 }
 
-// rawString reads a String.
+// stringLength returns the length in bytes of a String of which the flags were read.
+func (o *Objects) stringLength(v, flags uint64) (uint64, error) {
+	if flags&flagNoEmbed == 0 && o.places.stringLenInFlags {
+		return flags >> 14 & 0x1f, nil
+	}
+	return o.View.Word(attach.Address(v) + 16)
+}
+
+// rawString reads a String, at most sampler.MaxNameBytes of it.
 func (o *Objects) rawString(v uint64) (rubyString, error) {
+	return o.stringPrefix(v, sampler.MaxNameBytes)
+}
+
+// stringPrefix reads a String, at most limit bytes of it.
+func (o *Objects) stringPrefix(v uint64, limit int) (rubyString, error) {
 	if !o.IsObject(v) {
 		return rubyString{}, WrongType(attach.Address(v), "String", NotHeap)
 	}
@@ -119,18 +148,49 @@ func (o *Objects) rawString(v uint64) (rubyString, error) {
 	if n > 1<<40 {
 		return rubyString{}, WrongType(addr, "String", flags)
 	}
-	b, err := o.View.Bytes(data, int(min(n, sampler.MaxNameBytes)))
+	b, err := o.View.Bytes(data, int(min(n, uint64(limit))))
 	if err == nil {
 		o.Note(addr, head, TypeMask|flagNoEmbed|0x1f<<14|encodingMask<<encodingShift)
 		o.Note(data, b, 0)
 	}
-	return rubyString{b, int(flags >> encodingShift & encodingMask), n > sampler.MaxNameBytes}, err
+	return rubyString{b, int(flags >> encodingShift & encodingMask), n > uint64(limit)}, err
 }
 
 // NoteString has a String written down as a witness (Record).
 func (o *Objects) NoteString(v uint64) error {
 	_, err := o.rawString(v)
 	return err
+}
+
+// Bytes returns the bytes of a String, at most limit of them; cut: it has more. They must not be changed.
+func (o *Objects) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
+	s, err := o.stringPrefix(v, limit)
+	return s.bytes, s.cut, err
+}
+
+// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8; cut: it has more. A character that limit
+// divides reads as its bytes do, \xNN each.
+func (o *Objects) Prefix(v uint64, limit int) (text string, cut bool, err error) {
+	s, err := o.stringPrefix(v, limit)
+	if err != nil {
+		return "", false, err
+	}
+	return decodeText(s.bytes, s.encoding), s.cut, nil
+}
+
+// Name returns the text of a String or a Symbol, cut as sampler.CutName does.
+func (o *Objects) Name(v uint64) (string, error) {
+	if v&symbolMask == symbolTag {
+		return o.IDName(v >> symbolShift)
+	}
+	flags, err := o.Flags(v)
+	if err != nil {
+		return "", err
+	}
+	if flags&TypeMask == TypeSymbol {
+		return o.SymbolName(v)
+	}
+	return o.Text(v)
 }
 
 // Text returns a String as valid UTF-8, cut as sampler.CutName does.
@@ -157,7 +217,7 @@ func (o *Objects) Array(v uint64) (attach.Address, uint64, error) {
 		return 0, 0, err
 	}
 	flags := view.U64(b)
-	if flags&TypeMask != typeArray {
+	if flags&TypeMask != TypeArray {
 		return 0, 0, WrongType(addr, "Array", flags)
 	}
 	o.Note(addr, b, TypeMask|flagEmbed|o.places.arrayLenMask<<15)

@@ -47,13 +47,35 @@ type Places struct {
 	extAttached  int          `layout:"rb_classext_struct.as.singleton_class.attached_object,from=3.3"`
 	extIvPtr     int          `layout:"rb_classext_struct.iv_ptr,from=3.2,before=3.3"`
 	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
-	vmShapes     int          `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
-	shapeSize    int          `layout:"sizeof rb_shape,from=3.2,before=3.3"`
-	shapeEdge    int          `layout:"rb_shape.edge_name,from=3.2,before=3.3"`
-	shapeNext    int          `layout:"rb_shape.next_iv_index,from=3.2,before=3.3"`
-	shapeType    int          `layout:"rb_shape.type,from=3.2,before=3.3"`
-	shapeParent  int          `layout:"rb_shape.parent_id,from=3.2,before=3.3"`
 	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
+
+	// What says where an object has its instance variables: tables of its class up to 3.1, shapes from 3.2 on
+	// (docs/internals/objects.md#instance-variables), and where they are.
+	extIvIndex   int          `layout:"rb_classext_struct.iv_index_tbl,before=3.2"`
+	entryIndex   int          `layout:"rb_iv_index_tbl_entry.index,from=3.0,before=3.2"`
+	vmShapes     int          `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
+	treeShapes   int          `layout:"rb_shape_tree_t.shape_list,from=3.3"`
+	treeRoot     int          `layout:"rb_shape_tree_t.root_shape,from=3.3,optional"`
+	treeNextID   int          `layout:"rb_shape_tree_t.next_shape_id,from=3.3,optional"`
+	shapeSize    int          `layout:"sizeof rb_shape,from=3.2"`
+	shapeEdge    int          `layout:"rb_shape.edge_name,from=3.2"`
+	shapeNext    layout.Field `layout:"rb_shape.next_iv_index|next_field_index,from=3.2"`
+	shapeType    layout.Field `layout:"rb_shape.type,from=3.2"`
+	shapeParent  layout.Field `layout:"rb_shape.parent_id|parent_offset,from=3.2"`
+	objectSlots  int          `layout:"RObject.as.ary"`
+	objectCount  int          `layout:"RObject.as.heap.numiv,before=3.2"`
+	objectIndex  int          `layout:"RObject.as.heap.iv_index_tbl,before=3.2"`
+	objectBehind int          `layout:"RObject.as.heap.ivptr|as.heap.fields|as.extended"`
+	fieldsSlots  int          `layout:"rb_fields.as.embed.fields,from=4.0"`
+	fieldsBehind int          `layout:"rb_fields.as.external.ptr,from=4.0,optional"`
+	fieldsTable  int          `layout:"rb_fields.as.complex.table,from=4.0"`
+
+	// RHash: its table is behind a pointer up to 3.2, and follows it in its slot from 3.3 on.
+	hashTable int `layout:"RHash.as.st,from=2.7,before=3.3"`
+	hashSize  int `layout:"sizeof RHash,from=3.3"`
+
+	// rb_execution_context_t
+	ecLocals int `layout:"rb_execution_context_struct.local_storage"`
 
 	// st_table and rb_id_table, whose entries for constants are rb_const_entry_t
 	tableStart   int `layout:"st_table.entries_start"`
@@ -66,13 +88,23 @@ type Places struct {
 	itemValue    int `layout:"rb_id_item.val"`
 	constVal     int `layout:"rb_const_entry_struct.value"`
 
-	// Nil is the word of nil: 8 up to 3.1, 4 from 3.2.
-	Nil uint64
+	// Nil is the word of nil: 8 up to 3.1, 4 from 3.2; undef stands for what was never set, or is deleted: 0x34, 0x24.
+	Nil, undef uint64
 
 	// How lengths are encoded, which is no part of a layout.
-	arrayLenMask     uint64
-	stringLenInFlags bool
-	stringEmbedded   int
+	arrayLenMask uint64
+	digitsMask   uint64 // of the number of an embedded Bignum's digits
+	// localsBySerial: fiber-locals are in an rb_id_table (3.0 and later).
+	localsBySerial bool
+	// Where an object has its variables: flagEmbedded is set where they are in itself (up to 3.4), flagBehind where they are not
+	// (4.0), shapeLayout of its shape's number is 0 where they are in itself (head). They are in a table by ID where the type of
+	// the shape is typeComplex (up to 3.4), or shapeComplex is set in its number.
+	flagEmbedded, flagBehind, typeComplex uint64
+	shapeLayout, shapeComplex             uint32
+	// shapeMask are the bits of a shape's number that say where it is; noParent stands in place of the first shape's parent.
+	shapeMask, noParent uint32
+	stringLenInFlags    bool
+	stringEmbedded      int
 }
 
 // Complete works out, of places resolved from a release's table, what depends on others or on the release alone.
@@ -86,9 +118,24 @@ func (p *Places) Complete(rel places.Release) error {
 	if rel.AtLeast(3, 2) && !rel.AtLeast(3, 3) {
 		p.classExt = p.classSize
 	}
-	p.Nil, p.arrayLenMask, p.stringLenInFlags, p.stringEmbedded = 8, 3, true, 16
+	p.Nil, p.undef, p.arrayLenMask, p.stringLenInFlags, p.stringEmbedded = 8, 0x34, 3, true, 16
 	if rel.AtLeast(3, 2) {
-		p.Nil, p.arrayLenMask, p.stringLenInFlags, p.stringEmbedded = 4, 0x7f, false, 24
+		p.Nil, p.undef, p.arrayLenMask, p.stringLenInFlags, p.stringEmbedded = 4, 0x24, 0x7f, false, 24
+	}
+	p.digitsMask, p.shapeMask, p.noParent = 7, 0xffffffff, noShape
+	if rel.AtLeast(4, 0) {
+		p.digitsMask, p.shapeMask = 0x1ff, 0x7ffff
+	}
+	p.localsBySerial = rel.AtLeast(3, 0)
+	p.flagEmbedded, p.typeComplex = flagEmbed, 6
+	switch {
+	case rel.AtLeast(4, 1):
+		p.noParent = 0x7ffff
+		p.flagEmbedded, p.shapeLayout, p.shapeComplex = 0, 3<<29, 1<<26
+	case rel.AtLeast(4, 0):
+		p.flagEmbedded, p.flagBehind, p.shapeComplex = 0, 0x10000, 1<<27
+	case rel.AtLeast(3, 3):
+		p.typeComplex = 4
 	}
 	return nil
 }

@@ -78,8 +78,8 @@ func (o *Objects) idStringAt(symbols attach.Address, id uint64) (uint64, error) 
 	return o.View.Word(entry + attach.Address(o.places.symbolEntryStr))
 }
 
-// symbolName returns the name of a Symbol, static or dynamic.
-func (o *Objects) symbolName(v uint64) (string, error) {
+// SymbolName returns the name of a Symbol, static or dynamic.
+func (o *Objects) SymbolName(v uint64) (string, error) {
 	if v&symbolMask == symbolTag {
 		return o.IDName(v >> symbolShift)
 	}
@@ -87,7 +87,7 @@ func (o *Objects) symbolName(v uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if flags&TypeMask != typeSymbol {
+	if flags&TypeMask != TypeSymbol {
 		return "", WrongType(attach.Address(v), "Symbol", flags)
 	}
 	str, err := o.View.Word(attach.Address(v) + attach.Address(o.places.symbolFstr))

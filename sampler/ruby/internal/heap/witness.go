@@ -49,6 +49,9 @@ func (o *Objects) noteWord(addr attach.Address, w, mask uint64) {
 	o.Note(addr, b[:], mask)
 }
 
+// Word reads a word and writes it down as a witness.
+func (o *Objects) Word(addr attach.Address) (uint64, error) { return o.notedWord(addr) }
+
 // notedWord reads a word and writes it down.
 func (o *Objects) notedWord(addr attach.Address) (uint64, error) {
 	b, err := o.View.Bytes(addr, 8)
@@ -61,6 +64,31 @@ func (o *Objects) notedWord(addr attach.Address) (uint64, error) {
 
 // Recorded reports whether all that was read is among witnesses.
 func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
+
+// Unchanged reads what was written down again, all in one call, and reports whether it says what it said: whether all that was
+// made of it was so at one moment, although it was read piece by piece. It is false too where more was read than was
+// written down. The error is the target's.
+func (o *Objects) Unchanged(witnesses []Witness) (bool, error) {
+	if !Recorded(witnesses) {
+		return false, nil
+	}
+	same := true
+	err := o.Read(func() error {
+		same = true
+		var missing error
+		for i := range witnesses {
+			w := &witnesses[i]
+			b, err := o.View.Bytes(w.Addr, int(w.Size))
+			if err == view.ErrMissing {
+				missing = err
+			} else if err != nil || !o.Agrees(w, b) {
+				same = false
+			}
+		}
+		return missing
+	})
+	return same, err
+}
 
 // Agrees reports whether the memory of a witness that was just read says what it said then.
 func (o *Objects) Agrees(w *Witness, b []byte) bool {

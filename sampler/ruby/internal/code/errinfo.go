@@ -1,0 +1,54 @@
+package code
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Errinfo returns the exception that a thread handles, as its own $! would say, 0 for none: of the scopes of all of its control
+// frames, or of those from the innermost one outward up to a rescue, and its execution context. It reads through Objects.
+func (d *Decoder) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, err error) {
+	const fixnum = 1
+	v := uint64(0)
+	for i := range scopes {
+		s := &scopes[i]
+		if s.typ != iseqRescue && s.typ != iseqEnsure {
+			continue
+		}
+		// It is the only local variable of such code.
+		if v, err = d.Objects.Word(s.EP - envBelow - 8); err != nil {
+			return 0, err
+		}
+		if s.typ == iseqRescue {
+			return d.exception(v)
+		}
+		// An ensure that nothing was raised through has a number there, one that a throw goes through an object of Ruby's own.
+		if v&fixnum != 0 {
+			continue
+		}
+		imemo, err := d.Objects.Is(v, heap.TypeImemo)
+		if err != nil {
+			return 0, err
+		}
+		if !imemo {
+			return d.exception(v)
+		}
+	}
+	if v, err = d.Objects.Word(ec + attach.Address(d.o.ecErrinfo)); err != nil {
+		return 0, err
+	}
+	return d.exception(v)
+}
+
+// exception returns a value that is an object, 0 for nil.
+func (d *Decoder) exception(v uint64) (uint64, error) {
+	if !d.Objects.IsObject(v) {
+		return 0, nil
+	}
+	imemo, err := d.Objects.Is(v, heap.TypeImemo)
+	if imemo || err == view.ErrMissing {
+		return 0, err
+	}
+	return v, nil
+}

@@ -1,0 +1,60 @@
+package heap
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// maxFiberLocals bounds the places of the table of a fiber's variables.
+const maxFiberLocals = 1 << 12
+
+// FiberLocals calls f for the variables of the fiber with an execution context (Thread#[]), in no order, up to one for which it says
+// that no more are wanted. f is called again where it, or what it is called for, lacks memory (view.View).
+func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
+	table, err := o.notedWord(ec + attach.Address(o.places.ecLocals))
+	if err != nil || table == 0 {
+		return err
+	}
+	p, err := o.fiberLocals(attach.Address(table))
+	if err != nil {
+		return err
+	}
+	return p.each(func(at attach.Address, key, value uint64) (bool, error) {
+		if o.places.localsBySerial {
+			if key &= 0xffffffff; key > o.places.lastOpID {
+				key <<= 4
+			}
+		}
+		name, err := o.IDName(key)
+		if err == view.ErrMissing || Displaced(err) {
+			return false, err
+		}
+		if err != nil {
+			return true, nil // a Symbol that nothing names any more
+		}
+		o.notePair(at)
+		return f(name, value)
+	})
+}
+
+// fiberLocals finds the pairs of a fiber's variables: in an st_table by ID up to 2.7, later in an rb_id_table by the serials of IDs.
+func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
+	if !o.places.localsBySerial {
+		return o.tablePairs(table, maxFiberLocals)
+	}
+	head, err := o.View.Bytes(table, max(o.places.idCapacity, o.places.idItems)+8)
+	if err != nil {
+		return pairs{}, err
+	}
+	capacity := view.U32(head[o.places.idCapacity:])
+	if capacity > maxFiberLocals {
+		return pairs{}, fmt.Errorf("a table of %d variables", capacity)
+	}
+	o.Note(table, head, 0)
+	at := attach.Address(view.U64(head[o.places.idItems:]))
+	b, err := o.View.Bytes(at, int(capacity)*o.places.idItem)
+	key := o.places.itemKey
+	return pairs{at, b, o.places.idItem, key, func(place []byte) bool { return view.U32(place[key:]) == 0 }}, err
+}

@@ -1,0 +1,226 @@
+package heap
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// MaxPairs bounds the places of a Hash that are looked through, those of deleted pairs included.
+const MaxPairs = 1 << 12
+
+// A Hash of at most eight pairs is a list of them, which its flags count; a larger one has an st_table
+// (docs/internals/objects.md#hashes).
+const (
+	flagLarge       = 0x8000 // FL_USER3
+	smallCountShift = 16     // of the number of pairs; that of the places that were used follows
+	smallBoundShift = 20
+	smallMask       = 15
+	maxSmall        = 8
+	smallHints      = 8 // bytes before the pairs, from 3.3 on
+	pairSize        = 16
+	tableEntrySize  = 24 // hash, key, record
+)
+
+// deletedEntry is the hash of a deleted entry of an st_table.
+const deletedEntry = ^uint64(0)
+
+// pairs are the places in memory of a Hash's pairs, or of what else has keys and values.
+type pairs struct {
+	at     attach.Address
+	bytes  []byte
+	stride int // of a place, in bytes
+	key    int // where the key is in it; the value follows
+	// deleted says that a place holds none.
+	deleted func(place []byte) bool
+}
+
+// hashPairs finds the pairs of a Hash, at most limit places of them.
+func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
+	if o.places.hashTable < 0 && o.places.hashSize < 0 {
+		return pairs{}, errors.New("the hashes of this release are not read")
+	}
+	if !o.IsObject(v) {
+		return pairs{}, WrongType(attach.Address(v), "Hash", NotHeap)
+	}
+	addr := attach.Address(v)
+	flags, err := o.View.Word(addr)
+	if err != nil {
+		return pairs{}, err
+	}
+	if flags&TypeMask != TypeHash {
+		return pairs{}, WrongType(addr, "Hash", flags)
+	}
+	o.noteWord(addr, flags, TypeMask|flagLarge|(smallMask<<smallCountShift)|(smallMask<<smallBoundShift))
+	at := addr + attach.Address(o.places.hashSize)
+	if o.places.hashTable >= 0 {
+		w, err := o.notedWord(addr + attach.Address(o.places.hashTable))
+		if err != nil || w == 0 {
+			return pairs{}, err
+		}
+		at = attach.Address(w)
+	}
+	if flags&flagLarge != 0 {
+		return o.tablePairs(at, limit)
+	}
+	n := int(flags >> smallBoundShift & smallMask)
+	if n > maxSmall {
+		return pairs{}, WrongType(addr, "Hash", flags)
+	}
+	if o.places.hashSize >= 0 {
+		at += smallHints
+	}
+	n = min(n, limit)
+	b, err := o.View.Bytes(at, n*pairSize)
+	undef := o.places.undef
+	return pairs{at, b, pairSize, 0, func(place []byte) bool { return view.U64(place) == undef }}, err
+}
+
+// tablePairs finds the pairs of an st_table, at most limit places of them.
+func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
+	head, err := o.View.Bytes(table, max(o.places.tableStart, o.places.tableBound, o.places.tableEntries)+8)
+	if err != nil {
+		return pairs{}, err
+	}
+	start, bound := view.U64(head[o.places.tableStart:]), view.U64(head[o.places.tableBound:])
+	if start > bound || bound > 1<<40 {
+		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
+	}
+	o.Note(table+attach.Address(o.places.tableEntries), head[o.places.tableEntries:][:8], 0)
+	if start == bound {
+		return pairs{}, nil
+	}
+	at := attach.Address(view.U64(head[o.places.tableEntries:])) + attach.Address(start)*tableEntrySize
+	b, err := o.View.Bytes(at, int(min(bound-start, uint64(limit)))*tableEntrySize)
+	return pairs{at, b, tableEntrySize, 8, func(place []byte) bool { return view.U64(place) == deletedEntry }}, err
+}
+
+// each calls f for each pair, up to one for which it says that no more are wanted. What misses memory does not keep f from
+// those that follow, so that all of it is fetched at once. at is where the pair is, key and then value.
+func (p pairs) each(f func(at attach.Address, key, value uint64) (more bool, err error)) error {
+	var missing error
+	for i := 0; i < len(p.bytes); i += p.stride {
+		place := p.bytes[i : i+p.stride]
+		if p.deleted(place) {
+			continue
+		}
+		more, err := f(p.at+attach.Address(i+p.key), view.U64(place[p.key:]), view.U64(place[p.key+8:]))
+		if err == view.ErrMissing {
+			missing = err
+			continue
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+	return missing
+}
+
+// notePair writes a pair down as a witness.
+func (o *Objects) notePair(at attach.Address) {
+	if o.notes != nil {
+		if b, err := o.View.Bytes(at, pairSize); err == nil {
+			o.Note(at, b, 0)
+		}
+	}
+}
+
+// EachPair calls f for the pairs of a Hash in the order in which they were added, up to one for which it says that no more are
+// wanted. At most limit places are looked at, or MaxPairs; places of deleted pairs count. f is called again where it, or
+// what it is called for, lacks memory (view.View).
+func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
+	p, err := o.hashPairs(hash, min(limit, MaxPairs))
+	if err != nil {
+		return err
+	}
+	return p.each(func(at attach.Address, key, value uint64) (bool, error) {
+		o.notePair(at)
+		return f(key, value)
+	})
+}
+
+// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], 0 where it has none. A String comes
+// before a Symbol of the same name. The error says that it could not be told, for one because the Hash has more than
+// MaxPairs.
+func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
+	clear(values)
+	p, err := o.hashPairs(hash, MaxPairs)
+	if err != nil {
+		return err
+	}
+	if p.stride > 0 && len(p.bytes) >= MaxPairs*p.stride {
+		return fmt.Errorf("the Hash at %#x has more than %d pairs", hash, MaxPairs)
+	}
+	byString := 0
+	return p.each(func(at attach.Address, key, value uint64) (bool, error) {
+		i, symbol := -1, false
+		err := o.quietly(func() (err error) {
+			i, symbol, err = o.keyAmong(key, names)
+			return err
+		})
+		if err != nil {
+			if err == view.ErrMissing || Displaced(err) {
+				return false, err
+			}
+			return true, nil // a key of another kind, or one that can't be read
+		}
+		if i < 0 || symbol && values[i] != 0 {
+			return true, nil
+		}
+		values[i] = value
+		o.notePair(at)
+		if !symbol {
+			byString++
+		}
+		return byString < len(names), nil
+	})
+}
+
+// keyAmong finds which of some names a key is; -1: none. symbol: it is a Symbol. What a key says does not change while it is one:
+// the pair alone is a witness.
+func (o *Objects) keyAmong(key uint64, names []string) (i int, symbol bool, err error) {
+	if key&symbolMask == symbolTag {
+		name, err := o.IDName(key >> symbolShift)
+		return indexOf(names, name), true, err
+	}
+	if !o.IsObject(key) {
+		return -1, false, nil
+	}
+	flags, err := o.Flags(key)
+	if err != nil {
+		return -1, false, err
+	}
+	switch flags & TypeMask {
+	case TypeSymbol:
+		name, err := o.SymbolName(key)
+		return indexOf(names, name), true, err
+	case TypeString:
+		n, err := o.stringLength(key, flags)
+		if err != nil {
+			return -1, false, err
+		}
+		for i, name := range names {
+			if uint64(len(name)) == n {
+				s, err := o.rawString(key)
+				if err != nil {
+					return -1, false, err
+				}
+				if string(s.bytes) == name {
+					return i, false, nil
+				}
+			}
+		}
+	}
+	return -1, false, nil
+}
+
+func indexOf(names []string, name string) int {
+	for i, n := range names {
+		if n == name {
+			return i
+		}
+	}
+	return -1
+}

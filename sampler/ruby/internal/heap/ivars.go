@@ -1,0 +1,258 @@
+package heap
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// maxKnownSlots bounds the places of instance variables that are kept, in entries.
+	maxKnownSlots = 1 << 14
+	// noSlot says of a variable that objects of that kind don't have it.
+	noSlot = -1
+)
+
+// slotKey names a variable of the objects of one kind: of a shape, or of a class's table.
+type slotKey struct {
+	kind uint64
+	name string
+}
+
+// slotPlace is where such objects have it; generation is when that was found, of tables of classes alone, which go away.
+type slotPlace struct {
+	slot       int
+	generation uint32
+}
+
+// ivars say where the instance variables of one object are.
+type ivars struct {
+	kind  uint64         // of slotKey
+	slots attach.Address // the first one; 0: it has none
+	count int            // how many there are, up to 3.1
+	table attach.Address // of an object whose variables are in an st_table by ID
+}
+
+// Ivar returns an instance variable of an object, or one of Ruby's own without an @, such as an exception's mesg; ok is false
+// where the object has none of that name. Objects of classes without a layout of their own, data objects and classes are read; of
+// others the error says that it could not be told (docs/internals/objects.md#instance-variables).
+func (o *Objects) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
+	at, ok, err := o.ivarAt(object, name)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	value, err = o.notedWord(at)
+	if err != nil || value == o.places.undef {
+		return 0, false, err
+	}
+	return value, true, nil
+}
+
+// ivarAt finds the word that holds an instance variable.
+func (o *Objects) ivarAt(object uint64, name string) (at attach.Address, ok bool, err error) {
+	v, err := o.ivarsOf(object)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case v.table != 0:
+		return o.ivarInTable(v.table, name)
+	case v.slots == 0:
+		return 0, false, nil
+	}
+	slot, err := o.slotOf(v.kind, name)
+	if err != nil || slot == noSlot || o.places.objectCount >= 0 && slot >= v.count {
+		return 0, false, err
+	}
+	return v.slots + attach.Address(slot)*8, true, nil
+}
+
+// ivarsOf finds the variables of an object.
+func (o *Objects) ivarsOf(object uint64) (ivars, error) {
+	addr := attach.Address(object)
+	flags, err := o.Flags(object)
+	if err != nil {
+		return ivars{}, err
+	}
+	switch typ := flags & TypeMask; {
+	case typ == TypeObject && o.places.objectCount >= 0:
+		return o.ivarsByClass(addr, flags)
+	case typ == TypeObject:
+		return o.ivarsByShape(addr, flags)
+	}
+	return ivars{}, WrongType(addr, "object with variables that are read", flags)
+}
+
+// ivarsByClass: up to 3.1 a table of the class says where an object has a variable.
+func (o *Objects) ivarsByClass(addr attach.Address, flags uint64) (ivars, error) {
+	const embedded, mostEmbedded = flagEmbed, 3 // ROBJECT_EMBED, ROBJECT_EMBED_LEN_MAX
+	o.noteWord(addr, flags, TypeMask|embedded)
+	if flags&embedded == 0 {
+		b, err := o.View.Bytes(addr, o.places.objectIndex+8)
+		if err != nil {
+			return ivars{}, err
+		}
+		o.Note(addr+basicSize, b[basicSize:], 0)
+		return ivars{kind: view.U64(b[o.places.objectIndex:]), slots: attach.Address(view.U64(b[o.places.objectBehind:])),
+			count: int(view.U32(b[o.places.objectCount:]))}, nil
+	}
+	class, err := o.notedWord(addr + BasicClass)
+	if err != nil {
+		return ivars{}, err
+	}
+	if class, err = o.realClass(class); err != nil {
+		return ivars{}, err
+	}
+	ext, err := o.classExt(attach.Address(class))
+	if err != nil {
+		return ivars{}, err
+	}
+	table, err := o.View.Word(ext + attach.Address(o.places.extIvIndex))
+	return ivars{kind: table, slots: addr + attach.Address(o.places.objectSlots), count: mostEmbedded}, err
+}
+
+// ivarsByShape: from 3.2 on the object's shape does, which is in its flags.
+func (o *Objects) ivarsByShape(addr attach.Address, flags uint64) (ivars, error) {
+	p := o.places
+	id := uint32(flags >> 32)
+	v := ivars{kind: uint64(id & p.shapeMask)}
+	o.noteWord(addr, flags, TypeMask|p.flagEmbedded|p.flagBehind|0xffffffff<<32)
+	complex := id&p.shapeComplex != 0
+	if p.shapeComplex == 0 {
+		s, err := o.shapeAt(id)
+		if err != nil {
+			return v, err
+		}
+		complex = s.typ == p.typeComplex
+	}
+	behind := complex
+	switch {
+	case p.shapeLayout != 0:
+		behind = id&p.shapeLayout != 0
+	case p.flagEmbedded != 0:
+		behind = behind || flags&p.flagEmbedded == 0
+	default:
+		behind = behind || flags&p.flagBehind != 0
+	}
+	if !behind {
+		v.slots = addr + attach.Address(p.objectSlots)
+		return v, nil
+	}
+	w, err := o.notedWord(addr + attach.Address(p.objectBehind))
+	if err != nil {
+		return v, err
+	}
+	at := attach.Address(w)
+	switch {
+	case p.shapeLayout != 0 && complex:
+		v.table = at + attach.Address(p.fieldsTable) // within the object of fields
+	case p.shapeLayout != 0:
+		v.slots = at + attach.Address(p.fieldsSlots)
+	case complex:
+		v.table = at
+	default:
+		v.slots = at
+	}
+	return v, nil
+}
+
+// slotOf finds the slot of a variable, by a shape or by a class's table.
+func (o *Objects) slotOf(kind uint64, name string) (int, error) {
+	key := slotKey{kind, name}
+	shapes := o.places.objectCount < 0
+	if known, ok := o.slots[key]; ok && (shapes || known.generation == o.generation) {
+		return known.slot, nil
+	}
+	found := noSlot
+	var err error
+	if shapes {
+		err = o.eachShape(uint32(kind), func(edge uint64, slot int) (bool, error) {
+			is, err := o.isNamed(edge, name)
+			if is {
+				found = slot
+			}
+			return is, err
+		})
+	} else if kind != 0 {
+		err = o.quietly(func() error {
+			return o.eachEntry(attach.Address(kind), maxIvars, func(_ attach.Address, entry []byte) (bool, error) {
+				is, err := o.isNamed(view.U64(entry[8:]), name)
+				if err != nil || !is {
+					return false, err
+				}
+				index := view.U64(entry[16:])
+				if o.places.entryIndex >= 0 {
+					b, err := o.View.Bytes(attach.Address(index)+attach.Address(o.places.entryIndex), 4)
+					if err != nil {
+						return false, err
+					}
+					index = uint64(view.U32(b))
+				}
+				if index > maxIvars {
+					return false, fmt.Errorf("instance variable %s has index %d", name, index)
+				}
+				found = int(index)
+				return true, nil
+			})
+		})
+	}
+	if err != nil {
+		return noSlot, err
+	}
+	if found != noSlot || shapes { // a table may get it later
+		if len(o.slots) >= maxKnownSlots {
+			clear(o.slots)
+		}
+		o.slots[key] = slotPlace{found, o.generation}
+	}
+	return found, nil
+}
+
+// ivarInTable finds a variable in a table by ID.
+func (o *Objects) ivarInTable(table attach.Address, name string) (at attach.Address, ok bool, err error) {
+	err = o.quietly(func() error {
+		return o.eachEntry(table, maxIvars, func(entryAt attach.Address, entry []byte) (bool, error) {
+			is, err := o.isNamed(view.U64(entry[8:]), name)
+			if is {
+				at = entryAt + 16
+			}
+			return is, err
+		})
+	})
+	return at, at != 0, err
+}
+
+// isNamed reports whether an ID has a name. One that can't be read has none.
+func (o *Objects) isNamed(id uint64, name string) (bool, error) {
+	got, err := o.IDName(id)
+	if err == view.ErrMissing || Displaced(err) {
+		return false, err
+	}
+	return err == nil && got == name, nil
+}
+
+// quietly calls f without anything being written down.
+func (o *Objects) quietly(f func() error) error {
+	notes := o.notes
+	o.notes = nil
+	defer func() { o.notes = notes }()
+	return f()
+}
+
+// realClass returns the class that an object with a class pointer is an instance of: not a singleton class, or a module's place
+// among the classes.
+func (o *Objects) realClass(class uint64) (uint64, error) {
+	for range maxSupers {
+		flags, err := o.Flags(class)
+		if err != nil {
+			return 0, err
+		}
+		if flags&TypeMask == typeClass && flags&o.places.singleton == 0 {
+			return class, nil
+		}
+		if class, err = o.superOf(class); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("there are more than %d classes above the one at %#x", maxSupers, class)
+}

@@ -1,0 +1,110 @@
+package heap
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// How numbers that are not objects are told (docs/internals/objects.md#numbers).
+const (
+	fixnumTag              = 1
+	flonumMask, flonumTag  = 3, 2
+	flonumZero             = 0x8000000000000002
+	bignumPositive         = 0x2000 // FL_USER1
+	bignumEmbedded         = 0x4000 // FL_USER2
+	bignumLengthShift      = 15
+	bignumAt, bignumDigits = 16, 24 // length and address of digits that are elsewhere
+	digitSize              = 4
+	floatAt                = 16
+)
+
+// Int returns an Integer. The error says that it is none, or beyond 64 bits.
+func (o *Objects) Int(v uint64) (int64, error) {
+	magnitude, negative, err := o.integer(v)
+	switch {
+	case err != nil:
+		return 0, err
+	case negative && magnitude <= 1<<63:
+		return -int64(magnitude), nil
+	case negative || magnitude > math.MaxInt64:
+		return 0, fmt.Errorf("the Integer at %#x is beyond 64 bits", v)
+	}
+	return int64(magnitude), nil
+}
+
+// Uint returns an Integer that is not negative. The error says that it is none, or beyond 64 bits.
+func (o *Objects) Uint(v uint64) (uint64, error) {
+	magnitude, negative, err := o.integer(v)
+	if err == nil && negative {
+		err = fmt.Errorf("the Integer at %#x is negative", v)
+	}
+	return magnitude, err
+}
+
+// integer returns the magnitude and the sign of an Integer.
+func (o *Objects) integer(v uint64) (magnitude uint64, negative bool, err error) {
+	if v&fixnumTag != 0 {
+		n := int64(v) >> 1
+		if n < 0 {
+			return uint64(-n), true, nil
+		}
+		return uint64(n), false, nil
+	}
+	addr := attach.Address(v)
+	flags, err := o.Flags(v)
+	if err != nil {
+		return 0, false, err
+	}
+	if flags&TypeMask != typeBignum {
+		return 0, false, WrongType(addr, "Integer", flags)
+	}
+	digits, n := addr+bignumAt, flags>>bignumLengthShift&o.places.digitsMask
+	if flags&bignumEmbedded == 0 {
+		head, err := o.View.Bytes(addr+bignumAt, bignumDigits-bignumAt+8)
+		if err != nil {
+			return 0, false, err
+		}
+		o.Note(addr+bignumAt, head, 0)
+		n, digits = view.U64(head), attach.Address(view.U64(head[bignumDigits-bignumAt:]))
+	}
+	if n == 0 || n*digitSize > 8 {
+		return 0, false, fmt.Errorf("the Integer at %s has %d digits of %d bytes", addr, n, digitSize)
+	}
+	b, err := o.View.Bytes(digits, int(n)*digitSize)
+	if err != nil {
+		return 0, false, err
+	}
+	o.noteWord(addr, flags, TypeMask|bignumPositive|bignumEmbedded|o.places.digitsMask<<bignumLengthShift)
+	o.Note(digits, b, 0)
+	magnitude = uint64(view.U32(b))
+	if n == 2 {
+		magnitude = view.U64(b)
+	}
+	return magnitude, flags&bignumPositive == 0, nil
+}
+
+// Float returns a Float.
+func (o *Objects) Float(v uint64) (float64, error) {
+	if v&flonumMask == flonumTag {
+		if v == flonumZero {
+			return 0, nil
+		}
+		b := v&^flonumMask | (2 - v>>63)
+		return math.Float64frombits(bits.RotateLeft64(b, -3)), nil
+	}
+	flags, err := o.Flags(v)
+	if err != nil {
+		return 0, err
+	}
+	addr := attach.Address(v)
+	if flags&TypeMask != typeFloat {
+		return 0, WrongType(addr, "Float", flags)
+	}
+	o.noteWord(addr, flags, TypeMask)
+	w, err := o.notedWord(addr + floatAt)
+	return math.Float64frombits(w), err
+}

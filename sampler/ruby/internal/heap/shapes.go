@@ -1,0 +1,132 @@
+package heap
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// maxShapes bounds the chain of shapes of an object: its number of instance variables.
+	maxShapes = 1 << 14
+	// maxKeptShapes bounds the shapes that are kept, in entries.
+	maxKeptShapes = 1 << 14
+	// shapeIvar is the type of a shape that adds an instance variable, shapeRoot that of the first shape.
+	shapeRoot, shapeIvar = 0, 1
+	// noShape is the parent of the first shape (INVALID_SHAPE_ID), also where only some bits of a parent count.
+	noShape = 0xffffffff
+)
+
+// errNoShapes says that it is not known where shapes are: a stripped library in which they were not found.
+var errNoShapes = errors.New("the shapes of this Ruby were not found")
+
+// shape is what an object's shape says: the variable that it adds to those of its parent (docs/internals/objects.md#shapes).
+type shape struct {
+	typ    uint64
+	edge   uint64 // the ID of the variable
+	slots  int    // how many an object of this shape has
+	parent uint32
+}
+
+// shapeAt returns a shape. Kept for good: shapes are never freed, changed or renumbered.
+func (o *Objects) shapeAt(id uint32) (shape, error) {
+	if s, ok := o.shapes[id]; ok {
+		return s, nil
+	}
+	list := o.VM + attach.Address(o.places.vmShapes)
+	if o.places.vmShapes < 0 {
+		if o.Shapes == 0 {
+			return shape{}, errNoShapes
+		}
+		list = o.Shapes + attach.Address(o.places.treeShapes)
+	}
+	first, err := o.View.Word(list)
+	if err != nil {
+		return shape{}, err
+	}
+	s, err := o.readShape(attach.Address(first) + attach.Address(id)*attach.Address(o.places.shapeSize))
+	if err != nil {
+		return shape{}, err
+	}
+	if len(o.shapes) >= maxKeptShapes {
+		clear(o.shapes)
+	}
+	o.shapes[id] = s
+	return s, nil
+}
+
+func (o *Objects) readShape(at attach.Address) (shape, error) {
+	b, err := o.View.Bytes(at, o.places.shapeSize)
+	if err != nil {
+		return shape{}, err
+	}
+	return shape{
+		typ:    o.places.shapeType.In(b),
+		edge:   view.U64(b[o.places.shapeEdge:]),
+		slots:  int(o.places.shapeNext.In(b)),
+		parent: uint32(o.places.shapeParent.In(b)),
+	}, nil
+}
+
+// eachShape calls f with the variables of a shape and the slots that they are in, the last one first, until it says done.
+func (o *Objects) eachShape(id uint32, f func(edge uint64, slot int) (done bool, err error)) error {
+	for range maxShapes {
+		if id == noShape || id&o.places.shapeMask == o.places.noParent {
+			return nil
+		}
+		s, err := o.shapeAt(id & o.places.shapeMask)
+		if err != nil {
+			return err
+		}
+		switch s.typ {
+		case shapeRoot:
+			return nil
+		case shapeIvar:
+			if s.slots == 0 || s.slots > maxIvars {
+				return fmt.Errorf("shape %d has %d slots", id, s.slots)
+			}
+			if done, err := f(s.edge, s.slots-1); err != nil || done {
+				return err
+			}
+		}
+		id = s.parent
+	}
+	return fmt.Errorf("shape %d has more than %d variables", id, maxShapes)
+}
+
+// HasShapeTree reports whether shapes are in an rb_shape_tree_t, of which the address is needed (Objects.Shapes).
+func (o *Objects) HasShapeTree() bool { return o.places.treeShapes >= 0 }
+
+// FindShapes returns the first of some addresses at which an rb_shape_tree_t of 3.3 or 3.4 is: its list of shapes begins with the
+// root shape, which has no parent. 0: none is. The error is the target's.
+func (o *Objects) FindShapes(candidates []attach.Address) (attach.Address, error) {
+	const leastShapes, mostShapes = 5, 1 << 20
+	if o.places.treeRoot < 0 || o.places.treeNextID < 0 {
+		return 0, nil
+	}
+	var found attach.Address
+	err := o.Read(func() error {
+		var missing error
+		for _, c := range candidates {
+			b, err := o.View.Bytes(c, max(o.places.treeShapes, o.places.treeRoot, o.places.treeNextID)+8)
+			if err == nil {
+				first, n := view.U64(b[o.places.treeShapes:]), view.U32(b[o.places.treeNextID:])
+				if first == 0 || first != view.U64(b[o.places.treeRoot:]) || n < leastShapes || n > mostShapes {
+					continue
+				}
+				var s shape
+				if s, err = o.readShape(attach.Address(first)); err == nil && s.typ == shapeRoot && s.parent == noShape {
+					found = c
+					return nil
+				}
+			}
+			if err == view.ErrMissing {
+				missing = err
+			}
+		}
+		return missing
+	})
+	return found, err
+}
