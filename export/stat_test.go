@@ -70,7 +70,8 @@ func demoStat() gvl.Stat {
 		Findings: []gvl.StatFinding{
 			{ID: "gvl_hog", Severity: "warn", Title: "One thread hogs the GVL", Text: "Reports#build (worker-3) causes 83 % of all waiting",
 				Next: "move this work to another process", SinceNS: 3e9, Threads: []sampler.ThreadID{2}},
-			{ID: "db_slow", Severity: "warn", Title: "Database slow", Text: "\x1b[2Jtext", Next: "look", SinceNS: 1e9 + 5, UntilNS: ptr(int64(4e9 + 5))},
+			{ID: "db_slow", Severity: "warn", Title: "Database slow", Text: "\x1b[2Jtext", Next: "look", SinceNS: 1e9 + 5, UntilNS: ptr(int64(4e9 + 5)),
+				AgoNS: ptr(int64(6e9))},
 		},
 		Blame: gvl.StatBlame{
 			TotalNS: 8_580e6, NobodyNS: 500e6, RunningNS: 8_000e6, GCNS: 80e6,

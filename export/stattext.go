@@ -74,7 +74,7 @@ func writeFindings(b *strings.Builder, list []gvl.StatFinding, start int64) {
 		return
 	}
 	for _, f := range list {
-		fmt.Fprintf(b, "%s  %s: %s", strings.ToUpper(f.Severity), flamegraph.Printable(f.Title), flamegraph.Printable(f.Text))
+		fmt.Fprintf(b, "%s  %s%s: %s", strings.ToUpper(f.Severity), f.When(), flamegraph.Printable(f.Title), flamegraph.Printable(f.Text))
 		if f.UntilNS != nil {
 			fmt.Fprintf(b, " (%s to %s after the start)", units.ProseDuration(max(f.SinceNS-start, 0)), units.ProseDuration(max(*f.UntilNS-start, 0)))
 		}

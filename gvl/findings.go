@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -37,8 +38,9 @@ type Finding struct {
 	// Title is a few words ("GVL saturated"), Text the figures and the culprit ("held 98 %, 6.2 threads wait; …"),
 	// Next what to do.
 	Title, Text, Next string
-	// SinceNS is when the condition became true, CLOCK_MONOTONIC in ns.
-	SinceNS int64
+	// SinceNS is when the condition became true, UntilNS when it ended (0: it goes on), CLOCK_MONOTONIC in ns. AgoNS is how long ago it
+	// ended at the moment that was asked for, at least 1; 0: it goes on. What has ended is told in the past tense, as it was at its worst.
+	SinceNS, UntilNS, AgoNS int64
 	// Threads are the threads concerned, the culprit first; Stack the culprit's stack; 0 when there is none.
 	Threads []sampler.ThreadID
 	Stack   sampler.StackID
@@ -49,13 +51,32 @@ type Finding struct {
 	Explains float64
 }
 
-// String returns the line of the screen: title and text.
-func (f Finding) String() string { return f.Title + ": " + f.Text }
+// String returns the line of the screen: when it ended, title and text.
+func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
+
+// When says how long ago the condition ended, before the title: "12 s ago: "; "" while it goes on.
+func (f Finding) When() string { return when(f.AgoNS) }
+
+func when(agoNS int64) string {
+	if agoNS == 0 {
+		return ""
+	}
+	return units.ProseDuration(max(agoNS/1e9, 1)*1e9) + " ago: "
+}
+
+// FindingsWindowNS is the past that the figures of findings are of, in ns.
+const FindingsWindowNS = 10e9
 
 // How findings come and go, in ns of the stream's time.
 const (
 	// findingsWindowNS is the past that the rules look at, in whole seconds and the one going on.
-	findingsWindowNS = 10e9
+	findingsWindowNS = FindingsWindowNS
+	// trailNS is the end of the window by which is told that what the window still shows has ended, and endedShare the part of its
+	// limits under which it has.
+	trailNS    = 4e9
+	endedShare = .2
+	// recentNS is for how long what has gone is still told.
+	recentNS = 30e9
 	// evaluateNS is how often the rules are asked.
 	evaluateNS = 250e6
 	// raiseNS is how long a condition must hold before its finding is raised, where a rule has no time of its own.
@@ -83,7 +104,7 @@ type hit struct {
 	// score is the measured value in units of its threshold, of several conditions the smallest: 1 and more is true.
 	score    float64
 	severity Severity
-	// text and the rest are filled when the score is at least 1.
+	// text and the rest are filled when the score is at least 1. In title and text what differs between present and past is put by tense.
 	title, text, next string
 	threads           []sampler.ThreadID
 	stack             sampler.StackID
@@ -105,7 +126,7 @@ func (h hit) told() hit {
 	return h
 }
 
-// rank says which findings lead, whatever their severity: causes beat symptoms.
+// rank says which findings lead: a standstill whatever else there is, and of equal severity causes before symptoms.
 type rank uint8
 
 const (
@@ -129,7 +150,9 @@ type rule struct {
 	boot bool
 	// settled: the start must have been over for the whole of the window.
 	settled bool
-	rank    rank
+	// sparse: what is counted comes so seldom that the last seconds of the window say nothing of its end.
+	sparse bool
+	rank   rank
 	// hiddenBy names the rules that explain this one: while one of them is raised it is not shown.
 	hiddenBy []string
 	eval     func(*window) hit
@@ -149,7 +172,7 @@ var rules = [...]rule{
 	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, eval: evalPoolWait},
 	{id: "gc_pause", rank: rankCause, boot: true, eval: evalGCPause},
 	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, eval: evalGCPressure},
-	{id: "gc_majors", rank: rankCause, raise: 30e9, eval: evalGCMajors},
+	{id: "gc_majors", rank: rankCause, raise: 30e9, sparse: true, eval: evalGCMajors},
 	{id: "gvl_hog", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, eval: evalHog},
 	{id: "dns_slow", rank: rankCause, boot: true, raise: raiseNS, eval: evalDNS},
 	{id: "child_wait", rank: rankCause, boot: true, eval: evalChild},
@@ -172,6 +195,9 @@ type ruleState struct {
 	raised bool
 	trueNS int64 // since when the condition holds; 0: it does not
 	lowNS  int64 // since when it is well under its thresholds
+	// sureNS is when it was last true of the window's last seconds. endedNS is when it ended, as far as they tell, which may still be true
+	// of the whole of it; 0: it goes on.
+	sureNS, endedNS int64
 	// last is what the rule said last when it was true; its words are found when somebody reads them (finding).
 	last hit
 	// worst is the finding when its score was highest since it was raised; shown: no other hid it all along.
@@ -185,13 +211,6 @@ type ruleState struct {
 // maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
 const maxPastFindings = 256
 
-// RaisedFinding is a finding of a run, with what it said when it was at its worst.
-type RaisedFinding struct {
-	Finding
-	// UntilNS is when the condition was no longer true, CLOCK_MONOTONIC in ns; 0: it still is.
-	UntilNS int64
-}
-
 // Findings watches a stream for the rules of docs/findings.md. It is a Consumer and not safe for concurrent use.
 type Findings struct {
 	Ignore
@@ -199,9 +218,9 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	// win is the last seconds; late is those of them in which the program did not start any more.
-	win, late window
-	past      []RaisedFinding
+	// win is the last seconds; late is those of them in which the program did not start any more, trail the last few.
+	win, late, trail window
+	past             []Finding // as they were at their worst, before they were told
 }
 
 // newFindings returns Findings of a stream of the target p, whose IDs point into dict. b is of the same stream. r says which
@@ -213,6 +232,7 @@ func newFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blam
 	f := &Findings{ev: newCollector(s, p, dict, &r.limits), rules: r}
 	f.win.init(f.ev, b)
 	f.late.init(f.ev, b)
+	f.trail.init(f.ev, b)
 	s.Attach(f)
 	return f
 }
@@ -233,6 +253,13 @@ func (f *Findings) Tick(k *Tick) {
 	if boot := f.ev.bootNS; now-boot <= findingsWindowNS+1e9 {
 		late = &f.late
 		late.collect(k.Sample, k.States, now, boot)
+	}
+	f.trail.sampledNS = 0
+	for i := range f.states {
+		if f.states[i].raised {
+			f.trail.collect(k.Sample, k.States, now, now-trailNS)
+			break
+		}
 	}
 	for i := range rules {
 		f.judge(i, now, late)
@@ -277,6 +304,12 @@ func (f *Findings) judge(i int, now int64, late *window) {
 			return
 		}
 		explains := min(f.win.ofBusy(h.explains), 1)
+		if !st.raised {
+			st.sureNS = now
+		}
+		if f.trails(i, now, h.score); st.endedNS != 0 {
+			return // its figures fade
+		}
 		if !st.raised || math.Abs(explains-st.explains) > explainsBand*st.explains {
 			st.explains = explains
 		}
@@ -295,16 +328,40 @@ func (f *Findings) judge(i int, now int64, late *window) {
 		if st.lowNS == 0 {
 			st.lowNS = now
 		}
+		if f.trails(i, now, h.score); st.endedNS == 0 {
+			st.endedNS = st.sureNS
+		}
 		if now-st.lowNS >= clearNS {
 			if st.shown {
-				f.forget(RaisedFinding{st.worst, st.lowNS})
+				f.forget(st.ended())
 			}
 			*st = ruleState{}
 		}
 	}
 }
 
-// finding is what a rule that is raised says.
+// trails finds out whether what may still be true of the whole window, whose score is given, has ended.
+func (f *Findings) trails(i int, now int64, score float64) {
+	st := &f.states[i]
+	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
+		score = min(score, rules[i].eval(&f.trail).score)
+	}
+	switch {
+	case score >= 1:
+		st.sureNS, st.endedNS = now, 0
+	case score < endedShare && st.endedNS == 0:
+		st.endedNS = st.sureNS
+	}
+}
+
+// ended is the finding of a rule whose condition has ended, as it was at its worst.
+func (st *ruleState) ended() Finding {
+	w := st.worst
+	w.UntilNS = st.endedNS
+	return w
+}
+
+// finding is what a rule that is raised says, before it is told.
 func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.told()
@@ -316,35 +373,65 @@ func (f *Findings) finding(i int) Finding {
 }
 
 // forget moves a finding to the past.
-func (f *Findings) forget(r RaisedFinding) {
+func (f *Findings) forget(r Finding) {
 	if len(f.past) >= maxPastFindings {
 		f.past = slices.Delete(f.past, 0, 1)
 	}
 	f.past = append(f.past, r)
 }
 
-// raised returns all findings of the run: those that have gone again, oldest first, then what is wrong now, in the order of
-// Current. The slice is the caller's.
-func (f *Findings) raised() []RaisedFinding {
-	out := slices.Clone(f.past)
+// raised returns all findings of the run: what is wrong now, in the order of Current, then those that have gone again, the last
+// first. The slice is the caller's.
+func (f *Findings) raised() []Finding {
+	var out []Finding
 	for _, i := range f.ranked() {
-		if st := &f.states[i]; st.shown {
-			out = append(out, RaisedFinding{st.worst, st.lowNS})
+		st := &f.states[i]
+		if !st.shown {
+			continue
+		}
+		out = append(out, st.ended().told(f.ev.lastNS))
+	}
+	for _, x := range slices.Backward(f.past) {
+		out = append(out, x.told(f.ev.lastNS))
+	}
+	return out
+}
+
+// Current returns what is wrong now, and what was until a moment ago; empty when nothing is. What has ended comes last; of the others what
+// stands still for good comes first, then the severe ones; of equal severity causes before symptoms, and those that explain more of the
+// threads' time. The slice is the caller's.
+func (f *Findings) Current() []Finding {
+	var out []Finding
+	for _, i := range f.ranked() {
+		st := &f.states[i]
+		switch {
+		case f.hidden(&rules[i]):
+		case st.endedNS != 0:
+			out = append(out, st.ended().told(f.ev.lastNS))
+		default:
+			out = append(out, f.finding(i).told(f.ev.lastNS))
 		}
 	}
 	return out
 }
 
-// Current returns what is wrong now; empty when nothing is. What stands still for good comes first, then causes, then symptoms;
-// of causes and of symptoms the severe ones first, and of equal severity those that explain more of the threads' time. The
-// slice is the caller's.
-func (f *Findings) Current() []Finding {
-	var out []Finding
-	for _, i := range f.ranked() {
-		if !f.hidden(&rules[i]) {
-			out = append(out, f.finding(i))
+// Told returns what a screen tells: what is wrong now (Current), and what was in the last 30 s, each rule's last finding: the severe ones
+// first, then the last ones. The slice is the caller's.
+func (f *Findings) Told() []Finding {
+	out := f.Current()
+	for _, x := range slices.Backward(f.past) {
+		again := func(y Finding) bool { return y.ID == x.ID }
+		i := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == x.ID })
+		if f.ev.lastNS-x.UntilNS <= recentNS && !f.states[i].raised && !slices.ContainsFunc(out, again) {
+			out = append(out, x.told(f.ev.lastNS))
 		}
 	}
+	slices.SortStableFunc(out, func(x, y Finding) int {
+		if d := cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)); d != 0 || x.AgoNS == 0 {
+			return d
+		}
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.AgoNS, y.AgoNS))
+	})
 	return out
 }
 
@@ -358,10 +445,12 @@ func (f *Findings) ranked() []int {
 	}
 	slices.SortStableFunc(out, func(a, b int) int {
 		x, y := &f.states[a], &f.states[b]
-		if d := cmp.Compare(rules[a].rank, rules[b].rank); d != 0 || rules[a].rank == rankStandstill {
+		xRank, yRank := rules[a].rank, rules[b].rank
+		ended := func(st *ruleState) int { return int(min(st.endedNS, 1)) }
+		if d := cmp.Or(cmp.Compare(ended(x), ended(y)), cmp.Compare(min(xRank, rankCause), min(yRank, rankCause))); d != 0 || xRank == rankStandstill {
 			return d
 		}
-		return cmp.Or(cmp.Compare(y.last.severity, x.last.severity), cmp.Compare(y.explains, x.explains))
+		return cmp.Or(cmp.Compare(y.last.severity, x.last.severity), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
 	})
 	return out
 }

@@ -210,7 +210,7 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.turns(2*sec, 6, 19)
 	s.want("too early", nil)
 	s.turns(10*sec, 6, 19)
-	s.want("hog", []string{"gvl_hog", "gvl_saturated"}, "Reports#build → JSON.generate (worker-3, app.rb:10)", "9")
+	s.want("hog", []string{"gvl_saturated", "gvl_hog"}, "Reports#build → JSON.generate (worker-3, app.rb:10)", "9")
 	for _, f := range s.f.Current() {
 		if f.ID == "gvl_saturated" && (f.Severity != SeverityCrit || !strings.HasPrefix(f.Text, "held 100 %, 6 threads wait")) {
 			t.Errorf("%v %s", f.Severity, f)
@@ -239,7 +239,7 @@ func TestWordsWaitForAReader(t *testing.T) {
 	if untold == 0 || len(raised) != 2 || len(current) != 2 {
 		t.Fatalf("%d without words, %v raised, %v now", untold, raised, current)
 	}
-	for i, f := range []Finding{raised[0].Finding, raised[1].Finding, current[0], current[1]} {
+	for i, f := range []Finding{raised[0], raised[1], current[0], current[1]} {
 		if strings.Count(f.Text, "Reports#build → JSON.generate") != 1 {
 			t.Errorf("%d: %s", i, f)
 		}

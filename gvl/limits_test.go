@@ -92,7 +92,7 @@ func TestDocsGroupTheRules(t *testing.T) {
 	doc := strings.Join(strings.Fields(string(text)), " ")
 	for words, has := range map[string]func(*rule) bool{
 		"What keeps threads from going on leads": func(r *rule) bool { return r.rank == rankStandstill },
-		"symptoms come last":                     func(r *rule) bool { return r.rank == rankSymptom },
+		"causes come before symptoms":            func(r *rule) bool { return r.rank == rankSymptom },
 		"Rules on load":                          func(r *rule) bool { return !r.boot },
 	} {
 		var ids []string
@@ -147,10 +147,10 @@ func TestRaised(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*sec, 6, 19)
 	got := s.f.raised()
-	if len(got) != 2 || got[0].ID != "gvl_hog" || got[1].ID != "gvl_saturated" || got[0].UntilNS != 0 {
+	if len(got) != 2 || got[0].ID != "gvl_saturated" || got[1].ID != "gvl_hog" || got[0].UntilNS != 0 {
 		t.Fatalf("while it goes on: %+v", got)
 	}
-	began := got[0].SinceNS
+	began := got[1].SinceNS
 	s.calm(30 * sec)
 	s.want("gone", nil)
 	got = s.f.raised()

@@ -16,8 +16,18 @@ type StatFinding struct {
 	// SinceNS and UntilNS are CLOCK_MONOTONIC in ns; UntilNS is null while it goes on.
 	SinceNS int64  `json:"since_monotonic_ns"`
 	UntilNS *int64 `json:"until_monotonic_ns"`
+	// AgoNS is how long before the window's end it ended, in ns; null while it goes on. Title and Text are in the past tense then.
+	AgoNS *int64 `json:"ago_ns"`
 	// Threads are those concerned, the culprit first.
 	Threads []sampler.ThreadID `json:"threads"`
+}
+
+// When says how long before the window's end it ended, before the title: "12 s ago: "; "" while it goes on.
+func (f *StatFinding) When() string {
+	if f.AgoNS == nil {
+		return ""
+	}
+	return when(*f.AgoNS)
 }
 
 // StatBlame is the waiting of all threads and who held the GVL meanwhile: TotalNS = NobodyNS + OtherNS + RunningNS +
@@ -133,8 +143,8 @@ func (m *Measure) Findings() []StatFinding {
 			Threads: append([]sampler.ThreadID{}, f.Threads...),
 		}
 		if f.UntilNS != 0 {
-			until := f.UntilNS
-			s.UntilNS = &until
+			until, ago := f.UntilNS, f.AgoNS
+			s.UntilNS, s.AgoNS = &until, &ago
 		}
 		out = append(out, s)
 	}

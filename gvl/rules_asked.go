@@ -62,9 +62,9 @@ func evalChild(w *window) hit {
 	}
 	h.explains = w.ops[opChildren]
 	h.title = "Waiting for other programs"
-	h.text = units.RoundPercent(w.ofBusy(w.ops[opChildren])) + " of the busy time waits for child processes"
+	h.text = units.RoundPercent(w.ofBusy(w.ops[opChildren])) + " of the busy time " + tenseWaits + " for child processes"
 	if len(ids) > 0 {
-		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for child processes, the longest for "
+		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
 		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.stillNS {
 			h.text += "≤ " // it may have begun another one since
@@ -96,12 +96,12 @@ func evalSleep(w *window) hit {
 		return h
 	}
 	h.explains = ns
-	h.title = "Work sleeps"
-	h.text = "requests or jobs spend " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time in sleep"
+	h.title = "Work " + tense("sleeps", "slept")
+	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time in sleep"
 	if len(ids) > 0 {
 		ts := w.state(ids[0])
 		h.stack = ts.Stack
-		h.text += "; now " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
+		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
 			w.in(ts.Stack)
 	}
 	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
@@ -122,18 +122,18 @@ func evalThreadWait(w *window) hit {
 		return h
 	}
 	h.explains = ns
-	h.title = "Work waits for other threads"
-	h.text = "requests or jobs spend " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting for another thread"
+	h.title = "Work " + tenseWaits + " for other threads"
+	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting for another thread"
 	h.next = "see what that thread does; a request should not wait for more than it needs for its answer"
 	if len(ids) == 0 {
 		return h
 	}
 	ts := w.state(ids[0])
 	h.stack = ts.Stack
-	h.text += "; now " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
+	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
 		w.in(ts.Stack)
 	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
-		h.text += ": the queue is full"
+		h.text += ": the queue " + tenseIs + " full"
 		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
 	}
 	return h

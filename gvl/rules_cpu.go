@@ -95,7 +95,7 @@ func evalMemoryStall(w *window) hit {
 	}
 	h.explains = max(w.withWaiters(w.total.ns[Stalled]), w.ofAll(min(full, 1)))
 	h.title = "Starved of memory"
-	h.text = number(perSecond) + " major page faults/s; the thread with the GVL sleeps in the kernel " +
+	h.text = number(perSecond) + " major page faults/s; the thread with the GVL " + tense("sleeps", "slept") + " in the kernel " +
 		units.RoundPercent(w.share(w.total.ns[Stalled])) + " of the time"
 	if pressed >= 1 {
 		whose := "its cgroup"
@@ -130,7 +130,7 @@ func evalGCPressure(w *window) hit {
 	}
 	h.stack, h.explains = stack, w.withWaiters(int64(ran*float64(w.gcNS)))
 	h.title = "Garbage collection"
-	h.text = "takes " + units.RoundPercent(w.share(w.gcNS)) + " of the time, " + units.RoundPercent(ratio(w.total.ns[GC], held)) + " of all Ruby work"
+	h.text = tense("takes", "took") + " " + units.RoundPercent(w.share(w.gcNS)) + " of the time, " + units.RoundPercent(ratio(w.total.ns[GC], held)) + " of all Ruby work"
 	if w.firstGC.Valid && w.lastGC.Valid && w.sampledNS > 0 {
 		sec := float64(w.sampledNS) / 1e9
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
@@ -181,7 +181,7 @@ func evalGCMajors(w *window) hit {
 	h.explains = w.withWaiters(w.gcNS)
 	h.title = "Frequent full collections"
 	h.text = units.Plural(int(majors), "major collection", "major collections") + " in " + units.ProseDuration(w.sampledNS) + " while " +
-		number(w.share(w.total.ns[Waiting])) + " threads wait"
+		number(w.share(w.total.ns[Waiting])) + " threads " + tenseWait
 	h.next = "look for objects that live just long enough to become old; raise RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR"
 	return h
 }

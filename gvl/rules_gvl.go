@@ -28,7 +28,7 @@ func evalSaturated(w *window) hit {
 		if len(w.ractors) > 1 {
 			h.title = "GVL of ractor " + itoa(int64(id)) + " saturated"
 		}
-		h.text = "held " + units.RoundPercent(held) + ", " + number(waiters) + " threads wait, " + units.RoundPercent(lost) +
+		h.text = "held " + units.RoundPercent(held) + ", " + number(waiters) + " threads " + tenseWait + ", " + units.RoundPercent(lost) +
 			" of their busy time"
 		h.tell = nil
 		w.blameText(&h)
@@ -50,13 +50,13 @@ func (w *window) blameText(h *hit) {
 	if f := rep.Entries[0]; f.Share > e.Share {
 		h.stack, h.threads = f.Stack, nil
 		if f.Share >= .2 {
-			h.text += "; " + units.RoundPercent(f.Share) + " of the waiting is behind " + w.place(f.Stack) + " in several threads"
+			h.text += "; " + units.RoundPercent(f.Share) + " of the waiting " + tenseIs + " behind " + w.place(f.Stack) + " in several threads"
 		}
 		return
 	}
 	if e.Share >= .2 {
 		h.tell = func(h *hit) {
-			h.text += "; " + units.RoundPercent(e.Share) + " of the waiting is behind " + w.culprit(e)
+			h.text += "; " + units.RoundPercent(e.Share) + " of the waiting " + tenseIs + " behind " + w.culprit(e)
 		}
 	}
 }
@@ -134,9 +134,9 @@ func evalHog(w *window) hit {
 		return h
 	}
 	h.explains = e.NS
-	h.title = "One thread hogs the GVL"
+	h.title = "One thread " + tense("hogs", "hogged") + " the GVL"
 	h.tell = func(h *hit) {
-		h.text = w.culprit(e) + " causes " + units.RoundPercent(e.Share) + " of all waiting; a turn costs others " +
+		h.text = w.culprit(e) + " " + tense("causes", "caused") + " " + units.RoundPercent(e.Share) + " of all waiting; a turn " + tense("costs", "cost") + " others " +
 			units.ProseDuration(p95) + " (p95)"
 	}
 	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
@@ -158,7 +158,7 @@ func evalStuck(w *window) hit {
 		return h
 	}
 	h.explains = w.stuckNS * (1 + l.waiters)
-	h.title = "A thread keeps the GVL"
+	h.title = "A thread " + tense("keeps", "kept") + " the GVL"
 	h.text = w.behind(l.thread, l.stack) + " kept it " + units.ProseDuration(l.ns) + " without a break"
 	if l.kind == Stalled {
 		h.text = w.behind(l.thread, l.stack) + " slept in the kernel for " + units.ProseDuration(l.ns) + " and kept the GVL"
@@ -208,7 +208,7 @@ func evalRegex(w *window) hit {
 			}
 			h.explains = w.withWaiters(min(ran, w.sampledNS))
 			h.title = "Runaway regular expression"
-			h.text = w.name(ts.Thread) + " has been matching one at " + line(w.dict, x.stack) + " for " + units.ProseDuration(ran)
+			h.text = w.name(ts.Thread) + " " + tense("has been", "was") + " matching one at " + line(w.dict, x.stack) + " for " + units.ProseDuration(ran)
 			if x.cpuAt != 0 {
 				h.text += " of CPU"
 			}

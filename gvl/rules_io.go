@@ -88,13 +88,13 @@ func evalIOBusy(w *window) hit {
 	}
 	h.threads, h.explains = most.ids, most.io+most.lock
 	share := units.RoundPercent(w.share(most.io+most.lock) / float64(len(most.ids)))
-	h.text = units.Plural(len(most.ids), "thread", "threads") + " (" + most.name + ") spend " + share + " of their time "
+	h.text = units.Plural(len(most.ids), "thread", "threads") + " (" + most.name + ") " + tenseSpend + " " + share + " of their time "
 	if most.lock > most.io {
-		h.title = "Threads mostly wait for locks"
+		h.title = "Threads mostly " + tenseWait + " for locks"
 		h.text += "waiting for locks"
 		h.next = "see which lock, and what is done while it is held (view 4)"
 	} else {
-		h.title = "Threads mostly wait for I/O"
+		h.title = "Threads mostly " + tenseWait + " for I/O"
 		h.text += "in I/O"
 		h.next = "ask less often or for more at once; the GVL is free meanwhile, so more threads would do more at a time"
 	}
@@ -105,7 +105,7 @@ func evalIOBusy(w *window) hit {
 	for _, id := range most.ids {
 		if ts := w.state(id); ts != nil && (ts.State == IO || ts.State == Lock) && ts.Stack != 0 {
 			h.stack = ts.Stack
-			h.text += "; now in " + w.place(ts.Stack)
+			h.text += "; " + tenseNow + " in " + w.place(ts.Stack)
 			break
 		}
 	}

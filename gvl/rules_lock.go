@@ -91,9 +91,9 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 		holder := w.name(cycle[(i+1)%len(cycle)])
 		switch {
 		case ts.State == Parked:
-			h.text += w.name(id) + " waits for " + holder + " to end" + w.in(ts.Stack)
+			h.text += w.name(id) + " " + tenseWaits + " for " + holder + " to end" + w.in(ts.Stack)
 		default:
-			h.text += w.name(id) + " waits for " + object(&ts.Detail) + " held by " + holder + w.in(ts.Stack)
+			h.text += w.name(id) + " " + tenseWaits + " for " + object(&ts.Detail) + " held by " + holder + w.in(ts.Stack)
 		}
 	}
 	if behind > 0 {
@@ -171,21 +171,21 @@ func evalConvoy(w *window) hit {
 		return ts.State == Lock && ts.Detail.Object == lock
 	})
 	h.threads, h.explains = ids, whole
-	h.title = "Threads queue for one lock"
+	h.title = "Threads " + tense("queue", "queued") + " for one lock"
 	kind := "lock"
 	var holder sampler.ThreadID
 	if len(ids) > 0 {
 		d := &w.state(ids[0]).Detail
 		kind, holder = object(d), d.Holder
 	}
-	h.text = number(mean) + " threads wait for " + kind
+	h.text = number(mean) + " threads " + tenseWait + " for " + kind
 	if longest > 0 {
 		h.text += ", the longest for " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
 	}
 	if ts := w.state(holder); ts != nil {
 		h.threads = append([]sampler.ThreadID{holder}, ids...)
 		h.stack = ts.Stack
-		h.text += "; held by " + w.behind(holder, ts.Stack) + ", which is " + holderDoes(ts)
+		h.text += "; held by " + w.behind(holder, ts.Stack) + ", which " + tenseIs + " " + holderDoes(ts)
 	}
 	h.next = w.convoyNext(h.stack)
 	return h
@@ -207,18 +207,18 @@ func evalStarved(w *window) hit {
 		if score < 1 {
 			continue
 		}
-		h.title = "One thread always wins a lock"
+		h.title = "One thread always " + tense("wins", "won") + " a lock"
 		h.explains = w.locks[x.object]
-		h.text = w.name(winner) + " had " + object(&w.state(ids[0]).Detail) + " in " + units.RoundPercent(share) + " of all looks"
+		h.text = w.name(winner) + " had " + object(&w.state(ids[0]).Detail) + " in " + units.RoundPercent(share) + " of the looks that saw a holder"
 		if ts := w.state(winner); ts != nil {
 			h.stack = ts.Stack
 			if code := w.place(ts.Stack); code != "" {
-				h.text += ", now in " + code
+				h.text += ", " + tense("now ", "") + "in " + code
 			}
 		}
 		span := int64(looks) * gateLookNS
-		h.text += "; it lets go and takes it again about " + number(float64(vain)*1e9/float64(span)) + " times a second, for some " +
-			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread waits", "threads wait") + ", woken in vain, the longest for " +
+		h.text += "; it " + tense("lets go and takes", "let go and took") + " it again about " + number(float64(vain)*1e9/float64(span)) + " times a second, for some " +
+			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + ", woken in vain, the longest for " +
 			atMost(w.state(ids[0])) + units.ProseDuration(longest)
 		h.next = "Thread.pass after letting go of the lock, or do less while holding it: who lets go and takes it at once is faster than who is woken"
 	}

@@ -32,8 +32,8 @@ func evalMemoryGrows(w *window) hit {
 		return h
 	}
 	h.explains = w.withWaiters(w.gcNS) // the collector's work is for what stays
-	h.title = "Memory grows"
-	h.text = units.Bytes(from.rss) + " have become " + units.Bytes(now.rss) + " in the last " + units.ProseDuration(span) + " (" +
+	h.title = "Memory " + tense("grows", "grew")
+	h.text = units.Bytes(from.rss) + " " + tense("have become", "became") + " " + units.Bytes(now.rss) + " in " + tense("the last ", "") + units.ProseDuration(span) + " (" +
 		units.Bytes(int64(float64(more)*1e9/float64(span))) + " a second)"
 	h.next = "see what keeps them: a cache without a limit, a list that is only added to"
 	switch {
@@ -52,7 +52,7 @@ func evalMemoryGrows(w *window) hit {
 		h.text += "; " + made
 	}
 	if classes := AllocOf(from.classes, now.classes).Classes; len(classes) > 0 {
-		h.text += ", most are " + classes[0].Name + " (" + units.RoundPercent(classes[0].Share) + ")"
+		h.text += ", most " + tenseAre + " " + classes[0].Name + " (" + units.RoundPercent(classes[0].Share) + ")"
 	}
 	return h
 }
@@ -67,5 +67,5 @@ func (w *window) maker() (sampler.StackID, string) {
 	for _, x := range w.allocs {
 		all += x
 	}
-	return stack, "most objects are made in " + w.place(stack) + " (" + units.RoundPercent(ratio(n, all)) + ")"
+	return stack, "most objects " + tenseAre + " made in " + w.place(stack) + " (" + units.RoundPercent(ratio(n, all)) + ")"
 }

@@ -26,7 +26,7 @@ func evalPoolWait(w *window) hit {
 	h.title = "Connection pool empty"
 	h.text, h.stack = "threads waited for a connection", w.poolAt
 	if len(ids) > 0 {
-		h.text = units.Plural(len(ids), "thread waits", "threads wait") + " for a connection"
+		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for a connection"
 	}
 	h.text += ", longest wait "
 	if w.poolAtMost {
@@ -88,7 +88,7 @@ func (w *window) gateWait(share float64) hit {
 	if g.nested {
 		h.next = "a thread that is inside waits for another turn: make do with one, or they all wait for good"
 	}
-	h.text += " wait in " + w.gatePlace(g, h.stack) + " for " + what + ", the longest for " + atMost(w.state(ids[0])) +
+	h.text += " " + tenseWait + " in " + w.gatePlace(g, h.stack) + " for " + what + ", the longest for " + atMost(w.state(ids[0])) +
 		units.ProseDuration(longest)
 	if in := w.gateInside(g); in != "" {
 		h.text += "; inside: " + in

@@ -29,8 +29,8 @@ func evalStuckThread(w *window) hit {
 		}
 		if score >= 1 {
 			h.explains = min(age, w.sampledNS)
-			h.title = "A thread is stuck"
-			h.text = w.name(ts.Thread) + " has not moved for " + units.ProseDuration(age) + ": " + Describe(*ts, w.dict)
+			h.title = "A thread " + tenseIs + " stuck"
+			h.text = w.name(ts.Thread) + " " + tense("has not moved", "did not move") + " for " + units.ProseDuration(age) + ": " + Describe(*ts, w.dict)
 			if code := w.place(x.stack); code != "" {
 				h.text += " in " + code
 			}
@@ -100,8 +100,8 @@ func evalThreadLeak(w *window) hit {
 	if float64(n) < w.limits.leakSameRoot*float64(now-low) {
 		return hit{}
 	}
-	h.title = "Threads pile up"
-	h.text = itoa(int64(low)) + " threads have become " + itoa(int64(now)) + "; "
+	h.title = "Threads " + tense("pile", "piled") + " up"
+	h.text = itoa(int64(low)) + " threads " + tense("have become", "became") + " " + itoa(int64(now)) + "; "
 	if unread {
 		h.text += "at least "
 	}
@@ -153,7 +153,7 @@ func evalAllBusy(w *window) hit {
 			h.explains = p.busy
 			h.title = "All workers busy"
 			kind, _, _ := strings.Cut(name, "::")
-			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads are busy " + units.RoundPercent(share) + " of the time, mostly " +
+			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads " + tenseAre + " busy " + units.RoundPercent(share) + " of the time, mostly " +
 				w.mostly()
 			h.next = "fix the cause above first; add workers only if there is none"
 		}

@@ -72,7 +72,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	})
 	g := &w.ev.peers.list[group]
 	h.peer, h.threads, h.explains = g.id, ids, ns
-	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time waits for " + peerName(g.peer) + listener(g.peer) + w.callsText(group) + "; now " +
+	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time " + tenseWaits + " for " + peerName(g.peer) + listener(g.peer) + w.callsText(group) + "; " + tenseNow + " " +
 		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
 		h.text += ", the longest " + units.ProseDuration(longest)
@@ -105,7 +105,7 @@ func (w *window) callsText(group uint32) string {
 	if longest <= shortestCallNS {
 		return text + "≤ " + units.ProseDuration(shortestCallNS) + " each"
 	}
-	return text + "half take ≤ " + units.ProseDuration(h.Quantile(.5)) + ", 95 % ≤ " + units.ProseDuration(h.Quantile(.95)) +
+	return text + "half " + tense("take", "took") + " ≤ " + units.ProseDuration(h.Quantile(.5)) + ", 95 % ≤ " + units.ProseDuration(h.Quantile(.95)) +
 		", the longest " + units.ProseDuration(longest)
 }
 
@@ -181,7 +181,7 @@ func evalHTTP(w *window) hit {
 	if w.flag(flagDB) > ns/2 || h.score < 1 {
 		return hit{} // the database rule speaks of it
 	}
-	h.title = "Another service is slow"
+	h.title = "Another service " + tenseIs + " slow"
 	w.onPeer(&h, group, ns)
 	h.next = "set timeouts, a circuit breaker, or move the call to a job"
 	return h
@@ -203,9 +203,9 @@ func evalDNS(w *window) hit {
 	}
 	h.explains = sum
 	h.title = "Name resolution slow"
-	h.text = "threads resolve names again and again"
+	h.text = "threads " + tense("resolve", "resolved") + " names again and again"
 	if len(ids) > 0 {
-		h.text = units.Plural(len(ids), "thread resolves", "threads resolve") + " a name"
+		h.text = units.Plural(len(ids), "thread "+tense("resolves", "resolved"), "threads "+tense("resolve", "resolved")) + " a name"
 		h.text += ", the longest for " + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack, h.peer = ts.Stack, ts.Detail.Peer
@@ -246,9 +246,9 @@ func evalLogBlocked(w *window) hit {
 	}
 	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
 	h.title = "Log output stuck"
-	h.text = w.name(ids[0]) + " is in write() to " + w.target(ts) + " for " + units.ProseDuration(longest) + w.in(ts.Stack)
+	h.text = w.name(ids[0]) + " " + tenseIs + " in write() to " + w.target(ts) + " for " + units.ProseDuration(longest) + w.in(ts.Stack)
 	if behind > 0 {
-		h.text += ", " + units.Plural(behind, "thread waits", "threads wait") + " behind it"
+		h.text += ", " + units.Plural(behind, "thread "+tenseWaits, "threads "+tenseWait) + " behind it"
 	}
 	h.next = "look at what reads the log (collector, pipe), and at the disk"
 	return h

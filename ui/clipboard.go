@@ -89,10 +89,10 @@ func (m *Model) summary() string {
 	p, f := &m.process, &m.figures
 	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, axisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))
 	if len(m.findings.list) == 0 {
-		b.WriteString("* no findings\n")
+		b.WriteString("* no findings in the last 10 s\n")
 	}
 	for _, x := range m.findings.list {
-		fmt.Fprintf(&b, "* **%s**: %s\n", markdown(x.Title), markdown(x.Text))
+		fmt.Fprintf(&b, "* %s**%s**: %s\n", x.When(), markdown(x.Title), markdown(x.Text))
 		if x.Next != "" {
 			fmt.Fprintf(&b, "  → %s\n", markdown(x.Next))
 		}

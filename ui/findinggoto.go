@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ func (f *findingsView) onPress(sc *scene, a canvas.Area, i int) {
 
 // moreFindings makes a click on "+2 more: !" at the end of a row open the list of all.
 func moreFindings(sc *scene, row canvas.Area, n int) {
-	w := canvas.Width(fmt.Sprintf("+%d more: !", n)) + 1
+	w := canvas.Width(moreText(n)) + 1
 	sc.onPress(row.Sub(row.W-w, 0, w, 1), func(m *Model, _, _ int) tea.Cmd { m.over = overlay{what: findingsOverlay}; return nil })
 }
 

@@ -47,6 +47,9 @@ const (
 // finding is raised.
 const settleNS = int64(5 * time.Second)
 
+// memoryWatchNS is how long a process has to have been watched before that nothing was found says something of its memory too.
+const memoryWatchNS = int64(time.Minute)
+
 // whyUnjudged tells it of the newest instant, with what has been measured up to it.
 func whyUnjudged(f *gvl.Findings, measuredNS int64) unjudged {
 	switch {

@@ -84,7 +84,7 @@ func (m *Model) load(force bool) {
 			known = nil
 		}
 		m.threads.load(r, known, m.fromNS, m.toNS)
-		m.threads.waitForPool(m.findings.list)
+		m.threads.waitForPool(m.findings.current())
 		m.timeline.fromNS, m.timeline.toNS = m.fromNS, m.toNS
 		budget := 0
 		if m.width >= wideWidth {
@@ -201,9 +201,10 @@ func (m *Model) loadFindings(r *reading) {
 			m.findings.list, m.findings.note = k.findings, k.unjudged.note(true)
 		}
 	default:
-		m.findings.list = r.Findings.Current()
+		m.findings.list = r.Findings.Told()
 		m.findings.note = whyUnjudged(r.Findings, r.lastNS-m.oldestNS).note(m.source.Done)
 	}
+	m.findings.young = m.atNS-m.oldestNS < memoryWatchNS
 	m.findings.list = m.showableFindings(m.store, m.findings.list)
 	if k := r.marks.before(m.atNS); k != nil && k.proc.Stopped {
 		m.findings.list = append([]gvl.Finding{processStopped}, m.findings.list...)

@@ -197,14 +197,13 @@ func (p *processesPage) drawWorst(a canvas.Area, w *processRow, sc *scene) {
 
 // drawFinding writes a finding's title, with the sign of its severity; more is how many there are besides.
 func (p *processesPage) drawFinding(a canvas.Area, f gvl.Finding, t *Theme, more int) {
-	mark, color := severityMark(f.Severity, t)
-	st := canvas.Style{FG: color, Attr: canvas.Bold}
+	mark, st := findingMark(&f, t)
 	suffix := ""
 	if more > 0 {
 		suffix = fmt.Sprintf(" +%d", more)
 	}
 	x := a.Put(0, 0, mark+" ", st)
-	x = a.Put(x, 0, canvas.Cut(f.Title, a.W-x-canvas.Width(suffix)), st)
+	x = a.Put(x, 0, canvas.Cut(f.When()+f.Title, a.W-x-canvas.Width(suffix)), st)
 	a.Put(x, 0, suffix, t.dim())
 }
 

@@ -109,15 +109,15 @@ func (p *processesPage) enterLower(m *Model) tea.Cmd {
 func (p *processesPage) drawFindings(a canvas.Area, sc *scene) {
 	t := &sc.theme
 	if len(p.findings.rows) == 0 {
-		a.Put(3, a.H/2, canvas.Cut("no findings: nothing stands out in any of the processes", a.W-4), t.dim())
+		a.Put(3, a.H/2, canvas.Cut("no findings: nothing stands out in any of the processes in the last 10 s", a.W-4), t.dim())
 		return
 	}
 	p.findings.draw(a, sc, func(row canvas.Area, f *processFinding, selected bool) {
 		process := f.of.store.Process()
-		mark, color := severityMark(f.Severity, t)
-		row.Put(1, 0, mark, canvas.Style{FG: color, Attr: canvas.Bold})
+		mark, st := findingMark(&f.Finding, t)
+		row.Put(1, 0, mark, st)
 		x := row.Put(3, 0, canvas.Cut(fmt.Sprintf("%s %d", process.Title, process.PID), 22), t.bold())
-		x = row.Put(max(x+1, 20), 0, f.Title, canvas.Style{FG: color, Attr: canvas.Bold})
+		x = row.Put(max(x+1, 20), 0, f.When()+f.Title, st)
 		row.Put(x+2, 0, canvas.Cut(canvas.Clean(f.Text), row.W-x-3), t.text())
 		if selected {
 			markRow(row, sc, p.onLower)

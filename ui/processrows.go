@@ -34,7 +34,7 @@ func (p *processesPage) loadRows(sc *scene, r *reading, list []*member) {
 			p.idle = append(p.idle, x)
 		}
 	}
-	slices.SortStableFunc(p.findings.rows, func(x, y *processFinding) int { return cmp.Compare(y.Severity, x.Severity) })
+	slices.SortStableFunc(p.findings.rows, func(x, y *processFinding) int { return worseFirst(&x.Finding, &y.Finding) })
 	p.sumUp()
 }
 
@@ -75,7 +75,7 @@ func (w *processRow) load(sc *scene, r *reading) {
 	}
 	w.figures.load(r, to-sc.windowNS, to)
 	w.threads = len(r.States)
-	w.findings = slices.Clone(r.Findings.Current())
+	w.findings = r.Findings.Told()
 	if sc.frozen {
 		w.findings = nil
 		if k := r.marks.before(to); k != nil {
@@ -89,7 +89,7 @@ func (w *processRow) load(sc *scene, r *reading) {
 	}
 	// What explains most comes first; here it is the worst that counts.
 	w.findings = sc.showableFindings(w.of.store, w.findings)
-	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return cmp.Compare(y.Severity, x.Severity) })
+	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return worseFirst(&x, &y) })
 	most := int64(-1)
 	for _, id := range r.Timeline.Ractors() {
 		cells := r.Timeline.Owners(id, to-sc.windowNS, to, laneColumns)
@@ -174,9 +174,14 @@ func (p *processesPage) sameProcess(k processKey) processKey {
 	return processKey{}
 }
 
-// worst is the severity of the process's worst finding; -1 without any.
+// worseFirst orders findings of several processes: what goes on before what has ended, then by severity.
+func worseFirst(x, y *gvl.Finding) int {
+	return cmp.Or(cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)), cmp.Compare(y.Severity, x.Severity))
+}
+
+// worst is the severity of the process's worst finding that goes on; -1 without any.
 func (w *processRow) worst() int {
-	if len(w.findings) == 0 {
+	if len(w.findings) == 0 || w.findings[0].AgoNS != 0 {
 		return -1
 	}
 	return int(w.findings[0].Severity)

@@ -229,7 +229,7 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	if s.marks.due(x.TimeNS) {
 		s.fold.Read(func(v *gvl.View) {
 			first, _ := v.Timeline.Range()
-			s.marks.add(x, v.Findings.Current(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters)
+			s.marks.add(x, v.Findings.Told(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters)
 		})
 	}
 	if s.slow && !x.Slow {
