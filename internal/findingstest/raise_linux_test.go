@@ -35,7 +35,7 @@ var raises = map[string]raised{
 	"cpu_starved":   {words: []string{"ready and had no CPU"}, never: []string{"gvl_stuck"}, alone: true},
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
 	"lock_convoy":   {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
-	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of all looks, now in .*\(script\.rb:\d+\); it lets go and takes it again ` +
+	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the looks that saw a holder, now in .*\(script\.rb:\d+\); it lets go and takes it again ` +
 		`about [\d.]+ times a second, for some [\d.]+ \S+ each; [12] threads? waits?, woken in vain, the longest for ≤ `},
 	"pool_wait":     {words: []string{"for a connection"}},
 	"gc_pause":      {words: []string{"kept all Ruby code from running"}, rules: []string{"gc_pause.pause=30ms"}, alone: true},
