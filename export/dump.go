@@ -90,6 +90,8 @@ type DumpThread struct {
 	Status string         `json:"status"`
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
+	// Serving is the request or job that it works for; null: none, or it could not be told.
+	Serving *gvl.StatServing `json:"serving"`
 	// StateNS is for how long the state has lasted, as far as seen.
 	StateNS int64 `json:"state_ns"`
 	// CPUNS is the native thread's CPU time since it started; null when the kernel was not asked.
@@ -227,6 +229,9 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 		Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted,
 		Partial: t.Quality&sampler.StackPartial != 0, Failed: t.Quality&sampler.StackFailed != 0,
 		Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0,
+	}
+	if q, ok := gvl.ServingOf(t.Serving, v.AtNS, dict); ok {
+		out.Serving = &q
 	}
 	if t.TID != 0 {
 		out.TID = copied(&t.TID)

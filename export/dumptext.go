@@ -148,6 +148,7 @@ func (t *dumpText) thread(th *DumpThread, i int) {
 	}
 	t.printf(" %s\n", th.Status)
 	t.printf("  %s\n", t.d.texts[i])
+	t.serving(th.Serving)
 	for _, note := range threadNotes(th) {
 		t.printf("  (%s)\n", note)
 	}
@@ -158,6 +159,23 @@ func (t *dumpText) thread(th *DumpThread, i int) {
 	}
 	t.suspended(th.Suspended)
 	t.printf("\n")
+}
+
+// serving says for whom a thread works.
+func (t *dumpText) serving(q *gvl.StatServing) {
+	if q == nil {
+		return
+	}
+	if q.Number != 0 {
+		t.printf("  serves %s for %s", servingName(q), ageText(q))
+		if q.QueuedNS != nil {
+			t.printf(", queued for %s before", units.ProseDuration(*q.QueuedNS))
+		}
+		t.printf("\n")
+	}
+	for _, text := range tellings(q) {
+		t.printf("  %s\n", text)
+	}
 }
 
 func threadNotes(th *DumpThread) []string {

@@ -39,8 +39,8 @@ func WriteStatJSON(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 }
 
 // WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes of a
-// recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then who
-// is to blame for the waiting, the longest waits, threads that Ruby does not know, and how well it was sampled and at what
+// recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then
+// requests and jobs by endpoint, who is to blame for the waiting, the longest waits, threads that Ruby does not know, and how well it was sampled and at what
 // cost.
 func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
@@ -48,6 +48,7 @@ func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 	writeFindings(&b, s.Findings, s.StartNS)
 	statNotes(&b, notes, s.StartNS)
 	statThreads(&b, s)
+	statRequests(&b, s)
 	statBlame(&b, s)
 	statLongest(&b, s)
 	statNative(&b, s)

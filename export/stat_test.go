@@ -85,7 +85,31 @@ func demoStat() gvl.Stat {
 			{Thread: 2, NS: 101e6, Before: &gvl.StatBefore{State: "sleeping", Words: "sleeping 50 ms", NS: 50e6}},
 			{Thread: 9, NS: 1e6},
 		},
+		Requests:      demoRequests(),
 		NativeThreads: []gvl.StatNative{{TID: 4100, Name: "grpc_global", CPUNS: 1_200e6}, {TID: 4001, Name: "ruby-timer\n"}},
+	}
+}
+
+func demoRequests() gvl.StatRequests {
+	db := []gvl.StatPeerTime{{Peer: map[string]any{"kind": "tcp"}, Name: "10.0.0.5:5432 PostgreSQL", NS: 1_900e6}}
+	return gvl.StatRequests{
+		Endpoints: []gvl.StatEndpoint{
+			{Kind: "request", Endpoint: ptr("GET reports#build"), Ended: 3, Running: 1, PerSecond: .3, Measured: 2, P50NS: 2_400e6, P95NS: 3_100e6,
+				P99NS: 3_100e6, MaxNS: 3_100e6, LongestNS: 4_100e6, LongestAtLeast: true, NS: gvl.StatStates{Running: 8_000e6, GC: 1_500e6}, BlameNS: 6_000e6,
+				BlameShare: .7},
+			{Kind: "request", Endpoint: ptr("GET orders#index"), Ended: 402, Running: 2, PerSecond: 40.2, Measured: 402, P50NS: 18e6, P95NS: 41e6,
+				P99NS: 88e6, MaxNS: 190e6, LongestNS: 190e6, NS: gvl.StatStates{Running: 100e6, Waiting: 1_800e6, IO: 2_000e6}, Peers: db, BlameNS: 300e6,
+				BlameShare: .04},
+			{Kind: "job", Endpoint: ptr("Ma\x1b[2Jil" + strings.Repeat("er", 40)), Running: 1, LongestNS: 9e9, LongestAtLeast: true, NS: gvl.StatStates{Sleeping: 9e9}},
+			{Kind: "request", NS: gvl.StatStates{Running: 1e6}, Ended: 1, LongestNS: 1e6, LongestAtLeast: true},
+			{Kind: "none", Other: true, NS: gvl.StatStates{Unknown: 1e6}},
+		},
+		Running: []gvl.StatRequest{
+			{Thread: 3, State: "io", Words: "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", StatServing: gvl.StatServing{Kind: "request", Number: 7,
+				Endpoint: ptr("GET orders#index"), AgeNS: 1_840e6, Statement: ptr("SELECT * FROM orders WHERE id = ?"), Exception: ptr("Timeout::Error"),
+				Values: ptr("/orders?page=2"), Span: ptr("18446744073709551615")}},
+			{Thread: 2, Suspended: true, StatServing: gvl.StatServing{Kind: "job", Number: 8, AgeNS: 9e9, AtLeast: true}},
+		},
 	}
 }
 

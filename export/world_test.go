@@ -67,6 +67,11 @@ func newShop() shop {
 	ths[0].Bits |= sampler.BitMain
 	ths[2].Quality |= sampler.StackPartial | sampler.StackTruncated
 	ths[2].Omitted = 12
+	query7 := d.InternText("SELECT * FROM orders WHERE id = ?")
+	orders := sampler.Work{Number: 7, Kind: sampler.WorkRequest, Endpoint: "GET orders#index", SinceNS: at - 1_840e6, BeforeNS: at - 1_850e6, QueuedNS: 12e6}
+	ths[3].Serving = sampler.Serving{Work: d.InternWork(orders), Statement: query7, Span: 1<<63 + 5, RootSpan: 9}
+	job := sampler.Work{Number: 8, Kind: sampler.WorkJob, Endpoint: "MailJob", SinceNS: at - 9e9, Values: "[1, \"a@b.c\"]"}
+	ths[4].Serving = sampler.Serving{Work: d.InternWork(job), Exception: d.InternText("Timeout::Error: execution expired")}
 	ths[2].Resumers = []sampler.StackID{stack(eval)}
 	s := &sampler.Sample{
 		TimeNS: at, ReadNS: 84_000, Depth: sampler.StackTick, Threads: ths,

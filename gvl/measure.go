@@ -157,6 +157,7 @@ func (m *Measure) Stat(waitNS int64) Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()
 	s.Blame = m.statBlame()
+	s.Requests = m.Requests(nil)
 	s.LongestWaits = []StatWait{}
 	for _, w := range m.account.longestWaits(maxLongestWaits, waitNS) {
 		x := StatWait{Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress}

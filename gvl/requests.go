@@ -236,19 +236,25 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 		r.leftOut++
 		return nil
 	}
-	q := &openRequest{Request: Request{Work: w, Thread: thread, FromNS: atNS, AtLeast: w.BeforeNS <= 0}}
-	switch {
-	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
-		q.FromNS = w.BeforeNS + (w.SinceNS-w.BeforeNS)/2
-	case w.SinceNS > 0:
-		q.FromNS = w.SinceNS
-	}
+	q := &openRequest{Request: Request{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}}
+	q.FromNS = beginOf(&w, atNS)
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
 	}
 	r.open[w.Number] = q
 	r.away(q, atNS) // until a sample says whose it is
 	return q
+}
+
+// beginOf returns when a request began, as far as it is known: atNS else.
+func beginOf(w *sampler.Work, atNS int64) int64 {
+	switch {
+	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
+		return w.BeforeNS + (w.SinceNS-w.BeforeNS)/2
+	case w.SinceNS > 0:
+		return w.SinceNS
+	}
+	return atNS
 }
 
 // away notes that no thread works for a request.

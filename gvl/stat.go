@@ -40,6 +40,8 @@ type Stat struct {
 	// NativeThreads are the process's threads that Ruby does not know (its timer thread, C libraries' pools), the
 	// busiest first. Nothing in a stream tells of them: whoever has the process at hand fills them.
 	NativeThreads []StatNative `json:"native_threads"`
+	// Requests are the requests and jobs that threads worked for; Measure fills it.
+	Requests StatRequests `json:"requests"`
 }
 
 // StatRates holds the sampling rates in Hz.

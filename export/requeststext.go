@@ -1,0 +1,177 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// How many rows the requests of `ddtop stat` have, how wide a name gets, and how many states and peers are named; the JSON has more.
+const (
+	maxEndpointRows = 15
+	maxRunningRows  = 15
+	endpointWidth   = 44
+	statementWidth  = 100
+	maxWhereParts   = 4
+)
+
+// unknownEndpoint stands for the route of requests whose route could not be told.
+const unknownEndpoint = "(route not known)"
+
+// statRequests writes which requests and jobs the time went to.
+func statRequests(b *strings.Builder, s gvl.Stat) {
+	r := &s.Requests
+	if len(r.Endpoints) == 0 {
+		return
+	}
+	fmt.Fprint(b, "requests and jobs, as far as seen (shorter ones can be missed); blame: the share of the waiting for the GVL behind it\n")
+	var total int64
+	for i := range r.Endpoints {
+		total += listedNS(&r.Endpoints[i].NS)
+	}
+	rows := [][]string{{"endpoint", "ended", "running", "/s", "p50", "p95", "max", "time", "blame"}}
+	tails := []string{"where its time goes"}
+	list := r.Endpoints[:min(len(r.Endpoints), maxEndpointRows)]
+	for i := range list {
+		e := &list[i]
+		rows = append(rows, []string{
+			"  " + endpointName(e), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), endpointSpan(e, e.P50NS),
+			endpointSpan(e, e.P95NS), longestText(e), share(listedNS(&e.NS), total), units.Percent(e.BlameShare),
+		})
+		tails = append(tails, whereText(&e.NS, e.Peers))
+	}
+	var t strings.Builder
+	writeTable(&t, rows)
+	for i, line := range strings.Split(strings.TrimSuffix(t.String(), "\n"), "\n") {
+		fmt.Fprintf(b, "%s  %s\n", line, tails[i])
+	}
+	if n := len(r.Endpoints) - len(list); n > 0 {
+		fmt.Fprintf(b, "  and %d more\n", n)
+	}
+	fmt.Fprintln(b)
+	statRunning(b, s)
+}
+
+func endpointName(e *gvl.StatEndpoint) string {
+	switch {
+	case e.Other:
+		return "(others)"
+	case e.Endpoint == nil:
+		return unknownEndpoint
+	}
+	return ansi.Truncate(flamegraph.Printable(*e.Endpoint), endpointWidth, "…")
+}
+
+// endpointSpan is a quantile of the lengths of requests that were seen whole.
+func endpointSpan(e *gvl.StatEndpoint, ns int64) string {
+	if e.Measured == 0 {
+		return "–"
+	}
+	return units.ProseDuration(ns)
+}
+
+// longestText is the longest request, of those seen in part too.
+func longestText(e *gvl.StatEndpoint) string {
+	switch {
+	case e.LongestNS == 0:
+		return "–"
+	case e.LongestAtLeast:
+		return "≥" + units.ProseDuration(e.LongestNS)
+	}
+	return units.ProseDuration(e.LongestNS)
+}
+
+// whereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %".
+func whereText(n *gvl.StatStates, peers []gvl.StatPeerTime) string {
+	type part struct {
+		word string
+		ns   int64
+	}
+	list := []part{{"running", n.Running}, {"stalled", n.Stalled}, {"gc", n.GC}, {"waiting", n.Waiting}, {"native", n.Native}, {"io", n.IO},
+		{"lock", n.Lock}, {"parked", n.Parked}, {"sleeping", n.Sleeping}, {"unknown", n.Unknown}}
+	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
+	total := listedNS(n)
+	var words []string
+	for _, p := range list[:maxWhereParts] {
+		if p.ns == 0 || float64(p.ns) < smallShare*float64(total) {
+			continue
+		}
+		word := p.word + " " + share(p.ns, total)
+		if p.word == "io" && len(peers) > 0 && 2*peers[0].NS > p.ns && peers[0].Name != "" {
+			word += " (" + flamegraph.Printable(peers[0].Name) + ")"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+// statRunning writes what is in progress at the end, the oldest first.
+func statRunning(b *strings.Builder, s gvl.Stat) {
+	list := s.Requests.Running
+	if len(list) == 0 {
+		return
+	}
+	name := threadNames(&s)
+	fmt.Fprintln(b, "in progress at the end, the oldest first")
+	for i := range list[:min(len(list), maxRunningRows)] {
+		q := &list[i]
+		words := q.Words
+		if q.Suspended {
+			words = "suspended: its thread works for others"
+		}
+		fmt.Fprintf(b, "  %9s  %s  %s  %s%s\n", ageText(&q.StatServing), servingName(&q.StatServing), name(q.Thread), flamegraph.Printable(words),
+			joined("  ", tellings(&q.StatServing)))
+	}
+	if n := len(list) - maxRunningRows; n > 0 {
+		fmt.Fprintf(b, "  and %d more\n", n)
+	}
+	fmt.Fprintln(b)
+}
+
+// ageText is for how long a request has been going on.
+func ageText(q *gvl.StatServing) string {
+	if q.AtLeast {
+		return "≥" + units.ProseDuration(q.AgeNS)
+	}
+	return units.ProseDuration(q.AgeNS)
+}
+
+// servingName is what a request is called, with its path or arguments where values were read.
+func servingName(q *gvl.StatServing) string {
+	name := unknownEndpoint
+	if q.Endpoint != nil {
+		name = flamegraph.Printable(*q.Endpoint)
+	}
+	if q.Values != nil {
+		name += " (" + flamegraph.Printable(*q.Values) + ")"
+	}
+	return name
+}
+
+// tellings are what a thread asks and handles, in words.
+func tellings(q *gvl.StatServing) []string {
+	var out []string
+	if q.Statement != nil {
+		out = append(out, ansi.Truncate(flamegraph.Printable(*q.Statement), statementWidth, "…"))
+	}
+	if q.Exception != nil {
+		out = append(out, "rescues "+flamegraph.Printable(*q.Exception))
+	}
+	return out
+}
+
+// joined puts a separator before each text.
+func joined(sep string, texts []string) string {
+	out := ""
+	for _, t := range texts {
+		out += sep + t
+	}
+	return out
+}

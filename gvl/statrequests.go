@@ -1,0 +1,185 @@
+package gvl
+
+import (
+	"strconv"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// How many endpoints and requests in progress a Stat lists: those with most time, and the oldest.
+const (
+	maxStatEndpoints = 100
+	maxStatRunning   = 500
+)
+
+// StatRequests is what was seen of requests and jobs in the window. Those shorter than the time between two readings of stacks
+// may be missing: no figure is the number of requests that were served.
+type StatRequests struct {
+	// Endpoints are those with most time of threads first, maxStatEndpoints at most, and what is beyond the limits last; Running
+	// are those in progress at the end, the oldest first, maxStatRunning at most.
+	Endpoints []StatEndpoint `json:"endpoints"`
+	Running   []StatRequest  `json:"running"`
+	// NotListed is how many of both are left out of these lists.
+	NotListed int `json:"not_listed"`
+}
+
+// StatEndpoint is a route or a job class in the window.
+type StatEndpoint struct {
+	// Kind is "request" or "job"; "none" with Other, which stands for all that is beyond the limits on endpoints kept apart.
+	// Endpoint is null for those whose route could not be told.
+	Kind     string  `json:"kind"`
+	Endpoint *string `json:"endpoint"`
+	Other    bool    `json:"other"`
+	// Ended is how many were seen to end, Running how many go on, PerSecond Ended by the length of the window.
+	Ended     int     `json:"ended"`
+	Running   int     `json:"running"`
+	PerSecond float64 `json:"per_second"`
+	// Measured is how many were seen to begin and to end: the quantiles are theirs. LongestNS is the longest of all;
+	// LongestAtLeast: it goes on, or one of its ends was not seen.
+	Measured       int64 `json:"measured"`
+	P50NS          int64 `json:"p50_ns"`
+	P95NS          int64 `json:"p95_ns"`
+	P99NS          int64 `json:"p99_ns"`
+	MaxNS          int64 `json:"max_ns"`
+	LongestNS      int64 `json:"longest_ns"`
+	LongestAtLeast bool  `json:"longest_at_least"`
+	// NS is the time of its threads by state, Peers that of io by peer. BlameNS is the time, thread·ns, that others waited for the GVL
+	// behind it, BlameShare that by all waiting.
+	NS         StatStates     `json:"ns"`
+	Peers      []StatPeerTime `json:"peers"`
+	BlameNS    int64          `json:"blame_ns"`
+	BlameShare float64        `json:"blame_share"`
+}
+
+// StatPeerTime is time in io that waited for a peer; its keys are those of a dump.
+type StatPeerTime struct {
+	Peer map[string]any `json:"peer"`
+	Name string         `json:"name"`
+	NS   int64          `json:"ns"`
+}
+
+// StatServing is a request or job as a thread works for it. A text is null where it is not known.
+type StatServing struct {
+	Kind     string  `json:"kind"`
+	Endpoint *string `json:"endpoint"`
+	// Number tells it from others of the same run of ddtop. AgeNS is for how long it has been going on, at least so long with
+	// AtLeast; QueuedNS how long it had waited before it came to the thread, by what a load balancer or its queue says; null: not known.
+	Number   sampler.WorkNumber `json:"number"`
+	AgeNS    int64              `json:"age_ns"`
+	AtLeast  bool               `json:"at_least"`
+	QueuedNS *int64             `json:"queued_ns"`
+	// Values are its path and query, or its arguments; null unless values were read (--values).
+	Values *string `json:"values"`
+	// Statement is what it asks a database or another service, Exception what it handles.
+	Statement *string `json:"statement"`
+	Exception *string `json:"exception"`
+	// Span and RootSpan are the tracer's, in decimal.
+	Span     *string `json:"span"`
+	RootSpan *string `json:"root_span"`
+}
+
+// StatRequest is a request or job in progress at the end of the window.
+type StatRequest struct {
+	StatServing
+	Thread sampler.ThreadID `json:"thread"`
+	// State is what the thread does now, Words the same with its peer; "" while it is Suspended: the thread works for others.
+	State     string         `json:"state"`
+	Words     string         `json:"words"`
+	Suspended bool           `json:"suspended"`
+	NS        StatStates     `json:"ns"`
+	Peers     []StatPeerTime `json:"peers"`
+	BlameNS   int64          `json:"blame_ns"`
+}
+
+// ServingOf says for whom a thread works, at a time, CLOCK_MONOTONIC in ns; ok is false where there is nothing to say.
+func ServingOf(s sampler.Serving, atNS int64, dict *sampler.Dictionary) (out StatServing, ok bool) {
+	if s == (sampler.Serving{}) || dict == nil {
+		return StatServing{}, false
+	}
+	w := dict.Work(s.Work)
+	out = StatServing{
+		Kind: w.Kind.String(), Endpoint: textOrNil(w.Endpoint), Number: w.Number, Values: textOrNil(w.Values),
+		Statement: textOrNil(dict.Statement(s.Statement)), Exception: textOrNil(dict.Exception(s.Exception)),
+		Span: spanOrNil(s.Span), RootSpan: spanOrNil(s.RootSpan),
+	}
+	if w.Number != 0 {
+		out.AgeNS, out.AtLeast = max(atNS-beginOf(&w, atNS), 0), w.BeforeNS <= 0
+	}
+	if w.QueuedNS > 0 {
+		out.QueuedNS = &w.QueuedNS
+	}
+	return out, true
+}
+
+func textOrNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func spanOrNil(id uint64) *string {
+	if id == 0 {
+		return nil
+	}
+	s := strconv.FormatUint(id, 10)
+	return &s
+}
+
+// Requests returns what was seen of requests and jobs in the stream, of endpoints that match says yes to; nil: of all.
+func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
+	if match == nil {
+		match = func(string) bool { return true }
+	}
+	r := m.requests
+	out := StatRequests{Endpoints: []StatEndpoint{}, Running: []StatRequest{}}
+	waited := m.blame.top(0, blameByStack, 0).TotalNS
+	for _, e := range r.Endpoints(0, r.nowNS) {
+		if !match(e.Name) {
+			continue
+		}
+		if len(out.Endpoints) >= maxStatEndpoints && !e.Other {
+			out.NotListed++
+			continue
+		}
+		measured, longest := e.Durations.Count()
+		out.Endpoints = append(out.Endpoints, StatEndpoint{
+			Kind: e.Kind.String(), Endpoint: textOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond,
+			Measured: measured, P50NS: e.Durations.Quantile(.5), P95NS: e.Durations.Quantile(.95), P99NS: e.Durations.Quantile(.99), MaxNS: longest,
+			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: StatesOf(e.NS), Peers: m.peerTimes(e.Peers), BlameNS: e.BlameNS,
+			BlameShare: ratio(e.BlameNS, waited),
+		})
+	}
+	for _, q := range r.Running() {
+		if !match(q.Work.Endpoint) {
+			continue
+		}
+		if len(out.Running) >= maxStatRunning {
+			out.NotListed++
+			continue
+		}
+		out.Running = append(out.Running, m.statRequest(&q))
+	}
+	return out
+}
+
+func (m *Measure) statRequest(q *Request) StatRequest {
+	out := StatRequest{Thread: q.Thread, Suspended: q.Suspended, NS: StatesOf(q.NS), Peers: m.peerTimes(q.Peers), BlameNS: q.BlameNS}
+	out.StatServing, _ = ServingOf(q.Serving, q.ToNS, m.dict)
+	if q.Suspended {
+		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil // as they were when its fiber ran last
+	} else {
+		out.State, out.Words = q.Now.State.String(), Describe(q.Now, m.dict)
+	}
+	out.AgeNS, out.AtLeast = q.DurationNS(), q.AtLeast
+	return out
+}
+
+func (m *Measure) peerTimes(list []PeerNS) []StatPeerTime {
+	out := make([]StatPeerTime, 0, len(list))
+	for _, p := range list {
+		peer := m.dict.Peer(p.Peer)
+		out = append(out, StatPeerTime{Peer: peerJSON(peer), Name: peerName(peer), NS: p.NS})
+	}
+	return out
+}
