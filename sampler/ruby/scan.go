@@ -110,3 +110,14 @@ func (l *locator) findShapes() (attach.Address, error) {
 	}
 	return l.objects.FindShapes(candidates)
 }
+
+// genericTable returns the address of the word that refers to the table of variables of objects that have no place for them (up to 3.4);
+// 0: the library does not say. It is never exported.
+func (l *locator) genericTable() attach.Address {
+	for _, name := range []string{"generic_iv_tbl_", "generic_iv_tbl"} {
+		if s, ok := l.symbol(name); ok && !s.TLS {
+			return s.Addr
+		}
+	}
+	return 0
+}

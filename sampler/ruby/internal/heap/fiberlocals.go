@@ -58,3 +58,24 @@ func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	key := o.places.itemKey
 	return pairs{at, b, o.places.idItem, key, func(place []byte) bool { return view.U32(place[key:]) == 0 }}, err
 }
+
+// Fiber returns the Fiber object of an execution context, 0 where the program has not asked for one yet.
+func (o *Objects) Fiber(ec attach.Address) (uint64, error) {
+	fiber, err := o.notedWord(ec + attach.Address(o.places.ecFiber))
+	if err != nil || fiber == 0 {
+		return 0, err
+	}
+	return o.notedWord(attach.Address(fiber) + attach.Address(o.places.fiberSelf))
+}
+
+// FiberStorage returns the Hash of what a fiber has inherited (Fiber[], 3.2 and later), 0 for none.
+func (o *Objects) FiberStorage(ec attach.Address) (uint64, error) {
+	if o.places.ecStorage < 0 {
+		return 0, nil
+	}
+	v, err := o.notedWord(ec + attach.Address(o.places.ecStorage))
+	if !o.IsObject(v) {
+		v = 0
+	}
+	return v, err
+}

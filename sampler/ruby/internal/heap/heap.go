@@ -35,6 +35,9 @@ type Objects struct {
 	VM, Symbols attach.Address
 	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
 	Shapes attach.Address
+	// Generic is the address of the word that refers to the table of variables of objects that have no place for them (generic_iv_tbl_,
+	// up to 3.4); 0: not known.
+	Generic attach.Address
 	// MaxKept is how many bytes of names are kept at most.
 	MaxKept int
 

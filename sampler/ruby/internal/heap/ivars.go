@@ -35,8 +35,9 @@ type ivars struct {
 }
 
 // Ivar returns an instance variable of an object, or one of Ruby's own without an @, such as an exception's mesg; ok is false
-// where the object has none of that name. Objects of classes without a layout of their own, data objects and classes are read; of
-// others the error says that it could not be told (docs/internals/objects.md#instance-variables).
+// where the object has none of that name. Ordinary objects, classes, modules and, from 4.0 on, data objects are read; others up to 3.4
+// where the library says where they are (Objects.Generic). Else the error says that it could not be told
+// (docs/internals/objects.md#instance-variables).
 func (o *Objects) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
 	if err != nil || !ok {
@@ -79,8 +80,12 @@ func (o *Objects) ivarsOf(object uint64) (ivars, error) {
 		return o.ivarsByClass(addr, flags)
 	case typ == TypeObject:
 		return o.ivarsByShape(addr, flags)
+	case typ == typeClass, typ == typeModule:
+		return o.ivarsOfClass(addr, flags)
+	case typ == TypeNone, typ >= TypeImemo:
+		return ivars{}, WrongType(addr, "object with variables", flags)
 	}
-	return ivars{}, WrongType(addr, "object with variables that are read", flags)
+	return o.ivarsOfOther(addr, flags)
 }
 
 // ivarsByClass: up to 3.1 a table of the class says where an object has a variable.
@@ -96,19 +101,24 @@ func (o *Objects) ivarsByClass(addr attach.Address, flags uint64) (ivars, error)
 		return ivars{kind: view.U64(b[o.places.objectIndex:]), slots: attach.Address(view.U64(b[o.places.objectBehind:])),
 			count: int(view.U32(b[o.places.objectCount:]))}, nil
 	}
+	table, err := o.indexOfClass(addr)
+	return ivars{kind: table, slots: addr + attach.Address(o.places.objectSlots), count: mostEmbedded}, err
+}
+
+// indexOfClass returns the table by which the class of an object places its variables (up to 3.1).
+func (o *Objects) indexOfClass(addr attach.Address) (uint64, error) {
 	class, err := o.notedWord(addr + BasicClass)
 	if err != nil {
-		return ivars{}, err
+		return 0, err
 	}
 	if class, err = o.realClass(class); err != nil {
-		return ivars{}, err
+		return 0, err
 	}
 	ext, err := o.classExt(attach.Address(class))
 	if err != nil {
-		return ivars{}, err
+		return 0, err
 	}
-	table, err := o.View.Word(ext + attach.Address(o.places.extIvIndex))
-	return ivars{kind: table, slots: addr + attach.Address(o.places.objectSlots), count: mostEmbedded}, err
+	return o.View.Word(ext + attach.Address(o.places.extIvIndex))
 }
 
 // ivarsByShape: from 3.2 on the object's shape does, which is in its flags.

@@ -66,6 +66,7 @@ type Places struct {
 	objectCount  int          `layout:"RObject.as.heap.numiv,before=3.2"`
 	objectIndex  int          `layout:"RObject.as.heap.iv_index_tbl,before=3.2"`
 	objectBehind int          `layout:"RObject.as.heap.ivptr|as.heap.fields|as.extended"`
+	extFields    int          `layout:"rb_classext_struct.iv_ptr|fields_obj,from=3.3"`
 	fieldsSlots  int          `layout:"rb_fields.as.embed.fields,from=4.0"`
 	fieldsBehind int          `layout:"rb_fields.as.external.ptr,from=4.0,optional"`
 	fieldsTable  int          `layout:"rb_fields.as.complex.table,from=4.0"`
@@ -75,18 +76,24 @@ type Places struct {
 	hashSize  int `layout:"sizeof RHash,from=3.3"`
 
 	// rb_execution_context_t
-	ecLocals int `layout:"rb_execution_context_struct.local_storage"`
+	ecLocals  int `layout:"rb_execution_context_struct.local_storage"`
+	ecStorage int `layout:"rb_execution_context_struct.storage,from=3.2"`
+	ecFiber   int `layout:"rb_execution_context_struct.fiber_ptr"`
+	fiberSelf int `layout:"rb_fiber_struct.cont.self"`
 
 	// st_table and rb_id_table, whose entries for constants are rb_const_entry_t
-	tableStart   int `layout:"st_table.entries_start"`
-	tableBound   int `layout:"st_table.entries_bound"`
-	tableEntries int `layout:"st_table.entries"`
-	idCapacity   int `layout:"rb_id_table.capa"`
-	idItems      int `layout:"rb_id_table.items"`
-	idItem       int `layout:"sizeof rb_id_item"`
-	itemKey      int `layout:"rb_id_item.key"`
-	itemValue    int `layout:"rb_id_item.val"`
-	constVal     int `layout:"rb_const_entry_struct.value"`
+	tableStart    int `layout:"st_table.entries_start"`
+	tableBound    int `layout:"st_table.entries_bound"`
+	tableEntries  int `layout:"st_table.entries"`
+	tableBins     int `layout:"st_table.bins,optional"`
+	tableBinPower int `layout:"st_table.bin_power"`
+	tableBinSize  int `layout:"st_table.size_ind"`
+	idCapacity    int `layout:"rb_id_table.capa"`
+	idItems       int `layout:"rb_id_table.items"`
+	idItem        int `layout:"sizeof rb_id_item"`
+	itemKey       int `layout:"rb_id_item.key"`
+	itemValue     int `layout:"rb_id_item.val"`
+	constVal      int `layout:"rb_const_entry_struct.value"`
 
 	// Nil is the word of nil: 8 up to 3.1, 4 from 3.2; undef stands for what was never set, or is deleted: 0x34, 0x24.
 	Nil, undef uint64

@@ -1,0 +1,188 @@
+package heap
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// flagGeneric is set on an object that has instance variables in the table of all such objects (FL_EXIVAR, up to 3.4).
+	flagGeneric = 0x400
+	// genericSlots is where the slots begin in what that table has of an object.
+	genericSlots = 8
+	// maxProbes bounds the places that a look-up in a table by hash looks at: one or two, mostly.
+	maxProbes = 64
+	// maxUnhashed bounds the entries of a table that has no places by hash.
+	maxUnhashed = 64
+)
+
+// errNoGeneric says that it is not known where the table is: a stripped library.
+var errNoGeneric = errors.New("the table of other objects' instance variables was not found")
+
+// ivarsOfOther finds the variables of what is neither an ordinary object nor a class: up to 3.4 in a table of all such objects,
+// by shape or by a table of the class; a data object has a word for them from 4.0 on.
+func (o *Objects) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
+	switch {
+	case o.places.fieldsSlots >= 0 && flags&TypeMask == typeData:
+		o.noteWord(addr, flags, TypeMask)
+		return o.fieldsAt(addr + basicSize)
+	case o.places.fieldsSlots >= 0:
+		return ivars{}, WrongType(addr, "object with variables that are read", flags)
+	}
+	o.noteWord(addr, flags, TypeMask|flagGeneric)
+	if flags&flagGeneric == 0 {
+		return ivars{}, nil
+	}
+	if o.Generic == 0 {
+		return ivars{}, errNoGeneric
+	}
+	table, err := o.View.Word(o.Generic)
+	if err != nil {
+		return ivars{}, err
+	}
+	record, ok, err := o.tableLookup(attach.Address(table), uint64(addr))
+	if err != nil || !ok {
+		return ivars{}, err
+	}
+	at := attach.Address(record)
+	if o.places.objectCount < 0 {
+		id := uint32(flags >> 32)
+		s, err := o.shapeAt(id)
+		if err != nil {
+			return ivars{}, err
+		}
+		o.noteWord(addr, flags, TypeMask|flagGeneric|0xffffffff<<32)
+		if s.typ == o.places.typeComplex {
+			w, err := o.notedWord(at)
+			return ivars{table: attach.Address(w)}, err
+		}
+		return ivars{kind: uint64(id), slots: at + genericSlots}, nil
+	}
+	count, err := o.View.Bytes(at, 4)
+	if err != nil {
+		return ivars{}, err
+	}
+	table, err = o.indexOfClass(addr)
+	return ivars{kind: table, slots: at + genericSlots, count: int(view.U32(count))}, err
+}
+
+// fieldsAt finds the variables in the object of Ruby's own that a word refers to (4.0 and later).
+func (o *Objects) fieldsAt(word attach.Address) (ivars, error) {
+	v, err := o.notedWord(word)
+	if err != nil || !o.IsObject(v) {
+		return ivars{}, err
+	}
+	flags, err := o.Flags(v)
+	if err != nil {
+		return ivars{}, err
+	}
+	addr, p := attach.Address(v), o.places
+	if flags&TypeMask != TypeImemo {
+		return ivars{}, WrongType(addr, "object of instance variables", flags)
+	}
+	o.noteWord(addr, flags, TypeMask|p.flagBehind|0xffffffff<<32)
+	id := uint32(flags >> 32)
+	switch {
+	case id&p.shapeComplex != 0 && p.shapeLayout != 0:
+		return ivars{table: addr + attach.Address(p.fieldsTable)}, nil
+	case id&p.shapeComplex != 0:
+		w, err := o.notedWord(addr + attach.Address(p.fieldsTable))
+		return ivars{table: attach.Address(w)}, err
+	case p.flagBehind != 0 && flags&p.flagBehind != 0:
+		w, err := o.notedWord(addr + attach.Address(p.fieldsBehind))
+		return ivars{kind: uint64(id & p.shapeMask), slots: attach.Address(w)}, err
+	}
+	return ivars{kind: uint64(id & p.shapeMask), slots: addr + attach.Address(p.fieldsSlots)}, nil
+}
+
+// ivarsOfClass finds the variables of a class or module.
+func (o *Objects) ivarsOfClass(addr attach.Address, flags uint64) (ivars, error) {
+	o.noteWord(addr, flags, TypeMask)
+	ext, err := o.classExt(addr)
+	if err != nil {
+		return ivars{}, err
+	}
+	p := o.places
+	switch {
+	case p.extIvTbl >= 0:
+		w, err := o.notedWord(ext + attach.Address(p.extIvTbl))
+		return ivars{table: attach.Address(w)}, err
+	case p.fieldsSlots >= 0:
+		return o.fieldsAt(ext + attach.Address(p.extFields))
+	}
+	id := uint32(flags >> 32)
+	o.noteWord(addr, flags, TypeMask|0xffffffff<<32)
+	s, err := o.shapeAt(id)
+	if err != nil {
+		return ivars{}, err
+	}
+	w, err := o.notedWord(ext + attach.Address(max(p.extIvPtr, p.extFields)))
+	if s.typ == p.typeComplex {
+		return ivars{table: attach.Address(w)}, err
+	}
+	return ivars{kind: uint64(id), slots: attach.Address(w)}, err
+}
+
+// tableLookup finds what an st_table has for a key that is a number, such as an object's address, by its hash (st.c).
+func (o *Objects) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
+	p := o.places
+	head, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, p.tableBins)+8)
+	if err != nil {
+		return 0, false, err
+	}
+	entries, bound := attach.Address(view.U64(head[p.tableEntries:])), view.U64(head[p.tableBound:])
+	is := func(i uint64) (bool, error) {
+		b, err := o.View.Bytes(entries+attach.Address(i)*tableEntrySize, tableEntrySize)
+		if err != nil || view.U64(b) == deletedEntry || view.U64(b[8:]) != key {
+			return false, err
+		}
+		o.Note(table+attach.Address(p.tableEntries), head[p.tableEntries:][:8], 0)
+		o.Note(entries+attach.Address(i)*tableEntrySize, b, 0)
+		record = view.U64(b[16:])
+		return true, nil
+	}
+	if p.tableBins < 0 {
+		return 0, false, errNoGeneric // head has no places by hash in a table
+	}
+	bins := attach.Address(view.U64(head[p.tableBins:]))
+	if bins == 0 {
+		for i := view.U64(head[p.tableStart:]); i < min(bound, maxUnhashed); i++ {
+			if ok, err = is(i); ok || err != nil {
+				return record, ok, err
+			}
+		}
+		return 0, false, nil
+	}
+	power, size := head[p.tableBinPower], 1<<(head[p.tableBinSize]&3)
+	if power > 40 {
+		return 0, false, fmt.Errorf("the table at %s has 2^%d places", table, power)
+	}
+	hash := (key>>11 | key<<3) ^ key>>3
+	mask := uint64(1)<<power - 1
+	perturb, bin := hash, hash&mask
+	for range maxProbes {
+		b, err := o.View.Bytes(bins+attach.Address(bin)*attach.Address(size), size)
+		if err != nil {
+			return 0, false, err
+		}
+		n := uint64(0)
+		for i := size - 1; i >= 0; i-- {
+			n = n<<8 | uint64(b[i])
+		}
+		const empty, deleted = 0, 1
+		if n == empty {
+			return 0, false, nil
+		}
+		if n != deleted && n-2 < bound {
+			if ok, err = is(n - 2); ok || err != nil {
+				return record, ok, err
+			}
+		}
+		perturb >>= 11
+		bin = (5*bin + perturb + 1) & mask
+	}
+	return 0, false, fmt.Errorf("the table at %s leads on and on", table)
+}
