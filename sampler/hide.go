@@ -8,8 +8,8 @@ import (
 )
 
 // HideDirectories makes Frame and Peer of this view (see View) give file names without their directories, which can name a
-// person, a customer or a machine, from now on; with false, whole paths again. Files of one name in several directories can't
-// be distinguished then.
+// person, a customer or a machine, from now on, and Work, Statement and Exception nothing of values; with false, all of them
+// again. Files of one name in several directories can't be distinguished then.
 func (d *Dictionary) HideDirectories(hide bool) { d.hide.Store(hide) }
 
 // HidesDirectories reports whether directories are hidden.

@@ -206,3 +206,37 @@ func TestEveryFieldIsRedacted(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkRedacted: a redacted view has no values, and one that hides directories none either.
+func TestWorkRedacted(t *testing.T) {
+	d := NewDictionary()
+	id := d.InternWork(Work{Number: 1, Kind: WorkRequest, Endpoint: "GET /zqcustomer/:id", Values: "/zqcustomer/7?zq=1"})
+	named := d.InternWork(Work{Number: 2, Kind: WorkJob, Endpoint: "Mail::Job", Values: "zq@example.com"})
+	asked := d.InternText(`SELECT "orders"."id" FROM orders WHERE name = 'zq''s' AND n = 12.5 AND t2 = "zq x" AND s = 'zq`)
+	handled := d.InternText("Timeout::Error: zq took too long")
+	for name, v := range map[string]*Dictionary{"redacted": d.Redacted(NewRedactor()), "hidden": d.View()} {
+		v.HideDirectories(name == "hidden")
+		w, x := v.Work(id), v.Work(named)
+		for _, text := range []string{w.Values, x.Values, v.Statement(asked), v.Exception(handled)} {
+			if strings.Contains(text, "zq") {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
+		if v.Exception(handled) != "Timeout::Error" || x.Endpoint != "Mail::Job" || w.Number != 1 {
+			t.Errorf("%s: %q, %+v, %+v", name, v.Exception(handled), w, x)
+		}
+		switch name {
+		case "redacted":
+			if w.Endpoint != "GET route-1" || v.Statement(asked) != "SELECT statement-1" {
+				t.Errorf("redacted: %q, %q", w.Endpoint, v.Statement(asked))
+			}
+		case "hidden":
+			if got := v.Statement(asked); got != `SELECT "orders"."id" FROM orders WHERE name = ? AND n = ? AND t2 = ? AND s = ?` {
+				t.Errorf("hidden: %q", got)
+			}
+		}
+	}
+	if !strings.Contains(d.Work(id).Values+d.Statement(asked)+d.Exception(handled), "zq") {
+		t.Error("without either they are not there")
+	}
+}

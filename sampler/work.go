@@ -80,8 +80,11 @@ func (d *Dictionary) InternText(s string) TextID {
 // Work returns a request or job; the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work {
 	w := d.work(id)
-	if d.names != nil {
+	switch {
+	case d.names != nil:
 		return d.names.work(w)
+	case d.hide.Load():
+		w.Values = ""
 	}
 	return w
 }
@@ -98,8 +101,11 @@ func (d *entries) work(id WorkID) Work {
 // Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Statement(id TextID) string {
 	s := d.text(id)
-	if d.names != nil {
+	switch {
+	case d.names != nil:
 		return d.names.statement(s)
+	case d.hide.Load():
+		return withoutLiterals(s)
 	}
 	return s
 }
@@ -108,8 +114,8 @@ func (d *Dictionary) Statement(id TextID) string {
 // evicted.
 func (d *Dictionary) Exception(id TextID) string {
 	s := d.text(id)
-	if d.names != nil {
-		return d.names.exception(s)
+	if d.names != nil || d.hide.Load() {
+		return withoutMessage(s)
 	}
 	return s
 }

@@ -17,6 +17,8 @@ type coreFlags struct {
 	core  string
 	files []string
 	root  string
+	// readValues is --values of the command.
+	readValues bool
 }
 
 func (f *coreFlags) addFlags(cmd *cobra.Command) {
@@ -43,7 +45,7 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 
 // dump writes the dump of the instant that the core file holds.
 func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own, asJSON bool) error {
-	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.redactor(), OwnCode: std.own.rules(), Progress: layoutProgress(std.redact)})
+	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.redactor(), Values: f.readValues, OwnCode: std.own.rules(), Progress: layoutProgress(std.redact)})
 	if err != nil {
 		return err
 	}

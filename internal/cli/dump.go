@@ -50,6 +50,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 				return usageErrorf("--core FILE and %q: choose", args[0])
 			}
 			if core {
+				f.readValues = f.values
 				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
 			}
 			if err := f.find(cmd, args, std, plainLook("dump", std)); err != nil {

@@ -32,6 +32,8 @@ type target struct {
 	pause     bool
 	realTime  bool
 	overhead  overhead
+	// values: paths, arguments, literals and messages are read, unless names are left out.
+	values bool
 	// names are what is left out of what the processes say.
 	names *redaction
 	// own is which code is the program's own, beyond what is found out.
@@ -40,10 +42,16 @@ type target struct {
 
 func (t *target) addPID(cmd *cobra.Command) {
 	cmd.Flags().VarP(&t.pids, "pid", "p", "the process to look at, by its `PID`; several: 17,18,19")
+	addValues(cmd, &t.values)
 	// The flag is there: it has just been added.
 	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs)
 	cmd.ValidArgsFunction = completePIDs
 	cmd.Flags().BoolVar(&t.children, "children", false, "follow the Ruby processes below it too, those to come included")
+}
+
+// addValues adds the flag that has values read.
+func addValues(cmd *cobra.Command, on *bool) {
+	cmd.Flags().BoolVar(on, "values", false, "read and show requests' paths, arguments, literals and messages; not with --redact")
 }
 
 // several reports whether more than one process is, or may come to be, looked at.

@@ -74,7 +74,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 	}
 	tids := c.core.TIDs()
 	c.reader, err = ruby.NewReader(found.VM, c.module, pid, c.dict, ruby.Options{
-		MaxDepth: opts.MaxDepth, Now: func() int64 { return coreNS },
+		MaxDepth: opts.MaxDepth, Values: opts.Values && opts.Redactor == nil, Now: func() int64 { return coreNS },
 		TIDs: func(stored int32) (int32, bool) {
 			_, ok := slices.BinarySearch(tids, stored)
 			return stored, ok

@@ -51,6 +51,8 @@ type Options struct {
 	Dictionary *sampler.Dictionary
 	// Redactor leaves out of all that the Source hands out what can name somebody; nil: nothing is left out.
 	Redactor *sampler.Redactor
+	// Values has paths with their query, arguments, literals and messages read of what threads work for; never with a Redactor.
+	Values bool
 	// OwnCode says which code is the program's own beyond what its paths say; nil: nothing beyond.
 	OwnCode *sampler.OwnCode
 	// procs is shared by the Sources of a Group; nil makes a new one.
@@ -179,7 +181,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		return err
 	}
 	s.reader, err = ruby.NewReader(vm, module, pid, s.dict, ruby.Options{
-		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause,
+		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause, Values: opts.Values && opts.Redactor == nil,
 		TIDs:     s.hostTID,
 		InnerPID: int32(s.proc.NamespacePID()),
 	})

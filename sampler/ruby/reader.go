@@ -23,6 +23,8 @@ type Options struct {
 	// Whole has every stack tick read every thread, those too that have not taken part in the scheduling for a while (see
 	// selective.go): for stops, whose samples are one instant of all threads.
 	Whole bool
+	// Values has what threads work for read with paths, arguments and literals (sampler.Work.Values).
+	Values bool
 	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
 	Now func() int64
 }

@@ -1,0 +1,82 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/cli"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// valuesFile is a recording of a request and a job, made with --values: what somebody has typed in has "zq" in it.
+func valuesFile(t *testing.T) string {
+	t.Helper()
+	d := sampler.NewDictionary()
+	stack := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Kept#kept", Path: "kept.rb", AbsolutePath: "/app/kept.rb"}))
+	for id, name := range map[sampler.ThreadID]string{1: "", 2: "puma srv tp 001"} {
+		d.SetThread(sampler.ThreadInfo{ID: id, Main: id == 1, Name: name, HasName: name != "", Ractor: 1, TID: int32(100 + id)})
+	}
+	var file bytes.Buffer
+	w, err := recording.NewWriter(&file, sampler.Process{PID: 42, StackRate: 100, LockRate: 100, RubyVersion: "3.4.1", Era: sampler.EraSched}, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tick = int64(10e6)
+	for n := int64(1); n <= 300; n++ {
+		at := int64(1e12) + n*tick
+		request := sampler.Work{Number: sampler.WorkNumber(1 + n/100), Kind: sampler.WorkRequest, Endpoint: "GET kept#index",
+			SinceNS: int64(1e12) + n/100*100*tick, Values: "/zqcustomer/7?zq=1"}
+		request.BeforeNS = request.SinceNS - tick
+		job := sampler.Work{Number: 99, Kind: sampler.WorkJob, Endpoint: "KeptJob", SinceNS: 1e12, Values: "zq@example.com"}
+		s := &sampler.Sample{TimeNS: at, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1, Queue: []sampler.ThreadID{2}, Waiting: 1}}}
+		for id := range sampler.ThreadID(2) {
+			th := sampler.Thread{ID: id + 1, Ractor: 1, TID: int32(101 + id), Stack: stack, Quality: sampler.StackFresh, Kernel: sampler.Kernel{FD: -1}, Blocked: sampler.Blocked{FD: -1}}
+			th.Bits, th.Serving.Work = sampler.BitLinked, d.InternWork(job)
+			if id == 1 {
+				th.Bits, th.Serving.Work = sampler.BitQueued, d.InternWork(request)
+			}
+			th.Serving.Statement = d.InternText("SELECT kept FROM zqtable WHERE name = 'zqname'")
+			th.Serving.Exception = d.InternText("KeptError: zqmessage")
+			th.Serving.Span, th.Serving.RootSpan = uint64(n/100+7), 7
+			s.Threads = append(s.Threads, th)
+		}
+		if err := w.Write(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "values.ddtop")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestNoValueLeaves: of a recording made with --values nothing typed in is in any format of a redacted report, and what is to stay is.
+// Without --redact it is there, where the format has requests.
+func TestNoValueLeaves(t *testing.T) {
+	file := valuesFile(t)
+	has := map[string]bool{"stat": true, "dump": true}
+	routes := map[string]bool{"stat": true, "dump": true}
+	for _, format := range cli.ReportFormats() {
+		for _, json := range []string{"--json=false", "--json"} {
+			for _, redact := range []string{"--redact=false", "--redact"} {
+				out := filepath.Join(t.TempDir(), "out")
+				run(t, "report", file, "--format", format, json, redact, "-o", out).want(t, 0)
+				text := string(readAll(t, out))
+				if leaks := strings.Contains(text, "zq"); leaks && redact == "--redact" || !leaks && redact != "--redact" && has[format] {
+					t.Errorf("%s %s %s: leaks %v\n%s", format, json, redact, leaks, text)
+				}
+				if routes[format] && (!strings.Contains(text, "GET kept#index") || !strings.Contains(text, "KeptJob")) {
+					t.Errorf("%s %s %s has lost the endpoints:\n%s", format, json, redact, text)
+				}
+			}
+		}
+	}
+}
