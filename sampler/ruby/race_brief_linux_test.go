@@ -11,4 +11,6 @@ const (
 	chainTime    = 500 * time.Millisecond
 	// chainsUnderJIT: they run under the JITs too.
 	chainsUnderJIT = false
+	// valueSamples are the samples of TestNoMixedValues for each program.
+	valueSamples = 2000
 )

@@ -8,4 +8,5 @@ const (
 	chainSamples   = 100_000
 	chainTime      = time.Minute
 	chainsUnderJIT = true
+	valueSamples   = 200_000
 )
