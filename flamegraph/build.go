@@ -175,6 +175,9 @@ func (b *Builder) wanted(e *Entry) bool {
 	if b.opt.Threads != nil && !b.opt.Threads[e.Key.Thread] {
 		return false
 	}
+	if b.opt.Endpoint != 0 && b.opt.Endpoint != e.Key.Endpoint {
+		return false
+	}
 	if b.opt.Keep == nil {
 		return true
 	}

@@ -47,6 +47,7 @@ type Collector struct {
 	threads []threadState // by gvl.Interval.Slot
 	alloc   allocState
 	lastNS  int64
+	served  endpoints
 }
 
 // NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
@@ -60,9 +61,18 @@ func NewCollector(s *gvl.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.St
 	return c
 }
 
+// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict tells it: of a request whose
+// route becomes known later, from then on. It is for before the first sample.
+func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
+	c.served.dict, c.served.ids = dict, make(map[Endpoint]EndpointID)
+}
+
+// Endpoint is the ID of a route or a class of jobs; 0: it was not seen.
+func (c *Collector) Endpoint(e Endpoint) EndpointID { return c.served.ids[e] }
+
 // Interval charges a stretch of a thread's time.
 func (c *Collector) Interval(i *gvl.Interval) {
-	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack)}
+	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack), c.served.of(i.Serving.Work)}
 	w := Weights{WallNS: i.NS()}
 	if i.State == gvl.Waiting {
 		w.WaitNS = w.WallNS
@@ -77,7 +87,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 // Lock charges waiting to the holder.
 func (c *Collector) Lock(i *gvl.LockInterval) {
 	if i.Waiters > 0 && i.Blamed() {
-		c.emit(i.ToNS, Key{i.Thread, i.Stack, i.State}, Weights{BlameNS: i.WaitNS()})
+		c.emit(i.ToNS, Key{i.Thread, i.Stack, i.State, c.served.of(i.Serving.Work)}, Weights{BlameNS: i.WaitNS()})
 	}
 }
 
@@ -97,7 +107,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 		th := &t.Threads[i]
 		paired := th.ID == t.GC.Pair.Thread
 		if t.Depth == sampler.StackTick || paired {
-			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack)}
+			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack), c.served.of(th.Serving.Work)}
 			if t.Depth == sampler.StackTick {
 				c.emit(t.ToNS, k, Weights{Samples: 1})
 			}

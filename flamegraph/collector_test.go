@@ -175,7 +175,7 @@ func TestCollectorConservation(t *testing.T) {
 			}
 		}
 		for id, l := range lives {
-			if got, want := weights[Key{id, 0, gvl.Unknown}].WallNS, l.gaps; got != want {
+			if got, want := weights[Key{Thread: id, State: gvl.Unknown}].WallNS, l.gaps; got != want {
 				t.Fatalf("seed %d thread %d: %d ns of gaps, want %d", seed, id, got, want)
 			}
 			if got, want := sums[id].WallNS, l.listed; got != want {
@@ -201,7 +201,7 @@ func TestCollectorHalves(t *testing.T) {
 	c.Feed(sample(1000, sampler.StackTick, th(10)), seen(gvl.Running))
 	c.Feed(sample(1101, sampler.StackTick, th(11)), seen(gvl.Running))
 	got := weightsOf(r)
-	if a, b := got[Key{1, 10, gvl.Running}].WallNS, got[Key{1, 11, gvl.Running}].WallNS; a != 50 || b != 51 {
+	if a, b := got[Key{Thread: 1, Stack: 10, State: gvl.Running}].WallNS, got[Key{Thread: 1, Stack: 11, State: gvl.Running}].WallNS; a != 50 || b != 51 {
 		t.Errorf("halves are %d and %d, want 50 and 51", a, b)
 	}
 }
@@ -214,7 +214,7 @@ func TestCollectorTagTellsStack(t *testing.T) {
 	c.Feed(sample(1800, sampler.LockTick, th(10)), seen(gvl.Running))
 	c.Feed(sample(1900, sampler.LockTick, th(10)), seen(gvl.IO))
 	c.Feed(sample(2000, sampler.StackTick, th(20)), seen(gvl.IO))
-	want := map[Key]int64{{1, 10, gvl.Running}: 850, {1, 20, gvl.IO}: 150}
+	want := map[Key]int64{{Thread: 1, Stack: 10, State: gvl.Running}: 850, {Thread: 1, Stack: 20, State: gvl.IO}: 150}
 	got := weightsOf(r)
 	for k, w := range got {
 		if w.WallNS != want[k] {
@@ -247,7 +247,7 @@ func TestCollectorBlame(t *testing.T) {
 	tick(2000, 2)
 	tick(3000, 0)
 	c.stream.SettleLocks()
-	if got := weightsOf(r)[Key{1, 10, gvl.Running}].BlameNS; got != 2000+1000 {
+	if got := weightsOf(r)[Key{Thread: 1, Stack: 10, State: gvl.Running}].BlameNS; got != 2000+1000 {
 		t.Errorf("blame %d, want 3000", got)
 	}
 	var wait int64
@@ -271,13 +271,13 @@ func TestCollectorCPUFollowsRunning(t *testing.T) {
 	c.Feed(sample(3000, sampler.StackTick, th(11, 1000, 500)), seen(gvl.Running))
 	c.Feed(sample(4000, sampler.StackTick, th(11, 4000, 1600)), seen(gvl.Running))
 	got := weightsOf(r)
-	if got[Key{1, 11, gvl.Running}].CPUNS != 1100 || got[Key{1, 10, gvl.IO}].CPUNS != 0 {
+	if got[Key{Thread: 1, Stack: 11, State: gvl.Running}].CPUNS != 1100 || got[Key{Thread: 1, Stack: 10, State: gvl.IO}].CPUNS != 0 {
 		t.Errorf("got %+v", got)
 	}
 	moved := th(11, 5000, 90000)
 	moved.TID = 8 // an M:N thread on another native thread: its counter is another one
 	c.Feed(sample(5000, sampler.StackTick, moved), seen(gvl.Running))
-	if n := weightsOf(r)[Key{1, 11, gvl.Running}].CPUNS; n != 1100 {
+	if n := weightsOf(r)[Key{Thread: 1, Stack: 11, State: gvl.Running}].CPUNS; n != 1100 {
 		t.Errorf("after a change of native thread: cpu %d, want 1100", n)
 	}
 }

@@ -46,7 +46,7 @@ func foldWorld(t *testing.T, lines ...string) (*Snapshot, *sampler.Dictionary, O
 			}
 			stack = dict.InternStack(stack, dict.InternFrame(f))
 		}
-		s.Entries = append(s.Entries, Entry{Key{thread, stack, gvl.State(len(s.Entries) % 3)}, Weights{WallNS: ns, Samples: 1}})
+		s.Entries = append(s.Entries, Entry{Key{Thread: thread, Stack: stack, State: gvl.State(len(s.Entries) % 3)}, Weights{WallNS: ns, Samples: 1}})
 	}
 	return s, dict, Options{Root: func(id sampler.ThreadID) string { return names[id] }}
 }

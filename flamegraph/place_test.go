@@ -23,7 +23,7 @@ func TestPlaces(t *testing.T) {
 		return d.InternStackOf(ids)
 	}
 	blame := func(th sampler.ThreadID, st gvl.State, stack sampler.StackID, ns int64) Entry {
-		return Entry{Key{th, stack, st}, Weights{BlameNS: ns, WallNS: 1000}}
+		return Entry{Key{Thread: th, Stack: stack, State: st}, Weights{BlameNS: ns, WallNS: 1000}}
 	}
 	s := Snapshot{Entries: []Entry{
 		blame(3, gvl.Running, stack(generate, build(41), main), 40),

@@ -143,7 +143,7 @@ func (r *Rolling) pack(s *slot, d delta) {
 func (r *Rolling) newEntry(k Key) int32 {
 	if len(r.index) >= r.maxKeys {
 		whole := k
-		if k.Stack = 0; len(r.index) >= r.maxKeys+maxStackless {
+		if k.Stack, k.Endpoint = 0, 0; len(r.index) >= r.maxKeys+maxStackless {
 			k.Thread = 0
 		}
 		if k != whole {

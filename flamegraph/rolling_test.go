@@ -46,7 +46,7 @@ func TestRollingEqualsNaive(t *testing.T) {
 				at = max(0, now-int64(rnd.IntN(1200))) // late
 			}
 			newest = max(newest, at/slot)
-			a := added{at, Key{sampler.ThreadID(rnd.IntN(3)), sampler.StackID(rnd.IntN(6)), gvl.State(rnd.IntN(3))},
+			a := added{at, Key{Thread: sampler.ThreadID(rnd.IntN(3)), Stack: sampler.StackID(rnd.IntN(6)), State: gvl.State(rnd.IntN(3))},
 				Weights{WallNS: rnd.Int64N(9), CPUNS: rnd.Int64N(9), Samples: 1}}
 			if at/slot <= newest-slots {
 				dropped = dropped.Plus(a.w)

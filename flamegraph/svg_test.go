@@ -124,7 +124,7 @@ func TestSVGBounded(t *testing.T) {
 	s := &Snapshot{}
 	for i := range 3 * maxSVGNodes {
 		f := d.InternFrame(sampler.Frame{Label: fmt.Sprint("m", i)})
-		s.Entries = append(s.Entries, Entry{Key{1, d.InternStack(0, f), 0}, Weights{WallNS: int64(1 + i%5)}})
+		s.Entries = append(s.Entries, Entry{Key{Thread: 1, Stack: d.InternStack(0, f), State: 0}, Weights{WallNS: int64(1 + i%5)}})
 	}
 	tr := NewBuilder(d).Build(s, Options{})
 	b := svgOf(t, tr, "many", 1e-9)
@@ -158,7 +158,7 @@ func FuzzSVGEscapes(f *testing.F) {
 		d := sampler.NewDictionary()
 		stack := func(label, path string) *Snapshot {
 			id := d.InternFrame(sampler.Frame{Label: label, AbsolutePath: path})
-			return &Snapshot{Entries: []Entry{{Key{1, d.InternStack(0, id), 1}, Weights{WallNS: 10}}}}
+			return &Snapshot{Entries: []Entry{{Key{Thread: 1, Stack: d.InternStack(0, id), State: 1}, Weights{WallNS: 10}}}}
 		}
 		cells, elements := readSVG(t, svgOf(t, NewBuilder(d).Build(stack(label, path), Options{Root: func(sampler.ThreadID) string { return title }}), title, svgMinWidth))
 		_, plain := readSVG(t, svgOf(t, NewBuilder(d).Build(stack("plain", "plain"), Options{Root: func(sampler.ThreadID) string { return "plain" }}), "plain", svgMinWidth))

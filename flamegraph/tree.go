@@ -80,6 +80,8 @@ type Options struct {
 	Metric Metric
 	// Threads are the threads to include; nil: all.
 	Threads map[sampler.ThreadID]bool
+	// Endpoint is the route or the class of jobs to include; 0: all, and what threads did for nobody.
+	Endpoint EndpointID
 	// States are the states to include; 0: all.
 	States StateSet
 	// Keep, if set, keeps only the stacks in which a frame's label or file matches.

@@ -49,7 +49,7 @@ func (w *world) snapshot(rnd *rand.Rand, entries, threads int) *Snapshot {
 	s := &Snapshot{FromNS: 1e9, ToNS: 31e9}
 	seen := map[Key]bool{}
 	for range entries {
-		k := Key{sampler.ThreadID(1 + rnd.IntN(threads)), w.stacks[rnd.IntN(len(w.stacks))], gvl.State(rnd.IntN(10))}
+		k := Key{Thread: sampler.ThreadID(1 + rnd.IntN(threads)), Stack: w.stacks[rnd.IntN(len(w.stacks))], State: gvl.State(rnd.IntN(10))}
 		if rnd.IntN(40) == 0 {
 			k.Stack = 0
 		}
@@ -178,11 +178,11 @@ func shop() (*sampler.Dictionary, *Snapshot) {
 		return s
 	}
 	s := &Snapshot{FromNS: 0, ToNS: 1000, Entries: []Entry{
-		{Key{1, stack(main, loop, build), 1}, Weights{WallNS: 100, Samples: 1}},
-		{Key{1, stack(main, loop, build2, json), 1}, Weights{WallNS: 400, Samples: 4}},
-		{Key{1, stack(main, loop, build, mapC, build, json), 4}, Weights{WallNS: 200, WaitNS: 200, Samples: 2}},
-		{Key{2, stack(main, mapC2), 1}, Weights{WallNS: 50, Samples: 1}},
-		{Key{2, 0, 0}, Weights{WallNS: 30, Samples: 1}},
+		{Key{Thread: 1, Stack: stack(main, loop, build), State: 1}, Weights{WallNS: 100, Samples: 1}},
+		{Key{Thread: 1, Stack: stack(main, loop, build2, json), State: 1}, Weights{WallNS: 400, Samples: 4}},
+		{Key{Thread: 1, Stack: stack(main, loop, build, mapC, build, json), State: 4}, Weights{WallNS: 200, WaitNS: 200, Samples: 2}},
+		{Key{Thread: 2, Stack: stack(main, mapC2), State: 1}, Weights{WallNS: 50, Samples: 1}},
+		{Key{Thread: 2, Stack: 0, State: 0}, Weights{WallNS: 30, Samples: 1}},
 	}}
 	return d, s
 }
@@ -396,7 +396,7 @@ func benchWorld(b *testing.B) (*world, *Snapshot) {
 	}
 	s := &Snapshot{ToNS: 30e9}
 	for i := range 4000 { // 50 threads, two states
-		s.Entries = append(s.Entries, Entry{Key{sampler.ThreadID(1 + i%50), w.stacks[i%2000], gvl.State(1 + i/2000)}, Weights{WallNS: 1 + rnd.Int64N(1e8), Samples: 1}})
+		s.Entries = append(s.Entries, Entry{Key{Thread: sampler.ThreadID(1 + i%50), Stack: w.stacks[i%2000], State: gvl.State(1 + i/2000)}, Weights{WallNS: 1 + rnd.Int64N(1e8), Samples: 1}})
 	}
 	return w, s
 }

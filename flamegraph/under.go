@@ -55,7 +55,8 @@ func (u *under) has(k Key) bool {
 // wanted reports whether the weight of a key is in the tree.
 func (u *under) wanted(k Key) bool {
 	o := u.opt
-	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) && (o.Keep == nil || u.keep(k.Stack))
+	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) &&
+		(o.Endpoint == 0 || o.Endpoint == k.Endpoint) && (o.Keep == nil || u.keep(k.Stack))
 }
 
 // along follows a stack from its outermost frame. Callers that another stack has come by need no second look, and past the

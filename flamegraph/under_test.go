@@ -49,7 +49,7 @@ func TestSpreadEqualsSnapshotRange(t *testing.T) {
 		for range 800 {
 			now += rnd.Int64N(25)
 			at := max(0, now-rnd.Int64N(400)) // some come late
-			r.Add(at, Key{sampler.ThreadID(rnd.IntN(4)), sampler.StackID(rnd.IntN(6)), gvl.State(rnd.IntN(3))}, Weights{WallNS: rnd.Int64N(50), CPUNS: rnd.Int64N(9)})
+			r.Add(at, Key{Thread: sampler.ThreadID(rnd.IntN(4)), Stack: sampler.StackID(rnd.IntN(6)), State: gvl.State(rnd.IntN(3))}, Weights{WallNS: rnd.Int64N(50), CPUNS: rnd.Int64N(9)})
 		}
 		from := now - rnd.Int64N(6000)
 		to := from + rnd.Int64N(7000)

@@ -34,11 +34,13 @@ func IdleStates() StateSet {
 // Has reports whether the set holds a state.
 func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 
-// Key is what weights are kept under: a thread, its stack, and its state at the time.
+// Key is what weights are kept under: a thread, its stack, and its state at the time; and for whom it worked, where a Collector
+// tells them apart (Collector.ByEndpoint).
 type Key struct {
-	Thread sampler.ThreadID
-	Stack  sampler.StackID
-	State  gvl.State
+	Thread   sampler.ThreadID
+	Stack    sampler.StackID
+	State    gvl.State
+	Endpoint EndpointID
 }
 
 // Weights are the accounts of a Key. All only grow, except by a Rolling's expiry.

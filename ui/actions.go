@@ -32,10 +32,10 @@ func (m *Model) openSelected() tea.Cmd {
 func (m *Model) searching() bool { return m.flame.search != nil }
 
 func (m *Model) canGoBack() bool {
-	return len(m.flame.zoom) > 0 || m.flame.shaped() || m.filter != (rowKey{}) || m.flame.search != nil || m.highlightsFrame()
+	return len(m.flame.zoom) > 0 || m.flame.shaped() || m.filter != (rowKey{}) || m.route != (endpointKey{}) || m.flame.search != nil || m.highlightsFrame()
 }
 
-// back undoes one thing: the zoom, then the filter, then the search, then the selection that the timeline follows.
+// back undoes one thing: the zoom, then the filter, then the route, then the search, then the selection that the timeline follows.
 func (m *Model) back() {
 	switch {
 	case m.flame.zoomOut():
@@ -43,6 +43,8 @@ func (m *Model) back() {
 		m.flame.unshape()
 	case m.filter != (rowKey{}):
 		m.filter, m.selected = rowKey{}, rowKey{}
+	case m.route != (endpointKey{}):
+		m.route = endpointKey{}
 	case m.flame.search != nil:
 		m.flame.search = nil
 	default:

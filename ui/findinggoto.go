@@ -79,7 +79,7 @@ func (m *Model) moveFinding(by step) tea.Cmd {
 	return nil
 }
 
-// origin is what was on the screen when somebody went to what a finding is about: esc comes back to it.
+// origin is what was on the screen when somebody went to what a finding or a route is about: esc comes back to it.
 type origin struct {
 	of *member // whose screen it was; nil: there is one process
 	// to is the page that the finding led to. On any other the way back is forgotten.
@@ -104,12 +104,7 @@ func (m *Model) goToFinding(id findingID) tea.Cmd {
 		return nil
 	}
 	f := v.list[i]
-	from := origin{page: m.page, threadFrom: m.threadFrom, over: m.over, selection: *m.selection, focus: m.live.focus,
-		look: m.flame.flameLook, zoom: m.flame.zoom, selected: m.flame.selected}
-	to := m
-	if m.fleet != nil {
-		from.of = m.fleet.shown
-	}
+	from, to := m.origin(), m
 	if id.of != nil && id.of != m.fleet.shown {
 		if err := m.fleet.open(id.of); err != nil {
 			m.message.fail(err.Error())
@@ -123,6 +118,16 @@ func (m *Model) goToFinding(id findingID) tea.Cmd {
 	from.to, to.came = to.page, &from
 	to.refresh()
 	return cmd
+}
+
+// origin is what is on the screen.
+func (m *Model) origin() origin {
+	o := origin{page: m.page, threadFrom: m.threadFrom, over: m.over, selection: *m.selection, focus: m.live.focus,
+		look: m.flame.flameLook, zoom: m.flame.zoom, selected: m.flame.selected}
+	if m.fleet != nil {
+		o.of = m.fleet.shown
+	}
+	return o
 }
 
 // goTo opens the page that shows what a finding is about.
@@ -160,7 +165,7 @@ func (m *Model) openCode(label string) tea.Cmd {
 	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(label) + "$")
 	m.flame.sought = m.flame.search
 	m.flame.zoom, m.flame.top, m.live.focus = nil, 0, onFlame
-	m.filter, m.selected = rowKey{}, rowKey{}
+	m.filter, m.selected, m.route = rowKey{}, rowKey{}, endpointKey{}
 	cmd := m.open(pageLive)
 	m.flame.nextMatch(+1)
 	m.refresh()
@@ -176,10 +181,10 @@ func codeOf(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return p.Method
 }
 
-// cameFrom reports whether esc leads back to where a finding was chosen.
+// cameFrom reports whether esc leads back to where a finding or a route was chosen.
 func (m *Model) cameFrom() bool { return m.came != nil && m.came.to == m.page }
 
-// comeBack shows again what was on the screen when a finding was chosen.
+// comeBack shows again what was on the screen when a finding or a route was chosen.
 func (m *Model) comeBack() tea.Cmd {
 	c := m.came
 	m.came = nil
@@ -198,10 +203,10 @@ func (m *Model) comeBack() tea.Cmd {
 	return to.wanted()
 }
 
-// backKeys lead back from what a finding is about.
+// backKeys lead back from what a finding or a route is about.
 func backKeys() keyMap {
-	return keyMap{title: "from a finding", bindings: []binding{
-		{keys: []string{"esc", "backspace"}, show: "esc", short: "back", always: true, help: "back to where the finding was chosen",
+	return keyMap{title: "from a finding or a route", bindings: []binding{
+		{keys: []string{"esc", "backspace"}, show: "esc", short: "back", always: true, help: "back to where it was chosen",
 			do: (*Model).comeBack},
 	}}
 }

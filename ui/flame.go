@@ -83,7 +83,8 @@ type flameView struct {
 	inRun       map[*flamegraph.Node]*flamegraph.Node // of runs that the search matches, the heaviest frame that it matches there
 	selNode     *flamegraph.Node
 	origins     map[sampler.FrameID]provenance
-	filter      string // what is shown, when not all threads are
+	endpoint    flamegraph.EndpointID // of which it shows the time; 0: of all
+	filter      string                // what is shown, when not all threads are
 	// everything is what is shown otherwise; "": all threads.
 	everything string
 

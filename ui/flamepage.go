@@ -140,6 +140,7 @@ func (v *flameView) shape() string {
 
 // options adds what the person chose to the options of a tree.
 func (v *flameView) options(o flamegraph.Options) flamegraph.Options {
+	o.Endpoint = v.endpoint
 	if v.inverted {
 		o.Inverted, o.Root = true, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// frameCells show where the frame selected in the flamegraph runs: in place of the timeline's own, cells that hold its time
+// frameCells show where the frame selected in the flamegraph runs, or the route that is shown: in place of the timeline's own, cells that hold its time
 // alone, by the state that it was in.
 type frameCells struct {
 	label string
@@ -17,9 +17,10 @@ type frameCells struct {
 // highlightsFrame reports whether the timeline shows where the selected frame runs.
 func (m *Model) highlightsFrame() bool { return m.page == pageLive && m.live.highlightsFrame() }
 
-// loadFrameCells finds out where the frame selected in a flamegraph runs, for the rows that are drawn.
-func (v *timelineView) loadFrameCells(r *reading, f *flameView) {
-	l := &frameCells{label: f.selNode.Text(), cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
+// loadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time whose keys are under
+// it and that weighs something.
+func (v *timelineView) loadFrameCells(r *reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
+	l := &frameCells{label: label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
 	of := make(map[sampler.ThreadID][][]gvl.Cell)
 	for i := range v.visible {
 		w := &v.visible[i]
@@ -34,10 +35,9 @@ func (v *timelineView) loadFrameCells(r *reading, f *flameView) {
 	if each <= 0 {
 		return
 	}
-	under := f.under(r.Dict, f.selNode)
 	r.rolling.Spread(v.fromNS, v.toNS, func(k flamegraph.Key) bool { return of[k.Thread] != nil && under(k) },
 		func(fromNS, toNS int64, k flamegraph.Key, w flamegraph.Weights) {
-			if w.WallNS <= 0 || w.Of(f.metric) == 0 || toNS <= fromNS {
+			if w.WallNS <= 0 || w.Of(metric) == 0 || toNS <= fromNS {
 				return
 			}
 			state := k.State

@@ -72,7 +72,7 @@ func (g *merger) add(m *member, r *reading, fromNS, toNS int64) {
 			g.owner = append(g.owner, m)
 			t.threads[e.Key.Thread] = id
 		}
-		e.Key.Thread, e.Key.Stack = id, t.stack(g.dict, from, e.Key.Stack)
+		e.Key.Thread, e.Key.Stack, e.Key.Endpoint = id, t.stack(g.dict, from, e.Key.Stack), 0
 		g.whole.Entries = append(g.whole.Entries, e)
 	}
 	if g.whole.ToNS == 0 {

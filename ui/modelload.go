@@ -1,6 +1,9 @@
 package ui
 
 import (
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -91,6 +94,8 @@ func (m *Model) load(force bool) {
 			budget = newRegions(m.width, m.height, d).rowBudget
 		}
 		m.threads.search(m.flame.listed(), &m.weights, m.dict)
+		m.flame.endpoint = m.route.number(r)
+		m.threads.serve(m.flame.endpoint, &m.weights)
 		m.timeline.buildRows(m.threads, budget)
 		d.rows, d.longest = len(m.timeline.rows), m.timeline.longest()
 		m.regions = newRegions(m.width, m.height, d)
@@ -116,8 +121,15 @@ func (m *Model) load(force bool) {
 	default:
 		m.panel.place(&m.scene, force)
 	}
-	if m.timeline.frameCells = nil; m.highlightsFrame() {
-		m.store.Read(func(r *reading) { m.timeline.loadFrameCells(r, &m.flame) })
+	switch m.timeline.frameCells = nil; {
+	case m.highlightsFrame():
+		m.store.Read(func(r *reading) {
+			m.timeline.loadFrameCells(r, m.flame.selNode.Text(), m.flame.metric, m.flame.under(r.Dict, m.flame.selNode))
+		})
+	case m.page == pageLive && m.route != endpointKey{}:
+		m.store.Read(func(r *reading) {
+			m.timeline.loadFrameCells(r, m.route.String(), flamegraph.Wall, func(k flamegraph.Key) bool { return k.Endpoint == m.flame.endpoint })
+		})
 	}
 	if names == 0 && m.timeline.longest() > 0 { // the names decide where the axis begins, and are known only now
 		m.load(force)
@@ -228,6 +240,9 @@ func (m *Model) buildFlame(force bool) {
 			threads = map[sampler.ThreadID]bool{m.filter.thread: true}
 			m.flame.filter = "a thread that is gone"
 		}
+	}
+	if m.route != (endpointKey{}) {
+		m.flame.filter = strings.TrimPrefix(m.flame.filter+between+m.route.String(), between)
 	}
 	roots := m.timeline.roots()
 	m.flame.build(&m.weights, m.dict, threads, func(id sampler.ThreadID) string {

@@ -9,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -77,7 +78,7 @@ func newRequestsPage(flame *flameView, now *nowView) *requestsPage {
 	p.endpoints = table[*endpointRow, workKey]{list: list[*endpointRow, workKey]{cursor: cursor}, columns: endpointColumns(), left: 1, right: 1,
 		natural: mostTime, unsorted: "time", by: "time"}
 	p.keys = keyMap{title: "requests", bindings: slices.Concat([]binding{
-		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread of the request; of a route or a class of jobs: its flamegraph",
+		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread of the request; of a route or a class of jobs: its flamegraph, and where it runs",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "below", help: "move between what is in progress and the routes below",
 			do: func(m *Model) tea.Cmd { p.switchTable(); m.refresh(); return nil }},
@@ -242,5 +243,31 @@ func (w *requestRow) detail(sc *scene) (name, rest string) {
 	return name, strings.Join(parts, "   ")
 }
 
-// openEndpoint shows the flamegraph of a route or a class of jobs.
-func (p *requestsPage) openEndpoint(m *Model, w *endpointRow) tea.Cmd { return nil }
+// openEndpoint narrows timeline and flamegraph to a route or a class of jobs.
+func (p *requestsPage) openEndpoint(m *Model, w *endpointRow) tea.Cmd {
+	if w.Other {
+		m.message.say("these are many routes, which are not kept apart")
+		return nil
+	}
+	from := m.origin()
+	m.route, m.filter, m.selected = w.id().endpoint, rowKey{}, rowKey{}
+	m.flame.zoom, m.flame.selected, m.flame.selNode, m.flame.top, m.live.focus = nil, nil, nil, 0, onTimeline
+	cmd := m.open(pageLive)
+	from.to, m.came = m.page, &from
+	m.refresh()
+	return cmd
+}
+
+// number is what weights of the endpoint have; 0: it is none.
+func (k endpointKey) number(r *reading) flamegraph.EndpointID {
+	if k == (endpointKey{}) {
+		return 0
+	}
+	if id := r.endpoint(flamegraph.Endpoint{Kind: k.kind, Name: k.name}); id != 0 {
+		return id
+	}
+	return flamegraph.NoEndpoint
+}
+
+// String is what the screen calls it.
+func (k endpointKey) String() string { return canvas.Clean(endpointName(k.kind, k.name)) }

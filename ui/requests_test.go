@@ -60,6 +60,32 @@ func TestRequestsLeadOn(t *testing.T) {
 	s.sees("9 requests", "by route")
 }
 
+// TestRouteNarrowsTheLiveView: enter on a route shows its flamegraph and where it runs; esc comes back.
+func TestRouteNarrowsTheLiveView(t *testing.T) {
+	for _, size := range screenSizes {
+		s := serving(t, size[0], size[1], Options{})
+		s.press("9", "down", "tab")
+		p := s.requestsPage()
+		for p.endpoints.rows[p.endpoints.index()].name != "ReportJob" {
+			s.press("down")
+		}
+		s.press("enter")
+		s.sees("where ReportJob runs", "only ReportJob", "1 of 15", "Reports#build")
+		s.misses("OrdersController", "Order.find_open")
+		if s.model.page != pageLive {
+			t.Fatal("not the live view")
+		}
+		checkRows(t, s, "a route")
+		s.press("4")
+		s.sees("only ReportJob")
+		s.press("1", "esc") // the way back is forgotten
+		s.misses("only ReportJob")
+		s.sees("15 threads")
+		s.press("9", "enter", "esc")
+		s.sees("9 requests", "by route")
+	}
+}
+
 // TestRequestsAreSorted: the cursor goes through both tables, and the keys sort the one that it is in.
 func TestRequestsAreSorted(t *testing.T) {
 	s := serving(t, 120, 40, Options{})

@@ -98,6 +98,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	}
 	// A server without a client rests like a worker without a job; who waits for a pool does not.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
+	s.collector.ByEndpoint(s.dict)
 	s.marks = newMarks(history)
 	s.waits = newWaitLog(history)
 	s.fold.Stream().Attach(s.waits)
@@ -250,9 +251,11 @@ func (s *Store) stir() {
 type reading struct {
 	*gvl.View
 	rolling *flamegraph.Rolling
-	marks   *marks
-	waits   *waitLog
-	holds   *gvl.LockHolds
+	// endpoint is the number that weights of a route or a class of jobs have; 0: there are none.
+	endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
+	marks    *marks
+	waits    *waitLog
+	holds    *gvl.LockHolds
 	// lastNS is the time of the newest sample; 0 before the first.
 	lastNS int64
 	// dropped counts samples that are missing, in all or in the history.
@@ -281,7 +284,7 @@ func (s *Store) Read(fn func(*reading)) {
 		if v.Sample != nil {
 			lost += v.Sample.Reads.Lost
 		}
-		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, marks: &s.marks, waits: s.waits, holds: &s.holds, lastNS: s.last, dropped: lost,
+		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, endpoint: s.collector.Endpoint, marks: &s.marks, waits: s.waits, holds: &s.holds, lastNS: s.last, dropped: lost,
 			leftOut: s.dict.LeftOut()})
 	})
 }

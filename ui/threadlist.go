@@ -19,8 +19,12 @@ type rowKey struct {
 	group  string
 }
 
-// selection is whom all views show: the selected thread or group, and whom the flamegraph is narrowed to.
-type selection struct{ selected, filter rowKey }
+// selection is whom all views show: the selected thread or group, whom the flamegraph is narrowed to, and the route or the class of
+// jobs that timeline and flamegraph are narrowed to.
+type selection struct {
+	selected, filter rowKey
+	route            endpointKey
+}
 
 // threadList are the threads of the time shown, in Ruby's order.
 type threadList []threadRow
@@ -153,6 +157,22 @@ func (l threadList) search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict
 	for i := range l {
 		t := &l[i]
 		t.leftOut = !hit[t.id] && !re.MatchString(t.name) && !(t.known && holds(t.state.Stack))
+	}
+}
+
+// serve leaves out those that did not work for an endpoint in the time of the weights; 0: none is left out.
+func (l threadList) serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snapshot) {
+	if endpoint == 0 {
+		return
+	}
+	served := make(map[sampler.ThreadID]bool)
+	for i := range weights.Entries {
+		if k := &weights.Entries[i].Key; k.Endpoint == endpoint {
+			served[k.Thread] = true
+		}
+	}
+	for i := range l {
+		l[i].leftOut = l[i].leftOut || !served[l[i].id]
 	}
 }
 

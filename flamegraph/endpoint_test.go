@@ -1,0 +1,63 @@
+package flamegraph
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestWeightsByEndpoint: time goes to the route that the thread worked for, of a tree of one route only its own.
+func TestWeightsByEndpoint(t *testing.T) {
+	dict := sampler.NewDictionary()
+	r := newRolling(t, 0, 0)
+	f := newFeeder(sampler.Process{}, r)
+	f.c.ByEndpoint(dict)
+	work := func(n int, endpoint string) sampler.WorkID {
+		return dict.InternWork(sampler.Work{Number: sampler.WorkNumber(n), Kind: sampler.WorkRequest, Endpoint: endpoint})
+	}
+	stack := dict.InternStack(0, dict.InternFrame(sampler.Frame{Label: "Server#handle"}))
+	for i, w := range []sampler.WorkID{work(1, "GET a#b"), work(1, "GET a#b"), work(2, "GET c#d"), 0, work(3, "GET a#b"), work(3, "GET a#b")} {
+		th := sampler.Thread{ID: 1, Ractor: 1, Stack: stack, Serving: sampler.Serving{Work: w}}
+		f.Feed(sample(int64(1000+i*100), sampler.StackTick, th), seen(gvl.Running))
+	}
+	f.Finish()
+	var s Snapshot
+	r.Snapshot(&s)
+	for name, want := range map[string]int64{"GET a#b": 300, "GET c#d": 100, "GET e#f": 0} {
+		id := f.c.Endpoint(Endpoint{sampler.WorkRequest, name})
+		if id == 0 {
+			id = NoEndpoint
+		}
+		tree := NewBuilder(dict).Build(&s, Options{Metric: Wall, Endpoint: id})
+		if tree.Root.Total != want || tree.Root.Total+tree.Excluded != 500 {
+			t.Errorf("%s: %d ns and %d of others, want %d of 500", name, tree.Root.Total, tree.Excluded, want)
+		}
+		under := tree.Under(dict, tree.Root)
+		for i := range s.Entries {
+			if k := s.Entries[i].Key; under(k) != (k.Endpoint == id) {
+				t.Errorf("%s: %+v", name, k)
+			}
+		}
+	}
+}
+
+// TestManyEndpoints: there is a limit, and what is beyond it is not told apart.
+func TestManyEndpoints(t *testing.T) {
+	dict := sampler.NewDictionary()
+	e := endpoints{dict: dict, ids: make(map[Endpoint]EndpointID)}
+	for i := range maxEndpoints + 10 {
+		id := dict.InternWork(sampler.Work{Number: sampler.WorkNumber(i + 1), Kind: sampler.WorkJob, Endpoint: fmt.Sprintf("Job%d", i)})
+		want := EndpointID(i + 1)
+		if i >= maxEndpoints {
+			want = 0
+		}
+		if got := e.of(id); got != want || e.of(id) != want {
+			t.Fatalf("endpoint %d is %d", i, got)
+		}
+	}
+	if e.of(0) != 0 || e.of(1<<30) != 0 {
+		t.Error("nobody has an endpoint")
+	}
+}
