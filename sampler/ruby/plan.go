@@ -36,11 +36,12 @@ const (
 	forCounters                     // the collector's flags and counters
 	forCountersAgain                // the counters behind what they are charged to
 	forStack                        // a thread's stack
+	forWork                         // what said for whom a thread works
 	purposes
 )
 
 func (p purpose) String() string {
-	return [purposes]string{"schedulers", "threads", "owners", "holder", "counters", "counters again", "stack"}[p]
+	return [purposes]string{"schedulers", "threads", "owners", "holder", "counters", "counters again", "stack", "work"}[p]
 }
 
 func (p *plan) reset() { p.ranges, p.parts, p.needed = p.ranges[:0], p.parts[:0], 0 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
 // Options of a Reader. The zero value of a field takes the default.
@@ -119,6 +120,9 @@ type Reader struct {
 	// ways counts the stacks read in each way.
 	ways [ways]uint64
 
+	// finder finds for whom threads work.
+	finder *work.Finder
+
 	lastDecodeError error
 	// decode, in tests alone, decodes in place of dec.Decode.
 	decode func(raw *code.Stack) (sampler.StackID, code.Info, error)
@@ -162,6 +166,7 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		r.era = sampler.EraOwner
 	}
 	dec.Objects.View.Stopped = &r.budget.stopped
+	r.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values)
 	word := func(symbol string) uint64 {
 		var b [8]byte
 		if sym, ok := module.Exported(symbol); ok && r.mem.Read(sym.Addr, b[:]) == nil {

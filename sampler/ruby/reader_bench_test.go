@@ -20,6 +20,11 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // openReader attaches a Reader to a process.
 func openReader(tb testing.TB, pid int) *Reader {
 	tb.Helper()
+	return openReaderWith(tb, pid, Options{})
+}
+
+func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
+	tb.Helper()
 	p, err := attach.Open(pid)
 	if err != nil {
 		tb.Fatal(err)
@@ -42,7 +47,7 @@ func openReader(tb testing.TB, pid int) *Reader {
 		tb.Fatal(err)
 	}
 	dict := sampler.NewDictionary()
-	r, err := NewReader(vm, m, pid, dict, Options{})
+	r, err := NewReader(vm, m, pid, dict, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}

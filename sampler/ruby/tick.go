@@ -118,6 +118,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		return tickRead, err
 	}
 	r.finishStacks(depth)
+	r.findWork(s.TimeNS)
 	r.pair(depth, s)
 	r.readGCDetail(s)
 	return tickRead, nil
@@ -163,6 +164,7 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 	for _, t := range r.read {
 		t.stack.plan.at = -1
+		t.work.Unplan()
 		if t.stack.ec == 0 {
 			continue
 		}
@@ -174,6 +176,9 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 			r.planStack(&r.plan, t, stackMoving)
 		} else if depth == sampler.StackTick {
 			r.planStack(&r.plan, t, stackStill)
+		}
+		if t.stack.plan.at >= 0 {
+			r.planWork(t)
 		}
 		if t == around {
 			r.countAfter()
@@ -307,10 +312,12 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 			if !t.wasActive && r.probe(st) {
 				st.next, tries = stackResting, maxStackTries+1
 			}
+			t.work.Unplan()
 			r.retry = append(r.retry, t)
 			continue
 		}
 		if !r.finishStack(&r.plan, t, owner, false) {
+			t.work.Unplan()
 			r.retry = append(r.retry, t)
 		}
 	}

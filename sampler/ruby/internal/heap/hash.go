@@ -88,7 +88,9 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	if start > bound || bound > 1<<40 {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
-	o.Note(table+attach.Address(o.places.tableEntries), head[o.places.tableEntries:][:8], 0)
+	// Its entries and their number: what a lookup did not find may be added.
+	first := min(o.places.tableStart, o.places.tableBound, o.places.tableEntries)
+	o.Note(table+attach.Address(first), head[first:], 0)
 	if start == bound {
 		return pairs{}, nil
 	}

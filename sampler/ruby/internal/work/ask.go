@@ -1,0 +1,288 @@
+package work
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// maxVerb bounds a Redis command's name, and maxHost a host's, in bytes.
+	maxVerb, maxHost = 24, 253
+	// maxInspected bounds how many elements of an Array are written down, and maxInspectedDepth how deep.
+	maxInspected, maxInspectedDepth = 16, 3
+	// maxValue bounds what is written down of values, in bytes.
+	maxValue = 200
+)
+
+// lookForStatement makes s.asked what the thread asks at the moment.
+func (f *Finder) lookForStatement(s *State, fr *Frames) error {
+	if fr.Partial || fr.count() < 2 {
+		f.askNothing(s)
+		return nil
+	}
+	scope, candidates, err := f.findAsking(fr)
+	if err != nil {
+		return err
+	}
+	if len(candidates) > 0 {
+		f.frame = liveFrame{at: fr.inner(scope.Frame), words: wordsOf(fr.Raw[scope.Frame*fr.Size:]), innermostAt: fr.InnermostAt}
+	}
+	for _, c := range candidates {
+		at := scope.Locals.At(scope.EP, c.local)
+		if at == s.askedAt && f.stands(&s.askedFrom) {
+			return nil
+		}
+		var text string
+		found, err := f.settled(func() (found bool, err error) {
+			text, found, err = c.ask(f, &scope, c.local)
+			return found, err
+		})
+		if err != nil {
+			return err
+		}
+		if found && text != "" {
+			if text != s.askedText || s.asked == 0 {
+				s.askedText, s.asked = text, f.dict.InternText(text)
+			}
+			s.askedAt = at
+			s.askedFrom.set(f.notes)
+			return nil
+		}
+	}
+	f.askNothing(s)
+	return nil
+}
+
+func (f *Finder) askNothing(s *State) {
+	s.asked, s.askedText, s.askedAt = 0, "", 0
+	s.askedFrom.clear()
+}
+
+// findAsking searches the frames from the innermost outward for one that says what is asked: as far as they are code of clients.
+func (f *Finder) findAsking(fr *Frames) (scope code.Scope, asks []candidate, err error) {
+	n := min(fr.count()-1, maxInner)
+	for from := 0; from < n; from += innerStep {
+		to := min(from+innerStep, n)
+		scopes, err := f.code.Scopes(fr.Raw[from*fr.Size:to*fr.Size], f.scopes[:0])
+		f.scopes = scopes[:0]
+		if err != nil {
+			return scope, nil, err
+		}
+		for i := range scopes {
+			site := f.site(&scopes[i])
+			if !site.carrier {
+				return scope, nil, nil
+			}
+			if len(site.asks) > 0 {
+				scopes[i].Frame += from
+				return scopes[i], site.asks, nil
+			}
+		}
+	}
+	return scope, nil, nil
+}
+
+// askSQL reads a statement.
+func (f *Finder) askSQL(scope *code.Scope, local int) (string, bool, error) {
+	v, err := f.word(scope.Locals.At(scope.EP, local))
+	if err != nil {
+		return "", false, err
+	}
+	if is, err := f.objects.Is(v, heap.TypeString); err != nil || !is {
+		return "", false, err
+	}
+	text, cut, err := f.objects.Prefix(v, maxRawStatement)
+	if err != nil {
+		return "", false, err
+	}
+	if f.values {
+		return sampler.CutName(strings.Join(strings.Fields(text), " ")), true, nil
+	}
+	return SQL(text, cut), true, nil
+}
+
+// askCommand reads a Redis command: an Array that begins with its name.
+func (f *Finder) askCommand(scope *code.Scope, local int) (string, bool, error) {
+	v, err := f.word(scope.Locals.At(scope.EP, local))
+	if err != nil {
+		return "", false, err
+	}
+	return f.command(v)
+}
+
+// askCommands reads a list of Redis commands: the first one's name, and how many follow.
+func (f *Finder) askCommands(scope *code.Scope, local int) (string, bool, error) {
+	v, err := f.word(scope.Locals.At(scope.EP, local))
+	if err != nil {
+		return "", false, err
+	}
+	if is, err := f.objects.Is(v, heap.TypeArray); err != nil || !is {
+		return "", false, err
+	}
+	at, n, err := f.objects.Array(v)
+	if err != nil || n == 0 {
+		return "", false, err
+	}
+	first, err := f.word(at)
+	if err != nil {
+		return "", false, err
+	}
+	text, found, err := f.command(first)
+	if found && n > 1 {
+		text += " and " + strconv.FormatUint(n-1, 10) + " more"
+	}
+	return text, found, err
+}
+
+func (f *Finder) command(v uint64) (string, bool, error) {
+	if is, err := f.objects.Is(v, heap.TypeArray); err != nil || !is {
+		return "", false, err
+	}
+	at, n, err := f.objects.Array(v)
+	if err != nil || n == 0 {
+		return "", false, err
+	}
+	first, err := f.word(at)
+	if err != nil {
+		return "", false, err
+	}
+	var failed error
+	verb := Command(f.text(first, maxVerb+1, &failed))
+	if f.values && verb != "" {
+		for i := uint64(1); i < min(n, maxInspected); i++ {
+			arg, err := f.word(at + attach.Address(8*i))
+			if err != nil {
+				return "", false, err
+			}
+			verb += " " + f.inspect(arg, 1, &failed)
+		}
+	}
+	return verb, verb != "" && failed == nil, failed
+}
+
+// Command is the name of a Redis command as it may be shown: letters, else "". Its arguments are never.
+func Command(name string) string {
+	if name == "" || len(name) > maxVerb {
+		return ""
+	}
+	for i := range len(name) {
+		if !letter(name[i]) && name[i] != '_' && name[i] != '.' {
+			return ""
+		}
+	}
+	return strings.ToUpper(name)
+}
+
+// askHTTP reads Net::HTTP's request: its method, and the connection's host.
+func (f *Finder) askHTTP(scope *code.Scope, local int) (string, bool, error) {
+	v, err := f.word(scope.Locals.At(scope.EP, local))
+	if err != nil {
+		return "", false, err
+	}
+	if is, err := f.objects.Is(v, heap.TypeObject); err != nil || !is {
+		return "", false, err
+	}
+	method, ok, err := f.objects.Ivar(v, "@method")
+	if err != nil || !ok {
+		return "", false, err
+	}
+	host, ok, err := f.objects.Ivar(scope.Self, "@address")
+	if err != nil || !ok {
+		return "", false, err
+	}
+	var failed error
+	verb, name := Method(f.text(method, maxMethod+1, &failed)), Host(f.text(host, maxHost+1, &failed))
+	if f.values && verb != "" && name != "" {
+		path, ok, err := f.objects.Ivar(v, "@path")
+		if err != nil {
+			return "", false, err
+		}
+		if ok {
+			name += f.text(path, maxText, &failed)
+		}
+	}
+	if failed != nil || verb == "" || name == "" {
+		return "", false, failed
+	}
+	return verb + " " + name, true, nil
+}
+
+// Host is the name or address of a host as it may be shown, else "".
+func Host(s string) string {
+	if s == "" || len(s) > maxHost {
+		return ""
+	}
+	for i := range len(s) {
+		if !letter(s[i]) && !digit(s[i]) && strings.IndexByte(".-_:[]", s[i]) < 0 {
+			return ""
+		}
+	}
+	return s
+}
+
+// inspect writes down a value for whoever asked for values.
+func (f *Finder) inspect(v uint64, depth int, failed *error) string {
+	if v == 0 || depth > maxInspectedDepth {
+		return "…"
+	}
+	if n, err := f.objects.Int(v); err == nil {
+		return strconv.FormatInt(n, 10)
+	} else if err == view.ErrMissing {
+		*failed = err
+	}
+	if is, err := f.objects.Is(v, heap.TypeArray); err == view.ErrMissing {
+		*failed = err
+		return ""
+	} else if is {
+		at, n, err := f.objects.Array(v)
+		if err != nil {
+			if err == view.ErrMissing {
+				*failed = err
+			}
+			return "[…]"
+		}
+		var b strings.Builder
+		b.WriteByte('[')
+		for i := uint64(0); i < n; i++ {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			if i == maxInspected || b.Len() > maxValue {
+				b.WriteString("…")
+				break
+			}
+			w, err := f.objects.View.Word(at + attach.Address(8*i))
+			if err != nil {
+				if err == view.ErrMissing {
+					*failed = err
+				}
+				break
+			}
+			b.WriteString(f.inspect(w, depth+1, failed))
+		}
+		b.WriteByte(']')
+		return b.String()
+	}
+	if is, err := f.objects.Is(v, heap.TypeString); err == view.ErrMissing {
+		*failed = err
+	} else if is {
+		if s, cut, err := f.objects.Prefix(v, maxValue); err == view.ErrMissing {
+			*failed = err
+		} else if err == nil {
+			if cut {
+				s += "…"
+			}
+			return strconv.Quote(s)
+		}
+	}
+	if s := f.text(v, maxValue, failed); s != "" {
+		return ":" + s
+	}
+	return "…"
+}

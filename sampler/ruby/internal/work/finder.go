@@ -1,0 +1,283 @@
+package work
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Named limits of the search through a stack.
+const (
+	// maxOuter is how many frames, from the outside, are searched for a request or job.
+	maxOuter = 96
+	// outerStep is how many of them are looked at at once: servers have theirs among the first.
+	outerStep = 24
+	// maxCandidates is how many variables of such a name are read in one look.
+	maxCandidates = 8
+	// maxInner is how many frames, from the innermost, are searched for a statement, and innerStep how many at once.
+	maxInner, innerStep = 40, 8
+	// maxSites bounds the code that is known.
+	maxSites = 1 << 15
+	// readTries is how often something that changed while it was read is read.
+	readTries = 2
+)
+
+// errChanged: what was read changed meanwhile.
+var errChanged = errors.New("it changed while it was read")
+
+// Finder finds for whom the threads of a process work. Not for concurrent use.
+type Finder struct {
+	mem     attach.Memory
+	code    *code.Decoder
+	objects *heap.Objects
+	dict    *sampler.Dictionary
+	// values: paths, arguments and literals are read as they are.
+	values bool
+	// wall is the time of day, in s.
+	wall func() float64
+
+	sites      map[*code.Locals]*site
+	tasks      map[taskKey]*task
+	lastNumber sampler.WorkNumber
+
+	scopes  []code.Scope
+	notes   []heap.Witness
+	scratch watch
+	frame   liveFrame
+	calls   int
+}
+
+// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments, literals.
+func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool) *Finder {
+	return &Finder{mem: mem, code: d, objects: d.Objects, dict: dict, values: values,
+		wall:  func() float64 { return float64(time.Now().UnixNano()) / 1e9 },
+		sites: make(map[*code.Locals]*site), tasks: make(map[taskKey]*task)}
+}
+
+// Look says for whom a thread works whose stack was just read, in s. What s.Plan has added was read in the same call, if it was
+// called. It returns the number of system calls made. What can't be read, or changes meanwhile, is empty; an error is the target's.
+func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
+	f.calls = -f.objects.View.Calls
+	if g := f.dict.Generation(); g != s.generation {
+		s.generation, s.asked = g, f.dict.InternText(s.askedText)
+	}
+	taskErr := f.lookForTask(s, fr)
+	askErr := f.lookForStatement(s, fr)
+	s.ec, s.lookedNS = fr.EC, fr.NowNS
+	s.serving = sampler.Serving{Statement: s.asked}
+	if s.task != nil && taskErr == nil {
+		s.serving.Work = s.task.id
+	}
+	if askErr != nil {
+		s.serving.Statement = 0
+	}
+	for _, err := range []error{taskErr, askErr} {
+		if errors.Is(err, attach.ErrGone) {
+			return f.calls + f.objects.View.Calls, err
+		}
+	}
+	return f.calls + f.objects.View.Calls, nil
+}
+
+// lookForTask makes s.task what the thread works on. After an error it is what it was.
+func (f *Finder) lookForTask(s *State, fr *Frames) error {
+	same := s.sameFrames(fr)
+	if same && f.stands(&s.from) {
+		f.seen(s.task, fr.NowNS)
+		return nil
+	}
+	var r reading
+	if same {
+		// The same variable of the same frame: the same request with more known of it, or the next one of the same loop.
+		j := len(s.outer) / fr.Size
+		found, err := f.readCandidate(fr, j, &r)
+		if err != nil {
+			return err
+		}
+		if found {
+			f.take(s, &r, fr, j)
+			return nil
+		}
+	}
+	j, err := f.findTask(s, fr, &r)
+	if err != nil {
+		return err
+	}
+	if j == 0 {
+		if s.task != nil && s.ec == fr.EC {
+			f.end(s.task)
+		}
+		s.task = nil
+		s.from.clear()
+		return nil
+	}
+	f.take(s, &r, fr, j)
+	return nil
+}
+
+// take makes s.task what was read of the j-th frame from the outside.
+func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
+	before := int64(0)
+	if s.ec == fr.EC {
+		before = s.lookedNS
+	}
+	t := f.taskOf(r, fr.NowNS, before)
+	if s.task != nil && s.task != t && s.ec == fr.EC {
+		f.end(s.task)
+	}
+	s.task = t
+	s.keepFrames(fr, j)
+	s.from.set(f.notes)
+}
+
+// stands reports whether what an answer was read from still says the same, by the ranges of this tick's call.
+func (f *Finder) stands(w *watch) bool {
+	if !w.planned {
+		if w.empty() {
+			return false
+		}
+		same, calls, err := w.confirm(f.objects, f.mem)
+		f.calls += calls
+		return err == nil && same
+	}
+	w.planned = false
+	return w.holds(f.objects)
+}
+
+// findTask searches the frames from the outside for one that says what the thread works on, and returns its number from there; 0: none.
+func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
+	n, candidates := min(fr.count(), maxOuter), 0
+	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
+		to := min(from+outerStep, n)
+		last := len(fr.Raw) - from*fr.Size
+		part := fr.Raw[last-(to-from)*fr.Size : last]
+		scopes, err := f.code.Scopes(part, f.scopes[:0])
+		f.scopes = scopes[:0]
+		if err != nil {
+			return 0, err
+		}
+		bare := true
+		for i := len(scopes) - 1; i >= 0; i-- {
+			site := f.site(&scopes[i])
+			if site.task == nil {
+				continue
+			}
+			bare = false
+			if candidates++; candidates > maxCandidates {
+				return 0, nil
+			}
+			j := to - 1 - scopes[i].Frame
+			frame, at := fr.outer(j)
+			f.frame = liveFrame{at: at, words: wordsOf(frame), innermostAt: fr.InnermostAt}
+			found, err := f.readTask(&scopes[i], site, r)
+			if err != nil {
+				return 0, err
+			}
+			if found {
+				return j, nil
+			}
+		}
+		if bare && candidates == 0 {
+			s.bareEC, s.bare = fr.EC, append(s.bare[:0], fr.Raw[len(fr.Raw)-to*fr.Size:]...)
+		}
+	}
+	return 0, nil
+}
+
+// bare says how many frames from the outside, the dummy left out, are known to have no variable of interest.
+func (f *Finder) bare(s *State, fr *Frames) int {
+	if s.bareEC != fr.EC {
+		return 0
+	}
+	a, b, same := s.bare, fr.Raw, 0
+	for len(a) > 0 && len(b) > 0 && bytes.Equal(a[len(a)-fr.Size:], b[len(b)-fr.Size:]) {
+		a, b = a[:len(a)-fr.Size], b[:len(b)-fr.Size]
+		same++
+	}
+	return max(same-1, 0)
+}
+
+// readCandidate reads what the j-th frame from the outside says.
+func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err error) {
+	frame, at := fr.outer(j)
+	f.frame = liveFrame{at: at, words: wordsOf(frame), innermostAt: fr.InnermostAt}
+	scopes, err := f.code.Scopes(frame, f.scopes[:0])
+	f.scopes = scopes[:0]
+	if err != nil || len(scopes) != 1 {
+		return false, err
+	}
+	site := f.site(&scopes[0])
+	if site.task == nil {
+		return false, nil
+	}
+	return f.readTask(&scopes[0], site, r)
+}
+
+// readTask reads the variables of a frame that can say what its thread works on. f.notes are what was read.
+func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
+	for _, c := range site.task {
+		*r = reading{key: taskKey{slot: scope.Locals.At(scope.EP, c.local)}}
+		found, err := f.settled(func() (bool, error) { return c.read(f, scope, r) })
+		if err != nil || found {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+// settled reads something through the view and has it confirmed: what it was read from says the same afterwards, and the frame f.frame
+// still runs. f.notes is what it was read from. The error says that it changes or can't be read, or is the target's.
+func (f *Finder) settled(read func() (found bool, err error)) (found bool, err error) {
+	for range readTries {
+		f.notes = f.notes[:0]
+		err := f.objects.Read(func() (err error) {
+			f.notes = f.notes[:0]
+			f.objects.Record(&f.notes)
+			defer f.objects.Record(nil)
+			found, err = read()
+			return err
+		})
+		switch {
+		case errors.Is(err, attach.ErrGone), errors.Is(err, view.ErrStopped):
+			return false, err
+		case !heap.Recorded(f.notes):
+			return false, nil
+		}
+		if err != nil {
+			continue
+		}
+		f.scratch.set(f.notes)
+		same, calls, err := f.scratch.confirmIn(f.objects, f.mem, &f.frame)
+		f.calls += calls
+		if err != nil {
+			return false, err
+		}
+		if same {
+			return found, nil
+		}
+	}
+	return false, errChanged
+}
+
+// word reads the variable at an address.
+func (f *Finder) word(at attach.Address) (uint64, error) {
+	b, err := f.objects.View.Bytes(at, 8)
+	if err != nil {
+		return 0, err
+	}
+	f.objects.Note(at, b, 0)
+	return view.U64(b), nil
+}
+
+// quietly reads what need not be confirmed: texts of objects that don't change while what leads to them does not.
+func (f *Finder) quietly(read func()) {
+	f.objects.Record(nil)
+	read()
+	f.objects.Record(&f.notes)
+}

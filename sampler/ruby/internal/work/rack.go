@@ -1,0 +1,141 @@
+package work
+
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+)
+
+// maxText bounds a text that is read of a request or a job, in bytes.
+const maxText = 1024
+
+// Keys of a Rack environment.
+const (
+	envMethod = iota
+	envPath
+	envScript
+	envQuery
+	envParameters
+	envSinatra
+	envPattern
+	envStart
+	envQueue
+	envURI
+	envRequestPath
+	envHost
+	envAgent
+	envKeys
+)
+
+// envNames are the keys of an environment that are looked up. Read-only.
+var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QUERY_STRING", "action_dispatch.request.path_parameters",
+	"sinatra.route", "action_dispatch.route_uri_pattern", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
+	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT"}
+
+// envIdentity are the keys whose values a request keeps for as long as it runs. Read-only.
+var envIdentity = [identityWords]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
+
+// parameterNames are the keys of Rails' path parameters that make a route. Read-only.
+var parameterNames = []string{"controller", "action"}
+
+// readEnv reads the environment of a request, which the Rack specification says is a Hash with these keys.
+func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) {
+	var values [envKeys]uint64
+	if err := f.lookUp(r, envNames[:], values[:]); err != nil || values[envMethod] == 0 || values[envPath] == 0 {
+		return false, err
+	}
+	r.kind = sampler.WorkRequest
+	known := false
+	for i, key := range envIdentity {
+		r.identity[i] = values[key]
+		known = known || f.objects.IsObject(values[key])
+	}
+	if !known { // an environment with nothing but the least
+		r.identity[0], r.identity[1] = values[envMethod], values[envPath]
+	}
+	var texts [envKeys]string
+	var failed error
+	f.quietly(func() {
+		wanted := []int{envMethod, envPath, envScript, envSinatra, envPattern, envStart, envQueue}
+		if f.values {
+			wanted = append(wanted, envQuery)
+		}
+		for _, i := range wanted {
+			texts[i] = f.text(values[i], maxText, &failed)
+		}
+	})
+	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
+		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
+	if v := values[envParameters]; v != 0 {
+		var of [2]uint64
+		f.quietly(func() {
+			if is, err := f.objects.Is(v, heap.TypeHash); err != nil || !is {
+				failed = cmp.Or(failed, err)
+				return
+			}
+			failed = cmp.Or(failed, f.objects.Lookup(v, parameterNames, of[:]))
+			env.Controller, env.Action = f.text(of[0], maxText, &failed), f.text(of[1], maxText, &failed)
+		})
+	}
+	if failed != nil {
+		return false, failed
+	}
+	r.endpoint = Route(&env)
+	for _, i := range []int{envStart, envQueue} {
+		if r.queuedNS == 0 && texts[i] != "" {
+			r.queuedNS = Queued(texts[i], f.wall())
+		}
+	}
+	if f.values {
+		r.values = env.Script + env.Path
+		if env.Query != "" {
+			r.values += "?" + env.Query
+		}
+	}
+	return true, nil
+}
+
+// lookUp reads the Hash that r's variable holds.
+func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
+	v, err := f.word(r.key.slot)
+	if err != nil {
+		return err
+	}
+	r.key.hash = v
+	if is, err := f.objects.Is(v, heap.TypeHash); err != nil || !is {
+		return err
+	}
+	return f.objects.Lookup(v, names, values)
+}
+
+// text returns the beginning of a String, or a Symbol's name; "" for another object. failed is set where it can't be told, or
+// memory is to be fetched first.
+func (f *Finder) text(v uint64, limit int, failed *error) string {
+	if !f.objects.IsObject(v) {
+		if v&symbolMask != symbolTag {
+			return ""
+		}
+		s, err := f.objects.SymbolName(v)
+		*failed = cmp.Or(*failed, err)
+		return s
+	}
+	flags, err := f.objects.Flags(v)
+	s := ""
+	if err == nil {
+		switch flags & heap.TypeMask {
+		case heap.TypeString:
+			s, _, err = f.objects.Prefix(v, limit)
+		case heap.TypeSymbol:
+			s, err = f.objects.SymbolName(v)
+		case heap.TypeNone, heap.TypeMoved:
+			err = errChanged
+		}
+	}
+	*failed = cmp.Or(*failed, err)
+	return s
+}
+
+// The low byte of a Symbol that is not an object.
+const symbolMask, symbolTag = 0xff, 0x0c

@@ -1,0 +1,102 @@
+package work
+
+import (
+	"bytes"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+)
+
+// Frames are the control frames of a thread's stack as they were read and believed.
+type Frames struct {
+	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address. End is the end
+	// of the VM stack.
+	EC, InnermostAt, CFP, End attach.Address
+	// Raw are the frames, innermost first, the dummy at the bottom included; Size is that of one, in bytes.
+	Raw  []byte
+	Size int
+	// Partial: inner frames were left out, so the first one is not the innermost.
+	Partial bool
+	// NowNS is when they were read, CLOCK_MONOTONIC in ns.
+	NowNS int64
+}
+
+// outer returns the j-th frame from the outside and its address; the 0th is the dummy.
+func (f *Frames) outer(j int) (frame []byte, at attach.Address) {
+	i := len(f.Raw) - (j+1)*f.Size
+	return f.Raw[i : i+f.Size], f.End - attach.Address((j+1)*f.Size)
+}
+
+// inner returns the address of the i-th frame from the innermost.
+func (f *Frames) inner(i int) attach.Address { return f.CFP + attach.Address(i*f.Size) }
+
+func (f *Frames) count() int { return len(f.Raw) / f.Size }
+
+// State is what is known of a thread from look to look. The zero value knows nothing.
+type State struct {
+	// ec is the execution context of the last look, at lookedNS; 0: there was none.
+	ec       attach.Address
+	lookedNS int64
+
+	// task is what the thread works on; nil: nothing that could be told. outer are the frames outward of that which tells it, and
+	// words the words of that one that stay while it runs.
+	task  *task
+	outer []byte
+	words [frameWords]byte
+	// from is what task was read from.
+	from watch
+	// bare are outer frames, of the context bareEC, that have no variable of interest.
+	bare   []byte
+	bareEC attach.Address
+
+	// asked is what the thread asks, read from the local variable at askedAt.
+	asked     sampler.TextID
+	askedText string
+	askedAt   attach.Address
+	askedFrom watch
+
+	// generation is the Dictionary's that the IDs are of.
+	generation sampler.Generation
+	serving    sampler.Serving
+}
+
+// Serving is what the last look found.
+func (s *State) Serving() sampler.Serving { return s.serving }
+
+// Plan adds what the last look's answer was read from to the ranges of a call.
+func (s *State) Plan(ranges []attach.Range) []attach.Range {
+	return s.askedFrom.plan(s.from.plan(ranges))
+}
+
+// Unplan says that what Plan has added is not what this tick reads: the call failed, or was another one.
+func (s *State) Unplan() { s.from.planned, s.askedFrom.planned = false, false }
+
+// Lost says that the thread's stack is not known, and so is for whom it works. The request may go on.
+func (s *State) Lost() { s.serving = sampler.Serving{} }
+
+// frameWords is how many bytes of a control frame stay while it runs: its code, its receiver and its environment, from
+// FrameISeq on. (The environment moves when a block keeps it; then the frame is looked at anew.)
+const frameWords = code.FrameEP + 8 - code.FrameISeq
+
+func wordsOf(frame []byte) (w [frameWords]byte) {
+	copy(w[:], frame[code.FrameISeq:])
+	return w
+}
+
+// sameFrames reports whether the frame that told the task and those outward of it are those of the last look.
+func (s *State) sameFrames(f *Frames) bool {
+	n := len(s.outer)
+	if s.task == nil || s.ec != f.EC || n+f.Size > len(f.Raw) || !bytes.Equal(f.Raw[len(f.Raw)-n:], s.outer) {
+		return false
+	}
+	at := len(f.Raw) - n - f.Size
+	return wordsOf(f.Raw[at:at+f.Size]) == s.words
+}
+
+// keepFrames remembers the j-th frame from the outside, and those outward of it.
+func (s *State) keepFrames(f *Frames, j int) {
+	frame, _ := f.outer(j)
+	s.outer = append(s.outer[:0], f.Raw[len(f.Raw)-j*f.Size:]...)
+	s.words = wordsOf(frame)
+}

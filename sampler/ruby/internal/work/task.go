@@ -1,0 +1,108 @@
+package work
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxTasks bounds the requests and jobs that are remembered: those of fibers that wait, beside those of the threads.
+	maxTasks = 4096
+	// identityWords is how many values of a request's environment or a job's Hash tell it from others.
+	identityWords = 6
+)
+
+// taskKey says where a task's Hash is and which variable holds it. Both can be those of another task later.
+type taskKey struct {
+	slot attach.Address
+	hash uint64
+}
+
+// task is a request or a job in progress.
+type task struct {
+	key taskKey
+	// identity are the words of values that don't change while it runs: a Hash and a variable are used again for the next one.
+	identity [identityWords]uint64
+	work     sampler.Work
+	// id is that of work in the Dictionary's generation.
+	id         sampler.WorkID
+	generation sampler.Generation
+	// seenNS is when it was seen last.
+	seenNS int64
+}
+
+// reading is what was read of a task's Hash.
+type reading struct {
+	kind     sampler.WorkKind
+	key      taskKey
+	identity [identityWords]uint64
+	endpoint string
+	queuedNS int64
+	values   string
+}
+
+// taskOf returns the task that was read: one that is known, or a new one, which a thread was seen without at beforeNS (0: it was not
+// seen before).
+func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
+	t := f.tasks[r.key]
+	if t == nil || !alike(&t.identity, &r.identity) || t.work.Kind != r.kind {
+		if len(f.tasks) >= maxTasks {
+			f.forget(nowNS)
+		}
+		f.lastNumber++
+		t = &task{key: r.key, identity: r.identity, work: sampler.Work{Number: f.lastNumber, Kind: r.kind,
+			SinceNS: nowNS, BeforeNS: beforeNS, QueuedNS: r.queuedNS}}
+		f.tasks[r.key] = t
+	}
+	if t.work.Endpoint != r.endpoint || t.work.Values != r.values {
+		t.work.Endpoint, t.work.Values, t.generation = r.endpoint, r.values, 0
+	}
+	t.identity = r.identity // a Hash that is being filled has more of it later
+	f.seen(t, nowNS)
+	return t
+}
+
+// alike reports whether two identities are those of one task: nothing that both have differs.
+func alike(a, b *[identityWords]uint64) bool {
+	same := false
+	for i := range a {
+		if a[i] == 0 || b[i] == 0 {
+			continue
+		}
+		if a[i] != b[i] {
+			return false
+		}
+		same = true
+	}
+	return same
+}
+
+// seen says that a task is in progress. Its ID is given anew where the Dictionary may have dropped it, since nobody asked for it.
+func (f *Finder) seen(t *task, nowNS int64) {
+	t.seenNS = nowNS
+	if g := f.dict.Generation(); t.generation != g {
+		t.generation, t.id = g, f.dict.InternWork(t.work)
+	}
+}
+
+// end forgets a task whose thread goes on without it. One that a fiber suspends is remembered.
+func (f *Finder) end(t *task) {
+	if f.tasks[t.key] == t {
+		delete(f.tasks, t.key)
+	}
+}
+
+// tasksKeptNS is how long a task that nobody was seen to work on is remembered, in ns, when there are too many.
+const tasksKeptNS = 60_000_000_000
+
+// forget makes room for tasks.
+func (f *Finder) forget(nowNS int64) {
+	for key, t := range f.tasks {
+		if nowNS-t.seenNS > tasksKeptNS {
+			delete(f.tasks, key)
+		}
+	}
+	if len(f.tasks) >= maxTasks {
+		clear(f.tasks)
+	}
+}

@@ -1,0 +1,140 @@
+package ruby
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// serveTags has threads that serve one request after another, of up to some ms each, most of them in the same frames at the same
+// addresses. Every request's path has the thread's number and its own.
+const serveTags = `
+def work(env, ms)
+  case ms % 4
+  when 0 then sleep ms / 1000.0
+  when 1 then 2000.times { |i| env["x#{i % 7}"] = i.to_s }
+  when 2 then [1].each { |x| sleep 0.0005 }
+  end
+end
+def call(env, ms)
+  work(env, ms)
+  [200, {}, []]
+end
+def build(k, n)
+  e = {"SERVER_NAME" => "here", "rack.version" => [1, 3], "HTTP_ACCEPT" => "*/*", "SERVER_PROTOCOL" => "HTTP/1.1"}
+  e["REQUEST_METHOD"] = "GET"
+  e["REQUEST_URI"] = "/#{k}/#{n}?q=#{n}"
+  e["PATH_INFO"] = "/#{k}/#{n}"
+  e["SCRIPT_NAME"] = ""
+  e["QUERY_STRING"] = "q=#{n}"
+  e["HTTP_HOST"] = "host#{k}"
+  e
+end
+def serve(k, n)
+  env = build(k, n)
+  call(env, n % 8)
+end
+4.times { |k| Thread.new { Thread.current.name = "server #{k}"; n = 0; loop { serve(k, n += 1); sleep 0.001 if n % 3 == 0 } } }
+Thread.new { loop { sleep 0.002; GC.start } }
+Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// served checks what is said of requests whose paths say whose they are.
+type served struct {
+	paths   map[sampler.WorkNumber]string
+	numbers map[string]sampler.WorkNumber
+	last    map[sampler.ThreadID]int
+	// moves: a compaction moves requests, each of which is another one then.
+	moves bool
+	// found counts threads of samples in which a request was found, and none those in which none was.
+	found, none int
+}
+
+// see checks one thread of a sample.
+func (c *served) see(rd *Reader, th *sampler.Thread) error {
+	info, _ := rd.dict.Thread(th.ID)
+	tag, ok := strings.CutPrefix(info.Name, "server ")
+	w := rd.dict.Work(th.Serving.Work)
+	if !ok {
+		if w.Number != 0 && info.Name != "" { // it may not be named yet
+			return fmt.Errorf("thread %q serves %+v", info.Name, w)
+		}
+		return nil
+	}
+	if w.Number == 0 {
+		c.none++
+		return nil
+	}
+	c.found++
+	path, query, _ := strings.Cut(w.Values, "?q=")
+	rest, ok := strings.CutPrefix(path, "/"+tag+"/")
+	n, err := strconv.Atoi(rest)
+	if !ok || err != nil || query != rest {
+		return fmt.Errorf("thread %q serves %q", info.Name, w.Values)
+	}
+	if old, ok := c.paths[w.Number]; ok && old != w.Values {
+		return fmt.Errorf("request %d was %q and is %q", w.Number, old, w.Values)
+	}
+	if old, ok := c.numbers[w.Values]; ok && old != w.Number && !c.moves {
+		return fmt.Errorf("%q was request %d and is %d", w.Values, old, w.Number)
+	}
+	if n < c.last[th.ID] {
+		return fmt.Errorf("thread %q serves %q after the %d.", info.Name, w.Values, c.last[th.ID])
+	}
+	if w.Endpoint != "GET /:id/:id" || w.SinceNS == 0 || w.BeforeNS >= w.SinceNS {
+		return fmt.Errorf("%+v", w)
+	}
+	c.paths[w.Number], c.numbers[w.Values], c.last[th.ID] = w.Values, w.Number, n
+	return nil
+}
+
+// TestServing: no request is said to be another thread's, or another one, in samples that race with the program.
+func TestServing(t *testing.T) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			for _, mode := range []string{"plain", "compact"} {
+				t.Run(v.Name+" "+mode, func(t *testing.T) {
+					p := r.Start(t, serveTags, v.Apply(rubytest.Options{Args: []string{mode}}))
+					p.Expect(t, "ready")
+					raceServing(t, openReaderWith(t, p.PID, Options{Values: true}), raceSamples(t)/4, mode == "compact")
+				})
+			}
+		}
+	})
+}
+
+// raceServing takes samples until so many threads of them had a request.
+func raceServing(t *testing.T, rd *Reader, want int, moves bool) {
+	var s sampler.Sample
+	c := served{moves: moves, paths: map[sampler.WorkNumber]string{}, numbers: map[string]sampler.WorkNumber{}, last: map[sampler.ThreadID]int{}}
+	deadline := time.Now().Add(raceTime)
+	for i := 0; (c.found < want || len(c.paths) < want/50) && time.Now().Before(deadline); i++ {
+		depth := sampler.StackTick
+		if i%4 != 0 {
+			depth = sampler.LockTick
+		}
+		if err := rd.Read(depth, &s); err != nil {
+			if errors.Is(err, ErrListTorn) {
+				continue
+			}
+			t.Fatal(err)
+		}
+		for j := range s.Threads {
+			if th := &s.Threads[j]; th.Quality&sampler.StackFresh != 0 && th.Quality&sampler.StackFailed == 0 {
+				if err := c.see(rd, th); err != nil {
+					t.Fatalf("after %d: %v", c.found, err)
+				}
+			}
+		}
+	}
+	rubytest.Report(t, "%d threads of samples with a request, %d without, %d requests", c.found, c.none, len(c.paths))
+	if c.found < want || len(c.paths) < want/50 {
+		t.Errorf("%d threads of samples with a request, %d without, %d requests", c.found, c.none, len(c.paths))
+	}
+}
