@@ -1,0 +1,294 @@
+package ruby
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/memtest"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// capturedValues is a captured process of testdata/values.rb, with the control frames of some of its threads.
+type capturedValues struct {
+	memtest.Process
+	Shapes  attach.Address
+	Threads []capturedThread
+	// Values is how many were found while the process lived.
+	Values int
+}
+
+type capturedThread struct {
+	Name   string
+	EC     attach.Address
+	Frames []byte
+}
+
+var capturedNames = []string{"service", "escaped", "fiber-locals", "$! nested", "numbers", "odd"}
+
+// explorer reads all that it can of values, in every way.
+type explorer struct {
+	d     *code.Decoder
+	left  int // how many values are still looked at
+	found int // how many reads have told something
+	calls int // the most that one question has taken
+}
+
+// ask settles one question.
+func (e *explorer) ask(f func() error) {
+	calls := e.d.Objects.View.Calls
+	if e.d.Objects.Read(f) == nil {
+		e.found++
+	}
+	e.calls = max(e.calls, e.d.Objects.View.Calls-calls)
+}
+
+func (e *explorer) value(v uint64, depth int) {
+	if e.left--; e.left < 0 || depth > 6 {
+		return
+	}
+	o := e.d.Objects
+	e.ask(func() error { _, err := o.Int(v); return err })
+	e.ask(func() error { _, err := o.Uint(v); return err })
+	e.ask(func() error { _, err := o.Float(v); return err })
+	e.ask(func() error { _, _, err := o.Bytes(v, 10000); return err })
+	e.ask(func() error { _, _, err := o.Prefix(v, 100); return err })
+	e.ask(func() error { _, err := o.Name(v); return err })
+	e.ask(func() error { _, err := o.ClassOf(v); return err })
+	var inner []uint64
+	e.ask(func() error {
+		inner = inner[:0]
+		at, n, err := o.Array(v)
+		for i := range min(n, 50) {
+			item, err := o.Word(at + attach.Address(8*i))
+			if err != nil {
+				return err
+			}
+			inner = append(inner, item)
+		}
+		return err
+	})
+	e.ask(func() error {
+		inner = inner[:0]
+		return o.EachPair(v, 50, func(key, value uint64) (bool, error) {
+			inner = append(inner, key, value)
+			return true, nil
+		})
+	})
+	var looked [3]uint64
+	e.ask(func() error { return o.Lookup(v, []string{"PATH_INFO", "key3", "none"}, looked[:]) })
+	for _, name := range []string{"@v0", "@v12", "@v99", "@m7_3", "@env", "mesg"} {
+		e.ask(func() error {
+			value, ok, err := o.Ivar(v, name)
+			if ok {
+				inner = append(inner, value)
+			}
+			return err
+		})
+	}
+	for _, v := range inner {
+		e.value(v, depth+1)
+	}
+}
+
+func (e *explorer) thread(th *capturedThread) error {
+	o := e.d.Objects
+	scopes, err := e.d.Scopes(th.Frames, nil)
+	if err != nil {
+		return err
+	}
+	var values []uint64
+	for _, s := range scopes {
+		for i := range s.Locals.Names() {
+			e.ask(func() error {
+				v, err := o.Word(s.Locals.At(s.EP, i))
+				values = append(values, v)
+				return err
+			})
+		}
+		values = append(values, s.Self)
+	}
+	e.ask(func() error {
+		v, err := e.d.Errinfo(scopes, th.EC)
+		values = append(values, v)
+		return err
+	})
+	e.ask(func() error {
+		return o.FiberLocals(th.EC, func(_ string, v uint64) (bool, error) {
+			values = append(values, v)
+			return true, nil
+		})
+	})
+	for _, f := range []func(attach.Address) (uint64, error){o.Fiber, o.FiberStorage} {
+		e.ask(func() error {
+			v, err := f(th.EC)
+			values = append(values, v)
+			return err
+		})
+	}
+	for _, v := range values {
+		e.value(v, 0)
+	}
+	return nil
+}
+
+// explore reads a captured process, as far as so many values.
+func (g *capturedValues) explore(mem attach.Memory, values int) (*explorer, error) {
+	_, d, _, err := open(&g.Process, mem)
+	if err != nil {
+		return nil, err
+	}
+	d.Objects.Shapes = g.Shapes
+	e := &explorer{d: d, left: values}
+	var last error
+	for i := range g.Threads {
+		if err := e.thread(&g.Threads[i]); err != nil {
+			last = err
+		}
+	}
+	return e, last
+}
+
+const capturedDepth = 3000
+
+func captureValues(t *testing.T, r rubytest.Ruby) {
+	p := r.Start(t, valuesProgram, rubytest.Options{})
+	var truth map[string]toldThread
+	p.JSON(t, &truth)
+	live := openTarget(t, p.PID)
+	g := &capturedValues{Process: processOf(live), Shapes: live.vm.Shapes}
+	for _, thread := range live.threads(t) {
+		if name := live.name(t, thread); slices.Contains(capturedNames, name) {
+			ec := live.word(t, thread+live.off(t, "rb_thread_struct.ec"))
+			raw, _ := live.stack(t, ec, false)
+			g.Threads = append(g.Threads, capturedThread{name, ec, raw.Frames})
+		}
+	}
+	capture := memtest.NewCapture(live.proc)
+	e, err := g.explore(capture, capturedDepth)
+	if err != nil || len(g.Threads) != len(capturedNames) {
+		t.Fatalf("%d threads, %v", len(g.Threads), err)
+	}
+	g.Values = e.found
+	memtest.Save(t, "testdata/values", g.Version, g, capture)
+}
+
+func loadValues(t testing.TB) []*capturedValues {
+	return memtest.Load[capturedValues](t, "testdata/values")
+}
+
+// TestValuesOfCapturedMemory reads captured processes as if they lived; with -update it captures them again.
+func TestValuesOfCapturedMemory(t *testing.T) {
+	if *update {
+		rubytest.Each(t, captureValues)
+	}
+	captured := loadValues(t)
+	if len(captured) < 4 {
+		t.Errorf("%d captured processes only", len(captured))
+	}
+	for _, g := range captured {
+		e, err := g.explore(g.Pages, capturedDepth)
+		if err != nil || e.found != g.Values {
+			t.Errorf("%s: %d values, %d while it lived: %v", g.Version, e.found, g.Values, err)
+		}
+	}
+}
+
+// FuzzValues reads the values of captured processes in which words were replaced by other words of the same memory, or by any
+// number. It must end, in a bounded number of reads, with values or errors.
+func FuzzValues(f *testing.F) {
+	captured := loadValues(f)
+	places := make([][]attach.Address, len(captured))
+	for i, g := range captured {
+		w := memtest.NewPlaces(g.Pages)
+		if _, err := g.explore(w, capturedDepth); err != nil {
+			f.Fatal(err)
+		}
+		places[i] = w.At
+		memtest.AddEdits(f, i, 24, 977)
+	}
+	f.Fuzz(func(t *testing.T, which uint8, edits []byte) {
+		i := int(which) % len(captured)
+		g := captured[i]
+		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}
+		for ; len(edits) >= 6; edits = edits[6:] {
+			at := places[i][int(binary.LittleEndian.Uint16(edits))%len(places[i])]
+			n := binary.LittleEndian.Uint32(edits[2:])
+			value := uint64(n)
+			switch n & 3 {
+			case 0: // a pointer to somewhere that is read
+				value = uint64(places[i][int(n>>2)%len(places[i])])
+			case 1: // another word of this memory
+				var b [8]byte
+				if g.Pages.Read(places[i][int(n>>2)%len(places[i])], b[:]) == nil {
+					value = binary.LittleEndian.Uint64(b[:])
+				}
+			case 2: // a number where a size is
+				value = uint64(n) << 30
+			}
+			mem.Words[at] = value
+		}
+		e, _ := g.explore(mem, 400)
+		if e.calls > view.MaxRounds+1 {
+			t.Fatalf("a question took %d calls", e.calls)
+		}
+	})
+}
+
+// TestLocalsAreCheckedAgain: where other names stand in the table of a code's local variables after a collection, the new ones are
+// found, and until then the kept ones.
+func TestLocalsAreCheckedAgain(t *testing.T) {
+	for _, g := range loadValues(t) {
+		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}
+		vm, d, _, err := open(&g.Process, mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := func() []string {
+			scopes, err := d.Scopes(g.Threads[0].Frames, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range scopes {
+				if names := s.Locals.Names(); len(names) > 2 {
+					return names
+				}
+			}
+			return nil
+		}
+		before := named()
+		scopes, _ := d.Scopes(g.Threads[0].Frames, nil)
+		for _, s := range scopes {
+			if len(s.Locals.Names()) > 2 {
+				body := wordAt(t, g.Pages, s.ISeq+16)
+				table := wordAt(t, g.Pages, body+attach.Address(vm.Table.Offset("rb_iseq_constant_body.local_table")))
+				mem.Words[table], mem.Words[table+8] = uint64(wordAt(t, g.Pages, table+8)), uint64(wordAt(t, g.Pages, table))
+				break
+			}
+		}
+		if got := named(); !slices.Equal(got, before) {
+			t.Errorf("%s: %q before a collection, want %q", g.Version, got, before)
+		}
+		if err := d.Revalidate(1, sampler.GC{Valid: true, Count: 1, MajorCount: 1}); err != nil {
+			t.Fatal(err)
+		}
+		want := slices.Clone(before)
+		want[0], want[1] = want[1], want[0]
+		if got := named(); !slices.Equal(got, want) {
+			t.Errorf("%s: %q after a collection, want %q", g.Version, got, want)
+		}
+	}
+}
+
+func wordAt(t *testing.T, mem attach.Memory, at attach.Address) attach.Address {
+	t.Helper()
+	var b [8]byte
+	if err := mem.Read(at, b[:]); err != nil {
+		t.Fatal(err)
+	}
+	return attach.Address(le64(b[:]))
+}
