@@ -46,6 +46,8 @@ type Finding struct {
 	Stack   sampler.StackID
 	Peer    sampler.PeerID
 	Object  uint64
+	// Endpoint is the route or job class that most of it is of; "": none, or it is not known.
+	Endpoint string
 	// Explains is the part of the threads' busy time (all time but rest) in the last ten seconds that the finding accounts
 	// for, 0 to 1, with the waiting of those that it kept waiting.
 	Explains float64
@@ -110,6 +112,8 @@ type hit struct {
 	stack             sampler.StackID
 	peer              sampler.PeerID
 	object            uint64
+	// endpoint is the one that most of it is of; "": none, or it is not known.
+	endpoint string
 	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
 	explains int64
 	// tell adds to text what takes long to find out: the culprit's code. It is called when somebody wants to read it, at the next
@@ -223,16 +227,16 @@ type Findings struct {
 	past             []Finding // as they were at their worst, before they were told
 }
 
-// newFindings returns Findings of a stream of the target p, whose IDs point into dict. b is of the same stream. r says which
+// newFindings returns Findings of a stream of the target p, whose IDs point into dict. b and q are of the same stream. r says which
 // rules with which limits; nil is all of them as they are.
-func newFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blame, r *Rules) *Findings {
+func newFindings(s *Stream, p sampler.Process, dict *sampler.Dictionary, b *Blame, q *Requests, r *Rules) *Findings {
 	if r == nil {
 		r = NewRules()
 	}
 	f := &Findings{ev: newCollector(s, p, dict, &r.limits), rules: r}
-	f.win.init(f.ev, b)
-	f.late.init(f.ev, b)
-	f.trail.init(f.ev, b)
+	f.win.init(f.ev, b, q)
+	f.late.init(f.ev, b, q)
+	f.trail.init(f.ev, b, q)
 	s.Attach(f)
 	return f
 }
@@ -368,7 +372,7 @@ func (f *Findings) finding(i int) Finding {
 	h := &st.last
 	return Finding{
 		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: h.next, SinceNS: st.trueNS,
-		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Explains: st.lastExplains,
+		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
 	}
 }
 

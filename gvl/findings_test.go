@@ -21,6 +21,8 @@ type scene struct {
 	gc     sampler.GC
 	proc   sampler.Proc
 	self   sampler.Self
+	// serving is for whom threads work.
+	serving map[sampler.ThreadID]sampler.Serving
 }
 
 const sceneTick = 5 * ms
@@ -37,7 +39,7 @@ func newScene(t *testing.T) *scene {
 // watch begins anew with the findings.
 func (s *scene) watch(p sampler.Process, r *Rules) {
 	s.stream = NewStream(p)
-	s.f = newFindings(s.stream, p, s.dict, newBlame(s.stream, s.dict), r)
+	s.f = newFindings(s.stream, p, s.dict, newBlame(s.stream, s.dict), NewRequests(s.stream, s.dict, MaxBlameWindowNS), r)
 }
 
 func (s *scene) named(id sampler.ThreadID, name string, main bool) {
@@ -69,6 +71,9 @@ func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Threa
 		x := sampleAt(s.now, owner, threads...)
 		x.GC, x.Proc, x.Self = s.gc, s.proc, s.self
 		x.GC.Valid = true
+		for i := range x.Threads {
+			x.Threads[i].Serving = s.serving[x.Threads[i].ID]
+		}
 		if s.tick%2 == 0 {
 			x.Depth = sampler.LockTick
 		}
@@ -433,11 +438,7 @@ func TestStarved(t *testing.T) {
 }
 
 func TestLocks(t *testing.T) {
-	lock := func(id, holder sampler.ThreadID, object uint64) sampler.Thread {
-		th := asleep(id, sampler.StoppedForever, sampler.BlockMutex)
-		th.Blocked.Object, th.Blocked.Holder = object, holder
-		return th
-	}
+	lock := waitsForLock
 	s := newScene(t)
 	s.named(1, "worker-1", false)
 	s.named(2, "worker-2", false)

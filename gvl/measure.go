@@ -20,6 +20,8 @@ type StatFinding struct {
 	AgoNS *int64 `json:"ago_ns"`
 	// Threads are those concerned, the culprit first.
 	Threads []sampler.ThreadID `json:"threads"`
+	// Endpoint is the route or job class that most of it is of; null: none, or it is not known.
+	Endpoint *string `json:"endpoint"`
 }
 
 // When says how long before the window's end it ended, before the title: "12 s ago: "; "" while it goes on.
@@ -113,10 +115,10 @@ type Measure struct {
 // they are.
 func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure {
 	stream := NewStream(p)
-	blame := newBlame(stream, dict)
+	blame, requests := newBlame(stream, dict), NewRequests(stream, dict, MaxBlameWindowNS)
 	return &Measure{
 		dict: dict, class: NewClassifier(p, dict), stream: stream, account: NewAccount(stream, p, dict), blame: blame,
-		findings: newFindings(stream, p, dict, blame, r), requests: NewRequests(stream, dict, MaxBlameWindowNS),
+		findings: newFindings(stream, p, dict, blame, requests, r), requests: requests,
 	}
 }
 
@@ -140,7 +142,7 @@ func (m *Measure) Findings() []StatFinding {
 	for _, f := range m.findings.raised() {
 		s := StatFinding{
 			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
-			Threads: append([]sampler.ThreadID{}, f.Threads...),
+			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: textOrNil(f.Endpoint),
 		}
 		if f.UntilNS != 0 {
 			until, ago := f.UntilNS, f.AgoNS

@@ -103,6 +103,7 @@ func evalSleep(w *window) hit {
 		h.stack = ts.Stack
 		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
 			w.in(ts.Stack)
+		w.serves(&h, ids[0])
 	}
 	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
 	return h

@@ -32,6 +32,7 @@ func evalSaturated(w *window) hit {
 			" of their busy time"
 		h.tell = nil
 		w.blameText(&h)
+		h.then(w.whoTakesGVL)
 		h.next = w.saturatedNext(r)
 	}
 	return h
@@ -139,6 +140,7 @@ func evalHog(w *window) hit {
 		h.text = w.culprit(e) + " " + tense("causes", "caused") + " " + units.RoundPercent(e.Share) + " of all waiting; a turn " + tense("costs", "cost") + " others " +
 			units.ProseDuration(p95) + " (p95)"
 	}
+	h.then(w.whoTakesGVL)
 	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
 	return h
 }
@@ -165,6 +167,7 @@ func evalStuck(w *window) hit {
 	}
 	h.text += ", " + units.Plural(int(l.waiters), "thread", "threads") + " waiting; " + units.ProseDuration(w.stuckNS) + " in " +
 		units.ProseDuration(w.sampledNS)
+	h.then(w.whoTakesGVL)
 	switch known, c := w.innermost(l.stack); {
 	case !known:
 		h.next = "look at its stack and at what it waits for: a C function that does not release the GVL, or a page from the disk"
@@ -212,6 +215,7 @@ func evalRegex(w *window) hit {
 			if x.cpuAt != 0 {
 				h.text += " of CPU"
 			}
+			w.serves(&h, ts.Thread)
 			h.next = "set Regexp.timeout (3.2 and later), rewrite the expression; look at the text it was given"
 		}
 	}

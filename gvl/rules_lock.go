@@ -88,12 +88,15 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 		} else {
 			h.text += ", "
 		}
-		holder := w.name(cycle[(i+1)%len(cycle)])
+		holder, who := w.name(cycle[(i+1)%len(cycle)]), w.name(id)
+		if name := w.endpointOf(id); name != "" {
+			h.endpoint, who = name, who+" ("+name+")"
+		}
 		switch {
 		case ts.State == Parked:
-			h.text += w.name(id) + " " + tenseWaits + " for " + holder + " to end" + w.in(ts.Stack)
+			h.text += who + " " + tenseWaits + " for " + holder + " to end" + w.in(ts.Stack)
 		default:
-			h.text += w.name(id) + " " + tenseWaits + " for " + object(&ts.Detail) + " held by " + holder + w.in(ts.Stack)
+			h.text += who + " " + tenseWaits + " for " + object(&ts.Detail) + " held by " + holder + w.in(ts.Stack)
 		}
 	}
 	if behind > 0 {
@@ -186,6 +189,7 @@ func evalConvoy(w *window) hit {
 		h.threads = append([]sampler.ThreadID{holder}, ids...)
 		h.stack = ts.Stack
 		h.text += "; held by " + w.behind(holder, ts.Stack) + ", which " + tenseIs + " " + holderDoes(ts)
+		w.serves(&h, holder)
 	}
 	h.next = w.convoyNext(h.stack)
 	return h
@@ -215,6 +219,7 @@ func evalStarved(w *window) hit {
 			if code := w.place(ts.Stack); code != "" {
 				h.text += ", " + tense("now ", "") + "in " + code
 			}
+			w.serves(&h, winner)
 		}
 		span := int64(looks) * gateLookNS
 		h.text += "; it " + tense("lets go and takes", "let go and took") + " it again about " + number(float64(vain)*1e9/float64(span)) + " times a second, for some " +

@@ -83,6 +83,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 			}
 		}
 	}
+	h.then(func(h *hit) { w.whoAsks(h, group, ns) })
 }
 
 // listener says who listens at a remote end within the machine; "" where that is not known.

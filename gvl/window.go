@@ -23,7 +23,9 @@ func (s *sums) held() int64 { return s.ns[Running] + s.ns[Stalled] + s.ns[GC] }
 type window struct {
 	ev    *collector
 	blame *Blame
-	dict  *sampler.Dictionary
+	// requests are those of the stream; nil: nobody follows them.
+	requests *Requests
+	dict     *sampler.Dictionary
 	// limits are the rules' thresholds.
 	limits *limits
 
@@ -70,7 +72,8 @@ type window struct {
 	threadOf map[sampler.ThreadID]int
 }
 
-func (w *window) init(ev *collector, b *Blame) {
+func (w *window) init(ev *collector, b *Blame, q *Requests) {
+	w.requests = q
 	w.ev, w.blame, w.dict, w.limits = ev, b, ev.dict, ev.limits
 	w.threads = make(map[sampler.ThreadID]*sums)
 	w.ractors = make(map[sampler.RactorID]*sums)
