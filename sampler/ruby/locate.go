@@ -127,7 +127,7 @@ func (l *locator) locate(vm *VM) error {
 	if vm.Shapes, err = l.findShapes(); err != nil {
 		return err
 	}
-	vm.Generic = l.genericTable()
+	vm.variables = l.eachVariable
 	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
 		// Exported by 4.0 too, where frames are ordinary nevertheless.
 		entry, err := l.word(s.Addr)

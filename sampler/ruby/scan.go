@@ -94,30 +94,27 @@ func (l *locator) findShapes() (attach.Address, error) {
 		w, err := l.word(s.Addr)
 		return attach.Address(w), err
 	}
-	spans, err := l.variables()
-	if err != nil {
-		return 0, err
-	}
 	var candidates []attach.Address
 	seen := make(map[attach.Address]bool)
-	for _, sp := range spans {
-		for b := sp.data; len(b) >= 8; b = b[8:] {
-			if v := attach.Address(le64(b)); l.objects.IsObject(uint64(v)) && v >= 1<<16 && v < 1<<56 && !seen[v] {
-				seen[v] = true
-				candidates = append(candidates, v)
-			}
+	err := l.eachVariable(func(_ attach.Address, word uint64) {
+		if v := attach.Address(word); l.objects.IsObject(word) && v >= 1<<16 && v < 1<<56 && !seen[v] {
+			seen[v] = true
+			candidates = append(candidates, v)
 		}
+	})
+	if err != nil {
+		return 0, err
 	}
 	return l.objects.FindShapes(candidates)
 }
 
-// genericTable returns the address of the word that refers to the table of variables of objects that have no place for them (up to 3.4);
-// 0: the library does not say. It is never exported.
-func (l *locator) genericTable() attach.Address {
-	for _, name := range []string{"generic_iv_tbl_", "generic_iv_tbl"} {
-		if s, ok := l.symbol(name); ok && !s.TLS {
-			return s.Addr
+// eachVariable calls f with all words of the module's variables.
+func (l *locator) eachVariable(f func(at attach.Address, word uint64)) error {
+	spans, err := l.variables()
+	for _, sp := range spans {
+		for i := 0; i+8 <= len(sp.data); i += 8 {
+			f(sp.at+attach.Address(i), le64(sp.data[i:]))
 		}
 	}
-	return 0
+	return err
 }

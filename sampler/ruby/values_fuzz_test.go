@@ -16,8 +16,9 @@ import (
 // capturedValues is a captured process of testdata/values.rb, with the control frames of some of its threads.
 type capturedValues struct {
 	memtest.Process
-	Shapes  attach.Address
-	Threads []capturedThread
+	// Shapes and Generic are those of heap.Objects.
+	Shapes, Generic attach.Address
+	Threads         []capturedThread
 	// Values is how many were found while the process lived.
 	Values int
 }
@@ -33,7 +34,8 @@ var capturedNames = []string{"service", "escaped", "fiber-locals", "$! nested", 
 // explorer reads all that it can of values, in every way.
 type explorer struct {
 	d     *code.Decoder
-	left  int // how many values are still looked at
+	most  int // how many values of a thread are looked at
+	left  int // how many still are
 	found int // how many reads have told something
 	calls int // the most that one question has taken
 }
@@ -59,7 +61,7 @@ func (e *explorer) value(v uint64, depth int) {
 	e.ask(func() error { _, _, err := o.Prefix(v, 100); return err })
 	e.ask(func() error { _, err := o.Name(v); return err })
 	e.ask(func() error { _, err := o.ClassOf(v); return err })
-	var inner []uint64
+	var inner, pairs []uint64
 	e.ask(func() error {
 		inner = inner[:0]
 		at, n, err := o.Array(v)
@@ -73,9 +75,9 @@ func (e *explorer) value(v uint64, depth int) {
 		return err
 	})
 	e.ask(func() error {
-		inner = inner[:0]
+		pairs = pairs[:0]
 		return o.EachPair(v, 50, func(key, value uint64) (bool, error) {
-			inner = append(inner, key, value)
+			pairs = append(pairs, key, value)
 			return true, nil
 		})
 	})
@@ -90,13 +92,14 @@ func (e *explorer) value(v uint64, depth int) {
 			return err
 		})
 	}
-	for _, v := range inner {
+	for _, v := range append(inner, pairs...) {
 		e.value(v, depth+1)
 	}
 }
 
 func (e *explorer) thread(th *capturedThread) error {
 	o := e.d.Objects
+	e.left = e.most
 	scopes, err := e.d.Scopes(th.Frames, nil)
 	if err != nil {
 		return err
@@ -136,14 +139,14 @@ func (e *explorer) thread(th *capturedThread) error {
 	return nil
 }
 
-// explore reads a captured process, as far as so many values.
+// explore reads a captured process, as far as so many values of each thread.
 func (g *capturedValues) explore(mem attach.Memory, values int) (*explorer, error) {
 	_, d, _, err := open(&g.Process, mem)
 	if err != nil {
 		return nil, err
 	}
-	d.Objects.Shapes = g.Shapes
-	e := &explorer{d: d, left: values}
+	d.Objects.Shapes, d.Objects.Generic = g.Shapes, g.Generic
+	e := &explorer{d: d, most: values}
 	var last error
 	for i := range g.Threads {
 		if err := e.thread(&g.Threads[i]); err != nil {
@@ -153,7 +156,7 @@ func (g *capturedValues) explore(mem attach.Memory, values int) (*explorer, erro
 	return e, last
 }
 
-const capturedDepth = 3000
+const capturedDepth = 1000
 
 func captureValues(t *testing.T, r rubytest.Ruby) {
 	p := r.Start(t, valuesProgram, rubytest.Options{})
@@ -168,6 +171,12 @@ func captureValues(t *testing.T, r rubytest.Ruby) {
 			g.Threads = append(g.Threads, capturedThread{name, ec, raw.Frames})
 		}
 	}
+	for i := range g.Threads { // which finds out where the table of other objects' variables is
+		if err := (&explorer{d: live.dec, most: capturedDepth}).thread(&g.Threads[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.Generic = live.dec.Objects.Generic
 	capture := memtest.NewCapture(live.proc)
 	e, err := g.explore(capture, capturedDepth)
 	if err != nil || len(g.Threads) != len(capturedNames) {
@@ -232,7 +241,7 @@ func FuzzValues(f *testing.F) {
 			}
 			mem.Words[at] = value
 		}
-		e, _ := g.explore(mem, 400)
+		e, _ := g.explore(mem, 100)
 		if e.calls > view.MaxRounds+1 {
 			t.Fatalf("a question took %d calls", e.calls)
 		}

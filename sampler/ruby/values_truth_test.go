@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 //go:embed testdata/values.rb
@@ -28,10 +29,11 @@ type told struct {
 	Ivars map[string]told // of an object
 }
 
-// toldThread is what Ruby says of a thread: the local variables of its methods, $!, its fiber-locals.
+// toldThread is what Ruby says of a thread: the local variables of its methods, $!, its variables, its fiber's.
 type toldThread struct {
 	Locals map[string]map[string]told
 	Error  *told
+	Vars   *told
 	Fiber  map[string]told // by names in hexadecimal
 }
 
@@ -91,15 +93,20 @@ func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 		if err != nil || int(n) != len(want.Items) {
 			return fmt.Sprintf("an Array of %d, Ruby says %d", n, len(want.Items)), err
 		}
+		var missing error
 		for i := range want.Items {
 			item, err := o.Word(at + attach.Address(i)*8)
-			if err != nil {
-				return "", err
+			diff := ""
+			if err == nil {
+				diff, err = c.difference(item, &want.Items[i], depth+1)
 			}
-			if diff, err := c.difference(item, &want.Items[i], depth+1); diff != "" || err != nil {
+			if err == view.ErrMissing {
+				missing = err // all of it is fetched at once
+			} else if diff != "" || err != nil {
 				return fmt.Sprintf("[%d]: %s", i, diff), err
 			}
 		}
+		return "", missing
 	case "hash":
 		i, diff := 0, ""
 		err := o.EachPair(v, heap.MaxPairs, func(key, value uint64) (bool, error) {
@@ -215,10 +222,10 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 			continue
 		}
 		check := func(what string, f func() (string, error)) {
-			diff := ""
+			diff, before := "", c.compared
 			var seen []heap.Witness
 			err := c.o.Read(func() (err error) {
-				seen = seen[:0]
+				seen, c.compared = seen[:0], before
 				c.o.Record(&seen)
 				defer c.o.Record(nil)
 				diff, err = f()
@@ -271,6 +278,16 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 				return "", nil
 			}
 			return c.difference(v, want.Error, 0)
+		})
+		check("thread variables", func() (string, error) {
+			v, ok, err := c.o.Ivar(uint64(c.g.word(t, thread+c.g.off(t, "rb_thread_struct.self"))), "locals")
+			switch {
+			case err != nil || !ok && want.Vars == nil:
+				return "", err
+			case !ok || want.Vars == nil:
+				return fmt.Sprintf("there are some: %t", ok), nil
+			}
+			return c.difference(v, want.Vars, 0)
 		})
 		check("fiber-locals", func() (string, error) {
 			n, diff := 0, ""

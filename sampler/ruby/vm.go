@@ -25,8 +25,6 @@ type VM struct {
 	Symbols attach.Address
 	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known, so that no instance variables are read.
 	Shapes attach.Address
-	// Generic is where the table of instance variables of other objects than ordinary ones is (up to 3.4); 0: not known.
-	Generic attach.Address
 	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit: docs/internals/code.md#jits).
 	ZJITFrames bool
 	// EarlyFrames: ec->cfp is moved before the new frame is filled although the release does not do so otherwise (YJIT of
@@ -36,6 +34,8 @@ type VM struct {
 	Description string
 	// o are the places by Table.
 	o *offsets
+	// variables calls f with all words of the library's variables; nil: of a captured process.
+	variables func(f func(at attach.Address, word uint64)) error
 	// jits are the JITs that the process may use.
 	jits []code.JIT
 }

@@ -56,7 +56,16 @@ def plains
     4.times { |k| o.instance_variable_set("@m#{i}_#{k}", i * 10 + k) }
     o
   end
-  all + [single, extended, frozen, frozen.dup, Plain.new(7).clone, removed, again, identified, anonymous] + complex
+  all + others + [single, extended, frozen, frozen.dup, Plain.new(7).clone, removed, again, identified, anonymous] + complex
+end
+
+# Objects that are no ordinary ones, with variables.
+def others
+  all = [Queue.new, Mutex.new, proc { 1 }, Module.new, Class.new, Class.new(String), Fiber.new { 1 }, Time.now]
+  all << Regexp.new("x") << Object.new.method(:to_s).unbind << (1..2).each if RUBY_VERSION < "4"
+  all.map! { |o| o.frozen? ? o.dup : o }
+  all.each_with_index { |o, n| (n + 1).times { |i| o.instance_variable_set("@v#{i}", "other #{i}") } }
+  all << Queue.new << Class.new
 end
 
 def hash_of(n)
@@ -101,6 +110,7 @@ def say(locals)
   LOCK.synchronize do
     mine[:raw].update(locals)
     mine[:error] = $!
+    mine[:vars] = Thread.current.thread_variables.map { |k| [k, Thread.current.thread_variable_get(k)] }.to_h
     mine[:fiber] = Thread.current.keys.map { |k| [hex(k.to_s), Thread.current[k]] }.to_h
   end
 end
@@ -195,6 +205,8 @@ bodies = {
   "fiber-locals" => lambda do
     60.times { |i| Thread.current[:"local#{i}"] = i }
     20.times { |i| Thread.current[:"local#{i * 3}"] = nil }
+    Thread.current.thread_variable_set(:shared, { "by" => [:all, "fibers"] })
+    Thread.current.thread_variable_set("other", 1.5)
     Thread.current[:+] = "operator"
     Thread.current[:Const] = { a: 1 }
     Thread.current[:@ivar] = [1]
@@ -215,7 +227,7 @@ Thread.pass until threads.all? { |t| PARKED[t.name] && t.status == "sleep" }
 def report
   puts JSON.generate(TRUTH.map { |name, t|
     [name, { Locals: t[:raw].map { |m, ls| [m, ls.map { |n, v| [n, told(v)] }.to_h] }.to_h,
-             Error: t[:error] && told(t[:error]), Fiber: t[:fiber].map { |k, v| [k, told(v)] }.to_h }]
+             Vars: t[:vars].empty? ? nil : told(t[:vars]), Error: t[:error] && told(t[:error]), Fiber: t[:fiber].map { |k, v| [k, told(v)] }.to_h }]
   }.to_h)
 end
 report

@@ -118,8 +118,9 @@ type Target struct {
 	Objects *heap.Places
 	// VM and Symbols are the addresses of rb_vm_t and of rb_symbols_t.
 	VM, Symbols attach.Address
-	// Shapes and Generic are those of heap.Objects; 0: not known.
-	Shapes, Generic attach.Address
+	// Shapes and Variables are those of heap.Objects.
+	Shapes    attach.Address
+	Variables func(f func(at attach.Address, word uint64)) error
 	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame. EarlyFrames: ec->cfp is moved before the new frame is
 	// filled although the release does not do so otherwise.
 	ZJITFrames, EarlyFrames bool
@@ -132,7 +133,7 @@ func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 	o, v := t.Code, view.New(t.Mem)
 	d := &Decoder{target: t, dict: dict, o: o, rules: rulesOf(t.Release), view: v,
 		Objects: heap.New(v, t.Objects, t.VM, t.Symbols)}
-	d.Objects.Shapes, d.Objects.Generic = t.Shapes, t.Generic
+	d.Objects.Shapes, d.Objects.Variables = t.Shapes, t.Variables
 	d.cache.init()
 	d.bodyHead = max(o.bodyFirstLine.Offset, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
 	d.bodySize = max(d.bodyHead, o.bodyParent+8, o.bodyLocal+8, o.bodyAttrs+4)

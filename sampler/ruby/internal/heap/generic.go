@@ -15,12 +15,63 @@ const (
 	genericSlots = 8
 	// maxProbes bounds the places that a look-up in a table by hash looks at: one or two, mostly.
 	maxProbes = 64
+	// maxSearches is how often the table of other objects' variables is looked for, among maxReferences at most.
+	maxSearches, maxReferences = 3, 1 << 15
 	// maxUnhashed bounds the entries of a table that has no places by hash.
 	maxUnhashed = 64
 )
 
-// errNoGeneric says that it is not known where the table is: a stripped library.
+// errNoGeneric says that it is not known where the table is.
 var errNoGeneric = errors.New("the table of other objects' instance variables was not found")
+
+// reference is a word of a library's variables.
+type reference struct{ at, to attach.Address }
+
+// findGeneric finds the table that has the variables of an object of which it is known that it has some there, among all that
+// the library's variables refer to. Stripped libraries don't say which it is.
+func (o *Objects) findGeneric(has attach.Address) error {
+	if o.Generic != 0 {
+		return nil
+	}
+	if o.references == nil {
+		if o.Variables == nil || o.searches >= maxSearches {
+			return errNoGeneric
+		}
+		o.searches++
+		err := o.Variables(func(at attach.Address, word uint64) {
+			if o.IsObject(word) && word >= 1<<16 && word < 1<<56 && len(o.references) < maxReferences {
+				o.references = append(o.references, reference{at, attach.Address(word)})
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := o.quietly(func() error {
+		var missing error
+		for _, r := range o.references {
+			record, ok, err := o.tableLookup(r.to, uint64(has))
+			if ok && err == nil {
+				_, err = o.View.Bytes(attach.Address(record), genericSlots+8)
+				if err == nil {
+					o.Generic = r.at
+					return nil
+				}
+			}
+			if err == view.ErrMissing {
+				missing = err
+			}
+		}
+		return missing
+	})
+	if err == nil {
+		o.references = nil
+		if o.Generic == 0 {
+			err = errNoGeneric
+		}
+	}
+	return err
+}
 
 // ivarsOfOther finds the variables of what is neither an ordinary object nor a class: up to 3.4 in a table of all such objects,
 // by shape or by a table of the class; a data object has a word for them from 4.0 on.
@@ -36,8 +87,8 @@ func (o *Objects) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error)
 	if flags&flagGeneric == 0 {
 		return ivars{}, nil
 	}
-	if o.Generic == 0 {
-		return ivars{}, errNoGeneric
+	if err := o.findGeneric(addr); err != nil {
+		return ivars{}, err
 	}
 	table, err := o.View.Word(o.Generic)
 	if err != nil {

@@ -36,8 +36,10 @@ type Objects struct {
 	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
 	Shapes attach.Address
 	// Generic is the address of the word that refers to the table of variables of objects that have no place for them (generic_iv_tbl_,
-	// up to 3.4); 0: not known.
+	// up to 3.4); 0: not known yet.
 	Generic attach.Address
+	// Variables calls f with all words of the library's variables, among which what it does not name is looked for; nil: nothing is.
+	Variables func(f func(at attach.Address, word uint64)) error
 	// MaxKept is how many bytes of names are kept at most.
 	MaxKept int
 
@@ -48,6 +50,8 @@ type Objects struct {
 	shapes     map[uint32]shape
 	slots      map[slotKey]slotPlace
 	typeCache  [typeCacheSize]typeSlot
+	references []reference // while Generic is being looked for
+	searches   int
 	// generation counts the times at which classes may have got other names, gc is the collector at the last one.
 	generation uint32
 	gc         sampler.GC

@@ -35,9 +35,8 @@ type ivars struct {
 }
 
 // Ivar returns an instance variable of an object, or one of Ruby's own without an @, such as an exception's mesg; ok is false
-// where the object has none of that name. Ordinary objects, classes, modules and, from 4.0 on, data objects are read; others up to 3.4
-// where the library says where they are (Objects.Generic). Else the error says that it could not be told
-// (docs/internals/objects.md#instance-variables).
+// where the object has none of that name. Ordinary objects, classes, modules and data objects are read, and up to 3.4 all others; from
+// 4.0 on the error says of others that it could not be told (docs/internals/objects.md#instance-variables).
 func (o *Objects) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
 	if err != nil || !ok {
