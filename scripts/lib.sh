@@ -113,6 +113,10 @@ redis-server         redis-server
 /usr/lib/postgresql  postgresql
 /usr/share/doc/ruby-pg ruby-pg
 /usr/share/doc/ruby-rails ruby-rails
+/usr/share/doc/ruby-sinatra ruby-sinatra
+/usr/share/doc/ruby-webrick ruby-webrick
+rackup               ruby-rack
+unicorn              unicorn
 wrk                  wrk
 chromium             chromium
 qemu-aarch64-static  qemu-user-static

@@ -28,8 +28,8 @@ var app embed.FS
 type Rails struct {
 	// URL is http://127.0.0.1:PORT.
 	URL string
-	// Dir is the application's folder.
-	Dir string
+	// Dir is the application's folder, Log the path of its log of requests and statements (RequestLog).
+	Dir, Log string
 	// Master is the PID of Puma's master, Workers those of its workers, in no order.
 	Master  int
 	Workers []int
@@ -37,6 +37,17 @@ type Rails struct {
 
 // StartRails starts the shop with so many workers, of so many threads each, and returns when every worker answers.
 func StartRails(t testing.TB, workers, threads int) *Rails {
+	t.Helper()
+	return startRails(t, workers, threads, false)
+}
+
+// StartLoggingRails is StartRails of a shop that logs its requests and statements.
+func StartLoggingRails(t testing.TB, workers, threads int) *Rails {
+	t.Helper()
+	return startRails(t, workers, threads, true)
+}
+
+func startRails(t testing.TB, workers, threads int, logs bool) *Rails {
 	t.Helper()
 	puma := rubytest.Program(t, "puma", "puma")
 	ruby := rubytest.Program(t, "ruby", "ruby")
@@ -52,7 +63,17 @@ func StartRails(t testing.TB, workers, threads int) *Rails {
 	if err := os.CopyFS(r.Dir, files); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "RAILS_ENV=production", "RAILS_SERVE_STATIC_FILES=", "WORKERS="+strconv.Itoa(workers), "THREADS="+strconv.Itoa(threads),
+	rackCode, err := fs.ReadFile(rackFiles, "rack/request_log.rb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(r.Dir, "request_log.rb"), rackCode, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if logs {
+		r.Log = filepath.Join(r.Dir, "requests.log")
+	}
+	env := append(os.Environ(), "REQUEST_LOG="+r.Log, "RAILS_ENV=production", "RAILS_SERVE_STATIC_FILES=", "WORKERS="+strconv.Itoa(workers), "THREADS="+strconv.Itoa(threads),
 		"BIND="+strings.Replace(r.URL, "http", "tcp", 1), "DATABASE_URL=postgresql://ddtop@127.0.0.1:"+database+"/postgres?pool="+strconv.Itoa(threads))
 	seed := exec.Command(ruby, "db/seeds.rb")
 	seed.Dir, seed.Env = r.Dir, env

@@ -15,7 +15,7 @@ func (r *Reader) planWork(t *thread) {
 }
 
 // findWork finds for whom the threads work whose stacks this tick has read. What is known of the others is as old as their stacks.
-func (r *Reader) findWork(nowNS int64) {
+func (r *Reader) findWork(nowNS, sinceNS int64) {
 	for _, t := range r.read {
 		st := &t.stack
 		if st.quality&sampler.StackFresh == 0 {
@@ -26,7 +26,7 @@ func (r *Reader) findWork(nowNS int64) {
 			continue
 		}
 		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, CFP: st.cfp, End: st.keptEnd, Raw: st.kept, Size: r.o.code.FrameSize,
-			Partial: st.quality&sampler.StackPartial != 0, NowNS: nowNS}
+			Partial: st.quality&sampler.StackPartial != 0, NowNS: nowNS, SinceNS: sinceNS}
 		calls, err := r.finder.Look(&t.work, &frames)
 		r.reads.Calls += uint64(calls)
 		r.budget.spent = true

@@ -118,7 +118,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		return tickRead, err
 	}
 	r.finishStacks(depth)
-	r.findWork(s.TimeNS)
+	r.findWork(s.TimeNS, t0)
 	r.pair(depth, s)
 	r.readGCDetail(s)
 	return tickRead, nil

@@ -69,10 +69,12 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	}
 	taskErr := f.lookForTask(s, fr)
 	askErr := f.lookForStatement(s, fr)
-	s.ec, s.lookedNS = fr.EC, fr.NowNS
 	s.serving = sampler.Serving{Statement: s.asked}
-	if s.task != nil && taskErr == nil {
-		s.serving.Work = s.task.id
+	if taskErr == nil {
+		s.ec, s.lookedNS = fr.EC, fr.SinceNS
+		if s.task != nil {
+			s.serving.Work = s.task.id
+		}
 	}
 	if askErr != nil {
 		s.serving.Statement = 0
@@ -174,7 +176,7 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 			}
 			j := to - 1 - scopes[i].Frame
 			frame, at := fr.outer(j)
-			f.frame = liveFrame{at: at, words: wordsOf(frame), innermostAt: fr.InnermostAt}
+			f.frame = liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt}
 			found, err := f.readTask(&scopes[i], site, r)
 			if err != nil {
 				return 0, err
@@ -206,7 +208,7 @@ func (f *Finder) bare(s *State, fr *Frames) int {
 // readCandidate reads what the j-th frame from the outside says.
 func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err error) {
 	frame, at := fr.outer(j)
-	f.frame = liveFrame{at: at, words: wordsOf(frame), innermostAt: fr.InnermostAt}
+	f.frame = liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt}
 	scopes, err := f.code.Scopes(frame, f.scopes[:0])
 	f.scopes = scopes[:0]
 	if err != nil || len(scopes) != 1 {
@@ -222,7 +224,7 @@ func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err e
 // readTask reads the variables of a frame that can say what its thread works on. f.notes are what was read.
 func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
 	for _, c := range site.task {
-		*r = reading{key: taskKey{slot: scope.Locals.At(scope.EP, c.local)}}
+		*r = reading{key: taskKey{ec: f.frame.ec}, slot: scope.Locals.At(scope.EP, c.local)}
 		found, err := f.settled(func() (bool, error) { return c.read(f, scope, r) })
 		if err != nil || found {
 			return found, err

@@ -111,7 +111,7 @@ func (f *Finder) seconds(v uint64, failed *error) float64 {
 
 // readJob reads a variable named job: Resque's and Delayed Job's objects, Que's Hash.
 func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) {
-	v, err := f.word(r.key.slot)
+	v, err := f.word(r.slot)
 	if err != nil {
 		return false, err
 	}

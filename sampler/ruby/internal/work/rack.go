@@ -99,7 +99,7 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 
 // lookUp reads the Hash that r's variable holds.
 func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
-	v, err := f.word(r.key.slot)
+	v, err := f.word(r.slot)
 	if err != nil {
 		return err
 	}

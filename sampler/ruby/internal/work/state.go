@@ -18,8 +18,9 @@ type Frames struct {
 	Size int
 	// Partial: inner frames were left out, so the first one is not the innermost.
 	Partial bool
-	// NowNS is when they were read, CLOCK_MONOTONIC in ns.
-	NowNS int64
+	// NowNS is the time of the sample that they are of, and SinceNS, no later, one at which they were not read yet: CLOCK_MONOTONIC in
+	// ns.
+	NowNS, SinceNS int64
 }
 
 // outer returns the j-th frame from the outside and its address; the 0th is the dummy.
@@ -35,7 +36,7 @@ func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
 // State is what is known of a thread from look to look. The zero value knows nothing.
 type State struct {
-	// ec is the execution context of the last look, at lookedNS; 0: there was none.
+	// ec is the execution context of the last look, which was no earlier than lookedNS; 0: there was none.
 	ec       attach.Address
 	lookedNS int64
 

@@ -12,9 +12,10 @@ const (
 	identityWords = 6
 )
 
-// taskKey says where a task's Hash is and which variable holds it. Both can be those of another task later.
+// taskKey says which fiber's variables hold a task's Hash. Both can be those of another task later. (Where the variable is changes
+// while a task runs: a block that is kept takes the variables of its method to the heap.)
 type taskKey struct {
-	slot attach.Address
+	ec   attach.Address
 	hash uint64
 }
 
@@ -33,6 +34,8 @@ type task struct {
 
 // reading is what was read of a task's Hash.
 type reading struct {
+	// slot is where the variable is that holds it.
+	slot     attach.Address
 	kind     sampler.WorkKind
 	key      taskKey
 	identity [identityWords]uint64

@@ -130,9 +130,10 @@ func (w *watch) confirmIn(o *heap.Objects, mem attach.Memory, frame *liveFrame) 
 
 // liveFrame is a control frame whose variables are read.
 type liveFrame struct {
-	at          attach.Address
-	words       [frameWords]byte
-	innermostAt attach.Address
+	at    attach.Address
+	words [frameWords]byte
+	// ec is the execution context, which has the address of the innermost frame at innermostAt.
+	ec, innermostAt attach.Address
 	// again and innermost are what was read behind the variables.
 	again     [frameWords]byte
 	innermost [8]byte

@@ -1,0 +1,183 @@
+package servertest
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+//go:embed rack
+var rackFiles embed.FS
+
+// Logged is what an application has written down of a request, a job or a statement (rack/request_log.rb).
+type Logged struct {
+	// Kind is R, J or S.
+	Kind string
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns; the server's own work on a request lies around them.
+	FromNS, ToNS int64
+	// TID is the native thread's.
+	TID int32
+	// What is an endpoint, a class or a statement; ID a path with its query, or a class with arguments.
+	What, ID string
+}
+
+// RequestLog reads what was logged in a file so far.
+func RequestLog(t testing.TB, path string) []Logged {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []Logged
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) < 5 || !strings.HasSuffix(line, "\n") {
+			continue // it is being written
+		}
+		var l Logged
+		if _, err := fmt.Sscan(strings.Join(f[1:4], " "), &l.FromNS, &l.ToNS, &l.TID); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		l.Kind, l.What = f[0], f[4]
+		if len(f) > 5 {
+			l.ID = f[5]
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Rack is a small application that runs on a server of Debian's.
+type Rack struct {
+	// URL is http://127.0.0.1:PORT.
+	URL string
+	// PIDs are those of the processes that serve.
+	PIDs []int
+	// Log is the path of its log.
+	Log string
+}
+
+// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick" or "unicorn". It returns when each process answers.
+func StartRack(t testing.TB, server, app string) *Rack {
+	t.Helper()
+	dir := tempDir(t)
+	files, err := fs.Sub(rackFiles, "rack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	ruby := rubytest.Program(t, "ruby", "ruby")
+	if app == "sinatra" {
+		if out, err := exec.Command(ruby, "-rsinatra/base", "-e", "0").CombinedOutput(); err != nil {
+			rubytest.Skip(t, "needs Sinatra: apt-get install ruby-sinatra (%s)", bytes.TrimSpace(out))
+		}
+	}
+	port := FreePort(t)
+	r := &Rack{URL: "http://127.0.0.1:" + port, Log: filepath.Join(dir, "requests.log")}
+	var cmd *exec.Cmd
+	processes := 1
+	switch server {
+	case "puma":
+		cmd = exec.Command(rubytest.Program(t, "puma", "puma"), "-t", "4:4", "-b", "tcp://127.0.0.1:"+port, app+".ru")
+	case "puma cluster":
+		cmd = exec.Command(rubytest.Program(t, "puma", "puma"), "-w", "2", "-t", "2:2", "-b", "tcp://127.0.0.1:"+port, app+".ru")
+		processes = 2
+	case "webrick":
+		cmd = exec.Command(rubytest.Program(t, "rackup", "ruby-rack"), "-s", "webrick", "-o", "127.0.0.1", "-p", port, app+".ru")
+	case "unicorn":
+		cmd = exec.Command(rubytest.Program(t, "unicorn", "unicorn"), "-l", "127.0.0.1:"+port, app+".ru")
+		processes = 0
+	}
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "RACK_ENV=production", "APP_ENV=production", "REQUEST_LOG="+r.Log)
+	pid := start(t, cmd)
+	client := http.Client{Timeout: 10 * time.Second}
+	await(t, server+" answers", func() error {
+		answer, err := client.Get(r.URL + "/report?ms=0")
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s", answer.Status)
+		}
+		return err
+	})
+	r.PIDs = []int{pid}
+	if processes != 1 {
+		await(t, server+" has its workers", func() (err error) {
+			r.PIDs, err = pumaWorkers(pid)
+			if err == nil && len(r.PIDs) < max(processes, 1) {
+				err = fmt.Errorf("%d of %d", len(r.PIDs), processes)
+			}
+			return err
+		})
+	}
+	return r
+}
+
+// Sidekiq is a Sidekiq that runs, with a Redis of its own.
+type Sidekiq struct {
+	PID int
+	Log string
+	// Push gives it n jobs of each class, numbered from first on.
+	Push func(first, n int)
+}
+
+// StartSidekiq starts Sidekiq with four threads on rack/jobs.rb.
+func StartSidekiq(t testing.TB) *Sidekiq {
+	t.Helper()
+	sidekiq, redis := rubytest.Program(t, "sidekiq", "ruby-sidekiq"), rubytest.Program(t, "redis-server", "redis-server")
+	ruby := rubytest.Program(t, "ruby", "ruby")
+	dir := tempDir(t)
+	files, err := fs.Sub(rackFiles, "rack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	port := FreePort(t)
+	database := exec.Command(redis, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
+	start(t, database)
+	s := &Sidekiq{Log: filepath.Join(dir, "requests.log")}
+	env := append(os.Environ(), "REDIS_URL=redis://127.0.0.1:"+port+"/0", "REQUEST_LOG="+s.Log)
+	s.Push = func(first, n int) {
+		push := exec.Command(ruby, "-r./jobs", "-e", `first, n = ARGV.map(&:to_i)
+n.times { |i| ShipOrder.perform_async(first + i, 5 + i % 40); Reports::Daily.perform_async(first + i, 5 + i % 20) }`, strconv.Itoa(first), strconv.Itoa(n))
+		push.Dir, push.Env = dir, env
+		await(t, "jobs are pushed", func() error {
+			again := *push
+			out, err := again.CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	s.Push(0, 1)
+	server := exec.Command(sidekiq, "-r", "./jobs.rb", "-c", "4")
+	server.Dir, server.Env = dir, env
+	s.PID = start(t, server)
+	await(t, "Sidekiq works", func() error {
+		if text, err := os.ReadFile(s.Log); err != nil || bytes.Count(text, []byte("\nJ")) < 1 {
+			return fmt.Errorf("%d bytes logged (%v)", len(text), err)
+		}
+		return nil
+	})
+	return s
+}
