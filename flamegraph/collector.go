@@ -42,7 +42,7 @@ type Sink interface {
 // It allocates nothing in the steady state. Not safe for concurrent use; Rollings are.
 type Collector struct {
 	gvl.Ignore
-	stateOf func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State
+	stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State
 	out     []Sink
 	threads []threadState // by gvl.Interval.Slot
 	alloc   allocState
@@ -52,9 +52,9 @@ type Collector struct {
 
 // NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
 // intervals', or with stateOf what that makes of them.
-func NewCollector(s *gvl.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID) gvl.State, out ...Sink) *Collector {
+func NewCollector(s *gvl.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State, out ...Sink) *Collector {
 	if stateOf == nil {
-		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID) gvl.State { return st }
+		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID, _ sampler.WorkID) gvl.State { return st }
 	}
 	c := &Collector{stateOf: stateOf, out: out}
 	s.Attach(c)
@@ -72,7 +72,7 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID { return c.served.ids[e] }
 
 // Interval charges a stretch of a thread's time.
 func (c *Collector) Interval(i *gvl.Interval) {
-	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack), c.served.of(i.Serving.Work)}
+	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack, i.Serving.Work), c.served.of(i.Serving.Work)}
 	w := Weights{WallNS: i.NS()}
 	if i.State == gvl.Waiting {
 		w.WaitNS = w.WallNS
@@ -107,7 +107,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 		th := &t.Threads[i]
 		paired := th.ID == t.GC.Pair.Thread
 		if t.Depth == sampler.StackTick || paired {
-			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack), c.served.of(th.Serving.Work)}
+			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack, th.Serving.Work), c.served.of(th.Serving.Work)}
 			if t.Depth == sampler.StackTick {
 				c.emit(t.ToNS, k, Weights{Samples: 1})
 			}

@@ -251,15 +251,9 @@ func describeRun(outermost []*Node) *run {
 	return out
 }
 
-// Text is what a row of the picture says of a node: its Label, of a run how many frames of what it stands for, of a template that
-// Rails has compiled to a method its file ("orders/_order.html.erb").
+// Text is what a row of the picture says of a node: its Label, of a run how many frames of what it stands for.
 func (n *Node) Text() string {
 	if n.run == nil {
-		if deco, name := splitDecoration(n.Label); strings.HasPrefix(name, "_app_views_") {
-			if _, file, ok := strings.Cut(n.Path, "app/views/"); ok {
-				return deco + file
-			}
-		}
 		return n.Label
 	}
 	return n.run.text()

@@ -20,17 +20,6 @@ func States(states ...gvl.State) StateSet {
 	return s
 }
 
-// IdleStates holds those that are rest (gvl.State.Idle).
-func IdleStates() StateSet {
-	var s StateSet
-	for st := range gvl.NumStates {
-		if st.Idle() {
-			s |= States(st)
-		}
-	}
-	return s
-}
-
 // Has reports whether the set holds a state.
 func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 

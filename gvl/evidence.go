@@ -113,7 +113,9 @@ type collector struct {
 	peers    peerGroups
 	gates    *gates
 	contests contests
-	growth   growth
+	// takers are the threads that were seen waiting to take from a SizedQueue last, maxTakers queues at most.
+	takers map[uint64]sampler.ThreadID
+	growth growth
 	// gcSince and gcUntil are the collection going on, as far as it is known.
 	gcSince, gcUntil int64
 	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
@@ -142,7 +144,7 @@ const (
 func newCollector(s *Stream, p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
 	c := &collector{
 		stream: s, proc: p, dict: dict, limits: l, classes: newStackClasses(dict),
-		peers: peerGroups{dict: dict}, gates: newGates(dict),
+		peers: peerGroups{dict: dict}, gates: newGates(dict), takers: make(map[uint64]sampler.ThreadID),
 	}
 	for i := range c.ring {
 		c.ring[i] = second{at: -1, sums: make(map[sumKey]int64)}
@@ -287,10 +289,10 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 			c.turn(ts.Ractor).moved = true
 		}
 		w.stack, w.stackNS, w.runCPU = ts.Stack, at, 0
-		w.flags = c.classes.of(ts.Stack)
+		w.flags = withServing(c.classes.of(ts.Stack), t.Serving.Work)
 		changed = true
 	} else if fresh {
-		w.flags = c.classes.of(ts.Stack)
+		w.flags = withServing(c.classes.of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == IO && ts.State == IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
 		// Another wait at the same place: what it did in between fell between two samples.
 		w.moved = w.moved || !w.idle
@@ -308,6 +310,7 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 			w.group = groupSleep
 		}
 		c.rests(w, ts)
+		c.takes(w, ts)
 	}
 	w.listens = ts.State == IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) {
@@ -328,6 +331,21 @@ func (c *collector) rests(w *watch, ts *ThreadState) {
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
+// maxTakers is of how many queues is known who takes from them; then it is found out anew.
+const maxTakers = 256
+
+// takes notes who takes from a SizedQueue, by those that wait until there is something in it.
+func (c *collector) takes(w *watch, ts *ThreadState) {
+	d := &ts.Detail
+	if ts.State != Parked || d.Kind != "SizedQueue" || d.Object == 0 || strings.HasSuffix(innermostLabel(c.dict, w.stack), "#push") {
+		return
+	}
+	if len(c.takers) >= maxTakers {
+		clear(c.takers)
+	}
+	c.takers[d.Object] = ts.Thread
+}
+
 // waitsForPool reports whether a thread that is in a state waits for a connection of a pool.
 func (w *watch) waitsForPool(s State) bool {
 	return (w.flags&flagPool != 0 || w.gate != nil) && (s == Parked || s == Sleeping)
@@ -336,7 +354,7 @@ func (w *watch) waitsForPool(s State) bool {
 // idle reports whether a thread rests rather than works: it waits for work, a client or a clock. One that serves a request or does
 // a job works, whatever it waits for.
 func (c *collector) idle(s State, d *Detail, flags stackFlags, group uint32) bool {
-	serves := flags&(flagServer|flagIdle) == flagServer
+	serves := serves(flags)
 	switch s {
 	case Parked, Sleeping:
 		return flags&flagPool == 0 && !serves

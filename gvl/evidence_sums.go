@@ -115,7 +115,7 @@ func (c *collector) keysOf(i *Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
 	}
-	d, flags := &i.Detail, c.classes.of(i.Stack)
+	d, flags := &i.Detail, withServing(c.classes.of(i.Stack), i.Serving.Work)
 	group := c.peers.of(d.Peer)
 	gated := c.gates.closed(i.State, d, i.Stack) != nil
 	idle := !gated && c.idle(i.State, d, flags, group)

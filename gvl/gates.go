@@ -284,7 +284,7 @@ func (g *gates) one(x *gate, now int64, states []ThreadState, slots []int, threa
 		switch {
 		case waits:
 			l.waiting++
-			x.serving = x.serving && w.flags&flagServer != 0
+			x.serving = x.serving && w.flags&(flagServer|flagServing) != 0
 			x.nested = x.nested || through
 		case !near && !through:
 			if _, ok := x.known[ts.Thread]; ok {

@@ -27,6 +27,9 @@ type memoryPoint struct {
 type growth struct {
 	points [memoryPoints]memoryPoint
 	n      int // how many were noted since the attach
+	// levels are the notes after full collections: the last, the one before it, and the first since which each was higher than the one
+	// before; atNS is 0 where there is none. Where full collections come seldom, growth shows in them alone.
+	level, before, first memoryPoint
 }
 
 // back returns the note of so many before the last; nil: there is none.
@@ -54,6 +57,39 @@ func (g *growth) note(s *sampler.Sample) {
 		}
 	}
 	g.n++
+	g.noteLevel(p)
+}
+
+// noteLevel notes the memory after a full collection.
+func (g *growth) noteLevel(p *memoryPoint) {
+	switch last := &g.level; {
+	case last.atNS == 0:
+		*last, g.first = *p, *p
+	case p.gc.MajorCount <= last.gc.MajorCount || p.atNS-last.atNS < 2*memoryPointNS:
+	case !grew(last, p):
+		g.before, g.first, *last = memoryPoint{}, *p, *p
+	default:
+		g.before, *last = *last, *p
+	}
+}
+
+// grew reports whether the memory has grown from one note to another.
+func grew(from, to *memoryPoint) bool {
+	return float64(to.rss-from.rss) >= min(memoryStep*float64(from.rss), memoryStepMax)
+}
+
+// sinceLevel finds the full collection from which on the memory has grown from each to the next, and lately too, for longer than the notes
+// go back; not before fromNS. nil: it does not grow.
+func (g *growth) sinceLevel(fromNS int64) *memoryPoint {
+	now := g.back(0)
+	if g.before.atNS == 0 || now == nil || g.first.atNS < fromNS || now.atNS-g.first.atNS < memoryPoints*memoryPointNS {
+		return nil
+	}
+	mean := ratio(now.rss-g.first.rss, now.atNS-g.first.atNS)
+	if ratio(now.rss-g.before.rss, now.atNS-g.before.atNS) < memoryPace*mean {
+		return nil
+	}
+	return &g.first
 }
 
 // since finds the note from which on the memory has grown without a pause, not before fromNS. nil: it does not grow.
@@ -61,7 +97,7 @@ func (g *growth) since(fromNS int64) *memoryPoint {
 	first := 0
 	for i := 0; ; i++ {
 		older := g.back(i + 2)
-		if older == nil || older.atNS < fromNS || float64(g.back(i).rss-older.rss) < min(memoryStep*float64(older.rss), memoryStepMax) {
+		if older == nil || older.atNS < fromNS || !grew(older, g.back(i)) {
 			break
 		}
 		first = i + 2

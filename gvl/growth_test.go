@@ -48,3 +48,39 @@ func TestMemoryGrows(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryGrowsThroughRareCollections: full collections a minute and a half apart, with pauses of the growth between them: the levels
+// after them tell it, for longer than the notes go back.
+func TestMemoryGrowsThroughRareCollections(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		what string
+		rss  func(second int64) int64
+		want []string
+	}{
+		// Grows for ten seconds in each half a minute.
+		{"grows", func(s int64) int64 { return 200 + s/30*30 + 3*min(s%30, 10) }, []string{"memory_grows"}},
+		{"a saw-tooth", func(s int64) int64 { return 200 + s%180/30*60 }, nil},
+		{"fills up", func(s int64) int64 { return 200 + 400*s/(s+60) }, nil},
+		{"stays", func(s int64) int64 { return 600 + s%7 }, nil},
+	} {
+		s := newScene(t)
+		work := s.stack("c:String#*", "Cache#put")
+		raised := false
+		for second := range int64(360) {
+			s.proc.AtNS, s.proc.RSSBytes = s.now, c.rss(second)*mb
+			s.gc.Count, s.gc.MajorCount = uint64(second), uint64(second/90)
+			s.play(sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+				return 1, []sampler.Thread{s.at(holder(1), work)}
+			})
+			raised = raised || len(s.f.Current()) > 0
+		}
+		s.want(c.what, c.want)
+		if raised != (len(c.want) > 0) {
+			t.Errorf("%s: raised %v", c.what, raised)
+		}
+		if raised {
+			s.want(c.what, c.want, " in the last 5m", "outside of the objects' slots")
+		}
+	}
+}

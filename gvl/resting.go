@@ -29,17 +29,25 @@ func (r *Resting) IdleIO(st State, d *Detail, stack sampler.StackID) bool {
 	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
 }
 
-// State is the state that a thread is shown in where only work counts: Parked for what IdleIO tells of, Lock for who waits for others
-// to give something back (the finding pool_wait), or for another thread in the middle of a request or a job (thread_wait).
-func (r *Resting) State(st State, d *Detail, stack sampler.StackID) State {
+// State is the state that a thread is shown in where only work counts: Parked alone is rest. That is what IdleIO tells of, and who sleeps
+// outside of a request or a job; Lock is who waits for others to give something back (the finding pool_wait), or for another thread in the
+// middle of a request or a job (thread_wait).
+func (r *Resting) State(st State, d *Detail, stack sampler.StackID, work sampler.WorkID) State {
 	if r.gates != nil && r.gates.closed(st, d, stack) != nil {
 		return Lock
 	}
 	if r.IdleIO(st, d, stack) {
 		return Parked
 	}
-	if st == Parked && restsAtWork(st, r.classes.of(stack)) {
-		return Lock
+	if st != Parked && st != Sleeping {
+		return st
 	}
-	return st
+	flags := withServing(r.classes.of(stack), work)
+	switch atWork := restsAtWork(st, flags); {
+	case atWork && st == Parked, flags&flagPool != 0:
+		return Lock
+	case atWork:
+		return Sleeping
+	}
+	return Parked
 }

@@ -29,3 +29,30 @@ func TestIdleIO(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatRests: who sleeps or waits for another thread in a request or a job does not rest, whatever says that it is in one.
+func TestWhatRests(t *testing.T) {
+	s := newScene(t)
+	r := NewResting(s.dict)
+	work := s.dict.InternWork(sampler.Work{Number: 1, Endpoint: "GET /"})
+	puma := []string{"Shop#pay", "Shop#call", "Puma::Configuration#call", "Puma::Server#process_client", "block in Puma::ThreadPool#spawn_thread"}
+	for _, c := range []struct {
+		what  string
+		state State
+		stack []string
+		work  sampler.WorkID
+		want  State
+	}{
+		{"a loop that sleeps", Sleeping, []string{"c:Kernel#sleep", "Poller#run"}, 0, Parked},
+		{"sleeps in a request", Sleeping, append([]string{"c:Kernel#sleep"}, puma...), 0, Sleeping},
+		{"sleeps in a request of a server not known by its methods", Sleeping, []string{"c:Kernel#sleep", "Falcon#call"}, work, Sleeping},
+		{"waits for another thread in one", Parked, []string{"c:Thread#join", "Falcon#call"}, work, Lock},
+		{"a worker without a request", Parked, []string{"c:ConditionVariable#wait", "block in Puma::ThreadPool#spawn_thread"}, 0, Parked},
+		{"waits for a connection", Sleeping, []string{"c:ConditionVariable#wait", "ConnectionPool#checkout"}, 0, Lock},
+		{"runs", Running, puma, 0, Running},
+	} {
+		if got := r.State(c.state, new(Detail), s.stack(c.stack...), c.work); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}

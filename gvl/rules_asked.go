@@ -14,9 +14,21 @@ func inChild(s State, d *Detail, flags stackFlags) bool {
 	return s == IO && (d.Op == OpChild || flags&flagChild != 0)
 }
 
-// restsAtWork reports whether a thread of a server's pool sleeps, or waits for another thread, in the middle of a request or a job.
+// restsAtWork reports whether a thread sleeps, or waits for another thread, in the middle of a request or a job.
 func restsAtWork(s State, flags stackFlags) bool {
-	return (s == Sleeping || s == Parked) && flags&(flagServer|flagIdle|flagPool) == flagServer
+	return (s == Sleeping || s == Parked) && serves(flags) && flags&flagPool == 0
+}
+
+// serves reports whether a thread is in the middle of a request or a job: it is a worker of a server's pool that does not wait for one, or
+// that was read of it.
+func serves(flags stackFlags) bool { return flags&(flagServer|flagServing) != 0 && flags&flagIdle == 0 }
+
+// withServing is what a stack says, and whom its thread works for.
+func withServing(flags stackFlags, work sampler.WorkID) stackFlags {
+	if work != 0 {
+		flags |= flagServing
+	}
+	return flags
 }
 
 // evalChild: threads wait for other programs.
@@ -134,10 +146,73 @@ func evalThreadWait(w *window) hit {
 	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
 		w.in(ts.Stack)
 	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
-		h.text += ": the queue " + tenseIs + " full"
+		h.text += ": the queue " + tenseIs + " full; " + w.taker(ts)
 		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
 	}
 	return h
+}
+
+// taker names the thread that takes from the queue at which another one waits, with what it does now: the one that was seen waiting for
+// something in it, or the one that runs code of the same class outside of requests and jobs.
+func (w *window) taker(waits *ThreadState) string {
+	id, seen := w.ev.takers[waits.Detail.Object]
+	words := " takes from it and " + tenseIs + " "
+	if !seen || w.state(id) == nil {
+		class := w.classOf(waits.Stack)
+		if id = w.soleIn(class, waits); id == 0 {
+			return "who takes from it was not seen"
+		}
+		words = ", the other thread in " + class + ", " + tenseIs + " "
+	}
+	ts := w.state(id)
+	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
+}
+
+// classOf is the class whose method waits: that of the innermost frame written in Ruby that is no part of Ruby itself; "" where it has none
+// of its own.
+func (w *window) classOf(stack sampler.StackID) string {
+	for depth := 0; stack != 0 && w.dict != nil && depth < maxClassFrames; depth++ {
+		caller, id := w.dict.Stack(stack)
+		if f := w.dict.Frame(id); !f.C && !strings.HasPrefix(f.Path, "<internal:") {
+			return ownerOf(f.Label)
+		}
+		stack = caller
+	}
+	return ""
+}
+
+// ownerOf is the class or module in a label: "Shop::Log" of "block in Shop::Log#write"; "" where every object has it.
+func ownerOf(label string) string {
+	owner := method(label)
+	if i := strings.LastIndexAny(owner, "#."); i > 0 && owner[:i] != "Object" {
+		return owner[:i]
+	}
+	return ""
+}
+
+// soleIn is the one thread outside of requests and jobs in whose stack there is a method of a class and that does not wait for the same
+// queue; 0: there is none, or several.
+func (w *window) soleIn(class string, waits *ThreadState) sampler.ThreadID {
+	var found sampler.ThreadID
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if class == "" || x == nil || serves(x.flags) || ts.Detail.Object == waits.Detail.Object {
+			continue
+		}
+		for at, depth := x.stack, 0; at != 0 && depth < maxClassFrames; depth++ {
+			caller, id := w.dict.Stack(at)
+			if f := w.dict.Frame(id); !f.C && ownerOf(f.Label) == class {
+				if found != 0 {
+					return 0
+				}
+				found = ts.Thread
+				break
+			}
+			at = caller
+		}
+	}
+	return found
 }
 
 // innermostLabel is the label of a stack's innermost frame; "" for an unknown stack.

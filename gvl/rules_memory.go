@@ -10,8 +10,21 @@ const growsMuch = 512 << 20
 
 // evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
 func evalMemoryGrows(w *window) hit {
-	from, now := w.ev.growth.since(w.ev.bootNS), w.ev.growth.back(0)
-	if from == nil || w.nowNS-now.atNS > 3*memoryPointNS {
+	g := &w.ev.growth
+	now := g.back(0)
+	if now == nil || w.nowNS-now.atNS > 3*memoryPointNS {
+		return hit{}
+	}
+	h := w.grown(g.since(w.ev.bootNS), now)
+	if h.score < 1 {
+		h = w.grown(g.sinceLevel(w.ev.bootNS), now)
+	}
+	return h
+}
+
+// grown judges growth between two notes; from may be nil.
+func (w *window) grown(from, now *memoryPoint) hit {
+	if from == nil {
 		return hit{}
 	}
 	more, span := now.rss-from.rss, now.atNS-from.atNS

@@ -120,7 +120,8 @@ const maxInside = 2
 func (w *window) gateInside(g *gate) string {
 	ids := make([]sampler.ThreadID, 0, len(g.inside))
 	for id := range g.inside {
-		if w.state(id) != nil {
+		// Those on their way in or out are not listed: they have nothing, or no longer.
+		if x := w.watch(id); x != nil && has(w.ev.gates.of(x.stack).through, g.id) {
 			ids = append(ids, id)
 		}
 	}

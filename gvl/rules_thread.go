@@ -53,10 +53,10 @@ func (w *window) canBeStuck(ts *ThreadState, x *watch) bool {
 		if ts.Detail.Op == OpChild {
 			return x.moved
 		}
-		if x.listens && x.flags&flagServer == 0 {
+		if x.listens && x.flags&(flagServer|flagServing) == 0 {
 			return false
 		}
-		if x.moved && (!x.usual.is(x.stack) || x.flags&flagServer != 0) {
+		if x.moved && (!x.usual.is(x.stack) || x.flags&(flagServer|flagServing) != 0) {
 			return !w.terminal(ts.Detail.Peer)
 		}
 		if x.group == 0 {
@@ -100,19 +100,19 @@ func evalThreadLeak(w *window) hit {
 	if float64(n) < w.limits.leakSameRoot*float64(now-low) {
 		return hit{}
 	}
-	h.title = "Threads " + tense("pile", "piled") + " up"
-	h.text = itoa(int64(low)) + " threads " + tense("have become", "became") + " " + itoa(int64(now)) + "; "
-	if unread {
-		h.text += "at least "
-	}
-	h.text += itoa(n) + " were started in " + name
-	h.next = "see why those threads do not end; start them from a pool"
 	for i := range w.states {
 		if len(h.threads) < 10 && root(w.dict, w.states[i].Stack) == name {
 			h.threads = append(h.threads, w.states[i].Thread)
 			h.stack = w.states[i].Stack
 		}
 	}
+	h.title = "Threads " + tense("pile", "piled") + " up"
+	h.text = itoa(int64(low)) + " threads " + tense("have become", "became") + " " + itoa(int64(now)) + "; "
+	if unread {
+		h.text += "at least "
+	}
+	h.text += itoa(n) + " were started in " + name + rootLine(w.dict, h.stack)
+	h.next = "see why those threads do not end; start them from a pool"
 	return h
 }
 

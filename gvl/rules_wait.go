@@ -190,7 +190,7 @@ func evalHTTP(w *window) hit {
 
 // consumer reports whether a thread waits by its nature: it was never seen doing anything else, and it is not a worker of a
 // server's pool. A stream's reader is one, and a supervisor with its child.
-func consumer(x *watch) bool { return !x.moved && x.flags&flagServer == 0 }
+func consumer(x *watch) bool { return !x.moved && x.flags&(flagServer|flagServing) == 0 }
 
 // evalDNS: threads wait for names to be resolved.
 func evalDNS(w *window) hit {

@@ -29,6 +29,8 @@ const (
 	flagGCStart
 	// flagChild: waits for what a program that it started prints.
 	flagChild
+	// flagServing: works for a request or a job, by what was read of it (sampler.Serving): no stack says it.
+	flagServing
 )
 
 // innerFrames is how many of the innermost frames tell what a thread waits for; markers of whole stacks count at any
@@ -309,6 +311,19 @@ func ownLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 			return path.Base(f.Path) + ":" + itoa(int64(f.Line))
 		case at == "":
 			at = path.Base(f.Path) + ":" + itoa(int64(f.Line))
+		}
+		stack = caller
+	}
+	return at
+}
+
+// rootLine names the place of the outermost frame in its method, " (order.rb:39)"; "" when there is none.
+func rootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
+	at := ""
+	for depth := 0; dict != nil && stack != 0 && depth < maxClassFrames; depth++ {
+		caller, id := dict.Stack(stack)
+		if f := dict.Frame(id); !f.C && f.Path != "" {
+			at = " (" + path.Base(f.Path) + ":" + itoa(int64(f.Line)) + ")"
 		}
 		stack = caller
 	}

@@ -71,7 +71,11 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 		}
 		t.hold.stack, t.hold.kind = h.Stack, h.State
 		t.hold.waiters = max(t.hold.waiters, t.waiters)
-		t.hold.ns = at - t.fromNS
+		to := at
+		if stalled { // the kernel's answer is believed for a while: what came after it is not known to be sleep
+			to = max(min(at, k.StateAtNS), t.fromNS)
+		}
+		t.hold.ns = to - t.fromNS
 		if d := k.RunDelayNS - t.delay0; d > 0 {
 			t.hold.ns -= d
 		}
@@ -99,9 +103,9 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 			t.counted = true
 			c.cur.stuckNS += t.hold.ns
 		} else {
-			c.cur.stuckNS += at - t.countNS
+			c.cur.stuckNS += to - t.countNS
 		}
-		t.countNS = at
+		t.countNS = to
 		if t.hold.ns > c.cur.longest.ns {
 			c.cur.longest = t.hold
 		}

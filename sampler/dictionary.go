@@ -148,7 +148,7 @@ func NewDictionary() *Dictionary {
 
 // InternFrame returns f's ID, giving it one at its first sight; that of the frame leftOutLabel when there is no room.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
-	f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem = CutName(f.Label), CutName(f.Name), CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
+	f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name), CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if id := intern(d.entries, &d.frames, d.frameIDs, f); id != 0 {

@@ -247,6 +247,8 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.setProfile(msg)
 	case tea.KeyPressMsg:
 		cmd = m.key(msg)
+	case tea.PasteMsg:
+		m.put(msg.Content)
 	case tea.MouseWheelMsg:
 		by := step{rows: 3}
 		if msg.Mouse().Button == tea.MouseWheelUp {
@@ -302,14 +304,19 @@ func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
 		if key == "q" && len(m.filter) == 0 {
 			return tea.Quit
 		}
-		for _, r := range msg.Key().Text {
-			if unicode.IsPrint(r) && len(m.filter) < maxPrompt && (r != '/' && r != ' ' || len(m.filter) > 0) {
-				m.filter = append(m.filter, r)
-			}
-		}
-		m.arrange()
+		m.put(msg.Key().Text)
 	}
 	return nil
+}
+
+// put puts what was typed or pasted behind the filter.
+func (m *chooser) put(text string) {
+	for _, r := range text {
+		if unicode.IsPrint(r) && len(m.filter) < maxPrompt && (r != '/' && r != ' ' || len(m.filter) > 0) {
+			m.filter = append(m.filter, r)
+		}
+	}
+	m.arrange()
 }
 
 // choose takes the row that has the cursor.

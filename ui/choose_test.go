@@ -54,6 +54,15 @@ func (m *chooser) typed(keys ...string) (left bool) {
 	return left
 }
 
+// TestWhatIsPastedIsTyped: a name pasted into the list filters it, without its line's end.
+func TestWhatIsPastedIsTyped(t *testing.T) {
+	m, _ := chooserOf(t, 120, 40, "")
+	m.Update(tea.PasteMsg{Content: "pu\tma\n"})
+	if got := string(m.filter); got != "puma" {
+		t.Errorf("the filter is %q", got)
+	}
+}
+
 func TestChooserShowsWhatThereIs(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}} {
 		m, clock := chooserOf(t, size[0], size[1], "")

@@ -4,6 +4,7 @@ import (
 	"regexp"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -93,6 +94,9 @@ type flameView struct {
 	depthNS int64
 }
 
+// restStates are those of weights that are rest: the weights of the screen are of gvl.Resting's states.
+const restStates = flamegraph.StateSet(1) << gvl.Parked
+
 // maxPictureRows bounds the depth of the picture: a stack of Rails has some 150 frames.
 const maxPictureRows = 2000
 
@@ -105,7 +109,7 @@ func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary
 	}
 	o := flamegraph.Options{Metric: v.metric, Threads: threads, Root: root}
 	if !v.showIdle && v.metric == flamegraph.Wall {
-		o.States = flamegraph.AllStates &^ flamegraph.IdleStates()
+		o.States = flamegraph.AllStates &^ restStates
 	}
 	o = v.options(o)
 	v.whole = v.builder.Build(weights, o)

@@ -125,7 +125,7 @@ type mergedRow struct {
 func (g *merger) functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {
-		skip = flamegraph.IdleStates()
+		skip = restStates
 	}
 	index := make(map[topKey]int32)
 	row := func(k topKey, from provenance) int32 {

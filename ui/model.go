@@ -137,6 +137,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.refresh()
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
+	case tea.PasteMsg:
+		if m.prompt != nil {
+			m.prompt.put(msg.Content)
+			m.refresh()
+		}
 	case sourceMsg, fineMsg, instantMsg:
 		for _, p := range m.pages {
 			if p, ok := p.(fetching); ok {

@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"regexp"
+	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -41,16 +42,25 @@ func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	case "ctrl+u":
 		p.text = p.text[:0]
 	default:
-		for _, r := range msg.Key().Text {
-			if len(p.text) < maxPrompt {
-				p.text = append(p.text, r)
-			}
-		}
+		p.put(msg.Key().Text)
+		return true
 	}
 	if p.typed != nil {
 		p.typed()
 	}
 	return true
+}
+
+// put puts what was typed or pasted behind the text.
+func (p *prompt) put(text string) {
+	for _, r := range text {
+		if unicode.IsPrint(r) && len(p.text) < maxPrompt {
+			p.text = append(p.text, r)
+		}
+	}
+	if p.typed != nil {
+		p.typed()
+	}
 }
 
 func (p *prompt) draw(a canvas.Area, t *Theme) {

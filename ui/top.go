@@ -207,7 +207,7 @@ func (p *topPage) sum(whole, recent *flamegraph.Snapshot, sc *scene) {
 	p.total, p.blame = [2]int64{}, 0
 	skip := flamegraph.StateSet(0)
 	if p.flame.metric == flamegraph.Wall && !p.flame.showIdle {
-		skip = flamegraph.IdleStates()
+		skip = restStates
 	}
 	add := func(s *flamegraph.Snapshot, part int, sign int64) {
 		for i := range s.Entries {

@@ -152,8 +152,13 @@ func isTypable(name string) bool {
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }
 
-// completePIDs offers the PIDs of the Ruby processes, with their names, where a command takes one.
-func completePIDs(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completePIDs offers the PIDs of the Ruby processes, with their names, where a command takes one; behind "--" and the
+// name of a program to start, files.
+func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	// While completing, cobra puts another "--" behind what was typed.
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
 	list, err := attach.List(cmp.Or(cmd.Context(), context.Background()))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

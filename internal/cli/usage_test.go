@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestHelp(t *testing.T) {
@@ -142,6 +145,22 @@ func TestVersion(t *testing.T) {
 		r.want(t, 0)
 		if !strings.HasPrefix(r.out, "ddtop 0.") || strings.Count(r.out, "\n") != 1 {
 			t.Errorf("%s prints %q", word, r.out)
+		}
+	}
+}
+
+// TestCompletionBehindTheDashes: where the words behind the name of a program to start stand, files are offered, not PIDs.
+func TestCompletionBehindTheDashes(t *testing.T) {
+	files := fmt.Sprintf(":%d", cobra.ShellCompDirectiveDefault)
+	for _, c := range []struct {
+		words []string
+		files bool
+	}{
+		{[]string{"--", "ruby", "app"}, true}, {[]string{"--children", "--", "bundle", "exec", ""}, true}, {[]string{"9"}, false}, {[]string{"dump", "9"}, false},
+	} {
+		r := run(t, append([]string{cobra.ShellCompNoDescRequestCmd}, c.words...)...)
+		if got := strings.Contains(r.out, files+"\n"); r.code != 0 || got != c.files {
+			t.Errorf("%q: code %d, %q", c.words, r.code, r.out)
 		}
 	}
 }

@@ -51,7 +51,8 @@ var raises = map[string]raised{
 	"sleep_wait": {words: []string{"Mailer#deliver"}, pattern: `^requests or jobs spend \d+ % of the busy time in sleep; now [1-4] threads?, ` +
 		`the longest for (≤ )?[\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
 	"thread_wait": {words: []string{"AuditLog#<<"}, never: []string{"deadlock", "io_busy"}, pattern: `^requests or jobs spend \d+ % of the busy ` +
-		`time waiting for another thread; now [1-4] threads?, the longest for (≤ )?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full$`},
+		`time waiting for another thread; now [1-4] threads?, the longest for (≤ )?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full; audit` +
+		`(, the other thread in AuditLog, is| takes from it and is) .* in .*AuditLog#initialize.*\(script\.rb:\d+\)$`},
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
 	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
@@ -59,7 +60,7 @@ var raises = map[string]raised{
 	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls a second"}},
 	"stuck_thread": {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},
 	// All 70, or as many as 80 % of them whose stacks were read by then.
-	"thread_leak": {pattern: `^2 threads have become 72; (70|at least (5[6-9]|6\d|70)) were started in Client#connect$`},
+	"thread_leak": {pattern: `^2 threads have become 72; (70|at least (5[6-9]|6\d|70)) were started in Client#connect \(script\.rb:\d+\)$`},
 	"all_busy":    {words: []string{"4 ", "threads are busy 100 %"}, rules: []string{"all_busy.for=1s"}},
 }
 

@@ -1,0 +1,31 @@
+package sampler
+
+import "strings"
+
+const (
+	// viewsFolder is where the templates of a Rails application or engine lie, viewsInName the same in the name of the method that
+	// Rails makes of one: ActionView::Base#_app_views_orders__row_html_erb___1844674407370955161_23420.
+	viewsFolder = "app/views/"
+	viewsInName = "_app_views_"
+)
+
+// templateLabel is the label of a frame, of a template that Rails has compiled to a method its file: "orders/_row.html.erb", "block in
+// orders/_row.html.erb".
+func templateLabel(label, path string) string {
+	if !strings.Contains(label, viewsInName) {
+		return label
+	}
+	_, file, ok := strings.Cut(path, viewsFolder)
+	if !ok || file == "" {
+		return label
+	}
+	before := ""
+	if i := strings.LastIndex(label, " in "); i >= 0 && i < strings.Index(label, viewsInName) {
+		before = label[:i+len(" in ")]
+	}
+	name := label[strings.LastIndexAny(label, "#. ")+1:]
+	if !strings.HasPrefix(name, "_") || !strings.Contains(name, viewsInName) || strings.Trim(name[strings.LastIndex(name, "_")+1:], "0123456789") != "" {
+		return label
+	}
+	return before + file
+}
