@@ -166,7 +166,9 @@ func newRequestRow(sc *scene, q *gvl.Request) *requestRow {
 	case !ok || sc.dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
 		w.suspended = true
 	default:
-		w.state, w.at = &sc.threads[i].state, at
+		state := sc.threads[i].state
+		state.SinceNS = max(state.SinceNS, q.FromNS) // between two requests it moved, even if that was not seen
+		w.state, w.at = &state, at
 		w.forms = sc.requestForms(*w.state)
 		if w.what = sc.asks(at); w.what == "" {
 			w.what = ownPlace(sc.dict, w.state.Stack)
@@ -219,8 +221,8 @@ func (p *requestsPage) detail(sc *scene) (name, rest string) {
 // detail says of a request what its row has no room for.
 func (w *requestRow) detail(sc *scene) (name, rest string) {
 	name = w.name
-	if w.Work.Values != "" {
-		name += "  " + canvas.Clean(w.Work.Values)
+	if s := w.values(sc); s != "" {
+		name += "  " + s
 	}
 	var parts []string
 	if len(w.forms) > 0 {

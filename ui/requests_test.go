@@ -232,6 +232,8 @@ func TestServingForms(t *testing.T) {
 		{gvl.IO, []string{"io 1 s ← 10.0.0.5:5432 PostgreSQL", "io 1 s ← 10.0.0.5:5432", "io 1 s"}, 60, "io 1 s ← 10.0.0.5:5432 PostgreSQL  GET orders#index"},
 		{gvl.IO, []string{"io 1 s ← 10.0.0.5:5432 PostgreSQL", "io 1 s ← 10.0.0.5:5432", "io 1 s"}, 40, "io 1 s ← 10.0.0.5:5432  GET orders#index"},
 		{gvl.IO, []string{"io 1 s ← 10.0.0.5:5432 PostgreSQL", "io 1 s ← 10.0.0.5:5432", "io 1 s"}, 30, "io 1 s ← 10.0.0.5:5432"},
+		{gvl.Waiting, []string{"waiting 9 ms for the GVL", "waiting 9 ms"}, 29, "waiting 9 ms  orders#index"},
+		{gvl.Waiting, []string{"waiting 9 ms for the GVL", "waiting 9 ms"}, 16, "waiting 9 ms"},
 		{gvl.Waiting, []string{"waiting 9 ms for the GVL", "waiting 9 ms"}, 30, "waiting 9 ms  GET orders#index"},
 	} {
 		if got := fit(servingForms(c.state, c.forms, "GET orders#index"), c.room); got != c.want {

@@ -30,7 +30,7 @@ func requestColumns() []column[*requestRow] {
 		{title: "thread", width: wide(8, 80, 10, wideWidth, 12, 160, 18), order: "thread", compare: func(x, y *requestRow) int { return strings.Compare(x.thread, y.thread) },
 			text: func(w *requestRow, sc *scene) (string, canvas.Style) { return w.thread, sc.theme.dim() }},
 		{title: "request", width: wide(14, 80, 19, wideWidth, 26, 160, 44), order: "request", compare: func(x, y *requestRow) int { return strings.Compare(x.name, y.name) },
-			draw: func(a canvas.Area, w *requestRow, sc *scene) { drawEndpoint(a, w.name, w.Work.Values, &sc.theme) }},
+			draw: func(a canvas.Area, w *requestRow, sc *scene) { drawEndpoint(a, w.name, w.values(sc), &sc.theme) }},
 		{title: "now", width: wide(rest), least: 16, order: "state", draw: drawRequestNow,
 			compare: func(x, y *requestRow) int { return cmp.Compare(x.urgent(), y.urgent()) }},
 		{title: "of its time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
@@ -53,6 +53,14 @@ func (w *requestRow) age() string {
 		return "≥" + units.Duration(w.ageNS)
 	}
 	return units.Duration(w.ageNS)
+}
+
+// values are its path or its arguments, where they are shown.
+func (w *requestRow) values(sc *scene) string {
+	if sc.hidesNames() {
+		return ""
+	}
+	return canvas.Clean(w.Work.Values)
 }
 
 // urgent is the place of its state in urgency.
@@ -149,7 +157,7 @@ func drawEndpoint(a canvas.Area, name, values string, t *Theme) {
 	}
 	const least = 4
 	if values != "" && a.W-x > least {
-		a.Put(x+2, 0, canvas.Cut(canvas.Clean(values), a.W-x-2), t.dim())
+		a.Put(x+2, 0, canvas.Cut(values, a.W-x-2), t.dim())
 	}
 }
 

@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -197,14 +198,18 @@ func ownPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 
 // servingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom it waits for.
 func servingForms(s gvl.State, forms []string, request string) []string {
-	with := make([]string, 0, 2*len(forms))
+	if s.Held() || s == gvl.Native {
+		return []string{forms[0] + "  " + request} // what has no room of it is cut
+	}
+	var with []string
+	_, path, hasVerb := strings.Cut(request, " ")
 	for i, f := range forms {
 		if i+1 < len(forms) || s != gvl.IO && s != gvl.Lock {
 			with = append(with, f+"  "+request)
+			if hasVerb {
+				with = append(with, f+"  "+path)
+			}
 		}
-	}
-	if s.Held() || s == gvl.Native {
-		return with[:1] // what has no room of it is cut
 	}
 	return append(with, forms...)
 }

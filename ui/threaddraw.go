@@ -114,14 +114,15 @@ func (p *threadPage) drawServing(a canvas.Area, sc *scene) bool {
 	var parts []string
 	for i := range sc.served.running {
 		if q := &sc.served.running[i]; q.Work.Number == w.Number {
-			parts = append(parts, "for "+newRequestRow(sc, q).age())
+			row := newRequestRow(sc, q)
+			parts = append(parts, "for "+row.age())
+			if s := row.values(sc); s != "" {
+				parts = append(parts, s)
+			}
 		}
 	}
 	if s := sc.asks(at); s != "" {
 		parts = append(parts, s)
-	}
-	if w.Values != "" {
-		parts = append(parts, canvas.Clean(w.Values))
 	}
 	a.Put(x+2, 0, canvas.Cut(strings.Join(parts, "  "), a.W-x-3), t.dim())
 	return true
