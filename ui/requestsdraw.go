@@ -27,8 +27,10 @@ func requestColumns() []column[*requestRow] {
 				}
 				return w.age(), sc.theme.text()
 			}},
-		{title: "thread", width: wide(8, 80, 10, wideWidth, 12, 160, 18), order: "thread", compare: func(x, y *requestRow) int { return strings.Compare(x.thread, y.thread) },
-			text: func(w *requestRow, sc *scene) (string, canvas.Style) { return w.thread, sc.theme.dim() }},
+		{title: "thread", width: wide(8, 80, 10, wideWidth, 15, 160, 18), order: "thread", compare: func(x, y *requestRow) int { return strings.Compare(x.thread, y.thread) },
+			draw: func(a canvas.Area, w *requestRow, sc *scene) { // names of pools differ at their ends
+				a.Put(0, 0, canvas.CutLeft(w.thread, a.W), sc.theme.dim())
+			}},
 		{title: "request", width: wide(14, 80, 19, wideWidth, 26, 160, 44), order: "request", compare: func(x, y *requestRow) int { return strings.Compare(x.name, y.name) },
 			draw: func(a canvas.Area, w *requestRow, sc *scene) { drawEndpoint(a, w.name, w.values(sc), &sc.theme) }},
 		{title: "now", width: wide(rest), least: 16, order: "state", draw: drawRequestNow,
@@ -41,9 +43,7 @@ func requestColumns() []column[*requestRow] {
 				}
 				sc.theme.drawStates(a, &totals, sc.opt.ASCII)
 			}},
-		{width: wide(0, 160, 26), text: func(w *requestRow, sc *scene) (string, canvas.Style) {
-			return partsText(&w.NS, w.Peers, sc, 3), sc.theme.dim()
-		}},
+		{width: wide(0, 160, 26), draw: func(a canvas.Area, w *requestRow, sc *scene) { drawParts(a, &w.NS, w.Peers, sc) }},
 	}
 }
 
@@ -117,14 +117,7 @@ func endpointColumns() []column[*endpointRow] {
 		length("max", func(w *endpointRow) int64 { return w.LongestNS }, longest, wide(8, wideWidth, 9), 4),
 		{title: "where its time goes", short: "time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
 			draw: func(a canvas.Area, w *endpointRow, sc *scene) { sc.theme.drawStates(a, &w.NS, sc.opt.ASCII) }},
-		{width: wide(0, wideWidth, 16, 160, 44), text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
-			const few, many = 2, 4
-			n := few
-			if sc.width >= 160 {
-				n = many
-			}
-			return partsText(&w.NS, w.Peers, sc, n), sc.theme.dim()
-		}},
+		{width: wide(0, wideWidth, 16, 160, 44), draw: func(a canvas.Area, w *endpointRow, sc *scene) { drawParts(a, &w.NS, w.Peers, sc) }},
 		{title: "makes others wait", short: "blame", width: wide(6, wideWidth, 7, 160, 17), right: true, order: "blame",
 			compare: func(x, y *endpointRow) int { return cmp.Compare(y.BlameNS, x.BlameNS) }, text: endpointBlame},
 	}
@@ -192,26 +185,40 @@ func drawRequestNow(a canvas.Area, w *requestRow, sc *scene) {
 	}
 }
 
-// partsText is what time went to, the longest first: "io 52 % ← db-1:5432, wait 40 %".
-func partsText(totals *[gvl.NumStates]int64, peers []gvl.PeerNS, sc *scene, most int) string {
+// maxParts is how many states are named that time went to.
+const maxParts = 4
+
+// drawParts names the states that time went to, as many as there is room for; the peer where all of them have room.
+func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, peers []gvl.PeerNS, sc *scene) {
+	x := 0
+	for _, s := range partsOf(totals, peers, sc, a.W > 2*len("native 00  ")) {
+		if x+canvas.Width(s) > a.W {
+			return
+		}
+		x = a.Put(x, 0, s, sc.theme.dim()) + 2
+	}
+}
+
+// partsOf is what time went to, the longest first: "io 52 db-1:5432", "wait 40".
+func partsOf(totals *[gvl.NumStates]int64, peers []gvl.PeerNS, sc *scene, named bool) []string {
 	states := urgency
 	slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(totals[y], totals[x]) })
 	sum := units.Sum(totals[:])
 	var parts []string
-	for _, s := range states[:most] {
+	for _, s := range states[:maxParts] {
 		sh := share(totals[s], sum)
 		if sh < 0.01 {
 			break
 		}
 		text := fmt.Sprintf("%s %s", shortStates[s], units.WholePercent(sh))
-		if s == gvl.IO && most > 2 && len(peers) > 0 {
+		if s == gvl.IO && named && len(peers) > 0 {
 			if name := peerWord(sc.dict.Peer(peers[0].Peer)); name != "" {
 				text += " " + name
 			}
 		}
 		parts = append(parts, text)
 	}
-	return strings.Join(parts, "  ")
+	return parts
 }
 
 // peerWord is a peer in a word: what it is, or where.

@@ -178,6 +178,10 @@ func (sc *scene) requestForms(ts gvl.ThreadState) []string {
 // ownPlace is the innermost frame of a stack that is the program's own, or written in Ruby, with its file and line; "" without one.
 func ownPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
+		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template: its method is named by a compiler
+			folder, name := filepath.Split(f.Path)
+			return canvas.Clean(lineIn(filepath.Join(filepath.Base(folder), name), f.Line, f.Uncertain))
+		}
 		s := canvas.Clean(f.Label)
 		if !f.C && f.Path != "" {
 			s += "  " + lineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
