@@ -51,6 +51,8 @@ type Dump struct {
 	sinceNS []int64
 	lasted  []string
 	ownOnly bool
+	// leftOut are the threads that are not told of; nil: none. It is parallel to Threads.
+	leftOut []bool
 }
 
 // DumpRuby describes the target's Ruby. JIT is null without one.
@@ -270,8 +272,36 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []DumpFrame {
 // FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all of them.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
+// OnlyEndpoints leaves out the threads that do not work for a route or a class of jobs that match says yes to; nil: none. Who holds
+// the GVL and locks is told all the same.
+func (d *Dump) OnlyEndpoints(match func(name string) bool) {
+	if match == nil {
+		return
+	}
+	d.leftOut = make([]bool, len(d.Threads))
+	for i := range d.Threads {
+		q := d.Threads[i].Serving
+		d.leftOut[i] = q == nil || q.Endpoint == nil || !match(*q.Endpoint)
+	}
+}
+
 // WriteJSON writes the dump as one indented JSON object and a newline.
-func (d *Dump) WriteJSON(w io.Writer) error { return WriteJSON(w, d) }
+func (d *Dump) WriteJSON(w io.Writer) error { return WriteJSON(w, d.shown()) }
+
+// shown is the dump without the threads that are left out.
+func (d *Dump) shown() *Dump {
+	if d.leftOut == nil {
+		return d
+	}
+	c := *d
+	c.Threads = []DumpThread{}
+	for i := range d.Threads {
+		if !d.leftOut[i] {
+			c.Threads = append(c.Threads, d.Threads[i])
+		}
+	}
+	return &c
+}
 
 func nonEmpty(s string) *string {
 	if s == "" {

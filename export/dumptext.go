@@ -21,7 +21,9 @@ func (d *Dump) WriteText(w io.Writer) error {
 	}
 	t.head()
 	for i := range d.Threads {
-		t.thread(&d.Threads[i], i)
+		if d.leftOut == nil || !d.leftOut[i] {
+			t.thread(&d.Threads[i], i)
+		}
 	}
 	t.tail()
 	_, err := io.WriteString(w, t.b.String())

@@ -25,6 +25,10 @@ const (
 	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
 	labelOrigin = "origin"
 	labelGem    = "gem"
+	// Whom the thread worked for, under the names that Datadog's profiler gives them.
+	labelEndpoint = "trace endpoint"
+	labelSpan     = "span id"
+	labelRootSpan = "local root span id"
 )
 
 // noStackName is the function under which a profile shows time whose stack was never read.
@@ -35,14 +39,17 @@ type Measured struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
 	Weights *flamegraph.Snapshot
+	// Served is what the EndpointIDs of Weights stand for; nil: nothing is told of whom threads worked for.
+	Served []flamegraph.Served
 	// Trace is what happened in the order of time; nil where no format needs it.
 	Trace *Trace
 	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
 	Own bool
 }
 
-// ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes.
-func (m Measured) ordered() []flamegraph.Entry {
+// ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Those that differ in
+// whom the thread worked for alone are one, unless served.
+func (m Measured) ordered(served bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {
 		if e.Weights != (flamegraph.Weights{}) {
@@ -50,9 +57,37 @@ func (m Measured) ordered() []flamegraph.Entry {
 		}
 	}
 	slices.SortFunc(out, func(x, y flamegraph.Entry) int {
-		return cmp.Or(cmp.Compare(x.Key.Thread, y.Key.Thread), cmp.Compare(x.Key.Stack, y.Key.Stack), cmp.Compare(x.Key.State, y.Key.State))
+		return cmp.Or(cmp.Compare(x.Key.Thread, y.Key.Thread), cmp.Compare(x.Key.Stack, y.Key.Stack), cmp.Compare(x.Key.State, y.Key.State),
+			cmp.Compare(x.Key.Endpoint, y.Key.Endpoint))
 	})
-	return out
+	if served {
+		return out
+	}
+	n := 0
+	for _, e := range out {
+		e.Key.Endpoint = 0
+		if n > 0 && out[n-1].Key == e.Key {
+			out[n-1].Weights = out[n-1].Weights.Plus(e.Weights)
+			continue
+		}
+		out[n] = e
+		n++
+	}
+	return out[:n]
+}
+
+// OnlyEndpoints leaves the weights of requests and jobs alone whose route or class match says yes to.
+func (m *Measured) OnlyEndpoints(match func(name string) bool) {
+	s := *m.Weights
+	s.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e flamegraph.Entry) bool {
+		at := int(e.Key.Endpoint)
+		return at == 0 || at >= len(m.Served) || m.Served[at].Name == "" || !match(m.Served[at].Name)
+	})
+	for i := range s.Entries { // of objects only the sum of all is exact
+		w := &s.Entries[i].Weights
+		w.AllocSeen, w.AllocTicks, w.AllocTotal = 0, 0, 0
+	}
+	m.Weights = &s
 }
 
 // errTooFew means that too few allocations were seen to say which code makes them: measure for longer.
@@ -105,7 +140,7 @@ func newProfile(m Measured) (*profile.Profile, error) {
 	}
 	b.p = p
 	b.mappings[b.mapping.File] = b.mapping
-	for _, e := range m.ordered() {
+	for _, e := range m.ordered(m.Served != nil) {
 		b.add(e)
 	}
 	if err := p.CheckValid(); err != nil {
@@ -208,7 +243,25 @@ func (b *profileBuilder) add(e flamegraph.Entry) {
 	if l.ractor != "" {
 		s.Label[labelRactor] = []string{l.ractor}
 	}
+	b.serving(s.Label, e.Key.Endpoint)
 	b.p.Sample = append(b.p.Sample, s)
+}
+
+// serving adds the labels of whom the thread worked for.
+func (b *profileBuilder) serving(labels map[string][]string, id flamegraph.EndpointID) {
+	if int(id) >= len(b.m.Served) {
+		return
+	}
+	s := &b.m.Served[id]
+	if s.Name != "" {
+		labels[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
+	}
+	if s.Span != 0 {
+		labels[labelSpan] = []string{strconv.FormatUint(s.Span, 10)}
+	}
+	if s.RootSpan != 0 {
+		labels[labelRootSpan] = []string{strconv.FormatUint(s.RootSpan, 10)}
+	}
 }
 
 func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {

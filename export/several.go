@@ -92,7 +92,7 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relative, forgotten int) error {
 	dumps := []*Dump{}
 	for _, p := range list {
-		dumps = append(dumps, p.Dump)
+		dumps = append(dumps, p.Dump.shown())
 	}
 	return WriteJSON(w, severalJSON{dumps, children(relatives), forgotten})
 }

@@ -64,15 +64,21 @@ func NewCollector(s *gvl.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.St
 // ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict tells it: of a request whose
 // route becomes known later, from then on. It is for before the first sample.
 func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
-	c.served.dict, c.served.ids = dict, make(map[Endpoint]EndpointID)
+	c.served.begin(dict, false)
 }
 
+// BySpan is ByEndpoint that keeps weights apart by the tracer's spans too.
+func (c *Collector) BySpan(dict *sampler.Dictionary) { c.served.begin(dict, true) }
+
+// Served is what each EndpointID given so far stands for, by the ID; nil where weights are not kept apart. It is not to be changed.
+func (c *Collector) Served() []Served { return c.served.list[:len(c.served.list):len(c.served.list)] }
+
 // Endpoint is the ID of a route or a class of jobs; 0: it was not seen.
-func (c *Collector) Endpoint(e Endpoint) EndpointID { return c.served.ids[e] }
+func (c *Collector) Endpoint(e Endpoint) EndpointID { return c.served.ids[Served{Endpoint: e}] }
 
 // Interval charges a stretch of a thread's time.
 func (c *Collector) Interval(i *gvl.Interval) {
-	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack, i.Serving.Work), c.served.of(i.Serving.Work)}
+	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack, i.Serving.Work), c.served.of(&i.Serving)}
 	w := Weights{WallNS: i.NS()}
 	if i.State == gvl.Waiting {
 		w.WaitNS = w.WallNS
@@ -87,7 +93,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 // Lock charges waiting to the holder.
 func (c *Collector) Lock(i *gvl.LockInterval) {
 	if i.Waiters > 0 && i.Blamed() {
-		c.emit(i.ToNS, Key{i.Thread, i.Stack, i.State, c.served.of(i.Serving.Work)}, Weights{BlameNS: i.WaitNS()})
+		c.emit(i.ToNS, Key{i.Thread, i.Stack, i.State, c.served.of(&i.Serving)}, Weights{BlameNS: i.WaitNS()})
 	}
 }
 
@@ -107,7 +113,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 		th := &t.Threads[i]
 		paired := th.ID == t.GC.Pair.Thread
 		if t.Depth == sampler.StackTick || paired {
-			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack, th.Serving.Work), c.served.of(th.Serving.Work)}
+			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack, th.Serving.Work), c.served.of(&th.Serving)}
 			if t.Depth == sampler.StackTick {
 				c.emit(t.ToNS, k, Weights{Samples: 1})
 			}

@@ -5,15 +5,18 @@ import "github.com/ddtop/ddtop/sampler"
 const (
 	// maxEndpoints bounds the routes and classes of jobs that weights are kept apart by. Past it they have the EndpointID 0.
 	maxEndpoints = 1024
+	// maxSpans bounds the pairs of an endpoint and a span that weights are kept apart by. Past it the endpoint alone counts.
+	maxSpans = 1 << 16
 	// worksRemembered is how many requests and jobs are remembered with their endpoints: the last ones. It is a power of two.
 	worksRemembered = 256
 )
 
-// EndpointID names a route or a class of jobs; 0: the thread works for nobody, or there are too many to tell them apart.
-type EndpointID uint16
+// EndpointID names a route or a class of jobs, with BySpan together with a span; 0: the thread works for nobody, or there are too
+// many to tell them apart.
+type EndpointID uint32
 
 // NoEndpoint is an EndpointID that no weight has.
-const NoEndpoint EndpointID = 1<<16 - 1
+const NoEndpoint EndpointID = 1<<32 - 1
 
 // Endpoint is a route or a class of jobs: Kind and Name are those of sampler.Work. Name is "" while it is not known.
 type Endpoint struct {
@@ -21,36 +24,64 @@ type Endpoint struct {
 	Name string
 }
 
+// Served is what an EndpointID stands for. Span and RootSpan are those of sampler.Serving with BySpan, else 0.
+type Served struct {
+	Endpoint
+	Span, RootSpan uint64
+}
+
 // endpoints numbers endpoints.
 type endpoints struct {
-	dict *sampler.Dictionary // nil: all are 0
-	ids  map[Endpoint]EndpointID
+	dict  *sampler.Dictionary // nil: all are 0
+	spans bool
+	ids   map[Served]EndpointID
+	// list has what each ID stands for; named is how many of them are without a span.
+	list  []Served
+	named int
 	// recent are the endpoints of requests and jobs, by their ID modulo the length.
 	recent [worksRemembered]struct {
-		work sampler.WorkID
-		id   EndpointID
+		work       sampler.WorkID
+		span, root uint64
+		id         EndpointID
 	}
 }
 
-// of returns the endpoint of a request or job.
-func (e *endpoints) of(work sampler.WorkID) EndpointID {
-	if e.dict == nil || work == 0 {
+// begin makes it number endpoints, and spans.
+func (e *endpoints) begin(dict *sampler.Dictionary, spans bool) {
+	e.dict, e.spans, e.ids, e.list = dict, spans, make(map[Served]EndpointID), []Served{{}}
+}
+
+// of returns the endpoint of a request or job, and of its span.
+func (e *endpoints) of(s *sampler.Serving) EndpointID {
+	span, root := s.Span, s.RootSpan
+	if !e.spans {
+		span, root = 0, 0
+	}
+	if e.dict == nil || s.Work == 0 && span|root == 0 {
 		return 0
 	}
-	at := &e.recent[work%worksRemembered]
-	if at.work == work {
+	at := &e.recent[s.Work%worksRemembered]
+	if at.work == s.Work && at.span == span && at.root == root && at.id != 0 {
 		return at.id
 	}
-	w := e.dict.Work(work)
-	if w.Kind == sampler.WorkNone {
+	w := e.dict.Work(s.Work)
+	if w.Kind == sampler.WorkNone && span|root == 0 {
 		return 0
 	}
-	k := Endpoint{w.Kind, w.Endpoint}
+	k := Served{Endpoint{w.Kind, w.Endpoint}, span, root}
 	id, ok := e.ids[k]
-	if !ok && len(e.ids) < maxEndpoints {
-		id = EndpointID(len(e.ids) + 1)
-		e.ids[k] = id
+	if !ok && span|root != 0 && len(e.list)-e.named > maxSpans {
+		k.Span, k.RootSpan = 0, 0
+		id, ok = e.ids[k]
 	}
-	at.work, at.id = work, id
+	if !ok && (k.Span|k.RootSpan != 0 || e.named < maxEndpoints) {
+		id = EndpointID(len(e.list))
+		e.ids[k] = id
+		e.list = append(e.list, k)
+		if k.Span|k.RootSpan == 0 {
+			e.named++
+		}
+	}
+	at.work, at.span, at.root, at.id = s.Work, span, root, id
 	return id
 }

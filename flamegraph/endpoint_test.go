@@ -46,18 +46,44 @@ func TestWeightsByEndpoint(t *testing.T) {
 // TestManyEndpoints: there is a limit, and what is beyond it is not told apart.
 func TestManyEndpoints(t *testing.T) {
 	dict := sampler.NewDictionary()
-	e := endpoints{dict: dict, ids: make(map[Endpoint]EndpointID)}
+	var e endpoints
+	e.begin(dict, false)
 	for i := range maxEndpoints + 10 {
 		id := dict.InternWork(sampler.Work{Number: sampler.WorkNumber(i + 1), Kind: sampler.WorkJob, Endpoint: fmt.Sprintf("Job%d", i)})
 		want := EndpointID(i + 1)
 		if i >= maxEndpoints {
 			want = 0
 		}
-		if got := e.of(id); got != want || e.of(id) != want {
+		s := &sampler.Serving{Work: id, Span: 7}
+		if got := e.of(s); got != want || e.of(s) != want {
 			t.Fatalf("endpoint %d is %d", i, got)
 		}
 	}
-	if e.of(0) != 0 || e.of(1<<30) != 0 {
+	if e.of(&sampler.Serving{}) != 0 || e.of(&sampler.Serving{Work: 1 << 30}) != 0 {
 		t.Error("nobody has an endpoint")
+	}
+}
+
+// TestManySpans: spans are told apart up to a limit, endpoints beyond it too.
+func TestManySpans(t *testing.T) {
+	dict := sampler.NewDictionary()
+	var e endpoints
+	e.begin(dict, true)
+	id := dict.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: "GET a#b"})
+	want := Served{Endpoint: Endpoint{sampler.WorkRequest, "GET a#b"}}
+	for span := range uint64(maxSpans + 10) {
+		want.Span, want.RootSpan = span+1, 5
+		if span >= maxSpans {
+			want.Span, want.RootSpan = 0, 0
+		}
+		if got := e.of(&sampler.Serving{Work: id, Span: span + 1, RootSpan: 5}); e.list[got] != want {
+			t.Fatalf("span %d of %+v", span, e.list[got])
+		}
+	}
+	if got := e.of(&sampler.Serving{Span: 1}); e.list[got] != (Served{}) {
+		t.Errorf("a span without a request, past the limit: %+v", e.list[got])
+	}
+	if len(e.list) > maxSpans+maxEndpoints+1 {
+		t.Errorf("%d are kept apart", len(e.list))
 	}
 }

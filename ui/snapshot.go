@@ -51,7 +51,7 @@ func (m *Model) save() tea.Cmd {
 	weights := &flamegraph.Snapshot{FromNS: m.weights.FromNS, ToNS: m.weights.ToNS,
 		Entries: append([]flamegraph.Entry(nil), m.weights.Entries...), Overflow: m.weights.Overflow, Dropped: m.weights.Dropped}
 	dict := m.dict.View()
-	s.Profile = &export.Measured{Process: m.shareable(), Dict: dict, Weights: weights}
+	s.Profile = &export.Measured{Process: m.shareable(), Dict: dict, Weights: weights, Served: m.store.served()}
 	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {
 		s.Dump = export.NewDump(m.shareable(), dict, sample, m.states)
 	}

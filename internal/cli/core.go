@@ -19,6 +19,8 @@ type coreFlags struct {
 	root  string
 	// readValues is --values of the command.
 	readValues bool
+	// onlyEndpoints is --endpoint of the command.
+	onlyEndpoints func(name string) bool
 }
 
 func (f *coreFlags) addFlags(cmd *cobra.Command) {
@@ -60,6 +62,7 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
 	d.FoldLibraries(own)
+	d.OnlyEndpoints(f.onlyEndpoints)
 	addFibers(ctx, d, src)
 	if asJSON {
 		return d.WriteJSON(std.results(ctx))

@@ -50,7 +50,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 				return usageErrorf("--core FILE and %q: choose", args[0])
 			}
 			if core {
-				f.readValues = f.values
+				f.readValues, f.onlyEndpoints = f.values, f.endpoint.match()
 				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
 			}
 			if err := f.find(cmd, args, std, plainLook("dump", std)); err != nil {
@@ -76,6 +76,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	std.own.addTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
 	f.addOwn(cmd, "stacks; JSON has all")
+	f.endpoint.addEndpoint(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
@@ -136,6 +137,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		d.SetMeasured(last-first, m.Findings())
 		d.Alloc = m.Alloc()
 	}
+	d.OnlyEndpoints(f.endpoint.match())
 	if nativeErr == nil {
 		d.NativeThreads = append(d.NativeThreads, unknownOf(native, s, nil, nil)...)
 	}

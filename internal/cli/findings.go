@@ -13,6 +13,8 @@ type judgement struct {
 	rules *gvl.Rules
 	// wait is the shortest wait that is listed.
 	wait duration
+	// endpoint says which requests and jobs are told of.
+	endpoint endpointFlag
 }
 
 func newJudgement() judgement {

@@ -113,6 +113,7 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		sinks = append(sinks, trace)
 	}
 	collector := flamegraph.NewCollector(stream, nil, sinks...)
+	collector.BySpan(src.Dictionary())
 	note, err := run(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
 	if err != nil {
 		return export.Measured{}, "", err
@@ -121,5 +122,5 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 	collector.Finish()
 	weights := new(flamegraph.Snapshot)
 	rolling.Snapshot(weights)
-	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: weights, Trace: trace}, note, nil
+	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: weights, Served: collector.Served(), Trace: trace}, note, nil
 }

@@ -19,6 +19,7 @@ import (
 type recordFlags struct {
 	measurement
 	ownFlag
+	endpoint       endpointFlag
 	output         string
 	format, metric string
 }
@@ -49,6 +50,7 @@ there is a FILE already, such a recording is in FILE.partial until then.
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(),
 		"what collapsed and speedscope count, a `METRIC`; pprof holds all but blame")
 	f.addOwn(cmd, "collapsed stacks")
+	f.endpoint.addEndpoint(cmd)
 	std.redact.addTo(cmd)
 	std.own.addTo(cmd)
 	return cmd
@@ -63,7 +65,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err != nil {
 		return err
 	}
-	if err := f.checkOwn(f.format, collapsedFormat); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric)); err != nil {
 		return err
 	}
 	out := output(f.output)
@@ -95,6 +97,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	}
 	sayNote(std, note)
 	measured.Own = f.own
+	f.endpoint.only(&measured)
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }
 

@@ -89,6 +89,7 @@ func newReport(std Streams) *cobra.Command {
 	f.addRules(cmd)
 	f.addWait(cmd)
 	f.addOwn(cmd, "collapsed stacks and the dump's text")
+	f.endpoint.addEndpoint(cmd)
 	std.redact.addTo(cmd)
 	std.own.addTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
@@ -133,7 +134,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkOwn(f.format, collapsedFormat, reportDump); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -159,6 +160,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 		measured.Trace.Notes = r.Notes()
 	}
 	measured.Own = f.own
+	f.endpoint.only(&measured)
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }
 
@@ -200,6 +202,7 @@ func (f *reportFlags) dump(ctx context.Context, r *recording.Reader, out output,
 	d := export.NewDump(r.Process(), r.Dictionary(), last, states)
 	d.FoldLibraries(f.own)
 	d.SetMeasured(last.TimeNS-first, m.Findings())
+	d.OnlyEndpoints(f.endpoint.match())
 	return out.write(ctx, std, func(w io.Writer) error {
 		if f.asJSON {
 			return d.WriteJSON(w)

@@ -49,6 +49,7 @@ Ctrl-c ends it early and prints what was measured.`,
 	std.own.addTo(cmd)
 	j.addRules(cmd)
 	j.addWait(cmd)
+	j.endpoint.addEndpoint(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
@@ -61,6 +62,9 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 		return gvl.Stat{}, "", err
 	}
 	stat := m.Stat(j.wait.value.Nanoseconds())
+	if match := j.endpoint.match(); match != nil {
+		stat.Requests = m.Requests(match)
+	}
 	stat.FillNative(native.others(ctx, rubyTIDs(&stat)))
 	return stat, note, nil
 }

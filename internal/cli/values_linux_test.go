@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/pprof/profile"
+
 	"github.com/ddtop/ddtop/internal/cli"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -79,4 +81,43 @@ func TestNoValueLeaves(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEndpointFilter: --endpoint leaves what requests that match have done; what can't be cut so is refused.
+func TestEndpointFilter(t *testing.T) {
+	file := valuesFile(t)
+	report := func(format string, args ...string) string {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "out")
+		run(t, append([]string{"report", file, "--format", format, "-o", out}, args...)...).want(t, 0)
+		return string(readAll(t, out))
+	}
+	for _, format := range []string{"stat", "dump"} {
+		for _, json := range []string{"--json=false", "--json"} {
+			if text := report(format, json, "--endpoint", "^Kept"); !strings.Contains(text, "KeptJob") || strings.Contains(text, "GET kept#index") {
+				t.Errorf("%s %s:\n%s", format, json, text)
+			}
+		}
+	}
+	if text := report("collapsed", "--endpoint", "#index$"); !strings.HasPrefix(text, "puma srv tp 001;") || strings.Count(text, "\n") != 1 {
+		t.Errorf("collapsed:\n%s", text)
+	}
+	p, err := profile.ParseData([]byte(report("pprof", "--endpoint", "index")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := map[string]bool{}
+	for _, s := range p.Sample {
+		spans[strings.Join(s.Label["span id"], ",")] = true
+		if e := s.Label["trace endpoint"]; len(e) != 1 || e[0] != "GET kept#index" || s.Label["local root span id"][0] != "7" {
+			t.Errorf("%v", s.Label)
+		}
+	}
+	if len(spans) != 4 {
+		t.Errorf("spans %v", spans)
+	}
+	for _, args := range [][]string{{"--format", "firefox", "--endpoint", "x"}, {"--format", "pprof", "--endpoint", "("}, {"--format", "collapsed", "--metric", "allocations", "--endpoint", "x"}} {
+		run(t, append([]string{"report", file}, args...)...).want(t, 2)
+	}
+	run(t, "record", "-p", "1", "--format", "ddtop", "--endpoint", "x", "-o", filepath.Join(t.TempDir(), "x")).want(t, 2)
 }
