@@ -1,6 +1,9 @@
 package work
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxStatement bounds a normalised statement, in bytes; what follows is "…".
 const maxStatement = 300
@@ -16,8 +19,7 @@ func SQL(sql string, cut bool) string {
 		sql, cut = sql[:maxRawStatement], true
 	}
 	n := normalizer{in: sql, cut: cut}
-	n.run()
-	if !sqlVerbs[strings.ToUpper(n.first)] {
+	if !n.run() {
 		return ""
 	}
 	return n.text()
@@ -34,6 +36,15 @@ USE VACUUM VALUES WITH`)
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
+// prefixVerbs may have another statement behind them without a semicolon, up to one of plainVerbs. Read-only.
+var (
+	prefixVerbs = wordSet(`EXPLAIN DESCRIBE ANALYZE BEGIN START END`)
+	plainVerbs  = wordSet(`SELECT INSERT UPDATE DELETE REPLACE MERGE WITH VALUES TABLE`)
+)
+
+// secretWords are what a secret may follow wherever they stand: T-SQL needs no semicolon between statements. Read-only.
+var secretWords = wordSet(`EXEC EXECUTE IDENTIFIED`)
+
 func wordSet(words string) map[string]bool {
 	set := make(map[string]bool)
 	for w := range strings.FieldsSeq(words) {
@@ -49,20 +60,53 @@ type normalizer struct {
 	at    int
 	out   []string // tokens
 	bytes int
-	first string
+	// verb is what the statement at hand begins with, in capitals; "": its first word is to come. prefix: it may have another
+	// statement behind it.
+	verb   string
+	prefix bool
 }
 
-func (n *normalizer) run() {
+// run takes all tokens. It returns false where the first word is not one of SQL's.
+func (n *normalizer) run() bool {
 	for n.at < len(n.in) && n.bytes < maxStatement {
+		before := len(n.out)
 		n.token()
-		if n.first != "" && len(n.out) == 1 && secretVerbs[strings.ToUpper(n.first)] {
-			return
+		if len(n.out) <= before {
+			continue
+		}
+		last := strings.ToUpper(n.out[len(n.out)-1])
+		switch {
+		case last == ";":
+			n.verb = ""
+		case n.verb != "":
+			if secretWords[last] || n.prefix && secretVerbs[last] {
+				n.hide()
+			}
+			n.prefix = n.prefix && !plainVerbs[last]
+		case last == "(":
+		case sqlVerbs[last]:
+			n.verb, n.prefix = last, prefixVerbs[last]
+			if secretVerbs[last] {
+				if before == 0 {
+					return true
+				}
+				n.hide()
+			}
+		case !slices.Contains(n.out, ";"):
+			return false
+		default:
+			n.out = n.out[:before] // what kind of statement is it?
+			n.hide()
 		}
 	}
 	if n.at < len(n.in) || n.cut {
 		n.emit("…")
 	}
+	return slices.ContainsFunc(n.out, func(t string) bool { return sqlVerbs[strings.ToUpper(t)] })
 }
+
+// hide leaves out the rest.
+func (n *normalizer) hide() { n.at, n.cut = len(n.in), true }
 
 // token takes one token from the input.
 func (n *normalizer) token() {
@@ -70,14 +114,11 @@ func (n *normalizer) token() {
 	switch {
 	case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v':
 		n.at++
-	case strings.HasPrefix(rest, "--"), c == '#' && !strings.HasPrefix(rest, "#>") && !strings.HasPrefix(rest, "#-"):
-		// A comment to the end of the line: # in MySQL. PostgreSQL's operators with # are told from it by what follows; where that
-		// is wrong too little is said.
-		if i := strings.IndexByte(rest, '\n'); i >= 0 {
-			n.at += i + 1
-		} else {
-			n.at = len(n.in)
-		}
+	case strings.HasPrefix(rest, "--"):
+		// MySQL has no comment there unless a space follows, but two signs.
+		n.lineComment(2, len(rest) == 2 || strings.IndexByte(" \t\r\n", rest[2]) >= 0)
+	case c == '#':
+		n.lineComment(1, false) // a comment in MySQL, an operator in PostgreSQL, a name in T-SQL
 	case strings.HasPrefix(rest, "/*"):
 		n.comment()
 	case c == '\'':
@@ -87,13 +128,12 @@ func (n *normalizer) token() {
 	case c == '`':
 		n.name('`')
 	case c == '[':
-		// SQLite and others quote names so, PostgreSQL has elements of arrays there.
-		n.literal(1)
+		n.brackets()
 	case c == '$':
 		n.dollar()
 	case digit(c) || c == '.' && len(rest) > 1 && digit(rest[1]):
 		n.at++
-		for n.at < len(n.in) && (wordByte(n.in[n.at]) || n.in[n.at] == '.') {
+		for n.at < len(n.in) && (wordByte(n.in[n.at]) && n.in[n.at] != '$' || n.in[n.at] == '.') {
 			n.at++
 		}
 		n.emit("?")
@@ -101,14 +141,14 @@ func (n *normalizer) token() {
 		n.word()
 	case c == '?':
 		n.literal(1)
-	case (c == ':' || c == '@') && len(rest) > 1 && (wordByte(rest[1]) || rest[1] == '@'):
+	case (c == ':' || c == '@') && len(rest) > 1 && (wordByte(rest[1]) && rest[1] != '$' || rest[1] == '@'):
 		// A bind or a variable.
 		n.at += 2
-		for n.at < len(n.in) && wordByte(n.in[n.at]) {
+		for n.at < len(n.in) && wordByte(n.in[n.at]) && n.in[n.at] != '$' {
 			n.at++
 		}
 		n.emit("?")
-	case c == ':' && len(rest) > 2 && rest[1] == ':' && wordByte(rest[2]) && !digit(rest[2]):
+	case c == ':' && len(rest) > 2 && rest[1] == ':' && wordByte(rest[2]) && !digit(rest[2]) && rest[2] != '$':
 		// A cast: the type's name adds nothing.
 		n.at += 2
 		for n.at < len(n.in) && wordByte(n.in[n.at]) {
@@ -117,6 +157,8 @@ func (n *normalizer) token() {
 	case strings.IndexByte("(),;.*=<>+-/%!|&^~", c) >= 0:
 		n.at++
 		n.emit(string(c))
+	case c < ' ' || c == '\\' || c == 0x7f:
+		n.hide() // no SQL
 	default:
 		n.literal(1) // what is it?
 	}
@@ -126,161 +168,6 @@ func (n *normalizer) token() {
 func (n *normalizer) literal(size int) {
 	n.at += size
 	n.emit("?")
-}
-
-// comment skips a comment with those within it; one that does not end hides the rest. MySQL's /*! … */ is code: it is skipped
-// all the same.
-func (n *normalizer) comment() {
-	depth := 0
-	for n.at < len(n.in) {
-		switch rest := n.in[n.at:]; {
-		case strings.HasPrefix(rest, "/*"):
-			depth++
-			n.at += 2
-		case strings.HasPrefix(rest, "*/"):
-			n.at += 2
-			if depth--; depth == 0 {
-				return
-			}
-		default:
-			n.at++
-		}
-	}
-	n.cut = true
-}
-
-// quotation takes a string in single quotes, which begins so many bytes in front of its text. Whether a backslash escapes the quote
-// differs between databases and their settings: what both ways of reading it do not agree on hides the rest.
-func (n *normalizer) quotation(skip int) {
-	n.at += skip
-	n.emit("?")
-	n.through('\'')
-}
-
-// through goes behind the end of a quotation. With a backslash in front of a quote it can't be told where it ends.
-func (n *normalizer) through(quote byte) {
-	for n.at < len(n.in) {
-		switch {
-		case n.in[n.at] == '\\' && n.at+1 < len(n.in) && (n.in[n.at+1] == quote || n.in[n.at+1] == '\\'):
-			n.at = len(n.in)
-			n.cut = true
-			return
-		case n.in[n.at] != quote:
-			n.at++
-		case n.at+1 < len(n.in) && n.in[n.at+1] == quote:
-			n.at += 2
-		default:
-			n.at++
-			return
-		}
-	}
-	n.cut = true
-}
-
-// doubleQuoted takes what is a name in PostgreSQL and SQLite and a string in MySQL: it is shown where it can be a name of a table or a
-// column and stands where one does.
-func (n *normalizer) doubleQuoted() {
-	if n.nameExpected() {
-		n.name('"')
-		return
-	}
-	n.at++
-	n.emit("?")
-	n.through('"')
-}
-
-// nameExpected reports whether a quotation in double quotes can only be a name: in front of or behind a dot, behind a word that a table
-// or a column follows, or where UPDATE sets a column. Behind an operator it may be MySQL's string, and so in a call's arguments:
-// TRIM(BOTH FROM "x").
-func (n *normalizer) nameExpected() bool {
-	if len(n.out) == 0 {
-		return false
-	}
-	last := strings.ToUpper(n.out[len(n.out)-1])
-	if last == "." || n.followedBy(".", "") {
-		return true
-	}
-	if n.inCall() {
-		return false
-	}
-	switch last {
-	case "FROM", "INTO", "UPDATE", "JOIN", "TABLE", "ONLY", "BY":
-		return true
-	case "SET", ",":
-		return strings.EqualFold(n.first, "UPDATE") && !n.behind("WHERE") && n.behind("SET") && n.followedBy("=", " ")
-	}
-	return false
-}
-
-// inCall reports whether what is at hand stands in parentheses that no SELECT begins.
-func (n *normalizer) inCall() bool {
-	depth := 0
-	for i := len(n.out) - 1; i >= 0; i-- {
-		switch n.out[i] {
-		case ")":
-			depth++
-		case "(":
-			if depth--; depth < 0 {
-				return i+1 >= len(n.out) || !strings.EqualFold(n.out[i+1], "SELECT")
-			}
-		}
-	}
-	return false
-}
-
-// behind reports whether a word has come already.
-func (n *normalizer) behind(word string) bool {
-	for _, t := range n.out {
-		if strings.EqualFold(t, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// followedBy reports whether the quotation in double quotes at hand is followed by a token, but for what is to be skipped.
-func (n *normalizer) followedBy(token, skip string) bool {
-	rest := n.in[n.at+1:]
-	i := strings.IndexByte(rest, '"')
-	return i >= 0 && strings.HasPrefix(strings.TrimLeft(rest[i+1:], skip), token)
-}
-
-// name takes a quoted name, without its quotes. What is no plain one is "?".
-func (n *normalizer) name(quote byte) {
-	n.at++
-	from := n.at
-	for n.at < len(n.in) && wordByte(n.in[n.at]) && n.in[n.at] < 0x80 {
-		n.at++
-	}
-	if n.at < len(n.in) && n.in[n.at] == quote && n.at > from && !digit(n.in[from]) && plainName(n.in[from:n.at]) &&
-		(n.at+1 == len(n.in) || n.in[n.at+1] != quote) {
-		n.emit(n.in[from:n.at])
-		n.at++
-		return
-	}
-	n.emit("?")
-	n.at = from
-	n.through(quote)
-}
-
-// dollar takes $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$.
-func (n *normalizer) dollar() {
-	n.emit("?")
-	i := n.at + 1
-	for i < len(n.in) && wordByte(n.in[i]) {
-		i++
-	}
-	if i < len(n.in) && n.in[i] == '$' && !(i > n.at+1 && digit(n.in[n.at+1])) {
-		tag := n.in[n.at : i+1]
-		end := strings.Index(n.in[i+1:], tag)
-		if end < 0 {
-			n.at, n.cut = len(n.in), true
-			return
-		}
-		n.at = i + 1 + end + len(tag)
-		return
-	}
-	n.at = max(i, n.at+1)
 }
 
 // word takes a keyword or a name that is not quoted, or a string with a letter in front: E'…', N'…', X'…', B'…', U&'…', _utf8'…'.
@@ -296,13 +183,15 @@ func (n *normalizer) word() {
 	}
 	if next < len(n.in) && (n.in[next] == '\'' || n.in[next] == '"' && next > n.at) {
 		quote := n.in[next]
+		if strings.EqualFold(w, "q") || strings.EqualFold(w, "nq") {
+			n.emit("?")
+			n.hide() // Oracle's q'[it's]'
+			return
+		}
 		n.at = next + 1
 		n.emit("?")
 		n.through(quote)
 		return
-	}
-	if n.first == "" && strings.Trim(strings.Join(n.out, ""), "(") == "" {
-		n.first = w
 	}
 	if !plainName(w) {
 		n.emit("?")
@@ -394,7 +283,7 @@ func glued(a, b string) bool {
 		return plainName(a) && a != "?" && wordByte(a[0]) && !spaced[strings.ToUpper(a)]
 	}
 	// Operators of two characters.
-	return len(a) == 1 && len(b) == 1 && strings.Contains("<>!|&=", a) && strings.Contains("<>=|&", b)
+	return a == "-" && b == ">" || len(a) == 1 && len(b) == 1 && strings.Contains("<>!|&=", a) && strings.Contains("<>=|&", b)
 }
 
 // spaced are the words that a space stands behind although a parenthesis follows. Read-only.

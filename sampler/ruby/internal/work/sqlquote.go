@@ -1,0 +1,212 @@
+package work
+
+import "strings"
+
+// openers begin what goes on beyond the end of a line.
+const openers = "'\"`$[\\"
+
+// opens reports whether text, if it is code, may hold the beginning of something that ends behind it.
+func opens(text string) bool {
+	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
+}
+
+// lineComment skips a comment up to the end of its line. Where it may be none, or may end at a carriage return (as PostgreSQL's do),
+// what it holds must leave nothing open that goes on behind it: else the rest is hidden.
+func (n *normalizer) lineComment(size int, sure bool) {
+	line, _, more := strings.Cut(n.in[n.at+size:], "\n")
+	code := strings.TrimSuffix(line, "\r")
+	if sure {
+		_, code, _ = strings.Cut(code, "\r")
+	}
+	if strings.ContainsAny(code, openers) || strings.Contains(code, "/*") {
+		n.hide()
+		return
+	}
+	n.at += size + len(line)
+	if more {
+		n.at++
+	}
+}
+
+// comment skips a comment. One that does not end hides the rest, and so does one with another's beginning, since databases differ in
+// whether they nest, and MySQL's code in comments if it has quotations.
+func (n *normalizer) comment() {
+	text, _, ended := strings.Cut(n.in[n.at+2:], "*/")
+	code := strings.HasPrefix(text, "!") || strings.HasPrefix(text, "M!")
+	if !ended || strings.Contains(text+"*", "/*") || code && strings.ContainsAny(text, openers) {
+		n.hide()
+		return
+	}
+	n.at += len("/*") + len(text) + len("*/")
+}
+
+// brackets takes a name in SQLite's and T-SQL's way, or PostgreSQL's elements of an array. Quotations in them must end in them.
+func (n *normalizer) brackets() {
+	text, _, ended := strings.Cut(n.in[n.at+1:], "]")
+	if !ended || strings.Count(text, "'")%2 != 0 || opens(strings.ReplaceAll(text, "'", "")) {
+		n.emit("?")
+		n.hide()
+		return
+	}
+	n.literal(1 + len(text) + 1)
+}
+
+// quotation takes a string in single quotes, which begins so many bytes in front of its text. Whether a backslash escapes the quote
+// differs between databases and their settings: what both ways of reading it do not agree on hides the rest.
+func (n *normalizer) quotation(skip int) {
+	n.at += skip
+	n.emit("?")
+	n.through('\'')
+}
+
+// through goes behind the end of a quotation. With a backslash in front of a quote it can't be told where it ends.
+func (n *normalizer) through(quote byte) {
+	for n.at < len(n.in) {
+		switch {
+		case n.in[n.at] == '\\' && n.at+1 < len(n.in) && (n.in[n.at+1] == quote || n.in[n.at+1] == '\\'):
+			n.hide()
+			return
+		case n.in[n.at] != quote:
+			n.at++
+		case n.at+1 < len(n.in) && n.in[n.at+1] == quote:
+			n.at += 2
+		default:
+			n.at++
+			return
+		}
+	}
+	n.cut = true
+}
+
+// doubleQuoted takes what is a name in PostgreSQL and SQLite and a string in MySQL: it is shown where it can be a name of a table or a
+// column and stands where one does.
+func (n *normalizer) doubleQuoted() {
+	if n.nameExpected() {
+		n.name('"')
+		return
+	}
+	n.at++
+	n.emit("?")
+	n.through('"')
+}
+
+// nameExpected reports whether a quotation in double quotes can only be a name: in front of or behind a dot, behind a word that a table
+// or a column follows, or where UPDATE sets a column. Behind an operator it may be MySQL's string, and so in a call's arguments:
+// TRIM(BOTH FROM "x").
+func (n *normalizer) nameExpected() bool {
+	last := n.last(1)
+	if last == "" {
+		return false
+	}
+	text, rest, ended := strings.Cut(n.in[n.at+1:], `"`)
+	if last == "." || ended && strings.HasPrefix(rest, ".") {
+		return true
+	}
+	if n.inCall() {
+		return false
+	}
+	switch last {
+	case "FROM":
+		return n.last(2) != "DISTINCT" // IS NOT DISTINCT FROM "string"
+	case "INTO", "UPDATE", "JOIN", "TABLE", "ONLY":
+		return true
+	case "BY":
+		return (n.last(2) == "ORDER" || n.last(2) == "GROUP") && text != "" && listEnds(rest)
+	case "SET", ",":
+		return n.verb == "UPDATE" && n.behind("SET") && !n.behind("WHERE") && !n.behind("ORDER") && !n.behind(";") &&
+			strings.HasPrefix(strings.TrimLeft(rest, " "), "=")
+	}
+	return false
+}
+
+// last returns the i-th token from the end, in capitals; "": there are not so many.
+func (n *normalizer) last(i int) string {
+	if len(n.out) < i {
+		return ""
+	}
+	return strings.ToUpper(n.out[len(n.out)-i])
+}
+
+// listEnds reports whether an expression that is sorted or grouped by ends in front of rest: what is compared with it may be a string.
+func listEnds(rest string) bool {
+	rest = strings.TrimLeft(rest, " \t\r\n")
+	if rest == "" || strings.IndexByte(",);", rest[0]) >= 0 {
+		return true
+	}
+	i := 0
+	for i < len(rest) && wordByte(rest[i]) {
+		i++
+	}
+	return listWords[strings.ToUpper(rest[:i])]
+}
+
+// listWords may follow what is sorted or grouped by. Read-only.
+var listWords = wordSet("ASC DESC LIMIT OFFSET FETCH FOR HAVING ORDER UNION NULLS")
+
+// inCall reports whether what is at hand stands in parentheses that no SELECT begins.
+func (n *normalizer) inCall() bool {
+	depth := 0
+	for i := len(n.out) - 1; i >= 0; i-- {
+		switch n.out[i] {
+		case ")":
+			depth++
+		case "(":
+			if depth--; depth < 0 {
+				return i+1 >= len(n.out) || !strings.EqualFold(n.out[i+1], "SELECT")
+			}
+		}
+	}
+	return false
+}
+
+// behind reports whether a word has come already.
+func (n *normalizer) behind(word string) bool {
+	for _, t := range n.out {
+		if strings.EqualFold(t, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// name takes a quoted name, without its quotes. What is no plain one is "?".
+func (n *normalizer) name(quote byte) {
+	n.at++
+	from := n.at
+	for n.at < len(n.in) && wordByte(n.in[n.at]) && n.in[n.at] < 0x80 && (quote != '`' || n.in[n.at] != '$') {
+		n.at++
+	}
+	if n.at < len(n.in) && n.in[n.at] == quote && n.at > from && !digit(n.in[from]) && plainName(n.in[from:n.at]) &&
+		(n.at+1 == len(n.in) || n.in[n.at+1] != quote) {
+		n.emit(n.in[from:n.at])
+		n.at++
+		return
+	}
+	n.emit("?")
+	n.at = from
+	n.through(quote)
+	if quote == '`' && opens(strings.ReplaceAll(strings.TrimSuffix(n.in[from:n.at], "`"), "``", "")) {
+		n.hide() // no quotation in PostgreSQL
+	}
+}
+
+// dollar takes $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Elsewhere these are names: what they hold must
+// leave nothing open.
+func (n *normalizer) dollar() {
+	n.emit("?")
+	i := n.at + 1
+	for i < len(n.in) && wordByte(n.in[i]) && n.in[i] != '$' {
+		i++
+	}
+	if i == len(n.in) || n.in[i] != '$' || i > n.at+1 && digit(n.in[n.at+1]) {
+		n.at = i
+		return
+	}
+	tag := n.in[n.at : i+1]
+	text, _, ended := strings.Cut(n.in[i+1:], tag)
+	if !ended || opens(strings.ReplaceAll(text, "$", "")) {
+		n.hide()
+		return
+	}
+	n.at = i + 1 + len(text) + len(tag)
+}
