@@ -320,36 +320,44 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 	}
 }
 
-// TestValues compares the local variables, $! and fiber-locals of parked threads with what Ruby says of them, value by value,
-// also after collections and a compaction, and with code that YJIT has compiled.
-func TestValues(t *testing.T) {
-	run := func(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
-		p := r.Start(t, valuesProgram, o)
-		var truth map[string]toldThread
+// valuesAsTold runs the program of values on a Ruby and compares them with what it says, also after collections and a compaction.
+func valuesAsTold(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
+	t.Helper()
+	p := r.Start(t, valuesProgram, o)
+	var truth map[string]toldThread
+	p.JSON(t, &truth)
+	g := openTarget(t, p.PID)
+	c := &values{g: g, o: g.dec.Objects}
+	c.compare(t, truth)
+	for i, command := range []string{"gc", "compact"} {
+		p.Send(t, command)
+		truth = nil
 		p.JSON(t, &truth)
-		g := openTarget(t, p.PID)
-		c := &values{g: g, o: g.dec.Objects}
-		c.compare(t, truth)
-		for i, command := range []string{"gc", "compact"} {
-			p.Send(t, command)
-			truth = nil
-			p.JSON(t, &truth)
-			n := uint64(i + 1)
-			if err := g.dec.Revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
-				t.Fatal(err)
-			}
-			c.compare(t, truth)
+		n := uint64(i + 1)
+		if err := g.dec.Revalidate(int64(n), sampler.GC{Valid: true, Count: n, MajorCount: n}); err != nil {
+			t.Fatal(err)
 		}
-		rubytest.Report(t, "%s: %d values as Ruby says", r, c.compared)
+		c.compare(t, truth)
 	}
+	rubytest.Report(t, "%s: %d values as Ruby says", r, c.compared)
+}
+
+// TestValues compares the local variables, $! and variables of parked threads with what Ruby says of them, value by value, also with
+// code that a JIT has compiled.
+func TestValues(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
-		run(t, r, rubytest.Options{})
+		valuesAsTold(t, r, rubytest.Options{})
 		for _, jit := range []string{"yjit", "zjit"} {
 			if r.HasJIT(t, jit) {
 				t.Run(jit, func(t *testing.T) {
-					run(t, r, rubytest.Options{RubyArgs: []string{"--" + jit, "--" + jit + "-call-threshold=1"}})
+					valuesAsTold(t, r, rubytest.Options{RubyArgs: []string{"--" + jit, "--" + jit + "-call-threshold=1"}})
 				})
 			}
 		}
 	})
+}
+
+// TestValuesOfArm64 does so with Rubies of another machine.
+func TestValuesOfArm64(t *testing.T) {
+	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) { valuesAsTold(t, r, rubytest.Options{}) })
 }
