@@ -3,6 +3,7 @@ package heap
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -26,6 +27,19 @@ const (
 
 // deletedEntry is the hash of a deleted entry of an st_table.
 const deletedEntry = ^uint64(0)
+
+const (
+	// keyCacheSize is the number of slots of the direct-mapped table of objects that are keys; a power of two.
+	keyCacheSize = 1 << 11
+	// maxKeptKey is how long the text of such a String or Symbol is at most, in bytes.
+	maxKeptKey = 64
+)
+
+// keySlot keeps what a String or Symbol that is a key said, as long as typeSlot keeps what a value was.
+type keySlot struct {
+	value, cycle uint64
+	text         string
+}
 
 // pairs are the places in memory of a Hash's pairs, or of what else has keys and values.
 type pairs struct {
@@ -185,44 +199,51 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 func (o *Objects) keyAmong(key uint64, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)
-		return indexOf(names, name), true, err
+		return slices.Index(names, name), true, err
 	}
-	if !o.IsObject(key) {
+	if !o.IsObject(key) || o.isOther(key, names) {
 		return -1, false, nil
 	}
 	flags, err := o.Flags(key)
 	if err != nil {
 		return -1, false, err
 	}
+	var text []byte
 	switch flags & TypeMask {
 	case TypeSymbol:
 		name, err := o.SymbolName(key)
-		return indexOf(names, name), true, err
+		if err != nil {
+			return -1, false, err
+		}
+		text, symbol = []byte(name), true
 	case TypeString:
 		n, err := o.stringLength(key, flags)
 		if err != nil {
 			return -1, false, err
 		}
-		for i, name := range names {
-			if uint64(len(name)) == n {
-				s, err := o.rawString(key)
-				if err != nil {
-					return -1, false, err
-				}
-				if string(s.bytes) == name {
-					return i, false, nil
-				}
-			}
+		if n > maxKeptKey && !slices.ContainsFunc(names, func(name string) bool { return uint64(len(name)) == n }) {
+			return -1, false, nil
 		}
+		s, err := o.rawString(key)
+		if err != nil {
+			return -1, false, err
+		}
+		text = s.bytes
+	default:
+		return -1, false, nil
 	}
-	return -1, false, nil
+	if cycle := typeCycle(&o.gc); cycle != 0 && len(text) <= maxKeptKey {
+		*o.keySlot(key) = keySlot{key, cycle, string(text)}
+	}
+	return slices.Index(names, string(text)), symbol, nil
 }
 
-func indexOf(names []string, name string) int {
-	for i, n := range names {
-		if n == name {
-			return i
-		}
-	}
-	return -1
+// keySlot is where a key is kept.
+func (o *Objects) keySlot(key uint64) *keySlot { return &o.keys[(key>>3^key>>13)%keyCacheSize] }
+
+// isOther reports whether a key is known to be none of some names: what it was in this cycle of the collector. What it was does not
+// prove that it is one of them: then it is read.
+func (o *Objects) isOther(key uint64, names []string) bool {
+	s := o.keySlot(key)
+	return s.value == key && s.cycle != 0 && s.cycle == typeCycle(&o.gc) && slices.Index(names, s.text) < 0
 }
