@@ -166,19 +166,6 @@ func (f *Finder) command(v uint64) (string, bool, error) {
 	return verb, verb != "" && failed == nil, failed
 }
 
-// Command is the name of a Redis command as it may be shown: letters, else "". Its arguments are never.
-func Command(name string) string {
-	if name == "" || len(name) > maxVerb {
-		return ""
-	}
-	for i := range len(name) {
-		if !letter(name[i]) && name[i] != '_' && name[i] != '.' {
-			return ""
-		}
-	}
-	return strings.ToUpper(name)
-}
-
 // askHTTP reads Net::HTTP's request: its method, and the connection's host.
 func (f *Finder) askHTTP(scope *code.Scope, local int) (string, bool, error) {
 	v, err := f.word(scope.Locals.At(scope.EP, local))

@@ -2,6 +2,7 @@ package work
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
@@ -84,9 +85,17 @@ func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID bool) (found b
 	return true, nil
 }
 
-// className reports whether s can be the name of a class.
+// className reports whether s can be the name of a class: it comes out of a queue, where anybody may have written it.
 func className(s string) bool {
-	return codeName(s, "_:") && s[0] >= 'A' && s[0] <= 'Z'
+	if len(s) > maxCode {
+		return false
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(s, "::"), "::") {
+		if !codeName(part, "_") || part[0] < 'A' || part[0] > 'Z' || !plainName(part) {
+			return false
+		}
+	}
+	return true
 }
 
 // seconds returns a time of day in seconds; 0: it is none.

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,10 @@ const (
 	maxSegments = 16
 	// maxWord is how long a part of a path may be and still be taken for a word, in bytes.
 	maxWord = 40
+	// maxLetters bounds one word of such a part, and maxConsonants how many consonants follow one another in it.
+	maxLetters, maxConsonants = 20, 4
+	// maxWords is how many words make a part, and maxCodeWords the name of an action.
+	maxWords, maxCodeWords = 3, 8
 	// maxMethod bounds an HTTP method, in bytes.
 	maxMethod = 20
 	// maxCode bounds the name of a controller or of an action, in bytes.
@@ -29,7 +34,8 @@ func Route(env *Env) string {
 	method := Method(env.Method)
 	switch {
 	case codeName(env.Controller, "/_") && codeName(env.Action, "_?!"):
-		return join(method, env.Controller+"#"+env.Action)
+		path := env.Script + env.Path
+		return join(method, programsOwn(env.Controller, path)+"#"+programsOwn(env.Action, path))
 	case env.SinatraRoute != "":
 		// "GET /orders/:id"; a route that is a regular expression is said as such.
 		verb, pattern, ok := strings.Cut(env.SinatraRoute, " ")
@@ -40,6 +46,23 @@ func Route(env *Env) string {
 		return join(method, Pattern(env.Script)+cut(strings.TrimSuffix(env.RoutePattern, "(.:format)")))
 	}
 	return join(method, Pattern(env.Script+env.Path))
+}
+
+// programsOwn is the name of a controller or an action without what is taken from the path and no word: in a route like
+// "/pages/:action" it is whatever somebody has asked for.
+func programsOwn(name, path string) string {
+	if p, err := url.PathUnescape(path); err == nil {
+		path = p
+	} else {
+		path = name
+	}
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		if !word(strings.Trim(p, "?!_"), maxCodeWords) && strings.Contains(path, p) {
+			parts[i] = ID
+		}
+	}
+	return strings.Join(parts, "/")
 }
 
 // Env is what a request's environment says (the Rack specification), "" where it says nothing.
@@ -62,15 +85,15 @@ func join(method, rest string) string {
 	return method + " " + rest
 }
 
-// Method is an HTTP method as it may be shown: capital letters, else "".
+// methods are those of HTTP and WebDAV. Read-only.
+var methods = wordSet(`GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUERY LINK UNLINK PURGE PROPFIND PROPPATCH MKCOL COPY MOVE LOCK
+UNLOCK SEARCH REPORT MKCALENDAR ACL BIND REBIND UNBIND CHECKIN CHECKOUT UNCHECKOUT MERGE MKACTIVITY MKWORKSPACE UPDATE LABEL
+SUBSCRIBE UNSUBSCRIBE NOTIFY`)
+
+// Method is an HTTP method; "" where s is none, for it is what a client has sent.
 func Method(s string) string {
-	if len(s) == 0 || len(s) > maxMethod {
+	if !methods[s] {
 		return ""
-	}
-	for i := range len(s) {
-		if (s[i] < 'A' || s[i] > 'Z') && s[i] != '-' {
-			return ""
-		}
 	}
 	return s
 }
@@ -108,7 +131,14 @@ func Pattern(path string) string {
 	if path == "" {
 		return ""
 	}
+	if len(path) >= maxText { // it may be the beginning of a longer one
+		path = path[:strings.LastIndexByte(path, '/')+1] + ID
+	}
+	if path[0] != '/' { // a host, or nothing that Rack knows
+		path = ID
+	}
 	var b strings.Builder
+	before := ""
 	for i, part := range strings.Split(path, "/") {
 		if i > maxSegments || b.Len() > maxPath {
 			b.WriteString("/…")
@@ -117,63 +147,82 @@ func Pattern(path string) string {
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		if word(part) {
+		named := tokenParents[before] || len(before) == 1
+		if word(part, maxWords) && (!named || part == "" || tokenVerbs[part]) {
 			b.WriteString(part)
 		} else {
 			b.WriteString(ID)
 		}
+		before = part
 	}
 	return b.String()
 }
 
-// word reports whether a part of a path is one that routes are made of: lower-case words, with a version or an ending. Numbers, UUIDs,
-// hexadecimal digits, tokens, names of people and addresses are none.
-func word(s string) bool {
+// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together, with an ending
+// or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
+func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
 	}
-	if version(s) {
+	if s == "" || version(s) || s == ".well-known" {
 		return true
 	}
-	digits, capitals, vowels, run := 0, 0, 0, 0
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
-			if i > 0 && digit(s[i-1]) {
-				return false
-			}
-			if c <= 'Z' {
-				if capitals++; capitals > 3 || i > 0 && s[i-1] <= 'Z' && letter(s[i-1]) {
-					return false // many capitals, or one after another
-				}
-			}
-			if strings.IndexByte("aeiouyAEIOUY", c) >= 0 {
-				vowels++
-				run = 0
-			} else if run++; run > 5 {
-				return false // no word has so many consonants
-			}
-		case digit(c):
-			digits++
-			run = 0
-		case c == '_' || c == '-':
-			run = 0
-		case c == '.':
-			run = 0
-			if i == 0 && !strings.HasPrefix(s, ".well-known") {
-				return false
-			}
-		default:
+	if stem, ending, ok := strings.Cut(s, "."); ok {
+		if !endings[ending] {
+			return false
+		}
+		s = stem
+	}
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '-' || r == '_' })
+	if len(parts) > words || len(parts) == 0 || len(s) >= 8 && hexDigits(s) {
+		return false
+	}
+	for _, p := range parts {
+		if !plainWord(p) {
 			return false
 		}
 	}
-	// oauth2, s3, index.html; but not a1b2, 2024-01-01, deadbeef00.
-	if digits > 2 || digits > 0 && (digit(s[0]) || digits*2 > len(s)) {
+	return true
+}
+
+// plainWord reports whether s looks like a word of a language rather than a token: lower case, with vowels, oauth2 but not a1b2.
+func plainWord(s string) bool {
+	if n := len(s) - 1; n >= 4 && digit(s[n]) {
+		s = s[:n]
+	}
+	if len(s) > maxLetters {
 		return false
 	}
-	return len(s) < 8 || !hexDigits(s) && vowels > 0
+	vowels, run := 0, 0
+	for i := range len(s) {
+		switch {
+		case s[i] < 'a' || s[i] > 'z':
+			return false
+		case strings.IndexByte("aeiouy", s[i]) >= 0:
+			vowels++
+			run = 0
+		default:
+			if run++; run > maxConsonants {
+				return false
+			}
+		}
+	}
+	return vowels > 0 || len(s) < 4
 }
+
+// endings are those of paths. Read-only.
+var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
+
+// tokenParents are parts of a path that somebody's name or a secret follows, and so are those of one letter. Read-only.
+var tokenParents = wordSet(`reset token tokens invite invites invitation invitations confirm confirmation verify verification activate
+activation unsubscribe share shared magic join key keys code codes password passwords secret link links hook hooks webhook webhooks
+user users people person member members profile profiles account accounts customer customers client clients tenant tenants company
+companies organization organizations org orgs team teams author authors patient patients shops coupon coupons voucher vouchers`)
+
+// tokenVerbs are words that may stand there all the same. Read-only.
+var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
+logout signin signup callback refresh revoke reset forgot confirm verify resend success failure done complete check status start token
+request password settings`)
 
 // version reports whether s is v1, v2.1.
 func version(s string) bool {
