@@ -49,7 +49,7 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 		s.serve(id, "GET orders#index", "")
 	}
 	s.turns(14*sec, 6, 19)
-	s.names(s.one("gvl_hog"), "GET reports#build", "Reports#build → JSON.generate (worker-3, app.rb:10) causes", "; GET reports#build takes 95 % of the GVL")
+	s.names(s.one("gvl_hog"), "GET reports#build", "Reports#build → JSON.generate (worker-3, app.rb:10) causes", "; GET reports#build takes 95 % of the GVL, GET orders#index waits ")
 	s.names(s.one("gvl_saturated"), "GET reports#build", "GET reports#build takes 95 % of the GVL")
 
 	s = newScene(t)

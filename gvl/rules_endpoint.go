@@ -52,7 +52,11 @@ func mostly(list []Endpoint, total int64, of func(*Endpoint) int64) (*Endpoint, 
 	return most, share
 }
 
-// whoTakesGVL adds which endpoint most of the waiting for the GVL is behind, and how much of the GVL it takes.
+// waitsMuch is the part of its time that an endpoint waits for the GVL from which on it is named as one that suffers.
+const waitsMuch = .3
+
+// whoTakesGVL adds which endpoint most of the waiting for the GVL is behind, how much of the GVL it takes, and which other one waits
+// most.
 func (w *window) whoTakesGVL(h *hit) {
 	list, length := w.endpoints()
 	if len(list) == 0 {
@@ -66,6 +70,18 @@ func (w *window) whoTakesGVL(h *hit) {
 	held := e.NS[Running] + e.NS[Stalled] + e.NS[GC]
 	h.endpoint = e.Name
 	h.text += "; " + e.Name + " " + tense("takes", "took") + " " + units.RoundPercent(min(ratio(held, length), 1)) + " of the GVL"
+	var v *Endpoint
+	for i := range list {
+		if x := &list[i]; x != e && x.Name != "" && (v == nil || x.NS[Waiting] > v.NS[Waiting]) {
+			v = x
+		}
+	}
+	if v == nil || e.NS[Waiting] > v.NS[Waiting] {
+		return // it waits for itself
+	}
+	if waits := ratio(v.NS[Waiting], v.TotalNS()); waits >= waitsMuch {
+		h.text += ", " + v.Name + " " + tenseWaits + " " + units.RoundPercent(waits) + " of its time"
+	}
 }
 
 // whoAsks adds which endpoint most of the waiting for a peer group, ns in all, is of, and what is asked now.

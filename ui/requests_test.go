@@ -122,7 +122,7 @@ func TestRequestsAreSearched(t *testing.T) {
 	s.press("9")
 	s.search("carts#")
 	s.sees("listed", "POST carts#create")
-	s.misses("GET orders", "ReportJob   ")
+	s.misses("GET orders#index", "ReportJob   ")
 	p := s.requestsPage()
 	for _, w := range p.running.rows {
 		if !w.matches(regexp.MustCompile("carts#")) {

@@ -46,7 +46,7 @@ phases with one trouble each, or stays in one:
   database  every query takes 250 to 900 ms
   gc        two workers make garbage by the million objects
   stall     "worker-1" calls a C function that blocks with the GVL held
-  routes    one request in eighty computes a report: the others wait for the GVL meanwhile
+  routes    one request in 45 computes a report: the others wait for the GVL meanwhile
 
 It needs a Ruby (2.5 or later). Without a terminal it measures for some seconds, prints stat's table
 and a thread dump.`,

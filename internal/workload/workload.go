@@ -27,7 +27,7 @@ const mainFile = "order_service.rb"
 //   - database: every query takes 250 to 900 ms
 //   - gc: two workers make garbage and keep some of it
 //   - stall: "worker-1" calls a C function that blocks with the GVL held
-//   - routes: one request in eighty computes a report, which makes all others wait for the GVL
+//   - routes: one request in 45 computes a report, which makes all others wait for the GVL
 func Phases() []string {
 	return []string{"healthy", "hog", "mutex", "database", "gc", "stall", "routes"}
 }

@@ -162,7 +162,7 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	reports := func(p phase) float64 { return float64(p.drained.Reports) / float64(p.end.CPUNS) }
 	atLeast("reports by CPU time of the hog against healthy ones", reports(hog)/reports(healthy), 5)
 
-	// The fortieth customer asks for one, who comes at once or within the backlog.
+	// The 23rd customer asks for one, who comes at once or within the backlog.
 	routes := phases["routes"]
 	atLeast("share of CPU time in the reports that are asked for", float64(routes.drained.ReportCPUNS)/float64(routes.end.CPUNS), 0.1)
 

@@ -106,7 +106,7 @@ class Traffic < Role
   REQUESTS_PER_SECOND = 200.0
   # A queue this long turns customers away, as a listen backlog does.
   BACKLOG = 64
-  CUSTOMERS_PER_REPORT = 80
+  CUSTOMERS_PER_REPORT = 45
 
   # Customers come by the clock: when this thread was kept from running, those who came meanwhile are let in at once.
   def run(phase)
