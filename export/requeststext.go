@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // How many rows the requests of `ddtop stat` have, how wide a name gets, and how many states and peers are named; the JSON has more.
@@ -22,8 +23,13 @@ const (
 	maxWhereParts   = 4
 )
 
-// unknownEndpoint stands for the route of requests whose route could not be told.
-const unknownEndpoint = "(route not known)"
+// unknownOf stands for the route or the class of a kind of work where that could not be told.
+func unknownOf(kind string) string {
+	if kind == sampler.WorkJob.String() {
+		return "(job, class not known)"
+	}
+	return "(route not known)"
+}
 
 // statRequests writes which requests and jobs the time went to.
 func statRequests(b *strings.Builder, s gvl.Stat) {
@@ -64,7 +70,7 @@ func endpointName(e *gvl.StatEndpoint) string {
 	case e.Other:
 		return "(others)"
 	case e.Endpoint == nil:
-		return unknownEndpoint
+		return unknownOf(e.Kind)
 	}
 	return ansi.Truncate(flamegraph.Printable(*e.Endpoint), endpointWidth, "…")
 }
@@ -145,7 +151,7 @@ func ageText(q *gvl.StatServing) string {
 
 // servingName is what a request is called, with its path or arguments where values were read.
 func servingName(q *gvl.StatServing) string {
-	name := unknownEndpoint
+	name := unknownOf(q.Kind)
 	if q.Endpoint != nil {
 		name = flamegraph.Printable(*q.Endpoint)
 	}

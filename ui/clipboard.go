@@ -114,6 +114,7 @@ func (m *Model) summary() string {
 			fmt.Fprintf(&b, "%d. %s\n", i+1, line)
 		}
 	}
+	m.served.summary(&b)
 	b.WriteString("\n| thread | now | run | wait | io | rest |\n|---|---|--:|--:|--:|--:|\n")
 	for i := range m.timeline.rows {
 		w := &m.timeline.rows[i]

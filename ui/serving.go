@@ -64,6 +64,39 @@ func (s *served) load(sc *scene, r *reading, endpoints bool) {
 	s.seen = s.seen || len(s.running) > 0 || len(s.endpoints) > 0
 }
 
+// maxSummaryEndpoints bounds the routes of a summary.
+const maxSummaryEndpoints = 8
+
+// summary writes the routes of the time shown, those with most time first, for a summary in Markdown; nothing without any.
+func (s *served) summary(b *strings.Builder) {
+	list := s.endpoints[:min(len(s.endpoints), maxSummaryEndpoints)]
+	if len(list) == 0 {
+		return
+	}
+	b.WriteString("\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	for i := range list {
+		e := &list[i]
+		name, p50, p95, longest := "(others)", "–", "–", units.Duration(e.LongestNS)
+		if !e.Other {
+			name = endpointName(e.Kind, e.Name)
+		}
+		if n, _ := e.Durations.Count(); n > 0 {
+			p50, p95 = units.Duration(e.Durations.Quantile(.5)), units.Duration(e.Durations.Quantile(.95))
+		}
+		switch {
+		case e.LongestNS == 0:
+			longest = "–"
+		case e.LongestAtLeast:
+			longest = "≥" + longest
+		}
+		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s |\n", markdown(name), e.Ended, e.Running, p50, p95, longest,
+			units.Percent(min(share(e.BlameNS, s.waitNS), 1)))
+	}
+	if n := len(s.endpoints) - len(list); n > 0 {
+		fmt.Fprintf(b, "| and %d more | | | | | | |\n", n)
+	}
+}
+
 // length is the length that a share of those that began and ended in the time shown did not exceed; "–" without any.
 func (s *served) length(q float64) string {
 	if n, _ := s.lengths.Count(); n == 0 {
