@@ -5,49 +5,105 @@ import (
 	"strings"
 )
 
+// What stays of texts in a redacted view. They may come from a recording that anybody has written.
+var (
+	verbName   = regexp.MustCompile(`^[A-Z][A-Z_.-]{0,23}$`)
+	actionName = regexp.MustCompile(`^[\w:]+#[\w:?!]+$`)
+	className  = regexp.MustCompile(`^[A-Z][\w:]*$`)
+)
+
 // work returns a Work without values. A controller's action and a job's class are names as those of methods are, and stay; a path
 // can name a customer.
 func (r *Redactor) work(w Work) Work {
 	w.Values = ""
 	verb, path, ok := strings.Cut(w.Endpoint, " ")
-	if !ok {
+	if !ok && !verbName.MatchString(verb) {
 		verb, path = "", w.Endpoint
 	}
-	if strings.Contains(path, "/") {
-		w.Endpoint = strings.TrimSpace(verb + " " + r.numbered("route", path))
+	switch {
+	case path == "" && verb == w.Endpoint: // a method alone, or nothing
+	case w.Kind == WorkJob && className.MatchString(w.Endpoint):
+	case (verb == "" || verbName.MatchString(verb)) && actionName.MatchString(path):
+	case verbName.MatchString(verb):
+		w.Endpoint = verb + " " + r.numbered("route", path)
+	default:
+		w.Endpoint = r.numbered("route", w.Endpoint)
 	}
 	return w
 }
 
 // statement returns what stands for a statement: its verb with a pseudonym. Tables, hosts and keys go.
 func (r *Redactor) statement(s string) string {
-	verb, rest, ok := strings.Cut(s, " ")
-	if !ok {
+	verb, rest, _ := strings.Cut(s, " ")
+	upper := strings.ToUpper(verb)
+	switch {
+	case s == "" || verbName.MatchString(s):
 		return s
+	case !verbName.MatchString(upper) || upper != verb && !sqlVerb.MatchString(upper):
+		return r.numbered("statement", s)
 	}
-	return verb + " " + r.numbered("statement", rest)
+	return upper + " " + r.numbered("statement", rest)
 }
 
-// literal is a literal of SQL, or what looks like one: in quotes, up to the end where they don't close, or a number.
-var literal = regexp.MustCompile(`'(?:[^'\\]|''|\\.)*(?:'|$)|"[^"]*(?:"|$)|\b\d[\w.]*`)
+// sqlVerb is what a statement begins with that holds no secret but in literals.
+var sqlVerb = regexp.MustCompile(`^(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|MERGE|WITH|VALUES|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE|` +
+	`EXPLAIN|ANALYZE|DESCRIBE|TRUNCATE|LOCK|FETCH|CLOSE|DEALLOCATE|DROP|REFRESH|REINDEX|VACUUM)$`)
 
-// quotedName is what is in double quotes and no literal, but a name.
-var quotedName = regexp.MustCompile(`^"[\w$]+"$`)
+// asksHost is a method and a host, and asksKeys a Redis command: without arguments.
+var (
+	asksHost = regexp.MustCompile(`^[A-Z]{1,24} [\w-]*[A-Za-z.][\w.:-]*$`)
+	asksKeys = regexp.MustCompile(`^[A-Z][A-Z_.]{0,23}(?: and \d+ more)?$`)
+)
 
-// withoutLiterals returns a statement that may have been read with its values without them.
+// literal is a literal of SQL, or what looks like one: in quotes, a bind or a number. Double quotes hold a name behind a dot or in front
+// of one, else it may be MySQL's string.
+var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"[^"\\]*"|\$\d+\b|\b\d[\w.]*`)
+
+// unclear is what can hide a literal's beginning or end, or says a secret outside of one.
+var unclear = regexp.MustCompile("['\"`\\\\$#@:{}\\[\\]]|--|/\\*|;.|[^ -~]|(?i)\\b(?:exec|execute|identified|password *[^ =<>,.)])")
+
+// withoutLiterals returns a statement that may have been read with its values without them; its verb alone where it can't be told
+// what they are.
 func withoutLiterals(s string) string {
-	return literal.ReplaceAllStringFunc(s, func(l string) string {
-		if quotedName.MatchString(l) {
+	if s == "" {
+		return ""
+	}
+	text, cut := strings.CutSuffix(s, CutMark)
+	if asksHost.MatchString(text) && !sqlStatement(text) || asksKeys.MatchString(text) {
+		return s
+	}
+	out := literal.ReplaceAllStringFunc(text, func(l string) string {
+		if l[0] == '.' || l[0] == '"' && strings.Contains(l, `".`) {
 			return l
 		}
 		return "?"
 	})
+	if sqlStatement(text) && !unclear.MatchString(nameInDots.ReplaceAllString(out, "x")) {
+		if cut {
+			out += CutMark
+		}
+		return out
+	}
+	verb, _, _ := strings.Cut(text, " ")
+	if verb = strings.ToUpper(verb); !verbName.MatchString(verb) {
+		verb = ""
+	}
+	return strings.TrimSpace(verb + " " + CutMark)
+}
+
+// nameInDots is what literal leaves in double quotes.
+var nameInDots = regexp.MustCompile(`"[\w$]+"(?:\."[\w$]+")+|"[\w$]+"\.|\."[\w$]+"`)
+
+func sqlStatement(s string) bool {
+	verb, _, _ := strings.Cut(strings.TrimLeft(s, "("), " ")
+	return sqlVerb.MatchString(strings.ToUpper(verb))
 }
 
 // withoutMessage returns an exception's class without its message.
 func withoutMessage(s string) string {
-	if class, _, ok := strings.Cut(s, ": "); ok {
-		return class
+	class, _, _ := strings.Cut(s, ": ")
+	if strings.ContainsAny(class, " \t\r\n'\"") {
+		return ""
 	}
-	return s
+	return class
 }
