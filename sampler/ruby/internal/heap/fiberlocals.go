@@ -13,15 +13,40 @@ const maxFiberLocals = 1 << 12
 // FiberLocals calls f for the variables of the fiber with an execution context (Thread#[]), in no order, up to one for which it says
 // that no more are wanted. f is called again where it, or what it is called for, lacks memory (view.View).
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
+	_, err := o.eachFiberLocal(ec, func(at attach.Address, name string, value uint64) (bool, error) {
+		o.notePair(at)
+		return f(name, value)
+	})
+	return err
+}
+
+// FiberLocal returns one of them; ok is false where the fiber has none of that name. That is written down too: what shows that it has
+// been added.
+func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
+	p, err := o.eachFiberLocal(ec, func(at attach.Address, n string, v uint64) (bool, error) {
+		if n == name {
+			value, ok = v, true
+			o.notePair(at)
+		}
+		return !ok, nil
+	})
+	if err == nil && !ok {
+		o.Note(p.at, p.bytes, 0)
+	}
+	return value, ok, err
+}
+
+// eachFiberLocal does so with the place of each, and returns that of all.
+func (o *Objects) eachFiberLocal(ec attach.Address, f func(at attach.Address, name string, value uint64) (more bool, err error)) (pairs, error) {
 	table, err := o.notedWord(ec + attach.Address(o.places.ecLocals))
 	if err != nil || table == 0 {
-		return err
+		return pairs{}, err
 	}
 	p, err := o.fiberLocals(attach.Address(table))
 	if err != nil {
-		return err
+		return pairs{}, err
 	}
-	return p.each(func(at attach.Address, key, value uint64) (bool, error) {
+	return p, p.each(func(at attach.Address, key, value uint64) (bool, error) {
 		if o.places.localsBySerial {
 			if key &= 0xffffffff; key > o.places.lastOpID {
 				key <<= 4
@@ -34,14 +59,16 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 		if err != nil {
 			return true, nil // a Symbol that nothing names any more
 		}
-		o.notePair(at)
-		return f(name, value)
+		return f(at, name, value)
 	})
 }
 
 // fiberLocals finds the pairs of a fiber's variables: in an st_table by ID up to 2.7, later in an rb_id_table by the serials of IDs.
 func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	if !o.places.localsBySerial {
+		if _, err := o.notedWord(table + attach.Address(o.places.tableBound)); err != nil {
+			return pairs{}, err
+		}
 		return o.tablePairs(table, maxFiberLocals)
 	}
 	head, err := o.View.Bytes(table, max(o.places.idCapacity, o.places.idItems)+8)

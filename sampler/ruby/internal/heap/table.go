@@ -11,6 +11,9 @@ import (
 // maxTable bounds the constants or methods of one class that are looked through.
 const maxTable = 1 << 16
 
+// errNoEntry says that a table has nothing for a name.
+var errNoEntry = errors.New("no entry")
+
 // Constant returns the String that a constant of a class is.
 func (o *Objects) Constant(class uint64, name string) (string, error) {
 	ext, err := o.classExt(attach.Address(class))
@@ -26,6 +29,23 @@ func (o *Objects) Constant(class uint64, name string) (string, error) {
 		return "", err
 	}
 	return o.Text(v)
+}
+
+// ConstantValue returns what a constant of a class or module is; ok is false where it has none of that name, or has not loaded it yet.
+func (o *Objects) ConstantValue(class uint64, name string) (value uint64, ok bool, err error) {
+	ext, err := o.classExt(attach.Address(class))
+	if err != nil {
+		return 0, false, err
+	}
+	entry, err := o.lookUp(ext+attach.Address(o.places.extConsts), name)
+	if errors.Is(err, errNoEntry) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	value, err = o.View.Word(entry + attach.Address(o.places.constVal))
+	return value, err == nil && value != o.places.undef, err
 }
 
 // Method returns the address of the method entry that a class itself has for a name.
@@ -91,5 +111,5 @@ func (o *Objects) lookUp(at attach.Address, name string) (attach.Address, error)
 	if missing != nil {
 		return 0, missing
 	}
-	return 0, fmt.Errorf("no entry %s", name)
+	return 0, fmt.Errorf("%w %s", errNoEntry, name)
 }

@@ -1,0 +1,189 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// maxNested is how many contexts of OpenTelemetry are followed outward to the local root: with more there is none.
+	maxNested = 64
+	// maxEntries bounds the values of one context.
+	maxEntries = 64
+)
+
+// Where OpenTelemetry keeps the contexts of a fiber: in a fiber-local before 1.5 of its API, in a variable of the Fiber since.
+const (
+	contextsLocal = "__opentelemetry_context_storage__"
+	contextsIvar  = "@opentelemetry_context"
+)
+
+// otelSpan is a span of OpenTelemetry.
+type otelSpan struct {
+	object uint64
+	id     uint64
+	trace  [16]byte
+	// remote: it is of another process, and its trace goes on in this one.
+	remote bool
+}
+
+// openTelemetry returns the active span of OpenTelemetry's tracer.
+func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
+	contexts, err := f.contexts(ec)
+	if err != nil || contexts == 0 {
+		return Span{}, err
+	}
+	at, n, err := f.objects.Array(contexts)
+	if err != nil || n == 0 {
+		return Span{}, err
+	}
+	top, err := f.objects.Word(at + attach.Address(n-1)*8)
+	if err != nil {
+		return Span{}, err
+	}
+	// A context does not change, and those below the top neither while it is there.
+	var found Span
+	err = f.quietly(func() (err error) {
+		found, err = f.spanOnTop(at, n, top)
+		return err
+	})
+	return found, err
+}
+
+// contexts returns the Array of a fiber's contexts, 0 for none.
+func (f *Finder) contexts(ec attach.Address) (uint64, error) {
+	v, ok, err := f.objects.FiberLocal(ec, contextsLocal)
+	if err != nil || ok {
+		return v, err
+	}
+	fiber, err := f.objects.Fiber(ec)
+	if err != nil || fiber == 0 || !f.objects.IsObject(fiber) {
+		return 0, err
+	}
+	return f.ref(fiber, contextsIvar)
+}
+
+// spanOnTop returns the span of the last of n contexts, and the local root of its trace: the outermost span of the same trace.
+func (f *Finder) spanOnTop(at attach.Address, n, top uint64) (Span, error) {
+	spans := make([]otelSpan, min(n, maxNested+1))
+	var missing error
+	for i := range spans {
+		context := top
+		var err error
+		if i > 0 {
+			context, err = f.objects.View.Word(at + attach.Address(n-1-uint64(i))*8)
+		}
+		if err == nil {
+			spans[i], err = f.spanIn(context)
+		}
+		if err == view.ErrMissing {
+			missing = err
+		} else if err != nil {
+			return Span{}, err
+		}
+	}
+	if missing != nil {
+		return Span{}, missing
+	}
+	first := spans[0]
+	if first.id == 0 {
+		return Span{}, nil
+	}
+	found, root := Span{ID: first.id}, 0
+	for i, s := range spans {
+		if i > 0 && (s.id == 0 || s.trace != first.trace) {
+			break
+		}
+		if !s.remote {
+			root = i
+		}
+		if i == maxNested {
+			return found, nil
+		}
+	}
+	found.Root = spans[root].id
+	kind, err := f.text(spans[root].object, "@kind")
+	if err != nil || kind != "server" {
+		return found, err
+	}
+	found.Endpoint, err = f.text(spans[root].object, "@name")
+	if found.Endpoint != "" {
+		found.Kind = sampler.WorkRequest
+	}
+	return found, err
+}
+
+// spanIn returns the span of a context; the zero otelSpan for none.
+func (f *Finder) spanIn(context uint64) (s otelSpan, err error) {
+	entries, err := f.ref(context, "@entries")
+	if err != nil || entries == 0 {
+		return s, err
+	}
+	span, err := f.currentSpan(entries)
+	if err != nil || span == 0 {
+		return s, err
+	}
+	of, err := f.ref(span, "@context")
+	if err != nil || of == 0 {
+		return s, err
+	}
+	var id [8]byte
+	remote, _, errRemote := f.objects.Ivar(of, "@remote")
+	if err := view.Worst(errRemote, f.bytes(of, "@span_id", id[:]), f.bytes(of, "@trace_id", s.trace[:])); err != nil {
+		return otelSpan{}, err
+	}
+	const yes = 20 // true
+	s.object, s.id, s.remote = span, binary.BigEndian.Uint64(id[:]), remote == yes
+	return s, nil
+}
+
+// bytes fills into with an instance variable that is a String of that many bytes; with zeros where it is none.
+func (f *Finder) bytes(of uint64, name string, into []byte) error {
+	clear(into)
+	v, err := f.ref(of, name)
+	if err != nil || v == 0 {
+		return err
+	}
+	b, cut, err := f.objects.Bytes(v, len(into))
+	if err == nil && !cut && len(b) == len(into) {
+		copy(into, b)
+	}
+	return err
+}
+
+// currentSpan returns what the entries of a context have under the key that is named current-span, 0 for nothing.
+func (f *Finder) currentSpan(entries uint64) (span uint64, err error) {
+	is, err := f.objects.Is(entries, heap.TypeHash)
+	if err != nil || !is {
+		return 0, err
+	}
+	err = f.objects.EachPair(entries, maxEntries, func(key, value uint64) (bool, error) {
+		is, err := f.objects.Is(key, heap.TypeObject)
+		if err != nil || !is {
+			return true, ignored(err)
+		}
+		name, err := f.text(key, "@name")
+		if err != nil {
+			return true, ignored(err)
+		}
+		if name == "current-span" && f.objects.IsObject(value) {
+			span = value
+			return false, nil
+		}
+		return true, nil
+	})
+	return span, err
+}
+
+// ignored drops the errors of keys that are none of ours.
+func ignored(err error) error {
+	if errors.Is(err, view.ErrMissing) || heap.Displaced(err) {
+		return err
+	}
+	return nil
+}

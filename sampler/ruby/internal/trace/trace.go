@@ -1,0 +1,260 @@
+// Package trace tells the active span of a thread: that of Datadog's tracer or of OpenTelemetry's, from the objects that they keep
+// for each fiber (docs/internals/trace.md). It says nothing where it can't tell.
+package trace
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// presentEveryNS is how often it is asked whether a process has a tracer, and which one it has configured, in ns.
+	presentEveryNS = 2e9
+	// readTries is how often something that changed while it was read is read.
+	readTries = 2
+)
+
+// Span is what a tracer says that a thread is at. The zero value: nothing, or it could not be told.
+type Span struct {
+	// ID and Root are the active span's and that of the local root of its trace, which is the part of it in this process.
+	ID, Root uint64
+	// Endpoint is what the local root says that it serves, such as "OrdersController#index", and Kind what that is; "" where it is
+	// neither a request nor a job.
+	Endpoint string
+	Kind     sampler.WorkKind
+}
+
+// Finder finds the active spans of a process's threads. Not for concurrent use.
+type Finder struct {
+	mem     attach.Memory
+	objects *heap.Objects
+	// object is the class Object; pid the process's own, as itself sees it.
+	object uint64
+	pid    int64
+
+	// tracers are those that the process has, asked for at askedNS; asked: at all.
+	tracers tracers
+	askedNS int64
+	asked   bool
+
+	notes   []heap.Witness
+	scratch watch
+	calls   int
+}
+
+// tracers are what a process has for tracing.
+type tracers struct {
+	datadog, otel bool
+	// key is the fiber-local that the configured tracer of Datadog keeps its context in; "": not known.
+	key string
+}
+
+func (t tracers) any() bool { return t.datadog || t.otel }
+
+// State is what is known of a thread from look to look. The zero value knows nothing.
+type State struct {
+	ec      attach.Address
+	tracers tracers
+	from    watch
+	span    Span
+}
+
+// Span is what the last look found.
+func (s *State) Span() Span { return s.span }
+
+// Plan adds what the last look's answer was read from to the ranges of a call.
+func (s *State) Plan(ranges []attach.Range) []attach.Range { return s.from.plan(ranges) }
+
+// Unplan says that what Plan has added is not what this tick reads: the call failed, or was another one.
+func (s *State) Unplan() { s.from.planned = false }
+
+// Lost says that the thread's stack is not known, and so is where it is in its trace.
+func (s *State) Lost() { s.span = Span{} }
+
+// NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid is for itself.
+func NewFinder(mem attach.Memory, o *heap.Objects, object uint64, pid int) *Finder {
+	return &Finder{mem: mem, objects: o, object: object, pid: int64(pid)}
+}
+
+// Refresh asks once in a while which tracers the process has. It returns the number of system calls made; an error is the target's.
+func (f *Finder) Refresh(nowNS int64) (calls int, err error) {
+	if f.asked && nowNS-f.askedNS < presentEveryNS {
+		return 0, nil
+	}
+	f.asked, f.askedNS = true, nowNS
+	before := f.objects.View.Calls
+	var found tracers
+	err = f.objects.Read(func() (err error) {
+		found, err = f.findTracers()
+		return err
+	})
+	if err == nil {
+		f.tracers = found
+	}
+	return f.objects.View.Calls - before, targetError(err)
+}
+
+// findTracers looks for the tracers' constants.
+func (f *Finder) findTracers() (found tracers, err error) {
+	datadog, has, errDatadog := f.objects.ConstantValue(f.object, "Datadog")
+	_, otel, errOtel := f.objects.ConstantValue(f.object, "OpenTelemetry")
+	if err := view.Worst(errDatadog, errOtel); err != nil {
+		return tracers{}, err
+	}
+	found = tracers{datadog: has, otel: otel}
+	if has {
+		found.key, err = f.configuredKey(datadog)
+	}
+	return found, err
+}
+
+// Look says where in its trace a thread is that runs the fiber with an execution context, in s. What s.Plan has added was read in the
+// same call as its stack, if it was called. It returns the number of system calls made. What can't be read, or changes
+// meanwhile, is the zero Span; an error is the target's.
+func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
+	if !f.tracers.any() {
+		s.span = Span{}
+		s.from.clear()
+		return 0, nil
+	}
+	f.calls = -f.objects.View.Calls
+	if s.ec == ec && s.tracers == f.tracers && f.stands(&s.from) {
+		return f.calls + f.objects.View.Calls, nil
+	}
+	s.ec, s.tracers = ec, f.tracers
+	s.from.clear()
+	s.span, err = f.settled(ec)
+	if err == nil {
+		s.from.set(f.notes)
+	} else {
+		s.span = Span{}
+	}
+	return f.calls + f.objects.View.Calls, targetError(err)
+}
+
+// stands reports whether what an answer was read from still says the same, by the ranges of this tick's call.
+func (f *Finder) stands(w *watch) bool {
+	if !w.planned {
+		if w.empty() {
+			return false
+		}
+		same, calls, err := w.confirm(f.objects, f.mem)
+		f.calls += calls
+		return err == nil && same
+	}
+	w.planned = false
+	return w.holds(f.objects)
+}
+
+// errChanged: what was read changed meanwhile, or is more than can be confirmed.
+var errChanged = errors.New("it changed while it was read")
+
+// settled reads the active span and has it confirmed: the words that led to it say the same afterwards. f.notes is what these are.
+func (f *Finder) settled(ec attach.Address) (found Span, err error) {
+	err = errChanged
+	for range readTries {
+		err = f.objects.Read(func() (err error) {
+			f.notes = f.notes[:0]
+			f.objects.Record(&f.notes)
+			defer f.objects.Record(nil)
+			found, err = f.active(ec)
+			return err
+		})
+		if targetError(err) != nil {
+			return Span{}, err
+		}
+		if err != nil {
+			continue
+		}
+		if !heap.Recorded(f.notes) {
+			return Span{}, errChanged
+		}
+		f.scratch.set(f.notes)
+		same, calls, err := f.scratch.confirm(f.objects, f.mem)
+		f.calls += calls
+		if err != nil {
+			return Span{}, err
+		}
+		if same {
+			return found, nil
+		}
+	}
+	return Span{}, errChanged
+}
+
+// active reads the active span.
+func (f *Finder) active(ec attach.Address) (found Span, err error) {
+	if f.tracers.datadog {
+		found, err = f.datadog(ec)
+		if err != nil || found != (Span{}) {
+			return found, err
+		}
+	}
+	if f.tracers.otel {
+		return f.openTelemetry(ec)
+	}
+	return Span{}, nil
+}
+
+// targetError returns an error that says that nothing more can be read of the target, nil for others.
+func targetError(err error) error {
+	if errors.Is(err, attach.ErrGone) || errors.Is(err, view.ErrStopped) {
+		return err
+	}
+	return nil
+}
+
+// quietly reads what need not be confirmed: what does not change while what leads to it does not.
+func (f *Finder) quietly(read func() error) error {
+	f.objects.Record(nil)
+	defer f.objects.Record(&f.notes)
+	return read()
+}
+
+// object returns an instance variable that refers to an object, 0 where it does not.
+func (f *Finder) ref(of uint64, name string) (uint64, error) {
+	v, ok, err := f.objects.Ivar(of, name)
+	if err != nil || !ok || !f.objects.IsObject(v) {
+		return 0, err
+	}
+	return v, nil
+}
+
+// chain follows instance variables from object to object, 0 where it ends.
+func (f *Finder) chain(of uint64, names ...string) (v uint64, err error) {
+	for v = of; len(names) > 0 && v != 0 && err == nil; names = names[1:] {
+		v, err = f.ref(v, names[0])
+	}
+	return v, err
+}
+
+// text returns an instance variable that is a String or a Symbol, "" where it is neither.
+func (f *Finder) text(of uint64, name string) (string, error) {
+	v, ok, err := f.objects.Ivar(of, name)
+	if err != nil || !ok {
+		return "", err
+	}
+	return f.name(v)
+}
+
+// name returns the text of a String or Symbol, "" where a value is neither.
+func (f *Finder) name(v uint64) (string, error) {
+	const symbolMask, symbolTag = 0xff, 0x0c
+	if v&symbolMask != symbolTag {
+		for _, typ := range []uint64{heap.TypeString, heap.TypeSymbol} {
+			is, err := f.objects.Is(v, typ)
+			if err != nil {
+				return "", err
+			}
+			if is {
+				return f.objects.Name(v)
+			}
+		}
+		return "", nil
+	}
+	return f.objects.Name(v)
+}
