@@ -138,7 +138,7 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	*out = sampler.Thread{}
 	out.ID, out.Ractor, out.TID = t.id, t.ractor.id, t.tid
 	out.Status = sampler.Status(r.o.thStatus.In(t.buf))
-	out.Stack, out.Quality, out.Omitted, out.Serving = st.id, st.quality, st.omitted, t.work.Serving()
+	out.Stack, out.Quality, out.Omitted, out.Serving = st.id, st.quality, st.omitted, t.serves.serving()
 	if r.queued(t) {
 		out.Bits |= sampler.BitQueued
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
@@ -120,6 +121,8 @@ type Reader struct {
 	// ways counts the stacks read in each way.
 	ways [ways]uint64
 
+	// tracer finds the active spans of threads.
+	tracer *trace.Finder
 	// finder finds for whom threads work.
 	finder *work.Finder
 
@@ -166,7 +169,6 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		r.era = sampler.EraOwner
 	}
 	dec.Objects.View.Stopped = &r.budget.stopped
-	r.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values)
 	word := func(symbol string) uint64 {
 		var b [8]byte
 		if sym, ok := module.Exported(symbol); ok && r.mem.Read(sym.Addr, b[:]) == nil {
@@ -174,6 +176,8 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		}
 		return 0
 	}
+	r.tracer = trace.NewFinder(vm.Mem, dec.Objects, word("rb_cObject"), int(r.innerPID))
+	r.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values)
 	r.mProcess, r.cRactor = word("rb_mProcess"), word("rb_cRactor")
 	if r.era == sampler.EraFlag {
 		sym, ok := module.Exported("ruby_current_execution_context_ptr")

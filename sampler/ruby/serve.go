@@ -2,13 +2,39 @@ package ruby
 
 import (
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
+
+// servingState is what is known, from tick to tick, of for whom a thread works.
+type servingState struct {
+	work work.State
+	span trace.State
+}
+
+// serving is what the last look found.
+func (s *servingState) serving() sampler.Serving {
+	out := s.work.Serving()
+	span := s.span.Span()
+	out.Span, out.RootSpan = span.ID, span.Root
+	return out
+}
+
+func (s *servingState) lost() {
+	s.work.Lost()
+	s.span.Lost()
+}
+
+// unplan says that what planWork has added is not what this tick reads.
+func (s *servingState) unplan() {
+	s.work.Unplan()
+	s.span.Unplan()
+}
 
 // planWork adds what said for whom a thread works to the tick's call, behind its stack.
 func (r *Reader) planWork(t *thread) {
 	n := len(r.plan.ranges)
-	if ranges := t.work.Plan(r.plan.ranges); len(ranges) > n {
+	if ranges := t.serves.span.Plan(t.serves.work.Plan(r.plan.ranges)); len(ranges) > n {
 		r.plan.begin(forWork, t)
 		r.plan.ranges = ranges
 	}
@@ -16,22 +42,36 @@ func (r *Reader) planWork(t *thread) {
 
 // findWork finds for whom the threads work whose stacks this tick has read. What is known of the others is as old as their stacks.
 func (r *Reader) findWork(nowNS, sinceNS int64) {
+	if calls, err := r.tracer.Refresh(nowNS); err != nil {
+		return
+	} else if calls > 0 {
+		r.reads.Calls += uint64(calls)
+		r.budget.spent = true
+	}
 	for _, t := range r.read {
 		st := &t.stack
 		if st.quality&sampler.StackFresh == 0 {
 			continue
 		}
 		if st.quality&sampler.StackFailed != 0 || len(st.kept) == 0 || r.over() {
-			t.work.Lost()
+			t.serves.lost()
 			continue
 		}
-		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, CFP: st.cfp, End: st.keptEnd, Raw: st.kept, Size: r.o.code.FrameSize,
-			Partial: st.quality&sampler.StackPartial != 0, NowNS: nowNS, SinceNS: sinceNS}
-		calls, err := r.finder.Look(&t.work, &frames)
+		// The span first: it changes most often.
+		calls, err := r.tracer.Look(&t.serves.span, st.keptEC)
 		r.reads.Calls += uint64(calls)
-		r.budget.spent = true
 		if err != nil {
 			return // the next tick will say so
 		}
+		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, CFP: st.cfp, End: st.keptEnd, Raw: st.kept, Size: r.o.code.FrameSize,
+			Partial: st.quality&sampler.StackPartial != 0, NowNS: nowNS, SinceNS: sinceNS}
+		calls, err = r.finder.Look(&t.serves.work, &frames)
+		r.reads.Calls += uint64(calls)
+		r.budget.spent = true
+		if err != nil {
+			return
+		}
+		span := t.serves.span.Span()
+		r.finder.Traced(&t.serves.work, span.Kind, span.Endpoint, span.Root, &frames)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
 // Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
@@ -95,7 +94,7 @@ type thread struct {
 
 	stack   stackState
 	blocked blockedState
-	work    work.State
+	serves  servingState
 }
 
 // piece is a struct of a thread that ticks read: its rb_thread_t, or the first words of its execution context.

@@ -164,7 +164,7 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 	for _, t := range r.read {
 		t.stack.plan.at = -1
-		t.work.Unplan()
+		t.serves.unplan()
 		if t.stack.ec == 0 {
 			continue
 		}
@@ -312,12 +312,12 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 			if !t.wasActive && r.probe(st) {
 				st.next, tries = stackResting, maxStackTries+1
 			}
-			t.work.Unplan()
+			t.serves.unplan()
 			r.retry = append(r.retry, t)
 			continue
 		}
 		if !r.finishStack(&r.plan, t, owner, false) {
-			t.work.Unplan()
+			t.serves.unplan()
 			r.retry = append(r.retry, t)
 		}
 	}

@@ -95,6 +95,31 @@ func TestActiveSpans(t *testing.T) {
 			t.Errorf("%d of %d threads", found, len(truth))
 		}
 	}
+	sampled := func(t *testing.T, rd *Reader, truth map[string]toldSpan) {
+		t.Helper()
+		var s sampler.Sample
+		for range 2 {
+			if err := rd.Read(sampler.StackTick, &s); err != nil {
+				t.Fatal(err)
+			}
+			for i := range s.Threads {
+				th := &s.Threads[i]
+				info, _ := rd.dict.Thread(th.ID)
+				want, ok := truth[info.Name]
+				if !ok || want.ID == "" {
+					want = toldSpan{"0", "0", "", "none"}
+				}
+				w := rd.dict.Work(th.Serving.Work)
+				got := spanSaid(trace.Span{ID: th.Serving.Span, Root: th.Serving.RootSpan, Endpoint: w.Endpoint, Kind: w.Kind})
+				if want.Endpoint == "GET /o/?" {
+					want.Endpoint = "GET /o/" // a path ends at its query string
+				}
+				if got != want || (w.Number != 0) != (w.Kind != sampler.WorkNone) {
+					t.Errorf("%s: the sample says %v, Ruby says %v", info.Name, got, want)
+				}
+			}
+		}
+	}
 	run := func(t *testing.T, r rubytest.Ruby, o rubytest.Options, mode string) {
 		o.Args = []string{mode}
 		p := r.Start(t, tracesProgram, o)
@@ -104,6 +129,7 @@ func TestActiveSpans(t *testing.T) {
 		f := g.finder(t, p.PID)
 		states := make(map[string]*trace.State)
 		compare(t, g, f, states, truth)
+		sampled(t, openReader(t, p.PID), truth)
 		for i, command := range []string{"gc", "compact"} {
 			p.Send(t, command)
 			truth = nil

@@ -205,7 +205,7 @@ def race
     end
   end
   # GC.compact moves everything, GC.start frees what the racers leave.
-  threads << Thread.new { loop { sleep 0.01; GC.respond_to?(:compact) ? GC.compact : GC.start } }
+  threads << Thread.new { loop { sleep 0.1; GC.respond_to?(:compact) ? GC.compact : GC.start } }
   puts "ready"
   $stdin.gets
 end
@@ -219,14 +219,14 @@ def race_datadog(n, trace)
   t = D::TraceOperation.new("trace #{id(n, trace, 0)}")
   c.active_trace = t
   t.active_span = t.root_span = D::SpanOperation.new(id(n, trace, 0), "web")
-  3.times { |i| t.active_span = D::SpanOperation.new(id(n, trace, i + 1)) }
+  3.times { |i| t.active_span = D::SpanOperation.new(id(n, trace, i + 1)); Thread.pass if (trace + i) % 4 == 0 }
   t.active_span = nil
   c.active_trace = nil
 end
 
 def race_otel(n, trace)
   stack = (Fiber.current.instance_variable_get(:@opentelemetry_context) || Fiber.current.instance_variable_set(:@opentelemetry_context, []))
-  4.times { |i| stack.push(span(trace, id(n, trace, i), i == 0 ? :server : :internal, i == 0 ? "trace #{id(n, trace, 0)}" : "x")) }
+  4.times { |i| stack.push(span(trace, id(n, trace, i), i == 0 ? :server : :internal, i == 0 ? "trace #{id(n, trace, 0)}" : "x")); Thread.pass if (trace + i) % 4 == 0 }
   4.times { stack.pop }
 end
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -137,18 +136,15 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 
 // number returns an instance variable that is an identifier of 64 bits, 0 where it is none.
 func (f *Finder) number(of uint64, name string) (n uint64, err error) {
+	const fixnum = 1
 	v, ok, err := f.objects.Ivar(of, name)
 	if err != nil || !ok || v == 0 {
 		return 0, err
 	}
-	n, err = f.objects.Uint(v)
-	if err == view.ErrMissing || heap.Displaced(err) {
-		return 0, err
+	if v&fixnum == 0 && !f.objects.IsObject(v) {
+		return 0, nil // nil
 	}
-	if err != nil {
-		return 0, nil // no number, such as nil
-	}
-	return n, nil
+	return f.objects.Uint(v)
 }
 
 // serves says what a trace is about, by the type and the resource of it and of its root span.

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -42,14 +41,18 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	if err != nil || n == 0 {
 		return Span{}, err
 	}
-	top, err := f.objects.Word(at + attach.Address(n-1)*8)
+	// All that are looked at are confirmed: while they are read the thread can leave them, and enter others with the same top. What
+	// a context holds does not change.
+	m := min(n, maxNested+1)
+	at += attach.Address(n-m) * 8
+	stack, err := f.objects.View.Bytes(at, int(m)*8)
 	if err != nil {
 		return Span{}, err
 	}
-	// A context does not change, and those below the top neither while it is there.
+	f.objects.Note(at, stack, 0)
 	var found Span
 	err = f.quietly(func() (err error) {
-		found, err = f.spanOnTop(at, n, top)
+		found, err = f.spanOnTop(stack)
 		return err
 	})
 	return found, err
@@ -68,19 +71,13 @@ func (f *Finder) contexts(ec attach.Address) (uint64, error) {
 	return f.ref(fiber, contextsIvar)
 }
 
-// spanOnTop returns the span of the last of n contexts, and the local root of its trace: the outermost span of the same trace.
-func (f *Finder) spanOnTop(at attach.Address, n, top uint64) (Span, error) {
-	spans := make([]otelSpan, min(n, maxNested+1))
+// spanOnTop returns the span of the last of some contexts, and the local root of its trace: the outermost span of the same trace.
+func (f *Finder) spanOnTop(stack []byte) (Span, error) {
+	spans := make([]otelSpan, len(stack)/8)
 	var missing error
 	for i := range spans {
-		context := top
 		var err error
-		if i > 0 {
-			context, err = f.objects.View.Word(at + attach.Address(n-1-uint64(i))*8)
-		}
-		if err == nil {
-			spans[i], err = f.spanIn(context)
-		}
+		spans[i], err = f.spanIn(view.U64(stack[len(stack)-8*(i+1):]))
 		if err == view.ErrMissing {
 			missing = err
 		} else if err != nil {
@@ -158,32 +155,20 @@ func (f *Finder) bytes(of uint64, name string, into []byte) error {
 
 // currentSpan returns what the entries of a context have under the key that is named current-span, 0 for nothing.
 func (f *Finder) currentSpan(entries uint64) (span uint64, err error) {
-	is, err := f.objects.Is(entries, heap.TypeHash)
-	if err != nil || !is {
+	typ, err := f.typeOf(entries)
+	if err != nil || typ != heap.TypeHash {
 		return 0, err
 	}
 	err = f.objects.EachPair(entries, maxEntries, func(key, value uint64) (bool, error) {
-		is, err := f.objects.Is(key, heap.TypeObject)
-		if err != nil || !is {
-			return true, ignored(err)
+		typ, err := f.typeOf(key)
+		if err != nil || typ != heap.TypeObject {
+			return true, err
 		}
 		name, err := f.text(key, "@name")
-		if err != nil {
-			return true, ignored(err)
-		}
-		if name == "current-span" && f.objects.IsObject(value) {
+		if err == nil && name == "current-span" && f.objects.IsObject(value) {
 			span = value
-			return false, nil
 		}
-		return true, nil
+		return span == 0, err
 	})
 	return span, err
-}
-
-// ignored drops the errors of keys that are none of ours.
-func ignored(err error) error {
-	if errors.Is(err, view.ErrMissing) || heap.Displaced(err) {
-		return err
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ package trace
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -41,9 +42,10 @@ type Finder struct {
 	askedNS int64
 	asked   bool
 
-	notes   []heap.Witness
-	scratch watch
-	calls   int
+	// notes are what was read, first when it was read first.
+	notes, first []heap.Witness
+	scratch      watch
+	calls        int
 }
 
 // tracers are what a process has for tracing.
@@ -153,34 +155,42 @@ func (f *Finder) stands(w *watch) bool {
 // errChanged: what was read changed meanwhile, or is more than can be confirmed.
 var errChanged = errors.New("it changed while it was read")
 
-// settled reads the active span and has it confirmed: the words that led to it say the same afterwards. f.notes is what these are.
-func (f *Finder) settled(ec attach.Address) (found Span, err error) {
-	err = errChanged
-	for range readTries {
-		err = f.objects.Read(func() (err error) {
+// settled reads the active span, and once more all at once: the words that led to it are the same then. So what they lead to was there
+// in between, and is what the second reading says. They are read a third time: one of them, such as the length of an Array, can have been
+// the same twice and another between, and then fits others that were read twice between. f.notes is what these words are.
+func (f *Finder) settled(ec attach.Address) (Span, error) {
+	read := func(settle func(func() error) error) (found Span, err error) {
+		err = settle(func() (err error) {
 			f.notes = f.notes[:0]
 			f.objects.Record(&f.notes)
 			defer f.objects.Record(nil)
 			found, err = f.active(ec)
 			return err
 		})
-		if targetError(err) != nil {
-			return Span{}, err
+		return found, err
+	}
+	for range readTries {
+		first, err := read(f.objects.Read)
+		f.first = append(f.first[:0], f.notes...)
+		var again Span
+		if err == nil {
+			f.objects.View.Anew()
+			again, err = read(f.objects.View.Settle)
 		}
-		if err != nil {
+		switch {
+		case targetError(err) != nil:
+			return Span{}, err
+		case err != nil:
 			continue
-		}
-		if !heap.Recorded(f.notes) {
+		case !heap.Recorded(f.notes):
 			return Span{}, errChanged
-		}
-		f.scratch.set(f.notes)
-		same, calls, err := f.scratch.confirm(f.objects, f.mem)
-		f.calls += calls
-		if err != nil {
-			return Span{}, err
-		}
-		if same {
-			return found, nil
+		case first == again && slices.Equal(f.first, f.notes):
+			f.scratch.set(f.notes)
+			same, calls, err := f.scratch.confirm(f.objects, f.mem)
+			f.calls += calls
+			if same || err != nil {
+				return again, err
+			}
 		}
 	}
 	return Span{}, errChanged
@@ -244,17 +254,29 @@ func (f *Finder) text(of uint64, name string) (string, error) {
 // name returns the text of a String or Symbol, "" where a value is neither.
 func (f *Finder) name(v uint64) (string, error) {
 	const symbolMask, symbolTag = 0xff, 0x0c
-	if v&symbolMask != symbolTag {
-		for _, typ := range []uint64{heap.TypeString, heap.TypeSymbol} {
-			is, err := f.objects.Is(v, typ)
-			if err != nil {
-				return "", err
-			}
-			if is {
-				return f.objects.Name(v)
-			}
-		}
-		return "", nil
+	if v&symbolMask == symbolTag {
+		return f.objects.Name(v)
+	}
+	typ, err := f.typeOf(v)
+	if err != nil || typ != heap.TypeString && typ != heap.TypeSymbol {
+		return "", err
 	}
 	return f.objects.Name(v)
+}
+
+// typeOf returns the type of a value, TypeNone for what is no heap object. The error says that there is no object now, which a
+// compaction moves: then nothing can be told.
+func (f *Finder) typeOf(v uint64) (uint64, error) {
+	if !f.objects.IsObject(v) {
+		return heap.TypeNone, nil
+	}
+	flags, err := f.objects.Flags(v)
+	if err != nil {
+		return heap.TypeNone, err
+	}
+	typ := flags & heap.TypeMask
+	if typ == heap.TypeNone || typ >= heap.TypeImemo {
+		return typ, heap.WrongType(attach.Address(v), "object", flags)
+	}
+	return typ, nil
 }

@@ -68,6 +68,16 @@ func (v *View) Reset() {
 	v.work = 0
 }
 
+// Anew forgets what it holds, and has all of it fetched again in the first batch.
+func (v *View) Anew() {
+	wanted := v.wanted[:0]
+	for a := range v.blocks {
+		wanted = append(wanted, a)
+	}
+	v.Reset()
+	v.wanted = wanted
+}
+
 // Unreadable is the error that says that a structure led to n bytes that can't be read, or that can't be memory at all.
 func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
 

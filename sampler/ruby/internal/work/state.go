@@ -51,6 +51,8 @@ type State struct {
 	bare   []byte
 	bareEC attach.Address
 
+	traced traced
+
 	// asked is what the thread asks, read from the local variable at askedAt.
 	asked     sampler.TextID
 	askedText string

@@ -1,0 +1,60 @@
+package work
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// traced is what a thread's trace serves, where nothing else says what it works on.
+type traced struct {
+	task *task
+	// ec is the execution context of the last look, at lookedNS.
+	ec       attach.Address
+	lookedNS int64
+}
+
+// Traced makes what a thread's trace serves what it works on, where the last look (Look) found neither a request nor a job: kind and
+// resource are as a tracer says them, and root is the number of the trace's local root; 0: none.
+func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
+	t := &s.traced
+	endpoint := Served(kind, resource)
+	before := int64(0)
+	if t.ec == fr.EC {
+		before = t.lookedNS
+	}
+	t.ec, t.lookedNS = fr.EC, fr.NowNS
+	old := t.task
+	t.task = nil
+	if s.task == nil && endpoint != "" && root != 0 {
+		r := reading{kind: kind, key: taskKey{hash: root}, identity: [identityWords]uint64{root}, endpoint: endpoint}
+		t.task = f.taskOf(&r, fr.NowNS, before)
+		s.serving.Work = t.task.id
+	}
+	if old != nil && old != t.task {
+		f.end(old)
+	}
+}
+
+// Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class of a job; ""
+// where it may be something else.
+func Served(kind sampler.WorkKind, resource string) string {
+	if kind == sampler.WorkJob {
+		if codeName(resource, ":#._") {
+			return resource
+		}
+		return ""
+	}
+	verb, rest, ok := strings.Cut(resource, " ")
+	if !ok || Method(verb) == "" {
+		verb, rest = "", resource
+	}
+	switch {
+	case strings.HasPrefix(rest, "/"):
+		return join(verb, Pattern(rest))
+	case codeName(rest, "#_?!.:"), codeName(rest, "#_?!.:/") && strings.Contains(rest, "#"):
+		return join(verb, rest)
+	}
+	return ""
+}

@@ -1,0 +1,68 @@
+package ruby
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestRacingSpans: threads open and close spans as fast as they can, while what they leave is freed or moved. A span's number says
+// its thread, its trace and its place in that, so no span may be another thread's, and none of another trace than its root.
+func TestRacingSpans(t *testing.T) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			for _, tracer := range []string{"datadog", "otel"} {
+				t.Run(v.Name+" "+tracer, func(t *testing.T) {
+					p := r.Start(t, tracesProgram, v.Apply(rubytest.Options{Args: []string{"race", tracer}}))
+					p.Expect(t, "ready")
+					apart(t, p.PID)
+					raceSpans(t, openReader(t, p.PID), raceSamples(t)/4)
+				})
+			}
+		}
+	})
+}
+
+// raceSpans takes samples until threads of them were in a span so often, and in enough that were not their last ones.
+func raceSpans(t *testing.T, rd *Reader, want int) {
+	var s sampler.Sample
+	in, none, wrong, moved, ticks := 0, 0, 0, 0, 0
+	last := make(map[sampler.ThreadID]uint64)
+	deadline := time.Now().Add(raceTime)
+	for ; (in < want || moved < want/racedShare) && time.Now().Before(deadline); ticks++ {
+		if rd.Read(sampler.StackTick, &s) != nil {
+			continue
+		}
+		for i := range s.Threads {
+			th := &s.Threads[i]
+			info, _ := rd.dict.Thread(th.ID)
+			tag, racer := strings.CutPrefix(info.Name, "racer ")
+			span, root := th.Serving.Span, th.Serving.RootSpan
+			if span == 0 && root == 0 {
+				if racer {
+					none++
+				}
+				continue
+			}
+			in++
+			if span != last[th.ID] {
+				moved++
+				last[th.ID] = span
+			}
+			number, _ := strconv.Atoi(tag)
+			if racer && span>>40 != uint64(number) || span>>8 != root>>8 || root&0xff != 0 || span&0xff > 3 {
+				if wrong++; wrong < 10 {
+					t.Errorf("thread %q is in span %#x of %#x", info.Name, span, root)
+				}
+			}
+		}
+	}
+	t.Logf("%d ticks: %d times in a span, %d other than the last, %d times in none, %d wrong", ticks, in, moved, none, wrong)
+	if moved < want/racedShare {
+		t.Errorf("racing threads were in %d spans only, in %v", moved, raceTime)
+	}
+}
