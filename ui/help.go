@@ -128,6 +128,12 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 	out = append(out, helpText("before names, and in the lane of the GVL: which thread holds it", 4, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	})...)
+	out = append(out, helpText("run, wait, io, lock, native …: the part of its time that a thread spent so", 7, w, t, func(a canvas.Area) {
+		a.Put(1, 0, "nativ", t.bold())
+	})...)
+	out = append(out, helpText("before a length: it may be shorter, for the thread may have moved meanwhile, unseen. ≥: it may be longer", 4, w, t, func(a canvas.Area) {
+		a.Put(1, 0, "≤", t.bold())
+	})...)
 	out = append(out, helpText("of all waiting for the GVL the part behind this thread, where much waits", 7, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "blame", canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 	})...)

@@ -22,6 +22,16 @@ func (t *Theme) shade(c canvas.Color, strength float64) canvas.Color {
 	return t.Background.Mix(c, strength)
 }
 
+// listenCell draws a cell of a thread that listens: io by its letter, at rest by its colour.
+func (t *Theme) listenCell(c *gvl.Cell, ascii bool, _ *shades) (rune, canvas.Style) {
+	glyph := c.Dominant.Glyph()
+	if ascii {
+		glyph = rune(c.Dominant.Letter())
+	}
+	bg := t.States[gvl.Parked]
+	return glyph, canvas.Style{FG: mixUntil(t.Faint, t.Text, bg, graphic), BG: bg}
+}
+
 // leastDominant is about the least share that the dominant state of a column has.
 const leastDominant = 0.3
 

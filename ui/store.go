@@ -43,6 +43,7 @@ type Store struct {
 	fold      *gvl.Fold
 	rolling   *flamegraph.Rolling
 	collector *flamegraph.Collector
+	resting   *gvl.Resting // of what is read
 	marks     marks
 	waits     *waitLog
 	holds     gvl.LockHolds
@@ -98,6 +99,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	}
 	// A server without a client rests like a worker without a job; who waits for a pool does not.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
+	s.resting = s.fold.Resting()
 	s.collector.ByEndpoint(s.dict)
 	s.marks = newMarks(history)
 	s.waits = newWaitLog(history)
@@ -253,6 +255,7 @@ type reading struct {
 	rolling *flamegraph.Rolling
 	// endpoint is the number that weights of a route or a class of jobs have; 0: there are none.
 	endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
+	resting  *gvl.Resting
 	marks    *marks
 	waits    *waitLog
 	holds    *gvl.LockHolds
@@ -284,7 +287,7 @@ func (s *Store) Read(fn func(*reading)) {
 		if v.Sample != nil {
 			lost += v.Sample.Reads.Lost
 		}
-		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, endpoint: s.collector.Endpoint, marks: &s.marks, waits: s.waits, holds: &s.holds, lastNS: s.last, dropped: lost,
+		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, endpoint: s.collector.Endpoint, resting: s.resting, marks: &s.marks, waits: s.waits, holds: &s.holds, lastNS: s.last, dropped: lost,
 			leftOut: s.dict.LeftOut()})
 	})
 }

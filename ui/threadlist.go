@@ -41,9 +41,10 @@ type threadRow struct {
 	busyNS      int64 // of totals, neither parked nor asleep
 	active      bool
 	leftOut     bool // it does not match what is searched for
+	listens     bool // in io, it has nothing to do: a server without a client, a poller
 }
 
-// activeShare is the part of its time that a thread must have been seen neither parked nor asleep to be listed among
+// activeShare is the part of its time that a thread must have been seen neither parked nor asleep, nor listening, to be listed among
 // the active ones. Of threads that ended it is a part of the time shown: one that lived for some ms was busy for most of them.
 const activeShare = 0.005
 
@@ -61,13 +62,14 @@ func (l *threadList) load(r *reading, states []gvl.ThreadState, fromNS, toNS int
 		t.name, t.ractor = gvl.NameOf(id, info), info.Ractor
 		if i, ok := now[id]; ok {
 			t.state, t.known, t.seen = states[i], true, true
+			t.listens = r.resting.IdleIO(t.state.State, &t.state.Detail, t.state.Stack)
 		} else if states == nil {
 			t.state.State, t.seen = lastState(r.Timeline, id, toNS)
 		}
 		var listed, idle int64
 		for s, ns := range t.totals {
 			listed += ns
-			if gvl.State(s).Idle() || gvl.State(s) == gvl.Unknown {
+			if gvl.State(s).Idle() || gvl.State(s) == gvl.Unknown || gvl.State(s) == gvl.IO && t.listens {
 				idle += ns
 			}
 		}
@@ -220,7 +222,7 @@ func lastState(tl *gvl.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool
 // row is the line of a thread.
 func (l threadList) row(i int, inGroup bool) row {
 	t := &l[i]
-	return row{key: rowKey{thread: t.id}, name: t.name, members: []int{i}, inGroup: inGroup, totals: t.totals, state: t.state.State}
+	return row{key: rowKey{thread: t.id}, name: t.name, members: []int{i}, inGroup: inGroup, totals: t.totals, state: t.state.State, listens: t.listens}
 }
 
 // members returns the threads that a row stands for, and its name; nil when the row is gone.

@@ -50,6 +50,7 @@ type row struct {
 	state   gvl.State // of a thread now
 	ident   int       // of a thread in the GVL lane; 0: none
 	holds   bool      // it holds the GVL now
+	listens bool      // in io it rests; of a group, all that are in io do
 }
 
 // words are those of now in full; "": not known.
@@ -107,7 +108,9 @@ func (v *timelineView) buildRows(threads threadList, budget int) {
 		}
 		head := row{key: rowKey{group: g.name}, name: fmt.Sprintf("%s ×%d", g.name, len(g.members)), members: g.members, isGroup: true}
 		head.open = open[g.name]
+		head.listens = true
 		for _, i := range g.members {
+			head.listens = head.listens && (v.threads[i].listens || v.threads[i].totals[gvl.IO] == 0)
 			for s, ns := range v.threads[i].totals {
 				head.totals[s] += ns
 			}

@@ -63,6 +63,9 @@ func (v *timelineView) drawRow(a canvas.Area, w *row, t *Theme, g *regions, focu
 		if v.frameCells != nil {
 			c, draw = v.frameCells.cell(w.key, i), t.frameCell
 		}
+		if w.listens && c.Dominant == gvl.IO && v.frameCells == nil && share(c.NS[gvl.Waiting], c.Listed()) < leastWait {
+			draw = t.listenCell
+		}
 		r, st := draw(c, ascii, beside)
 		cells.Rune(x, 0, r, st)
 	}
@@ -112,6 +115,9 @@ func (v *timelineView) drawNow(a canvas.Area, w *row, t *Theme, st canvas.Style)
 	word, _, _ := strings.Cut(text, " ")
 	if word != "ended" {
 		ws := canvas.Style{FG: t.readable(t.States[w.state])}
+		if w.listens && w.state == gvl.IO {
+			ws = st
+		}
 		if w.state == gvl.Waiting || w.state.Held() || w.state == gvl.Lock {
 			ws.Attr = canvas.Bold
 		}
