@@ -128,7 +128,7 @@ func legendLines(w int, t *Theme, ascii bool) []overlayLine {
 	out = append(out, helpText("before names, and in the lane of the GVL: which thread holds it", 4, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	})...)
-	out = append(out, helpText("run, wait, io, lock, native …: the part of its time that a thread spent so", 7, w, t, func(a canvas.Area) {
+	out = append(out, helpText("native. It, run, wait, io and the others head the parts of its time that a thread spent so", 7, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "nativ", t.bold())
 	})...)
 	out = append(out, helpText("before a length: it may be shorter, for the thread may have moved meanwhile, unseen. ≥: it may be longer", 4, w, t, func(a canvas.Area) {
