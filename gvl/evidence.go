@@ -313,7 +313,7 @@ func (c *collector) one(t *sampler.Thread, ts *ThreadState, w *watch, i int, at 
 		c.takes(w, ts)
 	}
 	w.listens = ts.State == IO && t.Kernel.Listens
-	if w.waitsForPool(ts.State) {
+	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
 			c.cur.poolNS, c.cur.poolStack, c.cur.poolAtMost = ns, ts.Stack, ts.AtMost()

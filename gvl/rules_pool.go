@@ -14,7 +14,7 @@ import (
 // evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
 func evalPoolWait(w *window) hit {
 	share := w.ofBusy(w.flag(flagPool))
-	if h := w.gateWait(share); h.score >= 1 {
+	if h := w.gateWait(share); h.score >= 1 || w.poolNS == 0 {
 		return h
 	}
 	ids, _ := w.waiting(func(ts *ThreadState, x *watch) bool { return x.gate == nil && x.waitsForPool(ts.State) })
