@@ -30,7 +30,7 @@ func Command(name string) string {
 	}
 	name = strings.ToUpper(name)
 	module, rest, ok := strings.Cut(name, ".")
-	if redisCommands[name] || ok && redisModules[module] && codeName(rest, "_") && strings.IndexAny(rest, "0123456789") < 0 {
+	if redisCommands[name] || ok && redisModules[module] && codeName(rest, "_") && !strings.ContainsAny(rest, "0123456789") {
 		return name
 	}
 	return ""
