@@ -51,10 +51,19 @@ func Served(kind sampler.WorkKind, resource string) string {
 		verb, rest = "", resource
 	}
 	switch {
+	case remoteCall(rest):
+		return join(verb, rest)
 	case strings.HasPrefix(rest, "/"):
 		return join(verb, Pattern(rest))
-	case codeName(rest, "#_?!.:"), codeName(rest, "#_?!.:/") && strings.Contains(rest, "#"):
+	case Method(rest) != "", verb != "" && len(rest) == 3 && strings.Trim(rest, "0123456789") == "", className(rest), codeName(rest, "#_?!.:/") && strings.Contains(rest, "#"):
 		return join(verb, rest)
 	}
 	return ""
+}
+
+// remoteCall reports whether a path is that of a method in gRPC's way: /package.Service/method.
+func remoteCall(path string) bool {
+	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	dot := strings.LastIndexByte(service, '.')
+	return ok && dot > 0 && codeName(service, "._") && className(service[dot+1:]) && codeName(method, "_") && plainName(method)
 }
