@@ -137,6 +137,9 @@ func (n *normalizer) token() {
 			n.at++
 		}
 		n.emit("?")
+		if n.at < len(n.in) && n.in[n.at] == '$' {
+			n.hide() // a name that begins with digits, or a dollar quote behind a number
+		}
 	case wordByte(c):
 		n.word()
 	case c == '?':

@@ -13,7 +13,7 @@ func TestHostileSQL(t *testing.T) {
 		// PostgreSQL's dollar quotes, with blanks, tags and numbers in front.
 		"SELECT $$ hunter2 it $$, a FROM t":          "SELECT ?, a FROM t",
 		"SELECT $q$ my hunter2 x $q$, a FROM t":      "SELECT ?, a FROM t",
-		"SELECT 1$$ hunter2 $$ FROM t":               "SELECT ? FROM t",
+		"SELECT 1$$ hunter2 $$ FROM t":               "SELECT ? …",
 		"SELECT a[1:$$ hunter2 $$] FROM t":           "SELECT a ? …",
 		"SELECT $$, '$$ , hunter2 ,' FROM t":         "SELECT ? …", // MySQL: a name and a string
 		"SELECT $q$ hunter2":                         "SELECT ? …",
@@ -219,7 +219,7 @@ func (d *dialect) code(sql string) string {
 				}
 			}
 			i = blank(i, j)
-		case c == '$' && d.dollar && (i == 0 || !wordByte(sql[i-1]) || digit(sql[i-1])):
+		case c == '$' && d.dollar:
 			j := i + 1
 			for j < len(b) && wordByte(sql[j]) && sql[j] != '$' {
 				j++
@@ -235,6 +235,10 @@ func (d *dialect) code(sql string) string {
 				break
 			}
 			i = blank(i, j+1+to+len(tag))
+		case letter(c) || c == '_' || c >= 0x80: // a name, with $ in it
+			for i < len(b) && wordByte(sql[i]) {
+				i++
+			}
 		default:
 			i++
 		}
