@@ -66,7 +66,8 @@ func (d *Dictionary) Bytes() int64 {
 	return d.bytes
 }
 
-// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that is met again counts again.
+// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that is met again
+// counts again.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

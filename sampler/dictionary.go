@@ -91,9 +91,9 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine writes, any number read. An ID keeps its meaning
-// for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper) means nothing
-// any more. Names are cut as CutName does, and all entries together take MaxDictionaryBytes at most.
+// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine writes, any number read. An ID keeps its
+// meaning for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper; of requests and
+// texts also once there are many newer ones) means nothing any more. Names are cut as CutName does, and all entries together take MaxDictionaryBytes at most.
 //
 // What Frame, Peer and Thread give can be made to hide names: see View and Redacted.
 type Dictionary struct {
@@ -120,6 +120,8 @@ type entries struct {
 	overflow uint64
 	// bytes is what all entries take, maxBytes their limit, leftOut what stands for those beyond it.
 	bytes, maxBytes int64
+	// told is what the requests and texts take that came since the last of them were evicted for others of them.
+	told int64
 	// room is what others take memory from, too, nil: nobody does; shared is what these entries have of it.
 	room    *Room
 	shared  *atomic.Int64
@@ -148,7 +150,8 @@ func NewDictionary() *Dictionary {
 
 // InternFrame returns f's ID, giving it one at its first sight; that of the frame leftOutLabel when there is no room.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
-	f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name), CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
+	f.Label, f.Name = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name)
+	f.Path, f.AbsolutePath, f.Gem = CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if id := intern(d.entries, &d.frames, d.frameIDs, f); id != 0 {

@@ -1,11 +1,11 @@
 package sampler
 
-// Generation numbers the stretches of time that Keeper divides the use of a Dictionary into, from 1 on.
+// Generation numbers the stretches of time that Keeper, and the number of requests met, divide the use of a Dictionary into, from 1 on.
 type Generation uint32
 
-// Generation returns the one that it is. Who keeps IDs of frames, stacks
-// and peers to give them out again without interning must forget them when it changes: what was interned before can be evicted
-// some generations later.
+// Generation returns the one that it is. Who keeps IDs of frames, stacks, peers, requests and texts to give them out again
+// without interning must forget them when it changes: what was interned before can be evicted one generation later (requests and
+// texts) or some (all else).
 func (d *Dictionary) Generation() Generation { return Generation(d.generation.Load()) }
 
 // Held returns how many frames and stacks there are that have not been evicted.
@@ -47,8 +47,8 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack has, and the threads that
-// were gone before a time.
+// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack has, and the
+// threads that were gone before a time.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,8 +60,7 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 	}, func(n *stackNode) { names += n.cost(); delete(d.stackIDs, *n) })
 	pages += d.frames.evict(before, func(*Frame, Generation) {}, func(f *Frame) { names += f.cost(); delete(d.frameIDs, *f) })
 	pages += d.peers.evict(before, func(*Peer, Generation) {}, func(p *Peer) { names += p.cost(); delete(d.peerIDs, *p) })
-	pages += d.works.evict(before, func(*Work, Generation) {}, func(w *Work) { names += w.cost(); delete(d.workIDs, *w) })
-	pages += d.texts.evict(before, func(*text, Generation) {}, func(t *text) { names += t.cost(); delete(d.textIDs, *t) })
+	names += d.evictTold(before)
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
 			names += t.cost()

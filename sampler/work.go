@@ -64,7 +64,7 @@ func (d *Dictionary) InternWork(w Work) WorkID {
 	w.Endpoint, w.Values = CutName(w.Endpoint), CutName(w.Values)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return intern(d.entries, &d.works, d.workIDs, w)
+	return internTold(d.entries, &d.works, d.workIDs, w)
 }
 
 // InternText returns the ID of a text, giving it one at its first sight; 0 for "" and when there is no room.
@@ -74,7 +74,36 @@ func (d *Dictionary) InternText(s string) TextID {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return intern(d.entries, &d.texts, d.textIDs, text{CutName(s)})
+	return internTold(d.entries, &d.texts, d.textIDs, text{CutName(s)})
+}
+
+// toldPart is the part of a Dictionary's memory, 1 of so many, after which requests and texts that are in use no more are evicted: each
+// request is another one, and would take the room of frames and stacks in the end. What is left takes twice as much, and what is in use.
+const toldPart = 6
+
+// internTold is intern for requests and texts.
+func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
+	before := d.bytes
+	id := intern(d, t, ids, v)
+	limit := d.maxBytes
+	if d.room != nil {
+		limit = min(limit, d.room.part)
+	}
+	if d.told += d.bytes - before; d.told >= limit/toldPart {
+		d.told = 0
+		// The generation that ends stays: its samples are still on their way to whoever reads them.
+		ends := Generation(d.generation.Add(1)) - 1
+		d.takes(-d.evictTold(ends))
+	}
+	return id
+}
+
+// evictTold takes away the requests and texts not used since a generation, and returns the memory that they took.
+func (d *entries) evictTold(before Generation) int64 {
+	names := int64(0)
+	pages := d.works.evict(before, func(*Work, Generation) {}, func(w *Work) { names += w.cost(); delete(d.workIDs, *w) })
+	pages += d.texts.evict(before, func(*text, Generation) {}, func(t *text) { names += t.cost(); delete(d.textIDs, *t) })
+	return pages + names
 }
 
 // Work returns a request or job; the zero Work for 0 or an ID that is unknown or evicted.

@@ -1,0 +1,51 @@
+package sampler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestWorksTakeNoRoomOfFrames: requests and statements without end leave room for all else, the last of them mean what they did, and one
+// that goes on keeps its ID when it is interned again in each generation.
+func TestWorksTakeNoRoomOfFrames(t *testing.T) {
+	d := NewDictionary()
+	d.maxBytes = 6 << 20
+	long := Work{Number: 1, Kind: WorkJob, Endpoint: "LongJob", SinceNS: 1}
+	first, seen := d.InternWork(long), d.Generation()
+	var works []WorkID
+	var texts []TextID
+	turns, most := 0, int64(0)
+	for i := range 200_000 {
+		works = append(works, d.InternWork(Work{Number: WorkNumber(i + 2), Kind: WorkRequest, Endpoint: "GET orders#index"}))
+		if i%10 == 0 {
+			texts = append(texts, d.InternText(fmt.Sprint("SELECT ", strings.Repeat("y", 100), i)))
+		}
+		if g := d.Generation(); g != seen {
+			seen = g
+			turns++
+			if id := d.InternWork(long); id != first {
+				t.Fatalf("request %d goes on as %d", first, id)
+			}
+		}
+		most = max(most, d.Bytes())
+	}
+	if most > d.maxBytes/2 || d.LeftOut() != 0 || turns < 10 {
+		t.Errorf("%d bytes of %d at most, %d refused, %d generations", most, d.maxBytes, d.LeftOut(), turns)
+	}
+	for back := range 1000 {
+		i := len(works) - 1 - back
+		if w := d.Work(works[i]); w.Number != WorkNumber(i+2) || w.Endpoint != "GET orders#index" {
+			t.Fatalf("the request before the last %d is %+v", back, w)
+		}
+	}
+	if s := d.Statement(texts[len(texts)-1]); !strings.HasSuffix(s, "199990") {
+		t.Errorf("the last statement is %q", s)
+	}
+	if w, s := d.Work(works[0]), d.Statement(texts[0]); w != (Work{}) || s != "" {
+		t.Errorf("evicted: %+v, %q", w, s)
+	}
+	if len(d.workIDs) != d.works.live || len(d.textIDs) != d.texts.live {
+		t.Errorf("%d requests by %d words, %d texts by %d", d.works.live, len(d.workIDs), d.texts.live, len(d.textIDs))
+	}
+}
