@@ -157,9 +157,11 @@ type endpointTable struct {
 // of returns the sum of an endpoint, that of "other" where there are limit of them.
 func (t *endpointTable) of(k endpointKey, limit int) *endpointSum {
 	s := t.sums[k]
-	if s == nil && len(t.sums) >= limit {
-		k = endpointKey{other: true}
-		s = t.sums[k]
+	if other := (endpointKey{other: true}); s == nil && k != other && len(t.sums) >= limit {
+		if len(t.sums) > limit || t.sums[other] == nil {
+			k = other
+			s = t.sums[k]
+		}
 	}
 	if s == nil {
 		s = new(endpointSum)

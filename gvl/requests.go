@@ -233,11 +233,10 @@ func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) 
 
 func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *openRequest {
 	if len(r.open) >= maxOpenRequests {
-		r.leftOut++
 		return nil
 	}
 	q := &openRequest{Request: Request{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}}
-	q.FromNS = beginOf(&w, atNS)
+	q.FromNS = min(beginOf(&w, atNS), r.stream.steps.lastNS) // a recording can hold anything
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
 	}
@@ -272,7 +271,7 @@ func (r *Requests) Ended(slot int, atNS int64) {
 		return
 	}
 	if q := r.slots[slot].q; q != nil {
-		q.fiber = false
+		q.fiber, q.cut = false, atNS <= r.nowNS // its thread has ended in a gap
 		r.leave(q, atNS)
 	}
 	r.slots[slot] = requestSlot{}
@@ -333,7 +332,10 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 	q := r.open[w.Number]
 	if q == nil && w.Number != 0 {
 		q = r.begin(w, t.ID, k.ToNS)
-		if q != nil && r.ended.get(w.Number) != nil {
+		switch {
+		case q == nil:
+			r.leftOut++
+		case r.ended.get(w.Number) != nil:
 			q.AtLeast = true // it came back
 		}
 	}

@@ -2,6 +2,7 @@ package gvl
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -217,6 +218,9 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 	}
 }
 
+// seconds is the ring of the seconds for which endpoints are told.
+func (y *requestStory) seconds() []endpointTable { return y.measure.requests.endpoints.recent }
+
 func (y *requestStory) endpoints() []Endpoint {
 	var out []Endpoint
 	y.Read(func(v *View) { out = v.Requests.Endpoints(0, y.atNS) })
@@ -314,6 +318,20 @@ func TestRequestsWithoutEdges(t *testing.T) {
 	}
 }
 
+// A request whose thread ended while nothing was sampled took longer than it was seen.
+func TestRequestDiedInGap(t *testing.T) {
+	y := newRequestStory()
+	y.ticks(2)
+	y.works[2] = y.work(1, "GET gone")
+	y.ticks(10)
+	y.atNS += 20000 * ms
+	y.ticks(20, 1)
+	list := y.endpoints()
+	if len(list) != 1 || list[0].Ended != 1 || !list[0].LongestAtLeast || list[0].LongestNS != 95*ms {
+		t.Errorf("%+v", list)
+	}
+}
+
 // One reading that failed ends no request, and one on a fiber is suspended while others have its thread.
 func TestRequestsThatComeBack(t *testing.T) {
 	y := newRequestStory()
@@ -359,6 +377,41 @@ func TestRequestsBlame(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "GET slow" || list[0].BlameNS == 0 || list[0].BlameNS != list[1].NS[Waiting] || list[1].BlameNS != 0 {
 		t.Errorf("%+v", list)
 	}
+}
+
+// A recording can say of a request that it began at any time: it lasts no longer than it can have, and takes no other's seconds.
+func TestRequestsOfLyingTimes(t *testing.T) {
+	y := newRequestStory()
+	y.ticks(5)
+	for i, lie := range []sampler.Work{{SinceNS: math.MaxInt64, BeforeNS: math.MaxInt64}, {SinceNS: math.MaxInt64 - 1, BeforeNS: 1},
+		{SinceNS: math.MinInt64, BeforeNS: math.MinInt64}, {SinceNS: -1, BeforeNS: math.MaxInt64}, {SinceNS: 1, BeforeNS: math.MaxInt64},
+		{QueuedNS: math.MaxInt64}, {QueuedNS: math.MinInt64, SinceNS: y.atNS + 1e18}} {
+		lie.Number, lie.Kind, lie.Endpoint = sampler.WorkNumber(i+1), sampler.WorkRequest, "GET lie"
+		y.works[1] = lie
+		y.ticks(2)
+		for _, q := range y.running() {
+			if q.FromNS > y.atNS || q.ToNS > y.atNS || q.ToNS < q.FromNS {
+				t.Errorf("%+v lasts from %d to %d at %d", lie, q.FromNS, q.ToNS, y.atNS)
+			}
+		}
+		delete(y.works, 1)
+		y.ticks(20)
+	}
+	n := sampler.WorkNumber(100)
+	for range 3 * len(y.seconds()) { // each slot of the ring of seconds
+		n++
+		y.works[1] = y.work(n, "GET true")
+		y.ticks(5)
+		delete(y.works, 1)
+		y.ticks(95)
+	}
+	y.Read(func(v *View) {
+		from := y.atNS - int64(len(y.seconds())-3)*1e9
+		list := v.Requests.Endpoints(from, y.atNS)
+		if len(list) != 1 || list[0].Ended < len(y.seconds())-3 || list[0].LongestAtLeast {
+			t.Errorf("of the last %d s: %+v", len(y.seconds())-3, list)
+		}
+	})
 }
 
 // More than there is room for are "other", and none of their time is lost.

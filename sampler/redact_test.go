@@ -214,6 +214,17 @@ func TestWorkRedacted(t *testing.T) {
 	named := d.InternWork(Work{Number: 2, Kind: WorkJob, Endpoint: "Mail::Job", Values: "zq@example.com"})
 	asked := d.InternText(`SELECT "orders"."id" FROM orders WHERE name = 'zq''s' AND n = 12.5 AND t2 = "zq x" AND s = 'zq`)
 	handled := d.InternText("Timeout::Error: zq took too long")
+	for _, text := range []string{"/*zq*/SELECT 1", "zq-1", "'zq'", "(SELECT zq)", "SELECT*FROM`zq`", "zq.example.com:80/x y"} {
+		if s := d.Redacted(NewRedactor()).Statement(d.InternText(text)); strings.Contains(s, "zq") {
+			t.Errorf("%q for %q", s, text)
+		}
+	}
+	for i, text := range []string{"/zq/a b", "/zq a", "x/zq GET", "GET /zq zq"} {
+		e := d.InternWork(Work{Number: WorkNumber(10 + i), Kind: WorkRequest, Endpoint: text})
+		if w := d.Redacted(NewRedactor()).Work(e); strings.Contains(w.Endpoint, "zq") {
+			t.Errorf("%q for %q", w.Endpoint, text)
+		}
+	}
 	for name, v := range map[string]*Dictionary{"redacted": d.Redacted(NewRedactor()), "hidden": d.View()} {
 		v.HideDirectories(name == "hidden")
 		w, x := v.Work(id), v.Work(named)
