@@ -79,15 +79,19 @@ func (d *Dictionary) InternText(s string) TextID {
 
 // toldPart is the part of a Dictionary's memory, 1 of so many, after which requests and texts that are in use no more are evicted: each
 // request is another one, and would take the room of frames and stacks in the end. What is left takes twice as much, and what is in use.
-const toldPart = 6
+// Where others share the memory and have half of it, that is of an eighth.
+const (
+	toldPart  = 6
+	toldShare = 8
+)
 
 // internTold is intern for requests and texts.
 func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
 	before := d.bytes
 	id := intern(d, t, ids, v)
 	limit := d.maxBytes
-	if d.room != nil {
-		limit = min(limit, d.room.part)
+	if d.room != nil && d.room.held.Load() > d.room.limit/2 {
+		limit = min(limit, d.room.limit/toldShare)
 	}
 	if d.told += d.bytes - before; d.told >= limit/toldPart {
 		d.told = 0

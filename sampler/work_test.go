@@ -6,6 +6,29 @@ import (
 	"testing"
 )
 
+// TestWorksOfSeveralProcesses: processes that share their memory take it from each other by nothing but what is in use.
+func TestWorksOfSeveralProcesses(t *testing.T) {
+	const limit = 24 << 20
+	room := NewRoom(limit, 8)
+	var all []*Dictionary
+	for range 8 {
+		all = append(all, room.NewDictionary())
+	}
+	for i := range 30_000 {
+		for _, d := range all {
+			d.InternWork(Work{Number: WorkNumber(i + 1), Kind: WorkRequest, Endpoint: "GET orders#index"})
+		}
+	}
+	for i, d := range all {
+		if n := d.LeftOut(); n != 0 || d.Generation() > 60 {
+			t.Errorf("process %d: %d refused in %d generations, %d bytes", i, n, d.Generation(), d.Bytes())
+		}
+	}
+	if held := room.bytesHeld(); held > limit*3/4 {
+		t.Errorf("%d bytes of %d", held, limit)
+	}
+}
+
 // TestWorksTakeNoRoomOfFrames: requests and statements without end leave room for all else, the last of them mean what they did, and one
 // that goes on keeps its ID when it is interned again in each generation.
 func TestWorksTakeNoRoomOfFrames(t *testing.T) {
