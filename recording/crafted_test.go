@@ -37,8 +37,8 @@ func (c *craft) times(n int, values ...byte) *craft {
 	return c
 }
 
-// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts, of which it has one string, one frame
-// and one stack.
+// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts, of which it has one
+// string, one frame and one stack.
 func (c *craft) oneOfEach() *craft {
 	c.uints(1).texts("x")
 	c.uints(1, 0, 1, 1, 1, 0, 0, 0) // a frame, all of whose strings are the first

@@ -21,8 +21,8 @@
 // A process block (the first, one a file) holds sampler.Process as JSON, an end block (the last, if the target's end was
 // seen) sampler.End, a note block (anywhere between) sampler.Note. Further fields may be added to each. A samples block covers
 // about two seconds and can be decoded without any other: it holds the tables of strings, frames, stacks, peers, threads,
-// requests and texts that its samples refer to, and then the samples, each as the difference to the one before it (the first to an empty one),
-// in variable-length numbers. tables.go, streams.go, state.go and encode.go say how.
+// requests and texts that its samples refer to, and then the samples, each as the difference to the one before it (the first
+// to an empty one), in variable-length numbers. tables.go, streams.go, state.go and encode.go say how.
 //
 // After a crash or a full disk a file ends within a block; every whole block before that is readable. A block that was
 // damaged is skipped and the reading goes on at the next whole one. Reader.Damage says what is missing.

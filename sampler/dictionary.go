@@ -92,8 +92,9 @@ type stackNode struct {
 }
 
 // Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine writes, any number read. An ID keeps its
-// meaning for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper; of requests and
-// texts also once there are many newer ones) means nothing any more. Names are cut as CutName does, and all entries together take MaxDictionaryBytes at most.
+// meaning for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper; of requests
+// and texts also once there are many newer ones) means nothing any more. Names are cut as CutName does, and all entries
+// together take MaxDictionaryBytes at most.
 //
 // What Frame, Peer and Thread give can be made to hide names: see View and Redacted.
 type Dictionary struct {

@@ -1,6 +1,7 @@
 package sampler
 
-// Generation numbers the stretches of time that Keeper, and the number of requests met, divide the use of a Dictionary into, from 1 on.
+// Generation numbers the stretches of time that Keeper, and how many requests there were, divide the use of a Dictionary into,
+// from 1 on.
 type Generation uint32
 
 // Generation returns the one that it is. Who keeps IDs of frames, stacks, peers, requests and texts to give them out again

@@ -77,9 +77,9 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, d.textIDs, text{CutName(s)})
 }
 
-// toldPart is the part of a Dictionary's memory, 1 of so many, after which requests and texts that are in use no more are evicted: each
-// request is another one, and would take the room of frames and stacks in the end. What is left takes twice as much, and what is in use.
-// Where others share the memory and have half of it, that is of an eighth.
+// Each request is another one: in the end they would take the room of frames and stacks. Where half of a Dictionary's memory is taken,
+// those in use no more are evicted each time that new ones, texts included, have taken a part, 1 of toldPart. Where others share the
+// memory and have half of it, both are of 1 of toldShare.
 const (
 	toldPart  = 6
 	toldShare = 8
@@ -93,7 +93,7 @@ func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T)
 	if d.room != nil && d.room.held.Load() > d.room.limit/2 {
 		limit = min(limit, d.room.limit/toldShare)
 	}
-	if d.told += d.bytes - before; d.told >= limit/toldPart {
+	if d.told += d.bytes - before; d.told >= limit/toldPart && d.bytes > limit/2 {
 		d.told = 0
 		// The generation that ends stays: its samples are still on their way to whoever reads them.
 		ends := Generation(d.generation.Add(1)) - 1

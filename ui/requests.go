@@ -131,7 +131,7 @@ func (p *requestsPage) load(sc *scene, r *reading) {
 	p.running.rows, p.endpoints.rows, p.both.rows = p.running.rows[:0], p.endpoints.rows[:0], p.both.rows[:0]
 	re := p.flame.listed()
 	for i := range sc.served.running {
-		if w := newRequestRow(sc, &sc.served.running[i]); re == nil || w.matches(re) {
+		if w := newRequestRow(sc, &sc.served.running[i]); re == nil || w.matches(re, sc) {
 			p.running.rows = append(p.running.rows, w)
 		}
 	}
@@ -178,8 +178,8 @@ func newRequestRow(sc *scene, q *gvl.Request) *requestRow {
 }
 
 // matches reports whether a search finds it: by its thread, its route, its path where that is shown, and what it does.
-func (w *requestRow) matches(re *regexp.Regexp) bool {
-	return re.MatchString(w.thread) || re.MatchString(w.name) || re.MatchString(w.Work.Values) || re.MatchString(w.what) ||
+func (w *requestRow) matches(re *regexp.Regexp, sc *scene) bool {
+	return re.MatchString(w.thread) || re.MatchString(w.name) || re.MatchString(w.values(sc)) || re.MatchString(w.what) ||
 		len(w.forms) > 0 && re.MatchString(w.forms[0])
 }
 

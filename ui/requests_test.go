@@ -125,7 +125,7 @@ func TestRequestsAreSearched(t *testing.T) {
 	s.misses("GET orders#index", "ReportJob   ")
 	p := s.requestsPage()
 	for _, w := range p.running.rows {
-		if !w.matches(regexp.MustCompile("carts#")) {
+		if !w.matches(regexp.MustCompile("carts#"), &s.model.scene) {
 			t.Errorf("%s is listed", w.name)
 		}
 	}
@@ -133,6 +133,14 @@ func TestRequestsAreSearched(t *testing.T) {
 	s.sees("GET orders#show")
 	s.search("no such route")
 	s.sees("none of what is in progress matches")
+	w, path := requestRow{Request: &gvl.Request{Work: sampler.Work{Values: "/carts/7?q=x"}}}, regexp.MustCompile("q=x")
+	if !w.matches(path, &s.model.scene) {
+		t.Error("not found by its path")
+	}
+	s.model.presenting = true
+	if w.matches(path, &s.model.scene) {
+		t.Error("found by a path that is hidden")
+	}
 }
 
 // TestRequestsAtAnEarlierMoment: the ages are those of the moment shown.
