@@ -67,8 +67,12 @@ func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.served.begin(dict, false)
 }
 
-// BySpan is ByEndpoint that keeps weights apart by the tracer's spans too.
-func (c *Collector) BySpan(dict *sampler.Dictionary) { c.served.begin(dict, true) }
+// BySpan is ByEndpoint that keeps weights apart by the tracer's spans too, until crowded says that there is no room for more of
+// them (nil: there always is).
+func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
+	c.served.begin(dict, true)
+	c.served.crowded = crowded
+}
 
 // Served is what each EndpointID given so far stands for, by the ID; nil where weights are not kept apart. It is not to be changed.
 func (c *Collector) Served() []Served { return c.served.list[:len(c.served.list):len(c.served.list)] }

@@ -5,7 +5,8 @@ import "github.com/ddtop/ddtop/sampler"
 const (
 	// maxEndpoints bounds the routes and classes of jobs that weights are kept apart by. Past it they have the EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans bounds the pairs of an endpoint and a span that weights are kept apart by. Past it the endpoint alone counts.
+	// maxSpans bounds the pairs of an endpoint and a span that weights are kept apart by. Past it the endpoint alone counts, and where
+	// half of the keys of a Rolling are given (Rolling.Crowded): the stacks of later ones would be given up for the spans of earlier ones.
 	maxSpans = 1 << 16
 	// worksRemembered is how many requests and jobs are remembered with their endpoints: the last ones. It is a power of two.
 	worksRemembered = 256
@@ -34,7 +35,9 @@ type Served struct {
 type endpoints struct {
 	dict  *sampler.Dictionary // nil: all are 0
 	spans bool
-	ids   map[Served]EndpointID
+	// crowded says that there is no room for more spans; nil: there is.
+	crowded func() bool
+	ids     map[Served]EndpointID
 	// list has what each ID stands for; named is how many of them are without a span.
 	list  []Served
 	named int
@@ -70,7 +73,7 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	}
 	k := Served{Endpoint{w.Kind, w.Endpoint}, span, root}
 	id, ok := e.ids[k]
-	if !ok && span|root != 0 && len(e.list)-e.named > maxSpans {
+	if !ok && span|root != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
 		k.Span, k.RootSpan = 0, 0
 		id, ok = e.ids[k]
 	}

@@ -87,3 +87,34 @@ func TestManySpans(t *testing.T) {
 		t.Errorf("%d are kept apart", len(e.list))
 	}
 }
+
+// TestSpansTakeNoStacks: each request is another span with stacks of its own; in a long measurement they leave room for the stacks of later
+// requests, which are told apart by their routes still.
+func TestSpansTakeNoStacks(t *testing.T) {
+	dict := sampler.NewDictionary()
+	r, err := NewRolling(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.maxKeys = 1000
+	var c Collector
+	c.BySpan(dict, r.Crowded)
+	told := 0
+	for n := range uint64(5000) {
+		w := dict.InternWork(sampler.Work{Number: sampler.WorkNumber(n + 1), Kind: sampler.WorkRequest, Endpoint: fmt.Sprint("GET a#", n%3)})
+		id := c.served.of(&sampler.Serving{Work: w, Span: n + 1, RootSpan: n + 1})
+		if s := c.Served()[id]; s.Span != 0 {
+			told++
+		} else if s.Name != fmt.Sprint("GET a#", n%3) {
+			t.Fatalf("request %d is of %+v", n, s)
+		}
+		for stack := range sampler.StackID(10) {
+			r.Add(int64(n), Key{Thread: 1, Stack: stack + 1, Endpoint: id}, Weights{WallNS: 1})
+		}
+	}
+	s := new(Snapshot)
+	r.Snapshot(s)
+	if s.Overflow != 0 || told < 50 || told > 60 {
+		t.Errorf("%d stacks given up, %d spans told apart", s.Overflow, told)
+	}
+}

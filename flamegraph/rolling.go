@@ -139,6 +139,13 @@ func (r *Rolling) pack(s *slot, d delta) {
 	r.bytes += int64(cap(s.packed) - before)
 }
 
+// Crowded reports whether half of the keys are given that there is room for.
+func (r *Rolling) Crowded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.index) >= r.maxKeys/2
+}
+
 // newEntry returns the index of k's entry, or of the entry that takes what exceeds MaxKeys.
 func (r *Rolling) newEntry(k Key) int32 {
 	if len(r.index) >= r.maxKeys {

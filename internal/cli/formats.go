@@ -21,8 +21,8 @@ type format struct {
 	write       func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
 	// several writes what was measured of several processes into one file.
 	several func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
-	// timeline: it shows when what happened.
-	timeline bool
+	// timeline: it shows when what happened. spans: it says for which span of a tracer.
+	timeline, spans bool
 }
 
 // collapsedFormat is the format of collapsed stacks.
@@ -38,9 +38,9 @@ func profileFormats() []format {
 			func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) },
 			func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
 				return export.WriteProfiles(w, list)
-			}, false},
-		{collapsedFormat, "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false},
-		{"speedscope", "for https://www.speedscope.app", false, export.WriteSpeedscope, export.WriteSpeedscopeOf, false},
+			}, false, true},
+		{collapsedFormat, "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false, false},
+		{"speedscope", "for https://www.speedscope.app", false, export.WriteSpeedscope, export.WriteSpeedscopeOf, false, false},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
 		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),
 	}
@@ -97,8 +97,9 @@ func formatNamed(name string, formats []format) (format, error) {
 	return format{}, usageErrorf("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
 }
 
-// measureProfile gathers weights per thread, stack and state; with timeline, what happened in the order of time too.
-func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, timeline bool) (export.Measured, string, error) {
+// measureProfile gathers weights per thread, stack and state for a format, and what that needs beside: what happened in the order of
+// time, or whom threads worked for.
+func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, of format) (export.Measured, string, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
 		return export.Measured{}, "", err
@@ -107,13 +108,18 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 	stream := gvl.NewStream(src.Process())
 	sinks := []flamegraph.Sink{rolling}
 	var trace *export.Trace
-	if timeline {
+	if of.timeline {
 		trace = export.NewTrace(src.Dictionary())
 		stream.Attach(trace)
 		sinks = append(sinks, trace)
 	}
 	collector := flamegraph.NewCollector(stream, nil, sinks...)
-	collector.BySpan(src.Dictionary())
+	switch {
+	case of.spans:
+		collector.BySpan(src.Dictionary(), rolling.Crowded)
+	case !of.timeline:
+		collector.ByEndpoint(src.Dictionary())
+	}
 	note, err := run(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
 	if err != nil {
 		return export.Measured{}, "", err

@@ -91,7 +91,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 		sayNote(std, note)
 		return nil
 	}
-	measured, note, err := measureProfile(cmd.Context(), src, f.length.value, format.timeline)
+	measured, note, err := measureProfile(cmd.Context(), src, f.length.value, format)
 	if err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
-	measured, _, err := measureProfile(cmd.Context(), r, unlimited, format.timeline)
+	measured, _, err := measureProfile(cmd.Context(), r, unlimited, format)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,9 +93,10 @@ func TestEndpointFilter(t *testing.T) {
 		run(t, append([]string{"report", file, "--format", format, "-o", out}, args...)...).want(t, 0)
 		return string(readAll(t, out))
 	}
+	finding := regexp.MustCompile(`(?m)^.*without a break.*$`) // a finding is of all threads
 	for _, format := range []string{"stat", "dump"} {
 		for _, json := range []string{"--json=false", "--json"} {
-			if text := report(format, json, "--endpoint", "^Kept"); !strings.Contains(text, "KeptJob") || strings.Contains(text, "GET kept#index") {
+			if text := finding.ReplaceAllString(report(format, json, "--endpoint", "^Kept"), ""); !strings.Contains(text, "KeptJob") || strings.Contains(text, "GET kept#index") {
 				t.Errorf("%s %s:\n%s", format, json, text)
 			}
 		}
