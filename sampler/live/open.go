@@ -181,7 +181,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		return err
 	}
 	s.reader, err = ruby.NewReader(vm, module, pid, s.dict, ruby.Options{
-		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause, Values: opts.Values && opts.Redactor == nil,
+		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause, Values: opts.Values && opts.Redactor == nil, Frugal: opts.Overhead > 0,
 		TIDs:     s.hostTID,
 		InnerPID: int32(s.proc.NamespacePID()),
 	})

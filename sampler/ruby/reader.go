@@ -29,6 +29,8 @@ type Options struct {
 	Values bool
 	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
 	Now func() int64
+	// Frugal bounds what looking for requests and jobs takes (see serve.go): with a budget for all that ddtop takes.
+	Frugal bool
 }
 
 // walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, and readNumber the calls of Read, each
@@ -123,8 +125,10 @@ type Reader struct {
 
 	// tracer finds the active spans of threads.
 	tracer *trace.Finder
-	// finder finds for whom threads work.
-	finder *work.Finder
+	// finder finds for whom threads work; with frugal it looks for new requests no longer than it is allowed to, last at workedNS.
+	finder   *work.Finder
+	frugal   bool
+	workedNS int64
 
 	lastDecodeError error
 	// decode, in tests alone, decodes in place of dec.Decode.
@@ -177,7 +181,8 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		return 0
 	}
 	r.tracer = trace.NewFinder(vm.Mem, dec.Objects, word("rb_cObject"), int(r.innerPID))
-	r.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values)
+	r.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values, r.now)
+	r.frugal = opts.Frugal
 	r.mProcess, r.cRactor = word("rb_mProcess"), word("rb_cRactor")
 	if r.era == sampler.EraFlag {
 		sym, ok := module.Exported("ruby_current_execution_context_ptr")

@@ -94,7 +94,8 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	return nil
 }
 
-// TestServing: no request is said to be another thread's, or another one, in samples that race with the program.
+// TestServing: no request is said to be another thread's, or another one, in samples that race with the program, also where looks are
+// put off.
 func TestServing(t *testing.T) {
 	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -103,6 +104,9 @@ func TestServing(t *testing.T) {
 					p := r.Start(t, serveTags, v.Apply(rubytest.Options{Args: []string{mode}}))
 					p.Expect(t, "ready")
 					raceServing(t, openReaderWith(t, p.PID, Options{Values: true}), raceSamples(t)/4, mode == "compact")
+					if mode == "plain" {
+						raceServing(t, openReaderWith(t, p.PID, Options{Values: true, Frugal: true}), raceSamples(t)/8, false)
+					}
 				})
 			}
 		}

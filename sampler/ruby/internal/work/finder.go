@@ -46,6 +46,11 @@ type Finder struct {
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
 
+	// now is CLOCK_MONOTONIC in ns. bounded: looking anew may take credit ns more, until there is more of it.
+	now     func() int64
+	bounded bool
+	credit  int64
+
 	scopes  []code.Scope
 	notes   []heap.Witness
 	scratch watch
@@ -53,9 +58,10 @@ type Finder struct {
 	calls   int
 }
 
-// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments, literals.
-func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool) *Finder {
-	return &Finder{mem: mem, code: d, objects: d.Objects, dict: dict, values: values,
+// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments, literals. now is
+// CLOCK_MONOTONIC in ns.
+func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
+	return &Finder{mem: mem, code: d, objects: d.Objects, dict: dict, values: values, now: now,
 		wall:  func() float64 { return float64(time.Now().UnixNano()) / 1e9 },
 		sites: make(map[*code.Locals]*site), tasks: make(map[taskKey]*task)}
 }
@@ -68,7 +74,7 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 		s.generation, s.asked = g, f.dict.InternText(s.askedText)
 	}
 	taskErr := f.lookForTask(s, fr)
-	askErr := f.lookForStatement(s, fr)
+	askErr := f.onCredit(func() error { return f.lookForStatement(s, fr) })
 	s.serving = sampler.Serving{Statement: s.asked}
 	if taskErr == nil {
 		s.ec, s.lookedNS = fr.EC, fr.SinceNS
@@ -94,6 +100,19 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		f.seen(s.task, fr.NowNS)
 		return nil
 	}
+	if !same && 1+f.bare(s, fr) >= min(fr.count(), maxOuter) { // none of its frames has a variable of interest
+		f.drop(s, fr)
+		return nil
+	}
+	err := f.onCredit(func() error { return f.lookAnew(s, fr, same) })
+	if errors.Is(err, errPutOff) {
+		s.lookedNS = 0 // what is found next may have begun long before, or just now
+	}
+	return err
+}
+
+// lookAnew is lookForTask where what is known does not tell. same: the frame that told the last task is still there.
+func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	var r reading
 	if same {
 		// The same variable of the same frame: the same request with more known of it, or the next one of the same loop.
@@ -112,15 +131,20 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		return err
 	}
 	if j == 0 {
-		if s.task != nil && s.ec == fr.EC {
-			f.end(s.task)
-		}
-		s.task = nil
-		s.from.clear()
+		f.drop(s, fr)
 		return nil
 	}
 	f.take(s, &r, fr, j)
 	return nil
+}
+
+// drop says that the thread works on nothing that can be told.
+func (f *Finder) drop(s *State, fr *Frames) {
+	if s.task != nil && s.ec == fr.EC {
+		f.end(s.task)
+	}
+	s.task = nil
+	s.from.clear()
 }
 
 // take makes s.task what was read of the j-th frame from the outside.

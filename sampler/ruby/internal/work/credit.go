@@ -1,0 +1,32 @@
+package work
+
+import "errors"
+
+// maxCredit is how long, in ns, looking anew may take at once after a rest: a new process's threads are all looked at.
+const maxCredit = 5e6
+
+// errPutOff: looking anew has taken the time that it may take; a later tick looks.
+var errPutOff = errors.New("put off")
+
+// Allow gives looking anew ns more time, and bounds it from now on: what the threads still work for, as far as that is known, is
+// looked at in any case. Before the first call there is no bound.
+func (f *Finder) Allow(ns int64) {
+	if !f.bounded {
+		f.bounded, f.credit = true, maxCredit
+	}
+	f.credit = min(f.credit+ns, maxCredit)
+}
+
+// onCredit looks anew, if there is time for it.
+func (f *Finder) onCredit(look func() error) error {
+	if !f.bounded {
+		return look()
+	}
+	if f.credit <= 0 {
+		return errPutOff
+	}
+	from := f.now()
+	err := look()
+	f.credit -= f.now() - from
+	return err
+}

@@ -1,0 +1,40 @@
+package work
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestCredit: what is looked at anew takes no longer than what was allowed, but for the last look; without a bound, as long as it takes.
+func TestCredit(t *testing.T) {
+	now := int64(0)
+	look := func() error { now += 1e6; return nil }
+	f := &Finder{now: func() int64 { return now }}
+	for range 100 {
+		if err := f.onCredit(look); err != nil {
+			t.Fatal("without a bound:", err)
+		}
+	}
+	f.Allow(1e9) // no more than maxCredit at once
+	looks := 0
+	for range 100 {
+		switch err := f.onCredit(look); {
+		case err == nil:
+			looks++
+		case !errors.Is(err, errPutOff):
+			t.Fatal(err)
+		}
+	}
+	if looks != 5 {
+		t.Errorf("%d looks of 1 ms", looks)
+	}
+	for range 100 { // a quarter of a look each
+		f.Allow(25e4)
+		if f.onCredit(look) == nil {
+			looks++
+		}
+	}
+	if looks != 5+25 {
+		t.Errorf("%d looks of 1 ms", looks)
+	}
+}
