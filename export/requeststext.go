@@ -80,6 +80,10 @@ func endpointSpan(e *gvl.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
 	}
+	ns, atMost := gvl.Length(ns, e.UncertaintyNS)
+	if atMost {
+		return "≤" + units.ProseDuration(ns)
+	}
 	return units.ProseDuration(ns)
 }
 

@@ -119,6 +119,7 @@ type endpointSum struct {
 	durations      Histogram
 	longestNS      int64
 	longestAtLeast bool
+	slackNS        int64 // of all durations together
 }
 
 // seen counts one of its requests.
@@ -129,6 +130,7 @@ func (s *endpointSum) seen(q *Request) {
 		s.ended++
 		if !q.AtLeast {
 			s.durations.Add(q.DurationNS())
+			s.slackNS += q.SlackNS
 		}
 	}
 	s.longest(q.DurationNS(), q.AtLeast || q.InProgress)
@@ -145,6 +147,7 @@ func (s *endpointSum) merge(o *endpointSum) {
 	s.ended += o.ended
 	s.running += o.running
 	s.durations.Merge(&o.durations)
+	s.slackNS += o.slackNS
 	s.longest(o.longestNS, o.longestAtLeast)
 }
 
@@ -266,6 +269,9 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 		e := Endpoint{
 			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, LongestNS: s.longestNS,
 			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: s.peers.list(), BlameNS: s.blameNS,
+		}
+		if n, _ := s.durations.Count(); n > 0 {
+			e.SlackNS = s.slackNS / n
 		}
 		if toNS > fromNS {
 			e.PerSecond = float64(e.Ended) / (float64(toNS-fromNS) / 1e9)

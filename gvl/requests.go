@@ -39,6 +39,10 @@ type Request struct {
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
+	// SlackNS is by how much its length can be wrong, either way: half the time between the readings at its begin and half of that
+	// at its end. A request seen in one reading alone took something between none and the time from the reading before to that
+	// after it.
+	SlackNS int64
 	// NS is the time of its threads by state: less than ToNS - FromNS where it began before the measurement, was not sampled,
 	// or was suspended (a fiber that is not running has no state).
 	NS [NumStates]int64
@@ -72,6 +76,8 @@ type Endpoint struct {
 	Durations      Histogram
 	LongestNS      int64
 	LongestAtLeast bool
+	// SlackNS is by how much Durations can be wrong, either way: the mean of Request.SlackNS.
+	SlackNS int64
 	// NS is the time of threads by state, Peers that of io by peer (as in Request), BlameNS the time,
 	// thread·ns, that others waited for the GVL behind it.
 	NS      [NumStates]int64
@@ -79,6 +85,20 @@ type Endpoint struct {
 	BlameNS int64
 	// PerSecond is Ended by the length of the stretch of time.
 	PerSecond float64
+}
+
+// Quantile returns a quantile of Durations, in ns; atMost: readings were too far apart to tell requests of that length from the
+// shortest, and it is an upper bound. 0 where there are none.
+func (e *Endpoint) Quantile(q float64) (ns int64, atMost bool) {
+	return Length(e.Durations.Quantile(q), e.SlackNS)
+}
+
+// Length returns a length that can be wrong by slackNS either way; atMost: it may be next to nothing, and is told as an upper bound.
+func Length(ns, slackNS int64) (_ int64, atMost bool) {
+	if ns > 0 && ns <= slackNS+slackNS/4 {
+		return ns + slackNS, true
+	}
+	return ns, false
 }
 
 // TotalNS is the time of threads in it, ns.
@@ -125,8 +145,9 @@ type openRequest struct {
 	// readNS is when it was last read, awayNS when the last thread had left it, readings how many there were since.
 	readNS, awayNS int64
 	readings       int
-	fiber          bool // it was on a fiber that another one had resumed
-	cut            bool // when it ended is not known
+	slackNS        int64 // by how much awayNS can be wrong
+	fiber          bool  // it was on a fiber that another one had resumed
+	cut            bool  // when it ended is not known
 	done           bool
 	leaving        bool // it is in Requests.leaving
 	peers          peerSums
@@ -271,7 +292,7 @@ func (r *Requests) Ended(slot int, atNS int64) {
 		return
 	}
 	if q := r.slots[slot].q; q != nil {
-		q.fiber, q.cut = false, atNS <= r.nowNS // its thread has ended in a gap
+		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // its thread has ended in a gap
 		r.leave(q, atNS)
 	}
 	r.slots[slot] = requestSlot{}
@@ -320,7 +341,8 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 		q.cut = k.Gap
 		at := q.readNS
 		if !k.Gap {
-			at += (k.ToNS - q.readNS) / 2
+			q.slackNS = (k.ToNS - q.readNS) / 2
+			at += q.slackNS
 		}
 		r.leave(q, at)
 	}
@@ -373,6 +395,10 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
+		x.SlackNS = q.slackNS
+		if w := &q.Work; w.BeforeNS > 0 && w.SinceNS > w.BeforeNS {
+			x.SlackNS += (w.SinceNS - w.BeforeNS) / 2
+		}
 		return
 	}
 	x.ToNS, x.InProgress, x.Suspended = max(atNS, x.FromNS), true, q.threads == 0

@@ -281,6 +281,33 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	})
 }
 
+// Requests that were seen in one reading took up to twice the time between readings; those seen in many are known to ± that time.
+func TestRequestsShorterThanReadings(t *testing.T) {
+	y := newRequestStory()
+	y.ticks(5)
+	for n := range sampler.WorkNumber(20) {
+		y.works[1] = y.work(2*n+1, "GET short")
+		y.ticks(1)
+		y.works[1] = y.work(2*n+2, "GET long")
+		y.ticks(9)
+		y.works[1] = sampler.Work{}
+		y.ticks(15)
+	}
+	list := y.endpoints()
+	if len(list) != 2 || list[0].Name != "GET long" || list[0].SlackNS != 10*ms || list[1].SlackNS != 10*ms {
+		t.Fatalf("%+v", list)
+	}
+	if ns, atMost := list[0].Quantile(.5); ns != list[0].Durations.Quantile(.5) || atMost {
+		t.Errorf("long ones: %d, at most %v", ns, atMost)
+	}
+	if ns, atMost := list[1].Quantile(.5); ns != list[1].Durations.Quantile(.5)+10*ms || !atMost {
+		t.Errorf("short ones: %d, at most %v", ns, atMost)
+	}
+	if ns, atMost := (&Endpoint{}).Quantile(.5); ns != 0 || atMost {
+		t.Errorf("none: %d, at most %v", ns, atMost)
+	}
+}
+
 // What had begun before, what ends with its thread, and what ends in a gap.
 func TestRequestsWithoutEdges(t *testing.T) {
 	y := newRequestStory()

@@ -36,11 +36,13 @@ type StatEndpoint struct {
 	PerSecond float64 `json:"per_second"`
 	// Measured is how many were seen to begin and to end: the quantiles are theirs. LongestNS is the longest of all;
 	// LongestAtLeast: it goes on, or one of its ends was not seen.
-	Measured       int64 `json:"measured"`
-	P50NS          int64 `json:"p50_ns"`
-	P95NS          int64 `json:"p95_ns"`
-	P99NS          int64 `json:"p99_ns"`
-	MaxNS          int64 `json:"max_ns"`
+	Measured int64 `json:"measured"`
+	P50NS    int64 `json:"p50_ns"`
+	P95NS    int64 `json:"p95_ns"`
+	P99NS    int64 `json:"p99_ns"`
+	MaxNS    int64 `json:"max_ns"`
+	// UncertaintyNS is by how much these can be wrong, either way, since a request's ends lie between two readings of its stack.
+	UncertaintyNS  int64 `json:"uncertainty_ns"`
 	LongestNS      int64 `json:"longest_ns"`
 	LongestAtLeast bool  `json:"longest_at_least"`
 	// NS is the time of its threads by state, Peers that of io by peer. BlameNS is the time, thread·ns, that others waited for the GVL
@@ -145,7 +147,7 @@ func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
 		measured, longest := e.Durations.Count()
 		out.Endpoints = append(out.Endpoints, StatEndpoint{
 			Kind: e.Kind.String(), Endpoint: textOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond,
-			Measured: measured, P50NS: e.Durations.Quantile(.5), P95NS: e.Durations.Quantile(.95), P99NS: e.Durations.Quantile(.99), MaxNS: longest,
+			Measured: measured, P50NS: e.Durations.Quantile(.5), P95NS: e.Durations.Quantile(.95), P99NS: e.Durations.Quantile(.99), MaxNS: longest, UncertaintyNS: e.SlackNS,
 			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: StatesOf(e.NS), Peers: m.peerTimes(e.Peers), BlameNS: e.BlameNS,
 			BlameShare: ratio(e.BlameNS, waited),
 		})

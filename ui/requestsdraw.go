@@ -89,7 +89,7 @@ func endpointColumns() []column[*endpointRow] {
 			if n, _ := w.Durations.Count(); n == 0 {
 				return "–"
 			}
-			return units.Duration(of(w))
+			return lengthText(w.Quantile(q))
 		}, width, drop)
 	}
 	longest := func(w *endpointRow) string {

@@ -25,6 +25,7 @@ type served struct {
 	endpoints []gvl.Endpoint
 	// lengths are those of all that began and ended in the time shown, perSecond how many ended.
 	lengths   gvl.Histogram
+	slackNS   int64 // by how much they can be wrong
 	perSecond float64
 	waitNS    int64 // that all threads waited for the GVL in the time shown
 }
@@ -55,10 +56,16 @@ func (s *served) load(sc *scene, r *reading, endpoints bool) {
 		total := sc.weights.Total()
 		s.waitNS = max(total.WaitNS, total.BlameNS)
 		s.lengths.Reset()
-		s.perSecond = 0
+		s.perSecond, s.slackNS = 0, 0
 		for i := range s.endpoints {
-			s.lengths.Merge(&s.endpoints[i].Durations)
-			s.perSecond += s.endpoints[i].PerSecond
+			e := &s.endpoints[i]
+			s.lengths.Merge(&e.Durations)
+			s.perSecond += e.PerSecond
+			n, _ := e.Durations.Count()
+			s.slackNS += n * e.SlackNS
+		}
+		if n, _ := s.lengths.Count(); n > 0 {
+			s.slackNS /= n
 		}
 	}
 	s.seen = s.seen || len(s.running) > 0 || len(s.endpoints) > 0
@@ -81,7 +88,7 @@ func (s *served) summary(b *strings.Builder) {
 			name = endpointName(e.Kind, e.Name)
 		}
 		if n, _ := e.Durations.Count(); n > 0 {
-			p50, p95 = units.Duration(e.Durations.Quantile(.5)), units.Duration(e.Durations.Quantile(.95))
+			p50, p95 = lengthText(e.Quantile(.5)), lengthText(e.Quantile(.95))
 		}
 		switch {
 		case e.LongestNS == 0:
@@ -102,7 +109,15 @@ func (s *served) length(q float64) string {
 	if n, _ := s.lengths.Count(); n == 0 {
 		return "–"
 	}
-	return units.Duration(s.lengths.Quantile(q))
+	return lengthText(gvl.Length(s.lengths.Quantile(q), s.slackNS))
+}
+
+// lengthText writes a request's length: with ≤ where readings were too far apart to tell it from a shorter one.
+func lengthText(ns int64, atMost bool) string {
+	if atMost {
+		return "≤" + units.Duration(ns)
+	}
+	return units.Duration(ns)
 }
 
 // runningText counts what goes on: "5 running", "4 requests, 1 job running".
