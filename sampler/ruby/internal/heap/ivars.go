@@ -173,10 +173,11 @@ func (o *Objects) slotOf(kind uint64, name string) (int, error) {
 		return known.slot, nil
 	}
 	found := noSlot
+	sought := search{name: name}
 	var err error
 	if shapes {
 		err = o.eachShape(uint32(kind), func(edge uint64, slot int) (bool, error) {
-			is, err := o.isNamed(edge, name)
+			is, err := sought.is(o, edge)
 			if is {
 				found = slot
 			}
@@ -185,7 +186,7 @@ func (o *Objects) slotOf(kind uint64, name string) (int, error) {
 	} else if kind != 0 {
 		err = o.quietly(func() error {
 			return o.eachEntry(attach.Address(kind), maxIvars, func(_ attach.Address, entry []byte) (bool, error) {
-				is, err := o.isNamed(view.U64(entry[8:]), name)
+				is, err := sought.is(o, view.U64(entry[8:]))
 				if err != nil || !is {
 					return false, err
 				}
@@ -205,6 +206,9 @@ func (o *Objects) slotOf(kind uint64, name string) (int, error) {
 			})
 		})
 	}
+	if err == nil && found == noSlot {
+		err = sought.unread
+	}
 	if err != nil {
 		return noSlot, err
 	}
@@ -219,25 +223,40 @@ func (o *Objects) slotOf(kind uint64, name string) (int, error) {
 
 // ivarInTable finds a variable in a table by ID.
 func (o *Objects) ivarInTable(table attach.Address, name string) (at attach.Address, ok bool, err error) {
+	sought := search{name: name}
 	err = o.quietly(func() error {
 		return o.eachEntry(table, maxIvars, func(entryAt attach.Address, entry []byte) (bool, error) {
-			is, err := o.isNamed(view.U64(entry[8:]), name)
+			is, err := sought.is(o, view.U64(entry[8:]))
 			if is {
 				at = entryAt + 16
 			}
 			return is, err
 		})
 	})
+	if err == nil && at == 0 {
+		err = sought.unread
+	}
 	return at, at != 0, err
 }
 
-// isNamed reports whether an ID has a name. One that can't be read has none.
-func (o *Objects) isNamed(id uint64, name string) (bool, error) {
+// search looks for the ID with a name among others.
+type search struct {
+	name string
+	// unread is the first error of an ID that is there but could not be read, such as while a compaction has its page locked: it may
+	// be the one that is looked for.
+	unread error
+}
+
+// is reports whether an ID has the name. The error ends the search.
+func (s *search) is(o *Objects, id uint64) (bool, error) {
 	got, err := o.IDName(id)
-	if err == view.ErrMissing || Displaced(err) {
+	switch {
+	case err == view.ErrMissing, Displaced(err):
 		return false, err
+	case view.IsUnreadable(err) && s.unread == nil:
+		s.unread = err
 	}
-	return err == nil && got == name, nil
+	return err == nil && got == s.name, nil
 }
 
 // quietly calls f without anything being written down.

@@ -81,6 +81,12 @@ func (v *View) Anew() {
 // Unreadable is the error that says that a structure led to n bytes that can't be read, or that can't be memory at all.
 func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
 
+// IsUnreadable reports whether an error is such a one.
+func IsUnreadable(err error) bool {
+	var u *unreadableError
+	return errors.As(err, &u)
+}
+
 type unreadableError struct {
 	addr attach.Address
 	want int
