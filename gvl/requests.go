@@ -87,15 +87,16 @@ type Endpoint struct {
 	PerSecond float64
 }
 
-// Quantile returns a quantile of Durations, in ns; atMost: readings were too far apart to tell requests of that length from the
-// shortest, and it is an upper bound. 0 where there are none.
+// Quantile returns a quantile of Durations, in ns; atMost: readings were too far apart to tell it to within a half, and it is an
+// upper bound. 0 where there are none.
 func (e *Endpoint) Quantile(q float64) (ns int64, atMost bool) {
 	return Length(e.Durations.Quantile(q), e.SlackNS)
 }
 
-// Length returns a length that can be wrong by slackNS either way; atMost: it may be next to nothing, and is told as an upper bound.
+// Length returns a length that can be wrong by slackNS either way; atMost: by more than half of it, so that it is told as an upper
+// bound.
 func Length(ns, slackNS int64) (_ int64, atMost bool) {
-	if ns > 0 && ns <= slackNS+slackNS/4 {
+	if ns > 0 && ns < 2*slackNS {
 		return ns + slackNS, true
 	}
 	return ns, false
