@@ -184,7 +184,7 @@ OTEL = {
   "without a span" => ->(_) { [[O::Context.new({ O::OTHER => 1 }), span(T, 30), span(T, 31)], found([30, 31])] },
   "no span on top" => ->(_) { [[span(T, 40), O::Context.new({ O::OTHER => 1 })], found] },
   "another trace below" => ->(_) { [[span(T, 50), span(T + 1, 51), span(T + 1, 52)], found([51, 52])] },
-  "remote" => ->(_) { [[span(T, 60, nil, nil, true), span(T, 61, :server, "a"), span(T, 62)], found([61, 62], "a", "request")] },
+  "remote" => ->(_) { [[span(T, 60, nil, nil, true), span(T, 61, :server, "GET /a"), span(T, 62)], found([61, 62], "GET /a", "request")] },
   "zero" => ->(_) { [[span(T, 0)], found] },
   "deep" => ->(_) { [(100..150).map { |i| span(T, i) }, found([100, 150])] },
   "too deep" => ->(_) { [(100..190).map { |i| span(T, i) }, { ID: "190", Root: "0", Endpoint: "", Kind: "none" }] },

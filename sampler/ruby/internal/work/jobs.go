@@ -61,6 +61,7 @@ func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID bool) (found b
 	}
 	var failed error
 	var class, wrapped string
+	r.identity[identityText] = f.identityOf(values[jobID], &failed)
 	f.quietly(func() {
 		class = f.text(values[jobClass], maxClass, &failed)
 		wrapped = f.text(values[jobWrapped], maxClass, &failed)

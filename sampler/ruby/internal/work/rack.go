@@ -2,6 +2,7 @@ package work
 
 import (
 	"cmp"
+	"hash/fnv"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
@@ -35,7 +36,7 @@ var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QU
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT"}
 
 // envIdentity are the keys whose values a request keeps for as long as it runs. Read-only.
-var envIdentity = [identityWords]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
+var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
@@ -57,6 +58,9 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 	}
 	var texts [envKeys]string
 	var failed error
+	// Where looks lie far apart the next request can have all its objects where the last one had its: what was asked for tells them apart,
+	// and is read again with the rest.
+	r.identity[identityText] = f.identityOf(values[envURI], &failed)
 	f.quietly(func() {
 		wanted := []int{envMethod, envPath, envScript, envSinatra, envPattern, envStart, envQueue}
 		if f.values {
@@ -95,6 +99,20 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 		}
 	}
 	return true, nil
+}
+
+// maxIdentityText is how much of a text tells tasks apart, in bytes.
+const maxIdentityText = 256
+
+// identityOf returns a word that stands for a text; 0: there is none.
+func (f *Finder) identityOf(v uint64, failed *error) uint64 {
+	s := f.text(v, maxIdentityText, failed)
+	if s == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64() | 1
 }
 
 // lookUp reads the Hash that r's variable holds.

@@ -9,7 +9,9 @@ const (
 	// maxTasks bounds the requests and jobs that are remembered: those of fibers that wait, beside those of the threads.
 	maxTasks = 4096
 	// identityWords is how many values of a request's environment or a job's Hash tell it from others.
-	identityWords = 6
+	identityWords = 7
+	// identityText is which of the words stands for a text, whose objects' addresses can be those of another task's later.
+	identityText = identityWords - 1
 )
 
 // taskKey says which fiber's variables hold a task's Hash. Both can be those of another task later. (Where the variable is changes
