@@ -44,7 +44,7 @@ type Finder struct {
 
 	// notes are what was read, first when it was read first.
 	notes, first []heap.Witness
-	scratch      watch
+	scratch      heap.Watch
 	calls        int
 }
 
@@ -61,7 +61,7 @@ func (t tracers) any() bool { return t.datadog || t.otel }
 type State struct {
 	ec      attach.Address
 	tracers tracers
-	from    watch
+	from    heap.Watch
 	span    Span
 }
 
@@ -69,10 +69,10 @@ type State struct {
 func (s *State) Span() Span { return s.span }
 
 // Plan adds what the last look's answer was read from to the ranges of a call.
-func (s *State) Plan(ranges []attach.Range) []attach.Range { return s.from.plan(ranges) }
+func (s *State) Plan(ranges []attach.Range) []attach.Range { return s.from.Plan(ranges) }
 
 // Unplan says that what Plan has added is not what this tick reads: the call failed, or was another one.
-func (s *State) Unplan() { s.from.planned = false }
+func (s *State) Unplan() { s.from.Unplan() }
 
 // Lost says that the thread's stack is not known, and so is where it is in its trace.
 func (s *State) Lost() { s.span = Span{} }
@@ -120,7 +120,7 @@ func (f *Finder) findTracers() (found tracers, err error) {
 func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	if !f.tracers.any() {
 		s.span = Span{}
-		s.from.clear()
+		s.from.Clear()
 		return 0, nil
 	}
 	f.calls = -f.objects.View.Calls
@@ -128,28 +128,21 @@ func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 		return f.calls + f.objects.View.Calls, nil
 	}
 	s.ec, s.tracers = ec, f.tracers
-	s.from.clear()
+	s.from.Clear()
 	s.span, err = f.settled(ec)
 	if err == nil {
-		s.from.set(f.notes)
+		s.from.Set(f.notes)
 	} else {
 		s.span = Span{}
 	}
 	return f.calls + f.objects.View.Calls, targetError(err)
 }
 
-// stands reports whether what an answer was read from still says the same, by the ranges of this tick's call.
-func (f *Finder) stands(w *watch) bool {
-	if !w.planned {
-		if w.empty() {
-			return false
-		}
-		same, calls, err := w.confirm(f.objects, f.mem)
-		f.calls += calls
-		return err == nil && same
-	}
-	w.planned = false
-	return w.holds(f.objects)
+// stands reports whether what an answer was read from still says the same.
+func (f *Finder) stands(w *heap.Watch) bool {
+	same, calls := w.Stands(f.objects, f.mem)
+	f.calls += calls
+	return same
 }
 
 // errChanged: what was read changed meanwhile, or is more than can be confirmed.
@@ -185,8 +178,8 @@ func (f *Finder) settled(ec attach.Address) (Span, error) {
 		case !heap.Recorded(f.notes):
 			return Span{}, errChanged
 		case first == again && slices.Equal(f.first, f.notes):
-			f.scratch.set(f.notes)
-			same, calls, err := f.scratch.confirm(f.objects, f.mem)
+			f.scratch.Set(f.notes)
+			same, calls, err := f.scratch.Confirm(f.objects, f.mem)
 			f.calls += calls
 			if same || err != nil {
 				return again, err

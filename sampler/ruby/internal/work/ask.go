@@ -51,7 +51,7 @@ func (f *Finder) lookForStatement(s *State, fr *Frames) error {
 				s.askedText, s.asked = text, f.dict.InternText(text)
 			}
 			s.askedAt = at
-			s.askedFrom.set(f.notes)
+			s.askedFrom.Set(f.notes)
 			return nil
 		}
 	}
@@ -61,7 +61,7 @@ func (f *Finder) lookForStatement(s *State, fr *Frames) error {
 
 func (f *Finder) askNothing(s *State) {
 	s.asked, s.askedText, s.askedAt = 0, "", 0
-	s.askedFrom.clear()
+	s.askedFrom.Clear()
 }
 
 // findAsking searches the frames from the innermost outward for one that says what is asked: as far as they are code of clients.

@@ -53,7 +53,7 @@ type Finder struct {
 
 	scopes  []code.Scope
 	notes   []heap.Witness
-	scratch watch
+	scratch heap.Watch
 	frame   liveFrame
 	calls   int
 }
@@ -144,7 +144,7 @@ func (f *Finder) drop(s *State, fr *Frames) {
 		f.end(s.task)
 	}
 	s.task = nil
-	s.from.clear()
+	s.from.Clear()
 }
 
 // take makes s.task what was read of the j-th frame from the outside.
@@ -159,21 +159,14 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	}
 	s.task = t
 	s.keepFrames(fr, j)
-	s.from.set(f.notes)
+	s.from.Set(f.notes)
 }
 
-// stands reports whether what an answer was read from still says the same, by the ranges of this tick's call.
-func (f *Finder) stands(w *watch) bool {
-	if !w.planned {
-		if w.empty() {
-			return false
-		}
-		same, calls, err := w.confirm(f.objects, f.mem)
-		f.calls += calls
-		return err == nil && same
-	}
-	w.planned = false
-	return w.holds(f.objects)
+// stands reports whether what an answer was read from still says the same.
+func (f *Finder) stands(w *heap.Watch) bool {
+	same, calls := w.Stands(f.objects, f.mem)
+	f.calls += calls
+	return same
 }
 
 // findTask searches the frames from the outside for one that says what the thread works on, and returns its number from there; 0: none.
@@ -278,8 +271,8 @@ func (f *Finder) settled(read func() (found bool, err error)) (found bool, err e
 		if err != nil {
 			continue
 		}
-		f.scratch.set(f.notes)
-		same, calls, err := f.scratch.confirmIn(f.objects, f.mem, &f.frame)
+		f.scratch.Set(f.notes)
+		same, calls, err := f.frame.confirm(&f.scratch, f.objects, f.mem)
 		f.calls += calls
 		if err != nil {
 			return false, err

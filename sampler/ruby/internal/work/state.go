@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
 // Frames are the control frames of a thread's stack as they were read and believed.
@@ -46,7 +47,7 @@ type State struct {
 	outer []byte
 	words [frameWords]byte
 	// from is what task was read from.
-	from watch
+	from heap.Watch
 	// bare are outer frames, of the context bareEC, that have no variable of interest.
 	bare   []byte
 	bareEC attach.Address
@@ -57,7 +58,7 @@ type State struct {
 	asked     sampler.TextID
 	askedText string
 	askedAt   attach.Address
-	askedFrom watch
+	askedFrom heap.Watch
 
 	// generation is the Dictionary's that the IDs are of.
 	generation sampler.Generation
@@ -69,11 +70,14 @@ func (s *State) Serving() sampler.Serving { return s.serving }
 
 // Plan adds what the last look's answer was read from to the ranges of a call.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
-	return s.askedFrom.plan(s.from.plan(ranges))
+	return s.askedFrom.Plan(s.from.Plan(ranges))
 }
 
 // Unplan says that what Plan has added is not what this tick reads: the call failed, or was another one.
-func (s *State) Unplan() { s.from.planned, s.askedFrom.planned = false, false }
+func (s *State) Unplan() {
+	s.from.Unplan()
+	s.askedFrom.Unplan()
+}
 
 // Lost says that the thread's stack is not known, and so is for whom it works. The request may go on.
 func (s *State) Lost() { s.serving = sampler.Serving{} }

@@ -1,0 +1,135 @@
+package heap
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// maxWatchGap is how many bytes between two witnesses are read along rather than in a range of their own.
+const maxWatchGap = 512
+
+// watchPage is the smallest unit that can be read or not.
+const watchPage = 4096
+
+// Watch is the memory that an answer was read from: while it says the same, so does the answer. The zero value watches nothing. It is not
+// safe for concurrent use.
+type Watch struct {
+	witnesses []Witness
+	buf       []byte
+	pieces    []watchPiece
+	// planned: ranges are its pieces in the plan of this tick.
+	planned bool
+	ranges  []attach.Range
+}
+
+// watchPiece is memory that is read at once, and the witnesses in it.
+type watchPiece struct {
+	addr     attach.Address
+	size     int
+	from, to int // in witnesses
+}
+
+// Set takes over what was written down.
+func (w *Watch) Set(witnesses []Witness) {
+	w.witnesses = append(w.witnesses[:0], witnesses...)
+	w.planned = false
+	slices.SortFunc(w.witnesses, func(a, b Witness) int { return cmp.Compare(a.Addr, b.Addr) })
+	w.pieces = w.pieces[:0]
+	total := 0
+	for i := range w.witnesses {
+		x := &w.witnesses[i]
+		end := x.Addr + attach.Address(x.Size)
+		if n := len(w.pieces); n > 0 {
+			p := &w.pieces[n-1]
+			have := p.addr + attach.Address(p.size)
+			if x.Addr <= have+maxWatchGap && (end <= have || (end-1)/watchPage == (have-1)/watchPage) {
+				if end > have {
+					total += int(end - have)
+					p.size = int(end - p.addr)
+				}
+				p.to = i + 1
+				continue
+			}
+		}
+		w.pieces = append(w.pieces, watchPiece{x.Addr, int(x.Size), i, i + 1})
+		total += int(x.Size)
+	}
+	if cap(w.buf) < total {
+		w.buf = make([]byte, total)
+	}
+}
+
+// Clear says that there is nothing to watch.
+func (w *Watch) Clear() { w.witnesses, w.pieces, w.planned = w.witnesses[:0], w.pieces[:0], false }
+
+func (w *Watch) empty() bool { return len(w.pieces) == 0 }
+
+// Plan adds its pieces to the ranges of a call.
+func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
+	w.planned = !w.empty()
+	if !w.planned {
+		return ranges
+	}
+	at, buf := len(ranges), w.buf[:cap(w.buf)]
+	for _, p := range w.pieces {
+		ranges = append(ranges, attach.Range{Addr: p.addr, Buf: buf[:p.size:p.size]})
+		buf = buf[p.size:]
+	}
+	// Whoever adds more ranges may move them: what is looked at later are these.
+	w.ranges = append(w.ranges[:0], ranges[at:]...)
+	for i := range w.ranges {
+		clear(w.ranges[i].Buf) // a piece that can't be read agrees with nothing
+	}
+	return ranges
+}
+
+// holds reports whether what was read agrees with what the answer was made from. A piece that can't be read does not.
+func (w *Watch) holds(o *Objects) bool {
+	for i, p := range w.pieces {
+		buf := w.ranges[i].Buf
+		for j := p.from; j < p.to; j++ {
+			x := &w.witnesses[j]
+			off := int(x.Addr - p.addr)
+			if !o.Agrees(x, buf[off:off+int(x.Size)]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Unplan says that what Plan has added is not what this tick reads.
+func (w *Watch) Unplan() { w.planned = false }
+
+// Stands reports whether it all still says the same: by the ranges that Plan has added, else it is read again. What watches nothing does
+// not. calls is the number of system calls made; what can't be read does not stand.
+func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
+	if w.planned {
+		w.planned = false
+		return w.holds(o), 0
+	}
+	if w.empty() {
+		return false, 0
+	}
+	same, calls, err := w.Confirm(o, mem)
+	return err == nil && same, calls
+}
+
+// Confirm reads it all again in one call, and behind it what more names, and reports whether it still says the same; it does not where
+// something can't be read. The error is mem's.
+func (w *Watch) Confirm(o *Objects, mem attach.Memory, more ...attach.Range) (same bool, calls int, err error) {
+	ranges := append(w.Plan(nil), more...)
+	w.planned = false
+	calls, err = mem.ReadBatch(ranges)
+	if err != nil {
+		return false, calls, err
+	}
+	for i := range ranges {
+		if ranges[i].Failed {
+			return false, calls, nil
+		}
+	}
+	return w.holds(o), calls, nil
+}
