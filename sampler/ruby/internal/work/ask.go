@@ -122,15 +122,8 @@ func (f *Finder) askCommands(scope *code.Scope, local int) (string, bool, error)
 	if err != nil {
 		return "", false, err
 	}
-	if is, err := f.objects.Is(v, heap.TypeArray); err != nil || !is {
-		return "", false, err
-	}
-	at, n, err := f.objects.Array(v)
+	_, n, first, err := f.list(v)
 	if err != nil || n == 0 {
-		return "", false, err
-	}
-	first, err := f.word(at)
-	if err != nil {
 		return "", false, err
 	}
 	text, found, err := f.command(first)
@@ -140,16 +133,21 @@ func (f *Finder) askCommands(scope *code.Scope, local int) (string, bool, error)
 	return text, found, err
 }
 
-func (f *Finder) command(v uint64) (string, bool, error) {
+// list returns where an Array's elements are, how many there are, and the first; n is 0 where there are none, and for another object.
+func (f *Finder) list(v uint64) (at attach.Address, n, first uint64, err error) {
 	if is, err := f.objects.Is(v, heap.TypeArray); err != nil || !is {
-		return "", false, err
+		return 0, 0, 0, err
 	}
-	at, n, err := f.objects.Array(v)
+	if at, n, err = f.objects.Array(v); err != nil || n == 0 {
+		return 0, 0, 0, err
+	}
+	first, err = f.word(at)
+	return at, n, first, err
+}
+
+func (f *Finder) command(v uint64) (string, bool, error) {
+	at, n, first, err := f.list(v)
 	if err != nil || n == 0 {
-		return "", false, err
-	}
-	first, err := f.word(at)
-	if err != nil {
 		return "", false, err
 	}
 	var failed error
