@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,19 +16,20 @@ import (
 )
 
 // allocProgram spends about the same time in three methods, in turns of some 100s of µs: one makes 3 objects a round, one makes
-// 1 and computes, one only computes. It prints how long a turn of the first, the longest, takes it in µs of CPU time.
+// 1 and computes, one only computes. It prints how long a turn of all three takes it in µs of CPU time.
 const allocProgram = `
 class Made; end
 def three(n); i = 0; while i < n; Made.new; Made.new; Made.new; i += 1; end; end
 def one(n); i = 0; x = 1; while i < n; Made.new; x = (x * 3 + i) & 0xffff; x = (x * 5 + i) & 0xffff; x = (x * 7 + i) & 0xffff; i += 1; end; end
 def none(n); i = 0; x = 1; while i < n; x = (x * 3 + i) & 0xffff; x = (x * 5 + i) & 0xffff; x = (x * 7 + i) & 0xffff; i += 1; end; end
 rounds = 3000
+turn = lambda { three(rounds); one(rounds); none(rounds * 2) }
 cpu = lambda { Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :microsecond) }
 began = cpu.call
-100.times { three(rounds) }
-turn = (cpu.call - began) / 100
-Thread.new { loop { three(rounds); one(rounds); none(rounds * 2) } }
-puts turn; $stdout.flush; $stdin.gets`
+100.times { turn.call }
+took = (cpu.call - began) / 100
+Thread.new { loop(&turn) }
+puts took; $stdout.flush; $stdin.gets`
 
 // allocTime is how long a program is sampled, allocWant how many instants with an allocation are wanted at most, and with
 // -short: as many as tell the shares of objects from those of time.
@@ -39,8 +41,9 @@ const (
 
 // TestAllocationPairs charges what is allocated just before a stack is read to that stack, and compares with a program that
 // makes 75, 25 and 0 % of its objects in three methods. The share of time is another one. Five points are allowed, or what
-// chance makes of so many instants if that is more. Each instant is another turn of a method, and so independent of the ones before:
-// from one to the next it is as long as a turn takes on this machine. An instant weighs as much as it has objects.
+// chance makes of so many instants if that is more. An instant weighs as much as it has objects. Each is independent of the
+// ones before: from one to the next it is any time up to two turns, so that each place of a turn is as likely as any other. (At
+// equal distances the places come round in an order, and the shares of objects and of time were up to 7 points off together.)
 func TestAllocationPairs(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, allocProgram, rubytest.Options{})
@@ -59,10 +62,9 @@ func TestAllocationPairs(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), allocTime)
 		defer cancel()
-		pause := time.NewTicker(time.Duration(turn) * time.Microsecond)
-		defer pause.Stop()
+		between := 2 * time.Duration(turn) * time.Microsecond
 		for ctx.Err() == nil && instants < wanted {
-			<-pause.C
+			time.Sleep(rand.N(between))
 			if reader.Read(sampler.LockTick, &s) != nil || !s.GC.Valid {
 				continue
 			}
