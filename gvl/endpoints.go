@@ -27,36 +27,50 @@ type endpointKey struct {
 
 func keyOf(w *sampler.Work) endpointKey { return endpointKey{kind: w.Kind, name: w.Endpoint} }
 
-// peerSums is time in io by peer; those beyond the first are left out.
-type peerSums [maxRequestPeers]PeerNS
+// peerSums is time in io by peer. Of more than maxSumPeers those with least make way: whoever has more than one part in maxSumPeers of
+// all the time is among them, with that much less than it had at most (Misra and Gries, "Finding repeated elements", 1982).
+type peerSums []PeerNS
 
 func (p *peerSums) add(peer sampler.PeerID, ns int64) {
-	if peer == 0 {
+	if peer == 0 || ns <= 0 {
 		return
 	}
-	for i := range p {
-		if p[i].Peer == peer || p[i].Peer == 0 {
-			p[i].Peer = peer
-			p[i].NS += ns
+	list := *p
+	if i := slices.IndexFunc(list, func(x PeerNS) bool { return x.Peer == peer }); i >= 0 {
+		list[i].NS += ns
+		return
+	}
+	if len(list) >= maxSumPeers {
+		less := ns
+		for i := range list {
+			less = min(less, list[i].NS)
+		}
+		for i := range list {
+			list[i].NS -= less
+		}
+		if ns -= less; ns == 0 {
+			*p = slices.DeleteFunc(list, func(x PeerNS) bool { return x.NS == 0 })
 			return
 		}
+		list = slices.DeleteFunc(list, func(x PeerNS) bool { return x.NS == 0 })
 	}
+	*p = append(list, PeerNS{peer, ns})
 }
 
-func (p *peerSums) merge(o *peerSums) {
+func (p *peerSums) merge(o peerSums) {
 	for i := range o {
 		p.add(o[i].Peer, o[i].NS)
 	}
 }
 
-// list returns them, the longest first.
-func (p *peerSums) list() []PeerNS {
-	out := slices.DeleteFunc(slices.Clone(p[:]), func(x PeerNS) bool { return x.Peer == 0 })
-	slices.SortStableFunc(out, func(a, b PeerNS) int { return cmp.Compare(b.NS, a.NS) })
-	if len(out) == 0 {
+// list returns those with most, the longest first.
+func (p peerSums) list() []PeerNS {
+	if len(p) == 0 {
 		return nil
 	}
-	return out
+	out := slices.Clone(p)
+	slices.SortStableFunc(out, func(a, b PeerNS) int { return cmp.Compare(b.NS, a.NS) })
+	return out[:min(len(out), maxRequestPeers)]
 }
 
 // endpointSecond is time of threads in one second.
@@ -81,7 +95,7 @@ func (s *endpointSecond) merge(o *endpointSecond) {
 	for i, ns := range o.ns {
 		s.ns[i] += ns
 	}
-	s.peers.merge(&o.peers)
+	s.peers.merge(o.peers)
 	s.blameNS += o.blameNS
 }
 

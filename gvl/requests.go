@@ -11,8 +11,9 @@ const (
 	maxOpenRequests = 4096
 	// maxEndedRequests bounds those that are remembered after their end, the last ones: 5 MB.
 	maxEndedRequests = 1 << 14
-	// maxRequestPeers bounds the peers told of one request or endpoint; io that waited for more is in the time of io alone.
-	maxRequestPeers = 6
+	// maxRequestPeers bounds the peers told of one request or endpoint, maxSumPeers those that are kept to find them among; io that
+	// waited for others is in the time of io alone.
+	maxRequestPeers, maxSumPeers = 6, 16
 	// leftReadings and leftNS are how many readings of stacks without a request there must be, and for how long, until it has
 	// ended: one of them can fail.
 	leftReadings = 3
@@ -45,7 +46,8 @@ type Request struct {
 	// NS is the time of its threads by state: less than ToNS - FromNS where it began before the measurement, was not sampled,
 	// or was suspended (a fiber that is not running has no state).
 	NS [NumStates]int64
-	// Peers are those that its io waited for, the longest first: the first maxRequestPeers that were seen.
+	// Peers are those that its io waited for longest, the longest first, maxRequestPeers at most. Where there are more than
+	// maxSumPeers, what is said of each can be too little.
 	Peers []PeerNS
 	// BlameNS is the time, thread·ns, that other threads waited for the GVL while its thread held it for it.
 	BlameNS int64

@@ -490,3 +490,42 @@ func sum(ns [NumStates]int64) (total int64) {
 	}
 	return total
 }
+
+// The peers told are those with most time, not the first that were met; what is said of one is never more than it had, and of few of
+// them all of it.
+func TestLargestPeersAreKept(t *testing.T) {
+	const large = 1000
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, small := range []int{maxSumPeers - 4, maxSumPeers - 3, 40, 500} {
+		truth := make(map[sampler.PeerID]int64)
+		var parts [7]peerSums
+		for range 20_000 {
+			peer, ns := sampler.PeerID(1+random.IntN(small)), 1+random.Int64N(20)
+			if random.IntN(2) == 0 { // three have half of the time, and come as late as the others
+				peer = sampler.PeerID(large + random.IntN(3))
+			}
+			truth[peer] += ns
+			parts[random.IntN(len(parts))].add(peer, ns)
+		}
+		var sums peerSums
+		var total int64
+		for i := range parts {
+			sums.merge(parts[i])
+		}
+		for _, ns := range truth {
+			total += ns
+		}
+		list := sums.list()
+		if len(list) > maxRequestPeers || len(sums) > maxSumPeers {
+			t.Fatalf("%d small: %d told of %d kept", small, len(list), len(sums))
+		}
+		for i, x := range list {
+			if i < 3 != (x.Peer >= large) {
+				t.Errorf("%d small: place %d is peer %d", small, i, x.Peer)
+			}
+			if x.NS > truth[x.Peer] || x.NS < truth[x.Peer]-total/maxSumPeers || small+3 <= maxSumPeers && x.NS != truth[x.Peer] {
+				t.Errorf("%d small: peer %d had %d ns, said is %d", small, x.Peer, truth[x.Peer], x.NS)
+			}
+		}
+	}
+}

@@ -21,7 +21,7 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	r.pending(func(q *openRequest, c *requestCharge) {
 		p := more[q]
 		if p == nil {
-			p = &openRequest{Request: Request{NS: q.NS}, peers: q.peers}
+			p = &openRequest{Request: Request{NS: q.NS}, peers: slices.Clone(q.peers)}
 			more[q] = p
 		}
 		p.add(c)

@@ -260,3 +260,55 @@ func TestKeeperPeers(t *testing.T) {
 		t.Errorf("the first peer still is %+v", d.Peer(all[0].id))
 	}
 }
+
+// TestKeeperWorks: a server with ever new requests and statements, beside a request that goes on all along, takes no more room with
+// time; the requests of the history mean what they did, and those that are gone mean nothing.
+func TestKeeperWorks(t *testing.T) {
+	const keepNS, hour = 60e9, 7200
+	d := NewDictionary()
+	k := NewKeeper(d, keepNS)
+	request := func(number int) Work {
+		return Work{Number: WorkNumber(number), Kind: WorkRequest, Endpoint: fmt.Sprint("GET r#a", number), SinceNS: int64(number)}
+	}
+	steady := Serving{Work: d.InternWork(request(hour + 1)), Statement: d.InternText("LISTEN orders")}
+	type kept struct {
+		atNS int64
+		Serving
+		number int
+	}
+	var all []kept
+	most := 0
+	for tick := range hour {
+		of := Serving{Work: d.InternWork(request(tick + 1)), Statement: d.InternText(fmt.Sprint("SELECT a", tick)),
+			Exception: d.InternText(fmt.Sprint("E", tick))}
+		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
+			{ID: 1, Serving: steady}, // nobody interns it again
+			{ID: 2, Serving: of},
+		}}
+		all = append(all, kept{s.TimeNS, of, tick + 1})
+		k.Feed(&s, false)
+		most = max(most, d.works.live)
+		if tick%100 != 0 {
+			continue
+		}
+		for _, h := range all {
+			w, asked, handled := d.Work(h.Work), d.Statement(h.Statement), d.Exception(h.Exception)
+			if gone := h.atNS < s.TimeNS-keepNS && w == (Work{}) && asked == "" && handled == ""; gone {
+				continue
+			}
+			if w != request(h.number) || asked != fmt.Sprint("SELECT a", h.number-1) || handled != fmt.Sprint("E", h.number-1) {
+				t.Fatalf("at %d s, request %d of %d s is %+v, asks %q, handles %q", s.TimeNS/1e9, h.number, h.atNS/1e9, w, asked, handled)
+			}
+		}
+		if d.Work(steady.Work) != request(hour+1) || d.Statement(steady.Statement) != "LISTEN orders" {
+			t.Fatalf("at %d s the steady request is gone", s.TimeNS/1e9)
+		}
+	}
+	// The history's, and four generations' at most.
+	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
+		t.Errorf("%d requests held at once, %d at most", most, limit)
+	}
+	if d.Work(all[0].Work) != (Work{}) || d.Statement(all[0].Statement) != "" {
+		t.Errorf("the first request still is %+v", d.Work(all[0].Work))
+	}
+}

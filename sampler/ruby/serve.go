@@ -34,7 +34,7 @@ func (s *servingState) lost() {
 	s.span.Lost()
 }
 
-// unplan says that what planWork has added is not what this tick reads.
+// unplan says that what planWork has added is not what this tick reads, or could not all be read.
 func (s *servingState) unplan() {
 	s.work.Unplan()
 	s.span.Unplan()
@@ -46,6 +46,21 @@ func (r *Reader) planWork(t *thread) {
 	if ranges := t.serves.span.Plan(t.serves.work.Plan(r.plan.ranges)); len(ranges) > n {
 		r.plan.begin(forWork, t)
 		r.plan.ranges = ranges
+	}
+}
+
+// dropUnreadWork has looked up anew for whom those threads work of which the tick's call could not read all that planWork has added:
+// what is in a buffer then is of no time, or nothing.
+func (r *Reader) dropUnreadWork() {
+	p := &r.plan
+	for i, x := range p.parts {
+		to := len(p.ranges)
+		if i+1 < len(p.parts) {
+			to = p.parts[i+1].from
+		}
+		if x.what == forWork && p.failed(x.from, to) {
+			x.thread.serves.unplan()
+		}
 	}
 }
 

@@ -117,6 +117,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	if err := r.dec.Revalidate(t1, s.GC); err != nil {
 		return tickRead, err
 	}
+	r.dropUnreadWork()
 	r.finishStacks(depth)
 	r.findWork(s.TimeNS, t0)
 	r.pair(depth, s)

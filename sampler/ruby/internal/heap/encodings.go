@@ -14,11 +14,15 @@ const (
 	encBinary, encUTF8, encUSASCII = 0, 1, 2
 	encUTF16BE, encUTF16LE         = 3, 4
 	encUTF32BE, encUTF32LE         = 5, 6
+	encUTF16, encUTF32             = 7, 8
 	encUTF8Mac                     = 9
 	encEUCJP, encWindows31J        = 10, 11
 	encodingShift                  = 22
 	encodingMask                   = 127
 )
+
+// wide reports whether an encoding's characters have more than a byte each, those of ASCII too.
+func wide(encoding int) bool { return encoding >= encUTF16BE && encoding <= encUTF32 }
 
 // The parts of japanese, in characters: rows and columns of JIS X 0208 and of JIS X 0212 as EUC-JP counts them, then the
 // two-byte characters of Windows-31J by lead byte (81 to 9F, E0 to FC) and trail byte (40 to FC).

@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -170,7 +171,8 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 		return fmt.Errorf("the Hash at %#x has more than %d pairs", hash, MaxPairs)
 	}
 	byString := 0
-	return p.each(func(at attach.Address, key, value uint64) (bool, error) {
+	var unread error // of a key, which may be one that is looked for
+	err = p.each(func(at attach.Address, key, value uint64) (bool, error) {
 		i, symbol := -1, false
 		err := o.quietly(func() (err error) {
 			i, symbol, err = o.keyAmong(key, names)
@@ -180,7 +182,10 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 			if err == view.ErrMissing || Displaced(err) {
 				return false, err
 			}
-			return true, nil // a key of another kind, or one that can't be read
+			if view.CantTell(err) {
+				unread = cmp.Or(unread, err)
+			}
+			return true, nil
 		}
 		if i < 0 || symbol && values[i] != 0 {
 			return true, nil
@@ -192,6 +197,10 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 		}
 		return byString < len(names), nil
 	})
+	if err == nil && byString < len(names) {
+		err = unread
+	}
+	return err
 }
 
 // keyAmong finds which of some names a key is; -1: none. symbol: it is a Symbol. What a key says does not change while it is one:
@@ -227,6 +236,9 @@ func (o *Objects) keyAmong(key uint64, names []string) (i int, symbol bool, err 
 		s, err := o.rawString(key)
 		if err != nil {
 			return -1, false, err
+		}
+		if wide(s.encoding) { // the same bytes are another text
+			return -1, false, nil
 		}
 		text = s.bytes
 	default:

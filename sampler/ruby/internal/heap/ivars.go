@@ -242,8 +242,8 @@ func (o *Objects) ivarInTable(table attach.Address, name string) (at attach.Addr
 // search looks for the ID with a name among others.
 type search struct {
 	name string
-	// unread is the first error of an ID that is there but could not be read, such as while a compaction has its page locked: it may
-	// be the one that is looked for.
+	// unread is the first error of an ID that is there but could not be read, such as while a compaction has its page locked, or
+	// for want of room: it may be the one that is looked for.
 	unread error
 }
 
@@ -253,7 +253,7 @@ func (s *search) is(o *Objects, id uint64) (bool, error) {
 	switch {
 	case err == view.ErrMissing, Displaced(err):
 		return false, err
-	case view.IsUnreadable(err) && s.unread == nil:
+	case view.CantTell(err) && s.unread == nil:
 		s.unread = err
 	}
 	return err == nil && got == s.name, nil

@@ -66,7 +66,7 @@ func (w *Watch) Clear() { w.witnesses, w.pieces, w.planned = w.witnesses[:0], w.
 
 func (w *Watch) empty() bool { return len(w.pieces) == 0 }
 
-// Plan adds its pieces to the ranges of a call.
+// Plan adds its pieces to the ranges of a call. Where one of them can't be read, Unplan has to be called: a buffer says nothing then.
 func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	w.planned = !w.empty()
 	if !w.planned {
@@ -79,13 +79,10 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	}
 	// Whoever adds more ranges may move them: what is looked at later are these.
 	w.ranges = append(w.ranges[:0], ranges[at:]...)
-	for i := range w.ranges {
-		clear(w.ranges[i].Buf) // a piece that can't be read agrees with nothing
-	}
 	return ranges
 }
 
-// holds reports whether what was read agrees with what the answer was made from. A piece that can't be read does not.
+// holds reports whether what was read agrees with what the answer was made from. All pieces were read.
 func (w *Watch) holds(o *Objects) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -100,7 +97,7 @@ func (w *Watch) holds(o *Objects) bool {
 	return true
 }
 
-// Unplan says that what Plan has added is not what this tick reads.
+// Unplan says that what Plan has added is not what this tick reads, or could not all be read.
 func (w *Watch) Unplan() { w.planned = false }
 
 // Stands reports whether it all still says the same: by the ranges that Plan has added, else it is read again. What watches nothing does

@@ -71,7 +71,7 @@ func (s *State) Span() Span { return s.span }
 // Plan adds what the last look's answer was read from to the ranges of a call.
 func (s *State) Plan(ranges []attach.Range) []attach.Range { return s.from.Plan(ranges) }
 
-// Unplan says that what Plan has added is not what this tick reads: the call failed, or was another one.
+// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another one.
 func (s *State) Unplan() { s.from.Unplan() }
 
 // Lost says that the thread's stack is not known, and so is where it is in its trace.

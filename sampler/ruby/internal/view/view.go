@@ -33,6 +33,9 @@ var ErrMissing = errors.New("memory not fetched yet")
 // ErrStopped says that what was settled was told to end (View.Stopped).
 var ErrStopped = errors.New("the reading was ended")
 
+// ErrTooMuch says that what was read leads to more than a view holds, or to more work than is done with one.
+var ErrTooMuch = errors.New("too much for one view")
+
 // View reads linked structures of a target in few system calls. Code reads through it as if all memory were there; what
 // isn't is noted and reads as ErrMissing. The reader goes on to whatever does not depend on it, then gives up, everything
 // noted is fetched in one batch, and the reader starts over. So a hundred strings cost as many calls as one, and code that
@@ -97,6 +100,9 @@ func (e *unreadableError) Error() string {
 	return fmt.Sprintf("%d bytes at %s can't be read", e.want, e.addr)
 }
 
+// CantTell reports whether an error says nothing about what was to be read: it can't be read, or not by this view.
+func CantTell(err error) bool { return IsUnreadable(err) || errors.Is(err, ErrTooMuch) }
+
 // Bytes returns n bytes at addr. They are the view's own and must not be changed.
 func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	if n == 0 {
@@ -107,7 +113,7 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 		return nil, Unreadable(addr, n)
 	}
 	if v.work += 1 + n/Block; v.work > maxWork {
-		return nil, fmt.Errorf("structures around %s lead on and on", addr)
+		return nil, fmt.Errorf("structures around %s lead on and on: %w", addr, ErrTooMuch)
 	}
 	first := addr &^ (Block - 1)
 	last := (addr + attach.Address(n) - 1) &^ (Block - 1)
@@ -147,7 +153,7 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 
 func (v *View) want(a attach.Address) error {
 	if len(v.blocks)+len(v.wanted) >= maxBlocks {
-		return fmt.Errorf("a structure at %s leads to more than %d MiB", a, maxBlocks*Block>>20)
+		return fmt.Errorf("a structure at %s leads to more than %d MiB: %w", a, maxBlocks*Block>>20, ErrTooMuch)
 	}
 	v.wanted = append(v.wanted, a)
 	return ErrMissing

@@ -73,7 +73,7 @@ func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return s.askedFrom.Plan(s.from.Plan(ranges))
 }
 
-// Unplan says that what Plan has added is not what this tick reads: the call failed, or was another one.
+// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another one.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.askedFrom.Unplan()
