@@ -40,6 +40,7 @@ var rules = map[string][]string{
 	"flamegraph":                   {"sampler", "gvl", "internal/units"},
 	"export":                       {"sampler", "gvl", "flamegraph", "internal/units"},
 	"recording":                    {"sampler"},
+	"push":                         {"internal/safefile"},
 	"ui":                           {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
 	"internal/cli":                 {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload", "internal/safefile"},
 	"internal/workload":            {},

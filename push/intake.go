@@ -1,0 +1,132 @@
+package push
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/push/spool"
+)
+
+// maxIntake bounds what waits for the disk, in bytes.
+const maxIntake = 32 << 20
+
+// intake is what was added and is not in the queue yet: a disk can take any time.
+type intake struct {
+	mu     sync.Mutex
+	list   [][]byte
+	bytes  int
+	taken  bool // one is being written
+	closed bool
+	more   chan struct{}
+}
+
+// add appends data and returns how many older ones had to go for it.
+func (i *intake) add(data []byte) (dropped int) {
+	i.mu.Lock()
+	for len(i.list) > 0 && i.bytes+len(data) > maxIntake {
+		i.bytes -= len(i.list[0])
+		i.list = i.list[1:]
+		dropped++
+	}
+	i.list = append(i.list, data)
+	i.bytes += len(data)
+	i.mu.Unlock()
+	i.wake()
+	return dropped
+}
+
+func (i *intake) wake() {
+	select {
+	case i.more <- struct{}{}:
+	default:
+	}
+}
+
+func (i *intake) close() {
+	i.mu.Lock()
+	i.closed = true
+	i.mu.Unlock()
+	i.wake()
+}
+
+// next waits for data; ok is false when there will be none any more.
+func (i *intake) next() (data []byte, ok bool) {
+	for {
+		i.mu.Lock()
+		i.taken = len(i.list) > 0
+		if i.taken {
+			data, i.list = i.list[0], i.list[1:]
+			i.bytes -= len(data)
+			i.mu.Unlock()
+			return data, true
+		}
+		closed := i.closed
+		i.mu.Unlock()
+		if closed {
+			return nil, false
+		}
+		<-i.more
+	}
+}
+
+// left is how many have not reached the queue.
+func (i *intake) left() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	n := len(i.list)
+	if i.taken {
+		n++
+	}
+	return n
+}
+
+// spool puts what comes in into the queue.
+func (l *lane) spool() {
+	for {
+		data, ok := l.intake.next()
+		if !ok {
+			break
+		}
+		before := l.Queue.Stats().Dropped
+		err := l.Queue.Put(time.Now(), data)
+		l.tellOfDisk(err)
+		l.tellOfDrops(l.Queue.Stats().Dropped - before)
+		l.wakeSender()
+	}
+	l.mu.Lock()
+	l.spooled = true
+	l.mu.Unlock()
+	l.wakeSender()
+}
+
+func (l *lane) wakeSender() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// tellOfDisk says that the spool can't be written to, when that begins and when it is over.
+func (l *lane) tellOfDisk(err error) {
+	switch {
+	case err == nil && l.disk:
+		l.disk = false
+		l.log.Info("the spool can be written to again")
+	case errors.Is(err, spool.ErrNotOnDisk) && l.disk:
+	case err != nil:
+		l.disk = errors.Is(err, spool.ErrNotOnDisk)
+		l.log.Error("the spool", "err", err)
+	}
+}
+
+// tellOfDrops says that the limit of the spool is reached, when that begins; how many were dropped is told when the destination
+// is back.
+func (l *lane) tellOfDrops(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n > 0 && !l.full {
+		l.full = true
+		l.log.Warn("the spool is full: the oldest profiles are dropped")
+	}
+}

@@ -1,0 +1,183 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// sendPatience is how long one try may take.
+	sendPatience = 30 * time.Second
+	// firstRest and longestRest bound the time between two tries; it doubles from one to the next. What a destination asks for
+	// may be longer, up to longestAsked.
+	firstRest    = time.Second
+	longestRest  = 5 * time.Minute
+	longestAsked = time.Hour
+	// reminder is how often it is said that a destination is still out of reach.
+	reminder = time.Hour
+)
+
+// send sends what is in the queue, oldest first, until the lane is closed and all that can be has been sent.
+func (l *lane) send() {
+	rest := time.Duration(0)
+	for l.ctx.Err() == nil {
+		var again time.Duration
+		something, err := l.sendOldest()
+		switch {
+		case err != nil:
+			again, rest = l.after(err, rest)
+			if l.isClosing() {
+				return // it was tried once more
+			}
+		case something:
+			rest = 0
+			continue
+		}
+		if err == nil && l.isClosing() && l.hasSpooled() {
+			if l.Queue.Stats().Count == 0 {
+				return
+			}
+			continue // it came in between
+		}
+		l.pause(again)
+	}
+}
+
+// after notes a failure, and returns how long to wait now and what the rest before the next failure was.
+func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
+	rest = min(max(2*last, firstRest), longestRest)
+	wait = rest/2 + time.Duration(l.random()*float64(rest/2))
+	var later *LaterError
+	if errors.As(err, &later) {
+		wait = max(wait, min(later.After, longestAsked))
+	}
+	return wait, rest
+}
+
+// pause waits: for so long, or, for 0, until there is something in the queue; or until it is time to end.
+func (l *lane) pause(wait time.Duration) {
+	if wait == 0 {
+		closing := l.closing
+		if l.isClosing() {
+			closing = nil // what is still being spooled is waited for
+		}
+		select {
+		case <-l.changed:
+		case <-closing:
+		case <-l.ctx.Done():
+		}
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.closing:
+	case <-l.ctx.Done():
+	}
+}
+
+func (l *lane) isClosing() bool {
+	select {
+	case <-l.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *lane) hasSpooled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spooled
+}
+
+// sendOldest sends one payload, and reports whether there was one. The error is of what is to be tried again.
+func (l *lane) sendOldest() (something bool, err error) {
+	name, data, err := l.Queue.Oldest()
+	if err != nil {
+		l.failed(fmt.Errorf("reading the spool: %w", err))
+		return false, err
+	}
+	if name == "" {
+		return false, nil
+	}
+	payload, err := unmarshal(data)
+	if err != nil {
+		err = &RefusedError{err}
+	} else {
+		ctx, cancel := context.WithTimeout(l.ctx, sendPatience)
+		err = l.Send(ctx, payload)
+		cancel()
+	}
+	var refused *RefusedError
+	switch {
+	case err == nil:
+		l.sent(len(payload.Body))
+	case errors.As(err, &refused):
+		l.refused(payload, err)
+	default:
+		if l.ctx.Err() == nil {
+			l.failed(err)
+		}
+		return true, err
+	}
+	if err := l.Queue.Remove(name); err != nil {
+		// It is out of the list; after a restart it would be sent once more.
+		l.log.Error("a profile that was sent could not be removed from the spool", "err", err)
+	}
+	return true, nil
+}
+
+func (l *lane) sent(bytes int) {
+	l.mu.Lock()
+	l.stats.Sent++
+	l.stats.SentBytes += int64(bytes)
+	l.stats.LastSent = time.Now()
+	since := l.troubled
+	recovered := l.stats.LastError != "" && !since.IsZero()
+	l.stats.LastError, l.troubled, l.sayAt, l.full = "", time.Time{}, time.Time{}, false
+	l.mu.Unlock()
+	if recovered {
+		s := l.Queue.Stats()
+		l.log.Info("profiles are taken again", "after", time.Since(since).Round(time.Second), "waiting", s.Count, "dropped_since_start", s.Dropped)
+	}
+}
+
+// failed notes that a try failed, and says so when that begins and every hour while it lasts.
+func (l *lane) failed(err error) {
+	l.mu.Lock()
+	l.stats.Failures++
+	now := time.Now()
+	if l.troubled.IsZero() {
+		l.troubled = now
+	}
+	say := !now.Before(l.sayAt)
+	if say {
+		l.sayAt = now.Add(reminder)
+	}
+	l.stats.LastError = err.Error()
+	l.mu.Unlock()
+	if say {
+		l.log.Warn("sending failed and is tried again", "err", err, "waiting", l.Queue.Stats().Count)
+	}
+}
+
+// refused notes that a payload was not taken for good. Equal reasons are said once until something is taken again.
+func (l *lane) refused(p *Payload, err error) {
+	l.mu.Lock()
+	l.stats.Refused++
+	said := l.stats.LastError == err.Error()
+	l.stats.LastError = err.Error()
+	l.mu.Unlock()
+	if said {
+		return
+	}
+	args := []any{"err", err}
+	if p != nil {
+		args = append(args, "pid", p.PID, "program", p.Title)
+	}
+	l.log.Error("a profile was refused and is dropped", args...)
+}

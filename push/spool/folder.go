@@ -1,0 +1,192 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/safefile"
+)
+
+const (
+	// ending is that of complete files, unfinished that of files that are being written.
+	ending     = ".spooled"
+	unfinished = ".tmp"
+	// lockName is the file that is locked while a Queue is open.
+	lockName = "lock"
+	// maxFile bounds what is read of one file, in bytes, and maxFiles the files that are listed.
+	maxFile  = 1 << 30
+	maxFiles = 1 << 20
+)
+
+// folder is a store: a file an entry.
+type folder struct {
+	dir  *os.Root
+	path string // for errors
+	lock *os.File
+}
+
+// nameOf is the name of the entry with a number: names are in the order of the numbers.
+func nameOf(number int64) string { return fmt.Sprintf("%020d%s", number, ending) }
+
+// numberOf is the number in an entry's name, -1 for what is none.
+func numberOf(name string) int64 {
+	digits, ok := strings.CutSuffix(name, ending)
+	if !ok || len(digits) != 20 {
+		return -1
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// openFolder opens a folder, and makes it where it is missing.
+func openFolder(path string) (_ *folder, err error) {
+	dir, err := safefile.MakeFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{dir: dir, path: path}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	if f.lock, err = dir.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrInUse
+		}
+		return nil, fmt.Errorf("locking it: %w", err)
+	}
+	return f, nil
+}
+
+// list returns the entries, oldest first, and removes what was never finished.
+func (f *folder) list() ([]entry, error) {
+	d, err := f.dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxFiles)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var out []entry
+	for _, name := range names {
+		if strings.HasSuffix(name, ending+unfinished) {
+			if err := f.remove(name); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if numberOf(name) < 0 {
+			continue
+		}
+		info, err := f.dir.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry{name: name, size: max(info.Size()-headerSize, 0)})
+	}
+	slices.SortFunc(out, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return out, nil
+}
+
+// magic begins each file. After it come the content's length in 16 hexadecimal digits, a space, its checksum (CRC-32C) in 8, a
+// newline, and the content.
+const magic = "ddtop spool 1 "
+
+// headerSize is the length of a file's first line, in bytes.
+const headerSize = int64(len(magic)) + 16 + 1 + 8 + 1
+
+func header(data []byte) string {
+	return fmt.Sprintf("%s%016x %08x\n", magic, len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// write makes a file that is complete, or not there: also after a crash of the machine.
+func (f *folder) write(name string, data []byte) (err error) {
+	tmp := name + unfinished
+	file, err := safefile.Create(f.dir, tmp, filepath.Join(f.path, tmp))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.dir.Remove(tmp) // the disk may be full or gone; the next start removes it
+		}
+	}()
+	_, err = io.Copy(file, io.MultiReader(strings.NewReader(header(data)), bytes.NewReader(data)))
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := f.dir.Rename(tmp, name); err != nil {
+		return err
+	}
+	return f.sync()
+}
+
+// sync brings the folder's list of names to the disk.
+func (f *folder) sync() error {
+	d, err := f.dir.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (f *folder) read(name string) ([]byte, error) {
+	file, err := f.dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	all, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(all)) < headerSize || string(all[:headerSize]) != header(all[headerSize:]) {
+		return nil, errDamaged
+	}
+	return all[headerSize:], nil
+}
+
+// remove removes a file, if it is there.
+func (f *folder) remove(name string) error {
+	if err := f.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (f *folder) close() error {
+	if f.lock == nil {
+		return f.dir.Close()
+	}
+	return errors.Join(f.lock.Close(), f.dir.Close())
+}
+
+// isFull reports whether a disk, or somebody's part of it, has no room left.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

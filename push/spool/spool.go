@@ -1,0 +1,273 @@
+// Package spool keeps what is to be sent, oldest first, until somebody says that it has been: in a folder, where it outlives
+// ddtop, or in memory. It is bounded by bytes and by number; what does not fit any more is dropped, the oldest first, and counted.
+//
+// In a folder each entry is a file of its own, which is complete or not there at all however ddtop ends: it is written under
+// another name, brought to the disk and then renamed. Its first line holds its length and a checksum, so that what a disk has
+// made of it is never sent.
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+)
+
+// Limits bound a Queue. Both have to be above 0.
+type Limits struct {
+	Bytes int64
+	Count int
+}
+
+// Stats are figures of a Queue.
+type Stats struct {
+	// Count and Bytes are what is kept now; InMemory of Count are those that are lost when ddtop ends.
+	Count, InMemory int
+	Bytes           int64
+	// Dropped and DroppedBytes are what was given up because of the limits, since Open.
+	Dropped, DroppedBytes int64
+	// Damaged is how many files were not what had been written, and were removed.
+	Damaged int64
+}
+
+// Errors of Put and Open; they are wrapped.
+var (
+	// ErrTooLarge: one entry alone is past the limit. It is dropped and counted.
+	ErrTooLarge = errors.New("it is larger than the spool may be")
+	// ErrNotOnDisk: what was put is kept in memory alone, because the folder could not be written to.
+	ErrNotOnDisk = errors.New("the spool's folder can't be written to; it is kept in memory")
+	// ErrInUse: another ddtop has the folder.
+	ErrInUse = errors.New("another ddtop push uses this spool")
+)
+
+// store is where entries are kept by name.
+type store interface {
+	write(name string, data []byte) error
+	// read returns errDamaged for what is not as it was written.
+	read(name string) ([]byte, error)
+	remove(name string) error
+	close() error
+}
+
+// errDamaged: a file is not what was written.
+var errDamaged = errors.New("it is damaged")
+
+// entry is one thing to be sent. Names are in the order of their making.
+type entry struct {
+	name string
+	size int64
+	// held is the content where it is not in the store; nil: it is.
+	held []byte
+}
+
+// Queue is a bounded queue. One goroutine puts, another one takes; any may ask for Stats. No lock is held while the disk is
+// waited for.
+type Queue struct {
+	limits Limits
+	store  store // nil: all is in memory
+
+	mu      sync.Mutex
+	entries []entry // oldest first
+	taken   string  // the name of the one that Oldest gave out last, which is not dropped meanwhile
+	stats   Stats
+	last    int64 // number of the newest name
+}
+
+// InMemory returns an empty Queue that is gone when ddtop ends.
+func InMemory(l Limits) *Queue { return &Queue{limits: l} }
+
+// Open returns the Queue of a folder, which is made if it is not there (0700), with what was left in it. ErrInUse where
+// another process has it open. What is past the limits is dropped.
+func Open(folder string, l Limits) (*Queue, error) {
+	f, err := openFolder(folder)
+	if err != nil {
+		return nil, fmt.Errorf("spool %s: %w", folder, err)
+	}
+	q := &Queue{limits: l, store: f}
+	if q.entries, err = f.list(); err != nil {
+		return nil, errors.Join(fmt.Errorf("spool %s: %w", folder, err), f.close())
+	}
+	for _, e := range q.entries {
+		q.stats.Bytes += e.size
+		q.last = max(q.last, numberOf(e.name))
+	}
+	q.stats.Count = len(q.entries)
+	if err := q.makeRoom(0, 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("spool %s: %w", folder, err), f.close())
+	}
+	return q, nil
+}
+
+// Put appends an entry; data must not be changed afterwards. What has to go for it is dropped and counted. Where the disk is full
+// the oldest are dropped until it fits; where the folder can't be written to at all the entry is kept in memory, and the error is
+// ErrNotOnDisk. After ErrTooLarge nothing is kept. now orders the entries of several runs.
+func (q *Queue) Put(now time.Time, data []byte) error {
+	size := int64(len(data))
+	if size > q.limits.Bytes {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.stats.Dropped++
+		q.stats.DroppedBytes += size
+		return fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
+	}
+	failed := q.makeRoom(1, size)
+	e := entry{name: q.nextName(now), size: size, held: data}
+	if q.store != nil {
+		err := q.write(e.name, data)
+		if err == nil {
+			e.held = nil
+		} else {
+			failed = fmt.Errorf("%w: %w", ErrNotOnDisk, err)
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.entries = append(q.entries, e)
+	q.stats.Count++
+	q.stats.Bytes += size
+	if e.held != nil {
+		q.stats.InMemory++
+	}
+	return failed
+}
+
+// write writes an entry to the store. Of a disk that is full the oldest entries are taken away.
+func (q *Queue) write(name string, data []byte) error {
+	for {
+		err := q.store.write(name, data)
+		if err == nil || !isFull(err) {
+			return err
+		}
+		oldest, ok := q.drop(func(e *entry) bool { return e.held == nil })
+		if !ok {
+			return err
+		}
+		if removeErr := q.store.remove(oldest.name); removeErr != nil {
+			return errors.Join(err, removeErr)
+		}
+	}
+}
+
+// makeRoom drops the oldest until so many more fit. The error is of a file that could not be removed: it is not sent any more,
+// unless ddtop is started again.
+func (q *Queue) makeRoom(count int, size int64) error {
+	var errs []error
+	for {
+		q.mu.Lock()
+		fits := q.stats.Count+count <= q.limits.Count && q.stats.Bytes+size <= q.limits.Bytes
+		q.mu.Unlock()
+		if fits {
+			return errors.Join(errs...)
+		}
+		e, ok := q.drop(func(*entry) bool { return true })
+		if !ok {
+			return errors.Join(errs...) // what is being sent alone is left
+		}
+		if e.held == nil {
+			errs = append(errs, q.store.remove(e.name))
+		}
+	}
+}
+
+// drop takes the oldest entry that may go out of the list, and counts it. The one that is being sent stays.
+func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.entries {
+		if e := q.entries[i]; e.name != q.taken && may(&e) {
+			q.takeOut(i)
+			q.stats.Dropped++
+			q.stats.DroppedBytes += e.size
+			return e, true
+		}
+	}
+	return entry{}, false
+}
+
+// takeOut removes an entry from the list. The caller holds mu.
+func (q *Queue) takeOut(i int) {
+	e := q.entries[i]
+	q.entries = append(q.entries[:i:i], q.entries[i+1:]...)
+	q.stats.Count--
+	q.stats.Bytes -= e.size
+	if e.held != nil {
+		q.stats.InMemory--
+	}
+}
+
+func (q *Queue) nextName(now time.Time) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last = max(q.last+1, now.UnixNano()) // a clock that was set back does not change the order
+	return nameOf(q.last)
+}
+
+// Oldest returns the oldest entry, and its name for Remove; "" when there is none. It is not dropped until it is removed or Oldest
+// is called again. Files that are not what was written are passed over, removed and counted. The error is of a file that can't be
+// read now.
+func (q *Queue) Oldest() (name string, data []byte, err error) {
+	for {
+		q.mu.Lock()
+		if len(q.entries) == 0 {
+			q.taken = ""
+			q.mu.Unlock()
+			return "", nil, nil
+		}
+		e := q.entries[0]
+		q.taken = e.name
+		q.mu.Unlock()
+		if e.held != nil {
+			return e.name, e.held, nil
+		}
+		data, err := q.store.read(e.name)
+		if err == nil {
+			return e.name, data, nil
+		}
+		if !errors.Is(err, errDamaged) && !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, err
+		}
+		q.mu.Lock()
+		q.stats.Damaged++
+		q.mu.Unlock()
+		if err := q.Remove(e.name); err != nil {
+			return "", nil, err
+		}
+	}
+}
+
+// Remove takes an entry out: it has been sent, or never can be. One that is not there is no error.
+func (q *Queue) Remove(name string) error {
+	q.mu.Lock()
+	onDisk := false
+	for i := range q.entries {
+		if e := q.entries[i]; e.name == name {
+			q.takeOut(i)
+			onDisk = e.held == nil
+			break
+		}
+	}
+	if q.taken == name {
+		q.taken = ""
+	}
+	q.mu.Unlock()
+	if !onDisk {
+		return nil
+	}
+	return q.store.remove(name)
+}
+
+// Stats returns the figures of now.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stats
+}
+
+// Close lets go of the folder. What is in it stays.
+func (q *Queue) Close() error {
+	if q.store == nil {
+		return nil
+	}
+	return q.store.close()
+}

@@ -1,0 +1,306 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var at = time.Unix(1_700_000_000, 0)
+
+// both runs a test with a queue in memory and one in a folder.
+func both(t *testing.T, l Limits, test func(t *testing.T, q *Queue)) {
+	t.Run("memory", func(t *testing.T) { test(t, InMemory(l)) })
+	t.Run("folder", func(t *testing.T) {
+		q := open(t, t.TempDir(), l)
+		defer q.Close()
+		test(t, q)
+	})
+}
+
+func open(t *testing.T, folder string, l Limits) *Queue {
+	t.Helper()
+	q, err := Open(folder, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func put(t *testing.T, q *Queue, text string) {
+	t.Helper()
+	if err := q.Put(at, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drain takes everything out.
+func drain(t *testing.T, q *Queue) string {
+	t.Helper()
+	var all []string
+	for {
+		name, data, err := q.Oldest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "" {
+			return strings.Join(all, " ")
+		}
+		all = append(all, string(data))
+		if err := q.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOldestFirst(t *testing.T) {
+	both(t, Limits{1 << 20, 100}, func(t *testing.T, q *Queue) {
+		put(t, q, "a")
+		if err := q.Put(at.Add(-time.Hour), []byte("b")); err != nil { // a clock that was set back
+			t.Fatal(err)
+		}
+		put(t, q, "")
+		put(t, q, "c")
+		if got := drain(t, q); got != "a b  c" {
+			t.Errorf("got %q", got)
+		}
+		s := q.Stats()
+		if s != (Stats{}) {
+			t.Errorf("figures of an empty queue: %+v", s)
+		}
+	})
+}
+
+func TestLimits(t *testing.T) {
+	both(t, Limits{Bytes: 10, Count: 3}, func(t *testing.T, q *Queue) {
+		for _, text := range []string{"a", "b", "c", "d"} {
+			put(t, q, text)
+		}
+		if s := q.Stats(); s.Count != 3 || s.Dropped != 1 || s.DroppedBytes != 1 || s.Bytes != 3 {
+			t.Errorf("after four of three: %+v", s)
+		}
+		put(t, q, "123456789")
+		if s := q.Stats(); s.Count != 2 || s.Bytes != 10 || s.Dropped != 3 {
+			t.Errorf("after nine bytes: %+v", s)
+		}
+		if err := q.Put(at, make([]byte, 11)); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("too large: %v", err)
+		}
+		if s := q.Stats(); s.Dropped != 4 || s.DroppedBytes != 14 {
+			t.Errorf("after one that is too large: %+v", s)
+		}
+		if got := drain(t, q); got != "d 123456789" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestTheOneBeingSentStays: what is being sent is not dropped, so that it is not counted both ways.
+func TestTheOneBeingSentStays(t *testing.T) {
+	both(t, Limits{Bytes: 100, Count: 2}, func(t *testing.T, q *Queue) {
+		put(t, q, "a")
+		put(t, q, "b")
+		name, _, err := q.Oldest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, q, "c") // b goes
+		if err := q.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if got, s := drain(t, q), q.Stats(); got != "c" || s.Dropped != 1 {
+			t.Errorf("left %q, %+v", got, s)
+		}
+	})
+}
+
+func TestWhatWasLeftIsThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "here")
+	q := open(t, dir, Limits{1000, 10})
+	for i := range 5 {
+		put(t, q, fmt.Sprint(i))
+	}
+	if _, err := Open(dir, Limits{1000, 10}); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, nameOf(1)+unfinished), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q = open(t, dir, Limits{1000, 3})
+	defer q.Close()
+	if s := q.Stats(); s.Count != 3 || s.Dropped != 2 || s.Bytes != 3 {
+		t.Errorf("with room for three: %+v", s)
+	}
+	put(t, q, "new")
+	if got := drain(t, q); got != "3 4 new" {
+		t.Errorf("got %q", got)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != lockName {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	q := open(t, dir, Limits{1 << 20, 100})
+	defer q.Close()
+	for _, text := range []string{"cut", "empty", "changed", "gone", "whole"} {
+		put(t, q, text)
+	}
+	file := func(i int) string { return filepath.Join(dir, q.entries[i].name) }
+	flipped, err := os.ReadFile(file(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped[len(flipped)-1] ^= 1
+	for _, err := range []error{os.Truncate(file(0), headerSize+1), os.Truncate(file(1), 0), os.WriteFile(file(2), flipped, 0o600), os.Remove(file(3))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, s := drain(t, q), q.Stats(); got != "whole" || s.Damaged != 4 || s.Count != 0 || s.Bytes != 0 {
+		t.Errorf("got %q, %+v", got, s)
+	}
+}
+
+// failing is a store whose disk is full, or gone.
+type failing struct {
+	store
+	err error
+}
+
+func (f *failing) write(name string, data []byte) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.store.write(name, data)
+}
+
+// TestDiskThatFails: what can't be written is kept in memory, and sent in its turn.
+func TestDiskThatFails(t *testing.T) {
+	q := open(t, t.TempDir(), Limits{1000, 10})
+	defer q.Close()
+	put(t, q, "a")
+	f := &failing{store: q.store, err: errors.New("the disk is gone")}
+	q.store = f
+	if err := q.Put(at, []byte("b")); !errors.Is(err, ErrNotOnDisk) || !errors.Is(err, f.err) {
+		t.Errorf("put: %v", err)
+	}
+	if s := q.Stats(); s.Count != 2 || s.InMemory != 1 || s.Dropped != 0 {
+		t.Errorf("figures: %+v", s)
+	}
+	f.err = nil
+	put(t, q, "c")
+	if got := drain(t, q); got != "a b c" {
+		t.Errorf("got %q", got)
+	}
+	if s := q.Stats(); s != (Stats{}) {
+		t.Errorf("figures at the end: %+v", s)
+	}
+}
+
+// content is what the n-th Put of the killed process puts: its number, and bytes that follow from it.
+func content(n int) []byte {
+	b := fmt.Appendf(nil, "%d ", n)
+	return append(b, bytes.Repeat([]byte{byte(n)}, 1+n*7919%50_000)...)
+}
+
+// TestMain is the process that is killed, too.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("DDTOP_TEST_SPOOL"); dir != "" {
+		fillAndEmpty(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// fillAndEmpty puts entries and takes them out until it is killed, saying "+N" after each put and "-N" before each removal.
+func fillAndEmpty(dir string) {
+	fail := func(err error) {
+		if err != nil {
+			fmt.Println("failed", err)
+			os.Exit(1)
+		}
+	}
+	q, err := Open(dir, Limits{1 << 30, 1000})
+	fail(err)
+	n := 0
+	if len(q.entries) > 0 { // goes on where the last one was killed
+		last := q.entries[len(q.entries)-1]
+		data, err := q.store.read(last.name)
+		fail(err)
+		_, err = fmt.Sscan(string(data[:bytes.IndexByte(data, ' ')]), &n)
+		fail(err)
+		n++
+	}
+	for {
+		fail(q.Put(time.Now(), content(n)))
+		fmt.Printf("+%d\n", n)
+		n++
+		if rand.IntN(3) > 0 && len(q.entries) > 1 { // one is always left
+			name, data, err := q.Oldest()
+			fail(err)
+			fmt.Printf("-%s\n", data[:bytes.IndexByte(data, ' ')])
+			fail(q.Remove(name))
+		}
+	}
+}
+
+// checkKilled compares what a killed process has left with what it said: all that was put, and not to be removed, is there, in
+// order and whole.
+func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
+	t.Helper()
+	for {
+		var word string
+		if _, err := fmt.Fscanln(said, &word); err != nil {
+			break
+		}
+		var n int
+		if _, err := fmt.Sscanf(word[1:], "%d", &n); err != nil {
+			t.Fatalf("it said %q", word)
+		}
+		if word[0] == '+' {
+			there[n] = true
+		} else {
+			delete(there, n)
+		}
+	}
+	q := open(t, dir, Limits{1 << 30, 1000})
+	defer q.Close()
+	last, found := -1, make(map[int]bool)
+	for _, e := range q.entries {
+		data, err := q.store.read(e.name)
+		if err != nil {
+			t.Fatalf("%s: %v", e.name, err)
+		}
+		var n int
+		if _, err := fmt.Sscan(string(data[:bytes.IndexByte(data, ' ')]), &n); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(data, content(n)) || e.size != int64(len(data)) {
+			t.Errorf("entry %d is not what was put", n)
+		}
+		if n <= last {
+			t.Errorf("entry %d comes after %d", n, last)
+		}
+		last, found[n] = n, true
+	}
+	for n := range there {
+		if !found[n] {
+			t.Errorf("entry %d was put and is not there", n)
+		}
+	}
+	for n := range found { // what was put and not said any more, or not removed any more
+		there[n] = true
+	}
+}

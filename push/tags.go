@@ -1,0 +1,55 @@
+package push
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Tag is a name and a value.
+type Tag struct{ Key, Value string }
+
+// Tags are in the order in which they were added, each key once.
+type Tags []Tag
+
+// Get returns the value of a key; "" when there is none.
+func (t Tags) Get(key string) string {
+	for _, tag := range t {
+		if tag.Key == key {
+			return tag.Value
+		}
+	}
+	return ""
+}
+
+// With returns the tags with another one; one of that key that is there stays, as does one without a value.
+func (t Tags) With(key, value string) Tags {
+	if value == "" || t.Get(key) != "" {
+		return t
+	}
+	return append(slices.Clip(t), Tag{key, value})
+}
+
+// maxTag bounds a key, and a value, in bytes.
+const maxTag = 200
+
+// ParseTag parses "key:value". A key is letters, digits, "_", "-", "." and "/"; a value is anything printable but a comma, by which
+// destinations separate tags.
+func ParseTag(text string) (Tag, error) {
+	key, value, ok := strings.Cut(text, ":")
+	switch {
+	case !ok || key == "" || value == "":
+		return Tag{}, fmt.Errorf("%q is not key:value", text)
+	case len(key) > maxTag || len(value) > maxTag:
+		return Tag{}, fmt.Errorf("%.20q… is longer than %d bytes", text, maxTag)
+	case strings.ContainsFunc(key, func(r rune) bool { return !isKeyRune(r) }):
+		return Tag{}, fmt.Errorf("the key of %q is not letters, digits, _, -, . and / alone", text)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f || r == ',' }):
+		return Tag{}, fmt.Errorf("the value of %q holds a comma or a control character", text)
+	}
+	return Tag{key, value}, nil
+}
+
+func isKeyRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./", r)
+}

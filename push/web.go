@@ -1,0 +1,122 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxAnswer bounds what is read of an answer, in bytes, and maxAnswerSaid what is told of it.
+	maxAnswer     = 64 << 10
+	maxAnswerSaid = 200
+	// connectPatience is how long a connection, and the handshake of TLS, may take.
+	connectPatience = 10 * time.Second
+	// idleFor is how long a connection is kept; profiles come once a minute.
+	idleFor = 2 * time.Minute
+)
+
+// Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment (HTTPS_PROXY, HTTP_PROXY,
+// NO_PROXY), follows no redirect to another host, and reads a bounded part of answers.
+type Web struct {
+	client *http.Client
+}
+
+// NewWeb returns a Web. socket is the path of a unix socket to connect to, whatever the URL's host is; "" for the host.
+func NewWeb(socket string) *Web {
+	dialer := &net.Dialer{Timeout: connectPatience}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 2,
+		IdleConnTimeout: idleFor, TLSHandshakeTimeout: connectPatience, MaxResponseHeaderBytes: maxAnswer,
+	}
+	if socket != "" {
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		}
+	}
+	return &Web{&http.Client{Transport: transport, CheckRedirect: sameHost}}
+}
+
+// maxRedirects bounds the redirects that are followed.
+const maxRedirects = 3
+
+// sameHost lets a redirect be followed that leads to the same host and keeps the request what it is.
+func sameHost(next *http.Request, via []*http.Request) error {
+	first := via[0]
+	if len(via) > maxRedirects || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// Post sends a body. It returns what was answered; the error is a *RefusedError for an answer that no other try would change, a
+// *LaterError where the answer says when to come again.
+func (w *Web) Post(ctx context.Context, to string, header http.Header, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, &RefusedError{err}
+	}
+	req.Header = header
+	resp, err := w.client.Do(req)
+	if err != nil {
+		var named *url.Error // its text has the URL, which the caller says
+		if errors.As(err, &named) {
+			err = named.Err
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, readErr := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err := judge(resp, answer); err != nil {
+		return nil, err
+	}
+	if readErr != nil {
+		return nil, fmt.Errorf("reading the answer: %w", readErr)
+	}
+	return answer, nil
+}
+
+// judge turns an answer's status into an error.
+func judge(resp *http.Response, answer []byte) error {
+	status := resp.StatusCode
+	if status/100 == 2 {
+		return nil
+	}
+	err := fmt.Errorf("HTTP status %d", status)
+	if said := strings.TrimSpace(string(answer)); said != "" {
+		if len(said) > maxAnswerSaid {
+			said = said[:maxAnswerSaid]
+		}
+		err = fmt.Errorf("%w: %q", err, said)
+	}
+	switch {
+	case status/100 == 3:
+		return &RefusedError{fmt.Errorf("%w: it redirects to %q, which is not followed", err, resp.Header.Get("Location"))}
+	case status/100 == 5, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
+		if after := retryAfter(resp.Header.Get("Retry-After"), time.Now()); after > 0 {
+			return &LaterError{after, err}
+		}
+		return err
+	}
+	return &RefusedError{err}
+}
+
+// retryAfter is the time that a Retry-After header asks for, in seconds or as a date; 0 for none, or one that is over.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(seconds, 0), int(longestAsked/time.Second))) * time.Second
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return max(date.Sub(now), 0)
+	}
+	return 0
+}
