@@ -93,3 +93,14 @@ func (p *Process) Exited() <-chan struct{} { return nil }
 
 // Close does nothing.
 func (p *Process) Close() error { return nil }
+
+// MemoryFile is a memfd that a process has open: on Linux only.
+type MemoryFile struct {
+	FD        int
+	Name      string
+	Content   []byte
+	Inherited bool
+}
+
+// MemoryFiles fails with ErrLinuxOnly.
+func (p *Process) MemoryFiles(string, int64) ([]MemoryFile, error) { return nil, linuxOnly(p.pid) }

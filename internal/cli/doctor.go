@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -370,6 +372,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int) {
 		layout = process.LayoutNote
 	}
 	d.say(checkGood, "ruby", "", "%s, %s: %s", process.RubyVersion, process.Machine, layout)
+	d.examineContext(src)
 	stat, note, err := measureStat(ctx, src, doctorMeasures, newJudgement())
 	if err != nil {
 		d.wrong("measuring", err)
@@ -395,6 +398,23 @@ func (d *doctor) examineTarget(ctx context.Context, pid int) {
 	}
 	if text := stat.Self.PriorityNote; text != "" {
 		d.say(checkNote, "priority", "", "%s", text)
+	}
+}
+
+// examineContext says what the process publishes of itself: what profiles of it are tagged with.
+func (d *doctor) examineContext(src *live.Source) {
+	c, err := src.Published()
+	switch {
+	case err != nil:
+		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", printable(d.names.redactor().Error(err)))
+	case c.Source == processcontext.None:
+		d.say(checkNote, "context", "", "it publishes no process context (OTEL_CTX, datadog-tracer-info)")
+	case d.names.redactor() != nil:
+		d.say(checkGood, "context", "", "%s: published, left out with --redact", c.Source)
+	default:
+		said := func(s string) string { return cmp.Or(s, "not said") }
+		d.say(checkGood, "context", "", "%s: service %s, environment %s, version %s, runtime-id %s",
+			c.Source, said(c.Service), said(c.Env), said(c.Version), said(c.RuntimeID))
 	}
 }
 

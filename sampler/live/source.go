@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -98,6 +99,9 @@ func (s *Source) End() (sampler.End, bool) {
 func (s *Source) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	return s.proc.ReadFile(path, limit)
 }
+
+// Published is what the process publishes of itself now: see processcontext.Read. It is for any goroutine.
+func (s *Source) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
 // share says that n processes are sampled at once, which divide the limits on memory.
 func (s *Source) share(n int) {

@@ -1,0 +1,118 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/safefile"
+)
+
+const (
+	// maxDescriptors bounds the descriptors of a process that are looked at.
+	maxDescriptors = 1 << 16
+	// maxMemoryFiles bounds the memfds of one kind that are read.
+	maxMemoryFiles = 16
+)
+
+// forkTime is how much earlier than its process a file must have been written to be told to be its parent's: the kernel keeps both
+// times in ticks, of 10 ms at most.
+const forkTime = 50 * time.Millisecond
+
+// MemoryFile is a memfd that a process has open (memfd_create(2)).
+type MemoryFile struct {
+	// FD is its descriptor in the process, Name what it is called, Content all of it.
+	FD      int
+	Name    string
+	Content []byte
+	// Inherited: it was written before the process began, by its parent. It can be said falsely where the clock was set
+	// since.
+	Inherited bool
+}
+
+// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, of at most limit bytes
+// each. Those that can't be read, and files of another kind that look like them, are left out. An error says that the
+// descriptors can't be listed: ErrGone, ErrPermission or the kernel's.
+func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) {
+	d, err := p.openProc("fd")
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxDescriptors)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, p.lost(err)
+	}
+	var fds []int
+	called := make(map[int]string)
+	for _, name := range names {
+		link, err := p.readlink("fd/" + name)
+		if err != nil {
+			continue // closed meanwhile
+		}
+		link, ok := strings.CutPrefix(link, "/memfd:")
+		fd, err := strconv.Atoi(name)
+		if ok && err == nil && strings.HasPrefix(link, prefix) {
+			called[fd] = strings.TrimSuffix(link, " (deleted)")
+			fds = append(fds, fd)
+		}
+	}
+	if len(fds) == 0 {
+		return nil, nil
+	}
+	device, err := memoryDevice()
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(fds)
+	var out []MemoryFile
+	for _, fd := range fds[max(0, len(fds)-maxMemoryFiles):] {
+		if f, err := p.memoryFile(fd, device, limit); err == nil {
+			f.Name = called[fd]
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// memoryFile reads the memfd behind a descriptor. A name says nothing: a file in the root folder can have it, and a descriptor can be
+// of a file that whoever opened it may not read. All memfds are files of one device, which is mounted nowhere.
+func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
+	f, err := safefile.OpenLink(p.dir, "fd/"+strconv.Itoa(fd), limit, &p.gate)
+	if err != nil {
+		return out, err
+	}
+	defer f.Close()
+	st, ok := f.Info().Sys().(*syscall.Stat_t)
+	if !ok || uint64(st.Dev) != device {
+		return out, fmt.Errorf("descriptor %d of process %d is no memfd", fd, p.pid)
+	}
+	started, err := p.StartedAt()
+	if err != nil {
+		return out, err
+	}
+	out = MemoryFile{FD: fd, Inherited: f.Info().ModTime().Add(forkTime).Before(started)}
+	out.Content, err = f.ReadAll(limit)
+	return out, err
+}
+
+// memoryDevice is the number of the device that memfds are files of.
+func memoryDevice() (uint64, error) {
+	fd, err := unix.MemfdCreate("ddtop", unix.MFD_CLOEXEC)
+	if err != nil {
+		return 0, fmt.Errorf("making a memfd, to compare others with: %w", err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, fmt.Errorf("looking at a memfd: %w", err)
+	}
+	return uint64(st.Dev), nil
+}

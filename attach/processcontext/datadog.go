@@ -1,0 +1,159 @@
+package processcontext
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// tracerInfoKeys are the attributes that the names in the file of Datadog's tracers stand for. Read-only.
+var tracerInfoKeys = map[string]string{
+	"service_name": keyService, "service_env": keyEnv, "service_version": keyVersion, "runtime_id": keyRuntimeID, "hostname": keyHost,
+	"container_id": keyContainer, "tracer_version": keyTracerVer, "tracer_language": keyTracerLang, "process_tags": keyTags,
+}
+
+// parseTracerInfo decodes the file of Datadog's tracers: a map of MessagePack. What it does not know it passes over; an error
+// says that the bytes are no such map.
+func parseTracerInfo(b []byte) (Context, error) {
+	p := packed{b}
+	n, ok := p.mapSize()
+	if !ok {
+		return Context{}, errNot
+	}
+	c := Context{Source: Datadog}
+	for range n {
+		key, isText, ok := p.text()
+		if !ok || !isText {
+			return Context{}, errNot
+		}
+		value, isText, ok := p.text()
+		if !ok {
+			return Context{}, errNot
+		}
+		if isText && tracerInfoKeys[key] != "" {
+			c.set(tracerInfoKeys[key], value)
+		}
+	}
+	if !slices.ContainsFunc(c.Attributes, func(a Attribute) bool { return a.Key == keyTracerLang || a.Key == keyService || a.Key == keyRuntimeID }) {
+		return Context{}, errNot // another map
+	}
+	return c, nil
+}
+
+// packed is what is left to decode of MessagePack (msgpack.org, specification).
+type packed struct{ b []byte }
+
+// take returns the next n bytes.
+func (p *packed) take(n uint64) (b []byte, ok bool) {
+	if n > uint64(len(p.b)) {
+		return nil, false
+	}
+	b, p.b = p.b[:n], p.b[n:]
+	return b, true
+}
+
+// number returns the next n bytes, 1, 2, 4 or 8, as a number.
+func (p *packed) number(n uint64) (v uint64, ok bool) {
+	b, ok := p.take(n)
+	if !ok {
+		return 0, false
+	}
+	switch n {
+	case 1:
+		return uint64(b[0]), true
+	case 2:
+		return uint64(binary.BigEndian.Uint16(b)), true
+	case 4:
+		return uint64(binary.BigEndian.Uint32(b)), true
+	}
+	return binary.BigEndian.Uint64(b), true
+}
+
+// mapSize returns how many pairs the map has that comes next; never more than there can be.
+func (p *packed) mapSize() (n uint64, ok bool) {
+	kind, ok := p.number(1)
+	switch {
+	case !ok:
+		return 0, false
+	case kind&0xf0 == 0x80:
+		n = kind & 0x0f
+	case kind == 0xde:
+		n, ok = p.number(2)
+	case kind == 0xdf:
+		n, ok = p.number(4)
+	default:
+		return 0, false
+	}
+	return n, ok && n <= uint64(len(p.b))/2
+}
+
+// text returns the next value where it is text, and passes over it where it is another one, whatever that holds.
+func (p *packed) text() (text string, isText, ok bool) {
+	if len(p.b) > 0 {
+		size, is := uint64(0), true
+		q := packed{p.b[1:]}
+		switch kind := p.b[0]; {
+		case kind&0xe0 == 0xa0:
+			size, ok = uint64(kind&0x1f), true
+		case kind == 0xd9:
+			size, ok = q.number(1)
+		case kind == 0xda:
+			size, ok = q.number(2)
+		case kind == 0xdb:
+			size, ok = q.number(4)
+		default:
+			is = false
+		}
+		if is {
+			b, whole := q.take(size)
+			p.b = q.b
+			return string(b), true, ok && whole
+		}
+	}
+	return "", false, p.skip()
+}
+
+// skip passes over one value. What is in it comes next: it counts how many values are still to come.
+func (p *packed) skip() bool {
+	for left := uint64(1); left > 0; left-- {
+		kind, ok := p.number(1)
+		if !ok {
+			return false
+		}
+		more, size := uint64(0), uint64(0) // values in it, and bytes of it
+		length := func(bytes uint64) (n uint64) { n, ok = p.number(bytes); return n }
+		switch {
+		case kind < 0x80, kind >= 0xe0, kind == 0xc0, kind == 0xc2, kind == 0xc3: // small numbers, nil, false, true
+		case kind&0xf0 == 0x80:
+			more = 2 * (kind & 0x0f)
+		case kind&0xf0 == 0x90:
+			more = kind & 0x0f
+		case kind&0xe0 == 0xa0:
+			size = kind & 0x1f
+		case kind >= 0xc4 && kind <= 0xc6:
+			size = length(1 << (kind - 0xc4))
+		case kind >= 0xc7 && kind <= 0xc9:
+			size = length(1<<(kind-0xc7)) + 1
+		case kind == 0xca, kind == 0xcb:
+			size = 4 << (kind - 0xca)
+		case kind >= 0xcc && kind <= 0xd3: // numbers, unsigned and signed
+			size = 1 << (kind & 3)
+		case kind >= 0xd4 && kind <= 0xd8:
+			size = 1<<(kind-0xd4) + 1
+		case kind >= 0xd9 && kind <= 0xdb:
+			size = length(1 << (kind - 0xd9))
+		case kind == 0xdc, kind == 0xdd:
+			more = length(2 << (kind - 0xdc))
+		case kind == 0xde, kind == 0xdf:
+			more = 2 * length(2<<(kind-0xde))
+		default:
+			return false // 0xc1 is none
+		}
+		if _, whole := p.take(size); !ok || !whole || more > uint64(len(p.b)) {
+			return false
+		}
+		if left += more; left > uint64(len(p.b))+1 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,221 @@
+package processcontext
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// headerSize is the size, in bytes, of what the mapping begins with; mappingVersion the version that is read.
+	headerSize, mappingVersion = 32, 2
+	// maxPayload bounds what the header refers to, in bytes: Datadog's gem writes no more.
+	maxPayload = 1 << 20
+	// readTries is how often it is read where it changes meanwhile, and maxMapped how many mappings of the name are looked at.
+	readTries, maxMapped = 5, 4
+)
+
+// signature begins the mapping.
+const signature = "OTEL_CTX"
+
+// header is the beginning of the mapping.
+type header struct {
+	publishedNS uint64
+	payload     attach.Address
+	size        uint32
+}
+
+// isMapped reports whether a mapping is named as that of a process context: by memfd_create, or by prctl where that is refused.
+func isMapped(m *attach.Mapping) bool {
+	switch strings.TrimSuffix(m.Path, " (deleted)") {
+	case "/memfd:" + signature, "[anon:" + signature + "]", "[anon_shmem:" + signature + "]":
+		return m.Read && m.End-m.Start >= headerSize
+	}
+	return false
+}
+
+// readMapped reads a process context; the zero Context where there is none. The error is the process's.
+func readMapped(mem attach.Memory, mappings []attach.Mapping) (Context, error) {
+	looked := 0
+	for i := range mappings {
+		if !isMapped(&mappings[i]) {
+			continue
+		}
+		if looked++; looked > maxMapped {
+			break
+		}
+		c, err := readAt(mem, mappings[i].Start)
+		if err == nil || errors.Is(err, attach.ErrGone) || errors.Is(err, attach.ErrPermission) {
+			return c, err
+		}
+	}
+	return Context{}, nil
+}
+
+// readAt reads the process context at an address. Its writer changes it without waiting for readers: what was read counts where
+// the header is the same behind it.
+func readAt(mem attach.Memory, at attach.Address) (Context, error) {
+	var before, after [headerSize]byte
+	for range readTries {
+		if err := mem.Read(at, before[:]); err != nil {
+			return Context{}, err
+		}
+		h, err := parseHeader(before[:])
+		if err != nil {
+			return Context{}, err
+		}
+		if h.publishedNS == 0 {
+			continue // it is being written
+		}
+		payload := make([]byte, h.size)
+		if err := mem.Read(h.payload, payload); err != nil && !errors.Is(err, attach.ErrUnmapped) {
+			return Context{}, err
+		} else if err != nil {
+			continue // freed: another one has taken its place, or there is none
+		}
+		if err := mem.Read(at, after[:]); err != nil {
+			return Context{}, err
+		}
+		if before != after {
+			continue
+		}
+		c, err := parseProcessContext(payload)
+		c.PublishedNS = h.publishedNS
+		return c, err
+	}
+	return Context{}, errNot
+}
+
+func parseHeader(b []byte) (h header, err error) {
+	le := binary.LittleEndian
+	h = header{publishedNS: le.Uint64(b[16:]), payload: attach.Address(le.Uint64(b[24:])), size: le.Uint32(b[12:])}
+	if string(b[:8]) != signature || le.Uint32(b[8:]) != mappingVersion || h.size > maxPayload || h.payload+attach.Address(h.size) < h.payload {
+		return header{}, errNot
+	}
+	return h, nil
+}
+
+// Numbers of fields in opentelemetry's protocol: ProcessContext, Resource (resource.proto), KeyValue, AnyValue, ArrayValue (common.proto).
+const (
+	contextResource, contextAttribute = 1, 2
+	resourceAttribute                 = 1
+	pairKey, pairValue                = 1, 2
+	valueString, valueArray           = 1, 5
+	arrayValue                        = 1
+)
+
+// parseProcessContext decodes the payload of a process context. What it does not know it passes over; an error says that the
+// bytes are no message.
+func parseProcessContext(payload []byte) (Context, error) {
+	c := Context{Source: OpenTelemetry}
+	err := eachField(payload, func(number int, message []byte) error {
+		switch number {
+		case contextResource:
+			return eachField(message, func(number int, pair []byte) error {
+				if number != resourceAttribute {
+					return nil
+				}
+				return c.pair(pair)
+			})
+		case contextAttribute:
+			return c.pair(message)
+		}
+		return nil
+	})
+	if err != nil {
+		return Context{}, err
+	}
+	return c, nil
+}
+
+// pair takes over an attribute.
+func (c *Context) pair(message []byte) error {
+	var key string
+	var value []byte
+	err := eachField(message, func(number int, b []byte) error {
+		switch number {
+		case pairKey:
+			key = string(b[:min(len(b), maxText+1)])
+		case pairValue:
+			value = b
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return eachField(value, func(number int, b []byte) error {
+		switch {
+		case number == valueString:
+			c.set(key, string(b))
+		case number == valueArray && key == keyThreadNames:
+			var err error
+			c.Threads.Keys, err = texts(b)
+			return err
+		}
+		return nil
+	})
+}
+
+// texts decodes an ArrayValue of names. One that is no text keeps its place, as "".
+func texts(array []byte) (out []string, err error) {
+	err = eachField(array, func(number int, value []byte) error {
+		if number != arrayValue || len(out) >= maxKeys {
+			return nil
+		}
+		text := ""
+		err := eachField(value, func(number int, b []byte) error {
+			if number == valueString {
+				text = clean(string(b[:min(len(b), maxText+1)]))
+			}
+			return nil
+		})
+		out = append(out, text)
+		return err
+	})
+	return out, err
+}
+
+// eachField calls f with the fields of a message that have bytes as their value, and passes over the others. An error of f ends it.
+func eachField(message []byte, f func(number int, value []byte) error) error {
+	const varint, eight, bytes, four = 0, 1, 2, 5 // kinds of values (protobuf.dev/programming-guides/encoding)
+	for len(message) > 0 {
+		tag, n := binary.Uvarint(message)
+		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
+			return errNot
+		}
+		message = message[n:]
+		size := uint64(0)
+		switch tag & 7 {
+		case varint:
+			if _, n = binary.Uvarint(message); n <= 0 {
+				return errNot
+			}
+			message = message[n:]
+			continue
+		case eight:
+			size = 8
+		case four:
+			size = 4
+		case bytes:
+			if size, n = binary.Uvarint(message); n <= 0 {
+				return errNot
+			}
+			message = message[n:]
+		default:
+			return errNot
+		}
+		if size > uint64(len(message)) {
+			return errNot
+		}
+		if tag&7 == bytes {
+			if err := f(int(tag>>3), message[:size]); err != nil {
+				return err
+			}
+		}
+		message = message[size:]
+	}
+	return nil
+}

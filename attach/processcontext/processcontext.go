@@ -1,0 +1,216 @@
+// Package processcontext reads what a process publishes of itself for readers outside: its service, environment, version and
+// the like, in OpenTelemetry's process context or in the file of Datadog's tracers (docs/internals/context.md). What it
+// says is a stranger's word.
+package processcontext
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// maxText bounds a name or value, in bytes: a longer one is left out.
+	maxText = 512
+	// maxAttributes bounds the attributes that are taken, and maxKeys the names of threads' attributes, whose numbers are of one
+	// byte.
+	maxAttributes, maxKeys = 128, 256
+	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
+	maxTracerInfo = 64 << 10
+)
+
+// Context is what a process publishes of itself. The zero value: nothing. All texts are UTF-8 without control characters, of at most
+// 512 bytes; "" is what it does not say.
+type Context struct {
+	// Service is service.name, Env deployment.environment.name, Version service.version.
+	Service, Env, Version string
+	// RuntimeID is service.instance.id: Datadog's runtime-id, another one for each process.
+	RuntimeID string
+	// Host is host.name, ContainerID container.id: as the process sees them.
+	Host, ContainerID string
+	// Tracer is what has published it (telemetry.sdk.name), in TracerVersion, for TracerLanguage.
+	Tracer, TracerVersion, TracerLanguage string
+	// Tags are Datadog's process tags, "name:value" each.
+	Tags []string
+	// Attributes are all that have text as their value, those above included, in the order of their names.
+	Attributes []Attribute
+	// Threads says how threads publish their spans; the zero value where they don't.
+	Threads ThreadSchema
+	// Source is where it was found.
+	Source Source
+	// PublishedNS tells one publication of a process from the next: CLOCK_BOOTTIME in ns; 0: not known.
+	PublishedNS uint64
+}
+
+// Attribute is a name and its value.
+type Attribute struct{ Key, Value string }
+
+// ThreadSchema says how threads publish their spans: Version is threadlocal.schema_version, Keys the names of the attributes by their
+// numbers.
+type ThreadSchema struct {
+	Version string
+	Keys    []string
+}
+
+// Source is where a Context was found.
+type Source uint8
+
+// The sources of a Context.
+const (
+	// None: nothing was found.
+	None Source = iota
+	// OpenTelemetry is the mapping OTEL_CTX.
+	OpenTelemetry
+	// Datadog is the file datadog-tracer-info of Datadog's tracers.
+	Datadog
+)
+
+// String names what was read.
+func (s Source) String() string {
+	switch s {
+	case OpenTelemetry:
+		return "OTEL_CTX"
+	case Datadog:
+		return "datadog-tracer-info"
+	}
+	return "none"
+}
+
+// errNot is returned for bytes that are not what they should be.
+var errNot = errors.New("it can't be understood")
+
+// Read reads what a process publishes; the zero Context where that is nothing, or can't be understood. It lists the process's
+// mappings and descriptors, which takes a millisecond or more for large programs: call it every ten seconds at most, for a
+// program publishes anew when it is configured, and after a fork. An error says that the process can't be looked at any more:
+// attach.ErrGone, attach.ErrPermission or the kernel's.
+func Read(p *attach.Process) (Context, error) {
+	mappings, err := p.Maps()
+	if err != nil {
+		return Context{}, err
+	}
+	c, err := readMapped(p, mappings)
+	if err != nil || c.Source != None {
+		return c, err
+	}
+	return readTracerInfo(p)
+}
+
+// tracerInfoFile begins the name of the file of Datadog's tracers.
+const tracerInfoFile = "datadog-tracer-info-"
+
+// readTracerInfo reads the last file of Datadog's tracers that is the process's own. In a forked process that has not
+// configured its tracer anew there is its parent's: all but the runtime-id holds for it too.
+func readTracerInfo(p *attach.Process) (Context, error) {
+	files, err := p.MemoryFiles(tracerInfoFile, maxTracerInfo)
+	if err != nil {
+		return Context{}, err
+	}
+	slices.SortStableFunc(files, func(a, b attach.MemoryFile) int {
+		if a.Inherited != b.Inherited {
+			if a.Inherited {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(b.FD, a.FD)
+	})
+	for _, f := range files {
+		c, err := parseTracerInfo(f.Content)
+		if err != nil {
+			continue
+		}
+		if f.Inherited {
+			c.RuntimeID = ""
+			c.Attributes = slices.DeleteFunc(c.Attributes, func(a Attribute) bool { return a.Key == keyRuntimeID })
+		}
+		return c, nil
+	}
+	return Context{}, nil
+}
+
+// The names of attributes that have a field of their own.
+const (
+	keyService     = "service.name"
+	keyEnv         = "deployment.environment.name"
+	keyOldEnv      = "deployment.environment" // before semantic conventions 1.27
+	keyVersion     = "service.version"
+	keyRuntimeID   = "service.instance.id"
+	keyHost        = "host.name"
+	keyContainer   = "container.id"
+	keyTracer      = "telemetry.sdk.name"
+	keyTracerVer   = "telemetry.sdk.version"
+	keyTracerLang  = "telemetry.sdk.language"
+	keyTags        = "datadog.process_tags"
+	keyThreads     = "threadlocal.schema_version"
+	keyThreadNames = "threadlocal.attribute_key_map"
+)
+
+// set takes over an attribute whose value is text. Of several of one name the last counts.
+func (c *Context) set(key, value string) {
+	if key = clean(key); key == "" || value == "" {
+		return
+	}
+	if key == keyTags {
+		c.setTags(value)
+		return
+	}
+	if value = clean(value); value == "" {
+		return
+	}
+	switch key {
+	case keyService:
+		c.Service = value
+	case keyEnv:
+		c.Env = value
+	case keyOldEnv:
+		c.Env = cmp.Or(c.Env, value)
+	case keyVersion:
+		c.Version = value
+	case keyRuntimeID:
+		c.RuntimeID = value
+	case keyHost:
+		c.Host = value
+	case keyContainer:
+		c.ContainerID = value
+	case keyTracer:
+		c.Tracer = value
+	case keyTracerVer:
+		c.TracerVersion = value
+	case keyTracerLang:
+		c.TracerLanguage = value
+	case keyThreads:
+		c.Threads.Version = value
+		return // it says nothing of the program
+	}
+	at, found := slices.BinarySearchFunc(c.Attributes, key, func(a Attribute, key string) int { return strings.Compare(a.Key, key) })
+	switch {
+	case found:
+		c.Attributes[at].Value = value
+	case len(c.Attributes) < maxAttributes:
+		c.Attributes = slices.Insert(c.Attributes, at, Attribute{key, value})
+	}
+}
+
+// setTags takes over Datadog's process tags, "name:value,name:value".
+func (c *Context) setTags(value string) {
+	c.Tags = nil
+	for tag := range strings.SplitSeq(value, ",") {
+		name, _, ok := strings.Cut(tag, ":")
+		if tag = clean(tag); ok && name != "" && tag != "" && len(c.Tags) < maxAttributes {
+			c.Tags = append(c.Tags, tag)
+		}
+	}
+}
+
+// clean returns a text as it may be shown; "" for one that is too long, or no text.
+func clean(s string) string {
+	if len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {
+		return ""
+	}
+	return strings.TrimSpace(s)
+}
