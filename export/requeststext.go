@@ -61,6 +61,9 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 	if n := len(r.Endpoints) - len(list); n > 0 {
 		fmt.Fprintf(b, "  and %d more\n", n)
 	}
+	if n := r.LeftOut; n > 0 {
+		fmt.Fprintf(b, "  too many at a time: %d are among the others alone\n", n)
+	}
 	fmt.Fprintln(b)
 	statRunning(b, s)
 }

@@ -243,6 +243,16 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
+// ToldSince returns from when on Endpoints tells of a stretch of time; all: that is its begin, or the first sample.
+func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
+	fromNS = max(fromNS, r.firstNS)
+	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9
+	if fromNS >= kept || fromNS <= r.firstNS && toNS >= r.nowNS {
+		return fromNS, true
+	}
+	return kept, false
+}
+
 // Endpoints returns what was seen of each endpoint between two times, in the whole seconds that hold them (with fromNS 0: since
 // the first sample), those with most time first, and what is beyond the limits last. The slice is the caller's.
 func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {

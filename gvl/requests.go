@@ -138,6 +138,8 @@ type requestSlot struct {
 	thread sampler.ThreadID
 	work   sampler.WorkID
 	q      *openRequest
+	// left is the request last counted in Requests.leftOut.
+	left sampler.WorkNumber
 }
 
 // openRequest is a request in progress.
@@ -173,7 +175,8 @@ func (r *Requests) keep(ns int64) {
 	}
 }
 
-// LeftOut returns how many requests were not kept apart since there were too many at a time.
+// LeftOut returns how many requests and jobs were not kept apart since more than maxOpenRequests were in progress: what they did is in
+// Endpoint.Other.
 func (r *Requests) LeftOut() uint64 { return r.leftOut }
 
 // Interval charges a stretch of a thread's time.
@@ -357,8 +360,10 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 	if q == nil && w.Number != 0 {
 		q = r.begin(w, t.ID, k.ToNS)
 		switch {
-		case q == nil:
+		case q == nil && s.left != w.Number: // it is the same one when more is known of it
+			s.left = w.Number
 			r.leftOut++
+		case q == nil:
 		case r.ended.get(w.Number) != nil:
 			q.AtLeast = true // it came back
 		}

@@ -438,6 +438,20 @@ func TestRequestsOfLyingTimes(t *testing.T) {
 		if len(list) != 1 || list[0].Ended < len(y.seconds())-3 || list[0].LongestAtLeast {
 			t.Errorf("of the last %d s: %+v", len(y.seconds())-3, list)
 		}
+		if since, all := v.Requests.ToldSince(from, y.atNS); !all || since != from {
+			t.Errorf("these are told since %d, %v", since, all)
+		}
+		if since, all := v.Requests.ToldSince(0, y.atNS); !all || since != v.Requests.firstNS {
+			t.Errorf("the whole is told since %d, %v", since, all)
+		}
+		since, all := v.Requests.ToldSince(0, y.atNS-1e9)
+		if all || since <= v.Requests.firstNS || since > from {
+			t.Errorf("a part is told since %d, %v", since, all)
+		}
+		before := v.Requests.Endpoints(since-3e9, since-2e9)
+		if len(before) != 0 {
+			t.Errorf("of the time before that: %+v", before)
+		}
 	})
 }
 
@@ -456,11 +470,20 @@ func TestRequestsLimits(t *testing.T) {
 	if len(list) > maxEndpoints+1 || !last.Other || last.Running != maxOpenRequests-len(list)+1 || sum(total) != int64(len(ids))*20*ms {
 		t.Errorf("%d endpoints, the last %+v; %d in all", len(list), last, sum(total))
 	}
-	y.Read(func(v *View) {
-		if n := v.Requests.LeftOut(); n != 10 {
-			t.Errorf("%d left out", n)
-		}
-	})
+	leftOut := func() {
+		t.Helper()
+		y.Read(func(v *View) {
+			if n := v.Requests.LeftOut(); n != 10 {
+				t.Errorf("%d left out", n)
+			}
+		})
+	}
+	leftOut()
+	for i := range ids { // more is known of each
+		y.works[ids[i]] = y.work(sampler.WorkNumber(i+1), fmt.Sprintf("GET %d more", i))
+	}
+	y.ticks(1, ids...)
+	leftOut()
 	clear(y.works)
 	y.ticks(20, 1)
 	for n := range sampler.WorkNumber(3) {

@@ -19,8 +19,10 @@ type StatRequests struct {
 	// are those in progress at the end, the oldest first, maxStatRunning at most.
 	Endpoints []StatEndpoint `json:"endpoints"`
 	Running   []StatRequest  `json:"running"`
-	// NotListed is how many of both are left out of these lists.
-	NotListed int `json:"not_listed"`
+	// NotListed is how many of both are left out of these lists. LeftOut is how many requests and jobs are in none of them since more than
+	// maxOpenRequests were in progress: what they did is in the endpoint that is Other.
+	NotListed int    `json:"not_listed"`
+	LeftOut   uint64 `json:"left_out"`
 }
 
 // StatEndpoint is a route or a job class in the window.
@@ -134,7 +136,7 @@ func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
 		match = func(string) bool { return true }
 	}
 	r := m.requests
-	out := StatRequests{Endpoints: []StatEndpoint{}, Running: []StatRequest{}}
+	out := StatRequests{Endpoints: []StatEndpoint{}, Running: []StatRequest{}, LeftOut: r.leftOut}
 	waited := m.blame.top(0, blameByStack, 0).TotalNS
 	for _, e := range r.Endpoints(0, r.nowNS) {
 		if !match(e.Name) {

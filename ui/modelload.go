@@ -108,7 +108,7 @@ func (m *Model) load(force bool) {
 			m.timeline.shares.loadBlame(&m.scene)
 		}
 		m.served.load(&m.scene, r, stale)
-		if m.served.seen && !m.offers.requests {
+		if (m.served.seen || m.served.server.met) && !m.offers.requests {
 			m.setKeys(offers{processes: m.offers.processes, requests: true})
 		}
 		m.timeline.shares.choose(m.threads, m.regions.sharesW, m.figures.waiting)

@@ -27,6 +27,8 @@ type requestsPage struct {
 	endpoints table[*endpointRow, workKey]
 	// all is how many rows there are with those that a search leaves out.
 	all [2]int
+	// rowOf is which of scene.threads a thread is.
+	rowOf map[sampler.ThreadID]int
 }
 
 // workKey names a row: a request or job in progress, or an endpoint.
@@ -130,8 +132,22 @@ func (p *requestsPage) load(sc *scene, r *reading) {
 	p.all = [2]int{len(sc.served.running), len(sc.served.endpoints)}
 	p.running.rows, p.endpoints.rows, p.both.rows = p.running.rows[:0], p.endpoints.rows[:0], p.both.rows[:0]
 	re := p.flame.listed()
+	if p.rowOf == nil {
+		p.rowOf = make(map[sampler.ThreadID]int)
+	}
+	clear(p.rowOf)
+	if len(sc.served.running) > 0 {
+		for i := range sc.threads {
+			p.rowOf[sc.threads[i].id] = i
+		}
+	}
 	for i := range sc.served.running {
-		if w := newRequestRow(sc, &sc.served.running[i]); re == nil || w.matches(re, sc) {
+		q := &sc.served.running[i]
+		at, listed := p.rowOf[q.Thread]
+		if !listed {
+			at = -1
+		}
+		if w := newRequestRow(sc, q, at); re == nil || w.matches(re, sc) {
 			p.running.rows = append(p.running.rows, w)
 		}
 	}
@@ -155,11 +171,10 @@ func (p *requestsPage) load(sc *scene, r *reading) {
 	}
 }
 
-// newRequestRow tells what a request is at now.
-func newRequestRow(sc *scene, q *gvl.Request) *requestRow {
+// newRequestRow tells what a request is at now. i is which of the scene's threads has it, -1 if none.
+func newRequestRow(sc *scene, q *gvl.Request, i int) *requestRow {
 	w := &requestRow{Request: q, thread: canvas.Clean(gvl.ThreadName(q.Thread, sc.dict)), name: canvas.Clean(endpointName(q.Work.Kind, q.Work.Endpoint)),
 		ageNS: max(min(q.ToNS, sc.atNS)-q.FromNS, 0)}
-	i := slices.IndexFunc(sc.threads, func(t threadRow) bool { return t.id == q.Thread })
 	at, ok := sc.served.of[q.Thread]
 	switch {
 	case i < 0 || !sc.threads[i].known:
@@ -189,6 +204,12 @@ func mostTime(x, y *endpointRow) int { return cmp.Compare(y.TotalNS(), x.TotalNS
 func (p *requestsPage) about(sc *scene) string {
 	s := &sc.served
 	parts := []string{s.runningText(), perSecondText(s.perSecond) + "/s", "p50 " + s.length(.5), "p95 " + s.length(.95)}
+	if s.leftOut > 0 {
+		parts = append(parts, units.Count(int64(s.leftOut))+" not kept apart")
+	}
+	if queued := s.queuedText(); queued != "" {
+		parts = append(parts, queued)
+	}
 	if p.flame.listed() != nil {
 		parts = append([]string{fmt.Sprintf("%d of %d listed", len(p.both.rows), p.all[0]+p.all[1])}, parts...)
 	}

@@ -273,3 +273,40 @@ func TestGoldenRequests(t *testing.T) {
 		})
 	}
 }
+
+// TestIdleServerIsOffered: a server that nobody has asked yet has the view, by its threads' stacks; another program has not.
+func TestIdleServerIsOffered(t *testing.T) {
+	for label, want := range map[string]bool{
+		"block in Puma::ThreadPool#spawn_thread": true, "Unicorn::HttpServer#worker_loop": true, "WEBrick::GenericServer#start": true,
+		"Sidekiq::Processor#run": true, "rescue in Falcon::Server#run": true, "Rack::Builder#to_app": false, "Kernel#loop": false,
+		"block in Object#Puma": false, "": false,
+	} {
+		d := sampler.NewDictionary()
+		stack := d.InternStackOf([]sampler.FrameID{d.InternFrame(sampler.Frame{Label: "Thread::Queue#pop", C: true}),
+			d.InternFrame(sampler.Frame{Label: label})})
+		var s serverSeen
+		idle := sampler.Sample{TimeNS: 5e9, Threads: []sampler.Thread{{ID: 1}, {ID: 2, Stack: stack}}}
+		s.look(d, &sampler.Sample{TimeNS: 1e9})
+		if s.look(d, &idle); s.met != want {
+			t.Errorf("%q: %v", label, s.met)
+		}
+	}
+}
+
+// TestRequestsSayWhatIsMissing: those that are not kept apart, how long they queued, and from when on routes are told.
+func TestRequestsSayWhatIsMissing(t *testing.T) {
+	s := serving(t, 200, 50, Options{})
+	s.press("9")
+	p, sc := s.requestsPage(), &s.model.scene
+	if about := p.about(sc); strings.Contains(about, "kept apart") || strings.Contains(about, "queued") {
+		t.Errorf("nothing is missing: %s", about)
+	}
+	sc.served.leftOut, sc.served.running[0].Work.QueuedNS = 1200, 250e6
+	if about := p.about(sc); !strings.Contains(about, "1,200 not kept apart · queued up to 250 ms before") {
+		t.Error(about)
+	}
+	sc.served.toldNS = sc.lastNS - 900e9
+	if got := sc.untold(); got != "of the last 15m00s alone, since 13:48:22" {
+		t.Error(got)
+	}
+}

@@ -242,8 +242,12 @@ func (p *requestsPage) draw(a canvas.Area, sc *scene) {
 		a.Put(2, 1, canvas.Cut(p.nothing(sc), a.W-3), sc.theme.dim())
 	}
 	below = min(below, a.H-above)
-	if below > 0 {
+	switch {
+	case below > 0:
 		p.drawEndpoints(a.Sub(0, above, a.W, below), sc)
+	case p.all[1] == 0 && sc.served.toldNS > 0 && above < a.H:
+		below = 1
+		a.Put(2, above, canvas.Cut("by route: "+sc.untold(), a.W-3), sc.theme.dim())
 	}
 	if w := p.shown(); w != nil && w.state != nil {
 		i := slices.IndexFunc(sc.threads, func(t threadRow) bool { return t.id == w.Thread })
@@ -280,6 +284,12 @@ func (p *requestsPage) nothing(sc *scene) string {
 	return s
 }
 
+// untold says from when on routes are told, where the time shown begins before that.
+func (sc *scene) untold() string {
+	ago := units.Duration(max(sc.lastNS-sc.served.toldNS, 0))
+	return "of the last " + ago + " alone, since " + sc.process.WallTime(sc.served.toldNS).Format("15:04:05")
+}
+
 func (p *requestsPage) drawEndpoints(a canvas.Area, sc *scene) {
 	t := &sc.theme
 	a.Row(0).Fill('─', t.line())
@@ -294,6 +304,9 @@ func (p *requestsPage) drawEndpoints(a canvas.Area, sc *scene) {
 	case kinds[sampler.WorkJob]:
 		title = " by class of jobs "
 	}
-	a.Put(2, 0, title, t.bold())
+	x := a.Put(2, 0, title, t.bold())
+	if sc.served.toldNS > 0 {
+		a.Put(x+1, 0, canvas.Cut(" "+sc.untold()+" ", a.W-x-1), t.dim())
+	}
 	p.endpoints.draw(a.Sub(0, 1, a.W, a.H-1), sc, true, func(*Model, *endpointRow, int) tea.Cmd { return nil })
 }

@@ -28,6 +28,12 @@ type served struct {
 	slackNS   int64 // by how much they can be wrong
 	perSecond float64
 	waitNS    int64 // that all threads waited for the GVL in the time shown
+	// leftOut is how many requests and jobs were not kept apart, since too many were in progress.
+	leftOut uint64
+	// toldNS is from when on endpoints are told, if that is later than the begin of the time shown; else 0.
+	toldNS int64
+	// server: code of a server or a job runner was met, whoever it serves.
+	server serverSeen
 }
 
 // load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time shown.
@@ -44,6 +50,9 @@ func (s *served) load(sc *scene, r *reading, endpoints bool) {
 		s.of = make(map[sampler.ThreadID]sampler.Serving)
 	}
 	clear(s.of)
+	if sc.moment != nil {
+		s.server.look(sc.dict, sc.moment)
+	}
 	if sc.moment != nil && (!sc.frozen || sc.atNS == sc.heldNS) {
 		for i := range sc.moment.Threads {
 			if t := &sc.moment.Threads[i]; t.Serving != (sampler.Serving{}) {
@@ -67,6 +76,11 @@ func (s *served) load(sc *scene, r *reading, endpoints bool) {
 		if n, _ := s.lengths.Count(); n > 0 {
 			s.slackNS /= n
 		}
+	}
+	s.leftOut = r.Requests.LeftOut()
+	told, all := r.Requests.ToldSince(max(sc.atNS-sc.windowNS, sc.oldestNS), sc.atNS)
+	if s.toldNS = told; all {
+		s.toldNS = 0
 	}
 	s.seen = s.seen || len(s.running) > 0 || len(s.endpoints) > 0
 }
@@ -118,6 +132,18 @@ func lengthText(ns int64, atMost bool) string {
 		return "≤" + units.Duration(ns)
 	}
 	return units.Duration(ns)
+}
+
+// queuedText says how long those in progress had waited at most before they came to a thread; "" where nothing says so.
+func (s *served) queuedText() string {
+	var longest int64
+	for i := range s.running {
+		longest = max(longest, s.running[i].Work.QueuedNS)
+	}
+	if longest == 0 {
+		return ""
+	}
+	return "queued up to " + units.Duration(longest) + " before"
 }
 
 // runningText counts what goes on: "5 running", "4 requests, 1 job running".

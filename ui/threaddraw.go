@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -114,7 +115,7 @@ func (p *threadPage) drawServing(a canvas.Area, sc *scene) bool {
 	var parts []string
 	for i := range sc.served.running {
 		if q := &sc.served.running[i]; q.Work.Number == w.Number {
-			row := newRequestRow(sc, q)
+			row := newRequestRow(sc, q, slices.IndexFunc(sc.threads, func(t threadRow) bool { return t.id == q.Thread }))
 			parts = append(parts, "for "+row.age())
 			if s := row.values(sc); s != "" {
 				parts = append(parts, s)
