@@ -13,8 +13,8 @@ import (
 func TestAllocationExports(t *testing.T) {
 	s := newShop()
 	m := s.measured()
-	p, err := newProfile(m)
-	if err != nil || len(p.SampleType) != 4 {
+	p, err := Profile(m)
+	if err != nil || len(p.SampleType) != 7 {
 		t.Fatalf("%d sample types without allocations, %v", len(p.SampleType), err)
 	}
 	var b bytes.Buffer
@@ -27,14 +27,22 @@ func TestAllocationExports(t *testing.T) {
 	e := m.Weights.Entries
 	e[0].Weights.AllocSeen, e[0].Weights.AllocTicks, e[0].Weights.AllocTotal = 900, 150, 1_000_000
 	e[1].Weights.AllocSeen, e[1].Weights.AllocTicks = 300, 50
-	p, err = newProfile(m)
-	if err != nil || len(p.SampleType) != 5 || p.SampleType[4].Type != "alloc-objects" || p.SampleType[4].Unit != "count" {
+	p, err = Profile(m)
+	if err != nil || len(p.SampleType) != 9 {
 		t.Fatalf("sample types %v, %v", p.SampleType, err)
+	}
+	for i, want := range []string{"alloc-objects", "alloc-samples"} {
+		if got := p.SampleType[7+i]; got.Type != want || got.Unit != "count" {
+			t.Errorf("sample type %s in %s, want %s", got.Type, got.Unit, want)
+		}
 	}
 	var sum, largest int64
 	for _, x := range p.Sample {
-		sum += x.Value[4]
-		largest = max(largest, x.Value[4])
+		sum += x.Value[7]
+		largest = max(largest, x.Value[7])
+		if x.Value[8] != x.Value[7] {
+			t.Errorf("values %v", x.Value)
+		}
 	}
 	if sum != 1_000_000 || largest != 750_000 {
 		t.Errorf("%d objects, the largest %d; want 1000000 and 750000", sum, largest)

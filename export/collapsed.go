@@ -26,7 +26,7 @@ func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	}
 	var frames []sampler.FrameID
 	value := m.Weights.Values(metric)
-	for _, e := range m.ordered(false) {
+	for _, e := range m.ordered(false, false) {
 		v := collapsedValue(value(e.Weights), metric)
 		if v <= 0 {
 			continue

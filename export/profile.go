@@ -1,34 +1,17 @@
 package export
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
+	"time"
 
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
-)
-
-// Labels of a pprof sample. The thread label holds the native thread id where it is known, since that is what other tools
-// call a thread, and ddtop's own id as "#3" where it is not.
-const (
-	labelThreadID   = "thread id"
-	labelThreadName = "thread name"
-	labelDdtopID    = "ddtop id"
-	labelState      = "ddtop state"
-	labelRactor     = "ractor"
-	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
-	labelOrigin = "origin"
-	labelGem    = "gem"
-	// Whom the thread worked for, under the names that Datadog's profiler gives them.
-	labelEndpoint = "trace endpoint"
-	labelSpan     = "span id"
-	labelRootSpan = "local root span id"
 )
 
 // noStackName is the function under which a profile shows time whose stack was never read.
@@ -43,29 +26,33 @@ type Measured struct {
 	Served []flamegraph.Served
 	// Trace is what happened in the order of time; nil where no format needs it.
 	Trace *Trace
+	// Timeline has the weights in the order of time; nil: profiles have sums alone.
+	Timeline *Timeline
+	// Labels are the names in a pprof profile.
+	Labels ProfileLabels
 	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
 	Own bool
 }
 
 // ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Those that differ in
-// whom the thread worked for alone are one, unless served.
-func (m Measured) ordered(served bool) []flamegraph.Entry {
+// whom the thread worked for alone are one, unless served, and so are those that differ in why a collection began, unless reasons.
+func (m Measured) ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {
-		if e.Weights != (flamegraph.Weights{}) {
-			out = append(out, e)
+		if e.Weights == (flamegraph.Weights{}) {
+			continue
 		}
+		if !served {
+			e.Key.Endpoint = 0
+		}
+		if !reasons {
+			e.Key.GC = 0
+		}
+		out = append(out, e)
 	}
-	slices.SortFunc(out, func(x, y flamegraph.Entry) int {
-		return cmp.Or(cmp.Compare(x.Key.Thread, y.Key.Thread), cmp.Compare(x.Key.Stack, y.Key.Stack), cmp.Compare(x.Key.State, y.Key.State),
-			cmp.Compare(x.Key.Endpoint, y.Key.Endpoint))
-	})
-	if served {
-		return out
-	}
+	slices.SortFunc(out, func(x, y flamegraph.Entry) int { return compareKeys(&x.Key, &y.Key) })
 	n := 0
 	for _, e := range out {
-		e.Key.Endpoint = 0
 		if n > 0 && out[n-1].Key == e.Key {
 			out[n-1].Weights = out[n-1].Weights.Plus(e.Weights)
 			continue
@@ -78,16 +65,19 @@ func (m Measured) ordered(served bool) []flamegraph.Entry {
 
 // OnlyEndpoints leaves the weights of requests and jobs alone whose route or class match says yes to.
 func (m *Measured) OnlyEndpoints(match func(name string) bool) {
-	s := *m.Weights
-	s.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e flamegraph.Entry) bool {
-		at := int(e.Key.Endpoint)
+	other := func(k flamegraph.Key) bool {
+		at := int(k.Endpoint)
 		return at == 0 || at >= len(m.Served) || m.Served[at].Name == "" || !match(m.Served[at].Name)
-	})
+	}
+	s := *m.Weights
+	s.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e flamegraph.Entry) bool { return other(e.Key) })
 	for i := range s.Entries { // of objects only the sum of all is exact
-		w := &s.Entries[i].Weights
-		w.AllocSeen, w.AllocTicks, w.AllocTotal = 0, 0, 0
+		s.Entries[i].Weights.ForgetAllocations()
 	}
 	m.Weights = &s
+	if m.Timeline != nil {
+		m.Timeline.drop(other)
+	}
 }
 
 // errTooFew means that too few allocations were seen to say which code makes them: measure for longer.
@@ -102,13 +92,16 @@ func (m Measured) enough(metric flamegraph.Metric) error {
 	return nil
 }
 
-// newProfile returns a pprof profile with the sample types wall-time, cpu-time and gvl-wait in ns, and samples; where enough
-// allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). Functions are
-// distinguished by label, file and first line; locations by function and line, so the line view works. The mapping of a
+// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples; where enough
+// allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). With DatadogLabels some are
+// there under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. With a Timeline each sample is a
+// stretch of time with its end. The sums are the same with each naming, with and without a Timeline.
+//
+// Functions are distinguished by label, file and first line; locations by function and line, so the line view works. The mapping of a
 // location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". Names are
 // flamegraph.Printable, for `go tool pprof` writes them to terminals as they are. It fails when the profile is not valid,
 // which would be a bug here.
-func newProfile(m Measured) (*profile.Profile, error) {
+func Profile(m Measured) (*profile.Profile, error) {
 	b := profileBuilder{
 		m: m, mapping: &profile.Mapping{ID: 1, File: mappingFile(m.Process), HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
 		functions: make(map[functionKey]*profile.Function),
@@ -120,7 +113,7 @@ func newProfile(m Measured) (*profile.Profile, error) {
 	p := &profile.Profile{
 		SampleType: []*profile.ValueType{
 			{Type: "wall-time", Unit: "nanoseconds"}, {Type: "cpu-time", Unit: "nanoseconds"},
-			{Type: "gvl-wait", Unit: "nanoseconds"}, {Type: "samples", Unit: "count"},
+			{Type: "gvl-wait", Unit: "nanoseconds"}, {Type: "samples", Unit: "count"}, {Type: "blame", Unit: "nanoseconds"},
 		},
 		DefaultSampleType: "wall-time",
 		PeriodType:        &profile.ValueType{Type: "wall-time", Unit: "nanoseconds"},
@@ -132,16 +125,33 @@ func newProfile(m Measured) (*profile.Profile, error) {
 	if m.Process.StackRate > 0 {
 		p.Period = int64(1e9 / m.Process.StackRate)
 	}
+	datadog := m.Labels == DatadogLabels
+	if datadog {
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: "cpu-samples", Unit: "count"}, &profile.ValueType{Type: "timeline", Unit: "nanoseconds"})
+	}
 	if a := m.Weights.Allocations(); a.Enough() {
 		b.objects = m.Weights.Values(flamegraph.Allocations)
+		names := "alloc-objects is"
 		p.SampleType = append(p.SampleType, &profile.ValueType{Type: "alloc-objects", Unit: "count"})
-		p.Comments = append(p.Comments, fmt.Sprintf("ddtop: alloc-objects is an estimate from %d instants, ± %.0f %%; its sum, %d, is exact",
-			a.Ticks, 100*a.Error(), a.Objects))
+		if datadog {
+			names = "alloc-objects and alloc-samples are"
+			p.SampleType = append(p.SampleType, &profile.ValueType{Type: "alloc-samples", Unit: "count"})
+		}
+		p.Comments = append(p.Comments, fmt.Sprintf("ddtop: %s an estimate from %d instants, ± %.0f %%; its sum, %d, is exact",
+			names, a.Ticks, 100*a.Error(), a.Objects))
 	}
 	b.p = p
 	b.mappings[b.mapping.File] = b.mapping
-	for _, e := range m.ordered(m.Served != nil) {
-		b.add(e)
+	entries := m.ordered(m.Served != nil, datadog)
+	if datadog {
+		b.starts = threadStarts(m.Dict, entries)
+	}
+	if m.Timeline != nil {
+		m.Timeline.each(b.add)
+	} else {
+		for _, e := range entries {
+			b.add(e, 0)
+		}
 	}
 	if err := p.CheckValid(); err != nil {
 		return nil, fmt.Errorf("pprof profile of pid %d: %w", m.Process.PID, err)
@@ -149,9 +159,9 @@ func newProfile(m Measured) (*profile.Profile, error) {
 	return p, nil
 }
 
-// WriteProfile writes newProfile's result in the gzip-compressed form that `go tool pprof` opens.
+// WriteProfile writes Profile's result in the gzip-compressed form that `go tool pprof` opens.
 func WriteProfile(w io.Writer, m Measured) error {
-	p, err := newProfile(m)
+	p, err := Profile(m)
 	if err != nil {
 		return err
 	}
@@ -174,6 +184,10 @@ func comments(m Measured) []string {
 	if d := m.Weights.Dropped; d.WallNS > 0 {
 		c = append(c, fmt.Sprintf("ddtop: %d ns of wall time came too late for the window and are missing", d.WallNS))
 	}
+	if m.Timeline != nil && m.Timeline.CutNS() != 0 {
+		c = append(c, fmt.Sprintf("ddtop: from %s on there are sums without timestamps: there was too much to keep",
+			m.Process.WallTime(m.Timeline.CutNS()).UTC().Format(time.RFC3339Nano)))
+	}
 	return c
 }
 
@@ -188,10 +202,6 @@ type lineKey struct {
 	mapping  uint64
 }
 
-type threadLabels struct {
-	tid, name, id, ractor string
-}
-
 type profileBuilder struct {
 	m         Measured
 	p         *profile.Profile
@@ -202,86 +212,85 @@ type profileBuilder struct {
 	byLine    map[lineKey]*profile.Location
 	labels    map[sampler.ThreadID]threadLabels
 	frames    []sampler.FrameID
+	starts    map[sampler.ThreadID]string // where threads without a name were started
+	gc        *profile.Location           // what collecting returned; nil: nothing yet
 	// objects gives the objects allocated of each entry; nil: not enough of them were seen.
 	objects func(flamegraph.Weights) int64
 }
 
-func (b *profileBuilder) add(e flamegraph.Entry) {
+// Places of a sample's values; those of objects come last, where there are any.
+const (
+	valueWall = iota
+	valueCPU
+	valueWait
+	valueSamples
+	valueBlame
+	// Of DatadogLabels alone.
+	valueCPUSamples
+	valueTimeline
+)
+
+// add adds the samples of an entry.
+func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 	b.frames = b.m.Dict.Frames(e.Key.Stack, b.frames[:0])
 	if len(b.frames) == 0 {
 		b.frames = append(b.frames, 0)
 	}
-	s := &profile.Sample{
-		Value:    []int64{e.Weights.WallNS, e.Weights.CPUNS, e.Weights.WaitNS, e.Weights.Samples},
-		Location: make([]*profile.Location, len(b.frames)),
-		Label:    map[string][]string{labelState: {e.Key.State.String()}},
+	values := make([]int64, valueBlame+1, valueTimeline+3)
+	values[valueWall], values[valueCPU], values[valueWait] = e.Weights.WallNS, e.Weights.CPUNS, e.Weights.WaitNS
+	values[valueSamples], values[valueBlame] = e.Weights.Samples, e.Weights.BlameNS
+	offCPU := int64(0)
+	if b.m.Labels == DatadogLabels {
+		values = append(values, e.Weights.Samples, 0)
+		if e.Key.State == gvl.GC {
+			values[valueTimeline] = e.Weights.WallNS
+		}
+		if datadogStates[e.Key.State%gvl.NumStates] != hadCPU {
+			offCPU, values[valueCPU] = values[valueCPU], 0
+		}
 	}
-	some := s.Value[0]|s.Value[1]|s.Value[2]|s.Value[3] != 0
 	if b.objects != nil {
 		n := b.objects(e.Weights)
-		s.Value = append(s.Value, n)
-		some = some || n != 0
+		values = append(values, n)
+		if b.m.Labels == DatadogLabels {
+			values = append(values, n)
+		}
 	}
-	if !some {
-		return // blame alone, which pprof has no sample type for
+	b.sample(e.Key, values, endNS)
+	if offCPU != 0 { // a wait has none: it used it before or after
+		rest := make([]int64, len(values))
+		rest[valueCPU] = offCPU
+		s := b.sample(e.Key, rest, endNS)
+		s.Label[labelState] = []string{hadCPU}
 	}
+}
+
+// sample adds a sample, and returns it; nil: it has no value but 0.
+func (b *profileBuilder) sample(k flamegraph.Key, values []int64, endNS int64) *profile.Sample {
+	if !slices.ContainsFunc(values, func(v int64) bool { return v != 0 }) {
+		return nil
+	}
+	s := &profile.Sample{Value: values, Location: make([]*profile.Location, len(b.frames), len(b.frames)+1)}
 	for i, f := range b.frames {
 		s.Location[i] = b.location(f)
 	}
-	if f := b.m.Dict.Frame(b.frames[0]); f.Origin != sampler.OriginUnknown {
-		s.Label[labelOrigin] = []string{f.Origin.String()}
-		if f.Gem != "" {
-			s.Label[labelGem] = []string{flamegraph.Printable(f.Gem)}
-		}
+	if k.State == gvl.GC && b.m.Labels == DatadogLabels {
+		s.Location = append(s.Location, b.collecting())
 	}
-	l := b.threadLabels(e.Key.Thread)
-	s.Label[labelThreadID] = []string{l.tid}
-	s.Label[labelDdtopID] = []string{l.id}
-	if l.name != "" {
-		s.Label[labelThreadName] = []string{l.name}
+	b.label(s, k)
+	if endNS != 0 {
+		setNumber(s, labelEnd, b.m.Process.WallTime(endNS).UnixNano())
 	}
-	if l.ractor != "" {
-		s.Label[labelRactor] = []string{l.ractor}
-	}
-	b.serving(s.Label, e.Key.Endpoint)
 	b.p.Sample = append(b.p.Sample, s)
+	return s
 }
 
-// serving adds the labels of whom the thread worked for.
-func (b *profileBuilder) serving(labels map[string][]string, id flamegraph.EndpointID) {
-	if int(id) >= len(b.m.Served) {
-		return
+// collecting is the location that the time of collections is under.
+func (b *profileBuilder) collecting() *profile.Location {
+	if b.gc == nil {
+		b.gc = b.at(sampler.Frame{Label: gcFrameName, Name: gcFrameName}, b.mapping)
 	}
-	s := &b.m.Served[id]
-	if s.Name != "" {
-		labels[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
-	}
-	if s.Span != 0 {
-		labels[labelSpan] = []string{strconv.FormatUint(s.Span, 10)}
-	}
-	if s.RootSpan != 0 {
-		labels[labelRootSpan] = []string{strconv.FormatUint(s.RootSpan, 10)}
-	}
-}
-
-func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
-	if l, ok := b.labels[id]; ok {
-		return l
-	}
-	l := threadLabels{id: strconv.FormatUint(uint64(id), 10)}
-	l.tid = "#" + l.id
-	if info, ok := b.m.Dict.Thread(id); ok {
-		l.name = flamegraph.Printable(info.Name)
-		if l.name == "" && info.Main {
-			l.name = "main"
-		}
-		if info.TID != 0 {
-			l.tid = strconv.Itoa(int(info.TID))
-		}
-		l.ractor = strconv.FormatUint(uint64(info.Ractor), 10)
-	}
-	b.labels[id] = l
-	return l
+	return b.gc
 }
 
 func (b *profileBuilder) location(id sampler.FrameID) *profile.Location {
@@ -292,8 +301,14 @@ func (b *profileBuilder) location(id sampler.FrameID) *profile.Location {
 	if id == 0 {
 		f = sampler.Frame{Label: noStackName, Name: noStackName}
 	}
+	l := b.at(f, b.mappingOf(f))
+	b.locations[id] = l
+	return l
+}
+
+// at is the location of a frame's line.
+func (b *profileBuilder) at(f sampler.Frame, m *profile.Mapping) *profile.Location {
 	fn := b.function(f)
-	m := b.mappingOf(f)
 	k := lineKey{fn.ID, f.Line, m.ID}
 	l, ok := b.byLine[k]
 	if !ok {
@@ -301,7 +316,6 @@ func (b *profileBuilder) location(id sampler.FrameID) *profile.Location {
 		b.p.Location = append(b.p.Location, l)
 		b.byLine[k] = l
 	}
-	b.locations[id] = l
 	return l
 }
 

@@ -35,20 +35,20 @@ func TestProfileReadBack(t *testing.T) {
 	for _, v := range p.SampleType {
 		types = append(types, v.Type+"/"+v.Unit)
 	}
-	if got := strings.Join(types, " "); got != "wall-time/nanoseconds cpu-time/nanoseconds gvl-wait/nanoseconds samples/count" {
+	if got := strings.Join(types, " "); got != "wall-time/nanoseconds cpu-time/nanoseconds gvl-wait/nanoseconds samples/count blame/nanoseconds cpu-samples/count timeline/nanoseconds" {
 		t.Errorf("sample types %s", got)
 	}
 	if p.DurationNanos != 30e9 || p.Period != 1e7 || p.TimeNanos != s.proc.AttachedAt.UnixNano()-30e9 {
 		t.Errorf("duration %d, period %d, time %d", p.DurationNanos, p.Period, p.TimeNanos)
 	}
-	var got [4]int64
+	var got [7]int64
 	for _, x := range p.Sample {
 		for i, v := range x.Value {
 			got[i] += v
 		}
 	}
 	w := s.weights.Total()
-	if want := [4]int64{w.WallNS, w.CPUNS, w.WaitNS, w.Samples}; got != want {
+	if want := [7]int64{w.WallNS, w.CPUNS, w.WaitNS, w.Samples, w.BlameNS, w.Samples, 1e9}; got != want {
 		t.Errorf("sums %v, want %v", got, want)
 	}
 	// One sample, in full.
@@ -61,7 +61,7 @@ func TestProfileReadBack(t *testing.T) {
 	if x == nil {
 		t.Fatal("no sample waits")
 	}
-	for k, want := range map[string]string{labelThreadID: "4253", labelThreadName: "http-1", labelDdtopID: "3", labelState: "waiting", labelRactor: "1"} {
+	for k, want := range map[string]string{labelThreadID: "4253 (3)", labelThreadName: "http-1", labelState: "waiting for gvl", labelDdtopState: "waiting", labelRactor: "1"} {
 		if l := x.Label[k]; len(l) != 1 || l[0] != want {
 			t.Errorf("label %s is %v, want %s", k, l, want)
 		}
@@ -87,7 +87,7 @@ func TestProfileReadBack(t *testing.T) {
 }
 
 func TestProfileEmpty(t *testing.T) {
-	if _, err := newProfile(Measured{Dict: sampler.NewDictionary(), Weights: &flamegraph.Snapshot{}}); err != nil {
+	if _, err := Profile(Measured{Dict: sampler.NewDictionary(), Weights: &flamegraph.Snapshot{}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -230,7 +230,7 @@ func BenchmarkProfile(b *testing.B) {
 	}
 	s.weights.Entries = entries
 	for b.Loop() {
-		if _, err := newProfile(s.measured()); err != nil {
+		if _, err := Profile(s.measured()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	for i, stack := range [][]sampler.FrameID{{app, rack}, {rack, app}, {unknown}} {
 		w.Entries = append(w.Entries, flamegraph.Entry{Key: flamegraph.Key{Thread: sampler.ThreadID(i + 1), Stack: d.InternStackOf(stack), State: 1}, Weights: flamegraph.Weights{WallNS: 5000}})
 	}
-	p, err := newProfile(Measured{Process: sampler.Process{Title: "shop"}, Dict: d, Weights: &w})
+	p, err := Profile(Measured{Process: sampler.Process{Title: "shop"}, Dict: d, Weights: &w})
 	if err != nil {
 		t.Fatal(err)
 	}

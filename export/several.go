@@ -224,13 +224,13 @@ func writeRelatives(b *strings.Builder, list []sampler.Relative, forgotten int) 
 	}
 }
 
-// newProfiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first begin to
+// Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first begin to
 // the last end.
-func newProfiles(list []Measured) (*profile.Profile, error) {
+func Profiles(list []Measured) (*profile.Profile, error) {
 	var all []*profile.Profile
 	var from, to int64
 	for i, m := range list {
-		p, err := newProfile(m)
+		p, err := Profile(m)
 		if err != nil {
 			return nil, err
 		}
@@ -267,9 +267,9 @@ func sameTypes(all []*profile.Profile) {
 	}
 }
 
-// WriteProfiles writes newProfiles' result.
+// WriteProfiles writes Profiles' result.
 func WriteProfiles(w io.Writer, list []Measured) error {
-	p, err := newProfiles(list)
+	p, err := Profiles(list)
 	if err != nil {
 		return err
 	}

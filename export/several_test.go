@@ -22,11 +22,11 @@ func twoShops() []Measured {
 
 func TestProfilesOfSeveralProcesses(t *testing.T) {
 	list := twoShops()
-	one, err := newProfile(list[0])
+	one, err := Profile(list[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := newProfiles(list)
+	all, err := Profiles(list)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 	value := m.Weights.Values(metric)
 	begun := false
 	var busy int64
-	for _, e := range m.ordered(false) { // ordered by thread
+	for _, e := range m.ordered(false, false) { // ordered by thread
 		v := value(e.Weights)
 		if v <= 0 {
 			continue

@@ -48,6 +48,7 @@ type Collector struct {
 	alloc   allocState
 	lastNS  int64
 	served  endpoints
+	byGC    bool
 }
 
 // NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
@@ -74,6 +75,9 @@ func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.crowded = crowded
 }
 
+// ByGC keeps the time of collections apart by why they began (Key.GC). It is for before the first sample.
+func (c *Collector) ByGC() { c.byGC = true }
+
 // Served is what each EndpointID given so far stands for, by the ID; nil where weights are not kept apart. It is not to be changed.
 func (c *Collector) Served() []Served { return c.served.list[:len(c.served.list):len(c.served.list)] }
 
@@ -82,7 +86,7 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID { return c.served.ids[Served
 
 // Interval charges a stretch of a thread's time.
 func (c *Collector) Interval(i *gvl.Interval) {
-	k := Key{i.Thread, i.Stack, c.stateOf(i.State, &i.Detail, i.Stack, i.Serving.Work), c.served.of(&i.Serving)}
+	k := c.key(i.Thread, i.Stack, i.State, &i.Detail, &i.Serving)
 	w := Weights{WallNS: i.NS()}
 	if i.State == gvl.Waiting {
 		w.WaitNS = w.WallNS
@@ -94,10 +98,23 @@ func (c *Collector) Interval(i *gvl.Interval) {
 	}
 }
 
+// key is what a thread's time is kept under.
+func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State, d *gvl.Detail, s *sampler.Serving) Key {
+	k := Key{Thread: id, Stack: stack, State: c.stateOf(st, d, stack, s.Work), Endpoint: c.served.of(s)}
+	if c.byGC && k.State == gvl.GC {
+		k.GC = d.GCReason
+	}
+	return k
+}
+
 // Lock charges waiting to the holder.
 func (c *Collector) Lock(i *gvl.LockInterval) {
 	if i.Waiters > 0 && i.Blamed() {
-		c.emit(i.ToNS, Key{i.Thread, i.Stack, i.State, c.served.of(&i.Serving)}, Weights{BlameNS: i.WaitNS()})
+		k := Key{Thread: i.Thread, Stack: i.Stack, State: i.State, Endpoint: c.served.of(&i.Serving)}
+		if c.byGC {
+			k.GC = i.GCReason
+		}
+		c.emit(i.ToNS, k, Weights{BlameNS: i.WaitNS()})
 	}
 }
 
@@ -117,7 +134,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 		th := &t.Threads[i]
 		paired := th.ID == t.GC.Pair.Thread
 		if t.Depth == sampler.StackTick || paired {
-			k := Key{th.ID, th.Stack, c.stateOf(ts.State, &ts.Detail, ts.Stack, th.Serving.Work), c.served.of(&th.Serving)}
+			k := c.key(th.ID, th.Stack, ts.State, &ts.Detail, &th.Serving)
 			if t.Depth == sampler.StackTick {
 				c.emit(t.ToNS, k, Weights{Samples: 1})
 			}

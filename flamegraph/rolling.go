@@ -150,7 +150,7 @@ func (r *Rolling) Crowded() bool {
 func (r *Rolling) newEntry(k Key) int32 {
 	if len(r.index) >= r.maxKeys {
 		whole := k
-		if k.Stack, k.Endpoint = 0, 0; len(r.index) >= r.maxKeys+maxStackless {
+		if k.Stack, k.GC, k.Endpoint = 0, 0, 0; len(r.index) >= r.maxKeys+maxStackless {
 			k.Thread = 0
 		}
 		if k != whole {

@@ -26,9 +26,11 @@ func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 // Key is what weights are kept under: a thread, its stack, and its state at the time; and for whom it worked, where a Collector
 // tells them apart (Collector.ByEndpoint).
 type Key struct {
-	Thread   sampler.ThreadID
-	Stack    sampler.StackID
-	State    gvl.State
+	Thread sampler.ThreadID
+	Stack  sampler.StackID
+	State  gvl.State
+	// GC is why the collection began, gvl.Detail.GCReason, of gvl.GC where a Collector tells reasons apart (Collector.ByGC).
+	GC       uint16
 	Endpoint EndpointID
 }
 
@@ -56,6 +58,9 @@ func (w Weights) Plus(o Weights) Weights {
 		AllocTotal: w.AllocTotal + o.AllocTotal,
 	}
 }
+
+// ForgetAllocations makes the accounts of objects 0.
+func (w *Weights) ForgetAllocations() { w.AllocSeen, w.AllocTicks, w.AllocTotal = 0, 0, 0 }
 
 // minus returns the difference of two Weights.
 func (w Weights) minus(o Weights) Weights {

@@ -431,7 +431,7 @@ func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	if place == c.collector {
-		d.GCMode, d.GCMinor = s.GC.Mode, s.GC.Minor
+		d.GCMode, d.GCMinor, d.GCReason = s.GC.Mode, s.GC.Minor, uint16(s.GC.Reason)
 		return GC, d
 	}
 	k := &t.Kernel

@@ -66,6 +66,8 @@ type Detail struct {
 	// GCMode and GCMinor describe the collection of a thread in state GC.
 	GCMode  sampler.GCMode
 	GCMinor bool
+	// GCReason, of GC alone, holds the bits of sampler.GC.Reason that say why the cycle began and why it is a major one; 0: not known.
+	GCReason uint16
 	// Inferred: who waits was inferred from a count, not read (Ruby 2.5).
 	Inferred bool
 }

@@ -59,6 +59,8 @@ type LockInterval struct {
 	State  State
 	// Serving is for whom the holder worked, as old as its stack.
 	Serving sampler.Serving
+	// GCReason is Detail.GCReason of a holder in GC.
+	GCReason uint16
 	// Stopped: the holder was stopped by a signal or a debugger, so that no code of the process is to blame.
 	Stopped bool
 	// Waiters is how many threads waited.

@@ -24,7 +24,7 @@ func (s *Stream) seeLock(ts *ThreadState, t *sampler.Thread) {
 		return
 	}
 	l.next.Thread, l.next.Stack, l.next.State, l.next.Stopped = ts.Thread, ts.Stack, ts.State, ts.stopped()
-	l.next.Serving = t.Serving
+	l.next.Serving, l.next.GCReason = t.Serving, ts.Detail.GCReason
 	s.stopped = s.stopped || l.next.Stopped
 	if t.Quality&sampler.StackFailed != 0 {
 		l.next.Stack = 0

@@ -232,7 +232,7 @@ func testRecord(t *testing.T, pid string) {
 	for _, s := range prof.SampleType {
 		types = append(types, s.Type+"/"+s.Unit)
 	}
-	for _, want := range []string{"wall-time/nanoseconds", "cpu-time/nanoseconds", "gvl-wait/nanoseconds", "samples/count"} {
+	for _, want := range []string{"wall-time/nanoseconds", "cpu-time/nanoseconds", "gvl-wait/nanoseconds", "samples/count", "blame/nanoseconds", "cpu-samples/count", "timeline/nanoseconds"} {
 		if !strings.Contains(strings.Join(types, " "), want) {
 			t.Errorf("sample types %v lack %s", types, want)
 		}
@@ -243,7 +243,7 @@ func testRecord(t *testing.T, pid string) {
 			labels[l] = true
 		}
 	}
-	for _, want := range []string{"thread id", "thread name", "ddtop state", "ractor"} {
+	for _, want := range []string{"thread id", "thread name", "state", "ddtop state", "ractor"} {
 		if !labels[want] {
 			t.Errorf("no sample has the label %q", want)
 		}

@@ -23,6 +23,8 @@ type format struct {
 	several func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
 	// timeline: it shows when what happened. spans: it says for which span of a tracer.
 	timeline, spans bool
+	// stamped: its samples have times (pprofFlags).
+	stamped bool
 }
 
 // collapsedFormat is the format of collapsed stacks.
@@ -34,13 +36,13 @@ const recordingFormat = "ddtop"
 // profileFormats are the formats that are made of weights; the first is the default.
 func profileFormats() []format {
 	return []format{
-		{"pprof", "a profile for go tool pprof and many others", true,
+		{pprofFormat, "a profile for go tool pprof and many others", true,
 			func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) },
 			func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
 				return export.WriteProfiles(w, list)
-			}, false, true},
-		{collapsedFormat, "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false, false},
-		{"speedscope", "for https://www.speedscope.app", false, export.WriteSpeedscope, export.WriteSpeedscopeOf, false, false},
+			}, false, true, false},
+		{collapsedFormat, "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false, false, false},
+		{"speedscope", "for https://www.speedscope.app", false, export.WriteSpeedscope, export.WriteSpeedscopeOf, false, false, false},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
 		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),
 	}
@@ -113,10 +115,16 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		stream.Attach(trace)
 		sinks = append(sinks, trace)
 	}
+	var stamps *export.Timeline
+	if of.stamped {
+		stamps = export.NewTimeline()
+		sinks = append(sinks, stamps)
+	}
 	collector := flamegraph.NewCollector(stream, nil, sinks...)
 	switch {
 	case of.spans:
 		collector.BySpan(src.Dictionary(), rolling.Crowded)
+		collector.ByGC()
 	case !of.timeline:
 		collector.ByEndpoint(src.Dictionary())
 	}
@@ -128,5 +136,5 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 	collector.Finish()
 	weights := new(flamegraph.Snapshot)
 	rolling.Snapshot(weights)
-	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: weights, Served: collector.Served(), Trace: trace}, note, nil
+	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: weights, Served: collector.Served(), Trace: trace, Timeline: stamps}, note, nil
 }

@@ -19,6 +19,7 @@ import (
 type recordFlags struct {
 	measurement
 	ownFlag
+	pprofFlags
 	endpoint       endpointFlag
 	output         string
 	format, metric string
@@ -48,8 +49,9 @@ there is a FILE already, such a recording is in FILE.partial until then.
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the `FILE` to write; - is standard output")
 	cmd.Flags().StringVar(&f.format, "format", profileFormats()[0].name, "the file's `FORMAT`")
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(),
-		"what collapsed and speedscope count, a `METRIC`; pprof holds all but blame")
+		"what collapsed and speedscope count, a `METRIC`; pprof holds all")
 	f.addOwn(cmd, "collapsed stacks")
+	f.addPprof(cmd)
 	f.endpoint.addEndpoint(cmd)
 	std.redact.addTo(cmd)
 	std.own.addTo(cmd)
@@ -65,7 +67,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric)); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(cmd, &format)); err != nil {
 		return err
 	}
 	out := output(f.output)
@@ -97,6 +99,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	}
 	sayNote(std, note)
 	measured.Own = f.own
+	f.apply(&measured)
 	f.endpoint.only(&measured)
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }

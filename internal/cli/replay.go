@@ -53,6 +53,7 @@ type reportFlags struct {
 	asJSON                 bool
 	judgement
 	ownFlag
+	pprofFlags
 }
 
 // Formats of `ddtop report` beside those of profiles.
@@ -84,11 +85,12 @@ func newReport(std Streams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.format, "format", reportStat, "the `FORMAT`")
-	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what collapsed and speedscope count, a `METRIC`")
+	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what collapsed and speedscope count, a `METRIC`; pprof holds all")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
 	f.addRules(cmd)
 	f.addWait(cmd)
 	f.addOwn(cmd, "collapsed stacks and the dump's text")
+	f.addPprof(cmd)
 	f.endpoint.addEndpoint(cmd)
 	std.redact.addTo(cmd)
 	std.own.addTo(cmd)
@@ -134,7 +136,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric)); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(cmd, &format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -160,6 +162,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 		measured.Trace.Notes = r.Notes()
 	}
 	measured.Own = f.own
+	f.apply(&measured)
 	f.endpoint.only(&measured)
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,15 +140,35 @@ func TestEndpointFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spans := map[string]bool{}
+	spans := map[int64]bool{}
 	for _, s := range p.Sample {
-		spans[strings.Join(s.Label["span id"], ",")] = true
-		if e := s.Label["trace endpoint"]; len(e) != 1 || e[0] != "GET kept#index" || s.Label["local root span id"][0] != "7" {
-			t.Errorf("%v", s.Label)
+		if e := s.Label["trace endpoint"]; len(e) != 1 || e[0] != "GET kept#index" || !slices.Equal(s.NumLabel["local root span id"], []int64{7}) || len(s.NumLabel["span id"]) != 1 {
+			t.Fatalf("%v %v", s.Label, s.NumLabel)
+		}
+		spans[s.NumLabel["span id"][0]] = true
+		if s.NumLabel["end_timestamp_ns"] != nil {
+			t.Errorf("a time, unasked: %v", s.NumLabel)
 		}
 	}
 	if len(spans) != 4 {
 		t.Errorf("spans %v", spans)
+	}
+	for _, args := range [][]string{{"--timeline"}, {"--timeline", "--endpoint", "index"}, {"--labels", "ddtop", "--timeline"}} {
+		p, err := profile.ParseData([]byte(report("pprof", args...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range p.Sample {
+			if s.NumLabel["end_timestamp_ns"] == nil || (s.Label["state"] == nil) != (args[0] == "--labels") {
+				t.Errorf("%v: %v %v", args, s.Label, s.NumLabel)
+			}
+			if e := s.Label["trace endpoint"]; len(args) > 1 && args[1] == "--endpoint" && (len(e) != 1 || e[0] != "GET kept#index") {
+				t.Errorf("%v: %v", args, e)
+			}
+		}
+		if len(p.Sample) < 4 {
+			t.Errorf("%v: %d samples", args, len(p.Sample))
+		}
 	}
 	for _, args := range [][]string{{"--format", "firefox", "--endpoint", "x"}, {"--format", "pprof", "--endpoint", "("}, {"--format", "collapsed", "--metric", "allocations", "--endpoint", "x"}} {
 		run(t, append([]string{"report", file}, args...)...).want(t, 2)

@@ -1,0 +1,231 @@
+package export
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// ProfileLabels chooses the names that a pprof profile has for what it tells (docs/cli.md has both, label by label).
+type ProfileLabels uint8
+
+const (
+	// DatadogLabels are the labels and sample types that Datadog's Ruby profiler writes, beside ddtop's own sample types and the
+	// labels for which it has no word.
+	DatadogLabels ProfileLabels = iota
+	// DdtopLabels are ddtop's own names alone.
+	DdtopLabels
+)
+
+// Labels of a pprof sample under both namings. The thread's has the native thread's id: with DatadogLabels as "4253 (3)", which
+// has ddtop's own id too, with DdtopLabels alone, or "#3" where it is not known.
+const (
+	labelThreadID   = "thread id"
+	labelThreadName = "thread name"
+	labelRactor     = "ractor"
+	labelDdtopState = "ddtop state"
+	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
+	labelOrigin = "origin"
+	labelGem    = "gem"
+	// Whom the thread worked for, under the names that Datadog's profiler gives them: the spans are numbers with DatadogLabels, and
+	// text with DdtopLabels.
+	labelEndpoint = "trace endpoint"
+	labelSpan     = "span id"
+	labelRootSpan = "local root span id"
+	// labelEnd is when the time of a sample ended, in ns since 1970: a number.
+	labelEnd = "end_timestamp_ns"
+)
+
+// labelDdtopID is one of DdtopLabels alone.
+const labelDdtopID = "ddtop id"
+
+// Labels of DatadogLabels alone.
+const (
+	labelState    = "state"
+	labelEvent    = "event"
+	labelGCReason = "gc reason"
+	labelGCCause  = "gc cause"
+	labelGCType   = "gc type"
+
+	eventGC = "gc"
+)
+
+// hadCPU is the word of labelState for time on a CPU. All CPU time of a profile with DatadogLabels is under it.
+const hadCPU = "had cpu"
+
+// datadogStates are the words of labelState. Datadog's profiler has none for a thread that sleeps in the kernel and holds the GVL.
+var datadogStates = [gvl.NumStates]string{
+	gvl.Unknown: "unknown", gvl.Running: hadCPU, gvl.Stalled: "blocked", gvl.GC: hadCPU, gvl.Waiting: "waiting for gvl",
+	gvl.Native: hadCPU, gvl.IO: "network", gvl.Lock: "blocked", gvl.Parked: "waiting", gvl.Sleeping: "sleeping",
+}
+
+// gcFrameName is the outermost frame of the time of collections with DatadogLabels: the code that was interrupted is under it.
+const gcFrameName = "Garbage Collection"
+
+// datadogGCReasons and datadogGCCauses are Datadog's words for Ruby's.
+var (
+	datadogGCReasons = map[string]string{
+		"nofree": "not enough free slots (NOFREE)", "oldgen": "old generation full (OLDGEN)",
+		"shady": "too many objects without write barriers (SHADY)", "force": "requested (FORCE)",
+		"oldmalloc": "heap bytes allocated threshold (OLDMALLOC)",
+	}
+	datadogGCCauses = map[string]string{
+		"newobj": "object allocation", "malloc": "malloc()", "method": "GC.start()", "capi": "rb_gc()", "stress": "stress",
+	}
+)
+
+// gcLabels adds what is known of a collection that began for a reason (flamegraph.Key.GC); 0: nothing is.
+func gcLabels(s *profile.Sample, reason uint16) {
+	s.Label[labelEvent] = []string{eventGC}
+	if reason == 0 {
+		return
+	}
+	bits := uint32(reason)
+	kind := "minor"
+	if sampler.GCIsMajor(bits) {
+		kind = "major"
+	}
+	s.Label[labelGCType] = []string{kind}
+	if why, ok := datadogGCReasons[sampler.GCMajorBy(bits)]; ok {
+		s.Label[labelGCReason] = []string{why}
+	}
+	if cause, ok := datadogGCCauses[sampler.GCTrigger(bits)]; ok {
+		s.Label[labelGCCause] = []string{cause}
+	}
+}
+
+// label adds the labels of an entry to a sample.
+func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
+	s.Label = map[string][]string{labelDdtopState: {k.State.String()}}
+	if f := b.m.Dict.Frame(b.frames[0]); f.Origin != sampler.OriginUnknown {
+		s.Label[labelOrigin] = []string{f.Origin.String()}
+		if f.Gem != "" {
+			s.Label[labelGem] = []string{flamegraph.Printable(f.Gem)}
+		}
+	}
+	l := b.threadLabels(k.Thread)
+	s.Label[labelThreadID] = []string{l.tid}
+	if l.name != "" {
+		s.Label[labelThreadName] = []string{l.name}
+	}
+	if l.ractor != "" {
+		s.Label[labelRactor] = []string{l.ractor}
+	}
+	if b.m.Labels == DdtopLabels {
+		s.Label[labelDdtopID] = []string{l.id}
+	} else {
+		s.Label[labelState] = []string{datadogStates[k.State%gvl.NumStates]}
+		if k.State == gvl.GC {
+			gcLabels(s, k.GC)
+		}
+	}
+	b.serving(s, k.Endpoint)
+}
+
+// serving adds the labels of whom the thread worked for.
+func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointID) {
+	if int(id) >= len(b.m.Served) {
+		return
+	}
+	s := &b.m.Served[id]
+	if s.Name != "" {
+		sample.Label[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
+	}
+	b.number(sample, labelSpan, s.Span)
+	b.number(sample, labelRootSpan, s.RootSpan)
+}
+
+// number adds a span's id, unless it is 0.
+func (b *profileBuilder) number(sample *profile.Sample, label string, id uint64) {
+	switch {
+	case id == 0:
+	case b.m.Labels == DdtopLabels:
+		sample.Label[label] = []string{strconv.FormatUint(id, 10)}
+	default:
+		setNumber(sample, label, int64(id)) // its bits, as a tracer's library writes them
+	}
+}
+
+func setNumber(s *profile.Sample, label string, n int64) {
+	if s.NumLabel == nil {
+		s.NumLabel = make(map[string][]int64, 3)
+	}
+	s.NumLabel[label] = []int64{n}
+}
+
+type threadLabels struct {
+	tid, name, id, ractor string
+}
+
+func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
+	if l, ok := b.labels[id]; ok {
+		return l
+	}
+	l := threadLabels{id: strconv.FormatUint(uint64(id), 10)}
+	info, known := b.m.Dict.Thread(id)
+	if known {
+		l.name = flamegraph.Printable(info.Name)
+		if l.name == "" && info.Main {
+			l.name = "main"
+		}
+		l.ractor = strconv.FormatUint(uint64(info.Ractor), 10)
+	}
+	switch {
+	case b.m.Labels == DatadogLabels:
+		l.tid = fmt.Sprintf("%d (%s)", info.TID, l.id)
+		if l.name == "" {
+			l.name = b.starts[id]
+		}
+	case info.TID != 0:
+		l.tid = strconv.Itoa(int(info.TID))
+	default:
+		l.tid = "#" + l.id
+	}
+	b.labels[id] = l
+	return l
+}
+
+// threadStarts tells of each thread where it was started, as Thread#inspect has it: "app/pool.rb:12", the outermost frame of
+// Ruby code. That is the same in all of a thread's stacks, but for those of fibers: of several it is the one with the most time.
+func threadStarts(dict *sampler.Dictionary, entries []flamegraph.Entry) map[sampler.ThreadID]string {
+	type start struct {
+		thread sampler.ThreadID
+		frame  sampler.FrameID
+	}
+	seen := make(map[start]int64)
+	best := make(map[sampler.ThreadID]start)
+	outermost := make(map[sampler.StackID]sampler.FrameID)
+	var frames []sampler.FrameID
+	for i := range entries {
+		k := &entries[i].Key
+		at := start{thread: k.Thread}
+		var ok bool
+		if at.frame, ok = outermost[k.Stack]; !ok {
+			frames = dict.Frames(k.Stack, frames[:0])
+			for n := len(frames) - 1; n >= 0 && at.frame == 0; n-- {
+				if f := dict.Frame(frames[n]); !f.C && f.Path != "" {
+					at.frame = frames[n]
+				}
+			}
+			outermost[k.Stack] = at.frame
+		}
+		if at.frame == 0 {
+			continue
+		}
+		seen[at] += entries[i].Weights.WallNS
+		if top, ok := best[k.Thread]; !ok || seen[at] > seen[top] || seen[at] == seen[top] && at.frame < top.frame {
+			best[k.Thread] = at
+		}
+	}
+	out := make(map[sampler.ThreadID]string, len(best))
+	for id, at := range best {
+		f := dict.Frame(at.frame)
+		out[id] = flamegraph.Printable(f.Path) + ":" + strconv.Itoa(int(f.FirstLine))
+	}
+	return out
+}
