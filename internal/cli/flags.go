@@ -34,6 +34,8 @@ type target struct {
 	overhead  overhead
 	// values: paths, arguments, literals and messages are read, unless names are left out.
 	values bool
+	// noRequests: whom threads work for is not read. What reading it costs is measured so.
+	noRequests bool
 	// names are what is left out of what the processes say.
 	names *redaction
 	// own is which code is the program's own, beyond what is found out.
@@ -43,6 +45,9 @@ type target struct {
 func (t *target) addPID(cmd *cobra.Command) {
 	cmd.Flags().VarP(&t.pids, "pid", "p", "the process to look at, by its `PID`; several: 17,18,19")
 	addValues(cmd, &t.values)
+	cmd.Flags().BoolVar(&t.noRequests, "no-requests", false, "don't read for whom threads work")
+	// The flag is there: it has just been added.
+	_ = cmd.Flags().MarkHidden("no-requests")
 	// The flag is there: it has just been added.
 	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs)
 	cmd.ValidArgsFunction = completePIDs
@@ -52,6 +57,12 @@ func (t *target) addPID(cmd *cobra.Command) {
 // addValues adds the flag that has values read.
 func addValues(cmd *cobra.Command, on *bool) {
 	cmd.Flags().BoolVar(on, "values", false, "read and show requests' paths, arguments, literals and messages; not with --redact")
+}
+
+// attaching are the options of attaching. progress is told how far the reading of debug information is.
+func (t *target) attaching(progress func(path string, done, total int)) live.Options {
+	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime,
+		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, OwnCode: t.ownCode.rules(), Progress: progress}
 }
 
 // several reports whether more than one process is, or may come to be, looked at.

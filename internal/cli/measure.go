@@ -51,7 +51,7 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 	if t.pause {
 		stayAwake()
 	}
-	return live.Open(ctx, t.pid, live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), Values: t.values, OwnCode: t.ownCode.rules(), Progress: progress})
+	return live.Open(ctx, t.pid, t.attaching(progress))
 }
 
 // errNothing is returned when a measurement ended before its second sample: one alone has no duration.

@@ -27,8 +27,7 @@ func (t *target) openGroupTelling(ctx context.Context, pending bool, progress fu
 	if t.pause {
 		stayAwake()
 	}
-	return live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: live.Options{
-		StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime, Redactor: t.names.redactor(), Values: t.values, OwnCode: t.ownCode.rules(), Progress: progress}})
+	return live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: t.attaching(progress)})
 }
 
 // measuring is what measureGroup does with each process: it measures for the length of time and returns what came of it, and

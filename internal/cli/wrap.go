@@ -100,7 +100,8 @@ func (c *command) attach(ctx context.Context, t target, progress func(path strin
 		}
 		stayAwake()
 	}
-	opts := live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime, BootWait: firstLook, Redactor: t.names.redactor(), Values: t.values, OwnCode: t.ownCode.rules(), Progress: progress}
+	opts := t.attaching(progress)
+	opts.BootWait = firstLook
 	for wait := firstLook; ; wait = min(2*wait, slowestLook) {
 		src, err := live.Open(ctx, c.pid(), opts)
 		if err == nil {

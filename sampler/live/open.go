@@ -53,6 +53,8 @@ type Options struct {
 	Redactor *sampler.Redactor
 	// Values has paths with their query, arguments, literals and messages read of what threads work for; never with a Redactor.
 	Values bool
+	// NoRequests leaves out for whom threads work: what reading it costs is measured so.
+	NoRequests bool
 	// OwnCode says which code is the program's own beyond what its paths say; nil: nothing beyond.
 	OwnCode *sampler.OwnCode
 	// procs is shared by the Sources of a Group; nil makes a new one.
@@ -182,8 +184,9 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	}
 	s.reader, err = ruby.NewReader(vm, module, pid, s.dict, ruby.Options{
 		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause, Values: opts.Values && opts.Redactor == nil, Frugal: opts.Overhead > 0,
-		TIDs:     s.hostTID,
-		InnerPID: int32(s.proc.NamespacePID()),
+		NoRequests: opts.NoRequests,
+		TIDs:       s.hostTID,
+		InnerPID:   int32(s.proc.NamespacePID()),
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,8 @@ type Options struct {
 	Whole bool
 	// Values has what threads work for read with paths, arguments and literals (sampler.Work.Values).
 	Values bool
+	// NoRequests leaves out for whom threads work.
+	NoRequests bool
 	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
 	Now func() int64
 	// Frugal bounds what looking for requests and jobs takes (see serve.go): with a budget for all that ddtop takes.
@@ -126,9 +128,11 @@ type Reader struct {
 	// tracer finds the active spans of threads.
 	tracer *trace.Finder
 	// finder finds for whom threads work; with frugal it looks for new requests no longer than it is allowed to, last at workedNS.
-	finder   *work.Finder
-	frugal   bool
-	workedNS int64
+	finder *work.Finder
+	frugal bool
+	// noRequests: it does not.
+	noRequests bool
+	workedNS   int64
 
 	lastDecodeError error
 	// decode, in tests alone, decodes in place of dec.Decode.
@@ -182,7 +186,7 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 	}
 	r.tracer = trace.NewFinder(vm.Mem, dec.Objects, word("rb_cObject"), int(r.innerPID))
 	r.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values, r.now)
-	r.frugal = opts.Frugal
+	r.frugal, r.noRequests = opts.Frugal, opts.NoRequests
 	r.mProcess, r.cRactor = word("rb_mProcess"), word("rb_cRactor")
 	if r.era == sampler.EraFlag {
 		sym, ok := module.Exported("ruby_current_execution_context_ptr")

@@ -42,6 +42,9 @@ func (s *servingState) unplan() {
 
 // planWork adds what said for whom a thread works to the tick's call, behind its stack.
 func (r *Reader) planWork(t *thread) {
+	if r.noRequests {
+		return
+	}
 	n := len(r.plan.ranges)
 	if ranges := t.serves.span.Plan(t.serves.work.Plan(r.plan.ranges)); len(ranges) > n {
 		r.plan.begin(forWork, t)
@@ -66,6 +69,9 @@ func (r *Reader) dropUnreadWork() {
 
 // findWork finds for whom the threads work whose stacks this tick has read. What is known of the others is as old as their stacks.
 func (r *Reader) findWork(nowNS, sinceNS int64) {
+	if r.noRequests {
+		return
+	}
 	if calls, err := r.tracer.Refresh(nowNS); err != nil {
 		return
 	} else if calls > 0 {

@@ -13,8 +13,8 @@ const maxFiberLocals = 1 << 12
 // FiberLocals calls f for the variables of the fiber with an execution context (Thread#[]), in no order, up to one for which it says
 // that no more are wanted. f is called again where it, or what it is called for, lacks memory (view.View).
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
-	_, err := o.eachFiberLocal(ec, func(at attach.Address, name string, value uint64) (bool, error) {
-		o.notePair(at)
+	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
+		o.notePlace(at)
 		return f(name, value)
 	})
 	return err
@@ -23,10 +23,10 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 // FiberLocal returns one of them; ok is false where the fiber has none of that name. That is written down too: what shows that it has
 // been added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
-	p, err := o.eachFiberLocal(ec, func(at attach.Address, n string, v uint64) (bool, error) {
+	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
 			value, ok = v, true
-			o.notePair(at)
+			o.notePlace(at)
 		}
 		return !ok, nil
 	})
@@ -37,7 +37,7 @@ func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok b
 }
 
 // eachFiberLocal does so with the place of each, and returns that of all.
-func (o *Objects) eachFiberLocal(ec attach.Address, f func(at attach.Address, name string, value uint64) (more bool, err error)) (pairs, error) {
+func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string, value uint64) (more bool, err error)) (pairs, error) {
 	table, err := o.notedWord(ec + attach.Address(o.places.ecLocals))
 	if err != nil || table == 0 {
 		return pairs{}, err
@@ -46,7 +46,7 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at attach.Address, na
 	if err != nil {
 		return pairs{}, err
 	}
-	return p, p.each(func(at attach.Address, key, value uint64) (bool, error) {
+	return p, p.each(func(at place, key, value uint64) (bool, error) {
 		if o.places.localsBySerial {
 			if key &= 0xffffffff; key > o.places.lastOpID {
 				key <<= 4

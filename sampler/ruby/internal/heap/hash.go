@@ -52,6 +52,12 @@ type pairs struct {
 	deleted func(place []byte) bool
 }
 
+// place is where a pair is, with its key's hash where that stands there, and how large, in bytes.
+type place struct {
+	at   attach.Address
+	size int
+}
+
 // hashPairs finds the pairs of a Hash, at most limit places of them.
 func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 	if o.places.hashTable < 0 && o.places.hashSize < 0 {
@@ -104,8 +110,10 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
 	// Its entries and their number: what a lookup did not find may be added.
-	first := min(o.places.tableStart, o.places.tableBound, o.places.tableEntries)
-	o.Note(table+attach.Address(first), head[first:], 0)
+	for _, at := range [...]int{o.places.tableStart, o.places.tableEntries} {
+		o.Note(table+attach.Address(at), head[at:][:8], 0)
+	}
+	o.noteGrowing(table+attach.Address(o.places.tableBound), bound)
 	if start == bound {
 		return pairs{}, nil
 	}
@@ -115,15 +123,15 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 }
 
 // each calls f for each pair, up to one for which it says that no more are wanted. What misses memory does not keep f from
-// those that follow, so that all of it is fetched at once. at is where the pair is, key and then value.
-func (p pairs) each(f func(at attach.Address, key, value uint64) (more bool, err error)) error {
+// those that follow, so that all of it is fetched at once.
+func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
-		place := p.bytes[i : i+p.stride]
-		if p.deleted(place) {
+		b := p.bytes[i : i+p.stride]
+		if p.deleted(b) {
 			continue
 		}
-		more, err := f(p.at+attach.Address(i+p.key), view.U64(place[p.key:]), view.U64(place[p.key+8:]))
+		more, err := f(place{p.at + attach.Address(i), p.stride}, view.U64(b[p.key:]), view.U64(b[p.key+8:]))
 		if err == view.ErrMissing {
 			missing = err
 			continue
@@ -135,11 +143,11 @@ func (p pairs) each(f func(at attach.Address, key, value uint64) (more bool, err
 	return missing
 }
 
-// notePair writes a pair down as a witness.
-func (o *Objects) notePair(at attach.Address) {
+// notePlace writes down the place of a pair: that of one that is deleted keeps key and value.
+func (o *Objects) notePlace(p place) {
 	if o.notes != nil {
-		if b, err := o.View.Bytes(at, pairSize); err == nil {
-			o.Note(at, b, 0)
+		if b, err := o.View.Bytes(p.at, p.size); err == nil {
+			o.Note(p.at, b, 0)
 		}
 	}
 }
@@ -152,8 +160,8 @@ func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (mo
 	if err != nil {
 		return err
 	}
-	return p.each(func(at attach.Address, key, value uint64) (bool, error) {
-		o.notePair(at)
+	return p.each(func(at place, key, value uint64) (bool, error) {
+		o.notePlace(at)
 		return f(key, value)
 	})
 }
@@ -172,7 +180,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	}
 	byString := 0
 	var unread error // of a key, which may be one that is looked for
-	err = p.each(func(at attach.Address, key, value uint64) (bool, error) {
+	err = p.each(func(at place, key, value uint64) (bool, error) {
 		i, symbol := -1, false
 		err := o.quietly(func() (err error) {
 			i, symbol, err = o.keyAmong(key, names)
@@ -191,7 +199,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 			return true, nil
 		}
 		values[i] = value
-		o.notePair(at)
+		o.notePlace(at)
 		if !symbol {
 			byString++
 		}

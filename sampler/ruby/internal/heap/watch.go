@@ -82,14 +82,14 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// holds reports whether what was read agrees with what the answer was made from. All pieces were read.
-func (w *Watch) holds(o *Objects) bool {
+// holds reports whether what was read agrees, as agrees says, with what the answer was made from. All pieces were read.
+func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
 		for j := p.from; j < p.to; j++ {
 			x := &w.witnesses[j]
 			off := int(x.Addr - p.addr)
-			if !o.Agrees(x, buf[off:off+int(x.Size)]) {
+			if !agrees(x, buf[off:off+int(x.Size)]) {
 				return false
 			}
 		}
@@ -105,7 +105,7 @@ func (w *Watch) Unplan() { w.planned = false }
 func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	if w.planned {
 		w.planned = false
-		return w.holds(o), 0
+		return w.holds(o.Agrees), 0
 	}
 	if w.empty() {
 		return false, 0
@@ -117,6 +117,15 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 // Confirm reads it all again in one call, and behind it what more names, and reports whether it still says the same; it does not where
 // something can't be read. The error is mem's.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, more ...attach.Range) (same bool, calls int, err error) {
+	return w.confirm(o.Agrees, mem, more)
+}
+
+// ConfirmKept is Confirm that lets Hashes have more pairs by now: an answer made of those there were holds, until it is looked at again.
+func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, more ...attach.Range) (same bool, calls int, err error) {
+	return w.confirm(o.agreesOrGrew, mem, more)
+}
+
+func (w *Watch) confirm(agrees func(x *Witness, b []byte) bool, mem attach.Memory, more []attach.Range) (same bool, calls int, err error) {
 	ranges := append(w.Plan(nil), more...)
 	w.planned = false
 	calls, err = mem.ReadBatch(ranges)
@@ -128,5 +137,5 @@ func (w *Watch) Confirm(o *Objects, mem attach.Memory, more ...attach.Range) (sa
 			return false, calls, nil
 		}
 	}
-	return w.holds(o), calls, nil
+	return w.holds(agrees), calls, nil
 }

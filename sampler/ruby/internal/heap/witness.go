@@ -3,6 +3,7 @@ package heap
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"math"
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
@@ -20,6 +21,8 @@ type Witness struct {
 	// count that say what it is; others change with its age.
 	Mask       uint64
 	first, sum uint64
+	// grows: it is a number of which a larger one says that there is more, and of what was there the same.
+	grows bool
 }
 
 // Record has what Strings, Arrays and names of classes are read from written down in into, up to the next call; nil: nothing.
@@ -47,6 +50,17 @@ func (o *Objects) noteWord(addr attach.Address, w, mask uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], mask)
+}
+
+// noteGrowing writes down a number that grows where something is added.
+func (o *Objects) noteGrowing(addr attach.Address, n uint64) {
+	if o.notes == nil {
+		return
+	}
+	before := len(*o.notes)
+	if o.noteWord(addr, n, math.MaxUint64); len(*o.notes) > before {
+		(*o.notes)[before].grows = true
+	}
 }
 
 // Word reads a word and writes it down as a witness.
@@ -88,6 +102,14 @@ func (o *Objects) Unchanged(witnesses []Witness) (bool, error) {
 		return missing
 	})
 	return same, err
+}
+
+// agreesOrGrew is Agrees where something may have been added.
+func (o *Objects) agreesOrGrew(w *Witness, b []byte) bool {
+	if w.grows {
+		return view.U64(b) >= w.first
+	}
+	return o.Agrees(w, b)
 }
 
 // Agrees reports whether the memory of a witness that was just read says what it said then.
