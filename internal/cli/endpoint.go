@@ -57,7 +57,7 @@ func (f *endpointFlag) check(format format, metric flamegraph.Metric) error {
 	switch {
 	case f.re == nil:
 	case format.timeline, format.name == recordingFormat:
-		return usageErrorf("--endpoint goes with pprof, collapsed and speedscope, and with dump and stat; %s holds all threads", format.name)
+		return usageErrorf("--endpoint does not go with %s, which holds all threads", format.name)
 	case metric == flamegraph.Allocations:
 		return usageErrorf("--endpoint: objects can't be told apart by request; choose another metric")
 	}

@@ -19,12 +19,16 @@ type format struct {
 	name, about string
 	binary      bool // no text for a terminal
 	write       func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
-	// several writes what was measured of several processes into one file.
+	// several writes what was measured of several processes into one file; nil: a file has one.
 	several func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
 	// timeline: it shows when what happened. spans: it says for which span of a tracer.
 	timeline, spans bool
 	// stamped: its samples have times (pprofFlags).
 	stamped bool
+	// ends are the ends of file names that stand for the format, begins such a begin. json: names may end in .json, too.
+	ends   []string
+	begins string
+	json   bool
 }
 
 // collapsedFormat is the format of collapsed stacks.
@@ -36,13 +40,29 @@ const recordingFormat = "ddtop"
 // profileFormats are the formats that are made of weights; the first is the default.
 func profileFormats() []format {
 	return []format{
-		{pprofFormat, "a profile for go tool pprof and many others", true,
-			func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) },
-			func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
+		{
+			name: pprofFormat, about: "a profile for go tool pprof and many others", binary: true, spans: true, ends: []string{".pb.gz", ".pprof"},
+			write: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) },
+			several: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
 				return export.WriteProfiles(w, list)
-			}, false, true, false},
-		{collapsedFormat, "collapsed stacks, for flamegraph.pl and others", false, export.WriteCollapsed, export.WriteCollapsedOf, false, false, false},
-		{"speedscope", "for https://www.speedscope.app", false, export.WriteSpeedscope, export.WriteSpeedscopeOf, false, false, false},
+			},
+		},
+		{
+			name: collapsedFormat, about: "collapsed stacks, for flamegraph.pl and others", ends: []string{".folded", ".collapsed"},
+			write: export.WriteCollapsed, several: export.WriteCollapsedOf,
+		},
+		{
+			name: "speedscope", about: "for https://www.speedscope.app", ends: []string{".speedscope.json"}, json: true,
+			write: export.WriteSpeedscope, several: export.WriteSpeedscopeOf,
+		},
+		{
+			name: "svg", about: "a flamegraph for any browser, with search and zoom, of one --metric", ends: []string{".svg"},
+			write: export.WriteFlamegraph,
+		},
+		{
+			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
+			write: export.WriteCallgrind,
+		},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
 		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),
 	}
@@ -51,7 +71,7 @@ func profileFormats() []format {
 // timelineFormat is a format that shows when what happened, and has its own metrics.
 func timelineFormat(name, about string, write func(io.Writer, []export.Measured) error) format {
 	return format{
-		name: name, about: about, timeline: true,
+		name: name, about: about, timeline: true, ends: []string{"." + name + ".json"}, json: true,
 		write: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error {
 			return write(w, []export.Measured{m})
 		},
@@ -63,7 +83,11 @@ func formatsHelp(formats []format) string {
 	var b strings.Builder
 	b.WriteString("Formats:\n")
 	for _, f := range formats {
-		fmt.Fprintf(&b, "  %-11s %s\n", f.name, f.about)
+		end := ""
+		if len(f.ends) > 0 {
+			end = f.ends[0]
+		}
+		fmt.Fprintf(&b, "  %-11s%-17s%s\n", f.name, end, f.about)
 	}
 	fmt.Fprintf(&b, "\nMetrics: %s", strings.Join(metricNames(), ", "))
 	return b.String()

@@ -27,15 +27,16 @@ type recordFlags struct {
 
 // recordFormats are all formats of `ddtop record`. The recording has no function: it is written as it comes.
 func recordFormats() []format {
-	return append(profileFormats(), format{name: recordingFormat, binary: true, about: "all that was seen, for ddtop replay and ddtop report"})
+	return append(profileFormats(), format{name: recordingFormat, binary: true, ends: []string{".ddtop"}, about: "all that was seen, for ddtop replay and ddtop report"})
 }
 
 func newRecord(std Streams) *cobra.Command {
 	f := recordFlags{measurement: newMeasurement(std)}
 	cmd := &cobra.Command{
-		Use:   "record PID|NAME [-d 10s] -o FILE [--format pprof]",
+		Use:   "record PID|NAME [-d 10s] -o FILE [--format FORMAT]",
 		Short: "Record for a while into a file",
-		Long: `Record for a while into a file. Ctrl-c ends it early and writes what was measured. The file is complete
+		Long: `Record for a while into a file, in the format that the end of its name stands for, else that of --format.
+Ctrl-c ends it early and writes what was measured. The file is complete
 or not written at all, except for the format ddtop, which is written while it is measured and readable up
 to its last two seconds however ddtop ends. What FILE held stays until the new one is complete: where
 there is a FILE already, such a recording is in FILE.partial until then.
@@ -47,9 +48,9 @@ there is a FILE already, such a recording is in FILE.partial until then.
 	}
 	f.addFlags(cmd)
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the `FILE` to write; - is standard output")
-	cmd.Flags().StringVar(&f.format, "format", profileFormats()[0].name, "the file's `FORMAT`")
+	addFormat(cmd, &f.format, profileFormats()[0].name)
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(),
-		"what collapsed and speedscope count, a `METRIC`; pprof holds all")
+		"what collapsed, speedscope and svg count, a `METRIC`; pprof holds all")
 	f.addOwn(cmd, "collapsed stacks")
 	f.addPprof(cmd)
 	f.endpoint.addEndpoint(cmd)
@@ -59,10 +60,12 @@ there is a FILE already, such a recording is in FILE.partial until then.
 }
 
 func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error {
-	format, err := formatNamed(f.format, recordFormats())
+	out := output(f.output)
+	format, err := formatOf(cmd, f.format, out, recordFormats())
 	if err != nil {
 		return err
 	}
+	f.format = format.name
 	metric, err := metricNamed(f.metric)
 	if err != nil {
 		return err
@@ -70,12 +73,14 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(cmd, &format)); err != nil {
 		return err
 	}
-	out := output(f.output)
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
 	if err := f.measurement.check(cmd, words, std); err != nil {
 		return err
+	}
+	if f.several() && format.several == nil && format.name != recordingFormat {
+		return usageErrorf("%s holds one process: choose another format, or name one process", format.name)
 	}
 	if f.several() {
 		return f.recordGroup(cmd.Context(), format, metric, out, std)

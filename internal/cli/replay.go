@@ -73,6 +73,15 @@ func reportFormats() []format {
 	}, profileFormats()...)
 }
 
+// formats are all formats; those of text can be JSON.
+func (f *reportFlags) formats() []format {
+	all := reportFormats()
+	for i := range all {
+		all[i].json = all[i].json || f.asJSON && (all[i].name == reportStat || all[i].name == reportDump)
+	}
+	return all
+}
+
 func newReport(std Streams) *cobra.Command {
 	f := reportFlags{judgement: newJudgement()}
 	cmd := &cobra.Command{
@@ -84,8 +93,8 @@ func newReport(std Streams) *cobra.Command {
 			return f.run(cmd, args[0], std)
 		},
 	}
-	cmd.Flags().StringVar(&f.format, "format", reportStat, "the `FORMAT`")
-	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what collapsed and speedscope count, a `METRIC`; pprof holds all")
+	addFormat(cmd, &f.format, reportStat)
+	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what collapsed, speedscope and svg count, a `METRIC`; pprof holds all")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
 	f.addRules(cmd)
 	f.addWait(cmd)
@@ -128,10 +137,12 @@ func sayDamage(r *recording.Reader, std Streams) string {
 }
 
 func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
-	format, err := formatNamed(f.format, reportFormats())
+	out := output(f.output)
+	format, err := formatOf(cmd, f.format, out, f.formats())
 	if err != nil {
 		return err
 	}
+	f.format = format.name
 	metric, err := metricNamed(f.metric)
 	if err != nil {
 		return err
@@ -144,7 +155,6 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 		return err
 	}
 	defer r.Close()
-	out := output(f.output)
 	switch f.format {
 	case reportStat:
 		return f.stat(cmd.Context(), r, out, std)
