@@ -202,6 +202,9 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		_, _ = s.tasks.ResolveSockets(ctx, monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
+		if s.reader.Cut() {
+			n++ // what belongs to a stack is not in its marks
+		}
 		if s.pauses != nil && s.pauses.cut {
 			n++ // on a machine that is full, no thread may have stopped within the limit
 		}

@@ -44,6 +44,10 @@ func (r *Reader) Stop() { r.budget.stopped.Store(true) }
 // Resume takes Stop back.
 func (r *Reader) Resume() { r.budget.stopped.Store(false) }
 
+// Cut reports whether the last tick has used up its time: stacks, and of others who resumed their fibers and what they wait for,
+// can be missing in its sample. It belongs to who calls Read.
+func (r *Reader) Cut() bool { return r.budget.cut }
+
 // begin starts the time of a tick.
 func (r *Reader) begin() {
 	now := r.now()

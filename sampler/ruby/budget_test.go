@@ -85,6 +85,66 @@ func TestTickIsBounded(t *testing.T) {
 	}
 }
 
+// TestCutTickSaysSo: wherever a tick runs out of time, what it says of a thread is right or missing, and where something is missing
+// it says that it was cut, also where all stacks were read.
+func TestCutTickSaysSo(t *testing.T) {
+	for _, g := range loadTicks(t) {
+		t.Run(g.Version, func(t *testing.T) {
+			whole, err := g.open(g.Pages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := ticks(whole, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inFill := 0 // ticks in which only what belongs to stacks is missing
+			for at := 0; ; at++ {
+				now, calls := int64(1e9), 0
+				mem := &slowMemory{Memory: g.Pages, call: func() {}}
+				r, err := g.open(mem)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.now = func() int64 { now++; return now }
+				mem.call = func() {
+					if calls++; calls == at+1 {
+						now += tickBudget
+					}
+				}
+				var s sampler.Sample
+				if err := r.Read(sampler.StackTick, &s); errors.Is(err, errLongWalk) {
+					continue
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if calls <= at {
+					break // it was over before
+				}
+				stacks, rest := true, true
+				for i := range s.Threads {
+					th, w := &s.Threads[i], &want.Threads[i]
+					fresh := th.Quality&sampler.StackFresh != 0
+					resumers, blocked := len(th.Resumers) == len(w.Resumers), th.Blocked.Kind == w.Blocked.Kind
+					if len(th.Resumers) > 0 && !resumers || th.Blocked.Kind != 0 && !blocked {
+						t.Fatalf("cut at call %d: thread %d is %+v, not %+v", at, i, th, w)
+					}
+					stacks, rest = stacks && fresh, rest && resumers && blocked
+				}
+				if !(stacks && rest) && !r.Cut() {
+					t.Fatalf("cut at call %d it does not say so; all stacks: %v, and what belongs to them: %v", at, stacks, rest)
+				}
+				if stacks && !rest {
+					inFill++
+				}
+			}
+			if inFill == 0 {
+				t.Error("no tick was cut behind its stacks")
+			}
+		})
+	}
+}
+
 // TestWalkIsBounded: where the list of threads takes longer than a tick may, the tick fails and the next one has more time for it;
 // a list that is too long for that, too, costs no more.
 func TestWalkIsBounded(t *testing.T) {

@@ -20,7 +20,7 @@ type link struct{ addr, says attach.Address }
 // while that one does; what was read while it did not any more is left out, and counted as torn.
 func (r *Reader) readResumers(t *thread) {
 	st := &t.stack
-	st.fibers = st.fibers[:0]
+	st.fibers, st.fibersOf = st.fibers[:0], st.version
 	if st.ec == 0 || r.o.thRootFiber < 0 || st.quality&sampler.StackFailed != 0 {
 		return
 	}

@@ -170,9 +170,12 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 			r.readResumers(t)
 		}
 	}
+	if st.fibersOf != st.version {
+		st.fibers = st.fibers[:0] // they are another stack's
+	}
 	out.Resumers = st.fibers
 	if owns || out.Bits&sampler.BitQueued != 0 || out.Status == sampler.Killed ||
-		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 {
+		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 || late && t.blocked.stack != st.version {
 		t.blocked.forget()
 	} else if fresh && !late {
 		r.describeBlocked(t)

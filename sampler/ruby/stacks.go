@@ -59,9 +59,11 @@ type stackState struct {
 	id      sampler.StackID
 	quality sampler.StackQuality
 	omitted uint32
-	fibers  []sampler.StackID
-	quiet   int
-	version stackVersion
+	// fibers are the stacks of those that resumed the running fiber, when fibersOf was the stack's version.
+	fibers   []sampler.StackID
+	fibersOf stackVersion
+	quiet    int
+	version  stackVersion
 	// topSelf are the receivers of the innermost frames, innermost first; for blocked.go.
 	topSelf [4]uint64
 	topC    [4]bool
