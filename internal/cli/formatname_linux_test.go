@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestFormatByName: a file holds what its name says, whatever the case of its letters; any other name has the usual format.
+// TestFormatByName (readAll has unzipped pprof): a file holds what its name says, whatever the case of its letters; any other name has the usual format.
 func TestFormatByName(t *testing.T) {
 	recorded := valuesFile(t)
 	for name, begin := range map[string]string{
-		"x.svg": "<?xml", "X.SVG": "<?xml", "x.pb.gz": "\x1f\x8b", "x.pprof": "\x1f\x8b", "x.folded": "main;", "x.speedscope.json": `{"$schema"`,
+		"x.svg": "<?xml", "X.SVG": "<?xml", "x.pb.gz": "\n\x04\b", "x.pprof": "\n\x04\b", "x.folded": "main;", "x.speedscope.json": `{"$schema"`,
 		"x.firefox.json": `{"meta"`, "x.chrome.json": `{"traceEvents"`, "callgrind.out.17": "# callgrind", "x.callgrind": "# callgrind", "x": "pid 42", "x.txt": "pid 42",
 	} {
 		file := filepath.Join(t.TempDir(), name)
