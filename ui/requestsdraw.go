@@ -273,6 +273,8 @@ func (p *requestsPage) nothing(sc *scene) string {
 	switch {
 	case p.all[0] > 0:
 		return "none of what is in progress matches the search"
+	case !sc.served.seen && sc.served.server.met:
+		return "no request and no job was seen yet"
 	case !sc.served.seen:
 		return "no request and no job was seen: Rack's are told from outside, and those of the usual job runners"
 	}

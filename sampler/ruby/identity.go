@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // maxNameTries is how many stack ticks a thread's name is tried to be read before it is left empty until it changes.
@@ -21,7 +22,7 @@ func (r *Reader) identify(t *thread) {
 		if nameVal == r.o.objects.Nil || nameVal == 0 {
 			t.info.Name, t.info.HasName = "", false
 			t.nameVal, changed = nameVal, true
-		} else if name, ok := r.dec.Objects.String(nameVal); ok {
+		} else if name, ok := r.dec.Objects.String(nameVal); ok && r.stillNamed(t, nameVal) {
 			t.info.Name, t.info.HasName = name, true
 			t.nameVal, t.nameTries, changed = nameVal, 0, true
 		} else if t.nameTries++; t.nameTries > maxNameTries {
@@ -39,6 +40,14 @@ func (r *Reader) identify(t *thread) {
 	}
 	t.info.Main, t.info.Ractor = t.main, t.ractor.id
 	r.dict.SetThread(t.info)
+}
+
+// stillNamed reports whether a thread lives and has that name, read anew: nothing keeps the name of one that has ended, and the String can be
+// another by now.
+func (r *Reader) stillNamed(t *thread, name uint64) bool {
+	again := make([]byte, len(t.buf))
+	return r.mem.Read(t.addr, again) == nil && le64(again[r.o.thSelf:]) == le64(t.buf[r.o.thSelf:]) && le64(again[r.o.thName:]) == name &&
+		sampler.Status(r.o.thStatus.In(again)) != sampler.Killed
 }
 
 // hostTID finds the thread's native thread (docs/internals/threads.md#native-threads): in rb_native_thread from 3.2 on, in

@@ -94,7 +94,7 @@ func (f *Finder) askSQL(scope *code.Scope, local int) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	if is, err := f.objects.Is(v, heap.TypeString); err != nil || !is {
+	if is, err := f.is(v, heap.TypeString); err != nil || !is {
 		return "", false, err
 	}
 	text, cut, err := f.objects.Prefix(v, maxRawStatement)
@@ -135,7 +135,7 @@ func (f *Finder) askCommands(scope *code.Scope, local int) (string, bool, error)
 
 // list returns where an Array's elements are, how many there are, and the first; n is 0 where there are none, and for another object.
 func (f *Finder) list(v uint64) (at attach.Address, n, first uint64, err error) {
-	if is, err := f.objects.Is(v, heap.TypeArray); err != nil || !is {
+	if is, err := f.is(v, heap.TypeArray); err != nil || !is {
 		return 0, 0, 0, err
 	}
 	if at, n, err = f.objects.Array(v); err != nil || n == 0 {
@@ -170,7 +170,7 @@ func (f *Finder) askHTTP(scope *code.Scope, local int) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	if is, err := f.objects.Is(v, heap.TypeObject); err != nil || !is {
+	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
 		return "", false, err
 	}
 	method, ok, err := f.objects.Ivar(v, "@method")

@@ -265,14 +265,14 @@ func (f *Finder) settled(read func() (found bool, err error)) (found bool, err e
 		switch {
 		case errors.Is(err, attach.ErrGone), errors.Is(err, view.ErrStopped):
 			return false, err
-		case !heap.Recorded(f.notes):
-			return false, nil
+		case !heap.Recorded(f.notes): // more than can be confirmed
+			return false, errChanged
 		}
 		if err != nil {
 			continue
 		}
 		f.scratch.Set(f.notes)
-		same, calls, err := f.frame.confirm(&f.scratch, f.objects, f.mem)
+		same, calls, err := f.frame.confirm(&f.scratch, found, f.objects, f.mem)
 		f.calls += calls
 		if err != nil {
 			return false, err
@@ -292,6 +292,24 @@ func (f *Finder) word(at attach.Address) (uint64, error) {
 	}
 	f.objects.Note(at, b, 0)
 	return view.U64(b), nil
+}
+
+// is reports whether a value is a heap object of a type. That it can't be told, while a compaction moves it say, is an error: what another
+// frame or another object says would be taken for the answer.
+func (f *Finder) is(v, typ uint64) (bool, error) {
+	if !f.objects.IsObject(v) {
+		return false, nil
+	}
+	flags, err := f.objects.Flags(v)
+	if err != nil {
+		return false, err
+	}
+	switch t := flags & heap.TypeMask; t {
+	case heap.TypeNone, heap.TypeMoved:
+		return false, errChanged
+	default:
+		return t == typ, nil
+	}
 }
 
 // quietly reads what need not be confirmed: texts of objects that don't change while what leads to them does not.

@@ -126,7 +126,7 @@ func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) 
 		return false, err
 	}
 	r.key.hash = v
-	if is, err := f.objects.Is(v, heap.TypeHash); err != nil {
+	if is, err := f.is(v, heap.TypeHash); err != nil {
 		return false, err
 	} else if is {
 		if found, err := f.readJobHash(r, &queNames, true); err != nil || found {
@@ -134,7 +134,7 @@ func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) 
 		}
 		return f.readJobHash(r, &que1Names, true)
 	}
-	if is, err := f.objects.Is(v, heap.TypeObject); err != nil || !is {
+	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
 		return false, err
 	}
 	// Resque::Job keeps the Hash in @payload.
@@ -142,7 +142,7 @@ func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) 
 	if err != nil || !ok {
 		return false, err
 	}
-	if is, err := f.objects.Is(payload, heap.TypeHash); err != nil || !is {
+	if is, err := f.is(payload, heap.TypeHash); err != nil || !is {
 		return false, err
 	}
 	var values [jobKeys]uint64

@@ -23,10 +23,15 @@ func (f *liveFrame) lives() bool {
 	return f.again == f.words && attach.Address(view.U64(f.innermost[:])) <= f.at
 }
 
-// confirm reports whether a frame's words, and all that w watches, still say the same, but for pairs that a Hash has got: a server and its
-// middleware fill a request's environment for its first milliseconds. A frame that has returned leaves its variables
-// behind, which nothing keeps the objects of.
-func (f *liveFrame) confirm(w *heap.Watch, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
-	same, calls, err = w.ConfirmKept(o, mem, attach.Range{Addr: f.at + code.FrameISeq, Buf: f.again[:]}, attach.Range{Addr: f.innermostAt, Buf: f.innermost[:]})
+// confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves its variables
+// behind, which nothing keeps the objects of. What was found holds also where a Hash has got pairs: a server and its middleware fill a
+// request's environment for its first milliseconds. That nothing was found does not: it may be there by now.
+func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
+	confirm := w.Confirm
+	if found {
+		confirm = w.ConfirmKept
+	}
+	same, calls, err = confirm(o, mem, attach.Range{Addr: f.at + code.FrameISeq, Buf: f.again[:]},
+		attach.Range{Addr: f.innermostAt, Buf: f.innermost[:]})
 	return same && f.lives(), calls, err
 }

@@ -41,11 +41,16 @@ var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, e
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
-// readEnv reads the environment of a request, which the Rack specification says is a Hash with these keys.
+// readEnv reads the environment of a request: the Rack specification says that it is a Hash, and that the two values are Strings.
 func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) {
 	var values [envKeys]uint64
 	if err := f.lookUp(r, envNames[:], values[:]); err != nil || values[envMethod] == 0 || values[envPath] == 0 {
 		return false, err
+	}
+	for _, i := range []int{envMethod, envPath} {
+		if is, err := f.is(values[i], heap.TypeString); err != nil || !is {
+			return false, err
+		}
 	}
 	r.kind = sampler.WorkRequest
 	known := false
@@ -75,7 +80,7 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 	if v := values[envParameters]; v != 0 {
 		var of [2]uint64
 		f.quietly(func() {
-			if is, err := f.objects.Is(v, heap.TypeHash); err != nil || !is {
+			if is, err := f.is(v, heap.TypeHash); err != nil || !is {
 				failed = cmp.Or(failed, err)
 				return
 			}
@@ -122,7 +127,7 @@ func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
 		return err
 	}
 	r.key.hash = v
-	if is, err := f.objects.Is(v, heap.TypeHash); err != nil || !is {
+	if is, err := f.is(v, heap.TypeHash); err != nil || !is {
 		return err
 	}
 	return f.objects.Lookup(v, names, values)

@@ -1,0 +1,133 @@
+package ruby
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+//go:embed testdata/shapes.rb
+var shapesProgram string
+
+// shapes checks what is said of threads named "shape K NAME", whose requests' paths are "/K/NUMBER".
+type shapes struct {
+	rd *Reader
+	// found counts by the thread's name how often its request was told, and all how often its stack was read.
+	found, all map[string]int
+	last       map[sampler.ThreadID]int
+	paths      map[sampler.WorkNumber]string
+}
+
+func (c *shapes) see(th *sampler.Thread) error {
+	info, _ := c.rd.dict.Thread(th.ID)
+	shape, ok := strings.CutPrefix(info.Name, "shape ")
+	w := c.rd.dict.Work(th.Serving.Work)
+	if !ok {
+		if w.Number != 0 && info.Name != "" { // it may not be named yet
+			return fmt.Errorf("thread %q serves %+v", info.Name, w)
+		}
+		if info.Name != "" && info.Name != "none" {
+			return fmt.Errorf("a thread is named %q", info.Name)
+		}
+		c.all[info.Name]++
+		return nil
+	}
+	c.all[shape]++
+	if w.Number == 0 {
+		return nil
+	}
+	k, name, _ := strings.Cut(shape, " ")
+	c.found[shape]++
+	path, query, _ := strings.Cut(w.Values, "?q=")
+	rest, ok := strings.CutPrefix(path, "/"+k+"/")
+	route := "GET /:id/:id"
+	switch name {
+	case "bad":
+		rest, ok = strings.CutPrefix(rest, "\\xFF\x1b[2J\r\n\u202e")
+	case "merged": // half of them are served in a frame that goes on with another one's path
+		if strings.HasPrefix(path, "/wrong/wrong") {
+			return nil
+		}
+	case "huge":
+		if long := "GET /" + strings.Repeat("r", 199) + "…"; w.Endpoint == long {
+			route = long
+		}
+	}
+	n, err := strconv.Atoi(rest)
+	switch {
+	case !ok || err != nil || query != rest && path != w.Values: // the query can come later
+		return fmt.Errorf("thread %q serves %q", info.Name, w.Values)
+	case w.Endpoint != route || w.Kind != sampler.WorkRequest || w.BeforeNS >= w.SinceNS:
+		return fmt.Errorf("thread %q serves %+v", info.Name, w)
+	case n < c.last[th.ID]:
+		return fmt.Errorf("thread %q serves %q after the %d.", info.Name, w.Values, c.last[th.ID])
+	case c.paths[w.Number] != "" && c.paths[w.Number] != path:
+		return fmt.Errorf("request %d was %q and is %q", w.Number, c.paths[w.Number], path)
+	}
+	c.paths[w.Number], c.last[th.ID] = path, n
+	return nil
+}
+
+// TestServingShapes: whatever an environment is like, its thread serves that request or none that could be told. Each shape is met.
+func TestServingShapes(t *testing.T) {
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, mode := range []string{"plain", "compact"} {
+			if mode == "compact" && !r.AtLeast(3, 3) {
+				continue // 3.1 itself crashes in it, once in some 100 s
+			}
+			t.Run(mode, func(t *testing.T) {
+				p := r.Start(t, shapesProgram, rubytest.Options{Args: []string{mode}})
+				p.Expect(t, "ready")
+				raceShapes(t, openReaderWith(t, p.PID, Options{Values: true}), raceSamples(t)/4)
+			})
+		}
+	})
+}
+
+// raceShapes takes samples until so many threads of them had a request, and each shape was told some times.
+func raceShapes(t *testing.T, rd *Reader, want int) {
+	const (
+		kinds = 19 // shapes
+		each  = 5
+	)
+	c := shapes{rd: rd, found: map[string]int{}, all: map[string]int{}, last: map[sampler.ThreadID]int{}, paths: map[sampler.WorkNumber]string{}}
+	told := func() (sum, enough int) {
+		for _, n := range c.found {
+			if sum += n; n >= each {
+				enough++
+			}
+		}
+		return sum, enough
+	}
+	var s sampler.Sample
+	deadline := time.Now().Add(raceTime)
+	for time.Now().Before(deadline) {
+		if sum, enough := told(); sum >= want && enough == kinds && c.all["none"] > each {
+			break
+		}
+		if err := rd.Read(sampler.StackTick, &s); errors.Is(err, ErrListTorn) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for j := range s.Threads {
+			if th := &s.Threads[j]; th.Quality&sampler.StackFresh != 0 && th.Quality&sampler.StackFailed == 0 {
+				if err := c.see(th); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	sum, enough := told()
+	rubytest.Report(t, "%d threads of samples with a request of %d shapes: %v of %v", sum, enough, c.found, c.all)
+	if sum < want || enough < kinds {
+		t.Errorf("%d threads of samples with a request of %d shapes: %v of %v", sum, enough, c.found, c.all)
+	}
+}
