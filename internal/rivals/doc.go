@@ -24,6 +24,7 @@
 //
 //	BenchmarkCost        its own CPU time on programs of 10, 100 and 500 threads and an idle one, with the screen, too, beside a
 //	                     loop that only sleeps and reads as often
+//	BenchmarkRequests    what reading for whom threads work adds to it: without requests, with 500 a second, with Rails under load
 //	BenchmarkFirstFrame  the time from exec until the screen has a row of a thread
 //	BenchmarkRails       its own CPU time, requests a second and latencies of a Rails application under load, rbspy's beside them
 //	BenchmarkTarget      what a process pays: CPU time of a fixed piece of its work, page faults, context switches

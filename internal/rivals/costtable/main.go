@@ -101,6 +101,9 @@ var rows = []row{
 	{what: "… requests/s, rbspy", others: true, cell: rbspy(requests("Rails/free-cpu", ""))},
 	{what: "… latency p50, p99", cell: latencies("Rails/free-cpu")},
 	{what: "10 threads", aim: "≤ 1.5 × a bare loop", cell: beside("10-threads", "", "10-threads", "bare-loop", "a bare loop's")},
+	{what: "… reading requests, where there are none", aim: "≤ 10 % more", cell: forRequests("Requests/none")},
+	{what: "… reading requests, 500 a second", cell: forRequests("Requests/500-a-second")},
+	{what: "Rails, full machine, full rates, reading requests", cell: forRequests("Requests/rails")},
 	{what: "100 threads", aim: "≤ 1.3 × that of 10", cell: beside("100-threads", "", "10-threads", "", "that of 10")},
 	{what: "500 threads, with the screen (200x50)", aim: "≤ 2 × that of 10", cell: beside("500-threads", "-screen", "10-threads", "-screen", "that of 10")},
 	{what: "10 threads, stacks alone at 100 Hz", aim: "≤ 1 %", cell: share("Cost/10-threads", "-stacks-alone")},
@@ -161,6 +164,16 @@ func beside(bench, variant, otherBench, other, called string) func(metrics, stri
 		v, ok := m["Cost/"+bench][version+variant+"-%"]
 		base, okBase := m["Cost/"+otherBench][unit]
 		return fmt.Sprintf("%s %%%s, %.1f × %s (%s %%)", number(v), rates(m["Cost/"+bench], version+variant), v/base, called, number(base)), ok && okBase
+	}
+}
+
+// forRequests is by how much reading requests makes ddtop's cost larger at full rates, and what it does to the rates of a budget.
+func forRequests(bench string) func(metrics, string) (string, bool) {
+	return func(m metrics, version string) (string, bool) {
+		of := m[bench]
+		more, ok := of["more-%"]
+		return fmt.Sprintf("%+.0f %% (%+.0f to %+.0f; %s and %s %%); with a budget%s, without%s", more, of["more-low-%"], of["more-high-%"],
+			number(of["with-%"]), number(of["without-%"]), rates(of, "budget"), rates(of, "budget-without")), ok && version == "ddtop"
 	}
 }
 

@@ -1,0 +1,124 @@
+package rivals
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/servertest"
+)
+
+// servingScript is a program of ten threads 30 frames deep that serve requests of some 20 ms, one after the other: 50 a second each, all
+// with another environment, of the size that servers make. Their route is Rails'.
+const servingScript = `
+def deep(n, env)
+  n == 0 ? answer(env) : deep(n - 1, env)
+end
+def answer(env)
+  from = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - from < 0.0005
+  sleep 0.019
+end
+def call(env)
+  deep(30, env)
+end
+headers = (1..34).to_h { |i| ["HTTP_X_#{i}", "value #{i}"] }
+10.times do |k|
+  Thread.new do
+    n = 0
+    loop do
+      n += 1
+      path = "/orders/#{n}"
+      call(headers.merge("REQUEST_METHOD" => "GET", "PATH_INFO" => path, "QUERY_STRING" => +"", "REQUEST_PATH" => path, "REQUEST_URI" => path,
+        "HTTP_HOST" => "host #{k}", "action_dispatch.request.path_parameters" => { controller: "orders", action: "show", id: n.to_s }))
+    end
+  end
+end
+puts "up"
+$stdout.flush
+$stdin.gets
+`
+
+// requestPairs is how often ddtop's cost with requests is compared with that without, and budgetPairs how often what it reads of a budget
+// is.
+const requestPairs, budgetPairs = 15, 7
+
+// BenchmarkRequests measures what reading for whom threads work adds to ddtop's cost: on ten threads that serve nothing, on ten that serve
+// 500 requests a second, and on Rails under load. With and without it are measured in turns.
+func BenchmarkRequests(b *testing.B) {
+	path, ruby := buildOwn(b), theRuby(b)
+	for _, program := range []struct{ name, script string }{{"none", costScript(2, 8, 0.05)}, {"500-a-second", servingScript}} {
+		b.Run(program.name, func(b *testing.B) {
+			p := ruby.Start(b, program.script, rubytest.Options{})
+			p.Expect(b, "up")
+			for range b.N {
+				compareRequests(b, path, p.PID)
+			}
+		})
+	}
+	b.Run("rails", func(b *testing.B) {
+		wrk := rubytest.Program(b, "wrk", "wrk")
+		app := servertest.StartRails(b, 2, 5)
+		serve(b, wrk, app, 10) // everything is loaded and cached
+		stop := underLoad(b, wrk, app)
+		defer stop()
+		for range b.N {
+			compareRequests(b, path, app.Workers[0])
+		}
+	})
+}
+
+// compareRequests reports what reading requests costs on one process: at full rates in percent of what ddtop takes without, with its
+// budget as the rates that it achieves.
+func compareRequests(b *testing.B, path string, pid int) {
+	b.Helper()
+	with, without := inTurns(b, requestPairs, pid, stat(path, "with", "--overhead", "off"), stat(path, "without", "--overhead", "off", "--no-requests"))
+	var more []float64
+	for i := range with {
+		more = append(more, 100*(with[i].share/without[i].share-1))
+	}
+	low, high := medianInterval(more)
+	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(median(more), "more-%")
+	b.ReportMetric(low, "more-low-%")
+	b.ReportMetric(high, "more-high-%")
+	reportCosts(b, "with", with)
+	reportCosts(b, "without", without)
+	with, without = inTurns(b, budgetPairs, pid, stat(path, "budget"), stat(path, "budget-without", "--no-requests"))
+	reportCosts(b, "budget", with)
+	reportCosts(b, "budget-without", without)
+}
+
+// ownCost is what a profiler took of a CPU, in percent, and what it said of its work.
+type ownCost struct {
+	share float64
+	said  sampled
+}
+
+// inTurns measures two profilers in turns, so many times each.
+func inTurns(b *testing.B, pairs, pid int, one, other meter) (ones, others []ownCost) {
+	b.Helper()
+	measured := func(m meter) (c ownCost) {
+		c.share, c.said = m.cost(b, pid, costLength)
+		return c
+	}
+	for i := range pairs {
+		if i%2 == 0 { // what the machine does meanwhile is to hit both alike
+			ones = append(ones, measured(one))
+		}
+		others = append(others, measured(other))
+		if i%2 == 1 {
+			ones = append(ones, measured(one))
+		}
+	}
+	return ones, others
+}
+
+func reportCosts(b *testing.B, name string, costs []ownCost) {
+	b.Helper()
+	var shares, locks, stacks []float64
+	for _, c := range costs {
+		shares, locks, stacks = append(shares, c.share), append(locks, c.said.lockHz), append(stacks, c.said.stackHz)
+	}
+	b.ReportMetric(median(shares), name+"-%")
+	reportRates(b, name, locks, stacks)
+}
