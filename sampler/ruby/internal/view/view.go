@@ -17,6 +17,8 @@ const (
 	Block = 256
 	// maxBlocks bounds what one view holds: 16 MiB.
 	maxBlocks = 1 << 16
+	// minArena is the least that is made for blocks at once, and maxKept the most that is kept of that, in bytes.
+	minArena, maxKept = 1 << 14, 1 << 20
 	// maxRead bounds one piece read through a view, in bytes.
 	maxRead = 4 << 20
 	// maxWork bounds what is done with one view, in pieces read plus blocks copied: some tenth of a second. A stack of a
@@ -52,9 +54,12 @@ type View struct {
 	// Calls counts system calls.
 	Calls int
 	work  int // what maxWork bounds
+	// arena is where the blocks are, as far as it is used; Reset gives it to the next ones.
+	arena []byte
 }
 
-// block is one fetched block; nil data: it can't be read.
+// block is one fetched block; nil data: it can't be read. Its capacity reaches to the end of what was fetched with it, in which the block
+// that follows it in memory follows it too.
 type block struct{ data []byte }
 
 // New returns a View of a target's memory, which holds nothing yet.
@@ -69,6 +74,9 @@ func (v *View) Reset() {
 	}
 	v.wanted = v.wanted[:0]
 	v.work = 0
+	if v.arena = v.arena[:0]; cap(v.arena) > maxKept {
+		v.arena = nil
+	}
 }
 
 // Anew forgets what it holds, and has all of it fetched again in the first batch.
@@ -103,7 +111,7 @@ func (e *unreadableError) Error() string {
 // CantTell reports whether an error says nothing about what was to be read: it can't be read, or not by this view.
 func CantTell(err error) bool { return IsUnreadable(err) || errors.Is(err, ErrTooMuch) }
 
-// Bytes returns n bytes at addr. They are the view's own and must not be changed.
+// Bytes returns n bytes at addr. They are the view's own, must not be changed, and are others after a Reset.
 func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
@@ -143,12 +151,31 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	if missing {
 		return nil, ErrMissing
 	}
+	if all := v.inOne(first, int(last-first)+Block); all != nil {
+		off := int(addr - first)
+		return all[off : off+n : off+n], nil
+	}
 	out := make([]byte, 0, n+2*Block)
 	for a := first; a <= last; a += Block {
 		out = append(out, v.blocks[a].data...)
 	}
 	off := int(addr - first)
 	return out[off : off+n : off+n], nil
+}
+
+// inOne returns size bytes of blocks from first on, which are there, without copying them; nil: they were fetched one apart from the other.
+func (v *View) inOne(first attach.Address, size int) []byte {
+	all := v.blocks[first].data
+	if cap(all) < size {
+		return nil
+	}
+	all = all[:size]
+	for off := Block; off < size; off += Block {
+		if &all[off] != &v.blocks[first+attach.Address(off)].data[0] {
+			return nil
+		}
+	}
+	return all
 }
 
 func (v *View) want(a attach.Address) error {
@@ -172,7 +199,7 @@ func (v *View) Word(addr attach.Address) (uint64, error) {
 func (v *View) fetch() error {
 	slices.Sort(v.wanted)
 	v.wanted = slices.Compact(v.wanted)
-	arena := make([]byte, len(v.wanted)*Block)
+	arena := v.take(len(v.wanted) * Block)
 	v.ranges = v.ranges[:0]
 	for i, a := range v.wanted {
 		buf := arena[i*Block : (i+1)*Block]
@@ -197,12 +224,23 @@ func (v *View) fetch() error {
 		for off := 0; off < len(r.Buf); off += Block {
 			b := block{}
 			if !r.Failed {
-				b.data = r.Buf[off : off+Block : off+Block]
+				b.data = arena[off : off+Block]
 			}
 			v.blocks[r.Addr+attach.Address(off)] = b
 		}
+		arena = arena[len(r.Buf):]
 	}
 	return nil
+}
+
+// take returns room for n bytes.
+func (v *View) take(n int) []byte {
+	if cap(v.arena)-len(v.arena) < n { // blocks that are there stay where they are
+		v.arena = make([]byte, 0, max(2*cap(v.arena), n, minArena))
+	}
+	used := len(v.arena)
+	v.arena = v.arena[:used+n]
+	return v.arena[used : used+n : used+n]
 }
 
 // Settle calls f until it no longer lacks memory, fetching in between.
