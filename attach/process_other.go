@@ -104,3 +104,8 @@ type MemoryFile struct {
 
 // MemoryFiles fails with ErrLinuxOnly.
 func (p *Process) MemoryFiles(string, int64) ([]MemoryFile, error) { return nil, linuxOnly(p.pid) }
+
+// ThreadLocal fails with ErrLinuxOnly.
+func (p *Process) ThreadLocal(string, []Mapping) (ThreadLocal, error) {
+	return ThreadLocal{}, linuxOnly(p.pid)
+}

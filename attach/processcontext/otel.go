@@ -36,8 +36,9 @@ func isMapped(m *attach.Mapping) bool {
 	return false
 }
 
-// readMapped reads a process context; the zero Context where there is none. The error is the process's.
-func readMapped(mem attach.Memory, mappings []attach.Mapping) (Context, error) {
+// ReadMapped reads OpenTelemetry's process context alone, among a process's mappings; the zero Context where there is none. The error is
+// the process's, as Read's.
+func ReadMapped(mem attach.Memory, mappings []attach.Mapping) (Context, error) {
 	looked := 0
 	for i := range mappings {
 		if !isMapped(&mappings[i]) {

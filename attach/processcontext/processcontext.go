@@ -93,7 +93,7 @@ func Read(p *attach.Process) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
-	c, err := readMapped(p, mappings)
+	c, err := ReadMapped(p, mappings)
 	if err != nil || c.Source != None {
 		return c, err
 	}

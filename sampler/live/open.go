@@ -198,6 +198,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	if ruby.ForeignGC(maps) != "" {
 		s.reader.DisableGC()
 	}
+	s.findPublished(maps)
 	s.view = newKernelView(s.tasks, s.proc, monotonic, s.reader.RecheckOwner)
 	if opts.Pause {
 		s.learnCalls() // before the first stop

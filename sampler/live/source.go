@@ -65,6 +65,9 @@ type Source struct {
 	lastClasses                   int64
 	classesNow                    *sampler.AllocClasses
 
+	// published is of beside's goroutine while that runs.
+	published published
+
 	// working holds a token while something is read, left says that it was left to itself (apart); tickBegan is when
 	// the tick under way began, CLOCK_MONOTONIC in ns; 0: none is.
 	working   chan struct{}
@@ -411,6 +414,7 @@ func (s *Source) beside() func() {
 				// A failure leaves sockets without a name, which shows.
 				_, _ = s.tasks.ResolveSockets(ctx, monotonic())
 				s.readSlow()
+				s.findPublishedAgain()
 			}
 		}
 	}()

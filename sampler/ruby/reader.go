@@ -125,8 +125,9 @@ type Reader struct {
 	// ways counts the stacks read in each way.
 	ways [ways]uint64
 
-	// tracer finds the active spans of threads.
-	tracer *trace.Finder
+	// tracer finds the active spans of threads; published says where threads publish theirs, nil where they don't.
+	tracer    *trace.Finder
+	published atomic.Pointer[trace.Published]
 	// finder finds for whom threads work; with frugal it looks for new requests no longer than it is allowed to, last at workedNS.
 	finder *work.Finder
 	frugal bool

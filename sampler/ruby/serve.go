@@ -1,6 +1,7 @@
 package ruby
 
 import (
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
@@ -14,6 +15,9 @@ const (
 	// processes that are read at once.
 	workFloor = 660
 )
+
+// ntPthread is how far before its tid a rb_native_thread has its pthread_t, in bytes (vm_core.h, 3.2 to 4.0).
+const ntPthread = 8
 
 // servingState is what is known, from tick to tick, of for whom a thread works.
 type servingState struct {
@@ -67,6 +71,27 @@ func (r *Reader) dropUnreadWork() {
 	}
 }
 
+// SetPublished says where threads publish their spans for readers outside: variable is their pointer to a record, keys are the
+// names of attributes by their numbers. It may be called from any goroutine.
+func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
+	r.published.Store(trace.NewPublished(variable, keys))
+}
+
+// native says which native thread a thread runs on.
+func (r *Reader) native(t *thread) trace.Native {
+	if r.o.thNT < 0 {
+		if r.o.thPthread < 0 {
+			return trace.Native{}
+		}
+		return trace.Native{Pointer: attach.Address(le64(t.buf[r.o.thPthread:]))}
+	}
+	nt := attach.Address(le64(t.buf[r.o.thNT:]))
+	if nt == 0 {
+		return trace.Native{}
+	}
+	return trace.Native{At: nt + attach.Address(r.o.ntTID) - ntPthread}
+}
+
 // findWork finds for whom the threads work whose stacks this tick has read. What is known of the others is as old as their stacks.
 func (r *Reader) findWork(nowNS, sinceNS int64) {
 	if r.noRequests {
@@ -83,6 +108,7 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 		r.finder.Allow((now-sinceNS)/workShare + (sinceNS-r.workedNS)/int64(workFloor*max(r.shared, 1)))
 		r.workedNS = sinceNS
 	}
+	published := r.published.Load()
 	// Who is looked at first has more of that time: another one each time.
 	first := int(r.turn) % max(len(r.read), 1)
 	for i := range r.read {
@@ -100,6 +126,13 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 		r.reads.Calls += uint64(calls)
 		if err != nil {
 			return // the next tick will say so
+		}
+		if published != nil {
+			calls, err = r.tracer.LookPublished(&t.serves.span, published, r.native(t))
+			r.reads.Calls += uint64(calls)
+			if err != nil {
+				return
+			}
 		}
 		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, CFP: st.cfp, End: st.keptEnd, Raw: st.kept, Size: r.o.code.FrameSize,
 			Partial: st.quality&sampler.StackPartial != 0, NowNS: nowNS, SinceNS: sinceNS}

@@ -1,5 +1,6 @@
 // Package trace tells the active span of a thread: that of Datadog's tracer or of OpenTelemetry's, from the objects that they keep
-// for each fiber (docs/internals/trace.md). It says nothing where it can't tell.
+// for each fiber (docs/internals/trace.md), or what a thread publishes for readers outside (docs/internals/context.md). It says nothing
+// where it can't tell.
 package trace
 
 import (
@@ -63,19 +64,40 @@ type State struct {
 	tracers tracers
 	from    heap.Watch
 	span    Span
+
+	published publishedState
 }
 
-// Span is what the last look found.
-func (s *State) Span() Span { return s.span }
+// Span is what the last look found: the tracer's objects are asked first, for they are each fiber's, what a thread publishes says the
+// rest.
+func (s *State) Span() Span {
+	found, published := s.span, s.published.span
+	if found.ID == 0 {
+		return published
+	}
+	if found.Root == 0 && found.ID == published.ID {
+		found.Root = published.Root
+	}
+	return found
+}
 
 // Plan adds what the last look's answer was read from to the ranges of a call.
-func (s *State) Plan(ranges []attach.Range) []attach.Range { return s.from.Plan(ranges) }
+func (s *State) Plan(ranges []attach.Range) []attach.Range {
+	ranges = s.from.Plan(ranges)
+	if s.published.planned = s.published.of != nil; s.published.planned {
+		ranges = s.published.lay(ranges)
+	}
+	return ranges
+}
 
 // Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another one.
-func (s *State) Unplan() { s.from.Unplan() }
+func (s *State) Unplan() {
+	s.from.Unplan()
+	s.published.planned = false
+}
 
 // Lost says that the thread's stack is not known, and so is where it is in its trace.
-func (s *State) Lost() { s.span = Span{} }
+func (s *State) Lost() { s.span, s.published.span = Span{}, Span{} }
 
 // NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid is for itself.
 func NewFinder(mem attach.Memory, o *heap.Objects, object uint64, pid int) *Finder {

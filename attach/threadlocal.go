@@ -1,0 +1,212 @@
+package attach
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// maxRelocations bounds the relocations of a module that are looked at.
+	maxRelocations = 1 << 20
+	// maxStaticTLS bounds how far from the thread pointer a variable is, in bytes, and maxTLSModules the numbers of modules.
+	maxStaticTLS, maxTLSModules = 1 << 30, 1 << 16
+)
+
+// ErrNoThreadLocal is returned where no module has a thread-local variable of a name, or it can't be told where threads have it.
+var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached")
+
+// ThreadLocal says where threads have a thread-local variable (docs/internals/context.md#thread-local-variables).
+type ThreadLocal struct {
+	// module is 0 where each thread has it at offset from its thread pointer. Else the variable is at offset in the block that the
+	// thread's vector has for the module, where the thread has used it. The vector must be of generation at least.
+	module, generation uint64
+	offset             int64
+}
+
+// The ways to a thread-local variable in the machine code of a module, by its relocations
+// (x86-64 psABI, "Relocation Types").
+const (
+	relocModule     = elf.R_X86_64_DTPMOD64
+	relocOffset     = elf.R_X86_64_TPOFF64
+	relocDescriptor = elf.R_X86_64_TLSDESC
+)
+
+// threadLocal finds where threads have a thread-local variable that the module defines: by what the dynamic linker has put where the
+// module's own code looks. program: it is the program's own file. vectors: threads have glibc's vectors of blocks.
+func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
+	fail := func(format string, args ...any) (ThreadLocal, error) {
+		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
+	}
+	s, ok := m.Exported(name)
+	if !ok || !s.TLS {
+		return fail("it does not export %s", name)
+	}
+	if m.file == nil || m.Machine != "x86_64" {
+		return fail("its relocations can't be read")
+	}
+	value := uint64(s.Addr)
+	var failed error
+	for _, section := range m.file.Sections {
+		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_COMPRESSED != 0 || section.Size > maxRelocations*24 {
+			continue
+		}
+		var found *ThreadLocal
+		in := io.NewSectionReader(section, 0, int64(section.Size))
+		err := pieces(in, 24<<10, 0, func(b []byte, _ int64) bool {
+			for ; len(b) >= 24 && found == nil; b = b[24:] {
+				at, info, addend := binaryLE.Uint64(b), binaryLE.Uint64(b[8:]), binaryLE.Uint64(b[16:])
+				v, is, err := m.relocated(mem, elf.R_X86_64(uint32(info)), uint32(info>>32), m.Bias+Address(at), name, value, addend)
+				if err != nil {
+					failed = err
+				} else if is && (v.module == 0 || vectors) {
+					found = &v
+				} else if is {
+					failed = errors.New("it is in blocks of its own for each thread, and those of this C library are not known")
+				}
+			}
+			return found == nil
+		})
+		if found != nil {
+			return *found, nil
+		}
+		if err != nil {
+			return fail("%v", err)
+		}
+	}
+	if failed != nil {
+		return fail("%v", failed)
+	}
+	if program {
+		return m.ownThreadLocal(value)
+	}
+	return fail("its code does not use %s", name)
+}
+
+// relocated reads what the dynamic linker has made of a relocation; is: it is one of the variable's that tells where threads have it.
+func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
+	if kind != relocModule && kind != relocOffset && kind != relocDescriptor || symbol != 0 && !m.isSymbol(symbol, name) {
+		return v, false, nil
+	}
+	if symbol == 0 && kind != relocModule && addend != value {
+		return v, false, nil // another variable
+	}
+	var words [2]uint64
+	read := func(at Address) error {
+		var b [16]byte
+		n := 16
+		if kind == relocOffset {
+			n = 8
+		}
+		err := mem.Read(at, b[:n])
+		words = [2]uint64{binaryLE.Uint64(b[:]), binaryLE.Uint64(b[8:])}
+		return err
+	}
+	if err := read(at); err != nil {
+		return v, false, err
+	}
+	if kind == relocDescriptor {
+		words[0] = words[1] // behind the function that takes it
+	}
+	if near := int64(words[0]); kind != relocModule && near > -maxStaticTLS && near < 0 {
+		// Below the thread pointer, as the x86-64 psABI has it.
+		return ThreadLocal{offset: near}, near%8 == 0, nil
+	}
+	generation := uint64(0)
+	if kind == relocDescriptor {
+		// What the dynamic linker has allocated for it: the module, the offset, the generation (struct tlsdesc_dynamic_arg, glibc).
+		var b [24]byte
+		if err := mem.Read(Address(words[0]), b[:]); err != nil {
+			return v, false, err
+		}
+		words, generation = [2]uint64{binaryLE.Uint64(b[:]), binaryLE.Uint64(b[8:])}, binaryLE.Uint64(b[16:])
+	}
+	if kind == relocModule && symbol == 0 && words[1] != value {
+		return v, false, nil // another variable
+	}
+	if kind == relocOffset || words[0] == 0 || words[0] > maxTLSModules || words[1] > maxStaticTLS || words[1]%8 != 0 {
+		return v, false, errors.New("the dynamic linker has not bound it yet")
+	}
+	return ThreadLocal{module: words[0], offset: int64(words[1]), generation: generation}, true, nil
+}
+
+// isSymbol reports whether the symbol of a number has a name.
+func (m *Module) isSymbol(number uint32, name string) bool {
+	var b [elf.Sym64Size]byte
+	if _, err := m.dynamic.symbols.ReadAt(b[:], int64(number)*elf.Sym64Size); err != nil {
+		return false
+	}
+	return m.dynamic.nameAt(uint64(binaryLE.Uint32(b[:]))) == name
+}
+
+// ownThreadLocal is where threads have a variable of the program itself, whose code has the distance in it: the program's block is
+// the first one below the thread pointer (x86-64 psABI, "TLS", variant II).
+func (m *Module) ownThreadLocal(value uint64) (ThreadLocal, error) {
+	for _, p := range m.file.Progs {
+		if p.Type != elf.PT_TLS {
+			continue
+		}
+		align := max(p.Align, 1)
+		if align&(align-1) != 0 || align > pageSize || p.Vaddr%align != 0 || p.Memsz > maxStaticTLS || value >= p.Memsz {
+			break
+		}
+		if offset := int64(value) - int64((p.Memsz+align-1)&^(align-1)); offset%8 == 0 {
+			return ThreadLocal{offset: offset}, nil
+		}
+	}
+	return ThreadLocal{}, fmt.Errorf("%s: %w", m.Path, ErrNoThreadLocal)
+}
+
+// hasThreadLocals reports whether a module has thread-local variables at all.
+func (m *Module) hasThreadLocals() bool {
+	if m.file == nil {
+		return false
+	}
+	for _, p := range m.file.Progs {
+		if p.Type == elf.PT_TLS {
+			return true
+		}
+	}
+	return false
+}
+
+// Word is a word of a target's memory, and what it is to be.
+type Word struct {
+	Addr  Address
+	Value uint64
+}
+
+// Locate finds the variable of the thread with a thread pointer (x86-64: its fs base, which is its pthread_t). via, which has room for
+// two, gets the words that led there: while they are the same, so is the place. at is 0 where the thread has no such
+// variable yet. calls is the number of system calls made.
+func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
+	if v.module == 0 {
+		return thread + Address(v.offset), via, 0, nil
+	}
+	// Of the thread's vector (dtv_t, glibc): how many there are, the generation, and a pointer for each module.
+	const vectorAt, entry, unused = 8, 16, ^uint64(0)
+	var b [8]byte
+	if err := mem.Read(thread+vectorAt, b[:]); err != nil {
+		return 0, via, 1, err
+	}
+	vector := Address(binaryLE.Uint64(b[:]))
+	via = append(via, Word{thread + vectorAt, uint64(vector)})
+	var head [2 * entry]byte
+	if err := mem.Read(vector-entry, head[:]); err != nil {
+		return 0, via, 2, err
+	}
+	if v.module > binaryLE.Uint64(head[:]) || binaryLE.Uint64(head[entry:]) < v.generation {
+		return 0, append(via, Word{vector, binaryLE.Uint64(head[entry:])}), 2, nil
+	}
+	block := vector + Address(v.module)*entry
+	if err := mem.Read(block, b[:]); err != nil {
+		return 0, via, 3, err
+	}
+	start := binaryLE.Uint64(b[:])
+	via = append(via, Word{block, start})
+	if start == unused || start == 0 {
+		return 0, via, 3, nil
+	}
+	return Address(start) + Address(v.offset), via, 3, nil
+}

@@ -1,0 +1,48 @@
+package attach
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+)
+
+// ThreadLocal finds a thread-local variable of a name among what the process's program and libraries export. mappings are the
+// process's. The error is ErrNoThreadLocal where there is none, or it can't be told where threads have it; another one says that
+// the process can't be read any more.
+func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, error) {
+	files := mappedFiles(mappings)
+	vectors := false
+	for _, path := range files {
+		base := filepath.Base(path)
+		vectors = vectors || strings.HasPrefix(base, "ld-linux-") || strings.HasPrefix(base, "ld-2.") // glibc's dynamic linker
+	}
+	exe := p.exePath(mappings)
+	failed := error(ErrNoThreadLocal)
+	for _, path := range files[:min(len(files), maxLibraries)] {
+		if path != exe && !strings.Contains(filepath.Base(path), ".so") {
+			continue
+		}
+		m, err := p.Module(path, mappings)
+		if errors.Is(err, ErrGone) || errors.Is(err, ErrReplaced) {
+			return ThreadLocal{}, err
+		}
+		if err != nil {
+			continue // what can't be read has none that can be told
+		}
+		var v ThreadLocal
+		has := false
+		if m.hasThreadLocals() {
+			if _, has = m.Exported(name); has {
+				v, err = m.threadLocal(p, name, path == exe, vectors)
+			}
+		}
+		m.Close()
+		switch {
+		case has && err == nil:
+			return v, nil
+		case has:
+			failed = err
+		}
+	}
+	return ThreadLocal{}, failed
+}

@@ -1,0 +1,57 @@
+// Package published has programs publish spans for readers outside, as tracers' native code does, with a Ruby extension (ext) that it
+// compiles. Every Ruby from 2.5 on can load it.
+package published
+
+import (
+	_ "embed" // the extension and the program
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+//go:embed ext/published.c
+var source string
+
+//go:embed published.rb
+var program string
+
+// Span is what a thread publishes, in decimal; "0" for nothing.
+type Span struct{ ID, Root string }
+
+// Start starts the program with arguments: parked or race. flags are for the compiler: how the thread-local variable is reached. The
+// test is skipped where there is no compiler.
+func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
+	t.Helper()
+	p := Prepare(t, r, o, flags...)
+	p.Send(t, "go")
+	return p
+}
+
+// Prepare is Start of a program that waits for a line before it publishes anything.
+func Prepare(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
+	t.Helper()
+	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "published.c"), filepath.Join(dir, "published.so")
+	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Declarations without a prototype, as Ruby's own headers had them, are not those of C23: ask for C11.
+	args := append([]string{"-std=gnu11", "-O2", "-w", "-fPIC", "-shared", "-fvisibility=hidden"}, flags...)
+	if text, err := exec.Command(gcc, append(args, "-o", out, src)...).CombinedOutput(); err != nil {
+		t.Fatalf("compiling the extension: %v: %s", err, text)
+	}
+	so, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Start(t, program, o)
+	p.Expect(t, "start")
+	if err := os.WriteFile(filepath.Join(p.HostDir, "published.so"), so, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,54 @@
+package live
+
+import (
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/processcontext"
+)
+
+// It is looked for what the process publishes at first this soon, later twice as late each time, up to publishedMost: a list of
+// mappings takes a millisecond of a large program.
+const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
+
+// threadContext is the variable in which threads publish their spans (docs/internals/context.md#a-threads-span).
+const threadContext = "otel_thread_ctx_v1"
+
+// published is what is known of what the process publishes for each thread.
+type published struct {
+	// after is when it is looked again, every how long after the last look.
+	after time.Time
+	every time.Duration
+	// found: the reader knows where threads publish, as the context of atNS says.
+	found bool
+	atNS  uint64
+}
+
+// findPublished looks whether threads publish their spans, among the process's mappings, and tells the reader. The variable is
+// looked for only where the process says that there is one: some ten milliseconds of a large program.
+func (s *Source) findPublished(mappings []attach.Mapping) {
+	p := &s.published
+	p.every = min(max(2*p.every, publishedFirst), publishedMost)
+	p.after = time.Now().Add(p.every)
+	c, err := processcontext.ReadMapped(s.proc, mappings)
+	if err != nil || !strings.HasPrefix(c.Threads.Version, "tls") || p.found && p.atNS == c.PublishedNS {
+		return // an error of the process's is one of the next tick, too
+	}
+	variable, err := s.proc.ThreadLocal(threadContext, mappings)
+	if err != nil {
+		return
+	}
+	s.reader.SetPublished(variable, c.Threads.Keys)
+	p.found, p.atNS = true, c.PublishedNS
+}
+
+// findPublishedAgain is findPublished when it is due.
+func (s *Source) findPublishedAgain() {
+	if time.Now().Before(s.published.after) {
+		return
+	}
+	if mappings, err := s.proc.Maps(); err == nil {
+		s.findPublished(mappings)
+	}
+}

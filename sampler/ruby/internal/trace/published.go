@@ -1,0 +1,223 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// publishedTries is how often what a thread publishes is read where it changes meanwhile: where its thread-local variable is, the
+// variable, the record and its attributes are up to four readings, each of which can change what is to be read next.
+const publishedTries = 6
+
+// Published says where threads publish their spans for readers outside (docs/internals/context.md#a-threads-span).
+type Published struct {
+	variable attach.ThreadLocal
+	root     int
+}
+
+// NewPublished returns a Published: variable is the threads' pointer to their record, keys are the names of attributes by their numbers.
+func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
+	return &Published{variable, slices.Index(keys, rootAttribute)}
+}
+
+// Native says which native thread a thread runs on: its thread pointer is the word at At, or Pointer where At is 0. The zero
+// value: on none.
+type Native struct{ At, Pointer attach.Address }
+
+// publishedState is what is known of what a thread publishes.
+type publishedState struct {
+	of     *Published
+	native Native
+	// via are the words that led to the variable, which is at slot; 0: the thread has none yet.
+	via  []attach.Word
+	slot attach.Address
+	// record is what the variable pointed to, 0 for nothing, and size how many bytes of attributes are read; sized: as it says itself.
+	// bare: there is no memory for as many as it says, and none are read. unreadable: there is none for the record.
+	record                  attach.Address
+	size                    int
+	sized, bare, unreadable bool
+
+	buf    []byte
+	ranges []attach.Range
+	// planned: ranges are read by this tick's call.
+	planned bool
+	span    Span
+}
+
+// outcome is what has come of a reading.
+type outcome uint8
+
+const (
+	settled outcome = iota
+	again           // what is to be read has changed
+	moved           // the variable is elsewhere
+)
+
+// LookPublished says which span a thread publishes that runs on a native thread, in s. What s.Plan has added was read in the
+// same call as its stack, if it was called. It returns the number of system calls made. What can't be read, or changes
+// meanwhile, is the zero Span; an error is the target's.
+func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls int, err error) {
+	p := &s.published
+	planned := p.planned
+	p.planned = false
+	if of == nil || native == (Native{}) {
+		*p = publishedState{}
+		return 0, nil
+	}
+	came := moved
+	if p.of == of && p.native == native {
+		if came = again; planned {
+			came = p.take()
+		}
+	}
+	for range publishedTries {
+		if came == settled {
+			return calls, nil
+		}
+		if came == moved {
+			n, err := p.locate(f.mem, of, native)
+			if calls += n; err != nil {
+				*p = publishedState{}
+				return calls, targetError(err)
+			}
+		}
+		ranges := p.lay(nil)
+		n, err := f.mem.ReadBatch(ranges)
+		if calls += n; err != nil {
+			*p = publishedState{}
+			return calls, targetError(err)
+		}
+		if came = p.take(); came != moved && slices.ContainsFunc(ranges[len(p.via):], func(r attach.Range) bool { return r.Failed }) {
+			came = p.giveWay()
+		}
+	}
+	p.span = Span{}
+	return calls, nil
+}
+
+// errNoThread: where a thread pointer should be there is none.
+var errNoThread = errors.New("no thread pointer")
+
+// locate finds the thread's variable.
+func (p *publishedState) locate(mem attach.Memory, of *Published, native Native) (calls int, err error) {
+	*p = publishedState{of: of, native: native, via: p.via[:0], buf: p.buf}
+	pointer := native.Pointer
+	var b [8]byte
+	if native.At != 0 {
+		calls++
+		if err := mem.Read(native.At, b[:]); err != nil {
+			return calls, err
+		}
+		pointer = attach.Address(view.U64(b[:]))
+		p.via = append(p.via, attach.Word{Addr: native.At, Value: uint64(pointer)})
+	}
+	// A thread pointer points to itself (x86-64 psABI).
+	calls++
+	if err := mem.Read(pointer, b[:]); err != nil {
+		return calls, err
+	}
+	if attach.Address(view.U64(b[:])) != pointer {
+		return calls, errNoThread
+	}
+	at, via, n, err := of.variable.Locate(mem, pointer, p.via)
+	p.slot, p.via = at, via
+	return calls + n, err
+}
+
+// lay adds what is to be read to some ranges: the words that lead to the variable, the variable, and the record twice, with the variable
+// behind each. What is the same in all of them was so in between.
+func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
+	n, record := 8*len(p.via)+24, recordHead+p.size
+	if cap(p.buf) < n+2*record {
+		p.buf = make([]byte, n+2*record)
+	}
+	from, buf := len(ranges), p.buf[:cap(p.buf)]
+	add := func(at attach.Address, size int) {
+		ranges = append(ranges, attach.Range{Addr: at, Buf: buf[:size:size]})
+		buf = buf[size:]
+	}
+	for _, w := range p.via {
+		add(w.Addr, 8)
+	}
+	if p.slot != 0 {
+		add(p.slot, 8)
+		if p.record != 0 && !p.unreadable {
+			for range 2 {
+				add(p.record, record)
+				add(p.slot, 8)
+			}
+		}
+	}
+	// Whoever adds more ranges may move them: what is looked at later are these.
+	p.ranges = append(p.ranges[:0], ranges[from:]...)
+	// What can't be read agrees with nothing, as far as it can't: the two copies of the record differ in each byte.
+	for i := range p.ranges {
+		clear(p.ranges[i].Buf)
+	}
+	if second := len(p.via) + 3; len(p.ranges) > second {
+		for i := range p.ranges[second].Buf {
+			p.ranges[second].Buf[i] = 0xff
+		}
+	}
+	return ranges
+}
+
+// take takes what was read as lay has laid it out.
+func (p *publishedState) take() outcome {
+	p.span = Span{}
+	ranges := p.ranges
+	for _, w := range p.via {
+		if view.U64(ranges[0].Buf) != w.Value {
+			return moved
+		}
+		ranges = ranges[1:]
+	}
+	if len(ranges) == 0 {
+		return settled // the thread has no such variable
+	}
+	record := attach.Address(view.U64(ranges[len(ranges)-1].Buf))
+	if record != p.record {
+		p.record, p.sized, p.bare, p.unreadable = record, false, false, record%2 != 0
+		if record == 0 || p.unreadable {
+			return settled
+		}
+		return again
+	}
+	if len(ranges) == 1 {
+		return settled // it points to nothing
+	}
+	const before, first, between, second = 0, 1, 2, 3
+	for _, i := range []int{before, between} {
+		if attach.Address(view.U64(ranges[i].Buf)) != record {
+			return again
+		}
+	}
+	head := ranges[first].Buf
+	if !bytes.Equal(head, ranges[second].Buf) {
+		return again
+	}
+	if n := attributesSize(head); n != p.size && !p.bare {
+		p.size, p.sized = n, true
+		return again
+	}
+	p.span = recordSpanOf(head, p.of.root)
+	return settled
+}
+
+// giveWay has less be read where there is no memory, which stays so until the variable changes.
+func (p *publishedState) giveWay() outcome {
+	p.span = Span{}
+	switch {
+	case p.record == 0:
+		return settled // nor is there any for the variable
+	case p.size > 0:
+		p.size, p.bare = 0, p.sized
+		return again
+	}
+	p.unreadable = true
+	return settled
+}

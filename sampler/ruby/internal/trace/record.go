@@ -1,0 +1,60 @@
+package trace
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+)
+
+// A record of a thread's context (docs/internals/context.md#a-threads-span): the ids, a flag, the size of what follows, and attributes.
+const (
+	recordSpan, recordValid, recordSize, recordHead = 16, 24, 26, 28
+	// maxAttributes bounds the attributes, in bytes: OpenTelemetry recommends 640 for the whole record. Of a record with more they
+	// are not read.
+	maxAttributes = 1 << 12
+)
+
+// rootAttribute is the attribute that holds the local root's id, in 16 digits of hexadecimal.
+const rootAttribute = "datadog.local_root_span_id"
+
+// recordSpanOf returns what a record says, whose attributes are whole or left out; the zero Span where it is not valid. root is
+// the number of rootAttribute, -1 for none.
+func recordSpanOf(record []byte, root int) Span {
+	if record[recordValid] != 1 || allZero(record[:recordSpan]) {
+		return Span{}
+	}
+	s := Span{ID: binary.BigEndian.Uint64(record[recordSpan:])}
+	if s.ID == 0 {
+		return Span{}
+	}
+	// Of several of one number the last counts; one that is not whole ends them.
+	for rest := record[recordHead:]; len(rest) >= 2 && len(rest) >= 2+int(rest[1]); rest = rest[2+int(rest[1]):] {
+		if int(rest[0]) == root {
+			s.Root = idOf(rest[2 : 2+int(rest[1])])
+		}
+	}
+	return s
+}
+
+// idOf returns an id written in 16 digits of hexadecimal, 0 for other text.
+func idOf(text []byte) uint64 {
+	var id [8]byte
+	if len(text) != 2*len(id) {
+		return 0
+	}
+	if _, err := hex.Decode(id[:], text); err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(id[:])
+}
+
+func allZero(b []byte) bool { return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) }
+
+// attributesSize is how many bytes of attributes are to be read behind a record's head.
+func attributesSize(head []byte) int {
+	n := int(binary.LittleEndian.Uint16(head[recordSize:]))
+	if head[recordValid] != 1 || n > maxAttributes {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,111 @@
+package ruby
+
+import (
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/processcontext"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/rubytest/published"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// readPublished opens a Reader of a process, and tells it where the threads publish their spans, as the process says itself.
+func readPublished(t *testing.T, pid int) *Reader {
+	t.Helper()
+	p, err := attach.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	mappings, err := p.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := processcontext.ReadMapped(p, mappings)
+	if err != nil || c.Threads.Version != "tls_v1" || len(c.Threads.Keys) != 2 {
+		t.Fatalf("the process says %+v: %v", c, err)
+	}
+	v, err := p.ThreadLocal("otel_thread_ctx_v1", mappings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rd := openReader(t, pid)
+	rd.SetPublished(v, c.Threads.Keys)
+	return rd
+}
+
+// tlsModels are the ways in which machine code reaches a thread-local variable of a library that is loaded later.
+var tlsModels = map[string][]string{
+	"general dynamic": {"-mtls-dialect=gnu", "-DMORE"},
+	"descriptor":      {"-mtls-dialect=gnu2"},
+	"large":           {"-mtls-dialect=gnu2", "-DMORE"},
+	"initial-exec":    {"-ftls-model=initial-exec"},
+}
+
+func needPublished(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		rubytest.Skip(t, "thread-local variables are told on x86_64 alone")
+	}
+}
+
+// TestPublishedSpans compares the spans that parked threads publish with what they say of them, hostile ones included.
+func TestPublishedSpans(t *testing.T) {
+	needPublished(t)
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		for name, flags := range tlsModels {
+			t.Run(name, func(t *testing.T) {
+				p := published.Start(t, r, rubytest.Options{Args: []string{"parked"}}, flags...)
+				var truth map[string]published.Span
+				p.JSON(t, &truth)
+				rd := readPublished(t, p.PID)
+				var s sampler.Sample
+				calls := uint64(0)
+				for tick := range 3 {
+					if err := rd.Read(sampler.StackTick, &s); err != nil {
+						t.Fatal(err)
+					}
+					seen := 0
+					for i := range s.Threads {
+						info, _ := rd.dict.Thread(s.Threads[i].ID)
+						want, ok := truth[info.Name]
+						if !ok {
+							continue
+						}
+						seen++
+						serving := s.Threads[i].Serving
+						number := func(n uint64) string { return strconv.FormatUint(n, 10) }
+						if got := (published.Span{ID: number(serving.Span), Root: number(serving.RootSpan)}); got != want && tick > 0 {
+							t.Errorf("tick %d: thread %q publishes %v, not %v", tick, info.Name, got, want)
+						}
+					}
+					if seen != len(truth) {
+						t.Errorf("%d of %d threads were seen", seen, len(truth))
+					}
+					before := calls
+					if calls = rd.Reads().Calls; tick == 2 && calls-before > 2 {
+						t.Errorf("the third tick took %d system calls: what threads publish belongs into that of their stacks", calls-before)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestRacingPublished: threads publish spans as fast as they can, in records that are written in place or freed. A span's number says its
+// thread, its trace and its place in that, so no span may be another thread's, and none of another trace than its root.
+func TestRacingPublished(t *testing.T) {
+	needPublished(t)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		for name, flags := range tlsModels {
+			t.Run(name, func(t *testing.T) {
+				p := published.Start(t, r, rubytest.Options{Args: []string{"race"}}, flags...)
+				p.Expect(t, "ready")
+				apart(t, p.PID)
+				raceSpans(t, readPublished(t, p.PID), raceSamples(t)/4)
+			})
+		}
+	})
+}
