@@ -19,9 +19,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// quitWithin bounds the end of ddtop while a read of the target hangs: two seconds are promised, the rest is for a
-// machine with more to do than CPUs. Without the bound that is tested it never ends.
-const quitWithin = 20 * time.Second
+// quitWithin is how long the end of ddtop is waited for while a read of the target hangs. Two seconds are promised, where there is a
+// CPU; without what is tested it never ends.
+const quitWithin = rubytest.Timeout
 
 // tasksOf lists the folders of a process's threads.
 func tasksOf(t *testing.T, pid int) []string {

@@ -91,8 +91,12 @@ func TestWaitingForACommand(t *testing.T) {
 // A command that ends without a VM ends the waiting, with its exit code.
 func TestACommandWithoutRuby(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	x := inTerminal(t, "--", "/bin/sh", "-c", "sleep 2; exit 9")
+	seen := filepath.Join(t.TempDir(), "seen")
+	x := inTerminal(t, "--", "/bin/sh", "-c", `until [ -e "$0" ]; do sleep 0.1; done; exit 9`, seen)
 	x.see(t, "waiting for a Ruby VM in process ")
+	if err := os.WriteFile(seen, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	x.see(t, "the program ended before it had started a Ruby VM")
 	x.leaves(t, 9)
 }

@@ -109,13 +109,16 @@ func TestNoSecretOfACommandLeaves(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
 	program := filepath.Join(folder, "zqcommand")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 2\n"), 0o755); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nuntil [ -e over ]; do sleep 0.1; done\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, redacted := range []bool{false, true} {
 		x := inTerminal(t, "--redact="+strconv.FormatBool(redacted), "--", program)
 		x.see(t, "waiting for a Ruby VM")
 		x.press(t, "q")
+		if err := os.WriteFile(filepath.Join(x.cmd.Dir, "over"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		x.leaves(t, 0)
 		text := x.text()
 		for _, secret := range []string{"zqcommand", folder} {

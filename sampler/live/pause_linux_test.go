@@ -358,7 +358,7 @@ func pauserOf(t *testing.T, pid int, limit time.Duration) *attach.Pauser {
 func TestPauseOfStopped(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
-	z := pauserOf(t, p.PID, time.Second)
+	z := pauserOf(t, p.PID, rubytest.Timeout)
 	p.Signal(t, syscall.SIGSTOP)
 	awaitState(t, p.PID, "T", "it was stopped")
 	for range 50 {

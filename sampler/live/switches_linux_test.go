@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -16,8 +19,9 @@ import (
 
 // TestSwitches compares with what the kernel says in another place: the context switches of task/TID/status, which count when a
 // thread leaves a CPU. They are read at each sample. ddtop reads beside its samples, so that a reading that a sample is the first to
-// have was begun some samples before: it stands between what the kernel said then and what it says now. (With what it says at the
-// very moments the reading itself is compared in sampler/kernel.)
+// have was begun after the sample before the first one with the reading before that: it stands between what the kernel said then and
+// what it says now, however late a sample comes. (With what it says at the very moments the reading itself is compared in
+// sampler/kernel.)
 func TestSwitches(t *testing.T) {
 	rubytest.Long(t)
 	const threads = 10
@@ -32,13 +36,20 @@ func TestSwitches(t *testing.T) {
 	defer cancel()
 	type reading struct{ before, got, after int64 } // after is read after got was
 	var first, last reading
-	const begun = 10 // samples before, at most
-	var was, sum, firstNS int64
-	var sums []int64
+	var was, firstNS int64
+	var lastNS, begunNS int64 // of the last sample, and of the one after which a reading that comes now was begun
+	type told struct{ atNS, sum int64 }
+	var kernel []told // what it said, until when
 	if err := s.Run(ctx, func(sample *sampler.Sample) {
-		sums = append(sums, sum)
-		before := sums[max(0, len(sums)-begun)]
-		sum = switchesOf(t, p.PID)
+		before := int64(0)
+		for _, k := range slices.Backward(kernel) {
+			if k.atNS <= begunNS {
+				before = k.sum
+				break
+			}
+		}
+		sum := switchesOf(t, p.PID)
+		kernel = append(kernel, told{monotonic(t), sum})
 		got := sample.Proc.Switches
 		switch {
 		case got == was || before == 0 || last.got != 0 && sample.TimeNS-firstNS > 4e9:
@@ -47,7 +58,10 @@ func TestSwitches(t *testing.T) {
 		default:
 			last = reading{before, got, sum}
 		}
-		was = got
+		if got != was {
+			begunNS = lastNS
+		}
+		was, lastNS = got, sample.TimeNS
 		if last.got != 0 && sample.TimeNS-firstNS > 4e9 {
 			cancel()
 		}
@@ -69,6 +83,16 @@ func TestSwitches(t *testing.T) {
 }
 
 var switchLines = regexp.MustCompile(`(?m)^(?:non)?voluntary_ctxt_switches:\s*(\d+)$`)
+
+// monotonic is the time of samples (sampler.Sample.TimeNS) now.
+func monotonic(t *testing.T) int64 {
+	t.Helper()
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		t.Fatal(err)
+	}
+	return ts.Nano()
+}
 
 // switchesOf adds up what the kernel says of a process's threads.
 func switchesOf(t *testing.T, pid int) (n int64) {

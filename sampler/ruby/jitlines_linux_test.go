@@ -79,8 +79,8 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	computing, uncertain, collecting, litter := 0, 0, 0, 0
 	ran := time.Duration(-1)
 	for began := time.Now(); computing < enough || collecting < enough/10; {
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("in two minutes %d samples of the loop and %d of the collector were seen", computing, collecting)
+		if time.Since(began) > rubytest.Timeout {
+			t.Fatalf("in %v %d samples of the loop and %d of the collector were seen", rubytest.Timeout, computing, collecting)
 		}
 		time.Sleep(200 * time.Microsecond) // spreads the samples; nothing waits for it
 		before := rubytest.CPUTime(t, rd.pid)

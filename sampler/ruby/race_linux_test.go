@@ -153,12 +153,18 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	samples, raced, stacks, moved, wrong, wrongTop, unnamed, failedTicks := 0, 0, 0, 0, 0, 0, 0, 0
 	nameless := map[sampler.StackID]bool{}
 	retried := rd.reads.Retried
+	failing := false
 	began := time.Now()
 	for ; (samples < n || raced < n/racedShare || time.Since(began) < least) && time.Since(began) < raceTime; samples++ {
+		// Where the program has no CPU it stands in one place for many ticks, which are one.
 		if err := rd.Read(sampler.StackTick, &s); err != nil {
-			failedTicks++
+			if !failing {
+				failedTicks++
+			}
+			failing = true
 			continue
 		}
+		failing = false
 		changed := rd.reads.Retried != retried
 		retried = rd.reads.Retried
 		for i := range s.Threads {
@@ -181,12 +187,12 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 				if th.Stack != last[th.ID] {
 					moved++
 					changed = true
+					if nameless[th.Stack] {
+						unnamed++
+					}
 				}
 			}
 			last[th.ID] = th.Stack
-			if nameless[th.Stack] {
-				unnamed++
-			}
 			switch {
 			case verdict[1] != "":
 				if wrong++; wrong < 10 {
@@ -211,10 +217,10 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 		t.Errorf("only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
 	}
 	// One name in a hundred and one tick in ten may be lost; more than chance makes of that is too much.
-	if unnamed > odds.AtMost(stacks, .01) {
-		t.Errorf("%d of %d stacks have a frame whose name was not read", unnamed, stacks)
+	if unnamed > odds.AtMost(moved, .01) {
+		t.Errorf("%d of %d stacks that had moved have a frame whose name was not read", unnamed, moved)
 	}
-	if failedTicks > odds.AtMost(samples, .1) {
-		t.Errorf("%d of %d ticks failed", failedTicks, samples)
+	if failedTicks > odds.AtMost(raced+failedTicks, .1) {
+		t.Errorf("%d ticks failed, beside %d that raced with the program", failedTicks, raced)
 	}
 }

@@ -35,7 +35,7 @@ func TestRestingStacks(t *testing.T) {
 		var ids []sampler.FrameID
 		again := 0
 		const wanted = 100 // of each
-		deadline := time.Now().Add(time.Minute)
+		deadline := time.Now().Add(rubytest.Timeout)
 		for n := 0; (seen["nap"] < wanted || seen["take"] < wanted || again < wanted) && time.Now().Before(deadline); n++ {
 			depth := sampler.LockTick
 			if n%10 == 0 {

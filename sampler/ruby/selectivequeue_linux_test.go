@@ -42,10 +42,10 @@ func TestSelectiveQueue(t *testing.T) {
 		var before, between, after sampler.Sample
 		var last []sampler.ThreadID
 		compared, changed, selectiveTicks, torn := 0, 0, 0, 0
-		deadline := time.Now().Add(2 * time.Minute)
+		deadline := time.Now().Add(rubytest.Timeout)
 		for i := 0; compared < wanted || changed < changes || selectiveTicks < wanted; i++ {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d comparisons of %d, %d changes of %d, %d selective ticks, %d torn in two minutes", compared, wanted, changed, changes, selectiveTicks, torn)
+				t.Fatalf("%d comparisons of %d, %d changes of %d, %d selective ticks, %d torn", compared, wanted, changed, changes, selectiveTicks, torn)
 			}
 			depth := sampler.LockTick
 			if i%10 == 0 {
