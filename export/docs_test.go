@@ -43,6 +43,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	walk(reflect.TypeFor[Dump]())
 	walk(reflect.TypeFor[gvl.Stat]())
 	walk(reflect.TypeFor[statNote]())
+	walk(reflect.TypeFor[gvl.StatLine]())
 	if keys < 80 {
 		t.Errorf("only %d keys found: the test looks at too little", keys)
 	}

@@ -150,6 +150,7 @@ func TestCommandsOnEveryRuby(t *testing.T) {
 		pid := strconv.Itoa(p.PID)
 		t.Run("dump", func(t *testing.T) { testDump(t, r, pid) })
 		t.Run("stat", func(t *testing.T) { testStat(t, p.PID) })
+		t.Run("stat lines", func(t *testing.T) { testStatLines(t, p.PID) })
 		t.Run("record", func(t *testing.T) { testRecord(t, pid) })
 		t.Run("ps", func(t *testing.T) { testPs(t, r, p.PID) })
 	})
@@ -214,6 +215,34 @@ func testStat(t *testing.T, pid int) {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("%q is not in the table:\n%s", want, text.out)
 		}
+	}
+}
+
+// testStatLines: lines follow each other, and each has the time of all threads.
+func testStatLines(t *testing.T, pid int) {
+	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "1s", "--interval", "200ms", "--json")
+	r.want(t, 0)
+	var before gvl.StatLine
+	n := 0
+	for text := range strings.Lines(r.out) {
+		var l gvl.StatLine
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		ns := l.NS.Running + l.NS.Stalled + l.NS.GC + l.NS.Waiting + l.NS.Native + l.NS.IO + l.NS.Lock + l.NS.Parked + l.NS.Sleeping + l.NS.Unknown
+		if l.PID != pid || n > 0 && l.StartNS != before.EndNS || l.DurationNS <= 0 || l.DurationNS > int64(200*time.Millisecond) || ns <= 0 {
+			t.Errorf("line %d: %s", n, text)
+		}
+		before = l
+		n++
+	}
+	if n == 0 { // how many a full machine lets ddtop make is its own affair
+		t.Errorf("no lines: %q", r.err)
+	}
+	text := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "500ms", "--interval", "100ms")
+	text.want(t, 0)
+	if !strings.HasPrefix(text.out, "time ") || strings.Count(text.out, "\n") < 2 {
+		t.Errorf("lines:\n%s", text.out)
 	}
 }
 

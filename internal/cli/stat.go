@@ -13,6 +13,7 @@ import (
 
 func newStat(std Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
+	lines := newLineFlags()
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stat PID|NAME [-d 10s]",
@@ -20,10 +21,18 @@ func newStat(std Streams) *cobra.Command {
 		Long: `Measure for a while, then print what was wrong, the time per state and thread, the use of the GVL,
 the waiting for it and who is to blame for it, garbage collection, the rates achieved, what could not
 be read, and what ddtop itself used.
-Ctrl-c ends it early and prints what was measured.`,
+Ctrl-c ends it early and prints what was measured.
+With --interval it prints a line for each second, say, as vmstat does; with --json an object each.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			inLines, err := lines.given(cmd, &m.length)
+			if err != nil {
+				return err
+			}
 			if err := m.check(cmd, args, std); err != nil {
 				return err
+			}
+			if inLines {
+				return m.statLines(cmd.Context(), lines.interval.value, std, asJSON)
 			}
 			if m.several() {
 				return m.statGroup(cmd.Context(), m.length.value, j, std, asJSON)
@@ -49,6 +58,7 @@ Ctrl-c ends it early and prints what was measured.`,
 	std.own.addTo(cmd)
 	j.addRules(cmd)
 	j.addWait(cmd)
+	lines.addLines(cmd)
 	j.endpoint.addEndpoint(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd

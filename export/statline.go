@@ -1,0 +1,63 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// StatLinesHead is the heading of lines of text, with the process where there are several.
+func StatLinesHead(several bool) string {
+	pid := ""
+	if several {
+		pid = fmt.Sprintf("%8s ", "pid")
+	}
+	return pid + fmt.Sprintf("%-8s %4s %4s %5s %5s %5s %4s %6s %5s %5s %5s %4s %6s %6s %5s %4s %9s %5s %6s\n", "time", "thr", "GVL", "wait", "run", "stall", "gc",
+		"native", "io", "lock", "rest", "?", "p99", "max", "GCs", "GC", "alloc/s", "CPU", "RSS")
+}
+
+// WriteStatLine writes a line for people: the use of the GVL and the mean number of threads in each state (rest: parked or asleep),
+// the waits for the GVL that ended, collections and the share of time they took, objects allocated, CPU and memory.
+func WriteStatLine(w io.Writer, l gvl.StatLine, several bool) error {
+	mean := func(ns int64) string {
+		if l.DurationNS == 0 {
+			return "–"
+		}
+		v := float64(ns) / float64(l.DurationNS)
+		if ns == 0 {
+			return "0"
+		}
+		return units.Number(v, 2)
+	}
+	p99, longest, allocated, cpu, rss := "–", "–", "–", "–", "–"
+	if l.Waits.Count > 0 {
+		p99, longest = column(units.Duration(l.Waits.P99NS)), column(units.Duration(l.Waits.MaxNS))
+	}
+	if l.Allocated != nil && l.DurationNS > 0 {
+		allocated = units.Count(int64(float64(*l.Allocated) / (float64(l.DurationNS) / 1e9)))
+	}
+	if l.CPUShare != nil {
+		cpu = units.WholePercent(*l.CPUShare) + "%"
+	}
+	if l.RSSBytes > 0 {
+		rss = column(units.Bytes(l.RSSBytes))
+	}
+	n := &l.NS
+	pid := ""
+	if several {
+		pid = fmt.Sprintf("%8d ", l.PID)
+	}
+	_, err := fmt.Fprintf(w, "%s%-8s %4d %4s %5s %5s %5s %4s %6s %5s %5s %5s %4s %6s %6s %5d %4s %9s %5s %6s\n", pid, l.Time.Format("15:04:05"), l.Threads,
+		units.WholePercent(l.HeldShare)+"%", mean(n.Waiting), mean(n.Running), mean(n.Stalled), mean(n.GC), mean(n.Native), mean(n.IO), mean(n.Lock),
+		mean(n.Parked+n.Sleeping), mean(n.Unknown), p99, longest, l.GC.Count, units.WholePercent(l.GC.Share)+"%", allocated, cpu, rss)
+	return err
+}
+
+// column is a figure without blanks, so that scripts find the columns.
+func column(s string) string { return strings.ReplaceAll(s, " ", "") }
+
+// WriteStatLineJSON writes a line as JSON.
+func WriteStatLineJSON(w io.Writer, l gvl.StatLine) error { return writeCompactJSON(w, l) }

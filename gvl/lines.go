@@ -1,0 +1,238 @@
+package gvl
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// StatLine is a line of `ddtop stat --interval`: what happened in one stretch of time. The field names are a contract. Durations
+// are in ns, *_monotonic_ns is CLOCK_MONOTONIC.
+type StatLine struct {
+	PID int `json:"pid"`
+	// Time is the end, by the process's wall clock.
+	Time       time.Time `json:"time"`
+	StartNS    int64     `json:"start_monotonic_ns"`
+	EndNS      int64     `json:"end_monotonic_ns"`
+	DurationNS int64     `json:"duration_ns"`
+	Samples    uint64    `json:"samples"`
+	// Threads is how many threads there were at the last sample.
+	Threads int `json:"threads"`
+	// NS is the time of all threads by state; HeldShare is what was held of the GVLs of all ractors (1: one was held all the time),
+	// WaitingMean the mean number of threads that waited for one.
+	NS          StatStates `json:"ns"`
+	HeldShare   float64    `json:"held_share"`
+	WaitingMean float64    `json:"waiting_mean"`
+	Waits       LineWaits  `json:"waits"`
+	GC          LineGC     `json:"gc"`
+	// Allocated is objects; null where they can't be counted.
+	Allocated *uint64 `json:"allocated"`
+	// CPUShare is the CPU time of the process by elapsed time (1: one CPU); null where it was not read twice.
+	CPUShare *float64 `json:"cpu_share"`
+	// RSSBytes is the process's memory; 0: not known.
+	RSSBytes int64 `json:"rss_bytes"`
+}
+
+// LineWaits are the waits for the GVL that ended in the time of a line.
+type LineWaits struct {
+	Count int64 `json:"count"`
+	P50NS int64 `json:"p50_ns"`
+	P99NS int64 `json:"p99_ns"`
+	MaxNS int64 `json:"max_ns"`
+}
+
+// LineGC are the collections that began in the time of a line, and the time inside the collector.
+type LineGC struct {
+	Count uint64  `json:"count"`
+	Minor uint64  `json:"minor"`
+	Major uint64  `json:"major"`
+	NS    int64   `json:"ns"`
+	Share float64 `json:"share"`
+}
+
+// maxLineLagNS is how long a line waits at most for threads whose time is not settled yet. What comes later counts in the next line.
+const maxLineLagNS = 5_000_000_000
+
+// maxOpenLines bounds the lines that are not told yet: where nothing is read for long, the oldest are told as they are.
+const maxOpenLines = 1000
+
+// lineSums is what is known of the time of a line so far.
+type lineSums struct {
+	startNS, endNS int64
+	ns             [NumStates]int64
+	gcNS           int64
+	waits          Histogram
+	samples        uint64
+	last           *lineEnd // at the last sample in it; nil: there was none
+}
+
+// lineEnd is what counts up.
+type lineEnd struct {
+	threads      int
+	gc           sampler.GC
+	cpuAt, cpuNS int64
+	rss          int64
+}
+
+// Lines cuts the time of a Stream into equal stretches and says of each what happened, when all of it is settled: up to a second
+// after its end, for the kernel's answers come late. Not safe for concurrent use.
+type Lines struct {
+	Ignore
+	proc   sampler.Process
+	length int64
+	out    func(StatLine)
+	open   []lineSums // in the order of time, without a gap
+	// settled is up to when the time of each slot is known; 0: there is no thread.
+	settled []int64
+	before  *lineEnd // at the end of the last line told; nil: none was
+	lastNS  int64
+}
+
+// NewLines returns Lines of a stream of the target p that calls out for each stretch of the given length in ns.
+func NewLines(s *Stream, p sampler.Process, length int64, out func(StatLine)) *Lines {
+	l := &Lines{proc: p, length: length, out: out}
+	s.Attach(l)
+	return l
+}
+
+// each calls visit with the lines that a stretch of time lies in, and with what of it lies there. Time before the first open one
+// counts in that.
+func (l *Lines) each(fromNS, toNS int64, visit func(s *lineSums, ns int64)) {
+	if len(l.open) == 0 || toNS <= fromNS {
+		return
+	}
+	if first := l.open[0].startNS; fromNS < first {
+		visit(&l.open[0], min(first, toNS)-fromNS)
+		fromNS = first
+	}
+	for i := range l.open {
+		s := &l.open[i]
+		if from, to := max(fromNS, s.startNS), min(toNS, s.endNS); to > from {
+			visit(s, to-from)
+		}
+	}
+}
+
+// reach opens the lines up to a time.
+func (l *Lines) reach(ns int64) {
+	for len(l.open) > 0 && l.open[len(l.open)-1].endNS < ns {
+		if len(l.open) >= maxOpenLines {
+			l.tell()
+		}
+		from := l.open[len(l.open)-1].endNS
+		l.open = append(l.open, lineSums{startNS: from, endNS: from + l.length})
+	}
+}
+
+// Interval adds a stretch of a thread's time.
+func (l *Lines) Interval(i *Interval) {
+	l.reach(i.ToNS)
+	l.each(i.FromNS, i.ToNS, func(s *lineSums, ns int64) { s.ns[i.State] += ns })
+	l.settle(i.Slot, i.ToNS)
+}
+
+func (l *Lines) settle(slot int, ns int64) {
+	for slot >= len(l.settled) {
+		l.settled = append(l.settled, 0)
+	}
+	l.settled[slot] = ns
+}
+
+// Waited adds a wait to the line it ended in.
+func (l *Lines) Waited(w *Wait) {
+	l.reach(w.ToNS)
+	for i := range l.open {
+		if w.ToNS <= l.open[i].endNS {
+			l.open[i].waits.Add(w.NS())
+			return
+		}
+	}
+}
+
+// Collecting adds time of the collector.
+func (l *Lines) Collecting(i *GCInterval) {
+	l.reach(i.ToNS)
+	l.each(i.FromNS, i.ToNS, func(s *lineSums, ns int64) { s.gcNS += ns })
+}
+
+// Ended forgets a thread.
+func (l *Lines) Ended(slot int, _ int64) { l.settle(slot, 0) }
+
+// Tick tells the lines that are settled.
+func (l *Lines) Tick(t *Tick) {
+	if t.First {
+		l.open = append(l.open, lineSums{startNS: t.ToNS, endNS: t.ToNS + l.length})
+	}
+	l.reach(t.ToNS)
+	l.lastNS = t.ToNS
+	for _, i := range t.Begun {
+		if slot := t.Slots[i]; slot >= 0 && (slot >= len(l.settled) || l.settled[slot] == 0) {
+			l.settle(slot, t.MidNS)
+		}
+	}
+	end := lineEnd{threads: len(t.Threads), gc: t.GC, cpuAt: t.Proc.AtNS, cpuNS: t.Proc.UserNS + t.Proc.SystemNS, rss: t.Proc.RSSBytes}
+	if t.First {
+		before := end
+		l.before = &before
+	}
+	at := slices.IndexFunc(l.open, func(s lineSums) bool { return t.ToNS <= s.endNS })
+	if s := &l.open[at]; s.last == nil {
+		s.last, s.samples = &end, s.samples+1
+	} else {
+		*s.last, s.samples = end, s.samples+1
+	}
+	for len(l.open) > 1 && (l.open[0].endNS <= l.settledNS() || t.ToNS > l.open[0].endNS+maxLineLagNS) {
+		l.tell()
+	}
+}
+
+// settledNS is up to when the time of all threads is known.
+func (l *Lines) settledNS() int64 {
+	least := l.lastNS
+	for _, ns := range l.settled {
+		if ns != 0 {
+			least = min(least, ns)
+		}
+	}
+	return least
+}
+
+// Finish tells the lines that are left, after the stream has finished. The last one ends with the last sample.
+func (l *Lines) Finish() {
+	for len(l.open) > 0 && l.open[0].startNS < l.lastNS {
+		l.tell()
+	}
+	l.open = nil
+}
+
+// tell says what happened in the first open line.
+func (l *Lines) tell() {
+	s := &l.open[0]
+	endNS := min(s.endNS, l.lastNS)
+	ratioOf := func(ns int64) float64 { return ratio(ns, endNS-s.startNS) }
+	line := StatLine{
+		PID: l.proc.PID, Time: l.proc.WallTime(endNS), StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
+		NS: StatesOf(s.ns), HeldShare: ratioOf(s.ns[Running] + s.ns[Stalled] + s.ns[GC]), WaitingMean: ratioOf(s.ns[Waiting]),
+	}
+	n, longest := s.waits.Count()
+	line.Waits = LineWaits{Count: n, P50NS: s.waits.Quantile(.5), P99NS: s.waits.Quantile(.99), MaxNS: longest}
+	line.GC.NS, line.GC.Share = s.gcNS, ratioOf(s.gcNS)
+	if s.last == nil { // nothing was read: what counts up stands where it stood
+		s.last = l.before
+	}
+	now, before := s.last, l.before
+	line.Threads, line.RSSBytes = now.threads, now.rss
+	if now.gc.Valid && before.gc.Valid {
+		line.GC.Count, line.GC.Minor, line.GC.Major = now.gc.Count-before.gc.Count, now.gc.MinorCount-before.gc.MinorCount, now.gc.MajorCount-before.gc.MajorCount
+		allocated := now.gc.Allocated - min(now.gc.Allocated, before.gc.Allocated)
+		line.Allocated = &allocated
+	}
+	if span := now.cpuAt - before.cpuAt; before.cpuAt != 0 && span > 0 {
+		share := ratio(now.cpuNS-before.cpuNS, span)
+		line.CPUShare = &share
+	}
+	l.before = now
+	l.open = slices.Delete(l.open, 0, 1)
+	l.out(line)
+}

@@ -1,0 +1,121 @@
+package gvl
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// sumsOf adds up what a stream says.
+type sumsOf struct {
+	Ignore
+	ns      [NumStates]int64
+	gcNS    int64
+	waits   int64
+	longest int64
+}
+
+func (s *sumsOf) Interval(i *Interval)     { s.ns[i.State] += i.NS() }
+func (s *sumsOf) Collecting(i *GCInterval) { s.gcNS += i.NS() }
+func (s *sumsOf) Waited(w *Wait)           { s.waits++; s.longest = max(s.longest, w.NS()) }
+
+// TestLinesSumUp: lines follow each other without a gap from the first sample to the last, are told at most once settled, and hold
+// all that the stream says, whatever comes and goes, and when nothing was read for long.
+func TestLinesSumUp(t *testing.T) {
+	for seed := uint64(0); seed < 40; seed++ {
+		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
+		p.PID = 9
+		next := streamtest.New(seed, dict)
+		next.Damaged = seed%2 == 1
+		class, stream := NewClassifier(p, dict), NewStream(p)
+		var want sumsOf
+		stream.Attach(&want)
+		var lines []StatLine
+		length := int64(1+seed%5) * 20_000_000
+		l := NewLines(stream, p, length, func(line StatLine) { lines = append(lines, line) })
+		var first, last *sampler.Sample
+		samples := uint64(0)
+		for n := range 1500 {
+			x := next.Next().Clone()
+			if n > 700 {
+				x.TimeNS += 3e9 // nothing was read for 3 s
+			}
+			if last != nil && x.TimeNS < last.TimeNS {
+				x.TimeNS = last.TimeNS
+			}
+			if first == nil {
+				first = x
+			}
+			last = x
+			samples++
+			stream.Feed(x, class.Classify(x))
+		}
+		if len(lines) == 0 {
+			t.Fatalf("seed %d: no line was told while it went on", seed)
+		}
+		stream.Finish()
+		l.Finish()
+		var got sumsOf
+		at, seen := first.TimeNS, uint64(0)
+		for i, line := range lines {
+			if line.StartNS != at || line.DurationNS != line.EndNS-line.StartNS || line.DurationNS != length && i < len(lines)-1 || line.PID != 9 {
+				t.Fatalf("seed %d: line %d is from %d to %d, want from %d for %d", seed, i, line.StartNS, line.EndNS, at, length)
+			}
+			at = line.EndNS
+			for s := range NumStates {
+				got.ns[s] += line.NS.of(s)
+			}
+			got.gcNS += line.GC.NS
+			got.waits += line.Waits.Count
+			got.longest = max(got.longest, line.Waits.MaxNS)
+			seen += line.Samples
+		}
+		if at != last.TimeNS || seen != samples {
+			t.Errorf("seed %d: until %d with %d samples, want %d with %d", seed, at, seen, last.TimeNS, samples)
+		}
+		if got != want {
+			t.Errorf("seed %d:\n%+v, the stream says\n%+v", seed, got, want)
+		}
+	}
+}
+
+// of is the time in a state.
+func (s *StatStates) of(st State) int64 {
+	return [NumStates]int64{
+		Unknown: s.Unknown, Running: s.Running, Stalled: s.Stalled, GC: s.GC, Waiting: s.Waiting, Native: s.Native, IO: s.IO, Lock: s.Lock,
+		Parked: s.Parked, Sleeping: s.Sleeping,
+	}[st]
+}
+
+// TestLines: one line in full.
+func TestLines(t *testing.T) {
+	p := procOf(sampler.EraSched)
+	class, stream := NewClassifier(p, nil), NewStream(p)
+	var lines []StatLine
+	l := NewLines(stream, p, 8*ms, func(line StatLine) { lines = append(lines, line) })
+	for n := range int64(5) {
+		s := sampleAt(base+n*4*ms, 1, holder(1), queued(2))
+		if n == 4 {
+			s = sampleAt(base+n*4*ms, 2, queued(1), holder(2))
+		}
+		s.GC = sampler.GC{Valid: true, Count: 10 + uint64(n), MinorCount: 8 + uint64(n), MajorCount: 2, Allocated: 1000 * uint64(n)}
+		s.Proc = sampler.Proc{AtNS: base + n*4*ms, UserNS: n * 3 * ms, SystemNS: n * ms, RSSBytes: 70 + n}
+		stream.Feed(s, class.Classify(s))
+	}
+	stream.Finish()
+	l.Finish()
+	if len(lines) != 2 {
+		t.Fatalf("%+v", lines)
+	}
+	one, two := lines[0], lines[1]
+	if one.NS.Running != 8*ms || one.NS.Waiting != 8*ms || one.HeldShare != 1 || one.WaitingMean != 1 || one.Threads != 2 || one.Samples != 3 || one.Waits.Count != 0 {
+		t.Errorf("%+v", one)
+	}
+	if one.GC.Count != 2 || one.GC.Minor != 2 || one.GC.Major != 0 || *one.Allocated != 2000 || *one.CPUShare != 1 || one.RSSBytes != 72 {
+		t.Errorf("%+v %d %g", one, *one.Allocated, *one.CPUShare)
+	}
+	if two.Waits.Count != 2 || two.Waits.MaxNS != 14*ms || two.GC.Count != 2 || *two.Allocated != 2000 || two.EndNS != base+16*ms {
+		t.Errorf("%+v", two)
+	}
+}
