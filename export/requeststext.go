@@ -175,7 +175,7 @@ func tellings(q *gvl.StatServing) []string {
 		out = append(out, ansi.Truncate(flamegraph.Printable(*q.Statement), statementWidth, "…"))
 	}
 	if q.Exception != nil {
-		out = append(out, "rescues "+flamegraph.Printable(*q.Exception))
+		out = append(out, "handling "+flamegraph.Printable(*q.Exception))
 	}
 	return out
 }

@@ -199,14 +199,14 @@ func (sc *scene) requestOf(id sampler.ThreadID) string {
 	return canvas.Clean(endpointName(w.Kind, w.Endpoint))
 }
 
-// asks is what a thread asks at the moment shown and which exception it handles: "SELECT orders WHERE id = ?", "rescues IOError".
+// asks is what a thread asks at the moment shown and which exception it handles: "SELECT orders WHERE id = ?", "handling IOError".
 func (sc *scene) asks(at sampler.Serving) string {
 	s := canvas.Clean(sc.dict.Statement(at.Statement))
 	if e := canvas.Clean(sc.dict.Exception(at.Exception)); e != "" {
 		if s != "" {
 			s += "  "
 		}
-		s += "rescues " + e
+		s += "handling " + e
 	}
 	return s
 }

@@ -86,7 +86,7 @@ func readRequest(g *target, ec attach.Address, scopes []code.Scope, at *code.Sco
 	if err := o.FiberLocals(ec, func(name string, v uint64) (bool, error) { return false, text(v, nil) }); err != nil {
 		return err
 	}
-	exception, err := g.dec.Errinfo(scopes, ec)
+	exception, _, err := g.dec.Errinfo(scopes, ec)
 	if err != nil || exception == 0 {
 		return err
 	}

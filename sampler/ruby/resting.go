@@ -19,9 +19,11 @@ type restingStack struct {
 	id      sampler.StackID
 	quality sampler.StackQuality
 	omitted uint32
-	topSelf [4]uint64
-	topC    [4]bool
-	jit     []attach.Address
+	// handlers is as in stackState.
+	handlers int
+	topSelf  [4]uint64
+	topC     [4]bool
+	jit      []attach.Address
 	// rests: it is one. live is as in stackState.
 	rests, live bool
 	// asideIn is the Dictionary's generation in which it was put aside: in a later one its ID may be evicted.
@@ -39,6 +41,7 @@ func (r *Reader) swapResting(s *stackState) {
 	s.id, o.id = o.id, s.id
 	s.quality, o.quality = o.quality, s.quality
 	s.omitted, o.omitted = o.omitted, s.omitted
+	s.handlers, o.handlers = o.handlers, s.handlers
 	s.topSelf, o.topSelf = o.topSelf, s.topSelf
 	s.topC, o.topC = o.topC, s.topC
 	s.jit.kept, o.jit = o.jit, s.jit.kept

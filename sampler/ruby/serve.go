@@ -134,8 +134,9 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 				return
 			}
 		}
-		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, CFP: st.cfp, End: st.keptEnd, Raw: st.kept, Size: r.o.code.FrameSize,
-			Partial: st.quality&sampler.StackPartial != 0, NowNS: nowNS, SinceNS: sinceNS}
+		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, ContextAt: t.addr + attach.Address(r.o.thEC), CFP: st.cfp, End: st.keptEnd,
+			Raw: st.kept, Size: r.o.code.FrameSize, Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
+			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS}
 		calls, err = r.finder.Look(&t.serves.work, &frames)
 		r.reads.Calls += uint64(calls)
 		r.budget.spent = true

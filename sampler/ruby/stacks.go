@@ -59,6 +59,8 @@ type stackState struct {
 	id      sampler.StackID
 	quality sampler.StackQuality
 	omitted uint32
+	// handlers is how many of the frames are those of a rescue or an ensure.
+	handlers int
 	// fibers are the stacks of those that resumed the running fiber, when fibersOf was the stack's version.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
@@ -165,7 +167,7 @@ func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s.id = id
 	s.version++
 	s.quality = sampler.StackFresh
-	s.omitted = 0
+	s.omitted, s.handlers = 0, info.Handlers
 	if raw.Cut > 0 {
 		s.quality |= sampler.StackTruncated
 		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.code.FrameSize + info.Placeless)

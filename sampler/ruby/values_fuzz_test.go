@@ -116,7 +116,7 @@ func (e *explorer) thread(th *capturedThread) error {
 		values = append(values, s.Self)
 	}
 	e.ask(func() error {
-		v, err := e.d.Errinfo(scopes, th.EC)
+		v, _, err := e.d.Errinfo(scopes, th.EC)
 		values = append(values, v)
 		return err
 	})

@@ -267,7 +267,7 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 			t.Errorf("%s: not found on its stack: %v", name, left)
 		}
 		check("$!", func() (string, error) {
-			v, err := c.g.dec.Errinfo(scopes, ec)
+			v, _, err := c.g.dec.Errinfo(scopes, ec)
 			switch {
 			case err != nil:
 				return "", err

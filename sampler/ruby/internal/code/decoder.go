@@ -67,6 +67,8 @@ type Info struct {
 	Calls int
 	// Reused is the number of control frames, from the outside, that were not decoded again.
 	Reused int
+	// Handlers is how many of the control frames are those of a rescue or an ensure.
+	Handlers int
 
 	// Proof says how long the result stays right while the control frames don't change.
 	Proof Proof
@@ -190,7 +192,7 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		if losses != d.losses && found > 0 {
 			continue // what was lost may be what is kept
 		}
-		d.info.Frames, d.info.Calls = int(all.shown), d.view.Calls-calls
+		d.info.Frames, d.info.Handlers, d.info.Calls = int(all.shown), int(all.handlers), d.view.Calls-calls
 		d.info.Proof = Proof{generation: d.generation, loadPath: d.loadPath.version, old: all.old, final: all.final}
 		d.keepFrames(raw, meant, losses)
 		return all.stack, d.info, nil

@@ -6,22 +6,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
+// handler reports whether it is the code of a rescue or an ensure.
+func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
+
 // Errinfo returns the exception that a thread handles, as its own $! would say, 0 for none: of the scopes of all of its control
-// frames, or of those from the innermost one outward up to a rescue, and its execution context. It reads through Objects.
-func (d *Decoder) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, err error) {
+// frames, or of those from the innermost one outward up to a rescue, and its execution context. from is which of the scopes has it,
+// -1: the context has. It reads through Objects.
+func (d *Decoder) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
 	const fixnum = 1
 	v := uint64(0)
 	for i := range scopes {
 		s := &scopes[i]
-		if s.typ != iseqRescue && s.typ != iseqEnsure {
+		if !s.Handler() {
 			continue
 		}
 		// It is the only local variable of such code.
 		if v, err = d.Objects.Word(s.EP - envBelow - 8); err != nil {
-			return 0, err
+			return 0, i, err
 		}
 		if s.typ == iseqRescue {
-			return d.exception(v)
+			v, err = d.exception(v)
+			return v, i, err
 		}
 		// An ensure that nothing was raised through has a number there, one that a throw goes through an object of Ruby's own.
 		if v&fixnum != 0 {
@@ -29,16 +34,18 @@ func (d *Decoder) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, 
 		}
 		imemo, err := d.Objects.Is(v, heap.TypeImemo)
 		if err != nil {
-			return 0, err
+			return 0, i, err
 		}
 		if !imemo {
-			return d.exception(v)
+			v, err = d.exception(v)
+			return v, i, err
 		}
 	}
 	if v, err = d.Objects.Word(ec + attach.Address(d.o.ecErrinfo)); err != nil {
-		return 0, err
+		return 0, -1, err
 	}
-	return d.exception(v)
+	v, err = d.exception(v)
+	return v, -1, err
 }
 
 // exception returns a value that is an object, 0 for nil.

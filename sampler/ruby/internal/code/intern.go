@@ -17,6 +17,8 @@ type outerFrames struct {
 	hidden, cut bool
 	// old and final are as in Proof, of the frames alone; unnamed: the innermost one lacks a name.
 	old, final, unnamed bool
+	// handlers is how many are those of a rescue or an ensure.
+	handlers int32
 }
 
 // frameKey is what a Frame depends on.
@@ -42,7 +44,7 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 			continue
 		}
 		w.left = hide
-		hide = w.code.typ == iseqRescue || w.code.typ == iseqEnsure
+		hide = w.code.typ.handler()
 	}
 }
 
@@ -70,6 +72,9 @@ func (d *Decoder) internFrame(i int, all *outerFrames) error {
 	w := &d.work[i]
 	all.old = all.old && !w.young && (w.code == nil || d.old(&w.code.validity)) && (w.method == nil || d.old(&w.method.validity))
 	all.unnamed = false
+	if w.code != nil && w.code.typ.handler() {
+		all.handlers++
+	}
 	switch {
 	case w.kind == frameSkipped || w.left, w.kind != frameRuby && all.hidden:
 		all.final = all.final && (w.method == nil || w.method.final)

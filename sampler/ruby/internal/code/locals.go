@@ -38,6 +38,9 @@ type Scope struct {
 	typ iseqType
 }
 
+// Handler reports whether its code is that of a rescue or an ensure.
+func (s *Scope) Handler() bool { return s.typ.handler() }
+
 // Scopes finds those of control frames that run Ruby code, innermost first, in into. The frames are those of a stack that was
 // decoded lately. Errors are those of Decode.
 func (d *Decoder) Scopes(frames []byte, into []Scope) ([]Scope, error) {

@@ -51,10 +51,10 @@ func TestGrownHashIsKept(t *testing.T) {
 		w.Set(notes)
 		check := func(what string, same, kept bool) {
 			t.Helper()
-			if got, _, err := w.Confirm(o, g.Pages); got != same || err != nil {
+			if got, _, err := w.Confirm(o, g.Pages, nil, nil); got != same || err != nil {
 				t.Errorf("%s: %s: the same: %v %v", g.Version, what, got, err)
 			}
-			if got, _, err := w.ConfirmKept(o, g.Pages); got != kept || err != nil {
+			if got, _, err := w.ConfirmKept(o, g.Pages, nil, nil); got != kept || err != nil {
 				t.Errorf("%s: %s: kept: %v %v", g.Version, what, got, err)
 			}
 		}

@@ -110,23 +110,23 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	if w.empty() {
 		return false, 0
 	}
-	same, calls, err := w.Confirm(o, mem)
+	same, calls, err := w.Confirm(o, mem, nil, nil)
 	return err == nil && same, calls
 }
 
-// Confirm reads it all again in one call, and behind it what more names, and reports whether it still says the same; it does not where
-// something can't be read. The error is mem's.
-func (w *Watch) Confirm(o *Objects, mem attach.Memory, more ...attach.Range) (same bool, calls int, err error) {
-	return w.confirm(o.Agrees, mem, more)
+// Confirm reads it all again in one call, and reports whether it still says the same; it does not where something can't be read. What
+// before and behind name is read before and behind it in the same call. The error is mem's.
+func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
+	return w.confirm(o.Agrees, mem, before, behind)
 }
 
 // ConfirmKept is Confirm that lets Hashes have more pairs by now: an answer made of those there were holds, until it is looked at again.
-func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, more ...attach.Range) (same bool, calls int, err error) {
-	return w.confirm(o.agreesOrGrew, mem, more)
+func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
+	return w.confirm(o.agreesOrGrew, mem, before, behind)
 }
 
-func (w *Watch) confirm(agrees func(x *Witness, b []byte) bool, mem attach.Memory, more []attach.Range) (same bool, calls int, err error) {
-	ranges := append(w.Plan(nil), more...)
+func (w *Watch) confirm(agrees func(x *Witness, b []byte) bool, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
+	ranges := append(w.Plan(before), behind...)
 	w.planned = false
 	calls, err = mem.ReadBatch(ranges)
 	if err != nil {

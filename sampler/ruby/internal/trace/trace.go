@@ -201,7 +201,7 @@ func (f *Finder) settled(ec attach.Address) (Span, error) {
 			return Span{}, errChanged
 		case first == again && slices.Equal(f.first, f.notes):
 			f.scratch.Set(f.notes)
-			same, calls, err := f.scratch.Confirm(f.objects, f.mem)
+			same, calls, err := f.scratch.Confirm(f.objects, f.mem, nil, nil)
 			f.calls += calls
 			if same || err != nil {
 				return again, err

@@ -31,7 +31,7 @@ func (f *Finder) lookForStatement(s *State, fr *Frames) error {
 		return err
 	}
 	if len(candidates) > 0 {
-		f.frame = liveFrame{at: fr.inner(scope.Frame), words: wordsOf(fr.Raw[scope.Frame*fr.Size:]), ec: fr.EC, innermostAt: fr.InnermostAt}
+		f.frame = frameOf(fr, fr.inner(scope.Frame), fr.Raw[scope.Frame*fr.Size:])
 	}
 	for _, c := range candidates {
 		at := scope.Locals.At(scope.EP, c.local)

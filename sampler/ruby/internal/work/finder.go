@@ -71,11 +71,12 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
-		s.generation, s.asked = g, f.dict.InternText(s.askedText)
+		s.generation, s.asked, s.handled.id = g, f.dict.InternText(s.askedText), f.dict.InternText(s.handled.text)
 	}
 	taskErr := f.lookForTask(s, fr)
 	askErr := f.onCredit(func() error { return f.lookForStatement(s, fr) })
-	s.serving = sampler.Serving{Statement: s.asked}
+	handledErr := f.lookForException(s, fr)
+	s.serving = sampler.Serving{Statement: s.asked, Exception: s.handled.id}
 	if taskErr == nil {
 		s.ec, s.lookedNS = fr.EC, fr.SinceNS
 		if s.task != nil {
@@ -85,7 +86,7 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	if askErr != nil {
 		s.serving.Statement = 0
 	}
-	for _, err := range []error{taskErr, askErr} {
+	for _, err := range []error{taskErr, askErr, handledErr} {
 		if errors.Is(err, attach.ErrGone) {
 			return f.calls + f.objects.View.Calls, err
 		}
@@ -95,6 +96,7 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 
 // lookForTask makes s.task what the thread works on. After an error it is what it was.
 func (f *Finder) lookForTask(s *State, fr *Frames) error {
+	s.anew = false
 	same := s.sameFrames(fr)
 	if same && f.stands(&s.from) {
 		f.seen(s.task, fr.NowNS)
@@ -157,7 +159,7 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	if s.task != nil && s.task != t && s.ec == fr.EC {
 		f.end(s.task)
 	}
-	s.task = t
+	s.task, s.anew = t, true
 	s.keepFrames(fr, j)
 	s.from.Set(f.notes)
 }
@@ -193,7 +195,7 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 			}
 			j := to - 1 - scopes[i].Frame
 			frame, at := fr.outer(j)
-			f.frame = liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt}
+			f.frame = frameOf(fr, at, frame)
 			found, err := f.readTask(&scopes[i], site, r)
 			if err != nil {
 				return 0, err
@@ -225,7 +227,7 @@ func (f *Finder) bare(s *State, fr *Frames) int {
 // readCandidate reads what the j-th frame from the outside says.
 func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err error) {
 	frame, at := fr.outer(j)
-	f.frame = liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt}
+	f.frame = frameOf(fr, at, frame)
 	scopes, err := f.code.Scopes(frame, f.scopes[:0])
 	f.scopes = scopes[:0]
 	if err != nil || len(scopes) != 1 {

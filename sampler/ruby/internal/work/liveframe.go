@@ -11,16 +11,32 @@ import (
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
-	// ec is the execution context, which has the address of the innermost frame at innermostAt.
-	ec, innermostAt attach.Address
-	// again and innermost are what was read behind the variables.
-	again     [frameWords]byte
-	innermost [8]byte
+	// ec is the execution context, which has the address of the innermost frame at innermostAt. Its thread has its address at
+	// contextAt while it runs: another thread's fiber can come to have its place.
+	ec, innermostAt, contextAt attach.Address
+	// looks are what was read before and behind the variables: a frame can be made anew in between.
+	looks [2]frameLook
 }
 
-// lives reports whether the frame runs or waits for those it has called.
-func (f *liveFrame) lives() bool {
-	return f.again == f.words && attach.Address(view.U64(f.innermost[:])) <= f.at
+// frameLook is what says whether a frame lives.
+type frameLook struct {
+	words              [frameWords]byte
+	innermost, context [8]byte
+}
+
+// frameOf returns the frame at an address, with its bytes as they were read with the others of fr.
+func frameOf(fr *Frames, at attach.Address, frame []byte) liveFrame {
+	return liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt, contextAt: fr.ContextAt}
+}
+
+// plan returns the ranges of a look.
+func (f *liveFrame) plan(l *frameLook) []attach.Range {
+	return []attach.Range{{Addr: f.contextAt, Buf: l.context[:]}, {Addr: f.innermostAt, Buf: l.innermost[:]}, {Addr: f.at + code.FrameISeq, Buf: l.words[:]}}
+}
+
+// lives reports whether the frame ran, or waited for those it has called, at a look.
+func (f *liveFrame) lives(l *frameLook) bool {
+	return l.words == f.words && attach.Address(view.U64(l.innermost[:])) <= f.at && attach.Address(view.U64(l.context[:])) == f.ec
 }
 
 // confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves its variables
@@ -31,7 +47,6 @@ func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem atta
 	if found {
 		confirm = w.ConfirmKept
 	}
-	same, calls, err = confirm(o, mem, attach.Range{Addr: f.at + code.FrameISeq, Buf: f.again[:]},
-		attach.Range{Addr: f.innermostAt, Buf: f.innermost[:]})
-	return same && f.lives(), calls, err
+	same, calls, err = confirm(o, mem, f.plan(&f.looks[0]), f.plan(&f.looks[1]))
+	return same && f.lives(&f.looks[0]) && f.lives(&f.looks[1]), calls, err
 }

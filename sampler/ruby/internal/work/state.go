@@ -11,14 +11,17 @@ import (
 
 // Frames are the control frames of a thread's stack as they were read and believed.
 type Frames struct {
-	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address. End is the end
-	// of the VM stack.
-	EC, InnermostAt, CFP, End attach.Address
+	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address. The thread that
+	// runs it has its address at ContextAt. End is the end of the VM stack.
+	EC, InnermostAt, ContextAt, CFP, End attach.Address
 	// Raw are the frames, innermost first, the dummy at the bottom included; Size is that of one, in bytes.
 	Raw  []byte
 	Size int
-	// Partial: inner frames were left out, so the first one is not the innermost.
-	Partial bool
+	// Partial: inner frames were left out, so the first one is not the innermost. Truncated: the middle was.
+	Partial, Truncated bool
+	// Handlers is how many of the frames are those of a rescue or an ensure. Version tells the thread's stacks apart; it is above 0.
+	Handlers int
+	Version  uint64
 	// NowNS is the time of the sample that they are of, and SinceNS, no later, one at which they were not read yet: CLOCK_MONOTONIC in
 	// ns.
 	NowNS, SinceNS int64
@@ -46,6 +49,8 @@ type State struct {
 	task  *task
 	outer []byte
 	words [frameWords]byte
+	// anew: the last look has read it anew.
+	anew bool
 	// from is what task was read from.
 	from heap.Watch
 	// bare are outer frames, of the context bareEC, that have no variable of interest.
@@ -60,6 +65,8 @@ type State struct {
 	askedAt   attach.Address
 	askedFrom heap.Watch
 
+	handled handled
+
 	// generation is the Dictionary's that the IDs are of.
 	generation sampler.Generation
 	serving    sampler.Serving
@@ -70,13 +77,14 @@ func (s *State) Serving() sampler.Serving { return s.serving }
 
 // Plan adds what the last look's answer was read from to the ranges of a call.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
-	return s.askedFrom.Plan(s.from.Plan(ranges))
+	return s.handled.from.Plan(s.askedFrom.Plan(s.from.Plan(ranges)))
 }
 
 // Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another one.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.askedFrom.Unplan()
+	s.handled.from.Unplan()
 }
 
 // Lost says that the thread's stack is not known, and so is for whom it works. The request may go on.

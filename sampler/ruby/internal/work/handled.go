@@ -1,0 +1,179 @@
+package work
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+)
+
+// maxMessage is how much is told of an exception's message, in bytes.
+const maxMessage = 200
+
+// handled is which exception a thread handles.
+type handled struct {
+	id   sampler.TextID
+	text string
+	// ec and version are those of the frames that it was read with: others can have another one. Where neither a rescue nor an ensure is
+	// among them, version is 0, and the context alone says it. known: it was read.
+	ec      attach.Address
+	version uint64
+	known   bool
+	from    heap.Watch
+}
+
+func (h *handled) forget() {
+	h.id, h.text, h.known = 0, "", false
+	h.from.Clear()
+}
+
+// lookForException makes s.handled the exception that the thread handles ($!). After an error it is not known.
+func (f *Finder) lookForException(s *State, fr *Frames) error {
+	h := &s.handled
+	if fr.Partial || fr.Truncated || fr.count() == 0 {
+		h.forget()
+		return nil
+	}
+	version := uint64(0)
+	if fr.Handlers > 0 {
+		version = fr.Version
+	}
+	if h.known && h.ec == fr.EC && h.version == version {
+		again := s.anew && h.text != ""
+		if again {
+			h.from.Unplan() // that was read before what the thread works on: it can be the last request's
+		}
+		if f.stands(&h.from) && (!again || f.paired(s)) {
+			return nil
+		}
+	}
+	h.forget()
+	return f.onCredit(func() error {
+		text, err := f.readException(fr)
+		if err != nil {
+			return err
+		}
+		if text != "" && !f.paired(s) {
+			return errChanged
+		}
+		h.ec, h.version, h.known = fr.EC, version, true
+		h.text, h.id = text, f.dict.InternText(text)
+		h.from.Set(f.notes)
+		return nil
+	})
+}
+
+// paired reports whether the thread still works on what it did before its exception was read.
+func (f *Finder) paired(s *State) bool {
+	if s.task == nil {
+		return true
+	}
+	same, calls, err := s.from.ConfirmKept(f.objects, f.mem, nil, nil)
+	f.calls += calls
+	return err == nil && same
+}
+
+// readException reads the exception that is handled: "" for none, and for one whose class has no name. f.notes is what it was read from.
+func (f *Finder) readException(fr *Frames) (text string, err error) {
+	var scopes []code.Scope
+	if fr.Handlers > 0 {
+		scopes, err = f.code.Scopes(fr.Raw, f.scopes[:0])
+		f.scopes = scopes[:0]
+		if err != nil {
+			return "", err
+		}
+		n := 0
+		for i := range scopes {
+			if scopes[i].Handler() {
+				n++
+			}
+		}
+		if n != fr.Handlers {
+			return "", errChanged // one is in a frame that a JIT keeps elsewhere
+		}
+	}
+	_, err = f.settled(func() (found bool, err error) {
+		v, from, err := f.code.Errinfo(scopes, fr.EC)
+		at := 0
+		if from >= 0 {
+			at = scopes[from].Frame
+		}
+		f.frame = frameOf(fr, fr.inner(at), fr.Raw[at*fr.Size:])
+		if err != nil || v == 0 {
+			text = ""
+			return false, err
+		}
+		text, err = f.exceptionText(v)
+		return text != "", err
+	})
+	return text, err
+}
+
+// exceptionText is an exception's class, with its message where values are asked for: the text that it was made with, whatever a method
+// of its class makes of it.
+func (f *Finder) exceptionText(v uint64) (string, error) {
+	if _, err := f.word(attach.Address(v) + heap.BasicClass); err != nil {
+		return "", err
+	}
+	class := ""
+	var err error
+	f.quietly(func() { class, err = f.objects.ClassOf(v) })
+	switch {
+	case err != nil || !constantPath(class):
+		return "", err
+	case !f.values, class == "UncaughtThrowError": // its text is a format
+		return class, nil
+	}
+	message, ok, err := f.objects.Ivar(v, "mesg")
+	if err != nil || !ok || !f.objects.IsObject(message) {
+		return class, err
+	}
+	flags, err := f.objects.Flags(message)
+	switch typ := flags & heap.TypeMask; {
+	case err != nil:
+		return "", err
+	case typ == heap.TypeNone || typ == heap.TypeMoved:
+		return "", errChanged
+	case typ != heap.TypeString:
+		return class, nil
+	}
+	text, more, err := f.objects.Prefix(message, maxMessage+utf8.UTFMax)
+	if err != nil || text == "" {
+		return class, err
+	}
+	return class + ": " + cutMessage(text, more), nil
+}
+
+// cutMessage cuts a message of which the beginning was read; more: there is more of it.
+func cutMessage(s string, more bool) string {
+	if len(s) > maxMessage {
+		n := maxMessage
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s, more = s[:n], true
+	}
+	if more {
+		s += sampler.CutMark
+	}
+	return s
+}
+
+// constantPath reports whether s is the path of a class that stands in constants: others have addresses in it, or any text.
+func constantPath(s string) bool {
+	for name := range strings.SplitSeq(s, "::") {
+		for i, c := range name {
+			if i == 0 && !unicode.IsUpper(c) && !unicode.IsTitle(c) || c != '_' && !unicode.In(c, unicode.L, unicode.M, unicode.Nd) {
+				return false
+			}
+		}
+		if name == "" {
+			return false
+		}
+	}
+	return true
+}
