@@ -49,7 +49,13 @@ func TestPlanOfTick(t *testing.T) {
 			r.planTick(sampler.StackTick, false)
 			var order []purpose
 			stacks := map[*thread]bool{}
-			for _, x := range r.plan.parts {
+			for i, x := range r.plan.parts {
+				if x.what == forWork {
+					if before := r.plan.parts[i-1]; before.what != forStack || before.thread != x.thread {
+						t.Errorf("what %v works for is read behind %v", x.thread, before.what)
+					}
+					continue
+				}
 				if n := len(order); n == 0 || order[n-1] != x.what {
 					order = append(order, x.what)
 				}
