@@ -21,6 +21,15 @@ func FindRuby(p *Process) (*Module, error) { return nil, linuxOnly(p.pid) }
 // List fails with ErrLinuxOnly.
 func List(context.Context) ([]Candidate, error) { return nil, ErrLinuxOnly }
 
+// Finder finds processes by their titles: on Linux only.
+type Finder struct{}
+
+// NewFinder returns a Finder that finds nothing.
+func NewFinder(func(title string) bool) *Finder { return new(Finder) }
+
+// Find fails with ErrLinuxOnly.
+func (f *Finder) Find(func(pid int) bool) ([]int, error) { return nil, ErrLinuxOnly }
+
 // Read fails with ErrLinuxOnly.
 func (p *Process) Read(addr Address, buf []byte) error {
 	return &ReadError{PID: p.pid, Addr: addr, Want: len(buf), Err: ErrLinuxOnly}

@@ -184,3 +184,16 @@ func TestParseTag(t *testing.T) {
 		t.Errorf("tags %v", tags)
 	}
 }
+
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int64{"500MB": 500e6, "2GB": 2e9, "1.5 kB": 1500, "1000": 1000, "7B": 7} {
+		if got, err := ParseBytes(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "MB", "1TBx", "NaN", "1e300GB"} {
+		if got, err := ParseBytes(text); err == nil {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+}

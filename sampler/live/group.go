@@ -30,6 +30,10 @@ type GroupOptions struct {
 	Children bool
 	// Pending does not ask that a Ruby is found at once: the program has just been started.
 	Pending bool
+	// Find returns further processes that are followed as if they had been named, without those that are known; nil: there are none
+	// but those named. It is called every second, by one goroutine at a time. With it nothing has to be there yet, and a Group never
+	// ends by itself.
+	Find func(known func(pid int) bool) []int
 }
 
 // Group samples several processes, a Source each. It is a sampler.Group.
@@ -43,6 +47,8 @@ type Group struct {
 	forgotten int
 	closed    bool
 	waiting   []*relative // those whose Source was not handed to join yet
+	// foundAt is when Find was called last. Of the goroutine that looks, as unsettled.
+	foundAt time.Time
 	// unsettled is how long it takes until all processes that the last look left alone are old enough; 0: there were none. Of
 	// the goroutine that looks.
 	unsettled time.Duration
@@ -69,7 +75,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 			g.look(ctx)
 		}
 	}
-	if opts.Pending || len(g.sources()) > 0 {
+	if opts.Pending || opts.Find != nil || len(g.sources()) > 0 {
 		return g, nil
 	}
 	why := errNoRubyBelow
@@ -157,6 +163,9 @@ func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 
 // over reports whether nothing can come any more.
 func (g *Group) over() bool {
+	if g.opts.Find != nil {
+		return false
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.list {

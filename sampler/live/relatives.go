@@ -17,6 +17,8 @@ import (
 const (
 	// lookEvery is how often it is looked for processes that have come, ended or called exec.
 	lookEvery = 250 * time.Millisecond
+	// findEvery is how often processes are asked for that were not named (GroupOptions.Find).
+	findEvery = time.Second
 	// settleTime is how old a process must be: one that was forked to call exec at once (system, backquotes) is a copy of
 	// its parent until then.
 	settleTime = 100 * time.Millisecond
@@ -227,6 +229,10 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 			}
 		}
 	}
+	if g.opts.Find != nil && time.Since(g.foundAt) >= findEvery {
+		living = g.findMore(living, known)
+		g.foundAt = time.Now()
+	}
 	if !g.opts.Children {
 		return living
 	}
@@ -256,6 +262,25 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 			g.add(r)
 		}
 		living = append(living, fresh...)
+	}
+	return living
+}
+
+// findMore adds the processes that Find finds.
+func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
+	for _, pid := range g.opts.Find(func(pid int) bool { return known[pid] }) {
+		if known[pid] || len(living) >= maxTracked {
+			continue
+		}
+		id, err := kernel.Identify(pid)
+		if err != nil || id.Ended || age(id) < settleTime {
+			continue // the next time's
+		}
+		r := relativeOf(id)
+		r.Root = true
+		g.add(r)
+		living = append(living, r)
+		known[pid] = true
 	}
 	return living
 }

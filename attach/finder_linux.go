@@ -1,0 +1,101 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// titleEvery is how often the title of a process is read that does not match or did not answer. Of a young one it is read
+	// more often, since programs name themselves while they start: when its age has grown by one part in titleGrowth.
+	titleEvery  = 30 * time.Second
+	titleGrowth = 4
+	// maxFinding bounds what one Find takes: the others are looked at by the next one.
+	maxFinding = time.Second
+)
+
+// Finder finds processes by their titles, again and again, at little cost. It is for one goroutine.
+type Finder struct {
+	match func(title string) bool
+	seen  map[int]sighting
+	round int
+}
+
+// sighting is what a Finder remembers of a process that does not match, or was not asked.
+type sighting struct {
+	next  time.Time // when its title is read next
+	round int
+}
+
+// NewFinder returns a Finder of the processes whose titles match: their command lines, with spaces between the words, as far as
+// they have not put something else there.
+func NewFinder(match func(title string) bool) *Finder {
+	return &Finder{match: match, seen: make(map[int]sighting)}
+}
+
+// Find returns the processes that match now, without those that are known. Whether they are Rubies is not looked at. The error is
+// about /proc as a whole.
+func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("looking for processes: %w", err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxProcesses)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("looking for processes: %w", err)
+	}
+	f.round++
+	self, begun := os.Getpid(), time.Now()
+	var found []int
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == self || known(pid) {
+			continue
+		}
+		now := time.Now()
+		s := f.seen[pid]
+		s.round = f.round
+		if now.Before(s.next) || now.Sub(begun) > maxFinding {
+			f.seen[pid] = s
+			continue
+		}
+		title, age, err := titleText(pid)
+		if err == nil && f.match(title) {
+			delete(f.seen, pid) // it is known from now on, or asked again
+			found = append(found, pid)
+			continue
+		}
+		s.next = now.Add(min(titleEvery, age/titleGrowth))
+		f.seen[pid] = s
+	}
+	for pid, s := range f.seen {
+		if s.round != f.round {
+			delete(f.seen, pid)
+		}
+	}
+	return found, nil
+}
+
+// titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more where that can't be told.
+func titleText(pid int) (title string, age time.Duration, err error) {
+	age = titleGrowth * titleEvery
+	p, err := openProcess(pid)
+	if err != nil {
+		return "", age, err
+	}
+	args, err := p.CommandLine()
+	if at, startErr := p.StartedAt(); startErr == nil && !errors.Is(err, ErrNoAnswer) {
+		age = time.Since(at)
+	}
+	p.letGo(err)
+	if err != nil {
+		return "", age, err
+	}
+	return strings.TrimRight(strings.Join(args, " "), " "), age, nil
+}

@@ -1,0 +1,73 @@
+package attach_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// TestFinder: processes are found by their titles when they come, not when they are known, and not by their old ones.
+func TestFinder(t *testing.T) {
+	start := func(name string) *exec.Cmd {
+		cmd := exec.Command("/bin/sleep", "1000")
+		cmd.Args[0] = name
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // it may have been already
+			_ = cmd.Wait()
+		})
+		return cmd
+	}
+	const name = "finder-test: worker 0"
+	f := attach.NewFinder(regexp.MustCompile(`^finder-test: worker \d+ 1000$`).MatchString)
+	none := func(int) bool { return false }
+	find := func(known func(int) bool) []int {
+		t.Helper()
+		found, err := f.Find(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := find(none); len(found) != 0 {
+		t.Fatalf("found %v before there was one", found)
+	}
+	one := start(name)
+	start("finder-test: another")
+	pid := one.Process.Pid
+	for deadline := time.Now().Add(time.Minute); !slices.Equal(find(none), []int{pid}); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) { // exec may not have happened yet
+			t.Fatalf("found %v, want %d", find(none), pid)
+		}
+	}
+	if found := find(none); !slices.Equal(found, []int{pid}) {
+		t.Errorf("the second time: %v", found)
+	}
+	if found := find(func(p int) bool { return p == pid }); len(found) != 0 {
+		t.Errorf("known: %v", found)
+	}
+	if err := one.Process.Signal(os.Kill); err != nil {
+		t.Fatal(err)
+	}
+	_ = one.Wait() // it was killed
+	if found := find(none); len(found) != 0 {
+		t.Errorf("after its end: %v", found)
+	}
+}
+
+// BenchmarkFinder is what a look at a machine's processes costs that are known not to match.
+func BenchmarkFinder(b *testing.B) {
+	f := attach.NewFinder(func(string) bool { return false })
+	for b.Loop() {
+		if _, err := f.Find(func(int) bool { return false }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+// Package files keeps profiles in a folder, a file a process and period, for `go tool pprof` and whatever else reads pprof. What
+// is too old, or too much, is removed.
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/push"
+)
+
+const (
+	// defaultAge and defaultBytes are how long files are kept, and how much of them, where the URL does not say.
+	defaultAge   = 7 * 24 * time.Hour
+	defaultBytes = 1 << 30
+	// listEvery is how often the folder is read anew: somebody else may remove files, too.
+	listEvery = time.Hour
+	// maxListed bounds the files that are looked at.
+	maxListed = 1 << 20
+	// maxTitle bounds a program's name in a file's, in bytes.
+	maxTitle = 64
+	// timeFormat is the beginning of the period in a file's name, in UTC.
+	timeFormat = "20060102T150405.000Z"
+)
+
+// ours matches the names that this package gives: PROGRAM-PID-TIME.pb.gz. What is called otherwise is never touched.
+var ours = regexp.MustCompile(`^[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)\.pb\.gz$`)
+
+// unfinished matches the names of files that were being written when ddtop was killed.
+var unfinished = regexp.MustCompile(`^\.[\w.+-]+-\d+-\d{8}T\d{6}\.\d{3}Z\.pb\.gz-[0-9a-f]{8}$`)
+
+// Folder is a push.Destination.
+type Folder struct {
+	path     string
+	maxAge   time.Duration
+	maxBytes int64
+
+	mu       sync.Mutex
+	kept     []file // oldest first
+	bytes    int64
+	listedAt time.Time
+}
+
+type file struct {
+	name string
+	from time.Time
+	size int64
+}
+
+// New returns the destination of a URL file:///FOLDER, with max-age and max-size as its parameters: file:///var/profiles?max-age=48h&
+// max-size=500MB. The folder is made if it is not there.
+func New(u *url.URL) (*Folder, error) {
+	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.User != nil {
+		return nil, fmt.Errorf("a folder is named by its whole path, as in file:///var/profiles")
+	}
+	d := &Folder{path: filepath.Clean(u.Path), maxAge: defaultAge, maxBytes: defaultBytes}
+	for key, values := range u.Query() {
+		var err error
+		switch value := values[len(values)-1]; key {
+		case "max-age":
+			d.maxAge, err = time.ParseDuration(value)
+			if err == nil && d.maxAge <= 0 {
+				err = errors.New("it has to be more than 0")
+			}
+		case "max-size":
+			d.maxBytes, err = push.ParseBytes(value)
+		default:
+			err = errors.New("there are max-age and max-size")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", key, err)
+		}
+	}
+	folder, err := safefile.MakeFolder(d.path)
+	if err != nil {
+		return nil, err
+	}
+	return d, folder.Close()
+}
+
+// String is the URL.
+func (d *Folder) String() string { return "file://" + d.path }
+
+// Encode takes the pprof file as it is.
+func (d *Folder) Encode(p *push.Period) (push.Payload, error) {
+	return push.Payload{Body: p.Pprof}, nil
+}
+
+// nameOf is the name of a payload's file. A payload that is sent twice has one file.
+func nameOf(p *push.Payload) string {
+	title := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.+-", r) {
+			return r
+		}
+		return '_'
+	}, p.Title)
+	if len(title) > maxTitle {
+		title = title[:maxTitle]
+	}
+	if title = strings.TrimLeft(title, ".-"); title == "" {
+		title = "ruby"
+	}
+	return title + "-" + strconv.Itoa(p.PID) + "-" + p.From.UTC().Format(timeFormat) + ".pb.gz"
+}
+
+// Send writes a file, and removes those that are too old or too much.
+func (d *Folder) Send(ctx context.Context, p *push.Payload) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	folder, err := safefile.MakeFolder(d.path) // somebody may have removed it
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	now := time.Now()
+	if now.Sub(d.listedAt) >= listEvery {
+		if err := d.list(folder, now); err != nil {
+			return err
+		}
+	}
+	name := nameOf(p)
+	err = safefile.WriteFile(filepath.Join(d.path, name), safefile.Waiting{GiveUp: ctx.Done()}, func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(p.Body))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f := file{name, p.From, int64(len(p.Body))}
+	if i := slices.IndexFunc(d.kept, func(k file) bool { return k.name == name }); i >= 0 {
+		d.bytes += f.size - d.kept[i].size
+		d.kept[i] = f
+	} else {
+		d.kept = append(d.kept, f)
+		d.bytes += f.size
+	}
+	d.rotate(folder, now)
+	return nil
+}
+
+// list reads which files there are, and removes what was never finished.
+func (d *Folder) list(folder *os.Root, now time.Time) error {
+	dir, err := folder.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxListed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	d.kept, d.bytes, d.listedAt = nil, 0, now
+	for _, name := range names {
+		m := ours.FindStringSubmatch(name)
+		if m == nil && !unfinished.MatchString(name) {
+			continue
+		}
+		info, err := folder.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // it is gone, or somebody else's
+		}
+		if m == nil {
+			if now.Sub(info.ModTime()) > listEvery {
+				_ = folder.Remove(name) // the next time
+			}
+			continue
+		}
+		from, err := time.Parse(timeFormat, m[1])
+		if err != nil {
+			continue
+		}
+		d.kept = append(d.kept, file{name, from, info.Size()})
+		d.bytes += info.Size()
+	}
+	return nil
+}
+
+// rotate removes the oldest files until the limits hold. The newest always stays.
+func (d *Folder) rotate(folder *os.Root, now time.Time) {
+	slices.SortStableFunc(d.kept, func(a, b file) int { return a.from.Compare(b.from) })
+	n := 0
+	for n < len(d.kept)-1 && (d.bytes > d.maxBytes || now.Sub(d.kept[n].from) > d.maxAge) {
+		if err := folder.Remove(d.kept[n].name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.listedAt = time.Time{} // it is still there, and tried again
+		}
+		d.bytes -= d.kept[n].size
+		n++
+	}
+	d.kept = d.kept[n:]
+}
