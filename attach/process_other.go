@@ -65,6 +65,14 @@ func (p *Process) StartedAt() (time.Time, error) { return time.Time{}, linuxOnly
 // CommandLine fails with ErrLinuxOnly.
 func (p *Process) CommandLine() ([]string, error) { return nil, linuxOnly(p.pid) }
 
+// Environment fails with ErrLinuxOnly.
+func (p *Process) Environment(func(name string) bool) (map[string]string, error) {
+	return nil, linuxOnly(p.pid)
+}
+
+// Cgroups fails with ErrLinuxOnly.
+func (p *Process) Cgroups() (string, error) { return "", linuxOnly(p.pid) }
+
 // Path is "": there is no /proc.
 func (p *Process) Path(...string) string { return "" }
 

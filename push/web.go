@@ -20,8 +20,8 @@ const (
 	maxAnswerSaid = 200
 	// connectPatience is how long a connection, and the handshake of TLS, may take.
 	connectPatience = 10 * time.Second
-	// idleFor is how long a connection is kept; profiles come once a minute.
-	idleFor = 2 * time.Minute
+	// idleFor is how long a connection is kept: shorter than servers do, so that none is used that they are just closing.
+	idleFor = 30 * time.Second
 )
 
 // Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment (HTTPS_PROXY, HTTP_PROXY,

@@ -17,6 +17,8 @@ type Relative struct {
 	Root bool
 	// Source samples it; nil: it is not sampled, and Why says why not.
 	Source Source
+	// NotRuby: it is not sampled because its program is none that runs Ruby.
+	NotRuby bool
 	// EndedAt is when it was seen to have ended (or to have been replaced by exec); zero while it lives.
 	EndedAt time.Time
 	// Why is a sentence for the user: how it ended, or why it is not sampled; "" for one that is and lives.

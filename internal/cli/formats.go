@@ -126,39 +126,14 @@ func formatNamed(name string, formats []format) (format, error) {
 // measureProfile gathers weights per thread, stack and state for a format, and what that needs beside: what happened in the order of
 // time, or whom threads worked for.
 func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, of format) (export.Measured, string, error) {
-	rolling, err := flamegraph.NewRolling(0, 0)
+	w, err := newWeighing(src, of)
 	if err != nil {
 		return export.Measured{}, "", err
 	}
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
-	stream := gvl.NewStream(src.Process())
-	sinks := []flamegraph.Sink{rolling}
-	var trace *export.Trace
-	if of.timeline {
-		trace = export.NewTrace(src.Dictionary())
-		stream.Attach(trace)
-		sinks = append(sinks, trace)
-	}
-	var stamps *export.Timeline
-	if of.stamped {
-		stamps = export.NewTimeline()
-		sinks = append(sinks, stamps)
-	}
-	collector := flamegraph.NewCollector(stream, nil, sinks...)
-	switch {
-	case of.spans:
-		collector.BySpan(src.Dictionary(), rolling.Crowded)
-		collector.ByGC()
-	case !of.timeline:
-		collector.ByEndpoint(src.Dictionary())
-	}
-	note, err := run(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
+	note, err := run(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
 	if err != nil {
 		return export.Measured{}, "", err
 	}
-	stream.Finish()
-	collector.Finish()
-	weights := new(flamegraph.Snapshot)
-	rolling.Snapshot(weights)
-	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: weights, Served: collector.Served(), Trace: trace, Timeline: stamps}, note, nil
+	return w.finish(), note, nil
 }

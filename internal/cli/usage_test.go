@@ -11,7 +11,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "replay", "report", "demo", "doctor", "version"} {
+	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "demo", "doctor", "version"} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"help", name}
 			if name == "ddtop" {
@@ -70,6 +70,19 @@ func TestWrongUse(t *testing.T) {
 		{"--nonsense", 2, "unknown flag: --nonsense"},
 		{"dump --nonsense", 2, `"ddtop dump --help" lists the flags`},
 		{"dump", 2, "needs -p PID"},
+		{"push", 2, "needs -p PID or --match REGEXP"},
+		{"push puma --to file:///x", 2, `takes no argument "puma"`},
+		{"push -p 1", 2, "needs --to URL"},
+		{"push -p 0 --to file:///x", 2, "0 is not a process"},
+		{"push --match ( --to file:///x", 2, "missing closing )"},
+		{"push -p 1 --to x", 2, `no destination "://"`},
+		{"push -p 1 --to ftp://me:secret@host/", 2, `no destination "ftp://"`},
+		{"push -p 1 --to file:x", 2, "whole path"},
+		{"push -p 1 --to file:///x --period 1h1m", 2, "1s to 1h"},
+		{"push -p 1 --to file:///x --spool-size much", 2, "not a number of bytes"},
+		{"push -p 1 --to file:///x --tag service", 2, "not key:value"},
+		{"push -p 1 --to file:///x --tag a:b --tag a:c", 2, "given twice"},
+		{"push -p 1 --to file:///x --tag key:ghp_0123456789abcdef", 2, "looks like a key or a password"},
 		{"dump -p", 2, "flag needs an argument"},
 		{"dump -p x", 2, `invalid argument "x"`},
 		{"dump -p 0", 2, "0 is not a process"},

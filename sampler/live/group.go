@@ -132,7 +132,7 @@ func (g *Group) adopt(r *relative, src *Source) {
 	p := src.Process()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.src, r.Source, r.Why, r.err = src, src, "", nil
+	r.src, r.Source, r.Why, r.NotRuby, r.err = src, src, "", false, nil
 	r.Title, r.StartedAt = p.Title, p.StartedAt
 	g.waiting = append(g.waiting, r)
 }

@@ -76,7 +76,8 @@ func (r *relative) refused(err error) {
 		r.silentAt = time.Now()
 	}
 	r.Why = "not sampled: " + err.Error()
-	if errors.Is(err, attach.ErrNotRuby) {
+	r.NotRuby = errors.Is(err, attach.ErrNotRuby)
+	if r.NotRuby {
 		r.Why = fmt.Sprintf("no Ruby (%s)", cmp.Or(r.exe, r.Title))
 	}
 }

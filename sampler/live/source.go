@@ -106,6 +106,14 @@ func (s *Source) ReadFile(path string, limit int64) (content []byte, modified ti
 // Published is what the process publishes of itself now: see processcontext.Read. It is for any goroutine.
 func (s *Source) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
+// Environment returns the variables with which the process was started whose names are wanted. It is for any goroutine.
+func (s *Source) Environment(wanted func(name string) bool) (map[string]string, error) {
+	return s.proc.Environment(wanted)
+}
+
+// Cgroups returns which control groups the process is in, as the kernel writes them. It is for any goroutine.
+func (s *Source) Cgroups() (string, error) { return s.proc.Cgroups() }
+
 // share says that n processes are sampled at once, which divide the limits on memory.
 func (s *Source) share(n int) {
 	s.sharers.Store(int32(n))

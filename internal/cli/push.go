@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/files"
+	"github.com/ddtop/ddtop/push/spool"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// defaultPeriod is how long a profile is, where nothing else is asked for; what most engines expect.
+	defaultPeriod = time.Minute
+	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes; maxSpooled how many
+	// profiles it may hold.
+	defaultSpool = 256e6
+	maxInMemory  = 64e6
+	maxSpooled   = 100_000
+)
+
+// destinations make a push.Destination of a URL, by its scheme.
+var destinations = map[string]func(*url.URL) (push.Destination, error){
+	"file": func(u *url.URL) (push.Destination, error) { return files.New(u) },
+}
+
+// pushFlags are the flags of `ddtop push`.
+type pushFlags struct {
+	target
+	match     string
+	to        []string
+	period    duration
+	spool     string
+	spoolSize byteSize
+	tags      []string
+}
+
+// byteSize is a flag's value: a number of bytes.
+type byteSize int64
+
+// String returns the value in MB.
+func (b *byteSize) String() string { return fmt.Sprintf("%gMB", float64(*b)/1e6) }
+
+// Type is the word for the value in help texts.
+func (b *byteSize) Type() string { return "size" }
+
+// Set parses a value.
+func (b *byteSize) Set(text string) error {
+	n, err := push.ParseBytes(text)
+	if err == nil {
+		*b = byteSize(n)
+	}
+	return err
+}
+
+func newPush(std Streams) *cobra.Command {
+	f := pushFlags{target: target{names: std.redact, ownCode: std.own}, period: duration{value: defaultPeriod, min: time.Second, max: time.Hour}, spoolSize: defaultSpool}
+	cmd := &cobra.Command{
+		Use:   "push -p PID|--match REGEXP --to URL",
+		Short: "Send a profile of each process every minute, for as long as it runs",
+		Long: `Send a profile of each process every minute, for as long as it runs, and keep what could not be sent
+until it can be. Logs go to standard error. SIGTERM sends what was measured since the last profile.
+
+Destinations (--to, several are independent of each other):
+  file:///FOLDER   pprof files, PROGRAM-PID-TIME.pb.gz; ?max-age=168h&max-size=1GB says when old ones are removed
+
+--match follows all Ruby processes whose command line, or the title that they gave themselves, matches:
+those to come, too, forks, restarts and deploys.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, std) },
+	}
+	cmd.Flags().VarP(&f.pids, "pid", "p", "the process to follow, by its `PID`; several: 17,18,19")
+	cmd.Flags().StringVar(&f.match, "match", "", "follow the Ruby processes whose title matches, a `REGEXP`; those to come, too")
+	cmd.Flags().BoolVar(&f.children, "children", false, "follow the Ruby processes below them too, those to come included")
+	cmd.Flags().StringArrayVar(&f.to, "to", nil, "where profiles go, a `URL`; more than once: to all of them")
+	cmd.Flags().Var(&f.period, "period", "how long each profile is")
+	cmd.Flags().StringVar(&f.spool, "spool", "", "keep what is to be sent in this `FOLDER`, where it outlives ddtop; else in memory")
+	cmd.Flags().Var(&f.spoolSize, "spool-size", "what is kept for each destination at most, in memory 64MB")
+	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "a tag of all profiles, as `key:value`; more than once: several")
+	f.addRates(cmd)
+	std.own.addTo(cmd)
+	return cmd
+}
+
+func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
+	if err := f.check(cmd, words); err != nil {
+		return err
+	}
+	tags, err := f.givenTags()
+	if err != nil {
+		return err
+	}
+	find, err := f.finder()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(std.Err, nil))
+	routes, err := f.routes()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, r := range routes {
+			_ = r.Queue.Close() // what is in it stays, however this ends
+		}
+	}()
+	ctx := cmd.Context()
+	g, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, Options: live.Options{
+		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), RealTime: f.realTime, OwnCode: f.ownCode.rules(), Progress: layoutProgress(f.names)}})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	p := newPushing(push.New(routes, log), log, f.period.value, tags)
+	for _, r := range routes {
+		log.Info("sending profiles", "to", r.String(), "period", f.period.value, "waiting", r.Queue.Stats().Count)
+	}
+	return p.run(ctx, g)
+}
+
+// check refuses what makes no sense.
+func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
+	switch {
+	case len(words) > 0:
+		return usageErrorf("%s takes no argument %q: name processes with -p PID or --match REGEXP", cmd.CommandPath(), words[0])
+	case len(f.pids) == 0 && f.match == "":
+		return usageErrorf("%s needs -p PID or --match REGEXP; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
+	case len(f.to) == 0:
+		return usageErrorf("%s needs --to URL, where profiles go", cmd.CommandPath())
+	}
+	if len(f.pids) > 0 {
+		if err := f.checkPID(); err != nil {
+			return err
+		}
+	}
+	return f.checkRates()
+}
+
+func (f *pushFlags) givenTags() (push.Tags, error) {
+	var tags push.Tags
+	for _, text := range f.tags {
+		t, err := push.ParseTag(text)
+		if err != nil {
+			return nil, usageErrorf("--tag: %w", err)
+		}
+		if push.LooksSecret(t) {
+			return nil, usageErrorf("--tag: the value of %q looks like a key or a password, and would be sent to everybody who sees profiles", t.Key)
+		}
+		if tags.Get(t.Key) != "" {
+			return nil, usageErrorf("--tag: %q is given twice", t.Key)
+		}
+		tags = tags.With(t.Key, t.Value)
+	}
+	return tags, nil
+}
+
+// finder returns what looks for processes that match; nil: none are looked for.
+func (f *pushFlags) finder() (func(known func(int) bool) []int, error) {
+	if f.match == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(f.match)
+	if err != nil {
+		return nil, usageErrorf("--match: %w", err)
+	}
+	finder := attach.NewFinder(re.MatchString)
+	if _, err := finder.Find(func(int) bool { return true }); err != nil {
+		return nil, err
+	}
+	return func(known func(int) bool) []int {
+		found, _ := finder.Find(known) // it could be read at the start; the next time it may be again
+		return found
+	}, nil
+}
+
+// routes are the destinations with their queues.
+func (f *pushFlags) routes() (routes []push.Route, err error) {
+	defer func() {
+		if err != nil {
+			for _, r := range routes {
+				err = errors.Join(err, r.Queue.Close())
+			}
+		}
+	}()
+	limits := spool.Limits{Bytes: int64(f.spoolSize), Count: maxSpooled}
+	seen := make(map[string]bool)
+	for _, text := range f.to {
+		d, err := destinationOf(text)
+		if err != nil {
+			return routes, err
+		}
+		if seen[d.String()] {
+			return routes, usageErrorf("--to %s is given twice", d)
+		}
+		seen[d.String()] = true
+		var q *spool.Queue
+		if f.spool == "" {
+			limits.Bytes = min(limits.Bytes, maxInMemory)
+			q = spool.InMemory(limits)
+		} else if q, err = spool.Open(filepath.Join(f.spool, spoolName(d)), limits); err != nil {
+			return routes, err
+		}
+		routes = append(routes, push.Route{Destination: d, Queue: q})
+	}
+	return routes, nil
+}
+
+// destinationOf makes a destination of a URL.
+func destinationOf(text string) (push.Destination, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		var named *url.Error // its text may have a password
+		if errors.As(err, &named) {
+			err = named.Err
+		}
+		return nil, usageErrorf("--to: %w", err)
+	}
+	make, ok := destinations[u.Scheme]
+	if !ok {
+		return nil, usageErrorf("--to: there is no destination %q; \"ddtop push --help\" lists them", u.Scheme+"://")
+	}
+	d, err := make(u)
+	if err != nil {
+		return nil, usageErrorf("--to %s://…: %w", u.Scheme, err)
+	}
+	return d, nil
+}
+
+// spoolName is the name of a destination's folder in the spool: one that says which it is, and is another one for another URL.
+func spoolName(d push.Destination) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, d.String())
+	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
+}
+
+// withinEnd is how long everything may take that comes after the signal to end.
+const withinEnd = 4500 * time.Millisecond
+
+// ending is the context of what comes after the end of another one.
+func ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), withinEnd)
+}

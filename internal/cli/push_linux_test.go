@@ -1,0 +1,212 @@
+package cli_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// pusher is a `ddtop push` at work.
+type pusher struct {
+	cmd *exec.Cmd
+	log *logText
+}
+
+// logText is what a program has written so far.
+type logText struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func startPush(t *testing.T, args ...string) pusher {
+	t.Helper()
+	p := pusher{exec.Command(ddtop, append([]string{"push", "--overhead", "off"}, args...)...), new(logText)}
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.cmd.Process.Kill() // it may have ended
+			_ = p.cmd.Wait()
+		}
+	})
+	return p
+}
+
+// await waits until something is so.
+func (p pusher) await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(rubytest.Timeout); !so(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %s; it said:\n%s", what, p.log)
+		}
+	}
+}
+
+// end ends it by a signal, and looks that all is well.
+func (p pusher) end(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v; it said:\n%s", err, p.log)
+	}
+}
+
+// profilesIn are the profiles in a folder, by the PID in their names, in the order of time.
+func profilesIn(t *testing.T, dir string) map[int][]*profile.Profile {
+	t.Helper()
+	out := make(map[int][]*profile.Profile)
+	list, err := filepath.Glob(filepath.Join(dir, "*.pb.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	for _, file := range list {
+		parts := strings.Split(strings.TrimSuffix(filepath.Base(file), ".pb.gz"), "-")
+		pid, err := strconv.Atoi(parts[len(parts)-2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := profile.ParseData(b)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if err := p.CheckValid(); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		out[pid] = append(out[pid], p)
+	}
+	return out
+}
+
+// TestPushToFiles: one profile follows the other without a gap, and the last one is written when ddtop is told to end.
+func TestPushToFiles(t *testing.T) {
+	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }.name = "worker"; puts "up"; sleep`, rubytest.Options{})
+	ruby.Expect(t, "up")
+	dir := filepath.Join(t.TempDir(), "profiles")
+	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--to", "file://"+dir, "--period", "1s", "--spool", filepath.Join(t.TempDir(), "spool"))
+	p.await(t, "three profiles", func() bool { return len(profilesIn(t, dir)[ruby.PID]) >= 3 })
+	p.end(t)
+	list := profilesIn(t, dir)[ruby.PID]
+	wall := slices.IndexFunc(list[0].SampleType, func(v *profile.ValueType) bool { return v.Type == "wall-time" })
+	for i, one := range list {
+		if i > 0 && one.TimeNanos != list[i-1].TimeNanos+list[i-1].DurationNanos {
+			t.Errorf("period %d begins %d ns after the one before ended", i, one.TimeNanos-list[i-1].TimeNanos-list[i-1].DurationNanos)
+		}
+		// A period ends at the first sample after its time; the next one's time does not move for that.
+		if length := one.TimeNanos + one.DurationNanos - list[0].TimeNanos; i < len(list)-1 && length < int64(i+1)*1e9 {
+			t.Errorf("%d periods are %d ns long", i+1, length)
+		}
+		sums := make(map[string]int64) // by thread
+		for _, s := range one.Sample {
+			sums[s.Label["thread name"][0]] += s.Value[wall]
+		}
+		for _, name := range []string{"main", "worker"} {
+			if sums[name] != one.DurationNanos {
+				t.Errorf("period %d: %q has %d ns of %d", i, name, sums[name], one.DurationNanos)
+			}
+		}
+	}
+	if text := p.log.String(); strings.Contains(text, "level=WARN") || strings.Contains(text, "level=ERROR") {
+		t.Errorf("it said:\n%s", text)
+	}
+}
+
+// TestPushFollows: processes are found by their titles, when they come, fork, are started anew and become another Ruby.
+func TestPushFollows(t *testing.T) {
+	rubytest.Long(t)
+	title := fmt.Sprintf("shop-%d", os.Getpid())
+	start := func() *rubytest.Process {
+		return rubytest.One(t).Start(t, fmt.Sprintf(`
+$stdout.sync = true
+$0 = "%[1]s: master"
+puts "up"
+while (line = STDIN.gets)
+  case line.strip
+  when "fork" then puts fork { $0 = "%[1]s: worker"; STDIN.reopen("/dev/null"); sleep }
+  when "exec" then exec(RbConfig.ruby, "-e", "$stdout.sync = true; $0 = '%[1]s: again'; puts 'again'; STDIN.gets")
+  end
+end`, title), rubytest.Options{})
+	}
+	dir := t.TempDir()
+	p := startPush(t, "--match", "^"+title+": ", "--to", "file://"+dir, "--period", "1s")
+	has := func(pid, n int) {
+		t.Helper()
+		p.await(t, fmt.Sprintf("%d profiles of %d", n, pid), func() bool { return len(profilesIn(t, dir)[pid]) >= n })
+	}
+	first := start()
+	first.Expect(t, "up")
+	has(first.PID, 1)
+	first.Send(t, "fork")
+	worker, err := strconv.Atoi(first.Line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(worker, 2)
+	first.Send(t, "exec")
+	first.Expect(t, "again")
+	begun := time.Now().UnixNano()
+	p.await(t, "a profile of what exec has made of it", func() bool {
+		return slices.ContainsFunc(profilesIn(t, dir)[first.PID], func(one *profile.Profile) bool { return one.TimeNanos > begun })
+	})
+	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.await(t, "the worker's end", func() bool {
+		return strings.Contains(p.log.String(), fmt.Sprintf("msg=\"it has ended\" pid=%d", worker))
+	})
+	first.Stop(t)
+	second := start()
+	second.Expect(t, "up")
+	has(second.PID, 2)
+	p.end(t)
+}
+
+// TestPushEndsWithItsProcess: what was named by its PID and has ended can't come back.
+func TestPushEndsWithItsProcess(t *testing.T) {
+	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; STDIN.gets`, rubytest.Options{})
+	ruby.Expect(t, "up")
+	dir := t.TempDir()
+	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--to", "file://"+dir, "--period", "1h")
+	p.await(t, "the attach", func() bool { return strings.Contains(p.log.String(), "msg=following") })
+	time.Sleep(50 * time.Millisecond) // so that there is something to measure; how much does not matter
+	ruby.CloseStdin(t)
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v; it said:\n%s", err, p.log)
+	}
+	if n := len(profilesIn(t, dir)[ruby.PID]); n != 1 {
+		t.Errorf("%d profiles; it said:\n%s", n, p.log)
+	}
+}

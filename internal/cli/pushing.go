@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// tellEvery is how often it is looked which processes can't be read, and unreadableFor for how long they must have been there: one
+	// that is starting can't be read yet.
+	tellEvery     = 2 * time.Second
+	unreadableFor = 10 * time.Second
+	// askEvery is how often a process is asked what it publishes of itself.
+	askEvery = time.Minute
+	// maxFinished bounds the profiles that wait to be encoded.
+	maxFinished = live.MaxProcesses
+)
+
+// pushing is `ddtop push` at work.
+type pushing struct {
+	pusher *push.Pusher
+	log    *slog.Logger
+	period time.Duration
+	tags   push.Tags
+	format format
+
+	finished chan finishedPeriod
+	encoded  chan struct{} // closed when all have been handed over
+	joined   int           // processes so far
+	told     map[toldKey]bool
+}
+
+// toldKey names a process of which it was said that it can't be read.
+type toldKey struct {
+	pid   int
+	start uint64
+}
+
+// finishedPeriod is what was measured in one period, of one process.
+type finishedPeriod struct {
+	of *pushed
+	m  export.Measured
+}
+
+// pushed is a process that is followed.
+type pushed struct {
+	src  *live.Source
+	tags atomic.Pointer[push.Tags]
+	seq  int // of the goroutine that encodes
+}
+
+func newPushing(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags) *pushing {
+	return &pushing{
+		pusher: pusher, log: log, period: period, tags: tags, format: profileFormats()[0],
+		finished: make(chan finishedPeriod, maxFinished), encoded: make(chan struct{}), told: make(map[toldKey]bool),
+	}
+}
+
+// run follows the processes until ctx ends, or there is none left that could come back, and sends what was measured until then.
+func (p *pushing) run(ctx context.Context, g *live.Group) error {
+	go p.encode()
+	telling, stopTelling := context.WithCancel(ctx)
+	defer stopTelling()
+	go p.keepTelling(telling, g)
+	var processes sync.WaitGroup
+	err := g.Follow(ctx, func(src sampler.Source) {
+		one := &pushed{src: src.(*live.Source)}
+		first := p.firstPeriod()
+		processes.Go(func() { p.follow(ctx, g, one, first) })
+	})
+	if errors.Is(err, sampler.ErrEnded) {
+		err = nil
+		p.log.Info("all processes have ended")
+	}
+	end, cancel := ending(ctx)
+	defer cancel()
+	all := make(chan struct{})
+	go func() {
+		processes.Wait()
+		close(p.finished)
+		<-p.encoded
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-end.Done():
+		p.log.Warn("the last profiles of some processes are lost: reading them has not come back")
+	}
+	p.pusher.Close(end)
+	return err
+}
+
+// firstPeriod is the length of a process's first period: many processes that were found at once don't send all at once.
+func (p *pushing) firstPeriod() time.Duration {
+	const golden = 0.618033988749895 // whose multiples' broken parts lie apart, however many there are
+	part := math.Mod(float64(p.joined)*golden, 1)
+	p.joined++
+	return p.period - time.Duration(part*float64(p.period)/2)
+}
+
+// follow measures one process until it or ctx ends.
+func (p *pushing) follow(ctx context.Context, g *live.Group, one *pushed, first time.Duration) {
+	defer g.Done(one.src)
+	info := one.src.Process()
+	log := p.log.With("pid", info.PID, "program", info.Title)
+	log.Info("following", "ruby", info.RubyVersion)
+	one.describe(p.tags)
+	running, stop := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() { one.keepAsking(running, p.tags) })
+	cut := newPeriods(one.src, p.format, p.period, first, func(m export.Measured) {
+		select {
+		case p.finished <- finishedPeriod{one, m}:
+		default:
+			log.Error("a profile is lost: the machine is too full to encode it")
+		}
+	})
+	err := one.src.Run(running, func(s *sampler.Sample) {
+		if err := cut.feed(s); err != nil {
+			stop(err)
+		}
+	})
+	err = cmp.Or(err, failure(running))
+	cut.finish()
+	stop(nil)
+	asking.Wait()
+	switch end, ended := one.src.End(); {
+	case ended:
+		log.Info("it has ended", "how", end.Reason)
+	case err != nil && !errors.Is(err, sampler.ErrEnded):
+		log.Warn("it can't be read any more", "err", err)
+	}
+}
+
+// failure is why a context was ended on purpose; nil where that was the end of what is above it.
+func failure(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// keepAsking makes the tags anew every minute: a process publishes more of itself once it is configured.
+func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			one.describe(given)
+		}
+	}
+}
+
+// describe makes the process's tags. What can't be read leaves them without.
+func (one *pushed) describe(given push.Tags) {
+	info := one.src.Process()
+	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: Version, Given: given}
+	f.Environment, _ = one.src.Environment(func(name string) bool { return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_") })
+	f.Cgroup, _ = one.src.Cgroups()
+	if c, err := one.src.Published(); err == nil {
+		for _, a := range c.Attributes {
+			f.Published = f.Published.With(cmp.Or(push.ResourceTags[a.Key], a.Key), a.Value)
+		}
+		for _, t := range c.Tags {
+			if key, value, ok := strings.Cut(t, ":"); ok {
+				f.Published = f.Published.With(key, value)
+			}
+		}
+	}
+	tags := f.Tags()
+	one.tags.Store(&tags)
+}
+
+func pushProcess(p sampler.Process) push.Process {
+	return push.Process{PID: p.PID, Title: printable(p.Title), RubyVersion: p.RubyVersion}
+}
+
+// encode hands over what was measured, one after the other.
+func (p *pushing) encode() {
+	defer close(p.encoded)
+	for f := range p.finished {
+		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
+		f.of.seq++
+		period.Tags = *f.of.tags.Load()
+		var b bytes.Buffer
+		if err := export.WriteProfile(&b, f.m); err != nil {
+			p.log.Error("a profile is lost", "pid", period.Process.PID, "err", err)
+			continue
+		}
+		period.Pprof = b.Bytes()
+		p.pusher.Add(&period)
+	}
+}
+
+// keepTelling says of each process once that it can't be read.
+func (p *pushing) keepTelling(ctx context.Context, g sampler.Group) {
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			list, _ := g.Relatives()
+			p.tell(list, now)
+		}
+	}
+}
+
+// tell says which processes can't be read that it has not said it of. What is no Ruby only has a name like one.
+func (p *pushing) tell(list []sampler.Relative, now time.Time) {
+	here := make(map[toldKey]bool, len(p.told))
+	for _, r := range list {
+		if r.Source != nil || r.NotRuby || r.Why == "" || !r.EndedAt.IsZero() || now.Sub(r.StartedAt) < unreadableFor {
+			continue
+		}
+		k := toldKey{r.PID, r.StartTicks}
+		here[k] = true
+		if !p.told[k] {
+			p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
+		}
+	}
+	p.told = here // those that have ended are forgotten
+}

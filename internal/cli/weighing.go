@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// weighing makes a profile's weights of a process's samples.
+type weighing struct {
+	src       sampler.Source
+	rolling   *flamegraph.Rolling
+	stream    *gvl.Stream
+	collector *flamegraph.Collector
+	trace     *export.Trace
+	stamps    *export.Timeline
+}
+
+// newWeighing returns a weighing with what a format needs.
+func newWeighing(src sampler.Source, of format) (*weighing, error) {
+	rolling, err := flamegraph.NewRolling(0, 0)
+	if err != nil {
+		return nil, err
+	}
+	w := &weighing{src: src, rolling: rolling, stream: gvl.NewStream(src.Process())}
+	sinks := []flamegraph.Sink{rolling}
+	if of.timeline {
+		w.trace = export.NewTrace(src.Dictionary())
+		w.stream.Attach(w.trace)
+		sinks = append(sinks, w.trace)
+	}
+	if of.stamped {
+		w.stamps = export.NewTimeline()
+		sinks = append(sinks, w.stamps)
+	}
+	w.collector = flamegraph.NewCollector(w.stream, nil, sinks...)
+	switch {
+	case of.spans:
+		w.collector.BySpan(src.Dictionary(), rolling.Crowded)
+		w.collector.ByGC()
+	case !of.timeline:
+		w.collector.ByEndpoint(src.Dictionary())
+	}
+	return w, nil
+}
+
+// feed takes one sample with its states.
+func (w *weighing) feed(s *sampler.Sample, states []gvl.ThreadState) { w.stream.Feed(s, states) }
+
+// finish returns what was measured.
+func (w *weighing) finish() export.Measured {
+	w.stream.Finish()
+	w.collector.Finish()
+	weights := new(flamegraph.Snapshot)
+	w.rolling.Snapshot(weights)
+	return export.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
+}

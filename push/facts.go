@@ -1,0 +1,142 @@
+package push
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Facts are what tags are made of. What is not known is "" or nil.
+type Facts struct {
+	Process Process
+	// StartTicks is the process's start, as /proc has it, Host the machine's name.
+	StartTicks uint64
+	Host       string
+	// Platform is "x86_64-linux", Version ddtop's.
+	Platform, Version string
+	// Given are the tags of the command line: they come first.
+	Given Tags
+	// Environment are variables of the process's environment, as it was started; those that mean nothing here are passed over.
+	Environment map[string]string
+	// Published are what the process publishes of itself, by the names of tags.
+	Published Tags
+	// Cgroup is the text of /proc/PID/cgroup.
+	Cgroup string
+}
+
+// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. What is said twice is taken
+// from the command line, then from the process's environment, then from what it publishes of itself, then from what was
+// measured. A value that looks like a key or a password is left out.
+func (f *Facts) Tags() Tags {
+	var all Tags
+	add := func(key, value string) {
+		tag, err := ParseTag(key + ":" + clean(value))
+		if err == nil && !LooksSecret(tag) {
+			all = all.With(tag.Key, tag.Value)
+		}
+	}
+	for _, t := range f.Given {
+		add(t.Key, t.Value)
+	}
+	f.fromEnvironment(add)
+	for _, t := range f.Published {
+		add(t.Key, t.Value)
+	}
+	container, pod := containerOf(f.Cgroup)
+	for _, t := range (Tags{
+		{"service", f.Process.Title}, {"host", f.Host}, {"language", "ruby"}, {"process_id", strconv.Itoa(f.Process.PID)},
+		{"profiler_version", f.Version}, {"runtime", "ruby"}, {"runtime_engine", "ruby"}, {"runtime-id", f.runtimeID()},
+		{"runtime_platform", f.Platform}, {"runtime_version", f.Process.RubyVersion}, {"container_id", container}, {"pod_uid", pod},
+	}) {
+		add(t.Key, t.Value)
+	}
+	return all
+}
+
+// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long.
+func clean(value string) string {
+	value = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == ',' || r == '\ufffd' {
+			return '_'
+		}
+		return r
+	}, strings.TrimSpace(strings.ToValidUTF8(value, "_")))
+	if len(value) > maxTag {
+		value = strings.ToValidUTF8(value[:maxTag], "")
+	}
+	return withoutPassword(value)
+}
+
+// userInfo matches what a URL says of who asks.
+var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/@]*@`)
+
+// withoutPassword takes the user and the password out of a URL.
+func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }
+
+// variables are the environment's names of tags, the more special first.
+var variables = []struct{ variable, tag string }{
+	{"DD_SERVICE", "service"}, {"DD_ENV", "env"}, {"DD_VERSION", "version"}, {"DD_HOSTNAME", "host"},
+	{"DD_GIT_REPOSITORY_URL", "git.repository_url"}, {"DD_GIT_COMMIT_SHA", "git.commit.sha"}, {"OTEL_SERVICE_NAME", "service"},
+}
+
+// ResourceTags are OpenTelemetry's names of what has a name of its own here.
+var ResourceTags = map[string]string{
+	"service.name": "service", "service.version": "version", "deployment.environment": "env", "deployment.environment.name": "env",
+	"host.name": "host", "service.instance.id": "runtime-id", "container.id": "container_id", "k8s.pod.uid": "pod_uid",
+	"k8s.pod.name": "pod_name",
+}
+
+func (f *Facts) fromEnvironment(add func(key, value string)) {
+	for _, v := range variables {
+		add(v.tag, f.Environment[v.variable])
+	}
+	tags := f.Environment["DD_TAGS"]
+	separated := func(r rune) bool { return r == ',' }
+	if !strings.Contains(tags, ",") {
+		separated = func(r rune) bool { return r == ' ' }
+	}
+	for _, t := range strings.FieldsFunc(tags, separated) {
+		key, value, _ := strings.Cut(strings.TrimSpace(t), ":")
+		add(key, value)
+	}
+	for t := range strings.SplitSeq(f.Environment["OTEL_RESOURCE_ATTRIBUTES"], ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(t), "=")
+		if plain, err := url.PathUnescape(value); err == nil {
+			value = plain
+		}
+		if name := ResourceTags[key]; name != "" {
+			key = name
+		}
+		add(key, value)
+	}
+}
+
+// runtimeID names the process among all of all machines: the same one for the same process, also from another ddtop.
+func (f *Facts) runtimeID() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "ddtop %s %d %d", f.Host, f.Process.PID, f.StartTicks))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+var (
+	containerID = regexp.MustCompile(`[0-9a-f]{64}|[0-9a-f]{32}-[0-9]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){4,5}$`)
+	podUID      = regexp.MustCompile(`pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})`)
+)
+
+// containerOf finds the container's ID, and the pod's, in a /proc/PID/cgroup.
+func containerOf(cgroup string) (container, pod string) {
+	for line := range strings.Lines(cgroup) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := podUID.FindStringSubmatch(line); m != nil && pod == "" {
+			pod = strings.ReplaceAll(m[1], "_", "-")
+		}
+		last := strings.TrimSuffix(line[strings.LastIndexByte(line, '/')+1:], ".scope")
+		if id := containerID.FindString(last); id != "" && container == "" {
+			container = id
+		}
+	}
+	return container, pod
+}
