@@ -28,12 +28,53 @@ func hostileWorld() Measured {
 	peer := d.InternPeer(sampler.Peer{Kind: sampler.PeerUnix, Path: hostileName, Remote: hostileName, Service: hostileName})
 	trace := NewTrace(d)
 	trace.Tick(&gvl.Tick{Sample: &sampler.Sample{TimeNS: 1e9}})
-	key := flamegraph.Key{Thread: 1, Stack: stack, State: gvl.IO}
-	trace.Interval(&gvl.Interval{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: peer}, Stack: stack, FromNS: 1e9, ToNS: 2e9})
+	key := flamegraph.Key{Thread: 1, Stack: stack, State: gvl.IO, Endpoint: 1}
+	serving := hostileServing(d)
+	trace.Interval(&gvl.Interval{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: peer}, Stack: stack, Serving: serving, FromNS: 1e9,
+		ToNS: 2e9})
 	trace.Notes = []sampler.Note{{AtNS: 15e8, Text: hostileName}}
 	return Measured{
 		Process: sampler.Process{PID: 7, Title: hostileName, RubyDescription: hostileName}, Dict: d, Trace: trace,
 		Weights: &flamegraph.Snapshot{Entries: []flamegraph.Entry{{Key: key, Weights: flamegraph.Weights{WallNS: 1e9, Samples: 1}}}, FromNS: 1e9, ToNS: 2e9},
+		Served:  []flamegraph.Served{{}, {Endpoint: flamegraph.Endpoint{Kind: sampler.WorkJob, Name: hostileName}, Span: 1, RootSpan: 2}},
+	}
+}
+
+// hostileServing is a request all of whose texts are hostile.
+func hostileServing(d *sampler.Dictionary) sampler.Serving {
+	w := sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: hostileName, SinceNS: 1e9, BeforeNS: 1, QueuedNS: 1 << 62, Values: hostileName}
+	return sampler.Serving{Work: d.InternWork(w), Statement: d.InternText(hostileName), Exception: d.InternText(hostileName + ": " + hostileName),
+		Span: 1<<64 - 1, RootSpan: 1}
+}
+
+// TestHostileRequests: nor does the text of a request, in a dump and a stat, for people and as JSON.
+func TestHostileRequests(t *testing.T) {
+	d := hostileWorld().Dict
+	s := &sampler.Sample{TimeNS: 2e9, Depth: sampler.StackTick, Threads: []sampler.Thread{{ID: 1, Ractor: 1, TID: 7, Serving: hostileServing(d)}}}
+	states := []gvl.ThreadState{{Thread: 1, Ractor: 1, State: gvl.IO, AtNS: 2e9, SinceNS: 1e9}}
+	dump := NewDump(sampler.Process{PID: 7}, d, s, states)
+	name, number := hostileName, "18446744073709551615"
+	serving := gvl.StatServing{Kind: "request", Endpoint: &name, Number: 1, AgeNS: 1 << 62, Values: &name, Statement: &name, Exception: &name, Span: &number,
+		RootSpan: &number}
+	peers := []gvl.StatPeerTime{{Peer: map[string]any{"kind": "unix", "path": hostileName}, Name: hostileName, NS: 1 << 62}}
+	time := gvl.StatStates{IO: 1 << 62, Running: 1}
+	stat := gvl.Stat{Requests: gvl.StatRequests{LeftOut: 1 << 63, NotListed: 3,
+		Endpoints: []gvl.StatEndpoint{{Kind: "request", Endpoint: &name, NS: time, Peers: peers, LongestNS: 1 << 62, P95NS: 1 << 62, Measured: 1},
+			{Kind: hostileName, NS: time}, {Other: true}},
+		Running: []gvl.StatRequest{{StatServing: serving, Thread: 1, State: "io", Words: hostileName, NS: time, Peers: peers}}}}
+	for what, write := range map[string]func(io.Writer) error{
+		"dump": dump.WriteText, "dump as JSON": dump.WriteJSON,
+		"stat":         func(w io.Writer) error { return WriteStat(w, stat) },
+		"stat as JSON": func(w io.Writer) error { return WriteStatJSON(w, stat) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if n := strings.Count(b.String(), "gnp.exe"); n < 4 {
+			t.Errorf("%s has the name %d times: %q", what, n, b.String())
+		}
+		checkPrintable(t, what, b.String())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -31,6 +32,27 @@ func TestHostileNames(t *testing.T) {
 			s.resize(size[0], size[1])
 			s.press(keys...)
 			checkRows(t, s, fmt.Sprintf("%dx%d after %v", size[0], size[1], keys))
+		}
+	}
+}
+
+// TestHostileRequests: nor does what is said of requests, in any view that tells of them; with values, and without.
+func TestHostileRequests(t *testing.T) {
+	said := strings.Join(hostileNames, "")
+	for _, o := range []Options{{}, {Redactor: sampler.NewRedactor()}} {
+		d := demosource.Options{Length: 30 * time.Second, Serving: true, Said: said}
+		o.Folder = t.TempDir()
+		s := newScreen(t, 120, 80, d, o)
+		for _, size := range [][2]int{{60, 15}, {80, 24}, {99, 30}, {120, 40}, {200, 50}, {300, 100}} {
+			s.resize(size[0], size[1])
+			for _, keys := range [][]string{{"9"}, {"down", "down"}, {"tab"}, {"enter"}, {"9", "home", "enter"}, {"1"}, {"2"}, {"3"}, {"6"}, {"?"}, {"esc"}} {
+				s.press(keys...)
+				checkRows(t, s, fmt.Sprintf("%dx%d after %v", size[0], size[1], keys))
+			}
+		}
+		s.press("9")
+		if p := s.requestsPage(); len(p.running.rows) == 0 || len(p.endpoints.rows) == 0 {
+			t.Errorf("%d requests and %d routes were drawn", len(p.running.rows), len(p.endpoints.rows))
 		}
 	}
 }

@@ -37,6 +37,8 @@ type Options struct {
 	// IdleAfter; 0: they always do.
 	Serving   bool
 	IdleAfter time.Duration
+	// Said is put behind all that is said of requests and jobs: their routes and classes, values, statements, exceptions.
+	Said string
 }
 
 // Source is the simulation as a sampler.Source.

@@ -2,6 +2,7 @@ package demosource
 
 import (
 	"slices"
+	"time"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -95,12 +96,18 @@ func (s *Source) serve(t *thread) {
 	if w := t.do.begins; w.Kind != sampler.WorkNone {
 		s.served++
 		w.Number, w.SinceNS, w.BeforeNS = s.served, s.now, s.now-stackEach*step
-		t.serving = sampler.Serving{Work: s.dict.InternWork(w)}
+		if said := s.opt.Said; said != "" {
+			w.Endpoint, w.Values, w.QueuedNS = w.Endpoint+said, said, int64(time.Second)
+			t.serving.Exception = s.dict.InternText("IOError: " + said)
+		}
+		t.serving.Work = s.dict.InternWork(w)
 	}
 	if t.do.kind == park {
 		t.serving = sampler.Serving{}
 	}
-	t.serving.Statement = s.dict.InternText(t.do.statement)
+	if t.serving.Statement = 0; t.do.statement != "" {
+		t.serving.Statement = s.dict.InternText(t.do.statement + s.opt.Said)
+	}
 }
 
 // read fills the sample of this instant.
