@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,63 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 	s.turns(14*sec, 6, 19)
 	if f := s.one("gvl_hog"); strings.Contains(f.Text, "of the GVL") {
 		t.Errorf("nobody serves: %s", f)
+	}
+}
+
+// A route whose requests run on several threads, none of which leads alone, is said to hog the GVL; where all requests are of one route,
+// it is not.
+func TestFindingsNameARouteOnManyThreads(t *testing.T) {
+	const reports, all = 4, 8
+	play := func(endpoint func(id sampler.ThreadID) string) *scene {
+		s := newScene(t)
+		for id := sampler.ThreadID(1); id <= all; id++ {
+			if name := endpoint(id); name != "" {
+				s.serve(id, name, "")
+			}
+		}
+		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
+		s.play(14*sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			round, at := i/20, i%20
+			owner := sampler.ThreadID(1 + round%reports)
+			if at == 19 {
+				owner = sampler.ThreadID(1 + reports + round%(all-reports))
+			}
+			var list []sampler.Thread
+			for id := sampler.ThreadID(1); id <= all; id++ {
+				st := short
+				if id <= reports {
+					st = long
+				}
+				if id == owner {
+					list = append(list, s.at(holder(id), st))
+				} else {
+					list = append(list, s.at(queued(id), st))
+				}
+			}
+			return owner, list
+		})
+		return s
+	}
+	s := play(func(id sampler.ThreadID) string {
+		if id <= reports {
+			return "GET reports#build"
+		}
+		return "GET orders#index"
+	})
+	f := s.one("gvl_hog")
+	s.names(f, "GET reports#build", "GET reports#build causes 95 % of all waiting, on several threads; a turn costs others ",
+		"; GET reports#build takes 95 % of the GVL, GET orders#index waits ")
+	if f.Title != "One route hogs the GVL" {
+		t.Errorf("title: %s", f.Title)
+	}
+	for name, endpoint := range map[string]func(sampler.ThreadID) string{
+		"one route": func(sampler.ThreadID) string { return "GET a#b" }, "nobody": func(sampler.ThreadID) string { return "" },
+		"a route each": func(id sampler.ThreadID) string { return "GET r#" + string(rune('a'+id)) },
+	} {
+		s := play(endpoint)
+		if slices.Contains(s.ids(), "gvl_hog") {
+			t.Errorf("%s: %v", name, s.one("gvl_hog"))
+		}
 	}
 }
 

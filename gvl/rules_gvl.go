@@ -102,8 +102,16 @@ func (w *window) computes(t *sums) float64 {
 	return ratio(min(t.cpu, t.held()), all)
 }
 
-// evalHog: one thread is behind most of the waiting, and each of its turns takes a slice.
+// evalHog: one thread, or one route on several, is behind most of the waiting, and each turn takes a slice.
 func evalHog(w *window) hit {
+	if h := w.threadHogs(); h.score >= 1 {
+		return h
+	}
+	return w.routeHogs()
+}
+
+// threadHogs is evalHog for one thread.
+func (w *window) threadHogs() hit {
 	rep := w.blame.top(2, blameByThread, w.blamed())
 	if len(rep.Entries) == 0 {
 		return hit{}
@@ -142,6 +150,55 @@ func evalHog(w *window) hit {
 	}
 	h.then(w.whoTakesGVL)
 	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
+	return h
+}
+
+// hogWaits is the part of all waiting that others than the route itself must have, so that it is said to hog the GVL: where nearly all
+// requests are of one route, they wait for each other.
+const hogWaits = .3
+
+// routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads: none of them leads alone.
+func (w *window) routeHogs() hit {
+	p95, lost := w.waits.Quantile(.95), w.ofBusy(w.total.ns[Waiting])
+	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost), severity: SeverityWarn}
+	if h.score < 1 || float64(w.holderCPU) < hogHadCPU*float64(w.holderCPU+w.holderWait) { // on a full machine any turn is long
+		return hit{}
+	}
+	list, length := w.endpoints()
+	all := w.blame.top(1, blameByFrame, w.blamed())
+	e, _ := mostly(list, all.TotalNS, func(e *Endpoint) int64 { return e.BlameNS })
+	if e == nil || len(all.Entries) == 0 || all.Entries[0].Kind == GC {
+		return hit{}
+	}
+	var next, waits, blamed int64
+	for i := range list {
+		x := &list[i]
+		blamed += x.BlameNS
+		if x != e {
+			next = max(next, x.BlameNS)
+			waits += x.NS[Waiting]
+		}
+	}
+	lead := w.limits.hogLead
+	if next > 0 {
+		lead = float64(e.BlameNS) / float64(next)
+	}
+	// The routes' seconds can be more than those of the blame.
+	share, held := ratio(e.BlameNS, max(blamed, all.TotalNS)), ratio(e.NS[Running]+e.NS[Stalled]+e.NS[GC], length)
+	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
+		ratio(waits, waits+e.NS[Waiting])/hogWaits)
+	if h.score < 1 {
+		return hit{}
+	}
+	h.explains, h.endpoint, h.stack = e.BlameNS, e.Name, all.Entries[0].Stack
+	h.title = "One route " + tense("hogs", "hogged") + " the GVL"
+	if e.Kind == sampler.WorkJob {
+		h.title = "One class of jobs " + tense("hogs", "hogged") + " the GVL"
+	}
+	h.text = e.Name + " " + tense("causes", "caused") + " " + units.RoundPercent(share) + " of all waiting, on several threads; a turn " +
+		tense("costs", "cost") + " others " + units.ProseDuration(p95) + " (p95)"
+	h.then(w.whoTakesGVL)
+	h.next = "move this work to another process or to a job, or call Thread.pass in it"
 	return h
 }
 
