@@ -47,6 +47,7 @@ func (r *Reader) readResumers(t *thread) {
 			break
 		}
 		st.fibers = append(st.fibers, id)
+		r.findOuterWork(t, prev+saved, links)
 		if prev == root {
 			break
 		}

@@ -168,6 +168,7 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 		r.count(st.quality)
 		if !late {
 			r.readResumers(t)
+			out.Serving = t.serves.serving() // those can say it, too
 		}
 	}
 	if st.fibersOf != st.version {

@@ -120,8 +120,11 @@ type Reader struct {
 	// fiber receives the frames of fibers that don't run, fiberLinks is for readResumers.
 	fiber      fiberRead
 	fiberLinks []link
-	reads      sampler.Reads
-	budget     budget
+	// leads is for findWork. lookNS and lookSinceNS are when what findWork looks at was read, as in work.Frames.
+	leads               []work.Lead
+	lookNS, lookSinceNS int64
+	reads               sampler.Reads
+	budget              budget
 	// ways counts the stacks read in each way.
 	ways [ways]uint64
 

@@ -23,6 +23,8 @@ const ntPthread = 8
 type servingState struct {
 	work work.State
 	span trace.State
+	// outer is what is known of a fiber that has resumed the one that the thread runs; nil: nothing.
+	outer *work.State
 }
 
 // serving is what the last look found.
@@ -97,6 +99,7 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 	if r.noRequests {
 		return
 	}
+	r.lookNS, r.lookSinceNS = nowNS, sinceNS
 	if calls, err := r.tracer.Refresh(nowNS); err != nil {
 		return
 	} else if calls > 0 {
@@ -134,8 +137,8 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 				return
 			}
 		}
-		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, ContextAt: t.addr + attach.Address(r.o.thEC), CFP: st.cfp, End: st.keptEnd,
-			Raw: st.kept, Size: r.o.code.FrameSize, Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
+		r.leads = append(r.leads[:0], work.Lead{At: t.addr + attach.Address(r.o.thEC), Says: st.keptEC})
+		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, Leads: r.leads, CFP: st.cfp, End: st.keptEnd, Raw: st.kept, Size: r.o.code.FrameSize, Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
 			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS}
 		calls, err = r.finder.Look(&t.serves.work, &frames)
 		r.reads.Calls += uint64(calls)
@@ -146,4 +149,27 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 		span := t.serves.span.Span()
 		r.finder.Traced(&t.serves.work, span.Kind, span.Endpoint, span.Root, &frames)
 	}
+}
+
+// findOuterWork finds for whom a thread works whose running fiber does not say it, by the stack of one that has resumed it, which was
+// just read; links lead to that.
+func (r *Reader) findOuterWork(t *thread, ec attach.Address, links []link) {
+	s := &t.serves
+	if r.noRequests || !s.work.Idle() || r.over() {
+		return
+	}
+	_, end, cfp, ok := r.window(r.fiber.copies[0].ec[:])
+	if !ok {
+		return
+	}
+	if s.outer == nil {
+		s.outer = &work.State{}
+	}
+	r.leads = r.leads[:0]
+	for _, l := range links {
+		r.leads = append(r.leads, work.Lead{At: l.addr, Says: l.says})
+	}
+	calls, _ := r.finder.LookOutward(&s.work, s.outer, &work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: r.leads, CFP: cfp, End: end,
+		Raw: r.fiber.copies[0].frames, Size: r.o.code.FrameSize, NowNS: r.lookNS, SinceNS: r.lookSinceNS})
+	r.reads.Calls += uint64(calls) // where the target is gone the next tick will say so
 }

@@ -40,7 +40,18 @@ def serve(k, n)
   env = build(k, n)
   call(env, n % 8)
 end
-4.times { |k| Thread.new { Thread.current.name = "server #{k}"; n = 0; loop { serve(k, n += 1); sleep 0.001 if n % 3 == 0 } } }
+# inside of a fiber that one resumes which has the request, or in one of its own
+def serve_in_fibers(k, n)
+  case n % 3
+  when 0 then env = build(k, n); Enumerator.new { |y| 2.times { y << work({}, n % 8) } }.tap { |e| 2.times { e.next } }
+  when 1 then env = build(k, n); Fiber.new { Fiber.new { work({}, n % 8) }.resume }.resume
+  when 2 then Fiber.new { serve(k, n) }.resume
+  end
+  env
+end
+alias serve_each serve
+alias serve_each serve_in_fibers if ARGV[0] == "fibers"
+4.times { |k| Thread.new { Thread.current.name = "server #{k}"; n = 0; loop { serve_each(k, n += 1); sleep 0.001 if n % 3 == 0 } } }
 Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
@@ -54,6 +65,8 @@ type served struct {
 	moves bool
 	// found counts threads of samples in which a request was found, and none those in which none was.
 	found, none int
+	// outward counts those of found whose request is said by a fiber that has resumed the one that runs.
+	outward int
 }
 
 // see checks one thread of a sample.
@@ -84,6 +97,9 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	if old, ok := c.numbers[w.Values]; ok && old != w.Number && !c.moves {
 		return fmt.Errorf("%q was request %d and is %d", w.Values, old, w.Number)
 	}
+	if len(th.Resumers) > 0 && n%3 != 2 {
+		c.outward++
+	}
 	if n < c.last[th.ID] {
 		return fmt.Errorf("thread %q serves %q after the %d.", info.Name, w.Values, c.last[th.ID])
 	}
@@ -99,13 +115,13 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 func TestServing(t *testing.T) {
 	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
-			for _, mode := range []string{"plain", "compact"} {
+			for _, mode := range []string{"plain", "compact", "fibers"} {
 				t.Run(v.Name+" "+mode, func(t *testing.T) {
 					p := r.Start(t, serveTags, v.Apply(rubytest.Options{Args: []string{mode}}))
 					p.Expect(t, "ready")
-					raceServing(t, openReaderWith(t, p.PID, Options{Values: true}), raceSamples(t)/4, mode == "compact")
-					if mode == "plain" {
-						raceServing(t, openReaderWith(t, p.PID, Options{Values: true, Frugal: true}), raceSamples(t)/8, false)
+					raceServing(t, openReaderWith(t, p.PID, Options{Values: true}), raceSamples(t)/4, mode)
+					if mode != "compact" {
+						raceServing(t, openReaderWith(t, p.PID, Options{Values: true, Frugal: true}), raceSamples(t)/8, mode)
 					}
 				})
 			}
@@ -114,9 +130,9 @@ func TestServing(t *testing.T) {
 }
 
 // raceServing takes samples until so many threads of them had a request.
-func raceServing(t *testing.T, rd *Reader, want int, moves bool) {
+func raceServing(t *testing.T, rd *Reader, want int, mode string) {
 	var s sampler.Sample
-	c := served{moves: moves, paths: map[sampler.WorkNumber]string{}, numbers: map[string]sampler.WorkNumber{}, last: map[sampler.ThreadID]int{}}
+	c := served{moves: mode == "compact", paths: map[sampler.WorkNumber]string{}, numbers: map[string]sampler.WorkNumber{}, last: map[sampler.ThreadID]int{}}
 	deadline := time.Now().Add(raceTime)
 	for i := 0; (c.found < want || len(c.paths) < want/50) && time.Now().Before(deadline); i++ {
 		depth := sampler.StackTick
@@ -137,7 +153,10 @@ func raceServing(t *testing.T, rd *Reader, want int, moves bool) {
 			}
 		}
 	}
-	rubytest.Report(t, "%d threads of samples with a request, %d without, %d requests", c.found, c.none, len(c.paths))
+	rubytest.Report(t, "%d threads of samples with a request, %d without, %d requests, %d told by a fiber outward", c.found, c.none, len(c.paths), c.outward)
+	if mode == "fibers" && c.outward < want/50 {
+		t.Errorf("%d requests of %d were told by a fiber outward", c.outward, c.found)
+	}
 	if c.found < want || len(c.paths) < want/50 {
 		t.Errorf("%d threads of samples with a request, %d without, %d requests", c.found, c.none, len(c.paths))
 	}

@@ -77,6 +77,7 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	askErr := f.onCredit(func() error { return f.lookForStatement(s, fr) })
 	handledErr := f.lookForException(s, fr)
 	s.serving = sampler.Serving{Statement: s.asked, Exception: s.handled.id}
+	s.idle = taskErr == nil && s.task == nil
 	if taskErr == nil {
 		s.ec, s.lookedNS = fr.EC, fr.SinceNS
 		if s.task != nil {
@@ -92,6 +93,27 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 		}
 	}
 	return f.calls + f.objects.View.Calls, nil
+}
+
+// LookOutward makes what the frames of a fiber say, which has resumed the one that a thread runs, what the thread works on, where its
+// own say nothing (s.Idle()): who runs an Enumerator within a request works for that. outer is what is known of the fiber's
+// frames from look to look. The results are as of Look.
+func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
+	f.calls = -f.objects.View.Calls
+	err = f.lookForTask(outer, fr)
+	if err == nil {
+		outer.ec, outer.lookedNS = fr.EC, fr.SinceNS
+	}
+	if err == nil && outer.task != nil {
+		s.serving.Work = outer.task.id
+		if s.handled.text != "" && !f.stands(&s.handled.from) {
+			s.serving.Exception = 0 // it can be the last request's
+		}
+	}
+	if !errors.Is(err, attach.ErrGone) {
+		err = nil
+	}
+	return f.calls + f.objects.View.Calls, err
 }
 
 // lookForTask makes s.task what the thread works on. After an error it is what it was.

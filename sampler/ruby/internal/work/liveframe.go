@@ -11,32 +11,43 @@ import (
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
-	// ec is the execution context, which has the address of the innermost frame at innermostAt. Its thread has its address at
-	// contextAt while it runs: another thread's fiber can come to have its place.
-	ec, innermostAt, contextAt attach.Address
+	// ec is the execution context, which has the address of the innermost frame at innermostAt, and leads lead to it.
+	ec, innermostAt attach.Address
+	leads           []Lead
 	// looks are what was read before and behind the variables: a frame can be made anew in between.
 	looks [2]frameLook
 }
 
 // frameLook is what says whether a frame lives.
 type frameLook struct {
-	words              [frameWords]byte
-	innermost, context [8]byte
+	words     [frameWords]byte
+	innermost [8]byte
+	leads     []byte
 }
 
 // frameOf returns the frame at an address, with its bytes as they were read with the others of fr.
 func frameOf(fr *Frames, at attach.Address, frame []byte) liveFrame {
-	return liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt, contextAt: fr.ContextAt}
+	return liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt, leads: fr.Leads}
 }
 
 // plan returns the ranges of a look.
 func (f *liveFrame) plan(l *frameLook) []attach.Range {
-	return []attach.Range{{Addr: f.contextAt, Buf: l.context[:]}, {Addr: f.innermostAt, Buf: l.innermost[:]}, {Addr: f.at + code.FrameISeq, Buf: l.words[:]}}
+	l.leads = make([]byte, 8*len(f.leads))
+	ranges := make([]attach.Range, 0, len(f.leads)+2)
+	for i, lead := range f.leads {
+		ranges = append(ranges, attach.Range{Addr: lead.At, Buf: l.leads[8*i : 8*i+8]})
+	}
+	return append(ranges, attach.Range{Addr: f.innermostAt, Buf: l.innermost[:]}, attach.Range{Addr: f.at + code.FrameISeq, Buf: l.words[:]})
 }
 
 // lives reports whether the frame ran, or waited for those it has called, at a look.
 func (f *liveFrame) lives(l *frameLook) bool {
-	return l.words == f.words && attach.Address(view.U64(l.innermost[:])) <= f.at && attach.Address(view.U64(l.context[:])) == f.ec
+	for i, lead := range f.leads {
+		if attach.Address(view.U64(l.leads[8*i:])) != lead.Says {
+			return false
+		}
+	}
+	return l.words == f.words && attach.Address(view.U64(l.innermost[:])) <= f.at
 }
 
 // confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves its variables

@@ -11,9 +11,11 @@ import (
 
 // Frames are the control frames of a thread's stack as they were read and believed.
 type Frames struct {
-	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address. The thread that
-	// runs it has its address at ContextAt. End is the end of the VM stack.
-	EC, InnermostAt, ContextAt, CFP, End attach.Address
+	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address. End is the end
+	// of the VM stack.
+	EC, InnermostAt, CFP, End attach.Address
+	// Leads are what says that the stack is the thread's: that it runs this fiber, or that this one has resumed that which it runs.
+	Leads []Lead
 	// Raw are the frames, innermost first, the dummy at the bottom included; Size is that of one, in bytes.
 	Raw  []byte
 	Size int
@@ -26,6 +28,10 @@ type Frames struct {
 	// ns.
 	NowNS, SinceNS int64
 }
+
+// Lead is a word of the target with what it says while it leads to a stack: a fiber that has ended leaves its memory to others, of
+// other threads too.
+type Lead struct{ At, Says attach.Address }
 
 // outer returns the j-th frame from the outside and its address; the 0th is the dummy.
 func (f *Frames) outer(j int) (frame []byte, at attach.Address) {
@@ -70,6 +76,8 @@ type State struct {
 	// generation is the Dictionary's that the IDs are of.
 	generation sampler.Generation
 	serving    sampler.Serving
+	// idle: the last look could tell that the frames say nothing of what the thread works on.
+	idle bool
 }
 
 // Serving is what the last look found.
@@ -88,7 +96,11 @@ func (s *State) Unplan() {
 }
 
 // Lost says that the thread's stack is not known, and so is for whom it works. The request may go on.
-func (s *State) Lost() { s.serving = sampler.Serving{} }
+func (s *State) Lost() { s.serving, s.idle = sampler.Serving{}, false }
+
+// Idle reports whether the last look could tell that the fiber that the thread runs says nothing of what it works on, nor did a trace:
+// then one that has resumed it may (LookOutward).
+func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
 // frameWords is how many bytes of a control frame stay while it runs: its code, its receiver and its environment, from
 // FrameISeq on. (The environment moves when a block keeps it; then the frame is looked at anew.)
