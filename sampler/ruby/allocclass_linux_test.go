@@ -49,17 +49,23 @@ func TestClassesAllocated(t *testing.T) {
 		defer cancel()
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
-		for ctx.Err() == nil && (first == nil || last.Instants < 250) {
+		enough := func(instants uint64) bool { return first != nil && last.Instants >= instants }
+		for began := time.Now(); !enough(250) && (ctx.Err() == nil || !enough(100) && time.Since(began) < r.Timeout()); {
 			<-tick.C
 			if reader.Read(sampler.LockTick, &s) != nil || !s.GC.Valid {
 				continue
 			}
-			if last = reader.CountClasses(&s); last == nil {
+			counted := reader.CountClasses(&s)
+			if counted == nil {
 				continue
 			}
+			last = counted
 			if to = s.GC.Allocated; first == nil {
 				first, from = last, s.GC.Allocated
 			}
+		}
+		if first == nil {
+			t.Fatal("no new objects were seen")
 		}
 		shares, instants := last.Since(first)
 		if instants < 50 {
