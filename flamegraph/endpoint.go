@@ -5,8 +5,9 @@ import "github.com/ddtop/ddtop/sampler"
 const (
 	// maxEndpoints bounds the routes and classes of jobs that weights are kept apart by. Past it they have the EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans bounds the pairs of an endpoint and a span that weights are kept apart by. Past it the endpoint alone counts, and where
-	// half of the keys of a Rolling are given (Rolling.Crowded): the stacks of later ones would be given up for the spans of earlier ones.
+	// maxSpans bounds the pairs of an endpoint and a span that weights are kept apart by. Past it the endpoint alone counts,
+	// and where half of the keys of a Rolling are given (Rolling.Crowded): the stacks of later ones would be given up for the
+	// spans of earlier ones.
 	maxSpans = 1 << 16
 	// worksRemembered is how many requests and jobs are remembered with their endpoints: the last ones. It is a power of two.
 	worksRemembered = 256

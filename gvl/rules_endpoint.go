@@ -55,8 +55,8 @@ func mostly(list []Endpoint, total int64, of func(*Endpoint) int64) (*Endpoint, 
 // waitsMuch is the part of its time that an endpoint waits for the GVL from which on it is named as one that suffers.
 const waitsMuch = .3
 
-// whoTakesGVL adds which endpoint most of the waiting for the GVL is behind, how much of the GVL it takes, and which other one waits
-// most.
+// whoTakesGVL adds which endpoint most of the waiting for the GVL is behind, how much of the GVL it takes, and which other one
+// waits most.
 func (w *window) whoTakesGVL(h *hit) {
 	list, length := w.endpoints()
 	if len(list) == 0 {

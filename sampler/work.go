@@ -77,9 +77,9 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, d.textIDs, text{CutName(s)})
 }
 
-// Each request is another one: in the end they would take the room of frames and stacks. Where half of a Dictionary's memory is taken,
-// those in use no more are evicted each time that new ones, texts included, have taken a part, 1 of toldPart. Where others share the
-// memory and have half of it, both are of 1 of toldShare.
+// Each request is another one: in the end they would take the room of frames and stacks. Where half of a Dictionary's memory is
+// taken, those in use no more are evicted each time that new ones, texts included, have taken a part, 1 of toldPart. Where
+// others share the memory and have half of it, both are of 1 of toldShare.
 const (
 	toldPart  = 6
 	toldShare = 8

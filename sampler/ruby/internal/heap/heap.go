@@ -1,9 +1,10 @@
-// Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance variables, a fiber's
-// variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of code, stacks and threads.
+// Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance variables, a
+// fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of code, stacks and
+// threads.
 //
-// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was missing. What was
-// read is read piece by piece while the process goes on: Record has it written down, and Unchanged says whether all of it was so
-// at one moment.
+// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was missing.
+// What was read is read piece by piece while the process goes on: Record has it written down, and Unchanged says whether all of
+// it was so at one moment.
 package heap
 
 import (
@@ -35,8 +36,8 @@ type Objects struct {
 	VM, Symbols attach.Address
 	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
 	Shapes attach.Address
-	// Generic is the address of the word that refers to the table of variables of objects that have no place for them (generic_iv_tbl_,
-	// up to 3.4); 0: not known yet.
+	// Generic is the address of the word that refers to the table of variables of objects that have no place for them
+	// (generic_iv_tbl_, up to 3.4); 0: not known yet.
 	Generic attach.Address
 	// Variables calls f with all words of the library's variables, among which what it does not name is looked for; nil: nothing is.
 	Variables func(f func(at attach.Address, word uint64)) error

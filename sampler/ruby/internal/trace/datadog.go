@@ -177,8 +177,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	return nil
 }
 
-// outermost returns the trace of the outermost span of OpenTelemetry that a trace of Datadog's stands for one within; the trace itself
-// where it stands for none.
+// outermost returns the trace of the outermost span of OpenTelemetry that a trace of Datadog's stands for one within; the trace
+// itself where it stands for none.
 func (f *Finder) outermost(trace uint64) (uint64, error) {
 	for range maxTraces {
 		values, err := f.ref(trace, "@otel_values")

@@ -158,8 +158,8 @@ func Pattern(path string) string {
 	return b.String()
 }
 
-// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together, with an ending
-// or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
+// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together, with an
+// ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
@@ -252,8 +252,9 @@ func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // maxQueuedS is how long a request may have queued, in s: what says more is not a time, or another machine's clock.
 const maxQueuedS = 3600
 
-// Queued is for how long a request had waited when it was first seen at nowS, in ns: X-Request-Start and X-Queue-Start hold the time
-// at which a load balancer took it ("t=1700000000.123", in s, ms, µs or ns). 0: it can't be told. nowS is the time of day in s.
+// Queued is for how long a request had waited when it was first seen at nowS, in ns: X-Request-Start and X-Queue-Start hold the
+// time at which a load balancer took it ("t=1700000000.123", in s, ms, µs or ns). 0: it can't be told. nowS is the time of day
+// in s.
 func Queued(header string, nowS float64) int64 {
 	text := strings.TrimPrefix(strings.TrimSpace(header), "t=")
 	if len(text) > 32 || strings.Trim(text, "0123456789.") != "" {

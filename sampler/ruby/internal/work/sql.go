@@ -12,8 +12,8 @@ const maxStatement = 300
 const maxRawStatement = 4096
 
 // SQL is a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut says that sql is the
-// beginning of a longer one. What is not known for sure to be a keyword, a name or an operator is a literal; a quotation that does
-// not end hides all that follows. It is "" where the first word is not one of SQL's.
+// beginning of a longer one. What is not known for sure to be a keyword, a name or an operator is a literal; a quotation that
+// does not end hides all that follows. It is "" where the first word is not one of SQL's.
 func SQL(sql string, cut bool) string {
 	if len(sql) > maxRawStatement {
 		sql, cut = sql[:maxRawStatement], true

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestHostileSQL: statements in the ways of several databases, all of which hold "hunter2" where it is a value for one of them at least.
+// TestHostileSQL: statements in the ways of several databases, all of which hold "hunter2" where it is a value for one of them
+// at least.
 func TestHostileSQL(t *testing.T) {
 	for sql, want := range map[string]string{
 		// PostgreSQL's dollar quotes, with blanks, tags and numbers in front.

@@ -14,8 +14,8 @@ const (
 	identityText = identityWords - 1
 )
 
-// taskKey says which fiber's variables hold a task's Hash. Both can be those of another task later. (Where the variable is changes
-// while a task runs: a block that is kept takes the variables of its method to the heap.)
+// taskKey says which fiber's variables hold a task's Hash. Both can be those of another task later. (Where the variable is
+// changes while a task runs: a block that is kept takes the variables of its method to the heap.)
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
@@ -46,8 +46,8 @@ type reading struct {
 	values   string
 }
 
-// taskOf returns the task that was read: one that is known, or a new one, which a thread was seen without at beforeNS (0: it was not
-// seen before).
+// taskOf returns the task that was read: one that is known, or a new one, which a thread was seen without at beforeNS (0: it
+// was not seen before).
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	if t == nil || !alike(&t.identity, &r.identity) || t.work.Kind != r.kind {
