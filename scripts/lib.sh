@@ -116,6 +116,16 @@ redis-server         redis-server
 /usr/share/doc/ruby-sinatra ruby-sinatra
 /usr/share/doc/ruby-webrick ruby-webrick
 rackup               ruby-rack
+/usr/share/doc/ruby-sequel ruby-sequel
+/usr/share/doc/ruby-sqlite3 ruby-sqlite3
+/usr/share/doc/ruby-mysql2 ruby-mysql2
+/usr/sbin/mariadbd   mariadb-server-core
+/usr/share/doc/ruby-dalli ruby-dalli
+memcached            memcached
+/usr/share/doc/ruby-grape ruby-grape
+/usr/share/doc/ruby-delayed-job-active-record ruby-delayed-job-active-record
+thin                 thin
+passenger            passenger
 unicorn              unicorn
 wrk                  wrk
 chromium             chromium

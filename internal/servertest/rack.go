@@ -50,7 +50,7 @@ func RequestLog(t testing.TB, path string) []Logged {
 		if _, err := fmt.Sscan(strings.Join(f[1:4], " "), &l.FromNS, &l.ToNS, &l.TID); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		l.Kind, l.What = f[0], f[4]
+		l.Kind, l.What = f[0], strings.ReplaceAll(f[4], "\v", "\n")
 		if len(f) > 5 {
 			l.ID = f[5]
 		}
@@ -59,20 +59,10 @@ func RequestLog(t testing.TB, path string) []Logged {
 	return out
 }
 
-// Rack is a small application that runs on a server of Debian's.
-type Rack struct {
-	// URL is http://127.0.0.1:PORT.
-	URL string
-	// PIDs are those of the processes that serve.
-	PIDs []int
-	// Log is the path of its log.
-	Log string
-}
-
-// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick" or "unicorn". It returns when each process answers.
-func StartRack(t testing.TB, server, app string) *Rack {
+// copyRack makes a folder with the files of rack.
+func copyRack(t testing.TB) (dir string) {
 	t.Helper()
-	dir := tempDir(t)
+	dir = tempDir(t)
 	files, err := fs.Sub(rackFiles, "rack")
 	if err != nil {
 		t.Fatal(err)
@@ -80,14 +70,34 @@ func StartRack(t testing.TB, server, app string) *Rack {
 	if err := os.CopyFS(dir, files); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+// Rack is a small application that runs on a server of Debian's.
+type Rack struct {
+	// URL is http://127.0.0.1:PORT, with what the application's paths begin with.
+	URL string
+	// PIDs are those of the processes that serve.
+	PIDs []int
+	// Log is the path of its log.
+	Log string
+}
+
+// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn" or "thin". It returns when each process answers.
+func StartRack(t testing.TB, server, app string) *Rack {
+	t.Helper()
+	dir := copyRack(t)
 	ruby := rubytest.Program(t, "ruby", "ruby")
-	if app == "sinatra" {
-		if out, err := exec.Command(ruby, "-rsinatra/base", "-e", "0").CombinedOutput(); err != nil {
-			rubytest.Skip(t, "needs Sinatra: apt-get install ruby-sinatra (%s)", bytes.TrimSpace(out))
+	if needs := map[string][2]string{"sinatra": {"sinatra/base", "ruby-sinatra"}, "grape": {"grape", "ruby-grape"}}[app]; needs[0] != "" {
+		if out, err := exec.Command(ruby, "-r"+needs[0], "-e", "0").CombinedOutput(); err != nil {
+			rubytest.Skip(t, "needs %s: apt-get install %s (%s)", needs[0], needs[1], bytes.TrimSpace(out))
 		}
 	}
 	port := FreePort(t)
 	r := &Rack{URL: "http://127.0.0.1:" + port, Log: filepath.Join(dir, "requests.log")}
+	if app == "grape" {
+		r.URL += "/api/v1"
+	}
 	var cmd *exec.Cmd
 	processes := 1
 	switch server {
@@ -101,6 +111,8 @@ func StartRack(t testing.TB, server, app string) *Rack {
 	case "unicorn":
 		cmd = exec.Command(rubytest.Program(t, "unicorn", "unicorn"), "-l", "127.0.0.1:"+port, app+".ru")
 		processes = 0
+	case "thin":
+		cmd = exec.Command(rubytest.Program(t, "thin", "thin"), "-a", "127.0.0.1", "-p", port, "-R", app+".ru", "--threaded", "start")
 	}
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "RACK_ENV=production", "APP_ENV=production", "REQUEST_LOG="+r.Log)
 	pid := start(t, cmd)
@@ -143,14 +155,7 @@ func StartSidekiq(t testing.TB) *Sidekiq {
 	t.Helper()
 	sidekiq, redis := rubytest.Program(t, "sidekiq", "ruby-sidekiq"), rubytest.Program(t, "redis-server", "redis-server")
 	ruby := rubytest.Program(t, "ruby", "ruby")
-	dir := tempDir(t)
-	files, err := fs.Sub(rackFiles, "rack")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(dir, files); err != nil {
-		t.Fatal(err)
-	}
+	dir := copyRack(t)
 	port := FreePort(t)
 	database := exec.Command(redis, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
 	start(t, database)

@@ -138,7 +138,9 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 			}
 		}
 		r.leads = append(r.leads[:0], work.Lead{At: t.addr + attach.Address(r.o.thEC), Says: st.keptEC})
-		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, Leads: r.leads, CFP: st.cfp, End: st.keptEnd, Raw: st.kept, Size: r.o.code.FrameSize, Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
+		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, Leads: r.leads, CFP: st.cfp, End: st.keptEnd,
+			Raw: st.kept, Size: r.o.code.FrameSize, Stack: st.id,
+			Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
 			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS}
 		calls, err = r.finder.Look(&t.serves.work, &frames)
 		r.reads.Calls += uint64(calls)

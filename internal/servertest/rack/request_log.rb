@@ -1,6 +1,6 @@
 # What an application knows of its requests, jobs and statements: a line for each in the file REQUEST_LOG, its fields between tabs:
 # kind, begin and end (CLOCK_MONOTONIC, ns), the native thread's id, and what it was: R: endpoint and path, J: class and
-# what with arguments, S: the statement.
+# what with arguments, S: the statement. The end of a line is a vertical tab.
 module RequestLog
   LOG = File.open(ENV.fetch("REQUEST_LOG"), File::WRONLY | File::APPEND | File::CREAT)
 
@@ -10,7 +10,7 @@ module RequestLog
   def self.thread = Thread.current == Thread.main ? Process.pid : Thread.current.native_thread_id
 
   def self.write(kind, from, to, *rest)
-    LOG.syswrite([kind, from, to, thread, *rest.map { |s| s.to_s.gsub(/\s+/, " ") }].join("\t") + "\n")
+    LOG.syswrite([kind, from, to, thread, *rest.map { |s| s.to_s.gsub("\n", "\v").gsub(/[ \t\r\f]+/, " ") }].join("\t") + "\n")
   end
 
   # Logs requests, whose endpoint is what the application has set.

@@ -1,6 +1,7 @@
 package code
 
 import (
+	"strings"
 	"unsafe"
 
 	"github.com/ddtop/ddtop/attach"
@@ -172,6 +173,17 @@ func (d *Decoder) Known(addr attach.Address) (name, path string, ok bool) {
 		return "", "", false
 	}
 	return q.base, q.path, true
+}
+
+// Library returns where code that is kept comes from, and the name of its gem, without a version; "" for code that is of none.
+func (d *Decoder) Library(addr attach.Address) (origin sampler.Origin, gem string) {
+	q, ok := d.iseqs[addr]
+	if !ok {
+		return sampler.OriginUnknown, ""
+	}
+	origin, gem = d.loadPath.origins.of(q.path, q.abs)
+	gem, _, _ = strings.Cut(gem, " ")
+	return origin, gem
 }
 
 // suspect has q compared with memory before the Decode under way is believed.

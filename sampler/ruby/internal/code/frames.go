@@ -15,6 +15,9 @@ const jitReturnC = 1
 // maxFrames bounds the control frames of one Stack.
 const maxFrames = 1 << 17
 
+// maxArguments bounds the arguments of a C function: those of a splat of more are in an Array.
+const maxArguments = 128
+
 // frameRules say which control frames a release's own backtrace shows, and how
 // (docs/internals/stacks.md#what-a-backtrace-shows).
 type frameRules struct {
@@ -233,6 +236,20 @@ func (d *Decoder) CFrame(f []byte) bool {
 		}
 	}
 	return view.U64(f[FrameISeq:]) == 0
+}
+
+// Arguments says where the arguments of the C function in a control frame lie, and how many there are: the Ruby code in the frame
+// outward, caller, has pushed them behind the receiver, which is at at-8 and has to be the function's own; where it is not, they
+// are not there. ok is false where they can't be (docs/internals/stacks.md#arguments-of-c-functions).
+func (d *Decoder) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
+	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {
+		return 0, 0, false
+	}
+	sp, env := view.U64(caller[FrameSP:]), view.U64(function[FrameEP:])-envBelow
+	if sp == 0 || sp&7 != 0 || env <= sp || (env-sp)/8-1 > maxArguments {
+		return 0, 0, false
+	}
+	return attach.Address(sp + 8), int((env-sp)/8 - 1), true
 }
 
 // JITSlots appends to buf, for each control frame, where the address of its JIT frame is, 0 for none: to be read

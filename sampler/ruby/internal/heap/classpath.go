@@ -251,6 +251,19 @@ func (o *Objects) ClassOf(v uint64) (string, error) {
 	return o.classPath(view.U64(head[BasicClass:]))
 }
 
+// PathOfClass does so for a class or module itself; is is false, and the path "", for another object.
+func (o *Objects) PathOfClass(v uint64) (path string, is bool, err error) {
+	flags, err := o.Flags(v)
+	if err != nil {
+		return "", false, err
+	}
+	if t := flags & TypeMask; t != typeClass && t != typeModule {
+		return "", false, nil
+	}
+	path, err = o.classPath(v)
+	return path, true, err
+}
+
 // ClassPath returns the path of the class of an object whose header names first, which may be a singleton class; "" for an
 // anonymous class.
 func (o *Objects) ClassPath(first uint64) (path string, err error) {

@@ -26,6 +26,12 @@ func (f *Finder) lookForStatement(s *State, fr *Frames) error {
 		f.askNothing(s)
 		return nil
 	}
+	if asked := f.function(fr); asked.ask != nil {
+		f.frame = frameOf(fr, fr.inner(0), fr.Raw)
+		if done, err := f.asks(s, &asked); done || err != nil {
+			return err
+		}
+	}
 	scope, candidates, err := f.findAsking(fr)
 	if err != nil {
 		return err
@@ -34,29 +40,40 @@ func (f *Finder) lookForStatement(s *State, fr *Frames) error {
 		f.frame = frameOf(fr, fr.inner(scope.Frame), fr.Raw[scope.Frame*fr.Size:])
 	}
 	for _, c := range candidates {
-		at := scope.Locals.At(scope.EP, c.local)
-		if at == s.askedAt && f.stands(&s.askedFrom) {
-			return nil
-		}
-		var text string
-		found, err := f.settled(func() (found bool, err error) {
-			text, found, err = c.ask(f, &scope, c.local)
-			return found, err
-		})
-		if err != nil {
+		if done, err := f.asks(s, &asking{at: scope.Locals.At(scope.EP, c.local), self: scope.Self, ask: c.ask}); done || err != nil {
 			return err
-		}
-		if found && text != "" {
-			if text != s.askedText || s.asked == 0 {
-				s.askedText, s.asked = text, f.dict.InternText(text)
-			}
-			s.askedAt = at
-			s.askedFrom.Set(f.notes)
-			return nil
 		}
 	}
 	f.askNothing(s)
 	return nil
+}
+
+// asking is where something says what a thread asks.
+type asking struct {
+	at   attach.Address
+	self uint64
+	ask  asker
+}
+
+// asks reads what is asked, of the frame f.frame, into s, unless what was read there the last time stands. done: it says so.
+func (f *Finder) asks(s *State, a *asking) (done bool, err error) {
+	if a.at == s.askedAt && f.stands(&s.askedFrom) {
+		return true, nil
+	}
+	var text string
+	found, err := f.settled(func() (found bool, err error) {
+		text, found, err = a.ask(f, a.self, a.at)
+		return found, err
+	})
+	if err != nil || !found || text == "" {
+		return false, err
+	}
+	if text != s.askedText || s.asked == 0 {
+		s.askedText, s.asked = text, f.dict.InternText(text)
+	}
+	s.askedAt = a.at
+	s.askedFrom.Set(f.notes)
+	return true, nil
 }
 
 func (f *Finder) askNothing(s *State) {
@@ -89,8 +106,8 @@ func (f *Finder) findAsking(fr *Frames) (scope code.Scope, asks []candidate, err
 }
 
 // askSQL reads a statement.
-func (f *Finder) askSQL(scope *code.Scope, local int) (string, bool, error) {
-	v, err := f.word(scope.Locals.At(scope.EP, local))
+func (f *Finder) askSQL(_ uint64, at attach.Address) (string, bool, error) {
+	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
 	}
@@ -108,8 +125,8 @@ func (f *Finder) askSQL(scope *code.Scope, local int) (string, bool, error) {
 }
 
 // askCommand reads a Redis command: an Array that begins with its name.
-func (f *Finder) askCommand(scope *code.Scope, local int) (string, bool, error) {
-	v, err := f.word(scope.Locals.At(scope.EP, local))
+func (f *Finder) askCommand(_ uint64, at attach.Address) (string, bool, error) {
+	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
 	}
@@ -117,8 +134,8 @@ func (f *Finder) askCommand(scope *code.Scope, local int) (string, bool, error) 
 }
 
 // askCommands reads a list of Redis commands: the first one's name, and how many follow.
-func (f *Finder) askCommands(scope *code.Scope, local int) (string, bool, error) {
-	v, err := f.word(scope.Locals.At(scope.EP, local))
+func (f *Finder) askCommands(_ uint64, at attach.Address) (string, bool, error) {
+	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
 	}
@@ -164,9 +181,23 @@ func (f *Finder) command(v uint64) (string, bool, error) {
 	return verb, verb != "" && failed == nil, failed
 }
 
+// askCache reads what Dalli asks memcached: an operation's name.
+func (f *Finder) askCache(_ uint64, at attach.Address) (string, bool, error) {
+	v, err := f.word(at)
+	if err != nil {
+		return "", false, err
+	}
+	var failed error
+	name := f.text(v, maxVerb+1, &failed)
+	return name, failed == nil && cacheCommands[name], failed
+}
+
+// cacheCommands are memcached's, in Dalli's words. Read-only.
+var cacheCommands = wordSet(`get gat set add replace delete incr decr append prepend cas touch flush noop stats version multi_get`)
+
 // askHTTP reads Net::HTTP's request: its method, and the connection's host.
-func (f *Finder) askHTTP(scope *code.Scope, local int) (string, bool, error) {
-	v, err := f.word(scope.Locals.At(scope.EP, local))
+func (f *Finder) askHTTP(self uint64, at attach.Address) (string, bool, error) {
+	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
 	}
@@ -177,7 +208,7 @@ func (f *Finder) askHTTP(scope *code.Scope, local int) (string, bool, error) {
 	if err != nil || !ok {
 		return "", false, err
 	}
-	host, ok, err := f.objects.Ivar(scope.Self, "@address")
+	host, ok, err := f.objects.Ivar(self, "@address")
 	if err != nil || !ok {
 		return "", false, err
 	}

@@ -265,7 +265,10 @@ func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err e
 // readTask reads the variables of a frame that can say what its thread works on. f.notes are what was read.
 func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
 	for _, c := range site.task {
-		*r = reading{key: taskKey{ec: f.frame.ec}, slot: scope.Locals.At(scope.EP, c.local)}
+		*r = reading{key: taskKey{ec: f.frame.ec}, slot: f.frame.at + code.FrameSelf}
+		if c.local != receiver {
+			r.slot = scope.Locals.At(scope.EP, c.local)
+		}
 		found, err := f.settled(func() (bool, error) { return c.read(f, scope, r) })
 		if err != nil || found {
 			return found, err

@@ -3,6 +3,7 @@ package work
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
@@ -13,8 +14,12 @@ import (
 // maxJobQueuedS is how long a job may have waited in its queue, in s.
 const maxJobQueuedS = 30 * 24 * 3600
 
-// maxClass bounds a class's name, in bytes.
-const maxClass = 200
+const (
+	// maxClass bounds a class's name, and maxTime a time of day, in bytes.
+	maxClass, maxTime = 200, 40
+	// wrapperClass is how the classes end that have a queue run Active Job's.
+	wrapperClass = "JobWrapper"
+)
 
 // Keys of a job's Hash.
 const (
@@ -65,7 +70,7 @@ func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID bool) (found b
 	f.quietly(func() {
 		class = f.text(values[jobClass], maxClass, &failed)
 		wrapped = f.text(values[jobWrapped], maxClass, &failed)
-		if at := f.seconds(values[jobEnqueued], &failed); at > 0 {
+		if at := f.timeOfDay(values[jobEnqueued], &failed); at > 0 {
 			r.queuedNS = queuedWithin(at, f.wall(), maxJobQueuedS)
 		}
 		if f.values {
@@ -77,6 +82,12 @@ func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID bool) (found b
 	}
 	if className(wrapped) {
 		class = wrapped // what Active Job's wrapper runs
+	} else if strings.HasSuffix(class, wrapperClass) {
+		if found, err := f.wrapped(values[jobArgs], values); err != nil {
+			return false, err
+		} else if found {
+			return f.job(r, values, true)
+		}
 	}
 	if !className(class) {
 		return false, nil
@@ -97,6 +108,18 @@ func className(s string) bool {
 		}
 	}
 	return true
+}
+
+// timeOfDay returns a time of day in seconds, which Active Job writes down as text; 0: it is none.
+func (f *Finder) timeOfDay(v uint64, failed *error) float64 {
+	if text := f.text(v, maxTime, failed); text != "" {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return 0
+		}
+		return float64(at.UnixNano()) / 1e9
+	}
+	return f.seconds(v, failed)
 }
 
 // seconds returns a time of day in seconds; 0: it is none.
@@ -139,8 +162,11 @@ func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) 
 	}
 	// Resque::Job keeps the Hash in @payload.
 	payload, ok, err := f.objects.Ivar(v, "@payload")
-	if err != nil || !ok {
+	if err != nil {
 		return false, err
+	}
+	if !ok {
+		return f.readDelayed(v, r)
 	}
 	if is, err := f.is(payload, heap.TypeHash); err != nil || !is {
 		return false, err
@@ -153,4 +179,21 @@ func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) 
 		return false, nil
 	}
 	return f.job(r, &values, false)
+}
+
+// wrapped reads the Hash of Active Job that its wrapper is given as its only argument; found is false where args are others.
+func (f *Finder) wrapped(args uint64, values *[jobKeys]uint64) (found bool, err error) {
+	_, n, first, err := f.list(args)
+	if err != nil || n != 1 {
+		return false, err
+	}
+	if is, err := f.is(first, heap.TypeHash); err != nil || !is {
+		return false, err
+	}
+	var inner [jobKeys]uint64
+	if err := f.objects.Lookup(first, activeJobNames[:], inner[:]); err != nil || inner[jobClass] == 0 || inner[jobID] == 0 {
+		return false, err
+	}
+	*values = inner
+	return true, nil
 }

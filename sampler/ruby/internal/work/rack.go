@@ -21,6 +21,7 @@ const (
 	envParameters
 	envSinatra
 	envPattern
+	envGrape
 	envStart
 	envQueue
 	envURI
@@ -32,7 +33,7 @@ const (
 
 // envNames are the keys of an environment that are looked up. Read-only.
 var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QUERY_STRING", "action_dispatch.request.path_parameters",
-	"sinatra.route", "action_dispatch.route_uri_pattern", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
+	"sinatra.route", "action_dispatch.route_uri_pattern", "grape.routing_args", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT"}
 
 // envIdentity are the keys whose values a request keeps for as long as it runs. Read-only.
@@ -88,6 +89,9 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 			env.Controller, env.Action = f.text(of[0], maxText, &failed), f.text(of[1], maxText, &failed)
 		})
 	}
+	if v := values[envGrape]; v != 0 && env.RoutePattern == "" {
+		f.quietly(func() { env.RoutePattern = f.grapeRoute(v, &failed) })
+	}
 	if failed != nil {
 		return false, failed
 	}
@@ -104,6 +108,30 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 		}
 	}
 	return true, nil
+}
+
+// grapeRoute returns the pattern of the route that Grape has found: what it writes into the environment leads to it.
+func (f *Finder) grapeRoute(v uint64, failed *error) string {
+	if is, err := f.is(v, heap.TypeHash); err != nil || !is {
+		*failed = cmp.Or(*failed, err)
+		return ""
+	}
+	var of [1]uint64
+	*failed = cmp.Or(*failed, f.objects.Lookup(v, []string{"route_info"}, of[:]))
+	route := of[0]
+	for _, name := range []string{"@pattern", "@origin"} {
+		if is, err := f.is(route, heap.TypeObject); err != nil || !is {
+			*failed = cmp.Or(*failed, err)
+			return ""
+		}
+		next, ok, err := f.objects.Ivar(route, name)
+		if err != nil || !ok {
+			*failed = cmp.Or(*failed, err)
+			return ""
+		}
+		route = next
+	}
+	return f.text(route, maxText, failed)
 }
 
 // maxIdentityText is how much of a text tells tasks apart, in bytes.

@@ -3,6 +3,8 @@ package work
 import (
 	"strings"
 
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
@@ -18,10 +20,16 @@ type site struct {
 
 // candidate is a variable by whose name it may say something.
 type candidate struct {
-	local int
+	local int // receiver: it is no variable
 	read  func(f *Finder, scope *code.Scope, r *reading) (found bool, err error)
-	ask   func(f *Finder, scope *code.Scope, local int) (text string, found bool, err error)
+	ask   asker
 }
+
+// asker says what is asked, which the word at an address holds; self is the receiver of what asks it.
+type asker func(f *Finder, self uint64, at attach.Address) (text string, found bool, err error)
+
+// receiver, in place of a variable's number, is the frame's receiver.
+const receiver = -1
 
 // taskLocals are the names of variables that hold what a thread works on. Read-only.
 var taskLocals = map[string]func(*Finder, *code.Scope, *reading) (bool, error){
@@ -32,25 +40,67 @@ var taskLocals = map[string]func(*Finder, *code.Scope, *reading) (bool, error){
 	"metajob":  (*Finder).readJob,       // Que
 }
 
-// clients are parts of the paths of code that asks for others, with what holds what it asks. wrappers are those of code between it and
-// the system. Read-only.
+// Gems whose code asks databases and other services, and those whose code stands between it and the system. Read-only.
 var (
-	databases = []string{"/active_record/", "/activerecord-", "/lib/pg/", "/lib/pg.rb", "/mysql2", "/trilogy", "/sqlite3", "/sequel", "/tiny_tds", "/oracle_enhanced"}
-	redises   = []string{"/redis"}
-	https     = []string{"/net/http.rb", "/net/http/"}
-	wrappers  = []string{"<internal:", "/active_support/", "/activesupport-", "/net/protocol.rb", "/openssl/", "/monitor.rb", "/timeout.rb",
-		"/socket.rb", "/resolv", "/connection_pool", "/hiredis", "/opentelemetry", "/datadog", "/ddtrace", "/new_relic", "/sentry"}
-	// others are none: their variables of these names are what was asked before.
-	others = []string{"log_subscriber", "/sidekiq", "/resque"}
+	databaseGems = wordSet(`activerecord active_record pg mysql2 trilogy sqlite3 sequel sequel_pg tiny_tds activerecord-sqlserver-adapter
+		activerecord-oracle_enhanced-adapter activerecord-trilogy-adapter activerecord-postgis-adapter`)
+	redisGems   = wordSet("redis redis-rb redis-client redis_client redis-clustering redis-cluster-client redis-namespace redis-store")
+	dalliGems   = wordSet("dalli")
+	httpGems    = wordSet("net-http")
+	wrapperGems = wordSet(`activesupport active_support connection_pool hiredis hiredis-client net-protocol openssl monitor timeout resolv
+		net-http-persistent async async-pool async-io io-event datadog ddtrace newrelic_rpm sentry-ruby sentry-ruby-core sentry-rails elastic-apm
+		skylight scout_apm appsignal rack-mini-profiler`)
+	// wrapperFiles are those of the standard library.
+	wrapperFiles = []string{"/net/protocol.rb", "/openssl/", "/monitor.rb", "/timeout.rb", "/socket.rb", "/resolv"}
 )
 
-func within(path string, parts []string) bool {
-	for _, part := range parts {
-		if strings.Contains(path, part) {
-			return true
+// role is what code is to whoever asks for something.
+type role uint8
+
+const (
+	roleOther role = iota
+	roleDatabase
+	roleRedis
+	roleDalli
+	roleHTTP
+	roleWrapper
+)
+
+// roleOf says what code is by where it comes from.
+func roleOf(origin sampler.Origin, gem, path string) role {
+	switch {
+	case origin == sampler.OriginCore:
+		return roleWrapper
+	case origin == sampler.OriginStdlib:
+		if strings.HasSuffix(path, "/net/http.rb") || strings.Contains(path, "/net/http/") {
+			return roleHTTP
 		}
+		for _, part := range wrapperFiles {
+			if strings.Contains(path, part) {
+				return roleWrapper
+			}
+		}
+		return roleOther
+	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"): // its variables are what was asked before
+		return roleOther
+	case gem == "rails": // from git, all of it in one folder
+		if strings.Contains(path, "/activerecord/") {
+			return roleDatabase
+		} else if strings.Contains(path, "/activesupport/") {
+			return roleWrapper
+		}
+	case databaseGems[gem]:
+		return roleDatabase
+	case redisGems[gem]:
+		return roleRedis
+	case dalliGems[gem]:
+		return roleDalli
+	case httpGems[gem], gem == "net" && strings.Contains(path, "/net/http"):
+		return roleHTTP
+	case wrapperGems[gem], strings.HasPrefix(gem, "opentelemetry-"):
+		return roleWrapper
 	}
-	return false
+	return roleOther
 }
 
 // site returns what is known of a scope's code.
@@ -72,23 +122,56 @@ func (f *Finder) newSite(scope *code.Scope) *site {
 	if !ok {
 		return s
 	}
-	none := within(path, others)
-	database, redis, http := !none && within(path, databases), !none && within(path, redises), !none && within(path, https)
-	s.carrier = database || redis || http || !none && within(path, wrappers)
+	origin, gem := f.code.Library(scope.ISeq)
+	role := roleOf(origin, gem, path)
+	s.carrier = role != roleOther
+	if name == "perform_now" && strings.Contains(path, "/active_job/") {
+		s.task = append(s.task, candidate{local: receiver, read: (*Finder).readPerforming})
+	}
 	for i, local := range scope.Locals.Names() {
 		if read := taskLocals[local]; read != nil {
 			s.task = append(s.task, candidate{local: i, read: read})
 		}
-		switch {
-		case database && local == "sql":
-			s.asks = append(s.asks, candidate{local: i, ask: (*Finder).askSQL})
-		case redis && local == "command":
-			s.asks = append(s.asks, candidate{local: i, ask: (*Finder).askCommand})
-		case redis && local == "commands":
-			s.asks = append(s.asks, candidate{local: i, ask: (*Finder).askCommands})
-		case http && local == "req" && (name == "transport_request" || name == "begin_transport" || name == "request"):
-			s.asks = append(s.asks, candidate{local: i, ask: (*Finder).askHTTP})
+		if ask := askerOf(role, name, path, local); ask != nil {
+			s.asks = append(s.asks, candidate{local: i, ask: ask})
 		}
 	}
 	return s
+}
+
+// askerOf says how a variable of a client's method says what is asked; nil: it does not, or only what is still being put together.
+func askerOf(r role, method, path, local string) asker {
+	switch {
+	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):
+		return (*Finder).askSQL
+	case r == roleRedis && performsCommands(path):
+		switch {
+		case local == "command" && method != "write" && method != "process": // there it is one of several
+			return (*Finder).askCommand
+		case local == "commands":
+			return (*Finder).askCommands
+		}
+	case r == roleDalli && (local == "opkey" || local == "opcode") && method == "request", r == roleDalli && local == "op" && method == "perform":
+		return (*Finder).askCache
+	case r == roleHTTP && local == "req" && (method == "transport_request" || method == "begin_transport" || method == "request"):
+		return (*Finder).askHTTP
+	}
+	return nil
+}
+
+// buildsSQL reports whether a method of a database's client puts a statement together.
+func buildsSQL(method, path string) bool {
+	if strings.Contains(path, "/sequel/") {
+		return !sequelAsks[method]
+	}
+	return strings.HasSuffix(method, "_sql") || strings.HasPrefix(method, "build_") || strings.HasPrefix(method, "visit_") || strings.HasPrefix(method, "sanitize_")
+}
+
+// sequelAsks are the methods of Sequel's adapters that have a statement asked. Read-only.
+var sequelAsks = wordSet(`_execute execute execute_ddl execute_dui execute_insert execute_query exec_query fetch_rows log_connection_yield
+	log_yield query run`)
+
+// performsCommands reports whether a file of a Redis client's talks to Redis: in others commands are put together, or in a queue.
+func performsCommands(path string) bool {
+	return strings.HasSuffix(path, "/redis/client.rb") || strings.Contains(path, "/redis_client/") && strings.Contains(path, "connection")
 }

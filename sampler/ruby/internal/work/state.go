@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // Frames are the control frames of a thread's stack as they were read and believed.
@@ -19,6 +20,8 @@ type Frames struct {
 	// Raw are the frames, innermost first, the dummy at the bottom included; Size is that of one, in bytes.
 	Raw  []byte
 	Size int
+	// Stack is what they were decoded to.
+	Stack sampler.StackID
 	// Partial: inner frames were left out, so the first one is not the innermost. Truncated: the middle was.
 	Partial, Truncated bool
 	// Handlers is how many of the frames are those of a rescue or an ensure. Version tells the thread's stacks apart; it is above 0.
@@ -41,6 +44,9 @@ func (f *Frames) outer(j int) (frame []byte, at attach.Address) {
 
 // inner returns the address of the i-th frame from the innermost.
 func (f *Frames) inner(i int) attach.Address { return f.CFP + attach.Address(i*f.Size) }
+
+// selfOf returns the receiver of a control frame.
+func selfOf(frame []byte) uint64 { return view.U64(frame[code.FrameSelf:]) }
 
 func (f *Frames) count() int { return len(f.Raw) / f.Size }
 

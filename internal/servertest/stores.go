@@ -1,0 +1,178 @@
+package servertest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// MariaDB starts a MariaDB of its own on a free port of 127.0.0.1, without users and tables, and returns the port when it listens.
+// Whoever connects may do all.
+func MariaDB(t testing.TB) (port string) {
+	t.Helper()
+	server := rubytest.Program(t, "/usr/sbin/mariadbd", "mariadb-server-core")
+	dir := tempDir(t)
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	port = FreePort(t)
+	args := []string{"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"),
+		"--port=" + port, "--bind-address=127.0.0.1", "--skip-grant-tables", "--skip-networking=0", "--innodb=OFF", "--default-storage-engine=MyISAM"}
+	if os.Geteuid() == 0 {
+		args = append(args, "--user=root")
+	}
+	start(t, exec.Command(server, args...))
+	listens(t, "MariaDB", port)
+	return port
+}
+
+// Redis starts a Redis of its own that asks for a password, and returns its port when it listens.
+func Redis(t testing.TB, password string) (port string) {
+	t.Helper()
+	server := rubytest.Program(t, "redis-server", "redis-server")
+	port = FreePort(t)
+	start(t, exec.Command(server, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", tempDir(t), "--requirepass", password))
+	listens(t, "Redis", port)
+	return port
+}
+
+// Memcached starts a memcached of its own and returns its port when it listens.
+func Memcached(t testing.TB) (port string) {
+	t.Helper()
+	server := rubytest.Program(t, "memcached", "memcached")
+	port = FreePort(t)
+	args := []string{"-l", "127.0.0.1", "-p", port}
+	if os.Geteuid() == 0 {
+		args = append(args, "-u", "root")
+	}
+	start(t, exec.Command(server, args...))
+	listens(t, "memcached", port)
+	return port
+}
+
+func listens(t testing.TB, name, port string) {
+	t.Helper()
+	await(t, name+" listens", func() error {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
+}
+
+// Slow listens on a port of its own for another one of this machine, to which everything gets so much later.
+func Slow(t testing.TB, port string, delay time.Duration) (slow string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				if !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+				return
+			}
+			go forward(client, port, delay)
+		}
+	}()
+	_, slow, err = net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slow
+}
+
+// forward connects a client with a port of this machine until one of the two ends.
+func forward(client net.Conn, port string, delay time.Duration) {
+	defer client.Close()
+	server, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(client, server)
+		client.Close()
+	}()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		time.Sleep(delay)
+		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// StartStatements starts rack/statements.rb with a library that the package has, the port that it asks, and other arguments.
+func StartStatements(t testing.TB, library, pkg, port string, more ...string) (pid int, log string) {
+	t.Helper()
+	ruby := rubytest.Program(t, "ruby", "ruby")
+	if out, err := exec.Command(ruby, "-r"+library, "-e", "0").CombinedOutput(); err != nil {
+		rubytest.Skip(t, "needs %s: apt-get install %s (%s)", library, pkg, out)
+	}
+	dir := copyRack(t)
+	log = filepath.Join(dir, "requests.log")
+	cmd := exec.Command(ruby, append([]string{"statements.rb", library, port}, more...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "REQUEST_LOG="+log)
+	pid = start(t, cmd)
+	await(t, library+" asks", func() error {
+		text, err := os.ReadFile(log)
+		if n := bytes.Count(text, []byte("\n")); err == nil && n < 4 {
+			err = fmt.Errorf("%d statements", n)
+		}
+		return err
+	})
+	return pid, log
+}
+
+// StartQueue starts rack/queue.rb with a queue, which needs the packages' libraries, and so many jobs of each kind.
+func StartQueue(t testing.TB, queue string, jobs int, libraries, packages []string) (pid int, log string) {
+	t.Helper()
+	ruby := rubytest.Program(t, "ruby", "ruby")
+	args := []string{"-e", "0"}
+	for _, l := range libraries {
+		args = append([]string{"-r" + l}, args...)
+	}
+	if out, err := exec.Command(ruby, args...).CombinedOutput(); err != nil {
+		rubytest.Skip(t, "needs %v: apt-get install %s (%s)", libraries, strings.Join(packages, " "), bytes.TrimSpace(out))
+	}
+	dir := copyRack(t)
+	log = filepath.Join(dir, "requests.log")
+	cmd := exec.Command(ruby, "queue.rb", queue, strconv.Itoa(jobs))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "REQUEST_LOG="+log)
+	pid = start(t, cmd)
+	await(t, queue+" works", func() error {
+		text, err := os.ReadFile(log)
+		if err == nil && len(text) == 0 {
+			err = errors.New("nothing is logged")
+		}
+		return err
+	})
+	return pid, log
+}

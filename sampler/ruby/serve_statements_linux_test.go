@@ -1,0 +1,205 @@
+package ruby
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/odds"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/servertest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
+)
+
+// statementSecret is in all that rack/statements.rb asks.
+const statementSecret = "hunter2secret"
+
+// serviceDelay is how long a service takes to answer: longer than Ruby takes to ask, on a machine that is slow and full.
+const serviceDelay = 20 * time.Millisecond
+
+// askedReadings is how many readings of threads that ask something are wanted of each library.
+const askedReadings = 2000
+
+// TestStatements: what is said that threads ask, of clients that the program calls itself, is what the program logs, without literals
+// and arguments.
+func TestStatements(t *testing.T) {
+	slowly := func(start func(testing.TB) string) func(testing.TB) string {
+		return func(t testing.TB) string { return servertest.Slow(t, start(t), serviceDelay) }
+	}
+	for _, c := range []struct {
+		library, pkg string
+		port         func(testing.TB) string
+	}{
+		{"pg", "ruby-pg", servertest.Postgres},
+		{"mysql2", "ruby-mysql2", servertest.MariaDB},
+		{"sqlite3", "ruby-sqlite3", func(testing.TB) string { return "" }},
+		{"sequel", "ruby-sequel", servertest.Postgres},
+		{"redis", "ruby-redis", slowly(func(t testing.TB) string { return servertest.Redis(t, statementSecret) })},
+		{"dalli", "ruby-dalli", slowly(servertest.Memcached)},
+		{"net/http", "ruby", func(t testing.TB) string {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { time.Sleep(serviceDelay) }))
+			t.Cleanup(s.Close)
+			return s.URL[strings.LastIndexByte(s.URL, ':')+1:]
+		}},
+	} {
+		t.Run(c.library, func(t *testing.T) {
+			rubytest.Long(t)
+			pid, log := servertest.StartStatements(t, c.library, c.pkg, c.port(t))
+			list := watchStatements(t, pid, false)
+			checkStatements(t, servertest.RequestLog(t, log), list)
+			if c.library == "dalli" {
+				return // the operation's name is all that is read
+			}
+			raw := watchStatements(t, pid, true)
+			for _, s := range raw {
+				if strings.Contains(s.statement, statementSecret) {
+					return
+				}
+			}
+			t.Error("with values no statement has its literals and arguments")
+		})
+	}
+}
+
+// watchStatements reads a process's threads so often that its askers were read that often.
+func watchStatements(t *testing.T, pid int, values bool) (out []seen) {
+	rd := openReaderWith(t, pid, Options{Values: values, Now: monotonic})
+	var s sampler.Sample
+	want := askedReadings
+	if values {
+		want /= 10
+	}
+	for len(out) < want {
+		from := monotonic()
+		err := rd.Read(sampler.StackTick, &s)
+		to := monotonic()
+		if errors.Is(err, ErrListTorn) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Threads {
+			th := &s.Threads[i]
+			if info, _ := rd.dict.Thread(th.ID); !strings.HasPrefix(info.Name, "asker ") ||
+				th.Quality&sampler.StackFresh == 0 || th.Quality&sampler.StackFailed != 0 {
+				continue
+			}
+			out = append(out, seen{from, to, th.TID, sampler.Work{}, rd.dict.Statement(th.Serving.Statement)})
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return out
+}
+
+// checkStatements compares what was said with what the program has logged, thread by thread.
+func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
+	t.Helper()
+	logged := map[int32][]*servertest.Logged{}
+	for i := range log {
+		logged[log[i].TID] = append(logged[log[i].TID], &log[i])
+	}
+	within, told := map[string]int{}, map[string]int{}
+	quiet := 0
+	for _, s := range list {
+		if strings.Contains(s.statement, statementSecret) {
+			t.Errorf("%q says the secret", s.statement)
+		}
+		// What was asked all along, and what was at any time.
+		var during *servertest.Logged
+		can := s.statement == ""
+		for _, l := range logged[s.tid] {
+			if l.FromNS < s.fromNS && s.toNS < l.ToNS && (during == nil || during.FromNS < l.FromNS) {
+				during = l
+			}
+			can = can || l.FromNS < s.toNS && s.fromNS < l.ToNS && l.Kind != "N" && s.statement == said(l)
+		}
+		switch {
+		case during == nil:
+			// Something that is asked as the log is read is not in it yet.
+			last := logged[s.tid][len(logged[s.tid])-1]
+			if !can && s.fromNS < last.ToNS {
+				t.Errorf("said to ask %q, which was not asked then", s.statement)
+			}
+		case during.Kind == "N":
+			quiet++
+			if s.statement != "" {
+				t.Errorf("said to ask %q during %q", s.statement, during.What)
+			}
+		case during.Kind == "M":
+			if !can {
+				t.Errorf("said to ask %q while it asked %q", s.statement, said(during))
+			}
+		default:
+			within[said(during)]++
+			if s.statement != "" {
+				told[said(during)]++
+			}
+			if !can {
+				t.Errorf("said to ask %q while it asked %q", s.statement, said(during))
+			}
+		}
+		if t.Failed() {
+			return // once is enough
+		}
+	}
+	for what, n := range within {
+		rubytest.Report(t, "%q: %d readings, %d said so", what, n, told[what])
+		if told[what] < odds.AtLeast(n, .5) {
+			t.Errorf("%q: of %d readings %d said so", what, n, told[what])
+		}
+	}
+	rubytest.Report(t, "%d readings in which there was nothing to be said", quiet)
+}
+
+// said is how something that was asked is to be said.
+func said(l *servertest.Logged) string {
+	if s := work.SQL(l.What, false); strings.HasPrefix(s, "SELECT") || strings.HasPrefix(s, "WITH") {
+		return s
+	}
+	return l.What
+}
+
+// TestStatementsRace: no statement is said to be another thread's, or to be asked after the next one, of threads that ask thousands a
+// second while objects are freed and moved.
+func TestStatementsRace(t *testing.T) {
+	pid, _ := servertest.StartStatements(t, "pg", "ruby-pg", servertest.Postgres(t), "race")
+	rd := openReaderWith(t, pid, Options{Values: true})
+	var s sampler.Sample
+	want, found, readings := raceSamples(t)/4, 0, 0
+	last, deadline := map[sampler.ThreadID]int{}, time.Now().Add(raceTime)
+	for found < want && time.Now().Before(deadline) {
+		if err := rd.Read(sampler.StackTick, &s); errors.Is(err, ErrListTorn) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Threads {
+			th := &s.Threads[i]
+			info, _ := rd.dict.Thread(th.ID)
+			if !strings.HasPrefix(info.Name, "asker ") || th.Quality&sampler.StackFresh == 0 || th.Quality&sampler.StackFailed != 0 {
+				continue
+			}
+			readings++
+			said := rd.dict.Statement(th.Serving.Statement)
+			if said == "" {
+				continue
+			}
+			found++
+			number, ok := strings.CutPrefix(said, "SELECT '"+info.Name+"', ")
+			n, err := strconv.Atoi(number)
+			if !ok || err != nil || n < last[th.ID] {
+				t.Fatalf("after %d: thread %q is said to ask %q, and asked the %d. before", found, info.Name, said, last[th.ID])
+			}
+			last[th.ID] = n
+		}
+	}
+	rubytest.Report(t, "%d readings, %d with a statement", readings, found)
+	if found < want {
+		t.Errorf("%d readings with a statement, want %d", found, want)
+	}
+}
