@@ -45,5 +45,17 @@ module RequestLog
     ActiveSupport::Notifications.monotonic_subscribe("sql.active_record") do |_, from, to, _, said|
       write("S", (from * 1e9).to_i, (to * 1e9).to_i, said[:sql]) unless said[:cached]
     end
+    require "pg"
+    PG::Connection.prepend(Raw)
+  end
+
+  # Logs what Rails asks without saying so: whether a connection is still there.
+  module Raw
+    def query(sql, *)
+      from = RequestLog.now
+      super
+    ensure
+      RequestLog.write("S", from, RequestLog.now, sql)
+    end
   end
 end
