@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/datadog"
 	"github.com/ddtop/ddtop/push/files"
 	"github.com/ddtop/ddtop/push/spool"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -33,7 +35,14 @@ const (
 
 // destinations make a push.Destination of a URL, by its scheme.
 var destinations = map[string]func(*url.URL) (push.Destination, error){
-	"file": func(u *url.URL) (push.Destination, error) { return files.New(u) },
+	"file":          func(u *url.URL) (push.Destination, error) { return files.New(u) },
+	"datadog":       newDatadog,
+	"unix":          newDatadog,
+	"datadog+https": newDatadog,
+}
+
+func newDatadog(u *url.URL) (push.Destination, error) {
+	return datadog.New(u, os.Getenv("DD_API_KEY"), Version)
 }
 
 // pushFlags are the flags of `ddtop push`.
@@ -74,7 +83,12 @@ func newPush(std Streams) *cobra.Command {
 until it can be. Logs go to standard error. SIGTERM sends what was measured since the last profile.
 
 Destinations (--to, several are independent of each other):
-  file:///FOLDER   pprof files, PROGRAM-PID-TIME.pb.gz; ?max-age=168h&max-size=1GB says when old ones are removed
+  datadog://HOST:8126        Datadog's agent
+  unix:///PATH/apm.socket    the same, by its socket
+  datadog+https://intake.profile.SITE
+                             Datadog without an agent; the key is DD_API_KEY in ddtop's own environment
+  file:///FOLDER             pprof files, PROGRAM-PID-TIME.pb.gz; the oldest are removed after a week
+                             or past 1 GB (?max-age=168h&max-size=1GB)
 
 --match follows all Ruby processes whose command line, or the title that they gave themselves, matches:
 those to come, too, forks, restarts and deploys.`,

@@ -78,6 +78,7 @@ func TestWrongUse(t *testing.T) {
 		{"push -p 1 --to x", 2, `no destination "://"`},
 		{"push -p 1 --to ftp://me:secret@host/", 2, `no destination "ftp://"`},
 		{"push -p 1 --to file:x", 2, "whole path"},
+		{"push -p 1 --to datadog://me:secret@host", 2, "the key comes from the environment"},
 		{"push -p 1 --to file:///x --period 1h1m", 2, "1s to 1h"},
 		{"push -p 1 --to file:///x --spool-size much", 2, "not a number of bytes"},
 		{"push -p 1 --to file:///x --tag service", 2, "not key:value"},

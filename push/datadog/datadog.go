@@ -1,0 +1,219 @@
+// Package datadog sends profiles to Datadog's agent, or to Datadog itself, in the form in which Datadog's own profiler for Ruby
+// does: POST /profiling/v1/input with event.json (version 4), profile.pprof, code-provenance.json and metrics.json.
+package datadog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/push"
+)
+
+const (
+	// agentPort is the port on which agents listen, agentPath where they take profiles, and intakePath where Datadog does.
+	agentPort  = "8126"
+	agentPath  = "/profiling/v1/input"
+	intakePath = "/api/v2/profile"
+	// origin is who sends, to Datadog.
+	origin = "ddtop"
+	// timeFormat is that of event.json.
+	timeFormat = "2006-01-02T15:04:05.000000000Z"
+)
+
+// Names of the attachments.
+const (
+	profileName    = "profile.pprof"
+	provenanceName = "code-provenance.json"
+	metricsName    = "metrics.json"
+)
+
+// Intake is a push.Destination.
+type Intake struct {
+	name    string // the URL that was given
+	to      string // where it is sent
+	key     string // DD_API_KEY; "" for an agent, which has its own
+	version string
+	web     *push.Web
+}
+
+// errNoKey is returned for Datadog itself without a key.
+var errNoKey = errors.New("to send without an agent the environment has to have DD_API_KEY")
+
+// New returns the destination of a URL: datadog://HOST:8126 is an agent, unix:///PATH one that listens on a socket, and
+// datadog+https://intake.profile.datadoghq.com Datadog itself, with a key. version is ddtop's.
+func New(u *url.URL, key, version string) (*Intake, error) {
+	d := &Intake{version: version}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("it takes a host and a port alone; the key comes from the environment, DD_API_KEY")
+	}
+	socket := ""
+	switch u.Scheme {
+	case "unix":
+		if u.Host != "" || !path.IsAbs(u.Path) {
+			return nil, errors.New("a socket is named by its whole path, as in unix:///var/run/datadog/apm.socket")
+		}
+		socket = path.Clean(u.Path)
+		d.name, d.to = "unix://"+socket, "http://unix"+agentPath
+	case "datadog":
+		if u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
+			return nil, errors.New("it takes a host and a port, as in datadog://127.0.0.1:8126")
+		}
+		port := u.Port()
+		if port == "" {
+			port = agentPort
+		}
+		host := net.JoinHostPort(u.Hostname(), port)
+		d.name, d.to = "datadog://"+host, "http://"+host+agentPath
+	case "datadog+https":
+		if u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
+			return nil, errors.New("it takes a host, as in datadog+https://intake.profile.datadoghq.com")
+		}
+		if key == "" {
+			return nil, errNoKey
+		}
+		d.name, d.to, d.key = "datadog+https://"+u.Host, "https://"+u.Host+intakePath, key
+	default:
+		return nil, fmt.Errorf("%s:// is none of Datadog's", u.Scheme)
+	}
+	d.web = push.NewWeb(socket)
+	return d, nil
+}
+
+// String is the URL.
+func (d *Intake) String() string { return d.name }
+
+// event is event.json.
+type event struct {
+	Attachments []string `json:"attachments"`
+	Tags        string   `json:"tags_profiler"`
+	Start       string   `json:"start"`
+	End         string   `json:"end"`
+	Family      string   `json:"family"`
+	Version     string   `json:"version"`
+	// EndpointCounts is null where requests were not counted.
+	EndpointCounts map[string]int64 `json:"endpoint_counts"`
+	Internal       map[string]any   `json:"internal"`
+	Info           map[string]any   `json:"info"`
+}
+
+// attachment is a file of a payload.
+type attachment struct {
+	name string
+	data []byte
+}
+
+// Encode makes the multipart body of a period.
+func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
+	parsed, err := profile.ParseData(p.Pprof)
+	if err != nil {
+		return push.Payload{}, err
+	}
+	provenance, err := json.Marshal(provenanceOf(parsed, p.Process.RubyVersion))
+	if err != nil {
+		return push.Payload{}, err
+	}
+	files := []attachment{{provenanceName, provenance}}
+	if waited := total(parsed, "gvl-wait"); waited > 0 { // as the original: nothing, where nobody waited
+		metrics, err := json.Marshal([][]any{{"ruby_global_lock_wait_time_total", waited}})
+		if err != nil {
+			return push.Payload{}, err
+		}
+		files = append(files, attachment{metricsName, metrics})
+	}
+	files = append(files, attachment{profileName, p.Pprof})
+	e := event{
+		Tags: tagsOf(p), Start: stamp(p.From), End: stamp(p.To), Family: "ruby", Version: "4", Internal: map[string]any{"ddtop_version": d.version},
+		Info: map[string]any{
+			"profiler": map[string]any{"name": origin, "version": d.version},
+			"runtime":  map[string]any{"engine": "ruby", "version": p.Process.RubyVersion},
+		},
+	}
+	for _, f := range files {
+		e.Attachments = append(e.Attachments, f.name)
+	}
+	eventJSON, err := json.Marshal(e)
+	if err != nil {
+		return push.Payload{}, err
+	}
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	if err := addFile(form, "event", "event.json", "application/json", eventJSON); err != nil {
+		return push.Payload{}, err
+	}
+	for _, f := range files {
+		if err := addFile(form, f.name, f.name, "application/octet-stream", f.data); err != nil {
+			return push.Payload{}, err
+		}
+	}
+	if err := form.Close(); err != nil {
+		return push.Payload{}, err
+	}
+	payload := push.Payload{ContentType: form.FormDataContentType(), Body: b.Bytes()}
+	if id := p.Tags.Get("container_id"); id != "" {
+		payload.Header = map[string]string{"Datadog-Container-ID": id} // by which the agent finds the container's own tags
+	}
+	return payload, nil
+}
+
+func addFile(form *multipart.Writer, field, name, contentType string, data []byte) error {
+	w, err := form.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {fmt.Sprintf(`form-data; name=%q; filename=%q`, field, name)}, "Content-Type": {contentType},
+	})
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
+}
+
+// stamp is a time in event.json.
+func stamp(t time.Time) string { return t.UTC().Format(timeFormat) }
+
+// tagsOf are the tags with commas between them, and the number of the profile.
+func tagsOf(p *push.Period) string {
+	var all []string
+	for _, t := range p.Tags {
+		all = append(all, t.Key+":"+t.Value)
+	}
+	return strings.Join(append(all, "profile_seq:"+strconv.Itoa(p.Seq)), ",")
+}
+
+// total is the sum of a sample type; 0 where the profile has none of that name.
+func total(p *profile.Profile, name string) (sum int64) {
+	for i, t := range p.SampleType {
+		if t.Type == name {
+			for _, s := range p.Sample {
+				sum += s.Value[i]
+			}
+		}
+	}
+	return sum
+}
+
+// Send posts a payload.
+func (d *Intake) Send(ctx context.Context, p *push.Payload) error {
+	header := http.Header{"Content-Type": {p.ContentType}, "User-Agent": {origin + "/" + d.version}}
+	header.Set("DD-EVP-ORIGIN", origin)
+	header.Set("DD-EVP-ORIGIN-VERSION", d.version)
+	for key, value := range p.Header {
+		header.Set(key, value)
+	}
+	if d.key != "" {
+		header.Set("DD-API-KEY", d.key)
+	}
+	_, err := d.web.Post(ctx, d.to, header, p.Body)
+	return err
+}

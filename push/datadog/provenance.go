@@ -1,0 +1,96 @@
+package datadog
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// provenance is code-provenance.json: which files are whose.
+type provenance struct {
+	V1 []library `json:"v1"`
+}
+
+type library struct {
+	Kind    string   `json:"kind"`
+	Name    string   `json:"name"`
+	Version string   `json:"version"`
+	Paths   []string `json:"paths"`
+}
+
+// stdlibMapping is the mapping of the standard library's code.
+const stdlibMapping = "ruby stdlib"
+
+// provenanceOf tells the libraries of a profile's functions, by ddtop's names of mappings: "gem rack 2.2.7", "ruby stdlib".
+func provenanceOf(p *profile.Profile, ruby string) provenance {
+	libraries := make(map[string]*library) // by the mapping
+	for _, l := range p.Location {
+		if l.Mapping == nil {
+			continue
+		}
+		lib := library{Kind: "standard library", Name: "stdlib", Version: ruby}
+		name, version, isGem := gemOf(l.Mapping.File)
+		if isGem {
+			lib = library{Kind: "library", Name: name, Version: version}
+		} else if l.Mapping.File != stdlibMapping {
+			continue
+		}
+		if libraries[l.Mapping.File] == nil {
+			libraries[l.Mapping.File] = &lib
+		}
+		known := libraries[l.Mapping.File]
+		for _, line := range l.Line {
+			folder := stdlibOf(line.Function.Filename)
+			if isGem {
+				folder = upTo(line.Function.Filename, "/"+name+"-"+version+"/")
+			}
+			if folder != "" && !slices.Contains(known.Paths, folder) {
+				known.Paths = append(known.Paths, folder)
+			}
+		}
+	}
+	out := provenance{V1: []library{}}
+	for _, lib := range slices.SortedFunc(maps.Values(libraries), byName) {
+		if len(lib.Paths) > 0 {
+			out.V1 = append(out.V1, *lib)
+		}
+	}
+	return out
+}
+
+func byName(a, b *library) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+}
+
+// gemOf splits "gem rack 2.2.7".
+func gemOf(mapping string) (name, version string, ok bool) {
+	words := strings.Fields(mapping)
+	if len(words) != 3 || words[0] != "gem" {
+		return "", "", false
+	}
+	return words[1], words[2], true
+}
+
+// upTo is a path up to a folder in it, without the slash at its end; "" where it is not in it.
+func upTo(file, folder string) string {
+	if i := strings.LastIndex(file, folder); i >= 0 {
+		return file[:i+len(folder)-1]
+	}
+	return ""
+}
+
+// stdlibOf is the folder of the standard library that a file is in, .../lib/ruby/3.4.0; "" where it is in none.
+func stdlibOf(file string) string {
+	i := strings.LastIndex(file, "/ruby/")
+	if i < 0 {
+		return ""
+	}
+	version, _, below := strings.Cut(file[i+len("/ruby/"):], "/")
+	if !below || version == "" || strings.Trim(version, "0123456789.") != "" {
+		return ""
+	}
+	return file[:i+len("/ruby/")+len(version)]
+}
