@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// maxRelocations bounds the relocations of a module that are looked at.
-	maxRelocations = 1 << 20
+	// maxRelocations bounds the relocations of a module, and maxTLSRelocations those of thread-local variables, which are looked at more
+	// closely: tracers have a dozen.
+	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS bounds how far from the thread pointer a variable is, in bytes, and maxTLSModules the numbers of modules.
 	maxStaticTLS, maxTLSModules = 1 << 30, 1 << 16
 )
@@ -48,6 +49,7 @@ func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (Th
 	}
 	value := uint64(s.Addr)
 	var failed error
+	looked := 0
 	for _, section := range m.file.Sections {
 		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_COMPRESSED != 0 || section.Size > maxRelocations*24 {
 			continue
@@ -55,9 +57,14 @@ func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (Th
 		var found *ThreadLocal
 		in := io.NewSectionReader(section, 0, int64(section.Size))
 		err := pieces(in, 24<<10, 0, func(b []byte, _ int64) bool {
-			for ; len(b) >= 24 && found == nil; b = b[24:] {
+			for ; len(b) >= 24 && found == nil && looked < maxTLSRelocations; b = b[24:] {
 				at, info, addend := binaryLE.Uint64(b), binaryLE.Uint64(b[8:]), binaryLE.Uint64(b[16:])
-				v, is, err := m.relocated(mem, elf.R_X86_64(uint32(info)), uint32(info>>32), m.Bias+Address(at), name, value, addend)
+				kind := elf.R_X86_64(uint32(info))
+				if kind != relocModule && kind != relocOffset && kind != relocDescriptor {
+					continue
+				}
+				looked++
+				v, is, err := m.relocated(mem, kind, uint32(info>>32), m.Bias+Address(at), name, value, addend)
 				if err != nil {
 					failed = err
 				} else if is && (v.module == 0 || vectors) {
@@ -86,10 +93,7 @@ func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (Th
 
 // relocated reads what the dynamic linker has made of a relocation; is: it is one of the variable's that tells where threads have it.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
-	if kind != relocModule && kind != relocOffset && kind != relocDescriptor || symbol != 0 && !m.isSymbol(symbol, name) {
-		return v, false, nil
-	}
-	if symbol == 0 && kind != relocModule && addend != value {
+	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // another variable
 	}
 	var words [2]uint64

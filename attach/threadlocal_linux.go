@@ -4,7 +4,11 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"time"
 )
+
+// threadLocalPatience bounds how long the process's files are searched for a variable: a hundred libraries take some ten milliseconds.
+const threadLocalPatience = 2 * time.Second
 
 // ThreadLocal finds a thread-local variable of a name among what the process's program and libraries export. mappings are the
 // process's. The error is ErrNoThreadLocal where there is none, or it can't be told where threads have it; another one says that
@@ -18,7 +22,11 @@ func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, err
 	}
 	exe := p.exePath(mappings)
 	failed := error(ErrNoThreadLocal)
+	deadline := time.Now().Add(threadLocalPatience)
 	for _, path := range files[:min(len(files), maxLibraries)] {
+		if time.Now().After(deadline) {
+			break
+		}
 		if path != exe && !strings.Contains(filepath.Base(path), ".so") {
 			continue
 		}

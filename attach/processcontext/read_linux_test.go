@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -186,14 +187,15 @@ func TestRacingWriter(t *testing.T) {
 	}
 	p := publish(t, "race", message(map[string]string{keyService: "small", keyEnv: "small", keyVersion: "small"}), message(large))
 	read := make(map[string]int)
-	for range 20000 {
+	deadline := time.Now().Add(rubytest.Timeout)
+	for n := 0; n < 20000 || (read["small"] == 0 || read["large"] == 0) && time.Now().Before(deadline); n++ {
 		c, err := Read(p.Process)
 		if err != nil {
 			t.Fatal(err)
 		}
 		read[c.Service]++
-		n := map[string]int{"": 0, "small": 3, "large": 53}[c.Service]
-		if c.Env != c.Service || c.Version != c.Service || len(c.Attributes) != n {
+		want := map[string]int{"": 0, "small": 3, "large": 53}[c.Service]
+		if c.Env != c.Service || c.Version != c.Service || len(c.Attributes) != want {
 			t.Fatalf("it says %+v", c)
 		}
 	}
