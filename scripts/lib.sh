@@ -125,7 +125,6 @@ memcached            memcached
 /usr/share/doc/ruby-grape ruby-grape
 /usr/share/doc/ruby-delayed-job-active-record ruby-delayed-job-active-record
 thin                 thin
-passenger            passenger
 unicorn              unicorn
 wrk                  wrk
 chromium             chromium
