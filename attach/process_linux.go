@@ -276,22 +276,6 @@ func (p *Process) CommandLine() ([]string, error) {
 	return args, nil
 }
 
-// Environment returns the variables with which the process was started whose names are wanted. Of an environment that is too long
-// the beginning counts.
-func (p *Process) Environment(wanted func(name string) bool) (map[string]string, error) {
-	text, err := p.askProc("environ")
-	if err != nil && !errors.Is(err, errTooLong) {
-		return nil, p.lost(err)
-	}
-	found := make(map[string]string)
-	for variable := range strings.SplitSeq(string(text), "\x00") {
-		if name, value, ok := strings.Cut(variable, "="); ok && wanted(name) {
-			found[name] = value
-		}
-	}
-	return found, nil
-}
-
 // Cgroups returns which control groups the process is in, as the kernel writes them (cgroups(7), /proc/PID/cgroup).
 func (p *Process) Cgroups() (string, error) {
 	text, err := p.readProc("cgroup")

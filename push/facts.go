@@ -19,7 +19,7 @@ type Facts struct {
 	Platform, Version string
 	// Given are the tags of the command line: they come first.
 	Given Tags
-	// Environment are variables of the process's environment, as it was started; those that mean nothing here are passed over.
+	// Environment are variables of the process's environment; those that mean nothing here are passed over.
 	Environment map[string]string
 	// Published are what the process publishes of itself, by the names of tags.
 	Published Tags

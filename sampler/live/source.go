@@ -106,7 +106,7 @@ func (s *Source) ReadFile(path string, limit int64) (content []byte, modified ti
 // Published is what the process publishes of itself now: see processcontext.Read. It is for any goroutine.
 func (s *Source) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
-// Environment returns the variables with which the process was started whose names are wanted. It is for any goroutine.
+// Environment returns the variables of the process whose names are wanted: see attach.Process.Environment. It is for any goroutine.
 func (s *Source) Environment(wanted func(name string) bool) (map[string]string, error) {
 	return s.proc.Environment(wanted)
 }

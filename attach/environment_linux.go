@@ -1,0 +1,106 @@
+package attach
+
+import (
+	"encoding/binary"
+	"errors"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// maxVariables bounds the variables that are looked at, and maxVariable each of them, in bytes: a longer one is left out.
+	maxVariables = 4096
+	maxVariable  = 8192
+)
+
+// errNoEnviron is returned where a process's memory does not show its environment.
+var errNoEnviron = errors.New("its environment was not found")
+
+// Environment returns the variables of the process whose names are wanted: those that it has now, or, where its memory does not
+// show them, those with which it was started. The latter are gone in a process that has given itself a title, for which Ruby
+// takes their place (docs/internals/context.md#the-environment). It is ErrNoAnswer for one that does not answer.
+func (p *Process) Environment(wanted func(name string) bool) (map[string]string, error) {
+	found, err := Ask(p.pid, "reading its environment", func() (map[string]string, error) { return p.variablesNow(wanted) })
+	if err == nil || errors.Is(err, ErrNoAnswer) {
+		return found, err
+	}
+	text, err := p.askProc("environ")
+	if err != nil && !errors.Is(err, errTooLong) {
+		return nil, p.lost(err)
+	}
+	found = make(map[string]string)
+	for variable := range strings.SplitSeq(string(text), "\x00") {
+		addVariable(found, variable, wanted)
+	}
+	return found, nil
+}
+
+func addVariable(to map[string]string, variable string, wanted func(name string) bool) {
+	if name, value, ok := strings.Cut(variable, "="); ok && wanted(name) {
+		to[name] = value
+	}
+}
+
+// variablesNow reads what the C library's variable environ leads to: in the program, where that has a copy of its own, or in the C
+// library.
+func (p *Process) variablesNow(wanted func(name string) bool) (map[string]string, error) {
+	mappings, err := p.Maps()
+	if err != nil {
+		return nil, err
+	}
+	files := []string{p.exePath(mappings)}
+	for _, path := range mappedFiles(mappings) {
+		if name := filepath.Base(path); strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-2.") || strings.HasPrefix(name, "ld-musl-") {
+			files = append(files, path)
+		}
+	}
+	for _, path := range files {
+		m, err := p.Module(path, mappings)
+		if err != nil {
+			continue
+		}
+		s, ok := m.Symbol("environ")
+		m.Close()
+		if !ok {
+			continue
+		}
+		if found, err := p.variablesAt(s.Addr, wanted); err == nil {
+			return found, nil
+		}
+	}
+	return nil, errNoEnviron
+}
+
+// variablesAt reads the list of variables that a pointer leads to.
+func (p *Process) variablesAt(environ Address, wanted func(name string) bool) (map[string]string, error) {
+	pointer := func(at Address) (Address, error) {
+		var b [8]byte
+		err := p.Read(at, b[:])
+		return Address(binary.LittleEndian.Uint64(b[:])), err
+	}
+	list, err := pointer(environ)
+	if err != nil {
+		return nil, err
+	}
+	if list == 0 {
+		return nil, errNoEnviron
+	}
+	found := make(map[string]string)
+	for i := range maxVariables {
+		at, err := pointer(list + Address(8*i))
+		if err != nil {
+			return nil, err
+		}
+		if at == 0 {
+			break
+		}
+		text, err := ReadCString(p, at, maxVariable)
+		if err == nil {
+			addVariable(found, text, wanted)
+		}
+	}
+	if again, err := pointer(environ); err != nil || again != list { // it was changed meanwhile
+		return nil, errors.Join(errNoEnviron, err)
+	}
+	return found, nil
+}
