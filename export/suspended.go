@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -13,6 +14,8 @@ type DumpSuspended struct {
 	// Count is all of them, Created those of them that were never resumed.
 	Count   int `json:"count"`
 	Created int `json:"created"`
+	// Requests is how many of them work for a request or a job.
+	Requests int `json:"requests"`
 	// Cut: there may be more than were looked for. ReadNS is how long that took: they are not of one instant.
 	Cut    bool  `json:"cut"`
 	ReadNS int64 `json:"read_ns"`
@@ -24,7 +27,16 @@ type DumpSuspendedFibers struct {
 	Count   int         `json:"count"`
 	Created bool        `json:"created"`
 	Frames  []DumpFrame `json:"frames"`
+	// Serving is what these fibers work for, those of which it could be told, maxFiberServing of all groups together.
+	Serving []gvl.StatServing `json:"serving"`
 }
+
+const (
+	// maxFiberServing bounds the requests and jobs of suspended fibers that are listed, maxFiberEndpoints the names for a group in
+	// the text.
+	maxFiberServing   = 5000
+	maxFiberEndpoints = 6
+)
 
 // SetFibers adds the fibers that are suspended, to the threads they belong to.
 func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
@@ -35,11 +47,21 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 		created bool
 	}
 	counts := make(map[key]int)
+	serving := make(map[key][]gvl.StatServing)
+	listed := 0
 	var order []key
 	for _, x := range f.List {
 		k := key{x.Thread, x.Stack, x.Created}
 		if counts[k]++; counts[k] == 1 {
 			order = append(order, k)
+		}
+		if q, ok := gvl.ServingOf(x.Serving, f.AtNS, dict); ok {
+			if q.Number != 0 {
+				d.SuspendedFibers.Requests++
+			}
+			if listed++; listed <= maxFiberServing {
+				serving[k] = append(serving[k], q)
+			}
 		}
 		d.SuspendedFibers.Count++
 		if x.Created {
@@ -53,7 +75,7 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 			continue // it ended, or began, between the two readings
 		}
 		t := &d.Threads[i]
-		t.Suspended = append(t.Suspended, DumpSuspendedFibers{counts[k], k.created, dumpFrames(dict, k.stack)})
+		t.Suspended = append(t.Suspended, DumpSuspendedFibers{counts[k], k.created, dumpFrames(dict, k.stack), append([]gvl.StatServing{}, serving[k]...)})
 	}
 }
 
@@ -71,8 +93,30 @@ func (t *dumpText) suspended(list []DumpSuspendedFibers) {
 			t.printf("  %s suspended (the stack could not be read)\n", n)
 		default:
 			t.printf("  %s suspended:\n", n)
+			t.fibersServe(f.Serving)
 			t.frames(f.Frames)
 		}
+	}
+}
+
+// fibersServe writes what fibers at one stack work for, by name, those that most work for first.
+func (t *dumpText) fibersServe(list []gvl.StatServing) {
+	counts := make(map[string]int)
+	var names []string
+	for i := range list {
+		if q := &list[i]; q.Number != 0 {
+			name := servingName(q)
+			if counts[name]++; counts[name] == 1 {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+	for _, name := range names[:min(len(names), maxFiberEndpoints)] {
+		t.printf("    %d for %s\n", counts[name], name)
+	}
+	if n := len(names) - maxFiberEndpoints; n > 0 {
+		t.printf("    and for %d more\n", n)
 	}
 }
 
@@ -85,6 +129,9 @@ func (t *dumpText) fibers() {
 	t.printf("fibers: %d suspended", f.Count-f.Created)
 	if f.Created > 0 {
 		t.printf(", %d not started yet", f.Created)
+	}
+	if f.Requests > 0 {
+		t.printf(", %d of them for requests and jobs", f.Requests)
 	}
 	if f.Cut {
 		t.printf(" (and perhaps more: only a part of the heap was looked through)")

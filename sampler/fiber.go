@@ -7,6 +7,8 @@ type Fiber struct {
 	Stack StackID
 	// Created: it was never resumed yet.
 	Created bool
+	// Serving is for whom and for what it waits, by its own frames.
+	Serving Serving
 }
 
 // Fibers are the suspended fibers of a process, in the order of their addresses.
@@ -14,6 +16,8 @@ type Fibers struct {
 	List []Fiber
 	// Cut: the heap is larger, or there are more fibers, than what is looked through: there may be others.
 	Cut bool
+	// AtNS is when the sample was taken that Serving's requests go on in, CLOCK_MONOTONIC in ns.
+	AtNS int64
 	// ReadNS is how long it took to find them, in ns: they are not of one instant.
 	ReadNS int64
 }

@@ -135,6 +135,7 @@ gcc                  gcc
 objcopy              binutils
 tmux                 tmux
 unshare              util-linux
+/var/lib/dpkg/info/ruby-async.list ruby-async
 '
 
 # need_test_programs: installs those that are missing, where there is apt-get and root without a password. Elsewhere it says

@@ -11,6 +11,8 @@ type fiberRead struct {
 	owner  [8]byte
 	copies [2]stackCopy
 	links  [2][]byte
+	// handlers is how many of the frames read last are those of a rescue or an ensure.
+	handlers int
 }
 
 // link is a word of the target that leads to a fiber. As long as it says so the fiber does not run.
@@ -86,7 +88,8 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 		r.reads.Torn++
 		return 0, false
 	}
-	id, _, err := r.dec.Decode(&code.Stack{End: end, CFP: cfp, Frames: c[0].frames})
+	id, info, err := r.dec.Decode(&code.Stack{End: end, CFP: cfp, Frames: c[0].frames})
+	f.handlers = info.Handlers
 	if err != nil {
 		r.lastDecodeError = err
 		return 0, false

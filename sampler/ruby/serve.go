@@ -160,18 +160,38 @@ func (r *Reader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	if r.noRequests || !s.work.Idle() || r.over() {
 		return
 	}
-	_, end, cfp, ok := r.window(r.fiber.copies[0].ec[:])
-	if !ok {
-		return
-	}
 	if s.outer == nil {
 		s.outer = &work.State{}
 	}
+	if frames, ok := r.fiberFrames(ec, links); ok {
+		calls, _ := r.finder.LookOutward(&s.work, s.outer, &frames)
+		r.reads.Calls += uint64(calls) // where the target is gone the next tick will say so
+	}
+}
+
+// fiberServing finds for whom a fiber waits whose stack was just read; links lead to that.
+func (r *Reader) fiberServing(ec attach.Address, links []link) sampler.Serving {
+	var s work.State
+	frames, ok := r.fiberFrames(ec, links)
+	if r.noRequests || !ok {
+		return sampler.Serving{}
+	}
+	calls, err := r.finder.Look(&s, &frames)
+	r.reads.Calls += uint64(calls)
+	if err != nil {
+		return sampler.Serving{}
+	}
+	return s.Serving()
+}
+
+// fiberFrames are the frames of the fiber whose stack was read last.
+func (r *Reader) fiberFrames(ec attach.Address, links []link) (frames work.Frames, ok bool) {
+	c := &r.fiber.copies[0]
+	_, end, cfp, ok := r.window(c.ec[:])
 	r.leads = r.leads[:0]
 	for _, l := range links {
 		r.leads = append(r.leads, work.Lead{At: l.addr, Says: l.says})
 	}
-	calls, _ := r.finder.LookOutward(&s.work, s.outer, &work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: r.leads, CFP: cfp, End: end,
-		Raw: r.fiber.copies[0].frames, Size: r.o.code.FrameSize, NowNS: r.lookNS, SinceNS: r.lookSinceNS})
-	r.reads.Calls += uint64(calls) // where the target is gone the next tick will say so
+	return work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: r.leads, CFP: cfp, End: end, Raw: c.frames, Size: r.o.code.FrameSize,
+		Handlers: r.fiber.handlers, Version: 1, NowNS: r.lookNS, SinceNS: r.lookSinceNS}, ok
 }

@@ -73,14 +73,19 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	if len(f.found) > maxSuspended {
 		f.found, f.cut = f.found[:maxSuspended], true
 	}
-	out := sampler.Fibers{}
-	for _, addr := range f.found {
-		if f.active[addr] {
-			continue
+	out := sampler.Fibers{AtNS: r.lookNS}
+	r.finder.Unbounded(func() {
+		for _, addr := range f.found {
+			if f.active[addr] || ctx.Err() != nil {
+				continue
+			}
+			if fiber, ok := f.read(addr); ok {
+				out.List = append(out.List, fiber)
+			}
 		}
-		if fiber, ok := f.read(addr); ok {
-			out.List = append(out.List, fiber)
-		}
+	})
+	if err := ctx.Err(); err != nil {
+		return sampler.Fibers{}, err
 	}
 	out.Cut, out.ReadNS = f.cut, r.now()-begin
 	return out, nil
@@ -162,6 +167,7 @@ func (f *fiberFinder) read(addr attach.Address) (out sampler.Fiber, ok bool) {
 			return out, true
 		}
 		if out.Stack, ok = r.fiberStack(t, addr+saved, []link{own}); ok {
+			out.Serving = r.fiberServing(addr+saved, []link{own})
 			return out, true
 		}
 	}

@@ -17,6 +17,14 @@ func (f *Finder) Allow(ns int64) {
 	f.credit = min(f.credit+ns, maxCredit)
 }
 
+// Unbounded runs look, in which looking anew takes what time it takes.
+func (f *Finder) Unbounded(look func()) {
+	bounded := f.bounded
+	f.bounded = false
+	look()
+	f.bounded = bounded
+}
+
 // onCredit looks anew, if there is time for it.
 func (f *Finder) onCredit(look func() error) error {
 	if !f.bounded {

@@ -1,0 +1,119 @@
+package live_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// servingFibers has 300 fibers in each of two threads that wait within a request each, every third of them with an exception, and some
+	// that wait for nobody.
+	servingFibers = `
+class Tagged < StandardError; end
+def call(env, n)
+  return Fiber.yield if n % 3 > 0
+  begin raise Tagged, env["PATH_INFO"]; rescue Tagged; Fiber.yield; end
+end
+def serve(k, n)
+  env = {"REQUEST_METHOD" => "GET", "PATH_INFO" => "/#{k}/#{n}", "REQUEST_URI" => "/#{k}/#{n}", "HTTP_HOST" => "host"}
+  call(env, n)
+end
+$keep = []
+def park(k)
+  $keep << 300.times.map { |n| Fiber.new { serve(k, n) }.tap(&:resume) }
+  $keep << 3.times.map { Fiber.new { Fiber.yield }.tap(&:resume) }
+end
+park(0)
+Thread.new { park(1); sleep }.tap { |t| sleep 0.01 until t.stop? && $keep.size == 4 }
+puts "ready"; $stdout.flush
+STDIN.read`
+	// servingTasks has 400 of Async's tasks that wait within a request each.
+	servingTasks = `
+require "async"
+def call(env) = sleep(1 << 20)
+Async do |task|
+  400.times do |n|
+    task.async { env = {"REQUEST_METHOD" => "GET", "PATH_INFO" => "/0/#{n}", "REQUEST_URI" => "/0/#{n}", "HTTP_HOST" => "host"}; call(env) }
+  end
+  task.async { puts "ready"; $stdout.flush }
+end`
+)
+
+// TestFibersServe: suspended fibers are told with the requests and the exceptions that are theirs.
+func TestFibersServe(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		for _, values := range []bool{true, false} {
+			p := r.Start(t, servingFibers, rubytest.Options{})
+			p.Expect(t, "ready")
+			fibersServe(t, p, values, 2, 300)
+			p.Stop(t)
+		}
+		if strings.HasPrefix(r.Name, "host") {
+			t.Run("async", func(t *testing.T) {
+				if exec.Command("ruby", "-e", `require "async"`).Run() != nil {
+					rubytest.Skip(t, "Async is not installed")
+				}
+				p := r.Start(t, servingTasks, rubytest.Options{})
+				p.Expect(t, "ready")
+				fibersServe(t, p, true, 1, 400)
+			})
+		}
+	})
+}
+
+// fibersServe wants the requests /K/N of so many threads, and of so many fibers of each.
+func fibersServe(t *testing.T, p *rubytest.Process, values bool, threads, each int) {
+	t.Helper()
+	src := open(t, p.PID, live.Options{Values: values})
+	once(t, src)
+	found, err := src.Fibers(t.Context())
+	if err != nil || found.Cut {
+		t.Fatalf("%v, cut: %v", err, found.Cut)
+	}
+	dict := src.Dictionary()
+	paths, numbers, of := map[string]bool{}, map[sampler.WorkNumber]bool{}, map[sampler.ThreadID]string{}
+	for _, f := range found.List {
+		w, handled := dict.Work(f.Serving.Work), dict.Exception(f.Serving.Exception)
+		if w.Number == 0 {
+			if handled != "" {
+				t.Errorf("one that serves nobody handles %q", handled)
+			}
+			continue
+		}
+		if w.Endpoint != "GET /:id/:id" || numbers[w.Number] {
+			t.Errorf("%+v, met before: %v", w, numbers[w.Number])
+		}
+		numbers[w.Number] = true
+		var k, n int
+		if _, err := fmt.Sscanf(w.Values, "/%d/%d", &k, &n); values && err != nil || !values && w.Values != "" {
+			t.Fatalf("%+v: %v", w, err)
+		}
+		want := ""
+		if threads > 1 && n%3 == 0 {
+			want = "Tagged: " + w.Values
+		}
+		if values {
+			paths[w.Values] = true
+			thread := fmt.Sprint(k)
+			if of[f.Thread] == "" {
+				of[f.Thread] = thread
+			}
+			if of[f.Thread] != thread || handled != want {
+				t.Errorf("a fiber of the thread that serves /%s/… serves %s, and handles %q", of[f.Thread], w.Values, handled)
+			}
+		} else if handled != "" && handled != "Tagged" {
+			t.Errorf("%q is handled", handled)
+		}
+	}
+	if len(numbers) != threads*each || values && (len(paths) != threads*each || len(of) != threads) {
+		t.Errorf("%d requests, %d paths of %d threads, of %d", len(numbers), len(paths), len(of), threads*each)
+	}
+	rubytest.Report(t, "%d requests of suspended fibers in %.1f ms", len(numbers), float64(found.ReadNS)/1e6)
+}
