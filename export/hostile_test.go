@@ -89,6 +89,8 @@ func TestHostileNamesInExports(t *testing.T) {
 		"collapsed":            func(w io.Writer) error { return WriteCollapsed(w, m, flamegraph.Wall) },
 		"collapsed of several": func(w io.Writer) error { return WriteCollapsedOf(w, list, flamegraph.Wall) },
 		"speedscope":           func(w io.Writer) error { return WriteSpeedscopeOf(w, list, flamegraph.Wall) },
+		"diff":                 func(w io.Writer) error { return writeBoth(w, m, WriteDifference) },
+		"diff collapsed":       func(w io.Writer) error { return writeBoth(w, m, WriteCollapsedDifference) },
 		"svg":                  func(w io.Writer) error { return WriteFlamegraph(w, m, flamegraph.Wall) },
 		"callgrind":            func(w io.Writer) error { return WriteCallgrind(w, m, flamegraph.Wall) },
 		"firefox":              func(w io.Writer) error { return WriteFirefox(w, list) },
@@ -109,7 +111,7 @@ func TestHostileNamesInExports(t *testing.T) {
 		var v any
 		if json.Unmarshal(b.Bytes(), &v) == nil {
 			eachString(v, func(s string) { checkPrintable(t, name+", decoded", s) })
-		} else if !strings.HasPrefix(name, "collapsed") && name != "svg" && name != "callgrind" {
+		} else if !strings.HasPrefix(name, "collapsed") && !strings.HasPrefix(name, "diff") && name != "svg" && name != "callgrind" {
 			t.Errorf("%s is not JSON", name)
 		}
 	}

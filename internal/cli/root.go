@@ -77,7 +77,7 @@ func newRoot(std Streams) *cobra.Command {
 	f.addPause(cmd)
 	f.screenFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.showOutput, "show-output", false, "print what the command behind -- wrote, when the screen is left")
-	cmd.AddCommand(newPs(std), newDump(std), newLayout(std), newStat(std), newRecord(std), newPush(std), newReplay(std), newReport(std), newDemo(std), newDoctor(std), newVersion(std))
+	cmd.AddCommand(newPs(std), newDump(std), newLayout(std), newStat(std), newRecord(std), newPush(std), newReplay(std), newReport(std), newDiff(std), newDemo(std), newDoctor(std), newVersion(std))
 	return cmd
 }
 

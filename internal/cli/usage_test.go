@@ -11,7 +11,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "demo", "doctor", "version"} {
+	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "diff", "demo", "doctor", "version"} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"help", name}
 			if name == "ddtop" {
@@ -89,6 +89,11 @@ func TestWrongUse(t *testing.T) {
 		{"dump -p 0", 2, "0 is not a process"},
 		{"dump -p -1", 2, "-1 is not a process"},
 		{"dump -p 99999999999999999999", 2, "invalid argument"},
+		{"diff x", 2, "takes two files"},
+		{"diff " + file + " " + file + " --metric calories", 2, `no metric "calories"`},
+		{"diff " + file + " " + file + " -o x.svg", 0 + 1, "not a ddtop recording"},
+		{"diff " + file + " " + file + " -o x.folded --format text", 2, "in the format collapsed, not text"},
+		{"diff " + dir + " " + file, 1, "directory"},
 		{"stat -p 1 --interval 10ms", 2, "100ms to 1h"},
 		{"stat -p 1 --interval 1s --finding gvl_hog=off", 2, "--finding does not go with --interval"},
 		{"stat -p 1 --interval 1s --endpoint x", 2, "--endpoint does not go with --interval"},

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/google/pprof/profile"
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// maxProfileBytes bounds a profile that is compared, uncompressed.
+const maxProfileBytes = 256 << 20
+
+// diffFlags are the flags of `ddtop diff`.
+type diffFlags struct{ format, metric, output string }
+
+// diffFormats are the formats of a comparison; the first is the default.
+func diffFormats() []format {
+	return []format{
+		{name: "text", about: "what differs most, by state and function", ends: []string{".txt"}},
+		{name: collapsedFormat, about: "stacks with both numbers, as difffolded.pl writes them for flamegraph.pl", ends: []string{".folded", ".collapsed"}},
+	}
+}
+
+func newDiff(std Streams) *cobra.Command {
+	var f diffFlags
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Compare two recordings or profiles",
+		Long: `Compare two recordings (ddtop record --format ddtop) or pprof profiles, by state and function: what B has more or less
+than A, each for a second of elapsed time.
+
+` + formatsHelp(diffFormats()),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageErrorf("%s takes two files: recordings or pprof profiles, the earlier one first", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, std) },
+	}
+	addFormat(cmd, &f.format, diffFormats()[0].name)
+	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what is compared, a `METRIC`")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
+	std.redact.addTo(cmd)
+	return cmd
+}
+
+func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
+	out := output(f.output)
+	format, err := formatOf(cmd, f.format, out, diffFormats())
+	if err != nil {
+		return err
+	}
+	metric, err := metricNamed(f.metric)
+	if err != nil {
+		return err
+	}
+	if err := out.check(cmd.CommandPath(), false, std); err != nil {
+		return err
+	}
+	var both [2]export.Comparable
+	for i, path := range paths {
+		if both[i], err = loadComparable(cmd.Context(), path, metric, std); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	write := export.WriteDifference
+	if format.name == collapsedFormat {
+		write = export.WriteCollapsedDifference
+	}
+	return out.write(cmd.Context(), std, func(w io.Writer) error { return write(w, both[0], both[1], metric) })
+}
+
+// loadComparable reads a recording or a profile, whichever it is.
+func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, std Streams) (export.Comparable, error) {
+	p, err := readProfile(path)
+	if err != nil {
+		return export.Comparable{}, err
+	}
+	if p != nil {
+		if std.redact.redactor() != nil {
+			return export.Comparable{}, usageErrorf("a profile can't be redacted any more: compare recordings, or leave --redact out")
+		}
+		return export.CompareProfile(p, metric)
+	}
+	r, err := openRecording(path, std)
+	if err != nil {
+		return export.Comparable{}, err
+	}
+	defer r.Close()
+	m, _, err := measureProfile(ctx, r, unlimited, format{})
+	if err != nil {
+		return export.Comparable{}, err
+	}
+	return export.CompareMeasured(m, metric)
+}
+
+// readProfile reads a pprof profile; nil: the file is none, for it does not begin as what gzip has packed.
+func readProfile(path string) (*profile.Profile, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	var begin [2]byte
+	if n, err := io.ReadFull(file, begin[:]); n < 2 || !bytes.Equal(begin[:], []byte{0x1f, 0x8b}) {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, fmt.Errorf("damaged profile: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(z, maxProfileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("damaged profile: %w", err)
+	}
+	if len(data) > maxProfileBytes {
+		return nil, fmt.Errorf("the profile is larger than %d MB", maxProfileBytes>>20)
+	}
+	p, err := profile.ParseUncompressed(data)
+	if err == nil {
+		err = p.CheckValid()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no pprof profile, nor a recording: %w", err)
+	}
+	return p, nil
+}

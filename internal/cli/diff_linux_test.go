@@ -1,0 +1,34 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDiff compares a recording with its profile, and with what is none.
+func TestDiff(t *testing.T) {
+	recorded, folder := valuesFile(t), t.TempDir()
+	profile := filepath.Join(folder, "x.pb.gz")
+	run(t, "report", recorded, "-o", profile).want(t, 0)
+	text := run(t, "diff", recorded, profile)
+	text.want(t, 0)
+	if !strings.Contains(text.out, "A  ruby  pid 42, 2.99 s") || !strings.Contains(text.out, "1 row that differs less") || strings.Contains(text.out, "Kept#kept") {
+		t.Errorf("a recording and its profile:\n%s", text.out)
+	}
+	folded := filepath.Join(folder, "d.folded")
+	run(t, "diff", profile, recorded, "--metric", "gvl-wait", "-o", folded).want(t, 0)
+	if got := string(readAll(t, folded)); !strings.HasPrefix(got, "Kept#kept;[waiting] ") || len(strings.Fields(got)) != 3 || strings.Fields(got)[1] != strings.Fields(got)[2] {
+		t.Errorf("%q", got)
+	}
+	redacted := run(t, "diff", "--redact", recorded, recorded)
+	redacted.want(t, 0)
+	run(t, "diff", "--redact", recorded, profile).want(t, 2, "can't be redacted")
+	damaged := filepath.Join(folder, "damaged")
+	if err := os.WriteFile(damaged, []byte("\x1f\x8bxxxx"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "diff", recorded, damaged).want(t, 1, "damaged profile")
+	run(t, "diff", recorded, filepath.Join(folder, "missing")).want(t, 1, "no such file")
+}
