@@ -118,7 +118,7 @@ func (l *Lines) each(fromNS, toNS int64, visit func(s *lineSums, ns int64)) {
 func (l *Lines) reach(ns int64) {
 	for len(l.open) > 0 && l.open[len(l.open)-1].endNS < ns {
 		if len(l.open) >= maxOpenLines {
-			l.tell()
+			l.tell(ns)
 		}
 		from := l.open[len(l.open)-1].endNS
 		l.open = append(l.open, lineSums{startNS: from, endNS: from + l.length})
@@ -183,7 +183,7 @@ func (l *Lines) Tick(t *Tick) {
 		*s.last, s.samples = end, s.samples+1
 	}
 	for len(l.open) > 1 && (l.open[0].endNS <= l.settledNS() || t.ToNS > l.open[0].endNS+maxLineLagNS) {
-		l.tell()
+		l.tell(l.lastNS)
 	}
 }
 
@@ -201,15 +201,15 @@ func (l *Lines) settledNS() int64 {
 // Finish tells the lines that are left, after the stream has finished. The last one ends with the last sample.
 func (l *Lines) Finish() {
 	for len(l.open) > 0 && l.open[0].startNS < l.lastNS {
-		l.tell()
+		l.tell(l.lastNS)
 	}
 	l.open = nil
 }
 
-// tell says what happened in the first open line.
-func (l *Lines) tell() {
+// tell says what happened in the first open line, at a time: the line ends there if it is not over.
+func (l *Lines) tell(nowNS int64) {
 	s := &l.open[0]
-	endNS := min(s.endNS, l.lastNS)
+	endNS := min(s.endNS, nowNS)
 	ratioOf := func(ns int64) float64 { return ratio(ns, endNS-s.startNS) }
 	line := StatLine{
 		PID: l.proc.PID, Time: l.proc.WallTime(endNS), StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,

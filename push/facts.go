@@ -56,22 +56,23 @@ func (f *Facts) Tags() Tags {
 	return all
 }
 
-// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long.
+// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long, no password
+// in a URL, which is looked for first: cut off, a URL may not look like one with a password any more.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == ',' || r == '\ufffd' {
 			return '_'
 		}
 		return r
-	}, strings.TrimSpace(strings.ToValidUTF8(value, "_")))
+	}, withoutPassword(strings.TrimSpace(strings.ToValidUTF8(value, "_"))))
 	if len(value) > maxTag {
 		value = strings.ToValidUTF8(value[:maxTag], "")
 	}
-	return withoutPassword(value)
+	return value
 }
 
 // userInfo matches what a URL says of who asks.
-var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/@]*@`)
+var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/]*@`)
 
 // withoutPassword takes the user and the password out of a URL.
 func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }

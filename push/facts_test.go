@@ -39,6 +39,14 @@ func TestTags(t *testing.T) {
 			t.Errorf("%v", tag)
 		}
 	}
+	for url, want := range map[string]string{
+		"https://me:" + strings.Repeat("geheim", 50) + "@example.org/shop.git": "https://example.org/shop.git", "https://me:p@ss@example.org/a@b": "https://example.org/a@b",
+	} {
+		f := Facts{Environment: map[string]string{"DD_GIT_REPOSITORY_URL": url}}
+		if got := f.Tags().Get("git.repository_url"); got != want {
+			t.Errorf("%s became %q, want %q", url, got, want)
+		}
+	}
 	bare := (&Facts{Process: Process{PID: 1, Title: "app.rb"}, Host: "h", StartTicks: 5}).Tags()
 	if bare.Get("service") != "app.rb" || len(bare.Get("runtime-id")) != 36 || bare.Get("container_id") != "" {
 		t.Errorf("with nothing said: %v", bare)
@@ -58,7 +66,7 @@ func TestHostileTags(t *testing.T) {
 func TestLooksSecret(t *testing.T) {
 	for _, tag := range []Tag{
 		{"x", "ghp_0123456789abcdefghijABCDEFGHIJ012345"}, {"x", "AKIAIOSFODNN7EXAMPLE"}, {"x", "0123456789abcdef0123456789abcdef"},
-		{"x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.sig"}, {"x", "postgres://app:hunter2@db/shop"}, {"db_password", "x"}, {"API-KEY", "x"},
+		{"x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.sig"}, {"x", "postgres://app:hunter2@db/shop"}, {"db_password", "x"}, {"DB_PWD", "x"}, {"API-KEY", "x"},
 		{"x", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, {"x", "sk_live_abc"}, {"session_token", "1"}, {"x", "-----BEGIN RSA PRIVATE KEY-----"},
 	} {
 		if !LooksSecret(tag) {

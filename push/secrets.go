@@ -9,7 +9,7 @@ import (
 var identifiers = map[string]bool{"git.commit.sha": true, "container_id": true, "pod_uid": true, "runtime-id": true, "version": true}
 
 // secretKey matches the keys of tags whose values are nobody else's business.
-var secretKey = regexp.MustCompile(`(?i)passw|passphrase|secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|credential|authorization|cookie`)
+var secretKey = regexp.MustCompile(`(?i)passw|passphrase|pwd|secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|credential|authorization|cookie`)
 
 // secretValue matches what keys of well-known services look like, private keys, and a password in a URL.
 var secretValue = regexp.MustCompile(`(?i)^(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk[_-](?:live|test|ant|proj)|rk_live_|AKIA[0-9A-Z]{12}|ASIA[0-9A-Z]{12}|AIza|eyJ[\w-]+\.|ya29\.|SG\.|npm_|pypi-|dd[ap]_|glc_|hvs\.|Bearer |Basic )|-----BEGIN|://[^/@\s]*:[^/@\s]*@|passw(?:or)?d=|[?&;](?:key|token|secret|sig)=`)

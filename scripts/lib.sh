@@ -133,6 +133,7 @@ gcore                gdb
 gcc                  gcc
 /usr/include/stdlib.h libc6-dev
 objcopy              binutils
+callgrind_annotate   valgrind
 tmux                 tmux
 unshare              util-linux
 /var/lib/dpkg/info/ruby-async.list ruby-async

@@ -64,13 +64,13 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := out.check(cmd.CommandPath(), false, std); err != nil {
+	if err := errors.Join(out.check(cmd.CommandPath(), false, std), out.spare(paths...)); err != nil {
 		return err
 	}
 	var both [2]export.Comparable
 	for i, path := range paths {
 		if both[i], err = loadComparable(cmd.Context(), path, metric, std); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 	}
 	write := export.WriteDifference
@@ -82,35 +82,41 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
 
 // loadComparable reads a recording or a profile, whichever it is.
 func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, std Streams) (export.Comparable, error) {
-	p, err := readProfile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return export.Comparable{}, err
+	}
+	defer file.Close()
+	inFile := func(c export.Comparable, err error) (export.Comparable, error) {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return c, err
+	}
+	p, err := readProfile(file)
+	if err != nil {
+		return inFile(export.Comparable{}, err)
 	}
 	if p != nil {
 		if std.redact.redactor() != nil {
-			return export.Comparable{}, usageErrorf("a profile can't be redacted any more: compare recordings, or leave --redact out")
+			return inFile(export.Comparable{}, usageErrorf("a profile can't be redacted any more: compare recordings, or leave --redact out"))
 		}
-		return export.CompareProfile(p, metric)
+		return inFile(export.CompareProfile(p, metric))
 	}
 	r, err := openRecording(path, std)
 	if err != nil {
-		return export.Comparable{}, err
+		return export.Comparable{}, err // it names the file
 	}
 	defer r.Close()
 	m, _, err := measureProfile(ctx, r, unlimited, format{})
 	if err != nil {
-		return export.Comparable{}, err
+		return inFile(export.Comparable{}, err)
 	}
-	return export.CompareMeasured(m, metric)
+	return inFile(export.CompareMeasured(m, metric))
 }
 
 // readProfile reads a pprof profile; nil: the file is none, for it does not begin as what gzip has packed.
-func readProfile(path string) (*profile.Profile, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
+func readProfile(file *os.File) (*profile.Profile, error) {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, err
 	}

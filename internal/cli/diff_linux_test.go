@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,4 +32,17 @@ func TestDiff(t *testing.T) {
 	}
 	run(t, "diff", recorded, damaged).want(t, 1, "damaged profile")
 	run(t, "diff", recorded, filepath.Join(folder, "missing")).want(t, 1, "no such file")
+	before := readAll(t, profile)
+	run(t, "diff", recorded, profile, "-o", profile).want(t, 2, "would write over the file that is read")
+	if !bytes.Equal(readAll(t, profile), before) {
+		t.Error("a profile was written over with its comparison")
+	}
+	own := filepath.Join(folder, "own.ddtop")
+	if err := os.WriteFile(own, readAll(t, recorded), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "report", own, "-o", own).want(t, 2, "would write over the file that is read")
+	if !bytes.Equal(readAll(t, own), readAll(t, recorded)) {
+		t.Error("a recording was written over with its report")
+	}
 }

@@ -51,6 +51,20 @@ func (o output) check(command string, binary bool, std Streams) error {
 	return probe.Abort()
 }
 
+// spare refuses to write over a file that is read.
+func (o output) spare(paths ...string) error {
+	to, err := os.Stat(string(o))
+	if err != nil || !to.Mode().IsRegular() {
+		return nil // nothing is there that could be written over
+	}
+	for _, path := range paths {
+		if from, err := os.Stat(path); err == nil && os.SameFile(from, to) {
+			return usageErrorf("-o %s would write over the file that is read: choose another name", o)
+		}
+	}
+	return nil
+}
+
 // descriptor returns the descriptor of ddtop's that a path such as /dev/stdout stands for. It is written to as it is open:
 // by its path the file that the shell has opened would be replaced by another.
 func (o output) descriptor() (fd int, ok bool) {

@@ -42,7 +42,7 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 }
 
 func newDatadog(u *url.URL) (push.Destination, error) {
-	return datadog.New(u, os.Getenv("DD_API_KEY"), Version)
+	return datadog.New(u, strings.TrimSpace(os.Getenv("DD_API_KEY")), Version) // one from a file often ends with a newline
 }
 
 // pushFlags are the flags of `ddtop push`.
@@ -242,6 +242,9 @@ func destinationOf(text string) (push.Destination, error) {
 		return nil, usageErrorf("--to: %w", err)
 	}
 	make, ok := destinations[u.Scheme]
+	if u.Scheme == "" {
+		return nil, usageErrorf("--to: it takes a URL, as in file:///var/profiles or datadog://127.0.0.1:8126; \"ddtop push --help\" lists them")
+	}
 	if !ok {
 		return nil, usageErrorf("--to: there is no destination %q; \"ddtop push --help\" lists them", u.Scheme+"://")
 	}

@@ -147,7 +147,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(cmd, &format)); err != nil {
+	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(cmd, &format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)

@@ -75,7 +75,7 @@ func TestWrongUse(t *testing.T) {
 		{"push -p 1", 2, "needs --to URL"},
 		{"push -p 0 --to file:///x", 2, "0 is not a process"},
 		{"push --match ( --to file:///x", 2, "missing closing )"},
-		{"push -p 1 --to x", 2, `no destination "://"`},
+		{"push -p 1 --to x", 2, "it takes a URL, as in file:///var/profiles"},
 		{"push -p 1 --to ftp://me:secret@host/", 2, `no destination "ftp://"`},
 		{"push -p 1 --to file:x", 2, "whole path"},
 		{"push -p 1 --to datadog://me:secret@host", 2, "the key comes from the environment"},

@@ -125,19 +125,14 @@ func startAgent(t *testing.T, i *intake) (port, socket string) {
 	conf := config.New()
 	conf.Hostname, conf.DefaultEnv, conf.AgentVersion = "agent-host", "none", "7.85.2"
 	conf.Endpoints[0].APIKey = "the agent's key"
-	conf.ReceiverTimeout, conf.ReceiverIdleTimeout = 1, 0 // its end waits for idle connections
+	conf.ReceiverTimeout, conf.ProfilingProxy.ReceiverTimeout = int(timeout/time.Second), int(timeout/time.Second)
 	conf.ReceiverHost, conf.ReceiverPort = "127.0.0.1", listener.Addr().(*net.TCPAddr).Port
 	conf.ReceiverSocket = filepath.Join(t.TempDir(), "apm.socket")
 	conf.ProfilingProxy.DDURL = i.URL + "/api/v2/profile"
 	conf.ContainerTags = func(id string) ([]string, error) { return []string{"container_of:" + id[:4]}, nil }
 	r := api.NewHTTPReceiver(conf, sampler.NewDynamicConfig(), make(chan *api.Payload, 1), make(chan *api.PayloadV1, 1), nil, telemetry.NewNoopCollector(), &statsd.NoOpClient{}, &timing.NoopReporter{})
 	r.SetTCPListener(listener)
-	r.Start()
-	t.Cleanup(func() {
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	r.Start() // and never stopped, which would wait for idle connections: it ends with the tests
 	return fmt.Sprintf("datadog://127.0.0.1:%d", conf.ReceiverPort), "unix://" + conf.ReceiverSocket
 }
 

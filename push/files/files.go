@@ -72,9 +72,8 @@ func New(u *url.URL) (*Folder, error) {
 		var err error
 		switch value := values[len(values)-1]; key {
 		case "max-age":
-			d.maxAge, err = time.ParseDuration(value)
-			if err == nil && d.maxAge <= 0 {
-				err = errors.New("it has to be more than 0")
+			if d.maxAge, err = time.ParseDuration(value); err != nil || d.maxAge <= 0 {
+				err = fmt.Errorf("%q is not a time such as 48h or 30m", value)
 			}
 		case "max-size":
 			d.maxBytes, err = push.ParseBytes(value)
