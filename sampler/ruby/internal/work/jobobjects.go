@@ -86,7 +86,7 @@ func (f *Finder) readDelayed(v uint64, r *reading) (found bool, err error) {
 		if err := f.objects.Lookup(data, activeJobNames[:], values[:]); err != nil {
 			return false, err
 		}
-		return f.job(r, &values, true)
+		return f.job(r, &values, true, true)
 	case strings.HasPrefix(class, "Delayed::Performable"):
 		return f.delayedMethod(payload, id, r)
 	}

@@ -56,11 +56,12 @@ func (f *Finder) readJobHash(r *reading, names *[jobKeys]string, needsID bool) (
 	if err := f.lookUp(r, names[:], values[:]); err != nil {
 		return false, err
 	}
-	return f.job(r, &values, needsID)
+	return f.job(r, &values, needsID, false)
 }
 
-// job takes a job from the values of its Hash.
-func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID bool) (found bool, err error) {
+// job takes a job from the values of its Hash. unwrapped: that was the argument of a wrapper's, and is asked for no further one, since
+// a Hash can hold itself.
+func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) (found bool, err error) {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false, nil
 	}
@@ -82,11 +83,11 @@ func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID bool) (found b
 	}
 	if className(wrapped) {
 		class = wrapped // what Active Job's wrapper runs
-	} else if strings.HasSuffix(class, wrapperClass) {
+	} else if !unwrapped && strings.HasSuffix(class, wrapperClass) {
 		if found, err := f.wrapped(values[jobArgs], values); err != nil {
 			return false, err
 		} else if found {
-			return f.job(r, values, true)
+			return f.job(r, values, true, true)
 		}
 	}
 	if !className(class) {
@@ -178,7 +179,7 @@ func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) 
 	if values[jobArgs] == 0 {
 		return false, nil
 	}
-	return f.job(r, &values, false)
+	return f.job(r, &values, false, false)
 }
 
 // wrapped reads the Hash of Active Job that its wrapper is given as its only argument; found is false where args are others.
