@@ -1,6 +1,6 @@
-# Asks a database or another service, as a program does that calls its client itself: ruby statements.rb LIBRARY PORT. Each thing that
-# is asked is logged: kind S, and what was asked. Kind N is asking something of which nothing can be told, or nothing; M is asking it for a part of the time. All of them hold
-# the secret in literals and arguments.
+# Asks a database or another service, as a program does that calls its client itself: ruby statements.rb LIBRARY PORT. Each thing
+# that is asked is logged: kind S, and what was asked. Kind N is asking something of which nothing can be told, or nothing; M is
+# asking it for a part of the time. All of them hold the secret in literals and arguments.
 require_relative "request_log"
 
 LIBRARY, PORT = ARGV
