@@ -129,16 +129,12 @@ func (f *Finder) exceptionText(v uint64) (string, error) {
 		return class, nil
 	}
 	message, ok, err := f.objects.Ivar(v, "mesg")
-	if err != nil || !ok || !f.objects.IsObject(message) {
+	if err != nil || !ok {
 		return class, err
 	}
-	flags, err := f.objects.Flags(message)
-	switch typ := flags & heap.TypeMask; {
-	case err != nil:
+	if is, err := f.is(message, heap.TypeString); err != nil {
 		return "", err
-	case typ == heap.TypeNone || typ == heap.TypeMoved:
-		return "", errChanged
-	case typ != heap.TypeString:
+	} else if !is {
 		return class, nil
 	}
 	text, more, err := f.objects.Prefix(message, maxMessage+utf8.UTFMax)
