@@ -31,7 +31,8 @@ func writeBoth(w io.Writer, m Measured, write func(io.Writer, Comparable, Compar
 	return write(w, a, b, flamegraph.Wall)
 }
 
-// laterShop is the shop in 15 s, half as long: Reports#build costs four times as much, http-1 reads no more and is new in a method.
+// laterShop is the shop in 15 s, half as long: Reports#build costs four times as much, http-1 reads no more and is new in a
+// method.
 func laterShop() Measured {
 	s := newShop()
 	s.weights.FromNS += 15e9

@@ -32,8 +32,8 @@ const (
 	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
 	labelOrigin = "origin"
 	labelGem    = "gem"
-	// Whom the thread worked for, under the names that Datadog's profiler gives them: the spans are numbers with DatadogLabels, and
-	// text with DdtopLabels.
+	// Whom the thread worked for, under the names that Datadog's profiler gives them: the spans are numbers with DatadogLabels,
+	// and text with DdtopLabels.
 	labelEndpoint = "trace endpoint"
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
@@ -58,7 +58,8 @@ const (
 // hadCPU is the word of labelState for time on a CPU. All CPU time of a profile with DatadogLabels is under it.
 const hadCPU = "had cpu"
 
-// datadogStates are the words of labelState. Datadog's profiler has none for a thread that sleeps in the kernel and holds the GVL.
+// datadogStates are the words of labelState. Datadog's profiler has none for a thread that sleeps in the kernel and holds the
+// GVL.
 var datadogStates = [gvl.NumStates]string{
 	gvl.Unknown: "unknown", gvl.Running: hadCPU, gvl.Stalled: "blocked", gvl.GC: hadCPU, gvl.Waiting: "waiting for gvl",
 	gvl.Native: hadCPU, gvl.IO: "network", gvl.Lock: "blocked", gvl.Parked: "waiting", gvl.Sleeping: "sleeping",

@@ -41,8 +41,8 @@ func labelRun(t *testing.T) Measured {
 	return m
 }
 
-// labelsAt says which labels a sample of a thread has with its time around an instant, in ms since the first sample of shopStream.
-// Ticks are 5 ms apart, so that a state begins in the middle between two of them.
+// labelsAt says which labels a sample of a thread has with its time around an instant, in ms since the first sample of
+// shopStream. Ticks are 5 ms apart, so that a state begins in the middle between two of them.
 func labelsAt(thread int, ms float64) map[string]string {
 	tid := 4250 + thread
 	if thread == 1 {

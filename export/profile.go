@@ -34,8 +34,9 @@ type Measured struct {
 	Own bool
 }
 
-// ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Those that differ in
-// whom the thread worked for alone are one, unless served, and so are those that differ in why a collection began, unless reasons.
+// ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Those that differ
+// in whom the thread worked for alone are one, unless served, and so are those that differ in why a collection began, unless
+// reasons.
 func (m Measured) ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {

@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// How many rows the requests of `ddtop stat` have, how wide a name gets, and how many states and peers are named; the JSON has more.
+// How many rows the requests of `ddtop stat` have, how wide a name gets, and how many states and peers are named; the JSON has
+// more.
 const (
 	maxEndpointRows = 15
 	maxRunningRows  = 15

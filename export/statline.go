@@ -19,8 +19,8 @@ func StatLinesHead(several bool) string {
 		"native", "io", "lock", "rest", "?", "p99", "max", "GCs", "GC", "alloc/s", "CPU", "RSS")
 }
 
-// WriteStatLine writes a line for people: the use of the GVL and the mean number of threads in each state (rest: parked or asleep),
-// the waits for the GVL that ended, collections and the share of time they took, objects allocated, CPU and memory.
+// WriteStatLine writes a line for people: the use of the GVL and the mean number of threads in each state (rest: parked or
+// asleep), the waits for the GVL that ended, collections and the share of time they took, objects allocated, CPU and memory.
 func WriteStatLine(w io.Writer, l gvl.StatLine, several bool) error {
 	mean := func(ns int64) string {
 		if l.DurationNS == 0 {

@@ -32,8 +32,8 @@ type DumpSuspendedFibers struct {
 }
 
 const (
-	// maxFiberServing bounds the requests and jobs of suspended fibers that are listed, maxFiberEndpoints the names for a group in
-	// the text.
+	// maxFiberServing bounds the requests and jobs of suspended fibers that are listed, maxFiberEndpoints the names for a group
+	// in the text.
 	maxFiberServing   = 5000
 	maxFiberEndpoints = 6
 )

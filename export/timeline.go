@@ -47,8 +47,8 @@ func NewTimeline() *Timeline {
 	}
 }
 
-// CutNS is since when there was no room for more stretches of time, so that there are sums alone, CLOCK_MONOTONIC in ns; 0: all is
-// there.
+// CutNS is since when there was no room for more stretches of time, so that there are sums alone, CLOCK_MONOTONIC in ns; 0: all
+// is there.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
 // Add takes weights from a Collector: elapsed time is that before atNS.

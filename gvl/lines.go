@@ -19,8 +19,8 @@ type StatLine struct {
 	Samples    uint64    `json:"samples"`
 	// Threads is how many threads there were at the last sample.
 	Threads int `json:"threads"`
-	// NS is the time of all threads by state; HeldShare is what was held of the GVLs of all ractors (1: one was held all the time),
-	// WaitingMean the mean number of threads that waited for one.
+	// NS is the time of all threads by state; HeldShare is what was held of the GVLs of all ractors (1: one was held all the
+	// time), WaitingMean the mean number of threads that waited for one.
 	NS          StatStates `json:"ns"`
 	HeldShare   float64    `json:"held_share"`
 	WaitingMean float64    `json:"waiting_mean"`
@@ -51,7 +51,8 @@ type LineGC struct {
 	Share float64 `json:"share"`
 }
 
-// maxLineLagNS is how long a line waits at most for threads whose time is not settled yet. What comes later counts in the next line.
+// maxLineLagNS is how long a line waits at most for threads whose time is not settled yet. What comes later counts in the next
+// line.
 const maxLineLagNS = 5_000_000_000
 
 // maxOpenLines bounds the lines that are not told yet: where nothing is read for long, the oldest are told as they are.

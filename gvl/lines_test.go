@@ -20,8 +20,8 @@ func (s *sumsOf) Interval(i *Interval)     { s.ns[i.State] += i.NS() }
 func (s *sumsOf) Collecting(i *GCInterval) { s.gcNS += i.NS() }
 func (s *sumsOf) Waited(w *Wait)           { s.waits++; s.longest = max(s.longest, w.NS()) }
 
-// TestLinesSumUp: lines follow each other without a gap from the first sample to the last, are told at most once settled, and hold
-// all that the stream says, whatever comes and goes, and when nothing was read for long.
+// TestLinesSumUp: lines follow each other without a gap from the first sample to the last, are told at most once settled, and
+// hold all that the stream says, whatever comes and goes, and when nothing was read for long.
 func TestLinesSumUp(t *testing.T) {
 	for seed := uint64(0); seed < 40; seed++ {
 		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()

@@ -27,8 +27,8 @@ type Facts struct {
 	Cgroup string
 }
 
-// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. What is said twice is taken
-// from the command line, then from the process's environment, then from what it publishes of itself, then from what was
+// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. What is said twice is
+// taken from the command line, then from the process's environment, then from what it publishes of itself, then from what was
 // measured. A value that looks like a key or a password is left out.
 func (f *Facts) Tags() Tags {
 	var all Tags
@@ -56,8 +56,8 @@ func (f *Facts) Tags() Tags {
 	return all
 }
 
-// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long, no password
-// in a URL, which is looked for first: cut off, a URL may not look like one with a password any more.
+// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long, no
+// password in a URL, which is looked for first: cut off, a URL may not look like one with a password any more.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == ',' || r == '\ufffd' {

@@ -17,8 +17,8 @@ var secretValue = regexp.MustCompile(`(?i)^(?:gh[pousr]_|github_pat_|glpat-|xox[
 // random matches a run of letters and digits as keys are made of.
 var random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
 
-// LooksSecret reports whether a tag's value looks like a key or a password, or its key says that it is one. It is rather wrong about
-// a value that is none than about one that is.
+// LooksSecret reports whether a tag's value looks like a key or a password, or its key says that it is one. It is rather wrong
+// about a value that is none than about one that is.
 func LooksSecret(t Tag) bool {
 	if secretKey.MatchString(t.Key) || secretValue.MatchString(t.Value) {
 		return true
@@ -26,8 +26,8 @@ func LooksSecret(t Tag) bool {
 	return !identifiers[t.Key] && random.MatchString(t.Value) && mixed(t.Value)
 }
 
-// mixed reports whether a text has letters and digits as chance puts them: hexadecimal digits alone, or a part without "-" and "_"
-// of 20 characters or more in which every third is of another kind than the one before.
+// mixed reports whether a text has letters and digits as chance puts them: hexadecimal digits alone, or a part without "-" and
+// "_" of 20 characters or more in which every third is of another kind than the one before.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && strings.Trim(strings.ToLower(plain), "0123456789abcdef") == "" {

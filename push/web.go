@@ -24,8 +24,8 @@ const (
 	idleFor = 30 * time.Second
 )
 
-// Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment (HTTPS_PROXY, HTTP_PROXY,
-// NO_PROXY), follows no redirect to another host, and reads a bounded part of answers.
+// Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment (HTTPS_PROXY,
+// HTTP_PROXY, NO_PROXY), follows no redirect to another host, and reads a bounded part of answers.
 type Web struct {
 	client *http.Client
 }

@@ -51,8 +51,8 @@ func (f *endpointFlag) match() func(name string) bool {
 	return f.re.MatchString
 }
 
-// check refuses the flag for what has no part that belongs to a request: the order of time of all threads, the whole recording, and
-// objects, of which only the sum is exact.
+// check refuses the flag for what has no part that belongs to a request: the order of time of all threads, the whole recording,
+// and objects, of which only the sum is exact.
 func (f *endpointFlag) check(format format, metric flamegraph.Metric) error {
 	switch {
 	case f.re == nil:

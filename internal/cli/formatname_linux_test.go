@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestFormatByName (readAll has unzipped pprof): a file holds what its name says, whatever the case of its letters; any other name has the usual format.
+// TestFormatByName (readAll has unzipped pprof): a file holds what its name says, whatever the case of its letters; any other
+// name has the usual format.
 func TestFormatByName(t *testing.T) {
 	recorded := valuesFile(t)
 	for name, begin := range map[string]string{

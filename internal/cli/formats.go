@@ -123,8 +123,8 @@ func formatNamed(name string, formats []format) (format, error) {
 	return format{}, usageErrorf("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
 }
 
-// measureProfile gathers weights per thread, stack and state for a format, and what that needs beside: what happened in the order of
-// time, or whom threads worked for.
+// measureProfile gathers weights per thread, stack and state for a format, and what that needs beside: what happened in the order
+// of time, or whom threads worked for.
 func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, of format) (export.Measured, string, error) {
 	w, err := newWeighing(src, of)
 	if err != nil {

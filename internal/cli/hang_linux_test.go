@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// quitWithin is how long the end of ddtop is waited for while a read of the target hangs. Two seconds are promised, where there is a
-// CPU; without what is tested it never ends.
+// quitWithin is how long the end of ddtop is waited for while a read of the target hangs. Two seconds are promised, where there
+// is a CPU; without what is tested it never ends.
 const quitWithin = rubytest.Timeout
 
 // tasksOf lists the folders of a process's threads.
@@ -265,8 +265,8 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestDumpOfAHungTarget: with the page gone before ddtop comes, there is nothing to print, and the signal ends it: this is a process
-// that does not answer.
+// TestDumpOfAHungTarget: with the page gone before ddtop comes, there is nothing to print, and the signal ends it: this is a
+// process that does not answer.
 func TestDumpOfAHungTarget(t *testing.T) {
 	for _, args := range [][]string{{"dump"}, {"dump", "--pause"}, {"stat"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

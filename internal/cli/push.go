@@ -26,8 +26,8 @@ import (
 const (
 	// defaultPeriod is how long a profile is, where nothing else is asked for; what most engines expect.
 	defaultPeriod = time.Minute
-	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes; maxSpooled how many
-	// profiles it may hold.
+	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes; maxSpooled how
+	// many profiles it may hold.
 	defaultSpool = 256e6
 	maxInMemory  = 64e6
 	maxSpooled   = 100_000

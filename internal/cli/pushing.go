@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// tellEvery is how often it is looked which processes can't be read, and unreadableFor for how long they must have been there: one
-	// that is starting can't be read yet.
+	// tellEvery is how often it is looked which processes can't be read, and unreadableFor for how long they must have been
+	// there: one that is starting can't be read yet.
 	tellEvery     = 2 * time.Second
 	unreadableFor = 10 * time.Second
 	// askEvery is how often a process is asked what it publishes of itself.

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnreadableIsSaidOnce: not every time it is looked at, not while it may be starting, and anew when the PID is another process's.
+// TestUnreadableIsSaidOnce: not every time it is looked at, not while it may be starting, and anew when the PID is another
+// process's.
 func TestUnreadableIsSaidOnce(t *testing.T) {
 	var text bytes.Buffer
 	p := newPushing(nil, slog.New(slog.NewTextHandler(&text, nil)), time.Minute, nil)

@@ -165,8 +165,8 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 	return note, nil
 }
 
-// unwrittenFor is how long after the interrupt a recording waits for its disk. The first half a second of that can be a read of the
-// process that hangs.
+// unwrittenFor is how long after the interrupt a recording waits for its disk. The first half a second of that can be a read of
+// the process that hangs.
 const unwrittenFor = 1500 * time.Millisecond
 
 // diskPatience returns a channel that is closed when a disk, or the reader of a pipe, is not to be waited for any more: a

@@ -132,8 +132,8 @@ func TestNoSecretOfACommandLeaves(t *testing.T) {
 	}
 }
 
-// sentText is what a terminal was sent, in lower case, with what went to the clipboard decoded and a line for each other sequence:
-// two texts with one between them are none.
+// sentText is what a terminal was sent, in lower case, with what went to the clipboard decoded and a line for each other
+// sequence: two texts with one between them are none.
 func sentText(t *testing.T, raw string) string {
 	t.Helper()
 	var clipboard strings.Builder

@@ -17,7 +17,8 @@ import (
 const (
 	// headEvery is how many lines of text a heading stands over.
 	headEvery = 20
-	// maxWaitingLines bounds the lines that wait for who reads them. What comes past it is left out, and said: sampling waits for nobody.
+	// maxWaitingLines bounds the lines that wait for who reads them. What comes past it is left out, and said: sampling waits for
+	// nobody.
 	maxWaitingLines = 1000
 )
 

@@ -62,8 +62,8 @@ func valuesFile(t *testing.T) string {
 	return path
 }
 
-// TestNoValueLeaves: of a recording made with --values nothing typed in is in any format of a redacted report, and what is to stay is.
-// Without --redact it is there, where the format has requests.
+// TestNoValueLeaves: of a recording made with --values nothing typed in is in any format of a redacted report, and what is to
+// stay is. Without --redact it is there, where the format has requests.
 func TestNoValueLeaves(t *testing.T) {
 	file := valuesFile(t)
 	has := map[string]bool{"stat": true, "dump": true}

@@ -125,6 +125,7 @@ func startAgent(t *testing.T, i *intake) (port, socket string) {
 	conf := config.New()
 	conf.Hostname, conf.DefaultEnv, conf.AgentVersion = "agent-host", "none", "7.85.2"
 	conf.Endpoints[0].APIKey = "the agent's key"
+	// The agent's own 5 s for a request are not enough for a machine that is full.
 	conf.ReceiverTimeout, conf.ProfilingProxy.ReceiverTimeout = int(timeout/time.Second), int(timeout/time.Second)
 	conf.ReceiverHost, conf.ReceiverPort = "127.0.0.1", listener.Addr().(*net.TCPAddr).Port
 	conf.ReceiverSocket = filepath.Join(t.TempDir(), "apm.socket")
@@ -213,7 +214,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// TestOutageBehindTheAgent: what the intake does not take is tried again, or dropped, as it says; every period arrives once, in order.
+// TestOutageBehindTheAgent: what the intake does not take is tried again, or dropped, as it says; every period arrives once, in
+// order.
 func TestOutageBehindTheAgent(t *testing.T) {
 	in := startIntake(t)
 	port, _ := startAgent(t, in)

@@ -61,8 +61,8 @@ type file struct {
 	size int64
 }
 
-// New returns the destination of a URL file:///FOLDER, with max-age and max-size as its parameters: file:///var/profiles?max-age=48h&
-// max-size=500MB. The folder is made if it is not there.
+// New returns the destination of a URL file:///FOLDER, with max-age and max-size as its parameters:
+// file:///var/profiles?max-age=48h& max-size=500MB. The folder is made if it is not there.
 func New(u *url.URL) (*Folder, error) {
 	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.User != nil {
 		return nil, fmt.Errorf("a folder is named by its whole path, as in file:///var/profiles")

@@ -203,9 +203,9 @@ func (q *Queue) nextName(now time.Time) string {
 	return nameOf(q.last)
 }
 
-// Oldest returns the oldest entry, and its name for Remove; "" when there is none. It is not dropped until it is removed or Oldest
-// is called again. Files that are not what was written are passed over, removed and counted. The error is of a file that can't be
-// read now.
+// Oldest returns the oldest entry, and its name for Remove; "" when there is none. It is not dropped until it is removed or
+// Oldest is called again. Files that are not what was written are passed over, removed and counted. The error is of a file that
+// can't be read now.
 func (q *Queue) Oldest() (name string, data []byte, err error) {
 	for {
 		q.mu.Lock()
