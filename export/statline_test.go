@@ -12,19 +12,20 @@ import (
 // TestStatLine: columns stand under their headings, and none has a blank in it.
 func TestStatLine(t *testing.T) {
 	allocated, cpu := uint64(6_200_000), 1.034
+	at := time.Date(2026, 11, 23, 7, 4, 5, 0, time.UTC)
 	full := gvl.StatLine{
-		PID: 4242, Time: time.Date(2026, 11, 23, 7, 4, 5, 0, time.UTC), DurationNS: 1e9, Threads: 17, HeldShare: .993, WaitingMean: 13.18,
+		PID: 4242, DurationNS: 1e9, Threads: 17, HeldShare: .993, WaitingMean: 13.18,
 		NS:        gvl.StatStates{Running: 9e8, Stalled: 1e7, GC: 83e6, Waiting: 13.18e9, Native: 5e6, IO: 1e9, Lock: 25e7, Parked: 5e8, Sleeping: 1e9, Unknown: 3e6},
 		Waits:     gvl.LineWaits{Count: 12, P50NS: 1e6, P99NS: 166e6, MaxNS: 2.5e9},
 		GC:        gvl.LineGC{Count: 12, Minor: 10, Major: 2, NS: 83e6, Share: .083},
 		Allocated: &allocated, CPUShare: &cpu, RSSBytes: 512e6,
 	}
-	empty := gvl.StatLine{PID: 17, Time: full.Time, DurationNS: 1e9}
+	empty := gvl.StatLine{PID: 17, DurationNS: 1e9}
 	for name, several := range map[string]bool{"statlines.txt": false, "statlines-several.txt": true} {
 		var b strings.Builder
 		b.WriteString(StatLinesHead(several))
-		for _, l := range []gvl.StatLine{full, empty, {PID: 18, Time: full.Time}} {
-			if err := WriteStatLine(&b, l, several); err != nil {
+		for _, l := range []gvl.StatLine{full, empty, {PID: 18}} {
+			if err := WriteStatLine(&b, StatLine{at, l}, several); err != nil {
 				t.Fatal(err)
 			}
 		}

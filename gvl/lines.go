@@ -2,7 +2,6 @@ package gvl
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -10,13 +9,11 @@ import (
 // StatLine is a line of `ddtop stat --interval`: what happened in one stretch of time. The field names are a contract. Durations
 // are in ns, *_monotonic_ns is CLOCK_MONOTONIC.
 type StatLine struct {
-	PID int `json:"pid"`
-	// Time is the end, by the process's wall clock.
-	Time       time.Time `json:"time"`
-	StartNS    int64     `json:"start_monotonic_ns"`
-	EndNS      int64     `json:"end_monotonic_ns"`
-	DurationNS int64     `json:"duration_ns"`
-	Samples    uint64    `json:"samples"`
+	PID        int    `json:"pid"`
+	StartNS    int64  `json:"start_monotonic_ns"`
+	EndNS      int64  `json:"end_monotonic_ns"`
+	DurationNS int64  `json:"duration_ns"`
+	Samples    uint64 `json:"samples"`
 	// Threads is how many threads there were at the last sample.
 	Threads int `json:"threads"`
 	// NS is the time of all threads by state; HeldShare is what was held of the GVLs of all ractors (1: one was held all the
@@ -213,7 +210,7 @@ func (l *Lines) tell(nowNS int64) {
 	endNS := min(s.endNS, nowNS)
 	ratioOf := func(ns int64) float64 { return ratio(ns, endNS-s.startNS) }
 	line := StatLine{
-		PID: l.proc.PID, Time: l.proc.WallTime(endNS), StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
+		PID: l.proc.PID, StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
 		NS: StatesOf(s.ns), HeldShare: ratioOf(s.ns[Running] + s.ns[Stalled] + s.ns[GC]), WaitingMean: ratioOf(s.ns[Waiting]),
 	}
 	n, longest := s.waits.Count()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
@@ -222,10 +223,10 @@ func testStat(t *testing.T, pid int) {
 func testStatLines(t *testing.T, pid int) {
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "1s", "--interval", "200ms", "--json")
 	r.want(t, 0)
-	var before gvl.StatLine
+	var before export.StatLine
 	n := 0
 	for text := range strings.Lines(r.out) {
-		var l gvl.StatLine
+		var l export.StatLine
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}

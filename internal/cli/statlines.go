@@ -55,7 +55,7 @@ type linePrinter struct {
 	to      io.Writer
 	asJSON  bool
 	several bool
-	lines   chan gvl.StatLine
+	lines   chan export.StatLine
 	done    chan error
 	mu      sync.Mutex
 	lost    int
@@ -63,7 +63,7 @@ type linePrinter struct {
 
 // printLines begins to print. failed is called when nothing more can be written.
 func printLines(to io.Writer, asJSON, several bool, failed func()) *linePrinter {
-	p := &linePrinter{to: to, asJSON: asJSON, several: several, lines: make(chan gvl.StatLine, maxWaitingLines), done: make(chan error, 1)}
+	p := &linePrinter{to: to, asJSON: asJSON, several: several, lines: make(chan export.StatLine, maxWaitingLines), done: make(chan error, 1)}
 	go func() {
 		err := p.print()
 		if err != nil {
@@ -98,7 +98,7 @@ func (p *linePrinter) print() error {
 	return nil
 }
 
-func (p *linePrinter) add(l gvl.StatLine) {
+func (p *linePrinter) add(l export.StatLine) {
 	select {
 	case p.lines <- l:
 	default:
@@ -122,7 +122,9 @@ func (p *linePrinter) close(std Streams) error {
 func (p *linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
 	stream := gvl.NewStream(src.Process())
-	lines := gvl.NewLines(stream, src.Process(), interval.Nanoseconds(), p.add)
+	lines := gvl.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l gvl.StatLine) {
+		p.add(export.StatLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
+	})
 	note, err = run(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
 	stream.Finish()
 	lines.Finish()
