@@ -27,49 +27,55 @@ type endpointKey struct {
 
 func keyOf(w *sampler.Work) endpointKey { return endpointKey{kind: w.Kind, name: w.Endpoint} }
 
+// peerTime is time in io that waited for a group of peers, in ns.
+type peerTime struct {
+	group uint32 // of Requests.groups: the connections to one remote end are one
+	ns    int64
+}
+
 // peerSums is time in io by peer. Of more than maxSumPeers those with least make way: whoever has more than one part in maxSumPeers of
 // all the time is among them, with that much less than it had at most (Misra and Gries, "Finding repeated elements", 1982).
-type peerSums []PeerNS
+type peerSums []peerTime
 
-func (p *peerSums) add(peer sampler.PeerID, ns int64) {
-	if peer == 0 || ns <= 0 {
+func (p *peerSums) add(group uint32, ns int64) {
+	if group == 0 || ns <= 0 {
 		return
 	}
 	list := *p
-	if i := slices.IndexFunc(list, func(x PeerNS) bool { return x.Peer == peer }); i >= 0 {
-		list[i].NS += ns
+	if i := slices.IndexFunc(list, func(x peerTime) bool { return x.group == group }); i >= 0 {
+		list[i].ns += ns
 		return
 	}
 	if len(list) >= maxSumPeers {
 		less := ns
 		for i := range list {
-			less = min(less, list[i].NS)
+			less = min(less, list[i].ns)
 		}
 		for i := range list {
-			list[i].NS -= less
+			list[i].ns -= less
 		}
 		if ns -= less; ns == 0 {
-			*p = slices.DeleteFunc(list, func(x PeerNS) bool { return x.NS == 0 })
+			*p = slices.DeleteFunc(list, func(x peerTime) bool { return x.ns == 0 })
 			return
 		}
-		list = slices.DeleteFunc(list, func(x PeerNS) bool { return x.NS == 0 })
+		list = slices.DeleteFunc(list, func(x peerTime) bool { return x.ns == 0 })
 	}
-	*p = append(list, PeerNS{peer, ns})
+	*p = append(list, peerTime{group, ns})
 }
 
 func (p *peerSums) merge(o peerSums) {
 	for i := range o {
-		p.add(o[i].Peer, o[i].NS)
+		p.add(o[i].group, o[i].ns)
 	}
 }
 
 // list returns those with most, the longest first.
-func (p peerSums) list() []PeerNS {
+func (p peerSums) list() []peerTime {
 	if len(p) == 0 {
 		return nil
 	}
 	out := slices.Clone(p)
-	slices.SortStableFunc(out, func(a, b PeerNS) int { return cmp.Compare(b.NS, a.NS) })
+	slices.SortStableFunc(out, func(a, b peerTime) int { return cmp.Compare(b.ns, a.ns) })
 	return out[:min(len(out), maxRequestPeers)]
 }
 
@@ -292,7 +298,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 		}
 		e := Endpoint{
 			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, LongestNS: s.longestNS,
-			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: s.peers.list(), BlameNS: s.blameNS,
+			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: r.told(s.peers), BlameNS: s.blameNS,
 		}
 		if n, _ := s.durations.Count(); n > 0 {
 			e.SlackNS = s.slackNS / n

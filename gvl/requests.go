@@ -22,7 +22,7 @@ const (
 	suspendedNS = int64(10e9)
 )
 
-// PeerNS is time in io that waited for a peer, in ns.
+// PeerNS is time in io that waited for a peer, in ns. Peer stands for all connections to the same remote end.
 type PeerNS struct {
 	Peer sampler.PeerID
 	NS   int64
@@ -117,6 +117,7 @@ func (e *Endpoint) TotalNS() int64 {
 type Requests struct {
 	Ignore
 	dict    *sampler.Dictionary
+	groups  peerGroups
 	stream  *Stream
 	open    map[sampler.WorkNumber]*openRequest
 	slots   []requestSlot  // by Interval.Slot
@@ -162,7 +163,7 @@ type openRequest struct {
 // NewRequests returns a Requests of a stream whose samples' IDs point into dict, that tells endpoints by the second for the
 // last keepNS, maxEndpointSeconds at most.
 func NewRequests(s *Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
-	r := &Requests{dict: dict, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
+	r := &Requests{dict: dict, groups: peerGroups{dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
 	r.ended.at = make(map[sampler.WorkNumber]int)
 	s.Attach(r)
 	return r
@@ -185,7 +186,7 @@ func (r *Requests) Interval(i *Interval) {
 	if i.Slot < len(r.slots) {
 		s = &r.slots[i.Slot]
 	}
-	r.charge(s, i.Thread, i.Serving.Work, timeCharge(i))
+	r.charge(s, i.Thread, i.Serving.Work, r.timeCharge(i))
 }
 
 // Lock charges waiting to the request of the holder.
@@ -208,14 +209,14 @@ func (r *Requests) Lock(i *LockInterval) {
 type requestCharge struct {
 	fromNS, toNS int64
 	state        State
-	peer         sampler.PeerID
+	peer         uint32 // a group of peers
 	waiters      int64
 }
 
-func timeCharge(i *Interval) requestCharge {
+func (r *Requests) timeCharge(i *Interval) requestCharge {
 	c := requestCharge{fromNS: i.FromNS, toNS: i.ToNS, state: i.State}
 	if i.State == IO {
-		c.peer = i.Detail.Peer
+		c.peer = r.groups.of(i.Detail.Peer)
 	}
 	return c
 }
@@ -389,7 +390,7 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	q.fiber, q.done = false, true
 	q.stands(q, atNS)
 	q.Now, q.Serving, q.Stack = ThreadState{}, sampler.Serving{}, 0
-	q.Peers = q.peers.list()
+	q.Peers = r.told(q.peers)
 	delete(r.open, q.Work.Number)
 	r.endpoints.settle(q)
 	r.spare = append(r.spare, q.seconds[:0])

@@ -97,7 +97,7 @@ func checkRequests(t *testing.T, v *View, seed uint64) {
 		if s := &r.slots[k]; s.thread != 0 {
 			r.stream.Pending(s.thread, func(i *Interval) {
 				if i.Serving.Work == 0 {
-					c := timeCharge(i)
+					c := r.timeCharge(i)
 					none.add(&c, i.NS())
 				}
 			})
@@ -236,6 +236,24 @@ func (y *requestStory) running() []Request {
 // work is request n, seen first at the next tick.
 func (y *requestStory) work(n sampler.WorkNumber, endpoint string) sampler.Work {
 	return sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: endpoint, SinceNS: y.atNS + 10*ms, BeforeNS: y.atNS}
+}
+
+// Connections to one remote end are one peer: which of a pool's connections a request has says nothing, and what is found out of the other
+// end later makes no other one of it. The newest stands for all.
+func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
+	y := newRequestStory()
+	pool := func(local, process string) sampler.PeerID {
+		return y.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Local: local, Remote: "10.0.0.5:34383", Process: process})
+	}
+	y.works[1], y.works[2] = y.work(1, "GET /a"), y.work(2, "GET /a")
+	for _, p := range []sampler.PeerID{pool("10.0.0.1:42112", ""), pool("10.0.0.1:42114", ""), pool("10.0.0.1:42112", "postgres (pid 7)")} {
+		y.peer = p
+		y.ticks(4)
+	}
+	list := y.endpoints()
+	if len(list) != 1 || len(list[0].Peers) != 1 || list[0].Peers[0] != (PeerNS{y.peer, list[0].NS[IO]}) {
+		t.Errorf("%+v, the newest is %d", list, y.peer)
+	}
 }
 
 // The route that is known last is that of the whole request, whose edges are the middles between the readings with it and
@@ -520,12 +538,12 @@ func TestLargestPeersAreKept(t *testing.T) {
 	const large = 1000
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, small := range []int{maxSumPeers - 4, maxSumPeers - 3, 40, 500} {
-		truth := make(map[sampler.PeerID]int64)
+		truth := make(map[uint32]int64)
 		var parts [7]peerSums
 		for range 20_000 {
-			peer, ns := sampler.PeerID(1+random.IntN(small)), 1+random.Int64N(20)
+			peer, ns := uint32(1+random.IntN(small)), 1+random.Int64N(20)
 			if random.IntN(2) == 0 { // three have half of the time, and come as late as the others
-				peer = sampler.PeerID(large + random.IntN(3))
+				peer = uint32(large + random.IntN(3))
 			}
 			truth[peer] += ns
 			parts[random.IntN(len(parts))].add(peer, ns)
@@ -543,11 +561,11 @@ func TestLargestPeersAreKept(t *testing.T) {
 			t.Fatalf("%d small: %d told of %d kept", small, len(list), len(sums))
 		}
 		for i, x := range list {
-			if i < 3 != (x.Peer >= large) {
-				t.Errorf("%d small: place %d is peer %d", small, i, x.Peer)
+			if i < 3 != (x.group >= large) {
+				t.Errorf("%d small: place %d is peer %d", small, i, x.group)
 			}
-			if x.NS > truth[x.Peer] || x.NS < truth[x.Peer]-total/maxSumPeers || small+3 <= maxSumPeers && x.NS != truth[x.Peer] {
-				t.Errorf("%d small: peer %d had %d ns, said is %d", small, x.Peer, truth[x.Peer], x.NS)
+			if x.ns > truth[x.group] || x.ns < truth[x.group]-total/maxSumPeers || small+3 <= maxSumPeers && x.ns != truth[x.group] {
+				t.Errorf("%d small: peer %d had %d ns, said is %d", small, x.group, truth[x.group], x.ns)
 			}
 		}
 	}

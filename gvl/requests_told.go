@@ -35,9 +35,20 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 		if p := more[q]; p != nil {
 			x.NS, peers = p.NS, p.peers
 		}
-		x.Peers = peers.list()
+		x.Peers = r.told(peers)
 		x.stands(q, r.nowNS)
 		out = append(out, x)
+	}
+	return out
+}
+
+// told names the peers with most time. Those past the groups that are told apart have no name, and are left out.
+func (r *Requests) told(sums peerSums) []PeerNS {
+	var out []PeerNS
+	for _, p := range sums.list() {
+		if id := r.groups.list[p.group].id; id != 0 {
+			out = append(out, PeerNS{id, p.ns})
+		}
 	}
 	return out
 }
@@ -51,7 +62,7 @@ func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
 				q = r.open[r.dict.Work(i.Serving.Work).Number]
 			}
 			if q != nil && i.Serving.Work != 0 {
-				c := timeCharge(i)
+				c := r.timeCharge(i)
 				fn(q, &c)
 			}
 		}
