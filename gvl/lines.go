@@ -83,7 +83,8 @@ type Lines struct {
 	open   []lineSums // in the order of time, without a gap
 	// settled is up to when the time of each slot is known; 0: there is no thread.
 	settled []int64
-	before  *lineEnd // at the end of the last line told; nil: none was
+	before  *lineEnd   // at the end of the last line told; nil: none was
+	gc      sampler.GC // as it was last read: in some samples it can't be
 	lastNS  int64
 }
 
@@ -169,7 +170,10 @@ func (l *Lines) Tick(t *Tick) {
 			l.settle(slot, t.MidNS)
 		}
 	}
-	end := lineEnd{threads: len(t.Threads), gc: t.GC, cpuAt: t.Proc.AtNS, cpuNS: t.Proc.UserNS + t.Proc.SystemNS, rss: t.Proc.RSSBytes}
+	if t.GC.Valid || !l.gc.Valid {
+		l.gc = t.GC
+	}
+	end := lineEnd{threads: len(t.Threads), gc: l.gc, cpuAt: t.Proc.AtNS, cpuNS: t.Proc.UserNS + t.Proc.SystemNS, rss: t.Proc.RSSBytes}
 	if t.First {
 		before := end
 		l.before = &before

@@ -35,7 +35,7 @@ func TestLinesSumUp(t *testing.T) {
 		length := int64(1+seed%5) * 20_000_000
 		l := NewLines(stream, p, length, func(line StatLine) { lines = append(lines, line) })
 		var first, last *sampler.Sample
-		samples := uint64(0)
+		samples, collections := uint64(0), uint64(0)
 		for n := range 1500 {
 			x := next.Next().Clone()
 			if n > 700 {
@@ -49,6 +49,9 @@ func TestLinesSumUp(t *testing.T) {
 			}
 			if first == nil {
 				first = x
+			}
+			if x.GC = (sampler.GC{Valid: n%7 != 6, Count: 100 + uint64(n)}); x.GC.Valid { // now and then it can't be read
+				collections = uint64(n)
 			}
 			last = x
 			samples++
@@ -73,6 +76,10 @@ func TestLinesSumUp(t *testing.T) {
 			got.waits += line.Waits.Count
 			got.longest = max(got.longest, line.Waits.MaxNS)
 			seen += line.Samples
+			collections -= line.GC.Count
+		}
+		if collections != 0 {
+			t.Errorf("seed %d: %d collections are in no line", seed, collections)
 		}
 		if at != last.TimeNS || seen != samples {
 			t.Errorf("seed %d: until %d with %d samples, want %d with %d", seed, at, seen, last.TimeNS, samples)
