@@ -107,10 +107,12 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 		err    error
 	}
 	done := make(chan opened, 1)
-	go func() {
+	// Not on the process's first thread: that is whom the kernel chooses for a signal to the process, and no other thread takes
+	// it while a read that has not come back holds the first one.
+	attach.OnOwnThread(func() {
 		s, err := openSource(ctx, pid, opts)
 		done <- opened{s, err}
-	}()
+	})
 	select {
 	case o := <-done:
 		return o.source, o.err
