@@ -35,10 +35,10 @@ func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, err
 		err   error
 	}
 	done := make(chan answer, 1)
-	go func() {
+	OnOwnThread(func() { // not the first one, which would keep signals from the others
 		v, err := fn()
 		done <- answer{v, err}
-	}()
+	})
 	tick := time.NewTicker(patience / patienceSteps)
 	defer tick.Stop()
 	for range patienceSteps {
