@@ -44,7 +44,7 @@ func TestFinder(t *testing.T) {
 	pid := one.Process.Pid
 	// exec may not have happened yet, and a look that takes a second leaves the rest to the next one.
 	for _, when := range []string{"the first time", "the second time"} {
-		for deadline := time.Now().Add(time.Minute); !slices.Equal(find(none), []int{pid}); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); !slices.Equal(find(none), []int{pid}); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: found %v, want %d", when, find(none), pid)
 			}
