@@ -131,7 +131,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 		}
 	}()
 	ctx := cmd.Context()
-	g, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, Options: live.Options{
+	g, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
 		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), RealTime: f.realTime, OwnCode: f.ownCode.rules(), Progress: layoutProgress(f.names)}})
 	if err != nil {
 		return err

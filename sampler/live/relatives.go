@@ -42,8 +42,10 @@ type relative struct {
 	err   error
 	// silentAt is when it did not answer last.
 	silentAt time.Time
-	// done: its Source is closed.
-	done bool
+	// done: its Source is closed. Where src is not kept beyond that, ending is how it ended, if it ended.
+	done   bool
+	ending sampler.End
+	ended  bool
 }
 
 // newRelative describes a process.
@@ -91,15 +93,15 @@ func belowMayBeRuby(err error) bool {
 func (g *Group) look(ctx context.Context) {
 	living := g.lookForEnds()
 	living = g.lookForNew(living)
-	sampled := len(g.sources())
+	n := len(g.sources())
 	for _, r := range living {
 		if ctx.Err() != nil {
 			return
 		}
-		if r.src != nil || r.tries >= maxTries || time.Since(r.silentAt) < silentRest {
+		if g.sampled(r) || r.tries >= maxTries || time.Since(r.silentAt) < silentRest {
 			continue
 		}
-		if sampled >= MaxProcesses {
+		if n >= MaxProcesses {
 			g.note(r, fmt.Sprintf("not sampled: %d processes already are, which is the limit", MaxProcesses))
 			continue
 		}
@@ -117,7 +119,7 @@ func (g *Group) look(ctx context.Context) {
 			src.Close()
 		default:
 			g.adopt(r, src)
-			sampled++
+			n++
 		}
 	}
 	g.share()
@@ -133,12 +135,8 @@ func (g *Group) note(r *relative, why string) {
 func (g *Group) lookForEnds() []*relative {
 	var living []*relative
 	for _, r := range g.alive() {
-		var end sampler.End
-		ended := false
-		if r.src != nil {
-			// Asked before the kernel is: a process that is there after its Source has ended has called exec.
-			end, ended = r.src.End()
-		}
+		// Asked before the kernel is: a process that is there after its Source has ended has called exec.
+		end, ended := g.endOf(r)
 		id, err := kernel.Identify(r.PID)
 		gone := err != nil || id.Ended || id.StartTicks != r.StartTicks
 		switch {
@@ -147,7 +145,7 @@ func (g *Group) lookForEnds() []*relative {
 			if ended {
 				why = end.Reason
 			}
-			if r.src == nil && r.err != nil {
+			if !g.sampled(r) && r.err != nil {
 				why += "; it was never sampled"
 			}
 			g.end(r, why)
@@ -157,7 +155,7 @@ func (g *Group) lookForEnds() []*relative {
 			next.Root = r.Root
 			g.add(next)
 			living = append(living, next)
-		case r.src == nil && id.Exe != r.exe && id.Exe != "": // exec of what was not a Ruby
+		case !g.sampled(r) && id.Exe != r.exe && id.Exe != "": // exec of what was not a Ruby
 			g.mu.Lock()
 			r.exe, r.Title, r.tries = id.Exe, id.Comm, 0
 			g.mu.Unlock()
@@ -167,6 +165,23 @@ func (g *Group) lookForEnds() []*relative {
 		}
 	}
 	return living
+}
+
+// sampled reports whether a process has a Source, or had one.
+func (g *Group) sampled(r *relative) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return r.src != nil || r.done
+}
+
+// endOf says how what a process's Source samples has ended, if it has.
+func (g *Group) endOf(r *relative) (sampler.End, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.src != nil {
+		return r.src.End()
+	}
+	return r.ending, r.ended
 }
 
 // alive are the processes whose end has not been seen.
