@@ -25,13 +25,17 @@ SITUATIONS = {
 end
 
 if ARGV == ["race"]
+  begun = Queue.new # until a thread reaches the variable, the dynamic linker need not have said where it is
   (1..2).each do |n|
     Thread.new do
       Thread.current.name = "racer #{n}"
       i = 0
-      loop { published_race(n, i); i += 200 }
+      published_race(n, i)
+      begun << n
+      loop { published_race(n, i += 200) }
     end
   end
+  2.times { begun.pop }
   puts "ready"
   $stdin.gets
   exit
