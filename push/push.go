@@ -7,6 +7,7 @@ package push
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -29,6 +30,19 @@ type Period struct {
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
+}
+
+// ID is a UUID that names the period among all: the same one for the same period, so that one that is sent twice can be told.
+func (p *Period) ID() string {
+	id := p.IDBytes()
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// IDBytes is ID as 16 bytes.
+func (p *Period) IDBytes() [16]byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "ddtop %s %s %d %d %d", p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
+	return [16]byte(sum[:16])
 }
 
 // Payload is what is sent to one destination, as it is kept in its spool: it holds no key and no password.

@@ -76,7 +76,7 @@ func (w *Web) Post(ctx context.Context, to string, header http.Header, body []by
 	}
 	defer resp.Body.Close()
 	answer, readErr := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err := judge(resp, answer); err != nil {
+	if err := judge(resp, conceal(string(answer), header), conceal(resp.Header.Get("Location"), header)); err != nil {
 		return nil, err
 	}
 	if readErr != nil {
@@ -85,22 +85,31 @@ func (w *Web) Post(ctx context.Context, to string, header http.Header, body []by
 	return answer, nil
 }
 
-// judge turns an answer's status into an error.
-func judge(resp *http.Response, answer []byte) error {
+// StatusError is an answer that was no success.
+type StatusError struct {
+	// Status is HTTP's; Said is how the answer begins, without what is secret in the request.
+	Status int
+	Said   string
+}
+
+// Error says both.
+func (e *StatusError) Error() string {
+	if e.Said == "" {
+		return fmt.Sprintf("HTTP status %d", e.Status)
+	}
+	return fmt.Sprintf("HTTP status %d: %q", e.Status, e.Said)
+}
+
+// judge turns an answer's status into an error. said is the answer, location where it redirects to.
+func judge(resp *http.Response, said, location string) error {
 	status := resp.StatusCode
 	if status/100 == 2 {
 		return nil
 	}
-	err := fmt.Errorf("HTTP status %d", status)
-	if said := strings.TrimSpace(string(answer)); said != "" {
-		if len(said) > maxAnswerSaid {
-			said = said[:maxAnswerSaid]
-		}
-		err = fmt.Errorf("%w: %q", err, said)
-	}
+	err := &StatusError{status, cut(strings.TrimSpace(said))}
 	switch {
 	case status/100 == 3:
-		return &RefusedError{fmt.Errorf("%w: it redirects to %q, which is not followed", err, resp.Header.Get("Location"))}
+		return &RefusedError{fmt.Errorf("%w: it redirects to %q, which is not followed", err, cut(location))}
 	case status/100 == 5, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 		if after := retryAfter(resp.Header.Get("Retry-After"), time.Now()); after > 0 {
 			return &LaterError{after, err}
@@ -109,6 +118,8 @@ func judge(resp *http.Response, answer []byte) error {
 	}
 	return &RefusedError{err}
 }
+
+func cut(said string) string { return said[:min(len(said), maxAnswerSaid)] }
 
 // retryAfter is the time that a Retry-After header asks for, in seconds or as a date; 0 for none, or one that is over.
 func retryAfter(text string, now time.Time) time.Duration {

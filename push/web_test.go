@@ -197,3 +197,29 @@ func TestParseBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretsInAnswers: a server that says what it was asked, or redirects there, does not bring a key into an error.
+func TestSecretsInAnswers(t *testing.T) {
+	for _, status := range []int{403, 500, 302} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, password, _ := r.BasicAuth()
+			said := strings.Repeat("x", 150) + r.Header.Get("DD-API-KEY") + password + r.Header.Get("Authorization")
+			w.Header().Set("Location", "http://elsewhere.example/"+said)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, said)
+		}))
+		header := http.Header{"User-Agent": {"ddtop"}}
+		header.Set("DD-API-KEY", "0123456789abcdef0123456789abcdef")
+		header.Set("Authorization", BasicAuth("shop", "hunter2hunter2"))
+		_, err := NewWeb("").Post(t.Context(), s.URL, header, []byte("profile"))
+		s.Close()
+		if err == nil || !strings.Contains(err.Error(), concealed) || len(err.Error()) > 600 {
+			t.Fatalf("%d: %v", status, err)
+		}
+		for _, secret := range []string{"012345", "hunter", "Basic", "c2hvcDpodW50ZXIy"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%d: %q is in %v", status, secret, err)
+			}
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
 	"github.com/ddtop/ddtop/push/files"
+	"github.com/ddtop/ddtop/push/pyroscope"
 	"github.com/ddtop/ddtop/push/spool"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -39,10 +40,20 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 	"datadog":       newDatadog,
 	"unix":          newDatadog,
 	"datadog+https": newDatadog,
+
+	"pyroscope+http":  newPyroscope,
+	"pyroscope+https": newPyroscope,
 }
 
 func newDatadog(u *url.URL) (push.Destination, error) {
 	return datadog.New(u, strings.TrimSpace(os.Getenv("DD_API_KEY")), Version) // one from a file often ends with a newline
+}
+
+func newPyroscope(u *url.URL) (push.Destination, error) {
+	return pyroscope.New(u, pyroscope.Access{
+		User: os.Getenv("PYROSCOPE_BASIC_AUTH_USER"), Password: strings.TrimSpace(os.Getenv("PYROSCOPE_BASIC_AUTH_PASSWORD")),
+		Tenant: strings.TrimSpace(os.Getenv("PYROSCOPE_TENANT_ID")),
+	}, Version)
 }
 
 // pushFlags are the flags of `ddtop push`.
@@ -87,6 +98,9 @@ Destinations (--to, several are independent of each other):
   unix:///PATH/apm.socket    the same, by its socket
   datadog+https://intake.profile.SITE
                              Datadog without an agent; the key is DD_API_KEY in ddtop's own environment
+  pyroscope+http://HOST:4040, pyroscope+https://HOST
+                             Pyroscope or Grafana Alloy; user and password are PYROSCOPE_BASIC_AUTH_USER and
+                             PYROSCOPE_BASIC_AUTH_PASSWORD in ddtop's environment, ?tenant=NAME names the tenant
   file:///FOLDER             pprof files, PROGRAM-PID-TIME.pb.gz; the oldest are removed after a week
                              or past 1 GB (?max-age=168h&max-size=1GB)
 

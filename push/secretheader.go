@@ -1,0 +1,52 @@
+package push
+
+import (
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// BasicAuth is the Authorization header of a user and a password.
+func BasicAuth(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// plainHeaders are headers of requests that hold nothing secret.
+var plainHeaders = []string{
+	"Accept", "Connect-Protocol-Version", "Content-Encoding", "Content-Type", "Datadog-Container-Id", "Dd-Evp-Origin", "Dd-Evp-Origin-Version", "Grpc-Accept-Encoding",
+	"Grpc-Encoding", "Grpc-Timeout", "Otlp-Profiles-Development-Version", "Te", "User-Agent", "X-Scope-Orgid",
+}
+
+// concealed stands for what is secret.
+const concealed = "[secret]"
+
+// conceal takes out of an answer what was secret in the request's headers: a server may say what it was asked.
+func conceal(answer string, header http.Header) string {
+	for key, values := range header {
+		if slices.Contains(plainHeaders, http.CanonicalHeaderKey(key)) {
+			continue
+		}
+		for _, value := range values {
+			answer = concealValue(answer, value)
+		}
+	}
+	return answer
+}
+
+func concealValue(answer, value string) string {
+	secrets := []string{value}
+	if kind, rest, ok := strings.Cut(value, " "); ok {
+		secrets = append(secrets, rest)
+		if plain, err := base64.StdEncoding.DecodeString(rest); err == nil && strings.EqualFold(kind, "Basic") {
+			_, password, _ := strings.Cut(string(plain), ":")
+			secrets = append(secrets, string(plain), password)
+		}
+	}
+	for _, s := range secrets {
+		if s != "" {
+			answer = strings.ReplaceAll(answer, s, concealed)
+		}
+	}
+	return answer
+}
