@@ -149,12 +149,20 @@ func statRunning(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintln(b)
 }
 
-// ageText is for how long a request has been going on.
+// ageText is for how long a request has been going on: "≤20 ms" where the readings at its begin were too far apart to tell, "new"
+// where nothing is known yet.
 func ageText(q *gvl.StatServing) string {
-	if q.AtLeast {
+	switch {
+	case q.AtLeast && q.AgeNS == 0:
+		return "new"
+	case q.AtLeast:
 		return "≥" + units.ProseDuration(q.AgeNS)
 	}
-	return units.ProseDuration(q.AgeNS)
+	ns, atMost := gvl.Length(q.AgeNS, q.UncertaintyNS)
+	if atMost {
+		return "≤" + units.ProseDuration(ns)
+	}
+	return units.ProseDuration(ns)
 }
 
 // servingName is what a request is called, with its path or arguments where values were read.

@@ -148,12 +148,16 @@ func (s *endpointSum) seen(q *Request) {
 		s.running++
 	} else {
 		s.ended++
-		if !q.AtLeast {
+		if !q.AtLeast && !q.Late {
 			s.durations.Add(q.DurationNS())
 			s.slackNS += q.SlackNS
 		}
 	}
-	s.longest(q.DurationNS(), q.AtLeast || q.InProgress)
+	if ns := q.DurationNS(); q.AtLeast || q.InProgress {
+		s.longest(max(ns-q.SlackNS, 0), true)
+	} else {
+		s.longest(ns, false)
+	}
 }
 
 func (s *endpointSum) longest(ns int64, atLeast bool) {

@@ -39,10 +39,13 @@ type Request struct {
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
-	// SlackNS is by how much its length can be wrong, either way: half the time between the readings at its begin and half of that
-	// at its end. A request seen in one reading alone took something between none and the time from the reading before to that
-	// after it.
+	// SlackNS is by how much its length can be wrong, either way: half the time between the readings at its begin, and where it has
+	// ended half of that at its end. A request seen in one reading alone took something between none and the time from the reading
+	// before to that after it.
 	SlackNS int64
+	// Late: its thread's stack was read between BeforeNS and SinceNS of Work, but not for whom it works, as there was no time for that.
+	// Those that are found so are the longer ones: they are not among an endpoint's Durations.
+	Late bool
 	// NS is the time of its threads by state: less than ToNS - FromNS where it began before the measurement, was not sampled,
 	// or was suspended (a fiber that is not running has no state).
 	NS [NumStates]int64
@@ -59,8 +62,18 @@ type Request struct {
 	Stack     sampler.StackID
 }
 
-// DurationNS is its age, or how long it took, in ns: at least so much with AtLeast or InProgress.
+// DurationNS is its age, or how long it took, in ns, to within SlackNS; with AtLeast it took longer.
 func (q *Request) DurationNS() int64 { return max(q.ToNS-q.FromNS, 0) }
+
+// BeginSlackNS is by how much FromNS can be wrong, either way; 0 where it is not known since when it has been going on.
+func (q *Request) BeginSlackNS() int64 { return beginSlack(&q.Work) }
+
+func beginSlack(w *sampler.Work) int64 {
+	if w.BeforeNS > 0 && w.SinceNS > w.BeforeNS {
+		return (w.SinceNS - w.BeforeNS) / 2
+	}
+	return 0
+}
 
 // Endpoint is a route or a job class over a stretch of time. Requests shorter than the time between two readings of stacks may
 // have been missed: figures are of those that were seen, and none is the number of requests that were served.
@@ -72,7 +85,7 @@ type Endpoint struct {
 	Other bool
 	// Ended is how many were seen to end, Running how many go on.
 	Ended, Running int
-	// Durations are of those seen to begin and to end. LongestNS is the longest of all, LongestAtLeast says that it took longer: it
+	// Durations are of those seen to begin and to end. LongestNS is the longest of all; LongestAtLeast: it is a lower bound, for that one
 	// goes on, or one of its ends was not seen.
 	Durations      Histogram
 	LongestNS      int64
@@ -141,6 +154,8 @@ type requestSlot struct {
 	q      *openRequest
 	// left is the request last counted in Requests.leftOut.
 	left sampler.WorkNumber
+	// readNS are the times of the samples that had the thread's stack read last, the last one first.
+	readNS [2]int64
 }
 
 // openRequest is a request in progress.
@@ -328,11 +343,15 @@ func (r *Requests) Tick(k *Tick) {
 		if t.Serving.Work != s.work || s.q != nil && s.q.done {
 			r.move(s, t, k)
 		}
+		read := t.Quality&sampler.StackFresh != 0
 		if q := s.q; q != nil {
 			q.Now, q.Serving, q.Stack = k.States[i], t.Serving, t.Stack
-			if k.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0 {
+			if k.Depth == sampler.StackTick || read {
 				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0
 			}
+		}
+		if read && t.Quality&sampler.StackFailed == 0 {
+			s.readNS[0], s.readNS[1] = k.ToNS, s.readNS[0]
 		}
 	}
 	if k.Depth == sampler.StackTick && len(r.leaving) > 0 {
@@ -344,7 +363,7 @@ func (r *Requests) Tick(k *Tick) {
 func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 	id := t.Serving.Work
 	if q := s.q; q != nil && !q.done {
-		q.cut = k.Gap
+		q.cut, q.slackNS = k.Gap, 0
 		at := q.readNS
 		if !k.Gap {
 			q.slackNS = (k.ToNS - q.readNS) / 2
@@ -371,6 +390,9 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 	}
 	if q == nil {
 		return
+	}
+	if w.BeforeNS > 0 && w.BeforeNS < s.readNS[1] && w.SinceNS > s.readNS[0] {
+		q.Late = true
 	}
 	q.Work, q.Thread, q.cut = w, t.ID, false
 	q.threads++
@@ -403,12 +425,10 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
-		x.SlackNS = q.slackNS
-		if w := &q.Work; w.BeforeNS > 0 && w.SinceNS > w.BeforeNS {
-			x.SlackNS += (w.SinceNS - w.BeforeNS) / 2
-		}
+		x.SlackNS = q.slackNS + x.BeginSlackNS()
 		return
 	}
+	x.SlackNS = x.BeginSlackNS()
 	x.ToNS, x.InProgress, x.Suspended = max(atNS, x.FromNS), true, q.threads == 0
 }
 

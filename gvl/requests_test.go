@@ -206,6 +206,7 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 				t = queued(id)
 				s.Ractors[0].Queue = append(s.Ractors[0].Queue, id)
 			}
+			t.Quality |= sampler.StackFresh
 			if w := y.works[id]; w.Number != 0 {
 				t.Serving.Work = y.dict.InternWork(w)
 			}
@@ -372,7 +373,7 @@ func TestRequestDiedInGap(t *testing.T) {
 	y.atNS += 20000 * ms
 	y.ticks(20, 1)
 	list := y.endpoints()
-	if len(list) != 1 || list[0].Ended != 1 || !list[0].LongestAtLeast || list[0].LongestNS != 95*ms {
+	if len(list) != 1 || list[0].Ended != 1 || !list[0].LongestAtLeast || list[0].LongestNS != 90*ms {
 		t.Errorf("%+v", list)
 	}
 }
@@ -568,5 +569,60 @@ func TestLargestPeersAreKept(t *testing.T) {
 				t.Errorf("%d small: peer %d had %d ns, said is %d", small, x.group, truth[x.group], x.ns)
 			}
 		}
+	}
+}
+
+// What is told of an age is what is known of it: a request that has just been seen has begun since the reading before. What the longest has
+// taken, where it goes on, is a lower bound.
+func TestAgesSayTheirUncertainty(t *testing.T) {
+	y := newRequestStory()
+	y.ticks(5)
+	w := y.work(1, "GET a")
+	y.works[1] = w
+	for n := range int64(5) {
+		y.ticks(1)
+		run := y.running()
+		if len(run) != 1 || run[0].AtLeast || run[0].SlackNS != 5*ms || run[0].DurationNS() != n*10*ms+5*ms {
+			t.Fatalf("after %d readings: %+v", n+1, run)
+		}
+		if ns, atMost := Length(run[0].DurationNS(), run[0].SlackNS); atMost != (n == 0) || atMost && ns != 10*ms {
+			t.Errorf("after %d readings: %d, at most: %v", n+1, ns, atMost)
+		}
+		stat := y.measure.Requests(nil)
+		if s := stat.Running[0]; s.UncertaintyNS != 5*ms || s.AtLeast || s.AgeNS != run[0].DurationNS() {
+			t.Errorf("stat: %+v", s)
+		}
+		if e := stat.Endpoints[0]; e.LongestNS != n*10*ms || !e.LongestAtLeast {
+			t.Errorf("after %d readings the longest took at least %d", n+1, e.LongestNS)
+		}
+		if s, ok := ServingOf(sampler.Serving{Work: y.dict.InternWork(w)}, y.atNS, y.dict); !ok || s.UncertaintyNS != 5*ms || s.AgeNS != n*10*ms+5*ms {
+			t.Errorf("of a thread: %+v", s)
+		}
+	}
+}
+
+// Requests for which there was no time to look, while stacks were read, have an age, to within that time, and are not among those that
+// lengths are told of: the shorter ones were over.
+func TestRequestsFoundLate(t *testing.T) {
+	y := newRequestStory()
+	y.ticks(5)
+	late := y.work(1, "GET a")
+	y.ticks(4) // its thread is read, and not for whom it works
+	late.SinceNS += 40 * ms
+	y.works[1] = late
+	y.ticks(2)
+	if run := y.running(); len(run) != 1 || !run[0].Late || run[0].AtLeast || run[0].SlackNS != 25*ms {
+		t.Errorf("%+v", run)
+	}
+	y.works[1] = y.work(2, "GET a")
+	y.ticks(3)
+	delete(y.works, 1)
+	y.ticks(20)
+	list := y.endpoints()
+	if len(list) != 1 || list[0].Ended != 2 {
+		t.Fatalf("%+v", list)
+	}
+	if n, longest := list[0].Durations.Count(); n != 1 || longest != 30*ms || list[0].SlackNS != 10*ms {
+		t.Errorf("%d are told of, the longest %d ± %d", n, longest, list[0].SlackNS)
 	}
 }

@@ -37,7 +37,7 @@ type StatEndpoint struct {
 	Running   int     `json:"running"`
 	PerSecond float64 `json:"per_second"`
 	// Measured is how many were seen to begin and to end: the quantiles are theirs. LongestNS is the longest of all;
-	// LongestAtLeast: it goes on, or one of its ends was not seen.
+	// LongestAtLeast: it is a lower bound, for that one goes on, or one of its ends was not seen.
 	Measured int64 `json:"measured"`
 	P50NS    int64 `json:"p50_ns"`
 	P95NS    int64 `json:"p95_ns"`
@@ -66,12 +66,14 @@ type StatPeerTime struct {
 type StatServing struct {
 	Kind     string  `json:"kind"`
 	Endpoint *string `json:"endpoint"`
-	// Number tells it from others of the same run of ddtop. AgeNS is for how long it has been going on, at least so long with
-	// AtLeast; QueuedNS how long it had waited before it came to the thread, by what a load balancer or its queue says; null: not known.
-	Number   sampler.WorkNumber `json:"number"`
-	AgeNS    int64              `json:"age_ns"`
-	AtLeast  bool               `json:"at_least"`
-	QueuedNS *int64             `json:"queued_ns"`
+	// Number tells it from others of the same run of ddtop. AgeNS is for how long it has been going on: at least so long with
+	// AtLeast, else UncertaintyNS more or less, since it began between two readings of its thread. QueuedNS is how long it had waited
+	// before it came to the thread, by what a load balancer or its queue says; null: not known.
+	Number        sampler.WorkNumber `json:"number"`
+	AgeNS         int64              `json:"age_ns"`
+	AtLeast       bool               `json:"at_least"`
+	UncertaintyNS int64              `json:"uncertainty_ns"`
+	QueuedNS      *int64             `json:"queued_ns"`
 	// Values are its path and query, or its arguments; null unless values were read (--values).
 	Values *string `json:"values"`
 	// Statement is what it asks a database or another service, Exception what it handles.
@@ -107,7 +109,7 @@ func ServingOf(s sampler.Serving, atNS int64, dict *sampler.Dictionary) (out Sta
 		Span: spanOrNil(s.Span), RootSpan: spanOrNil(s.RootSpan),
 	}
 	if w.Number != 0 {
-		out.AgeNS, out.AtLeast = max(atNS-beginOf(&w, atNS), 0), w.BeforeNS <= 0
+		out.AgeNS, out.AtLeast, out.UncertaintyNS = max(atNS-beginOf(&w, atNS), 0), w.BeforeNS <= 0, beginSlack(&w)
 	}
 	if w.QueuedNS > 0 {
 		out.QueuedNS = &w.QueuedNS
@@ -175,7 +177,7 @@ func (m *Measure) statRequest(q *Request) StatRequest {
 	} else {
 		out.State, out.Words = q.Now.State.String(), Describe(q.Now, m.dict)
 	}
-	out.AgeNS, out.AtLeast = q.DurationNS(), q.AtLeast
+	out.AgeNS, out.AtLeast, out.UncertaintyNS = q.DurationNS(), q.AtLeast, q.SlackNS
 	return out
 }
 

@@ -257,7 +257,7 @@ func (w *requestRow) detail(sc *scene) (name, rest string) {
 			parts = append(parts, "in "+s)
 		}
 	}
-	if !w.AtLeast {
+	if _, vague := gvl.Length(w.ageNS, w.BeginSlackNS()); !w.AtLeast && !vague {
 		parts = append(parts, "since "+sc.process.WallTime(w.FromNS).Format("15:04:05.00"))
 	}
 	if w.Work.QueuedNS > 0 {

@@ -47,12 +47,16 @@ func requestColumns() []column[*requestRow] {
 	}
 }
 
-// age is how long it has taken by the moment shown: "1.84 s", "≥12 s".
+// age is how long it has taken by the moment shown: "1.84 s", "≥12 s"; "≤20 ms" where the readings at its begin were too far apart
+// to tell, "new" where nothing is known yet.
 func (w *requestRow) age() string {
-	if w.AtLeast {
+	switch {
+	case w.AtLeast && w.ageNS == 0:
+		return "new"
+	case w.AtLeast:
 		return "≥" + units.Duration(w.ageNS)
 	}
-	return units.Duration(w.ageNS)
+	return lengthText(gvl.Length(w.ageNS, w.BeginSlackNS()))
 }
 
 // values are its path or its arguments, where they are shown.

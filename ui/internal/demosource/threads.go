@@ -46,6 +46,7 @@ type thread struct {
 	after   bool // it came from a blocking region
 	cpuNS   int64
 	serving sampler.Serving
+	readNS  int64 // when its stack was read last
 	// what the kernel was asked last
 	asked             activity
 	askedNS, askedCPU int64

@@ -95,7 +95,7 @@ func (s *Source) serve(t *thread) {
 	}
 	if w := t.do.begins; w.Kind != sampler.WorkNone {
 		s.served++
-		w.Number, w.SinceNS, w.BeforeNS = s.served, s.now, s.now-stackEach*step
+		w.Number, w.SinceNS, w.BeforeNS = s.served, s.now, max(t.readNS, s.now-stackEach*step)
 		if said := s.opt.Said; said != "" {
 			w.Endpoint, w.Values, w.QueuedNS = w.Endpoint+said, said, int64(time.Second)
 			t.serving.Exception = s.dict.InternText("IOError: " + said)
@@ -150,6 +150,7 @@ func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
 	}
 	if depth == sampler.StackTick || t == s.owner {
 		e.Quality |= sampler.StackFresh
+		t.readNS = s.now
 	}
 	switch {
 	case t == s.owner:

@@ -128,11 +128,7 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		f.drop(s, fr)
 		return nil
 	}
-	err := f.onCredit(func() error { return f.lookAnew(s, fr, same) })
-	if errors.Is(err, errPutOff) {
-		s.lookedNS = 0 // what is found next may have begun long before, or just now
-	}
-	return err
+	return f.onCredit(func() error { return f.lookAnew(s, fr, same) }) // what has begun meanwhile has done so since lookedNS
 }
 
 // lookAnew is lookForTask where what is known does not tell. same: the frame that told the last task is still there.
