@@ -63,8 +63,8 @@ type Destination interface {
 	String() string
 	// Encode makes a payload of a period. What it returns beside ContentType, Header and Body is filled in by the caller.
 	Encode(*Period) (Payload, error)
-	// Send sends a payload once. The error is a *RefusedError where another try would end the same way, and a *LaterError
-	// where it was said when to try again; after any other it is tried again.
+	// Send sends a payload once. The error is a *RefusedError where another try would end the same way, a *LaterError where it was
+	// said when to try again, and a *RemarkError where it was taken; after any other it is tried again.
 	Send(context.Context, *Payload) error
 }
 
@@ -88,6 +88,15 @@ func (e *LaterError) Error() string { return fmt.Sprintf("%v (asked to wait for 
 
 // Unwrap returns why.
 func (e *LaterError) Unwrap() error { return e.Err }
+
+// RemarkError is no failure: the payload was taken, and something was said about it that a person should know.
+type RemarkError struct{ Err error }
+
+// Error is what was said.
+func (e *RemarkError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what was said.
+func (e *RemarkError) Unwrap() error { return e.Err }
 
 // fill notes of whom a payload is.
 func (p *Payload) fill(period *Period) {

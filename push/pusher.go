@@ -112,6 +112,7 @@ type lane struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	random  func() float64 // 0 to 1
+	remark  string         // the last one; of the goroutine that sends
 
 	mu       sync.Mutex
 	stats    Stats

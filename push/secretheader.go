@@ -21,8 +21,8 @@ var plainHeaders = []string{
 // concealed stands for what is secret.
 const concealed = "[secret]"
 
-// conceal takes out of an answer what was secret in the request's headers: a server may say what it was asked.
-func conceal(answer string, header http.Header) string {
+// Conceal takes out of an answer what was secret in the request's headers: a server may say what it was asked.
+func Conceal(answer string, header http.Header) string {
 	for key, values := range header {
 		if slices.Contains(plainHeaders, http.CanonicalHeaderKey(key)) {
 			continue

@@ -113,9 +113,11 @@ func (l *lane) sendOldest() (something bool, err error) {
 		cancel()
 	}
 	var refused *RefusedError
+	var remark *RemarkError
 	switch {
-	case err == nil:
+	case err == nil || errors.As(err, &remark):
 		l.sent(len(payload.Body))
+		l.remarked(remark)
 	case errors.As(err, &refused):
 		l.refused(payload, err)
 	default:
@@ -144,6 +146,18 @@ func (l *lane) sent(bytes int) {
 		s := l.Queue.Stats()
 		l.log.Info("profiles are taken again", "after", time.Since(since).Round(time.Second), "waiting", s.Count, "dropped_since_start", s.Dropped)
 	}
+}
+
+// remarked tells what was said about what was taken, once for as long as it is the same.
+func (l *lane) remarked(remark *RemarkError) {
+	text := ""
+	if remark != nil {
+		text = remark.Error()
+	}
+	if text != "" && text != l.remark {
+		l.log.Warn("a profile was taken, with a remark", "remark", text)
+	}
+	l.remark = text
 }
 
 // failed notes that a try failed, and says so when that begins and every hour while it lasts.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ddtop/ddtop/push/protobuf"
 )
 
 const (
@@ -76,7 +78,7 @@ func (w *Web) Post(ctx context.Context, to string, header http.Header, body []by
 	}
 	defer resp.Body.Close()
 	answer, readErr := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err := judge(resp, conceal(string(answer), header), conceal(resp.Header.Get("Location"), header)); err != nil {
+	if err := judge(resp, Conceal(said(resp, answer), header), Conceal(resp.Header.Get("Location"), header)); err != nil {
 		return nil, err
 	}
 	if readErr != nil {
@@ -98,6 +100,21 @@ func (e *StatusError) Error() string {
 		return fmt.Sprintf("HTTP status %d", e.Status)
 	}
 	return fmt.Sprintf("HTTP status %d: %q", e.Status, e.Said)
+}
+
+// said is the text of an answer that is no success: of one in Protocol Buffers, which is a google.rpc.Status, its message.
+func said(resp *http.Response, answer []byte) string {
+	const statusMessage = 2
+	text := string(answer)
+	if kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); kind == "application/x-protobuf" {
+		text = ""
+		_ = protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) { // what can't be read says nothing
+			if f == statusMessage {
+				text = string(data)
+			}
+		})
+	}
+	return text
 }
 
 // judge turns an answer's status into an error. said is the answer, location where it redirects to.

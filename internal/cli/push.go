@@ -19,6 +19,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
 	"github.com/ddtop/ddtop/push/files"
+	"github.com/ddtop/ddtop/push/otlp"
 	"github.com/ddtop/ddtop/push/pyroscope"
 	"github.com/ddtop/ddtop/push/spool"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -43,6 +44,11 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 
 	"pyroscope+http":  newPyroscope,
 	"pyroscope+https": newPyroscope,
+
+	"otlp+http":  newOTLP,
+	"otlp+https": newOTLP,
+	"otlp+grpc":  newOTLP,
+	"otlp+grpcs": newOTLP,
 }
 
 func newDatadog(u *url.URL) (push.Destination, error) {
@@ -54,6 +60,10 @@ func newPyroscope(u *url.URL) (push.Destination, error) {
 		User: os.Getenv("PYROSCOPE_BASIC_AUTH_USER"), Password: strings.TrimSpace(os.Getenv("PYROSCOPE_BASIC_AUTH_PASSWORD")),
 		Tenant: strings.TrimSpace(os.Getenv("PYROSCOPE_TENANT_ID")),
 	}, Version)
+}
+
+func newOTLP(u *url.URL) (push.Destination, error) {
+	return otlp.New(u, os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"), Version)
 }
 
 // pushFlags are the flags of `ddtop push`.
@@ -101,6 +111,10 @@ Destinations (--to, several are independent of each other):
   pyroscope+http://HOST:4040, pyroscope+https://HOST
                              Pyroscope or Grafana Alloy; user and password are PYROSCOPE_BASIC_AUTH_USER and
                              PYROSCOPE_BASIC_AUTH_PASSWORD in ddtop's environment, ?tenant=NAME names the tenant
+  otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317, otlp+grpcs://HOST
+                             OpenTelemetry's protocol, as a collector takes it (it needs
+                             --feature-gates=service.profilesSupport); what it asks for to let somebody in is
+                             OTEL_EXPORTER_OTLP_HEADERS (name=value,…) in ddtop's environment
   file:///FOLDER             pprof files, PROGRAM-PID-TIME.pb.gz; the oldest are removed after a week
                              or past 1 GB (?max-age=168h&max-size=1GB)
 

@@ -143,7 +143,7 @@ func (d *Server) Send(ctx context.Context, p *push.Payload) error {
 	if d.access.Tenant != "" {
 		header.Set(tenantHeader, d.access.Tenant)
 	}
-	_, err := d.web.Post(ctx, d.to, header, p.Body)
+	answer, err := d.web.Post(ctx, d.to, header, p.Body)
 	var status *push.StatusError
 	if errors.As(err, &status) {
 		switch status.Status {
@@ -152,6 +152,9 @@ func (d *Server) Send(ctx context.Context, p *push.Payload) error {
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return &push.RefusedError{Err: fmt.Errorf("%w; user and password are those of the URL, or PYROSCOPE_BASIC_AUTH_USER and PYROSCOPE_BASIC_AUTH_PASSWORD", status)}
 		}
+	}
+	if err == nil && protobuf.Each(answer, func(protobuf.Field, uint64, []byte) {}) != nil {
+		return errors.New("its answer is none of the Connect protocol's: is it Pyroscope?")
 	}
 	return err
 }

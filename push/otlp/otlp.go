@@ -1,0 +1,201 @@
+// Package otlp sends profiles by OTLP, OpenTelemetry's protocol: opentelemetry.proto.collector.profiles.v1development, over HTTP or
+// gRPC, to a collector or whatever else takes it.
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/protobuf"
+)
+
+const (
+	// httpPath and grpcProcedure are where profiles are taken, httpPort and grpcPort the ports where none is named.
+	httpPath      = "/v1development/profiles"
+	grpcProcedure = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+	httpPort      = "4318"
+	grpcPort      = "4317"
+	// versionHeader says which of the incompatible versions of the development schema a request has.
+	versionHeader = "Otlp-Profiles-Development-Version"
+	version       = "1"
+)
+
+// Collector is a push.Destination.
+type Collector struct {
+	name, own string
+	header    http.Header
+	// By HTTP.
+	web *push.Web
+	to  string
+	// By gRPC.
+	grpc *push.GRPC
+	host string
+}
+
+// New returns the destination of a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317, otlp+grpcs://HOST. HTTP's may
+// have a path before OTLP's own. headers are those of OTEL_EXPORTER_OTLP_HEADERS, own is ddtop's version.
+func New(u *url.URL, headers, own string) (*Collector, error) {
+	d := &Collector{own: own}
+	if u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, errors.New("it takes a host and a port, as in otlp+http://127.0.0.1:4318; what a server asks for to be let in comes from the environment, OTEL_EXPORTER_OTLP_HEADERS")
+	}
+	var err error
+	if d.header, err = parseHeaders(headers); err != nil {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
+	}
+	d.header.Set("User-Agent", "ddtop/"+own)
+	d.header.Set(versionHeader, version)
+	host := func(port string) string {
+		if u.Port() == "" {
+			return net.JoinHostPort(u.Hostname(), port)
+		}
+		return u.Host
+	}
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	switch u.Scheme {
+	case "otlp+http", "otlp+https":
+		scheme := strings.TrimPrefix(u.Scheme, "otlp+")
+		to := u.Host
+		if scheme == "http" {
+			to = host(httpPort)
+		}
+		path = strings.TrimSuffix(path, httpPath)
+		d.web, d.to, d.name = push.NewWeb(""), scheme+"://"+to+path+httpPath, u.Scheme+"://"+to+path
+	case "otlp+grpc", "otlp+grpcs":
+		if path != "" {
+			return nil, errors.New("gRPC has no path")
+		}
+		d.grpc, d.host = push.NewGRPC(u.Scheme == "otlp+grpcs"), host(grpcPort)
+		d.name = u.Scheme + "://" + d.host
+	default:
+		return nil, fmt.Errorf("%s:// is none of OTLP's", u.Scheme)
+	}
+	return d, nil
+}
+
+// parseHeaders parses "name=value,name=value", with %xx for what is special, as OpenTelemetry has it.
+func parseHeaders(text string) (http.Header, error) {
+	out := make(http.Header)
+	for pair := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
+		plain, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil || name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`():<>@,;\"/[]?={}`, r) }) ||
+			strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return nil, errors.New("it is not name=value,name=value") // without the text, which is secret
+		}
+		out.Add(name, plain)
+	}
+	return out, nil
+}
+
+// String is the URL.
+func (d *Collector) String() string { return d.name }
+
+// Encode makes a request, compressed, of a period.
+func (d *Collector) Encode(p *push.Period) (push.Payload, error) {
+	plain, err := request(p, d.own)
+	if err != nil {
+		return push.Payload{}, err
+	}
+	body, err := compress(plain)
+	return push.Payload{ContentType: "application/x-protobuf", Body: body}, err
+}
+
+// Send sends a payload.
+func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
+	var answer []byte
+	var err error
+	if d.grpc != nil {
+		answer, err = d.grpc.Call(ctx, d.host, grpcProcedure, d.header, p.Body)
+	} else {
+		header := d.header.Clone()
+		header.Set("Content-Type", p.ContentType)
+		header.Set("Content-Encoding", "gzip")
+		answer, err = d.web.Post(ctx, d.to, header, p.Body)
+	}
+	if err != nil {
+		return explain(err)
+	}
+	return d.partial(answer)
+}
+
+// noProfiles is what may be wrong with a server that has never heard of profiles.
+const noProfiles = "it takes no profiles by OTLP: a collector needs --feature-gates=service.profilesSupport and a pipeline \"profiles\" with the receiver otlp"
+
+// explain says of an error what to do about it.
+func explain(err error) error {
+	var status *push.StatusError
+	if errors.As(err, &status) {
+		switch status.Status {
+		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, noProfiles)}
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, letIn)}
+		case http.StatusInternalServerError: // by OTLP not to be tried again: what is behind it takes it never
+			return &push.RefusedError{Err: status}
+		}
+	}
+	var told *push.GRPCError
+	if errors.As(err, &told) {
+		switch told.Code {
+		case push.GRPCUnimplemented:
+			return &push.RefusedError{Err: fmt.Errorf("%w; %s", told, noProfiles)}
+		case push.GRPCUnauthenticated, push.GRPCPermissionDenied:
+			return &push.RefusedError{Err: fmt.Errorf("%w; %s", told, letIn)}
+		}
+	}
+	return err
+}
+
+const letIn = "what it asks for comes from the environment, OTEL_EXPORTER_OTLP_HEADERS"
+
+// Fields of ExportProfilesServiceResponse and ExportProfilesPartialSuccess.
+const (
+	responsePartial protobuf.Field = 1
+	partialRejected protobuf.Field = 1
+	partialMessage  protobuf.Field = 2
+)
+
+// maxMessage bounds what is told of a server's message, in bytes.
+const maxMessage = 200
+
+// partial is what an answer says of profiles that were not taken. They are not to be sent again.
+func (d *Collector) partial(answer []byte) error {
+	rejected, message := uint64(0), ""
+	var inner error
+	err := protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) {
+		if f != responsePartial {
+			return
+		}
+		inner = protobuf.Each(data, func(f protobuf.Field, n uint64, data []byte) {
+			switch f {
+			case partialRejected:
+				rejected = n
+			case partialMessage:
+				message = push.Conceal(string(data), d.header)
+				message = message[:min(len(message), maxMessage)]
+			}
+		})
+	})
+	switch {
+	case (err != nil || inner != nil) && len(answer) > 0 && answer[0] == '{':
+		return &push.RemarkError{Err: errors.New("it answers in JSON, which is not looked at")}
+	case err != nil || inner != nil:
+		return errors.New("its answer is none of OTLP's: is it a collector?")
+	case rejected > 0:
+		return &push.RefusedError{Err: fmt.Errorf("it has not taken %d of the sample types of a profile: %q", rejected, message)}
+	case message != "":
+		return &push.RemarkError{Err: fmt.Errorf("it says: %q", message)}
+	}
+	return nil
+}
