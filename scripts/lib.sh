@@ -126,6 +126,7 @@ memcached            memcached
 /usr/share/doc/ruby-delayed-job-active-record ruby-delayed-job-active-record
 thin                 thin
 unicorn              unicorn
+passenger            passenger
 wrk                  wrk
 chromium             chromium
 qemu-aarch64-static  qemu-user-static

@@ -83,7 +83,7 @@ type Rack struct {
 	Log string
 }
 
-// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn" or "thin". It returns when each process answers.
+// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". It returns when each process answers.
 func StartRack(t testing.TB, server, app string) *Rack {
 	t.Helper()
 	dir := copyRack(t)
@@ -113,6 +113,8 @@ func StartRack(t testing.TB, server, app string) *Rack {
 		processes = 0
 	case "thin":
 		cmd = exec.Command(rubytest.Program(t, "thin", "thin"), "-a", "127.0.0.1", "-p", port, "-R", app+".ru", "--threaded", "start")
+	case "passenger":
+		cmd = passenger(t, dir, app, port)
 	}
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "RACK_ENV=production", "APP_ENV=production", "REQUEST_LOG="+r.Log)
 	pid := start(t, cmd)
@@ -130,6 +132,9 @@ func StartRack(t testing.TB, server, app string) *Rack {
 		return err
 	})
 	r.PIDs = []int{pid}
+	if server == "passenger" {
+		r.PIDs = awaitPassenger(t, pid, dir)
+	}
 	if processes != 1 {
 		await(t, server+" has its workers", func() (err error) {
 			r.PIDs, err = pumaWorkers(pid)

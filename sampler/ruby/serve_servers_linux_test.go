@@ -247,7 +247,8 @@ func idOf(w *sampler.Work) string {
 func TestServers(t *testing.T) {
 	for _, c := range []struct{ server, app string }{
 		{"puma", "plain"}, {"puma", "sinatra"}, {"puma cluster", "plain"}, {"webrick", "plain"}, {"webrick", "sinatra"}, {"unicorn", "plain"},
-		{"unicorn", "sinatra"}, {"thin", "plain"}, {"thin", "sinatra"}, {"puma", "grape"},
+		{"unicorn", "sinatra"}, {"thin", "plain"}, {"thin", "sinatra"}, {"puma", "grape"}, {"passenger", "plain"},
+		{"passenger", "sinatra"},
 	} {
 		t.Run(c.server+" "+c.app, func(t *testing.T) {
 			if c.server != "puma" || c.app != "sinatra" {

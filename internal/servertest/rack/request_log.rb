@@ -19,7 +19,8 @@ module RequestLog
 
     def call(env)
       from, Thread.current[:endpoint] = RequestLog.now, nil
-      path = "#{env["PATH_INFO"]}?#{env["QUERY_STRING"]}"
+      path = env["PATH_INFO"].dup
+      path << "?#{env["QUERY_STRING"]}" unless env["QUERY_STRING"].to_s.empty?
       @app.call(env)
     ensure
       RequestLog.write("R", from, RequestLog.now, Thread.current[:endpoint], path)

@@ -1,0 +1,71 @@
+package servertest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// passengers is how many processes Passenger keeps for the program.
+const passengers = 2
+
+// passenger is the command that starts Passenger, without nginx, on a program in a folder.
+func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
+	t.Helper()
+	program := rubytest.Program(t, "passenger", "passenger")
+	if err := os.Mkdir(filepath.Join(dir, "public"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	number := strconv.Itoa(passengers)
+	return exec.Command(program, "start", "--engine", "builtin", "--address", "127.0.0.1", "--port", port, "--environment", "production", "--rackup", app+".ru",
+		"--max-pool-size", number, "--min-instances", number, "--disable-security-update-check", "--log-file", filepath.Join(dir, "passenger.log"), "--pid-file", filepath.Join(dir, "passenger.pid"))
+}
+
+// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own, and end before the test
+// does: Passenger is told to stop, and waited for.
+func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		// The test's context has ended, so this is not await.
+		for deadline := time.Now().Add(startTimeout); len(titled("Passenger RubyApp: "+dir)) > 0; time.Sleep(retryEvery) {
+			if time.Now().After(deadline) {
+				t.Errorf("Passenger's processes are still there %v after SIGTERM", startTimeout)
+				return
+			}
+		}
+	})
+	await(t, "Passenger has its processes", func() error {
+		pids = titled("Passenger RubyApp: " + dir)
+		if len(pids) < passengers {
+			return fmt.Errorf("%d of %d", len(pids), passengers)
+		}
+		return nil
+	})
+	return pids
+}
+
+// titled returns the processes whose title begins with a text.
+func titled(begin string) (pids []int) {
+	// The pattern is well formed, which is all that Glob can find fault with.
+	list, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range list {
+		// A process that has ended has no title.
+		if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), begin) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
