@@ -13,7 +13,9 @@ import (
 )
 
 // foreignFlags are flags of other programs that the documents speak of.
-var foreignFlags = map[string]bool{"--cap-add": true, "--user": true, "--nonblocking": true}
+var foreignFlags = map[string]bool{
+	"--feature-gates": true, // of OpenTelemetry's collector
+	"--cap-add":       true, "--user": true, "--nonblocking": true}
 
 // TestDocsNameEveryFormat: what each format of record holds, and what it gives away, stands in docs/; and each is among those that
 // are tested with hostile names.
