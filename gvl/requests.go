@@ -406,7 +406,7 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 		return true
 	}
 	q.readings++
-	if q.fiber && atNS-q.awayNS <= suspendedNS || !q.fiber && (q.readings < leftReadings || atNS-q.awayNS < leftNS) {
+	if !hasLeft(q.fiber, q.readings, atNS-q.awayNS) {
 		return false
 	}
 	q.fiber, q.done = false, true
@@ -419,6 +419,15 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	q.seconds = nil
 	r.ended.add(&q.Request)
 	return true
+}
+
+// hasLeft reports whether a request has ended for which no thread has worked in so many readings of stacks and for so long;
+// fiber: it was on one that can be resumed.
+func hasLeft(fiber bool, readings int, awayNS int64) bool {
+	if fiber {
+		return awayNS > suspendedNS
+	}
+	return readings >= leftReadings && awayNS >= leftNS
 }
 
 // stands says of a copy of q how it is at a time.

@@ -179,6 +179,8 @@ type requestStory struct {
 	held  sampler.ThreadID
 	peer  sampler.PeerID
 	fiber bool
+	// also takes each sample, too; nil: nobody.
+	also func(*sampler.Sample)
 }
 
 func newRequestStory() *requestStory {
@@ -214,6 +216,9 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 				t.Resumers = []sampler.StackID{1}
 			}
 			s.Threads = append(s.Threads, t)
+		}
+		if y.also != nil {
+			y.also(s)
 		}
 		y.Feed(s)
 	}

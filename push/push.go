@@ -18,6 +18,7 @@ type Process struct {
 	PID         int
 	Title       string // the program's name without its arguments
 	RubyVersion string // "3.4.11"
+	StartedAt   time.Time
 }
 
 // Period is the profile of one process over one stretch of time.
@@ -30,6 +31,9 @@ type Period struct {
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
+	// Ended is how many requests and jobs were seen to end, by the route or class that the profile's label "trace endpoint" has;
+	// nil: none.
+	Ended map[string]int64
 }
 
 // ID is a UUID that names the period among all: the same one for the same period, so that one that is sent twice can be told.

@@ -19,8 +19,9 @@ type periods struct {
 	lengthNS int64
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
-	// done is called with each period, not to wait in.
-	done func(m export.Measured)
+	ended    *gvl.EndedCounts
+	// done is called with each period, and with how many requests and jobs ended in it by route or class, not to wait in.
+	done func(m export.Measured, ended map[string]int64)
 
 	now            *weighing
 	fromNS, lastNS int64
@@ -28,10 +29,11 @@ type periods struct {
 }
 
 // newPeriods cuts into periods of a length, the first of which is shorter: firstly of that.
-func newPeriods(src sampler.Source, of format, length, firstly time.Duration, done func(export.Measured)) *periods {
+func newPeriods(src sampler.Source, of format, length, firstly time.Duration, done func(export.Measured, map[string]int64)) *periods {
 	return &periods{
 		src: src, format: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
+		ended: gvl.NewEndedCounts(src.Dictionary()),
 		// The period that was ended last may still be written out.
 		keeper: sampler.NewKeeper(src.Dictionary(), 2*int64(length)+int64(time.Minute)),
 	}
@@ -41,6 +43,7 @@ func newPeriods(src sampler.Source, of format, length, firstly time.Duration, do
 func (p *periods) feed(s *sampler.Sample) error {
 	p.keeper.Feed(s, false)
 	states := p.class.Classify(s)
+	p.ended.Feed(s)
 	if p.now == nil {
 		p.untilNS += s.TimeNS
 		return p.begin(s, states)
@@ -76,5 +79,5 @@ func (p *periods) finish() {
 	m := p.now.finish()
 	m.Weights.FromNS, m.Weights.ToNS = p.fromNS, p.lastNS
 	p.now = nil
-	p.done(m)
+	p.done(m, p.ended.Take())
 }

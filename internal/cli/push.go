@@ -106,8 +106,8 @@ until it can be. Logs go to standard error. SIGTERM sends what was measured sinc
 Destinations (--to, several are independent of each other):
   datadog://HOST:8126        Datadog's agent
   unix:///PATH/apm.socket    the same, by its socket
-  datadog+https://intake.profile.SITE
-                             Datadog without an agent; the key is DD_API_KEY in ddtop's own environment
+  datadog+https://SITE       Datadog without an agent (datadoghq.eu); the key is DD_API_KEY in ddtop's own
+                             environment
   pyroscope+http://HOST:4040, pyroscope+https://HOST
                              Pyroscope or Grafana Alloy; user and password are PYROSCOPE_BASIC_AUTH_USER and
                              PYROSCOPE_BASIC_AUTH_PASSWORD in ddtop's environment, ?tenant=NAME names the tenant

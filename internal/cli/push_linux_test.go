@@ -45,8 +45,16 @@ func (l *logText) String() string {
 
 func startPush(t *testing.T, args ...string) pusher {
 	t.Helper()
+	return startPushWith(t, nil, args...)
+}
+
+// startPushWith is startPush with variables in its environment.
+func startPushWith(t *testing.T, env []string, args ...string) pusher {
+	t.Helper()
 	p := pusher{exec.Command(ddtop, append([]string{"push", "--overhead", "off"}, args...)...), new(logText)}
 	p.cmd.Stderr = p.log
+	p.cmd.Env = append(os.Environ(), "DD_API_KEY=", "HTTPS_PROXY=", "HTTP_PROXY=")
+	p.cmd.Env = append(p.cmd.Env, env...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,8 @@ type toldKey struct {
 type finishedPeriod struct {
 	of *pushed
 	m  export.Measured
+	// ended is how many requests and jobs ended in it, by route or class.
+	ended map[string]int64
 }
 
 // pushed is a process that is followed.
@@ -121,9 +123,9 @@ func (p *pushing) follow(ctx context.Context, g *live.Group, one *pushed, first 
 	running, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { one.keepAsking(running, p.tags) })
-	cut := newPeriods(one.src, p.format, p.period, first, func(m export.Measured) {
+	cut := newPeriods(one.src, p.format, p.period, first, func(m export.Measured, ended map[string]int64) {
 		select {
-		case p.finished <- finishedPeriod{one, m}:
+		case p.finished <- finishedPeriod{one, m, ended}:
 		default:
 			log.Error("a profile is lost: the machine is too full to encode it")
 		}
@@ -188,7 +190,7 @@ func (one *pushed) describe(given push.Tags) {
 }
 
 func pushProcess(p sampler.Process) push.Process {
-	return push.Process{PID: p.PID, Title: printable(p.Title), RubyVersion: p.RubyVersion}
+	return push.Process{PID: p.PID, Title: printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
 }
 
 // encode hands over what was measured, one after the other.
@@ -198,6 +200,12 @@ func (p *pushing) encode() {
 		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
 		f.of.seq++
 		period.Tags = *f.of.tags.Load()
+		for endpoint, n := range f.ended { // by the names that the profile's labels have
+			if period.Ended == nil {
+				period.Ended = make(map[string]int64)
+			}
+			period.Ended[printable(endpoint)] += n
+		}
 		var b bytes.Buffer
 		if err := export.WriteProfile(&b, f.m); err != nil {
 			p.log.Error("a profile is lost", "pid", period.Process.PID, "err", err)

@@ -168,7 +168,8 @@ func period(t *testing.T, seq int) *push.Period {
 	}
 	return &push.Period{
 		Process: push.Process{PID: 4242, Title: "puma", RubyVersion: "3.4.1"}, From: from, To: from.Add(time.Minute), Seq: seq, Pprof: b.Bytes(),
-		Tags: push.Tags{{Key: "service", Value: "shop"}, {Key: "env", Value: "prod"}, {Key: "container_id", Value: strings.Repeat("ab", 32)}},
+		Ended: map[string]int64{"GET orders#index": 17},
+		Tags:  push.Tags{{Key: "service", Value: "shop"}, {Key: "env", Value: "prod"}, {Key: "container_id", Value: strings.Repeat("ab", 32)}},
 	}
 }
 
@@ -190,7 +191,8 @@ func TestAgent(t *testing.T) {
 		want := map[string]any{
 			"attachments":   []any{"code-provenance.json", "metrics.json", "profile.pprof"},
 			"tags_profiler": "service:shop,env:prod,container_id:" + strings.Repeat("ab", 32) + ",profile_seq:3",
-			"start":         "2026-11-23T08:03:00.123456789Z", "end": "2026-11-23T08:04:00.123456789Z", "family": "ruby", "version": "4", "endpoint_counts": nil,
+			"start":         "2026-11-23T08:03:00.123456789Z", "end": "2026-11-23T08:04:00.123456789Z", "family": "ruby", "version": "4",
+			"endpoint_counts": map[string]any{"GET orders#index": 17.0},
 		}
 		for key, value := range want {
 			if fmt.Sprint(u.event[key]) != fmt.Sprint(value) {

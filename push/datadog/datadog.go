@@ -41,6 +41,15 @@ const (
 	metricsName    = "metrics.json"
 )
 
+// sites are Datadog's, whose profiles go to the host below with intakeHost before its name.
+var sites = map[string]bool{
+	"datadoghq.com": true, "us3.datadoghq.com": true, "us5.datadoghq.com": true, "datadoghq.eu": true, "ap1.datadoghq.com": true,
+	"ap2.datadoghq.com": true, "ddog-gov.com": true,
+}
+
+// intakeHost comes before a site's name.
+const intakeHost = "intake.profile."
+
 // Intake is a push.Destination.
 type Intake struct {
 	name    string // the URL that was given
@@ -54,7 +63,7 @@ type Intake struct {
 var errNoKey = errors.New("to send without an agent the environment has to have DD_API_KEY")
 
 // New returns the destination of a URL: datadog://HOST:8126 is an agent, unix:///PATH one that listens on a socket, and
-// datadog+https://intake.profile.datadoghq.com Datadog itself, with a key. version is ddtop's.
+// datadog+https://datadoghq.eu (a site, or its host intake.profile.datadoghq.eu) Datadog itself, with a key. version is ddtop's.
 func New(u *url.URL, key, version string) (*Intake, error) {
 	d := &Intake{version: version}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -80,12 +89,16 @@ func New(u *url.URL, key, version string) (*Intake, error) {
 		d.name, d.to = "datadog://"+host, "http://"+host+agentPath
 	case "datadog+https":
 		if u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
-			return nil, errors.New("it takes a host, as in datadog+https://intake.profile.datadoghq.com")
+			return nil, errors.New("it takes a site or a host, as in datadog+https://datadoghq.eu or datadog+https://intake.profile.datadoghq.eu")
 		}
 		if key == "" {
 			return nil, errNoKey
 		}
-		d.name, d.to, d.key = "datadog+https://"+u.Host, "https://"+u.Host+intakePath, key
+		host := u.Host
+		if sites[strings.ToLower(host)] {
+			host = intakeHost + strings.ToLower(host)
+		}
+		d.name, d.to, d.key = "datadog+https://"+host, "https://"+host+intakePath, key
 	default:
 		return nil, fmt.Errorf("%s:// is none of Datadog's", u.Scheme)
 	}
@@ -104,7 +117,7 @@ type event struct {
 	End         string   `json:"end"`
 	Family      string   `json:"family"`
 	Version     string   `json:"version"`
-	// EndpointCounts is null where requests were not counted.
+	// EndpointCounts is null where no request ended.
 	EndpointCounts map[string]int64 `json:"endpoint_counts"`
 	Internal       map[string]any   `json:"internal"`
 	Info           map[string]any   `json:"info"`
@@ -126,21 +139,14 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 	if err != nil {
 		return push.Payload{}, err
 	}
-	files := []attachment{{provenanceName, provenance}}
-	if waited := total(parsed, "gvl-wait"); waited > 0 { // as the original: nothing, where nobody waited
-		metrics, err := json.Marshal([][]any{{"ruby_global_lock_wait_time_total", waited}})
-		if err != nil {
-			return push.Payload{}, err
-		}
-		files = append(files, attachment{metricsName, metrics})
+	metrics, err := json.Marshal([][]any{{"ruby_global_lock_wait_time_total", total(parsed, "gvl-wait")}})
+	if err != nil {
+		return push.Payload{}, err
 	}
-	files = append(files, attachment{profileName, p.Pprof})
+	files := []attachment{{provenanceName, provenance}, {metricsName, metrics}, {profileName, p.Pprof}}
 	e := event{
 		Tags: tagsOf(p), Start: stamp(p.From), End: stamp(p.To), Family: "ruby", Version: "4", Internal: map[string]any{"ddtop_version": d.version},
-		Info: map[string]any{
-			"profiler": map[string]any{"name": origin, "version": d.version},
-			"runtime":  map[string]any{"engine": "ruby", "version": p.Process.RubyVersion},
-		},
+		Info: d.infoOf(p), EndpointCounts: p.Ended,
 	}
 	for _, f := range files {
 		e.Attachments = append(e.Attachments, f.name)
@@ -167,6 +173,30 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 		payload.Header = map[string]string{"Datadog-Container-ID": id} // by which the agent finds the container's own tags
 	}
 	return payload, nil
+}
+
+// infoOf is what the original's Info has, as far as it is seen from outside.
+func (d *Intake) infoOf(p *push.Period) map[string]any {
+	part := func(pairs ...string) map[string]any {
+		out := make(map[string]any)
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i+1] != "" {
+				out[pairs[i]] = pairs[i+1]
+			}
+		}
+		return out
+	}
+	started := ""
+	if !p.Process.StartedAt.IsZero() {
+		started = p.Process.StartedAt.UTC().Format(time.RFC3339)
+	}
+	get := p.Tags.Get
+	return map[string]any{
+		"platform":    part("container_id", get("container_id"), "hostname", get("host"), "kernel_name", "Linux"),
+		"runtime":     part("engine", "ruby", "version", p.Process.RubyVersion, "platform", get("runtime_platform")),
+		"application": part("start_time", started, "env", get("env"), "service", get("service"), "version", get("version")),
+		"profiler":    part("name", origin, "version", d.version),
+	}
 }
 
 func addFile(form *multipart.Writer, field, name, contentType string, data []byte) error {
