@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -67,6 +68,18 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 		out.texts = append(out.texts, d.Statement(t.Serving.Statement), d.Exception(t.Serving.Exception))
 		t.Stack, t.Kernel.Peer = 0, 0
 		t.Serving.Work, t.Serving.Statement, t.Serving.Exception = 0, 0, 0
+	}
+	if f := out.sample.Fibers; f != nil {
+		c := *f
+		c.List = slices.Clone(f.List)
+		for i := range c.List {
+			x := &c.List[i]
+			stack(x.Stack)
+			out.works = append(out.works, d.Work(x.Serving.Work))
+			out.texts = append(out.texts, d.Statement(x.Serving.Statement), d.Exception(x.Serving.Exception))
+			x.Stack, x.Serving.Work, x.Serving.Statement, x.Serving.Exception = 0, 0, 0, 0
+		}
+		out.sample.Fibers = &c
 	}
 	for i := range out.sample.Ractors {
 		if len(out.sample.Ractors[i].Queue) == 0 {

@@ -137,6 +137,9 @@ func (d *decoder) next() (ok bool) {
 	if flags&sampleClasses != 0 {
 		s.Classes = d.allocClasses()
 	}
+	if flags&sampleFibers != 0 {
+		s.Fibers = d.waiting()
+	}
 	return d.err() == nil
 }
 

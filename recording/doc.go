@@ -36,8 +36,8 @@ import (
 // Version is the version of the file format. A change that this reader could not read needs another number, and a reader that
 // still takes those before. Version 2 has the turns that threads had on a CPU and whether they listen at a connection, by bits
 // that version 1 does not use; all else is the same. Version 3 has for whom threads work, by further bits and by tables after
-// the others.
-const Version = 3
+// the others. Version 4 has the fibers that wait, by a bit of a sample's flags.
+const Version = 4
 
 // unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
 const unit = 1000
@@ -71,6 +71,8 @@ const (
 	maxTold         = 1 << 18 // statements, and exceptions
 	maxBlockThreads = 1 << 18
 	maxTexts        = 1 << 16
+	// maxListedFibers bounds the fibers that the samples of a block list in all.
+	maxListedFibers = 1 << 23
 	// enough is the part of a table, 1 of so many, at which the writer closes a block before its time is over.
 	enough = 4
 	// maxDescription bounds the data of a block that holds no samples, in bytes: the process, a note, the end.

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -86,6 +87,9 @@ func (e *encoder) full(s *sampler.Sample) bool {
 		return false
 	}
 	age := s.TimeNS - e.firstNS
+	if s.Fibers != nil && s.Fibers != e.sample.Fibers && e.fibers.listed+len(s.Fibers.List) > maxListedFibers {
+		return true
+	}
 	if age >= blockNS || age < 0 || e.out.size() >= maxRawBlock || e.samples >= maxSamples || e.listed+len(s.Threads) > maxListed ||
 		len(e.strings) >= maxTexts/enough {
 		return true
@@ -181,7 +185,7 @@ func (e *encoder) add(s *sampler.Sample) error {
 			return fmt.Errorf("%w: %d threads in a queue, %d in all up to it", errLimit, n, queued)
 		}
 	}
-	if err := checkClasses(s.Classes); err != nil {
+	if err := cmp.Or(checkClasses(s.Classes), checkFibers(s.Fibers)); err != nil {
 		return err
 	}
 	if e.samples == 0 {
@@ -240,6 +244,9 @@ func (e *encoder) add(s *sampler.Sample) error {
 	if flags&sampleClasses != 0 {
 		e.allocClasses(s.Classes)
 	}
+	if flags&sampleFibers != 0 {
+		e.waiting(s.Fibers)
+	}
 	return nil
 }
 
@@ -264,6 +271,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	set(sampleProc, s.Proc != p.Proc)
 	set(sampleSelf, s.Self != p.Self)
 	set(sampleClasses, s.Classes != p.Classes)
+	set(sampleFibers, s.Fibers != p.Fibers)
 	set(sampleThreadList, !sameThreads(p.Threads, s.Threads))
 	newRactors := !slices.EqualFunc(p.Ractors, s.Ractors, func(a, b sampler.Ractor) bool { return a.ID == b.ID })
 	set(sampleRactorList, newRactors)

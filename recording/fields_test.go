@@ -21,6 +21,11 @@ func TestEveryField(t *testing.T) {
 		v.Work, v.Statement, v.Exception = g.works[i], g.texts[i], g.texts[2+i]
 		s.Threads[i].Stack, s.Threads[i].Kernel.Peer = g.stacks[i], g.peers[i]
 	}
+	for i := range s.Fibers.List {
+		f := &s.Fibers.List[i]
+		f.Stack = g.stacks[5+i]
+		f.Serving.Work, f.Serving.Statement, f.Serving.Exception = g.works[5+i], g.texts[7+i], g.texts[9+i]
+	}
 	s.Proc.Pressure.Source = sampler.PressureMachine
 	file, want := record(t, 1, func() *sampler.Sample { return &s }, g.d, nil)
 	compare(t, "every field", readAll(t, openBytes(t, file)), want)

@@ -20,6 +20,9 @@ type generator struct {
 	tick   int
 	busy   int
 	after  int64
+	looks  int
+	// noFibers leaves out the fibers that wait, as versions before 4 did.
+	noFibers bool
 }
 
 func newGenerator(seed uint64) *generator {
@@ -91,6 +94,32 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	return s
 }
 
+// waiting makes the look at the fibers that wait which the sample has, every third time another one. It takes no random numbers either.
+func (g *generator) waiting() {
+	s, n := &g.s, g.looks
+	if g.looks++; n%3 > 0 || g.noFibers {
+		return
+	}
+	if s.Fibers = nil; n%13 == 0 {
+		return
+	}
+	f := &sampler.Fibers{Cut: n%2 == 0, AtNS: s.TimeNS - int64(n)*1e6, ReadNS: int64(n) * 777}
+	for i := range n % 40 {
+		if (i+n)%5 == 0 {
+			continue
+		}
+		x := sampler.Fiber{Number: sampler.FiberNumber(10 + i), Stack: g.stacks[(i*7+n)%len(g.stacks)], Created: i%11 == 0, AtNS: f.AtNS + int64(i*n)}
+		if i%3 > 0 {
+			x.Serving = g.serving(g.stacks[i])
+		}
+		if len(s.Threads) > 0 {
+			x.Thread = s.Threads[i%len(s.Threads)].ID
+		}
+		f.List = append(f.List, x)
+	}
+	s.Fibers = f
+}
+
 func (g *generator) stack() sampler.StackID { return g.stacks[g.r.IntN(len(g.stacks))] }
 func (g *generator) peer() sampler.PeerID   { return g.peers[g.r.IntN(len(g.peers))] }
 func (g *generator) chance(p float64) bool  { return g.r.Float64() < p }
@@ -149,6 +178,7 @@ func (g *generator) wild() *sampler.Sample {
 			Priority: sampler.Priority(r.IntN(int(sampler.PriorityDroppedSilent) + 1))}
 	}
 	g.wildClasses()
+	g.waiting()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {
 		s.Reads.StackTicks++

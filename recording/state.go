@@ -18,6 +18,7 @@ type state struct {
 	// memories belong to the threads with the same index.
 	memories     []memory
 	classes      classState
+	fibers       fibersState
 	spareThreads []sampler.Thread
 	spareMemory  []memory
 	spareRactors []sampler.Ractor
@@ -35,6 +36,7 @@ func (st *state) reset() {
 	st.sample = sampler.Sample{Threads: threads, Ractors: ractors}
 	st.memories = st.memories[:0]
 	st.classes = classState{classes: st.classes.classes[:0], spare: st.classes.spare, byName: st.classes.byName}
+	st.fibers = fibersState{list: st.fibers.list[:0], spare: st.fibers.spare}
 	st.callsStep, st.at, st.firstAfter, st.pairs = 0, 0, 0, false
 }
 
@@ -55,6 +57,7 @@ const (
 	sampleClasses
 	sampleHalved // no CPU is free
 	sampleLowered
+	sampleFibers // since version 4
 )
 
 // Bits of a thread's mask: what changed. The first seven are those of one byte.

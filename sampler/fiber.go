@@ -1,23 +1,37 @@
 package sampler
 
+// MaxFibers bounds the fibers of a Fibers.
+const MaxFibers = 20_000
+
+// FiberNumber tells the fibers of a process that are followed from each other. It is given once, from 1 on.
+type FiberNumber uint32
+
 // Fiber is a fiber that does not run now: neither the one that its thread runs, nor one of those that resumed it.
 type Fiber struct {
+	// Number is the fiber's while it is followed from sample to sample; 0 in a dump.
+	Number FiberNumber
 	Thread ThreadID
 	// Stack is where it gave the thread up; 0 when that could not be read, or it was never resumed.
 	Stack StackID
 	// Created: it was never resumed yet.
 	Created bool
-	// Serving is for whom and for what it waits, by its own frames.
+	// AtNS is when it was looked at, CLOCK_MONOTONIC in ns; 0 in a dump.
+	AtNS int64
+	// Serving is for whom and for what it waits, by its own frames. Where it is followed, a request or job that another fiber or its
+	// thread works for is that one's alone: an Enumerator's fiber, and a helper that is given the request, have no Work.
 	Serving Serving
 }
 
-// Fibers are the suspended fibers of a process, in the order of their addresses.
+// Fibers are the suspended fibers of a process: in a dump in the order of their addresses, and in a sample, where they are followed,
+// in that of their numbers.
 type Fibers struct {
 	List []Fiber
-	// Cut: the heap is larger, or there are more fibers, than what is looked through: there may be others.
+	// Cut: the heap is larger, or there are more fibers, than what is looked through, or some were known and could not be read: there
+	// may be others.
 	Cut bool
-	// AtNS is when the sample was taken that Serving's requests go on in, CLOCK_MONOTONIC in ns.
+	// AtNS is when the sample was taken that Serving's requests go on in, and in a sample when the first of them was looked at,
+	// CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// ReadNS is how long it took to find them, in ns: they are not of one instant.
+	// ReadNS is how long it took to find them, or to look at all of them, in ns: they are not of one instant.
 	ReadNS int64
 }

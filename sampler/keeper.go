@@ -46,6 +46,16 @@ func (d *Dictionary) useSample(s *Sample) {
 			d.stacks.use(uint32(r), now)
 		}
 	}
+	if s.Fibers == nil {
+		return
+	}
+	for i := range s.Fibers.List {
+		f := &s.Fibers.List[i]
+		d.stacks.use(uint32(f.Stack), now)
+		d.works.use(uint32(f.Serving.Work), now)
+		d.texts.use(uint32(f.Serving.Statement), now)
+		d.texts.use(uint32(f.Serving.Exception), now)
+	}
 }
 
 // evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack has, and the

@@ -365,6 +365,9 @@ type Sample struct {
 	// Classes is the last estimate of what has been allocated by class since the attach; nil: none, or a recording of before
 	// they were kept. It is shared and not to be changed.
 	Classes *AllocClasses
+	// Fibers is the last look at the fibers that wait, of those that are known; nil: there was none yet, or a recording of before they
+	// were kept. It is shared and not to be changed. Their times are not this sample's.
+	Fibers *Fibers
 }
 
 // Clone returns a deep copy that may be kept.

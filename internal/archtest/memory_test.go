@@ -22,6 +22,7 @@ var memoryLimits = []struct {
 	{"sampler/ruby/internal/code/cache.go", "MaxKeptBytes", 1},
 	{"sampler/ruby/internal/heap/heap.go", "MaxKeptBytes", 1},
 	{"sampler/ruby/stackbytes.go", "maxStackBytes", 1},
+	{"sampler/ruby/waiting.go", "waitingBytes", 1},
 	{"ui/moment.go", "historyBytes", 2}, // for an hour
 	{"gvl/timeline.go", "MaxTimelineBytes", 1},
 	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},

@@ -19,3 +19,11 @@ func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	return c.reader.SuspendedFibers(ctx)
 }
+
+// followFibers adds the last look at the fibers that wait to a sample that was just read.
+func (s *Source) followFibers(sample *sampler.Sample) {
+	if sample.Depth == sampler.StackTick {
+		s.fibersNow = s.reader.FollowFibers(monotonic())
+	}
+	sample.Fibers = s.fibersNow
+}

@@ -1,10 +1,12 @@
 package live_test
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -116,4 +118,48 @@ func fibersServe(t *testing.T, p *rubytest.Process, values bool, threads, each i
 		t.Errorf("%d requests, %d paths of %d threads, of %d", len(numbers), len(paths), len(of), threads*each)
 	}
 	rubytest.Report(t, "%d requests of suspended fibers in %.1f ms", len(numbers), float64(found.ReadNS)/1e6)
+}
+
+// TestFibersFollowed: the fibers that wait are followed from sample to sample, with what they wait for.
+func TestFibersFollowed(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		follow := func(t *testing.T, program string, want int) {
+			p := r.Start(t, program, rubytest.Options{})
+			p.Expect(t, "ready")
+			src := open(t, p.PID, live.Options{Values: true})
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			var last *sampler.Fibers
+			best := 0
+			err := src.Run(ctx, func(s *sampler.Sample) {
+				if s.Fibers == nil || s.Fibers == last {
+					return
+				}
+				last = s.Fibers
+				paths := map[string]bool{}
+				for i := range last.List {
+					f := &last.List[i]
+					if w := src.Dictionary().Work(f.Serving.Work); w.Number != 0 {
+						paths[w.Values] = true
+					}
+				}
+				if best = max(best, len(paths)); best == want && !last.Cut {
+					cancel()
+				}
+			})
+			if best != want || last.Cut {
+				t.Errorf("%d requests, of %d: %v", best, want, err)
+			} else {
+				rubytest.Report(t, "%d requests, in a look of %.1f ms", best, float64(last.ReadNS)/1e6)
+			}
+		}
+		follow(t, servingFibers, 600)
+		if strings.HasPrefix(r.Name, "host") {
+			if exec.Command("ruby", "-e", `require "async"`).Run() != nil {
+				rubytest.Skip(t, "Async is not installed")
+			}
+			follow(t, servingTasks, 400)
+		}
+	})
 }

@@ -64,6 +64,7 @@ type Source struct {
 	selfNow                       sampler.Self
 	lastClasses                   int64
 	classesNow                    *sampler.AllocClasses
+	fibersNow                     *sampler.Fibers
 
 	// published is of beside's goroutine while that runs.
 	published published
@@ -358,6 +359,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		if err == nil {
 			sample.Slow = c.slow
 			s.view.fill(&sample, false)
+			s.followFibers(&sample)
 		}
 		s.ticking.Unlock()
 		spent := cost.since()

@@ -137,6 +137,8 @@ type Reader struct {
 	// noRequests: it does not.
 	noRequests bool
 	workedNS   int64
+	// waiting are the fibers that wait.
+	waiting waitingFibers
 
 	lastDecodeError error
 	// decode, in tests alone, decodes in place of dec.Decode.

@@ -141,7 +141,7 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, Leads: r.leads, CFP: st.cfp, End: st.keptEnd,
 			Raw: st.kept, Size: r.o.code.FrameSize, Stack: st.id,
 			Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
-			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS}
+			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS, BornNS: r.born(t, st.keptEC)}
 		calls, err = r.finder.Look(&t.serves.work, &frames)
 		r.reads.Calls += uint64(calls)
 		r.budget.spent = true

@@ -138,8 +138,9 @@ func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	is, known := f.types[typ]
 	if !known {
-		is = f.r.dec.Objects.DataTypeName(value) == fiberType
-		if len(f.types) < maxDataTypes {
+		name := f.r.dec.Objects.DataTypeName(value)
+		is = name == fiberType
+		if name != "" && len(f.types) < maxDataTypes { // else it changed meanwhile
 			f.types[typ] = is
 		}
 	}

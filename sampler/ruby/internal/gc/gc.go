@@ -76,6 +76,7 @@ type Reader struct {
 	gcPlaces
 
 	vmLock vmLock
+	pages  pageReads
 
 	alloc   allocCounter
 	classes classCounter

@@ -31,54 +31,96 @@ type pageList struct {
 // table does not lead to them.
 func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.Range, slotSize int) (more bool),
 ) (cut bool, err error) {
-	var p heapPage
-	list, cut, err := g.pageList(&p)
+	list, cut, err := g.Pages()
 	if err != nil {
 		return cut, err
 	}
-	size := max(p.pageStart+8, p.totalSlots+2, p.slotSize+2)
-	headers, slots := make([]byte, pagesAtOnce*size), make([]byte, pagesAtOnce*maxHeapPage)
-	ranges, sizes := make([]attach.Range, 0, pagesAtOnce), make([]int, 0, pagesAtOnce)
 	left := maxHeapBytes
 	for chunk := range slices.Chunk(list, pagesAtOnce) {
 		if ctx.Err() != nil {
 			return cut, ctx.Err()
 		}
-		ranges, sizes = ranges[:0], sizes[:0]
-		for i, page := range chunk {
-			ranges = append(ranges, attach.Range{Addr: page, Buf: headers[i*size:][:size]})
-		}
-		if _, err := g.Mem.ReadBatch(ranges); err != nil {
+		more := true
+		err := g.ReadPages(chunk, maxSlot, func(_ attach.Address, page attach.Range, size int) bool {
+			if left -= len(page.Buf); left < 0 {
+				cut, more = true, false
+			}
+			more = more && f(page, size)
+			return more
+		})
+		if err != nil || !more {
 			return cut, err
-		}
-		pages := ranges[:0]
-		for _, header := range ranges {
-			start, size, total := p.slots(header.Buf)
-			if header.Failed || total == 0 || size < slotSize || size > maxSlot || total*size > maxHeapPage { // or it was given back
-				continue
-			}
-			buf := slots[len(pages)*maxHeapPage:][:total*size]
-			if left -= len(buf); left < 0 {
-				return true, nil
-			}
-			pages, sizes = append(pages, attach.Range{Addr: start, Buf: buf}), append(sizes, size)
-		}
-		if _, err := g.Mem.ReadBatch(pages); err != nil {
-			return cut, err
-		}
-		for i := range pages {
-			if !pages[i].Failed && !f(pages[i], sizes[i]) {
-				return cut, nil
-			}
 		}
 	}
 	return cut, nil
 }
 
-// pageList reads the addresses of the heap's pages.
-func (g *Reader) pageList(p *heapPage) (list []attach.Address, cut bool, err error) {
+// ReadPages calls f with the content of each of some pages of the heap, pagesAtOnce at most, whose slots have at most maxSlot bytes,
+// until f returns false; header is the page's address in the list. What can't be read is left out. The content is valid during the
+// call. The error is that of reading, or says that the release's table does not lead to pages.
+func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header attach.Address, page attach.Range, slotSize int) (more bool)) error {
+	r := &g.pages
+	if r.slots == nil {
+		if err := g.resolve(&r.heapPage); err != nil {
+			return err
+		}
+		r.size = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
+		r.headers, r.slots = make([]byte, pagesAtOnce*r.size), make([]byte, pagesAtOnce*maxHeapPage)
+	}
+	list = list[:min(len(list), pagesAtOnce)]
+	r.ranges = r.ranges[:0]
+	for i, page := range list {
+		r.ranges = append(r.ranges, attach.Range{Addr: page, Buf: r.headers[i*r.size:][:r.size]})
+	}
+	if err := r.read(g, r.ranges); err != nil {
+		return err
+	}
+	r.content, r.of = r.content[:0], r.of[:0]
+	for i, header := range r.ranges {
+		start, size, total := r.heapPage.slots(header.Buf)
+		if header.Failed || total == 0 || size < slotSize || size > maxSlot || total*size > maxHeapPage { // or it was given back
+			continue
+		}
+		r.content = append(r.content, attach.Range{Addr: start, Buf: r.slots[len(r.content)*maxHeapPage:][:total*size]})
+		r.of = append(r.of, pageOf{list[i], size})
+	}
+	if err := r.read(g, r.content); err != nil {
+		return err
+	}
+	for i := range r.content {
+		if !r.content[i].Failed && !f(r.of[i].header, r.content[i], r.of[i].size) {
+			break
+		}
+	}
+	return nil
+}
+
+// pageReads is what pages are read with.
+type pageReads struct {
+	heapPage
+	size            int // of a header
+	headers, slots  []byte
+	ranges, content []attach.Range
+	of              []pageOf
+}
+
+// pageOf says which page something is the content of, and how large its slots are.
+type pageOf struct {
+	header attach.Address
+	size   int
+}
+
+func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
+	calls, err := g.Mem.ReadBatch(ranges)
+	g.Reads.Calls += uint64(calls)
+	return err
+}
+
+// Pages reads the addresses of the heap's pages; cut says that it has more than maxHeapPages. The error is that of reading, or says
+// that the release's table does not lead to them.
+func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
-	if err := g.resolve(&places, p); err != nil {
+	if err := g.resolve(&places); err != nil {
 		return nil, false, err
 	}
 	read := func(addr attach.Address) (uint64, error) {

@@ -158,6 +158,14 @@ func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	return nil
 }
 
+// Forget says that the fiber that a State is of has ended.
+func (f *Finder) Forget(s *State) {
+	if s.task != nil {
+		f.end(s.task)
+	}
+	*s = State{}
+}
+
 // drop says that the thread works on nothing that can be told.
 func (f *Finder) drop(s *State, fr *Frames) {
 	if s.task != nil && s.ec == fr.EC {
@@ -169,9 +177,9 @@ func (f *Finder) drop(s *State, fr *Frames) {
 
 // take makes s.task what was read of the j-th frame from the outside.
 func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
-	before := int64(0)
+	before := fr.BornNS
 	if s.ec == fr.EC {
-		before = s.lookedNS
+		before = max(before, s.lookedNS)
 	}
 	t := f.taskOf(r, fr.NowNS, before)
 	if s.task != nil && s.task != t && s.ec == fr.EC {

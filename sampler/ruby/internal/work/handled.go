@@ -116,6 +116,10 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 // exceptionText is an exception's class, with its message where values are asked for: the text that it was made with, whatever a method
 // of its class makes of it.
 func (f *Finder) exceptionText(v uint64) (string, error) {
+	// An abandoned fiber, which the collector has not freed yet, names an object that it may have freed.
+	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
+		return "", err
+	}
 	if _, err := f.word(attach.Address(v) + heap.BasicClass); err != nil {
 		return "", err
 	}

@@ -30,6 +30,9 @@ type Frames struct {
 	// NowNS is the time of the sample that they are of, and SinceNS, no later, one at which they were not read yet: CLOCK_MONOTONIC in
 	// ns.
 	NowNS, SinceNS int64
+	// BornNS is a time at which the execution context was looked at, or was not there yet, and served none of what is new to the State
+	// that looks at it now, CLOCK_MONOTONIC in ns; 0: none is known.
+	BornNS int64
 }
 
 // Lead is a word of the target with what it says while it leads to a stack: a fiber that has ended leaves its memory to others, of
@@ -103,6 +106,35 @@ func (s *State) Unplan() {
 
 // Lost says that the thread's stack is not known, and so is for whom it works. The request may go on.
 func (s *State) Lost() { s.serving, s.idle = sampler.Serving{}, false }
+
+// Task says which request or job the last look found, by a key and what tells it from others that had the same key; ok is false where
+// it found none.
+func (s *State) Task() (t TaskID, ok bool) {
+	if s.task == nil || s.serving.Work == 0 {
+		return TaskID{}, false
+	}
+	return TaskID{s.task.key.hash, s.task.identity}, true
+}
+
+// LookedNS is a time no later than the last look, which could tell what the context ec serves, CLOCK_MONOTONIC in ns; 0: there was none.
+func (s *State) LookedNS(ec attach.Address) int64 {
+	if s.ec != ec {
+		return 0
+	}
+	return s.lookedNS
+}
+
+// TaskID tells the Hash of a request or a job from others.
+type TaskID struct {
+	hash     uint64
+	identity [identityWords]uint64
+}
+
+// Hash is where it is.
+func (t *TaskID) Hash() uint64 { return t.hash }
+
+// Alike reports whether two are of one request or job, in whichever fibers' variables they were found.
+func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
 // Idle reports whether the last look could tell that the fiber that the thread runs says nothing of what it works on, nor did a trace:
 // then one that has resumed it may (LookOutward).

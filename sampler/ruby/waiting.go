@@ -1,0 +1,437 @@
+package ruby
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
+)
+
+// Named limits of following the fibers that wait, for all processes that are read at once.
+const (
+	// waitingShare is the part of all time, one in so many, that looks at known fibers take, and searchShare that in which the heap is
+	// searched for more of them: idleShare while there is none.
+	waitingShare, searchShare, idleShare = 300, 600, 3000
+	// waitingSavings is how much of that is saved up, in ns: what is there when ddtop attaches is told soon.
+	waitingSavings = int64(40e6)
+	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have some 0.5 ms.
+	waitingSlice = int64(1_500_000)
+	// waitingEveryNS and searchEveryNS are how often known fibers are looked at and the heap is searched, at most.
+	waitingEveryNS, searchEveryNS = int64(50e6), int64(1e9)
+	// maxWaiting bounds the fibers that are followed, waitingBytes what is kept of their stacks.
+	maxWaiting   = 4096
+	waitingBytes = 16 << 20
+	// waitingBatch is how many fibers are looked at in a call, searchBatch how many pages of the heap are.
+	waitingBatch, searchBatch = 16, 8
+	// maxHotPages bounds the pages with fibers, which are searched first; hotBatch is how many of them are before each look.
+	maxHotPages, hotBatch = 64, 16
+	// maxScans bounds the pages of which it is remembered when they were searched; scanShift is the logarithm of the smallest page's size.
+	maxScans, scanShift = 1 << 17, 14
+	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have left behind.
+	maxRootTasks = 4096
+	// maxBirthNS is how far apart, in ns, two looks may be that a request's begin is told to be between.
+	maxBirthNS = int64(1e9)
+)
+
+// allowance is time that may be spent.
+type allowance struct{ ns, atNS int64 }
+
+// earn adds one part in share of the time since the last call.
+func (a *allowance) earn(nowNS, share int64) {
+	if a.atNS == 0 {
+		a.ns = waitingSavings
+	} else {
+		a.ns = min(a.ns+(nowNS-a.atNS)/share, waitingSavings)
+	}
+	a.atNS = nowNS
+}
+
+// waitingFibers follow the fibers of a process that wait: a look at all of them goes on over as many ticks as its allowance makes
+// it, and then is published as one.
+type waitingFibers struct {
+	r *Reader
+	// finder tells fibers among the objects of a page; nil: this process's heap can't be read, or that was not tried yet.
+	finder *fiberFinder
+	tried  bool
+	self   int
+
+	known map[attach.Address]*waitingFiber
+	// order are the known ones by their numbers, and some that were dropped since.
+	order []*waitingFiber
+	last  sampler.FiberNumber
+	bytes int
+	full  bool // there are more than are followed
+
+	look, search allowance
+	// looking: a look is under way, which began at beganNS in generation, has searched hot pages up to hotAt, and is at order[at].
+	looking    bool
+	beganNS    int64
+	generation sampler.Generation
+	hotAt, at  int
+	missed     bool // one that is known could not be read
+	nextNS     int64
+	out        []sampler.Fiber
+	published  *sampler.Fibers
+
+	// pages are those of the search under way, from page on; searched: one has been through.
+	pages        []attach.Address
+	page         int
+	pagesCut     bool
+	searched     bool
+	nextSearchNS int64
+	hot          []attach.Address
+	hotFirst     int
+	// scans are when pages were searched last, by their addresses.
+	scans map[attach.Address]int64
+
+	// rootTasks are what threads work for in their first fibers, and did, by its Hash.
+	rootTasks map[uint64]work.TaskID
+	// byHash are the fibers that wait for what a Hash stands for.
+	byHash map[uint64]*waitingFiber
+
+	plan   plan
+	slots  [waitingBatch]waitingSlot
+	own    waitingSlot // of a fiber that is read alone
+	copies [2][]byte
+}
+
+// waitingSlot is what a fiber of a batch is read into.
+type waitingSlot struct {
+	heads    [2][]byte
+	frames   []byte
+	object   [heap.DataHeader]byte
+	from, to int // in the plan
+	planned  bool
+}
+
+// waitingFiber is a fiber that is followed.
+type waitingFiber struct {
+	addr   attach.Address
+	number sampler.FiberNumber
+	thread *thread
+	head   fiberHead
+	// kept are the frames of the last look; stack is what they were decoded to in a generation.
+	kept       []byte
+	stack      sampler.StackID
+	handlers   int
+	version    uint64
+	generation sampler.Generation
+	state      work.State
+	// enumerates: it is an Enumerator's.
+	enumerates bool
+	// helps is what it works for within another fiber's request.
+	helps work.TaskID
+	// bornNS is when it was not there yet; 0: not known.
+	bornNS int64
+	// seenNS is when it was seen last, whatever it did.
+	seenNS int64
+	gone   bool
+}
+
+// fiberHead are the words of a fiber's struct that say which it is, where it stands, and that it waits.
+type fiberHead struct {
+	self, low, size, cfp, thread, fiber, prev, statusWord uint64
+	status                                                uint64
+}
+
+// ready prepares the following of fibers, and reports whether they can be followed.
+func (w *waitingFibers) ready(r *Reader) bool {
+	if w.tried {
+		return w.finder != nil
+	}
+	w.tried = true
+	var places struct {
+		self int `layout:"rb_fiber_struct.cont.self"`
+	}
+	f, err := newFiberFinder(r)
+	if err != nil || r.vm.resolve(&places) != nil || r.o.thRootFiber < 0 {
+		return false // not told from outside on this release; a dump says why
+	}
+	w.r, w.finder, w.self = r, f, places.self
+	w.known, w.scans = make(map[attach.Address]*waitingFiber), make(map[attach.Address]int64)
+	w.rootTasks, w.byHash = make(map[uint64]work.TaskID), make(map[uint64]*waitingFiber)
+	for i := range w.slots {
+		for j := range w.slots[i].heads {
+			w.slots[i].heads[j] = make([]byte, w.headSize())
+		}
+	}
+	return true
+}
+
+// headSize is how much of a fiber's struct is read.
+func (w *waitingFibers) headSize() int {
+	o, saved := w.r.o, w.r.o.fiberSavedEC
+	return max(w.finder.status.Offset+8, o.fiberPrev+8, saved+ecSpan, saved+o.ecThread+8, saved+o.ecFiber+8, w.self+8)
+}
+
+func (w *waitingFibers) headOf(b []byte) fiberHead {
+	o, ec := w.r.o, b[w.r.o.fiberSavedEC:]
+	return fiberHead{self: le64(b[w.self:]), low: le64(ec[ecVMStack:]), size: le64(ec[ecVMStackSize:]), cfp: le64(ec[ecCFP:]),
+		thread: le64(ec[o.ecThread:]), fiber: le64(ec[o.ecFiber:]), prev: le64(b[o.fiberPrev:]),
+		statusWord: le64(b[w.finder.status.Offset:]), status: w.finder.status.In(b)}
+}
+
+// FollowFibers goes on looking at the fibers that wait, for as long as its allowance lasts, and returns the last look at all of them;
+// nil: there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC in ns. What can't be read is left out.
+func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers {
+	w := &r.waiting
+	if r.noRequests || !w.ready(r) {
+		return nil
+	}
+	processes := int64(max(r.shared, 1))
+	share := int64(searchShare)
+	if len(w.known) == 0 {
+		share = idleShare
+	}
+	w.look.earn(nowNS, waitingShare*processes)
+	w.search.earn(nowNS, share*processes)
+	for _, t := range r.read {
+		w.noteThread(t)
+	}
+	end := r.now() + waitingSlice
+	spend := func(a *allowance, step func(nowNS int64) bool) {
+		for more := true; more && a.ns > 0 && !r.budget.stopped.Load(); {
+			from := r.now()
+			if from >= end {
+				return
+			}
+			more = step(from)
+			a.ns -= r.now() - from
+		}
+	}
+	r.finder.Unbounded(func() {
+		spend(&w.look, w.lookOn)
+		spend(&w.search, w.searchOn)
+	})
+	r.budget.spent = true
+	return w.published
+}
+
+// noteThread has the fiber that a thread runs followed, and remembers what its first fiber works for.
+func (w *waitingFibers) noteThread(t *thread) {
+	st := &t.stack
+	root := attach.Address(le64(t.buf[w.r.o.thRootFiber:]))
+	saved := attach.Address(w.r.o.fiberSavedEC)
+	if st.ec == 0 || st.quality&sampler.StackFailed != 0 {
+		return
+	}
+	if root != 0 && st.ec != root+saved {
+		w.meet(t, st.ec-saved)
+		return
+	}
+	if len(w.known) == 0 {
+		return
+	}
+	if id, ok := t.serves.work.Task(); ok {
+		if len(w.rootTasks) >= maxRootTasks {
+			clear(w.rootTasks)
+		}
+		w.rootTasks[id.Hash()] = id
+	}
+}
+
+// meet adds a fiber that a thread runs.
+func (w *waitingFibers) meet(t *thread, addr attach.Address) {
+	if w.known[addr] != nil || w.isFull() {
+		return
+	}
+	b := w.slots[0].heads[0]
+	if w.r.mem.Read(addr, b) != nil {
+		return
+	}
+	h := w.headOf(b)
+	if attach.Address(h.fiber) != addr || attach.Address(h.thread) != t.addr {
+		return
+	}
+	w.add(addr, w.scans[scanOf(attach.Address(h.self))])
+}
+
+func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
+
+// born returns a time at which a fiber's context, which a thread runs, served none of what is new to the thread, as in work.Frames;
+// 0: none is known.
+func (r *Reader) born(t *thread, ec attach.Address) int64 {
+	w := &r.waiting
+	if w.finder == nil || r.o.thRootFiber < 0 || le64(t.buf[r.o.thRootFiber:]) == 0 {
+		return 0
+	}
+	addr := ec - attach.Address(r.o.fiberSavedEC)
+	if addr == attach.Address(le64(t.buf[r.o.thRootFiber:])) {
+		return 0
+	}
+	w.meet(t, addr)
+	f := w.known[addr]
+	if f == nil {
+		return 0
+	}
+	return recent(max(f.bornNS, f.state.LookedNS(ec)), r.lookNS)
+}
+
+// recent is a time that a request's begin may be told to be after; 0 where that was too long ago to tell anything.
+func recent(ns, nowNS int64) int64 {
+	if nowNS-ns > maxBirthNS {
+		return 0
+	}
+	return ns
+}
+
+func (w *waitingFibers) isFull() bool {
+	w.full = len(w.known) >= maxWaiting/max(w.r.shared, 1)
+	return w.full
+}
+
+func (w *waitingFibers) add(addr attach.Address, bornNS int64) {
+	if w.known[addr] != nil || w.isFull() {
+		return
+	}
+	w.last++
+	f := &waitingFiber{addr: addr, number: w.last, bornNS: bornNS}
+	w.known[addr] = f
+	w.order = append(w.order, f)
+}
+
+// drop ends the following of a fiber.
+func (w *waitingFibers) drop(f *waitingFiber) {
+	f.gone = true
+	w.r.finder.Forget(&f.state)
+	w.keep(f, nil)
+	if w.known[f.addr] == f {
+		delete(w.known, f.addr)
+	}
+}
+
+// keep remembers a fiber's frames, where there is room.
+func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
+	w.bytes -= len(f.kept)
+	if w.bytes+len(frames) > waitingBytes/max(w.r.shared, 1) {
+		frames = nil
+	}
+	f.kept = append(f.kept[:0], frames...)
+	w.bytes += len(f.kept)
+}
+
+// lookOn goes on with the look under way, or begins one when it is time. more: there is more to do.
+func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
+	if !w.looking {
+		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
+			return false
+		}
+		w.looking, w.beganNS, w.generation, w.missed = true, nowNS, w.r.dict.Generation(), false
+		w.hotAt, w.at, w.out = 0, 0, w.out[:0]
+		w.nextNS = nowNS + waitingEveryNS
+	}
+	switch n := min(len(w.hot), hotBatch); {
+	case w.hotAt < n:
+		w.searchHot(nowNS, n)
+	case w.at < len(w.order):
+		to := min(w.at+waitingBatch, len(w.order))
+		w.lookAt(w.order[w.at:to], nowNS)
+		w.at = to
+	default:
+		w.looking = false
+		w.publish(nowNS)
+	}
+	return true
+}
+
+// publish makes what the look has found the last whole one.
+func (w *waitingFibers) publish(nowNS int64) {
+	order := w.order[:0]
+	for _, f := range w.order {
+		if !f.gone {
+			order = append(order, f)
+		}
+	}
+	clear(w.order[len(order):])
+	w.order = order
+	if w.r.dict.Generation() != w.generation {
+		w.nextNS = nowNS // what was found first may be evicted before that what is published now is
+		return
+	}
+	w.published = &sampler.Fibers{List: append([]sampler.Fiber(nil), w.out...), Cut: w.full || w.missed || w.pagesCut || !w.searched,
+		AtNS: w.beganNS, ReadNS: nowNS - w.beganNS}
+}
+
+// searchHot searches some pages on which there were fibers: a new one's object takes the place of one that was freed.
+func (w *waitingFibers) searchHot(nowNS int64, n int) {
+	from := (w.hotFirst + w.hotAt) % len(w.hot)
+	to := min(from+min(searchBatch, n-w.hotAt), len(w.hot))
+	batch := append([]attach.Address(nil), w.hot[from:to]...)
+	found := make(map[attach.Address]bool)
+	_ = w.r.gc.ReadPages(batch, maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
+		found[header] = w.searchPage(page, size, nowNS)
+		return true
+	})
+	w.hotAt += len(batch)
+	if w.hotAt >= n {
+		w.hotFirst = to % len(w.hot)
+	}
+	kept := w.hot[:0]
+	for i, header := range w.hot {
+		if i < from || i >= to || found[header] {
+			kept = append(kept, header)
+		}
+	}
+	if w.hot = kept; len(kept) == 0 {
+		w.hotFirst = 0
+	} else {
+		w.hotFirst %= len(kept)
+	}
+}
+
+// searchPage looks for fibers on a page that was read no earlier than at nowNS, and reports whether there are any.
+func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (any bool) {
+	f := w.finder
+	f.found = f.found[:0]
+	before := w.scans[scanOf(page.Addr)]
+	f.page(page, size)
+	for _, addr := range f.found {
+		w.add(addr, before)
+	}
+	if len(w.scans) >= maxScans {
+		clear(w.scans)
+	}
+	for at := scanOf(page.Addr); at <= scanOf(page.Addr+attach.Address(len(page.Buf)-1)); at++ {
+		w.scans[at] = nowNS
+	}
+	return len(f.found) > 0
+}
+
+// searchOn goes on with the search of the heap, or begins one when it is time. more: there is more to do.
+func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
+	if w.page >= len(w.pages) {
+		if nowNS < w.nextSearchNS {
+			return false
+		}
+		list, cut, err := w.r.gc.Pages()
+		w.nextSearchNS = nowNS + searchEveryNS
+		if err != nil || len(list) == 0 {
+			return false // the next search may do
+		}
+		w.pages, w.page, w.pagesCut = list, 0, cut
+		return true
+	}
+	to := min(w.page+searchBatch, len(w.pages))
+	_ = w.r.gc.ReadPages(w.pages[w.page:to], maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
+		if w.searchPage(page, size, nowNS) {
+			w.heat(header)
+		}
+		return true
+	})
+	if w.page = to; w.page == len(w.pages) {
+		w.searched = true
+	}
+	return true
+}
+
+// heat makes a page one of those that are searched first.
+func (w *waitingFibers) heat(header attach.Address) {
+	for _, h := range w.hot {
+		if h == header {
+			return
+		}
+	}
+	if len(w.hot) < maxHotPages {
+		w.hot = append(w.hot, header)
+	}
+}

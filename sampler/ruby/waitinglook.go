@@ -1,0 +1,249 @@
+package ruby
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
+)
+
+// lookAt looks at some fibers, waitingBatch at most, in one call for those that stand where they stood. sinceNS is a time at which
+// nothing of them was read yet.
+func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
+	r, p := w.r, &w.plan
+	p.reset()
+	for i, f := range list {
+		if f.gone {
+			continue
+		}
+		s := &w.slots[i]
+		s.from = len(p.ranges)
+		p.add(f.addr, s.heads[0])
+		if s.planned = len(f.kept) > 0 && f.generation == w.generation; s.planned {
+			s.frames = grow(s.frames, len(f.kept))
+			p.add(attach.Address(f.head.cfp), s.frames[:len(f.kept)])
+			p.ranges = f.state.Plan(p.ranges)
+			p.add(attach.Address(f.head.self), s.object[:])
+		}
+		p.add(f.addr, s.heads[1])
+		s.to = len(p.ranges)
+	}
+	err := r.readPlan(p)
+	for i, f := range list {
+		if f.gone {
+			continue
+		}
+		s := &w.slots[i]
+		if err != nil || p.failed(s.from, s.to) {
+			f.state.Unplan()
+			s.planned = false
+		}
+		if err == nil {
+			w.take(f, s, sinceNS)
+		}
+		f.state.Unplan() // what was not looked at
+	}
+}
+
+// take takes what was read of a fiber, and reads on.
+func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
+	if w.plan.ranges[s.from].Failed {
+		w.drop(f)
+		return
+	}
+	h := w.headOf(s.heads[0])
+	t := w.r.threads[attach.Address(h.thread)]
+	switch {
+	case t == nil, attach.Address(h.fiber) != f.addr:
+		w.drop(f)
+		return
+	case f.thread == nil:
+		f.thread, f.head.self = t, h.self
+	case f.thread != t || f.head.self != h.self: // another one has its memory
+		w.drop(f)
+		w.add(f.addr, f.seenNS)
+		return
+	}
+	f.seenNS = sinceNS
+	if attach.Address(le64(t.buf[w.r.o.thRootFiber:])) == f.addr {
+		return // its thread's first one, which runs the others
+	}
+	if h.status != w.finder.suspended {
+		if h.status != w.finder.created && w.hasEnded(t, f, &h) {
+			w.drop(f)
+		}
+		return
+	}
+	if again := w.headOf(s.heads[1]); again != h || h.prev != 0 && w.active(t, f.addr) {
+		return // it runs, or has resumed the one that does
+	}
+	if s.planned && f.head == h && !w.isOf(&h, s.object[:]) {
+		w.drop(f)
+		return
+	}
+	if !s.planned || f.head != h || !bytes.Equal(f.kept, s.frames[:len(f.kept)]) {
+		f.state.Unplan()
+		if !w.readStack(f, &h) {
+			w.missed = w.missed || !f.gone
+			return
+		}
+	}
+	w.serve(f, sinceNS)
+}
+
+// isOf reports whether the object that a fiber's struct names still is that fiber's: memory that was given back says for a while what
+// it said.
+func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
+	objects := &w.r.o.objects
+	_, ok := objects.DataType(object)
+	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
+}
+
+// hasEnded reports whether a fiber that neither waits nor was never resumed does not run either.
+func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
+	// One that runs has its context named by its thread.
+	var ec [8]byte
+	if w.r.mem.Read(t.addr+attach.Address(w.r.o.thEC), ec[:]) != nil {
+		return false
+	}
+	return attach.Address(le64(ec[:])) != f.addr+attach.Address(w.r.o.fiberSavedEC) && h.cfp == 0
+}
+
+// active reports whether a fiber is the one that its thread runs, or has resumed that.
+func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
+	r := w.r
+	var word [8]byte
+	if r.mem.Read(t.addr+attach.Address(r.o.thEC), word[:]) != nil {
+		return true
+	}
+	fiber := attach.Address(le64(word[:])) - attach.Address(r.o.fiberSavedEC)
+	for range maxFibers {
+		if fiber == addr {
+			return true
+		}
+		if fiber == 0 {
+			return false
+		}
+		if r.mem.Read(fiber+attach.Address(r.o.fiberPrev), word[:]) != nil {
+			return true
+		}
+		fiber = attach.Address(le64(word[:]))
+	}
+	return true
+}
+
+// readStack reads and decodes the stack of a fiber that waits, twice in one call, between two looks at its head. It is false where it
+// could not be read, or goes on meanwhile.
+func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
+	r := w.r
+	w.keep(f, nil)
+	end := attach.Address(h.low) + attach.Address(h.size)*8
+	cfp := attach.Address(h.cfp)
+	fs := attach.Address(r.o.code.FrameSize)
+	if h.low == 0 || h.size == 0 || h.size > maxStackWords || cfp < attach.Address(h.low) || cfp >= end || (end-cfp)%fs != 0 ||
+		int((end-cfp)/fs) > r.maxDepth+1 {
+		return false
+	}
+	n := int(end - cfp)
+	own := &w.own
+	for i := range own.heads {
+		own.heads[i] = grow(own.heads[i], w.headSize())
+		w.copies[i] = grow(w.copies[i], n)
+	}
+	p := &r.exact
+	p.reset()
+	p.add(f.addr, own.heads[0])
+	p.add(cfp, w.copies[0][:n])
+	p.add(cfp, w.copies[1][:n])
+	p.add(attach.Address(h.self), own.object[:])
+	p.add(f.addr, own.heads[1])
+	if r.readAll(p.ranges) != nil {
+		return false
+	}
+	frames := w.copies[0][:n]
+	if w.headOf(own.heads[0]) == *h && !w.isOf(h, own.object[:]) {
+		w.drop(f)
+		return false
+	}
+	if w.headOf(own.heads[0]) != *h || w.headOf(own.heads[1]) != *h || !bytes.Equal(frames, w.copies[1][:n]) {
+		r.reads.Torn++
+		return false
+	}
+	id, info, err := r.dec.Decode(&code.Stack{End: end, CFP: cfp, Frames: frames})
+	if err != nil {
+		r.lastDecodeError = err
+		return false
+	}
+	f.head, f.stack, f.handlers, f.generation = *h, id, info.Handlers, w.generation
+	f.version++
+	w.keep(f, frames)
+	f.enumerates = w.enumerates(id)
+	return true
+}
+
+// enumerates reports whether a stack is that of an Enumerator's fiber, which calls each.
+func (w *waitingFibers) enumerates(id sampler.StackID) bool {
+	frames := w.r.dict.Frames(id, nil)
+	if len(frames) == 0 {
+		return false
+	}
+	f := w.r.dict.Frame(frames[len(frames)-1])
+	return f.C && strings.HasPrefix(f.Label, "Enumerator") && strings.HasSuffix(f.Label, "#each")
+}
+
+// serve finds for whom a fiber waits, whose frames are those kept, and tells of it.
+func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
+	r := w.r
+	frames := f.kept
+	if len(frames) == 0 { // there is no room for them
+		frames = w.copies[0][:(f.head.low+f.head.size*8)-f.head.cfp]
+	}
+	now := r.now()
+	now -= now % 1000
+	ec := f.addr + attach.Address(r.o.fiberSavedEC)
+	r.leads = append(r.leads[:0], work.Lead{At: ec + attach.Address(r.o.ecFiber), Says: f.addr},
+		work.Lead{At: f.addr + attach.Address(w.finder.status.Offset), Says: attach.Address(f.head.statusWord)})
+	fr := work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: r.leads, CFP: attach.Address(f.head.cfp),
+		End: attach.Address(f.head.low + f.head.size*8), Raw: frames, Size: r.o.code.FrameSize, Stack: f.stack, Handlers: f.handlers,
+		Version: f.version, NowNS: max(now, sinceNS), SinceNS: sinceNS, BornNS: recent(f.bornNS, now)}
+	calls, err := r.finder.Look(&f.state, &fr)
+	r.reads.Calls += uint64(calls)
+	if err != nil {
+		w.missed = true
+		return // the target's: the next tick will say so
+	}
+	out := sampler.Fiber{Number: f.number, Thread: f.thread.id, Stack: f.stack, AtNS: fr.NowNS, Serving: f.state.Serving()}
+	if id, ok := f.state.Task(); ok && w.isHelper(f, &id) {
+		out.Serving.Work = 0
+	}
+	w.out = append(w.out, out)
+}
+
+// isHelper reports whether what a fiber works for is another fiber's work, which has the same object for it.
+func (w *waitingFibers) isHelper(f *waitingFiber, id *work.TaskID) bool {
+	if f.enumerates || f.helps.Hash() == id.Hash() && f.helps.Alike(id) {
+		return true
+	}
+	if of, ok := w.rootTasks[id.Hash()]; ok && of.Alike(id) {
+		f.helps = *id
+		return true
+	}
+	other := w.byHash[id.Hash()]
+	if other != nil && other != f && !other.gone {
+		if of, ok := other.state.Task(); ok && of.Alike(id) {
+			if other.number < f.number {
+				f.helps = *id
+				return true
+			}
+			other.helps = of
+		}
+	}
+	if len(w.byHash) >= 2*maxWaiting {
+		clear(w.byHash)
+	}
+	w.byHash[id.Hash()] = f
+	return false
+}
