@@ -55,14 +55,40 @@ const maxLineLagNS = 5_000_000_000
 // maxOpenLines bounds the lines that are not told yet: where nothing is read for long, the oldest are told as they are.
 const maxOpenLines = 1000
 
+// maxLineRactors bounds the ractors that are told apart in one line.
+const maxLineRactors = 256
+
 // lineSums is what is known of the time of a line so far.
 type lineSums struct {
 	startNS, endNS int64
 	ns             [NumStates]int64
 	gcNS           int64
-	waits          Histogram
-	samples        uint64
-	last           *lineEnd // at the last sample in it; nil: there was none
+	// heldNS is what was held of the GVL of each ractor.
+	heldNS  []ractorNS
+	waits   Histogram
+	samples uint64
+	// missingNS is what nothing is known of.
+	missingNS int64
+	last      *lineEnd // at the last sample in it; nil: there was none
+}
+
+// ractorNS is time of a ractor, in ns.
+type ractorNS struct {
+	id sampler.RactorID
+	ns int64
+}
+
+// addRactor adds time of a ractor to a list of them.
+func addRactor(list []ractorNS, id sampler.RactorID, ns int64) []ractorNS {
+	i := slices.IndexFunc(list, func(r ractorNS) bool { return r.id == id })
+	if i < 0 {
+		if len(list) >= maxLineRactors {
+			return list
+		}
+		i, list = len(list), append(list, ractorNS{id: id})
+	}
+	list[i].ns += ns
+	return list
 }
 
 // lineEnd is what counts up.
@@ -79,7 +105,7 @@ type Lines struct {
 	Ignore
 	proc   sampler.Process
 	length int64
-	out    func(StatLine)
+	out    func(StatLine, *lineSums)
 	open   []lineSums // in the order of time, without a gap
 	// settled is up to when the time of each slot is known; 0: there is no thread.
 	settled []int64
@@ -90,6 +116,11 @@ type Lines struct {
 
 // NewLines returns Lines of a stream of the target p that calls out for each stretch of the given length in ns.
 func NewLines(s *Stream, p sampler.Process, length int64, out func(StatLine)) *Lines {
+	return newLines(s, p, length, func(l StatLine, _ *lineSums) { out(l) })
+}
+
+// newLines is NewLines that also tells of what the lines are made; out may keep it.
+func newLines(s *Stream, p sampler.Process, length int64, out func(StatLine, *lineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
 	s.Attach(l)
 	return l
@@ -127,7 +158,12 @@ func (l *Lines) reach(ns int64) {
 // Interval adds a stretch of a thread's time.
 func (l *Lines) Interval(i *Interval) {
 	l.reach(i.ToNS)
-	l.each(i.FromNS, i.ToNS, func(s *lineSums, ns int64) { s.ns[i.State] += ns })
+	l.each(i.FromNS, i.ToNS, func(s *lineSums, ns int64) {
+		s.ns[i.State] += ns
+		if i.State.Held() {
+			s.heldNS = addRactor(s.heldNS, i.Ractor, ns)
+		}
+	})
 	l.settle(i.Slot, i.ToNS)
 }
 
@@ -165,6 +201,9 @@ func (l *Lines) Tick(t *Tick) {
 	}
 	l.reach(t.ToNS)
 	l.lastNS = t.ToNS
+	if t.Gap {
+		l.each(t.FromNS, t.ToNS, func(s *lineSums, ns int64) { s.missingNS += ns })
+	}
 	for _, i := range t.Begun {
 		if slot := t.Slots[i]; slot >= 0 && (slot >= len(l.settled) || l.settled[slot] == 0) {
 			l.settle(slot, t.MidNS)
@@ -235,6 +274,7 @@ func (l *Lines) tell(nowNS int64) {
 		line.CPUShare = &share
 	}
 	l.before = now
+	sums := *s
 	l.open = slices.Delete(l.open, 0, 1)
-	l.out(line)
+	l.out(line, &sums)
 }

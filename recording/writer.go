@@ -157,6 +157,13 @@ func (w *Writer) Bytes() int64 {
 	return w.bytes
 }
 
+// Written is how many samples have been written.
+func (w *Writer) Written() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.written
+}
+
 func (w *Writer) failed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

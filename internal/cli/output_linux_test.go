@@ -115,10 +115,13 @@ func TestKilledRecording(t *testing.T) {
 }
 
 // smallDisk mounts a file system of 32 KB until the test ends, and skips the test where that can't be.
-func smallDisk(t *testing.T) (dir string) {
+func smallDisk(t *testing.T) (dir string) { return diskOf(t, "32k") }
+
+// diskOf mounts a file system of a size.
+func diskOf(t *testing.T, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := unix.Mount("ddtop-test", dir, "tmpfs", 0, "size=32k"); err != nil {
+	if err := unix.Mount("ddtop-test", dir, "tmpfs", 0, "size="+size); err != nil {
 		rubytest.Skip(t, "mounting a small file system: %v", err)
 	}
 	t.Cleanup(func() {

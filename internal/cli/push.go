@@ -9,13 +9,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
 	"github.com/ddtop/ddtop/push/files"
@@ -69,7 +67,7 @@ func newOTLP(u *url.URL) (push.Destination, error) {
 // pushFlags are the flags of `ddtop push`.
 type pushFlags struct {
 	target
-	match     string
+	match     matchFlag
 	to        []string
 	period    duration
 	spool     string
@@ -124,7 +122,7 @@ those to come, too, forks, restarts and deploys.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, std) },
 	}
 	cmd.Flags().VarP(&f.pids, "pid", "p", "the process to follow, by its `PID`; several: 17,18,19")
-	cmd.Flags().StringVar(&f.match, "match", "", "follow the Ruby processes whose title matches, a `REGEXP`; those to come, too")
+	f.match.addMatch(cmd)
 	cmd.Flags().BoolVar(&f.children, "children", false, "follow the Ruby processes below them too, those to come included")
 	cmd.Flags().StringArrayVar(&f.to, "to", nil, "where profiles go, a `URL`; more than once: to all of them")
 	cmd.Flags().Var(&f.period, "period", "how long each profile is")
@@ -144,7 +142,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	find, err := f.finder()
+	find, err := f.match.finder()
 	if err != nil {
 		return err
 	}
@@ -206,25 +204,6 @@ func (f *pushFlags) givenTags() (push.Tags, error) {
 		tags = tags.With(t.Key, t.Value)
 	}
 	return tags, nil
-}
-
-// finder returns what looks for processes that match; nil: none are looked for.
-func (f *pushFlags) finder() (func(known func(int) bool) []int, error) {
-	if f.match == "" {
-		return nil, nil
-	}
-	re, err := regexp.Compile(f.match)
-	if err != nil {
-		return nil, usageErrorf("--match: %w", err)
-	}
-	finder := attach.NewFinder(re.MatchString)
-	if _, err := finder.Find(func(int) bool { return true }); err != nil {
-		return nil, err
-	}
-	return func(known func(int) bool) []int {
-		found, _ := finder.Find(known) // it could be read at the start; the next time it may be again
-		return found
-	}, nil
 }
 
 // routes are the destinations with their queues.

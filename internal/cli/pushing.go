@@ -19,10 +19,6 @@ import (
 )
 
 const (
-	// tellEvery is how often it is looked which processes can't be read, and unreadableFor for how long they must have been
-	// there: one that is starting can't be read yet.
-	tellEvery     = 2 * time.Second
-	unreadableFor = 10 * time.Second
 	// askEvery is how often a process is asked what it publishes of itself.
 	askEvery = time.Minute
 	// maxFinished bounds the profiles that wait to be encoded.
@@ -40,13 +36,6 @@ type pushing struct {
 	finished chan finishedPeriod
 	encoded  chan struct{} // closed when all have been handed over
 	joined   int           // processes so far
-	told     map[toldKey]bool
-}
-
-// toldKey names a process of which it was said that it can't be read.
-type toldKey struct {
-	pid   int
-	start uint64
 }
 
 // finishedPeriod is what was measured in one period, of one process.
@@ -67,7 +56,7 @@ type pushed struct {
 func newPushing(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags) *pushing {
 	return &pushing{
 		pusher: pusher, log: log, period: period, tags: tags, format: profileFormats()[0],
-		finished: make(chan finishedPeriod, maxFinished), encoded: make(chan struct{}), told: make(map[toldKey]bool),
+		finished: make(chan finishedPeriod, maxFinished), encoded: make(chan struct{}),
 	}
 }
 
@@ -76,7 +65,9 @@ func (p *pushing) run(ctx context.Context, g *live.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
 	defer stopTelling()
-	go p.keepTelling(telling, g)
+	go keepTelling(telling, g, func(r sampler.Relative) {
+		p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
+	})
 	var processes sync.WaitGroup
 	err := g.Follow(ctx, func(src sampler.Source) {
 		one := &pushed{src: src.(*live.Source)}
@@ -214,35 +205,4 @@ func (p *pushing) encode() {
 		period.Pprof = b.Bytes()
 		p.pusher.Add(&period)
 	}
-}
-
-// keepTelling says of each process once that it can't be read.
-func (p *pushing) keepTelling(ctx context.Context, g sampler.Group) {
-	tick := time.NewTicker(tellEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			list, _ := g.Relatives()
-			p.tell(list, now)
-		}
-	}
-}
-
-// tell says which processes can't be read that it has not said it of. What is no Ruby only has a name like one.
-func (p *pushing) tell(list []sampler.Relative, now time.Time) {
-	here := make(map[toldKey]bool, len(p.told))
-	for _, r := range list {
-		if r.Source != nil || r.NotRuby || r.Why == "" || !r.EndedAt.IsZero() || now.Sub(r.StartedAt) < unreadableFor {
-			continue
-		}
-		k := toldKey{r.PID, r.StartTicks}
-		here[k] = true
-		if !p.told[k] {
-			p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
-		}
-	}
-	p.told = here // those that have ended are forgotten
 }

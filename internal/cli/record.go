@@ -21,6 +21,7 @@ type recordFlags struct {
 	ownFlag
 	pprofFlags
 	endpoint       endpointFlag
+	when           whenFlags
 	output         string
 	format, metric string
 }
@@ -31,7 +32,7 @@ func recordFormats() []format {
 }
 
 func newRecord(std Streams) *cobra.Command {
-	f := recordFlags{measurement: newMeasurement(std)}
+	f := recordFlags{measurement: newMeasurement(std), when: newWhenFlags()}
 	cmd := &cobra.Command{
 		Use:   "record PID|NAME [-d 10s] -o FILE [--format FORMAT]",
 		Short: "Record for a while into a file",
@@ -41,6 +42,7 @@ or not written at all, except for the format ddtop, which is written while it is
 to its last two seconds however ddtop ends. What FILE held stays until the new one is complete: where
 there is a FILE already, such a recording is in FILE.partial until then.
 
+` + whenHelp() + `
 ` + formatsHelp(recordFormats()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args, std)
@@ -54,12 +56,19 @@ there is a FILE already, such a recording is in FILE.partial until then.
 	f.addOwn(cmd, "collapsed stacks")
 	f.addPprof(cmd)
 	f.endpoint.addEndpoint(cmd)
+	f.when.addWhen(cmd)
 	std.redact.addTo(cmd)
 	std.own.addTo(cmd)
 	return cmd
 }
 
 func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error {
+	if waits, err := f.when.given(cmd); waits || err != nil {
+		if err == nil {
+			err = f.watch(cmd, words, std)
+		}
+		return err
+	}
 	out := output(f.output)
 	format, err := formatOf(cmd, f.format, out, recordFormats())
 	if err != nil {

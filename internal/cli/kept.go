@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/safefile"
+)
+
+const (
+	// keptTime is the time of an incident in a file's name, in UTC.
+	keptTime = "20060102T150405.000Z"
+	// maxKeptListed bounds the files of a folder that are looked at, maxKeptTitle a program's name in a file's, in bytes, and maxSameName
+	// the files of one process, millisecond and reason.
+	maxKeptListed = 1 << 16
+	maxKeptTitle  = 64
+	maxSameName   = 100
+)
+
+// keptName matches the names that are given here: PROGRAM-PID-TIME-REASON.ddtop. What is called otherwise is never touched.
+var keptName = regexp.MustCompile(`^[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
+
+// keptFolder is a folder of recordings with limits. It is for several goroutines, one a process: each call may wait for the disk.
+type keptFolder struct {
+	path  string
+	count int   // recordings at most
+	bytes int64 // and bytes, with those that are being written
+	// removed is called for each recording that is removed.
+	removed func(path string, size int64)
+
+	mu    sync.Mutex
+	seq   int
+	order map[string]int // those of this run, in the order of their incidents
+	open  map[string]bool
+}
+
+// keptFile is a recording of the folder.
+type keptFile struct {
+	name string
+	at   time.Time
+	nth  int // of this run; 0: of an earlier one, or another one's
+	size int64
+	open bool
+}
+
+// check makes the folder, and refuses one that can't be written to.
+func (k *keptFolder) check() error {
+	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
+		return usageErrorf("%s is a file: with --when -o takes the folder of the recordings", k.path)
+	}
+	folder, err := safefile.MakeFolder(k.path)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	at, err := safefile.Locate(filepath.Join(k.path, "probe"))
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	probe, err := at.Begin()
+	if err != nil {
+		return err
+	}
+	return probe.Abort()
+}
+
+// keptFileName is the name of an incident's recording.
+func keptFileName(title string, pid int, at time.Time, reason string) string {
+	title = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.+-", r) {
+			return r
+		}
+		return '_'
+	}, title)
+	if len(title) > maxKeptTitle {
+		title = title[:maxKeptTitle]
+	}
+	if title = strings.TrimLeft(title, ".-"); title == "" {
+		title = "ruby"
+	}
+	return fmt.Sprintf("%s-%d-%s-%s", title, pid, at.UTC().Format(keptTime), reason)
+}
+
+// keptRecording is a recording that is being written, under its name and ".partial".
+type keptRecording struct {
+	*safefile.Pending
+	to     *safefile.Destination
+	folder *keptFolder
+	name   string
+	path   string
+}
+
+// begin begins a recording by a name without its end. The folder is made if somebody has removed it.
+func (k *keptFolder) begin(base string) (*keptRecording, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	folder, err := safefile.MakeFolder(k.path)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	name := ""
+	for n := 1; ; n++ {
+		if name = base + ".ddtop"; n > 1 {
+			name = fmt.Sprintf("%s-%d.ddtop", base, n)
+		}
+		_, done := folder.Lstat(name)
+		_, partly := folder.Lstat(name + partial)
+		if errors.Is(done, fs.ErrNotExist) && errors.Is(partly, fs.ErrNotExist) || n >= maxSameName {
+			break
+		}
+	}
+	r := &keptRecording{folder: k, name: name, path: filepath.Join(k.path, name)}
+	if r.to, err = safefile.Locate(r.path); err != nil {
+		return nil, err
+	}
+	if r.Pending, err = r.to.BeginBeside(partial); err != nil {
+		return nil, errors.Join(err, r.to.Close())
+	}
+	// By the lock another ddtop sees that it is being written. Where there are no locks that can't be seen.
+	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if k.order == nil {
+		k.order, k.open = make(map[string]int), make(map[string]bool)
+	}
+	k.seq++
+	k.order[name] = k.seq
+	k.open[name] = true
+	return r, nil
+}
+
+// close ends the recording: as whole, under its name; else what there is of it stays beside that, or nothing where it holds none of
+// the samples. kept is where it is, "" for nowhere.
+func (r *keptRecording) close(whole, some bool) (kept string, err error) {
+	defer r.to.Close()
+	switch {
+	case whole:
+		if err = r.Commit(); err == nil {
+			kept = r.path
+		}
+	case some:
+		kept, err = r.Pending.Path(), r.File.Close()
+	default:
+		err = r.Abort()
+	}
+	r.folder.mu.Lock()
+	defer r.folder.mu.Unlock()
+	delete(r.folder.open, r.name)
+	return kept, err
+}
+
+// trim removes the oldest recordings until the limits hold, with some bytes to spare. The newest stays. enough is false when they
+// don't hold, since there is nothing left to remove: what is being written takes all.
+func (k *keptFolder) trim(spare int64) (enough bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	folder, err := safefile.MakeFolder(k.path)
+	if err != nil {
+		return true, err
+	}
+	defer folder.Close()
+	list, err := k.list(folder)
+	if err != nil {
+		return true, err
+	}
+	bytes, count := spare, 0
+	for _, f := range list {
+		if bytes += f.size; !f.open {
+			count++
+		}
+	}
+	for i, f := range list {
+		if bytes <= k.bytes && count <= k.count {
+			return true, nil
+		}
+		if f.open || i == len(list)-1 || k.writtenByOthers(folder, f.name) {
+			continue
+		}
+		if err := folder.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true, fmt.Errorf("folder %s: removing the oldest recording: %w", k.path, err)
+		}
+		bytes -= f.size
+		count--
+		k.removed(filepath.Join(k.path, f.name), f.size)
+	}
+	return bytes <= k.bytes, nil
+}
+
+// writtenByOthers reports whether another ddtop is writing a file.
+func (k *keptFolder) writtenByOthers(folder *os.Root, name string) bool {
+	if !strings.HasSuffix(name, partial) {
+		return false
+	}
+	f, err := folder.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// list reads which recordings there are, the oldest first: those of this run in their order, whatever the clock said.
+func (k *keptFolder) list(folder *os.Root) ([]keptFile, error) {
+	dir, err := folder.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxKeptListed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("folder %s: %w", k.path, err)
+	}
+	var list []keptFile
+	for _, name := range names {
+		m := keptName.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		info, err := folder.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // it is gone, or somebody else's
+		}
+		at, err := time.Parse(keptTime, m[1])
+		if err != nil {
+			continue
+		}
+		whole := strings.TrimSuffix(name, partial)
+		list = append(list, keptFile{name: name, at: at, nth: k.order[whole], size: info.Size(), open: k.open[whole]})
+	}
+	for name := range k.order { // what somebody has removed is forgotten
+		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.name, partial) == name }) {
+			delete(k.order, name)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b keptFile) int {
+		if a.nth != 0 || b.nth != 0 {
+			return a.nth - b.nth
+		}
+		return a.at.Compare(b.at)
+	})
+	return list, nil
+}

@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// ringBytes bounds the samples of a process that are kept in memory, and ringSlack is for how much longer than they are wanted: while
+	// they are being written.
+	ringBytes = 64e6
+	ringSlack = 15 * time.Second
+	// retryAfter is how long after a recording could not be written another one is begun, of an incident that goes on.
+	retryAfter = 10 * time.Second
+	// slowAfter is for how long a disk must not have answered to be said.
+	slowAfter = 5 * time.Second
+)
+
+// watching is `ddtop record --when` at work.
+type watching struct {
+	when   *whenFlags
+	folder *keptFolder
+	events *eventPrinter
+	say    func(format string, args ...any)
+
+	mu   sync.Mutex
+	said string // why the last recording could not be written; "": it could
+	// unwritten is the error of a last recording.
+	unwritten error
+}
+
+// watched is a process that is watched.
+type watched struct {
+	*watching
+	src     sampler.Source
+	watch   *gvl.Watch
+	history *recording.History
+	keeper  *sampler.Keeper
+	trigger trigger
+
+	now      *incident // that is being written; nil: none is
+	ofNow    bool      // it is of the incident that goes on
+	recorded bool      // that one needs no other recording
+	retryNS  int64
+	lastNS   int64
+}
+
+func (w *watching) newWatched(src sampler.Source) (*watched, error) {
+	f := w.when
+	p, dict := src.Process(), src.Dictionary()
+	keepNS := gvl.LookbackNS(f.rules, f.over.value.Nanoseconds(), f.conditions) + f.before.value.Nanoseconds() + ringSlack.Nanoseconds()
+	history, err := recording.NewHistory(keepNS, ringBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &watched{
+		watching: w, src: src, history: history, watch: gvl.NewWatch(p, dict, f.rules, f.over.value.Nanoseconds(), f.conditions),
+		keeper:  sampler.NewKeeper(dict, max(keepNS, gvl.MaxBlameWindowNS)),
+		trigger: trigger{before: f.before.value.Nanoseconds(), after: f.after.value.Nanoseconds(), longest: f.longest.value.Nanoseconds()},
+	}, nil
+}
+
+// feed takes the next sample.
+func (w *watched) feed(s *sampler.Sample) {
+	// Names are kept for what is being written, as long as its disk is waited for.
+	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
+	_ = w.history.Append(s) // the one error is a sample beyond the format's limits: it is left out
+	w.lastNS = s.TimeNS
+	if v, ok := w.watch.Feed(s); ok {
+		w.step(v)
+	}
+}
+
+// step takes what is seen in a second.
+func (w *watched) step(v gvl.Verdict) {
+	w.reap(v.AtNS)
+	turn := w.trigger.step(v.AtNS, v.Causes)
+	if turn == turnBegin {
+		w.ofNow, w.recorded, w.retryNS = false, false, 0
+		e := w.event("began", w.trigger.cause)
+		first, _ := w.history.Span()
+		e.StartNS, e.EndNS = max(w.trigger.fromNS, first), v.AtNS
+		w.events.add(e)
+	}
+	if w.trigger.active && w.now == nil && !w.recorded && v.AtNS >= w.retryNS {
+		w.now, w.ofNow = w.startIncident(w.trigger.cause, w.trigger.fromNS, w.trigger.beganNS, v.Findings), true
+	}
+	if w.now == nil || !w.ofNow {
+		return
+	}
+	switch turn {
+	case turnEnd:
+		w.now.write(order{toNS: v.AtNS, last: true})
+		w.ofNow = false
+	case turnSpent:
+		w.say("process %d: %s goes on after %s: its recording ends here, and the next begins when it has been over for %s",
+			w.src.Process().PID, w.trigger.cause.Condition, w.when.longest.value, w.when.after.value)
+		w.now.write(order{toNS: v.AtNS, last: true})
+		w.ofNow = false
+	default:
+		w.now.write(order{toNS: v.AtNS})
+	}
+}
+
+// reap looks how the recording is that is being written.
+func (w *watched) reap(nowNS int64) {
+	if w.now == nil {
+		return
+	}
+	select {
+	case <-w.now.done:
+	default:
+		if w.now.busy() > slowAfter {
+			w.sayOnce("slow", "writing to %s has not come back for %v; watching goes on", w.folder.path, slowAfter)
+		}
+		return
+	}
+	switch in := w.now; {
+	case in.failed == nil:
+		w.written(in)
+		w.recorded = w.recorded || w.ofNow
+	case w.ofNow:
+		w.fail(in)
+		w.retryNS = nowNS + retryAfter.Nanoseconds()
+	default:
+		w.fail(in)
+	}
+	w.now, w.ofNow = nil, false
+}
+
+// written notes that the disk takes recordings.
+func (w *watched) written(in *incident) {
+	w.mu.Lock()
+	w.said = ""
+	w.mu.Unlock()
+	if in.full {
+		w.say("process %d: its recording takes all of the --size, and ends", w.src.Process().PID)
+	}
+}
+
+// fail says why a recording could not be written, once for all that could not for the same reason.
+func (w *watched) fail(in *incident) {
+	var why string
+	var errno syscall.Errno
+	if errors.As(in.failed, &errno) {
+		why = errno.Error()
+	} else {
+		why = in.failed.Error()
+	}
+	if w.sayOnce(why, "process %d: recording %s: %v; watching goes on, and what is the same is not said again", w.src.Process().PID, in.cause.Condition, in.failed) {
+		e := w.event("failed", in.cause)
+		e.Text = in.failed.Error()
+		w.events.add(e)
+	}
+}
+
+// sayOnce says what is not what was said last, unless something could be written meanwhile.
+func (w *watching) sayOnce(why, format string, args ...any) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.said == why {
+		return false
+	}
+	w.said = why
+	w.say(format, args...)
+	return true
+}
+
+// finish closes the recording that goes on, as whole, and waits for it until giveUp is closed.
+func (w *watched) finish(giveUp <-chan struct{}) {
+	if w.now == nil {
+		return
+	}
+	if w.ofNow {
+		var end *sampler.End
+		if e, ok := w.src.End(); ok {
+			end = &e
+		}
+		select {
+		case <-w.now.done: // it has failed
+		default:
+			w.now.write(order{toNS: w.lastNS, last: true, end: end})
+		}
+	}
+	var err error
+	select {
+	case <-w.now.done:
+		if err = w.now.failed; err == nil {
+			return
+		}
+	case <-giveUp:
+		err = fmt.Errorf("recording %s of process %d to %s: %w: what it has not taken is lost", w.now.cause.Condition, w.src.Process().PID, w.folder.path,
+			recording.ErrSlow)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unwritten = errors.Join(w.unwritten, err)
+}
+
+// follow watches one process until it or ctx ends.
+func (w *watching) follow(ctx context.Context, g *live.Group, src sampler.Source, giveUp <-chan struct{}) {
+	defer g.Done(src)
+	one, err := w.newWatched(src)
+	if err == nil {
+		err = src.Run(ctx, one.feed)
+		one.finish(giveUp)
+	}
+	p := src.Process()
+	switch end, ended := src.End(); {
+	case ended:
+		w.say("process %d (%s) has ended: %s", p.PID, shortName(p.Title), end.Reason)
+	case err != nil && !errors.Is(err, sampler.ErrEnded):
+		w.say("process %d (%s) can't be read any more: %v", p.PID, shortName(p.Title), err)
+	}
+}
+
+// run watches the processes of a group until ctx ends, or there is none left that could come back.
+func (w *watching) run(ctx context.Context, g *live.Group) error {
+	telling, stop := context.WithCancel(ctx)
+	defer stop()
+	go keepTelling(telling, g, func(r sampler.Relative) {
+		w.say("process %d (%s) can't be watched: %s", r.PID, shortName(r.Title), r.Why)
+	})
+	giveUp, over := context.WithCancel(context.WithoutCancel(ctx))
+	defer over()
+	stopWaiting := context.AfterFunc(ctx, func() { time.AfterFunc(withinEnd, over) })
+	defer stopWaiting()
+	var processes sync.WaitGroup
+	err := g.Follow(ctx, func(src sampler.Source) {
+		processes.Go(func() { w.follow(ctx, g, src, giveUp.Done()) })
+	})
+	all := make(chan struct{})
+	go func() { processes.Wait(); close(all) }()
+	select {
+	case <-all:
+	case <-giveUp.Done():
+		select {
+		case <-all: // they have given up, too, and said so
+		case <-time.After(lastLook): // but one that does not come back from reading its process
+		}
+	}
+	if errors.Is(err, sampler.ErrEnded) {
+		err = nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return cmp.Or(err, w.unwritten)
+}
+
+// maxWaitingEvents bounds the lines that wait for who reads them.
+const maxWaitingEvents = 1000
+
+// eventPrinter prints a line for each event: who writes waits for nobody.
+type eventPrinter struct {
+	lines chan export.WatchEvent
+	done  chan error
+	mu    sync.Mutex
+	lost  int
+}
+
+// printEvents begins to print. failed is called when nothing more can be written.
+func printEvents(print func(export.WatchEvent) error, failed func()) *eventPrinter {
+	lines := make(chan export.WatchEvent, maxWaitingEvents)
+	p := &eventPrinter{lines: lines, done: make(chan error, 1)}
+	go func() {
+		var err error
+		for e := range lines {
+			if err == nil {
+				if err = print(e); err != nil {
+					failed()
+				}
+			}
+		}
+		p.done <- err
+	}()
+	return p
+}
+
+func (p *eventPrinter) add(e export.WatchEvent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case p.lines <- e:
+	default:
+		p.lost++
+	}
+}
