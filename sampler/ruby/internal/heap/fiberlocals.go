@@ -83,7 +83,7 @@ func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	at := attach.Address(view.U64(head[o.places.idItems:]))
 	b, err := o.View.Bytes(at, int(capacity)*o.places.idItem)
 	key := o.places.itemKey
-	return pairs{at, b, o.places.idItem, key, func(place []byte) bool { return view.U32(place[key:]) == 0 }}, err
+	return pairs{at: at, bytes: b, stride: o.places.idItem, key: key, deleted: func(place []byte) bool { return view.U32(place[key:]) == 0 }}, err
 }
 
 // Fiber returns the Fiber object of an execution context, 0 where the program has not asked for one yet.

@@ -24,23 +24,12 @@ const (
 	smallHints      = 8 // bytes before the pairs, from 3.3 on
 	pairSize        = 16
 	tableEntrySize  = 24 // hash, key, record
+	tableType       = 8  // where an st_table says what it compares keys by
+	embeddedTable   = 64 // of a table behind its Hash, in bytes
 )
 
 // deletedEntry is the hash of a deleted entry of an st_table.
 const deletedEntry = ^uint64(0)
-
-const (
-	// keyCacheSize is the number of slots of the direct-mapped table of objects that are keys; a power of two.
-	keyCacheSize = 1 << 11
-	// maxKeptKey is how long the text of such a String or Symbol is at most, in bytes.
-	maxKeptKey = 64
-)
-
-// keySlot keeps what a String or Symbol that is a key said, as long as typeSlot keeps what a value was.
-type keySlot struct {
-	value, cycle uint64
-	text         string
-}
 
 // pairs are the places in memory of a Hash's pairs, or of what else has keys and values.
 type pairs struct {
@@ -50,12 +39,16 @@ type pairs struct {
 	key    int // where the key is in it; the value follows
 	// deleted says that a place holds none.
 	deleted func(place []byte) bool
+	// hashed: the word before the key is its hash, as the table's type makes it (st_table.type).
+	hashed bool
+	typ    uint64
 }
 
-// place is where a pair is, with its key's hash where that stands there, and how large, in bytes.
+// place is where a pair is and how large, in bytes, with its key's hash where that stands there.
 type place struct {
 	at   attach.Address
 	size int
+	hash uint64
 }
 
 // hashPairs finds the pairs of a Hash, at most limit places of them.
@@ -67,6 +60,7 @@ func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 		return pairs{}, WrongType(attach.Address(v), "Hash", NotHeap)
 	}
 	addr := attach.Address(v)
+	o.View.Want(addr, max(o.places.hashTable+8, o.places.hashSize+embeddedTable)) // with what follows
 	flags, err := o.View.Word(addr)
 	if err != nil {
 		return pairs{}, err
@@ -96,12 +90,12 @@ func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 	n = min(n, limit)
 	b, err := o.View.Bytes(at, n*pairSize)
 	undef := o.places.undef
-	return pairs{at, b, pairSize, 0, func(place []byte) bool { return view.U64(place) == undef }}, err
+	return pairs{at: at, bytes: b, stride: pairSize, deleted: func(place []byte) bool { return view.U64(place) == undef }}, err
 }
 
 // tablePairs finds the pairs of an st_table, at most limit places of them.
 func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
-	head, err := o.View.Bytes(table, max(o.places.tableStart, o.places.tableBound, o.places.tableEntries)+8)
+	head, err := o.View.Bytes(table, max(tableType, o.places.tableStart, o.places.tableBound, o.places.tableEntries)+8)
 	if err != nil {
 		return pairs{}, err
 	}
@@ -110,7 +104,7 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
 	// Its entries and their number: what a lookup did not find may be added.
-	for _, at := range [...]int{o.places.tableStart, o.places.tableEntries} {
+	for _, at := range [...]int{tableType, o.places.tableStart, o.places.tableEntries} {
 		o.Note(table+attach.Address(at), head[at:][:8], 0)
 	}
 	o.noteGrowing(table+attach.Address(o.places.tableBound), bound)
@@ -119,7 +113,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	}
 	at := attach.Address(view.U64(head[o.places.tableEntries:])) + attach.Address(start)*tableEntrySize
 	b, err := o.View.Bytes(at, int(min(bound-start, uint64(limit)))*tableEntrySize)
-	return pairs{at, b, tableEntrySize, 8, func(place []byte) bool { return view.U64(place) == deletedEntry }}, err
+	return pairs{at: at, bytes: b, stride: tableEntrySize, key: 8, deleted: func(place []byte) bool { return view.U64(place) == deletedEntry },
+		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
 // each calls f for each pair, up to one for which it says that no more are wanted. What misses memory does not keep f from
@@ -131,7 +126,7 @@ func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) 
 		if p.deleted(b) {
 			continue
 		}
-		more, err := f(place{p.at + attach.Address(i), p.stride}, view.U64(b[p.key:]), view.U64(b[p.key+8:]))
+		more, err := f(place{p.at + attach.Address(i), p.stride, view.U64(b)}, view.U64(b[p.key:]), view.U64(b[p.key+8:]))
 		if err == view.ErrMissing {
 			missing = err
 			continue
@@ -181,11 +176,18 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	byString := 0
 	var unread error // of a key, which may be one that is looked for
 	err = p.each(func(at place, key, value uint64) (bool, error) {
-		i, symbol := -1, false
-		err := o.quietly(func() (err error) {
-			i, symbol, err = o.keyAmong(key, names)
-			return err
-		})
+		h := keyHash{hash: at.hash, typ: p.typ}
+		if !p.hashed {
+			h = keyHash{}
+		}
+		i, symbol, known := o.knownKey(key, h, names)
+		var err error
+		if !known {
+			err = o.quietly(func() (err error) {
+				i, symbol, err = o.keyAmong(key, h, names)
+				return err
+			})
+		}
 		if err != nil {
 			if err == view.ErrMissing || Displaced(err) {
 				return false, err
@@ -213,12 +215,12 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 
 // keyAmong finds which of some names a key is; -1: none. symbol: it is a Symbol. What a key says does not change while it is one:
 // the pair alone is a witness.
-func (o *Objects) keyAmong(key uint64, names []string) (i int, symbol bool, err error) {
+func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)
 		return slices.Index(names, name), true, err
 	}
-	if !o.IsObject(key) || o.isOther(key, names) {
+	if !o.IsObject(key) {
 		return -1, false, nil
 	}
 	flags, err := o.Flags(key)
@@ -252,18 +254,8 @@ func (o *Objects) keyAmong(key uint64, names []string) (i int, symbol bool, err 
 	default:
 		return -1, false, nil
 	}
-	if cycle := typeCycle(&o.gc); cycle != 0 && len(text) <= maxKeptKey {
-		*o.keySlot(key) = keySlot{key, cycle, string(text)}
+	if len(text) <= maxKeptKey {
+		o.keys.keep(key, h, typeCycle(&o.gc), string(text), symbol)
 	}
 	return slices.Index(names, string(text)), symbol, nil
-}
-
-// keySlot is where a key is kept.
-func (o *Objects) keySlot(key uint64) *keySlot { return &o.keys[(key>>3^key>>13)%keyCacheSize] }
-
-// isOther reports whether a key is known to be none of some names: what it was in this cycle of the collector. What it was does not
-// prove that it is one of them: then it is read.
-func (o *Objects) isOther(key uint64, names []string) bool {
-	s := o.keySlot(key)
-	return s.value == key && s.cycle != 0 && s.cycle == typeCycle(&o.gc) && slices.Index(names, s.text) < 0
 }

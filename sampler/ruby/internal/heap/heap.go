@@ -51,7 +51,7 @@ type Objects struct {
 	shapes     map[uint32]shape
 	slots      map[slotKey]slotPlace
 	typeCache  [typeCacheSize]typeSlot
-	keys       [keyCacheSize]keySlot
+	keys       keyCache
 	references []reference // while Generic is being looked for
 	searches   int
 	// generation counts the times at which classes may have got other names, gc is the collector at the last one.

@@ -91,6 +91,13 @@ func (o *Objects) Flags(v uint64) (uint64, error) {
 	return o.View.Word(attach.Address(v))
 }
 
+// Want has the beginning of an object fetched with what is missing next, if something is: it is likely to be asked for.
+func (o *Objects) Want(v uint64) {
+	if o.IsObject(v) {
+		o.View.Want(attach.Address(v), 40)
+	}
+}
+
 // Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's: what can't be read is none.
 func (o *Objects) Is(v, typ uint64) (bool, error) {
 	if !o.IsObject(v) {

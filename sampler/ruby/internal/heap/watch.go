@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // maxWatchGap is how many bytes between two witnesses are read along rather than in a range of their own.
@@ -112,6 +113,17 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	}
 	same, calls, err := w.Confirm(o, mem, nil, nil)
 	return err == nil && same, calls
+}
+
+// Word returns what a word that it watches said when Stands read it; ok is false where it does not watch it. It may
+// be of before, where something could not be read.
+func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
+	for i, p := range w.pieces {
+		if addr >= p.addr && addr+8 <= p.addr+attach.Address(p.size) && i < len(w.ranges) {
+			return view.U64(w.ranges[i].Buf[addr-p.addr:]), true
+		}
+	}
+	return 0, false
 }
 
 // Confirm reads it all again in one call, and reports whether it still says the same; it does not where something can't be read. What

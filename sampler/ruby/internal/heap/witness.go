@@ -52,6 +52,13 @@ func (o *Objects) noteWord(addr attach.Address, w, mask uint64) {
 	o.Note(addr, b[:], mask)
 }
 
+// NoteWord writes down a word that was read otherwise than through the view.
+func (o *Objects) NoteWord(addr attach.Address, w uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], w)
+	o.Note(addr, b[:], 0)
+}
+
 // noteGrowing writes down a number that grows where something is added.
 func (o *Objects) noteGrowing(addr attach.Address, n uint64) {
 	if o.notes == nil {

@@ -178,6 +178,9 @@ func (v *View) inOne(first attach.Address, size int) []byte {
 	return all
 }
 
+// Want has n bytes at addr fetched with what is missing next, if something is: they are likely to be asked for.
+func (v *View) Want(addr attach.Address, n int) { _, _ = v.Bytes(addr, n) }
+
 func (v *View) want(a attach.Address) error {
 	if len(v.blocks)+len(v.wanted) >= maxBlocks {
 		return fmt.Errorf("a structure at %s leads to more than %d MiB: %w", a, maxBlocks*Block>>20, ErrTooMuch)

@@ -51,8 +51,11 @@ type Finder struct {
 	bounded bool
 	credit  int64
 
-	scopes  []code.Scope
-	notes   []heap.Witness
+	scopes []code.Scope
+	notes  []heap.Witness
+	// pairs are of the tries-th time that something is read.
+	pairs   lookedUp
+	tries   uint64
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
@@ -137,6 +140,7 @@ func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	if same {
 		// The same variable of the same frame: the same request with more known of it, or the next one of the same loop.
 		j := len(s.outer) / fr.Size
+		r.seen = &s.from
 		found, err := f.readCandidate(fr, j, &r)
 		if err != nil {
 			return err
@@ -269,11 +273,17 @@ func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err e
 // readTask reads the variables of a frame that can say what its thread works on. f.notes are what was read.
 func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
 	for _, c := range site.task {
-		*r = reading{key: taskKey{ec: f.frame.ec}, slot: f.frame.at + code.FrameSelf}
+		*r = reading{key: taskKey{ec: f.frame.ec}, slot: f.frame.at + code.FrameSelf, seen: r.seen}
 		if c.local != receiver {
 			r.slot = scope.Locals.At(scope.EP, c.local)
 		}
-		found, err := f.settled(func() (bool, error) { return c.read(f, scope, r) })
+		found, err := f.settled(func() (bool, error) {
+			found, err := c.read(f, scope, r)
+			if !errors.Is(err, view.ErrMissing) {
+				r.seen = nil // if it does not hold, it is read anew
+			}
+			return found, err
+		})
 		if err != nil || found {
 			return found, err
 		}
@@ -285,6 +295,7 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 // still runs. f.notes is what it was read from. The error says that it changes or can't be read, or is the target's.
 func (f *Finder) settled(read func() (found bool, err error)) (found bool, err error) {
 	for range readTries {
+		f.tries++
 		f.notes = f.notes[:0]
 		err := f.objects.Read(func() (err error) {
 			f.notes = f.notes[:0]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/fnv"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
@@ -39,6 +40,9 @@ var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QU
 // envIdentity are the keys whose values a request keeps for as long as it runs. Read-only.
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
+// envWanted are the keys whose values are read. Read-only.
+var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue, envURI}
+
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
@@ -47,6 +51,9 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 	var values [envKeys]uint64
 	if err := f.lookUp(r, envNames[:], values[:]); err != nil || values[envMethod] == 0 || values[envPath] == 0 {
 		return false, err
+	}
+	for _, i := range envWanted {
+		f.objects.Want(values[i])
 	}
 	for _, i := range []int{envMethod, envPath} {
 		if is, err := f.is(values[i], heap.TypeString); err != nil || !is {
@@ -148,9 +155,26 @@ func (f *Finder) identityOf(v uint64, failed *error) uint64 {
 	return h.Sum64() | 1
 }
 
+// lookedUp is what was looked up in a Hash, and what that was read from, for as long as the view holds that: what follows is still being
+// fetched.
+type lookedUp struct {
+	try    uint64 // Finder.tries
+	slot   attach.Address
+	hash   uint64
+	values [envKeys]uint64
+	notes  []heap.Witness
+}
+
 // lookUp reads the Hash that r's variable holds.
 func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
-	v, err := f.word(r.slot)
+	done := &f.pairs
+	if done.try == f.tries && done.slot == r.slot {
+		r.key.hash = done.hash
+		copy(values, done.values[:])
+		f.notes = append(f.notes[:0], done.notes...)
+		return nil
+	}
+	v, err := f.variable(r)
 	if err != nil {
 		return err
 	}
@@ -158,7 +182,23 @@ func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
 	if is, err := f.is(v, heap.TypeHash); err != nil || !is {
 		return err
 	}
-	return f.objects.Lookup(v, names, values)
+	if err = f.objects.Lookup(v, names, values); err == nil && len(values) <= envKeys {
+		done.try, done.slot, done.hash = f.tries, r.slot, v
+		copy(done.values[:], values)
+		done.notes = append(done.notes[:0], f.notes...)
+	}
+	return err
+}
+
+// variable returns what r's variable holds: as it was just read, if it was.
+func (f *Finder) variable(r *reading) (uint64, error) {
+	if r.seen != nil {
+		if v, ok := r.seen.Word(r.slot); ok {
+			f.objects.NoteWord(r.slot, v)
+			return v, nil
+		}
+	}
+	return f.word(r.slot)
 }
 
 // text returns the beginning of a String, or a Symbol's name; "" for another object. failed is set where it can't be told, or

@@ -3,6 +3,7 @@ package work
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
 const (
@@ -36,8 +37,9 @@ type task struct {
 
 // reading is what was read of a task's Hash.
 type reading struct {
-	// slot is where the variable is that holds it.
+	// slot is where the variable is that holds it, and seen is what may have read it just now: what it said is confirmed with the rest.
 	slot     attach.Address
+	seen     *heap.Watch
 	kind     sampler.WorkKind
 	key      taskKey
 	identity [identityWords]uint64

@@ -1,0 +1,83 @@
+package heap
+
+import "slices"
+
+const (
+	// keyCacheSize is the number of slots of the direct-mapped table of objects that are keys; a power of two.
+	keyCacheSize = 1 << 11
+	// hashCacheSize is that of the table of hashes of keys; a power of two.
+	hashCacheSize = 1 << 8
+	// maxKeptKey is how long the text of such a String or Symbol is at most, in bytes.
+	maxKeptKey = 64
+)
+
+// keyHash is a key's hash as it stands in the table of a Hash, and what the table compares keys by; the zero value: it stands nowhere.
+type keyHash struct{ hash, typ uint64 }
+
+// keyCache keeps what Strings and Symbols said that are keys.
+//
+// The collector gives an object's place to another one. What proves that a key still is what it was is its hash, which stands in the table
+// beside it: that of a String is made of its text. In a table that compares keys by identity it is made of the address: what says nothing of
+// the text is believed no longer than until the next collection. Which tables those are shows by itself: where the hash is made of the
+// address, no address has two hashes, and no hash two addresses.
+type keyCache struct {
+	slots  [keyCacheSize]keySlot
+	hashes [hashCacheSize]hashSlot
+	// byText is the type of tables whose hashes are of texts; 0: it has not shown yet.
+	byText uint64
+}
+
+// keySlot is what a key said.
+type keySlot struct {
+	value uint64
+	keyHash
+	// cycle is the collector's in which it was read; 0: within a collection.
+	cycle  uint64
+	text   string
+	symbol bool
+	// index is the place of text in the names that begin at of, so many; -1: it is none of them.
+	of          *string
+	many, index int
+}
+
+// hashSlot is one of the keys that had a hash.
+type hashSlot struct {
+	keyHash
+	value uint64
+	text  string
+}
+
+func (c *keyCache) slot(key uint64) *keySlot { return &c.slots[(key>>3^key>>13)%keyCacheSize] }
+
+// keep keeps what a key says.
+func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol bool) {
+	s := c.slot(key)
+	if h.typ != 0 && !symbol {
+		same := &c.hashes[(h.hash^h.hash>>13)%hashCacheSize]
+		if s.value == key && s.typ == h.typ && s.hash != h.hash && !s.symbol ||
+			same.keyHash == h && same.value != key && same.text == text {
+			c.byText = h.typ
+		}
+		*same = hashSlot{h, key, text}
+	}
+	*s = keySlot{value: key, keyHash: h, cycle: cycle, text: text, symbol: symbol}
+}
+
+// knownKey is keyAmong for a key that is known. known: it is, and i and symbol say the rest.
+func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
+	s := o.keys.slot(key)
+	if s.value != key || len(names) == 0 {
+		return 0, false, false
+	}
+	inCycle := s.cycle != 0 && s.cycle == typeCycle(&o.gc)
+	if s.of != &names[0] || s.many != len(names) {
+		s.of, s.many, s.index = &names[0], len(names), slices.Index(names, s.text)
+	}
+	switch {
+	case h.typ != 0 && s.keyHash == h && (inCycle || h.typ == o.keys.byText && !s.symbol):
+	case inCycle && s.index < 0 && (h.typ == 0 || h.typ != s.typ): // what it was does not prove that it is one of them: then it is read
+	default:
+		return 0, false, false
+	}
+	return s.index, s.symbol, true
+}

@@ -1,0 +1,70 @@
+package heap
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestKnownKeys: what a key said is believed for as long as its hash proves it: past a collection only in tables whose hashes were seen to
+// be made of texts.
+func TestKnownKeys(t *testing.T) {
+	names := []string{"PATH_INFO", "REQUEST_METHOD"}
+	const key, other, text, identity = 0x1000, 0x2000, 0x500, 0x600
+	known := func(o *Objects, key uint64, h keyHash) int {
+		i, _, ok := o.knownKey(key, h, names)
+		if !ok {
+			return -2
+		}
+		return i
+	}
+	o := &Objects{}
+	cycle := func(n uint64) { o.SetGC(sampler.GC{Valid: true, Count: n}) }
+	keep := func(key uint64, h keyHash, said string) { o.keys.keep(key, h, typeCycle(&o.gc), said, false) }
+	check := func(what string, key uint64, h keyHash, want int) {
+		t.Helper()
+		if got := known(o, key, h); got != want {
+			t.Errorf("%s: %d, not %d", what, got, want)
+		}
+	}
+	cycle(1)
+	h := keyHash{77, text}
+	check("never read", key, h, -2)
+	keep(key, h, "PATH_INFO")
+	check("in this cycle", key, h, 0)
+	check("with another hash", key, keyHash{78, text}, -2)
+	check("in another kind of table", key, keyHash{77, identity}, -2)
+	check("in a small Hash", key, keyHash{}, -2)
+	if i, _, ok := o.knownKey(key, h, names[:0]); ok {
+		t.Errorf("among no names: %d", i)
+	}
+	if i, _, ok := o.knownKey(key, h, names[1:]); !ok || i != -1 {
+		t.Errorf("among others: %d %v", i, ok)
+	}
+	cycle(2)
+	check("after a collection, of tables of which nothing is known", key, h, -2)
+	keep(key, h, "PATH_INFO")
+	keep(other, h, "PATH_INFO") // the same text elsewhere has the same hash
+	cycle(3)
+	check("after a collection, of tables by text", key, h, 0)
+	check("its hash is another text's", key, keyHash{78, text}, -2)
+
+	// By identity: an address has one hash, whatever is there.
+	h = keyHash{99, identity}
+	keep(key, h, "PATH_INFO")
+	keep(other, keyHash{100, identity}, "PATH_INFO")
+	check("by identity, in this cycle", key, h, 0)
+	cycle(4)
+	keep(key, h, "REQUEST_METHOD")
+	check("by identity, another text", key, h, 1)
+	cycle(5)
+	check("by identity, after a collection", key, h, -2)
+
+	// Within a collection nothing is kept but what hashes prove.
+	o = &Objects{}
+	h = keyHash{77, text}
+	keep(key, h, "PATH_INFO")
+	check("read within a collection", key, h, -2)
+	keep(key, keyHash{78, text}, "HTTP_HOST") // its place is another's
+	check("no address has two hashes by identity", key, keyHash{78, text}, -1)
+}
