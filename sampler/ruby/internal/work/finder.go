@@ -45,6 +45,7 @@ type Finder struct {
 	sites      map[*code.Locals]*site
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
+	paths      paths
 
 	// now is CLOCK_MONOTONIC in ns. bounded: looking anew may take credit ns more, until there is more of it.
 	now     func() int64

@@ -102,7 +102,8 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 	if failed != nil {
 		return false, failed
 	}
-	r.endpoint = Route(&env)
+	method, rest, guessed := route(&env)
+	r.endpoint = f.endpointOf(r, method, rest, guessed)
 	for _, i := range []int{envStart, envQueue} {
 		if r.queuedNS == 0 && texts[i] != "" {
 			r.queuedNS = Queued(texts[i], f.wall())
@@ -115,6 +116,15 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 		}
 	}
 	return true, nil
+}
+
+// endpointOf is the name of a route; guessed: rest is the pattern of a path, from which r is to be learnt if it is new.
+func (f *Finder) endpointOf(r *reading, method, rest string, guessed bool) string {
+	if guessed {
+		r.path = rest
+		rest = f.paths.fold(rest)
+	}
+	return join(method, rest)
 }
 
 // grapeRoute returns the pattern of the route that Grape has found: what it writes into the environment leads to it.

@@ -31,21 +31,27 @@ const ID = ":id"
 // Route is the route of a request, as its framework has named it or as its path lets it be guessed: "GET orders#index",
 // "GET /orders/:id".
 func Route(env *Env) string {
-	method := Method(env.Method)
+	method, rest, _ := route(env)
+	return join(method, rest)
+}
+
+// route is Route in two parts. guessed: the second is the pattern of a path, of which no framework says which parts are words.
+func route(env *Env) (method, rest string, guessed bool) {
+	method = Method(env.Method)
 	switch {
 	case codeName(env.Controller, "/_") && codeName(env.Action, "_?!"):
 		path := env.Script + env.Path
-		return join(method, programsOwn(env.Controller, path)+"#"+programsOwn(env.Action, path))
+		return method, programsOwn(env.Controller, path) + "#" + programsOwn(env.Action, path), false
 	case env.SinatraRoute != "":
 		// "GET /orders/:id"; a route that is a regular expression is said as such.
 		verb, pattern, ok := strings.Cut(env.SinatraRoute, " ")
 		if ok && Method(verb) == verb {
-			return join(verb, Pattern(env.Script)+cut(pattern))
+			return verb, Pattern(env.Script) + cut(pattern), false
 		}
 	case strings.HasPrefix(env.RoutePattern, "/"):
-		return join(method, Pattern(env.Script)+cut(strings.TrimSuffix(env.RoutePattern, "(.:format)")))
+		return method, Pattern(env.Script) + cut(strings.TrimSuffix(env.RoutePattern, "(.:format)")), false
 	}
-	return join(method, Pattern(env.Script+env.Path))
+	return method, Pattern(env.Script + env.Path), true
 }
 
 // programsOwn is the name of a controller or an action without what is taken from the path and no word: in a route like

@@ -44,6 +44,8 @@ type reading struct {
 	key      taskKey
 	identity [identityWords]uint64
 	endpoint string
+	// path is the pattern of the path that endpoint was made of; "": a framework says its route.
+	path     string
 	queuedNS int64
 	values   string
 }
@@ -60,6 +62,9 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 		t = &task{key: r.key, identity: r.identity, work: sampler.Work{Number: f.lastNumber, Kind: r.kind,
 			SinceNS: nowNS, BeforeNS: beforeNS, QueuedNS: r.queuedNS}}
 		f.tasks[r.key] = t
+		if r.path != "" {
+			f.paths.learn(r.path)
+		}
 	}
 	if t.work.Endpoint != r.endpoint || t.work.Values != r.values {
 		t.work.Endpoint, t.work.Values, t.generation = r.endpoint, r.values, 0

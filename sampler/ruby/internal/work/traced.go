@@ -19,7 +19,7 @@ type traced struct {
 // kind and resource are as a tracer says them, and root is the number of the trace's local root; 0: none.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
-	endpoint := Served(kind, resource)
+	method, rest, guessed := served(kind, resource)
 	before := int64(0)
 	if t.ec == fr.EC {
 		before = t.lookedNS
@@ -27,8 +27,9 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 	t.ec, t.lookedNS = fr.EC, fr.NowNS
 	old := t.task
 	t.task = nil
-	if s.task == nil && endpoint != "" && root != 0 {
-		r := reading{kind: kind, key: taskKey{hash: root}, identity: [identityWords]uint64{root}, endpoint: endpoint}
+	if s.task == nil && method+rest != "" && root != 0 {
+		r := reading{kind: kind, key: taskKey{hash: root}, identity: [identityWords]uint64{root}}
+		r.endpoint = f.endpointOf(&r, method, rest, guessed)
 		t.task = f.taskOf(&r, fr.NowNS, before)
 		s.serving.Work = t.task.id
 	}
@@ -40,11 +41,17 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 // Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class of a job;
 // "" where it may be something else.
 func Served(kind sampler.WorkKind, resource string) string {
+	method, rest, _ := served(kind, resource)
+	return join(method, rest)
+}
+
+// served is Served in two parts. guessed: the second is the pattern of a path.
+func served(kind sampler.WorkKind, resource string) (method, rest string, guessed bool) {
 	if kind == sampler.WorkJob {
 		if codeName(resource, ":#._") {
-			return resource
+			return "", resource, false
 		}
-		return ""
+		return "", "", false
 	}
 	verb, rest, ok := strings.Cut(resource, " ")
 	if !ok || Method(verb) == "" {
@@ -52,13 +59,13 @@ func Served(kind sampler.WorkKind, resource string) string {
 	}
 	switch {
 	case remoteCall(rest):
-		return join(verb, rest)
+		return verb, rest, false
 	case strings.HasPrefix(rest, "/"):
-		return join(verb, Pattern(rest))
+		return verb, Pattern(rest), true
 	case Method(rest) != "", verb != "" && len(rest) == 3 && strings.Trim(rest, "0123456789") == "", className(rest), codeName(rest, "#_?!.:/") && strings.Contains(rest, "#"):
-		return join(verb, rest)
+		return verb, rest, false
 	}
-	return ""
+	return "", "", false
 }
 
 // remoteCall reports whether a path is that of a method in gRPC's way: /package.Service/method.

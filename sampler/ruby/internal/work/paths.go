@@ -1,0 +1,246 @@
+package work
+
+import (
+	"slices"
+	"strings"
+)
+
+// Named limits of what is learnt of paths.
+const (
+	// maxPositionWords is how many different words may stand at one place of a path while most of them come once or twice: more are values.
+	maxPositionWords = 32
+	// usualVisits is how often words of routes come on average, at least.
+	usualVisits = 4
+	// maxRoutesAt is how many words may stand at one place in any case.
+	maxRoutesAt = 128
+	// oftenVisits and oftenShare are how often, and in which part of all requests at a place, one in so many, a word comes that stays one
+	// where the others have become values: who tries a thousand paths does not take the names from the program's routes.
+	oftenVisits, oftenShare = 16, 64
+	// maxPathNodes bounds the words that are remembered, of all places together: 1 MB.
+	maxPathNodes = 4096
+)
+
+// paths learns which parts of paths are values though they look like words: names of people, products, random letters. A route has few words
+// at a place, under the same beginning; where there are more than maxPositionWords, and most are met once or twice, they are values: ":id"
+// stands for them from then on, and what follows them is taken together. What is learnt does not depend on the order of requests, but
+// for those that came before there were enough.
+type paths struct {
+	root  pathNode
+	nodes int
+	// requests counts those that were learnt from.
+	requests uint64
+}
+
+// pathNode is the beginning of paths, with the words that follow it.
+type pathNode struct {
+	words map[string]*pathNode
+	// id is what follows it in place of values; nil: none does.
+	id *pathNode
+	// visits is how many requests came this way, of which wordVisits went on to one of words.
+	visits, wordVisits uint64
+	// seen is the number of the last request that did.
+	seen uint64
+	// values: what follows it are values, but for those in words.
+	values bool
+}
+
+// parts calls f for the parts of a pattern between slashes.
+func parts(pattern string, f func(part string)) {
+	for more := true; more; {
+		var part string
+		part, pattern, more = strings.Cut(pattern, "/")
+		f(part)
+	}
+}
+
+// fixed reports whether a part of a pattern is no word.
+func fixed(part string) bool { return part == ID || part == "…" }
+
+// fold is a pattern with ":id" for those words that are values by what was learnt.
+func (p *paths) fold(pattern string) string {
+	n, changed := &p.root, false
+	parts(pattern, func(part string) {
+		var value bool
+		n, value = n.next(part)
+		changed = changed || value
+	})
+	if !changed {
+		return pattern
+	}
+	out := make([]string, 0, maxSegments+2)
+	n = &p.root
+	parts(pattern, func(part string) {
+		var value bool
+		if n, value = n.next(part); value {
+			part = ID
+		}
+		out = append(out, part)
+	})
+	return strings.Join(out, "/")
+}
+
+// next is where a part of a pattern leads; nil: nowhere yet. value: it is a value, though it looks like a word.
+func (n *pathNode) next(part string) (to *pathNode, value bool) {
+	switch {
+	case n == nil || part == "":
+		return n, false
+	case fixed(part):
+		return n.id, false
+	}
+	if to := n.words[part]; to != nil || !n.values || tokenVerbs[part] {
+		return to, false
+	}
+	return n.id, true
+}
+
+// learn learns from the pattern of a new request's path.
+func (p *paths) learn(pattern string) {
+	p.requests++
+	n := &p.root
+	p.visit(n)
+	parts(pattern, func(part string) {
+		if part == "" {
+			return
+		}
+		n = p.follow(n, part)
+		p.visit(n)
+	})
+}
+
+func (p *paths) visit(n *pathNode) {
+	n.visits++
+	n.seen = p.requests
+}
+
+// follow returns where a part of a pattern leads, which may be new.
+func (p *paths) follow(n *pathNode, part string) *pathNode {
+	if !fixed(part) {
+		to := n.words[part]
+		if to == nil && (!n.values || tokenVerbs[part]) {
+			p.makeRoom()
+			if n.words == nil {
+				n.words = make(map[string]*pathNode)
+			}
+			to = &pathNode{seen: p.requests}
+			n.words[part] = to
+			p.nodes++
+		}
+		if to != nil {
+			n.wordVisits++
+			if !n.tooMany() {
+				return to
+			}
+			n.turn()
+			p.nodes = p.root.count() - 1
+			if to := n.words[part]; to != nil {
+				return to
+			}
+		}
+	}
+	if n.id == nil {
+		p.makeRoom()
+		n.id = &pathNode{seen: p.requests}
+		p.nodes++
+	}
+	return n.id
+}
+
+// tooMany reports whether so many words follow it that they must be values.
+func (n *pathNode) tooMany() bool {
+	many := len(n.words)
+	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
+}
+
+// turn makes values of the words that follow it, but for those that come often.
+func (n *pathNode) turn() {
+	n.values = true
+	if n.id == nil {
+		n.id = &pathNode{}
+	}
+	all := n.wordVisits
+	for word, to := range n.words {
+		if !tokenVerbs[word] && (to.visits < oftenVisits || to.visits*oftenShare < all) {
+			n.id.merge(to)
+			n.wordVisits -= min(to.visits, n.wordVisits)
+			delete(n.words, word)
+		}
+	}
+	n.id.settle()
+}
+
+// merge adds what another one has, without a look at how much that is by then.
+func (n *pathNode) merge(o *pathNode) {
+	n.visits, n.wordVisits, n.seen, n.values = n.visits+o.visits, n.wordVisits+o.wordVisits, max(n.seen, o.seen), n.values || o.values
+	if o.id != nil {
+		if n.id == nil {
+			n.id = &pathNode{}
+		}
+		n.id.merge(o.id)
+	}
+	for word, to := range o.words {
+		if n.words == nil {
+			n.words = make(map[string]*pathNode)
+		}
+		if n.words[word] == nil {
+			n.words[word] = &pathNode{}
+		}
+		n.words[word].merge(to)
+	}
+}
+
+// settle takes for values what there is too much of after a merge.
+func (n *pathNode) settle() {
+	if n.values || n.tooMany() {
+		n.turn() // n.id is settled with it
+	} else if n.id != nil {
+		n.id.settle()
+	}
+	for _, to := range n.words {
+		to.settle()
+	}
+}
+
+func (n *pathNode) each(f func(*pathNode)) {
+	f(n)
+	if n.id != nil {
+		n.id.each(f)
+	}
+	for _, to := range n.words {
+		to.each(f)
+	}
+}
+
+func (n *pathNode) count() (many int) {
+	n.each(func(*pathNode) { many++ })
+	return many
+}
+
+// makeRoom forgets half of what is known when that is too much: what no request has come by for longest.
+func (p *paths) makeRoom() {
+	if p.nodes < maxPathNodes {
+		return
+	}
+	seen := make([]uint64, 0, p.nodes+1)
+	p.root.each(func(n *pathNode) { seen = append(seen, n.seen) })
+	slices.Sort(seen)
+	p.root.forget(min(seen[len(seen)/2], p.requests-1))
+	p.nodes = p.root.count() - 1
+}
+
+// forget forgets what nobody came by since a request.
+func (n *pathNode) forget(since uint64) {
+	if n.id != nil {
+		if n.id.forget(since); n.id.seen <= since {
+			n.id = nil
+		}
+	}
+	n.wordVisits = 0
+	for word, to := range n.words {
+		if to.seen <= since {
+			delete(n.words, word)
+			continue
+		}
+		to.forget(since)
+		n.wordVisits += to.visits
+	}
+}
