@@ -40,6 +40,15 @@ func hostileWorld() Measured {
 	}
 }
 
+// hostileIntervals writes the lines of such a process.
+func hostileIntervals(w io.Writer) error {
+	m := hostileWorld()
+	x := NewIntervals(w, gvl.NewStream(m.Process), m.Process, m.Dict, "1")
+	x.Note(sampler.Note{AtNS: 1, Text: hostileName})
+	x.Interval(&gvl.Interval{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: 1}, Stack: 1, Serving: hostileServing(m.Dict), FromNS: 1e9, ToNS: 2e9})
+	return x.Finish(hostileName)
+}
+
 // hostileServing is a request all of whose texts are hostile.
 func hostileServing(d *sampler.Dictionary) sampler.Serving {
 	w := sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: hostileName, SinceNS: 1e9, BeforeNS: 1, QueuedNS: 1 << 62, Values: hostileName}
@@ -93,6 +102,7 @@ func TestHostileNamesInExports(t *testing.T) {
 		"diff collapsed":       func(w io.Writer) error { return writeBoth(w, m, WriteCollapsedDifference) },
 		"svg":                  func(w io.Writer) error { return WriteFlamegraph(w, m, flamegraph.Wall) },
 		"callgrind":            func(w io.Writer) error { return WriteCallgrind(w, m, flamegraph.Wall) },
+		"jsonl":                hostileIntervals,
 		"firefox":              func(w io.Writer) error { return WriteFirefox(w, list) },
 		"chrome":               func(w io.Writer) error { return WriteChrome(w, list) },
 	} {
@@ -111,6 +121,12 @@ func TestHostileNamesInExports(t *testing.T) {
 		var v any
 		if json.Unmarshal(b.Bytes(), &v) == nil {
 			eachString(v, func(s string) { checkPrintable(t, name+", decoded", s) })
+		} else if name == "jsonl" {
+			for line := range strings.Lines(b.String()) {
+				if err := json.Unmarshal([]byte(line), &v); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
 		} else if !strings.HasPrefix(name, "collapsed") && !strings.HasPrefix(name, "diff") && name != "svg" && name != "callgrind" {
 			t.Errorf("%s is not JSON", name)
 		}

@@ -18,7 +18,8 @@ import (
 type format struct {
 	name, about string
 	binary      bool // no text for a terminal
-	write       func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
+	// write writes what was measured; nil: it is written while it is measured.
+	write func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
 	// several writes what was measured of several processes into one file; nil: a file has one.
 	several func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
 	// timeline: it shows when what happened. spans: it says for which span of a tracer.
@@ -62,6 +63,9 @@ func profileFormats() []format {
 		{
 			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
 			write: export.WriteCallgrind,
+		},
+		{
+			name: intervalsFormat, about: "a line of JSON for each interval of a thread (docs/jsonl.md)", ends: []string{".jsonl"}, timeline: true,
 		},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
 		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),

@@ -38,9 +38,10 @@ func newRecord(std Streams) *cobra.Command {
 		Short: "Record for a while into a file",
 		Long: `Record for a while into a file, in the format that the end of its name stands for, else that of --format.
 Ctrl-c ends it early and writes what was measured. The file is complete
-or not written at all, except for the format ddtop, which is written while it is measured and readable up
-to its last two seconds however ddtop ends. What FILE held stays until the new one is complete: where
-there is a FILE already, such a recording is in FILE.partial until then.
+or not written at all, except for the formats ddtop, which is written while it is measured and readable up
+to its last two seconds however ddtop ends, and jsonl, whose lines come while it is measured. What FILE
+held stays until the new one is complete: where there is a FILE already, the new one is in FILE.partial
+until then.
 
 ` + whenHelp() + `
 ` + formatsHelp(recordFormats()),
@@ -99,6 +100,13 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 		return err
 	}
 	defer src.Close()
+	if f.format == intervalsFormat {
+		note, err := writeIntervals(cmd.Context(), src, f.length.value, nil, out, std)
+		if err == nil {
+			sayNote(std, note)
+		}
+		return err
+	}
 	if f.format == recordingFormat {
 		note, err := f.stream(cmd.Context(), src, f.length.value, out, std)
 		if err != nil {

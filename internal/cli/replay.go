@@ -164,6 +164,10 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
+	if f.format == intervalsFormat {
+		_, err := writeIntervals(cmd.Context(), r, unlimited, r.Notes(), out, std)
+		return err
+	}
 	measured, _, err := measureProfile(cmd.Context(), r, unlimited, format)
 	if err != nil {
 		return err
