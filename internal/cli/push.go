@@ -43,6 +43,9 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 	"pyroscope+http":  newPyroscope,
 	"pyroscope+https": newPyroscope,
 
+	"parca+grpc":  noParca,
+	"parca+grpcs": noParca,
+
 	"otlp+http":  newOTLP,
 	"otlp+https": newOTLP,
 	"otlp+grpc":  newOTLP,
@@ -59,6 +62,11 @@ func newPyroscope(u *url.URL) (push.Destination, error) {
 		Tenant: strings.TrimSpace(os.Getenv("PYROSCOPE_TENANT_ID")),
 	}, Version)
 }
+
+// errParca: Parca's own protocol, WriteRaw, is not spoken: there is no module with it to be tested against.
+var errParca = errors.New("Parca takes profiles by OTLP on the same port: --to otlp+grpc://HOST:7070, with TLS otlp+grpcs://")
+
+func noParca(*url.URL) (push.Destination, error) { return nil, errParca }
 
 func newOTLP(u *url.URL) (push.Destination, error) {
 	return otlp.New(u, os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"), Version)

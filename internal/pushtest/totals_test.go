@@ -1,0 +1,199 @@
+package pushtest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// build makes ddtop's binary.
+func build(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "ddtop")
+	cmd := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", out, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building ddtop: %v\n%s", err, text)
+	}
+	return out
+}
+
+// totals are the sums of the sample types, by ddtop's number of the thread: "wall-time 3".
+type totals map[string]int64
+
+// byPeriod are the totals of periods, by the beginning of each in ns since 1970.
+type byPeriod map[int64]totals
+
+// pprofTotals adds those of a pprof profile.
+func (b byPeriod) pprof(t *testing.T, data []byte) {
+	t.Helper()
+	p, err := profile.ParseData(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := make(totals)
+	for _, s := range p.Sample {
+		_, thread, ok := strings.Cut(strings.TrimSuffix(s.Label["thread id"][0], ")"), "(")
+		if !ok {
+			t.Errorf("a sample of thread %q", s.Label["thread id"])
+		}
+		for i, v := range s.Value {
+			if name := p.SampleType[i].Type; name != "cpu-samples" && name != "timeline" && name != "alloc-samples" && v != 0 {
+				sums[name+" "+thread] += v
+			}
+		}
+	}
+	if b[p.TimeNanos] != nil {
+		t.Errorf("the period from %d on arrived twice", p.TimeNanos)
+	}
+	b[p.TimeNanos] = sums
+}
+
+// otlp adds those of a request of OTLP.
+func (b byPeriod) otlp(t *testing.T, p pprofile.Profiles) {
+	t.Helper()
+	dict, sums, from := p.Dictionary(), make(totals), int64(0)
+	for _, one := range p.ResourceProfiles().At(0).ScopeProfiles().At(0).Profiles().All() {
+		from = one.Time().AsTime().UnixNano()
+		name := dict.StringTable().At(int(one.SampleType().TypeStrindex()))
+		for _, s := range one.Samples().All() {
+			thread := attributes(dict, s.AttributeIndices())["ddtop.thread"]
+			for _, v := range s.Values().All() {
+				sums[name+" "+thread] += v
+			}
+		}
+	}
+	if b[from] != nil {
+		t.Errorf("the period from %d on arrived twice", from)
+	}
+	b[from] = sums
+}
+
+// TestSameTotals: the same time of a process holds the same in all targets, by thread and sample type, to the ns: each of their
+// formats has whole numbers.
+func TestSameTotals(t *testing.T) {
+	ddtop := build(t)
+	ruby := rubytest.One(t).Start(t, `$stdout.sync = true
+3.times { |n| Thread.new { loop { 20_000.times { |i| i * i }; sleep 0.001 * n } }.name = "worker #{n}" }
+puts "up"; sleep`, rubytest.Options{})
+	ruby.Expect(t, "up")
+
+	in, pyro, otel, dir := startIntake(t), startPyroscope(t), startCollector(t), filepath.Join(t.TempDir(), "profiles")
+	agent, _ := startAgent(t, in)
+	args := []string{"push", "--overhead", "off", "--period", "1s", "-p", strconv.Itoa(ruby.PID)}
+	for _, to := range []string{"file://" + dir, agent, pyro.url(), otel.http, otel.grpc} {
+		args = append(args, "--to", to)
+	}
+	cmd := exec.Command(ddtop, args...)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()
+		}
+	}()
+	const periods = 3
+	files := func() []string {
+		list, err := filepath.Glob(filepath.Join(dir, "*.pb.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	for deadline := time.Now().Add(timeout); len(files()) < periods || len(in.uploads()) < periods || len(pyro.requests()) < periods || len(otel.requests()) < 2*periods; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %d periods: %d files, %d by the agent, %d at Pyroscope, %d at the collector", periods, len(files()), len(in.uploads()), len(pyro.requests()), len(otel.requests()))
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	ended = true
+	if err != nil {
+		t.Errorf("%v; it said:\n%s", err, &log)
+	}
+
+	file, datadog, pyroscope, overHTTP, overGRPC := make(byPeriod), make(byPeriod), make(byPeriod), make(byPeriod), make(byPeriod)
+	for _, name := range files() {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.pprof(t, data)
+	}
+	for _, u := range in.uploads() {
+		datadog.pprof(t, u.files["profile.pprof"])
+	}
+	for _, r := range pyro.requests() {
+		pyroscope.pprof(t, r.Series[0].Samples[0].RawProfile)
+		p, err := profile.ParseData(r.Series[0].Samples[0].RawProfile)
+		if err != nil || p.PeriodType == nil || p.Period == 0 {
+			t.Errorf("without a period, by which Pyroscope names its types: %v", err)
+		}
+	}
+	seen := make(map[int64]bool)
+	for _, r := range otel.requests() { // of two destinations; which one came first is not said
+		one := make(byPeriod)
+		one.otlp(t, r)
+		for from := range one {
+			if to := overHTTP; !seen[from] {
+				seen[from] = true
+				maps.Copy(to, one)
+			} else {
+				maps.Copy(overGRPC, one)
+			}
+		}
+	}
+	same := 0
+	for from, want := range file {
+		all := true
+		for name, got := range map[string]byPeriod{"datadog": datadog, "pyroscope": pyroscope, "OTLP, first": overHTTP, "OTLP, second": overGRPC} {
+			switch sums, ok := got[from]; {
+			case !ok: // the last one may have come too late for one of them
+				all = false
+			case !maps.Equal(sums, want):
+				t.Errorf("%s has %s, the file %s", name, sums, want)
+			}
+		}
+		if all {
+			same++
+		}
+		for _, kind := range []string{"wall-time ", "cpu-time "} {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(key string) bool { return strings.HasPrefix(key, kind) }) {
+				t.Errorf("no %sin %s", kind, want)
+			}
+		}
+	}
+	if same < periods {
+		t.Errorf("%d periods are in all targets, %d were waited for", same, periods)
+	}
+}
+
+// String has them in an order that stays.
+func (s totals) String() string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		fmt.Fprintf(&b, "%s: %d; ", key, s[key])
+	}
+	return b.String()
+}
