@@ -22,6 +22,8 @@ type periods struct {
 	ended    *gvl.EndedCounts
 	// done is called with each period, and with how many requests and jobs ended in it by route or class, not to wait in.
 	done func(m export.Measured, ended map[string]int64)
+	// also gives what takes a period's intervals, too; nil: nothing does.
+	also func() gvl.Consumer
 
 	now            *weighing
 	fromNS, lastNS int64
@@ -65,6 +67,9 @@ func (p *periods) feed(s *sampler.Sample) error {
 func (p *periods) begin(s *sampler.Sample, states []gvl.ThreadState) (err error) {
 	if p.now, err = newWeighing(p.src, p.format); err != nil {
 		return err
+	}
+	if p.also != nil {
+		p.now.stream.Attach(p.also())
 	}
 	p.fromNS, p.lastNS = s.TimeNS, s.TimeNS
 	p.now.feed(s, states)

@@ -81,6 +81,7 @@ type pushFlags struct {
 	spool     string
 	spoolSize byteSize
 	tags      []string
+	status    string
 }
 
 // byteSize is a flag's value: a number of bytes.
@@ -137,6 +138,7 @@ those to come, too, forks, restarts and deploys.`,
 	cmd.Flags().StringVar(&f.spool, "spool", "", "keep what is to be sent in this `FOLDER`, where it outlives ddtop; else in memory")
 	cmd.Flags().Var(&f.spoolSize, "spool-size", "what is kept for each destination at most, in memory 64MB")
 	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "a tag of all profiles, as `key:value`; more than once: several")
+	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
 	f.addRates(cmd)
 	std.own.addTo(cmd)
 	return cmd
@@ -164,6 +166,13 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 			_ = r.Queue.Close() // what is in it stays, however this ends
 		}
 	}()
+	listener, loopback, err := f.listen(log)
+	if err != nil {
+		return err
+	}
+	if listener != nil {
+		defer listener.Close() // a second time, where it was served
+	}
 	ctx := cmd.Context()
 	g, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
 		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), RealTime: f.realTime, OwnCode: f.ownCode.rules(), Progress: layoutProgress(f.names)}})
@@ -172,6 +181,10 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 	}
 	defer g.Close()
 	p := newPushing(push.New(routes, log), log, f.period.value, tags)
+	if listener != nil {
+		stop := p.tellAt(listener, loopback)
+		defer stop()
+	}
 	for _, r := range routes {
 		log.Info("sending profiles", "to", r.String(), "period", f.period.value, "waiting", r.Queue.Stats().Count)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -32,6 +33,8 @@ type pushing struct {
 	period time.Duration
 	tags   push.Tags
 	format format
+
+	services *serviceFigures // nil: nobody asks for figures
 
 	finished chan finishedPeriod
 	encoded  chan struct{} // closed when all have been handed over
@@ -121,6 +124,14 @@ func (p *pushing) follow(ctx context.Context, g *live.Group, one *pushed, first 
 			log.Error("a profile is lost: the machine is too full to encode it")
 		}
 	})
+	if p.services != nil {
+		figures := p.services.join(one.service())
+		defer figures.leave()
+		cut.also = func() gvl.Consumer {
+			figures.begin(one.service())
+			return figures
+		}
+	}
 	err := one.src.Run(running, func(s *sampler.Sample) {
 		if err := cut.feed(s); err != nil {
 			stop(err)
@@ -145,6 +156,9 @@ func failure(ctx context.Context) error {
 	}
 	return nil
 }
+
+// service is what the process says that it is.
+func (one *pushed) service() string { return one.tags.Load().Get("service") }
 
 // keepAsking makes the tags anew every minute: a process publishes more of itself once it is configured.
 func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {

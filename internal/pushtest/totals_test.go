@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,16 +21,41 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
+// binary is ddtop's, once it was made. It is where other users reach it, too.
+var binary struct {
+	sync.Once
+	dir string
+	err error
+}
+
+// TestMain removes the binary.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binary.dir != "" {
+		_ = os.RemoveAll(binary.dir) // in /tmp
+	}
+	os.Exit(code)
+}
+
 // build makes ddtop's binary.
 func build(t *testing.T) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "ddtop")
-	cmd := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", out, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building ddtop: %v\n%s", err, text)
+	binary.Do(func() {
+		if binary.dir, binary.err = os.MkdirTemp("", "ddtop-pushtest"); binary.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", filepath.Join(binary.dir, "ddtop"), ".")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			binary.err = fmt.Errorf("building ddtop: %w\n%s", err, text)
+		} else {
+			binary.err = os.Chmod(binary.dir, 0o755)
+		}
+	})
+	if binary.err != nil {
+		t.Fatal(binary.err)
 	}
-	return out
+	return filepath.Join(binary.dir, "ddtop")
 }
 
 // totals are the sums of the sample types, by ddtop's number of the thread: "wall-time 3".

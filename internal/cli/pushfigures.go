@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/push/status"
+	"github.com/ddtop/ddtop/sampler/kernel"
+)
+
+const (
+	// maxServices bounds the services that are told apart; those that come after are otherServices together.
+	maxServices   = 64
+	otherServices = "(other)"
+	// rotateNS is how long waits count for the quantile, once to twice.
+	rotateNS = int64(time.Minute)
+)
+
+// listen listens where --status asks for; nil: it does not.
+func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
+	if f.status == "" {
+		return nil, false, nil
+	}
+	address, loopback, err := status.ParseAddress(f.status)
+	if err != nil {
+		return nil, false, usageErrorf("--status: %w", err)
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		return nil, false, fmt.Errorf("--status: %w; another port, or 127.0.0.1:0 for any that is free", err)
+	}
+	if loopback {
+		log.Info("telling figures", "at", "http://"+l.Addr().String()+"/metrics")
+	} else {
+		log.Warn("telling figures to whoever can reach this machine: the names of services and destinations, and how busy they are", "at", "http://"+l.Addr().String()+"/metrics")
+	}
+	return l, loopback, nil
+}
+
+// tellAt answers at a listener, until the function that it returns is called.
+func (p *pushing) tellAt(l net.Listener, loopback bool) (stop func()) {
+	p.services = newServiceFigures()
+	s := status.Serve(l, loopback, func() *status.Figures {
+		f := &status.Figures{Version: Version, CPUNS: -1, Destinations: p.pusher.Stats()}
+		f.Services, f.Processes = p.services.read()
+		if ns, err := kernel.SelfCPU(); err == nil {
+			f.CPUNS = ns
+		}
+		return f
+	})
+	return func() {
+		done, cancel := context.WithCancel(context.Background())
+		cancel() // nobody is waited for: the end has its limit
+		_ = s.Close(done)
+	}
+}
+
+// serviceFigures are sums over the processes of services, for --status. Its methods may be called from any goroutine.
+type serviceFigures struct {
+	mu   sync.Mutex
+	all  map[string]*service
+	live int
+}
+
+// service is what is known of one. Its figures are behind the lock of all.
+type service struct {
+	status.Service
+	// now are the waits since turnNS, before those of the minute before.
+	now, before gvl.Histogram
+	turnNS      int64
+}
+
+func newServiceFigures() *serviceFigures {
+	return &serviceFigures{all: make(map[string]*service)}
+}
+
+// of returns the figures of a service.
+func (f *serviceFigures) of(name string) *service {
+	if s, ok := f.all[name]; ok {
+		return s
+	}
+	if len(f.all) >= maxServices {
+		name = otherServices
+		if s, ok := f.all[name]; ok {
+			return s
+		}
+	}
+	s := &service{Service: status.Service{Name: name}}
+	f.all[name] = s
+	return s
+}
+
+// join counts a process of a service, and leave takes it away.
+func (f *serviceFigures) join(name string) *processFigures {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.live++
+	p := &processFigures{all: f, of: f.of(name)}
+	p.of.Processes++
+	return p
+}
+
+// read is what is told; sorted by name.
+func (f *serviceFigures) read() (out []status.Service, processes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range slices.SortedFunc(maps.Values(f.all), func(a, b *service) int { return cmp.Compare(a.Name, b.Name) }) {
+		var waits gvl.Histogram
+		waits.Merge(&s.before)
+		waits.Merge(&s.now)
+		one := s.Service
+		if n, _ := waits.Count(); n > 0 {
+			one.P99NS = waits.Quantile(0.99)
+		}
+		out = append(out, one)
+	}
+	return out, f.live
+}
+
+// processFigures is a gvl.Consumer, which adds what one process does to its service.
+type processFigures struct {
+	gvl.Ignore
+	all    *serviceFigures
+	of     *service
+	lastNS int64 // the last sample of the period; 0: there was none
+}
+
+// begin is called at the beginning of a period: a process can have another service by then.
+func (p *processFigures) begin(name string) {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.lastNS = 0
+	if s := p.all.of(name); s != p.of {
+		p.of.Processes--
+		s.Processes++
+		p.of = s
+	}
+}
+
+func (p *processFigures) leave() {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.of.Processes--
+	p.all.live--
+}
+
+// Interval takes a stretch of a thread's time.
+func (p *processFigures) Interval(i *gvl.Interval) {
+	ns := i.ToNS - i.FromNS
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	switch {
+	case i.State == gvl.Waiting:
+		p.of.WaitingNS += ns
+	case i.State.Held():
+		p.of.HeldNS += ns
+	}
+}
+
+// Collecting takes a stretch of the collector's time.
+func (p *processFigures) Collecting(i *gvl.GCInterval) {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.of.GCNS += i.NS()
+}
+
+// Waited takes a wait that is over.
+func (p *processFigures) Waited(w *gvl.Wait) {
+	if w.InProgress {
+		return // it is told again, whole or from the next period on
+	}
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	s := p.of
+	s.turn(w.ToNS)
+	s.Waits[status.Bucket(w.NS())]++
+	s.WaitsNS += w.NS()
+	s.now.Add(w.NS())
+}
+
+// Tick takes a sample.
+func (p *processFigures) Tick(k *gvl.Tick) {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	if p.lastNS != 0 && k.TimeNS > p.lastNS {
+		p.of.ObservedNS += k.TimeNS - p.lastNS
+	}
+	p.lastNS = k.TimeNS
+	p.of.turn(k.TimeNS)
+}
+
+// turn forgets waits that are too old.
+func (s *service) turn(nowNS int64) {
+	switch {
+	case s.turnNS == 0:
+		s.turnNS = nowNS
+	case nowNS-s.turnNS >= 2*rotateNS:
+		s.before.Reset()
+		s.now.Reset()
+		s.turnNS = nowNS
+	case nowNS-s.turnNS >= rotateNS:
+		s.now, s.before = s.before, s.now
+		s.now.Reset()
+		s.turnNS = nowNS
+	}
+}

@@ -1,0 +1,139 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+const (
+	// maxAtOnce bounds the requests that are answered at a time; others are told to come again.
+	maxAtOnce = 8
+	// requestPatience is how long a request may take to arrive, and to be answered.
+	requestPatience = 10 * time.Second
+	// maxHeader bounds a request, in bytes.
+	maxHeader = 16 << 10
+)
+
+// ParseAddress makes an address to listen at of "9464", ":9464" or "HOST:9464". Where no host is named it is the loopback's; loopback
+// reports whether none but this machine can connect to it.
+func ParseAddress(text string) (address string, loopback bool, err error) {
+	host, port := "", text
+	if _, numErr := strconv.ParseUint(text, 10, 16); numErr != nil {
+		if host, port, err = net.SplitHostPort(text); err != nil {
+			return "", false, fmt.Errorf("%q is not an address such as 127.0.0.1:9464", text)
+		}
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", false, fmt.Errorf("%q is not an address such as 127.0.0.1:9464: its port is no number below 65536", text)
+	}
+	switch host {
+	case "":
+		host = "127.0.0.1"
+	case "localhost":
+		return net.JoinHostPort(host, port), true, nil
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", false, fmt.Errorf("%q is not an address such as 127.0.0.1:9464: a name is not looked up", text)
+	}
+	return net.JoinHostPort(host, port), ip.IsLoopback(), nil
+}
+
+// Server answers GET /metrics and GET /healthz.
+type Server struct {
+	server *http.Server
+	done   chan struct{}
+}
+
+// Serve answers at a listener, which it closes at its end, until Close. figures is called for each request, from any goroutine.
+// Where loopback, a request has to name the machine by localhost or an address: a page of the web that has its own name lead here
+// reads nothing.
+func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
+	places := make(chan struct{}, maxAtOnce)
+	mux := http.NewServeMux()
+	handle := func(path, kind string, write func(io.Writer, *Figures) error) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			default:
+				http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+				return
+			}
+			if loopback && !namesLoopback(r.Host) {
+				http.Error(w, "ask by localhost or an address", http.StatusForbidden)
+				return
+			}
+			var b bytes.Buffer
+			if err := write(&b, figures()); err != nil {
+				http.Error(w, "the figures could not be made", http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			_, _ = w.Write(b.Bytes()) // who asked may have gone
+		})
+	}
+	handle("/metrics", "text/plain; version=0.0.4; charset=utf-8", Write)
+	handle("/healthz", "text/plain; charset=utf-8", writeHealth)
+	s := &Server{done: make(chan struct{}), server: &http.Server{
+		Handler: mux, ReadTimeout: requestPatience, WriteTimeout: requestPatience, IdleTimeout: requestPatience, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0), // strangers' requests are no events
+	}}
+	go func() {
+		defer close(s.done)
+		_ = s.server.Serve(l) // until Close
+	}()
+	return s
+}
+
+// Close ends it; what is being answered has until ctx ends.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.server.Close())
+	}
+	<-s.done
+	return err
+}
+
+func namesLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// writeHealth says that it works, and how each destination is: one that fails is no reason to start ddtop anew, which keeps what it
+// could not send.
+func writeHealth(w io.Writer, f *Figures) error {
+	if _, err := fmt.Fprintf(w, "ok\nfollowing %d processes\n", f.Processes); err != nil {
+		return err
+	}
+	for i := range f.Destinations {
+		d := &f.Destinations[i]
+		how := "taken"
+		if d.LastError != "" {
+			how = "failing: " + strconv.Quote(d.LastError)
+		} else if d.LastSent.IsZero() {
+			how = "nothing sent yet"
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s, %d waiting\n", d.Destination, how, d.Spool.Count); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+// Package status tells how `ddtop push` is doing, by HTTP: whether it works, and its figures in the text format of Prometheus,
+// which is a page of a few kinds of lines.
+package status
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/push"
+)
+
+// Figures are what is told. Times are in ns, and sums are since the start of ddtop.
+type Figures struct {
+	Version string
+	// CPUNS is ddtop's own CPU time; negative: not known.
+	CPUNS        int64
+	Destinations []push.Stats
+	// Processes is how many are followed now.
+	Processes int
+	Services  []Service
+}
+
+// Service are the figures of the processes of one service, those that have ended included.
+type Service struct {
+	Name string
+	// Processes is how many are followed now.
+	Processes int
+	// ObservedNS is for how long they were measured, HeldNS how long a thread held the GVL (of several ractors the sum), WaitingNS how
+	// long threads waited for it, added up, GCNS how long garbage was collected.
+	ObservedNS, HeldNS, WaitingNS, GCNS int64
+	// Waits counts waits that are over, by Buckets; the last one those longer than all of them. WaitsNS is how long they took.
+	Waits   [len(Buckets) + 1]int64
+	WaitsNS int64
+	// P99NS is what 99 % of the waits of the last minute or two did not exceed; 0 where there was none.
+	P99NS int64
+}
+
+// Buckets are the upper ends of the buckets of waits.
+var Buckets = [...]time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+}
+
+// Bucket is the place of a wait's length, in ns, in Waits.
+func Bucket(ns int64) int {
+	for i, b := range Buckets {
+		if ns <= int64(b) {
+			return i
+		}
+	}
+	return len(Buckets)
+}
+
+// page is a text while it is made.
+type page struct{ b strings.Builder }
+
+// metric begins one: its name, its kind (counter, gauge, histogram) and what it says.
+func (p *page) metric(name, kind, help string) {
+	fmt.Fprintf(&p.b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+// value adds a line; labels are names and values in turn.
+func (p *page) value(name string, v float64, labels ...string) {
+	p.b.WriteString(name)
+	for i := 0; i+1 < len(labels); i += 2 {
+		separator := ","
+		if i == 0 {
+			separator = "{"
+		}
+		p.b.WriteString(separator + labels[i] + `="` + escaped(labels[i+1]) + `"`)
+	}
+	if len(labels) > 0 {
+		p.b.WriteByte('}')
+	}
+	p.b.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
+}
+
+// escaped is a label's value as the format wants it. Whatever a program calls itself is UTF-8 then.
+func escaped(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(strings.ToValidUTF8(text, "\ufffd"))
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// Write writes figures in Prometheus' text format 0.0.4.
+func Write(w io.Writer, f *Figures) error {
+	p := new(page)
+	p.metric("ddtop_build_info", "gauge", "1, with ddtop's version.")
+	p.value("ddtop_build_info", 1, "version", f.Version)
+	if f.CPUNS >= 0 {
+		p.metric("ddtop_cpu_seconds_total", "counter", "CPU time of ddtop itself.")
+		p.value("ddtop_cpu_seconds_total", seconds(f.CPUNS))
+	}
+	p.metric("ddtop_processes", "gauge", "Processes that are followed now.")
+	p.value("ddtop_processes", float64(f.Processes))
+	p.destinations(f.Destinations)
+	p.services(f.Services)
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+func (p *page) destinations(all []push.Stats) {
+	if len(all) == 0 {
+		return
+	}
+	for _, m := range []struct {
+		name, kind, help string
+		of               func(*push.Stats) float64
+	}{
+		{"ddtop_push_profiles_sent_total", "counter", "Profiles that a destination took.", func(s *push.Stats) float64 { return float64(s.Sent) }},
+		{"ddtop_push_sent_bytes_total", "counter", "Size of the profiles that a destination took.", func(s *push.Stats) float64 { return float64(s.SentBytes) }},
+		{"ddtop_push_failures_total", "counter", "Tries to send that failed and were made again.", func(s *push.Stats) float64 { return float64(s.Failures) }},
+		{"ddtop_push_profiles_refused_total", "counter", "Profiles that a destination did not take for good.", func(s *push.Stats) float64 { return float64(s.Refused) }},
+		{"ddtop_push_profiles_lost_total", "counter", "Profiles that were given up: dropped from a full spool, or never in one.", func(s *push.Stats) float64 { return float64(s.Lost + s.Spool.Dropped) }},
+		{"ddtop_push_spool_profiles", "gauge", "Profiles that wait to be sent.", func(s *push.Stats) float64 { return float64(s.Spool.Count) }},
+		{"ddtop_push_spool_bytes", "gauge", "Size of the profiles that wait to be sent.", func(s *push.Stats) float64 { return float64(s.Spool.Bytes) }},
+		{"ddtop_push_failing", "gauge", "1 while the last try to send has failed.", func(s *push.Stats) float64 {
+			if s.LastError != "" {
+				return 1
+			}
+			return 0
+		}},
+		{"ddtop_push_last_sent_timestamp_seconds", "gauge", "When a destination took a profile last, since 1970; 0: never.", func(s *push.Stats) float64 {
+			if s.LastSent.IsZero() {
+				return 0
+			}
+			return float64(s.LastSent.UnixMilli()) / 1e3
+		}},
+	} {
+		p.metric(m.name, m.kind, m.help)
+		for i := range all {
+			p.value(m.name, m.of(&all[i]), "to", all[i].Destination)
+		}
+	}
+}
+
+func (p *page) services(all []Service) {
+	if len(all) == 0 {
+		return
+	}
+	for _, m := range []struct {
+		name, kind, help string
+		of               func(*Service) float64
+	}{
+		{"ddtop_service_processes", "gauge", "Processes of the service that are followed now.", func(s *Service) float64 { return float64(s.Processes) }},
+		{"ddtop_observed_seconds_total", "counter", "For how long the service's processes were measured, added up.", func(s *Service) float64 { return seconds(s.ObservedNS) }},
+		{"ddtop_gvl_held_seconds_total", "counter", "How long a thread held the GVL; by the time observed it is the share of it.", func(s *Service) float64 { return seconds(s.HeldNS) }},
+		{"ddtop_gvl_waiting_seconds_total", "counter", "How long threads waited for the GVL, added up; by the time observed it is how many waited.", func(s *Service) float64 { return seconds(s.WaitingNS) }},
+		{"ddtop_gc_seconds_total", "counter", "How long garbage was collected.", func(s *Service) float64 { return seconds(s.GCNS) }},
+		{"ddtop_gvl_wait_p99_seconds", "gauge", "What 99 % of the waits for the GVL of the last one to two minutes did not exceed.", func(s *Service) float64 { return seconds(s.P99NS) }},
+	} {
+		p.metric(m.name, m.kind, m.help)
+		for i := range all {
+			p.value(m.name, m.of(&all[i]), "service", all[i].Name)
+		}
+	}
+	const waits = "ddtop_gvl_wait_seconds"
+	p.metric(waits, "histogram", "Waits for the GVL that are over, by their length.")
+	for i := range all {
+		s, n := &all[i], int64(0)
+		for at, b := range Buckets {
+			n += s.Waits[at]
+			p.value(waits+"_bucket", float64(n), "service", s.Name, "le", strconv.FormatFloat(b.Seconds(), 'g', -1, 64))
+		}
+		n += s.Waits[len(Buckets)]
+		p.value(waits+"_bucket", float64(n), "service", s.Name, "le", "+Inf")
+		p.value(waits+"_sum", seconds(s.WaitsNS), "service", s.Name)
+		p.value(waits+"_count", float64(n), "service", s.Name)
+	}
+}
