@@ -64,7 +64,7 @@ func newPyroscope(u *url.URL) (push.Destination, error) {
 }
 
 // errParca: Parca's own protocol, WriteRaw, is not spoken: there is no module with it to be tested against.
-var errParca = errors.New("Parca takes profiles by OTLP on the same port: --to otlp+grpc://HOST:7070, with TLS otlp+grpcs://")
+var errParca = errors.New("use OTLP, which Parca takes on the same port: --to otlp+grpc://HOST:7070, with TLS otlp+grpcs://")
 
 func noParca(*url.URL) (push.Destination, error) { return nil, errParca }
 
