@@ -1,6 +1,8 @@
 package ruby
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
@@ -23,8 +25,30 @@ const ntPthread = 8
 type servingState struct {
 	work work.State
 	span trace.State
-	// outer is what is known of a fiber that has resumed the one that the thread runs; nil: nothing.
-	outer *work.State
+	// outer is what is known of fibers that have resumed the one that the thread runs, those looked at last in front: each has its own,
+	// else nothing would be known of any from look to look.
+	outer []*work.State
+}
+
+// maxOuter bounds how many fibers that have resumed the one that a thread runs are known from look to look, a thread: 1 KB each.
+const maxOuter = 8
+
+// outerOf returns what is known of a fiber, by its execution context.
+func (s *servingState) outerOf(ec attach.Address) *work.State {
+	i := slices.IndexFunc(s.outer, func(x *work.State) bool { return x.Of(ec) })
+	switch {
+	case i >= 0:
+	case len(s.outer) < maxOuter:
+		i = len(s.outer)
+		s.outer = append(s.outer, &work.State{})
+	default:
+		i = len(s.outer) - 1
+		s.outer[i] = &work.State{}
+	}
+	x := s.outer[i]
+	copy(s.outer[1:], s.outer[:i])
+	s.outer[0] = x
+	return x
 }
 
 // serving is what the last look found.
@@ -160,11 +184,8 @@ func (r *Reader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	if r.noRequests || !s.work.Idle() || r.over() {
 		return
 	}
-	if s.outer == nil {
-		s.outer = &work.State{}
-	}
 	if frames, ok := r.fiberFrames(ec, links); ok {
-		calls, _ := r.finder.LookOutward(&s.work, s.outer, &frames)
+		calls, _ := r.finder.LookOutward(&s.work, s.outerOf(ec), &frames)
 		r.reads.Calls += uint64(calls) // where the target is gone the next tick will say so
 	}
 }

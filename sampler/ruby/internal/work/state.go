@@ -89,6 +89,9 @@ type State struct {
 	idle bool
 }
 
+// Of reports whether the last look was at the frames of an execution context.
+func (s *State) Of(ec attach.Address) bool { return s.ec == ec }
+
 // Serving is what the last look found.
 func (s *State) Serving() sampler.Serving { return s.serving }
 
