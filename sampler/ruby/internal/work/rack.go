@@ -66,9 +66,6 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 		r.identity[i] = values[key]
 		known = known || f.objects.IsObject(values[key])
 	}
-	if !known { // an environment with nothing but the least
-		r.identity[0], r.identity[1] = values[envMethod], values[envPath]
-	}
 	var texts [envKeys]string
 	var failed error
 	// Where looks lie far apart the next request can have all its objects where the last one had its: what was asked for tells them apart,
@@ -83,6 +80,11 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 			texts[i] = f.text(values[i], maxText, &failed)
 		}
 	})
+	r.least.path = values[envPath]
+	if !known { // an environment with nothing but the least
+		r.identity = [identityWords]uint64{}
+		r.least.script, r.least.whole = sum(texts[envScript]), sum(texts[envScript]+texts[envPath])
+	}
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
 		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
 	if v := values[envParameters]; v != 0 {
@@ -160,6 +162,11 @@ func (f *Finder) identityOf(v uint64, failed *error) uint64 {
 	if s == "" {
 		return 0
 	}
+	return sum(s)
+}
+
+// sum returns a word, not 0, that stands for a text.
+func sum(s string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s))
 	return h.Sum64() | 1

@@ -22,11 +22,22 @@ type taskKey struct {
 	hash uint64
 }
 
+// leastIdentity tells requests apart whose environments have none of the values that a request keeps: the object PATH_INFO, and sums of
+// SCRIPT_NAME and of both together, which are 0 for others, all as they were first seen. Who mounts an application moves the path's beginning
+// from one to the other, and back.
+type leastIdentity struct{ path, script, whole uint64 }
+
+// alike reports whether both are of one request: nobody has touched the path, or its beginning was moved.
+func (a *leastIdentity) alike(b *leastIdentity) bool {
+	return a.path == b.path || a.whole == b.whole && a.script != b.script
+}
+
 // task is a request or a job in progress.
 type task struct {
 	key taskKey
 	// identity are the words of values that don't change while it runs: a Hash and a variable are used again for the next one.
 	identity [identityWords]uint64
+	least    leastIdentity
 	work     sampler.Work
 	// id is that of work in the Dictionary's generation.
 	id         sampler.WorkID
@@ -43,6 +54,7 @@ type reading struct {
 	kind     sampler.WorkKind
 	key      taskKey
 	identity [identityWords]uint64
+	least    leastIdentity
 	endpoint string
 	// path is the pattern of the path that endpoint was made of; "": a framework says its route.
 	path     string
@@ -54,12 +66,12 @@ type reading struct {
 // was not seen before).
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
-	if t == nil || !alike(&t.identity, &r.identity) || t.work.Kind != r.kind {
+	if t == nil || !t.same(r) {
 		if len(f.tasks) >= maxTasks {
 			f.forget(nowNS)
 		}
 		f.lastNumber++
-		t = &task{key: r.key, identity: r.identity, work: sampler.Work{Number: f.lastNumber, Kind: r.kind,
+		t = &task{key: r.key, identity: r.identity, least: r.least, work: sampler.Work{Number: f.lastNumber, Kind: r.kind,
 			SinceNS: nowNS, BeforeNS: beforeNS, QueuedNS: r.queuedNS}}
 		f.tasks[r.key] = t
 		if r.path != "" {
@@ -70,8 +82,24 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 		t.work.Endpoint, t.work.Values, t.generation = r.endpoint, r.values, 0
 	}
 	t.identity = r.identity // a Hash that is being filled has more of it later
+	if r.least.whole == 0 {
+		t.least.whole = 0
+	}
 	f.seen(t, nowNS)
 	return t
+}
+
+// same reports whether what was read is still the task.
+func (t *task) same(r *reading) bool {
+	switch {
+	case t.work.Kind != r.kind:
+		return false
+	case t.least.whole != 0 && r.least.whole != 0:
+		return t.least.alike(&r.least)
+	case t.least.whole != 0: // it has been filled since
+		return t.least.path == r.least.path
+	}
+	return alike(&t.identity, &r.identity)
 }
 
 // alike reports whether two identities are those of one task: nothing that both have differs.

@@ -1,0 +1,37 @@
+package work
+
+import "testing"
+
+// TestMountedRequest: a request whose path is moved to SCRIPT_NAME, and back, is the same one, and one that is filled later; the next one in
+// the same Hash is another.
+func TestMountedRequest(t *testing.T) {
+	least := func(object uint64, script, path string) *reading {
+		return &reading{least: leastIdentity{path: object, script: sum(script), whole: sum(script + path)}}
+	}
+	at := &task{least: least(8, "", "/shop/7").least}
+	for what, c := range map[string]struct {
+		r    *reading
+		same bool
+	}{
+		"untouched":             {least(8, "", "/shop/7"), true},
+		"half moved":            {least(8, "/shop", "/shop/7"), true},
+		"mounted":               {least(16, "/shop", "/7"), true},
+		"mounted twice":         {least(24, "/shop/7", ""), true},
+		"another path":          {least(16, "", "/shop/8"), false},
+		"another one's, moved":  {least(16, "/shop", "/8"), false},
+		"the same path, anew":   {least(16, "", "/shop/7"), false},
+		"filled":                {&reading{least: leastIdentity{path: 8}, identity: [identityWords]uint64{24}}, true},
+		"another one's, filled": {&reading{least: leastIdentity{path: 16}, identity: [identityWords]uint64{24}}, false},
+	} {
+		if got := at.same(c.r); got != c.same {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	known := &task{identity: [identityWords]uint64{24}, least: leastIdentity{path: 8}}
+	if r := (&reading{identity: [identityWords]uint64{24}, least: leastIdentity{path: 16}}); !known.same(r) {
+		t.Error("a path that is rewritten makes another request of it")
+	}
+	if r := (&reading{identity: [identityWords]uint64{32}, least: leastIdentity{path: 8}}); known.same(r) {
+		t.Error("another URI is not another request")
+	}
+}
