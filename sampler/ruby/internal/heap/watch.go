@@ -62,6 +62,9 @@ func (w *Watch) Set(witnesses []Witness) {
 	}
 }
 
+// Witnesses are what it watches. They must not be changed.
+func (w *Watch) Witnesses() []Witness { return w.witnesses }
+
 // Clear says that there is nothing to watch.
 func (w *Watch) Clear() { w.witnesses, w.pieces, w.planned = w.witnesses[:0], w.pieces[:0], false }
 

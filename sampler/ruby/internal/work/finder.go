@@ -78,6 +78,9 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 		s.generation, s.asked, s.handled.id = g, f.dict.InternText(s.askedText), f.dict.InternText(s.handled.text)
 	}
 	taskErr := f.lookForTask(s, fr)
+	if taskErr == nil && s.task != nil {
+		f.lookForCopy(s, fr)
+	}
 	askErr := f.onCredit(func() error { return f.lookForStatement(s, fr) })
 	handledErr := f.lookForException(s, fr)
 	s.serving = sampler.Serving{Statement: s.asked, Exception: s.handled.id}

@@ -85,25 +85,11 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 		r.identity = [identityWords]uint64{}
 		r.least.script, r.least.whole = sum(texts[envScript]), sum(texts[envScript]+texts[envPath])
 	}
-	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
-		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
-	if v := values[envParameters]; v != 0 {
-		var of [2]uint64
-		f.quietly(func() {
-			if is, err := f.is(v, heap.TypeHash); err != nil || !is {
-				failed = cmp.Or(failed, err)
-				return
-			}
-			failed = cmp.Or(failed, f.objects.Lookup(v, parameterNames, of[:]))
-			env.Controller, env.Action = f.text(of[0], maxText, &failed), f.text(of[1], maxText, &failed)
-		})
-	}
-	if v := values[envGrape]; v != 0 && env.RoutePattern == "" {
-		f.quietly(func() { env.RoutePattern = f.grapeRoute(v, &failed) })
-	}
+	env := f.envOf(&values, &texts, &failed)
 	if failed != nil {
 		return false, failed
 	}
+	r.proof = requestProof{values[envURI], values[envMethod], values[envPath], sum(env.Script + env.Path)}
 	method, rest, guessed := route(&env)
 	r.endpoint = f.endpointOf(r, method, rest, guessed)
 	for _, i := range []int{envStart, envQueue} {
@@ -118,6 +104,27 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 		}
 	}
 	return true, nil
+}
+
+// envOf is what an environment says of a route, by its values, of which the texts are known.
+func (f *Finder) envOf(values *[envKeys]uint64, texts *[envKeys]string, failed *error) Env {
+	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
+		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
+	if v := values[envParameters]; v != 0 {
+		var of [2]uint64
+		f.quietly(func() {
+			if is, err := f.is(v, heap.TypeHash); err != nil || !is {
+				*failed = cmp.Or(*failed, err)
+				return
+			}
+			*failed = cmp.Or(*failed, f.objects.Lookup(v, parameterNames, of[:]))
+			env.Controller, env.Action = f.text(of[0], maxText, failed), f.text(of[1], maxText, failed)
+		})
+	}
+	if v := values[envGrape]; v != 0 && env.RoutePattern == "" {
+		f.quietly(func() { env.RoutePattern = f.grapeRoute(v, failed) })
+	}
+	return env
 }
 
 // endpointOf is the name of a route; guessed: rest is the pattern of a path, from which r is to be learnt if it is new.

@@ -12,6 +12,8 @@ import (
 type site struct {
 	// task are the variables that may hold what the thread works on.
 	task []candidate
+	// env is the number of the variable that may hold an environment, plus 1; 0: there is none.
+	env int
 	// asks are the variables that may hold what it asks.
 	asks []candidate
 	// carrier: it is code of a client, or of what clients are wrapped in: what it asks may be said further out.
@@ -129,6 +131,9 @@ func (f *Finder) newSite(scope *code.Scope) *site {
 		s.task = append(s.task, candidate{local: receiver, read: (*Finder).readPerforming})
 	}
 	for i, local := range scope.Locals.Names() {
+		if local == "env" {
+			s.env = i + 1
+		}
 		if read := taskLocals[local]; read != nil {
 			s.task = append(s.task, candidate{local: i, read: read})
 		}

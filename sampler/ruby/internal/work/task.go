@@ -39,6 +39,12 @@ type task struct {
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
+	// proof is what a copy of its environment has, too; guessed: its route is only that of its path. copied is the route that a copy has
+	// said, after so many looks at the frames of which some had one.
+	proof   requestProof
+	guessed bool
+	copied  string
+	looks   uint
 	// id is that of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
@@ -58,6 +64,7 @@ type reading struct {
 	endpoint string
 	// path is the pattern of the path that endpoint was made of; "": a framework says its route.
 	path     string
+	proof    requestProof
 	queuedNS int64
 	values   string
 }
@@ -77,6 +84,9 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 		if r.path != "" {
 			f.paths.learn(r.path)
 		}
+	}
+	if t.proof, t.guessed = r.proof, r.path != ""; t.guessed && t.copied != "" {
+		r.endpoint = t.copied
 	}
 	if t.work.Endpoint != r.endpoint || t.work.Values != r.values {
 		t.work.Endpoint, t.work.Values, t.generation = r.endpoint, r.values, 0

@@ -1,0 +1,99 @@
+package ruby
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// envCopies has threads that serve requests with a copy of their environment, in which a framework leaves its route, and some whose
+// inner environment is another request's. Those are "wrong".
+const envCopies = `
+def app(env, route)
+  sleep 0.003
+  env["sinatra.route"] = route
+  sleep 0.02
+end
+def mounted(env, route)
+  env = env.merge("SCRIPT_NAME" => env["PATH_INFO"][0, 5], "PATH_INFO" => env["PATH_INFO"][5..-1])
+  app(env, route)
+end
+def base(n)
+  {"REQUEST_METHOD" => "GET", "PATH_INFO" => "/shop/#{n}", "SCRIPT_NAME" => "", "QUERY_STRING" => "", "REQUEST_URI" => "/shop/#{n}", "HTTP_HOST" => "h"}
+end
+OTHERS = Array.new(50) { |i| base(1000 + i).merge("sinatra.route" => "GET /wrong") }
+KINDS = {
+  "copied" => ->(env) { app(env.dup, "GET /shop/:number") },
+  "mounted" => ->(env) { mounted(env, "GET /:number") },
+  "asks another" => ->(env) { app(env.merge("PATH_INFO" => "/wrong/#{rand(9)}"), "GET /wrong") },
+  "copied deeply" => ->(env) { app(env.to_h { |k, v| [k, v.dup] }, "GET /wrong") },
+  "logs another" => ->(env) { app(OTHERS.sample, "GET /wrong") },
+  "by itself" => ->(env) { app(env, "GET /shop/:own") },
+}
+def serve(env, how)
+  how.call(env)
+end
+KINDS.each do |name, how|
+  Thread.new { Thread.current.name = name; n = 0; loop { serve(base(n += 1), how) } }
+end
+Thread.new { loop { sleep 0.002; GC.start } }
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// TestRouteOfACopy: where a middleware goes on with a copy of the environment, the route is the one that is left in that; never that of
+// another request.
+func TestRouteOfACopy(t *testing.T) {
+	routes := map[string]string{"copied": "GET /shop/:number", "mounted": "GET /shop/:number", "asks another": "", "copied deeply": "", "logs another": "",
+		"by itself": "GET /shop/:own"}
+	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, envCopies, rubytest.Options{})
+		p.Expect(t, "ready")
+		rd := openReaderWith(t, p.PID, Options{Values: true})
+		const want = 8
+		var s sampler.Sample
+		told, all := map[string]map[sampler.WorkNumber]bool{}, map[string]map[sampler.WorkNumber]bool{}
+		for name := range routes {
+			told[name], all[name] = map[sampler.WorkNumber]bool{}, map[sampler.WorkNumber]bool{}
+		}
+		enough := func() bool {
+			for name, route := range routes {
+				if len(all[name]) < want || route != "" && len(told[name]) < want {
+					return false
+				}
+			}
+			return true
+		}
+		for deadline := time.Now().Add(rubytest.Timeout); !enough() && time.Now().Before(deadline); {
+			if err := rd.Read(sampler.StackTick, &s); notNow(err) {
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			for i := range s.Threads {
+				info, _ := rd.dict.Thread(s.Threads[i].ID)
+				w, name := rd.dict.Work(s.Threads[i].Serving.Work), info.Name
+				if w.Number == 0 || all[name] == nil {
+					continue
+				}
+				all[name][w.Number] = true
+				switch {
+				case w.Endpoint == routes[name]:
+					told[name][w.Number] = true
+				case w.Endpoint != "GET /shop/:id" || told[name][w.Number]:
+					t.Fatalf("%s: %+v", name, w)
+				}
+				if !strings.HasPrefix(w.Values, "/shop/") {
+					t.Fatalf("%s: %+v", name, w)
+				}
+			}
+		}
+		for name, route := range routes {
+			rubytest.Report(t, "%s: %d requests, %d with the framework's route", name, len(all[name]), len(told[name]))
+			if len(all[name]) < want || route != "" && len(told[name]) < want {
+				t.Errorf("%s: %d requests, %d with the framework's route", name, len(all[name]), len(told[name]))
+			}
+		}
+	})
+}
