@@ -11,8 +11,8 @@ import (
 const (
 	// maxCopies is how many variables, from the innermost frame on, are looked at for a copy of an environment.
 	maxCopies = 4
-	// maxCopyLooks is how many looks there are for one, with each as many readings of the stack in between as there were before: a framework finds its
-	// route early in a request.
+	// maxCopyLooks is how many looks there are for one, each after as many readings of the stack as there were before: a framework
+	// finds its route early in a request.
 	maxCopyLooks = 12
 )
 
