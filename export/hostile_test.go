@@ -99,10 +99,12 @@ func TestHostileNamesInExports(t *testing.T) {
 		"collapsed of several": func(w io.Writer) error { return WriteCollapsedOf(w, list, flamegraph.Wall) },
 		"speedscope":           func(w io.Writer) error { return WriteSpeedscopeOf(w, list, flamegraph.Wall) },
 		"diff":                 func(w io.Writer) error { return writeBoth(w, m, WriteDifference) },
+		"diff html":            func(w io.Writer) error { return writeBoth(w, m, WriteHTMLDifference) },
 		"diff collapsed":       func(w io.Writer) error { return writeBoth(w, m, WriteCollapsedDifference) },
 		"svg":                  func(w io.Writer) error { return WriteFlamegraph(w, m, flamegraph.Wall) },
 		"callgrind":            func(w io.Writer) error { return WriteCallgrind(w, m, flamegraph.Wall) },
 		"jsonl":                hostileIntervals,
+		"html":                 func(w io.Writer) error { return WriteIncident(w, Measured{Incident: hostileIncident(hostileName)}) },
 		"firefox":              func(w io.Writer) error { return WriteFirefox(w, list) },
 		"chrome":               func(w io.Writer) error { return WriteChrome(w, list) },
 	} {
@@ -127,7 +129,7 @@ func TestHostileNamesInExports(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-		} else if !strings.HasPrefix(name, "collapsed") && !strings.HasPrefix(name, "diff") && name != "svg" && name != "callgrind" {
+		} else if !strings.HasPrefix(name, "collapsed") && !strings.HasPrefix(name, "diff") && name != "svg" && name != "callgrind" && name != "html" {
 			t.Errorf("%s is not JSON", name)
 		}
 	}

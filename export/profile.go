@@ -28,6 +28,8 @@ type Measured struct {
 	Trace *Trace
 	// Timeline has the weights in the order of time; nil: profiles have sums alone.
 	Timeline *Timeline
+	// Incident is what the page of an incident shows; nil where no format needs it.
+	Incident *Incident
 	// Labels are the names in a pprof profile.
 	Labels ProfileLabels
 	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -22,6 +23,8 @@ type StatFinding struct {
 	Threads []sampler.ThreadID `json:"threads"`
 	// Endpoint is the route or job class that most of it is of; null: none, or it is not known.
 	Endpoint *string `json:"endpoint"`
+	// Stack is the culprit's; 0: there is none.
+	Stack sampler.StackID `json:"-"`
 }
 
 // When says how long before the window's end it ended, before the title: "12 s ago: "; "" while it goes on.
@@ -122,6 +125,20 @@ func NewMeasure(p sampler.Process, dict *sampler.Dictionary, r *Rules) *Measure 
 	}
 }
 
+// Stream is what the Measure makes of its samples, for more consumers; before the first sample.
+func (m *Measure) Stream() *Stream { return m.stream }
+
+// LongestRequests returns the n requests and jobs that took longest of those that are remembered, in progress or over, the longest first.
+// The slice is the caller's.
+func (m *Measure) LongestRequests(n int) []Request {
+	all := m.requests.Running()
+	m.requests.ended.each(func(q *Request) { all = append(all, *q) })
+	slices.SortFunc(all, func(x, y Request) int {
+		return cmp.Or(cmp.Compare(y.DurationNS(), x.DurationNS()), compareRequests(x, y))
+	})
+	return slices.Clone(all[:min(n, len(all))])
+}
+
 // Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time; they are
 // not kept. In the steady state nothing is allocated.
 func (m *Measure) Feed(s *sampler.Sample) []ThreadState {
@@ -142,7 +159,7 @@ func (m *Measure) Findings() []StatFinding {
 	for _, f := range m.findings.raised() {
 		s := StatFinding{
 			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
-			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: textOrNil(f.Endpoint),
+			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: textOrNil(f.Endpoint), Stack: f.Stack,
 		}
 		if f.UntilNS != 0 {
 			until, ago := f.UntilNS, f.AgoNS

@@ -84,7 +84,7 @@ func run(ctx context.Context, folder string) error {
 		}
 		fmt.Println("wrote", path)
 	}
-	return list(ctx, folder)
+	return errors.Join(list(ctx, folder), pagePicture(ctx, folder))
 }
 
 // list makes the picture of the list of processes.

@@ -24,6 +24,10 @@ type savedMsg struct {
 	err     error
 }
 
+// pageHint is what a snapshot's summary says of the page that can be made of it. It is not made with the snapshot: ten minutes are read
+// again for it, which takes seconds of CPU beside a process in trouble.
+const pageHint = "\n`ddtop report history.ddtop -o incident.html` makes a page for the postmortem of this folder's recording.\n"
+
 // save collects what the screen shows, now, and returns the command that writes it to disk.
 func (m *Model) save() tea.Cmd {
 	if m.lastNS == 0 {
@@ -43,7 +47,7 @@ func (m *Model) save() tea.Cmd {
 		Tree:          m.flame.tree,
 		SVGTitle:      m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05"),
 		SVGColors:     m.flame.svgColors(m.theme, m.dict.View()),
-		Summary:       m.summary(),
+		Summary:       m.summary() + pageHint,
 		Screen:        m.pictured(),
 		ScreenOptions: m.theme.screenOptions(m.process.Title),
 	}

@@ -27,6 +27,7 @@ func diffFormats() []format {
 	return []format{
 		{name: "text", about: "what differs most, by state and function", ends: []string{".txt"}},
 		{name: collapsedFormat, about: "stacks with both numbers, as difffolded.pl writes them for flamegraph.pl", ends: []string{".folded", ".collapsed"}},
+		{name: "html", about: "a page for any browser: by state and function, and a flamegraph with the change as colour", ends: []string{".html", ".htm"}},
 	}
 }
 
@@ -74,8 +75,11 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
 		}
 	}
 	write := export.WriteDifference
-	if format.name == collapsedFormat {
+	switch format.name {
+	case collapsedFormat:
 		write = export.WriteCollapsedDifference
+	case "html":
+		write = export.WriteHTMLDifference
 	}
 	return out.write(cmd.Context(), std, func(w io.Writer) error { return write(w, both[0], both[1], metric) })
 }

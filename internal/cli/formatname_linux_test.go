@@ -13,7 +13,7 @@ func TestFormatByName(t *testing.T) {
 	recorded := valuesFile(t)
 	for name, begin := range map[string]string{
 		"x.svg": "<?xml", "X.SVG": "<?xml", "x.pb.gz": "\n\x04\b", "x.pprof": "\n\x04\b", "x.folded": "main;", "x.speedscope.json": `{"$schema"`,
-		"x.firefox.json": `{"meta"`, "x.chrome.json": `{"traceEvents"`, "x.jsonl": `{"type":"header"`, "callgrind.out.17": "# callgrind", "x.callgrind": "# callgrind", "x": "pid 42", "x.txt": "pid 42",
+		"x.firefox.json": `{"meta"`, "x.chrome.json": `{"traceEvents"`, "x.jsonl": `{"type":"header"`, "x.html": "<!DOCTYPE html>", "callgrind.out.17": "# callgrind", "x.callgrind": "# callgrind", "x": "pid 42", "x.txt": "pid 42",
 	} {
 		file := filepath.Join(t.TempDir(), name)
 		run(t, "report", recorded, "-o", file).want(t, 0)

@@ -26,6 +26,9 @@ type format struct {
 	timeline, spans bool
 	// stamped: its samples have times (pprofFlags).
 	stamped bool
+	// incident: it is a page of an incident, with its findings by these rules (nil: as they are).
+	incident bool
+	rules    *gvl.Rules
 	// ends are the ends of file names that stand for the format, begins such a begin. json: names may end in .json, too.
 	ends   []string
 	begins string
@@ -63,6 +66,10 @@ func profileFormats() []format {
 		{
 			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
 			write: export.WriteCallgrind,
+		},
+		{
+			name: "html", about: "a page of an incident for any browser: findings, timeline, flamegraph, requests, dumps", ends: []string{".html", ".htm"}, timeline: true, incident: true,
+			write: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteIncident(w, m) },
 		},
 		{
 			name: intervalsFormat, about: "a line of JSON for each interval of a thread (docs/jsonl.md)", ends: []string{".jsonl"}, timeline: true,
@@ -130,6 +137,9 @@ func formatNamed(name string, formats []format) (format, error) {
 // measureProfile gathers weights per thread, stack and state for a format, and what that needs beside: what happened in the order
 // of time, or whom threads worked for.
 func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, of format) (export.Measured, string, error) {
+	if of.incident {
+		return measureIncident(ctx, src, length, of.rules)
+	}
 	w, err := newWeighing(src, of)
 	if err != nil {
 		return export.Measured{}, "", err
@@ -140,4 +150,15 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		return export.Measured{}, "", err
 	}
 	return w.finish(), note, nil
+}
+
+// measureIncident gathers what the page of an incident shows.
+func measureIncident(ctx context.Context, src sampler.Source, length time.Duration, rules *gvl.Rules) (export.Measured, string, error) {
+	n := export.NewIncident(src.Process(), src.Dictionary(), rules)
+	note, err := run(ctx, src, length, n.Feed)
+	if err != nil {
+		return export.Measured{}, "", err
+	}
+	n.Finish()
+	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Incident: n}, note, nil
 }

@@ -168,12 +168,16 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 		_, err := writeIntervals(cmd.Context(), r, unlimited, r.Notes(), out, std)
 		return err
 	}
+	format.rules = f.rules
 	measured, _, err := measureProfile(cmd.Context(), r, unlimited, format)
 	if err != nil {
 		return err
 	}
 	if measured.Trace != nil {
 		measured.Trace.Notes = r.Notes()
+	}
+	if measured.Incident != nil {
+		measured.Incident.Notes = r.Notes()
 	}
 	measured.Own = f.own
 	f.apply(&measured)

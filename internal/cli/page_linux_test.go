@@ -1,0 +1,153 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pageOf is the page of a recording of the bundled program.
+func pageOf(t *testing.T, recording string, flags ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), recording+".html")
+	run(t, append([]string{"report", pictured(recording), "-o", file}, flags...)...).want(t, 0)
+	return file
+}
+
+// pictured is a recording that pictures are made of.
+func pictured(recording string) string {
+	return filepath.Join("..", "..", "screenshots", "recordings", recording+".ddtop")
+}
+
+// TestPageInBrowser clicks through pages of incidents.
+func TestPageInBrowser(t *testing.T) {
+	b := startBrowser(t)
+	b.open(pageOf(t, "hog"), false)
+	b.step(t, "a finding leads to its time, thread and code", func() {
+		b.click("#findings .go-time")
+		b.until(`document.querySelector("#scope .chip")`)
+		b.click("#findings .go-thread")
+		b.until(`document.querySelector("#scope").textContent.includes("thread ")`)
+		b.until(`document.querySelector("#timeline .names button[aria-pressed=true]")`)
+		b.click("#findings .go-code")
+		b.until(`document.querySelector("#flame .cell.hit") && document.querySelector("#matched").textContent.startsWith("matched")`)
+		if hash, _ := b.js("location.hash").(string); !strings.Contains(hash, "from=") || !strings.Contains(hash, "search=") {
+			t.Errorf("the address has %q", hash)
+		}
+		b.click("#clear")
+		b.until(`document.querySelector("#scope").textContent.includes("whole time") && !document.querySelector("#flame .cell.hit")`)
+	})
+	b.step(t, "a span is dragged, moved, zoomed to and taken away", func() {
+		whole := b.text("#flame-span")
+		b.drag("#lanes", .25, .5)
+		b.until(`document.querySelector("#scope .chip") && document.querySelector("#flame-span").textContent.includes("(the span")`)
+		span := b.text("#flame-span")
+		b.click("#span-on")
+		b.until(`document.querySelector("#flame-span").textContent !== ` + quoted(span))
+		view := b.view()
+		b.click("#zoom-span")
+		b.until(`document.querySelector("#lanes").dataset.view !== ` + quoted(view))
+		near := b.view()
+		b.click("#zoom-in")
+		b.until(`document.querySelector("#lanes").dataset.view !== ` + quoted(near))
+		b.click("#zoom-all")
+		b.until(`document.querySelector("#lanes").dataset.view === ` + quoted(view))
+		b.js(`document.querySelector("#lanes").focus()`)
+		b.key("Escape", "")
+		b.until(`document.querySelector("#flame-span").textContent === ` + quoted(whole))
+		b.key("+", "+")
+		b.until(`document.querySelector("#lanes").dataset.view !== ` + quoted(view))
+		b.click("#zoom-all")
+	})
+	b.step(t, "a click on the timeline chooses the instant of the dump", func() {
+		last := b.text("#dump-time")
+		b.click("#lanes")
+		b.until(`document.querySelector("#dump-time").textContent !== ` + quoted(last))
+		middle := b.text("#dump-time")
+		b.click("#after")
+		b.until(`document.querySelector("#dump-time").textContent !== ` + quoted(middle))
+		b.click("#dump-search")
+		b.typed("Reports")
+		b.until(`Array.from(document.querySelectorAll("#dump-threads details")).length > 0 && Array.from(document.querySelectorAll("#dump-threads details")).every(e => e.textContent.includes("Reports"))`)
+	})
+	b.step(t, "the flamegraph zooms, searches and changes its weight", func() {
+		b.until(`document.querySelectorAll("#flame .cell").length > 5`)
+		b.click(`#flame .cell[data-i="4"]`)
+		b.until(`document.querySelectorAll("#flame .cell.up").length > 0`)
+		b.click("#reset")
+		b.until(`document.querySelectorAll("#flame .cell.up").length === 0`)
+		b.key("/", "/")
+		b.until(`document.activeElement.id === "search"`)
+		b.typed("reports.*\\.rb")
+		b.until(`document.querySelector("#flame .cell.hit")`)
+		b.key("Escape", "")
+		b.until(`!document.querySelector("#flame .cell.hit")`)
+		cells := b.text("#flame")
+		b.js(`(function () { var e = document.querySelector("#metric"); e.value = "wait"; e.dispatchEvent(new Event("change")); })()`)
+		b.until(`document.querySelector("#flame-span").textContent.startsWith("waiting for the GVL")`)
+		b.js(`(function () { var e = document.querySelector("#metric"); e.value = "busy"; e.dispatchEvent(new Event("change")); })()`)
+		b.until(`document.querySelector("#flame").textContent === ` + quoted(cells))
+		b.click("#inverted")
+		b.until(`document.querySelector("#flame").textContent !== ` + quoted(cells))
+		b.click("#inverted")
+		b.click("#own")
+		b.until(`document.querySelectorAll("#flame .cell").length > 1`)
+		b.click("#own")
+	})
+	b.step(t, "colours", func() {
+		ground := `getComputedStyle(document.body).backgroundColor`
+		light := b.js(ground)
+		b.click("#theme")
+		b.until(ground + ` !== "` + light.(string) + `"`)
+		b.click("#theme")
+		b.until(ground + ` === "` + light.(string) + `"`)
+	})
+	b.open(pageOf(t, "requests"), true)
+	b.step(t, "requests sort, and one route is chosen", func() {
+		column := `Array.from(document.querySelectorAll("#routes tbody tr"), r => +r.children[1].textContent)`
+		b.until(column + `.length > 1`)
+		b.click("#routes th:nth-child(2) button")
+		b.until(column + `.every((v, i, a) => !i || a[i-1] >= v) && document.querySelector("#routes th:nth-child(2)").getAttribute("aria-sort") === "descending"`)
+		b.click("#routes th:nth-child(2) button")
+		b.until(column + `.every((v, i, a) => !i || a[i-1] <= v)`)
+		b.click("#routes tbody button.link")
+		b.until(`document.querySelector("#scope .chip")`)
+		if b.js(`getComputedStyle(document.body).backgroundColor`) != "rgb(20, 23, 28)" {
+			t.Errorf("a browser that wants dark colours has %v", b.js(`getComputedStyle(document.body).backgroundColor`))
+		}
+	})
+	difference := filepath.Join(t.TempDir(), "difference.html")
+	run(t, "diff", pictured("healthy"), pictured("hog"), "-o", difference).want(t, 0)
+	b.open(difference, false)
+	b.step(t, "a difference", func() {
+		b.until(`document.querySelectorAll("#flame .cell").length > 5 && document.querySelector("#states-table").textContent.includes("waiting")`)
+		cells := b.text("#flame")
+		b.js(`(function () { var e = document.querySelector("#side"); e.value = "0"; e.dispatchEvent(new Event("change")); })()`)
+		b.until(`document.querySelector("#flame").textContent !== ` + quoted(cells))
+		b.click("#functions-table tbody button.link")
+		b.until(`document.querySelectorAll("#functions-table tbody tr").length < 5 && document.querySelector("#flame .cell.hit")`)
+		b.click("#idle")
+	})
+	b.t = t
+	b.clean()
+}
+
+// view is the time that the timeline shows.
+func (b *browser) view() string {
+	b.t.Helper()
+	s, _ := b.js(`document.querySelector("#lanes").dataset.view`).(string)
+	return s
+}
+
+// step is a part of a test; those after it go on from where it left the page.
+func (b *browser) step(t *testing.T, name string, fn func()) {
+	t.Helper()
+	if !t.Run(name, func(t *testing.T) { b.t = t; fn() }) {
+		t.FailNow()
+	}
+	b.t = t
+}
+
+func quoted(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`).Replace(s) + "'"
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/recording"
+)
+
+// pagePicture makes a picture of the page of an incident, with a browser; without one the picture there is stays.
+func pagePicture(ctx context.Context, folder string) (err error) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		fmt.Println("no picture of a page: it needs chromium (apt-get install chromium)")
+		return nil
+	}
+	r, err := recording.Open(filepath.Join(folder, "recordings", "hog.ddtop"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	n := export.NewIncident(r.Process(), r.Dictionary(), nil)
+	from, to := r.Span()
+	if err := r.Range(from, to+1, n.Feed); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "ddtop-page")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	page, err := os.Create(filepath.Join(tmp, "page.html"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(export.WriteIncident(page, export.Measured{Process: r.Process(), Dict: r.Dictionary(), Incident: n}), page.Close()); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(filepath.Join(folder, "page.png"))
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1180", "--virtual-time-budget=5000",
+		"--blink-settings=preferredColorScheme=0", "--user-data-dir="+filepath.Join(tmp, "browser"), "--screenshot="+path, "file://"+page.Name())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", browser, err, out)
+	}
+	fmt.Println("wrote", filepath.Join(folder, "page.png"))
+	return nil
+}
