@@ -40,7 +40,7 @@ func WriteStatJSON(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 
 // WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes of a
 // recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then
-// requests and jobs by endpoint, who is to blame for the waiting, the longest waits, threads that Ruby does not know, and how
+// requests and jobs by endpoint, who is to blame for the waiting, the longest waits, what probes saw, threads that Ruby does not know, and how
 // well it was sampled and at what cost.
 func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
@@ -51,6 +51,7 @@ func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 	statRequests(&b, s)
 	statBlame(&b, s)
 	statLongest(&b, s)
+	statExact(&b, &s)
 	statNative(&b, s)
 	statFoot(&b, s)
 	_, err := io.WriteString(w, b.String())

@@ -1,6 +1,9 @@
 package gvl
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
 
 // Stat is the JSON of `ddtop stat`: what happened over one window. The field names are a contract. Durations are in ns,
 // *_monotonic_ns is CLOCK_MONOTONIC.
@@ -42,6 +45,8 @@ type Stat struct {
 	NativeThreads []StatNative `json:"native_threads"`
 	// Requests are the requests and jobs that threads worked for; Measure fills it.
 	Requests StatRequests `json:"requests"`
+	// Exact is what probes saw in the process, over about the same time; nil: there were none. Who has put them there fills it.
+	Exact *exact.Stat `json:"exact"`
 }
 
 // StatRates holds the sampling rates in Hz.

@@ -36,10 +36,12 @@ var rules = map[string][]string{
 	"sampler/ruby/internal/view":   {"attach"},
 	"sampler/ruby/internal/work":   {"attach", "sampler", "sampler/ruby/internal/code", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
 	"sampler/kernel":               {"attach", "sampler"},
-	"sampler/live":                 {"attach", "sampler", "sampler/ruby", "sampler/kernel"},
-	"gvl":                          {"sampler", "internal/units"},
+	"sampler/exact":                {},
+	"sampler/exact/probe":          {"attach", "sampler/exact"},
+	"sampler/live":                 {"attach", "sampler", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel"},
+	"gvl":                          {"sampler", "sampler/exact", "internal/units"},
 	"flamegraph":                   {"sampler", "gvl", "internal/units"},
-	"export":                       {"sampler", "gvl", "flamegraph", "internal/units"},
+	"export":                       {"sampler", "sampler/exact", "gvl", "flamegraph", "internal/units"},
 	"recording":                    {"sampler"},
 	"push":                         {"internal/safefile"},
 	"ui":                           {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
@@ -65,7 +67,7 @@ var rules = map[string][]string{
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "gvl", "flamegraph", "export", "recording", "internal/units"}
+var pure = []string{"sampler", "sampler/exact", "gvl", "flamegraph", "export", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}
@@ -79,11 +81,13 @@ var modules = []string{
 	"charm.land/lipgloss/v2",
 	"github.com/BurntSushi/toml",
 	"github.com/charmbracelet/x/ansi",
+	"github.com/cilium/ebpf",
 	"github.com/creack/pty",
 	"github.com/google/pprof",
 	"github.com/klauspost/compress",
 	"github.com/mattn/go-runewidth",
 	"github.com/spf13/cobra",
+	"golang.org/x/arch",
 	"golang.org/x/sys",
 	"golang.org/x/term",
 }

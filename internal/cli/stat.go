@@ -13,7 +13,7 @@ import (
 
 func newStat(std Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
-	lines := newLineFlags()
+	lines, follow := newLineFlags(), newExactFlags()
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stat PID|NAME [-d 10s]",
@@ -22,13 +22,19 @@ func newStat(std Streams) *cobra.Command {
 the waiting for it and who is to blame for it, garbage collection, the rates achieved, what could not
 be read, and what ddtop itself used.
 Ctrl-c ends it early and prints what was measured.
-With --interval it prints a line for each second, say, as vmstat does; with --json an object each.`,
+With --interval it prints a line for each second, say, as vmstat does; with --json an object each.
+With --exact it prints each change of the GVL too: how often and for how long each thread held it and
+waited for it, to the microsecond, and for whom. The kernel puts breakpoints into the process's
+libruby for it, in memory, while it lasts (docs/exact.md): needs root or capabilities, Ruby 3.3 or later.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inLines, err := lines.given(cmd, &m.length)
 			if err != nil {
 				return err
 			}
 			if err := m.check(cmd, args, std); err != nil {
+				return err
+			}
+			if err := follow.check(cmd, inLines, m.several()); err != nil {
 				return err
 			}
 			if inLines {
@@ -42,8 +48,16 @@ With --interval it prints a line for each second, say, as vmstat does; with --js
 				return err
 			}
 			defer src.Close()
-			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j)
+			probes, err := follow.open(cmd.Context(), src)
 			if err != nil {
+				return err
+			}
+			defer probes.close()
+			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j, probes.saw)
+			if err != nil {
+				return err
+			}
+			if err := probes.fill(&stat); err != nil {
 				return err
 			}
 			sayNote(std, note)
@@ -59,15 +73,22 @@ With --interval it prints a line for each second, say, as vmstat does; with --js
 	j.addRules(cmd)
 	j.addWait(cmd)
 	lines.addLines(cmd)
+	follow.addTo(cmd)
 	j.endpoint.addEndpoint(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
 
-func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (gvl.Stat, string, error) {
+// measureStat measures a source for a while. Each sample is shown to also, too.
+func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement, also ...func(*sampler.Sample)) (gvl.Stat, string, error) {
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), j.rules)
 	native := watchNative(src)
-	note, err := run(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
+	note, err := run(ctx, src, length, func(s *sampler.Sample) {
+		m.Feed(s)
+		for _, see := range also {
+			see(s)
+		}
+	})
 	if err != nil {
 		return gvl.Stat{}, "", err
 	}

@@ -1,0 +1,60 @@
+package exact
+
+// SlackNS is how much earlier or later, in ns, a thread may have held the GVL that sampling saw holding it: what sampling reads it
+// reads within some time, of which it tells the middle.
+const SlackNS = 1_000_000
+
+// maxPast is how many turns are kept for comparison, half a second's of the busiest load that was seen.
+const maxPast = 1 << 15
+
+// turn is a stretch of time in which a thread held the GVL, CLOCK_MONOTONIC in ns.
+type turn struct {
+	tid          int32
+	fromNS, toNS int64
+}
+
+// past keeps the last turns that are over, in order of their ends.
+type past struct {
+	turns []turn
+	next  int // the oldest one, once all room is taken
+}
+
+func (p *past) add(t turn) {
+	if len(p.turns) < maxPast {
+		p.turns = append(p.turns, t)
+		return
+	}
+	p.turns[p.next] = t
+	p.next = (p.next + 1) % maxPast
+}
+
+// at returns the turn of a number, the oldest one's is 0.
+func (p *past) at(n int) *turn { return &p.turns[(p.next+n)%len(p.turns)] }
+
+// Compare takes what sampling saw: that a thread held the GVL at a time. All records of until SlackNS after it must have been fed. What
+// was so long ago that it is not known any more, or is doubtful, is not compared.
+func (m *Machine) Compare(tid int32, atNS int64) {
+	from, to := atNS-SlackNS, atNS+SlackNS
+	if from < m.doubt || len(m.past.turns) == maxPast && m.past.at(0).toNS > from {
+		return
+	}
+	if t := m.threads[tid]; t != nil && t.state == Running && t.since <= to {
+		m.checks.Agreed++
+		return
+	}
+	low, high := 0, len(m.past.turns)
+	for low < high {
+		if mid := (low + high) / 2; m.past.at(mid).toNS < from {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	for ; low < len(m.past.turns) && m.past.at(low).fromNS <= to; low++ {
+		if m.past.at(low).tid == tid {
+			m.checks.Agreed++
+			return
+		}
+	}
+	m.checks.Disagreed++
+}

@@ -1,0 +1,305 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// ringBytes is the size of the ring: some 115,000 records, a second of the busiest load that was seen.
+const ringBytes = 8 << 20
+
+// maxDrain bounds the records that one Drain takes: twice what the ring holds.
+const maxDrain = 2 * ringBytes / recordSize
+
+// Probes are the probes in a process. They are taken out by Close, and by the kernel when ddtop ends, however it ends: they hang on
+// descriptors. It is for one goroutine.
+type Probes struct {
+	target   Target
+	counters *ebpf.Map
+	ring     *ebpf.Map
+	reader   *ringbuf.Reader
+	programs []*ebpf.Program
+	links    []link.Link
+	record   ringbuf.Record
+	// HitNS is what a hit of a probe costs the process that is of another mutex, in ns, as measured at Attach.
+	HitNS int64
+}
+
+// Check says why exact mode can't be on this machine with the rights that ddtop has; nil: nothing speaks against it. The error is
+// ErrKernel or ErrRights.
+func Check() error {
+	m, err := thisMachine(runtime.GOARCH)
+	if err == nil {
+		_, err = m.check()
+	}
+	return err
+}
+
+// Attach puts probes into a process: from then on Drain has its records. The error is ErrKernel, ErrRights or ErrNotPlaced.
+func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
+	m, err := thisMachine(runtime.GOARCH)
+	if err != nil {
+		return nil, err
+	}
+	many, err := m.check()
+	if err != nil {
+		return nil, err
+	}
+	return attachBy(mem, code, target, settings{many: many, ringBytes: ringBytes})
+}
+
+// settings are what tests vary. many: by links of many probes, which CAP_PERFMON suffices for, else by perf events.
+type settings struct {
+	many      bool
+	ringBytes uint32
+}
+
+func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probes, err error) {
+	p := &Probes{target: target}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	kernel, err := placesOfKernel()
+	if err != nil {
+		return nil, err
+	}
+	if p.counters, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_counts", Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1}); err != nil {
+		return nil, explain("making a BPF map", err)
+	}
+	if p.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_records", Type: ebpf.RingBuf, MaxEntries: o.ringBytes}); err != nil {
+		return nil, explain("making a ring for records", err)
+	}
+	if p.reader, err = ringbuf.NewReader(p.ring); err != nil {
+		return nil, explain("opening the ring for records", err)
+	}
+	if p.HitNS, err = hitCost(kernel, p.ring, o.many); err != nil {
+		return nil, err
+	}
+	if err := p.watchExits(kernel); err != nil {
+		return nil, err
+	}
+	file, err := link.OpenExecutable(code.path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrNoCode, code.Path, err)
+	}
+	for _, s := range code.sites {
+		b := builder{target: &target, kernel: kernel, kind: s.kind, argument: s.argument, counters: p.counters.FD(), ring: p.ring.FD()}
+		program, err := loadProgram(b, o.many)
+		if err != nil {
+			return nil, err
+		}
+		p.programs = append(p.programs, program)
+		l, err := attachAt(file, program, s.offset, target.PID, o.many)
+		if err != nil {
+			return nil, explain(fmt.Sprintf("putting a probe at %s of %s", s.symbol, code.Path), err)
+		}
+		p.links = append(p.links, l)
+	}
+	for _, s := range code.sites {
+		var b [1]byte
+		if err := mem.Read(s.at, b[:]); err != nil {
+			return nil, fmt.Errorf("process %d: looking for the probe at %s: %w", target.PID, s.symbol, err)
+		}
+		if b[0] != breakpoint {
+			return nil, fmt.Errorf("process %d: %w: at %v, %s of %s, is %#x", target.PID, ErrNotPlaced, s.at, s.symbol, code.Path, b[0])
+		}
+	}
+	return p, nil
+}
+
+// breakpoint is the instruction that the kernel puts in place of a probed one's first byte (int3).
+const breakpoint = 0xcc
+
+// placesOfKernel finds where this kernel has what the programs read of a task.
+func placesOfKernel() (kernelPlaces, error) {
+	var k kernelPlaces
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return k, fmt.Errorf("%w: reading what it says of itself: %w", ErrKernel, err)
+	}
+	for _, f := range []struct {
+		to   *int16
+		path []string
+	}{{&k.threadPointer, []string{"thread", "fsbase"}}, {&k.runDelay, []string{"sched_info", "run_delay"}}} {
+		at, err := memberAt(spec, "task_struct", f.path)
+		if err != nil {
+			return k, fmt.Errorf("%w: %w", ErrKernel, err)
+		}
+		*f.to = at
+	}
+	return k, nil
+}
+
+// memberAt is where a struct has a member of a member, in bytes.
+func memberAt(spec *btf.Spec, name string, path []string) (int16, error) {
+	var s *btf.Struct
+	if err := spec.TypeByName(name, &s); err != nil {
+		return 0, fmt.Errorf("struct %s: %w", name, err)
+	}
+	at := uint32(0)
+	for i, want := range path {
+		var next btf.Type
+		for _, m := range s.Members {
+			if m.Name == want && m.BitfieldSize == 0 {
+				at, next = at+m.Offset.Bytes(), btf.UnderlyingType(m.Type)
+			}
+		}
+		if next == nil {
+			return 0, fmt.Errorf("struct %s has no %s", s.Name, want)
+		}
+		if i == len(path)-1 {
+			if size, err := btf.Sizeof(next); err != nil || size != 8 {
+				return 0, fmt.Errorf("%s of struct %s is not of 8 bytes", want, s.Name)
+			}
+			break
+		}
+		var ok bool
+		if s, ok = next.(*btf.Struct); !ok {
+			return 0, fmt.Errorf("%s is not a struct", want)
+		}
+	}
+	if at > 1<<15-1 {
+		return 0, fmt.Errorf("struct %s is too large", name)
+	}
+	return int16(at), nil
+}
+
+// loadProgram has the kernel check and compile a program.
+func loadProgram(b builder, many bool) (*ebpf.Program, error) {
+	spec := &ebpf.ProgramSpec{Name: "ddtop_exact", Type: ebpf.Kprobe, Instructions: b.program(), License: "Dual MIT/GPL"}
+	switch {
+	case b.kind == exact.Exited:
+		spec.Type, spec.AttachType, spec.AttachTo = ebpf.Tracing, ebpf.AttachTraceRawTp, "sched_process_exit"
+	case many:
+		spec.AttachType = ebpf.AttachTraceUprobeMulti
+	}
+	p, err := ebpf.NewProgram(spec)
+	if err != nil {
+		return nil, explain("loading a BPF program", err)
+	}
+	return p, nil
+}
+
+// watchExits has the end of each native thread recorded.
+func (p *Probes) watchExits(kernel kernelPlaces) error {
+	program, err := loadProgram(builder{target: &p.target, kernel: kernel, kind: exact.Exited, counters: p.counters.FD(), ring: p.ring.FD()}, false)
+	if err != nil {
+		return err
+	}
+	p.programs = append(p.programs, program)
+	l, err := link.AttachTracing(link.TracingOptions{Program: program})
+	if err != nil {
+		return explain("watching the ends of threads", err)
+	}
+	p.links = append(p.links, l)
+	return nil
+}
+
+func attachAt(file *link.Executable, program *ebpf.Program, offset uint64, pid int, many bool) (link.Link, error) {
+	if many {
+		return file.UprobeMulti(nil, program, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(pid)})
+	}
+	return file.Uprobe("", program, &link.UprobeOptions{Address: offset, PID: pid})
+}
+
+// Drain hands out what has been recorded since the last time, in about the order of time (records of several CPUs can change places
+// within microseconds). The record is valid during the call.
+func (p *Probes) Drain(emit func(*exact.Record)) error {
+	if err := p.reader.Flush(); err != nil {
+		return fmt.Errorf("exact mode: reading the ring: %w", err)
+	}
+	for range maxDrain {
+		err := p.reader.ReadInto(&p.record)
+		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("exact mode: reading the ring: %w", err)
+		}
+		r, err := p.target.decode(p.record.RawSample)
+		if err != nil {
+			return fmt.Errorf("exact mode: %w", err)
+		}
+		emit(&r)
+	}
+	return nil
+}
+
+// Counts are what the probes have counted since Attach.
+type Counts struct {
+	// Hits is how often a thread came past a probe, also with other mutexes; Lost how many records had no room.
+	Hits, Lost uint64
+	// BusyNS is how long threads were held up by making records, in ns.
+	BusyNS int64
+}
+
+// CostNS estimates for how long the probes have held the process's threads up, in ns.
+func (p *Probes) CostNS(c Counts) int64 { return int64(c.Hits)*p.HitNS + c.BusyNS }
+
+// Counts reads what was counted.
+func (p *Probes) Counts() (Counts, error) {
+	var v [counters / 8]uint64
+	if err := p.counters.Lookup(uint32(0), &v); err != nil {
+		return Counts{}, fmt.Errorf("exact mode: reading the counters: %w", err)
+	}
+	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
+}
+
+// stop has the programs record nothing more: while probes are taken out one after the other, what is recorded is half of it.
+func (p *Probes) stop() error {
+	var v [counters / 8]uint64
+	if err := p.counters.Lookup(uint32(0), &v); err != nil {
+		return err
+	}
+	v[countOff/8] = 1
+	return p.counters.Put(uint32(0), v)
+}
+
+// Stop has the programs record nothing more. What they have recorded can still be drained.
+func (p *Probes) Stop() error {
+	if err := p.stop(); err != nil {
+		return fmt.Errorf("exact mode: stopping the programs: %w", err)
+	}
+	return nil
+}
+
+// Detach takes the probes out of the process, which takes some ten milliseconds. What was recorded and counted can still be read.
+func (p *Probes) Detach() error {
+	var errs []error
+	for _, l := range p.links {
+		errs = append(errs, l.Close())
+	}
+	p.links = nil
+	for _, program := range p.programs {
+		errs = append(errs, program.Close())
+	}
+	p.programs = nil
+	return errors.Join(errs...)
+}
+
+// Close takes the probes out and closes all.
+func (p *Probes) Close() error {
+	errs := []error{p.Detach()}
+	if p.reader != nil {
+		errs = append(errs, p.reader.Close())
+	}
+	for _, m := range []*ebpf.Map{p.ring, p.counters} {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	p.reader, p.ring, p.counters = nil, nil, nil
+	return errors.Join(errs...)
+}

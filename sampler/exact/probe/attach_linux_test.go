@@ -1,0 +1,315 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// needBPF skips the test where the machine forbids exact mode.
+func needBPF(t *testing.T) {
+	t.Helper()
+	if err := Try(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+}
+
+// watched is a Ruby process with all that Attach needs.
+type watched struct {
+	*rubytest.Process
+	proc   *attach.Process
+	module *attach.Module
+	code   Code
+	target Target
+}
+
+// busy has four threads hand the GVL to each other all the time.
+const busy = `$stdout.sync = true
+4.times { Thread.new { loop { Thread.pass; sleep 0 } } }
+puts "ready"
+$stdin.gets`
+
+func watch(t *testing.T, r rubytest.Ruby, program string) watched {
+	t.Helper()
+	if !r.AtLeast(3, 3) {
+		rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
+	}
+	w := watched{Process: r.Start(t, program, rubytest.Options{})}
+	w.Expect(t, "ready")
+	var err error
+	if w.proc, err = attach.Open(w.PID); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.proc.Close() })
+	if w.module, err = attach.FindRuby(w.proc); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.module.Close() })
+	maps, err := w.proc.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.code, err = FindCode(w.proc, w.module, maps); err != nil {
+		t.Fatal(err)
+	}
+	version, _, err := w.module.RubyVersion(w.proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := ruby.Find(t.Context(), w.proc, w.module, version, ruby.FindOptions{PID: w.PID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := ruby.NewReader(found.VM, w.module, w.PID, sampler.NewDictionary(), ruby.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s sampler.Sample
+	for deadline := time.Now().Add(r.Timeout()); ; {
+		if err = reader.Read(sampler.LockTick, &s); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	at, err := reader.Scheduler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.target = Target{PID: w.PID, Lock: uint64(at.Lock), Owner: uint64(at.Owner), QueueTail: uint64(at.QueueTail), ReadyNode: at.ReadyNode,
+		RunningNode: at.RunningNode, ExecutionContext: at.ExecutionContext, ThreadOfEC: at.ThreadOfEC}
+	return w
+}
+
+// text compares the process's code with its file: nil when they are the same.
+func (w *watched) text(t *testing.T) error {
+	t.Helper()
+	maps, err := w.proc.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(w.code.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, m := range maps {
+		if !m.Exec || m.Path != w.code.Path {
+			continue
+		}
+		memory, file := make([]byte, m.End-m.Start), make([]byte, m.End-m.Start)
+		if err := w.proc.Read(m.Start, memory); err != nil {
+			t.Fatal(err)
+		}
+		n, _ := f.ReadAt(file, int64(m.Offset)) // the last page can be longer than the file
+		if !bytes.Equal(memory[:n], file[:n]) {
+			return errors.New("the code in memory is not the file's")
+		}
+	}
+	return nil
+}
+
+// eachWay runs a test with links of many probes, where the kernel has them, and with perf events.
+func eachWay(t *testing.T, test func(t *testing.T, many bool)) {
+	needBPF(t)
+	t.Run("perf events", func(t *testing.T) { test(t, false) })
+	t.Run("one link", func(t *testing.T) {
+		m, err := thisMachine("amd64")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if many, err := m.check(); err != nil || !many {
+			rubytest.Skip(t, "this kernel has no links of many probes that know processes (%v)", err)
+		}
+		test(t, true)
+	})
+}
+
+// TestAttach: records of all kinds come, with Ruby's threads in them; afterwards nothing is left in the process.
+func TestAttach(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		eachWay(t, func(t *testing.T, many bool) {
+			w := watch(t, r, busy)
+			p, err := attachBy(w.proc, w.code, w.target, settings{many: many, ringBytes: ringBytes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.text(t) == nil {
+				t.Error("no breakpoint is in the process's code")
+			}
+			threads := make(map[int32]uint64)
+			kinds := make(map[exact.Kind]int)
+			last := int64(0)
+			for deadline := time.Now().Add(r.Timeout()); kinds[exact.Unlocked] < 1000 || kinds[exact.Slept] < 10 || kinds[exact.Signalled] < 10 || len(threads) < 4; {
+				err := p.Drain(func(r *exact.Record) {
+					kinds[r.Kind]++
+					if r.Thread != 0 {
+						if was, ok := threads[r.TID]; ok && was != r.Thread {
+							t.Errorf("native thread %d is of %#x and of %#x", r.TID, was, r.Thread)
+						}
+						threads[r.TID] = r.Thread
+					}
+					if r.Kind == exact.Unlocked && r.NS < last {
+						t.Errorf("a record of %d comes after one of %d, and both had the mutex", r.NS, last)
+					}
+					if r.Kind == exact.Unlocked {
+						last = r.NS
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("records: %v, threads %v", kinds, threads)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			counts, err := p.Counts()
+			if err != nil || counts.Lost != 0 || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
+				t.Errorf("%+v, a hit costs %d ns, %v", counts, p.HitNS, err)
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := w.text(t); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// TestRingTooSmall: what has no room is counted, and nothing comes after Stop.
+func TestRingTooSmall(t *testing.T) {
+	needBPF(t)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		w := watch(t, r, busy)
+		p, err := attachBy(w.proc, w.code, w.target, settings{many: false, ringBytes: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for deadline := time.Now().Add(r.Timeout()); ; time.Sleep(time.Millisecond) {
+			counts, err := p.Counts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if counts.Lost > 100 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%+v", counts)
+			}
+		}
+		n := 0
+		count := func(*exact.Record) { n++ }
+		if err := p.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Detach(); err != nil { // a program that is under way when it is stopped makes its record still
+			t.Fatal(err)
+		}
+		if err := p.Drain(count); err != nil || n == 0 || n > 4096/recordSize {
+			t.Errorf("%d records, %v", n, err)
+		}
+		if err := w.text(t); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTwoAtOnce: another ddtop's probes are no obstacle, and stay when this one's go.
+func TestTwoAtOnce(t *testing.T) {
+	needBPF(t)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		w := watch(t, r, busy)
+		var both [2]*Probes
+		for i := range both {
+			var err error
+			if both[i], err = Attach(w.proc, w.code, w.target); err != nil {
+				t.Fatal(err)
+			}
+			defer both[i].Close()
+		}
+		if err := both[0].Close(); err != nil {
+			t.Error(err)
+		}
+		n := 0
+		for deadline := time.Now().Add(r.Timeout()); n < 100; time.Sleep(time.Millisecond) {
+			if err := both[1].Drain(func(*exact.Record) { n++ }); err != nil {
+				t.Fatal(err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d records", n)
+			}
+		}
+		if err := both[1].Close(); err != nil {
+			t.Error(err)
+		}
+		if err := w.text(t); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProcessIsGone: the end of the process is no error of taking the probes out.
+func TestProcessIsGone(t *testing.T) {
+	needBPF(t)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		// Threads that sleep: the ends of busy ones would have no room in a ring that nobody empties until then.
+		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets")
+		p, err := Attach(w.proc, w.code, w.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Stop(t)
+		exited := 0
+		for deadline := time.Now().Add(r.Timeout()); exited < 4; time.Sleep(time.Millisecond) {
+			if err := p.Drain(func(r *exact.Record) {
+				if r.Kind == exact.Exited {
+					exited++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the end of %d threads was recorded", exited)
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNotPlaced: probes that go elsewhere than to the code that the process runs are an error, and are taken out.
+func TestNotPlaced(t *testing.T) {
+	needBPF(t)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		w := watch(t, r, busy)
+		for i := range w.code.sites {
+			w.code.sites[i].at += 1 << 10
+		}
+		if _, err := Attach(w.proc, w.code, w.target); !errors.Is(err, ErrNotPlaced) {
+			t.Errorf("%v", err)
+		}
+		if err := w.text(t); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	var target Target
+	if _, err := target.decode(make([]byte, recordSize-1)); err == nil {
+		t.Error("a short record is none")
+	}
+}

@@ -1,0 +1,15 @@
+package probe
+
+import "errors"
+
+// Why exact mode can't be. Errors that are one of them say what was tried and what mends it.
+var (
+	// ErrNoCode: the Ruby has no place for a probe that is safe and cheap, or is of a kind that is not known.
+	ErrNoCode = errors.New("exact mode can't watch this Ruby")
+	// ErrKernel: the kernel is too old, was built without what is needed, or is locked down.
+	ErrKernel = errors.New("exact mode can't be had from this kernel")
+	// ErrRights: ddtop may not do what is needed.
+	ErrRights = errors.New("no permission for exact mode")
+	// ErrNotPlaced: the kernel has taken the probes, but the target's memory does not have them.
+	ErrNotPlaced = errors.New("the probes are not in the process's code")
+)

@@ -1,0 +1,193 @@
+package probe
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// recordSize is what a record takes in the ring, in bytes. Its words are at the places below, from its beginning.
+const (
+	recordNS = 8 * iota
+	recordTID
+	recordThread
+	recordOwner
+	recordReady
+	recordRunning
+	recordTail
+	recordDelay
+	recordSize
+	recordKind = recordTID + 4
+)
+
+// What the programs count, at its place in bytes in the one value of the map of counters.
+const (
+	countHits = 8 * iota
+	countLost
+	countBusyNS
+	countOff // not 0: nothing is to be recorded any more
+	counters
+)
+
+// Where a program finds the registers of the thread that hit a probe (struct pt_regs of x86-64, arch/x86/include/asm/ptrace.h).
+const (
+	regsSI = 104
+	regsDI = 112
+)
+
+// record is at this place of a program's stack, what is below it are single words.
+const (
+	onStack = -recordSize
+	wordAt  = onStack - 8
+)
+
+// A program takes about usualBusyNS. One that took more than maxBusyNS was interrupted, and counts as a usual one.
+const maxBusyNS, usualBusyNS = 20_000, 1_000
+
+// noWakeup has the ring not wake its reader, who looks by itself (BPF_RB_NO_WAKEUP).
+const noWakeup = 1
+
+// kernelPlaces are where this kernel has what a program reads of a task, in bytes from the start of struct task_struct.
+type kernelPlaces struct {
+	// threadPointer is the task's fs base, runDelay the time it was runnable without a CPU, in ns.
+	threadPointer, runDelay int16
+}
+
+// builder makes a program for one kind of probe.
+type builder struct {
+	target   *Target
+	kernel   kernelPlaces
+	kind     exact.Kind
+	argument argument
+	counters int // the map's descriptor
+	ring     int
+}
+
+// word reads a word of the target's memory at a register's address plus an offset, to a place on the stack; 0 where it can't be read.
+func word(to int16, from asm.Register, offset int64) asm.Instructions {
+	ins := asm.Instructions{asm.Mov.Reg(asm.R3, from)}
+	if offset != 0 {
+		ins = append(ins, asm.LoadImm(asm.R2, offset, asm.DWord), asm.Add.Reg(asm.R3, asm.R2))
+	}
+	return append(ins, asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, 8), asm.FnProbeReadUser.Call())
+}
+
+// wordAtAddress is word for an address that is known beforehand.
+func wordAtAddress(to int16, at uint64) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadImm(asm.R3, int64(at), asm.DWord),
+		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, 8), asm.FnProbeReadUser.Call(),
+	}
+}
+
+// program makes the program. R6 are the registers of the thread that hit the probe, R7 the counters, R8 the process and thread, R9
+// the task, later the thread's rb_thread_t.
+func (b *builder) program() asm.Instructions {
+	ins := asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.LoadMapValue(asm.R7, b.counters, 0),
+	}
+	if b.kind != exact.Exited { // which every process of the machine passes
+		ins = append(ins, asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R7, asm.R1, asm.DWord)) // countHits is the first
+	}
+	switch b.argument {
+	case firstArgument:
+		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, regsDI, asm.DWord))
+	case secondArgument:
+		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, regsSI, asm.DWord))
+	}
+	if b.argument != noArgument {
+		ins = append(ins, asm.LoadImm(asm.R3, int64(b.target.Lock), asm.DWord), asm.JNE.Reg(asm.R2, asm.R3, "out"))
+	}
+	ins = append(ins,
+		asm.LoadMem(asm.R1, asm.R7, countOff, asm.DWord),
+		asm.JNE.Imm(asm.R1, 0, "out"),
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(asm.R8, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.JNE.Imm(asm.R0, int32(b.target.PID), "out"),
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, onStack+recordNS, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, onStack+recordTID, asm.R8, asm.Word),
+		asm.StoreImm(asm.RFP, onStack+recordKind, int64(b.kind), asm.Word),
+	)
+	if b.kind == exact.Exited {
+		ins = append(ins, asm.Mov.Imm(asm.R1, 0))
+		for at := int16(recordThread); at < recordSize; at += 8 {
+			ins = append(ins, asm.StoreMem(asm.RFP, onStack+at, asm.R1, asm.DWord))
+		}
+	} else {
+		ins = append(ins, b.readScheduler()...)
+	}
+	return append(ins,
+		asm.LoadMapPtr(asm.R1, b.ring),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, noWakeup),
+		asm.FnRingbufOutput.Call(),
+		asm.JEq.Imm(asm.R0, 0, "kept"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.Mov.Reg(asm.R2, asm.R7), asm.Add.Imm(asm.R2, countLost),
+		asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
+		asm.FnKtimeGetNs.Call().WithSymbol("kept"),
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordNS, asm.DWord),
+		asm.Sub.Reg(asm.R0, asm.R1),
+		asm.JLE.Imm(asm.R0, maxBusyNS, "counted"),
+		asm.Mov.Imm(asm.R0, usualBusyNS),
+		asm.Mov.Reg(asm.R2, asm.R7).WithSymbol("counted"), asm.Add.Imm(asm.R2, countBusyNS),
+		asm.StoreXAdd(asm.R2, asm.R0, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("out"),
+		asm.Return(),
+	)
+}
+
+// readScheduler fills in what the scheduler says of the thread that hit the probe. Which rb_thread_t it is stands in its thread-local
+// storage: so there is nothing to keep up to date while threads come and go.
+func (b *builder) readScheduler() asm.Instructions {
+	t := b.target
+	ins := asm.Instructions{
+		asm.FnGetCurrentTaskBtf.Call(),
+		asm.Mov.Reg(asm.R9, asm.R0),
+		asm.LoadMem(asm.R1, asm.R9, b.kernel.runDelay, asm.DWord),
+		asm.StoreMem(asm.RFP, onStack+recordDelay, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R9, asm.R9, b.kernel.threadPointer, asm.DWord),
+	}
+	ins = append(ins, word(wordAt, asm.R9, t.ExecutionContext)...)
+	ins = append(ins, asm.LoadMem(asm.R9, asm.RFP, wordAt, asm.DWord))
+	ins = append(ins, word(onStack+recordThread, asm.R9, int64(t.ThreadOfEC))...)
+	ins = append(ins, asm.LoadMem(asm.R9, asm.RFP, onStack+recordThread, asm.DWord))
+	ins = append(ins, wordAtAddress(onStack+recordOwner, t.Owner)...)
+	if b.kind == exact.Signalled {
+		// It tells only that a thread has given the GVL away: one that has it, or is no Ruby thread, has not.
+		ins = append(ins,
+			asm.JEq.Imm(asm.R9, 0, "out"),
+			asm.LoadMem(asm.R1, asm.RFP, onStack+recordOwner, asm.DWord),
+			asm.JEq.Reg(asm.R1, asm.R9, "out"))
+	}
+	ins = append(ins, word(onStack+recordReady, asm.R9, int64(t.ReadyNode))...)
+	ins = append(ins, word(onStack+recordRunning, asm.R9, int64(t.RunningNode))...)
+	return append(ins, wordAtAddress(onStack+recordTail, t.QueueTail)...)
+}
+
+// decode makes a Record of what a program has put into the ring.
+func (t *Target) decode(b []byte) (exact.Record, error) {
+	if len(b) < recordSize {
+		return exact.Record{}, fmt.Errorf("a record of %d bytes, not %d", len(b), recordSize)
+	}
+	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
+	r := exact.Record{
+		NS: int64(at(recordNS)), TID: int32(binary.LittleEndian.Uint32(b[recordTID:])), Kind: exact.Kind(b[recordKind]),
+		Thread: at(recordThread), Owner: at(recordOwner), DelayNS: int64(at(recordDelay)),
+	}
+	if r.Thread != 0 {
+		r.Queued, r.Linked = linked(at(recordReady), r.Thread+uint64(t.ReadyNode)), linked(at(recordRunning), r.Thread+uint64(t.RunningNode))
+	}
+	if tail := at(recordTail); tail != 0 && tail != t.QueueTail-8 {
+		r.Last = tail - uint64(t.ReadyNode)
+	}
+	return r, nil
+}
+
+// linked reports whether a list's node is in a list: one that is not points to itself, or nowhere.
+func linked(next, node uint64) bool { return next != 0 && next != node }

@@ -1,0 +1,152 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kernels from which on something is there.
+var (
+	// leastKernel has bpf_get_current_task_btf, the last of what is needed to come.
+	leastKernel = release{5, 11}
+	// manyKernel tells the process of a link of many probes from its threads ("bpf: Fix multi-uprobe PID filtering logic"): before it,
+	// such links are not used. They are what CAP_PERFMON suffices for.
+	manyKernel = release{6, 10}
+)
+
+// release is the number of a kernel.
+type release struct{ major, minor int }
+
+func (r release) before(other release) bool {
+	return r.major < other.major || r.major == other.major && r.minor < other.minor
+}
+
+func (r release) String() string { return fmt.Sprintf("%d.%d", r.major, r.minor) }
+
+// parseRelease reads what uname says: "6.1.0-18-amd64".
+func parseRelease(s string) (release, error) {
+	var r release
+	if _, err := fmt.Sscanf(s, "%d.%d", &r.major, &r.minor); err != nil {
+		return r, fmt.Errorf("a kernel called %q", s)
+	}
+	return r, nil
+}
+
+// The capabilities that are asked for, by their numbers (capabilities(7)).
+const (
+	capSysPtrace = 19
+	capSysAdmin  = 21
+	capPerfmon   = 38
+	capBPF       = 39
+)
+
+// machine is what decides whether exact mode can be: read once, so that tests can say what it is.
+type machine struct {
+	release string
+	arch    string
+	// effective are the capabilities that ddtop has (CapEff of /proc/self/status).
+	effective uint64
+	// btf: the kernel says where it has what (/sys/kernel/btf/vmlinux).
+	btf bool
+	// lockdown is what /sys/kernel/security/lockdown says; "" where there is none.
+	lockdown string
+	// namespace is the inode of ddtop's PID namespace.
+	namespace uint64
+	program   string
+}
+
+// firstNamespace is the inode of the kernel's first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const firstNamespace = 0xeffffffc
+
+func thisMachine(arch string) (machine, error) {
+	m := machine{arch: arch, program: "ddtop"}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return m, fmt.Errorf("uname: %w", err)
+	}
+	m.release = unix.ByteSliceToString(u.Release[:])
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return m, err
+	}
+	if _, rest, ok := strings.Cut(string(status), "\nCapEff:"); ok {
+		if _, err := fmt.Sscanf(rest, "%x", &m.effective); err != nil {
+			return m, fmt.Errorf("/proc/self/status: CapEff: %w", err)
+		}
+	}
+	_, err = os.Stat("/sys/kernel/btf/vmlinux")
+	m.btf = err == nil
+	if b, err := os.ReadFile("/sys/kernel/security/lockdown"); err == nil {
+		m.lockdown = string(b)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return m, fmt.Errorf("/proc/self/ns/pid: %w", err)
+	}
+	m.namespace = st.Ino
+	if exe, err := os.Executable(); err == nil {
+		m.program = exe
+	}
+	return m, nil
+}
+
+// check says why exact mode can't be on a machine, and what mends it; nil: nothing speaks against it. many: links of many probes may be
+// used.
+func (m *machine) check() (many bool, err error) {
+	if m.arch != "amd64" {
+		return false, fmt.Errorf("%w: it is for x86_64 as yet, and has not been tried on %s", ErrKernel, m.arch)
+	}
+	kernel, err := parseRelease(m.release)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrKernel, err)
+	}
+	if kernel.before(leastKernel) {
+		return false, fmt.Errorf("%w: it needs Linux %v, and this is %s", ErrKernel, leastKernel, m.release)
+	}
+	if !m.btf {
+		return false, fmt.Errorf("%w: it does not say where it has what (no /sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)", ErrKernel)
+	}
+	if strings.Contains(m.lockdown, "[confidentiality]") {
+		return false, fmt.Errorf("%w: it is locked down for confidentiality (/sys/kernel/security/lockdown), which forbids BPF programs to read", ErrKernel)
+	}
+	if m.namespace != firstNamespace {
+		return false, fmt.Errorf("%w: ddtop runs in a PID namespace of its own, and the kernel tells BPF programs the numbers outside of it. Run it on the host, or in a container with --pid=host", ErrRights)
+	}
+	many = !kernel.before(manyKernel)
+	has := func(c int) bool { return m.effective>>c&1 != 0 }
+	if has(capSysAdmin) {
+		return many, nil
+	}
+	var missing []string
+	for _, c := range []struct {
+		number int
+		name   string
+	}{{capBPF, "CAP_BPF"}, {capPerfmon, "CAP_PERFMON"}, {capSysPtrace, "CAP_SYS_PTRACE"}} {
+		if !has(c.number) {
+			missing = append(missing, c.name)
+		}
+	}
+	if !many {
+		return false, fmt.Errorf("%w: before Linux %v, and this is %s, it needs CAP_SYS_ADMIN: run it with sudo", ErrRights, manyKernel, m.release)
+	}
+	if len(missing) > 0 {
+		return many, fmt.Errorf("%w: it lacks %s: run it with sudo, or once sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep %s",
+			ErrRights, strings.Join(missing, " and "), m.program)
+	}
+	return many, nil
+}
+
+// explain says what a refusal of the kernel means.
+func explain(doing string, err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: %s: %w. A container's seccomp profile, SELinux or AppArmor can forbid it: run ddtop on the host", ErrRights, doing, err)
+	case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: %s: %w", ErrKernel, doing, err)
+	}
+	return fmt.Errorf("exact mode: %s: %w", doing, err)
+}

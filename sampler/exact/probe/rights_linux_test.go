@@ -1,0 +1,66 @@
+package probe
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// able is a machine on which exact mode can be.
+func able() machine {
+	return machine{
+		release: "6.18.44-fc", arch: "amd64", effective: 1<<capBPF | 1<<capPerfmon | 1<<capSysPtrace, btf: true,
+		lockdown: "[none] integrity confidentiality\n", namespace: firstNamespace, program: "/usr/bin/ddtop",
+	}
+}
+
+func TestWhereItCannotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*machine)
+		kind   error // nil: it can be
+		says   string
+	}{
+		"it can be":            {func(*machine) {}, nil, ""},
+		"root":                 {func(m *machine) { m.effective, m.release = 1<<capSysAdmin, "5.11.0" }, nil, ""},
+		"no security modules":  {func(m *machine) { m.lockdown = "" }, nil, ""},
+		"locked for integrity": {func(m *machine) { m.lockdown = "none [integrity] confidentiality" }, nil, ""},
+		"arm64":                {func(m *machine) { m.arch = "arm64" }, ErrKernel, "it is for x86_64 as yet, and has not been tried on arm64"},
+		"an old kernel":        {func(m *machine) { m.release = "5.10.0-32-amd64" }, ErrKernel, "it needs Linux 5.11, and this is 5.10.0-32-amd64"},
+		"an odd kernel":        {func(m *machine) { m.release = "gnu" }, ErrKernel, `a kernel called "gnu"`},
+		"no BTF":               {func(m *machine) { m.btf = false }, ErrKernel, "no /sys/kernel/btf/vmlinux"},
+		"locked down":          {func(m *machine) { m.lockdown = "none integrity [confidentiality]" }, ErrKernel, "locked down for confidentiality"},
+		"a container":          {func(m *machine) { m.namespace = 4026532001 }, ErrRights, "--pid=host"},
+		"nothing": {func(m *machine) { m.effective = 0 }, ErrRights,
+			"it lacks CAP_BPF and CAP_PERFMON and CAP_SYS_PTRACE: run it with sudo, or once sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep /usr/bin/ddtop"},
+		"no CAP_BPF":     {func(m *machine) { m.effective &^= 1 << capBPF }, ErrRights, "it lacks CAP_BPF:"},
+		"no CAP_PERFMON": {func(m *machine) { m.effective &^= 1 << capPerfmon }, ErrRights, "it lacks CAP_PERFMON:"},
+		"no ptrace":      {func(m *machine) { m.effective &^= 1 << capSysPtrace }, ErrRights, "it lacks CAP_SYS_PTRACE:"},
+		"a kernel whose links don't know processes": {func(m *machine) { m.release = "6.9.3" }, ErrRights, "it needs CAP_SYS_ADMIN: run it with sudo"},
+	} {
+		m := able()
+		c.change(&m)
+		many, err := m.check()
+		if c.kind == nil {
+			if err != nil || many != (m.release != "5.11.0") {
+				t.Errorf("%s: many %v, %v", name, many, err)
+			}
+		} else if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v\nwant %q", name, err, c.says)
+		}
+	}
+}
+
+func TestRefusalsAreExplained(t *testing.T) {
+	for _, c := range []struct {
+		err, kind error
+	}{{unix.EPERM, ErrRights}, {unix.EACCES, ErrRights}, {unix.EINVAL, ErrKernel}, {unix.ENOSYS, ErrKernel}} {
+		if err := explain("loading", c.err); !errors.Is(err, c.kind) || !errors.Is(err, c.err) {
+			t.Errorf("%v: %v", c.err, err)
+		}
+	}
+	if err := explain("loading", unix.ENOMEM); errors.Is(err, ErrRights) || errors.Is(err, ErrKernel) || !errors.Is(err, unix.ENOMEM) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,16 @@
+package probe
+
+// Target is the scheduler of a Ruby VM, and where its parts are in the process's memory.
+type Target struct {
+	// PID is the process's number, which is the same for ddtop and for the kernel.
+	PID int
+	// Lock is the address of the scheduler's mutex, Owner that of its pointer to the thread that owns the GVL, and QueueTail that
+	// of the pointer to the last in the queue (the second word of the list's head).
+	Lock, Owner, QueueTail uint64
+	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads, in bytes.
+	ReadyNode, RunningNode int
+	// ExecutionContext is how far from a native thread's thread pointer it has the pointer to its execution context, in bytes;
+	// ThreadOfEC where that has the pointer to the rb_thread_t.
+	ExecutionContext int64
+	ThreadOfEC       int
+}

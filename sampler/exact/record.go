@@ -1,0 +1,47 @@
+package exact
+
+// Kind says where a record was made.
+type Kind uint8
+
+const (
+	// Unlocked: a thread is about to give the scheduler's mutex back.
+	Unlocked Kind = iota + 1
+	// Slept: a thread is about to give the mutex back and to sleep until it is signalled.
+	Slept
+	// Signalled: a thread wakes another one, and does not own the GVL (any more). No lock need be held: only what it says of the
+	// thread itself counts.
+	Signalled
+	// Exited: the native thread ends.
+	Exited
+	// Began is made by reading memory once, when the probes have been put in: what a thread's state is until it moves.
+	Began
+)
+
+// Record is the scheduler at an instant, as the native thread sees it that is in it then. All but that of Signalled hold the mutex: so
+// they are final and fit together.
+type Record struct {
+	// NS is CLOCK_MONOTONIC in ns.
+	NS   int64
+	TID  int32
+	Kind Kind
+	// Queued and Linked: the thread is in the queue for the GVL; it is in the list of running threads.
+	Queued, Linked bool
+	// Thread is the address of its rb_thread_t; 0: it is none of Ruby's (the timer thread). Owner is the thread that owns the GVL,
+	// Last the last one in the queue; 0: none.
+	Thread, Owner, Last uint64
+	// DelayNS is for how long the native thread has been runnable without a CPU since its start, in ns.
+	DelayNS int64
+}
+
+// state is what a record says of its own thread (rules of Ruby 3.3 and later).
+func (r *Record) state() State {
+	switch {
+	case r.Thread == 0:
+		return None
+	case r.Owner == r.Thread && r.Linked:
+		return Running
+	case r.Owner == r.Thread || r.Queued:
+		return Waiting
+	}
+	return Released
+}

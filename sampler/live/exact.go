@@ -1,0 +1,37 @@
+package live
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// DefaultExactCost is the share of its own CPU time that the probes of exact mode may cost a process.
+const DefaultExactCost = 0.03
+
+// ErrExact: the process is one whose GVL can't be followed exactly.
+var ErrExact = errors.New("exact mode can't follow this process")
+
+// ExactOptions say how the GVL is to be followed.
+type ExactOptions struct {
+	// MaxCost is the share of its own CPU time that the probes may cost the process, by estimate; beyond it they are taken out. 0:
+	// DefaultExactCost; 1: no limit.
+	MaxCost float64
+	// To takes what is seen, on a goroutine of its own, until Close has returned. What it is given is valid during the call only.
+	To exact.Consumer
+}
+
+// ExactReport says how it went.
+type ExactReport struct {
+	// FromNS and ToNS are between when the GVL was followed, CLOCK_MONOTONIC in ns.
+	FromNS, ToNS int64
+	// Hits is how often a thread came past a probe, Lost how many records had no room.
+	Hits, Lost uint64
+	// CostNS is for how long the probes held the process's threads up, by estimate; CPUNS is the CPU time that the process took
+	// meanwhile, that included. HitNS is what one hit that made no record costs, as measured at the start.
+	CostNS, CPUNS, HitNS int64
+	Checks               exact.Checks
+	// Ended says why it ended before it was to, a clause; "" if it did not. Wrong: what was seen is not to be trusted.
+	Ended string
+	Wrong bool
+}

@@ -1,0 +1,308 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// exactly is what exact mode says of a process, kept.
+type exactly struct {
+	t         *testing.T
+	ends      map[int32]int64
+	turns     map[int32]int
+	waits     int
+	intervals int
+}
+
+func (e *exactly) Interval(i *exact.Interval) {
+	e.intervals++
+	if end, ok := e.ends[i.TID]; ok && i.FromNS < end || i.ToNS < i.FromNS {
+		e.t.Errorf("%+v after %d", i, end)
+	}
+	e.ends[i.TID] = i.ToNS
+	if i.State == exact.Running {
+		e.turns[i.TID]++
+	}
+}
+
+func (e *exactly) Waited(*exact.Wait) { e.waits++ }
+
+// openExact starts a program and puts probes into it.
+func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options) (*rubytest.Process, *live.Source) {
+	t.Helper()
+	if err := probe.Try(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := r.Start(t, program, o)
+	p.Expect(t, "ready")
+	s, err := live.Open(t.Context(), p.PID, live.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return p, s
+}
+
+// eachExact runs a test on the Rubies that exact mode is for.
+func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		if !r.AtLeast(3, 3) {
+			rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
+		}
+		test(t, r)
+	})
+}
+
+// watchExactly follows a process until done, which sees each sample, says so; the process may end before.
+func watchExactly(t *testing.T, s *live.Source, cost float64, done func(*exactly) bool) (*exactly, live.ExactReport) {
+	t.Helper()
+	e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
+	x, err := s.OpenExact(t.Context(), live.ExactOptions{MaxCost: cost, To: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	err = s.Run(ctx, func(sample *sampler.Sample) {
+		x.Saw(sample)
+		if done(e) {
+			cancel()
+		}
+	})
+	if err != nil && !errors.Is(err, sampler.ErrEnded) {
+		t.Error(err)
+	}
+	report, err := x.Close()
+	if err != nil {
+		t.Error(err)
+	}
+	again, err := x.Close()
+	if err != nil || again != report {
+		t.Errorf("closed again: %+v, %v; before %+v", again, err, report)
+	}
+	return e, report
+}
+
+// after is a done that waits for a time.
+func after(d time.Duration) func(*exactly) bool {
+	until := time.Now().Add(d)
+	return func(*exactly) bool { return time.Now().After(until) }
+}
+
+// TestExactFollows: two threads that compute take turns, and each wait of one is a turn of the other.
+func TestExactFollows(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p, s := openExact(t, r, `$stdout.sync = true
+2.times { Thread.new { n = 0; loop { n += 1 } } }
+puts "ready"
+$stdin.gets`, rubytest.Options{})
+		// How many turns there are depends on the machine: a time slice is 100 ms of the thread's own.
+		e, report := watchExactly(t, s, 1, after(2*time.Second))
+		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Unclosed != 0 || report.CPUNS <= 0 {
+			t.Errorf("%+v", report)
+		}
+		var held int64
+		for tid, n := range e.turns {
+			if tid != int32(p.PID) {
+				held += int64(n)
+			}
+		}
+		if len(e.ends) < 3 || held < 2 || e.waits < 1 {
+			t.Errorf("threads %v, turns %v, %d waits; %+v", e.ends, e.turns, e.waits, report)
+		}
+	})
+}
+
+// sends has a process do what it does at a line of input, and says when it is done with it.
+func sends(t *testing.T, p *rubytest.Process, done string) func(*exactly) bool {
+	sent, over := false, make(chan struct{})
+	return func(*exactly) bool {
+		if !sent {
+			sent = true
+			go func() { p.Send(t, "go"); p.Expect(t, done); close(over) }()
+		}
+		select {
+		case <-over:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// TestExactChurn: threads that are born and end all the time are all seen, each with a turn, and leave nothing behind.
+func TestExactChurn(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		const born = 3000
+		p, s := openExact(t, r, `$stdout.sync = true
+puts "ready"
+$stdin.gets
+Array.new(3) { |i| Thread.new { 1000.times { Thread.new { sleep 0 if i == 1 }.join } } }.each(&:join)
+puts "done"
+$stdin.gets`, rubytest.Options{})
+		e, report := watchExactly(t, s, 1, sends(t, p, "done"))
+		turns := 0
+		for _, n := range e.turns {
+			turns += n
+		}
+		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Untracked != 0 || turns < born {
+			t.Errorf("%d turns; %+v", turns, report)
+		}
+	})
+}
+
+// TestExactEnds: the process ends, or becomes another program, while it is followed.
+func TestExactEnds(t *testing.T) {
+	for name, last := range map[string]string{"exits": "exit!", "becomes another program": `exec "cat"`, "is killed": `Process.kill(:KILL, $$)`} {
+		t.Run(name, func(t *testing.T) {
+			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+				p, s := openExact(t, r, `$stdout.sync = true
+2.times { Thread.new { loop { sleep 0.001 } } }
+puts "ready"
+$stdin.gets
+`+last, rubytest.Options{})
+				sent := false
+				e, _ := watchExactly(t, s, 1, func(*exactly) bool {
+					if !sent {
+						sent = true
+						p.Send(t, "go")
+					}
+					return false
+				})
+				if e.intervals == 0 {
+					t.Error("nothing was seen of it")
+				}
+			})
+		})
+	}
+}
+
+// TestExactForks: a process that forks goes on being followed; its children, which have its memory, are no part of it.
+func TestExactForks(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p, s := openExact(t, r, `$stdout.sync = true
+Thread.new { loop { sleep 0.001 } }
+puts "ready"
+$stdin.gets
+5.times { Process.wait(fork { 2.times.map { Thread.new { 200.times { sleep 0 } } }.each(&:join) }) }
+puts "forked"
+$stdin.gets`, rubytest.Options{})
+		e, report := watchExactly(t, s, 1, sends(t, p, "forked"))
+		threads := make(map[int32]bool)
+		for tid := range e.ends {
+			threads[tid] = true
+		}
+		// The main thread and the one that sleeps; the timer thread of Ruby is no thread of Ruby's.
+		if report.Wrong || len(threads) > 2 {
+			t.Errorf("threads %v; %+v", threads, report)
+		}
+	})
+}
+
+// TestExactIsTooDear: probes that cost too much are taken out, and it is said why.
+func TestExactIsTooDear(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		_, s := openExact(t, r, `$stdout.sync = true
+r, w = IO.pipe
+4.times { Thread.new { loop { w.syswrite("x"); r.sysread(1) } } }
+puts "ready"
+$stdin.gets`, rubytest.Options{})
+		ended := false
+		e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
+		x, err := s.OpenExact(t.Context(), live.ExactOptions{MaxCost: 1e-4, To: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-x.Done():
+			ended = true
+		case <-time.After(rubytest.Timeout):
+		}
+		report, err := x.Close()
+		if err != nil || !ended || report.Wrong || !strings.Contains(report.Ended, "% of its CPU time, and may cost 0.01 %") || e.intervals == 0 {
+			t.Errorf("ended %v, %+v, %v, %d intervals", ended, report, err, e.intervals)
+		}
+	})
+}
+
+// TestExactRefuses: what can't be followed is refused, with the reason.
+func TestExactRefuses(t *testing.T) {
+	const plain = `$stdout.sync = true
+puts "ready"
+$stdin.gets`
+	for name, c := range map[string]struct {
+		program string
+		o       rubytest.Options
+		from    [2]int
+		before  [2]int
+		kind    error
+		says    string
+	}{
+		"M:N threads": {plain, rubytest.Options{Env: []string{"RUBY_MN_THREADS=1"}}, [2]int{3, 3}, [2]int{9, 0}, live.ErrExact, "RUBY_MN_THREADS=1"},
+		"ractors": {`$stdout.sync = true
+$VERBOSE = nil
+r = Ractor.new { Ractor.receive }
+puts "ready"
+$stdin.gets`, rubytest.Options{}, [2]int{3, 3}, [2]int{9, 0}, ruby.ErrNoScheduler, "2 ractors"},
+		"an older Ruby": {plain, rubytest.Options{}, [2]int{2, 5}, [2]int{3, 3}, ruby.ErrNoScheduler, "known as yet from 3.3 on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+				if !r.AtLeast(c.from[0], c.from[1]) || r.AtLeast(c.before[0], c.before[1]) {
+					rubytest.Skip(t, "not of this Ruby")
+				}
+				_, s := openExact(t, r, c.program, c.o)
+				if _, err := s.OpenExact(t.Context(), live.ExactOptions{To: &exactly{}}); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%v, want %q", err, c.says)
+				}
+				if once, err := s.Once(t.Context()); err != nil || len(once.Threads) == 0 {
+					t.Errorf("sampling afterwards: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestExactEndsWithRactors: a process that makes a ractor is no longer followed.
+func TestExactEndsWithRactors(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p, s := openExact(t, r, `$stdout.sync = true
+$VERBOSE = nil
+puts "ready"
+$stdin.gets
+r = Ractor.new { Ractor.receive }
+$stdin.gets`, rubytest.Options{})
+		e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
+		x, err := s.OpenExact(t.Context(), live.ExactOptions{MaxCost: 1, To: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Send(t, "go")
+		ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+		defer cancel()
+		go func() {
+			select {
+			case <-x.Done():
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		if err := s.Run(ctx, x.Saw); err != nil {
+			t.Error(err)
+		}
+		report, err := x.Close()
+		if err != nil || !strings.Contains(report.Ended, "ractors") || report.Wrong {
+			t.Errorf("%+v, %v", report, err)
+		}
+	})
+}
