@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,7 +170,7 @@ func TestExactLeavesNothing(t *testing.T) {
 			case 1:
 				signal = syscall.SIGQUIT // a crash: Go prints its goroutines
 			}
-			cmd, out, errs := prepare(t.Context(), "stat", strconv.Itoa(p.PID), "-d", "1h", "--exact", "--exact-cost", "off")
+			cmd, _, _ := prepare(t.Context(), "stat", strconv.Itoa(p.PID), "-d", "1h", "--exact", "--exact-cost", "off")
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -181,9 +180,6 @@ func TestExactLeavesNothing(t *testing.T) {
 			}
 			_ = cmd.Wait() // that it was killed
 			probed(t, p.PID, false)
-			if signal == syscall.SIGTERM && !bytes.Contains(errs.Bytes(), []byte("interrupted")) && !bytes.Contains(errs.Bytes(), []byte("nothing")) {
-				t.Errorf("ended by SIGTERM it said %q and %q", out, errs)
-			}
 		}
 		p.Send(t, "") // it still is there, and ends
 	})

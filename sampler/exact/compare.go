@@ -4,6 +4,9 @@ package exact
 // reads within some time, of which it tells the middle.
 const SlackNS = 1_000_000
 
+// staleNS is for how long after a thread's end sampling may take the next one, which has its memory, for it, in ns.
+const staleNS = 1_000_000_000
+
 // maxPast is how many turns are kept for comparison, half a second's of the busiest load that was seen.
 const maxPast = 1 << 15
 
@@ -32,7 +35,8 @@ func (p *past) add(t turn) {
 func (p *past) at(n int) *turn { return &p.turns[(p.next+n)%len(p.turns)] }
 
 // Compare takes what sampling saw: that a thread held the GVL at a time. All records of until SlackNS after it must have been fed. What
-// was so long ago that it is not known any more, or is doubtful, is not compared.
+// was so long ago that it is not known any more, or is doubtful, is not compared; nor is what sampling saw under the number of a
+// thread that has just ended.
 func (m *Machine) Compare(tid int32, atNS int64) {
 	from, to := atNS-SlackNS, atNS+SlackNS
 	if from < m.doubt || len(m.past.turns) == maxPast && m.past.at(0).toNS > from {
@@ -55,6 +59,9 @@ func (m *Machine) Compare(tid int32, atNS int64) {
 			m.checks.Agreed++
 			return
 		}
+	}
+	if m.threads[tid] == nil && m.endedNS != 0 && m.endedNS >= atNS-staleNS {
+		return // it has ended, and who has its memory now was seen
 	}
 	m.checks.Disagreed++
 }

@@ -21,10 +21,12 @@ type Machine struct {
 	checks Checks
 	lastNS int64
 	past   past
-	doubt  int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
-	spare  []*thread
-	out    Interval
-	wait   Wait
+	// endedNS is when a thread ended last; 0: none has.
+	endedNS int64
+	doubt   int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
+	spare   []*thread
+	out     Interval
+	wait    Wait
 }
 
 // Checks say how well the records fit together and to what sampling sees.
@@ -223,6 +225,7 @@ func (m *Machine) close(t *thread, now int64, open bool) {
 // end forgets a thread.
 func (m *Machine) end(t *thread, now int64) {
 	m.close(t, now, false)
+	m.endedNS = now
 	delete(m.threads, t.tid)
 	if m.of[t.address] == t.tid {
 		delete(m.of, t.address)
