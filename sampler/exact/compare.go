@@ -7,6 +7,9 @@ const SlackNS = 1_000_000
 // staleNS is for how long after a thread's end sampling may take the next one, which has its memory, for it, in ns.
 const staleNS = 1_000_000_000
 
+// sameLookNS is how long looks at one thread count as one, in ns.
+const sameLookNS = 1_000_000_000
+
 // maxPast is how many turns are kept for comparison, half a second's of the busiest load that was seen.
 const maxPast = 1 << 15
 
@@ -43,7 +46,7 @@ func (m *Machine) Compare(tid int32, atNS int64) {
 		return
 	}
 	if t := m.threads[tid]; t != nil && t.state == Running && t.since <= to {
-		m.checks.Agreed++
+		m.count(tid, atNS, true)
 		return
 	}
 	low, high := 0, len(m.past.turns)
@@ -56,12 +59,33 @@ func (m *Machine) Compare(tid int32, atNS int64) {
 	}
 	for ; low < len(m.past.turns) && m.past.at(low).fromNS <= to; low++ {
 		if m.past.at(low).tid == tid {
-			m.checks.Agreed++
+			m.count(tid, atNS, true)
 			return
 		}
 	}
 	if m.threads[tid] == nil && m.endedNS != 0 && m.endedNS >= atNS-staleNS {
 		return // it has ended, and who has its memory now was seen
 	}
-	m.checks.Disagreed++
+	m.count(tid, atNS, false)
+}
+
+// look is a comparison: of whom, when, and what came of it.
+type look struct {
+	tid    int32
+	atNS   int64
+	agreed bool
+}
+
+// count counts a comparison, but once for all looks at the same turn: a thread that lost its CPU just before its record is made is seen
+// so many times.
+func (m *Machine) count(tid int32, atNS int64, agreed bool) {
+	if l := &m.looked; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameLookNS {
+		return
+	}
+	m.looked = look{tid, atNS, agreed}
+	if agreed {
+		m.checks.Agreed++
+	} else {
+		m.checks.Disagreed++
+	}
 }

@@ -21,6 +21,7 @@ type Machine struct {
 	checks Checks
 	lastNS int64
 	past   past
+	looked look // the last comparison that counted
 	// endedNS is when a thread ended last; 0: none has.
 	endedNS int64
 	doubt   int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
@@ -36,7 +37,7 @@ type Checks struct {
 	// Runs is how often a thread got the GVL, Unclosed how often it did while another one was not known to have given it away: a
 	// record was missing.
 	Runs, Unclosed uint64
-	// Agreed and Disagreed count how often sampling saw a thread hold the GVL that did by the records too, and that did not.
+	// Agreed and Disagreed count the turns in which sampling saw a thread hold the GVL that did by the records too, and that did not.
 	Agreed, Disagreed uint64
 }
 

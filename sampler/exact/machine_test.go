@@ -170,8 +170,10 @@ func TestComparedWithSampling(t *testing.T) {
 		{2e6, 1, true}, {5.5e6, 1, true}, {8e6, 1, false}, {4.5e6, 2, true}, {3e6, 2, false}, {8e6, 2, true}, {15e6, 2, false}, {15e6, 1, false},
 		{19.5e6, 1, true}, {30e6, 1, true}, {30e6, 3, false},
 	} {
+		m.looked = look{}
 		before := m.Checks()
 		m.Compare(c.tid, c.at)
+		m.Compare(c.tid, c.at+1) // is the same look
 		after := m.Checks()
 		if got := after.Agreed - before.Agreed; (got == 1) != c.agree || after.Agreed+after.Disagreed != before.Agreed+before.Disagreed+1 {
 			t.Errorf("thread %d at %d: %+v after %+v", c.tid, c.at, after, before)

@@ -28,9 +28,10 @@ const (
 	costSpans, costSpanNS = 4, 250_000_000
 	// maxSeen bounds what sampling saw and is still to be compared; what is beyond is not.
 	maxSeen = 1 << 14
-	// checkFrom is how many comparisons say enough, wrongFrom the share of them that may not fit: what sampling sees of a torn
-	// instant is wrong once in a while, records that miss changes are wrong much of the time.
-	checkFrom, wrongFrom = 100, 0.1
+	// checkFrom is how many turns say enough; wrongFrom the share of those that sampling saw which may not fit, unclosedFrom of those
+	// that may have no end. On a full machine sampling sees above all the turns of threads that have lost their CPU, once in a while just
+	// before their record is made; records that miss turns fit hardly ever.
+	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
 )
 
 // Exact follows the GVL of a process by probes, beside the sampling.
@@ -331,7 +332,7 @@ func (x *Exact) limited() bool {
 		return true
 	}
 	if c := x.to.Checks(); c.Agreed+c.Disagreed >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(c.Agreed+c.Disagreed) ||
-		c.Runs >= checkFrom && float64(c.Unclosed) > wrongFrom*float64(c.Runs) {
+		c.Runs >= checkFrom && float64(c.Unclosed) > unclosedFrom*float64(c.Runs) {
 		x.report.Ended, x.report.Wrong = fmt.Sprintf("what the probes record does not agree with what sampling sees (%d of %d times, %d of %d turns without an end)",
 			c.Disagreed, c.Agreed+c.Disagreed, c.Unclosed, c.Runs), true
 		return true
