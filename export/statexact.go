@@ -46,7 +46,7 @@ func statExact(b *strings.Builder, s *gvl.Stat) {
 	exactLongest(b, x, name)
 	p := &x.Probes
 	seconds := float64(max(x.DurationNS, 1)) / 1e9
-	fmt.Fprintf(b, "probes: %.0f hits and %.0f records a second, %d lost; some %s of the process's CPU time; sampling agreed %d of %d times\n\n",
+	fmt.Fprintf(b, "probes: %.0f hits and %.0f records a second, %d lost; some %s of the process's CPU time; sampling agreed in %d of %d turns that it saw\n\n",
 		float64(p.Hits)/seconds, float64(p.Records)/seconds, p.Lost, units.Percent(float64(p.CostNS)/float64(max(p.CPUNS, 1))), p.Agreed, p.Agreed+p.Disagreed)
 }
 

@@ -91,7 +91,8 @@ type Probes struct {
 	CostNS int64 `json:"cost_ns"`
 	CPUNS  int64 `json:"process_cpu_ns"`
 	HitNS  int64 `json:"hit_ns"`
-	// Agreed and Disagreed are how often sampling saw the GVL held by the thread that held it by the records, and by another one.
+	// Agreed and Disagreed count the turns in which sampling saw the GVL held by the thread that held it by the records, and by another
+	// one.
 	Agreed    uint64 `json:"agreed"`
 	Disagreed uint64 `json:"disagreed"`
 }
