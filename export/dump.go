@@ -2,6 +2,7 @@ package export
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -272,17 +273,44 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []DumpFrame {
 // FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all of them.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
-// OnlyEndpoints leaves out the threads that do not work for a route or a class of jobs that match says yes to; nil: none. Who holds
-// the GVL and locks is told all the same.
+// OnlyEndpoints leaves out the threads that do not work for a route or a class of jobs that match says yes to, nor have suspended
+// fibers that do, and the other suspended fibers; nil: none. Who holds the GVL and locks is told all the same. It belongs behind
+// SetFibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {
 		return
 	}
 	d.leftOut = make([]bool, len(d.Threads))
 	for i := range d.Threads {
-		q := d.Threads[i].Serving
-		d.leftOut[i] = q == nil || q.Endpoint == nil || !match(*q.Endpoint)
+		t := &d.Threads[i]
+		t.Suspended = onlyEndpointsOf(t.Suspended, match)
+		d.leftOut[i] = !isFor(t.Serving, match) && len(t.Suspended) == 0
 	}
+	if f := d.SuspendedFibers; f != nil {
+		f.Requests = 0
+		for i := range d.Threads {
+			for _, x := range d.Threads[i].Suspended {
+				f.Requests += len(x.Serving)
+			}
+		}
+	}
+}
+
+// isFor reports whether what is worked for is an endpoint that match says yes to.
+func isFor(q *gvl.StatServing, match func(name string) bool) bool {
+	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
+}
+
+// onlyEndpointsOf leaves of suspended fibers those that wait for an endpoint that match says yes to.
+func onlyEndpointsOf(list []DumpSuspendedFibers, match func(name string) bool) []DumpSuspendedFibers {
+	var out []DumpSuspendedFibers
+	for _, x := range list {
+		x.Serving = slices.DeleteFunc(slices.Clone(x.Serving), func(q gvl.StatServing) bool { return !isFor(&q, match) })
+		if x.Count = len(x.Serving); x.Count > 0 {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // WriteJSON writes the dump as one indented JSON object and a newline.

@@ -52,7 +52,7 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 			"  " + endpointName(e), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), endpointSpan(e, e.P50NS),
 			endpointSpan(e, e.P95NS), longestText(e), share(listedNS(&e.NS), total), units.Percent(e.BlameShare),
 		})
-		tails = append(tails, whereText(&e.NS, e.Peers))
+		tails = append(tails, whereText(&e.NS, e.FiberNS, e.Peers))
 	}
 	var t strings.Builder
 	writeTable(&t, rows)
@@ -64,6 +64,16 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 	}
 	if n := r.LeftOut; n > 0 {
 		fmt.Fprintf(b, "  too many at a time: %d are among the others alone\n", n)
+	}
+	if f := r.Fibers; f != nil && f.Waiting > 0 {
+		fmt.Fprintf(b, "  fibers: %d wait, %d of them for requests and jobs", f.Waiting, f.Requests)
+		if f.AgeNS >= oldLookNS {
+			fmt.Fprintf(b, ", as of %s ago", units.ProseDuration(f.AgeNS))
+		}
+		if f.Cut {
+			fmt.Fprint(b, "; there may be more")
+		}
+		fmt.Fprintln(b)
 	}
 	fmt.Fprintln(b)
 	statRunning(b, s)
@@ -102,16 +112,17 @@ func longestText(e *gvl.StatEndpoint) string {
 	return units.ProseDuration(e.LongestNS)
 }
 
-// whereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %".
-func whereText(n *gvl.StatStates, peers []gvl.StatPeerTime) string {
+// whereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
+// waited and no thread worked for it.
+func whereText(n *gvl.StatStates, fiberNS int64, peers []gvl.StatPeerTime) string {
 	type part struct {
 		word string
 		ns   int64
 	}
 	list := []part{{"running", n.Running}, {"stalled", n.Stalled}, {"gc", n.GC}, {"waiting", n.Waiting}, {"native", n.Native}, {"io", n.IO},
-		{"lock", n.Lock}, {"parked", n.Parked}, {"sleeping", n.Sleeping}, {"unknown", n.Unknown}}
+		{"lock", n.Lock}, {"parked", n.Parked}, {"sleeping", n.Sleeping}, {"unknown", n.Unknown}, {"in a fiber that waits", fiberNS}}
 	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
-	total := listedNS(n)
+	total := listedNS(n) + fiberNS
 	var words []string
 	for _, p := range list[:maxWhereParts] {
 		if p.ns == 0 || float64(p.ns) < smallShare*float64(total) {
@@ -126,6 +137,9 @@ func whereText(n *gvl.StatStates, peers []gvl.StatPeerTime) string {
 	return strings.Join(words, ", ")
 }
 
+// oldLookNS is the age from which on it is told how old a look at fibers is, in ns.
+const oldLookNS = int64(2e9)
+
 // statRunning writes what is in progress at the end, the oldest first.
 func statRunning(b *strings.Builder, s gvl.Stat) {
 	list := s.Requests.Running
@@ -137,7 +151,10 @@ func statRunning(b *strings.Builder, s gvl.Stat) {
 	for i := range list[:min(len(list), maxRunningRows)] {
 		q := &list[i]
 		words := q.Words
-		if q.Suspended {
+		switch {
+		case q.Waits:
+			words = "its fiber waits"
+		case q.Suspended:
 			words = "suspended: its thread works for others"
 		}
 		fmt.Fprintf(b, "  %9s  %s  %s  %s%s\n", ageText(&q.StatServing), servingName(&q.StatServing), name(q.Thread), flamegraph.Printable(words),

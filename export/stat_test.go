@@ -93,6 +93,7 @@ func demoStat() gvl.Stat {
 func demoRequests() gvl.StatRequests {
 	db := []gvl.StatPeerTime{{Peer: map[string]any{"kind": "tcp"}, Name: "10.0.0.5:5432 PostgreSQL", NS: 1_900e6}}
 	return gvl.StatRequests{
+		Fibers: &gvl.StatFibers{Waiting: 60, Requests: 1, AgeNS: 4_100e6, LookNS: 30e6, Cut: true},
 		Endpoints: []gvl.StatEndpoint{
 			{Kind: "request", Endpoint: ptr("GET reports#build"), Ended: 3, Running: 1, PerSecond: .3, Measured: 2, P50NS: 2_400e6, P95NS: 3_100e6,
 				P99NS: 3_100e6, MaxNS: 3_100e6, LongestNS: 4_100e6, LongestAtLeast: true, NS: gvl.StatStates{Running: 8_000e6, GC: 1_500e6}, BlameNS: 6_000e6,
@@ -102,6 +103,7 @@ func demoRequests() gvl.StatRequests {
 				BlameShare: .04},
 			{Kind: "job", Endpoint: ptr("Ma\x1b[2Jil" + strings.Repeat("er", 40)), Running: 1, LongestNS: 9e9, LongestAtLeast: true, NS: gvl.StatStates{Sleeping: 9e9}},
 			{Kind: "request", NS: gvl.StatStates{Running: 1e6}, Ended: 1, LongestNS: 1e6, LongestAtLeast: true},
+			{Kind: "request", Endpoint: ptr("GET feed#show"), Running: 1, LongestNS: 8e9, LongestAtLeast: true, NS: gvl.StatStates{Running: 50e6}, FiberNS: 8e9},
 			{Kind: "none", Other: true, NS: gvl.StatStates{Unknown: 1e6}},
 		},
 		Running: []gvl.StatRequest{
@@ -109,6 +111,8 @@ func demoRequests() gvl.StatRequests {
 				Endpoint: ptr("GET orders#index"), AgeNS: 1_840e6, Statement: ptr("SELECT * FROM orders WHERE id = ?"), Exception: ptr("Timeout::Error"),
 				Values: ptr("/orders?page=2"), Span: ptr("18446744073709551615")}},
 			{Thread: 2, Suspended: true, StatServing: gvl.StatServing{Kind: "job", Number: 8, AgeNS: 9e9, AtLeast: true}},
+			{Thread: 2, Suspended: true, Waits: true, FiberNS: 8e9, StatServing: gvl.StatServing{Kind: "request", Number: 9, Endpoint: ptr("GET feed#show"),
+				AgeNS: 8e9, Statement: ptr("GET api.example.com")}},
 		},
 	}
 }

@@ -85,12 +85,17 @@ type endpointSecond struct {
 	ns      [NumStates]int64
 	peers   peerSums
 	blameNS int64
+	fiberNS int64
 }
 
 // add adds a charge of ns.
 func (s *endpointSecond) add(c *requestCharge, ns int64) {
 	if c.waiters > 0 {
 		s.blameNS += c.waiters * ns
+		return
+	}
+	if c.fiber {
+		s.fiberNS += ns
 		return
 	}
 	s.ns[c.state] += ns
@@ -103,6 +108,7 @@ func (s *endpointSecond) merge(o *endpointSecond) {
 	}
 	s.peers.merge(o.peers)
 	s.blameNS += o.blameNS
+	s.fiberNS += o.fiberNS
 }
 
 // each calls fn with the parts of a charge in each second, the last maxRequestSeconds; the first of them has what is before.
@@ -297,12 +303,12 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	}
 	out := make([]Endpoint, 0, len(all.sums))
 	for k, s := range all.sums {
-		if s.ended+s.running == 0 && s.ns == [NumStates]int64{} && s.blameNS == 0 {
+		if s.ended+s.running == 0 && s.ns == [NumStates]int64{} && s.blameNS == 0 && s.fiberNS == 0 {
 			continue
 		}
 		e := Endpoint{
 			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, LongestNS: s.longestNS,
-			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: r.told(s.peers), BlameNS: s.blameNS,
+			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: r.told(s.peers), BlameNS: s.blameNS, FiberNS: s.fiberNS,
 		}
 		if n, _ := s.durations.Count(); n > 0 {
 			e.SlackNS = s.slackNS / n
@@ -331,6 +337,13 @@ func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 		if x.FromNS <= toNS && (x.InProgress || x.ToNS/1e9 >= first) {
 			s.seen(&x)
 		}
+		if c, ok := q.waits(toNS); ok {
+			c.each(func(second int64, part *requestCharge) {
+				if second >= first && second <= last {
+					s.endpointSecond.add(part, part.toNS-part.fromNS)
+				}
+			})
+		}
 	}
 	r.pending(func(q *openRequest, c *requestCharge) {
 		c.each(func(second int64, part *requestCharge) {
@@ -349,5 +362,5 @@ func compareEndpoints(a, b Endpoint) int {
 		}
 		return -1
 	}
-	return cmp.Or(cmp.Compare(b.TotalNS(), a.TotalNS()), cmp.Compare(b.Ended, a.Ended), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(b.TotalNS()+b.FiberNS, a.TotalNS()+a.FiberNS), cmp.Compare(b.Ended, a.Ended), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }

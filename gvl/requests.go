@@ -49,14 +49,19 @@ type Request struct {
 	// NS is the time of its threads by state: less than ToNS - FromNS where it began before the measurement, was not sampled,
 	// or was suspended (a fiber that is not running has no state).
 	NS [NumStates]int64
+	// FiberNS is the time in which a fiber waited for it and no thread worked for it, ns.
+	FiberNS int64
 	// Peers are those that its io waited for longest, the longest first, maxRequestPeers at most. Where there are more than
 	// maxSumPeers, what is said of each can be too little.
 	Peers []PeerNS
 	// BlameNS is the time, thread·ns, that other threads waited for the GVL while its thread held it for it.
 	BlameNS int64
 	// Of one in progress at the last sample: Suspended, its thread does not work for it right now; else Now is the thread's state,
-	// Serving and Stack what was read of it.
+	// Serving and Stack what was read of it. With Suspended, Waits says that one of the thread's fibers waited for it in the last look
+	// at them that had it, at FiberAtNS, CLOCK_MONOTONIC in ns: Serving and Stack are that fiber's.
 	Suspended bool
+	Waits     bool
+	FiberAtNS int64
 	Now       ThreadState
 	Serving   sampler.Serving
 	Stack     sampler.StackID
@@ -93,8 +98,9 @@ type Endpoint struct {
 	// SlackNS is by how much Durations can be wrong, either way: the mean of Request.SlackNS.
 	SlackNS int64
 	// NS is the time of threads by state, Peers that of io by peer (as in Request), BlameNS the time,
-	// thread·ns, that others waited for the GVL behind it.
+	// thread·ns, that others waited for the GVL behind it. FiberNS is Request.FiberNS of all.
 	NS      [NumStates]int64
+	FiberNS int64
 	Peers   []PeerNS
 	BlameNS int64
 	// PerSecond is Ended by the length of the stretch of time.
@@ -137,6 +143,7 @@ type Requests struct {
 	leaving []*openRequest // no thread works for them, which may be their end
 	holder  requestSlot    // of the last LockInterval
 	spare   [][]endpointSecond
+	looks   fiberLooks
 
 	ended     endedRequests
 	endpoints endpointSums
@@ -170,6 +177,7 @@ type openRequest struct {
 	cut            bool  // when it ended is not known
 	done           bool
 	leaving        bool // it is in Requests.leaving
+	wait           fiberWait
 	peers          peerSums
 	// seconds are what no endpoint has been charged with, in order.
 	seconds []endpointSecond
@@ -226,6 +234,7 @@ type requestCharge struct {
 	state        State
 	peer         uint32 // a group of peers
 	waiters      int64
+	fiber        bool // a fiber waited
 }
 
 func (r *Requests) timeCharge(i *Interval) requestCharge {
@@ -316,11 +325,13 @@ func (r *Requests) Ended(slot int, atNS int64) {
 		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // its thread has ended in a gap
 		r.leave(q, atNS)
 	}
+	delete(r.looks.switches, r.slots[slot].thread)
 	r.slots[slot] = requestSlot{}
 }
 
 func (r *Requests) leave(q *openRequest, atNS int64) {
 	if q.threads--; q.threads == 0 {
+		q.wait.freeNS, q.wait.lacking = max(atNS, q.wait.freeNS), 0
 		r.away(q, atNS)
 	}
 }
@@ -347,12 +358,18 @@ func (r *Requests) Tick(k *Tick) {
 		if q := s.q; q != nil {
 			q.Now, q.Serving, q.Stack = k.States[i], t.Serving, t.Stack
 			if k.Depth == sampler.StackTick || read {
-				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0
+				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0 || r.looks.switches[t.ID]
 			}
 		}
 		if read && t.Quality&sampler.StackFailed == 0 {
 			s.readNS[0], s.readNS[1] = k.ToNS, s.readNS[0]
 		}
+	}
+	if k.Gap {
+		r.skipWaits(k.ToNS)
+	}
+	if k.Fibers != r.looks.last {
+		r.lookAt(k.Fibers)
 	}
 	if k.Depth == sampler.StackTick && len(r.leaving) > 0 {
 		r.leaving = slices.DeleteFunc(r.leaving, func(q *openRequest) bool { return r.gone(q, k.ToNS) })
@@ -391,9 +408,13 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 	if q == nil {
 		return
 	}
-	if w.BeforeNS > 0 && w.BeforeNS < s.readNS[1] && w.SinceNS > s.readNS[0] {
+	if w.BeforeNS > 0 && w.BeforeNS < s.readNS[1] && w.SinceNS > s.readNS[0] && !r.looks.switches[t.ID] {
 		q.Late = true
 	}
+	if q.Waits && !k.Gap {
+		r.chargeWait(q, k.MidNS)
+	}
+	q.Waits = false
 	q.Work, q.Thread, q.cut = w, t.ID, false
 	q.threads++
 	s.q = q
@@ -404,6 +425,9 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
 		q.leaving = false
 		return true
+	}
+	if q.Waits {
+		return false
 	}
 	q.readings++
 	if !hasLeft(q.fiber, q.readings, atNS-q.awayNS) {
@@ -439,10 +463,15 @@ func (x *Request) stands(q *openRequest, atNS int64) {
 	}
 	x.SlackNS = x.BeginSlackNS()
 	x.ToNS, x.InProgress, x.Suspended = max(atNS, x.FromNS), true, q.threads == 0
+	if c, ok := q.waits(atNS); ok {
+		x.FiberNS += c.toNS - c.fromNS
+	}
 }
 
 // hasEnded reports whether it is to be taken for one that has ended, though it may come back.
-func (q *openRequest) hasEnded() bool { return q.threads == 0 && !q.fiber }
+func (q *openRequest) hasEnded() bool {
+	return q.threads == 0 && (!q.fiber && !q.Waits || q.wait.lacking > 0)
+}
 
 func (q *openRequest) add(c *requestCharge) {
 	q.Request.add(c)
@@ -452,6 +481,10 @@ func (q *openRequest) add(c *requestCharge) {
 func (q *Request) add(c *requestCharge) {
 	if c.waiters > 0 {
 		q.BlameNS += c.waiters * (c.toNS - c.fromNS)
+		return
+	}
+	if c.fiber {
+		q.FiberNS += c.toNS - c.fromNS
 		return
 	}
 	q.NS[c.state] += c.toNS - c.fromNS

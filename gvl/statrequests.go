@@ -23,6 +23,19 @@ type StatRequests struct {
 	// maxOpenRequests were in progress: what they did is in the endpoint that is Other.
 	NotListed int    `json:"not_listed"`
 	LeftOut   uint64 `json:"left_out"`
+	// Fibers is the last look at the fibers that wait; null: there was none.
+	Fibers *StatFibers `json:"fibers"`
+}
+
+// StatFibers is a look at the fibers that wait.
+type StatFibers struct {
+	// Waiting is how many there were of those that are known, Requests how many of them waited for a request or a job.
+	Waiting  int `json:"waiting"`
+	Requests int `json:"requests"`
+	// AgeNS is for how long ago the first of them was looked at, LookNS how long it took to look at all. Cut: there may be more.
+	AgeNS  int64 `json:"age_ns"`
+	LookNS int64 `json:"look_ns"`
+	Cut    bool  `json:"cut"`
 }
 
 // StatEndpoint is a route or a job class in the window.
@@ -49,7 +62,9 @@ type StatEndpoint struct {
 	LongestAtLeast bool  `json:"longest_at_least"`
 	// NS is the time of its threads by state, Peers that of io by peer. BlameNS is the time, thread·ns, that others waited for the GVL
 	// behind it, BlameShare that by all waiting.
+	// FiberNS is the time in which fibers waited for its requests while no thread worked for them.
 	NS         StatStates     `json:"ns"`
+	FiberNS    int64          `json:"fiber_ns"`
 	Peers      []StatPeerTime `json:"peers"`
 	BlameNS    int64          `json:"blame_ns"`
 	BlameShare float64        `json:"blame_share"`
@@ -89,10 +104,14 @@ type StatRequest struct {
 	StatServing
 	Thread sampler.ThreadID `json:"thread"`
 	// State is what the thread does now, Words the same with its peer; "" while it is Suspended: the thread works for others.
-	State     string         `json:"state"`
-	Words     string         `json:"words"`
+	State string `json:"state"`
+	Words string `json:"words"`
+	// Waits: with Suspended, a fiber waited for it when it was looked at last, with the Statement and the Exception; FiberNS is for how
+	// long fibers did while no thread worked for it.
 	Suspended bool           `json:"suspended"`
+	Waits     bool           `json:"waits"`
 	NS        StatStates     `json:"ns"`
+	FiberNS   int64          `json:"fiber_ns"`
 	Peers     []StatPeerTime `json:"peers"`
 	BlameNS   int64          `json:"blame_ns"`
 }
@@ -139,6 +158,9 @@ func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
 	}
 	r := m.requests
 	out := StatRequests{Endpoints: []StatEndpoint{}, Running: []StatRequest{}, LeftOut: r.leftOut}
+	if look, age := r.Fibers(); look != nil {
+		out.Fibers = m.statFibers(look, age, match)
+	}
 	waited := m.blame.top(0, blameByStack, 0).TotalNS
 	for _, e := range r.Endpoints(0, r.nowNS) {
 		if !match(e.Name) {
@@ -152,7 +174,7 @@ func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
 		out.Endpoints = append(out.Endpoints, StatEndpoint{
 			Kind: e.Kind.String(), Endpoint: textOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond,
 			Measured: measured, P50NS: e.Durations.Quantile(.5), P95NS: e.Durations.Quantile(.95), P99NS: e.Durations.Quantile(.99), MaxNS: longest, UncertaintyNS: e.SlackNS,
-			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: StatesOf(e.NS), Peers: m.peerTimes(e.Peers), BlameNS: e.BlameNS,
+			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: StatesOf(e.NS), FiberNS: e.FiberNS, Peers: m.peerTimes(e.Peers), BlameNS: e.BlameNS,
 			BlameShare: ratio(e.BlameNS, waited),
 		})
 	}
@@ -169,12 +191,23 @@ func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
 	return out
 }
 
+// statFibers counts the fibers of a look, with the requests that match says yes to.
+func (m *Measure) statFibers(look *sampler.Fibers, ageNS int64, match func(endpoint string) bool) *StatFibers {
+	out := &StatFibers{Waiting: len(look.List), AgeNS: ageNS, LookNS: look.ReadNS, Cut: look.Cut}
+	for i := range look.List {
+		if w := m.dict.Work(look.List[i].Serving.Work); w.Number != 0 && match(w.Endpoint) {
+			out.Requests++
+		}
+	}
+	return out
+}
+
 func (m *Measure) statRequest(q *Request) StatRequest {
-	out := StatRequest{Thread: q.Thread, Suspended: q.Suspended, NS: StatesOf(q.NS), Peers: m.peerTimes(q.Peers), BlameNS: q.BlameNS}
+	out := StatRequest{Thread: q.Thread, Suspended: q.Suspended, Waits: q.Suspended && q.Waits, NS: StatesOf(q.NS), FiberNS: q.FiberNS, Peers: m.peerTimes(q.Peers), BlameNS: q.BlameNS}
 	out.StatServing, _ = ServingOf(q.Serving, q.ToNS, m.dict)
-	if q.Suspended {
+	if q.Suspended && !q.Waits {
 		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil // as they were when its fiber ran last
-	} else {
+	} else if !q.Suspended {
 		out.State, out.Words = q.Now.State.String(), Describe(q.Now, m.dict)
 	}
 	out.AgeNS, out.AtLeast, out.UncertaintyNS = q.DurationNS(), q.AtLeast, q.SlackNS

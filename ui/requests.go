@@ -55,9 +55,11 @@ type requestRow struct {
 	// state is what its thread does for it at the moment shown: nil where that is not known, or nothing (suspended).
 	state     *gvl.ThreadState
 	suspended bool
-	forms     []string // of state, in words, the fullest first
-	what      string   // the statement, or else where it is in the code
-	at        sampler.Serving
+	// waits: it is suspended, and one of its thread's fibers was seen to wait for it: at is that fiber's.
+	waits bool
+	forms []string // of state, in words, the fullest first
+	what  string   // the statement, or else where it is in the code
+	at    sampler.Serving
 }
 
 // endpointRow is a route or a class of jobs.
@@ -180,6 +182,12 @@ func newRequestRow(sc *scene, q *gvl.Request, i int) *requestRow {
 	case i < 0 || !sc.threads[i].known:
 	case !ok || sc.dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
 		w.suspended = true
+		if w.waits = q.Suspended && q.Waits && !sc.frozen; w.waits {
+			w.at = q.Serving
+			if w.what = sc.asks(w.at); w.what == "" {
+				w.what = ownPlace(sc.dict, q.Stack)
+			}
+		}
 	default:
 		state := sc.threads[i].state
 		state.SinceNS = max(state.SinceNS, q.FromNS) // between two requests it moved, even if that was not seen
@@ -199,13 +207,18 @@ func (w *requestRow) matches(re *regexp.Regexp, sc *scene) bool {
 }
 
 // mostTime is the order of endpoints by the time of threads in them.
-func mostTime(x, y *endpointRow) int { return cmp.Compare(y.TotalNS(), x.TotalNS()) }
+func mostTime(x, y *endpointRow) int {
+	return cmp.Compare(y.TotalNS()+y.FiberNS, x.TotalNS()+x.FiberNS)
+}
 
 func (p *requestsPage) about(sc *scene) string {
 	s := &sc.served
 	parts := []string{s.runningText(), perSecondText(s.perSecond) + "/s", "p50 " + s.length(.5), "p95 " + s.length(.95)}
 	if s.leftOut > 0 {
 		parts = append(parts, units.Count(int64(s.leftOut))+" not kept apart")
+	}
+	if fibers := s.fibersText(); fibers != "" {
+		parts = append(parts, fibers)
 	}
 	if queued := s.queuedText(); queued != "" {
 		parts = append(parts, queued)
@@ -231,6 +244,9 @@ func (p *requestsPage) detail(sc *scene) (name, rest string) {
 	if i := p.endpoints.index(); i >= 0 {
 		w := p.endpoints.rows[i]
 		parts := []string{fmt.Sprintf("%s seen, %s/s", units.Count(int64(w.Ended+w.Running)), perSecondText(w.PerSecond)), strings.Join(partsOf(&w.NS, w.Peers, sc, true), "  ")}
+		if w.FiberNS > 0 {
+			parts = append(parts, units.Duration(w.FiberNS)+" in fibers that wait")
+		}
 		if w.BlameNS > 0 {
 			parts = append(parts, fmt.Sprintf("made others wait %s (%s of all waiting)", units.Duration(w.BlameNS), units.Percent(w.blame)))
 		}

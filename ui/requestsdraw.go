@@ -163,6 +163,12 @@ func drawEndpoint(a canvas.Area, name, values string, t *Theme) {
 func drawRequestNow(a canvas.Area, w *requestRow, sc *scene) {
 	t := &sc.theme
 	switch {
+	case w.waits:
+		x := a.Put(0, 0, canvas.Cut("its fiber waits", a.W), t.dim())
+		if left := a.W - x - 2; w.what != "" && left >= min(4, canvas.Width(w.what)) {
+			a.Put(x+2, 0, canvas.Cut(w.what, left), t.text())
+		}
+		return
 	case w.suspended:
 		a.Put(0, 0, canvas.Cut("its fiber waits, others of its thread run", a.W), t.dim())
 		return

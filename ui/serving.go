@@ -32,6 +32,9 @@ type served struct {
 	leftOut uint64
 	// toldNS is from when on endpoints are told, if that is later than the begin of the time shown; else 0.
 	toldNS int64
+	// fibers is the last look at the fibers that wait, fibersNS how old it is, in ns; nil: there was none, or the moment is an earlier one.
+	fibers   *sampler.Fibers
+	fibersNS int64
 	// server: code of a server or a job runner was met, whoever it serves.
 	server serverSeen
 }
@@ -78,6 +81,9 @@ func (s *served) load(sc *scene, r *reading, endpoints bool) {
 		}
 	}
 	s.leftOut = r.Requests.LeftOut()
+	if s.fibers, s.fibersNS = nil, 0; !sc.frozen {
+		s.fibers, s.fibersNS = r.Requests.Fibers()
+	}
 	told, all := r.Requests.ToldSince(max(sc.atNS-sc.windowNS, sc.oldestNS), sc.atNS)
 	if s.toldNS = told; all {
 		s.toldNS = 0
@@ -144,6 +150,21 @@ func (s *served) queuedText() string {
 		return ""
 	}
 	return "queued up to " + units.Duration(longest) + " before"
+}
+
+// oldLookNS is the age from which on it is told how old a look at fibers is, in ns.
+const oldLookNS = int64(2e9)
+
+// fibersText counts the fibers that wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)"; "" without any.
+func (s *served) fibersText() string {
+	if s.fibers == nil || len(s.fibers.List) == 0 {
+		return ""
+	}
+	text := units.Plural(len(s.fibers.List), "fiber waits", "fibers wait")
+	if s.fibersNS >= oldLookNS {
+		text += " (as of " + units.Duration(s.fibersNS) + " ago)"
+	}
+	return text
 }
 
 // runningText counts what goes on: "5 running", "4 requests, 1 job running".

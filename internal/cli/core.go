@@ -62,8 +62,8 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
 	d.FoldLibraries(own)
-	d.OnlyEndpoints(f.onlyEndpoints)
 	addFibers(ctx, d, src)
+	d.OnlyEndpoints(f.onlyEndpoints)
 	if asJSON {
 		return d.WriteJSON(std.results(ctx))
 	}

@@ -1,6 +1,8 @@
 package ruby
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
@@ -16,8 +18,10 @@ const (
 	waitingSavings = int64(40e6)
 	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have some 0.5 ms.
 	waitingSlice = int64(1_500_000)
+	// maxStepNS is what a step is taken to have cost at most, in ns: what took longer got no CPU.
+	maxStepNS = int64(3e6)
 	// waitingEveryNS and searchEveryNS are how often known fibers are looked at and the heap is searched, at most.
-	waitingEveryNS, searchEveryNS = int64(50e6), int64(1e9)
+	waitingEveryNS, searchEveryNS = int64(50e6), int64(250e6)
 	// maxWaiting bounds the fibers that are followed, waitingBytes what is kept of their stacks.
 	maxWaiting   = 4096
 	waitingBytes = 16 << 20
@@ -25,6 +29,8 @@ const (
 	waitingBatch, searchBatch = 16, 8
 	// maxHotPages bounds the pages with fibers, which are searched first; hotBatch is how many of them are before each look.
 	maxHotPages, hotBatch = 64, 16
+	// maxFilling bounds the pages that were being filled since the last look, and are searched before the next one.
+	maxFilling = 48
 	// maxScans bounds the pages of which it is remembered when they were searched; scanShift is the logarithm of the smallest page's size.
 	maxScans, scanShift = 1 << 17, 14
 	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have left behind.
@@ -81,6 +87,8 @@ type waitingFibers struct {
 	nextSearchNS int64
 	hot          []attach.Address
 	hotFirst     int
+	// filling are pages that were being filled since they were searched last.
+	filling, now []attach.Address
 	// scans are when pages were searched last, by their addresses.
 	scans map[attach.Address]int64
 
@@ -188,6 +196,7 @@ func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers {
 	for _, t := range r.read {
 		w.noteThread(t)
 	}
+	w.noteFilling()
 	end := r.now() + waitingSlice
 	spend := func(a *allowance, step func(nowNS int64) bool) {
 		for more := true; more && a.ns > 0 && !r.budget.stopped.Load(); {
@@ -196,7 +205,7 @@ func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers {
 				return
 			}
 			more = step(from)
-			a.ns -= r.now() - from
+			a.ns -= min(r.now()-from, maxStepNS)
 		}
 	}
 	r.finder.Unbounded(func() {
@@ -217,9 +226,6 @@ func (w *waitingFibers) noteThread(t *thread) {
 	}
 	if root != 0 && st.ec != root+saved {
 		w.meet(t, st.ec-saved)
-		return
-	}
-	if len(w.known) == 0 {
 		return
 	}
 	if id, ok := t.serves.work.Task(); ok {
@@ -321,6 +327,8 @@ func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 		w.nextNS = nowNS + waitingEveryNS
 	}
 	switch n := min(len(w.hot), hotBatch); {
+	case w.hotAt == 0 && len(w.filling) > 0:
+		w.searchFilling(nowNS)
 	case w.hotAt < n:
 		w.searchHot(nowNS, n)
 	case w.at < len(w.order):
@@ -350,6 +358,31 @@ func (w *waitingFibers) publish(nowNS int64) {
 	}
 	w.published = &sampler.Fibers{List: append([]sampler.Fiber(nil), w.out...), Cut: w.full || w.missed || w.pagesCut || !w.searched,
 		AtNS: w.beganNS, ReadNS: nowNS - w.beganNS}
+}
+
+// noteFilling notes which pages are being filled, while there are fibers: new ones are on them.
+func (w *waitingFibers) noteFilling() {
+	if len(w.known) == 0 {
+		return
+	}
+	w.now = w.r.gc.FillingPages(w.now[:0])
+	for _, page := range w.now {
+		if len(w.filling) < maxFilling && !slices.Contains(w.filling, page) {
+			w.filling = append(w.filling, page)
+		}
+	}
+}
+
+// searchFilling searches pages that were being filled since the last time.
+func (w *waitingFibers) searchFilling(nowNS int64) {
+	n := min(len(w.filling), searchBatch)
+	_ = w.r.gc.ReadPages(w.filling[:n], maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
+		if w.searchPage(page, size, nowNS) {
+			w.heat(header)
+		}
+		return true
+	})
+	w.filling = slices.Delete(w.filling, 0, n)
 }
 
 // searchHot searches some pages on which there were fibers: a new one's object takes the place of one that was freed.
@@ -426,12 +459,7 @@ func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 
 // heat makes a page one of those that are searched first.
 func (w *waitingFibers) heat(header attach.Address) {
-	for _, h := range w.hot {
-		if h == header {
-			return
-		}
-	}
-	if len(w.hot) < maxHotPages {
+	if len(w.hot) < maxHotPages && !slices.Contains(w.hot, header) {
 		w.hot = append(w.hot, header)
 	}
 }

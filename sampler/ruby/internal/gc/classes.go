@@ -213,6 +213,32 @@ func (c *classCounter) follow(g *Reader) {
 	}
 }
 
+// maxFillingRactors bounds the ractors whose pages FillingPages tells.
+const maxFillingRactors = 8
+
+// FillingPages appends the pages that ractors are filling with new objects to a list: of the first maxFillingRactors ractors, of all sizes
+// of slots. It appends none where they can't be told.
+func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
+	c := &g.classes
+	if !c.ok {
+		return list
+	}
+	c.follow(g)
+	for i := range c.caches[:min(len(c.caches), maxFillingRactors)] {
+		k := &c.caches[i]
+		if g.Mem.Read(k.addr, k.buf) != nil {
+			c.walk = 0 // as in look
+			continue
+		}
+		for h := range c.n {
+			if page := attach.Address(view.U64(k.buf[h*c.stride:][c.page:])); page != 0 {
+				list = append(list, page)
+			}
+		}
+	}
+	return list
+}
+
 // newObjects counts the classes of the newest objects of a page that is being filled: free is its first free slot or the
 // cursor, wasPage and wasFree the page and position at the last look.
 func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, wasFree uint64) {

@@ -1,0 +1,126 @@
+package gvl
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// fiberStory is a thread whose fibers wait for requests, told in samples of 10 ms.
+type fiberStory struct {
+	dict *sampler.Dictionary
+	m    *Measure
+	now  int64
+	look *sampler.Fibers
+}
+
+func newFiberStory() *fiberStory {
+	dict := sampler.NewDictionary()
+	dict.SetThread(sampler.ThreadInfo{ID: 1, Ractor: 1, Main: true})
+	return &fiberStory{dict: dict, m: NewMeasure(procOf(sampler.EraSched), dict, nil), now: 1e9}
+}
+
+func (f *fiberStory) work(n sampler.WorkNumber, sinceNS, beforeNS int64) sampler.WorkID {
+	return f.dict.InternWork(sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: "GET a", SinceNS: sinceNS, BeforeNS: beforeNS})
+}
+
+// tick tells of 10 ms, with what the thread works for at their end, and a look at that time, if there was one, at its fibers.
+func (f *fiberStory) tick(runs sampler.WorkID, look bool, waits ...sampler.WorkID) {
+	f.now += 10e6
+	if look {
+		f.look = &sampler.Fibers{AtNS: f.now, ReadNS: 1e6}
+		for i, w := range waits {
+			f.look.List = append(f.look.List, sampler.Fiber{Number: sampler.FiberNumber(1 + i), Thread: 1, AtNS: f.now, Serving: sampler.Serving{Work: w}})
+		}
+	}
+	t := sampler.Thread{ID: 1, Ractor: 1, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: runs}}
+	t.Kernel.FD, t.Blocked.FD = -1, -1
+	f.m.Feed(&sampler.Sample{TimeNS: f.now, Depth: sampler.StackTick, Threads: []sampler.Thread{t},
+		Ractors: []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1}}, Fibers: f.look})
+}
+
+func (f *fiberStory) only(t *testing.T) (StatRequests, StatEndpoint) {
+	t.Helper()
+	r := f.m.Requests(nil)
+	if len(r.Endpoints) != 1 {
+		t.Fatalf("%d endpoints", len(r.Endpoints))
+	}
+	return r, r.Endpoints[0]
+}
+
+// TestFibersWait: the time in which a request's fiber waits is the request's, from look to look, and it ends when looks lack it.
+func TestFibersWait(t *testing.T) {
+	f := newFiberStory()
+	f.tick(0, true)
+	f.tick(0, false)
+	a, b := f.work(1, f.now+10e6, f.now), f.work(2, f.now+10e6, f.now)
+	f.tick(0, true, a, b) // they began 5 ms before
+	for range 9 {
+		f.tick(0, false)
+	}
+	r, e := f.only(t)
+	if e.Running != 2 || e.FiberNS != 190e6 || len(r.Running) != 2 || !r.Running[0].Waits || !r.Running[0].Suspended || r.Running[0].FiberNS != 95e6 ||
+		r.Running[0].AgeNS != 95e6 || r.Fibers == nil || r.Fibers.Waiting != 2 || r.Fibers.Requests != 2 || r.Fibers.AgeNS != 90e6 {
+		t.Errorf("while both wait: %+v, %+v, %+v", e, r.Running, r.Fibers)
+	}
+	f.tick(0, true, a, b)
+	f.tick(0, true, a)
+	f.tick(0, true, a)
+	for range 20 {
+		f.tick(0, true, a)
+	}
+	r, e = f.only(t)
+	// b was there at 105 ms and not, 10 ms later, in a look that took 1 ms.
+	if len(r.Running) != 1 || e.Ended != 1 || e.Measured != 1 || e.MaxNS < 110e6 || e.MaxNS > 111e6 || e.UncertaintyNS != 10_500_000 {
+		t.Errorf("when one has ended: %+v, %+v", e, r.Running)
+	}
+	if want := int64(105e6 + 220e6 + 105e6 + 5_500_000); e.FiberNS != want {
+		t.Errorf("fibers waited %d, not %d", e.FiberNS, want)
+	}
+}
+
+// TestFibersAndThreads: of a request that a thread works for in between, no time is counted twice, and the one that a thread has left
+// is waited for as long as looks have it.
+func TestFibersAndThreads(t *testing.T) {
+	f := newFiberStory()
+	f.tick(0, true)
+	a := f.work(1, f.now+10e6, f.now)
+	f.tick(0, true, a)
+	for i := range 40 {
+		switch {
+		case i%4 == 1:
+			f.tick(a, false) // an older look says that it waits
+		case i%4 == 2:
+			f.tick(a, true)
+		default:
+			f.tick(0, true, a)
+		}
+	}
+	r, e := f.only(t)
+	var ran int64
+	for _, ns := range f.m.requests.Running()[0].NS {
+		ran += ns
+	}
+	if sum, age := ran+e.FiberNS, r.Running[0].AgeNS; e.Running != 1 || e.Ended != 0 || ran < 150e6 || ran > 250e6 || sum < age-10e6 || sum > age+10e6 {
+		t.Errorf("ran %d and waited %d of %d ns: %+v", ran, e.FiberNS, age, e)
+	}
+}
+
+// TestFibersLost: a look that may lack some does not end a request as soon as one that has all, and a gap in the samples is no time.
+func TestFibersLost(t *testing.T) {
+	f := newFiberStory()
+	f.tick(0, true)
+	a := f.work(1, f.now+10e6, f.now)
+	f.tick(0, true, a)
+	for range cutLooks - 1 {
+		f.tick(0, true)
+		f.look.Cut = true
+	}
+	f.tick(0, true, a)
+	f.now += 20e9
+	f.tick(0, false)
+	r, e := f.only(t)
+	if len(r.Running) != 1 || e.FiberNS > 60e6 {
+		t.Errorf("%+v, %+v", e, r.Running)
+	}
+}
