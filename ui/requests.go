@@ -213,12 +213,13 @@ func mostTime(x, y *endpointRow) int {
 
 func (p *requestsPage) about(sc *scene) string {
 	s := &sc.served
-	parts := []string{s.runningText(), perSecondText(s.perSecond) + "/s", "p50 " + s.length(.5), "p95 " + s.length(.95)}
-	if s.leftOut > 0 {
-		parts = append(parts, units.Count(int64(s.leftOut))+" not kept apart")
-	}
+	parts := []string{s.runningText()}
 	if fibers := s.fibersText(); fibers != "" {
 		parts = append(parts, fibers)
+	}
+	parts = append(parts, perSecondText(s.perSecond)+"/s", "p50 "+s.length(.5), "p95 "+s.length(.95))
+	if s.leftOut > 0 {
+		parts = append(parts, units.Count(int64(s.leftOut))+" not kept apart")
 	}
 	if queued := s.queuedText(); queued != "" {
 		parts = append(parts, queued)

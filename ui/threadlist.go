@@ -17,6 +17,8 @@ import (
 type rowKey struct {
 	thread sampler.ThreadID
 	group  string
+	// fiber is one of the thread's that waits; 0: it is the thread's row. Only the table of threads has such rows.
+	fiber sampler.FiberNumber
 }
 
 // selection is whom all views show: the selected thread or group, whom the flamegraph is narrowed to, and the route or the class of

@@ -17,11 +17,15 @@ type threadsPage struct {
 	now    *nowView
 	keys   keyMap
 	table  table[*tableRow, rowKey]
-	flat   bool                       // without groups
-	opened map[string]bool            // what the person chose, by group
-	cpu    map[sampler.ThreadID]int64 // CPU time within cpuNS
-	cpuNS  int64
-	cpuOf  [2]int64 // the stretch of time that cpu is of
+	flat   bool            // without groups
+	opened map[string]bool // what the person chose, by group
+	// all is what all views have selected, cursor the table's own: a fiber of the selected thread is known here alone.
+	all      *selection
+	cursor   rowKey
+	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown
+	cpu      map[sampler.ThreadID]int64 // CPU time within cpuNS
+	cpuNS    int64
+	cpuOf    [2]int64 // the stretch of time that cpu is of
 }
 
 // tableRow is a thread, or a group of them.
@@ -32,17 +36,21 @@ type tableRow struct {
 	p99    string
 	active bool
 	urgent int // the place in urgency of the most urgent state among its threads
+	// fibers is how many fibers of a thread wait, unfolded: they are shown below it. fiber is such a one.
+	fibers   int
+	unfolded bool
+	fiber    *fiberRow
 }
 
 func newThreadsPage(s *selection, now *nowView) *threadsPage {
-	p := &threadsPage{now: now, opened: make(map[string]bool)}
-	p.table = table[*tableRow, rowKey]{list: list[*tableRow, rowKey]{cursor: &s.selected},
+	p := &threadsPage{now: now, opened: make(map[string]bool), all: s, unfolded: make(map[sampler.ThreadID]bool)}
+	p.table = table[*tableRow, rowKey]{list: list[*tableRow, rowKey]{cursor: &p.cursor},
 		columns: threadColumns(), left: 1, natural: inRubysOrder, unsorted: "order", by: "order"}
 	p.keys = keyMap{title: "threads", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: its stack with the source, its waits; a group: show its members",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
 	}, cursorKeys("", "select a thread or group", p.move), []binding{
-		{keys: []string{"right", "l"}, show: "→ ←", help: "open and close a group (also l, h)",
+		{keys: []string{"right", "l"}, show: "→ ←", help: "open and close a group, or the fibers of a thread (also l, h)",
 			do: func(m *Model) tea.Cmd { p.expand(m, true); return nil }},
 		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { p.expand(m, false); return nil }},
 	}, sortKeys("sort by the next or previous column", func() sorter { return &p.table }), []binding{
@@ -63,10 +71,14 @@ func (p *threadsPage) about(sc *scene) string {
 }
 
 func (p *threadsPage) detail(sc *scene) (name, rest string) {
-	if i := p.table.index(); i >= 0 {
-		return sc.rowDetail(&p.table.rows[i].row)
+	i := p.table.index()
+	if i < 0 {
+		return "", ""
 	}
-	return "", ""
+	if f := p.table.rows[i].fiber; f != nil {
+		return cmp.Or(f.name, "a fiber of "+p.table.rows[i].name), "waits   " + f.what
+	}
+	return sc.rowDetail(&p.table.rows[i].row)
 }
 
 // enter opens the selected thread, or opens and closes the selected group.
@@ -84,20 +96,30 @@ func (p *threadsPage) enter(m *Model) tea.Cmd {
 
 func (p *threadsPage) move(m *Model, by step) tea.Cmd {
 	p.table.move(by)
+	p.choose()
 	m.refresh()
 	return nil
 }
 
 // expand opens or closes the selected group; closing a member closes its group.
 func (p *threadsPage) expand(m *Model, open bool) {
-	expand(&p.table.list, p.opened, open)
+	if !p.unfold(open) {
+		expand(&p.table.list, p.opened, open)
+	}
+	p.choose()
 	m.refresh()
 }
 
 func (p *threadsPage) load(sc *scene, r *reading) {
 	p.loadCPU(sc)
 	waits := r.waits.events.byThread(sc.atNS-sc.windowNS, sc.atNS, sc.states, listOf{})
+	p.follow()
 	p.build(sc, waits)
+	p.table.rows = p.withFibers(sc, p.table.rows)
+	if p.cursor.fiber != 0 && p.table.index() < 0 {
+		p.cursor = p.cursor.bare() // the fiber waits no more
+	}
+	p.choose()
 }
 
 // loadCPU sums the CPU time by thread. The weights it comes from are kept for the flamegraph, for any stretch of time.

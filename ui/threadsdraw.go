@@ -20,6 +20,9 @@ func threadColumns() []column[*tableRow] {
 	onlyWide := wide(0, 160, 5)
 	percent := func(n int, s gvl.State) func(*tableRow, *scene) (string, canvas.Style) {
 		return func(w *tableRow, sc *scene) (string, canvas.Style) {
+			if w.fiber != nil {
+				return "", sc.theme.faint()
+			}
 			p := w.percents()[n]
 			if p == 0 {
 				return "0 %", sc.theme.faint()
@@ -36,13 +39,22 @@ func threadColumns() []column[*tableRow] {
 		{title: "now", width: wide(16, wideWidth, 17), draw: drawState, order: "state",
 			compare: func(x, y *tableRow) int { return cmp.Compare(x.urgent, y.urgent) }},
 		{title: "states", width: wide(9, 80, 14, wideWidth, 24, 160, 30), bare: true,
-			draw: func(a canvas.Area, w *tableRow, sc *scene) { sc.theme.drawStates(a, &w.totals, sc.opt.ASCII) }},
+			draw: func(a canvas.Area, w *tableRow, sc *scene) {
+				if w.fiber == nil {
+					sc.theme.drawStates(a, &w.totals, sc.opt.ASCII)
+				}
+			}},
 		{title: "run", width: onlyWide, right: true, text: percent(0, gvl.Running), order: "run",
 			compare: byPart(gvl.Running, gvl.Stalled, gvl.GC)},
 		{title: "wait", width: onlyWide, right: true, text: percent(1, gvl.Waiting), order: "wait", compare: byPart(gvl.Waiting)},
 		{title: "io", width: onlyWide, right: true, text: percent(2, gvl.IO), order: "io", compare: byPart(gvl.IO)},
 		{title: "CPU", width: wide(5, wideWidth, 6), right: true, order: "CPU",
-			text:    func(w *tableRow, sc *scene) (string, canvas.Style) { return units.Percent(w.cpu), sc.theme.text() },
+			text: func(w *tableRow, sc *scene) (string, canvas.Style) {
+				if w.fiber != nil {
+					return "", sc.theme.text()
+				}
+				return units.Percent(w.cpu), sc.theme.text()
+			},
 			compare: func(x, y *tableRow) int { return cmp.Compare(y.cpu, x.cpu) }},
 		{title: "p99", width: wide(8, wideWidth, 9), right: true, order: "waits p99", text: p99Text,
 			compare: func(x, y *tableRow) int { return cmp.Compare(y.p99NS, x.p99NS) }},
@@ -53,8 +65,13 @@ func threadColumns() []column[*tableRow] {
 
 func (p *threadsPage) draw(a canvas.Area, sc *scene) {
 	p.table.draw(a, sc, true, func(m *Model, w *tableRow, x int) tea.Cmd {
-		if w.isGroup && x <= groupSign {
+		p.choose()
+		switch {
+		case x > groupSign:
+		case w.isGroup:
 			p.expand(m, !w.open)
+		case w.fibers > 0:
+			p.expand(m, !w.unfolded)
 		}
 		m.refresh()
 		return nil
@@ -67,22 +84,39 @@ func (p *threadsPage) draw(a canvas.Area, sc *scene) {
 	p.now.draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
+// leastName is how many columns a thread's name keeps beside the number of its fibers.
+const leastName = 6
+
 // drawTreeName writes the name of a thread or a group, members behind their group.
 func drawTreeName(a canvas.Area, w *tableRow, sc *scene) {
 	t := &sc.theme
+	if w.fiber != nil {
+		w.fiber.draw(a, w, t)
+		return
+	}
 	x, name := 0, t.text()
 	if w.inGroup {
 		x = 2
 	}
 	if w.isGroup {
 		name = t.bold()
+	}
+	if w.isGroup || w.fibers > 0 {
 		sign := "▸"
-		if w.open {
+		if w.open || w.unfolded {
 			sign = "▾"
 		}
 		a.Put(x, 0, sign, t.dim())
 	}
-	a.Put(x+2, 0, canvas.Cut(w.name, a.W-x-2), name)
+	fibers := w.fibersText(a.W - x - 2)
+	room := a.W - x - 2
+	if fibers != "" {
+		room = max(room-1-canvas.Width(fibers), min(room, leastName))
+	}
+	end := a.Put(x+2, 0, canvas.Cut(w.name, room), name)
+	if fibers != "" && a.W > end+1 {
+		a.Put(end+1, 0, canvas.Cut(fibers, a.W-end-1), t.dim())
+	}
 }
 
 // percents are the row's shares of running, waiting, input and output, and the rest.
@@ -105,7 +139,7 @@ func p99Text(w *tableRow, sc *scene) (string, canvas.Style) {
 }
 
 func detailText(w *tableRow, sc *scene) (string, canvas.Style) {
-	if th := &sc.threads[w.members[0]]; !w.isGroup && th.known {
+	if th := &sc.threads[w.members[0]]; !w.isGroup && w.fiber == nil && th.known {
 		return beyondState(th.state, sc.dict), sc.theme.dim()
 	}
 	return "", sc.theme.dim()
@@ -129,6 +163,10 @@ func drawState(a canvas.Area, w *tableRow, sc *scene) {
 		sc.threads.states(w.members).draw(a, t, t.dim())
 		return
 	}
+	if w.fiber != nil {
+		w.fiber.drawState(a, t)
+		return
+	}
 	th := &sc.threads[w.members[0]]
 	if !th.seen {
 		a.Put(0, 0, "ended", t.dim())
@@ -147,6 +185,10 @@ func drawState(a canvas.Area, w *tableRow, sc *scene) {
 
 // drawFrame writes for whom a thread works, and the innermost frame of its stack and where that is.
 func drawFrame(a canvas.Area, w *tableRow, sc *scene) {
+	if w.fiber != nil {
+		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.theme.text())
+		return
+	}
 	th := &sc.threads[w.members[0]]
 	if w.isGroup || !th.known {
 		return
