@@ -125,7 +125,7 @@ func (b *incidentBuilder) addRequests() {
 		b.out.Routes = append(b.out.Routes, incidentRoute{
 			Name: b.words(name), Served: b.served(name), Kind: e.Kind, Ended: e.Ended, Running: e.Running, Rate: e.PerSecond,
 			P50: incidentSpan{e.P50NS, endpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, endpointSpan(e, e.P95NS)},
-			Max: incidentSpan{e.LongestNS, longestText(e)}, NS: statesArray(&e.NS), Where: b.words(whereText(&e.NS, e.Peers)), Blame: e.BlameShare,
+			Max: incidentSpan{e.LongestNS, longestText(e)}, NS: statesArray(&e.NS), Where: b.words(whereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
 		})
 	}
 	for i := range b.n.longest {
@@ -142,7 +142,7 @@ func (b *incidentBuilder) addRequests() {
 			took = "≥" + took
 		}
 		ns := gvl.StatesOf(q.NS)
-		x := incidentLong{Name: b.words(name), FromNS: b.n.since(q.FromNS), Took: incidentSpan{q.DurationNS(), took}, Thread: b.thread(q.Thread), NS: q.NS, Where: whereText(&ns, nil)}
+		x := incidentLong{Name: b.words(name), FromNS: b.n.since(q.FromNS), Took: incidentSpan{q.DurationNS(), took}, Thread: b.thread(q.Thread), NS: q.NS, Where: whereText(&ns, q.FiberNS, nil)}
 		if q.InProgress {
 			x.Words = "in progress at the end"
 		}
