@@ -1,5 +1,11 @@
 package flamegraph
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
 // DiffNode is a node present in one of two trees or in both.
 type DiffNode struct {
 	FuncKey
@@ -53,4 +59,44 @@ func diff(a, b *Node, sa, sb func(int64) int64) *DiffNode {
 		}
 	}
 	return d
+}
+
+// DiffByName compares two trees by the labels of their nodes alone: of two recordings, between which files and lines have moved, and of
+// different length, so that the weights of before are multiplied by a factor. visit is called for each node of after with by how much
+// its own weight and its total have grown; and for what only before has, with a nil node. Of nodes with one label under one parent the
+// heaviest is compared with all of them before. The root's are those of the whole.
+func DiffByName(before, after *Tree, factor float64, visit func(after *Node, label string, self, total float64)) {
+	diffByName([]*Node{before.Root}, after.Root, factor, visit)
+}
+
+// diffByName goes as deep as the trees.
+func diffByName(before []*Node, after *Node, factor float64, visit func(*Node, string, float64, float64)) {
+	self, total := float64(after.Self), float64(after.Total)
+	children := make(map[string][]*Node)
+	for _, b := range before {
+		self -= float64(b.Self) * factor
+		total -= float64(b.Total) * factor
+		for _, c := range b.Children {
+			children[c.Label] = append(children[c.Label], c)
+		}
+	}
+	visit(after, after.Label, self, total)
+	for _, c := range slices.SortedFunc(slices.Values(after.Children), func(x, y *Node) int { return cmp.Compare(y.Total, x.Total) }) {
+		was := children[c.Label]
+		delete(children, c.Label)
+		diffByName(was, c, factor, visit)
+	}
+	for _, label := range slices.Sorted(maps.Keys(children)) {
+		for _, c := range children[label] {
+			gone(c, factor, visit)
+		}
+	}
+}
+
+// gone visits what is only before.
+func gone(n *Node, factor float64, visit func(*Node, string, float64, float64)) {
+	visit(nil, n.Label, -float64(n.Self)*factor, -float64(n.Total)*factor)
+	for _, c := range n.Children {
+		gone(c, factor, visit)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -14,12 +15,18 @@ import (
 type baseKind uint8
 
 const (
-	noBase    baseKind = iota
-	markBase           // the time before a mark
-	shownBase          // the time that was shown when the key was pressed
+	noBase      baseKind = iota
+	againstBase          // another recording
+	markBase             // the time before a mark
+	shownBase            // the time that was shown when the key was pressed
 )
 
-// compare goes on from comparing with nothing to the time before the last mark, if there is one, to the time shown now, and
+// compareAgainst compares with the other recording.
+func (v *flameView) compareAgainst() {
+	v.base, v.baseKind, v.baseWhen = &v.against.weights, againstBase, v.against.about()
+}
+
+// compare goes on from comparing with nothing to the other recording, if there is one, to the time before the last mark, if there is one, to the time shown now, and
 // back to nothing. The stretch of time is as long as the one shown, which { and } change.
 func (m *Model) compare() {
 	v := &m.flame
@@ -30,7 +37,10 @@ func (m *Model) compare() {
 	v.base, v.baseKind, v.baseWhen = nil, noBase, ""
 	span := axisTime(m.windowNS)
 	switch n := m.notes.last(m.atNS); {
-	case was == noBase && n != nil:
+	case was == noBase && v.against != nil:
+		v.compareAgainst()
+		m.message.say("compared from now on with " + v.baseWhen + "; = goes on to a time of this one")
+	case was <= againstBase && n != nil:
 		base := new(flamegraph.Snapshot)
 		m.store.Read(func(r *reading) { r.rolling.SnapshotRange(n.AtNS-m.windowNS, n.AtNS, base) })
 		if len(base.Entries) > 0 {
@@ -52,9 +62,13 @@ func (m *Model) compare() {
 }
 
 // loadDiff compares the whole tree with the one of the base, both scaled to the same whole.
-func (v *flameView) loadDiff(o flamegraph.Options) {
+func (v *flameView) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	v.diff, v.diffSelf, v.changes = nil, nil, nil
-	if v.base == nil {
+	if !v.comparing() {
+		return
+	}
+	if v.baseKind == againstBase {
+		v.loadAgainst(o, weights, dict)
 		return
 	}
 	before := v.builder.Build(v.base, o)
@@ -63,11 +77,16 @@ func (v *flameView) loadDiff(o flamegraph.Options) {
 		return
 	}
 	d := flamegraph.Diff(before, v.whole, diffScale)
-	own := make(map[string]int64)
+	own := make(map[string]float64)
 	v.addDiff(d, own)
+	v.takeChanges(own)
+}
+
+// takeChanges lists the functions whose own time changed, by how much of the whole.
+func (v *flameView) takeChanges(own map[string]float64) {
 	for label, delta := range own {
-		if math.Abs(float64(delta)) >= leastChange*diffScale {
-			v.changes = append(v.changes, change{label, float64(delta) / diffScale})
+		if math.Abs(delta) >= leastChange {
+			v.changes = append(v.changes, change{label, delta})
 		}
 	}
 	slices.SortFunc(v.changes, func(x, y change) int {
@@ -89,8 +108,8 @@ const diffScale = 1 << 40
 
 // addDiff notes by how much of the whole each node of the tree changed, and sums the changes of own time by function. Its
 // depth is bounded by the tree's.
-func (v *flameView) addDiff(d *flamegraph.DiffNode, own map[string]int64) {
-	own[d.Label] += d.SelfDelta
+func (v *flameView) addDiff(d *flamegraph.DiffNode, own map[string]float64) {
+	own[d.Label] += float64(d.SelfDelta) / diffScale
 	if d.After != nil {
 		v.diff[d.After] = float64(d.TotalDelta) / diffScale
 		v.diffSelf[d.After] = float64(d.SelfDelta) / diffScale
@@ -115,7 +134,7 @@ func (v *flameView) diffColor(n *flamegraph.Node, t *Theme) canvas.Color {
 
 // diffMark is the change of a node in front of its label: colour alone must not carry it.
 func (v *flameView) diffMark(n *flamegraph.Node) string {
-	if v.base == nil {
+	if !v.comparing() {
 		return ""
 	}
 	return points(v.change(n)) + " "
@@ -135,7 +154,11 @@ func points(d float64) string {
 
 // drawChanges names the functions whose own time changed most, those that are gone too.
 func (v *flameView) drawChanges(a canvas.Area, t *Theme) {
-	x := a.Put(1, 0, "change of own time, in percentage points:", t.dim())
+	about := "change of own time, in percentage points:"
+	if v.baseKind == againstBase { // which has no room above on a narrow screen
+		about = "own time against " + v.baseWhen + ", in points:"
+	}
+	x := a.Put(1, 0, about, t.dim())
 	for _, d := range v.changes {
 		s := points(d.share) + " " + flamegraph.LabelFit(canvas.Clean(d.label), 30)
 		if x+2+canvas.Width(s) > a.W {

@@ -67,6 +67,7 @@ type flameView struct {
 	base     *flamegraph.Snapshot
 	baseWhen string
 	baseKind baseKind
+	against  *Against // another recording; nil: there is none
 	diff     map[*flamegraph.Node]float64
 	diffSelf map[*flamegraph.Node]float64 // of its own time
 	changes  []change
@@ -114,7 +115,7 @@ func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary
 	o = v.options(o)
 	v.whole = v.builder.Build(weights, o)
 	v.tree, v.own = v.whole, nil
-	v.loadDiff(o)
+	v.loadDiff(o, weights, dict)
 	if v.folding == foldLibraries {
 		v.foldLibraries()
 	}

@@ -205,7 +205,7 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 		if ok {
 			label = gap
 		}
-		if ok || c.Node.Kind == flamegraph.RunNode && !v.byState() && v.base == nil {
+		if ok || c.Node.Kind == flamegraph.RunNode && !v.byState() && !v.comparing() {
 			bg = t.Background.Mix(t.Flame[fromThread], 0.35)
 			st = canvas.Style{FG: toward(t.Dim, t.Text, bg), BG: bg}
 		}
@@ -225,7 +225,7 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 	if sign, _ := utf8.DecodeRuneInString(mark); canvas.Width(mark) > a.W { // a number that is cut is another
 		mark = string(sign)
 	}
-	if c.Node != nil && c.Node.Own && v.byState() && v.base == nil {
+	if c.Node != nil && c.Node.Own && v.byState() && !v.comparing() {
 		st.Attr |= canvas.Bold
 	}
 	hit := c.Node != nil && v.matches.Nodes[c.Node]
@@ -297,7 +297,7 @@ func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
 		return t.Background.Mix(t.Flame[fromThread], 0.6)
 	case c.Kind == flamegraph.CellAncestor:
 		return t.Background.Mix(t.Flame[fromThread], 0.5)
-	case v.base != nil:
+	case v.comparing():
 		return v.diffColor(n, t)
 	case !n.IsFrame() && !v.byState():
 		return t.Flame[fromThread]

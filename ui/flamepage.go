@@ -40,7 +40,7 @@ func (p *flamePage) detail(sc *scene) (name, rest string) { return p.flame.detai
 func (p *flamePage) draw(a canvas.Area, sc *scene) {
 	v := p.flame
 	v.drawRule(a.Row(0), &sc.theme, true, sc.when())
-	if v.base != nil {
+	if v.comparing() {
 		v.drawChanges(a.Row(a.H-1), &sc.theme)
 	}
 	picture := a.Sub(0, 1, a.W, p.panel.flameRows(sc))
@@ -134,6 +134,9 @@ func (v *flameView) shape() string {
 	}
 	if v.base != nil {
 		s += " · compared with " + v.baseWhen
+		if !v.comparing() {
+			s += ", all threads alone"
+		}
 	}
 	return s
 }

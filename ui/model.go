@@ -69,6 +69,10 @@ func NewModel(store *Store, o Options) (*Model, error) {
 		overKeys: overlayKeys(), live: pages[pageLive].(*livePage), pages: pages,
 		message: message{text: o.Notice},
 	}
+	if o.Against != nil {
+		m.flame.against = o.Against
+		m.flame.compareAgainst()
+	}
 	m.setKeys(offers{})
 	return m, nil
 }

@@ -77,7 +77,7 @@ func (p *panelView) room(sc *scene) int {
 		return sc.regions.flameRows
 	}
 	n := sc.bodyRows() - 1
-	if p.flame.base != nil {
+	if p.flame.comparing() {
 		n--
 	}
 	return n

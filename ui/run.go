@@ -56,6 +56,8 @@ type Options struct {
 	Folder string
 	// Notice is shown at the bottom until the first key: where the output of the program is, say.
 	Notice string
+	// Against is another recording that the flamegraph and the top are compared with, from the beginning; nil: none.
+	Against *Against
 	// Replay: the Source is a recording, so its end is not the end of a process.
 	Replay bool
 	// Suspend lets ctrl-z and SIGTSTP stop ddtop, the terminal given back until it is continued. Only where a shell will.

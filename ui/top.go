@@ -38,6 +38,9 @@ type topPage struct {
 	places  []rowOfFrame
 	rowsBuf []*topRow
 	loaded  topOf
+	// before sums the weights of another recording, was what came of it; nil: the rows are not compared with one.
+	before *topPage
+	was    map[string]topBefore
 }
 
 // topKind is what the rows stand for.
@@ -102,6 +105,7 @@ type topOf struct {
 	fromNS, toNS int64
 	hides        bool // directories were hidden
 	own          bool // what is not the program's own counts for what called it
+	against      bool // they are compared with another recording
 }
 
 // recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
@@ -176,7 +180,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 
 func (p *topPage) load(sc *scene, r *reading) {
 	s := &sc.weights
-	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, sc.dict.HidesDirectories(), p.ownOnly()}
+	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, sc.dict.HidesDirectories(), p.ownOnly(), p.flame.baseKind == againstBase && p.flame.comparing()}
 	if of != p.loaded {
 		if of.hides != p.loaded.hides { // the rows have other names
 			p.index = nil
@@ -186,6 +190,7 @@ func (p *topPage) load(sc *scene, r *reading) {
 		r.rolling.SnapshotRange(from, s.ToNS, &p.recent)
 		p.sum(s, &p.recent, sc)
 		p.alloc = s.Allocations()
+		p.was = p.beforeOf(sc)
 	}
 	p.sort()
 }
@@ -416,6 +421,9 @@ func (p *topPage) trend(r *topRow) int {
 
 func (p *topPage) about(sc *scene) string {
 	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(p.flame.metric))
+	if p.was != nil {
+		s = "against " + p.flame.baseWhen + " · " + s
+	}
 	if p.flame.listed() != nil {
 		s = fmt.Sprintf("%d of %d ", len(p.table.rows), p.all) + s
 	}

@@ -38,7 +38,48 @@ func (p *topPage) columns() []column[*topRow] {
 		return screen/6 + 1
 	}
 	return []column[*topRow]{weight(bySelf), weight(byTotal), weight(byBlame),
+		{title: "before", width: p.ifCompared(8), right: true, text: p.beforeText}, {title: "change", width: p.ifCompared(7), right: true, text: p.changeText},
 		{width: wide(1), text: p.trendText}, {width: bar, draw: p.drawWeight}, {width: wide(rest), draw: p.drawName}}
+}
+
+// ifCompared is a width that a column has while the rows are compared with another recording.
+func (p *topPage) ifCompared(n int) func(int) int {
+	return func(int) int {
+		if p.was == nil {
+			return 0
+		}
+		return n
+	}
+}
+
+// shares are the parts that a row has of all there is now, in the order chosen, now and in the other recording.
+func (p *topPage) shares(r *topRow) (now, before float64) {
+	by, of := topOrder(p.table.by), p.total[0]+p.total[1]
+	if by == byBlame {
+		of = p.blame
+	}
+	return share(r.weight(by), of), share(p.was[r.name()].weight(by), of)
+}
+
+func (p *topPage) beforeText(r *topRow, sc *scene) (string, canvas.Style) {
+	_, before := p.shares(r)
+	if before <= 0 {
+		return "–", sc.theme.faint()
+	}
+	return sharePoints(before), sc.theme.text()
+}
+
+func (p *topPage) changeText(r *topRow, sc *scene) (string, canvas.Style) {
+	now, before := p.shares(r)
+	st := sc.theme.dim()
+	switch text := points(now - before); {
+	case text == points(0):
+	case now > before:
+		st = canvas.Style{FG: sc.theme.readable(canvas.RGB(okabeVermilion)), Attr: canvas.Bold}
+	default:
+		st = canvas.Style{FG: sc.theme.readable(canvas.RGB(okabeSkyBlue)), Attr: canvas.Bold}
+	}
+	return points(now - before), st
 }
 
 func (p *topPage) draw(a canvas.Area, sc *scene) {

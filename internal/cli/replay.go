@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,15 +15,18 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui"
 )
 
 func newReplay(std Streams) *cobra.Command {
 	screen := newScreenFlags(std)
+	var against string
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
 		Short: "Look at a recording on the screen",
 		Long: `Look at a recording (ddtop record --format ddtop) on the screen: every view, as it was live. Several are those of
-several processes (ddtop record --children).`,
+several processes (ddtop record --children). With --against the flamegraph and the top functions show what is more
+or less than in another recording, each for as much time.`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !std.Terminal {
@@ -30,6 +34,9 @@ several processes (ddtop record --children).`,
 			}
 			if err := errors.Join(screen.configure(cmd, std), screen.check()); err != nil {
 				return err
+			}
+			if against != "" && len(args) > 1 {
+				return usageErrorf("--against compares one recording: name one")
 			}
 			if len(args) > 1 {
 				return replaySeveral(cmd.Context(), &screen, args, std)
@@ -40,11 +47,33 @@ several processes (ddtop record --children).`,
 				return notWaitedFor(err)
 			}
 			s.notice = sayDamage(all[0], std)
+			if against != "" {
+				if s.against, err = loadAgainst(cmd.Context(), &screen, against, std); err != nil {
+					return errors.Join(notWaitedFor(err), all.Close())
+				}
+			}
 			return errors.Join(screen.show(cmd.Context(), all[0], std, s), all.Close())
 		},
 	}
+	cmd.Flags().StringVar(&against, "against", "", "compare with another recording, a `FILE`")
 	screen.add(cmd)
 	return cmd
+}
+
+// loadAgainst reads a recording to compare with, with a picture of how far it is.
+func loadAgainst(ctx context.Context, screen *screenFlags, path string, std Streams) (*ui.Against, error) {
+	list, err := loadRecordings(ctx, screen, []string{path}, std)
+	if err != nil {
+		return nil, fmt.Errorf("--against: %w", err)
+	}
+	name := std.redact.text(filepath.Base(path))
+	x, err := ui.Load(ctx, screen.options(std, shown{}), "reading "+name, func(ctx context.Context, _ func(ui.Progress)) (*ui.Against, error) {
+		return ui.LoadAgainst(ctx, list[0], name, screen.options(std, shown{}))
+	})
+	if err != nil && notWaitedFor(err) != nil {
+		err = fmt.Errorf("--against %s: %w", path, err)
+	}
+	return x, errors.Join(err, list.Close())
 }
 
 // reportFlags are the flags of `ddtop report`.

@@ -109,6 +109,8 @@ type shown struct {
 	notice string
 	// replay: the source is a recording.
 	replay bool
+	// against is another recording that it is compared with; nil: none.
+	against *ui.Against
 }
 
 // show runs the screen on a source until the user quits it or ctx ends.
@@ -129,7 +131,7 @@ func (f *screenFlags) options(std Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.value,
-		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Input: std.In, Output: std.Out,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
 	}
 }

@@ -1,0 +1,122 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// otherOf is a made-up recording to compare with.
+func otherOf(t *testing.T, d demosource.Options) *Against {
+	t.Helper()
+	x, err := LoadAgainst(context.Background(), demosource.New(d), "before.ddtop", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// againstScreen is the made-up process of 30 s with the hog, compared with its first 10 s, in which there was none.
+func againstScreen(t *testing.T, w, h int) *screen {
+	t.Helper()
+	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
+}
+
+// TestAgainst: what the flamegraph and the top say of the other recording is what weights of it hold, made as long.
+func TestAgainst(t *testing.T) {
+	s := againstScreen(t, 160, 50)
+	s.press("4")
+	s.sees("compared with before.ddtop: ", "own time against before.ddtop: ", ", in points:")
+	f := &s.model.flame
+	if !f.comparing() || f.baseKind != againstBase || len(f.changes) == 0 {
+		t.Fatalf("nothing is compared: %v", f.changes)
+	}
+	// All changes of own time sum up to that of the whole, but for those that are too small to be named.
+	var own float64
+	for _, c := range f.changes {
+		own += c.share
+	}
+	whole := f.diff[f.whole.Root]
+	if math.Abs(own-whole) > leastChange*float64(f.whole.Nodes) || math.Abs(whole) > 10 {
+		t.Errorf("functions have changed by %v in all, the whole by %v", own, whole)
+	}
+	var parts float64
+	for _, n := range f.whole.Root.Children {
+		parts += f.diff[n]
+	}
+	if parts > 1+1e-6 {
+		t.Errorf("what is there now has grown by %v of it", parts)
+	}
+
+	s.press("5")
+	s.sees("before", "change", "against before.ddtop: ")
+	top := s.model.pages[pageTop].(*topPage)
+	was := int64(0)
+	for _, r := range top.table.rows {
+		was += top.was[r.name()].self
+	}
+	if was == 0 {
+		t.Error("no row was there before")
+	}
+	// Of other weights, too, and of one thread alone nothing is said that is not so.
+	s.press("w")
+	s.sees("before.ddtop")
+	s.press("w", "w", "w", "w", "w", "w", "w")
+	s.press("4", "=")
+	s.misses("before.ddtop")
+	s.press("=")
+	if f.baseKind == againstBase {
+		t.Error("= does not go on")
+	}
+	for range 3 {
+		if s.press("="); f.baseKind == againstBase {
+			return
+		}
+	}
+	t.Error("= does not come back to the other recording")
+}
+
+// TestAgainstItself: nothing has changed, whatever numbers frames and stacks have.
+func TestAgainstItself(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second},
+		Options{Window: 30 * time.Second, Against: otherOf(t, demosource.Options{Length: 30 * time.Second})})
+	s.press("4")
+	for n, d := range s.model.flame.diff {
+		if math.Abs(d) > .02 { // the window begins with a whole second
+			t.Errorf("%s has changed by %v", n.Label, d)
+		}
+	}
+}
+
+// TestAgainstNothing: a recording without samples is refused.
+func TestAgainstNothing(t *testing.T) {
+	if _, err := LoadAgainst(context.Background(), &noSamples{Source: demosource.New(demosource.Options{})}, "x", Options{}); !errors.Is(err, ErrNothingToCompare) {
+		t.Error(err)
+	}
+}
+
+type noSamples struct{ sampler.Source }
+
+func (*noSamples) Run(context.Context, func(*sampler.Sample)) error { return sampler.ErrEnded }
+
+// TestGoldenAgainst has the flamegraph and the top as pictures.
+func TestGoldenAgainst(t *testing.T) {
+	for _, size := range []struct {
+		name string
+		w, h int
+	}{{"80x24", 80, 24}, {"120x40", 120, 40}} {
+		for _, page := range []struct{ name, key string }{{"flame", "4"}, {"top", "5"}} {
+			t.Run(page.name+"-"+size.name, func(t *testing.T) {
+				s := againstScreen(t, size.w, size.h)
+				s.press(page.key)
+				golden(t, "against-"+page.name+"-"+size.name, strings.TrimRight(s.text(), "\n")+"\n")
+			})
+		}
+	}
+}
