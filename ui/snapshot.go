@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -52,10 +53,8 @@ func (m *Model) save() tea.Cmd {
 		ScreenOptions: m.theme.screenOptions(m.process.Title),
 	}
 	// The copies are made here: the views go on changing while the files are written.
-	weights := &flamegraph.Snapshot{FromNS: m.weights.FromNS, ToNS: m.weights.ToNS,
-		Entries: append([]flamegraph.Entry(nil), m.weights.Entries...), Overflow: m.weights.Overflow, Dropped: m.weights.Dropped}
+	fromNS, toNS := m.weights.FromNS, m.weights.ToNS
 	dict := m.dict.View()
-	s.Profile = &export.Measured{Process: m.shareable(), Dict: dict, Weights: weights, Served: m.store.served()}
 	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {
 		s.Dump = export.NewDump(m.shareable(), dict, sample, m.states)
 	}
@@ -73,9 +72,34 @@ func (m *Model) save() tea.Cmd {
 	without := m.leftOut()
 	m.message.say("saving …")
 	return func() tea.Msg {
+		var err error
+		if s.Profile, err = profileOf(history, process, dict, fromNS, toNS); err != nil {
+			return savedMsg{err: err}
+		}
 		path, err := saveSnapshot(folder, s)
 		return savedMsg{absolute(path), without, err}
 	}
+}
+
+// profileOf makes a profile of what the history has of a stretch of time, as `ddtop record` does, with a tracer's spans and why
+// collections began: the screen's own weights have neither, and take for rest what its findings know to be that.
+func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*export.Measured, error) {
+	rolling, err := flamegraph.NewRolling(0, 0)
+	if err != nil {
+		return nil, err
+	}
+	class, stream := gvl.NewClassifier(process, dict), gvl.NewStream(process)
+	collector := flamegraph.NewCollector(stream, nil, rolling)
+	collector.BySpan(dict, rolling.Crowded)
+	collector.ByGC()
+	if err := history.Range(fromNS, toNS+1, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) }); err != nil {
+		return nil, err
+	}
+	stream.Finish()
+	collector.Finish()
+	weights := new(flamegraph.Snapshot)
+	rolling.Snapshot(weights)
+	return &export.Measured{Process: process, Dict: dict, Weights: weights, Served: collector.Served()}, nil
 }
 
 // svgColors are the colours of the flamegraph as it is on the screen, for a picture of it.

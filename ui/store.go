@@ -292,13 +292,6 @@ func (s *Store) Read(fn func(*reading)) {
 	})
 }
 
-// served is what the numbers of routes and classes of jobs in weights stand for.
-func (s *Store) served() []flamegraph.Served {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.collector.Served()
-}
-
 // hold says whether what is shown can be older than the history: a picture that stands still, or is compared with.
 func (s *Store) hold(on bool) {
 	s.mu.Lock()
