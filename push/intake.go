@@ -88,10 +88,14 @@ func (l *lane) spool() {
 		if !ok {
 			break
 		}
-		before := l.Queue.Stats().Dropped
+		before := l.Queue.Stats()
 		err := l.Queue.Put(time.Now(), data)
 		l.tellOfDisk(err)
-		l.tellOfDrops(l.Queue.Stats().Dropped - before)
+		after := l.Queue.Stats()
+		if after.Remade > before.Remade {
+			l.log.Warn("the spool's folder was gone and has been made again: what was in it is lost")
+		}
+		l.tellOfDrops(after.Dropped - before.Dropped)
 		l.wakeSender()
 	}
 	l.mu.Lock()

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -275,32 +277,121 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// TestADay: a day in fast time with outages: every period arrives once, in order.
+// TestADay: a day in fast time, with a destination that is out of reach now and then, one that is slow, one that is dead, and ddtop
+// started anew every two hours: what can be sent arrives once, in order, and neither memory, nor descriptors, nor spools grow.
 func TestADay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log, _ := logged()
-		f := new(fake)
-		q, err := spool.Open(t.TempDir(), room)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer q.Close()
-		p := New([]Route{{f, q}}, log)
-		var want []string
-		for minute := range 24 * 60 {
-			if minute%180 == 0 {
-				f.set(errors.New("outage"))
+	minutes := 24 * 60
+	if testing.Short() {
+		minutes = 8 * 60 // which wait for the disk some two thousand times
+	}
+	outages, slow, dead := &daily{}, &daily{each: 20 * time.Second}, &daily{err: errors.New("no route to host")}
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	small := spool.Limits{Bytes: 20_000, Count: 100}
+	body := strings.Repeat("x", 1000)
+	minute := 0
+	var descriptors, heap []int64
+	for minute < minutes {
+		synctest.Test(t, func(t *testing.T) {
+			log, _ := logged()
+			var routes []Route
+			for i, d := range []*daily{outages, slow, dead} {
+				limits := room
+				if d == dead {
+					limits = small
+				}
+				q, err := spool.Open(dirs[i], limits)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer q.Close()
+				routes = append(routes, Route{d, q})
 			}
-			if minute%180 == 45 {
-				f.set(nil)
+			p := New(routes, log)
+			for range 120 {
+				if minute%180 == 0 {
+					outages.set(errors.New("outage"))
+				}
+				if minute%180 == 45 {
+					outages.set(nil)
+				}
+				p.Add(period(fmt.Sprintf("%d %s", minute, body)))
+				minute++
+				time.Sleep(time.Minute)
 			}
-			want = append(want, fmt.Sprint(minute))
-			p.Add(period(want[minute]))
-			time.Sleep(time.Minute)
+			synctest.Wait()
+			s := p.Stats()
+			if s[2].Spool.Bytes > small.Bytes || s[2].Spool.Count < 10 || s[0].Spool.Dropped+s[1].Spool.Dropped > 0 || s[1].Spool.Count > 1 {
+				t.Errorf("minute %d: %+v", minute, s)
+			}
+			outages.set(nil)
+			p.Close(t.Context())
+		})
+		descriptors = append(descriptors, openDescriptors())
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		heap = append(heap, int64(m.HeapAlloc))
+	}
+	for name, d := range map[string]*daily{"outages": outages, "slow": slow} {
+		if d.next != minutes || d.wrong != "" {
+			t.Errorf("%s: %d of %d minutes came in order; %s", name, d.next, minutes, d.wrong)
 		}
-		p.Close(t.Context())
-		if got := f.taken(); got != strings.Join(want, " ") {
-			t.Errorf("got %.200q…", got)
-		}
-	})
+	}
+	first, last := heap[1], heap[len(heap)-1]
+	t.Logf("heap %d KB after four hours, %d KB at the end; descriptors %v", first>>10, last>>10, descriptors)
+	// What is kept at all is less than 100 KB: of a day, a hundred bytes a profile would be 400 KB more.
+	if last-first > 300<<10 {
+		t.Errorf("the heap grew from %d KB to %d KB", first>>10, last>>10)
+	}
+	if n := len(descriptors); descriptors[n-1] > descriptors[0] { // an earlier test's idle connection may end meanwhile
+		t.Errorf("descriptors: %v", descriptors)
+	}
+}
+
+// openDescriptors is how many descriptors this process has; 0 where that can't be told.
+func openDescriptors() int64 {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return int64(len(list))
+}
+
+// daily is a destination that wants the minutes in order, and keeps none.
+type daily struct {
+	each time.Duration // what it takes for one
+
+	mu    sync.Mutex
+	err   error
+	next  int
+	wrong string
+}
+
+func (d *daily) String() string { return fmt.Sprintf("daily://%v", d.each) }
+
+func (d *daily) Encode(p *Period) (Payload, error) { return Payload{Body: p.Pprof}, nil }
+
+func (d *daily) Send(ctx context.Context, p *Payload) error {
+	select {
+	case <-time.After(d.each):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		return d.err
+	}
+	var minute int
+	if _, err := fmt.Sscan(string(p.Body), &minute); err != nil || minute != d.next {
+		d.wrong += fmt.Sprintf("minute %d came where %d was wanted, %v. ", minute, d.next, err)
+	}
+	d.next++
+	return nil
+}
+
+func (d *daily) set(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
 }

@@ -157,15 +157,12 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(std.Err, nil))
-	routes, err := f.routes()
+	ctx := cmd.Context()
+	routes, err := f.openRoutes(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, r := range routes {
-			_ = r.Queue.Close() // what is in it stays, however this ends
-		}
-	}()
+	defer closeRoutes(routes)
 	listener, loopback, err := f.listen(log)
 	if err != nil {
 		return err
@@ -173,7 +170,6 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 	if listener != nil {
 		defer listener.Close() // a second time, where it was served
 	}
-	ctx := cmd.Context()
 	g, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
 		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), RealTime: f.realTime, OwnCode: f.ownCode.rules(), Progress: layoutProgress(f.names)}})
 	if err != nil {

@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +26,7 @@ const (
 	opGetattr     = 3
 	opSetattr     = 4
 	opUnlink      = 10
+	opRename      = 12
 	opOpen        = 14
 	opRead        = 15
 	opWrite       = 16
@@ -31,9 +34,11 @@ const (
 	opFsync       = 20
 	opFlush       = 25
 	opInit        = 26
+	opReaddir     = 28
 	opInterrupt   = 36
 	opCreate      = 35
 	opBatchForget = 42
+	opRename2     = 45
 )
 
 const (
@@ -50,6 +55,7 @@ type FS struct {
 
 	fd      int
 	done    chan struct{}
+	ready   chan struct{} // closed when the kernel's first request, which is about the protocol, has been answered
 	mu      sync.Mutex
 	next    *sync.Cond
 	stuck   bool
@@ -77,7 +83,7 @@ func MountAt(t testing.TB, dir string) *FS {
 	if err != nil {
 		t.Skipf("no file system that hangs can be made here: opening /dev/fuse: %v", err)
 	}
-	f := &FS{Dir: dir, fd: fd, done: make(chan struct{}), nodes: make(map[string]uint64), sizes: make(map[uint64]uint64), last: rootNode}
+	f := &FS{Dir: dir, fd: fd, done: make(chan struct{}), ready: make(chan struct{}), nodes: make(map[string]uint64), sizes: make(map[uint64]uint64), last: rootNode}
 	f.next = sync.NewCond(&f.mu)
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd)
 	if err := unix.Mount("stuckfs", f.Dir, "fuse.stuckfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
@@ -85,6 +91,12 @@ func MountAt(t testing.TB, dir string) *FS {
 		t.Skipf("no file system that hangs can be mounted here: %v", err)
 	}
 	go f.serve()
+	// Else the first request could be the one that Stick holds up, and would be taken for a read or a write.
+	select {
+	case <-f.ready:
+	case <-f.done:
+		t.Error("the file system that hangs has ended before it began")
+	}
 	t.Cleanup(func() {
 		f.Release() // who still has a file open is a process of the test's, and ends with it
 		if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
@@ -219,6 +231,7 @@ func (f *FS) answer(b []byte) {
 		out = append(out, 16, 0, 12, 0) // max_background, congestion_threshold
 		out = le.AppendUint32(out, maxWrite)
 		reply(0, append(out, make([]byte, 64-len(out))...))
+		close(f.ready)
 	case opLookup:
 		if id, ok := f.nodes[cString(body)]; ok {
 			reply(0, f.entry(id))
@@ -234,6 +247,17 @@ func (f *FS) answer(b []byte) {
 	case opUnlink:
 		delete(f.nodes, cString(body))
 		reply(0, nil)
+	case opRename, opRename2:
+		names := body[8:] // after the folder's node
+		if op == opRename2 {
+			names = body[16:]
+		}
+		from := cString(names)
+		f.nodes[cString(names[len(from)+1:])] = f.nodes[from]
+		delete(f.nodes, from)
+		reply(0, nil)
+	case opReaddir:
+		reply(0, f.names(le.Uint64(body[8:])))
 	case opGetattr, opSetattr:
 		reply(0, append(make([]byte, 16), f.attr(node)...))
 	case opRead:
@@ -249,6 +273,24 @@ func (f *FS) answer(b []byte) {
 	default:
 		reply(unix.ENOSYS, nil)
 	}
+}
+
+// names are the struct fuse_dirent of the files from number from on, as many as fit into what is always asked for.
+func (f *FS) names(from uint64) []byte {
+	le := binary.LittleEndian
+	var out []byte
+	for i, name := range slices.Sorted(maps.Keys(f.nodes)) {
+		if uint64(i) < from {
+			continue
+		}
+		if len(out)+24+len(name)+8 > 4096 {
+			break
+		}
+		out = le.AppendUint64(le.AppendUint64(out, f.nodes[name]), uint64(i+1))
+		out = append(le.AppendUint32(le.AppendUint32(out, uint32(len(name))), unix.DT_REG), name...)
+		out = append(out, make([]byte, -len(out)&7)...)
+	}
+	return out
 }
 
 // opened is struct fuse_open_out.

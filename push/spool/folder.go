@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -32,10 +33,53 @@ const (
 
 // folder is a store: a file an entry.
 type folder struct {
+	path string
+
+	mu   sync.Mutex // guards what follows, and is not held while the disk is waited for
 	dir  *os.Root
-	path string // for errors
 	lock *os.File
+	made int64 // how often it was gone and has been made anew
 }
+
+// root is the folder as it is open now.
+func (f *folder) root() *os.Root {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dir
+}
+
+// remade is how often the folder was gone and has been made anew.
+func (f *folder) remade() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.made
+}
+
+// remake makes the folder anew where somebody has removed it, or put another one in its place. The error is that of openFolder,
+// or errThere.
+func (f *folder) remake() error {
+	old := f.root()
+	was, err := old.Stat(".")
+	if err != nil {
+		return err
+	}
+	if is, err := os.Stat(f.path); err == nil && os.SameFile(was, is) {
+		return errThere
+	}
+	fresh, err := openFolder(f.path)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	lock := f.lock
+	f.dir, f.lock, f.made = fresh.dir, fresh.lock, f.made+1
+	f.mu.Unlock()
+	_, _ = lock.Close(), old.Close() // what is gone can't be closed better
+	return nil
+}
+
+// errThere: the folder is where it was.
+var errThere = errors.New("the folder is there")
 
 // nameOf is the name of the entry with a number: names are in the order of the numbers.
 func nameOf(number int64) string { return fmt.Sprintf("%020d%s", number, ending) }
@@ -123,16 +167,27 @@ func header(data []byte) string {
 	return fmt.Sprintf("%s%016x %08x\n", magic, len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// write makes a file that is complete, or not there: also after a crash of the machine.
-func (f *folder) write(name string, data []byte) (err error) {
+// write makes a file that is complete, or not there: also after a crash of the machine. A folder that is gone is made anew.
+func (f *folder) write(name string, data []byte) error {
+	err := f.writeTo(f.root(), name, data)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if failed := f.remake(); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return f.writeTo(f.root(), name, data)
+}
+
+func (f *folder) writeTo(dir *os.Root, name string, data []byte) (err error) {
 	tmp := name + unfinished
-	file, err := safefile.Create(f.dir, tmp, filepath.Join(f.path, tmp))
+	file, err := safefile.Create(dir, tmp, filepath.Join(f.path, tmp))
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = f.dir.Remove(tmp) // the disk may be full or gone; the next start removes it
+			_ = dir.Remove(tmp) // the disk may be full or gone; the next start removes it
 		}
 	}()
 	_, err = io.Copy(file, io.MultiReader(strings.NewReader(header(data)), bytes.NewReader(data)))
@@ -142,15 +197,15 @@ func (f *folder) write(name string, data []byte) (err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := f.dir.Rename(tmp, name); err != nil {
+	if err := dir.Rename(tmp, name); err != nil {
 		return err
 	}
-	return f.sync()
+	return syncNames(dir)
 }
 
-// sync brings the folder's list of names to the disk.
-func (f *folder) sync() error {
-	d, err := f.dir.Open(".")
+// syncNames brings a folder's list of names to the disk.
+func syncNames(dir *os.Root) error {
+	d, err := dir.Open(".")
 	if err != nil {
 		return err
 	}
@@ -158,7 +213,7 @@ func (f *folder) sync() error {
 }
 
 func (f *folder) read(name string) ([]byte, error) {
-	file, err := f.dir.Open(name)
+	file, err := f.root().Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -175,17 +230,20 @@ func (f *folder) read(name string) ([]byte, error) {
 
 // remove removes a file, if it is there.
 func (f *folder) remove(name string) error {
-	if err := f.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := f.root().Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
 func (f *folder) close() error {
-	if f.lock == nil {
-		return f.dir.Close()
+	f.mu.Lock()
+	dir, lock := f.dir, f.lock
+	f.mu.Unlock()
+	if lock == nil {
+		return dir.Close()
 	}
-	return errors.Join(f.lock.Close(), f.dir.Close())
+	return errors.Join(lock.Close(), dir.Close())
 }
 
 // isFull reports whether a disk, or somebody's part of it, has no room left.

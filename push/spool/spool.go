@@ -29,6 +29,8 @@ type Stats struct {
 	Dropped, DroppedBytes int64
 	// Damaged is how many files were not what had been written, and were removed.
 	Damaged int64
+	// Remade is how often the folder was gone and has been made anew.
+	Remade int64
 }
 
 // Errors of Put and Open; they are wrapped.
@@ -47,6 +49,8 @@ type store interface {
 	// read returns errDamaged for what is not as it was written.
 	read(name string) ([]byte, error)
 	remove(name string) error
+	// remade is how often its folder was made anew.
+	remade() int64
 	close() error
 }
 
@@ -261,7 +265,11 @@ func (q *Queue) Remove(name string) error {
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stats
+	s := q.stats
+	if q.store != nil {
+		s.Remade = q.store.remade()
+	}
+	return s
 }
 
 // Close lets go of the folder. What is in it stays.

@@ -210,6 +210,44 @@ func TestDiskThatFails(t *testing.T) {
 	}
 }
 
+// TestFolderThatIsGone: a folder that somebody removes, or puts another one in the place of, is made anew, and locked.
+func TestFolderThatIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "spool")
+	q := open(t, dir, Limits{1000, 10})
+	defer q.Close()
+	put(t, q, "a")
+	for i, gone := range []func() error{
+		func() error { return os.RemoveAll(dir) },
+		func() error { return os.RemoveAll(filepath.Dir(dir)) },
+		func() error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)) },
+	} {
+		if err := gone(); err != nil {
+			t.Fatal(err)
+		}
+		put(t, q, fmt.Sprint(i))
+		if _, err := Open(dir, Limits{1000, 10}); !errors.Is(err, ErrInUse) {
+			t.Errorf("a second one: %v", err)
+		}
+	}
+	if got, s := drain(t, q), q.Stats(); got != "2" || s.Remade != 3 || s.Damaged != 3 || s.Count != 0 {
+		t.Errorf("got %q, %+v", got, s)
+	}
+	// Where it can't be made, what comes is kept in memory.
+	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Put(at, []byte("b")); !errors.Is(err, ErrNotOnDisk) {
+		t.Errorf("with a file in its place: %v", err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, "c")
+	if got := drain(t, q); got != "b c" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // content is what the n-th Put of the killed process puts: its number, and bytes that follow from it.
 func content(n int) []byte {
 	b := fmt.Appendf(nil, "%d ", n)

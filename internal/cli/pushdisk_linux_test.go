@@ -1,0 +1,239 @@
+package cli_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/stuckfs"
+)
+
+// sleepingRuby is a process to be pushed.
+func sleepingRuby(t *testing.T) *rubytest.Process {
+	t.Helper()
+	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
+	ruby.Expect(t, "up")
+	return ruby
+}
+
+// startIntake starts a stand-in for an agent, and returns it with its URL.
+func startIntake(t *testing.T) (*datadogIntake, string) {
+	t.Helper()
+	in := new(datadogIntake)
+	s := httptest.NewServer(in)
+	t.Cleanup(s.Close)
+	return in, "datadog://" + strings.TrimPrefix(s.URL, "http://")
+}
+
+// follow wants each profile to begin where the one before ended, and each to have come once. It is about one process.
+func (d *datadogIntake) follow(t *testing.T) {
+	t.Helper()
+	list := d.uploads()
+	for i, u := range list {
+		if u.tag("profile_seq") != strconv.Itoa(i) || i > 0 && u.event.Start != list[i-1].event.End {
+			t.Errorf("profile %d has number %s and begins at %s", i, u.tag("profile_seq"), u.event.Start)
+		}
+	}
+}
+
+// TestPushWithASpoolThatHangs: a disk that does not answer holds up neither the sampling, nor another destination, nor the end.
+func TestPushWithASpoolThatHangs(t *testing.T) {
+	ruby := sleepingRuby(t)
+	in, to := startIntake(t)
+	spool := t.TempDir()
+	const dead = "datadog://127.0.0.1:1"
+	args := []string{"-p", strconv.Itoa(ruby.PID), "--to", dead, "--period", "1s", "--spool", spool}
+	p := startPush(t, args...) // makes the folder
+	p.await(t, "the spool", func() bool { return strings.Contains(p.log.String(), "sending failed") })
+	p.end(t)
+	found, err := filepath.Glob(filepath.Join(spool, "*127-0-0-1-1-*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the dead one's spool: %v, %v", found, err)
+	}
+	disk := stuckfs.MountAt(t, found[0])
+	p = startPush(t, append(args, "--to", to)...)
+	p.await(t, "profiles", func() bool { return len(in.uploads()) > 1 })
+	disk.Stick()
+	p.await(t, "a disk that hangs", func() bool { return disk.Waiting() > 0 })
+	n := len(in.uploads())
+	p.await(t, "profiles while the disk hangs", func() bool { return len(in.uploads()) >= n+4 })
+	if disk.Waiting() == 0 {
+		t.Error("the disk has answered")
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.await(t, "its exit", func() bool { return exiting(t, p.cmd.Process.Pid) })
+	disk.Release() // the kernel waits for it to close the files, whatever signal comes
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v; it said:\n%s", err, p.log)
+	}
+	in.follow(t)
+	if text := p.log.String(); !strings.Contains(text, "are lost") {
+		t.Errorf("it said:\n%s", text)
+	}
+}
+
+// exiting reports whether a process has called exit: the thread that has says so, or only one is left, which the kernel lets
+// wait for its disk. A Go program has more.
+func exiting(t *testing.T, pid int) bool {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const flag = 4 // PF_EXITING
+	for _, path := range tasks {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		_, after, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(after); len(fields) > 6 {
+			if flags, err := strconv.ParseUint(fields[6], 10, 64); err == nil && flags&flag != 0 {
+				return true
+			}
+		}
+	}
+	return len(tasks) <= 1
+}
+
+// TestPushWhereTheSpoolIsRemoved: the folder is made again, which is said once, and what comes from then on is kept in it.
+func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
+	ruby := sleepingRuby(t)
+	in, to := startIntake(t)
+	in.answers(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	spool := filepath.Join(t.TempDir(), "spool")
+	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--to", to, "--period", "1s", "--spool", spool)
+	spooled := func() int {
+		list, err := filepath.Glob(filepath.Join(spool, "*", "*.spooled"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	p.await(t, "what could not be sent", func() bool { return spooled() > 1 })
+	tries := 0
+	p.await(t, "its removal", func() bool { // in which ddtop may write a file, or make a folder
+		tries++
+		return os.RemoveAll(spool) == nil
+	})
+	p.await(t, "what could not be sent since", func() bool { return spooled() > 1 })
+	p.end(t)
+	if n := strings.Count(p.log.String(), "made again"); n < 1 || n > tries {
+		t.Errorf("it said %d times that the folder was gone, which was removed %d times:\n%s", n, tries, p.log)
+	}
+}
+
+// TestPushOnAFullDisk: with no room for the spool and none for the files, what is newest is kept and sent once there is room.
+func TestPushOnAFullDisk(t *testing.T) {
+	ruby := sleepingRuby(t)
+	in, to := startIntake(t)
+	dir := t.TempDir()
+	if err := unix.Mount("ddtop-test", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mounting a disk of 1 MB (root can): %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	fill := filepath.Join(dir, "foreign")
+	foreign, err := os.Create(fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--to", to, "--to", "file://"+filepath.Join(dir, "profiles"), "--period", "1s", "--spool", filepath.Join(dir, "spool"))
+	written := func() int { return len(profilesIn(t, filepath.Join(dir, "profiles"))[ruby.PID]) }
+	p.await(t, "profiles at both", func() bool { return len(in.uploads()) > 0 && written() > 0 })
+	for size := 4096; size > 0; { // to the last byte
+		if _, err = foreign.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	if !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		t.Fatal(err)
+	}
+	n := len(in.uploads())
+	p.await(t, "profiles at the agent from a full disk", func() bool { return len(in.uploads()) >= n+3 })
+	p.await(t, "that the files can't be written", func() bool { return strings.Contains(p.log.String(), "sending failed") })
+	before := written()
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	if err := foreign.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.await(t, "files where there is room again", func() bool { return written() > before+3 })
+	p.end(t)
+	// What waits on the disk when another one needs its room is dropped; all else comes once, in its order.
+	last := -1
+	for _, u := range in.uploads() {
+		seq, err := strconv.Atoi(u.tag("profile_seq"))
+		if err != nil || seq <= last {
+			t.Errorf("profile %d came after %d: %v", seq, last, err)
+		}
+		last = seq
+	}
+	list := profilesIn(t, filepath.Join(dir, "profiles"))[ruby.PID]
+	for i := range list[1:] {
+		if list[i+1].TimeNanos < list[i].TimeNanos+list[i].DurationNanos {
+			t.Errorf("file %d begins before the one before ended", i+1)
+		}
+	}
+}
+
+// TestPushEndsThoughNobodyAnswers: with a server that hangs and one that is not there, the end comes, and what was measured until
+// then is in the spool for the next start, which sends all of it.
+func TestPushEndsThoughNobodyAnswers(t *testing.T) {
+	ruby := sleepingRuby(t)
+	in, to := startIntake(t)
+	hangs, asked := make(chan struct{}), make(chan struct{}, 100)
+	in.answers(func(_ http.ResponseWriter, r *http.Request) bool {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-hangs
+		return true
+	})
+	args := []string{"-p", strconv.Itoa(ruby.PID), "--to", to, "--to", "datadog://127.0.0.1:1", "--period", "1s", "--spool", filepath.Join(t.TempDir(), "spool")}
+	p := startPush(t, args...)
+	<-asked
+	begun := time.Now()
+	p.end(t) // which the server's answer has no part in
+	t.Logf("it took %v", time.Since(begun))
+	// Where the disk took what is left of the five seconds for the last profile, that is lost, and said to be.
+	if text := p.log.String(); strings.Count(text, "are left in the spool") != 2 && !strings.Contains(text, "are lost") {
+		t.Errorf("it said:\n%s", text)
+	}
+	in.answers(nil)
+	close(hangs)
+	p = startPush(t, args...)
+	p.await(t, "profiles of both", func() bool { return len(in.uploads()) >= 3 })
+	p.end(t)
+	list, runs := in.uploads(), 0
+	for i, u := range list {
+		if u.tag("profile_seq") == "0" {
+			runs++
+		} else if u.event.Start != list[i-1].event.End {
+			t.Errorf("profile %d begins at %s, after the end at %s", i, u.event.Start, list[i-1].event.End)
+		}
+	}
+	if runs != 2 {
+		t.Errorf("profiles of %d runs came", runs)
+	}
+}
