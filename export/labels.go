@@ -1,6 +1,7 @@
 package export
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strconv"
 
@@ -37,6 +38,7 @@ const (
 	labelEndpoint = "trace endpoint"
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
+	labelTrace    = "trace id" // 32 digits of hexadecimal
 	// labelEnd is when the time of a sample ended, in ns since 1970: a number.
 	labelEnd = "end_timestamp_ns"
 )
@@ -139,6 +141,9 @@ func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointI
 	}
 	b.number(sample, labelSpan, s.Span)
 	b.number(sample, labelRootSpan, s.RootSpan)
+	if s.Trace != ([16]byte{}) {
+		sample.Label[labelTrace] = []string{hex.EncodeToString(s.Trace[:])}
+	}
 }
 
 // number adds a span's id, unless it is 0.

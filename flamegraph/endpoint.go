@@ -26,10 +26,11 @@ type Endpoint struct {
 	Name string
 }
 
-// Served is what an EndpointID stands for. Span and RootSpan are those of sampler.Serving with BySpan, else 0.
+// Served is what an EndpointID stands for. Span, RootSpan and Trace are those of sampler.Serving with BySpan, else 0.
 type Served struct {
 	Endpoint
 	Span, RootSpan uint64
+	Trace          [16]byte
 }
 
 // endpoints numbers endpoints.
@@ -46,6 +47,7 @@ type endpoints struct {
 	recent [worksRemembered]struct {
 		work       sampler.WorkID
 		span, root uint64
+		trace      [16]byte
 		id         EndpointID
 	}
 }
@@ -57,25 +59,25 @@ func (e *endpoints) begin(dict *sampler.Dictionary, spans bool) {
 
 // of returns the endpoint of a request or job, and of its span.
 func (e *endpoints) of(s *sampler.Serving) EndpointID {
-	span, root := s.Span, s.RootSpan
-	if !e.spans {
-		span, root = 0, 0
+	span, root, trace := s.Span, s.RootSpan, s.Trace
+	if !e.spans || span|root == 0 {
+		span, root, trace = 0, 0, [16]byte{}
 	}
 	if e.dict == nil || s.Work == 0 && span|root == 0 {
 		return 0
 	}
 	at := &e.recent[s.Work%worksRemembered]
-	if at.work == s.Work && at.span == span && at.root == root && at.id != 0 {
+	if at.work == s.Work && at.span == span && at.root == root && at.trace == trace && at.id != 0 {
 		return at.id
 	}
 	w := e.dict.Work(s.Work)
 	if w.Kind == sampler.WorkNone && span|root == 0 {
 		return 0
 	}
-	k := Served{Endpoint{w.Kind, w.Endpoint}, span, root}
+	k := Served{Endpoint{w.Kind, w.Endpoint}, span, root, trace}
 	id, ok := e.ids[k]
 	if !ok && span|root != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
-		k.Span, k.RootSpan = 0, 0
+		k.Span, k.RootSpan, k.Trace = 0, 0, [16]byte{}
 		id, ok = e.ids[k]
 	}
 	if !ok && (k.Span|k.RootSpan != 0 || e.named < maxEndpoints) {
@@ -86,6 +88,6 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 			e.named++
 		}
 	}
-	at.work, at.span, at.root, at.id = s.Work, span, root, id
+	at.work, at.span, at.root, at.trace, at.id = s.Work, span, root, trace, id
 	return id
 }

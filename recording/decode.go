@@ -2,6 +2,7 @@ package recording
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -332,6 +333,10 @@ func (d *decoder) serving(s *sampler.Serving, mask uint64) {
 	}
 	if mask&threadSpans != 0 {
 		s.Span, s.RootSpan = uint64(d.counts.int()), uint64(d.counts.int())
+	}
+	if mask&threadTrace != 0 {
+		binary.LittleEndian.PutUint64(s.Trace[:], uint64(d.counts.int()))
+		binary.LittleEndian.PutUint64(s.Trace[8:], uint64(d.counts.int()))
 	}
 }
 

@@ -36,8 +36,9 @@ import (
 // Version is the version of the file format. A change that this reader could not read needs another number, and a reader that
 // still takes those before. Version 2 has the turns that threads had on a CPU and whether they listen at a connection, by bits
 // that version 1 does not use; all else is the same. Version 3 has for whom threads work, by further bits and by tables after
-// the others. Version 4 has the fibers that wait, by a bit of a sample's flags.
-const Version = 4
+// the others. Version 4 has the fibers that wait, by a bit of a sample's flags. Version 5 has the ids of
+// traces, by another bit of a thread's.
+const Version = 5
 
 // unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
 const unit = 1000

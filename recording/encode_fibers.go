@@ -27,6 +27,7 @@ const (
 	fiberStatement
 	fiberException
 	fiberSpans
+	fiberTrace // since version 5
 )
 
 // checkFibers refuses what could not be read again.
@@ -92,6 +93,7 @@ func (e *encoder) waitingFiber(was, x *sampler.Fiber) {
 	set(fiberStatement, a.Statement != b.Statement)
 	set(fiberException, a.Exception != b.Exception)
 	set(fiberSpans, a.Span != b.Span || a.RootSpan != b.RootSpan)
+	set(fiberTrace, a.Trace != b.Trace)
 	e.uint(mask)
 	if mask&fiberThread != 0 {
 		e.uint(uint64(x.Thread))
@@ -114,6 +116,9 @@ func (e *encoder) waitingFiber(was, x *sampler.Fiber) {
 	if mask&fiberSpans != 0 {
 		e.count(int64(b.Span))
 		e.count(int64(b.RootSpan))
+	}
+	if mask&fiberTrace != 0 {
+		e.trace(&b.Trace)
 	}
 }
 
@@ -167,7 +172,7 @@ func (d *decoder) waitingFiber(x *sampler.Fiber) {
 		x.Stack = d.stack()
 	}
 	var of uint64
-	for _, b := range [...][2]uint64{{fiberWork, threadWork}, {fiberStatement, threadStatement}, {fiberException, threadException}, {fiberSpans, threadSpans}} {
+	for _, b := range [...][2]uint64{{fiberWork, threadWork}, {fiberStatement, threadStatement}, {fiberException, threadException}, {fiberSpans, threadSpans}, {fiberTrace, threadTrace}} {
 		if mask&b[0] != 0 {
 			of |= b[1]
 		}

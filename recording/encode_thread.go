@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -93,7 +94,8 @@ func threadMask(p, t *sampler.Thread) uint64 {
 
 func servingMask(p, s *sampler.Serving) uint64 {
 	return bit(p.Work != s.Work, threadWork) | bit(p.Statement != s.Statement, threadStatement) |
-		bit(p.Exception != s.Exception, threadException) | bit(p.Span != s.Span || p.RootSpan != s.RootSpan, threadSpans)
+		bit(p.Exception != s.Exception, threadException) | bit(p.Span != s.Span || p.RootSpan != s.RootSpan, threadSpans) |
+		bit(p.Trace != s.Trace, threadTrace)
 }
 
 func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
@@ -161,7 +163,16 @@ func (e *encoder) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 		e.count(int64(t.Serving.Span))
 		e.count(int64(t.Serving.RootSpan))
 	}
+	if mask&threadTrace != 0 {
+		e.trace(&t.Serving.Trace)
+	}
 	// Rechecked and Listens have two values only: that they changed says all. So do threadNoDeadline and threadNoStateAt.
+}
+
+// trace writes the id of a trace.
+func (e *encoder) trace(id *[16]byte) {
+	e.count(int64(binary.LittleEndian.Uint64(id[:])))
+	e.count(int64(binary.LittleEndian.Uint64(id[8:])))
 }
 
 // kernelTime writes when the kernel was asked.

@@ -23,6 +23,7 @@ type generator struct {
 	looks  int
 	// noFibers leaves out the fibers that wait, as versions before 4 did.
 	noFibers bool
+	noTraces bool // spans have none
 }
 
 func newGenerator(seed uint64) *generator {
@@ -85,6 +86,9 @@ func newGenerator(seed uint64) *generator {
 func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	n := int(id) % len(g.works)
 	s := sampler.Serving{Work: g.works[n], Span: uint64(n) << 55, RootSpan: ^uint64(n)}
+	if !g.noTraces {
+		s.Trace = [16]byte{0: byte(n), 7: 0x80, 15: byte(n / 2)}
+	}
 	if n%3 > 0 {
 		s.Statement = g.texts[n]
 	}

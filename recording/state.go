@@ -84,6 +84,7 @@ const (
 	threadStatement
 	threadException
 	threadSpans
+	threadTrace // since version 5
 )
 
 // How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and

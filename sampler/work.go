@@ -57,6 +57,8 @@ type Serving struct {
 	Exception TextID
 	// Span and RootSpan are the tracer's active span and the local root of its trace, as 64 bits; 0: none.
 	Span, RootSpan uint64
+	// Trace is the id of the trace, as it travels from process to process: the upper byte first; zeros where it is not known.
+	Trace [16]byte
 }
 
 // InternWork returns w's ID, giving it one at its first sight; 0 when there is no room.

@@ -55,7 +55,7 @@ func (s *servingState) outerOf(ec attach.Address) *work.State {
 func (s *servingState) serving() sampler.Serving {
 	out := s.work.Serving()
 	span := s.span.Span()
-	out.Span, out.RootSpan = span.ID, span.Root
+	out.Span, out.RootSpan, out.Trace = span.ID, span.Root, span.Trace
 	return out
 }
 

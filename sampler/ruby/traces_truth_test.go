@@ -2,6 +2,7 @@ package ruby
 
 import (
 	_ "embed"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,15 +17,19 @@ import (
 var tracesProgram string
 
 // toldSpan is what Ruby says of a thread's active span.
-type toldSpan struct{ ID, Root, Endpoint, Kind string }
+type toldSpan struct{ ID, Root, Endpoint, Kind, Trace string }
 
 func (s toldSpan) String() string {
-	return s.ID + " of " + s.Root + ", " + s.Kind + " " + strconv.Quote(s.Endpoint)
+	return s.ID + " of " + s.Root + " of " + s.Trace + ", " + s.Kind + " " + strconv.Quote(s.Endpoint)
 }
 
 func spanSaid(s trace.Span) toldSpan {
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
-	return toldSpan{number(s.ID), number(s.Root), s.Endpoint, s.Kind.String()}
+	id := ""
+	if s.Trace != ([16]byte{}) {
+		id = fmt.Sprintf("%x", s.Trace)
+	}
+	return toldSpan{number(s.ID), number(s.Root), s.Endpoint, s.Kind.String(), id}
 }
 
 // finder returns a Finder of a process, which has asked for its tracers.
@@ -68,7 +73,7 @@ func TestActiveSpans(t *testing.T) {
 				continue
 			}
 			if want == (toldSpan{}) || want.ID == "" {
-				want = toldSpan{"0", "0", "", "none"}
+				want = toldSpan{"0", "0", "", "none", ""}
 			}
 			found++
 			s := states[name]
@@ -107,10 +112,10 @@ func TestActiveSpans(t *testing.T) {
 				info, _ := rd.dict.Thread(th.ID)
 				want, ok := truth[info.Name]
 				if !ok || want.ID == "" {
-					want = toldSpan{"0", "0", "", "none"}
+					want = toldSpan{"0", "0", "", "none", ""}
 				}
 				w := rd.dict.Work(th.Serving.Work)
-				got := spanSaid(trace.Span{ID: th.Serving.Span, Root: th.Serving.RootSpan, Endpoint: w.Endpoint, Kind: w.Kind})
+				got := spanSaid(trace.Span{ID: th.Serving.Span, Root: th.Serving.RootSpan, Trace: th.Serving.Trace, Endpoint: w.Endpoint, Kind: w.Kind})
 				if want.Endpoint == "GET /o/?" {
 					want.Endpoint = "GET /o/" // a path ends at its query string
 				}

@@ -6,6 +6,8 @@ require "json"
 $stdout.sync = true
 MODE, RACED = ARGV
 TRACER = MODE == "race" ? RACED : { "configured" => "datadog", "unconfigured" => "datadog" }.fetch(MODE, MODE)
+DATADOG_TRACE = 2**127 + 7
+T = 2**127 + 5
 
 class Holder
   def initialize(name, value)
@@ -27,6 +29,7 @@ if TRACER == "datadog"
       def initialize(resource = nil)
         12.times { |i| instance_variable_set("@other#{i}", i) }
         @resource = resource
+        @id = DATADOG_TRACE
         @root_span = nil
         @active_span = nil
         6.times { |i| instance_variable_set("@more#{i}", i.to_s) }
@@ -94,8 +97,9 @@ def context(ids, type: nil, resource: nil, root_resource: nil, pid: Process.pid)
   c
 end
 
-def found(ids = [], endpoint = "", kind = "none")
-  { ID: ids.last.to_s, Root: ids.first.to_s, Endpoint: endpoint, Kind: kind }
+def found(ids = [], endpoint = "", kind = "none", trace: nil)
+  trace ||= TRACER == "otel" ? T : DATADOG_TRACE
+  { ID: ids.last.to_s, Root: ids.first.to_s, Endpoint: endpoint, Kind: kind, Trace: ids.empty? ? "" : format("%032x", trace) }
 end
 
 KEY = MODE == "unconfigured" ? :datadog_context_4 : :datadog_context_9
@@ -174,7 +178,6 @@ end
 def span(*args)
   O::Context.new({ O::OTHER => {}, O::KEY => O::Span.new(*args) })
 end
-T = 2**127 + 5
 OTEL = {
   "nothing" => ->(_) { [[], found] },
   "empty" => ->(_) { [[], found] },
@@ -183,11 +186,11 @@ OTEL = {
   "server" => ->(_) { [[span(T, 2**64 - 1, :server, "GET /o/:id"), span(T, 2**63)], found([2**64 - 1, 2**63], "GET /o/:id", "request")] },
   "without a span" => ->(_) { [[O::Context.new({ O::OTHER => 1 }), span(T, 30), span(T, 31)], found([30, 31])] },
   "no span on top" => ->(_) { [[span(T, 40), O::Context.new({ O::OTHER => 1 })], found] },
-  "another trace below" => ->(_) { [[span(T, 50), span(T + 1, 51), span(T + 1, 52)], found([51, 52])] },
+  "another trace below" => ->(_) { [[span(T, 50), span(T + 1, 51), span(T + 1, 52)], found([51, 52], trace: T + 1)] },
   "remote" => ->(_) { [[span(T, 60, nil, nil, true), span(T, 61, :server, "GET /a"), span(T, 62)], found([61, 62], "GET /a", "request")] },
   "zero" => ->(_) { [[span(T, 0)], found] },
   "deep" => ->(_) { [(100..150).map { |i| span(T, i) }, found([100, 150])] },
-  "too deep" => ->(_) { [(100..190).map { |i| span(T, i) }, { ID: "190", Root: "0", Endpoint: "", Kind: "none" }] },
+  "too deep" => ->(_) { [(100..190).map { |i| span(T, i) }, { ID: "190", Root: "0", Endpoint: "", Kind: "none", Trace: format("%032x", T) }] },
 }.flat_map do |name, f|
   [
     ["#{name} local", ->(_) { c, e = f.call(nil); Thread.current[:__opentelemetry_context_storage__] = c if name != "nothing"; e }],

@@ -19,18 +19,19 @@ const (
 	bignumLengthShift      = 15
 	bignumAt, bignumDigits = 16, 24 // length and address of digits that are elsewhere
 	digitSize              = 4
+	maxDigits              = 4 // of 128 bits
 	floatAt                = 16
 )
 
 // Int returns an Integer. The error says that it is none, or beyond 64 bits.
 func (o *Objects) Int(v uint64) (int64, error) {
-	magnitude, negative, err := o.integer(v)
+	high, magnitude, negative, err := o.integer(v)
 	switch {
 	case err != nil:
 		return 0, err
-	case negative && magnitude <= 1<<63:
+	case high == 0 && negative && magnitude <= 1<<63:
 		return -int64(magnitude), nil
-	case negative || magnitude > math.MaxInt64:
+	case high != 0 || negative || magnitude > math.MaxInt64:
 		return 0, fmt.Errorf("the Integer at %#x is beyond 64 bits", v)
 	}
 	return int64(magnitude), nil
@@ -38,53 +39,60 @@ func (o *Objects) Int(v uint64) (int64, error) {
 
 // Uint returns an Integer that is not negative. The error says that it is none, or beyond 64 bits.
 func (o *Objects) Uint(v uint64) (uint64, error) {
-	magnitude, negative, err := o.integer(v)
+	high, low, err := o.Uint128(v)
+	if err == nil && high != 0 {
+		err = fmt.Errorf("the Integer at %#x is beyond 64 bits", v)
+	}
+	return low, err
+}
+
+// Uint128 returns an Integer that is not negative, its upper and its lower 64 bits. The error says that it is none, or beyond 128 bits.
+func (o *Objects) Uint128(v uint64) (high, low uint64, err error) {
+	high, low, negative, err := o.integer(v)
 	if err == nil && negative {
 		err = fmt.Errorf("the Integer at %#x is negative", v)
 	}
-	return magnitude, err
+	return high, low, err
 }
 
 // integer returns the magnitude and the sign of an Integer.
-func (o *Objects) integer(v uint64) (magnitude uint64, negative bool, err error) {
+func (o *Objects) integer(v uint64) (high, magnitude uint64, negative bool, err error) {
 	if v&fixnumTag != 0 {
 		n := int64(v) >> 1
 		if n < 0 {
-			return uint64(-n), true, nil
+			return 0, uint64(-n), true, nil
 		}
-		return uint64(n), false, nil
+		return 0, uint64(n), false, nil
 	}
 	addr := attach.Address(v)
 	flags, err := o.Flags(v)
 	if err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	if flags&TypeMask != typeBignum {
-		return 0, false, WrongType(addr, "Integer", flags)
+		return 0, 0, false, WrongType(addr, "Integer", flags)
 	}
 	digits, n := addr+bignumAt, flags>>bignumLengthShift&o.places.digitsMask
 	if flags&bignumEmbedded == 0 {
 		head, err := o.View.Bytes(addr+bignumAt, bignumDigits-bignumAt+8)
 		if err != nil {
-			return 0, false, err
+			return 0, 0, false, err
 		}
 		o.Note(addr+bignumAt, head, 0)
 		n, digits = view.U64(head), attach.Address(view.U64(head[bignumDigits-bignumAt:]))
 	}
-	if n == 0 || n*digitSize > 8 {
-		return 0, false, fmt.Errorf("the Integer at %s has %d digits of %d bytes", addr, n, digitSize)
+	if n == 0 || n > maxDigits {
+		return 0, 0, false, fmt.Errorf("the Integer at %s has %d digits of %d bytes", addr, n, digitSize)
 	}
 	b, err := o.View.Bytes(digits, int(n)*digitSize)
 	if err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	o.noteWord(addr, flags, TypeMask|bignumPositive|bignumEmbedded|o.places.digitsMask<<bignumLengthShift)
 	o.Note(digits, b, 0)
-	magnitude = uint64(view.U32(b))
-	if n == 2 {
-		magnitude = view.U64(b)
-	}
-	return magnitude, flags&bignumPositive == 0, nil
+	var words [maxDigits * digitSize]byte
+	copy(words[:], b) // the lowest digit first
+	return view.U64(words[8:]), view.U64(words[:]), flags&bignumPositive == 0, nil
 }
 
 // Float returns a Float.

@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"encoding/binary"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,9 +109,11 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 	root, errRoot := f.ref(trace, "@root_span")
 	active, errActive := f.ref(trace, "@active_span")
 	above, errAbove := f.outermost(trace)
-	if err := view.Worst(errRoot, errActive, errAbove); err != nil {
+	id, errTrace := f.traceID(trace)
+	if err := view.Worst(errRoot, errActive, errAbove, errTrace); err != nil {
 		return Span{}, err
 	}
+	found.Trace = id
 	if above != trace { // OpenTelemetry's spans on Datadog's tracer: each has a trace of its own
 		if root, err = f.ref(above, "@root_span"); err != nil {
 			return Span{}, err
@@ -132,6 +136,27 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 		return Span{}, nil // under construction
 	}
 	return found, nil
+}
+
+// traceID returns the id of a trace, as it travels; zeros where it can't be told. The error says that it is to be read first, or that
+// the target is gone.
+func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
+	err = f.quietly(func() error { // it is the same for as long as the trace is there
+		v, ok, err := f.objects.Ivar(trace, "@id")
+		if err != nil || !ok {
+			return err
+		}
+		high, low, err := f.objects.Uint128(v)
+		if err == nil {
+			binary.BigEndian.PutUint64(id[:], high)
+			binary.BigEndian.PutUint64(id[8:], low)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, view.ErrMissing) {
+		err = targetError(err)
+	}
+	return id, err
 }
 
 // number returns an instance variable that is an identifier of 64 bits, 0 where it is none.

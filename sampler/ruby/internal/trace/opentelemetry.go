@@ -91,7 +91,7 @@ func (f *Finder) spanOnTop(stack []byte) (Span, error) {
 	if first.id == 0 {
 		return Span{}, nil
 	}
-	found, root := Span{ID: first.id}, 0
+	found, root := Span{ID: first.id, Trace: first.trace}, 0
 	for i, s := range spans {
 		if i > 0 && (s.id == 0 || s.trace != first.trace) {
 			break

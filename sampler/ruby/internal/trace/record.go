@@ -27,6 +27,7 @@ func recordSpanOf(record []byte, root int) Span {
 	if s.ID == 0 {
 		return Span{}
 	}
+	copy(s.Trace[:], record)
 	// Of several of one number the last counts; one that is not whole ends them.
 	for rest := record[recordHead:]; len(rest) >= 2 && len(rest) >= 2+int(rest[1]); rest = rest[2+int(rest[1]):] {
 		if int(rest[0]) == root {

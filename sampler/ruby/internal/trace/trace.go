@@ -24,6 +24,8 @@ const (
 type Span struct {
 	// ID and Root are the active span's and that of the local root of its trace, which is the part of it in this process.
 	ID, Root uint64
+	// Trace is the id of the trace, as it travels: the upper byte first; zeros where it is not known.
+	Trace [16]byte
 	// Endpoint is what the local root says that it serves, such as "OrdersController#index", and Kind what that is; "" where it is
 	// neither a request nor a job.
 	Endpoint string
@@ -75,8 +77,13 @@ func (s *State) Span() Span {
 	if found.ID == 0 {
 		return published
 	}
-	if found.Root == 0 && found.ID == published.ID {
-		found.Root = published.Root
+	if found.ID == published.ID {
+		if found.Root == 0 {
+			found.Root = published.Root
+		}
+		if found.Trace == ([16]byte{}) {
+			found.Trace = published.Trace
+		}
 	}
 	return found
 }
