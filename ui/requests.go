@@ -244,10 +244,7 @@ func (p *requestsPage) detail(sc *scene) (name, rest string) {
 	}
 	if i := p.endpoints.index(); i >= 0 {
 		w := p.endpoints.rows[i]
-		parts := []string{fmt.Sprintf("%s seen, %s/s", units.Count(int64(w.Ended+w.Running)), perSecondText(w.PerSecond)), strings.Join(partsOf(&w.NS, w.Peers, sc, true), "  ")}
-		if w.FiberNS > 0 {
-			parts = append(parts, units.Duration(w.FiberNS)+" in fibers that wait")
-		}
+		parts := []string{fmt.Sprintf("%s seen, %s/s", units.Count(int64(w.Ended+w.Running)), perSecondText(w.PerSecond)), strings.Join(partsOf(&w.NS, w.FiberNS, w.Peers, sc, true), "  ")}
 		if w.BlameNS > 0 {
 			parts = append(parts, fmt.Sprintf("made others wait %s (%s of all waiting)", units.Duration(w.BlameNS), units.Percent(w.blame)))
 		}

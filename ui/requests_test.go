@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -308,5 +309,26 @@ func TestRequestsSayWhatIsMissing(t *testing.T) {
 	sc.served.toldNS = sc.lastNS - 900e9
 	if got := sc.untold(); got != "of the last 15m00s alone, since 13:48:22" {
 		t.Error(got)
+	}
+}
+
+// TestTimeOfFibers: what fibers wait for a request is a part of the bar of its time, and said beside it.
+func TestTimeOfFibers(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second, Serving: true}, Options{Folder: t.TempDir()})
+	var totals [gvl.NumStates]int64
+	for _, c := range []struct {
+		running, fibers int64
+		bar, parts      string
+	}{{1e9, 0, "RRRRRRRRRR", "run 100"}, {0, 1e9, "ffffffffff", "fiber waits 100"}, {1e9, 9e9, "Rfffffffff", "fiber waits 90 run 10"}, {}} {
+		totals[gvl.Running] = c.running
+		var g canvas.Grid
+		g.Reset(10, 1)
+		drawTime(g.Area(), &totals, c.fibers, &s.model.scene)
+		if got := strings.TrimSpace(strings.ReplaceAll(g.Text(), "█", "R")); got != c.bar {
+			t.Errorf("%d and %d: %q, not %q", c.running, c.fibers, got, c.bar)
+		}
+		if got := strings.Join(partsOf(&totals, c.fibers, nil, &s.model.scene, true), " "); got != c.parts {
+			t.Errorf("%d and %d: %q, not %q", c.running, c.fibers, got, c.parts)
+		}
 	}
 }

@@ -38,12 +38,12 @@ func requestColumns() []column[*requestRow] {
 		{title: "of its time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
 			draw: func(a canvas.Area, w *requestRow, sc *scene) {
 				totals := w.NS
-				if w.state != nil && totals == [gvl.NumStates]int64{} { // it has just begun
+				if w.state != nil && w.FiberNS == 0 && totals == [gvl.NumStates]int64{} { // it has just begun
 					totals[w.state.State] = 1
 				}
-				sc.theme.drawStates(a, &totals, sc.opt.ASCII)
+				drawTime(a, &totals, w.FiberNS, sc)
 			}},
-		{width: wide(0, 160, 26), draw: func(a canvas.Area, w *requestRow, sc *scene) { drawParts(a, &w.NS, w.Peers, sc) }},
+		{width: wide(0, 160, 26), draw: func(a canvas.Area, w *requestRow, sc *scene) { drawParts(a, &w.NS, w.FiberNS, w.Peers, sc) }},
 	}
 }
 
@@ -120,8 +120,8 @@ func endpointColumns() []column[*endpointRow] {
 		quantile("p50", .5, wide(7, wideWidth, 8), 3), quantile("p95", .95, wide(7, wideWidth, 8), 0),
 		length("max", func(w *endpointRow) int64 { return w.LongestNS }, longest, wide(8, wideWidth, 9), 4),
 		{title: "where its time goes", short: "time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
-			draw: func(a canvas.Area, w *endpointRow, sc *scene) { sc.theme.drawStates(a, &w.NS, sc.opt.ASCII) }},
-		{width: wide(0, wideWidth, 16, 160, 44), draw: func(a canvas.Area, w *endpointRow, sc *scene) { drawParts(a, &w.NS, w.Peers, sc) }},
+			draw: func(a canvas.Area, w *endpointRow, sc *scene) { drawTime(a, &w.NS, w.FiberNS, sc) }},
+		{width: wide(0, wideWidth, 16, 160, 44), draw: func(a canvas.Area, w *endpointRow, sc *scene) { drawParts(a, &w.NS, w.FiberNS, w.Peers, sc) }},
 		{title: "makes others wait", short: "blame", width: wide(6, wideWidth, 7, 160, 17), right: true, order: "blame",
 			compare: func(x, y *endpointRow) int { return cmp.Compare(y.BlameNS, x.BlameNS) }, text: endpointBlame},
 	}
@@ -195,13 +195,26 @@ func drawRequestNow(a canvas.Area, w *requestRow, sc *scene) {
 	}
 }
 
+// fiberMark is a cell of the time in which a fiber waits for a request and no thread works for it: that is no state of a thread.
+const fiberMark = 'f'
+
+// drawTime draws what the time of requests went to: a thread's states and then the waiting of fibers.
+func drawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *scene) {
+	both := [2]int64{units.Sum(totals[:]), fiberNS}
+	width := units.Divide(a.W, both[:], both[0]+both[1], nil)
+	sc.theme.drawStates(a.Sub(0, 0, width[0], 1), totals, sc.opt.ASCII)
+	for x := width[0]; x < width[0]+width[1]; x++ {
+		a.Rune(x, 0, fiberMark, sc.theme.dim())
+	}
+}
+
 // maxParts is how many states are named that time went to.
 const maxParts = 4
 
 // drawParts names the states that time went to, as many as there is room for; the peer where all of them have room.
-func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, peers []gvl.PeerNS, sc *scene) {
+func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []gvl.PeerNS, sc *scene) {
 	x := 0
-	for _, s := range partsOf(totals, peers, sc, a.W > 2*len("native 00  ")) {
+	for _, s := range partsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
 		if x+canvas.Width(s) > a.W {
 			return
 		}
@@ -209,19 +222,26 @@ func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, peers []gvl.PeerNS, 
 	}
 }
 
-// partsOf is what time went to, the longest first: "io 52 db-1:5432", "wait 40".
-func partsOf(totals *[gvl.NumStates]int64, peers []gvl.PeerNS, sc *scene, named bool) []string {
-	states := urgency
-	slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(totals[y], totals[x]) })
-	sum := units.Sum(totals[:])
+// partsOf is what time went to, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8".
+func partsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []gvl.PeerNS, sc *scene, named bool) []string {
+	type part struct {
+		text string
+		ns   int64
+	}
+	list := []part{{"fiber waits", fiberNS}}
+	for _, s := range urgency {
+		list = append(list, part{shortStates[s], totals[s]})
+	}
+	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
+	sum := units.Sum(totals[:]) + fiberNS
 	var parts []string
-	for _, s := range states[:maxParts] {
-		sh := share(totals[s], sum)
+	for _, p := range list[:maxParts] {
+		sh := share(p.ns, sum)
 		if sh < 0.01 {
 			break
 		}
-		text := fmt.Sprintf("%s %s", shortStates[s], units.WholePercent(sh))
-		if s == gvl.IO && named && len(peers) > 0 {
+		text := p.text + " " + units.WholePercent(sh)
+		if p.text == shortStates[gvl.IO] && named && len(peers) > 0 {
 			if name := peerWord(sc.dict.Peer(peers[0].Peer)); name != "" {
 				text += " " + name
 			}
