@@ -142,8 +142,8 @@ func (g *Group) adopt(r *relative, src *Source) {
 
 // Follow hands each Source to join, and looks for more processes and for those that have ended. See sampler.Group.
 func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	next := time.NewTimer(lookEvery)
+	defer next.Stop()
 	for {
 		g.mu.Lock()
 		fresh := g.waiting
@@ -158,8 +158,9 @@ func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case began := <-next.C:
 			g.look(ctx)
+			next.Reset(restAfter(time.Since(began)))
 		}
 	}
 }

@@ -15,8 +15,12 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked for processes that have come, ended or called exec.
-	lookEvery = 250 * time.Millisecond
+	// lookEvery is how often it is looked for processes that have come, ended or called exec; rarer, but each longestRest, where a look
+	// takes more than a part in lookRest of the time: of each thread of each process the kernel is asked for children, which for fifty
+	// workers was a quarter of all that ddtop took.
+	lookEvery   = 250 * time.Millisecond
+	longestRest = time.Second
+	lookRest    = 200
 	// findEvery is how often processes are asked for that were not named (GroupOptions.Find).
 	findEvery = time.Second
 	// settleTime is how old a process must be: one that was forked to call exec at once (system, backquotes) is a copy of
@@ -31,6 +35,11 @@ const (
 	maxTracked = 1024
 	maxEnded   = 256
 )
+
+// restAfter is how long to wait after a look that took a time.
+func restAfter(took time.Duration) time.Duration {
+	return min(max(lookEvery, lookRest*took), longestRest)
+}
 
 // relative is a process that was met.
 type relative struct {

@@ -25,8 +25,12 @@ const checkNS = 1_000_000_000
 // have 300 of them, as many processes have to be made first.
 const reuseNS = 20_000_000
 
-// slowProcNS is how often the process's counters are read while nothing runs.
-const slowProcNS = 1_000_000_000
+// slowProcNS is how often the process's counters are read while nothing runs, and at least in any case; procSharers is past how many
+// processes sampled at once those of each are read more rarely.
+const (
+	slowProcNS  = 1_000_000_000
+	procSharers = 4
+)
 
 // besideEvery is how often the slow counters are read, and it is looked whether sockets wait to be named.
 const besideEvery = time.Second
@@ -458,7 +462,7 @@ func busy(s *sampler.Sample) bool {
 // slowCounters adds the counters that are read at a low rate.
 func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	now := sample.TimeNS
-	every := int64(procNS)
+	every := min(procNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)
 	if sample.Slow {
 		every = slowProcNS
 	}
