@@ -15,6 +15,9 @@ import (
 // not read the new ones.
 const intervalsVersion = 1
 
+// maxListedThreads bounds the threads that are remembered as written.
+const maxListedThreads = 1 << 16
+
 // The lines of an Intervals, by their "type". The field names are a contract.
 type (
 	intervalsHeader struct {
@@ -264,6 +267,9 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 	info.ID, info.FirstSeenNS, info.GoneNS = id, 0, 0
 	if before, ok := x.threads[id]; ok && before == info {
 		return
+	}
+	if len(x.threads) >= maxListedThreads {
+		clear(x.threads) // those that go on are written once more
 	}
 	x.threads[id] = info
 	line := intervalsThread{Type: "thread", ID: id, Main: info.Main, Ractor: info.Ractor}

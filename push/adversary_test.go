@@ -308,10 +308,10 @@ func TestOutageInRestarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := push.New([]push.Route{{Destination: d, Queue: q}}, slog.New(slog.DiscardHandler))
 		if run == 3 {
 			a.heal()
 		}
+		p := push.New([]push.Route{{Destination: d, Queue: q}}, slog.New(slog.DiscardHandler))
 		for i := range 3 {
 			n := 3*run + i
 			p.Add(numbered(t, n))

@@ -24,11 +24,12 @@ func (l *lane) send() {
 	rest := time.Duration(0)
 	for l.ctx.Err() == nil {
 		var again time.Duration
+		closing := l.isClosing() // what was begun before the end is no last try
 		something, err := l.sendOldest()
 		switch {
 		case err != nil:
 			again, rest = l.after(err, rest)
-			if l.isClosing() {
+			if closing {
 				return // it was tried once more
 			}
 		case something:

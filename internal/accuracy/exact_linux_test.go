@@ -112,6 +112,7 @@ func matched(told map[int32][]exact.Interval, got []exact.Wait, least, slack int
 func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration) (c compared) {
 	t.Helper()
 	p := start(t, r, name, true)
+	rubytest.NeedLibrary(t, p.Process)
 	k, report := followExactly(t, p.PID, d, live.ExactOptions{MaxCost: 1})
 	p.Send(t, "write")
 	p.Expect(t, "written")

@@ -56,6 +56,8 @@ func startBrowser(t *testing.T) *browser {
 	fromTest.Close()
 	toBrowser.Close()
 	b := &browser{t: t, to: toTest, waiting: make(map[int]chan browserAnswer), over: make(chan struct{})}
+	here := make(chan browserAnswer, 1)
+	b.waiting[1], b.next = here, 1
 	go b.read(fromBrowser)
 	t.Cleanup(func() {
 		toTest.Close() // it ends with its pipe
@@ -69,6 +71,12 @@ func startBrowser(t *testing.T) *browser {
 		}
 		fromBrowser.Close()
 	})
+	_, _ = b.to.Write([]byte("{\"id\":1,\"method\":\"Browser.getVersion\"}\x00")) // one that has ended takes nothing
+	select {
+	case <-here:
+	case <-b.over:
+		t.Skipf("%s does not start here", path)
+	}
 	return b
 }
 

@@ -51,6 +51,8 @@ func (f *exactFlags) open(ctx context.Context, src *live.Source) (*exactly, erro
 	if !f.on {
 		return nil, nil
 	}
+	// A ddtop that is stopped would leave its probes in, and nobody would look at what they cost.
+	stayAwake()
 	x := &exactly{sums: exact.NewAccount()}
 	limit := float64(f.cost)
 	if limit == 0 {

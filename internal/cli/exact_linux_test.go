@@ -99,6 +99,7 @@ func TestStatExact(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, handsOn, rubytest.Options{})
 		p.Expect(t, "ready")
+		rubytest.NeedLibrary(t, p)
 		pid := strconv.Itoa(p.PID)
 		got := run(t, "stat", pid, "-d", "2s", "--exact", "--exact-cost", "off", "--json")
 		got.want(t, 0)
@@ -155,6 +156,7 @@ func TestExactLeavesNothing(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, handsOn, rubytest.Options{})
 		p.Expect(t, "ready")
+		rubytest.NeedLibrary(t, p)
 		kills := 10
 		if testing.Short() {
 			kills = 3
@@ -200,6 +202,7 @@ func TestExactIsRefused(t *testing.T) {
 		}
 		p := r.Start(t, handsOn, rubytest.Options{})
 		p.Expect(t, "ready")
+		rubytest.NeedLibrary(t, p)
 		run(t, "stat", strconv.Itoa(p.PID), "-d", "1s", "--exact").want(t, 1, "--exact: process "+strconv.Itoa(p.PID), "from 3.3 on")
 		if n := codeOf(t, p.PID); n != 0 {
 			t.Errorf("%d bytes of its code are not the file's", n)

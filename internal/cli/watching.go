@@ -51,6 +51,7 @@ type watched struct {
 
 	now      *incident // that is being written; nil: none is
 	ofNow    bool      // it is of the incident that goes on
+	begun    bool      // that one has had a recording begun, or it was said why not
 	recorded bool      // that one needs no other recording
 	retryNS  int64
 	lastNS   int64
@@ -87,7 +88,7 @@ func (w *watched) step(v gvl.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
 	if turn == turnBegin {
-		w.ofNow, w.recorded, w.retryNS = false, false, 0
+		w.ofNow, w.begun, w.recorded, w.retryNS = false, false, false, 0
 		e := w.event("began", w.trigger.cause)
 		first, _ := w.history.Span()
 		e.StartNS, e.EndNS = max(w.trigger.fromNS, first), v.AtNS
@@ -95,6 +96,13 @@ func (w *watched) step(v gvl.Verdict) {
 	}
 	if w.trigger.active && w.now == nil && !w.recorded && v.AtNS >= w.retryNS {
 		w.now, w.ofNow = w.startIncident(w.trigger.cause, w.trigger.fromNS, w.trigger.beganNS, v.Findings), true
+		w.begun = true
+	}
+	if w.now != nil && !w.begun && !w.recorded && (turn == turnEnd || turn == turnSpent) {
+		w.begun = true // it is said once
+		e := w.event("failed", w.trigger.cause)
+		e.Text = "the disk has not answered since the recording before it"
+		w.events.add(e)
 	}
 	if w.now == nil || !w.ofNow {
 		return

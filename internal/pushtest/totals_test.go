@@ -145,7 +145,18 @@ puts "up"; sleep`, rubytest.Options{})
 		}
 		return list
 	}
-	for deadline := time.Now().Add(timeout); len(files()) < periods || len(in.uploads()) < periods || len(pyro.requests()) < periods || len(otel.requests()) < 2*periods; time.Sleep(10 * time.Millisecond) {
+	// By HTTP and by gRPC.
+	both := func() (n int) {
+		times := make(map[int64]int)
+		for _, r := range otel.requests() {
+			at := r.ResourceProfiles().At(0).ScopeProfiles().At(0).Profiles().At(0).Time().AsTime().UnixNano()
+			if times[at]++; times[at] == 2 {
+				n++
+			}
+		}
+		return n
+	}
+	for deadline := time.Now().Add(timeout); len(files()) < periods || len(in.uploads()) < periods || len(pyro.requests()) < periods || both() < periods; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for %d periods: %d files, %d by the agent, %d at Pyroscope, %d at the collector", periods, len(files()), len(in.uploads()), len(pyro.requests()), len(otel.requests()))
 		}

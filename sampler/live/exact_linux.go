@@ -26,6 +26,9 @@ const (
 	exactBehindNS = 5_000_000
 	// costSpans and costSpanNS: the cost is looked at over so many spans of so many ns.
 	costSpans, costSpanNS = 4, 250_000_000
+	// freeCost is the share of a CPU that the probes may cost in any case: of a process that mostly sleeps each wake-up is dear
+	// beside the little that it takes itself.
+	freeCost = 0.001
 	// maxSeen bounds what sampling saw and is still to be compared; what is beyond is not.
 	maxSeen = 1 << 14
 	// checkFrom is how many turns say enough; wrongFrom the share of those that sampling saw which may not fit, unclosedFrom of those
@@ -43,9 +46,10 @@ type Exact struct {
 	max    float64
 	report ExactReport
 
-	stop chan struct{}
-	done chan struct{}
-	err  error // of done
+	stop    chan struct{}
+	stopped sync.Once
+	done    chan struct{}
+	err     error // of done
 
 	// pending are records that wait for earlier ones.
 	pending []exact.Record
@@ -145,7 +149,8 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*Exact, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := x.begin(ctx, &scheduler); err != nil {
+	// Who no longer waits for it would never take the probes out.
+	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
 		return nil, errors.Join(err, x.probes.Close())
 	}
 	go x.run()
@@ -356,7 +361,8 @@ func (x *Exact) tooDear(now int64) bool {
 	x.spans = x.spans[len(x.spans)-costSpans-1:]
 	cost, took := x.spans[costSpans].costNS-x.spans[0].costNS, cpu-x.spans[0].cpuNS
 	// What the process would have taken without the probes.
-	if own := max(took-cost, 0); x.max < 1 && float64(cost) > x.max*float64(own) {
+	span := x.spans[costSpans].atNS - x.spans[0].atNS
+	if own := max(took-cost, 0); x.max < 1 && float64(cost) > max(x.max*float64(own), freeCost*float64(span)) {
 		x.report.Ended = fmt.Sprintf("it cost the process %.1f %% of its CPU time, and may cost %g %%", 100*float64(cost)/float64(max(own, 1)), 100*x.max)
 		return true
 	}
@@ -387,11 +393,7 @@ func (x *Exact) Done() <-chan struct{} { return x.done }
 
 // Close takes the probes out, if they still are in, and says how it went.
 func (x *Exact) Close() (ExactReport, error) {
-	select {
-	case <-x.stop:
-	default:
-		close(x.stop)
-	}
+	x.stopped.Do(func() { close(x.stop) })
 	<-x.done
 	return x.report, x.err
 }

@@ -45,6 +45,7 @@ func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options
 	}
 	p := r.Start(t, program, o)
 	p.Expect(t, "ready")
+	rubytest.NeedLibrary(t, p)
 	s, err := live.Open(t.Context(), p.PID, live.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -95,8 +96,13 @@ func watchExactly(t *testing.T, s *live.Source, cost float64, done func(*exactly
 
 // after is a done that waits for a time.
 func after(d time.Duration) func(*exactly) bool {
-	until := time.Now().Add(d)
-	return func(*exactly) bool { return time.Now().After(until) }
+	var until time.Time // from the first sample on: putting the probes in takes its time
+	return func(*exactly) bool {
+		if until.IsZero() {
+			until = time.Now().Add(d)
+		}
+		return time.Now().After(until)
+	}
 }
 
 // TestExactFollows: two threads that compute take turns, and each wait of one is a turn of the other.

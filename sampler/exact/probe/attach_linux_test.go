@@ -44,6 +44,7 @@ func watch(t *testing.T, r rubytest.Ruby, program string) watched {
 	}
 	w := watched{Process: r.Start(t, program, rubytest.Options{})}
 	w.Expect(t, "ready")
+	rubytest.NeedLibrary(t, w.Process)
 	var err error
 	if w.proc, err = attach.Open(w.PID); err != nil {
 		t.Fatal(err)
@@ -118,10 +119,21 @@ func (w *watched) text(t *testing.T) error {
 	return nil
 }
 
+// needPerfEvents skips a test where the kernel refuses probes by perf events.
+func needPerfEvents(t *testing.T) {
+	t.Helper()
+	if m, err := thisMachine("amd64"); err != nil || m.effective>>capSysAdmin&1 == 0 {
+		rubytest.Skip(t, "probes by perf events need CAP_SYS_ADMIN (%v)", err)
+	}
+}
+
 // eachWay runs a test with links of many probes, where the kernel has them, and with perf events.
 func eachWay(t *testing.T, test func(t *testing.T, many bool)) {
 	needBPF(t)
-	t.Run("perf events", func(t *testing.T) { test(t, false) })
+	t.Run("perf events", func(t *testing.T) {
+		needPerfEvents(t)
+		test(t, false)
+	})
 	t.Run("one link", func(t *testing.T) {
 		m, err := thisMachine("amd64")
 		if err != nil {
@@ -190,6 +202,7 @@ func TestAttach(t *testing.T) {
 // TestRingTooSmall: what has no room is counted, and nothing comes after Stop.
 func TestRingTooSmall(t *testing.T) {
 	needBPF(t)
+	needPerfEvents(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		w := watch(t, r, busy)
 		p, err := attachBy(w.proc, w.code, w.target, settings{many: false, ringBytes: 4096})
