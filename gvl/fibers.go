@@ -6,6 +6,8 @@ const (
 	// lackingLooks is how many looks at the fibers that wait must lack a request until it has ended: in one of them its fiber may have run.
 	// cutLooks is the same of looks that may lack more.
 	lackingLooks, cutLooks = 2, 4
+	// lookBehindNS is how far behind the time of the sample that has it a look may end, in ns: it goes on while its tick does.
+	lookBehindNS = int64(10e6)
 )
 
 // fiberLooks is what Requests knows of the looks at fibers that wait.
@@ -54,6 +56,7 @@ func (r *Requests) lookAt(look *sampler.Fibers) {
 
 // fiberWaits notes that a fiber waits for a request.
 func (r *Requests) fiberWaits(x *sampler.Fiber) {
+	at := min(max(x.AtNS, 0), r.nowNS) // a recording can hold anything
 	w := r.dict.Work(x.Serving.Work)
 	if w.Number == 0 {
 		return
@@ -65,34 +68,36 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	q := r.open[w.Number]
 	if q == nil {
 		old := r.ended.get(w.Number)
-		if old != nil && old.ToNS >= x.AtNS {
+		if old != nil && old.ToNS >= at {
 			return // the look is older
 		}
-		if q = r.begin(w, x.Thread, x.AtNS); q == nil {
+		if q = r.begin(w, x.Thread, at); q == nil {
 			return
 		}
 		q.AtLeast = q.AtLeast || old != nil // it came back
 		q.wait.freeNS = max(q.FromNS, r.firstNS)
 		if old != nil {
-			q.wait.freeNS = x.AtNS
+			q.wait.freeNS = at
 		}
 	}
 	q.Work, q.wait.look, q.wait.lacking = w, r.looks.number, 0
-	if q.threads > 0 || x.AtNS <= q.wait.freeNS && q.wait.freeNS > q.FromNS {
+	if q.threads > 0 || at <= q.wait.freeNS && q.wait.freeNS > q.FromNS {
 		return // it works for it again, or has done so since
 	}
-	r.chargeWait(q, x.AtNS)
-	q.Waits, q.fiber, q.FiberAtNS, q.Thread = true, false, x.AtNS, x.Thread
+	r.chargeWait(q, at)
+	q.Waits, q.fiber, q.FiberAtNS, q.Thread = true, false, at, x.Thread
 	q.Now, q.Serving, q.Stack = ThreadState{}, x.Serving, x.Stack
 }
 
 // lacks notes that a look has no fiber that waits for a request which one waited for, or which its thread has left for another.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
-	if look.AtNS < q.wait.freeNS {
+	ns := min(max(look.AtNS, 0), r.nowNS)
+	if ns < q.wait.freeNS {
 		return // when it was looked for cannot be told from when it was there
 	}
 	if q.wait.lacking++; q.wait.lacking == 1 && q.Waits {
-		q.slackNS = (look.AtNS + look.ReadNS - q.wait.freeNS) / 2
+		end := min(ns+min(max(look.ReadNS, 0), maxTimeNS), r.nowNS+lookBehindNS)
+		q.slackNS = max(end-q.wait.freeNS, 0) / 2
 		q.awayNS = q.wait.freeNS + q.slackNS
 	}
 	if q.wait.lacking < lackingLooks || look.Cut && q.wait.lacking < cutLooks {

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"math"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -122,5 +123,36 @@ func TestFibersLost(t *testing.T) {
 	r, e := f.only(t)
 	if len(r.Running) != 1 || e.FiberNS > 60e6 {
 		t.Errorf("%+v, %+v", e, r.Running)
+	}
+}
+
+// TestFibersHostile: times of a look that no clock tells, which a recording can hold, are taken for ones that the samples have.
+func TestFibersHostile(t *testing.T) {
+	times := []int64{math.MinInt64, -1, 0, 1e9, 1 << 61, math.MaxInt64 - 1, math.MaxInt64}
+	for _, lookAt := range times {
+		for _, readNS := range times {
+			for _, fiberAt := range times {
+				f := newFiberStory()
+				f.tick(0, true)
+				for n := range 2 {
+					f.now += 10e6 * int64(n) // a request that begins, and one that is known
+					f.tick(0, true, f.work(1, f.now, f.now-10e6))
+					for range 2 {
+						f.look = &sampler.Fibers{AtNS: lookAt, ReadNS: readNS,
+							List: []sampler.Fiber{{Number: 1, Thread: 1, AtNS: fiberAt, Serving: f.look.List[0].Serving},
+								{Number: 2, Thread: 1, AtNS: fiberAt, Serving: sampler.Serving{Work: f.work(sampler.WorkNumber(2+n), 0, 0)}}}}
+						f.tick(0, false)
+					}
+					for range cutLooks {
+						f.look = &sampler.Fibers{AtNS: lookAt, ReadNS: readNS}
+						f.tick(0, false)
+					}
+				}
+				r, e := f.only(t)
+				if most := f.now - 1e9; e.FiberNS < 0 || e.FiberNS > 3*most || e.MaxNS > most || e.UncertaintyNS < 0 || e.UncertaintyNS > most {
+					t.Errorf("look at %d for %d, fibers at %d: %+v, %+v", lookAt, readNS, fiberAt, e, r.Running)
+				}
+			}
+		}
 	}
 }

@@ -3,7 +3,9 @@ package gvl
 import (
 	"encoding/binary"
 	"encoding/json"
+	"math"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,12 +51,21 @@ func (b *bytesOf) sample(now int64) *sampler.Sample {
 		s.Threads = append(s.Threads, sampler.Thread{
 			ID: sampler.ThreadID(b.num()), Ractor: sampler.RactorID(b.num()), TID: int32(b.num()), Status: sampler.Status(b.u8()),
 			Bits: sampler.ThreadBits(b.num()), Quality: sampler.StackQuality(b.u8()), Stack: sampler.StackID(b.num()),
+			Serving: sampler.Serving{Work: sampler.WorkID(b.u8() % 4)},
 			Blocked: sampler.Blocked{Kind: sampler.BlockKind(b.u8()), Object: uint64(b.num()), Holder: sampler.ThreadID(b.num()),
 				FD: int32(b.num()), DeadlineNS: b.num()},
 			Kernel: sampler.Kernel{StateAtNS: b.num(), CPUAtNS: b.num(), CPUNS: b.num(), RunDelayNS: b.num(),
 				Syscall: fuzzCalls[int(b.u8())%len(fuzzCalls)], FD: int32(b.num()), FDs: int32(b.num()), Peer: sampler.PeerID(b.num()),
 				Rechecked: b.u8()%2 == 0},
 		})
+	}
+	if b.u8()%2 == 0 {
+		return s
+	}
+	s.Fibers = &sampler.Fibers{Cut: b.u8()%2 == 0, AtNS: b.num(), ReadNS: b.num()}
+	for range b.u8() % 4 {
+		s.Fibers.List = append(s.Fibers.List, sampler.Fiber{Number: sampler.FiberNumber(b.num()), Thread: sampler.ThreadID(b.num()),
+			AtNS: b.num(), Serving: sampler.Serving{Work: sampler.WorkID(b.u8() % 4)}})
 	}
 	return s
 }
@@ -76,6 +87,9 @@ func FuzzFold(f *testing.F) {
 		fr := dict.InternFrame(sampler.Frame{Label: "Kernel#sleep", C: true})
 		dict.InternStack(dict.InternStack(0, fr), sampler.FrameID(b.num()))
 		dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "a:1", Local: "b"})
+		for n := range sampler.WorkNumber(3) {
+			dict.InternWork(sampler.Work{Number: 1 + n, Kind: sampler.WorkRequest, SinceNS: b.num(), BeforeNS: b.num()})
+		}
 		fold := NewFold(procOf(sampler.Era(b.u8()%3)), dict, Options{ColumnNS: 10 * ms, Columns: 100})
 		now := int64(0)
 		for range 200 {
@@ -131,6 +145,12 @@ func FuzzFold(f *testing.F) {
 			v.Timeline.Process(from, to, 20)
 			v.Blame.top(3, blameByFrame, 10e9)
 			v.Findings.Current()
+			for _, e := range v.Requests.Endpoints(0, math.MaxInt64) {
+				if e.FiberNS < 0 || slices.Min(e.NS[:]) < 0 || e.LongestNS < 0 || e.SlackNS < 0 {
+					t.Fatalf("negative time: %+v", e)
+				}
+			}
+			v.Requests.Running()
 		})
 	})
 }
