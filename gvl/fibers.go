@@ -61,10 +61,12 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	if w.Number == 0 {
 		return
 	}
-	if r.looks.switches == nil {
-		r.looks.switches = make(map[sampler.ThreadID]bool)
+	if _, listed := r.stream.slot(x.Thread); listed { // Ended forgets it
+		if r.looks.switches == nil {
+			r.looks.switches = make(map[sampler.ThreadID]bool)
+		}
+		r.looks.switches[x.Thread] = true
 	}
-	r.looks.switches[x.Thread] = true
 	q := r.open[w.Number]
 	if q == nil {
 		old := r.ended.get(w.Number)
@@ -80,12 +82,12 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 			q.wait.freeNS = at
 		}
 	}
-	q.Work, q.wait.look, q.wait.lacking = w, r.looks.number, 0
+	q.wait.look, q.wait.lacking = r.looks.number, 0
 	if q.threads > 0 || at <= q.wait.freeNS && q.wait.freeNS > q.FromNS {
 		return // it works for it again, or has done so since
 	}
 	r.chargeWait(q, at)
-	q.Waits, q.fiber, q.FiberAtNS, q.Thread = true, false, at, x.Thread
+	q.Work, q.Waits, q.fiber, q.FiberAtNS, q.Thread = w, true, false, at, x.Thread
 	q.Now, q.Serving, q.Stack = ThreadState{}, x.Serving, x.Stack
 }
 

@@ -156,3 +156,42 @@ func TestFibersHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestFibersAgain: a look that comes again, as a recording's blocks have it, is one look.
+func TestFibersAgain(t *testing.T) {
+	f := newFiberStory()
+	f.tick(0, true)
+	a := f.work(1, f.now+10e6, f.now)
+	f.tick(0, true, a)
+	f.tick(0, true)
+	for range 20 { // longer than leftNS
+		look := *f.look
+		f.look = &look
+		f.tick(0, false)
+	}
+	f.tick(0, true, a)
+	if r, e := f.only(t); e.Ended != 0 || len(r.Running) != 1 || r.Running[0].AtLeast {
+		t.Errorf("%+v, %+v", e, r.Running)
+	}
+}
+
+// TestFibersOlderLook: what a look says of a request is not believed once its thread has worked for it since, and of a thread that has
+// ended nothing is kept.
+func TestFibersOlderLook(t *testing.T) {
+	f := newFiberStory()
+	old := f.dict.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, SinceNS: f.now + 10e6, BeforeNS: f.now})
+	a := f.work(1, f.now+10e6, f.now)
+	f.tick(old, true)
+	f.tick(old, true, old)
+	late := *f.look
+	late.List[0].Thread = 7 // which is not listed
+	f.tick(a, false)
+	f.look = &sampler.Fibers{AtNS: late.AtNS + 1, ReadNS: late.ReadNS, List: late.List}
+	f.tick(a, false)
+	if _, e := f.only(t); e.Endpoint == nil || *e.Endpoint != "GET a" || e.Running != 1 {
+		t.Errorf("%+v", e)
+	}
+	if s := f.m.requests.looks.switches; s[7] {
+		t.Errorf("of a thread that has ended: %v", s)
+	}
+}

@@ -368,8 +368,12 @@ func (r *Requests) Tick(k *Tick) {
 	if k.Gap {
 		r.skipWaits(k.ToNS)
 	}
-	if k.Fibers != r.looks.last {
-		r.lookAt(k.Fibers)
+	if l := r.looks.last; k.Fibers != l {
+		if l != nil && k.Fibers != nil && l.AtNS == k.Fibers.AtNS && l.ReadNS == k.Fibers.ReadNS {
+			r.looks.last = k.Fibers // the same one, from another block of a recording
+		} else {
+			r.lookAt(k.Fibers)
+		}
 	}
 	if k.Depth == sampler.StackTick && len(r.leaving) > 0 {
 		r.leaving = slices.DeleteFunc(r.leaving, func(q *openRequest) bool { return r.gone(q, k.ToNS) })
