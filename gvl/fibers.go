@@ -6,6 +6,9 @@ const (
 	// lackingLooks is how many looks at the fibers that wait must lack a request until it has ended: in one of them its fiber may have run.
 	// cutLooks is the same of looks that may lack more.
 	lackingLooks, cutLooks = 2, 4
+	// staleNS is for how long, in ns, a fiber is taken to wait still that no look says anything of: there are none while fibers cannot
+	// be looked at.
+	staleNS = int64(60e9)
 	// lookBehindNS is how far behind the time of the sample that has it a look may end, in ns: it goes on while its tick does.
 	lookBehindNS = int64(10e6)
 )
@@ -26,6 +29,9 @@ type fiberWait struct {
 	// look is the number of the last look that had it, lacking how many had not since.
 	look, lacking int
 }
+
+// stale reports whether nothing was said of the fiber for too long; time in which nothing was sampled does not count.
+func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
 // Fibers returns the last look at the fibers that wait, and how old it is, in ns; nil: there was none. It is not to be changed.
 func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
@@ -132,6 +138,6 @@ func (r *Requests) skipWaits(toNS int64) {
 
 // waits is what is not charged yet of a request's wait, up to a time; ok is false where there is nothing.
 func (q *openRequest) waits(toNS int64) (c requestCharge, ok bool) {
-	c = requestCharge{fromNS: q.wait.freeNS, toNS: toNS, fiber: true}
+	c = requestCharge{fromNS: q.wait.freeNS, toNS: min(toNS, q.wait.freeNS+staleNS), fiber: true}
 	return c, q.Waits && q.threads == 0 && q.wait.lacking == 0 && c.toNS > c.fromNS
 }

@@ -195,3 +195,27 @@ func TestFibersOlderLook(t *testing.T) {
 		t.Errorf("of a thread that has ended: %v", s)
 	}
 }
+
+// TestFibersStale: where no look comes any more, a request does not wait for ever, and none that goes on is ended by a gap in the samples.
+func TestFibersStale(t *testing.T) {
+	f := newFiberStory()
+	f.tick(0, true)
+	a := f.work(1, f.now+10e6, f.now)
+	f.tick(0, true, a)
+	f.tick(0, true, a)
+	f.now += 2 * staleNS
+	for range 50 {
+		f.tick(0, false)
+	}
+	if _, e := f.only(t); e.Running != 1 || e.Ended != 0 {
+		t.Errorf("after a gap: %+v", e)
+	}
+	f.tick(0, true, a)
+	for range staleNS/200e6 + 10 {
+		f.now += 190e6
+		f.tick(0, false)
+	}
+	if r, e := f.only(t); e.Running != 0 || e.Ended != 1 || !e.LongestAtLeast || e.FiberNS > 2e9 || len(r.Running) != 0 {
+		t.Errorf("without looks: %+v, %+v", e, r.Running)
+	}
+}

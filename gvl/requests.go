@@ -431,7 +431,10 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 		return true
 	}
 	if q.Waits {
-		return false
+		if !q.wait.stale(atNS) {
+			return false
+		}
+		q.Waits, q.cut, q.slackNS, q.awayNS = false, true, 0, q.FiberAtNS
 	}
 	q.readings++
 	if !hasLeft(q.fiber, q.readings, atNS-q.awayNS) {
