@@ -24,7 +24,7 @@ type fiberLooks struct {
 
 // fiberWait is what is known of the fiber that waits for a request while no thread works for it.
 type fiberWait struct {
-	// freeNS is up to when its time is charged, no earlier than when the last thread had left it.
+	// freeNS is up to when its time is charged, that of threads too: from then on its fiber waits, if it does.
 	freeNS int64
 	// look is the number of the last look that had it, lacking how many had not since.
 	look, lacking int
@@ -100,7 +100,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 // lacks notes that a look has no fiber that waits for a request which one waited for, or which its thread has left for another.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
-	if ns < q.wait.freeNS {
+	if ns < max(q.wait.freeNS, q.awayNS) {
 		return // when it was looked for cannot be told from when it was there
 	}
 	if q.wait.lacking++; q.wait.lacking == 1 && q.Waits {
@@ -125,6 +125,14 @@ func (r *Requests) chargeWait(q *openRequest, toNS int64) {
 		c.each(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
 		q.wait.freeNS = toNS
 	}
+}
+
+// resumes notes time of a thread that works for a request: up to its begin its fiber waited, if it did.
+func (r *Requests) resumes(q *openRequest, c *requestCharge) {
+	if q.Waits && q.threads == 0 {
+		r.chargeWait(q, c.fromNS)
+	}
+	q.wait.freeNS = max(q.wait.freeNS, c.toNS)
 }
 
 // skipWaits leaves out time of which nothing is known.

@@ -13,6 +13,7 @@ type fiberStory struct {
 	m    *Measure
 	now  int64
 	look *sampler.Fibers
+	runs sampler.WorkID // when the stack was read last
 }
 
 func newFiberStory() *fiberStory {
@@ -34,10 +35,38 @@ func (f *fiberStory) tick(runs sampler.WorkID, look bool, waits ...sampler.WorkI
 			f.look.List = append(f.look.List, sampler.Fiber{Number: sampler.FiberNumber(1 + i), Thread: 1, AtNS: f.now, Serving: sampler.Serving{Work: w}})
 		}
 	}
-	t := sampler.Thread{ID: 1, Ractor: 1, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: runs}}
-	t.Kernel.FD, t.Blocked.FD = -1, -1
-	f.m.Feed(&sampler.Sample{TimeNS: f.now, Depth: sampler.StackTick, Threads: []sampler.Thread{t},
-		Ractors: []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1}}, Fibers: f.look})
+	f.feed(sampler.StackTick, runs, runs != 0)
+	f.runs = runs
+}
+
+// feed hands out a sample: the thread holds the GVL, or reads a socket.
+func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) {
+	t, owner := answered(released(1), f.now, "read", 3, 0), sampler.ThreadID(0)
+	if holds {
+		t, owner = holder(1), 1
+	}
+	if depth == sampler.StackTick {
+		t.Quality = sampler.StackFresh
+	}
+	t.Serving.Work = runs
+	s := sampleAt(f.now, owner, t)
+	s.Depth, s.Fibers = depth, f.look
+	f.m.Feed(s)
+}
+
+// locks tells of a lock tick each ms until the next one that reads the stack, which finds the thread working for next: what it does
+// then it does since the one of a number.
+func (f *fiberStory) locks(since int, next sampler.WorkID) {
+	from := f.now
+	for i := range 9 {
+		runs := f.runs
+		if i >= since {
+			runs = next
+		}
+		f.now += 1e6
+		f.feed(sampler.LockTick, f.runs, runs != 0)
+	}
+	f.now = from
 }
 
 func (f *fiberStory) only(t *testing.T) (StatRequests, StatEndpoint) {
@@ -83,11 +112,23 @@ func TestFibersWait(t *testing.T) {
 // TestFibersAndThreads: of a request that a thread works for in between, no time is counted twice, and the one that a thread has left
 // is waited for as long as looks have it.
 func TestFibersAndThreads(t *testing.T) {
+	for since := range 10 {
+		testFibersAndThreads(t, since)
+	}
+}
+
+// testFibersAndThreads has the thread's state change at one of the nine lock ticks before each reading of its stack.
+func testFibersAndThreads(t *testing.T, since int) {
 	f := newFiberStory()
 	f.tick(0, true)
 	a := f.work(1, f.now+10e6, f.now)
 	f.tick(0, true, a)
 	for i := range 40 {
+		runs := a
+		if i%4 == 0 || i%4 == 3 {
+			runs = 0
+		}
+		f.locks(since, runs)
 		switch {
 		case i%4 == 1:
 			f.tick(a, false) // an older look says that it waits
@@ -102,8 +143,8 @@ func TestFibersAndThreads(t *testing.T) {
 	for _, ns := range f.m.requests.Running()[0].NS {
 		ran += ns
 	}
-	if sum, age := ran+e.FiberNS, r.Running[0].AgeNS; e.Running != 1 || e.Ended != 0 || ran < 150e6 || ran > 250e6 || sum < age-10e6 || sum > age+10e6 {
-		t.Errorf("ran %d and waited %d of %d ns: %+v", ran, e.FiberNS, age, e)
+	if sum, age := ran+e.FiberNS, r.Running[0].AgeNS; e.Running != 1 || e.Ended != 0 || ran != 200e6 || sum < age-10e6 || sum > age+10e6 {
+		t.Errorf("since %d: ran %d and waited %d of %d ns: %+v", since, ran, e.FiberNS, age, e)
 	}
 }
 

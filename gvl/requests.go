@@ -265,6 +265,9 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 		r.endpoints.charge(endpointKey{other: true}, &c)
 		return
 	}
+	if c.waiters == 0 {
+		r.resumes(q, &c)
+	}
 	q.add(&c)
 	c.each(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
 }
@@ -331,7 +334,10 @@ func (r *Requests) Ended(slot int, atNS int64) {
 
 func (r *Requests) leave(q *openRequest, atNS int64) {
 	if q.threads--; q.threads == 0 {
-		q.wait.freeNS, q.wait.lacking = max(atNS, q.wait.freeNS), 0
+		q.wait.lacking = 0
+		if q.wait.freeNS <= q.readNS { // else its time since then has been told
+			q.wait.freeNS = max(atNS, q.wait.freeNS)
+		}
 		r.away(q, atNS)
 	}
 }
@@ -416,7 +422,11 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 		q.Late = true
 	}
 	if q.Waits && !k.Gap {
-		r.chargeWait(q, k.MidNS)
+		at := k.MidNS
+		if last := s.readNS[0]; last > 0 {
+			at = last + (k.ToNS-last)/2
+		}
+		r.chargeWait(q, at) // where the thread's time since is known already, that is in there
 	}
 	q.Waits = false
 	q.Work, q.Thread, q.cut = w, t.ID, false
