@@ -1,6 +1,7 @@
 package ruby
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
@@ -31,8 +32,9 @@ const (
 	maxHotPages, hotBatch = 64, 16
 	// maxFilling bounds the pages that were being filled since the last look, and are searched before the next one.
 	maxFilling = 48
-	// maxScans bounds the pages of which it is remembered when they were searched; scanShift is the logarithm of the smallest page's size.
-	maxScans, scanShift = 1 << 17, 14
+	// maxScans bounds the pages of which it is remembered when they were searched, in each process; scanShift is the logarithm of the
+	// smallest page's size.
+	maxScans, scanShift = 1 << 13, 14
 	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have left behind.
 	maxRootTasks = 4096
 	// maxBirthNS is how far apart, in ns, two looks may be that a request's begin is told to be between.
@@ -69,11 +71,15 @@ type waitingFibers struct {
 	full  bool // there are more than are followed
 
 	look, search allowance
-	// looking: a look is under way, which began at beganNS in generation, has searched hot pages up to hotAt, and is at order[at].
+	// looking: a look is under way, which began at beganNS in generation, has fill pages of filling to search yet, has searched hot ones
+	// up to hotAt, and is at order[at]. It goes up to order[until], which is -1 before it is at them: what is met meanwhile is the next
+	// look's, as a look that went on while there is more of it would have no end under load.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
+	fill       int
 	hotAt, at  int
+	until      int
 	missed     bool // one that is known could not be read
 	nextNS     int64
 	out        []sampler.Fiber
@@ -323,16 +329,18 @@ func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 			return false
 		}
 		w.looking, w.beganNS, w.generation, w.missed = true, nowNS, w.r.dict.Generation(), false
-		w.hotAt, w.at, w.out = 0, 0, w.out[:0]
+		w.fill, w.hotAt, w.at, w.until, w.out = len(w.filling), 0, 0, -1, w.out[:0]
 		w.nextNS = nowNS + waitingEveryNS
 	}
 	switch n := min(len(w.hot), hotBatch); {
-	case w.hotAt == 0 && len(w.filling) > 0:
+	case w.fill > 0:
 		w.searchFilling(nowNS)
 	case w.hotAt < n:
 		w.searchHot(nowNS, n)
-	case w.at < len(w.order):
-		to := min(w.at+waitingBatch, len(w.order))
+	case w.until < 0:
+		w.until = len(w.order)
+	case w.at < w.until:
+		to := min(w.at+waitingBatch, w.until)
 		w.lookAt(w.order[w.at:to], nowNS)
 		w.at = to
 	default:
@@ -375,7 +383,8 @@ func (w *waitingFibers) noteFilling() {
 
 // searchFilling searches pages that were being filled since the last time.
 func (w *waitingFibers) searchFilling(nowNS int64) {
-	n := min(len(w.filling), searchBatch)
+	n := min(w.fill, len(w.filling), searchBatch)
+	w.fill -= n
 	_ = w.r.gc.ReadPages(w.filling[:n], maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
 		if w.searchPage(page, size, nowNS) {
 			w.heat(header)
@@ -418,16 +427,29 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	f.found = f.found[:0]
 	before := w.scans[scanOf(page.Addr)]
 	f.page(page, size)
+	seenNS := nowNS
 	for _, addr := range f.found {
-		w.add(addr, before)
+		if w.add(addr, before); w.known[addr] == nil {
+			seenNS = 0 // there is no room for it: it is found as new when there is, and was there before
+		}
 	}
-	if len(w.scans) >= maxScans {
-		clear(w.scans)
-	}
+	w.roomForScans(nowNS)
 	for at := scanOf(page.Addr); at <= scanOf(page.Addr+attach.Address(len(page.Buf)-1)); at++ {
-		w.scans[at] = nowNS
+		w.scans[at] = seenNS
 	}
 	return len(f.found) > 0
+}
+
+// roomForScans forgets when pages were searched that tells nothing any more, where too many are remembered, and all of them where that
+// is too little.
+func (w *waitingFibers) roomForScans(nowNS int64) {
+	if len(w.scans) < maxScans {
+		return
+	}
+	maps.DeleteFunc(w.scans, func(_ attach.Address, atNS int64) bool { return nowNS-atNS > maxBirthNS })
+	if len(w.scans) > maxScans/2 { // else the next page might go through them again
+		clear(w.scans)
+	}
 }
 
 // searchOn goes on with the search of the heap, or begins one when it is time. more: there is more to do.

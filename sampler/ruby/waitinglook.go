@@ -32,6 +32,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		s.to = len(p.ranges)
 	}
 	err := r.readPlan(p)
+	w.missed = w.missed || err != nil
 	for i, f := range list {
 		if f.gone {
 			continue

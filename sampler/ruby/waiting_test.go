@@ -1,0 +1,55 @@
+package ruby
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// noMemory is a process of which nothing can be read.
+type noMemory struct{ attach.Memory }
+
+func (noMemory) ReadBatch([]attach.Range) (int, error) { return 0, attach.ErrGone }
+
+// TestWaitingLookEnds: a look ends though fibers are met faster than it looks at them, and says so where some could not be read.
+func TestWaitingLookEnds(t *testing.T) {
+	r := &Reader{dict: sampler.NewDictionary(), mem: noMemory{}}
+	w := &r.waiting
+	w.r, w.searched, w.known, w.scans = r, true, map[attach.Address]*waitingFiber{}, map[attach.Address]int64{}
+	meet := func(n int) {
+		for range n {
+			w.add(attach.Address(4096*(len(w.order)+1)), 0)
+		}
+	}
+	meet(10 * waitingBatch)
+	for i := range w.order {
+		w.order[i].gone = true // nothing of them is to be read
+	}
+	for steps := 0; w.published == nil; steps++ {
+		if steps > 20 {
+			t.Fatalf("the look is at %d of %d fibers after %d steps", w.at, len(w.order), steps)
+		}
+		w.lookOn(int64(1e9))
+		meet(waitingBatch)
+	}
+	if !w.published.Cut {
+		t.Error("a look at what could not be read is told as one at all")
+	}
+	if len(w.order) == 0 {
+		t.Error("those that were met meanwhile are forgotten")
+	}
+}
+
+// TestScansBounded: when pages were searched is remembered of a bounded number of them, the last ones.
+func TestScansBounded(t *testing.T) {
+	w := &waitingFibers{scans: map[attach.Address]int64{}}
+	for i := range 10 * maxScans {
+		now := int64(i) * maxBirthNS / (maxScans / 4)
+		w.roomForScans(now)
+		w.scans[attach.Address(i)] = now
+		if n := len(w.scans); n > maxScans || w.scans[attach.Address(max(i-maxScans/8, 0))] == 0 && i > 0 && i-maxScans/8 > 0 {
+			t.Fatalf("%d: %d are remembered", i, n)
+		}
+	}
+}
