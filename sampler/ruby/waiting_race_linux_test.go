@@ -84,7 +84,7 @@ Thread.new { loop { sleep 0.004; GC.start } }
 puts "ready"; $stdout.flush
 $stdin.gets
 $over = true
-sleep 0.1
+servers.each { |t| t.join(120) or raise "#{t.name} goes on" }
 puts JSON.generate(Log); $stdout.flush
 $stdin.gets
 exit!`
