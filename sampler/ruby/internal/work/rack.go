@@ -184,6 +184,7 @@ func sum(s string) uint64 {
 type lookedUp struct {
 	try    uint64 // Finder.tries
 	slot   attach.Address
+	names  *string // the first of those that were looked for
 	hash   uint64
 	values [envKeys]uint64
 	notes  []heap.Witness
@@ -192,7 +193,7 @@ type lookedUp struct {
 // lookUp reads the Hash that r's variable holds.
 func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
 	done := &f.pairs
-	if done.try == f.tries && done.slot == r.slot {
+	if done.try == f.tries && done.slot == r.slot && done.names == &names[0] {
 		r.key.hash = done.hash
 		copy(values, done.values[:])
 		f.notes = append(f.notes[:0], done.notes...)
@@ -207,7 +208,7 @@ func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
 		return err
 	}
 	if err = f.objects.Lookup(v, names, values); err == nil && len(values) <= envKeys {
-		done.try, done.slot, done.hash = f.tries, r.slot, v
+		done.try, done.slot, done.names, done.hash = f.tries, r.slot, &names[0], v
 		copy(done.values[:], values)
 		done.notes = append(done.notes[:0], f.notes...)
 	}
