@@ -170,7 +170,8 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		d.begin()
 		losses := d.losses
 		found, meant := d.prepare(raw)
-		d.info = Info{UncertainTop: (raw.Running || raw.Partial) && (d.rules.earlyFrames || d.target.EarlyFrames), Reused: meant}
+		// Where the copies differ, the innermost frame of the rest can be the beginning of one chain of calls on the end of another.
+		d.info = Info{UncertainTop: raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames), Reused: meant}
 		if err := d.view.Settle(func() error { return d.classify(raw) }); err != nil {
 			d.forgetFresh()
 			return 0, Info{Calls: d.view.Calls - calls}, err
