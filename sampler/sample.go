@@ -173,7 +173,7 @@ const (
 	StackFailed
 	// StackTruncated: the stack is deeper than the limit and was cut in the middle; Omitted frames are missing.
 	StackTruncated
-	// StackUncertainTop: the innermost frame of a running thread can't be trusted on this release.
+	// StackUncertainTop: the innermost frame can't be trusted: of a running thread on this release, or of a stack that is partial.
 	StackUncertainTop
 )
 

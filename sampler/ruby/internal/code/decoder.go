@@ -53,8 +53,8 @@ type Stack struct {
 
 // Info says how a stack was decoded.
 type Info struct {
-	// UncertainTop: the innermost frame can't be trusted: its pc was not its own (JIT), or this release publishes a frame
-	// before it has filled it (2.5 to 2.7, and YJIT of 3.1).
+	// UncertainTop: the innermost frame can't be trusted: its pc was not its own (JIT), this release publishes a frame before it has
+	// filled it (2.5 to 2.7, and YJIT of 3.1), or the stack is whole in its outer part only.
 	UncertainTop bool
 	// Frames is the number of frames of the stack.
 	Frames int
