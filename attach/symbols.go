@@ -23,14 +23,19 @@ const (
 // of any size up to the limits, and a few symbols of it are asked for.
 type symbolTable struct {
 	symbols, names *io.SectionReader
+	// versions has two bytes a symbol (.gnu.version); nil: they have none.
+	versions *io.SectionReader
 }
+
+// hiddenVersion marks a symbol that only those get who ask for its version: an old one (VERSYM_HIDDEN).
+const hiddenVersion = 1 << 15
 
 // newSymbolTable makes a table of what is in a file, or in a target's memory; nil where it is beyond the limits.
 func newSymbolTable(in io.ReaderAt, symbols, symbolsSize, names, namesSize uint64) *symbolTable {
 	if symbolsSize > maxSymbols*elf.Sym64Size || namesSize > maxSymbolNames {
 		return nil
 	}
-	return &symbolTable{io.NewSectionReader(in, int64(symbols), int64(symbolsSize)), io.NewSectionReader(in, int64(names), int64(namesSize))}
+	return &symbolTable{symbols: io.NewSectionReader(in, int64(symbols), int64(symbolsSize)), names: io.NewSectionReader(in, int64(names), int64(namesSize))}
 }
 
 // symbolsOf finds the symbol table in a section of an ELF file, and its names in the section that this one is linked to.
@@ -44,7 +49,21 @@ func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
 		s.Size > maxSymbols*elf.Sym64Size || names.Size > maxSymbolNames {
 		return nil
 	}
-	return &symbolTable{io.NewSectionReader(s, 0, int64(s.Size)), io.NewSectionReader(names, 0, int64(names.Size))}
+	t := &symbolTable{symbols: io.NewSectionReader(s, 0, int64(s.Size)), names: io.NewSectionReader(names, 0, int64(names.Size))}
+	if v := f.SectionByType(elf.SHT_GNU_VERSYM); kind == elf.SHT_DYNSYM && v != nil && v.Flags&elf.SHF_COMPRESSED == 0 {
+		t.versions = io.NewSectionReader(v, 0, int64(v.Size))
+	}
+	return t
+}
+
+// hidden reports whether the symbol of a number is one that only those get who ask for its version.
+func (t *symbolTable) hidden(number int64) bool {
+	var b [2]byte
+	if t.versions == nil {
+		return false
+	}
+	_, err := t.versions.ReadAt(b[:], 2*number)
+	return err == nil && binaryLE.Uint16(b[:])&hiddenVersion != 0
 }
 
 // found is what a table says of a name.
@@ -53,7 +72,7 @@ type found struct {
 	defined, undefined bool
 }
 
-// find looks for a name. Of several definitions the first counts. A nil table has none.
+// find looks for a name. Of several definitions the one counts that who asks for no version gets, else the first. A nil table has none.
 func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
 		return out, nil
@@ -62,8 +81,9 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	if err != nil || len(places) == 0 {
 		return out, err
 	}
-	err = pieces(t.symbols, searchPiece, 0, func(b []byte, _ int64) bool {
-		for ; len(b) >= elf.Sym64Size; b = b[elf.Sym64Size:] {
+	final := false
+	err = pieces(t.symbols, searchPiece, 0, func(b []byte, off int64) bool {
+		for ; len(b) >= elf.Sym64Size && !final; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
 			if !places[binaryLE.Uint32(b)] {
 				continue
 			}
@@ -74,11 +94,13 @@ func (t *symbolTable) find(name string) (out found, err error) {
 			case s.Section == elf.SHN_UNDEF:
 				out.undefined = true
 			case kind == elf.STT_FILE || kind == elf.STT_SECTION:
-			case !out.defined:
-				out.symbol, out.defined = s, true
+			default:
+				if final = !t.hidden(off / elf.Sym64Size); final || !out.defined {
+					out.symbol, out.defined = s, true
+				}
 			}
 		}
-		return !out.defined
+		return !final
 	})
 	return out, err
 }
