@@ -39,6 +39,7 @@ type offsets struct {
 	gvlOwner      int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.running|threads.gvl.owner|gvl.owner,from=2.6"`
 	gvlQueue      int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.readyq|threads.gvl.waitq|gvl.waitq,from=2.6"`
 	gvlQueueCount layout.Field `layout:"rb_ractor_struct.threads.sched.readyq_cnt,optional"`
+	gvlLock       int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.lock_|threads.sched.lock|threads.gvl.lock|gvl.lock,from=2.6"`
 
 	// rb_ractor_t
 	ractorID   int `layout:"rb_ractor_struct.pub.id,from=3.0"`

@@ -7,17 +7,14 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
 // ErrNoScheduler: the main ractor's scheduler is of a kind that can't be followed from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
 const (
-	// schedulerLock is how far before its pointer to the owner a scheduler has its mutex, in bytes: it is the first member of struct
-	// rb_thread_sched, the pointer the second (thread_pthread.h, 3.3 to 4.0), and a pthread_mutex_t has 40 bytes on x86_64, with glibc
-	// and with musl.
-	schedulerLock = 40
-	// belowPointer and abovePointer bound where the pointer to a thread's execution context is looked for in its thread-local
+	// belowPointer and abovePointer bound where the pointer to a thread, or to its execution context, is looked for in its thread-local
 	// storage, in bytes below and above its thread pointer (docs/internals/context.md#thread-local-variables).
 	belowPointer, abovePointer = 4096, 0x600
 	// pointerToSelf is where glibc's and musl's thread block, at the thread pointer, has its own address (tcbhead_t.self: 16; musl's
@@ -25,24 +22,31 @@ const (
 	selfOfGlibc, selfOfMusl = 16, 0
 	// maxLearned bounds the threads whose storage is looked at.
 	maxLearned = 64
+	// mutexSize is what a pthread_mutex_t takes, in bytes, with glibc and with musl on x86_64.
+	mutexSize = 40
 )
 
 // Scheduler says where the parts of the main ractor's scheduler are in the process's memory.
 type Scheduler struct {
+	// Before33: it is of Ruby 2.6 to 3.2, where whoever gets the GVL next is not named before (docs/exact.md).
+	Before33 bool
 	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the queue.
 	Lock, Owner, QueueTail attach.Address
-	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads, ThreadOfEC
-	// where an execution context has the pointer to it, in bytes.
-	ReadyNode, RunningNode, ThreadOfEC int
-	// ExecutionContext is how far from its thread pointer a native thread has the pointer to its execution context, in bytes.
+	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads, in bytes; up to
+	// 3.2 there is no such list, and RunningNode is -1.
+	ReadyNode, RunningNode int
+	// ExecutionContext is how far from its thread pointer a native thread has the pointer to its execution context, in bytes, and
+	// ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t itself (2.6 and 2.7).
 	ExecutionContext int64
+	ThreadOfEC       int
 }
 
 // SchedulerThread is a thread of the main ractor, as it was at an instant.
 type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
-	// Owner: the scheduler named it as the GVL's owner. Queued, Linked: it was in the queue, in the list of running threads.
+	// Owner: the scheduler named it as the GVL's owner. Queued, Linked: it was in the queue, in the list of running threads. Up to 3.2
+	// Queued is also one that has given the GVL away at the end of its time slice and will queue, and Linked is Owner.
 	Owner, Queued, Linked bool
 }
 
@@ -53,8 +57,15 @@ func (r *Reader) Scheduler() (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("process %d: %w: %s", r.pid, ErrNoScheduler, fmt.Sprintf(format, args...))
 	}
 	o := r.o
-	if r.era != sampler.EraSched || o.thReadyNode < 0 || o.thRunningNode < 0 || o.ntTID < 0 {
-		return none("it is of Ruby %s, and known as yet from 3.3 on", r.vm.Version)
+	if r.era == sampler.EraFlag {
+		return none("it is of Ruby %s, and is known from 2.6 on", r.vm.Version)
+	}
+	if forgetsMutex(r.vm.Release) {
+		return none("children that Ruby %s forks can wait for ever for a mutex that nobody holds (https://bugs.ruby-lang.org/issues/21860), which breakpoints "+
+			"make likely; 3.4.9 has it mended", r.vm.Version)
+	}
+	if o.gvlLock < 0 || o.thReadyNode < 0 || r.era == sampler.EraSched && (o.thRunningNode < 0 || o.ntTID < 0) {
+		return none("where this build of Ruby %s has its parts is not known", r.vm.Version)
 	}
 	if len(r.ractors) == 0 {
 		return none("its threads have not been read yet")
@@ -63,73 +74,136 @@ func (r *Reader) Scheduler() (Scheduler, error) {
 		return none("the process has %d ractors, and the threads of one alone can be followed", len(r.ractors))
 	}
 	rc := r.ractors[0]
-	owner := rc.addr + attach.Address(o.gvlOwner)
+	at := func(off int) attach.Address { return rc.base + attach.Address(r.gvlOff(off)) }
 	s := Scheduler{
-		Lock: owner - schedulerLock, Owner: owner, QueueTail: rc.addr + attach.Address(o.gvlQueue) + 8,
+		Before33: r.era == sampler.EraOwner,
+		Lock:     at(o.gvlLock), Owner: at(o.gvlOwner), QueueTail: at(o.gvlQueue) + 8,
 		ReadyNode: o.thReadyNode, RunningNode: o.thRunningNode, ThreadOfEC: o.ecThread,
 	}
-	votes, looked := make(map[int64]int), 0
+	var mutex [mutexSize]byte
+	if err := r.mem.Read(s.Lock, mutex[:]); err != nil {
+		return Scheduler{}, fmt.Errorf("process %d: reading the mutex of its scheduler: %w", r.pid, err)
+	}
+	if !isMutex(&mutex) {
+		return none("at %v, where its mutex is in the layout of Ruby %s, is none (% x)", s.Lock, r.vm.Version, mutex)
+	}
+	// Before 3.0 there is no thread-local variable, but the thread is a value of pthread_getspecific, in the thread's block.
+	specific := o.vmRactorSet < 0
+	found, looked := make(votes), 0
+	var mains votes // of the main thread, whose stack is elsewhere: only what it has, too, is thread-local
 	for _, t := range rc.threads[:min(len(rc.threads), maxLearned)] {
 		native := r.native(t)
-		if native.At == 0 {
+		if native.At == 0 && native.Pointer == 0 {
 			if t.tid == 0 {
 				continue // it has not begun
 			}
 			return none("its threads share native threads (M:N, RUBY_MN_THREADS)")
 		}
-		if r.voteForContext(t, native.At, votes) {
-			looked++
+		pointer := native.Pointer
+		if native.At != 0 {
+			var b [8]byte
+			if r.mem.Read(native.At, b[:]) != nil {
+				continue
+			}
+			pointer = attach.Address(le64(b[:]))
+		}
+		word, from := le64(t.buf[o.thEC:]), -belowPointer
+		if specific {
+			word, from = uint64(t.addr), 0
+		}
+		own := make(votes)
+		if r.vote(pointer, word, from, own); len(own) == 0 {
+			continue // it has just begun, and has it nowhere
+		}
+		looked++
+		for at := range own {
+			found[at]++
+		}
+		if int(t.tid) == r.pid {
+			mains = own
 		}
 	}
-	best := 0
-	for at, n := range votes {
-		// The one nearest to the thread pointer, of several: a copy of it is in the stack of whoever began the thread.
-		if n > best || n == best && at > s.ExecutionContext {
-			best, s.ExecutionContext = n, at
+	least := max((looked+1)/2, 1)
+	if mains != nil {
+		least = 1 // the others can just have begun
+		for at := range found {
+			if mains[at] == 0 {
+				delete(found, at)
+			}
 		}
 	}
-	if best == 0 || 2*best < looked {
+	if specific {
+		s.ThreadOfEC = -1
+	}
+	var ok bool
+	if s.ExecutionContext, ok = found.winner(least); !ok {
 		return none("where its threads have their execution contexts can't be told (of %d threads looked at)", looked)
 	}
 	return s, nil
 }
 
-// voteForContext adds to votes where, from its thread pointer, a native thread's storage has the thread's execution context. native is
-// where the pointer is, which is the pthread_t. It reports whether it could be looked at.
-func (r *Reader) voteForContext(t *thread, native attach.Address, votes map[int64]int) bool {
-	var b [8]byte
-	if r.mem.Read(native, b[:]) != nil {
-		return false
-	}
-	pointer := attach.Address(le64(b[:]))
-	if r.mem.Read(pointer+selfOfGlibc, b[:]) != nil || le64(b[:]) != uint64(pointer) {
-		if r.mem.Read(pointer+selfOfMusl, b[:]) != nil || le64(b[:]) != uint64(pointer) {
+// isMutex reports whether bytes can be a pthread_mutex_t of the usual kind: of glibc the lock, a count, the holder's id, their number, the
+// kind and, behind two short numbers, no list; of musl the kind, the lock and its waiters, and zeros.
+func isMutex(b *[mutexSize]byte) bool {
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
+	for _, x := range b[24:] {
+		if x != 0 {
 			return false
 		}
 	}
-	ec := le64(t.buf[r.o.thEC:])
-	if ec == 0 {
-		return false
+	const (
+		maxTID       = 1 << 22 // PID_MAX_LIMIT
+		elision      = 0x300   // PTHREAD_MUTEX_ELISION_NP and its opposite, which old glibc notes
+		busy, waited = 16, 1 << 31
+	)
+	glibc := word(0) <= 2 && word(1) == 0 && word(2) < maxTID && word(4)&^elision == 0
+	musl := word(0) == 0 && (word(1)&^waited == 0 || word(1)&^waited == busy) && word(4) == 0 && word(5) == 0
+	return glibc || musl
+}
+
+// votes say for how many threads a word was found at a distance from their thread pointer, in bytes.
+type votes map[int64]int
+
+// winner is the distance at which most threads have the word; ok: at least so many. Of several the one nearest to the thread pointer: a
+// copy of the word is in the stack of whoever began the thread.
+func (v votes) winner(least int) (at int64, ok bool) {
+	best := 0
+	for to, n := range v {
+		if n > best || n == best && max(to, -to) < max(at, -at) {
+			best, at = n, to
+		}
 	}
-	var storage [belowPointer + abovePointer]byte
-	from := 0
-	if r.mem.Read(pointer-belowPointer, storage[:]) != nil {
+	return at, best >= least
+}
+
+// vote adds to the votes where, from its thread pointer on, a native thread's storage has a word, looked for from a distance on.
+func (r *Reader) vote(pointer attach.Address, word uint64, from int, found votes) {
+	var b [8]byte
+	if r.mem.Read(pointer+selfOfGlibc, b[:]) != nil || le64(b[:]) != uint64(pointer) {
+		if r.mem.Read(pointer+selfOfMusl, b[:]) != nil || le64(b[:]) != uint64(pointer) {
+			return
+		}
+	}
+	if word == 0 {
+		return
+	}
+	var buf [belowPointer + abovePointer]byte
+	storage := buf[belowPointer+from:]
+	if r.mem.Read(pointer+attach.Address(from), storage) != nil {
 		// What is above the block may not be mapped, nor what is far below.
-		for from = belowPointer; from >= 512; from -= 512 {
-			if r.mem.Read(pointer-attach.Address(from), storage[belowPointer-from:belowPointer]) == nil {
+		storage = buf[:0]
+		for ; from <= -512; from += 512 {
+			if r.mem.Read(pointer+attach.Address(from), buf[:-from]) == nil {
+				storage = buf[:-from]
 				break
 			}
 		}
-		from = belowPointer - from
 	}
-	found := false
-	for at := from &^ 7; at+8 <= len(storage); at += 8 {
-		if binary.LittleEndian.Uint64(storage[at:]) == ec {
-			votes[int64(at)-belowPointer]++
-			found = true
+	for at := 0; at+8 <= len(storage); at += 8 {
+		if binary.LittleEndian.Uint64(storage[at:]) == word {
+			found[int64(from+at)]++
 		}
 	}
-	return found
 }
 
 // SchedulerThreads reads the main ractor's threads as they are now. It is called after a Read, by the goroutine that reads. Threads that
@@ -139,27 +213,55 @@ func (r *Reader) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 		return nil, nil
 	}
 	threads := r.ractors[0].threads
-	words := make([][8]byte, 2*len(threads)+1)
-	ranges := make([]attach.Range, 0, len(words))
+	words := make([]byte, r.o.thSpan*len(threads)+8)
+	ranges := make([]attach.Range, 0, len(threads)+1)
 	for i, t := range threads {
-		ranges = append(ranges, attach.Range{Addr: t.addr + attach.Address(s.ReadyNode), Buf: words[2*i][:]},
-			attach.Range{Addr: t.addr + attach.Address(s.RunningNode), Buf: words[2*i+1][:]})
+		ranges = append(ranges, attach.Range{Addr: t.addr, Buf: words[i*r.o.thSpan:][:r.o.thSpan]})
 	}
-	ranges = append(ranges, attach.Range{Addr: s.Owner, Buf: words[2*len(threads)][:]})
+	owned := words[len(words)-8:]
+	ranges = append(ranges, attach.Range{Addr: s.Owner, Buf: owned})
 	if _, err := r.mem.ReadBatch(ranges); err != nil {
 		return nil, fmt.Errorf("reading the threads of process %d: %w", r.pid, err)
 	}
-	owner := attach.Address(le64(words[2*len(threads)][:]))
+	owner := attach.Address(le64(owned))
 	out := make([]SchedulerThread, 0, len(threads))
 	for i, t := range threads {
-		if t.tid == 0 || ranges[2*i].Failed || ranges[2*i+1].Failed {
+		if t.tid == 0 || ranges[i].Failed {
 			continue
 		}
-		in := func(i, node int) bool {
-			next := attach.Address(le64(words[i][:]))
+		b := ranges[i].Buf
+		in := func(node int) bool {
+			next := attach.Address(le64(b[node:]))
 			return next != 0 && next != t.addr+attach.Address(node)
 		}
-		out = append(out, SchedulerThread{Addr: t.addr, TID: t.tid, Owner: owner == t.addr, Queued: in(2*i, s.ReadyNode), Linked: in(2*i+1, s.RunningNode)})
+		is := SchedulerThread{Addr: t.addr, TID: t.tid, Owner: owner == t.addr}
+		if s.Before33 {
+			// The node is also that of another list, of threads that have to be woken. One that is in neither, and in no region without
+			// the GVL either, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
+			waits := sampler.Status(r.o.thStatus.In(b)) == sampler.Runnable && le64(b[r.o.thRegion:]) == 0
+			is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[r.o.thUnblockFunc:]) == 0 || waits)
+		} else {
+			is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
+		}
+		out = append(out, is)
 	}
 	return out, nil
 }
+
+// Listed calls each with the threads that the last Read listed, and how many they are, unless they are those of a listing that the caller
+// has. tid is 0 while a thread has no native one. It returns the listing's number, which is not 0. It is called by the goroutine that
+// reads.
+func (r *Reader) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
+	if n := uint64(r.walks); n == known {
+		return n
+	}
+	for _, t := range r.order {
+		each(len(r.order), t.addr, t.id, t.tid)
+	}
+	return uint64(r.walks)
+}
+
+// forgetsMutex reports whether a release does not make all its mutexes anew in a child that it forks (Ruby's Bug #21860: 3.4.0 to
+// 3.4.8): one that another thread held then is held for ever. A thread that comes to a breakpoint during the fork stands there until that
+// is over, mostly with a mutex; of 183 forks 18 hung.
+func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }
