@@ -368,6 +368,8 @@ type Sample struct {
 	// Fibers is the last look at the fibers that wait, of those that are known; nil: there was none yet, or a recording of before they
 	// were kept. It is shared and not to be changed. Their times are not this sample's.
 	Fibers *Fibers
+	// Changes are those of the GVL since the sample before, in exact mode.
+	Changes Changes
 }
 
 // Clone returns a deep copy that may be kept.
@@ -381,8 +383,9 @@ func (s *Sample) Clone() *Sample {
 func (s *Sample) CopyFrom(from *Sample) {
 	ractors := slices.Grow(s.Ractors[:0], len(from.Ractors))[:len(from.Ractors)]
 	threads := slices.Grow(s.Threads[:0], len(from.Threads))[:len(from.Threads)]
+	changes := copyInto(s.Changes.List, from.Changes.List)
 	*s = *from
-	s.Ractors, s.Threads = ractors, threads
+	s.Ractors, s.Threads, s.Changes.List = ractors, threads, changes
 	for i := range ractors {
 		queue := ractors[i].Queue
 		ractors[i] = from.Ractors[i]

@@ -1,0 +1,18 @@
+package sampler
+
+// ExactStatus says how exact mode stands: Sample.Changes are filled while it is on.
+type ExactStatus struct {
+	On bool
+	// SinceNS is from when on changes have been followed, CLOCK_MONOTONIC in ns; 0: they never were.
+	SinceNS int64
+	// Ended says why it ended before it was to, a clause; "" if it did not. Wrong: what was seen is not to be trusted, nothing of it.
+	Ended string
+	Wrong bool
+	// WithTarget: it ended because the target did.
+	WithTarget bool
+	// CostShare is what it cost the target over the last second, by estimate, as a share of what the target itself took of a CPU.
+	CostShare float64
+	// Hits is how often a thread came past a probe since SinceNS, Changes how many changes of the GVL that were, and Lost how many
+	// records of them had no room.
+	Hits, Changes, Lost uint64
+}
