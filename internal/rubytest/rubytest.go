@@ -64,6 +64,18 @@ func (r Ruby) AtLeast(major, minor int) bool {
 	return haveMajor > major || haveMajor == major && haveMinor >= minor
 }
 
+// NeedExact skips a test of a Ruby that exact mode does not take (docs/exact.md).
+func NeedExact(t testing.TB, r Ruby) {
+	t.Helper()
+	if !r.AtLeast(2, 6) {
+		Skip(t, "exact mode is for Ruby 2.6 and later")
+	}
+	var patch int
+	if _, err := fmt.Sscanf(r.Version, "3.4.%d", &patch); err == nil && patch < 9 {
+		Skip(t, "exact mode is not for Ruby 3.4.0 to 3.4.8, whose children can wait for ever (https://bugs.ruby-lang.org/issues/21860)")
+	}
+}
+
 // String returns the name and the version.
 func (r Ruby) String() string { return r.Name + " (" + r.Version + ")" }
 

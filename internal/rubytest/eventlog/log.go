@@ -135,7 +135,7 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 			f = &follow{since: from, state: before(r.Event)}
 			threads[l.key(r)] = f
 		}
-		if r.Event != Ready || r.Thread == 0 {
+		if r.bySelf() {
 			f.tid = r.TID
 		}
 		f.to(after(r.Event), at)
@@ -149,6 +149,9 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 	}
 	return out
 }
+
+// bySelf reports whether the thread said it that it is about: another one says that it was started, and often that it is ready.
+func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
 // key names the thread that a record is about. Thread objects stay where they are: nothing here compacts.
 func (l *Log) key(r Record) uint64 {
@@ -184,7 +187,7 @@ func (l *Log) Waits(from, to int64) Waits {
 		if threads[l.key(r)] == nil {
 			threads[l.key(r)] = &thread{state: before(r.Event), since: from}
 		}
-		if r.Event != Ready || r.Thread == 0 {
+		if r.bySelf() {
 			threads[l.key(r)].tid = r.TID
 		}
 	}

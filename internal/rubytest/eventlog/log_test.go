@@ -64,6 +64,10 @@ func TestTimes(t *testing.T) {
 			[]Record{{110, 7, 1, Started}, {120, 7, 1, Ready}, {130, 7, 1, Resumed}, {150, 7, 1, Exited}},
 			map[uint32]Times{1: {Waiting: 20, Running: 20}},
 		},
+		"started by another, and not begun": {
+			[]Record{{100, 8, 1, Resumed}, {190, 7, 1, Started}, {195, 7, 1, Ready}},
+			map[uint32]Times{1: {Running: 100}},
+		},
 		"3.2 names no threads": {
 			[]Record{{100, 0, 1, Resumed}, {120, 0, 1, Ready}, {130, 0, 2, Ready}, {150, 0, 1, Resumed}},
 			map[uint32]Times{1: {Waiting: 30, Running: 20 + 50}, 2: {Released: 30, Waiting: 70}},

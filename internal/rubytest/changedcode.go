@@ -1,0 +1,73 @@
+package rubytest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ChangedCode says by how many bytes the code of a process is not that of its files: by the breakpoints of exact mode, above all.
+func ChangedCode(t testing.TB, pid int) (bytes int) {
+	t.Helper()
+	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer maps.Close()
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	seen := false
+	for lines := bufio.NewScanner(maps); lines.Scan(); {
+		var from, to, offset int64
+		var rights, device, inode, path string
+		_, _ = fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %s %s", &from, &to, &rights, &offset, &device, &inode, &path) // some have no path
+		if !strings.Contains(rights, "x") || !strings.HasPrefix(path, "/") {
+			continue
+		}
+		file, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, from, to))
+		if errors.Is(err, os.ErrPermission) {
+			file, err = os.Open(fmt.Sprintf("/proc/%d/root%s", pid, path))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		has, should := make([]byte, to-from), make([]byte, to-from)
+		_, err = memory.ReadAt(has, from)
+		n, _ := file.ReadAt(should, offset) // the last page can be longer than the file
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = true
+		for i := range n {
+			if has[i] != should[i] {
+				bytes++
+			}
+		}
+	}
+	if !seen {
+		t.Fatalf("no code of process %d is mapped", pid)
+	}
+	return bytes
+}
+
+// Probed waits until exact mode has put probes into a process's code, or until none are left.
+func Probed(t testing.TB, pid int, wanted bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Timeout); ; time.Sleep(5 * time.Millisecond) {
+		n := ChangedCode(t, pid)
+		if n != 0 == wanted {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes of process %d's code are not the files'", n, pid)
+		}
+	}
+}
