@@ -56,6 +56,8 @@ type Account struct {
 	gone    []threadTotals
 	omitted int
 	longest waitList
+	// short is of the threads that no sample listed, all together.
+	short   threadTotals
 	maxID   sampler.ThreadID
 	ractors []ractorTotals
 
@@ -70,9 +72,12 @@ type Account struct {
 	firstProc, lastProc       sampler.Proc
 	lastSelf                  sampler.Self
 	lowered                   bool // at any time, the rates
-	firstReads, lastRead      sampler.Reads
-	self, switches            Meter
-	pauses                    pauseTotals
+	// sampledNS is the time of so many steps between samples of which not every change of the GVL is known.
+	sampledNS, sampledSteps int64
+	exactNS                 int64 // of which every one is
+	firstReads, lastRead    sampler.Reads
+	self, switches          Meter
+	pauses                  pauseTotals
 }
 
 // NewAccount returns an Account of a stream of the target p. Names come from dict, which may be nil.
@@ -87,8 +92,24 @@ func (a *Account) Interval(i *Interval) { a.threads[i.Slot].add(i) }
 
 // Waited counts a wait.
 func (a *Account) Waited(w *Wait) {
-	a.threads[w.Slot].hist.Add(w.NS())
+	t := &a.short
+	if w.Slot >= 0 {
+		t = &a.threads[w.Slot]
+	}
+	t.hist.Add(w.NS())
 	a.longest.add(w)
+}
+
+// Lock adds what threads that no sample listed had of a GVL: they have no intervals.
+func (a *Account) Lock(i *LockInterval) {
+	a.short.ractor = i.Ractor
+	if i.Unlisted.Holds {
+		a.short.ns[Running] += i.NS()
+	}
+	ns := i.Unlisted.Waiters * i.NS()
+	a.short.ns[Waiting] += ns
+	a.short.waitNS[WaitQueue] += ns
+	a.short.afterNS[Unknown] += ns
 }
 
 // Collecting adds time inside the collector.
@@ -184,6 +205,13 @@ func (a *Account) tickProcess(k *Tick) {
 	a.lastSelf, a.lastRead = s.Self, s.Reads
 	a.lowered = a.lowered || s.Self.Lowered
 	a.pauses.feed(s)
+	if c := &k.Changes; c.Known() && !k.First {
+		a.exactNS += c.ToNS - c.FromNS
+	}
+	if !k.First && !k.Exact {
+		a.sampledNS += k.ToNS - k.FromNS
+		a.sampledSteps++
+	}
 	a.samples++
 	if s.Depth == sampler.StackTick {
 		a.stackTicks++

@@ -50,8 +50,8 @@ func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h 
 	}
 	// The kernel's counters are not read at the instants that waits begin and end by here, which lie between two samples.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
-	if a.samples > 1 {
-		w.ResolutionNS = (a.lastNS - a.startNS) / int64(a.samples-1)
+	if a.sampledSteps > 0 {
+		w.ResolutionNS = a.sampledNS / a.sampledSteps
 	}
 	w.Count, w.MaxNS = h.Count()
 	w.P50NS, w.P90NS, w.P99NS = h.Quantile(.5), h.Quantile(.9), h.Quantile(.99)
@@ -60,12 +60,13 @@ func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h 
 
 // Stat returns the totals so far, waits still going on included. Threads are ordered by id, those that have ended too.
 func (a *Account) Stat() Stat {
+	a.stream.SettleLocks()
 	window := a.lastNS - a.startNS
 	s := Stat{
 		PID: a.proc.PID, StartNS: a.startNS, EndNS: a.lastNS, DurationNS: window, Samples: a.samples,
 		Torn: a.lastRead.Torn - a.firstReads.Torn, Partial: a.lastRead.Partial - a.firstReads.Partial,
 		Failed: a.lastRead.Failed - a.firstReads.Failed, Retried: a.lastRead.Retried - a.firstReads.Retried,
-		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.stream.NotSampledNS(),
+		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.stream.NotSampledNS(), ExactNS: a.exactNS,
 		GVL: []StatGVL{}, Threads: []StatThread{}, Findings: []StatFinding{}, LongestWaits: []StatWait{}, NativeThreads: []StatNative{}, Blame: StatBlame{Frames: []StatPlace{}, Threads: []StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
 	}
 	if a.dict != nil {
@@ -97,6 +98,9 @@ func (a *Account) statThreads(s *Stat) {
 	for i := range a.ractors {
 		o, r := &a.ractors[i], ractorOf(a.ractors[i].id)
 		r.add(&threadTotals{ns: o.ns, waitNS: o.waitNS, afterNS: o.afterNS, hist: o.hist, waitDelayN: o.delay})
+	}
+	if a.short.ns != [NumStates]int64{} {
+		ractorOf(mainRactor).add(&a.short)
 	}
 	one := func(t *threadTotals) {
 		v, open := *t, int64(0)

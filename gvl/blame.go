@@ -55,7 +55,7 @@ type blameReport struct {
 	// NobodyNS is the part of it in which no thread held the GVL (hand-over, mostly), or the holder was stopped by a
 	// signal or a debugger.
 	NobodyNS int64
-	// OtherNS is the part charged to holders beyond the limit on entries kept.
+	// OtherNS is the part charged to holders beyond the limit on entries kept, and to threads that no sample listed.
 	OtherNS int64
 	// Entries are ordered by NS, largest first.
 	Entries []blameEntry
@@ -66,6 +66,9 @@ type blameKey struct {
 	stack  sampler.StackID
 	kind   State
 }
+
+// unlistedHolder stands for all threads that no sample listed.
+var unlistedHolder = blameKey{kind: NumStates}
 
 type blameSum struct {
 	ns, heldNS int64
@@ -80,6 +83,10 @@ type blameBucket struct {
 }
 
 func (b *blameBucket) add(k blameKey, ns, held int64, limit int, dict *sampler.Dictionary) {
+	if k == unlistedHolder {
+		b.other += ns
+		return
+	}
 	s, ok := b.sums[k]
 	if !ok {
 		if len(b.sums) >= limit {
@@ -136,7 +143,10 @@ func (b *Blame) Lock(i *LockInterval) {
 	}
 	b.charges++
 	k, held := blameKey{}, int64(0)
-	if i.Blamed() {
+	switch {
+	case i.Unlisted.Holds:
+		k = unlistedHolder
+	case i.Blamed():
 		k, held = blameKey{i.Thread, i.Stack, i.State}, i.NS()
 	}
 	b.run.add(k, i.WaitNS(), held, maxBlameEntries, b.dict)

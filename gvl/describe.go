@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ThreadName returns what the screens call a thread: its name, "main", or "thread 12" for one without a name.
+// ThreadName returns what the screens call a thread: its name, "main", "thread 12" for one without a name, or for 0 a short-lived
+// thread: one that no sample listed.
 func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	var info sampler.ThreadInfo
 	if dict != nil {
@@ -23,6 +24,8 @@ func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 		return info.Name
 	case info.Main:
 		return "main"
+	case id == 0:
+		return "short-lived thread"
 	}
 	return fmt.Sprintf("thread %d", id)
 }

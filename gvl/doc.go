@@ -28,8 +28,8 @@
 //   - the screen: waits by their length, a second at a time.
 //
 // An Interval comes when nothing can change it any more: at the next reading of the stack, or when the kernel has answered.
-// What is to be told before that asks Stream.Pending, for time as it stands now, and Stream.Waiting. Whatever else knows an
-// edge of time, to the microsecond say, has a place to say so: Interval.ResolutionNS.
+// What is to be told before that asks Stream.Pending, for time as it stands now, and Stream.Waiting. Where samples have all changes of
+// the GVL (sampler.Changes) edges are exact, which Interval.ResolutionNS and Wait.Exact say; a Chain tells what one wait consisted of.
 //
 // Measure bundles a Stream and its consumers behind one Feed; Fold adds the timeline and a lock, for a screen.
 package gvl

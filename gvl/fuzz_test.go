@@ -37,7 +37,7 @@ func (b *bytesOf) num() int64 {
 
 var fuzzCalls = []string{"", sampler.SyscallRunning, sampler.SyscallNone, "read", "write", "futex", "poll", "ppoll", "wait4", "x"}
 
-func (b *bytesOf) sample(now int64) *sampler.Sample {
+func (b *bytesOf) sample(last, now int64) *sampler.Sample {
 	s := &sampler.Sample{TimeNS: now, Depth: sampler.Depth(b.u8() % 2), Slow: b.u8()%4 == 0}
 	s.GC = sampler.GC{Valid: b.u8()%4 != 0, During: b.u8()%2 == 0, Mode: sampler.GCMode(b.u8()), MajorCount: uint64(b.num())}
 	s.Proc = sampler.Proc{AtNS: b.num(), UserNS: b.num(), MajorFaults: b.num(), Periods: b.num(), ThrottledPeriods: b.num()}
@@ -58,6 +58,18 @@ func (b *bytesOf) sample(now int64) *sampler.Sample {
 				Syscall: fuzzCalls[int(b.u8())%len(fuzzCalls)], FD: int32(b.num()), FDs: int32(b.num()), Peer: sampler.PeerID(b.num()),
 				Rechecked: b.u8()%2 == 0},
 		})
+	}
+	if v := b.u8(); v%4 > 1 {
+		s.Changes = sampler.Changes{FromNS: last, ToNS: now, Fresh: v%8 > 5}
+		for range b.u8() % 32 {
+			s.Changes.List = append(s.Changes.List, sampler.Change{
+				AtNS: last + b.num()*ms/8, Thread: sampler.ThreadID(b.num()), TID: int32(b.u8() % 4), State: sampler.GVLState(b.u8() % 6),
+				NoCPUNS: b.num(), Doubtful: b.u8()%8 == 0,
+			})
+		}
+		if v%32 == 30 {
+			s.Changes.FromNS, s.Changes.ToNS = b.num(), b.num()
+		}
 	}
 	if b.u8()%2 == 0 {
 		return s
@@ -96,6 +108,7 @@ func FuzzFold(f *testing.F) {
 			if len(b) == 0 {
 				break
 			}
+			last := now
 			switch v := b.u8(); {
 			case v < 100:
 				now += int64(v) * ms
@@ -104,7 +117,7 @@ func FuzzFold(f *testing.F) {
 			default:
 				now = b.num()
 			}
-			s := b.sample(now)
+			s := b.sample(last, now)
 			states := fold.Feed(s)
 			held := map[int]bool{}
 			for _, ts := range states {

@@ -111,3 +111,17 @@ func (h *Histogram) Quantile(q float64) int64 {
 	}
 	return h.maxNS
 }
+
+// Counts adds how many durations lie between edges (in ns, in order) to out: those below edges[0] to out[0], those from edges[i] on and
+// below edges[i+1] to out[i+1]. out has one element more than edges. A duration is known to its bucket, whose middle decides.
+func (h *Histogram) Counts(edges, out []int64) {
+	for _, c := range h.cells {
+		b := int(c.bucket)
+		mid := (histLower(b) + histUpper(b)) / 2
+		i, at := slices.BinarySearch(edges, mid)
+		if at {
+			i++
+		}
+		out[i] += int64(c.count)
+	}
+}

@@ -32,6 +32,7 @@ func (i *Interval) Sampled() bool { return i.State != Unknown || i.Detail.Reason
 // Wait is one wait for the GVL, in whichever ways the thread waited one after the other, with what came before it: "100 ms
 // reading from the database, then 100 ms queueing".
 type Wait struct {
+	// Thread is 0, and Slot -1, for one that no sample has listed: it lived too short a time.
 	Thread sampler.ThreadID
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns; InProgress: it goes on, and ToNS is the time of the last sample.
 	FromNS, ToNS int64
@@ -43,10 +44,28 @@ type Wait struct {
 	Before ThreadState
 	// Slot is the thread's.
 	Slot int
+	// Exact: both ends are known to the microsecond, from changes that were seen where they happened (sampler.Change); of a wait in
+	// progress, its begin is. The rest is of such waits alone, 0 of others.
+	Exact bool
+	// HandoverNS is the part from when the thread was chosen until it ran (up to Ruby 3.2, where nobody is chosen, since the GVL was given
+	// away last), NoCPUNS the part in which it was runnable and had no CPU,
+	// in ns; one lies within the other or not.
+	HandoverNS, NoCPUNS int64
+	// FirstHolder held the GVL when the wait began, or was chosen to, LastHolder held it last before the wait ended; 0: nobody, or a
+	// thread that no sample listed.
+	FirstHolder, LastHolder sampler.ThreadID
 }
 
 // NS returns how long the wait took, or has taken so far, in ns.
 func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
+
+// Unlisted is what threads that no sample has listed have of a GVL. They are known where all changes of it are (sampler.Changes).
+type Unlisted struct {
+	// Holds: one of them holds it, and LockInterval.Thread is 0.
+	Holds bool
+	// Waiters are those of LockInterval.Waiters that are such threads.
+	Waiters int64
+}
 
 // LockInterval is a stretch of time in which a thread, or nobody, held a ractor's GVL and as many others waited for it. It
 // is told from sample to sample: late answers of the kernel don't change it.
@@ -63,6 +82,8 @@ type LockInterval struct {
 	GCReason uint16
 	// Stopped: the holder was stopped by a signal or a debugger, so that no code of the process is to blame.
 	Stopped bool
+	// Unlisted is what threads had of it that lived too short a time for any sample to list them.
+	Unlisted Unlisted
 	// Waiters is how many threads waited.
 	Waiters int64
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns.
@@ -104,6 +125,8 @@ type Tick struct {
 	MidNS int64
 	// First: there was no sample before. Gap: the time since the last one is not known.
 	First, Gap bool
+	// Exact: all changes of the GVL since the last sample are known.
+	Exact bool
 	// Stopped: a signal or a debugger has stopped a thread that holds a GVL.
 	Stopped bool
 	// Payer is the stack that a GCInterval has which begins with the sample; PayerKnown: there is one.

@@ -23,7 +23,9 @@ type ledger struct {
 	// The GVLs' intervals: until when, by ractor, and how long threads waited in all and held them.
 	lockUntil          map[sampler.RactorID]int64
 	lockWait, lockHeld int64
-	gc                 int64
+	// unlistedWait and unlistedHeld are those parts of them that no listed thread has.
+	unlistedWait, unlistedHeld int64
+	gc                         int64
 	// What is told of the time, for those that forget it: the intervals, the collector's and the steps between samples; and when
 	// the process was stopped.
 	intervals []Interval
@@ -31,6 +33,10 @@ type ledger struct {
 	steps     []segment
 	stops     []segment
 	stopped   bool
+	// exact: samples have changes, so that times are known exactly and threads begin at any.
+	exact bool
+	// exactSteps counts the steps that were cut by changes, exactWaits the waits of which both ends are exact.
+	exactSteps, exactWaits int
 }
 
 func newLedger(t *testing.T, s *Stream) *ledger {
@@ -54,7 +60,10 @@ func (l *ledger) Interval(i *Interval) {
 	if i.State >= NumStates || i.ToNS <= i.FromNS || l.of[i.Slot] != i.Thread {
 		l.t.Fatalf("%+v, of the slot of thread %d", i, l.of[i.Slot])
 	}
-	if (i.ResolutionNS == 0) == i.Sampled() {
+	if l.until[i.Thread] < 0 {
+		l.until[i.Thread], l.begun[i.Thread] = i.FromNS, i.FromNS
+	}
+	if (i.ResolutionNS == 0) == i.Sampled() && !l.exact {
 		l.t.Fatalf("%+v does not say how it is known", i)
 	}
 	if i.FromNS != l.until[i.Thread] {
@@ -66,8 +75,14 @@ func (l *ledger) Interval(i *Interval) {
 }
 
 func (l *ledger) Waited(w *Wait) {
+	if w.Thread == 0 && w.Slot == -1 && !w.InProgress && w.ToNS >= w.FromNS {
+		return
+	}
 	if w.InProgress || w.ToNS < w.FromNS || l.of[w.Slot] != w.Thread || w.Before.AtNS > w.FromNS {
 		l.t.Fatalf("%+v", w)
+	}
+	if w.Exact {
+		l.exactWaits++
 	}
 	l.waits[w.Thread] += w.NS()
 	l.nWaits[w.Thread]++
@@ -79,6 +94,10 @@ func (l *ledger) Lock(i *LockInterval) {
 	}
 	l.lockUntil[i.Ractor] = i.ToNS
 	l.lockWait += i.WaitNS()
+	l.unlistedWait += i.Unlisted.Waiters * i.NS()
+	if i.Unlisted.Holds {
+		l.unlistedHeld += i.NS()
+	}
 	if i.Thread != 0 {
 		l.lockHeld += i.NS()
 	}
@@ -91,6 +110,9 @@ func (l *ledger) Collecting(i *GCInterval) {
 
 func (l *ledger) Ended(slot int, atNS int64) {
 	id := l.of[slot]
+	if l.until[id] < 0 {
+		l.until[id], l.begun[id] = atNS, atNS // it was there for no time
+	}
 	if l.until[id] != atNS {
 		l.t.Fatalf("thread %d ended at %d, its last interval at %d", id, atNS, l.until[id])
 	}
@@ -99,6 +121,9 @@ func (l *ledger) Ended(slot int, atNS int64) {
 }
 
 func (l *ledger) Tick(k *Tick) {
+	if k.Exact {
+		l.exactSteps++
+	}
 	if !k.Gap {
 		l.steps = append(l.steps, segment{fromNS: k.FromNS, toNS: k.ToNS})
 	}
@@ -121,6 +146,9 @@ func (l *ledger) Tick(k *Tick) {
 			at := k.MidNS
 			if k.Gap {
 				at = k.ToNS
+			}
+			if l.exact {
+				at = -1
 			}
 			l.of[slot], l.until[id], l.begun[id] = id, at, at
 		case was != id:
@@ -203,7 +231,7 @@ func (l *ledger) agreesWith(c *collector, seed uint64) {
 // Whatever the stream: a thread's intervals follow each other from its begin to its end, and what each consumer makes of
 // them sums to the same by thread and state, to the ns.
 func TestIntervalsAddUp(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(45) {
 		dict := sampler.NewDictionary()
 		p := procOf(eras[seed%uint64(len(eras))])
 		f := NewFold(p, dict, Options{})
@@ -211,6 +239,8 @@ func TestIntervalsAddUp(t *testing.T) {
 		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
 		rng := rand.New(rand.NewPCG(seed, 77))
+		l.exact = seed >= 30
+		var changes sampler.Changes
 		for n := range 2000 {
 			s := w.sample()
 			if seed%5 != 0 {
@@ -220,6 +250,9 @@ func TestIntervalsAddUp(t *testing.T) {
 				w.now += 9700 * ms // part of what was is no longer looked at
 			}
 			s.Proc.Stopped = seed%2 == 1 && n%400 >= 380
+			if l.exact {
+				streamtest.Changes(rng, s, &changes)
+			}
 			f.Feed(s)
 			if n%500 == 499 {
 				l.agreesWith(f.measure.findings.ev, seed)
@@ -270,6 +303,7 @@ func TestIntervalsAddUp(t *testing.T) {
 					th.Waits.Count, th.NS.Waiting)
 			}
 		}
+		waited += l.unlistedWait
 		if l.lockWait != waited || blame.TotalNS != waited || l.lockHeld != held {
 			t.Errorf("seed %d: waited %d, by the GVLs %d, in the blame %d; held %d, by the GVLs %d", seed, waited, l.lockWait, blame.TotalNS,
 				held, l.lockHeld)
@@ -283,20 +317,28 @@ func TestIntervalsAddUp(t *testing.T) {
 				t.Errorf("seed %d: thread %d waited longer than the longest wait, %d", seed, th.ID, longest[0].NS())
 			}
 		}
+		if (l.exactSteps > 100) != l.exact || (l.exactWaits > 10) != l.exact {
+			t.Errorf("seed %d: %d steps are exact, %d waits", seed, l.exactSteps, l.exactWaits)
+		}
 		if seed%5 != 0 && !l.damaged {
 			t.Errorf("seed %d: no thread was listed twice: the stream tests too little", seed)
 		}
 	}
 }
 
-// The timeline keeps time in 50,000ths of a column: in columns of 50 µs to the ns. It shows the sums of the intervals while
+// The timeline keeps time in 50,000ths of a column: in columns of 50 µs and less to the ns. It shows the sums of the intervals while
 // they are not settled yet, too, and of the GVLs' and the collector's.
 func TestTimelineAddsUp(t *testing.T) {
 	for seed := range uint64(12) {
 		dict := sampler.NewDictionary()
 		p := procOf(eras[seed%uint64(len(eras))])
 		s := NewStream(p)
-		c, a, tl := NewClassifier(p, dict), NewAccount(s, p, dict), NewTimeline(s, unitsPerColumn, 1<<17)
+		columnNS := int64(unitsPerColumn)
+		if seed%4 == 2 {
+			columnNS = 10_000 // the shortest that is looked at
+		}
+		c, a, tl := NewClassifier(p, dict), NewAccount(s, p, dict), NewTimeline(s, columnNS, 1<<17)
+		var changes sampler.Changes
 		l := newLedger(t, s)
 		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 		w.churn = []float64{0, .02, .3}[seed%3]
@@ -309,13 +351,17 @@ func TestTimelineAddsUp(t *testing.T) {
 			if seed%2 == 1 && n == 300 {
 				w.now += 2000 * ms
 			}
+			if l.exact = seed%3 == 2; l.exact {
+				streamtest.Changes(rng, x, &changes)
+			}
 			s.Feed(x, c.Classify(x))
 			if n%50 != 49 {
 				continue
 			}
 			from, to := tl.Range()
 			st := a.Stat()
-			var wait, held, waited, holding int64
+			waited, holding := l.unlistedWait, l.unlistedHeld
+			var wait, held int64
 			for _, th := range st.Threads {
 				if got := StatesOf(tl.Totals(th.ID, from, to+tl.ColumnNS())); got != th.NS {
 					t.Fatalf("seed %d, sample %d, thread %d: timeline\n%+v, account\n%+v", seed, n, th.ID, got, th.NS)

@@ -29,6 +29,8 @@ type StatLine struct {
 	CPUShare *float64 `json:"cpu_share"`
 	// RSSBytes is the process's memory; 0: not known.
 	RSSBytes int64 `json:"rss_bytes"`
+	// ExactNS is for how much of the time every change of the GVL is known.
+	ExactNS int64 `json:"exact_ns"`
 }
 
 // LineWaits are the waits for the GVL that ended in the time of a line.
@@ -69,7 +71,9 @@ type lineSums struct {
 	samples uint64
 	// missingNS is what nothing is known of.
 	missingNS int64
-	last      *lineEnd // at the last sample in it; nil: there was none
+	// exactNS is that of which every change of the GVL is known.
+	exactNS int64
+	last    *lineEnd // at the last sample in it; nil: there was none
 }
 
 // ractorNS is time of a ractor, in ns.
@@ -185,6 +189,21 @@ func (l *Lines) Waited(w *Wait) {
 	}
 }
 
+// Lock adds what threads that no sample listed had of a GVL: they have no intervals.
+func (l *Lines) Lock(i *LockInterval) {
+	if i.Unlisted == (Unlisted{}) {
+		return
+	}
+	l.reach(i.ToNS)
+	l.each(i.FromNS, i.ToNS, func(s *lineSums, ns int64) {
+		s.ns[Waiting] += i.Unlisted.Waiters * ns
+		if i.Unlisted.Holds {
+			s.ns[Running] += ns
+			s.heldNS = addRactor(s.heldNS, i.Ractor, ns)
+		}
+	})
+}
+
 // Collecting adds time of the collector.
 func (l *Lines) Collecting(i *GCInterval) {
 	l.reach(i.ToNS)
@@ -203,6 +222,9 @@ func (l *Lines) Tick(t *Tick) {
 	l.lastNS = t.ToNS
 	if t.Gap {
 		l.each(t.FromNS, t.ToNS, func(s *lineSums, ns int64) { s.missingNS += ns })
+	}
+	if c := &t.Changes; c.Known() && !t.First {
+		l.each(c.FromNS, c.ToNS, func(s *lineSums, ns int64) { s.exactNS += ns })
 	}
 	for _, i := range t.Begun {
 		if slot := t.Slots[i]; slot >= 0 && (slot >= len(l.settled) || l.settled[slot] == 0) {
@@ -255,6 +277,7 @@ func (l *Lines) tell(nowNS int64) {
 	line := StatLine{
 		PID: l.proc.PID, StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
 		NS: StatesOf(s.ns), HeldShare: ratioOf(s.ns[Running] + s.ns[Stalled] + s.ns[GC]), WaitingMean: ratioOf(s.ns[Waiting]),
+		ExactNS: s.exactNS,
 	}
 	n, longest := s.waits.Count()
 	line.Waits = LineWaits{Count: n, P50NS: s.waits.Quantile(.5), P99NS: s.waits.Quantile(.99), MaxNS: longest}

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/streamtest"
@@ -127,5 +128,27 @@ func TestLines(t *testing.T) {
 	}
 	if two.Waits.Count != 2 || two.Waits.MaxNS != 14*ms || two.GC.Count != 2 || *two.Allocated != 2000 || two.EndNS != base+16*ms {
 		t.Errorf("%+v", two)
+	}
+}
+
+// TestLinesExact: a line says of how much of its time every change is known, also where the stretches of samples lie across its ends.
+func TestLinesExact(t *testing.T) {
+	const ms = 1_000_000
+	p := streamtest.Process(1000, 100)
+	class, stream := NewClassifier(p, sampler.NewDictionary()), NewStream(p)
+	var got []int64
+	l := NewLines(stream, p, 100*ms, func(line StatLine) { got = append(got, line.ExactNS/ms) })
+	for n := range int64(36) { // every 10 ms, known from 50 ms on to 260 ms
+		s := &sampler.Sample{TimeNS: n*10*ms + 5*ms, Depth: sampler.StackTick}
+		if from := s.TimeNS - 10*ms; from >= 50*ms && s.TimeNS <= 260*ms {
+			s.Changes = sampler.Changes{FromNS: from, ToNS: s.TimeNS}
+		}
+		stream.Feed(s, class.Classify(s))
+	}
+	stream.Finish()
+	l.Finish()
+	// Lines begin with the first sample, at 5 ms: to 105, 205, 305, 355.
+	if want := []int64{50, 100, 50, 0}; !slices.Equal(got, want) {
+		t.Errorf("of the lines %v ms are exact, want %v", got, want)
 	}
 }

@@ -84,6 +84,12 @@ type StatWait struct {
 	InProgress bool             `json:"in_progress"`
 	// Before is what the thread did before it waited; null when that was not seen.
 	Before *StatBefore `json:"before"`
+	// Exact and the rest are those of Wait.
+	Exact       bool             `json:"exact"`
+	HandoverNS  int64            `json:"handover_ns"`
+	NoCPUNS     int64            `json:"no_cpu_ns"`
+	FirstHolder sampler.ThreadID `json:"first_holder"`
+	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
 // StatBefore is a state before a wait, its detail by the keys of docs/json.md, in words, and how long it lasted as far as
@@ -179,7 +185,10 @@ func (m *Measure) Stat(waitNS int64) Stat {
 	s.Requests = m.Requests(nil)
 	s.LongestWaits = []StatWait{}
 	for _, w := range m.account.longestWaits(maxLongestWaits, waitNS) {
-		x := StatWait{Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress}
+		x := StatWait{
+			Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress, Exact: w.Exact, HandoverNS: w.HandoverNS,
+			NoCPUNS: w.NoCPUNS, FirstHolder: w.FirstHolder, LastHolder: w.LastHolder,
+		}
 		if w.Before.State != Unknown {
 			b := w.Before
 			x.Before = &StatBefore{
@@ -189,6 +198,14 @@ func (m *Measure) Stat(waitNS int64) Stat {
 		s.LongestWaits = append(s.LongestWaits, x)
 	}
 	return s
+}
+
+// Sampled takes back that waits are known exactly: the changes that said so are not to be trusted.
+func (s *Stat) Sampled() {
+	for i := range s.LongestWaits {
+		w := &s.LongestWaits[i]
+		w.Exact, w.HandoverNS, w.NoCPUNS, w.FirstHolder, w.LastHolder = false, 0, 0, 0, 0
+	}
 }
 
 func (m *Measure) statBlame() StatBlame {

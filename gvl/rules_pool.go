@@ -119,18 +119,25 @@ const maxInside = 2
 // gateInside names those who are inside for longest, with what they do.
 func (w *window) gateInside(g *gate) string {
 	ids := make([]sampler.ThreadID, 0, len(g.inside))
-	for id := range g.inside {
+	for i := range w.states {
 		// Those on their way in or out are not listed: they have nothing, or no longer.
-		if x := w.watch(id); x != nil && has(w.ev.gates.of(x.stack).through, g.id) {
+		id := w.states[i].Thread
+		if x := w.watch(id); x != nil && x.stack != 0 && has(w.ev.gates.of(x.stack).through, g.id) {
 			ids = append(ids, id)
 		}
 	}
+	since := func(id sampler.ThreadID) int64 {
+		if at, ok := g.inside[id]; ok {
+			return at
+		}
+		return w.nowNS // it came in after the last look
+	}
 	slices.SortFunc(ids, func(a, b sampler.ThreadID) int {
-		return cmp.Or(cmp.Compare(g.inside[a], g.inside[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(since(a), since(b)), cmp.Compare(a, b))
 	})
 	var said []string
 	for _, id := range ids[:min(len(ids), maxInside)] {
-		text := w.name(id) + " for ≤ " + units.ProseDuration(max(w.nowNS-g.inside[id], gateLookNS))
+		text := w.name(id) + " for ≤ " + units.ProseDuration(max(w.nowNS-since(id), gateLookNS))
 		if code := w.place(w.watch(id).stack); code != "" {
 			text += " in " + code
 		}

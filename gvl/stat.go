@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
 )
@@ -22,6 +23,8 @@ type Stat struct {
 	// Lost is how many samples were given up because they could not be taken in time (sampler.Reads.Lost).
 	Lost       uint64 `json:"lost"`
 	NotSampled int64  `json:"not_sampled_ns"`
+	// ExactNS is for how much of the window every change of the GVL is known.
+	ExactNS int64 `json:"exact_ns"`
 	// NamesLeftOut is how many frames, stacks, threads and peers the Dictionary had no room for, since the attach.
 	NamesLeftOut uint64       `json:"names_left_out"`
 	GVL          []StatGVL    `json:"gvl"`
@@ -45,7 +48,8 @@ type Stat struct {
 	NativeThreads []StatNative `json:"native_threads"`
 	// Requests are the requests and jobs that threads worked for; Measure fills it.
 	Requests StatRequests `json:"requests"`
-	// Exact is what probes saw in the process, over about the same time; nil: there were none. Who has put them there fills it.
+	// Exact is what probes saw in the process, over about the same time; nil: there were none, or it is a recording, which has the changes
+	// alone. Who has put them there fills it.
 	Exact *exact.Stat `json:"exact"`
 }
 
@@ -120,7 +124,7 @@ type StatNoCPU struct {
 // StatWaits describes waits for the GVL, whole episodes: from wanting it to holding it. Waits still going on at the
 // end count with what they lasted so far; AtLeast says that there are some, so that quantiles are lower bounds.
 // Quantiles come from a histogram of 3 % resolution; a wait's length is known to ± ResolutionNS, and waits much shorter
-// than that may be missed altogether (their time is right in the mean).
+// than that may be missed altogether (their time is right in the mean); 0: every change of the GVL was seen.
 type StatWaits struct {
 	Count        int64 `json:"count"`
 	P50NS        int64 `json:"p50_ns"`
@@ -234,4 +238,12 @@ type StatSelf struct {
 	Overhead *float64 `json:"overhead"`
 	Halved   bool     `json:"halved"`
 	Lowered  bool     `json:"lowered"`
+}
+
+// Known says in words how exactly the waits are known.
+func (w *StatWaits) Known() string {
+	if w.ResolutionNS == 0 {
+		return "every change of the GVL was seen: all waits are there, to the microsecond"
+	}
+	return "a wait is known to ± " + units.ProseDuration(w.ResolutionNS) + "; shorter ones can be missed"
 }

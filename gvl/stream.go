@@ -9,6 +9,8 @@ const (
 	// maxUntold bounds the stacks seen in one stretch of time whose state is still to be told. Past it the last of them gets
 	// the time of those that follow.
 	maxUntold = 128
+	// maxUntoldMixed bounds them together with the time that comes after a stretch that no sample has seen.
+	maxUntoldMixed = 4096
 	// openState stands for a state that is still to be told; no Consumer sees it.
 	openState = NumStates
 )
@@ -19,9 +21,14 @@ const (
 //     begins in the middle, one that is gone ended there.
 //   - Where samples are too far apart, or were lost, threads are Unknown in between.
 //   - A thread that is Unknown for lack of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
+//   - Where all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at these. What a
+//     thread did within a stretch in which it held the GVL (GC, Stalled), and for what it had released it, is the samples' to say:
+//     the time is exact then, the kind is sampled. Of a stretch that no sample has seen the kind is that of the thread's last one
+//     before, or of the next one where there is none. Where a sample and the changes contradict each other, the changes are right.
 //   - The time between two readings of a stack is split the same way, but a stretch whose state is the state of only one of
 //     the two goes to that one's stack: a thread that ran and then began to read a socket was not reading while it ran. For
-//     whom the thread works was read with the stack, and goes with it.
+//     whom the thread works was read with the stack, and goes with it. Where changes are known and neither reading saw the thread
+//     hold the GVL, a stretch in which it did gets the last stack with which it was seen to, for the same work; so do the others.
 //
 // An interval is therefore settled a while after its end: at the next reading of the stack, or when the answer has come. In
 // the steady state nothing is allocated. A Stream is not safe for concurrent use.
@@ -46,11 +53,14 @@ type Stream struct {
 	during  bool
 	missing int64
 	pending Interval
+	exact   exactStream
+	// unchosen: nobody is chosen to be the next (Ruby up to 3.2).
+	unchosen bool
 }
 
 // NewStream returns a Stream of the target p.
 func NewStream(p sampler.Process) *Stream {
-	return &Stream{steps: newStepper(p), table: newTable[streamThread]()}
+	return &Stream{steps: newStepper(p), table: newTable[streamThread](), unchosen: p.Era != sampler.EraSched}
 }
 
 // Attach gives the stream another consumer, before the first sample. They are called in the order they came in.
@@ -70,6 +80,26 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 	}
 	s.slots, s.begun, s.stopped = s.slots[:0], s.begun[:0], false
 	s.table.begin(len(states))
+	if how := s.linked(x, st); how == exactly {
+		s.feedExact(x, states, st)
+	} else {
+		s.feedSampled(x, states, st, begins, ended, how)
+	}
+	s.moveLocks(st, x.Depth)
+	payer, known := s.collect(x, states, st)
+	s.tick = Tick{
+		Sample: x, States: states, Slots: s.slots, Begun: s.begun, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
+		Exact: s.exact.live, Stopped: s.stopped, Payer: payer, PayerKnown: known,
+	}
+	for _, c := range s.to {
+		c.Tick(&s.tick)
+	}
+	s.tick.Sample, s.tick.States = nil, nil
+	s.handOutLate()
+}
+
+// feedSampled takes one sample by what it says itself. Threads that are new begin at one time, those that are gone end at another.
+func (s *Stream) feedSampled(x *sampler.Sample, states []ThreadState, st step, begins, ended int64, how linking) {
 	for i := range states {
 		ts := &states[i]
 		rec, fresh := s.table.at(i, ts.Thread)
@@ -78,6 +108,9 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 			continue
 		}
 		t := &x.Threads[i]
+		if how == knowing {
+			ts = s.exact.corrected(&rec.v, ts)
+		}
 		switch r := &rec.v; {
 		case fresh:
 			s.list(r, ts)
@@ -100,16 +133,6 @@ func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 		}
 	}
 	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, ended) })
-	s.moveLocks(st, x.Depth)
-	payer, known := s.collect(x, states, st)
-	s.tick = Tick{
-		Sample: x, States: states, Slots: s.slots, Begun: s.begun, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
-		Stopped: s.stopped, Payer: payer, PayerKnown: known,
-	}
-	for _, c := range s.to {
-		c.Tick(&s.tick)
-	}
-	s.tick.Sample, s.tick.States = nil, nil
 }
 
 // Finish settles what is held back, with the last stacks known, as if all threads had ended with the last sample: after it.
@@ -118,7 +141,7 @@ func (s *Stream) Finish() {
 	s.table.changed = true
 	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, s.steps.lastNS) })
 	s.SettleLocks()
-	s.locks, s.during = s.locks[:0], false
+	s.locks, s.during, s.exact = s.locks[:0], false, exactStream{}
 	s.steps = stepper{reach: s.steps.reach}
 }
 

@@ -48,6 +48,12 @@ func (s *Stream) lockOf(id sampler.RactorID) *lockLane {
 func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	for i := range s.locks {
 		l := &s.locks[i]
+		if s.exact.live && l.now.Ractor == mainRactor {
+			if depth == sampler.StackTick {
+				s.settleLock(l, st.toNS)
+			}
+			continue // it is moved where the GVL changes
+		}
 		n := &l.next
 		n.FromNS, n.ToNS = l.now.FromNS, l.now.ToNS
 		if st.gap || *n != l.now {

@@ -6,7 +6,9 @@ import "github.com/ddtop/ddtop/sampler"
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                State
-	detail               Detail
+	// exact: the edges are those of changes, or lie within such.
+	exact  bool
+	detail Detail
 }
 
 // look is what was read of a thread's frames: its stack, and for whom it worked.
@@ -18,9 +20,9 @@ type look struct {
 // lookAt is what a sample has of a thread's frames.
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is time with one reading whose state is still to be told.
+// untold is time with one reading whose state is still to be told, or that comes after such time.
 type untold struct {
-	fromNS, toNS, stepNS int64
+	segment
 	look
 }
 
@@ -51,10 +53,11 @@ type streamThread struct {
 	// look is what was read last, in stackState.
 	look
 	stackState State
+	exactThread
 }
 
-// buffers are the lists of a thread: its segments since the last reading, and what is untold of earlier readings, all of it of
-// the open run.
+// buffers are the lists of a thread: its segments since the last reading, and what is untold of earlier readings: time of the open
+// run, or from the first stretch on that no sample has seen.
 type buffers struct {
 	segments []segment
 	untold   []untold
@@ -81,7 +84,10 @@ func (s *Stream) gone(r *streamThread, atNS int64) {
 		c.Ended(r.slot, atNS)
 	}
 	s.free = append(s.free, r.slot)
-	s.spare = append(s.spare, buffers{r.segments[:0], r.untold[:0]})
+	if cap(r.segments) <= keptSegments && cap(r.untold) <= keptSegments {
+		s.spare = append(s.spare, buffers{r.segments[:0], r.untold[:0]})
+	}
+	s.exact.forget(r)
 }
 
 // begin starts a thread, or starts it again after a gap.
@@ -111,7 +117,7 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 		s.tell(r, r.state)
 	}
 	switch {
-	case r.open && s.steps.reach.tells(ts, r.runNS, st.midNS):
+	case r.open && s.steps.reach.tells(ts, r.sinceNS, st.midNS):
 		r.detail, r.stateNS = ts.Detail, r.runNS
 		s.tell(r, ts.State)
 	case ts.State == r.state && ts.State != Unknown && ts.SinceNS > r.sinceNS && !r.detail.names():
@@ -145,22 +151,30 @@ func (s *Stream) change(r *streamThread, ts *ThreadState, atNS int64) {
 
 // waited hands out a wait that is over.
 func (s *Stream) waited(r *streamThread, atNS int64) {
-	s.wait = r.wait(atNS)
+	s.wait = s.waitTo(r, atNS)
+	if r.unbegun {
+		s.exact.late = append(s.exact.late, s.wait) // nobody has heard of the thread yet
+		return
+	}
 	for _, c := range s.to {
 		c.Waited(&s.wait)
 	}
 }
 
-// wait is the wait that goes on, up to a time.
-func (r *streamThread) wait(atNS int64) Wait {
-	return Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before, Slot: r.slot}
+// waitTo is the wait that goes on, up to a time.
+func (s *Stream) waitTo(r *streamThread, atNS int64) Wait {
+	w := Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before, Slot: r.slot}
+	if r.exactWait {
+		s.exact.fill(r, &w)
+	}
+	return w
 }
 
 // Waiting calls fn with each wait that goes on.
 func (s *Stream) Waiting(fn func(*Wait)) {
 	for _, rec := range s.table.byID {
 		if rec.v.state == Waiting {
-			w := rec.v.wait(s.steps.lastNS)
+			w := s.waitTo(&rec.v, s.steps.lastNS)
 			w.InProgress = true
 			fn(&w)
 		}
@@ -173,7 +187,7 @@ func (s *Stream) waitOf(id sampler.ThreadID) (w Wait, ok bool) {
 	if rec == nil || rec.v.state != Waiting {
 		return Wait{}, false
 	}
-	w = rec.v.wait(s.steps.lastNS)
+	w = s.waitTo(&rec.v, s.steps.lastNS)
 	w.InProgress = true
 	return w, true
 }
@@ -198,7 +212,7 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
 	one := func(g segment, of look) {
 		if g.state == openState {
-			g.state, g.detail = r.state, r.detail
+			g.state, g.detail = Unknown, notAsked
 		}
 		i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, of.stack, of.serving
 		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
@@ -207,12 +221,17 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 		}
 	}
 	for _, u := range r.untold {
-		one(segment{u.fromNS, u.toNS, u.stepNS, openState, Detail{}}, u.look)
+		one(u.segment, u.look)
 	}
 	for _, g := range r.segments {
 		one(g, r.look)
 	}
-	one(segment{r.fromNS, s.steps.lastNS, r.stepNS, r.state, r.detail}, r.look)
+	one(r.goesOn(s.steps.lastNS), r.look)
+}
+
+// goesOn is the segment that goes on, up to a time.
+func (r *streamThread) goesOn(atNS int64) segment {
+	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail}
 }
 
 // cut lets the segment that goes on end, and the next one begin.
@@ -220,10 +239,11 @@ func (s *Stream) cut(r *streamThread, atNS int64) {
 	if atNS <= r.fromNS {
 		return
 	}
-	if len(r.segments) >= maxSegments {
+	if len(r.segments) >= maxSegments && !s.exact.room(r) {
 		s.release(r)
 	}
-	r.segments = append(r.segments, segment{r.fromNS, atNS, r.stepNS, r.now(), r.detail})
+	r.segments = append(r.segments, r.goesOn(atNS))
+	s.exact.kept++
 	r.fromNS = atNS
 }
 
@@ -233,13 +253,23 @@ func (s *Stream) tell(r *streamThread, state State) {
 		return
 	}
 	r.state, r.open = state, false
-	for _, u := range r.untold {
-		s.settle(r, &segment{u.fromNS, u.toNS, u.stepNS, state, r.detail}, u.look, u.fromNS, u.toNS)
+	s.tellSegments(r, state, &r.detail)
+}
+
+// tellSegments gives all open segments of a thread their state.
+func (s *Stream) tellSegments(r *streamThread, state State, d *Detail) {
+	r.unseen = false
+	for i := range r.untold {
+		u := &r.untold[i]
+		if u.state == openState {
+			u.state, u.detail = state, *d
+		}
+		s.handOut(r, &u.segment, u.look, u.fromNS, u.toNS)
 	}
 	r.untold = r.untold[:0]
 	for i := range r.segments {
 		if g := &r.segments[i]; g.state == openState {
-			g.state, g.detail = state, r.detail
+			g.state, g.detail = state, *d
 		}
 	}
 	if r.stackState == openState {
@@ -253,9 +283,14 @@ func (s *Stream) read(r *streamThread, now look, atNS int64) {
 	state := r.now()
 	if len(r.segments) > 0 {
 		first := r.segments[0].fromNS
+		if p := &r.looks[placeOf(r.stackState)]; s.exact.live && p.atNS == 0 && r.look.stack != 0 {
+			*p = pastLook{r.look, first} // read before changes were known
+		}
 		mid := first + (atNS-first)/2
 		for i := range r.segments {
 			switch g := &r.segments[i]; {
+			case g.exact:
+				s.share(r, g, now, state, mid)
 			case now == r.look, g.state == state && g.state != r.stackState:
 				s.settle(r, g, now, g.fromNS, g.toNS)
 			case g.state == r.stackState && g.state != state:
@@ -266,9 +301,19 @@ func (s *Stream) read(r *streamThread, now look, atNS int64) {
 				s.settle(r, g, now, at, g.toNS)
 			}
 		}
-		r.segments = r.segments[:0]
+		s.clear(r)
 	}
 	r.look, r.stackState = now, state
+	if s.exact.live && now.stack != 0 {
+		r.looks[placeOf(state)] = pastLook{now, atNS}
+	}
+}
+
+// clear forgets the segments of a thread, which are handed out.
+func (s *Stream) clear(r *streamThread) {
+	s.exact.kept -= len(r.segments)
+	r.shrink()
+	r.segments = r.segments[:0]
 }
 
 // settle hands a part of a segment out, or holds it back until its state is told.
@@ -276,10 +321,17 @@ func (s *Stream) settle(r *streamThread, g *segment, of look, fromNS, toNS int64
 	if toNS <= fromNS {
 		return
 	}
-	if g.state == openState {
-		r.hold(untold{fromNS, toNS, g.stepNS, of})
+	if g.state == openState || len(r.untold) > 0 {
+		u := untold{*g, of}
+		u.fromNS, u.toNS = fromNS, toNS
+		s.hold(r, &u)
 		return
 	}
+	s.handOut(r, g, of, fromNS, toNS)
+}
+
+// handOut gives a part of a segment to the consumers.
+func (s *Stream) handOut(r *streamThread, g *segment, of look, fromNS, toNS int64) {
 	i := &s.out
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
 	i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, of.stack, of.serving
@@ -289,13 +341,27 @@ func (s *Stream) settle(r *streamThread, g *segment, of look, fromNS, toNS int64
 	}
 }
 
-// hold keeps time whose state is still to be told.
-func (r *streamThread) hold(u untold) {
-	if n := len(r.untold); n > 0 && (r.untold[n-1].look == u.look || n >= maxUntold) {
-		r.untold[n-1].toNS = u.toNS
-		return
+// hold keeps time whose state is still to be told, and what comes after it.
+func (s *Stream) hold(r *streamThread, u *untold) {
+	n := len(r.untold)
+	if n > 0 {
+		last := &r.untold[n-1]
+		full := n >= maxUntold
+		if open := last.state == openState && u.state == openState; open && (last.look == u.look || full) {
+			last.toNS = u.toNS
+			return
+		}
+		if n >= maxUntoldMixed {
+			// So long a time is not waited for.
+			s.giveUp(r)
+			if u.state == openState {
+				u.state, u.detail = Unknown, notAsked
+			}
+			s.handOut(r, &u.segment, u.look, u.fromNS, u.toNS)
+			return
+		}
 	}
-	r.untold = append(r.untold, u)
+	r.untold = append(r.untold, *u)
 }
 
 // notSampled hands out a gap in the time of a thread.
@@ -307,8 +373,12 @@ func (s *Stream) notSampled(r *streamThread, st step) {
 func (s *Stream) end(r *streamThread, atNS int64) {
 	s.cut(r, atNS)
 	s.tell(r, r.state)
+	if r.unseen || len(r.untold) > 0 {
+		s.giveUp(r)
+	}
 	s.release(r)
 	if r.state == Waiting {
+		r.exactWait = false // it was not seen to end
 		s.waited(r, atNS)
 	}
 }
@@ -317,7 +387,11 @@ func (s *Stream) end(r *streamThread, atNS int64) {
 func (s *Stream) release(r *streamThread) {
 	for i := range r.segments {
 		g := &r.segments[i]
-		s.settle(r, g, r.look, g.fromNS, g.toNS)
+		of := r.look
+		if g.exact {
+			of = r.lookOf(g, of)
+		}
+		s.settle(r, g, of, g.fromNS, g.toNS)
 	}
-	r.segments = r.segments[:0]
+	s.clear(r)
 }

@@ -104,10 +104,10 @@ func (t *Timeline) Tick(k *Tick) {
 		t.startNS, t.col = k.ToNS, k.ToNS/t.columnNS
 	}
 	t.lastNS = k.ToNS
-	t.advance()
 	for _, i := range k.Begun {
-		t.list(k.Slots[i], &k.States[i])
+		t.list(k.Slots[i], &k.States[i]) // before the columns of those that have ended are stored: one may be back
 	}
+	t.advance()
 	if !k.Gap {
 		t.proc.add(t.columnNS, k.FromNS, k.ToNS, func(c *procColumn, ns int64) { c.sampledNS += ns })
 	}

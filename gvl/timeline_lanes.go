@@ -72,8 +72,11 @@ func (l *ractorLane) addColumn(col, d int64, i *LockInterval) {
 		*c = ownerColumn{col: col}
 	}
 	c.waitNS += i.Waiters * d
+	if i.Unlisted.Holds {
+		c.heldNS += d
+	}
 	if i.Thread == 0 {
-		if i.Waiters > 0 {
+		if i.Waiters > 0 || i.Unlisted.Holds {
 			l.lastCol = max(l.lastCol, col)
 		}
 		return

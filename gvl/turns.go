@@ -56,9 +56,14 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 		stalled := h.State == Stalled
 		head := queueHead(s, t.ractor, t.head)
 		// Another thread's turn that fell between two samples shows in the queue: who left its head has had the GVL, and so
-		// has who waits somewhere else than before.
+		// has who waits somewhere else than before. Where changes are known they say it.
 		turned := t.moved || head != t.head && t.head != 0
 		t.head = head
+		begin, blind := at, blind
+		if since, ok := c.stream.heldSince(h.Thread); ok {
+			turned, blind = since > t.fromNS, false
+			begin = max(since, st.fromNS)
+		}
 		if turned || h.Thread != t.hold.thread || stalled != t.stalled || h.State == GC || t.fromNS == 0 || blind {
 			// A hold that the collector lengthened is the collector's, and begins again after it.
 			waiters := t.waiters
@@ -66,7 +71,7 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 			if h.State == GC {
 				continue
 			}
-			t.fromNS, t.delay0, t.countNS, t.cpu0, t.cpuAt0 = at, k.RunDelayNS, at, k.CPUNS, k.CPUAtNS
+			t.fromNS, t.delay0, t.countNS, t.cpu0, t.cpuAt0 = begin, k.RunDelayNS, begin, k.CPUNS, k.CPUAtNS
 			t.hold = hold{thread: h.Thread}
 		}
 		t.hold.stack, t.hold.kind = h.Stack, h.State

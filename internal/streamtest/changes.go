@@ -1,0 +1,56 @@
+package streamtest
+
+import (
+	"math/rand/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Changes gives a sample changes of the GVL since the time of the one before, as a hostile process or a damaged recording may: of
+// threads that are not there, out of order, outside the time, in states that can't follow each other, that don't follow on those of the
+// sample before, and now and then none for a while.
+func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
+	s.Changes = sampler.Changes{}
+	switch rng.IntN(40) {
+	case 0:
+		*last = sampler.Changes{}
+		return
+	case 1:
+		last.FromNS, last.ToNS, last.Fresh = 0, s.TimeNS-rng.Int64N(5e6), true
+	case 2:
+		last.ToNS += rng.Int64N(2e6)
+	}
+	if last.ToNS == 0 {
+		return // off
+	}
+	c := sampler.Changes{FromNS: last.ToNS, ToNS: s.TimeNS, Fresh: last.Fresh || rng.IntN(50) == 0}
+	n := rng.IntN(12)
+	if rng.IntN(200) == 0 {
+		n = 20_000
+	}
+	at := c.FromNS
+	for range n {
+		if room := c.ToNS - at; room > 0 {
+			at += rng.Int64N(room/4 + 2)
+		}
+		g := sampler.Change{AtNS: at, State: sampler.GVLState(rng.IntN(5)), NoCPUNS: rng.Int64N(1e6), Doubtful: rng.IntN(20) == 0}
+		if len(s.Threads) > 0 {
+			t := &s.Threads[rng.IntN(len(s.Threads))]
+			g.Thread, g.TID = t.ID, t.TID
+		}
+		switch rng.IntN(60) {
+		case 0:
+			g.Thread, g.TID = 0, int32(rng.IntN(3))
+		case 1:
+			g.Thread = sampler.ThreadID(rng.IntN(1000))
+		case 2:
+			g.AtNS -= 50e6
+		case 3:
+			g.AtNS += 50e6
+		case 4:
+			g.State, g.NoCPUNS = sampler.GVLState(rng.IntN(256)), -1<<62
+		}
+		c.List = append(c.List, g)
+	}
+	s.Changes, *last = c, sampler.Changes{FromNS: c.FromNS, ToNS: c.ToNS}
+}
