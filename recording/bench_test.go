@@ -238,3 +238,60 @@ func BenchmarkTenMinutes(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/sample")
 	})
 }
+
+// BenchmarkEncodeChanges is the encoding of a second with some 28,000 changes of the GVL.
+func BenchmarkEncodeChanges(b *testing.B) {
+	m := newLockModel(5)
+	m.holdNS, m.outsideNS = 60_000, 1_000_000
+	for range 8 {
+		m.add(true)
+	}
+	samples := lockSamples(m, 100)
+	changes := 0
+	for _, s := range samples {
+		changes += len(s.Changes.List)
+	}
+	e := newEncoder(nil)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		e.begin(e.out)
+		for _, s := range samples {
+			if err := e.add(s); err != nil {
+				b.Fatal(err)
+			}
+		}
+		n += changes
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
+}
+
+// BenchmarkDecodeChanges reads them again.
+func BenchmarkDecodeChanges(b *testing.B) {
+	m := newLockModel(5)
+	m.holdNS, m.outsideNS = 60_000, 1_000_000
+	for range 8 {
+		m.add(true)
+	}
+	e := newEncoder(nil)
+	e.begin(streams{})
+	changes := 0
+	for _, s := range lockSamples(m, 100) {
+		changes += len(s.Changes.List)
+		if err := e.add(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	d := newDecoder()
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		for d.openStreams(e.out, e.samples); d.next(); {
+		}
+		if d.err() != nil {
+			b.Fatal(d.err())
+		}
+		n += changes
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
+}

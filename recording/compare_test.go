@@ -86,6 +86,9 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 			out.sample.Ractors[i].Queue = nil
 		}
 	}
+	if len(out.sample.Changes.List) == 0 {
+		out.sample.Changes.List = nil
+	}
 	if len(out.sample.Threads) == 0 {
 		out.sample.Threads = nil
 	}

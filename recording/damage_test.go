@@ -58,10 +58,11 @@ func TestFlippedBits(t *testing.T) {
 		bad[n] ^= 1 << (n % 8)
 		r := openBytes(t, bad)
 		var expect []resolved
-		at := 0
+		at, toNS := 0, int64(0)
 		for _, b := range blocks {
 			if n < b.Offset || n >= b.Offset+b.Bytes {
-				expect = append(expect, want[at:at+b.Samples]...)
+				expect = append(append(expect, joined(want, at, toNS, true)), want[at+1:at+b.Samples]...)
+				toNS = want[at+b.Samples-1].sample.Changes.ToNS
 			}
 			at += b.Samples
 		}

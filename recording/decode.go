@@ -59,15 +59,20 @@ func (d *decoder) skipTo(t int64) (ok bool) {
 	}
 }
 
-// inRange calls fn with the samples in [t0, t1) and stops at the first one past it.
-func (d *decoder) inRange(t0, t1 int64, fn func(*sampler.Sample)) error {
-	for {
+// inRange calls fn with the samples in [t0, t1) and stops at the first one past it. They follow on what j says.
+func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) error {
+	for first := true; ; {
 		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {
 			return d.err()
 		}
-		if d.sample.TimeNS >= t0 {
-			fn(&d.sample)
+		if d.sample.TimeNS < t0 {
+			continue
 		}
+		if first {
+			d.join(*j)
+		}
+		first, j.toNS, j.begun = false, d.changed.toNS, true
+		fn(&d.sample)
 	}
 }
 
@@ -140,6 +145,12 @@ func (d *decoder) next() (ok bool) {
 	}
 	if flags&sampleFibers != 0 {
 		s.Fibers = d.waiting()
+	}
+	s.Changes = sampler.Changes{}
+	if flags&sampleChanges != 0 {
+		d.changes(s)
+	} else {
+		d.changed.noChanges()
 	}
 	return d.err() == nil
 }

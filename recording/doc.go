@@ -37,8 +37,8 @@ import (
 // still takes those before. Version 2 has the turns that threads had on a CPU and whether they listen at a connection, by bits
 // that version 1 does not use; all else is the same. Version 3 has for whom threads work, by further bits and by tables after
 // the others. Version 4 has the fibers that wait, by a bit of a sample's flags. Version 5 has the ids of
-// traces, by another bit of a thread's.
-const Version = 5
+// traces, by another bit of a thread's. Version 6 has the changes of the GVL, by a bit of a sample's flags.
+const Version = 6
 
 // unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
 const unit = 1000
@@ -74,6 +74,8 @@ const (
 	maxTexts        = 1 << 16
 	// maxListedFibers bounds the fibers that the samples of a block list in all.
 	maxListedFibers = 1 << 23
+	// maxListedChanges bounds the changes of the GVL that the samples of a block list in all: a second of a CPU.
+	maxListedChanges = 1 << 21
 	// enough is the part of a table, 1 of so many, at which the writer closes a block before its time is over.
 	enough = 4
 	// maxDescription bounds the data of a block that holds no samples, in bytes: the process, a note, the end.
@@ -89,6 +91,8 @@ var (
 	errVersion = errors.New("written by another version of ddtop")
 	// errDamaged: a part of the file can't be read. errors.As gives a *Damage where the rest can.
 	errDamaged = errors.New("damaged recording")
+	// errChanges: the changes of the GVL in a sample are not in the order of time, or not of its time.
+	errChanges = errors.New("changes of the GVL that do not fit")
 	// errClosed: the Writer was closed before.
 	errClosed = errors.New("the recording is closed")
 	// errLimit: a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the format takes.

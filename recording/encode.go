@@ -90,6 +90,9 @@ func (e *encoder) full(s *sampler.Sample) bool {
 	if s.Fibers != nil && s.Fibers != e.sample.Fibers && e.fibers.listed+len(s.Fibers.List) > maxListedFibers {
 		return true
 	}
+	if e.changed.listed+len(s.Changes.List) > maxListedChanges {
+		return true
+	}
 	if age >= blockNS || age < 0 || e.out.size() >= maxRawBlock || e.samples >= maxSamples || e.listed+len(s.Threads) > maxListed ||
 		len(e.strings) >= maxTexts/enough {
 		return true
@@ -167,7 +170,7 @@ func (e *encoder) text(s string) {
 	e.out[streamStructure] = append(e.out[streamStructure], s...)
 }
 
-// add appends a sample. The error is for what the format can't hold (errLimit); the sample is left out then.
+// add appends a sample. The error is for what the format can't hold (errLimit, errChanges); the sample is left out then.
 func (e *encoder) add(s *sampler.Sample) error {
 	if len(s.Threads) > maxThreads || len(s.Ractors) > maxRactors {
 		return fmt.Errorf("%w: %d threads and %d ractors", errLimit, len(s.Threads), len(s.Ractors))
@@ -185,7 +188,7 @@ func (e *encoder) add(s *sampler.Sample) error {
 			return fmt.Errorf("%w: %d threads in a queue, %d in all up to it", errLimit, n, queued)
 		}
 	}
-	if err := cmp.Or(checkClasses(s.Classes), checkFibers(s.Fibers)); err != nil {
+	if err := cmp.Or(checkClasses(s.Classes), checkFibers(s.Fibers), checkChanges(&s.Changes)); err != nil {
 		return err
 	}
 	if e.samples == 0 {
@@ -247,6 +250,11 @@ func (e *encoder) add(s *sampler.Sample) error {
 	if flags&sampleFibers != 0 {
 		e.waiting(s.Fibers)
 	}
+	if flags&sampleChanges != 0 {
+		e.changes(&s.Changes)
+	} else {
+		e.changed.noChanges()
+	}
 	return nil
 }
 
@@ -272,6 +280,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	set(sampleSelf, s.Self != p.Self)
 	set(sampleClasses, s.Classes != p.Classes)
 	set(sampleFibers, s.Fibers != p.Fibers)
+	set(sampleChanges, s.Changes.ToNS != 0 || s.Changes.FromNS != 0 || s.Changes.Fresh || len(s.Changes.List) > 0)
 	set(sampleThreadList, !sameThreads(p.Threads, s.Threads))
 	newRactors := !slices.EqualFunc(p.Ractors, s.Ractors, func(a, b sampler.Ractor) bool { return a.ID == b.ID })
 	set(sampleRactorList, newRactors)

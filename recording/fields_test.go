@@ -26,6 +26,10 @@ func TestEveryField(t *testing.T) {
 		f.Stack = g.stacks[5+i]
 		f.Serving.Work, f.Serving.Statement, f.Serving.Exception = g.works[5+i], g.texts[7+i], g.texts[9+i]
 	}
+	s.Changes.FromNS, s.Changes.ToNS = 1e15-10, 1e15
+	for i := range s.Changes.List {
+		s.Changes.List[i].AtNS = 1e15 - 3
+	}
 	s.Proc.Pressure.Source = sampler.PressureMachine
 	file, want := record(t, 1, func() *sampler.Sample { return &s }, g.d, nil)
 	compare(t, "every field", readAll(t, openBytes(t, file)), want)

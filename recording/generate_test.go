@@ -23,11 +23,14 @@ type generator struct {
 	looks  int
 	// noFibers leaves out the fibers that wait, as versions before 4 did.
 	noFibers bool
-	noTraces bool // spans have none
+	lock     *lockModel
+	// noChanges leaves out the changes of the GVL, as versions before 6 did.
+	noChanges bool
+	noTraces  bool // spans have none
 }
 
 func newGenerator(seed uint64) *generator {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), d: sampler.NewDictionary(), nextID: 1}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), d: sampler.NewDictionary(), nextID: 1, lock: newLockModel(seed)}
 	// 400 stacks of depth 30, as those of a web application.
 	var frames []sampler.FrameID
 	for i := range 600 {
@@ -183,6 +186,7 @@ func (g *generator) wild() *sampler.Sample {
 	}
 	g.wildClasses()
 	g.waiting()
+	g.wildChanges()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {
 		s.Reads.StackTicks++

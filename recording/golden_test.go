@@ -24,6 +24,7 @@ func testGolden(t *testing.T, version int) {
 	end := &sampler.End{AtNS: 9, Reason: "exited"}
 	g.noFibers = version < 4 // the fibers that wait came with it
 	g.noTraces = version < 5 // and so did the ids of traces
+	g.noChanges = version < 6
 	file, want := record(t, 40, g.wild, g.d, end)
 	if *update && version == Version {
 		if err := os.WriteFile(path, file, 0o644); err != nil {

@@ -159,13 +159,24 @@ func (h *History) copies(t0, t1 int64) []blockCopy {
 }
 
 // Range calls fn with the samples whose TimeNS is in [t0, t1), in order, up to the last one appended when it is called.
-// The Sample is fn's during the call only. An error means that memory was damaged.
+// The Sample is fn's during the call only. The changes of the GVL begin at the first of them, anew. An error means that memory was
+// damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
+	return h.inRange(t0, t1, joint{}, fn)
+}
+
+// After is Range for who was handed all samples up to the one of lastNS, without those: as long as none is missing between, the changes
+// of the GVL go on.
+func (h *History) After(lastNS, t1 int64, fn func(*sampler.Sample)) error {
+	return h.inRange(lastNS+1, t1, joint{toNS: lastNS, begun: true}, fn)
+}
+
+func (h *History) inRange(t0, t1 int64, j joint, fn func(*sampler.Sample)) error {
 	d := newDecoder()
 	for _, v := range h.copies(t0, t1) {
 		err := h.decode(d, v)
 		if err == nil {
-			err = d.inRange(t0, t1, fn)
+			err = d.inRange(t0, t1, &j, fn)
 		}
 		if err != nil {
 			return fmt.Errorf("the history's block at %d ns: %w", v.header.firstNS, err)

@@ -157,9 +157,14 @@ func (r *Reader) Duration() time.Duration {
 // Run delivers all samples to emit, as fast as it takes them, and returns sampler.ErrEnded; nil when ctx ends. A block
 // that can't be decoded ends it with errDamaged.
 func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	j := joint{begun: true}
 	for i := range r.blocks {
 		d, err := r.decoder(i)
-		for err == nil && ctx.Err() == nil && d.next() {
+		for first := true; err == nil && ctx.Err() == nil && d.next(); first = false {
+			if first {
+				d.join(j)
+			}
+			j.toNS = d.changed.toNS
 			emit(&d.sample)
 		}
 		if ctx.Err() != nil {
@@ -173,15 +178,16 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // Range calls fn with the samples whose TimeNS is in [t0, t1), in order. The Sample is fn's during the call only. The
-// error is errDamaged or the file system's.
+// changes of the GVL begin at the first of them, anew. The error is errDamaged or the file system's.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
+	var j joint
 	for i := range r.blocks {
 		if r.blocks[i].LastNS < t0 || r.blocks[i].FirstNS >= t1 {
 			continue
 		}
 		d, err := r.decoder(i)
 		if err == nil {
-			err = d.inRange(t0, t1, fn)
+			err = d.inRange(t0, t1, &j, fn)
 		}
 		if err = r.blockError(i, d, err); err != nil {
 			return err

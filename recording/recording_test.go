@@ -73,8 +73,11 @@ func testParts(t *testing.T, what string, want []resolved, d *sampler.Dictionary
 			t1 = want[c[1]].sample.TimeNS
 		}
 		var expect, got []resolved
-		for _, s := range want {
+		for i, s := range want {
 			if s.sample.TimeNS >= t0 && s.sample.TimeNS < t1 {
+				if len(expect) == 0 {
+					s = joined(want, i, 0, false)
+				}
 				expect = append(expect, s)
 			}
 		}
@@ -174,6 +177,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := openBytes(t, buf.Bytes())
+		want[0] = joined(want, 0, 0, false)
 		compare(t, "saved", readAll(t, r), want)
 		if end, ok := r.End(); !ok || end.Reason != "exited" {
 			t.Errorf("end %+v", end)

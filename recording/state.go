@@ -19,6 +19,7 @@ type state struct {
 	memories     []memory
 	classes      classState
 	fibers       fibersState
+	changed      changesState
 	spareThreads []sampler.Thread
 	spareMemory  []memory
 	spareRactors []sampler.Ractor
@@ -37,6 +38,7 @@ func (st *state) reset() {
 	st.memories = st.memories[:0]
 	st.classes = classState{classes: st.classes.classes[:0], spare: st.classes.spare, byName: st.classes.byName}
 	st.fibers = fibersState{list: st.fibers.list[:0], spare: st.fibers.spare}
+	st.changed.reset()
 	st.callsStep, st.at, st.firstAfter, st.pairs = 0, 0, 0, false
 }
 
@@ -57,7 +59,8 @@ const (
 	sampleClasses
 	sampleHalved // no CPU is free
 	sampleLowered
-	sampleFibers // since version 4
+	sampleFibers  // since version 4
+	sampleChanges // since version 6
 )
 
 // Bits of a thread's mask: what changed. The first seven are those of one byte.

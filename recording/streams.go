@@ -75,6 +75,8 @@ func (d *decoder) open(c cursor, samples uint32) error {
 func (d *decoder) openStreams(s streams, samples uint32) {
 	d.reset()
 	d.strings = d.strings[:0]
+	d.changed.forget()
+	d.changed.toNS = 0
 	d.left, d.resumers, d.queued, d.listed = samples, 0, 0, 0
 	d.c, d.times, d.counts = cursor{b: s[streamStructure]}, cursor{b: s[streamTimes]}, cursor{b: s[streamCounters]}
 }
