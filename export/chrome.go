@@ -1,7 +1,9 @@
 package export
 
 import (
+	"bufio"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -29,24 +31,39 @@ const (
 	chromeMetadata = "M"
 )
 
-type chromeTrace struct {
-	Events []chromeEvent     `json:"traceEvents"`
-	Unit   string            `json:"displayTimeUnit"`
-	Other  map[string]string `json:"otherData"`
-}
-
 // chromeEvent is one event. Times are in µs.
 type chromeEvent struct {
-	Name     string         `json:"name"`
-	Category string         `json:"cat,omitempty"`
-	Phase    string         `json:"ph"`
-	TS       chromeMicros   `json:"ts"`
-	Dur      *chromeMicros  `json:"dur,omitempty"`
-	PID      int            `json:"pid"`
-	TID      int            `json:"tid"`
-	Scope    string         `json:"s,omitempty"`
-	Color    string         `json:"cname,omitempty"`
-	Args     map[string]any `json:"args,omitempty"`
+	Name     string        `json:"name"`
+	Category string        `json:"cat,omitempty"`
+	Phase    string        `json:"ph"`
+	TS       chromeMicros  `json:"ts"`
+	Dur      *chromeMicros `json:"dur,omitempty"`
+	PID      int           `json:"pid"`
+	TID      int           `json:"tid"`
+	Scope    string        `json:"s,omitempty"`
+	Color    string        `json:"cname,omitempty"`
+	// Stack is the key of its stack in stackFrames.
+	Stack string `json:"sf,omitempty"`
+	Args  any    `json:"args,omitempty"`
+}
+
+// chromeArgs are the arguments of a slice. The last four are of a wait for the GVL that is known exactly; a slice can be a part of it.
+type chromeArgs struct {
+	At   string `json:"at,omitempty"`
+	In   string `json:"in,omitempty"`
+	What string `json:"what,omitempty"`
+	// Begin and End are who held the GVL when the wait began and last before it ended.
+	Begin    string        `json:"held_at_begin_by,omitempty"`
+	End      string        `json:"held_at_end_by,omitempty"`
+	Handover *chromeMicros `json:"hand_over_us,omitempty"`
+	NoCPU    *chromeMicros `json:"without_cpu_us,omitempty"`
+}
+
+// chromeFrame is a node of stackFrames.
+type chromeFrame struct {
+	Category string `json:"category"`
+	Name     string `json:"name"`
+	Parent   string `json:"parent,omitempty"`
 }
 
 // chromeMicros is a time in ns, written as µs with all its digits.
@@ -69,76 +86,207 @@ var chromeColors = [gvl.NumStates]string{
 
 // WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing: a track a
 // thread with a slice a state, a track that shows who holds the GVL, counters for the threads that wait for it, CPU use,
-// memory and allocations, and marks for the begin of collections and for notes. Times are µs since the first sample of
-// all.
+// memory and allocations, and marks for the begin of collections, of threads, of time that is known exactly, and for notes. A wait that
+// is known exactly says who held the GVL, and has a slice within it from when the thread was chosen. Times are µs since the first sample
+// of all. It is written as it is made: in memory are the stacks' numbers only.
 func WriteChrome(w io.Writer, list []Measured) error {
 	base, start, err := traceStart(list)
 	if err != nil {
 		return err
 	}
-	t := chromeTrace{Events: []chromeEvent{}, Unit: "ms", Other: map[string]string{"writer": "ddtop", "start": start.Format(time.RFC3339Nano)}}
-	for _, m := range list {
-		c := chromeProcess{m: m, base: base, tids: make(map[int]bool)}
+	out := chromeWriter{w: bufio.NewWriter(w)}
+	out.begin("{\"traceEvents\":[")
+	other := map[string]string{"writer": "ddtop", "start": start.Format(time.RFC3339Nano)}
+	var stacks []chromeStacks
+	for i, m := range list {
+		c := chromeProcess{m: m, base: base, tids: make(map[int]bool), out: &out}
+		c.stacks = chromeStacks{m.Dict, strconv.Itoa(i+1) + ".", make(map[sampler.StackID]struct{})}
 		c.write()
-		t.Events = append(t.Events, c.events...)
-		t.Other[fmt.Sprintf("pid %d", m.Process.PID)] = flamegraph.Printable(m.Process.RubyDescription)
+		stacks = append(stacks, c.stacks)
+		other[fmt.Sprintf("pid %d", m.Process.PID)] = flamegraph.Printable(m.Process.RubyDescription)
 		for _, text := range traceComments(m) {
-			t.Other[fmt.Sprintf("missing of pid %d", m.Process.PID)] = text
+			other[fmt.Sprintf("missing of pid %d", m.Process.PID)] = text
 		}
 	}
-	return writeCompactJSON(w, &t)
+	out.begin("],\"displayTimeUnit\":\"ms\",\"stackFrames\":{")
+	for _, s := range stacks {
+		s.write(&out)
+	}
+	out.begin("},\"otherData\":")
+	out.value(other)
+	out.text("}\n")
+	return cmp.Or(out.err, out.w.Flush())
+}
+
+// chromeWriter writes JSON as it comes. After the first error it writes nothing.
+type chromeWriter struct {
+	w     *bufio.Writer
+	first bool // of a list
+	err   error
+}
+
+func (o *chromeWriter) text(s string) {
+	if o.err == nil {
+		_, o.err = o.w.WriteString(s)
+	}
+}
+
+// begin writes what comes before a list.
+func (o *chromeWriter) begin(s string) {
+	o.text(s)
+	o.first = true
+}
+
+// next comes before each element of a list.
+func (o *chromeWriter) next() {
+	if !o.first {
+		o.text(",")
+	}
+	o.first = false
+}
+
+func (o *chromeWriter) value(v any) {
+	text, err := json.Marshal(v)
+	if o.err = cmp.Or(o.err, err); o.err == nil {
+		_, o.err = asciiControls{o.w}.Write(text)
+	}
+}
+
+// chromeStacks are the stacks of a process that events have, and what their keys begin with.
+type chromeStacks struct {
+	dict   *sampler.Dictionary
+	prefix string
+	used   map[sampler.StackID]struct{}
+}
+
+func (s *chromeStacks) key(id sampler.StackID) string {
+	return s.prefix + strconv.FormatUint(uint64(id), 10)
+}
+
+// use returns the key of a stack that an event has; "" of none.
+func (s *chromeStacks) use(id sampler.StackID) string {
+	if _, frame := s.dict.Stack(id); frame == 0 {
+		return ""
+	}
+	s.used[id] = struct{}{}
+	return s.key(id)
+}
+
+// write writes the nodes of the stacks, each once.
+func (s *chromeStacks) write(out *chromeWriter) {
+	done := make(map[sampler.StackID]struct{}, len(s.used))
+	for _, id := range slices.Sorted(maps.Keys(s.used)) {
+		for id != 0 {
+			if _, ok := done[id]; ok {
+				break
+			}
+			done[id] = struct{}{}
+			parent, frame := s.dict.Stack(id)
+			f := s.dict.Frame(frame)
+			node := chromeFrame{Category: f.Origin.String(), Name: flamegraph.Printable(f.Label)}
+			if parent != 0 {
+				node.Parent = s.key(parent)
+			}
+			out.next()
+			out.value(s.key(id))
+			out.text(":")
+			out.value(node)
+			id = parent
+		}
+	}
 }
 
 type chromeProcess struct {
 	m      Measured
 	base   int64
-	events []chromeEvent
+	out    *chromeWriter
 	tids   map[int]bool // given
+	stacks chromeStacks
 }
 
 func (c *chromeProcess) add(e chromeEvent) {
 	e.PID = c.m.Process.PID
-	c.events = append(c.events, e)
+	c.out.next()
+	c.out.value(e)
 }
 
+// write writes the names of all tracks, and then each track in the order of time.
 func (c *chromeProcess) write() {
 	t := c.m.Trace
 	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": mappingFile(c.m.Process)}})
-	holds := t.locks
-	for i, ractor := range slices.Sorted(maps.Keys(holds)) {
-		tid, name := chromeLockTID+int(ractor)%chromeTIDs, "GVL"
-		if len(holds) > 1 {
+	ractors, threads := slices.Sorted(maps.Keys(t.locks)), t.ordered()
+	for i, ractor := range ractors {
+		name := "GVL"
+		if len(ractors) > 1 {
 			name = fmt.Sprintf("GVL of ractor %d", ractor)
 		}
-		c.nameThread(tid, name, i)
-		for _, h := range holds[ractor] {
-			c.slice(tid, flamegraph.Printable(gvl.ThreadName(h.thread, c.m.Dict)), "gvl", "", h.fromNS, h.toNS, c.where(h.stack))
+		c.nameThread(lockTID(ractor), name, i)
+	}
+	tids := make([]int, len(threads))
+	for i, th := range threads {
+		tids[i] = c.tid(th.id)
+		c.nameThread(tids[i], flamegraph.Printable(gvl.ThreadName(th.id, c.m.Dict)), len(ractors)+i)
+	}
+	for _, ractor := range ractors {
+		for _, h := range t.locks[ractor] {
+			c.slice(lockTID(ractor), c.holder(h.thread), "gvl", "", h.fromNS, h.toNS, h.stack, c.where(h.stack))
 		}
 	}
-	for i, th := range t.ordered() {
-		tid := c.tid(th.id)
-		c.nameThread(tid, flamegraph.Printable(gvl.ThreadName(th.id, c.m.Dict)), len(holds)+i)
-		for _, e := range th.stateSpans() {
-			args := c.where(e.stack)
-			if what := t.text(e.words); what != "" {
-				args["what"] = flamegraph.Printable(what)
-			}
-			c.slice(tid, e.state.String(), "state", chromeColors[e.state%gvl.NumStates], e.fromNS, e.toNS, args)
-		}
+	for i, th := range threads {
+		c.thread(tids[i], th)
 	}
 	c.counters()
 	c.marks()
-	// Metadata first; within a track a slice before those that begin later, as the format asks for.
-	slices.SortStableFunc(c.events, func(x, y chromeEvent) int {
-		return cmp.Or(cmp.Compare(rankOf(x), rankOf(y)), cmp.Compare(x.TS, y.TS))
-	})
 }
 
-func rankOf(e chromeEvent) int {
-	if e.Phase == chromeMetadata {
-		return 0
+func lockTID(r sampler.RactorID) int { return chromeLockTID + int(r)%chromeTIDs }
+
+// holder is the name of a thread that held the GVL; of 0: of one that no sample listed.
+func (c *chromeProcess) holder(id sampler.ThreadID) string {
+	if id == 0 {
+		return "a thread that lived too short"
 	}
-	return 1
+	return flamegraph.Printable(gvl.ThreadName(id, c.m.Dict))
+}
+
+// thread writes a thread's track.
+func (c *chromeProcess) thread(tid int, th *traceThread) {
+	t := c.m.Trace
+	spans, at := th.stateSpans(), 0
+	if len(spans) > 0 && spans[0].fromNS > t.firstNS {
+		c.mark(tid, "started", spans[0].fromNS)
+	}
+	var w *traceWait
+	for i := range spans {
+		e := &spans[i]
+		args := c.where(e.stack)
+		args.What = flamegraph.Printable(t.text(e.words))
+		if w, at = th.wait(e, at); w != nil {
+			handover, noCPU := chromeMicros(w.handoverNS), chromeMicros(w.noCPUNS)
+			args.Handover, args.NoCPU = &handover, &noCPU
+			if w.first != 0 {
+				args.Begin = c.holder(w.first)
+			}
+			if w.last != 0 {
+				args.End = c.holder(w.last)
+			}
+		}
+		c.slice(tid, e.state.String(), "state", chromeColors[e.state%gvl.NumStates], e.fromNS, e.toNS, e.stack, args)
+		if w == nil {
+			continue
+		}
+		if from, to := max(w.toNS-w.handoverNS, e.fromNS), min(w.toNS, e.toNS); w.handoverNS > 0 && from < to {
+			c.slice(tid, "hand-over", "wait", "", from, to, 0, chromeArgs{})
+		}
+	}
+	if th.endedNS != 0 && th.endedNS < t.lastNS {
+		c.mark(tid, "died", th.endedNS)
+	}
+}
+
+// mark writes an instant of a thread.
+func (c *chromeProcess) mark(tid int, name string, atNS int64) {
+	c.add(chromeEvent{Name: name, Category: "thread", Phase: chromeInstant, Scope: "t", TS: chromeMicros(atNS - c.base), TID: tid})
 }
 
 // tid returns the number of a thread's track: its native thread's, unless that was another thread's before, as Ruby uses
@@ -156,19 +304,22 @@ func (c *chromeProcess) nameThread(tid int, name string, order int) {
 	c.add(chromeEvent{Name: "thread_sort_index", Phase: chromeMetadata, TID: tid, Args: map[string]any{"sort_index": order}})
 }
 
-func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toNS int64, args map[string]any) {
+func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toNS int64, stack sampler.StackID, args chromeArgs) {
 	dur := chromeMicros(toNS - fromNS)
-	c.add(chromeEvent{Name: name, Category: category, Phase: chromeComplete, TS: chromeMicros(fromNS - c.base), Dur: &dur, TID: tid, Color: color, Args: args})
+	e := chromeEvent{Name: name, Category: category, Phase: chromeComplete, TS: chromeMicros(fromNS - c.base), Dur: &dur, TID: tid, Color: color, Stack: c.stacks.use(stack)}
+	if args != (chromeArgs{}) {
+		e.Args = &args
+	}
+	c.add(e)
 }
 
 // where names the innermost frame of a stack.
-func (c *chromeProcess) where(stack sampler.StackID) map[string]any {
-	args := make(map[string]any, 3)
+func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 	if _, id := c.m.Dict.Stack(stack); id != 0 {
 		f := c.m.Dict.Frame(id)
-		args["in"] = flamegraph.Printable(f.Label)
+		args.In = flamegraph.Printable(f.Label)
 		if file := fileOf(f); file != "" {
-			args["at"] = flamegraph.Printable(file) + ":" + strconv.Itoa(int(f.Line))
+			args.At = flamegraph.Printable(file) + ":" + strconv.Itoa(int(f.Line))
 		}
 	}
 	return args
@@ -200,7 +351,7 @@ func (c *chromeProcess) counters() {
 	rate("allocations", "objects/s", t.objects, 1e9)
 }
 
-// marks adds the begin of collections and the notes.
+// marks adds the begin of collections, what is known exactly, and the notes.
 func (c *chromeProcess) marks() {
 	for _, g := range c.m.Trace.cycles {
 		name, args := "major GC", map[string]any{"by": sampler.GCTrigger(g.reason)}
@@ -211,10 +362,19 @@ func (c *chromeProcess) marks() {
 		}
 		c.add(chromeEvent{Name: name, Category: "gc", Phase: chromeInstant, Scope: "p", TS: chromeMicros(g.atNS - c.base), Args: args})
 	}
+	for _, x := range c.m.Trace.exactly {
+		c.global("exact from here on", "exact", x.fromNS)
+		c.global("exact up to here", "exact", x.toNS)
+	}
 	for _, n := range c.m.Trace.Notes {
 		if n.AtNS < c.base {
 			continue
 		}
-		c.add(chromeEvent{Name: flamegraph.Printable(n.Text), Category: "note", Phase: chromeInstant, Scope: "g", TS: chromeMicros(n.AtNS - c.base)})
+		c.global(flamegraph.Printable(n.Text), "note", n.AtNS)
 	}
+}
+
+// global writes an instant of all tracks.
+func (c *chromeProcess) global(name, category string, atNS int64) {
+	c.add(chromeEvent{Name: name, Category: category, Phase: chromeInstant, Scope: "g", TS: chromeMicros(atNS - c.base)})
 }

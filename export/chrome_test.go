@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -15,6 +18,7 @@ import (
 
 type chromeRead struct {
 	Name, Cat, Ph, S string
+	SF               string
 	TS, Dur          *float64
 	PID, TID         *int
 	Args             map[string]any
@@ -114,7 +118,7 @@ func TestChromeFields(t *testing.T) {
 	if held[4242] != 0 { // the random stream has several holders at once
 		t.Errorf("the GVL's track and the threads' differ by %d ns", held[4242])
 	}
-	if phases[chromeInstant] != 2 || phases[chromeCounter] < 5 { // one collection, one note
+	if phases[chromeInstant] != 3 || phases[chromeCounter] < 5 { // one collection, one note, one thread that began late
 		t.Errorf("phases %v", phases)
 	}
 	if named[track{4242, chromeLockTID + 1}] != "GVL" {
@@ -141,5 +145,122 @@ func TestChromeMicros(t *testing.T) {
 	}
 	if s := fmt.Sprint(sampler.GCTrigger(sampler.GCByMalloc)); s != "malloc" {
 		t.Error(s)
+	}
+}
+
+// TestChromeStacks: the frames of each slice, from its node to the root, are those of its stack, and the innermost is the one that it names.
+func TestChromeStacks(t *testing.T) {
+	m := shopMeasured(t)
+	events, text := chromeOf(t, m, m)
+	var v struct {
+		StackFrames map[string]struct{ Category, Name, Parent string }
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, e := range events {
+		if e.SF == "" {
+			continue
+		}
+		var names []string
+		for key := e.SF; key != ""; key = v.StackFrames[key].Parent {
+			if names = append(names, v.StackFrames[key].Name); len(names) > 100 || v.StackFrames[key].Name == "" {
+				t.Fatalf("%s: %q", e.SF, names)
+			}
+		}
+		id, err := strconv.ParseUint(e.SF[strings.IndexByte(e.SF, '.')+1:], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, f := range m.Dict.Frames(sampler.StackID(id), nil) {
+			want = append(want, m.Dict.Frame(f).Label)
+		}
+		if !slices.Equal(names, want) || names[0] != e.Args["in"] {
+			t.Errorf("%s in %v: %q, want %q", e.Name, e.Args["in"], names, want)
+		}
+		seen++
+	}
+	if seen < 10 {
+		t.Errorf("%d slices have stacks", seen)
+	}
+}
+
+// exactMeasured is 10 ms of two threads by a stream that knows all changes: thread 1 holds the GVL for 3 ms, then thread 2 does, which
+// has waited 1.5 ms for it, the last 20.5 µs of that chosen, and ends; in between a thread held it that no sample listed.
+func exactMeasured() Measured {
+	d := sampler.NewDictionary()
+	d.SetThread(sampler.ThreadInfo{ID: 1, TID: 71, Main: true})
+	d.SetThread(sampler.ThreadInfo{ID: 2, TID: 72, Name: "late", HasName: true})
+	t := NewTrace(d)
+	const at = int64(1e15)
+	first := &sampler.Sample{TimeNS: at}
+	last := &sampler.Sample{TimeNS: at + 10e6, Changes: sampler.Changes{FromNS: at, ToNS: at + 10e6}}
+	t.Tick(&gvl.Tick{Sample: first, First: true, ToNS: at, FromNS: at})
+	one := func(id sampler.ThreadID, s gvl.State, w gvl.WaitKind, from, to int64) {
+		t.Interval(&gvl.Interval{Thread: id, State: s, Detail: gvl.Detail{FD: -1, Wait: w}, FromNS: at + from, ToNS: at + to, Slot: int(id)})
+	}
+	one(1, gvl.Running, 0, 0, 3e6)
+	one(1, gvl.Sleeping, 0, 3e6, 10e6)
+	t.Waited(&gvl.Wait{Thread: 2, FromNS: at + 1_500_000, ToNS: at + 3_000_123, Exact: true, HandoverNS: 20_500, NoCPUNS: 7100, FirstHolder: 1, LastHolder: 1})
+	one(2, gvl.Waiting, gvl.WaitQueue, 1_500_000, 2_979_623)
+	one(2, gvl.Waiting, gvl.WaitHandover, 2_979_623, 3_000_123)
+	one(2, gvl.Running, 0, 3_000_123, 6e6)
+	t.Ended(2, at+6e6)
+	for _, x := range []struct {
+		id       sampler.ThreadID
+		unlisted bool
+		from, to int64
+	}{{1, false, 0, 3e6}, {0, false, 3e6, 3_000_123}, {2, false, 3_000_123, 6e6}, {0, true, 6e6, 6_000_500}, {0, false, 6_000_500, 10e6}} {
+		t.Lock(&gvl.LockInterval{Ractor: 1, Thread: x.id, Unlisted: gvl.Unlisted{Holds: x.unlisted}, State: gvl.Running, FromNS: at + x.from, ToNS: at + x.to})
+	}
+	t.Tick(&gvl.Tick{Sample: last, FromNS: at, ToNS: at + 10e6})
+	t.Ended(1, at+10e6)
+	return Measured{Process: sampler.Process{PID: 70, Title: "x"}, Dict: d, Trace: t}
+}
+
+// TestChromeExact: what is known exactly is in the file to the ns: a wait is one slice whatever it is made of, with the holders and the
+// part without a CPU, and the hand-over within it.
+func TestChromeExact(t *testing.T) {
+	events, _ := chromeOf(t, exactMeasured())
+	var got []string
+	for _, e := range events {
+		if e.Ph == chromeMetadata || e.Ph == chromeCounter {
+			continue
+		}
+		dur := 0.0
+		if e.Dur != nil {
+			dur = *e.Dur
+		}
+		got = append(got, fmt.Sprintf("%d %s %s %.3f %.3f %v", *e.TID, e.Cat, e.Name, *e.TS, dur, e.Args))
+	}
+	want := []string{
+		"1000000001 gvl main 0.000 3000.000 map[]",
+		"1000000001 gvl late 3000.123 2999.877 map[]",
+		"1000000001 gvl a thread that lived too short 6000.000 0.500 map[]",
+		"71 state running 0.000 3000.000 map[]",
+		"71 state sleeping 3000.000 7000.000 map[]",
+		"72 thread started 1500.000 0.000 map[]",
+		"72 state waiting 1500.000 1500.123 map[hand_over_us:20.5 held_at_begin_by:main held_at_end_by:main what:waiting without_cpu_us:7.1]",
+		"72 wait hand-over 2979.623 20.500 map[]",
+		"72 state running 3000.123 2999.877 map[]",
+		"72 thread died 6000.000 0.000 map[]",
+		"0 exact exact from here on 0.000 0.000 map[]",
+		"0 exact exact up to here 10000.000 0.000 map[]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestFirefoxExact: the marker of a wait says who held the GVL, and what the wait is made of.
+func TestFirefoxExact(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteFirefox(&b, []Measured{exactMeasured()}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"what":"waiting, held by main, 20 µs of hand-over, 7 µs without a CPU"`; !strings.Contains(b.String(), want) {
+		t.Errorf("no %s in %s", want, b.String())
 	}
 }

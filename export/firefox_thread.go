@@ -1,11 +1,13 @@
 package export
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -53,8 +55,11 @@ func newFirefoxBuilder(m Measured, th *traceThread, base int64) *firefoxBuilder 
 	for _, s := range th.spans {
 		b.sample(s)
 	}
+	at := 0
 	for _, e := range th.stateSpans() {
-		b.marker(e)
+		var w *traceWait
+		w, at = th.wait(&e, at)
+		b.marker(e, w)
 	}
 	return b
 }
@@ -195,8 +200,9 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds what a thread waited for. Running and idling are not markers: the samples show them.
-func (b *firefoxBuilder) marker(e stateSpan) {
+// marker adds what a thread waited for; w is the wait that it is a part of, where that is known exactly. Running and idling are not
+// markers: the samples show them.
+func (b *firefoxBuilder) marker(e stateSpan, w *traceWait) {
 	var kind string
 	switch e.state {
 	case gvl.Waiting:
@@ -213,5 +219,27 @@ func (b *firefoxBuilder) marker(e stateSpan) {
 		return
 	}
 	end := firefoxMS(e.toNS - b.base)
-	b.out.Markers.add(int(e.state), b.strings.of(kind), kind, flamegraph.Printable(b.m.Trace.text(e.words)), firefoxMS(e.fromNS-b.base), &end)
+	what := b.m.Trace.text(e.words)
+	if w != nil {
+		what += b.waited(w)
+	}
+	b.out.Markers.add(int(e.state), b.strings.of(kind), kind, flamegraph.Printable(what), firefoxMS(e.fromNS-b.base), &end)
+}
+
+// waited says of a wait who held the GVL, and what it was made of: ", held by report-2 and last by main, 20 µs of hand-over, 3 ms without a
+// CPU".
+func (b *firefoxBuilder) waited(w *traceWait) (text string) {
+	switch {
+	case w.first != 0 && w.last != 0 && w.first != w.last:
+		text = ", held by " + gvl.ThreadName(w.first, b.m.Dict) + " and last by " + gvl.ThreadName(w.last, b.m.Dict)
+	case w.first != 0 || w.last != 0:
+		text = ", held by " + gvl.ThreadName(cmp.Or(w.first, w.last), b.m.Dict)
+	}
+	if w.handoverNS > 0 {
+		text += ", " + units.ProseDuration(w.handoverNS) + " of hand-over"
+	}
+	if w.noCPUNS > 0 {
+		text += ", " + units.ProseDuration(w.noCPUNS) + " without a CPU"
+	}
+	return text
 }

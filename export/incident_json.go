@@ -310,7 +310,7 @@ func (n *Incident) limits() []string {
 	}
 	for _, g := range s.GVL {
 		if g.Waits.Count > 0 {
-			add("a wait is known to ± " + units.ProseDuration(g.Waits.ResolutionNS) + "; shorter ones can be missed")
+			add(g.Waits.Known())
 			break
 		}
 	}

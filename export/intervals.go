@@ -73,11 +73,18 @@ type (
 		Request    *gvl.StatServing `json:"request"`
 	}
 	intervalsWait struct {
-		Type   string           `json:"type"` // wait
-		Thread sampler.ThreadID `json:"thread"`
-		From   int64            `json:"begin_ns"`
-		To     int64            `json:"end_ns"`
-		After  *string          `json:"after"`
+		Type string `json:"type"` // wait
+		// Thread is null for one that no sample listed.
+		Thread *sampler.ThreadID `json:"thread"`
+		From   int64             `json:"begin_ns"`
+		To     int64             `json:"end_ns"`
+		After  *string           `json:"after"`
+		// Exact: both ends are known to the microsecond. The others are null where it is not, the holders also where nobody held the GVL.
+		Exact    bool              `json:"exact"`
+		Handover *int64            `json:"handover_ns"`
+		NoCPU    *int64            `json:"no_cpu_ns"`
+		First    *sampler.ThreadID `json:"first_holder"`
+		Last     *sampler.ThreadID `json:"last_holder"`
 	}
 	intervalsGVL struct {
 		Type    string            `json:"type"` // gvl
@@ -88,6 +95,8 @@ type (
 		State   *string           `json:"state"`
 		Stack   *sampler.StackID  `json:"stack"`
 		Waiters int64             `json:"waiters"`
+		// Unlisted: a thread held it that no sample listed; Holder is null.
+		Unlisted bool `json:"unlisted"`
 	}
 	intervalsGC struct {
 		Type  string           `json:"type"` // gc
@@ -174,19 +183,32 @@ func (x *Intervals) Interval(i *gvl.Interval) {
 
 // Waited writes a wait.
 func (x *Intervals) Waited(w *gvl.Wait) {
-	x.thread(w.Thread)
-	line := intervalsWait{Type: "wait", Thread: w.Thread, From: w.FromNS, To: w.ToNS}
+	line := intervalsWait{Type: "wait", Thread: x.known(w.Thread), From: w.FromNS, To: w.ToNS}
 	if w.After != gvl.Unknown {
 		after := w.After.String()
 		line.After = &after
 	}
+	if line.Exact = w.Exact; w.Exact {
+		line.Handover, line.NoCPU = &w.HandoverNS, &w.NoCPUNS
+		line.First, line.Last = x.known(w.FirstHolder), x.known(w.LastHolder)
+	}
 	x.put(line)
+}
+
+// known writes a thread when it was not written yet, and returns its number; nil: there is none.
+func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
+	if id == 0 {
+		return nil
+	}
+	x.thread(id)
+	return &id
 }
 
 // Lock takes who holds a GVL, and writes who held it before, when that is another one.
 func (x *Intervals) Lock(i *gvl.LockInterval) {
 	before, ok := x.held[i.Ractor]
-	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Waiters == i.Waiters {
+	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Waiters == i.Waiters &&
+		before.Unlisted == i.Unlisted {
 		before.ToNS = i.ToNS
 		x.held[i.Ractor] = before
 		return
@@ -194,7 +216,7 @@ func (x *Intervals) Lock(i *gvl.LockInterval) {
 	if ok {
 		x.gvl(&before)
 	}
-	if i.Thread == 0 && i.Waiters == 0 {
+	if i.Thread == 0 && i.Waiters == 0 && !i.Unlisted.Holds {
 		delete(x.held, i.Ractor)
 		return
 	}
@@ -203,7 +225,7 @@ func (x *Intervals) Lock(i *gvl.LockInterval) {
 
 // gvl writes a stretch in which somebody held a GVL, or somebody waited for it.
 func (x *Intervals) gvl(i *gvl.LockInterval) {
-	line := intervalsGVL{Type: "gvl", Ractor: i.Ractor, From: i.FromNS, To: i.ToNS, Waiters: i.Waiters}
+	line := intervalsGVL{Type: "gvl", Ractor: i.Ractor, From: i.FromNS, To: i.ToNS, Waiters: i.Waiters, Unlisted: i.Unlisted.Holds}
 	if i.Thread != 0 {
 		x.thread(i.Thread)
 		id, state := i.Thread, i.State.String()

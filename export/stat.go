@@ -40,8 +40,8 @@ func WriteStatJSON(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 
 // WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes of a
 // recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then
-// requests and jobs by endpoint, who is to blame for the waiting, the longest waits, what probes saw, threads that Ruby does not know, and how
-// well it was sampled and at what cost.
+// requests and jobs by endpoint, who is to blame for the waiting, the longest waits, how the probes of exact mode did, threads that Ruby does not know,
+// and how well it was sampled and at what cost.
 func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)
@@ -294,7 +294,11 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintln(b)
 	for _, g := range s.GVL {
 		if g.Waits.Count > 0 {
-			fmt.Fprintf(b, "a wait is known to ± %s; shorter ones can be missed\n", units.ProseDuration(g.Waits.ResolutionNS))
+			fmt.Fprint(b, g.Waits.Known())
+			if s.ExactNS > 0 && g.Waits.ResolutionNS > 0 {
+				fmt.Fprintf(b, ", but for %s of the time, of which every change of the GVL was seen", share(s.ExactNS, s.DurationNS))
+			}
+			fmt.Fprintln(b)
 			break
 		}
 	}

@@ -103,6 +103,9 @@ func threadNames(s *gvl.Stat) func(sampler.ThreadID) string {
 		if i, ok := at[id]; ok {
 			return statName(&s.Threads[i])
 		}
+		if id == 0 {
+			return gvl.ThreadName(0, nil)
+		}
 		return fmt.Sprintf("#%d", id)
 	}
 }
@@ -168,6 +171,9 @@ func statLongest(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintf(b, "  %9s  %s", least+units.ProseDuration(w.NS), name(w.Thread))
 		if w.Before != nil {
 			fmt.Fprintf(b, ", after %s of %s", units.ProseDuration(w.Before.NS), flamegraph.Printable(beforeText(w.Before)))
+		}
+		if w.Exact {
+			exactWait(b, &w, name)
 		}
 		fmt.Fprintln(b)
 	}

@@ -35,6 +35,7 @@ type Trace struct {
 	words   map[string]uint32
 	texts   []string // by number; 0 is ""
 	entries int
+	slots   map[int]*traceThread
 	// locks is who held the GVL of each ractor, in the order of time.
 	locks map[sampler.RactorID][]lockSpan
 
@@ -46,6 +47,9 @@ type Trace struct {
 	gcCount uint64
 	gcKnown bool
 
+	// exactly are the stretches of time of which all changes of the GVL are known.
+	exactly []traceStretch
+
 	firstNS, lastNS int64
 	// CutNS is from when on nothing is kept because there is too much; 0: all is there.
 	CutNS int64
@@ -55,6 +59,16 @@ type Trace struct {
 
 // tracePoint is a value at a time in ns.
 type tracePoint struct{ atNS, value int64 }
+
+// traceStretch is a stretch of time.
+type traceStretch struct{ fromNS, toNS int64 }
+
+// traceWait is a wait for the GVL whose both ends are known exactly.
+type traceWait struct {
+	fromNS, toNS        int64
+	handoverNS, noCPUNS int64
+	first, last         sampler.ThreadID
+}
 
 // traceGC is a cycle that was seen to have begun.
 type traceGC struct {
@@ -80,12 +94,16 @@ type traceThread struct {
 	// detail and words are the last details seen with each state.
 	detail [gvl.NumStates]gvl.Detail
 	words  [gvl.NumStates]uint32
+	waits  []traceWait
+	// endedNS is when it was listed no more.
+	endedNS int64
 }
 
 // NewTrace returns an empty Trace. The Collector that gives it CPU time must be attached to the stream after it.
 func NewTrace(d *sampler.Dictionary) *Trace {
 	return &Trace{
 		dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
+		slots: make(map[int]*traceThread),
 		locks: make(map[sampler.RactorID][]lockSpan),
 	}
 }
@@ -96,6 +114,9 @@ func (t *Trace) Tick(k *gvl.Tick) {
 		t.firstNS = k.TimeNS
 	}
 	t.lastNS = k.TimeNS
+	if k.Changes.Known() && !k.First && !k.Gap {
+		t.known(k.FromNS, k.ToNS)
+	}
 	waiting := int64(0)
 	for i := range k.States {
 		if k.States[i].State == gvl.Waiting {
@@ -116,12 +137,38 @@ func (t *Trace) Tick(k *gvl.Tick) {
 // Interval takes a stretch of a thread's time.
 func (t *Trace) Interval(i *gvl.Interval) {
 	th := t.thread(i.Thread)
+	t.slots[i.Slot] = th
 	t.addSpan(th, traceSpan{fromNS: i.FromNS, toNS: i.ToNS, stack: i.Stack, state: i.State, words: t.describe(th, i)})
+}
+
+// Waited takes a wait of which all is known.
+func (t *Trace) Waited(w *gvl.Wait) {
+	if w.Exact && w.Thread != 0 && t.room(w.FromNS) { // one that no sample listed has no row
+		th := t.thread(w.Thread)
+		th.waits = append(th.waits, traceWait{w.FromNS, w.ToNS, w.HandoverNS, w.NoCPUNS, w.FirstHolder, w.LastHolder})
+	}
+}
+
+// Ended notes when a thread was listed no more.
+func (t *Trace) Ended(slot int, atNS int64) {
+	if th := t.slots[slot]; th != nil {
+		th.endedNS = atNS
+		delete(t.slots, slot)
+	}
+}
+
+// known notes a stretch of time of which all changes of the GVL are known.
+func (t *Trace) known(fromNS, toNS int64) {
+	if n := len(t.exactly); n > 0 && t.exactly[n-1].toNS == fromNS {
+		t.exactly[n-1].toNS = toNS
+	} else if t.room(fromNS) {
+		t.exactly = append(t.exactly, traceStretch{fromNS, toNS})
+	}
 }
 
 // Lock takes who held a GVL.
 func (t *Trace) Lock(i *gvl.LockInterval) {
-	if i.Thread == 0 {
+	if i.Thread == 0 && !i.Unlisted.Holds {
 		return
 	}
 	list := t.locks[i.Ractor]
@@ -182,6 +229,9 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	}
 	d := i.Detail
 	d.DeadlineNS = 0
+	if i.State == gvl.Waiting && i.ResolutionNS == 0 {
+		d.Wait = gvl.WaitQueue // from when on it was chosen, the wait says
+	}
 	if th.words[i.State] != 0 && th.detail[i.State] == d {
 		return th.words[i.State]
 	}
@@ -290,7 +340,21 @@ func (th *traceThread) stateSpans() []stateSpan {
 	return out
 }
 
-// lockSpan is a stretch of time in which a thread held its ractor's GVL.
+// wait returns the exact wait that a span is, or is a part of; nil: there is none. from is the place in waits to begin at, for spans
+// that come in order, and what to give for the next one is returned.
+func (th *traceThread) wait(s *stateSpan, from int) (w *traceWait, next int) {
+	if s.state != gvl.Waiting {
+		return nil, from
+	}
+	for ; from < len(th.waits) && th.waits[from].toNS <= s.fromNS; from++ {
+	}
+	if from < len(th.waits) && th.waits[from].fromNS < s.toNS {
+		return &th.waits[from], from
+	}
+	return nil, from
+}
+
+// lockSpan is a stretch of time in which a thread held its ractor's GVL; of thread 0: one that no sample listed.
 type lockSpan struct {
 	fromNS, toNS int64
 	thread       sampler.ThreadID

@@ -123,6 +123,17 @@ func writeHealth(w io.Writer, f *Figures) error {
 	if _, err := fmt.Fprintf(w, "ok\nfollowing %d processes\n", f.Processes); err != nil {
 		return err
 	}
+	if x := f.Exact; x != nil {
+		if _, err := fmt.Fprintf(w, "exactly: %d processes\n", x.Processes); err != nil {
+			return err
+		}
+		for i := range x.Resting {
+			r := &x.Resting[i]
+			if _, err := fmt.Fprintf(w, "process %d: sampled only until %s, when exact mode is tried again: %q\n", r.PID, r.Until.Format(time.RFC3339), r.Why); err != nil {
+				return err
+			}
+		}
+	}
 	for i := range f.Destinations {
 		d := &f.Destinations[i]
 		how := "taken"

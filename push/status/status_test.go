@@ -98,6 +98,28 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestExact: with exact mode it is said of how many processes, and which are sampled for a while, why and until when.
+func TestExact(t *testing.T) {
+	at := serve(t, true, func() *Figures {
+		f := figures()
+		f.Exact = &Exact{Processes: 1, Resting: []Resting{{PID: 17, Why: "too dear", Until: time.Unix(1e9, 0).UTC()}}}
+		return f
+	})
+	_, text := get(t, "GET", "http://"+at+"/metrics", "")
+	for _, want := range []string{"\nddtop_exact_processes 1\n", "\nddtop_exact_resting_processes 1\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	_, text = get(t, "GET", "http://"+at+"/healthz", "")
+	if want := "exactly: 1 processes\nprocess 17: sampled only until 2001-09-09T01:46:40Z, when exact mode is tried again: \"too dear\"\n"; !strings.Contains(text, want) {
+		t.Errorf("no %q in %s", want, text)
+	}
+	if _, text = get(t, "GET", "http://"+serve(t, true, figures)+"/metrics", ""); strings.Contains(text, "exact") {
+		t.Errorf("without exact mode: %s", text)
+	}
+}
+
 // TestManyAtOnce: who asks when too many do at a time is told to come again; the others get their answer.
 func TestManyAtOnce(t *testing.T) {
 	release, asked := make(chan struct{}), make(chan struct{}, maxAtOnce)

@@ -21,6 +21,21 @@ type Figures struct {
 	// Processes is how many are followed now.
 	Processes int
 	Services  []Service
+	// Exact says how exact mode stands; nil: it was not asked for.
+	Exact *Exact
+}
+
+// Exact says of how many processes every change of the GVL is followed, and which are sampled only for a while.
+type Exact struct {
+	Processes int
+	Resting   []Resting
+}
+
+// Resting is a process in which exact mode has ended itself, why (a clause), and when it is tried again.
+type Resting struct {
+	PID   int
+	Why   string
+	Until time.Time
 }
 
 // Service are the figures of the processes of one service, those that have ended included.
@@ -96,6 +111,12 @@ func Write(w io.Writer, f *Figures) error {
 	}
 	p.metric("ddtop_processes", "gauge", "Processes that are followed now.")
 	p.value("ddtop_processes", float64(f.Processes))
+	if x := f.Exact; x != nil {
+		p.metric("ddtop_exact_processes", "gauge", "Processes of which every change of the GVL is followed now.")
+		p.value("ddtop_exact_processes", float64(x.Processes))
+		p.metric("ddtop_exact_resting_processes", "gauge", "Processes in which exact mode has ended itself and is tried again later.")
+		p.value("ddtop_exact_resting_processes", float64(len(x.Resting)))
+	}
 	p.destinations(f.Destinations)
 	p.services(f.Services)
 	_, err := io.WriteString(w, p.b.String())
