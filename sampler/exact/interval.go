@@ -45,7 +45,8 @@ func (i *Interval) NS() int64 { return i.ToNS - i.FromNS }
 // Wait is one wait for the GVL: the Interval of it, and more.
 type Wait struct {
 	Interval
-	// HandoverNS is the part from when the thread was chosen until it ran, in ns; the rest was in the queue.
+	// HandoverNS is the part from when the thread was chosen until it ran, in ns; the rest was in the queue. Up to Ruby 3.2 nobody is
+	// chosen: it is the part since the GVL was given away for the last time.
 	HandoverNS int64
 	// FirstHolder held the GVL when the wait began, or was chosen to; LastHolder held it last before the thread got it; 0: nobody.
 	FirstHolder, LastHolder int32

@@ -3,6 +3,8 @@ package exact
 import (
 	"maps"
 	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // maxThreads bounds the threads that are followed at once; records of more are counted (Checks.Untracked).
@@ -11,7 +13,9 @@ const maxThreads = 20000
 // Machine makes states of records. It follows one scheduler whose threads have native threads of their own (no M:N threads). It is
 // for one goroutine.
 type Machine struct {
-	to      Consumer
+	to Consumer
+	// watch is told of each change; nil: nobody is.
+	watch   func(*Change)
 	threads map[int32]*thread
 	// of says which native thread an rb_thread_t was seen on last.
 	of map[uint64]int32
@@ -20,14 +24,18 @@ type Machine struct {
 	last   int32
 	checks Checks
 	lastNS int64
-	past   past
-	looked look // the last comparison that counted
-	// endedNS is when a thread ended last; 0: none has.
-	endedNS int64
-	doubt   int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
-	spare   []*thread
-	out     Interval
-	wait    Wait
+	// passedNS is until when all was told.
+	passedNS int64
+	past     past
+	looked   look // the last comparison that counted
+	// freedNS is when a turn ended last, endedNS when a thread did; 0: none has.
+	freedNS, endedNS int64
+	doubt            int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
+	spare            []*thread
+	lives            uint64 // how many threads there were
+	out              Interval
+	wait             Wait
+	change           Change
 }
 
 // Checks say how well the records fit together and to what sampling sees.
@@ -43,13 +51,15 @@ type Checks struct {
 
 // thread is one native thread of Ruby's.
 type thread struct {
+	life    uint64
 	tid     int32
 	address uint64
 	state   State
 	since   int64
-	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own.
+	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own; own: one that says
+	// itself whose it is.
 	delay, began int64
-	proven       bool
+	proven, own  bool
 	doubtful     bool
 	// of a wait
 	chosenNS int64 // 0: not yet
@@ -61,12 +71,50 @@ func NewMachine(to Consumer) *Machine {
 	return &Machine{to: to, threads: make(map[int32]*thread), of: make(map[uint64]int32)}
 }
 
+// Change is a change of what a thread has to do with the GVL.
+type Change struct {
+	// AtNS is CLOCK_MONOTONIC in ns.
+	AtNS int64
+	// Life numbers the threads: it is no other one's, where native ids and addresses are used again. Address is that of the rb_thread_t.
+	Life, Address uint64
+	TID           int32
+	State         sampler.GVLState
+	// NoCPUNS and Doubtful are as in sampler.Change.
+	NoCPUNS  int64
+	Doubtful bool
+}
+
+// Watch has a function told of each change from now on, in order of time. What it is given is valid during the call only.
+func (m *Machine) Watch(watch func(*Change)) { m.watch = watch }
+
+// Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is taken to be of just
+// after it.
+func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
+
+// tell tells of a change into the state that a thread is in by now.
+func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool) {
+	if m.watch == nil {
+		return
+	}
+	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
+	m.watch(&m.change)
+}
+
+// choose notes that a thread which waits is the next to hold the GVL.
+func (m *Machine) choose(t *thread, now int64) {
+	if t.chosenNS == 0 {
+		t.chosenNS = now
+		// For how long the thread had no CPU is not known before its next record.
+		m.tell(t, sampler.GVLChosen, now, 0, t.doubtful)
+	}
+}
+
 // Checks returns what was checked so far.
 func (m *Machine) Checks() Checks { return m.checks }
 
 // Feed takes a record. They come in order of time; one that does not is taken to be of the time of the last one.
 func (m *Machine) Feed(r *Record) {
-	now := max(r.NS, m.lastNS)
+	now := max(r.NS, m.lastNS, m.passedNS+1)
 	m.lastNS = now
 	if r.Kind == Exited {
 		if t := m.threads[r.TID]; t != nil {
@@ -85,19 +133,44 @@ func (m *Machine) Feed(r *Record) {
 		}
 		return
 	}
+	own := r.Kind != Began && r.Thread != 0
+	if r.Thread == 0 && r.Before33 {
+		named := *r
+		named.Thread = m.firstOf(r)
+		r = &named
+	}
 	if r.Thread != 0 {
 		t := m.find(r, now)
 		if t == nil {
 			return
 		}
+		t.own = t.own || own
 		if r.Kind != Began || !t.proven {
 			m.note(t, r)
 			m.move(t, r.state(), now, r)
 		}
+	} else if t := m.threads[r.TID]; t != nil {
+		m.end(t, now) // up to 2.7 a thread is none of Ruby's any more when it gives the GVL away for the last time
 	}
 	if r.Kind != Began {
 		m.others(r, now)
 	}
+}
+
+// firstOf tells which rb_thread_t it is that makes a record as none of Ruby's: up to Ruby 3.2 a native thread has had the GVL before its
+// thread-local storage says whose it is. Its thread is the one that it was listed with, or the owner that is no other native thread's.
+// 0: none.
+func (m *Machine) firstOf(r *Record) uint64 {
+	if t := m.threads[r.TID]; t != nil {
+		if t.own {
+			return 0
+		}
+		return t.address
+	}
+	if _, known := m.of[r.Owner]; known {
+		return 0
+	}
+	return r.Owner
 }
 
 // note keeps what a record says of its thread beside the state.
@@ -137,13 +210,17 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	} else {
 		t = new(thread)
 	}
-	*t = thread{tid: r.TID, address: r.Thread, since: now, delay: r.DelayNS, began: r.DelayNS, doubtful: now < m.doubt}
+	m.lives++
+	*t = thread{life: m.lives, tid: r.TID, address: r.Thread, since: now, delay: r.DelayNS, began: r.DelayNS, doubtful: now < m.doubt}
 	m.threads[r.TID], m.of[r.Thread] = t, r.TID
 	return t
 }
 
 // others learns from a record about other threads than its own: who has been put into the queue, and who was chosen.
 func (m *Machine) others(r *Record, now int64) {
+	if r.Before33 {
+		return // each one queues, and takes the GVL, by itself
+	}
 	for _, address := range [2]uint64{r.Last, r.Owner} {
 		if address == 0 || address == r.Thread {
 			continue
@@ -155,8 +232,8 @@ func (m *Machine) others(r *Record, now int64) {
 		if t.state == Released {
 			m.move(t, Waiting, now, r)
 		}
-		if address == r.Owner && t.state == Waiting && t.chosenNS == 0 {
-			t.chosenNS = now
+		if address == r.Owner && t.state == Waiting {
+			m.choose(t, now)
 		}
 	}
 }
@@ -164,15 +241,20 @@ func (m *Machine) others(r *Record, now int64) {
 // move brings a thread into a state.
 func (m *Machine) move(t *thread, to State, now int64, r *Record) {
 	if t.state == to {
-		if to == Waiting && r.Owner == t.address && t.chosenNS == 0 {
-			t.chosenNS = now
+		if to == Waiting && r.Owner == t.address {
+			m.choose(t, now)
 		}
 		return
 	}
-	m.close(t, now, false)
+	if r.Before33 && t.state == Waiting && to == Running {
+		t.chosenNS = m.freedNS // nobody is chosen then: what comes before is that the GVL was held
+	}
+	noCPU, doubtful := m.close(t, now, false)
 	t.state, t.chosenNS, t.first = to, 0, 0
+	state := sampler.GVLReleased
 	switch to {
 	case Running:
+		state = sampler.GVLHeld
 		m.checks.Runs++
 		if h := m.holder; h != nil && h != t && h.state == Running {
 			// Two can't hold it: what ended the other one's turn was not recorded.
@@ -182,6 +264,7 @@ func (m *Machine) move(t *thread, to State, now int64, r *Record) {
 		}
 		m.holder = t
 	case Waiting:
+		state = sampler.GVLQueued
 		if h := m.holder; h != nil && h.state == Running {
 			t.first = h.tid
 		} else if r.Owner != t.address {
@@ -190,17 +273,18 @@ func (m *Machine) move(t *thread, to State, now int64, r *Record) {
 			}
 		}
 		if r.Owner == t.address {
-			t.chosenNS = now
+			t.chosenNS, state = now, sampler.GVLChosen
 		}
 	}
+	m.tell(t, state, now, noCPU, doubtful)
 }
 
-// close hands out the state that a thread leaves, and begins anew.
-func (m *Machine) close(t *thread, now int64, open bool) {
+// close hands out the state that a thread leaves, and begins anew. It returns for how long the thread had no CPU in it, and whether it is
+// doubtful.
+func (m *Machine) close(t *thread, now int64, open bool) (noCPU int64, doubtful bool) {
+	noCPU, doubtful = min(max(t.delay-t.began, 0), now-t.since), t.doubtful
 	if t.state != None {
-		m.out = Interval{
-			TID: t.tid, State: t.state, FromNS: t.since, ToNS: now, NoCPUNS: min(max(t.delay-t.began, 0), now-t.since), Doubtful: t.doubtful,
-		}
+		m.out = Interval{TID: t.tid, State: t.state, FromNS: t.since, ToNS: now, NoCPUNS: noCPU, Doubtful: doubtful}
 		m.to.Interval(&m.out)
 		if t.state == Waiting {
 			m.wait = Wait{Interval: m.out, FirstHolder: t.first, InProgress: open}
@@ -216,16 +300,20 @@ func (m *Machine) close(t *thread, now int64, open bool) {
 			m.to.Waited(&m.wait)
 		}
 		if t.state == Running {
-			m.last = t.tid
+			m.last, m.freedNS = t.tid, now
 			m.past.add(turn{t.tid, t.since, now})
 		}
 	}
 	t.since, t.began, t.doubtful = now, t.delay, now < m.doubt
+	return noCPU, doubtful
 }
 
 // end forgets a thread.
 func (m *Machine) end(t *thread, now int64) {
-	m.close(t, now, false)
+	noCPU, doubtful := m.close(t, now, false)
+	if t.state != None {
+		m.tell(t, sampler.GVLGone, now, noCPU, doubtful)
+	}
 	m.endedNS = now
 	delete(m.threads, t.tid)
 	if m.of[t.address] == t.tid {

@@ -57,6 +57,15 @@ func release(at int64, tid int32, thread, next uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Signalled, Thread: thread, Owner: next}
 }
 
+// old and slept are records of Ruby up to 3.2.
+func old(at int64, tid int32, thread, owner uint64) Record {
+	return Record{NS: at, TID: tid, Kind: Unlocked, Thread: thread, Owner: owner, Before33: true}
+}
+
+func slept(at int64, tid int32, thread, owner uint64) Record {
+	return Record{NS: at, TID: tid, Kind: Slept, Thread: thread, Owner: owner, Queued: true, Before33: true}
+}
+
 func TestMachine(t *testing.T) {
 	for name, c := range map[string]struct {
 		records []Record
@@ -119,6 +128,26 @@ func TestMachine(t *testing.T) {
 		"out of order": {
 			[]Record{run(300, 1, threadA), {NS: 200, TID: 1, Kind: Unlocked, Thread: threadA}},
 			"1 running 300-300\n1 released 300-900\n",
+		},
+		"up to 3.2: the queue, and nobody is chosen": {
+			[]Record{old(100, 1, threadA, threadA), slept(150, 2, threadB, threadA), {NS: 300, TID: 1, Kind: Signalled, Thread: threadA, Before33: true},
+				old(305, 1, threadA, 0), old(320, 2, threadB, threadB)},
+			"1 running 100-300\n2 waiting 150-320\n1 released 300-900\n2 running 320-900\n2 waited 150-320 for 1, then 1, handed over 20\n",
+		},
+		"up to 3.2: a time slice ends": {
+			[]Record{old(100, 1, threadA, threadA), slept(150, 2, threadB, threadA), {NS: 300, TID: 1, Kind: Signalled, Thread: threadA, Before33: true},
+				slept(303, 1, threadA, 0), old(320, 2, threadB, threadB), slept(325, 1, threadA, threadB), {NS: 400, TID: 2, Kind: Signalled, Thread: threadB, Before33: true},
+				old(401, 2, threadB, 0), old(410, 1, threadA, threadA)},
+			"1 running 100-300\n1 released 300-303\n2 waiting 150-320\n2 running 320-400\n1 waiting 303-410\n1 running 410-900\n2 released 400-900\n" +
+				"2 waited 150-320 for 1, then 1, handed over 20\n1 waited 303-410 for 0, then 2, handed over 10\n",
+		},
+		"up to 3.2: who owns it is not put into the queue by another": {
+			[]Record{old(100, 1, threadA, 0), slept(150, 2, threadB, threadA)},
+			"1 released 100-900\n2 waiting 150-900\n2 waited 150-900 for 1, then 0, handed over 0, still\n",
+		},
+		"up to 2.7: a thread's last release is none of Ruby's": {
+			[]Record{old(100, 1, threadA, threadA), {NS: 200, TID: 1, Kind: Unlocked, Before33: true}, old(300, 1, threadB, threadB)},
+			"1 running 100-200\n1 running 300-900\n",
 		},
 		"none of Ruby's": {
 			[]Record{{NS: 100, TID: timer, Kind: Unlocked}, {NS: 200, TID: timer, Kind: Exited}, {NS: 300, TID: 77, Kind: Exited}},
@@ -263,7 +292,7 @@ func FuzzMachine(f *testing.F) {
 		for ; len(data) >= 8; data = data[8:] {
 			at += int64(int8(data[0])) // back, too
 			r := Record{
-				NS: at, TID: 1 + int32(data[1]%4), Kind: Kind(data[2] % 8), Queued: data[3]&1 != 0, Linked: data[3]&2 != 0,
+				NS: at, TID: 1 + int32(data[1]%4), Kind: Kind(data[2] % 8), Queued: data[3]&1 != 0, Linked: data[3]&2 != 0, Before33: data[3]&4 != 0,
 				Thread: uint64(data[4]%5) << 4, Owner: uint64(data[5]%5) << 4, Last: uint64(data[6]%5) << 4, DelayNS: int64(int8(data[7])),
 			}
 			if data[3]&0xf0 == 0xf0 {
@@ -295,4 +324,37 @@ func FuzzMachine(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFirstTurn: up to Ruby 3.2 the record of a thread's first turn is made before its thread-local storage says whose it is.
+func TestFirstTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		began []Record
+		owner uint64
+		want  State
+	}{
+		"listed":                         {[]Record{{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true}}, 0x70, Running},
+		"listed, while another holds it": {[]Record{{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true}}, 0x80, Released},
+		"listed, after it has queued": {[]Record{
+			{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true},
+			{NS: 2, TID: 7, Kind: Slept, Owner: 0x80, Queued: true, Before33: true},
+		}, 0x70, Running},
+		"at its end, no thread of Ruby's any more": {[]Record{{NS: 1, TID: 7, Kind: Unlocked, Thread: 0x70, Owner: 0x70, Before33: true}}, 0, None},
+		"new":                                {nil, 0x70, Running},
+		"no thread of Ruby's, nobody has it": {nil, 0, None},
+		"no thread of Ruby's":                {[]Record{{NS: 1, TID: 8, Kind: Unlocked, Thread: 0x80, Owner: 0x80, Before33: true}}, 0x80, None},
+	} {
+		m := NewMachine(nothing{})
+		for i := range c.began {
+			m.Feed(&c.began[i])
+		}
+		m.Feed(&Record{NS: 10, TID: 7, Kind: Unlocked, Owner: c.owner, Before33: true})
+		got := None
+		if x := m.threads[7]; x != nil {
+			got = x.state
+		}
+		if got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
 }

@@ -24,8 +24,10 @@ type Record struct {
 	NS   int64
 	TID  int32
 	Kind Kind
-	// Queued and Linked: the thread is in the queue for the GVL; it is in the list of running threads.
-	Queued, Linked bool
+	// Queued and Linked: the thread is in the queue for the GVL; it is in the list of running threads. Up to Ruby 3.2, of which a
+	// record says Before33, Queued is that it is about to sleep until it may have the GVL (or, of Began, that it does), and Linked, and
+	// Last below, say nothing.
+	Queued, Linked, Before33 bool
 	// Thread is the address of its rb_thread_t; 0: it is none of Ruby's (the timer thread). Owner is the thread that owns the GVL,
 	// Last the last one in the queue; 0: none.
 	Thread, Owner, Last uint64
@@ -33,12 +35,12 @@ type Record struct {
 	DelayNS int64
 }
 
-// state is what a record says of its own thread (rules of Ruby 3.3 and later).
+// state is what a record says of its own thread.
 func (r *Record) state() State {
 	switch {
 	case r.Thread == 0:
 		return None
-	case r.Owner == r.Thread && r.Linked:
+	case r.Owner == r.Thread && (r.Linked || r.Before33):
 		return Running
 	case r.Owner == r.Thread || r.Queued:
 		return Waiting

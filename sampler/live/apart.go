@@ -2,11 +2,11 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
@@ -34,14 +34,37 @@ type outcome struct {
 	exits  bool
 }
 
+// lane lets one work at a time be done for a process, on an OS thread of its own.
+type lane struct {
+	pid int
+	// working holds a token while something is done, left says that it was left to itself.
+	working chan struct{}
+	left    atomic.Bool
+}
+
+func newLane(pid int) lane { return lane{pid: pid, working: make(chan struct{}, 1)} }
+
+// close calls end when nothing is being done, and nothing will be any more: at once, or when what was left to itself has returned.
+func (l *lane) close(end func() error) error {
+	if l.left.Load() {
+		go func() {
+			l.working <- struct{}{}
+			_ = end() // nobody is there any more to hear of an error
+		}()
+		return nil
+	}
+	l.working <- struct{}{} // for good
+	return end()
+}
+
 // apart calls work on an OS thread of its own and returns what it returns. When ctx has ended and work has not within
 // letGoAfter, apart returns NoAnswer without it: leave, which may be nil, is called before that. Only one
 // work runs at a time: while an earlier one has not returned, apart returns NoAnswer at once.
-func (s *Source) apart(ctx context.Context, work func() error, leave func()) error {
+func (l *lane) apart(ctx context.Context, work func() error, leave func()) error {
 	select {
-	case s.working <- struct{}{}:
+	case l.working <- struct{}{}:
 	default:
-		return NoAnswer(s.info.PID, nil)
+		return NoAnswer(l.pid, nil)
 	}
 	done := make(chan outcome, 1)
 	attach.OnOwnThread(func() {
@@ -52,7 +75,7 @@ func (s *Source) apart(ctx context.Context, work func() error, leave func()) err
 					end = outcome{panics: fmt.Sprintf("%v\n%s", r, debug.Stack())}
 				}
 			}
-			<-s.working
+			<-l.working
 			done <- end
 		}()
 		err := work()
@@ -65,11 +88,11 @@ func (s *Source) apart(ctx context.Context, work func() error, leave func()) err
 		select {
 		case end = <-done:
 		case <-time.After(letGoAfter):
-			s.left.Store(true)
+			l.left.Store(true)
 			if leave != nil {
 				leave()
 			}
-			return NoAnswer(s.info.PID, nil)
+			return NoAnswer(l.pid, nil)
 		}
 	}
 	switch {
@@ -81,19 +104,45 @@ func (s *Source) apart(ctx context.Context, work func() error, leave func()) err
 	return end.err
 }
 
-// result is apart for work that returns something.
-func result[T any](ctx context.Context, s *Source, work func() (T, error)) (T, error) {
-	var none T
-	out := make(chan T, 1)
-	err := s.apart(ctx, func() error {
-		v, err := work()
-		out <- v
-		return err
-	}, nil)
-	if errors.Is(err, attach.ErrNoAnswer) {
-		return none, err
+// result is apart for work that returns something. drop, which may be nil, takes what is returned without an error when nobody waits for
+// it any more.
+func result[T any](ctx context.Context, l *lane, work func() (T, error), drop func(T)) (T, error) {
+	type returned struct {
+		v   T
+		err error
 	}
-	return <-out, err
+	var mu sync.Mutex
+	abandoned, out := false, make(chan returned, 1)
+	away := func(r returned) {
+		if drop != nil && r.err == nil {
+			drop(r.v)
+		}
+	}
+	err := l.apart(ctx, func() error {
+		v, err := work()
+		mu.Lock()
+		defer mu.Unlock()
+		if abandoned {
+			away(returned{v, err})
+		} else {
+			out <- returned{v, err}
+		}
+		return nil
+	}, nil)
+	if err == nil {
+		r := <-out
+		return r.v, r.err
+	}
+	mu.Lock()
+	abandoned = true
+	mu.Unlock()
+	select {
+	case r := <-out: // just now
+		away(r)
+	default:
+	}
+	var none T
+	return none, err
 }
 
 // Silent is how long the tick under way has lasted: much longer than a few milliseconds when the target's memory or the

@@ -130,8 +130,8 @@ func TestRunsInARow(t *testing.T) {
 // TestApart: work's own end is that of the caller, a panic and Goexit included, and work that does not come back is
 // left, with nothing let through after that.
 func TestApart(t *testing.T) {
-	s := &Source{working: make(chan struct{}, 1)}
-	if err := s.apart(t.Context(), func() error { return os.ErrClosed }, nil); err != os.ErrClosed {
+	s := &Source{reading: newLane(1)}
+	if err := s.reading.apart(t.Context(), func() error { return os.ErrClosed }, nil); err != os.ErrClosed {
 		t.Error(err)
 	}
 	func() {
@@ -140,12 +140,12 @@ func TestApart(t *testing.T) {
 				t.Errorf("recovered %.200s", r)
 			}
 		}()
-		_ = s.apart(t.Context(), func() error { panic("a bug") }, nil)
+		_ = s.reading.apart(t.Context(), func() error { panic("a bug") }, nil)
 	}()
 	left := make(chan bool)
 	go func() {
 		defer close(left)
-		_ = s.apart(t.Context(), func() error { runtime.Goexit(); return nil }, nil)
+		_ = s.reading.apart(t.Context(), func() error { runtime.Goexit(); return nil }, nil)
 		left <- true
 	}()
 	if <-left {
@@ -156,7 +156,7 @@ func TestApart(t *testing.T) {
 	back, ended := make(chan struct{}), make(chan struct{})
 	var out door
 	samples := 0
-	err := s.apart(ctx, func() error {
+	err := s.reading.apart(ctx, func() error {
 		defer close(ended)
 		cancel()
 		<-back
@@ -166,7 +166,7 @@ func TestApart(t *testing.T) {
 	if !errors.Is(err, attach.ErrNoAnswer) {
 		t.Errorf("left with %v", err)
 	}
-	if err := s.apart(t.Context(), func() error { return nil }, nil); !errors.Is(err, attach.ErrNoAnswer) {
+	if err := s.reading.apart(t.Context(), func() error { return nil }, nil); !errors.Is(err, attach.ErrNoAnswer) {
 		t.Errorf("while the work goes on: %v", err)
 	}
 	close(back)
@@ -174,7 +174,7 @@ func TestApart(t *testing.T) {
 	if samples != 0 {
 		t.Error("a sample came after it was left")
 	}
-	for s.apart(t.Context(), func() error { return nil }, nil) != nil { // until the token is back
+	for s.reading.apart(t.Context(), func() error { return nil }, nil) != nil { // until the token is back
 		time.Sleep(time.Millisecond)
 	}
 }

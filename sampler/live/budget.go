@@ -51,10 +51,10 @@ type budget struct {
 
 	mu sync.Mutex
 	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them, idle of those
-	// whose clock is slow.
-	stackHz, lockHz float64
-	awake, idle     int
-	stretch         stretch
+	// whose clock is slow. exact is the number of either whose ticks are all at the stack rate (exact mode).
+	stackHz, lockHz    float64
+	awake, idle, exact int
+	stretch            stretch
 	// held: ticks had to wait, and less than half of the budget has been saved up since.
 	held bool
 	// levelNS is the CPU time saved up; negative: overdrawn. levelAtNS is when it was brought up to date.
@@ -117,6 +117,23 @@ func (b *budget) count(awake, idle int) {
 	defer b.mu.Unlock()
 	b.awake += awake
 	b.idle += idle
+}
+
+// countExact says that a Source begins, or ends, to tick at the stack rate alone.
+func (b *budget) countExact(begins bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if begins {
+		b.exact++
+	} else {
+		b.exact--
+	}
+}
+
+// lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
+func (b *budget) lockRate() float64 {
+	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
+	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
 // limit is the share of a CPU in force: half of what was asked for where no CPU is free.
@@ -226,7 +243,7 @@ func (b *budget) tune(now, own int64) {
 		b.held = false
 	}
 	lock, stack := b.lock.mean/1e9, max(b.stack.mean-b.lock.mean, 0)/1e9
-	lockWant, stackWant := b.lockHz*lock, b.stackHz*stack // of one Source
+	lockWant, stackWant := b.lockRate()*lock, b.stackHz*stack // of one Source
 	idleWant := float64(b.idle) * (min(b.lockHz, 1e9/slowIntervalNS)*lock + min(b.stackHz, 1e9/(2*slowIntervalNS))*stack)
 	awakeGets, idleGets := divide(give, float64(b.awake)*(lockWant+stackWant), idleWant)
 	awake := float64(b.awake)

@@ -20,6 +20,8 @@ type spender struct {
 	lock, stack func(source int, now int64) float64
 	// beside is the share of a CPU that the rest takes, perTick what it takes of each tick, as a ratio to that.
 	beside, perTick float64
+	// exact: all ticks are at the stack rate.
+	exact bool
 
 	cpu   []spending
 	sum   float64
@@ -61,7 +63,11 @@ func (s *spender) run(until int64) {
 		if now >= until {
 			return
 		}
-		s.b.pace(c, 1e9/s.b.stackHz, 1e9/s.b.lockHz)
+		lockHz := s.b.lockHz
+		if s.exact {
+			lockHz = s.b.stackHz
+		}
+		s.b.pace(c, 1e9/s.b.stackHz, 1e9/lockHz)
 		depth, _ := c.tick(now)
 		cost := s.lock(at, now) // of each tick
 		if depth == sampler.StackTick {
@@ -495,4 +501,27 @@ func (p *phases) share(from, to int64) float64 {
 		ns += float64(max(min(p.turns[i+1], to)-max(p.turns[i], from), 0))
 	}
 	return ns / float64(to-from)
+}
+
+// TestBudgetInExactMode: what ticks at the stack rate alone take is not taken for what they would take at the lock rate.
+func TestBudgetInExactMode(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		s := newSpender(0.05, 1) // at full rates they take 8 % of a CPU, at the stack rate 3 %
+		s.exact = exact
+		if exact {
+			s.b.countExact(true)
+		}
+		s.run(20e9)
+		if _, lowered := s.b.says(); lowered == exact {
+			t.Errorf("exact %v: lowered %v", exact, lowered)
+		}
+		if exact {
+			s.b.countExact(false)
+			s.exact = false
+			s.run(40e9)
+			if _, lowered := s.b.says(); !lowered {
+				t.Error("after exact mode the rates are those asked for, which take too much")
+			}
+		}
+	}
 }

@@ -10,7 +10,9 @@ const classesNS = 50_000_000
 func (s *Source) countClasses(sample *sampler.Sample) {
 	if sample.TimeNS-s.lastClasses >= classesNS {
 		s.lastClasses = sample.TimeNS
+		s.ticking.Lock()
 		s.classesNow = s.reader.CountClasses(sample)
+		s.ticking.Unlock()
 	}
 	sample.Classes = s.classesNow
 }

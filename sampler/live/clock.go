@@ -20,6 +20,8 @@ const (
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
 	slowestAfterNS    = 10_000_000_000
+	// slowExactNS is the time between ticks while nothing runs or waits and changes are known without them.
+	slowExactNS = 125_000_000
 )
 
 // clock decides when the next tick is due and what it reads.
@@ -32,6 +34,8 @@ type clock struct {
 	restNS   int64
 	lastBusy int64
 	slow     bool
+	// exact: each change of the GVL is known.
+	exact bool
 	// ticks counts those before the first sign of life; -1: there was one.
 	ticks int
 	rng   *rand.Rand
@@ -56,6 +60,9 @@ func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 		interval, stack = max(interval, c.slowLockNS), max(stack, c.slowStackNS)
 		if now-c.lastBusy > slowestAfterNS {
 			interval, stack = max(interval, slowestIntervalNS), max(stack, 2*slowestIntervalNS)
+		}
+		if c.exact {
+			interval, stack = max(interval, slowExactNS), max(stack, 2*slowExactNS)
 		}
 	}
 	if behind := float64(now - c.next); behind > interval {

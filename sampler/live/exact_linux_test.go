@@ -17,15 +17,13 @@ import (
 
 // exactly is what exact mode says of a process, kept.
 type exactly struct {
-	t         *testing.T
-	ends      map[int32]int64
-	turns     map[int32]int
-	waits     int
-	intervals int
+	t     *testing.T
+	ends  map[int32]int64
+	turns map[int32]int
+	waits int
 }
 
 func (e *exactly) Interval(i *exact.Interval) {
-	e.intervals++
 	if end, ok := e.ends[i.TID]; ok && i.FromNS < end || i.ToNS < i.FromNS {
 		e.t.Errorf("%+v after %d", i, end)
 	}
@@ -45,7 +43,6 @@ func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options
 	}
 	p := r.Start(t, program, o)
 	p.Expect(t, "ready")
-	rubytest.NeedLibrary(t, p)
 	s, err := live.Open(t.Context(), p.PID, live.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -57,47 +54,42 @@ func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options
 // eachExact runs a test on the Rubies that exact mode is for.
 func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		if !r.AtLeast(3, 3) {
-			rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
-		}
+		rubytest.NeedExact(t, r)
 		test(t, r)
 	})
 }
 
-// watchExactly follows a process until done, which sees each sample, says so; the process may end before.
-func watchExactly(t *testing.T, s *live.Source, cost float64, done func(*exactly) bool) (*exactly, live.ExactReport) {
+// watchExactly follows a process until done, which is asked at each sample, says so.
+func watchExactly(t *testing.T, s *live.Source, done func() bool) (*exactly, live.ExactReport) {
 	t.Helper()
 	e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
-	x, err := s.OpenExact(t.Context(), live.ExactOptions{MaxCost: cost, To: e})
-	if err != nil {
+	if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1, To: e}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
-	err = s.Run(ctx, func(sample *sampler.Sample) {
-		x.Saw(sample)
-		if done(e) {
+	if err := s.Run(ctx, func(*sampler.Sample) {
+		if done() {
 			cancel()
 		}
-	})
-	if err != nil && !errors.Is(err, sampler.ErrEnded) {
+	}); err != nil {
 		t.Error(err)
 	}
-	report, err := x.Close()
+	report, err := s.EndExact()
 	if err != nil {
 		t.Error(err)
 	}
-	again, err := x.Close()
+	again, err := s.EndExact()
 	if err != nil || again != report {
-		t.Errorf("closed again: %+v, %v; before %+v", again, err, report)
+		t.Errorf("ended again: %+v, %v; before %+v", again, err, report)
 	}
 	return e, report
 }
 
 // after is a done that waits for a time.
-func after(d time.Duration) func(*exactly) bool {
+func after(d time.Duration) func() bool {
 	var until time.Time // from the first sample on: putting the probes in takes its time
-	return func(*exactly) bool {
+	return func() bool {
 		if until.IsZero() {
 			until = time.Now().Add(d)
 		}
@@ -113,7 +105,7 @@ func TestExactFollows(t *testing.T) {
 puts "ready"
 $stdin.gets`, rubytest.Options{})
 		// How many turns there are depends on the machine: a time slice is 100 ms of the thread's own.
-		e, report := watchExactly(t, s, 1, after(2*time.Second))
+		e, report := watchExactly(t, s, after(2*time.Second))
 		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Unclosed != 0 || report.CPUNS <= 0 {
 			t.Errorf("%+v", report)
 		}
@@ -130,9 +122,9 @@ $stdin.gets`, rubytest.Options{})
 }
 
 // sends has a process do what it does at a line of input, and says when it is done with it.
-func sends(t *testing.T, p *rubytest.Process, done string) func(*exactly) bool {
+func sends(t *testing.T, p *rubytest.Process, done string) func() bool {
 	sent, over := false, make(chan struct{})
-	return func(*exactly) bool {
+	return func() bool {
 		if !sent {
 			sent = true
 			go func() { p.Send(t, "go"); p.Expect(t, done); close(over) }()
@@ -156,7 +148,7 @@ $stdin.gets
 Array.new(3) { |i| Thread.new { 1000.times { Thread.new { sleep 0 if i == 1 }.join } } }.each(&:join)
 puts "done"
 $stdin.gets`, rubytest.Options{})
-		e, report := watchExactly(t, s, 1, sends(t, p, "done"))
+		e, report := watchExactly(t, s, sends(t, p, "done"))
 		turns := 0
 		for _, n := range e.turns {
 			turns += n
@@ -165,32 +157,6 @@ $stdin.gets`, rubytest.Options{})
 			t.Errorf("%d turns; %+v", turns, report)
 		}
 	})
-}
-
-// TestExactEnds: the process ends, or becomes another program, while it is followed.
-func TestExactEnds(t *testing.T) {
-	for name, last := range map[string]string{"exits": "exit!", "becomes another program": `exec "cat"`, "is killed": `Process.kill(:KILL, $$)`} {
-		t.Run(name, func(t *testing.T) {
-			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
-				p, s := openExact(t, r, `$stdout.sync = true
-2.times { Thread.new { loop { sleep 0.001 } } }
-puts "ready"
-$stdin.gets
-`+last, rubytest.Options{})
-				sent := false
-				e, _ := watchExactly(t, s, 1, func(*exactly) bool {
-					if !sent {
-						sent = true
-						p.Send(t, "go")
-					}
-					return false
-				})
-				if e.intervals == 0 {
-					t.Error("nothing was seen of it")
-				}
-			})
-		})
-	}
 }
 
 // TestExactForks: a process that forks goes on being followed; its children, which have its memory, are no part of it.
@@ -203,7 +169,7 @@ $stdin.gets
 5.times { Process.wait(fork { 2.times.map { Thread.new { 200.times { sleep 0 } } }.each(&:join) }) }
 puts "forked"
 $stdin.gets`, rubytest.Options{})
-		e, report := watchExactly(t, s, 1, sends(t, p, "forked"))
+		e, report := watchExactly(t, s, sends(t, p, "forked"))
 		threads := make(map[int32]bool)
 		for tid := range e.ends {
 			threads[tid] = true
@@ -211,32 +177,6 @@ $stdin.gets`, rubytest.Options{})
 		// The main thread and the one that sleeps; the timer thread of Ruby is no thread of Ruby's.
 		if report.Wrong || len(threads) > 2 {
 			t.Errorf("threads %v; %+v", threads, report)
-		}
-	})
-}
-
-// TestExactIsTooDear: probes that cost too much are taken out, and it is said why.
-func TestExactIsTooDear(t *testing.T) {
-	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
-		_, s := openExact(t, r, `$stdout.sync = true
-r, w = IO.pipe
-4.times { Thread.new { loop { w.syswrite("x"); r.sysread(1) } } }
-puts "ready"
-$stdin.gets`, rubytest.Options{})
-		ended := false
-		e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
-		x, err := s.OpenExact(t.Context(), live.ExactOptions{MaxCost: 1e-4, To: e})
-		if err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-x.Done():
-			ended = true
-		case <-time.After(rubytest.Timeout):
-		}
-		report, err := x.Close()
-		if err != nil || !ended || report.Wrong || !strings.Contains(report.Ended, "% of its CPU time, and may cost 0.01 %") || e.intervals == 0 {
-			t.Errorf("ended %v, %+v, %v, %d intervals", ended, report, err, e.intervals)
 		}
 	})
 }
@@ -259,8 +199,8 @@ $stdin.gets`
 $VERBOSE = nil
 r = Ractor.new { Ractor.receive }
 puts "ready"
-$stdin.gets`, rubytest.Options{}, [2]int{3, 3}, [2]int{9, 0}, ruby.ErrNoScheduler, "2 ractors"},
-		"an older Ruby": {plain, rubytest.Options{}, [2]int{2, 5}, [2]int{3, 3}, ruby.ErrNoScheduler, "known as yet from 3.3 on"},
+$stdin.gets`, rubytest.Options{}, [2]int{3, 0}, [2]int{9, 0}, ruby.ErrNoScheduler, "2 ractors"},
+		"an older Ruby": {plain, rubytest.Options{}, [2]int{2, 5}, [2]int{2, 6}, ruby.ErrNoScheduler, "is known from 2.6 on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -268,7 +208,7 @@ $stdin.gets`, rubytest.Options{}, [2]int{3, 3}, [2]int{9, 0}, ruby.ErrNoSchedule
 					rubytest.Skip(t, "not of this Ruby")
 				}
 				_, s := openExact(t, r, c.program, c.o)
-				if _, err := s.OpenExact(t.Context(), live.ExactOptions{To: &exactly{}}); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+				if err := s.Exact(t.Context(), live.ExactOptions{}); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v, want %q", err, c.says)
 				}
 				if once, err := s.Once(t.Context()); err != nil || len(once.Threads) == 0 {
@@ -277,38 +217,4 @@ $stdin.gets`, rubytest.Options{}, [2]int{3, 3}, [2]int{9, 0}, ruby.ErrNoSchedule
 			})
 		})
 	}
-}
-
-// TestExactEndsWithRactors: a process that makes a ractor is no longer followed.
-func TestExactEndsWithRactors(t *testing.T) {
-	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
-		p, s := openExact(t, r, `$stdout.sync = true
-$VERBOSE = nil
-puts "ready"
-$stdin.gets
-r = Ractor.new { Ractor.receive }
-$stdin.gets`, rubytest.Options{})
-		e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
-		x, err := s.OpenExact(t.Context(), live.ExactOptions{MaxCost: 1, To: e})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Send(t, "go")
-		ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
-		defer cancel()
-		go func() {
-			select {
-			case <-x.Done():
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		if err := s.Run(ctx, x.Saw); err != nil {
-			t.Error(err)
-		}
-		report, err := x.Close()
-		if err != nil || !strings.Contains(report.Ended, "ractors") || report.Wrong {
-			t.Errorf("%+v, %v", report, err)
-		}
-	})
 }

@@ -7,21 +7,26 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// Exact follows the GVL of a process.
-type Exact struct{}
+// exactRun is never made: it works on Linux only.
+type exactRun struct{ done chan struct{} }
 
-// OpenExact fails: it works on Linux only.
-func (s *Source) OpenExact(context.Context, ExactOptions) (*Exact, error) {
+func (*Source) openExact(context.Context, ExactOptions) (*exactRun, error) {
 	return nil, attach.ErrLinuxOnly
 }
 
-// Saw does nothing.
-func (*Exact) Saw(*sampler.Sample) {}
+func (*exactRun) on() bool                           { return false }
+func (*exactRun) look()                              {}
+func (*exactRun) behind(int64) int64                 { return 0 }
+func (*exactRun) fill(*sampler.Sample, *exact.List)  {}
+func (*exactRun) endWith(string)                     {}
+func (*exactRun) status() (none sampler.ExactStatus) { return none }
+func (*exactRun) close() (ExactReport, error)        { return ExactReport{}, nil }
 
-// Done returns nil.
-func (*Exact) Done() <-chan struct{} { return nil }
+// TryExact fails: it works on Linux only.
+func TryExact() error { return attach.ErrLinuxOnly }
 
-// Close does nothing.
-func (*Exact) Close() (ExactReport, error) { return ExactReport{}, nil }
+// CheckExact fails: it works on Linux only.
+func (s *Source) CheckExact(context.Context) error { return attach.ErrLinuxOnly }

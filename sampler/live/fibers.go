@@ -12,7 +12,7 @@ import (
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
-	return result(ctx, s, func() (sampler.Fibers, error) { return s.reader.SuspendedFibers(ctx) })
+	return result(ctx, &s.reading, func() (sampler.Fibers, error) { return s.reader.SuspendedFibers(ctx) }, nil)
 }
 
 // Fibers looks for the fibers that are suspended, as the core file has them. It is to be called after Once.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
 )
 
 const (
@@ -38,13 +39,19 @@ type handover struct {
 	// lost, wokenNS and newest are the clock's. newest is the sample that was lost last; holding: none was handed over since.
 	lost    uint64
 	wokenNS int64
-	newest  sampler.Sample
+	newest  handed
 	holding bool
+}
+
+// handed is a sample on its way. list says which threads it has, by their addresses; nil: nobody asks.
+type handed struct {
+	sampler.Sample
+	list *exact.List
 }
 
 // queue passes samples from one goroutine on to one other, in their order, without a lock.
 type queue struct {
-	ring []*sampler.Sample
+	ring []*handed
 	// in and out count what was ever put in and taken out.
 	in, out atomic.Uint64
 }
@@ -52,14 +59,23 @@ type queue struct {
 func (q *queue) full() bool { return q.in.Load()-q.out.Load() == uint64(len(q.ring)) }
 
 // put must not be called when the queue is full.
-func (q *queue) put(s *sampler.Sample) {
+func (q *queue) put(s *handed) {
 	in := q.in.Load()
 	q.ring[in%uint64(len(q.ring))] = s
 	q.in.Store(in + 1)
 }
 
+// next is what take would return.
+func (q *queue) next() *handed {
+	out := q.out.Load()
+	if out == q.in.Load() {
+		return nil
+	}
+	return q.ring[out%uint64(len(q.ring))]
+}
+
 // take returns nil when there is none.
-func (q *queue) take() *sampler.Sample {
+func (q *queue) take() *handed {
 	out := q.out.Load()
 	if out == q.in.Load() {
 		return nil
@@ -73,29 +89,31 @@ func (q *queue) take() *sampler.Sample {
 
 func newHandover() *handover {
 	return &handover{
-		waiting: queue{ring: make([]*sampler.Sample, maxWaiting)},
-		free:    queue{ring: make([]*sampler.Sample, maxFree)},
+		waiting: queue{ring: make([]*handed, maxWaiting)},
+		free:    queue{ring: make([]*handed, maxFree)},
 		wake:    make(chan struct{}, 1),
 		sharers: new(atomic.Int32),
 	}
 }
 
 // put hands a copy of a sample over, or counts it as lost. It is the clock's.
-func (h *handover) put(s *sampler.Sample) {
+func (h *handover) put(s *sampler.Sample, list *exact.List) {
 	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.sharers.Load())))
 	// Nobody else adds to them, so what there is room for now there is room for below.
 	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
 		h.lost++
 		h.newest.CopyFrom(s)
+		h.newest.list = list
 		h.holding = true
 		return
 	}
 	h.holding = false
 	c := h.free.take()
 	if c == nil {
-		c = new(sampler.Sample)
+		c = new(handed)
 	}
 	c.CopyFrom(s)
+	c.list = list
 	c.Reads.Lost = h.lost
 	h.threads.Add(n)
 	h.waiting.put(c)
@@ -115,23 +133,26 @@ func (h *handover) put(s *sampler.Sample) {
 	}
 }
 
-// take calls emit with all samples that wait.
-func (h *handover) take(emit func(*sampler.Sample)) {
-	for s := h.waiting.take(); s != nil; s = h.waiting.take() {
+// take calls emit with the samples that wait, up to the first one that is not ready.
+func (h *handover) take(ready func(timeNS int64) bool, emit func(*handed)) {
+	for s := h.waiting.next(); s != nil && ready(s.TimeNS); s = h.waiting.next() {
+		h.waiting.take()
 		emit(s)
 		h.threads.Add(-int64(len(s.Threads)))
+		s.list, s.Changes = nil, sampler.Changes{} // which are not its own
 		if !h.free.full() {
 			h.free.put(s)
 		}
 	}
 }
 
-// end is take once the clock has ended. What was lost last has no sample after it that says so, so the newest one is kept
-// after all, and says how many are missing before it.
-func (h *handover) end(emit func(*sampler.Sample)) {
-	h.take(emit)
+// end is take once the clock has ended: all are made ready by wait. What was lost last has no sample after it that says so, so the newest
+// one is kept after all, and says how many are missing before it.
+func (h *handover) end(wait func(timeNS int64), emit func(*handed)) {
+	h.take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {
 		h.newest.Reads.Lost = h.lost - 1
+		wait(h.newest.TimeNS)
 		emit(&h.newest)
 	}
 }
@@ -151,7 +172,7 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 				ended <- nil
 			}
 		}()
-		ended <- s.clocked(ctx, h.put)
+		ended <- s.clocked(ctx, func(x *sampler.Sample) { h.put(x, s.listing.list) })
 	}()
 	over := false
 	defer func() {
@@ -159,13 +180,15 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 			<-ended
 		}
 	}()
+	d := delivery{mode: &s.exact, emit: emit}
 	for {
 		select {
 		case <-h.wake:
-			h.take(emit)
+			d.fetch()
+			h.take(d.ready, d.deliver)
 		case err := <-ended:
 			over = true
-			h.end(emit)
+			h.end(d.wait, d.deliver)
 			if failed != nil {
 				panic(failed)
 			}

@@ -11,6 +11,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
+// Of samples that nothing is to be added to.
+func always(int64) bool { return true }
+func atOnce(int64)      {}
+
 // TestHandoverCountsWhatIsLost: each sample is taken or counted, and the first one behind a hole says how large it is.
 func TestHandoverCountsWhatIsLost(t *testing.T) {
 	for _, c := range []struct{ threads, room int }{{1, maxWaiting}, {1000, maxWaitingThreads / 1000}, {2 * maxWaitingThreads, 1}} {
@@ -20,12 +24,12 @@ func TestHandoverCountsWhatIsLost(t *testing.T) {
 			for range n {
 				x.Reads.Ticks++
 				x.TimeNS++
-				h.put(&x)
+				h.put(&x, nil)
 			}
 		}
 		taken, last := 0, sampler.Reads{}
 		take := func() {
-			h.take(func(s *sampler.Sample) {
+			h.take(always, func(s *handed) {
 				taken++
 				if missing := s.Reads.Ticks - uint64(taken); missing != s.Reads.Lost {
 					t.Fatalf("%d threads: before tick %d %d are missing, and %d are said to be lost", c.threads, s.Reads.Ticks, missing, s.Reads.Lost)
@@ -48,7 +52,7 @@ func TestHandoverCountsWhatIsLost(t *testing.T) {
 		}
 		// At the end too what is lost is said, though no sample comes behind it.
 		put(c.room + 5)
-		h.end(func(s *sampler.Sample) { taken++; last = s.Reads })
+		h.end(atOnce, func(s *handed) { taken++; last = s.Reads })
 		if last.Ticks != x.Reads.Ticks || last.Lost != 7+4 || uint64(taken)+last.Lost != last.Ticks {
 			t.Errorf("%d threads: the end is tick %d of %d with %d lost, after %d", c.threads, last.Ticks, x.Reads.Ticks, last.Lost, taken)
 		}
@@ -60,14 +64,14 @@ func TestHandoverAllocatesNothing(t *testing.T) {
 	h := newHandover()
 	x := sampler.Sample{Ractors: []sampler.Ractor{{Queue: []sampler.ThreadID{1, 2}}}, Threads: make([]sampler.Thread, 10)}
 	x.Threads[3].Resumers = []sampler.StackID{7, 8}
-	h.put(&x)
+	h.put(&x, nil)
 	x.Ractors[0].Queue[0], x.Threads[3].Resumers[1], x.Threads[0].ID = 9, 9, 9
-	h.take(func(s *sampler.Sample) {
+	h.take(always, func(s *handed) {
 		if s.Ractors[0].Queue[0] != 1 || s.Threads[3].Resumers[1] != 8 || s.Threads[0].ID != 0 {
 			t.Errorf("the sample that was handed over has changed: %+v", s)
 		}
 	})
-	if n := testing.AllocsPerRun(1000, func() { h.put(&x); h.take(func(*sampler.Sample) {}) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { h.put(&x, nil); h.take(always, func(*handed) {}) }); n != 0 {
 		t.Errorf("%g allocations a tick", n)
 	}
 }
@@ -118,11 +122,11 @@ func TestHandoverKeepsOrder(t *testing.T) {
 		x := sampler.Sample{Threads: make([]sampler.Thread, 3)}
 		for i := range all {
 			x.TimeNS, x.Threads[2].ID, x.Reads.Ticks = int64(i)*batchNS/10, sampler.ThreadID(i), uint64(i+1)
-			h.put(&x)
+			h.put(&x, nil)
 		}
 	}()
 	taken, last := uint64(0), sampler.Reads{}
-	take := func(s *sampler.Sample) {
+	take := func(s *handed) {
 		if taken++; s.Reads.Ticks != taken+s.Reads.Lost || s.Threads[2].ID != sampler.ThreadID(s.Reads.Ticks-1) {
 			t.Errorf("tick %d with %d lost before it and thread %d, after %d samples", s.Reads.Ticks, s.Reads.Lost, s.Threads[2].ID, taken-1)
 		}
@@ -131,9 +135,9 @@ func TestHandoverKeepsOrder(t *testing.T) {
 	for over := false; !over; {
 		select {
 		case <-h.wake:
-			h.take(take)
+			h.take(always, take)
 		case <-put:
-			h.end(take)
+			h.end(atOnce, take)
 			over = true
 		}
 		if t.Failed() {

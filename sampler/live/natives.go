@@ -23,7 +23,7 @@ type NativeThread struct {
 func (s *Source) NativeThreads() ([]NativeThread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)
 	defer cancel()
-	return result(ctx, s, s.nativeThreads)
+	return result(ctx, &s.reading, s.nativeThreads, nil)
 }
 
 func (s *Source) nativeThreads() ([]NativeThread, error) {

@@ -144,7 +144,8 @@ func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, working: make(chan struct{}, 1)}
+	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, reading: newLane(pid)}
+	s.exact.opening = newLane(pid)
 	s.shown = s.dict.Redacted(s.names).Owned(opts.OwnCode)
 	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)

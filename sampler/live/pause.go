@@ -93,6 +93,8 @@ func (s *Source) warmUp() {
 // learnCalls reads everything and asks the kernel about all threads: one that has been stopped is seen on its way back
 // into its system call for a moment, and its call may have the name restart_syscall ever after.
 func (s *Source) learnCalls() {
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
 	var sample sampler.Sample
 	if s.reader.Read(sampler.StackTick, &sample) == nil { // else the first pause takes longer
 		s.view.fill(&sample, true)

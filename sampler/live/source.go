@@ -73,13 +73,16 @@ type Source struct {
 	// published is of beside's goroutine while that runs.
 	published published
 
-	// working holds a token while something is read, left says that it was left to itself (apart); tickBegan is when
-	// the tick under way began, CLOCK_MONOTONIC in ns; 0: none is.
-	working   chan struct{}
-	left      atomic.Bool
+	// reading is the lane of Run, Once and what else reads; tickBegan is when the tick under way began, CLOCK_MONOTONIC in ns; 0: none
+	// is.
+	reading   lane
 	tickBegan atomic.Int64
-	// ticking is held while a tick of Run reads.
+	// ticking is held while the reader is in use; running: Run has begun, whose end ends reads.
 	ticking sync.Mutex
+	running atomic.Bool
+	exact   exactMode
+	// listing is the clock's.
+	listing listing
 
 	// sharers is how many processes are sampled at once.
 	sharers atomic.Int32
@@ -125,17 +128,9 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Close closes what is open of the target. What a read that has not returned still uses is closed when it does.
+// Close ends exact mode and closes what is open of the target. What a read that has not returned still uses is closed when it does.
 func (s *Source) Close() error {
-	if s.left.Load() {
-		go func() {
-			s.working <- struct{}{}
-			_ = s.release() // nobody is there any more to hear of an error
-		}()
-		return nil
-	}
-	s.working <- struct{}{} // for good
-	return s.release()
+	return s.exact.close(func() error { return s.reading.close(s.release) })
 }
 
 func (s *Source) release() error {
@@ -158,111 +153,6 @@ func (s *Source) release() error {
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
-// onceLimit is how long Once tries.
-const onceLimit = 10 * time.Second
-
-// Once takes one complete sample: all stacks, and the kernel's word on every thread. It tries again, for a moment, when
-// threads come and go or a stack could not be read whole. The error is attach.ErrNoAnswer when reading does not come back,
-// within some ten seconds or half a second of the end of ctx.
-func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, onceLimit)
-	defer cancel()
-	var best atomic.Pointer[sampler.Sample]
-	err := s.apart(ctx, func() error { return s.once(ctx, &best) }, nil)
-	if x := best.Load(); x != nil && (err == nil || errors.Is(err, attach.ErrNoAnswer)) {
-		return x, nil
-	}
-	return nil, err
-}
-
-// stopWith has the end of ctx end the tick under way. The returned function undoes it.
-func (s *Source) stopWith(ctx context.Context) (undo func()) {
-	s.reader.Resume()
-	stopped := make(chan struct{})
-	quit := context.AfterFunc(ctx, func() {
-		s.reader.Stop()
-		close(stopped)
-	})
-	return func() {
-		if !quit() {
-			<-stopped // or it would come in the midst of what is read next
-		}
-	}
-}
-
-// once puts the best sample so far into best. The error is for the case that there was none.
-func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
-	const tries = 20
-	defer s.tickBegan.Store(0)
-	s.tickBegan.Store(monotonic())
-	defer s.stopWith(ctx)()
-	s.warmUp()
-	s.readSlow()
-	var bestFlaws int
-	var last error
-	var sleep sleeper // without a timer: the rests are short
-	for try := 0; try < tries && ctx.Err() == nil; try++ {
-		s.tickBegan.Store(0)
-		sleep.until(s.rests())
-		s.tickBegan.Store(monotonic())
-		var sample sampler.Sample
-		if last = s.readTick(sampler.StackTick, &sample); last != nil {
-			if err := s.gone(last); err != nil {
-				return err
-			}
-			continue
-		}
-		s.view.fill(&sample, true)
-		// Sockets that don't know their other end yet (connecting) or may not be asked are in the kernel's tables: the
-		// next try will have them. A failure leaves them without a name.
-		_, _ = s.tasks.ResolveSockets(ctx, monotonic())
-		s.slowCounters(&sample, true)
-		n := flaws(&sample)
-		if s.reader.Cut() {
-			n++ // what belongs to a stack is not in its marks
-		}
-		if s.pauses != nil && s.pauses.cut {
-			n++ // on a machine that is full, no thread may have stopped within the limit
-		}
-		if best.Load() == nil || n <= bestFlaws {
-			best.Store(sample.Clone())
-			bestFlaws = n
-		}
-		if bestFlaws == 0 && try > 0 {
-			break
-		}
-	}
-	if best.Load() == nil {
-		if last == nil {
-			last = ctx.Err()
-		}
-		return last
-	}
-	x := *best.Load()
-	x.Reads = *s.reader.Reads()
-	best.Store(&x)
-	return nil
-}
-
-// flaws counts what another try could make better.
-func flaws(s *sampler.Sample) int {
-	n := 0
-	for i := range s.Threads {
-		if s.Threads[i].Quality&sampler.StackFresh == 0 {
-			n++ // the tick had no time for it
-		}
-		if s.Threads[i].Quality&(sampler.StackFailed|sampler.StackPartial) != 0 && s.Threads[i].Bits&sampler.BitStarting == 0 {
-			n++
-		}
-	}
-	for i := range s.Ractors {
-		if s.Ractors[i].Torn || s.Ractors[i].OwnerStart != s.Ractors[i].OwnerEnd {
-			n++
-		}
-	}
-	return n
-}
-
 // clocked samples until ctx ends or the target does. emit is called on another goroutine, while this one waits. When a read
 // of the target has not come back half a second after the end of ctx, it returns without it, and nothing is emitted any more.
 func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -277,7 +167,7 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 		case <-wanted.Done():
 		}
 	}()
-	err := s.apart(wanted, func() error {
+	err := s.reading.apart(wanted, func() error {
 		return s.run(ctx, func(x *sampler.Sample) { out.emit(emit, x) })
 	}, out.close)
 	switch {
@@ -299,6 +189,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	defer s.tickBegan.Store(0)
 	s.tickBegan.Store(monotonic())
 	defer s.stopWith(ctx)()
+	s.running.Store(true)
+	defer s.running.Store(false)
 	s.warmUp()
 	sleep := newSleeper(s.pauses != nil) // a timer ends a pause that takes too long
 	defer sleep.close()
@@ -310,6 +202,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			s.budget.count(0, -1)
 		} else {
 			s.budget.count(-1, 0)
+		}
+		if c.exact {
+			s.budget.countExact(false)
 		}
 	}()
 	var tracer func() int
@@ -349,9 +244,15 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		now := monotonic()
 		s.tickBegan.Store(now)
 		stackEvery, lockEvery := s.rates.intervals()
+		if exact := s.exact.is(); exact != c.exact {
+			c.exact = exact
+			s.budget.countExact(exact)
+		}
+		if c.exact {
+			lockEvery = stackEvery // changes come by themselves
+		}
 		s.budget.pace(c, stackEvery, lockEvery)
 		depth, late := c.tick(now)
-		s.reader.Reads().Late += late
 		if now-s.lastCheck > checkNS {
 			s.lastCheck = now
 			if err := s.gone(attach.ErrGone); err != nil {
@@ -359,11 +260,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 		}
 		s.ticking.Lock()
+		s.reader.Reads().Late += late
 		err := s.readTick(depth, &sample)
 		if err == nil {
 			sample.Slow = c.slow
 			s.view.fill(&sample, false)
 			s.followFibers(&sample)
+			s.listThreads(c.exact)
 		}
 		s.ticking.Unlock()
 		spent := cost.since()
@@ -514,6 +417,7 @@ func (s *Source) finish(reason string) error {
 	defer s.mu.Unlock()
 	if !s.ended {
 		s.end, s.ended = sampler.End{AtNS: monotonic(), Reason: reason}, true
+		s.exact.over("the process " + reason)
 	}
 	return sampler.ErrEnded
 }

@@ -1,9 +1,7 @@
 package probe
 
 import (
-	"bytes"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -37,14 +35,12 @@ const busy = `$stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-func watch(t *testing.T, r rubytest.Ruby, program string) watched {
+// watch starts a program; libc: the probes are to be in the C library.
+func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	t.Helper()
-	if !r.AtLeast(3, 3) {
-		rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
-	}
+	rubytest.NeedExact(t, r)
 	w := watched{Process: r.Start(t, program, rubytest.Options{})}
 	w.Expect(t, "ready")
-	rubytest.NeedLibrary(t, w.Process)
 	var err error
 	if w.proc, err = attach.Open(w.PID); err != nil {
 		t.Fatal(err)
@@ -54,13 +50,6 @@ func watch(t *testing.T, r rubytest.Ruby, program string) watched {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.module.Close() })
-	maps, err := w.proc.Maps()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w.code, err = FindCode(w.proc, w.module, maps); err != nil {
-		t.Fatal(err)
-	}
 	version, _, err := w.module.RubyVersion(w.proc)
 	if err != nil {
 		t.Fatal(err)
@@ -86,37 +75,16 @@ func watch(t *testing.T, r rubytest.Ruby, program string) watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.target = Target{PID: w.PID, Lock: uint64(at.Lock), Owner: uint64(at.Owner), QueueTail: uint64(at.QueueTail), ReadyNode: at.ReadyNode,
-		RunningNode: at.RunningNode, ExecutionContext: at.ExecutionContext, ThreadOfEC: at.ThreadOfEC}
-	return w
-}
-
-// text compares the process's code with its file: nil when they are the same.
-func (w *watched) text(t *testing.T) error {
-	t.Helper()
 	maps, err := w.proc.Maps()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(w.code.path)
-	if err != nil {
+	if w.code, err = FindCode(w.proc, w.module, maps, CodeOptions{Before33: at.Before33, LibC: libc}); err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	for _, m := range maps {
-		if !m.Exec || m.Path != w.code.Path {
-			continue
-		}
-		memory, file := make([]byte, m.End-m.Start), make([]byte, m.End-m.Start)
-		if err := w.proc.Read(m.Start, memory); err != nil {
-			t.Fatal(err)
-		}
-		n, _ := f.ReadAt(file, int64(m.Offset)) // the last page can be longer than the file
-		if !bytes.Equal(memory[:n], file[:n]) {
-			return errors.New("the code in memory is not the file's")
-		}
-	}
-	return nil
+	w.target = Target{PID: w.PID, Lock: uint64(at.Lock), Owner: uint64(at.Owner), QueueTail: uint64(at.QueueTail), ReadyNode: at.ReadyNode,
+		RunningNode: at.RunningNode, Before33: at.Before33, ExecutionContext: at.ExecutionContext, ThreadOfEC: at.ThreadOfEC}
+	return w
 }
 
 // needPerfEvents skips a test where the kernel refuses probes by perf events.
@@ -127,35 +95,37 @@ func needPerfEvents(t *testing.T) {
 	}
 }
 
-// eachWay runs a test with links of many probes, where the kernel has them, and with perf events.
-func eachWay(t *testing.T, test func(t *testing.T, many bool)) {
+// eachWay runs a test with links of many probes, where the kernel has them, and with perf events; and with probes in the C library.
+func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	needBPF(t)
+	m, err := thisMachine("amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	many, err := m.check()
 	t.Run("perf events", func(t *testing.T) {
 		needPerfEvents(t)
-		test(t, false)
+		test(t, false, false)
 	})
 	t.Run("one link", func(t *testing.T) {
-		m, err := thisMachine("amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if many, err := m.check(); err != nil || !many {
+		if err != nil || !many {
 			rubytest.Skip(t, "this kernel has no links of many probes that know processes (%v)", err)
 		}
-		test(t, true)
+		test(t, true, false)
 	})
+	t.Run("in the C library", func(t *testing.T) { test(t, many, true) })
 }
 
 // TestAttach: records of all kinds come, with Ruby's threads in them; afterwards nothing is left in the process.
 func TestAttach(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		eachWay(t, func(t *testing.T, many bool) {
-			w := watch(t, r, busy)
+		eachWay(t, func(t *testing.T, many, libc bool) {
+			w := watch(t, r, busy, libc)
 			p, err := attachBy(w.proc, w.code, w.target, settings{many: many, ringBytes: ringBytes})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w.text(t) == nil {
+			if rubytest.ChangedCode(t, w.PID) == 0 {
 				t.Error("no breakpoint is in the process's code")
 			}
 			threads := make(map[int32]uint64)
@@ -192,8 +162,8 @@ func TestAttach(t *testing.T) {
 			if err := p.Close(); err != nil {
 				t.Error(err)
 			}
-			if err := w.text(t); err != nil {
-				t.Error(err)
+			if n := rubytest.ChangedCode(t, w.PID); n != 0 {
+				t.Errorf("%d bytes of its code are not the files'", n)
 			}
 		})
 	})
@@ -204,7 +174,7 @@ func TestRingTooSmall(t *testing.T) {
 	needBPF(t)
 	needPerfEvents(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		w := watch(t, r, busy)
+		w := watch(t, r, busy, false)
 		p, err := attachBy(w.proc, w.code, w.target, settings{many: false, ringBytes: 4096})
 		if err != nil {
 			t.Fatal(err)
@@ -233,8 +203,8 @@ func TestRingTooSmall(t *testing.T) {
 		if err := p.Drain(count); err != nil || n == 0 || n > 4096/recordSize {
 			t.Errorf("%d records, %v", n, err)
 		}
-		if err := w.text(t); err != nil {
-			t.Error(err)
+		if n := rubytest.ChangedCode(t, w.PID); n != 0 {
+			t.Errorf("%d bytes of its code are not the files'", n)
 		}
 	})
 }
@@ -243,7 +213,7 @@ func TestRingTooSmall(t *testing.T) {
 func TestTwoAtOnce(t *testing.T) {
 	needBPF(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		w := watch(t, r, busy)
+		w := watch(t, r, busy, false)
 		var both [2]*Probes
 		for i := range both {
 			var err error
@@ -267,8 +237,8 @@ func TestTwoAtOnce(t *testing.T) {
 		if err := both[1].Close(); err != nil {
 			t.Error(err)
 		}
-		if err := w.text(t); err != nil {
-			t.Error(err)
+		if n := rubytest.ChangedCode(t, w.PID); n != 0 {
+			t.Errorf("%d bytes of its code are not the files'", n)
 		}
 	})
 }
@@ -278,7 +248,7 @@ func TestProcessIsGone(t *testing.T) {
 	needBPF(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		// Threads that sleep: the ends of busy ones would have no room in a ring that nobody empties until then.
-		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets")
+		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets", false)
 		p, err := Attach(w.proc, w.code, w.target)
 		if err != nil {
 			t.Fatal(err)
@@ -307,15 +277,15 @@ func TestProcessIsGone(t *testing.T) {
 func TestNotPlaced(t *testing.T) {
 	needBPF(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		w := watch(t, r, busy)
+		w := watch(t, r, busy, false)
 		for i := range w.code.sites {
 			w.code.sites[i].at += 1 << 10
 		}
 		if _, err := Attach(w.proc, w.code, w.target); !errors.Is(err, ErrNotPlaced) {
 			t.Errorf("%v", err)
 		}
-		if err := w.text(t); err != nil {
-			t.Error(err)
+		if n := rubytest.ChangedCode(t, w.PID); n != 0 {
+			t.Errorf("%d bytes of its code are not the files'", n)
 		}
 	})
 }

@@ -1,92 +1,223 @@
 package probe
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
+// function is one that all that a scheduler does passes, or a part of it: as libruby calls it, and as the C library does.
+type function struct {
+	ruby, libc string
+	argument   argument
+	kind       exact.Kind
+}
+
 // site is a place in a file's code at which a probe is put.
 type site struct {
-	symbol   string
-	argument argument
-	kind     exact.Kind
+	function
+	symbol string
+	file   *codeFile
 	// offset is the place in the file; at the place in the target's memory.
 	offset uint64
 	at     attach.Address
 }
 
-// Code says where probes are put: in which file, at which of its instructions.
-type Code struct {
-	// path is how the file can be opened from here, Path how the process calls it.
-	path, Path string
-	sites      []site
+// codeFile is a file with code: path is how it can be opened from here, Path how the process calls it.
+type codeFile struct{ path, Path string }
+
+// Code says where probes are put: at which instructions of which files.
+type Code struct{ sites []site }
+
+// functions are those through which a scheduler goes. Ruby's own are exported, so no strip removes them; where a compiler has put them
+// into their callers, and in a Ruby in one file, the C library's are left, which everything else in the process calls, too
+// (docs/exact.md#where-the-probes-are). Up to 3.2 a thread that waits can also be the one that keeps the time.
+func functions(before33 bool) []function {
+	f := []function{
+		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
+		{"rb_native_cond_wait", "pthread_cond_wait", secondArgument, exact.Slept},
+		{"rb_native_cond_signal", "pthread_cond_signal", noArgument, exact.Signalled},
+	}
+	if before33 {
+		f = append(f, function{"rb_native_cond_timedwait", "pthread_cond_timedwait", secondArgument, exact.Slept})
+	}
+	return f
 }
 
-// functions are libruby's own functions through which all that a scheduler does passes: exported, so no strip removes them, and in a
-// shared library they are called, not inlined (docs/exact.md).
-func functions() []site {
-	return []site{
-		{symbol: "rb_native_mutex_unlock", argument: firstArgument, kind: exact.Unlocked},
-		{symbol: "rb_native_cond_wait", argument: secondArgument, kind: exact.Slept},
-		{symbol: "rb_native_cond_signal", argument: noArgument, kind: exact.Signalled},
-	}
+// CodeOptions say what code to find.
+type CodeOptions struct {
+	// Before33: the Ruby is of 3.2 or before.
+	Before33 bool
+	// LibC has all probes put into the C library, also where libruby's own functions would do: so tests have that way everywhere.
+	LibC bool
 }
 
-// FindCode finds where to put the probes in the Ruby of a process. module is its file with the VM, mappings are the process's. The
-// error is ErrNoCode where no place is safe and cheap.
-func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping) (Code, error) {
-	c := Code{Path: module.Path, sites: functions()}
-	fail := func(format string, args ...any) (Code, error) {
-		return Code{}, fmt.Errorf("process %d: %w: %s", p.PID(), ErrNoCode, fmt.Sprintf(format, args...))
-	}
-	if module.Machine != "x86_64" {
-		return fail("exact mode is for x86_64 as yet, and this Ruby is for %s", module.Machine)
-	}
-	if module.Path == p.Exe() || !isLibrary(module.Path) {
-		return fail("%s is Ruby in one file, without a libruby, where the functions to watch may be part of others", module.Path)
-	}
-	var own attach.Mapping
-	for i := range c.sites {
-		s := &c.sites[i]
-		symbol, ok := module.Exported(s.symbol)
-		if !ok {
-			return fail("%s has no function %s", module.Path, s.symbol)
-		}
-		m, ok := mappingOf(mappings, symbol.Addr)
-		if !ok || m.Path != module.Path || !m.Exec || own.Path != "" && own.Inode != m.Inode {
-			return fail("%s of %s lies in no code of its file", s.symbol, module.Path)
-		}
-		own = m
-		s.at, s.offset = symbol.Addr, m.Offset+uint64(symbol.Addr-m.Start)
-	}
-	var err error
-	if c.path, err = openable(p, own); err != nil {
-		return fail("%s can't be opened: %v", module.Path, err)
-	}
-	f, err := os.Open(c.path)
+// FindCode finds where to put the probes in a process. module is its file with Ruby's VM, mappings are the process's. The error is ErrNoCode
+// where no place is safe and cheap.
+func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
+	f := finder{p: p, module: module, mappings: mappings, libc: o.LibC}
+	defer f.close()
+	c, err := f.find(o.Before33)
 	if err != nil {
-		return fail("%v", err)
-	}
-	defer f.Close()
-	for i := range c.sites {
-		s := &c.sites[i]
-		// The file's bytes, not the memory's: there another ddtop may have its probes.
-		var code [maxEntryBytes]byte
-		if n, err := f.ReadAt(code[:], int64(s.offset)); n < len(code) {
-			return fail("reading %s: %v", s.symbol, err)
-		}
-		n, err := place(code[:], s.argument)
-		if err != nil {
-			return fail("%s: %v", s.symbol, err)
-		}
-		s.offset += uint64(n)
-		s.at += attach.Address(n)
+		return Code{}, fmt.Errorf("process %d: %w: %w", p.PID(), ErrNoCode, err)
 	}
 	return c, nil
+}
+
+// finder finds the places for probes in one process.
+type finder struct {
+	p        *attach.Process
+	module   *attach.Module
+	mappings []attach.Mapping
+	libc     bool
+	// library is the C library's file with the functions, once it is needed; files are those that have sites.
+	library *attach.Module
+	files   []*codeFile
+}
+
+func (f *finder) close() {
+	if f.library != nil && f.library != f.module {
+		f.library.Close()
+	}
+}
+
+func (f *finder) find(before33 bool) (Code, error) {
+	functions := functions(before33)
+	if f.module.Machine != "x86_64" {
+		return Code{}, fmt.Errorf("exact mode is for x86_64 as yet, and this Ruby is for %s", f.module.Machine)
+	}
+	own := f.wrappers(functions)
+	if slices.Contains(own, false) {
+		if err := f.findLibrary(); err != nil {
+			return Code{}, err
+		}
+		if before33 && strings.Contains(filepath.Base(f.library.Path), "musl") {
+			return Code{}, errors.New("musl's pthread_cond_wait gives the mutex back by pthread_mutex_unlock: up to Ruby 3.2 nobody could tell waiting from giving it away")
+		}
+	}
+	var c Code
+	for i, fn := range functions {
+		s, err := f.site(fn, own[i])
+		if err != nil {
+			return Code{}, err
+		}
+		c.sites = append(c.sites, s)
+	}
+	return c, nil
+}
+
+// wrappers tells of which of the functions libruby has one of its own that all of its code goes through. Where that can't be told it has
+// none: the C library's always do.
+func (f *finder) wrappers(functions []function) []bool {
+	own := make([]bool, len(functions))
+	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
+		return own
+	}
+	calls, err := callsOf(f.p, f.module, f.mappings, functions)
+	if err != nil {
+		return own
+	}
+	for i, fn := range functions {
+		symbol, ok := f.module.Exported(fn.ruby)
+		own[i] = ok && len(calls[i]) > 0
+		for _, at := range calls[i] {
+			own[i] = own[i] && at >= symbol.Addr && at < symbol.Addr+attach.Address(symbol.Size)
+		}
+	}
+	return own
+}
+
+// site finds the place for the probe of a function: of libruby's own, or of the C library's.
+func (f *finder) site(fn function, own bool) (site, error) {
+	s := site{function: fn, symbol: fn.ruby}
+	module := f.module
+	if !own {
+		s.symbol, module = fn.libc, f.library
+	}
+	symbol, ok := module.Exported(s.symbol)
+	if !ok {
+		symbol, ok = module.Symbol(s.symbol)
+	}
+	if !ok {
+		return s, fmt.Errorf("%s has no function %s", module.Path, s.symbol)
+	}
+	m, ok := mappingOf(f.mappings, symbol.Addr)
+	if !ok || m.Path != module.Path || !m.Exec {
+		return s, fmt.Errorf("%s of %s lies in no code of its file", s.symbol, module.Path)
+	}
+	path, err := openable(f.p, m)
+	if err != nil {
+		return s, fmt.Errorf("%s can't be opened: %w", module.Path, err)
+	}
+	s.at, s.offset, s.file = symbol.Addr, m.Offset+uint64(symbol.Addr-m.Start), f.file(path, module.Path)
+	file, err := os.Open(path)
+	if err != nil {
+		return s, err
+	}
+	defer file.Close()
+	// The file's bytes, not the memory's: there another ddtop may have its probes.
+	var code [maxEntryBytes]byte
+	if n, err := file.ReadAt(code[:], int64(s.offset)); n < len(code) {
+		return s, fmt.Errorf("reading %s: %w", s.symbol, err)
+	}
+	n, err := place(code[:], s.argument)
+	if err != nil {
+		return s, fmt.Errorf("%s of %s: %w", s.symbol, module.Path, err)
+	}
+	s.offset += uint64(n)
+	s.at += attach.Address(n)
+	return s, nil
+}
+
+func (f *finder) file(path, Path string) *codeFile {
+	for _, known := range f.files {
+		if known.Path == Path {
+			return known
+		}
+	}
+	f.files = append(f.files, &codeFile{path, Path})
+	return f.files[len(f.files)-1]
+}
+
+// libraries are how the files begin that have the C library's functions, the first that has them counts: before glibc 2.34 they are in a
+// library of their own, from then on that one is empty.
+var libraries = []string{"libpthread.so.", "libpthread-2.", "libc.so.", "libc-2.", "ld-musl-", "libc.musl-"}
+
+// findLibrary finds the C library's file with the functions: a shared one, or the executable.
+func (f *finder) findLibrary() error {
+	const of = "pthread_mutex_unlock"
+	var errs []error
+	for _, begins := range libraries {
+		last := ""
+		for _, m := range f.mappings {
+			if !m.IsFile() || m.Path == last || !strings.HasPrefix(filepath.Base(m.Path), begins) {
+				continue
+			}
+			last = m.Path
+			library, err := f.p.Module(m.Path, f.mappings)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if _, ok := library.Exported(of); ok {
+				f.library = library
+				return nil
+			}
+			library.Close()
+		}
+	}
+	if _, ok := f.module.Symbol(of); ok && !f.module.Undefined(of) {
+		f.library = f.module // statically linked, the C library too
+		return nil
+	}
+	return cmp.Or(errors.Join(errs...), fmt.Errorf("none of its files has a function %s that can be found: it is linked with its C library into one file, and stripped", of))
 }
 
 func isLibrary(path string) bool {

@@ -13,3 +13,15 @@ var (
 	// ErrNotPlaced: the kernel has taken the probes, but the target's memory does not have them.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")
 )
+
+// MissingRights says which capabilities ddtop lacks for exact mode, and how to get them. It is an ErrRights; of those it is the one that
+// sudo mends.
+type MissingRights struct {
+	// Lacks is a clause, "it lacks CAP_BPF", Help one, "run it with sudo".
+	Lacks, Help string
+}
+
+func (e *MissingRights) Error() string { return ErrRights.Error() + ": " + e.Lacks + ": " + e.Help }
+
+// Unwrap returns ErrRights.
+func (e *MissingRights) Unwrap() error { return ErrRights }

@@ -153,9 +153,13 @@ func (b *builder) readScheduler() asm.Instructions {
 		asm.StoreMem(asm.RFP, onStack+recordDelay, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R9, asm.R9, b.kernel.threadPointer, asm.DWord),
 	}
-	ins = append(ins, word(wordAt, asm.R9, t.ExecutionContext)...)
-	ins = append(ins, asm.LoadMem(asm.R9, asm.RFP, wordAt, asm.DWord))
-	ins = append(ins, word(onStack+recordThread, asm.R9, int64(t.ThreadOfEC))...)
+	if t.ThreadOfEC < 0 {
+		ins = append(ins, word(onStack+recordThread, asm.R9, t.ExecutionContext)...)
+	} else {
+		ins = append(ins, word(wordAt, asm.R9, t.ExecutionContext)...)
+		ins = append(ins, asm.LoadMem(asm.R9, asm.RFP, wordAt, asm.DWord))
+		ins = append(ins, word(onStack+recordThread, asm.R9, int64(t.ThreadOfEC))...)
+	}
 	ins = append(ins, asm.LoadMem(asm.R9, asm.RFP, onStack+recordThread, asm.DWord))
 	ins = append(ins, wordAtAddress(onStack+recordOwner, t.Owner)...)
 	if b.kind == exact.Signalled {
@@ -164,6 +168,10 @@ func (b *builder) readScheduler() asm.Instructions {
 			asm.JEq.Imm(asm.R9, 0, "out"),
 			asm.LoadMem(asm.R1, asm.RFP, onStack+recordOwner, asm.DWord),
 			asm.JEq.Reg(asm.R1, asm.R9, "out"))
+	}
+	if t.Before33 {
+		return append(ins, asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, onStack+recordReady, asm.R1, asm.DWord),
+			asm.StoreMem(asm.RFP, onStack+recordRunning, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordTail, asm.R1, asm.DWord))
 	}
 	ins = append(ins, word(onStack+recordReady, asm.R9, int64(t.ReadyNode))...)
 	ins = append(ins, word(onStack+recordRunning, asm.R9, int64(t.RunningNode))...)
@@ -179,6 +187,10 @@ func (t *Target) decode(b []byte) (exact.Record, error) {
 	r := exact.Record{
 		NS: int64(at(recordNS)), TID: int32(binary.LittleEndian.Uint32(b[recordTID:])), Kind: exact.Kind(b[recordKind]),
 		Thread: at(recordThread), Owner: at(recordOwner), DelayNS: int64(at(recordDelay)),
+	}
+	if t.Before33 {
+		r.Before33, r.Queued = true, r.Kind == exact.Slept
+		return r, nil
 	}
 	if r.Thread != 0 {
 		r.Queued, r.Linked = linked(at(recordReady), r.Thread+uint64(t.ReadyNode)), linked(at(recordRunning), r.Thread+uint64(t.RunningNode))

@@ -131,11 +131,10 @@ func (m *machine) check() (many bool, err error) {
 		}
 	}
 	if !many {
-		return false, fmt.Errorf("%w: before Linux %v, and this is %s, it needs CAP_SYS_ADMIN: run it with sudo", ErrRights, manyKernel, m.release)
+		return false, &MissingRights{fmt.Sprintf("before Linux %v, and this is %s, it needs CAP_SYS_ADMIN", manyKernel, m.release), "run it with sudo"}
 	}
 	if len(missing) > 0 {
-		return many, fmt.Errorf("%w: it lacks %s: run it with sudo, or once sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep %s",
-			ErrRights, strings.Join(missing, " and "), m.program)
+		return many, &MissingRights{"it lacks " + strings.Join(missing, " and "), "run it with sudo, or once sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep " + m.program}
 	}
 	return many, nil
 }

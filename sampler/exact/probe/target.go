@@ -9,8 +9,12 @@ type Target struct {
 	Lock, Owner, QueueTail uint64
 	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads, in bytes.
 	ReadyNode, RunningNode int
+	// Before33: it is of Ruby up to 3.2. Its queue and lists are not looked at.
+	Before33 bool
 	// ExecutionContext is how far from a native thread's thread pointer it has the pointer to its execution context, in bytes;
-	// ThreadOfEC where that has the pointer to the rb_thread_t.
+	// ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t itself.
 	ExecutionContext int64
 	ThreadOfEC       int
+	// SmallRing: many processes are followed at once, each by an eighth of the ring that one has.
+	SmallRing bool
 }

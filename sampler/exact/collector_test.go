@@ -1,0 +1,163 @@
+package exact
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// collected is a Machine with a Collector of what it tells, from 5 on.
+type collected struct {
+	t *testing.T
+	m *Machine
+	c *Collector
+}
+
+func newCollected(t *testing.T) *collected {
+	c := &collected{t, NewMachine(new(told)), NewCollector(5)}
+	c.m.Watch(c.c.Changed)
+	return c
+}
+
+func (c *collected) feed(records ...Record) {
+	for i := range records {
+		c.m.Feed(&records[i])
+	}
+}
+
+// fill is Fill of a sample of a time, once all until then has passed, as text.
+func (c *collected) fill(at int64, lost uint64, list *List) string {
+	c.m.Passed(at)
+	s := sampler.Sample{TimeNS: at, Reads: sampler.Reads{Lost: lost}}
+	c.c.Fill(&s, list)
+	if !s.Changes.Known() {
+		return "unknown"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d-%d", s.Changes.FromNS, s.Changes.ToNS)
+	if s.Changes.Fresh {
+		b.WriteString(" fresh")
+	}
+	for _, x := range s.Changes.List {
+		fmt.Fprintf(&b, ", %d: %d (%d) %v", x.AtNS, x.Thread, x.TID, x.State)
+		if x.NoCPUNS != 0 {
+			fmt.Fprintf(&b, " no CPU %d", x.NoCPUNS)
+		}
+		if x.Doubtful {
+			b.WriteString(" doubtful")
+		}
+	}
+	return b.String()
+}
+
+func (c *collected) want(got, want string) {
+	c.t.Helper()
+	if got != want {
+		c.t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// at is a List of threads.
+func at(threads ...[3]int) *List {
+	l := NewList(len(threads))
+	for _, t := range threads {
+		l.Add(uint64(t[0]), sampler.ThreadID(t[1]), int32(t[2]))
+	}
+	return l
+}
+
+func exited(at int64, tid int32) Record { return Record{NS: at, TID: tid, Kind: Exited} }
+
+func began(at int64, tid int32, thread, owner uint64) Record {
+	return Record{NS: at, TID: tid, Kind: Began, Thread: thread, Owner: owner, Linked: owner == thread}
+}
+
+var both = at([3]int{threadA, 11, 1}, [3]int{threadB, 12, 2})
+
+// TestCollector: a thread's way from the queue to the GVL, over several samples.
+func TestCollector(t *testing.T) {
+	c := newCollected(t)
+	c.feed(began(5, 1, threadA, threadA), began(5, 2, threadB, threadA))
+	c.want(c.fill(100, 0, both), "5-100 fresh, 5: 11 (1) held, 5: 12 (2) released")
+	c.want(c.fill(150, 0, both), "100-150")
+	c.feed(queue(200, 2, threadB, threadA), release(300, 1, threadA, threadB), Record{NS: 305, TID: 1, Kind: Unlocked, Thread: threadA, Owner: threadB})
+	c.want(c.fill(304, 0, both), "150-304, 200: 12 (2) queued, 300: 11 (1) released")
+	last := run(400, 2, threadB)
+	last.DelayNS = 30
+	c.feed(last)
+	c.want(c.fill(400, 0, both), "304-400, 305: 12 (2) chosen, 400: 12 (2) held no CPU 30")
+	// One that comes too late is of after what was told.
+	c.feed(release(390, 2, threadB, 0), exited(395, 2))
+	c.want(c.fill(500, 0, both), "400-500, 401: 12 (2) released, 401: 12 (2) gone")
+}
+
+// TestCollectorFresh: where samples or changes are lost, the next changes that are known begin with all states.
+func TestCollectorFresh(t *testing.T) {
+	c := newCollected(t)
+	c.feed(began(5, 1, threadA, threadA), began(5, 2, threadB, threadA))
+	c.want(c.fill(100, 0, nil), "unknown")
+	c.want(c.fill(110, 0, both), "100-110 fresh, 100: 11 (1) held, 100: 12 (2) released")
+	c.feed(queue(120, 2, threadB, threadA))
+	c.want(c.fill(130, 3, both), "110-130 fresh, 110: 11 (1) held, 110: 12 (2) released, 120: 12 (2) queued")
+	c.want(c.fill(130, 3, both), "unknown")
+	c.want(c.fill(140, 3, both), "130-140 fresh, 130: 11 (1) held, 130: 12 (2) queued")
+	c.m.Lost(145)
+	// Of the time without a CPU no more is told than there was since the states were told.
+	last := release(150, 1, threadA, 0)
+	last.DelayNS = 25
+	c.feed(last)
+	c.want(c.fill(160, 3, both), "140-160, 150: 11 (1) released no CPU 20 doubtful")
+}
+
+// TestCollectorBounds: more changes than a sample may have, or than may wait for one, are dropped, and the states are known afterwards.
+func TestCollectorBounds(t *testing.T) {
+	for _, n := range []int{sampler.MaxChanges/2 + 1, maxQueued/2 + 1} {
+		c := newCollected(t)
+		c.feed(began(5, 1, threadA, threadA))
+		c.want(c.fill(6, 0, both), "5-6 fresh, 5: 11 (1) held")
+		now := int64(10)
+		for range n {
+			c.feed(release(now, 1, threadA, 0), run(now+1, 1, threadA))
+			now += 2
+		}
+		if got := c.fill(now, 0, both); n == sampler.MaxChanges/2+1 {
+			c.want(got, "unknown")
+		} else {
+			// What was dropped is of before the last two.
+			c.want(got, fmt.Sprintf("%d-%d fresh, %d: 11 (1) held, %d: 11 (1) released, %d: 11 (1) held", now-3, now, now-3, now-2, now-1))
+		}
+		c.feed(release(now+5, 1, threadA, 0))
+		if got, want := c.fill(now+10, 0, both), fmt.Sprintf("%d: 11 (1) released", now+5); !strings.HasSuffix(got, want) {
+			t.Errorf("%s, want …%s", got, want)
+		}
+		if n := len(c.c.queue) + len(c.c.lives); n != 1 || cap(c.c.out) > 2*sampler.MaxChanges {
+			t.Errorf("%d are left, room for %d", n, cap(c.c.out))
+		}
+	}
+}
+
+// TestCollectorThreads: threads come, go, and take the addresses of others; those that no sample lists have no number.
+func TestCollectorThreads(t *testing.T) {
+	c := newCollected(t)
+	c.feed(began(5, 1, threadA, 0))
+	c.want(c.fill(10, 0, both), "5-10 fresh, 5: 11 (1) released")
+	// It ends; its address is that of one that no sample sees, and then of one that the next one lists.
+	c.feed(exited(20, 1), run(30, 5, threadA), exited(40, 5), run(50, 6, threadA))
+	c.want(c.fill(60, 0, at([3]int{threadA, 13, 6})), "10-60, 20: 11 (1) gone, 30: 0 (5) held, 40: 0 (5) gone, 50: 13 (6) held")
+	// One that was listed before it had a native thread, and has ended before the next sample: the first that has its address.
+	c.feed(exited(61, 6))
+	starting := at([3]int{threadA, 14, 0})
+	c.want(c.fill(62, 0, starting), "60-62, 61: 13 (6) gone")
+	c.feed(run(63, 7, threadA), exited(64, 7), run(65, 8, threadA), exited(66, 8))
+	c.want(c.fill(70, 0, at()), "62-70, 63: 14 (7) held, 64: 14 (7) gone, 65: 0 (8) held, 66: 0 (8) gone")
+	// One that is listed late says then where it stands.
+	c.feed(run(75, 9, threadB))
+	c.want(c.fill(80, 0, at()), "70-80, 75: 0 (9) held")
+	c.want(c.fill(90, 0, at([3]int{threadB, 15, 9})), "80-90, 90: 15 (9) held doubtful")
+	c.want(c.fill(100, 0, at([3]int{threadB, 16, 9})), "90-100, 100: 15 (9) gone, 100: 16 (9) held doubtful")
+	if c.c.unnamed != 0 || len(c.c.lives) != 1 {
+		t.Errorf("%d unnamed of %d", c.c.unnamed, len(c.c.lives))
+	}
+}

@@ -1,0 +1,135 @@
+package probe
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// mapped is a running Ruby with what FindCode needs.
+func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []attach.Mapping) {
+	t.Helper()
+	p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n$stdin.gets", rubytest.Options{})
+	p.Expect(t, "ready")
+	proc, err := attach.Open(p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proc.Close() })
+	module, err := attach.FindRuby(proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { module.Close() })
+	maps, err := proc.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proc, module, maps
+}
+
+// TestWhereTheProbesGo: into libruby where it has the functions, else, and where a test wants it, into the C library, at the default
+// version of each; up to 3.2 at one more of its functions.
+func TestWhereTheProbesGo(t *testing.T) {
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		proc, module, maps := mapped(t, r)
+		before33 := !r.AtLeast(3, 3)
+		for _, libc := range []bool{false, true} {
+			code, err := FindCode(proc, module, maps, CodeOptions{Before33: before33, LibC: libc})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := 3; len(code.sites) != want && !before33 || len(code.sites) != want+1 && before33 {
+				t.Errorf("%d sites", len(code.sites))
+			}
+			for _, s := range code.sites {
+				ruby := s.file.Path == module.Path
+				switch {
+				case libc && ruby, ruby != strings.HasPrefix(s.symbol, "rb_native_"):
+					t.Errorf("%s is in %s", s.symbol, s.file.Path)
+				case !libc && r.Root != "" && r.AtLeast(3, 0) && s.symbol != "pthread_cond_timedwait" && !ruby:
+					t.Errorf("Debian's libruby has functions of its own, and the probe is at %s", s.symbol)
+				case !libc && !r.AtLeast(3, 0) && ruby:
+					t.Errorf("%s is in libruby, whose own callers have it within themselves", s.symbol)
+				}
+				if in, ok := mappingOf(maps, s.at); !ok || !in.Exec || in.Path != s.file.Path || in.Offset+uint64(s.at-in.Start) != s.offset {
+					t.Errorf("%s: %v is in %+v", s.symbol, s.at, in)
+				}
+			}
+		}
+	})
+}
+
+// TestFollowsItsCalls: the C library's functions are called by libruby in its own ones alone (Debian's of 3.0 and later), or in several
+// places (2.7), as gdb's disassembly says.
+func TestFollowsItsCalls(t *testing.T) {
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		proc, module, maps := mapped(t, r)
+		if !isLibrary(filepath.Base(module.Path)) {
+			rubytest.Skip(t, "this Ruby has no libruby: it is a single file")
+		}
+		all := functions(true)
+		calls, err := callsOf(proc, module, maps, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range all {
+			if len(calls[i]) == 0 {
+				t.Errorf("%s is called nowhere", f.libc)
+			}
+		}
+		if outside := len(calls[0]); !r.AtLeast(3, 0) && outside < 5 {
+			t.Errorf("pthread_mutex_unlock is called in %d places", outside)
+		}
+	})
+}
+
+// TestJumps: the ways in which compilers and linkers call a function of another file.
+func TestJumps(t *testing.T) {
+	const text, plt, slot = 0x1000, 0x3000, 0x5000
+	rel := func(from, to uint64, op ...byte) []byte {
+		return binary.LittleEndian.AppendUint32(op, uint32(to-from-uint64(len(op))-4))
+	}
+	linkers := section{at: plt, linkers: true, bytes: slices.Concat(
+		[]byte{0xf3, 0x0f, 0x1e, 0xfa}, rel(plt+4, slot, 0xff, 0x25), []byte{0x90, 0x90}, // endbr64; jmp *slot
+		[]byte{0xf3, 0x0f, 0x1e, 0xfa, 0xf2}, rel(plt+17, slot+8, 0xff, 0x25), // endbr64; bnd jmp *slot
+	)}
+	own := section{at: text}
+	var want []uint64
+	add := func(fn int, op ...byte) {
+		at := text + uint64(len(own.bytes))
+		to := [2]uint64{plt, plt + 12}[fn]
+		if op[0] == 0xff || op[0] == 0x48 {
+			to = [2]uint64{slot, slot + 8}[fn]
+		}
+		own.bytes = append(own.bytes, rel(at, to, op...)...)
+		want = append(want, at+uint64(len(op)-1))
+	}
+	add(0, 0xe8)             // call
+	add(1, 0xe8)             //
+	add(0, 0xe9)             // a tail call
+	add(1, 0x0f, 0x84)       // a conditional one
+	add(0, 0xff, 0x15)       // without a stub
+	add(1, 0xff, 0x25)       //
+	add(0, 0x48, 0x8b, 0x05) // to be called by a register
+	own.bytes = append(own.bytes, 0xe8, 1, 2, 3, 4, 0xff, 0x15, 9, 9, 9, 9, 0xc3)
+	slots := map[uint64]int{slot: 0, slot + 8: 1}
+	var got [2][]uint64
+	for fn, places := range callsIn([]section{linkers, own}, slots, 2) {
+		got[fn] = places
+	}
+	// Both are told at the byte with the operation, but calls by a slot at the first.
+	if n := len(got[0]) + len(got[1]); n != len(want) || len(got[0]) != 4 || len(got[1]) != 3 {
+		t.Errorf("%#x, want %#x", got, want)
+	}
+	for _, at := range slices.Concat(got[0], got[1]) {
+		if !slices.ContainsFunc(want, func(w uint64) bool { return at <= w && at+1 >= w }) {
+			t.Errorf("%#x is none of %#x", at, want)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package probe
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// watchpoints are hardware watchpoints of a process's threads: a record is made when one has written the owner of the GVL (its Kind is
+// Unlocked), or the end of the queue (Slept).
+type watchpoints struct {
+	target Target
+	fds    []int
+	reader *ringbuf.Reader
+}
+
+// watchOwner puts watchpoints on what the scheduler of w has, for the threads that there are.
+func watchOwner(t *testing.T, w *watched) *watchpoints {
+	t.Helper()
+	kernel, err := placesOfKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &watchpoints{target: w.target}
+	p.target.Before33, p.target.RunningNode = false, w.target.ReadyNode // its queue is wanted here
+	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { counts.Close() })
+	ring, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: ringBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ring.Close() })
+	if p.reader, err = ringbuf.NewReader(ring); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.reader.Close() })
+	t.Cleanup(p.off)
+	tids, err := w.proc.TIDs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, at := range map[exact.Kind]uint64{exact.Unlocked: w.target.Owner, exact.Slept: w.target.QueueTail} {
+		b := builder{target: &p.target, kernel: kernel, kind: kind, counters: counts.FD(), ring: ring.FD()}
+		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.PerfEvent, Instructions: b.program(), License: "Dual MIT/GPL"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { program.Close() })
+		const whenWritten, bytes = 2, 8 // HW_BREAKPOINT_W, HW_BREAKPOINT_LEN_8
+		for _, tid := range tids {
+			attr := unix.PerfEventAttr{
+				Type: unix.PERF_TYPE_BREAKPOINT, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Sample: 1,
+				Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv, Bp_type: whenWritten, Ext1: at, Ext2: bytes,
+			}
+			fd, err := unix.PerfEventOpen(&attr, int(tid), -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+			if err != nil {
+				rubytest.Skip(t, "this machine has no hardware watchpoints for it (perf_event_open: %v)", err)
+			}
+			p.fds = append(p.fds, fd)
+			if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, program.FD()); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return p
+}
+
+// off takes the watchpoints away.
+func (p *watchpoints) off() {
+	for _, fd := range p.fds {
+		unix.Close(fd)
+	}
+	p.fds = nil
+}
+
+// drain appends what was recorded.
+func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
+	t.Helper()
+	if err := p.reader.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		r, err := p.reader.Read()
+		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return to
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.target.decode(r.RawSample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to = append(to, got)
+	}
+}
+
+// intervals keeps what a Machine says.
+type intervals struct {
+	turns []exact.Interval
+	waits []exact.Wait
+}
+
+func (k *intervals) Interval(i *exact.Interval) {
+	if i.State == exact.Running {
+		k.turns = append(k.turns, *i)
+	}
+}
+
+func (k *intervals) Waited(w *exact.Wait) { k.waits = append(k.waits, *w) }
+
+// watchedTurn is a turn between two writes of the owner; queuedNS is when its thread has queued for it, 0: it did not.
+type watchedTurn struct {
+	tid                    int32
+	fromNS, toNS, queuedNS int64
+}
+
+// turnsOf makes turns of the records of watchpoints.
+func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
+	t.Helper()
+	slices.SortFunc(records, func(a, b exact.Record) int { return cmp.Compare(a.NS, b.NS) })
+	var turns []watchedTurn
+	queued := make(map[int32]int64)
+	open := false
+	for _, r := range records {
+		switch {
+		case r.Kind == exact.Slept:
+			if r.Thread != 0 && r.Last == r.Thread {
+				queued[r.TID] = r.NS
+			}
+		case r.Owner == 0:
+			if open && turns[len(turns)-1].tid != r.TID {
+				t.Fatalf("thread %d gives away what %d has", r.TID, turns[len(turns)-1].tid)
+			}
+			if open {
+				turns[len(turns)-1].toNS = r.NS
+			}
+			open = false
+		default:
+			if open {
+				t.Fatalf("thread %d takes what %d has", r.TID, turns[len(turns)-1].tid)
+			}
+			turns = append(turns, watchedTurn{tid: r.TID, fromNS: r.NS, queuedNS: queued[r.TID]})
+			delete(queued, r.TID)
+			open = true
+		}
+	}
+	if open {
+		turns = turns[:len(turns)-1]
+	}
+	return turns
+}
+
+// TestTurnsByWatchpoints: up to 3.2 Ruby does not tell of its turns; hardware watchpoints on the owner and on the queue do. The same
+// threads take turns, in the same order; each turn as the records have it begins after the owner was written and before it is written again, and
+// ends between that and the next turn; who has queued for it has waited just before. However late a thread is, it is so in this order:
+// nothing here is by chance.
+func TestTurnsByWatchpoints(t *testing.T) {
+	needBPF(t)
+	for name, program := range map[string]string{
+		"time slices": "3.times { Thread.new { n = 0; loop { n += 1 } } }\n2.times { Thread.new { loop { sleep 0.001 } } }",
+		"short waits": "q = Queue.new\nThread.new { loop { q.pop } }\n2.times { Thread.new { loop { q << 1; sleep 0.0005 } } }\n" +
+			"r, w = IO.pipe\n2.times { Thread.new { loop { w.syswrite('x'); r.sysread(1); sleep 0.0005 } } }\n" +
+			"2.times { Thread.new { n = 0; loop { 20_000.times { n += 1 }; sleep 0.0002 } } }",
+	} {
+		t.Run(name, func(t *testing.T) {
+			rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+				if r.AtLeast(3, 3) {
+					rubytest.Skip(t, "Ruby tells of its turns from 3.3 on (TestExactTurns)")
+				}
+				w := watch(t, r, "$stdout.sync = true\n"+program+"\nsleep 0.1\nputs 'ready'\n$stdin.gets", false)
+				points := watchOwner(t, &w)
+				p, err := Attach(w.proc, w.code, w.target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close()
+				const enough, longest = 20_000, 4 * time.Second // records: a turn has four and more
+				var truth, records []exact.Record
+				for began := time.Now(); len(records) < enough && time.Since(began) < longest; time.Sleep(5 * time.Millisecond) {
+					truth = points.drain(t, truth)
+					if err := p.Drain(func(r *exact.Record) { records = append(records, *r) }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				points.off() // before the probes: what these have more is not looked at
+				truth = points.drain(t, truth)
+				if err := p.Drain(func(r *exact.Record) { records = append(records, *r) }); err != nil {
+					t.Fatal(err)
+				}
+				compareTurns(t, turnsOf(t, truth), records)
+			})
+		})
+	}
+}
+
+func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
+	t.Helper()
+	slices.SortStableFunc(records, func(a, b exact.Record) int { return cmp.Compare(a.NS, b.NS) })
+	k := new(intervals)
+	m := exact.NewMachine(k)
+	for i := range records {
+		m.Feed(&records[i])
+	}
+	waits := make(map[[2]int64]exact.Wait) // by thread and end
+	for _, w := range k.waits {
+		waits[[2]int64{int64(w.TID), w.ToNS}] = w
+	}
+	slices.SortFunc(k.turns, func(a, b exact.Interval) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	// The first turns were perhaps before there were all probes, the last ones still go on.
+	if len(want) < 20 || len(k.turns) < 20 {
+		t.Fatalf("%d turns by watchpoints, %d by records", len(want), len(k.turns))
+	}
+	begin := slices.IndexFunc(want, func(w watchedTurn) bool { return w.fromNS > k.turns[0].FromNS })
+	if begin < 0 {
+		t.Fatal("no turn of the watchpoints is after the first record")
+	}
+	want = want[begin:]
+	got := k.turns[slices.IndexFunc(k.turns, func(i exact.Interval) bool { return i.FromNS >= want[0].fromNS }):]
+	compared, queued := 0, 0
+	before := make(map[int32]int64) // when each thread's last turn ended
+	for i, w := range want[:len(want)-1] {
+		if i >= len(got) {
+			t.Fatalf("turn %d of %d has no record", i, len(want))
+		}
+		g := got[i]
+		if g.TID != w.tid || g.FromNS < w.fromNS || g.FromNS > w.toNS || g.ToNS < w.toNS || g.ToNS > want[i+1].fromNS {
+			t.Fatalf("turn %d: the records have %+v, the watchpoints %+v, then %+v", i, g, w, want[i+1])
+		}
+		compared++
+		if w.queuedNS > k.turns[0].FromNS && before[w.tid] != 0 {
+			queued++
+			wait, ok := waits[[2]int64{int64(w.tid), g.FromNS}]
+			if !ok || wait.FromNS < before[w.tid] || wait.FromNS > w.fromNS {
+				t.Fatalf("turn %d: %+v has queued, and waited %+v (its turn before ended at %d)", i, w, wait, before[w.tid])
+			}
+		}
+		before[w.tid] = w.toNS
+	}
+	if c := m.Checks(); c.Unclosed != 0 {
+		t.Errorf("%+v", c)
+	}
+	rubytest.Report(t, "%d turns compared, %d of them after queueing", compared, queued)
+}

@@ -1,0 +1,73 @@
+package live
+
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// delivery gives samples their changes, of the time until the sample, and hands them on. It is of the goroutine that called Run: the
+// clock is not held up by what comes of the probes, however much that is.
+type delivery struct {
+	mode *exactMode
+	emit func(*sampler.Sample)
+	// from is who follows the process now; nil: nobody.
+	from *exactRun
+}
+
+// fetch takes what has been recorded.
+func (d *delivery) fetch() {
+	if d.from = d.mode.now.Load(); d.from != nil {
+		d.from.look()
+	}
+}
+
+// ready reports whether all is known of until a time, or never will be.
+func (d *delivery) ready(ns int64) bool { return d.from == nil || d.from.behind(ns) <= 0 }
+
+// wait waits until all is known of until a time: some milliseconds.
+func (d *delivery) wait(ns int64) {
+	for d.fetch(); !d.ready(ns); d.fetch() {
+		time.Sleep(time.Duration(d.from.behind(ns)))
+	}
+}
+
+// deliver hands a sample on.
+func (d *delivery) deliver(s *handed) {
+	if d.from != nil {
+		d.from.fill(&s.Sample, s.list)
+	}
+	d.emit(&s.Sample)
+}
+
+// listing is the last list of threads that samples were given.
+type listing struct {
+	list *exact.List
+	// number is the reader's, incomplete: threads had no native thread as yet.
+	number     uint64
+	incomplete bool
+}
+
+// listThreads keeps the list of threads up to date while changes are known by addresses. It is the clock's.
+func (s *Source) listThreads(wanted bool) {
+	l := &s.listing
+	if !wanted {
+		*l = listing{}
+		return
+	}
+	known := l.number
+	if l.incomplete {
+		known = 0
+	}
+	began := false
+	l.number = s.reader.Listed(known, func(n int, addr attach.Address, id sampler.ThreadID, tid int32) {
+		if !began {
+			began = true
+			l.list, l.incomplete = exact.NewList(n), false
+		}
+		l.list.Add(uint64(addr), id, tid)
+		l.incomplete = l.incomplete || tid == 0
+	})
+}

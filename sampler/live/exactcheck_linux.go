@@ -1,0 +1,22 @@
+package live
+
+import (
+	"context"
+
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+)
+
+// TryExact says why exact mode can't be on this machine with the rights that ddtop has; nil: a probe could be put into ddtop itself, and
+// taken out again. The error is one of package probe.
+func TryExact() error { return probe.Try() }
+
+// CheckExact says why exact mode can't follow the process; nil: nothing speaks against it. Nothing is put into the process. The error is
+// that of Exact.
+func (s *Source) CheckExact(ctx context.Context) error {
+	s.exact.mu.Lock()
+	defer s.exact.mu.Unlock()
+	return s.exact.opening.apart(ctx, func() error {
+		_, _, err := s.exactPlaces(ctx, false)
+		return err
+	}, nil)
+}

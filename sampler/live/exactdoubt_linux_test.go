@@ -1,0 +1,46 @@
+package live
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// TestExactDoubt: while most of what sampling sees is not what the records say, samples have no changes; the next that have begin anew, with
+// nothing of that time.
+func TestExactDoubt(t *testing.T) {
+	const thread, tid = 0x1000, 1
+	x := &exactRun{fromNS: 1, to: exact.NewMachine(nobody{}), changes: exact.NewCollector(1)}
+	x.to.Watch(x.changes.Changed)
+	list := exact.NewList(1)
+	list.Add(thread, 7, tid)
+	now := int64(1)
+	sampled := func() sampler.Changes {
+		now += 10e9
+		x.to.Feed(&exact.Record{NS: now - 2e9, TID: tid, Kind: exact.Unlocked, Thread: thread})
+		x.to.Feed(&exact.Record{NS: now - 1e9, TID: tid, Kind: exact.Unlocked, Thread: thread, Owner: thread, Linked: true})
+		s := sampler.Sample{TimeNS: now}
+		x.fill(&s, list)
+		return s.Changes
+	}
+	for i := range int32(doubtFrom) {
+		if c := sampled(); !c.Known() || i > 0 && c.Fresh {
+			t.Fatalf("%d turns do not fit: %+v", i, c)
+		}
+		x.to.Compare(100+i, now) // which is none of the threads
+	}
+	for i := range doubtFrom {
+		if c := sampled(); c.Known() || len(c.List) > 0 {
+			t.Fatalf("%d turns do not fit, %d do: %+v", doubtFrom, i, c)
+		}
+		x.to.Compare(tid, now)
+	}
+	last := now
+	if c := sampled(); !c.Fresh || c.FromNS != last || c.List[0].State != sampler.GVLHeld {
+		t.Errorf("half do: %+v", c)
+	}
+	if c := sampled(); !c.Known() || c.Fresh || !x.fits(checkFrom) {
+		t.Errorf("then %+v", c)
+	}
+}

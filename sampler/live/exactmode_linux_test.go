@@ -1,0 +1,268 @@
+package live_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// changing follows the Changes of samples, and finds what can't be.
+type changing struct {
+	t *testing.T
+	// toNS is until when the last sample's changes went; 0: it had none.
+	toNS    int64
+	states  map[int32]sampler.GVLState // by native thread
+	since   map[int32]int64
+	times   map[int32]*[sampler.GVLHeld + 1]int64
+	threads map[sampler.ThreadID]int // changes of threads that samples list
+	// known counts the samples with changes, fresh those that begin anew, unlisted changes of threads that no sample lists.
+	samples, known, fresh, changes, unlisted int
+	fromNS                                   int64
+	lastNS, gapNS                            int64
+}
+
+func newChanging(t *testing.T) *changing {
+	return &changing{
+		t: t, states: make(map[int32]sampler.GVLState), since: make(map[int32]int64),
+		times: make(map[int32]*[sampler.GVLHeld + 1]int64), threads: make(map[sampler.ThreadID]int),
+	}
+}
+
+func (c *changing) take(s *sampler.Sample) {
+	c.samples++
+	if c.lastNS != 0 {
+		c.gapNS = max(c.gapNS, s.TimeNS-c.lastNS)
+	}
+	c.lastNS = s.TimeNS
+	x := &s.Changes
+	if !x.Known() {
+		c.toNS = 0
+		if len(x.List) > 0 {
+			c.t.Errorf("%d changes that are not known", len(x.List))
+		}
+		return
+	}
+	c.known++
+	if x.ToNS != s.TimeNS || x.FromNS >= x.ToNS || c.toNS != 0 && x.FromNS != c.toNS || c.toNS == 0 && !x.Fresh {
+		c.t.Errorf("changes of %d to %d, fresh %v, of a sample of %d, after some until %d", x.FromNS, x.ToNS, x.Fresh, s.TimeNS, c.toNS)
+	}
+	c.toNS = x.ToNS
+	if x.Fresh {
+		c.fresh++
+		c.fromNS = x.FromNS
+		clear(c.states)
+	}
+	last := x.FromNS
+	for i := range x.List {
+		y := &x.List[i]
+		begins := x.Fresh && y.AtNS == x.FromNS
+		if y.AtNS < last || y.AtNS > x.ToNS || y.AtNS == x.FromNS && !begins || y.NoCPUNS < 0 {
+			c.t.Errorf("%+v after %d, of %d to %d", *y, last, x.FromNS, x.ToNS)
+		}
+		last = y.AtNS
+		c.changes++
+		c.change(y, begins)
+		if y.Thread == 0 {
+			c.unlisted++
+		} else {
+			c.threads[y.Thread]++
+		}
+	}
+}
+
+// change takes one change. begins: it is a state at the beginning.
+func (c *changing) change(y *sampler.Change, begins bool) {
+	old, known := c.states[y.TID]
+	switch {
+	case begins && known:
+		c.t.Errorf("%+v: the thread was there", *y)
+	case known && old == y.State && !y.Doubtful:
+		c.t.Errorf("%+v changes nothing", *y)
+	case known && !y.Doubtful && old == sampler.GVLHeld && y.State == sampler.GVLChosen,
+		known && !y.Doubtful && old == sampler.GVLChosen && y.State == sampler.GVLQueued:
+		c.t.Errorf("from %v into %+v", old, *y)
+	}
+	if known {
+		if c.times[y.TID] == nil {
+			c.times[y.TID] = new([sampler.GVLHeld + 1]int64)
+		}
+		c.times[y.TID][old] += y.AtNS - c.since[y.TID]
+		if most := y.AtNS - c.since[y.TID]; old != sampler.GVLChosen && y.NoCPUNS > most {
+			c.t.Errorf("%+v without a CPU for longer than %d ns", *y, most)
+		}
+	}
+	c.states[y.TID], c.since[y.TID] = y.State, y.AtNS
+	if y.State == sampler.GVLGone {
+		delete(c.states, y.TID)
+	}
+}
+
+// spans keeps the intervals of exact mode.
+type spans struct{ kept []exact.Interval }
+
+func (s *spans) Interval(i *exact.Interval) { s.kept = append(s.kept, *i) }
+func (s *spans) Waited(*exact.Wait)         {}
+
+// TestExactSamples: the Changes of samples join, are possible, and come to the same times as the intervals of the same records.
+func TestExactSamples(t *testing.T) {
+	for name, load := range map[string]string{
+		"computing":     `4.times { Thread.new { n = 0; loop { n += 1 } } }`,
+		"mutex, queue":  `m = Mutex.new; q = Queue.new; 4.times { |i| Thread.new { loop { m.synchronize { 100.times { } }; i.odd? ? q.push(1) : q.pop; sleep 0.0005 } } }`,
+		"short I/O":     `r, w = IO.pipe; 4.times { Thread.new { loop { w.syswrite("x"); r.sysread(1); sleep 0.0002 } } }`,
+		"short threads": `2.times { Thread.new { loop { Thread.new { 1 }.join; sleep 0.0005 } } }`,
+		"idle":          `3.times { Thread.new { sleep } }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+				_, s := openExact(t, r, "$stdout.sync = true\n"+load+"\nputs 'ready'\n$stdin.gets", rubytest.Options{})
+				c, k := newChanging(t), new(spans)
+				if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1, To: k}); err != nil {
+					t.Fatal(err)
+				}
+				if st := s.ExactStatus(); !st.On || st.SinceNS == 0 {
+					t.Errorf("%+v", st)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var until time.Time
+				if err := s.Run(ctx, func(x *sampler.Sample) {
+					c.take(x)
+					if c.known == 1 {
+						until = time.Now().Add(2 * time.Second)
+					}
+					if c.known > 0 && time.Now().After(until) {
+						cancel()
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+				end := c.toNS
+				report, err := s.EndExact()
+				if err != nil || report.Ended != "" || report.Wrong || report.Lost != 0 {
+					t.Errorf("%+v, %v", report, err)
+				}
+				if st := s.ExactStatus(); st.On || st.Hits != report.Hits || st.Changes == 0 {
+					t.Errorf("%+v, %+v", st, report)
+				}
+				if end == 0 || c.fresh != 1 {
+					t.Fatalf("%d samples, %d known, %d fresh, until %d", c.samples, c.known, c.fresh, end)
+				}
+				if len(c.threads) < 3 || name != "short threads" && c.unlisted > 0 {
+					t.Errorf("%d threads, %d of %d changes of threads that are not listed", len(c.threads), c.unlisted, c.changes)
+				}
+				want := make(map[int32][4]int64)
+				for _, i := range k.kept {
+					if from, to := max(i.FromNS, c.fromNS), min(i.ToNS, end); to > from {
+						w := want[i.TID]
+						w[i.State] += to - from
+						want[i.TID] = w
+					}
+				}
+				for tid, state := range c.states {
+					if c.times[tid] == nil {
+						c.times[tid] = new([sampler.GVLHeld + 1]int64)
+					}
+					c.times[tid][state] += end - c.since[tid]
+				}
+				for tid, w := range want {
+					g := c.times[tid]
+					if g == nil {
+						g = new([sampler.GVLHeld + 1]int64)
+					}
+					if got := [4]int64{exact.Running: g[sampler.GVLHeld], exact.Waiting: g[sampler.GVLQueued] + g[sampler.GVLChosen], exact.Released: g[sampler.GVLReleased]}; got != w {
+						t.Errorf("thread %d: none, running, waiting, released %v ns by changes, %v by intervals", tid, got, w)
+					}
+				}
+				rubytest.Report(t, "%d samples, %d changes, %d threads, %d of unlisted ones; longest gap %v; %+v", c.samples, c.changes, len(c.threads), c.unlisted, time.Duration(c.gapNS), report)
+			})
+		})
+	}
+}
+
+// probesOpen is how many descriptors of BPF programs, their maps and what they hang on this process has open.
+func probesOpen(t *testing.T) (n int) {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		to, _ := os.Readlink("/proc/self/fd/" + e.Name()) // that of the folder itself is closed by now
+		if strings.HasPrefix(to, "anon_inode:bpf") || to == "anon_inode:[perf_event]" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestExactOnAndOff switches exact mode on and off while samples are taken: each time there are changes in between, and afterwards the
+// process's code is what it was, and nothing is left open. How long samples were apart is printed, not judged.
+func TestExactOnAndOff(t *testing.T) {
+	times := 50
+	if testing.Short() {
+		times = 3
+	}
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p, s := openExact(t, r, `$stdout.sync = true
+4.times { Thread.new { n = 0; loop { n += 1 } } }
+4.times { Thread.new { loop { sleep 0.001 } } }
+puts "ready"
+$stdin.gets`, rubytest.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+		defer cancel()
+		c := newChanging(t)
+		known, ended := make(chan int, 1), make(chan error, 1)
+		go func() {
+			ended <- s.Run(ctx, func(x *sampler.Sample) {
+				c.take(x)
+				select {
+				case <-known:
+				default:
+				}
+				known <- c.fresh
+			})
+		}()
+		var longest time.Duration
+		for i := range times {
+			began := time.Now()
+			if err := s.Exact(ctx, live.ExactOptions{MaxCost: 1}); err != nil {
+				t.Fatal(err)
+			}
+			longest = max(longest, time.Since(began))
+			if probesOpen(t) == 0 {
+				t.Fatal("no descriptor of a probe is open while it is on")
+			}
+			for n := 0; n <= i; {
+				select {
+				case n = <-known:
+				case <-ctx.Done():
+					t.Fatal(ctx.Err())
+				}
+			}
+			if report, err := s.EndExact(); err != nil || report.Ended != "" || report.ToNS <= report.FromNS {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if rubytest.ChangedCode(t, p.PID) != 0 {
+				t.Fatalf("after %d times the process's code is not what it was", i+1)
+			}
+			if n := probesOpen(t); n != 0 {
+				t.Errorf("%d descriptors of probes are open after %d times", n, i+1)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if c.fresh != times {
+			t.Errorf("%d times on, %d times fresh", times, c.fresh)
+		}
+		rubytest.Report(t, "%d samples, %d with changes; at most %v apart; switching on took %v at most", c.samples, c.known, time.Duration(c.gapNS), longest)
+	})
+}

@@ -1,0 +1,176 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+const (
+	// delaysAtOnce is for how many threads it is asked at once how long they had no CPU, while the clock waits.
+	delaysAtOnce = 256
+	// fewSharers is how many processes may each have a ring of full size.
+	fewSharers = 4
+)
+
+// nobody is a Consumer where none is wanted.
+type nobody struct{}
+
+func (nobody) Interval(*exact.Interval) {}
+func (nobody) Waited(*exact.Wait)       {}
+
+// openExact puts probes into the process and follows its GVL from then on until close, or until one of the limits is reached
+// (ExactReport.Ended).
+func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, error) {
+	if o.MaxCost == 0 {
+		o.MaxCost = DefaultExactCost
+	}
+	if !(o.MaxCost > 0 && o.MaxCost <= 1) {
+		return nil, fmt.Errorf("a cost of %g is out of range: more than 0, up to 1", o.MaxCost)
+	}
+	if err := probe.Check(); err != nil {
+		return nil, err
+	}
+	return result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _, _ = x.close() })
+}
+
+// exactPlaces finds what probes are to look at, and where to put them; libc: in the C library. The clock waits only while memory is read.
+func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
+	pid := s.proc.PID()
+	env, err := s.Environment(func(name string) bool { return name == "RUBY_MN_THREADS" })
+	if err != nil {
+		return scheduler, code, err
+	}
+	if env["RUBY_MN_THREADS"] == "1" {
+		return scheduler, code, fmt.Errorf("process %d: %w: its threads share native threads (RUBY_MN_THREADS=1)", pid, ErrExact)
+	}
+	err = s.readThreads(ctx, func() (err error) {
+		scheduler, err = s.reader.Scheduler()
+		return err
+	})
+	if err != nil {
+		return scheduler, code, err
+	}
+	code, err = s.probeCode(probe.CodeOptions{Before33: scheduler.Before33, LibC: libc})
+	return scheduler, code, err
+}
+
+// follow puts the probes in.
+func (s *Source) follow(ctx context.Context, o ExactOptions) (*exactRun, error) {
+	pid := s.proc.PID()
+	scheduler, code, err := s.exactPlaces(ctx, o.LibC)
+	if err != nil {
+		return nil, err
+	}
+	x := &exactRun{source: s, out: from{Consumer: o.To}, max: o.MaxCost, stop: make(chan struct{}), done: make(chan struct{}), clock: cpuClock(pid)}
+	if o.To == nil {
+		x.out.Consumer = nobody{}
+	}
+	x.to = exact.NewMachine(&x.out)
+	if x.beganNS, err = x.cpu(); err != nil {
+		return nil, err
+	}
+	target := probe.Target{
+		PID: pid, Lock: uint64(scheduler.Lock), Owner: uint64(scheduler.Owner), QueueTail: uint64(scheduler.QueueTail),
+		ReadyNode: scheduler.ReadyNode, RunningNode: scheduler.RunningNode, Before33: scheduler.Before33,
+		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC,
+		SmallRing: s.sharers.Load() > fewSharers,
+	}
+	if x.probes, err = probe.Attach(s.proc, code, target); err != nil {
+		return nil, err
+	}
+	// Who no longer waits for it would never take the probes out.
+	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
+		return nil, errors.Join(err, x.probes.Close())
+	}
+	x.changes = exact.NewCollector(x.fromNS)
+	x.to.Watch(func(c *exact.Change) {
+		x.changed++
+		x.changes.Changed(c)
+	})
+	go x.run()
+	return x, nil
+}
+
+// readThreads lists the threads, again when they come and go meanwhile, and calls then, which may use what the reader knows.
+func (s *Source) readThreads(ctx context.Context, then func() error) error {
+	const tries = 50
+	var err error
+	for range tries {
+		if err = s.readThreadsOnce(then); !errors.Is(err, ruby.ErrListTorn) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+func (s *Source) readThreadsOnce(then func() error) error {
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
+	if !s.running.Load() {
+		s.reader.Resume() // what ended an earlier Run or Once has ended reads
+	}
+	var sample sampler.Sample
+	if err := s.readTick(sampler.LockTick, &sample); err != nil {
+		return errors.Join(err, s.gone(err))
+	}
+	s.reader.Reads().Ticks-- // nobody gets this one
+	return then()
+}
+
+// probeCode finds where to put the probes.
+func (s *Source) probeCode(o probe.CodeOptions) (probe.Code, error) {
+	module, err := attach.FindRuby(s.proc)
+	if err != nil {
+		return probe.Code{}, err
+	}
+	defer module.Close()
+	maps, err := s.proc.Maps()
+	if err != nil {
+		return probe.Code{}, err
+	}
+	return probe.FindCode(s.proc, module, maps, o)
+}
+
+// begin reads what state the threads are in that have not moved yet.
+func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
+	s := x.source
+	var threads []ruby.SchedulerThread
+	err := s.readThreads(ctx, func() (err error) {
+		threads, err = s.reader.SchedulerThreads(scheduler)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now := rounded(monotonic())
+	var owner uint64
+	for _, t := range threads {
+		if t.Owner {
+			owner = uint64(t.Addr)
+		}
+	}
+	for some := range slices.Chunk(threads, delaysAtOnce) {
+		s.ticking.Lock()
+		for _, t := range some {
+			cpu, err := s.tasks.CPU(t.TID)
+			if err != nil {
+				continue // it has ended, or will be known by its first record
+			}
+			x.pending = append(x.pending, exact.Record{
+				NS: now, TID: t.TID, Kind: exact.Began, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
+				Before33: scheduler.Before33, DelayNS: cpu.DelayNS,
+			})
+		}
+		s.ticking.Unlock()
+	}
+	x.report.FromNS, x.out.ns, x.fromNS = now, now, now
+	return nil
+}

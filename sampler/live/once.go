@@ -1,0 +1,120 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// onceLimit is how long Once tries.
+const onceLimit = 10 * time.Second
+
+// Once takes one complete sample: all stacks, and the kernel's word on every thread. It tries again, for a moment, when
+// threads come and go or a stack could not be read whole. The error is attach.ErrNoAnswer when reading does not come back,
+// within some ten seconds or half a second of the end of ctx.
+func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, onceLimit)
+	defer cancel()
+	var best atomic.Pointer[sampler.Sample]
+	err := s.reading.apart(ctx, func() error { return s.once(ctx, &best) }, nil)
+	if x := best.Load(); x != nil && (err == nil || errors.Is(err, attach.ErrNoAnswer)) {
+		return x, nil
+	}
+	return nil, err
+}
+
+// stopWith has the end of ctx end the tick under way. The returned function undoes it.
+func (s *Source) stopWith(ctx context.Context) (undo func()) {
+	s.reader.Resume()
+	stopped := make(chan struct{})
+	quit := context.AfterFunc(ctx, func() {
+		s.reader.Stop()
+		close(stopped)
+	})
+	return func() {
+		if !quit() {
+			<-stopped // or it would come in the midst of what is read next
+		}
+	}
+}
+
+// once puts the best sample so far into best. The error is for the case that there was none.
+func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
+	const tries = 20
+	defer s.tickBegan.Store(0)
+	s.tickBegan.Store(monotonic())
+	defer s.stopWith(ctx)()
+	s.warmUp()
+	s.readSlow()
+	var bestFlaws int
+	var last error
+	var sleep sleeper // without a timer: the rests are short
+	for try := 0; try < tries && ctx.Err() == nil; try++ {
+		s.tickBegan.Store(0)
+		sleep.until(s.rests())
+		s.tickBegan.Store(monotonic())
+		var sample sampler.Sample
+		s.ticking.Lock()
+		if last = s.readTick(sampler.StackTick, &sample); last == nil {
+			s.view.fill(&sample, true)
+		}
+		s.ticking.Unlock()
+		if last != nil {
+			if err := s.gone(last); err != nil {
+				return err
+			}
+			continue
+		}
+		// Sockets that don't know their other end yet (connecting) or may not be asked are in the kernel's tables: the
+		// next try will have them. A failure leaves them without a name.
+		_, _ = s.tasks.ResolveSockets(ctx, monotonic())
+		s.slowCounters(&sample, true)
+		n := flaws(&sample)
+		if s.reader.Cut() {
+			n++ // what belongs to a stack is not in its marks
+		}
+		if s.pauses != nil && s.pauses.cut {
+			n++ // on a machine that is full, no thread may have stopped within the limit
+		}
+		if best.Load() == nil || n <= bestFlaws {
+			best.Store(sample.Clone())
+			bestFlaws = n
+		}
+		if bestFlaws == 0 && try > 0 {
+			break
+		}
+	}
+	if best.Load() == nil {
+		if last == nil {
+			last = ctx.Err()
+		}
+		return last
+	}
+	x := *best.Load()
+	x.Reads = *s.reader.Reads()
+	best.Store(&x)
+	return nil
+}
+
+// flaws counts what another try could make better.
+func flaws(s *sampler.Sample) int {
+	n := 0
+	for i := range s.Threads {
+		if s.Threads[i].Quality&sampler.StackFresh == 0 {
+			n++ // the tick had no time for it
+		}
+		if s.Threads[i].Quality&(sampler.StackFailed|sampler.StackPartial) != 0 && s.Threads[i].Bits&sampler.BitStarting == 0 {
+			n++
+		}
+	}
+	for i := range s.Ractors {
+		if s.Ractors[i].Torn || s.Ractors[i].OwnerStart != s.Ractors[i].OwnerEnd {
+			n++
+		}
+	}
+	return n
+}
