@@ -3,6 +3,7 @@ package accuracy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -27,8 +28,8 @@ type kept struct {
 func (k *kept) Interval(i *exact.Interval) { k.intervals = append(k.intervals, *i) }
 func (k *kept) Waited(w *exact.Wait)       { k.waits = append(k.waits, *w) }
 
-// followExactly follows a process exactly for a while, beside sampling.
-func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions) (*kept, live.ExactReport) {
+// followExactly follows a process exactly for a while. take gets each sample of it; begin is called before the first one.
+func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, begin func(*live.Source), take func(*sampler.Sample)) live.ExactReport {
 	t.Helper()
 	if err := probe.Try(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -38,22 +39,20 @@ func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions) 
 		t.Fatal(err)
 	}
 	defer s.Close()
-	k := new(kept)
-	o.To = k
-	x, err := s.OpenExact(t.Context(), o)
-	if err != nil {
+	if err := s.Exact(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
+	begin(s)
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	if err := s.Run(ctx, func(sample *sampler.Sample) { x.Saw(sample) }); err != nil {
+	if err := s.Run(ctx, take); err != nil {
 		t.Error(err)
 	}
-	report, err := x.Close()
+	report, err := s.EndExact()
 	if err != nil {
 		t.Error(err)
 	}
-	return k, report
+	return report
 }
 
 // eventsOf are the waits and turns that Ruby told of between two instants, by native thread.
@@ -84,36 +83,66 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	return e
 }
 
-// matched counts the waits of at least a length that both have, with both ends within slack, and those that Ruby told of.
-func matched(told map[int32][]exact.Interval, got []exact.Wait, least, slack int64) (found, of int) {
-	by := make(map[int32][]exact.Wait)
-	for _, w := range got {
-		by[w.TID] = append(by[w.TID], w)
+// beside is a wait as exact mode has it, and for how long its thread had no CPU just before it, in ns.
+type beside struct {
+	exact.Wait
+	before int64
+}
+
+// withNeighbours finds what was before each wait, by native thread.
+func withNeighbours(k *kept) map[int32][]beside {
+	before := make(map[[2]int64]int64) // by thread and instant
+	for _, i := range k.intervals {
+		before[[2]int64{int64(i.TID), i.ToNS}] = i.NoCPUNS
 	}
+	by := make(map[int32][]beside)
+	for _, w := range k.waits {
+		by[w.TID] = append(by[w.TID], beside{w, before[[2]int64{int64(w.TID), w.FromNS}]})
+	}
+	return by
+}
+
+// matched counts the waits of at least a length that both have, with both ends within slack (found), those of the others that begin later
+// than READY by no more than what the kernel counted of the thread without a CPU before them (preempted), and all that Ruby told of.
+func matched(told map[int32][]exact.Interval, k *kept, least, slack int64) (found, preempted, of int) {
+	by := withNeighbours(k)
 	for tid, waits := range told {
+		got := by[tid]
+		longest := slack
+		for _, g := range got {
+			longest = max(longest, slack+g.before)
+		}
 		for _, w := range waits {
 			if w.NS() < least {
 				continue
 			}
 			of++
-			i, _ := slices.BinarySearchFunc(by[tid], w.FromNS-slack, func(g exact.Wait, at int64) int { return cmp.Compare(g.FromNS, at) })
-			for ; i < len(by[tid]) && by[tid][i].FromNS <= w.FromNS+slack; i++ {
-				if d := by[tid][i].ToNS - w.ToNS; d >= -slack && d <= slack {
-					found++
-					break
+			near, late := false, false
+			i, _ := slices.BinarySearchFunc(got, w.FromNS-slack, func(g beside, at int64) int { return cmp.Compare(g.FromNS, at) })
+			for ; i < len(got) && got[i].FromNS <= w.FromNS+longest; i++ {
+				g := got[i]
+				if max(g.ToNS-w.ToNS, w.ToNS-g.ToNS) > slack {
+					continue
 				}
+				near = near || g.FromNS-w.FromNS <= slack
+				late = late || g.FromNS-w.FromNS <= slack+g.before
+			}
+			if near {
+				found++
+			} else if late {
+				preempted++
 			}
 		}
 	}
-	return found, of
+	return found, preempted, of
 }
 
-// exactLoad runs a load, follows it exactly and compares.
-func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration) (c compared) {
+// exactLoad runs a load, follows it exactly and compares; libc: by probes in the C library.
+func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc bool) (c compared) {
 	t.Helper()
 	p := start(t, r, name, true)
-	rubytest.NeedLibrary(t, p.Process)
-	k, report := followExactly(t, p.PID, d, live.ExactOptions{MaxCost: 1})
+	k := new(kept)
+	report := followExactly(t, p.PID, d, live.ExactOptions{MaxCost: 1, LibC: libc, To: k}, func(*live.Source) {}, func(*sampler.Sample) {})
 	p.Send(t, "write")
 	p.Expect(t, "written")
 	data, err := os.ReadFile(filepath.Join(p.HostDir, "events"))
@@ -160,16 +189,22 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration) (c c
 		}
 		c.turns += turns[w.TID]
 	}
-	c.found, c.of = matched(e.waits, k.waits, 50_000, 20_000)
+	c.found, c.preempted, c.of = matched(e.waits, k, 50_000, 20_000)
 	return c
 }
 
 // compared is how far exact mode is from Ruby's own events: in points of share, of running, waiting and released; and how many of the
-// waits of 50 µs and more it has, with both ends within 20 µs.
+// waits of 50 µs and more it has, with both ends within 20 µs, and how many more of threads that lost their CPU just before.
 type compared struct {
-	mean             [3]float64
-	worst            float64
-	turns, found, of int
+	mean                        [3]float64
+	worst                       float64
+	turns, found, preempted, of int
+}
+
+// String says it for the report.
+func (c compared) String() string {
+	return fmt.Sprintf("%d turns; points off, running waiting released: %.3f, at most %.3f; of %d waits %d matched, and %d but for a lost CPU",
+		c.turns, c.mean, c.worst, c.of, c.found, c.preempted)
 }
 
 // TestExactTurns: exact mode knows each turn that Ruby itself tells of. How long turns and waits are is printed, not judged: when a
@@ -178,13 +213,20 @@ type compared struct {
 func TestExactTurns(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 3) {
-			rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
+			rubytest.Skip(t, "Ruby tells of all turns from 3.3 on")
 		}
+		rubytest.NeedExact(t, r)
 		for _, name := range []string{"cpu_io", "short_io", "mutex_queue"} {
-			t.Run(name, func(t *testing.T) {
-				c := exactLoad(t, r, name, time.Second)
-				rubytest.Report(t, "%d turns; points off, running waiting released: %.3f, at most %.3f; %d of %d waits matched", c.turns, c.mean, c.worst, c.found, c.of)
-			})
+			for _, libc := range []bool{false, true} {
+				way := name
+				if libc {
+					way += ", probes in the C library"
+				}
+				t.Run(way, func(t *testing.T) {
+					c := exactLoad(t, r, name, time.Second, libc)
+					rubytest.Report(t, "%v", c)
+				})
+			}
 		}
 	})
 }

@@ -36,7 +36,7 @@ var rules = map[string][]string{
 	"sampler/ruby/internal/view":   {"attach"},
 	"sampler/ruby/internal/work":   {"attach", "sampler", "sampler/ruby/internal/code", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
 	"sampler/kernel":               {"attach", "sampler"},
-	"sampler/exact":                {},
+	"sampler/exact":                {"sampler"},
 	"sampler/exact/probe":          {"attach", "sampler/exact"},
 	"sampler/live":                 {"attach", "sampler", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel"},
 	"gvl":                          {"sampler", "sampler/exact", "internal/units"},

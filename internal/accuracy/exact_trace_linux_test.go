@@ -1,0 +1,271 @@
+package accuracy
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// told keeps the exact waits of a stream.
+type told struct {
+	gvl.Ignore
+	waits []gvl.Wait
+}
+
+func (k *told) Waited(w *gvl.Wait) {
+	if w.Exact {
+		x := *w
+		x.Before, x.After, x.Slot = gvl.ThreadState{}, 0, 0 // by samples
+		k.waits = append(k.waits, x)
+	}
+}
+
+// stream is what is made of samples: a trace, and the exact waits.
+type stream struct {
+	*gvl.Stream
+	class *gvl.Classifier
+	trace *export.Trace
+	told
+}
+
+func newStream(p sampler.Process, d *sampler.Dictionary) *stream {
+	s := &stream{Stream: gvl.NewStream(p), class: gvl.NewClassifier(p, d), trace: export.NewTrace(d)}
+	s.Attach(s.trace)
+	s.Attach(&s.told)
+	return s
+}
+
+func (s *stream) feed(x *sampler.Sample) { s.Feed(x, s.class.Classify(x)) }
+
+// traceExactly follows a process exactly for a while and returns Chrome's trace of it, and when that begins, CLOCK_MONOTONIC in ns. What a
+// recording of it says is compared with what the process said.
+func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS int64, report live.ExactReport) {
+	t.Helper()
+	var file bytes.Buffer
+	var w *recording.Writer
+	var s *stream
+	var m export.Measured
+	begin := func(src *live.Source) {
+		var err error
+		if w, err = recording.NewWriter(&file, src.Process(), src.Dictionary()); err != nil {
+			t.Fatal(err)
+		}
+		s = newStream(src.Process(), src.Dictionary())
+		m = export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Trace: s.trace}
+	}
+	report = followExactly(t, pid, d, live.ExactOptions{MaxCost: 1}, begin, func(x *sampler.Sample) {
+		beginNS = cmp.Or(beginNS, x.TimeNS)
+		if err := w.Write(x); err != nil {
+			t.Error(err)
+		}
+		if i := slices.IndexFunc(x.Changes.List, func(c sampler.Change) bool { return c.AtNS%100 != 0 || c.NoCPUNS%100 != 0 }); i >= 0 {
+			t.Errorf("%+v is not in whole 100 ns", x.Changes.List[i])
+		}
+		s.feed(x)
+	})
+	s.Finish()
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	sameReplayed(t, file.Bytes(), s.waits)
+	var out bytes.Buffer
+	if err := export.WriteChrome(&out, []export.Measured{m}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes(), beginNS, report
+}
+
+// sameReplayed compares the waits that a recording tells of with those of the process, to the ns; and those that its second half tells of,
+// of which no more than those that had begun before may be missing.
+func sameReplayed(t *testing.T, file []byte, want []gvl.Wait) {
+	t.Helper()
+	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "x.ddtop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	all := newStream(r.Process(), r.Dictionary())
+	if err := r.Range(math.MinInt64, math.MaxInt64, all.feed); err != nil {
+		t.Fatal(err)
+	}
+	all.Finish()
+	first, last := r.Span()
+	cut := func(w gvl.Wait) bool { return w.ToNS >= last } // goes on at the end
+	want = slices.DeleteFunc(want, cut)
+	all.waits = slices.DeleteFunc(all.waits, cut)
+	sameWaits(t, "a recording", all.waits, want)
+	half := newStream(r.Process(), r.Dictionary())
+	fromNS := int64(0)
+	if err := r.Range(first+(last-first)/2, math.MaxInt64, func(x *sampler.Sample) {
+		if fromNS == 0 {
+			fromNS = x.TimeNS
+		}
+		half.feed(x)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	half.Finish()
+	begun := func(w gvl.Wait) bool { return w.FromNS <= fromNS || cut(w) }
+	got, rest := slices.DeleteFunc(half.waits, begun), slices.DeleteFunc(slices.Clone(all.waits), begun)
+	for i := range got { // who held the GVL before the part began is not known in it
+		got[i].FirstHolder, got[i].LastHolder = 0, 0
+	}
+	for i := range rest {
+		rest[i].FirstHolder, rest[i].LastHolder = 0, 0
+	}
+	sameWaits(t, "its second half", got, rest)
+}
+
+// sameWaits compares waits in whatever order they were told.
+func sameWaits(t *testing.T, what string, got, want []gvl.Wait) {
+	t.Helper()
+	order := func(a, b gvl.Wait) int {
+		return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Thread, b.Thread))
+	}
+	slices.SortFunc(got, order)
+	slices.SortFunc(want, order)
+	if len(want) == 0 || len(got) != len(want) {
+		t.Fatalf("%s tells of %d waits, the process of %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s, wait %d of %d: %+v, the process told of %+v", what, i, len(want), got[i], want[i])
+		}
+	}
+}
+
+// chromeSlice is a slice of Chrome's trace, in ns since its beginning.
+type chromeSlice struct {
+	state      string
+	fromNS, ns int64
+}
+
+// chromeThreads returns the states of threads by their native ones, and the time that is known exactly.
+func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice, exactNS [2]int64) {
+	t.Helper()
+	var v struct {
+		TraceEvents []struct {
+			Name, Cat, Ph string
+			TS, Dur       float64
+			TID           int32
+		}
+	}
+	if err := json.Unmarshal(trace, &v); err != nil {
+		t.Fatal(err)
+	}
+	ns := func(micros float64) int64 { return int64(math.Round(1000 * micros)) }
+	threads = make(map[int32][]chromeSlice)
+	stretches := 0
+	for _, e := range v.TraceEvents {
+		switch {
+		case e.Cat == "state":
+			threads[e.TID] = append(threads[e.TID], chromeSlice{e.Name, ns(e.TS), ns(e.Dur)})
+		case e.Name == "exact from here on":
+			stretches++
+			exactNS[0] = ns(e.TS)
+		case e.Name == "exact up to here":
+			exactNS[1] = ns(e.TS)
+		}
+	}
+	if stretches != 1 {
+		t.Errorf("%d stretches of time are known exactly", stretches)
+	}
+	return threads, exactNS
+}
+
+// TestChromeTurns: Chrome's trace has each turn that Ruby itself tells of, and no other, and the time of each thread is whole. How long
+// turns and waits are is printed, as by TestExactTurns.
+func TestChromeTurns(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		if !r.AtLeast(3, 3) {
+			rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
+		}
+		rubytest.NeedExact(t, r)
+		for _, name := range []string{"cpu_io", "short_io", "mutex_queue"} {
+			t.Run(name, func(t *testing.T) {
+				p := start(t, r, name, true)
+				trace, beginNS, report := traceExactly(t, p.PID, 1500*time.Millisecond)
+				p.Send(t, "write")
+				p.Expect(t, "written")
+				data, err := os.ReadFile(filepath.Join(p.HostDir, "events"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				log, err := eventlog.Parse(data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if report.Ended != "" || report.Wrong || report.Lost != 0 {
+					t.Fatalf("%+v", report)
+				}
+				compareTurns(t, p.workers, trace, beginNS, log)
+			})
+		}
+	})
+}
+
+func compareTurns(t *testing.T, workers []worker, trace []byte, beginNS int64, log *eventlog.Log) {
+	t.Helper()
+	threads, exactNS := chromeThreads(t, trace)
+	from, to := beginNS+exactNS[0], beginNS+exactNS[1]
+	e, times := toldBy(log, from, to), log.Times(from, to)
+	turns, mean, worst := 0, [3]float64{}, 0.0
+	for _, w := range workers {
+		var sums [3]int64
+		n, endNS, held := 0, exactNS[0], false
+		for _, s := range threads[w.TID] {
+			if s.fromNS+s.ns <= exactNS[0] || s.fromNS >= exactNS[1] {
+				continue
+			}
+			if s.fromNS > endNS {
+				t.Errorf("%s: nothing between %d and %d ns", w.Name, endNS, s.fromNS)
+			}
+			part := min(s.fromNS+s.ns, exactNS[1]) - max(s.fromNS, exactNS[0])
+			state, ok := gvl.ParseState(s.state)
+			if !ok {
+				t.Fatalf("%s: a state %q", w.Name, s.state)
+			}
+			switch {
+			case state.Held():
+				if sums[0] += part; !held && s.fromNS >= exactNS[0] {
+					n++
+				}
+			case state == gvl.Waiting:
+				sums[1] += part
+			default:
+				sums[2] += part
+			}
+			held, endNS = state.Held(), s.fromNS+s.ns
+		}
+		if sum := sums[0] + sums[1] + sums[2]; sum != exactNS[1]-exactNS[0] {
+			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, exactNS[1]-exactNS[0])
+		}
+		// At both ends one turn can be on the other side of the border.
+		if d := n - e.turns[w.TID]; d < -2 || d > 2 {
+			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, n, e.turns[w.TID])
+		}
+		turns += n
+		want := times[uint32(w.TID)]
+		for i, off := range []int64{sums[0] - want.Running - want.GC, sums[1] - want.Waiting, sums[2] - want.Released} {
+			points := math.Abs(100 * float64(off) / float64(to-from))
+			mean[i] += points / float64(len(workers))
+			worst = max(worst, points)
+		}
+	}
+	rubytest.Report(t, "%d turns; points off, running waiting released: %.3f, at most %.3f", turns, mean, worst)
+}
