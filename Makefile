@@ -8,7 +8,7 @@ SHELL = bash
 # Says what to do where Go is missing or too old, as the scripts do.
 need_go = . scripts/lib.sh && need_go
 
-.PHONY: build demo test test-all check bench bench-cost verify screenshots clean
+.PHONY: build demo test test-all check bench bench-cost bench-exact verify screenshots clean
 
 build:
 	@$(need_go) && need_modules && CGO_ENABLED=0 go build -o ddtop .
@@ -39,6 +39,10 @@ bench:
 # The table of the README's "what it costs".
 bench-cost:
 	@scripts/bench cost
+
+# The table of what exact mode costs, of docs/exact.md.
+bench-exact:
+	@scripts/bench exact
 
 # The long tests (accuracy at all rates, races, kills, soak); the figures are left in verify-report.txt.
 verify:

@@ -28,6 +28,7 @@
 //	BenchmarkFirstFrame  the time from exec until the screen has a row of a thread
 //	BenchmarkRails       its own CPU time, requests a second and latencies of a Rails application under load, rbspy's beside them
 //	BenchmarkTarget      what a process pays: CPU time of a fixed piece of its work, page faults, context switches
+//	BenchmarkExact       exact mode beside sampling at 1 kHz and beside none: its own CPU time, and what the process pays
 //	BenchmarkChildren    a cluster of eight Rails workers watched at once, beside one of them
 //
 // Metrics are medians, and where they have a -low and a -high those are the median's 95 % interval. The program costtable makes

@@ -2,6 +2,8 @@
 //
 //	go test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 ./internal/rivals | go run ./internal/rivals/costtable
 //
+// With the argument exact it is the table of what exact mode costs, of BenchmarkExact.
+//
 // A row whose benchmarks did not run is left out, and named on standard error.
 package main
 
@@ -16,7 +18,11 @@ import (
 )
 
 func main() {
-	if err := run(os.Stdin, os.Stdout, os.Stderr); err != nil {
+	table := run
+	if len(os.Args) > 1 && os.Args[1] == "exact" {
+		table = runExact
+	}
+	if err := table(os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "costtable:", err)
 		os.Exit(1)
 	}
@@ -139,9 +145,8 @@ func rbspy(cell func(metrics, string) (string, bool)) func(metrics, string) (str
 // requests is the change of requests a second, with its interval.
 func requests(bench, variant string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
-		name := version + variant + "-fewer-requests"
-		fewer, ok := m[bench][name+"-%"]
-		return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", -fewer, -m[bench][name+"-high-%"], -m[bench][name+"-low-%"]), ok
+		_, ok := m[bench][version+variant+"-fewer-requests-%"]
+		return fewer(m[bench], version+variant), ok
 	}
 }
 

@@ -50,3 +50,24 @@ func TestParseRefuses(t *testing.T) {
 		t.Errorf("no error, %v", m)
 	}
 }
+
+func TestExactTable(t *testing.T) {
+	const output = `BenchmarkExact/compute-2  1  0 ns/op  5.716 1-kHz-%  1.5 1-kHz-done-%  2 1-kHz-done-high-%  1 1-kHz-done-low-%  0.15 1-kHz-more-cpu-%  0.2 1-kHz-more-cpu-high-%  0.1 1-kHz-more-cpu-low-%  0.1013 estimate-%  0.7 exact-%  3 exact-done-%  4 exact-done-high-%  -2 exact-done-low-%  0.6 exact-more-cpu-%  1 exact-more-cpu-high-%  -2.3 exact-more-cpu-low-%  366.7 hits/s  21715 none-done/s  6.801 none-µs  6.583 turns/s
+BenchmarkExact/rails-2  1  5 1-kHz-%  2 exact-%  1 1-kHz-fewer-requests-%  -1 1-kHz-fewer-requests-low-%  3 1-kHz-fewer-requests-high-%  0.5 exact-fewer-requests-%  -1 exact-fewer-requests-low-%  2 exact-fewer-requests-high-%  900 turns/s  5000 hits/s  2.5 estimate-%
+`
+	var out, missing bytes.Buffer
+	if err := runExact(strings.NewReader(output), &out, &missing); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| 4 threads compute | 7 | 367 | 5.7 %, 0.70 % | +0.1 % (+0.1 to +0.2) | +0.6 % (-2.3 to +1.0) | +0.1 % | +1.5 % (+1.0 to +2.0) | +3.0 % (-2.0 to +4.0) |\n",
+		"| Rails, full machine | 900 | 5000 | 5.0 %, 2.0 % | – | – | +2.5 % | -1.0 % (-3.0 to +1.0) | -0.5 % (-2.0 to +1.0) |\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no row %s\n%s", want, &out)
+		}
+	}
+	if want := "4 threads make objects"; !strings.Contains(missing.String(), want) {
+		t.Errorf("%q is not said to be missing: %s", want, &missing)
+	}
+}
