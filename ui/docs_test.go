@@ -50,8 +50,8 @@ func TestDocsNameEveryKey(t *testing.T) {
 				name = tab.name
 			}
 			sections["View "+tab.key+": "+name] = []keyMap{*pages[tab.id].keyMap()}
-			if slices.Contains([]pageID{pageThreads, pageTimeline, pageTop, pageLocks, pageRequests}, tab.id) {
-				sections["Search, on views 2, 3, 5, 6 and 9"] = []keyMap{searchKeys()}
+			if slices.Contains([]pageID{pageThreads, pageTimeline, pageTop, pageLocks, pageRequests, pageWaits}, tab.id) {
+				sections["Search, on views 2, 3, 5, 6, 9 and 0"] = []keyMap{searchKeys()}
 			}
 		}
 	}

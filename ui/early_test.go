@@ -36,7 +36,7 @@ func TestAStartNamesNoTimes(t *testing.T) {
 	m.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
 	s := &screen{t, m, store}
 	s.sees("order-service", "waiting for the first sample")
-	s.misses(" up ", "-0")
+	s.misses(" up ", " -0")
 }
 
 // TestNoFindingsIsSaidOnceTheyWereLookedFor: right after a program's start, and after the first look at it, that there is no

@@ -13,6 +13,9 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
+// maxMessageRows is how many rows a message may take, over what is above the last rows.
+const maxMessageRows = 4
+
 // drawFooter draws the last rows: what is selected (or what the last key has to say), and the keys.
 func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 	r := &m.regions
@@ -34,9 +37,16 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 		case m.message.hint:
 			st = t.text()
 		}
-		full := a.Row(r.detail)
-		full.Fill(' ', canvas.Style{})
-		full.Put(1, 0, canvas.CutLeft(m.showable(m.message.text, m.message.paths...), full.W-2), st)
+		text := m.showable(m.message.text, m.message.paths...)
+		lines := []string{canvas.CutLeft(text, a.W-2)}
+		if m.message.problem && len(m.message.paths) == 0 { // why something can't be, and what to do, is read to its end
+			lines, _ = wrap(text, a.W-2, maxMessageRows)
+		}
+		for i, s := range lines {
+			full := a.Row(r.detail - len(lines) + 1 + i)
+			full.Fill(' ', canvas.Style{})
+			full.Put(1, 0, s, st)
+		}
 		return
 	}
 	m.drawDetail(left, t)

@@ -8,10 +8,14 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// axisTime prints a distance from now for the time axis: "30s", "2m30s", "500ms".
+// axisTime prints a distance from now for the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
 func axisTime(ns int64) string {
 	d := time.Duration(ns)
 	switch {
+	case d > 0 && d < time.Millisecond:
+		return fmt.Sprintf("%dµs", d.Microseconds())
+	case d < time.Second && d%time.Millisecond >= 50*time.Microsecond && d < 100*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < time.Minute && d%time.Second != 0:

@@ -29,6 +29,7 @@ type figures struct {
 	selfShort       bool // what was measured is too short to tell it
 	priority        sampler.Priority
 	halved, lowered bool          // of the budget, at the end
+	exact           bool          // every change of the GVL is known
 	reads           sampler.Reads // since the attach
 	stacks          stackReads    // of the time shown
 	dropped         uint64
@@ -117,6 +118,7 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	f.stackHz = float64(b.reads.StackTicks-a.reads.StackTicks) / sec
 	own, span := b.meters.self.Since(&a.meters.self)
 	f.selfCPU, f.selfKnown, f.selfShort = share(own, span), span > 0, span == 0 && b.meters.self.Known()
+	f.exact = r.exact.nearlyAll(fromNS, toNS)
 	f.priority, f.halved, f.lowered = b.ddtop.Priority, b.ddtop.Halved, b.ddtop.Lowered
 	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
 		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
@@ -157,6 +159,7 @@ type headView struct {
 	// stepNS is how far [ and ] move.
 	stepNS  int64
 	figures *figures
+	exact   sampler.ExactStatus
 	// number and of say which of several processes it is; of is 0 where there is one. whole: it is about all of them.
 	number, of int
 	whole      bool

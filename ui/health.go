@@ -44,7 +44,7 @@ func (h *headView) health(t *Theme) []segment {
 	if h.recording {
 		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
 	}
-	out = append(out, segment{window, t.text()})
+	out = append(append(out, exactSegments(&h.exact, t)...), segment{window, t.text()})
 	if f.selfKnown || f.selfShort {
 		self := segment{fmt.Sprintf("ddtop %.1f %%", f.selfCPU*100), t.dim()}
 		if most := f.mayTake(&h.process); most > 0 {
@@ -78,11 +78,14 @@ func (h *headView) health(t *Theme) []segment {
 	if f.leftOut > 0 {
 		warn("names left out " + units.Count(int64(f.leftOut)))
 	}
-	if f.lowered && f.lockHz > 0 && !h.whole {
+	if f.missesWaits() && !h.whole {
 		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.lockHz)) + " can be missed", t.dim()})
 	}
 	return out
 }
+
+// missesWaits reports whether short waits are missed because it reads more rarely than was asked for.
+func (f *figures) missesWaits() bool { return f.lowered && !f.exact && f.lockHz > 0 }
 
 // lost is the share of the stacks read that are not there in full.
 func (f *figures) lost() float64 { return share(int64(f.stacks.lost), int64(f.stacks.read)) }
@@ -107,6 +110,8 @@ func (f *figures) slower(p *sampler.Process) string {
 	switch {
 	case f.slow:
 		return asked + ": the process is idle"
+	case f.exact && f.stackHz >= 0.8*p.StackRate:
+		return "; in exact mode it reads who holds the GVL no oftener than stacks"
 	case f.lockHz < 0.8*p.LockRate || f.stackHz < 0.8*p.StackRate:
 		return asked
 	}
@@ -131,7 +136,7 @@ func (f *figures) readsHelp(p *sampler.Process) keyMap {
 		if f.halved {
 			help += ", half of " + mostText(p.Overhead) + " since no CPU is free"
 		}
-		if f.lowered && f.lockHz > 0 {
+		if f.missesWaits() {
 			help += fmt.Sprintf("; it reads %s times a second for it, stacks %s: waits under %s can be missed",
 				rate(f.lockHz), rate(f.stackHz), units.Duration(int64(1e9/f.lockHz)))
 		}

@@ -76,6 +76,8 @@ func globalKeys(o offers) keyMap {
 		{keys: []string{"{"}, show: "{ }", short: "", help: "show a longer or a shorter stretch of time",
 			do: func(m *Model) tea.Cmd { m.zoom(+1); m.refresh(); return nil }},
 		{keys: []string{"}"}, do: func(m *Model) tea.Cmd { m.zoom(-1); m.refresh(); return nil }},
+		{keys: []string{"E", "shift+e"}, show: "E", short: "exact", help: "exact mode, on and off: every change of the GVL, by breakpoints that the kernel puts into the process; it asks first",
+			when: func(m *Model) bool { return m.opt.Exact != nil }, do: func(m *Model) tea.Cmd { return m.exactKey.press(m) }},
 		{keys: []string{"s"}, show: "s", short: "save", help: "save a snapshot: profile, thread dump, flamegraph and this screen, in one folder",
 			do: func(m *Model) tea.Cmd { return m.save() }},
 		{keys: []string{"y"}, show: "y", help: "copy the stack of the selected thread or frame, or a summary when nothing is selected; Y: the summary",

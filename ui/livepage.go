@@ -37,7 +37,7 @@ func (p *livePage) about(*scene) string { return "" }
 
 func (p *livePage) draw(a canvas.Area, sc *scene) {
 	r, t := &sc.regions, &sc.theme
-	p.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, sc.nowWord())
+	p.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, sc.nowWord(), sc.nowWord())
 	sc.notes.draw(a.Sub(r.cellsX, r.axis, r.cellsW, 1), &p.timeline, t)
 	rows := a.Sub(0, r.rows, sc.width, r.rowCount)
 	p.timeline.draw(rows, a.Sub(0, r.lanes, sc.width, r.laneCount), t, r, p.focus == onTimeline, sc.opt.ASCII)

@@ -34,6 +34,7 @@ type Model struct {
 	lastPress mousePress
 	pressed   pressedKeys
 	recordKey recordKey
+	exactKey  exactKey
 	prompt    *prompt // nil: nothing is being typed
 	message   message
 
@@ -146,7 +147,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.prompt.put(msg.Content)
 			m.refresh()
 		}
-	case sourceMsg, fineMsg, instantMsg:
+	case sourceMsg, fineMsg, instantMsg, chainMsg:
 		for _, p := range m.pages {
 			if p, ok := p.(fetching); ok {
 				p.take(m, msg)
@@ -162,6 +163,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.message.fail(msg.err.Error())
 			m.draw()
 		}
+	case exactMsg:
+		m.exactKey.done(msg, &m.scene, &m.message)
+		m.refresh()
 	case recordingMsg:
 		cmd := m.recordKey.done(msg, m.store, &m.scene, &m.message)
 		m.draw()
@@ -185,11 +189,12 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		key = other
 	}
 	if m.prompt != nil {
-		if !m.prompt.key(msg) {
+		p := m.prompt
+		if !p.key(msg) {
 			m.prompt = nil
 		}
 		m.refresh()
-		return nil
+		return p.cmd
 	}
 	if m.over.what != noOverlay && m.binding(key) == nil {
 		m.over = overlay{} // any other key closes it, and does what it does elsewhere

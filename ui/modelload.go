@@ -20,7 +20,7 @@ const idleEachNS = int64(900e6)
 func (m *Model) tickOn() {
 	state := m.store.State()
 	last, slow := m.store.newest()
-	changed := m.fleet != nil || m.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
+	changed := m.exactKey.look(&m.scene, &m.message) || m.fleet != nil || m.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
 		state.Silent != m.source.Silent
 	if slow && !changed && last > m.lastNS && last-m.lastNS < idleEachNS {
 		return
@@ -49,6 +49,7 @@ func (m *Model) load(force bool) {
 		return
 	}
 	m.source = m.store.State()
+	m.exactKey.look(&m.scene, &m.message)
 	m.store.hold(m.frozen || m.flame.base != nil)
 	if m.frozen && m.atNS != m.heldNS {
 		m.recall()
@@ -58,6 +59,7 @@ func (m *Model) load(force bool) {
 	m.store.Read(func(r *reading) {
 		m.lastNS = r.lastNS
 		m.oldestNS, _ = r.Timeline.Range()
+		m.exactSpans = append(m.exactSpans[:0], r.exact...)
 		m.recordKey.failing(r, &m.message)
 		if !m.frozen {
 			m.atNS = m.lastNS

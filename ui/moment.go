@@ -53,6 +53,7 @@ func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 		last = x
 	}
 	s.Read(func(r *reading) {
+		defer r.waits.events.begunBefore(states, atNS)
 		for i := range states {
 			if states[i].SinceNS <= firstNS {
 				states[i].SinceNS = r.Timeline.Since(states[i].Thread, states[i].State, firstNS, firstNS-maxSinceNS)

@@ -131,7 +131,7 @@ func (m *Model) drawOver() {
 	m.over.height = area.H - 2
 	switch m.over.what {
 	case helpOverlay:
-		m.over.scroll = drawHelp(area, &m.theme, m.helpMaps(), m.figures.readsHelp(&m.process), m.over.scroll, m.opt.ASCII)
+		m.over.scroll = drawHelp(area, &m.theme, m.helpMaps(), m.readsHelp(), m.over.scroll, m.opt.ASCII)
 	case findingsOverlay:
 		v := m.allFindings()
 		v.drawAll(area, &m.scene, &m.over)

@@ -22,6 +22,7 @@ const (
 	pageLocks
 	pageMemory
 	pageRequests
+	pageWaits
 	pageProcesses // nil where there is one process
 	numPages
 )
@@ -73,6 +74,7 @@ var tabs = [...]tab{
 	{pageMemory, "7", "memory", "memory and GC: how they went, the collector's figures, and whose code paid for it"},
 	{pageProcesses, "8", "processes", "a row a process; all of them in one flamegraph; enter opens one"},
 	{pageRequests, "9", "requests", "who is served: requests and jobs in progress, and routes with what their time goes to"},
+	{pageWaits, "0", "waits", "every wait for the GVL: how long, behind whom, and the lengths of all"},
 }
 
 // offers says which views there are that not every process has: that of processes where there are several, that of requests once
@@ -119,7 +121,7 @@ func newComponents(s *selection) *components {
 func newPages(c *components) [numPages]page {
 	return [numPages]page{pageLive: newLivePage(c), pageThreads: newThreadsPage(c.timeline.selection, &c.whereNow), pageThread: newThreadPage(&c.flame),
 		pageTimeline: newTimelinePage(&c.timeline, &c.whereNow), pageFlame: newFlamePage(&c.flame, &c.panel), pageTop: newTopPage(&c.flame),
-		pageLocks: newLocksPage(&c.flame), pageMemory: newMemoryPage(), pageRequests: newRequestsPage(&c.flame, &c.whereNow)}
+		pageLocks: newLocksPage(&c.flame), pageMemory: newMemoryPage(), pageWaits: newWaitsPage(&c.flame), pageRequests: newRequestsPage(&c.flame, &c.whereNow)}
 }
 
 // current is the page that fills the screen.
@@ -167,7 +169,7 @@ func (m *Model) mapsBeside(id pageID) []*keyMap {
 	switch id {
 	case pageLive, pageFlame:
 		return []*keyMap{&m.weightKeys}
-	case pageThreads, pageTimeline, pageTop, pageLocks, pageRequests:
+	case pageThreads, pageTimeline, pageTop, pageLocks, pageRequests, pageWaits:
 		return []*keyMap{&m.searchKeys}
 	}
 	return nil
@@ -240,7 +242,7 @@ func (m *Model) drawTabs(a canvas.Area, p page) {
 		if tb.id == m.page || tb.id == pageThreads && m.page == pageThread {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}
 		} else if names+canvas.Width(about) >= a.W {
-			text = " " + tb.key + " "
+			text = " " + tb.key
 		}
 		from := x
 		x = a.Put(x, 0, text, st)

@@ -33,6 +33,9 @@ var pageViews = []struct {
 	{"topgems", "stall", []string{"5", "right", "right", ">"}},
 	{"locks", "mutex", []string{"6", "down"}},
 	{"memory", "gc", []string{"7"}},
+	{"waits", "hog", []string{"0", "down"}},
+	{"exactwaits", "exact", []string{"0", "down", "down"}},
+	{"exacttimeline", "exact", []string{"0", "r", "pgdown", "pgdown", "pgdown", "enter"}},
 	{"blame", "hog", []string{"6"}},
 }
 

@@ -125,7 +125,7 @@ func settle(m *Model, cmd tea.Cmd) {
 		for _, c := range msg {
 			settle(m, c)
 		}
-	case fineMsg, instantMsg, sourceMsg:
+	case fineMsg, instantMsg, sourceMsg, chainMsg:
 		m.Update(msg)
 	}
 }

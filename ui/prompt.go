@@ -23,10 +23,18 @@ type prompt struct {
 	typed func()        // after every change of the text; nil: it is looked at when it is done
 	done  func(text string)
 	left  func()
+	// yes: a question is asked instead, in the first of the forms that has room, and nothing is typed but y or n.
+	yes   func() tea.Cmd
+	forms []string
+	// cmd is what the answer leads to.
+	cmd tea.Cmd
 }
 
 // key takes a key and reports whether the line stays open.
 func (p *prompt) key(msg tea.KeyPressMsg) bool {
+	if p.yes != nil {
+		return p.answer(msg.String())
+	}
 	switch msg.String() {
 	case "enter":
 		p.done(string(p.text))
@@ -51,8 +59,24 @@ func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	return true
 }
 
+// answer takes a key as the answer to a question and reports whether it stays open.
+func (p *prompt) answer(key string) bool {
+	switch key {
+	case "y", "Y", "shift+y":
+		p.cmd = p.yes()
+	case "n", "N", "shift+n", "q", "esc", "ctrl+c":
+		p.left()
+	default:
+		return true
+	}
+	return false
+}
+
 // put puts what was typed or pasted behind the text.
 func (p *prompt) put(text string) {
+	if p.yes != nil {
+		return // what is pasted is no answer
+	}
 	for _, r := range text {
 		if unicode.IsPrint(r) && len(p.text) < maxPrompt {
 			p.text = append(p.text, r)
@@ -64,6 +88,13 @@ func (p *prompt) put(text string) {
 }
 
 func (p *prompt) draw(a canvas.Area, t *Theme) {
+	if p.yes != nil {
+		hint := p.hint()
+		x := a.Put(1, 0, p.label, t.bold())
+		x = a.Put(x, 0, fit(p.forms, a.W-x-canvas.Width(hint)-3), t.bold())
+		a.Put(x+2, 0, hint, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+		return
+	}
 	x := a.Put(1, 0, p.label+canvas.CutLeft(string(p.text), a.W-3-canvas.Width(p.label)), t.bold())
 	a.Put(x, 0, " ", canvas.Style{Attr: canvas.Reverse})
 	hint, st := p.hint(), t.dim()
@@ -82,6 +113,8 @@ func (m *Model) foundText() string {
 	switch p := m.current().(type) {
 	case *topPage:
 		return fmt.Sprintf("%d of %d %s", len(p.table.rows), p.all, topKindNames[p.kind])
+	case *waitsPage:
+		return units.Count(p.all) + " waits"
 	case *locksPage:
 		return units.Plural(len(p.both.rows), "row", "rows")
 	}

@@ -190,7 +190,8 @@ func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s.press("?")
 	s.misses("who is served")
 	s = serving(t, 120, 40, Options{})
-	s.sees("1-9 views", "requests ")
+	s.sees("1-0 views", "requests ")
+	s.resize(160, 40)
 	s.press("2")
 	s.sees("9 requests", "GET orders#show")
 }

@@ -58,6 +58,8 @@ type Options struct {
 	Notice string
 	// Against is another recording that the flamegraph and the top are compared with, from the beginning; nil: none.
 	Against *Against
+	// Exact switches exact mode on and off; nil: it is not possible (a recording, several processes).
+	Exact ExactSwitch
 	// Replay: the Source is a recording, so its end is not the end of a process.
 	Replay bool
 	// Suspend lets ctrl-z and SIGTSTP stop ddtop, the terminal given back until it is continued. Only where a shell will.

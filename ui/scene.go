@@ -26,6 +26,7 @@ type scene struct {
 
 	process sampler.Process
 	source  SourceState
+	exact   sampler.ExactStatus // zero where exact mode is not possible
 	// states and moment are what every thread did at heldNS, and the sample that says so: atNS, unless the history does
 	// not reach there.
 	states []gvl.ThreadState
@@ -34,6 +35,7 @@ type scene struct {
 	// fromNS and toNS are the edges of the time axis, cells how many columns it has.
 	fromNS, toNS int64
 	cells        int
+	exactSpans   exactSpans // known exactly
 	figures      figures
 	findings     findingsView
 	notes        notes

@@ -46,6 +46,8 @@ type Store struct {
 	resting   *gvl.Resting // of what is read
 	marks     marks
 	waits     *waitLog
+	exact     exactSpans
+	states    []gvl.ThreadState // of what is read, see Read
 	holds     gvl.LockHolds
 	last      int64
 	slow      bool   // of the newest sample: the process is idle
@@ -227,6 +229,7 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	if s.rec != nil {
 		s.rec.write(x)
 	}
+	s.exact.add(&x.Changes)
 	s.stacks.count(x)
 	s.meters.feed(x)
 	if s.marks.due(x.TimeNS) {
@@ -258,6 +261,7 @@ type reading struct {
 	resting  *gvl.Resting
 	marks    *marks
 	waits    *waitLog
+	exact    exactSpans
 	holds    *gvl.LockHolds
 	// lastNS is the time of the newest sample; 0 before the first.
 	lastNS int64
@@ -287,7 +291,15 @@ func (s *Store) Read(fn func(*reading)) {
 		if v.Sample != nil {
 			lost += v.Sample.Reads.Lost
 		}
-		fn(&reading{recErr: recErr, recLost: recLost, View: v, rolling: s.rolling, endpoint: s.collector.Endpoint, resting: s.resting, marks: &s.marks, waits: s.waits, holds: &s.holds, lastNS: s.last, dropped: lost,
+		view := *v
+		s.states = append(s.states[:0], v.States...)
+		view.States = s.states
+		s.fold.Stream().Waiting(func(w *gvl.Wait) {
+			if w.Exact {
+				begunExactly(view.States, w.Thread, w.FromNS, w.ToNS)
+			}
+		})
+		fn(&reading{recErr: recErr, recLost: recLost, View: &view, rolling: s.rolling, endpoint: s.collector.Endpoint, resting: s.resting, marks: &s.marks, waits: s.waits, exact: s.exact, holds: &s.holds, lastNS: s.last, dropped: lost,
 			leftOut: s.dict.LeftOut()})
 	})
 }

@@ -17,7 +17,7 @@ type suspendedMsg struct{ err error }
 // suspend gives the terminal back to the shell and stops ddtop until the shell continues it, as ctrl-z does elsewhere.
 func (m *Model) suspend() tea.Cmd {
 	if !m.opt.Suspend {
-		m.message.fail("ctrl-z does nothing here: no shell would continue ddtop, or --pause forbids it")
+		m.message.fail("ctrl-z does nothing here: no shell would continue ddtop, or --pause or --exact forbid it")
 		return nil
 	}
 	return func() tea.Msg { return suspendedMsg{syscall.Kill(os.Getpid(), syscall.SIGTSTP)} }

@@ -233,22 +233,33 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	if p.partly {
 		title = " longest waits of the last kept "
 	}
+	if len(p.waits.longest) > 0 && !slices.ContainsFunc(p.waits.longest, func(e waitEvent) bool { return !e.exact }) {
+		title = " longest waits for the GVL, exact "
+	}
 	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
 	a.Put(x, 0, canvas.Cut(fitWords(p.waitsText(), a.W-x-2), a.W-x-1), t.dim())
 	if len(p.waits.longest) == 0 {
 		a.Put(2, 1, canvas.Cut(p.shortText(sc), a.W-3), t.dim())
 		return
 	}
-	const barX = 39
+	barX := 39
+	if strings.HasSuffix(title, "exact ") {
+		barX = 46 // behind whom
+	}
 	most := p.waits.longest[0].lenNS
 	for y, e := range p.waits.longest[:min(a.H-1, len(p.waits.longest))] {
 		row := a.Row(1 + y)
-		at := sc.process.WallTime(e.endNS - e.lenNS).Format("15:04:05.000")
+		at := sc.process.WallTime(e.fromNS()).Format(e.clock(sc.width))
 		x := row.Put(2, 0, at, t.dim())
 		x = row.Put(x+1, 0, canvas.PadLeft(units.Duration(e.lenNS), 7), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+		why := ""
 		if e.after != gvl.Unknown {
-			row.Put(x+1, 0, "after "+e.after.String(), t.dim())
+			why = "after " + e.after.String()
 		}
+		if e.first != 0 {
+			why = "behind " + canvas.Clean(gvl.ThreadName(e.first, sc.dict))
+		}
+		row.Put(x+1, 0, canvas.Cut(why, barX-x-2), t.dim())
 		for i := range int(share(e.lenNS, most) * float64(max(row.W-barX, 0))) {
 			row.Rune(barX+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
 		}

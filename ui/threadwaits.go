@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -8,15 +9,27 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxWaitEvents bounds the single waits that are kept: 3 MB. At a thousand waits a second that is two minutes.
+// maxWaitEvents bounds the last single waits that are kept: 9 MB. At a thousand waits a second that is two minutes.
 const maxWaitEvents = 1 << 17
 
-// waitEvent is one finished wait for the GVL.
+// waitEvent is one wait for the GVL.
 type waitEvent struct {
 	endNS, lenNS int64
-	thread       sampler.ThreadID
-	after        gvl.State // what the thread did before it wanted the GVL
+	// handNS and noCPUNS are gvl.Wait's HandoverNS and NoCPUNS, first and last its FirstHolder and LastHolder: of exact waits alone.
+	handNS, noCPUNS int64
+	thread          sampler.ThreadID
+	first, last     sampler.ThreadID
+	// stack is the waiting thread's, those of the holders the last that were read of them when the wait was over; 0: not known.
+	stack, firstStack, lastStack sampler.StackID
+	work                         sampler.WorkID // what the thread worked for; 0: for nobody, or not known
+	ractor                       sampler.RactorID
+	after                        gvl.State // what the thread did before it wanted the GVL
+	exact                        bool      // both ends are known to the microsecond
+	open                         bool      // it goes on
 }
+
+// queueNS is the part of an exact wait before the thread had been chosen.
+func (e *waitEvent) queueNS() int64 { return max(e.lenNS-e.handNS, 0) }
 
 // waitEvents is a ring of the last finished waits, in the order of their ends.
 type waitEvents struct {
@@ -122,4 +135,23 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, list
 		t.longest = t.longest[:min(len(t.longest), list.atMost)]
 	}
 	return out
+}
+
+// begunExactly lets a thread that waits wait since a moment that is known exactly, where samples alone tell no more than that it waited
+// each time it was looked at.
+func begunExactly(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
+	for i := range states {
+		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {
+			s.SinceNS, s.AtNS = fromNS, max(atNS, s.AtNS)
+		}
+	}
+}
+
+// begunBefore does the same for states of a moment of the past.
+func (w *waitEvents) begunBefore(states []gvl.ThreadState, atNS int64) {
+	w.each(atNS, math.MaxInt64, func(e *waitEvent) {
+		if e.exact && e.fromNS() <= atNS {
+			begunExactly(states, e.thread, e.fromNS(), atNS)
+		}
+	})
 }

@@ -51,6 +51,7 @@ type row struct {
 	ident   int       // of a thread in the GVL lane; 0: none
 	holds   bool      // it holds the GVL now
 	listens bool      // in io it rests; of a group, all that are in io do
+	then    bool      // now is of a moment of the time axis
 }
 
 // words are those of now in full; "": not known.
@@ -69,6 +70,7 @@ type lane struct {
 	ractor sampler.RactorID
 	cells  []gvl.OwnerCell
 	owner  []int // ident of each cell's owner
+	own    bool  // they are of another stretch of time than the threads' totals
 }
 
 // buildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while

@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// drawAxis draws the heads of the timeline's columns and the time axis; now is the word for its end.
-func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused bool, now string) {
+// drawAxis draws the heads of the timeline's columns and the time axis; now is the word for its end, and then for the moment that the
+// column beside the names is about.
+func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused bool, now, then string) {
 	st := t.dim()
 	title := st
 	if focused {
@@ -23,7 +24,7 @@ func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused boo
 	hidden := strings.TrimRight(v.hidden(), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.nameW+g.nowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	if x+canvas.Width(hidden) <= g.nameW {
-		a.Put(g.nameW+1, 0, now, st)
+		a.Put(g.nameW+1, 0, then, st)
 	}
 	axis := a.Sub(g.cellsX, 0, g.cellsW, 1)
 	axis.PutRight(0, now, st)
@@ -52,7 +53,8 @@ func cellAt(x, n, w int) int {
 }
 
 // tickSteps are the distances that the marks of a time axis may have.
-var tickSteps = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+var tickSteps = []time.Duration{100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond,
+	5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 	5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
 	10 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 

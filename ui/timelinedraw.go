@@ -106,7 +106,7 @@ func (t *Theme) highlight(a canvas.Area, focused bool) {
 
 // drawNow writes what a thread does: the state's word in its colour, the rest plain.
 func (v *timelineView) drawNow(a canvas.Area, w *row, t *Theme, st canvas.Style) {
-	if w.isGroup {
+	if w.isGroup && !w.then {
 		v.threads.states(w.members).draw(a, t, st)
 		return
 	}

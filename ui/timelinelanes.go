@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -65,10 +66,20 @@ func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {
 	for i := range l.cells {
 		total += l.cells[i].SampledNS
 	}
+	by := make(map[sampler.ThreadID]int64)
+	if l.own {
+		for i := range l.cells {
+			by[l.cells[i].Owner] += l.cells[i].HeldByOwnerNS
+		}
+	}
 	best, most := -1, int64(0)
 	for i := range v.threads {
 		th := &v.threads[i]
-		if held := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]; th.ractor == l.ractor && held > most {
+		held := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]
+		if l.own {
+			held = by[th.id]
+		}
+		if th.ractor == l.ractor && held > most {
 			best, most = i, held
 		}
 	}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -20,7 +21,9 @@ type timelinePage struct {
 	cursorNS int64
 	// fine is the picture in short columns, made when the frozen stretch of time is short; asked is what was asked for.
 	fine  fine
-	asked [2]int64
+	asked fineRange
+	// close is the part of the time shown that is drawn instead, where it is known exactly and somebody zoomed in so far.
+	close closeView
 	// at is what the threads did at the cursor; askedNS the instant that was asked for.
 	at      instant
 	askedNS int64
@@ -67,11 +70,18 @@ func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
 		{keys: []string{"right", "l"}, do: cursor(+1)},
 		{keys: []string{"H", "shift+h", "shift+left"}, do: cursor(-10)},
 		{keys: []string{"L", "shift+l", "shift+right"}, do: cursor(+10)},
-		{keys: []string{"+", "="}, show: "+ -", short: "zoom", help: "zoom in time around the cursor, down to 10 ms a column", do: zoom(-1)},
+		{keys: []string{"+", "="}, show: "+ -", short: "zoom", help: "zoom in time around the cursor, down to 10 ms a column; where exact mode was on down to 10 µs", do: zoom(-1)},
 		{keys: []string{"-", "_"}, do: zoom(+1)},
+		{keys: []string{"["}, do: func(m *Model) tea.Cmd { p.moveTime(m, -1); return p.fetch(m) }},
+		{keys: []string{"]"}, do: func(m *Model) tea.Cmd { p.moveTime(m, +1); return p.fetch(m) }},
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(m *Model) tea.Cmd { return m.openSelected() }},
 		{keys: []string{"esc"}, show: "esc", help: "take the cursor away; leave the search", do: func(m *Model) tea.Cmd {
-			if p.cursorNS == 0 && m.searching() {
+			switch {
+			case p.close.on():
+				p.close = closeView{}
+				m.refresh()
+				return p.fetch(m)
+			case p.cursorNS == 0 && m.searching():
 				m.endSearch()
 			}
 			p.cursorNS = 0
@@ -102,6 +112,15 @@ func (p *timelinePage) moveCursor(m *Model, n int) {
 		p.cursorNS += int64(n) * each
 	}
 	p.cursorNS = max(m.oldestNS, min(p.cursorNS, m.lastNS-1))
+	if p.close.on() {
+		if p.cursorNS < p.span[0] {
+			p.close.fromNS -= p.span[0] - p.cursorNS + each
+		} else if p.cursorNS >= p.span[1] {
+			p.close.fromNS += p.cursorNS - p.span[1] + each
+		}
+		p.pan(m, 0)
+		return
+	}
 	if p.cursorNS < p.span[0] {
 		m.atNS -= p.span[0] - p.cursorNS + each
 	} else if p.cursorNS >= p.span[1] {
@@ -155,6 +174,10 @@ func (p *timelinePage) wheel(m *Model, _, _, d int, onAxis bool) (tea.Cmd, bool)
 
 // zoom makes the stretch of time longer (+1) or shorter (-1); the cursor stays where it is on the screen.
 func (p *timelinePage) zoom(m *Model, d int) {
+	if p.zoomClose(m, d) {
+		m.refresh()
+		return
+	}
 	before := m.windowNS
 	at := p.cursorNS
 	m.zoom(d)
@@ -165,16 +188,31 @@ func (p *timelinePage) zoom(m *Model, d int) {
 	m.refresh()
 }
 
-// wantsFine reports whether the picture is to be made of the history itself.
-func (p *timelinePage) wantsFine(sc *scene) bool { return sc.frozen && sc.windowNS <= maxFineNS }
+// moveTime moves the time shown by a step, or by a third of the close picture.
+func (p *timelinePage) moveTime(m *Model, d int64) {
+	if p.close.on() {
+		p.pan(m, d*int64(m.regions.cellsW)/waitParts)
+		return
+	}
+	m.move(d * m.stepNS())
+	m.refresh()
+}
+
+// wantsFine returns the stretch of time that the picture is to be made of from the history itself; false: of none.
+func (p *timelinePage) wantsFine(sc *scene) (fineRange, bool) {
+	if c := &p.close; c.on() {
+		return fineRange{c.fromNS, c.fromNS + c.columnNS*int64(sc.regions.cellsW), c.columnNS}, true
+	}
+	return fineRange{sc.atNS - sc.windowNS - sc.windowNS/blankShare, sc.atNS, fineColumnNS}, sc.frozen && sc.windowNS <= maxFineNS
+}
 
 // fetch returns the commands that read the history: the fine picture, and the instant under the cursor.
 func (p *timelinePage) fetch(m *Model) tea.Cmd {
 	var cmds []tea.Cmd
 	store := m.store
-	if want := [2]int64{m.atNS - m.windowNS - m.windowNS/blankShare, m.atNS}; p.wantsFine(&m.scene) && want != p.asked {
+	if want, ok := p.wantsFine(&m.scene); ok && want != p.asked {
 		p.asked = want
-		cmds = append(cmds, func() tea.Msg { return fineMsg(store.fine(want[0], want[1])) })
+		cmds = append(cmds, func() tea.Msg { return fineMsg(store.fine(want)) })
 	}
 	if at := p.cursorNS; at != 0 && at != p.askedNS {
 		p.askedNS = at
@@ -190,7 +228,7 @@ func (p *timelinePage) fetch(m *Model) tea.Cmd {
 func (p *timelinePage) take(m *Model, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:
-		if [2]int64{msg.fromNS, msg.toNS} == p.asked {
+		if msg.fineRange == p.asked {
 			p.fine = fine(msg)
 			m.refresh()
 		}
@@ -205,6 +243,7 @@ func (p *timelinePage) take(m *Model, msg tea.Msg) {
 func (p *timelinePage) load(sc *scene, r *reading) {
 	lanes := min(len(r.Timeline.Ractors()), maxLanes)
 	room := sc.bodyRows() - 1 - lanes - processLanes - cursorRows
+	p.within(sc)
 	v := p.timeline
 	v.buildRows(sc.threads, room)
 	p.rowCount = max(1, min(len(v.rows), room))
@@ -212,22 +251,37 @@ func (p *timelinePage) load(sc *scene, r *reading) {
 	cells, span := axis(sc.axisNS(), sc.regions.cellsW, r.Timeline.ColumnNS())
 	from := r
 	p.span[0], p.span[1] = sc.timeWindow(r.Timeline, span, cells)
-	if p.wantsFine(sc) && p.fine.err == nil && p.fine.timeline != nil && [2]int64{p.fine.fromNS, p.fine.toNS} == p.asked {
+	if p.close.on() {
+		cells, p.span[0] = sc.regions.cellsW, p.close.fromNS
+		p.span[1] = p.span[0] + p.close.columnNS*int64(cells)
+	}
+	if want, ok := p.wantsFine(sc); ok && p.fine.err == nil && p.fine.timeline != nil && p.fine.fineRange == want {
 		view := *r.View
 		view.Timeline = p.fine.timeline
 		copied := *r
 		copied.View = &view
 		from = &copied
-		cells, span = axis(sc.axisNS(), sc.regions.cellsW, fineColumnNS)
-		p.span[0], p.span[1] = from.Timeline.Window(sc.atNS, span, cells)
+		if !p.close.on() {
+			cells, span = axis(sc.axisNS(), sc.regions.cellsW, fineColumnNS)
+			p.span[0], p.span[1] = from.Timeline.Window(sc.atNS, span, cells)
+		}
 	}
 	v.fromNS, v.toNS = p.span[0], p.span[1]
 	v.loadCells(sc, from, cells, p.rowCount)
+	if p.close.on() {
+		p.loadClose()
+	}
 	p.process = from.Timeline.Process(p.span[0], p.span[1], cells)
 }
 
 func (p *timelinePage) about(sc *scene) string {
-	return sc.when() + " · " + units.Duration(p.cellNS(sc)) + " a column"
+	column, known := units.Duration(p.cellNS(sc))+" a column", sc.exactSpans.words(p.span[0], p.span[1])
+	parts := []string{sc.when(), column, known}
+	if p.close.on() {
+		parts = []string{column, known, units.Duration(p.span[1]-p.span[0]) + " from " + sc.process.WallTime(p.span[0]).Format("15:04:05.000000")}
+	}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	return strings.Join(parts, between)
 }
 
 func (p *timelinePage) detail(sc *scene) (name, rest string) { return p.timeline.detail(sc) }

@@ -88,7 +88,7 @@ func BenchmarkHistory(b *testing.B) {
 		at := s.store.last
 		b.Run(fmt.Sprintf("fine=2s/threads=%d", threads), func(b *testing.B) {
 			for b.Loop() {
-				s.store.fine(at-2e9, at)
+				s.store.fine(fineRange{at - 2e9, at, fineColumnNS})
 			}
 		})
 		b.Run(fmt.Sprintf("moment/threads=%d", threads), func(b *testing.B) {

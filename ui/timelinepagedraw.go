@@ -7,12 +7,20 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
 func (p *timelinePage) draw(a canvas.Area, sc *scene) {
 	t, v, g := &sc.theme, p.timeline, &sc.regions
-	v.drawAxis(a.Row(0), t, g, true, sc.nowWord())
+	end, then := sc.nowWord(), sc.nowWord()
+	if p.close.on() {
+		end, then = "end", "at the cursor"
+		if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
+			then = "at the end"
+		}
+	}
+	v.drawAxis(a.Row(0), t, g, true, end, then)
 	lanes := min(len(v.lanes), maxLanes)
 	rows := a.Sub(0, 1, a.W, p.rowCount)
 	v.draw(rows, a.Sub(0, 1+p.rowCount, a.W, lanes), t, g, true, sc.opt.ASCII)
@@ -46,6 +54,11 @@ func (p *timelinePage) drawProcess(a canvas.Area, sc *scene) {
 		{"GC", units.Percent(share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.readable(t.States[gvl.GC])},
 		{"CPU", units.Percent(share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
 		{"waiting", waitingText(share(sum.WaitNS, sum.SampledNS), waitTop, g.nowW), waitTop, gvl.ProcCell.Waiters, t.readable(t.States[gvl.Waiting])},
+	}
+	if p.close.on() { // the counters are read more rarely than the columns are long, and so is whether a collection goes on
+		for i := range lanes[:2] {
+			lanes[i].value, lanes[i].of = "–", func(gvl.ProcCell) float64 { return 0 }
+		}
 	}
 	for i, l := range lanes {
 		y := i * p.laneRows
@@ -91,7 +104,11 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
 			a.Put(g.cellsX+x, 0, "▼", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 		}
 	}
-	x := a.Put(1, y, sc.process.WallTime(p.cursorNS).Format("15:04:05.000"), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+	form := "15:04:05.000"
+	if p.close.on() {
+		form = "15:04:05.000000"
+	}
+	x := a.Put(1, y, sc.process.WallTime(p.cursorNS).Format(form), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	x = a.Put(x+1, y, "–"+units.Duration(sc.lastNS-p.cursorNS), t.dim())
 	i := v.index()
 	switch {
@@ -107,6 +124,15 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
 	}
 	x = a.Put(x+2, y, v.rows[i].name, t.bold())
 	s, ok := p.under(v.rows[i].key.thread)
+	if c := p.cellAtCursor(&v.rows[i]); ok && p.close.on() && c != nil && c.Listed() > 0 { // the sample is older than the column
+		forms := cellForms(c)
+		if c.NS[s.State] > 0 {
+			forms = gvl.DescribeFit(s, sc.dict)
+		}
+		a.Put(x+1, y, fit(forms, a.W-x-2), canvas.Style{FG: t.readable(t.States[c.Dominant]), Attr: canvas.Bold})
+		p.drawStackAtCursor(a, y, s.Stack, sc)
+		return
+	}
 	if !ok {
 		word := "not there"
 		if p.at.atNS != p.cursorNS {
@@ -116,12 +142,17 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
 		return
 	}
 	a.Put(x+1, y, fit(gvl.DescribeFit(s, sc.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
+	p.drawStackAtCursor(a, y, s.Stack, sc)
+}
+
+// drawStackAtCursor lists a stack under the row y, or writes it in one.
+func (p *timelinePage) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc *scene) {
 	const enough = 4 // rows, for a stack with a row a frame
 	if a.H-y-1 >= enough {
-		sc.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), s.Stack, p.now.folds())
+		sc.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), stack, p.now.folds())
 		return
 	}
-	a.Put(1, y+1, canvas.Cut(sc.stackText(s.Stack, p.now.folds()), a.W-2), t.text())
+	a.Put(1, y+1, canvas.Cut(sc.stackText(stack, p.now.folds()), a.W-2), sc.theme.text())
 }
 
 // groupUnder counts the states of a group's members at the cursor.

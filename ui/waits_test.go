@@ -21,7 +21,7 @@ func TestWaitLengths(t *testing.T) {
 	for range 5000 {
 		ns := int64(math.Exp(r.Float64()*12)) * 1000
 		second := int64(r.IntN(30))
-		w.add(second*waitSlotNS, ns)
+		w.add(&waitEvent{endNS: second * waitSlotNS, lenNS: ns})
 		if second >= 10 && second <= 20 {
 			all = append(all, ns)
 		}

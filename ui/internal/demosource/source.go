@@ -37,6 +37,8 @@ type Options struct {
 	// IdleAfter; 0: they always do.
 	Serving   bool
 	IdleAfter time.Duration
+	// Exact gives every sample the changes of the GVL since the one before, with times between the two.
+	Exact bool
 	// Said is put behind all that is said of requests and jobs: their routes and classes, values, statements, exceptions.
 	Said string
 }
@@ -51,6 +53,7 @@ type Source struct {
 	owner   *thread
 	queue   []*thread
 	held    int64
+	changes *rand.Rand         // of the changes' times
 	mutex   *thread            // who holds the cache's Mutex
 	served  sampler.WorkNumber // requests and jobs so far
 	now     int64
@@ -80,6 +83,7 @@ func New(o Options) *Source {
 			JIT: "yjit", Era: sampler.EraSched, Machine: "x86_64", Layout: "3.4.7 x86_64", CPUs: 4,
 			StackRate: 100, LockRate: 1000, Overhead: 0.03, AttachedAt: attached, AttachedNS: startNS,
 		}}
+	s.changes = rand.New(rand.NewPCG(o.Seed, 16))
 	s.cast()
 	return s
 }

@@ -45,6 +45,7 @@ type thread struct {
 	waiting bool // in the queue for the GVL
 	after   bool // it came from a blocking region
 	cpuNS   int64
+	gvl     sampler.GVLState // as of the last sample
 	serving sampler.Serving
 	readNS  int64 // when its stack was read last
 	// what the kernel was asked last

@@ -133,6 +133,9 @@ func (s *Source) read(n int) *sampler.Sample {
 		out.Threads = append(out.Threads, s.evidence(t, out.Depth))
 	}
 	s.counters(n)
+	if s.opt.Exact {
+		s.change(n == 0)
+	}
 	return out
 }
 

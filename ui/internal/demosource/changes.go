@@ -1,0 +1,59 @@
+package demosource
+
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// gvlState is what a thread has to do with the GVL now.
+func (s *Source) gvlState(t *thread) sampler.GVLState {
+	switch {
+	case t == s.owner:
+		return sampler.GVLHeld
+	case t.waiting:
+		return sampler.GVLQueued
+	}
+	return sampler.GVLReleased
+}
+
+// change fills the sample's changes: what went on within the step, some microseconds one after the other.
+func (s *Source) change(first bool) {
+	c := &s.sample.Changes
+	*c = sampler.Changes{FromNS: s.now - step, ToNS: s.now, Fresh: first, List: c.List[:0]}
+	at := c.FromNS
+	add := func(t *thread, g sampler.GVLState, noCPU int64) {
+		c.List = append(c.List, sampler.Change{AtNS: at, Thread: t.id, TID: 4241 + int32(t.id), State: g, NoCPUNS: noCPU})
+	}
+	after := func(from, to int) { at += int64(from+s.changes.IntN(to-from+1)) * int64(time.Microsecond) }
+	if first {
+		for _, t := range s.threads {
+			t.gvl = s.gvlState(t)
+			add(t, t.gvl, 0)
+		}
+		return
+	}
+	after(50, 500)
+	for _, t := range s.threads { // who comes to wait does it before the one that held the GVL gives it away
+		if t.gvl == sampler.GVLReleased && s.gvlState(t) != sampler.GVLReleased {
+			after(1, 12)
+			add(t, sampler.GVLQueued, 0)
+		}
+	}
+	for _, t := range s.threads {
+		if t.gvl == sampler.GVLHeld && t != s.owner {
+			after(1, 60)
+			add(t, s.gvlState(t), 0)
+		}
+	}
+	if o := s.owner; o != nil && o.gvl != sampler.GVLHeld {
+		after(1, 3)
+		add(o, sampler.GVLChosen, 0)
+		from := at
+		after(5, 40)
+		add(o, sampler.GVLHeld, (at-from)/3)
+	}
+	for _, t := range s.threads {
+		t.gvl = s.gvlState(t)
+	}
+}

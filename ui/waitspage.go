@@ -1,0 +1,379 @@
+package ui
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// maxListedWaits is how many waits the list has that come first by its order, and how many of the last ones besides.
+const maxListedWaits = 500
+
+// waitsPage lists the single waits for the GVL of the time shown, with a histogram of their lengths, and says of the selected one who
+// held the GVL during it.
+type waitsPage struct {
+	keys  keyMap
+	flame *flameView // whose search its rows have to match
+	table table[*waitRow, waitKey]
+	// thread is the one whose waits are listed; 0: all.
+	thread sampler.ThreadID
+
+	// all is how many waits there were in the time shown, kept how many of those that are listed by thread and search are known one by
+	// one, exact how many of them are so.
+	all, kept, exact int64
+	filtered         bool
+	columnsExact     bool
+	counts           []int64 // of waitEdges
+	longest          int64
+	sums             waitSums
+	names            map[sampler.ThreadID]string
+	codes            map[sampler.StackID]waitCode
+
+	chain waitChain
+	asked waitKey // whose chain is wanted, or known
+}
+
+// waitSums are the sums of the waits that are listed and known one by one.
+type waitSums struct {
+	ns, handNS, noCPUNS int64
+	exactNS             int64
+}
+
+// waitKey names a wait.
+type waitKey struct {
+	thread sampler.ThreadID
+	endNS  int64
+	open   bool
+}
+
+// waitCode is what a stack is called, and whether the search finds it.
+type waitCode struct {
+	text  string
+	found bool
+}
+
+// waitRow is a wait in the list.
+type waitRow struct {
+	waitEvent
+	name, firstName, lastName string
+	code, firstIn, lastIn     string // methods
+	request                   string
+}
+
+func (w *waitRow) id() waitKey { return w.key() }
+
+func (e *waitEvent) key() waitKey {
+	if e.open {
+		return waitKey{thread: e.thread, open: true}
+	}
+	return waitKey{thread: e.thread, endNS: e.endNS}
+}
+
+// fromNS is when the wait began.
+func (e *waitEvent) fromNS() int64 { return e.endNS - e.lenNS }
+
+func newWaitsPage(flame *flameView) *waitsPage {
+	p := &waitsPage{flame: flame, names: make(map[sampler.ThreadID]string), codes: make(map[sampler.StackID]waitCode)}
+	p.table = table[*waitRow, waitKey]{list: list[*waitRow, waitKey]{cursor: new(waitKey)}, columns: waitColumns(false), left: 1, right: 1, by: "length"}
+	p.keys = keyMap{title: "waits for the GVL", bindings: slices.Concat([]binding{
+		{keys: []string{"enter"}, show: "enter", short: "timeline", help: "the timeline around the wait, as close as its time is known",
+			do: func(m *Model) tea.Cmd { return p.enter(m) }},
+		{keys: []string{"t"}, show: "t", short: "thread", help: "only the waits of the selected wait's thread; again: of all threads",
+			do: func(m *Model) tea.Cmd { p.toggleThread(m); m.refresh(); return p.fetch(m) }},
+	}, cursorKeys("", "select a wait: who held the GVL during it", func(m *Model, by step) tea.Cmd { p.table.move(by); return p.fetch(m) }),
+		sortKeys("sort by the next, the previous column: length, start, thread, hand-over, no CPU", func() sorter { return &p.table }),
+		[]binding{{keys: []string{"esc"}, show: "esc", short: "all", always: true, help: "the waits of all threads; leave the search",
+			when: func(m *Model) bool { return p.thread != 0 || m.searching() }, do: func(m *Model) tea.Cmd {
+				if p.thread != 0 {
+					p.thread = 0
+					m.refresh()
+				} else if m.searching() {
+					m.endSearch()
+				}
+				return nil
+			}}})}
+	return p
+}
+
+func (p *waitsPage) keyMap() *keyMap { return &p.keys }
+
+// toggleThread lists the waits of one thread alone, that of the selected wait or the one selected everywhere, or those of all.
+func (p *waitsPage) toggleThread(m *Model) {
+	switch i := p.table.index(); {
+	case p.thread != 0:
+		p.thread = 0
+	case i >= 0:
+		p.thread = p.table.rows[i].thread
+	case m.selected.thread != 0:
+		p.thread = m.selected.thread
+	default:
+		m.message.tell("↑ ↓ select a wait; t lists those of its thread")
+	}
+}
+
+// enter shows the selected wait on the timeline.
+func (p *waitsPage) enter(m *Model) tea.Cmd {
+	i := p.table.index()
+	if i < 0 {
+		p.table.move(step{rows: +1})
+		return p.fetch(m)
+	}
+	w := p.table.rows[i]
+	from := m.origin()
+	m.selected = rowKey{thread: w.thread}
+	m.pages[pageTimeline].(*timelinePage).showWait(m, &w.waitEvent)
+	cmd := m.open(pageTimeline)
+	from.to, m.came = m.page, &from
+	return cmd
+}
+
+func (p *waitsPage) load(sc *scene, r *reading) {
+	if i := p.table.index(); i >= 0 {
+		p.table.at = i // a click has moved the cursor, too
+	}
+	fromNS, toNS, re := sc.atNS-sc.windowNS, sc.atNS, p.flame.listed()
+	p.filtered = p.thread != 0 || re != nil
+	p.counts = append(p.counts[:0], make([]int64, len(waitEdges)+1)...)
+	p.all, p.kept, p.exact, p.longest, p.sums = 0, 0, 0, 0, waitSums{}
+	clear(p.names)
+	clear(p.codes)
+	take := p.picker()
+	one := func(e *waitEvent) {
+		if p.filtered && !p.matches(e, re, sc) {
+			return
+		}
+		p.kept++
+		p.longest = max(p.longest, e.lenNS)
+		p.sums.ns += e.lenNS
+		if e.exact {
+			p.exact++
+			p.sums.exactNS += e.lenNS
+			p.sums.handNS += e.handNS
+			p.sums.noCPUNS += e.noCPUNS
+		}
+		i, at := slices.BinarySearch(waitEdges, e.lenNS)
+		if at {
+			i++
+		}
+		p.counts[i]++
+		if e.lenNS >= int64(sc.opt.WaitThreshold) {
+			take.add(e)
+		}
+	}
+	r.waits.each(fromNS, toNS, one)
+	for i := range sc.states {
+		if s := &sc.states[i]; s.State == gvl.Waiting {
+			one(&waitEvent{endNS: s.AtNS, lenNS: s.DurationNS(), thread: s.Thread, stack: s.Stack, ractor: s.Ractor, open: true})
+		}
+	}
+	p.all = p.kept
+	if r.waits.events.fromNS() > fromNS { // not all are known one by one, but their lengths are
+		if _, n := r.waits.lengths(fromNS, toNS, nil); !p.filtered {
+			p.counts = append(p.counts[:0], make([]int64, len(waitEdges)+1)...)
+			r.waits.sum.Counts(waitEdges, p.counts)
+			p.all = max(n, p.kept)
+		}
+	}
+	exact := p.exact > 0
+	if exact != p.columnsExact {
+		p.table.columns, p.columnsExact = waitColumns(exact), exact
+		if !slices.Contains(p.table.orders(), p.table.by) {
+			p.table.by = "length"
+		}
+	}
+	p.table.rows = p.table.rows[:0]
+	for _, e := range take.picked() {
+		p.table.rows = append(p.table.rows, p.newRow(e, sc))
+	}
+	p.table.sort(p.table.rows)
+}
+
+// matches reports whether a wait is to be listed: it is of the thread, and the search finds its thread, a method of it or of who held
+// the GVL, or its request.
+func (p *waitsPage) matches(e *waitEvent, re *regexp.Regexp, sc *scene) bool {
+	if p.thread != 0 && e.thread != p.thread {
+		return false
+	}
+	if re == nil {
+		return true
+	}
+	if re.MatchString(p.nameOf(e.thread, sc)) || e.first != 0 && re.MatchString(p.nameOf(e.first, sc)) || e.last != 0 && re.MatchString(p.nameOf(e.last, sc)) {
+		return true
+	}
+	for _, s := range [...]sampler.StackID{e.stack, e.firstStack, e.lastStack} {
+		if s != 0 && p.codeOf(s, re, sc).found {
+			return true
+		}
+	}
+	return e.work != 0 && re.MatchString(workName(e.work, sc))
+}
+
+func (p *waitsPage) nameOf(id sampler.ThreadID, sc *scene) string {
+	s, ok := p.names[id]
+	if !ok {
+		s = canvas.Clean(gvl.ThreadName(id, sc.dict))
+		p.names[id] = s
+	}
+	return s
+}
+
+// codeOf names the program's own code of a stack; found: the search finds any of its frames.
+func (p *waitsPage) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene) waitCode {
+	c, ok := p.codes[stack]
+	if ok || stack == 0 {
+		return c
+	}
+	if c.text = ownPlace(sc.dict, stack); c.text == "" { // none of it is the program's own
+		if _, f := sc.dict.Stack(stack); f != 0 {
+			c.text = canvas.Clean(sc.dict.Frame(f).Label)
+		}
+	}
+	if re != nil {
+		for _, id := range sc.dict.Frames(stack, nil) {
+			if f := sc.dict.Frame(id); re.MatchString(f.Label) || re.MatchString(f.Path) {
+				c.found = true
+				break
+			}
+		}
+	}
+	p.codes[stack] = c
+	return c
+}
+
+// workName is what the screen calls a request or job; "" for none.
+func workName(id sampler.WorkID, sc *scene) string {
+	w := sc.dict.Work(id)
+	if w.Kind == sampler.WorkNone {
+		return ""
+	}
+	return canvas.Clean(endpointName(w.Kind, w.Endpoint))
+}
+
+func (p *waitsPage) newRow(e *waitEvent, sc *scene) *waitRow {
+	w := &waitRow{waitEvent: *e, name: p.nameOf(e.thread, sc), code: p.codeOf(e.stack, nil, sc).text}
+	if e.first != 0 {
+		w.firstName, w.firstIn = p.nameOf(e.first, sc), p.codeOf(e.firstStack, nil, sc).text
+	}
+	if e.last != 0 {
+		w.lastName, w.lastIn = p.nameOf(e.last, sc), p.codeOf(e.lastStack, nil, sc).text
+	}
+	if e.work != 0 {
+		w.request = workName(e.work, sc)
+	}
+	return w
+}
+
+// waitPicker keeps the first of many waits by an order, and the last ones.
+type waitPicker struct {
+	compare     func(x, y *waitEvent) int
+	first, last []*waitEvent
+}
+
+// picker keeps what comes first by the order of the table.
+func (p *waitsPage) picker() *waitPicker {
+	i := slices.IndexFunc(p.table.columns, func(c column[*waitRow]) bool { return c.order == p.table.by })
+	compare := waitOrders[p.table.columns[i].order]
+	if p.table.reverse {
+		return &waitPicker{compare: func(x, y *waitEvent) int { return -compare(x, y) }}
+	}
+	return &waitPicker{compare: compare}
+}
+
+// add takes a wait; they come in the order of their ends.
+func (k *waitPicker) add(e *waitEvent) {
+	if k.first = append(k.first, e); len(k.first) >= 2*maxListedWaits {
+		k.first = k.best()
+	}
+	if k.last = append(k.last, e); len(k.last) >= 2*maxListedWaits {
+		k.last = append(k.last[:0], k.last[len(k.last)-maxListedWaits:]...)
+	}
+}
+
+func (k *waitPicker) best() []*waitEvent {
+	slices.SortStableFunc(k.first, k.compare)
+	return k.first[:min(len(k.first), maxListedWaits)]
+}
+
+// picked are the waits that are kept, each once.
+func (k *waitPicker) picked() []*waitEvent {
+	out := slices.Clone(k.best())
+	seen := make(map[waitKey]bool, len(out))
+	for _, e := range out {
+		seen[e.key()] = true
+	}
+	for _, e := range k.last[max(len(k.last)-maxListedWaits, 0):] {
+		if !seen[e.key()] {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// waitOrders are the orders of waits, what stands out first.
+var waitOrders = map[string]func(x, y *waitEvent) int{
+	"length": func(x, y *waitEvent) int { return cmp.Or(cmp.Compare(y.lenNS, x.lenNS), cmp.Compare(y.endNS, x.endNS)) },
+	"start":  func(x, y *waitEvent) int { return cmp.Compare(y.fromNS(), x.fromNS()) },
+	"thread": func(x, y *waitEvent) int {
+		return cmp.Or(cmp.Compare(x.thread, y.thread), cmp.Compare(y.lenNS, x.lenNS))
+	},
+	"hand-over": func(x, y *waitEvent) int {
+		return cmp.Or(cmp.Compare(y.handNS, x.handNS), cmp.Compare(y.lenNS, x.lenNS))
+	},
+	"no CPU": func(x, y *waitEvent) int {
+		return cmp.Or(cmp.Compare(y.noCPUNS, x.noCPUNS), cmp.Compare(y.lenNS, x.lenNS))
+	},
+}
+
+func (p *waitsPage) about(sc *scene) string {
+	parts := []string{units.Count(p.all) + " waits"}
+	if p.all == 1 {
+		parts[0] = "1 wait"
+	}
+	if p.thread != 0 {
+		parts[0] += " of " + p.nameOf(p.thread, sc)
+	}
+	if p.filtered && sc.flameSearch(p.flame) != "" {
+		parts[0] += " that match"
+	}
+	parts = append(parts, sc.when())
+	if p.table.by != "length" || p.table.reverse {
+		by := "by " + p.table.by
+		if p.table.reverse {
+			by += " reversed"
+		}
+		parts = append(parts, by)
+	}
+	return strings.Join(parts, between)
+}
+
+// flameSearch is what is searched for in lists; "" for nothing.
+func (sc *scene) flameSearch(f *flameView) string {
+	if re := f.listed(); re != nil {
+		return stripCase(re.String())
+	}
+	return ""
+}
+
+func (p *waitsPage) detail(sc *scene) (name, rest string) {
+	i := p.table.index()
+	if i < 0 {
+		return "", "↑ ↓ select a wait: who held the GVL during it   enter the timeline around it   t its thread"
+	}
+	w := p.table.rows[i]
+	var parts []string
+	if w.code != "" {
+		parts = append(parts, "in "+w.code)
+	}
+	if w.request != "" {
+		parts = append(parts, "for "+w.request)
+	}
+	return w.name, strings.Join(parts, "   ")
+}
