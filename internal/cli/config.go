@@ -19,7 +19,7 @@ import (
 )
 
 // configKeys are the flags that the file of settings can hold, by the flag's name.
-var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", ownCodeFlag}
+var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exactCostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", ownCodeFlag}
 
 // keysTable is the table of the file that gives keys of the screen further names.
 const keysTable = "keys"

@@ -52,13 +52,14 @@ It needs a Ruby (2.5 or later). Without a terminal it measures for some seconds,
 and a thread dump.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.check()); err != nil {
+			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.checkExact(cmd, true), f.check()); err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), std)
 		},
 	}
 	f.addRates(cmd)
+	f.addExact(cmd)
 	f.screenFlags.add(cmd)
 	cmd.Flags().StringVar(&f.phase, "phase", "", "the only `PHASE` to play")
 	cmd.Flags().StringVar(&f.ruby, "ruby", "", "the `FILE` of the ruby to run it with (default: the one in PATH, or in the usual places)")
@@ -101,7 +102,7 @@ func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
 			return notWaitedFor(err)
 		}
 		defer src.Close()
-		return f.show(ctx, src, std, shown{})
+		return f.show(ctx, src, std, shown{exact: f.exactSwitch(src)})
 	}
 	fmt.Fprintf(std.Err, "ddtop: measuring the order service on Ruby %s for %v, process %d; phases: %s\n",
 		ruby.Version, demoMeasure, w.PID, f.phases())
@@ -127,16 +128,17 @@ func (f *demoFlags) phases() string {
 
 // report prints a table and a dump of the running workload.
 func (f *demoFlags) report(ctx context.Context, std Streams) error {
+	f.exact.sums = new(exactSums)
 	src, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	stat, note, err := measureStat(ctx, src, demoMeasure, f.judgement())
+	stat, note, err := measureStat(ctx, src, demoMeasure, f.judgement(), f.exact.sums)
 	if err != nil {
 		return err
 	}
-	sayNote(std, note)
+	sayNotes(std, src, note)
 	out := std.results(ctx)
 	if err := export.WriteStat(out, stat); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -151,12 +152,28 @@ func (d *doctor) examine(ctx context.Context) {
 	if len(d.pids) > 0 {
 		pid = d.pids[0]
 	}
+	possible := live.TryExact()
 	if pid == 0 {
 		d.say(checkNote, "measuring", "", "nothing to measure")
 	} else {
-		d.examineTarget(ctx, pid)
+		d.examineTarget(ctx, pid, possible == nil)
 	}
-	d.say(checkNote, "perf, BPF", "", "not used: nothing to enable")
+	if possible != nil {
+		d.sayNoExact(possible)
+	} else if pid == 0 {
+		d.say(checkGood, "exact", "", "this machine lets ddtop put probes into processes (--exact)")
+	}
+	d.say(checkNote, "perf, BPF", "", "used for --exact alone")
+}
+
+// sayNoExact says why --exact can't be had: no mistake, as long as nobody wants it.
+func (d *doctor) sayNoExact(why error) {
+	remedy := ""
+	var missing *probe.MissingRights
+	if errors.As(why, &missing) {
+		why, remedy = errors.New(missing.Lacks), "For --exact "+missing.Help+"."
+	}
+	d.say(checkNote, "exact", remedy, "no --exact: %s", printable(d.names.redactor().Error(why)))
 }
 
 func (d *doctor) examineSystem() {
@@ -338,8 +355,8 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 // examineTime is how long a process may take to be read and measured, which takes two seconds on a machine at rest.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process.
-func (d *doctor) examineTarget(ctx context.Context, pid int) {
+// examineTarget reads and measures a process. exact: probes could be put into it, as far as the machine goes.
+func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
 	name := strconv.Itoa(pid)
@@ -373,7 +390,14 @@ func (d *doctor) examineTarget(ctx context.Context, pid int) {
 	}
 	d.say(checkGood, "ruby", "", "%s, %s: %s", process.RubyVersion, process.Machine, layout)
 	d.examineContext(src)
-	stat, note, err := measureStat(ctx, src, doctorMeasures, newJudgement())
+	if exact {
+		if err := src.CheckExact(ctx); err != nil {
+			d.sayNoExact(err)
+		} else {
+			d.say(checkGood, "exact", "", "the process can be followed exactly (--exact); nothing was put into it")
+		}
+	}
+	stat, note, err := measureStat(ctx, src, doctorMeasures, newJudgement(), nil)
 	if err != nil {
 		d.wrong("measuring", err)
 		return

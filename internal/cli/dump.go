@@ -53,6 +53,12 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 				f.readValues, f.onlyEndpoints = f.values, f.endpoint.match()
 				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
 			}
+			if err := f.checkExact(cmd, false); err != nil {
+				return err
+			}
+			if f.exact.on && f.length.value == 0 {
+				return usageErrorf("--exact goes with -d: in an instant nothing changes")
+			}
 			if err := f.find(cmd, args, std, plainLook("dump", std)); err != nil {
 				return err
 			}
@@ -70,6 +76,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	f.addPID(cmd)
 	f.addOverhead(cmd)
 	f.addPause(cmd)
+	f.addExact(cmd)
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)
 	std.redact.addTo(cmd)
@@ -87,7 +94,9 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std Streams) er
 	if err != nil {
 		return err
 	}
-	sayNote(std, note)
+	if f.length.value > 0 {
+		sayNotes(std, src, note)
+	}
 	if f.asJSON {
 		return d.WriteJSON(std.results(ctx))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
@@ -19,7 +20,7 @@ const (
 	exitFailed = 1
 	// exitUsage: wrong use: an unknown flag, a missing PID, no terminal for the screen.
 	exitUsage = 2
-	// exitPermission: the kernel doesn't let us read the process.
+	// exitPermission: the kernel doesn't let us read the process, or follow it exactly.
 	exitPermission = 3
 	// exitNotReadable: not a Ruby process that can be read: no such process, another language, an unknown release.
 	exitNotReadable = 4
@@ -56,7 +57,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrRealTime):
+	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrRealTime), errors.Is(err, probe.ErrRights):
 		return exitPermission
 	case isAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
 		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):

@@ -2,13 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -16,88 +18,128 @@ import (
 type exactFlags struct {
 	on   bool
 	cost overhead
+	// sums are what was seen of each process, for `ddtop stat`; nil: not wanted.
+	sums *exactSums
 }
-
-func newExactFlags() exactFlags { return exactFlags{cost: live.DefaultExactCost} }
 
 func (f *exactFlags) addTo(cmd *cobra.Command) {
+	f.cost = live.DefaultExactCost
 	cmd.Flags().BoolVar(&f.on, "exact", false, "follow every change of the GVL by probes in the process (docs/exact.md)")
-	cmd.Flags().Var(&f.cost, "exact-cost", "what --exact may cost the process of its CPU time, else it ends; or off")
+	cmd.Flags().Var(&f.cost, exactCostFlag, "what --exact may cost the process of its CPU time, else it ends; or off")
 }
 
-// check refuses what does not go together.
-func (f *exactFlags) check(cmd *cobra.Command, lines, several bool) error {
+const exactCostFlag = "exact-cost"
+
+const exactHelp = `
+--exact follows every change of the GVL, to the microsecond, where sampling knows shares. While it lasts, the kernel
+keeps breakpoints in the process's code (libruby), in its memory only; when they cost the process more than
+--exact-cost of its CPU time they are taken out, which is said, and it is sampled on. It needs root or capabilities,
+and a kernel and a Ruby that it is for: "ddtop doctor" says whether it can be had (docs/exact.md).`
+
+// addExact adds --exact, and what it means to the command's help.
+func (t *target) addExact(cmd *cobra.Command) {
+	t.exact.addTo(cmd)
+	cmd.Long += "\n" + exactHelp
+}
+
+// checkExact refuses what does not go together. A screen can switch exact mode on later, by a key: later is true there.
+func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	switch {
-	case !f.on && cmd.Flags().Changed("exact-cost"):
+	case !t.exact.on && !later && cmd.Flags().Changed(exactCostFlag):
 		return usageErrorf("--exact-cost is of --exact, which is not asked for")
-	case f.on && lines:
-		return usageErrorf("--exact does not go with --interval as yet")
-	case f.on && several:
-		return usageErrorf("--exact is for one process as yet")
-	case f.on && cmd.Flags().Changed("pause"):
+	case t.exact.on && t.pause:
 		return usageErrorf("--exact does not go with --pause, whose stops would be in all that it says")
 	}
 	return nil
 }
 
-// exactly is a measurement by probes; nil: none is asked for.
-type exactly struct {
-	follows *live.Exact
-	sums    *exact.Account
+func (f *exactFlags) options() live.ExactOptions {
+	if f.cost == 0 { // off
+		return live.ExactOptions{MaxCost: 1}
+	}
+	return live.ExactOptions{MaxCost: float64(f.cost)}
 }
 
-// open puts the probes into the process.
-func (f *exactFlags) open(ctx context.Context, src *live.Source) (*exactly, error) {
+// exactSource is a process that exact mode can follow: a *live.Source.
+type exactSource interface {
+	sampler.Source
+	Exact(ctx context.Context, o live.ExactOptions) error
+	EndExact() (live.ExactReport, error)
+	ExactStatus() sampler.ExactStatus
+}
+
+// begin puts the probes into a process, where that is asked for. A ddtop that is stopped would leave them in, and nobody would look at
+// what they cost: it ignores ctrl-z from then on.
+func (f *exactFlags) begin(ctx context.Context, src exactSource) error {
 	if !f.on {
-		return nil, nil
-	}
-	// A ddtop that is stopped would leave its probes in, and nobody would look at what they cost.
-	stayAwake()
-	x := &exactly{sums: exact.NewAccount()}
-	limit := float64(f.cost)
-	if limit == 0 {
-		limit = 1 // off
-	}
-	var err error
-	if x.follows, err = src.OpenExact(ctx, live.ExactOptions{MaxCost: limit, To: x.sums}); err != nil {
-		return nil, fmt.Errorf("--exact: %w", err)
-	}
-	return x, nil
-}
-
-func (x *exactly) saw(s *sampler.Sample) {
-	if x != nil {
-		x.follows.Saw(s)
-	}
-}
-
-// close takes the probes out.
-func (x *exactly) close() error {
-	if x == nil {
 		return nil
 	}
-	_, err := x.follows.Close()
+	stayAwake()
+	o := f.options()
+	if f.sums != nil {
+		o.To = f.sums.of(src)
+	}
+	if err := src.Exact(ctx, o); err != nil {
+		return &exactError{err: err}
+	}
+	return nil
+}
+
+// exactError is why exact mode can't be had.
+type exactError struct {
+	err error
+	// command is what root would run; "": that would not help, or is not known.
+	command string
+}
+
+func (e *exactError) Error() string {
+	text := "--exact: " + e.err.Error()
+	if e.command != "" {
+		text = strings.Replace(text, "run it with sudo", "run `"+e.command+"`", 1)
+	}
+	return text
+}
+
+func (e *exactError) Unwrap() error { return e.err }
+
+// rootHelps reports whether sudo gives what is missing.
+func (e *exactError) rootHelps() bool {
+	var missing *probe.MissingRights
+	return errors.As(e.err, &missing) && attach.OwnRights().CanBecomeRoot
+}
+
+// endExact takes the probes out of a process that was followed exactly, if they still are in.
+func endExact(src sampler.Source) error {
+	x, ok := src.(exactSource)
+	if !ok || x.ExactStatus().SinceNS == 0 {
+		return nil
+	}
+	_, err := x.EndExact()
 	return err
 }
 
-// fill closes, and adds what was seen.
-func (x *exactly) fill(stat *gvl.Stat) error {
-	if x == nil {
-		return nil
+// exactNote says what of a process's exact mode did not go as it should, and why; "": nothing.
+func exactNote(src sampler.Source) (what, why string) {
+	x, ok := src.(exactSource)
+	if !ok {
+		return "", ""
 	}
-	r, err := x.follows.Close()
-	if err != nil {
-		return err
+	s := x.ExactStatus()
+	if s.WithTarget { // which is said anyway
+		s.Ended = ""
 	}
-	s := exact.Stat{StartNS: r.FromNS, EndNS: r.ToNS, DurationNS: r.ToNS - r.FromNS, Threads: []exact.Thread{}, Longest: []exact.StatWait{}}
-	if !r.Wrong {
-		s = x.sums.Stat(r.FromNS, r.ToNS)
+	lost := fmt.Sprintf("%d records of exact mode were lost, and what was around them is told as doubtful", s.Lost)
+	switch {
+	case s.SinceNS == 0:
+		return "", ""
+	case s.Wrong:
+		return "nothing of exact mode is told", s.Ended
+	case s.Ended != "" && s.Lost > 0:
+		return lost + "; it ended itself, and the process was sampled from then on", s.Ended
+	case s.Ended != "":
+		return "exact mode ended itself, and it was sampled from then on", s.Ended
+	case s.Lost > 0:
+		return lost, ""
 	}
-	s.Ended, s.Wrong = r.Ended, r.Wrong
-	s.Probes = exact.Probes{
-		Hits: r.Hits, Records: r.Checks.Records, Lost: r.Lost, CostNS: r.CostNS, CPUNS: r.CPUNS, HitNS: r.HitNS,
-		Agreed: r.Checks.Agreed, Disagreed: r.Checks.Disagreed,
-	}
-	stat.Exact = &s
-	return nil
+	return "", ""
 }

@@ -2,16 +2,12 @@ package cli_test
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
@@ -30,76 +26,15 @@ func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 		rubytest.Skip(t, "%v", err)
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		if !r.AtLeast(3, 3) {
-			rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
-		}
+		rubytest.NeedExact(t, r)
 		test(t, r)
 	})
-}
-
-// codeOf says how much of a process's libruby differs from its file, in bytes.
-func codeOf(t *testing.T, pid int) (different int) {
-	t.Helper()
-	p, err := attach.Open(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	maps, err := p.Maps()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := false
-	for _, m := range maps {
-		if !m.Exec || !strings.Contains(m.Path, "libruby") {
-			continue
-		}
-		f, err := os.Open(p.Path("map_files", fmt.Sprintf("%x-%x", uint64(m.Start), uint64(m.End))))
-		if errors.Is(err, os.ErrPermission) {
-			f, err = os.Open(p.Path("root") + m.Path)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		memory, file := make([]byte, m.End-m.Start), make([]byte, m.End-m.Start)
-		err = p.Read(m.Start, memory)
-		n, _ := f.ReadAt(file, int64(m.Offset)) // the last page can be longer than the file
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen = true
-		for i := range n {
-			if memory[i] != file[i] {
-				different++
-			}
-		}
-	}
-	if !seen {
-		t.Fatal("no code of libruby is mapped")
-	}
-	return different
-}
-
-// probed waits until a process has probes in its code, or has them no more.
-func probed(t *testing.T, pid int, wanted bool) {
-	t.Helper()
-	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(5 * time.Millisecond) {
-		n := codeOf(t, pid)
-		if n != 0 == wanted {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes of its code are not the file's", n)
-		}
-	}
 }
 
 func TestStatExact(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, handsOn, rubytest.Options{})
 		p.Expect(t, "ready")
-		rubytest.NeedLibrary(t, p)
 		pid := strconv.Itoa(p.PID)
 		got := run(t, "stat", pid, "-d", "2s", "--exact", "--exact-cost", "off", "--json")
 		got.want(t, 0)
@@ -132,31 +67,51 @@ func TestStatExact(t *testing.T) {
 				t.Errorf("thread %d: its times come to %d ns of %d", th.TID, sum, x.DurationNS)
 			}
 		}
-		if n := codeOf(t, p.PID); n != 0 {
+		if n := rubytest.ChangedCode(t, p.PID); n != 0 {
 			t.Errorf("%d bytes of its code are not the file's afterwards", n)
 		}
 
 		text := run(t, "stat", pid, "-d", "1s", "--exact", "--exact-cost", "off")
 		text.want(t, 0)
-		for _, want := range []string{"exact, ", "GVL held", "of the waiting", "busy 0", "the longest waits, exact", "in the queue", "probes: ", "sampling agreed"} {
+		for _, want := range []string{"exact, ", "of the waiting", "in the queue", "; held by ", "probes: ", "sampling agreed"} {
 			if !strings.Contains(text.out, want) {
 				t.Errorf("no %q in\n%s", want, text.out)
 			}
 		}
+		if d := run(t, "doctor", pid); !strings.Contains(d.out, "✓ exact ") {
+			t.Errorf("it can be followed exactly, and doctor says\n%s", d.out)
+		}
+		if stat.ExactNS <= 0 || stat.ExactNS > stat.DurationNS || stat.DurationNS-stat.ExactNS > stat.DurationNS/10 {
+			t.Errorf("of %d ns %d are exact", stat.DurationNS, stat.ExactNS)
+		}
 		plain := run(t, "stat", pid, "-d", "100ms", "--json")
 		plain.want(t, 0)
-		if !strings.Contains(plain.out, `"exact": null`) {
+		if !strings.Contains(plain.out, `"exact": null`) || !strings.Contains(plain.out, `"exact_ns": 0,`) {
 			t.Errorf("without --exact:\n%s", plain.out)
 		}
 	})
 }
 
-// TestExactLeavesNothing: however ddtop ends, the process's code is the file's afterwards, and the process goes on.
+// loaded hands the GVL on some thousand times a second, has threads and children come and go, and counts what went wrong.
+const loaded = `$stdout.sync = true
+wrong, over = 0, false
+work = [
+  -> { File.open(File::NULL, "w") { |f| until over do 20.times { f.syswrite("x") }; sleep 0.001 end } },
+  -> { n = 0; n += 1 until over },
+  -> { until over do Thread.new { sleep 0 }.join; sleep 0.001 end },
+  -> { until over do wrong += 1 if Process.wait2(fork { Thread.new { sleep 0 }.join; exit!(3) })[1].exitstatus != 3; sleep 0.02 end }
+].map { |w| Thread.new(&w) }
+puts "ready"
+$stdin.gets
+over = true
+work.each(&:join)
+puts "wrong: #{wrong}"`
+
+// TestExactLeavesNothing: however ddtop ends, the process's code is the file's afterwards, and the process goes on, with nothing wrong.
 func TestExactLeavesNothing(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
-		p := r.Start(t, handsOn, rubytest.Options{})
+		p := r.Start(t, loaded, rubytest.Options{})
 		p.Expect(t, "ready")
-		rubytest.NeedLibrary(t, p)
 		kills := 10
 		if testing.Short() {
 			kills = 3
@@ -176,20 +131,24 @@ func TestExactLeavesNothing(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			probed(t, p.PID, true)
+			rubytest.Probed(t, p.PID, true)
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Error(err)
 			}
 			_ = cmd.Wait() // that it was killed
-			probed(t, p.PID, false)
+			rubytest.Probed(t, p.PID, false)
 		}
-		p.Send(t, "") // it still is there, and ends
+		p.Send(t, "")
+		if got, code := p.Line(t), p.Wait(t); got != "wrong: 0" || code != 0 {
+			t.Errorf("it said %q and ended with %d: %s", got, code, p.Stderr())
+		}
 	})
 }
 
 func TestExactIsRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"stat", "-p", "1,2", "--exact"}, {"stat", "1", "--exact", "--interval", "1s"}, {"stat", "1", "--exact-cost", "5%"}, {"stat", "1", "--exact", "--pause"},
+		{"stat", "1", "--exact-cost", "5%"}, {"stat", "1", "--exact", "--pause"}, {"dump", "1", "--exact"}, {"record", "-p", "1", "-o", "-", "--exact", "--pause"},
+		{"push", "-p", "1", "--to", "file:///tmp", "--exact-cost", "5%"}, {"-p", "1", "--exact", "--pause"}, {"stat", "1", "--exact", "--exact-cost", "200%"},
 	} {
 		run(t, args...).want(t, 2, "--exact")
 	}
@@ -197,14 +156,16 @@ func TestExactIsRefused(t *testing.T) {
 		rubytest.Skip(t, "%v", err)
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		if r.AtLeast(3, 3) {
-			rubytest.Skip(t, "exact mode is for this Ruby")
+		if !r.AtLeast(3, 0) {
+			rubytest.Skip(t, "there are ractors from 3.0 on")
 		}
-		p := r.Start(t, handsOn, rubytest.Options{})
+		p := r.Start(t, "$VERBOSE = nil\nr = Ractor.new { Ractor.receive }\n"+handsOn, rubytest.Options{})
 		p.Expect(t, "ready")
-		rubytest.NeedLibrary(t, p)
-		run(t, "stat", strconv.Itoa(p.PID), "-d", "1s", "--exact").want(t, 1, "--exact: process "+strconv.Itoa(p.PID), "from 3.3 on")
-		if n := codeOf(t, p.PID); n != 0 {
+		run(t, "stat", strconv.Itoa(p.PID), "-d", "1s", "--exact").want(t, 1, "--exact: process "+strconv.Itoa(p.PID), "has 2 ractors")
+		if d := run(t, "doctor", strconv.Itoa(p.PID)); !strings.Contains(d.out, "· exact       no --exact: process "+strconv.Itoa(p.PID)) {
+			t.Errorf("it can't be followed exactly, and doctor says\n%s", d.out)
+		}
+		if n := rubytest.ChangedCode(t, p.PID); n != 0 {
 			t.Errorf("%d bytes of its code are not the file's", n)
 		}
 	})

@@ -32,6 +32,7 @@ type target struct {
 	pause     bool
 	realTime  bool
 	overhead  overhead
+	exact     exactFlags
 	// values: paths, arguments, literals and messages are read, unless names are left out.
 	values bool
 	// noRequests: whom threads work for is not read. What reading it costs is measured so.

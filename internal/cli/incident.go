@@ -152,12 +152,18 @@ func (in *incident) copy(rec *recording.Writer, toNS int64) error {
 		in.missingNS += first - in.writtenNS
 	}
 	var failed error
-	err := history.Range(in.writtenNS, toNS+1, func(s *sampler.Sample) {
+	write := func(s *sampler.Sample) {
 		if failed == nil {
 			failed = rec.Write(s)
 			in.firstNS, in.lastNS = cmp.Or(in.firstNS, s.TimeNS), s.TimeNS
 		}
-	})
+	}
+	var err error
+	if in.lastNS == 0 {
+		err = history.Range(in.writtenNS, toNS+1, write)
+	} else {
+		err = history.After(in.lastNS, toNS+1, write)
+	}
 	in.writtenNS = max(in.writtenNS, in.lastNS+1)
 	return errors.Join(failed, err)
 }

@@ -30,18 +30,19 @@ func (m *measurement) addFlags(cmd *cobra.Command) {
 	m.addPID(cmd)
 	m.addRates(cmd)
 	m.addPause(cmd)
+	m.addExact(cmd)
 	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
 }
 
 // check looks at the flags, and then for the process that is named.
 func (m *measurement) check(cmd *cobra.Command, words []string, std Streams) error {
-	if err := m.checkRates(); err != nil {
+	if err := errors.Join(m.checkRates(), m.checkExact(cmd, false)); err != nil {
 		return err
 	}
 	return m.find(cmd, words, std, plainLook(cmd.Name(), std))
 }
 
-// open attaches to the process, and says on standard error when that takes long.
+// open attaches to the process, follows it exactly where that is asked for, and says on standard error when that takes long.
 func (t *target) open(ctx context.Context) (*live.Source, error) {
 	return t.openTelling(ctx, layoutProgress(t.names))
 }
@@ -51,7 +52,14 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 	if t.pause {
 		stayAwake()
 	}
-	return live.Open(ctx, t.pid, t.attaching(progress))
+	src, err := live.Open(ctx, t.pid, t.attaching(progress))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.exact.begin(ctx, src); err != nil {
+		return nil, errors.Join(err, src.Close())
+	}
+	return src, nil
 }
 
 // errNothing is returned when a measurement ended before its second sample: one alone has no duration.
@@ -85,6 +93,10 @@ func run(ctx context.Context, src sampler.Source, length time.Duration, emit fun
 		emit(s)
 	})
 	ended := errors.Is(err, sampler.ErrEnded)
+	// What follows needs no probes, which would go on to cost the process something.
+	if inexact := endExact(src); inexact != nil {
+		return "", errors.Join(inexact, err)
+	}
 	if err != nil && !ended {
 		return "", err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/ddtop/ddtop/push/otlp"
 	"github.com/ddtop/ddtop/push/pyroscope"
 	"github.com/ddtop/ddtop/push/spool"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -126,7 +127,8 @@ Destinations (--to, several are independent of each other):
                              or past 1 GB (?max-age=168h&max-size=1GB)
 
 --match follows all Ruby processes whose command line, or the title that they gave themselves, matches:
-those to come, too, forks, restarts and deploys.`,
+those to come, too, forks, restarts and deploys.
+Where --exact ended itself it is tried again after a minute, then after twice as long each time, up to an hour.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, std) },
 	}
@@ -140,6 +142,7 @@ those to come, too, forks, restarts and deploys.`,
 	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "a tag of all profiles, as `key:value`; more than once: several")
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
 	f.addRates(cmd)
+	f.addExact(cmd)
 	std.own.addTo(cmd)
 	return cmd
 }
@@ -170,13 +173,20 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 	if listener != nil {
 		defer listener.Close() // a second time, where it was served
 	}
-	g, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
+	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
 		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), RealTime: f.realTime, OwnCode: f.ownCode.rules(), Progress: layoutProgress(f.names)}})
+	if err != nil {
+		return err
+	}
+	g, err := f.exact.group(ctx, processes, logExact(log), true)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
 	p := newPushing(push.New(routes, log), log, f.period.value, tags)
+	if x, ok := g.(*exactGroup); ok {
+		p.exact = x.figures
+	}
 	if listener != nil {
 		stop := p.tellAt(listener, loopback)
 		defer stop()
@@ -202,7 +212,19 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 			return err
 		}
 	}
-	return f.checkRates()
+	return errors.Join(f.checkRates(), f.checkExact(cmd, false))
+}
+
+// logExact tells of exact mode in the log.
+func logExact(log *slog.Logger) exactTold {
+	return exactTold{
+		refused: func(p sampler.Process, why error) {
+			log.Warn("a process is sampled only", "pid", p.PID, "program", p.Title, "why", why)
+		},
+		note: func(p sampler.Process, what, why string) {
+			log.Warn(what, "pid", p.PID, "program", p.Title, "why", why)
+		},
+	}
 }
 
 func (f *pushFlags) givenTags() (push.Tags, error) {

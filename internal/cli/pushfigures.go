@@ -50,6 +50,9 @@ func (p *pushing) tellAt(l net.Listener, loopback bool) (stop func()) {
 	s := status.Serve(l, loopback, func() *status.Figures {
 		f := &status.Figures{Version: Version, CPUNS: -1, Destinations: p.pusher.Stats()}
 		f.Services, f.Processes = p.services.read()
+		if p.exact != nil {
+			f.Exact = p.exact()
+		}
 		if ns, err := kernel.SelfCPU(); err == nil {
 			f.CPUNS = ns
 		}
@@ -161,6 +164,19 @@ func (p *processFigures) Interval(i *gvl.Interval) {
 		p.of.WaitingNS += ns
 	case i.State.Held():
 		p.of.HeldNS += ns
+	}
+}
+
+// Lock takes what threads that no sample listed had of a GVL: they have no intervals.
+func (p *processFigures) Lock(i *gvl.LockInterval) {
+	if i.Unlisted == (gvl.Unlisted{}) {
+		return
+	}
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.of.WaitingNS += i.Unlisted.Waiters * i.NS()
+	if i.Unlisted.Holds {
+		p.of.HeldNS += i.NS()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -35,6 +36,8 @@ type pushing struct {
 	format format
 
 	services *serviceFigures // nil: nobody asks for figures
+	// exact says how exact mode stands; nil: it was not asked for.
+	exact func() *status.Exact
 
 	finished chan finishedPeriod
 	encoded  chan struct{} // closed when all have been handed over
@@ -64,7 +67,7 @@ func newPushing(pusher *push.Pusher, log *slog.Logger, period time.Duration, tag
 }
 
 // run follows the processes until ctx ends, or there is none left that could come back, and sends what was measured until then.
-func (p *pushing) run(ctx context.Context, g *live.Group) error {
+func (p *pushing) run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
 	defer stopTelling()
@@ -108,7 +111,7 @@ func (p *pushing) firstPeriod() time.Duration {
 }
 
 // follow measures one process until it or ctx ends.
-func (p *pushing) follow(ctx context.Context, g *live.Group, one *pushed, first time.Duration) {
+func (p *pushing) follow(ctx context.Context, g sampler.Group, one *pushed, first time.Duration) {
 	defer g.Done(one.src)
 	info := one.src.Process()
 	log := p.log.With("pid", info.PID, "program", info.Title)

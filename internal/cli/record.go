@@ -103,7 +103,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if f.format == intervalsFormat {
 		note, err := writeIntervals(cmd.Context(), src, f.length.value, nil, out, std)
 		if err == nil {
-			sayNote(std, note)
+			sayNotes(std, src, note)
 		}
 		return err
 	}
@@ -112,14 +112,14 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 		if err != nil {
 			return err
 		}
-		sayNote(std, note)
+		sayNotes(std, src, note)
 		return nil
 	}
 	measured, note, err := measureProfile(cmd.Context(), src, f.length.value, format)
 	if err != nil {
 		return err
 	}
-	sayNote(std, note)
+	sayNotes(std, src, note)
 	measured.Own = f.own
 	f.apply(&measured)
 	f.endpoint.only(&measured)
@@ -198,6 +198,14 @@ func diskPatience(ctx context.Context) (giveUp <-chan struct{}, released func())
 func sayNote(std Streams, note string) {
 	if note != "" {
 		std.say("%s", note)
+	}
+}
+
+// sayNotes prints why the measurement of a process ended early, and what of its exact mode did not go as it should.
+func sayNotes(std Streams, src sampler.Source, note string) {
+	sayNote(std, note)
+	if what, why := exactNote(src); what != "" {
+		tellExact(std.say).note(src.Process(), what, why)
 	}
 }
 

@@ -215,7 +215,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 }
 
 func (f *reportFlags) stat(ctx context.Context, src *recording.Reader, out output, std Streams) error {
-	stat, _, err := measureStat(ctx, src, unlimited, f.judgement)
+	stat, _, err := measureStat(ctx, src, unlimited, f.judgement, nil)
 	if err != nil {
 		return err
 	}

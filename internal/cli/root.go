@@ -8,7 +8,8 @@ import (
 
 const rootLong = `ddtop attaches from outside to a running Ruby and shows, live, what every thread does, who holds
 the Global VM Lock (GVL), who waits for it, and where the time goes. It installs nothing in the
-process, writes nothing to it, and stops it only where it is told to (--pause).
+process, writes nothing to it (but for --exact, which has the kernel do it), and stops it only where it
+is told to (--pause).
 
   ddtop PID, ddtop NAME   the live screen for a process, by its PID (also -p PID) or a part of its name or
                           command line; dump, stat and record take them too
@@ -48,7 +49,7 @@ func newRoot(std Streams) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		Args:                       rootArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.check()); err != nil {
+			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.checkExact(cmd, true), f.check()); err != nil {
 				return err
 			}
 			if cmd.ArgsLenAtDash() == 0 {
@@ -75,6 +76,7 @@ func newRoot(std Streams) *cobra.Command {
 	f.addPID(cmd)
 	f.addRates(cmd)
 	f.addPause(cmd)
+	f.addExact(cmd)
 	f.screenFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.showOutput, "show-output", false, "print what the command behind -- wrote, when the screen is left")
 	cmd.AddCommand(newPs(std), newDump(std), newLayout(std), newStat(std), newRecord(std), newPush(std), newReplay(std), newReport(std), newDiff(std), newDemo(std), newDoctor(std), newVersion(std))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,6 +110,8 @@ type shown struct {
 	notice string
 	// replay: the source is a recording.
 	replay bool
+	// exact switches exact mode on and off; nil: it can't be had.
+	exact ui.ExactSwitch
 	// against is another recording that it is compared with; nil: none.
 	against *ui.Against
 }
@@ -131,7 +134,7 @@ func (f *screenFlags) options(std Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.value,
-		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Input: std.In, Output: std.Out,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
 	}
 }
@@ -147,8 +150,10 @@ func (f *rootFlags) watch(ctx context.Context, std Streams) error {
 	}
 	o := f.options(std, shown{})
 	if f.several() {
-		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (*live.Group, error) {
-			return f.openGroupTelling(ctx, false, tellUnits(tell))
+		later := new(saidLater)
+		defer later.say(std)
+		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (group, error) {
+			return f.openGroupTelling(ctx, false, later.add, tellUnits(tell))
 		})
 		if err != nil {
 			return notWaitedFor(err)
@@ -162,7 +167,32 @@ func (f *rootFlags) watch(ctx context.Context, std Streams) error {
 		return notWaitedFor(err)
 	}
 	defer src.Close()
-	return f.show(ctx, src, std, shown{})
+	return f.show(ctx, src, std, shown{exact: f.exactSwitch(src)})
+}
+
+// saidLater keeps what is to be said while a screen is there until it is gone.
+type saidLater struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// maxSaidLater bounds what is kept.
+const maxSaidLater = 20
+
+func (l *saidLater) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) < maxSaidLater {
+		l.lines = append(l.lines, fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *saidLater) say(std Streams) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		std.say("%s", line)
+	}
 }
 
 // tellUnits hands the progress of the reading of debug information on to the picture of it.
@@ -209,25 +239,31 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) error {
 	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.pid())
 	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.pid())
+	first := f.target
+	if f.children {
+		first.exact.on = false // the group follows it
+	}
 	// A signal is the program's to obey, and its end ends the waiting.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
-		return c.attach(ctx, f.target, tellUnits(tell))
+		return c.attach(ctx, first, tellUnits(tell))
 	})
 	if err != nil {
 		return notWaitedFor(err)
 	}
 	letGo := src.Close
 	defer func() { letGo() }()
-	notice := shown{notice: "the program writes to " + c.output}
+	notice := shown{notice: "the program writes to " + c.output, exact: f.exactSwitch(src)}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
 		// That there is a VM shows that there is something to see; the group finds it again.
 		if err := src.Close(); err != nil {
 			return err
 		}
-		letGo = func() error { return nil }
+		letGo, notice.exact = func() error { return nil }, nil
 		f.pids = pidList{c.pid()}
-		g, err := f.openGroup(context.WithoutCancel(ctx), true)
+		later := new(saidLater)
+		defer later.say(std)
+		g, err := f.openGroup(context.WithoutCancel(ctx), true, later.add)
 		if err != nil {
 			return err
 		}

@@ -17,17 +17,21 @@ import (
 )
 
 // openGroup attaches to the processes named and, with --children, to those below them. pending: what was named has just
-// been started, so that no Ruby need be there yet.
-func (t *target) openGroup(ctx context.Context, pending bool) (*live.Group, error) {
-	return t.openGroupTelling(ctx, pending, layoutProgress(t.names))
+// been started, so that no Ruby need be there yet. Which processes are not followed exactly that were to be is said.
+func (t *target) openGroup(ctx context.Context, pending bool, say func(format string, args ...any)) (group, error) {
+	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
 }
 
 // openGroupTelling is openGroup that reports how far the reading of debug information is, also of a process that comes later.
-func (t *target) openGroupTelling(ctx context.Context, pending bool, progress func(path string, done, total int)) (*live.Group, error) {
+func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(format string, args ...any), progress func(path string, done, total int)) (group, error) {
 	if t.pause {
 		stayAwake()
 	}
-	return live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: t.attaching(progress)})
+	g, err := live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: t.attaching(progress)})
+	if err != nil {
+		return nil, err
+	}
+	return t.exact.group(ctx, g, tellExact(say), false)
 }
 
 // measuring is what measureGroup does with each process: it measures for the length of time and returns what came of it, and
@@ -96,21 +100,21 @@ func measureGroup[T any](ctx context.Context, g sampler.Group, length time.Durat
 var errNothingOfAny = errors.New("none of the processes could be measured")
 
 // measureStats is stat of each process.
-func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std Streams) ([]export.ProcessStat, error) {
+func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, sums *exactSums, std Streams) ([]export.ProcessStat, error) {
 	return measureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessStat, string, error) {
-		stat, note, err := measureStat(ctx, src, left, j)
+		stat, note, err := measureStat(ctx, src, left, j, sums)
 		return export.ProcessStat{Process: src.Process(), Stat: stat}, note, err
 	})
 }
 
 // statGroup is `ddtop stat` of several processes.
 func (t *target) statGroup(ctx context.Context, length time.Duration, j judgement, std Streams, asJSON bool) error {
-	g, err := t.openGroup(ctx, false)
+	g, err := t.openGroup(ctx, false, std.say)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	list, err := measureStats(ctx, g, length, j, std)
+	list, err := measureStats(ctx, g, length, j, t.exact.sums, std)
 	if err != nil {
 		return err
 	}
@@ -123,7 +127,7 @@ func (t *target) statGroup(ctx context.Context, length time.Duration, j judgemen
 
 // dumpGroup is `ddtop dump` of several processes: after measuring them, where that was asked for, one after the other.
 func (f *dumpFlags) dumpGroup(ctx context.Context, std Streams) error {
-	g, err := f.openGroup(ctx, false)
+	g, err := f.openGroup(ctx, false, std.say)
 	if err != nil {
 		return err
 	}
@@ -151,7 +155,7 @@ func (f *recordFlags) recordGroup(ctx context.Context, format format, metric fla
 	if f.format == recordingFormat && out == "-" {
 		return usageErrorf("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")
 	}
-	g, err := f.openGroup(ctx, false)
+	g, err := f.openGroup(ctx, false, std.say)
 	if err != nil {
 		return err
 	}
@@ -208,7 +212,8 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std Streams)
 		return errNoPidfd
 	}
 	t.pids = pidList{c.pid()}
-	g, err := t.openGroup(ctx, true)
+	t.exact.sums = new(exactSums)
+	g, err := t.openGroup(ctx, true, std.say)
 	if err != nil {
 		return err
 	}
@@ -224,7 +229,7 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std Streams)
 	}()
 	quiet := std
 	quiet.Err = io.Discard // that processes end is what is waited for
-	list, err := measureStats(ctx, g, unlimited, f.judgement(), quiet)
+	list, err := measureStats(ctx, g, unlimited, f.judgement(), t.exact.sums, quiet)
 	if errors.Is(err, errNothingOfAny) {
 		return errEndedBefore
 	}

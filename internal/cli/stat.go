@@ -13,7 +13,8 @@ import (
 
 func newStat(std Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
-	lines, follow := newLineFlags(), newExactFlags()
+	m.exact.sums = new(exactSums)
+	lines := newLineFlags()
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stat PID|NAME [-d 10s]",
@@ -23,9 +24,8 @@ the waiting for it and who is to blame for it, garbage collection, the rates ach
 be read, and what ddtop itself used.
 Ctrl-c ends it early and prints what was measured.
 With --interval it prints a line for each second, say, as vmstat does; with --json an object each.
-With --exact it prints each change of the GVL too: how often and for how long each thread held it and
-waited for it, to the microsecond, and for whom. The kernel puts breakpoints into the process's
-libruby for it, in memory, while it lasts (docs/exact.md): needs root or capabilities, Ruby 3.3 or later.`,
+With --exact it also prints how often and for how long each thread held the GVL and waited for it, and for
+whom.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inLines, err := lines.given(cmd, &m.length)
 			if err != nil {
@@ -34,10 +34,8 @@ libruby for it, in memory, while it lasts (docs/exact.md): needs root or capabil
 			if err := m.check(cmd, args, std); err != nil {
 				return err
 			}
-			if err := follow.check(cmd, inLines, m.several()); err != nil {
-				return err
-			}
 			if inLines {
+				m.exact.sums = nil // its lines have what there is to say
 				return m.statLines(cmd.Context(), lines.interval.value, std, asJSON)
 			}
 			if m.several() {
@@ -48,19 +46,11 @@ libruby for it, in memory, while it lasts (docs/exact.md): needs root or capabil
 				return err
 			}
 			defer src.Close()
-			probes, err := follow.open(cmd.Context(), src)
+			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j, m.exact.sums)
 			if err != nil {
 				return err
 			}
-			defer probes.close()
-			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j, probes.saw)
-			if err != nil {
-				return err
-			}
-			if err := probes.fill(&stat); err != nil {
-				return err
-			}
-			sayNote(std, note)
+			sayNotes(std, src, note)
 			if asJSON {
 				return export.WriteStatJSON(std.results(cmd.Context()), stat)
 			}
@@ -73,22 +63,16 @@ libruby for it, in memory, while it lasts (docs/exact.md): needs root or capabil
 	j.addRules(cmd)
 	j.addWait(cmd)
 	lines.addLines(cmd)
-	follow.addTo(cmd)
 	j.endpoint.addEndpoint(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
 
-// measureStat measures a source for a while. Each sample is shown to also, too.
-func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement, also ...func(*sampler.Sample)) (gvl.Stat, string, error) {
+// measureStat measures a source for a while, with the sums of what was followed exactly.
+func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement, sums *exactSums) (gvl.Stat, string, error) {
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), j.rules)
 	native := watchNative(src)
-	note, err := run(ctx, src, length, func(s *sampler.Sample) {
-		m.Feed(s)
-		for _, see := range also {
-			see(s)
-		}
-	})
+	note, err := run(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
 		return gvl.Stat{}, "", err
 	}
@@ -97,5 +81,5 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 		stat.Requests = m.Requests(match)
 	}
 	stat.FillNative(native.others(ctx, rubyTIDs(&stat)))
-	return stat, note, nil
+	return stat, note, sums.fill(&stat, src)
 }

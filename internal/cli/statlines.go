@@ -136,7 +136,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if m.several() {
-		g, err := m.openGroup(ctx, false)
+		g, err := m.openGroup(ctx, false, std.say)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	p := printLines(std.results(ctx), asJSON, false, cancel)
 	note, err := p.measure(ctx, src, m.length.value, interval)
 	if err = cmp.Or(p.close(std), err); err == nil {
-		sayNote(std, note)
+		sayNotes(std, src, note)
 	}
 	return err
 }

@@ -77,8 +77,14 @@ func positionals(args []string, cmd *cobra.Command) []int {
 // them out.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 
-// nameCommand puts the very command into an error that says how root may read a process; nil where root may not.
+// nameCommand puts the very command into an error that says how root may read a process, or follow it exactly; nil where root may not.
 func nameCommand(why error, args []string, cmd *cobra.Command, std Streams) []string {
+	var inexact *exactError
+	if errors.As(why, &inexact) && inexact.rootHelps() && !wraps(args) {
+		args = std.chosen.again(args, cmd)
+		inexact.command = "sudo ddtop " + shellWords(args)
+		return args
+	}
 	var refused *attach.TargetError
 	if !errors.As(why, &refused) || !refused.Root || wraps(args) {
 		return nil

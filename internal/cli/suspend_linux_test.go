@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
 // TestSuspend: ctrl-z, and SIGTSTP from elsewhere, lead back to the shell with the terminal as it was, and fg to the screen,
@@ -98,4 +99,36 @@ func (x *terminal) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.written.Reset()
+}
+
+// TestSuspendTakesProbesOut: while ddtop is stopped no probe of the key E is in the process; fg puts them in again.
+func TestSuspendTakesProbesOut(t *testing.T) {
+	if err := probe.Try(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := rubytest.One(t).Start(t, handsOn, rubytest.Options{})
+	p.Expect(t, "ready")
+	x := programInTerminal(t, "/bin/sh", "-i")
+	x.press(t, fmt.Sprintf("%s -p %d --exact-cost off\n", ddtop, p.PID))
+	x.see(t, "busy 0")
+	x.press(t, "E")
+	x.seeWords(t, "y yes")
+	x.press(t, "y")
+	rubytest.Probed(t, p.PID, true)
+	x.press(t, "\x1a")
+	rubytest.Probed(t, p.PID, false)
+	x.see(t, "Stopped") // by the shell: until then ddtop takes what is typed
+	x.forget()
+	x.press(t, "echo in the $((40+2))nd shell\n")
+	x.see(t, "in the 42nd shell")
+	x.press(t, "fg\n")
+	rubytest.Probed(t, p.PID, true)
+	x.press(t, "q")
+	rubytest.Probed(t, p.PID, false)
+	until(t, func() bool {
+		raw := x.raw()
+		return strings.LastIndex(raw, "\x1b[?1049h") < strings.LastIndex(raw, "\x1b[?1049l")
+	}, "the alternate screen left")
+	x.press(t, "exit 0\n")
+	x.leaves(t, 0)
 }

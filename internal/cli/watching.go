@@ -13,7 +13,6 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/live"
 )
 
 const (
@@ -217,7 +216,7 @@ func (w *watched) finish(giveUp <-chan struct{}) {
 }
 
 // follow watches one process until it or ctx ends.
-func (w *watching) follow(ctx context.Context, g *live.Group, src sampler.Source, giveUp <-chan struct{}) {
+func (w *watching) follow(ctx context.Context, g sampler.Group, src sampler.Source, giveUp <-chan struct{}) {
 	defer g.Done(src)
 	one, err := w.newWatched(src)
 	if err == nil {
@@ -234,7 +233,7 @@ func (w *watching) follow(ctx context.Context, g *live.Group, src sampler.Source
 }
 
 // run watches the processes of a group until ctx ends, or there is none left that could come back.
-func (w *watching) run(ctx context.Context, g *live.Group) error {
+func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	telling, stop := context.WithCancel(ctx)
 	defer stop()
 	go keepTelling(telling, g, func(r sampler.Relative) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -146,7 +147,7 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 	}
 	folder := &keptFolder{path: filepath.Clean(f.output), count: f.when.keep, bytes: int64(f.when.size)}
 	if find != nil && len(words) == 0 && len(f.pids) == 0 {
-		err = f.checkRates()
+		err = errors.Join(f.checkRates(), f.checkExact(cmd, false))
 	} else {
 		err = f.measurement.check(cmd, words, std)
 	}
@@ -162,7 +163,11 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 	if f.pause {
 		stayAwake()
 	}
-	g, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, Options: f.attaching(layoutProgress(f.names))})
+	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, Options: f.attaching(layoutProgress(f.names))})
+	if err != nil {
+		return err
+	}
+	g, err := f.exact.group(ctx, processes, tellExact(std.say), true)
 	if err != nil {
 		return err
 	}
@@ -170,7 +175,7 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 	return f.watchGroup(ctx, cancel, g, folder, std)
 }
 
-func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g *live.Group, folder *keptFolder, std Streams) error {
+func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.Group, folder *keptFolder, std Streams) error {
 	to := std.results(ctx)
 	events := printEvents(func(e export.WatchEvent) error {
 		if f.when.asJSON {

@@ -73,18 +73,21 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 // measureCommand measures one VM of the program from its start to its end, and prints the table, apart from
 // one before it.
 func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
-	src, err := c.attach(ctx, f.target, layoutProgress(f.names))
+	t := f.target
+	t.exact.sums = new(exactSums)
+	src, err := c.attach(ctx, t, layoutProgress(t.names))
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	stat, _, err := measureStat(ctx, src, unlimited, f.judgement())
+	stat, _, err := measureStat(ctx, src, unlimited, f.judgement(), t.exact.sums)
 	if errors.Is(err, errNothing) {
 		return errEndedBefore
 	}
 	if err != nil {
 		return err
 	}
+	sayNotes(std, src, "")
 	if again {
 		fmt.Fprintln(std.Err)
 	}
@@ -104,13 +107,16 @@ func (c *command) attach(ctx context.Context, t target, progress func(path strin
 	opts.BootWait = firstLook
 	for wait := firstLook; ; wait = min(2*wait, slowestLook) {
 		src, err := live.Open(ctx, c.pid(), opts)
-		if err == nil {
-			return src, nil
-		}
-		if wait == slowestLook && errors.Is(err, attach.ErrNotRuby) {
-			if src := openBelow(ctx, c.pid(), opts); src != nil {
-				return src, nil
+		if err != nil && wait == slowestLook && errors.Is(err, attach.ErrNotRuby) {
+			if src = openBelow(ctx, c.pid(), opts); src != nil {
+				err = nil
 			}
+		}
+		if err == nil {
+			if err := t.exact.begin(ctx, src); err != nil {
+				return nil, fmt.Errorf("the program runs on without being watched: %w", errors.Join(err, src.Close()))
+			}
+			return src, nil
 		}
 		// Within exec and exit the kernel refuses for a moment: believed when it lasts.
 		if wait == slowestLook && isAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease) {

@@ -1,0 +1,398 @@
+package cli_test
+
+import (
+	"bytes"
+	_ "embed" // the program
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// adversaries is a program of what probes could trip over.
+//
+//go:embed testdata/exact/adversaries.rb
+var adversaries string
+
+// beside is a ddtop stat --exact that follows a process until it is ended.
+type beside struct {
+	cmd       *exec.Cmd
+	out, errs *bytes.Buffer
+}
+
+func exactArgs(pid int) []string {
+	return []string{"stat", strconv.Itoa(pid), "-d", "1h", "--exact", "--exact-cost", "off", "--json"}
+}
+
+// followExactly starts one, and waits until its probes are in.
+func followExactly(t *testing.T, pid int) *beside {
+	t.Helper()
+	var b beside
+	b.cmd, b.out, b.errs = prepare(t.Context(), exactArgs(pid)...)
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	rubytest.Probed(t, pid, true)
+	return &b
+}
+
+// tooEarly reports whether it was ended when its probes were in and it had not measured yet: a loaded machine can take its time.
+func tooEarly(r result) bool {
+	return r.code == 1 && (strings.Contains(r.err, "before anything was measured") || strings.Contains(r.err, "the reading was ended"))
+}
+
+// end ends it as ctrl-c does, and returns what it has seen, which has to be trustworthy; nil when it had not begun to measure.
+func (b *beside) end(t *testing.T) *exact.Stat {
+	t.Helper()
+	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	got := finish(t, b.cmd, b.out, b.errs)
+	if tooEarly(got) {
+		return nil
+	}
+	got.want(t, 0)
+	var stat gvl.Stat
+	if err := json.Unmarshal([]byte(got.out), &stat); err != nil {
+		t.Fatal(err)
+	}
+	x := stat.Exact
+	if x == nil || x.Wrong || x.Ended != "" || x.Turns == 0 || x.HeldNS > x.DurationNS || x.Probes.Lost != 0 && x.DoubtfulNS == 0 {
+		t.Fatalf("%+v; it said %q", x, got.err)
+	}
+	for _, th := range x.Threads {
+		if sum := th.RunningNS + th.WaitingNS + th.ReleasedNS; sum > x.DurationNS {
+			t.Errorf("thread %d: its times come to %d ns of %d", th.TID, sum, x.DurationNS)
+		}
+	}
+	return x
+}
+
+// tasks are the native threads that a process has.
+func tasks(t *testing.T, pid int) []string {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tids []string
+	for _, e := range entries {
+		tids = append(tids, e.Name())
+	}
+	return tids
+}
+
+// play has a program of adversaries do its parts, with something that goes on beside each of them, and returns what it printed.
+func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
+	t.Helper()
+	p.Send(t, "go")
+	for {
+		line := p.Line(t)
+		if line == "over" {
+			return lines
+		}
+		lines = append(lines, line)
+		if during != nil {
+			during()
+		}
+	}
+}
+
+// startAdversaries starts the program.
+func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process {
+	t.Helper()
+	p := r.Start(t, adversaries, o)
+	p.Expect(t, "ready")
+	return p
+}
+
+// TestExactChangesNothing: a program whose threads, children and signals do what probes could trip over prints the same with probes as
+// without, ends well, and no thread that has ended is told to wait still. Other things that go on beside it change nothing either.
+func TestExactChangesNothing(t *testing.T) {
+	for name, meanwhile := range map[string]func(t *testing.T, p *rubytest.Process, b *beside) (during func()){
+		"alone": func(*testing.T, *rubytest.Process, *beside) func() { return nil },
+		"two at once": func(t *testing.T, p *rubytest.Process, _ *beside) func() {
+			var other *beside
+			return func() {
+				if other == nil {
+					other = new(beside)
+					other.cmd, other.out, other.errs = prepare(t.Context(), exactArgs(p.PID)...)
+					if err := other.cmd.Start(); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				// Wherever it is: its probes can't be told from the first one's.
+				if err := other.cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				_ = other.cmd.Wait() // that it was killed
+				other = nil
+				if rubytest.ChangedCode(t, p.PID) == 0 {
+					t.Error("the end of one ddtop has taken the probes of another out")
+				}
+			}
+		},
+		"target stopped": func(t *testing.T, p *rubytest.Process, _ *beside) func() {
+			return func() {
+				p.Signal(t, syscall.SIGSTOP)
+				p.Signal(t, syscall.SIGCONT)
+			}
+		},
+		"ddtop stopped": func(t *testing.T, _ *rubytest.Process, b *beside) func() {
+			stopped := false
+			return func() {
+				signal := syscall.SIGSTOP
+				if stopped {
+					signal = syscall.SIGCONT
+				}
+				stopped = !stopped
+				if err := b.cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name != "alone" {
+				rubytest.Long(t)
+			}
+			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+				p := startAdversaries(t, r, rubytest.Options{})
+				want := play(t, p, nil)
+				p.Stop(t)
+				if len(want) < 20 {
+					t.Fatalf("%d parts: %q", len(want), want)
+				}
+
+				p = startAdversaries(t, r, rubytest.Options{})
+				b := followExactly(t, p.PID)
+				got := play(t, p, meanwhile(t, p, b))
+				if err := b.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				x := b.end(t)
+				if x == nil {
+					t.Fatalf("it had not begun to measure by then: %s", b.errs)
+				}
+				for i, line := range got {
+					if i >= len(want) || line != want[i] {
+						t.Errorf("%q is not what it prints without probes", line)
+					}
+				}
+				if len(got) != len(want) {
+					t.Errorf("%d results, and %d without probes", len(got), len(want))
+				}
+				live := tasks(t, p.PID)
+				if x.Waits.InProgress > int64(len(live)) {
+					t.Errorf("%d waits go on, of %d threads", x.Waits.InProgress, len(live))
+				}
+				for _, w := range x.Longest {
+					if w.InProgress && !slices.Contains(live, strconv.Itoa(int(w.TID))) {
+						t.Errorf("thread %d waits still, and has ended: %+v", w.TID, w)
+					}
+				}
+				if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+					t.Errorf("%d bytes of its code are not the file's afterwards", n)
+				}
+				p.Send(t, "")
+				if code := p.Wait(t); code != 0 {
+					t.Errorf("it ended with %d: %s", code, p.Stderr())
+				}
+			})
+		})
+	}
+}
+
+// TestExactChildren: a child has the breakpoints in its copy of the memory, as long as ddtop is there. However that ends, the code of
+// children is the file's afterwards, too, also of one that has not run since.
+func TestExactChildren(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		for name, signal := range map[string]syscall.Signal{"ended": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+			t.Run(name, func(t *testing.T) {
+				// The second child never runs past a probe before ddtop ends: it is stopped before it takes a lock.
+				p := r.Start(t, `$stdout.sync = true
+puts "ready"
+$stdin.gets
+busy = fork { 2.times.map { Thread.new { loop { sleep 0 } } }.each(&:join) }
+still = fork { Process.kill(:STOP, $$); 2.times.map { Thread.new { 1000.times { sleep 0 } } }.each(&:join); exit!(6) }
+Process.wait(still, Process::WUNTRACED)
+puts busy, still
+$stdin.gets
+Process.kill(:CONT, still)
+puts Process.wait2(still)[1].exitstatus
+Process.kill(:KILL, busy)
+$stdin.gets`, rubytest.Options{})
+				p.Expect(t, "ready")
+				b := followExactly(t, p.PID)
+				p.Send(t, "")
+				busy, err1 := strconv.Atoi(p.Line(t))
+				still, err2 := strconv.Atoi(p.Line(t))
+				if err1 != nil || err2 != nil {
+					t.Fatal(err1, err2)
+				}
+				if err := b.cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				_ = b.cmd.Wait() // that it was ended
+				for _, pid := range []int{p.PID, busy, still} {
+					rubytest.Probed(t, pid, false)
+				}
+				p.Send(t, "")
+				if got := p.Line(t); got != "6" {
+					t.Errorf("the child ended with %s", got)
+				}
+			})
+		}
+	})
+}
+
+// TestExactTracers: a debugger and a tracer of system calls, which stop threads wherever they are and put breakpoints of their own, do no
+// harm to a process with probes.
+func TestExactTracers(t *testing.T) {
+	for name, tool := range map[string]struct {
+		command, pkg string
+		args         []string
+	}{
+		"gdb":    {"gdb", "gdb", []string{"-p", "PID", "-batch", "-nx", "-ex", "break rb_native_mutex_unlock", "-ex", "continue 300", "-ex", "delete", "-ex", "detach"}},
+		"strace": {"strace", "strace", []string{"-f", "-qq", "-o", "/dev/null", "-p", "PID"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := rubytest.Program(t, tool.command, tool.pkg)
+			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+				o := rubytest.Options{Args: []string{"kill_queued", "convoy", "condition", "timeouts"}}
+				p := startAdversaries(t, r, o)
+				want := play(t, p, nil)
+				p.Stop(t)
+
+				p = startAdversaries(t, r, o)
+				b := followExactly(t, p.PID)
+				args := slices.Clone(tool.args)
+				args[slices.Index(args, "PID")] = strconv.Itoa(p.PID)
+				cmd := exec.CommandContext(t.Context(), path, args...)
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &out
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				got := play(t, p, nil)
+				interrupted(cmd)
+				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+					t.Errorf("with %s beside it prints\n%q, without\n%q\n%s", name, got, want, &out)
+				}
+				b.end(t)
+				if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+					t.Errorf("%d bytes of its code are not the file's afterwards", n)
+				}
+			})
+		})
+	}
+}
+
+// interrupted ends a program that may be over: with signals until it is, for one that comes while gdb begins is lost.
+func interrupted(cmd *exec.Cmd) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = cmd.Wait() // strace ends by the signal
+	}()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_ = cmd.Process.Signal(os.Interrupt)
+		select {
+		case <-over:
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// TestExactElsewhere: a process in namespaces of its own, and one whose libruby has been replaced in the meantime, as by the package
+// manager, are followed like others, and left as they were.
+func TestExactElsewhere(t *testing.T) {
+	// moved runs the program on a copy of libruby, in whose place there is another file by then.
+	const moved = `libraries = RbConfig::CONFIG.values_at("libdir", "archlibdir").compact.flat_map { |dir| Dir[File.join(dir, "libruby*.so.*")] }
+unless ENV["LD_LIBRARY_PATH"] || libraries.empty?
+  libraries.each { |path| File.binwrite(File.basename(path), File.binread(path)) }
+  exec({"LD_LIBRARY_PATH" => Dir.pwd}, RbConfig.ruby, $0, *ARGV)
+end
+libraries.each { |path| File.write("new", "not a library"); File.rename("new", File.basename(path)) }
+`
+	for name, c := range map[string]struct {
+		before  string
+		o       rubytest.Options
+		deleted bool
+	}{
+		"namespaces": {"", rubytest.Options{OwnPIDs: true, OwnMounts: true}, false},
+		"replaced":   {moved, rubytest.Options{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+				c.o.Args = []string{"kill_queued", "forks", "convoy"}
+				p := r.Start(t, c.before+adversaries, c.o)
+				p.Expect(t, "ready")
+				if maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID)); err != nil || strings.Contains(string(maps), "(deleted)") != c.deleted {
+					t.Fatalf("what it has mapped: %v\n%s", err, maps)
+				}
+				b := followExactly(t, p.PID)
+				if got := play(t, p, nil); len(got) != len(c.o.Args) {
+					t.Errorf("%q", got)
+				}
+				b.end(t)
+				if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+					t.Errorf("%d bytes of its code are not the file's afterwards", n)
+				}
+			})
+		})
+	}
+}
+
+// TestExactBecomesAnother: a process that runs another Ruby program in its place, or goes on as a daemon, which is a child of it, is
+// followed until then, and what comes after has no breakpoints once ddtop has ended.
+func TestExactBecomesAnother(t *testing.T) {
+	for name, becomes := range map[string]string{
+		"exec":   `exec RbConfig.ruby, "-e", "$stdout.sync = true; 2.times { Thread.new { loop { sleep 0 } } }; puts $$; $stdin.gets"`,
+		"daemon": `Process.daemon(true, true); 2.times { Thread.new { loop { sleep 0 } } }; puts $$; $stdin.gets`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+				p := r.Start(t, `$stdout.sync = true
+2.times { Thread.new { loop { sleep 0.001 } } }
+puts "ready"
+$stdin.gets
+`+becomes, rubytest.Options{})
+				p.Expect(t, "ready")
+				b := followExactly(t, p.PID)
+				p.Send(t, "")
+				pid, err := strconv.Atoi(p.Line(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := finish(t, b.cmd, b.out, b.errs)
+				var stat gvl.Stat
+				if tooEarly(got) {
+					t.Logf("it said %q", got.err)
+				} else if err := json.Unmarshal([]byte(got.out), &stat); err != nil {
+					t.Fatalf("%v; exit code %d, it said %q", err, got.code, got.err)
+				} else if x := stat.Exact; x == nil || x.Wrong || x.Turns == 0 {
+					t.Errorf("%+v; it said %q", x, got.err)
+				}
+				if n := rubytest.ChangedCode(t, pid); n != 0 {
+					t.Errorf("%d bytes of its code are not the file's afterwards", n)
+				}
+				p.Send(t, "") // it still is there
+			})
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+)
+
+// exactRecording starts a ddtop that records a process exactly.
+func exactRecording(t *testing.T, path string, pid int, more ...string) *startedDdtop {
+	t.Helper()
+	d := startDdtop(t, append([]string{"record", "-p", strconv.Itoa(pid), "--exact", "--exact-cost", "off", "-d", "1h", "-o", path}, more...)...)
+	return d
+}
+
+// TestExactEverywhere: each command that measures takes --exact, and what it says is exact where it says so.
+func TestExactEverywhere(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p := startStamping(t, r, stamping)
+		p.Expect(t, "ready")
+		pid, dir := strconv.Itoa(p.PID), t.TempDir()
+		in := func(name string) string { return filepath.Join(dir, name) }
+		exact := []string{"-p", pid, "--exact", "--exact-cost", "off", "-d", "1s"}
+		for _, name := range []string{"x.ddtop", "x.pb.gz", "x.folded", "x.chrome.json", "x.firefox.json", "x.html", "x.jsonl"} {
+			got := run(t, append([]string{"record", "-o", in(name)}, exact...)...)
+			if got.want(t, 0); strings.Contains(got.err, "exact mode") {
+				t.Errorf("%s: it says %s", name, got.err)
+			}
+			if info, err := os.Stat(in(name)); err != nil || info.Size() == 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+			if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+				t.Errorf("%s: %d bytes of the process's code are not the file's afterwards", name, n)
+			}
+		}
+		if known := checkStamps(t, in("x.ddtop"), stampsOf(t, p, p.PID)); known < 100 {
+			t.Errorf("%d stamps are in the time that is known exactly", known)
+		}
+		run(t, append([]string{"dump"}, exact...)...).want(t, 0)
+
+		// What a recording tells of the same time is exact, too.
+		report := run(t, "report", in("x.ddtop"), "--json")
+		report.want(t, 0)
+		var told gvl.Stat
+		if err := json.Unmarshal([]byte(report.out), &told); err != nil {
+			t.Fatal(err)
+		}
+		if told.ExactNS <= 0 || told.ExactNS > told.DurationNS || len(told.LongestWaits) == 0 || !told.LongestWaits[0].Exact {
+			t.Errorf("of %d ns %d are exact, of the longest waits %+v", told.DurationNS, told.ExactNS, told.LongestWaits)
+		}
+		if text := run(t, "report", in("x.ddtop")); !strings.Contains(text.out, "in the queue") {
+			t.Errorf("it does not say what waits consist of:\n%s", text.out)
+		}
+
+		lines := run(t, append([]string{"stat", "--interval", "250ms", "--json"}, exact...)...)
+		lines.want(t, 0)
+		var known, all, first int64
+		for s := bufio.NewScanner(strings.NewReader(lines.out)); s.Scan(); {
+			var line export.StatLine
+			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
+				t.Fatal(err)
+			}
+			if first++; first > 1 { // the first one's beginning is before the second sample
+				known, all = known+line.ExactNS, all+line.DurationNS
+			}
+			if line.ExactNS > line.DurationNS {
+				t.Errorf("of a line of %d ns %d are exact", line.DurationNS, line.ExactNS)
+			}
+		}
+		if all == 0 || known != all {
+			t.Errorf("of %d ns %d are exact", all, known)
+		}
+
+		both := run(t, append([]string{"stat", "-p", pid + "," + strconv.Itoa(os.Getppid()), "--json"}, exact[2:]...)...)
+		if both.code == 0 {
+			t.Errorf("one of the processes is no Ruby, and it says %s", both.out)
+		}
+		if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+			t.Errorf("%d bytes of its code are not the file's", n)
+		}
+	})
+}
+
+// startedDdtop is a ddtop at work, with what it says.
+type startedDdtop struct {
+	pusher
+}
+
+func startDdtop(t *testing.T, args ...string) *startedDdtop {
+	t.Helper()
+	cmd, _, _ := prepare(t.Context(), args...)
+	d := &startedDdtop{pusher{cmd, new(logText)}}
+	cmd.Stderr = d.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()
+		}
+	})
+	return d
+}
+
+// TestExactTwice: two ddtops follow one process; both are right, and when one leaves the other goes on.
+func TestExactTwice(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p := startStamping(t, r, stamping)
+		p.Expect(t, "ready")
+		dir := t.TempDir()
+		first, second := filepath.Join(dir, "first.ddtop"), filepath.Join(dir, "second.ddtop")
+		a, b := exactRecording(t, first, p.PID), exactRecording(t, second, p.PID)
+		rubytest.Probed(t, p.PID, true)
+		moreStamps(t, p, p.PID, 500)
+		a.end(t)
+		if rubytest.ChangedCode(t, p.PID) == 0 {
+			t.Error("the second one's probes are gone, too")
+		}
+		moreStamps(t, p, p.PID, 300)
+		b.end(t)
+		rubytest.Probed(t, p.PID, false)
+		stamps := stampsOf(t, p, p.PID)
+		n, m := checkStamps(t, first, stamps), checkStamps(t, second, stamps)
+		if n < 500 || m < n {
+			t.Errorf("the first one knows %d stamps, the second one, which went on, %d", n, m)
+		}
+	})
+}
+
+// TestExactEndsInTheMidst: a budget that is spent ends exact mode, not the measurement.
+func TestExactEndsInTheMidst(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, handsOver, rubytest.Options{})
+		p.Expect(t, "ready")
+		pid, path := strconv.Itoa(p.PID), filepath.Join(t.TempDir(), "x.ddtop")
+		cheap := []string{"-p", pid, "--exact", "--exact-cost", "0.1%", "-d", "4s"}
+		got := run(t, append([]string{"record", "-o", path}, cheap...)...)
+		got.want(t, 0, "exact mode ended itself, and it was sampled from then on: it cost the process")
+		// What changes too often between two samples is not told, so there can be several spans.
+		spans, lastNS := spansIn(t, path)
+		if n := len(spans); n == 0 || spans[n-1].toNS >= lastNS {
+			t.Errorf("%d spans are exact; the last sample is of %d ns", n, lastNS)
+		}
+		if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+			t.Errorf("%d bytes of its code are not the file's", n)
+		}
+		stat := run(t, append([]string{"stat", "--json"}, cheap...)...)
+		stat.want(t, 0, "exact mode ended itself")
+		var s gvl.Stat
+		if err := json.Unmarshal([]byte(stat.out), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Exact == nil || !strings.Contains(s.Exact.Ended, "it cost the process") || s.Exact.Wrong || s.Exact.DurationNS >= s.DurationNS {
+			t.Errorf("%+v of %d ns", s.Exact, s.DurationNS)
+		}
+
+		dir := t.TempDir()
+		push := startPush(t, "-p", pid, "--to", "file://"+dir, "--period", "1s", "--exact", "--exact-cost", "0.1%", "--status", "127.0.0.1:0")
+		push.await(t, "the end of exact mode", func() bool { return strings.Contains(push.log.String(), "it is tried again in 1m0s") })
+		before := len(profilesIn(t, dir)[p.PID])
+		push.await(t, "profiles after that", func() bool { return len(profilesIn(t, dir)[p.PID]) >= before+2 })
+		if !strings.Contains(push.log.String(), "it cost the process") {
+			t.Errorf("it does not say why: %s", push.log)
+		}
+		push.end(t)
+		list := profilesIn(t, dir)[p.PID]
+		for i := 1; i < len(list); i++ {
+			if gap := list[i].TimeNanos - list[i-1].TimeNanos - list[i-1].DurationNanos; gap > 1000 || gap < -1000 {
+				t.Errorf("between profiles %d and %d are %d ns", i-1, i, gap)
+			}
+		}
+	})
+}
+
+// handsOver has two threads hand the GVL to each other as fast as they can.
+const handsOver = `$stdout.sync = true
+a, b = Queue.new, Queue.new
+Thread.new { loop { b << a.pop } }
+Thread.new { loop { a << b.pop } }
+a << 1
+puts "ready"
+$stdin.gets`
+
+// TestExactBySignal: whenever a signal comes, no probe is left.
+func TestExactBySignal(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p := startStamping(t, r, stamping)
+		p.Expect(t, "ready")
+		dir := t.TempDir()
+		for i, args := range [][]string{{"record", "-o", filepath.Join(dir, "x.ddtop")}, {"stat"}, {"stat", "--interval", "1s"}, {"dump"}} {
+			for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+				d := startDdtop(t, append(args, "-p", strconv.Itoa(p.PID), "-d", "1h", "--exact", "--exact-cost", "off")...)
+				rubytest.Probed(t, p.PID, true) // the first of them may be there only
+				if i == 0 {
+					moreStamps(t, p, p.PID, 20)
+				}
+				if err := d.cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				_ = d.cmd.Wait() // how it ended does not matter
+				rubytest.Probed(t, p.PID, false)
+			}
+		}
+		p.Send(t, "") // it still is there, and ends
+	})
+}
+
+// TestExactWithoutRights: who may read a process and not put probes into it is told what is missing and what to do; exit code 3.
+func TestExactWithoutRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		rubytest.Skip(t, "becoming another user needs root")
+	}
+	if err := probe.Try(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	// Exec makes it readable again for who has become another user.
+	p := rubytest.One(t).Start(t, `require "rbconfig"
+Process::GID.change_privilege(65534)
+Process::UID.change_privilege(65534)
+exec(RbConfig.ruby, "-e", "$stdout.sync = true; puts 'up'; $stdin.gets")`, rubytest.Options{})
+	p.Expect(t, "up")
+	cmd, out, errs := prepare(t.Context(), "stat", strconv.Itoa(p.PID), "-d", "1s", "--exact")
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: nobody}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, cmd, out, errs).want(t, 3, "--exact: no permission for exact mode", "sudo")
+	if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+		t.Errorf("%d bytes of its code are not the file's", n)
+	}
+}

@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// preforking is a master whose workers write stamps. "replace" has the first one end and another come, "exec" the newest become
+// another Ruby.
+const preforking = stampsCode + `require "rbconfig"
+def worker
+  r, w = IO.pipe
+  pid = fork { w.close; stamp; r.gets; exec(RbConfig.ruby, "worker.rb") }
+  r.close
+  [pid, w]
+end
+all = 4.times.map { worker }
+puts "up #{all.map(&:first).join(" ")}"
+while line = $stdin.gets
+  case line.chomp
+  when "replace"
+    pid, = all.shift
+    Process.kill(:KILL, pid)
+    Process.wait(pid)
+    all << worker
+    puts "new #{all.last.first}"
+  when "exec"
+    all.last.last.puts "exec"
+  end
+end
+all.each { |pid, | Process.kill(:KILL, pid) }
+`
+
+// TestExactFollowsWorkers: of a master all workers are followed, each by itself, those that come later, and what they become by exec.
+func TestExactFollowsWorkers(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p := startStamping(t, r, preforking)
+		if err := os.WriteFile(filepath.Join(p.HostDir, "worker.rb"), []byte(stampsCode+"stamp\nsleep\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var workers [4]int
+		if _, err := fmt.Sscanf(p.Expect(t, "up"), "up %d %d %d %d", &workers[0], &workers[1], &workers[2], &workers[3]); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		d := exactRecording(t, filepath.Join(dir, "all.ddtop"), p.PID, "--children", "--overhead", "off")
+		// name is the recording of a process: it is begun when the process is followed.
+		name := func(pid int, more string) string { return filepath.Join(dir, fmt.Sprintf("all-%d%s.ddtop", pid, more)) }
+		recorded := func(pid int, more string) {
+			t.Helper()
+			d.await(t, "the recording of process "+strconv.Itoa(pid), func() bool {
+				_, err := os.Stat(name(pid, more))
+				return err == nil
+			})
+			moreStamps(t, p, pid, 1000)
+		}
+		for _, pid := range workers {
+			recorded(pid, "")
+		}
+		p.Send(t, "replace")
+		var fresh int
+		if _, err := fmt.Sscanf(p.Expect(t, "new"), "new %d", &fresh); err != nil {
+			t.Fatal(err)
+		}
+		recorded(fresh, "")
+		before := stampsOf(t, p, fresh)
+		p.Send(t, "exec")
+		recorded(fresh, "-2")
+		after := stampsOf(t, p, fresh)
+		d.end(t)
+		for _, pid := range workers {
+			if n := checkStamps(t, name(pid, ""), stampsOf(t, p, pid)); n < 100 {
+				t.Errorf("of worker %d %d stamps are in the time that is known exactly", pid, n)
+			}
+		}
+		if n := checkStamps(t, name(fresh, ""), before); n < 100 {
+			t.Errorf("of the worker that came later %d stamps are", n)
+		}
+		for tid := range before {
+			delete(after, tid)
+		}
+		if said := d.log.String(); strings.Contains(said, "exact") {
+			t.Errorf("it says %s", said)
+		}
+		if n := checkStamps(t, name(fresh, "-2"), after); n < 100 {
+			t.Errorf("of what it became %d stamps are", n)
+		}
+		for _, pid := range append(workers[1:], fresh, p.PID) {
+			rubytest.Probed(t, pid, false)
+		}
+	})
+}
