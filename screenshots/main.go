@@ -30,6 +30,9 @@ type shot struct {
 // window is the stretch of time in the pictures; the recordings are a little longer.
 const window = 15 * time.Second
 
+// exactWait are the keys that lead to one of the shorter waits in the list.
+var exactWait = append([]string{"0", "r"}, slices.Repeat([]string{"pgdown"}, 14)...)
+
 var shots = []shot{
 	{name: "live", recording: "hog", width: 120, height: 36},
 	{name: "healthy", recording: "healthy", width: 120, height: 36},
@@ -61,6 +64,8 @@ var shots = []shot{
 	{name: "requests-idle", recording: "requests-idle", width: 120, height: 40, keys: []string{"9"}},
 	{name: "requests-idle-small", recording: "requests-idle", width: 80, height: 24, keys: []string{"9"}},
 	{name: "requests-idle-large", recording: "requests-idle", width: 200, height: 50, keys: []string{"9"}},
+	{name: "exact-waits", recording: "exact", width: 120, height: 40, options: ui.Options{Replay: true}, keys: exactWait},
+	{name: "exact", recording: "exact", width: 120, height: 40, options: ui.Options{Replay: true}, keys: append(exactWait[:len(exactWait):len(exactWait)], "enter")},
 	{name: "light", recording: "hog", width: 120, height: 36, options: ui.Options{Theme: "light"}},
 	{name: "high-contrast", recording: "hog", width: 120, height: 36, options: ui.Options{Theme: "high-contrast"}},
 	{name: "no-color", recording: "hog", width: 120, height: 36, options: ui.Options{NoColor: true}},
