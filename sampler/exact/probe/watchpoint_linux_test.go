@@ -2,6 +2,7 @@ package probe
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"os"
 	"slices"
@@ -23,6 +24,7 @@ type watchpoints struct {
 	target Target
 	fds    []int
 	reader *ringbuf.Reader
+	hits   int // of those that have been taken away, as the kernel counted them
 }
 
 // watchOwner puts watchpoints on what the scheduler of w has, for the threads that there are.
@@ -85,6 +87,12 @@ func watchOwner(t *testing.T, w *watched) *watchpoints {
 // off takes the watchpoints away.
 func (p *watchpoints) off() {
 	for _, fd := range p.fds {
+		var count [8]byte
+		if unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_DISABLE, 0) == nil {
+			if n, err := unix.Read(fd, count[:]); err == nil && n == len(count) {
+				p.hits += int(binary.NativeEndian.Uint64(count[:]))
+			}
+		}
 		unix.Close(fd)
 	}
 	p.fds = nil
@@ -171,7 +179,9 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 // TestTurnsByWatchpoints: up to 3.2 Ruby does not tell of its turns; hardware watchpoints on the owner and on the queue do. The same
 // threads take turns, in the same order; each turn as the records have it begins after the owner was written and before it is written again, and
 // ends between that and the next turn; who has queued for it has waited just before. However late a thread is, it is so in this order:
-// nothing here is by chance.
+// nothing here is by chance. But the watchpoints can miss: the kernel runs no program at one while the processor is within another
+// program or within a map that a process asks (bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18), and the tests beside this
+// one ask maps. It counts the hit all the same, which tells that the truth has a gap.
 func TestTurnsByWatchpoints(t *testing.T) {
 	needBPF(t)
 	for name, program := range map[string]string{
@@ -186,29 +196,43 @@ func TestTurnsByWatchpoints(t *testing.T) {
 					rubytest.Skip(t, "Ruby tells of its turns from 3.3 on (TestExactTurns)")
 				}
 				w := watch(t, r, "$stdout.sync = true\n"+program+"\nsleep 0.1\nputs 'ready'\n$stdin.gets", false)
-				points := watchOwner(t, &w)
-				p, err := Attach(w.proc, w.code, w.target)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer p.Close()
-				const enough, longest = 20_000, 4 * time.Second // records: a turn has four and more
-				var truth, records []exact.Record
-				for began := time.Now(); len(records) < enough && time.Since(began) < longest; time.Sleep(5 * time.Millisecond) {
-					truth = points.drain(t, truth)
-					if err := p.Drain(func(r *exact.Record) { records = append(records, *r) }); err != nil {
-						t.Fatal(err)
+				const parts = 20
+				for range parts {
+					truth, records, hits := recordTurns(t, &w)
+					if len(truth) == hits {
+						compareTurns(t, turnsOf(t, truth), records)
+						return
 					}
+					t.Logf("the watchpoints made %d records of %d hits: another part", len(truth), hits)
 				}
-				points.off() // before the probes: what these have more is not looked at
-				truth = points.drain(t, truth)
-				if err := p.Drain(func(r *exact.Record) { records = append(records, *r) }); err != nil {
-					t.Fatal(err)
-				}
-				compareTurns(t, turnsOf(t, truth), records)
+				t.Fatalf("in none of %d parts is there a record of each hit of a watchpoint", parts)
 			})
 		})
 	}
+}
+
+// recordTurns has what watchpoints and probes record in some seconds, and how often the watchpoints were hit.
+func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, hits int) {
+	t.Helper()
+	points := watchOwner(t, w)
+	p, err := Attach(w.proc, w.code, w.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const enough, longest = 20_000, 4 * time.Second // records: a turn has four and more
+	for began := time.Now(); len(records) < enough && time.Since(began) < longest; time.Sleep(5 * time.Millisecond) {
+		truth = points.drain(t, truth)
+		if err := p.Drain(func(r *exact.Record) { records = append(records, *r) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	points.off() // before the probes: what these have more is not looked at
+	truth = points.drain(t, truth)
+	if err := p.Drain(func(r *exact.Record) { records = append(records, *r) }); err != nil {
+		t.Fatal(err)
+	}
+	return truth, records, points.hits
 }
 
 func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
