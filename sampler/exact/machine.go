@@ -82,6 +82,8 @@ type Change struct {
 	// NoCPUNS and Doubtful are as in sampler.Change.
 	NoCPUNS  int64
 	Doubtful bool
+	// Stack and Resumes are those of sampler.Change.
+	Stack, Resumes sampler.StackID
 }
 
 // Watch has a function told of each change from now on, in order of time. What it is given is valid during the call only.
@@ -97,6 +99,18 @@ func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doub
 		return
 	}
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
+	m.watch(&m.change)
+}
+
+// tellHeld tells that a thread holds the GVL, by its own record.
+func (m *Machine) tellHeld(t *thread, now, noCPU int64, doubtful bool, r *Record) {
+	if m.watch == nil {
+		return
+	}
+	m.change = Change{
+		AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: sampler.GVLHeld, NoCPUNS: noCPU, Doubtful: doubtful,
+		Stack: r.Stack, Resumes: r.Resumes,
+	}
 	m.watch(&m.change)
 }
 
@@ -254,7 +268,6 @@ func (m *Machine) move(t *thread, to State, now int64, r *Record) {
 	state := sampler.GVLReleased
 	switch to {
 	case Running:
-		state = sampler.GVLHeld
 		m.checks.Runs++
 		if h := m.holder; h != nil && h != t && h.state == Running {
 			// Two can't hold it: what ended the other one's turn was not recorded.
@@ -263,6 +276,8 @@ func (m *Machine) move(t *thread, to State, now int64, r *Record) {
 			m.move(h, Released, now, r)
 		}
 		m.holder = t
+		m.tellHeld(t, now, noCPU, doubtful, r)
+		return
 	case Waiting:
 		state = sampler.GVLQueued
 		if h := m.holder; h != nil && h.state == Running {

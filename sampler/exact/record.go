@@ -1,5 +1,7 @@
 package exact
 
+import "github.com/ddtop/ddtop/sampler"
+
 // Kind says where a record was made.
 type Kind uint8
 
@@ -33,6 +35,8 @@ type Record struct {
 	Thread, Owner, Last uint64
 	// DelayNS is for how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64
+	// Stack and Resumes are those of sampler.Change, for the record of a wait's end; 0: not known.
+	Stack, Resumes sampler.StackID
 }
 
 // state is what a record says of its own thread.

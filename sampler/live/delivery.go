@@ -27,8 +27,11 @@ func (d *delivery) fetch() {
 // ready reports whether all is known of until a time, or never will be.
 func (d *delivery) ready(ns int64) bool { return d.from == nil || d.from.behind(ns) <= 0 }
 
-// wait waits until all is known of until a time: some milliseconds.
+// wait waits until all is known of until a time, when the clock has ended: some milliseconds.
 func (d *delivery) wait(ns int64) {
+	if x := d.mode.now.Load(); x != nil {
+		x.withoutClock()
+	}
 	for d.fetch(); !d.ready(ns); d.fetch() {
 		time.Sleep(time.Duration(d.from.behind(ns)))
 	}

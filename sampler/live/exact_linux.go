@@ -65,13 +65,20 @@ type exactRun struct {
 	withTarget bool
 	err        error
 	closed     bool
-	// pending are records that wait for earlier ones.
-	pending []exact.Record
+	// pending are records that wait for earlier ones, or for the name of their stack.
+	pending []pendingRecord
+	stacks  *waitStacks
 	counts  probe.Counts
 	beganNS int64 // CPU time of the process at the start
 	spans   []costSpan
 	seen    []seen // by sampling, in order of time
 	ractors bool
+}
+
+// pendingRecord is a record; stack has the one that it is of a wait's end with, until that is named.
+type pendingRecord struct {
+	exact.Record
+	stack *waitStack
 }
 
 // from is a Consumer of what is not over by a time: before, not all probes were there.
@@ -213,7 +220,10 @@ func (x *exactRun) look() {
 }
 
 func (x *exactRun) drain(now int64) error {
-	if err := x.probes.Drain(func(r *exact.Record) { x.pending = append(x.pending, *r) }); err != nil {
+	if err := x.probes.Drain(func(r *exact.Record) { x.pending = append(x.pending, pendingRecord{Record: *r}) }); err != nil {
+		return err
+	}
+	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacked(s, now) }); err != nil {
 		return err
 	}
 	counts, err := x.probes.Counts()
@@ -227,19 +237,47 @@ func (x *exactRun) drain(now int64) error {
 	return nil
 }
 
-// feed hands on the records of until a time.
+// stacked adds a stack to the record that it came with, which is one of the last.
+func (x *exactRun) stacked(s *probe.Stack, now int64) {
+	for i := len(x.pending) - 1; i >= 0; i-- {
+		r := &x.pending[i]
+		if r.NS == s.NS && r.TID == s.TID && r.Kind == exact.Unlocked {
+			var name stackName
+			name, r.stack = x.stacks.take(x.source.reader, s, now)
+			r.Stack, r.Resumes = name.id, name.resumes
+			return
+		}
+		if r.NS < s.NS-exactBehindNS {
+			return // it had no room
+		}
+	}
+}
+
+// feed hands on the records of until a time, or until the first one whose stack is still to be named.
 func (x *exactRun) feed(untilNS int64) {
 	untilNS = rounded(untilNS)
-	if untilNS <= x.fedNS.Load() {
-		return
-	}
-	byTime := func(a, b exact.Record) int { return cmp.Compare(a.NS, b.NS) }
+	byTime := func(a, b pendingRecord) int { return cmp.Compare(a.NS, b.NS) }
 	if !slices.IsSortedFunc(x.pending, byTime) {
 		slices.SortStableFunc(x.pending, byTime)
 	}
-	n := 0
+	n, now := 0, monotonic()
 	for ; n < len(x.pending) && x.pending[n].NS <= untilNS; n++ {
 		r := &x.pending[n]
+		if r.stack == nil {
+			continue
+		}
+		if !x.stacks.ready(r.stack, now) {
+			untilNS = rounded(r.NS) - changeUnit
+			break
+		}
+		name := x.stacks.nameOf(r.stack)
+		r.Stack, r.Resumes, r.stack = name.id, name.resumes, nil
+	}
+	if untilNS <= x.fedNS.Load() {
+		return
+	}
+	for n = 0; n < len(x.pending) && x.pending[n].NS <= untilNS; n++ {
+		r := &x.pending[n].Record
 		r.NS, r.DelayNS = rounded(r.NS), rounded(r.DelayNS)
 		x.to.Feed(r)
 	}
@@ -338,6 +376,7 @@ func (x *exactRun) finish() {
 	detached := x.probes.Detach()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.stacks.over.Store(true)
 	r := &x.report
 	errs := []error{x.err, detached, x.drain(r.ToNS)}
 	x.feed(r.ToNS)

@@ -22,6 +22,8 @@ func (*exactRun) look()                              {}
 func (*exactRun) behind(int64) int64                 { return 0 }
 func (*exactRun) fill(*sampler.Sample, *exact.List)  {}
 func (*exactRun) endWith(string)                     {}
+func (*exactRun) nameStacks()                        {}
+func (*exactRun) withoutClock()                      {}
 func (*exactRun) status() (none sampler.ExactStatus) { return none }
 func (*exactRun) close() (ExactReport, error)        { return ExactReport{}, nil }
 

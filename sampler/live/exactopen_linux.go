@@ -73,7 +73,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (*exactRun, error) 
 	if o.To == nil {
 		x.out.Consumer = nobody{}
 	}
-	x.to = exact.NewMachine(&x.out)
+	x.to, x.stacks = exact.NewMachine(&x.out), newWaitStacks()
 	if x.beganNS, err = x.cpu(); err != nil {
 		return nil, err
 	}
@@ -83,6 +83,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (*exactRun, error) 
 		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC,
 		SmallRing: s.sharers.Load() > fewSharers,
 	}
+	target.ContextOfThread, target.Stacks = s.reader.Contexts()
 	if x.probes, err = probe.Attach(s.proc, code, target); err != nil {
 		return nil, err
 	}
@@ -164,10 +165,10 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 			if err != nil {
 				continue // it has ended, or will be known by its first record
 			}
-			x.pending = append(x.pending, exact.Record{
+			x.pending = append(x.pending, pendingRecord{Record: exact.Record{
 				NS: now, TID: t.TID, Kind: exact.Began, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
 				Before33: scheduler.Before33, DelayNS: cpu.DelayNS,
-			})
+			}})
 		}
 		s.ticking.Unlock()
 	}

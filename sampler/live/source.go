@@ -267,6 +267,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			s.view.fill(&sample, false)
 			s.followFibers(&sample)
 			s.listThreads(c.exact)
+			if x := s.exact.now.Load(); x != nil && c.exact {
+				x.nameStacks()
+			}
 		}
 		s.ticking.Unlock()
 		spent := cost.since()

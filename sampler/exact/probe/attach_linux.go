@@ -28,9 +28,12 @@ type Probes struct {
 	counters *ebpf.Map
 	ring     *ebpf.Map
 	reader   *ringbuf.Reader
-	programs []*ebpf.Program
-	links    []link.Link
-	record   ringbuf.Record
+	stacks   stackMaps
+	// stackReader is nil where stacks are not copied.
+	stackReader *ringbuf.Reader
+	programs    []*ebpf.Program
+	links       []link.Link
+	record      ringbuf.Record
 	// HitNS is what a hit of a probe costs the process that is of another mutex, in ns, as measured at Attach.
 	HitNS int64
 }
@@ -92,6 +95,14 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	if p.reader, err = ringbuf.NewReader(p.ring); err != nil {
 		return nil, explain("opening the ring for records", err)
 	}
+	if target.Stacks {
+		if p.stacks, err = newStackMaps(ringBytes / o.ringBytes); err != nil {
+			return nil, err
+		}
+		if p.stackReader, err = ringbuf.NewReader(p.stacks.ring); err != nil {
+			return nil, explain("opening the ring for stacks", err)
+		}
+	}
 	if p.HitNS, err = hitCost(kernel, p.ring, o.many); err != nil {
 		return nil, err
 	}
@@ -107,7 +118,7 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 			}
 			files[s.file] = file
 		}
-		b := builder{target: &target, kernel: kernel, kind: s.kind, argument: s.argument, counters: p.counters.FD(), ring: p.ring.FD()}
+		b := builder{target: &target, kernel: kernel, kind: s.kind, argument: s.argument, counters: p.counters.FD(), ring: p.ring.FD(), stacks: &p.stacks}
 		program, err := loadProgram(b, o.many)
 		if err != nil {
 			return nil, err
@@ -252,6 +263,35 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 	return nil
 }
 
+// maxStacksDrained bounds the stacks that one DrainStacks takes: what the ring holds.
+const maxStacksDrained = stackRingBytes / stackSize
+
+// DrainStacks hands out the stacks that were copied since the last time: those of some of the waits that are over, the longest always while
+// there is room. The Stack is valid during the call.
+func (p *Probes) DrainStacks(emit func(*Stack)) error {
+	if p.stackReader == nil {
+		return nil
+	}
+	if err := p.stackReader.Flush(); err != nil {
+		return fmt.Errorf("exact mode: reading the ring of stacks: %w", err)
+	}
+	for range maxStacksDrained {
+		err := p.stackReader.ReadInto(&p.record)
+		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("exact mode: reading the ring of stacks: %w", err)
+		}
+		s, err := decodeStack(p.record.RawSample)
+		if err != nil {
+			return fmt.Errorf("exact mode: %w", err)
+		}
+		emit(&s)
+	}
+	return nil
+}
+
 // Counts are what the probes have counted since Attach.
 type Counts struct {
 	// Hits is how often a thread came past a probe, also with other mutexes; Lost how many records had no room.
@@ -313,14 +353,16 @@ func (p *Probes) Detach() error {
 // Close takes the probes out and closes all.
 func (p *Probes) Close() error {
 	errs := []error{p.Detach()}
-	if p.reader != nil {
-		errs = append(errs, p.reader.Close())
+	for _, r := range []*ringbuf.Reader{p.reader, p.stackReader} {
+		if r != nil {
+			errs = append(errs, r.Close())
+		}
 	}
-	for _, m := range []*ebpf.Map{p.ring, p.counters} {
+	for _, m := range []*ebpf.Map{p.ring, p.counters, p.stacks.slept, p.stacks.ring} {
 		if m != nil {
 			errs = append(errs, m.Close())
 		}
 	}
-	p.reader, p.ring, p.counters = nil, nil, nil
+	p.reader, p.ring, p.counters, p.stackReader, p.stacks = nil, nil, nil, nil, stackMaps{}
 	return errors.Join(errs...)
 }

@@ -27,6 +27,8 @@ type watched struct {
 	module *attach.Module
 	code   Code
 	target Target
+	reader *ruby.Reader
+	dict   *sampler.Dictionary
 }
 
 // busy has four threads hand the GVL to each other all the time.
@@ -58,7 +60,8 @@ func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := ruby.NewReader(found.VM, w.module, w.PID, sampler.NewDictionary(), ruby.Options{})
+	w.dict = sampler.NewDictionary()
+	reader, err := ruby.NewReader(found.VM, w.module, w.PID, w.dict, ruby.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +87,8 @@ func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	}
 	w.target = Target{PID: w.PID, Lock: uint64(at.Lock), Owner: uint64(at.Owner), QueueTail: uint64(at.QueueTail), ReadyNode: at.ReadyNode,
 		RunningNode: at.RunningNode, Before33: at.Before33, ExecutionContext: at.ExecutionContext, ThreadOfEC: at.ThreadOfEC}
+	w.target.ContextOfThread, w.target.Stacks = reader.Contexts()
+	w.reader = reader
 	return w
 }
 

@@ -29,6 +29,9 @@ const (
 	countLost
 	countBusyNS
 	countOff // not 0: nothing is to be recorded any more
+	// Since when, in ns, the copies of stacks are counted that countInSpan has.
+	countSpanNS
+	countInSpan
 	counters
 )
 
@@ -64,6 +67,7 @@ type builder struct {
 	argument argument
 	counters int // the map's descriptor
 	ring     int
+	stacks   *stackMaps // nil: stacks are not copied
 }
 
 // word reads a word of the target's memory at a register's address plus an offset, to a place on the stack; 0 where it can't be read.
@@ -122,7 +126,7 @@ func (b *builder) program() asm.Instructions {
 	} else {
 		ins = append(ins, b.readScheduler()...)
 	}
-	return append(ins,
+	ins = append(ins,
 		asm.LoadMapPtr(asm.R1, b.ring),
 		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, noWakeup),
 		asm.FnRingbufOutput.Call(),
@@ -130,7 +134,17 @@ func (b *builder) program() asm.Instructions {
 		asm.Mov.Imm(asm.R1, 1),
 		asm.Mov.Reg(asm.R2, asm.R7), asm.Add.Imm(asm.R2, countLost),
 		asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
-		asm.FnKtimeGetNs.Call().WithSymbol("kept"),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("kept"),
+	)
+	switch {
+	case !b.copies():
+	case b.kind == exact.Slept:
+		ins = append(ins, b.stacks.noteSleep()...)
+	default:
+		ins = append(ins, b.stacks.copyStack(b.target)...)
+	}
+	return append(ins,
+		asm.FnKtimeGetNs.Call(),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Sub.Reg(asm.R0, asm.R1),
 		asm.JLE.Imm(asm.R0, maxBusyNS, "counted"),

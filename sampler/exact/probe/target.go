@@ -15,6 +15,10 @@ type Target struct {
 	// ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t itself.
 	ExecutionContext int64
 	ThreadOfEC       int
+	// Stacks: the control frames of threads that have waited are wanted (Stack). ContextOfThread is where an rb_thread_t has the pointer to
+	// its execution context, in bytes.
+	Stacks          bool
+	ContextOfThread int
 	// SmallRing: many processes are followed at once, each by an eighth of the ring that one has.
 	SmallRing bool
 }

@@ -92,6 +92,11 @@ func (d *Decoder) Holds(p Proof) bool {
 	return p.generation >= d.cycleAt || p.old && p.generation >= d.majorAt
 }
 
+// Generation changes when a Proof may have ceased to hold.
+func (d *Decoder) Generation() uint64 {
+	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
+}
+
 // check reads what is on the lists again and drops what has changed; same says that nothing has. What lacked a name is
 // dropped as well, to be tried again once a generation.
 func (d *Decoder) check() (same bool, err error) {

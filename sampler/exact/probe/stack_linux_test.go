@@ -1,0 +1,149 @@
+package probe
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// stacksProgram has threads that wait for the GVL at the inner end of calls of their own: each goes through methods that have its number
+// in their names, as deep as it decides anew each time, and hands the GVL on within a C function, or at the end of its time slice.
+const stacksProgram = `$stdout.sync = true
+io = IO.pipe
+6.times do |i|
+  eval <<~RUBY
+    class C#{i}
+      def down_#{i}(n, io)
+        n > 0 ? down_#{i}(n - 1, io) : [n].each { leaf_#{i}(io) }
+      end
+      def leaf_#{i}(io)
+        case #{i} % 3
+        when 0 then io[1].syswrite("x"); io[0].sysread(1)
+        when 1 then sleep 0.0003
+        else (rand(200) > 0 ? 500 : 3_000_000).times { |x| x + 1 }; sleep 0.0002
+        end
+      end
+      def run_#{i}(io)
+        loop { down_#{i}(rand(40), io) }
+      end
+    end
+  RUBY
+  c = Object.const_get("C#{i}").new
+  Thread.new { c.send("run_#{i}", io) }
+end
+puts "ready"
+$stdin.gets`
+
+// TestStacks: a stack that comes with a record is of the thread that the record is of: all its own methods have that thread's number, in the
+// order in which they were called, and of a chain of one method each call is there, however it moves meanwhile. A record without a stack
+// there may be, a stack without a record not.
+func TestStacks(t *testing.T) {
+	needBPF(t)
+	number := regexp.MustCompile(`(down|leaf|run)_(\d)$`)
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		w := watch(t, r, stacksProgram, false)
+		if !w.target.Stacks {
+			rubytest.Skip(t, "a part of this Ruby's control frames lies elsewhere (ZJIT)")
+		}
+		p, err := Attach(w.proc, w.code, w.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		type at struct {
+			ns  int64
+			tid int32
+		}
+		ends, came := make(map[at]bool), []at(nil)
+		of := make(map[int32]string) // which number a native thread has
+		named, failed, shapes, deepest := 0, 0, make(map[string]int), 0
+		var sample sampler.Sample
+		drain := func() {
+			t.Helper()
+			if err := p.Drain(func(r *exact.Record) {
+				if r.Kind == exact.Unlocked && r.Owner == r.Thread {
+					ends[at{r.NS, r.TID}] = true
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const enough = 1000
+		for deadline := time.Now().Add(r.Timeout()); named < enough && time.Now().Before(deadline); {
+			if err := w.reader.Read(sampler.StackTick, &sample); err != nil {
+				continue // its list of threads changed meanwhile
+			}
+			drain()
+			if err := p.DrainStacks(func(s *Stack) {
+				came = append(came, at{s.NS, s.TID})
+				id, _, err := w.reader.NameCopied(&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
+				if err != nil {
+					failed++
+					return
+				}
+				named++
+				var names []string
+				who := ""
+				for id != 0 {
+					caller, frame := w.dict.Stack(id)
+					label := w.dict.Frame(frame).Label
+					if m := number.FindStringSubmatch(strings.TrimPrefix(label, "block in ")); m != nil {
+						if names = append(names, m[1]); who == "" {
+							who = m[2]
+						}
+						if who != m[2] {
+							t.Errorf("a stack has methods of %s and %s: %s", who, m[2], label)
+						}
+					}
+					id = caller
+				}
+				if who == "" {
+					return // the main thread
+				}
+				if was, ok := of[s.TID]; ok && was != who {
+					t.Errorf("native thread %d runs the methods of %s and of %s", s.TID, was, who)
+				}
+				of[s.TID] = who
+				deepest = max(deepest, len(names))
+				shapes[strings.Join(dedup(names), " ")]++
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for shape := range shapes {
+			switch shape {
+			case "run", "down run", "leaf down run":
+			default:
+				t.Errorf("a chain of calls that there is not: %s (%d times)", shape, shapes[shape])
+			}
+		}
+		drain()
+		for _, x := range came {
+			if !ends[x] {
+				t.Errorf("a stack of thread %d at %d, where no record says that it has the GVL", x.tid, x.ns)
+			}
+		}
+		if named < enough || failed > 0 || deepest < 30 || shapes["leaf down run"] == 0 {
+			t.Errorf("%d stacks named, %d not, %d calls deep, %v", named, failed, deepest, shapes)
+		}
+		rubytest.Report(t, "%s", fmt.Sprintf("%d stacks of waits, up to %d calls deep", named, deepest))
+	})
+}
+
+// dedup leaves out what equals the one before.
+func dedup(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if len(out) == 0 || out[len(out)-1] != n {
+			out = append(out, n)
+		}
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package live
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+const (
+	// maxUnnamed bounds the stacks of waits that wait for the clock to name them, some 5 MB; of more the wait has the stack that sampling saw.
+	maxUnnamed = 256
+	// namedAtOnce is how many of them the clock names in a tick: 20 to 100 µs each.
+	namedAtOnce = 24
+	// nameWithinNS is for how long records wait for the name of a stack, in ns. The clock comes by every 10 ms, when little happens every 100.
+	nameWithinNS = 300_000_000
+	// maxNames bounds the names that are kept, some 2 MB; past it they are forgotten.
+	maxNames = 1 << 14
+)
+
+// waitStack is the stack of a wait that is over, on its way from the ring to the clock, who alone may ask what its frames are called, and
+// back.
+type waitStack struct {
+	key     uint64
+	copied  ruby.CopiedStack
+	memory  []byte // of copied
+	takenNS int64
+	// before is the name that it had when it was seen last, which may no longer hold.
+	before stackName
+	// named is set when the clock has set name.
+	named atomic.Bool
+	name  stackName
+}
+
+// stackName is what a stack is called.
+type stackName struct {
+	// id is 0 where it could not be told. resumes is id without the C functions at its inner end.
+	id, resumes sampler.StackID
+	proof       ruby.StackProof
+	// revision counts the times at which a proof may have ceased to hold.
+	revision uint64
+}
+
+// waitStacks give names to the stacks of waits. Who fetches records asks for them, under exactRun.mu, the clock gives them: neither waits
+// for the other.
+type waitStacks struct {
+	seed  maphash.Seed
+	names map[uint64]stackName
+	key   []byte
+	spare []*waitStack
+	// toName goes to the clock. revision is its count of the times at which a proof may have ceased to hold. over: there is no clock.
+	toName   chan *waitStack
+	revision atomic.Uint64
+	over     atomic.Bool
+	// last is the clock's.
+	last ruby.Revision
+}
+
+func newWaitStacks() *waitStacks {
+	return &waitStacks{seed: maphash.MakeSeed(), names: make(map[uint64]stackName), toName: make(chan *waitStack, maxUnnamed)}
+}
+
+// take takes a stack: it returns its name where that is known, or what will have it; neither where there is no room.
+func (w *waitStacks) take(r *ruby.Reader, s *probe.Stack, nowNS int64) (stackName, *waitStack) {
+	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values}
+	w.key = r.CopiedKey(&copied, w.key[:0])
+	key := maphash.Bytes(w.seed, w.key)
+	name, known := w.names[key]
+	if known && name.revision == w.revision.Load() {
+		return name, nil
+	}
+	var x *waitStack
+	if n := len(w.spare); n > 0 {
+		x, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		x = new(waitStack)
+	}
+	x.memory = append(append(x.memory[:0], s.Frames...), s.Values...)
+	copied.Frames, copied.Values = x.memory[:len(s.Frames)], x.memory[len(s.Frames):]
+	x.key, x.copied, x.takenNS, x.before, x.name = key, copied, nowNS, name, stackName{}
+	x.named.Store(false)
+	select {
+	case w.toName <- x:
+		return stackName{}, x
+	default:
+		w.spare = append(w.spare, x)
+		return stackName{}, nil
+	}
+}
+
+// ready reports whether a stack has its name, or is not to be waited for any longer.
+func (w *waitStacks) ready(x *waitStack, nowNS int64) bool {
+	return x.named.Load() || w.over.Load() || nowNS-x.takenNS >= nameWithinNS
+}
+
+// nameOf is the name of a stack that is ready.
+func (w *waitStacks) nameOf(x *waitStack) stackName {
+	if !x.named.Load() {
+		return stackName{} // the clock still has it
+	}
+	if x.name.id != 0 {
+		if len(w.names) >= maxNames {
+			clear(w.names)
+		}
+		w.names[x.key] = x.name
+	}
+	if len(w.spare) < maxUnnamed {
+		w.spare = append(w.spare, x)
+	}
+	return x.name
+}
+
+// give names what waits for it. It is the clock's, between two readings.
+func (w *waitStacks) give(r *ruby.Reader, dict *sampler.Dictionary) {
+	w.over.Store(false)
+	if now := r.Revision(); now != w.last {
+		w.last = now
+		w.revision.Add(1)
+	}
+	for range namedAtOnce {
+		select {
+		case x := <-w.toName:
+			if x.name = x.before; x.name.id == 0 || !r.Holds(x.name.proof) {
+				x.name = stackName{}
+				if id, proof, err := r.NameCopied(&x.copied); err == nil {
+					x.name = stackName{id: id, resumes: resumes(dict, id), proof: proof}
+				}
+			}
+			x.name.revision = w.revision.Load()
+			x.named.Store(true)
+		default:
+			return
+		}
+	}
+}
+
+// resumes is a stack without the C functions at its inner end: the code that goes on when they return.
+func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
+	for range maxCInARow {
+		if id == 0 {
+			break
+		}
+		caller, frame := dict.Stack(id)
+		if !dict.Frame(frame).C {
+			break
+		}
+		id = caller
+	}
+	return id
+}
+
+// maxCInARow bounds the C functions at the inner end of a stack.
+const maxCInARow = 64
+
+// nameStacks names stacks of waits. It is the clock's, between two readings.
+func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict) }
+
+// withoutClock has records no longer wait for it, until it names stacks again.
+func (x *exactRun) withoutClock() { x.stacks.over.Store(true) }

@@ -1,0 +1,77 @@
+package ruby
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+)
+
+// CopiedStack is a stack that somebody else has copied, of a thread that stood still meanwhile.
+type CopiedStack struct {
+	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
+	Low, End, CFP attach.Address
+	// Frames is what is from CFP to End, Values what is from Low on, up to the stack pointer of the innermost frame at least.
+	Frames, Values []byte
+}
+
+// StackProof says for how long the name of a CopiedStack holds.
+type StackProof struct {
+	proof      code.Proof
+	generation sampler.Generation
+}
+
+// errNotFrames: what was copied can't be control frames.
+var errNotFrames = errors.New("what was copied are no control frames")
+
+// Contexts says where an rb_thread_t has the pointer to its execution context, in bytes. ok: stacks that are copied can be named. With
+// ZJIT they can't: a part of its frames lies elsewhere.
+func (r *Reader) Contexts() (at int, ok bool) { return r.o.thEC, !r.vm.ZJITFrames && r.o.thEC >= 0 }
+
+// CopiedKey appends to key what the name of a copied stack depends on, so that those with equal keys have the same name for as long as the
+// proof of one of them holds: of each frame its code, the place in it, and the method that its environment names (of a block whose environment is on the heap its
+// code says enough). It needs nothing of the Reader that changes, and is for any goroutine.
+func (r *Reader) CopiedKey(s *CopiedStack, key []byte) []byte {
+	size := r.o.code.FrameSize
+	for f := s.Frames; len(f) >= size; f = f[size:] {
+		key = append(key, f[code.FramePC:code.FramePC+8]...)
+		key = append(key, f[code.FrameISeq:code.FrameISeq+8]...)
+		me := uint64(0)
+		if at := int64(le64(f[code.FrameEP:])) - 16 - int64(s.Low); at >= 0 && at+8 <= int64(len(s.Values)) {
+			me = le64(s.Values[at:])
+		}
+		key = binary.LittleEndian.AppendUint64(key, me)
+	}
+	return key
+}
+
+// NameCopied names a copied stack. It is for the goroutine that reads, between two calls of Read.
+func (r *Reader) NameCopied(s *CopiedStack) (sampler.StackID, StackProof, error) {
+	size := r.o.code.FrameSize
+	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.maxDepth {
+		return 0, StackProof{}, errNotFrames
+	}
+	generation := r.dict.Generation()
+	id, info, err := r.dec.Decode(&code.Stack{End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, ValuesAt: s.Low})
+	r.reads.Calls += uint64(info.Calls)
+	if err != nil {
+		return 0, StackProof{}, err
+	}
+	return id, StackProof{info.Proof, generation}, nil
+}
+
+// Holds reports whether a stack would get the name again that it got with a proof. It is for the goroutine that reads.
+func (r *Reader) Holds(p StackProof) bool {
+	return p.generation == r.dict.Generation() && r.dec.Holds(p.proof)
+}
+
+// Revision is another one when a StackProof may have ceased to hold. It is for the goroutine that reads.
+func (r *Reader) Revision() Revision { return Revision{r.dict.Generation(), r.dec.Generation()} }
+
+// Revision tells two times apart between which a StackProof may have ceased to hold.
+type Revision struct {
+	dictionary sampler.Generation
+	code       uint64
+}
