@@ -92,7 +92,8 @@ func (c *Chain) Lock(i *LockInterval) {
 }
 
 func (c *Chain) add(i *LockInterval, ns int64) {
-	k := chainKey{i.Thread, i.State, c.method(i.Stack)}
+	stack := cmp.Or(i.Turn, i.Stack)
+	k := chainKey{i.Thread, i.State, c.method(stack)}
 	p, ok := c.sums[k]
 	if !ok {
 		if len(c.sums) >= maxChainParts {
@@ -102,11 +103,11 @@ func (c *Chain) add(i *LockInterval, ns int64) {
 		p.stacks = make(map[sampler.StackID]int64)
 	}
 	p.ns += ns
-	if len(p.stacks) < maxChainParts || p.stacks[i.Stack] != 0 {
-		p.stacks[i.Stack] += ns
+	if len(p.stacks) < maxChainParts || p.stacks[stack] != 0 {
+		p.stacks[stack] += ns
 	}
-	if n := p.stacks[i.Stack]; n > p.most {
-		p.most, p.stack = n, i.Stack
+	if n := p.stacks[stack]; n > p.most {
+		p.most, p.stack = n, stack
 	}
 	c.sums[k] = p
 }

@@ -54,6 +54,8 @@ type Wait struct {
 	// FirstHolder held the GVL when the wait began, or was chosen to, LastHolder held it last before the wait ended; 0: nobody, or a
 	// thread that no sample listed.
 	FirstHolder, LastHolder sampler.ThreadID
+	// Stack is the thread's, as copied when the wait was over (sampler.Change.Stack); Before has it, too. 0: Before has what sampling saw.
+	Stack sampler.StackID
 }
 
 // NS returns how long the wait took, or has taken so far, in ns.
@@ -76,6 +78,10 @@ type LockInterval struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  State
+	// Turn is the holder's stack as it was in this turn: what it had gone on with (sampler.Change.Resumes; its whole Stack after a time
+	// slice), later that of a sample of it. 0: it is not known. Stack can be of an earlier turn, and has what threads hold the GVL with for
+	// long all the oftener: it is for sums, Turn for what happened.
+	Turn sampler.StackID
 	// Serving is for whom the holder worked, as old as its stack.
 	Serving sampler.Serving
 	// GCReason is Detail.GCReason of a holder in GC.

@@ -102,6 +102,8 @@ type exactThread struct {
 	chosenNS        int64
 	noCPUNS         int64
 	first           sampler.ThreadID
+	// waitStack is the stack that the wait ended with; 0: it goes on, or that is not known.
+	waitStack sampler.StackID
 	// looks are the last readings of it holding the GVL, waiting for it, and without it.
 	looks [numPlaces]pastLook
 	// most is how many segments there were at most in the last readings.

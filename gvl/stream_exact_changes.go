@@ -76,6 +76,7 @@ func (e *exactStream) seeHolder(i *LockInterval) {
 	if t.Quality&sampler.StackFailed != 0 {
 		i.Stack = 0
 	}
+	i.Turn = i.Stack
 }
 
 // changed takes one change.
@@ -119,9 +120,20 @@ func (s *Stream) changed(g *sampler.Change, place int, at int64, initial bool) {
 		s.enter(r, sampler.GVLReleased, at, false, false)
 		r.known, r.endedNS = false, at
 	case sampler.GVLReleased, sampler.GVLQueued, sampler.GVLChosen, sampler.GVLHeld:
+		goesOn := sampler.StackID(0)
+		if g.State == sampler.GVLHeld && g.Stack != 0 && placeOf(r.state) == placeWaiting {
+			s.waitedWith(r, g.Stack, at)
+			goesOn = g.Stack
+			if !r.before.State.Held() && g.Resumes != 0 { // what it had released the GVL for is over
+				goesOn = g.Resumes
+			}
+		}
 		s.enter(r, g.State, at, sure, e.reachesSample(r, &e.sample.Changes, place+1) && at > e.step.midNS)
-		if g.State == sampler.GVLHeld && e.reachesSample(r, &e.sample.Changes, place+1) {
-			e.seeHolder(&s.mainLane().now)
+		if g.State == sampler.GVLHeld {
+			s.mainLane().now.Turn = goesOn
+			if e.reachesSample(r, &e.sample.Changes, place+1) && (goesOn == 0 || at > e.step.midNS) {
+				e.seeHolder(&s.mainLane().now) // else from the middle of the step on
+			}
 		}
 		if initial && r.stepNS == 0 {
 			r.stepNS = e.step.lengthNS()

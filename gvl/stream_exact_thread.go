@@ -84,6 +84,15 @@ func (s *Stream) arrive(r *streamThread, is place, at int64, sure bool) {
 	}
 }
 
+// waitedWith takes the stack with which a wait ended, at a time: the thread had it since it gave the GVL away.
+func (s *Stream) waitedWith(r *streamThread, stack sampler.StackID, at int64) {
+	s.cut(r, at)
+	for i := len(r.segments) - 1; i >= 0 && placeOf(r.segments[i].state) != placeHeld; i-- {
+		r.segments[i].stack = stack
+	}
+	r.waitStack = stack
+}
+
 // atSample takes what the sample at the end of a step says of a thread, after the changes.
 func (s *Stream) atSample(r *streamThread, ts *ThreadState, t *sampler.Thread) {
 	e := &s.exact

@@ -9,6 +9,8 @@ type segment struct {
 	// exact: the edges are those of changes, or lie within such.
 	exact  bool
 	detail Detail
+	// stack is the one that it had, where that is known by a change and need not be told from the readings around it; 0: it is not.
+	stack sampler.StackID
 }
 
 // look is what was read of a thread's frames: its stack, and for whom it worked.
@@ -139,6 +141,7 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 func (s *Stream) change(r *streamThread, ts *ThreadState, atNS int64) {
 	if r.state == Waiting {
 		s.waited(r, atNS)
+		r.waitStack = 0
 	}
 	if ts.State == Waiting {
 		r.waitNS = atNS
@@ -163,7 +166,10 @@ func (s *Stream) waited(r *streamThread, atNS int64) {
 
 // waitTo is the wait that goes on, up to a time.
 func (s *Stream) waitTo(r *streamThread, atNS int64) Wait {
-	w := Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before, Slot: r.slot}
+	w := Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before, Slot: r.slot, Stack: r.waitStack}
+	if w.Stack != 0 {
+		w.Before.Stack = w.Stack
+	}
 	if r.exactWait {
 		s.exact.fill(r, &w)
 	}
@@ -214,7 +220,7 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 		if g.state == openState {
 			g.state, g.detail = Unknown, notAsked
 		}
-		i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, of.stack, of.serving
+		i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), of.serving
 		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
 		if i.ToNS > i.FromNS {
 			fn(i)
@@ -231,7 +237,15 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
 
 // goesOn is the segment that goes on, up to a time.
 func (r *streamThread) goesOn(atNS int64) segment {
-	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail}
+	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0}
+}
+
+// stackOr is the segment's own stack, or that of the reading which it goes to.
+func (g *segment) stackOr(of look) sampler.StackID {
+	if g.stack != 0 {
+		return g.stack
+	}
+	return of.stack
 }
 
 // cut lets the segment that goes on end, and the next one begin.
@@ -334,7 +348,7 @@ func (s *Stream) settle(r *streamThread, g *segment, of look, fromNS, toNS int64
 func (s *Stream) handOut(r *streamThread, g *segment, of look, fromNS, toNS int64) {
 	i := &s.out
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
-	i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, of.stack, of.serving
+	i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), of.serving
 	i.FromNS, i.ToNS, i.ResolutionNS = fromNS, toNS, g.stepNS
 	for _, c := range s.to {
 		c.Interval(i)
@@ -347,7 +361,7 @@ func (s *Stream) hold(r *streamThread, u *untold) {
 	if n > 0 {
 		last := &r.untold[n-1]
 		full := n >= maxUntold
-		if open := last.state == openState && u.state == openState; open && (last.look == u.look || full) {
+		if open := last.state == openState && u.state == openState; open && (last.look == u.look && last.stackOr(last.look) == u.stackOr(u.look) || full) {
 			last.toNS = u.toNS
 			return
 		}

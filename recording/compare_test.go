@@ -86,6 +86,14 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 			out.sample.Ractors[i].Queue = nil
 		}
 	}
+	for i := range out.sample.Changes.List {
+		x := &out.sample.Changes.List[i]
+		for _, id := range []*sampler.StackID{&x.Stack, &x.Resumes} {
+			if *id != 0 {
+				*id = sampler.StackID(h.hash(*id)) // in its place: tests put other changes there
+			}
+		}
+	}
 	if len(out.sample.Changes.List) == 0 {
 		out.sample.Changes.List = nil
 	}

@@ -63,6 +63,7 @@ const (
 const (
 	changeNoCPU = 1 << iota // NoCPUNS is not 0
 	changeOdd               // the state is not the likely one, or the change is doubtful
+	changeStack             // Stack and Resumes follow
 	changeBits  = iota
 )
 
@@ -186,7 +187,8 @@ func (e *encoder) change(x *sampler.Change, unit int64) {
 	st := &e.changed
 	t, at := st.find(x.Thread, x.TID)
 	odd := x.Doubtful || x.State != t.next[t.state]
-	e.uint(uint64(at+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(odd, changeOdd))
+	stack := x.Stack != 0 || x.Resumes != 0
+	e.uint(uint64(at+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(odd, changeOdd) | bit(stack, changeStack))
 	if at < 0 {
 		e.uint(uint64(x.Thread))
 		e.int(int64(x.TID))
@@ -199,6 +201,10 @@ func (e *encoder) change(x *sampler.Change, unit int64) {
 	}
 	if x.NoCPUNS != 0 {
 		e.count(x.NoCPUNS / unit)
+	}
+	if stack {
+		e.uint(e.stack(x.Stack))
+		e.uint(e.stack(x.Resumes))
 	}
 	st.move(t, at, x.State)
 }
@@ -307,6 +313,9 @@ func (d *decoder) change(unit int64) (x sampler.Change) {
 	}
 	if bits&changeNoCPU != 0 {
 		x.NoCPUNS = d.counts.int() * unit
+	}
+	if bits&changeStack != 0 {
+		x.Stack, x.Resumes = d.stack(), d.stack()
 	}
 	if d.err() == nil {
 		st.move(t, at, x.State)

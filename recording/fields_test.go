@@ -28,7 +28,8 @@ func TestEveryField(t *testing.T) {
 	}
 	s.Changes.FromNS, s.Changes.ToNS = 1e15-10, 1e15
 	for i := range s.Changes.List {
-		s.Changes.List[i].AtNS = 1e15 - 3
+		x := &s.Changes.List[i]
+		x.AtNS, x.Stack, x.Resumes = 1e15-3, g.stacks[3+2*i], g.stacks[4+2*i]
 	}
 	s.Proc.Pressure.Source = sampler.PressureMachine
 	file, want := record(t, 1, func() *sampler.Sample { return &s }, g.d, nil)

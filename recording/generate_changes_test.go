@@ -124,6 +124,9 @@ func (g *generator) wildChanges() {
 	for i := range c.List {
 		x := &c.List[i]
 		x.Doubtful = m.r.IntN(50) == 0
+		if x.State == sampler.GVLHeld && m.r.IntN(3) > 0 {
+			x.Stack, x.Resumes = g.stacks[m.r.IntN(len(g.stacks))], g.stacks[m.r.IntN(len(g.stacks))]
+		}
 		if m.r.IntN(50) == 0 {
 			x.State = sampler.GVLState(m.r.IntN(int(sampler.GVLHeld) + 1))
 		}

@@ -58,13 +58,14 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 
 // Lock notes the stack of a holder.
 func (w *waitLog) Lock(i *gvl.LockInterval) {
-	if i.Thread == 0 || i.Stack == 0 || w.holders[i.Thread] == i.Stack {
+	stack := cmp.Or(i.Turn, i.Stack)
+	if i.Thread == 0 || stack == 0 || w.holders[i.Thread] == stack {
 		return
 	}
 	if len(w.holders) >= maxHolderStacks {
 		clear(w.holders)
 	}
-	w.holders[i.Thread] = i.Stack
+	w.holders[i.Thread] = stack
 }
 
 // Interval notes what a thread works for.
