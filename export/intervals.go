@@ -85,6 +85,8 @@ type (
 		NoCPU    *int64            `json:"no_cpu_ns"`
 		First    *sampler.ThreadID `json:"first_holder"`
 		Last     *sampler.ThreadID `json:"last_holder"`
+		// Stack is the one that it ended with; null where that is not known.
+		Stack *sampler.StackID `json:"stack"`
 	}
 	intervalsGVL struct {
 		Type    string            `json:"type"` // gvl
@@ -94,6 +96,7 @@ type (
 		Holder  *sampler.ThreadID `json:"holder"`
 		State   *string           `json:"state"`
 		Stack   *sampler.StackID  `json:"stack"`
+		Turn    *sampler.StackID  `json:"turn_stack"`
 		Waiters int64             `json:"waiters"`
 		// Unlisted: a thread held it that no sample listed; Holder is null.
 		Unlisted bool `json:"unlisted"`
@@ -192,6 +195,9 @@ func (x *Intervals) Waited(w *gvl.Wait) {
 		line.Handover, line.NoCPU = &w.HandoverNS, &w.NoCPUNS
 		line.First, line.Last = x.known(w.FirstHolder), x.known(w.LastHolder)
 	}
+	if w.Stack != 0 {
+		line.Stack = x.stack(w.Stack)
+	}
 	x.put(line)
 }
 
@@ -207,7 +213,7 @@ func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 // Lock takes who holds a GVL, and writes who held it before, when that is another one.
 func (x *Intervals) Lock(i *gvl.LockInterval) {
 	before, ok := x.held[i.Ractor]
-	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Waiters == i.Waiters &&
+	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Turn == i.Turn && before.Waiters == i.Waiters &&
 		before.Unlisted == i.Unlisted {
 		before.ToNS = i.ToNS
 		x.held[i.Ractor] = before
@@ -230,6 +236,9 @@ func (x *Intervals) gvl(i *gvl.LockInterval) {
 		x.thread(i.Thread)
 		id, state := i.Thread, i.State.String()
 		line.Holder, line.State, line.Stack = &id, &state, x.stack(i.Stack)
+		if i.Turn != 0 {
+			line.Turn = x.stack(i.Turn)
+		}
 	}
 	x.put(line)
 }

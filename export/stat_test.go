@@ -83,7 +83,7 @@ func demoStat() gvl.Stat {
 		LongestWaits: []gvl.StatWait{
 			{Thread: 3, NS: 2_300e6, InProgress: true, Before: &gvl.StatBefore{State: "io", Words: "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", NS: 100e6}},
 			{Thread: 2, NS: 101e6, Before: &gvl.StatBefore{State: "sleeping", Words: "sleeping 50 ms", NS: 50e6}},
-			{Thread: 9, NS: 1e6},
+			{Thread: 9, NS: 1e6, Method: "Report#build → JSON.gen\x1berate"},
 		},
 		Requests:      demoRequests(),
 		NativeThreads: []gvl.StatNative{{TID: 4100, Name: "grpc_global", CPUNS: 1_200e6}, {TID: 4001, Name: "ruby-timer\n"}},

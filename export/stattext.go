@@ -169,6 +169,9 @@ func statLongest(b *strings.Builder, s gvl.Stat) {
 			least = "≥"
 		}
 		fmt.Fprintf(b, "  %9s  %s", least+units.ProseDuration(w.NS), name(w.Thread))
+		if w.Method != "" {
+			fmt.Fprintf(b, " in %s", flamegraph.Printable(w.Method))
+		}
 		if w.Before != nil {
 			fmt.Fprintf(b, ", after %s of %s", units.ProseDuration(w.Before.NS), flamegraph.Printable(beforeText(w.Before)))
 		}

@@ -93,7 +93,7 @@ func (c *Chain) Lock(i *LockInterval) {
 
 func (c *Chain) add(i *LockInterval, ns int64) {
 	stack := cmp.Or(i.Turn, i.Stack)
-	k := chainKey{i.Thread, i.State, c.method(stack)}
+	k := chainKey{i.Thread, i.State, rubyMethod(c.dict, stack)}
 	p, ok := c.sums[k]
 	if !ok {
 		if len(c.sums) >= maxChainParts {
@@ -112,9 +112,9 @@ func (c *Chain) add(i *LockInterval, ns int64) {
 	c.sums[k] = p
 }
 
-// method names the code of a stack.
-func (c *Chain) method(stack sampler.StackID) string {
-	if c.dict == nil {
+// rubyMethod names the code of a stack: the innermost method written in Ruby, with the C function called in it; "" without a dict.
+func rubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
 		return ""
 	}
 	inner := ""
@@ -122,8 +122,8 @@ func (c *Chain) method(stack sampler.StackID) string {
 		if stack == 0 {
 			break
 		}
-		caller, id := c.dict.Stack(stack)
-		f := c.dict.Frame(id)
+		caller, id := dict.Stack(stack)
+		f := dict.Frame(id)
 		if !f.C {
 			return ownCode(method(f.Label), "", inner)
 		}

@@ -330,6 +330,73 @@ func TestExactStacks(t *testing.T) {
 	}
 }
 
+// A wait that says with which stack it ended has that one, and so has all that the thread spent without the GVL before it, whatever the
+// samples saw it with before and after. The turn that begins then goes on with its Ruby code, until a sample sees that very turn; sums go
+// by samples alone.
+func TestExactStacksOfWaits(t *testing.T) {
+	dict := sampler.NewDictionary()
+	var stacks []sampler.StackID
+	for i := range 10 {
+		stacks = append(stacks, dict.InternStack(0, dict.InternFrame(sampler.Frame{Label: fmt.Sprint("m", i)})))
+	}
+	f := newExactFeed(t, dict)
+	with := func(th sampler.Thread, stack sampler.StackID) sampler.Thread { th.Stack = stack; return th }
+	sleeps := func(stack sampler.StackID) sampler.Thread {
+		return with(asleep(1, sampler.Stopped, sampler.BlockSleep), stack)
+	}
+	held := func(us int64, stack, resumes sampler.StackID) sampler.Change {
+		return sampler.Change{AtNS: base + us*1000, Thread: 1, State: sampler.GVLHeld, Stack: stack, Resumes: resumes}
+	}
+	change := func(us int64, state sampler.GVLState) sampler.Change {
+		return sampler.Change{AtNS: base + us*1000, Thread: 1, State: state}
+	}
+	feed := func(us int64, owner sampler.ThreadID, th sampler.Thread, list ...sampler.Change) {
+		th.Quality |= sampler.StackFresh
+		x := sampleAt(base+us*1000, owner, th)
+		x.Changes.List = list
+		f.feed(x, "")
+	}
+	f.at(0, 1, "fresh", with(holder(1), stacks[1]))
+	f.at(10_000, 0, "1 released 5000", sleeps(stacks[2]))
+	feed(20_000, 0, sleeps(stacks[3]),
+		change(11_000, sampler.GVLQueued), held(12_000, stacks[6], stacks[7]), change(13_000, sampler.GVLReleased), // within a step
+		change(14_000, sampler.GVLQueued), held(15_000, 0, 0), change(16_000, sampler.GVLReleased)) // not known
+	feed(30_000, 1, with(holder(1), stacks[4]),
+		change(21_000, sampler.GVLQueued), held(22_000, stacks[8], stacks[9])) // a turn that a sample sees
+	feed(40_000, 1, with(holder(1), stacks[5]))
+	want := map[State]map[sampler.StackID]int64{
+		Running:  {stacks[1]: 5000 + 1000 + 1000, stacks[4]: 8000 + 5000, stacks[5]: 5000},
+		Waiting:  {stacks[6]: 1000, stacks[2]: 1000, stacks[8]: 1000},
+		Sleeping: {stacks[2]: 5000 + 1000, stacks[6]: 1000, stacks[3]: 4000, stacks[8]: 1000},
+	}
+	got := map[State]map[sampler.StackID]int64{Running: {}, Waiting: {}, Sleeping: {}}
+	for _, i := range f.log.intervals {
+		got[i.State][i.Stack] += i.NS() / 1000
+	}
+	var waits []sampler.StackID
+	for _, w := range f.log.waits {
+		waits = append(waits, w.Stack)
+		if w.Stack != 0 && w.Before.Stack != w.Stack {
+			t.Errorf("%+v", w)
+		}
+	}
+	if want := []sampler.StackID{stacks[6], 0, stacks[8]}; !slices.Equal(waits, want) {
+		t.Errorf("waits end with the stacks %v, want %v", waits, want)
+	}
+	turns := map[sampler.StackID]int64{}
+	for _, i := range f.lane {
+		if i.Thread != 0 {
+			turns[i.Turn] += i.NS() / 1000
+		}
+	}
+	if want := (map[sampler.StackID]int64{0: 5000 + 1000, stacks[7]: 1000, stacks[9]: 3000, stacks[4]: 5000 + 5000, stacks[5]: 5000}); fmt.Sprint(turns) != fmt.Sprint(want) {
+		t.Errorf("turns: %v, want %v", turns, want)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // The parts of a chain add up to the wait, and are whose they are.
 func TestChain(t *testing.T) {
 	dict := sampler.NewDictionary()

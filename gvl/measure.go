@@ -84,6 +84,9 @@ type StatWait struct {
 	InProgress bool             `json:"in_progress"`
 	// Before is what the thread did before it waited; null when that was not seen.
 	Before *StatBefore `json:"before"`
+	// Method is the code in which it waited, as in "Report#build → JSON.generate", by the stack with which the wait ended (Wait.Stack); "":
+	// that is not known.
+	Method string `json:"method"`
 	// Exact and the rest are those of Wait.
 	Exact       bool             `json:"exact"`
 	HandoverNS  int64            `json:"handover_ns"`
@@ -187,7 +190,7 @@ func (m *Measure) Stat(waitNS int64) Stat {
 	for _, w := range m.account.longestWaits(maxLongestWaits, waitNS) {
 		x := StatWait{
 			Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress, Exact: w.Exact, HandoverNS: w.HandoverNS,
-			NoCPUNS: w.NoCPUNS, FirstHolder: w.FirstHolder, LastHolder: w.LastHolder,
+			NoCPUNS: w.NoCPUNS, FirstHolder: w.FirstHolder, LastHolder: w.LastHolder, Method: rubyMethod(m.dict, w.Stack),
 		}
 		if w.Before.State != Unknown {
 			b := w.Before
@@ -204,7 +207,7 @@ func (m *Measure) Stat(waitNS int64) Stat {
 func (s *Stat) Sampled() {
 	for i := range s.LongestWaits {
 		w := &s.LongestWaits[i]
-		w.Exact, w.HandoverNS, w.NoCPUNS, w.FirstHolder, w.LastHolder = false, 0, 0, 0, 0
+		w.Exact, w.HandoverNS, w.NoCPUNS, w.FirstHolder, w.LastHolder, w.Method = false, 0, 0, 0, 0, ""
 	}
 }
 

@@ -95,7 +95,7 @@ var (
 // moved are words of a view that a larger screen, whose columns are of other moments or which has room for what they stand for,
 // does not have.
 var moved = map[string][]string{"page-threads": {"more", "frames"}, "page-cursor": {"IO#gets", "DB#read_answer", "more", "frames"},
-	"page-exacttimeline": {"Cache#fetch", "Orders#show", "Integer#times", "internal:numeric", "Enumerator#each", "Enumerable#sum", "block"},
+	"page-exacttimeline": {"Cache#fetch", "IO#readpartial", "pipe", "Orders#show", "Integer#times", "internal:numeric", "Enumerator#each", "Enumerable#sum", "block"},
 	"page-requests":      {"blame", "more:"}, "page-requestsidle": {"blame"}}
 
 func stateLetters() string {

@@ -38,6 +38,9 @@ func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 			t := &s.Threads[rng.IntN(len(s.Threads))]
 			g.Thread, g.TID = t.ID, t.TID
 		}
+		if g.NoCPUNS%2 == 0 {
+			g.Stack, g.Resumes = sampler.StackID(g.NoCPUNS%97), sampler.StackID(g.NoCPUNS%89) // some of them are none's
+		}
 		switch rng.IntN(60) {
 		case 0:
 			g.Thread, g.TID = 0, int32(rng.IntN(3))
