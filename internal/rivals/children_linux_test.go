@@ -25,7 +25,7 @@ const (
 func BenchmarkChildren(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	app := servertest.StartRails(b, childrenWorkers, 5)
-	serve(b, wrk, app, 2*childrenWorkers) // everything is loaded and cached
+	serve(b, wrk, app, 2*childrenWorkers, railsLength) // everything is loaded and cached
 	for _, v := range versions(b) {
 		one := stat(v.path, v.name)
 		several := stat(v.path, v.name+"-children", "--children")

@@ -11,9 +11,13 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// costPrograms are what BenchmarkCost attaches to. Each says "up" when its threads run.
+// idleProgram has threads that sleep, and none that computes.
+const idleProgram = "idle"
+
+// costPrograms are what BenchmarkCost and BenchmarkExact attach to. Each says "up" when its threads run, and for each line of input how
+// much the threads that compute have done, the process's CPU time and CLOCK_MONOTONIC, in ns.
 var costPrograms = []struct{ name, script string }{
-	{"idle", costScript(0, 10, 1)},
+	{idleProgram, costScript(0, 10, 1)},
 	{"10-threads", costScript(2, 8, 0.05)},
 	{"100-threads", costScript(2, 98, 0.05)},
 	{"500-threads", costScript(2, 498, 0.02)},
@@ -25,11 +29,15 @@ func costScript(computing, sleeping int, seconds float64) string {
 def deep(n, &work)
   n == 0 ? work.call : deep(n - 1, &work)
 end
-%d.times { |i| Thread.new { deep(30) { loop { 1000.times { } } } }.name = "computes-#{i}" }
+DONE = Array.new(%d, 0)
+DONE.size.times { |i| Thread.new { deep(30) { loop { 1000.times { }; DONE[i] += 1 } } }.name = "computes-#{i}" }
 %d.times { |i| Thread.new { deep(30) { loop { sleep %g } } }.name = "%s-#{i}" }
 puts "up"
 $stdout.flush
-$stdin.gets
+while $stdin.gets
+  puts [DONE.sum, Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond), Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)].join(" ")
+  $stdout.flush
+end
 `, computing, sleeping, seconds, rowOf)
 }
 

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ddtop/ddtop/internal/rubytest"
-	"github.com/ddtop/ddtop/internal/servertest"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
@@ -22,68 +22,138 @@ import (
 //go:embed testdata/exact.rb
 var exactScript string
 
-// exactLoads are what exact mode is measured on: the arguments of exactScript.
-var exactLoads = [][]string{
-	{"compute"}, {"allocate"}, {"sleepers"}, {"turns", "500"}, {"turns", "5000"}, {"turns", "15000"}, {"turns", "50000"}, {"turns", "150000"},
+// exactKinds are the arguments of exactScript.
+var exactKinds = [][]string{
+	{"compute"}, {"allocate"}, {"turns", "500"}, {"turns", "5000"}, {"turns", "15000"}, {"turns", "50000"}, {"turns", "150000"},
+}
+
+// exactLoad is what exact mode is measured on.
+type exactLoad struct {
+	name, script string
+	args         []string
+}
+
+// exactLoads are the programs of exactScript and those of BenchmarkCost.
+func exactLoads() (all []exactLoad) {
+	for _, args := range exactKinds {
+		all = append(all, exactLoad{strings.Join(args, "-"), exactScript, args})
+	}
+	for _, p := range costPrograms {
+		all = append(all, exactLoad{p.name, p.script, nil})
+	}
+	return all
 }
 
 const (
 	// exactPairs is how often a process is measured each way; DDTOP_BENCH_PAIRS is another number.
 	exactPairs = 20
 	// exactWindow is how long each time.
-	exactWindow = 2 * time.Second
+	exactWindow = time.Second
+	// exactAttach is what ddtop has to begin. That it was enough is checked, of the probes, too.
+	exactAttach = time.Second
+	// exactRest is how long a process that goes on by itself is left alone before it is measured without ddtop.
+	exactRest = 200 * time.Millisecond
 )
 
-// exactMeters are sampling at full rates and exact mode without a budget. exact is told what the latter says at its end.
-func exactMeters(path string, told func(*exact.Stat)) []meter {
-	m := stat(path, "exact", "--overhead", "off", "--exact", "--exact-cost", "off")
-	m.said = func(out []byte, file string) (sampled, error) {
-		var s struct{ Exact *exact.Stat }
-		if err := json.Unmarshal(out, &s); err != nil || s.Exact == nil || s.Exact.Wrong || s.Exact.Ended != "" {
-			return sampled{}, fmt.Errorf("what exact mode says is not to be used: %+v, %w", s.Exact, err)
-		}
-		told(s.Exact)
-		return saidByStat(out, file)
-	}
-	return []meter{stat(path, "1-kHz", "--overhead", "off"), m}
+// exactTold is what exact mode said of itself, each time: turns at the GVL and hits of probes a second, its estimate of its cost in percent
+// of the process's own CPU time, and for how much of the time in which ddtop sampled it was on, in percent.
+type exactTold struct {
+	turns, hits, estimates, on []float64
+	// lost is how many records had no room, and ended how often it ended by itself, all times together.
+	lost, ended float64
 }
 
-// did is what a process has done and taken until an instant: pieces of work, CPU time and time in ns.
-type did struct{ done, cpu, at float64 }
+// exactMeter is `ddtop stat --exact` with more arguments, and what exact mode says at the end.
+func exactMeter(path, name string, args ...string) (meter, *exactTold) {
+	m, told := stat(path, name, append([]string{"--exact"}, args...)...), new(exactTold)
+	m.said = func(out []byte, file string) (sampled, error) {
+		said, err := saidByStat(out, file)
+		if err != nil {
+			return said, err
+		}
+		var s struct{ Exact *exact.Stat }
+		if err := json.Unmarshal(out, &s); err != nil || s.Exact == nil || s.Exact.Wrong {
+			return said, fmt.Errorf("what exact mode says is not to be used: %+v, %w", s.Exact, err)
+		}
+		told.add(s.Exact, said)
+		return said, nil
+	}
+	return m, told
+}
+
+// throughout makes sure that exact mode was on as long as ddtop sampled: its first and last sample are then those beside the probes.
+func (m meter) throughout() meter {
+	stat := m.said
+	m.said = func(out []byte, file string) (sampled, error) {
+		said, err := stat(out, file)
+		if err != nil {
+			return said, err
+		}
+		var s struct{ Exact *exact.Stat }
+		if err := json.Unmarshal(out, &s); err != nil {
+			return said, err
+		}
+		if s.Exact.Ended != "" {
+			return said, fmt.Errorf("exact mode ended by itself: %s", s.Exact.Ended)
+		}
+		said.from, said.until = max(said.from, time.Duration(s.Exact.StartNS)), min(said.until, time.Duration(s.Exact.EndNS))
+		return said, nil
+	}
+	return m
+}
+
+// fullRates are sampling at 1 kHz, and exact mode without a budget of its own or of the process's, which is to be on all the time.
+func fullRates(path string) ([]meter, *exactTold) {
+	m, told := exactMeter(path, "exact", "--overhead", "off", "--exact-cost", "off")
+	return []meter{stat(path, "1-kHz", "--overhead", "off"), m.throughout()}, told
+}
+
+func (e *exactTold) add(x *exact.Stat, said sampled) {
+	seconds := float64(x.DurationNS) / 1e9
+	e.turns = append(e.turns, float64(x.Turns)/seconds)
+	e.hits = append(e.hits, float64(x.Probes.Hits)/seconds)
+	e.estimates = append(e.estimates, 100*float64(x.Probes.CostNS)/float64(x.Probes.CPUNS-x.Probes.CostNS))
+	e.on = append(e.on, min(100, 100*float64(x.DurationNS)/float64(said.until-said.from)))
+	e.lost += float64(x.Probes.Lost)
+	if x.Ended != "" {
+		e.ended++
+	}
+}
+
+func (e *exactTold) report(b *testing.B, name string) {
+	b.Helper()
+	b.ReportMetric(median(e.turns), name+"-turns/s")
+	b.ReportMetric(median(e.hits), name+"-hits/s")
+	b.ReportMetric(median(e.estimates), name+"-estimate-%")
+	b.ReportMetric(median(e.on), name+"-on-%")
+	b.ReportMetric(e.lost, name+"-lost")
+	b.ReportMetric(e.ended, name+"-ended")
+}
 
 // BenchmarkExact measures what exact mode costs, beside sampling at 1 kHz and beside none, in turns: its own CPU time, and by how much
-// less the process does, and takes more of a CPU for a piece of its work. Rails is measured where its Ruby is one that exact mode is for.
+// less the process does, and takes more of a CPU for a piece of its work.
 func BenchmarkExact(b *testing.B) {
 	if err := probe.Try(); err != nil {
 		rubytest.Skip(b, "%v", err)
 	}
 	path, ruby := buildOwn(b), rubytest.One(b)
-	for _, load := range exactLoads {
-		b.Run(strings.Join(load, "-"), func(b *testing.B) {
-			p := ruby.Start(b, exactScript, rubytest.Options{Args: load})
+	for _, load := range exactLoads() {
+		b.Run(load.name, func(b *testing.B) {
+			p := ruby.Start(b, load.script, rubytest.Options{Args: load.args})
 			p.Expect(b, "up")
+			ask := asks(b, p)
+			if load.name == idleProgram {
+				ask = seconds(b, p.PID)
+			}
 			for range b.N {
-				payExactly(b, path, p)
+				payExactly(b, path, p.PID, ask)
 			}
 		})
 	}
-	b.Run("rails", func(b *testing.B) {
-		wrk := rubytest.Program(b, "wrk", "wrk")
-		app := servertest.StartRails(b, 2, 5)
-		pid := app.Workers[0]
-		if out, err := exec.Command(path, "stat", strconv.Itoa(pid), "-d", "100ms", "--exact").CombinedOutput(); err != nil {
-			rubytest.Skip(b, "%s", out)
-		}
-		serve(b, wrk, app, 10) // everything is loaded and cached
-		for range b.N {
-			var all exactTold
-			burden(b, exactMeters(path, all.add), pid, func() served { return serve(b, wrk, app, 10) })
-			all.report(b)
-		}
-	})
 }
 
-func roundsOf(b *testing.B, usual int) int {
+// pairsWanted is DDTOP_BENCH_PAIRS, or the usual number.
+func pairsWanted(b *testing.B, usual int) int {
 	b.Helper()
 	text := os.Getenv("DDTOP_BENCH_PAIRS")
 	if text == "" {
@@ -96,30 +166,12 @@ func roundsOf(b *testing.B, usual int) int {
 	return n
 }
 
-// exactTold is what exact mode said of itself: turns at the GVL and hits of probes a second, and its estimate of its cost in percent
-// of the process's own CPU time.
-type exactTold struct{ turns, hits, estimates []float64 }
+// did is what a process has done and taken until an instant: pieces of work, CPU time and time in ns.
+type did struct{ done, cpu, at float64 }
 
-func (e *exactTold) add(x *exact.Stat) {
-	seconds := float64(x.DurationNS) / 1e9
-	e.turns = append(e.turns, float64(x.Turns)/seconds)
-	e.hits = append(e.hits, float64(x.Probes.Hits)/seconds)
-	e.estimates = append(e.estimates, 100*float64(x.Probes.CostNS)/float64(x.Probes.CPUNS-x.Probes.CostNS))
-}
-
-func (e *exactTold) report(b *testing.B) {
-	b.Helper()
-	b.ReportMetric(median(e.turns), "turns/s")
-	b.ReportMetric(median(e.hits), "hits/s")
-	b.ReportMetric(median(e.estimates), "estimate-%")
-}
-
-// payExactly measures a process without ddtop and with it in each way, in turns.
-func payExactly(b *testing.B, path string, p *rubytest.Process) {
-	b.Helper()
-	var told exactTold
-	all := exactMeters(path, told.add)
-	ask := func() (d did) {
+// asks has a program say it.
+func asks(b *testing.B, p *rubytest.Process) func() did {
+	return func() (d did) {
 		p.Send(b, "")
 		line := p.Line(b)
 		if n, err := fmt.Sscan(line, &d.done, &d.cpu, &d.at); n != 3 {
@@ -127,48 +179,65 @@ func payExactly(b *testing.B, path string, p *rubytest.Process) {
 		}
 		return d
 	}
-	own := make([][]float64, len(all))
+}
+
+// seconds takes each second for a piece of work, of a process that does none: it is not asked, since an answer is more than it does.
+func seconds(b *testing.B, pid int) func() did {
+	return func() did {
+		at := float64(monotonic())
+		return did{at / 1e9, float64(processCPU(b, pid)), at}
+	}
+}
+
+// processCPU is the CPU time of a process, with that of threads that have ended.
+func processCPU(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	var t unix.Timespec
+	// The clock of another process's CPU time, as clock_getcpuclockid(3) makes it: 2 is the scheduler's.
+	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil {
+		b.Fatalf("the CPU time of process %d: %v", pid, err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// payExactly measures a process without ddtop and with it in each way, in turns.
+func payExactly(b *testing.B, path string, pid int, ask func() did) {
+	b.Helper()
+	all, told := fullRates(path)
+	window := func() did {
+		begin := ask()
+		time.Sleep(exactWindow)
+		end := ask()
+		return did{end.done - begin.done, end.cpu - begin.cpu, end.at - begin.at}
+	}
+	windows, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactRest}, all, pid, window)
+	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	told.report(b, "exact")
 	// By way, without ddtop the last: CPU time a piece of work, in µs, and pieces a second.
-	cpu, speed := make([][]float64, len(all)+1), make([][]float64, len(all)+1)
-	for round := range roundsOf(b, exactPairs) {
-		for k := range cpu {
-			i := k
-			if round%2 == 1 { // what the machine does meanwhile is to hit all alike
-				i = len(all) - k
-			}
-			var s *started
-			if i < len(all) {
-				s = all[i].start(b, p.PID, railsLimit)
-			}
-			time.Sleep(attachTime)
-			var before, after time.Duration
-			from, begin := monotonic(), ask()
-			if s != nil {
-				before, _ = cpuTime(s.cmd.Process.Pid)
-			}
-			time.Sleep(exactWindow)
-			end := ask()
-			if s != nil {
-				after, _ = cpuTime(s.cmd.Process.Pid)
-				until := monotonic()
-				own[i] = append(own[i], 100*float64(after-before)/float64(until-from))
-				s.end(b, from, until)
-			}
-			done := end.done - begin.done
-			cpu[i] = append(cpu[i], (end.cpu-begin.cpu)/done/1e3)
-			speed[i] = append(speed[i], done/(end.at-begin.at)*1e9)
+	cpu, speed := make([][]float64, len(windows)), make([][]float64, len(windows))
+	for i, of := range windows {
+		for _, d := range of {
+			cpu[i] = append(cpu[i], d.cpu/d.done/1e3)
+			speed[i] = append(speed[i], d.done/d.at*1e9)
 		}
 	}
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
-	told.report(b)
 	none := len(all)
 	b.ReportMetric(median(cpu[none]), "none-µs")
 	b.ReportMetric(median(speed[none]), "none-done/s")
 	for i, m := range all {
-		b.ReportMetric(median(own[i]), m.name+"-%")
+		reportCosts(b, m.name, own[i])
 		reportChange(b, m.name+"-more-cpu", cpu[i], cpu[none])
 		reportChange(b, m.name+"-done", speed[i], speed[none])
 	}
+	reportChange(b, "exact-beside-1-kHz", shares(own[1]), shares(own[0]))
+}
+
+// shares are those of a CPU.
+func shares(costs []ownCost) (all []float64) {
+	for _, c := range costs {
+		all = append(all, c.share)
+	}
+	return all
 }
 
 // reportChange reports the median of by how much values differ from others, pair by pair, in percent, and its interval.

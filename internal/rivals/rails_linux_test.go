@@ -17,8 +17,8 @@ import (
 const (
 	// railsPairs is how often the requests a second with a profiler are compared with those without.
 	railsPairs = 10
-	// railsSeconds is how long each of the two is.
-	railsSeconds = 4
+	// railsLength is how long each of the two is.
+	railsLength = 4 * time.Second
 	// attachTime is what a profiler has to begin to sample before it is measured. That it was enough is checked (started.end).
 	attachTime = 1500 * time.Millisecond
 	// railsLimit is longer than a profiler has to sample in one pair, at whose end it is interrupted.
@@ -46,7 +46,7 @@ func BenchmarkRails(b *testing.B) {
 		b.Log(noRbspy)
 	}
 	app := servertest.StartRails(b, 2, 5)
-	load := func(connections int) served { return serve(b, wrk, app, connections) }
+	load := func(connections int) served { return serve(b, wrk, app, connections, railsLength) }
 	load(10) // everything is loaded and cached
 	for _, l := range railsLoads {
 		b.Run(l.name, func(b *testing.B) {
@@ -63,32 +63,8 @@ type served struct{ rate, p50, p99 float64 }
 // burden reports what each profiler costs under a load.
 func burden(b *testing.B, all []meter, pid int, load func() served) {
 	b.Helper()
-	own, locks, stacks := make([][]float64, len(all)), make([][]float64, len(all)), make([][]float64, len(all))
-	// By profiler, none the last.
-	results := make([][]served, len(all)+1)
-	for round := range railsPairs {
-		for k := range results {
-			i := k
-			if round%2 == 1 {
-				i = len(all) - k
-			}
-			if i == len(all) {
-				time.Sleep(attachTime) // the application has had that rest with the others, too
-				results[i] = append(results[i], load())
-				continue
-			}
-			p := all[i].start(b, pid, railsLimit)
-			time.Sleep(attachTime)
-			cpu, _ := cpuTime(p.cmd.Process.Pid)
-			from := monotonic()
-			results[i] = append(results[i], load())
-			after, _ := cpuTime(p.cmd.Process.Pid)
-			until := monotonic()
-			own[i] = append(own[i], 100*float64(after-cpu)/float64(until-from))
-			said := p.end(b, from, until)
-			locks[i], stacks[i] = append(locks[i], said.lockHz), append(stacks[i], said.stackHz)
-		}
-	}
+	// The application has a rest where there is no profiler, too.
+	results, own := inRounds(b, rounds{railsPairs, attachTime, attachTime}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportServed(b, "none", results[len(all)])
 	for i, p := range all {
@@ -97,11 +73,10 @@ func burden(b *testing.B, all []meter, pid int, load func() served) {
 			fewer = append(fewer, 100*(1-with.rate/results[len(all)][round].rate))
 		}
 		low, high := medianInterval(fewer)
-		b.ReportMetric(median(own[i]), p.name+"-%")
+		reportCosts(b, p.name, own[i])
 		b.ReportMetric(median(fewer), p.name+"-fewer-requests-%")
 		b.ReportMetric(low, p.name+"-fewer-requests-low-%")
 		b.ReportMetric(high, p.name+"-fewer-requests-high-%")
-		reportRates(b, p.name, locks[i], stacks[i])
 		reportServed(b, p.name, results[i])
 	}
 }
@@ -122,10 +97,10 @@ var (
 	latency     = regexp.MustCompile(`\n +(50|99)% +([\d.]+)(us|ms|s) *\n`)
 )
 
-// serve puts the shop under load.
-func serve(b *testing.B, wrk string, app *servertest.Rails, connections int) served {
+// serve puts the shop under load for whole seconds.
+func serve(b *testing.B, wrk string, app *servertest.Rails, connections int, length time.Duration) served {
 	b.Helper()
-	out, err := exec.Command(wrk, "--threads", "1", "--connections", strconv.Itoa(connections), "--duration", fmt.Sprintf("%ds", railsSeconds),
+	out, err := exec.Command(wrk, "--threads", "1", "--connections", strconv.Itoa(connections), "--duration", fmt.Sprintf("%ds", int(length.Seconds())),
 		"--timeout", "30s", "--latency", "--script", filepath.Join(app.Dir, "load.lua"), app.URL).CombinedOutput()
 	if err != nil {
 		b.Fatalf("wrk: %v\n%s", err, out)

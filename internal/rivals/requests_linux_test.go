@@ -58,7 +58,7 @@ func BenchmarkRequests(b *testing.B) {
 	b.Run("rails", func(b *testing.B) {
 		wrk := rubytest.Program(b, "wrk", "wrk")
 		app := servertest.StartRails(b, 2, 5)
-		serve(b, wrk, app, 10) // everything is loaded and cached
+		serve(b, wrk, app, 10, railsLength) // everything is loaded and cached
 		stop := underLoad(b, wrk, app)
 		defer stop()
 		for range b.N {

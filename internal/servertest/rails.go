@@ -104,6 +104,16 @@ func startRails(t testing.TB, workers, threads int, logs bool) *Rails {
 	return r
 }
 
+// Completed is how many requests a worker has answered.
+func (r *Rails) Completed(t testing.TB, worker int) int {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(r.Dir, "production.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(log, fmt.Appendf(nil, "\n%d Completed ", worker))
+}
+
 // pumaWorkers lists the children of Puma's master.
 func pumaWorkers(master int) ([]int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", master))

@@ -22,4 +22,8 @@ func TestRails(t *testing.T) {
 			t.Errorf("%s: %s", path, answer.Status)
 		}
 	}
+	// StartRails has asked for one until it was answered, which may have taken several.
+	if done := r.Completed(t, r.Workers[0]) + r.Completed(t, r.Workers[1]); done < 5 {
+		t.Errorf("by the log the workers answered %d requests of 5 and more", done)
+	}
 }

@@ -26,9 +26,6 @@ end
 case ARGV[0]
 when "compute" then workers(4) { |i| loop { compute(1000); DONE[i] += 1 } }
 when "allocate" then workers(4) { |i| loop { Array.new(20) { "a string of more than twenty-four bytes" + "x" }; DONE[i] += 1 } }
-when "sleepers"
-  98.times { Thread.new { deep(30) { loop { sleep 0.05 } } } }
-  workers(2) { |i| loop { compute(1000); DONE[i] += 1 } }
 when "turns"
   # A write gives the GVL up and takes it back. The work is spread over bursts, one in some milliseconds, and never made up for.
   rate, null = Float(ARGV[1]) / 4, File.open(File::NULL, "w")

@@ -13,6 +13,7 @@ module Shop
     config.hosts.clear
     config.log_level = :info
     config.logger = ActiveSupport::Logger.new(File.join(config.root, "production.log"))
+    config.logger.formatter = ->(_, _, _, message) { "#{Process.pid} #{message}\n" }
     config.active_record.dump_schema_after_migration = false
   end
 end

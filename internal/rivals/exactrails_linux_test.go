@@ -1,0 +1,88 @@
+package rivals
+
+import (
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/servertest"
+)
+
+// exactServing is how long Rails is under load each time.
+const exactServing = 3 * time.Second
+
+// answered is what an application did under load, and the CPU time that the worker that is followed took for each request it answered,
+// in ms.
+type answered struct {
+	served
+	cpu float64
+}
+
+// BenchmarkExactRails measures what exact mode costs a Rails application under load, on a full machine and beside a free CPU, in turns with
+// sampling at 1 kHz and none: as BenchmarkExact does, and with the budgets that it has where nothing is said of them. One worker of two
+// is followed.
+func BenchmarkExactRails(b *testing.B) {
+	wrk := rubytest.Program(b, "wrk", "wrk")
+	path, app := buildOwn(b), servertest.StartRails(b, 2, 5)
+	pid := app.Workers[0]
+	if out, err := exec.Command(path, "stat", strconv.Itoa(pid), "-d", "100ms", "--exact").CombinedOutput(); err != nil {
+		rubytest.Skip(b, "%s", out)
+	}
+	serve(b, wrk, app, 10, railsLength) // everything is loaded and cached
+	for _, l := range railsLoads {
+		b.Run(l.name, func(b *testing.B) {
+			for range b.N {
+				burdenExactly(b, path, pid, func() (a answered) {
+					done, cpu := app.Completed(b, pid), processCPU(b, pid)
+					a.served = serve(b, wrk, app, l.connections, exactServing)
+					cpu = processCPU(b, pid) - cpu
+					a.cpu = cpu.Seconds() * 1e3 / float64(app.Completed(b, pid)-done)
+					return a
+				})
+			}
+		})
+	}
+}
+
+// burdenExactly measures an application under load without ddtop and with it in each way, in turns.
+func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
+	b.Helper()
+	all, told := fullRates(path)
+	usual, toldUsual := exactMeter(path, "exact-usual")
+	all = append(all, usual)
+	// The application has a rest where there is no ddtop, too.
+	results, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactAttach}, all, pid, load)
+	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	told.report(b, "exact")
+	toldUsual.report(b, usual.name)
+	for _, of := range []struct {
+		name  string
+		value func(answered) float64
+	}{
+		{"requests/s", func(a answered) float64 { return a.rate }},
+		{"p50-ms", func(a answered) float64 { return a.p50 }},
+		{"p99-ms", func(a answered) float64 { return a.p99 }},
+		{"cpu-ms", func(a answered) float64 { return a.cpu }},
+	} {
+		values := make([][]float64, len(results))
+		for i, way := range results {
+			for _, a := range way {
+				values[i] = append(values[i], of.value(a))
+			}
+		}
+		none := values[len(all)]
+		b.ReportMetric(median(none), "none-"+of.name)
+		for i, m := range all {
+			b.ReportMetric(median(values[i]), m.name+"-"+of.name)
+			reportChange(b, m.name+"-more-"+of.name, values[i], none)
+		}
+	}
+	for i, m := range all {
+		reportCosts(b, m.name, own[i])
+		if i > 0 {
+			reportChange(b, m.name+"-beside-1-kHz", shares(own[i]), shares(own[0]))
+		}
+	}
+}
