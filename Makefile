@@ -40,7 +40,7 @@ bench:
 bench-cost:
 	@scripts/bench cost
 
-# The table of what exact mode costs, of docs/exact.md.
+# The tables of what exact mode costs, of docs/exact.md.
 bench-exact:
 	@scripts/bench exact
 

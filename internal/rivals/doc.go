@@ -29,8 +29,9 @@
 //	BenchmarkRails       its own CPU time, requests a second and latencies of a Rails application under load, rbspy's beside them
 //	BenchmarkTarget      what a process pays: CPU time of a fixed piece of its work, page faults, context switches
 //	BenchmarkExact       exact mode beside sampling at 1 kHz and beside none: its own CPU time, and what the process pays
+//	BenchmarkExactRails  the same of a Rails application under load: requests a second, latencies and CPU time a request
 //	BenchmarkChildren    a cluster of eight Rails workers watched at once, beside one of them
 //
 // Metrics are medians, and where they have a -low and a -high those are the median's 95 % interval. The program costtable makes
-// the README's table of them (`make bench-cost`).
+// the README's table of them (`make bench-cost`), and those of docs/exact.md (`make bench-exact`).
 package rivals

@@ -55,17 +55,9 @@ const (
 	exactRest = 200 * time.Millisecond
 )
 
-// exactTold is what exact mode said of itself, each time: turns at the GVL and hits of probes a second, its estimate of its cost in percent
-// of the process's own CPU time, and for how much of the time in which ddtop sampled it was on, in percent.
-type exactTold struct {
-	turns, hits, estimates, on []float64
-	// lost is how many records had no room, and ended how often it ended by itself, all times together.
-	lost, ended float64
-}
-
-// exactMeter is `ddtop stat --exact` with more arguments, and what exact mode says at the end.
-func exactMeter(path, name string, args ...string) (meter, *exactTold) {
-	m, told := stat(path, name, append([]string{"--exact"}, args...)...), new(exactTold)
+// exactMeter is `ddtop stat --exact` with more arguments.
+func exactMeter(path, name string, args ...string) meter {
+	m := stat(path, name, append([]string{"--exact"}, args...)...)
 	m.said = func(out []byte, file string) (sampled, error) {
 		said, err := saidByStat(out, file)
 		if err != nil {
@@ -75,59 +67,69 @@ func exactMeter(path, name string, args ...string) (meter, *exactTold) {
 		if err := json.Unmarshal(out, &s); err != nil || s.Exact == nil || s.Exact.Wrong {
 			return said, fmt.Errorf("what exact mode says is not to be used: %+v, %w", s.Exact, err)
 		}
-		told.add(s.Exact, said)
+		said.exact = s.Exact
 		return said, nil
 	}
-	return m, told
+	return m
 }
 
-// throughout makes sure that exact mode was on as long as ddtop sampled: its first and last sample are then those beside the probes.
+// throughout makes sure that exact mode is on all the time: what is taken for the first and the last sample are those beside the probes.
 func (m meter) throughout() meter {
-	stat := m.said
+	saidBy := m.said
 	m.said = func(out []byte, file string) (sampled, error) {
-		said, err := stat(out, file)
+		said, err := saidBy(out, file)
+		if err == nil && said.exact.Ended != "" {
+			err = fmt.Errorf("exact mode ended by itself: %s", said.exact.Ended)
+		}
 		if err != nil {
 			return said, err
 		}
-		var s struct{ Exact *exact.Stat }
-		if err := json.Unmarshal(out, &s); err != nil {
-			return said, err
-		}
-		if s.Exact.Ended != "" {
-			return said, fmt.Errorf("exact mode ended by itself: %s", s.Exact.Ended)
-		}
-		said.from, said.until = max(said.from, time.Duration(s.Exact.StartNS)), min(said.until, time.Duration(s.Exact.EndNS))
+		said.from, said.until = max(said.from, time.Duration(said.exact.StartNS)), min(said.until, time.Duration(said.exact.EndNS))
 		return said, nil
 	}
 	return m
 }
 
 // fullRates are sampling at 1 kHz, and exact mode without a budget of its own or of the process's, which is to be on all the time.
-func fullRates(path string) ([]meter, *exactTold) {
-	m, told := exactMeter(path, "exact", "--overhead", "off", "--exact-cost", "off")
-	return []meter{stat(path, "1-kHz", "--overhead", "off"), m.throughout()}, told
-}
-
-func (e *exactTold) add(x *exact.Stat, said sampled) {
-	seconds := float64(x.DurationNS) / 1e9
-	e.turns = append(e.turns, float64(x.Turns)/seconds)
-	e.hits = append(e.hits, float64(x.Probes.Hits)/seconds)
-	e.estimates = append(e.estimates, 100*float64(x.Probes.CostNS)/float64(x.Probes.CPUNS-x.Probes.CostNS))
-	e.on = append(e.on, min(100, 100*float64(x.DurationNS)/float64(said.until-said.from)))
-	e.lost += float64(x.Probes.Lost)
-	if x.Ended != "" {
-		e.ended++
+func fullRates(path string) []meter {
+	return []meter{
+		stat(path, "1-kHz", "--overhead", "off"),
+		exactMeter(path, "exact", "--overhead", "off", "--exact-cost", "off").throughout(),
 	}
 }
 
-func (e *exactTold) report(b *testing.B, name string) {
+// reportExact reports what exact mode said of itself: turns at the GVL and hits of probes a second, and its estimate of its cost, in
+// percent of the process's own CPU time and of each hit; how many records had no room and how often it ended by itself, all times together;
+// and for how much of the time that was measured it was on. A process that works only while it is measured has its turns then.
+func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 	b.Helper()
-	b.ReportMetric(median(e.turns), name+"-turns/s")
-	b.ReportMetric(median(e.hits), name+"-hits/s")
-	b.ReportMetric(median(e.estimates), name+"-estimate-%")
-	b.ReportMetric(median(e.on), name+"-on-%")
-	b.ReportMetric(e.lost, name+"-lost")
-	b.ReportMetric(e.ended, name+"-ended")
+	var turns, hits, estimates, hitNS, on []float64
+	lost, ended := 0.0, 0.0
+	for _, c := range own {
+		x := c.said.exact
+		begin, end := max(c.from, time.Duration(x.StartNS)), min(c.until, time.Duration(x.EndNS))
+		on = append(on, 100*max(0, float64(end-begin)/float64(c.until-c.from)))
+		seconds := float64(x.DurationNS) / 1e9
+		if onlyThen {
+			seconds = (end - begin).Seconds()
+		}
+		turns, hits = append(turns, float64(x.Turns)/seconds), append(hits, float64(x.Probes.Hits)/seconds)
+		estimates = append(estimates, 100*float64(x.Probes.CostNS)/float64(x.Probes.CPUNS-x.Probes.CostNS))
+		hitNS = append(hitNS, float64(x.Probes.HitNS))
+		lost += float64(x.Probes.Lost)
+		if x.Ended != "" {
+			ended++
+		}
+	}
+	if ended == 0 { // else it is not known how much of either was while the process worked
+		b.ReportMetric(median(turns), name+"-turns/s")
+		b.ReportMetric(median(hits), name+"-hits/s")
+	}
+	b.ReportMetric(median(estimates), name+"-estimate-%")
+	b.ReportMetric(median(hitNS), name+"-hit-ns")
+	b.ReportMetric(lost, name+"-lost")
+	b.ReportMetric(ended, name+"-ended")
+	b.ReportMetric(median(on), name+"-on-%")
 }
 
 // BenchmarkExact measures what exact mode costs, beside sampling at 1 kHz and beside none, in turns: its own CPU time, and by how much
@@ -203,7 +205,7 @@ func processCPU(b *testing.B, pid int) time.Duration {
 // payExactly measures a process without ddtop and with it in each way, in turns.
 func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	b.Helper()
-	all, told := fullRates(path)
+	all := fullRates(path)
 	window := func() did {
 		begin := ask()
 		time.Sleep(exactWindow)
@@ -212,7 +214,7 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	}
 	windows, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactRest}, all, pid, window)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
-	told.report(b, "exact")
+	reportExact(b, "exact", own[1], false)
 	// By way, without ddtop the last: CPU time a piece of work, in µs, and pieces a second.
 	cpu, speed := make([][]float64, len(windows)), make([][]float64, len(windows))
 	for i, of := range windows {

@@ -49,14 +49,10 @@ func BenchmarkExactRails(b *testing.B) {
 // burdenExactly measures an application under load without ddtop and with it in each way, in turns.
 func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
 	b.Helper()
-	all, told := fullRates(path)
-	usual, toldUsual := exactMeter(path, "exact-usual")
-	all = append(all, usual)
+	all := append(fullRates(path), exactMeter(path, "exact-usual"))
 	// The application has a rest where there is no ddtop, too.
 	results, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactAttach}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
-	told.report(b, "exact")
-	toldUsual.report(b, usual.name)
 	for _, of := range []struct {
 		name  string
 		value func(answered) float64
@@ -82,6 +78,7 @@ func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
 	for i, m := range all {
 		reportCosts(b, m.name, own[i])
 		if i > 0 {
+			reportExact(b, m.name, own[i], true)
 			reportChange(b, m.name+"-beside-1-kHz", shares(own[i]), shares(own[0]))
 		}
 	}

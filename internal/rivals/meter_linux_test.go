@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddtop/ddtop/sampler/exact"
 )
 
 // meter is a profiler whose own CPU time is measured while it samples.
@@ -30,6 +32,8 @@ type sampled struct {
 	samples     int
 	// stackHz and lockHz are the rates that it achieved.
 	stackHz, lockHz float64
+	// exact is what exact mode says; nil without.
+	exact *exact.Stat
 }
 
 // stat is `ddtop stat` with more arguments.
@@ -49,7 +53,10 @@ func saidByStat(out []byte, _ string) (sampled, error) {
 	if err := json.Unmarshal(out, &s); err != nil {
 		return sampled{}, fmt.Errorf("%w in %.200q", err, out)
 	}
-	return sampled{time.Duration(s.Start), time.Duration(s.End), s.Samples, s.Rate.Stack.Achieved, s.Rate.Lock.Achieved}, nil
+	return sampled{
+		from: time.Duration(s.Start), until: time.Duration(s.End), samples: s.Samples,
+		stackHz: s.Rate.Stack.Achieved, lockHz: s.Rate.Lock.Achieved,
+	}, nil
 }
 
 // rbspyMeter is rbspy as a meter. It does not tell when it began; how many stacks it read is in its raw file.

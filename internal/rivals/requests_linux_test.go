@@ -2,6 +2,7 @@ package rivals
 
 import (
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/servertest"
@@ -92,6 +93,8 @@ func compareRequests(b *testing.B, path string, pid int) {
 type ownCost struct {
 	share float64
 	said  sampled
+	// from and until are the time that was measured, by CLOCK_MONOTONIC, where inRounds measured it.
+	from, until time.Duration
 }
 
 // inTurns measures two profilers in turns, so many times each.

@@ -35,7 +35,8 @@ func inRounds[T any](b *testing.B, r rounds, all []meter, pid int, work func() T
 			done[i] = append(done[i], work())
 			after, _ := cpuTime(s.cmd.Process.Pid)
 			until := monotonic()
-			own[i] = append(own[i], ownCost{100 * float64(after-before) / float64(until-from), s.end(b, from, until)})
+			share := 100 * float64(after-before) / float64(until-from)
+			own[i] = append(own[i], ownCost{share: share, said: s.end(b, from, until), from: from, until: until})
 		}
 	}
 	return done, own

@@ -7,9 +7,12 @@ import (
 
 // exactRows are the loads of BenchmarkExact.
 var exactRows = []struct{ name, what string }{
+	{"idle", "idle: 10 threads sleep a second at a time (CPU a second)"},
 	{"compute", "4 threads compute"},
 	{"allocate", "4 threads make objects"},
-	{"sleepers", "2 threads compute, 98 sleep 50 ms at a time"},
+	{"10-threads", "10 threads: 2 compute, 8 sleep 50 ms at a time"},
+	{"100-threads", "100 threads: 98 sleep 50 ms at a time"},
+	{"500-threads", "500 threads: 498 sleep 20 ms at a time"},
 	{"turns-500", "4 threads write a byte, 500 times a second"},
 	{"turns-5000", "… 5,000 times"},
 	{"turns-15000", "… 15,000 times"},
@@ -17,38 +20,96 @@ var exactRows = []struct{ name, what string }{
 	{"turns-150000", "… 150,000 times, or as often as they can"},
 }
 
-// runExact writes the table of what exact mode costs, beside sampling at 1 kHz and beside no ddtop.
+// railsRows are the loads of BenchmarkExactRails, and railsWays how each is followed.
+var (
+	railsRows = []struct{ name, what string }{{"full", "full machine"}, {"free-cpu", "a free CPU"}}
+	railsWays = []struct{ name, what string }{
+		{"none", "none"}, {"1-kHz", "1 kHz"}, {"exact", "exact, no budget"}, {"exact-usual", "exact, as it comes"},
+	}
+)
+
+// runExact writes the tables of what exact mode costs, beside sampling at 1 kHz and beside no ddtop.
 func runExact(in io.Reader, out, missing io.Writer) error {
 	m, err := parse(in)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "| load | turns/s | hits/s | ddtop's CPU: 1 kHz, exact | the process's CPU for its work: 1 kHz | exact | ddtop's estimate | work done: 1 kHz | exact |")
-	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Fprintln(out, "| load | turns/s | hits/s | ddtop's CPU: 1 kHz | exact | … beside 1 kHz | the process's CPU for a piece of work: none | 1 kHz | exact | ddtop's estimate | work done: 1 kHz | exact |")
+	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, r := range exactRows {
 		of, ok := m["Exact/"+r.name]
 		if !ok {
 			fmt.Fprintf(missing, "costtable: nothing measured of %q\n", r.what)
 			continue
 		}
-		change := func(name string) string {
-			return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", of[name+"-%"], of[name+"-low-%"], of[name+"-high-%"])
-		}
-		fmt.Fprintf(out, "| %s | %.0f | %.0f | %s %%, %s %% | %s | %s | %+.1f %% | %s | %s |\n", r.what, of["turns/s"], of["hits/s"],
-			number(of["1-kHz-%"]), number(of["exact-%"]), change("1-kHz-more-cpu"), change("exact-more-cpu"), of["estimate-%"],
-			change("1-kHz-done"), change("exact-done"))
+		fmt.Fprintf(out, "| %s | %s | %s %%%s | %s %% | %s | %s µs | %s | %s | %+.1f %% | %s | %s |\n", r.what, told(of, "exact"),
+			number(of["1-kHz-%"]), gvlRate(of, "1-kHz"), number(of["exact-%"]), change(of, "exact-beside-1-kHz"), number(of["none-µs"]),
+			change(of, "1-kHz-more-cpu"), change(of, "exact-more-cpu"), of["exact-estimate-%"], change(of, "1-kHz-done"), change(of, "exact-done"))
 	}
-	if of, ok := m["Exact/rails"]; ok {
-		fmt.Fprintf(out, "| Rails, full machine | %.0f | %.0f | %s %%, %s %% | – | – | %+.1f %% | %s | %s |\n", of["turns/s"], of["hits/s"],
-			number(of["1-kHz-%"]), number(of["exact-%"]), of["estimate-%"], fewer(of, "1-kHz"), fewer(of, "exact"))
-	} else {
-		fmt.Fprintln(missing, "costtable: nothing measured of Rails")
+	fmt.Fprintln(out, "\n| Rails | ddtop | requests/s | latency p50 | p99 | the worker's CPU a request | ddtop's estimate | ddtop's CPU | beside 1 kHz | turns/s | hits/s |")
+	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	for _, r := range railsRows {
+		of, ok := m["ExactRails/"+r.name]
+		if !ok {
+			fmt.Fprintf(missing, "costtable: nothing measured of Rails, %s\n", r.what)
+			continue
+		}
+		for i, way := range railsWays {
+			load := r.what
+			if i > 0 {
+				load = "…"
+			}
+			fmt.Fprintf(out, "| %s | %s |%s\n", load, way.what+endedItself(of, way.name), railsCells(of, way.name))
+		}
 	}
 	return nil
 }
 
-// fewer is the change of requests a second, with its interval.
-func fewer(of map[string]float64, name string) string {
-	name += "-fewer-requests"
-	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", -of[name+"-%"], -of[name+"-high-%"], -of[name+"-low-%"])
+// railsCells are those of a way in which Rails was followed: each figure, and by how much it differs from that without ddtop.
+func railsCells(of map[string]float64, way string) (cells string) {
+	for _, v := range []struct{ name, unit string }{{"requests/s", ""}, {"p50-ms", " ms"}, {"p99-ms", " ms"}, {"cpu-ms", " ms"}} {
+		cells += " " + number(of[way+"-"+v.name]) + v.unit
+		if way != "none" {
+			cells += ", " + change(of, way+"-more-"+v.name)
+		}
+		cells += " |"
+	}
+	switch way {
+	case "none":
+		return cells + " – | – | – | – | – |"
+	case "1-kHz":
+		return cells + fmt.Sprintf(" – | %s %%%s | – | – | – |", number(of["1-kHz-%"]), gvlRate(of, way))
+	}
+	return cells + fmt.Sprintf(" %+.1f %% | %s %% | %s | %s |", of[way+"-estimate-%"], number(of[way+"-%"]), change(of, way+"-beside-1-kHz"), told(of, way))
+}
+
+// told are the cells of turns and hits a second as exact mode tells of them, where it was on all the time. Records that had no room are
+// named.
+func told(of map[string]float64, way string) string {
+	cells := "– | –"
+	if turns, ok := of[way+"-turns/s"]; ok {
+		cells = fmt.Sprintf("%.0f | %.0f", turns, of[way+"-hits/s"])
+	}
+	if lost := of[way+"-lost"]; lost > 0 {
+		cells += fmt.Sprintf(" (%.0f records lost)", lost)
+	}
+	return cells
+}
+
+// gvlRate is how often the GVL was read, which is less than was wanted where threads had no CPU, or a process mostly sleeps.
+func gvlRate(of map[string]float64, way string) string {
+	return fmt.Sprintf(" (GVL %.0f Hz)", of[way+"-lock-Hz"])
+}
+
+// change is by how much something differs from what it is compared with, in percent, and the interval.
+func change(of map[string]float64, name string) string {
+	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", of[name+"-%"], of[name+"-low-%"], of[name+"-high-%"])
+}
+
+// endedItself says how often exact mode ended by itself, and for how much of the time that was measured it was on; "" if it never did.
+func endedItself(of map[string]float64, way string) string {
+	if of[way+"-ended"] == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (ended itself %.0f times, on for %s %% of the time)", of[way+"-ended"], number(of[way+"-on-%"]))
 }

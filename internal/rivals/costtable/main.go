@@ -2,7 +2,7 @@
 //
 //	go test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 ./internal/rivals | go run ./internal/rivals/costtable
 //
-// With the argument exact it is the table of what exact mode costs, of BenchmarkExact.
+// With the argument exact it is the tables of what exact mode costs, of BenchmarkExact and BenchmarkExactRails.
 //
 // A row whose benchmarks did not run is left out, and named on standard error.
 package main
@@ -148,6 +148,12 @@ func requests(bench, variant string) func(metrics, string) (string, bool) {
 		_, ok := m[bench][version+variant+"-fewer-requests-%"]
 		return fewer(m[bench], version+variant), ok
 	}
+}
+
+// fewer is the change of requests a second, with its interval.
+func fewer(of map[string]float64, name string) string {
+	name += "-fewer-requests"
+	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", -of[name+"-%"], -of[name+"-high-%"], -of[name+"-low-%"])
 }
 
 func latencies(bench string) func(metrics, string) (string, bool) {

@@ -52,22 +52,36 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestExactTable(t *testing.T) {
-	const output = `BenchmarkExact/compute-2  1  0 ns/op  5.716 1-kHz-%  1.5 1-kHz-done-%  2 1-kHz-done-high-%  1 1-kHz-done-low-%  0.15 1-kHz-more-cpu-%  0.2 1-kHz-more-cpu-high-%  0.1 1-kHz-more-cpu-low-%  0.1013 estimate-%  0.7 exact-%  3 exact-done-%  4 exact-done-high-%  -2 exact-done-low-%  0.6 exact-more-cpu-%  1 exact-more-cpu-high-%  -2.3 exact-more-cpu-low-%  366.7 hits/s  21715 none-done/s  6.801 none-µs  6.583 turns/s
-BenchmarkExact/rails-2  1  5 1-kHz-%  2 exact-%  1 1-kHz-fewer-requests-%  -1 1-kHz-fewer-requests-low-%  3 1-kHz-fewer-requests-high-%  0.5 exact-fewer-requests-%  -1 exact-fewer-requests-low-%  2 exact-fewer-requests-high-%  900 turns/s  5000 hits/s  2.5 estimate-%
+	const output = `BenchmarkExact/compute-2  1  0 ns/op  5.716 1-kHz-%  790.4 1-kHz-lock-Hz  1.5 1-kHz-done-%  2 1-kHz-done-high-%  1 1-kHz-done-low-%  0.15 1-kHz-more-cpu-%  0.2 1-kHz-more-cpu-high-%  0.1 1-kHz-more-cpu-low-%  0.1013 exact-estimate-%  0.7 exact-%  -88 exact-beside-1-kHz-%  -90.1 exact-beside-1-kHz-low-%  -85 exact-beside-1-kHz-high-%  3 exact-done-%  4 exact-done-high-%  -2 exact-done-low-%  0.6 exact-more-cpu-%  1 exact-more-cpu-high-%  -2.3 exact-more-cpu-low-%  366.7 exact-hits/s  0 exact-lost  21715 none-done/s  6.801 none-µs  6.583 exact-turns/s
+BenchmarkExact/idle-2  1  0 ns/op  65.2 exact-hits/s  3 exact-lost  11 exact-turns/s
+BenchmarkExactRails/full-2  1  5 1-kHz-%  713.1 1-kHz-lock-Hz  2 exact-%  91 none-requests/s  74 none-p50-ms  1150 none-p99-ms  8.66 none-cpu-ms  90 exact-requests/s  -1 exact-more-requests/s-%  -2 exact-more-requests/s-low-%  1 exact-more-requests/s-high-%  75 exact-p50-ms  1 exact-more-p50-ms-%  -3 exact-more-p50-ms-low-%  4 exact-more-p50-ms-high-%  1200 exact-p99-ms  5 exact-more-p99-ms-%  2 exact-more-p99-ms-low-%  8 exact-more-p99-ms-high-%  9.1 exact-cpu-ms  4 exact-more-cpu-ms-%  3 exact-more-cpu-ms-low-%  6 exact-more-cpu-ms-high-%  900 exact-turns/s  5000 exact-hits/s  2.5 exact-estimate-%  -60 exact-beside-1-kHz-%  -61 exact-beside-1-kHz-low-%  -50 exact-beside-1-kHz-high-%  0 exact-ended  100 exact-on-%  20 exact-usual-ended  3.3 exact-usual-on-%
 `
 	var out, missing bytes.Buffer
 	if err := runExact(strings.NewReader(output), &out, &missing); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| 4 threads compute | 7 | 367 | 5.7 %, 0.70 % | +0.1 % (+0.1 to +0.2) | +0.6 % (-2.3 to +1.0) | +0.1 % | +1.5 % (+1.0 to +2.0) | +3.0 % (-2.0 to +4.0) |\n",
-		"| Rails, full machine | 900 | 5000 | 5.0 %, 2.0 % | – | – | +2.5 % | -1.0 % (-3.0 to +1.0) | -0.5 % (-2.0 to +1.0) |\n",
+		"| 4 threads compute | 7 | 367 | 5.7 % (GVL 790 Hz) | 0.70 % | -88.0 % (-90.1 to -85.0) | 6.8 µs | +0.1 % (+0.1 to +0.2) | +0.6 % (-2.3 to +1.0) | +0.1 % | +1.5 % (+1.0 to +2.0) | +3.0 % (-2.0 to +4.0) |\n",
+		"| 11 | 65 (3 records lost) |",
+		"| full machine | none | 91 | 74 ms | 1150 ms | 8.7 ms | – | – | – | – | – |\n",
+		"| … | exact, no budget | 90, -1.0 % (-2.0 to +1.0) | 75 ms, +1.0 % (-3.0 to +4.0) | 1200 ms, +5.0 % (+2.0 to +8.0) | 9.1 ms, +4.0 % (+3.0 to +6.0) | +2.5 % | 2.0 % | -60.0 % (-61.0 to -50.0) | 900 | 5000 |\n",
+		"| … | exact, as it comes (ended itself 20 times, on for 3.3 % of the time) |",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("no row %s\n%s", want, &out)
+			t.Errorf("no row %s", want)
 		}
 	}
-	if want := "4 threads make objects"; !strings.Contains(missing.String(), want) {
-		t.Errorf("%q is not said to be missing: %s", want, &missing)
+	if t.Failed() {
+		t.Log(out.String())
+	}
+	for _, want := range []string{"4 threads make objects", "Rails, a free CPU"} {
+		if !strings.Contains(missing.String(), want) {
+			t.Errorf("%q is not said to be missing: %s", want, &missing)
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "|") && strings.Count(line, "|") != 13 && strings.Count(line, "|") != 12 {
+			t.Errorf("a row of another width than its table's: %s", line)
+		}
 	}
 }
