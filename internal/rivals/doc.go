@@ -3,7 +3,8 @@
 //
 // rbspy is looked for on PATH and in ~/.cargo/bin (`cargo install rbspy`); without it its figures are left out, and that is said.
 // DDTOP_BENCH_BEFORE names an older ddtop, which is measured in turns with the one of this folder. No profiler is taken at its exit
-// code: one that ended early, or was still attaching, fails the benchmark, since it would be measured as cheap.
+// code: one that ended early, or was still attaching, fails the benchmark, since it would be measured as cheap; where they are measured in
+// rounds (inRounds) one that was still attaching is measured again, with more time for it, and that is said.
 //
 //	go test -run '^$' -bench Rivals -timeout 0 ./internal/rivals
 //

@@ -98,12 +98,12 @@ func fullRates(path string) []meter {
 	}
 }
 
-// reportExact reports what exact mode said of itself: turns at the GVL and hits of probes a second, and its estimate of its cost, in
-// percent of the process's own CPU time and of each hit; how many records had no room and how often it ended by itself, all times together;
+// reportExact reports what exact mode said of itself: turns at the GVL, hits of probes and records a second, and its estimate of its
+// cost, in percent of the process's own CPU time and of each hit; how many records had no room and how often it ended by itself, all times together;
 // and for how much of the time that was measured it was on. A process that works only while it is measured has its turns then.
 func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 	b.Helper()
-	var turns, hits, estimates, hitNS, on []float64
+	var turns, hits, records, estimates, hitNS, on []float64
 	lost, ended := 0.0, 0.0
 	for _, c := range own {
 		x := c.said.exact
@@ -114,6 +114,7 @@ func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 			seconds = (end - begin).Seconds()
 		}
 		turns, hits = append(turns, float64(x.Turns)/seconds), append(hits, float64(x.Probes.Hits)/seconds)
+		records = append(records, float64(x.Probes.Records)/seconds)
 		estimates = append(estimates, 100*float64(x.Probes.CostNS)/float64(x.Probes.CPUNS-x.Probes.CostNS))
 		hitNS = append(hitNS, float64(x.Probes.HitNS))
 		lost += float64(x.Probes.Lost)
@@ -124,6 +125,7 @@ func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 	if ended == 0 { // else it is not known how much of either was while the process worked
 		b.ReportMetric(median(turns), name+"-turns/s")
 		b.ReportMetric(median(hits), name+"-hits/s")
+		b.ReportMetric(median(records), name+"-records/s")
 	}
 	b.ReportMetric(median(estimates), name+"-estimate-%")
 	b.ReportMetric(median(hitNS), name+"-hit-ns")
