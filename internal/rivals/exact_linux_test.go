@@ -3,6 +3,7 @@ package rivals
 import (
 	_ "embed" // the program
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -80,6 +81,9 @@ func (m meter) throughout() meter {
 		said, err := saidBy(out, file)
 		if err == nil && said.exact.Ended != "" {
 			err = fmt.Errorf("exact mode ended by itself: %s", said.exact.Ended)
+		}
+		if err == nil && said.exact.Probes.Hits == 0 {
+			err = errors.New("no thread came past a probe")
 		}
 		if err != nil {
 			return said, err

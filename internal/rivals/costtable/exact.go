@@ -42,9 +42,13 @@ func runExact(in io.Reader, out, missing io.Writer) error {
 			fmt.Fprintf(missing, "costtable: nothing measured of %q\n", r.what)
 			continue
 		}
-		fmt.Fprintf(out, "| %s | %s | %s %%%s | %s %% | %s | %s µs | %s | %s | %+.1f %% | %s | %s |\n", r.what, told(of, "exact"),
+		done := change(of, "1-kHz-done") + " | " + change(of, "exact-done")
+		if r.name == "idle" { // its work is time that passes
+			done = "– | –"
+		}
+		fmt.Fprintf(out, "| %s | %s | %s %%%s | %s %% | %s | %s µs | %s | %s | %+.1f %% | %s |\n", r.what, told(of, "exact"),
 			number(of["1-kHz-%"]), gvlRate(of, "1-kHz"), number(of["exact-%"]), change(of, "exact-beside-1-kHz"), number(of["none-µs"]),
-			change(of, "1-kHz-more-cpu"), change(of, "exact-more-cpu"), of["exact-estimate-%"], change(of, "1-kHz-done"), change(of, "exact-done"))
+			change(of, "1-kHz-more-cpu"), change(of, "exact-more-cpu"), of["exact-estimate-%"], done)
 	}
 	fmt.Fprintln(out, "\n| Rails | ddtop | requests/s | latency p50 | p99 | the worker's CPU a request | ddtop's estimate | ddtop's CPU | beside 1 kHz | turns/s | hits/s |")
 	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
