@@ -31,7 +31,7 @@ type shot struct {
 const window = 15 * time.Second
 
 // exactWait are the keys that lead to one of the shorter waits in the list.
-var exactWait = append([]string{"0", "r"}, slices.Repeat([]string{"pgdown"}, 30)...)
+var exactWait = append([]string{"0", "r"}, slices.Repeat([]string{"pgdown"}, 44)...)
 
 var shots = []shot{
 	{name: "live", recording: "hog", width: 120, height: 36},

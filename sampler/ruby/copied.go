@@ -39,7 +39,7 @@ func (r *Reader) CopiedKey(s *CopiedStack, key []byte) []byte {
 		key = append(key, f[code.FramePC:code.FramePC+8]...)
 		key = append(key, f[code.FrameISeq:code.FrameISeq+8]...)
 		me := uint64(0)
-		if at := int64(le64(f[code.FrameEP:])) - 16 - int64(s.Low); at >= 0 && at+8 <= int64(len(s.Values)) {
+		if at := int64(le64(f[code.FrameEP:])) - 16 - int64(s.Low); at >= 0 && at <= int64(len(s.Values))-8 {
 			me = le64(s.Values[at:])
 		}
 		key = binary.LittleEndian.AppendUint64(key, me)

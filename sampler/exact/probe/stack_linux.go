@@ -14,10 +14,10 @@ import (
 // A thread that has waited for the GVL has the same control frames from when it gave the GVL away until it has it again. So they are copied
 // when a wait is over, and it is known that it was long enough to be worth it.
 const (
-	// minWaitNS is from what length on the stack of a wait is copied; stackNS and maxStacks are for how long waits shorter than longWaitNS
-	// share a number of copies, which bounds what these cost: some 3 µs each.
-	minWaitNS, longWaitNS = 50_000, 5_000_000
-	stackNS, maxStacks    = 10_000_000, 12
+	// Waits shorter than longWaitNS share maxStacks copies in stackNS, of which those shorter than shortWaitNS may take maxShort: that bounds
+	// what copies cost, some 3 µs each.
+	shortWaitNS, longWaitNS      = 50_000, 5_000_000
+	stackNS, maxStacks, maxShort = 10_000_000, 12, 6
 	// maxFrames and maxValues are how much is copied at most of a stack's control frames and of its values, in bytes; of a larger stack
 	// nothing is: its frames are of 56 or 64 bytes, 256 of them. valueSlack is how much more than its stack pointer tells is copied of the
 	// values: a JIT's can be old.
@@ -118,17 +118,19 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.StoreMem(asm.R0, 0, asm.R4, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
-		asm.JLT.Imm(asm.R3, minWaitNS, to),
 		asm.JGE.Imm(asm.R3, longWaitNS, "copy"),
+		asm.Mov.Imm(asm.R5, maxStacks),
+		asm.JGE.Imm(asm.R3, shortWaitNS, "not short"),
+		asm.Mov.Imm(asm.R5, maxShort),
 		// Threads that come here at once can lose a number: the bound is not of one copy more or less.
-		asm.LoadMem(asm.R1, asm.R7, countSpanNS, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, countSpanNS, asm.DWord).WithSymbol("not short"),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, stackNS, "same span"),
 		asm.StoreMem(asm.R7, countSpanNS, asm.R2, asm.DWord),
 		asm.Mov.Imm(asm.R4, 0),
 		asm.StoreMem(asm.R7, countInSpan, asm.R4, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R7, countInSpan, asm.DWord).WithSymbol("same span"),
-		asm.JGE.Imm(asm.R1, maxStacks, to),
+		asm.JGE.Reg(asm.R1, asm.R5, to),
 		asm.Add.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R7, countInSpan, asm.R1, asm.DWord),
 	)

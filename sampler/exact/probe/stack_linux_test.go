@@ -14,7 +14,8 @@ import (
 )
 
 // stacksProgram has threads that wait for the GVL at the inner end of calls of their own: each goes through methods that have its number
-// in their names, as deep as it decides anew each time, and hands the GVL on within a C function, or at the end of its time slice.
+// in their names, as deep as it decides anew each time, and hands the GVL on within a C function, or at the end of its time slice. One
+// does so in ever new fibers, one now and then deeper than is copied, and threads come and go.
 const stacksProgram = `$stdout.sync = true
 io = IO.pipe
 6.times do |i|
@@ -31,13 +32,18 @@ io = IO.pipe
         end
       end
       def run_#{i}(io)
-        loop { down_#{i}(rand(40), io) }
+        case #{i}
+        when 3 then loop { Fiber.new { down_3(rand(40), io) }.resume }
+        when 4 then loop { down_4(rand(3) > 0 ? rand(40) : 500 + rand(3000), io) }
+        else loop { down_#{i}(rand(40), io) }
+        end
       end
     end
   RUBY
   c = Object.const_get("C#{i}").new
   Thread.new { c.send("run_#{i}", io) }
 end
+Thread.new { loop { Thread.new { sleep 0.001 }.join } }
 puts "ready"
 $stdin.gets`
 
