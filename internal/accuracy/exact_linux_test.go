@@ -31,7 +31,7 @@ func (k *kept) Waited(w *exact.Wait)       { k.waits = append(k.waits, *w) }
 // followExactly follows a process exactly for a while. take gets each sample of it; begin is called before the first one.
 func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, begin func(*live.Source), take func(*sampler.Sample)) live.ExactReport {
 	t.Helper()
-	if err := probe.Try(); err != nil {
+	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 	s, err := live.Open(t.Context(), pid, live.Options{})

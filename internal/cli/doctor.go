@@ -152,7 +152,7 @@ func (d *doctor) examine(ctx context.Context) {
 	if len(d.pids) > 0 {
 		pid = d.pids[0]
 	}
-	possible := live.TryExact()
+	possible := live.TryExact(exactUntried())
 	if pid == 0 {
 		d.say(checkNote, "measuring", "", "nothing to measure")
 	} else {

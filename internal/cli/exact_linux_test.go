@@ -22,7 +22,7 @@ $stdin.gets`
 
 // eachExact runs a test on each Ruby that exact mode is for, where the machine allows it.
 func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
-	if err := probe.Try(); err != nil {
+	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -152,7 +152,7 @@ func TestExactIsRefused(t *testing.T) {
 	} {
 		run(t, args...).want(t, 2, "--exact")
 	}
-	if err := probe.Try(); err != nil {
+	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {

@@ -103,7 +103,7 @@ func (x *terminal) forget() {
 
 // TestSuspendTakesProbesOut: while ddtop is stopped no probe of the key E is in the process; fg puts them in again.
 func TestSuspendTakesProbesOut(t *testing.T) {
-	if err := probe.Try(); err != nil {
+	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 	p := rubytest.One(t).Start(t, handsOn, rubytest.Options{})

@@ -141,7 +141,7 @@ func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 // BenchmarkExact measures what exact mode costs, beside sampling at 1 kHz and beside none, in turns: its own CPU time, and by how much
 // less the process does, and takes more of a CPU for a piece of its work.
 func BenchmarkExact(b *testing.B) {
-	if err := probe.Try(); err != nil {
+	if err := probe.Try(false); err != nil {
 		rubytest.Skip(b, "%v", err)
 	}
 	path, ruby := buildOwn(b), rubytest.One(b)

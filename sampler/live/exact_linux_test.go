@@ -38,7 +38,7 @@ func (e *exactly) Waited(*exact.Wait) { e.waits++ }
 // openExact starts a program and puts probes into it.
 func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options) (*rubytest.Process, *live.Source) {
 	t.Helper()
-	if err := probe.Try(); err != nil {
+	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 	p := r.Start(t, program, o)

@@ -28,7 +28,7 @@ func (*exactRun) status() (none sampler.ExactStatus) { return none }
 func (*exactRun) close() (ExactReport, error)        { return ExactReport{}, nil }
 
 // TryExact fails: it works on Linux only.
-func TryExact() error { return attach.ErrLinuxOnly }
+func TryExact(bool) error { return attach.ErrLinuxOnly }
 
 // CheckExact fails: it works on Linux only.
 func (s *Source) CheckExact(context.Context) error { return attach.ErrLinuxOnly }

@@ -11,7 +11,7 @@ import (
 // TestExactGroup: each process of a Group has an exact mode of its own.
 func TestExactGroup(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
-		if err := probe.Try(); err != nil {
+		if err := probe.Try(false); err != nil {
 			rubytest.Skip(t, "%v", err)
 		}
 		f := startFamily(t, r)

@@ -35,7 +35,7 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 	if !(o.MaxCost > 0 && o.MaxCost <= 1) {
 		return nil, fmt.Errorf("a cost of %g is out of range: more than 0, up to 1", o.MaxCost)
 	}
-	if err := probe.Check(); err != nil {
+	if err := probe.Check(o.Untried); err != nil {
 		return nil, err
 	}
 	return result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _, _ = x.close() })
@@ -82,6 +82,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (*exactRun, error) 
 		ReadyNode: scheduler.ReadyNode, RunningNode: scheduler.RunningNode, Before33: scheduler.Before33,
 		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC,
 		SmallRing: s.sharers.Load() > fewSharers,
+		Untried:   o.Untried,
 	}
 	target.ContextOfThread, target.Stacks = s.reader.Contexts()
 	if x.probes, err = probe.Attach(s.proc, code, target); err != nil {

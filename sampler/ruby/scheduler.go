@@ -14,15 +14,10 @@ import (
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
 const (
-	// belowPointer and abovePointer bound where the pointer to a thread, or to its execution context, is looked for in its thread-local
-	// storage, in bytes below and above its thread pointer (docs/internals/context.md#thread-local-variables).
-	belowPointer, abovePointer = 4096, 0x600
-	// pointerToSelf is where glibc's and musl's thread block, at the thread pointer, has its own address (tcbhead_t.self: 16; musl's
-	// struct pthread: 0).
-	selfOfGlibc, selfOfMusl = 16, 0
 	// maxLearned bounds the threads whose storage is looked at.
 	maxLearned = 64
-	// mutexSize is what a pthread_mutex_t takes, in bytes, with glibc and with musl on x86_64.
+	// mutexSize is what is known of a pthread_mutex_t, in bytes: all that glibc and musl use of it, on x86_64 and on aarch64, where glibc's has
+	// 8 more that mean nothing (struct_mutex.h, pthreadtypes-arch.h).
 	mutexSize = 40
 )
 
@@ -89,8 +84,7 @@ func (r *Reader) Scheduler() (Scheduler, error) {
 	}
 	// Before 3.0 there is no thread-local variable, but the thread is a value of pthread_getspecific, in the thread's block.
 	specific := o.vmRactorSet < 0
-	found, looked := make(votes), 0
-	var mains votes // of the main thread, whose stack is elsewhere: only what it has, too, is thread-local
+	var threads []nativeWord
 	for _, t := range rc.threads[:min(len(rc.threads), maxLearned)] {
 		native := r.native(t)
 		if native.At == 0 && native.Pointer == 0 {
@@ -99,44 +93,25 @@ func (r *Reader) Scheduler() (Scheduler, error) {
 			}
 			return none("its threads share native threads (M:N, RUBY_MN_THREADS)")
 		}
-		pointer := native.Pointer
+		own := nativeWord{thread: native.Pointer, word: le64(t.buf[o.thEC:]), main: int(t.tid) == r.pid}
 		if native.At != 0 {
 			var b [8]byte
 			if r.mem.Read(native.At, b[:]) != nil {
 				continue
 			}
-			pointer = attach.Address(le64(b[:]))
+			own.thread = attach.Address(le64(b[:]))
 		}
-		word, from := le64(t.buf[o.thEC:]), -belowPointer
 		if specific {
-			word, from = uint64(t.addr), 0
+			own.word = uint64(t.addr)
 		}
-		own := make(votes)
-		if r.vote(pointer, word, from, own); len(own) == 0 {
-			continue // it has just begun, and has it nowhere
-		}
-		looked++
-		for at := range own {
-			found[at]++
-		}
-		if int(t.tid) == r.pid {
-			mains = own
-		}
-	}
-	least := max((looked+1)/2, 1)
-	if mains != nil {
-		least = 1 // the others can just have begun
-		for at := range found {
-			if mains[at] == 0 {
-				delete(found, at)
-			}
-		}
+		threads = append(threads, own)
 	}
 	if specific {
 		s.ThreadOfEC = -1
 	}
+	var looked int
 	var ok bool
-	if s.ExecutionContext, ok = found.winner(least); !ok {
+	if s.ExecutionContext, looked, ok = r.ownWord(threads, specific); !ok {
 		return none("where its threads have their execution contexts can't be told (of %d threads looked at)", looked)
 	}
 	return s, nil
@@ -159,51 +134,6 @@ func isMutex(b *[mutexSize]byte) bool {
 	glibc := word(0) <= 2 && word(1) == 0 && word(2) < maxTID && word(4)&^elision == 0
 	musl := word(0) == 0 && (word(1)&^waited == 0 || word(1)&^waited == busy) && word(4) == 0 && word(5) == 0
 	return glibc || musl
-}
-
-// votes say for how many threads a word was found at a distance from their thread pointer, in bytes.
-type votes map[int64]int
-
-// winner is the distance at which most threads have the word; ok: at least so many. Of several the one nearest to the thread pointer: a
-// copy of the word is in the stack of whoever began the thread.
-func (v votes) winner(least int) (at int64, ok bool) {
-	best := 0
-	for to, n := range v {
-		if n > best || n == best && max(to, -to) < max(at, -at) {
-			best, at = n, to
-		}
-	}
-	return at, best >= least
-}
-
-// vote adds to the votes where, from its thread pointer on, a native thread's storage has a word, looked for from a distance on.
-func (r *Reader) vote(pointer attach.Address, word uint64, from int, found votes) {
-	var b [8]byte
-	if r.mem.Read(pointer+selfOfGlibc, b[:]) != nil || le64(b[:]) != uint64(pointer) {
-		if r.mem.Read(pointer+selfOfMusl, b[:]) != nil || le64(b[:]) != uint64(pointer) {
-			return
-		}
-	}
-	if word == 0 {
-		return
-	}
-	var buf [belowPointer + abovePointer]byte
-	storage := buf[belowPointer+from:]
-	if r.mem.Read(pointer+attach.Address(from), storage) != nil {
-		// What is above the block may not be mapped, nor what is far below.
-		storage = buf[:0]
-		for ; from <= -512; from += 512 {
-			if r.mem.Read(pointer+attach.Address(from), buf[:-from]) == nil {
-				storage = buf[:-from]
-				break
-			}
-		}
-	}
-	for at := 0; at+8 <= len(storage); at += 8 {
-		if binary.LittleEndian.Uint64(storage[at:]) == word {
-			found[int64(from+at)]++
-		}
-	}
 }
 
 // SchedulerThreads reads the main ractor's threads as they are now. It is called after a Read, by the goroutine that reads. Threads that

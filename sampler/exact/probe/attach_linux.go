@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -39,9 +40,10 @@ type Probes struct {
 }
 
 // Check says why exact mode can't be on this machine with the rights that ddtop has; nil: nothing speaks against it. The error is
-// ErrKernel or ErrRights.
-func Check() error {
+// ErrKernel or ErrRights. untried: also on a machine of a kind on which it has never run.
+func Check(untried bool) error {
 	m, err := thisMachine(runtime.GOARCH)
+	m.untried = untried
 	if err == nil {
 		_, err = m.check()
 	}
@@ -54,6 +56,7 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.untried = target.Untried
 	many, err := m.check()
 	if err != nil {
 		return nil, err
@@ -131,12 +134,12 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 		p.links = append(p.links, l)
 	}
 	for _, s := range code.sites {
-		var b [1]byte
-		if err := mem.Read(s.at, b[:]); err != nil {
+		b := make([]byte, len(kernel.set.breakpoint))
+		if err := mem.Read(s.at, b); err != nil {
 			return nil, fmt.Errorf("process %d: looking for the probe at %s: %w", target.PID, s.symbol, err)
 		}
-		if b[0] != breakpoint {
-			return nil, fmt.Errorf("process %d: %w: at %v, %s of %s, is %#x", target.PID, ErrNotPlaced, s.at, s.symbol, s.file.Path, b[0])
+		if !bytes.Equal(b, kernel.set.breakpoint) {
+			return nil, fmt.Errorf("process %d: %w: at %v, %s of %s, is %#x", target.PID, ErrNotPlaced, s.at, s.symbol, s.file.Path, b)
 		}
 	}
 	if err := p.counters.Put(uint32(0), [counters / 8]uint64{}); err != nil {
@@ -145,20 +148,26 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	return p, nil
 }
 
-// breakpoint is the instruction that the kernel puts in place of a probed one's first byte (int3).
-const breakpoint = 0xcc
-
 // placesOfKernel finds where this kernel has what the programs read of a task.
 func placesOfKernel() (kernelPlaces, error) {
-	var k kernelPlaces
+	set, ok := instructionSetOf(runtime.GOARCH)
+	if !ok {
+		return kernelPlaces{}, fmt.Errorf("%w: it is not for %s", ErrKernel, runtime.GOARCH)
+	}
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
-		return k, fmt.Errorf("%w: reading what it says of itself: %w", ErrKernel, err)
+		return kernelPlaces{}, fmt.Errorf("%w: reading what it says of itself: %w", ErrKernel, err)
 	}
+	return placesIn(spec, set)
+}
+
+// placesIn is placesOfKernel for a kernel that says so of itself.
+func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
+	k := kernelPlaces{set: set}
 	for _, f := range []struct {
 		to   *int16
 		path []string
-	}{{&k.threadPointer, []string{"thread", "fsbase"}}, {&k.runDelay, []string{"sched_info", "run_delay"}}} {
+	}{{&k.threadPointer, set.threadPointer}, {&k.runDelay, []string{"sched_info", "run_delay"}}} {
 		at, err := memberAt(spec, "task_struct", f.path)
 		if err != nil {
 			return k, fmt.Errorf("%w: %w", ErrKernel, err)

@@ -15,7 +15,7 @@ import (
 // needBPF skips the test where the machine forbids exact mode.
 func needBPF(t *testing.T) {
 	t.Helper()
-	if err := Try(); err != nil {
+	if err := Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 }

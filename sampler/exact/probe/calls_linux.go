@@ -20,7 +20,7 @@ const (
 
 // callsOf finds where a library's code calls the C library's functions, or jumps to them, at their addresses in the process: a list for each
 // of the functions. What looks like a call by chance, within another instruction, is among them.
-func callsOf(p *attach.Process, module *attach.Module, mappings []attach.Mapping, functions []function) ([][]attach.Address, error) {
+func callsOf(p *attach.Process, module *attach.Module, mappings []attach.Mapping, functions []function, set instructionSet) ([][]attach.Address, error) {
 	i := slices.IndexFunc(mappings, func(m attach.Mapping) bool { return m.Path == module.Path })
 	if i < 0 {
 		return nil, fmt.Errorf("%s is not mapped", module.Path)
@@ -38,7 +38,7 @@ func callsOf(p *attach.Process, module *attach.Module, mappings []attach.Mapping
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", module.Path, err)
 	}
-	slots, err := slotsOf(f, functions)
+	slots, err := slotsOf(f, functions, set)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", module.Path, err)
 	}
@@ -47,7 +47,7 @@ func callsOf(p *attach.Process, module *attach.Module, mappings []attach.Mapping
 		return nil, fmt.Errorf("%s: %w", module.Path, err)
 	}
 	out := make([][]attach.Address, len(functions))
-	for fn, places := range callsIn(code, slots, len(functions)) {
+	for fn, places := range set.calls(code, slots, len(functions)) {
 		for _, at := range places {
 			out[fn] = append(out[fn], module.Bias+attach.Address(at))
 		}
@@ -78,7 +78,7 @@ func callsIn(code []section, slots map[uint64]int, functions int) [][]uint64 {
 }
 
 // slotsOf finds the words of a file in which the dynamic linker puts the addresses of the functions.
-func slotsOf(f *elf.File, functions []function) (map[uint64]int, error) {
+func slotsOf(f *elf.File, functions []function, set instructionSet) (map[uint64]int, error) {
 	symbols, err := f.DynamicSymbols()
 	if err != nil {
 		return nil, err
@@ -100,8 +100,7 @@ func slotsOf(f *elf.File, functions []function) (map[uint64]int, error) {
 		}
 		for ; len(b) >= 24; b = b[24:] {
 			info := binary.LittleEndian.Uint64(b[8:])
-			kind := elf.R_X86_64(elf.R_TYPE64(info))
-			if fn, ok := numbers[elf.R_SYM64(info)]; ok && (kind == elf.R_X86_64_JMP_SLOT || kind == elf.R_X86_64_GLOB_DAT || kind == elf.R_X86_64_64) {
+			if fn, ok := numbers[elf.R_SYM64(info)]; ok && slices.Contains(set.relocations, elf.R_TYPE64(info)) {
 				slots[binary.LittleEndian.Uint64(b)] = fn
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -62,13 +63,25 @@ type CodeOptions struct {
 // FindCode finds where to put the probes in a process. module is its file with Ruby's VM, mappings are the process's. The error is ErrNoCode
 // where no place is safe and cheap.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
-	f := finder{p: p, module: module, mappings: mappings, libc: o.LibC}
-	defer f.close()
-	c, err := f.find(o.Before33)
+	c, err := findCode(p, module, mappings, o, runtime.GOARCH)
 	if err != nil {
 		return Code{}, fmt.Errorf("process %d: %w: %w", p.PID(), ErrNoCode, err)
 	}
 	return c, nil
+}
+
+// findCode is FindCode on a machine of a kind, as Go calls it.
+func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions, goarch string) (Code, error) {
+	set, ok := instructionSetOf(module.Machine)
+	if !ok {
+		return Code{}, fmt.Errorf("exact mode is for x86_64 as yet, and this Ruby is for %s", module.Machine)
+	}
+	if set.goarch != goarch {
+		return Code{}, fmt.Errorf("this Ruby is for %s, and the machine is not: the kernel knows nothing of the instructions that an emulator runs", module.Machine)
+	}
+	f := finder{p: p, module: module, mappings: mappings, libc: o.LibC, set: set}
+	defer f.close()
+	return f.find(o.Before33)
 }
 
 // finder finds the places for probes in one process.
@@ -77,6 +90,7 @@ type finder struct {
 	module   *attach.Module
 	mappings []attach.Mapping
 	libc     bool
+	set      instructionSet
 	// library is the C library's file with the functions, once it is needed; files are those that have sites.
 	library *attach.Module
 	files   []*codeFile
@@ -90,9 +104,6 @@ func (f *finder) close() {
 
 func (f *finder) find(before33 bool) (Code, error) {
 	functions := functions(before33)
-	if f.module.Machine != "x86_64" {
-		return Code{}, fmt.Errorf("exact mode is for x86_64 as yet, and this Ruby is for %s", f.module.Machine)
-	}
 	own := f.wrappers(functions)
 	if slices.Contains(own, false) {
 		if err := f.findLibrary(); err != nil {
@@ -120,7 +131,7 @@ func (f *finder) wrappers(functions []function) []bool {
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
 		return own
 	}
-	calls, err := callsOf(f.p, f.module, f.mappings, functions)
+	calls, err := callsOf(f.p, f.module, f.mappings, functions, f.set)
 	if err != nil {
 		return own
 	}
@@ -163,11 +174,11 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	}
 	defer file.Close()
 	// The file's bytes, not the memory's: there another ddtop may have its probes.
-	var code [maxEntryBytes]byte
-	if n, err := file.ReadAt(code[:], int64(s.offset)); n < len(code) {
+	code := make([]byte, f.set.entryBytes)
+	if n, err := file.ReadAt(code, int64(s.offset)); n < len(code) {
 		return s, fmt.Errorf("reading %s: %w", s.symbol, err)
 	}
-	n, err := place(code[:], s.argument)
+	n, err := f.set.place(code, s.argument)
 	if err != nil {
 		return s, fmt.Errorf("%s of %s: %w", s.symbol, module.Path, err)
 	}

@@ -74,7 +74,7 @@ func TestFollowsItsCalls(t *testing.T) {
 			rubytest.Skip(t, "this Ruby has no libruby: it is a single file")
 		}
 		all := functions(true)
-		calls, err := callsOf(proc, module, maps, all)
+		calls, err := callsOf(proc, module, maps, all, x86())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,12 +35,6 @@ const (
 	counters
 )
 
-// Where a program finds the registers of the thread that hit a probe (struct pt_regs of x86-64, arch/x86/include/asm/ptrace.h).
-const (
-	regsSI = 104
-	regsDI = 112
-)
-
 // record is at this place of a program's stack, what is below it are single words.
 const (
 	onStack = -recordSize
@@ -55,7 +49,8 @@ const noWakeup = 1
 
 // kernelPlaces are where this kernel has what a program reads of a task, in bytes from the start of struct task_struct.
 type kernelPlaces struct {
-	// threadPointer is the task's fs base, runDelay the time it was runnable without a CPU, in ns.
+	set instructionSet
+	// threadPointer is the task's, runDelay the time it was runnable without a CPU, in ns.
 	threadPointer, runDelay int16
 }
 
@@ -99,9 +94,9 @@ func (b *builder) program() asm.Instructions {
 	}
 	switch b.argument {
 	case firstArgument:
-		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, regsDI, asm.DWord))
+		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, b.kernel.set.first, asm.DWord))
 	case secondArgument:
-		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, regsSI, asm.DWord))
+		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, b.kernel.set.second, asm.DWord))
 	}
 	if b.argument != noArgument {
 		ins = append(ins, asm.LoadImm(asm.R3, int64(b.target.Lock), asm.DWord), asm.JNE.Reg(asm.R2, asm.R3, "out"))

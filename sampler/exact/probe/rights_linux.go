@@ -48,6 +48,8 @@ const (
 type machine struct {
 	release string
 	arch    string
+	// untried: exact mode is wanted also where it has never run.
+	untried bool
 	// effective are the capabilities that ddtop has (CapEff of /proc/self/status).
 	effective uint64
 	// btf: the kernel says where it has what (/sys/kernel/btf/vmlinux).
@@ -97,8 +99,12 @@ func thisMachine(arch string) (machine, error) {
 // check says why exact mode can't be on a machine, and what mends it; nil: nothing speaks against it. many: links of many probes may be
 // used.
 func (m *machine) check() (many bool, err error) {
-	if m.arch != "amd64" {
-		return false, fmt.Errorf("%w: it is for x86_64 as yet, and has not been tried on %s", ErrKernel, m.arch)
+	switch set, known := instructionSetOf(m.arch); {
+	case !known:
+		return false, fmt.Errorf("%w: it is for x86_64 as yet, and not for %s", ErrKernel, m.arch)
+	case set.untried && !m.untried:
+		return false, fmt.Errorf("%w: it is for x86_64 as yet: for %[2]s it is written, and has never run on one. On a machine that may go wrong, DDTOP_EXACT_UNTRIED=%[2]s tries it (docs/exact.md)",
+			ErrKernel, m.arch)
 	}
 	kernel, err := parseRelease(m.release)
 	if err != nil {

@@ -1,0 +1,69 @@
+package probe
+
+import "encoding/binary"
+
+// callsInARM is callsIn of aarch64. A call goes to a stub of the linker's, or loads the word that has the function's address; both
+// take that address from adrp and an offset in the page. What follows an adrp in the code and names its register is taken to go with it,
+// whatever comes between: rather one call too many than one too few.
+func callsInARM(code []section, slots map[uint64]int, functions int) [][]uint64 {
+	out := make([][]uint64, functions)
+	stubs := make(map[uint64]int)
+	for _, c := range code {
+		c.loadsARM(slots, func(at uint64, fn int) {
+			if !c.linkers {
+				out[fn] = append(out[fn], at)
+				return
+			}
+			// A stub begins with the adrp before the load, or with bti before that.
+			stubs[at-4], stubs[at-8] = fn, fn
+		})
+	}
+	for _, c := range code {
+		if !c.linkers {
+			c.jumpsARM(stubs, func(at uint64, fn int) { out[fn] = append(out[fn], at) })
+		}
+	}
+	return out
+}
+
+// loadsARM finds where a slot is loaded into a register: adrp, ldr.
+func (c *section) loadsARM(slots map[uint64]int, found func(at uint64, fn int)) {
+	var pages [32]uint64 // by register
+	for i := 0; i+4 <= len(c.bytes); i += 4 {
+		word, at := binary.LittleEndian.Uint32(c.bytes[i:]), c.at+uint64(i)
+		switch {
+		case word&0x9f000000 == 0x90000000: // adrp
+			pages[word&31] = at&^0xfff + uint64(signed(word>>5&0x7ffff<<2|word>>29&3, 21))<<12
+		case word&0xffc00000 == 0xf9400000: // ldr of 8 bytes, at an offset that is a multiple of them
+			if page := pages[word>>5&31]; page != 0 {
+				if fn, ok := slots[page+uint64(word>>10&0xfff)*8]; ok {
+					found(at, fn)
+				}
+			}
+		}
+	}
+}
+
+// jumpsARM finds the calls, jumps and conditional jumps to a stub.
+func (c *section) jumpsARM(stubs map[uint64]int, found func(at uint64, fn int)) {
+	for i := 0; i+4 <= len(c.bytes); i += 4 {
+		word, at := binary.LittleEndian.Uint32(c.bytes[i:]), c.at+uint64(i)
+		var words int64 // how far it goes
+		switch {
+		case isBranch(word):
+			words = signed(word&0x3ffffff, 26)
+		case isConditional(word), isCompare(word):
+			words = signed(word>>5&0x7ffff, 19)
+		case isTest(word):
+			words = signed(word>>5&0x3fff, 14)
+		default:
+			continue
+		}
+		if fn, ok := stubs[at+uint64(words*4)]; ok {
+			found(at, fn)
+		}
+	}
+}
+
+// signed is a number of so many bits, the highest of which is its sign.
+func signed(bits uint32, n int) int64 { return int64(bits) << (64 - n) >> (64 - n) }

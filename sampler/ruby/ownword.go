@@ -1,0 +1,201 @@
+package ruby
+
+import (
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// belowPointer and abovePointer bound where the pointer to a thread, or to its execution context, is looked for in its thread-local
+	// storage, in bytes below and above its thread pointer (docs/internals/context.md#thread-local-variables). On aarch64 all of it is
+	// above, up to aboveOnARM.
+	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
+	// pointerToSelf is where glibc's and musl's thread block has its own address (tcbhead_t.self on x86-64: 16; musl's struct pthread: 0).
+	selfOfGlibc, selfOfMusl = 16, 0
+	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has some 1,800), and
+	// maxBlocks the threads that tell it.
+	maxBlock, maxBlocks = 8192, 8
+	// maxVector bounds the modules with thread-local variables, and maxFirst how far from the thread pointer those of the first are, in
+	// bytes.
+	maxVector, maxFirst = 1 << 16, 4096
+)
+
+// nativeWord is a word that a native thread has in its thread-local storage as its own.
+type nativeWord struct {
+	// thread is its pthread_t: the address of the C library's block of it.
+	thread attach.Address
+	word   uint64
+	// main: it is the main thread, whose stack is elsewhere.
+	main bool
+}
+
+// ownWord finds how far from its thread pointer each native thread has its word, in bytes; looked is of how many threads it was
+// found anywhere. specific: the word is a value of pthread_getspecific, in the thread's block, not a variable.
+func (r *Reader) ownWord(threads []nativeWord, specific bool) (at int64, looked int, ok bool) {
+	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
+	isThread := func(thread attach.Address) bool {
+		return r.wordAt(thread+selfOfGlibc) == uint64(thread) || r.isMusl(thread)
+	}
+	if specific {
+		from = 0
+	}
+	if r.vm.Table.Machine == "aarch64" {
+		size, found := r.blockSize(threads)
+		if !found {
+			return 0, 0, false
+		}
+		pointer, from, to = size, 0, aboveOnARM
+		isThread = func(thread attach.Address) bool { return r.endsBlock(thread, size) }
+		if specific {
+			from, to = -size, 0
+		}
+	}
+	found := make(votes)
+	var mains votes // of the main thread: only what it has, too, is thread-local
+	for _, t := range threads {
+		own := make(votes)
+		if t.word != 0 && t.thread != 0 && isThread(t.thread) {
+			own.add(r.mem, t.thread+attach.Address(pointer), t.word, from, to)
+		}
+		if len(own) == 0 {
+			continue // it has just begun, and has it nowhere
+		}
+		looked++
+		for at := range own {
+			found[at]++
+		}
+		if t.main {
+			mains = own
+		}
+	}
+	least := max((looked+1)/2, 1)
+	if mains != nil {
+		least = 1 // the others can just have begun
+		for at := range found {
+			if mains[at] == 0 {
+				delete(found, at)
+			}
+		}
+	}
+	at, ok = found.winner(least)
+	return at, looked, ok
+}
+
+// votes say for how many threads a word was found at a distance from their thread pointer, in bytes.
+type votes map[int64]int
+
+// winner is the distance at which most threads have the word; ok: at least so many. Of several the one nearest to the thread pointer: a
+// copy of the word is in the stack of whoever began the thread.
+func (v votes) winner(least int) (at int64, ok bool) {
+	best := 0
+	for to, n := range v {
+		if n > best || n == best && max(to, -to) < max(at, -at) {
+			best, at = n, to
+		}
+	}
+	return at, best >= least
+}
+
+// add adds where, between two distances from its thread pointer, a native thread's storage has a word.
+func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
+	low, storage := readAround(mem, pointer, from, to)
+	for at := 0; at+8 <= len(storage); at += 8 {
+		if le64(storage[at:]) == word {
+			v[low+int64(at)]++
+		}
+	}
+}
+
+// readAround reads what can be read between two distances from an address, without a gap: what is above a thread's block may not be
+// mapped, nor what is far below. low is the distance at which it begins. from is 0 or less, to is 0 or more.
+func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low int64, read []byte) {
+	buf := make([]byte, to-from)
+	if mem.Read(pointer+attach.Address(from), buf) == nil {
+		return from, buf
+	}
+	const page = 4096 // mappings begin and end at its multiples, also where pages are larger
+	high := int64(0)
+	for high < to {
+		at := pointer + attach.Address(high)
+		n := min(page-int64(at%page), to-high)
+		if mem.Read(at, buf[high-from:][:n]) != nil {
+			break
+		}
+		high += n
+	}
+	for low > from {
+		at := pointer + attach.Address(low)
+		n := min(int64((at-1)%page)+1, low-from)
+		if mem.Read(at-attach.Address(n), buf[low-n-from:][:n]) != nil {
+			break
+		}
+		low -= n
+	}
+	return low, buf[low-from : high-from]
+}
+
+// wordAt reads a word; 0 where it can't be read.
+func (r *Reader) wordAt(at attach.Address) uint64 {
+	var b [8]byte
+	if r.mem.Read(at, b[:]) != nil {
+		return 0
+	}
+	return le64(b[:])
+}
+
+// isMusl reports whether a thread's block begins as musl's does: with its own address. On aarch64 glibc's never does.
+func (r *Reader) isMusl(thread attach.Address) bool {
+	return r.wordAt(thread+selfOfMusl) == uint64(thread)
+}
+
+// blockSize finds how large the C library's blocks of threads are on aarch64. The thread pointer is behind the block: it is
+// recognized by the thread's vector of modules, which has the address of the first one's variables.
+func (r *Reader) blockSize(threads []nativeWord) (size int64, ok bool) {
+	found := make(votes)
+	threads = threads[:min(len(threads), maxBlocks)]
+	for _, t := range threads {
+		_, block := readAround(r.mem, t.thread, 0, maxBlock)
+		musl := len(block) >= 8 && le64(block) == uint64(t.thread)
+		for size := 16; size+8 <= len(block); size += 8 {
+			word := size
+			if musl {
+				word -= 8
+			}
+			if r.isVector(attach.Address(le64(block[word:])), t.thread+attach.Address(size), musl) {
+				found[int64(size)]++
+			}
+		}
+	}
+	return found.winner(max((len(threads)+1)/2, 1))
+}
+
+// endsBlock reports whether the thread pointer of a thread is so far behind the beginning of its block.
+func (r *Reader) endsBlock(thread attach.Address, size int64) bool {
+	pointer, musl := thread+attach.Address(size), r.isMusl(thread)
+	at := pointer
+	if musl {
+		at -= 8
+	}
+	return r.isVector(attach.Address(r.wordAt(at)), pointer, musl)
+}
+
+// isVector reports whether at an address is the vector of a thread on aarch64 that has a thread pointer: with glibc their number (two words
+// before), the generation, and the addresses of blocks of variables, two words each; with musl their number, and a word each. The variables
+// of the first begin 16 bytes behind the thread pointer, or as much later as they are aligned.
+func (r *Reader) isVector(vector, pointer attach.Address, musl bool) bool {
+	if vector < 4096 || vector%8 != 0 {
+		return false
+	}
+	count, first := 0, 4
+	if musl {
+		first = 1
+	} else {
+		vector -= 16
+	}
+	var b [40]byte
+	words := b[:8*(first+1)]
+	if r.mem.Read(vector, words) != nil {
+		return false
+	}
+	n, at := le64(words[8*count:]), attach.Address(le64(words[8*first:]))
+	return n > 0 && n <= maxVector && (musl || le64(words[16:]) < 1<<32) && at >= pointer+16 && at < pointer+16+maxFirst
+}
