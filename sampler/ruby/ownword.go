@@ -1,8 +1,6 @@
 package ruby
 
-import (
-	"github.com/ddtop/ddtop/attach"
-)
+import "github.com/ddtop/ddtop/attach"
 
 const (
 	// belowPointer and abovePointer bound where the pointer to a thread, or to its execution context, is looked for in its thread-local
@@ -11,6 +9,8 @@ const (
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
 	// pointerToSelf is where glibc's and musl's thread block has its own address (tcbhead_t.self on x86-64: 16; musl's struct pthread: 0).
 	selfOfGlibc, selfOfMusl = 16, 0
+	// maxLearned bounds the threads whose storage is looked at.
+	maxLearned = 64
 	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has some 1,800), and
 	// maxBlocks the threads that tell it.
 	maxBlock, maxBlocks = 8192, 8
@@ -26,6 +26,31 @@ type nativeWord struct {
 	word   uint64
 	// main: it is the main thread, whose stack is elsewhere.
 	main bool
+}
+
+// nativeWords are the words of threads: pointers to their execution contexts; specific: to themselves. Of those that have not begun, or can't
+// be read, there are none. ok: each has a native thread of its own.
+func (r *Reader) nativeWords(threads []*thread, specific bool) (words []nativeWord, ok bool) {
+	for _, t := range threads[:min(len(threads), maxLearned)] {
+		native := r.native(t)
+		if native.At == 0 && native.Pointer == 0 {
+			if t.tid == 0 {
+				continue // it has not begun
+			}
+			return nil, false
+		}
+		own := nativeWord{thread: native.Pointer, word: le64(t.buf[r.o.thEC:]), main: int(t.tid) == r.pid}
+		if native.At != 0 {
+			own.thread = attach.Address(r.wordAt(native.At))
+		}
+		if specific {
+			own.word = uint64(t.addr)
+		}
+		if own.thread != 0 && own.word != 0 {
+			words = append(words, own)
+		}
+	}
+	return words, true
 }
 
 // ownWord finds how far from its thread pointer each native thread has its word, in bytes; looked is of how many threads it was
@@ -53,7 +78,7 @@ func (r *Reader) ownWord(threads []nativeWord, specific bool) (at int64, looked 
 	var mains votes // of the main thread: only what it has, too, is thread-local
 	for _, t := range threads {
 		own := make(votes)
-		if t.word != 0 && t.thread != 0 && isThread(t.thread) {
+		if isThread(t.thread) {
 			own.add(r.mem, t.thread+attach.Address(pointer), t.word, from, to)
 		}
 		if len(own) == 0 {

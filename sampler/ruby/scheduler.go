@@ -13,13 +13,9 @@ import (
 // ErrNoScheduler: the main ractor's scheduler is of a kind that can't be followed from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-const (
-	// maxLearned bounds the threads whose storage is looked at.
-	maxLearned = 64
-	// mutexSize is what is known of a pthread_mutex_t, in bytes: all that glibc and musl use of it, on x86_64 and on aarch64, where glibc's has
-	// 8 more that mean nothing (struct_mutex.h, pthreadtypes-arch.h).
-	mutexSize = 40
-)
+// mutexSize is what is known of a pthread_mutex_t, in bytes: all that glibc and musl use of it, on x86_64 and on aarch64, where glibc's has
+// 8 more that mean nothing (struct_mutex.h, pthreadtypes-arch.h).
+const mutexSize = 40
 
 // Scheduler says where the parts of the main ractor's scheduler are in the process's memory.
 type Scheduler struct {
@@ -84,33 +80,14 @@ func (r *Reader) Scheduler() (Scheduler, error) {
 	}
 	// Before 3.0 there is no thread-local variable, but the thread is a value of pthread_getspecific, in the thread's block.
 	specific := o.vmRactorSet < 0
-	var threads []nativeWord
-	for _, t := range rc.threads[:min(len(rc.threads), maxLearned)] {
-		native := r.native(t)
-		if native.At == 0 && native.Pointer == 0 {
-			if t.tid == 0 {
-				continue // it has not begun
-			}
-			return none("its threads share native threads (M:N, RUBY_MN_THREADS)")
-		}
-		own := nativeWord{thread: native.Pointer, word: le64(t.buf[o.thEC:]), main: int(t.tid) == r.pid}
-		if native.At != 0 {
-			var b [8]byte
-			if r.mem.Read(native.At, b[:]) != nil {
-				continue
-			}
-			own.thread = attach.Address(le64(b[:]))
-		}
-		if specific {
-			own.word = uint64(t.addr)
-		}
-		threads = append(threads, own)
+	threads, ok := r.nativeWords(rc.threads, specific)
+	if !ok {
+		return none("its threads share native threads (M:N, RUBY_MN_THREADS)")
 	}
 	if specific {
 		s.ThreadOfEC = -1
 	}
 	var looked int
-	var ok bool
 	if s.ExecutionContext, looked, ok = r.ownWord(threads, specific); !ok {
 		return none("where its threads have their execution contexts can't be told (of %d threads looked at)", looked)
 	}

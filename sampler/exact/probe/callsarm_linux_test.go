@@ -1,0 +1,60 @@
+package probe
+
+import (
+	"slices"
+	"testing"
+)
+
+// Instructions of aarch64 with what is theirs put in.
+func armBL(from, to uint64) uint32   { return 0x94000000 | uint32(to-from)>>2&0x3ffffff }
+func armB(from, to uint64) uint32    { return 0x14000000 | uint32(to-from)>>2&0x3ffffff }
+func armBEq(from, to uint64) uint32  { return 0x54000000 | uint32(to-from)>>2&0x7ffff<<5 }
+func armCBNZ(from, to uint64) uint32 { return 0xb5000000 | uint32(to-from)>>2&0x7ffff<<5 }
+func armTBZ(from, to uint64) uint32  { return 0x36000000 | uint32(to-from)>>2&0x3fff<<5 }
+func armADRP(from, to uint64, reg uint32) uint32 {
+	pages := uint32(int64(to&^0xfff-from&^0xfff) >> 12)
+	return 0x90000000 | pages&3<<29 | pages>>2&0x7ffff<<5 | reg
+}
+func armLDR(to uint64, base, reg uint32) uint32 {
+	return 0xf9400000 | uint32(to&0xfff)/8<<10 | base<<5 | reg
+}
+
+// TestJumpsARM: the ways in which compilers and linkers call a function of another file, forwards and backwards.
+func TestJumpsARM(t *testing.T) {
+	const text, after, plt, slot, slot1 = 0x1000, 0x100000, 0x40000, 0x5ff8, 0x7f010
+	stub := func(at, slot uint64) []uint32 {
+		return []uint32{armADRP(at, slot, 16), armLDR(slot, 16, 17), 0x91000210, armBranchX16}
+	}
+	linkers := section{at: plt, linkers: true, bytes: words(slices.Concat(stub(plt, slot), []uint32{armBTI}, stub(plt+20, slot1), stub(plt+36, 0x7f018))...)}
+	own := []section{{at: text}, {at: after}}
+	var want [2][]uint64
+	next := func(c *section) uint64 { return c.at + uint64(len(c.bytes)) }
+	for i := range own {
+		c := &own[i]
+		for fn, to := range []uint64{plt, plt + 16} {
+			for _, branch := range []func(from, to uint64) uint32{armBL, armB, armBEq, armCBNZ} {
+				want[fn] = append(want[fn], next(c))
+				c.bytes = append(c.bytes, words(branch(next(c), to))...)
+			}
+		}
+		want[1] = append(want[1], next(c))
+		c.bytes = append(c.bytes, words(armBL(next(c), plt+20))...) // behind the bti
+		for fn, to := range []uint64{slot, slot1} {
+			c.bytes = append(c.bytes, words(armADRP(next(c), to, 3), armFrame)...)
+			want[fn] = append(want[fn], next(c))
+			c.bytes = append(c.bytes, words(armLDR(to, 3, 9), armLDR(to+8, 3, 9), armLDR(to, 4, 9), armBL(next(c), plt+36), armReturn, armBrk)...)
+		}
+	}
+	got := callsInARM([]section{own[0], linkers, own[1]}, map[uint64]int{slot: 0, slot1: 1}, 2)
+	for fn := range want {
+		slices.Sort(got[fn])
+		slices.Sort(want[fn])
+		if !slices.Equal(got[fn], want[fn]) {
+			t.Errorf("function %d: %#x, want %#x", fn, got[fn], want[fn])
+		}
+	}
+	near := section{at: plt - 0x7000, bytes: words(armTBZ(plt-0x7000, plt))}
+	if got := callsInARM([]section{near, linkers}, map[uint64]int{slot: 0}, 1); !slices.Equal(got[0], []uint64{near.at}) {
+		t.Errorf("tbz: %#x", got)
+	}
+}

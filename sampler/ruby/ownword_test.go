@@ -1,0 +1,161 @@
+package ruby
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+)
+
+// mappedWords is a memory in which a read fails as a whole where a part of it is not there, as of a process.
+type mappedWords struct{ wordMemory }
+
+func (m mappedWords) Read(a attach.Address, buf []byte) error {
+	for at := a &^ 7; at < a+attach.Address(len(buf)); at += 8 {
+		if _, ok := m.wordMemory[at]; !ok {
+			return &attach.ReadError{Addr: a, Want: len(buf), Err: errNotMapped}
+		}
+	}
+	return m.wordMemory.Read(a, buf)
+}
+
+// storage makes native threads of a machine and a C library in a memory: their blocks, far from each other, and their words where a test
+// puts them.
+type storage struct {
+	m       wordMemory
+	machine string
+	musl    bool
+	// size is that of a block, behind which the thread pointer is on aarch64; spread how far blocks are from each other.
+	size, spread attach.Address
+}
+
+// block makes the n-th thread's block, with so many bytes that can be read below and above its thread pointer, and returns its address
+// and its thread pointer.
+func (s *storage) block(n int, below, above attach.Address) (thread, pointer attach.Address) {
+	thread = 0x7f0000100d00 + attach.Address(n)*s.spread
+	pointer = thread
+	if s.machine == "aarch64" {
+		pointer += s.size
+	}
+	for at := (pointer - below) &^ 0xfff; at < pointer+above || at%0x1000 != 0; at += 8 { // whole pages
+		s.m[at] = 0x1111
+	}
+	vector := thread - s.spread/2
+	s.m[vector+24] = 0
+	switch {
+	case s.machine == "x86_64" && s.musl:
+		s.m[thread] = uint64(thread)
+	case s.machine == "x86_64":
+		s.m[thread+16] = uint64(thread)
+	case s.musl:
+		s.m[thread], s.m[pointer-8] = uint64(thread), uint64(vector)
+		s.m[vector], s.m[vector+8] = 3, uint64(pointer+16)
+	default:
+		s.m[pointer] = uint64(vector)
+		s.m[vector-16], s.m[vector-8], s.m[vector], s.m[vector+8], s.m[vector+16] = 17, 0, 2, 0, uint64(pointer+32)
+	}
+	return thread, pointer
+}
+
+func (s *storage) reader() *Reader {
+	r := zjitReader(s.m)
+	r.mem = mappedWords{s.m}
+	r.vm.Table = &layout.Table{Machine: s.machine}
+	return r
+}
+
+// TestOwnWord: where threads have their word in their thread-local storage is told on both machines and with both C libraries, whatever
+// else has the word, and of threads that have not set it yet.
+func TestOwnWord(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine      string
+		musl         bool
+		size         attach.Address
+		specific     bool
+		at           int64
+		below, above attach.Address
+	}{
+		"x86_64, glibc":            {"x86_64", false, 0, false, -80, 4096, 0x600},
+		"x86_64, musl":             {"x86_64", true, 0, false, -8, 4096, 0x600},
+		"x86_64, 2.7":              {"x86_64", false, 0, true, 792, 4096, 0x600},
+		"x86_64, little to read":   {"x86_64", false, 0, false, -8, 256, 64},
+		"aarch64, glibc":           {"aarch64", false, 1792, false, 24, 4096, 4096},
+		"aarch64, its last word":   {"aarch64", false, 2240, false, 4088, 4096, 4096},
+		"aarch64, little to read":  {"aarch64", false, 1920, false, 24, 1920, 64},
+		"aarch64, 2.7":             {"aarch64", false, 1792, true, -1512, 1792, 64},
+		"aarch64, musl":            {"aarch64", true, 200, false, 40, 200, 128},
+		"aarch64, musl and 2.7":    {"aarch64", true, 200, true, -40, 200, 128},
+		"aarch64, a huge block":    {"aarch64", false, 8176, false, 24, 8176, 64},
+		"x86_64, the last word up": {"x86_64", false, 0, true, 0x5f8, 0, 0x600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := storage{m: wordMemory{}, machine: c.machine, musl: c.musl, size: c.size, spread: 0x10000}
+			var threads []nativeWord
+			for n := range 5 {
+				thread, pointer := s.block(n, c.below, c.above)
+				own := nativeWord{thread: thread, word: 0x550000000000 + uint64(n)*64, main: n == 0}
+				if n != 3 { // which has just begun
+					s.m[pointer+attach.Address(c.at)] = own.word
+				}
+				if n > 0 { // on its stack
+					s.m[pointer-attach.Address(min(c.below, 96))] = own.word
+				}
+				threads = append(threads, own)
+			}
+			at, looked, ok := s.reader().ownWord(threads, c.specific)
+			if !ok || at != c.at || looked < 4 {
+				t.Errorf("%d, of %d threads, %t; want %d", at, looked, ok, c.at)
+			}
+		})
+	}
+}
+
+// TestOwnWordUnknown: a machine whose threads can't be told has no such place, nor have threads that are none.
+func TestOwnWordUnknown(t *testing.T) {
+	for name, machine := range map[string]string{"x86_64": "x86_64", "aarch64": "aarch64"} {
+		s := storage{m: wordMemory{}, machine: machine, size: 1792, spread: 0x10000}
+		thread, pointer := s.block(0, 4096, 4096)
+		s.m[pointer+24] = 0x5500
+		r := s.reader()
+		if at, _, ok := r.ownWord([]nativeWord{{thread: thread + 0x8000, word: 0x5500, main: true}}, false); ok {
+			t.Errorf("%s: %d for what is no thread", name, at)
+		}
+		if at, _, ok := r.ownWord(nil, false); ok {
+			t.Errorf("%s: %d without threads", name, at)
+		}
+		if at, _, ok := r.ownWord([]nativeWord{{thread: thread, word: 0x6600, main: true}}, false); ok {
+			t.Errorf("%s: %d for a word that is nowhere", name, at)
+		}
+	}
+}
+
+// TestVectors: what is taken for a thread's vector on aarch64, and what is not.
+func TestVectors(t *testing.T) {
+	const vector, pointer = 0x7f0000001000, 0x7f0000200700
+	glibc := func(count, generation, first uint64) wordMemory {
+		return wordMemory{vector - 16: count, vector - 8: 0, vector: generation, vector + 8: 0, vector + 16: first}
+	}
+	for name, c := range map[string]struct {
+		m    wordMemory
+		musl bool
+		want bool
+	}{
+		"glibc":                 {glibc(16, 1, pointer+16), false, true},
+		"glibc, aligned to 64":  {glibc(16, 0, pointer+64), false, true},
+		"no modules":            {glibc(0, 1, pointer+16), false, false},
+		"a pointer as number":   {glibc(vector, 1, pointer+16), false, false},
+		"an odd generation":     {glibc(16, vector, pointer+16), false, false},
+		"not used by it":        {glibc(16, 1, ^uint64(0)), false, false},
+		"of another thread":     {glibc(16, 1, pointer+0x10000), false, false},
+		"before the pointer":    {glibc(16, 1, pointer), false, false},
+		"not there":             {wordMemory{}, false, false},
+		"musl":                  {wordMemory{vector: 2, vector + 8: pointer + 16}, true, true},
+		"musl, of another":      {wordMemory{vector: 2, vector + 8: pointer - 16}, true, false},
+		"musl, without modules": {wordMemory{vector: 0, vector + 8: pointer + 16}, true, false},
+	} {
+		s := storage{m: c.m, machine: "aarch64"}
+		if got := s.reader().isVector(vector, pointer, c.musl); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
