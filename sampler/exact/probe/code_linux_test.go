@@ -74,7 +74,11 @@ func TestFollowsItsCalls(t *testing.T) {
 			rubytest.Skip(t, "this Ruby has no libruby: it is a single file")
 		}
 		all := functions(true)
-		calls, err := callsOf(proc, module, maps, all, x86())
+		set, ok := instructionSetOf(module.Machine)
+		if !ok {
+			t.Fatalf("not written for %s", module.Machine)
+		}
+		calls, err := callsOf(proc, module, maps, all, set)
 		if err != nil {
 			t.Fatal(err)
 		}
