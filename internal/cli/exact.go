@@ -63,7 +63,7 @@ func (f *exactFlags) options() live.ExactOptions {
 	return o
 }
 
-// exactUntried reports whether exact mode is asked for on a machine like this one also where it has never run on any: the environment
+// exactUntried reports whether exact mode is wanted on a processor like this one even if it has run on none yet: the environment
 // names it, in Go's words. No flag and no setting does, as nobody is to come to it by chance.
 func exactUntried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 

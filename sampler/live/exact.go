@@ -21,7 +21,7 @@ type ExactOptions struct {
 	To exact.Consumer
 	// LibC has the probes put into the C library, also where libruby's own functions would do, which cost less: for tests.
 	LibC bool
-	// Untried: it is wanted also on a machine of a kind on which exact mode has never run (docs/exact.md).
+	// Untried: it is wanted also on a kind of processor on which exact mode has not run yet (docs/exact.md#on-arm64).
 	Untried bool
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // TryExact says why exact mode can't be on this machine with the rights that ddtop has; nil: a probe could be put into ddtop itself, and
-// taken out again. untried: also on a machine of a kind on which exact mode has never run. The error is one of package probe.
+// taken out again. untried: also on a kind of processor on which exact mode has not run yet. The error is one of package probe.
 func TryExact(untried bool) error { return probe.Try(untried) }
 
 // CheckExact says why exact mode can't follow the process; nil: nothing speaks against it. Nothing is put into the process. The error is

@@ -40,7 +40,7 @@ type Probes struct {
 }
 
 // Check says why exact mode can't be on this machine with the rights that ddtop has; nil: nothing speaks against it. The error is
-// ErrKernel or ErrRights. untried: also on a machine of a kind on which it has never run.
+// ErrKernel or ErrRights. untried: also on a kind of processor on which exact mode has not run yet.
 func Check(untried bool) error {
 	m, err := thisMachine(runtime.GOARCH)
 	m.untried = untried

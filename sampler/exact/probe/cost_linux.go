@@ -65,7 +65,7 @@ func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 }
 
 // Try puts a probe into ddtop itself and takes it out again: what the kernel, a container or a security module forbids shows then. The
-// errors are those of Attach. untried: also on a machine of a kind on which it has never run.
+// errors are those of Attach. untried: also on a kind of processor on which exact mode has not run yet.
 func Try(untried bool) error {
 	m, err := thisMachine(runtime.GOARCH)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 type instructionSet struct {
 	// goarch and machine are its names: Go's (runtime.GOARCH), and that of attach.Module.Machine.
 	goarch, machine string
-	// untried: exact mode has never run on one. Who wants it there has to say so (Target.Untried).
+	// untried: exact mode has run on no processor of this kind yet. Who wants it there has to say so (Target.Untried).
 	untried bool
 	// first and second are where the registers of a thread that hit a probe have a function's first and second argument, in bytes.
 	first, second int16

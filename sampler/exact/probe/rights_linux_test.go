@@ -26,7 +26,7 @@ func TestWhereItCannotBe(t *testing.T) {
 		"root":                 {func(m *machine) { m.effective, m.release = 1<<capSysAdmin, "5.11.0" }, nil, ""},
 		"no security modules":  {func(m *machine) { m.lockdown = "" }, nil, ""},
 		"locked for integrity": {func(m *machine) { m.lockdown = "none [integrity] confidentiality" }, nil, ""},
-		"arm64":                {func(m *machine) { m.arch = "arm64" }, ErrKernel, "it is for x86_64 as yet. For arm64 it is written, and has never run there: DDTOP_EXACT_UNTRIED=arm64 tries it, on a process that may crash"},
+		"arm64":                {func(m *machine) { m.arch = "arm64" }, ErrKernel, "it is for x86_64 as yet. For arm64 it is written, and has run on an emulated machine alone: DDTOP_EXACT_UNTRIED=arm64 tries it, on a process that may crash"},
 		"arm64, asked for":     {func(m *machine) { m.arch, m.untried = "arm64", true }, nil, ""},
 		"x86_64, asked for":    {func(m *machine) { m.untried = true }, nil, ""},
 		"riscv64":              {func(m *machine) { m.arch = "riscv64" }, ErrKernel, "it is for x86_64 as yet, and not for riscv64"},

@@ -21,6 +21,6 @@ type Target struct {
 	ContextOfThread int
 	// SmallRing: many processes are followed at once, each by an eighth of the ring that one has.
 	SmallRing bool
-	// Untried: exact mode is wanted also on a machine of a kind on which it has never run.
+	// Untried: exact mode is wanted also on a kind of processor on which it has not run yet.
 	Untried bool
 }
