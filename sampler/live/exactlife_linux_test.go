@@ -222,3 +222,32 @@ func TestExactModeClose(t *testing.T) {
 		}
 	})
 }
+
+// TestExactModePark: once Park has returned no probe is in the process, nor one of those that were just being put in; resume puts them in
+// again.
+func TestExactModePark(t *testing.T) {
+	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+		p, s := openExact(t, r, "$stdout.sync = true\nputs 'ready'\n$stdin.gets", rubytest.Options{})
+		for range 2 {
+			on := make(chan error, 1)
+			go func() { on <- s.Exact(t.Context(), live.ExactOptions{MaxCost: 1}) }()
+			for deadline := time.Now().Add(rubytest.Timeout); probesOpen(t) == 0 && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond) // until they are being put in
+			}
+			resume := s.Park()
+			if open, n := probesOpen(t), rubytest.ChangedCode(t, p.PID); open != 0 || n != 0 {
+				t.Errorf("%d descriptors of probes are open, %d bytes of its code are not the files' while ddtop is stopped", open, n)
+			}
+			resume()
+			if err := <-on; err != nil {
+				t.Fatal(err)
+			}
+			if rubytest.ChangedCode(t, p.PID) == 0 || !s.ExactStatus().On {
+				t.Errorf("afterwards it is not on: %+v", s.ExactStatus())
+			}
+			if _, err := s.EndExact(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

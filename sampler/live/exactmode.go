@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -64,25 +65,42 @@ func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	case x != nil:
 		<-x.done // its probes are being taken out
 	}
+	return s.switchOn(ctx, o)
+}
+
+// switchOn is Exact for who holds mu, of a process that is not followed.
+func (s *Source) switchOn(ctx context.Context, o ExactOptions) error {
 	x, err := s.openExact(ctx, o)
 	if err == nil {
-		m.options = o
-		m.now.Store(x)
+		s.exact.options = o
+		s.exact.now.Store(x)
 	}
 	return err
 }
 
-// parkExact takes the probes out of the process until resume is called: nobody would look at what they cost while ddtop is stopped. Where
-// they can't be put in again exact mode stays off.
+// parkPatience is how long parkExact waits for probes that are being put in, or taken out.
+const parkPatience = 30 * time.Second
+
+// parkExact takes the probes out of the process until resume is called, and has nobody put any in until then: nobody would look at what
+// they cost while ddtop is stopped. Those that are just being put in are waited for, for they are in the process already; so are those
+// of an exact mode that has just ended by itself. Where they can't be put in again exact mode stays off.
 func (s *Source) parkExact() (resume func()) {
-	if !s.exact.is() {
-		return func() {}
+	m := &s.exact
+	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return func() {} // the process's memory does not answer
+		}
 	}
-	s.exact.mu.Lock()
-	o := s.exact.options
-	s.exact.mu.Unlock()
-	_, _ = s.EndExact() // its error is told again by who ends it
-	return func() { _ = s.Exact(context.Background(), o) }
+	on := m.is()
+	if x := m.now.Load(); x != nil {
+		_, _ = x.close() // its error is told again by who ends it
+	}
+	return func() {
+		defer m.mu.Unlock()
+		if on && !m.closed {
+			_ = s.switchOn(context.Background(), m.options)
+		}
+	}
 }
 
 // EndExact takes the probes out, which takes some tenths of a second, and says how it went. Where exact mode has ended by itself it says how
