@@ -109,12 +109,18 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 		}
 	})
 	stream.Finish()
+	if lines.Err() == nil {
+		// What came before, the probes that were taken out above all, was no fault of the disk's.
+		giveUp, written := diskPatience(ctx)
+		defer written()
+		aside.giveUp = giveUp
+	}
 	end, _ := src.End()
 	failed := errors.Join(err, lines.Finish(end.Reason), aside.close())
 	if failed != nil && err == nil {
 		failed = fmt.Errorf("writing the intervals of process %d to %s: %w", src.Process().PID, out, firstOf(failed))
 	}
-	if err := closing(file, failed == nil, giveUp); failed == nil {
+	if err := closing(file, failed == nil, aside.giveUp); failed == nil {
 		failed = err
 	}
 	if failed != nil {

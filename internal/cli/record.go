@@ -128,9 +128,9 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 
 // stream writes a recording while it is measured. note says why it ended early, "" when it did not.
 func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
-	giveUp, released := diskPatience(ctx)
-	defer released()
-	file, err := out.stream(giveUp, std)
+	opening, opened := diskPatience(ctx)
+	defer opened()
+	file, err := out.stream(opening, std)
 	if err != nil {
 		return "", err
 	}
@@ -141,32 +141,35 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 	}
 	w.Live(true)
 	// A full disk ends the measurement: nothing more would be written.
-	ctx, cancel := context.WithCancelCause(ctx)
+	measuring, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var failed error
-	note, err = run(ctx, src, length, func(s *sampler.Sample) {
+	note, err = run(measuring, src, length, func(s *sampler.Sample) {
 		if failed == nil {
 			if failed = w.Write(s); failed != nil {
 				cancel(failed)
 			}
 		}
 	})
+	// What came before, the probes that were taken out above all, was no fault of the disk's.
+	giveUp, written := diskPatience(ctx)
+	defer written()
 	var end *sampler.End
 	if e, ok := src.End(); ok {
 		end = &e
 	}
 	failed = errors.Join(failed, err)
 	nothing := errors.Is(err, errNothing)
-	written := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() { // a disk that hangs holds whoever closes its file, too
 		err := errors.Join(failed, w.Close(end))
 		if err != nil {
 			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
 		}
-		written <- errors.Join(err, file.done(err == nil))
+		ended <- errors.Join(err, file.done(err == nil))
 	}()
 	select {
-	case err = <-written:
+	case err = <-ended:
 	case <-giveUp:
 		err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
 	}
@@ -182,8 +185,7 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 	return note, nil
 }
 
-// unwrittenFor is how long after the interrupt a recording waits for its disk. The first half a second of that can be a read of
-// the process that hangs.
+// unwrittenFor is how long after the interrupt, and after the end of the measurement, a recording waits for its disk.
 const unwrittenFor = 1500 * time.Millisecond
 
 // diskPatience returns a channel that is closed when a disk, or the reader of a pipe, is not to be waited for any more: a
