@@ -21,10 +21,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// told keeps the exact waits of a stream.
+// told keeps the exact waits of a stream, and counts how often samples were too far apart.
 type told struct {
 	gvl.Ignore
 	waits []gvl.Wait
+	gaps  int
+}
+
+func (k *told) Tick(x *gvl.Tick) {
+	if x.Gap {
+		k.gaps++
+	}
 }
 
 func (k *told) Waited(w *gvl.Wait) {
@@ -52,9 +59,9 @@ func newStream(p sampler.Process, d *sampler.Dictionary) *stream {
 
 func (s *stream) feed(x *sampler.Sample) { s.Feed(x, s.class.Classify(x)) }
 
-// traceExactly follows a process exactly for a while and returns Chrome's trace of it, and when that begins, CLOCK_MONOTONIC in ns. What a
-// recording of it says is compared with what the process said.
-func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS int64, report live.ExactReport) {
+// traceExactly follows a process exactly for a while and returns Chrome's trace of it, when that begins, CLOCK_MONOTONIC in ns, and how
+// often samples were too far apart. What a recording of it says is compared with what the process said.
+func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS int64, gaps int, report live.ExactReport) {
 	t.Helper()
 	var file bytes.Buffer
 	var w *recording.Writer
@@ -87,7 +94,7 @@ func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS
 	if err := export.WriteChrome(&out, []export.Measured{m}); err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes(), beginNS, report
+	return out.Bytes(), beginNS, s.gaps, report
 }
 
 // sameReplayed compares the waits that a recording tells of with those of the process, to the ns; and those that its second half tells of,
@@ -155,8 +162,8 @@ type chromeSlice struct {
 	fromNS, ns int64
 }
 
-// chromeThreads returns the states of threads by their native ones, and the time that is known exactly.
-func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice, exactNS [2]int64) {
+// chromeThreads returns the states of threads by their native ones, and the stretches of time that are known exactly.
+func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice, exactly [][2]int64) {
 	t.Helper()
 	var v struct {
 		TraceEvents []struct {
@@ -170,22 +177,17 @@ func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice,
 	}
 	ns := func(micros float64) int64 { return int64(math.Round(1000 * micros)) }
 	threads = make(map[int32][]chromeSlice)
-	stretches := 0
 	for _, e := range v.TraceEvents {
 		switch {
 		case e.Cat == "state":
 			threads[e.TID] = append(threads[e.TID], chromeSlice{e.Name, ns(e.TS), ns(e.Dur)})
 		case e.Name == "exact from here on":
-			stretches++
-			exactNS[0] = ns(e.TS)
+			exactly = append(exactly, [2]int64{ns(e.TS)})
 		case e.Name == "exact up to here":
-			exactNS[1] = ns(e.TS)
+			exactly[len(exactly)-1][1] = ns(e.TS)
 		}
 	}
-	if stretches != 1 {
-		t.Errorf("%d stretches of time are known exactly", stretches)
-	}
-	return threads, exactNS
+	return threads, exactly
 }
 
 // TestChromeTurns: Chrome's trace has each turn that Ruby itself tells of, and no other, and the time of each thread is whole. How long
@@ -199,7 +201,7 @@ func TestChromeTurns(t *testing.T) {
 		for _, name := range []string{"cpu_io", "short_io", "mutex_queue"} {
 			t.Run(name, func(t *testing.T) {
 				p := start(t, r, name, true)
-				trace, beginNS, report := traceExactly(t, p.PID, 1500*time.Millisecond)
+				trace, beginNS, gaps, report := traceExactly(t, p.PID, 1500*time.Millisecond)
 				p.Send(t, "write")
 				p.Expect(t, "written")
 				data, err := os.ReadFile(filepath.Join(p.HostDir, "events"))
@@ -213,15 +215,21 @@ func TestChromeTurns(t *testing.T) {
 				if report.Ended != "" || report.Wrong || report.Lost != 0 {
 					t.Fatalf("%+v", report)
 				}
-				compareTurns(t, p.workers, trace, beginNS, log)
+				threads, exactly := chromeThreads(t, trace)
+				// On a full machine samples can be too far apart to follow threads from one to the next.
+				if n := len(exactly); n == 0 || n > 1+gaps {
+					t.Errorf("%d stretches of time are known exactly, and samples were too far apart %d times", n, gaps)
+				}
+				for _, exactNS := range exactly {
+					compareTurns(t, p.workers, threads, exactNS, beginNS, log)
+				}
 			})
 		}
 	})
 }
 
-func compareTurns(t *testing.T, workers []worker, trace []byte, beginNS int64, log *eventlog.Log) {
+func compareTurns(t *testing.T, workers []worker, threads map[int32][]chromeSlice, exactNS [2]int64, beginNS int64, log *eventlog.Log) {
 	t.Helper()
-	threads, exactNS := chromeThreads(t, trace)
 	from, to := beginNS+exactNS[0], beginNS+exactNS[1]
 	e, times := toldBy(log, from, to), log.Times(from, to)
 	turns, mean, worst := 0, [3]float64{}, 0.0
