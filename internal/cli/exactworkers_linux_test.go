@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -54,10 +53,7 @@ func TestExactFollowsWorkers(t *testing.T) {
 		name := func(pid int, more string) string { return filepath.Join(dir, fmt.Sprintf("all-%d%s.ddtop", pid, more)) }
 		recorded := func(pid int, more string) {
 			t.Helper()
-			d.await(t, "the recording of process "+strconv.Itoa(pid), func() bool {
-				_, err := os.Stat(name(pid, more))
-				return err == nil
-			})
+			d.follows(t, name(pid, more))
 			moreStamps(t, p, pid, 1000)
 		}
 		for _, pid := range workers {

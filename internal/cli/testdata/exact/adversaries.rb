@@ -53,7 +53,7 @@ PARTS = {
       t.join && "alive" rescue $!.message
     end.tally
   },
-  timeouts: -> { in_threads(8) { Array.new(15) { Timeout.timeout(0.001) { sleep 1 } rescue "late" } }.flatten.tally },
+  timeouts: -> { in_threads(8) { Array.new(15) { Timeout.timeout(0.001) { sleep } rescue "late" } }.flatten.tally },
   convoy: lambda {
     mutex, count = Mutex.new, 0
     in_threads(8) { 500.times { mutex.synchronize { was = count; Thread.pass if was % 10 == 0; count = was + 1 } } }
