@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -60,7 +59,7 @@ func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 }
 
 // watchExactly follows a process until done, which is asked at each sample, says so.
-func watchExactly(t *testing.T, s *live.Source, done func() bool) (*exactly, live.ExactReport) {
+func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool) (*exactly, live.ExactReport) {
 	t.Helper()
 	e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
 	if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1, To: e}); err != nil {
@@ -68,8 +67,8 @@ func watchExactly(t *testing.T, s *live.Source, done func() bool) (*exactly, liv
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
-	if err := s.Run(ctx, func(*sampler.Sample) {
-		if done() {
+	if err := s.Run(ctx, func(x *sampler.Sample) {
+		if done(x) {
 			cancel()
 		}
 	}); err != nil {
@@ -86,14 +85,15 @@ func watchExactly(t *testing.T, s *live.Source, done func() bool) (*exactly, liv
 	return e, report
 }
 
-// after is a done that waits for a time.
-func after(d time.Duration) func() bool {
-	var until time.Time // from the first sample on: putting the probes in takes its time
-	return func() bool {
-		if until.IsZero() {
-			until = time.Now().Add(d)
+// turns is a done that waits until threads other than the main one got the GVL so often.
+func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
+	return func(x *sampler.Sample) bool {
+		for _, c := range x.Changes.List {
+			if c.State == sampler.GVLHeld && c.TID != int32(p.PID) {
+				n--
+			}
 		}
-		return time.Now().After(until)
+		return n <= 0
 	}
 }
 
@@ -104,8 +104,7 @@ func TestExactFollows(t *testing.T) {
 2.times { Thread.new { n = 0; loop { n += 1 } } }
 puts "ready"
 $stdin.gets`, rubytest.Options{})
-		// How many turns there are depends on the machine: a time slice is 100 ms of the thread's own.
-		e, report := watchExactly(t, s, after(2*time.Second))
+		e, report := watchExactly(t, s, turns(p, 10)) // a time slice is 100 ms of the thread's own
 		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Unclosed != 0 || report.CPUNS <= 0 {
 			t.Errorf("%+v", report)
 		}
@@ -115,16 +114,16 @@ $stdin.gets`, rubytest.Options{})
 				held += int64(n)
 			}
 		}
-		if len(e.ends) < 3 || held < 2 || e.waits < 1 {
+		if len(e.ends) < 3 || held < 10 || e.waits < 1 {
 			t.Errorf("threads %v, turns %v, %d waits; %+v", e.ends, e.turns, e.waits, report)
 		}
 	})
 }
 
 // sends has a process do what it does at a line of input, and says when it is done with it.
-func sends(t *testing.T, p *rubytest.Process, done string) func() bool {
+func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample) bool {
 	sent, over := false, make(chan struct{})
-	return func() bool {
+	return func(*sampler.Sample) bool {
 		if !sent {
 			sent = true
 			go func() { p.Send(t, "go"); p.Expect(t, done); close(over) }()
