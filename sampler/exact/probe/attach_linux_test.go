@@ -161,7 +161,9 @@ func TestAttach(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			counts, err := p.Counts()
-			if err != nil || counts.Lost != 0 || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
+			// On a full machine more can come before the first Drain than the ring holds.
+			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8) // and a head each
+			if err != nil || lost || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
 				t.Errorf("%+v, a hit costs %d ns, %v", counts, p.HitNS, err)
 			}
 			if err := p.Close(); err != nil {
