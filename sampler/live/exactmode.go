@@ -19,6 +19,9 @@ type exactMode struct {
 	opening lane
 	mu      sync.Mutex
 	closed  bool
+	// closing is closed before mu is taken for that: who is just putting probes in gives up.
+	closing   chan struct{}
+	closeOnce sync.Once
 	// options are those it was switched on with last.
 	options ExactOptions
 }
@@ -38,6 +41,7 @@ func (m *exactMode) over(why string) {
 
 // close ends it for good, and calls then when nothing more is done of it.
 func (m *exactMode) close(then func() error) error {
+	m.closeOnce.Do(func() { close(m.closing) })
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
@@ -70,6 +74,15 @@ func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 
 // switchOn is Exact for who holds mu, of a process that is not followed.
 func (s *Source) switchOn(ctx context.Context, o ExactOptions) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-s.exact.closing:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	x, err := s.openExact(ctx, o)
 	if err == nil {
 		s.exact.options = o

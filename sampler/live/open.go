@@ -145,7 +145,7 @@ func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, reading: newLane(pid)}
-	s.exact.opening = newLane(pid)
+	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
 	s.shown = s.dict.Redacted(s.names).Owned(opts.OwnCode)
 	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)

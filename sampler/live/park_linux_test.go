@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
 // TestPark: once Park has returned no tick is under way and none begins, until resume is called. A tick that hangs is
@@ -51,5 +52,38 @@ func TestPark(t *testing.T) {
 	}
 	s.ticking.Lock() // as by a tick that hangs
 	s.Park()()
+	s.ticking.Unlock()
+}
+
+// TestCloseWhileExactHangs: probes that wait for a tick that hangs are not waited for by who closes the Source.
+func TestCloseWhileExactHangs(t *testing.T) {
+	if err := probe.Try(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
+	p.Line(t)
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ticking.Lock() // as by a tick that hangs
+	began, ended := make(chan error, 1), make(chan error, 1)
+	go func() { began <- s.Exact(context.Background(), ExactOptions{}) }()
+	for s.exact.mu.TryLock() { // until it is at it
+		s.exact.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	go func() { ended <- s.Close() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(rubytest.Timeout):
+		t.Fatal("it is not closed")
+	}
+	if err := <-began; err == nil {
+		t.Error("exact mode has begun")
+	}
 	s.ticking.Unlock()
 }
