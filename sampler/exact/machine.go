@@ -348,6 +348,18 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
+// Gone ends, at a time, the threads of which nothing has been recorded since records were lost and that are there no longer, as alive says:
+// the records of their ends are among the lost ones. All records of until then must have been fed.
+func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
+	now := max(m.lastNS, atNS)
+	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {
+		if t := m.threads[tid]; t.doubtful && !alive(tid) {
+			m.lastNS = now
+			m.end(t, now)
+		}
+	}
+}
+
 // Finish hands out what goes on, as if it ended at a time, CLOCK_MONOTONIC in ns, and forgets all threads.
 func (m *Machine) Finish(atNS int64) {
 	atNS = max(atNS, m.lastNS)

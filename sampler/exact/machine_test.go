@@ -183,6 +183,26 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	}
 }
 
+// TestGone: a thread whose end is among the records that were lost is told of no longer; who made a record since is there.
+func TestGone(t *testing.T) {
+	k := new(told)
+	m := NewMachine(k)
+	feed := func(r Record) { m.Feed(&r) }
+	feed(run(100, 1, threadA))
+	feed(queue(200, 2, threadB, threadA))
+	feed(queue(210, 3, threadC, threadA))
+	m.Lost(300)
+	feed(release(400, 1, threadA, threadC))
+	feed(run(410, 3, threadC))
+	m.Gone(500, func(tid int32) bool { return tid == 1 }) // 3 has been seen since: its end will be told
+	m.Finish(900)
+	const want = "1 running 100-400 doubtful\n3 waiting 210-410 doubtful\n2 waiting 200-500 doubtful\n1 released 400-900\n3 running 410-900\n" +
+		"3 waited 210-410 for 1, then 1, handed over 0\n2 waited 200-500 for 1, then 3, handed over 0\n"
+	if got := k.lines(); got != want {
+		t.Errorf("%swant\n%s", got, want)
+	}
+}
+
 func TestComparedWithSampling(t *testing.T) {
 	m := NewMachine(new(told))
 	feed := func(r Record) { m.Feed(&r) }

@@ -69,6 +69,7 @@ type exactRun struct {
 	pending []pendingRecord
 	stacks  *waitStacks
 	counts  probe.Counts
+	lostNS  int64 // until when some were lost, and it was not looked yet which threads are gone; 0: none were
 	beganNS int64 // CPU time of the process at the start
 	spans   []costSpan
 	seen    []seen // by sampling, in order of time
@@ -232,6 +233,7 @@ func (x *exactRun) drain(now int64) error {
 	}
 	if counts.Lost > x.counts.Lost {
 		x.to.Lost(now)
+		x.lostNS = now
 	}
 	x.counts = counts
 	return nil
@@ -285,6 +287,23 @@ func (x *exactRun) feed(untilNS int64) {
 	x.to.Passed(rounded(untilNS) + changeUnit - 1) // what comes late is taken to be of the whole time after it
 	x.fedNS.Store(untilNS)
 	x.compare(untilNS)
+	if x.lostNS != 0 && x.lostNS <= untilNS {
+		x.forgetGone(untilNS + changeUnit)
+	}
+}
+
+// forgetGone ends the threads whose ends are among the records that were lost, once all others of until then have been handed on: else they
+// would be told to wait, or to hold the GVL, for ever.
+func (x *exactRun) forgetGone(atNS int64) {
+	x.lostNS = 0
+	tids, err := x.source.proc.TIDs(nil)
+	if err != nil {
+		return // it has ended
+	}
+	x.to.Gone(atNS, func(tid int32) bool {
+		_, there := slices.BinarySearch(tids, tid)
+		return there
+	})
 }
 
 // changeUnit is what the times of changes are whole multiples of, in ns (sampler.Change).
@@ -380,6 +399,9 @@ func (x *exactRun) finish() {
 	r := &x.report
 	errs := []error{x.err, detached, x.drain(r.ToNS)}
 	x.feed(r.ToNS)
+	if x.lostNS != 0 {
+		x.forgetGone(rounded(r.ToNS))
+	}
 	x.to.Finish(r.ToNS)
 	if cpu, err := x.cpu(); err == nil {
 		r.CPUNS = cpu - x.beganNS
