@@ -44,7 +44,14 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 // exactPlaces finds what probes are to look at, and where to put them; libc: in the C library. The clock waits only while memory is read.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	pid := s.proc.PID()
-	env, err := s.Environment(func(name string) bool { return name == "RUBY_MN_THREADS" })
+	const tries = 3 // on a full machine an answer can take longer than it is waited for, and a refusal is for good; each keeps a thread
+	var env map[string]string
+	for range tries {
+		env, err = s.Environment(func(name string) bool { return name == "RUBY_MN_THREADS" })
+		if !errors.Is(err, attach.ErrNoAnswer) || ctx.Err() != nil {
+			break
+		}
+	}
 	if err != nil {
 		return scheduler, code, err
 	}
