@@ -81,8 +81,11 @@ func TestExactFollowsWorkers(t *testing.T) {
 		for tid := range before {
 			delete(after, tid)
 		}
-		if said := d.log.String(); strings.Contains(said, "exact") {
-			t.Errorf("it says %s", said)
+		for line := range strings.Lines(d.log.String()) {
+			// Of a full machine's ring records are lost, and doubtful is what checkStamps leaves out.
+			if strings.Contains(line, "exact") && !strings.Contains(line, "records of exact mode were lost, and what was around them is told as doubtful\n") {
+				t.Errorf("it says %s", line)
+			}
 		}
 		if n := checkStamps(t, name(fresh, "-2"), after); n < 100 {
 			t.Errorf("of what it became %d stamps are", n)
