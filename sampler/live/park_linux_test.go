@@ -57,7 +57,7 @@ func TestPark(t *testing.T) {
 
 // TestCloseWhileExactHangs: probes that wait for a tick that hangs are not waited for by who closes the Source.
 func TestCloseWhileExactHangs(t *testing.T) {
-	if err := probe.Try(); err != nil {
+	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})

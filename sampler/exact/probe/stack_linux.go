@@ -41,8 +41,8 @@ const (
 	stackSize = stackHead + maxFrames + maxValues
 )
 
-// stackRingBytes is the size of the ring for stacks.
-const stackRingBytes = 4 << 20
+// stackRingBytes is the size of the ring for stacks, leastStackRing what one for fewer has at least: a page of the largest size, and a stack.
+const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
 // Where a program keeps what belongs to a stack, on its own one, below wordAt: the first words of an execution context, the stack pointer of
 // the innermost frame, sizes, and a thread's number.
@@ -66,11 +66,12 @@ type stackMaps struct {
 	slept, ring *ebpf.Map
 }
 
+// newStackMaps makes them; the ring is of a share of the usual size.
 func newStackMaps(share uint32) (m stackMaps, err error) {
 	if m.slept, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_slept", Type: ebpf.LRUHash, KeySize: 4, ValueSize: 8, MaxEntries: maxSleepers}); err != nil {
 		return m, explain("making a BPF map", err)
 	}
-	if m.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_stacks", Type: ebpf.RingBuf, MaxEntries: stackRingBytes / share}); err != nil {
+	if m.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_stacks", Type: ebpf.RingBuf, MaxEntries: max(stackRingBytes/share, leastStackRing)}); err != nil {
 		return m, explain("making a ring for stacks", err)
 	}
 	return m, nil
