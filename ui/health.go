@@ -78,7 +78,7 @@ func (h *headView) health(t *Theme) []segment {
 	if f.leftOut > 0 {
 		warn("names left out " + units.Count(int64(f.leftOut)))
 	}
-	if f.missesWaits() && !h.whole {
+	if f.missesWaits() && !h.whole && !h.exact.On { // of what happens now none is
 		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.lockHz)) + " can be missed", t.dim()})
 	}
 	return out
