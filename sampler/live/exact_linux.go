@@ -221,12 +221,14 @@ func (x *exactRun) look() {
 }
 
 func (x *exactRun) drain(now int64) error {
+	// The stacks first: the record of each is in its ring before.
+	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.take(x.source.reader, s, now) }); err != nil {
+		return err
+	}
 	if err := x.probes.Drain(func(r *exact.Record) { x.pending = append(x.pending, pendingRecord{Record: *r}) }); err != nil {
 		return err
 	}
-	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacked(s, now) }); err != nil {
-		return err
-	}
+	x.stacks.each(x.stacked)
 	counts, err := x.probes.Counts()
 	if err != nil {
 		return err
@@ -239,18 +241,12 @@ func (x *exactRun) drain(now int64) error {
 	return nil
 }
 
-// stacked adds a stack to the record that it came with, which is one of the last.
-func (x *exactRun) stacked(s *probe.Stack, now int64) {
-	for i := len(x.pending) - 1; i >= 0; i-- {
-		r := &x.pending[i]
-		if r.NS == s.NS && r.TID == s.TID && r.Kind == exact.Unlocked {
-			var name stackName
-			name, r.stack = x.stacks.take(x.source.reader, s, now)
-			r.Stack, r.Resumes = name.id, name.resumes
+// stacked adds a stack to the record that it came with, which is one of the last. A stack whose record had no room goes nowhere.
+func (x *exactRun) stacked(s *takenStack) {
+	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.ns-exactBehindNS; i-- {
+		if r := &x.pending[i]; r.NS == s.ns && r.TID == s.tid && r.Kind == exact.Unlocked {
+			r.Stack, r.Resumes, r.stack = s.name.id, s.name.resumes, s.unnamed
 			return
-		}
-		if r.NS < s.NS-exactBehindNS {
-			return // it had no room
 		}
 	}
 }
@@ -395,7 +391,7 @@ func (x *exactRun) finish() {
 	detached := x.probes.Detach()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.stacks.over.Store(true)
+	x.stacks.ended = true
 	r := &x.report
 	errs := []error{x.err, detached, x.drain(r.ToNS)}
 	x.feed(r.ToNS)

@@ -39,6 +39,8 @@ type stackName struct {
 	// id is 0 where it could not be told. resumes is id without the C functions at its inner end.
 	id, resumes sampler.StackID
 	proof       ruby.StackProof
+	// partly: names that belong to it could not be read, and may be the next time.
+	partly bool
 	// revision counts the times at which a proof may have ceased to hold.
 	revision uint64
 }
@@ -50,6 +52,9 @@ type waitStacks struct {
 	names map[uint64]stackName
 	key   []byte
 	spare []*waitStack
+	// taken are those of the drain under way. ended: nothing is named any more.
+	taken []takenStack
+	ended bool
 	// toName goes to the clock. revision is its count of the times at which a proof may have ceased to hold. over: there is no clock.
 	toName   chan *waitStack
 	revision atomic.Uint64
@@ -62,8 +67,32 @@ func newWaitStacks() *waitStacks {
 	return &waitStacks{seed: maphash.MakeSeed(), names: make(map[uint64]stackName), toName: make(chan *waitStack, maxUnnamed)}
 }
 
-// take takes a stack: it returns its name where that is known, or what will have it; neither where there is no room.
-func (w *waitStacks) take(r *ruby.Reader, s *probe.Stack, nowNS int64) (stackName, *waitStack) {
+// takenStack is the stack of a record: its name where that is known, or what will have it; neither where there is no room.
+type takenStack struct {
+	ns      int64
+	tid     int32
+	name    stackName
+	unnamed *waitStack
+}
+
+// each calls fn with the stacks that were taken since the last time.
+func (w *waitStacks) each(fn func(*takenStack)) {
+	for i := range w.taken {
+		fn(&w.taken[i])
+	}
+	clear(w.taken)
+	w.taken = w.taken[:0]
+}
+
+// take takes a stack.
+func (w *waitStacks) take(r *ruby.Reader, s *probe.Stack, nowNS int64) {
+	x := takenStack{ns: s.NS, tid: s.TID}
+	x.name, x.unnamed = w.find(r, s, nowNS)
+	w.taken = append(w.taken, x)
+}
+
+// find returns the name of a stack where it is known, else what asks the clock for it.
+func (w *waitStacks) find(r *ruby.Reader, s *probe.Stack, nowNS int64) (stackName, *waitStack) {
 	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values}
 	w.key = r.CopiedKey(&copied, w.key[:0])
 	key := maphash.Bytes(w.seed, w.key)
@@ -92,7 +121,7 @@ func (w *waitStacks) take(r *ruby.Reader, s *probe.Stack, nowNS int64) (stackNam
 
 // ready reports whether a stack has its name, or is not to be waited for any longer.
 func (w *waitStacks) ready(x *waitStack, nowNS int64) bool {
-	return x.named.Load() || w.over.Load() || nowNS-x.takenNS >= nameWithinNS
+	return x.named.Load() || w.ended || w.over.Load() || nowNS-x.takenNS >= nameWithinNS
 }
 
 // nameOf is the name of a stack that is ready.
@@ -100,7 +129,7 @@ func (w *waitStacks) nameOf(x *waitStack) stackName {
 	if !x.named.Load() {
 		return stackName{} // the clock still has it
 	}
-	if x.name.id != 0 {
+	if x.name.id != 0 && !x.name.partly {
 		if len(w.names) >= maxNames {
 			clear(w.names)
 		}
@@ -113,19 +142,23 @@ func (w *waitStacks) nameOf(x *waitStack) stackName {
 }
 
 // give names what waits for it. It is the clock's, between two readings.
-func (w *waitStacks) give(r *ruby.Reader, dict *sampler.Dictionary) {
+func (w *waitStacks) give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	w.over.Store(false)
 	if now := r.Revision(); now != w.last {
 		w.last = now
 		w.revision.Add(1)
 	}
-	for range namedAtOnce {
+	for n := 0; n < namedAtOnce; {
 		select {
 		case x := <-w.toName:
+			if nowNS-x.takenNS >= nameWithinNS {
+				continue // nobody waits for it any more, and what it names can be gone
+			}
+			n++
 			if x.name = x.before; x.name.id == 0 || !r.Holds(x.name.proof) {
 				x.name = stackName{}
-				if id, proof, err := r.NameCopied(&x.copied); err == nil {
-					x.name = stackName{id: id, resumes: resumes(dict, id), proof: proof}
+				if id, proof, whole, err := r.NameCopied(&x.copied); err == nil {
+					x.name = stackName{id: id, resumes: resumes(dict, id), proof: proof, partly: !whole}
 				}
 			}
 			x.name.revision = w.revision.Load()
@@ -155,7 +188,7 @@ func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 const maxCInARow = 64
 
 // nameStacks names stacks of waits. It is the clock's, between two readings.
-func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict) }
+func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, monotonic()) }
 
 // withoutClock has records no longer wait for it, until it names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.over.Store(true) }

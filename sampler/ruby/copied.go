@@ -31,8 +31,10 @@ var errNotFrames = errors.New("what was copied are no control frames")
 func (r *Reader) Contexts() (at int, ok bool) { return r.o.thEC, !r.vm.ZJITFrames && r.o.thEC >= 0 }
 
 // CopiedKey appends to key what the name of a copied stack depends on, so that those with equal keys have the same name for as long as the
-// proof of one of them holds: of each frame its code, the place in it, and the method that its environment names (of a block whose environment is on the heap its
-// code says enough). It needs nothing of the Reader that changes, and is for any goroutine.
+// proof of one of them holds: of each frame its code, the place in it, and the method that its environment names. Where an environment has
+// outlived its frame it is on the heap, and its code says enough but for one case: a method whose body several classes share (def in a
+// hook that several modules run) can then have the class of another of them. It needs nothing of the Reader that changes, and is for any
+// goroutine.
 func (r *Reader) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
@@ -47,19 +49,20 @@ func (r *Reader) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied names a copied stack. It is for the goroutine that reads, between two calls of Read.
-func (r *Reader) NameCopied(s *CopiedStack) (sampler.StackID, StackProof, error) {
+// NameCopied names a copied stack; whole: nothing that belongs to the names could not be read. It is for the goroutine that reads, between
+// two calls of Read.
+func (r *Reader) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.maxDepth {
-		return 0, StackProof{}, errNotFrames
+		return 0, StackProof{}, false, errNotFrames
 	}
 	generation := r.dict.Generation()
 	id, info, err := r.dec.Decode(&code.Stack{End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, ValuesAt: s.Low})
 	r.reads.Calls += uint64(info.Calls)
 	if err != nil {
-		return 0, StackProof{}, err
+		return 0, StackProof{}, false, err
 	}
-	return id, StackProof{info.Proof, generation}, nil
+	return id, StackProof{info.Proof, generation}, info.FailedNames == 0 && !info.UncertainTop, nil
 }
 
 // Holds reports whether a stack would get the name again that it got with a proof. It is for the goroutine that reads.

@@ -47,8 +47,8 @@ func TestCopied(t *testing.T) {
 			}
 			keys, revision := make(map[string]sampler.StackID), r.Revision()
 			for i := range copies {
-				id, proof, err := r.NameCopied(&copies[i])
-				if err != nil || id != names[i] {
+				id, proof, whole, err := r.NameCopied(&copies[i])
+				if err != nil || id != names[i] || !whole {
 					t.Errorf("stack %d is %d, %v; by a tick %d", i, id, err, names[i])
 				}
 				if !r.Holds(proof) {
@@ -65,7 +65,7 @@ func TestCopied(t *testing.T) {
 			}
 			// Half a minute later what nobody uses any more is evicted, and the names with it.
 			k := sampler.NewKeeper(r.dict, 1)
-			_, proof, _ := r.NameCopied(&copies[0])
+			_, proof, _, _ := r.NameCopied(&copies[0])
 			k.Feed(&sampler.Sample{TimeNS: 1}, false)
 			k.Feed(&sampler.Sample{TimeNS: 1e12}, false)
 			if r.Holds(proof) || r.Revision() == revision {
@@ -111,12 +111,12 @@ func FuzzCopied(f *testing.F) {
 			t.Errorf("a key of %d bytes for %d of frames", len(key), len(s.Frames))
 		}
 		before := r.reads.Calls
-		_, _, _ = r.NameCopied(&s)
+		_, _, _, _ = r.NameCopied(&s)
 		if calls := r.reads.Calls - before; calls > 1<<16 {
 			t.Errorf("%d calls", calls)
 		}
 		s.CFP += attach.Address(size)
-		if _, _, err := r.NameCopied(&s); !errors.Is(err, errNotFrames) {
+		if _, _, _, err := r.NameCopied(&s); !errors.Is(err, errNotFrames) {
 			t.Errorf("frames that do not end where the stack does: %v", err)
 		}
 	})

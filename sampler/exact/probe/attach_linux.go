@@ -30,11 +30,11 @@ type Probes struct {
 	ring     *ebpf.Map
 	reader   *ringbuf.Reader
 	stacks   stackMaps
-	// stackReader is nil where stacks are not copied.
-	stackReader *ringbuf.Reader
-	programs    []*ebpf.Program
-	links       []link.Link
-	record      ringbuf.Record
+	// copied is nil where stacks are not copied.
+	copied   *stackRing
+	programs []*ebpf.Program
+	links    []link.Link
+	record   ringbuf.Record
 	// HitNS is what a hit of a probe costs the process that is of another mutex, in ns, as measured at Attach.
 	HitNS int64
 }
@@ -102,7 +102,7 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 		if p.stacks, err = newStackMaps(ringBytes / o.ringBytes); err != nil {
 			return nil, err
 		}
-		if p.stackReader, err = ringbuf.NewReader(p.stacks.ring); err != nil {
+		if p.copied, err = newStackRing(p.stacks.ring); err != nil {
 			return nil, explain("opening the ring for stacks", err)
 		}
 	}
@@ -272,31 +272,21 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 	return nil
 }
 
-// maxStacksDrained bounds the stacks that one DrainStacks takes: what the ring holds.
-const maxStacksDrained = stackRingBytes / stackSize
-
-// DrainStacks hands out the stacks that were copied since the last time: those of some of the waits that are over, the longest always while
-// there is room. The Stack is valid during the call.
+// DrainStacks hands out the stacks that were copied since the last time, those of some of the waits that are over, at most as many as the
+// ring holds. The record of each is handed out by a Drain that follows, if it was not by one before. The Stack is valid during the call.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
-	if p.stackReader == nil {
+	if p.copied == nil {
 		return nil
 	}
-	if err := p.stackReader.Flush(); err != nil {
+	err := p.copied.read(func(b []byte) error {
+		s, err := decodeStack(b)
+		if err == nil {
+			emit(&s)
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("exact mode: reading the ring of stacks: %w", err)
-	}
-	for range maxStacksDrained {
-		err := p.stackReader.ReadInto(&p.record)
-		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("exact mode: reading the ring of stacks: %w", err)
-		}
-		s, err := decodeStack(p.record.RawSample)
-		if err != nil {
-			return fmt.Errorf("exact mode: %w", err)
-		}
-		emit(&s)
 	}
 	return nil
 }
@@ -362,16 +352,17 @@ func (p *Probes) Detach() error {
 // Close takes the probes out and closes all.
 func (p *Probes) Close() error {
 	errs := []error{p.Detach()}
-	for _, r := range []*ringbuf.Reader{p.reader, p.stackReader} {
-		if r != nil {
-			errs = append(errs, r.Close())
-		}
+	if p.reader != nil {
+		errs = append(errs, p.reader.Close())
+	}
+	if p.copied != nil {
+		errs = append(errs, p.copied.close())
 	}
 	for _, m := range []*ebpf.Map{p.ring, p.counters, p.stacks.slept, p.stacks.ring} {
 		if m != nil {
 			errs = append(errs, m.Close())
 		}
 	}
-	p.reader, p.ring, p.counters, p.stackReader, p.stacks = nil, nil, nil, nil, stackMaps{}
+	p.reader, p.ring, p.counters, p.copied, p.stacks = nil, nil, nil, nil, stackMaps{}
 	return errors.Join(errs...)
 }

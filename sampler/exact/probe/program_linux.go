@@ -129,6 +129,7 @@ func (b *builder) program() asm.Instructions {
 		asm.Mov.Imm(asm.R1, 1),
 		asm.Mov.Reg(asm.R2, asm.R7), asm.Add.Imm(asm.R2, countLost),
 		asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
+		asm.Ja.Label("told"),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("kept"),
 	)
 	switch {
@@ -139,7 +140,7 @@ func (b *builder) program() asm.Instructions {
 		ins = append(ins, b.stacks.copyStack(b.target)...)
 	}
 	return append(ins,
-		asm.FnKtimeGetNs.Call(),
+		asm.FnKtimeGetNs.Call().WithSymbol("told"),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Sub.Reg(asm.R0, asm.R1),
 		asm.JLE.Imm(asm.R0, maxBusyNS, "counted"),

@@ -14,10 +14,11 @@ import (
 // A thread that has waited for the GVL has the same control frames from when it gave the GVL away until it has it again. So they are copied
 // when a wait is over, and it is known that it was long enough to be worth it.
 const (
-	// Waits shorter than longWaitNS share maxStacks copies in stackNS, of which those shorter than shortWaitNS may take maxShort: that bounds
-	// what copies cost, some 3 µs each.
-	shortWaitNS, longWaitNS      = 50_000, 5_000_000
-	stackNS, maxStacks, maxShort = 10_000_000, 12, 6
+	// maxLong copies are made in stackNS, of which waits shorter than longWaitNS may take maxStacks, and those shorter than shortWaitNS
+	// maxShort: that bounds what they cost, some 3 µs each. How long a wait was is counted from when the thread began to sleep, which with
+	// a Mutex or a Queue is when it gave the GVL away.
+	shortWaitNS, longWaitNS               = 50_000, 5_000_000
+	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
 	// maxFrames and maxValues are how much is copied at most of a stack's control frames and of its values, in bytes; of a larger stack
 	// nothing is: its frames are of 56 or 64 bytes, 256 of them. valueSlack is how much more than its stack pointer tells is copied of the
 	// values: a JIT's can be old.
@@ -90,8 +91,8 @@ func (m *stackMaps) noteSleep() asm.Instructions {
 	}
 }
 
-// copyStack copies the stack of a thread that has the GVL now and has waited for it. It goes to "counted" where there is nothing to copy. R7
-// are the counters, R9 is the rb_thread_t; R6 and R8 are not needed any more.
+// copyStack copies the stack of a thread that has the GVL now and has waited for it. R7 are the counters, R9 is the rb_thread_t; R6 and R8
+// are not needed any more.
 func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 	const to = "stacked"
 	ins := asm.Instructions{
@@ -119,7 +120,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.StoreMem(asm.R0, 0, asm.R4, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
-		asm.JGE.Imm(asm.R3, longWaitNS, "copy"),
+		asm.Mov.Imm(asm.R5, maxLong),
+		asm.JGE.Imm(asm.R3, longWaitNS, "not short"),
 		asm.Mov.Imm(asm.R5, maxStacks),
 		asm.JGE.Imm(asm.R3, shortWaitNS, "not short"),
 		asm.Mov.Imm(asm.R5, maxShort),
@@ -137,13 +139,9 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 	)
 	// The execution context.
 	if t.ThreadOfEC < 0 {
-		read := word(wordAt, asm.R9, int64(t.ContextOfThread))
-		ins = append(ins, read[0].WithSymbol("copy"))
-		ins = append(ins, read[1:]...)
-		ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
-	} else {
-		ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord).WithSymbol("copy"))
+		ins = append(ins, word(wordAt, asm.R9, int64(t.ContextOfThread))...)
 	}
+	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
 	ins = append(ins, readTo(contextAt, contextSize)...)
 	ins = append(ins,
 		asm.JNE.Imm(asm.R0, 0, to),

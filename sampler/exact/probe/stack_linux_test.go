@@ -69,7 +69,7 @@ func TestStacks(t *testing.T) {
 		}
 		ends, came := make(map[at]bool), []at(nil)
 		of := make(map[int32]string) // which number a native thread has
-		named, failed, shapes, deepest := 0, 0, make(map[string]int), 0
+		named, unnamed, shapes, deepest := 0, make(map[int32]error), make(map[string]int), 0
 		var sample sampler.Sample
 		drain := func() {
 			t.Helper()
@@ -83,15 +83,14 @@ func TestStacks(t *testing.T) {
 		}
 		const enough = 1000
 		for deadline := time.Now().Add(r.Timeout()); named < enough && time.Now().Before(deadline); {
-			if err := w.reader.Read(sampler.StackTick, &sample); err != nil {
-				continue // its list of threads changed meanwhile
-			}
+			// It fails now and then, where the list of threads changes meanwhile; code is known all the same.
+			_ = w.reader.Read(sampler.StackTick, &sample)
 			drain()
 			if err := p.DrainStacks(func(s *Stack) {
 				came = append(came, at{s.NS, s.TID})
-				id, _, err := w.reader.NameCopied(&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
+				id, _, _, err := w.reader.NameCopied(&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
 				if err != nil {
-					failed++
+					unnamed[s.TID] = err
 					return
 				}
 				named++
@@ -136,8 +135,14 @@ func TestStacks(t *testing.T) {
 				t.Errorf("a stack of thread %d at %d, where no record says that it has the GVL", x.tid, x.ns)
 			}
 		}
-		if named < enough || failed > 0 || deepest < 30 || shapes["leaf down run"] == 0 {
-			t.Errorf("%d stacks named, %d not, %d calls deep, %v", named, failed, deepest, shapes)
+		for tid, err := range unnamed {
+			// What a fiber or a thread ran that has ended since is collected.
+			if who := of[tid]; who != "3" && who != "" {
+				t.Errorf("a stack of thread %s has no name: %v", who, err)
+			}
+		}
+		if named < enough || deepest < 30 || shapes["leaf down run"] == 0 {
+			t.Errorf("%d stacks named, %d calls deep, %v", named, deepest, shapes)
 		}
 		rubytest.Report(t, "%s", fmt.Sprintf("%d stacks of waits, up to %d calls deep", named, deepest))
 	})

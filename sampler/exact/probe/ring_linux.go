@@ -1,0 +1,74 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// stackRing reads a ring of the kernel's (BPF_MAP_TYPE_RINGBUF) in place. The library's reader spins while an entry is reserved and not yet
+// submitted: a thread of the target that loses its CPU while its stack is copied would have ddtop burn one until it has it again.
+type stackRing struct {
+	consumer, producer []byte
+	data               []byte // of producer: the ring, twice in a row
+	size               uint64
+}
+
+// The head of an entry: its length and two flags, then 4 bytes of the kernel's (linux/bpf.h, BPF_RINGBUF_…).
+const (
+	entryHead      = 8
+	entryBusy      = 1 << 31
+	entryDiscarded = 1 << 30
+)
+
+func newStackRing(m *ebpf.Map) (*stackRing, error) {
+	page, size := os.Getpagesize(), int(m.MaxEntries())
+	consumer, err := unix.Mmap(m.FD(), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the ring for stacks: %w", err)
+	}
+	producer, err := unix.Mmap(m.FD(), int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		_ = unix.Munmap(consumer)
+		return nil, fmt.Errorf("mapping the ring for stacks: %w", err)
+	}
+	return &stackRing{consumer: consumer, producer: producer, data: producer[page:], size: uint64(size)}, nil
+}
+
+// read calls emit with what was submitted since the last time, up to the first entry that still is not. What it is given is valid during
+// the call.
+func (r *stackRing) read(emit func([]byte) error) error {
+	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
+	from := atomic.LoadUint64(at)
+	for to := atomic.LoadUint64(end); from < to; {
+		place := from % r.size
+		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[place])))
+		n := uint64(head &^ (entryBusy | entryDiscarded))
+		if head&entryBusy != 0 {
+			break
+		}
+		if n > r.size-entryHead {
+			return fmt.Errorf("an entry of %d bytes in a ring of %d", n, r.size)
+		}
+		if head&entryDiscarded == 0 {
+			if err := emit(r.data[place+entryHead:][:n]); err != nil {
+				return err
+			}
+		}
+		from += (entryHead + n + 7) &^ 7
+		atomic.StoreUint64(at, from)
+	}
+	return nil
+}
+
+func (r *stackRing) close() error {
+	err := unix.Munmap(r.producer)
+	if e := unix.Munmap(r.consumer); err == nil {
+		err = e
+	}
+	return err
+}
