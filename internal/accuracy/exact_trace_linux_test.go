@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,8 +26,15 @@ import (
 // told keeps the exact waits of a stream, and counts how often samples were too far apart.
 type told struct {
 	gvl.Ignore
-	waits []gvl.Wait
+	dict  *sampler.Dictionary
+	waits []toldWait
 	gaps  int
+}
+
+// toldWait is a wait with its stack in words: what that is called differs between a process and a recording of it.
+type toldWait struct {
+	gvl.Wait
+	stack string
 }
 
 func (k *told) Tick(x *gvl.Tick) {
@@ -36,10 +45,21 @@ func (k *told) Tick(x *gvl.Tick) {
 
 func (k *told) Waited(w *gvl.Wait) {
 	if w.Exact {
-		x := *w
-		x.Before, x.After, x.Slot = gvl.ThreadState{}, 0, 0 // by samples
+		x := toldWait{Wait: *w, stack: k.words(w.Stack)}
+		x.Before, x.After, x.Slot, x.Stack = gvl.ThreadState{}, 0, 0, 0 // by samples
 		k.waits = append(k.waits, x)
 	}
+}
+
+func (k *told) words(stack sampler.StackID) string {
+	var b strings.Builder
+	for stack != 0 {
+		caller, frame := k.dict.Stack(stack)
+		f := k.dict.Frame(frame)
+		fmt.Fprintf(&b, "%s %s:%d\n", f.Label, f.Path, f.Line)
+		stack = caller
+	}
+	return b.String()
 }
 
 // stream is what is made of samples: a trace, and the exact waits.
@@ -52,6 +72,7 @@ type stream struct {
 
 func newStream(p sampler.Process, d *sampler.Dictionary) *stream {
 	s := &stream{Stream: gvl.NewStream(p), class: gvl.NewClassifier(p, d), trace: export.NewTrace(d)}
+	s.dict = d
 	s.Attach(s.trace)
 	s.Attach(&s.told)
 	return s
@@ -99,7 +120,7 @@ func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS
 
 // sameReplayed compares the waits that a recording tells of with those of the process, to the ns; and those that its second half tells of,
 // of which no more than those that had begun before may be missing.
-func sameReplayed(t *testing.T, file []byte, want []gvl.Wait) {
+func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "x.ddtop")
 	if err != nil {
@@ -112,7 +133,7 @@ func sameReplayed(t *testing.T, file []byte, want []gvl.Wait) {
 	}
 	all.Finish()
 	first, last := r.Span()
-	cut := func(w gvl.Wait) bool { return w.ToNS >= last } // goes on at the end
+	cut := func(w toldWait) bool { return w.ToNS >= last } // goes on at the end
 	want = slices.DeleteFunc(want, cut)
 	all.waits = slices.DeleteFunc(all.waits, cut)
 	sameWaits(t, "a recording", all.waits, want)
@@ -127,7 +148,7 @@ func sameReplayed(t *testing.T, file []byte, want []gvl.Wait) {
 		t.Fatal(err)
 	}
 	half.Finish()
-	begun := func(w gvl.Wait) bool { return w.FromNS <= fromNS || cut(w) }
+	begun := func(w toldWait) bool { return w.FromNS <= fromNS || cut(w) }
 	got, rest := slices.DeleteFunc(half.waits, begun), slices.DeleteFunc(slices.Clone(all.waits), begun)
 	for i := range got { // who held the GVL before the part began is not known in it
 		got[i].FirstHolder, got[i].LastHolder = 0, 0
@@ -139,15 +160,18 @@ func sameReplayed(t *testing.T, file []byte, want []gvl.Wait) {
 }
 
 // sameWaits compares waits in whatever order they were told.
-func sameWaits(t *testing.T, what string, got, want []gvl.Wait) {
+func sameWaits(t *testing.T, what string, got, want []toldWait) {
 	t.Helper()
-	order := func(a, b gvl.Wait) int {
+	order := func(a, b toldWait) int {
 		return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Thread, b.Thread))
 	}
 	slices.SortFunc(got, order)
 	slices.SortFunc(want, order)
 	if len(want) == 0 || len(got) != len(want) {
 		t.Fatalf("%s tells of %d waits, the process of %d", what, len(got), len(want))
+	}
+	if !slices.ContainsFunc(want, func(w toldWait) bool { return w.stack != "" }) {
+		t.Errorf("%s: no wait of %d has a stack", what, len(want))
 	}
 	for i := range want {
 		if got[i] != want[i] {

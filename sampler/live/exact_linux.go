@@ -264,7 +264,7 @@ func (x *exactRun) feed(untilNS int64) {
 		if r.stack == nil {
 			continue
 		}
-		if !x.stacks.ready(r.stack, now) {
+		if len(x.pending)-n < maxHeld && !x.stacks.ready(r.stack, now) {
 			untilNS = rounded(r.NS) - changeUnit
 			break
 		}

@@ -16,6 +16,8 @@ const (
 	namedAtOnce = 24
 	// nameWithinNS is for how long records wait for the name of a stack, in ns. The clock comes by every 10 ms, when little happens every 100.
 	nameWithinNS = 300_000_000
+	// maxHeld is how many records wait for a name at most: of a busy process the changes would be more than a sample may have.
+	maxHeld = 1 << 13
 	// maxNames bounds the names that are kept, some 2 MB; past it they are forgotten.
 	maxNames = 1 << 14
 )
