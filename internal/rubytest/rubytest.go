@@ -14,7 +14,9 @@
 //	DDTOP_TEST_CACHE   where scripts/rubies keeps the roots
 //	DDTOP_TEST_RUBIES  more Rubies, a colon list of executables or install prefixes
 //	DDTOP_TEST_ONLY    a regular expression: only Rubies whose name matches (for work on one release)
-//	DDTOP_TEST_RECORD  a file that lines "ran VERSION TEST" and "skip VERSION TEST REASON" are appended to
+//	DDTOP_TEST_RECORD  a file that lines "ran VERSION TEST" and "skip VERSION TEST REASON" are appended to, also
+//	                   "left PACKAGE TEST" for what -short left out, and "seldom PACKAGE TEST" for a test that may run
+//	                   again (OftenEnough)
 //	DDTOP_TEST_REPORT  a file that Report appends what was measured to
 //	CI=true            a Debian Ruby that is missing fails the test; elsewhere it skips it
 package rubytest
@@ -86,10 +88,10 @@ type missing struct {
 
 // All returns every Ruby there is, Debian's first, in the order of their releases. A Debian Ruby that is missing is
 // recorded as skipped; with CI=true it fails the test. With no Ruby at all the test is skipped. With -short it is the
-// newest alone.
+// newest alone: a caller runs a subtest for each Ruby, named after it, so that the others can run later.
 func All(t testing.TB) []Ruby {
 	t.Helper()
-	found := short(wanted(t, discover()))
+	found := short(t, wanted(t, discover()))
 	for _, m := range found.missing {
 		if onCI() {
 			t.Errorf("%s is missing: %s", m.name, m.reason)
@@ -107,7 +109,7 @@ func All(t testing.TB) []Ruby {
 // Ruby that is missing is a skipped subtest, with CI=true a failed one. Rubies of other machines are EachForeign's.
 func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
-	each(t, short(wanted(t, discover())), test)
+	each(t, short(t, wanted(t, discover())), test)
 }
 
 // EachRelease is Each with every Ruby also with -short: for what is the truth of all others, where Ruby keeps things and what
@@ -117,12 +119,21 @@ func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
 	each(t, wanted(t, discover()), test)
 }
 
-// short is the newest of what was found, with -short and where there is one.
-func short(found discovery) discovery {
+// short returns the newest Ruby of those found with -short, and all of them otherwise. It records the others as left out.
+func short(t testing.TB, found discovery) discovery {
 	if !testing.Short() || len(found.rubies) == 0 {
 		return found
 	}
-	return discovery{rubies: []Ruby{newest(found.rubies)}}
+	first := newest(found.rubies)
+	for _, r := range found.rubies {
+		if r.Name != first.Name {
+			leftOut(t.Name() + "/" + r.Name)
+		}
+	}
+	for _, m := range found.missing {
+		leftOut(t.Name() + "/" + m.name)
+	}
+	return discovery{rubies: []Ruby{first}}
 }
 
 // EachBuild is Each for tests to which only the interpreter's machine code matters, and not how it was installed: a Ruby of the
@@ -214,14 +225,25 @@ func Program(t testing.TB, command, pkg string) string {
 	return path
 }
 
-// Long skips a test with -short: `make test` is not to take long, and leaves to `make test-all` what does or compares less with
-// the truth than others.
+// Long skips a test with -short, so that `make test` stays fast. It is for tests that take long, or that compare less
+// with the truth than others. `make test-rest` runs them.
 func Long(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
+	if Short(t) {
 		Skip(t, "left out with -short")
 	}
 }
+
+// Short is testing.Short, and has `make test-rest` run the test again, in full.
+func Short(t testing.TB) bool {
+	if testing.Short() {
+		leftOut(t.Name())
+	}
+	return testing.Short()
+}
+
+// leftOut records a test or subtest that -short left out.
+func leftOut(name string) { record("left", testedPackage(), name, "") }
 
 // Skip skips the test and keeps the reason for the record of what ran.
 func Skip(t testing.TB, format string, args ...any) {

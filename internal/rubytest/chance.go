@@ -1,0 +1,90 @@
+package rubytest
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A chance holds the failures of a test that came too seldom.
+type chance struct {
+	mu       sync.Mutex
+	failures []string
+}
+
+// chances holds the chance of each running test that called OftenEnough, by the test's name.
+var chances sync.Map
+
+// OftenEnough declares that the test waits for a racing program to do something often enough within a time. It must be the first
+// call of the test. Failures that TooSeldom reports, in the test or its subtests, are held until the end of the test. If
+// the test then failed in no other way, scripts/test may run it a second time, alone.
+//
+// All other failures (an impossible stack, a wrong value, a leak) are reported through testing.T as usual, and are final.
+func OftenEnough(t *testing.T) {
+	t.Helper()
+	if strings.Contains(t.Name(), "/") {
+		t.Fatal("OftenEnough is for whole tests, not for subtests")
+	}
+	held := &chance{}
+	chances.Store(t.Name(), held)
+	// Registered first, so that it runs after all other cleanups of the test and after its subtests.
+	t.Cleanup(func() {
+		chances.Delete(t.Name())
+		if len(held.failures) == 0 {
+			return
+		}
+		if !t.Failed() {
+			record("seldom", testedPackage(), t.Name(), "")
+		}
+		for _, failure := range held.failures {
+			t.Error(failure)
+		}
+	})
+}
+
+// TooSeldom reports that something was not seen often enough, and lets the test go on. Without OftenEnough it is t.Errorf.
+func TooSeldom(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if !holdSeldom(t, fmt.Sprintf(format, args...)) {
+		t.Errorf(format, args...)
+	}
+}
+
+// TooSeldomNow is TooSeldom, and ends the test or subtest. A subtest that it ends shows as skipped; the whole test fails.
+func TooSeldomNow(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if holdSeldom(t, fmt.Sprintf(format, args...)) {
+		// FailNow would hide whether the test failed in another way too.
+		Skip(t, "failed: "+format, args...)
+	}
+	t.Fatalf(format, args...)
+}
+
+// holdSeldom reports whether the test declared OftenEnough.
+func holdSeldom(t testing.TB, failure string) bool {
+	whole, sub, _ := strings.Cut(t.Name(), "/")
+	held, ok := chances.Load(whole)
+	if !ok {
+		return false
+	}
+	t.Log("too seldom: " + failure)
+	if sub != "" {
+		failure = sub + ": " + failure
+	}
+	c := held.(*chance)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures = append(c.failures, failure)
+	return true
+}
+
+// testedPackage is the import path of the package whose tests run.
+var testedPackage = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return strings.TrimSuffix(info.Path, ".test")
+})

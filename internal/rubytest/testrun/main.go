@@ -1,0 +1,310 @@
+// Command testrun is the part of scripts/test that reads what tests report.
+//
+//	testrun count EVENTS RECORD FLAKY EXIT -- FLAGS
+//	        counts the tests of a run of go test -json, whose exit code is EXIT. It runs a test a second time, alone
+//	        and with the same FLAGS, if the test failed in no other way than that something was seen too seldom
+//	        (rubytest.OftenEnough). Such a test is reported as flaky, with both outputs, in the file FLAKY.
+//	        Prints how many passed, failed and were skipped.
+//	testrun flaky FLAKY
+//	        prints the flaky tests of that file, and fails if there are two or more.
+//	testrun packages RECORD
+//	        prints the packages in which tests were left out with -short, one per line.
+//	testrun left RECORD BINARY ARGUMENTS
+//	        runs the tests of a test binary that were left out with -short, and no others. It is for go test -exec.
+//
+// RECORD is the file that DDTOP_TEST_RECORD named.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	switch {
+	case len(args) >= 6 && args[0] == "count" && args[5] == "--":
+		code, err := strconv.Atoi(args[4])
+		if err != nil {
+			return err
+		}
+		return count(args[1], args[2], args[3], code, args[6:], out)
+	case len(args) == 2 && args[0] == "flaky":
+		return flaky(args[1], out)
+	case len(args) == 2 && args[0] == "packages":
+		left, err := readRecord(args[1], "left")
+		if err != nil {
+			return err
+		}
+		for _, pkg := range packages(left) {
+			fmt.Fprintln(out, pkg)
+		}
+		return nil
+	case len(args) >= 3 && args[0] == "left":
+		return runLeft(args[1], args[2], args[3:])
+	}
+	return errors.New("wrong use; see the comment of internal/rubytest/testrun")
+}
+
+// A test is a test or subtest of a package.
+type test struct{ pkg, name string }
+
+// readRecord returns the tests of the record's lines "WORD PACKAGE TEST".
+func readRecord(path, word string) ([]test, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var tests []test
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == word {
+			tests = append(tests, test{fields[1], fields[2]})
+		}
+	}
+	return tests, nil
+}
+
+func packages(tests []test) []string {
+	var all []string
+	for _, t := range tests {
+		all = append(all, t.pkg)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// A result is what a run of go test says of its tests.
+type result struct {
+	ended  map[test]string // "pass", "fail" or "skip"
+	output map[string]string
+	failed []string // packages, in the order they ended
+}
+
+// whole is the test that a subtest belongs to.
+func (t test) whole() test {
+	name, _, _ := strings.Cut(t.name, "/")
+	return test{t.pkg, name}
+}
+
+func readEvents(r io.Reader) (result, error) {
+	res := result{ended: make(map[test]string), output: make(map[string]string)}
+	for dec := json.NewDecoder(r); ; {
+		var e struct{ Action, Package, Test, Output string }
+		if err := dec.Decode(&e); errors.Is(err, io.EOF) {
+			return res, nil
+		} else if err != nil {
+			return res, err
+		}
+		t := test{e.Package, e.Test}
+		switch e.Action {
+		case "output":
+			// What a subtest prints is its test's, too.
+			res.output[e.Package+" "+t.whole().name] += e.Output
+		case "pass", "fail", "skip":
+			if e.Test != "" {
+				res.ended[t] = e.Action
+			} else if e.Action == "fail" {
+				res.failed = append(res.failed, e.Package)
+			}
+		}
+	}
+}
+
+// failures returns the whole tests that failed.
+func (res result) failures() []test {
+	var failed []test
+	for t, how := range res.ended {
+		if how == "fail" && t == t.whole() {
+			failed = append(failed, t)
+		}
+	}
+	slices.SortFunc(failed, func(a, b test) int { return strings.Compare(a.pkg+a.name, b.pkg+b.name) })
+	return failed
+}
+
+// final reports whether a failed test may not be tried again, whatever it declares.
+func (res result) final(t test) bool {
+	// The race detector may report after the test's last cleanup.
+	return strings.Contains(res.output[t.pkg+" "+t.name], "race detected during execution of test")
+}
+
+// count prints how many tests of a run passed, failed and were skipped, after tests that may be tried again were.
+func count(events, record, flaky string, code int, flags []string, out io.Writer) error {
+	f, err := os.Open(events)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	res, err := readEvents(f)
+	if err != nil {
+		return err
+	}
+	seldom, err := readRecord(record, "seldom")
+	if err != nil {
+		return err
+	}
+	var passed, failed, skipped int
+	for _, how := range res.ended {
+		switch how {
+		case "pass":
+			passed++
+		case "fail":
+			failed++
+		case "skip":
+			skipped++
+		}
+	}
+	ended := res.failures()
+	for _, t := range ended {
+		if res.final(t) || !slices.Contains(seldom, t) {
+			continue
+		}
+		second, ok := again(t, flags)
+		if !ok {
+			fmt.Fprintf(os.Stderr, "%s of %s failed again, alone:\n%s", t.name, t.pkg, second)
+			continue
+		}
+		if err := report(flaky, t, res.output[t.pkg+" "+t.name], second); err != nil {
+			return err
+		}
+		passed, failed = passed+1, failed-1
+	}
+	// A package can fail without a failed test: by its build, or by a crash.
+	for _, pkg := range res.failed {
+		if !slices.ContainsFunc(ended, func(t test) bool { return t.pkg == pkg }) {
+			failed++
+		}
+	}
+	if code != 0 && len(ended) == 0 && failed == 0 {
+		failed = 1
+	}
+	_, err = fmt.Fprintln(out, passed, failed, skipped)
+	return err
+}
+
+// again runs a test alone, and reports whether it passed.
+func again(t test, flags []string) (output string, ok bool) {
+	args := append([]string{"test", "-v", "-count=1"}, flags...)
+	cmd := exec.Command("go", append(args, "-run", "^"+regexp.QuoteMeta(t.name)+"$", t.pkg)...)
+	text, err := cmd.CombinedOutput()
+	// A pattern that finds no test passes, too.
+	return string(text), err == nil && bytes.Contains(text, []byte("--- PASS: "+t.name+" "))
+}
+
+// flakyTest begins the report of a flaky test, and no other line of it.
+const flakyTest = "FLAKY: "
+
+// flaky prints the reports of flaky tests. One per run is chance; two are a fault.
+func flaky(path string, out io.Writer) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if _, err := out.Write(text); err != nil {
+		return err
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, flakyTest) {
+			n++
+		}
+	}
+	if n > 1 {
+		return fmt.Errorf("%d tests were flaky; a run may have one", n)
+	}
+	return nil
+}
+
+// report adds a flaky test to a file.
+func report(path string, t test, first, second string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, flakyTest+"%s of %s failed, and passed alone\n%s%s",
+		t.name, t.pkg, indent("first", first), indent("second", second))
+	return errors.Join(err, f.Close())
+}
+
+func indent(what, text string) string {
+	var b strings.Builder
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		fmt.Fprintf(&b, "  %s: %s\n", what, lines.Text())
+	}
+	return b.String()
+}
+
+// runLeft replaces this process by the test binary, with a pattern of the tests that were left out.
+func runLeft(record, binary string, args []string) error {
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-test.run=") }) {
+		return execute(binary, args) // a flaky test, alone
+	}
+	left, err := readRecord(record, "left")
+	if err != nil {
+		return err
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	pkg := strings.TrimSuffix(info.Path, ".test")
+	p := pattern(left, pkg)
+	if p == "" {
+		return fmt.Errorf("no test of %s was left out", pkg)
+	}
+	return execute(binary, append(slices.Clone(args), "-test.run="+p))
+}
+
+// execute replaces this process by another program.
+func execute(program string, args []string) error {
+	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
+}
+
+// pattern matches the tests of a package, each by its full name. The tests of subtests of one name are grouped by it.
+func pattern(left []test, pkg string) string {
+	var names []string
+	for _, t := range left {
+		if t.pkg == pkg {
+			names = append(names, t.name)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	var wanted []string
+	for _, name := range names {
+		// A test that was left out as a whole has all its subtests.
+		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n+"/") }) {
+			continue
+		}
+		elements := strings.Split(name, "/")
+		for i, e := range elements {
+			elements[i] = "^" + regexp.QuoteMeta(e) + "$"
+			if i > 0 && i == len(elements)-1 {
+				// Subtests of the same name are numbered.
+				elements[i] = "^" + regexp.QuoteMeta(e) + `(#\d+)?$`
+			}
+		}
+		wanted = append(wanted, strings.Join(elements, "/"))
+	}
+	return strings.Join(wanted, "|")
+}
