@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 // TestHTMLDifference has the figures that the text has.
@@ -54,6 +55,7 @@ func TestHTMLDifference(t *testing.T) {
 
 // TestHTMLDifferenceIsBounded: of many stacks those that weigh most are on the page, and what it takes beside them is little.
 func TestHTMLDifferenceIsBounded(t *testing.T) {
+	rubytest.Long(t)
 	var both [2]Comparable
 	for side := range both {
 		both[side] = Comparable{About: "big", DurationNS: 60e9, stacks: make(map[comparedKey]int64)}

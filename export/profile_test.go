@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/golden"
+	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -94,6 +95,7 @@ func TestProfileEmpty(t *testing.T) {
 
 // TestGoToolPprof lets the tool itself open the file.
 func TestGoToolPprof(t *testing.T) {
+	rubytest.Long(t)
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no go command here: ", err)

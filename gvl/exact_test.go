@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -38,8 +39,8 @@ func (l *exactLog) Lock(i *LockInterval) {
 // yet, and threads come and go, some of which samples see before there is a record of them.
 func TestExactIsTrue(t *testing.T) {
 	seeds := uint64(800)
-	if testing.Short() {
-		seeds = 200
+	if rubytest.Short(t) {
+		seeds = 60
 	}
 	for seed := range seeds {
 		dict := sampler.NewDictionary()

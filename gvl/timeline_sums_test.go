@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -58,8 +59,12 @@ type change struct {
 
 // The sums of chunks and whole columns are those of the columns one by one.
 func TestTimelineSums(t *testing.T) {
+	seeds := uint64(6)
+	if rubytest.Short(t) {
+		seeds = 2
+	}
 	for _, columns := range []int{600, 150} {
-		for seed := range uint64(6) {
+		for seed := range seeds {
 			tl, end, _ := erratic(seed, columns)
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			for range 200 {
@@ -91,8 +96,12 @@ func TestTimelineSums(t *testing.T) {
 // Cells that are kept from picture to picture are those that are made anew, live and frozen, whatever their length.
 func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 	made, kept := 0, 0
+	seeds := uint64(6)
+	if rubytest.Short(t) {
+		seeds = 2
+	}
 	for _, columns := range []int{600, 150} {
-		for seed := range uint64(6) {
+		for seed := range seeds {
 			rnd := rand.New(rand.NewPCG(seed, 3))
 			rows := [][]sampler.ThreadID{{1}, {4}, {1, 2, 3, 4}, {2, 77}}
 			past := make([]RowCells, len(rows))
@@ -134,7 +143,11 @@ func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 // Since is right to a column, and to a millisecond or two where the thread changed its state once in the column.
 func TestTimelineSince(t *testing.T) {
 	looked := 0
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if rubytest.Short(t) {
+		seeds = 8
+	}
+	for seed := range seeds {
 		tl, end, was := erratic(seed, 600)
 		hole := [2]int64{base + 11*sec, base + 14*sec}
 		for _, id := range []sampler.ThreadID{1, 2, 3} {

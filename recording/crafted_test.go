@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -108,6 +109,7 @@ func allocated(f func()) uint64 {
 // TestLyingCounts: a file of some KB whose tables claim millions of elements, or hold them, costs no more memory than a named
 // part of what it holds; what is refused is an error that says where.
 func TestLyingCounts(t *testing.T) {
+	rubytest.Long(t)
 	const many = 60_000_000
 	const full = maxBlockData - 64
 	threads := func(n int) *craft { // a sample with a list of n new threads

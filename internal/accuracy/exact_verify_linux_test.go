@@ -17,6 +17,7 @@ import (
 // kernel counts, so such a wait counts where that is enough to tell the difference. RESUMED comes half a microsecond before the end of the
 // wait, within the mutex: nothing is allowed there.
 func TestExactAgainstEvents(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 3) {
 			rubytest.Skip(t, "Ruby tells of all turns from 3.3 on")

@@ -8,6 +8,7 @@ import (
 
 // TestReplayAgainst: a recording is compared with another one on the screen, and what can't be compared with is said in a sentence.
 func TestReplayAgainst(t *testing.T) {
+	t.Parallel()
 	a, b := valuesFile(t), valuesFile(t)
 	x := inTerminal(t, "replay", a, "--against", b)
 	x.see(t, "pid 42")

@@ -17,8 +17,11 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// ddtop is the path of the binary under test, built once.
+// ddtop is the path of the binary under test: DDTOP_TEST_BINARY, or one that is built here.
 var ddtop string
+
+// atOnce is how many tests run at the same time. Most of them wait more than they work.
+const atOnce = "4"
 
 // limit bounds one run of the binary: longer than any machine takes.
 const limit = 10 * time.Minute
@@ -29,6 +32,17 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", atOnce); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if ddtop = os.Getenv("DDTOP_TEST_BINARY"); ddtop != "" {
+		return m.Run()
+	}
 	// Another user runs it too, so the folder must not be private.
 	dir, err := os.MkdirTemp("", "ddtop-test-")
 	if err == nil {

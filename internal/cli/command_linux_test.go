@@ -11,6 +11,7 @@ import (
 )
 
 func TestCommandsExitCodeIsPassedOn(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		script string
 		code   int
@@ -45,6 +46,7 @@ func runLonger(t *testing.T, args func(seconds string) []string, enough func(res
 }
 
 func TestCommandIsMeasuredOnEveryRuby(t *testing.T) {
+	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
 		got := runUntilMeasured(t, 1, func(seconds string) []string {
@@ -68,6 +70,7 @@ func TestCommandIsMeasuredOnEveryRuby(t *testing.T) {
 }
 
 func TestRubyBelowAShellIsFound(t *testing.T) {
+	t.Parallel()
 	ruby := rubytest.One(t)
 	r := runUntilMeasured(t, 1, func(seconds string) []string {
 		command := rubyCommand(t, ruby, `Thread.new { sleep }.name = "sleeper"; sleep `+seconds)
@@ -80,6 +83,7 @@ func TestRubyBelowAShellIsFound(t *testing.T) {
 }
 
 func TestSignalsReachTheCommand(t *testing.T) {
+	t.Parallel()
 	script := `
 		%w[INT TERM HUP USR1 USR2 QUIT].each { |s| trap(s) { puts s; $stdout.flush; exit!(40) if s == "QUIT" } rescue p s }
 		puts "up"
@@ -125,6 +129,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 }
 
 func TestEveryVMOfACommandIsMeasured(t *testing.T) {
+	t.Parallel()
 	r := rubytest.One(t)
 	got := runUntilMeasured(t, 2, func(seconds string) []string {
 		second := `Thread.new { sleep }.name = "second"; sleep ` + seconds + `; exit 6`

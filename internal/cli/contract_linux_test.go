@@ -144,6 +144,7 @@ STDIN.read
 `
 
 func TestCommandsOnEveryRuby(t *testing.T) {
+	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
 		p := r.Start(t, spinner, rubytest.Options{})
@@ -307,6 +308,7 @@ func testPs(t *testing.T, r rubytest.Ruby, pid int) {
 }
 
 func TestInterruptedStatPrintsWhatItHas(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -327,6 +329,7 @@ func TestInterruptedStatPrintsWhatItHas(t *testing.T) {
 }
 
 func TestInterruptedRecordWritesWhatItHas(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	file := filepath.Join(t.TempDir(), "p.pb.gz")

@@ -43,6 +43,7 @@ func hostRuby(t *testing.T) string {
 
 func TestDemoWithoutATerminal(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	r := run(t, "demo", "--ruby", hostRuby(t))
 	if r.code != 0 {
 		t.Fatalf("code %d, it said %q", r.code, r.err)
@@ -58,6 +59,7 @@ func TestDemoWithoutATerminal(t *testing.T) {
 }
 
 func TestDemoOnTheScreen(t *testing.T) {
+	t.Parallel()
 	x := inTerminal(t, "demo", "--phase", "hog", "--ruby", hostRuby(t))
 	x.see(t, "reports")
 	x.see(t, "HttpServer#")

@@ -10,6 +10,7 @@ import (
 
 // TestDiff compares a recording with its profile, and with what is none.
 func TestDiff(t *testing.T) {
+	t.Parallel()
 	recorded, folder := valuesFile(t), t.TempDir()
 	profile := filepath.Join(folder, "x.pb.gz")
 	run(t, "report", recorded, "-o", profile).want(t, 0)

@@ -67,6 +67,7 @@ func TestDoctor(t *testing.T) {
 
 // Who may not read a process is told so, with the exit code of that.
 func TestDoctorWithoutPermission(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "becoming another user needs root")
 	}

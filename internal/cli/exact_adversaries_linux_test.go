@@ -119,6 +119,8 @@ func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubyte
 // TestExactChangesNothing: a program whose threads, children and signals do what probes could trip over prints the same with probes as
 // without, ends well, and no thread that has ended is told to wait still. Other things that go on beside it change nothing either.
 func TestExactChangesNothing(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	for name, meanwhile := range map[string]func(t *testing.T, p *rubytest.Process, b *beside) (during func()){
 		"alone": func(*testing.T, *rubytest.Process, *beside) func() { return nil },
 		"two at once": func(t *testing.T, p *rubytest.Process, _ *beside) func() {
@@ -217,6 +219,8 @@ func TestExactChangesNothing(t *testing.T) {
 // TestExactChildren: a child has the breakpoints in its copy of the memory, as long as ddtop is there. However that ends, the code of
 // children is the file's afterwards, too, also of one that has not run since.
 func TestExactChildren(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, signal := range map[string]syscall.Signal{"ended": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 			t.Run(name, func(t *testing.T) {
@@ -260,6 +264,8 @@ $stdin.gets`, rubytest.Options{})
 // TestExactTracers: a debugger and a tracer of system calls, which stop threads wherever they are and put breakpoints of their own, do no
 // harm to a process with probes.
 func TestExactTracers(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	for name, tool := range map[string]struct {
 		command, pkg string
 		args         []string
@@ -321,6 +327,8 @@ func interrupted(cmd *exec.Cmd) {
 // TestExactElsewhere: a process in namespaces of its own, and one whose libruby has been replaced in the meantime, as by the package
 // manager, are followed like others, and left as they were.
 func TestExactElsewhere(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	// moved runs the program on a copy of libruby, in whose place there is another file by then.
 	const moved = `libraries = RbConfig::CONFIG.values_at("libdir", "archlibdir").compact.flat_map { |dir| Dir[File.join(dir, "libruby*.so.*")] }
 unless ENV["LD_LIBRARY_PATH"] || libraries.empty?
@@ -361,6 +369,8 @@ libraries.each { |path| File.write("new", "not a library"); File.rename("new", F
 // TestExactBecomesAnother: a process that runs another Ruby program in its place, or goes on as a daemon, which is a child of it, is
 // followed until then, and what comes after has no breakpoints once ddtop has ended.
 func TestExactBecomesAnother(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	for name, becomes := range map[string]string{
 		"exec":   `exec RbConfig.ruby, "-e", "$stdout.sync = true; 2.times { Thread.new { loop { sleep 0 } } }; puts $$; $stdin.gets"`,
 		"daemon": `Process.daemon(true, true); 2.times { Thread.new { loop { sleep 0 } } }; puts $$; $stdin.gets`,

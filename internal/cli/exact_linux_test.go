@@ -109,6 +109,7 @@ puts "wrong: #{wrong}"`
 
 // TestExactLeavesNothing: however ddtop ends, the process's code is the file's afterwards, and the process goes on, with nothing wrong.
 func TestExactLeavesNothing(t *testing.T) {
+	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, loaded, rubytest.Options{})
 		p.Expect(t, "ready")
@@ -146,6 +147,8 @@ func TestExactLeavesNothing(t *testing.T) {
 }
 
 func TestExactIsRefused(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	for _, args := range [][]string{
 		{"stat", "1", "--exact-cost", "5%"}, {"stat", "1", "--exact", "--pause"}, {"dump", "1", "--exact"}, {"record", "-p", "1", "-o", "-", "--exact", "--pause"},
 		{"push", "-p", "1", "--to", "file:///tmp", "--exact-cost", "5%"}, {"-p", "1", "--exact", "--pause"}, {"stat", "1", "--exact", "--exact-cost", "200%"},

@@ -27,6 +27,9 @@ func exactRecording(t *testing.T, path string, pid int, more ...string) *started
 
 // TestExactEverywhere: each command that measures takes --exact, and what it says is exact where it says so.
 func TestExactEverywhere(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p := startStamping(t, r, stamping)
 		p.Expect(t, "ready")
@@ -54,7 +57,7 @@ func TestExactEverywhere(t *testing.T) {
 			}
 		}
 		if known := checkStamps(t, in("x.ddtop"), stampsOf(t, p, p.PID)); known < 100 {
-			t.Errorf("%d stamps are in the time that is known exactly", known)
+			rubytest.TooSeldom(t, "%d stamps are in the time that is known exactly", known)
 		}
 		run(t, append([]string{"dump"}, exact...)...).want(t, 0)
 
@@ -152,6 +155,8 @@ func (d *startedDdtop) records(t *testing.T, path string) {
 
 // TestExactTwice: two ddtops follow one process; both are right, and when one leaves the other goes on.
 func TestExactTwice(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p := startStamping(t, r, stamping)
 		p.Expect(t, "ready")
@@ -178,6 +183,8 @@ func TestExactTwice(t *testing.T) {
 
 // TestExactEndsInTheMidst: a budget that is spent ends exact mode, not the measurement.
 func TestExactEndsInTheMidst(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		start := func() *rubytest.Process {
 			p := r.Start(t, handsOver, rubytest.Options{})
@@ -280,6 +287,8 @@ $stdin.gets`
 
 // TestExactBySignal: whenever a signal comes, no probe is left.
 func TestExactBySignal(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p := startStamping(t, r, stamping)
 		p.Expect(t, "ready")
@@ -304,6 +313,8 @@ func TestExactBySignal(t *testing.T) {
 
 // TestExactWithoutRights: who may read a process and not put probes into it is told what is missing and what to do; exit code 3.
 func TestExactWithoutRights(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "becoming another user needs root")
 	}

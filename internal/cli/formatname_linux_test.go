@@ -10,6 +10,7 @@ import (
 // TestFormatByName (readAll has unzipped pprof): a file holds what its name says, whatever the case of its letters; any other
 // name has the usual format.
 func TestFormatByName(t *testing.T) {
+	t.Parallel()
 	recorded := valuesFile(t)
 	for name, begin := range map[string]string{
 		"x.svg": "<?xml", "X.SVG": "<?xml", "x.pb.gz": "\n\x04\b", "x.pprof": "\n\x04\b", "x.folded": "main;", "x.speedscope.json": `{"$schema"`,

@@ -8,6 +8,7 @@ import (
 
 // TestFullDisk: what could not be printed is an error, help texts too.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 // What a process calls itself reaches the terminal without control characters and the shell without anything to run.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	name := unlike(t, "hostile")
 	p := named(t, name+"\x1b[31m\x1b]0;x\a\n$(reboot);`reboot`")
 	typable := named(t, name+"-web 6.4")

@@ -41,6 +41,7 @@ func intervalSums(t *testing.T, text string) (ns map[string]int64, samples int) 
 
 // TestIntervalsOfARecording: of a real process they are what stat says of the same recording, to the ns.
 func TestIntervalsOfARecording(t *testing.T) {
+	t.Parallel()
 	path, _ := record(t, "-d", "3s")
 	lines := run(t, "report", path, "--format", "jsonl")
 	lines.want(t, 0)
@@ -82,6 +83,7 @@ func TestIntervalsOfARecording(t *testing.T) {
 // from it.
 func TestIntervalsOnABadDisk(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	path := filepath.Join(smallDisk(t), "x.jsonl")

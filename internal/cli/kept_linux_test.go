@@ -54,6 +54,7 @@ func namesIn(t *testing.T, folder string) []string {
 
 // TestKeptLimits: the oldest go, in the order of their incidents though the clock was set back, and nothing else does.
 func TestKeptLimits(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	k, removed := keptForTest(t, 3, 1e6)
 	for _, name := range []string{"notes.txt", "mine.ddtop", "puma-17-20261123T080000.000Z-gvl_hog.ddtop.bak"} {
@@ -93,6 +94,7 @@ func TestKeptLimits(t *testing.T) {
 
 // TestKeptWhileWritten: what is being written, here or by another ddtop, stays, and is told when it takes all.
 func TestKeptWhileWritten(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	k, removed := keptForTest(t, 10, 1e6)
 	other := &keptFolder{path: k.path, count: 10, bytes: 1e6, removed: k.removed}
@@ -130,6 +132,7 @@ func TestKeptWhileWritten(t *testing.T) {
 // TestKeptNames: a name that is there is never written over, a title of a stranger stays within the folder, and a folder that was
 // removed is made again.
 func TestKeptNames(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	k, _ := keptForTest(t, 10, 1e6)
 	a, b := k.make(t, at, 1), k.make(t, at, 2)

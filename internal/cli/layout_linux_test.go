@@ -31,6 +31,7 @@ func slowDebugInfo(t *testing.T) []byte {
 
 // TestLayoutEnds: ctrl-c ends the reading of debug information that takes long, which costs little memory.
 func TestLayoutEnds(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "libruby.so.9.9")
 	if err := os.WriteFile(file, slowDebugInfo(t), 0o644); err != nil {
 		t.Fatal(err)

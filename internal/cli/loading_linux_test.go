@@ -28,6 +28,7 @@ func largeRecording(t *testing.T, bytes int64) string {
 
 // A large recording is opened with a bar that says how far that is, and nobody has to wait for it.
 func TestReplayOfALargeRecording(t *testing.T) {
+	t.Parallel()
 	path := largeRecording(t, 1<<42)
 	for _, c := range []struct {
 		name  string
@@ -61,6 +62,7 @@ func TestReplayOfALargeRecording(t *testing.T) {
 
 // After the bar comes the screen, with the keys going to it.
 func TestReplayComesAfterTheBar(t *testing.T) {
+	t.Parallel()
 	x := inTerminal(t, "replay", largeRecording(t, 1<<29))
 	x.see(t, "bytes are lost; all else is whole")
 	x.press(t, "3")

@@ -60,6 +60,7 @@ func TestMannersOfTheScreen(t *testing.T) {
 }
 
 func TestWithoutTheMouse(t *testing.T) {
+	t.Parallel()
 	path, _ := record(t)
 	x := inTerminal(t, "replay", "--no-mouse", path)
 	x.see(t, "REPLAY")

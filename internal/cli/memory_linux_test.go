@@ -29,6 +29,7 @@ func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 // TestLyingRecording: a recording of 6,539 bytes whose one block holds 60 million empty strings is refused, with the place, and
 // costs little memory.
 func TestLyingRecording(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join("testdata", "lies.ddtop")
 	for _, args := range [][]string{{"report", file}, {"report", file, "--format", "dump"}, {"report", file, "--format", "firefox"}} {
 		r, bytes := runMeasured(t, args...)
@@ -65,6 +66,7 @@ sleep`
 // TestHoarder: a program that is out to fill ddtop's memory does not.
 func TestHoarder(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := rubytest.One(t).Start(t, hoarder, rubytest.Options{})
 	p.Expect(t, "up")
 	r, bytes := runMeasured(t, "stat", "-p", strconv.Itoa(p.PID), "-d", "20s", "--json")

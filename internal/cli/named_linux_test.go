@@ -28,6 +28,7 @@ func unlike(t *testing.T, word string) string {
 
 // A word behind a command's name stands for the process that has it in its name, and for -p and its PID.
 func TestProcessesByTheirNames(t *testing.T) {
+	t.Parallel()
 	name := unlike(t, "Fishmonger")
 	p := named(t, name+" 6.4 (tcp://haddock) [app]")
 	pid := strconv.Itoa(p.PID)
@@ -56,6 +57,7 @@ func TestProcessesByTheirNames(t *testing.T) {
 
 // A name that several processes have is refused without a terminal, with a list of them; --children takes all below one.
 func TestProcessesOfOneName(t *testing.T) {
+	t.Parallel()
 	name := unlike(t, "fleet")
 	p := rubytest.One(t).Start(t, `
 		Process.setproctitle("`+name+` master")
@@ -87,6 +89,7 @@ func TestProcessesOfOneName(t *testing.T) {
 
 // The list is moved in with arrows, filtered by typing and left without a process.
 func TestListOfProcesses(t *testing.T) {
+	t.Parallel()
 	name := unlike(t, "lister")
 	p := named(t, name+" one")
 	named(t, name+" other")
@@ -146,6 +149,7 @@ func fakeSudo(t *testing.T) (path string) {
 
 // Who may not read a process, and could as root, is offered to run the same with sudo.
 func TestSudoIsOffered(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "becoming another user needs root")
 	}
@@ -222,6 +226,7 @@ func mayBecomeRoot(t *testing.T) bool {
 
 // Where there is one Ruby process only, as in most containers, ddtop alone attaches to it, and says so.
 func TestTheOnlyRubyIsAttachedTo(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "a PID namespace of its own needs root")
 	}

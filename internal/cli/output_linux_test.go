@@ -37,6 +37,7 @@ func (n *notes) String() string {
 // TestPipeWithoutReader: an output that is a named pipe waits for a reader, says so, and ctrl-c ends that; with a reader all
 // of it arrives.
 func TestPipeWithoutReader(t *testing.T) {
+	t.Parallel()
 	path, pid := record(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -90,6 +91,7 @@ func readable(t *testing.T, path string) {
 // TestKilledRecording: a recording over an existing file that is killed leaves the file as it was, and what was measured
 // beside it, to be read.
 func TestKilledRecording(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	path := filepath.Join(t.TempDir(), "old.ddtop")
@@ -136,6 +138,7 @@ func diskOf(t *testing.T, size string) (dir string) {
 // an existing file it is beside that, which is as it was.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	record := func(path, says string) {

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 // pageOf is the page of a recording of the bundled program.
@@ -21,6 +23,7 @@ func pictured(recording string) string {
 
 // TestPageInBrowser clicks through pages of incidents.
 func TestPageInBrowser(t *testing.T) {
+	rubytest.Long(t)
 	b := startBrowser(t)
 	b.open(pageOf(t, "hog"), false)
 	b.step(t, "a finding leads to its time, thread and code", func() {

@@ -121,6 +121,7 @@ func profilesIn(t *testing.T, dir string) map[int][]*profile.Profile {
 
 // TestPushToFiles: one profile follows the other without a gap, and the last one is written when ddtop is told to end.
 func TestPushToFiles(t *testing.T) {
+	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }.name = "worker"; puts "up"; sleep`, rubytest.Options{})
 	ruby.Expect(t, "up")
 	dir := filepath.Join(t.TempDir(), "profiles")
@@ -158,6 +159,7 @@ func TestPushToFiles(t *testing.T) {
 // TestPushFollows: processes are found by their titles, when they come, fork, are started anew and become another Ruby.
 func TestPushFollows(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	title := fmt.Sprintf("shop-%d", os.Getpid())
 	start := func() *rubytest.Process {
 		return rubytest.One(t).Start(t, fmt.Sprintf(`
@@ -207,6 +209,7 @@ end`, title), rubytest.Options{})
 
 // TestPushEndsWithItsProcess: what was named by its PID and has ended can't come back.
 func TestPushEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; STDIN.gets`, rubytest.Options{})
 	ruby.Expect(t, "up")
 	dir := t.TempDir()

@@ -114,6 +114,7 @@ func (u *datadogUpload) tag(key string) string {
 // TestPushAgentless: without an agent profiles go to Datadog by TLS, with the key of ddtop's own environment, which is in no
 // log, no spool and no profile; and to no server whose certificate is not vouched for.
 func TestPushAgentless(t *testing.T) {
+	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{Env: []string{"DD_API_KEY=of-the-process", "DD_SERVICE=shop", "DD_TAGS=team:blue,token:abcdef"}})
 	ruby.Expect(t, "up")
 	in := new(datadogIntake)

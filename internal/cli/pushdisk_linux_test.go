@@ -49,6 +49,7 @@ func (d *datadogIntake) follow(t *testing.T) {
 
 // TestPushWithASpoolThatHangs: a disk that does not answer holds up neither the sampling, nor another destination, nor the end.
 func TestPushWithASpoolThatHangs(t *testing.T) {
+	t.Parallel()
 	ruby := sleepingRuby(t)
 	in, to := startIntake(t)
 	spool := t.TempDir()
@@ -111,6 +112,7 @@ func exiting(t *testing.T, pid int) bool {
 
 // TestPushWhereTheSpoolIsRemoved: the folder is made again, which is said once, and what comes from then on is kept in it.
 func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
+	t.Parallel()
 	ruby := sleepingRuby(t)
 	in, to := startIntake(t)
 	in.answers(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -141,6 +143,7 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 
 // TestPushOnAFullDisk: with no room for the spool and none for the files, what is newest is kept and sent once there is room.
 func TestPushOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	ruby := sleepingRuby(t)
 	in, to := startIntake(t)
 	dir := t.TempDir()
@@ -201,6 +204,7 @@ func TestPushOnAFullDisk(t *testing.T) {
 // TestPushEndsThoughNobodyAnswers: with a server that hangs and one that is not there, the end comes, and what was measured until
 // then is in the spool for the next start, which sends all of it.
 func TestPushEndsThoughNobodyAnswers(t *testing.T) {
+	t.Parallel()
 	ruby := sleepingRuby(t)
 	in, to := startIntake(t)
 	hangs, asked := make(chan struct{}), make(chan struct{}, 100)

@@ -11,6 +11,7 @@ import (
 
 // TestPushCountsRequests: a request is counted once, in the period in which it has ended, by the name that its time has in profiles.
 func TestPushCountsRequests(t *testing.T) {
+	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `
 $stdout.sync = true
 def call(env) = STDIN.gets

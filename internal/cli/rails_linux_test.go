@@ -20,6 +20,7 @@ import (
 // below and above some hundred frames of Puma, Rack and Rails. No key is pressed.
 func TestRailsShowsItsOwnCode(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	app := servertest.StartRails(t, 1, 5)
 	stop := make(chan struct{})
 	var clients sync.WaitGroup

@@ -33,6 +33,7 @@ func record(t *testing.T, args ...string) (path string, pid int) {
 }
 
 func TestReport(t *testing.T) {
+	t.Parallel()
 	// Long enough for some samples on a machine that does other things; how many there are the recording knows.
 	var path string
 	var pid, samples int
@@ -157,6 +158,7 @@ func blocks(t *testing.T, path string) int {
 }
 
 func TestReportOfADamagedRecording(t *testing.T) {
+	t.Parallel()
 	// Longer than a block, so that one stays whole; on a starved machine the second one may be late.
 	var path string
 	var pid int
@@ -196,6 +198,7 @@ func TestReportOfADamagedRecording(t *testing.T) {
 }
 
 func TestRedactedRecordingNamesNoOne(t *testing.T) {
+	t.Parallel()
 	plain, _ := record(t)
 	if p := describe(t, plain); p.User == "" || p.Host == "" || len(p.CommandLine) == 0 {
 		t.Errorf("an ordinary recording lacks what --redact is to leave out: %+v", p)
@@ -218,6 +221,7 @@ func describe(t *testing.T, path string) sampler.Process {
 }
 
 func TestNoRecording(t *testing.T) {
+	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)

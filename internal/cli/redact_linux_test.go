@@ -65,6 +65,7 @@ STDIN.read
 // is. Without --redact they are there, so that the search can fail.
 func TestNoSecretLeaves(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := startSecretive(t)
 	pid := strconv.Itoa(p.PID)
 	secrets := secretsOf(t)
@@ -252,6 +253,7 @@ func readAll(t *testing.T, path string) []byte {
 
 // TestNoSecretLeavesACore is TestNoSecretLeaves for a core file, whose path is a secret too.
 func TestNoSecretLeavesACore(t *testing.T) {
+	t.Parallel()
 	gcore := rubytest.Program(t, "gcore", "gdb")
 	p := startSecretive(t)
 	folder := filepath.Join(t.TempDir(), "zqfolder (of) it's, zq")

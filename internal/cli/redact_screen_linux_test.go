@@ -35,6 +35,7 @@ var secretStory = []struct{ press, see string }{
 // was sent (titles and what goes to the clipboard included) nor any file that was saved holds a secret. Without --redact both do.
 func TestNoSecretOnAScreen(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := startSecretive(t)
 	pid := strconv.Itoa(p.PID)
 	whole := filepath.Join(t.TempDir(), "kept.ddtop")

@@ -88,6 +88,7 @@ func parseSeveral(t *testing.T, text string) (s severalJSON, pids []int) {
 
 func TestChildrenAreMeasured(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	c := startCluster(t)
 	want := slices.Sorted(slices.Values(c.pids()))
 	pid := strconv.Itoa(c.PID)
@@ -180,6 +181,7 @@ func checkPIDLabels(t *testing.T, path string, want []int) {
 }
 
 func TestCommandsChildrenAreMeasured(t *testing.T) {
+	t.Parallel()
 	r := rubytest.One(t)
 	wants := []string{"worst finding", "left one", "right one", "middle one"}
 	got := runLonger(t, func(seconds string) []string {
@@ -203,6 +205,7 @@ func TestCommandsChildrenAreMeasured(t *testing.T) {
 }
 
 func TestSeveralProcessesThatCantBeRead(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	run(t, "stat", "-d", "1s", "-p", fmt.Sprintf("%d,%d", c.first, os.Getpid())).want(t, 4, "not a CRuby process", strconv.Itoa(os.Getpid()))
 	run(t, "stat", "-d", "1s", "-p", "1,x").want(t, 2, `"x" is not a PID`)
@@ -213,6 +216,7 @@ func TestSeveralProcessesThatCantBeRead(t *testing.T) {
 
 // TestScreenOfSeveralProcesses opens the table, one process, the next, and sees one end.
 func TestScreenOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	x := inTerminal(t, "-p", strconv.Itoa(c.PID), "--children")
 	x.see(t, "3 processes")

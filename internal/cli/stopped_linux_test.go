@@ -14,6 +14,7 @@ import (
 // TestStoppedProcess: a process that was stopped while no thread held the GVL looks like one that waits; each command says
 // what it is.
 func TestStoppedProcess(t *testing.T) {
+	t.Parallel()
 	p, _ := rubytest.One(t).StartParked(t, rubytest.Options{})
 	pid := strconv.Itoa(p.PID)
 	const words = "the process is stopped: a signal (SIGSTOP, SIGTSTP) or a debugger"

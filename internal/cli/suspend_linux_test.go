@@ -16,6 +16,7 @@ import (
 // TestSuspend: ctrl-z, and SIGTSTP from elsewhere, lead back to the shell with the terminal as it was, and fg to the screen,
 // which hears keys again.
 func TestSuspend(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	x := programInTerminal(t, "/bin/sh", "-i")
@@ -68,6 +69,7 @@ func TestSuspend(t *testing.T) {
 
 // TestNoShellToSuspendTo: where nobody would continue it, ctrl-z says so and stops nothing.
 func TestNoShellToSuspendTo(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	for _, args := range [][]string{{}, {"--pause"}} {
@@ -103,6 +105,8 @@ func (x *terminal) forget() {
 
 // TestSuspendTakesProbesOut: while ddtop is stopped no probe of the key E is in the process; fg puts them in again.
 func TestSuspendTakesProbesOut(t *testing.T) {
+	rubytest.Long(t)
+	t.Parallel()
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}

@@ -40,6 +40,7 @@ func refused(t *testing.T, pid, code int, texts ...string) {
 }
 
 func TestNoSuchProcess(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
@@ -48,10 +49,12 @@ func TestNoSuchProcess(t *testing.T) {
 }
 
 func TestGoProgram(t *testing.T) {
+	t.Parallel()
 	refused(t, os.Getpid(), 4, "not a CRuby process")
 }
 
 func TestKernelThread(t *testing.T) {
+	t.Parallel()
 	const kthreadd = 2
 	if name, err := os.ReadFile("/proc/2/comm"); err != nil || string(name) != "kthreadd\n" {
 		rubytest.Skip(t, "process 2 is no kernel thread here (a PID namespace)")
@@ -60,6 +63,7 @@ func TestKernelThread(t *testing.T) {
 }
 
 func TestZombie(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -96,6 +100,7 @@ func waitForState(t *testing.T, pid int, state string) {
 }
 
 func TestAnotherUsersProcess(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "becoming another user needs root")
 	}
@@ -153,6 +158,7 @@ func psRow(t *testing.T, table string, pid int) (row string) {
 }
 
 func TestProcessThatEndsDuringStat(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, "$stdout.sync = true\nThread.new { loop {} }\nputs 'up'\nSTDIN.read\nexit 3\n", rubytest.Options{})
 	p.Expect(t, "up")
 	cmd, out, errs := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "60s", "--overhead", "off", "--json")

@@ -183,6 +183,7 @@ func (x *terminal) leaves(t *testing.T, code int) {
 }
 
 func TestScreenQuitsAndRestoresTheTerminal(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	for _, c := range []struct {
@@ -219,6 +220,7 @@ func signalled(t *testing.T, s syscall.Signal) func(*terminal) {
 }
 
 func TestScreenStaysWhenTheTargetEnds(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	x := inTerminal(t, "-p", strconv.Itoa(p.PID))
@@ -230,6 +232,7 @@ func TestScreenStaysWhenTheTargetEnds(t *testing.T) {
 }
 
 func TestScreenErrorsBeforeItOpens(t *testing.T) {
+	t.Parallel()
 	x := inTerminal(t, "-p", strconv.Itoa(os.Getpid()))
 	x.leaves(t, 4)
 	// Where opening takes longer than a moment, its progress is shown; the error is on the screen that stays.
@@ -240,6 +243,7 @@ func TestScreenErrorsBeforeItOpens(t *testing.T) {
 }
 
 func TestCommandUnderTheScreen(t *testing.T) {
+	t.Parallel()
 	r := rubytest.One(t)
 	folder, err := os.MkdirTemp(filepath.Join(r.Root, "/tmp"), "ddtop-test-")
 	if err != nil {
@@ -290,6 +294,7 @@ func TestCommandUnderTheScreen(t *testing.T) {
 }
 
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	path, _ := record(t)
 	x := inTerminal(t, "replay", path)
 	x.see(t, "spinner")

@@ -47,6 +47,7 @@ func dump(t *testing.T, pid int) dumped {
 // TestDumpEqualsBacktraceLocations compares the stacks of a parked program with Thread#backtrace_locations, frame by
 // frame: path, absolute path and line on every Ruby; the label on those that print it qualified (3.4 and later).
 func TestDumpEqualsBacktraceLocations(t *testing.T) {
+	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -107,6 +108,8 @@ func place(path, absolute *string, line int32) string {
 
 // TestDumpNamesTheStates compares states and what threads wait for with what a program says of its threads.
 func TestDumpNamesTheStates(t *testing.T) {
+	rubytest.OftenEnough(t)
+	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
 		p, truth := r.StartStates(t, rubytest.Options{})
@@ -143,7 +146,7 @@ func TestDumpNamesTheStates(t *testing.T) {
 			}
 		}
 		if compared < 10 {
-			t.Errorf("only %d threads compared", compared)
+			rubytest.TooSeldom(t, "only %d threads compared", compared)
 		}
 	})
 }

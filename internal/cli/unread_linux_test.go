@@ -36,6 +36,7 @@ func awaitWrite(t *testing.T, pid int) {
 
 // TestPipeThatNobodyReads: a signal ends whatever waits for a reader of standard output, and that not all was written is an error.
 func TestPipeThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	pid := strconv.Itoa(p.PID)
@@ -92,6 +93,7 @@ func endsSoon(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 // TestTerminalThatNobodyReads: a screen whose terminal takes nothing any more, a connection that hangs, ends by a signal, and leaves the
 // terminal's settings as they were.
 func TestTerminalThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {

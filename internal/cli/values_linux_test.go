@@ -65,6 +65,7 @@ func valuesFile(t *testing.T) string {
 // TestNoValueLeaves: of a recording made with --values nothing typed in is in any format of a redacted report, and what is to
 // stay is. Without --redact it is there, where the format has requests.
 func TestNoValueLeaves(t *testing.T) {
+	t.Parallel()
 	file := valuesFile(t)
 	has := map[string]bool{"stat": true, "dump": true}
 	routes := map[string]bool{"stat": true, "dump": true}
@@ -114,6 +115,7 @@ func apart(t *testing.T, text string) (findings, rest string) {
 // TestEndpointFilter: --endpoint leaves what requests that match have done; what can't be cut so is refused. Findings stay
 // those of the whole process: what makes one endpoint slow is often another.
 func TestEndpointFilter(t *testing.T) {
+	t.Parallel()
 	file := valuesFile(t)
 	report := func(format string, args ...string) string {
 		t.Helper()

@@ -44,6 +44,7 @@ var viewStory = []struct{ press, see string }{
 
 // TestTheViewsInATerminal goes through all views in a real terminal, before a real Ruby and on a recording of one.
 func TestTheViewsInATerminal(t *testing.T) {
+	t.Parallel()
 	t.Run("live", func(t *testing.T) {
 		t.Parallel() // it waits more than it works
 		p := rubytest.One(t).Start(t, spinner, rubytest.Options{})

@@ -153,6 +153,7 @@ func whole(t *testing.T, path string) *recording.Reader {
 // TestRecordWhen: the recording of each time that the GVL was held has that time, and as much before and after as was asked for;
 // there is one for each time, and one only; SIGTERM closes the one that goes on as whole.
 func TestRecordWhen(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := filepath.Join(t.TempDir(), "kept")
@@ -197,6 +198,7 @@ func TestRecordWhen(t *testing.T) {
 // TestRecordWhenItRestarts: a process that becomes another Ruby by exec closes its recording, and the next one is watched; a process
 // that ends, too, and with it ddtop.
 func TestRecordWhenItRestarts(t *testing.T) {
+	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := t.TempDir()
@@ -223,6 +225,7 @@ func TestRecordWhenItRestarts(t *testing.T) {
 // TestRecordWhenTheDiskIsFull: that is said once, watching goes on, and once there is room what still goes on is recorded.
 func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := diskOf(t, "4m")
@@ -263,6 +266,7 @@ func partials(t *testing.T, dir string) []string {
 // ddtop while it hangs.
 func TestRecordWhenTheDiskHangs(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	disk := stuckfs.Mount(t)
@@ -285,6 +289,7 @@ func TestRecordWhenTheDiskHangs(t *testing.T) {
 // TestRecordWhenKilled: a recording that goes on has no name of a whole one, and what there is of it can be read.
 func TestRecordWhenKilled(t *testing.T) {
 	rubytest.Long(t)
+	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := t.TempDir()
@@ -313,6 +318,7 @@ func TestRecordWhenKilled(t *testing.T) {
 
 // TestRecordWhenUsage: what makes no sense is said before anything is attached to.
 func TestRecordWhenUsage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -8,6 +8,7 @@ import (
 
 // TestShortChildren: threads that start one short program after the other are told of as such.
 func TestShortChildren(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()

@@ -11,6 +11,7 @@ import (
 // TestNativeWithoutCPU: threads that work outside the GVL and have no CPU are named: in a container that is throttled, and on a
 // machine that is full, of which the process has one CPU for four threads.
 func TestNativeWithoutCPU(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	outside := "threads at work outside the GVL were ready and had no CPU for"
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 // TestOwnPools: a pool of the program's own that is too small is named with its place, its size and those who are inside, whether the
 // same threads have it all the time or each gets its turn.
 func TestOwnPools(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	for name, pattern := range map[string]string{
 		"queue": `^[78] of 10 web threads wait in Pool#with \(script\.rb:\d+\) for one of 2, the longest for (≤ )?[\d.]+ \S+; ` +

@@ -31,6 +31,7 @@ var quietShort = []string{"mixed", "ordered_locks", "idle_puma"}
 
 // TestQuiet: programs in which nothing is wrong raise nothing.
 func TestQuiet(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	for _, name := range names(t, "quiet") {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +71,7 @@ func checkQuiet(t *testing.T, s *seen, lacked time.Duration) {
 		}
 	}
 	if s.stat.Samples < 20 {
-		t.Errorf("only %d samples", s.stat.Samples)
+		rubytest.TooSeldom(t, "only %d samples", s.stat.Samples)
 	}
 }
 
@@ -147,6 +148,7 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration) {
 // it. One that is stopped while no thread holds the GVL is not told from one that waits (docs/findings.md): two threads that
 // queue for a lock at that instant would be what they look like, so it is then stopped at another one.
 func TestPaused(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	t.Parallel()
 	for _, name := range []string{"raise/gvl_saturated", "quiet/ordered_locks"} {
@@ -214,6 +216,7 @@ func queueing(t *testing.T, pid int) (n int) {
 
 // TestBlindness: that ddtop itself can't sample for a while is not a finding.
 func TestBlindness(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	for _, blind := range []time.Duration{40 * time.Millisecond, 400 * time.Millisecond} {
 		t.Run(blind.String(), func(t *testing.T) {

@@ -73,6 +73,7 @@ const seenSamples = 100
 
 // TestRaised: each rule has a program that raises its finding, and those that compute little do so here, side by side.
 func TestRaised(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	programs := names(t, "raise")
 	for _, id := range gvl.RuleIDs() {
@@ -101,6 +102,7 @@ func TestRaised(t *testing.T) {
 
 // TestRaisedAlone: the programs that compute, one after the other. They are loaded, and grow old enough, together.
 func TestRaisedAlone(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	rubies := chosen(t)
 	loaded := make(map[string]*program)
@@ -149,7 +151,7 @@ func checkRaised(t *testing.T, s *seen, id string, want raised) {
 	t.Helper()
 	f, ok := s.finding(id)
 	if !ok {
-		t.Fatalf("not raised in %v; seen: %v", raiseTime, s)
+		rubytest.TooSeldomNow(t, "not raised in %v; seen: %v", raiseTime, s)
 	}
 	for _, w := range want.words {
 		if !strings.Contains(f.Title+": "+f.Text, w) {
@@ -170,6 +172,7 @@ func checkRaised(t *testing.T, s *seen, id string, want raised) {
 // TestSilentService: a service that answers when it is asked, and never does, is found though nothing else was ever seen of its
 // clients; a stream's reader looks the same except for the service.
 func TestSilentService(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
@@ -190,6 +193,7 @@ const firstSecond = 1000 + askEvery
 // TestWithinTheFirstSecond: a deadlock, a queue for one lock and a stalled holder are found within the first second's
 // worth of ticks.
 func TestWithinTheFirstSecond(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	ids := []string{"deadlock", "lock_convoy", "gvl_stuck"}
 	loaded := make(map[string]*program)
@@ -211,7 +215,7 @@ func TestWithinTheFirstSecond(t *testing.T) {
 				// round to what it is to show later by as long as its threads had no CPU.
 				lacked := rubytest.RunDelay(t, p.PID) - before
 				if !ok || s.tick[id] > firstSecond && s.atNS[id] > int64(1100*time.Millisecond+lacked) {
-					t.Errorf("raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))
+					rubytest.TooSeldom(t, "raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))
 				}
 				t.Logf("at tick %d, after %v: %s", s.tick[id], time.Duration(s.atNS[id]), f.Text)
 			})

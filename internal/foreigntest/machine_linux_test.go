@@ -36,6 +36,7 @@ func TestOtherMachine(t *testing.T) {
 // TestOtherMachineStates compares what threads that wait are said to be doing, and for what, with what the program says:
 // the scheduler's and the lock objects' layout, and the kernel's word on the emulator's threads.
 func TestOtherMachineStates(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p, said := r.StartStates(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}}, rubytest.GroupSpin)
@@ -71,11 +72,11 @@ func TestOtherMachineStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, left := range open {
-			t.Errorf("%s: never seen %v; last %s", name, left, last[name])
+			rubytest.TooSeldom(t, "%s: never seen %v; last %s", name, left, last[name])
 		}
 		for _, th := range said.Threads {
 			if info := last[th.Name]; info == "" {
-				t.Errorf("%s: never seen", th.Name)
+				rubytest.TooSeldom(t, "%s: never seen", th.Name)
 			}
 		}
 		if len(said.Threads) < 20 {

@@ -37,9 +37,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes ddtop's binary.
+// build makes ddtop's binary, unless DDTOP_TEST_BINARY names one.
 func build(t *testing.T) string {
 	t.Helper()
+	if path := os.Getenv("DDTOP_TEST_BINARY"); path != "" {
+		return path
+	}
 	binary.Do(func() {
 		if binary.dir, binary.err = os.MkdirTemp("", "ddtop-pushtest"); binary.err != nil {
 			return

@@ -24,6 +24,7 @@ sleep
 
 // TestOneRactorCollects: of several ractors' threads at most one collects at an instant, and it is the one that makes garbage.
 func TestOneRactorCollects(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 1) {
 			t.Skip("there are no ractors before 3.0, and 3.0's are not tested")
@@ -71,14 +72,14 @@ func TestOneRactorCollects(t *testing.T) {
 			t.Fatal(err)
 		}
 		if during < wanted {
-			t.Fatalf("%d samples within a collection, want %d", during, wanted)
+			rubytest.TooSeldomNow(t, "%d samples within a collection, want %d", during, wanted)
 		}
 		if collected["counts 0"] != 0 || collected["counts 1"] != 0 {
 			t.Errorf("threads that make no garbage collect: %v", collected)
 		}
 		t.Logf("during a collection: collects %v, not told %d times; those that count are %v", collected, unnamed, states)
 		if collected["litters"] == 0 {
-			t.Errorf("nobody was seen to collect in %d samples", during)
+			rubytest.TooSeldom(t, "nobody was seen to collect in %d samples", during)
 		}
 	})
 }

@@ -315,6 +315,7 @@ func TestPauses(t *testing.T) {
 // TestStatesWithPauses compares states with what the program says they are while it is stopped a hundred times a second:
 // what the kernel says of threads on their way back into their calls must not be taken for what they do.
 func TestStatesWithPauses(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, said := r.StartStates(t, rubytest.Options{})
 		checkStates(t, open(t, p.PID, live.Options{Pause: true}), said)

@@ -37,6 +37,7 @@ puts "ready"; $stdout.flush; STDIN.read`
 // TestReceiverIsNoReason: what a thread waits for is told by the receiver of its innermost frames only where the method is
 // that object's own. The block of a Ractor has the Ractor for its receiver.
 func TestReceiverIsNoReason(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		want := 4

@@ -63,13 +63,14 @@ func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State
 		t.Fatalf("sampling: %v", err)
 	}
 	if !finished {
-		t.Fatalf("not seen within %v; seen: %v", rubytest.Timeout, w.ns)
+		rubytest.TooSeldomNow(t, "not seen within %v; seen: %v", rubytest.Timeout, w.ns)
 	}
 	return w
 }
 
 // TestStates compares the state and detail of each thread with what the program says it does.
 func TestStates(t *testing.T) {
+	rubytest.OftenEnough(t)
 	groups := map[string][]string{
 		"waits": nil,
 		"spin":  {rubytest.GroupSpin},
@@ -92,6 +93,7 @@ func TestStates(t *testing.T) {
 
 // TestStatesMN does so with threads that have no native thread of their own while they wait (M:N, 3.3 and later).
 func TestStatesMN(t *testing.T) {
+	rubytest.OftenEnough(t)
 	eachVariant(t, true, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if v.Name != "mn" {
 			return
@@ -149,7 +151,7 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	for _, th := range said.Threads {
 		seen := w.ns[th.Name]
 		if len(seen) == 0 {
-			t.Errorf("%s: never seen; the dictionary has %v", th.Name, names(s))
+			rubytest.TooSeldom(t, "%s: never seen; the dictionary has %v", th.Name, names(s))
 			continue
 		}
 		right := 0
@@ -164,7 +166,7 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 		}
 		for _, must := range th.Must {
 			if st, _ := gvl.ParseState(must); seen[st] == 0 {
-				t.Errorf("%s: never seen %s; seen %v", th.Name, must, seen)
+				rubytest.TooSeldom(t, "%s: never seen %s; seen %v", th.Name, must, seen)
 			}
 		}
 		if problem := checkDetail(th, w.last[th.Name], s); problem != "" {

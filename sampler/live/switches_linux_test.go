@@ -23,6 +23,7 @@ import (
 // what it says now, however late a sample comes. (With what it says at the very moments the reading itself is compared in
 // sampler/kernel.)
 func TestSwitches(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	const threads = 10
 	p := rubytest.One(t).Start(t, `
@@ -69,7 +70,7 @@ func TestSwitches(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last.got == 0 {
-		t.Fatalf("nothing was counted within %v", rubytest.Timeout)
+		rubytest.TooSeldomNow(t, "nothing was counted within %v", rubytest.Timeout)
 	}
 	// A thread that has left its CPU and not come back counts in one place alone.
 	const slack = threads + 10
@@ -78,7 +79,7 @@ func TestSwitches(t *testing.T) {
 		t.Errorf("%d switches, the kernel says %d to %d", grown, least, most)
 	}
 	if least < 2*threads {
-		t.Errorf("the program switched %d times at least: nothing was compared", least)
+		rubytest.TooSeldom(t, "the program switched %d times at least: nothing was compared", least)
 	}
 }
 

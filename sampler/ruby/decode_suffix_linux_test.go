@@ -27,6 +27,7 @@ const suffixStacks = 1500
 
 // TestSuffix decodes what differs from the last stack of a thread, and all of it, and compares.
 func TestSuffix(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			if v.Name == "mn" {
@@ -96,7 +97,7 @@ func compareSuffix(t *testing.T, rd *Reader) {
 			t.Fatal(err)
 		}
 		if time.Since(began) > raceTime {
-			t.Fatalf("only %d stacks in %v", compared, raceTime)
+			rubytest.TooSeldomNow(t, "only %d stacks in %v", compared, raceTime)
 		}
 	}
 	t.Logf("%d stacks, %d of %d frames taken over, %d raced, %d wrong", compared, reused, frames, raced, wrong)

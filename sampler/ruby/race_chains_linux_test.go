@@ -69,6 +69,7 @@ func impossibleChain(names []string, cut bool) string {
 
 // TestNoImpossibleChains samples threads whose stacks change as a whole, time and again.
 func TestNoImpossibleChains(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			if v.Name == "mn" || v.Name != "plain" && !chainsUnderJIT {
@@ -153,10 +154,10 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 	t.Logf("%d samples, %d raced, %d stacks, %d of resumers: %d impossible; ways %s; torn %d, retried %d, partial %d, failed %d",
 		samples, raced, stacks, resumed, wrong, rd.waysTaken(), rd.reads.Torn, rd.reads.Retried, rd.reads.Partial, rd.reads.Failed)
 	if raced < chainSamples/racedShare {
-		t.Errorf("only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
+		rubytest.TooSeldom(t, "only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
 	}
 	if i := missing(); i >= 0 {
-		t.Errorf("no stack was read by way of %q in %v", want[i], raceTime)
+		rubytest.TooSeldom(t, "no stack was read by way of %q in %v", want[i], raceTime)
 	}
 }
 

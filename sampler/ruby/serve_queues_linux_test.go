@@ -14,6 +14,7 @@ import (
 
 // TestQueues: what is said of jobs of Active Job and of other queues is what they log themselves.
 func TestQueues(t *testing.T) {
+	rubytest.OftenEnough(t)
 	active, delayed := []string{"active_job"}, []string{"active_job", "active_record", "sqlite3", "delayed_job_active_record"}
 	for _, c := range []struct {
 		queue               string
@@ -62,7 +63,7 @@ func TestQueues(t *testing.T) {
 				}
 			}
 			if c.queue == "delayed_job" && plain == 0 {
-				t.Error("no job without arguments was seen")
+				rubytest.TooSeldom(t, "no job without arguments was seen")
 			}
 			list = slices.DeleteFunc(list, func(s seen) bool { return s.statement != "" || s.work.Number != 0 && nameless(idOf(&s.work)) })
 			jobs = slices.DeleteFunc(jobs, func(l servertest.Logged) bool { return nameless(l.ID) })
