@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/push/spool"
 )
 
@@ -281,7 +282,7 @@ func TestIntake(t *testing.T) {
 // started anew every two hours: what can be sent arrives once, in order, and neither memory, nor descriptors, nor spools grow.
 func TestADay(t *testing.T) {
 	minutes := 24 * 60
-	if testing.Short() {
+	if rubytest.Short(t) {
 		minutes = 8 * 60 // which wait for the disk some two thousand times
 	}
 	outages, slow, dead := &daily{}, &daily{each: 20 * time.Second}, &daily{err: errors.New("no route to host")}

@@ -114,7 +114,7 @@ func TestExactLeavesNothing(t *testing.T) {
 		p := r.Start(t, loaded, rubytest.Options{})
 		p.Expect(t, "ready")
 		kills := 10
-		if testing.Short() {
+		if rubytest.Short(t) {
 			kills = 3
 		}
 		if n, err := strconv.Atoi(os.Getenv("DDTOP_TEST_KILLS")); err == nil {

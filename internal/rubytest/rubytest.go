@@ -112,11 +112,31 @@ func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	each(t, short(t, wanted(t, discover())), test)
 }
 
-// EachRelease is Each with every Ruby also with -short: for what is the truth of all others, where Ruby keeps things and what
-// it says of itself.
+// EachRelease is Each with one Ruby of every release also with -short: for what is the truth of all others, where Ruby keeps things
+// and what it says of itself.
 func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
-	each(t, wanted(t, discover()), test)
+	found := wanted(t, discover())
+	if testing.Short() {
+		found.rubies = onePerRelease(t, found.rubies)
+	}
+	each(t, found, test)
+}
+
+// onePerRelease returns the first Ruby of each release, and records the others as left out.
+func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
+	var first []Ruby
+	seen := make(map[[2]int]bool)
+	for _, r := range rubies {
+		major, minor := r.Release()
+		if seen[[2]int{major, minor}] {
+			leftOut(t.Name() + "/" + r.Name)
+			continue
+		}
+		seen[[2]int{major, minor}] = true
+		first = append(first, r)
+	}
+	return first
 }
 
 // short returns the newest Ruby of those found with -short, and all of them otherwise. It records the others as left out.

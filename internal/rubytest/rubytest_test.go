@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -192,5 +193,22 @@ func TestRecord(t *testing.T) {
 	}
 	if want := "ran 3.3.8 TestX/debian-3.3\nskip 3.4 TestY no network\n"; string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// With -short there is one Ruby of each release, and the others are left for later.
+func TestOnePerRelease(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "record")
+	t.Setenv("DDTOP_TEST_RECORD", file)
+	got := onePerRelease(t, []Ruby{{Name: "a", Version: "3.1.2"}, {Name: "b", Version: "3.3.8"}, {Name: "c", Version: "3.1.6"}})
+	if len(got) != 2 || got[0].Name != "a" || got[1].Name != "b" {
+		t.Errorf("got %v", got)
+	}
+	left, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "left " + reflect.TypeFor[Ruby]().PkgPath() + " TestOnePerRelease/c\n"; string(left) != want {
+		t.Errorf("left %q, want %q", left, want)
 	}
 }

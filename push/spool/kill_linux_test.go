@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 // kills is how often a process is killed in the midst of its work.
@@ -27,7 +29,7 @@ func TestKilled(t *testing.T) {
 	said := filepath.Join(t.TempDir(), "said")
 	there := make(map[int]bool)
 	n := kills
-	if testing.Short() {
+	if rubytest.Short(t) {
 		n /= 10
 	}
 	for range n {

@@ -206,7 +206,7 @@ func probesOpen(t *testing.T) (n int) {
 // process's code is what it was, and nothing is left open. How long samples were apart is printed, not judged.
 func TestExactOnAndOff(t *testing.T) {
 	times := 50
-	if testing.Short() {
+	if rubytest.Short(t) {
 		times = 3
 	}
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {

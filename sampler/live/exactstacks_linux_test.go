@@ -59,7 +59,7 @@ var ofLog = regexp.MustCompile(`^[a-z]+_\d$`)
 // TestExactStacks: a wait that says with which stack it ended was in the very call that the program itself logged for that time, whoever's
 // turn it was before and after, and however short it was. What sampling tells of the others is counted.
 func TestExactStacks(t *testing.T) {
-	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
 		p, s := openExact(t, r, loggedCalls, rubytest.Options{})
 		if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {

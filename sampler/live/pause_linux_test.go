@@ -198,7 +198,7 @@ func progress(t *testing.T, p *rubytest.Process) {
 // TestKilledWhilePausing kills what pauses a program, again and again, at any moment.
 func TestKilledWhilePausing(t *testing.T) {
 	times := 100
-	if testing.Short() {
+	if rubytest.Short(t) {
 		times = 10
 	}
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
@@ -291,7 +291,7 @@ func TestPauses(t *testing.T) {
 		var total, longest int64
 		var reads sampler.Reads
 		wanted := 50 // of a program at rest, whose stacks are seldom read
-		if testing.Short() {
+		if rubytest.Short(t) {
 			wanted = 15
 		}
 		if err := s.Run(ctx, func(sample *sampler.Sample) {

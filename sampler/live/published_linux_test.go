@@ -40,7 +40,7 @@ func TestPublished(t *testing.T) {
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, late := range []bool{false, true} {
-			if late && testing.Short() {
+			if late && rubytest.Short(t) {
 				continue // it takes ten seconds
 			}
 			t.Run("late "+strconv.FormatBool(late), func(t *testing.T) {

@@ -117,7 +117,7 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	}
 	// A program in which nothing runs is soon sampled thirty times a second only.
 	atLeast := 300
-	if testing.Short() {
+	if rubytest.Short(t) {
 		atLeast = 100
 	}
 	// A thread that is in another state than it can be in may stay there for many samples where other programs hold the CPUs: that

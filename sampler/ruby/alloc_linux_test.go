@@ -69,7 +69,7 @@ func TestAllocationPairs(t *testing.T) {
 		episodes := map[int64]map[string]int64{} // objects by method
 		var seen, squares, instants, samples, first, last int64
 		wanted := int64(allocWant)
-		if testing.Short() {
+		if rubytest.Short(t) {
 			wanted = allocWantShort
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), allocTime)

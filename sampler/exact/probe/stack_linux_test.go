@@ -53,7 +53,7 @@ $stdin.gets`
 func TestStacks(t *testing.T) {
 	needBPF(t)
 	number := regexp.MustCompile(`(down|leaf|run)_(\d)$`)
-	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		w := watch(t, r, stacksProgram, false)
 		if !w.target.Stacks {
 			rubytest.Skip(t, "a part of this Ruby's control frames lies elsewhere (ZJIT)")

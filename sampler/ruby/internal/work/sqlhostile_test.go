@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 // TestHostileSQL: statements in the ways of several databases, all of which hold "hunter2" where it is a value for one of them
@@ -275,7 +277,7 @@ func TestSQLAllDatabasesAgree(t *testing.T) {
 	pieces := []string{"'", "'", `"`, "`", "$$", "$q$", "$", "/*", "*/", "--", "-- ", "#", "#>", "\n", "\r", "\r\n", "[", "]", `\`, `\\`, "E'", "N'", "1", ", ", " = ",
 		"(", ")", " FROM ", " WHERE ", ":", "::", "@", "?", "/*!", "!", ";", "; SELECT ", ".", "-", " "}
 	rounds := 100_000
-	if testing.Short() {
+	if rubytest.Short(t) {
 		rounds = 30_000
 	}
 	r := rand.New(rand.NewPCG(1, 3))
