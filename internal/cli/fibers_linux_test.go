@@ -38,13 +38,14 @@ func statUntil(t *testing.T, pid int, done func(*gvl.StatRequests) bool, args ..
 			return s.Requests, got.out
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%v: it was never so: %s", args, got.out)
+			rubytest.TooSeldomNow(t, "%v: it was never so: %s", args, got.out)
 		}
 	}
 }
 
 // TestFibersOptions: --endpoint, --redact and --values hold for the requests of fibers that wait.
 func TestFibersOptions(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	p := rubytest.One(t).Start(t, keptFibers, rubytest.Options{})
 	p.Expect(t, "up")
@@ -90,6 +91,7 @@ func TestFibersOptions(t *testing.T) {
 // TestRequestsBesideAnEnumerator: the time of a thread that serves a request, and uses an Enumerator and a fiber of its own for it, is
 // counted once.
 func TestRequestsBesideAnEnumerator(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	p := rubytest.One(t).Start(t, `
 $stdout.sync = true
@@ -118,6 +120,7 @@ call({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/kept", "REQUEST_URI" => "/kept
 // TestFibersOfAsync: four tasks of Async, each of which serves requests of 0.6 s one after the other, make four seconds of requests a
 // second.
 func TestFibersOfAsync(t *testing.T) {
+	rubytest.OftenEnough(t)
 	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if !strings.HasPrefix(r.Name, "host") {

@@ -169,7 +169,7 @@ func TestPaused(t *testing.T) {
 			lacked := lackedCPU(t, p.PID) - before
 			p.Signal(t, syscall.SIGCONT)
 			if !stopped {
-				t.Fatal("it was never stopped")
+				rubytest.TooSeldomNow(t, "it was never stopped")
 			}
 			s.findings = slices.DeleteFunc(s.findings, is("gvl_saturated")) // it is, before
 			checkQuiet(t, s, lacked)

@@ -21,6 +21,7 @@ const kills = 200
 
 // TestKilled: however a process that spools is killed, what it has left can be read, and nothing that was put is missing.
 func TestKilled(t *testing.T) {
+	rubytest.OftenEnough(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	if len(there) == 0 {
-		t.Error("nothing was left to compare")
+		rubytest.TooSeldom(t, "nothing was left to compare")
 	}
 }
 

@@ -44,6 +44,7 @@ puts log.join(" "); $stdout.flush; $stdin.gets`
 // widely: a stack that turns out to be a thousand frames deeper is read by a second call, for which a full machine may let ddtop wait
 // until the program is in another phase.
 func TestBudgetAgainstTheProgramsLog(t *testing.T) {
+	rubytest.OftenEnough(t)
 	p := rubytest.One(t).Start(t, alternates, rubytest.Options{})
 	p.Expect(t, "ready")
 	s := open(t, p.PID, live.Options{LockRate: 5000, Overhead: 0.1})
@@ -74,7 +75,7 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	p.Send(t, "")
 	at := numbers(t, p.Line(t))
 	if len(looks) < 20 {
-		t.Fatalf("%d samples", len(looks))
+		rubytest.TooSeldomNow(t, "%d samples", len(looks))
 	}
 	if all := looks[len(looks)-1].ns - looks[0].ns; lowered < all/2 {
 		t.Errorf("the rates were lowered in %d of %d ns: the budget is to force that", lowered, all)
@@ -108,7 +109,7 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	args := []any{got, ticks, want, len(looks), sum / 1e9, float64(lowered) / 1e9, widely, closely}
 	t.Logf(text, args...)
 	if turns < 30 {
-		t.Fatalf("%d turns of the program are too few to measure how far their mean can be off", turns)
+		rubytest.TooSeldomNow(t, "%d turns of the program are too few to measure how far their mean can be off", turns)
 	}
 	if math.Abs(ticks-want) > closely || math.Abs(got-want) > widely {
 		t.Errorf(text, args...)

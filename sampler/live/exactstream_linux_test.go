@@ -50,6 +50,7 @@ func (s *spansAndWaits) Waited(w *exact.Wait) { s.waits = append(s.waits, *w) }
 //
 // A thread counts from its first record on: that of one which had just been made when the probes were put in can come long after samples list it.
 func TestExactStream(t *testing.T) {
+	rubytest.OftenEnough(t)
 	for name, load := range map[string]string{
 		"computing":    `4.times { Thread.new { n = 0; loop { n += 1 } } }`,
 		"short I/O":    `r, w = IO.pipe; 4.times { Thread.new { loop { w.syswrite("x"); r.sysread(1); sleep 0.0002 } } }`,
@@ -146,7 +147,7 @@ func checkExactTimes(t *testing.T, told *exactTimes, truth *spansAndWaits, begin
 		}
 	}
 	if threads < 3 {
-		t.Errorf("%d threads compared, of %d", threads, len(want))
+		rubytest.TooSeldom(t, "%d threads compared, of %d", threads, len(want))
 	}
 }
 

@@ -84,6 +84,7 @@ func workingThreads() (tids []int) {
 
 // TestSleepLetsTheCollectorGo: the world is stopped and started again and again while the clock's thread sleeps.
 func TestSleepLetsTheCollectorGo(t *testing.T) {
+	rubytest.OftenEnough(t)
 	for name, c := range map[string]struct {
 		sleeper func() sleeper
 		ns      int64
@@ -120,7 +121,7 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 			over.Store(true)
 			<-done
 			if stops < enough {
-				t.Errorf("%d stops of the world within one sleep of %v", stops, time.Duration(c.ns))
+				rubytest.TooSeldom(t, "%d stops of the world within one sleep of %v", stops, time.Duration(c.ns))
 			}
 		})
 	}

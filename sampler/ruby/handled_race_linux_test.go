@@ -50,6 +50,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestHandledRacing: no exception is said to be another thread's or another request's, in samples that race with the program.
 func TestHandledRacing(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			for _, mode := range []string{"plain", "compact"} {
@@ -110,6 +111,6 @@ func raceHandled(t *testing.T, rd *Reader, want int) {
 	}
 	rubytest.Report(t, "%d exceptions handled, %d of them in a request, %d threads of samples without", found, inRequest, none)
 	if found < want {
-		t.Errorf("%d exceptions handled, %d of them in a request, %d threads of samples without", found, inRequest, none)
+		rubytest.TooSeldom(t, "%d exceptions handled, %d of them in a request, %d threads of samples without", found, inRequest, none)
 	}
 }

@@ -174,6 +174,7 @@ func said(l *servertest.Logged) string {
 // TestStatementsRace: no statement is said to be another thread's, or to be asked after the next one, of threads that ask thousands a
 // second while objects are freed and moved.
 func TestStatementsRace(t *testing.T) {
+	rubytest.OftenEnough(t)
 	pid, _ := servertest.StartStatements(t, "pg", "ruby-pg", servertest.Postgres(t), "race")
 	rd := openReaderWith(t, pid, Options{Values: true})
 	var s sampler.Sample
@@ -207,6 +208,6 @@ func TestStatementsRace(t *testing.T) {
 	}
 	rubytest.Report(t, "%d readings, %d with a statement", readings, found)
 	if found < want {
-		t.Errorf("%d readings with a statement, want %d", found, want)
+		rubytest.TooSeldom(t, "%d readings with a statement, want %d", found, want)
 	}
 }

@@ -184,6 +184,7 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 // program or within a map that a process asks (bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18), and the tests beside this
 // one ask maps. It counts the hit all the same, which tells that the truth has a gap.
 func TestTurnsByWatchpoints(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	if runtime.GOARCH != "amd64" {
 		rubytest.Skip(t, "at a watchpoint of x86_64 alone a program sees what was written: on arm64 it runs before")
@@ -210,7 +211,7 @@ func TestTurnsByWatchpoints(t *testing.T) {
 					}
 					t.Logf("the watchpoints made %d records, and none of %d hits: another part", len(truth), missed)
 				}
-				t.Fatalf("in none of %d parts is there a record of each hit of a watchpoint", parts)
+				rubytest.TooSeldomNow(t, "in none of %d parts is there a record of each hit of a watchpoint", parts)
 			})
 		})
 	}
