@@ -45,6 +45,7 @@ puts log.join(" "); $stdout.flush; $stdin.gets`
 // until the program is in another phase.
 func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	rubytest.OftenEnough(t)
+	rubytest.Long(t) // 20 s
 	p := rubytest.One(t).Start(t, alternates, rubytest.Options{})
 	p.Expect(t, "ready")
 	s := open(t, p.PID, live.Options{LockRate: 5000, Overhead: 0.1})
