@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 // driver clicks, searches and hovers as a person would, and reports what the page shows then.
@@ -57,6 +59,7 @@ func TestSVGInBrowser(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("what a browser does, which the race detector has nothing to do with")
 	}
+	rubytest.Long(t)
 	browser := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
 		if p, err := exec.LookPath(name); err == nil {
