@@ -181,6 +181,11 @@ func TestHostileMapping(t *testing.T) {
 
 // TestRacingWriter: a program publishes two contexts in turn, in memory that it frees. None may be read that is of both.
 func TestRacingWriter(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rounds := 20_000
+	if rubytest.Short(t) {
+		rounds = 5_000
+	}
 	large := map[string]string{keyService: "large", keyEnv: "large", keyVersion: "large"}
 	for i := range 50 {
 		large["filler"+strconv.Itoa(i)] = strings.Repeat("large", 20)
@@ -188,7 +193,7 @@ func TestRacingWriter(t *testing.T) {
 	p := publish(t, "race", message(map[string]string{keyService: "small", keyEnv: "small", keyVersion: "small"}), message(large))
 	read := make(map[string]int)
 	deadline := time.Now().Add(rubytest.Timeout)
-	for n := 0; n < 20000 || (read["small"] == 0 || read["large"] == 0) && time.Now().Before(deadline); n++ {
+	for n := 0; n < rounds || (read["small"] == 0 || read["large"] == 0) && time.Now().Before(deadline); n++ {
 		c, err := Read(p.Process)
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +206,7 @@ func TestRacingWriter(t *testing.T) {
 	}
 	t.Log(read)
 	if read["small"] == 0 || read["large"] == 0 {
-		t.Errorf("not both were read: %v", read)
+		rubytest.TooSeldom(t, "not both were read: %v", read)
 	}
 }
 
