@@ -24,7 +24,9 @@ launch the_target; pid=$!
 until_up the_target
 "$ddtop" record -p $pid -d 600s --format collapsed -o "$dir/stacks" > "$dir/said" 2>&1 &
 watcher=$!
-until ls -l /proc/$watcher/fd | grep -q schedstat; do sleep 0.05; done # it samples
+until ls -l /proc/$watcher/fd | grep -q schedstat; do sleep 0.05; done # the first tick has begun
+reads() { sed -n 's/^syscr: //p' /proc/$watcher/io; }
+first=$(reads); until [ "$(reads)" -gt $((first + 100)) ]; do sleep 0.05; done # and many have ended: each reads files of /proc
 kill -STOP $watcher
 until grep -q '^State:.*stopped' /proc/$watcher/status; do sleep 0.05; done
 kill -9 $pid; wait $pid
