@@ -17,7 +17,7 @@ build:
 demo:
 	@scripts/demo
 
-# Unit, golden and fuzz-seed tests, and those of real processes that are short; under six minutes on 2 free CPUs, once
+# Unit, golden and fuzz-seed tests, and those of real processes that are short. Its budget is six minutes on 2 free CPUs, once
 # scripts/rubies has fetched Debian's Rubies.
 test:
 	@scripts/test
