@@ -50,6 +50,8 @@ type permissionFacts struct {
 	opensFiles bool
 	// filtered: a seccomp filter applies to ddtop.
 	filtered bool
+	// granted are the capabilities that ddtop's file grants, or that we have without being root.
+	granted uint64
 	// otherUserNamespace: the target lives in another user namespace than we do. inner: we live in one that is not the
 	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only; whether the target
 	// lives in it can't be asked of a process that we may not read.
@@ -86,7 +88,7 @@ func (f permissionFacts) explain() (cause, help string) {
 			fmt.Sprintf("Run ddtop as root of the host: `sudo ddtop -p %d`, with the PID that it has there.", f.pid)
 	case f.capable && f.euid != 0 && otherUser && !f.opensFiles:
 		return fmt.Sprintf("it belongs to user %s, whose files in /proc (auxv, syscall, fd) CAP_SYS_PTRACE alone does not open", f.targetName()),
-			fmt.Sprintf("Run `sudo ddtop -p %d`, or give ddtop CAP_DAC_READ_SEARCH too: `sudo setcap cap_sys_ptrace,cap_dac_read_search+ep $(command -v ddtop)`.", f.pid)
+			fmt.Sprintf("Run `sudo ddtop -p %d`, or give ddtop CAP_DAC_READ_SEARCH too: `%s`.", f.pid, f.setcap(capDACReadSearch))
 	case f.capable && otherUser && !f.opensFiles:
 		return fmt.Sprintf("it belongs to user %s, whose files in /proc (auxv, syscall, fd) we, with CAP_SYS_PTRACE but neither CAP_DAC_READ_SEARCH nor CAP_DAC_OVERRIDE, can't open", f.targetName()),
 			asUser + "Give the container that capability too: `--cap-add=DAC_READ_SEARCH`."
@@ -100,7 +102,7 @@ func (f permissionFacts) explain() (cause, help string) {
 	case f.euid == 0 && f.container:
 		return "we are root in a container that was started without the capability SYS_PTRACE", asUser + sudo
 	case f.euid == 0:
-		return "we are root, but without the capability CAP_SYS_PTRACE", "Run ddtop from a shell of the host's root, or give it the capability: `setcap cap_sys_ptrace+ep $(command -v ddtop)`."
+		return "we are root, but without the capability CAP_SYS_PTRACE", "Run ddtop from a shell of the host's root, or give it the capability: `" + strings.TrimPrefix(f.setcap(), "sudo ") + "`."
 	case otherUser && f.targetUser != "":
 		return fmt.Sprintf("it belongs to user %s, and we are %s", f.targetUser, userName(f.euid)), asUser + sudo
 	case !f.dumpable:
@@ -124,6 +126,11 @@ func (f permissionFacts) explain() (cause, help string) {
 		return "it lives in another user namespace", sudo
 	}
 	return "the kernel doesn't say why: it may be a security module (AppArmor, SELinux, Landlock)", sudo
+}
+
+// setcap is the command that gives ddtop's file CAP_SYS_PTRACE and more.
+func (f permissionFacts) setcap(more ...int) string {
+	return Setcap("$(command -v ddtop)", f.granted, append(more, capSysPtrace)...)
 }
 
 // asAdministrator is the help that always helps: to be root of the machine, or to have the capability.
@@ -154,7 +161,7 @@ func hiddenProcess(pid int, err error) error {
 // gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
 // nothing.
 func (p *Process) gatherFacts() permissionFacts {
-	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), egid: os.Getegid(), dumpable: true, yama: -1, container: inContainer()}
+	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), egid: os.Getegid(), dumpable: true, yama: -1, container: inContainer(), granted: GrantedCapabilities()}
 	if text, err := os.ReadFile("/proc/self/status"); err == nil {
 		own := parseStatus(text)
 		f.capable = own.CapEffective&(1<<capSysPtrace) != 0

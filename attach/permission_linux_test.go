@@ -34,12 +34,15 @@ func TestPermissionIsExplained(t *testing.T) {
 		{"other user's in a container", with(func(f *permissionFacts) { f.targetUID, f.yama, f.container = [3]int{5, 5, 5}, -1, true }), "belongs to user app", "docker exec --user app"},
 		{"other user's, as a container's root", with(func(f *permissionFacts) { f.euid, f.container = 0, true }), "without the capability SYS_PTRACE", "docker exec --user app"},
 		{"other user's in a container under Yama", with(func(f *permissionFacts) { f.targetUID, f.yama, f.container = [3]int{5, 5, 5}, 1, true }), "belongs to user app", "Start the container"},
-		{"root without it", with(func(f *permissionFacts) { f.euid = 0 }), "without the capability CAP_SYS_PTRACE", "setcap"},
+		{"root without it", with(func(f *permissionFacts) { f.euid = 0 }), "without the capability CAP_SYS_PTRACE", "`setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep $(command -v ddtop)`"},
 		{"tracer", with(func(f *permissionFacts) { f.tracer, f.tracerName = 99, "strace" }), "process 99 (strace) traces it", "kill 99"},
 		{"security module", with(func(f *permissionFacts) { f.euid, f.capable, f.opensFiles = 0, true, true }), "AppArmor", "dmesg"},
 		{"security module without a filter", with(func(f *permissionFacts) { f.euid, f.capable, f.opensFiles = 0, true, true }), "CAP_SYS_PTRACE: a security module", "dmesg"},
 		{"seccomp", with(func(f *permissionFacts) { f.euid, f.capable, f.opensFiles, f.filtered = 0, true, true, true }), "seccomp filter", "seccomp=unconfined"},
-		{"setcap, other user's", with(func(f *permissionFacts) { f.capable, f.targetUID = true, [3]int{5, 5, 5} }), "belongs to user app, whose files", "setcap cap_sys_ptrace,cap_dac_read_search+ep"},
+		{"setcap, other user's", with(func(f *permissionFacts) { f.capable, f.targetUID = true, [3]int{5, 5, 5} }), "belongs to user app, whose files", "setcap cap_bpf,cap_dac_read_search,cap_perfmon,cap_sys_ptrace+ep"},
+		{"setcap for real-time priority, other user's", with(func(f *permissionFacts) {
+			f.capable, f.targetUID, f.granted = true, [3]int{5, 5, 5}, 1<<capSysNice|1<<capSysPtrace
+		}), "belongs to user app, whose files", "sudo setcap cap_bpf,cap_dac_read_search,cap_perfmon,cap_sys_nice,cap_sys_ptrace+ep $(command -v ddtop)"},
 		{"setcap with both, other user's", with(func(f *permissionFacts) { f.capable, f.opensFiles, f.targetUID = true, true, [3]int{5, 5, 5} }), "a security module", "dmesg"},
 		{"setcap, own", with(func(f *permissionFacts) { f.capable = true }), "a security module", "dmesg"},
 		{"a container's root without DAC capabilities", with(func(f *permissionFacts) { f.euid, f.capable, f.container, f.targetUID = 0, true, true, [3]int{5, 5, 5} }), "neither CAP_DAC_READ_SEARCH", "--cap-add=DAC_READ_SEARCH"},

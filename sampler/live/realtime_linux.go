@@ -36,7 +36,7 @@ func setRealTime(tid int) error {
 	}, 0)
 	if err != nil {
 		return fmt.Errorf("%w: the kernel refuses SCHED_FIFO for thread %d of ddtop: %w; run as root, or with CAP_SYS_NICE "+
-			"(sudo setcap cap_sys_nice,cap_sys_ptrace+ep ddtop; docker run --cap-add=SYS_NICE), or without --realtime", ErrRealTime, tid, err)
+			"(%s; docker run --cap-add=SYS_NICE), or without --realtime", ErrRealTime, tid, err, attach.Setcap("ddtop", attach.GrantedCapabilities(), unix.CAP_SYS_NICE))
 	}
 	return nil
 }

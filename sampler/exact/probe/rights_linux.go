@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
 // Kernels from which on something is there.
@@ -52,6 +54,8 @@ type machine struct {
 	untried bool
 	// effective are the capabilities that ddtop has (CapEff of /proc/self/status).
 	effective uint64
+	// granted are those that its file grants, or that it has without being root.
+	granted uint64
 	// btf: the kernel says where it has what (/sys/kernel/btf/vmlinux).
 	btf bool
 	// lockdown is what /sys/kernel/security/lockdown says; "" where there is none.
@@ -65,7 +69,7 @@ type machine struct {
 const firstNamespace = 0xeffffffc
 
 func thisMachine(arch string) (machine, error) {
-	m := machine{arch: arch, program: "ddtop"}
+	m := machine{arch: arch, program: "ddtop", granted: attach.GrantedCapabilities()}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return m, fmt.Errorf("uname: %w", err)
@@ -140,7 +144,7 @@ func (m *machine) check() (many bool, err error) {
 		return false, &MissingRights{fmt.Sprintf("before Linux %v, and this is %s, it needs CAP_SYS_ADMIN", manyKernel, m.release), "run it with sudo"}
 	}
 	if len(missing) > 0 {
-		return many, &MissingRights{"it lacks " + strings.Join(missing, " and "), "run it with sudo, or once sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep " + m.program}
+		return many, &MissingRights{"it lacks " + strings.Join(missing, " and "), "run it with sudo, or once " + attach.Setcap(m.program, m.granted)}
 	}
 	return many, nil
 }

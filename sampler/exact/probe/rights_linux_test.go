@@ -38,6 +38,8 @@ func TestWhereItCannotBe(t *testing.T) {
 		"a container":          {func(m *machine) { m.namespace = 4026532001 }, ErrRights, "--pid=host"},
 		"nothing": {func(m *machine) { m.effective = 0 }, ErrRights,
 			"it lacks CAP_BPF and CAP_PERFMON and CAP_SYS_PTRACE: run it with sudo, or once sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep /usr/bin/ddtop"},
+		"nothing of it, and other capabilities": {func(m *machine) { m.effective, m.granted = 0, 1<<23|1<<2 }, ErrRights,
+			"sudo setcap cap_bpf,cap_dac_read_search,cap_perfmon,cap_sys_nice,cap_sys_ptrace+ep /usr/bin/ddtop"},
 		"no CAP_BPF":     {func(m *machine) { m.effective &^= 1 << capBPF }, ErrRights, "it lacks CAP_BPF:"},
 		"no CAP_PERFMON": {func(m *machine) { m.effective &^= 1 << capPerfmon }, ErrRights, "it lacks CAP_PERFMON:"},
 		"no ptrace":      {func(m *machine) { m.effective &^= 1 << capSysPtrace }, ErrRights, "it lacks CAP_SYS_PTRACE:"},
