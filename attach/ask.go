@@ -14,7 +14,7 @@ const (
 )
 
 // Ask calls fn, which asks the kernel about a process in a way that can block, and waits a second for it: ErrNoAnswer after
-// that. doing says what fn does ("reading its memory").
+// that. doing says what fn does ("reading its memory"). A panic of fn's is an ErrFault.
 //
 // Whatever looks into a process's memory takes its mmap lock for reading (cmdline, environ, maps, smaps, map_files and mem
 // in /proc/PID, process_vm_readv(2); fs/proc/base.c and task_mmu.c, mm/process_vm_access.c, Linux 6.18). One thread of the
@@ -36,8 +36,10 @@ func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, err
 	}
 	done := make(chan answer, 1)
 	OnOwnThread(func() { // not the first one, which would keep signals from the others
-		v, err := fn()
-		done <- answer{v, err}
+		var a answer
+		defer func() { done <- a }()
+		defer Recovered(pid, &a.err)
+		a.value, a.err = fn()
 	})
 	tick := time.NewTicker(patience / patienceSteps)
 	defer tick.Stop()

@@ -29,6 +29,8 @@ var (
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
 	// ErrNoAnswer: the kernel has not answered a question about the process in time; its memory is locked, or a disk hangs.
 	ErrNoAnswer = errors.New("it did not answer")
+	// ErrFault: ddtop itself has failed at the process, by a panic. Its files or memory may have been made to cause that.
+	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
 	// ErrLinuxOnly: processes can be read on Linux only.
 	ErrLinuxOnly = errors.New("reading a process works on Linux only")
 	// ErrUnmapped: the address is not mapped in the target, or not readable.

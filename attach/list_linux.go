@@ -123,10 +123,14 @@ func (l *lister) lookAt(pid int) (Candidate, bool) {
 		if err == nil {
 			err = v.Err
 		}
-		if !errors.Is(err, ErrNoAnswer) {
+		switch {
+		case errors.Is(err, ErrNoAnswer):
+			l.silent.Add(1)
+		case errors.Is(err, ErrFault):
+			p.Close()
+		default:
 			return v.Candidate, v.ok
 		}
-		l.silent.Add(1)
 	} else {
 		defer p.Close()
 		err = noAnswer(pid, fmt.Sprintf("it was not asked, for %d other processes have not answered within %v", n, listPatience))

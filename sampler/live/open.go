@@ -99,7 +99,7 @@ func (o *Options) defaults() error {
 }
 
 // Open finds the Ruby VM in a process and prepares for sampling it. Errors are attach's (ErrNoProcess, ErrPermission,
-// ErrNotRuby …), layout.ErrUnknownRelease, and ruby's for a VM that could not be found or whose layout does not fit.
+// ErrNotRuby, ErrFault …), layout.ErrUnknownRelease, and ruby's for a VM that could not be found or whose layout does not fit.
 // When reading has not come back half a second after the end of ctx, Open returns NoAnswer without it.
 func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	type opened struct {
@@ -131,7 +131,9 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	return nil, NoAnswer(pid, context.Cause(ctx))
 }
 
-func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {
+// openSource is Open that waits for the process. A panic refuses this process alone: files and memory of a stranger are read here.
+func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err error) {
+	defer attach.Recovered(pid, &err)
 	if err := opts.defaults(); err != nil {
 		return nil, err
 	}
@@ -149,10 +151,16 @@ func openSource(ctx context.Context, pid int, opts Options) (*Source, error) {
 	s.shown = s.dict.Redacted(s.names).Owned(opts.OwnCode)
 	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)
+	opened := false
+	defer func() {
+		if !opened { // also after a panic
+			s.Close()
+		}
+	}()
 	if err := s.open(ctx, pid, opts); err != nil {
-		s.Close()
 		return nil, err
 	}
+	opened = true
 	return s, nil
 }
 
