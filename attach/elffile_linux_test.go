@@ -44,6 +44,32 @@ func hostileELF(t testing.TB) map[string]struct {
 		"large program headers":        {elftest.Make(t, nil, func(h *elf.Header64) { h.Phnum, h.Phentsize = 0xfff0, 0x2000 }), 1 << 30},
 		"large section headers":        {elftest.Make(t, nil, func(h *elf.Header64) { h.Shnum, h.Shentsize = 0xfe00, 0x2000 }), 1 << 30},
 	}
+	const code, relocations = elf.SHF_ALLOC | elf.SHF_EXECINSTR, elf.SHF_ALLOC | elf.SHF_COMPRESSED
+	names := elftest.Section{Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte("\x00pthread_mutex_unlock\x00")}
+	wanted := func(n int) elftest.Section { // symbols, all of the one name
+		return elftest.Section{Name: ".dynsym", Type: elf.SHT_DYNSYM, Link: 2, Content: bytes.Repeat(append([]byte{1}, make([]byte, 23)...), n)}
+	}
+	one := wanted(1)
+	out["compressed relocations"] = file{elftest.Make(t, []elftest.Section{one, names,
+		{Name: ".rela.dyn", Type: elf.SHT_RELA, Flags: relocations, Content: squeezed}}, nil), 0}
+	out["compressed versions of symbols"] = file{elftest.Make(t, []elftest.Section{one, names,
+		{Name: ".gnu.version_r", Type: elf.SHT_GNU_VERNEED, Flags: elf.SHF_COMPRESSED, Content: squeezed}}, nil), 0}
+	out["compressed code"] = file{elftest.Make(t, []elftest.Section{{Name: ".text", Type: elf.SHT_PROGBITS, Flags: code | elf.SHF_COMPRESSED, Content: squeezed}}, nil), 0}
+	out["much code"] = file{elftest.Make(t, []elftest.Section{{Name: ".text", Type: elf.SHT_PROGBITS, Flags: code, Claim: 1 << 30}}, nil), 2 << 30}
+	var same, related []elftest.Section // one after the other: what they claim overlaps
+	for range 900 {
+		same = append(same, elftest.Section{Name: ".text", Type: elf.SHT_PROGBITS, Flags: code, Claim: 30 << 20})
+		related = append(related, elftest.Section{Name: ".rela.dyn", Type: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Claim: 60 << 20})
+	}
+	out["code over code"] = file{elftest.Make(t, same, nil), 2 << 30}
+	out["relocations over relocations"] = file{elftest.Make(t, append([]elftest.Section{one, names}, related...), nil), 2 << 30}
+	out["one name for many symbols"] = file{elftest.Make(t, []elftest.Section{wanted(1 << 16), names}, nil), 0}
+	slots := make([]byte, 24<<12) // each its own word, of symbol 0
+	for i := range 1 << 12 {
+		binaryLE.PutUint64(slots[24*i:], uint64(8*i))
+		binaryLE.PutUint64(slots[24*i+8:], 7)
+	}
+	out["many words with one address"] = file{elftest.Make(t, []elftest.Section{one, names, {Name: ".rela.plt", Type: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Content: slots}}, nil), 0}
 	// 1,000 sections of one name of 400 kB.
 	var many []elftest.Section
 	for range 1000 {
@@ -54,9 +80,11 @@ func hostileELF(t testing.TB) map[string]struct {
 	return out
 }
 
-// TestHostileELF: what an ELF file claims costs no memory.
+// TestHostileELF: what an ELF file claims costs no memory, and no panic.
 func TestHostileELF(t *testing.T) {
 	const most = 16 << 20
+	refused := map[string]bool{"compressed relocations": true, "relocations over relocations": true, "one name for many symbols": true, "many words with one address": true,
+		"compressed code": true, "much code": true, "code over code": true}
 	for name, h := range hostileELF(t) {
 		path := filepath.Join(t.TempDir(), "libruby.so.3.4")
 		if err := os.WriteFile(path, h.file, 0o600); err != nil {
@@ -77,9 +105,18 @@ func TestHostileELF(t *testing.T) {
 		if err == nil {
 			m.Symbol(symbolVersion)
 			m.Undefined("x")
+			slots, slotsErr := m.Slots([]string{"pthread_mutex_unlock"}, []uint32{7})
+			code, codeErr := m.Code()
+			if refused[name] != (slotsErr != nil || codeErr != nil) {
+				t.Errorf("%s: %d slots, %v; %d sections of code, %v", name, len(slots), slotsErr, len(code), codeErr)
+			}
 		}
 		runtime.ReadMemStats(&after)
 		f.Close()
+		most := uint64(most)
+		if name == "code over code" {
+			most += maxCode // of the first section
+		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
 			t.Errorf("%s: %d MB allocated (%v)", name, used>>20, err)
 		}
@@ -168,6 +205,18 @@ func FuzzELF(f *testing.F) {
 		m.roots = []debugRoot{ownRoot(t.TempDir())}
 		m.Symbol(symbolVersion)
 		m.JmpBuf()
+		if slots, err := m.Slots([]string{"pthread_mutex_unlock", symbolVersion}, []uint32{1, 6, 7}); err == nil && len(slots) > maxSlots {
+			t.Errorf("%d slots", len(slots))
+		}
+		if code, err := m.Code(); err == nil {
+			n := 0
+			for _, c := range code {
+				n += len(c.Bytes)
+			}
+			if n > maxCode {
+				t.Errorf("%d bytes of code", n)
+			}
+		}
 		m.debugLink()
 		buildIDOfSections(m.file)
 		m.Close()

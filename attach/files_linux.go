@@ -186,6 +186,16 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	return nil, fmt.Errorf("process %d: %s its file %s: %w", p.pid, what, m.Path, first)
 }
 
+// Duplicate returns a descriptor of the module's file, the one that was checked when the module was opened. A path may lead
+// elsewhere by now. It is an error for a module that was read from memory.
+func (m *Module) Duplicate() (*os.File, error) {
+	f, ok := m.content.(*safefile.File)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
+	}
+	return f.Duplicate()
+}
+
 // errOtherFile is returned for a file that has the right name but isn't what is mapped.
 var errOtherFile = errors.New("there is another file of that name")
 

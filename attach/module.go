@@ -46,9 +46,12 @@ type Module struct {
 	writable []Span
 	loads    []Span
 	needed   []string
-	// file is nil for a module that was read from memory.
-	file   *elf.File
-	closer io.Closer
+	// file is nil for a module that was read from memory; content is what the file holds.
+	file    *elf.File
+	content io.ReaderAt
+	closer  io.Closer
+	// mapped are the mappings of the file; nil for one that no process has mapped.
+	mapped []Mapping
 	// roots are the folders that a separate debug file is looked for below; nil: "/". chroot is the target's root where it
 	// is a folder of ours.
 	roots  []debugRoot
@@ -77,7 +80,7 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m := &Module{Path: path, Machine: machineName(f.Machine), Bias: bias, file: f, closer: closer,
+	m := &Module{Path: path, Machine: machineName(f.Machine), Bias: bias, file: f, content: file, closer: closer,
 		dynamic: symbolsOf(f, elf.SHT_DYNSYM), static: symbolsOf(f, elf.SHT_SYMTAB)}
 	if err := m.readNeeded(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -290,6 +293,7 @@ func newMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Clo
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	m.moveTo(bias)
+	m.mapped = own
 	return m, nil
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxRelocations bounds the relocations of a module, and maxTLSRelocations those of thread-local variables, which are looked at more
+	// maxRelocations bounds the relocations of a module's sections together, which can overlap, and maxTLSRelocations those of thread-local variables, which are looked at more
 	// closely: tracers have a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS bounds how far from the thread pointer a variable is, in bytes, and maxTLSModules the numbers of modules.
@@ -49,11 +49,12 @@ func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (Th
 	}
 	value := uint64(s.Addr)
 	var failed error
-	looked := 0
+	looked, left := 0, uint64(maxRelocations*24)
 	for _, section := range m.file.Sections {
-		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_COMPRESSED != 0 || section.Size > maxRelocations*24 {
+		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_COMPRESSED != 0 || section.Size > left {
 			continue
 		}
+		left -= section.Size
 		var found *ThreadLocal
 		in := io.NewSectionReader(section, 0, int64(section.Size))
 		err := pieces(in, 24<<10, 0, func(b []byte, _ int64) bool {

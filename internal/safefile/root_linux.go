@@ -175,6 +175,22 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	return &File{file: file, name: name, info: info, gate: gate}, nil
 }
 
+// Duplicate returns a descriptor of its own for the file, to hand to the kernel.
+func (f *File) Duplicate() (*os.File, error) {
+	raw, err := f.file.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	fd, refused := -1, error(nil)
+	if err := raw.Control(func(own uintptr) { fd, refused = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		refused = err
+	}
+	if refused != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, refused)
+	}
+	return os.NewFile(uintptr(fd), f.name), nil
+}
+
 // madeUp are the file systems whose regular files are calls into the kernel: to read one can wait (kmsg, trace_pipe), use up
 // what others wait for, or show what belongs to the reader and not to the stranger (/proc/self). Numbers of statfs(2).
 var madeUp = map[int64]bool{

@@ -1,0 +1,166 @@
+package attach
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Limits of what is read of a file to find calls in its code. libruby has 4 MB of code and 3 MB of relocations.
+const (
+	// maxCode bounds the code of all sections together, in bytes: sections can overlap.
+	maxCode = 32 << 20
+	// maxSlotRelocations bounds the relocations of all sections together, in bytes.
+	maxSlotRelocations = 64 << 20
+	// maxSlots bounds the words that get the address of one of the functions that are asked for.
+	maxSlots = 1 << 10
+)
+
+// CodeSection is machine code of a file.
+type CodeSection struct {
+	Bytes []byte
+	// Addr is where the file places the code; the module's Bias is not in it.
+	Addr uint64
+	// Linkers marks the linker's stubs, which jump to functions of other files (.plt).
+	Linkers bool
+}
+
+// Code reads the sections with machine code, 32 MB of them at most. A file that has more is an error, and so is a module
+// that was read from memory.
+func (m *Module) Code() ([]CodeSection, error) {
+	if m.file == nil {
+		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
+	}
+	var out []CodeSection
+	left := uint64(maxCode)
+	for _, s := range m.file.Sections {
+		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_EXECINSTR == 0 {
+			continue
+		}
+		in, err := plainSection(s, left)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Path, err)
+		}
+		left -= s.Size
+		b := make([]byte, s.Size)
+		if _, err := io.ReadFull(in, b); err != nil {
+			return nil, fmt.Errorf("%s: reading section %q: %w", m.Path, s.Name, err)
+		}
+		out = append(out, CodeSection{b, s.Addr, strings.HasPrefix(s.Name, ".plt")})
+	}
+	return out, nil
+}
+
+// Slots finds the words into which the dynamic linker puts the addresses of functions that another file has: by their
+// addresses in this file, the number of the function in names. kinds are the types of relocation that do so.
+func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
+	if m.file == nil {
+		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
+	}
+	functions := make(map[uint32]int) // by the number of the symbol
+	for i, name := range names {
+		numbers, err := m.dynamic.numbers(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: reading its symbols: %w", m.Path, err)
+		}
+		for _, n := range numbers {
+			functions[n] = i
+		}
+	}
+	slots := make(map[uint64]int)
+	left := uint64(maxSlotRelocations)
+	for _, s := range m.file.Sections {
+		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		in, err := plainSection(s, left)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Path, err)
+		}
+		left -= s.Size
+		const entry = 24 // of struct Elf64_Rela; searchPiece is a multiple of it
+		err = pieces(in, searchPiece, 0, func(b []byte, _ int64) bool {
+			for ; len(b) >= entry; b = b[entry:] {
+				info := binaryLE.Uint64(b[8:])
+				if fn, ok := functions[elf.R_SYM64(info)]; ok && slices.Contains(kinds, elf.R_TYPE64(info)) {
+					slots[binaryLE.Uint64(b)] = fn
+				}
+			}
+			return len(slots) <= maxSlots
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: reading section %q: %w", m.Path, s.Name, err)
+		}
+		if len(slots) > maxSlots {
+			return nil, fmt.Errorf("%s: %w: more than %d words with the addresses of %d functions", m.Path, errELFLimit, maxSlots, len(names))
+		}
+	}
+	return slots, nil
+}
+
+// errNoFile is returned where a module was read from memory because its file can't be opened.
+var errNoFile = errors.New("its file can't be opened")
+
+// plainSection is the content of a section of at most limit bytes that is part of the program in memory. Such a section is
+// never compressed (gABI, "Section Compression").
+func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
+	if s.Flags&elf.SHF_COMPRESSED != 0 {
+		return nil, fmt.Errorf("%w: section %q is compressed", errELFLimit, s.Name)
+	}
+	if s.Size > limit {
+		return nil, fmt.Errorf("%w: section %q has %d bytes, and %d are the most", errELFLimit, s.Name, s.Size, limit)
+	}
+	return io.NewSectionReader(s, 0, int64(s.Size)), nil
+}
+
+// numbers returns the numbers of the symbols with a name, whether they are defined or not: at most maxSameName.
+func (t *symbolTable) numbers(name string) ([]uint32, error) {
+	if t == nil {
+		return nil, nil
+	}
+	places, err := t.nameOffsets(name)
+	if err != nil || len(places) == 0 {
+		return nil, err
+	}
+	var out []uint32
+	err = pieces(t.symbols, searchPiece, 0, func(b []byte, off int64) bool {
+		for ; len(b) >= elf.Sym64Size; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
+			if places[binaryLE.Uint32(b)] {
+				out = append(out, uint32(off/elf.Sym64Size))
+			}
+		}
+		return len(out) <= maxSameName
+	})
+	if err == nil && len(out) > maxSameName {
+		err = fmt.Errorf("%w: more than %d symbols are called %s", errELFLimit, maxSameName, name)
+	}
+	return out, err
+}
+
+// MappingAt finds the mapping of the module's file that an address of the process lies in.
+func (m *Module) MappingAt(at Address) (Mapping, bool) {
+	for _, own := range m.mapped {
+		if at >= own.Start && at < own.End {
+			return own, true
+		}
+	}
+	return Mapping{}, false
+}
+
+// ReadFileAt fills buf from an offset of the module's file, all of it or an error.
+func (m *Module) ReadFileAt(buf []byte, offset uint64) error {
+	if m.content == nil {
+		return fmt.Errorf("%s: %w", m.Path, errNoFile)
+	}
+	if offset > 1<<62 {
+		return fmt.Errorf("%s: %w: offset %#x", m.Path, errELFLimit, offset)
+	}
+	n, err := m.content.ReadAt(buf, int64(offset))
+	if n == len(buf) {
+		return nil
+	}
+	return fmt.Errorf("reading %d bytes at offset %#x of %s: %w", len(buf), offset, m.Path, err)
+}
