@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
@@ -16,7 +17,7 @@ func (s *Source) CheckExact(ctx context.Context) error {
 	s.exact.mu.Lock()
 	defer s.exact.mu.Unlock()
 	return s.exact.opening.apart(ctx, func() error {
-		_, _, err := s.exactPlaces(ctx, false)
-		return err
+		_, code, err := s.exactPlaces(ctx, false)
+		return errors.Join(err, code.Close())
 	}, nil)
 }

@@ -44,6 +44,7 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 // exactPlaces finds what probes are to look at, and where to put them; libc: in the C library. The clock waits only while memory is read.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	pid := s.proc.PID()
+	defer attach.Recovered(pid, &err)
 	const tries = 3 // on a full machine an answer can take longer than it is waited for, and a refusal is for good; each keeps a thread
 	var env map[string]string
 	for range tries {
@@ -69,13 +70,15 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	return scheduler, code, err
 }
 
-// follow puts the probes in.
-func (s *Source) follow(ctx context.Context, o ExactOptions) (*exactRun, error) {
+// follow puts the probes in. A panic is an error, and leaves none.
+func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err error) {
 	pid := s.proc.PID()
+	defer attach.Recovered(pid, &err)
 	scheduler, code, err := s.exactPlaces(ctx, o.LibC)
 	if err != nil {
 		return nil, err
 	}
+	defer code.Close() // probes that are in place need no descriptor
 	x := &exactRun{source: s, out: from{Consumer: o.To}, max: o.MaxCost, stop: make(chan struct{}), done: make(chan struct{}), clock: cpuClock(pid)}
 	if o.To == nil {
 		x.out.Consumer = nobody{}
@@ -95,15 +98,22 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (*exactRun, error) 
 	if x.probes, err = probe.Attach(s.proc, code, target); err != nil {
 		return nil, err
 	}
+	following := false
+	defer func() {
+		if !following {
+			err = errors.Join(err, x.probes.Close())
+		}
+	}()
 	// Who no longer waits for it would never take the probes out.
 	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
-		return nil, errors.Join(err, x.probes.Close())
+		return nil, err
 	}
 	x.changes = exact.NewCollector(x.fromNS)
 	x.to.Watch(func(c *exact.Change) {
 		x.changed++
 		x.changes.Changed(c)
 	})
+	following = true
 	go x.run()
 	return x, nil
 }

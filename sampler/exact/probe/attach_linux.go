@@ -75,9 +75,9 @@ type settings struct {
 }
 
 func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probes, err error) {
-	p := &Probes{target: target}
+	p, placed := &Probes{target: target}, false
 	defer func() {
-		if err != nil {
+		if !placed { // also after a panic
 			err = errors.Join(err, p.Close())
 		}
 	}()
@@ -116,7 +116,7 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	for _, s := range code.sites {
 		file := files[s.file]
 		if file == nil {
-			if file, err = link.OpenExecutable(s.file.path); err != nil {
+			if file, err = link.OpenExecutable(s.file.path()); err != nil {
 				return nil, fmt.Errorf("%w: %s: %w", ErrNoCode, s.file.Path, err)
 			}
 			files[s.file] = file
@@ -145,6 +145,7 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	if err := p.counters.Put(uint32(0), [counters / 8]uint64{}); err != nil {
 		return nil, explain("writing a BPF map", err)
 	}
+	placed = true
 	return p, nil
 }
 

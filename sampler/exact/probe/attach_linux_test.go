@@ -40,8 +40,13 @@ $stdin.gets`
 // watch starts a program; libc: the probes are to be in the C library.
 func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	t.Helper()
+	return watchWith(t, r, program, libc, rubytest.Options{})
+}
+
+func watchWith(t *testing.T, r rubytest.Ruby, program string, libc bool, o rubytest.Options) watched {
+	t.Helper()
 	rubytest.NeedExact(t, r)
-	w := watched{Process: r.Start(t, program, rubytest.Options{})}
+	w := watched{Process: r.Start(t, program, o)}
 	w.Expect(t, "ready")
 	var err error
 	if w.proc, err = attach.Open(w.PID); err != nil {
@@ -85,6 +90,7 @@ func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	if w.code, err = FindCode(w.proc, w.module, maps, CodeOptions{Before33: at.Before33, LibC: libc}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { w.code.Close() })
 	w.target = Target{PID: w.PID, Lock: uint64(at.Lock), Owner: uint64(at.Owner), QueueTail: uint64(at.QueueTail), ReadyNode: at.ReadyNode,
 		RunningNode: at.RunningNode, Before33: at.Before33, ExecutionContext: at.ExecutionContext, ThreadOfEC: at.ThreadOfEC}
 	w.target.ContextOfThread, w.target.Stacks = reader.Contexts()

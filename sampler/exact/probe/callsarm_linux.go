@@ -1,36 +1,39 @@
 package probe
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ddtop/ddtop/attach"
+)
 
 // callsInARM is callsIn of aarch64. A call goes to a stub of the linker's, or loads the word that has the function's address; both
 // take that address from adrp and an offset in the page. What follows an adrp in the code and names its register is taken to go with it,
 // whatever comes between: rather one call too many than one too few.
-func callsInARM(code []section, slots map[uint64]int, functions int) [][]uint64 {
-	out := make([][]uint64, functions)
-	stubs := make(map[uint64]int)
+func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
+	out := newCalls(functions)
 	for _, c := range code {
-		c.loadsARM(slots, func(at uint64, fn int) {
-			if !c.linkers {
-				out[fn] = append(out[fn], at)
+		loadsARM(&c, slots, func(at uint64, fn int) {
+			if !c.Linkers {
+				out.call(at, fn)
 				return
 			}
 			// A stub begins with the adrp before the load, or with bti before that.
-			stubs[at-4], stubs[at-8] = fn, fn
+			out.stub(fn, at-4, at-8)
 		})
 	}
 	for _, c := range code {
-		if !c.linkers {
-			c.jumpsARM(stubs, func(at uint64, fn int) { out[fn] = append(out[fn], at) })
+		if !c.Linkers {
+			jumpsARM(&c, out.stubs, out.call)
 		}
 	}
-	return out
+	return out.all()
 }
 
 // loadsARM finds where a slot is loaded into a register: adrp, ldr.
-func (c *section) loadsARM(slots map[uint64]int, found func(at uint64, fn int)) {
+func loadsARM(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	var pages [32]uint64 // by register
-	for i := 0; i+4 <= len(c.bytes); i += 4 {
-		word, at := binary.LittleEndian.Uint32(c.bytes[i:]), c.at+uint64(i)
+	for i := 0; i+4 <= len(c.Bytes); i += 4 {
+		word, at := binary.LittleEndian.Uint32(c.Bytes[i:]), c.Addr+uint64(i)
 		switch {
 		case word&0x9f000000 == 0x90000000: // adrp
 			pages[word&31] = at&^0xfff + uint64(signed(word>>5&0x7ffff<<2|word>>29&3, 21))<<12
@@ -45,9 +48,9 @@ func (c *section) loadsARM(slots map[uint64]int, found func(at uint64, fn int)) 
 }
 
 // jumpsARM finds the calls, jumps and conditional jumps to a stub.
-func (c *section) jumpsARM(stubs map[uint64]int, found func(at uint64, fn int)) {
-	for i := 0; i+4 <= len(c.bytes); i += 4 {
-		word, at := binary.LittleEndian.Uint32(c.bytes[i:]), c.at+uint64(i)
+func jumpsARM(c *attach.CodeSection, stubs map[uint64]int, found func(at uint64, fn int)) {
+	for i := 0; i+4 <= len(c.Bytes); i += 4 {
+		word, at := binary.LittleEndian.Uint32(c.Bytes[i:]), c.Addr+uint64(i)
 		var words int64 // how far it goes
 		switch {
 		case isBranch(word):

@@ -3,6 +3,8 @@ package probe
 import (
 	"slices"
 	"testing"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
 // Instructions of aarch64 with what is theirs put in.
@@ -25,27 +27,30 @@ func TestJumpsARM(t *testing.T) {
 	stub := func(at, slot uint64) []uint32 {
 		return []uint32{armADRP(at, slot, 16), armLDR(slot, 16, 17), 0x91000210, armBranchX16}
 	}
-	linkers := section{at: plt, linkers: true, bytes: words(slices.Concat(stub(plt, slot), []uint32{armBTI}, stub(plt+20, slot1), stub(plt+36, 0x7f018))...)}
-	own := []section{{at: text}, {at: after}}
+	linkers := attach.CodeSection{Addr: plt, Linkers: true, Bytes: words(slices.Concat(stub(plt, slot), []uint32{armBTI}, stub(plt+20, slot1), stub(plt+36, 0x7f018))...)}
+	own := []attach.CodeSection{{Addr: text}, {Addr: after}}
 	var want [2][]uint64
-	next := func(c *section) uint64 { return c.at + uint64(len(c.bytes)) }
+	next := func(c *attach.CodeSection) uint64 { return c.Addr + uint64(len(c.Bytes)) }
 	for i := range own {
 		c := &own[i]
 		for fn, to := range []uint64{plt, plt + 16} {
 			for _, branch := range []func(from, to uint64) uint32{armBL, armB, armBEq, armCBNZ} {
 				want[fn] = append(want[fn], next(c))
-				c.bytes = append(c.bytes, words(branch(next(c), to))...)
+				c.Bytes = append(c.Bytes, words(branch(next(c), to))...)
 			}
 		}
 		want[1] = append(want[1], next(c))
-		c.bytes = append(c.bytes, words(armBL(next(c), plt+20))...) // behind the bti
+		c.Bytes = append(c.Bytes, words(armBL(next(c), plt+20))...) // behind the bti
 		for fn, to := range []uint64{slot, slot1} {
-			c.bytes = append(c.bytes, words(armADRP(next(c), to, 3), armFrame)...)
+			c.Bytes = append(c.Bytes, words(armADRP(next(c), to, 3), armFrame)...)
 			want[fn] = append(want[fn], next(c))
-			c.bytes = append(c.bytes, words(armLDR(to, 3, 9), armLDR(to+8, 3, 9), armLDR(to, 4, 9), armBL(next(c), plt+36), armReturn, armBrk)...)
+			c.Bytes = append(c.Bytes, words(armLDR(to, 3, 9), armLDR(to+8, 3, 9), armLDR(to, 4, 9), armBL(next(c), plt+36), armReturn, armBrk)...)
 		}
 	}
-	got := callsInARM([]section{own[0], linkers, own[1]}, map[uint64]int{slot: 0, slot1: 1}, 2)
+	got, err := callsInARM([]attach.CodeSection{own[0], linkers, own[1]}, map[uint64]int{slot: 0, slot1: 1}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for fn := range want {
 		slices.Sort(got[fn])
 		slices.Sort(want[fn])
@@ -53,8 +58,8 @@ func TestJumpsARM(t *testing.T) {
 			t.Errorf("function %d: %#x, want %#x", fn, got[fn], want[fn])
 		}
 	}
-	near := section{at: plt - 0x7000, bytes: words(armTBZ(plt-0x7000, plt))}
-	if got := callsInARM([]section{near, linkers}, map[uint64]int{slot: 0}, 1); !slices.Equal(got[0], []uint64{near.at}) {
-		t.Errorf("tbz: %#x", got)
+	near := attach.CodeSection{Addr: plt - 0x7000, Bytes: words(armTBZ(plt-0x7000, plt))}
+	if got, err := callsInARM([]attach.CodeSection{near, linkers}, map[uint64]int{slot: 0}, 1); err != nil || !slices.Equal(got[0], []uint64{near.Addr}) {
+		t.Errorf("tbz: %#x, %v", got, err)
 	}
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -31,11 +32,33 @@ type site struct {
 	at     attach.Address
 }
 
-// codeFile is a file with code: path is how it can be opened from here, Path how the process calls it.
-type codeFile struct{ path, Path string }
+// codeFile is a file with code. open is a descriptor of the very file that attach has found to be mapped: a path could lead elsewhere by
+// now. Path is how the process calls the file.
+type codeFile struct {
+	open *os.File
+	Path string
+}
 
-// Code says where probes are put: at which instructions of which files.
-type Code struct{ sites []site }
+// path is what leads to the file, and to no other, as long as it is open. To look it up opens nothing.
+func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open.Fd()) }
+
+// Code says where probes are put: at which instructions of which files. Close closes the files; probes that are in place stay.
+type Code struct {
+	sites []site
+	files []*codeFile
+	// static: the file with Ruby's VM has the C library in it.
+	static bool
+}
+
+// Close closes the files.
+func (c *Code) Close() error {
+	var errs []error
+	for _, f := range c.files {
+		errs = append(errs, f.open.Close())
+	}
+	c.files = nil
+	return errors.Join(errs...)
+}
 
 // functions are those through which a scheduler goes. Ruby's own are exported, so no strip removes them; where a compiler has put them
 // into their callers, and in a Ruby in one file, the C library's are left, which everything else in the process calls, too
@@ -60,8 +83,8 @@ type CodeOptions struct {
 	LibC bool
 }
 
-// FindCode finds where to put the probes in a process. module is its file with Ruby's VM, mappings are the process's. The error is ErrNoCode
-// where no place is safe and cheap.
+// FindCode finds where to put the probes in a process, and reads it only. module is its file with Ruby's VM, mappings are the process's. The
+// error is ErrNoCode where no place is safe and cheap.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
 	c, err := findCode(p, module, mappings, o, runtime.GOARCH)
 	if err != nil {
@@ -81,7 +104,11 @@ func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mappin
 	}
 	f := finder{p: p, module: module, mappings: mappings, libc: o.LibC, set: set}
 	defer f.close()
-	return f.find(o.Before33)
+	c, err := f.find(o.Before33)
+	if err != nil {
+		return Code{}, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 // finder finds the places for probes in one process.
@@ -91,9 +118,9 @@ type finder struct {
 	mappings []attach.Mapping
 	libc     bool
 	set      instructionSet
-	// library is the C library's file with the functions, once it is needed; files are those that have sites.
+	// library is the C library's file with the functions, once it is needed.
 	library *attach.Module
-	files   []*codeFile
+	code    Code
 }
 
 func (f *finder) close() {
@@ -102,26 +129,27 @@ func (f *finder) close() {
 	}
 }
 
+// find returns what was found, also with an error: its files are open.
 func (f *finder) find(before33 bool) (Code, error) {
 	functions := functions(before33)
 	own := f.wrappers(functions)
 	if slices.Contains(own, false) {
 		if err := f.findLibrary(); err != nil {
-			return Code{}, err
+			return f.code, err
 		}
+		f.code.static = f.library == f.module
 		if before33 && strings.Contains(filepath.Base(f.library.Path), "musl") {
-			return Code{}, errors.New("musl's pthread_cond_wait gives the mutex back by pthread_mutex_unlock: up to Ruby 3.2 nobody could tell waiting from giving it away")
+			return f.code, errors.New("musl's pthread_cond_wait gives the mutex back by pthread_mutex_unlock: up to Ruby 3.2 nobody could tell waiting from giving it away")
 		}
 	}
-	var c Code
 	for i, fn := range functions {
 		s, err := f.site(fn, own[i])
 		if err != nil {
-			return Code{}, err
+			return f.code, err
 		}
-		c.sites = append(c.sites, s)
+		f.code.sites = append(f.code.sites, s)
 	}
-	return c, nil
+	return f.code, nil
 }
 
 // wrappers tells of which of the functions libruby has one of its own that all of its code goes through. Where that can't be told it has
@@ -131,7 +159,7 @@ func (f *finder) wrappers(functions []function) []bool {
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
 		return own
 	}
-	calls, err := callsOf(f.p, f.module, f.mappings, functions, f.set)
+	calls, err := callsOf(f.module, functions, f.set)
 	if err != nil {
 		return own
 	}
@@ -160,26 +188,27 @@ func (f *finder) site(fn function, own bool) (site, error) {
 		return s, fmt.Errorf("%s has no function %s", module.Path, s.symbol)
 	}
 	m, ok := mappingOf(f.mappings, symbol.Addr)
-	if !ok || m.Path != module.Path || !m.Exec {
+	if !ok || !m.Exec {
 		return s, fmt.Errorf("%s of %s lies in no code of its file", s.symbol, module.Path)
 	}
-	path, err := openable(f.p, m)
-	if err != nil {
-		return s, fmt.Errorf("%s can't be opened: %w", module.Path, err)
-	}
-	s.at, s.offset, s.file = symbol.Addr, m.Offset+uint64(symbol.Addr-m.Start), f.file(path, module.Path)
-	file, err := os.Open(path)
+	file, err := f.file(module)
 	if err != nil {
 		return s, err
 	}
-	defer file.Close()
+	if own, ok := module.MappingAt(symbol.Addr); !ok || own.Inode != m.Inode || own.Device != m.Device {
+		return s, fmt.Errorf("%s of %s lies in no code of its file", s.symbol, module.Path)
+	}
+	s.at, s.offset, s.file = symbol.Addr, m.Offset+uint64(symbol.Addr-m.Start), file
 	// The file's bytes, not the memory's: there another ddtop may have its probes.
 	code := make([]byte, f.set.entryBytes)
-	if n, err := file.ReadAt(code, int64(s.offset)); n < len(code) {
-		return s, fmt.Errorf("reading %s: %w", s.symbol, err)
+	if err := module.ReadFileAt(code, s.offset); err != nil {
+		return s, err
 	}
 	n, err := f.set.place(code, s.argument)
 	if err != nil {
+		return s, fmt.Errorf("%s of %s: %w", s.symbol, module.Path, err)
+	}
+	if err := f.unchanged(s.at, code[:min(n+maxInstruction, len(code))]); err != nil {
 		return s, fmt.Errorf("%s of %s: %w", s.symbol, module.Path, err)
 	}
 	s.offset += uint64(n)
@@ -187,14 +216,43 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	return s, nil
 }
 
-func (f *finder) file(path, Path string) *codeFile {
-	for _, known := range f.files {
-		if known.Path == Path {
-			return known
+// maxInstruction is how long an instruction with a probe can be, in bytes, up to a whole number of breakpoints.
+const maxInstruction = 8
+
+// unchanged reports whether memory holds the bytes of the file, but for breakpoints. The kernel takes the instruction that it emulates from
+// the file: where something has patched the code in memory, a probe would make the process run half of each.
+func (f *finder) unchanged(at attach.Address, file []byte) error {
+	memory := make([]byte, len(file))
+	if err := f.p.Read(at, memory); err != nil {
+		return err
+	}
+	n := len(f.set.breakpoint)
+	for i := 0; i+n <= len(file); i += n {
+		if b := memory[i : i+n]; !bytes.Equal(b, file[i:i+n]) && !bytes.Equal(b, f.set.breakpoint) {
+			return fmt.Errorf("%w: at %v the memory holds %x, and the file %x", errPatched, at, memory, file)
 		}
 	}
-	f.files = append(f.files, &codeFile{path, Path})
-	return f.files[len(f.files)-1]
+	return nil
+}
+
+// file returns a module's file, opened to be probed.
+func (f *finder) file(module *attach.Module) (*codeFile, error) {
+	for _, known := range f.code.files {
+		if known.Path == module.Path {
+			return known, nil
+		}
+	}
+	open, err := module.Duplicate()
+	if err != nil {
+		again := ""
+		if module.Deleted {
+			again = ", and was replaced since the process began: restart the process, or run ddtop as root"
+		}
+		return nil, fmt.Errorf("%w%s", err, again)
+	}
+	file := &codeFile{open, module.Path}
+	f.code.files = append(f.code.files, file)
+	return file, nil
 }
 
 // libraries are how the files begin that have the C library's functions, the first that has them counts: before glibc 2.34 they are in a
@@ -243,19 +301,4 @@ func mappingOf(mappings []attach.Mapping, at attach.Address) (attach.Mapping, bo
 		}
 	}
 	return attach.Mapping{}, false
-}
-
-// openable is a path under which the very file that a process has mapped can be opened: the kernel's link to it, for which it wants
-// CAP_CHECKPOINT_RESTORE, else its path below the process's root, unless it has been replaced.
-func openable(p *attach.Process, m attach.Mapping) (string, error) {
-	link := p.Path("map_files", fmt.Sprintf("%x-%x", uint64(m.Start), uint64(m.End)))
-	f, err := os.Open(link)
-	if err == nil {
-		f.Close()
-		return link, nil
-	}
-	if m.Deleted {
-		return "", fmt.Errorf("it was replaced since the process began (%w); restart the process, or run ddtop as root", err)
-	}
-	return p.Path("root") + m.Path, nil
 }

@@ -44,6 +44,7 @@ func TestWhereTheProbesGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer code.Close()
 			if want := 3; len(code.sites) != want && !before33 || len(code.sites) != want+1 && before33 {
 				t.Errorf("%d sites", len(code.sites))
 			}
@@ -69,7 +70,7 @@ func TestWhereTheProbesGo(t *testing.T) {
 // places (2.7), as gdb's disassembly says.
 func TestFollowsItsCalls(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
-		proc, module, maps := mapped(t, r)
+		_, module, _ := mapped(t, r)
 		if !isLibrary(filepath.Base(module.Path)) {
 			rubytest.Skip(t, "this Ruby has no libruby: it is a single file")
 		}
@@ -78,7 +79,7 @@ func TestFollowsItsCalls(t *testing.T) {
 		if !ok {
 			t.Fatalf("not written for %s", module.Machine)
 		}
-		calls, err := callsOf(proc, module, maps, all, set)
+		calls, err := callsOf(module, all, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,19 +100,19 @@ func TestJumps(t *testing.T) {
 	rel := func(from, to uint64, op ...byte) []byte {
 		return binary.LittleEndian.AppendUint32(op, uint32(to-from-uint64(len(op))-4))
 	}
-	linkers := section{at: plt, linkers: true, bytes: slices.Concat(
+	linkers := attach.CodeSection{Addr: plt, Linkers: true, Bytes: slices.Concat(
 		[]byte{0xf3, 0x0f, 0x1e, 0xfa}, rel(plt+4, slot, 0xff, 0x25), []byte{0x90, 0x90}, // endbr64; jmp *slot
 		[]byte{0xf3, 0x0f, 0x1e, 0xfa, 0xf2}, rel(plt+17, slot+8, 0xff, 0x25), // endbr64; bnd jmp *slot
 	)}
-	own := section{at: text}
+	own := attach.CodeSection{Addr: text}
 	var want []uint64
 	add := func(fn int, op ...byte) {
-		at := text + uint64(len(own.bytes))
+		at := text + uint64(len(own.Bytes))
 		to := [2]uint64{plt, plt + 12}[fn]
 		if op[0] == 0xff || op[0] == 0x48 {
 			to = [2]uint64{slot, slot + 8}[fn]
 		}
-		own.bytes = append(own.bytes, rel(at, to, op...)...)
+		own.Bytes = append(own.Bytes, rel(at, to, op...)...)
 		want = append(want, at+uint64(len(op)-1))
 	}
 	add(0, 0xe8)             // call
@@ -121,12 +122,14 @@ func TestJumps(t *testing.T) {
 	add(0, 0xff, 0x15)       // without a stub
 	add(1, 0xff, 0x25)       //
 	add(0, 0x48, 0x8b, 0x05) // to be called by a register
-	own.bytes = append(own.bytes, 0xe8, 1, 2, 3, 4, 0xff, 0x15, 9, 9, 9, 9, 0xc3)
+	own.Bytes = append(own.Bytes, 0xe8, 1, 2, 3, 4, 0xff, 0x15, 9, 9, 9, 9, 0xc3)
 	slots := map[uint64]int{slot: 0, slot + 8: 1}
 	var got [2][]uint64
-	for fn, places := range callsIn([]section{linkers, own}, slots, 2) {
-		got[fn] = places
+	calls, err := callsIn([]attach.CodeSection{linkers, own}, slots, 2)
+	if err != nil {
+		t.Fatal(err)
 	}
+	copy(got[:], calls)
 	// Both are told at the byte with the operation, but calls by a slot at the first.
 	if n := len(got[0]) + len(got[1]); n != len(want) || len(got[0]) != 4 || len(got[1]) != 3 {
 		t.Errorf("%#x, want %#x", got, want)

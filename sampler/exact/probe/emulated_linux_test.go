@@ -27,6 +27,7 @@ func TestCodeOfARM(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer code.Close()
 			if len(code.sites) != len(functions(before33)) {
 				t.Errorf("%d sites", len(code.sites))
 			}
@@ -47,7 +48,7 @@ func TestCodeOfARM(t *testing.T) {
 				}
 			}
 		}
-		calls, err := callsOf(proc, module, maps, functions(true), arm64())
+		calls, err := callsOf(module, functions(true), arm64())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"slices"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
 // instructionSet is what exact mode has to know of a kind of machine: all that is not the same on each.
@@ -25,7 +27,7 @@ type instructionSet struct {
 	// relocations are the kinds by which the dynamic linker puts a function's address into a word.
 	relocations []uint32
 	// calls finds in code the calls of functions, by the words that have their addresses: a list of addresses for each function.
-	calls func(code []section, slots map[uint64]int, functions int) [][]uint64
+	calls func(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error)
 }
 
 // x86 has its registers in struct pt_regs (arch/x86/include/asm/ptrace.h: di at 112, si at 104), and int3 as its breakpoint.
