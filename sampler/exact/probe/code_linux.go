@@ -84,9 +84,14 @@ type CodeOptions struct {
 }
 
 // FindCode finds where to put the probes in a process, and reads it only. module is its file with Ruby's VM, mappings are the process's. The
-// error is ErrNoCode where no place is safe and cheap.
+// error is ErrNoCode where no place is safe and cheap, and ErrTranslated besides where the CPU does not run that code itself.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
 	c, err := findCode(p, module, mappings, o, runtime.GOARCH)
+	if err == nil {
+		if err = checkNative(p, module, mappings, c.static); err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}
 	if err != nil {
 		return Code{}, fmt.Errorf("process %d: %w: %w", p.PID(), ErrNoCode, err)
 	}

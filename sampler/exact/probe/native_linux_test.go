@@ -1,13 +1,145 @@
 package probe
 
 import (
+	"errors"
+	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
+
+// TestTranslated: a process whose code valgrind runs is refused, by the name of its program, and by the places of its sleeping threads alone.
+// It has no breakpoint then, and goes on.
+func TestTranslated(t *testing.T) {
+	needBPF(t)
+	valgrind := rubytest.Program(t, "valgrind", "valgrind")
+	r := hostRuby(t)
+	p := r.Start(t, "$stdout.sync = true\n2.times { Thread.new { sleep } }\nputs %q(ready)\nputs $stdin.gets\n$stdin.gets",
+		rubytest.Options{Wrap: []string{valgrind, "--tool=none", "-q"}, RubyArgs: []string{"--disable-gems"}})
+	p.Expect(t, "ready")
+	proc, module, maps := opened(t, p)
+	code, err := FindCode(proc, module, maps, CodeOptions{Before33: !r.AtLeast(3, 3)})
+	if code.Close(); !errors.Is(err, ErrTranslated) || !errors.Is(err, ErrNoCode) || !strings.Contains(err.Error(), "none-amd64-linux") {
+		t.Errorf("%v", err)
+	}
+	if err := checkThreads(proc, module, maps, false); !errors.Is(err, ErrTranslated) || !strings.Contains(err.Error(), "sleeps in a system call that was made at") {
+		t.Errorf("%v", err)
+	}
+	if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+		t.Errorf("%d bytes of its code are not the files'", n)
+	}
+	p.Send(t, "on")
+	p.Expect(t, "on")
+}
+
+// TestNative: a process is not taken for a translated one while its threads sleep, while they compute, or while its one thread does.
+func TestNative(t *testing.T) {
+	needBPF(t)
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, program := range []string{"$stdin.gets", "3.times { Thread.new { loop {} } }; loop {}", "loop {}"} {
+			p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n"+program, rubytest.Options{})
+			p.Expect(t, "ready")
+			proc, module, maps := opened(t, p)
+			if err := checkNative(proc, module, maps, false); err != nil {
+				t.Errorf("%s: %v", program, err)
+			}
+			p.Stop(t)
+		}
+	})
+}
+
+// TestCallers: which code calls the kernel, by its mapping.
+func TestCallers(t *testing.T) {
+	file := func(n attach.Address, path string) attach.Mapping {
+		return attach.Mapping{Start: n << 12, End: (n + 1) << 12, Read: true, Exec: true, Inode: uint64(n), Device: "08:01", Path: path}
+	}
+	anonymous := attach.Mapping{Start: 9 << 12, End: 10 << 12, Read: true, Write: true, Exec: true}
+	vdso := attach.Mapping{Start: 10 << 12, End: 11 << 12, Read: true, Exec: true, Path: "[vdso]"}
+	own := []attach.Mapping{file(1, "/usr/bin/ruby"), file(2, "/lib/libc.so.6"), file(3, "/lib/ld-linux-x86-64.so.2"), file(4, "/lib/liburing.so.2"),
+		file(5, "/lib/libruby.so.3.4"), file(6, "/memfd:code"), file(7, "/lib/libpthread-2.31.so"), file(8, "/lib/ld-musl-x86_64.so.1"), anonymous, vdso}
+	c := callers{program: "/usr/bin/ruby", mappings: own}
+	for at, want := range map[attach.Address]callerKind{1: noLibrary, 2: theCLibrary, 3: theCLibrary, 4: otherLibrary, 5: otherLibrary, 6: noLibrary, 7: theCLibrary,
+		8: theCLibrary, 9: noLibrary, 10: theCLibrary, 11: noLibrary} {
+		if got := c.caller(at<<12 + 5); got.kind != want || got.where == "" {
+			t.Errorf("at page %d: %+v, want %d", at, got, want)
+		}
+	}
+	c.static = "/usr/bin/ruby"
+	if got := c.caller(1<<12 + 5); got.kind != theCLibrary {
+		t.Errorf("a static program: %+v", got)
+	}
+	if err := c.oneLibrary(); !errors.Is(err, ErrTranslated) {
+		t.Errorf("glibc and musl: %v", err)
+	}
+	split := file(2, "/lib/libc.so.6")
+	split.Start, split.End, split.Offset = 20<<12, 21<<12, 1<<12
+	for name, test := range map[string]struct {
+		mappings []attach.Mapping
+		fine     bool
+	}{
+		"one":                 {own[:3], true},
+		"its code in two":     {append(own[:3:3], split), true},
+		"twice":               {append(own[:3:3], own[1]), false},
+		"another of the name": {append(own[:3:3], file(12, "/sysroot/lib/libc.so.6")), false},
+	} {
+		c.mappings = test.mappings
+		if err := c.oneLibrary(); (err == nil) != test.fine {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPatched: code that something has changed in memory gets no probe.
+func TestPatched(t *testing.T) {
+	needBPF(t)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		proc, module, maps := mapped(t, r)
+		o := CodeOptions{Before33: !r.AtLeast(3, 3)}
+		code, err := FindCode(proc, module, maps, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer code.Close()
+		memory, err := os.OpenFile(proc.Path("mem"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer memory.Close()
+		s := code.sites[0]
+		for _, b := range []struct {
+			text    string
+			refused bool
+		}{{"\x0f\x0b", true}, {"\xcc", false}} { // ud2; a breakpoint, as another ddtop's
+			was := make([]byte, len(b.text))
+			if _, err := memory.ReadAt(was, int64(s.at)); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Kill(proc.PID(), unix.SIGSTOP); err != nil { // no thread may come past it
+				t.Fatal(err)
+			}
+			if _, err := memory.WriteAt([]byte(b.text), int64(s.at)); err != nil {
+				t.Fatal(err)
+			}
+			c, err := findCode(proc, module, maps, o, "amd64")
+			c.Close()
+			if errors.Is(err, errPatched) != b.refused || (err != nil) != b.refused {
+				t.Errorf("% x: %v", b.text, err)
+			}
+			if _, err := memory.WriteAt(was, int64(s.at)); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Kill(proc.PID(), unix.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
 
 // hostRuby is a Ruby that other programs of the host can run.
 func hostRuby(t *testing.T) rubytest.Ruby {

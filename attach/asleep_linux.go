@@ -1,0 +1,31 @@
+package attach
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// CallFrom returns where the code is that a native thread called the kernel from: the address behind the instruction. ok is
+// false while the thread runs, or is held up elsewhere than in a system call (proc_pid_syscall(5)).
+func (p *Process) CallFrom(tid int32) (at Address, ok bool, err error) {
+	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/syscall")
+	if err != nil {
+		return 0, false, p.lost(err)
+	}
+	return parseCallFrom(text)
+}
+
+// parseCallFrom reads /proc/PID/task/TID/syscall: "running", "-1 SP PC", or the call's number, its six arguments, SP and PC.
+func parseCallFrom(text []byte) (at Address, ok bool, err error) {
+	f := bytes.Fields(text)
+	const fields = 9
+	if len(f) != fields {
+		return 0, false, nil
+	}
+	pc, err := strconv.ParseUint(string(f[fields-1]), 0, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("%q does not end with an address", text)
+	}
+	return Address(pc), true, nil
+}

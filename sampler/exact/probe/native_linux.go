@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// A translator runs a program from a copy of its code that it makes itself: valgrind, DynamoRIO, Pin, qemu-user. It copies the kernel's
+// breakpoint like any other instruction, and the process dies of SIGTRAP at the copy, where the kernel knows of no probe. Nothing that a
+// process maps says for sure that no translator runs it. But a thread that sleeps in a system call shows who made the call: the C library
+// that the CPU itself runs, or a translator for it. And a thread that runs is seen in Ruby's own code, or never.
+
+const (
+	// nativePatience is how long a sign is waited for that the CPU runs the code itself, and nativeEvery for how long threads are looked at in
+	// one go.
+	nativePatience, nativeEvery = time.Second, 20 * time.Millisecond
+	// maxCallers bounds the threads that are looked at each time.
+	maxCallers = 4096
+)
+
+// translatorPrograms are the program files of translators, and translatorBeginnings how others begin. valgrind has a program for each of its
+// tools, memcheck-amd64-linux and the like: translatorEnds are how they end.
+var (
+	translatorPrograms   = []string{"rr", "drrun", "drrun64", "pin", "pinbin", "sde", "sde64", "rosetta", "blink", "runsc", "gem5"}
+	translatorBeginnings = []string{"valgrind", "qemu-", "box64", "box86", "FEX", "ubt_x86", "exagear", "houdini"}
+	translatorEnds       = []string{"-amd64-linux", "-arm64-linux"}
+)
+
+// translatorFiles are how the libraries begin that translators bring into a process.
+var translatorFiles = []string{"vgpreload_", "libdynamorio.so", "libdrpreload.so", "libpinvm", "pinvm", "librrpreload.so", "librrpage", "rr_page", "frida-agent", "libfrida-gum"}
+
+// cLibraries are how the files of a C library begin, other than the loader: code that calls the kernel for all others.
+var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl.so.", "libdl-2.", "libanl.so.", "libanl-2.", "libresolv.so.", "libresolv-2.", "libnsl.so.", "libnsl-2.")
+
+// loaders are how the files of the dynamic linker begin.
+var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
+
+// checkNative says why the CPU may not run a process's code itself; nil: it does, as a thread shows that sleeps in a call of the C library's
+// or runs in Ruby's code, and no thread sleeps in a call that was made elsewhere. module is the file with Ruby's VM; static: the C library
+// is in it.
+func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
+	if err := knownTranslator(p, mappings); err != nil {
+		return err
+	}
+	return checkThreads(p, module, mappings, static)
+}
+
+// checkThreads is checkNative by what the threads show.
+func checkThreads(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
+	c := callers{program: p.Exe(), mappings: mappings}
+	if static {
+		c.static = module.Path
+	}
+	if err := c.oneLibrary(); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(nativePatience); ; {
+		tids, err := p.TIDs(nil)
+		if err != nil {
+			return err
+		}
+		proven := false
+		var running []int32
+		for _, tid := range tids[:min(len(tids), maxCallers)] {
+			at, ok, err := p.CallFrom(tid)
+			if errors.Is(err, attach.ErrGone) {
+				continue // the thread has ended
+			}
+			if err == nil && !ok {
+				running = append(running, tid)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			switch by := c.caller(at); by.kind {
+			case theCLibrary:
+				proven = true
+			case noLibrary:
+				return fmt.Errorf("%w (valgrind, DynamoRIO, Pin, qemu-user): thread %d sleeps in a system call that was made at %v, in %s, and not in the C library. "+
+					"A breakpoint could end the process", ErrTranslated, tid, at, by.where)
+			}
+		}
+		if proven {
+			return nil
+		}
+		whereRunning(running, nativeEvery, func(at attach.Address) {
+			m, ok := mappingOf(mappings, at)
+			_, own := module.MappingAt(at)
+			proven = proven || ok && m.Exec && own
+		})
+		if proven {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: for %v no thread slept in a call of its C library or ran in Ruby's code, which would show that the CPU runs its code itself. Try again when a thread waits",
+				ErrTranslated, nativePatience)
+		}
+	}
+}
+
+// knownTranslator refuses a process that is known to be run by a translator, by the names of its files.
+func knownTranslator(p *attach.Process, mappings []attach.Mapping) error {
+	program := filepath.Base(p.Exe())
+	if slices.Contains(translatorPrograms, program) || isOneOf(translatorBeginnings, program) ||
+		slices.ContainsFunc(translatorEnds, func(end string) bool { return strings.HasSuffix(program, end) }) {
+		return fmt.Errorf("%w: its program is %s, which runs a copy of the code. A breakpoint would end the process", ErrTranslated, p.Exe())
+	}
+	for _, m := range mappings {
+		if m.IsFile() && isOneOf(translatorFiles, filepath.Base(m.Path)) {
+			return fmt.Errorf("%w: it has loaded %s. A breakpoint could end the process", ErrTranslated, m.Path)
+		}
+	}
+	return nil
+}
+
+// callers tells who in a process called the kernel.
+type callers struct {
+	mappings []attach.Mapping
+	// program is the path of the program file; static that of a file which has the C library in it, or "".
+	program, static string
+}
+
+// callerKind is what code called the kernel.
+type callerKind uint8
+
+const (
+	// noLibrary is code that no library of the process brings: the program itself, or memory without a file.
+	noLibrary callerKind = iota
+	// otherLibrary is a library that calls the kernel itself, as liburing and Go's libraries do: it proves nothing.
+	otherLibrary
+	theCLibrary
+)
+
+// caller is code that called the kernel, and where it is, in words.
+type caller struct {
+	kind  callerKind
+	where string
+}
+
+func (c *callers) caller(at attach.Address) caller {
+	m, ok := mappingOf(c.mappings, at)
+	name := filepath.Base(m.Path)
+	switch {
+	case !ok:
+		return caller{noLibrary, "memory that was not there before"}
+	case m.Path == "[vdso]" || m.Path == "[vsyscall]":
+		return caller{theCLibrary, m.Path}
+	case !m.IsFile() || !m.Exec || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/"):
+		return caller{noLibrary, "memory without a file"}
+	case m.Path == c.static, isOneOf(cLibraries, name), isOneOf(loaders, name):
+		return caller{theCLibrary, m.Path}
+	case m.Path == c.program:
+		return caller{noLibrary, "its program " + m.Path}
+	}
+	return caller{otherLibrary, m.Path}
+}
+
+// oneLibrary refuses a process with two C libraries, or with the code of one in two places: a translator can bring its own, and calls made
+// there prove nothing.
+func (c *callers) oneLibrary() error {
+	var first attach.Mapping
+	for _, m := range c.mappings {
+		if !m.IsFile() || !m.Exec || !isOneOf([]string{"libc.so.", "libc-2.", "ld-musl-", "libc.musl-"}, filepath.Base(m.Path)) {
+			continue
+		}
+		switch {
+		case first.Path == "":
+			first = m
+		case m.Inode != first.Inode || m.Device != first.Device:
+			return fmt.Errorf("%w: it has two C libraries, %s and %s, and one can be a translator's", ErrTranslated, first.Path, m.Path)
+		case m.Offset <= first.Offset:
+			return fmt.Errorf("%w: it has the code of %s twice, and one can be a translator's", ErrTranslated, m.Path)
+		}
+	}
+	return nil
+}
+
+func isOneOf(beginnings []string, name string) bool {
+	return slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(name, b) })
+}

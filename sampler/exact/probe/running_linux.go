@@ -1,0 +1,82 @@
+package probe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// ipEveryNS is how often the kernel notes where a running thread is, in ns of its CPU time, and maxRunning bounds the threads of which it does.
+	ipEveryNS, maxRunning = 1_000_000, 8
+	// ipHead is where the first page of a perf event's memory says how much was written behind it (struct perf_event_mmap_page, data_head).
+	ipHead = 1024
+)
+
+// whereRunning has the kernel note where native threads are while they run outside of it, for a time, and calls seen with each place. It needs
+// the rights that probes need: without them it sees nothing. Nothing is put into the process.
+func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
+	var events []*ipEvent
+	for _, tid := range tids[:min(len(tids), maxRunning)] {
+		if e, err := openIPEvent(tid); err == nil { // else it has ended, or ddtop may not
+			events = append(events, e)
+		}
+	}
+	time.Sleep(during)
+	for _, e := range events {
+		e.each(seen)
+		e.close()
+	}
+}
+
+// ipEvent is a perf event that notes where a thread runs (perf_event_open(2)).
+type ipEvent struct {
+	fd     int
+	memory []byte
+}
+
+func openIPEvent(tid int32) (*ipEvent, error) {
+	fail := func(err error) (*ipEvent, error) { return nil, fmt.Errorf("a perf event of thread %d: %w", tid, err) }
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample: ipEveryNS, Sample_type: unix.PERF_SAMPLE_IP, Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	fd, err := unix.PerfEventOpen(&attr, int(tid), -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return fail(err)
+	}
+	memory, err := unix.Mmap(fd, 0, 2*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fail(errors.Join(err, unix.Close(fd)))
+	}
+	return &ipEvent{fd, memory}, nil
+}
+
+// each calls seen with what was noted, up to a page of it.
+func (e *ipEvent) each(seen func(attach.Address)) {
+	page := os.Getpagesize()
+	written := atomic.LoadUint64((*uint64)(unsafe.Pointer(&e.memory[ipHead])))
+	b := e.memory[page:][:min(written, uint64(page))]
+	const record = 16 // a head, and the address
+	for len(b) >= record {
+		kind, size := binary.NativeEndian.Uint32(b), int(binary.NativeEndian.Uint16(b[6:]))
+		if size < 8 || size > len(b) {
+			return
+		}
+		if kind == unix.PERF_RECORD_SAMPLE && size >= record {
+			seen(attach.Address(binary.NativeEndian.Uint64(b[8:])))
+		}
+		b = b[size:]
+	}
+}
+
+func (e *ipEvent) close() {
+	_ = unix.Munmap(e.memory)
+	_ = unix.Close(e.fd)
+}
