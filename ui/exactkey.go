@@ -143,12 +143,15 @@ func (k *exactKey) done(msg exactMsg, sc *scene, say *message) {
 	}
 }
 
-// exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself.
+// exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself. Before a thread has come past
+// a probe nothing is exact.
 func exactSegments(s *sampler.ExactStatus, t *Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
 	case s.On && s.Lost > 0:
 		return []segment{{fmt.Sprintf("● exact %s, %s lost", units.FinePercent(s.CostShare), units.Count(int64(s.Lost))), warn}}
+	case s.On && s.Hits == 0:
+		return []segment{{"○ exact: no hit yet", canvas.Style{FG: t.Dim}}}
 	case s.On:
 		return []segment{{"● exact " + units.FinePercent(s.CostShare), canvas.Style{FG: t.Accent, Attr: canvas.Bold}}}
 	case s.Ended != "":

@@ -40,6 +40,9 @@ func (x *exactSums) fill(stat *gvl.Stat, src sampler.Source) error {
 		return err
 	}
 	s := exact.Stat{StartNS: r.FromNS, EndNS: r.ToNS, DurationNS: r.ToNS - r.FromNS, Threads: []exact.Thread{}, Longest: []exact.StatWait{}}
+	if r.Hits == 0 && !r.Wrong { // nothing shows that a change would have been seen
+		r.Ended, r.Wrong = "no thread came past a probe", true
+	}
 	if r.Wrong {
 		stat.Sampled()
 	} else {

@@ -35,6 +35,9 @@ const (
 	// that may have no end. On a full machine sampling sees above all the turns of threads that have lost their CPU, once in a while just
 	// before their record is made; records that miss turns fit hardly ever.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
+	// movesProve is how many times sampling has to see the GVL change hands without any record. One change can be seen before its record is
+	// made, by a thread that has just lost its CPU, and the owner can be set twice before that.
+	movesProve = 3
 	// doubtFrom is how many turns with such shares are a reason to tell of no changes until more is known.
 	doubtFrom = 10
 )
@@ -74,6 +77,10 @@ type exactRun struct {
 	spans   []costSpan
 	seen    []seen // by sampling, in order of time
 	ractors bool
+	// owner is who held the GVL in the last sample that could tell, once there was one; moved counts how often it was another one than before.
+	owner     sampler.ThreadID
+	ownerSeen bool
+	moved     int
 }
 
 // pendingRecord is a record; stack has the one that it is of a wait's end with, until that is named.
@@ -135,7 +142,16 @@ func (x *exactRun) saw(s *sampler.Sample) {
 		return
 	}
 	owner := s.Ractors[0].OwnerStart
-	if owner == 0 || owner != s.Ractors[0].OwnerEnd || len(x.seen) >= maxSeen || s.ReadNS > exact.SlackNS {
+	if owner != s.Ractors[0].OwnerEnd || s.ReadNS > exact.SlackNS {
+		return
+	}
+	if s.TimeNS >= x.fromNS+exact.SlackNS {
+		if x.ownerSeen && owner != x.owner {
+			x.moved++
+		}
+		x.owner, x.ownerSeen = owner, true
+	}
+	if owner == 0 || len(x.seen) >= maxSeen {
 		return
 	}
 	for i := range s.Threads {
@@ -167,7 +183,7 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if x.report.Wrong {
 		return
 	}
-	if x.fits(doubtFrom) {
+	if x.fits(doubtFrom) && !x.movedUnseen(1) {
 		x.changes.Fill(s, list)
 	} else {
 		x.changes.Fill(s, nil)
@@ -326,10 +342,20 @@ func (x *exactRun) fits(turns uint64) bool {
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
+// movedUnseen reports whether sampling saw the GVL change hands at least so many times while there was no record at all: each change passes a
+// probe, and all records of until the last sample have been fed.
+func (x *exactRun) movedUnseen(times int) bool {
+	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
+}
+
 // limit ends it when a limit is reached.
 func (x *exactRun) limit(now int64) {
 	if x.ractors {
 		x.endAt(now, "the process has made ractors, and the threads of one alone can be followed", false)
+		return
+	}
+	if x.movedUnseen(movesProve) {
+		x.endAt(now, fmt.Sprintf("no thread came past a probe while sampling saw the GVL change hands %d times", x.moved), true)
 		return
 	}
 	if !x.fits(checkFrom) {

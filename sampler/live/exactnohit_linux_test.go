@@ -1,0 +1,107 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+)
+
+// TestExactWithoutHits: exact mode ends itself when sampling sees the GVL change hands and the probes record nothing of it. No sample calls a
+// change known from the first such change on.
+func TestExactWithoutHits(t *testing.T) {
+	if err := probe.Try(false); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		rubytest.NeedExact(t, r)
+		p := r.Start(t, `$stdout.sync = true
+puts "ready"
+$stdin.gets
+3.times { Thread.new { loop { 20_000.times { }; sleep 0.01 } } }
+$stdin.gets`, rubytest.Options{})
+		p.Expect(t, "ready")
+		s, err := Open(t.Context(), p.PID, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Exact(t.Context(), ExactOptions{MaxCost: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.exact.now.Load().probes.Stop(); err != nil { // as if no thread came past one
+			t.Fatal(err)
+		}
+		p.Send(t, "go")
+		ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+		defer cancel()
+		var owner sampler.ThreadID
+		moves := 0
+		if err := s.Run(ctx, func(x *sampler.Sample) {
+			if len(x.Ractors) == 1 && x.Ractors[0].OwnerStart == x.Ractors[0].OwnerEnd {
+				if x.Ractors[0].OwnerStart != owner {
+					moves++
+				}
+				owner = x.Ractors[0].OwnerStart
+			}
+			// The first samples can have been taken before exact mode began.
+			if moves > 3*movesProve && x.Changes.Known() {
+				t.Errorf("changes are called known after the GVL was seen to change hands %d times: %+v", moves, x.Changes)
+			}
+			if s.ExactStatus().Ended != "" {
+				cancel()
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		st := s.ExactStatus()
+		if st.On || !st.Wrong || !strings.Contains(st.Ended, "no thread came past a probe while sampling saw the GVL change hands") {
+			t.Errorf("%+v", st)
+		}
+		if report, err := s.EndExact(); err != nil || !report.Wrong {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+			t.Errorf("%d bytes of its code are not the files'", n)
+		}
+	})
+}
+
+// TestPanicRefusesOneProcess: a panic while a process is opened, or while probes are put into it, is an error that names the process. Others
+// are opened as before.
+func TestPanicRefusesOneProcess(t *testing.T) {
+	r := rubytest.One(t)
+	p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n$stdin.gets", rubytest.Options{})
+	p.Expect(t, "ready")
+	_, err := Open(t.Context(), p.PID, Options{Redactor: new(sampler.Redactor)}) // one that has no maps
+	var which *attach.TargetError
+	if !errors.Is(err, attach.ErrFault) || !errors.As(err, &which) || which.PID != p.PID {
+		t.Fatalf("%v", err)
+	}
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := probe.Try(false); err != nil {
+		return
+	}
+	reader := s.reader
+	s.reader = nil
+	err = s.Exact(t.Context(), ExactOptions{})
+	s.reader = reader
+	if !errors.Is(err, attach.ErrFault) || !errors.As(err, &which) || which.PID != p.PID {
+		t.Errorf("%v", err)
+	}
+	if n := rubytest.ChangedCode(t, p.PID); n != 0 {
+		t.Errorf("%d bytes of its code are not the files'", n)
+	}
+	if _, err := s.Once(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
