@@ -21,15 +21,16 @@ type Facts struct {
 	Given Tags
 	// Environment are variables of the process's environment; those that mean nothing here are passed over.
 	Environment map[string]string
-	// Published are what the process publishes of itself, by the names of tags.
+	// Published is what the process publishes of itself, by the names of tags.
 	Published Tags
 	// Cgroup is the text of /proc/PID/cgroup.
 	Cgroup string
 }
 
-// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. What is said twice is
-// taken from the command line, then from the process's environment, then from what it publishes of itself, then from what was
-// measured. A value that looks like a key or a password is left out.
+// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. If several sources have
+// the same tag, the first of these counts: the command line, what ddtop sees itself, the process's environment, what the process
+// publishes. A process names no tag of seenKeys, and nothing but the cgroup names the container. A value that looks like a key or
+// a password is left out.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
@@ -38,22 +39,76 @@ func (f *Facts) Tags() Tags {
 			all = all.With(tag.Key, tag.Value)
 		}
 	}
-	for _, t := range f.Given {
-		add(t.Key, t.Value)
-	}
-	f.fromEnvironment(add)
-	for _, t := range f.Published {
-		add(t.Key, t.Value)
-	}
 	container, pod := containerOf(f.Cgroup)
+	for _, t := range f.Given {
+		if t.Key != ContainerKey {
+			add(t.Key, t.Value)
+		}
+	}
 	for _, t := range (Tags{
-		{"service", f.Process.Title}, {"host", f.Host}, {"language", "ruby"}, {"process_id", strconv.Itoa(f.Process.PID)},
+		{ContainerKey, container}, {"pod_uid", pod}, {"host", f.Host}, {"language", "ruby"}, {"process_id", strconv.Itoa(f.Process.PID)},
 		{"profiler_version", f.Version}, {"runtime", "ruby"}, {"runtime_engine", "ruby"}, {"runtime-id", f.runtimeID()},
-		{"runtime_platform", f.Platform}, {"runtime_version", f.Process.RubyVersion}, {"container_id", container}, {"pod_uid", pod},
+		{"runtime_platform", f.Platform}, {"runtime_version", f.Process.RubyVersion},
 	}) {
 		add(t.Key, t.Value)
 	}
+	claim := func(key, value string) {
+		if mayClaim(key, pod != "") {
+			add(key, value)
+		}
+	}
+	f.fromEnvironment(claim)
+	for _, t := range f.Published {
+		claim(t.Key, t.Value)
+	}
+	add("service", f.Process.Title)
 	return all
+}
+
+// ContainerKey is the tag with the ID of a process's container. Datadog's agent adds the tags of the container that it names.
+const ContainerKey = "container_id"
+
+// seenKeys are keys, as plainKey writes them, that say which process a profile is of, and on which machine. ddtop sees them itself.
+// A process that could name them could pass its profiles off as another's. The list has each name that a destination gives to such
+// a tag.
+var seenKeys = setOf(
+	"host", "hostname", "host_name", "host_id", "dd_hostname",
+	"process_id", "process_pid", "pid", "process_executable_name",
+	"runtime_id", "service_instance_id",
+	"language", "telemetry_sdk_language", "runtime", "runtime_engine", "process_runtime_name",
+	"runtime_version", "process_runtime_version", "runtime_platform", "profiler_version", "profile_seq",
+	"container_id", "docker_container_id", "docker_id", "cgroup_id", "pod_uid", "pod_id", "k8s_pod_uid", "kube_pod_uid",
+	"session_id", "profile_id", "pyroscope_spy", "service_name",
+)
+
+// podKeys are keys of a pod's name, as plainKey writes them. ddtop does not see a pod's name.
+var podKeys = setOf("pod", "pod_name", "k8s_pod_name", "kube_pod_name", "kubernetes_pod_name")
+
+// mayClaim reports whether a process may name a tag. It may name its pod only if its cgroup is a pod's.
+func mayClaim(key string, inPod bool) bool {
+	plain := plainKey(key)
+	return !seenKeys[plain] && (inPod || !podKeys[plain])
+}
+
+// plainKey is a key as destinations compare keys: in small letters, with "_" for every sign.
+func plainKey(key string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, key), "_")
+}
+
+func setOf(names ...string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
 }
 
 // clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long, no
@@ -79,14 +134,14 @@ func withoutPassword(value string) string { return userInfo.ReplaceAllString(val
 
 // variables are the environment's names of tags, the more special first.
 var variables = []struct{ variable, tag string }{
-	{"DD_SERVICE", "service"}, {"DD_ENV", "env"}, {"DD_VERSION", "version"}, {"DD_HOSTNAME", "host"},
+	{"DD_SERVICE", "service"}, {"DD_ENV", "env"}, {"DD_VERSION", "version"},
 	{"DD_GIT_REPOSITORY_URL", "git.repository_url"}, {"DD_GIT_COMMIT_SHA", "git.commit.sha"}, {"OTEL_SERVICE_NAME", "service"},
 }
 
 // ResourceTags are OpenTelemetry's names of what has a name of its own here.
 var ResourceTags = map[string]string{
 	"service.name": "service", "service.version": "version", "deployment.environment": "env", "deployment.environment.name": "env",
-	"host.name": "host", "service.instance.id": "runtime-id", "container.id": "container_id", "k8s.pod.uid": "pod_uid",
+	"host.name": "host", "service.instance.id": "runtime-id", "container.id": ContainerKey, "k8s.pod.uid": "pod_uid",
 	"k8s.pod.name": "pod_name",
 }
 
@@ -115,8 +170,16 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 	}
 }
 
-// runtimeID names the process among all of all machines: the same one for the same process, also from another ddtop.
+// uuid matches a runtime-id, as tracers publish it.
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// runtimeID names the process among all processes of all machines. It is the ID that the process's tracer publishes, by which its
+// traces are found. The environment names none: forked processes share it. If nothing is published, it is an ID that every ddtop
+// makes for the same process.
 func (f *Facts) runtimeID() string {
+	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
+		return id
+	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "ddtop %s %d %d", f.Host, f.Process.PID, f.StartTicks))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])

@@ -237,6 +237,9 @@ func (f *pushFlags) givenTags() (push.Tags, error) {
 		if push.LooksSecret(t) {
 			return nil, usageErrorf("--tag: the value of %q looks like a key or a password, and would be sent to everybody who sees profiles", t.Key)
 		}
+		if t.Key == push.ContainerKey {
+			return nil, usageErrorf("--tag: ddtop reads %s from the cgroup of each process: leave it out", t.Key)
+		}
 		if tags.Get(t.Key) != "" {
 			return nil, usageErrorf("--tag: %q is given twice", t.Key)
 		}

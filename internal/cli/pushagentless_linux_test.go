@@ -115,7 +115,8 @@ func (u *datadogUpload) tag(key string) string {
 // log, no spool and no profile; and to no server whose certificate is not vouched for.
 func TestPushAgentless(t *testing.T) {
 	t.Parallel()
-	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{Env: []string{"DD_API_KEY=of-the-process", "DD_SERVICE=shop", "DD_TAGS=team:blue,token:abcdef"}})
+	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{Env: []string{"DD_API_KEY=of-the-process", "DD_SERVICE=shop", "DD_TAGS=team:blue,token:abcdef,process_id:1,host:evil-claim,container_id:evil-claim",
+		"OTEL_RESOURCE_ATTRIBUTES=host.name=evil-claim,process.pid=1"}})
 	ruby.Expect(t, "up")
 	in := new(datadogIntake)
 	s := httptest.NewUnstartedServer(in)
@@ -148,7 +149,8 @@ func TestPushAgentless(t *testing.T) {
 		if u.path != "/api/v2/profile" || u.key != key || u.tag("service") != "shop" || u.tag("team") != "blue" || u.tag("process_id") != strconv.Itoa(ruby.PID) || u.profile == nil {
 			t.Errorf("profile %d: %s with the key %q, tags %s", i, u.path, u.key, u.event.Tags)
 		}
-		if strings.Contains(u.event.Tags, "of-the-process") || strings.Contains(u.event.Tags, "abcdef,") || strings.Contains(u.event.Tags, "token") {
+		if strings.Contains(u.event.Tags, "of-the-process") || strings.Contains(u.event.Tags, "abcdef,") || strings.Contains(u.event.Tags, "token") ||
+			strings.Contains(u.event.Tags, "evil-claim") {
 			t.Errorf("profile %d: tags %s", i, u.event.Tags)
 		}
 	}

@@ -184,6 +184,7 @@ func (one *pushed) describe(given push.Tags) {
 	f.Environment, _ = one.src.Environment(func(name string) bool { return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_") })
 	f.Cgroup, _ = one.src.Cgroups()
 	if c, err := one.src.Published(); err == nil {
+		f.Published = f.Published.With("runtime-id", c.RuntimeID)
 		for _, a := range c.Attributes {
 			f.Published = f.Published.With(cmp.Or(push.ResourceTags[a.Key], a.Key), a.Value)
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"mime/multipart"
 	"net"
 	"net/http"
@@ -46,6 +47,9 @@ var sites = map[string]bool{
 	"datadoghq.com": true, "us3.datadoghq.com": true, "us5.datadoghq.com": true, "datadoghq.eu": true, "ap1.datadoghq.com": true,
 	"ap2.datadoghq.com": true, "ddog-gov.com": true,
 }
+
+// containerHeader is the header by which the agent finds the tags of a container.
+const containerHeader = "Datadog-Container-ID"
 
 // intakeHost comes before a site's name.
 const intakeHost = "intake.profile."
@@ -169,8 +173,8 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 		return push.Payload{}, err
 	}
 	payload := push.Payload{ContentType: form.FormDataContentType(), Body: b.Bytes()}
-	if id := p.Tags.Get("container_id"); id != "" {
-		payload.Header = map[string]string{"Datadog-Container-ID": id} // by which the agent finds the container's own tags
+	if id := p.Tags.Get(push.ContainerKey); id != "" {
+		payload.Header = map[string]string{containerHeader: id}
 	}
 	return payload, nil
 }
@@ -192,7 +196,7 @@ func (d *Intake) infoOf(p *push.Period) map[string]any {
 	}
 	get := p.Tags.Get
 	return map[string]any{
-		"platform":    part("container_id", get("container_id"), "hostname", get("host"), "kernel_name", "Linux"),
+		"platform":    part("container_id", get(push.ContainerKey), "hostname", get("host"), "kernel_name", "Linux"),
 		"runtime":     part("engine", "ruby", "version", p.Process.RubyVersion, "platform", get("runtime_platform")),
 		"application": part("start_time", started, "env", get("env"), "service", get("service"), "version", get("version")),
 		"profiler":    part("name", origin, "version", d.version),
@@ -233,13 +237,16 @@ func total(p *profile.Profile, name string) (sum int64) {
 	return sum
 }
 
-// Send posts a payload.
+// Send posts a payload. Of the payload's headers it takes those that Encode makes: a spool's file may be a stranger's.
 func (d *Intake) Send(ctx context.Context, p *push.Payload) error {
+	if kind, _, err := mime.ParseMediaType(p.ContentType); err != nil || kind != "multipart/form-data" {
+		return &push.RefusedError{Err: fmt.Errorf("its type is %q, which is none of ddtop's for Datadog", p.ContentType)}
+	}
 	header := http.Header{"Content-Type": {p.ContentType}, "User-Agent": {origin + "/" + d.version}}
 	header.Set("DD-EVP-ORIGIN", origin)
 	header.Set("DD-EVP-ORIGIN-VERSION", d.version)
-	for key, value := range p.Header {
-		header.Set(key, value)
+	if id := p.Header[containerHeader]; id != "" {
+		header.Set(containerHeader, id)
 	}
 	if d.key != "" {
 		header.Set("DD-API-KEY", d.key)

@@ -163,6 +163,10 @@ func resourceOf(p *push.Period) []byte {
 			b = protobuf.AppendBytes(b, resourceAttributes, protobuf.AppendBytes(protobuf.AppendBytes(nil, attributeKey, key), attributeValue, value))
 		}
 	}
+	add("process.pid", anyNumber(int64(p.Process.PID)))
+	if p.Process.Title != "" {
+		add("process.executable.name", anyText(p.Process.Title))
+	}
 	for _, t := range p.Tags {
 		key := cmp.Or(resources[t.Key], t.Key)
 		if n, err := strconv.ParseInt(t.Value, 10, 64); err == nil && key == "process.pid" {
@@ -172,10 +176,6 @@ func resourceOf(p *push.Period) []byte {
 		}
 	}
 	add("service.name", anyText(cmp.Or(p.Process.Title, "unknown_service:ruby")))
-	add("process.pid", anyNumber(int64(p.Process.PID)))
-	if p.Process.Title != "" {
-		add("process.executable.name", anyText(p.Process.Title))
-	}
 	return b
 }
 

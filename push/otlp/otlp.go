@@ -101,6 +101,9 @@ func parseHeaders(text string) (http.Header, error) {
 // String is the URL.
 func (d *Collector) String() string { return d.name }
 
+// contentType is the type of every request.
+const contentType = "application/x-protobuf"
+
 // Encode makes a request, compressed, of a period.
 func (d *Collector) Encode(p *push.Period) (push.Payload, error) {
 	plain, err := request(p, d.own)
@@ -108,7 +111,7 @@ func (d *Collector) Encode(p *push.Period) (push.Payload, error) {
 		return push.Payload{}, err
 	}
 	body, err := compress(plain)
-	return push.Payload{ContentType: "application/x-protobuf", Body: body}, err
+	return push.Payload{ContentType: contentType, Body: body}, err
 }
 
 // Send sends a payload.
@@ -119,7 +122,7 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 		answer, err = d.grpc.Call(ctx, d.host, grpcProcedure, d.header, p.Body)
 	} else {
 		header := d.header.Clone()
-		header.Set("Content-Type", p.ContentType)
+		header.Set("Content-Type", contentType)
 		header.Set("Content-Encoding", "gzip")
 		answer, err = d.web.Post(ctx, d.to, header, p.Body)
 	}

@@ -25,6 +25,8 @@ const (
 	tenantHeader = "X-Scope-OrgID"
 	// profileName is the first part of the profile types: ruby:wall-time:nanoseconds:wall-time:nanoseconds.
 	profileName = "ruby"
+	// contentType is the type of every request.
+	contentType = "application/proto"
 	// maxLabels bounds the labels of a profile, those that are always there included: a server refuses more than 30.
 	maxLabels = 28
 	// port is where Pyroscope listens.
@@ -101,7 +103,7 @@ func (d *Server) Encode(p *push.Period) (push.Payload, error) {
 	sample := protobuf.AppendBytes(nil, fieldRawSample, p.Pprof)
 	sample = protobuf.AppendBytes(sample, fieldID, p.ID())
 	series = protobuf.AppendBytes(series, fieldSamples, sample)
-	return push.Payload{ContentType: "application/proto", Body: protobuf.AppendBytes(nil, fieldSeries, series)}, nil
+	return push.Payload{ContentType: contentType, Body: protobuf.AppendBytes(nil, fieldSeries, series)}, nil
 }
 
 // labelsOf are a profile's labels in the order of their names. Tags whose names a label can't have get those with "_".
@@ -136,7 +138,7 @@ func labelName(key string) string {
 
 // Send posts a payload.
 func (d *Server) Send(ctx context.Context, p *push.Payload) error {
-	header := http.Header{"Content-Type": {p.ContentType}, "Connect-Protocol-Version": {"1"}, "User-Agent": {"ddtop/" + d.version}}
+	header := http.Header{"Content-Type": {contentType}, "Connect-Protocol-Version": {"1"}, "User-Agent": {"ddtop/" + d.version}}
 	if d.access.User != "" || d.access.Password != "" {
 		header.Set("Authorization", push.BasicAuth(d.access.User, d.access.Password))
 	}
