@@ -34,8 +34,11 @@ type Facts struct {
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
-		tag, err := ParseTag(key + ":" + clean(value))
-		if err == nil && !LooksSecret(tag) {
+		value = withoutPassword(strings.TrimSpace(value))
+		if LooksSecret(Tag{key, value}) { // asked before it is cut off
+			return
+		}
+		if tag, err := ParseTag(key + ":" + clean(value)); err == nil {
 			all = all.With(tag.Key, tag.Value)
 		}
 	}
@@ -111,15 +114,14 @@ func setOf(names ...string) map[string]bool {
 	return set
 }
 
-// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long, no
-// password in a URL, which is looked for first: cut off, a URL may not look like one with a password any more.
+// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == ',' || r == '\ufffd' {
 			return '_'
 		}
 		return r
-	}, withoutPassword(strings.TrimSpace(strings.ToValidUTF8(value, "_"))))
+	}, strings.ToValidUTF8(value, "_"))
 	if len(value) > maxTag {
 		value = strings.ToValidUTF8(value[:maxTag], "")
 	}

@@ -1,36 +1,231 @@
 package push
 
 import (
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// identifiers are keys of tags whose values look like keys and are none.
-var identifiers = map[string]bool{"git.commit.sha": true, "container_id": true, "pod_uid": true, "runtime-id": true, "version": true}
+// maxLooked bounds what is looked at of a value, in bytes. It is far more than maxTag, which bounds what is sent of one.
+const maxLooked = 4096
 
-// secretKey matches the keys of tags whose values are nobody else's business.
-var secretKey = regexp.MustCompile(`(?i)passw|passphrase|pwd|secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|credential|authorization|cookie`)
-
-// secretValue matches what keys of well-known services look like, private keys, and a password in a URL.
-var secretValue = regexp.MustCompile(`(?i)^(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk[_-](?:live|test|ant|proj)|rk_live_|AKIA[0-9A-Z]{12}|ASIA[0-9A-Z]{12}|AIza|eyJ[\w-]+\.|ya29\.|SG\.|npm_|pypi-|dd[ap]_|glc_|hvs\.|Bearer |Basic )|-----BEGIN|://[^/@\s]*:[^/@\s]*@|passw(?:or)?d=|[?&;](?:key|token|secret|sig)=`)
-
-// random matches a run of letters and digits as keys are made of.
-var random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
-
-// LooksSecret reports whether a tag's value looks like a key or a password, or its key says that it is one. It is rather wrong
-// about a value that is none than about one that is.
+// LooksSecret reports whether a tag's value looks like a key or a password, or whether its key says that it is one. Rather than
+// let a secret pass it is wrong about a harmless value.
 func LooksSecret(t Tag) bool {
-	if secretKey.MatchString(t.Key) || secretValue.MatchString(t.Value) {
+	t.Key, t.Value = t.Key[:min(len(t.Key), maxLooked)], t.Value[:min(len(t.Value), maxLooked)]
+	if secretName(t.Key, t.Value) || hasFormat(t.Key) || secretValue(t.Value) {
 		return true
 	}
-	return !identifiers[t.Key] && random.MatchString(t.Value) && mixed(t.Value)
+	if plain, err := url.QueryUnescape(t.Value); err == nil && plain != t.Value && secretValue(plain) {
+		return true
+	}
+	return looksRandom(t.Key, t.Value)
 }
+
+// secretValue reports whether a value holds a secret, whatever its key is.
+func secretValue(value string) bool { return hasFormat(value) || hasPair(value) }
+
+// Words of keys that name a secret. A key is split into words where its case changes and at each sign: DB_Pass, dbPass and db.pass
+// have the same two.
+var (
+	// secretParts name a secret wherever they are in a word: dbpassword, myapikeys.
+	secretParts = []string{
+		"passw", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "secretkey", "accountkey",
+		"signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken", "sharedkey", "sshkey", "cookie", "connstr",
+		"connectionstring", "sessid", "sessionid", "pgpass", "kennwort", "contrasena", "motdepasse", "bearer", "authoriz", "mnemonic",
+		"contribsys",
+	}
+	// secretEnds name a secret at the end of a word: dbpwd, usertoken.
+	secretEnds = []string{"pass", "pwd", "pswd", "token", "tokens", "creds"}
+	// secretWords name a secret as the last word of a key.
+	secretWords = setOf("auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook", "netrc", "cvv", "cvc",
+		"pat", "pem", "pfx", "p12", "psk", "pincode")
+	// keyKinds come before "key" in the name of a key that is a secret. A primary, public or cache key is none.
+	keyKinds = setOf(
+		"access", "account", "activation", "admin", "aes", "api", "apns", "app", "application", "auth", "aws", "azure", "bot", "cert",
+		"certificate", "client", "consumer", "crypt", "datadog", "dd", "decryption", "deploy", "dsa", "ecdsa", "ed25519", "encrypt",
+		"encryption", "encryptor", "fcm", "functions", "gcp", "github", "gitlab", "gpg", "hmac", "ingest", "ingestion", "integration",
+		"jwt", "licence", "license", "mailgun", "maps", "master", "newrelic", "openai", "pgp", "preshared", "private", "push", "recovery", "root",
+		"rsa", "sas", "secret", "segment", "sendgrid", "server", "service", "session", "shared", "sign", "signing", "ssh", "ssl",
+		"storage", "stripe", "subscription", "tls", "unlock", "vapid", "webhook", "write",
+	)
+	// codeKinds come before "code" or "phrase" in the name of a secret.
+	codeKinds = setOf("access", "auth", "backup", "login", "mfa", "otp", "pass", "pin", "recovery", "security", "seed", "unlock", "verification")
+	// harmlessParts are words that have a secretPart or a secretEnd, and name no secret.
+	harmlessParts = setOf(
+		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass", "trespass", "underpass",
+		"detoken",
+	)
+	// propertyWords are last words of keys that say something about a secret: token_type, password_policy.
+	propertyWords = setOf(
+		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count", "dir", "disabled",
+		"domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file", "format", "httponly", "issuer", "kind",
+		"length", "limit", "manager", "max", "method", "min", "mode", "name", "path", "policy", "provider", "rate", "ratio", "region",
+		"required", "reset", "rotation", "samesite", "scheme", "secure", "server", "service", "size", "source", "state", "status",
+		"store", "strategy", "strength", "ttl", "type", "usage", "version",
+	)
+	// plainWords are values that are no secrets.
+	plainWords = setOf("true", "false", "yes", "no", "on", "off", "enabled", "disabled", "none", "null", "nil")
+)
+
+// secretName reports whether a key says that its value is a secret.
+func secretName(key, value string) bool {
+	words := wordsOf(key)
+	if len(words) == 0 || value == "" || plainWords[strings.ToLower(value)] {
+		return false
+	}
+	last := words[len(words)-1]
+	if propertyWords[last] && len(words) > 1 || strings.HasSuffix(last, "pwd") && strings.HasPrefix(value, "/") {
+		return false // PWD is a folder
+	}
+	if last == "tokens" && strings.Trim(value, "0123456789.") == "" {
+		return false // a language model's
+	}
+	for i, w := range words {
+		if plain := strings.TrimRight(w, "0123456789"); plain != "" && plain != "p" && plain != "ed" {
+			w = plain // password2
+		}
+		before := ""
+		if i > 0 {
+			before = words[i-1]
+		}
+		switch {
+		case namesSecret(w, i == len(words)-1):
+			return true
+		case (w == "key" || w == "keys") && keyKinds[before]:
+			return true
+		case (w == "word" || w == "wd") && before == "pass", (w == "code" || w == "codes" || w == "phrase") && codeKinds[before]:
+			return true
+		case (w == "header" || w == "string" || w == "data" || w == "info" || w == "value") && before == "auth":
+			return true
+		case w == "dsn" && strings.Contains(value, "@"):
+			return true
+		case (w == "string" || w == "str") && (before == "connection" || before == "conn"):
+			return true
+		case w == "url" && before == "webhook", w == "salt" && before != "":
+			return true
+		case (w == "rsa" || w == "dsa" || w == "ecdsa" || w == "ed25519") && before == "id":
+			return true
+		}
+	}
+	return len(words) == 1 && last == "pin"
+}
+
+// namesSecret reports whether a word of a key names a secret.
+func namesSecret(word string, last bool) bool {
+	if harmlessParts[word] || strings.HasPrefix(word, "tokeniz") {
+		return false
+	}
+	for _, part := range secretParts {
+		if strings.Contains(word, part) {
+			return true
+		}
+	}
+	for _, end := range secretEnds {
+		if strings.HasSuffix(word, end) && (last || end != "pass" && end != "tokens") {
+			return true
+		}
+	}
+	return last && secretWords[word]
+}
+
+// wordsOf splits a key into its words, in small letters.
+func wordsOf(key string) []string {
+	var b strings.Builder
+	for i := range len(key) {
+		c := key[i]
+		upper := c >= 'A' && c <= 'Z'
+		if upper && i > 0 && (isLower(key[i-1]) || i+1 < len(key) && isLower(key[i+1])) {
+			b.WriteByte(' ')
+		}
+		if upper || isLower(c) || c >= '0' && c <= '9' {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte(' ')
+		}
+	}
+	return strings.Fields(strings.ToLower(b.String()))
+}
+
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
+
+var (
+	// assigned matches name=value in a connection string, a query or a command line, and "--name value".
+	assigned = regexp.MustCompile(`([A-Za-z][\w.-]*(?: ?[A-Za-z][\w.-]*)?)["'\\]{0,2}\s*=\s*["'\\]{0,2}([^\s&;"'\\]+)|--([A-Za-z][\w-]*) +([^\s-]\S*)`)
+	// named matches name: value in JSON and YAML, but not the tag of an image (shop/token:1.2).
+	named = regexp.MustCompile(`(?:^|[\s{,;"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}\\]+)`)
+	// element matches <name>value in XML.
+	element = regexp.MustCompile(`<([A-Za-z][\w.-]*)[^<>]*>([^<]+)`)
+	// ofQuery matches a parameter of a URL that is a secret only there.
+	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
+)
+
+// hasPair reports whether a value has a name and a value in it, such as "Pwd=hunter2", whose name says that it is a secret.
+func hasPair(value string) bool {
+	for _, m := range assigned.FindAllStringSubmatch(value, -1) {
+		if secretName(m[1]+m[3], m[2]+m[4]) {
+			return true
+		}
+	}
+	for _, m := range named.FindAllStringSubmatch(value, -1) {
+		if secretName(m[1], m[2]) && !strings.HasPrefix(m[2], "//") {
+			return true
+		}
+	}
+	for _, m := range element.FindAllStringSubmatch(value, -1) {
+		if secretName(m[1], m[2]) {
+			return true
+		}
+	}
+	return ofQuery.MatchString(value)
+}
+
+var (
+	// identifiers are keys of tags whose values look random and are no secrets.
+	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host")
+	// identifierWords are last words of keys whose values may be hexadecimal digits, as in image_digest or node_uid.
+	identifierWords = setOf(
+		"build", "checksum", "commit", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5", "md5sum", "release",
+		"rev", "revision", "sha", "sha1", "sha256", "tag", "uid", "uuid", "version",
+	)
+	// random matches a value that may be a key: letters and digits alone, with the signs of base64.
+	random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
+	// randomPart matches a part of a value that is as long as a key of 24 bytes in base64.
+	randomPart = regexp.MustCompile(`[A-Za-z0-9+/_]{32,}`)
+	// path matches a path and a URL, whose parts make long runs of letters.
+	path = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:/)?/`)
+)
+
+// looksRandom reports whether a value is letters and digits as chance puts them, and its key does not explain that.
+func looksRandom(key, value string) bool {
+	if identifiers[key] {
+		return false
+	}
+	words := wordsOf(key)
+	identifier := len(words) > 0 && identifierWords[words[len(words)-1]] && !slices.Contains(words, "session")
+	if random.MatchString(value) && !(identifier && isHex(value)) && mixed(value) {
+		return true
+	}
+	if path.MatchString(value) {
+		return false
+	}
+	for _, part := range randomPart.FindAllString(value, -1) {
+		if !isHex(part) && strings.ContainsAny(part, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && changes(part)*3 >= len(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// isHex reports whether a value is hexadecimal digits, with "-" as in a UUID.
+func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
 // mixed reports whether a text has letters and digits as chance puts them: hexadecimal digits alone, or a part without "-" and
 // "_" of 20 characters or more in which every third is of another kind than the one before.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
-	if len(plain) >= 24 && strings.Trim(strings.ToLower(plain), "0123456789abcdef") == "" {
+	if len(plain) >= 24 && isHex(plain) {
 		return true
 	}
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '-' || r == '_' }) {
@@ -41,7 +236,7 @@ func mixed(text string) bool {
 	return false
 }
 
-// changes counts the characters that are of another kind than the one before; 0 where there are no digits.
+// changes counts the characters that are of another kind than the one before. It is zero if there are no digits.
 func changes(text string) int {
 	kind := func(c byte) int {
 		switch {
