@@ -15,10 +15,18 @@ import (
 )
 
 const (
-	// maxAtOnce bounds the requests that are answered at a time; others are told to come again.
+	// maxConnections bounds the connections that are open at a time. Each takes a descriptor and some 10 kB.
+	maxConnections = 64
+	// grace is how long a connection keeps its place though others wait for one. A request on the same machine comes within it.
+	// answerGrace is the same for a connection that is being answered. 64 slow clients give way to 200 others a second.
+	grace       = 100 * time.Millisecond
+	answerGrace = 300 * time.Millisecond
+	// maxAtOnce bounds the requests whose figures are made at a time. Others are told to come again.
 	maxAtOnce = 8
-	// requestPatience is how long a request may take to arrive, and to be answered.
-	requestPatience = 10 * time.Second
+	// headerPatience is how long a request may take to arrive.
+	headerPatience = 2 * time.Second
+	// answerPatience is how long a client may take to read an answer.
+	answerPatience = 5 * time.Second
 	// maxHeader bounds a request, in bytes.
 	maxHeader = 16 << 10
 )
@@ -61,37 +69,52 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	places := make(chan struct{}, maxAtOnce)
 	mux := http.NewServeMux()
 	handle := func(path, kind string, write func(io.Writer, *Figures) error) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		// A place is given back before the answer is written: a client may read slowly.
+		text := func() (b bytes.Buffer, status int) {
 			select {
 			case places <- struct{}{}:
 				defer func() { <-places }()
 			default:
-				http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
-				return
+				return b, http.StatusServiceUnavailable
 			}
+			if err := write(&b, figures()); err != nil {
+				return b, http.StatusInternalServerError
+			}
+			return b, http.StatusOK
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			if loopback && !namesLoopback(r.Host) {
 				http.Error(w, "ask by localhost or an address", http.StatusForbidden)
 				return
 			}
-			var b bytes.Buffer
-			if err := write(&b, figures()); err != nil {
-				http.Error(w, "the figures could not be made", http.StatusInternalServerError)
+			b, status := text()
+			switch status {
+			case http.StatusServiceUnavailable:
+				http.Error(w, "too many requests at a time", status)
+				return
+			case http.StatusInternalServerError:
+				http.Error(w, "the figures could not be made", status)
 				return
 			}
 			w.Header().Set("Content-Type", kind)
 			w.Header().Set("X-Content-Type-Options", "nosniff")
-			_, _ = w.Write(b.Bytes()) // who asked may have gone
+			_, _ = w.Write(b.Bytes()) // the client may have gone
 		})
 	}
 	handle("/metrics", "text/plain; version=0.0.4; charset=utf-8", Write)
 	handle("/healthz", "text/plain; charset=utf-8", writeHealth)
 	s := &Server{done: make(chan struct{}), server: &http.Server{
-		Handler: mux, ReadTimeout: requestPatience, WriteTimeout: requestPatience, IdleTimeout: requestPatience, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(io.Discard, "", 0), // strangers' requests are no events
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			hasAsked(r.Context())
+			mux.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: headerPatience, ReadTimeout: headerPatience, WriteTimeout: answerPatience, MaxHeaderBytes: maxHeader,
+		ConnContext: withConn, ErrorLog: log.New(io.Discard, "", 0), // strangers' requests are no events
 	}}
+	s.server.SetKeepAlivesEnabled(false)
 	go func() {
 		defer close(s.done)
-		_ = s.server.Serve(l) // until Close
+		_ = s.server.Serve(newTable(l)) // until Close
 	}()
 	return s
 }

@@ -1,0 +1,182 @@
+package status
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// counted is a listener that counts the connections that are open.
+type counted struct {
+	net.Listener
+	mu        sync.Mutex
+	now, most int
+}
+
+type countedConn struct {
+	net.Conn
+	of   *counted
+	once sync.Once
+}
+
+func (l *counted) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.(*net.TCPConn).SetWriteBuffer(4096); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now++
+	l.most = max(l.most, l.now)
+	return &countedConn{Conn: c, of: l}, nil
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() {
+		c.of.mu.Lock()
+		defer c.of.mu.Unlock()
+		c.of.now--
+	})
+	return c.Conn.Close()
+}
+
+func serveCounted(t *testing.T, f func() *Figures) *counted {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &counted{Listener: inner}
+	s := Serve(l, true, f)
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // nothing is waited for
+		if err := s.Close(ended); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// connect opens a connection and sends a text.
+func connect(t *testing.T, l net.Listener, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, text); err != nil && text != "" {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answered asks for the figures and fails unless they come.
+func answered(t *testing.T, l net.Listener) {
+	t.Helper()
+	if status, text := get(t, "GET", "http://"+l.Addr().String()+"/metrics", ""); status != 200 || !strings.Contains(text, "ddtop_processes 2\n") {
+		t.Errorf("%d: %s", status, text)
+	}
+}
+
+// TestFlood: however many connections come, 64 are open at a time, and a client that asks is answered.
+func TestFlood(t *testing.T) {
+	for _, text := range []string{"", "GET /metrics HTTP/1.1\r\nX: "} {
+		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
+			t.Parallel()
+			l := serveCounted(t, figures)
+			for range 4 * maxConnections {
+				connect(t, l, text)
+			}
+			answered(t, l)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if most := maxConnections + 1; l.most > most { // the one that waits for a place
+				t.Errorf("%d connections were open, at most %d may be", l.most, most)
+			}
+		})
+	}
+}
+
+// TestHalfOpen: a connection without a whole request is closed after the time for a header, though it sends a byte now and then.
+func TestHalfOpen(t *testing.T) {
+	t.Parallel()
+	l := serveCounted(t, figures)
+	const late = 8 * time.Second // four times the time for a header, on a machine that is full
+	begun := time.Now()
+	idle, slow := connect(t, l, ""), connect(t, l, "GET /metrics HTTP/1.1\r\nX: ")
+	go func() {
+		for {
+			if _, err := io.WriteString(slow, "x"); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	for name, c := range map[string]net.Conn{"idle": idle, "slow": slow} {
+		_, _ = io.Copy(io.Discard, c) // until it is closed; the slow one is reset
+		if d := time.Since(begun); d > late {
+			t.Errorf("the %s one was closed after %v", name, d)
+		}
+	}
+}
+
+// TestSlowReaders: clients that ask and do not read the answers keep no other from its own.
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	big := figures()
+	for i := range 8 {
+		big.Services = append(big.Services, Service{Name: fmt.Sprintf("%d-%s", i, strings.Repeat("x", 1000))})
+	}
+	asked := make(chan struct{}, 4*maxConnections)
+	l := serveCounted(t, func() *Figures {
+		asked <- struct{}{}
+		return big
+	})
+	for i := range 2 * maxConnections {
+		connect(t, l, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		select {
+		case <-asked:
+		case <-time.After(5 * answerPatience):
+			t.Fatalf("the request of client %d is not answered", i)
+		}
+	}
+	answered(t, l)
+}
+
+// TestNoKeepAlive: a connection is for one request.
+func TestNoKeepAlive(t *testing.T) {
+	t.Parallel()
+	l := serveCounted(t, figures)
+	const request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	c := connect(t, l, request+request)
+	r := bufio.NewReader(c)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if !resp.Close {
+		t.Error("the answer does not say that the connection ends")
+	}
+	if next, err := http.ReadResponse(r, nil); err == nil {
+		t.Errorf("a second request was answered: %d", next.StatusCode)
+	}
+}

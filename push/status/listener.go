@@ -1,0 +1,148 @@
+package status
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// table is a listener with a limit on open connections. If all places are taken, the connection that has been open the longest
+// loses its place to a new one, first among those that have not sent their request. A client with a whole request gets its answer,
+// however many others hold connections open. New connections wait in the kernel's queue while those that are open are young.
+type table struct {
+	net.Listener
+	closed chan struct{}
+	once   sync.Once
+
+	mu    sync.Mutex
+	open  []*conn // oldest first
+	freed chan struct{}
+}
+
+// conn is a connection in a table.
+type conn struct {
+	net.Conn
+	of *table
+	at time.Time
+	// asked is set when the whole header has come. It is guarded by the lock of the table.
+	asked bool
+}
+
+func newTable(l net.Listener) *table {
+	return &table{Listener: l, closed: make(chan struct{}), freed: make(chan struct{}, 1)}
+}
+
+// Accept waits for a connection, and for a place for it. It returns an error of the listener as it is.
+func (t *table) Accept() (net.Conn, error) {
+	c, err := t.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	one := &conn{Conn: c, of: t, at: time.Now()}
+	for {
+		wait, ok := t.enter(one)
+		if ok {
+			return one, nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-t.freed:
+		case <-t.closed:
+			timer.Stop()
+			_ = c.Close() // nobody answers it
+			return nil, net.ErrClosed
+		}
+		timer.Stop()
+	}
+}
+
+// enter gives a connection a place, and closes the connection that had it. If all have a right to theirs, ok is false and wait is
+// the time until one has not.
+func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) >= maxConnections {
+		i, wait := t.victim()
+		if wait > 0 {
+			return wait, false
+		}
+		_ = t.open[i].Conn.Close() // its client has had its time
+		t.open = append(t.open[:i:i], t.open[i+1:]...)
+	}
+	one.at = time.Now()
+	t.open = append(t.open, one)
+	return 0, true
+}
+
+// victim is the place of the connection that goes first, and the time for which it may still stay: the oldest that has not sent
+// its request, or the oldest that is being answered. The caller holds mu.
+func (t *table) victim() (at int, wait time.Duration) {
+	wait = answerGrace
+	for _, kind := range []struct {
+		asked bool
+		grace time.Duration
+	}{{false, grace}, {true, answerGrace}} {
+		for i, c := range t.open {
+			if c.asked != kind.asked {
+				continue
+			}
+			if left := kind.grace - time.Since(c.at); left < wait {
+				at, wait = i, left
+			}
+			break
+		}
+		if wait <= 0 {
+			break
+		}
+	}
+	return at, max(wait, 0)
+}
+
+// Close ends the listener.
+func (t *table) Close() error {
+	t.once.Do(func() { close(t.closed) })
+	return t.Listener.Close()
+}
+
+// Close frees the connection's place.
+func (c *conn) Close() error {
+	c.of.mu.Lock()
+	for i, o := range c.of.open {
+		if o == c {
+			c.of.open = append(c.of.open[:i:i], c.of.open[i+1:]...)
+			break
+		}
+	}
+	c.of.mu.Unlock()
+	select {
+	case c.of.freed <- struct{}{}:
+	default:
+	}
+	return c.Conn.Close()
+}
+
+// CloseWrite lets the client read the end of an answer before the connection is closed.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// hasAsked notes that a connection has sent its request.
+func hasAsked(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		c.of.mu.Lock()
+		c.asked = true
+		c.of.mu.Unlock()
+	}
+}
