@@ -59,15 +59,11 @@ func (k *keptFolder) check() error {
 	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
 		return usageErrorf("%s is a file: with --when -o takes the folder of the recordings", k.path)
 	}
-	folder, err := safefile.MakeFolder(k.path)
+	folder, err := safefile.OwnFolder(k.path)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
-	at, err := safefile.Locate(filepath.Join(k.path, "probe"))
-	if err != nil {
-		return err
-	}
+	at := safefile.At(folder, filepath.Join(k.path, "probe"))
 	defer at.Close()
 	probe, err := at.Begin()
 	if err != nil {
@@ -106,11 +102,10 @@ type keptRecording struct {
 func (k *keptFolder) begin(base string) (*keptRecording, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	folder, err := safefile.MakeFolder(k.path)
+	folder, err := safefile.OwnFolder(k.path)
 	if err != nil {
 		return nil, err
 	}
-	defer folder.Close()
 	name := ""
 	for n := 1; ; n++ {
 		if name = base + ".ddtop"; n > 1 {
@@ -123,9 +118,7 @@ func (k *keptFolder) begin(base string) (*keptRecording, error) {
 		}
 	}
 	r := &keptRecording{folder: k, name: name, path: filepath.Join(k.path, name)}
-	if r.to, err = safefile.Locate(r.path); err != nil {
-		return nil, err
-	}
+	r.to = safefile.At(folder, r.path)
 	if r.Pending, err = r.to.BeginBeside(partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
@@ -165,7 +158,7 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 func (k *keptFolder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	folder, err := safefile.MakeFolder(k.path)
+	folder, err := safefile.OwnFolder(k.path)
 	if err != nil {
 		return true, err
 	}

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 // keptForTest is a folder of recordings, and what it has removed.
@@ -169,5 +173,38 @@ func TestKeptNames(t *testing.T) {
 	}
 	if err := (&keptFolder{path: file}).check(); err == nil || !strings.Contains(fmt.Sprint(err), "is a file") {
 		t.Error(err)
+	}
+}
+
+// TestKeptInAnothersFolder: recordings that are made while nobody looks go into no folder that another user has made or may write to,
+// and a link or a pipe with the name of one gets nothing.
+func TestKeptInAnothersFolder(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	k, _ := keptForTest(t, 10, 1e6)
+	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	pipe := filepath.Join(k.path, keptFileName("puma", 17, at, "gvl_hog")+".ddtop"+partial)
+	if err := syscall.Mkfifo(pipe, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(filepath.Join(k.path, k.make(t, at, 5))); err != nil || !info.Mode().IsRegular() || info.Size() != 5 {
+		t.Errorf("%v, %v", info, err)
+	}
+	for what, change := range map[string]func() error{
+		"another user's":  func() error { return os.Chown(k.path, 65534, 0) },
+		"open to all":     func() error { return os.Chmod(k.path, 0o777) },
+		"open to a group": func() error { return os.Chmod(k.path, 0o770) },
+	} {
+		if err := errors.Join(os.Chown(k.path, 0, 0), os.Chmod(k.path, 0o700), change()); err != nil {
+			t.Fatal(err)
+		}
+		_, began := k.begin("puma-17-20261123T080000.000Z-any")
+		_, trimmed := k.trim(0)
+		for _, err := range []error{k.check(), began, trimmed} {
+			if !errors.Is(err, safefile.ErrUntrusted) {
+				t.Errorf("a folder that is %s: %v", what, err)
+			}
+		}
 	}
 }

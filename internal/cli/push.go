@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
 	"github.com/ddtop/ddtop/push/files"
@@ -257,6 +258,15 @@ func (f *pushFlags) routes() (routes []push.Route, err error) {
 			}
 		}
 	}()
+	if f.spool != "" {
+		folder, err := safefile.OwnFolder(f.spool)
+		if err == nil {
+			err = folder.Close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--spool: %w", err)
+		}
+	}
 	limits := spool.Limits{Bytes: int64(f.spoolSize), Count: maxSpooled}
 	seen := make(map[string]bool)
 	for _, text := range f.to {

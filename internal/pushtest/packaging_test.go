@@ -153,7 +153,10 @@ func TestUnitsRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o777); err != nil {
+	if err := os.Chown(dir, 65532, 65532); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(setpriv, "--reuid=65532", "--regid=65532", "--clear-groups", "--no-new-privs", "--inh-caps="+rights, "--ambient-caps="+rights, "--bounding-set="+rights, "--",

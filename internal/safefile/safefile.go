@@ -23,8 +23,8 @@ var (
 	ErrTooLarge = errors.New("it is too large")
 	// errHung: its file system did not answer in time.
 	errHung = errors.New("its file system does not answer")
-	// errUntrusted: somebody else could have written it.
-	errUntrusted = errors.New("somebody else could have written it")
+	// ErrUntrusted: somebody else could have written it.
+	ErrUntrusted = errors.New("somebody else could have written it")
 )
 
 // Patience is how long one opening, or one piece of reading, may take. A disk that is busy answers within it.

@@ -11,7 +11,7 @@ import (
 
 // ReadTrusted reads a file of at most limit bytes that decides what ddtop does: its settings, what it has kept. It has to be
 // root's, ours, or, under sudo, that of the user who started ddtop, and so has every folder and link on the way; nobody
-// else may have the right to write to any of them. errUntrusted where that is not so; it says which. All is looked at by the
+// else may have the right to write to any of them. ErrUntrusted where that is not so; it says which. All is looked at by the
 // descriptor that is then read.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
 	at, err := walkTrusted(path)
@@ -45,7 +45,7 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	defer unix.Close(root)
 	dir, err := makeBelow(root, filepath.Dir(full), trustedInode, func(st *unix.Stat_t) error {
 		if int(st.Uid) != os.Geteuid() {
-			return fmt.Errorf("%w: the folder, or the one that it is to be made in, is user %d's", errUntrusted, st.Uid)
+			return fmt.Errorf("%w: the folder, or the one that it is to be made in, is user %d's", ErrUntrusted, st.Uid)
 		}
 		return nil
 	})
@@ -80,7 +80,7 @@ func walkTrusted(path string) (location, error) {
 func trustedInode(st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
 	if !trusted(int(st.Uid)) {
-		return fmt.Errorf("%w: %s on its path, or itself, is user %d's", errUntrusted, kindOrFile(kind), st.Uid)
+		return fmt.Errorf("%w: %s on its path, or itself, is user %d's", ErrUntrusted, kindOrFile(kind), st.Uid)
 	}
 	others := uint32(0o022)
 	if os.Geteuid() != 0 {
@@ -90,7 +90,7 @@ func trustedInode(st *unix.Stat_t) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s on its path, or itself, has mode %#o: take the right to write from others (chmod go-w)",
-		errUntrusted, kindOrFile(kind), st.Mode&0o7777)
+		ErrUntrusted, kindOrFile(kind), st.Mode&0o7777)
 }
 
 func kindOrFile(kind uint32) string {

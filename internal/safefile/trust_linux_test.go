@@ -48,12 +48,12 @@ func TestTrusted(t *testing.T) {
 		t.Setenv("SUDO_UID", c.sudo)
 		t.Setenv("PKEXEC_UID", "")
 		b, err := ReadTrusted(file, 10)
-		if (err == nil) != c.reads || err == nil && string(b) != "old" || err != nil && !errors.Is(err, errUntrusted) {
+		if (err == nil) != c.reads || err == nil && string(b) != "old" || err != nil && !errors.Is(err, ErrUntrusted) {
 			t.Errorf("%s: read %q, %v", c.name, b, err)
 		}
 		for _, path := range []string{file, filepath.Join(filepath.Dir(file), "made", "folders", "table")} {
 			err = WriteTrusted(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err })
-			if (err == nil) != c.writes || err != nil && !errors.Is(err, errUntrusted) {
+			if (err == nil) != c.writes || err != nil && !errors.Is(err, ErrUntrusted) {
 				t.Errorf("%s: writing %s: %v", c.name, path, err)
 			}
 			if b, err := ReadTrusted(path, 10); c.writes && (err != nil || string(b) != "new") {

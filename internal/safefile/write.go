@@ -27,6 +27,15 @@ type Destination struct {
 	Info fs.FileInfo
 }
 
+// At is a file's place in an open folder, which Close closes. What has the name already is replaced: a link is not followed, and a
+// pipe is not written into. path is the folder's path and the name.
+func At(folder *os.Root, path string) *Destination {
+	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
+}
+
+// Write writes the file beside its place, of mode 0600, and moves it there when it is complete. It is there whole, or not at all.
+func (p *Destination) Write(write func(io.Writer) error) error { return p.write(write) }
+
 // Close closes the folder.
 func (p *Destination) Close() error { return p.dir.Close() }
 

@@ -63,6 +63,7 @@ type file struct {
 
 // New returns the destination of a URL file:///FOLDER, with max-age and max-size as its parameters:
 // file:///var/profiles?max-age=48h& max-size=500MB. The folder is made if it is not there.
+// It has to be ddtop's own (safefile.OwnFolder).
 func New(u *url.URL) (*Folder, error) {
 	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.User != nil {
 		return nil, fmt.Errorf("a folder is named by its whole path, as in file:///var/profiles")
@@ -84,7 +85,7 @@ func New(u *url.URL) (*Folder, error) {
 			return nil, fmt.Errorf("parameter %s: %w", key, err)
 		}
 	}
-	folder, err := safefile.MakeFolder(d.path)
+	folder, err := safefile.OwnFolder(d.path)
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +118,10 @@ func nameOf(p *push.Payload) string {
 }
 
 // Send writes a file, and removes those that are too old or too much.
-func (d *Folder) Send(ctx context.Context, p *push.Payload) error {
+func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	folder, err := safefile.MakeFolder(d.path) // somebody may have removed it
+	folder, err := safefile.OwnFolder(d.path) // somebody may have removed it
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (d *Folder) Send(ctx context.Context, p *push.Payload) error {
 		}
 	}
 	name := nameOf(p)
-	err = safefile.WriteFile(filepath.Join(d.path, name), safefile.Waiting{GiveUp: ctx.Done()}, func(w io.Writer) error {
+	err = safefile.At(folder, filepath.Join(d.path, name)).Write(func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(p.Body))
 		return err
 	})

@@ -99,7 +99,7 @@ func numberOf(name string) int64 {
 
 // openFolder opens a folder, and makes it where it is missing.
 func openFolder(path string) (_ *folder, err error) {
-	dir, err := safefile.MakeFolder(path)
+	dir, err := safefile.OwnFolder(path)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func openFolder(path string) (_ *folder, err error) {
 			err = errors.Join(err, f.close())
 		}
 	}()
-	if f.lock, err = dir.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if f.lock, err = safefile.OpenOwn(dir, lockName, os.O_RDWR|os.O_CREATE); err != nil {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -144,8 +144,8 @@ func (f *folder) list() ([]entry, error) {
 			continue
 		}
 		info, err := f.dir.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			continue
+		if errors.Is(err, fs.ErrNotExist) || err == nil && safefile.OwnFile(info) != nil {
+			continue // it is gone, or another user has put it there
 		}
 		if err != nil {
 			return nil, err
@@ -213,7 +213,10 @@ func syncNames(dir *os.Root) error {
 }
 
 func (f *folder) read(name string) ([]byte, error) {
-	file, err := f.root().Open(name)
+	file, err := safefile.OpenOwn(f.root(), name, os.O_RDONLY)
+	if errors.Is(err, safefile.ErrNotRegular) || errors.Is(err, safefile.ErrUntrusted) {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
 	if err != nil {
 		return nil, err
 	}
