@@ -53,12 +53,13 @@ func (p *Period) IDBytes() [16]byte {
 type Payload struct {
 	ContentType string            `json:"content_type,omitempty"`
 	Header      map[string]string `json:"header,omitempty"`
-	// PID, Title, From and To are the Period's.
-	PID   int       `json:"pid"`
-	Title string    `json:"title"`
-	From  time.Time `json:"from"`
-	To    time.Time `json:"to"`
-	Body  []byte    `json:"-"`
+	// PID, Title, From and To are the Period's, Service is the tag.
+	PID     int       `json:"pid"`
+	Title   string    `json:"title"`
+	Service string    `json:"service,omitempty"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	Body    []byte    `json:"-"`
 }
 
 // Destination is where profiles are sent. Encode and Send may be called at the same time.
@@ -105,6 +106,7 @@ func (e *RemarkError) Unwrap() error { return e.Err }
 // fill notes of whom a payload is.
 func (p *Payload) fill(period *Period) {
 	p.PID, p.Title, p.From, p.To = period.Process.PID, period.Process.Title, period.From, period.To
+	p.Service = period.Tags.Get("service")
 }
 
 // errFormat: what the spool holds is no payload.

@@ -25,10 +25,14 @@ type Stats struct {
 	// Refused is how many it did not take for good; Lost how many were given up because they came faster than the disk took
 	// them, or could not be encoded, or were in memory when ddtop ended.
 	Refused, Lost int64
+	// GivenUp is how many were dropped after many tries, or a long time, although others were taken.
+	GivenUp int64
 	// LastSent is when it took something last; zero: never. LastError is what is wrong now, "" when the last try went well.
 	LastSent  time.Time
 	LastError string
-	Spool     spool.Stats
+	// AsideError is why the profiles that are set aside are not taken, "" while none is.
+	AsideError string
+	Spool      spool.Stats
 }
 
 // Pusher hands periods to destinations. Its methods may be called from any goroutine.
@@ -42,7 +46,7 @@ type Pusher struct {
 func New(routes []Route, log *slog.Logger) *Pusher {
 	p := new(Pusher)
 	for _, r := range routes {
-		l := &lane{Route: r, log: log.With("to", r.String()), changed: make(chan struct{}, 1), closing: make(chan struct{}), random: rand.Float64}
+		l := &lane{Route: r, log: log.With("to", r.String()), changed: make(chan struct{}, 1), closing: make(chan struct{}), random: rand.Float64, apart: make(map[string]*apart)}
 		l.intake.more = make(chan struct{}, 1)
 		l.ctx, l.cancel = context.WithCancel(context.Background())
 		p.lanes = append(p.lanes, l)
@@ -113,6 +117,8 @@ type lane struct {
 	cancel  context.CancelFunc
 	random  func() float64 // 0 to 1
 	remark  string         // the last one; of the goroutine that sends
+	round   round          // of the goroutine that sends
+	apart   map[string]*apart
 
 	mu       sync.Mutex
 	stats    Stats

@@ -3,7 +3,6 @@ package push
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -19,30 +18,35 @@ const (
 	reminder = time.Hour
 )
 
+// maxLastTries bounds the tries that fail when it is time to end.
+const maxLastTries = 3
+
 // send sends what is in the queue, oldest first, until the lane is closed and all that can be has been sent.
 func (l *lane) send() {
 	rest := time.Duration(0)
+	lastTried := make(map[string]bool) // what failed when it was time to end
 	for l.ctx.Err() == nil {
-		var again time.Duration
-		closing := l.isClosing() // what was begun before the end is no last try
-		something, err := l.sendOldest()
+		all, closing := l.hasSpooled(), l.isClosing() // what was begun before the end is no last try
+		var t try
+		if closing {
+			t = l.tryLast(lastTried)
+		} else {
+			t = l.tryNext(time.Now())
+		}
 		switch {
-		case err != nil:
-			again, rest = l.after(err, rest)
-			if closing {
-				return // it was tried once more
-			}
-		case something:
+		case t.err == nil && t.tried:
 			rest = 0
-			continue
+		case closing && (t.err != nil && (!t.tried || len(lastTried) >= maxLastTries) || t.err == nil && all):
+			return
+		case closing && t.err != nil:
+		case t.err == nil:
+			l.pauseForNews(t.wait)
+		case t.goOn:
+		default:
+			var again time.Duration
+			again, rest = l.after(t.err, rest)
+			l.pause(again)
 		}
-		if err == nil && l.isClosing() && l.hasSpooled() {
-			if l.Queue.Stats().Count == 0 {
-				return
-			}
-			continue // it came in between
-		}
-		l.pause(again)
 	}
 }
 
@@ -57,20 +61,28 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pause waits: for so long, or, for 0, until there is something in the queue; or until it is time to end.
-func (l *lane) pause(wait time.Duration) {
-	if wait == 0 {
-		closing := l.closing
-		if l.isClosing() {
-			closing = nil // what is still being spooled is waited for
-		}
-		select {
-		case <-l.changed:
-		case <-closing:
-		case <-l.ctx.Done():
-		}
-		return
+// pauseForNews waits until there is something new in the queue, it is time to end, or, if wait is not zero, until it is over.
+func (l *lane) pauseForNews(wait time.Duration) {
+	closing := l.closing
+	if l.isClosing() {
+		closing = nil // what is still being spooled is waited for
 	}
+	var over <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-l.changed:
+	case <-over:
+	case <-closing:
+	case <-l.ctx.Done():
+	}
+}
+
+// pause waits, or until it is time to end.
+func (l *lane) pause(wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -95,20 +107,10 @@ func (l *lane) hasSpooled() bool {
 	return l.spooled
 }
 
-// sendOldest sends one payload, and reports whether there was one. The error is of what is to be tried again.
-func (l *lane) sendOldest() (something bool, err error) {
-	name, data, err := l.Queue.Oldest()
-	if err != nil {
-		l.failed(fmt.Errorf("reading the spool: %w", err))
-		return false, err
-	}
-	if name == "" {
-		return false, nil
-	}
-	payload, err := unmarshal(data)
-	if err != nil {
-		err = &RefusedError{err}
-	} else {
+// deliver sends a payload, and removes it if it was taken or refused. The error is of what is to be tried again.
+func (l *lane) deliver(name string, payload *Payload, broken error) error {
+	err := broken
+	if err == nil {
 		ctx, cancel := context.WithTimeout(l.ctx, sendPatience)
 		err = l.Send(ctx, payload)
 		cancel()
@@ -122,16 +124,18 @@ func (l *lane) sendOldest() (something bool, err error) {
 	case errors.As(err, &refused):
 		l.refused(payload, err)
 	default:
-		if l.ctx.Err() == nil {
-			l.failed(err)
-		}
-		return true, err
+		l.Queue.Return() // it may be dropped while it waits
+		return err
 	}
+	l.remove(name)
+	return nil
+}
+
+func (l *lane) remove(name string) {
 	if err := l.Queue.Remove(name); err != nil {
 		// It is out of the list; after a restart it would be sent once more.
 		l.log.Error("a profile that was sent could not be removed from the spool", "err", err)
 	}
-	return true, nil
 }
 
 func (l *lane) sent(bytes int) {

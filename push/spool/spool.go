@@ -25,6 +25,8 @@ type Stats struct {
 	// Count and Bytes are what is kept now; InMemory of Count are those that are lost when ddtop ends.
 	Count, InMemory int
 	Bytes           int64
+	// Aside is how many of Count are set aside: they wait for a time of their own, and others go before them.
+	Aside int
 	// Dropped and DroppedBytes are what was given up because of the limits, since Open.
 	Dropped, DroppedBytes int64
 	// Damaged is how many files were not what had been written, and were removed.
@@ -63,6 +65,19 @@ type entry struct {
 	size int64
 	// held is the content where it is not in the store; nil: it is.
 	held []byte
+	mark Mark
+}
+
+// Mark is what the sender notes of an entry. It is lost when ddtop ends: every entry then starts anew.
+type Mark struct {
+	// Group is whose entry it is. It is empty while the entry has not been read.
+	Group string
+	// Failed is how many tries to send it failed. Blamed is how many of these failed although others were sent since the try before.
+	Failed, Blamed int
+	// SentBefore is how many entries had been sent at the last try.
+	SentBefore int64
+	// Until is when it may be tried again. It is zero while the entry keeps its turn.
+	Until time.Time
 }
 
 // Queue is a bounded queue. One goroutine puts, another one takes; any may ask for Stats. No lock is held while the disk is
@@ -73,7 +88,7 @@ type Queue struct {
 
 	mu      sync.Mutex
 	entries []entry // oldest first
-	taken   string  // the name of the one that Oldest gave out last, which is not dropped meanwhile
+	taken   string  // the name of the one that Next gave out last, which is not dropped meanwhile
 	stats   Stats
 	last    int64 // number of the newest name
 }
@@ -174,19 +189,36 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop takes the oldest entry that may go out of the list, and counts it. The one that is being sent stays.
+// drop takes the oldest entry that may go out of the list, and counts it: the oldest of those that are set aside, if there are
+// any. The one that is being sent stays.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	oldest := -1
 	for i := range q.entries {
-		if e := q.entries[i]; e.name != q.taken && may(&e) {
-			q.takeOut(i)
-			q.stats.Dropped++
-			q.stats.DroppedBytes += e.size
-			return e, true
+		e := &q.entries[i]
+		if e.name == q.taken || !may(e) {
+			continue
+		}
+		if oldest < 0 {
+			oldest = i
+		}
+		if !e.mark.Until.IsZero() {
+			oldest = i
+			break
+		}
+		if q.stats.Aside == 0 {
+			break
 		}
 	}
-	return entry{}, false
+	if oldest < 0 {
+		return entry{}, false
+	}
+	e := q.entries[oldest]
+	q.takeOut(oldest)
+	q.stats.Dropped++
+	q.stats.DroppedBytes += e.size
+	return e, true
 }
 
 // takeOut removes an entry from the list. The caller holds mu.
@@ -198,6 +230,9 @@ func (q *Queue) takeOut(i int) {
 	if e.held != nil {
 		q.stats.InMemory--
 	}
+	if !e.mark.Until.IsZero() {
+		q.stats.Aside--
+	}
 }
 
 func (q *Queue) nextName(now time.Time) string {
@@ -207,35 +242,75 @@ func (q *Queue) nextName(now time.Time) string {
 	return nameOf(q.last)
 }
 
-// Oldest returns the oldest entry, and its name for Remove; "" when there is none. It is not dropped until it is removed or
-// Oldest is called again. Files that are not what was written are passed over, removed and counted. The error is of a file that
-// can't be read now.
+// Oldest is Next of all entries.
 func (q *Queue) Oldest() (name string, data []byte, err error) {
+	name, data, _, err = q.Next(func(string, Mark) bool { return true })
+	return name, data, err
+}
+
+// Next returns the oldest entry that may be sent now, its name for Remove and Note, and what was noted of it. The name is empty if
+// there is none. The entry is not dropped until it is removed, Next is called again, or Return is. Files that are not what was
+// written are passed over, removed and counted. The error is of a file that cannot be read now.
+func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
 	for {
-		q.mu.Lock()
-		if len(q.entries) == 0 {
-			q.taken = ""
-			q.mu.Unlock()
-			return "", nil, nil
+		e, ok := q.take(may)
+		if !ok {
+			return "", nil, Mark{}, nil
 		}
-		e := q.entries[0]
-		q.taken = e.name
-		q.mu.Unlock()
 		if e.held != nil {
-			return e.name, e.held, nil
+			return e.name, e.held, e.mark, nil
 		}
 		data, err := q.store.read(e.name)
 		if err == nil {
-			return e.name, data, nil
+			return e.name, data, e.mark, nil
 		}
 		if !errors.Is(err, errDamaged) && !errors.Is(err, fs.ErrNotExist) {
-			return "", nil, err
+			return "", nil, Mark{}, err
 		}
 		q.mu.Lock()
 		q.stats.Damaged++
 		q.mu.Unlock()
 		if err := q.Remove(e.name); err != nil {
-			return "", nil, err
+			return "", nil, Mark{}, err
+		}
+	}
+}
+
+// take finds the entry that Next returns, and keeps it from being dropped.
+func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken = ""
+	for i := range q.entries {
+		if e := q.entries[i]; may(e.name, e.mark) {
+			q.taken = e.name
+			return e, true
+		}
+	}
+	return entry{}, false
+}
+
+// Return lets the entry that Next returned be dropped: it is not being sent any more.
+func (q *Queue) Return() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken = ""
+}
+
+// Note notes something of an entry, if it is still there.
+func (q *Queue) Note(name string, m Mark) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.entries {
+		if e := &q.entries[i]; e.name == name {
+			if !e.mark.Until.IsZero() {
+				q.stats.Aside--
+			}
+			if !m.Until.IsZero() {
+				q.stats.Aside++
+			}
+			e.mark = m
+			return
 		}
 	}
 }

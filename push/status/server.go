@@ -165,7 +165,14 @@ func writeHealth(w io.Writer, f *Figures) error {
 		} else if d.LastSent.IsZero() {
 			how = "nothing sent yet"
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s, %d waiting\n", d.Destination, how, d.Spool.Count); err != nil {
+		aside := ""
+		if n := d.Spool.Aside; n > 0 {
+			aside = fmt.Sprintf(", %d of them set aside: %q", n, d.AsideError)
+		}
+		if d.GivenUp > 0 {
+			aside += fmt.Sprintf(", %d given up", d.GivenUp)
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s, %d waiting%s\n", d.Destination, how, d.Spool.Count, aside); err != nil {
 			return err
 		}
 	}

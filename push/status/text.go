@@ -135,7 +135,11 @@ func (p *page) destinations(all []push.Stats) {
 		{"ddtop_push_sent_bytes_total", "counter", "Size of the profiles that a destination took.", func(s *push.Stats) float64 { return float64(s.SentBytes) }},
 		{"ddtop_push_failures_total", "counter", "Tries to send that failed and were made again.", func(s *push.Stats) float64 { return float64(s.Failures) }},
 		{"ddtop_push_profiles_refused_total", "counter", "Profiles that a destination did not take for good.", func(s *push.Stats) float64 { return float64(s.Refused) }},
-		{"ddtop_push_profiles_lost_total", "counter", "Profiles that were given up: dropped from a full spool, or never in one.", func(s *push.Stats) float64 { return float64(s.Lost + s.Spool.Dropped) }},
+		{"ddtop_push_profiles_lost_total", "counter", "Profiles that were given up: dropped from a full spool, never in one, or never taken.", func(s *push.Stats) float64 {
+			return float64(s.Lost + s.Spool.Dropped + s.GivenUp)
+		}},
+		{"ddtop_push_profiles_given_up_total", "counter", "Profiles that were dropped after many tries, although others were taken.", func(s *push.Stats) float64 { return float64(s.GivenUp) }},
+		{"ddtop_push_profiles_set_aside", "gauge", "Profiles that are not taken while others are, and are tried again later.", func(s *push.Stats) float64 { return float64(s.Spool.Aside) }},
 		{"ddtop_push_spool_profiles", "gauge", "Profiles that wait to be sent.", func(s *push.Stats) float64 { return float64(s.Spool.Count) }},
 		{"ddtop_push_spool_bytes", "gauge", "Size of the profiles that wait to be sent.", func(s *push.Stats) float64 { return float64(s.Spool.Bytes) }},
 		{"ddtop_push_failing", "gauge", "1 while the last try to send has failed.", func(s *push.Stats) float64 {

@@ -1,0 +1,294 @@
+package push
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/push/spool"
+)
+
+// How a payload that a destination does not take is told from a destination that takes nothing. The oldest payload is tried first.
+// When it has failed a few times, others are tried right after it. If one of them is taken, the destination is well: the oldest is
+// set aside, and with it the payloads of its service. If none is, the destination is out of reach, and the next round begins with
+// the oldest again, so that all arrive in order when it is back.
+const (
+	// headTries is how many tries of the oldest payload fail before others are tried, too: with the rests between them, three
+	// seconds.
+	headTries = 3
+	// maxProbes bounds the others that are tried in one round: what a destination that is out of reach costs.
+	maxProbes = 3
+	// firstAside and longestAside bound the time for which a payload, or a service, is set aside. It doubles with each failure.
+	firstAside   = 10 * time.Second
+	longestAside = 5 * time.Minute
+	// maxBlamed bounds the tries of a payload that fail although others are taken: some 40 minutes.
+	maxBlamed = 10
+	// maxAge bounds the age of a payload that has failed. Destinations refuse what is older.
+	maxAge = 7 * 24 * time.Hour
+	// maxApart bounds the services that are set aside as a whole.
+	maxApart = 1024
+)
+
+// round is a series of tries that begins with the oldest payload.
+type round struct {
+	// head is the oldest payload's name. It is empty if no round is going on, and the oldest is next.
+	head   string
+	mark   spool.Mark
+	probes int
+	err    error // of the last try
+	rested bool  // the destination has asked for a rest, after which the next one is tried
+	// tried are the names of what was tried since something was taken, groups are theirs. anyGroup is set when there is no payload of
+	// another group.
+	tried, groups map[string]bool
+	anyGroup      bool
+}
+
+// apart is a service whose payloads are not taken though others are.
+type apart struct {
+	failed int
+	until  time.Time
+	gaveUp bool // it has been told that one was given up
+}
+
+// try is what came of a try.
+type try struct {
+	// tried is false if there was nothing to be tried. Then wait is the time until there is, or zero.
+	tried bool
+	wait  time.Duration
+	// err is of what is to be tried again. If goOn, the next one is tried at once.
+	err  error
+	goOn bool
+}
+
+// group is what payloads have in common that fail together: their service.
+func (p *Payload) group() string { return cmp.Or(p.Service, p.Title, "unknown") }
+
+// tryNext tries the payload whose turn it is.
+func (l *lane) tryNext(now time.Time) try {
+	for {
+		var wake time.Time
+		name, payload, mark, broken, err := l.read(func(name string, m spool.Mark) bool { return l.mayTry(name, m, now, &wake) })
+		r := &l.round
+		switch {
+		case err != nil:
+			return try{err: err}
+		case name == "" && r.head != "" && !r.anyGroup:
+			r.anyGroup = true
+		case name == "" && r.head != "":
+			// There is nothing that was not tried.
+			err, rested := r.err, r.rested
+			l.round = round{}
+			if !rested {
+				return try{err: err}
+			}
+		case name == "":
+			if wake.IsZero() {
+				return try{}
+			}
+			return try{wait: max(wake.Sub(now), time.Millisecond)}
+		case mark.Failed > 0 && !payload.To.IsZero() && now.Sub(payload.To) > maxAge:
+			l.giveUp(name, payload, mark, fmt.Errorf("it is older than %v", maxAge))
+		default:
+			err := l.deliver(name, payload, broken)
+			if err == nil {
+				l.taken(name, mark.Group, now, broken)
+				return try{tried: true}
+			}
+			if l.ctx.Err() != nil {
+				return try{tried: true, err: err}
+			}
+			return l.notTaken(name, payload, mark, err, now)
+		}
+	}
+}
+
+// tryLast tries, at the end, what was not tried since it was time to end.
+func (l *lane) tryLast(tried map[string]bool) try {
+	name, payload, _, broken, err := l.read(func(name string, _ spool.Mark) bool { return !tried[name] })
+	if err != nil || name == "" {
+		return try{err: err}
+	}
+	if err = l.deliver(name, payload, broken); err != nil {
+		tried[name] = true
+		if l.ctx.Err() == nil {
+			l.failed(err)
+		}
+	}
+	return try{tried: true, err: err}
+}
+
+// read reads the oldest payload that may be tried, and notes its group. broken is why what was read is no payload.
+func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
+	for {
+		var data []byte
+		name, data, mark, err = l.Queue.Next(may)
+		if err != nil {
+			l.failed(fmt.Errorf("reading the spool: %w", err))
+			return "", nil, mark, nil, err
+		}
+		if name == "" {
+			return "", nil, mark, nil, nil
+		}
+		if p, err = unmarshal(data); err != nil {
+			return name, new(Payload), mark, &RefusedError{err}, nil
+		}
+		if mark.Group != "" {
+			return name, p, mark, nil, nil
+		}
+		mark.Group = p.group()
+		l.Queue.Note(name, mark)
+		if may(name, mark) {
+			return name, p, mark, nil, nil
+		}
+	}
+}
+
+// mayTry reports whether it is a payload's turn. If it is set aside, wake becomes the time when that ends, if it is the first.
+func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
+	until := m.Until
+	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
+		until = a.until
+	}
+	if until.After(now) {
+		if wake.IsZero() || until.Before(*wake) {
+			*wake = until
+		}
+		return false
+	}
+	r := &l.round
+	if r.head == "" {
+		return true
+	}
+	return !r.tried[name] && (r.anyGroup || m.Group == "" || !r.groups[m.Group])
+}
+
+// taken ends a round: the destination is well. If the payload was not the round's head, the head is set aside.
+func (l *lane) taken(name, group string, now time.Time, broken error) {
+	if broken != nil {
+		return // it says nothing of the destination
+	}
+	r := l.round
+	l.round = round{}
+	if a := l.apart[group]; a != nil {
+		delete(l.apart, group)
+		l.log.Info("profiles of a service are taken again", "service", group)
+	}
+	if r.head == "" || r.head == name {
+		l.noteAside("")
+		return
+	}
+	if r.mark.Group != group && len(l.apart) < maxApart {
+		l.apart[r.mark.Group] = &apart{failed: 1, until: now.Add(l.asideFor(1))}
+	}
+	r.mark.Until = now.Add(l.asideFor(r.mark.Failed))
+	l.Queue.Note(r.head, r.mark)
+	l.noteAside(r.err.Error())
+	l.log.Warn("a profile is not taken while others are: it is set aside, and tried again later", "service", r.mark.Group, "err", r.err)
+}
+
+// notTaken notes that a payload was not taken, and says how to go on.
+func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now time.Time) try {
+	sent := l.sentSoFar()
+	if m.Failed++; m.Failed > 1 && sent > m.SentBefore {
+		m.Blamed++
+	}
+	m.SentBefore = sent
+	if m.Blamed >= maxBlamed {
+		l.countFailure()
+		l.giveUp(name, p, m, err)
+		return try{tried: true}
+	}
+	var later *LaterError
+	asked := errors.As(err, &later)
+	if a := l.apart[m.Group]; a != nil {
+		a.failed++
+		a.until = now.Add(l.asideFor(a.failed))
+		m.Until = now.Add(l.asideFor(m.Failed))
+		if asked && now.Add(min(later.After, longestAsked)).After(a.until) {
+			a.until = now.Add(min(later.After, longestAsked))
+		}
+		l.Queue.Note(name, m)
+		l.countFailure()
+		l.noteAside(err.Error())
+		return try{tried: true, err: err, goOn: true}
+	}
+	m.Until = time.Time{}
+	l.Queue.Note(name, m)
+	l.failed(err)
+	return l.round.next(name, m, err, asked)
+}
+
+// next says how a round goes on after a failure. asked means that the destination has asked for a rest.
+func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
+	r.err = err
+	if r.head == "" {
+		if m.Failed < headTries {
+			return try{tried: true, err: err}
+		}
+		r.head, r.mark = name, m
+		if r.tried == nil {
+			r.tried, r.groups = make(map[string]bool), make(map[string]bool)
+		}
+	} else {
+		r.probes++
+	}
+	r.tried[name], r.groups[m.Group] = true, true
+	if r.probes >= maxProbes {
+		// The next round begins with the oldest, and tries others after it than this one.
+		*r = round{tried: r.tried, groups: r.groups}
+		return try{tried: true, err: err}
+	}
+	r.rested = asked
+	return try{tried: true, err: err, goOn: !asked}
+}
+
+// giveUp drops a payload that is never taken.
+func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
+	l.mu.Lock()
+	l.stats.GivenUp++
+	l.mu.Unlock()
+	l.remove(name)
+	if l.round.head == name {
+		l.round = round{}
+	}
+	a := l.apart[m.Group]
+	if a != nil && a.gaveUp {
+		return
+	}
+	if a != nil {
+		a.gaveUp = true
+	}
+	l.log.Error("a profile is given up: it was not taken, however often it was tried", "service", m.Group, "pid", p.PID, "tries", m.Failed, "err", err)
+}
+
+// asideFor is how long something is set aside after so many failures.
+func (l *lane) asideFor(failed int) time.Duration {
+	d := longestAside
+	if failed < 6 { // 10 s << 5 is more than five minutes
+		d = min(firstAside<<(max(failed, 1)-1), longestAside)
+	}
+	return d/2 + time.Duration(l.random()*float64(d/2))
+}
+
+func (l *lane) sentSoFar() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats.Sent
+}
+
+func (l *lane) countFailure() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Failures++
+}
+
+// noteAside notes why profiles are set aside. An empty text is noted once none is.
+func (l *lane) noteAside(text string) {
+	if text == "" && l.Queue.Stats().Aside > 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.AsideError = text
+}
