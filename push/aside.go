@@ -37,7 +37,6 @@ type round struct {
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
-	rested bool  // the destination has asked for a rest, after which the next one is tried
 	// tried are the names of what was tried since something was taken, groups are theirs. anyGroup is set when there is no payload of
 	// another group.
 	tried, groups map[string]bool
@@ -77,11 +76,9 @@ func (l *lane) tryNext(now time.Time) try {
 			r.anyGroup = true
 		case name == "" && r.head != "":
 			// There is nothing that was not tried.
-			err, rested := r.err, r.rested
+			err := r.err
 			l.round = round{}
-			if !rested {
-				return try{err: err}
-			}
+			return try{err: err}
 		case name == "":
 			if wake.IsZero() {
 				return try{}
@@ -201,29 +198,33 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	}
 	var later *LaterError
 	asked := errors.As(err, &later)
-	if a := l.apart[m.Group]; a != nil {
+	a := l.apart[m.Group]
+	if a != nil {
 		a.failed++
 		a.until = now.Add(l.asideFor(a.failed))
-		m.Until = now.Add(l.asideFor(m.Failed))
-		if asked && now.Add(min(later.After, longestAsked)).After(a.until) {
-			a.until = now.Add(min(later.After, longestAsked))
+	}
+	if a != nil || !m.Until.IsZero() {
+		wait := l.asideFor(m.Failed)
+		if asked {
+			wait = max(wait, min(later.After, longestAsked))
 		}
+		m.Until = now.Add(wait)
 		l.Queue.Note(name, m)
 		l.countFailure()
 		l.noteAside(err.Error())
 		return try{tried: true, err: err, goOn: true}
 	}
-	m.Until = time.Time{}
 	l.Queue.Note(name, m)
 	l.failed(err)
 	return l.round.next(name, m, err, asked)
 }
 
-// next says how a round goes on after a failure. asked means that the destination has asked for a rest.
+// next says how a round goes on after a failure. asked means that the destination has asked for a rest: then one other is tried, and
+// that after one rest.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
-		if m.Failed < headTries {
+		if m.Failed < headTries && !(asked && m.Failed > 1) {
 			return try{tried: true, err: err}
 		}
 		r.head, r.mark = name, m
@@ -234,13 +235,12 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 		r.probes++
 	}
 	r.tried[name], r.groups[m.Group] = true, true
-	if r.probes >= maxProbes {
+	if r.probes >= maxProbes || asked && r.probes > 0 {
 		// The next round begins with the oldest, and tries others after it than this one.
 		*r = round{tried: r.tried, groups: r.groups}
 		return try{tried: true, err: err}
 	}
-	r.rested = asked
-	return try{tried: true, err: err, goOn: !asked}
+	return try{tried: true, err: err, goOn: true}
 }
 
 // giveUp drops a payload that is never taken.

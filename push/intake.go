@@ -124,13 +124,13 @@ func (l *lane) tellOfDisk(err error) {
 	}
 }
 
-// tellOfDrops says that the limit of the spool is reached, when that begins; how many were dropped is told when the destination
-// is back.
+// tellOfDrops says that the limit of the spool is reached, when that begins and every hour while it lasts. How many were dropped is
+// told when the destination is back.
 func (l *lane) tellOfDrops(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n > 0 && !l.full {
-		l.full = true
+	if now := time.Now(); n > 0 && !now.Before(l.sayFullAt) {
+		l.sayFullAt = now.Add(reminder)
 		l.log.Warn("the spool is full: the oldest profiles are dropped")
 	}
 }

@@ -125,8 +125,9 @@ type lane struct {
 	spooled  bool      // the goroutine that spools has ended
 	troubled time.Time // since when sending fails; zero: it does not
 	sayAt    time.Time // when it is said next that it still does
-	full     bool      // it has been told that the queue is full
 	disk     bool      // it has been told that the disk fails
+	// sayFullAt is when it is said next that the queue is full.
+	sayFullAt time.Time
 }
 
 func (l *lane) offer(data []byte) {

@@ -145,7 +145,7 @@ func (l *lane) sent(bytes int) {
 	l.stats.LastSent = time.Now()
 	since := l.troubled
 	recovered := l.stats.LastError != "" && !since.IsZero()
-	l.stats.LastError, l.troubled, l.sayAt, l.full = "", time.Time{}, time.Time{}, false
+	l.stats.LastError, l.troubled, l.sayAt = "", time.Time{}, time.Time{}
 	l.mu.Unlock()
 	if recovered {
 		s := l.Queue.Stats()
