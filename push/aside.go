@@ -134,8 +134,10 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 			return name, p, mark, nil, nil
 		}
 		mark.Group = p.group()
+		now := may(name, mark)
+		mark.Held = !now && l.apart[mark.Group] != nil
 		l.Queue.Note(name, mark)
-		if may(name, mark) {
+		if now {
 			return name, p, mark, nil, nil
 		}
 	}
@@ -190,7 +192,7 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	if m.Failed++; m.Failed > 1 && sent > m.SentBefore {
 		m.Blamed++
 	}
-	m.SentBefore = sent
+	m.SentBefore, m.Held = sent, false
 	if m.Blamed >= maxBlamed {
 		l.countFailure()
 		l.giveUp(name, p, m, err)
@@ -285,7 +287,7 @@ func (l *lane) countFailure() {
 
 // noteAside notes why profiles are set aside. An empty text is noted once none is.
 func (l *lane) noteAside(text string) {
-	if text == "" && l.Queue.Stats().Aside > 0 {
+	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return
 	}
 	l.mu.Lock()

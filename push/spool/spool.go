@@ -78,7 +78,12 @@ type Mark struct {
 	SentBefore int64
 	// Until is when it may be tried again. It is zero while the entry keeps its turn.
 	Until time.Time
+	// Held is set while it waits because others of its group are not taken.
+	Held bool
 }
+
+// aside reports whether others go before the entry.
+func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
 
 // Queue is a bounded queue. One goroutine puts, another one takes; any may ask for Stats. No lock is held while the disk is
 // waited for.
@@ -203,7 +208,7 @@ func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 		if oldest < 0 {
 			oldest = i
 		}
-		if !e.mark.Until.IsZero() {
+		if e.mark.aside() {
 			oldest = i
 			break
 		}
@@ -230,7 +235,7 @@ func (q *Queue) takeOut(i int) {
 	if e.held != nil {
 		q.stats.InMemory--
 	}
-	if !e.mark.Until.IsZero() {
+	if e.mark.aside() {
 		q.stats.Aside--
 	}
 }
@@ -303,10 +308,10 @@ func (q *Queue) Note(name string, m Mark) {
 	defer q.mu.Unlock()
 	for i := range q.entries {
 		if e := &q.entries[i]; e.name == name {
-			if !e.mark.Until.IsZero() {
+			if e.mark.aside() {
 				q.stats.Aside--
 			}
-			if !m.Until.IsZero() {
+			if m.aside() {
 				q.stats.Aside++
 			}
 			e.mark = m
