@@ -9,17 +9,19 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// How a payload that a destination does not take is told from a destination that takes nothing. The oldest payload is tried first.
-// When it has failed a few times, others are tried right after it. If one of them is taken, the destination is well: the oldest is
-// set aside, and with it the payloads of its service. If none is, the destination is out of reach, and the next round begins with
-// the oldest again, so that all arrive in order when it is back.
+// How a payload that a destination does not take is told from a destination that takes nothing. The oldest payload
+// is tried first. When it has failed a few times, others are tried right after it. If one of them is taken, the
+// destination is well: the oldest is set aside, and with it the payloads of its service. If none is, the
+// destination is out of reach, and the next round begins with the oldest again, so that all arrive in order when it
+// is back.
 const (
-	// headTries is how many tries of the oldest payload fail before others are tried, too: with the rests between them, three
-	// seconds.
+	// headTries is how many tries of the oldest payload fail before others are tried, too: with the rests between
+	// them, three seconds.
 	headTries = 3
 	// maxProbes bounds the others that are tried in one round: what a destination that is out of reach costs.
 	maxProbes = 3
-	// firstAside and longestAside bound the time for which a payload, or a service, is set aside. It doubles with each failure.
+	// firstAside and longestAside bound the time for which a payload, or a service, is set aside. It doubles with
+	// each failure.
 	firstAside   = 10 * time.Second
 	longestAside = 5 * time.Minute
 	// maxBlamed bounds the tries of a payload that fail although others are taken: some 40 minutes.
@@ -37,8 +39,8 @@ type round struct {
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
-	// tried are the names of what was tried since something was taken, groups are theirs. anyGroup is set when there is no payload of
-	// another group.
+	// tried are the names of what was tried since something was taken, groups are theirs. anyGroup is set when
+	// there is no payload of another group.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
@@ -67,7 +69,9 @@ func (p *Payload) group() string { return cmp.Or(p.Service, p.Title, "unknown") 
 func (l *lane) tryNext(now time.Time) try {
 	for {
 		var wake time.Time
-		name, payload, mark, broken, err := l.read(func(name string, m spool.Mark) bool { return l.mayTry(name, m, now, &wake) })
+		name, payload, mark, broken, err := l.read(func(name string, m spool.Mark) bool {
+			return l.mayTry(name, m, now, &wake)
+		})
 		r := &l.round
 		switch {
 		case err != nil:
@@ -143,7 +147,8 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 	}
 }
 
-// mayTry reports whether it is a payload's turn. If it is set aside, wake becomes the time when that ends, if it is the first.
+// mayTry reports whether it is a payload's turn. If it is set aside, wake becomes the time when that ends, if it is
+// the first.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -183,7 +188,8 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 	r.mark.Until = now.Add(l.asideFor(r.mark.Failed))
 	l.Queue.Note(r.head, r.mark)
 	l.noteAside(r.err.Error())
-	l.log.Warn("a profile is not taken while others are: it is set aside, and tried again later", "service", r.mark.Group, "err", r.err)
+	l.log.Warn("a profile is not taken while others are: it is set aside, and tried again later",
+		"service", r.mark.Group, "err", r.err)
 }
 
 // notTaken notes that a payload was not taken, and says how to go on.
@@ -221,8 +227,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next says how a round goes on after a failure. asked means that the destination has asked for a rest: then one other is tried, and
-// that after one rest.
+// next says how a round goes on after a failure. asked means that the destination has asked for a rest: then one
+// other is tried, and that after one rest.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
@@ -261,7 +267,8 @@ func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 	if a != nil {
 		a.gaveUp = true
 	}
-	l.log.Error("a profile is given up: it was not taken, however often it was tried", "service", m.Group, "pid", p.PID, "tries", m.Failed, "err", err)
+	l.log.Error("a profile is given up: it was not taken, however often it was tried",
+		"service", m.Group, "pid", p.PID, "tries", m.Failed, "err", err)
 }
 
 // asideFor is how long something is set aside after so many failures.

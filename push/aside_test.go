@@ -76,8 +76,8 @@ func of(service, text string) *Period {
 
 var errBad = errors.New("HTTP status 500")
 
-// TestPoisonedPayload: a payload that is never taken, however the destination fails at it, holds up no other, of its own service
-// neither, and is given up and counted in the end.
+// TestPoisonedPayload: a payload that is never taken, however the destination fails at it, holds up no other, of
+// its own service neither, and is given up and counted in the end.
 func TestPoisonedPayload(t *testing.T) {
 	for name, d := range map[string]*picky{
 		"500":      {err: errBad},
@@ -129,8 +129,9 @@ func cmpNumbers(a, b string) int {
 	return x - y
 }
 
-// TestPoisonedServices: services of which nothing is taken, more than are tried in one round, cost the others no profile though the
-// spool is small, and are tried less and less often. When they are taken again, the latest arrive.
+// TestPoisonedServices: services of which nothing is taken, more than are tried in one round, cost the others no
+// profile though the spool is small, and are tried less and less often. When they are taken again, the latest
+// arrive.
 func TestPoisonedServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -170,7 +171,8 @@ func TestPoisonedServices(t *testing.T) {
 	})
 }
 
-// TestOutageBlamesNobody: while a destination takes nothing, no payload is given up, and all arrive in order when it is back.
+// TestOutageBlamesNobody: while a destination takes nothing, no payload is given up, and all arrive in order when
+// it is back.
 func TestOutageBlamesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -221,8 +223,8 @@ func TestTooOld(t *testing.T) {
 	})
 }
 
-// TestPoisonedSpool: what an earlier ddtop has left in the spool and is not taken holds up nothing after the start, and at the end
-// what can be sent is.
+// TestPoisonedSpool: what an earlier ddtop has left in the spool and is not taken holds up nothing after the start,
+// and at the end what can be sent is.
 func TestPoisonedSpool(t *testing.T) {
 	dir := t.TempDir()
 	run := func(d *picky, length time.Duration, texts ...string) (s Stats) {

@@ -20,10 +20,11 @@ import (
 
 // lies are tags that a process may not name, in the spellings that a destination takes for the same tag.
 var lies = []string{
-	"container_id", "container-id", "Container_ID", "container.id", "process_id", "process.pid", "PID", "host", "HOST", "hostname",
-	"host.name", "pod", "pod_name", "k8s.pod.name", "kube_pod_name", "pod_uid", "k8s.pod.uid", "runtime-id", "runtime_id",
-	"service.instance.id", "language", "runtime", "runtime_version", "process.runtime.version", "runtime_platform",
-	"profiler_version", "profile_seq", "process.executable.name", "telemetry.sdk.language", "_host", "host.",
+	"container_id", "container-id", "Container_ID", "container.id", "process_id", "process.pid", "PID", "host",
+	"HOST", "hostname", "host.name", "pod", "pod_name", "k8s.pod.name", "kube_pod_name", "pod_uid", "k8s.pod.uid",
+	"runtime-id", "runtime_id", "service.instance.id", "language", "runtime", "runtime_version",
+	"process.runtime.version", "runtime_platform", "profiler_version", "profile_seq", "process.executable.name",
+	"telemetry.sdk.language", "_host", "host.",
 }
 
 // lie is the value of all lies.

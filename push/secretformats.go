@@ -9,7 +9,8 @@ type format struct {
 	like string
 }
 
-// formats are the keys of well-known services, by the beginning that each service gives them. They are found anywhere in a value.
+// formats are the keys of well-known services, by the beginning that each service gives them. They are found
+// anywhere in a value.
 var formats = []format{
 	{"Adafruit", `aio_[A-Za-z0-9]{20,}`},
 	{"age", `AGE-SECRET-KEY-1`},
@@ -166,7 +167,8 @@ func compiled(list []format, before, after string) []*regexp.Regexp {
 	return all
 }
 
-// harmless matches what looks like user:password@host and is not: an image with its digest (shop:1.2@sha256:…), an address.
+// harmless matches what looks like user:password@host and is not: an image with its digest (shop:1.2@sha256:…), an
+// address.
 var harmless = regexp.MustCompile(`^(?:[\w./:-]+@sha\d+:[0-9a-f]+|mailto:[\w.+-]+@[\w.-]+)$`)
 
 // hasFormat reports whether a text has the key of a well-known service in it, or a password in a form of its own.

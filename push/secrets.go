@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// maxLooked bounds what is looked at of a value, in bytes. It is far more than maxTag, which bounds what is sent of one.
+// maxLooked bounds what is looked at of a value, in bytes. It is far more than maxTag, which bounds what is sent of
+// one.
 const maxLooked = 4096
 
-// LooksSecret reports whether a tag's value looks like a key or a password, or whether its key says that it is one. Rather than
-// let a secret pass it is wrong about a harmless value.
+// LooksSecret reports whether a tag's value looks like a key or a password, or whether its key says that it is one.
+// Rather than let a secret pass it is wrong about a harmless value.
 func LooksSecret(t Tag) bool {
 	t.Key, t.Value = t.Key[:min(len(t.Key), maxLooked)], t.Value[:min(len(t.Value), maxLooked)]
 	if secretName(t.Key, t.Value) || hasFormat(t.Key) || secretValue(t.Value) {
@@ -26,44 +27,51 @@ func LooksSecret(t Tag) bool {
 // secretValue reports whether a value holds a secret, whatever its key is.
 func secretValue(value string) bool { return hasFormat(value) || hasPair(value) }
 
-// Words of keys that name a secret. A key is split into words where its case changes and at each sign: DB_Pass, dbPass and db.pass
-// have the same two.
+// Words of keys that name a secret. A key is split into words where its case changes and at each sign: DB_Pass,
+// dbPass and db.pass have the same two.
 var (
 	// secretParts name a secret wherever they are in a word: dbpassword, myapikeys.
 	secretParts = []string{
-		"passw", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "secretkey", "accountkey",
-		"signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken", "sharedkey", "sshkey", "cookie", "connstr",
-		"connectionstring", "sessid", "sessionid", "pgpass", "kennwort", "contrasena", "motdepasse", "bearer", "authoriz", "mnemonic",
-		"contribsys",
+		"passw", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "secretkey",
+		"accountkey", "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken",
+		"sharedkey", "sshkey", "cookie", "connstr", "connectionstring", "sessid", "sessionid", "pgpass", "kennwort",
+		"contrasena", "motdepasse", "bearer", "authoriz", "mnemonic", "contribsys",
 	}
 	// secretEnds name a secret at the end of a word: dbpwd, usertoken.
 	secretEnds = []string{"pass", "pwd", "pswd", "token", "tokens", "creds"}
 	// secretWords name a secret as the last word of a key.
-	secretWords = setOf("auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook", "netrc", "cvv", "cvc",
-		"pat", "pem", "pfx", "p12", "psk", "pincode")
+	secretWords = setOf(
+		"auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook",
+		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode",
+	)
 	// keyKinds come before "key" in the name of a key that is a secret. A primary, public or cache key is none.
 	keyKinds = setOf(
-		"access", "account", "activation", "admin", "aes", "api", "apns", "app", "application", "auth", "aws", "azure", "bot", "cert",
-		"certificate", "client", "consumer", "crypt", "datadog", "dd", "decryption", "deploy", "dsa", "ecdsa", "ed25519", "encrypt",
-		"encryption", "encryptor", "fcm", "functions", "gcp", "github", "gitlab", "gpg", "hmac", "ingest", "ingestion", "integration",
-		"jwt", "licence", "license", "mailgun", "maps", "master", "newrelic", "openai", "pgp", "preshared", "private", "push", "recovery", "root",
-		"rsa", "sas", "secret", "segment", "sendgrid", "server", "service", "session", "shared", "sign", "signing", "ssh", "ssl",
-		"storage", "stripe", "subscription", "tls", "unlock", "vapid", "webhook", "write",
+		"access", "account", "activation", "admin", "aes", "api", "apns", "app", "application", "auth", "aws",
+		"azure", "bot", "cert", "certificate", "client", "consumer", "crypt", "datadog", "dd", "decryption",
+		"deploy", "dsa", "ecdsa", "ed25519", "encrypt", "encryption", "encryptor", "fcm", "functions", "gcp",
+		"github", "gitlab", "gpg", "hmac", "ingest", "ingestion", "integration", "jwt", "licence", "license",
+		"mailgun", "maps", "master", "newrelic", "openai", "pgp", "preshared", "private", "push", "recovery",
+		"root", "rsa", "sas", "secret", "segment", "sendgrid", "server", "service", "session", "shared", "sign",
+		"signing", "ssh", "ssl", "storage", "stripe", "subscription", "tls", "unlock", "vapid", "webhook", "write",
 	)
 	// codeKinds come before "code" or "phrase" in the name of a secret.
-	codeKinds = setOf("access", "auth", "backup", "login", "mfa", "otp", "pass", "pin", "recovery", "security", "seed", "unlock", "verification")
+	codeKinds = setOf(
+		"access", "auth", "backup", "login", "mfa", "otp", "pass", "pin", "recovery", "security", "seed",
+		"unlock", "verification",
+	)
 	// harmlessParts are words that have a secretPart or a secretEnd, and name no secret.
 	harmlessParts = setOf(
-		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass", "trespass", "underpass",
-		"detoken",
+		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass",
+		"trespass", "underpass", "detoken",
 	)
 	// propertyWords are last words of keys that say something about a secret: token_type, password_policy.
 	propertyWords = setOf(
-		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count", "dir", "disabled",
-		"domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file", "format", "httponly", "issuer", "kind",
-		"length", "limit", "manager", "max", "method", "min", "mode", "name", "path", "policy", "provider", "rate", "ratio", "region",
-		"required", "reset", "rotation", "samesite", "scheme", "secure", "server", "service", "size", "source", "state", "status",
-		"store", "strategy", "strength", "ttl", "type", "usage", "version",
+		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count",
+		"dir", "disabled", "domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file",
+		"format", "httponly", "issuer", "kind", "length", "limit", "manager", "max", "method", "min", "mode",
+		"name", "path", "policy", "provider", "rate", "ratio", "region", "required", "reset", "rotation",
+		"samesite", "scheme", "secure", "server", "service", "size", "source", "state", "status", "store",
+		"strategy", "strength", "ttl", "type", "usage", "version",
 	)
 	// plainWords are values that are no secrets.
 	plainWords = setOf("true", "false", "yes", "no", "on", "off", "enabled", "disabled", "none", "null", "nil")
@@ -95,7 +103,9 @@ func secretName(key, value string) bool {
 			return true
 		case (w == "key" || w == "keys") && keyKinds[before]:
 			return true
-		case (w == "word" || w == "wd") && before == "pass", (w == "code" || w == "codes" || w == "phrase") && codeKinds[before]:
+		case (w == "word" || w == "wd") && before == "pass":
+			return true
+		case (w == "code" || w == "codes" || w == "phrase") && codeKinds[before]:
 			return true
 		case (w == "header" || w == "string" || w == "data" || w == "info" || w == "value") && before == "auth":
 			return true
@@ -152,7 +162,8 @@ func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
 
 var (
 	// assigned matches name=value in a connection string, a query or a command line, and "--name value".
-	assigned = regexp.MustCompile(`([A-Za-z][\w.-]*(?: ?[A-Za-z][\w.-]*)?)["'\\]{0,2}\s*=\s*["'\\]{0,2}([^\s&;"'\\]+)|--([A-Za-z][\w-]*) +([^\s-]\S*)`)
+	assigned = regexp.MustCompile(`([A-Za-z][\w.-]*(?: ?[A-Za-z][\w.-]*)?)["'\\]{0,2}\s*=\s*["'\\]{0,2}([^\s&;"'\\]+)` +
+		`|--([A-Za-z][\w-]*) +([^\s-]\S*)`)
 	// named matches name: value in JSON and YAML, but not the tag of an image (shop/token:1.2).
 	named = regexp.MustCompile(`(?:^|[\s{,;"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}\\]+)`)
 	// element matches <name>value in XML.
@@ -161,7 +172,8 @@ var (
 	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
 )
 
-// hasPair reports whether a value has a name and a value in it, such as "Pwd=hunter2", whose name says that it is a secret.
+// hasPair reports whether a value has a name and a value in it, such as "Pwd=hunter2", whose name says that it is a
+// secret.
 func hasPair(value string) bool {
 	for _, m := range assigned.FindAllStringSubmatch(value, -1) {
 		if secretName(m[1]+m[3], m[2]+m[4]) {
@@ -186,8 +198,8 @@ var (
 	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host")
 	// identifierWords are last words of keys whose values may be hexadecimal digits, as in image_digest or node_uid.
 	identifierWords = setOf(
-		"build", "checksum", "commit", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5", "md5sum", "release",
-		"rev", "revision", "sha", "sha1", "sha256", "tag", "uid", "uuid", "version",
+		"build", "checksum", "commit", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5",
+		"md5sum", "release", "rev", "revision", "sha", "sha1", "sha256", "tag", "uid", "uuid", "version",
 	)
 	// random matches a value that may be a key: letters and digits alone, with the signs of base64.
 	random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
@@ -221,8 +233,8 @@ func looksRandom(key, value string) bool {
 // isHex reports whether a value is hexadecimal digits, with "-" as in a UUID.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text has letters and digits as chance puts them: hexadecimal digits alone, or a part without "-" and
-// "_" of 20 characters or more in which every third is of another kind than the one before.
+// mixed reports whether a text has letters and digits as chance puts them: hexadecimal digits alone, or a part
+// without "-" and "_" of 20 characters or more in which every third is of another kind than the one before.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {

@@ -13,10 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnFolder opens a folder into which ddtop writes while nobody looks, and makes it (0700) with those above it that are missing.
-// The folder belongs to root, to ddtop's user, or to the user who called sudo, and no other may write to it, not even if it is
-// sticky. Each folder above it, and each link on the way, belongs to one of them too, and no other may replace what is in it: it is
-// sticky, or no other may write to it. The error is ErrUntrusted if one of them does not.
+// OwnFolder opens a folder into which ddtop writes while nobody looks, and makes it (0700) with those above it that
+// are missing. The folder belongs to root, to ddtop's user, or to the user who called sudo, and no other may write
+// to it, not even if it is sticky. Each folder above it, and each link on the way, belongs to one of them too, and
+// no other may replace what is in it: it is sticky, or no other may write to it. The error is ErrUntrusted if one
+// of them does not.
 func OwnFolder(path string) (*os.Root, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {
@@ -84,12 +85,13 @@ func walkToFolder(root int, full string) (location, error) {
 // othersWrite are the rights to write of all but the owner.
 const othersWrite = 0o022
 
-// own says why a folder is not ddtop's own. An empty volume of a container is made ddtop's own: Kubernetes lets everybody write to
-// the root of an emptyDir.
+// own says why a folder is not ddtop's own. An empty volume of a container is made ddtop's own: Kubernetes lets
+// everybody write to the root of an emptyDir.
 func own(at *location) error {
 	st := &at.st
 	if !trusted(int(st.Uid)) {
-		return fmt.Errorf("%w: it is user %d's: give a folder of your own, or one that is not there yet", ErrUntrusted, st.Uid)
+		return fmt.Errorf("%w: it is user %d's: give a folder of your own, or one that is not there yet",
+			ErrUntrusted, st.Uid)
 	}
 	if st.Mode&othersWrite == 0 {
 		return nil
@@ -106,19 +108,21 @@ func own(at *location) error {
 			}
 		}
 	}
-	return fmt.Errorf("%w: its mode is %#o: look at what is in it, and take the right to write from others (chmod go-w)",
+	return fmt.Errorf("%w: its mode is %#o: look at its content, and take the right to write from others (chmod go-w)",
 		ErrUntrusted, st.Mode&0o7777)
 }
 
-// isMountRoot reports whether a folder is where a file system is mounted. It is false on kernels before 5.8, which do not say so.
+// isMountRoot reports whether a folder is where a file system is mounted. It is false on kernels before 5.8, which
+// do not say so.
 func isMountRoot(fd int) bool {
 	var x unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &x)
 	return err == nil && x.Attributes_mask&x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// OpenOwn opens a regular file of an own folder, never through a link, without waiting for a pipe. The error is ErrNotRegular for
-// what is no regular file, and ErrUntrusted for a file that another user has made, may write to, or has by another name.
+// OpenOwn opens a regular file of an own folder, never through a link, without waiting for a pipe. The error is
+// ErrNotRegular for what is no regular file, and ErrUntrusted for a file that another user has made, may write to,
+// or has by another name.
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	// os.Root follows links within the folder, O_NOFOLLOW or not.
 	there, err := folder.Lstat(name)

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestPlanted: a pipe or a link with a profile's name gets nothing and is replaced by the file, and a folder of another user is
-// refused, also one that comes later.
+// TestPlanted: a pipe or a link with a profile's name gets nothing and is replaced by the file, and a folder of
+// another user is refused, also one that comes later.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

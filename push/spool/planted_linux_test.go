@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// TestPlanted: what another user has put into the folder is neither read nor sent, nor removed, and a folder that another user
-// may write to is refused.
+// TestPlanted: what another user has put into the folder is neither read nor sent, nor removed, and a folder that
+// another user may write to is refused.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

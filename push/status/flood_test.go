@@ -113,7 +113,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestHalfOpen: a connection without a whole request is closed after the time for a header, though it sends a byte now and then.
+// TestHalfOpen: a connection without a whole request is closed after the time for a header, though it sends a byte
+// now and then.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	l := serveCounted(t, figures)

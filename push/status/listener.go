@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// table is a listener with a limit on open connections. If all places are taken, the connection that has been open the longest
-// loses its place to a new one, first among those that have not sent their request. A client with a whole request gets its answer,
-// however many others hold connections open. New connections wait in the kernel's queue while those that are open are young.
+// table is a listener with a limit on open connections. If all places are taken, the connection that has been open
+// the longest loses its place to a new one, first among those that have not sent their request. A client with a
+// whole request gets its answer, however many others hold connections open. New connections wait in the kernel's
+// queue while those that are open are young.
 type table struct {
 	net.Listener
 	closed chan struct{}
@@ -58,8 +59,8 @@ func (t *table) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives a connection a place, and closes the connection that had it. If all have a right to theirs, ok is false and wait is
-// the time until one has not.
+// enter gives a connection a place, and closes the connection that had it. If all have a right to theirs, ok is
+// false and wait is the time until one has not.
 func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,8 +77,8 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// victim is the place of the connection that goes first, and the time for which it may still stay: the oldest that has not sent
-// its request, or the oldest that is being answered. The caller holds mu.
+// victim is the place of the connection that goes first, and the time for which it may still stay: the oldest that
+// has not sent its request, or the oldest that is being answered. The caller holds mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {
