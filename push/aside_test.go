@@ -144,6 +144,9 @@ func TestPoisonedServices(t *testing.T) {
 			}
 			p.Add(of("good", fmt.Sprint("g", minute)))
 			time.Sleep(time.Minute)
+			if got, _ := d.good(); len(got) < minute {
+				t.Fatalf("after %d minutes only %d others were taken", minute+1, len(got))
+			}
 		}
 		synctest.Wait()
 		got, tries := d.good()

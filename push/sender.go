@@ -14,6 +14,10 @@ const (
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
+	// lateRest bounds the time between two tries for lately after something was taken. All that waits may be what the destination
+	// cannot take, and what comes next must not wait for minutes.
+	lateRest = 10 * time.Second
+	lately   = 10 * time.Minute
 	// reminder is how often it is said that a destination is still out of reach.
 	reminder = time.Hour
 )
@@ -52,13 +56,24 @@ func (l *lane) send() {
 
 // after notes a failure, and returns how long to wait now and what the rest before the next failure was.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
-	rest = min(max(2*last, firstRest), longestRest)
+	longest := longestRest
+	if l.tookLately() {
+		longest = lateRest
+	}
+	rest = min(max(2*last, firstRest), longest)
 	wait = rest/2 + time.Duration(l.random()*float64(rest/2))
 	var later *LaterError
 	if errors.As(err, &later) {
 		wait = max(wait, min(later.After, longestAsked))
 	}
 	return wait, rest
+}
+
+// tookLately reports whether the destination has taken something in the last minutes.
+func (l *lane) tookLately() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.stats.LastSent.IsZero() && time.Since(l.stats.LastSent) < lately
 }
 
 // pauseForNews waits until there is something new in the queue, it is time to end, or, if wait is not zero, until it is over.
