@@ -168,8 +168,8 @@ func compiled(list []format, before, after string) []*regexp.Regexp {
 }
 
 // harmless matches what looks like user:password@host and is not: an image with its digest (shop:1.2@sha256:…), an
-// address.
-var harmless = regexp.MustCompile(`^(?:[\w./:-]+@sha\d+:[0-9a-f]+|mailto:[\w.+-]+@[\w.-]+)$`)
+// address, and a package (pkg:gem/rails@8.0.1).
+var harmless = regexp.MustCompile(`^(?:[\w./:-]+@sha\d+:[0-9a-f]+|mailto:[\w.+-]+@[\w.-]+|pkg:[\w./%-]+@[\w.+-]+)$`)
 
 // hasFormat reports whether a text has the key of a well-known service in it, or a password in a form of its own.
 func hasFormat(text string) bool {

@@ -36,23 +36,27 @@ var (
 		"accountkey", "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken",
 		"sharedkey", "sshkey", "cookie", "connstr", "connectionstring", "sessid", "sessionid", "pgpass", "kennwort",
 		"contrasena", "motdepasse", "bearer", "authoriz", "mnemonic", "contribsys",
+		"privkey", "basicauth", "httpauth", "redisauth",
 	}
 	// secretEnds name a secret at the end of a word: dbpwd, usertoken.
 	secretEnds = []string{"pass", "pwd", "pswd", "token", "tokens", "creds"}
 	// secretWords name a secret as the last word of a key.
 	secretWords = setOf(
 		"auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook",
-		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode",
+		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode", "pkey", "sas",
 	)
 	// keyKinds come before "key" in the name of a key that is a secret. A primary, public or cache key is none.
 	keyKinds = setOf(
-		"access", "account", "activation", "admin", "aes", "api", "apns", "app", "application", "auth", "aws",
-		"azure", "bot", "cert", "certificate", "client", "consumer", "crypt", "datadog", "dd", "decryption",
-		"deploy", "dsa", "ecdsa", "ed25519", "encrypt", "encryption", "encryptor", "fcm", "functions", "gcp",
-		"github", "gitlab", "gpg", "hmac", "ingest", "ingestion", "integration", "jwt", "licence", "license",
-		"mailgun", "maps", "master", "newrelic", "openai", "pgp", "preshared", "private", "push", "recovery",
-		"root", "rsa", "sas", "secret", "segment", "sendgrid", "server", "service", "session", "shared", "sign",
-		"signing", "ssh", "ssl", "storage", "stripe", "subscription", "tls", "unlock", "vapid", "webhook", "write",
+		"access", "account", "activation", "admin", "aes", "algolia", "anthropic", "api", "apns", "app",
+		"application", "auth", "aws", "azure", "bot", "bugsnag", "cert", "certificate", "client", "cloudflare",
+		"cohere", "consumer", "cosmos", "crypt", "datadog", "dd", "decryption", "deploy", "digitalocean", "dsa",
+		"ecdsa", "ed25519", "encrypt", "encryption", "encryptor", "fcm", "firebase", "functions", "gcp",
+		"github", "gitlab", "gpg", "hmac", "honeybadger", "honeycomb", "ingest", "ingestion", "integration",
+		"jwt", "licence", "license", "mailgun", "mapbox", "maps", "master", "mistral", "newrelic", "openai",
+		"paypal", "pgp", "plaid", "postmark", "preshared", "priv", "private", "push", "recovery", "rollbar",
+		"root", "rsa", "sas", "secret", "segment", "sendgrid", "sentry", "server", "service", "session",
+		"shared", "shopify", "sign", "signing", "slack", "square", "ssh", "ssl", "storage", "stripe",
+		"subscription", "tls", "twilio", "unlock", "vapid", "vault", "webhook", "write",
 	)
 	// codeKinds come before "code" or "phrase" in the name of a secret.
 	codeKinds = setOf(
@@ -108,6 +112,8 @@ func secretName(key, value string) bool {
 		case (w == "code" || w == "codes" || w == "phrase") && codeKinds[before]:
 			return true
 		case (w == "header" || w == "string" || w == "data" || w == "info" || w == "value") && before == "auth":
+			return true
+		case w == "seed" && codeKinds[strings.TrimPrefix(before, "t")]:
 			return true
 		case w == "dsn" && strings.Contains(value, "@"):
 			return true

@@ -41,7 +41,8 @@ var secretForms = [][]string{
 	{"url.sig", "x"}, {"signature", "x"},
 	{"password_salt", "x"}, {"connection_string", "x"}, {"connectionString", "x"}, {"conn_str", "x"},
 	{"pgpass", "x"}, {"netrc", "x"},
-	{"id_rsa", "x"}, {"db_pw", "x"}, {"passwort", "x"}, {"contrasena", "x"},
+	{"id_rsa", "x"}, {"db_pw", "x"}, {"privkey", "x"}, {"basicauth", "x"}, {"totp_seed", "x"}, {"twilio_key", "x"},
+	{"passwort", "x"}, {"contrasena", "x"},
 	// Keys of services.
 	{"x", "gh", "p_", mixed_}, {"x", "gh", "o_", mixed_}, {"x", "gh", "s_", mixed_}, {"x", "git", "hub_pat_", mixed_},
 	{"x", "gl", "pat-", lower[:20]}, {"x", "gl", "rt-", lower[:20]}, {"x", "gl", "dt-", lower[:20]},
@@ -170,7 +171,7 @@ path:/var/app/releases/20261123080000/lib root:/home/deploy/apps/shop/current
 file:config/initializers/session_store.rb span.kind:server http.method:GET http.status_code:200
 net.peer.name:api.example.org messaging.system:kafka rpc.service:Checkout checksum:0123456789abcdef0123456789abcdef
 etag:0123456789abcdef0123456789abcdef asset_digest:0123456789abcdef0123456789abcdef telemetry.sdk.name:opentelemetry
-telemetry.sdk.version:1.4.0 otel.scope:rails profiler:ddtop monitored:yes sla:99.95 cost_center:CC-1042
+telemetry.sdk.version:1.4.0 otel.scope:rails profiler:ddtop monitored:yes sla:99.95 package:pkg:gem/rails@8.0.1 git.repository_url:git@github.com:acme/shop.git cost_center:CC-1042
 description:checkout_and_payment_service_of_the_shop_in_europe
 motto:move-fast-and-fix-things-while-everybody-sleeps-at-home
 `
