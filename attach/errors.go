@@ -31,6 +31,8 @@ var (
 	ErrNoAnswer = errors.New("it did not answer")
 	// ErrFault: ddtop itself has failed at the process, by a panic. Its files or memory may have been made to cause that.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
+	// ErrExhausted: ddtop or the machine has no descriptors or no memory left. It says nothing about the process.
+	ErrExhausted = errors.New("it could not be looked at")
 	// ErrLinuxOnly: processes can be read on Linux only.
 	ErrLinuxOnly = errors.New("reading a process works on Linux only")
 	// ErrUnmapped: the address is not mapped in the target, or not readable.

@@ -60,7 +60,7 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 // setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read with
 // the process's rights, because the process says what the file is called.
 func (p *Process) setRoots(m *Module) {
-	m.roots = []debugRoot{{p.Path("root"), p.openRoot}, {"/", p.openOurRoot}}
+	m.roots = []debugRoot{{p.LivingPath("root"), p.openRoot}, {"/", p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {
 		m.chroot = root
 	}
@@ -72,7 +72,9 @@ func (p *Process) openRoot() (*safefile.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	return safefile.OpenRootAt(p.dir, "root", rights, &p.gate)
+	dir, done := p.folder()
+	defer done()
+	return safefile.OpenRootAt(dir, "root", rights, &p.gate)
 }
 
 // openOurRoot is the same for our own root folder.
@@ -175,7 +177,9 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 			return f, nil
 		}
 	}
-	f, err := safefile.OpenLink(p.dir, fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End)), maxMappedFile, &p.gate)
+	dir, done := p.folder()
+	defer done()
+	f, err := safefile.OpenLink(dir, fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End)), maxMappedFile, &p.gate)
 	if take(f, err) {
 		return f, nil
 	}

@@ -71,7 +71,9 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 			found = append(found, pid)
 			continue
 		}
-		s.next = now.Add(min(titleEvery, age/titleGrowth))
+		if !errors.Is(err, ErrExhausted) { // else the next Find asks again
+			s.next = now.Add(min(titleEvery, age/titleGrowth))
+		}
 		f.seen[pid] = s
 	}
 	for pid, s := range f.seen {
@@ -90,6 +92,9 @@ func titleText(pid int) (title string, age time.Duration, err error) {
 		return "", age, err
 	}
 	args, err := p.CommandLine()
+	if isExhausted(err) {
+		err = exhausted(pid, "reading its command line", err)
+	}
 	if at, startErr := p.StartedAt(); startErr == nil && !errors.Is(err, ErrNoAnswer) {
 		age = time.Since(at)
 	}

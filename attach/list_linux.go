@@ -42,12 +42,20 @@ func List(ctx context.Context) ([]Candidate, error) {
 		return nil, fmt.Errorf("listing the processes: %w", err)
 	}
 	l := lister{until: time.Now().Add(listPatience)}
+	var unseenMu sync.Mutex
+	var unseen []int // processes that there were no descriptors to look at
 	pids, found := make(chan int), make(chan Candidate)
 	var wg sync.WaitGroup
 	for range listWorkers {
 		wg.Go(func() {
 			for pid := range pids {
-				if c, ok := l.lookAt(pid); ok {
+				c, ok, err := l.lookAt(pid)
+				if err != nil {
+					unseenMu.Lock()
+					unseen = append(unseen, pid)
+					unseenMu.Unlock()
+				}
+				if ok {
 					select {
 					case found <- c:
 					case <-ctx.Done():
@@ -86,6 +94,16 @@ func List(ctx context.Context) ([]Candidate, error) {
 			if ctx.Err() != nil {
 				continue
 			}
+			// One at a time needs few descriptors.
+			for _, pid := range unseen {
+				c, ok, err := l.lookAt(pid)
+				if err != nil {
+					return nil, fmt.Errorf("listing the processes: %w", err)
+				}
+				if ok {
+					out = append(out, c)
+				}
+			}
 			slices.SortFunc(out, func(a, b Candidate) int { return a.PID - b.PID })
 			return out, nil
 		}
@@ -99,11 +117,14 @@ type lister struct {
 	silent atomic.Int32
 }
 
-// lookAt reports whether a process is, or may be, a CRuby process.
-func (l *lister) lookAt(pid int) (Candidate, bool) {
+// lookAt reports whether a process is, or may be, a CRuby process. The error is ErrExhausted: that was not found out.
+func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	p, err := openProcess(pid)
+	if errors.Is(err, ErrExhausted) {
+		return Candidate{}, false, err
+	}
 	if err != nil {
-		return Candidate{}, false
+		return Candidate{}, false, nil
 	}
 	type verdict struct {
 		Candidate
@@ -128,19 +149,21 @@ func (l *lister) lookAt(pid int) (Candidate, bool) {
 			l.silent.Add(1)
 		case errors.Is(err, ErrFault):
 			p.Close()
+		case errors.Is(err, ErrExhausted) || isExhausted(err):
+			return Candidate{}, false, err
 		default:
-			return v.Candidate, v.ok
+			return v.Candidate, v.ok, nil
 		}
 	} else {
 		defer p.Close()
 		err = noAnswer(pid, fmt.Sprintf("it was not asked, for %d other processes have not answered within %v", n, listPatience))
 	}
 	if !looksLikeRuby([]string{comm}, comm) && !isRubyName(filepath.Base(exe)) {
-		return Candidate{}, false
+		return Candidate{}, false, nil
 	}
 	c := p.candidate()
 	c.Title, c.Err = comm, err
-	return c, true
+	return c, true, nil
 }
 
 // candidate is what is known of a process without looking into it.
@@ -197,6 +220,9 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 	if errors.Is(err, ErrNoAnswer) {
 		return Candidate{Err: err}, true
 	}
+	if isExhausted(err) {
+		return Candidate{Err: exhausted(p.pid, "reading its command line", err)}, false
+	}
 	if err != nil || len(args) == 0 {
 		return Candidate{}, false
 	}
@@ -204,7 +230,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 	c.Title, c.Arguments = titleOf(args, p.stat.Comm), args
 	maps, err := p.askProc("maps")
 	if err != nil || len(maps) == 0 {
-		if err != nil && !isGone(err) && (errors.Is(err, ErrNoAnswer) || looksLikeRuby(args, p.stat.Comm)) {
+		if err != nil && !isGone(err) && (errors.Is(err, ErrNoAnswer) || isExhausted(err) || looksLikeRuby(args, p.stat.Comm)) {
 			c.Err = p.refused("reading its mappings", err)
 			return c, !errors.Is(c.Err, ErrGone)
 		}

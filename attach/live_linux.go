@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,8 @@ import (
 const maxRangesPerCall = 1024
 
 // liveMemory reads a process's memory with process_vm_readv(2). Where that call doesn't exist or is filtered
-// (ENOSYS, or EPERM from a seccomp filter while /proc/PID/mem works), it reads /proc/PID/mem, one call a range.
+// (ENOSYS, or EPERM from a seccomp filter while /proc/PID/mem works), it reads /proc/PID/mem, one call a range. It does the same once the
+// first thread has ended: the call takes a task that has memory, and the number of another thread can be used again, by another process.
 type liveMemory struct {
 	pid int
 
@@ -27,6 +29,29 @@ type liveMemory struct {
 	// index[i] is the place in the caller's slice of the i-th range of the call.
 	index [maxRangesPerCall]int
 	mem   *os.File
+	// another opens the memory of a task that lives; nil: there is no other way. triedAt is when that was tried last.
+	another func() (*os.File, error)
+	triedAt time.Time
+}
+
+// reopenRest is the least time between two attempts to open the memory of another task: while a process ends each one fails.
+const reopenRest = 20 * time.Millisecond
+
+// reopen goes over to the memory of a task that lives. The caller holds mu.
+func (m *liveMemory) reopen() bool {
+	if m.another == nil || time.Since(m.triedAt) < reopenRest {
+		return false
+	}
+	m.triedAt = time.Now()
+	mem, err := m.another()
+	if err != nil {
+		return false
+	}
+	if m.mem != nil {
+		m.mem.Close()
+	}
+	m.mem = mem
+	return true
 }
 
 // Read fills buf from addr. The error is a *ReadError that is ErrUnmapped, ErrGone or ErrPermission.
@@ -44,6 +69,9 @@ func (m *liveMemory) Read(addr Address, buf []byte) error {
 	m.local[0].Base = nil
 	if errno == 0 && n == len(buf) {
 		return nil
+	}
+	if errno == unix.ESRCH && m.reopen() {
+		return m.readFile(addr, buf)
 	}
 	if errno == 0 {
 		errno = unix.EFAULT
@@ -75,6 +103,10 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 		c, err := m.transfer(ranges, n)
 		calls += c
 		clear(m.local[:n])
+		if errors.Is(err, ErrGone) && m.reopen() {
+			more, err := m.readBatchFile(ranges)
+			return calls + more, err
+		}
 		if err != nil {
 			for i := next; i < len(ranges); i++ {
 				ranges[i].Failed = true
@@ -182,6 +214,10 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 		return fail(ErrUnmapped)
 	}
 	n, err := m.mem.ReadAt(buf, int64(addr))
+	if n == 0 && errors.Is(err, io.EOF) && m.reopen() {
+		// It was the memory of a program that has called exec since, or that of a task that had ended.
+		n, err = m.mem.ReadAt(buf, int64(addr))
+	}
 	var errno syscall.Errno
 	switch {
 	case n == len(buf):

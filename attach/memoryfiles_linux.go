@@ -41,6 +41,8 @@ type MemoryFile struct {
 // each. Those that can't be read, and files of another kind that look like them, are left out. An error says that the
 // descriptors can't be listed: ErrGone, ErrPermission or the kernel's.
 func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) {
+	dir, done := p.folder()
+	defer done()
 	d, err := p.openProc("fd")
 	if err != nil {
 		return nil, p.lost(err)
@@ -53,7 +55,7 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 	var fds []int
 	called := make(map[int]string)
 	for _, name := range names {
-		link, err := p.readlink("fd/" + name)
+		link, err := readlinkIn(dir, "fd/"+name)
 		if err != nil {
 			continue // closed meanwhile
 		}
@@ -85,7 +87,9 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 // memoryFile reads the memfd behind a descriptor. A name says nothing: a file in the root folder can have it, and a descriptor can be
 // of a file that whoever opened it may not read. All memfds are files of one device, which is mounted nowhere.
 func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
-	f, err := safefile.OpenLink(p.dir, "fd/"+strconv.Itoa(fd), limit, &p.gate)
+	dir, done := p.folder()
+	defer done()
+	f, err := safefile.OpenLink(dir, "fd/"+strconv.Itoa(fd), limit, &p.gate)
 	if err != nil {
 		return out, err
 	}

@@ -228,6 +228,9 @@ func (p *Process) refused(doing string, err error) error {
 		cause, help := f.explain()
 		return &TargetError{PID: p.pid, Kind: ErrPermission, Cause: cause, Help: help, Root: f.rootMay() && f.tracer == 0, Users: []string{f.targetUser, userName(f.euid)}, Programs: []string{f.tracerName}, Err: fmt.Errorf("%s: %w", doing, errno)}
 	}
+	if isExhausted(err) {
+		return exhausted(p.pid, doing, err)
+	}
 	if gone := p.stillThere(); gone != nil {
 		return gone
 	}

@@ -101,11 +101,15 @@ func openProcess(pid int) (*Process, error) {
 	if errors.Is(err, unix.EPERM) {
 		return nil, hiddenProcess(pid, fmt.Errorf("opening its folder in /proc: %w", unix.EPERM))
 	}
+	if isExhausted(err) {
+		return nil, exhausted(pid, "opening its folder in /proc", err)
+	}
 	if err != nil {
 		return fail(ErrPermission, "opening its folder in /proc", fmt.Sprintf("Run `sudo ddtop -p %d`.", pid), err)
 	}
 	p := &Process{liveMemory: liveMemory{pid: pid}, dir: dir, opened: time.Now(),
 		exited: make(chan struct{}), closed: make(chan struct{})}
+	p.another = p.openMemory
 	if err := p.describe(); err != nil {
 		p.Close()
 		return nil, err
@@ -123,6 +127,9 @@ func (p *Process) describe() error {
 		if isGone(err) {
 			return fail(ErrGone, "it ended while we looked", "", nil)
 		}
+		if isExhausted(err) {
+			return exhausted(p.pid, "reading its stat in /proc", err)
+		}
 		return fail(ErrPermission, "reading its stat in /proc", fmt.Sprintf("Run `sudo ddtop -p %d`.", p.pid), err)
 	}
 	if p.stat, err = parseStat(text); err != nil {
@@ -130,12 +137,14 @@ func (p *Process) describe() error {
 	}
 	if text, err = p.readProc("status"); err == nil {
 		p.status = parseStatus(text)
+	} else if isExhausted(err) {
+		return exhausted(p.pid, "reading its status in /proc", err)
 	}
 	switch {
 	case p.status.TGID != 0 && p.status.TGID != p.pid:
 		return fail(ErrNoProcess, fmt.Sprintf("%d is a thread of process %d", p.pid, p.status.TGID),
 			fmt.Sprintf("Use `ddtop -p %d`.", p.status.TGID), nil)
-	case p.stat.State == 'Z' || p.stat.State == 'X':
+	case p.stat.ended() && p.allEnded():
 		return fail(ErrZombie, fmt.Sprintf("it has ended; its parent, process %d, has not asked for its exit code yet", p.stat.PPID), "", nil)
 	case p.stat.Flags&pfKthread != 0:
 		return fail(ErrKernelThread, p.stat.Comm, "", nil)
@@ -174,8 +183,8 @@ func (p *Process) tryReading() error {
 	return nil
 }
 
-// openPIDFD takes a pidfd, which becomes readable when the process ends. Without one (before Linux 5.3, or refused by
-// a seccomp filter) Exited looks at /proc instead.
+// openPIDFD takes a pidfd, which becomes readable when the last thread of the process has ended. Without one (before Linux 5.3, refused by
+// a seccomp filter, or because ddtop has no descriptors left) Exited looks at /proc instead.
 func (p *Process) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
 	if errors.Is(err, unix.EINVAL) {
@@ -184,9 +193,14 @@ func (p *Process) openPIDFD() {
 			err = unix.SetNonblock(fd, true)
 		}
 	}
-	if err == nil {
-		p.pidfd = os.NewFile(uintptr(fd), "pidfd")
+	if err != nil {
+		return
 	}
+	if _, err := p.readProc("stat"); isGone(err) {
+		unix.Close(fd) // the PID may be another process's by now
+		return
+	}
+	p.pidfd = os.NewFile(uintptr(fd), "pidfd")
 }
 
 // findRandom finds AT_RANDOM in the auxiliary vector: pairs of words, ended by a zero (getauxval(3)).
@@ -310,20 +324,10 @@ func (p *Process) Maps() ([]Mapping, error) {
 
 // TIDs appends the ids of the process's native threads, in our PID namespace, in ascending order.
 func (p *Process) TIDs(buf []int32) ([]int32, error) {
-	d, err := p.openProc("task")
-	if err != nil {
-		return buf, p.lost(err)
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(maxThreads)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return buf, p.lost(err)
-	}
 	first := len(buf)
-	for _, name := range names {
-		if n, err := strconv.ParseInt(name, 10, 32); err == nil {
-			buf = append(buf, int32(n))
-		}
+	buf, err := tasksOf(int(p.dir.Fd()), buf)
+	if err != nil {
+		return buf, p.lost(&os.PathError{Op: "read", Path: p.Path("task"), Err: err})
 	}
 	slices.Sort(buf[first:])
 	if len(buf) == first {
@@ -376,13 +380,17 @@ func isGone(err error) bool {
 	return errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrGone)
 }
 
-// openProc opens a file below the process's folder; it stays this very process's even when the PID is used again.
+// openProc opens a file below the process's folder, or that of a task that lives (folder); it stays this very process's even when the PID
+// is used again.
 func (p *Process) openProc(name string) (*os.File, error) {
-	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	dir, done := p.folderOf(name)
+	defer done()
+	path := filepath.Join(dir.Name(), name)
+	fd, err := openAt(int(dir.Fd()), name, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: p.Path(name), Err: err}
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	return os.NewFile(uintptr(fd), p.Path(name)), nil
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // errTooLong says that a file in /proc has more than its limit.
@@ -416,26 +424,38 @@ func (p *Process) askProc(name string) ([]byte, error) {
 }
 
 func (p *Process) readlink(name string) (string, error) {
+	dir, done := p.folderOf(name)
+	defer done()
+	return readlinkIn(dir, name)
+}
+
+func readlinkIn(dir *os.File, name string) (string, error) {
 	buf := make([]byte, 4096)
-	n, err := unix.Readlinkat(int(p.dir.Fd()), name, buf)
+	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)
 	if err != nil {
-		return "", &os.PathError{Op: "readlink", Path: p.Path(name), Err: err}
+		return "", &os.PathError{Op: "readlink", Path: filepath.Join(dir.Name(), name), Err: err}
 	}
 	return string(buf[:n]), nil
 }
 
 func (p *Process) fileID(name string) (fileID, error) {
+	dir, done := p.folderOf(name)
+	defer done()
 	var st unix.Stat_t
-	if err := unix.Fstatat(int(p.dir.Fd()), name, &st, 0); err != nil {
-		return fileID{}, &os.PathError{Op: "stat", Path: p.Path(name), Err: err}
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, 0); err != nil {
+		return fileID{}, &os.PathError{Op: "stat", Path: filepath.Join(dir.Name(), name), Err: err}
 	}
 	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
-// lost turns an error of reading /proc after Open into ErrGone where it means that.
+// lost turns an error of reading /proc after Open into ErrGone where it means that. A file that is not there can be of a task that has just
+// ended, or of a process that is about to.
 func (p *Process) lost(err error) error {
 	if isGone(err) {
-		return &TargetError{PID: p.pid, Kind: ErrGone}
+		if gone := p.stillThere(); gone != nil {
+			return gone
+		}
+		return &TargetError{PID: p.pid, Kind: ErrNotLoaded, Cause: "a thread of it ended while we looked", Help: "Try again in a moment.", Err: err}
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) && (errno == unix.EACCES || errno == unix.EPERM) {

@@ -76,6 +76,12 @@ func (p *Process) Cgroups() (string, error) { return "", linuxOnly(p.pid) }
 // Path is "": there is no /proc.
 func (p *Process) Path(...string) string { return "" }
 
+// LivingPath is "": there is no /proc.
+func (p *Process) LivingPath(...string) string { return "" }
+
+// OpenLiving fails with ErrLinuxOnly.
+func OpenLiving(_, pid int) (fd, tid int, err error) { return -1, 0, linuxOnly(pid) }
+
 // Maps fails with ErrLinuxOnly.
 func (p *Process) Maps() ([]Mapping, error) { return nil, linuxOnly(p.pid) }
 

@@ -19,6 +19,9 @@ type processStat struct {
 	CPUTicks, StartTicks uint64
 }
 
+// ended reports whether the task has ended and only its number is left.
+func (s *processStat) ended() bool { return s.State == 'Z' || s.State == 'X' }
+
 // pfKthread marks threads of the kernel (include/linux/sched.h, PF_KTHREAD).
 const pfKthread = 0x00200000
 

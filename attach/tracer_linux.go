@@ -234,8 +234,11 @@ func (t *tracer) seize(tid int32) error {
 func (t *tracer) refused(tid int32, err error) error {
 	p := t.z.p
 	text, readErr := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
-	if readErr != nil {
+	if isGone(readErr) {
 		return nil // it has ended
+	}
+	if readErr != nil {
+		return p.refused(fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid), errors.Join(err, readErr))
 	}
 	if state := statusField(text, "State:"); strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
 		return nil // ended, its number is still there: a main thread that others have outlived

@@ -12,9 +12,9 @@ import (
 // watchPeriod is how often /proc is asked whether the process lives, where the kernel has no pidfd.
 const watchPeriod = 250 * time.Millisecond
 
-// Check asks whether the process is still the one that was opened: nil, or an error that is ErrGone (ended, or a
-// zombie) or ErrReplaced (exec: what was learned about its memory is void). It costs two or three system calls, some
-// 10 µs; once or twice a second is enough.
+// Check asks whether the process is still the one that was opened: nil, or an error that is ErrGone (all its threads have ended)
+// or ErrReplaced (exec: what was learned about its memory is void). Any other error says that it could not be asked, and nothing about
+// the process. It costs two system calls, some 10 µs; once or twice a second is enough.
 func (p *Process) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err
@@ -25,12 +25,14 @@ func (p *Process) Check() error {
 	case err == nil && now == p.random:
 		return nil
 	case errors.Is(err, ErrGone):
-		// Its main thread is a zombie: the process ends, or another thread calls exec and is about to take its place. Which,
-		// a later look tells.
+		// No task has memory: the process ends, or a thread calls exec and is about to take its place. Which, a later look tells.
 		return p.stillThere()
 	}
 	if gone := p.stillThere(); gone != nil {
 		return gone
+	}
+	if err != nil && !errors.Is(err, ErrUnmapped) {
+		return err // refused, or no memory for the call: nothing is known
 	}
 	// The kernel draws 16 new random bytes at each exec: other bytes, or none at their place, mean another program.
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
@@ -59,50 +61,42 @@ func (p *Process) Alive() bool {
 	return err == nil && alive
 }
 
-// stillThere returns nil while the process lives, even as another program.
+// stillThere returns ErrGone when all threads of the process have ended, and nil while one lives, even as another program. It
+// returns nil, too, if that could not be asked: only the pidfd, ESRCH and ENOENT say that a process has ended, while a failed read of /proc
+// can mean that ddtop has no descriptors or the machine no memory left.
 func (p *Process) stillThere() error {
-	zombie, err := p.zombie()
-	if err != nil || !zombie {
-		return err
+	gone := &TargetError{PID: p.pid, Kind: ErrGone}
+	first, err := statIn(int(p.dir.Fd()), "stat")
+	switch {
+	case isGone(err), err == nil && first.StartTicks != p.stat.StartTicks:
+		return gone
+	case err == nil && !first.ended():
+		return nil
 	}
-	// When another thread than the main one calls exec, the main one is a zombie until that thread takes its place. Two looks
+	// When another thread than the first one calls exec, the first one is a zombie until that thread takes its place. Two looks
 	// at /proc may be before and after that; a pidfd tells at once.
 	if fd := p.exitFD(); fd >= 0 {
 		if readable(fd) {
-			return &TargetError{PID: p.pid, Kind: ErrGone}
+			return gone
 		}
 		return nil
 	}
-	if p.leaderOnly() {
-		if zombie, err = p.zombie(); err == nil && zombie {
-			return &TargetError{PID: p.pid, Kind: ErrGone}
-		}
+	if err != nil || !p.allEnded() {
+		return nil
 	}
-	return err
+	if first, err = statIn(int(p.dir.Fd()), "stat"); isGone(err) || err == nil && first.ended() {
+		return gone
+	}
+	return nil
 }
 
-// zombie reports whether the main thread has ended. The error is ErrGone: nothing or another process has the PID.
-func (p *Process) zombie() (bool, error) {
-	text, err := p.readProc("stat")
-	if err != nil {
-		return false, &TargetError{PID: p.pid, Kind: ErrGone}
+// allEnded reports whether a process whose first thread has ended has no other that lives.
+func (p *Process) allEnded() bool {
+	fd, _, err := OpenLiving(int(p.dir.Fd()), p.pid)
+	if err == nil {
+		unix.Close(fd)
 	}
-	s, err := parseStat(text)
-	if err != nil {
-		return false, &TargetError{PID: p.pid, Kind: ErrGone, Err: err}
-	}
-	if s.StartTicks != p.stat.StartTicks {
-		return false, &TargetError{PID: p.pid, Kind: ErrGone}
-	}
-	return s.State == 'Z' || s.State == 'X', nil
-}
-
-// leaderOnly reports whether the main thread is the only one left. A process whose main thread has ended by pthread_exit
-// shows as a zombie in /proc while its other threads live on.
-func (p *Process) leaderOnly() bool {
-	var buf [4]int32
-	tids, err := p.TIDs(buf[:0])
-	return err != nil || len(tids) <= 1
+	return isGone(err)
 }
 
 // Exited returns a channel that is closed when the process has ended (also as a zombie). It starts one goroutine at its

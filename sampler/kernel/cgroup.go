@@ -28,17 +28,14 @@ type cpuStat struct {
 // throttling is what a cpu.stat says.
 type throttling struct{ periods, throttled, throttledNS int64 }
 
-// open finds the process's cgroups. That a process has none (a kernel without them) is not an error.
-func (c *cgroup) open(dir int, procPath string) error {
+// open finds the cgroups that are mounted here. That there are none is not an error.
+func (c *cgroup) open(procPath string) error {
 	c.fd, c.file = noFD, procPath+"/cgroup"
 	mounts, err := readFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
 	c.mounts = cgroupMounts(mounts)
-	if c.fd, err = openAt(dir, "cgroup"); err != nil {
-		c.fd = noFD // what throttles it can't be seen, as below
-	}
 	return nil
 }
 

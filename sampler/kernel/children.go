@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"github.com/ddtop/ddtop/attach"
 )
 
 // Children returns the PIDs of a process's child processes in ascending order, zombies included
@@ -90,12 +92,12 @@ func childrenByParent(pid int) ([]int, error) {
 	return out, nil
 }
 
-// identity distinguishes a process from all others and says what runs in it.
+// Identity distinguishes a process from all others and says what runs in it.
 type Identity struct {
 	PID, Parent int
 	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot: with PID it identifies a re-used PID.
 	StartTicks uint64
-	// Ended: it is a zombie, and no thread of it but the first is left.
+	// Ended: all its threads have ended. It is a zombie.
 	Ended bool
 	// Comm is the kernel's name of it, 15 bytes at most. Exe is the path of the file it runs, as its own mount namespace has
 	// it: exec of another program changes it. "" where reading it is not permitted, and for kernel threads.
@@ -124,11 +126,20 @@ func Identify(pid int) (Identity, error) {
 	if i, j := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')'); i >= 0 && j > i {
 		id.Comm = string(b[i+1 : j])
 	}
+	exe := path
 	if rest[0] == 'Z' || rest[0] == 'X' {
-		tids, err := listNumbers(dir, "task", path+"/task", nil)
-		id.Ended = err != nil || len(tids) <= 1
+		fd, tid, err := attach.OpenLiving(dir, pid)
+		switch {
+		case err == nil:
+			closeFD(fd)
+			exe = fmt.Sprintf("/proc/%d", tid)
+		case errors.Is(&Error{Err: err}, ErrGone):
+			id.Ended = true
+		default:
+			return Identity{}, &Error{"open", path + "/task", err}
+		}
 	}
 	// A refusal leaves it unknown. The memory of the process it is asked of may be another one's by now: only compared.
-	id.Exe, _ = os.Readlink(path + "/exe")
+	id.Exe, _ = os.Readlink(exe + "/exe")
 	return id, nil
 }

@@ -172,6 +172,9 @@ type processStat struct {
 	residentPage int64  // 24
 }
 
+// ended reports whether the task has ended and only its number is left.
+func (s *processStat) ended() bool { return s.state == 'Z' || s.state == 'X' }
+
 // parseStat reads /proc/PID/stat.
 func parseStat(b []byte) (s processStat, ok bool) {
 	b, ok = afterComm(b)

@@ -343,7 +343,7 @@ func FuzzParsers(f *testing.F) {
 		}
 		parseState(b)
 		parseStat(b)
-		parseStatmResident(b)
+		parseStatm(b)
 		if _, _, depth, ok := parseNSpid(b); ok && depth == 0 {
 			t.Error("NSpid without a pid")
 		}

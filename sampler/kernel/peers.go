@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,8 +36,8 @@ type peer struct {
 // peers finds out what descriptors lead to.
 type peers struct {
 	pid   int
-	dir   int // /proc/PID
-	fdDir int // /proc/PID/fd; noFD when it may not be opened
+	proc  *living
+	fdDir int // its fd; noFD when it may not be opened
 	dict  *sampler.Dictionary
 	sock  socketAsker
 	link  [maxLink]byte
@@ -55,25 +56,33 @@ type peers struct {
 
 func openPeers(pid, dir int, dict *sampler.Dictionary) (*peers, error) {
 	p := &peers{
-		pid: pid, dir: dir, dict: dict,
+		pid: pid, proc: newLiving(pid, dir), dict: dict,
 		byFD:   make(map[int32]peer),
 		named:  make(map[sampler.Peer]sampler.PeerID),
 		wanted: make(map[uint64]struct{}),
 	}
 	var err error
-	if p.fdDir, err = openAt(dir, "fd"); err != nil {
+	if p.fdDir, err = p.proc.open("fd"); exhausted(err) {
+		p.proc.close()
+		return nil, &Error{"open", fmt.Sprintf("/proc/%d/fd", pid), err}
+	} else if err != nil {
 		// Without the permission of ptrace: threads' CPU times are still there, peers are not.
 		p.fdDir = noFD
 	}
 	p.sock, err = openSocketAsker(pid)
 	if err != nil {
 		closeFD(p.fdDir)
+		p.proc.close()
 		return nil, err
+	}
+	if tid := p.proc.task(); tid != pid {
+		p.sock.askThrough(tid)
 	}
 	return p, nil
 }
 
 func (p *peers) close() {
+	p.proc.close()
 	closeFD(p.fdDir)
 	p.fdDir = noFD
 	p.sock.close()
@@ -159,10 +168,28 @@ func (p *peers) readLink(fd int32) ([]byte, bool) {
 	}
 	name := append(strconv.AppendInt(p.name[:0], int64(fd), 10), 0)
 	n, err := readlinkAt(p.fdDir, name, p.link[:])
+	if err != nil && errors.Is(&Error{Err: err}, ErrGone) && p.follow() {
+		n, err = readlinkAt(p.fdDir, name, p.link[:])
+	}
 	if err != nil {
 		return nil, false
 	}
 	return p.link[:n], true
+}
+
+// follow goes over to the descriptors of another task if the one that they were asked of has ended, and reports whether it did.
+func (p *peers) follow() bool {
+	if !p.proc.moved() {
+		return false
+	}
+	fd, err := p.proc.open("fd")
+	if err != nil {
+		return false
+	}
+	closeFD(p.fdDir)
+	p.fdDir = fd
+	p.sock.askThrough(p.proc.task())
+	return true
 }
 
 // describe finds out what a descriptor leads to. settled is false when it should be asked again next time.
@@ -258,12 +285,16 @@ func (p *peers) pidOfPidfd(fd int32) int32 {
 		return 0
 	}
 	var buf [1024]byte
-	name := "fdinfo/" + strconv.Itoa(int(fd))
-	b, err := readWhole(p.dir, name, fmt.Sprintf("/proc/%d/%s", p.pid, name), buf[:])
+	file, err := p.proc.open("fdinfo/" + strconv.Itoa(int(fd)))
 	if err != nil {
 		return 0
 	}
-	text, ok := field(b, "Pid")
+	defer closeFD(file)
+	read, err := pread(file, buf[:])
+	if err != nil {
+		return 0
+	}
+	text, ok := field(buf[:read], "Pid")
 	if !ok {
 		return 0
 	}

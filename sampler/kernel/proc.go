@@ -1,8 +1,10 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -15,6 +17,7 @@ const ticksPerSecond = 100
 type ProcReader struct {
 	pid         int
 	dir         int // /proc/PID
+	proc        *living
 	stat, statm int
 	status      int
 	pageSize    int64
@@ -31,31 +34,43 @@ func OpenProc(pid int) (*ProcReader, error) {
 	if err != nil {
 		return nil, &Error{"open", path, err}
 	}
-	p := &ProcReader{pid: pid, dir: dir, stat: noFD, statm: noFD, status: noFD, pageSize: int64(os.Getpagesize())}
+	p := &ProcReader{pid: pid, dir: dir, proc: newLiving(pid, dir), stat: noFD, statm: noFD, status: noFD, pageSize: int64(os.Getpagesize())}
 	p.pressure.init()
-	if p.stat, err = openAt(dir, "stat"); err != nil {
+	if err := p.cgroup.open(path); err != nil {
 		p.Close()
-		return nil, &Error{"open", path + "/stat", err}
+		return nil, err
 	}
-	if p.statm, err = openAt(dir, "statm"); err != nil {
-		p.Close()
-		return nil, &Error{"open", path + "/statm", err}
-	}
-	if p.status, err = openAt(dir, "status"); err != nil {
-		p.Close()
-		return nil, &Error{"open", path + "/status", err}
-	}
-	if err := p.cgroup.open(dir, path); err != nil {
+	if err := p.open(); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
+// open opens the files of a task that lives, in place of those that are open.
+func (p *ProcReader) open() error {
+	for _, f := range []struct {
+		name string
+		fd   *int
+	}{{"stat", &p.stat}, {"statm", &p.statm}, {"status", &p.status}, {"cgroup", &p.cgroup.fd}} {
+		fd, err := p.proc.open(f.name)
+		if err != nil && f.name == "cgroup" && !exhausted(err) {
+			fd, err = noFD, nil // a kernel without them: what throttles the process can't be seen
+		}
+		if err != nil {
+			return &Error{"open", fmt.Sprintf("/proc/%d/%s", p.pid, f.name), err}
+		}
+		closeFD(*f.fd)
+		*f.fd = fd
+	}
+	return nil
+}
+
 // Close closes the files that are kept open.
 func (p *ProcReader) Close() error {
 	p.cgroup.close()
 	p.pressure.close()
+	p.proc.close()
 	closeFD(p.stat)
 	closeFD(p.statm)
 	closeFD(p.status)
@@ -67,8 +82,19 @@ func (p *ProcReader) Close() error {
 // Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat), resident
 // memory (statm), swapped memory (status), the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the
 // pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs. Proportional
-// memory and context switches take longer: see Slow.
+// memory and context switches take longer: see Slow. If the task that the files are of has ended, they are opened anew, of another one.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
+	out, err := p.read(nowNS)
+	if errors.Is(err, ErrGone) && p.proc.moved() {
+		if err := p.open(); err != nil {
+			return sampler.Proc{}, err
+		}
+		return p.read(nowNS)
+	}
+	return out, err
+}
+
+func (p *ProcReader) read(nowNS int64) (sampler.Proc, error) {
 	n, err := pread(p.stat, p.buf[:])
 	if err != nil {
 		return sampler.Proc{}, p.errorOf("stat", err)
@@ -76,6 +102,9 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	st, ok := parseStat(p.buf[:n])
 	if !ok {
 		return sampler.Proc{}, p.errorOf("stat", fmt.Errorf("%w: %.200q", errFormat, p.buf[:n]))
+	}
+	if st.ended() {
+		return sampler.Proc{}, p.errorOf("stat", syscall.ESRCH) // it has neither memory nor a cgroup
 	}
 	const nsPerTick = 1e9 / ticksPerSecond
 	out := sampler.Proc{
@@ -88,9 +117,12 @@ func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	if n, err = pread(p.statm, p.buf[:]); err != nil {
 		return sampler.Proc{}, p.errorOf("statm", err)
 	}
-	pages, ok := parseStatmResident(p.buf[:n])
+	size, pages, ok := parseStatm(p.buf[:n])
 	if !ok {
 		return sampler.Proc{}, p.errorOf("statm", fmt.Errorf("%w: %.200q", errFormat, p.buf[:n]))
+	}
+	if size == 0 {
+		return sampler.Proc{}, p.errorOf("statm", syscall.ESRCH) // the task is ending
 	}
 	out.RSSBytes = pages * p.pageSize
 	if n, err = pread(p.status, p.buf[:]); err != nil {
@@ -111,12 +143,12 @@ func (p *ProcReader) errorOf(file string, err error) error {
 	return &Error{"read", fmt.Sprintf("/proc/%d/%s", p.pid, file), err}
 }
 
-// parseStatmResident reads the second field of statm, resident pages.
-func parseStatmResident(b []byte) (int64, bool) {
-	_, b, ok := takeUint(b)
+// parseStatm reads the first two fields of statm: all pages, and those that are resident.
+func parseStatm(b []byte) (size, resident int64, ok bool) {
+	all, b, ok := takeUint(b)
 	if !ok {
-		return 0, false
+		return 0, 0, false
 	}
 	n, _, ok := takeUint(skipSpaces(b))
-	return int64(n), ok && n < 1<<50
+	return int64(all), int64(n), ok && max(all, n) < 1<<50
 }

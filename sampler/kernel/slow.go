@@ -38,6 +38,7 @@ type SlowCounts struct {
 // It is for one goroutine, not the one that samples.
 type Slow struct {
 	pid, dir int // dir is /proc/PID
+	proc     *living
 	rollup   rollup
 	switches switches
 	buf      [4096]byte
@@ -51,14 +52,18 @@ func OpenSlow(pid int) (*Slow, error) {
 	if err != nil {
 		return nil, &Error{"open", path, err}
 	}
-	s := &Slow{pid: pid, dir: dir}
-	s.rollup.open(dir)
+	s := &Slow{pid: pid, dir: dir, proc: newLiving(pid, dir)}
+	if err := s.rollup.open(s.proc); err != nil {
+		s.Close()
+		return nil, &Error{"open", path + "/smaps_rollup", err}
+	}
 	return s, nil
 }
 
 // Close closes the files that are kept open.
 func (s *Slow) Close() error {
 	s.rollup.close()
+	s.proc.close()
 	closeFD(s.dir)
 	s.dir = noFD
 	return nil
@@ -67,7 +72,7 @@ func (s *Slow) Close() error {
 // Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be called
 // once a second. What has ended, or can't be read, stays what it was.
 func (s *Slow) Read(nowNS int64) SlowCounts {
-	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
+	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
 }
 
 // rollup reads /proc/PID/smaps_rollup.
@@ -77,13 +82,17 @@ type rollup struct {
 	pss    int64
 }
 
-// open tolerates a kernel without the file: nothing is known then.
-func (r *rollup) open(dir int) {
-	fd, err := openAt(dir, "smaps_rollup")
+// open tolerates a kernel without the file, or without the permission to read it: nothing is known then.
+func (r *rollup) open(proc *living) error {
+	fd, err := proc.open("smaps_rollup")
 	if err != nil {
 		fd = noFD
 	}
 	r.fd = fd
+	if exhausted(err) {
+		return err
+	}
+	return nil
 }
 
 func (r *rollup) close() {
@@ -91,7 +100,7 @@ func (r *rollup) close() {
 	r.fd = noFD
 }
 
-func (r *rollup) read(pid int, nowNS int64) int64 {
+func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 	if r.fd == noFD || nowNS < r.nextNS {
 		return r.pss
 	}
@@ -114,6 +123,11 @@ func (r *rollup) read(pid int, nowNS int64) int64 {
 		r.fd = noFD // it is read still; nothing is asked of it any more
 	case err == nil:
 		r.pss = pss
+	case errors.Is(&Error{Err: err}, ErrGone) && proc.moved():
+		if fd, err := proc.open("smaps_rollup"); err == nil {
+			closeFD(r.fd)
+			r.fd, r.nextNS = fd, nowNS // the next call reads it
+		}
 	}
 	return r.pss
 }
@@ -155,17 +169,18 @@ func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 	clear(s.seen)
 	for _, tid := range tids[:min(len(tids), maxSwitchTasks)] {
 		name := "task/" + strconv.Itoa(int(tid)) + "/schedstat"
+		before, known := s.last[tid]
 		b, err := readWhole(dir, name, name, buf)
-		if err != nil {
-			continue // it has ended, or the kernel does not count
-		}
 		cpu, ok := parseSchedstat(b)
-		if !ok {
+		if err != nil || !ok {
+			// It has ended, or the kernel does not count. If the read failed for another reason, the thread is not a new one next time.
+			if known && !errors.Is(err, ErrGone) {
+				s.seen[tid] = before
+			}
 			continue
 		}
 		n := cpu.Turns
 		s.seen[tid] = n
-		before, known := s.last[tid]
 		switch {
 		case first, !known && len(tids) > maxSwitchTasks: // what it did before is not part of it, or may not be
 		case n < before: // another thread has the number now

@@ -24,10 +24,25 @@ func openSocketAsker(pid int) (socketAsker, error) {
 	switch {
 	case err == nil:
 		return socketAsker{pidfd: fd}, nil
-	case errors.Is(err, unix.ESRCH):
+	case errors.Is(err, unix.ESRCH), exhausted(err):
 		return socketAsker{}, &Error{"pidfd_open", fmt.Sprintf("process %d", pid), err}
 	default: // ENOSYS, or a seccomp filter's EPERM
 		return socketAsker{pidfd: noFD, refused: &Error{"pidfd_open", fmt.Sprintf("process %d", pid), err}}, nil
+	}
+}
+
+// pidfdThread is PIDFD_THREAD of pidfd_open(2): the number is that of any thread (Linux 6.9).
+const pidfdThread = unix.O_EXCL
+
+// askThrough has the descriptors of a task asked for, once the first thread has ended and has none. An older kernel takes the first thread's
+// pidfd alone: sockets then are named from the tables of /proc/PID/net.
+func (s *socketAsker) askThrough(tid int) {
+	if s.pidfd < 0 {
+		return
+	}
+	if fd, err := unix.PidfdOpen(tid, pidfdThread); err == nil {
+		closeFD(s.pidfd)
+		s.pidfd = fd
 	}
 }
 

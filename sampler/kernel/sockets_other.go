@@ -10,6 +10,8 @@ func openSocketAsker(int) (socketAsker, error) { return socketAsker{}, ErrUnsupp
 
 func (s *socketAsker) close() {}
 
+func (s *socketAsker) askThrough(int) {}
+
 func (s *socketAsker) listens(int32) bool { return false }
 
 func (s *socketAsker) ask(int32) (sampler.Peer, bool, error) {

@@ -108,7 +108,7 @@ var socketTables = []table{
 // readTable goes through one table line by line. A table that doesn't exist (no IPv6) is empty.
 func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	path := fmt.Sprintf("/proc/%d/net/%s", p.pid, tab.name)
-	fd, err := openAt(p.dir, "net/"+tab.name)
+	fd, err := p.proc.open("net/" + tab.name)
 	if err != nil {
 		if errors.Is(&Error{Err: err}, ErrGone) {
 			return nil

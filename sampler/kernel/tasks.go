@@ -70,7 +70,9 @@ func OpenTasks(pid int, dict *sampler.Dictionary) (*Tasks, error) {
 	if err != nil {
 		return nil, &Error{"open", path, err}
 	}
-	foreign, err := is32Bit(dir, path)
+	proc := newLiving(pid, dir)
+	defer proc.close()
+	foreign, err := is32Bit(proc, path)
 	if err != nil {
 		closeFD(dir)
 		return nil, err
@@ -309,9 +311,12 @@ func readWhole(dir int, name, path string, buf []byte) ([]byte, error) {
 }
 
 // is32Bit reports whether a process's program is a 32-bit ELF file, whose system calls have other numbers.
-func is32Bit(dir int, path string) (bool, error) {
+func is32Bit(proc *living, path string) (bool, error) {
 	var ident [5]byte
-	b, err := readWhole(dir, "exe", path+"/exe", ident[:])
+	fd, err := proc.open("exe")
+	if err != nil {
+		err = &Error{"open", path + "/exe", err}
+	}
 	if errors.Is(err, errPermission) {
 		// Then task/TID/syscall can't be read either, and no call will be named wrongly.
 		return false, nil
@@ -319,6 +324,12 @@ func is32Bit(dir int, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	defer closeFD(fd)
+	n, err := pread(fd, ident[:])
+	if err != nil {
+		return false, &Error{"read", path + "/exe", err}
+	}
+	b := ident[:n]
 	const elfClass32 = 1
 	return len(b) == 5 && string(b[:4]) == "\x7fELF" && b[4] == elfClass32, nil
 }

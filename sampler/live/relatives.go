@@ -49,6 +49,8 @@ type relative struct {
 	exe   string
 	tries int
 	err   error
+	// doubted: it could not be looked at, and Why says so.
+	doubted bool
 	// silentAt is when it did not answer last.
 	silentAt time.Time
 	// done: its Source is closed. Where src is not kept beyond that, ending is how it ended, if it ended.
@@ -86,6 +88,12 @@ func (r *relative) refused(err error) {
 	if errors.Is(err, attach.ErrNoAnswer) {
 		r.silentAt = time.Now()
 	}
+	r.say()
+}
+
+// say says why a process is not sampled: for err.
+func (r *relative) say() {
+	err := r.err
 	r.Why = "not sampled: " + err.Error()
 	r.NotRuby = errors.Is(err, attach.ErrNotRuby)
 	if r.NotRuby {
@@ -147,8 +155,11 @@ func (g *Group) lookForEnds() []*relative {
 		// Asked before the kernel is: a process that is there after its Source has ended has called exec.
 		end, ended := g.endOf(r)
 		id, err := kernel.Identify(r.PID)
-		gone := err != nil || id.Ended || id.StartTicks != r.StartTicks
+		gone := errors.Is(err, kernel.ErrGone) || err == nil && (id.Ended || id.StartTicks != r.StartTicks)
+		g.doubt(r, err)
 		switch {
+		case err != nil && !gone:
+			living = append(living, r) // nothing is known of it
 		case gone:
 			why := "exited"
 			if ended {
@@ -174,6 +185,22 @@ func (g *Group) lookForEnds() []*relative {
 		}
 	}
 	return living
+}
+
+// doubt notes that a process could not be looked at, or that it could again.
+func (g *Group) doubt(r *relative, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case err != nil && !errors.Is(err, kernel.ErrGone):
+		r.doubted = true
+		r.Why = "could not be looked at: " + err.Error()
+	case r.doubted:
+		r.doubted, r.Why = false, ""
+		if r.err != nil {
+			r.say()
+		}
+	}
 }
 
 // sampled reports whether a process has a Source, or had one.

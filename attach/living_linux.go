@@ -1,0 +1,197 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxEndedTasks bounds the tasks that are passed over in the search for one that lives. Tasks that have ended and are still listed are
+// the first thread and those whose tracer has not asked for their end.
+const maxEndedTasks = 256
+
+// OpenLiving opens the folder in /proc of a task of a process that has not ended. dir is the folder /proc/PID, which is that of the
+// first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the others go on
+// (kernel/exit.c, do_exit, Linux 6.18): what the first thread's folder says of them is nothing then. tid is pid, and fd a copy of dir, while
+// the first thread lives. The error is ESRCH or ENOENT if no task lives.
+func OpenLiving(dir, pid int) (fd, tid int, err error) {
+	first, err := statIn(dir, "stat")
+	if err != nil {
+		return -1, 0, err
+	}
+	if !first.ended() {
+		fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+		return fd, pid, err
+	}
+	tids, err := tasksOf(dir, nil)
+	if err != nil {
+		return -1, 0, err
+	}
+	passed := 0
+	for _, id := range tids {
+		if int(id) == pid {
+			continue
+		}
+		switch s, err := statIn(dir, "task/"+strconv.Itoa(int(id))+"/stat"); {
+		case err != nil && !isGone(err):
+			return -1, 0, err
+		case err != nil || s.ended():
+			if passed++; passed > maxEndedTasks {
+				return -1, 0, unix.ESRCH
+			}
+			continue
+		}
+		switch fd, err := openTaskOf(dir, pid, int(id)); {
+		case err == nil:
+			return fd, int(id), nil
+		case !isGone(err):
+			return -1, 0, err
+		}
+	}
+	return -1, 0, unix.ESRCH
+}
+
+// openTaskOf opens /proc/TID, which unlike /proc/PID/task/TID has map_files, and makes sure that it is a task of the process that dir is
+// of: the number can be used again.
+func openTaskOf(dir, pid, tid int) (int, error) {
+	fd, err := openAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(tid), unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	text, err := readAt(fd, "status", maxProcFile)
+	if err == nil && parseStatus(text).TGID != pid {
+		err = unix.ESRCH
+	}
+	if err == nil {
+		_, err = statIn(dir, "stat") // while dir answers, no other process has the PID
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// statIn reads the stat of a process or a task. Of one that is gone it returns ESRCH or ENOENT; any other error says nothing about the task.
+func statIn(dir int, name string) (processStat, error) {
+	text, err := readAt(dir, name, maxProcFile)
+	if err != nil {
+		return processStat{}, err
+	}
+	return parseStat(text)
+}
+
+// openAt opens a file below a folder for reading.
+func openAt(dir int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// readAt reads a file below a folder, and limit bytes at most.
+func readAt(dir int, name string, limit int) ([]byte, error) {
+	fd, err := openAt(dir, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, int64(limit)))
+}
+
+// tasksOf appends the tids of a process, in the kernel's order: oldest first.
+func tasksOf(dir int, buf []int32) ([]int32, error) {
+	fd, err := openAt(dir, "task", unix.O_DIRECTORY)
+	if err != nil {
+		return buf, err
+	}
+	d := os.NewFile(uintptr(fd), "task")
+	defer d.Close()
+	names, err := d.Readdirnames(maxThreads)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return buf, err
+	}
+	for _, name := range names {
+		if n, err := strconv.ParseInt(name, 10, 32); err == nil {
+			buf = append(buf, int32(n))
+		}
+	}
+	return buf, nil
+}
+
+// folder returns the folder in /proc of a task that has the process's memory, files and root: see OpenLiving. The caller calls done when it
+// no longer uses the folder. If no task can be found, folder is the first thread's, in which the next step says why it fails.
+func (p *Process) folder() (dir *os.File, done func()) {
+	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
+	if err != nil {
+		return p.dir, func() {}
+	}
+	dir = os.NewFile(uintptr(fd), "/proc/"+strconv.Itoa(tid))
+	return dir, func() { dir.Close() }
+}
+
+// LivingPath is the path of a file in /proc of a task that lives: LivingPath("root") is /proc/TID/root, where TID is the PID unless the
+// first thread has ended.
+func (p *Process) LivingPath(elem ...string) string {
+	dir, done := p.folder()
+	defer done()
+	return filepath.Join(append([]string{dir.Name()}, elem...)...)
+}
+
+// ofFirst are the files in /proc/PID that are about the whole process, or a task that their path names, whatever has become of the first
+// thread.
+var ofFirst = []string{"stat", "status", "task", "comm"}
+
+// folderOf returns the folder that has a file: see folder.
+func (p *Process) folderOf(name string) (dir *os.File, done func()) {
+	first, _, _ := strings.Cut(name, "/")
+	if slices.Contains(ofFirst, first) {
+		return p.dir, func() {}
+	}
+	return p.folder()
+}
+
+// openMemory opens the memory of the process. The descriptor stays with the memory that it was opened for, whatever becomes of the task:
+// it reads as empty when no task uses that memory any more (fs/proc/base.c, mem_rw).
+func (p *Process) openMemory() (*os.File, error) {
+	dir, done := p.folder()
+	defer done()
+	fd, err := openAt(int(dir.Fd()), "mem", 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir.Name(), "mem"), Err: err}
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "mem")), nil
+}
+
+// isExhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left: it says nothing about what was
+// asked for.
+func isExhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
+// exhausted explains such an error.
+func exhausted(pid int, doing string, err error) error {
+	help := "Raise ddtop's limit of open files: `ulimit -n 4096`."
+	switch {
+	case errors.Is(err, unix.ENFILE):
+		help = "The machine has reached fs.file-max: `sysctl fs.file-nr` shows how many files are open."
+	case errors.Is(err, unix.ENOMEM):
+		help = "The machine is short of memory: try again in a moment."
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		err = errno
+	}
+	return &TargetError{PID: pid, Kind: ErrExhausted, Cause: doing, Help: help, Err: fmt.Errorf("%w", err)}
+}

@@ -1,0 +1,100 @@
+package kernel
+
+import (
+	"errors"
+	"sync"
+	"syscall"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// livingRestNS is the least time between two looks for a task that lives: closed descriptors look like those of a task that has ended.
+const livingRestNS = 100e6
+
+// living is the folder in /proc of a task that has the memory, the descriptors and the cgroup of its process: /proc/PID, until the first
+// thread ends by pthread_exit while others go on. It may be used from any goroutine.
+type living struct {
+	pid, dir int // dir is /proc/PID
+
+	mu     sync.Mutex
+	fd     int // of another task's folder; noFD: it is dir
+	tid    int
+	nextNS int64
+}
+
+func newLiving(pid, dir int) *living {
+	l := &living{pid: pid, dir: dir, fd: noFD, tid: pid}
+	l.moved()
+	return l
+}
+
+// open opens a file of the folder. If the task of the folder has ended, open goes over to another one.
+func (l *living) open(name string) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fd, err := openAt(l.at(), name)
+	if err != nil && errors.Is(&Error{Err: err}, ErrGone) && l.move() {
+		fd, err = openAt(l.at(), name)
+	}
+	return fd, err
+}
+
+// moved looks whether the task of the folder has ended, at most every livingRestNS, and reports whether the folder is another one now.
+func (l *living) moved() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := monotonic()
+	if now < l.nextNS {
+		return false
+	}
+	l.nextNS = now + livingRestNS
+	return l.move()
+}
+
+// at is the descriptor of the folder. The caller holds mu.
+func (l *living) at() int {
+	if l.fd >= 0 {
+		return l.fd
+	}
+	return l.dir
+}
+
+// move goes over to the folder of another task if that of this one has ended. The caller holds mu.
+func (l *living) move() bool {
+	var buf [1024]byte
+	b, err := readWhole(l.at(), "stat", "stat", buf[:])
+	if err == nil {
+		if s, ok := parseStat(b); !ok || !s.ended() {
+			return false
+		}
+	} else if !errors.Is(err, ErrGone) {
+		return false
+	}
+	fd, tid, err := attach.OpenLiving(l.dir, l.pid)
+	if err != nil {
+		return false
+	}
+	closeFD(l.fd)
+	l.fd, l.tid = fd, tid
+	return true
+}
+
+// task is the task that the folder is of.
+func (l *living) task() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tid
+}
+
+func (l *living) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	closeFD(l.fd)
+	l.fd = noFD
+}
+
+// exhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left. It says nothing about what was
+// asked for.
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
