@@ -177,6 +177,9 @@ func (h *headView) draw(a canvas.Area, t *Theme) {
 	case h.state.Silent > 0:
 		h.banner(a, t, fmt.Sprintf("✖ no answer for %d s: a page of its memory does not come", int(h.state.Silent.Seconds())),
 			"what was measured stays   q quit", t.Crit)
+	case h.state.FailingNS > 0:
+		h.banner(a, t, fmt.Sprintf("✖ not read since %s: %s", h.process.WallTime(h.state.FailingNS).Format("15:04:05"), h.state.Failure),
+			"ddtop goes on trying   what was measured stays   q quit", t.Crit)
 	default:
 		h.drawLive(a, t)
 	}
@@ -240,6 +243,8 @@ func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
 		text += "  ■ " + h.endText()
 	case h.state.Err != nil:
 		text += "  ✖ sampling failed"
+	case h.state.FailingNS > 0:
+		text += "  ✖ not read since " + h.process.WallTime(h.state.FailingNS).Format("15:04:05")
 	case h.replay || h.state.Done:
 		text += "  recording"
 	default:

@@ -154,10 +154,13 @@ type SourceState struct {
 	Ended bool
 	// Silent is for how long the process has not answered, in whole seconds, from silentAfter on.
 	Silent time.Duration
+	// FailingNS is the time since which no sample could be read. It is zero while samples come. Failure says why.
+	FailingNS int64
+	Failure   string
 }
 
 // silentAfter is how long the target of a tick must not have answered to be said.
-const silentAfter = 2 * time.Second
+const silentAfter = 1500 * time.Millisecond
 
 // State says how the Source is doing.
 func (s *Store) State() SourceState {
@@ -167,6 +170,11 @@ func (s *Store) State() SourceState {
 	if live, ok := s.src.(interface{ Silent() time.Duration }); ok && !s.done {
 		if silent := live.Silent(); silent >= silentAfter {
 			state.Silent = silent.Truncate(time.Second)
+		}
+	}
+	if live, ok := s.src.(interface{ Failing() (int64, error) }); ok && !s.done {
+		if since, err := live.Failing(); err != nil {
+			state.FailingNS, state.Failure = since, s.names.Error(err)
 		}
 	}
 	return state

@@ -100,6 +100,7 @@ func run(ctx context.Context, src sampler.Source, length time.Duration, emit fun
 	if err != nil && !ended {
 		return "", err
 	}
+	failedNS, failed := readFailure(src)
 	if samples < 2 {
 		// A recording ends, too, and that says nothing of the process unless its end was seen.
 		if _, seen := src.End(); ended && seen {
@@ -107,6 +108,9 @@ func run(ctx context.Context, src sampler.Source, length time.Duration, emit fun
 		}
 		if silence(src) > 0 {
 			return "", fmt.Errorf("%w: %w", errNothing, live.NoAnswer(src.Process().PID, nil))
+		}
+		if failed != nil {
+			return "", fmt.Errorf("%w: %w", errNothing, failed)
 		}
 		return "", errNothing
 	}
@@ -118,6 +122,9 @@ func run(ctx context.Context, src sampler.Source, length time.Duration, emit fun
 	case silent > 0:
 		return fmt.Sprintf("reading process %d has not come back for %.1f s; this is what was measured in %g s until then",
 			src.Process().PID, silent.Seconds(), seconds), nil
+	case failed != nil:
+		return fmt.Sprintf("process %d could not be read since %s (%v); this is what was measured in %g s until then",
+			src.Process().PID, src.Process().WallTime(failedNS).Format(time.TimeOnly), failed, seconds), nil
 	case ctx.Err() != nil:
 		return fmt.Sprintf("interrupted after %g s; this is what was measured until then", seconds), nil
 	}
@@ -130,6 +137,37 @@ func silence(src sampler.Source) time.Duration {
 		return s.Silent()
 	}
 	return 0
+}
+
+// readFailure says since when reading a source's process has failed, and why. err is nil if it has not.
+func readFailure(src sampler.Source) (sinceNS int64, err error) {
+	if s, ok := src.(*live.Source); ok {
+		return s.Failing()
+	}
+	return 0, nil
+}
+
+// tellFailures says, until ctx ends, when reading a process has begun to fail, and when it no longer does.
+func tellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var told int64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		since, err := readFailure(src)
+		if since == told {
+			continue
+		}
+		if told = since; err == nil {
+			say("process %d is read again", src.Process().PID)
+			continue
+		}
+		say("process %d could not be read since %s: %v; ddtop goes on trying", src.Process().PID, src.Process().WallTime(since).Format(time.TimeOnly), err)
+	}
 }
 
 // lastLook is how long what follows an interrupted measurement may take: one look at the process.

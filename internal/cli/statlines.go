@@ -154,6 +154,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	}
 	defer src.Close()
 	p := printLines(std.results(ctx), asJSON, false, cancel)
+	go tellFailures(ctx, src, std.say)
 	note, err := p.measure(ctx, src, m.length.value, interval)
 	if err = cmp.Or(p.close(std), err); err == nil {
 		sayNotes(std, src, note)

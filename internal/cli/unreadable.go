@@ -46,7 +46,7 @@ func keepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative
 func (t *teller) tell(list []sampler.Relative, now time.Time) {
 	here := make(map[toldKey]bool, len(t.told))
 	for _, r := range list {
-		if r.Source != nil || r.NotRuby || r.Why == "" || !r.EndedAt.IsZero() || now.Sub(r.StartedAt) < unreadableFor {
+		if r.NotRuby || r.Why == "" || !r.EndedAt.IsZero() || now.Sub(r.StartedAt) < unreadableFor {
 			continue
 		}
 		k := toldKey{r.PID, r.StartTicks}

@@ -93,8 +93,8 @@ func (l *living) close() {
 	l.fd = noFD
 }
 
-// exhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left. It says nothing about what was
+// Exhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left. It says nothing about what was
 // asked for.
-func exhausted(err error) bool {
+func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -62,7 +62,7 @@ func openPeers(pid, dir int, dict *sampler.Dictionary) (*peers, error) {
 		wanted: make(map[uint64]struct{}),
 	}
 	var err error
-	if p.fdDir, err = p.proc.open("fd"); exhausted(err) {
+	if p.fdDir, err = p.proc.open("fd"); Exhausted(err) {
 		p.proc.close()
 		return nil, &Error{"open", fmt.Sprintf("/proc/%d/fd", pid), err}
 	} else if err != nil {

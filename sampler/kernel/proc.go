@@ -54,7 +54,7 @@ func (p *ProcReader) open() error {
 		fd   *int
 	}{{"stat", &p.stat}, {"statm", &p.statm}, {"status", &p.status}, {"cgroup", &p.cgroup.fd}} {
 		fd, err := p.proc.open(f.name)
-		if err != nil && f.name == "cgroup" && !exhausted(err) {
+		if err != nil && f.name == "cgroup" && !Exhausted(err) {
 			fd, err = noFD, nil // a kernel without them: what throttles the process can't be seen
 		}
 		if err != nil {

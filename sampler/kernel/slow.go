@@ -89,7 +89,7 @@ func (r *rollup) open(proc *living) error {
 		fd = noFD
 	}
 	r.fd = fd
-	if exhausted(err) {
+	if Exhausted(err) {
 		return err
 	}
 	return nil

@@ -24,7 +24,7 @@ func openSocketAsker(pid int) (socketAsker, error) {
 	switch {
 	case err == nil:
 		return socketAsker{pidfd: fd}, nil
-	case errors.Is(err, unix.ESRCH), exhausted(err):
+	case errors.Is(err, unix.ESRCH), Exhausted(err):
 		return socketAsker{}, &Error{"pidfd_open", fmt.Sprintf("process %d", pid), err}
 	default: // ENOSYS, or a seccomp filter's EPERM
 		return socketAsker{pidfd: noFD, refused: &Error{"pidfd_open", fmt.Sprintf("process %d", pid), err}}, nil

@@ -55,6 +55,8 @@ type Group struct {
 	// unsettled is how long it takes until all processes that the last look left alone are old enough; 0: there were none. Of
 	// the goroutine that looks.
 	unsettled time.Duration
+	// unseen: one of roots could not be looked at yet. Of the goroutine that looks.
+	unseen bool
 }
 
 // OpenGroup attaches to processes, and with Children to those below them. It fails with Open's error when one that was
@@ -167,7 +169,7 @@ func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 
 // over reports whether nothing can come any more.
 func (g *Group) over() bool {
-	if g.opts.Find != nil {
+	if g.opts.Find != nil || g.unseen {
 		return false
 	}
 	g.mu.Lock()

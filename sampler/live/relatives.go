@@ -49,7 +49,7 @@ type relative struct {
 	exe   string
 	tries int
 	err   error
-	// doubted: it could not be looked at, and Why says so.
+	// doubted: it could not be looked at or read, and Why says so.
 	doubted bool
 	// silentAt is when it did not answer last.
 	silentAt time.Time
@@ -83,7 +83,9 @@ func age(id kernel.Identity) time.Duration {
 
 // refused notes why a process is not sampled.
 func (r *relative) refused(err error) {
-	r.tries++
+	if !kernel.Exhausted(err) { // that says nothing of the process
+		r.tries++
+	}
 	r.err = err
 	if errors.Is(err, attach.ErrNoAnswer) {
 		r.silentAt = time.Now()
@@ -187,11 +189,19 @@ func (g *Group) lookForEnds() []*relative {
 	return living
 }
 
-// doubt notes that a process could not be looked at, or that it could again.
+// doubt notes that a process could not be looked at or read, or that it could again. err is why it could not be looked at.
 func (g *Group) doubt(r *relative, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	var since int64
+	var failed error
+	if r.src != nil && !r.done {
+		since, failed = r.src.Failing()
+	}
 	switch {
+	case failed != nil:
+		r.doubted = true
+		r.Why = fmt.Sprintf("could not be read since %s: %s", r.src.info.WallTime(since).Format(time.TimeOnly), g.opts.Redactor.Error(failed))
 	case err != nil && !errors.Is(err, kernel.ErrGone):
 		r.doubted = true
 		r.Why = "could not be looked at: " + err.Error()
@@ -271,16 +281,20 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 	for _, r := range living {
 		known[r.PID] = true
 	}
+	unseen := false
 	for _, pid := range g.roots {
 		if g.opts.Pending && !known[pid] && !g.met(pid) {
-			if r, err := newRelative(pid); err == nil {
+			r, err := newRelative(pid)
+			if err == nil {
 				r.Root = true
 				g.add(r)
 				living = append(living, r)
 				known[pid] = true
 			}
+			unseen = unseen || err != nil && !errors.Is(err, kernel.ErrGone)
 		}
 	}
+	g.unseen = unseen
 	if g.opts.Find != nil && time.Since(g.foundAt) >= findEvery {
 		living = g.findMore(living, known)
 		g.foundAt = time.Now()

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +13,6 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
-
-// maxFailedTicks is how many ticks in a row may fail before Run gives up on a process that still lives.
-const maxFailedTicks = 2000
 
 // checkNS is how often it is asked whether the process has replaced itself by exec.
 const checkNS = 1_000_000_000
@@ -86,6 +82,8 @@ type Source struct {
 
 	// sharers is how many processes are sampled at once.
 	sharers atomic.Int32
+
+	failing failing // of Run
 
 	mu    sync.Mutex
 	end   sampler.End
@@ -223,7 +221,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		return true
 	}
 	var sample sampler.Sample
-	failed, seen := 0, monotonic()
+	s.failing.succeeded()
+	seen := monotonic()
 	var stackNS int64 // CPU time of the last reading of stacks
 	for {
 		s.guard.rest()
@@ -279,7 +278,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		all, stacks := s.budget.spent(depth, spent, stackNS, monotonic(), ownCPU)
 		c.wait(all)
 		c.rest(max(s.rests(), stacks))
-		if err != nil {
+		if cause := err; err != nil {
 			if now-s.lastCheck > failCheckNS {
 				// It may have called exec: what was known of its memory is void then.
 				s.lastCheck = now
@@ -288,12 +287,12 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			if err := s.gone(err); err != nil {
 				return err
 			}
-			if failed++; failed >= maxFailedTicks {
-				return fmt.Errorf("gave up after %d failed reads in a row: %w", failed, err)
+			if err := s.retry(c, now, cause); err != nil {
+				return err
 			}
 			continue
 		}
-		failed = 0
+		s.failing.succeeded()
 		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
 			// Memory is read by the PID. That it was this process's is certain when the process lives after that.
 			if err := s.gone(attach.ErrGone); err != nil {
@@ -406,13 +405,12 @@ func (s *Source) gone(err error) error {
 		return nil // Run asks once a second in any case
 	}
 	switch check := s.proc.Check(); {
-	case check == nil:
-		return nil
 	case errors.Is(check, attach.ErrReplaced):
 		return s.finish("replaced itself by another program (exec)")
-	default:
+	case errors.Is(check, attach.ErrGone):
 		return s.finish("exited")
 	}
+	return nil // it lives, or could not be asked
 }
 
 func (s *Source) finish(reason string) error {

@@ -1,0 +1,73 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// failingAfterNS is how long ticks must have failed before Failing says so: a list of threads that changes all the time fails some.
+	failingAfterNS = 1e9
+	// failedRestNS is the least time between two ticks then: each one costs the same as one that succeeds.
+	failedRestNS = 100e6
+	// refusedForNS is how long the kernel must have refused all reads before Run gives up on a process that lives. Other failures can pass:
+	// ddtop or the machine has no memory or descriptors left, or a thread is about to call exec.
+	refusedForNS = 10e9
+)
+
+// failing keeps for how long all ticks have failed. Its methods may be called from any goroutine.
+type failing struct {
+	mu      sync.Mutex
+	sinceNS int64 // the first failed tick since the last that succeeded, CLOCK_MONOTONIC in ns; 0: the last one succeeded
+	err     error
+}
+
+// failed notes a tick that failed, and returns since when all have.
+func (f *failing) failed(nowNS int64, err error) (sinceNS int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sinceNS == 0 {
+		f.sinceNS = nowNS
+	}
+	f.err = err
+	return f.sinceNS
+}
+
+func (f *failing) succeeded() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sinceNS, f.err = 0, nil
+}
+
+// errNoMemory is the failure of a tick of a process that has not ended.
+var errNoMemory = errors.New("none of its threads has memory: it is about to end, or to run another program")
+
+// Failing says since when no sample could be read, CLOCK_MONOTONIC in ns, and why. err is nil while samples are read, and until reads have
+// failed for a second. It may be called from any goroutine.
+func (s *Source) Failing() (sinceNS int64, err error) {
+	s.failing.mu.Lock()
+	defer s.failing.mu.Unlock()
+	if s.failing.sinceNS == 0 || monotonic()-s.failing.sinceNS < failingAfterNS {
+		return 0, nil
+	}
+	return s.failing.sinceNS, s.failing.err
+}
+
+// retry notes a tick that failed, and says whether Run gives up.
+func (s *Source) retry(c *clock, now int64, err error) error {
+	if errors.Is(err, attach.ErrGone) { // but it lives
+		err = errNoMemory
+	}
+	since := s.failing.failed(now, err)
+	switch lasted := now - since; {
+	case lasted >= refusedForNS && errors.Is(err, attach.ErrPermission):
+		return fmt.Errorf("all reads have failed since %s: %w", s.info.WallTime(since).Format(time.TimeOnly), err)
+	case lasted >= failingAfterNS:
+		c.wait(now + failedRestNS)
+	}
+	return nil
+}
