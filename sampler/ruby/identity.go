@@ -1,6 +1,8 @@
 package ruby
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -52,7 +54,8 @@ func (r *Reader) stillNamed(t *thread, name uint64) bool {
 
 // hostTID finds the thread's native thread (docs/internals/threads.md#native-threads): in rb_native_thread from 3.2 on, in
 // rb_thread_t in 3.1, in libc's struct pthread before. The number is the target's own; translated to ours, and refused if no
-// such task exists: after a fork 3.1 and 3.2 keep the parent's tid.
+// such task exists. After a fork 3.1 and 3.2 keep the parent's tid: the one that libc keeps is right there, too. Which thread is the main one
+// says nothing about its tid: a program can have begun Ruby in any of its threads.
 func (r *Reader) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -78,69 +81,127 @@ func (r *Reader) hostTID(t *thread) int32 {
 		}
 		t.nt = uint64(stored)
 	default:
-		if t.main {
-			return int32(r.pid)
-		}
 		pthread := le64(t.buf[r.o.thPthread:])
-		if pthread == 0 {
-			return 0
-		}
 		if pthread == t.nt && t.tid != 0 {
 			return t.tid
 		}
-		if r.pthreadTID < 0 && !r.findPthreadTID(attach.Address(pthread)) {
-			return 0
-		}
-		var b [4]byte
-		if r.mem.Read(attach.Address(pthread)+attach.Address(r.pthreadTID), b[:]) != nil {
-			return 0
-		}
 		t.nt = pthread
-		stored = int32(le32(b[:]))
+		return r.tidOfPthread(attach.Address(pthread))
 	}
 	if stored <= 0 {
 		return 0
 	}
 	if host, ok := r.tids(stored); ok {
-		if !t.main || host == int32(r.pid) {
-			return host
-		}
+		return host
 	}
-	if t.main {
-		// The surviving thread of a forked process leads it, whatever the memory says.
-		return int32(r.pid)
-	}
-	return 0
+	return r.tidOfPthread(r.pthreadOf(t))
 }
 
-// pthreadSearch is how much of libc's struct pthread is searched for the tid.
-const pthreadSearch = 2048
+// pthreadOf returns a thread's pthread_t, the address of libc's struct pthread; 0 if it is not known.
+func (r *Reader) pthreadOf(t *thread) attach.Address {
+	if len(t.buf) == 0 {
+		return 0
+	}
+	native := r.native(t)
+	if native.At != 0 {
+		return attach.Address(r.wordAt(native.At))
+	}
+	return native.Pointer
+}
 
-// findPthreadTID finds where libc keeps the tid in struct pthread (0x2d0 with glibc on x86_64, 0x30 with musl): where the
-// main thread's has the process id and other, another thread's, has the id of another thread. The first alone would not do
-// for the first process of a container: glibc has a 1 (multiple_threads) in every thread's before.
-func (r *Reader) findPthreadTID(other attach.Address) bool {
+const (
+	// pthreadSearch is how much of libc's struct pthread is searched for the tid, in bytes.
+	pthreadSearch = 2048
+	// maxPthreads bounds the threads in whose structs it is searched.
+	maxPthreads = 8
+	// pthreadRestNS is the least time between two searches that find nothing, in ns: each asks the kernel for each word that may be a tid.
+	pthreadRestNS = 100e6
+	// maxTID is the highest number that a task can have (PID_MAX_LIMIT, include/linux/threads.h).
+	maxTID = 1 << 22
+)
+
+// tidPlaces are where C libraries keep the tid: glibc on x86_64 and aarch64; musl on x86_64, on aarch64, and before 1.1.20.
+var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
+
+// tidOfPthread returns the tid, in our PID namespace, that libc keeps in a struct pthread; 0 if that is not found or no such task exists, as
+// when the thread has ended.
+func (r *Reader) tidOfPthread(pthread attach.Address) int32 {
+	if pthread == 0 {
+		return 0
+	}
+	if r.pthreadTID < 0 {
+		return r.findPthreadTID(pthread)
+	}
+	var b [4]byte
+	if r.mem.Read(pthread+attach.Address(r.pthreadTID), b[:]) != nil {
+		return 0
+	}
+	host, _ := r.taskOf(b[:])
+	return host
+}
+
+// taskOf reads a word as a tid, and returns it in our PID namespace.
+func (r *Reader) taskOf(word []byte) (host int32, ok bool) {
+	stored := le32(word)
+	if stored == 0 || stored > maxTID {
+		return 0, false
+	}
+	if host, ok = r.tids(int32(stored)); !ok {
+		return 0, false
+	}
+	return host, true
+}
+
+// findPthreadTID finds where libc keeps the tid in struct pthread: where each thread's has the id of a task, and no two threads' the same one.
+// That can be so of several places, because glibc has a 1 (multiple_threads) in every thread's, which is a task in a container. Then it is
+// one that is known of a C library. It returns the tid of the struct at wanted; 0 if that is not certain.
+func (r *Reader) findPthreadTID(wanted attach.Address) int32 {
+	blocks := [][]byte{r.readPthread(wanted)}
+	size := len(blocks[0])
+	now := r.now() // of a core it stands still
+	if since := now - r.pthreadTriedNS; size == 0 || since > 0 && since < pthreadRestNS {
+		return 0
+	}
+	r.pthreadTriedNS = now
 	for _, t := range r.order {
-		if !t.main || len(t.buf) == 0 {
-			continue
+		if len(blocks) == maxPthreads {
+			break
 		}
-		main := r.readPthread(attach.Address(le64(t.buf[r.o.thPthread:])))
-		theirs := r.readPthread(other)
-		for off := 0; off+4 <= min(len(main), len(theirs)); off += 4 {
-			if int32(le32(main[off:])) != r.innerPID {
-				continue
-			}
-			tid := int32(le32(theirs[off:]))
-			if tid <= 0 || tid == r.innerPID {
-				continue
-			}
-			if _, ok := r.tids(tid); ok {
-				r.pthreadTID = off
-				return true
+		if at := r.pthreadOf(t); at != 0 && at != wanted {
+			if b := r.readPthread(at); b != nil {
+				blocks, size = append(blocks, b), min(size, len(b))
 			}
 		}
 	}
-	return false
+	places := make(map[int]int32) // the tid of wanted by where it is
+	for off := 0; off+4 <= size; off += 4 {
+		seen := make(map[int32]bool, len(blocks))
+		for _, b := range blocks {
+			if host, ok := r.taskOf(b[off:]); ok {
+				seen[host] = true
+			}
+		}
+		if len(seen) == len(blocks) {
+			places[off], _ = r.taskOf(blocks[0][off:])
+		}
+	}
+	known := slices.IndexFunc(tidPlaces, func(off int) bool { _, ok := places[off]; return ok })
+	if known >= 0 {
+		if len(blocks) > 1 || len(places) == 1 {
+			r.pthreadTID = tidPlaces[known]
+		}
+		return places[tidPlaces[known]]
+	}
+	var only int32
+	for off, host := range places {
+		if only != 0 && only != host {
+			return 0
+		}
+		if only = host; len(places) == 1 {
+			r.pthreadTID = off
+		}
+	}
+	return only
 }
 
 // readPthread reads what is searched of a struct pthread, less where memory ends before: musl has the main thread's at the

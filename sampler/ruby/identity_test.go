@@ -47,7 +47,7 @@ func TestThreadIDInPthread(t *testing.T) {
 			binary.LittleEndian.PutUint32(other[test.tid:], 12)
 			buf := make([]byte, 16)
 			binary.LittleEndian.PutUint64(buf[8:], mainAt)
-			r := &Reader{mem: pthreads{mainAt: main, otherAt: other}, innerPID: 1, pthreadTID: -1, pid: 4711,
+			r := &Reader{mem: pthreads{mainAt: main, otherAt: other}, innerPID: 1, pthreadTID: -1, pid: 4711, now: func() int64 { return 0 },
 				tids: func(tid int32) (int32, bool) { return 4710 + tid, tid == 1 || tid == 12 }}
 			r.o = &offsets{thPthread: 8, thNT: -1, thTID: -1}
 			r.order = []*thread{{main: true, buf: buf}}

@@ -57,6 +57,7 @@ type Reader struct {
 
 	innerPID          int32
 	pthreadTID        int
+	pthreadTriedNS    int64          // when it was searched for last
 	currentEC         attach.Address // 2.5: ruby_current_execution_context_ptr
 	mProcess, cRactor uint64
 	gc                *gc.Reader // nil: the collector can't be read

@@ -1,0 +1,192 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// leaderEnds is a program whose first thread ends by pthread_exit when it is told to, while others go on.
+const leaderEnds = `require "fiddle"
+$stdout.sync = true
+Thread.new { Thread.current.name = "survivor"; x = 0; loop { 20_000.times { |i| x ^= i }; sleep 0.01 } }
+Thread.new { Thread.current.name = "asleep"; sleep }
+puts "up"
+STDIN.gets
+Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID).call(nil)
+`
+
+// startLines starts a ddtop whose output is read while it runs. change changes the command before it starts, next returns the next line,
+// and end waits for the end.
+func startLines(t *testing.T, change func(*exec.Cmd), args ...string) (cmd *exec.Cmd, next func() string, end func() result) {
+	t.Helper()
+	cmd, _, errs := prepare(t.Context(), args...)
+	cmd.Stdout = nil
+	change(cmd)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := bufio.NewScanner(out)
+	next = func() string {
+		t.Helper()
+		if !s.Scan() {
+			t.Fatalf("%v prints nothing more; it said %q", args, finish(t, cmd, nil, errs).err)
+		}
+		return s.Text()
+	}
+	return cmd, next, func() result {
+		for s.Scan() { // to its end
+		}
+		return finish(t, cmd, nil, errs)
+	}
+}
+
+func unchanged(*exec.Cmd) {}
+
+// TestFirstThreadEnds: the process goes on without its first thread, before ddtop looks at it and while it does.
+func TestFirstThreadEnds(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, leaderEnds, rubytest.Options{})
+		p.Expect(t, "up")
+		pid := strconv.Itoa(p.PID)
+		_, next, end := startLines(t, unchanged, "stat", "-p", pid, "--interval", "0.1", "--json")
+		next()
+		p.Send(t, "exit")
+		waitForState(t, p.PID, "Z")
+		for range 5 { // half a second behind what was on its way
+			next()
+		}
+		ps := run(t, "ps")
+		if !strings.Contains(ps.out, "\n"+pid+" ") && !strings.HasPrefix(ps.out, pid+" ") {
+			t.Errorf("ps does not have %s:\n%s", pid, ps.out)
+		}
+		if d := run(t, "dump", "-p", pid); d.code != 0 || !strings.Contains(d.out, `"survivor"`) || !strings.Contains(d.out, "Integer#times") && !strings.Contains(d.out, "Kernel#sleep") {
+			t.Errorf("dump: code %d, %s\n%s", d.code, d.err, d.out)
+		}
+		if d := run(t, "doctor", "-p", pid); !strings.Contains(d.out, "✓ "+pid) {
+			t.Errorf("doctor: code %d, %s\n%s", d.code, d.err, d.out)
+		}
+		s := run(t, "stat", "-p", pid, "-d", "0.5", "--json")
+		s.want(t, 0)
+		var stat struct {
+			Process struct {
+				RSS int64 `json:"rss_bytes"`
+			} `json:"process"`
+		}
+		if err := json.Unmarshal([]byte(s.out), &stat); err != nil {
+			t.Fatal(err)
+		}
+		if stat.Process.RSS == 0 {
+			t.Errorf("it has no memory:\n%s", s.out)
+		}
+
+		p.Signal(t, syscall.SIGKILL)
+		end().want(t, 0, "exited")
+	})
+}
+
+// TestEndsAreNotMistaken: that ddtop can open no file any more says nothing about the process. What it has open goes on to be read, and the
+// end is seen.
+func TestEndsAreNotMistaken(t *testing.T) {
+	for name, args := range map[string][]string{"one": nil, "children": {"--children"}} {
+		t.Run(name, func(t *testing.T) {
+			p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+			p.Expect(t, "up")
+			cmd, next, end := startLines(t, unchanged, append([]string{"stat", "-p", strconv.Itoa(p.PID), "--interval", "0.1", "--json"}, args...)...)
+			next()
+			if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: 4096}, nil); err != nil {
+				t.Fatal(err)
+			}
+			for range 25 { // it is asked once a second whether the process lives
+				next()
+			}
+			p.Signal(t, syscall.SIGKILL)
+			if name == "children" { // nothing but /proc tells of the end of a group
+				if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 4096}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			end().want(t, 0, "exited")
+		})
+	}
+}
+
+// TestTooFewDescriptors: what can't be looked at for lack of descriptors is neither gone nor forbidden.
+func TestTooFewDescriptors(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	pid := strconv.Itoa(p.PID)
+	for _, limit := range []int{6, 8, 10, 12, 16, 20, 24} {
+		for _, args := range [][]string{{"dump", "-p", pid}, {"ps"}} {
+			cmd, out, errs := prepare(t.Context(), args...)
+			shell := append([]string{"/bin/sh", "-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(limit), ddtop}, args...)
+			cmd.Path, cmd.Args = shell[0], shell
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			r := finish(t, cmd, out, errs)
+			switch {
+			case r.code == 0 && !strings.Contains(r.out, pid):
+				t.Errorf("%d descriptors, %v: %d is missing: %s", limit, args, p.PID, r.out)
+			case r.code != 0 && (!strings.Contains(r.err, "too many open files") || strings.Contains(r.err, attach.ErrGone.Error()) || strings.Contains(r.err, "sudo")):
+				t.Errorf("%d descriptors, %v: code %d, %s", limit, args, r.code, r.err)
+			}
+		}
+	}
+}
+
+// TestScreenSaysSinceWhenItIsNotRead: the kernel refuses to have the process read for a while.
+func TestScreenSaysSinceWhenItIsNotRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		rubytest.Skip(t, "becoming another user needs root")
+	}
+	p := rubytest.One(t).Start(t, `require "rbconfig"
+Process::GID.change_privilege(65534)
+Process::UID.change_privilege(65534)
+exec(RbConfig.ruby, "-e", <<'CODE')
+require "fiddle"
+$stdout.sync = true
+Thread.new { x = 0; loop { x += 1 } }
+prctl = Fiddle::Function.new(Fiddle.dlopen(nil)["prctl"], [Fiddle::TYPE_INT] + [Fiddle::TYPE_LONG] * 4, Fiddle::TYPE_INT)
+puts "up"
+while line = STDIN.gets
+  prctl.call(4, line.to_i, 0, 0, 0) # PR_SET_DUMPABLE
+  puts "done"
+end
+CODE
+`, rubytest.Options{})
+	p.Expect(t, "up")
+	x := changedInTerminal(t, func(cmd *exec.Cmd) {
+		cmd.Dir = "/"
+		cmd.SysProcAttr.Credential = nobody
+	}, ddtop, "-p", strconv.Itoa(p.PID))
+	x.see(t, "LIVE")
+	p.Send(t, "0")
+	p.Expect(t, "done")
+	x.see(t, "not read since ")
+	x.forget()
+	x.see(t, "not read since ") // of a picture that was begun after that
+	if strings.Contains(x.text(), "LIVE") {
+		t.Errorf("LIVE is on the screen: %s", tail(x))
+	}
+	x.forget()
+	p.Send(t, "1")
+	p.Expect(t, "done")
+	x.see(t, "LIVE")
+	x.press(t, "q")
+	x.leaves(t, 0)
+}
