@@ -1,0 +1,39 @@
+package rubytest
+
+import (
+	_ "embed"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+//go:embed host/second.c
+var secondSource []byte
+
+// StartInSecondThread starts a program whose Ruby runs in the second thread of the process, as in a host program that embeds it. The first one
+// waits in pause(2).
+func (r Ruby) StartInSecondThread(t testing.TB, script string, o Options) *Process {
+	t.Helper()
+	if r.Emulator != "" {
+		Skip(t, "the library is built for this machine, and %s runs in an emulator", r)
+	}
+	dir := t.TempDir()
+	source, library := filepath.Join(dir, "second.c"), filepath.Join(dir, "second.so")
+	if err := os.WriteFile(source, secondSource, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gcc := exec.Command(Program(t, "gcc", "gcc libc6-dev"), "-O1", "-w", "-shared", "-fPIC", "-nostdlib", "-fno-stack-protector", "-o", library, source)
+	if text, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", gcc, err, text)
+	}
+	content, err := os.ReadFile(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"second.so": string(content)}
+	maps.Copy(files, o.files)
+	o.files, o.Env = files, append([]string{"LD_PRELOAD=./second.so"}, o.Env...)
+	return r.Start(t, script, o)
+}
