@@ -174,15 +174,17 @@ func (c *Core) check(path string, f *safefile.File) error {
 
 // Module opens the ELF file that the process had mapped at path.
 func (c *Core) Module(path string) (*Module, error) {
-	var own []Mapping
-	for _, m := range c.notes.mappings {
-		if m.Path == path {
-			own = append(own, m)
+	for _, of := range mappedImages(c.notes.mappings) {
+		if of.path == path {
+			return c.moduleOf(of)
 		}
 	}
-	if len(own) == 0 {
-		return nil, fmt.Errorf("the process of %s had not mapped %s", c.path, path)
-	}
+	return nil, fmt.Errorf("the process of %s had not mapped %s", c.path, path)
+}
+
+// moduleOf opens the ELF file of an image.
+func (c *Core) moduleOf(of image) (*Module, error) {
+	path, own := of.path, of.mappings
 	f, err := c.open(path)
 	if err != nil {
 		if own[0].Offset == 0 {
@@ -203,13 +205,16 @@ func (c *Core) Module(path string) (*Module, error) {
 // Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby if there is none; errFileUnusable
 // where the core does not hold what is needed and the mapped files can't be used.
 func (c *Core) Ruby() (*Module, error) {
-	paths := mappedFiles(c.notes.mappings)
-	if len(paths) == 0 {
+	images := mappedImages(c.notes.mappings)
+	if len(images) == 0 {
 		return nil, fmt.Errorf("%s: %w: it does not say which files were mapped (NT_FILE)", c.path, errNotCore)
 	}
-	ruby, program, refused := findRubyModule(paths, c.exe(), c.Module)
-	if ruby != nil {
-		return ruby, nil
+	rubies, program, refused := findRubyModules(images, c.exe(), c.moduleOf, func(m *Module) bool { return m.runs(c) })
+	if len(rubies) > 0 {
+		for _, m := range rubies[1:] {
+			m.Close()
+		}
+		return rubies[0], nil
 	}
 	if program != nil {
 		program.Close()

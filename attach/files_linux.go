@@ -29,13 +29,12 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 		return nil, fmt.Errorf("process %d has not mapped %s", p.pid, path)
 	}
 	// After an upgrade under a running process two files of one name can be mapped: keep to the first.
-	first := own[0]
-	for i := range own {
-		if own[i].Inode != first.Inode || own[i].Device != first.Device {
-			own = own[:i]
-			break
-		}
-	}
+	return p.moduleOf(mappedImages(own)[0])
+}
+
+// moduleOf opens the ELF file of an image.
+func (p *Process) moduleOf(of image) (*Module, error) {
+	path, own, first := of.path, of.mappings, of.mappings[0]
 	file, err := p.openMapped(first)
 	if err != nil {
 		if first.Offset == 0 {

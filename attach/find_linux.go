@@ -6,19 +6,30 @@ import (
 	"strings"
 )
 
-// FindRuby finds the file with the Ruby VM in a process: a mapped libruby, else the program itself, else any mapped
-// library that defines ruby_version. The error is a *TargetError: ErrNotRuby, with what the process is instead where
-// that can be told; ErrNotLoaded when it is about to become a Ruby; ErrGone.
+// FindRuby finds the file with the Ruby VM in a process: the first of FindRubies.
 func FindRuby(p *Process) (*Module, error) {
+	rubies, err := FindRubies(p)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range rubies[1:] {
+		m.Close()
+	}
+	return rubies[0], nil
+}
+
+// FindRubies finds the files that can have the Ruby VM in a process: each mapped libruby and the program itself, or any mapped library, if it
+// defines ruby_version. Those whose VM runs come first. There is one at least, unless there is an error. That is a *TargetError: ErrNotRuby,
+// with what the process is instead where that can be told; ErrNotLoaded when it is about to become a Ruby; ErrGone.
+func FindRubies(p *Process) ([]*Module, error) {
 	mappings, err := p.Maps()
 	if err != nil {
 		return nil, err
 	}
-	paths := mappedFiles(mappings)
 	exe := p.exePath(mappings)
-	ruby, program, refused := findRubyModule(paths, exe, func(path string) (*Module, error) { return p.Module(path, mappings) })
-	if ruby != nil {
-		return ruby, nil
+	rubies, program, refused := findRubyModules(mappedImages(mappings), exe, p.moduleOf, func(m *Module) bool { return m.runs(p) })
+	if len(rubies) > 0 {
+		return rubies, nil
 	}
 	if program != nil {
 		defer program.Close()
@@ -29,7 +40,7 @@ func FindRuby(p *Process) (*Module, error) {
 	if refused != nil && !errors.Is(refused, ErrNotRuby) {
 		return nil, refused
 	}
-	return nil, p.notRuby(exe, paths, program, refused)
+	return nil, p.notRuby(exe, mappedFiles(mappings), program, refused)
 }
 
 // notRuby says what a process is that has no CRuby.

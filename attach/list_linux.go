@@ -184,7 +184,13 @@ type versionKey struct {
 	inode        uint64
 }
 
-// of finds out the release of a process.
+// versionOf is the release of a file, and how far behind its first mapping a word is that is not 0 while its VM runs.
+type versionOf struct {
+	version string
+	runs    Address
+}
+
+// of finds out the release of a process. A file's is remembered with a word that says whether the VM in it runs.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := parseMaps(maps)
 	if err != nil {
@@ -199,7 +205,11 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	if i >= 0 {
 		key = versionKey{mappings[i].Device, mappings[i].Path, mappings[i].Inode}
 		if known, ok := v.m.Load(key); ok {
-			return known.(string), nil
+			known := known.(versionOf)
+			var word [8]byte
+			if p.Read(mappings[i].Start+known.runs, word[:]) == nil && word != [8]byte{} {
+				return known.version, nil
+			}
 		}
 	}
 	m, err := FindRuby(p)
@@ -208,8 +218,8 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	}
 	defer m.Close()
 	version, _, err := m.RubyVersion(p)
-	if err == nil && i >= 0 && m.Path == key.path {
-		v.m.Store(key, version)
+	if s, ok := m.runningWord(p); err == nil && ok && i >= 0 && m.Path == key.path && s >= mappings[i].Start {
+		v.m.Store(key, versionOf{version, s - mappings[i].Start})
 	}
 	return version, err
 }

@@ -18,6 +18,9 @@ func Open(pid int) (*Process, error) { return nil, linuxOnly(pid) }
 // FindRuby fails with ErrLinuxOnly.
 func FindRuby(p *Process) (*Module, error) { return nil, linuxOnly(p.pid) }
 
+// FindRubies fails with ErrLinuxOnly.
+func FindRubies(p *Process) ([]*Module, error) { return nil, linuxOnly(p.pid) }
+
 // List fails with ErrLinuxOnly.
 func List(context.Context) ([]Candidate, error) { return nil, ErrLinuxOnly }
 

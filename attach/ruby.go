@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// The exported variables by which a CRuby is known, in .dynsym of every release from 2.5 on, stripped or not
+// The exported variables by which a CRuby is known. Version and description are in .dynsym of every release from 2.5 on, stripped or not
 // (docs/internals/threads.md#finding-the-vm).
 const (
 	symbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"
+	// symbolVM is the pointer to the VM, which releases up to 3.2 export (vm.c).
+	symbolVM = "ruby_current_vm_ptr"
 )
 
 // maxLibraries bounds the mapped files that are searched for a CRuby under another name.
@@ -117,52 +120,138 @@ func (f foreignProgram) describe() (what, help string) {
 	return fmt.Sprintf("it runs %s", f.exe), "Give the PID of the Ruby process itself, not of the shell or supervisor that started it; `ddtop ps` lists them."
 }
 
-// findRubyModule finds the file that defines ruby_version among the mapped ones: a libruby, else the program, else any
-// library or, where an emulator is the program, a file named as Ruby's programs are. Where none does, it returns the
-// program, if that could be opened, and the error that says most.
-func findRubyModule(paths []string, exe string, open func(path string) (*Module, error)) (ruby, program *Module, refused error) {
-	try := func(path string) (*Module, error) {
-		m, err := open(path)
-		if err != nil {
-			return nil, err
-		}
-		if !m.inItself(symbolVersion) {
-			m.Close()
-			return nil, fmt.Errorf("%w: %s does not define %s", ErrNotRuby, path, symbolVersion)
-		}
-		return m, nil
+// maxRubies bounds the files with a Ruby that are looked at in one process.
+const maxRubies = 16
+
+// image is a file as it is mapped once. A path can have several: a file that was replaced and loaded again, and one that is loaded into two
+// namespaces of the dynamic linker (dlmopen(3)).
+type image struct {
+	path     string
+	mappings []Mapping
+}
+
+// mappedImages lists the files that are mapped, in the order of their addresses. Each begins with a mapping of the file's beginning, where it
+// has one.
+func mappedImages(mappings []Mapping) []image {
+	type file struct {
+		path, device string
+		inode        uint64
 	}
-	for _, path := range paths {
-		if !isLibRuby(path) {
+	var out []image
+	last := make(map[file]int) // the image that further mappings belong to
+	for _, m := range mappings {
+		if !m.IsFile() {
 			continue
 		}
-		m, err := try(path)
-		if err == nil {
-			return m, nil, nil
+		of := file{m.Path, m.Device, m.Inode}
+		i, ok := last[of]
+		if !ok || m.Offset == 0 {
+			i = len(out)
+			out, last[of] = append(out, image{path: m.Path}), i
 		}
-		refused = keepWorse(refused, err)
+		out[i].mappings = append(out[i].mappings, m)
 	}
-	program, err := open(exe)
-	if err != nil {
-		program, refused = nil, keepWorse(refused, err)
-	} else if program.inItself(symbolVersion) {
-		return program, nil, nil
+	return out
+}
+
+// findRubyModules finds the images that define ruby_version: each libruby, the program, and, if none of them has a VM that runs, any other
+// library or, where an emulator is the program, a file named as Ruby's programs are. Those whose VM runs come first: a process can have
+// a libruby that nothing has started, of an extension that embeds Ruby or of another release. Where there is none, it returns the program,
+// if that could be opened, and the error that says most.
+func findRubyModules(images []image, exe string, open func(image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
+	running := 0
+	try := func(of image) error {
+		if len(rubies) >= maxRubies {
+			return nil
+		}
+		m, err := open(of)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !m.inItself(symbolVersion):
+			if program == nil && of.path == exe {
+				program = m
+				return nil
+			}
+			m.Close()
+			return fmt.Errorf("%w: %s does not define %s", ErrNotRuby, of.path, symbolVersion)
+		case runs(m):
+			rubies = slices.Insert(rubies, running, m)
+			running++
+		default:
+			rubies = append(rubies, m)
+		}
+		return nil
 	}
-	if refused == nil {
-		for _, path := range paths[:min(len(paths), maxLibraries)] {
-			base := filepath.Base(path)
-			if path == exe || isLibRuby(path) || !strings.Contains(base, ".so") && !isRubyName(base) {
+	for _, of := range images {
+		if isLibRuby(of.path) {
+			if err := try(of); err != nil {
+				refused = keepWorse(refused, err)
+			}
+		}
+	}
+	for _, of := range images {
+		if of.path == exe && !isLibRuby(exe) {
+			if err := try(of); err != nil {
+				refused = keepWorse(refused, err)
+			}
+			break
+		}
+	}
+	if running == 0 && refused == nil {
+		looked := 0
+		for _, of := range images {
+			base := filepath.Base(of.path)
+			if of.path == exe || isLibRuby(of.path) || !strings.Contains(base, ".so") && !isRubyName(base) {
 				continue
 			}
-			if m, err := try(path); err == nil {
-				if program != nil {
-					program.Close()
-				}
-				return m, nil, nil
+			if looked++; looked > maxLibraries {
+				break
 			}
+			_ = try(of) // most are no Ruby
 		}
 	}
+	if len(rubies) > 0 {
+		if program != nil {
+			program.Close()
+		}
+		return rubies, nil, nil
+	}
 	return nil, program, refused
+}
+
+// classesOfRuby are exported variables that hold a class or module once Ruby has been initialized, on every release. A program that refers
+// to one has the variable in its own memory (a copy relocation), and the library's stays 0: not all of these are in use at once.
+var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
+
+// runs reports whether a module's VM has been started, and not been ended by ruby_cleanup. It is true where that can't be told.
+func (m *Module) runs(mem Memory) bool {
+	for _, name := range append([]string{symbolVM}, classesOfRuby...) {
+		if s, ok := m.Exported(name); ok && !s.TLS {
+			_, ok := m.runningWord(mem)
+			return ok
+		}
+	}
+	return true
+}
+
+// runningWord returns the place of a word that is not 0 because the module's VM runs: the pointer to the VM, where that is exported
+// (ruby_vm_destruct, vm.c, sets it to 0), else a class.
+func (m *Module) runningWord(mem Memory) (at Address, ok bool) {
+	isSet := func(s Symbol) bool {
+		var word [8]byte
+		return mem.Read(s.Addr, word[:]) == nil && word != [8]byte{}
+	}
+	if s, ok := m.Exported(symbolVM); ok && !s.TLS {
+		return s.Addr, isSet(s)
+	}
+	for _, name := range classesOfRuby {
+		if s, ok := m.Exported(name); ok && isSet(s) {
+			return s.Addr, true
+		}
+	}
+	return 0, false
 }
 
 // mappedFiles lists the files that are mapped, in the order of their addresses, each once.

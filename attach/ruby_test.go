@@ -3,20 +3,23 @@ package attach
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
-// TestFindRubyModule: which of a process's files is taken for its Ruby.
-func TestFindRubyModule(t *testing.T) {
+// TestFindRubyModules: which of a process's files are taken for its Ruby.
+func TestFindRubyModules(t *testing.T) {
 	refuse := errors.New("may not be opened")
 	for name, test := range map[string]struct {
 		paths []string
 		exe   string
 		// ruby are the files that define ruby_version, refused those that can't be opened.
 		ruby, refused []string
-		want          string
-		program       bool
-		err           error
+		// idle are those of ruby that nothing has started.
+		idle    []string
+		want    string // separated by blanks
+		program bool
+		err     error
 	}{
 		"library":                  {paths: []string{"/bin/ruby", "/lib/libc.so.6", "/lib/libruby.so.3.3"}, exe: "/bin/ruby", ruby: []string{"/lib/libruby.so.3.3"}, want: "/lib/libruby.so.3.3"},
 		"static":                   {paths: []string{"/bin/ruby", "/lib/libc.so.6"}, exe: "/bin/ruby", ruby: []string{"/bin/ruby"}, want: "/bin/ruby"},
@@ -25,6 +28,10 @@ func TestFindRubyModule(t *testing.T) {
 		"emulated, static":         {paths: []string{"/arm64/bin/ruby3.3", "/bin/qemu-aarch64-static"}, exe: "/bin/qemu-aarch64-static", ruby: []string{"/arm64/bin/ruby3.3"}, want: "/arm64/bin/ruby3.3"},
 		"emulated, library":        {paths: []string{"/arm64/bin/ruby", "/arm64/lib/libruby.so.3.3", "/bin/qemu-aarch64"}, exe: "/bin/qemu-aarch64", ruby: []string{"/arm64/lib/libruby.so.3.3"}, want: "/arm64/lib/libruby.so.3.3"},
 		"the wrong library":        {paths: []string{"/bin/ruby", "/lib/libruby.so.3.3"}, exe: "/bin/ruby", ruby: []string{"/bin/ruby"}, want: "/bin/ruby"},
+		"two, the first idle":      {paths: []string{"/bin/host", "/a/libruby.so.3.1", "/b/libruby.so.3.3"}, exe: "/bin/host", ruby: []string{"/a/libruby.so.3.1", "/b/libruby.so.3.3"}, idle: []string{"/a/libruby.so.3.1"}, want: "/b/libruby.so.3.3 /a/libruby.so.3.1"},
+		"two, both idle":           {paths: []string{"/bin/host", "/a/libruby.so.3.1", "/b/libruby.so.3.3"}, exe: "/bin/host", ruby: []string{"/a/libruby.so.3.1", "/b/libruby.so.3.3"}, idle: []string{"/a/libruby.so.3.1", "/b/libruby.so.3.3"}, want: "/a/libruby.so.3.1 /b/libruby.so.3.3"},
+		"static, library idle":     {paths: []string{"/bin/app", "/a/libruby.so.3.1"}, exe: "/bin/app", ruby: []string{"/bin/app", "/a/libruby.so.3.1"}, idle: []string{"/a/libruby.so.3.1"}, want: "/bin/app /a/libruby.so.3.1"},
+		"embedded, library idle":   {paths: []string{"/bin/app", "/a/libruby.so.3.1", "/lib/engine.so"}, exe: "/bin/app", ruby: []string{"/a/libruby.so.3.1", "/lib/engine.so"}, idle: []string{"/a/libruby.so.3.1"}, want: "/lib/engine.so /a/libruby.so.3.1"},
 		"none":                     {paths: []string{"/bin/sleep", "/lib/libc.so.6"}, exe: "/bin/sleep", program: true},
 		"none, named ruby":         {paths: []string{"/bin/qemu-aarch64", "/arm64/bin/ruby"}, exe: "/bin/qemu-aarch64", program: true},
 		"library can't be opened":  {paths: []string{"/bin/ruby", "/lib/libruby.so.3.3"}, exe: "/bin/ruby", refused: []string{"/lib/libruby.so.3.3"}, program: true, err: refuse},
@@ -33,20 +40,44 @@ func TestFindRubyModule(t *testing.T) {
 		"not a collector of 3.4's": {paths: []string{"/bin/x", "/lib/librubygc.default.so"}, exe: "/bin/x", program: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ruby, program, err := findRubyModule(test.paths, test.exe, func(path string) (*Module, error) {
-				if slices.Contains(test.refused, path) {
+			var images []image
+			for _, path := range test.paths {
+				images = append(images, image{path: path})
+			}
+			rubies, program, err := findRubyModules(images, test.exe, func(of image) (*Module, error) {
+				if slices.Contains(test.refused, of.path) {
 					return nil, refuse
 				}
-				defined := slices.Contains(test.ruby, path)
-				return &Module{Path: path, asked: map[askedFor]found{{nil, symbolVersion}: {defined: defined}}}, nil
-			})
-			got := ""
-			if ruby != nil {
-				got = ruby.Path
+				defined := slices.Contains(test.ruby, of.path)
+				return &Module{Path: of.path, asked: map[askedFor]found{{nil, symbolVersion}: {defined: defined}}}, nil
+			}, func(m *Module) bool { return !slices.Contains(test.idle, m.Path) })
+			var all []string
+			for _, m := range rubies {
+				all = append(all, m.Path)
 			}
+			got := strings.Join(all, " ")
 			if got != test.want || (program != nil) != test.program || !errors.Is(err, test.err) {
 				t.Errorf("%q, program %t, %v; want %q, %t, %v", got, program != nil, err, test.want, test.program, test.err)
 			}
 		})
+	}
+}
+
+// TestMappedImages: a file that was replaced and loaded again, and one that is loaded twice.
+func TestMappedImages(t *testing.T) {
+	m := func(start Address, path string, inode, offset uint64) Mapping {
+		return Mapping{Start: start, End: start + 1, Path: path, Inode: inode, Offset: offset}
+	}
+	var got []int
+	for _, of := range mappedImages([]Mapping{
+		m(1, "/a", 1, 0), m(2, "/a", 1, 4096), m(3, "/b", 2, 0), m(4, "/a", 1, 8192), // one file, and another between its segments
+		m(5, "/a", 1, 0), m(6, "/a", 1, 4096), // loaded again
+		m(7, "/a", 9, 0), m(8, "/a", 9, 4096), // another file of that name
+		m(9, "[heap]", 0, 0), m(10, "/c", 3, 4096), m(11, "/c", 3, 8192), // without its beginning
+	}) {
+		got = append(got, len(of.mappings))
+	}
+	if !slices.Equal(got, []int{3, 1, 2, 2, 2}) {
+		t.Errorf("images of %v mappings", got)
 	}
 }

@@ -63,7 +63,7 @@ func (p *Process) Alive() bool {
 
 // stillThere returns ErrGone when all threads of the process have ended, and nil while one lives, even as another program. It
 // returns nil, too, if that could not be asked: only the pidfd, ESRCH and ENOENT say that a process has ended, while a failed read of /proc
-// can mean that ddtop has no descriptors or the machine no memory left.
+// can mean that ddtop has no descriptors or the machine no memory left. kill(2) needs neither.
 func (p *Process) stillThere() error {
 	gone := &TargetError{PID: p.pid, Kind: ErrGone}
 	first, err := statIn(int(p.dir.Fd()), "stat")
@@ -75,10 +75,9 @@ func (p *Process) stillThere() error {
 	}
 	// When another thread than the first one calls exec, the first one is a zombie until that thread takes its place. Two looks
 	// at /proc may be before and after that; a pidfd tells at once.
-	if fd := p.exitFD(); fd >= 0 {
-		if readable(fd) {
-			return gone
-		}
+	if fd := p.exitFD(); fd >= 0 && readable(fd) || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
+		return gone
+	} else if fd >= 0 {
 		return nil
 	}
 	if err != nil || !p.allEnded() {

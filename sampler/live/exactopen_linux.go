@@ -146,11 +146,17 @@ func (s *Source) readThreadsOnce(then func() error) error {
 
 // probeCode finds where to put the probes.
 func (s *Source) probeCode(o probe.CodeOptions) (probe.Code, error) {
-	module, err := attach.FindRuby(s.proc)
+	rubies, err := attach.FindRubies(s.proc)
 	if err != nil {
 		return probe.Code{}, err
 	}
-	defer module.Close()
+	module := rubies[0]
+	for _, m := range rubies {
+		defer m.Close()
+		if m.Path == s.vmPath && m.Bias == s.vmBias {
+			module = m
+		}
+	}
 	maps, err := s.proc.Maps()
 	if err != nil {
 		return probe.Code{}, err

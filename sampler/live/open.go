@@ -165,18 +165,15 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 }
 
 func (s *Source) open(ctx context.Context, pid int, opts Options) error {
-	module, err := waitForRuby(ctx, s.proc, opts.BootWait)
+	rubies, err := waitForRuby(ctx, s.proc, opts.BootWait)
 	if err != nil {
 		return err
 	}
-	version, description, err := module.RubyVersion(s.proc)
+	module, version, description, found, err := s.findVM(ctx, rubies, opts)
 	if err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}
-	found, err := ruby.Find(ctx, s.proc, module, version, ruby.FindOptions{PID: pid, Cache: ruby.CacheFolder(), Progress: opts.Progress})
-	if err != nil {
-		return fmt.Errorf("process %d: %w", pid, err)
-	}
+	s.vmPath, s.vmBias = module.Path, module.Bias
 	vm := found.VM
 	if vm.Description != "" {
 		description = vm.Description // as this process was started: with its JIT
@@ -222,6 +219,35 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
+// findVM finds the VM in the first of a process's Rubies that has one. The others are closed. The error is that of the first.
+func (s *Source) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
+	look := func(m *attach.Module, still bool) (err error) {
+		if version, description, err = m.RubyVersion(s.proc); err != nil {
+			return err
+		}
+		found, err = ruby.Find(ctx, s.proc, m, version, ruby.FindOptions{PID: s.proc.PID(), Cache: ruby.CacheFolder(), Progress: opts.Progress, Still: still})
+		return err
+	}
+	defer func() {
+		for _, m := range rubies {
+			if m != module {
+				m.Close()
+			}
+		}
+	}()
+	if len(rubies) > 1 { // a look at each, before one is waited for
+		for _, m := range rubies {
+			if look(m, true) == nil {
+				return m, version, description, found, nil
+			}
+		}
+	}
+	if err := look(rubies[0], false); err != nil {
+		return nil, "", "", ruby.Found{}, err
+	}
+	return rubies[0], version, description, found, nil
+}
+
 // openProcess opens a process, waiting for one that is between fork and exec.
 func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Process, error) {
 	deadline := time.Now().Add(wait)
@@ -238,13 +264,13 @@ func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Proc
 	}
 }
 
-// waitForRuby finds the Ruby of a process, waiting for one that is just starting.
-func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) (*attach.Module, error) {
+// waitForRuby finds the Rubies of a process, waiting for one that is just starting.
+func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) ([]*attach.Module, error) {
 	deadline := time.Now().Add(wait)
 	for {
-		m, err := attach.FindRuby(p)
+		rubies, err := attach.FindRubies(p)
 		if err == nil {
-			return m, nil
+			return rubies, nil
 		}
 		if !errors.Is(err, attach.ErrNotLoaded) || time.Now().After(deadline) {
 			return nil, err

@@ -36,7 +36,10 @@ const failCheckNS = 20_000_000
 
 // Source samples a live process. Run and Once are not to be called at the same time.
 type Source struct {
-	proc   *attach.Process
+	proc *attach.Process
+	// vmPath and vmBias say which of the mapped files has the VM.
+	vmPath string
+	vmBias attach.Address
 	info   sampler.Process
 	dict   *sampler.Dictionary
 	shown  *sampler.Dictionary // dict, as names and Options.OwnCode leave it
