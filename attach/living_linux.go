@@ -141,6 +141,16 @@ func (p *Process) folder() (dir *os.File, done func()) {
 	return dir, func() { dir.Close() }
 }
 
+// FirstEnded reports whether the first thread has ended while others go on.
+func (p *Process) FirstEnded() bool {
+	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return tid != p.pid
+}
+
 // LivingPath is the path of a file in /proc of a task that lives: LivingPath("root") is /proc/TID/root, where TID is the PID unless the
 // first thread has ended.
 func (p *Process) LivingPath(elem ...string) string {

@@ -79,6 +79,9 @@ func (p *Process) Cgroups() (string, error) { return "", linuxOnly(p.pid) }
 // Path is "": there is no /proc.
 func (p *Process) Path(...string) string { return "" }
 
+// FirstEnded is false: nothing is known.
+func (p *Process) FirstEnded() bool { return false }
+
 // LivingPath is "": there is no /proc.
 func (p *Process) LivingPath(...string) string { return "" }
 

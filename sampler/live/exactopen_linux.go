@@ -144,8 +144,12 @@ func (s *Source) readThreadsOnce(then func() error) error {
 	return then()
 }
 
-// probeCode finds where to put the probes.
+// probeCode finds where to put the probes. The kernel places none in a process whose first thread has ended (trace_uprobe_filter and
+// uprobe_multi_link_filter, Linux 6.18).
 func (s *Source) probeCode(o probe.CodeOptions) (probe.Code, error) {
+	if s.proc.FirstEnded() {
+		return probe.Code{}, fmt.Errorf("process %d: %w: its first thread has ended, by whose memory the kernel places them", s.info.PID, probe.ErrNotPlaced)
+	}
 	rubies, err := attach.FindRubies(s.proc)
 	if err != nil {
 		return probe.Code{}, err
