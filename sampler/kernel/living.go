@@ -24,7 +24,7 @@ type living struct {
 
 func newLiving(pid, dir int) *living {
 	l := &living{pid: pid, dir: dir, fd: noFD, tid: pid}
-	l.moved()
+	l.move()
 	return l
 }
 
@@ -59,7 +59,7 @@ func (l *living) at() int {
 	return l.dir
 }
 
-// move goes over to the folder of another task if that of this one has ended. The caller holds mu.
+// move goes over to the folder of another task if that of this one has ended. The caller holds mu, or nothing else has the folder yet.
 func (l *living) move() bool {
 	var buf [1024]byte
 	b, err := readWhole(l.at(), "stat", "stat", buf[:])
