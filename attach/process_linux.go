@@ -58,7 +58,7 @@ type fileID struct{ dev, ino uint64 }
 
 // Open prepares a process for reading: it must exist, have memory and let us read it. The error is a *TargetError that
 // is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program), ErrNotLoaded
-// (caught within exec: try again) or ErrNoAnswer. Nothing of the target is stopped or changed.
+// (caught within exec: try again), ErrNoAnswer or ErrExhausted. Nothing of the target is stopped or changed.
 func Open(pid int) (*Process, error) {
 	p, err := openProcess(pid)
 	if err != nil {

@@ -60,7 +60,7 @@ func exitCode(err error) int {
 	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrRealTime), errors.Is(err, probe.ErrRights):
 		return exitPermission
 	case isAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
-		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrExhausted, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):
+		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):
 		return exitNotReadable
 	}
 	return exitFailed
