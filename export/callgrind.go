@@ -70,7 +70,7 @@ type callgrindWriter struct {
 // a function was called is not known: a count is the number of stacks that the call was read in, 1 where that is 0, since readers
 // take a call that never happened for the caller's own cost. A call that a stack has more than once, by recursion, counts once.
 func WriteCallgrind(w io.Writer, m Measured, _ flamegraph.Metric) error {
-	c := callgrindWriter{dict: m.Dict, index: make(map[functionKey]int32), places: make(map[sampler.FrameID]callgrindPlace)}
+	c := callgrindWriter{dict: m.Dict.Marked(), index: make(map[functionKey]int32), places: make(map[sampler.FrameID]callgrindPlace)}
 	for _, e := range m.ordered(false, false) {
 		c.add(&e)
 	}

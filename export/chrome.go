@@ -99,6 +99,7 @@ func WriteChrome(w io.Writer, list []Measured) error {
 	other := map[string]string{"writer": "ddtop", "start": start.Format(time.RFC3339Nano)}
 	var stacks []chromeStacks
 	for i, m := range list {
+		m = m.marked()
 		c := chromeProcess{m: m, base: base, tids: make(map[int]bool), out: &out}
 		c.stacks = chromeStacks{m.Dict, strconv.Itoa(i+1) + ".", make(map[sampler.StackID]struct{})}
 		c.write()
@@ -319,7 +320,9 @@ func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 		f := c.m.Dict.Frame(id)
 		args.In = flamegraph.Printable(f.Label)
 		if file := fileOf(f); file != "" {
-			args.At = flamegraph.Printable(file) + ":" + strconv.Itoa(int(f.Line))
+			if args.At = flamegraph.Printable(file); f.Line > 0 {
+				args.At += ":" + strconv.Itoa(int(f.Line))
+			}
 		}
 	}
 	return args

@@ -19,6 +19,7 @@ func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.enough(metric); err != nil {
 		return err
 	}
+	m = m.marked()
 	out := bufio.NewWriter(w)
 	if m.Own {
 		m.collapseOwn(out, metric)

@@ -40,6 +40,7 @@ func CompareMeasured(m Measured, metric flamegraph.Metric) (Comparable, error) {
 		return Comparable{}, err
 	}
 	c := Comparable{About: processName(m.Process), DurationNS: m.Weights.ToNS - m.Weights.FromNS, stacks: make(map[comparedKey]int64)}
+	m = m.marked()
 	value := m.Weights.Values(metric)
 	var frames []sampler.FrameID
 	for _, e := range m.ordered(false, false) {

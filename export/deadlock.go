@@ -153,6 +153,9 @@ func (t *dumpText) locks() {
 		}
 		if l.HolderFrame != nil {
 			t.printf(" in %s", flamegraph.Printable(l.HolderFrame.Label))
+			if l.HolderFrame.Uncertain {
+				t.printf("%s", sampler.UncertainMark)
+			}
 		}
 		t.printf("\n")
 	}

@@ -34,6 +34,7 @@ type firefoxFrameKey struct {
 }
 
 func newFirefoxBuilder(m Measured, th *traceThread, base int64) *firefoxBuilder {
+	m = m.marked()
 	info, _ := m.Dict.Thread(th.id)
 	out := &firefoxThread{
 		Name: flamegraph.Printable(gvl.ThreadName(th.id, m.Dict)), Main: info.Main, PID: strconv.Itoa(m.Process.PID), TID: tidOf(th.id, info),

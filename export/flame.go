@@ -20,5 +20,5 @@ func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 		what += " without parked and sleeping threads"
 	}
 	title := mappingFile(m.Process) + " · " + what + " · " + m.Process.WallTime(m.Weights.FromNS).Format("2006-01-02 15:04:05")
-	return flamegraph.NewBuilder(m.Dict).Build(m.Weights, o).WriteSVG(w, title)
+	return flamegraph.NewBuilder(m.Dict.Marked()).Build(m.Weights, o).WriteSVG(w, title)
 }

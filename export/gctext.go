@@ -173,12 +173,12 @@ func statGC(b *strings.Builder, s gvl.Stat) {
 }
 
 func gcPlaceText(p *gvl.StatGCPlace) string {
-	text := p.Label
+	text := p.Text()
 	if p.Caller != "" {
 		text += " of " + p.Caller
 	}
 	if p.Path != "" && p.Line > 0 {
-		text += fmt.Sprintf(" (%s:%d)", p.Path, p.Line)
+		text += fmt.Sprintf(" (%s:%d%s)", p.Path, p.Line, doubt(p.Uncertain))
 	}
 	return flamegraph.Printable(text)
 }

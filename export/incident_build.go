@@ -239,7 +239,7 @@ const (
 )
 
 func (b *incidentBuilder) function(f sampler.Frame) int {
-	k := functionKey{label: f.Label, file: fileOf(f), first: f.FirstLine}
+	k := functionKey{label: f.Label + f.Mark(), file: fileOf(f), first: f.FirstLine}
 	if f.C { // its path is its caller's
 		k.file, k.first = "", 0
 	}
@@ -260,7 +260,7 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 	}
 	i = len(b.out.Names)
 	b.functions[k] = i
-	b.out.Names = append(b.out.Names, []any{b.words(f.Label), file, max(k.first, 0), int(f.From()), b.words(f.Gem)})
+	b.out.Names = append(b.out.Names, []any{b.words(f.Label) + f.Mark(), file, max(k.first, 0), int(f.From()), b.words(f.Gem)})
 	return i
 }
 
@@ -272,7 +272,7 @@ func (b *incidentBuilder) stack(t *stackTree, id sampler.StackID, lines bool) (a
 		f := b.n.dict.Frame(fid)
 		line := 0
 		if lines {
-			line = int(max(f.Line, 0))
+			line = int(f.Marked().Line)
 		}
 		next := t.add(at, b.function(f), line, b.nodes)
 		if next < 0 {

@@ -46,14 +46,17 @@ type (
 		Ractor sampler.RactorID `json:"ractor"`
 	}
 	intervalsFrame struct {
-		Type   string          `json:"type"` // frame
-		ID     sampler.FrameID `json:"id"`
-		Label  string          `json:"label"`
-		Path   string          `json:"path"`
-		Line   int32           `json:"line"`
-		C      bool            `json:"c"`
-		Origin string          `json:"origin"`
-		Gem    *string         `json:"gem"`
+		Type  string          `json:"type"` // frame
+		ID    sampler.FrameID `json:"id"`
+		Label string          `json:"label"`
+		Path  string          `json:"path"`
+		Line  int32           `json:"line"`
+		C     bool            `json:"c"`
+		// Uncertain: the frame or its line can't be trusted. UncertainLine: only its line can't.
+		Uncertain     bool    `json:"uncertain"`
+		UncertainLine bool    `json:"uncertain_line"`
+		Origin        string  `json:"origin"`
+		Gem           *string `json:"gem"`
 	}
 	intervalsStack struct {
 		Type   string            `json:"type"` // stack
@@ -329,7 +332,8 @@ func (x *Intervals) stack(id sampler.StackID) *sampler.StackID {
 		}
 		x.frames[f] = struct{}{}
 		frame := x.dict.Frame(f)
-		line := intervalsFrame{Type: "frame", ID: f, Label: frame.Label, Path: frame.Path, Line: frame.Line, C: frame.C, Origin: frame.Origin.String()}
+		line := intervalsFrame{Type: "frame", ID: f, Label: frame.Label, Path: frame.Path, Line: frame.Line, C: frame.C, Uncertain: frame.Uncertain, UncertainLine: frame.UncertainLine,
+			Origin: frame.Origin.String()}
 		if frame.Gem != "" {
 			line.Gem = &frame.Gem
 		}

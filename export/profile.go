@@ -36,6 +36,13 @@ type Measured struct {
 	Own bool
 }
 
+// marked returns m with the names of frames as files have them: those that can't be trusted are marked. Every export of stacks begins
+// with it.
+func (m Measured) marked() Measured {
+	m.Dict = m.Dict.Marked()
+	return m
+}
+
 // ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Those that differ
 // in whom the thread worked for alone are one, unless served, and so are those that differ in why a collection began, unless
 // reasons.
@@ -105,6 +112,7 @@ func (m Measured) enough(metric flamegraph.Metric) error {
 // flamegraph.Printable, for `go tool pprof` writes them to terminals as they are. It fails when the profile is not valid,
 // which would be a bug here.
 func Profile(m Measured) (*profile.Profile, error) {
+	m = m.marked()
 	b := profileBuilder{
 		m: m, mapping: &profile.Mapping{ID: 1, File: mappingFile(m.Process), HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
 		functions: make(map[functionKey]*profile.Function),

@@ -91,6 +91,7 @@ func WriteSpeedscopeOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 
 // add adds the profiles of a process's threads.
 func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit string, frame func(speedscopeFrame) int) {
+	m = m.marked()
 	var ids []sampler.FrameID
 	last := sampler.ThreadID(0)
 	value := m.Weights.Values(metric)

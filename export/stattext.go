@@ -143,7 +143,7 @@ func statBlame(b *strings.Builder, s gvl.Stat) {
 }
 
 func placeText(p gvl.StatPlace) string {
-	text := p.Label
+	text := p.Text()
 	switch {
 	case text == "":
 		return "(no Ruby frames)"
@@ -151,9 +151,17 @@ func placeText(p gvl.StatPlace) string {
 		text = p.Caller + " → " + text
 	}
 	if p.Path != "" {
-		text += fmt.Sprintf(" (%s:%d)", p.Path, p.Line)
+		text += fmt.Sprintf(" (%s:%d%s)", p.Path, p.Line, doubt(p.Uncertain))
 	}
 	return flamegraph.Printable(text)
+}
+
+// doubt is what ends a line that can't be trusted, as on the screen.
+func doubt(uncertain bool) string {
+	if uncertain {
+		return "?"
+	}
+	return ""
 }
 
 // statLongest writes the longest waits with what came before them.

@@ -62,7 +62,7 @@ type PlaceSum struct {
 	Threads int
 }
 
-// Places sums up by place what weight makes of each entry, in ns; the largest sum comes first.
+// Places sums up (with the names that Frame.Marked gives) by place what weight makes of each entry, in ns; the largest sum comes first.
 func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) []PlaceSum {
 	type at struct {
 		Place
@@ -74,6 +74,7 @@ func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) [
 		threads map[sampler.ThreadID]int64
 		lines   map[int32]int64
 	}
+	marked := dict.Marked()
 	ofStack := make(map[sampler.StackID]at)
 	of := make(map[Place]*sums)
 	for i := range s.Entries {
@@ -84,7 +85,8 @@ func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) [
 		}
 		k, ok := ofStack[e.Key.Stack]
 		if !ok {
-			k.Place, k.line = PlaceOf(dict, e.Key.Stack)
+			k.Place, _ = PlaceOf(marked, e.Key.Stack)
+			_, k.line = PlaceOf(dict, e.Key.Stack)
 			ofStack[e.Key.Stack] = k
 		}
 		p := of[k.Place]

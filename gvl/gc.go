@@ -161,7 +161,13 @@ type StatGCPlace struct {
 	Path   string `json:"path"`
 	Line   int32  `json:"line"`
 	Caller string `json:"caller"`
+	// Uncertain: the frame or its line can't be trusted.
+	Uncertain bool `json:"uncertain"`
+	mark      string
 }
+
+// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
+func (p *StatGCPlace) Text() string { return p.Label + p.mark }
 
 // fill adds what was counted to a Stat.
 func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
@@ -201,7 +207,8 @@ func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
 }
 
 func comparePlaces(x, y StatGCPlace) int {
-	return cmp.Or(cmp.Compare(x.Label, y.Label), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Caller, y.Caller))
+	return cmp.Or(cmp.Compare(x.Label, y.Label), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Caller, y.Caller),
+		cmp.Compare(x.mark, y.mark))
 }
 
 // builtIn reports whether a frame is Ruby's own: a C function, or GC.start itself, which is written in Ruby.
@@ -214,7 +221,7 @@ func gcPlace(dict *sampler.Dictionary, stack sampler.StackID) StatGCPlace {
 	}
 	_, id := dict.Stack(stack)
 	f := dict.Frame(id)
-	p := StatGCPlace{Label: f.Label, Path: f.Path, Line: f.Line}
+	p := StatGCPlace{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, mark: f.Mark()}
 	if !builtIn(&f) {
 		return p
 	}

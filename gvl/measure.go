@@ -62,6 +62,9 @@ type StatPlace struct {
 	Line  int32  `json:"line"`
 	// Caller is the innermost method written in Ruby, when Label is a C function; "" otherwise.
 	Caller string `json:"caller"`
+	// Uncertain: the frame or its line can't be trusted.
+	Uncertain bool `json:"uncertain"`
+	mark      string
 	// Thread is the one charged most for it.
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
@@ -236,6 +239,9 @@ func (m *Measure) statBlame() StatBlame {
 	return out
 }
 
+// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
+func (p *StatPlace) Text() string { return p.Label + p.mark }
+
 // place names the code of an entry by frame.
 func (m *Measure) place(e blameEntry) StatPlace {
 	p := StatPlace{Thread: e.Thread, NS: e.NS, Share: e.Share}
@@ -243,7 +249,7 @@ func (m *Measure) place(e blameEntry) StatPlace {
 		return p
 	}
 	f := m.dict.Frame(e.Frame)
-	p.Label, p.Path, p.Line = f.Label, f.Path, f.Line
+	p.Label, p.Path, p.Line, p.Uncertain, p.mark = f.Label, f.Path, f.Line, f.Uncertain, f.Mark()
 	if !f.C {
 		return p
 	}

@@ -14,8 +14,8 @@ import (
 // A block's tables, in this order, each with its length before it:
 //
 //	strings  the bytes of each, after their number
-//	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem; origin
-//	         from the fourth bit on), the gem if there is one. Strings are numbered in the order that frames use them
+//	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem, 64 only
+//	         its line is uncertain; origin from the fourth to the sixth bit), the gem if there is one. Strings are numbered in the order that frames use them
 //	         first: 0 is the next new one, n the nth back
 //	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
@@ -33,6 +33,8 @@ const (
 	frameUncertain = 2
 	frameGem       = 4
 	frameOrigin    = 3 // the shift
+	frameOrigins   = 7 // the bits, behind the shift
+	frameLine      = 64
 	workBefore     = 1
 	workKind       = 1 // the shift
 	threadHasName  = 1
@@ -203,7 +205,7 @@ func (b *tableBuilder) frameIndex(id sampler.FrameID) uint64 {
 	b.frame = appendInt(b.frame, int64(f.Line))
 	b.frame = appendInt(b.frame, int64(f.Line)-int64(f.FirstLine))
 	b.frame = binary.AppendUvarint(b.frame, bit(f.C, frameC)|bit(f.Uncertain, frameUncertain)|bit(f.Gem != "", frameGem)|
-		uint64(f.Origin)<<frameOrigin)
+		bit(f.UncertainLine, frameLine)|uint64(f.Origin)<<frameOrigin)
 	if f.Gem != "" {
 		b.frameText(f.Gem)
 	}
@@ -382,7 +384,8 @@ func readFrames(c *cursor, d *sampler.Dictionary, texts []string) []sampler.Fram
 			c.fail("a number too large")
 		}
 		f.FirstLine, f.C, f.Uncertain = int32(first), flags&frameC != 0, flags&frameUncertain != 0
-		if origin := flags >> frameOrigin; origin < uint64(sampler.NumOrigins) {
+		f.UncertainLine = flags&frameLine != 0
+		if origin := flags >> frameOrigin & frameOrigins; origin < uint64(sampler.NumOrigins) {
 			f.Origin = sampler.Origin(origin)
 		} // a later version's, with more origins: unknown here
 		if flags&frameGem != 0 {

@@ -31,6 +31,8 @@ type Frame struct {
 	C bool
 	// Uncertain: the line or the frame itself can't be trusted (JIT code that had not written its pc, say).
 	Uncertain bool
+	// UncertainLine: of an Uncertain frame, only the line can't be trusted. The frame itself can.
+	UncertainLine bool
 	// Origin says where the code comes from.
 	Origin Origin
 	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone where the path has no version; "" for code
@@ -100,6 +102,7 @@ type stackNode struct {
 type Dictionary struct {
 	*entries
 	names *Redactor   // nil: nothing but directories is hidden
+	marks bool        // Frame returns what Frame.Marked does
 	own   *OwnCode    // nil: what is interned says what is own
 	hide  atomic.Bool // directories
 }
@@ -256,6 +259,9 @@ func (d *Dictionary) Frame(id FrameID) Frame {
 	f := d.frame(id)
 	if d.own != nil {
 		f = d.own.judge(f)
+	}
+	if d.marks {
+		f = f.Marked()
 	}
 	if d.names != nil {
 		return d.names.frame(f)

@@ -18,7 +18,7 @@ func (d *Dictionary) HidesDirectories() bool { return d.names != nil || d.hide.L
 // View returns a Dictionary of the same entries that hides what this one hides now, and goes on to when this one is told
 // something else: what a file is to name is decided once, when it is begun.
 func (d *Dictionary) View() *Dictionary {
-	v := &Dictionary{entries: d.entries, names: d.names, own: d.own}
+	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
 	v.hide.Store(d.hide.Load())
 	return v
 }
@@ -29,7 +29,7 @@ func (d *Dictionary) Redacted(r *Redactor) *Dictionary {
 	if r == nil {
 		return d
 	}
-	return &Dictionary{entries: d.entries, names: r, own: d.own}
+	return &Dictionary{entries: d.entries, names: r, own: d.own, marks: d.marks}
 }
 
 // Bare returns a Process without what can name a person, a machine or a directory: command line, user, host, and the path in

@@ -170,8 +170,7 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		d.begin()
 		losses := d.losses
 		found, meant := d.prepare(raw)
-		// Where the copies differ, the innermost frame of the rest can be the beginning of one chain of calls on the end of another.
-		d.info = Info{UncertainTop: raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames), Reused: meant}
+		d.info = Info{UncertainTop: d.halfWritten(raw), Reused: meant}
 		if err := d.view.Settle(func() error { return d.classify(raw) }); err != nil {
 			d.forgetFresh()
 			return 0, Info{Calls: d.view.Calls - calls}, err
@@ -199,6 +198,13 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		return all.stack, d.info, nil
 	}
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
+}
+
+// halfWritten reports whether the innermost frame itself can be wrong, not only its line. Where the copies of a stack differ, the
+// innermost frame of the rest can be the beginning of one chain of calls on the end of another. Some releases move ec->cfp before the
+// frame is filled.
+func (d *Decoder) halfWritten(raw *Stack) bool {
+	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }
 
 // prepare makes the frames that a Decode looks at those that are not kept, and returns how many of the outermost ones are, as reuse

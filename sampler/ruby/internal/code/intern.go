@@ -29,6 +29,7 @@ type frameKey struct {
 	at        sampler.FrameID // of what is shown like C: the frame that lends path and line
 	kind      frameKind
 	uncertain bool
+	line      bool // only the line is uncertain
 }
 
 // hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. It looks at the next Ruby frame even
@@ -59,7 +60,7 @@ func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 		if raw.Cut > 0 && i == raw.Cut-1 {
 			all.at, all.hidden, all.cut = 0, false, true
 		}
-		if err := d.internFrame(i, all); err != nil {
+		if err := d.internFrame(raw, i, all); err != nil {
 			return err
 		}
 		d.made[i] = *all
@@ -68,7 +69,7 @@ func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 }
 
 // internFrame adds frame i to those outward of it.
-func (d *Decoder) internFrame(i int, all *outerFrames) error {
+func (d *Decoder) internFrame(raw *Stack, i int, all *outerFrames) error {
 	w := &d.work[i]
 	all.old = all.old && !w.young && (w.code == nil || d.old(&w.code.validity)) && (w.method == nil || d.old(&w.method.validity))
 	all.unnamed = false
@@ -88,6 +89,7 @@ func (d *Decoder) internFrame(i int, all *outerFrames) error {
 	}
 	w.uncertain = w.uncertain || i == 0 && d.info.UncertainTop
 	key := frameKey{code: w.code, method: w.method, pos: w.pos, kind: w.kind, uncertain: w.uncertain}
+	key.line = w.uncertain && !(i == 0 && d.halfWritten(raw))
 	if w.kind != frameRuby {
 		key.at, key.pos = all.at, 0
 		if all.at == 0 && w.kind == frameLikeC {
@@ -146,7 +148,7 @@ func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
 func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err error) {
 	complete = true
 	q, h := key.code, key.method
-	f.Uncertain = key.uncertain
+	f.Uncertain, f.UncertainLine = key.uncertain, key.line
 	f.C = key.kind != frameRuby
 	if h != nil && (h.likeC || q == nil) {
 		f.Label, f.Name = h.label, h.name
@@ -169,7 +171,9 @@ func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err e
 	if key.kind != frameRuby && (key.at != 0 || q == nil) {
 		outer := d.dict.Frame(key.at)
 		f.Path, f.AbsolutePath, f.Line = outer.Path, outer.AbsolutePath, outer.Line
-		f.Uncertain = f.Uncertain || outer.Uncertain
+		if outer.Uncertain && !f.Uncertain { // so is the line that it lends
+			f.Uncertain, f.UncertainLine = true, true
+		}
 		f.Origin = sampler.OriginCore
 		return f, complete, nil
 	}

@@ -1,0 +1,38 @@
+package sampler
+
+// UncertainMark ends the label of an uncertain frame wherever labels are added up.
+const UncertainMark = " [uncertain]"
+
+// Doubtful reports whether the frame itself can't be trusted, not only its line.
+func (f *Frame) Doubtful() bool { return f.Uncertain && !f.UncertainLine }
+
+// Mark returns what ends the name of the frame: UncertainMark, or "" if the frame can be trusted.
+func (f *Frame) Mark() string {
+	if f.Doubtful() {
+		return UncertainMark
+	}
+	return ""
+}
+
+// Marked returns the frame as files have it, whose formats have no place for Uncertain. The names of a frame that can't be trusted
+// end with UncertainMark, so that its weight is never added to that of the method it may not be. A line that can't be trusted is 0,
+// which these formats read as none. So is a negative one: eval takes any number, but callgrind reads -4 as "four lines up".
+func (f Frame) Marked() Frame {
+	f.Label, f.Name = f.Label+f.Mark(), f.Name+f.Mark()
+	if f.Uncertain {
+		f.Line = 0
+	}
+	f.Line, f.FirstLine = max(f.Line, 0), max(f.FirstLine, 0)
+	return f
+}
+
+// Marked returns a Dictionary of the same entries whose Frame returns what Frame.Marked does. Every export of stacks reads it.
+// Recordings and the JSON of dumps do not: they have Uncertain itself.
+func (d *Dictionary) Marked() *Dictionary {
+	if d == nil || d.marks {
+		return d
+	}
+	v := d.View()
+	v.marks = true
+	return v
+}
