@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -152,10 +151,7 @@ func (t *dumpText) locks() {
 			t.printf(", %s", t.d.texts[n])
 		}
 		if l.HolderFrame != nil {
-			t.printf(" in %s", flamegraph.Printable(l.HolderFrame.Label))
-			if l.HolderFrame.Uncertain {
-				t.printf("%s", sampler.UncertainMark)
-			}
+			t.printf(" in %s", l.HolderFrame.text())
 		}
 		t.printf("\n")
 	}

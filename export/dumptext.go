@@ -80,7 +80,7 @@ func (t *dumpText) ractor(r DumpRactor) {
 		if i, ok := t.threads[*r.GVL.Owner]; ok {
 			t.printf(", %s", t.d.texts[i])
 			if f := t.d.Threads[i].Frames; len(f) > 0 {
-				t.printf(" in %s", flamegraph.Printable(f[0].Label))
+				t.printf(" in %s", f[0].text())
 			}
 		}
 	case r.GVL.Handover != nil:
@@ -212,6 +212,14 @@ func (t *dumpText) frames(fs []DumpFrame) {
 		}
 		t.allFrames(fs[r.From:r.To])
 	}
+}
+
+// text is a frame's name in a sentence.
+func (f *DumpFrame) text() string {
+	if f.Uncertain {
+		return flamegraph.Printable(f.Label) + sampler.UncertainMark
+	}
+	return flamegraph.Printable(f.Label)
 }
 
 func (t *dumpText) allFrames(fs []DumpFrame) {

@@ -1,0 +1,189 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/internal/cli"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Frames of uncertainFile: one that can't be trusted, one of which only the line can't be, and one before line 1 of its file.
+var (
+	wrongFrame    = sampler.Frame{Label: "Other#wrong", Name: "wrong", Path: "other.rb", AbsolutePath: "/app/other.rb", FirstLine: 30, Line: 31, Uncertain: true}
+	compiledFrame = sampler.Frame{Label: "Fast#loop", Name: "loop", Path: "fast.rb", AbsolutePath: "/app/fast.rb", FirstLine: 7077, Line: 7077, Uncertain: true, UncertainLine: true}
+	templateFrame = sampler.Frame{Label: "Views.page", Name: "page", Path: "page.erb", FirstLine: -4, Line: -2}
+)
+
+// uncertainFile is a recording of a thread that runs under such frames, in the collector now and then, while another one waits for it.
+func uncertainFile(t *testing.T) string {
+	t.Helper()
+	d := sampler.NewDictionary()
+	caller := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "<main>", Name: "<main>", Path: "app.rb", AbsolutePath: "/app/app.rb", FirstLine: 1, Line: 9}))
+	var stacks []sampler.StackID
+	for _, f := range []sampler.Frame{wrongFrame, compiledFrame, templateFrame} {
+		stacks = append(stacks, d.InternStack(caller, d.InternFrame(f)))
+	}
+	for id := range sampler.ThreadID(2) {
+		d.SetThread(sampler.ThreadInfo{ID: id + 1, Main: id == 0, Ractor: 1, TID: int32(101 + id)})
+	}
+	var file bytes.Buffer
+	w, err := recording.NewWriter(&file, sampler.Process{PID: 42, StackRate: 100, LockRate: 100, RubyVersion: "2.7.4", Era: sampler.EraOwner}, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range int64(300) {
+		s := &sampler.Sample{TimeNS: 1e12 + n*10e6, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1, Queue: []sampler.ThreadID{2}, Waiting: 1}}}
+		s.GC = sampler.GC{Valid: true, During: n%10 == 9, Count: uint64(n / 10)}
+		if s.GC.During {
+			s.GC.Mode = sampler.GCMarking
+		}
+		of := stacks[n/4%3]
+		if n > 280 { // what a dump shows
+			of = stacks[0]
+		}
+		for id := range sampler.ThreadID(2) {
+			th := sampler.Thread{ID: id + 1, Ractor: 1, TID: int32(101 + id), Stack: of, Bits: sampler.BitLinked, Quality: sampler.StackFresh, Kernel: sampler.Kernel{FD: -1}, Blocked: sampler.Blocked{FD: -1}}
+			if id == 1 {
+				th.Bits, th.Stack = sampler.BitQueued, caller
+			} else if of == stacks[0] {
+				th.Quality |= sampler.StackUncertainTop
+			}
+			s.Threads = append(s.Threads, th)
+		}
+		if err := w.Write(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "uncertain.ddtop")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// profileText is what a pprof profile says of its functions and lines.
+func profileText(t *testing.T, data []byte) string {
+	t.Helper()
+	p, err := profile.ParseData(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.String()
+}
+
+// TestUncertainFramesInEveryFile: a frame that can't be trusted is never written as if it could, in any format, whether what was
+// measured is made from a process or from a recording: both go through the same exports. A line that can't be trusted is not
+// written, nor is one before line 1.
+func TestUncertainFramesInEveryFile(t *testing.T) {
+	recorded := uncertainFile(t)
+	sure := regexp.MustCompile(`Other#wrong(?: \(other\.rb:31\))?(?: \[uncertain\])?`)
+	files := map[string]string{}
+	for _, format := range cli.ReportFormats() {
+		for _, more := range []string{"--json=false", "--json", "--own"} {
+			if more == "--json" && format != "stat" && format != "dump" || more == "--own" && format != "collapsed" && format != "dump" {
+				continue
+			}
+			out := filepath.Join(t.TempDir(), "out")
+			run(t, "report", recorded, "--format", format, more, "-o", out).want(t, 0)
+			text := string(readAll(t, out))
+			if format == "pprof" {
+				text = profileText(t, []byte(text))
+			}
+			files[format+" "+more] = text
+		}
+	}
+	diff := filepath.Join(t.TempDir(), "diff")
+	for _, name := range []string{"diff.folded", "diff.html", "diff.txt"} {
+		run(t, "diff", recorded, recorded, "-o", diff+name).want(t, 0)
+		files[name] = string(readAll(t, diff+name))
+	}
+	profiled := diff + ".pb.gz"
+	run(t, "report", recorded, "-o", profiled).want(t, 0)
+	if same := run(t, "diff", recorded, profiled); strings.Contains(same.out, "wrong") || same.code != 0 {
+		t.Errorf("a recording differs from its profile:\n%s", same.out)
+	}
+	for name, text := range files {
+		if strings.HasPrefix(name, "jsonl") || strings.HasSuffix(name, " --json") {
+			checkUncertainJSON(t, name, text)
+			continue
+		}
+		all := sure.FindAllString(text, -1)
+		if len(all) == 0 && name != "diff.txt" {
+			t.Errorf("%s lacks the frame:\n%s", name, text)
+		}
+		for _, s := range all {
+			if !strings.HasSuffix(s, " [uncertain]") {
+				t.Errorf("%s has the frame as if it could be trusted:\n%s", name, text)
+				break
+			}
+		}
+		if strings.Contains(text, "Fast#loop [") {
+			t.Errorf("%s marks a frame of which only the line can't be trusted", name)
+		}
+	}
+	// What the formats with lines have of them.
+	for name, lines := range map[string][]string{
+		"pprof --json=false":     {`Fast#loop /app/fast.rb:0:0 s=7077`, `Views.page page.erb:0:0 s=0`},
+		"callgrind --json=false": {"Fast#loop\ncalls=93 7077\n", "Views.page\ncalls=92 0\n"},
+	} {
+		for _, line := range lines {
+			if !strings.Contains(files[name], line) {
+				t.Errorf("%s has no %q:\n%s", name, line, files[name])
+			}
+		}
+	}
+	if bad := regexp.MustCompile(`(?m)^(-\d+|7077) |^calls=\d+ -`).FindString(files["callgrind --json=false"]); bad != "" {
+		t.Errorf("callgrind has %q for a line", bad)
+	}
+	for _, name := range []string{"speedscope", "firefox", "chrome"} {
+		if strings.Contains(files[name+" --json=false"], "fast.rb:7077") || regexp.MustCompile(`page\.erb:-|"line":-`).MatchString(files[name+" --json=false"]) {
+			t.Errorf("%s has a line that is none:\n%s", name, files[name+" --json=false"])
+		}
+	}
+}
+
+// checkUncertainJSON: JSON that has frames one by one says of each whether it is uncertain.
+func checkUncertainJSON(t *testing.T, name, text string) {
+	t.Helper()
+	found := 0
+	for dec := json.NewDecoder(strings.NewReader(text)); dec.More(); {
+		var v any
+		if err := dec.Decode(&v); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var look func(v any)
+		look = func(v any) {
+			switch v := v.(type) {
+			case []any:
+				for _, x := range v {
+					look(x)
+				}
+			case map[string]any:
+				if v["label"] == "Other#wrong" {
+					if found++; v["uncertain"] != true {
+						t.Errorf("%s has the frame as if it could be trusted: %v", name, v)
+					}
+				}
+				for _, x := range v {
+					look(x)
+				}
+			}
+		}
+		look(v)
+	}
+	if found == 0 {
+		t.Errorf("%s lacks the frame:\n%s", name, text)
+	}
+}
