@@ -3,15 +3,18 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/internal/cli"
+	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -186,4 +189,61 @@ func checkUncertainJSON(t *testing.T, name, text string) {
 	if found == 0 {
 		t.Errorf("%s lacks the frame:\n%s", name, text)
 	}
+}
+
+// alternatingChains calls a_0, which calls a_1, and so on, then b_0 likewise, time and again: no a is ever called by a b, or a b by an a.
+const alternatingChains = `
+%w[a b].each do |name|
+  20.times { |i| Object.class_eval("def #{name}_#{i}\n #{i < 19 ? "#{name}_#{i + 1}" : "nil"}\nend", "chains.rb", 1) }
+end
+2.times { Thread.new { loop { a_0; b_0 } } }
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// impossibleChain says what is wrong with a collapsed stack of alternatingChains; "" if nothing is. Frames that are marked say nothing.
+func impossibleChain(stack []string) string {
+	last, at := "", -1
+	for _, name := range stack {
+		_, name, _ = strings.Cut(name, "#") // Object#a_3
+		chain, number, ok := strings.Cut(name, "_")
+		if n, err := strconv.Atoi(number); ok && err == nil {
+			if chain != last && last != "" || n != at+1 {
+				return fmt.Sprintf("%s behind %s_%d", name, last, at)
+			}
+			last, at = chain, n
+		}
+	}
+	return ""
+}
+
+// TestNoImpossibleStackInAFile records two chains of calls at a high rate. A release that publishes frames before it has filled them has
+// some whose innermost frame is of the other chain.
+func TestNoImpossibleStackInAFile(t *testing.T) {
+	rubytest.Long(t)
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, alternatingChains, rubytest.Options{})
+		p.Expect(t, "ready")
+		out := filepath.Join(t.TempDir(), "chains.folded")
+		run(t, "record", strconv.Itoa(p.PID), "-d", "8s", "--rate", "5000", "--lock-rate", "5000", "--overhead", "off", "--metric", "samples", "-o", out).want(t, 0)
+		var stacks, marked, wrong int
+		for line := range strings.Lines(string(readAll(t, out))) {
+			at := strings.LastIndexByte(strings.TrimSpace(line), ' ')
+			n, err := strconv.Atoi(strings.TrimSpace(line[at:]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			frames := strings.Split(line[:at], ";")
+			stacks += n
+			if strings.Contains(line, "[uncertain]") {
+				marked += n
+			}
+			if why := impossibleChain(frames); why != "" {
+				wrong += n
+				t.Errorf("%d times %s: %s", n, why, line)
+			}
+		}
+		t.Logf("%d stacks, %d marked, %d impossible", stacks, marked, wrong)
+		if stacks < 1000 || marked == 0 && !r.AtLeast(3, 0) {
+			t.Errorf("%d stacks, %d of them marked", stacks, marked)
+		}
+	})
 }

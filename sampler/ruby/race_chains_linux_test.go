@@ -128,7 +128,7 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 			last[th.ID] = th.Stack
 			stacks++
 			list := of(th.Stack)
-			if th.Quality&sampler.StackUncertainTop != 0 {
+			if doubtful(rd.dict, th.Stack) {
 				list = list[1:]
 			}
 			what := impossibleChain(list, th.Quality&sampler.StackTruncated != 0)
@@ -181,4 +181,11 @@ func (r *Reader) waysTaken() string {
 		out += fmt.Sprintf("%s %d ", way(w), n)
 	}
 	return out
+}
+
+// doubtful reports whether a stack's innermost frame itself, not only its line, is marked as one that can't be trusted.
+func doubtful(d *sampler.Dictionary, stack sampler.StackID) bool {
+	_, id := d.Stack(stack)
+	f := d.Frame(id)
+	return f.Doubtful()
 }
