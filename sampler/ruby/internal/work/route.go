@@ -144,7 +144,7 @@ func Pattern(path string) string {
 		path = ID
 	}
 	var b strings.Builder
-	before := ""
+	follows := nothing
 	for i, part := range strings.Split(path, "/") {
 		if i > maxSegments || b.Len() > maxPath {
 			b.WriteString("/…")
@@ -153,13 +153,16 @@ func Pattern(path string) string {
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		named := tokenParents[before] || len(before) == 1
-		if word(part, maxWords) && (!named || part == "" || tokenVerbs[part]) {
+		like := word(part, maxWords)
+		if like && (follows == nothing || part == "" || tokenVerbs[part] || follows == secret && tokenKinds[part]) {
 			b.WriteString(part)
 		} else {
 			b.WriteString(ID)
 		}
-		before = part
+		// A secret can also follow an action ("/invite/accept/x") or a kind ("/verify/email/x").
+		if next := behind(part); next != nothing || follows != secret || !like || part == "" {
+			follows = next
+		}
 	}
 	return b.String()
 }
@@ -219,16 +222,13 @@ func plainWord(s string) bool {
 // endings are those of paths. Read-only.
 var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
 
-// tokenParents are parts of a path that somebody's name or a secret follows, and so are those of one letter. Read-only.
-var tokenParents = wordSet(`reset token tokens invite invites invitation invitations confirm confirmation verify verification activate
-activation unsubscribe share shared magic join key keys code codes password passwords secret link links hook hooks webhook webhooks
-user users people person member members profile profiles account accounts customer customers client clients tenant tenants company
-companies organization organizations org orgs team teams author authors patient patients shops coupon coupons voucher vouchers`)
-
-// tokenVerbs are words that may stand there all the same. Read-only.
+// tokenVerbs are words that may stand behind one of namePathWords or of the words of secrets all the same. Read-only.
 var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
-logout signin signup callback refresh revoke reset forgot confirm verify resend success failure done complete check status start token
-request password settings`)
+logout signin signup callback callbacks refresh revoke reset forgot confirm verify resend success failure done complete check status start token
+request password settings accept decline reject approve redeem claim activate unlock view complete`)
+
+// tokenKinds are words that may stand behind the word of a secret, and say of what it is. Read-only.
+var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth`)
 
 // version reports whether s is v1, v2.1.
 func version(s string) bool {

@@ -1,0 +1,101 @@
+package work
+
+import (
+	"net/url"
+	"strings"
+)
+
+// following is what can follow a part of a path though it looks like a word.
+type following uint8
+
+const (
+	nothing following = iota
+	// aName is the name of somebody or something: "/users/alice".
+	aName
+	// secret is what lets whoever knows it in: "/password_reset/abcdefgh".
+	secret
+)
+
+// maxPartWords bounds the words of a part of a path that are looked at.
+const maxPartWords = 12
+
+// namePathWords are parts of a path that somebody's name follows. Read-only.
+var namePathWords = wordSet(`user users people person member members profile profiles account accounts customer customers client clients
+tenant tenants company companies organization organizations org orgs team teams author authors patient patients shops coupon coupons
+voucher vouchers`)
+
+// secretPathWords say anywhere in a part of a path that a secret follows: "reset-password", "email_verification". Read-only.
+var secretPathWords = wordSet(`reset resets token tokens invite invites invited invitation invitations confirm confirms confirmation
+confirmations verify verifies verification verifications verifier activate activates activation activations reactivate reactivation
+unsubscribe unsubscribes optout magic unlock unlocks password passwords passwd pwd passphrase passcode passcodes secret secrets
+credential credentials otp totp mfa nonce jwt recover recovery impersonate apikey apikeys redeem`)
+
+// secretPathEnds do so where they are a part of a path, or its last word: "api_keys", "share_link", but not "key-features". Read-only.
+var secretPathEnds = wordSet(`share shares shared sharing join joins key keys code codes pin pins link links hook hooks webhook webhooks
+session sessions callback callbacks accept accepts acceptance access auth claim claims approve approval approvals ticket signature
+signatures cookie cookies`)
+
+// secretPathBegins do so as the first word: "join-team". Read-only.
+var secretPathBegins = wordSet(`join accept claim approve`)
+
+// secretPathJoins are the ends and begins of words that are several: "resetpassword", "authtoken", "magiclink". Read-only.
+var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
+	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
+
+// behind says what can follow a part of a path, in any spelling: "password_reset", "Password-Reset", "passwordReset",
+// "passwordreset", "password%5Freset".
+func behind(part string) following {
+	if len(part) == 1 {
+		return aName
+	}
+	if p, err := url.PathUnescape(part); err == nil {
+		part = p
+	}
+	words := partWords(part)
+	for i, w := range words {
+		if secretPathWords[w] || i == len(words)-1 && secretPathEnds[w] || i == 0 && secretPathBegins[w] {
+			return secret
+		}
+		for _, join := range secretPathJoins {
+			if strings.HasSuffix(w, join) || strings.HasPrefix(w, join) && len(join) > len("tokens") {
+				return secret
+			}
+		}
+	}
+	if len(words) == 1 && namePathWords[words[0]] {
+		return aName
+	}
+	return nothing
+}
+
+// partWords are the words of a part of a path in lower case, the last maxPartWords of them: letters between other characters, or from one
+// capital to the next. What is written in capitals alone is one word: "APIKeys" is "api" and "keys".
+func partWords(part string) (words []string) {
+	from := -1
+	end := func(to int) {
+		if from >= 0 && to > from {
+			if len(words) == maxPartWords {
+				words = words[1:]
+			}
+			words = append(words, strings.ToLower(part[from:to]))
+		}
+	}
+	capital := func(i int) bool { return i < len(part) && part[i] >= 'A' && part[i] <= 'Z' }
+	small := func(i int) bool { return i < len(part) && part[i] >= 'a' && part[i] <= 'z' }
+	for i := range len(part) {
+		switch {
+		case !letter(part[i]):
+			end(i)
+			from = -1
+		case from < 0:
+			from = i
+		case capital(i) && (small(i-1) || small(i+1) && i-1 >= from && capital(i-1)):
+			end(i)
+			from = i
+		}
+	}
+	if from >= 0 {
+		end(len(part))
+	}
+	return words
+}
