@@ -43,6 +43,8 @@ type incident struct {
 	// full: it was ended by the limit on bytes.
 	full   bool
 	failed error
+	// lost is why the recordings of the same incident before this one could not be written.
+	lost error
 }
 
 // order is up to when an incident is to be written.
@@ -57,6 +59,7 @@ func (w *watched) startIncident(cause gvl.Cause, fromNS, beganNS int64, findings
 	first, _ := w.history.Span()
 	in := &incident{of: w, cause: cause, fromNS: max(fromNS, first), beganNS: beganNS, orders: make(chan order, 1), done: make(chan struct{}), started: time.Now()}
 	in.writtenNS = in.fromNS
+	in.lost, w.lost = w.lost, nil
 	note := cause.Text
 	for i, f := range findings {
 		if text := f.String(); text != cause.Text && i < maxNoted {

@@ -145,6 +145,9 @@ func (o output) write(ctx context.Context, std Streams, write func(io.Writer) er
 	giveUp, released := diskPatience(ctx)
 	defer released()
 	if err := safefile.WriteFile(string(o), o.waiting(giveUp, std), write); err != nil {
+		if !strings.Contains(err.Error(), string(o)) { // a device's has another name, and that of an export none
+			err = fmt.Errorf("writing %s: %w", o, err)
+		}
 		return err
 	}
 	o.say(std)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -35,8 +36,9 @@ type watching struct {
 
 	mu   sync.Mutex
 	said string // why the last recording could not be written; "": it could
-	// unwritten is the error of a last recording.
+	// unwritten is the first error of a recording, failed the number of recordings that had one.
 	unwritten error
+	failed    int
 }
 
 // watched is a process that is watched.
@@ -54,6 +56,8 @@ type watched struct {
 	recorded bool      // that one needs no other recording
 	retryNS  int64
 	lastNS   int64
+	// lost is why no recording of the incident could be written so far. It is nil while one can still be whole.
+	lost error
 }
 
 func (w *watching) newWatched(src sampler.Source) (*watched, error) {
@@ -87,6 +91,7 @@ func (w *watched) step(v gvl.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
 	if turn == turnBegin {
+		w.countLost() // of the incident before
 		w.ofNow, w.begun, w.recorded, w.retryNS = false, false, false, 0
 		e := w.event("began", w.trigger.cause)
 		first, _ := w.history.Span()
@@ -102,6 +107,7 @@ func (w *watched) step(v gvl.Verdict) {
 		e := w.event("failed", w.trigger.cause)
 		e.Text = "the disk has not answered since the recording before it"
 		w.events.add(e)
+		w.count(fmt.Errorf("recording %s of process %d to %s: %s", w.trigger.cause.Condition, w.src.Process().PID, w.folder.path, e.Text))
 	}
 	if w.now == nil || !w.ofNow {
 		return
@@ -158,6 +164,12 @@ func (w *watched) written(in *incident) {
 
 // fail says why a recording could not be written, once for all that could not for the same reason.
 func (w *watched) fail(in *incident) {
+	in.lost = cmp.Or(in.lost, w.failureOf(in))
+	if w.ofNow { // another one is tried
+		w.lost = in.lost
+	} else {
+		w.count(in.lost)
+	}
 	var why string
 	var errno syscall.Errno
 	if errors.As(in.failed, &errno) {
@@ -170,6 +182,38 @@ func (w *watched) fail(in *incident) {
 		e.Text = in.failed.Error()
 		w.events.add(e)
 	}
+}
+
+func (w *watched) failureOf(in *incident) error {
+	return fmt.Errorf("recording %s of process %d: %w", in.cause.Condition, w.src.Process().PID, in.failed)
+}
+
+// countLost counts the incident of which no recording could be written, if there is one.
+func (w *watched) countLost() {
+	if w.lost != nil {
+		w.count(w.lost)
+		w.lost = nil
+	}
+}
+
+// count notes that a recording could not be written: ddtop then ends with an exit code that says so, unless a later one of the same
+// incident could.
+func (w *watching) count(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed++; w.unwritten == nil {
+		w.unwritten = err
+	}
+}
+
+// failure is the error that ddtop ends with because of recordings that could not be written; nil: all could.
+func (w *watching) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed > 1 {
+		return fmt.Errorf("%w; %s failed", w.unwritten, units.Plural(w.failed-1, "more recording", "more recordings"))
+	}
+	return w.unwritten
 }
 
 // sayOnce says what is not what was said last, unless something could be written meanwhile.
@@ -186,6 +230,7 @@ func (w *watching) sayOnce(why, format string, args ...any) bool {
 
 // finish closes the recording that goes on, as whole, and waits for it until giveUp is closed.
 func (w *watched) finish(giveUp <-chan struct{}) {
+	defer w.countLost()
 	if w.now == nil {
 		return
 	}
@@ -203,16 +248,15 @@ func (w *watched) finish(giveUp <-chan struct{}) {
 	var err error
 	select {
 	case <-w.now.done:
-		if err = w.now.failed; err == nil {
+		if w.now.failed == nil {
 			return
 		}
+		err = cmp.Or(w.now.lost, w.failureOf(w.now))
 	case <-giveUp:
 		err = fmt.Errorf("recording %s of process %d to %s: %w: what it has not taken is lost", w.now.cause.Condition, w.src.Process().PID, w.folder.path,
 			recording.ErrSlow)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unwritten = errors.Join(w.unwritten, err)
+	w.count(err)
 }
 
 // follow watches one process until it or ctx ends.
@@ -260,9 +304,7 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	if errors.Is(err, sampler.ErrEnded) {
 		err = nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return cmp.Or(err, w.unwritten)
+	return cmp.Or(err, w.failure())
 }
 
 // maxWaitingEvents bounds the lines that wait for who reads them.

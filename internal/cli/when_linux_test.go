@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -249,6 +250,25 @@ func TestRecordWhenTheDiskIsFull(t *testing.T) {
 		t.Errorf("it was said %d times:\n%s", n, w.log)
 	}
 	if code := w.end(t, syscall.SIGINT); code != 0 {
+		t.Errorf("exit code %d; it said\n%s", code, w.log)
+	}
+}
+
+// TestRecordWhenWhatFailsIsInTheExitCode: a recording that could not be written, and of which none could later, is one however the
+// watching ends, and however many were written after it.
+func TestRecordWhenWhatFailsIsInTheExitCode(t *testing.T) {
+	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
+	p.Expect(t, "up")
+	dir := filepath.Join(t.TempDir(), "kept")
+	w := startWatch(t, "--when", "threads>10", "--before", "0s", "--after", "1s", "--over", "1s", "-o", dir, "-p", strconv.Itoa(p.PID))
+	w.awaitSaid(t, "waiting for")
+	// A file in the place of the folder: nothing can be made in it, whoever ddtop is.
+	if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.Send(t, "hog")
+	w.await(t, "failed", 0)
+	if code := w.end(t, syscall.SIGINT); code != 1 || !strings.Contains(w.log.String(), "recording threads>10 of process "+strconv.Itoa(p.PID)) {
 		t.Errorf("exit code %d; it said\n%s", code, w.log)
 	}
 }
