@@ -47,6 +47,8 @@ type Snapshot struct {
 	ScreenOptions ScreenOptions
 	// Recording writes the history as a recording.
 	Recording func(io.Writer) error
+	// Made is called with what was just made and the folder it is in: the snapshot's folder, then its files. nil: nobody is told.
+	Made func(folder *os.Root, made *os.File)
 }
 
 // WriteSnapshot writes a folder <program>-<pid>-<time> into an open one, and returns its name. It is written under a
@@ -67,8 +69,14 @@ func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 		return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
 	}
 	defer within.Close()
+	if s.Made != nil {
+		if dir, err := within.Open("."); err == nil {
+			s.Made(folder, dir)
+			_ = dir.Close() // it was read only
+		}
+	}
 	for _, f := range s.files() {
-		if err := writeNew(within, f.name, f.write); err != nil {
+		if err := s.writeNew(within, f.name, f.write); err != nil {
 			return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
 		}
 	}
@@ -94,10 +102,13 @@ func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 }
 
 // writeNew writes a file that is not there yet, never through a link.
-func writeNew(folder *os.Root, name string, write func(io.Writer) error) error {
+func (s *Snapshot) writeNew(folder *os.Root, name string, write func(io.Writer) error) error {
 	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if s.Made != nil {
+		s.Made(folder, f)
 	}
 	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

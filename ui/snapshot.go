@@ -136,6 +136,7 @@ func saveSnapshot(parent string, s export.Snapshot) (string, error) {
 		return "", fmt.Errorf("%w: choose a folder you may write to", err)
 	}
 	defer folder.Close()
+	s.Made = safefile.HandOver
 	name, err := export.WriteSnapshot(folder, s)
 	if err != nil {
 		return "", err

@@ -109,6 +109,9 @@ func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, errors.Join(err, dir.Close())
 		}
+		if err == nil {
+			handOverFolder(dir, name)
+		}
 		inner, err := dir.OpenRoot(name)
 		if err := errors.Join(err, dir.Close()); err != nil {
 			return nil, err

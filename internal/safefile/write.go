@@ -84,7 +84,7 @@ func (p *Destination) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link; fs.ErrExist when there is something. Its errors
+// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver); fs.ErrExist when there is something. Its errors
 // call it by path: those of a file that the folder opens would have a descriptor's number for the folder's name.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -96,6 +96,7 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 		return nil, err
 	}
 	defer made.Close()
+	HandOver(folder, made)
 	fd, err := unix.FcntlInt(made.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "dup", Path: path, Err: err}

@@ -1,0 +1,83 @@
+package safefile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// HandOver gives what was just made in a folder, a file or an empty folder, to the user who started ddtop by sudo or pkexec, if the
+// folder is that user's: root's files of mode 0600 in it could not be read by the one who asked for them. It goes by descriptors alone, so
+// that nobody can put something else in its place, and changes only what is root's. Where it can't be done, what was made stays root's.
+func HandOver(folder *os.Root, made *os.File) {
+	uid, gid, ok := starter()
+	if !ok {
+		return
+	}
+	dir, err := folder.Open(".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	var in, st unix.Stat_t
+	if unix.Fstat(int(dir.Fd()), &in) != nil || unix.Fstat(int(made.Fd()), &st) != nil || int(in.Uid) != uid || st.Uid != 0 {
+		return
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		if st.Nlink > 1 || st.Size > 0 {
+			return
+		}
+	case unix.S_IFDIR: // the owner of the folder could have put another one there
+		if _, err := made.Readdirnames(1); !errors.Is(err, io.EOF) || st.Mode&0o077 != 0 {
+			return
+		}
+	default:
+		return
+	}
+	if uint32(in.Mode)&unix.S_ISGID != 0 {
+		gid = -1 // files have the folder's group
+	}
+	_ = unix.Fchown(int(made.Fd()), uid, gid) // on a file system that has no owners, or another machine's
+}
+
+// handOverFolder is HandOver of a folder that was just made.
+func handOverFolder(folder *os.Root, name string) {
+	if _, _, ok := starter(); !ok {
+		return
+	}
+	if info, err := folder.Lstat(name); err != nil || info.Mode().Type() != fs.ModeDir {
+		return
+	}
+	made, err := folder.Open(name)
+	if err != nil {
+		return
+	}
+	defer made.Close()
+	HandOver(folder, made)
+}
+
+// starter is the user, other than root, who started ddtop by sudo or pkexec, and that user's group, -1 where it is not known. Those
+// commands set the variables; whoever else can has root's rights already.
+func starter() (uid, gid int, ok bool) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	number := func(name string) int {
+		n, err := strconv.ParseUint(os.Getenv(name), 10, 32)
+		if err != nil || n >= math.MaxUint32 {
+			return -1
+		}
+		return int(n)
+	}
+	if uid = number("SUDO_UID"); uid > 0 {
+		return uid, number("SUDO_GID"), true
+	}
+	uid = number("PKEXEC_UID")
+	return uid, -1, uid > 0
+}
