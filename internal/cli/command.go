@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,7 +18,7 @@ type command struct {
 	// output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by its
 	// path it could be another by the time it is read, where the folder for temporary files is another user's.
 	output string
-	file   *os.File
+	file   *commandOutput
 	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
 	ownGroup bool
 	// pausable: we may trace the program, because nobody waits for it before it has ended.
@@ -47,7 +46,10 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
 		}
-		c.file, c.output = file, file.Name()
+		c.output = file.Name()
+		if c.file, err = newCommandOutput(file); err != nil {
+			return nil, errors.Join(err, file.Close(), os.Remove(c.output))
+		}
 		c.cmd.Stdout, c.cmd.Stderr = file, file
 	}
 	if err := c.cmd.Start(); err != nil {
@@ -62,6 +64,9 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 		c.err = c.cmd.Wait()
 		close(c.done)
 	}()
+	if c.file != nil {
+		go c.file.keepShort(c.done)
+	}
 	return c, nil
 }
 
@@ -129,13 +134,13 @@ func (c *command) running() bool {
 // nameOutput says where the program's output is, once the screen is gone.
 func (c *command) nameOutput(std Streams) {
 	if c.output != "" {
-		std.say("the output of %s is in %s", std.redact.program(c.cmd.Path), c.output)
+		std.say("the output of %s is in %s%s", std.redact.program(c.cmd.Path), c.output, c.file.about())
 	}
 }
 
 // copyOutput writes what the program wrote.
 func (c *command) copyOutput(w io.Writer) error {
-	if _, err := io.Copy(w, io.NewSectionReader(c.file, 0, math.MaxInt64)); err != nil {
+	if err := c.file.copyTo(w); err != nil {
 		return fmt.Errorf("showing the output in %s: %w", c.output, err)
 	}
 	return nil
