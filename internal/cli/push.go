@@ -161,6 +161,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(std.Err, nil))
+	warnOfOpenKeys(log)
 	ctx := cmd.Context()
 	routes, err := f.openRoutes(ctx)
 	if err != nil {
