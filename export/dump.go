@@ -26,8 +26,9 @@ type Dump struct {
 	ReadNS int64 `json:"read_ns"`
 	// PauseNS is for how long the target stood still for the dump; 0: it was not stopped.
 	PauseNS int64 `json:"pause_ns"`
-	// Stopped: a signal or a debugger had stopped the process.
+	// Stopped: a signal or a debugger had stopped the process. Frozen: its cgroup was frozen.
 	Stopped bool         `json:"stopped"`
+	Frozen  bool         `json:"frozen"`
 	Ractors []DumpRactor `json:"ractors"`
 	// Deadlocks are cycles of threads that wait for each other.
 	Deadlocks []DumpDeadlock `json:"deadlocks"`
@@ -156,7 +157,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		PID: p.PID, Title: p.Title,
 		Ruby:        DumpRuby{Version: p.RubyVersion, Description: p.RubyDescription, JIT: nonEmpty(p.JIT)},
 		Time:        p.WallTime(s.TimeNS).Format(dumpTime),
-		MonotonicNS: s.TimeNS, ReadNS: s.ReadNS, PauseNS: s.PauseNS, Stopped: s.Proc.Stopped,
+		MonotonicNS: s.TimeNS, ReadNS: s.ReadNS, PauseNS: s.PauseNS, Stopped: s.Proc.Stopped, Frozen: s.Proc.Frozen,
 		Ractors:   make([]DumpRactor, 0, len(s.Ractors)),
 		Deadlocks: []DumpDeadlock{}, Locks: []DumpLock{},
 		NativeThreads: []gvl.StatNative{}, Findings: []gvl.StatFinding{}, Alloc: gvl.StatAlloc{Classes: []gvl.StatAllocClass{}},

@@ -51,7 +51,10 @@ func (t *dumpText) head() {
 	}
 	t.printf("%s\n\n", flamegraph.Printable(ruby))
 	if d.Stopped {
-		t.printf("the process is stopped: %s\n\n", stoppedText)
+		t.printf("%s\n\n", stoppedText)
+	}
+	if d.Frozen {
+		t.printf("%s\n\n", frozenText)
 	}
 	if d.MeasuredNS > 0 {
 		writeFindings(&t.b, d.Findings, d.MonotonicNS-d.MeasuredNS)

@@ -79,9 +79,7 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 	}
 	statGC(b, s)
 	statAlloc(b, &s.Alloc)
-	if s.Process.Stopped {
-		fmt.Fprintln(b, "the process is stopped: "+stoppedText)
-	}
+	statHalted(b, &s.Process)
 	fmt.Fprintf(b, "CPU  %s", cpuText(&s.Process))
 	if s.Process.CPUNS > 0 {
 		fmt.Fprintf(b, " (%s in the kernel)", share(s.Process.SystemNS, s.Process.SpanNS))
@@ -145,8 +143,29 @@ func overheadText(self *gvl.StatSelf) string {
 	return text
 }
 
-// stoppedText says why nothing runs in a process that is stopped.
-const stoppedText = "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads"
+// stoppedText says why nothing runs in a process that is stopped, frozenText in one that is frozen.
+const (
+	stoppedText = "the process is stopped: a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads"
+	frozenText  = "the process is frozen by its cgroup (docker pause, systemctl freeze): nothing in it runs"
+)
+
+// statHalted says whether something from outside holds the process, and for how long it did.
+func statHalted(b *strings.Builder, p *gvl.StatProcess) {
+	if p.Stopped {
+		fmt.Fprintln(b, stoppedText)
+	}
+	switch ns := units.ProseDuration(p.FrozenNS); {
+	case p.Frozen && p.FrozenNS > 0:
+		fmt.Fprintf(b, "%s; for %s of the window\n", frozenText, ns)
+	case p.Frozen:
+		fmt.Fprintln(b, frozenText)
+	case p.FrozenNS > 0:
+		fmt.Fprintf(b, "the process was frozen by its cgroup for %s of the window\n", ns)
+	}
+	if !p.Stopped && p.StoppedNS > 0 {
+		fmt.Fprintf(b, "the process was stopped by a signal or a debugger for %s of the window\n", units.ProseDuration(p.StoppedNS))
+	}
+}
 
 // statPressure says for how long tasks stood still for lack of something, where they did.
 func statPressure(b *strings.Builder, s *gvl.Stat) {

@@ -70,8 +70,10 @@ type Account struct {
 	gc                        gcAccount
 	firstHeap, lastHeap       sampler.GCDetail
 	firstProc, lastProc       sampler.Proc
-	lastSelf                  sampler.Self
-	lowered                   bool // at any time, the rates
+	// stoppedNS and frozenNS are for how long the process was held from outside.
+	stoppedNS, frozenNS int64
+	lastSelf            sampler.Self
+	lowered             bool // at any time, the rates
 	// sampledNS is the time of so many steps between samples of which not every change of the GVL is known.
 	sampledNS, sampledSteps int64
 	exactNS                 int64 // of which every one is
@@ -199,6 +201,10 @@ func (a *Account) tickProcess(k *Tick) {
 	if a.firstProc.AtNS == 0 {
 		a.firstProc = s.Proc
 	}
+	if !k.First && !k.Gap {
+		a.held(&a.lastProc, k.MidNS-k.FromNS)
+		a.held(&s.Proc, k.ToNS-k.MidNS)
+	}
 	a.lastProc = s.Proc
 	a.self.Feed(s.Self.CPUNS, s.TimeNS)
 	a.switches.Feed(s.Proc.Switches, s.TimeNS)
@@ -217,6 +223,16 @@ func (a *Account) tickProcess(k *Tick) {
 		a.stackTicks++
 	}
 	a.lastNS = k.ToNS
+}
+
+// held adds time in which the process was held from outside, if it was.
+func (a *Account) held(p *sampler.Proc, ns int64) {
+	if p.Stopped {
+		a.stoppedNS += ns
+	}
+	if p.Frozen {
+		a.frozenNS += ns
+	}
 }
 
 // counters adds what the kernel counted since the last reading. A new native thread starts a new count.

@@ -183,7 +183,8 @@ func (a *Account) statProcess(s *Stat) {
 			MajorFaults: a.lastProc.MajorFaults - a.firstProc.MajorFaults,
 			SwapBytes:   a.lastProc.SwapBytes,
 			UserNS:      a.lastProc.UserNS - a.firstProc.UserNS, SystemNS: a.lastProc.SystemNS - a.firstProc.SystemNS,
-			PSSBytes: a.lastProc.PSSBytes, Stopped: a.lastProc.Stopped,
+			PSSBytes: a.lastProc.PSSBytes, Stopped: a.lastProc.Stopped, Frozen: a.lastProc.Frozen,
+			StoppedNS: a.stoppedNS, FrozenNS: a.frozenNS,
 		}
 		s.Process.Switches, s.Process.SwitchesSpanNS = a.switches.Since(new(Meter))
 	}

@@ -138,6 +138,9 @@ type Classifier struct {
 	// collector is the place of the thread that collects garbage in this sample; -1: none does, or it can't be told which.
 	collector    int
 	heldAnswerNS int64
+	// halted is what holds all threads of the process from outside, as Detail.Reason has it; "": nothing does. It does since haltedNS.
+	halted   string
+	haltedNS int64
 }
 
 // NewClassifier returns a Classifier for the target p, whose era and rates it needs. dict may be nil: then nothing is
@@ -168,6 +171,9 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	}
 	c.findOwners(s)
 	c.findCollector(s)
+	halted := c.haltedBy(s)
+	flipped := halted != c.halted
+	c.halted = halted
 	c.table.begin(len(s.Threads))
 	now := max(timeOf(s), c.lastNS)
 	mid := now
@@ -184,6 +190,11 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.twice = true
 		}
 		e, out := &r.v, &c.out[i]
+		if flipped {
+			c.classify(s, t, i, ri, e, mid, now, out)
+			c.flip(e, out, mid)
+			continue
+		}
 		// What is sure of a wait for a lock depends on whether rates are lowered.
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == placeReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
@@ -199,10 +210,54 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			continue
 		}
 		c.classify(s, t, i, ri, e, mid, now, out)
+		c.hold(e, out)
 	}
 	c.table.end(nil)
 	c.lastNS, c.low = now, s.Self.Lowered
 	return c.out
+}
+
+// haltedBy says what holds all threads of the process from outside in a sample, as Detail.Reason has it; "": nothing does. The
+// process's counters are read four times a second, its holders in each reading of the stacks.
+func (c *Classifier) haltedBy(s *sampler.Sample) string {
+	switch {
+	case s.Proc.Frozen:
+		return reasonFrozen
+	case s.Proc.Stopped:
+		return reasonStopped
+	}
+	for i := range c.owners {
+		if at := c.owners[i].place; at >= 0 {
+			switch k := &s.Threads[at].Kernel; {
+			case !c.asleep(s, k):
+			case k.Syscall == sampler.SyscallFrozen:
+				return reasonFrozen
+			case k.Syscall == sampler.SyscallStopped:
+				return reasonStopped
+			}
+		}
+	}
+	return ""
+}
+
+// flip takes a thread over into the time in which the process is held from outside, or out of it: a wait for the GVL ends there, and
+// one that goes on begins anew.
+func (c *Classifier) flip(e *episode, out *ThreadState, mid int64) {
+	c.haltedNS = mid
+	if e.last.State == Waiting {
+		e.last.SinceNS = max(e.last.SinceNS, mid)
+		out.SinceNS = e.last.SinceNS
+	}
+	c.hold(e, out)
+}
+
+// hold makes a thread that waits for the GVL of a process that is held from outside one that waits for nothing: no thread could
+// give it the GVL.
+func (c *Classifier) hold(e *episode, out *ThreadState) {
+	if c.halted == "" || e.last.State != Waiting {
+		return
+	}
+	out.State, out.Detail, out.SinceNS = Unknown, Detail{FD: -1, Reason: c.halted}, max(out.SinceNS, c.haltedNS)
 }
 
 // ractorIndex finds a ractor in s.Ractors, trying hint first; -1: not there.
@@ -439,7 +494,7 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 		return Running, d
 	}
 	d.Syscall = k.Syscall
-	if k.Syscall != sampler.SyscallNone && k.Syscall != sampler.SyscallStopped {
+	if k.Syscall != sampler.SyscallNone && !halts(k.Syscall) {
 		d.FD, d.FDs, d.Peer = k.FD, k.FDs, k.Peer
 	}
 	return Stalled, d

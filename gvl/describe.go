@@ -59,8 +59,11 @@ func Describe(ts ThreadState, dict *sampler.Dictionary) string {
 	case Running, Native:
 		return ts.State.String()
 	case Stalled:
-		if d.Syscall == sampler.SyscallStopped {
-			return "stalled: stopped by a signal or a debugger, keeps the GVL"
+		switch d.Syscall {
+		case sampler.SyscallStopped:
+			return "stalled: " + reasonStopped + ", keeps the GVL"
+		case sampler.SyscallFrozen:
+			return "stalled: " + reasonFrozen + ", keeps the GVL"
 		}
 		if d.Syscall == sampler.SyscallNone {
 			return "stalled outside a system call (page fault?), keeps the GVL"
@@ -83,7 +86,11 @@ func Describe(ts ThreadState, dict *sampler.Dictionary) string {
 	case Sleeping:
 		return "sleeping " + units.ProseDuration(ts.DurationNS())
 	}
-	if d.Reason != "" {
+	switch d.Reason {
+	case "":
+	case reasonStopped, reasonFrozen:
+		return d.Reason
+	default:
 		return "unknown: " + d.Reason
 	}
 	return "unknown"

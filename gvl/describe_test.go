@@ -26,6 +26,8 @@ func TestDescribeAndJSON(t *testing.T) {
 		{Running, Detail{FD: -1}, "running", `{}`},
 		{Stalled, Detail{FD: -1, Syscall: "clock_nanosleep"}, "stalled in clock_nanosleep, keeps the GVL", `{"syscall":"clock_nanosleep"}`},
 		{Stalled, Detail{FD: -1, Syscall: sampler.SyscallNone}, "stalled outside a system call (page fault?), keeps the GVL", `{"syscall":"(none)"}`},
+		{Stalled, Detail{FD: -1, Syscall: sampler.SyscallFrozen}, "stalled: frozen by its cgroup, keeps the GVL", `{"syscall":"(frozen)"}`},
+		{Unknown, Detail{FD: -1, Reason: reasonFrozen}, "frozen by its cgroup", `{"reason":"frozen by its cgroup"}`},
 		{Stalled, Detail{FD: -1, Syscall: sampler.SyscallStopped}, "stalled: stopped by a signal or a debugger, keeps the GVL", `{"syscall":"(stopped)"}`},
 		{Stalled, Detail{FD: 7, Syscall: "read", Peer: pipe}, "stalled in read pipe:[7] (fd 7), keeps the GVL",
 			`{"fd":7,"peer":{"kind":"pipe","path":"pipe:[7]"},"syscall":"read"}`},

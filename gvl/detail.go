@@ -35,7 +35,13 @@ const (
 	reasonOtherCall   = "a system call with no known meaning"
 	reasonNoSyscall   = "asleep outside a system call"
 	reasonNoKernelRow = "the kernel did not answer"
+	// reasonStopped and reasonFrozen are of threads that would wait for the GVL in a process that is held from outside.
+	reasonStopped = "stopped by a signal or a debugger"
+	reasonFrozen  = "frozen by its cgroup"
 )
+
+// halts reports whether a thread's Syscall says that it is held from outside.
+func halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
 // Detail says more about a state. Which fields are set depends on the state; the others hold their zero value (FD: -1).
 type Detail struct {
@@ -100,10 +106,8 @@ type ThreadState struct {
 	stillNS int64
 }
 
-// stopped reports whether it is a holder that a signal or a debugger has stopped.
-func (t *ThreadState) stopped() bool {
-	return t.State == Stalled && t.Detail.Syscall == sampler.SyscallStopped
-}
+// stopped reports whether it is a holder that a signal or a debugger has stopped, or whose cgroup is frozen.
+func (t *ThreadState) stopped() bool { return t.State == Stalled && halts(t.Detail.Syscall) }
 
 // Open reports whether a thread is Unknown for lack of the kernel's answer, which may still come.
 func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == reasonNotAsked }

@@ -183,7 +183,7 @@ func (c *collector) Tick(k *Tick) {
 	if !k.Gap && !wasStopped && c.cur != nil {
 		c.spread(k.FromNS, k.ToNS, func(b *second, ns int64) { b.sampledNS += ns })
 	}
-	if k.Proc.Stopped || k.Stopped {
+	if k.Proc.Halted() || k.Stopped {
 		c.stop(k.ToNS)
 		return
 	}

@@ -86,7 +86,7 @@ type LockInterval struct {
 	Serving sampler.Serving
 	// GCReason is Detail.GCReason of a holder in GC.
 	GCReason uint16
-	// Stopped: the holder was stopped by a signal or a debugger, so that no code of the process is to blame.
+	// Stopped: the holder was stopped by a signal or a debugger, or frozen by its cgroup, so that no code of the process is to blame.
 	Stopped bool
 	// Unlisted is what threads had of it that lived too short a time for any sample to list them.
 	Unlisted Unlisted
@@ -133,7 +133,7 @@ type Tick struct {
 	First, Gap bool
 	// Exact: all changes of the GVL since the last sample are known.
 	Exact bool
-	// Stopped: a signal or a debugger has stopped a thread that holds a GVL.
+	// Stopped: a thread that holds a GVL is stopped by a signal or a debugger, or frozen by its cgroup.
 	Stopped bool
 	// Payer is the stack that a GCInterval has which begins with the sample; PayerKnown: there is one.
 	Payer      sampler.StackID

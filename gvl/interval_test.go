@@ -131,7 +131,7 @@ func (l *ledger) Tick(k *Tick) {
 	if l.stopped {
 		l.stops[len(l.stops)-1].toNS = k.ToNS
 	}
-	stopped := k.Proc.Stopped || slices.ContainsFunc(k.States, func(ts ThreadState) bool { return ts.stopped() })
+	stopped := k.Proc.Halted() || slices.ContainsFunc(k.States, func(ts ThreadState) bool { return ts.stopped() })
 	if stopped && !l.stopped {
 		l.stops = append(l.stops, segment{fromNS: k.ToNS, toNS: k.ToNS})
 	}

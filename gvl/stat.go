@@ -195,8 +195,12 @@ type StatProcess struct {
 	// SwapBytes is what was swapped out at the end.
 	SwapBytes int64        `json:"swap_bytes"`
 	Pressure  StatPressure `json:"pressure"`
-	// Stopped: at the end a signal or a debugger had stopped the process.
+	// Stopped: at the end a signal or a debugger had stopped the process. Frozen: its cgroup was frozen then.
 	Stopped bool `json:"stopped"`
+	Frozen  bool `json:"frozen"`
+	// StoppedNS and FrozenNS are for how much of the window.
+	StoppedNS int64 `json:"stopped_ns"`
+	FrozenNS  int64 `json:"frozen_ns"`
 }
 
 // StatPressure is how long, of the window, some or all of the tasks that were not idle stood still for lack of a CPU, of

@@ -133,7 +133,8 @@ func placeOf(s State) place {
 // linked finds out what the changes of a sample are good for, and forgets what they don't follow on.
 func (s *Stream) linked(x *sampler.Sample, st step) linking {
 	c, e := &x.Changes, &s.exact
-	if !c.Known() || len(c.List) > sampler.MaxChanges {
+	// Of a process that is held from outside changes say that threads wait, which they do for whatever holds it.
+	if x.Proc.Halted() || !c.Known() || len(c.List) > sampler.MaxChanges {
 		if e.live || e.toNS != 0 {
 			s.unlink(st)
 		}

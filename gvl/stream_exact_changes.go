@@ -55,7 +55,7 @@ func (s *Stream) middle(c *sampler.Changes, before int) {
 		to, d = ts.State, ts.Detail
 		e.seeHolder(&now)
 	}
-	now.State, now.GCReason, now.Stopped = to, d.GCReason, to == Stalled && d.Syscall == sampler.SyscallStopped
+	now.State, now.GCReason, now.Stopped = to, d.GCReason, to == Stalled && halts(d.Syscall)
 	at := e.step.midNS
 	if now != l.now {
 		s.settleLock(l, at)

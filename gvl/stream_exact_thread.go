@@ -56,7 +56,7 @@ func (s *Stream) arrive(r *streamThread, is place, at int64, sure bool) {
 		e.holder, e.unlisted, r.heldNS = r, 0, at
 		l.vacate()
 		l.now.Thread, l.now.State, l.now.GCReason = r.id, r.state, r.detail.GCReason
-		l.now.Stopped = r.state == Stalled && r.detail.Syscall == sampler.SyscallStopped
+		l.now.Stopped = r.state == Stalled && halts(r.detail.Syscall)
 		of := r.look
 		if p := &r.looks[placeHeld]; p.atNS != 0 && at-p.atNS <= lookNS && p.serving.Work == of.serving.Work {
 			of = p.look

@@ -410,8 +410,8 @@ func (d *decoder) proc(p *sampler.Proc) {
 		*f += d.counts.int()
 	}
 	flags := d.c.uint8()
-	p.Stopped = flags&procStopped != 0
-	source := sampler.PressureSource(flags &^ procStopped)
+	p.Stopped, p.Frozen = flags&procStopped != 0, flags&procFrozen != 0
+	source := sampler.PressureSource(flags &^ (procStopped | procFrozen))
 	if source > sampler.PressureMachine {
 		source = sampler.PressureNone // whose it is, a later version knows
 	}

@@ -468,12 +468,18 @@ func (e *encoder) proc(p, n *sampler.Proc) {
 	if n.Stopped {
 		flags |= procStopped
 	}
+	if n.Frozen {
+		flags |= procFrozen
+	}
 	e.uint(flags)
 	*p = *n
 }
 
-// procStopped is the bit beside PressureSource that says Proc.Stopped.
-const procStopped = 1 << 4
+// procStopped and procFrozen are the bits beside PressureSource that say Proc.Stopped and Proc.Frozen.
+const (
+	procStopped = 1 << 4
+	procFrozen  = 1 << 5
+)
 
 // procFields lists the counters of Proc in the order they are written.
 func procFields(p *sampler.Proc) [16]*int64 {

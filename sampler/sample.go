@@ -157,6 +157,8 @@ const (
 	SyscallNone    = "(none)"
 	// SyscallStopped: the thread is stopped by a signal or a debugger, wherever it was. Told of holders of the GVL only.
 	SyscallStopped = "(stopped)"
+	// SyscallFrozen: the thread's cgroup is frozen. Told of holders of the GVL only.
+	SyscallFrozen = "(frozen)"
 )
 
 // StackQuality says how far a thread's stack in a sample can be trusted.
@@ -269,7 +271,12 @@ type Proc struct {
 	// Stopped: a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process; the state of its main thread is T or t
 	// (/proc/PID/stat, proc(5)). Nothing runs then, and whatever waits waits for that.
 	Stopped bool
+	// Frozen: the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing runs then either.
+	Frozen bool
 }
+
+// Halted reports whether all threads of the process stand still because something outside of it holds them.
+func (p *Proc) Halted() bool { return p.Stopped || p.Frozen }
 
 // PressureSource says whose stalls a Pressure counts.
 type PressureSource uint8

@@ -35,14 +35,15 @@ type figures struct {
 	dropped         uint64
 	leftOut         uint64 // names
 	slow            bool
-	stopped         bool    // at the end, by a signal or a debugger
-	pauseShare      float64 // of the time
-	pauseNS         int64   // their mean length
-	heldSpark       []float64
-	waitSpark       []float64
-	cpuSpark        []float64
-	gcSpark         []float64
-	rssSpark        []float64
+	// halted is what holds the process from outside at the end; nil: nothing does.
+	halted     *halt
+	pauseShare float64 // of the time
+	pauseNS    int64   // their mean length
+	heldSpark  []float64
+	waitSpark  []float64
+	cpuSpark   []float64
+	gcSpark    []float64
+	rssSpark   []float64
 }
 
 // sparkColumns is the number of columns of each sparkline.
@@ -104,7 +105,7 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	if b == nil {
 		return
 	}
-	f.reads, f.slow, f.stopped = b.reads, b.slow, b.proc.Stopped
+	f.reads, f.slow, f.halted = b.reads, b.slow, haltOf(&b.proc)
 	f.gcKnown = b.gc.Valid
 	if f.rss == 0 {
 		f.rss = b.proc.RSSBytes

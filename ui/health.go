@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ddtop/ddtop/internal/units"
@@ -38,8 +39,8 @@ func (h *headView) health(t *Theme) []segment {
 		window = known + " of " + window
 	}
 	out := []segment{live}
-	if f.stopped {
-		out = append(out, segment{"■ PROCESS STOPPED", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
+	if f.halted != nil {
+		out = append(out, segment{"■ PROCESS " + strings.ToUpper(f.halted.word), canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
 	}
 	if h.recording {
 		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})

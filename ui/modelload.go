@@ -220,18 +220,43 @@ func (m *Model) loadFindings(r *reading) {
 	}
 	m.findings.young = m.atNS-m.oldestNS < memoryWatchNS
 	m.findings.list = m.showableFindings(m.store, m.findings.list)
-	if k := r.marks.before(m.atNS); k != nil && k.proc.Stopped {
-		m.findings.list = append([]gvl.Finding{processStopped}, m.findings.list...)
+	if k := r.marks.before(m.atNS); k != nil {
+		if h := haltOf(&k.proc); h != nil {
+			m.findings.list = append([]gvl.Finding{h.finding}, m.findings.list...)
+		}
 	}
 }
 
-// processStopped leads the findings of a process that is stopped: no rule looks at it then, and all of its threads seem to
-// wait for what they did last.
-var processStopped = gvl.Finding{
-	Severity: gvl.SeverityCrit, Title: "The process is stopped",
-	Text: "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads: nothing runs",
-	Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",
+// halt is something that holds all threads of a process from outside. Its finding leads the others: no rule looks at the process
+// then, and all of its threads seem to wait for what they did last.
+type halt struct {
+	word    string
+	finding gvl.Finding
 }
+
+// haltOf is what holds a process; nil: nothing does.
+func haltOf(p *sampler.Proc) *halt {
+	switch {
+	case p.Frozen:
+		return &processFrozen
+	case p.Stopped:
+		return &processStopped
+	}
+	return nil
+}
+
+var (
+	processStopped = halt{"stopped", gvl.Finding{
+		Severity: gvl.SeverityCrit, Title: "The process is stopped",
+		Text: "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads: nothing runs",
+		Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",
+	}}
+	processFrozen = halt{"frozen", gvl.Finding{
+		Severity: gvl.SeverityCrit, Title: "Frozen by its cgroup",
+		Text: "the cgroup of the process, or a parent of it, is frozen (docker pause, systemctl freeze): nothing runs",
+		Next: "docker unpause or systemctl thaw lets it go on",
+	}}
+)
 
 func (m *Model) buildFlame(force bool) {
 	var threads map[sampler.ThreadID]bool

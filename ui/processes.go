@@ -175,11 +175,12 @@ func newProcessesPage(f *fleet) *processesPage {
 func (p *processesPage) keyMap() *keyMap { return &p.keys }
 
 func (p *processesPage) about(sc *scene) string {
-	running, stopped := 0, 0
+	running := 0
+	halted := make(map[string]int)
 	for _, w := range p.rows {
 		switch {
-		case w.stopped():
-			stopped++
+		case w.halted() != nil:
+			halted[w.halted().word]++
 		case w.state == processRuns:
 			running++
 		}
@@ -188,8 +189,10 @@ func (p *processesPage) about(sc *scene) string {
 	if running < len(p.rows) {
 		parts = append(parts, fmt.Sprintf("%d running", running))
 	}
-	if stopped > 0 {
-		parts = append(parts, fmt.Sprintf("%d stopped", stopped))
+	for _, h := range []*halt{&processStopped, &processFrozen} {
+		if n := halted[h.word]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, h.word))
+		}
 	}
 	if p.table.by != inTree || p.table.reverse {
 		by := "by " + p.table.by

@@ -125,7 +125,7 @@ func markText(w *processRow, sc *scene) (string, canvas.Style) {
 		return "", canvas.Style{}
 	case w.of == nil:
 		return "∑", sc.theme.bold()
-	case w.stopped():
+	case w.halted() != nil:
 		return "■", canvas.Style{FG: sc.theme.Crit, Attr: canvas.Bold}
 	}
 	mark, _, st := stateMark(w.state, &sc.theme)
@@ -182,10 +182,10 @@ func (p *processesPage) drawWorst(a canvas.Area, w *processRow, sc *scene) {
 			end = word + " " + w.process.WallTime(e.AtNS).Format("15:04")
 		}
 		a.Put(0, 0, canvas.Cut(end, a.W), t.dim())
-	case w.stopped() && canvas.Width(processStopped.Title)+4 > a.W:
-		text := "✖ stopped"
+	case w.halted() != nil && canvas.Width(w.halted().finding.Title)+4 > a.W:
+		text := "✖ " + w.halted().word
 		if canvas.Width(text) > a.W {
-			text = "stopped"
+			text = w.halted().word
 		}
 		a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: t.Crit, Attr: canvas.Bold})
 	case len(w.findings) > 0:

@@ -84,8 +84,8 @@ func (w *processRow) load(sc *scene, r *reading) {
 	} else if w.state != processRuns {
 		w.threads = 0
 	}
-	if w.stopped() {
-		w.findings = append(w.findings, processStopped)
+	if h := w.halted(); h != nil {
+		w.findings = append(w.findings, h.finding)
 	}
 	// What explains most comes first; here it is the worst that counts.
 	w.findings = sc.showableFindings(w.of.store, w.findings)
@@ -107,8 +107,13 @@ func (w *processRow) load(sc *scene, r *reading) {
 	}
 }
 
-// stopped reports whether a signal or a debugger holds the process, which is still there.
-func (w *processRow) stopped() bool { return w.figures.stopped && w.state == processRuns }
+// halted is what holds the process, which is still there, from outside; nil: nothing does.
+func (w *processRow) halted() *halt {
+	if w.state != processRuns {
+		return nil
+	}
+	return w.figures.halted
+}
 
 // laneColumns is the number of columns of a process's lane.
 const laneColumns = 30

@@ -15,6 +15,18 @@ import (
 
 // TestStoppedProcess: every view says that nothing runs, at each size, and a look back at the time before does not.
 func TestStoppedProcess(t *testing.T) {
+	for _, c := range []struct {
+		hold       func(*sampler.Proc)
+		text, head string
+	}{
+		{func(p *sampler.Proc) { p.Stopped = true }, "The process is stopped: a signal", "PROCESS STOPPED"},
+		{func(p *sampler.Proc) { p.Frozen = true }, "Frozen by its cgroup: ", "PROCESS FROZEN"},
+	} {
+		t.Run(c.head, func(t *testing.T) { haltedProcess(t, c.hold, c.text, c.head) })
+	}
+}
+
+func haltedProcess(t *testing.T, hold func(*sampler.Proc), text, head string) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	o := Options{Folder: t.TempDir()}
 	store, err := newStore(src, o.withDefaults())
@@ -30,7 +42,9 @@ func TestStoppedProcess(t *testing.T) {
 		if first == 0 {
 			first = s.TimeNS
 		}
-		s.Proc.Stopped = s.TimeNS-first > 25e9
+		if s.TimeNS-first > 25e9 {
+			hold(&s.Proc)
+		}
 		store.Feed(s)
 	}); !errors.Is(err, sampler.ErrEnded) {
 		t.Fatal(err)
@@ -40,9 +54,9 @@ func TestStoppedProcess(t *testing.T) {
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		for _, page := range []string{"1", "2", "3", "4", "5", "6", "7"} {
 			s.press(page)
-			s.sees("The process is stopped: a signal")
+			s.sees(text)
 			if size[0] >= 80 {
-				s.sees("PROCESS STOPPED")
+				s.sees(head)
 			}
 		}
 	}
@@ -51,7 +65,7 @@ func TestStoppedProcess(t *testing.T) {
 		s.press("[")
 	}
 	s.sees("FROZEN")
-	s.misses("is stopped", "PROCESS STOPPED")
+	s.misses(text, head)
 }
 
 // TestStoppedProcessAmongSeveral: its row says so at each size, and the others' don't.

@@ -103,7 +103,8 @@ func (c *cgroup) moved(text string) {
 // cgroupMount is one mounted cgroup hierarchy.
 type cgroupMount struct {
 	root, point string
-	v2, cpu     bool
+	// v2: it is hierarchy v2; cpu and freezer: it is one of v1 with that controller.
+	v2, cpu, freezer bool
 }
 
 // below turns a cgroup path into one relative to the mount point.
@@ -136,7 +137,8 @@ func cgroupMounts(mountinfo []byte) []cgroupMount {
 		case "cgroup2":
 			m.v2 = true
 		case "cgroup":
-			m.cpu = slices.Contains(strings.Split(r[2], ","), "cpu")
+			controllers := strings.Split(r[2], ",")
+			m.cpu, m.freezer = slices.Contains(controllers, "cpu"), slices.Contains(controllers, "freezer")
 		default:
 			continue
 		}

@@ -23,6 +23,7 @@ type ProcReader struct {
 	pageSize    int64
 	cgroup      cgroup
 	pressure    pressure
+	freezer     freezer
 	buf         [4096]byte
 }
 
@@ -34,7 +35,7 @@ func OpenProc(pid int) (*ProcReader, error) {
 	if err != nil {
 		return nil, &Error{"open", path, err}
 	}
-	p := &ProcReader{pid: pid, dir: dir, proc: newLiving(pid, dir), stat: noFD, statm: noFD, status: noFD, pageSize: int64(os.Getpagesize())}
+	p := &ProcReader{pid: pid, dir: dir, proc: newLiving(pid, dir), stat: noFD, statm: noFD, status: noFD, freezer: freezer{wchan: noFD}, pageSize: int64(os.Getpagesize())}
 	p.pressure.init()
 	if err := p.cgroup.open(path); err != nil {
 		p.Close()
@@ -52,10 +53,10 @@ func (p *ProcReader) open() error {
 	for _, f := range []struct {
 		name string
 		fd   *int
-	}{{"stat", &p.stat}, {"statm", &p.statm}, {"status", &p.status}, {"cgroup", &p.cgroup.fd}} {
+	}{{"stat", &p.stat}, {"statm", &p.statm}, {"status", &p.status}, {"cgroup", &p.cgroup.fd}, {"wchan", &p.freezer.wchan}} {
 		fd, err := p.proc.open(f.name)
-		if err != nil && f.name == "cgroup" && !Exhausted(err) {
-			fd, err = noFD, nil // a kernel without them: what throttles the process can't be seen
+		if err != nil && (f.name == "cgroup" || f.name == "wchan") && !Exhausted(err) {
+			fd, err = noFD, nil // a kernel without them: what throttles or freezes the process can't be seen
 		}
 		if err != nil {
 			return &Error{"open", fmt.Sprintf("/proc/%d/%s", p.pid, f.name), err}
@@ -63,6 +64,7 @@ func (p *ProcReader) open() error {
 		closeFD(*f.fd)
 		*f.fd = fd
 	}
+	p.freezer.stat = p.stat
 	return nil
 }
 
@@ -71,6 +73,7 @@ func (p *ProcReader) Close() error {
 	p.cgroup.close()
 	p.pressure.close()
 	p.proc.close()
+	p.freezer.close()
 	closeFD(p.stat)
 	closeFD(p.statm)
 	closeFD(p.status)
@@ -79,7 +82,7 @@ func (p *ProcReader) Close() error {
 	return nil
 }
 
-// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat), resident
+// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat) or frozen (its cgroups), resident
 // memory (statm), swapped memory (status), the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the
 // pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs. Proportional
 // memory and context switches take longer: see Slow. If the task that the files are of has ended, they are opened anew, of another one.
@@ -136,8 +139,14 @@ func (p *ProcReader) read(nowNS int64) (sampler.Proc, error) {
 	out.Periods, out.ThrottledPeriods, out.ThrottledNS = th.periods, th.throttled, th.throttledNS
 	p.pressure.follow(p.cgroup.mounts, p.cgroup.text)
 	out.Pressure = p.pressure.read(p.buf[:])
+	p.freezer.follow(p.cgroup.mounts, p.cgroup.text)
+	out.Frozen = p.freezer.frozen(true, p.buf[:])
 	return out, nil
 }
+
+// Frozen reports whether the cgroup that the last Read found the process in is frozen. It costs 1 µs for each hierarchy that can freeze
+// it, so that each reading of the stacks can ask.
+func (p *ProcReader) Frozen() bool { return p.freezer.frozen(false, p.buf[:]) }
 
 func (p *ProcReader) errorOf(file string, err error) error {
 	return &Error{"read", fmt.Sprintf("/proc/%d/%s", p.pid, file), err}

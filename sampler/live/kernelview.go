@@ -57,6 +57,8 @@ type kernelView struct {
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample; 0: it never was.
 	pausedNS int64
+	// frozen: the process's cgroup was frozen when that was asked last.
+	frozen bool
 	// refused keeps the first error that means that the kernel will not tell.
 	refused error
 }
@@ -329,8 +331,10 @@ func (v *kernelView) askOwner(t *sampler.Thread, w *threadView) {
 		return
 	}
 	w.k.Rechecked = v.recheck(t.Ractor, t.ID)
-	// A process that is stopped (kill -STOP, a debugger) keeps the GVL too, and no code of it is to blame.
-	if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
+	// A process that is stopped (kill -STOP, a debugger) or frozen keeps the GVL too, and no code of it is to blame.
+	if v.frozen {
+		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallFrozen, -1, 0, 0, 0
+	} else if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
 		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallStopped, -1, 0, 0, 0
 	}
 }

@@ -266,6 +266,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		err := s.readTick(depth, &sample)
 		if err == nil {
 			sample.Slow = c.slow
+			if depth == sampler.StackTick {
+				s.view.frozen = s.counts.Frozen()
+			}
 			s.view.fill(&sample, false)
 			s.followFibers(&sample)
 			s.listThreads(c.exact)
@@ -378,6 +381,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		s.lastProc = now
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
+			s.view.frozen = p.Frozen
 			if !all { // of a single sample nothing follows
 				s.budget.look(now, kernel.IdleNS, p.Pressure, &s.press)
 			}
@@ -395,6 +399,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		}
 	}
 	sample.Proc, sample.Self = s.procNow, s.selfNow
+	sample.Proc.Frozen = s.view.frozen
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
 	}

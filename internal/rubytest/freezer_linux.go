@@ -1,0 +1,105 @@
+package rubytest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Freezer freezes and thaws a process by a cgroup.
+type Freezer struct {
+	file, freeze, thaw string
+	// state is the file that says when all of it is frozen or thawed, by a line frozen or thawed.
+	state, frozen, thawed string
+}
+
+// NewFreezer puts a process into a cgroup of its own, below one that Freeze freezes: of hierarchy v2, or of the freezer controller of v1.
+// The test is skipped where that can't be had.
+func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
+	t.Helper()
+	point := freezerMount(t, v2)
+	if point == "" {
+		Skip(t, "no cgroups that can be frozen are mounted (v2: %v)", v2)
+	}
+	parent := filepath.Join(point, fmt.Sprintf("ddtop-freezer-%d-%d", os.Getpid(), pid))
+	dir := filepath.Join(parent, "inner")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		Skip(t, "a cgroup: %v", err)
+	}
+	f := &Freezer{
+		file: filepath.Join(parent, "cgroup.freeze"), freeze: "1", thaw: "0",
+		state: filepath.Join(dir, "cgroup.events"), frozen: "frozen 1", thawed: "frozen 0",
+	}
+	if !v2 {
+		f = &Freezer{
+			file: filepath.Join(parent, "freezer.state"), freeze: "FROZEN", thaw: "THAWED",
+			state: filepath.Join(dir, "freezer.state"), frozen: "FROZEN", thawed: "THAWED",
+		}
+	}
+	t.Cleanup(func() {
+		f.Thaw(t)
+		// A process that has left, or was killed, is gone from its cgroup a moment later.
+		_ = os.WriteFile(filepath.Join(point, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+		for _, d := range []string{dir, parent} {
+			for end := time.Now().Add(Timeout); os.Remove(d) != nil; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%s can't be removed", d)
+				}
+			}
+		}
+	})
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+		Skip(t, "move process %d into a cgroup: %v", pid, err)
+	}
+	return f
+}
+
+// freezerMount is where the hierarchy is mounted; "": nowhere.
+func freezerMount(t testing.TB, v2 bool) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		left, right, _ := strings.Cut(line, " - ")
+		l, r := strings.Fields(left), strings.Fields(right)
+		if len(l) < 5 || len(r) < 3 {
+			continue
+		}
+		if v2 && r[0] == "cgroup2" || !v2 && r[0] == "cgroup" && slices.Contains(strings.Split(r[2], ","), "freezer") {
+			return l[4]
+		}
+	}
+	return ""
+}
+
+// Freeze freezes the cgroup above the process's, and returns when all of it stands still.
+func (f *Freezer) Freeze(t testing.TB) { t.Helper(); f.set(t, f.freeze, f.frozen) }
+
+// Thaw lets it go on, and returns when it does.
+func (f *Freezer) Thaw(t testing.TB) { t.Helper(); f.set(t, f.thaw, f.thawed) }
+
+func (f *Freezer) set(t testing.TB, value, want string) {
+	t.Helper()
+	if err := os.WriteFile(f.file, []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(Timeout); ; time.Sleep(time.Millisecond) {
+		b, err := os.ReadFile(f.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(strings.Split(string(b), "\n"), want) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s says %q, not %q", f.state, b, want)
+		}
+	}
+}

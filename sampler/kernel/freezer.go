@@ -1,0 +1,165 @@
+package kernel
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"strings"
+)
+
+// freezer reads whether the cgroups of a process are frozen: hierarchy v2 (cgroup.freeze: systemctl freeze, docker pause) and the
+// freezer controller of v1. A process can be in both.
+type freezer struct {
+	text string // /proc/PID/cgroup as read last
+	// files are the open files that say it.
+	files []freezerFile
+	// hidden: a hierarchy that can freeze the process is not mounted here, so that the kernel's place of its main thread has to say.
+	hidden bool
+	// partly: freezing was asked for and not all of the cgroup is frozen, when all files were looked at last.
+	partly bool
+	// wchan is /proc/PID/wchan, noFD where it can't be read; stat is /proc/PID/stat. The ProcReader opens both.
+	wchan, stat int
+}
+
+// freezerFile is one open file.
+type freezerFile struct {
+	fd int
+	// yes are the lines that say that the cgroup is frozen, or about to be.
+	yes [][]byte
+	// whole: the file covers the parents.
+	whole bool
+}
+
+// What the files say of a frozen cgroup. cgroup.events says it once all tasks are frozen, cgroup.freeze as soon as that was asked for
+// (Documentation/admin-guide/cgroup-v2.rst); freezer.state of v1 includes what parents ask for (cgroup-v1/freezer-subsystem.rst).
+var (
+	eventsFrozen = [][]byte{[]byte("frozen 1")}
+	freezeAsked  = [][]byte{[]byte("1")}
+	stateFrozen  = [][]byte{[]byte("FROZEN"), []byte("FREEZING")}
+)
+
+// frozenPlaces are the functions of the kernel that a thread sleeps in that is frozen: of v2 the freezer's own or, where that is
+// compiled into it, the one that handles signals, which sleeps for nothing else but stops; of v1 the refrigerator (kernel/freezer.c).
+var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
+
+// frozenInPlace are how the functions begin that v1 freezes a thread in since Linux 6.1, where it slept already (TASK_FREEZABLE). The
+// thread is then in state D, which these sleeps are in for no other reason.
+var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
+
+func (f *freezer) close() {
+	f.forget()
+	closeFD(f.wchan)
+	f.wchan = noFD
+}
+
+func (f *freezer) forget() {
+	for _, x := range f.files {
+		closeFD(x.fd)
+	}
+	f.files, f.text, f.hidden, f.partly = f.files[:0], "", false, false
+}
+
+// follow opens the files of the process's cgroups when these have changed. text is /proc/PID/cgroup.
+func (f *freezer) follow(mounts []cgroupMount, text string) {
+	if text == f.text && f.text != "" {
+		return
+	}
+	f.forget()
+	f.text = text
+	for line := range strings.Lines(text) {
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, p, ok := strings.Cut(rest, ":")
+		v2 := controllers == ""
+		if !ok || p == "" || p == "/" || !v2 && !slices.Contains(strings.Split(controllers, ","), "freezer") {
+			continue // the root can't be frozen
+		}
+		if !f.open(mounts, strings.TrimSuffix(p, " (deleted)"), v2) {
+			f.hidden = true
+		}
+	}
+}
+
+// open opens the files of one cgroup; false: none is mounted here.
+func (f *freezer) open(mounts []cgroupMount, cgPath string, v2 bool) bool {
+	for _, m := range mounts {
+		if rel, ok := m.below(cgPath); ok && m.v2 == v2 && (v2 || m.freezer) && f.openBelow(m.point, rel, v2) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *freezer) openBelow(point, rel string, v2 bool) bool {
+	if !v2 {
+		return f.add(path.Join(point, rel, "freezer.state"), stateFrozen, true)
+	}
+	if !f.add(path.Join(point, rel, "cgroup.events"), eventsFrozen, true) {
+		return false
+	}
+	for range maxCgroupDepth {
+		f.add(path.Join(point, rel, "cgroup.freeze"), freezeAsked, false)
+		if rel == "/" || rel == "." || rel == "" {
+			break
+		}
+		rel = path.Dir(rel)
+	}
+	return true
+}
+
+func (f *freezer) add(name string, yes [][]byte, whole bool) bool {
+	fd, err := openAt(noFD, name)
+	if err != nil {
+		return false
+	}
+	f.files = append(f.files, freezerFile{fd, yes, whole})
+	return true
+}
+
+// frozen reports whether the process is frozen, or about to be. all also looks at what takes a file for each level: whether freezing
+// was asked for.
+func (f *freezer) frozen(all bool, buf []byte) bool {
+	all = all || f.partly
+	f.partly = false
+	for _, x := range f.files {
+		if !x.whole && !all {
+			continue
+		}
+		n, err := pread(x.fd, buf)
+		if err == nil && x.says(buf[:n]) { // of one that fails the cgroup was removed: the new one is read next time
+			f.partly = !x.whole
+			return true
+		}
+	}
+	if !f.hidden || f.wchan < 0 {
+		return false
+	}
+	return f.byPlace(buf)
+}
+
+// byPlace reports whether the main thread sleeps where frozen threads do.
+func (f *freezer) byPlace(buf []byte) bool {
+	n, err := pread(f.wchan, buf)
+	if err != nil {
+		return false
+	}
+	place := string(buf[:n])
+	if slices.Contains(frozenPlaces[:], place) {
+		return true
+	}
+	if !slices.ContainsFunc(frozenInPlace[:], func(p string) bool { return strings.HasPrefix(place, p) }) {
+		return false
+	}
+	n, err = pread(f.stat, buf)
+	state, ok := parseState(buf[:max(n, 0)])
+	return err == nil && ok && state == 'D'
+}
+
+func (x *freezerFile) says(b []byte) bool {
+	for line := range bytes.Lines(b) {
+		line = bytes.TrimSpace(line)
+		if slices.ContainsFunc(x.yes, func(yes []byte) bool { return bytes.Equal(line, yes) }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+package live_test
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// waits keeps the waits of a stream.
+type waits struct {
+	gvl.Ignore
+	list []gvl.Wait
+}
+
+func (w *waits) Waited(x *gvl.Wait) { w.list = append(w.list, *x) }
+
+// TestFrozenWhileWatched freezes a process whose threads want the GVL, and thaws it: no wait spans that, and no thread waits in it.
+func TestFrozenWhileWatched(t *testing.T) {
+	for _, v2 := range []bool{true, false} {
+		p := rubytest.One(t).Start(t, "3.times { Thread.new { loop { 1000.times { |i| i * i } } } }; puts 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{})
+		p.Expect(t, "ready")
+		f := rubytest.NewFreezer(t, p.PID, v2)
+		const stretchNS = 400e6
+		var c *gvl.Classifier
+		var stream *gvl.Stream
+		var got waits
+		var fromNS, frozenNS, thawNS, thawedNS int64
+		stack := 0 // readings of stacks since it was frozen; the second says so, for the first may have begun before
+		sampleUntil(t, p.PID, func(s *live.Source, x *sampler.Sample) bool {
+			if c == nil {
+				c, stream = gvl.NewClassifier(s.Process(), s.Dictionary()), gvl.NewStream(s.Process())
+				stream.Attach(&got)
+				fromNS = x.TimeNS
+			}
+			states := c.Classify(x)
+			stream.Feed(x, states)
+			switch {
+			case thawedNS != 0:
+				return x.TimeNS-thawedNS > stretchNS
+			case thawNS != 0:
+				if !x.Proc.Frozen {
+					thawedNS = x.TimeNS
+				}
+			case frozenNS != 0:
+				for _, ts := range states {
+					if ts.State == gvl.Waiting {
+						t.Errorf("v2 %v: thread %d of a frozen process waits", v2, ts.Thread)
+					}
+				}
+				if x.TimeNS-frozenNS > stretchNS {
+					f.Thaw(t)
+					thawNS = x.TimeNS
+				}
+			case stack > 0:
+				if x.Proc.Frozen {
+					frozenNS = x.TimeNS
+				} else if x.Depth == sampler.StackTick && x.TimeNS > fromNS {
+					if stack++; stack > 2 {
+						t.Errorf("v2 %v: %d readings of the stacks do not say that it is frozen", v2, stack)
+						return true
+					}
+				}
+			case x.TimeNS-fromNS > stretchNS:
+				f.Freeze(t)
+				stack, fromNS = 1, monotonic(t) // samples of before may still be on their way
+			}
+			return false
+		})
+		before, after := 0, 0
+		for _, w := range got.list {
+			if w.ToNS > frozenNS && w.FromNS < thawNS {
+				t.Errorf("v2 %v: a wait of %d ms spans the time in which it was frozen", v2, w.NS()/1e6)
+			}
+			if w.ToNS <= frozenNS {
+				before++
+			} else {
+				after++
+			}
+		}
+		if before == 0 || after == 0 {
+			t.Errorf("v2 %v: %d waits before it was frozen and %d after", v2, before, after)
+		}
+		p.Stop(t)
+	}
+}
