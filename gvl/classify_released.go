@@ -21,32 +21,52 @@ const (
 	callSleep
 	callFutex
 	callFile
+	callSemaphore
+	callSocket
 )
 
-// callClasses are the system calls of Linux in which Ruby threads wait. Read-only.
-var callClasses = map[string]callClass{
-	"read": callRead, "pread64": callRead, "readv": callRead, "preadv": callRead, "preadv2": callRead,
-	"recvfrom": callRead, "recvmsg": callRead, "recvmmsg": callRead, "getrandom": callRead,
-	"write": callWrite, "pwrite64": callWrite, "writev": callWrite, "pwritev": callWrite, "pwritev2": callWrite,
-	"sendto": callWrite, "sendmsg": callWrite, "sendmmsg": callWrite, "sendfile": callWrite, "splice": callWrite,
-	"copy_file_range": callWrite,
-	"accept":          callAccept, "accept4": callAccept,
-	"connect": callConnect,
-	"poll":    callPoll, "ppoll": callPoll, "epoll_wait": callPoll, "epoll_pwait": callPoll, "epoll_pwait2": callPoll,
-	"io_uring_enter": callPoll, "io_getevents": callPoll,
-	"select": callSelect, "pselect6": callSelect,
-	"wait4": callChild, "waitid": callChild,
-	"nanosleep": callSleep, "clock_nanosleep": callSleep, "pause": callSleep, "rt_sigtimedwait": callSleep,
-	"rt_sigsuspend": callSleep,
-	"futex":         callFutex, "futex_waitv": callFutex,
-	"open": callFile, "openat": callFile, "openat2": callFile, "close": callFile, "fsync": callFile, "fdatasync": callFile,
-	"sync_file_range": callFile, "sync": callFile, "syncfs": callFile, "flock": callFile, "fcntl": callFile,
-	"fallocate": callFile, "ftruncate": callFile, "truncate": callFile, "stat": callFile, "lstat": callFile,
-	"fstat": callFile, "newfstatat": callFile, "statx": callFile, "getdents64": callFile, "rename": callFile,
-	"renameat": callFile, "renameat2": callFile, "unlink": callFile, "unlinkat": callFile, "mkdir": callFile,
-	"mkdirat": callFile, "rmdir": callFile, "msync": callFile, "ioctl": callFile, "access": callFile,
-	"faccessat": callFile, "faccessat2": callFile, "readlink": callFile, "readlinkat": callFile,
+// callsOf are the system calls of Linux in which threads sleep, by what they mean. The calls left out handle memory, or ask and set
+// what the kernel has at hand: of a thread that sleeps in one its name says all there is.
+var callsOf = map[callClass][]string{
+	callRead: {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "getrandom", "msgrcv", "mq_timedreceive",
+		"process_vm_readv", "syslog"},
+	callWrite: {"write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice", "tee", "vmsplice",
+		"copy_file_range", "msgsnd", "mq_timedsend", "process_vm_writev"},
+	callAccept:  {"accept", "accept4"},
+	callConnect: {"connect"},
+	callPoll: {"poll", "ppoll", "epoll_wait", "epoll_wait_old", "epoll_pwait", "epoll_pwait2", "io_uring_enter", "io_getevents",
+		"io_pgetevents"},
+	callSelect: {"select", "pselect6"},
+	// A thread in vfork, as in clone with CLONE_VFORK (posix_spawn, Ruby's spawn), waits until the child has called exec.
+	callChild:     {"wait4", "waitid", "vfork", "clone", "clone3"},
+	callSleep:     {"nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"},
+	callFutex:     {"futex", "futex_waitv", "futex_wait"},
+	callSemaphore: {"semop", "semtimedop"},
+	callSocket:    {"shutdown", "setsockopt", "getsockopt", "bind", "listen", "getpeername", "getsockname", "socket", "socketpair"},
+	callFile: {"open", "openat", "openat2", "open_by_handle_at", "creat", "close", "close_range", "dup2", "dup3", "fsync", "fdatasync",
+		"sync_file_range", "sync", "syncfs", "flock", "fcntl", "fallocate", "ftruncate", "truncate", "lseek", "readahead", "fadvise64",
+		"stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs", "ustat", "cachestat", "getdents", "getdents64", "getcwd",
+		"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat", "readlink", "readlinkat",
+		"mkdir", "mkdirat", "rmdir", "mknod", "mknodat", "chdir", "fchdir", "chroot", "chmod", "fchmod", "fchmodat", "fchmodat2",
+		"chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat", "futimesat", "access", "faccessat", "faccessat2",
+		"getxattr", "lgetxattr", "fgetxattr", "getxattrat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "listxattr", "llistxattr",
+		"flistxattr", "listxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_getattr", "file_setattr",
+		"msync", "ioctl", "io_submit", "io_cancel", "io_destroy", "epoll_ctl", "inotify_add_watch", "fanotify_mark", "name_to_handle_at",
+		"mq_open", "mq_unlink", "mount", "umount2", "move_mount", "open_tree", "open_tree_attr", "mount_setattr", "fsopen", "fsmount",
+		"fsconfig", "fspick", "pivot_root", "statmount", "listmount", "quotactl", "quotactl_fd", "swapon", "swapoff", "acct", "uselib",
+		"execve", "execveat"},
 }
+
+// callClasses is callsOf by name. Read-only.
+var callClasses = func() map[string]callClass {
+	m := make(map[string]callClass)
+	for class, names := range callsOf {
+		for _, name := range names {
+			m[name] = class
+		}
+	}
+	return m
+}()
 
 // blockWords are the words of Detail.Kind.
 var blockWords = [...]string{
@@ -165,6 +185,10 @@ func ioOp(class callClass) (string, bool) {
 		return OpSelect, true
 	case callFile:
 		return OpFile, true
+	case callSemaphore:
+		return OpSemaphore, true
+	case callSocket:
+		return OpIO, true
 	}
 	return "", false
 }
@@ -229,9 +253,12 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 		}
 		d.Reason = reasonFutex
 		return Unknown, d
-	case callPoll:
-		if !region && c.pollsEventFD(k) {
+	case callPoll, callSelect:
+		if class == callPoll && !region && c.pollsEventFD(k) {
 			return c.withoutRegion(t, e, d)
+		}
+		if k.FDs == 0 && k.FD < 0 && sleepsWithout[k.Syscall] {
+			return Sleeping, d
 		}
 	}
 	if op, ok := ioOp(class); ok {
@@ -245,6 +272,9 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	d.Reason = reasonOtherCall
 	return Unknown, d
 }
+
+// sleepsWithout are the calls that wait for nothing but time and signals where they name no descriptor.
+var sleepsWithout = map[string]bool{"poll": true, "ppoll": true, "select": true, "pselect6": true}
 
 // pollsEventFD: up to 3.2 the thread that also waits for signals sleeps in ppoll on one or two eventfds
 // (docs/internals/threads.md#what-a-thread-waits-for).

@@ -90,6 +90,8 @@ func Describe(ts ThreadState, dict *sampler.Dictionary) string {
 	case "":
 	case reasonStopped, reasonFrozen:
 		return d.Reason
+	case reasonOtherCall:
+		return "unknown: in the system call " + d.Syscall
 	default:
 		return "unknown: " + d.Reason
 	}
@@ -138,7 +140,8 @@ func describeIO(d *Detail, dict *sampler.Dictionary) string {
 	case d.FDs > 1:
 		s += fmt.Sprintf(" %d descriptors", d.FDs)
 		return s
-	case d.Op == OpFile && d.Syscall != "":
+	case d.Syscall == "":
+	case d.Op == OpFile, d.FD < 0 && d.Peer == 0 && (d.Op == OpRead || d.Op == OpWrite || d.Op == OpSemaphore || d.Op == OpIO):
 		s += " " + d.Syscall
 	}
 	return s + peerSuffix(d, dict)

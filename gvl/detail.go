@@ -18,6 +18,8 @@ const (
 	OpResolve = "resolve"
 	// OpIO: a descriptor is waited for, in a direction that is not known.
 	OpIO = "io"
+	// OpSemaphore: a System V semaphore that threads of any process can raise.
+	OpSemaphore = "semaphore"
 	// OpFile: a file operation that is neither read nor write (fsync, open, flock …).
 	OpFile = "file"
 )

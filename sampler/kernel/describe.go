@@ -49,7 +49,9 @@ var callKinds = func() map[string]callKind {
 		"sendfile", "splice", "tee", "vmsplice", "copy_file_range",
 		"epoll_wait", "epoll_pwait", "epoll_pwait2", "io_uring_enter",
 		"flock", "fcntl", "ioctl", "fsync", "fdatasync", "sync_file_range", "syncfs", "ftruncate", "fallocate",
-		"getdents64", "fstat", "mq_timedsend", "mq_timedreceive",
+		"getdents64", "fstat", "mq_timedsend", "mq_timedreceive", "setsockopt", "getsockopt", "bind", "listen", "getpeername", "getsockname",
+		"lseek", "readahead", "fadvise64", "cachestat", "fstatfs", "fchdir", "fchmod", "fchown", "fgetxattr", "fsetxattr", "flistxattr",
+		"fremovexattr", "inotify_add_watch", "fanotify_mark", "epoll_ctl", "dup2", "dup3", "getdents",
 	} {
 		m[name] = kindFD
 	}
