@@ -38,6 +38,9 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 	if err := probe.Check(o.Untried); err != nil {
 		return nil, err
 	}
+	if err := checkClock(s.proc.PID()); err != nil {
+		return nil, err
+	}
 	return result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _, _ = x.close() })
 }
 
