@@ -119,7 +119,7 @@ func (c *command) attach(ctx context.Context, t target, progress func(path strin
 			return src, nil
 		}
 		// Within exec and exit the kernel refuses for a moment: believed when it lasts.
-		if wait == slowestLook && isAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease) {
+		if wait == slowestLook && isAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease, live.ErrPauseLimit) {
 			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
 		}
 		select {

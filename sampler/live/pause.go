@@ -1,10 +1,13 @@
 package live
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
 // PauseLimit is for how long the target stands still at most for one sample. What has not been read by then is read while
@@ -32,7 +35,24 @@ type pauses struct {
 	restNS int64
 }
 
+// ErrPauseLimit: ddtop can't promise how long a stop for a sample lasts, because its own CPU time has a limit.
+var ErrPauseLimit = errors.New("--pause is refused: ddtop's own CPU time has a limit")
+
+// checkPause refuses stops where the kernel may keep ddtop from running, by the CPU limit of its own cgroup, between a stop and the end of
+// it: the process would stay stopped for the rest of the period.
+func checkPause() error {
+	l, limited := kernel.OwnCPULimit()
+	if !limited {
+		return nil
+	}
+	return fmt.Errorf("%w: %s in each %s (%s), and when that is used up within a stop the process stands still for up to %s more. "+
+		"Go on without --pause, or start ddtop outside of that cgroup", ErrPauseLimit, l.Quota, l.Period, l.File, l.Period)
+}
+
 func newPauses(p *attach.Process, s *Source) (*pauses, error) {
+	if err := checkPause(); err != nil {
+		return nil, err
+	}
 	pauser, err := p.NewPauser(PauseLimit, raisePriority)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,112 @@
+package kernel
+
+import (
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CPULimit is a limit on the CPU time of a cgroup: Quota in each Period, of all its tasks on all CPUs together. File says so.
+type CPULimit struct {
+	Quota, Period time.Duration
+	File          string
+}
+
+// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, as far as they are mounted here (cpu.max of hierarchy v2,
+// cpu.cfs_quota_us of v1). ok is false where there is none that can keep it from running: one of as much as all CPUs can't.
+func OwnCPULimit() (limit CPULimit, ok bool) {
+	mounts, err := readFile("/proc/self/mountinfo")
+	if err != nil {
+		return limit, false
+	}
+	text, err := readFile("/proc/self/cgroup")
+	if err != nil {
+		return limit, false
+	}
+	m, cgPath, found := findCPUCgroup(cgroupMounts(mounts), string(text))
+	if !found {
+		return limit, false
+	}
+	rel, found := m.below(cgPath)
+	if !found {
+		return limit, false
+	}
+	for range maxCgroupDepth {
+		if l, limited := cpuLimitOf(path.Join(m.point, rel), m.v2); limited && l.Quota < time.Duration(onlineCPUs())*l.Period &&
+			(!ok || l.share() < limit.share()) {
+			limit, ok = l, true
+		}
+		if rel == "/" || rel == "." || rel == "" {
+			break
+		}
+		rel = path.Dir(rel)
+	}
+	return limit, ok
+}
+
+func (l CPULimit) share() float64 { return float64(l.Quota) / float64(l.Period) }
+
+// cpuLimitOf reads the limit of one cgroup.
+func cpuLimitOf(dir string, v2 bool) (CPULimit, bool) {
+	l := CPULimit{File: path.Join(dir, "cpu.max")}
+	var fields []string
+	if v2 {
+		b, err := readFile(l.File)
+		if err != nil {
+			return l, false
+		}
+		fields = strings.Fields(string(b))
+	} else {
+		l.File = path.Join(dir, "cpu.cfs_quota_us")
+		quota, err := readFile(l.File)
+		if err != nil {
+			return l, false
+		}
+		period, err := readFile(path.Join(dir, "cpu.cfs_period_us"))
+		if err != nil {
+			return l, false
+		}
+		fields = []string{strings.TrimSpace(string(quota)), strings.TrimSpace(string(period))}
+	}
+	return parseCPULimit(l, fields)
+}
+
+// parseCPULimit takes quota and period, in µs: without a limit the quota is "max" in v2 and -1 in v1.
+func parseCPULimit(l CPULimit, fields []string) (CPULimit, bool) {
+	if len(fields) != 2 {
+		return l, false
+	}
+	quota, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil || quota <= 0 {
+		return l, false
+	}
+	period, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil || period <= 0 {
+		return l, false
+	}
+	l.Quota, l.Period = time.Duration(quota)*time.Microsecond, time.Duration(period)*time.Microsecond
+	return l, true
+}
+
+// onlineCPUs is how many CPUs the machine has: other tasks of a cgroup may use those that ddtop may not.
+func onlineCPUs() int {
+	b, err := readFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return runtime.NumCPU()
+	}
+	n := 0
+	for part := range strings.SplitSeq(strings.TrimSpace(string(b)), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 == nil && err2 == nil && to >= from {
+			n += to - from + 1
+		}
+	}
+	return max(n, 1)
+}
