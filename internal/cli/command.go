@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/term"
@@ -23,6 +24,9 @@ type command struct {
 	ownGroup bool
 	// pausable: we may trace the program, because nobody waits for it before it has ended.
 	pausable bool
+	// inBackground: the program ended while it was looked at, and left processes running. shown: it has had a screen.
+	inBackground atomic.Bool
+	shown        bool
 	// done is closed when the program has ended and was waited for; err is then what Wait said.
 	done chan struct{}
 	err  error
@@ -52,6 +56,7 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 		}
 		c.cmd.Stdout, c.cmd.Stderr = file, file
 	}
+	adopt()
 	if err := c.cmd.Start(); err != nil {
 		if c.file != nil {
 			err = errors.Join(err, c.file.Close(), os.Remove(c.output))

@@ -220,8 +220,15 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 	}
 	stop := c.forwardSignals()
 	defer stop()
-	if err := f.showCommand(ctx, c, std); err != nil {
+	defer c.reap()()
+	err = f.showCommand(ctx, c, std)
+	if err != nil && (!errors.Is(err, errEndedBefore) || len(c.leftBehind()) == 0) {
 		std.sayErr(err)
+	}
+	if err == nil || errors.Is(err, errEndedBefore) {
+		if err := f.showBackground(ctx, c, std); err != nil {
+			std.sayErr(err)
+		}
 	}
 	c.nameOutput(std)
 	if c.running() {
@@ -234,6 +241,27 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 		}
 	}
 	return exit
+}
+
+// showBackground shows the Ruby that the program left behind as it ended while it was looked at, or before; none is no error.
+func (f *rootFlags) showBackground(ctx context.Context, c *command, std Streams) error {
+	if !c.inBackground.Load() && c.shown {
+		return nil // the user has quit the screen
+	}
+	src, err := c.openBackground(ctx, f.attaching(layoutProgress(f.names)))
+	if err != nil || src == nil {
+		return err
+	}
+	defer src.Close()
+	sayBackground(std, c, src)
+	if err := f.exact.begin(ctx, src); err != nil {
+		return err
+	}
+	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.output, exact: f.exactSwitch(src)})
+	if errors.Is(err, sampler.ErrEnded) {
+		return nil
+	}
+	return err
 }
 
 func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) error {
@@ -250,6 +278,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) er
 	if err != nil {
 		return notWaitedFor(err)
 	}
+	c.shown = true
 	letGo := src.Close
 	defer func() { letGo() }()
 	notice := shown{notice: "the program writes to " + c.output, exact: f.exactSwitch(src)}
@@ -277,6 +306,17 @@ func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) er
 		select {
 		case <-screen.Done():
 			return
+		case <-c.done:
+			if len(c.leftBehind()) > 0 {
+				c.inBackground.Store(true)
+				quit() // the next screen has it
+				return
+			}
+			select {
+			case <-screen.Done():
+				return
+			case <-ctx.Done():
+			}
 		case <-ctx.Done():
 		}
 		select {

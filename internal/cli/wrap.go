@@ -51,23 +51,50 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 	}
 	stop := c.forwardSignals()
 	defer stop()
+	defer c.reap()()
 	// The signals that end ctx are the program's to obey; ddtop ends when it does.
-	ctx = context.WithoutCancel(ctx)
+	unended := context.WithoutCancel(ctx)
 	if f.children {
-		if err := measureCommands(ctx, c, f, std); err != nil {
+		if err := measureCommands(unended, c, f, std); err != nil {
 			std.sayErr(err)
 		}
-		return c.exit()
 	}
-	for measured := 0; c.running(); measured++ {
-		if err := measureCommand(ctx, c, f, std, measured > 0); err != nil {
-			if measured == 0 || !errors.Is(err, errEndedBefore) {
+	measured := 0
+	for ; c.running() && !f.children; measured++ {
+		if err := measureCommand(unended, c, f, std, measured > 0); err != nil {
+			if measured == 0 && len(c.leftBehind()) == 0 || !errors.Is(err, errEndedBefore) {
 				std.sayErr(err)
 			}
 			break
 		}
 	}
-	return c.exit()
+	exit := c.exit()
+	for ; ctx.Err() == nil; measured++ { // what is in the background obeys nobody at the terminal: signals end ddtop
+		found, err := measureBackground(ctx, c, f, std, measured > 0 || f.children)
+		if err != nil {
+			std.sayErr(err)
+		}
+		if err != nil || !found {
+			break
+		}
+	}
+	return exit
+}
+
+// measureBackground measures the Ruby that the program left behind, until it or ctx ends; false: there is none.
+func measureBackground(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) (found bool, err error) {
+	t := f.target
+	t.exact.sums = new(exactSums)
+	src, err := c.openBackground(ctx, t.attaching(layoutProgress(t.names)))
+	if err != nil || src == nil {
+		return false, err
+	}
+	defer src.Close()
+	sayBackground(std, c, src)
+	if err := t.exact.begin(ctx, src); err != nil {
+		return false, err
+	}
+	return true, f.printStat(ctx, src, std, t.exact.sums, again)
 }
 
 // measureCommand measures one VM of the program from its start to its end, and prints the table, apart from
@@ -80,7 +107,12 @@ func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, 
 		return err
 	}
 	defer src.Close()
-	stat, _, err := measureStat(ctx, src, unlimited, f.judgement(), t.exact.sums)
+	return f.printStat(ctx, src, std, t.exact.sums, again)
+}
+
+// printStat measures a process until it or ctx ends, and prints the table, apart from one before it.
+func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std Streams, sums *exactSums, again bool) error {
+	stat, _, err := measureStat(ctx, src, unlimited, f.judgement(), sums)
 	if errors.Is(err, errNothing) {
 		return errEndedBefore
 	}

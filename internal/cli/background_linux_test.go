@@ -1,0 +1,73 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestProgramInBackground: a program that goes into the background is followed there until it ends, whether the process that ddtop started
+// was a Ruby or a shell. ddtop says so, and passes on the code with which what it started ended.
+func TestProgramInBackground(t *testing.T) {
+	r := rubytest.One(t)
+	daemon := rubyCommand(t, r, `Process.daemon(true, true); Thread.new { sleep }.name = "served"; sleep 2; exit!(3)`)
+	shell := append([]string{"sh", "-c", `"$@" & exit 0`, "sh"}, rubyCommand(t, r, `Thread.new { sleep }.name = "served"; sleep 2`)...)
+	for name, command := range map[string][]string{"daemon": daemon, "shell": shell} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, append([]string{"--"}, command...)...)
+			if got.code != 0 || !strings.Contains(got.err, "went into the background") || !strings.Contains(got.err, "served") {
+				t.Errorf("code %d, it said:\n%s", got.code, got.err)
+			}
+		})
+	}
+}
+
+// TestBackgroundOutlivesDdtop: a signal ends ddtop, with what was measured of the program in the background, and the program runs on.
+func TestBackgroundOutlivesDdtop(t *testing.T) {
+	folder := t.TempDir()
+	command := rubyCommand(t, rubytest.One(t), `Process.daemon(true, true); puts Process.pid; $stdout.flush; Thread.new { sleep }.name = "served"; sleep`)
+	cmd, _, _ := prepare(t.Context(), append([]string{"--"}, command...)...)
+	// Files, for the program keeps them open.
+	files := map[string]*os.File{"out": nil, "err": nil}
+	for name := range files {
+		f, err := os.Create(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files[name] = f
+	}
+	cmd.Stdout, cmd.Stderr = files["out"], files["err"]
+	said := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return strings.Contains(said("err"), "went into the background") }, "it is followed")
+	pid, err := strconv.Atoi(strings.TrimSpace(said("out")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	// It is measured from then on; a signal before the first sample would end ddtop with nothing.
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v: %.300s", err, said("err"))
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("the program has ended with ddtop: %v", err)
+	}
+}
