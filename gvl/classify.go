@@ -139,7 +139,8 @@ type Classifier struct {
 	collector    int
 	heldAnswerNS int64
 	// halted is what holds all threads of the process from outside, as Detail.Reason has it; "": nothing does. It does since haltedNS.
-	halted   string
+	halted string
+	within within
 	haltedNS int64
 }
 
@@ -345,6 +346,9 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case p == placeReleased && prev.State == Unknown && prev.Detail.Reason == reasonNotAsked && prev.SinceNS >= e.sinceNS:
 		// The answer holds for the whole episode: it was only asked for late.
 		since = prev.SinceNS
+	}
+	if t.Bits&sampler.BitMain != 0 && t.Status != sampler.Killed {
+		d.Within = c.within.of(c.dict, t)
 	}
 	*out = ThreadState{
 		Thread: t.ID, Ractor: t.Ractor, State: st, Detail: d, SinceNS: since, AtNS: now, Stack: t.Stack,

@@ -82,7 +82,14 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	d := Detail{FD: -1}
 	switch {
 	case t.Status == sampler.Killed:
-		d.Reason = reasonDead
+		switch {
+		case t.Bits&sampler.BitMain == 0:
+			d.Reason = reasonDead
+		case len(s.Threads) > 1:
+			d.Reason = reasonWaitsForEnd
+		default:
+			d.Reason = reasonEnding
+		}
 		return Unknown, d
 	case t.Bits&sampler.BitStarting != 0:
 		d.Reason = reasonStarting

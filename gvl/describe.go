@@ -54,6 +54,13 @@ func peerName(p sampler.Peer) string {
 // Describe returns the short words of the screen for a thread's state: "waiting 41 ms after io",
 // "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", "parked in Thread#join". dict may be nil.
 func Describe(ts ThreadState, dict *sampler.Dictionary) string {
+	if w := ts.Detail.Within; w != "" {
+		return describe(ts, dict) + ", in " + w
+	}
+	return describe(ts, dict)
+}
+
+func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	d := &ts.Detail
 	switch ts.State {
 	case Running, Native:
@@ -88,7 +95,7 @@ func Describe(ts ThreadState, dict *sampler.Dictionary) string {
 	}
 	switch d.Reason {
 	case "":
-	case reasonStopped, reasonFrozen:
+	case reasonStopped, reasonFrozen, reasonWaitsForEnd, reasonEnding:
 		return d.Reason
 	case reasonOtherCall:
 		return "unknown: in the system call " + d.Syscall

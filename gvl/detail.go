@@ -34,6 +34,9 @@ const (
 	reasonNoStatus    = "status could not be read"
 	reasonStarting    = "its native thread has not run yet"
 	reasonDead        = "finished, still listed"
+	// reasonWaitsForEnd and reasonEnding are of the main thread of a program that hangs at its end.
+	reasonWaitsForEnd = "the program has ended and waits for its other threads to end"
+	reasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
 	reasonNoSyscall   = "asleep outside a system call"
 	reasonNoKernelRow = "the kernel did not answer"
@@ -56,6 +59,9 @@ type Detail struct {
 	Syscall string
 	// Reason says why the state is Unknown.
 	Reason string
+	// Within says that the main thread is in code that is not part of the program's course: a hook of its end, or a handler that has
+	// interrupted it; "": it is not, or that can't be told.
+	Within string
 	// Object is the address of what is waited for; 0: none known.
 	Object uint64
 	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns; 0: not timed or not known.
@@ -151,6 +157,7 @@ func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 		}
 	}
 	put("syscall", d.Syscall)
+	put("within", d.Within)
 	switch state {
 	case Unknown:
 		put("reason", d.Reason)

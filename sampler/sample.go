@@ -79,6 +79,9 @@ const (
 	// BitBarrier: of several ractors one has asked the others to stop, and not all have (barrier_waiting of
 	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.
 	BitBarrier
+	// BitRootFiber: the main thread runs the fiber that it began with, whose outermost frame is the program's. No thread has it where that
+	// can't be read (2.5).
+	BitRootFiber
 )
 
 // BlockKind says what the target's memory names as the thing that a thread which has released the GVL waits for.

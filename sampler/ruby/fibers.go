@@ -58,6 +58,15 @@ func (r *Reader) readResumers(t *thread) {
 	r.fiberLinks = links
 }
 
+// runsRoot reports whether a thread runs the fiber that it began with.
+func (r *Reader) runsRoot(t *thread) bool {
+	if t.stack.ec == 0 || r.o.thRootFiber < 0 {
+		return false
+	}
+	root := attach.Address(le64(t.buf[r.o.thRootFiber:]))
+	return root == 0 || t.stack.ec-attach.Address(r.o.fiberSavedEC) == root
+}
+
 // fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what leads to it.
 func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber

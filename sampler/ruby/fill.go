@@ -157,6 +157,9 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	}
 	if t.main {
 		out.Bits |= sampler.BitMain
+		if r.runsRoot(t) {
+			out.Bits |= sampler.BitRootFiber
+		}
 	}
 	if st.ec == 0 || st.end == 0 && st.id == 0 {
 		out.Bits |= sampler.BitStarting

@@ -1,0 +1,66 @@
+package gvl
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Words of Detail.Within.
+const (
+	withinEnd       = "an at_exit hook or a finalizer, at the program's end"
+	withinInterrupt = "a signal's handler or a finalizer, which has interrupted the program"
+)
+
+// maxWithinFrames bounds the frames that are looked at for where the main thread is.
+const maxWithinFrames = 2000
+
+// within finds out in what code beside the program's course the main thread is. It remembers the last stack.
+type within struct {
+	stack sampler.StackID
+	root  bool
+	text  string
+}
+
+// of looks at the main thread's frames. The outermost frame of a program is its file, <main>: only what Ruby calls at the end of the
+// program has a block there, unless a fiber runs. And some C functions call no blocks: one above them was called by Ruby, when a
+// signal or a finalizer was due.
+func (w *within) of(dict *sampler.Dictionary, t *sampler.Thread) string {
+	root := t.Bits&sampler.BitRootFiber != 0
+	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {
+		return ""
+	}
+	if t.Stack == w.stack && root == w.root {
+		return w.text
+	}
+	w.stack, w.root, w.text = t.Stack, root, ""
+	block, interrupted := false, false // of the frame before, the inner one
+	at := t.Stack
+	for range maxWithinFrames {
+		caller, id := dict.Stack(at)
+		f := dict.Frame(id)
+		interrupted = interrupted || block && f.C && waitsAlone[f.Label]
+		block = strings.HasPrefix(f.Label, "block ")
+		if caller == 0 {
+			switch {
+			case interrupted:
+				w.text = withinInterrupt
+			case root && block:
+				w.text = withinEnd
+			}
+			break
+		}
+		at = caller
+	}
+	return w.text
+}
+
+// waitsAlone are the C functions that wait, or send a signal, and call no block.
+var waitsAlone = map[string]bool{
+	"Thread#join": true, "Thread#value": true, "Process.kill": true, "Kernel#sleep": true, "Thread.stop": true,
+	"Thread::Queue#pop": true, "Queue#pop": true, "Thread::SizedQueue#pop": true, "SizedQueue#pop": true, "Thread::SizedQueue#push": true,
+	"SizedQueue#push": true, "Thread::Mutex#lock": true, "Mutex#lock": true, "Thread::Mutex#sleep": true, "Mutex#sleep": true,
+	"Process.wait": true, "Process.wait2": true, "Process.waitpid": true, "Process.waitpid2": true, "Process.waitall": true,
+	"IO.select": true, "Kernel#select": true, "IO#read": true, "IO#gets": true, "IO#readpartial": true, "IO#sysread": true,
+	"IO#wait_readable": true, "IO#wait_writable": true, "IO#write": true, "TCPServer#accept": true, "UNIXServer#accept": true,
+}
