@@ -139,8 +139,8 @@ type Classifier struct {
 	collector    int
 	heldAnswerNS int64
 	// halted is what holds all threads of the process from outside, as Detail.Reason has it; "": nothing does. It does since haltedNS.
-	halted string
-	within within
+	halted   string
+	within   within
 	haltedNS int64
 }
 
@@ -498,7 +498,7 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 		return Running, d
 	}
 	d.Syscall = k.Syscall
-	if k.Syscall != sampler.SyscallNone && !halts(k.Syscall) {
+	if k.Syscall != sampler.SyscallNone && !halts(k.Syscall) && k.Syscall != sampler.SyscallLostLock {
 		d.FD, d.FDs, d.Peer = k.FD, k.FDs, k.Peer
 	}
 	return Stalled, d

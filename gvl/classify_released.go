@@ -40,7 +40,7 @@ var callsOf = map[callClass][]string{
 	// A thread in vfork, as in clone with CLONE_VFORK (posix_spawn, Ruby's spawn), waits until the child has called exec.
 	callChild:     {"wait4", "waitid", "vfork", "clone", "clone3"},
 	callSleep:     {"nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"},
-	callFutex:     {"futex", "futex_waitv", "futex_wait"},
+	callFutex:     {"futex", "futex_waitv", "futex_wait", sampler.SyscallLostLock, sampler.SyscallLostHelper},
 	callSemaphore: {"semop", "semtimedop"},
 	callSocket:    {"shutdown", "setsockopt", "getsockopt", "bind", "listen", "getpeername", "getsockname", "socket", "socketpair"},
 	callFile: {"open", "openat", "openat2", "open_by_handle_at", "creat", "close", "close_range", "dup2", "dup3", "fsync", "fdatasync",
@@ -67,6 +67,9 @@ var callClasses = func() map[string]callClass {
 	}
 	return m
 }()
+
+// kindCLock is the Detail.Kind of a mutex of C code.
+const kindCLock = "C mutex"
 
 // blockWords are the words of Detail.Kind.
 var blockWords = [...]string{
@@ -247,6 +250,11 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 		d.Op, d.Child = OpChild, k.Child
 		return IO, d
 	case callFutex:
+		resolves := e.hint.state == IO && (e.hint.op == OpConnect || e.hint.op == OpResolve)
+		if k.Syscall == sampler.SyscallLostLock || k.Syscall == sampler.SyscallLostHelper && resolves {
+			d.Kind = kindCLock
+			return Lock, d
+		}
 		if e.hint.state == IO && e.hint.op == OpConnect {
 			// Since 3.4 a helper thread resolves the name and the caller waits for it.
 			d.Op = OpResolve

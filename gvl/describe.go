@@ -75,6 +75,9 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 		if d.Syscall == sampler.SyscallNone {
 			return "stalled outside a system call (page fault?), keeps the GVL"
 		}
+		if text := lostText(d); text != "" {
+			return "stalled: " + text + ", keeps the GVL"
+		}
 		return "stalled in " + d.Syscall + peerSuffix(d, dict) + ", keeps the GVL"
 	case GC:
 		return describeGC(d)
@@ -83,6 +86,9 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	case IO:
 		return describeIO(d, dict)
 	case Lock:
+		if text := lostText(d); text != "" {
+			return "lock: " + text
+		}
 		s := "lock " + orWord(d.Kind, "Mutex")
 		if d.Holder != 0 {
 			s += " held by " + ThreadName(d.Holder, dict)
@@ -103,6 +109,17 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 		return "unknown: " + d.Reason
 	}
 	return "unknown"
+}
+
+// lostText says of a wait for a mutex of C code that no thread can end; "": it is none.
+func lostText(d *Detail) string {
+	switch {
+	case d.Syscall == sampler.SyscallLostLock:
+		return "waits for a lock of C code that was held at fork by a thread that does not exist here, or by a thread that has ended"
+	case d.Syscall == sampler.SyscallLostHelper && d.Kind == kindCLock:
+		return "its helper thread waits for a lock of C code that was held at fork by a thread that does not exist here, or by a thread that has ended"
+	}
+	return ""
 }
 
 func orWord(s, def string) string {

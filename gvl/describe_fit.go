@@ -23,6 +23,9 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	}
 	switch ts.State {
 	case Lock:
+		if text := lostText(&d); text != "" {
+			return []string{text + lasted, "waiting" + lasted + " for a lock of no thread", "lock" + lasted}
+		}
 		kind := orWord(d.Kind, "Mutex")
 		out := []string{"waiting" + lasted + " for " + kind}
 		if d.Holder != 0 {

@@ -26,14 +26,14 @@ const (
 
 // Reasons of Unknown.
 const (
-	reasonNotAsked    = "kernel not asked yet"
-	reasonFutex       = "futex in a blocking region"
-	reasonOldAnswer   = "the kernel's answer is too old"
-	reasonUnmounted   = "no native thread, and memory names nothing it waits for"
-	ReasonNotSampled  = "not sampled"
-	reasonNoStatus    = "status could not be read"
-	reasonStarting    = "its native thread has not run yet"
-	reasonDead        = "finished, still listed"
+	reasonNotAsked   = "kernel not asked yet"
+	reasonFutex      = "futex in a blocking region"
+	reasonOldAnswer  = "the kernel's answer is too old"
+	reasonUnmounted  = "no native thread, and memory names nothing it waits for"
+	ReasonNotSampled = "not sampled"
+	reasonNoStatus   = "status could not be read"
+	reasonStarting   = "its native thread has not run yet"
+	reasonDead       = "finished, still listed"
 	// reasonWaitsForEnd and reasonEnding are of the main thread of a program that hangs at its end.
 	reasonWaitsForEnd = "the program has ended and waits for its other threads to end"
 	reasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"

@@ -162,6 +162,11 @@ const (
 	SyscallStopped = "(stopped)"
 	// SyscallFrozen: the thread's cgroup is frozen. Told of holders of the GVL only.
 	SyscallFrozen = "(frozen)"
+	// SyscallLostLock: the thread waits, in a futex, for a mutex of C code whose owner is no thread of the process: it was held at a fork
+	// by a thread that the fork did not copy, or by a thread that has ended. SyscallLostHelper: it waits in a futex, and a thread that
+	// Ruby does not know, such as the one that resolves a name for it, waits for such a mutex.
+	SyscallLostLock   = "(lock of no thread)"
+	SyscallLostHelper = "(helper at a lock of no thread)"
 )
 
 // StackQuality says how far a thread's stack in a sample can be trusted.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 )
 
@@ -79,6 +80,23 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	}
 	host, ok = n.hosts[tid]
 	return host, ok
+}
+
+// Has reports whether the process has a thread with a tid as it stores it. It asks the kernel each time; known is false where that fails.
+func (n *Namespace) Has(tid int32) (has, known bool) {
+	if !n.identity {
+		if n.refresh() != nil {
+			return false, false
+		}
+		_, has = n.hosts[tid]
+		return has, true
+	}
+	fd, err := openAt(n.dir, "task/"+strconv.Itoa(int(tid))+"/stat")
+	if err == nil {
+		closeFD(fd)
+		return true, true
+	}
+	return false, errors.Is(err, fs.ErrNotExist)
 }
 
 // forget drops what is known of one of ddtop's tids, once reading it has given ErrGone: the process may use the same

@@ -57,6 +57,9 @@ type kernelView struct {
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample; 0: it never was.
 	pausedNS int64
+	// spaces says which threads the process has; nil: nothing asks.
+	spaces *kernel.Namespace
+	lost   lostHelpers
 	// frozen: the process's cgroup was frozen when that was asked last.
 	frozen bool
 	// refused keeps the first error that means that the kernel will not tell.
@@ -81,6 +84,7 @@ type threadView struct {
 	listensNS int64
 	listensFD int32
 	settling  settling
+	lost      lostWait
 }
 
 // sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can
@@ -360,6 +364,9 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 	}
 	v.tasks.Describe(&w.k, call, v.mem)
 	w.k.StateAtNS = v.now()
+	if call.Name == "futex" {
+		w.k.Syscall = v.lostName(&call, w)
+	}
 	if w.k.Peer == 0 {
 		w.k.Listens = false
 	} else if w.listensFD != w.k.FD || w.k.StateAtNS-w.listensNS >= listensNS {

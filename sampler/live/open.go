@@ -208,6 +208,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	}
 	s.findPublished(maps)
 	s.view = newKernelView(s.tasks, s.proc, monotonic, s.reader.RecheckOwner)
+	s.view.spaces = s.spaces
 	if opts.Pause {
 		s.learnCalls() // before the first stop
 		if s.pauses, err = newPauses(s.proc, s); err != nil {
