@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,13 +18,22 @@ const (
 	titleGrowth = 4
 	// maxFinding bounds what one Find takes: the others are looked at by the next one.
 	maxFinding = time.Second
+	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before: some 100 µs each. Those that have waited
+	// longest come first.
+	maxAgain = 64
 )
 
 // Finder finds processes by their titles, again and again, at little cost. It is for one goroutine.
 type Finder struct {
+	// Only, where it is set, says which processes may be found at all: it is asked before a title is read.
+	Only func(pid int) bool
+
 	match func(title string) bool
 	seen  map[int]sighting
 	round int
+	// list returns the names in /proc, and read a process's title and age.
+	list func() ([]string, error)
+	read func(pid int) (title string, age time.Duration, err error)
 }
 
 // sighting is what a Finder remembers of a process that does not match, or was not asked.
@@ -35,12 +45,70 @@ type sighting struct {
 // NewFinder returns a Finder of the processes whose titles match: their command lines, with spaces between the words, as far as
 // they have not put something else there.
 func NewFinder(match func(title string) bool) *Finder {
-	return &Finder{match: match, seen: make(map[int]sighting)}
+	return &Finder{match: match, seen: make(map[int]sighting), list: processNames, read: titleText}
 }
 
 // Find returns the processes that match now, without those that are known. Whether they are Rubies is not looked at. The error is
 // about /proc as a whole.
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
+	names, err := f.list()
+	if err != nil {
+		return nil, err
+	}
+	f.round++
+	self, begun := os.Getpid(), time.Now()
+	var found, again []int
+	look := func(pid int) {
+		now := time.Now()
+		s := f.seen[pid]
+		if now.Sub(begun) > maxFinding {
+			return
+		}
+		if f.Only != nil && !f.Only(pid) {
+			s.next = now.Add(titleEvery)
+			f.seen[pid] = s
+			return
+		}
+		title, age, err := f.read(pid)
+		if err == nil && f.match(title) {
+			delete(f.seen, pid) // it is known from now on, or asked again
+			found = append(found, pid)
+			return
+		}
+		if !errors.Is(err, ErrExhausted) { // else the next Find asks again
+			s.next = now.Add(min(titleEvery, age/titleGrowth))
+		}
+		f.seen[pid] = s
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == self || known(pid) {
+			continue
+		}
+		s, old := f.seen[pid]
+		s.round = f.round
+		f.seen[pid] = s
+		switch {
+		case !old, s.next.IsZero(): // new, or left over by a look that took too long
+			look(pid)
+		case !begun.Before(s.next):
+			again = append(again, pid)
+		}
+	}
+	slices.SortFunc(again, func(a, b int) int { return f.seen[a].next.Compare(f.seen[b].next) })
+	for _, pid := range again[:min(len(again), maxAgain)] {
+		look(pid)
+	}
+	for pid, s := range f.seen {
+		if s.round != f.round {
+			delete(f.seen, pid)
+		}
+	}
+	return found, nil
+}
+
+// processNames lists /proc.
+func processNames() ([]string, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("looking for processes: %w", err)
@@ -50,38 +118,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("looking for processes: %w", err)
 	}
-	f.round++
-	self, begun := os.Getpid(), time.Now()
-	var found []int
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == self || known(pid) {
-			continue
-		}
-		now := time.Now()
-		s := f.seen[pid]
-		s.round = f.round
-		if now.Before(s.next) || now.Sub(begun) > maxFinding {
-			f.seen[pid] = s
-			continue
-		}
-		title, age, err := titleText(pid)
-		if err == nil && f.match(title) {
-			delete(f.seen, pid) // it is known from now on, or asked again
-			found = append(found, pid)
-			continue
-		}
-		if !errors.Is(err, ErrExhausted) { // else the next Find asks again
-			s.next = now.Add(min(titleEvery, age/titleGrowth))
-		}
-		f.seen[pid] = s
-	}
-	for pid, s := range f.seen {
-		if s.round != f.round {
-			delete(f.seen, pid)
-		}
-	}
-	return found, nil
+	return names, nil
 }
 
 // titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more where that can't be told.

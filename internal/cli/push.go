@@ -78,6 +78,7 @@ func newOTLP(u *url.URL) (push.Destination, error) {
 type pushFlags struct {
 	target
 	match     matchFlag
+	user      userFlag
 	to        []string
 	period    duration
 	spool     string
@@ -135,6 +136,7 @@ Where --exact ended itself it is tried again after a minute, then after twice as
 	}
 	cmd.Flags().VarP(&f.pids, "pid", "p", "the process to follow, by its `PID`; several: 17,18,19")
 	f.match.addMatch(cmd)
+	f.user.addUser(cmd)
 	cmd.Flags().BoolVar(&f.children, "children", false, "follow the Ruby processes below them too, those to come included")
 	cmd.Flags().StringArrayVar(&f.to, "to", nil, "where profiles go, a `URL`; more than once: to all of them")
 	cmd.Flags().Var(&f.period, "period", "how long each profile is")
@@ -156,7 +158,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	find, err := f.match.finder()
+	find, err := f.match.finder(f.user)
 	if err != nil {
 		return err
 	}

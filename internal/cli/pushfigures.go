@@ -78,6 +78,41 @@ type service struct {
 	// now are the waits since turnNS, before those of the minute before.
 	now, before gvl.Histogram
 	turnNS      int64
+	// left is when its last process ended; the zero time while it has one.
+	left time.Time
+}
+
+// joined and ended count its processes.
+func (s *service) joined() {
+	s.Processes++
+	s.left = time.Time{}
+}
+
+func (s *service) ended() {
+	if s.Processes--; s.Processes == 0 {
+		s.left = time.Now()
+	}
+}
+
+// forgetAfter is how long the figures of a service are told whose processes have all ended: for several scrapes, also where these are
+// minutes apart.
+const forgetAfter = 15 * time.Minute
+
+// forget drops the services whose processes have all ended for so long, and where there is no room the one that ended first.
+func (f *serviceFigures) forget(room bool) {
+	var oldest *service
+	for name, s := range f.all {
+		switch {
+		case s.Processes > 0 || s.left.IsZero():
+		case time.Since(s.left) > forgetAfter:
+			delete(f.all, name)
+		case oldest == nil || s.left.Before(oldest.left):
+			oldest = s
+		}
+	}
+	if room && len(f.all) >= maxServices && oldest != nil {
+		delete(f.all, oldest.Name)
+	}
 }
 
 func newServiceFigures() *serviceFigures {
@@ -89,6 +124,7 @@ func (f *serviceFigures) of(name string) *service {
 	if s, ok := f.all[name]; ok {
 		return s
 	}
+	f.forget(true)
 	if len(f.all) >= maxServices {
 		name = otherServices
 		if s, ok := f.all[name]; ok {
@@ -106,7 +142,7 @@ func (f *serviceFigures) join(name string) *processFigures {
 	defer f.mu.Unlock()
 	f.live++
 	p := &processFigures{all: f, of: f.of(name)}
-	p.of.Processes++
+	p.of.joined()
 	return p
 }
 
@@ -114,6 +150,7 @@ func (f *serviceFigures) join(name string) *processFigures {
 func (f *serviceFigures) read() (out []status.Service, processes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.forget(false)
 	for _, s := range slices.SortedFunc(maps.Values(f.all), func(a, b *service) int { return cmp.Compare(a.Name, b.Name) }) {
 		var waits gvl.Histogram
 		waits.Merge(&s.before)
@@ -141,8 +178,8 @@ func (p *processFigures) begin(name string) {
 	defer p.all.mu.Unlock()
 	p.lastNS = 0
 	if s := p.all.of(name); s != p.of {
-		p.of.Processes--
-		s.Processes++
+		p.of.ended()
+		s.joined()
 		p.of = s
 	}
 }
@@ -150,7 +187,7 @@ func (p *processFigures) begin(name string) {
 func (p *processFigures) leave() {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	p.of.Processes--
+	p.of.ended()
 	p.all.live--
 }
 

@@ -40,6 +40,7 @@ type whenFlags struct {
 	keep                         int
 	size                         byteSize
 	match                        matchFlag
+	user                         userFlag
 	rules                        *gvl.Rules
 	asJSON                       bool
 }
@@ -89,6 +90,7 @@ func (f *whenFlags) addWhen(cmd *cobra.Command) {
 	flags.IntVar(&f.keep, "keep", f.keep, "with --when: keep the newest `N` recordings")
 	flags.Var(&f.size, "size", "with --when: what all recordings in the folder may take")
 	f.match.addMatch(cmd)
+	f.user.addUser(cmd)
 	flags.Lookup("match").Usage = "with --when: " + flags.Lookup("match").Usage
 	addFinding(cmd, ruleFlag{rules: f.rules})
 	flags.Lookup("finding").Usage = "with --when: " + flags.Lookup("finding").Usage
@@ -141,7 +143,7 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 	case f.output == "" || f.output == "-":
 		return usageErrorf("%s --when needs -o FOLDER, where recordings are kept", cmd.CommandPath())
 	}
-	find, err := f.when.match.finder()
+	find, err := f.when.match.finder(f.when.user)
 	if err != nil {
 		return err
 	}

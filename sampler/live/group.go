@@ -50,8 +50,10 @@ type Group struct {
 	forgotten int
 	closed    bool
 	waiting   []*relative // those whose Source was not handed to join yet
-	// foundAt is when Find was called last. Of the goroutine that looks, as unsettled.
+	// foundAt is when Find was called last. Of the goroutine that looks, as findAfter and unsettled.
 	foundAt time.Time
+	// findAfter is how long after that it is called again at the earliest.
+	findAfter time.Duration
 	// unsettled is how long it takes until all processes that the last look left alone are old enough; 0: there were none. Of
 	// the goroutine that looks.
 	unsettled time.Duration

@@ -23,6 +23,9 @@ const (
 	lookRest    = 200
 	// findEvery is how often processes are asked for that were not named (GroupOptions.Find).
 	findEvery = time.Second
+	// findRest times what it took is how long it is not asked again, up to longestFindRest: a hundredth of the time.
+	findRest        = 100
+	longestFindRest = 10 * time.Second
 	// settleTime is how old a process must be: one that was forked to call exec at once (system, backquotes) is a copy of
 	// its parent until then.
 	settleTime = 100 * time.Millisecond
@@ -51,6 +54,9 @@ type relative struct {
 	err   error
 	// doubted: it could not be looked at or read, and Why says so.
 	doubted bool
+	// user is whose it is, once userRead.
+	user     int
+	userRead bool
 	// silentAt is when it did not answer last.
 	silentAt time.Time
 	// done: its Source is closed. Where src is not kept beyond that, ending is how it ended, if it ended.
@@ -113,7 +119,7 @@ func (g *Group) look(ctx context.Context) {
 	living := g.lookForEnds()
 	living = g.lookForNew(living)
 	n := len(g.sources())
-	for _, r := range living {
+	for _, r := range g.inTurns(living, n) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -295,9 +301,11 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 		}
 	}
 	g.unseen = unseen
-	if g.opts.Find != nil && time.Since(g.foundAt) >= findEvery {
+	if g.opts.Find != nil && time.Since(g.foundAt) >= g.findAfter {
+		begun := time.Now()
 		living = g.findMore(living, known)
 		g.foundAt = time.Now()
+		g.findAfter = min(max(findEvery, findRest*g.foundAt.Sub(begun)), longestFindRest)
 	}
 	if !g.opts.Children {
 		return living

@@ -1,0 +1,68 @@
+package attach
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestFinderReads: beside thousands of processes a look reads the titles of new ones, and of few others, in turns.
+func TestFinderReads(t *testing.T) {
+	const strangers, other = 4000, 1_000_000
+	names := []string{"self", "meminfo", strconv.Itoa(other)}
+	for i := range strangers {
+		names = append(names, strconv.Itoa(100_000+i))
+	}
+	reads := make(map[int]int)
+	f := NewFinder(func(title string) bool { return title == "wanted" })
+	f.Only = func(pid int) bool { return pid != other }
+	f.list = func() ([]string, error) { return names, nil }
+	f.read = func(pid int) (string, time.Duration, error) {
+		reads[pid]++
+		if pid < 100_000 {
+			return "wanted", 0, nil
+		}
+		return "another", 0, nil // so young that its title is asked for in each look
+	}
+	known := make(map[int]bool)
+	find := func() (found []int, read int) {
+		t.Helper()
+		before := 0
+		for _, n := range reads {
+			before += n
+		}
+		found, err := f.Find(func(pid int) bool { return known[pid] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range reads {
+			read += n
+		}
+		return found, read - before
+	}
+	for total := 0; total < strangers; { // one look may take a second at most
+		found, n := find()
+		if total += n; len(found) != 0 || n == 0 {
+			t.Fatalf("found %v, %d titles read", found, n)
+		}
+	}
+	names = append(names, "4242")
+	if found, n := find(); !slices.Equal(found, []int{4242}) || n > 1+maxAgain {
+		t.Errorf("found %v, %d titles read", found, n)
+	}
+	known[4242] = true
+	for range strangers/maxAgain + 1 {
+		if _, n := find(); n > maxAgain {
+			t.Fatalf("%d titles read in one look, want %d at most", n, maxAgain)
+		}
+	}
+	for pid := range strangers {
+		if reads[100_000+pid] < 2 {
+			t.Fatalf("the title of process %d was read %d times", pid, reads[100_000+pid])
+		}
+	}
+	if reads[other] != 0 {
+		t.Errorf("the title of another user's process was read")
+	}
+}
