@@ -25,7 +25,10 @@ func FindRubies(p *Process) ([]*Module, error) { return nil, linuxOnly(p.pid) }
 func List(context.Context) ([]Candidate, error) { return nil, ErrLinuxOnly }
 
 // Finder finds processes by their titles: on Linux only.
-type Finder struct{}
+type Finder struct {
+	// Only says which processes may be found at all.
+	Only func(pid int) bool
+}
 
 // NewFinder returns a Finder that finds nothing.
 func NewFinder(func(title string) bool) *Finder { return new(Finder) }
