@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -179,7 +178,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		all[i] = verdict(i)
 		d.Threads = append(d.Threads, dumpThread(&s.Threads[i], all[i], dict))
 		d.texts = append(d.texts, stateText(all[i], dict))
-		d.sinceNS, d.lasted = append(d.sinceNS, all[i].SinceNS), append(d.lasted, units.ProseDuration(all[i].DurationNS()))
+		d.sinceNS, d.lasted = append(d.sinceNS, all[i].SinceNS), append(d.lasted, lastedText(all[i]))
 	}
 	d.contention(all, dict)
 	return d
@@ -190,7 +189,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 func (d *Dump) SetMeasured(ns int64, findings []gvl.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
-		if d.sinceNS[i] <= d.MonotonicNS-ns {
+		if d.sinceNS[i] <= d.MonotonicNS-ns && !strings.HasPrefix(d.lasted[i], gvl.AtMost.Sign()) && !strings.HasPrefix(d.lasted[i], gvl.AtLeast.Sign()) {
 			d.texts[i] = strings.Replace(text, d.lasted[i], "≥"+d.lasted[i], 1)
 		}
 	}

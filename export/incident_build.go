@@ -203,7 +203,7 @@ func (b *incidentBuilder) addThreads() {
 		if f := figures[lane.id]; f != nil {
 			t.CPU = units.ProseDuration(f.CPUNS)
 			if f.Waits.Count > 0 {
-				t.Waits = fmt.Sprintf("%s, p99 %s, longest %s", units.Plural(int(f.Waits.Count), "wait", "waits"), waitSpan(f, f.Waits.P99NS), waitSpan(f, f.Waits.MaxNS))
+				t.Waits = fmt.Sprintf("%s, p99 %s, longest %s", units.Plural(int(f.Waits.Count), "wait", "waits"), waitSpan(f, f.Waits.P99()), waitSpan(f, f.Waits.Max()))
 			}
 			if f.Gone {
 				t.Name += " (gone)"

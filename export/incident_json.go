@@ -269,12 +269,8 @@ func (n *Incident) facts() []incidentFact {
 		add(name, units.Percent(g.HeldShare), "of the time a thread held the lock without which no Ruby runs")
 		add("waiting for it", units.Number(g.WaitingMean, 2), "threads on average")
 		if g.Waits.Count > 0 {
-			about := units.Count(g.Waits.Count) + " waits, p50 " + units.ProseDuration(g.Waits.P50NS) + ", longest " + units.ProseDuration(g.Waits.MaxNS)
-			least := ""
-			if g.Waits.AtLeast {
-				least = "≥"
-			}
-			add("wait p99", least+units.ProseDuration(g.Waits.P99NS), about)
+			about := units.Count(g.Waits.Count) + " waits, p50 " + g.Waits.P50().Prose() + ", longest " + g.Waits.Max().Prose()
+			add("wait p99", g.Waits.P99().Prose(), about)
 		}
 		if len(out) >= 12 {
 			break // of many ractors the first few

@@ -135,6 +135,7 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 // timelessText says what a thread does, without for how long: texts that stay the same are kept once.
 func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	v.SinceNS, v.AtNS, v.MovedNS, v.Detail.DeadlineNS = 0, 0, 0, 0
+	v.WaitsExactly(0, 0)
 	return flamegraph.Printable(strings.Replace(gvl.Describe(v, dict), " "+units.ProseDuration(0), "", 1))
 }
 

@@ -98,10 +98,7 @@ func (b *incidentBuilder) addBlame() {
 		})
 	}
 	for _, w := range s.LongestWaits {
-		x := incidentWait{FromNS: b.n.since(w.StartNS), NS: w.NS, Words: units.ProseDuration(w.NS), Thread: b.thread(w.Thread)}
-		if w.InProgress {
-			x.Words = "≥" + x.Words
-		}
+		x := incidentWait{FromNS: b.n.since(w.StartNS), NS: w.NS, Words: w.Told().Prose(), Thread: b.thread(w.Thread)}
 		if w.Before != nil {
 			x.Before = b.words("after " + w.Before.Words)
 		}

@@ -81,7 +81,10 @@ type (
 		Thread *sampler.ThreadID `json:"thread"`
 		From   int64             `json:"begin_ns"`
 		To     int64             `json:"end_ns"`
-		After  *string           `json:"after"`
+		// Least and Most are bounds of its length; Most is null where it can be longer than what samples saw of it.
+		Least int64   `json:"least_ns"`
+		Most  *int64  `json:"most_ns"`
+		After *string `json:"after"`
 		// Exact: both ends are known to the microsecond. The others are null where it is not, the holders also where nobody held the GVL.
 		Exact    bool              `json:"exact"`
 		Handover *int64            `json:"handover_ns"`
@@ -190,6 +193,10 @@ func (x *Intervals) Interval(i *gvl.Interval) {
 // Waited writes a wait.
 func (x *Intervals) Waited(w *gvl.Wait) {
 	line := intervalsWait{Type: "wait", Thread: x.known(w.Thread), From: w.FromNS, To: w.ToNS}
+	line.Least = w.LeastNS
+	if !w.Open() {
+		line.Most = &w.MostNS
+	}
 	if w.After != gvl.Unknown {
 		after := w.After.String()
 		line.After = &after

@@ -163,10 +163,7 @@ func processRow(p *ProcessStat) []string {
 		if held <= g.HeldShare {
 			held = g.HeldShare
 			if g.Waits.Count > 0 {
-				p99 = units.ProseDuration(g.Waits.P99NS)
-				if g.Waits.AtLeast {
-					p99 = "≥" + p99
-				}
+				p99 = g.Waits.P99().Prose()
 			}
 		}
 		waiting += g.WaitingMean

@@ -67,12 +67,8 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 		}
 		fmt.Fprintf(b, "%s  held %s, %.2f threads wait on average", name, units.Percent(g.HeldShare), g.WaitingMean)
 		if g.Waits.Count > 0 {
-			least := ""
-			if g.Waits.AtLeast {
-				least = "≥"
-			}
-			fmt.Fprintf(b, "; %d waits, p50 %s%s, p90 %s%s, p99 %s%s, max %s%s", g.Waits.Count, least, units.ProseDuration(g.Waits.P50NS), least,
-				units.ProseDuration(g.Waits.P90NS), least, units.ProseDuration(g.Waits.P99NS), least, units.ProseDuration(g.Waits.MaxNS))
+			w := &g.Waits
+			fmt.Fprintf(b, "; %d waits, p50 %s, p90 %s, p99 %s, max %s", w.Count, w.P50().Prose(), w.P90().Prose(), w.P99().Prose(), w.Max().Prose())
 		}
 		fmt.Fprintln(b)
 		waitingText(b, &g.Waits)
@@ -217,21 +213,18 @@ func statColumns() []statColumn {
 		}},
 		{"cpu", func(t *gvl.StatThread) string { return units.ProseDuration(t.CPUNS) }},
 		{"waits", func(t *gvl.StatThread) string { return fmt.Sprint(t.Waits.Count) }},
-		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50NS) }},
-		{"p90", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P90NS) }},
-		{"p99", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P99NS) }},
-		{"max", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.MaxNS) }},
+		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50()) }},
+		{"p90", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P90()) }},
+		{"p99", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P99()) }},
+		{"max", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.Max()) }},
 	}
 }
 
-func waitSpan(t *gvl.StatThread, ns int64) string {
+func waitSpan(t *gvl.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 {
 		return "–"
 	}
-	if t.Waits.AtLeast {
-		return "≥" + units.ProseDuration(ns)
-	}
-	return units.ProseDuration(ns)
+	return f.Prose()
 }
 
 func statThreads(b *strings.Builder, s gvl.Stat) {

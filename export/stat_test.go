@@ -52,14 +52,15 @@ func demoStat() gvl.Stat {
 	worker := thread(2, "worker-3", gvl.StatStates{Running: 9_100e6, GC: 300e6, Waiting: 600e6})
 	worker.Waits = gvl.StatWaits{Count: 12, P50NS: 41e6, P99NS: 100e6, MaxNS: 101e6, ResolutionNS: 1e6}
 	http := thread(3, "http-1 日本", gvl.StatStates{Running: 20e6, Waiting: 7_980e6, IO: 1_999e6, Unknown: 1e6})
-	http.Waits = gvl.StatWaits{Count: 88, P50NS: 90e6, P99NS: 212e6, MaxNS: 2_300e6, ResolutionNS: 1e6, AtLeast: true}
+	http.Waits = gvl.StatWaits{Count: 88, P50NS: 90e6, P99NS: 212e6, MaxNS: 2_300e6, ResolutionNS: 1e6, AtLeast: true,
+		Bounds: gvl.StatBounds{P50: gvl.AtMost, P90: gvl.AtMost, P99: gvl.AtLeast, Max: gvl.AtLeast}}
 	gone := thread(4, strings.Repeat("a very long name ", 5), gvl.StatStates{Sleeping: 3e9})
 	gone.Gone, gone.TID = true, nil
 	return gvl.Stat{
 		PID: 4242, StartNS: 5, EndNS: 10e9 + 5, DurationNS: 10e9, Samples: 10_010, Torn: 3, Retried: 2,
 		Rate: gvl.StatRates{Stack: gvl.StatRate{Asked: 100, Achieved: 99.8}, Lock: gvl.StatRate{Asked: 1000, Achieved: 998.9}},
 		GVL: []gvl.StatGVL{{Ractor: 1, HeldShare: 0.9421, WaitingMean: 0.858, Waits: gvl.StatWaits{
-			Count: 100, P50NS: 88e6, P90NS: 140e6, P99NS: 210e6, MaxNS: 2_300e6, ResolutionNS: 1e6, AtLeast: true,
+			Count: 100, P50NS: 88e6, P90NS: 140e6, P99NS: 210e6, MaxNS: 2_300e6, ResolutionNS: 1e6, AtLeast: true, Bounds: gvl.StatBounds{P99: gvl.AtLeast, Max: gvl.AtLeast},
 			QueueNS: 8_000e6, HandoverNS: 500e6, YieldNS: 80e6, RunDelayNS: 429e6,
 			AfterNS: gvl.StatStates{IO: 7_980e6, Running: 600e6},
 		}}},
@@ -81,7 +82,7 @@ func demoStat() gvl.Stat {
 			},
 		},
 		LongestWaits: []gvl.StatWait{
-			{Thread: 3, NS: 2_300e6, InProgress: true, Before: &gvl.StatBefore{State: "io", Words: "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", NS: 100e6}},
+			{Thread: 3, NS: 2_300e6, Bound: gvl.AtLeast, InProgress: true, Before: &gvl.StatBefore{State: "io", Words: "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", NS: 100e6}},
 			{Thread: 2, NS: 101e6, Before: &gvl.StatBefore{State: "sleeping", Words: "sleeping 50 ms", NS: 50e6}},
 			{Thread: 9, NS: 1e6, Method: "Report#build → JSON.gen\x1berate"},
 		},

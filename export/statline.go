@@ -42,7 +42,7 @@ func WriteStatLine(w io.Writer, l StatLine, several bool) error {
 	}
 	p99, longest, allocated, cpu, rss := "–", "–", "–", "–", "–"
 	if l.Waits.Count > 0 {
-		p99, longest = column(units.Duration(l.Waits.P99NS)), column(units.Duration(l.Waits.MaxNS))
+		p99, longest = column(l.Waits.P99().Duration()), column(l.Waits.Longest().Duration())
 	}
 	if l.Allocated != nil && l.DurationNS > 0 {
 		allocated = units.Count(int64(float64(*l.Allocated) / (float64(l.DurationNS) / 1e9)))

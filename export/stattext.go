@@ -172,11 +172,7 @@ func statLongest(b *strings.Builder, s gvl.Stat) {
 	name := threadNames(&s)
 	fmt.Fprintln(b, "the longest waits for the GVL")
 	for _, w := range s.LongestWaits[:min(len(s.LongestWaits), maxListedWaits)] {
-		least := ""
-		if w.InProgress {
-			least = "≥"
-		}
-		fmt.Fprintf(b, "  %9s  %s", least+units.ProseDuration(w.NS), name(w.Thread))
+		fmt.Fprintf(b, "  %9s  %s", w.Told().Prose(), name(w.Thread))
 		if w.Method != "" {
 			fmt.Fprintf(b, " in %s", flamegraph.Printable(w.Method))
 		}

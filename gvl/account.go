@@ -30,7 +30,7 @@ type threadTotals struct {
 	waitNS [NumWaitKinds]int64
 	// afterNS is the waiting time by the state before the wait.
 	afterNS [NumStates]int64
-	hist    Histogram
+	hist    Lengths
 
 	// noCPUNS is what of the delay lies between two readings that both found the thread in that state.
 	noCPUNS [NumStates]int64
@@ -43,7 +43,7 @@ type ractorTotals struct {
 	waitNS  [NumWaitKinds]int64
 	afterNS [NumStates]int64
 	delay   int64
-	hist    Histogram
+	hist    Lengths
 }
 
 // Account totals a whole run: what `ddtop stat` prints. It is a Consumer and not safe for concurrent use.
@@ -98,7 +98,7 @@ func (a *Account) Waited(w *Wait) {
 	if w.Slot >= 0 {
 		t = &a.threads[w.Slot]
 	}
-	t.hist.Add(w.NS())
+	t.hist.Add(w)
 	a.longest.add(w)
 }
 

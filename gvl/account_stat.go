@@ -38,23 +38,28 @@ func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	a.stream.Pending(v.id, v.add)
 	if w, ok := a.stream.waitOf(v.id); ok {
 		v.hist, open = v.hist.clone(), 1
-		v.hist.Add(w.NS())
+		v.hist.Add(&w)
 	}
 	return v, open
 }
 
-func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h *Histogram, open, delay int64) StatWaits {
+func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h *Lengths, open, delay int64) StatWaits {
 	w := StatWaits{
 		QueueNS: ns[WaitQueue], HandoverNS: ns[WaitHandover], YieldNS: ns[WaitYield], CPUSlotNS: ns[WaitCPUSlot],
-		InProgress: open, AtLeast: open > 0, AfterNS: StatesOf(*after),
+		InProgress: open, AfterNS: StatesOf(*after),
 	}
 	// The kernel's counters are not read at the instants that waits begin and end by here, which lie between two samples.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
 	if a.sampledSteps > 0 {
 		w.ResolutionNS = a.sampledNS / a.sampledSteps
 	}
-	w.Count, w.MaxNS = h.Count()
-	w.P50NS, w.P90NS, w.P99NS = h.Quantile(.5), h.Quantile(.9), h.Quantile(.99)
+	w.Count = h.Count()
+	told := h.Told(.5, .9, .99, 1)
+	w.P50NS, w.P90NS, w.P99NS, w.MaxNS = told[0].NS, told[1].NS, told[2].NS, told[3].NS
+	w.Bounds = StatBounds{told[0].Bound, told[1].Bound, told[2].Bound, told[3].Bound}
+	for _, f := range told {
+		w.AtLeast, w.AtMost = w.AtLeast || f.Bound == AtLeast, w.AtMost || f.Bound == AtMost
+	}
 	return w
 }
 

@@ -62,10 +62,10 @@ func TestStat(t *testing.T) {
 	if one.CPUNS != 4*ms-100 || one.RunDelayNS != 3*ms-10 || one.Waits.RunDelayNS != 2*ms {
 		t.Errorf("cpu %d, run delay %d, of it waiting %d", one.CPUNS, one.RunDelayNS, one.Waits.RunDelayNS)
 	}
-	if w := one.Waits; w.Count != 1 || !w.AtLeast || w.InProgress != 1 || w.MaxNS != 6*ms || w.ResolutionNS != 4*ms || w.QueueNS != 6*ms {
+	if w := one.Waits; w.Count != 1 || w.AtLeast || w.InProgress != 1 || w.Max() != (Bounded{8 * ms, AtMost}) || w.ResolutionNS != 4*ms || w.QueueNS != 6*ms {
 		t.Errorf("wait going on: %+v", w)
 	}
-	if w := two.Waits; w.Count != 1 || w.AtLeast || w.MaxNS != 6*ms || w.P50NS != 6*ms {
+	if w := two.Waits; w.Count != 1 || w.AtLeast || w.Max() != (Bounded{8 * ms, AtMost}) || w.P50() != w.Max() {
 		t.Errorf("wait that is over: %+v", w)
 	}
 	if !one.Main || one.Name == nil || *one.Name != "" || two.Name != nil || *two.TID != 102 {

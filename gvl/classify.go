@@ -50,6 +50,9 @@ type episode struct {
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
+	// wait is the wait for the GVL that goes on, read the last reading of the thread's counters, in whatever state.
+	wait waitEvidence
+	read cpuReading
 }
 
 // lockWait is a wait for a lock, or for what other threads put into a Queue or tell through a ConditionVariable. It goes on while the
@@ -142,12 +145,17 @@ type Classifier struct {
 	halted   string
 	within   within
 	haltedNS int64
+	// queues are those for the GVL as they were read last. requeued are the threads that left one and came back to it since then.
+	queues   []queueSeen
+	requeued []sampler.ThreadID
+	// unfair: a thread can come to the head of the queue (from Ruby 4.1 on).
+	unfair bool
 }
 
 // NewClassifier returns a Classifier for the target p, whose era and rates it needs. dict may be nil: then nothing is
 // told from frames and peers.
 func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
-	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: newTable[episode]()}
+	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: newTable[episode](), unfair: unfairQueue(p.RubyVersion)}
 	c.heldAnswerNS = minHeldAnswerNS
 	if p.StackRate > 0 {
 		c.heldAnswerNS = min(max(c.heldAnswerNS, int64(heldAnswerTicks*1e9/p.StackRate)), maxHeldAnswerNS)
@@ -177,6 +185,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	c.halted = halted
 	c.table.begin(len(s.Threads))
 	now := max(timeOf(s), c.lastNS)
+	c.findRequeued(s, now)
 	mid := now
 	if c.lastNS != 0 {
 		mid = c.lastNS + (now-c.lastNS)/2
@@ -202,7 +211,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			out.AtNS, out.same = now, true
 			continue
 		}
-		if e.place == placeWaiting && out.Thread == t.ID && c.stillQueued(s, t, i, ri, e) {
+		if e.place == placeWaiting && out.Thread == t.ID && c.stillQueued(s, t, i, ri, e) && c.waitsOn(t, e) {
 			if t.Quality&sampler.StackFresh != 0 {
 				e.stack = t.Stack
 			}
@@ -319,21 +328,32 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 		return
 	}
 	st, d, p := c.placeAtGVL(s, t, i, ri)
+	waited := e.known && e.place == placeWaiting && p == placeWaiting
 	c.episodeFor(t, e, p, mid)
+	ran := false
 	switch p {
 	case placeHeld:
 		st, d = c.held(s, t, i, e)
 	case placeReleased:
 		st, d = c.released(s, t, e)
 	case placeWaiting:
+		if !waited {
+			e.beginWait(c.lastNS, now)
+		}
+		if ran = c.seeWait(s, t, e, &d, now) && waited; ran {
+			e.after = Unknown // it was not seen
+		}
 		d.After = e.after
 		d.Inferred = t.Bits&sampler.BitInferred != 0
 	}
+	e.seeReading(t, p)
 	since, before := mid, e.cpuAtNS
 	counted := st == IO || st == Sleeping
 	woke := counted && e.woke(s, &t.Kernel, st, &d, c.proc.Pauses)
 	switch prev := &e.last; {
 	case !e.known:
+	case ran:
+		since = e.wait.middle(now)
 	case prev.State == st:
 		since = prev.SinceNS
 		if woke {
@@ -355,6 +375,9 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	}
 	if counted {
 		out.stillNS = e.still(s, t, out)
+	}
+	if p == placeWaiting {
+		out.wait = e.wait.waitSpan
 	}
 	if forOthers(st, &d) || e.lock.fromNS != 0 {
 		turns := t.Kernel.Turns

@@ -27,37 +27,39 @@ type figure struct {
 	unit        figureUnit
 	// of is the figure of a stretch of time, limit what it is compared with; ok is false where there is none.
 	of func(w *figures, limit float64) (value float64, ok bool)
+	// told writes the figure where it is more than a number; nil: it is written in its unit.
+	told func(w *figures, limit float64) string
 }
 
 // allFigures are the figures that there are, in the order in which they are listed.
 var allFigures = [...]figure{
-	{"wait_p50", "half of the waits for the GVL were this long at most", figureTime, waitFigure(.5)},
-	{"wait_p95", "95 % of them", figureTime, waitFigure(.95)},
-	{"wait_p99", "99 % of them", figureTime, waitFigure(.99)},
-	{"wait_max", "the longest of them", figureTime, waitFigure(1)},
+	{"wait_p50", "half of the waits for the GVL were this long at most", figureTime, waitFigure(.5), waitTold(.5)},
+	{"wait_p95", "95 % of them", figureTime, waitFigure(.95), waitTold(.95)},
+	{"wait_p99", "99 % of them", figureTime, waitFigure(.99), waitTold(.99)},
+	{"wait_max", "the longest of them", figureTime, waitFigure(1), waitTold(1)},
 	{"held_share", "the part of the time in which the GVL was held; of several ractors that of the busiest", figureShare,
-		func(w *figures, _ float64) (float64, bool) { return w.held(), true }},
+		func(w *figures, _ float64) (float64, bool) { return w.held(), true }, nil},
 	{"gc_share", "the part of the time in which garbage was collected", figureShare,
-		func(w *figures, _ float64) (float64, bool) { return min(ratio(w.gcNS, w.ns), 1), true }},
-	{"waiting", "how many threads waited for the GVL, in the mean", figureNumber, stateFigure(Waiting)},
-	{"native", "how many worked without the GVL", figureNumber, stateFigure(Native)},
-	{"io", "how many waited for something outside", figureNumber, stateFigure(IO)},
-	{"lock", "how many waited for a Mutex or Monitor", figureNumber, stateFigure(Lock)},
-	{"stalled", "how many held the GVL and were asleep in the kernel", figureNumber, stateFigure(Stalled)},
+		func(w *figures, _ float64) (float64, bool) { return min(ratio(w.gcNS, w.ns), 1), true }, nil},
+	{"waiting", "how many threads waited for the GVL, in the mean", figureNumber, stateFigure(Waiting), nil},
+	{"native", "how many worked without the GVL", figureNumber, stateFigure(Native), nil},
+	{"io", "how many waited for something outside", figureNumber, stateFigure(IO), nil},
+	{"lock", "how many waited for a Mutex or Monitor", figureNumber, stateFigure(Lock), nil},
+	{"stalled", "how many held the GVL and were asleep in the kernel", figureNumber, stateFigure(Stalled), nil},
 	{"threads", "how many threads there were at the end", figureNumber,
-		func(w *figures, _ float64) (float64, bool) { return float64(w.threads), true }},
-	{"request_p50", "half of the requests and jobs took this long at most", figureTime, requestFigure(.5)},
-	{"request_p95", "95 % of them", figureTime, requestFigure(.95)},
-	{"request_p99", "99 % of them", figureTime, requestFigure(.99)},
-	{"request_max", "the longest of them", figureTime, requestFigure(1)},
+		func(w *figures, _ float64) (float64, bool) { return float64(w.threads), true }, nil},
+	{"request_p50", "half of the requests and jobs took this long at most", figureTime, requestFigure(.5), nil},
+	{"request_p95", "95 % of them", figureTime, requestFigure(.95), nil},
+	{"request_p99", "99 % of them", figureTime, requestFigure(.99), nil},
+	{"request_max", "the longest of them", figureTime, requestFigure(1), nil},
 	{"cpu", "the CPU time of the process by elapsed time, 150% is one and a half CPUs", figureCPU,
-		func(w *figures, _ float64) (float64, bool) { return w.cpu, w.cpuKnown }},
+		func(w *figures, _ float64) (float64, bool) { return w.cpu, w.cpuKnown }, nil},
 	{"alloc", "objects made a second", figureNumber,
 		func(w *figures, _ float64) (float64, bool) {
 			return ratio(int64(w.allocated), w.ns) * 1e9, w.allocatedKnown
-		}},
+		}, nil},
 	{"rss", "the memory of the process at the end", figureBytes,
-		func(w *figures, _ float64) (float64, bool) { return float64(w.rss), w.rss > 0 }},
+		func(w *figures, _ float64) (float64, bool) { return float64(w.rss), w.rss > 0 }, nil},
 }
 
 // Figure is a figure that a Condition can be about.

@@ -141,7 +141,7 @@ func describeGC(d *Detail) string {
 }
 
 func describeWaiting(ts ThreadState) string {
-	s := "waiting " + units.ProseDuration(ts.DurationNS())
+	s := "waiting " + ts.lasted()
 	switch ts.Detail.Wait {
 	case WaitHandover:
 		s += " (next)"

@@ -3,7 +3,6 @@ package gvl
 import (
 	"regexp"
 
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -86,10 +85,15 @@ func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") 
 
 // lasted writes how long the state has lasted. Where a thread may have moved meanwhile, so that it can be a part of that, it is
 // what it lasts at most.
-func (t ThreadState) lasted() string {
-	s := units.ProseDuration(t.DurationNS())
-	if t.AtMost() {
-		s = "≤" + s
+func (t ThreadState) lasted() string { return t.Lasted().Prose() }
+
+// Lasted is how long the state has lasted so far, as it is told.
+func (t ThreadState) Lasted() Bounded {
+	switch {
+	case t.State == Waiting:
+		return t.waited()
+	case t.AtMost():
+		return Bounded{t.DurationNS(), AtMost}
 	}
-	return s
+	return Bounded{NS: t.DurationNS()}
 }

@@ -112,6 +112,8 @@ type ThreadState struct {
 	readNS int64
 	// stillNS is for how long a wait in IO or a sleep lasts at least, in ns: SinceNS is when it began at the earliest.
 	stillNS int64
+	// wait is what is known of a wait for the GVL.
+	wait waitSpan
 }
 
 // stopped reports whether it is a holder that a signal or a debugger has stopped, or whose cgroup is frozen.
@@ -135,11 +137,39 @@ func (t ThreadState) SureNS() int64 {
 // AtMost reports whether DurationNS is how long the state has lasted at most: the thread has moved meanwhile, or less than half of that
 // time is sure.
 func (t ThreadState) AtMost() bool {
+	if t.State == Waiting {
+		return t.waited().Bound == AtMost
+	}
 	sure := t.SureNS()
 	if t.State == IO || t.State == Sleeping && t.Detail.Kind == "" {
 		sure = t.stillNS
 	}
 	return t.MovedNS != 0 || sure < t.DurationNS()/2
+}
+
+// Wait returns the wait for the GVL that a thread is in, as far as samples tell.
+func (t *ThreadState) Wait() Wait {
+	w := Wait{Thread: t.Thread, FromNS: t.SinceNS, ToNS: t.AtNS, InProgress: true, After: t.Detail.After}
+	if w.bound(&t.wait, t.AtNS, 0); t.wait.byNS == 0 {
+		w.LeastNS = w.MostNS // it is known exactly
+	} else {
+		w.LeastNS = min(t.wait.stillNS(), w.MostNS)
+	}
+	return w
+}
+
+// WaitsExactly lets a thread that waits for the GVL wait since a time that is known exactly.
+func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
+	t.SinceNS, t.AtNS, t.wait = fromNS, max(atNS, t.AtNS), waitSpan{}
+}
+
+// waited is for how long a thread has waited for the GVL so far.
+func (t *ThreadState) waited() Bounded {
+	w := t.Wait()
+	if w.Cut && w.LeastNS > 0 {
+		return Bounded{w.LeastNS, AtLeast} // it began before samples saw it
+	}
+	return boundedOf(w.LeastNS, w.MostNS, false)
 }
 
 // JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/states.md,

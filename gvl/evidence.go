@@ -15,6 +15,8 @@ type hold struct {
 	// ns is from the first waiter on, time in the collector and without a CPU left out.
 	ns      int64
 	waiters int64
+	// least: samples did not see all of it, so that it can be longer.
+	least bool
 }
 
 // second sums one second of the stream.
@@ -23,7 +25,7 @@ type second struct {
 	sums      map[sumKey]int64
 	sampledNS int64
 	gcNS      int64
-	waits     Histogram
+	waits     Lengths
 	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
@@ -89,6 +91,11 @@ type turn struct {
 	// head is the first in the queue, 0 when that was not seen. moved: a waiting thread has another stack than before.
 	head  sampler.ThreadID
 	moved bool
+	// doubtNS and untilNS are the begin and the end of the time in which another thread may have had the GVL, since samples were too far
+	// apart. Both are 0 if there is none, or if readings of the counters have proven that none had.
+	doubtNS, untilNS int64
+	// turns are the holder's turns on a CPU as they have been since turnsNS.
+	turns, turnsNS int64
 }
 
 // collector sums the last seconds for the rules. It is a Consumer of a Stream: times are those of intervals, and what is judged of
@@ -199,6 +206,8 @@ func (c *collector) Tick(k *Tick) {
 	at := st.midNS
 	if st.gap || st.first {
 		c.sinceNS, at = st.toNS, st.toNS
+	}
+	if wasStopped || st.first {
 		c.turns = c.turns[:0]
 	}
 	c.rotate(st.toNS / 1e9)
@@ -377,7 +386,10 @@ func (c *collector) idle(s State, d *Detail, flags stackFlags, group uint32) boo
 // Waited counts a wait, as far as the process was followed.
 func (c *collector) Waited(w *Wait) {
 	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
-		c.cur.waits.Add(w.ToNS - from)
+		x := *w
+		before := from - w.FromNS // it was followed in none of that
+		x.FromNS, x.LeastNS, x.MostNS = from, max(w.LeastNS-before, 0), w.MostNS-before
+		c.cur.waits.Add(&x)
 	}
 }
 

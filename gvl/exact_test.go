@@ -154,6 +154,12 @@ func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []Wait) {
 		x := want[i]
 		if x.FromNS <= beginNS {
 			x = Wait{Thread: x.Thread, FromNS: beginNS, ToNS: x.ToNS}
+			if g.LeastNS > g.NS() || g.MostNS < g.NS() {
+				t.Fatalf("seed %d: wait\n%+v, whose bounds are not around it", seed, g)
+			}
+			g.LeastNS, g.MostNS, g.Cut = 0, 0, false
+		} else {
+			x.LeastNS, x.MostNS = x.NS(), x.NS()
 		}
 		if g != x {
 			t.Fatalf("seed %d: wait\n%+v, in truth\n%+v", seed, g, x)

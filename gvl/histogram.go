@@ -96,8 +96,14 @@ func (h *Histogram) Count() (n, maxNS int64) { return h.n, h.maxNS }
 // Quantile returns the duration that a share q (0 to 1) of those counted does not exceed: the nearest rank, rounded up to
 // the edge of its bucket but never beyond the longest one.
 func (h *Histogram) Quantile(q float64) int64 {
+	_, upper := h.quantile(q)
+	return upper
+}
+
+// quantile returns the edges of the bucket that a quantile lies in; both are the longest duration for that.
+func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	if h.n == 0 {
-		return 0
+		return 0, 0
 	}
 	rank := int64(q * float64(h.n))
 	if float64(rank) < q*float64(h.n) || rank == 0 {
@@ -105,11 +111,11 @@ func (h *Histogram) Quantile(q float64) int64 {
 	}
 	var sum int64
 	for _, c := range h.cells {
-		if sum += int64(c.count); sum >= rank {
-			return min(histUpper(int(c.bucket)), h.maxNS)
+		if sum += int64(c.count); sum >= rank && rank < h.n {
+			return histLower(int(c.bucket)), min(histUpper(int(c.bucket)), h.maxNS)
 		}
 	}
-	return h.maxNS
+	return h.maxNS, h.maxNS
 }
 
 // Counts adds how many durations lie between edges (in ns, in order) to out: those below edges[0] to out[0], those from edges[i] on and

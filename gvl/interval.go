@@ -37,6 +37,11 @@ type Wait struct {
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns; InProgress: it goes on, and ToNS is the time of the last sample.
 	FromNS, ToNS int64
 	InProgress   bool
+	// LeastNS and MostNS are bounds of its length, in ns: for LeastNS the thread is known not to have run, and MostNS is what it can have
+	// taken as far as samples saw it. What looks like one wait may be several if the thread may have run in between.
+	LeastNS, MostNS int64
+	// Cut: samples did not see where it began or ended, so that it can be longer than MostNS.
+	Cut bool
 	// After is what the thread did before it wanted the GVL; Unknown when that was not seen.
 	After State
 	// Before is the state that ended when the wait began, Unknown when there was none: its DurationNS is how long it
@@ -60,6 +65,34 @@ type Wait struct {
 
 // NS returns how long the wait took, or has taken so far, in ns.
 func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
+
+// Open reports whether the wait can be longer than what was seen of it.
+func (w *Wait) Open() bool { return w.InProgress || w.Cut }
+
+// Told is the wait's length as it is told.
+func (w *Wait) Told() Bounded { return boundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
+
+// bound takes the bounds of a wait, of which samples say what span holds, that ended by byNS. seenNS is since when there was no
+// gap in the samples.
+func (w *Wait) bound(span *waitSpan, byNS, seenNS int64) {
+	if w.Exact {
+		w.LeastNS, w.MostNS = w.NS(), w.NS()
+		return
+	}
+	from := w.FromNS
+	switch {
+	case span.byNS == 0: // nothing but that it waited is known
+	case span.afterNS == 0 || span.afterNS < seenNS:
+		w.Cut = true
+	default:
+		from = min(from, span.afterNS)
+	}
+	w.MostNS = max(w.ToNS, byNS) - from
+	w.LeastNS = span.stillNS()
+	if w.Cut {
+		w.MostNS = max(w.MostNS, w.LeastNS) // it did not run in the gap either
+	}
+}
 
 // Unlisted is what threads that no sample has listed have of a GVL. They are known where all changes of it are (sampler.Changes).
 type Unlisted struct {

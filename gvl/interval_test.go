@@ -318,8 +318,8 @@ func TestIntervalsAddUp(t *testing.T) {
 		}
 		longest := f.measure.account.longestWaits(1, 0)
 		for _, th := range st.Threads {
-			if len(longest) == 1 && th.Waits.MaxNS > longest[0].NS() {
-				t.Errorf("seed %d: thread %d waited longer than the longest wait, %d", seed, th.ID, longest[0].NS())
+			if len(longest) == 1 && th.Waits.MaxNS > longest[0].MostNS {
+				t.Errorf("seed %d: thread %d waited longer than the longest wait, %d", seed, th.ID, longest[0].MostNS)
 			}
 		}
 		if (l.exactSteps > 100) != l.exact || (l.exactWaits > 10) != l.exact {

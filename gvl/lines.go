@@ -39,6 +39,21 @@ type LineWaits struct {
 	P50NS int64 `json:"p50_ns"`
 	P99NS int64 `json:"p99_ns"`
 	MaxNS int64 `json:"max_ns"`
+	// Bounds says which of the lengths are bounds.
+	Bounds LineBounds `json:"bounds"`
+}
+
+// P99 is the length that 99 % of the waits did not exceed.
+func (w *LineWaits) P99() Bounded { return Bounded{w.P99NS, w.Bounds.P99} }
+
+// Longest is the length of the longest wait.
+func (w *LineWaits) Longest() Bounded { return Bounded{w.MaxNS, w.Bounds.Max} }
+
+// LineBounds says of lengths of waits what they are: the length, or a bound of it.
+type LineBounds struct {
+	P50 Bound `json:"p50"`
+	P99 Bound `json:"p99"`
+	Max Bound `json:"max"`
 }
 
 // LineGC are the collections that began in the time of a line, and the time inside the collector.
@@ -67,7 +82,7 @@ type lineSums struct {
 	gcNS           int64
 	// heldNS is what was held of the GVL of each ractor.
 	heldNS  []ractorNS
-	waits   Histogram
+	waits   Lengths
 	samples uint64
 	// missingNS is what nothing is known of.
 	missingNS int64
@@ -183,7 +198,7 @@ func (l *Lines) Waited(w *Wait) {
 	l.reach(w.ToNS)
 	for i := range l.open {
 		if w.ToNS <= l.open[i].endNS {
-			l.open[i].waits.Add(w.NS())
+			l.open[i].waits.Add(w)
 			return
 		}
 	}
@@ -279,8 +294,10 @@ func (l *Lines) tell(nowNS int64) {
 		NS: StatesOf(s.ns), HeldShare: ratioOf(s.ns[Running] + s.ns[Stalled] + s.ns[GC]), WaitingMean: ratioOf(s.ns[Waiting]),
 		ExactNS: s.exactNS,
 	}
-	n, longest := s.waits.Count()
-	line.Waits = LineWaits{Count: n, P50NS: s.waits.Quantile(.5), P99NS: s.waits.Quantile(.99), MaxNS: longest}
+	told := s.waits.Told(.5, .99, 1)
+	line.Waits = LineWaits{
+		Count: s.waits.Count(), P50NS: told[0].NS, P99NS: told[1].NS, MaxNS: told[2].NS, Bounds: LineBounds{told[0].Bound, told[1].Bound, told[2].Bound},
+	}
 	line.GC.NS, line.GC.Share = s.gcNS, ratioOf(s.gcNS)
 	if s.last == nil { // nothing was read: what counts up stands where it stood
 		s.last = l.before

@@ -19,7 +19,7 @@ type sumsOf struct {
 
 func (s *sumsOf) Interval(i *Interval)     { s.ns[i.State] += i.NS() }
 func (s *sumsOf) Collecting(i *GCInterval) { s.gcNS += i.NS() }
-func (s *sumsOf) Waited(w *Wait)           { s.waits++; s.longest = max(s.longest, w.NS()) }
+func (s *sumsOf) Waited(w *Wait)           { s.waits++; s.longest = max(s.longest, w.MostNS) }
 
 // TestLinesSumUp: lines follow each other without a gap from the first sample to the last, are told at most once settled, and
 // hold all that the stream says, whatever comes and goes, and when nothing was read for long.
@@ -85,6 +85,10 @@ func TestLinesSumUp(t *testing.T) {
 		if at != last.TimeNS || seen != samples {
 			t.Errorf("seed %d: until %d with %d samples, want %d with %d", seed, at, seen, last.TimeNS, samples)
 		}
+		if got.longest > want.longest {
+			t.Errorf("seed %d: the longest wait is %d at most, a line says %d", seed, want.longest, got.longest)
+		}
+		got.longest = want.longest
 		if got != want {
 			t.Errorf("seed %d:\n%+v, the stream says\n%+v", seed, got, want)
 		}
@@ -126,7 +130,7 @@ func TestLines(t *testing.T) {
 	if one.GC.Count != 2 || one.GC.Minor != 2 || one.GC.Major != 0 || *one.Allocated != 2000 || *one.CPUShare != 1 || one.RSSBytes != 72 {
 		t.Errorf("%+v %d %g", one, *one.Allocated, *one.CPUShare)
 	}
-	if two.Waits.Count != 2 || two.Waits.MaxNS != 14*ms || two.GC.Count != 2 || *two.Allocated != 2000 || two.EndNS != base+16*ms {
+	if two.Waits.Count != 2 || two.Waits.Longest() != (Bounded{16 * ms, AtMost}) || two.GC.Count != 2 || *two.Allocated != 2000 || two.EndNS != base+16*ms {
 		t.Errorf("%+v", two)
 	}
 }

@@ -81,10 +81,15 @@ type StatCharge struct {
 
 // StatWait is one wait for the GVL.
 type StatWait struct {
-	Thread     sampler.ThreadID `json:"thread"`
-	StartNS    int64            `json:"start_monotonic_ns"`
-	NS         int64            `json:"ns"`
-	InProgress bool             `json:"in_progress"`
+	Thread  sampler.ThreadID `json:"thread"`
+	StartNS int64            `json:"start_monotonic_ns"`
+	// NS is its length, or what Bound says it is of that. It lies between LeastNS and MostNS; MostNS is null if it can be longer than what
+	// samples saw of it.
+	NS         int64  `json:"ns"`
+	Bound      Bound  `json:"bound"`
+	LeastNS    int64  `json:"least_ns"`
+	MostNS     *int64 `json:"most_ns"`
+	InProgress bool   `json:"in_progress"`
 	// Before is what the thread did before it waited; null when that was not seen.
 	Before *StatBefore `json:"before"`
 	// Method is the code in which it waited, as in "Report#build → JSON.generate", by the stack with which the wait ended (Wait.Stack); "":
@@ -97,6 +102,9 @@ type StatWait struct {
 	FirstHolder sampler.ThreadID `json:"first_holder"`
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
+
+// Told is the wait's length as it is told.
+func (w *StatWait) Told() Bounded { return Bounded{w.NS, w.Bound} }
 
 // StatBefore is a state before a wait, its detail by the keys of docs/json.md, in words, and how long it lasted as far as
 // seen.
@@ -191,9 +199,14 @@ func (m *Measure) Stat(waitNS int64) Stat {
 	s.Requests = m.Requests(nil)
 	s.LongestWaits = []StatWait{}
 	for _, w := range m.account.longestWaits(maxLongestWaits, waitNS) {
+		told := w.Told()
 		x := StatWait{
-			Thread: w.Thread, StartNS: w.FromNS, NS: w.NS(), InProgress: w.InProgress, Exact: w.Exact, HandoverNS: w.HandoverNS,
+			Thread: w.Thread, StartNS: w.FromNS, NS: told.NS, Bound: told.Bound, LeastNS: w.LeastNS, InProgress: w.InProgress, Exact: w.Exact, HandoverNS: w.HandoverNS,
 			NoCPUNS: w.NoCPUNS, FirstHolder: w.FirstHolder, LastHolder: w.LastHolder, Method: rubyMethod(m.dict, w.Stack),
+		}
+		if !w.Open() {
+			most := w.MostNS
+			x.MostNS = &most
 		}
 		if w.Before.State != Unknown {
 			b := w.Before

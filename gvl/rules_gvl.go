@@ -124,7 +124,7 @@ func (w *window) threadHogs() hit {
 	if len(rep.Entries) > 1 && rep.Entries[1].NS > 0 {
 		lead = float64(e.NS) / float64(rep.Entries[1].NS)
 	}
-	p95 := w.waits.Quantile(.95)
+	p95 := w.waits.Likely().Quantile(.95)
 	lost := w.ofBusy(w.total.ns[Waiting])
 	held, computes := 0.0, 1.0
 	if t := w.threads[e.Thread]; t != nil {
@@ -146,7 +146,7 @@ func (w *window) threadHogs() hit {
 	h.title = "One thread " + tense("hogs", "hogged") + " the GVL"
 	h.tell = func(h *hit) {
 		h.text = w.culprit(e) + " " + tense("causes", "caused") + " " + units.RoundPercent(e.Share) + " of all waiting; a turn " + tense("costs", "cost") + " others " +
-			units.ProseDuration(p95) + " (p95)"
+			w.waits.Quantile(.95).Prose() + " (p95)"
 	}
 	h.then(w.whoTakesGVL)
 	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
@@ -159,7 +159,7 @@ const hogWaits = .3
 
 // routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads: none of them leads alone.
 func (w *window) routeHogs() hit {
-	p95, lost := w.waits.Quantile(.95), w.ofBusy(w.total.ns[Waiting])
+	p95, lost := w.waits.Likely().Quantile(.95), w.ofBusy(w.total.ns[Waiting])
 	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost), severity: SeverityWarn}
 	if h.score < 1 || float64(w.holderCPU) < hogHadCPU*float64(w.holderCPU+w.holderWait) { // on a full machine any turn is long
 		return hit{}
@@ -196,7 +196,7 @@ func (w *window) routeHogs() hit {
 		h.title = "One class of jobs " + tense("hogs", "hogged") + " the GVL"
 	}
 	h.text = e.Name + " " + tense("causes", "caused") + " " + units.RoundPercent(share) + " of all waiting, on several threads; a turn " +
-		tense("costs", "cost") + " others " + units.ProseDuration(p95) + " (p95)"
+		tense("costs", "cost") + " others " + w.waits.Quantile(.95).Prose() + " (p95)"
 	h.then(w.whoTakesGVL)
 	h.next = "move this work to another process or to a job, or call Thread.pass in it"
 	return h
@@ -218,9 +218,13 @@ func evalStuck(w *window) hit {
 	}
 	h.explains = w.stuckNS * (1 + l.waiters)
 	h.title = "A thread " + tense("keeps", "kept") + " the GVL"
-	h.text = w.behind(l.thread, l.stack) + " kept it " + units.ProseDuration(l.ns) + " without a break"
+	kept := Bounded{NS: l.ns}
+	if l.least {
+		kept.Bound = AtLeast
+	}
+	h.text = w.behind(l.thread, l.stack) + " kept it " + kept.Prose() + " without a break"
 	if l.kind == Stalled {
-		h.text = w.behind(l.thread, l.stack) + " slept in the kernel for " + units.ProseDuration(l.ns) + " and kept the GVL"
+		h.text = w.behind(l.thread, l.stack) + " slept in the kernel for " + kept.Prose() + " and kept the GVL"
 	}
 	h.text += ", " + units.Plural(int(l.waiters), "thread", "threads") + " waiting; " + units.ProseDuration(w.stuckNS) + " in " +
 		units.ProseDuration(w.sampledNS)

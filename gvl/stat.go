@@ -122,8 +122,8 @@ type StatNoCPU struct {
 }
 
 // StatWaits describes waits for the GVL, whole episodes: from wanting it to holding it. Waits still going on at the
-// end count with what they lasted so far; AtLeast says that there are some, so that quantiles are lower bounds.
-// Quantiles come from a histogram of 3 % resolution; a wait's length is known to ± ResolutionNS, and waits much shorter
+// end count with what they lasted so far. Quantiles come from a histogram of 3 % resolution. Bounds says which of them are bounds;
+// AtLeast and AtMost that some are lower or upper ones. ResolutionNS is the mean time between two samples: waits much shorter
 // than that may be missed altogether (their time is right in the mean); 0: every change of the GVL was seen.
 type StatWaits struct {
 	Count        int64 `json:"count"`
@@ -133,7 +133,10 @@ type StatWaits struct {
 	MaxNS        int64 `json:"max_ns"`
 	ResolutionNS int64 `json:"resolution_ns"`
 	AtLeast      bool  `json:"at_least"`
+	AtMost       bool  `json:"at_most"`
 	InProgress   int64 `json:"in_progress"`
+	// Bounds are those of the lengths above.
+	Bounds StatBounds `json:"bounds"`
 	// The waiting time by kind; they sum to the waiting time.
 	QueueNS    int64 `json:"queue_ns"`
 	HandoverNS int64 `json:"handover_ns"`
@@ -146,6 +149,26 @@ type StatWaits struct {
 	// waiting time.
 	AfterNS StatStates `json:"after_ns"`
 }
+
+// StatBounds says of lengths of waits what they are: the length, or a bound of it.
+type StatBounds struct {
+	P50 Bound `json:"p50"`
+	P90 Bound `json:"p90"`
+	P99 Bound `json:"p99"`
+	Max Bound `json:"max"`
+}
+
+// P50 is the length that half of the waits did not exceed.
+func (w *StatWaits) P50() Bounded { return Bounded{w.P50NS, w.Bounds.P50} }
+
+// P90 is the length that 90 % of the waits did not exceed.
+func (w *StatWaits) P90() Bounded { return Bounded{w.P90NS, w.Bounds.P90} }
+
+// P99 is the length that 99 % of the waits did not exceed.
+func (w *StatWaits) P99() Bounded { return Bounded{w.P99NS, w.Bounds.P99} }
+
+// Max is the length of the longest wait.
+func (w *StatWaits) Max() Bounded { return Bounded{w.MaxNS, w.Bounds.Max} }
 
 // StatGC counts collections in the window. NS is sampled time inside the collector; RubyNS is Ruby's own figure in
 // process CPU time (3.1 and later, else 0).
@@ -249,5 +272,9 @@ func (w *StatWaits) Known() string {
 	if w.ResolutionNS == 0 {
 		return "every change of the GVL was seen: all waits are there, to the microsecond"
 	}
-	return "a wait is known to ± " + units.ProseDuration(w.ResolutionNS) + "; shorter ones can be missed"
+	text := "samples are " + units.ProseDuration(w.ResolutionNS) + " apart; shorter waits can be missed"
+	if w.AtMost {
+		text += "; ≤ stands before a length that may be several waits"
+	}
+	return text
 }

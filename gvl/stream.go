@@ -52,6 +52,7 @@ type Stream struct {
 	outGC   GCInterval
 	during  bool
 	missing int64
+	seenNS  int64 // since when there was no gap
 	pending Interval
 	exact   exactStream
 	// unchosen: nobody is chosen to be the next (Ruby up to 3.2).
@@ -74,6 +75,9 @@ func (s *Stream) NotSampledNS() int64 { return s.missing }
 func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 	st := s.steps.next(x)
 	begins, ended := st.midNS, st.midNS
+	if st.first || st.gap {
+		s.seenNS = st.toNS
+	}
 	if st.gap {
 		begins, ended = st.toNS, st.fromNS
 		s.missing += st.toNS - st.fromNS
@@ -117,7 +121,7 @@ func (s *Stream) feedSampled(x *sampler.Sample, states []ThreadState, st step, b
 			s.begun = append(s.begun, i)
 			r.begin(ts, t, begins, st)
 		case st.gap:
-			s.end(r, ended)
+			s.end(r, ended, true)
 			s.notSampled(r, st)
 			r.ractor = ts.Ractor
 			r.begin(ts, t, begins, st)
@@ -132,14 +136,14 @@ func (s *Stream) feedSampled(x *sampler.Sample, states []ThreadState, st step, b
 			s.seeLock(ts, t)
 		}
 	}
-	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, ended) })
+	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, ended, st.gap) })
 }
 
 // Finish settles what is held back, with the last stacks known, as if all threads had ended with the last sample: after it.
 func (s *Stream) Finish() {
 	s.table.begin(0)
 	s.table.changed = true
-	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, s.steps.lastNS) })
+	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, s.steps.lastNS, true) })
 	s.SettleLocks()
 	s.locks, s.during, s.exact = s.locks[:0], false, exactStream{}
 	s.steps = stepper{reach: s.steps.reach}

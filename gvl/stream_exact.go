@@ -330,6 +330,6 @@ func (s *Stream) feedExact(x *sampler.Sample, states []ThreadState, st step) {
 		}
 	}
 	s.missedUnlisted()
-	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, s.goneNS(&rec.v)) })
+	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, s.goneNS(&rec.v), false) })
 	e.sample, e.states = nil, nil
 }

@@ -124,7 +124,7 @@ func (s *Stream) changed(g *sampler.Change, place int, at int64, initial bool) {
 		if g.State == sampler.GVLHeld && g.Stack != 0 && placeOf(r.state) == placeWaiting {
 			s.waitedWith(r, g.Stack, at)
 			goesOn = g.Stack
-			if !r.before.State.Held() && g.Resumes != 0 { // what it had released the GVL for is over
+			if !r.before.state.Held() && g.Resumes != 0 { // what it had released the GVL for is over
 				goesOn = g.Resumes
 			}
 		}
@@ -147,7 +147,7 @@ func (s *Stream) changed(g *sampler.Change, place int, at int64, initial bool) {
 // beginAt begins a thread's time with a change.
 func (r *streamThread) beginAt(at int64) {
 	r.begun = true
-	r.fromNS, r.stateNS, r.waitNS, r.runNS, r.sinceNS, r.stepNS, r.before = at, at, at, at, at, 0, ThreadState{}
+	r.fromNS, r.stateNS, r.waitNS, r.runNS, r.sinceNS, r.stepNS, r.before = at, at, at, at, at, 0, waitBefore{}
 	r.state, r.open, r.detail = Unknown, true, notAsked
 }
 
@@ -219,10 +219,11 @@ func (s *Stream) enter(r *streamThread, to sampler.GVLState, at int64, sure, see
 			x.Detail = notAsked
 		}
 	}
-	s.change(r, &x, at)
+	s.change(r, &x, at, at)
+	r.wait = waitSpan{}
 	if yields {
 		x.Detail.After = Running
-		r.before.State, r.before.SinceNS, r.before.AtNS = Running, r.heldNS, r.letGoNS
+		r.before.state, r.before.sinceNS, r.before.atNS = Running, r.heldNS, r.letGoNS
 	}
 	r.state, r.kind, r.detail, r.open = x.State, x.Detail.Wait, x.Detail, x.Open()
 	r.runNS, r.sinceNS, r.stepNS = at, at, 0

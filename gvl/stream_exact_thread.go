@@ -186,7 +186,7 @@ func (s *Stream) turnTo(r *streamThread, ts *ThreadState, was, is place) {
 		s.enter(h, sampler.GVLReleased, at, false, false)
 		h.known, h.stepNS = false, e.step.lengthNS()
 	}
-	s.change(r, ts, at)
+	s.change(r, ts, at, at)
 	r.run(ts, at, e.step)
 	s.arrive(r, is, at, false)
 	if r == e.sub {

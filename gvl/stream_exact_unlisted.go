@@ -90,6 +90,7 @@ func (s *Stream) unlistedWaited(u *unlistedThread, at int64) {
 			s.wait.HandoverNS = max(at-max(u.chosenNS, u.waitNS), 0)
 		}
 	}
+	s.wait.bound(&waitSpan{}, at, 0)
 	for _, c := range s.to {
 		c.Waited(&s.wait)
 	}

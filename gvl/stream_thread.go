@@ -48,7 +48,9 @@ type streamThread struct {
 	// stateNS is since when it is in that state, whatever it waited for in it; waitNS since when it waits for the GVL, if it
 	// does, and before what it did until then.
 	stateNS, waitNS int64
-	before          ThreadState
+	before          waitBefore
+	// wait is what samples say of the wait.
+	wait waitSpan
 	// fromNS is the time up to which segments reach.
 	fromNS int64
 	buffers
@@ -56,6 +58,22 @@ type streamThread struct {
 	look
 	stackState State
 	exactThread
+}
+
+// waitBefore is what a thread did before it waited for the GVL; atNS is 0 if that was not seen.
+type waitBefore struct {
+	state         State
+	stack         sampler.StackID
+	sinceNS, atNS int64
+	detail        Detail
+}
+
+// of is that as a state of a thread.
+func (b *waitBefore) of(r *streamThread) ThreadState {
+	if b.atNS == 0 {
+		return ThreadState{}
+	}
+	return ThreadState{Thread: r.id, Ractor: r.ractor, State: b.state, Detail: b.detail, SinceNS: b.sinceNS, AtNS: b.atNS, Stack: b.stack}
 }
 
 // buffers are the lists of a thread: its segments since the last reading, and what is untold of earlier readings: time of the open
@@ -79,9 +97,9 @@ func (s *Stream) list(r *streamThread, ts *ThreadState) {
 	}
 }
 
-// gone ends a thread that is no longer listed.
-func (s *Stream) gone(r *streamThread, atNS int64) {
-	s.end(r, atNS)
+// gone ends a thread that is no longer listed. cut: that it ended was not seen.
+func (s *Stream) gone(r *streamThread, atNS int64, cut bool) {
+	s.end(r, atNS, cut)
 	for _, c := range s.to {
 		c.Ended(r.slot, atNS)
 	}
@@ -94,7 +112,7 @@ func (s *Stream) gone(r *streamThread, atNS int64) {
 
 // begin starts a thread, or starts it again after a gap.
 func (r *streamThread) begin(ts *ThreadState, t *sampler.Thread, atNS int64, st step) {
-	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, ThreadState{}
+	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, waitBefore{}
 	r.run(ts, atNS, st)
 	r.look, r.stackState = lookAt(t), r.now()
 }
@@ -103,6 +121,7 @@ func (r *streamThread) begin(ts *ThreadState, t *sampler.Thread, atNS int64, st 
 func (r *streamThread) run(ts *ThreadState, atNS int64, st step) {
 	r.state, r.kind, r.detail, r.open = ts.State, ts.Detail.Wait, ts.Detail, ts.Open()
 	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, st.lengthNS()
+	r.wait = ts.wait
 }
 
 // now is the state for the segment that goes on.
@@ -118,6 +137,9 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 	if r.open && st.fromNS-r.runNS > s.steps.reach.BackNS {
 		s.tell(r, r.state)
 	}
+	if r.state == Waiting && ts.State == Waiting && !ts.same {
+		s.waitsAgain(r, ts, st)
+	}
 	switch {
 	case r.open && s.steps.reach.tells(ts, r.sinceNS, st.midNS):
 		r.detail, r.stateNS = ts.Detail, r.runNS
@@ -129,7 +151,7 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 		s.cut(r, st.midNS)
 		s.tell(r, r.state)
 		if r.state != ts.State {
-			s.change(r, ts, st.midNS)
+			s.change(r, ts, st.midNS, st.toNS)
 		}
 		r.run(ts, st.midNS, st)
 	case !ts.same:
@@ -137,24 +159,38 @@ func (s *Stream) advance(r *streamThread, ts *ThreadState, st step) {
 	}
 }
 
+// waitsAgain takes what a sample says of a wait that the last sample saw, too. If the thread is known to have had the GVL in between, the
+// wait is another one.
+func (s *Stream) waitsAgain(r *streamThread, ts *ThreadState, st step) {
+	if ts.wait.byNS > r.wait.byNS && r.wait.byNS != 0 && !r.exactWait && !r.known {
+		at := min(max(ts.SinceNS, r.fromNS, r.waitNS), st.toNS)
+		s.cut(r, at)
+		s.waited(r, at, ts.wait.byNS, false)
+		r.waitStack, r.waitNS, r.stateNS = 0, at, at
+		r.before = waitBefore{sinceNS: at, atNS: at}
+		r.run(ts, at, st)
+		return
+	}
+	r.wait = ts.wait
+}
+
 // change ends a state and, if it was one, the wait for the GVL.
-func (s *Stream) change(r *streamThread, ts *ThreadState, atNS int64) {
+func (s *Stream) change(r *streamThread, ts *ThreadState, atNS int64, byNS int64) {
 	if r.state == Waiting {
-		s.waited(r, atNS)
+		s.waited(r, atNS, byNS, false)
 		r.waitStack = 0
 	}
 	if ts.State == Waiting {
 		r.waitNS = atNS
-		r.before = ThreadState{
-			Thread: r.id, Ractor: r.ractor, State: r.state, Detail: r.detail, SinceNS: r.stateNS, AtNS: atNS, Stack: r.stack,
-		}
+		r.before = waitBefore{r.state, r.stack, r.stateNS, atNS, r.detail}
 	}
 	r.stateNS = atNS
 }
 
-// waited hands out a wait that is over.
-func (s *Stream) waited(r *streamThread, atNS int64) {
-	s.wait = s.waitTo(r, atNS)
+// waited hands out a wait that is over: by byNS at the latest, as far as samples tell. cut: that it ended was not seen.
+func (s *Stream) waited(r *streamThread, atNS, byNS int64, cut bool) {
+	s.wait = s.waitTo(r, atNS, byNS)
+	s.wait.Cut = s.wait.Cut || cut
 	if r.unbegun {
 		s.exact.late = append(s.exact.late, s.wait) // nobody has heard of the thread yet
 		return
@@ -164,15 +200,16 @@ func (s *Stream) waited(r *streamThread, atNS int64) {
 	}
 }
 
-// waitTo is the wait that goes on, up to a time.
-func (s *Stream) waitTo(r *streamThread, atNS int64) Wait {
-	w := Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before, Slot: r.slot, Stack: r.waitStack}
+// waitTo is the wait that goes on, up to a time, at most to byNS.
+func (s *Stream) waitTo(r *streamThread, atNS, byNS int64) Wait {
+	w := Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before.of(r), Slot: r.slot, Stack: r.waitStack}
 	if w.Stack != 0 {
 		w.Before.Stack = w.Stack
 	}
 	if r.exactWait {
 		s.exact.fill(r, &w)
 	}
+	w.bound(&r.wait, byNS, s.seenNS)
 	return w
 }
 
@@ -180,7 +217,7 @@ func (s *Stream) waitTo(r *streamThread, atNS int64) Wait {
 func (s *Stream) Waiting(fn func(*Wait)) {
 	for _, rec := range s.table.byID {
 		if rec.v.state == Waiting {
-			w := s.waitTo(&rec.v, s.steps.lastNS)
+			w := s.waitTo(&rec.v, s.steps.lastNS, s.steps.lastNS)
 			w.InProgress = true
 			fn(&w)
 		}
@@ -193,7 +230,7 @@ func (s *Stream) waitOf(id sampler.ThreadID) (w Wait, ok bool) {
 	if rec == nil || rec.v.state != Waiting {
 		return Wait{}, false
 	}
-	w = s.waitTo(&rec.v, s.steps.lastNS)
+	w = s.waitTo(&rec.v, s.steps.lastNS, s.steps.lastNS)
 	w.InProgress = true
 	return w, true
 }
@@ -383,8 +420,8 @@ func (s *Stream) notSampled(r *streamThread, st step) {
 	s.settle(r, &segment{state: Unknown, detail: Detail{FD: -1, Reason: ReasonNotSampled}}, look{}, st.fromNS, st.toNS)
 }
 
-// end settles all that is held back of a thread, up to a time.
-func (s *Stream) end(r *streamThread, atNS int64) {
+// end settles all that is held back of a thread, up to a time. cut: what it does may go on.
+func (s *Stream) end(r *streamThread, atNS int64, cut bool) {
 	s.cut(r, atNS)
 	s.tell(r, r.state)
 	if r.unseen || len(r.untold) > 0 {
@@ -393,7 +430,11 @@ func (s *Stream) end(r *streamThread, atNS int64) {
 	s.release(r)
 	if r.state == Waiting {
 		r.exactWait = false // it was not seen to end
-		s.waited(r, atNS)
+		byNS := s.steps.lastNS
+		if cut {
+			byNS = atNS
+		}
+		s.waited(r, atNS, byNS, cut)
 	}
 }
 

@@ -11,9 +11,11 @@ const (
 	// thread.c).
 	sliceNS = 100e6
 	// blindNS and blindIntervals intervals (the longer of the two) between samples are enough for a thread to let the
-	// GVL go and take it again unseen: a hold is not followed over them.
+	// GVL go and take it again unseen: a hold is followed over them only if counters prove that no other thread had it.
 	blindNS        = 30e6
 	blindIntervals = 3
+	// readSlackNS is how long after a sample's time its counters can be read, in ns.
+	readSlackNS = 5e6
 )
 
 // beginTurns forgets who held and waited in the last sample, and the ractors where nobody did.
@@ -45,7 +47,7 @@ func (c *collector) addTurn(ts *ThreadState, i int) {
 
 // endTurns moves the holds on: how long has each holder kept the GVL since somebody began to wait?
 func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, at int64) {
-	blind := st.toNS-st.fromNS > max(blindNS, blindIntervals*intervalNS(c.proc))
+	blind := st.gap || st.toNS-st.fromNS > max(blindNS, blindIntervals*intervalNS(c.proc))
 	for i := range c.turns {
 		t := &c.turns[i]
 		if t.holderAt < 0 || t.waiters == 0 {
@@ -64,7 +66,19 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 			turned, blind = since > t.fromNS, false
 			begin = max(since, st.fromNS)
 		}
-		if turned || h.Thread != t.hold.thread || stalled != t.stalled || h.State == GC || t.fromNS == 0 || blind {
+		ended := turned || h.Thread != t.hold.thread || stalled != t.stalled || h.State == GC || t.fromNS == 0
+		lost := false // samples lost the hold: it may have ended and begun again
+		if !ended {
+			lost = t.doubts(s, states, st, blind)
+			begin = max(begin, t.untilNS)
+		}
+		if st.gap {
+			t.countNS = st.toNS // the gap is no part of what is looked at
+		}
+		if ended || lost {
+			if blind || t.doubtNS != 0 || lost {
+				c.cur.longest.least = c.cur.longest.least || c.cur.longest.thread == t.hold.thread && c.cur.longest.ns == t.hold.ns
+			}
 			// A hold that the collector lengthened is the collector's, and begins again after it.
 			waiters := t.waiters
 			*t = turn{ractor: t.ractor, holderAt: t.holderAt, waiters: waiters, stalled: stalled, head: head}
@@ -72,13 +86,19 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 				continue
 			}
 			t.fromNS, t.delay0, t.countNS, t.cpu0, t.cpuAt0 = begin, k.RunDelayNS, begin, k.CPUNS, k.CPUAtNS
-			t.hold = hold{thread: h.Thread}
+			t.hold = hold{thread: h.Thread, least: blind || lost}
+		}
+		if k.Turns != t.turns || t.turnsNS == 0 {
+			t.turns, t.turnsNS = k.Turns, k.CPUAtNS
 		}
 		t.hold.stack, t.hold.kind = h.Stack, h.State
 		t.hold.waiters = max(t.hold.waiters, t.waiters)
 		to := at
+		if t.doubtNS != 0 {
+			to = t.doubtNS
+		}
 		if stalled { // the kernel's answer is believed for a while: what came after it is not known to be sleep
-			to = max(min(at, k.StateAtNS), t.fromNS)
+			to = max(min(to, k.StateAtNS), t.fromNS)
 		}
 		t.hold.ns = to - t.fromNS
 		if d := k.RunDelayNS - t.delay0; d > 0 {
@@ -108,13 +128,45 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 			t.counted = true
 			c.cur.stuckNS += t.hold.ns
 		} else {
-			c.cur.stuckNS += to - t.countNS
+			c.cur.stuckNS += max(to-t.countNS, 0)
 		}
-		t.countNS = to
+		t.countNS = max(t.countNS, to)
 		if t.hold.ns > c.cur.longest.ns {
 			c.cur.longest = t.hold
+			c.cur.longest.least = t.hold.least || t.doubtNS != 0
 		}
 	}
+}
+
+// doubts follows a hold over time in which samples were too far apart. lost: nothing proves that no other thread had the GVL.
+func (t *turn) doubts(s *sampler.Sample, states []ThreadState, st step, blind bool) (lost bool) {
+	if blind {
+		if t.doubtNS == 0 {
+			t.doubtNS = st.fromNS
+		}
+		t.untilNS = st.toNS
+	}
+	if t.doubtNS == 0 {
+		return false
+	}
+	h := &s.Threads[t.holderAt].Kernel
+	// A holder that was given no CPU has not let go; nor has the GVL been with others if a thread in the queue has stood still, for the
+	// first one in it would be behind that thread now.
+	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
+	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
+	for i := range states {
+		w := &states[i].wait
+		if states[i].State != Waiting || states[i].Ractor != t.ractor || s.Threads[i].Bits&sampler.BitQueued == 0 ||
+			w.sinceNS == 0 || w.sinceNS > t.doubtNS+readSlackNS {
+			continue
+		}
+		proven = proven || w.readNS >= t.untilNS
+		open = true // its counters are to be read
+	}
+	if proven {
+		t.doubtNS, t.untilNS = 0, 0
+	}
+	return !proven && !open
 }
 
 // queueHead is the first thread in a ractor's queue; last when the queue could not be read (or is not known: Ruby 2.5).

@@ -8,7 +8,7 @@ import (
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the longest single waits for the GVL of a run. One is cut by a gap in the samples, for nothing is known of that
+// waitList keeps the longest single waits for the GVL of a run, by what they can have taken at most. One is cut by a gap in the samples, for nothing is known of that
 // time.
 type waitList struct {
 	// top is a heap of the longest ones, the shortest of them first.
@@ -18,19 +18,19 @@ type waitList struct {
 func (l *waitList) add(w *Wait) {
 	if len(l.top) < maxLongestWaits {
 		l.top = append(l.top, *w)
-		for i := len(l.top) - 1; i > 0 && l.top[(i-1)/2].NS() > l.top[i].NS(); i = (i - 1) / 2 {
+		for i := len(l.top) - 1; i > 0 && l.top[(i-1)/2].MostNS > l.top[i].MostNS; i = (i - 1) / 2 {
 			l.top[i], l.top[(i-1)/2] = l.top[(i-1)/2], l.top[i]
 		}
 		return
 	}
-	if w.NS() <= l.top[0].NS() {
+	if w.MostNS <= l.top[0].MostNS {
 		return
 	}
 	l.top[0] = *w
 	for i := 0; ; {
 		low := i
 		for _, c := range [2]int{2*i + 1, 2*i + 2} {
-			if c < len(l.top) && l.top[c].NS() < l.top[low].NS() {
+			if c < len(l.top) && l.top[c].MostNS < l.top[low].MostNS {
 				low = c
 			}
 		}
@@ -47,9 +47,9 @@ func (l *waitList) add(w *Wait) {
 func (a *Account) longestWaits(n int, thresholdNS int64) []Wait {
 	all := slices.Clone(a.longest.top)
 	a.stream.Waiting(func(w *Wait) { all = append(all, *w) })
-	all = slices.DeleteFunc(all, func(w Wait) bool { return w.NS() < thresholdNS })
+	all = slices.DeleteFunc(all, func(w Wait) bool { return w.MostNS < thresholdNS })
 	slices.SortFunc(all, func(a, b Wait) int {
-		return cmp.Or(cmp.Compare(b.NS(), a.NS()), cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Thread, b.Thread))
+		return cmp.Or(cmp.Compare(b.MostNS, a.MostNS), cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Thread, b.Thread))
 	})
 	return all[:min(n, len(all))]
 }

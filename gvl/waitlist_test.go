@@ -70,7 +70,7 @@ func TestWaitListKeepsTheLongest(t *testing.T) {
 	for range 3000 {
 		ns := rng.Int64N(1 << 30)
 		all = append(all, ns)
-		l.longest.add(&Wait{ToNS: ns})
+		l.longest.add(&Wait{ToNS: ns, MostNS: ns})
 	}
 	slices.SortFunc(all, func(a, b int64) int { return int(b - a) })
 	for i, w := range l.longestWaits(maxLongestWaits, 0) {

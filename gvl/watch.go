@@ -157,7 +157,11 @@ func (w *Watch) judge(nowNS int64) Verdict {
 			if w.clearNS[i] != 0 {
 				from = max(min(from, w.clearNS[i]), nowNS-maxLookbackNS)
 			}
-			text := fmt.Sprintf("%s: %s over %s", c.text, c.figure.unit.text(value), figureTime.text(float64(w.overNS)))
+			told := c.figure.unit.text(value)
+			if c.figure.told != nil {
+				told = c.figure.told(f, limit)
+			}
+			text := fmt.Sprintf("%s: %s over %s", c.text, told, figureTime.text(float64(w.overNS)))
 			v.Causes = append(v.Causes, Cause{*c, text, from - c.agoNS()})
 			continue
 		}
@@ -181,7 +185,7 @@ type figures struct {
 	states         [NumStates]int64
 	heldNS         []ractorNS
 	gcNS           int64
-	waits          Histogram
+	waits          Lengths
 	threads        int
 	allocated      uint64
 	allocatedKnown bool
@@ -244,17 +248,30 @@ func stateFigure(s State) func(*figures, float64) (float64, bool) {
 	return func(f *figures, _ float64) (float64, bool) { return ratio(f.states[s], f.ns), true }
 }
 
-// waitFigure is a quantile of the waits for the GVL that ended. Those that go on count once they have lasted longer than the limit: what
-// keeps all threads for a minute is not to be told of when it is over.
+// waitsWith are the waits for the GVL that ended. Those that go on count once they have lasted longer than the limit: what keeps all
+// threads for a minute is not to be told of when it is over.
+func (f *figures) waitsWith(limit float64) Lengths {
+	l := f.waits.clone()
+	f.watch.stream.Waiting(func(w *Wait) {
+		if float64(w.NS()) > limit {
+			l.Add(w)
+		}
+	})
+	return l
+}
+
+// waitFigure is a quantile of the waits for the GVL, waitTold is that with its bound.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
-		h := f.waits.clone()
-		f.watch.stream.Waiting(func(w *Wait) {
-			if float64(w.NS()) > limit {
-				h.Add(w.NS())
-			}
-		})
-		return float64(h.Quantile(q)), h.n > 0
+		l := f.waitsWith(limit)
+		return float64(l.Likely().Quantile(q)), l.Count() > 0
+	}
+}
+
+func waitTold(q float64) func(*figures, float64) string {
+	return func(f *figures, limit float64) string {
+		l := f.waitsWith(limit)
+		return l.Quantile(q).Prose()
 	}
 }
 

@@ -46,7 +46,7 @@ type window struct {
 	flags     map[stackFlags]int64
 	ops       [numOps]int64
 	resting   [NumStates]int64 // in the middle of a request or a job
-	waits     Histogram
+	waits     Lengths
 	gcNS      int64
 	pause     pause
 	gcLacked  int64

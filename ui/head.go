@@ -14,10 +14,9 @@ import (
 // figures are the numbers of the head lines over the stretch of time that is shown.
 type figures struct {
 	held, waiting float64 // of the busiest ractor's GVL; all ractors' waiters
-	// waitNS are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many there were.
-	waitNS          [len(waitShares)]int64
+	// waitTold are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many there were.
+	waitTold        [len(waitShares)]gvl.Bounded
 	waits           int64
-	waitsOpen       bool // waits still going on are part of it
 	cpu, throttled  float64
 	gc              float64
 	minor, major    uint64
@@ -74,14 +73,13 @@ func (f *figures) load(r *reading, fromNS, toNS int64) {
 	f.cpu, f.throttled = share(sum.CPUNS, sum.SampledNS), share(sum.ThrottledNS, sum.SampledNS)
 	f.loadOwners(r, fromNS, toNS)
 	f.loadMarks(r, fromNS, toNS)
-	var open []int64
+	var open []gvl.Wait
 	for i := range r.States {
 		if s := &r.States[i]; s.State == gvl.Waiting && toNS >= r.lastNS {
-			open = append(open, s.DurationNS())
+			open = append(open, s.Wait())
 		}
 	}
-	f.waitNS, f.waits = r.waits.lengths(fromNS, toNS, open)
-	f.waitsOpen = len(open) > 0
+	f.waitTold, f.waits = r.waits.lengths(fromNS, toNS, open)
 }
 
 func (f *figures) loadOwners(r *reading, fromNS, toNS int64) {

@@ -193,9 +193,5 @@ func pressThread(id sampler.ThreadID) func(m *Model, x, y int) tea.Cmd {
 
 // waitedFor is how long a thread has waited: at most so long where it may have had the lock in between.
 func waitedFor(ts *gvl.ThreadState) string {
-	s := units.Duration(ts.DurationNS())
-	if ts.AtMost() {
-		s = "≤" + s
-	}
-	return s
+	return ts.Lasted().Duration()
 }

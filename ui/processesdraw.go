@@ -60,7 +60,7 @@ func (p *processesPage) columns() []column[*processRow] {
 				return text, st
 			}},
 		{title: "p99", width: wide(7, wideWidth, 8), drop: 3, right: true, order: "waits p99",
-			compare: by(func(f *figures) float64 { return float64(f.waitNS[waitP99]) }),
+			compare: by(func(f *figures) float64 { return float64(f.waitTold[waitP99].NS) }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				return w.figures.waitInWords(waitP99), w.style(&sc.theme)
 			}},

@@ -140,8 +140,8 @@ func (p *processesPage) sumUp() {
 		a.selfCPU, a.selfKnown = max(a.selfCPU, f.selfCPU), a.selfKnown || f.selfKnown // ddtop's own, the same for all
 		a.halved = a.halved || f.halved
 		a.waits += f.waits
-		if f.waitNS[waitP99] > a.waitNS[waitP99] {
-			a.waitNS[waitP99], a.waitsOpen = f.waitNS[waitP99], f.waitsOpen
+		if f.waitTold[waitP99].NS > a.waitTold[waitP99].NS {
+			a.waitTold[waitP99] = f.waitTold[waitP99]
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (s *screen) line(text string) string {
 
 func TestFirstSight(t *testing.T) {
 	s := hogged(t, 120, 40)
-	s.sees("order-service", "pid 4242", "ruby 3.4.7 +yjit", "● LIVE", "ddtop 2.3 of 3 %", "GVL ", "waiting", "p99 ≥",
+	s.sees("order-service", "pid 4242", "ruby 3.4.7 +yjit", "● LIVE", "ddtop 2.3 of 3 %", "GVL ", "waiting", "p99 ≤",
 		"15 threads", "http ×8", "worker-3", "running", "GVL held by", "wall time", "idle hidden", "Reports#loop")
 	if l := s.line("worker-3 "); !strings.Contains(l, "▆") && !strings.Contains(l, "▇") && !strings.Contains(l, "█") {
 		t.Errorf("worker-3 runs, and its row does not say so: %s", l)

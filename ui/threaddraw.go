@@ -78,7 +78,7 @@ func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
 			state += fmt.Sprintf(" (fd %d)", fd)
 		}
 		if !strings.Contains(state, " ms") && !strings.Contains(state, " s") {
-			state += " for " + units.Duration(th.state.DurationNS())
+			state += " for " + waitedFor(&th.state)
 		}
 		st = canvas.Style{FG: t.readable(t.States[th.state.State]), Attr: canvas.Bold}
 	case !th.seen:
@@ -246,12 +246,12 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	if strings.HasSuffix(title, "exact ") {
 		barX = 46 // behind whom
 	}
-	most := p.waits.longest[0].lenNS
+	most := p.waits.longest[0].told().NS
 	for y, e := range p.waits.longest[:min(a.H-1, len(p.waits.longest))] {
 		row := a.Row(1 + y)
 		at := sc.process.WallTime(e.fromNS()).Format(e.clock(sc.width))
 		x := row.Put(2, 0, at, t.dim())
-		x = row.Put(x+1, 0, canvas.PadLeft(units.Duration(e.lenNS), 7), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+		x = row.Put(x+1, 0, canvas.PadLeft(e.told().Duration(), 8), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 		why := ""
 		if e.after != gvl.Unknown {
 			why = "after " + e.after.String()
@@ -260,7 +260,7 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 			why = "behind " + canvas.Clean(gvl.ThreadName(e.first, sc.dict))
 		}
 		row.Put(x+1, 0, canvas.Cut(why, barX-x-2), t.dim())
-		for i := range int(share(e.lenNS, most) * float64(max(row.W-barX, 0))) {
+		for i := range int(share(e.told().NS, most) * float64(max(row.W-barX, 0))) {
 			row.Rune(barX+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
 		}
 	}

@@ -148,7 +148,7 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 			w.urgent = slices.Index(urgency[:], th.state.State)
 		}
 		if of := waits[th.id]; of != nil {
-			w.p99NS, w.p99 = of.lengths.Quantile(0.99), of.p99()
+			w.p99NS, w.p99 = of.lengths.Quantile(0.99).NS, of.p99()
 		}
 		single[i] = w
 	}

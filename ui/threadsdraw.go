@@ -150,7 +150,7 @@ func detailText(w *tableRow, sc *scene) (string, canvas.Style) {
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	ts.Detail.FD = -1 // which would cut an address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
-	for _, said := range []string{" " + units.ProseDuration(ts.DurationNS()), ": ", " "} {
+	for _, said := range []string{" " + ts.Lasted().Prose(), " " + units.ProseDuration(ts.DurationNS()), ": ", " "} {
 		s = strings.TrimPrefix(s, said)
 	}
 	return s
@@ -179,7 +179,7 @@ func drawState(a canvas.Area, w *tableRow, sc *scene) {
 	}
 	x := a.Put(0, 0, s.String(), st)
 	if th.known {
-		a.Put(x+1, 0, canvas.Cut(units.Duration(th.state.DurationNS()), a.W-x-1), t.dim())
+		a.Put(x+1, 0, canvas.Cut(waitedFor(&th.state), a.W-x-1), t.dim())
 	}
 }
 

@@ -14,7 +14,9 @@ const maxWaitEvents = 1 << 17
 
 // waitEvent is one wait for the GVL.
 type waitEvent struct {
-	endNS, lenNS int64
+	// lenNS is the likely length, between leastNS and mostNS.
+	endNS, lenNS    int64
+	leastNS, mostNS int64
 	// handNS and noCPUNS are gvl.Wait's HandoverNS and NoCPUNS, first and last its FirstHolder and LastHolder: of exact waits alone.
 	handNS, noCPUNS int64
 	thread          sampler.ThreadID
@@ -25,8 +27,16 @@ type waitEvent struct {
 	ractor                       sampler.RactorID
 	after                        gvl.State // what the thread did before it wanted the GVL
 	exact                        bool      // both ends are known to the microsecond
-	open                         bool      // it goes on
+	open, cut                    bool      // it goes on; samples did not see one of its ends
 }
+
+// wait is what the lengths of waits count of it.
+func (e *waitEvent) wait() *gvl.Wait {
+	return &gvl.Wait{FromNS: e.fromNS(), ToNS: e.endNS, LeastNS: e.leastNS, MostNS: e.mostNS, InProgress: e.open, Cut: e.cut}
+}
+
+// told is the wait's length as it is told.
+func (e *waitEvent) told() gvl.Bounded { return e.wait().Told() }
 
 // queueNS is the part of an exact wait before the thread had been chosen.
 func (e *waitEvent) queueNS() int64 { return max(e.lenNS-e.handNS, 0) }
@@ -72,8 +82,7 @@ func (w *waitEvents) fromNS() int64 {
 // threadWaits are the waits of one thread in a stretch of time.
 type threadWaits struct {
 	// lengths are those of all waits; those still going on at the end are among them.
-	lengths gvl.Histogram
-	open    bool // one is going on
+	lengths gvl.Lengths
 	// longest are the longest ones, the longest first; short is how many more there are that are too short for the list.
 	longest []waitEvent
 	short   int
@@ -87,17 +96,14 @@ type listOf struct {
 }
 
 // count is how many waits there were.
-func (t *threadWaits) count() int64 {
-	n, _ := t.lengths.Count()
-	return n
-}
+func (t *threadWaits) count() int64 { return t.lengths.Count() }
 
 // p99 is the 99th percentile in words.
 func (t *threadWaits) p99() string { return t.inWords(0.99) }
 
 // inWords is the length that the share q of the waits did not exceed.
 func (t *threadWaits) inWords(q float64) string {
-	return waitInWords(t.count(), t.lengths.Quantile(q), t.open)
+	return waitInWords(t.count(), t.lengths.Quantile(q))
 }
 
 // byThread sorts the waits of a stretch of time by thread; states are those at its end. Quantiles are of all waits, whatever
@@ -114,7 +120,7 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, list
 	}
 	w.each(fromNS, toNS, func(e *waitEvent) {
 		t := of(e.thread)
-		t.lengths.Add(e.lenNS)
+		t.lengths.Add(e.wait())
 		switch {
 		case e.thread != list.thread:
 		case e.lenNS >= list.atLeastNS:
@@ -126,12 +132,12 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, list
 	for i := range states {
 		if s := &states[i]; s.State == gvl.Waiting {
 			t := of(s.Thread)
-			t.open = true
-			t.lengths.Add(s.DurationNS())
+			w := s.Wait()
+			t.lengths.Add(&w)
 		}
 	}
 	for _, t := range out {
-		slices.SortStableFunc(t.longest, func(x, y waitEvent) int { return int(min(max(y.lenNS-x.lenNS, -1), 1)) })
+		slices.SortStableFunc(t.longest, func(x, y waitEvent) int { return int(min(max(y.told().NS-x.told().NS, -1), 1)) })
 		t.longest = t.longest[:min(len(t.longest), list.atMost)]
 	}
 	return out
@@ -142,7 +148,7 @@ func (w *waitEvents) byThread(fromNS, toNS int64, states []gvl.ThreadState, list
 func begunExactly(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
 	for i := range states {
 		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {
-			s.SinceNS, s.AtNS = fromNS, max(atNS, s.AtNS)
+			s.WaitsExactly(fromNS, atNS)
 		}
 	}
 }

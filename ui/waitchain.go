@@ -110,9 +110,9 @@ func (c *waitChain) parts(sc *scene) []chainPart {
 
 // sentence tells a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms without a CPU".
 func (c *waitChain) sentence(w *waitRow, sc *scene) string {
-	waited := "waited " + units.ProseDuration(w.lenNS)
+	waited := "waited " + w.told().Prose()
 	if w.open {
-		waited = "has waited " + units.ProseDuration(w.lenNS) + " so far"
+		waited = "has waited " + w.told().Prose() + " so far"
 	}
 	if c.cut {
 		waited += fmt.Sprintf(", of the last %s of it", units.ProseDuration(c.lenNS))

@@ -25,7 +25,7 @@ const (
 type waitLog struct {
 	gvl.Ignore
 	slots []waitSlot
-	sum   gvl.Histogram // of lengths
+	sum   gvl.Lengths
 	// events are the last single waits, with their threads.
 	events waitEvents
 	// holders are the stacks that threads had when they held the GVL last, works what threads worked for, by their slots.
@@ -35,7 +35,7 @@ type waitLog struct {
 
 type waitSlot struct {
 	second int64
-	waits  gvl.Histogram
+	waits  gvl.Lengths
 	// longest is a heap of the longest waits, the shortest of them first.
 	longest []waitEvent
 }
@@ -47,7 +47,7 @@ func newWaitLog(history time.Duration) *waitLog {
 
 // Waited notes a wait that is over.
 func (w *waitLog) Waited(x *gvl.Wait) {
-	e := waitEvent{endNS: x.ToNS, lenNS: x.NS(), handNS: x.HandoverNS, noCPUNS: x.NoCPUNS, thread: x.Thread, first: x.FirstHolder, last: x.LastHolder,
+	e := waitEvent{endNS: x.ToNS, lenNS: x.NS(), leastNS: x.LeastNS, mostNS: x.MostNS, cut: x.Cut, handNS: x.HandoverNS, noCPUNS: x.NoCPUNS, thread: x.Thread, first: x.FirstHolder, last: x.LastHolder,
 		stack: x.Before.Stack, firstStack: w.holders[x.FirstHolder], lastStack: w.holders[x.LastHolder], ractor: x.Before.Ractor, after: x.After, exact: x.Exact}
 	if x.Slot >= 0 && x.Slot < len(w.works) {
 		e.work = w.works[x.Slot]
@@ -83,7 +83,7 @@ func (w *waitLog) add(e *waitEvent) {
 		s.second, s.longest = sec, s.longest[:0]
 		s.waits.Reset()
 	}
-	s.waits.Add(e.lenNS)
+	s.waits.Add(e.wait())
 	s.keep(e)
 }
 
@@ -145,38 +145,31 @@ const (
 )
 
 // lengths returns the lengths that each of waitShares of the waits of a stretch of time did not exceed, waits still going on
-// at its end (given by their lengths so far) included, and how many waits that is. The longest is exact.
-func (w *waitLog) lengths(fromNS, toNS int64, open []int64) (ns [len(waitShares)]int64, n int64) {
+// at its end included, and how many waits that is.
+func (w *waitLog) lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(waitShares)]gvl.Bounded, n int64) {
 	w.sum.Reset()
 	for sec := max(fromNS, 0) / waitSlotNS; sec <= toNS/waitSlotNS; sec++ { // soon after boot a stretch begins before time does
 		if s := &w.slots[sec%int64(len(w.slots))]; s.second == sec {
 			w.sum.Merge(&s.waits)
 		}
 	}
-	for _, o := range open {
-		w.sum.Add(o)
+	for i := range open {
+		w.sum.Add(&open[i])
 	}
-	for i, q := range waitShares {
-		ns[i] = w.sum.Quantile(q)
-	}
-	n, _ = w.sum.Count()
-	return ns, n
+	copy(told[:], w.sum.Told(waitShares[:]...))
+	return told, w.sum.Count()
 }
 
-// waitInWords is the length of one of n waits: "≥" when some are going on, which may become longer, "–" without any.
-func waitInWords(n, ns int64, open bool) string {
+// waitInWords is the length of one of n waits; "–" without any.
+func waitInWords(n int64, told gvl.Bounded) string {
 	if n == 0 {
 		return "–"
 	}
-	s := units.Duration(ns)
-	if open {
-		s = "≥" + s
-	}
-	return s
+	return told.Duration()
 }
 
 // waitInWords is one of the lengths of waits.
-func (f *figures) waitInWords(of int) string { return waitInWords(f.waits, f.waitNS[of], f.waitsOpen) }
+func (f *figures) waitInWords(of int) string { return waitInWords(f.waits, f.waitTold[of]) }
 
 // waitsText says how many waits for the GVL there were, of all threads, and how long they were; "" without any.
 func (f *figures) waitsText() string {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -21,13 +22,14 @@ func TestWaitLengths(t *testing.T) {
 	for range 5000 {
 		ns := int64(math.Exp(r.Float64()*12)) * 1000
 		second := int64(r.IntN(30))
-		w.add(&waitEvent{endNS: second * waitSlotNS, lenNS: ns})
+		w.add(&waitEvent{endNS: second * waitSlotNS, lenNS: ns, leastNS: ns, mostNS: ns})
 		if second >= 10 && second <= 20 {
 			all = append(all, ns)
 		}
 	}
-	open := []int64{777_777_777_777}
-	all = append(all, open...)
+	const longest = 777_777_777_777
+	open := []gvl.Wait{{ToNS: longest, LeastNS: longest, MostNS: longest, InProgress: true}}
+	all = append(all, longest)
 	slices.Sort(all)
 	got, n := w.lengths(10*waitSlotNS, 20*waitSlotNS, open)
 	if n != int64(len(all)) {
@@ -35,14 +37,14 @@ func TestWaitLengths(t *testing.T) {
 	}
 	for i, q := range waitShares {
 		want := all[int(math.Ceil(q*float64(len(all))))-1]
-		if got[i] < want || float64(got[i]) > 1.04*float64(want) {
-			t.Errorf("%g: %d, want %d", q, got[i], want)
+		if float64(got[i].NS) < 0.96*float64(want) || got[i].NS > want || got[i].Bound != gvl.AtLeast {
+			t.Errorf("%g: %+v, want %d", q, got[i], want)
 		}
 	}
-	if got[waitMax] != open[0] {
-		t.Errorf("the longest is %d", got[waitMax])
+	if got[waitMax].NS != longest {
+		t.Errorf("the longest is %+v", got[waitMax])
 	}
-	if got, n := w.lengths(50*waitSlotNS, 55*waitSlotNS, nil); n != 0 || got != [len(waitShares)]int64{} {
+	if got, n := w.lengths(50*waitSlotNS, 55*waitSlotNS, nil); n != 0 || got != [len(waitShares)]gvl.Bounded{} {
 		t.Errorf("no waits: %v, %d", got, n)
 	}
 }
@@ -64,8 +66,10 @@ func TestWaitThreshold(t *testing.T) {
 		t.Errorf("the totals differ: %s, %s, %s", a.waitsText(), b.waitsText(), c.waitsText())
 	}
 	ended := int(a.waits.count())
-	if a.waits.open {
-		ended--
+	for i := range all.model.states {
+		if ts := &all.model.states[i]; ts.Thread == 2 && ts.State == gvl.Waiting {
+			ended-- // it goes on
+		}
 	}
 	long := 0
 	for _, e := range a.waits.longest {
@@ -85,7 +89,7 @@ func TestWaitThreshold(t *testing.T) {
 	for _, s := range []*screen{all, none} {
 		s.press("6")
 	}
-	if x, y := all.line(" waits: p50 "), none.line(" waits: p50 "); x != y || strings.Count(x, "≥") != 4 {
+	if x, y := all.line(" waits: p50 "), none.line(" waits: p50 "); x != y || strings.Count(x, "≥")+strings.Count(x, "≤") != 4 {
 		t.Errorf("%q, with a threshold %q", x, y)
 	}
 	p, q := all.model.pages[pageLocks].(*locksPage), none.model.pages[pageLocks].(*locksPage)
@@ -101,12 +105,12 @@ func TestWaitsInWords(t *testing.T) {
 	if f.waitInWords(waitP99) != "–" || f.waitsText() != "" {
 		t.Errorf("%q %q", f.waitInWords(waitP99), f.waitsText())
 	}
-	f.waits, f.waitNS = 1200, [len(waitShares)]int64{1e6, 2e6, 30e6, 400e6}
+	f.waits, f.waitTold = 1200, [len(waitShares)]gvl.Bounded{{NS: 1e6}, {NS: 2e6}, {NS: 30e6}, {NS: 400e6}}
 	if got := f.waitsText(); got != "1,200 waits: p50 1.0 ms  p90 2.0 ms  p99 30 ms  max 400 ms" {
 		t.Error(got)
 	}
-	f.waitsOpen = true
-	if got := f.waitInWords(waitMax); got != "≥400 ms" {
+	f.waitTold[waitP99].Bound, f.waitTold[waitMax].Bound = gvl.AtMost, gvl.AtLeast
+	if got := f.waitInWords(waitP99) + f.waitInWords(waitMax); got != "≤30 ms≥400 ms" {
 		t.Error(got)
 	}
 }
@@ -114,7 +118,7 @@ func TestWaitsInWords(t *testing.T) {
 // Soon after boot the stretch of time on the screen begins before the clock does.
 func TestWaitsAfterBoot(t *testing.T) {
 	w := newWaitLog(DefaultHistory)
-	if _, n := w.lengths(-29e9, 1e9, []int64{5e6}); n != 1 {
+	if _, n := w.lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {
 		t.Errorf("%d waits, want the one that goes on", n)
 	}
 }

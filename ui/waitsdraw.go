@@ -45,11 +45,7 @@ func waitColumns(exact bool) []column[*waitRow] {
 			return w.name, sc.theme.bold()
 		}},
 		{title: "length", width: wide(8), right: true, order: "length", compare: by("length"), text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			s := units.Duration(w.lenNS)
-			if w.open {
-				s = "≥" + s
-			}
-			return s, canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Waiting]), Attr: canvas.Bold}
+			return w.told().Duration(), canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Waiting]), Attr: canvas.Bold}
 		}},
 	}
 	if exact {
@@ -162,7 +158,7 @@ func (p *waitsPage) drawSums(a canvas.Area, sc *scene) {
 	t := &sc.theme
 	x := 1
 	if p.kept > 0 {
-		x = a.Put(x, 0, "longest "+units.Duration(p.longest), t.bold())
+		x = a.Put(x, 0, "longest "+p.longest.Duration(), t.bold())
 		x = a.Put(x, 0, "   "+units.Duration(p.sums.ns)+" in all", t.text())
 	}
 	if p.sums.exactNS > 0 {

@@ -32,7 +32,7 @@ type waitsPage struct {
 	filtered         bool
 	columnsExact     bool
 	counts           []int64 // of waitEdges
-	longest          int64
+	longest          gvl.Bounded
 	sums             waitSums
 	names            map[sampler.ThreadID]string
 	codes            map[sampler.StackID]waitCode
@@ -142,7 +142,7 @@ func (p *waitsPage) load(sc *scene, r *reading) {
 	fromNS, toNS, re := sc.atNS-sc.windowNS, sc.atNS, p.flame.listed()
 	p.filtered = p.thread != 0 || re != nil
 	p.counts = append(p.counts[:0], make([]int64, len(waitEdges)+1)...)
-	p.all, p.kept, p.exact, p.longest, p.sums = 0, 0, 0, 0, waitSums{}
+	p.all, p.kept, p.exact, p.longest, p.sums = 0, 0, 0, gvl.Bounded{}, waitSums{}
 	clear(p.names)
 	clear(p.codes)
 	take := p.picker()
@@ -151,7 +151,9 @@ func (p *waitsPage) load(sc *scene, r *reading) {
 			return
 		}
 		p.kept++
-		p.longest = max(p.longest, e.lenNS)
+		if told := e.told(); told.NS > p.longest.NS {
+			p.longest = told
+		}
 		p.sums.ns += e.lenNS
 		if e.exact {
 			p.exact++
@@ -171,7 +173,8 @@ func (p *waitsPage) load(sc *scene, r *reading) {
 	r.waits.each(fromNS, toNS, one)
 	for i := range sc.states {
 		if s := &sc.states[i]; s.State == gvl.Waiting {
-			one(&waitEvent{endNS: s.AtNS, lenNS: s.DurationNS(), thread: s.Thread, stack: s.Stack, ractor: s.Ractor, open: true})
+			w := s.Wait()
+			one(&waitEvent{endNS: s.AtNS, lenNS: s.DurationNS(), leastNS: w.LeastNS, mostNS: w.MostNS, cut: w.Cut, thread: s.Thread, stack: s.Stack, ractor: s.Ractor, open: true})
 		}
 	}
 	p.all = p.kept
@@ -319,8 +322,10 @@ func (k *waitPicker) picked() []*waitEvent {
 
 // waitOrders are the orders of waits, what stands out first.
 var waitOrders = map[string]func(x, y *waitEvent) int{
-	"length": func(x, y *waitEvent) int { return cmp.Or(cmp.Compare(y.lenNS, x.lenNS), cmp.Compare(y.endNS, x.endNS)) },
-	"start":  func(x, y *waitEvent) int { return cmp.Compare(y.fromNS(), x.fromNS()) },
+	"length": func(x, y *waitEvent) int {
+		return cmp.Or(cmp.Compare(y.told().NS, x.told().NS), cmp.Compare(y.endNS, x.endNS))
+	},
+	"start": func(x, y *waitEvent) int { return cmp.Compare(y.fromNS(), x.fromNS()) },
 	"thread": func(x, y *waitEvent) int {
 		return cmp.Or(cmp.Compare(x.thread, y.thread), cmp.Compare(y.lenNS, x.lenNS))
 	},

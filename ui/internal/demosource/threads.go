@@ -49,8 +49,11 @@ type thread struct {
 	serving sampler.Serving
 	readNS  int64 // when its stack was read last
 	// what the kernel was asked last
-	asked             activity
-	askedNS, askedCPU int64
+	asked   activity
+	askedNS int64
+	// turns is how often it was given a CPU. The counters were read at countedNS last.
+	turns                   int64
+	countedNS, cpu0, turns0 int64
 }
 
 // frame interns one frame.

@@ -48,6 +48,7 @@ func (s *Source) tick() {
 	}
 	if s.owner == nil && len(s.queue) > 0 {
 		s.owner = s.queue[0]
+		s.owner.turns++
 		s.queue = slices.Delete(s.queue, 0, 1)
 		s.owner.waiting, s.held = false, 0
 	}
@@ -78,6 +79,7 @@ func (s *Source) next(t *thread, released bool) {
 			}
 			if !released && s.owner == nil && s.held < slice { // it holds the GVL and keeps it
 				s.owner = t
+				t.turns++
 				return
 			}
 			t.waiting, t.after = true, released
@@ -143,11 +145,15 @@ func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
 	// The kernel is asked at a lower rate than memory is read: a thread at a time, in turn, and when what it does changed.
 	const askEach = 64
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
-		t.asked, t.askedNS, t.askedCPU = t.do, s.now, t.cpuNS
+		t.asked, t.askedNS = t.do, s.now
+		t.countedNS, t.cpu0, t.turns0 = s.now, t.cpuNS, t.turns+1
+	}
+	if t.waiting && depth == sampler.StackTick {
+		t.countedNS, t.cpu0, t.turns0 = s.now, t.cpuNS, t.turns+1
 	}
 	e := sampler.Thread{ID: t.id, Ractor: 1, TID: 4241 + int32(t.id), Stack: t.do.stack, Serving: t.serving, Status: sampler.Runnable,
 		Blocked: sampler.Blocked{FD: -1},
-		Kernel:  sampler.Kernel{StateAtNS: t.askedNS, CPUAtNS: t.askedNS, CPUNS: t.askedCPU, Syscall: "futex", FD: -1}}
+		Kernel:  sampler.Kernel{StateAtNS: t.askedNS, CPUAtNS: t.countedNS, CPUNS: t.cpu0, Turns: t.turns0, Syscall: "futex", FD: -1}}
 	if t.main {
 		e.Bits |= sampler.BitMain
 	}

@@ -1,0 +1,236 @@
+package gvl
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// timerNS is how often a thread that waits for the GVL up to Ruby 3.2 is woken to end the holder's time slice (do_gvl_timer in
+	// thread_pthread.c), in ns. One of the waiting threads does that for all of them.
+	timerNS = 100e6
+	// maxQueues bounds the ractors whose queues are remembered.
+	maxQueues = 256
+)
+
+// waitSpan is what is known of a wait for the GVL that goes on.
+type waitSpan struct {
+	// It began after afterNS and by byNS, CLOCK_MONOTONIC in ns. afterNS is 0 if it was already going on in the first sample of all.
+	afterNS, byNS int64
+	// From sinceNS to readNS, the last reading of its counters, the thread is known not to have run; 0: there was no reading.
+	sinceNS, readNS int64
+}
+
+// stillNS is for how long the thread is known not to have run, in ns.
+func (w *waitSpan) stillNS() int64 { return max(w.readNS-w.sinceNS, 0) }
+
+// waitEvidence is what the Classifier remembers of a wait for the GVL, to find out whether the thread had the GVL between two samples
+// that both find it waiting.
+type waitEvidence struct {
+	waitSpan
+	// The last reading of the thread's counters; cpuAtNS is 0 if there was none in this wait or the one before it.
+	cpuAtNS, cpuNS, turns int64
+	tid                   int32
+	stack                 sampler.StackID // the last one read in this wait; 0: none
+	// queued: it was seen in the queue. chosen: it was seen as the next holder. left: it was seen neither there nor chosen after that.
+	queued, chosen, left bool
+	// ranNS is when the queue said last that it had run; 0: never in this wait.
+	ranNS  int64
+	pauses uint64
+}
+
+// cpuReading is a reading of a thread's counters.
+type cpuReading struct {
+	atNS, turns int64
+	tid         int32
+	held        bool // the thread held the GVL
+}
+
+// queueSeen is a ractor's queue for the GVL as it was read last.
+type queueSeen struct {
+	ractor sampler.RactorID
+	atNS   int64
+	list   []sampler.ThreadID
+	rank   map[sampler.ThreadID]int
+}
+
+// findRequeued finds the threads that left the queue for the GVL since it was read last and came back to it. Threads leave it at its
+// head and come to its end (docs/internals/threads.md#the-gvl-and-its-queue): such a thread stands behind one that was behind it, or
+// was first and is not any more.
+func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
+	c.requeued = c.requeued[:0]
+	for i := range s.Ractors {
+		r := &s.Ractors[i]
+		if r.Torn {
+			continue
+		}
+		q := c.queueOf(r.ID)
+		if q == nil || slices.Equal(q.list, r.Queue) {
+			if q != nil {
+				q.atNS = now
+			}
+			continue
+		}
+		if len(q.list) > 0 && len(r.Queue) > 1 {
+			c.compareQueues(q, r.Queue)
+		}
+		q.list, q.atNS = append(q.list[:0], r.Queue...), now
+	}
+}
+
+// queueOf returns a ractor's queue as it was read last; nil if there are too many.
+func (c *Classifier) queueOf(id sampler.RactorID) *queueSeen {
+	for i := range c.queues {
+		if c.queues[i].ractor == id {
+			return &c.queues[i]
+		}
+	}
+	if len(c.queues) >= maxQueues {
+		return nil
+	}
+	c.queues = append(c.queues, queueSeen{ractor: id, rank: make(map[sampler.ThreadID]int)})
+	return &c.queues[len(c.queues)-1]
+}
+
+// compareQueues adds the threads that left the queue and came back to it.
+func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
+	clear(q.rank)
+	for i, id := range q.list {
+		q.rank[id] = i
+	}
+	ahead := -1
+	for i, id := range list {
+		rank, was := q.rank[id]
+		if !was {
+			continue
+		}
+		if rank < ahead || rank == 0 && i > 0 && !c.unfair {
+			c.requeued = append(c.requeued, id)
+		}
+		ahead = max(ahead, rank)
+	}
+}
+
+// waitsOn reports whether nothing new is known of a wait for the GVL.
+func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
+	w := &e.wait
+	return t.Kernel.CPUAtNS == w.cpuAtNS && (len(c.requeued) == 0 || !slices.Contains(c.requeued, t.ID)) &&
+		(t.Stack == w.stack || t.Quality != sampler.StackFresh)
+}
+
+// beginWait begins a wait for the GVL with the sample that saw it first.
+func (e *episode) beginWait(lastNS, now int64) {
+	e.wait = waitEvidence{waitSpan: waitSpan{afterNS: lastNS, byNS: now}}
+}
+
+// seeWait takes what a sample says of a thread that waits for the GVL, and waited for it in the last sample. It reports whether the
+// thread is known to have had the GVL in between: then the wait is another one.
+func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
+	w := &e.wait
+	if c.leftQueue(t, w, d) {
+		after := c.lastNS
+		*w = waitEvidence{waitSpan: waitSpan{afterNS: after, byNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
+			ranNS: now, pauses: w.pauses}
+		ran = true
+	}
+	if t.Quality == sampler.StackFresh {
+		// The frames of a thread stand still while it waits.
+		if !ran && w.stack != 0 && t.Stack != w.stack {
+			*w = waitEvidence{waitSpan: waitSpan{afterNS: c.lastNS, byNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
+				ranNS: now, pauses: w.pauses}
+			ran = true
+		}
+		w.stack = t.Stack
+	}
+	queued := t.Bits&sampler.BitQueued != 0
+	switch {
+	case queued:
+		w.queued, w.left = true, false
+	case c.proc.Era == sampler.EraSched && (d.Wait == WaitHandover || d.Wait == WaitCPUSlot):
+		w.chosen = true
+	case d.Wait == WaitYield:
+		w.left = w.queued || w.chosen
+	}
+	return c.seeCounters(s, t, e, now) || ran
+}
+
+// leftQueue reports whether a thread's place in the queue says that it had the GVL since the last sample.
+func (c *Classifier) leftQueue(t *sampler.Thread, w *waitEvidence, d *Detail) bool {
+	if t.Bits&sampler.BitQueued == 0 {
+		return false
+	}
+	return w.left || w.chosen && !c.unfair || slices.Contains(c.requeued, t.ID)
+}
+
+// seeCounters compares the counters of a thread that waits for the GVL with the last ones.
+func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episode, now int64) (ran bool) {
+	w, k := &e.wait, &t.Kernel
+	if k.CPUAtNS == w.cpuAtNS || k.CPUAtNS == 0 || k.CPUAtNS < w.byNS && w.cpuAtNS == 0 {
+		return false // none in this wait yet, or no new ones
+	}
+	first := w.cpuAtNS == 0 || t.TID != w.tid
+	moved, known := c.moved(s, k, w)
+	switch {
+	case first:
+		w.sinceNS = k.CPUAtNS
+		if b := &e.read; b.held && b.tid == t.TID && b.turns != 0 && b.turns == k.Turns {
+			// It was on a CPU when it held the GVL, and has been given none since: it fell asleep once.
+			w.sinceNS = w.byNS
+		}
+	case w.ranNS > w.cpuAtNS: // the queue said so
+		w.sinceNS = k.CPUAtNS
+		if !moved {
+			w.sinceNS = w.byNS
+		}
+	case moved && known:
+		*w = waitEvidence{waitSpan: waitSpan{afterNS: max(w.cpuAtNS, w.afterNS), byNS: max(min(k.CPUAtNS, now), w.byNS)}, stack: w.stack, queued: w.queued}
+		w.sinceNS = k.CPUAtNS
+		ran = true
+	case moved:
+		w.sinceNS = k.CPUAtNS
+	}
+	w.cpuAtNS, w.cpuNS, w.turns, w.tid, w.pauses = k.CPUAtNS, k.CPUNS, k.Turns, t.TID, s.Reads.Pauses
+	w.readNS = k.CPUAtNS
+	return ran
+}
+
+// moved reports whether a thread that waits for the GVL had a CPU since its counters were read last; known: it had the GVL, too. Up to
+// Ruby 3.2 waiting threads are woken to end the holder's time slice, and where the target is stopped for samples each stop gives every
+// thread a turn: what such a turn takes proves nothing.
+func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
+	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
+	switch {
+	case c.proc.Pauses || s.PauseNS != 0:
+		return ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(w.pauses, s.Reads.Pauses), 1)), false
+	case k.Turns == 0 || w.turns == 0:
+		return ranNS > 0, ranNS >= wokeNS
+	case turns == 0:
+		return false, false // what it had of a CPU until it fell asleep is counted late
+	case c.proc.Era == sampler.EraSched:
+		return true, true
+	}
+	return true, turns >= 2+(k.CPUAtNS-w.cpuAtNS)/timerNS || ranNS >= wokeNS
+}
+
+// seeReading remembers the last reading of a thread's counters.
+func (e *episode) seeReading(t *sampler.Thread, p place) {
+	if k := &t.Kernel; k.CPUAtNS != e.read.atNS {
+		e.read = cpuReading{k.CPUAtNS, k.Turns, t.TID, p == placeHeld}
+	}
+}
+
+// middle is the likely begin of a wait that began unseen.
+func (w *waitSpan) middle(now int64) int64 { return min(w.afterNS+(w.byNS-w.afterNS)/2, now) }
+
+// unfairQueue reports whether a thread can come to the head of the queue for the GVL: from Ruby 4.1 on, one that comes back from a
+// short call may take it from the thread that was chosen, which goes back to the head (thread_pthread.c).
+func unfairQueue(version string) bool {
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, _ := strconv.Atoi(major)
+	b, _ := strconv.Atoi(minor)
+	return a > 4 || a == 4 && b >= 1
+}

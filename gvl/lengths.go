@@ -1,0 +1,158 @@
+package gvl
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// plainParts says when a length is told as a number: if its two bounds differ by less than one in so many parts of the upper one. The
+// upper bound is then right to 6 %, about two buckets of a Histogram.
+const plainParts = 16
+
+// Bound says what a number is of the length that it stands for.
+type Bound uint8
+
+// The kinds of Bound.
+const (
+	// Exactly: the length itself.
+	Exactly Bound = iota
+	// AtMost: an upper bound. What looks like one wait may be several.
+	AtMost
+	// AtLeast: a lower bound. The wait goes on, or samples did not see one of its ends.
+	AtLeast
+)
+
+// String returns the word in JSON: "exactly", "at_most" or "at_least".
+func (b Bound) String() string {
+	switch b {
+	case AtMost:
+		return "at_most"
+	case AtLeast:
+		return "at_least"
+	}
+	return "exactly"
+}
+
+// MarshalText writes the word for JSON.
+func (b Bound) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText reads it.
+func (b *Bound) UnmarshalText(text []byte) error {
+	for _, x := range [...]Bound{Exactly, AtMost, AtLeast} {
+		if x.String() == string(text) {
+			*b = x
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no bound: exactly, at_most or at_least", text)
+}
+
+// Sign returns what stands before the number: "", "≤" or "≥".
+func (b Bound) Sign() string {
+	switch b {
+	case AtMost:
+		return "≤"
+	case AtLeast:
+		return "≥"
+	}
+	return ""
+}
+
+// Bounded is a length as it is told: a number, or a bound of it.
+type Bounded struct {
+	NS    int64
+	Bound Bound
+}
+
+// Duration writes the figure for a column, Prose for a sentence: "≤376 ms".
+func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS) }
+
+// Prose writes the figure for a sentence.
+func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
+
+// boundedOf returns how a length between two bounds is told; open: it can become longer, or was longer than seen.
+func boundedOf(leastNS, mostNS int64, open bool) Bounded {
+	vague := mostNS-leastNS > mostNS/plainParts
+	switch {
+	case open && (!vague || leastNS >= mostNS/2) && mostNS > 0:
+		return Bounded{leastNS, AtLeast}
+	case vague:
+		return Bounded{mostNS, AtMost}
+	}
+	return Bounded{mostNS, Exactly}
+}
+
+// Lengths counts waits whose lengths lie between two bounds. The zero value is empty.
+type Lengths struct {
+	// least and most count each wait by its two bounds, likely by the middle between samples.
+	least, likely, most Histogram
+	// open is how many of them can become longer.
+	open int64
+}
+
+// Add counts a wait. One that goes on counts with what it has lasted so far.
+func (l *Lengths) Add(w *Wait) {
+	ns := w.NS()
+	l.least.Add(min(w.LeastNS, w.MostNS))
+	l.likely.Add(ns)
+	l.most.Add(w.MostNS)
+	if w.Open() {
+		l.open++
+	}
+}
+
+// Merge adds what another one has counted.
+func (l *Lengths) Merge(o *Lengths) {
+	l.least.Merge(&o.least)
+	l.likely.Merge(&o.likely)
+	l.most.Merge(&o.most)
+	l.open += o.open
+}
+
+// Reset empties the lengths and keeps the memory.
+func (l *Lengths) Reset() {
+	l.least.Reset()
+	l.likely.Reset()
+	l.most.Reset()
+	l.open = 0
+}
+
+// clone returns a copy.
+func (l *Lengths) clone() Lengths {
+	return Lengths{least: l.least.clone(), likely: l.likely.clone(), most: l.most.clone(), open: l.open}
+}
+
+// Count returns how many waits were counted.
+func (l *Lengths) Count() int64 { return l.most.n }
+
+// Likely returns the lengths as the middles between samples: an estimate, for comparing and for pictures.
+func (l *Lengths) Likely() *Histogram { return &l.likely }
+
+// Told returns the lengths that shares of the waits did not exceed; shares must grow, and so do the numbers.
+func (l *Lengths) Told(shares ...float64) []Bounded {
+	out := make([]Bounded, 0, len(shares))
+	for _, q := range shares {
+		least, _ := l.least.quantile(q)
+		most := l.most.Quantile(q)
+		// As long as a wait can become longer, so can each of the lengths; a part of one is told only of those that are the longest.
+		open := l.open > 0 && (most-least <= most/plainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
+		f := boundedOf(least, most, open)
+		if n := len(out); n > 0 && f.NS < out[n-1].NS {
+			// A lower bound that is below the number before it says less than the upper bound.
+			if before := out[n-1]; before.Bound == AtMost {
+				f = Bounded{max(l.most.Quantile(q), before.NS), AtMost}
+			} else {
+				f.NS = before.NS
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// Quantile returns the length that a share of the waits did not exceed.
+func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
+
+// Counts adds how many waits lie between edges to out, as Histogram.Counts.
+func (l *Lengths) Counts(edges, out []int64) { l.likely.Counts(edges, out) }
