@@ -1,0 +1,166 @@
+package live_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// shortTurns has threads that compute and log when they had the GVL, and one that has it for some 20 µs at a time and logs when it gave it
+// up and had it again.
+const shortTurns = `
+def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+going, turns = true, []
+computing = ARGV[0].to_i.times.map do |i|
+  Thread.new do
+    mine, from, last = [], now, now
+    while going
+      at = now
+      if at - last > 1_000_000
+        mine << [from, last]
+        from = at
+      end
+      last = at
+    end
+    mine << [from, last]
+  end
+end
+passes, begun = [], Queue.new
+short = Thread.new do
+  Thread.current.name = "short"
+  last = now
+  begun << true
+  while going
+    Thread.pass
+    at = now
+    passes << [last, at] if at - last > 1_000_000
+    last = at
+  end
+end
+begun.pop
+$stdout.puts "ready"
+$stdout.flush
+$stdin.gets
+going = false
+require "json"
+puts JSON.dump("passes" => (short.join; passes), "turns" => computing.flat_map(&:value))
+$stdout.flush
+`
+
+// shortTurnsLog is what it logs: pairs of times in ns.
+type shortTurnsLog struct {
+	Passes, Turns [][2]int64
+}
+
+// bounds returns the bounds of the longest wait of the thread with short turns, as far as it reaches into a stretch of time. It waited within
+// each pass, and for as long as another thread had the GVL without a break. Between two such turns it may have had the GVL and given it up
+// again, for an interrupt, before it came back from Thread.pass.
+func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most int64) {
+	for _, p := range l.Passes {
+		a, b := max(p[0], fromNS), min(p[1], toNS)
+		most = max(most, b-a)
+		for _, turn := range l.Turns {
+			least = max(least, min(turn[1], b)-max(turn[0], a))
+		}
+	}
+	return least, most
+}
+
+// TestWaitsAgainstTheProgramsLog: a thread with turns of 20 µs is found waiting in nearly every sample. The length of its longest wait
+// agrees with the program's own log.
+func TestWaitsAgainstTheProgramsLog(t *testing.T) {
+	for _, c := range []struct {
+		rate      float64
+		computing int
+		full      bool // no CPU is free
+		long      bool
+	}{
+		{30, 1, false, true}, {100, 3, false, false}, {1000, 1, false, true}, {1000, 3, false, true},
+		{30, 3, true, true}, {100, 1, true, true}, {1000, 3, true, true},
+	} {
+		t.Run(fmt.Sprintf("%g Hz beside %d, full %v", c.rate, c.computing, c.full), func(t *testing.T) {
+			if c.long {
+				rubytest.Long(t)
+			}
+			rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+				if !r.AtLeast(3, 0) {
+					return // methods without an end
+				}
+				if c.full {
+					for range 2 {
+						busy := exec.Command("sh", "-c", "while :; do :; done")
+						if err := busy.Start(); err != nil {
+							t.Fatal(err)
+						}
+						defer func() { busy.Process.Kill(); busy.Wait() }()
+					}
+				}
+				p := r.Start(t, shortTurns, rubytest.Options{Args: []string{fmt.Sprint(c.computing)}})
+				p.Expect(t, "ready")
+				waitsAgainstLog(t, r, p, c.rate)
+			})
+		})
+	}
+}
+
+func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate float64) {
+	s, err := live.Open(t.Context(), p.PID, live.Options{StackRate: min(rate, 100), LockRate: rate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m := gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	var fromNS, toNS int64
+	readNS, blind := make(map[sampler.ThreadID]int64), make(map[sampler.ThreadID]int64) // the longest time between two readings of the counters
+	if err := s.Run(ctx, func(x *sampler.Sample) {
+		if fromNS == 0 {
+			fromNS = x.TimeNS
+		}
+		toNS = x.TimeNS
+		m.Feed(x)
+		for i := range x.Threads {
+			th := &x.Threads[i]
+			if last := readNS[th.ID]; last != 0 {
+				blind[th.ID] = max(blind[th.ID], th.Kernel.CPUAtNS-last)
+			}
+			readNS[th.ID] = th.Kernel.CPUAtNS
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.Send(t, "end")
+	var log shortTurnsLog
+	p.JSON(t, &log)
+	least, most := log.bounds(fromNS, toNS)
+	st := m.Stat(0)
+	i := slices.IndexFunc(st.Threads, func(th gvl.StatThread) bool { return th.Name != nil && *th.Name == "short" })
+	if i < 0 || len(log.Passes) == 0 {
+		t.Fatalf("no such thread among %d, %d passes", len(st.Threads), len(log.Passes))
+	}
+	w, id := &st.Threads[i].Waits, st.Threads[i].ID
+	blindNS := max(blind[id], toNS-readNS[id])
+	t.Logf("%d waits, p50 %s p90 %s p99 %s max %s; by the log the longest took %d to %d ms; not looked at for %d ms", w.Count, w.P50().Prose(),
+		w.P90().Prose(), w.P99().Prose(), w.Max().Prose(), least/1e6, most/1e6, blindNS/1e6)
+	if w.P50NS > w.P90NS || w.P90NS > w.P99NS || w.P99NS > w.MaxNS {
+		t.Errorf("the lengths do not grow: %+v", w)
+	}
+	// A number is right to a sixteenth, and one of a Histogram to 3 %.
+	switch f := w.Max(); {
+	case f.Bound != gvl.AtLeast && f.NS < least*90/100, f.Bound == gvl.AtLeast && f.NS > most*103/100, f.Bound == gvl.Exactly && f.NS > most*110/100:
+		t.Errorf("max %s, by the log %d to %d", f.Prose(), least, most)
+	}
+	// From 3.3 on each turn shows in the counters: what is told apart reaches at most from one reading of them to another.
+	if r.AtLeast(3, 3) && w.MaxNS > most*103/100+2*blindNS {
+		t.Errorf("max %s, by the log %d at most: two waits are told as one", w.Max().Prose(), most)
+	}
+}
