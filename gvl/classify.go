@@ -202,7 +202,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		e, out := &r.v, &c.out[i]
 		if flipped {
 			c.classify(s, t, i, ri, e, mid, now, out)
-			c.flip(e, out, mid)
+			c.flip(e, out, mid, now)
 			continue
 		}
 		// What is sure of a wait for a lock depends on whether rates are lowered.
@@ -252,11 +252,14 @@ func (c *Classifier) haltedBy(s *sampler.Sample) string {
 
 // flip takes a thread over into the time in which the process is held from outside, or out of it: a wait for the GVL ends there, and
 // one that goes on begins anew.
-func (c *Classifier) flip(e *episode, out *ThreadState, mid int64) {
+func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.haltedNS = mid
 	if e.last.State == Waiting {
 		e.last.SinceNS = max(e.last.SinceNS, mid)
 		out.SinceNS = e.last.SinceNS
+		// The time in which the process was held is no part of a wait.
+		e.beginWait(c.lastNS, now)
+		out.wait = e.wait.waitSpan
 	}
 	c.hold(e, out)
 }
