@@ -24,8 +24,10 @@ type second struct {
 	at        int64
 	sums      map[sumKey]int64
 	sampledNS int64
-	gcNS      int64
-	waits     Lengths
+	// samples is the number of samples in this second.
+	samples int
+	gcNS    int64
+	waits   Lengths
 	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
@@ -211,6 +213,7 @@ func (c *collector) Tick(k *Tick) {
 		c.turns = c.turns[:0]
 	}
 	c.rotate(st.toNS / 1e9)
+	c.cur.samples++
 	c.beginTurns()
 	for i, slot := range k.Slots {
 		if slot < 0 {

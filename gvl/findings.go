@@ -108,10 +108,13 @@ type hit struct {
 	severity Severity
 	// text and the rest are filled when the score is at least 1. In title and text what differs between present and past is put by tense.
 	title, text, next string
-	threads           []sampler.ThreadID
-	stack             sampler.StackID
-	peer              sampler.PeerID
-	object            uint64
+	// nextStarved is what to do while the process is short of CPU, when more processes or threads would only divide the same CPUs. It is
+	// empty if next holds then, too.
+	nextStarved string
+	threads     []sampler.ThreadID
+	stack       sampler.StackID
+	peer        sampler.PeerID
+	object      uint64
 	// endpoint is the one that most of it is of; "": none, or it is not known.
 	endpoint string
 	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
@@ -162,6 +165,9 @@ type rule struct {
 	eval     func(*window) hit
 }
 
+// ruleStarved is the rule whose finding changes what the others advise.
+const ruleStarved = "cpu_starved"
+
 // rules are listed causes before symptoms, which decides where rank, severity and what they explain don't.
 var rules = [...]rule{
 	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},
@@ -169,7 +175,7 @@ var rules = [...]rule{
 	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
 	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
 	{id: "memory_grows", rank: rankCause, eval: evalMemoryGrows},
-	{id: "cpu_starved", rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
+	{id: ruleStarved, rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
 	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
 	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, eval: evalConvoy},
@@ -370,10 +376,24 @@ func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.told()
 	h := &st.last
+	next := h.next
+	if h.nextStarved != "" && f.starved() {
+		next = h.nextStarved
+	}
 	return Finding{
-		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: h.next, SinceNS: st.trueNS,
+		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: next, SinceNS: st.trueNS,
 		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
 	}
+}
+
+// starved reports whether the process is short of CPU.
+func (f *Findings) starved() bool {
+	for i := range rules {
+		if rules[i].id == ruleStarved {
+			return f.states[i].raised && f.states[i].endedNS == 0
+		}
+	}
+	return false
 }
 
 // forget moves a finding to the past.
@@ -447,6 +467,14 @@ func (f *Findings) ranked() []int {
 			out = append(out, i)
 		}
 	}
+	// A symptom of a lack of CPU does not lead before the lack.
+	starved := f.starved()
+	severity := func(i int) Severity {
+		if starved && rules[i].rank == rankSymptom {
+			return min(f.states[i].last.severity, SeverityWarn)
+		}
+		return f.states[i].last.severity
+	}
 	slices.SortStableFunc(out, func(a, b int) int {
 		x, y := &f.states[a], &f.states[b]
 		xRank, yRank := rules[a].rank, rules[b].rank
@@ -454,7 +482,7 @@ func (f *Findings) ranked() []int {
 		if d := cmp.Or(cmp.Compare(ended(x), ended(y)), cmp.Compare(min(xRank, rankCause), min(yRank, rankCause))); d != 0 || xRank == rankStandstill {
 			return d
 		}
-		return cmp.Or(cmp.Compare(y.last.severity, x.last.severity), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
+		return cmp.Or(cmp.Compare(severity(b), severity(a)), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
 	})
 	return out
 }

@@ -2,6 +2,7 @@ package gvl
 
 import (
 	"cmp"
+	"math"
 	"strings"
 
 	"github.com/ddtop/ddtop/internal/units"
@@ -27,20 +28,31 @@ func evalCPUStarved(w *window) hit {
 	// Nobody waits for that work but its own thread: a little of it beside much else is not trouble.
 	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
 	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
-	h := hit{severity: SeverityWarn, score: max(holders, outside, container)}
+	// Counters of single threads are read too rarely at low rates. Those of the process are not.
+	used, lacked := w.heldWithoutCPU()
+	process := least(lacked/w.limits.starvedDelay, w.share(w.total.ns[Running]+w.total.ns[GC])/w.limits.starvedTurns)
+	h := hit{severity: SeverityWarn, score: max(holders, outside, container, process)}
 	if h.score < 1 {
 		return h
 	}
-	if holders >= 1 && delay >= w.limits.starvedDelayCrit || outside >= 1 && delayOutside >= w.limits.starvedDelayCrit ||
+	if holders >= 1 && delay >= w.limits.starvedDelayCrit || process >= 1 && lacked >= w.limits.starvedDelayCrit || outside >= 1 && delayOutside >= w.limits.starvedDelayCrit ||
 		container >= 1 && throttled >= w.limits.throttledCrit {
 		h.severity = SeverityCrit
 	}
-	h.explains = max(w.withWaiters(w.holderWait)+w.nativeWait, w.ofAll(min(stopped, 1)))
+	wait := w.holderWait
+	if process >= 1 {
+		wait = max(wait, int64(lacked*float64(w.total.ns[Running]+w.total.ns[GC])))
+	}
+	h.explains = max(w.withWaiters(wait)+w.nativeWait, w.ofAll(min(stopped, 1)))
 	h.title = "Short of CPU"
 	h.next = "fewer workers on this machine, or more CPUs"
 	var said []string
-	if holders >= 1 {
+	switch {
+	case holders >= 1:
 		said = append(said, "the thread with the GVL was ready and had no CPU for "+units.RoundPercent(delay)+" of its turns")
+	case process >= 1:
+		said = append(said, "Ruby code "+tense("has", "had")+" the GVL "+units.RoundPercent(w.share(w.total.ns[Running]+w.total.ns[GC]))+
+			" of the time, and all threads together "+tense("get", "got")+" only "+units.RoundPercent(used)+" of a CPU")
 	}
 	if outside >= 1 {
 		said = append(said, "threads at work outside the GVL were ready and had no CPU for "+units.RoundPercent(delayOutside)+" of that work")
@@ -57,6 +69,36 @@ func evalCPUStarved(w *window) hit {
 	}
 	h.text = strings.Join(said, "; ")
 	return h
+}
+
+const (
+	// counterSpanNS is the shortest time between two readings of the process's counters that a rule uses.
+	counterSpanNS = 2e9
+	// heldSigmas is how many standard deviations the measured share of the GVL's time may be too high by chance.
+	heldSigmas = 4
+)
+
+// heldWithoutCPU returns the share of one CPU that the whole process used, and the share of the time in which Ruby code held the GVL and
+// cannot have had a CPU: even if no thread used a CPU for anything else. The second is a lower bound: the number of samples limits how
+// well the time with the GVL is known. It is zero where the kernel does not say that tasks waited for a CPU (PSI), because time asleep in
+// the kernel can look like time without a CPU at low rates.
+func (w *window) heldWithoutCPU() (used, lacked float64) {
+	first, last := &w.firstPr, &w.lastPr
+	span := last.AtNS - first.AtNS
+	held := w.share(w.total.ns[Running] + w.total.ns[GC])
+	if first.AtNS == 0 || span < counterSpanNS || held == 0 || w.samples == 0 {
+		return 0, 0
+	}
+	used = ratio(last.UserNS+last.SystemNS-first.UserNS-first.SystemNS, span)
+	if last.Pressure.Source == sampler.PressureNone || last.Pressure.Source != first.Pressure.Source ||
+		ratio(last.Pressure.CPUSomeNS-first.Pressure.CPUSomeNS, span) < w.limits.starvedDelay {
+		return used, 0
+	}
+	// Samples within one time slice can all see the same thread.
+	n := min(float64(w.samples), float64(w.sampledNS)/sliceNS)
+	most := float64(max(len(w.ractors), 1))
+	sure := held - heldSigmas*math.Sqrt(held*max(most-held, 0)/max(n, 1))
+	return used, max(sure-used, 0) / held
 }
 
 const (

@@ -34,6 +34,7 @@ func evalSaturated(w *window) hit {
 		w.blameText(&h)
 		h.then(w.whoTakesGVL)
 		h.next = w.saturatedNext(r)
+		h.nextStarved = "give the process more CPU first: it keeps the GVL longer because it has none, and more processes would share the same CPUs"
 	}
 	return h
 }
@@ -150,6 +151,7 @@ func (w *window) threadHogs() hit {
 	}
 	h.then(w.whoTakesGVL)
 	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
+	h.nextStarved = "give the process more CPU first; then lower this thread's Thread#priority, or call Thread.pass in it"
 	return h
 }
 
@@ -199,6 +201,7 @@ func (w *window) routeHogs() hit {
 		tense("costs", "cost") + " others " + w.waits.Quantile(.95).Prose() + " (p95)"
 	h.then(w.whoTakesGVL)
 	h.next = "move this work to another process or to a job, or call Thread.pass in it"
+	h.nextStarved = "give the process more CPU first; then call Thread.pass in this work"
 	return h
 }
 
@@ -234,8 +237,10 @@ func evalStuck(w *window) hit {
 		h.next = "look at its stack and at what it waits for: a C function that does not release the GVL, or a page from the disk"
 	case c:
 		h.next = "this C function does not release the GVL: upgrade its gem, do it in smaller parts, or in another process"
+		h.nextStarved = "this C function does not release the GVL: upgrade its gem, or do it in smaller parts"
 	default:
 		h.next = "one step of this Ruby code takes that long: do it in smaller parts, or in another process"
+		h.nextStarved = "one step of this Ruby code takes that long: do it in smaller parts"
 	}
 	return h
 }

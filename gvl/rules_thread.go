@@ -156,6 +156,7 @@ func evalAllBusy(w *window) hit {
 			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads " + tenseAre + " busy " + units.RoundPercent(share) + " of the time, mostly " +
 				w.mostly()
 			h.next = "fix the cause above first; add workers only if there is none"
+			h.nextStarved = "give the process more CPU first: more workers would share the same CPUs"
 		}
 	}
 	return h
