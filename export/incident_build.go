@@ -201,7 +201,9 @@ func (b *incidentBuilder) addThreads() {
 		}
 		t.Rests = rest*1000 >= all*995
 		if f := figures[lane.id]; f != nil {
-			t.CPU = units.ProseDuration(f.CPUNS)
+			if f.CPUNS != nil {
+				t.CPU = units.ProseDuration(*f.CPUNS)
+			}
 			if f.Waits.Count > 0 {
 				t.Waits = fmt.Sprintf("%s, p99 %s, longest %s", units.Plural(int(f.Waits.Count), "wait", "waits"), waitSpan(f, f.Waits.P99()), waitSpan(f, f.Waits.Max()))
 			}

@@ -211,7 +211,12 @@ func statColumns() []statColumn {
 			}
 			return share(ns, listedNS(&t.NS))
 		}},
-		{"cpu", func(t *gvl.StatThread) string { return units.ProseDuration(t.CPUNS) }},
+		{"cpu", func(t *gvl.StatThread) string {
+			if t.CPUNS == nil {
+				return "–"
+			}
+			return units.ProseDuration(*t.CPUNS)
+		}},
 		{"waits", func(t *gvl.StatThread) string { return fmt.Sprint(t.Waits.Count) }},
 		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50()) }},
 		{"p90", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P90()) }},

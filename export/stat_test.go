@@ -41,7 +41,7 @@ func TestStatHasEveryState(t *testing.T) {
 
 func demoStat() gvl.Stat {
 	thread := func(id int, name string, ns gvl.StatStates) gvl.StatThread {
-		t := gvl.StatThread{ID: sampler.ThreadID(id), TID: ptr(int32(4000 + id)), Ractor: 1, NS: ns, CPUNS: ns.Running}
+		t := gvl.StatThread{ID: sampler.ThreadID(id), TID: ptr(int32(4000 + id)), Ractor: 1, NS: ns, CPUNS: &ns.Running}
 		if name != "" {
 			t.Name = &name
 		}

@@ -25,6 +25,8 @@ type threadTotals struct {
 
 	cpuAtNS, cpuNS, delayNS          int64 // the last reading
 	cpuSumNS, delaySumNS, waitDelayN int64
+	// cpuKnown: the counters were read twice, so that the sums say something.
+	cpuKnown bool
 
 	ns     [NumStates]int64
 	waitNS [NumWaitKinds]int64
@@ -251,7 +253,7 @@ func (t *threadTotals) counters(th *sampler.Thread, state State) {
 		return
 	}
 	if t.cpuAtNS != 0 && k.CPUNS >= t.cpuNS && k.RunDelayNS >= t.delayNS {
-		t.cpuSumNS += k.CPUNS - t.cpuNS
+		t.cpuSumNS, t.cpuKnown = t.cpuSumNS+k.CPUNS-t.cpuNS, true
 		delay := k.RunDelayNS - t.delayNS
 		t.delaySumNS += delay
 		if t.waitedAtRead {

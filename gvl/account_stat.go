@@ -145,8 +145,11 @@ func (t *threadTotals) noCPU() StatNoCPU {
 
 func (a *Account) statThread(v *threadTotals, open int64) StatThread {
 	t := StatThread{
-		ID: v.id, Main: v.main, Ractor: v.ractor, NS: StatesOf(v.ns), CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
+		ID: v.id, Main: v.main, Ractor: v.ractor, NS: StatesOf(v.ns),
 		Waits: a.statWaits(&v.waitNS, &v.afterNS, &v.hist, open, v.waitDelayN), Gone: v.gone, NoCPU: v.noCPU(),
+	}
+	if v.cpuKnown {
+		t.CPUNS, t.RunDelayNS = &v.cpuSumNS, &v.delaySumNS
 	}
 	if v.tid != 0 {
 		tid := v.tid

@@ -59,8 +59,8 @@ func TestStat(t *testing.T) {
 	if one.NS.Running != 6*ms || one.NS.Waiting != 6*ms || two.NS.Waiting != 6*ms || two.NS.Running != 6*ms {
 		t.Errorf("%+v %+v", one.NS, two.NS)
 	}
-	if one.CPUNS != 4*ms-100 || one.RunDelayNS != 3*ms-10 || one.Waits.RunDelayNS != 2*ms {
-		t.Errorf("cpu %d, run delay %d, of it waiting %d", one.CPUNS, one.RunDelayNS, one.Waits.RunDelayNS)
+	if *one.CPUNS != 4*ms-100 || *one.RunDelayNS != 3*ms-10 || one.Waits.RunDelayNS != 2*ms {
+		t.Errorf("cpu %d, run delay %d, of it waiting %d", *one.CPUNS, *one.RunDelayNS, one.Waits.RunDelayNS)
 	}
 	if w := one.Waits; w.Count != 1 || w.AtLeast || w.InProgress != 1 || w.Max() != (Bounded{8 * ms, AtMost}) || w.ResolutionNS != 4*ms || w.QueueNS != 6*ms {
 		t.Errorf("wait going on: %+v", w)
@@ -257,7 +257,7 @@ func TestNoCPUByState(t *testing.T) {
 	step(native(), 20*ms)
 	step(native(), 23*ms) // 3 of native
 	th := x.a.Stat().Threads[0]
-	if want := (StatNoCPU{Running: 9 * ms, Native: 7 * ms}); th.NoCPU != want || th.RunDelayNS != 22*ms {
-		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, th.RunDelayNS, want, 22*ms, th.NS)
+	if want := (StatNoCPU{Running: 9 * ms, Native: 7 * ms}); th.NoCPU != want || *th.RunDelayNS != 22*ms {
+		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, *th.RunDelayNS, want, 22*ms, th.NS)
 	}
 }

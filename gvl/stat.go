@@ -104,9 +104,10 @@ type StatThread struct {
 	Main   bool             `json:"main"`
 	Ractor sampler.RactorID `json:"ractor"`
 	NS     StatStates       `json:"ns"`
-	// CPUNS is the native thread's time on a CPU, RunDelayNS its time runnable without one, as the kernel counts.
-	CPUNS      int64     `json:"cpu_ns"`
-	RunDelayNS int64     `json:"run_delay_ns"`
+	// CPUNS is the native thread's time on a CPU, RunDelayNS its time runnable without one, as the kernel counts. Both are nil if the
+	// counters were not read twice in the window.
+	CPUNS      *int64    `json:"cpu_ns"`
+	RunDelayNS *int64    `json:"run_delay_ns"`
 	NoCPU      StatNoCPU `json:"no_cpu_ns"`
 	Waits      StatWaits `json:"waits"`
 	// Gone: the thread ended within the window.

@@ -21,6 +21,9 @@ const (
 	// excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together cost less
 	// than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
 	cpuShareNS = 330_000
+	// oldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by themselves, so that
+	// one reading a second, at 1.3 µs a thread, keeps all of a thread's CPU time.
+	oldestCPUNS = 1_000_000_000
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, once it had a CPU.
 	settleNS = 3_000_000
 	// procNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
@@ -195,7 +198,8 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 			if old < idleCPUNS {
 				working++
 			}
-			if all || s.Depth == sampler.StackTick && (owner || s.TimeNS-w.k.CPUAtNS >= max(old, young)) {
+			age := s.TimeNS - w.k.CPUAtNS
+			if all || age >= oldestCPUNS || s.Depth == sampler.StackTick && (owner || age >= max(old, young)) {
 				v.readCPU(t.TID, w)
 			}
 		}
@@ -217,6 +221,17 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 				}
 				delete(v.threads, id)
 			}
+		}
+	}
+}
+
+// lastCounters reads the CPU counters of all threads of the last sample, so that the time up to its end counts.
+func (v *kernelView) lastCounters(s *sampler.Sample) {
+	for i := range s.Threads {
+		if t := &s.Threads[i]; t.TID != 0 {
+			w := v.of(i, t.ID)
+			v.readCPU(t.TID, w)
+			t.Kernel = w.k
 		}
 	}
 }

@@ -189,7 +189,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	defer s.beside()()
 	defer s.tickBegan.Store(0)
 	s.tickBegan.Store(monotonic())
-	defer s.stopWith(ctx)()
+	undo := s.stopWith(ctx)
+	defer undo()
 	s.running.Store(true)
 	defer s.running.Store(false)
 	s.warmUp()
@@ -235,6 +236,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
 		select {
 		case <-ctx.Done():
+			undo()
+			s.last(emit, &sample)
 			return nil
 		default:
 		}
@@ -319,6 +322,29 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.tickBegan.Store(0)
 		emit(&sample)
 	}
+}
+
+// last takes one more sample when sampling is asked to end, with all counters: what the kernel adds up is then known up to the end,
+// however rarely it was read before. No process is stopped for it. A read that fails leaves the sample out.
+func (s *Source) last(emit func(*sampler.Sample), sample *sampler.Sample) {
+	if sample.TimeNS == 0 {
+		return // there is no sample to end with
+	}
+	s.reader.Resume()
+	s.ticking.Lock()
+	err := s.reader.Read(sampler.LockTick, sample)
+	if err == nil {
+		sample.PauseNS = 0
+		s.view.fill(sample, false)
+		s.view.lastCounters(sample)
+	}
+	s.ticking.Unlock()
+	if err != nil || !s.proc.Alive() {
+		return
+	}
+	s.lastProc = 0
+	s.slowCounters(sample, false)
+	emit(sample)
 }
 
 // beside does, beside the sampling, what takes too long for a tick: it names the sockets that could not be asked for their

@@ -1,0 +1,62 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// TestCountersAtLowRates samples at the rates that a small budget leaves on a full machine. The CPU counters of threads must not get old with
+// them, and the last sample must have them up to the end: what a thread used before that would be missing. It needs a process, because
+// the rule and the end of sampling meet in the clock alone.
+func TestCountersAtLowRates(t *testing.T) {
+	r := rubytest.One(t)
+	p := r.Start(t, `
+		Thread.new { loop { 1 + 1 } }
+		puts "up"
+		$stdout.flush
+		sleep
+	`, rubytest.Options{})
+	p.Expect(t, "up")
+	s := open(t, p.PID, live.Options{StackRate: 1, LockRate: 5})
+	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
+	defer cancel()
+	// Of each thread: when its counters were read last.
+	read := map[sampler.ThreadID]int64{}
+	var endedNS, lastNS int64
+	samples, lockReads := 0, 0
+	err := s.Run(ctx, func(x *sampler.Sample) {
+		samples++
+		lastNS = x.TimeNS
+		for i := range x.Threads {
+			th := &x.Threads[i]
+			if age := x.TimeNS - th.Kernel.CPUAtNS; age >= int64(time.Second) {
+				t.Errorf("sample %d: the counters of thread %d are %v old", samples, th.ID, time.Duration(age))
+			}
+			if x.Depth == sampler.LockTick && th.Kernel.CPUAtNS != read[th.ID] {
+				lockReads++
+			}
+			read[th.ID] = th.Kernel.CPUAtNS
+		}
+		if samples == 12 {
+			endedNS = x.TimeNS
+			cancel()
+		}
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if samples < 13 || lockReads == 0 {
+		t.Errorf("%d samples, and %d readings in lock ticks; want one more after the end was asked for", samples, lockReads)
+	}
+	for id, at := range read {
+		if at <= endedNS || at < lastNS {
+			t.Errorf("the counters of thread %d were read last %v before the last sample", id, time.Duration(lastNS-at))
+		}
+	}
+}
