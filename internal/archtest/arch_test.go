@@ -45,7 +45,7 @@ var rules = map[string][]string{
 	"recording":                    {"sampler"},
 	"push":                         {"internal/safefile"},
 	"ui":                           {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
-	"internal/cli":                 {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile"},
+	"internal/cli":                 {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
 	"internal/workload":            {},
 	"internal/safefile":            {},
 	"internal/rubytest":            {},

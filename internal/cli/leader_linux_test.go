@@ -125,13 +125,13 @@ func TestEndsAreNotMistaken(t *testing.T) {
 	}
 }
 
-// TestTooFewDescriptors: what can't be looked at for lack of descriptors is neither gone nor forbidden. With fewer than eight
-// the Go runtime does not start.
+// TestTooFewDescriptors: what can't be looked at for lack of descriptors is neither gone nor forbidden. With fewer than eight,
+// and the two of its own poller, the Go runtime does not start.
 func TestTooFewDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	pid := strconv.Itoa(p.PID)
-	for _, limit := range []int{8, 12, 20} {
+	for _, limit := range []int{11, 14, 20} {
 		for _, args := range [][]string{{"dump", "-p", pid}, {"ps"}} {
 			cmd, out, errs := prepare(t.Context(), args...)
 			shell := append([]string{"/bin/sh", "-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(limit), ddtop}, args...)
