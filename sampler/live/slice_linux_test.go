@@ -46,7 +46,7 @@ func TestShortSlice(t *testing.T) {
 			cancel()
 		}
 	})
-	if err != nil || n != 10 {
+	if err != nil || n < 10 { // one more sample ends the sampling
 		t.Fatalf("%d ticks: %v", n, err)
 	}
 	endsSoon(t, tid)
