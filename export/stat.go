@@ -296,6 +296,32 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
+// statSource says how it was learned what threads did, unless that was by polling because nothing else was asked for.
+func statSource(b *strings.Builder, s *gvl.Stat) {
+	x := s.Source
+	if x == nil || x.Kind != "switches" && x.Why == "" {
+		return
+	}
+	seconds := float64(max(s.DurationNS, 1)) / 1e9
+	switch {
+	case x.Kind != "switches" && x.Records == 0:
+		fmt.Fprintf(b, "by polling: %s", flamegraph.Printable(x.Why))
+	default:
+		fmt.Fprintf(b, "by thread switches: %.0f records a second, which take the kernel %s of a CPU", float64(x.Records)/seconds,
+			units.FinePercent(float64(x.KernelNS)/1e9/seconds))
+		if x.Lost > 0 {
+			fmt.Fprintf(b, "; %d had no room", x.Lost)
+		}
+		if x.FailedWords > 0 {
+			fmt.Fprintf(b, "; %d words of memory could not be read", x.FailedWords)
+		}
+		if x.Why != "" {
+			fmt.Fprintf(b, "; polled from then on: %s", flamegraph.Printable(x.Why))
+		}
+	}
+	fmt.Fprintln(b)
+}
+
 func statFoot(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintf(b, "sampled %d times: %s stacks, %s lock; torn %d, retried %d, partial %d, failed %d, late %d", s.Samples,
 		rateText(s.Rate.Stack), rateText(s.Rate.Lock), s.Torn, s.Retried, s.Partial, s.Failed, s.Late)
@@ -309,6 +335,7 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintf(b, "; names left out %d, since all of them take too much memory", s.NamesLeftOut)
 	}
 	fmt.Fprintln(b)
+	statSource(b, &s)
 	for _, g := range s.GVL {
 		if g.Waits.Count > 0 {
 			fmt.Fprint(b, g.Waits.Known())

@@ -51,6 +51,21 @@ type Stat struct {
 	// Exact is what probes saw in the process, over about the same time; nil: there were none, or it is a recording, which has the changes
 	// alone. Who has put them there fills it.
 	Exact *exact.Stat `json:"exact"`
+	// Source says how it was learned what threads did. It is nil of a recording. Who has the process at hand fills it.
+	Source *StatSource `json:"source"`
+}
+
+// StatSource says how it was learned what threads did: by "switches" of threads, or by "polling".
+type StatSource struct {
+	Kind string `json:"kind"`
+	// Why says why it was not by switches, though that was asked for, or not all the time. It is empty if neither is so.
+	Why string `json:"why"`
+	// Records is how many intervals on a CPU were recorded, Lost how many had no room, FailedWords how many words of memory could not be
+	// read. KernelNS is how long the kernel took to make the records, in ns.
+	Records     uint64 `json:"records"`
+	Lost        uint64 `json:"lost"`
+	FailedWords uint64 `json:"failed_words"`
+	KernelNS    int64  `json:"kernel_ns"`
 }
 
 // StatRates holds the sampling rates in Hz.

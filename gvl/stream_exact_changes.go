@@ -120,6 +120,10 @@ func (s *Stream) changed(g *sampler.Change, place int, at int64, initial bool) {
 		s.enter(r, sampler.GVLReleased, at, false, false)
 		r.known, r.endedNS = false, at
 	case sampler.GVLReleased, sampler.GVLQueued, sampler.GVLChosen, sampler.GVLHeld:
+		if g.State == sampler.GVLHeld && g.Stack != 0 && r.gvl == sampler.GVLHeld && r.known && e.holder == r && !r.unbegun {
+			s.runs(r, g.Stack, at)
+			return
+		}
 		goesOn := sampler.StackID(0)
 		if g.State == sampler.GVLHeld && g.Stack != 0 && placeOf(r.state) == placeWaiting {
 			s.waitedWith(r, g.Stack, at)
@@ -142,6 +146,14 @@ func (s *Stream) changed(g *sampler.Change, place int, at int64, initial bool) {
 			s.listedNow(r, &u)
 		}
 	}
+}
+
+// runs takes the stack that the holder of the GVL has at a time.
+func (s *Stream) runs(r *streamThread, stack sampler.StackID, at int64) {
+	s.read(r, look{stack, r.look.serving}, at)
+	l := s.mainLane()
+	s.settleLock(l, at)
+	l.now.Stack = stack
 }
 
 // beginAt begins a thread's time with a change.

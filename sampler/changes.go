@@ -44,7 +44,7 @@ type Change struct {
 	// when that ends alone: what ends GVLChosen has that of being queued, too, and what begins GVLChosen has 0.
 	NoCPUNS int64
 	// Stack is the thread's when it has the GVL again after it waited for it, which it has had since it gave the GVL away: only who holds it
-	// runs Ruby. Resumes is Stack without the C functions at its inner end: the code that goes on. 0: not known; they are known of
+	// runs Ruby. Of a thread that has had the GVL already it is what it runs at AtNS. Resumes is Stack without the C functions at its inner end: the code that goes on. 0: not known; they are known of
 	// GVLHeld alone, and of some waits.
 	Stack, Resumes StackID
 	// Doubtful: since the thread's change before, others may have been missed.

@@ -177,5 +177,6 @@ func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []binding {
 func (sc *scene) readsHelp() keyMap {
 	k := sc.figures.readsHelp(&sc.process)
 	k.bindings = append(k.bindings, exactHelp(&sc.exact, &sc.process)...)
+	k.bindings = append(k.bindings, switchHelp(&sc.switches, &sc.process)...)
 	return k
 }

@@ -159,6 +159,8 @@ type headView struct {
 	stepNS  int64
 	figures *figures
 	exact   sampler.ExactStatus
+	// switches is how following by thread switches is doing.
+	switches sampler.SwitchStatus
 	// number and of say which of several processes it is; of is 0 where there is one. whole: it is about all of them.
 	number, of int
 	whole      bool

@@ -45,7 +45,8 @@ func (h *headView) health(t *Theme) []segment {
 	if h.recording {
 		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
 	}
-	out = append(append(out, exactSegments(&h.exact, t)...), segment{window, t.text()})
+	out = append(append(out, exactSegments(&h.exact, t)...), switchSegments(&h.switches, t)...)
+	out = append(out, segment{window, t.text()})
 	if f.selfKnown || f.selfShort {
 		self := segment{fmt.Sprintf("ddtop %.1f %%", f.selfCPU*100), t.dim()}
 		if most := f.mayTake(&h.process); most > 0 {

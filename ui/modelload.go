@@ -20,7 +20,8 @@ const idleEachNS = int64(900e6)
 func (m *Model) tickOn() {
 	state := m.store.State()
 	last, slow := m.store.newest()
-	changed := m.exactKey.look(&m.scene, &m.message) || m.fleet != nil || m.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
+	changed := m.exactKey.look(&m.scene, &m.message)
+	changed = m.lookAtSwitches() || changed || m.fleet != nil || m.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
 		state.Silent != m.source.Silent || state.FailingNS != m.source.FailingNS
 	if slow && !changed && last > m.lastNS && last-m.lastNS < idleEachNS {
 		return

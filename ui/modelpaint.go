@@ -57,7 +57,7 @@ func (m *Model) head() headView {
 	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
 		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.stepNS(),
 		replay: m.opt.Replay, recording: m.recordKey.on, playing: m.playing, speed: m.factor(), loaded: m.loaded(),
-		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures, exact: m.exact}
+		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures, exact: m.exact, switches: m.switches}
 	if m.fleet != nil {
 		h.number, h.of = m.fleet.which(m)
 	}

@@ -27,6 +27,8 @@ type scene struct {
 	process sampler.Process
 	source  SourceState
 	exact   sampler.ExactStatus // zero where exact mode is not possible
+	// switches is zero where thread switches cannot be followed.
+	switches sampler.SwitchStatus
 	// states and moment are what every thread did at heldNS, and the sample that says so: atNS, unless the history does
 	// not reach there.
 	states []gvl.ThreadState

@@ -37,8 +37,11 @@ var rules = map[string][]string{
 	"sampler/ruby/internal/work":   {"attach", "sampler", "sampler/ruby/internal/code", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
 	"sampler/kernel":               {"attach", "sampler"},
 	"sampler/exact":                {"sampler"},
-	"sampler/exact/probe":          {"attach", "sampler/exact"},
-	"sampler/live":                 {"attach", "sampler", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel"},
+	"sampler/exact/probe":          {"attach", "sampler/bpf", "sampler/exact"},
+	"sampler/bpf":                  {"attach"},
+	"sampler/switches":             {"sampler", "sampler/exact"},
+	"sampler/switches/tracer":      {"sampler/bpf", "sampler/switches"},
+	"sampler/live":                 {"attach", "sampler", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/switches", "sampler/switches/tracer"},
 	"gvl":                          {"sampler", "sampler/exact", "internal/units"},
 	"flamegraph":                   {"sampler", "gvl", "internal/units"},
 	"export":                       {"sampler", "sampler/exact", "gvl", "flamegraph", "internal/units"},
@@ -67,7 +70,7 @@ var rules = map[string][]string{
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "sampler/exact", "gvl", "flamegraph", "export", "recording", "internal/units"}
+var pure = []string{"sampler", "sampler/exact", "sampler/switches", "gvl", "flamegraph", "export", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}

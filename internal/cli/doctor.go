@@ -163,7 +163,8 @@ func (d *doctor) examine(ctx context.Context) {
 	} else if pid == 0 {
 		d.say(checkGood, "exact", "", "this machine lets ddtop put probes into processes (--exact)")
 	}
-	d.say(checkNote, "perf, BPF", "", "used for --exact alone")
+	d.examineSwitches()
+	d.say(checkNote, "perf, BPF", "", "used for --exact and --source switches alone")
 }
 
 // sayNoExact says why --exact can't be had: no mistake, as long as nobody wants it.

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -57,7 +58,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrRealTime), errors.Is(err, live.ErrPauseLimit), errors.Is(err, probe.ErrRights):
+	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrRealTime), errors.Is(err, live.ErrPauseLimit), errors.Is(err, probe.ErrRights),
+		errors.Is(err, bpf.ErrRights):
 		return exitPermission
 	case isAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
 		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):

@@ -37,5 +37,13 @@ func (s *exactSwitch) EndExact() error {
 	return err
 }
 
+// SwitchStatus says how following by thread switches stands.
+func (s *exactSwitch) SwitchStatus() sampler.SwitchStatus {
+	if from, ok := s.src.(switchSource); ok {
+		return from.SwitchStatus()
+	}
+	return sampler.SwitchStatus{}
+}
+
 // ExactStatus says how exact mode stands.
 func (s *exactSwitch) ExactStatus() sampler.ExactStatus { return s.src.ExactStatus() }

@@ -33,6 +33,7 @@ type target struct {
 	realTime  bool
 	overhead  overhead
 	exact     exactFlags
+	source    sourceFlag
 	// values: paths, arguments, literals and messages are read, unless names are left out.
 	values bool
 	// noRequests: whom threads work for is not read. What reading it costs is measured so.
@@ -63,7 +64,7 @@ func addValues(cmd *cobra.Command, on *bool) {
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
 	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime,
-		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, OwnCode: t.ownCode.rules(), Progress: progress}
+		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, From: t.source.from, OwnCode: t.ownCode.rules(), Progress: progress}
 }
 
 // several reports whether more than one process is, or may come to be, looked at.
@@ -105,6 +106,7 @@ func (t *target) addRates(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often stacks are read, in `Hz`")
 	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often the GVL is read, in `Hz`, up to 10000")
 	t.addOverhead(cmd)
+	t.source.addTo(cmd)
 	cmd.Flags().BoolVar(&t.realTime, "realtime", false, "read with real-time priority (SCHED_FIFO, docs/cli.md); needs CAP_SYS_NICE")
 }
 
@@ -136,7 +138,7 @@ func (t *target) checkRates() error {
 		// A stack tick reads the lock too.
 		t.lockRate = t.stackRate
 	}
-	return nil
+	return t.checkSource()
 }
 
 // duration is a flag's value: "10s", "1m30s", or a bare number of seconds.

@@ -80,6 +80,7 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 	if match := j.endpoint.match(); match != nil {
 		stat.Requests = m.Requests(match)
 	}
+	fillSource(&stat, src)
 	stat.FillNative(native.others(ctx, rubyTIDs(&stat)))
 	return stat, note, sums.fill(&stat, src)
 }

@@ -38,7 +38,7 @@ func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	var all []meter
 	for _, v := range versions(b) {
-		all = append(all, stat(v.path, v.name), stat(v.path, v.name+"-stacks-alone", stacksAlone...))
+		all = append(all, stat(v.path, v.name), stat(v.path, v.name+"-stacks-alone", stacksAlone...), stat(v.path, v.name+"-switches", "--source", "switches"))
 	}
 	if path, ok := findRbspy(); ok {
 		all = append(all, rbspyMeter(path))

@@ -171,7 +171,7 @@ func (c *Collector) lifeOf(x *Change) *life {
 
 // apply brings a thread into the state of a change.
 func (c *Collector) apply(l *life, x *Change) {
-	if x.State != sampler.GVLChosen || l.state != sampler.GVLQueued {
+	if x.State != l.state && (x.State != sampler.GVLChosen || l.state != sampler.GVLQueued) {
 		l.sinceNS = x.AtNS
 	}
 	l.state = x.State

@@ -255,8 +255,11 @@ func (m *Machine) others(r *Record, now int64) {
 // move brings a thread into a state.
 func (m *Machine) move(t *thread, to State, now int64, r *Record) {
 	if t.state == to {
-		if to == Waiting && r.Owner == t.address {
+		switch {
+		case to == Waiting && r.Owner == t.address:
 			m.choose(t, now)
+		case to == Running && r.Stack != 0:
+			m.tellHeld(t, now, 0, t.doubtful, r) // what it runs by now
 		}
 		return
 	}

@@ -11,10 +11,14 @@ import (
 // delivery gives samples their changes, of the time until the sample, and hands them on. It is of the goroutine that called Run: the
 // clock is not held up by what comes of the probes, however much that is.
 type delivery struct {
-	mode *exactMode
-	emit func(*sampler.Sample)
-	// from is who follows the process now; nil: nobody.
-	from *exactRun
+	mode     *exactMode
+	switched *switchMode
+	emit     func(*sampler.Sample)
+	// first is called with the first sample: what is seen at once does not wait for what takes longer to begin. It is nil afterwards.
+	first func()
+	// from is who follows the process now; nil: nobody. switches does so by thread switches.
+	from     *exactRun
+	switches *switchRun
 }
 
 // fetch takes what has been recorded.
@@ -22,25 +26,50 @@ func (d *delivery) fetch() {
 	if d.from = d.mode.now.Load(); d.from != nil {
 		d.from.look()
 	}
+	if d.switches = d.switched.now.Load(); d.switches != nil {
+		d.switches.look()
+	}
 }
 
 // ready reports whether all is known of until a time, or never will be.
-func (d *delivery) ready(ns int64) bool { return d.from == nil || d.from.behind(ns) <= 0 }
+func (d *delivery) ready(ns int64) bool { return d.behind(ns) <= 0 }
+
+// behind says in how many ns all can be known of until a time.
+func (d *delivery) behind(ns int64) int64 {
+	var behind int64
+	if d.from != nil {
+		behind = d.from.behind(ns)
+	}
+	if d.switches != nil {
+		behind = max(behind, d.switches.behind(ns))
+	}
+	return behind
+}
 
 // wait waits until all is known of until a time, when the clock has ended: some milliseconds.
 func (d *delivery) wait(ns int64) {
 	if x := d.mode.now.Load(); x != nil {
 		x.withoutClock()
 	}
+	if x := d.switched.now.Load(); x != nil {
+		x.withoutClock()
+	}
 	for d.fetch(); !d.ready(ns); d.fetch() {
-		time.Sleep(time.Duration(d.from.behind(ns)))
+		time.Sleep(time.Duration(d.behind(ns)))
 	}
 }
 
 // deliver hands a sample on.
 func (d *delivery) deliver(s *handed) {
+	if d.first != nil {
+		d.first()
+		d.first = nil
+	}
 	if d.from != nil {
 		d.from.fill(&s.Sample, s.list)
+	}
+	if d.switches != nil {
+		d.switches.fill(&s.Sample, s.list, !s.Changes.Known()) // breakpoints know better
 	}
 	d.emit(&s.Sample)
 }

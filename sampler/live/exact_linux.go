@@ -75,12 +75,7 @@ type exactRun struct {
 	lostNS  int64 // until when some were lost, and it was not looked yet which threads are gone; 0: none were
 	beganNS int64 // CPU time of the process at the start
 	spans   []costSpan
-	seen    []seen // by sampling, in order of time
-	ractors bool
-	// owner is who held the GVL in the last sample that could tell, once there was one; moved counts how often it was another one than before.
-	owner     sampler.ThreadID
-	ownerSeen bool
-	moved     int
+	witness
 }
 
 // pendingRecord is a record; stack has the one that it is of a wait's end with, until that is named.
@@ -133,19 +128,29 @@ func (x *exactRun) cpu() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// saw takes a sample, for comparison, some time after it was taken, in order of time.
-func (x *exactRun) saw(s *sampler.Sample) {
+// witness keeps what sampling saw, for comparison.
+type witness struct {
+	seen    []seen // in order of time
+	ractors bool   // there were several
+	// owner is who held the GVL in the last sample that could tell, once there was one; moved counts how often it was another one than before.
+	owner     sampler.ThreadID
+	ownerSeen bool
+	moved     int
+}
+
+// saw takes a sample, some time after it was taken, in order of time. on: what happens now is followed, since fromNS.
+func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.ractors = true
 	}
-	if len(s.Ractors) != 1 || !x.on() {
+	if len(s.Ractors) != 1 || !on {
 		return
 	}
 	owner := s.Ractors[0].OwnerStart
 	if owner != s.Ractors[0].OwnerEnd || s.ReadNS > exact.SlackNS {
 		return
 	}
-	if s.TimeNS >= x.fromNS+exact.SlackNS {
+	if s.TimeNS >= fromNS+exact.SlackNS {
 		if x.ownerSeen && owner != x.owner {
 			x.moved++
 		}
@@ -188,7 +193,7 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	} else {
 		x.changes.Fill(s, nil)
 	}
-	x.saw(s)
+	x.saw(s, x.on(), x.fromNS)
 }
 
 // run watches over the probes until it is stopped or the process ends, and takes them out.
@@ -238,7 +243,7 @@ func (x *exactRun) look() {
 
 func (x *exactRun) drain(now int64) error {
 	// The stacks first: the record of each is in its ring before.
-	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.take(x.source.reader, s, now) }); err != nil {
+	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.take(x.source.reader, s, false, now) }); err != nil {
 		return err
 	}
 	if err := x.probes.Drain(func(r *exact.Record) { x.pending = append(x.pending, pendingRecord{Record: *r}) }); err != nil {
@@ -298,7 +303,7 @@ func (x *exactRun) feed(untilNS int64) {
 	x.pending = slices.Delete(x.pending, 0, n)
 	x.to.Passed(rounded(untilNS) + changeUnit - 1) // what comes late is taken to be of the whole time after it
 	x.fedNS.Store(untilNS)
-	x.compare(untilNS)
+	x.compare(x.to, x.fromNS, untilNS)
 	if x.lostNS != 0 && x.lostNS <= untilNS {
 		x.forgetGone(untilNS + changeUnit)
 	}
@@ -324,12 +329,12 @@ const changeUnit = 100
 // rounded is a time in the unit that changes come in: two records of one thread lie further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// compare compares what sampling saw with the records, as far as they have been handed on.
-func (x *exactRun) compare(fedNS int64) {
+// compare compares what sampling saw since a time with the records, as far as they have been handed on.
+func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	n := 0
 	for ; n < len(x.seen) && x.seen[n].atNS+exact.SlackNS <= fedNS; n++ {
-		if x.seen[n].atNS >= x.fromNS+exact.SlackNS {
-			x.to.Compare(x.seen[n].tid, x.seen[n].atNS)
+		if x.seen[n].atNS >= fromNS+exact.SlackNS {
+			to.Compare(x.seen[n].tid, x.seen[n].atNS)
 		}
 	}
 	x.seen = slices.Delete(x.seen, 0, n)

@@ -46,21 +46,9 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 
 // exactPlaces finds what probes are to look at, and where to put them; libc: in the C library. The clock waits only while memory is read.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
-	pid := s.proc.PID()
-	defer attach.Recovered(pid, &err)
-	const tries = 3 // on a full machine an answer can take longer than it is waited for, and a refusal is for good; each keeps a thread
-	var env map[string]string
-	for range tries {
-		env, err = s.Environment(func(name string) bool { return name == "RUBY_MN_THREADS" })
-		if !errors.Is(err, attach.ErrNoAnswer) || ctx.Err() != nil {
-			break
-		}
-	}
-	if err != nil {
+	defer attach.Recovered(s.proc.PID(), &err)
+	if err = s.ownThreads(ctx); err != nil {
 		return scheduler, code, err
-	}
-	if env["RUBY_MN_THREADS"] == "1" {
-		return scheduler, code, fmt.Errorf("process %d: %w: its threads share native threads (RUBY_MN_THREADS=1)", pid, ErrExact)
 	}
 	err = s.readThreads(ctx, func() (err error) {
 		scheduler, err = s.reader.Scheduler()
@@ -71,6 +59,26 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	}
 	code, err = s.probeCode(probe.CodeOptions{Before33: scheduler.Before33, LibC: libc})
 	return scheduler, code, err
+}
+
+// ownThreads reports, as an ErrExact, that the process's threads may share native threads.
+func (s *Source) ownThreads(ctx context.Context) error {
+	const tries = 3 // on a full machine an answer can take longer than it is waited for, and a refusal is for good; each keeps a thread
+	var env map[string]string
+	var err error
+	for range tries {
+		env, err = s.Environment(func(name string) bool { return name == "RUBY_MN_THREADS" })
+		if !errors.Is(err, attach.ErrNoAnswer) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if env["RUBY_MN_THREADS"] == "1" {
+		return fmt.Errorf("process %d: %w: its threads share native threads (RUBY_MN_THREADS=1)", s.proc.PID(), ErrExact)
+	}
+	return nil
 }
 
 // follow puts the probes in. A panic is an error, and leaves none.
@@ -173,14 +181,26 @@ func (s *Source) probeCode(o probe.CodeOptions) (probe.Code, error) {
 
 // begin reads what state the threads are in that have not moved yet.
 func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
-	s := x.source
+	now, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
+		x.pending = append(x.pending, pendingRecord{Record: exact.Record{
+			NS: now, TID: t.TID, Kind: exact.Began, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
+			Before33: scheduler.Before33, DelayNS: delayNS,
+		}})
+	})
+	x.report.FromNS, x.out.ns, x.fromNS = now, now, now
+	return err
+}
+
+// eachState calls fn with the state of each thread, as it is now, with the GVL's owner and for how long the thread had no CPU so far. It
+// returns the time.
+func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	err := s.readThreads(ctx, func() (err error) {
 		threads, err = s.reader.SchedulerThreads(scheduler)
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	now := rounded(monotonic())
 	var owner uint64
@@ -191,18 +211,14 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	}
 	for some := range slices.Chunk(threads, delaysAtOnce) {
 		s.ticking.Lock()
-		for _, t := range some {
-			cpu, err := s.tasks.CPU(t.TID)
+		for i := range some {
+			cpu, err := s.tasks.CPU(some[i].TID)
 			if err != nil {
 				continue // it has ended, or will be known by its first record
 			}
-			x.pending = append(x.pending, pendingRecord{Record: exact.Record{
-				NS: now, TID: t.TID, Kind: exact.Began, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
-				Before33: scheduler.Before33, DelayNS: cpu.DelayNS,
-			}})
+			fn(now, &some[i], owner, cpu.DelayNS)
 		}
 		s.ticking.Unlock()
 	}
-	x.report.FromNS, x.out.ns, x.fromNS = now, now, now
-	return nil
+	return now, nil
 }

@@ -86,16 +86,16 @@ func (w *waitStacks) each(fn func(*takenStack)) {
 	w.taken = w.taken[:0]
 }
 
-// take takes a stack.
-func (w *waitStacks) take(r *ruby.Reader, s *probe.Stack, nowNS int64) {
+// take takes a stack. running: its thread was interrupted while it ran.
+func (w *waitStacks) take(r *ruby.Reader, s *probe.Stack, running bool, nowNS int64) {
 	x := takenStack{ns: s.NS, tid: s.TID}
-	x.name, x.unnamed = w.find(r, s, nowNS)
+	x.name, x.unnamed = w.find(r, s, running, nowNS)
 	w.taken = append(w.taken, x)
 }
 
 // find returns the name of a stack where it is known, else what asks the clock for it.
-func (w *waitStacks) find(r *ruby.Reader, s *probe.Stack, nowNS int64) (stackName, *waitStack) {
-	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values}
+func (w *waitStacks) find(r *ruby.Reader, s *probe.Stack, running bool, nowNS int64) (stackName, *waitStack) {
+	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, Running: running}
 	w.key = r.CopiedKey(&copied, w.key[:0])
 	key := maphash.Bytes(w.seed, w.key)
 	name, known := w.names[key]

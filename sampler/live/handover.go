@@ -161,6 +161,8 @@ func (h *handover) end(wait func(timeNS int64), emit func(*handed)) {
 // caller's, some hundredths of a second later, with many samples at a time; when it takes longer than they can wait for, they
 // are lost and counted (sampler.Reads.Lost).
 func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	end := func() {}
+	defer func() { end() }()
 	ctx, stop := context.WithCancel(ctx)
 	h, ended := newHandover(), make(chan error, 1)
 	h.sharers = &s.sharers
@@ -180,7 +182,7 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 			<-ended
 		}
 	}()
-	d := delivery{mode: &s.exact, emit: emit}
+	d := delivery{mode: &s.exact, switched: &s.switches, emit: emit, first: func() { end = s.startSwitches(ctx) }}
 	for {
 		select {
 		case <-h.wake:

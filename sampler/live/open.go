@@ -49,6 +49,8 @@ type Options struct {
 	RealTime bool
 	// Dictionary takes what is interned; nil makes a new one.
 	Dictionary *sampler.Dictionary
+	// From says how it is learned what threads do.
+	From From
 	// Redactor leaves out of all that the Source hands out what can name somebody; nil: nothing is left out.
 	Redactor *sampler.Redactor
 	// Values has paths with their query, arguments, literals and messages read of what threads work for; never with a Redactor.
@@ -84,6 +86,9 @@ func (o *Options) defaults() error {
 	}
 	if !(o.Overhead >= 0 && o.Overhead <= 1) {
 		return fmt.Errorf("an overhead of %g is out of range: 0 to 1", o.Overhead)
+	}
+	if err := o.From.check(); err != nil {
+		return err
 	}
 	if o.Dictionary == nil {
 		o.Dictionary = sampler.NewDictionary()
@@ -148,6 +153,8 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	}
 	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, reading: newLane(pid)}
 	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
+	s.switches.from = opts.From
+	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})
 	s.shown = s.dict.Redacted(s.names).Owned(opts.OwnCode)
 	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)

@@ -80,6 +80,8 @@ type Source struct {
 	ticking sync.Mutex
 	running atomic.Bool
 	exact   exactMode
+	// switches is whether it is followed by thread switches.
+	switches switchMode
 	// listing is the clock's.
 	listing listing
 
@@ -129,9 +131,11 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Close ends exact mode and closes what is open of the target. What a read that has not returned still uses is closed when it does.
+// Close ends exact mode and following by thread switches, and closes what is open of the target. What a read that has not returned still uses is closed when it does.
 func (s *Source) Close() error {
-	return s.exact.close(func() error { return s.reading.close(s.release) })
+	return s.exact.close(func() error {
+		return s.switches.close(func() error { return s.reading.close(s.release) })
+	})
 }
 
 func (s *Source) release() error {
@@ -249,7 +253,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		now := monotonic()
 		s.tickBegan.Store(now)
 		stackEvery, lockEvery := s.rates.intervals()
-		if exact := s.exact.is(); exact != c.exact {
+		if exact := s.exact.is() || s.switches.is(); exact != c.exact {
 			c.exact = exact
 			s.budget.countExact(exact)
 		}
@@ -276,6 +280,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			s.followFibers(&sample)
 			s.listThreads(c.exact)
 			if x := s.exact.now.Load(); x != nil && c.exact {
+				x.nameStacks()
+			}
+			if x := s.switches.now.Load(); x != nil && c.exact {
 				x.nameStacks()
 			}
 		}
@@ -453,6 +460,7 @@ func (s *Source) finish(reason string) error {
 	if !s.ended {
 		s.end, s.ended = sampler.End{AtNS: monotonic(), Reason: reason}, true
 		s.exact.over("the process " + reason)
+		s.switches.over("the process " + reason)
 	}
 	return sampler.ErrEnded
 }

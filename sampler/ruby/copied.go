@@ -15,6 +15,8 @@ type CopiedStack struct {
 	Low, End, CFP attach.Address
 	// Frames is what is from CFP to End, Values what is from Low on, up to the stack pointer of the innermost frame at least.
 	Frames, Values []byte
+	// Running: the thread was interrupted while it ran Ruby. Its innermost frame can be one that is not filled yet.
+	Running bool
 }
 
 // StackProof says for how long the name of a CopiedStack holds.
@@ -46,6 +48,9 @@ func (r *Reader) CopiedKey(s *CopiedStack, key []byte) []byte {
 		}
 		key = binary.LittleEndian.AppendUint64(key, me)
 	}
+	if s.Running {
+		key = append(key, 1)
+	}
 	return key
 }
 
@@ -57,7 +62,7 @@ func (r *Reader) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProo
 		return 0, StackProof{}, false, errNotFrames
 	}
 	generation := r.dict.Generation()
-	id, info, err := r.dec.Decode(&code.Stack{End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, ValuesAt: s.Low})
+	id, info, err := r.dec.Decode(&code.Stack{End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, ValuesAt: s.Low, Running: s.Running})
 	r.reads.Calls += uint64(info.Calls)
 	if err != nil {
 		return 0, StackProof{}, false, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
@@ -30,6 +31,10 @@ type Scheduler struct {
 	// ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t itself (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
+	// Region, Unblock, Status and Context are where an rb_thread_t has its region without the GVL, the function that unblocks it, its status
+	// and its execution context.
+	Region, Unblock, Context int
+	Status                   layout.Field
 }
 
 // SchedulerThread is a thread of the main ractor, as it was at an instant.
@@ -43,7 +48,12 @@ type SchedulerThread struct {
 
 // Scheduler finds the main ractor's scheduler. It is called after a Read, by the goroutine that reads. The error is ErrNoScheduler where
 // it can't be followed, or that of reading.
-func (r *Reader) Scheduler() (Scheduler, error) {
+func (r *Reader) Scheduler() (Scheduler, error) { return r.scheduler(true) }
+
+// UnprobedScheduler is Scheduler for who puts no breakpoints into the process.
+func (r *Reader) UnprobedScheduler() (Scheduler, error) { return r.scheduler(false) }
+
+func (r *Reader) scheduler(breakpoints bool) (Scheduler, error) {
 	none := func(format string, args ...any) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("process %d: %w: %s", r.pid, ErrNoScheduler, fmt.Sprintf(format, args...))
 	}
@@ -51,7 +61,7 @@ func (r *Reader) Scheduler() (Scheduler, error) {
 	if r.era == sampler.EraFlag {
 		return none("it is of Ruby %s, and is known from 2.6 on", r.vm.Version)
 	}
-	if forgetsMutex(r.vm.Release) {
+	if breakpoints && forgetsMutex(r.vm.Release) {
 		return none("children that Ruby %s forks can wait for ever for a mutex that nobody holds (https://bugs.ruby-lang.org/issues/21860), which breakpoints "+
 			"make likely; 3.4.9 has it mended", r.vm.Version)
 	}
@@ -70,6 +80,7 @@ func (r *Reader) Scheduler() (Scheduler, error) {
 		Before33: r.era == sampler.EraOwner,
 		Lock:     at(o.gvlLock), Owner: at(o.gvlOwner), QueueTail: at(o.gvlQueue) + 8,
 		ReadyNode: o.thReadyNode, RunningNode: o.thRunningNode, ThreadOfEC: o.ecThread,
+		Region: o.thRegion, Unblock: o.thUnblockFunc, Status: o.thStatus, Context: o.thEC,
 	}
 	var mutex [mutexSize]byte
 	if err := r.mem.Read(s.Lock, mutex[:]); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
@@ -31,7 +32,7 @@ type Probes struct {
 	reader   *ringbuf.Reader
 	stacks   stackMaps
 	// copied is nil where stacks are not copied.
-	copied   *stackRing
+	copied   *bpf.Ring
 	programs []*ebpf.Program
 	links    []link.Link
 	record   ringbuf.Record
@@ -102,7 +103,7 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 		if p.stacks, err = newStackMaps(ringBytes / o.ringBytes); err != nil {
 			return nil, err
 		}
-		if p.copied, err = newStackRing(p.stacks.ring); err != nil {
+		if p.copied, err = bpf.NewRing(p.stacks.ring); err != nil {
 			return nil, explain("opening the ring for stacks", err)
 		}
 	}
@@ -169,47 +170,13 @@ func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
 		to   *int16
 		path []string
 	}{{&k.threadPointer, set.threadPointer}, {&k.runDelay, []string{"sched_info", "run_delay"}}} {
-		at, err := memberAt(spec, "task_struct", f.path)
+		at, err := bpf.MemberAt(spec, "task_struct", f.path, 8)
 		if err != nil {
 			return k, fmt.Errorf("%w: %w", ErrKernel, err)
 		}
 		*f.to = at
 	}
 	return k, nil
-}
-
-// memberAt is where a struct has a member of a member, in bytes.
-func memberAt(spec *btf.Spec, name string, path []string) (int16, error) {
-	var s *btf.Struct
-	if err := spec.TypeByName(name, &s); err != nil {
-		return 0, fmt.Errorf("struct %s: %w", name, err)
-	}
-	at := uint32(0)
-	for i, want := range path {
-		var next btf.Type
-		for _, m := range s.Members {
-			if m.Name == want && m.BitfieldSize == 0 {
-				at, next = at+m.Offset.Bytes(), btf.UnderlyingType(m.Type)
-			}
-		}
-		if next == nil {
-			return 0, fmt.Errorf("struct %s has no %s", s.Name, want)
-		}
-		if i == len(path)-1 {
-			if size, err := btf.Sizeof(next); err != nil || size != 8 {
-				return 0, fmt.Errorf("%s of struct %s is not of 8 bytes", want, s.Name)
-			}
-			break
-		}
-		var ok bool
-		if s, ok = next.(*btf.Struct); !ok {
-			return 0, fmt.Errorf("%s is not a struct", want)
-		}
-	}
-	if at > 1<<15-1 {
-		return 0, fmt.Errorf("struct %s is too large", name)
-	}
-	return int16(at), nil
 }
 
 // loadProgram has the kernel check and compile a program.
@@ -279,8 +246,8 @@ func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
 		return nil
 	}
-	err := p.copied.read(func(b []byte) error {
-		s, err := decodeStack(b)
+	err := p.copied.Read(func(b []byte) error {
+		s, err := bpf.DecodeStack(b)
 		if err == nil {
 			emit(&s)
 		}
@@ -357,7 +324,7 @@ func (p *Probes) Close() error {
 		errs = append(errs, p.reader.Close())
 	}
 	if p.copied != nil {
-		errs = append(errs, p.copied.close())
+		errs = append(errs, p.copied.Close())
 	}
 	for _, m := range []*ebpf.Map{p.ring, p.counters, p.stacks.slept, p.stacks.ring} {
 		if m != nil {

@@ -1,4 +1,4 @@
-package probe
+package bpf
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stackRing reads a ring of the kernel's (BPF_MAP_TYPE_RINGBUF) in place. The library's reader spins while an entry is reserved and not yet
+// Ring reads a ring of the kernel's (BPF_MAP_TYPE_RINGBUF) in place. The library's reader spins while an entry is reserved and not yet
 // submitted: a thread of the target that loses its CPU while its stack is copied would have ddtop burn one until it has it again.
-type stackRing struct {
+type Ring struct {
 	consumer, producer []byte
 	data               []byte // of producer: the ring, twice in a row
 	size               uint64
@@ -25,23 +25,24 @@ const (
 	entryDiscarded = 1 << 30
 )
 
-func newStackRing(m *ebpf.Map) (*stackRing, error) {
+// NewRing maps a ring.
+func NewRing(m *ebpf.Map) (*Ring, error) {
 	page, size := os.Getpagesize(), int(m.MaxEntries())
 	consumer, err := unix.Mmap(m.FD(), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("mapping the ring for stacks: %w", err)
+		return nil, fmt.Errorf("mapping a ring: %w", err)
 	}
 	producer, err := unix.Mmap(m.FD(), int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		_ = unix.Munmap(consumer)
-		return nil, fmt.Errorf("mapping the ring for stacks: %w", err)
+		return nil, fmt.Errorf("mapping a ring: %w", err)
 	}
-	return &stackRing{consumer: consumer, producer: producer, data: producer[page:], size: uint64(size)}, nil
+	return &Ring{consumer: consumer, producer: producer, data: producer[page:], size: uint64(size)}, nil
 }
 
-// read calls emit with what was submitted since the last time, up to the first entry that still is not. What it is given is valid during
+// Read calls emit with what was submitted since the last time, up to the first entry that still is not. What it is given is valid during
 // the call.
-func (r *stackRing) read(emit func([]byte) error) error {
+func (r *Ring) Read(emit func([]byte) error) error {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
 	from := atomic.LoadUint64(at)
 	for to := atomic.LoadUint64(end); from < to; {
@@ -65,7 +66,8 @@ func (r *stackRing) read(emit func([]byte) error) error {
 	return nil
 }
 
-func (r *stackRing) close() error {
+// Close unmaps the ring.
+func (r *Ring) Close() error {
 	err := unix.Munmap(r.producer)
 	if e := unix.Munmap(r.consumer); err == nil {
 		err = e

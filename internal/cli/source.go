@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// sourceFlag is --source: how it is learned what threads do.
+type sourceFlag struct{ from live.From }
+
+func (f *sourceFlag) addTo(cmd *cobra.Command) {
+	f.from = live.FromAuto
+	cmd.Flags().Var(f, "source", "the `SOURCE` of states: auto, switches or polling (docs/switches.md)")
+	// The flag is there: it has just been added.
+	_ = cmd.RegisterFlagCompletionFunc("source", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{string(live.FromAuto), string(live.FromSwitches), string(live.FromPolling)}, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// String returns the value as it was written.
+func (f *sourceFlag) String() string { return string(f.from) }
+
+// Type is the word for the value in help texts.
+func (f *sourceFlag) Type() string { return "string" }
+
+// Set parses a value.
+func (f *sourceFlag) Set(text string) error {
+	from, err := live.ParseFrom(text)
+	if err == nil {
+		f.from = from
+	}
+	return err
+}
+
+// checkSource refuses what does not go together.
+func (t *target) checkSource() error {
+	if t.source.from == live.FromSwitches && t.pause {
+		return usageErrorf("--source switches does not go with --pause, whose stops would be in all that it says")
+	}
+	return nil
+}
+
+// switchSource is a process that can be followed by its thread switches: a *live.Source.
+type switchSource interface{ SwitchStatus() sampler.SwitchStatus }
+
+// fillSource says in a Stat how it was learned what threads did.
+func fillSource(stat *gvl.Stat, src sampler.Source) {
+	from, ok := src.(switchSource)
+	if !ok {
+		return
+	}
+	s := from.SwitchStatus()
+	out := &gvl.StatSource{Kind: string(live.FromPolling), Why: s.Ended, Records: s.Records, Lost: s.Lost, FailedWords: s.Failed, KernelNS: s.BusyNS}
+	if s.SinceNS != 0 && s.Ended == "" {
+		out.Kind = string(live.FromSwitches)
+	}
+	stat.Source = out
+}
+
+// examineSwitches says in `ddtop doctor` whether thread switches can be followed.
+func (d *doctor) examineSwitches() {
+	if err := live.CheckSwitches(); err != nil {
+		d.say(checkNote, "switches", "", "no --source switches: %s", printable(d.names.redactor().Error(err)))
+		return
+	}
+	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches (--source switches)")
+}

@@ -1,0 +1,115 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+var programID = regexp.MustCompile(`prog_id:\t(\d+)`)
+
+// programsOf returns the programs in the kernel that a process has descriptors of.
+func programsOf(t *testing.T, pid int) []ebpf.ProgramID {
+	t.Helper()
+	infos, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []ebpf.ProgramID
+	for _, path := range infos {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // it is closed meanwhile
+		}
+		if m := programID.FindSubmatch(b); m != nil {
+			id, err := strconv.Atoi(string(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, ebpf.ProgramID(id))
+		}
+	}
+	return out
+}
+
+// TestSwitchesLeaveWithDdtop: a ddtop that is killed leaves no program in the kernel, and the process goes on.
+func TestSwitchesLeaveWithDdtop(t *testing.T) {
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := rubytest.One(t).Start(t, "Thread.new { loop { sleep 0.001 } }; puts 1; $stdout.flush; puts $stdin.gets; $stdout.flush; $stdin.gets", rubytest.Options{})
+	p.Line(t)
+	cmd, _, _ := prepare(t.Context(), "stat", "-p", strconv.Itoa(p.PID), "-d", "1h", "--source", "switches")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(rubytest.Timeout)
+	const all = 4 // at switches, wake-ups and ends, and on the clock
+	var ids []ebpf.ProgramID
+	for len(ids) < all {
+		if ids = programsOf(t, cmd.Process.Pid); time.Now().After(deadline) {
+			t.Fatalf("ddtop has the programs %v", ids)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	for _, id := range ids {
+		for {
+			program, err := ebpf.NewProgramFromID(id)
+			if err != nil {
+				break
+			}
+			program.Close()
+			if time.Now().After(deadline) {
+				t.Fatalf("program %d is still in the kernel", id)
+			}
+			time.Sleep(time.Millisecond) // the kernel takes it out a moment later
+		}
+	}
+	p.Send(t, "alive")
+	p.Expect(t, "alive")
+}
+
+// TestStatSaysSource: the JSON of stat says how it was learned what threads did.
+func TestStatSaysSource(t *testing.T) {
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := rubytest.One(t).Start(t, "Thread.new { loop { sleep 0.001 } }; puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
+	p.Line(t)
+	for _, source := range []string{"auto", "polling", "switches"} {
+		r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", "1s", "--json", "--source", source)
+		r.want(t, 0)
+		var stat struct {
+			Source struct {
+				Kind, Why string
+				Records   uint64
+			}
+		}
+		if err := json.Unmarshal([]byte(r.out), &stat); err != nil {
+			t.Fatal(err)
+		}
+		want := "polling"
+		if source == "switches" {
+			want = source
+		}
+		if s := stat.Source; s.Kind != want || s.Why != "" || (s.Records > 0) != (want == "switches") {
+			t.Errorf("--source %s: %+v", source, s)
+		}
+	}
+	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "guess").want(t, 2, `"guess" is not one of auto, switches and polling`)
+	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "switches", "--pause").want(t, 2, "--source switches does not go with --pause")
+}

@@ -1,0 +1,125 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is what decides whether programs can be loaded. It is read once, so that tests can say what it is.
+type Machine struct {
+	Release, Arch string
+	// Effective are the capabilities that ddtop has (CapEff of /proc/self/status).
+	Effective uint64
+	// BTF: the kernel says where it keeps its fields (/sys/kernel/btf/vmlinux).
+	BTF bool
+	// Lockdown is the content of /sys/kernel/security/lockdown, empty if there is none.
+	Lockdown string
+	// Namespace is the inode of ddtop's PID namespace.
+	Namespace uint64
+	// Program is the path of ddtop.
+	Program string
+}
+
+// firstNamespace is the inode of the kernel's first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const firstNamespace = 0xeffffffc
+
+// The capabilities that are asked for, by their numbers (capabilities(7)).
+const (
+	capSysAdmin = 21
+	capPerfmon  = 38
+	capBPF      = 39
+)
+
+// ThisMachine reads what Machine holds.
+func ThisMachine() (Machine, error) {
+	m := Machine{Arch: runtime.GOARCH, Program: "ddtop"}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return m, fmt.Errorf("uname: %w", err)
+	}
+	m.Release = unix.ByteSliceToString(u.Release[:])
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return m, err
+	}
+	if _, rest, ok := strings.Cut(string(status), "\nCapEff:"); ok {
+		if _, err := fmt.Sscanf(rest, "%x", &m.Effective); err != nil {
+			return m, fmt.Errorf("/proc/self/status: CapEff: %w", err)
+		}
+	}
+	_, err = os.Stat("/sys/kernel/btf/vmlinux")
+	m.BTF = err == nil
+	if b, err := os.ReadFile("/sys/kernel/security/lockdown"); err == nil {
+		m.Lockdown = string(b)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return m, fmt.Errorf("/proc/self/ns/pid: %w", err)
+	}
+	m.Namespace = st.Ino
+	if exe, err := os.Executable(); err == nil {
+		m.Program = exe
+	}
+	return m, nil
+}
+
+// Before reports whether the machine's kernel is older than a release. The error is ErrKernel if its number cannot be read.
+func (m *Machine) Before(major, minor int) (bool, error) {
+	var a, b int
+	if _, err := fmt.Sscanf(m.Release, "%d.%d", &a, &b); err != nil {
+		return false, fmt.Errorf("%w: it calls itself %q", ErrKernel, m.Release)
+	}
+	return a < major || a == major && b < minor, nil
+}
+
+// Check says why programs cannot be loaded that need a release of the kernel at least. It returns nil if nothing speaks against it. Reading
+// the target's memory is a matter of other rights.
+func (m *Machine) Check(major, minor int) error {
+	old, err := m.Before(major, minor)
+	switch {
+	case err != nil:
+		return err
+	case old:
+		return fmt.Errorf("%w: they need Linux %d.%d, and this is %s", ErrKernel, major, minor, m.Release)
+	case !m.BTF:
+		return fmt.Errorf("%w: it does not say where it keeps its fields (no /sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)", ErrKernel)
+	case strings.Contains(m.Lockdown, "[confidentiality]"):
+		return fmt.Errorf("%w: it is locked down for confidentiality (/sys/kernel/security/lockdown), which forbids programs to read memory", ErrKernel)
+	case m.Namespace != firstNamespace:
+		return fmt.Errorf("%w: ddtop runs in a PID namespace of its own, and programs see the process numbers outside of it. Run ddtop on the host, or in a container with --pid=host", ErrRights)
+	}
+	has := func(c int) bool { return m.Effective>>c&1 != 0 }
+	if has(capSysAdmin) {
+		return nil
+	}
+	var missing []string
+	if !has(capBPF) {
+		missing = append(missing, "CAP_BPF")
+	}
+	if !has(capPerfmon) {
+		missing = append(missing, "CAP_PERFMON")
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%w: ddtop lacks %s. Run ddtop with sudo, or once sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep %s",
+			ErrRights, strings.Join(missing, " and "), m.Program)
+	}
+	return nil
+}
+
+// Explain says what a refusal by the kernel means.
+func Explain(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: %s: %w. A container's seccomp profile, SELinux or AppArmor can forbid it: run ddtop on the host", ErrRights, doing, err)
+	case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: %s: %w", ErrKernel, doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

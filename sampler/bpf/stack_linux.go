@@ -1,0 +1,160 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// maxFrames and maxValues are how much is copied at most of a stack's control frames and of its values, in bytes; of a larger stack
+	// nothing is: its frames are of 56 or 64 bytes, 256 of them. valueSlack is how much more than its stack pointer tells is copied of the
+	// values: a JIT's can be old.
+	maxFrames, maxValues, valueSlack = 16 << 10, 24 << 10, 512
+	// maxStackSize bounds the size of a VM's stack that is believed, in words of 8 bytes: 1 GB.
+	maxStackSize = 1 << 27
+)
+
+// The copy of a stack in its ring: these words, then room for the frames, and for the values.
+const (
+	stackAtNS = 8 * iota
+	stackTID
+	stackLow
+	stackEnd
+	stackCFP
+	stackFrames // bytes
+	stackValues
+	stackHead
+	// StackSize is what a copy takes in its ring, in bytes.
+	StackSize = stackHead + maxFrames + maxValues
+
+	stackTGID, stackRunning = stackTID + 4, stackFrames + 4
+)
+
+// The first words of rb_execution_context_t, ContextSize bytes of them, and where a control frame has its stack pointer (vm_core.h, Ruby 2.6
+// to 4.0).
+const (
+	contextStack, contextWords, contextCFP, ContextSize = 0, 8, 16, 24
+	frameSP                                             = 8
+)
+
+// StackPlaces are the ring for copies of stacks, and places on a program's stack. NS and TID, and TGID if it is not 0, go into the copy; at the
+// others is room for a ContextSize, and for a word each.
+type StackPlaces struct {
+	Ring                                       int
+	NS, TID, TGID, Context, SP, Frames, Values int16
+	// Running: the thread was interrupted while it ran, which is noted in the copy.
+	Running bool
+}
+
+// CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. Where that cannot be it jumps to a
+// label; else it comes there by itself. It does not keep R6 and R8.
+func CopyStack(at StackPlaces, or string) asm.Instructions {
+	var ins asm.Instructions
+	ins = append(ins, ReadTo(at.Context, ContextSize)...)
+	ins = append(ins,
+		asm.JNE.Imm(asm.R0, 0, or),
+		asm.LoadMem(asm.R6, asm.RFP, at.Context+contextStack, asm.DWord), // the low end
+		asm.LoadMem(asm.R1, asm.RFP, at.Context+contextWords, asm.DWord),
+		asm.JGT.Imm(asm.R1, maxStackSize, or),
+		asm.LSh.Imm(asm.R1, 3),
+		asm.Add.Reg(asm.R1, asm.R6),
+		asm.LoadMem(asm.R3, asm.RFP, at.Context+contextCFP, asm.DWord),
+		asm.Mov.Reg(asm.R2, asm.R1), asm.Sub.Reg(asm.R2, asm.R3),
+		asm.StoreMem(asm.RFP, at.Context+contextWords, asm.R1, asm.DWord), // the end, from now on
+		asm.StoreMem(asm.RFP, at.Frames, asm.R2, asm.DWord),
+		asm.JGT.Imm(asm.R2, maxFrames, or),
+		// The values: up to the stack pointer of the innermost frame, and some more, but not into the frames.
+		asm.Add.Imm(asm.R3, frameSP),
+	)
+	ins = append(ins, ReadTo(at.SP, 8)...)
+	ins = append(ins,
+		asm.JNE.Imm(asm.R0, 0, or),
+		asm.LoadMem(asm.R1, asm.RFP, at.SP, asm.DWord),
+		asm.Sub.Reg(asm.R1, asm.R6),
+		asm.JGT.Imm(asm.R1, maxValues-valueSlack, or),
+		asm.Add.Imm(asm.R1, valueSlack),
+		asm.LoadMem(asm.R2, asm.RFP, at.Context+contextCFP, asm.DWord),
+		asm.Sub.Reg(asm.R2, asm.R6),
+		asm.JLE.Reg(asm.R1, asm.R2, "values fit"),
+		asm.Mov.Reg(asm.R1, asm.R2),
+		asm.StoreMem(asm.RFP, at.Values, asm.R1, asm.DWord).WithSymbol("values fit"),
+		// Into the ring at once: a buffer of the CPU's would be another thread's as soon as this one loses it.
+		asm.LoadMapPtr(asm.R1, at.Ring),
+		asm.Mov.Imm(asm.R2, StackSize),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnRingbufReserve.Call(),
+		asm.JEq.Imm(asm.R0, 0, or),
+		asm.Mov.Reg(asm.R8, asm.R0),
+	)
+	for _, w := range []struct{ to, from int16 }{
+		{stackAtNS, at.NS}, {stackLow, at.Context + contextStack}, {stackEnd, at.Context + contextWords},
+		{stackCFP, at.Context + contextCFP}, {stackFrames, at.Frames}, {stackValues, at.Values},
+	} {
+		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, w.from, asm.DWord), asm.StoreMem(asm.R8, w.to, asm.R1, asm.DWord))
+	}
+	ins = append(ins,
+		asm.LoadMem(asm.R1, asm.RFP, at.TID, asm.Word), asm.StoreMem(asm.R8, stackTID, asm.R1, asm.DWord))
+	if at.Running {
+		ins = append(ins, asm.StoreImm(asm.R8, stackRunning, 1, asm.Word))
+	}
+	if at.TGID != 0 {
+		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, at.TGID, asm.Word), asm.StoreMem(asm.R8, stackTGID, asm.R1, asm.Word))
+	}
+	ins = append(ins,
+		// The verifier wants to see the bounds where they are used.
+		asm.LoadMem(asm.R2, asm.RFP, at.Frames, asm.DWord),
+		asm.JEq.Imm(asm.R2, 0, "discard"),
+		asm.JGT.Imm(asm.R2, maxFrames, "discard"),
+		asm.Mov.Reg(asm.R1, asm.R8), asm.Add.Imm(asm.R1, stackHead),
+		asm.LoadMem(asm.R3, asm.RFP, at.Context+contextCFP, asm.DWord),
+		asm.FnProbeReadUser.Call(),
+		asm.JNE.Imm(asm.R0, 0, "discard"),
+		asm.LoadMem(asm.R2, asm.RFP, at.Values, asm.DWord),
+		asm.JEq.Imm(asm.R2, 0, "discard"),
+		asm.JGT.Imm(asm.R2, maxValues, "discard"),
+		asm.Mov.Reg(asm.R1, asm.R8), asm.Add.Imm(asm.R1, stackHead+maxFrames),
+		asm.Mov.Reg(asm.R3, asm.R6),
+		asm.FnProbeReadUser.Call(),
+		asm.JNE.Imm(asm.R0, 0, "discard"),
+		asm.Mov.Reg(asm.R1, asm.R8), asm.Mov.Imm(asm.R2, NoWakeup),
+		asm.FnRingbufSubmit.Call(),
+		asm.Ja.Label(or),
+		asm.Mov.Reg(asm.R1, asm.R8).WithSymbol("discard"), asm.Mov.Imm(asm.R2, NoWakeup),
+		asm.FnRingbufDiscard.Call(),
+	)
+	return ins
+}
+
+// Stack is the copy of a thread's stack at an instant.
+type Stack struct {
+	NS int64
+	// TID is the thread, TGID its process, or 0 if the program has not said.
+	TID, TGID int32
+	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
+	Low, End, CFP attach.Address
+	// Frames is what is from CFP to End, Values from Low on.
+	Frames, Values []byte
+	// Running: the thread was interrupted while it ran.
+	Running bool
+}
+
+// DecodeStack makes a Stack of what a program has put into the ring. It is valid as long as that is.
+func DecodeStack(b []byte) (Stack, error) {
+	if len(b) < StackSize {
+		return Stack{}, fmt.Errorf("a stack of %d bytes, not %d", len(b), StackSize)
+	}
+	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
+	frames, values := uint64(uint32(at(stackFrames))), at(stackValues)
+	if frames > maxFrames || values > maxValues {
+		return Stack{}, fmt.Errorf("a stack with %d and %d bytes", frames, values)
+	}
+	return Stack{
+		NS: int64(at(stackAtNS)), TID: int32(at(stackTID)), TGID: int32(at(stackTID) >> 32), Low: attach.Address(at(stackLow)),
+		End: attach.Address(at(stackEnd)), CFP: attach.Address(at(stackCFP)), Frames: b[stackHead:][:frames], Values: b[stackHead+maxFrames:][:values],
+		Running: at(stackFrames)>>32 != 0,
+	}, nil
+}

@@ -1,0 +1,36 @@
+//go:build !linux
+
+package live
+
+import (
+	"context"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// switchRun is never made: it works on Linux only.
+type switchRun struct{ done chan struct{} }
+
+func (*Source) openSwitches(context.Context, exact.Consumer) (*switchRun, error) {
+	return nil, attach.ErrLinuxOnly
+}
+
+func (*switchRun) on() bool                                { return false }
+func (*switchRun) look()                                   {}
+func (*switchRun) behind(int64) int64                      { return 0 }
+func (*switchRun) fill(*sampler.Sample, *exact.List, bool) {}
+func (*switchRun) nameStacks()                             {}
+func (*switchRun) withoutClock()                           {}
+func (*switchRun) end(string)                              {}
+func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
+func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }
+
+func (*switchRun) consumer() exact.Consumer { return nil }
+
+// MaySwitch fails: it works on Linux only.
+func MaySwitch() error { return attach.ErrLinuxOnly }
+
+// CheckSwitches fails: it works on Linux only.
+func CheckSwitches() error { return attach.ErrLinuxOnly }

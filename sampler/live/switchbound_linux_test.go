@@ -1,0 +1,31 @@
+package live
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// TestSwitchBound: following ends when the kernel takes more for it than a tenth of a CPU, unless ddtop has no limit, and when what it tells does
+// not agree with what sampling sees.
+func TestSwitchBound(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		overhead float64
+		set      func(*switchRun)
+		says     string
+	}{
+		{"much, and no limit", 0, func(x *switchRun) { x.busy = 0.5 }, ""},
+		{"little", 0.03, func(x *switchRun) { x.busy = 0.09 }, ""},
+		{"much", 0.03, func(x *switchRun) { x.busy, x.rate = 0.12, 81_000 }, "its threads switch 81000 times a second, and to record that took the kernel 12 % of a CPU"},
+		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
+	} {
+		x := &switchRun{source: &Source{budget: newBudget(c.overhead)}, to: exact.NewMachine(nobody{}), stop: make(chan struct{})}
+		c.set(x)
+		x.judge()
+		if x.on() == (c.says != "") || !strings.Contains(x.ended, c.says) {
+			t.Errorf("%s: on %v, ended %q", c.name, x.on(), x.ended)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// switching computes in one thread and sleeps in another, until it is told to go on: then it ends, or makes a ractor.
+const switching = `
+Thread.new { loop { 1000.times { |i| i * i }; Thread.pass } }
+Thread.new { loop { sleep 0.001 } }
+puts 1; $stdout.flush
+if $stdin.gets == "ractor\n"
+  $VERBOSE = nil
+  $ractor = Ractor.new { loop { sleep 1 } }
+  $stdin.gets
+end
+`
+
+// switched opens a process that is followed by its thread switches.
+func switched(t *testing.T, r rubytest.Ruby) (*rubytest.Process, *live.Source) {
+	t.Helper()
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := r.Start(t, switching, rubytest.Options{})
+	p.Line(t)
+	s, err := live.Open(t.Context(), p.PID, live.Options{From: live.FromSwitches})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, s
+}
+
+// TestSwitchesTakeOver: the first sample is polled at once, and from then on samples follow each other without a gap in what changes say. A
+// ddtop that is about to be stopped leaves the kernel, and begins again when it goes on. The end of the process ends it.
+func TestSwitchesTakeOver(t *testing.T) {
+	p, s := switched(t, rubytest.One(t))
+	c := newChanging(t)
+	var known atomic.Int64
+	first := true
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Run(t.Context(), func(x *sampler.Sample) {
+			if first && x.Changes.Known() {
+				t.Error("the first sample waited for the programs in the kernel")
+			}
+			first = false
+			c.take(x)
+			known.Store(int64(c.known))
+		})
+	}()
+	more := func() {
+		t.Helper()
+		from := known.Load()
+		for deadline := time.Now().Add(rubytest.Timeout); known.Load() < from+20; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d samples with changes, and no more: %+v", known.Load(), s.SwitchStatus())
+			}
+		}
+	}
+	more()
+	if x := s.SwitchStatus(); !x.On || !x.Wanted || x.Ended != "" || x.Records == 0 || x.Failed != 0 {
+		t.Errorf("%+v", x)
+	}
+	resume := s.Park()
+	if x := s.SwitchStatus(); x.On {
+		t.Errorf("parked: %+v", x)
+	}
+	resume()
+	more()
+	p.Send(t, "end")
+	if err := <-ended; !errors.Is(err, sampler.ErrEnded) {
+		t.Error(err)
+	}
+	if x := s.SwitchStatus(); x.On || !strings.Contains(x.Ended, "exited") {
+		t.Errorf("after the end: %+v", x)
+	}
+	if c.fresh > 2 || c.changes == 0 {
+		t.Errorf("%d changes, which began anew %d times", c.changes, c.fresh)
+	}
+}
+
+// TestSwitchesEndWithRactors: of a process that makes ractors the switches no longer tell all, so it is polled again, which is said.
+func TestSwitchesEndWithRactors(t *testing.T) {
+	r := rubytest.One(t)
+	if !r.AtLeast(3, 0) {
+		rubytest.Skip(t, "ractors came with 3.0")
+	}
+	p, s := switched(t, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	after, told := 0, false
+	err := s.Run(ctx, func(x *sampler.Sample) {
+		switch st := s.SwitchStatus(); {
+		case st.On && x.Changes.Known() && !told:
+			told = true
+			p.Send(t, "ractor")
+		case strings.Contains(st.Ended, "ractors"):
+			if after++; after > 20 && x.Changes.Known() {
+				t.Error("changes are told of a process with ractors")
+			}
+			if after > 40 {
+				cancel()
+			}
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,389 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/ruby"
+	"github.com/ddtop/ddtop/sampler/switches"
+	"github.com/ddtop/ddtop/sampler/switches/tracer"
+)
+
+// switchBehindNS is how long changes wait for earlier ones, in ns: what a thread did since it got its CPU is known when it loses it, or at
+// the next tick of the CPU's clock, which can be late on a virtual machine.
+const switchBehindNS = tracer.ClockNS + 15_000_000
+
+const (
+	// mostBusy is the share of a CPU that the kernel may take to make records, where ddtop has a limit at all. It is reached at some 70,000
+	// records a second. busySpanNS is over how long, in ns.
+	mostBusy, busySpanNS = 0.10, 2_000_000_000
+)
+
+// leastFetch is the shortest time between two looks for records, in ns.
+const leastFetch = 20e6
+
+// switchRun follows the GVL of a process by thread switches, beside the sampling.
+type switchRun struct {
+	source *Source
+	// fromNS is from when on the process is followed, toNS until when, CLOCK_MONOTONIC in ns. toNS is zero while it is.
+	fromNS int64
+	toNS   atomic.Int64
+	// fedNS is until when all changes were handed on, lookedNS when that was done last.
+	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the ring.
+	fedNS, lookedNS, everyNS atomic.Int64
+	stop, done               chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	feed    *tracer.Feed
+	rules   *switches.Machine
+	to      *exact.Machine
+	changes *exact.Collector
+	stacks  *waitStacks
+	// taken are the stacks of the drain under way.
+	taken  map[instant]takenStack
+	out    from
+	counts tracer.Counts
+	witness
+	// countedNS is when counts was read, spanNS when spanCounts was. busy is what the kernel took in the last busySpanNS, as a share of a CPU,
+	// and rate how many records a second it made.
+	countedNS, spanNS int64
+	spanCounts        tracer.Counts
+	busy, rate        float64
+	changed           uint64
+	lostNS            int64
+	ended             string
+	err               error
+	closed            bool
+}
+
+// openSwitches has the kernel make records of the process's thread switches.
+func (s *Source) openSwitches(ctx context.Context, to exact.Consumer) (*switchRun, error) {
+	if err := tracer.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.ownThreads(ctx); err != nil {
+		return nil, err
+	}
+	var scheduler ruby.Scheduler
+	err := s.readThreads(ctx, func() (err error) {
+		scheduler, err = s.reader.UnprobedScheduler()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if to == nil {
+		to = nobody{}
+	}
+	x := &switchRun{source: s, out: from{Consumer: to}, stop: make(chan struct{}), done: make(chan struct{})}
+	x.to, x.stacks, x.taken = exact.NewMachine(&x.out), newWaitStacks(), make(map[instant]takenStack)
+	x.rules = switches.NewMachine(x.to)
+	_, stacks := s.reader.Contexts()
+	shift, bits := statusBits(scheduler.Status)
+	x.feed, err = tracer.Follow(tracer.Target{
+		PID: s.proc.PID(), Before33: scheduler.Before33, Owner: uint64(scheduler.Owner), QueueTail: uint64(scheduler.QueueTail),
+		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC, ReadyNode: scheduler.ReadyNode,
+		RunningNode: scheduler.RunningNode, Region: scheduler.Region, Unblock: scheduler.Unblock, Status: scheduler.Status.Offset,
+		ContextOfThread: scheduler.Context, StatusShift: shift, StatusBits: bits, Stacks: stacks,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
+		return nil, errors.Join(err, x.feed.Close())
+	}
+	x.changes = exact.NewCollector(x.fromNS)
+	x.to.Watch(func(c *exact.Change) {
+		x.changed++
+		x.changes.Changed(c)
+	})
+	x.everyNS.Store(leastFetch)
+	go x.run()
+	return x, nil
+}
+
+// statusBits says where a field of a word's bits is in the word.
+func statusBits(f layout.Field) (shift, bits uint) {
+	if f.BitSize == 0 {
+		return 0, uint(8 * f.Size)
+	}
+	return uint(f.BitOffset), uint(f.BitSize)
+}
+
+// begin reads what state the threads are in that have not moved yet.
+func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
+	now, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
+		x.rules.Feed(&switches.Record{
+			Kind: switches.Began, NS: now, TID: t.TID, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
+			Region: true, Before33: scheduler.Before33, Syscall: -1, DelayNS: delayNS,
+		})
+	})
+	x.out.ns, x.fromNS = now, now
+	return err
+}
+
+// on reports whether what happens now is followed.
+func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
+
+// behind says in how many ns all that happened until a time can have been handed on. It is zero if it has been, or never will be.
+func (x *switchRun) behind(ns int64) int64 {
+	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
+		return 0
+	}
+	return max(ns+switchBehindNS-monotonic(), 1)
+}
+
+// fill adds the changes to a sample for whose time behind returns 0. It only notes the sample if told is false.
+func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
+	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.saw(s, x.on(), x.fromNS)
+	if told {
+		x.changes.Fill(s, list)
+		return
+	}
+	skipped := sampler.Sample{TimeNS: s.TimeNS, Reads: s.Reads}
+	x.changes.Fill(&skipped, nil)
+}
+
+// run takes records while no samples come, until it is stopped or the process ends.
+func (x *switchRun) run() {
+	timer := time.NewTimer(leastFetch)
+	defer timer.Stop()
+	exited := x.source.proc.Exited()
+	for over := false; !over; {
+		select {
+		case <-x.stop:
+			over = true
+		case <-exited:
+			x.end("the process exited")
+		case <-timer.C:
+			every := time.Duration(x.everyNS.Load())
+			if monotonic()-x.lookedNS.Load() >= int64(every)/2 {
+				x.look()
+			}
+			timer.Reset(time.Duration(x.everyNS.Load()))
+		}
+	}
+	x.finish()
+}
+
+// look takes what the ring has, and hands on what no earlier change can come before any more. It is for any goroutine.
+func (x *switchRun) look() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return
+	}
+	now := monotonic()
+	x.lookedNS.Store(now)
+	if err := x.drain(now); err != nil {
+		x.err = err
+		x.endAt(now, err.Error())
+		return
+	}
+	until := now - switchBehindNS
+	if to := x.toNS.Load(); to != 0 {
+		until = min(until, to)
+	}
+	x.advance(until)
+}
+
+func (x *switchRun) drain(now int64) error {
+	// The stacks first: the record of each is in its ring before. One whose record was drained before that goes nowhere.
+	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.take(x.source.reader, s, s.Running, now) }); err != nil {
+		return err
+	}
+	clear(x.taken)
+	x.stacks.each(func(s *takenStack) { x.taken[instant{s.tid, s.ns}] = *s })
+	err := x.feed.Drain(func(r *switches.Record) {
+		if s, ok := x.taken[instant{r.TID, r.NS}]; ok {
+			r.Stack = &stackOnItsWay{x, s}
+		}
+		x.rules.Feed(r)
+	})
+	if err != nil {
+		return err
+	}
+	counts, err := x.feed.Counts()
+	if err != nil {
+		return err
+	}
+	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
+		rate := float64(counts.Records-x.counts.Records) / float64(span)
+		x.everyNS.Store(int64(min(max(tracer.RingRecords/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
+	}
+	x.countedNS = now
+	if span := now - x.spanNS; span >= busySpanNS {
+		if x.spanNS != 0 {
+			x.busy = float64(counts.BusyNS-x.spanCounts.BusyNS) / float64(span)
+			x.rate = float64(counts.Records-x.spanCounts.Records) / float64(span) * 1e9
+		}
+		x.spanNS, x.spanCounts = now, counts
+	}
+	if counts.Lost > x.counts.Lost {
+		x.to.Lost(now)
+		x.lostNS = now
+	}
+	x.counts = counts
+	return nil
+}
+
+// advance hands on the changes of until a time.
+func (x *switchRun) advance(untilNS int64) {
+	if untilNS = rounded(untilNS); untilNS <= x.fedNS.Load() {
+		return
+	}
+	if untilNS = x.rules.Advance(untilNS); untilNS <= x.fedNS.Load() {
+		return
+	}
+	x.fedNS.Store(untilNS)
+	x.compare(x.to, x.fromNS, untilNS)
+	if x.on() {
+		x.judge()
+	}
+	if x.lostNS != 0 && x.lostNS <= untilNS {
+		x.forgetGone(untilNS + changeUnit)
+	}
+}
+
+// instant is a thread at a time.
+type instant struct {
+	tid int32
+	ns  int64
+}
+
+// stackOnItsWay is a stack that the clock names.
+type stackOnItsWay struct {
+	run   *switchRun
+	taken takenStack
+}
+
+// Ready reports whether it has its name, or is not to be waited for any longer.
+func (s *stackOnItsWay) Ready() bool {
+	return s.taken.unnamed == nil || s.run.stacks.ready(s.taken.unnamed, monotonic())
+}
+
+// Name returns its name. A name of before the Dictionary was emptied is none.
+func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
+	name := s.taken.name
+	if s.taken.unnamed != nil {
+		name = s.run.stacks.nameOf(s.taken.unnamed)
+	}
+	if name.revision != s.run.stacks.revision.Load() {
+		return 0, 0
+	}
+	return name.id, name.resumes
+}
+
+// nameStacks names stacks. It is the clock's, between two readings.
+func (x *switchRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, monotonic()) }
+
+// withoutClock has changes no longer wait for it, until it names stacks again.
+func (x *switchRun) withoutClock() { x.stacks.over.Store(true) }
+
+// judge ends it when what it says cannot be true.
+func (x *switchRun) judge() {
+	c := x.to.Checks()
+	seen := c.Agreed + c.Disagreed
+	switch {
+	case x.ractors:
+		x.endAt(monotonic(), "the process has made ractors, and the threads of one alone can be followed")
+	case x.busy > mostBusy && x.source.budget.share != 0:
+		x.endAt(monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to record that took the kernel %.0f %% of a CPU", x.rate, 100*x.busy))
+	case seen >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(seen):
+		x.endAt(monotonic(), fmt.Sprintf("what thread switches tell does not agree with what sampling sees (%d of %d times)", c.Disagreed, seen))
+	}
+}
+
+// consumer is who takes what is seen.
+func (x *switchRun) consumer() exact.Consumer { return x.out.Consumer }
+
+// forgetGone ends the threads whose ends are among the records that were lost.
+func (x *switchRun) forgetGone(atNS int64) {
+	x.lostNS = 0
+	tids, err := x.source.proc.TIDs(nil)
+	if err != nil {
+		return // the process has ended
+	}
+	x.to.Gone(atNS, func(tid int32) bool {
+		_, there := slices.BinarySearch(tids, tid)
+		return there
+	})
+}
+
+// end ends it, unless it has ended.
+func (x *switchRun) end(why string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.endAt(monotonic(), why)
+}
+
+func (x *switchRun) endAt(now int64, why string) {
+	if !x.on() {
+		return
+	}
+	x.ended = why
+	x.toNS.Store(now)
+	close(x.stop)
+}
+
+// finish hands on the rest and leaves the kernel.
+func (x *switchRun) finish() {
+	defer close(x.done)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	to := x.toNS.Load()
+	x.stacks.ended = true
+	x.err = errors.Join(x.err, x.drain(to))
+	x.advance(to)
+	x.to.Finish(to)
+	if err := x.feed.Close(); err != nil {
+		x.err = errors.Join(x.err, fmt.Errorf("process %d: leaving its thread switches: %w", x.source.proc.PID(), err))
+	}
+	x.fedNS.Store(math.MaxInt64)
+	x.closed = true
+}
+
+// close ends it, waits until nothing more is done, and says how it went.
+func (x *switchRun) close() (SwitchReport, error) {
+	x.end("")
+	<-x.done
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return SwitchReport{
+		FromNS: x.fromNS, ToNS: x.toNS.Load(), Records: x.counts.Records, Lost: x.counts.Lost, Failed: x.counts.Failed,
+		BusyNS: x.counts.BusyNS, Checks: x.to.Checks(), Ended: x.ended,
+	}, x.err
+}
+
+// status says how it stands.
+func (x *switchRun) status() sampler.SwitchStatus {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return sampler.SwitchStatus{
+		On: x.on(), SinceNS: x.fromNS, Ended: x.ended,
+		Records: x.counts.Records, Lost: x.counts.Lost, Failed: x.counts.Failed, BusyNS: x.counts.BusyNS,
+	}
+}
+
+// MaySwitch says why thread switches cannot be followed on this machine with the rights that ddtop has, as far as that is known without
+// trying.
+func MaySwitch() error { return tracer.Check() }
+
+// CheckSwitches says why thread switches cannot be followed on this machine with the rights that ddtop has. It loads the programs and
+// removes them again. It returns nil if nothing speaks against it. The error is bpf.ErrKernel or bpf.ErrRights.
+func CheckSwitches() error { return tracer.Try() }

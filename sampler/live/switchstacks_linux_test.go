@@ -1,0 +1,111 @@
+package live_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// calling runs three methods in turns, in competition with another thread, and says when each was called.
+const calling = `
+require "json"
+def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+def call_a(till) = (nil while now < till)
+def call_b(till) = (nil while now < till)
+def call_c(till) = (nil while now < till)
+calls = []
+Thread.new { loop { 1000.times { |i| i * i } } }
+caller = Thread.new do
+  until $stop
+    3.times do |i|
+      from = now
+      [:call_a, :call_b, :call_c][i].then { |name| send(name, from + 3_000_000); calls << {name: name, from: from, to: now} }
+    end
+  end
+end
+puts 1; $stdout.flush
+$stdin.gets
+$stop = true
+caller.join
+puts calls.to_json; $stdout.flush
+$stdin.gets
+`
+
+// TestSwitchesReadStacks: the clock's copies of the holder's stack are named, between samples, and each is what the program ran then by its
+// own log. Sampling takes next to nothing meanwhile.
+func TestSwitchesReadStacks(t *testing.T) {
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	r := rubytest.One(t)
+	if !r.AtLeast(3, 0) {
+		rubytest.Skip(t, "the program is written for Ruby 3")
+	}
+	p := r.Start(t, calling, rubytest.Options{})
+	p.Line(t)
+	s, err := live.Open(t.Context(), p.PID, live.Options{From: live.FromSwitches})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	type seen struct {
+		atNS  int64
+		stack sampler.StackID
+	}
+	var all []seen
+	held := make(map[sampler.ThreadID]bool)
+	const enough = 30
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	err = s.Run(ctx, func(x *sampler.Sample) {
+		for i := range x.Changes.List {
+			c := &x.Changes.List[i]
+			if c.State == sampler.GVLHeld && held[c.Thread] && c.Stack != 0 {
+				all = append(all, seen{c.AtNS, c.Stack})
+			}
+			held[c.Thread] = c.State == sampler.GVLHeld
+		}
+		if len(all) >= enough {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []struct {
+		Name     string
+		From, To int64
+	}
+	p.Send(t, "")
+	p.JSON(t, &calls)
+	d, compared := s.Dictionary(), 0
+	for _, x := range all {
+		name := ""
+		for id := x.stack; id != 0 && name == ""; {
+			caller, frame := d.Stack(id)
+			switch f := d.Frame(frame).Name; f {
+			case "call_a", "call_b", "call_c", "Object#call_a", "Object#call_b", "Object#call_c":
+				name = f[len(f)-len("call_a"):]
+			}
+			id = caller
+		}
+		if name == "" {
+			continue // the other thread, or between two calls
+		}
+		compared++
+		in := false
+		for _, c := range calls {
+			in = in || c.Name == name && x.atNS >= c.From-100 && x.atNS <= c.To // changes come in whole 100 ns
+		}
+		if !in {
+			t.Errorf("at %d the stack says %s, and the log of the program does not", x.atNS, name)
+		}
+	}
+	// Each thread has the GVL for half of the time, and a tick of the clock is as likely to come to the one as to the other.
+	if compared < 3 {
+		t.Errorf("of %d stacks %d are in a call", len(all), compared)
+	}
+}

@@ -1,0 +1,110 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// From says how a Source learns what threads do.
+type From string
+
+const (
+	// FromAuto leaves it to ddtop: by polling as yet.
+	FromAuto From = "auto"
+	// FromSwitches is by thread switches, from a moment after the first sample on. Where a process cannot be followed so, it is polled, which
+	// SwitchStatus tells.
+	FromSwitches From = "switches"
+	// FromPolling is by reading memory again and again.
+	FromPolling From = "polling"
+)
+
+// switchTries is how often it is tried to follow a process by its thread switches, switchAgain what lies between.
+const (
+	switchTries = 3
+	switchAgain = 2 * time.Second
+)
+
+// ParseFrom reads a From.
+func ParseFrom(text string) (From, error) {
+	switch f := From(text); f {
+	case FromAuto, FromSwitches, FromPolling:
+		return f, nil
+	}
+	return "", fmt.Errorf("%q is not one of auto, switches and polling", text)
+}
+
+// check refuses FromSwitches where the machine does not allow it.
+func (f From) check() error {
+	if f != FromSwitches {
+		return nil
+	}
+	if err := MaySwitch(); err != nil {
+		return fmt.Errorf("thread switches: %w", err)
+	}
+	return nil
+}
+
+// startSwitches begins to follow the process by its thread switches, beside the sampling, if that is wanted. The returned function ends it.
+func (s *Source) startSwitches(ctx context.Context) (end func()) {
+	m := &s.switches
+	if m.from != FromSwitches {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range switchTries {
+			err := s.Switches(ctx, nil)
+			m.refused(err)
+			if err == nil || ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(switchAgain):
+			}
+		}
+	}()
+	return func() {
+		stop()
+		<-done
+		_, _ = s.EndSwitches() // its error is told by SwitchStatus
+	}
+}
+
+// refused keeps why the process is not followed. It is nil if it is.
+func (m *switchMode) refused(err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	m.why.Store(&why)
+}
+
+// parkSwitches ends following until resume is called: nobody would take the records while ddtop is stopped.
+func (s *Source) parkSwitches() (resume func()) {
+	m := &s.switches
+	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return func() {} // the process's memory does not answer
+		}
+	}
+	x := m.now.Load()
+	on := m.is()
+	if x != nil {
+		_, _ = x.close()
+	}
+	return func() {
+		m.mu.Unlock()
+		if on {
+			go func() { m.refused(s.Switches(context.Background(), x.consumer())) }()
+		}
+	}
+}

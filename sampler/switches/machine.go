@@ -1,0 +1,379 @@
+package switches
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// Constants of the rules. The times are of an x86_64 server of 2024. Each is some microseconds, which a share of time does not feel.
+const (
+	// backNS is how long a thread that gets its CPU takes until it runs Ruby: the way back from the kernel, and the scheduler's mutex.
+	backNS = 4_000
+	// leadNS is how long a thread takes from when it gives the GVL away, or queues for it, until it loses its CPU.
+	leadNS = 3_000
+	// exitNS is how long a thread takes from when it has given the GVL away for the last time until its native thread ends.
+	exitNS = 25_000
+	// unitNS is what the times of changes are whole multiples of (sampler.Change).
+	unitNS = 100
+	// maxThreads bounds the threads that are followed at once.
+	maxThreads = 20_000
+	// endedNS is for how long records of a native thread are not believed after its end, in ns: its last switch comes after that. No other
+	// thread has its number so soon.
+	endedNS = 20_000_000
+	// maxEnded bounds the threads of which the end is known.
+	maxEnded = 4096
+	// maxHeld is how many changes wait for a name at most.
+	maxHeld = 1 << 13
+	// maxTurns is how many of the last turns with the GVL are kept, to see whether a thread can have had one that no record shows.
+	maxTurns = 16
+)
+
+// Machine makes states of records. It tells them to an exact.Machine, as if each change had been seen where it happened. It follows one
+// scheduler whose threads have native threads of their own (no M:N threads). It is for one goroutine.
+type Machine struct {
+	to      *exact.Machine
+	threads map[int32]*thread
+	// of says which native thread an rb_thread_t was seen on last.
+	of map[uint64]int32
+	// ended says when native threads ended.
+	ended map[int32]int64
+	// joins are threads with a joinedNS.
+	joins []*thread
+	// holder is the thread that holds the GVL by the last records. It is nil if none does, or if that is not known. turns are the last turns
+	// of all threads, the next one at turn.
+	holder *thread
+	turns  [maxTurns]span
+	turn   int
+	// pending are changes that wait for earlier ones.
+	pending []change
+	// Failed counts the records of which words could not be read.
+	failed uint64
+}
+
+// change is one that waits for earlier ones, or for the name of its stack.
+type change struct {
+	exact.Record
+	stack Named
+}
+
+// thread is what the last record said of one.
+type thread struct {
+	tid     int32
+	address uint64
+	state   state
+	// atNS is the record's time, sinceNS the begin of the state.
+	atNS, sinceNS int64
+	// blocked: it waited in the kernel, and had not lost its CPU to another thread.
+	blocked bool
+	// stack is the one with which it waits for the GVL. It is nil if that was not copied.
+	stack Named
+	// joinedNS is when another thread put it into the queue. It is zero if none is known to have.
+	joinedNS    int64
+	cfp, pc, sp uint64
+	// delayNS is Record.DelayNS of its last record.
+	delayNS int64
+}
+
+// span is one turn of a thread with the GVL.
+type span struct {
+	tid          int32
+	fromNS, toNS int64
+}
+
+// NewMachine returns a Machine that knows of no thread yet.
+func NewMachine(to *exact.Machine) *Machine {
+	return &Machine{to: to, threads: make(map[int32]*thread), of: make(map[uint64]int32), ended: make(map[int32]int64)}
+}
+
+// Failed returns how many records lacked words that could not be read.
+func (m *Machine) Failed() uint64 { return m.failed }
+
+// Feed takes a record. They come in about the order of time.
+func (m *Machine) Feed(r *Record) {
+	if r.Failed > 0 {
+		m.failed++
+	}
+	if r.Kind == Exited {
+		if t := m.threads[r.TID]; t != nil {
+			m.last(t, r)
+			m.leave(t, r.NS)
+			m.forget(t)
+		}
+		if len(m.ended) >= maxEnded {
+			clear(m.ended)
+		}
+		m.ended[r.TID] = r.NS
+		m.pending = append(m.pending, change{Record: exact.Record{NS: r.NS - r.NS%unitNS, TID: r.TID, Kind: exact.Exited, Before33: r.Before33}})
+		return
+	}
+	if at, ok := m.ended[r.TID]; r.Thread == 0 || r.Failed > 0 || ok && r.NS < at+endedNS {
+		return
+	}
+	t := m.threads[r.TID]
+	if t != nil && t.address != r.Thread {
+		m.leave(t, r.NS)
+		m.forget(t)
+		t = nil // the native thread serves another thread now
+	}
+	if t == nil {
+		if len(m.threads) >= maxThreads {
+			return
+		}
+		// A thread that is new begins without the GVL.
+		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: r.InNS, sinceNS: r.InNS}
+		m.threads[r.TID], m.of[r.Thread] = t, r.TID
+	}
+	if r.Kind == Began {
+		if t.atNS < r.NS {
+			m.move(t, r, r.NS, r.state())
+		}
+	} else {
+		m.interval(t, r)
+	}
+	if !r.Before33 {
+		m.joined(r)
+	}
+	var ran Named
+	switch r.state() {
+	case running:
+		ran = r.Stack // what it runs now
+	case waiting:
+		if r.Stack != nil {
+			t.stack = r.Stack
+		}
+	}
+	m.tell(r, r.NS, r.state(), true, ran)
+	t.delayNS = r.DelayNS
+	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.Asleep && r.Kind == Out || r.Kind == Began, r.CFP, r.PC, r.SP
+}
+
+// forget lets go of a thread that has ended.
+func (m *Machine) forget(t *thread) {
+	delete(m.threads, t.tid)
+	if m.of[t.address] == t.tid {
+		delete(m.of, t.address)
+	}
+}
+
+// last finds what a thread did since it got its CPU for the last time: it ran Ruby, to its end.
+func (m *Machine) last(t *thread, r *Record) {
+	of := *r
+	of.Kind, of.Thread, of.DelayNS = Out, t.address, t.delayNS
+	begin, end := max(r.InNS, t.atNS)+backNS, r.NS-exitNS
+	if r.GaveNS > t.atNS {
+		end = min(r.GaveNS, r.NS)
+	}
+	if t.state != running && begin < end {
+		m.move(t, &of, begin, running)
+	}
+	m.move(t, &of, max(end, t.sinceNS), released)
+}
+
+// interval finds what a thread did in the interval that a record ends.
+func (m *Machine) interval(t *thread, r *Record) {
+	is := r.state()
+	if joined := t.joinedNS; joined != 0 {
+		t.joinedNS = 0
+		if t.state == released && (r.InNS > joined || r.InNS == 0) {
+			m.move(t, r, joined, waiting)
+		}
+	}
+	// ready is from when it could run Ruby, end until when it did, if it waits in the kernel now. In between is the best guess for a change
+	// that nothing dates.
+	ready := t.atNS
+	blocked := r.InNS > t.atNS && t.blocked // it came out of the kernel
+	if r.InNS > t.atNS {
+		ready = min(r.InNS+backNS, r.NS)
+	}
+	end := ready + (r.NS-ready)/2
+	asleep := r.Kind == Out && r.Asleep
+	if asleep {
+		end = max(r.NS-leadNS, ready)
+	}
+	begin := ready
+	if !blocked && t.state == released {
+		begin = ready + (end-ready)/2 // it came back from code without the GVL, at some time
+	}
+	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp // Ruby's code went on
+	if !r.Before33 && t.state == released && r.WakerOwner == t.address && r.WokenNS > t.atNS {
+		m.move(t, r, r.WokenNS, waiting) // who woke it had put it into the queue, or gave it the GVL
+		begin = ready
+	}
+	if gave := r.GaveNS; gave > t.atNS && gave <= r.NS {
+		if t.state != running {
+			m.move(t, r, min(begin, gave), running)
+		}
+		m.move(t, r, gave, released)
+		switch {
+		case is == waiting && asleep:
+			m.move(t, r, max(gave, end), waiting)
+		case is != released:
+			m.move(t, r, gave+(r.NS-gave)/2, is)
+		}
+		return
+	}
+	switch {
+	case t.state == is && is == running:
+	case t.state == running:
+		m.move(t, r, end, is)
+	case is == running:
+		m.move(t, r, begin, running)
+	case t.state == waiting && is == waiting:
+		if ran {
+			m.turnOf(t, r, ready, end)
+		}
+		m.move(t, r, end, waiting)
+	case t.state == waiting:
+		m.move(t, r, ready, running)
+		m.move(t, r, end, is)
+	default: // it had not got the GVL, and has not
+		if ran || blocked && asleep && is == released {
+			m.turnOf(t, r, begin, end)
+		}
+		m.move(t, r, end, is)
+	}
+}
+
+// joined notes which threads others have put into the queue. That was between the last record of the thread that holds the GVL, which is who
+// does so mostly, and now. Whether a thread was off its CPU then, and has not queued by itself, is known when its next record comes.
+func (m *Machine) joined(r *Record) {
+	at := r.NS
+	if h := m.holder; h != nil && h.atNS < r.NS {
+		at = max(h.atNS, h.sinceNS)
+		if h.tid == r.TID {
+			at = max(at, r.InNS)
+		}
+		at += (r.NS - at) / 2
+	}
+	for _, address := range r.Joined {
+		x := m.threads[m.of[address]]
+		if x == nil || x.address != address || address == r.Thread || x.state != released || x.joinedNS != 0 || x.atNS > at {
+			continue
+		}
+		x.joinedNS = at
+		m.joins = append(m.joins, x)
+	}
+}
+
+// queue has threads wait that others have put into the queue until a time.
+func (m *Machine) queue(untilNS int64) {
+	m.joins = slices.DeleteFunc(m.joins, func(x *thread) bool {
+		if x.joinedNS > untilNS {
+			return false
+		}
+		if x.joinedNS != 0 && x.state == released && m.threads[x.tid] == x {
+			m.move(x, &Record{TID: x.tid, Thread: x.address}, x.joinedNS, waiting)
+		}
+		x.joinedNS = 0
+		return true
+	})
+}
+
+// turnOf notes a turn with the GVL that no record shows, as far as no other thread had it then.
+func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
+	clip := func(s *span) {
+		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {
+			return
+		}
+		if s.fromNS-from > to-s.toNS {
+			to = s.fromNS
+		} else {
+			from = s.toNS
+		}
+	}
+	for i := range m.turns {
+		clip(&m.turns[i])
+	}
+	if h := m.holder; h != nil {
+		clip(&span{h.tid, h.sinceNS, max(to, h.sinceNS)})
+	}
+	if from < to {
+		m.move(t, r, from, running)
+		m.move(t, r, to, released)
+	}
+}
+
+// move brings a thread into a state.
+func (m *Machine) move(t *thread, r *Record, at int64, to state) {
+	if t.state == to {
+		return
+	}
+	if to != running {
+		m.leave(t, at)
+	}
+	stack := t.stack
+	if t.state != waiting {
+		stack = nil
+	}
+	t.state, t.sinceNS, t.stack = to, at, nil
+	if to == running {
+		if h := m.holder; h != nil && h != t {
+			m.leave(h, at)
+		}
+		m.holder = t
+	}
+	if to != running {
+		stack = nil
+	}
+	m.tell(r, at, to, false, stack)
+}
+
+// leave ends a thread's turn with the GVL, if it has one.
+func (m *Machine) leave(t *thread, at int64) {
+	if m.holder != t {
+		return
+	}
+	m.holder = nil
+	m.turns[m.turn] = span{t.tid, t.sinceNS, at}
+	m.turn = (m.turn + 1) % maxTurns
+}
+
+// tell queues what a thread's state is at a time. whole: it is the record's own time, of which it also knows the owner. stack is the one with
+// which a wait ends, or that it runs.
+func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
+	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
+	if r.Kind == Began {
+		x.Kind = exact.Began
+	}
+	if whole {
+		x.Owner = r.Owner
+	}
+	switch is {
+	case running:
+		x.Owner, x.Linked = r.Thread, true
+	case waiting:
+		x.Queued = true
+	}
+	if is != running && r.Before33 && x.Owner == r.Thread {
+		x.Owner = 0
+	}
+	m.pending = append(m.pending, change{x, stack})
+}
+
+// Advance tells the exact.Machine all changes of until a time, in order, or of until the first one whose stack has no name yet. It returns
+// that time. What comes later is taken to be of after it.
+func (m *Machine) Advance(untilNS int64) int64 {
+	untilNS -= untilNS % unitNS
+	m.queue(untilNS)
+	byTime := func(a, b change) int { return cmp.Compare(a.NS, b.NS) }
+	if !slices.IsSortedFunc(m.pending, byTime) {
+		slices.SortStableFunc(m.pending, byTime)
+	}
+	n := 0
+	for ; n < len(m.pending) && m.pending[n].NS <= untilNS; n++ {
+		x := &m.pending[n]
+		if x.stack != nil && len(m.pending)-n < maxHeld && !x.stack.Ready() {
+			untilNS = x.NS - unitNS
+			break
+		}
+		if x.stack != nil {
+			x.Stack, x.Resumes = x.stack.Name()
+		}
+		m.to.Feed(&x.Record)
+	}
+	m.pending = slices.Delete(m.pending, 0, n)
+	m.to.Passed(untilNS + unitNS - 1)
+	return untilNS
+}

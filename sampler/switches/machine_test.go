@@ -1,0 +1,181 @@
+package switches
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// told keeps the intervals of one thread as text: "running 4-97".
+type told struct {
+	tid int32
+	out []string
+}
+
+func (k *told) Interval(i *exact.Interval) {
+	if i.TID == k.tid && i.NS() > 0 {
+		k.out = append(k.out, fmt.Sprintf("%v %d-%d", i.State, i.FromNS/1000, i.ToNS/1000))
+	}
+}
+func (k *told) Waited(*exact.Wait) {}
+
+// The threads of the tests: their rb_thread_t and native thread.
+const (
+	one, two = 0x1000, 0x2000
+	tid1     = 11
+	tid2     = 12
+)
+
+// us are microseconds in ns.
+const us = 1000
+
+// out is the record of a thread that held the CPU from one µs to another.
+func out(tid int32, from, to int64, set func(*Record)) Record {
+	r := Record{Kind: Out, TID: tid, InNS: from * us, NS: to * us, Thread: one, Region: true, Asleep: true, Syscall: 1}
+	if tid == tid2 {
+		r.Thread = two
+	}
+	set(&r)
+	return r
+}
+
+func holds(r *Record)    { r.Owner, r.Linked, r.Region = r.Thread, true, false }
+func queued(r *Record)   { r.Queued, r.Region = true, false }
+func without(*Record)    {}
+func computes(r *Record) { r.Asleep, r.Syscall = false, -1 }
+
+// with does several things to a record.
+func with(of ...func(*Record)) func(*Record) {
+	return func(r *Record) {
+		for _, f := range of {
+			f(r)
+		}
+	}
+}
+
+// TestRules: what a thread did is told from records of it and of others, in µs; each begins without the GVL at 0.
+func TestRules(t *testing.T) {
+	clock := func(r *Record) { r.Kind = Clock; computes(r) }
+	gave := func(at int64) func(*Record) { return func(r *Record) { r.GaveNS = at * us } }
+	went := func(pc uint64) func(*Record) { return func(r *Record) { r.PC = pc } }
+	for _, c := range []struct {
+		name    string
+		records []Record
+		want    string
+	}{
+		{"a thread that sleeps", nil, "released 0-1000"},
+		{"comes back, computes and is preempted, computes, sleeps", []Record{
+			out(tid1, 100, 200, with(holds, computes)), out(tid1, 300, 400, without),
+		}, "released 0-104, running 104-397, released 397-1000"},
+		{"comes back, computes and sleeps within one interval", []Record{out(tid1, 100, 200, without)},
+			"released 0-104, running 104-197, released 197-1000"},
+		{"comes back, and has to wait", []Record{out(tid1, 100, 110, queued), out(tid1, 300, 400, with(holds, computes))},
+			"released 0-107, waiting 107-304, running 304-1000"},
+		{"hands the GVL over in the midst of an interval", []Record{
+			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 400, with(gave(250), without)),
+		}, "released 0-104, running 104-250, released 250-1000"},
+		{"yields: hands the GVL over and queues", []Record{
+			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 400, with(gave(396), queued)), out(tid1, 500, 600, with(holds, computes)),
+		}, "released 0-104, running 104-396, released 396-397, waiting 397-504, running 504-1000"},
+		{"waits, and has it within one interval", []Record{out(tid1, 100, 110, queued), out(tid1, 300, 400, without)},
+			"released 0-107, waiting 107-304, running 304-397, released 397-1000"},
+		{"is woken in the queue without having it", []Record{out(tid1, 100, 110, queued), out(tid1, 300, 310, queued)},
+			"released 0-107, waiting 107-1000"},
+		{"has the GVL and sleeps", []Record{out(tid1, 100, 200, holds)}, "released 0-104, running 104-1000"},
+		{"computes without the GVL", []Record{
+			out(tid1, 100, 200, with(clock, went(7))), out(tid1, 100, 300, with(computes, went(7))), out(tid1, 400, 500, with(computes, went(7))),
+		}, "released 0-104, running 104-152, released 152-1000"},
+		{"is woken with the GVL in its hands", []Record{
+			out(tid1, 200, 300, with(holds, computes, func(r *Record) { r.WokenNS, r.WakerOwner, r.Waker = 150*us, one, tid2 })),
+		}, "released 0-150, waiting 150-204, running 204-1000"},
+		{"is put into the queue by the thread that holds the GVL", []Record{
+			out(tid2, 50, 100, with(holds, computes)),
+			out(tid2, 100, 300, with(clock, holds, func(r *Record) { r.Joined[0] = one })),
+			out(tid2, 100, 400, with(holds, gave(395), without)),
+			out(tid1, 420, 500, with(holds, computes, func(r *Record) { r.WokenNS, r.WakerOwner, r.Waker = 395*us, one, tid2 })),
+		}, "released 0-200, waiting 200-424, running 424-1000"},
+		{"cannot have had the GVL while another thread did", []Record{
+			out(tid2, 50, 100, with(holds, computes)), out(tid1, 120, 200, without), out(tid2, 100, 400, with(holds, computes)),
+		}, "released 0-1000"},
+		{"its memory could not be read", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 }))}, "released 0-1000"},
+		{"ends", []Record{out(tid1, 100, 200, with(holds, computes)), {Kind: Exited, TID: tid1, NS: 500 * us}, out(tid1, 400, 510, with(holds, computes))},
+			"released 0-104, running 104-475, released 475-500"},
+		{"waits, and ends when it has had the GVL", []Record{out(tid1, 100, 110, queued), {Kind: Exited, TID: tid1, InNS: 300 * us, NS: 400 * us}},
+			"released 0-107, waiting 107-304, running 304-375, released 375-400"},
+		{"ends, having handed the GVL over", []Record{
+			out(tid1, 100, 110, queued), {Kind: Exited, TID: tid1, InNS: 300 * us, GaveNS: 350 * us, NS: 400 * us},
+		}, "released 0-107, waiting 107-304, running 304-350, released 350-400"},
+	} {
+		for _, before33 := range []bool{false, true} {
+			if before33 && strings.Contains(fmt.Sprint(c.name), "into the queue by") || before33 && strings.Contains(c.name, "in its hands") {
+				continue // who gets the GVL is not named before
+			}
+			k := &told{tid: tid1}
+			to := exact.NewMachine(k)
+			m := NewMachine(to)
+			for _, tid := range []int32{tid1, tid2} {
+				r := out(tid, 0, 0, without)
+				r.Kind, r.Before33 = Began, before33
+				m.Feed(&r)
+			}
+			for _, r := range c.records {
+				r.Before33 = before33
+				m.Feed(&r)
+				m.Advance(0) // none of them is due yet
+			}
+			m.Advance(1000 * us)
+			to.Finish(1000 * us)
+			if got := strings.Join(k.out, ", "); got != c.want {
+				t.Errorf("%s (before 3.3: %v):\n %s, not\n %s", c.name, before33, got, c.want)
+			}
+		}
+	}
+}
+
+// named is a stack whose name is not known before it is ready.
+type named struct {
+	id    sampler.StackID
+	ready bool
+	asked int
+}
+
+func (n *named) Ready() bool                            { return n.ready }
+func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id, n.id + 1 }
+
+// TestStacks: the stack that a thread had when it queued is that with which its wait ends, and that of a tick of the clock is what the holder of
+// the GVL runs. What comes after a stack without a name waits for that.
+func TestStacks(t *testing.T) {
+	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
+	to := exact.NewMachine(&told{})
+	var got []string
+	to.Watch(func(c *exact.Change) {
+		got = append(got, fmt.Sprintf("%d %v %d %d", c.AtNS/1000, c.State, c.Stack, c.Resumes))
+	})
+	m := NewMachine(to)
+	for _, r := range []Record{
+		out(tid1, 100, 110, with(queued, func(r *Record) { r.Stack = waits })),
+		out(tid1, 300, 400, with(holds, computes, func(r *Record) { r.Kind, r.Stack = Clock, runs })),
+		out(tid1, 300, 500, without),
+	} {
+		m.Feed(&r)
+	}
+	if until := m.Advance(1000 * us); until != 304*us-100 {
+		t.Errorf("changes are known until %d", until)
+	}
+	if want := "[107 queued 0 0]"; fmt.Sprint(got) != want {
+		t.Errorf("before the name is known: %v, not %v", got, want)
+	}
+	waits.ready = true
+	if until := m.Advance(1000 * us); until != 1000*us {
+		t.Errorf("changes are known until %d", until)
+	}
+	if want := "[107 queued 0 0 304 held 10 11 400 held 20 21 497 released 0 0]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, not %v", got, want)
+	}
+	if waits.asked != 1 || runs.asked != 1 {
+		t.Errorf("names were asked for %d and %d times", waits.asked, runs.asked)
+	}
+}

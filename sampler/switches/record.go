@@ -1,0 +1,86 @@
+package switches
+
+import "github.com/ddtop/ddtop/sampler"
+
+// Kind says why a record was made.
+type Kind uint8
+
+const (
+	// Out: the thread loses its CPU.
+	Out Kind = iota + 1
+	// Clock: the thread has had its CPU for a while, and keeps it.
+	Clock
+	// Exited: the native thread ends. Nothing is known of its memory.
+	Exited
+	// Began is made by reading memory once, at the start: what a thread's state is until it moves.
+	Began
+)
+
+// Record is one interval of a thread on a CPU, with what Ruby's memory said at its end. Words that could not be read are 0, and Failed
+// counts them.
+type Record struct {
+	Kind Kind
+	// NS is the end of the interval, or the time of the clock. InNS is its begin, and WokenNS when the thread was made runnable before.
+	// All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not known.
+	NS, InNS, WokenNS int64
+	TID               int32
+	// Waker is the native thread that made it runnable. It is 0 if that is not known. WakerOwner is the GVL's owner then, where the waker
+	// is of the same process, and else 0.
+	Waker      int32
+	WakerOwner uint64
+	// GaveNS is when the thread woke the next holder of the GVL within this interval. It is 0 if it did not.
+	GaveNS int64
+	// Thread is the address of the rb_thread_t, Owner the thread that owns the GVL, and Last the last one in the queue. Owner and Last are
+	// 0 if there is none.
+	Thread, Owner, Last uint64
+	// Joined are threads that have joined the queue since the last record, so far as there is room. They are 0 beyond their number.
+	Joined [6]uint64
+	// Queued: the thread's node is in the queue. Linked: its node is in the list of running threads. Region: it is in code that gave the
+	// GVL away and will take it back. Runnable: Ruby's own word for a thread that has, or wants, the GVL.
+	Queued, Linked, Region, Runnable bool
+	// Before33: it is of Ruby up to 3.2, where Linked and Last say nothing.
+	Before33 bool
+	// Asleep: the thread waits in the kernel, and did not lose its CPU to another thread.
+	Asleep bool
+	// Syscall is the system call that the thread is in, with its arguments. It is -1 outside of one.
+	Syscall int64
+	Args    [3]uint64
+	// DelayNS is for how long the native thread has been runnable without a CPU since its start, in ns.
+	DelayNS int64
+	// CFP, PC and SP are the innermost control frame's address, its place in the code, and its stack pointer.
+	CFP, PC, SP uint64
+	Failed      int
+	// Stack is the thread's Ruby stack at NS, if it was copied.
+	Stack Named
+}
+
+// Named is a stack on its way to its name.
+type Named interface {
+	// Ready reports whether it has its name, or is not to be waited for any longer.
+	Ready() bool
+	// Name returns the name. It is asked for once. Resumes is as in sampler.Change. Both are 0 if the stack could not be named.
+	Name() (stack, resumes sampler.StackID)
+}
+
+// state says what the thread does with the GVL at the end of the record's interval.
+func (r *Record) state() state {
+	switch {
+	case r.Thread == 0:
+		return unknown
+	case r.Owner == r.Thread && (r.Linked || r.Before33):
+		return running
+	case r.Owner == r.Thread, r.Queued, r.Runnable && !r.Region:
+		return waiting
+	}
+	return released
+}
+
+// state is what a thread does with the GVL.
+type state uint8
+
+const (
+	unknown state = iota
+	running
+	waiting
+	released
+)

@@ -1,0 +1,413 @@
+package tracer
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/switches"
+)
+
+// What the kernel keeps of a thread for the programs, in its task storage: these words.
+const (
+	// storedIn is when it got its CPU, storedWoken when it was made runnable, by storedWaker; storedWakerOwner is the GVL's owner then.
+	storedIn = 8 * iota
+	storedWoken
+	storedWaker
+	storedWakerOwner
+	// storedGave is when it woke the next holder of the GVL, since storedIn.
+	storedGave
+	// storedThread is its rb_thread_t. storedWaits is not 0 if it was in the queue when it last lost its CPU.
+	storedThread
+	storedWaits
+	storedSize
+)
+
+// Places on a program's stack: the record, and below it single words.
+const (
+	onStack   = -recordSize
+	keyAt     = onStack - 8
+	contextAt = keyAt - 24 // the first three words of an execution context
+	frameAt   = contextAt - 16
+	wordAt    = frameAt - 8
+	stateAt   = wordAt - 8
+	seenAt    = stateAt - 8
+	nodeAt    = seenAt - 8
+	savedAt   = nodeAt - 8
+	spAt      = savedAt - 8
+	framesAt  = spAt - 8
+	valuesAt  = framesAt - 8
+)
+
+// deadBit is in the state of a task that ends (TASK_DEAD, include/linux/sched.h).
+const deadBit = 0x80
+
+// Of threads that wait for the GVL waitStacks stacks are copied in spanNS at most, and on the clock one every clockStackNS: some 3 µs each, and
+// more to name one that is new.
+const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
+
+// The first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
+const (
+	contextCFP, contextSize = 16, 24
+	framePC, frameSP        = 0, 8
+)
+
+// kernelPlaces are where this kernel has what the programs read, in bytes from the start of its struct.
+type kernelPlaces struct {
+	tgid, pid, threadPointer, runDelay, state int16
+	// switchState: the tracepoint of switches has the state of the thread that loses its CPU as an argument (Linux 5.18).
+	switchState   bool
+	syscall, args [3]int16
+}
+
+// placesOfKernel finds them in what the kernel says of itself.
+func placesOfKernel() (k kernelPlaces, err error) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return k, fmt.Errorf("%w: reading what it says of itself: %w", bpf.ErrKernel, err)
+	}
+	threadPointer, registers := []string{"thread", "fsbase"}, []string{"orig_ax", "di", "si", "dx"}
+	if runtime.GOARCH != "amd64" {
+		return k, fmt.Errorf("%w: the programs are for x86_64 as yet, and not for %s", bpf.ErrKernel, runtime.GOARCH)
+	}
+	for _, f := range []struct {
+		to     *int16
+		in     string
+		path   []string
+		length int
+	}{
+		{&k.tgid, "task_struct", []string{"tgid"}, 4}, {&k.pid, "task_struct", []string{"pid"}, 4},
+		{&k.threadPointer, "task_struct", threadPointer, 8}, {&k.runDelay, "task_struct", []string{"sched_info", "run_delay"}, 8},
+		{&k.state, "task_struct", []string{"__state"}, 4},
+		{&k.syscall[0], "pt_regs", registers[:1], 8}, {&k.args[0], "pt_regs", registers[1:2], 8},
+		{&k.args[1], "pt_regs", registers[2:3], 8}, {&k.args[2], "pt_regs", registers[3:], 8},
+	} {
+		if *f.to, err = bpf.MemberAt(spec, f.in, f.path, f.length); err != nil {
+			return k, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
+		}
+	}
+	var t *btf.Typedef
+	if err := spec.TypeByName("btf_trace_sched_switch", &t); err != nil {
+		return k, fmt.Errorf("%w: the tracepoint sched_switch: %w", bpf.ErrKernel, err)
+	}
+	if p, ok := t.Type.(*btf.Pointer); ok {
+		if f, ok := p.Target.(*btf.FuncProto); ok {
+			k.switchState = len(f.Params) >= 5 // with the one for the tracepoint itself
+		}
+	}
+	return k, nil
+}
+
+// builder makes the programs.
+type builder struct {
+	kernel kernelPlaces
+	// The descriptors of the maps: of targets, of what is kept of each thread, and of the rings for records and for stacks.
+	targets, threads, ring, stacks int
+}
+
+// find looks up the target of a task's process, whose number is in a register, and jumps away if there is none. Its value is in R8 then.
+func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
+	return asm.Instructions{
+		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
+		asm.LoadMapPtr(asm.R1, b.targets),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, keyAt),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, or),
+		asm.Mov.Reg(asm.R8, asm.R0),
+	}
+}
+
+// stored gets what is kept of a task, into R9, and jumps away if there is nothing. create: it is made if there is none.
+func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapPtr(asm.R1, b.threads),
+		asm.Mov.Reg(asm.R2, task), asm.Mov.Imm(asm.R3, 0), asm.Mov.Imm(asm.R4, create),
+		asm.FnTaskStorageGet.Call(),
+		asm.JEq.Imm(asm.R0, 0, or),
+		asm.Mov.Reg(asm.R9, asm.R0),
+	}
+}
+
+// switched runs at each thread switch: first for the thread that gets the CPU, of which only the time is noted, because its memory is not
+// there yet; then for the one that loses it.
+func (b *builder) switched() asm.Instructions {
+	ins := asm.Instructions{
+		asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord),
+		asm.LoadMem(asm.R7, asm.R1, 16, asm.DWord),
+	}
+	if b.kernel.switchState {
+		ins = append(ins, asm.LoadMem(asm.R2, asm.R1, 24, asm.DWord), asm.LSh.Imm(asm.R2, 32), asm.RSh.Imm(asm.R2, 32))
+	} else {
+		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, b.kernel.state, asm.Word))
+	}
+	ins = append(ins, asm.StoreMem(asm.RFP, stateAt, asm.R2, asm.DWord), asm.LoadMem(asm.R2, asm.R7, b.kernel.tgid, asm.Word))
+	ins = append(ins, b.find(asm.R2, "out")...)
+	ins = append(ins, b.stored(asm.R7, 1, "out")...)
+	ins = append(ins,
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.R9, storedIn, asm.R0, asm.DWord),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.R9, storedGave, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R2, asm.R6, b.kernel.tgid, asm.Word).WithSymbol("out"))
+	ins = append(ins, b.find(asm.R2, "end")...)
+	ins = append(ins,
+		asm.LoadMem(asm.R1, asm.RFP, stateAt, asm.DWord), asm.And.Imm(asm.R1, deadBit), asm.JNE.Imm(asm.R1, 0, "end"))
+	ins = append(ins, b.stored(asm.R6, 1, "not stored")...)
+	return append(ins, b.record(switches.Out)...)
+}
+
+// ticked runs on a CPU's clock.
+func (b *builder) ticked() asm.Instructions {
+	ins := asm.Instructions{
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.Mov.Reg(asm.R2, asm.R0),
+		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, stateAt, asm.R1, asm.DWord),
+	}
+	ins = append(ins, b.find(asm.R2, "end")...)
+	ins = append(ins, asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R6, asm.R0))
+	ins = append(ins, b.stored(asm.R6, 1, "not stored")...)
+	return append(ins, b.record(switches.Clock)...)
+}
+
+// ended runs when a native thread ends.
+func (b *builder) ended() asm.Instructions {
+	ins := asm.Instructions{
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.Mov.Reg(asm.R2, asm.R0),
+	}
+	ins = append(ins, b.find(asm.R2, "end")...)
+	ins = append(ins, asm.Mov.Imm(asm.R1, 0))
+	for place := int16(onStack); place < 0; place += 8 {
+		ins = append(ins, asm.StoreMem(asm.RFP, place, asm.R1, asm.DWord))
+	}
+	ins = append(ins, asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R6, asm.R0))
+	ins = append(ins, b.stored(asm.R6, 0, "nothing stored")...)
+	for _, w := range []struct{ to, from int16 }{
+		{recordIn, storedIn}, {recordWoken, storedWoken}, {recordWakerOwner, storedWakerOwner}, {recordGave, storedGave},
+	} {
+		ins = append(ins, asm.LoadMem(asm.R1, asm.R9, w.from, asm.DWord), asm.StoreMem(asm.RFP, onStack+w.to, asm.R1, asm.DWord))
+	}
+	ins = append(ins, asm.FnKtimeGetNs.Call().WithSymbol("nothing stored"), asm.StoreMem(asm.RFP, onStack+recordNS, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, onStack+recordTID, asm.R7, asm.Word), asm.StoreImm(asm.RFP, onStack+recordKind, int64(switches.Exited), asm.Word),
+		asm.LoadMem(asm.R1, asm.RFP, keyAt, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTGID, asm.R1, asm.Word))
+	return append(ins, b.emit()...)
+}
+
+// read reads a word from the address in R3 to a place on the stack, and counts a failure.
+func read(to int16, size int32, n int) asm.Instructions {
+	ok := fmt.Sprintf("read %d", n)
+	return append(bpf.ReadTo(to, size),
+		asm.JEq.Imm(asm.R0, 0, ok),
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word), asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.RFP, onStack+recordFailed, asm.R1, asm.Word),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol(ok))
+}
+
+// record makes the record of a task. R6 is the task, which is the current one, R8 its target, R9 what is kept of it.
+func (b *builder) record(kind switches.Kind) asm.Instructions {
+	k := &b.kernel
+	ins := asm.Instructions{
+		asm.FnKtimeGetNs.Call(),
+		asm.StoreMem(asm.RFP, onStack+recordNS, asm.R0, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R6, k.pid, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTID, asm.R1, asm.Word),
+		asm.StoreImm(asm.RFP, onStack+recordKind, int64(kind), asm.Word),
+		asm.LoadMem(asm.R1, asm.R6, k.tgid, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTGID, asm.R1, asm.Word),
+		asm.StoreImm(asm.RFP, onStack+recordFailed, 0, asm.Word),
+		asm.LoadMem(asm.R1, asm.R6, k.runDelay, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordDelay, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, stateAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordState, asm.R1, asm.DWord),
+	}
+	for _, w := range []struct{ to, from int16 }{
+		{recordIn, storedIn}, {recordWoken, storedWoken}, {recordWaker, storedWaker}, {recordWakerOwner, storedWakerOwner}, {recordGave, storedGave},
+	} {
+		ins = append(ins, asm.LoadMem(asm.R1, asm.R9, w.from, asm.DWord), asm.StoreMem(asm.RFP, onStack+w.to, asm.R1, asm.DWord))
+	}
+	if kind == switches.Out {
+		ins = append(ins, asm.Mov.Imm(asm.R1, 0))
+		for _, from := range []int16{storedIn, storedWoken, storedWaker, storedWakerOwner, storedGave} {
+			ins = append(ins, asm.StoreMem(asm.R9, from, asm.R1, asm.DWord))
+		}
+	}
+	n := 0
+	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
+	// The address in R7 plus an offset of the target's.
+	plus := func(field, to int16, size int32) {
+		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
+		at(to, size)
+	}
+	ins = append(ins, asm.LoadMem(asm.R7, asm.R6, k.threadPointer, asm.DWord))
+	plus(targetContext, wordAt, 8)
+	ins = append(ins,
+		asm.LoadMem(asm.R7, asm.RFP, wordAt, asm.DWord),
+		asm.JEq.Imm(asm.R7, 0, "end"), // none of Ruby's threads
+		asm.LoadMem(asm.R1, asm.R8, targetThreadOfEC, asm.DWord),
+		asm.JSLT.Imm(asm.R1, 0, "thread itself"))
+	plus(targetThreadOfEC, onStack+recordThread, 8)
+	ins = append(ins,
+		asm.LoadMem(asm.R7, asm.RFP, onStack+recordThread, asm.DWord), asm.Ja.Label("have both"),
+		asm.StoreMem(asm.RFP, onStack+recordThread, asm.R7, asm.DWord).WithSymbol("thread itself"))
+	plus(targetContextOfThread, wordAt, 8)
+	ins = append(ins, asm.JEq.Imm(asm.R7, 0, "end").WithSymbol("have both"), asm.StoreMem(asm.R9, storedThread, asm.R7, asm.DWord))
+	plus(targetReady, onStack+recordReady, 8)
+	plus(targetRegion, onStack+recordRegion, 8)
+	plus(targetUnblock, onStack+recordUnblock, 8)
+	plus(targetStatus, onStack+recordStatus, 8)
+	ins = append(ins,
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, onStack+recordRunning, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordTail, asm.R1, asm.DWord))
+	for i := range int16(maxJoined) {
+		ins = append(ins, asm.StoreMem(asm.RFP, onStack+recordQueue+8*i, asm.R1, asm.DWord))
+	}
+	ins = append(ins, asm.LoadMem(asm.R1, asm.R8, targetBefore33, asm.DWord), asm.JNE.Imm(asm.R1, 0, "no lists"))
+	plus(targetRunning, onStack+recordRunning, 8)
+	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
+	at(onStack+recordTail, 8)
+	// A thread that another one puts into the queue makes no record itself. So the queue is read back to what its end was.
+	ins = append(ins,
+		asm.LoadMem(asm.R1, asm.R8, targetSeenTail, asm.DWord), asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTail, asm.DWord), asm.StoreMem(asm.R8, targetSeenTail, asm.R1, asm.DWord))
+	for i := range int16(maxJoined) {
+		ins = append(ins,
+			asm.JEq.Imm(asm.R1, 0, "no lists"),
+			asm.LoadMem(asm.R2, asm.RFP, seenAt, asm.DWord), asm.JEq.Reg(asm.R1, asm.R2, "no lists"),
+			asm.LoadMem(asm.R2, asm.R8, targetTail, asm.DWord), asm.Add.Imm(asm.R2, -8), asm.JEq.Reg(asm.R1, asm.R2, "no lists"),
+			asm.StoreMem(asm.RFP, onStack+recordQueue+8*i, asm.R1, asm.DWord),
+			asm.Mov.Reg(asm.R3, asm.R1), asm.Add.Imm(asm.R3, 8))
+		ins = append(ins, bpf.ReadTo(nodeAt, 8)...) // a node that has left meanwhile is no failure
+		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord))
+	}
+	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetOwner, asm.DWord).WithSymbol("no lists"))
+	at(onStack+recordOwner, 8)
+	// Whether it is in the queue, for whoever wakes it.
+	ins = append(ins,
+		asm.Mov.Imm(asm.R2, 0),
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordReady, asm.DWord), asm.JEq.Imm(asm.R1, 0, "not queued"),
+		asm.LoadMem(asm.R3, asm.R8, targetReady, asm.DWord), asm.Add.Reg(asm.R3, asm.R7), asm.JEq.Reg(asm.R1, asm.R3, "not queued"),
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordUnblock, asm.DWord), asm.JNE.Imm(asm.R1, 0, "not queued"),
+		asm.Mov.Imm(asm.R2, 1),
+		asm.StoreMem(asm.R9, storedWaits, asm.R2, asm.DWord).WithSymbol("not queued"))
+	// The innermost frame. A thread that is new has none: its words are 0 then.
+	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
+	ins = append(ins, bpf.ReadTo(contextAt, contextSize)...)
+	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, contextAt+contextCFP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordCFP, asm.R3, asm.DWord))
+	ins = append(ins, bpf.ReadTo(frameAt, 16)...)
+	ins = append(ins,
+		asm.LoadMem(asm.R1, asm.RFP, frameAt+framePC, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPC, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, frameAt+frameSP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordSP, asm.R1, asm.DWord),
+		// The system call.
+		asm.Mov.Reg(asm.R1, asm.R6), asm.FnTaskPtRegs.Call(),
+		asm.LoadMem(asm.R1, asm.R0, k.syscall[0], asm.DWord), asm.StoreMem(asm.RFP, onStack+recordSyscall, asm.R1, asm.DWord))
+	for i, from := range k.args {
+		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordArgs+int16(8*i), asm.R1, asm.DWord))
+	}
+	ins = append(ins, b.emit(b.copyStack(kind)...)...)
+	// There is no memory for what is kept of the thread, or it is being changed just now.
+	return append(ins,
+		asm.Mov.Imm(asm.R1, 1).WithSymbol("not stored"),
+		asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, targetLost), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// copyStack copies the stack of a thread that has the GVL on the clock, or that waits for it, of which R9 knows. R7 is the rb_thread_t.
+func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
+	const or = "stacked"
+	ins := asm.Instructions{
+		asm.StoreMem(asm.RFP, savedAt, asm.R8, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R8, targetStacks, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
+	}
+	if kind == switches.Clock {
+		ins = append(ins,
+			asm.LoadMem(asm.R1, asm.RFP, onStack+recordOwner, asm.DWord), asm.JNE.Reg(asm.R1, asm.R7, or),
+			asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord), asm.LoadMem(asm.R1, asm.R8, targetClockNS, asm.DWord),
+			asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1), asm.JLT.Imm(asm.R3, clockStackNS, or),
+			asm.StoreMem(asm.R8, targetClockNS, asm.R2, asm.DWord))
+	} else {
+		// CPUs that come here at once can lose a number: the bound is not of one copy more or less.
+		ins = append(ins,
+			asm.LoadMem(asm.R1, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
+			asm.LoadMem(asm.R1, asm.R8, targetSpanNS, asm.DWord),
+			asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
+			asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
+			asm.JLT.Imm(asm.R3, spanNS, "same span"),
+			asm.StoreMem(asm.R8, targetSpanNS, asm.R2, asm.DWord),
+			asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R8, targetInSpan, asm.R1, asm.DWord),
+			asm.LoadMem(asm.R1, asm.R8, targetInSpan, asm.DWord).WithSymbol("same span"),
+			asm.JGE.Imm(asm.R1, waitStacks, or),
+			asm.Add.Imm(asm.R1, 1), asm.StoreMem(asm.R8, targetInSpan, asm.R1, asm.DWord))
+	}
+	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
+	ins = append(ins, bpf.CopyStack(bpf.StackPlaces{
+		Ring: b.stacks, NS: onStack + recordNS, TID: onStack + recordTID, TGID: onStack + recordTGID,
+		Context: contextAt, SP: spAt, Frames: framesAt, Values: valuesAt, Running: kind == switches.Clock,
+	}, or)...)
+	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
+}
+
+// emit sends the record, and counts it, and what it took, for the target in R8. then runs in between, and keeps R8.
+func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
+	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
+		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
+	}
+	ins := asm.Instructions{
+		asm.LoadMapPtr(asm.R1, b.ring),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, bpf.NoWakeup),
+		asm.FnRingbufOutput.Call(),
+		asm.JEq.Imm(asm.R0, 0, "kept"),
+	}
+	ins = append(ins, add(targetLost, asm.Mov.Imm(asm.R1, 1))...)
+	ins = append(ins, add(targetRecords, asm.Mov.Imm(asm.R1, 1).WithSymbol("kept"))...)
+	ins = append(ins, add(targetFailed, asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word))...)
+	ins = append(ins, then...)
+	ins = append(ins, asm.FnKtimeGetNs.Call(), asm.LoadMem(asm.R1, asm.RFP, onStack+recordNS, asm.DWord), asm.Sub.Reg(asm.R0, asm.R1))
+	ins = append(ins, add(targetBusyNS, asm.Mov.Reg(asm.R1, asm.R0))...)
+	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
+}
+
+// woken runs when a thread is about to be made runnable, in whoever makes it so: it notes when that was, and whether the waker has just
+// given the GVL to it.
+func (b *builder) woken() asm.Instructions {
+	ins := asm.Instructions{
+		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
+		asm.LoadMem(asm.R2, asm.R6, b.kernel.tgid, asm.Word),
+	}
+	ins = append(ins, b.find(asm.R2, "end")...)
+	ins = append(ins, b.stored(asm.R6, 1, "end")...)
+	ins = append(ins,
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.StoreMem(asm.R9, storedWoken, asm.R7, asm.DWord),
+		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R9, storedWakerOwner, asm.R1, asm.DWord),
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(asm.R1, asm.R0), asm.LSh.Imm(asm.R1, 32), asm.RSh.Imm(asm.R1, 32),
+		asm.StoreMem(asm.R9, storedWaker, asm.R1, asm.DWord),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.LoadMem(asm.R1, asm.RFP, keyAt, asm.Word),
+		asm.JNE.Reg(asm.R0, asm.R1, "end"),
+		asm.LoadMem(asm.R3, asm.R8, targetOwner, asm.DWord))
+	ins = append(ins, bpf.ReadTo(wordAt, 8)...)
+	ins = append(ins,
+		asm.JNE.Imm(asm.R0, 0, "end"),
+		asm.LoadMem(asm.R1, asm.RFP, wordAt, asm.DWord), asm.StoreMem(asm.R9, storedWakerOwner, asm.R1, asm.DWord),
+		asm.FnGetCurrentTaskBtf.Call(),
+		asm.Mov.Reg(asm.R2, asm.R0),
+		asm.LoadMapPtr(asm.R1, b.threads), asm.Mov.Imm(asm.R3, 0), asm.Mov.Imm(asm.R4, 0),
+		asm.FnTaskStorageGet.Call(),
+		asm.JEq.Imm(asm.R0, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R0, storedGave, asm.DWord), asm.JNE.Imm(asm.R1, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R0, storedThread, asm.DWord), asm.JEq.Imm(asm.R1, 0, "end"),
+		asm.LoadMem(asm.R2, asm.RFP, wordAt, asm.DWord),
+		asm.LoadMem(asm.R3, asm.R8, targetBefore33, asm.DWord), asm.JEq.Imm(asm.R3, 0, "named"),
+		// Up to 3.2 the owner is nobody while the first in the queue is woken.
+		asm.JNE.Imm(asm.R2, 0, "end"),
+		asm.LoadMem(asm.R3, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R3, 0, "end"),
+		asm.Ja.Label("gave"),
+		asm.LoadMem(asm.R3, asm.R9, storedThread, asm.DWord).WithSymbol("named"), asm.JNE.Reg(asm.R2, asm.R3, "end"),
+		asm.StoreMem(asm.R0, storedGave, asm.R7, asm.DWord).WithSymbol("gave"),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
+	return ins
+}

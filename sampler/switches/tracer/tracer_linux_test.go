@@ -1,0 +1,83 @@
+package tracer
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/switches"
+)
+
+// TestCheck: what a machine lacks is said in plain words, and as which kind of error.
+func TestCheck(t *testing.T) {
+	const first = 0xeffffffc // the first PID namespace
+	const rights = 1<<38 | 1<<39
+	good := bpf.Machine{Release: "6.1.0-18-amd64", Arch: "amd64", Effective: rights, BTF: true, Namespace: first, Program: "/bin/ddtop"}
+	for _, c := range []struct {
+		name string
+		set  func(*bpf.Machine)
+		is   error
+		says string
+	}{
+		{"a machine that has all", func(*bpf.Machine) {}, nil, ""},
+		{"the first kernel", func(m *bpf.Machine) { m.Release = "5.15.0" }, nil, ""},
+		{"root", func(m *bpf.Machine) { m.Effective = 1 << 21 }, nil, ""},
+		{"a kernel before it", func(m *bpf.Machine) { m.Release = "5.14.21-default" }, bpf.ErrKernel, "need Linux 5.15, and this is 5.14.21-default"},
+		{"no BTF", func(m *bpf.Machine) { m.BTF = false }, bpf.ErrKernel, "/sys/kernel/btf/vmlinux"},
+		{"locked down", func(m *bpf.Machine) { m.Lockdown = "none integrity [confidentiality]" }, bpf.ErrKernel, "locked down"},
+		{"arm64", func(m *bpf.Machine) { m.Arch = "arm64" }, bpf.ErrKernel, "not for arm64"},
+		{"no name of a kernel", func(m *bpf.Machine) { m.Release = "?" }, bpf.ErrKernel, `"?"`},
+		{"a container", func(m *bpf.Machine) { m.Namespace = 7 }, bpf.ErrRights, "--pid=host"},
+		{"no rights", func(m *bpf.Machine) { m.Effective = 0 }, bpf.ErrRights, "lacks CAP_BPF and CAP_PERFMON. Run ddtop with sudo"},
+		{"half of the rights", func(m *bpf.Machine) { m.Effective = 1 << 39 }, bpf.ErrRights, "lacks CAP_PERFMON. "},
+	} {
+		m := good
+		c.set(&m)
+		err := check(&m)
+		if !errors.Is(err, c.is) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestTry: the programs pass the kernel's check. All Feeds share them, and a process cannot be followed twice at once.
+func TestTry(t *testing.T) {
+	if err := Check(); err != nil {
+		t.Skip(err)
+	}
+	if err := Try(); err != nil {
+		t.Fatal(err)
+	}
+	const none = 1 << 22 // there is no process of this number, or of a larger one (PID_MAX_LIMIT)
+	a, err := Follow(Target{PID: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Follow(Target{PID: none + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Follow(Target{PID: none + 1}); err == nil {
+		t.Error("a process is followed twice")
+	}
+	if a.t != b.t {
+		t.Error("two processes have programs of their own")
+	}
+	for _, f := range []*Feed{a, b} {
+		if err := f.Drain(func(r *switches.Record) {
+			t.Errorf("a record of no process: %+v", r)
+		}); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.Counts(); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if shared.t != nil {
+		t.Error("the programs are still there")
+	}
+}

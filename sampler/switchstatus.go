@@ -1,0 +1,16 @@
+package sampler
+
+// SwitchStatus says how following a process by thread switches stands: Sample.Changes are filled while it is on.
+type SwitchStatus struct {
+	On bool
+	// Wanted: it was asked for.
+	Wanted bool
+	// SinceNS is from when on, CLOCK_MONOTONIC in ns. It is zero if it never was on.
+	SinceNS int64
+	// Ended says why it ended by itself, or could not begin. It is empty if neither is so.
+	Ended string
+	// Records is how many intervals on a CPU were recorded, Lost how many had no room, Failed how many words of memory could not be read.
+	Records, Lost, Failed uint64
+	// BusyNS is how long the kernel took to make them, in ns.
+	BusyNS int64
+}
