@@ -23,8 +23,9 @@ type within struct {
 }
 
 // of looks at the main thread's frames. The outermost frame of a program is its file, <main>: only what Ruby calls at the end of the
-// program has a block there, unless a fiber runs. And some C functions call no blocks: one above them was called by Ruby, when a
-// signal or a finalizer was due.
+// program has a block there, unless a fiber runs. In a process that was forked by a thread other than the main one, the thread's own block
+// is there: a call of fork above it shows that. And some C functions call no blocks: one above them was called by Ruby, when a signal or a
+// finalizer was due.
 func (w *within) of(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {
@@ -35,17 +36,19 @@ func (w *within) of(dict *sampler.Dictionary, t *sampler.Thread) string {
 	}
 	w.stack, w.root, w.text = t.Stack, root, ""
 	block, interrupted := false, false // of the frame before, the inner one
+	forked := false
 	at := t.Stack
 	for range maxWithinFrames {
 		caller, id := dict.Stack(at)
 		f := dict.Frame(id)
 		interrupted = interrupted || block && f.C && waitsAlone[f.Label]
+		forked = forked || f.C && forks[f.Label]
 		block = strings.HasPrefix(f.Label, "block ")
 		if caller == 0 {
 			switch {
 			case interrupted:
 				w.text = withinInterrupt
-			case root && block:
+			case root && block && !forked:
 				w.text = withinEnd
 			}
 			break
@@ -54,6 +57,9 @@ func (w *within) of(dict *sampler.Dictionary, t *sampler.Thread) string {
 	}
 	return w.text
 }
+
+// forks are the C functions that fork and have the child run a block.
+var forks = map[string]bool{"Kernel#fork": true, "Kernel.fork": true, "Process.fork": true, "IO.popen": true}
 
 // waitsAlone are the C functions that wait, or send a signal, and call no block.
 var waitsAlone = map[string]bool{

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHangingAtItsEnd: of a program that hangs at its end, dump says what its main thread does there. One in a fiber of its own is not at
-// its end, whatever frame begins it.
+// TestHangingAtItsEnd: of a program that hangs at its end, dump says what its main thread does there. One in a fiber of its own, or of a process
+// that another thread has forked, is not at its end, whatever frame begins it.
 func TestHangingAtItsEnd(t *testing.T) {
 	const stubborn = `Thread.new { begin; sleep; ensure; loop { sleep 1 }; end }; Thread.pass until Thread.list.last.status == "sleep"; `
 	const ready = `puts Process.pid; $stdout.flush; `
@@ -24,8 +24,9 @@ func TestHangingAtItsEnd(t *testing.T) {
 		"finalizer": {`ObjectSpace.define_finalizer(Object.new, proc { ` + ready + `sleep })`, "", "an at_exit hook or a finalizer, at the program's end"},
 		"trap": {`t = Thread.new { sleep }; trap("USR1") { t.join }; ` + ready + `Process.kill("USR1", Process.pid); t.join`, "",
 			"a signal's handler or a finalizer, which has interrupted the program"},
-		"fiber": {`Fiber.new { ` + ready + `sleep }.resume`, "", ""},
-		"usual": {ready + `[1].each { sleep }`, "", ""},
+		"fiber":        {`Fiber.new { ` + ready + `sleep }.resume`, "", ""},
+		"thread forks": {`Thread.new { fork { ` + ready + `[1].each { sleep } }; Process.wait }.join`, "", ""},
+		"usual":        {ready + `[1].each { sleep }`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
