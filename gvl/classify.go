@@ -524,7 +524,7 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 		return Running, d
 	}
 	d.Syscall = k.Syscall
-	if k.Syscall != sampler.SyscallNone && !halts(k.Syscall) && k.Syscall != sampler.SyscallLostLock {
+	if k.Syscall != sampler.SyscallNone && k.Syscall != sampler.SyscallEnded && !halts(k.Syscall) && k.Syscall != sampler.SyscallLostLock {
 		d.FD, d.FDs, d.Peer = k.FD, k.FDs, k.Peer
 	}
 	return Stalled, d

@@ -241,6 +241,9 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	case sampler.SyscallNone:
 		d.Reason = reasonNoSyscall
 		return Unknown, d
+	case sampler.SyscallEnded:
+		d.Reason = reasonEnded
+		return Unknown, d
 	}
 	class := callClasses[k.Syscall]
 	switch class {

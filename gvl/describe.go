@@ -71,6 +71,8 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 			return "stalled: " + reasonStopped + ", keeps the GVL"
 		case sampler.SyscallFrozen:
 			return "stalled: " + reasonFrozen + ", keeps the GVL"
+		case sampler.SyscallEnded:
+			return "stalled: " + reasonEnded + ", keeps the GVL for ever"
 		}
 		if d.Syscall == sampler.SyscallNone {
 			return "stalled outside a system call (page fault?), keeps the GVL"

@@ -25,6 +25,7 @@ func TestDescribeAndJSON(t *testing.T) {
 	}{
 		{Running, Detail{FD: -1}, "running", `{}`},
 		{Stalled, Detail{FD: -1, Syscall: "clock_nanosleep"}, "stalled in clock_nanosleep, keeps the GVL", `{"syscall":"clock_nanosleep"}`},
+		{Stalled, Detail{FD: -1, Syscall: sampler.SyscallEnded}, "stalled: its native thread has ended, and Ruby does not know, keeps the GVL for ever", `{"syscall":"(ended)"}`},
 		{Stalled, Detail{FD: -1, Syscall: sampler.SyscallNone}, "stalled outside a system call (page fault?), keeps the GVL", `{"syscall":"(none)"}`},
 		{Stalled, Detail{FD: -1, Syscall: sampler.SyscallFrozen}, "stalled: frozen by its cgroup, keeps the GVL", `{"syscall":"(frozen)"}`},
 		{Unknown, Detail{FD: -1, Reason: reasonFrozen}, "frozen by its cgroup", `{"reason":"frozen by its cgroup"}`},

@@ -39,6 +39,7 @@ const (
 	reasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
 	reasonNoSyscall   = "asleep outside a system call"
+	reasonEnded       = "its native thread has ended, and Ruby does not know"
 	reasonNoKernelRow = "the kernel did not answer"
 	// reasonStopped and reasonFrozen are of threads that would wait for the GVL in a process that is held from outside.
 	reasonStopped = "stopped by a signal or a debugger"

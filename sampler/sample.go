@@ -162,6 +162,9 @@ const (
 	SyscallStopped = "(stopped)"
 	// SyscallFrozen: the thread's cgroup is frozen. Told of holders of the GVL only.
 	SyscallFrozen = "(frozen)"
+	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the first thread of a process
+	// listed then.
+	SyscallEnded = "(ended)"
 	// SyscallLostLock: the thread waits, in a futex, for a mutex of C code whose owner is no thread of the process: it was held at a fork
 	// by a thread that the fork did not copy, or by a thread that has ended. SyscallLostHelper: it waits in a futex, and a thread that
 	// Ruby does not know, such as the one that resolves a name for it, waits for such a mutex.

@@ -76,6 +76,8 @@ func TestFirstThreadEnds(t *testing.T) {
 		}
 		if d := run(t, "dump", "-p", pid); d.code != 0 || !strings.Contains(d.out, `"survivor"`) || !strings.Contains(d.out, "Integer#times") && !strings.Contains(d.out, "Kernel#sleep") {
 			t.Errorf("dump: code %d, %s\n%s", d.code, d.err, d.out)
+		} else if !strings.Contains(d.out, "unknown: its native thread has ended, and Ruby does not know") {
+			t.Errorf("dump does not say that the main thread has ended:\n%s", d.out)
 		}
 		if d := run(t, "doctor", "-p", pid); d.code != 0 || !strings.Contains(d.out, "process "+pid+" (script.rb) is read with") {
 			t.Errorf("doctor: code %d, %s\n%s", d.code, d.err, d.out)
@@ -97,6 +99,18 @@ func TestFirstThreadEnds(t *testing.T) {
 		p.Signal(t, syscall.SIGKILL)
 		end().want(t, 0, "exited")
 	})
+}
+
+// TestFirstThreadEndsWithGVL: no thread gets the GVL again once its holder has ended by pthread_exit.
+func TestFirstThreadEndsWithGVL(t *testing.T) {
+	p := rubytest.One(t).Start(t, strings.Replace(leaderEnds, "Fiddle::TYPE_VOID)", "Fiddle::TYPE_VOID, need_gvl: true)", 1), rubytest.Options{})
+	p.Expect(t, "up")
+	p.Send(t, "exit")
+	waitForState(t, p.PID, "Z")
+	d := run(t, "dump", "-p", strconv.Itoa(p.PID))
+	if d.want(t, 0); !strings.Contains(d.out, "stalled: its native thread has ended, and Ruby does not know, keeps the GVL for ever") {
+		t.Errorf("dump does not say that the holder of the GVL has ended:\n%s", d.out)
+	}
 }
 
 // TestEndsAreNotMistaken: that ddtop can open no file any more says nothing about the process. What it has open goes on to be read, and the

@@ -117,6 +117,7 @@ func parseSchedstat(b []byte) (c CPU, ok bool) {
 const (
 	callRunning = -1 // "running": on a CPU or runnable
 	callNone    = -2 // "-1 sp pc": blocked outside a system call
+	callEnded   = -3 // "-1 0x0 0x0": ended, without a stack (collect_syscall, lib/syscall.c, Linux 4.11 and later)
 )
 
 // parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c): "running"; or "-1 SP PC"; or a number, six
@@ -129,6 +130,9 @@ func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	nr, b, ok = takeInt(b)
 	if !ok {
 		return 0, args, false
+	}
+	if nr == -1 && string(b) == " 0x0 0x0" {
+		return callEnded, args, true
 	}
 	if nr < 0 {
 		return callNone, args, nr == -1

@@ -25,6 +25,7 @@ func TestParseSyscall(t *testing.T) {
 		{"202 0xffffffffffffffff 0x0 0x0 0x0 0x0 0x0 0x0 0x0", 202, [6]uint64{1<<64 - 1}, true},
 		{"", 0, [6]uint64{}, false},
 		{"0 0x3 0x4\n", 0, [6]uint64{}, false},
+		{"-1 0x0 0x0\n", callEnded, [6]uint64{}, true},
 		{"-2 0x3 0x4\n", callNone, [6]uint64{}, false},
 		{"0 0x1ffffffffffffffff 0 0 0 0 0 0 0\n", 0, [6]uint64{}, false},
 	} {
@@ -338,7 +339,7 @@ func FuzzParsers(f *testing.F) {
 		if c, ok := parseSchedstat(b); ok && (c.RanNS < 0 || c.DelayNS < 0 || c.Turns < 0) {
 			t.Errorf("schedstat %+v", c)
 		}
-		if nr, _, ok := parseSyscall(b); ok && nr < callNone {
+		if nr, _, ok := parseSyscall(b); ok && nr < callEnded {
 			t.Errorf("system call %d", nr)
 		}
 		parseState(b)

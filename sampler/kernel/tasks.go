@@ -21,7 +21,7 @@ const idleUses = 64
 type Call struct {
 	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait");
 	// "syscall_NR" for a number without a name; sampler.SyscallRunning for a thread that runs or is runnable;
-	// sampler.SyscallNone for one that sleeps outside a system call (a page fault, a stop).
+	// sampler.SyscallNone for one that sleeps outside a system call (a page fault, a stop); sampler.SyscallEnded for one that has ended.
 	Name string
 	// Args are its arguments as registers; of a 32-bit argument the upper half is not defined.
 	Args [6]uint64
@@ -141,6 +141,8 @@ func (t *Tasks) Call(tid int32) (Call, error) {
 		return Call{Name: sampler.SyscallRunning}, nil
 	case callNone:
 		return Call{Name: sampler.SyscallNone}, nil
+	case callEnded:
+		return Call{Name: sampler.SyscallEnded}, nil
 	}
 	return Call{Name: t.names.name(nr), Args: args}, nil
 }
