@@ -70,6 +70,8 @@ type kernelView struct {
 }
 
 type threadView struct {
+	// gone: the kernel has the thread no more, and had it before.
+	gone bool
 	// What each sample looks at stands first.
 	id       sampler.ThreadID
 	tid      int32
@@ -346,6 +348,9 @@ func (v *kernelView) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView
 func (v *kernelView) askOwner(t *sampler.Thread, w *threadView) {
 	w.k.Rechecked = false
 	v.ask(t.TID, w)
+	if w.gone { // a thread that has ended by pthread_exit holds the GVL for ever
+		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.StateAtNS = sampler.SyscallEnded, -1, 0, 0, 0, v.now()
+	}
 	if w.k.Syscall == "" || w.k.Syscall == sampler.SyscallRunning {
 		return
 	}
@@ -360,6 +365,7 @@ func (v *kernelView) askOwner(t *sampler.Thread, w *threadView) {
 
 func (v *kernelView) ask(tid int32, w *threadView) {
 	call, err := v.tasks.Call(tid)
+	w.gone = errors.Is(err, kernel.ErrGone) && w.k.CPUAtNS != 0
 	if err != nil {
 		w.k.Syscall, w.k.StateAtNS = "", 0
 		v.note(err)
