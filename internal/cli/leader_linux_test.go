@@ -113,6 +113,40 @@ func TestFirstThreadEndsWithGVL(t *testing.T) {
 	}
 }
 
+// TestHolderEnds: a thread other than the first one ends by pthread_exit while it holds the GVL and is watched. It does not run from then on.
+func TestHolderEnds(t *testing.T) {
+	p := rubytest.One(t).Start(t, `require "fiddle"
+$stdout.sync = true
+leave = Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID, need_gvl: true)
+Thread.new { STDIN.gets; leave.call(nil) }
+puts "up"
+sleep
+`, rubytest.Options{})
+	p.Expect(t, "up")
+	_, next, end := startLines(t, "stat", "-p", strconv.Itoa(p.PID), "--interval", "0.1", "--json")
+	next()
+	next()
+	p.Send(t, "exit")
+	var line string
+	for range 100 {
+		var got struct {
+			NS struct{ Running, Stalled int64 }
+		}
+		if line = next(); json.Unmarshal([]byte(line), &got) != nil {
+			t.Fatal(line)
+		}
+		if got.NS.Stalled > 0 && got.NS.Running == 0 {
+			line = ""
+			break
+		}
+	}
+	if line != "" {
+		t.Errorf("the holder of the GVL is not stalled: %s", line)
+	}
+	p.Signal(t, syscall.SIGKILL)
+	end()
+}
+
 // TestEndsAreNotMistaken: that ddtop can open no file any more says nothing about the process. What it has open goes on to be read, and the
 // end is seen.
 func TestEndsAreNotMistaken(t *testing.T) {
