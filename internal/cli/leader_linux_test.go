@@ -147,6 +147,31 @@ sleep
 	end()
 }
 
+// TestNoDescriptors: a ddtop that may open few files says what to do, wherever it stops.
+func TestNoDescriptors(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	failed := 0
+	for limit := uint64(8); limit <= 24; limit += 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd, out, errs := prepare(ctx, "dump", "-p", strconv.Itoa(p.PID))
+		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n "$0"; exec "$@"`, strconv.FormatUint(limit, 10), cmd.Path}, cmd.Args[1:]...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r := finish(t, cmd, out, errs)
+		if strings.Contains(r.err, "too many open files") {
+			if failed++; !strings.Contains(r.err, "`ulimit -n 4096`") {
+				t.Errorf("with %d files: %q", limit, r.err)
+			}
+		}
+	}
+	if failed == 0 {
+		t.Error("all limits were enough")
+	}
+}
+
 // TestEndsAreNotMistaken: that ddtop can open no file any more says nothing about the process. What it has open goes on to be read, and the
 // end is seen.
 func TestEndsAreNotMistaken(t *testing.T) {

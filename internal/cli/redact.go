@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -84,8 +87,14 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(text))
 }
 
-// sayErr says on standard error what went wrong.
-func (s Streams) sayErr(err error) { fmt.Fprintf(s.Err, "ddtop: %s\n", s.sentence(err)) }
+// sayErr says on standard error what went wrong, and what to do if ddtop can open no more files.
+func (s Streams) sayErr(err error) {
+	help := ""
+	if errors.Is(err, syscall.EMFILE) && !errors.Is(err, attach.ErrExhausted) {
+		help = ". Raise ddtop's limit of open files: `ulimit -n 4096`"
+	}
+	fmt.Fprintf(s.Err, "ddtop: %s%s\n", s.sentence(err), help)
+}
 
 // say says a sentence on standard error.
 func (s Streams) say(format string, args ...any) {
