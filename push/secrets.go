@@ -1,9 +1,12 @@
 package push
 
 import (
+	"encoding/base64"
+	"html"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,10 +21,53 @@ func LooksSecret(t Tag) bool {
 	if secretName(t.Key, t.Value) || hasFormat(t.Key) || secretValue(t.Value) {
 		return true
 	}
-	if plain, err := url.QueryUnescape(t.Value); err == nil && plain != t.Value && secretValue(plain) {
-		return true
+	plain := t.Value
+	for range maxDecoded {
+		next := decoded(plain)
+		if next == plain {
+			break
+		}
+		if plain = next; secretValue(plain) {
+			return true
+		}
 	}
-	return looksRandom(t.Key, t.Value)
+	return inBase64(t.Value) || looksRandom(t.Key, t.Value)
+}
+
+// maxDecoded bounds how often a value is decoded: a URL in a URL in a URL.
+const maxDecoded = 3
+
+// escaped matches a character that JSON writes as its number.
+var escaped = regexp.MustCompile(`\\u00[2-7][0-9A-Fa-f]`)
+
+// decoded returns a value without the escapes of JSON, of HTML and of URLs.
+func decoded(value string) string {
+	value = strings.ReplaceAll(html.UnescapeString(value), `\/`, "/")
+	value = escaped.ReplaceAllStringFunc(value, func(code string) string {
+		n, _ := strconv.ParseUint(code[2:], 16, 8) // four digits, as escaped says
+		return string(rune(n))
+	})
+	if plain, err := url.QueryUnescape(value); err == nil {
+		return plain
+	}
+	return value
+}
+
+// encoded matches what may be a secret in base64.
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`)
+
+// inBase64 reports whether a part of a value is base64 of a secret, or of what has the form user:password.
+func inBase64(value string) bool {
+	for _, part := range encoded.FindAllString(value, -1) {
+		text, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(part))
+		if err != nil || strings.ContainsFunc(string(text), func(r rune) bool { return r < ' ' || r > '~' }) {
+			continue
+		}
+		if strings.Contains(string(text), ":") || secretValue(string(text)) {
+			return true
+		}
+	}
+	return false
 }
 
 // secretValue reports whether a value holds a secret, whatever its key is.
@@ -36,23 +82,36 @@ var (
 		"accountkey", "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken",
 		"sharedkey", "sshkey", "cookie", "connstr", "connectionstring", "sessid", "sessionid", "pgpass", "kennwort",
 		"contrasena", "motdepasse", "bearer", "authoriz", "mnemonic", "contribsys",
-		"privkey", "basicauth", "httpauth", "redisauth",
+		"privkey", "basicauth", "httpauth", "redisauth", "masterauth", "dockerconfig", "wachtwoord", "losenord",
+		"salasana", "adgangskode",
 	}
 	// secretEnds name a secret at the end of a word: dbpwd, usertoken.
-	secretEnds = []string{"pass", "pwd", "pswd", "token", "tokens", "creds"}
+	secretEnds = []string{"pass", "pwd", "pswd", "pw", "token", "tokens", "creds"}
 	// secretWords name a secret as the last word of a key.
 	secretWords = setOf(
 		"auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook",
-		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode", "pkey", "sas",
+		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode", "pkey", "sas", "oauth", "csrf", "xsrf",
+		"pepper", "salt", "ssn", "dek", "kek", "jks", "parola", "heslo", "haslo", "sifre",
 	)
-	// keyKinds come before "key" in the name of a key that is a secret. A primary, public or cache key is none.
+	// harmlessKeys come before "key" as the last word of a name, and the key is none of cryptography's.
+	harmlessKeys = setOf(
+		"alias", "answer", "attribute", "blob", "bucket", "business", "cache", "column", "composite", "config",
+		"context", "correlation", "dedup", "dedupe", "deduplication", "dictionary", "distribution", "env", "event",
+		"feature", "field", "flag", "foreign", "group", "hot", "idempotency", "index", "issue", "item", "job",
+		"jira", "label", "lock", "lookup", "map", "message", "metric", "natural", "object", "order", "ordering",
+		"parent", "partition", "primary", "project", "pub", "public", "queue", "range", "record", "ref",
+		"registry", "resource", "return", "route", "routing", "row", "s3", "search", "setting", "shard", "sort",
+		"sorting", "space", "surrogate", "tag", "team", "tenant", "throttle", "tracking", "translation", "unique",
+		"user",
+	)
+	// keyKinds come before "key" in the name of a key that is a secret, in the same word too: licensekey.
 	keyKinds = setOf(
 		"access", "account", "activation", "admin", "aes", "algolia", "anthropic", "api", "apns", "app",
 		"application", "auth", "aws", "azure", "bot", "bugsnag", "cert", "certificate", "client", "cloudflare",
 		"cohere", "consumer", "cosmos", "crypt", "datadog", "dd", "decryption", "deploy", "digitalocean", "dsa",
 		"ecdsa", "ed25519", "encrypt", "encryption", "encryptor", "fcm", "firebase", "functions", "gcp",
 		"github", "gitlab", "gpg", "hmac", "honeybadger", "honeycomb", "ingest", "ingestion", "integration",
-		"jwt", "licence", "license", "mailgun", "mapbox", "maps", "master", "mistral", "newrelic", "openai",
+		"jwt", "licence", "license", "mailgun", "pass", "unseal", "mapbox", "maps", "master", "mistral", "newrelic", "openai",
 		"paypal", "pgp", "plaid", "postmark", "preshared", "priv", "private", "push", "recovery", "rollbar",
 		"root", "rsa", "sas", "secret", "segment", "sendgrid", "sentry", "server", "service", "session",
 		"shared", "shopify", "sign", "signing", "slack", "square", "ssh", "ssl", "storage", "stripe",
@@ -60,8 +119,9 @@ var (
 	)
 	// codeKinds come before "code" or "phrase" in the name of a secret.
 	codeKinds = setOf(
-		"access", "auth", "backup", "login", "mfa", "otp", "pass", "pin", "recovery", "security", "seed",
-		"unlock", "verification",
+		"access", "activation", "auth", "backup", "confirm", "confirmation", "invitation", "invite", "login",
+		"magic", "mfa", "otp", "pass", "pin", "recovery", "reset", "security", "seed", "unlock", "unsubscribe",
+		"verification", "verify",
 	)
 	// harmlessParts are words that have a secretPart or a secretEnd, and name no secret.
 	harmlessParts = setOf(
@@ -72,7 +132,7 @@ var (
 	propertyWords = setOf(
 		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count",
 		"dir", "disabled", "domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file",
-		"format", "httponly", "issuer", "kind", "length", "limit", "manager", "max", "method", "min", "mode",
+		"format", "hasher", "helper", "httponly", "issuer", "kind", "length", "limit", "manager", "max", "method", "min", "mode",
 		"name", "path", "policy", "provider", "rate", "ratio", "region", "required", "reset", "rotation",
 		"samesite", "scheme", "secure", "server", "service", "size", "source", "state", "status", "store",
 		"strategy", "strength", "ttl", "type", "usage", "version",
@@ -88,6 +148,9 @@ func secretName(key, value string) bool {
 		return false
 	}
 	last := words[len(words)-1]
+	if last == "otp" && len(value) < 4 && strings.Trim(value, "0123456789") == "" {
+		return false // a release of Erlang
+	}
 	if propertyWords[last] && len(words) > 1 || strings.HasSuffix(last, "pwd") && strings.HasPrefix(value, "/") {
 		return false // PWD is a folder
 	}
@@ -105,11 +168,22 @@ func secretName(key, value string) bool {
 		switch {
 		case namesSecret(w, i == len(words)-1):
 			return true
-		case (w == "key" || w == "keys") && keyKinds[before]:
+		case (w == "key" || w == "keys") && before != "" && (keyKinds[before] || strings.Contains(strings.ToLower(key), "crypt") ||
+			i == len(words)-1 && !harmlessKeys[before]):
+			return true
+		case strings.HasSuffix(w, "key") && keyKinds[strings.TrimSuffix(w, "key")]:
+			return true
+		case w == "id" && (before == "session" || before == "sess"):
+			return true
+		case w == "sid" && (len(words) == 1 || before == "connect" || before == "session" || before == "cookie"):
+			return true
+		case w == "passe" && before == "de", w == "answer" && slices.Contains(words, "security"):
+			return true
+		case w == "verifier" && (before == "code" || before == "oauth"):
 			return true
 		case (w == "word" || w == "wd") && before == "pass":
 			return true
-		case (w == "code" || w == "codes" || w == "phrase") && codeKinds[before]:
+		case (w == "code" || w == "codes" || w == "phrase" || w == "link") && codeKinds[before]:
 			return true
 		case (w == "header" || w == "string" || w == "data" || w == "info" || w == "value") && before == "auth":
 			return true
@@ -128,13 +202,17 @@ func secretName(key, value string) bool {
 	return len(words) == 1 && last == "pin"
 }
 
+// digitsAsLetters replaces digits by the letters they stand for in pa55word.
+var digitsAsLetters = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t")
+
 // namesSecret reports whether a word of a key names a secret.
 func namesSecret(word string, last bool) bool {
 	if harmlessParts[word] || strings.HasPrefix(word, "tokeniz") {
 		return false
 	}
+	letters := digitsAsLetters.Replace(word)
 	for _, part := range secretParts {
-		if strings.Contains(word, part) {
+		if strings.Contains(word, part) || strings.Contains(letters, part) {
 			return true
 		}
 	}
@@ -161,28 +239,47 @@ func wordsOf(key string) []string {
 			b.WriteByte(' ')
 		}
 	}
-	return strings.Fields(strings.ToLower(b.String()))
+	return joined(strings.Fields(strings.ToLower(b.String())))
+}
+
+// joined makes one word of letters that stand alone: p_a_s_s.
+func joined(words []string) []string {
+	var all []string
+	single := false
+	for _, w := range words {
+		if len(w) == 1 && isLower(w[0]) && single {
+			all[len(all)-1] += w
+			continue
+		}
+		single = len(w) == 1 && isLower(w[0])
+		all = append(all, w)
+	}
+	return all
 }
 
 func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
 
 var (
 	// assigned matches name=value in a connection string, a query or a command line, and "--name value".
-	assigned = regexp.MustCompile(`([A-Za-z][\w.-]*(?: ?[A-Za-z][\w.-]*)?)["'\\]{0,2}\s*=\s*["'\\]{0,2}([^\s&;"'\\]+)` +
+	assigned = regexp.MustCompile(`([A-Za-z][\w.-]*(?: ?[A-Za-z][\w.-]*)?)["'\\]{0,2}\s*=\s*["'\\]{0,2}([^\s&;,|"'\\]+)` +
 		`|--([A-Za-z][\w-]*) +([^\s-]\S*)`)
 	// named matches name: value in JSON and YAML, but not the tag of an image (shop/token:1.2).
-	named = regexp.MustCompile(`(?:^|[\s{,;"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}\\]+)`)
+	named = regexp.MustCompile(`(?:^|[\s{,;|"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}|\\]+)`)
 	// element matches <name>value in XML.
 	element = regexp.MustCompile(`<([A-Za-z][\w.-]*)[^<>]*>([^<]+)`)
 	// ofQuery matches a parameter of a URL that is a secret only there.
 	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
 )
 
+// minSession is the least length of a session's cookie, in bytes.
+const minSession = 8
+
 // hasPair reports whether a value has a name and a value in it, such as "Pwd=hunter2", whose name says that it is a
 // secret.
 func hasPair(value string) bool {
 	for _, m := range assigned.FindAllStringSubmatch(value, -1) {
-		if secretName(m[1]+m[3], m[2]+m[4]) {
+		name, of := m[1]+m[3], m[2]+m[4]
+		if secretName(name, of) || len(of) >= minSession && strings.HasSuffix(strings.ToLower(name), "session") {
 			return true
 		}
 	}
@@ -201,10 +298,10 @@ func hasPair(value string) bool {
 
 var (
 	// identifiers are keys of tags whose values look random and are no secrets.
-	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host")
+	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host", "traceparent")
 	// identifierWords are last words of keys whose values may be hexadecimal digits, as in image_digest or node_uid.
 	identifierWords = setOf(
-		"build", "checksum", "commit", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5",
+		"alloc", "allocation", "build", "checksum", "commit", "container", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5",
 		"md5sum", "release", "rev", "revision", "sha", "sha1", "sha256", "tag", "uid", "uuid", "version",
 	)
 	// random matches a value that may be a key: letters and digits alone, with the signs of base64.

@@ -43,7 +43,23 @@ var secretForms = [][]string{
 	{"pgpass", "x"}, {"netrc", "x"},
 	{"id_rsa", "x"}, {"db_pw", "x"}, {"privkey", "x"}, {"basicauth", "x"}, {"totp_seed", "x"}, {"twilio_key", "x"},
 	{"passwort", "x"}, {"contrasena", "x"},
+	// The key says so by a kind of key that is in no list, by its digits, letter by letter, or in another language.
+	{"scout_key", "x"}, {"logdna_key", "x"}, {"kms_key", "x"}, {"licensekey", "x"}, {"honeycomb_writekey", "x"},
+	{"passkey", "x"}, {"ACTIVE_RECORD_ENCRYPTION_PRIMARY_KEY", "x"}, {"pa55word", "x"}, {"s3cret", "x"},
+	{"p_a_s_s_w_o_r_d", "x"}, {"session_id", "x"}, {"sid", "x"}, {"xsrf", "x"}, {"pepper", "x"}, {"oauth2", "x"},
+	{"invite_code", "x"}, {"magic_link", "x"}, {"code_verifier", "x"}, {"security_answer", "x"}, {"rootpw", "x"},
+	{"masterauth", "x"}, {"dockerconfigjson", "x"}, {"mot_de_passe", "x"}, {"wachtwoord", "x"},
+	// The value has a pair in it, or is encoded.
+	{"x", "a:b|sec", "ret:c"}, {"x", "pass", "word\\u003dhunter2"}, {"x", "postgres:\\/\\/u:", "p@h\\/db"}, {"x", "//u:", "p@h/db"},
+	{"x", "{&quot;pass", "word&quot;:&quot;x&quot;}"}, {"x", "pass", "word%253Dhunter2"},
+	{"x", "dXNlcjpo", "dW50ZXIy"}, {"x", "cGFzc3dvcmQ9", "aHVudGVyMg"}, {"x", "_session", "_id=", hex32},
+	{"x", "laravel_", "session=eyJpdiI6"}, {"x", "mysql -uroot -p", "hunter2"}, {"x", "redis-cli -a ", "hunter2"},
+	{"x", "machine h login u pass", "word p"}, {"x", "{S", "HA}W6ph5Mm5Pz8GgiULbPgzG37mj9g="}, {"x", "user:$ap", "r1$abc$def"},
+	{"x", "pbkdf2_", "sha256$260000$abc$def="},
 	// Keys of services.
+	{"x", "re", "_", lower[:8], "_", lower[:24]}, {"x", "vercel_blob", "_rw_", mixed_}, {"x", "FlyV1 f", "m2_", mixed_},
+	{"x", "base", "64:", mixed_, "="}, {"x", "gAA", "AAA", mixed_}, {"x", "https://outlook.off", "ice.com/webhook/", hex32},
+	{"x", "https://api.telegram.org/bot", "123456789:AA", mixed_, "/getMe"},
 	{"x", "gh", "p_", mixed_}, {"x", "gh", "o_", mixed_}, {"x", "gh", "s_", mixed_}, {"x", "git", "hub_pat_", mixed_},
 	{"x", "gl", "pat-", lower[:20]}, {"x", "gl", "rt-", lower[:20]}, {"x", "gl", "dt-", lower[:20]},
 	{"x", "gl", "ptt-", lower[:20]},
@@ -170,6 +186,9 @@ arch:x86_64 cpu:16 memory:32GB threads:5 workers:4 concurrency:10 log_level:info
 path:/var/app/releases/20261123080000/lib root:/home/deploy/apps/shop/current
 file:config/initializers/session_store.rb span.kind:server http.method:GET http.status_code:200
 net.peer.name:api.example.org messaging.system:kafka rpc.service:Checkout checksum:0123456789abcdef0123456789abcdef
+credential_helper:ecr-login password_hasher:bcrypt erlang_otp:26 sort_key:date partition_key:user_id object_key:a/b
+traceparent:00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 turkey:istanbul hockey:x
+nomad_alloc:123e4567-e89b-12d3-a456-426614174000
 etag:0123456789abcdef0123456789abcdef asset_digest:0123456789abcdef0123456789abcdef telemetry.sdk.name:opentelemetry
 telemetry.sdk.version:1.4.0 otel.scope:rails profiler:ddtop monitored:yes sla:99.95 package:pkg:gem/rails@8.0.1 git.repository_url:git@github.com:acme/shop.git cost_center:CC-1042
 description:checkout_and_payment_service_of_the_shop_in_europe
