@@ -160,12 +160,18 @@ func Pattern(path string) string {
 			b.WriteString(ID)
 		}
 		// A secret can also follow an action ("/invite/accept/x") or a kind ("/verify/email/x").
-		if next := behind(part); next != nothing || follows != secret || !like || part == "" {
+		switch next := behind(part); {
+		case next != nothing || follows != secret:
 			follows = next
+		case !like && !onTheWay(part):
+			follows = nothing
 		}
 	}
 	return b.String()
 }
+
+// onTheWay reports whether a part of a path cannot be the secret itself: "/invitations/42/banana", "/reset/../banana".
+func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
 // word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together, with an
 // ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
@@ -225,10 +231,12 @@ var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif
 // tokenVerbs are words that may stand behind one of namePathWords or of the words of secrets all the same. Read-only.
 var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
 logout signin signup callback callbacks refresh revoke reset forgot confirm verify resend success failure done complete check status start token
-request password settings accept decline reject approve redeem claim activate unlock view complete`)
+request password settings accept decline reject approve redeem claim activate unlock view complete authorize latest applications sign_in
+sign_out sign_up sign-in sign-out sign-up invitation confirmation session registration redirect proxy members well-known introspect userinfo`)
 
 // tokenKinds are words that may stand behind the word of a secret, and say of what it is. Read-only.
-var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth`)
+var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth google github gitlab bitbucket facebook
+apple microsoft okta slack stripe paypal twilio shopify sendgrid mailgun`)
 
 // version reports whether s is v1, v2.1.
 func version(s string) bool {

@@ -3,6 +3,7 @@ package work
 import (
 	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
 // following is what can follow a part of a path though it looks like a word.
@@ -28,12 +29,16 @@ voucher vouchers`)
 var secretPathWords = wordSet(`reset resets token tokens invite invites invited invitation invitations confirm confirms confirmation
 confirmations verify verifies verification verifications verifier activate activates activation activations reactivate reactivation
 unsubscribe unsubscribes optout magic unlock unlocks password passwords passwd pwd passphrase passcode passcodes secret secrets
-credential credentials otp totp mfa nonce jwt recover recovery impersonate apikey apikeys redeem`)
+credential credentials otp totp mfa nonce jwt recover recovery impersonate apikey apikeys redeem authorize forgot forgotten bearer sid csrf
+xsrf passkey passkeys validate validation webhook webhooks signed presigned unsub enroll enrollment passwort kennwort contrasena senha
+einladung einladungen invitacion blobs representations`)
 
 // secretPathEnds do so where they are a part of a path, or its last word: "api_keys", "share_link", but not "key-features". Read-only.
 var secretPathEnds = wordSet(`share shares shared sharing join joins key keys code codes pin pins link links hook hooks webhook webhooks
 session sessions callback callbacks accept accepts acceptance access auth claim claims approve approval approvals ticket signature
-signatures cookie cookies`)
+signatures cookie cookies login logins logout signin signup register registration onboarding sso saml oauth pat preview previews embed guest
+guests download downloads ical ics private disk rsvp sign esign consent pair pairing incoming inbound ingest heartbeat heartbeats gift gifts
+promo promos subscribe receipt`)
 
 // secretPathBegins do so as the first word: "join-team". Read-only.
 var secretPathBegins = wordSet(`join accept claim approve`)
@@ -41,6 +46,26 @@ var secretPathBegins = wordSet(`join accept claim approve`)
 // secretPathJoins are the ends and begins of words that are several: "resetpassword", "authtoken", "magiclink". Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
+
+// secretPathTwo do so as all of a part, in one word or several: "sign-in", "signIn", "signin". Read-only.
+var secretPathTwo = wordSet(`signin signup signout onetime optout optin sharelink sharelinks giftcard giftcards sessionid motdepasse
+acceptinvite userinvite emailconfirm emailverify emailpreferences`)
+
+// secretPathVerbs begin words that are several: "verifyemail", "inviteuser". Read-only.
+var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
+
+// minObject is the least length of what stands behind such a verb, in bytes: "confirmed" and "activates" have no object.
+const minObject = 4
+
+// beginsWithVerb reports whether a word is one of secretPathVerbs and its object.
+func beginsWithVerb(word string) bool {
+	for _, v := range secretPathVerbs {
+		if strings.HasPrefix(word, v) && len(word) >= len(v)+minObject {
+			return true
+		}
+	}
+	return false
+}
 
 // behind says what can follow a part of a path, in any spelling: "password_reset", "Password-Reset", "passwordReset",
 // "passwordreset", "password%5Freset".
@@ -51,13 +76,23 @@ func behind(part string) following {
 	if p, err := url.PathUnescape(part); err == nil {
 		part = p
 	}
+	if strings.ContainsFunc(part, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return aName // a word of another language, or one with letters that look like those of these lists
+	}
 	words := partWords(part)
+	if whole := strings.ToLower(part); secretPathWords[whole] || whole == "2fa" {
+		return secret
+	}
+	if n := len(words); n == 2 && secretPathTwo[words[0]+words[1]] || n == 3 && secretPathTwo[words[0]+words[1]+words[2]] ||
+		n == 1 && secretPathTwo[words[0]] {
+		return secret
+	}
 	for i, w := range words {
 		if secretPathWords[w] || i == len(words)-1 && secretPathEnds[w] || i == 0 && secretPathBegins[w] {
 			return secret
 		}
 		for _, join := range secretPathJoins {
-			if strings.HasSuffix(w, join) || strings.HasPrefix(w, join) && len(join) > len("tokens") {
+			if strings.HasSuffix(w, join) || beginsWithVerb(w) || strings.HasPrefix(w, join) && len(join) > len("tokens") {
 				return secret
 			}
 		}
