@@ -95,11 +95,25 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 		}
 		return nil, err
 	}
-	defer made.Close()
 	HandOver(folder, made)
-	fd, err := unix.FcntlInt(made.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return called(made, path)
+}
+
+// called returns an open file under another name, which its errors have, and closes the one it is given.
+func called(f *os.File, path string) (*os.File, error) {
+	defer f.Close()
+	raw, err := f.SyscallConn()
 	if err != nil {
-		return nil, &os.PathError{Op: "dup", Path: path, Err: err}
+		return nil, err
+	}
+	fd := -1
+	var failed error
+	// Fd would make a pipe one that is waited for in the kernel.
+	if err := raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, &os.PathError{Op: "dup", Path: path, Err: failed}
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
@@ -191,7 +205,7 @@ func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	for first := true; ; first = false {
 		f, err := p.dir.OpenFile(p.name, flags, 0)
 		if err == nil {
-			return f, nil
+			return called(f, p.Path)
 		}
 		if !errors.Is(err, syscall.ENXIO) || flags&syscall.O_NONBLOCK == 0 {
 			return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)

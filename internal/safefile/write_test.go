@@ -89,6 +89,18 @@ func TestWriteFileDevice(t *testing.T) {
 	}
 }
 
+// TestWriteFileFullDevice: the error has the name that was given.
+func TestWriteFileFullDevice(t *testing.T) {
+	const device = "/dev/full"
+	if _, err := os.Stat(device); err != nil {
+		t.Skip(err)
+	}
+	err := WriteFile(device, Waiting{}, func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err })
+	if want := "write /dev/full: no space left on device"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestWriteFilePipe: a named pipe is waited for until there is a reader, or no longer than asked; also one that does not read.
 func TestWriteFilePipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
