@@ -29,6 +29,9 @@ const (
 	// maxFile bounds what is read of one file, in bytes, and maxFiles the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
+	// maxNumber bounds the numbers of entries, which are times in ns: those of the year 2100 are below, and there are more
+	// above than are ever given.
+	maxNumber = 1 << 62
 )
 
 // folder is a store: a file an entry.
@@ -91,7 +94,7 @@ func numberOf(name string) int64 {
 		return -1
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
+	if err != nil || n > maxNumber {
 		return -1
 	}
 	return n
@@ -134,13 +137,8 @@ func (f *folder) list() ([]entry, error) {
 	}
 	var out []entry
 	for _, name := range names {
-		if strings.HasSuffix(name, ending+unfinished) {
-			if err := f.remove(name); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if numberOf(name) < 0 {
+		plain, begun := strings.CutSuffix(name, unfinished)
+		if numberOf(plain) < 0 {
 			continue
 		}
 		info, err := f.dir.Lstat(name)
@@ -149,6 +147,12 @@ func (f *folder) list() ([]entry, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if begun {
+			if err := f.remove(name); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		out = append(out, entry{name: name, size: max(info.Size()-headerSize, 0)})
 	}

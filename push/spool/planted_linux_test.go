@@ -75,3 +75,38 @@ func TestPlanted(t *testing.T) {
 		t.Errorf("with a link as its lock: %v", q)
 	}
 }
+
+// TestHostileNames: names that ddtop does not give are left alone, keep no spool from being opened, and change no order.
+func TestHostileNames(t *testing.T) {
+	dir := t.TempDir()
+	names := []string{
+		"09223372036854775807.spooled", "99999999999999999999.spooled", "-0000000000000000001.spooled", "x.spooled", "x.spooled.tmp",
+		"\n.spooled", "0000000000000000000\uff11.spooled", "1.spooled",
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(header([]byte("planted"))+"planted"), 0o600))
+	}
+	names = append(names, nameOf(3), nameOf(4)+unfinished)
+	for _, name := range names[len(names)-2:] {
+		errs = append(errs, os.MkdirAll(filepath.Join(dir, name, "full"), 0o700))
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	q := open(t, dir, Limits{1 << 20, 100})
+	put(t, q, "first")
+	put(t, q, "second")
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	q = open(t, dir, Limits{1 << 20, 100})
+	if got := drain(t, q); got != "first second" {
+		t.Errorf("got %q", got)
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
