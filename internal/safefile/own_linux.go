@@ -96,20 +96,32 @@ func own(at *location) error {
 	if st.Mode&othersWrite == 0 {
 		return nil
 	}
-	if int(st.Uid) == os.Geteuid() && isMountRoot(at.file) {
+	// A sticky one is for all users by intent, such as /tmp and /dev/shm: to close it would break other programs.
+	if int(st.Uid) == os.Geteuid() && st.Mode&unix.S_ISVTX == 0 && isMountRoot(at.file) {
 		name := "/proc/self/fd/" + strconv.Itoa(at.file)
-		if err := os.Chmod(name, 0o700); err == nil {
-			list, err := os.ReadDir(name)
-			if err != nil {
-				return err
-			}
-			if len(list) == 0 {
-				return nil
-			}
+		closed, err := closeEmpty(name, st.Mode&0o7777)
+		if closed || err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("%w: its mode is %#o: look at its content, and take the right to write from others (chmod go-w)",
 		ErrUntrusted, st.Mode&0o7777)
+}
+
+// closeEmpty closes a folder to other users if it is empty, and reports whether it did. A folder with something in it keeps its mode.
+func closeEmpty(name string, mode uint32) (closed bool, err error) {
+	if list, err := os.ReadDir(name); err != nil || len(list) > 0 {
+		return false, err
+	}
+	if err := unix.Chmod(name, 0o700); err != nil {
+		return false, nil // the caller says why the folder is refused
+	}
+	// Another user may have put something there before it was closed.
+	list, err := os.ReadDir(name)
+	if err != nil || len(list) > 0 {
+		return false, errors.Join(err, unix.Chmod(name, mode))
+	}
+	return true, nil
 }
 
 // isMountRoot reports whether a folder is where a file system is mounted. It is false on kernels before 5.8, which

@@ -87,7 +87,8 @@ func TestOwnFolder(t *testing.T) {
 	}
 }
 
-// TestOwnVolume: an empty volume that all may write to is closed to others, one with something in it is refused.
+// TestOwnVolume: an empty volume that all may write to is closed to others. One with something in it, and one
+// that is all users', is refused and keeps its mode.
 func TestOwnVolume(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -100,16 +101,27 @@ func TestOwnVolume(t *testing.T) {
 	if f, err := OwnFolder(dir); !errors.Is(err, ErrUntrusted) {
 		t.Errorf("with a file in it: %v, %v", f, err)
 	}
+	has := func(what string, want os.FileMode) {
+		t.Helper()
+		const bits = os.ModePerm | os.ModeSticky
+		if info, err := os.Stat(dir); err != nil || info.Mode()&bits != want {
+			t.Errorf("%s has mode %v, %v, want %v", what, info.Mode(), err, want)
+		}
+	}
+	has("a volume that was refused", 0o777)
 	must(t, os.Remove(planted))
+	must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	if f, err := OwnFolder(dir); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("all users' folder: %v, %v", f, err)
+	}
+	has("a volume like /tmp", 0o777|os.ModeSticky)
 	must(t, os.Chmod(dir, 0o777))
 	f, err := OwnFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	must(t, f.Close())
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("it has mode %v, %v", info.Mode(), err)
-	}
+	has("a volume that is ddtop's now", 0o700)
 }
 
 // TestOpenOwn: of an own folder only files that ddtop may have written are read.
