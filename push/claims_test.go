@@ -24,7 +24,8 @@ var lies = []string{
 	"HOST", "hostname", "host.name", "pod", "pod_name", "k8s.pod.name", "kube_pod_name", "pod_uid", "k8s.pod.uid",
 	"runtime-id", "runtime_id", "service.instance.id", "language", "runtime", "runtime_version",
 	"process.runtime.version", "runtime_platform", "profiler_version", "profile_seq", "process.executable.name",
-	"telemetry.sdk.language", "_host", "host.",
+	"telemetry.sdk.language", "_host", "host.", "entity_id", "dd.internal.entity_id", "datadog.container_id",
+	"process.command_line", "process.executable.path",
 }
 
 // lie is the value of all lies.

@@ -81,7 +81,9 @@ var seenKeys = setOf(
 	"language", "telemetry_sdk_language", "runtime", "runtime_engine", "process_runtime_name",
 	"runtime_version", "process_runtime_version", "runtime_platform", "profiler_version", "profile_seq",
 	"container_id", "docker_container_id", "docker_id", "cgroup_id", "pod_uid", "pod_id", "k8s_pod_uid", "kube_pod_uid",
-	"session_id", "profile_id", "pyroscope_spy", "service_name",
+	"session_id", "profile_id", "pyroscope_spy", "service_name", "entity_id",
+	"process_command", "process_command_line", "process_command_args", "process_executable_path", "process_parent_pid",
+	"process_owner", "process_runtime_description",
 )
 
 // podKeys are keys of a pod's name, as plainKey writes them. ddtop does not see a pod's name.
@@ -90,6 +92,9 @@ var podKeys = setOf("pod", "pod_name", "k8s_pod_name", "kube_pod_name", "kuberne
 // mayClaim reports whether a process may name a tag. It may name its pod only if its cgroup is a pod's.
 func mayClaim(key string, inPod bool) bool {
 	plain := plainKey(key)
+	for _, of := range []string{"datadog_", "dd_", "internal_"} { // dd.internal.entity_id names the container for Datadog
+		plain = strings.TrimPrefix(plain, of)
+	}
 	return !seenKeys[plain] && (inPod || !podKeys[plain])
 }
 
