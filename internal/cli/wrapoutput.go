@@ -18,8 +18,10 @@ const (
 	// memory, and a program can write a log for days. keptOutput is what stays of it when it is cut.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
-	// outputEvery is how often the file is looked at.
-	outputEvery = 250 * time.Millisecond
+	// outputEvery is how often the file is looked at. A command that writes fast has it looked at more often, each leastOutputEvery
+	// at most, so that between two looks it grows by a fourth of maxOutput.
+	outputEvery      = 250 * time.Millisecond
+	leastOutputEvery = 5 * time.Millisecond
 )
 
 // commandOutput is the file that a started command writes to. The command has the file itself, not a pipe: it goes on if ddtop is killed.
@@ -44,16 +46,41 @@ func newCommandOutput(f *os.File) (*commandOutput, error) {
 
 // keepShort cuts the file whenever it takes too much, until the command has ended.
 func (o *commandOutput) keepShort(done <-chan struct{}) {
-	tick := time.NewTicker(outputEvery)
-	defer tick.Stop()
+	var before int64
+	at, every := time.Now(), leastOutputEvery
 	for {
 		o.shorten()
+		written, now := o.written(), time.Now()
+		every = min(2*every, nextLook(written-before, now.Sub(at), o.max)) // it may begin to write fast at any time
+		next := time.NewTimer(every)
+		before, at = written, now
 		select {
 		case <-done:
+			next.Stop()
 			return
-		case <-tick.C:
+		case <-next.C:
 		}
 	}
+}
+
+// nextLook is the time until the next look at a file of at most so many bytes, which grew by so many in a time.
+func nextLook(grown int64, in time.Duration, most int64) time.Duration {
+	if grown <= 0 {
+		return outputEvery
+	}
+	rest := float64(in) * float64(most/4) / float64(grown)
+	return time.Duration(min(max(rest, float64(leastOutputEvery)), float64(outputEvery)))
+}
+
+// written is how many bytes the command has written until now.
+func (o *commandOutput) written() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	info, err := o.Stat()
+	if err != nil {
+		return 0
+	}
+	return o.cut - o.hole + info.Size()
 }
 
 // shorten cuts the begin of the file if it takes too much. The command may write meanwhile.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,5 +88,28 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 			t.Errorf("%s: it says %q", name, about)
 		}
 		t.Logf("%s: %s", name, o.about())
+	}
+}
+
+// TestNextLook: the faster a command writes, the sooner its file is looked at again, within bounds.
+func TestNextLook(t *testing.T) {
+	const most = 64 << 20
+	for _, c := range []struct {
+		grown int64
+		in    time.Duration
+		want  time.Duration
+	}{
+		{0, outputEvery, outputEvery},
+		{-1, outputEvery, outputEvery},
+		{1 << 10, outputEvery, outputEvery},
+		{16 << 20, outputEvery, outputEvery},
+		{160 << 20, outputEvery, outputEvery / 10},
+		{16 << 20, 10 * time.Millisecond, 10 * time.Millisecond},
+		{64 << 30, outputEvery, leastOutputEvery},
+		{1 << 20, 0, leastOutputEvery},
+	} {
+		if got := nextLook(c.grown, c.in, most); got != c.want {
+			t.Errorf("%d bytes in %v: %v, want %v", c.grown, c.in, got, c.want)
+		}
 	}
 }
