@@ -96,9 +96,8 @@ func own(at *location) error {
 	if st.Mode&othersWrite == 0 {
 		return nil
 	}
-	// A sticky one is for all users by intent, such as /tmp and /dev/shm: to close it would break other programs.
-	if int(st.Uid) == os.Geteuid() && st.Mode&unix.S_ISVTX == 0 && isMountRoot(at.file) {
-		name := "/proc/self/fd/" + strconv.Itoa(at.file)
+	name := "/proc/self/fd/" + strconv.Itoa(at.file)
+	if int(st.Uid) == os.Geteuid() && isMountRoot(at.file) && !isShared(name) {
 		closed, err := closeEmpty(name, st.Mode&0o7777)
 		if closed || err != nil {
 			return err
@@ -106,6 +105,23 @@ func own(at *location) error {
 	}
 	return fmt.Errorf("%w: its mode is %#o: look at its content, and take the right to write from others (chmod go-w)",
 		ErrUntrusted, st.Mode&0o7777)
+}
+
+// sharedFolders are for all users of a machine, also when they are empty. To close one would break other programs. Only a test changes it.
+var sharedFolders = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/shm", "/run/lock", "/run/user", "/var/lock", "/var/crash"}
+
+// isShared reports whether a folder is one of sharedFolders, by whatever path.
+func isShared(name string) bool {
+	is, err := os.Stat(name)
+	if err != nil {
+		return true
+	}
+	for _, path := range sharedFolders {
+		if shared, err := os.Stat(path); err == nil && os.SameFile(is, shared) {
+			return true
+		}
+	}
+	return false
 }
 
 // closeEmpty closes a folder to other users if it is empty, and reports whether it did. A folder with something in it keeps its mode.

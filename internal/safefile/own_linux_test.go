@@ -111,11 +111,19 @@ func TestOwnVolume(t *testing.T) {
 	has("a volume that was refused", 0o777)
 	must(t, os.Remove(planted))
 	must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	before := sharedFolders
+	t.Cleanup(func() { sharedFolders = before })
+	sharedFolders = []string{dir}
 	if f, err := OwnFolder(dir); !errors.Is(err, ErrUntrusted) {
 		t.Errorf("all users' folder: %v, %v", f, err)
 	}
 	has("a volume like /tmp", 0o777|os.ModeSticky)
-	must(t, os.Chmod(dir, 0o777))
+	sharedFolders = before
+	for _, shared := range []string{"/tmp", "/dev/shm"} {
+		if !isShared(shared) {
+			t.Errorf("%s is not known to be all users'", shared)
+		}
+	}
 	f, err := OwnFolder(dir)
 	if err != nil {
 		t.Fatal(err)
