@@ -20,7 +20,7 @@ const (
 	// grace is how long a connection keeps its place though others wait for one. A request on the same machine comes within it,
 	// and one that has waited in the kernel's queue is there already. A full queue of 4,096 connections is empty after two seconds.
 	// answerGrace is the same for a connection that is being answered. 64 slow clients give way to 200 others a second.
-	grace       = 25 * time.Millisecond
+	grace       = 50 * time.Millisecond
 	answerGrace = 300 * time.Millisecond
 	// maxAtOnce bounds the requests whose figures are made at a time. Others are told to come again.
 	maxAtOnce = 8
