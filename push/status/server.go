@@ -18,7 +18,7 @@ const (
 	// maxConnections bounds the connections that are open at a time. Each takes a descriptor and some 10 kB.
 	maxConnections = 64
 	// grace is how long a connection keeps its place though others wait for one. A request on the same machine comes within it,
-	// and one that has waited in the kernel's queue is there already. A full queue of 4,096 connections is empty after two seconds.
+	// and one that has waited in the kernel's queue is there already. A full queue of 4,096 connections is empty after some three seconds.
 	// answerGrace is the same for a connection that is being answered. 64 slow clients give way to 200 others a second.
 	grace       = 50 * time.Millisecond
 	answerGrace = 300 * time.Millisecond
