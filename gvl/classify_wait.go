@@ -22,6 +22,8 @@ type waitSpan struct {
 	afterNS, byNS int64
 	// From sinceNS to readNS, the last reading of its counters, the thread is known not to have run; 0: there was no reading.
 	sinceNS, readNS int64
+	// uncounted: no counters of the thread were ever read (it has no native thread).
+	uncounted bool
 }
 
 // stillNS is for how long the thread is known not to have run, in ns.
@@ -220,6 +222,7 @@ func (e *episode) seeReading(t *sampler.Thread, p place) {
 	if k := &t.Kernel; k.CPUAtNS != e.read.atNS {
 		e.read = cpuReading{k.CPUAtNS, k.Turns, t.TID, p == placeHeld}
 	}
+	e.wait.uncounted = e.read.atNS == 0
 }
 
 // middle is the likely begin of a wait that began unseen.

@@ -157,7 +157,7 @@ func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []Wait) {
 			if g.LeastNS > g.NS() || g.MostNS < g.NS() {
 				t.Fatalf("seed %d: wait\n%+v, whose bounds are not around it", seed, g)
 			}
-			g.LeastNS, g.MostNS, g.Cut = 0, 0, false
+			g.LeastNS, g.MostNS, g.Cut, g.uncounted = 0, 0, false, false
 		} else {
 			x.LeastNS, x.MostNS = x.NS(), x.NS()
 		}

@@ -42,6 +42,8 @@ type Wait struct {
 	LeastNS, MostNS int64
 	// Cut: samples did not see where it began or ended, so that it can be longer than MostNS.
 	Cut bool
+	// uncounted: nothing proves how long the wait was, since no counters of the thread were ever read.
+	uncounted bool
 	// After is what the thread did before it wanted the GVL; Unknown when that was not seen.
 	After State
 	// Before is the state that ended when the wait began, Unknown when there was none: its DurationNS is how long it
@@ -69,6 +71,14 @@ func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 // Open reports whether the wait can be longer than what was seen of it.
 func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
+// SureNS is for how long the wait is known to be one, in ns. A wait of a thread without counters counts with what samples saw of it.
+func (w *Wait) SureNS() int64 {
+	if w.uncounted {
+		return w.NS()
+	}
+	return min(w.LeastNS, w.MostNS)
+}
+
 // Told is the wait's length as it is told.
 func (w *Wait) Told() Bounded { return boundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
 
@@ -80,6 +90,7 @@ func (w *Wait) bound(span *waitSpan, byNS, seenNS int64) {
 		return
 	}
 	from := w.FromNS
+	w.uncounted = span.uncounted
 	switch {
 	case span.byNS == 0: // nothing but that it waited is known
 	case span.afterNS == 0 || span.afterNS < seenNS:

@@ -87,6 +87,8 @@ func boundedOf(leastNS, mostNS int64, open bool) Bounded {
 type Lengths struct {
 	// least and most count each wait by its two bounds, likely by the middle between samples.
 	least, likely, most Histogram
+	// sure counts each wait by what an alarm may rest on (Wait.SureNS).
+	sure Histogram
 	// open is how many of them can become longer.
 	open int64
 }
@@ -97,6 +99,7 @@ func (l *Lengths) Add(w *Wait) {
 	l.least.Add(min(w.LeastNS, w.MostNS))
 	l.likely.Add(ns)
 	l.most.Add(w.MostNS)
+	l.sure.Add(w.SureNS())
 	if w.Open() {
 		l.open++
 	}
@@ -107,6 +110,7 @@ func (l *Lengths) Merge(o *Lengths) {
 	l.least.Merge(&o.least)
 	l.likely.Merge(&o.likely)
 	l.most.Merge(&o.most)
+	l.sure.Merge(&o.sure)
 	l.open += o.open
 }
 
@@ -115,12 +119,13 @@ func (l *Lengths) Reset() {
 	l.least.Reset()
 	l.likely.Reset()
 	l.most.Reset()
+	l.sure.Reset()
 	l.open = 0
 }
 
 // clone returns a copy.
 func (l *Lengths) clone() Lengths {
-	return Lengths{least: l.least.clone(), likely: l.likely.clone(), most: l.most.clone(), open: l.open}
+	return Lengths{least: l.least.clone(), likely: l.likely.clone(), most: l.most.clone(), sure: l.sure.clone(), open: l.open}
 }
 
 // Count returns how many waits were counted.
@@ -128,6 +133,9 @@ func (l *Lengths) Count() int64 { return l.most.n }
 
 // Likely returns the lengths as the middles between samples: an estimate, for comparing and for pictures.
 func (l *Lengths) Likely() *Histogram { return &l.likely }
+
+// Sure returns the lengths by what is known of each wait: an alarm rests on nothing longer.
+func (l *Lengths) Sure() *Histogram { return &l.sure }
 
 // Told returns the lengths that shares of the waits did not exceed; shares must grow, and so do the numbers.
 func (l *Lengths) Told(shares ...float64) []Bounded {

@@ -103,6 +103,12 @@ func (w *window) computes(t *sums) float64 {
 	return ratio(min(t.cpu, t.held()), all)
 }
 
+// usualWait is the p95 of the waits for the GVL that gvl_hog goes by, in ns. Its limit is shorter than three samples at 30 Hz, so that a lower
+// bound alone would miss most hogs at that rate: it is the estimate, of which at least half must be known.
+func (w *window) usualWait() int64 {
+	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
+}
+
 // evalHog: one thread, or one route on several, is behind most of the waiting, and each turn takes a slice.
 func evalHog(w *window) hit {
 	if h := w.threadHogs(); h.score >= 1 {
@@ -125,7 +131,7 @@ func (w *window) threadHogs() hit {
 	if len(rep.Entries) > 1 && rep.Entries[1].NS > 0 {
 		lead = float64(e.NS) / float64(rep.Entries[1].NS)
 	}
-	p95 := w.waits.Likely().Quantile(.95)
+	p95 := w.usualWait()
 	lost := w.ofBusy(w.total.ns[Waiting])
 	held, computes := 0.0, 1.0
 	if t := w.threads[e.Thread]; t != nil {
@@ -161,7 +167,7 @@ const hogWaits = .3
 
 // routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads: none of them leads alone.
 func (w *window) routeHogs() hit {
-	p95, lost := w.waits.Likely().Quantile(.95), w.ofBusy(w.total.ns[Waiting])
+	p95, lost := w.usualWait(), w.ofBusy(w.total.ns[Waiting])
 	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost), severity: SeverityWarn}
 	if h.score < 1 || float64(w.holderCPU) < hogHadCPU*float64(w.holderCPU+w.holderWait) { // on a full machine any turn is long
 		return hit{}

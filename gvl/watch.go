@@ -148,6 +148,7 @@ func (w *Watch) judge(nowNS int64) Verdict {
 			if w.held[i] && c.above {
 				limit *= easier
 			}
+			f.below = !c.above
 			value, known := c.figure.of(f, limit)
 			if w.held[i] = known && c.holds(value, w.held[i]); !w.held[i] {
 				w.clearNS[i] = f.fromNS
@@ -180,6 +181,7 @@ func (w *Watch) judge(nowNS int64) Verdict {
 // figures is what figures are made of: what happened in a stretch of time.
 type figures struct {
 	watch          *Watch
+	below          bool // the condition asks whether the figure is below its limit
 	fromNS, toNS   int64
 	ns             int64 // that was looked at
 	states         [NumStates]int64
@@ -248,30 +250,40 @@ func stateFigure(s State) func(*figures, float64) (float64, bool) {
 	return func(f *figures, _ float64) (float64, bool) { return ratio(f.states[s], f.ns), true }
 }
 
-// waitsWith are the waits for the GVL that ended. Those that go on count once they have lasted longer than the limit: what keeps all
-// threads for a minute is not to be told of when it is over.
+// waitsWith are the waits for the GVL that ended. Those that go on count once they are known to have lasted longer than the limit: what
+// keeps all threads for a minute is not to be told of when it is over.
 func (f *figures) waitsWith(limit float64) Lengths {
 	l := f.waits.clone()
 	f.watch.stream.Waiting(func(w *Wait) {
-		if float64(w.NS()) > limit {
+		if float64(w.SureNS()) > limit {
 			l.Add(w)
 		}
 	})
 	return l
 }
 
-// waitFigure is a quantile of the waits for the GVL, waitTold is that with its bound.
+// waitFigure is a quantile of the waits for the GVL, by what is known of each: with > its lower bound, with < its upper bound. waitTold
+// writes it with its bound.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)
-		return float64(l.Likely().Quantile(q)), l.Count() > 0
+		if f.below {
+			return float64(l.most.Quantile(q)), l.Count() > 0
+		}
+		least, _ := l.Sure().quantile(q)
+		return float64(least), l.Count() > 0
 	}
 }
 
 func waitTold(q float64) func(*figures, float64) string {
 	return func(f *figures, limit float64) string {
 		l := f.waitsWith(limit)
-		return l.Quantile(q).Prose()
+		told := l.Quantile(q)
+		sure, _ := l.Sure().quantile(q)
+		if least, _ := l.least.quantile(q); !f.below && told.Bound == AtMost && sure == least {
+			told = Bounded{sure, AtLeast}
+		}
+		return told.Prose()
 	}
 }
 

@@ -75,7 +75,7 @@ type serviceFigures struct {
 // service is what is known of one. Its figures are behind the lock of all.
 type service struct {
 	status.Service
-	// now are the waits since turnNS, before those of the minute before.
+	// now are the waits since turnNS, before those of the minute before, by what is known of each (gvl.Wait.SureNS).
 	now, before gvl.Histogram
 	turnNS      int64
 	// left is when its last process ended; the zero time while it has one.
@@ -233,9 +233,9 @@ func (p *processFigures) Waited(w *gvl.Wait) {
 	defer p.all.mu.Unlock()
 	s := p.of
 	s.turn(w.ToNS)
-	s.Waits[status.Bucket(w.NS())]++
-	s.WaitsNS += w.NS()
-	s.now.Add(w.NS())
+	s.Waits[status.Bucket(w.MostNS)]++
+	s.WaitsNS += w.MostNS
+	s.now.Add(w.SureNS())
 }
 
 // Tick takes a sample.

@@ -46,10 +46,11 @@ type Service struct {
 	// ObservedNS is for how long they were measured, HeldNS how long a thread held the GVL (of several ractors the sum), WaitingNS how
 	// long threads waited for it, added up, GCNS how long garbage was collected.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
-	// Waits counts waits that are over, by Buckets; the last one those longer than all of them. WaitsNS is how long they took.
+	// Waits counts waits that are over by their upper bounds, by Buckets; the last one those longer than all of them. WaitsNS is how long
+	// they took, at most.
 	Waits   [len(Buckets) + 1]int64
 	WaitsNS int64
-	// P99NS is what 99 % of the waits of the last minute or two did not exceed; 0 where there was none.
+	// P99NS is what 99 % of the waits of the last minute or two did not exceed, by the lower bound of each; 0 where there was none.
 	P99NS int64
 }
 
@@ -175,7 +176,7 @@ func (p *page) services(all []Service) {
 		{"ddtop_gvl_held_seconds_total", "counter", "How long a thread held the GVL; by the time observed it is the share of it.", func(s *Service) float64 { return seconds(s.HeldNS) }},
 		{"ddtop_gvl_waiting_seconds_total", "counter", "How long threads waited for the GVL, added up; by the time observed it is how many waited.", func(s *Service) float64 { return seconds(s.WaitingNS) }},
 		{"ddtop_gc_seconds_total", "counter", "How long garbage was collected.", func(s *Service) float64 { return seconds(s.GCNS) }},
-		{"ddtop_gvl_wait_p99_seconds", "gauge", "What 99 % of the waits for the GVL of the last one to two minutes did not exceed.", func(s *Service) float64 { return seconds(s.P99NS) }},
+		{"ddtop_gvl_wait_p99_seconds", "gauge", "What 99 % of the waits for the GVL of the last one to two minutes did not exceed, by the lower bound of each.", func(s *Service) float64 { return seconds(s.P99NS) }},
 	} {
 		p.metric(m.name, m.kind, m.help)
 		for i := range all {
@@ -183,7 +184,7 @@ func (p *page) services(all []Service) {
 		}
 	}
 	const waits = "ddtop_gvl_wait_seconds"
-	p.metric(waits, "histogram", "Waits for the GVL that are over, by their length.")
+	p.metric(waits, "histogram", "Waits for the GVL that are over, by the upper bound of their length.")
 	for i := range all {
 		s, n := &all[i], int64(0)
 		for at, b := range Buckets {
