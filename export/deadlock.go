@@ -41,6 +41,8 @@ type DumpLock struct {
 	// Waiting are the threads that wait, the longest first.
 	Waiting   []sampler.ThreadID `json:"waiting"`
 	LongestNS int64              `json:"longest_ns"`
+	// LongestBound says what LongestNS is of that wait.
+	LongestBound gvl.Bound `json:"longest_bound"`
 	// Timed is how many of the waits have a deadline.
 	Timed int `json:"timed"`
 }
@@ -70,7 +72,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	for _, l := range gvl.Locks(states) {
 		out := DumpLock{
 			Kind: nonEmpty(l.Kind), Object: address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
-			LongestNS: l.LongestNS, Timed: l.Timed,
+			LongestNS: l.LongestNS, LongestBound: l.LongestBound, Timed: l.Timed,
 		}
 		if l.Holder != 0 {
 			out.Holder = copied(&l.Holder)
@@ -129,7 +131,7 @@ func (t *dumpText) locks() {
 		l := &t.d.Locks[i]
 		t.printf("  %s: %s", t.lockName(l), units.Plural(len(l.Waiting), "thread", "threads"))
 		if l.LongestNS > 0 {
-			t.printf(", the longest for %s", units.ProseDuration(l.LongestNS))
+			t.printf(", the longest for %s", gvl.Bounded{NS: l.LongestNS, Bound: l.LongestBound}.Prose())
 		}
 		for n, id := range l.Waiting {
 			if n == maxNamedWaiters {

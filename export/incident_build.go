@@ -397,5 +397,5 @@ func lockText(l *gvl.Contended) string {
 	if a := address(l.Object); a != nil {
 		kind += " " + *a
 	}
-	return fmt.Sprintf("%s, longest %s", kind, units.ProseDuration(l.LongestNS))
+	return fmt.Sprintf("%s, longest %s", kind, l.Longest().Prose())
 }

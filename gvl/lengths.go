@@ -95,14 +95,17 @@ type Lengths struct {
 
 // Add counts a wait. One that goes on counts with what it has lasted so far.
 func (l *Lengths) Add(w *Wait) {
-	ns := w.NS()
-	l.least.Add(min(w.LeastNS, w.MostNS))
-	l.likely.Add(ns)
-	l.most.Add(w.MostNS)
+	l.add(min(w.LeastNS, w.MostNS), w.NS(), w.MostNS)
 	l.sure.Add(w.SureNS())
 	if w.Open() {
 		l.open++
 	}
+}
+
+func (l *Lengths) add(leastNS, likelyNS, mostNS int64) {
+	l.least.Add(leastNS)
+	l.likely.Add(likelyNS)
+	l.most.Add(mostNS)
 }
 
 // Merge adds what another one has counted.

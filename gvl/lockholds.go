@@ -17,8 +17,6 @@ const (
 	turnNS      = int64(50e6)
 	// forgetLockNS is for how long a lock that nobody waits for any more is remembered.
 	forgetLockNS = int64(10e9)
-	// surelyShare: the length of a hold is told by its edges where these may be off by less than one in so many parts of it.
-	surelyShare = 4
 )
 
 // LockHold is one hold of a Mutex or Monitor that was seen to begin and to end. Of a lock only what happens while somebody waits
@@ -32,7 +30,12 @@ type LockHold struct {
 	FromNS, ToNS, GapNS, SeenNS int64
 	// Perhaps: who waited was woken meanwhile, so that it may be several holds of the same thread, with others' chances between them.
 	Perhaps bool
+	// LeastNS is for how long it is known to be one hold, in ns: nobody who waited was woken, from one sample to another.
+	LeastNS int64
 }
+
+// mostNS is how long a hold that was seen to begin can have taken, in ns.
+func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
 
 // LockHolds watches who holds the locks that threads wait for. It is a Consumer; the zero value is ready. Who waits is read with
 // every sample, who holds a lock with those of the stacks alone.
@@ -51,6 +54,7 @@ type openHold struct {
 	LockHold
 	// lastNS is when it was read last, freeNS the first sample after that without it; 0: there is none.
 	lastNS, freeNS int64
+	sureNS         int64              // the first sample since which it is known to be one hold
 	waiters        []sampler.ThreadID // at lastNS
 	left           bool               // one of them was seen elsewhere since
 	tick           uint64
@@ -64,7 +68,7 @@ type lockSeen struct {
 	object         uint64
 	kind           string
 	holder, waiter sampler.ThreadID
-	moved          bool
+	movedNS        int64 // ThreadState.MovedNS
 }
 
 // Tick takes a sample.
@@ -84,7 +88,7 @@ func (l *LockHolds) Tick(t *Tick) {
 	l.seen = l.seen[:0]
 	for i := range t.States {
 		if ts := &t.States[i]; ts.State == Lock && ts.Detail.Object != 0 {
-			l.seen = append(l.seen, lockSeen{ts.Detail.Object, ts.Detail.Kind, ts.Detail.Holder, ts.Thread, ts.MovedNS != 0})
+			l.seen = append(l.seen, lockSeen{ts.Detail.Object, ts.Detail.Kind, ts.Detail.Holder, ts.Thread, ts.MovedNS})
 		}
 	}
 	if t.Gap {
@@ -134,7 +138,7 @@ func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64)
 		if holder == 0 || !fresh || !agree || len(l.open) >= maxHeldLocks {
 			return
 		}
-		h = &openHold{LockHold: LockHold{Object: object, Kind: waiters[0].kind, Thread: holder, SeenNS: atNS}, lastNS: atNS}
+		h = &openHold{LockHold: LockHold{Object: object, Kind: waiters[0].kind, Thread: holder, SeenNS: atNS}, lastNS: atNS, sureNS: atNS}
 		l.open[object] = h
 	}
 	h.tick = l.ticks
@@ -168,11 +172,16 @@ func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64)
 		h.ToNS, h.GapNS = edge, h.GapNS+gap
 		l.add(h.LockHold)
 		h.LockHold = LockHold{Object: object, Kind: h.Kind, Thread: holder, FromNS: edge, SeenNS: edge, GapNS: gap}
+		h.sureNS = atNS
 	default:
-		h.Perhaps = h.Perhaps || h.left
+		woken := h.left
 		for i := range waiters {
-			h.Perhaps = h.Perhaps || waiters[i].moved && slices.Contains(h.waiters, waiters[i].waiter)
+			woken = woken || waiters[i].movedNS > h.sureNS && slices.Contains(h.waiters, waiters[i].waiter)
 		}
+		if woken {
+			h.Perhaps, h.sureNS = true, atNS
+		}
+		h.LeastNS = max(h.LeastNS, atNS-h.sureNS-stale)
 	}
 	h.lastNS, h.freeNS, h.left, h.next = atNS, 0, false, 0
 	h.waiters = h.waiters[:0]
@@ -194,49 +203,47 @@ func (l *LockHolds) add(h LockHold) {
 type LockUse struct {
 	// Taken is how often another thread was seen to have it than before: it was taken at least as often.
 	Taken int64
-	// Held are the lengths of those holds that were seen to begin and to end. AtMost: they may consist of several, or be about as
-	// short as the time between two samples, so that shorter ones are missing.
-	Held   Histogram
-	AtMost bool
-	// NowNS is for how long its holder had it at the end of the time; NowAtLeast: it had it before somebody waited for it.
-	// NowAtMost: it may be the last of several holds of that thread.
-	NowNS      int64
-	NowAtLeast bool
-	NowAtMost  bool
-	Now        sampler.ThreadID // 0: nobody, or it is not known
+	// Held are the lengths of those holds that were seen to begin and to end. One may consist of several, or be about as short as the
+	// time between two samples, so that shorter ones are missing: such a length is an upper bound.
+	Held Lengths
+	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it.
+	HeldNow Bounded
+	Now     sampler.ThreadID // 0: nobody, or it is not known
 }
 
 // Of sums up how a lock was used between two times.
 func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	var u LockUse
-	unsure, n := 0, 0
 	for i := range l.ring {
 		h := &l.ring[(l.next+i)%len(l.ring)]
 		if h.Object != object || h.ToNS < fromNS || h.ToNS > toNS {
 			if h.Object == object && h.ToNS > toNS && h.SeenNS <= toNS {
-				u.now(h, toNS)
+				u.now(h, min(h.LeastNS, toNS-h.SeenNS), toNS)
 			}
 			continue
 		}
 		u.Taken++
-		if h.FromNS == 0 {
-			continue
-		}
-		u.Held.Add(h.ToNS - h.FromNS)
-		n++
-		if h.Perhaps || h.GapNS*surelyShare > h.ToNS-h.FromNS {
-			unsure++
+		if h.FromNS != 0 {
+			u.Held.add(min(h.LeastNS, h.mostNS()), h.ToNS-h.FromNS, h.mostNS())
 		}
 	}
-	u.AtMost = unsure*10 > n // a tenth of them moves no quantile far
 	if h := l.open[object]; h != nil && h.SeenNS <= toNS && h.freeNS == 0 {
-		u.now(&h.LockHold, toNS)
+		u.now(&h.LockHold, max(min(h.lastNS, toNS)-h.sureNS, 0), toNS)
 	}
 	return u
 }
 
-func (u *LockUse) now(h *LockHold, atNS int64) {
-	u.Now, u.NowNS, u.NowAtLeast, u.NowAtMost = h.Thread, atNS-h.SeenNS, h.FromNS == 0, h.Perhaps
+// now is a hold that goes on at a time, and is known to have been one for leastNS.
+func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
+	u.Now = h.Thread
+	switch {
+	case h.FromNS == 0 && h.Perhaps:
+		u.HeldNow = Bounded{leastNS, AtLeast}
+	case h.FromNS == 0:
+		u.HeldNow = Bounded{atNS - h.SeenNS, AtLeast}
+	default:
+		u.HeldNow = boundedOf(leastNS, atNS-h.FromNS+h.GapNS, false)
+	}
 }
 
 // FromNS is the time from which on all holds are remembered; 0: all there were.

@@ -22,12 +22,17 @@ type Contended struct {
 	// HolderState is what that thread does, and HolderStack where; Unknown and 0 without a Holder.
 	HolderState State
 	HolderStack sampler.StackID
-	// Waiters are the threads that wait, the longest first; LongestNS is for how long that one has, as far as seen.
-	Waiters   []sampler.ThreadID
-	LongestNS int64
+	// Waiters are the threads that wait, the longest first; LongestNS is for how long that one has, as far as seen: LongestBound
+	// says whether it may have had the lock meanwhile.
+	Waiters      []sampler.ThreadID
+	LongestNS    int64
+	LongestBound Bound
 	// Timed is how many of the waits have a deadline.
 	Timed int
 }
+
+// Longest is for how long the longest waiter has waited, as it is told.
+func (c *Contended) Longest() Bounded { return Bounded{c.LongestNS, c.LongestBound} }
 
 // Locks returns what the threads of one sample wait for: locks first, then what is only waited on, each with the most
 // waiters first. It holds nothing for sleeps and I/O. Ruby 2.5's Monitor is written in Ruby and appears as the Mutex
@@ -78,7 +83,8 @@ func Locks(states []ThreadState) []Contended {
 		slices.SortStableFunc(c.Waiters, func(a, b sampler.ThreadID) int {
 			return cmp.Compare(byID[b].DurationNS(), byID[a].DurationNS())
 		})
-		c.LongestNS = byID[c.Waiters[0]].DurationNS()
+		longest := byID[c.Waiters[0]].Lasted()
+		c.LongestNS, c.LongestBound = longest.NS, longest.Bound
 	}
 	slices.SortStableFunc(out, func(a, b Contended) int {
 		if a.Exclusive != b.Exclusive {

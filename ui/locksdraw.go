@@ -143,7 +143,7 @@ func lockColumns() []column[lockRow] {
 			if len(l.Waiters) == 0 {
 				return "–"
 			}
-			return units.Duration(l.LongestNS)
+			return l.Longest().Duration()
 		})},
 		{title: "holder", width: wide(8, 80, 9, wideWidth, 11, 160, 16), text: holderText,
 			spans: func(l lockRow) bool { return !l.Exclusive && l.Holder == 0 }},

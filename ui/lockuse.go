@@ -110,27 +110,18 @@ func (p lockPlace) draw(a canvas.Area, t *Theme) {
 
 // held is how long the lock was held, of a share of its holds; "–" where none was seen from its begin to its end.
 func (l lockRow) held(q float64) string {
-	if n, _ := l.use.Held.Count(); n == 0 {
+	if l.use.Held.Count() == 0 {
 		return "–"
 	}
-	s := units.Duration(l.use.Held.Quantile(q))
-	if l.use.AtMost {
-		return "≤" + s
-	}
-	return s
+	return l.use.Held.Quantile(q).Duration()
 }
 
 // heldNow is for how long its holder has had it.
 func (l lockRow) heldNow() string {
-	switch {
-	case l.use.Now == 0:
+	if l.use.Now == 0 {
 		return "–"
-	case l.use.NowAtLeast:
-		return "≥" + units.Duration(l.use.NowNS)
-	case l.use.NowAtMost:
-		return "≤" + units.Duration(l.use.NowNS)
 	}
-	return units.Duration(l.use.NowNS)
+	return l.use.HeldNow.Duration()
 }
 
 // perSecond is how often the lock was taken, at least: who takes it while nobody waits is not seen.

@@ -130,7 +130,7 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				most = log[i].t2 - log[i-1].t1
 			}
 			if ns := h.ToNS - h.FromNS; ns < log[i].t1-log[i].t0-h.GapNS || ns > most+h.GapNS {
-				t.Logf("%s held it for %d ns, seen as %d ± %d", name, log[i].t1-log[i].t0, ns, h.GapNS)
+				t.Logf("%s held it for %d ns, seen as %d, of which %d are not sure", name, log[i].t1-log[i].t0, ns, h.GapNS)
 				wrong++
 			}
 		}
