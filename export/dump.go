@@ -49,9 +49,10 @@ type Dump struct {
 
 	texts []string // the states in words, parallel to Threads
 	// sinceNS is when the states began as far as seen, and lasted for how long, in the words of texts; parallel to Threads.
-	sinceNS []int64
-	lasted  []string
-	ownOnly bool
+	// leastNS is for how long they are known to have lasted.
+	sinceNS, leastNS []int64
+	lasted           []string
+	ownOnly          bool
 	// leftOut are the threads that are not told of; nil: none. It is parallel to Threads.
 	leftOut []bool
 }
@@ -97,6 +98,8 @@ type DumpThread struct {
 	Serving *gvl.StatServing `json:"serving"`
 	// StateNS is for how long the state has lasted, as far as seen.
 	StateNS int64 `json:"state_ns"`
+	// StateBound says what StateNS is of that: the thread may have left the state and come back, or been in it before it was seen first.
+	StateBound gvl.Bound `json:"state_bound"`
 	// CPUNS is the native thread's CPU time since it started; null when the kernel was not asked.
 	CPUNS *int64 `json:"cpu_ns"`
 	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
@@ -178,7 +181,8 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		all[i] = verdict(i)
 		d.Threads = append(d.Threads, dumpThread(&s.Threads[i], all[i], dict))
 		d.texts = append(d.texts, stateText(all[i], dict))
-		d.sinceNS, d.lasted = append(d.sinceNS, all[i].SinceNS), append(d.lasted, lastedText(all[i]))
+		d.sinceNS, d.lasted = append(d.sinceNS, all[i].SinceNS), append(d.lasted, all[i].Lasted().Prose())
+		d.leastNS = append(d.leastNS, all[i].LeastNS())
 	}
 	d.contention(all, dict)
 	return d
@@ -189,9 +193,20 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 func (d *Dump) SetMeasured(ns int64, findings []gvl.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
-		if d.sinceNS[i] <= d.MonotonicNS-ns && !strings.HasPrefix(d.lasted[i], gvl.AtMost.Sign()) && !strings.HasPrefix(d.lasted[i], gvl.AtLeast.Sign()) {
-			d.texts[i] = strings.Replace(text, d.lasted[i], "≥"+d.lasted[i], 1)
+		t := &d.Threads[i]
+		if d.sinceNS[i] > d.MonotonicNS-ns || t.StateBound == gvl.AtLeast {
+			continue
 		}
+		if t.StateBound == gvl.AtMost {
+			t.StateNS = d.leastNS[i] // it may have left the state meanwhile
+		}
+		t.StateBound = gvl.AtLeast
+		if t.StateNS == 0 { // nothing is known
+			text = strings.Replace(text, " ("+d.lasted[i]+")", "", 1)
+			d.texts[i] = strings.Replace(text, " "+d.lasted[i], "", 1)
+			continue
+		}
+		d.texts[i] = strings.Replace(text, d.lasted[i], gvl.Bounded{NS: t.StateNS, Bound: gvl.AtLeast}.Prose(), 1)
 	}
 	d.Findings = append([]gvl.StatFinding{}, findings...)
 }
@@ -227,7 +242,7 @@ func dumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.Thre
 func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) DumpThread {
 	out := DumpThread{
 		ID: t.ID, Ractor: t.Ractor, Main: t.Bits&sampler.BitMain != 0,
-		Status: t.Status.String(), State: v.State.String(), Detail: v.Detail.JSON(v.State, dict), StateNS: v.DurationNS(),
+		Status: t.Status.String(), State: v.State.String(), Detail: v.Detail.JSON(v.State, dict), StateNS: v.Lasted().NS, StateBound: v.Lasted().Bound,
 		Frames: dumpFrames(dict, t.Stack), Fibers: make([]DumpFiber, 0, len(t.Resumers)), Suspended: []DumpSuspendedFibers{},
 		Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted,
 		Partial: t.Quality&sampler.StackPartial != 0, Failed: t.Quality&sampler.StackFailed != 0,

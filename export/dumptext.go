@@ -111,22 +111,14 @@ func (t *dumpText) ractor(r DumpRactor) {
 	t.printf("\n")
 }
 
-// lastedText says for how long a thread is in its state, as gvl.Describe does.
-func lastedText(v gvl.ThreadState) string {
-	if v.State == gvl.Waiting {
-		return v.Lasted().Prose()
-	}
-	return units.ProseDuration(v.DurationNS())
-}
-
 // stateText says what a thread does, and for how long. The first sample after an attach can't tell how long, so then
 // it says nothing of it, rather than the "0 µs" that gvl.Describe would.
 func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
-	text, lasted := gvl.Describe(v, dict), lastedText(v)
+	text, lasted := gvl.Describe(v, dict), v.Lasted().Prose()
 	switch {
 	case v.DurationNS() <= 0:
 		text = strings.Replace(text, " "+lasted, "", 1)
-	case !strings.Contains(text, units.ProseDuration(v.DurationNS())) && !strings.Contains(text, lasted):
+	case !strings.Contains(text, lasted):
 		text += " (" + lasted + ")"
 	}
 	return flamegraph.Printable(text)

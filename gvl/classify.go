@@ -351,8 +351,10 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	}
 	e.seeReading(t, p)
 	since, before := mid, e.cpuAtNS
-	counted := st == IO || st == Sleeping
-	woke := counted && e.woke(s, &t.Kernel, st, &d, c.proc.Pauses)
+	parked := st == Parked && !queues(st, &d)
+	counted := st == IO || st == Sleeping || parked
+	// A parked thread may be given a CPU for a signal or a time slice and park again: what it waits for goes on, and its length has a bound.
+	woke := counted && e.woke(s, &t.Kernel, st, &d, c.proc.Pauses) && !parked
 	switch prev := &e.last; {
 	case !e.known:
 	case ran:
@@ -476,7 +478,7 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 	first := e.cpuAtNS == 0
 	// Of a sleeping thread, which call it is in is not asked: memory says that it sleeps, and is read before its counters.
 	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
-	if inCall || st == Sleeping {
+	if inCall || st == Sleeping || st == Parked {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses
 		if first || moved {
 			e.stillNS = k.CPUAtNS

@@ -3,7 +3,6 @@ package gvl
 import (
 	"fmt"
 
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -99,7 +98,7 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	case Parked:
 		return describeParked(ts, dict)
 	case Sleeping:
-		return "sleeping " + units.ProseDuration(ts.DurationNS())
+		return "sleeping " + ts.lasted()
 	}
 	switch d.Reason {
 	case "":
@@ -199,12 +198,12 @@ func describeParked(ts ThreadState, dict *sampler.Dictionary) string {
 	d := &ts.Detail
 	switch d.Kind {
 	case "":
-		return "parked " + units.ProseDuration(ts.DurationNS())
+		return "parked " + ts.lasted()
 	case "Thread":
 		if d.Joined != 0 {
 			return "parked in Thread#join of " + ThreadName(d.Joined, dict)
 		}
 		return "parked in Thread#join"
 	}
-	return "parked in " + d.Kind + " " + units.ProseDuration(ts.DurationNS())
+	return "parked in " + d.Kind + " " + ts.lasted()
 }

@@ -61,7 +61,7 @@ func TestDescribeAndJSON(t *testing.T) {
 		{Unknown, Detail{FD: -1}, "unknown", `{}`},
 	}
 	for _, tt := range tests {
-		ts := ThreadState{State: tt.state, Detail: tt.d, SinceNS: 100, AtNS: 100 + 41*ms}
+		ts := ThreadState{State: tt.state, Detail: tt.d, SinceNS: 100, AtNS: 100 + 41*ms, stillNS: 40 * ms}
 		if got := Describe(ts, dict); got != tt.words {
 			t.Errorf("%q, want %q", got, tt.words)
 		}

@@ -135,17 +135,34 @@ func (t ThreadState) SureNS() int64 {
 	return max(until-max(t.SinceNS, t.MovedNS), 0)
 }
 
+// knownNS is for how long a thread is known to have been in the one wait in IO that it is in, in ns. Where counters of the thread were not
+// read in it, it is as long as samples saw.
+func (t *ThreadState) knownNS() int64 {
+	if t.stillNS > 0 {
+		return t.stillNS
+	}
+	return t.DurationNS()
+}
+
 // AtMost reports whether DurationNS is how long the state has lasted at most: the thread has moved meanwhile, or less than half of that
 // time is sure.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
 		return t.waited().Bound == AtMost
 	}
-	sure := t.SureNS()
-	if t.State == IO || t.State == Sleeping && t.Detail.Kind == "" {
-		sure = t.stillNS
+	return t.MovedNS != 0 || t.LeastNS() < t.DurationNS()/2
+}
+
+// LeastNS returns for how long the state is known to have lasted at least, in ns: nothing says that the thread left it meanwhile.
+func (t ThreadState) LeastNS() int64 {
+	switch {
+	case t.State == Waiting:
+		w := t.Wait()
+		return w.LeastNS
+	case t.State == IO, (t.State == Sleeping || t.State == Parked) && !queues(t.State, &t.Detail):
+		return t.stillNS
 	}
-	return t.MovedNS != 0 || sure < t.DurationNS()/2
+	return t.SureNS()
 }
 
 // Wait returns the wait for the GVL that a thread is in, as far as samples tell.

@@ -43,7 +43,7 @@ func TestSlowPeers(t *testing.T) {
 			[]string{"127.0.0.1", "DB#read_answer"}},
 		{"local", sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:9999", Local: "127.0.0.1:41000", Process: "puma (pid 12)"},
 			[]string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
-			[]string{"127.0.0.1:9999, where puma (pid 12) listens, ", " calls a second: half take ≤ 197 ms, 95 % ≤ 197 ms, the longest 197 ms"}},
+			[]string{"127.0.0.1:9999, where puma (pid 12) listens, ", " calls a second: half take ≤ 197 ms, 95 % ≤ 197 ms, the longest ≤ 197 ms"}},
 		{"redis", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "RedisClient#call"}, []string{"redis_slow"}, []string{"Redis"}},
 		{"http", tcp("1.2.3.4:443", "HTTPS"), []string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
 			[]string{"1.2.3.4:443 HTTPS"}},

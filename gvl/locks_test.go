@@ -29,7 +29,7 @@ func TestContended(t *testing.T) {
 		{Kind: "Mutex", Object: 0x20, Exclusive: true, Holder: 6, HolderState: Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{5, 4}, LongestNS: 30},
 		{Kind: "Monitor", Object: 0x30, Exclusive: true, Holder: 6, HolderState: Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{7}, LongestNS: 99},
 		{Kind: "Queue", Object: 0x10, Waiters: []sampler.ThreadID{2, 1, 3}, LongestNS: 20, Timed: 1},
-		{Kind: "Thread", Holder: 1, HolderState: Parked, HolderStack: 1, Waiters: []sampler.ThreadID{9, 8}, LongestNS: 2},
+		{Kind: "Thread", Holder: 1, HolderState: Parked, HolderStack: 1, Waiters: []sampler.ThreadID{9, 8}, LongestNS: 2, LongestBound: AtMost},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -55,6 +55,14 @@ func (w *window) waiting(ok func(*ThreadState, *watch) bool) (ids []sampler.Thre
 	return ids, longest
 }
 
+// known is for how long one of the threads is known to have been in its wait at least, in ns.
+func (w *window) known(ids []sampler.ThreadID) (longest int64) {
+	for _, id := range ids {
+		longest = max(longest, w.state(id).knownNS())
+	}
+	return longest
+}
+
 // slowest finds the peer group with the most busy time among those that kind accepts.
 func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, ns int64) {
 	for n, v := range w.peers {
@@ -75,7 +83,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time " + tenseWaits + " for " + peerName(g.peer) + listener(g.peer) + w.callsText(group) + "; " + tenseNow + " " +
 		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
-		h.text += ", the longest " + units.ProseDuration(longest)
+		h.text += ", the longest " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack = ts.Stack
 			if code := w.place(ts.Stack); code != "" {
@@ -107,7 +115,7 @@ func (w *window) callsText(group uint32) string {
 		return text + "≤ " + units.ProseDuration(shortestCallNS) + " each"
 	}
 	return text + "half " + tense("take", "took") + " ≤ " + units.ProseDuration(h.Quantile(.5)) + ", 95 % ≤ " + units.ProseDuration(h.Quantile(.95)) +
-		", the longest " + units.ProseDuration(longest)
+		", the longest ≤ " + units.ProseDuration(longest)
 }
 
 // evalDB: most of the work waits for one database.
@@ -170,7 +178,7 @@ func evalHTTP(w *window) hit {
 			}
 			continue
 		}
-		if ts.DurationNS() >= int64(w.limits.httpWait) {
+		if ts.knownNS() >= int64(w.limits.httpWait) {
 			long++
 		}
 	}
@@ -198,7 +206,7 @@ func evalDNS(w *window) hit {
 		return ts.State == IO && ts.Detail.Op == OpResolve
 	})
 	sum := w.ops[opResolves]
-	h := hit{score: max(float64(longest)/w.limits.dnsWait, float64(sum)/w.limits.dnsSum), severity: SeverityWarn, threads: ids}
+	h := hit{score: max(float64(w.known(ids))/w.limits.dnsWait, float64(sum)/w.limits.dnsSum), severity: SeverityWarn, threads: ids}
 	if h.score < 1 {
 		return h
 	}
@@ -207,7 +215,7 @@ func evalDNS(w *window) hit {
 	h.text = "threads " + tense("resolve", "resolved") + " names again and again"
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread "+tense("resolves", "resolved"), "threads "+tense("resolve", "resolved")) + " a name"
-		h.text += ", the longest for " + units.ProseDuration(longest)
+		h.text += ", the longest for " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack, h.peer = ts.Stack, ts.Detail.Peer
 			h.text += w.in(ts.Stack)
@@ -234,7 +242,7 @@ func evalLogBlocked(w *window) hit {
 		}
 		return x.flags&flagLog != 0 || (ts.Detail.FD == 1 || ts.Detail.FD == 2) && !w.terminal(ts.Detail.Peer)
 	})
-	h := hit{score: float64(longest) / w.limits.logWrite, severity: SeverityCrit, threads: ids}
+	h := hit{score: float64(w.known(ids)) / w.limits.logWrite, severity: SeverityCrit, threads: ids}
 	if len(ids) == 0 || h.score < 1 {
 		return h
 	}
@@ -247,7 +255,7 @@ func evalLogBlocked(w *window) hit {
 	}
 	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
 	h.title = "Log output stuck"
-	h.text = w.name(ids[0]) + " " + tenseIs + " in write() to " + w.target(ts) + " for " + units.ProseDuration(longest) + w.in(ts.Stack)
+	h.text = w.name(ids[0]) + " " + tenseIs + " in write() to " + w.target(ts) + " for " + atMost(ts) + units.ProseDuration(longest) + w.in(ts.Stack)
 	if behind > 0 {
 		h.text += ", " + units.Plural(behind, "thread "+tenseWaits, "threads "+tenseWait) + " behind it"
 	}

@@ -49,3 +49,28 @@ func TestAlarmsRestOnLowerBounds(t *testing.T) {
 		})
 	}
 }
+
+// TestParkedAgesAreBounds: a parked thread that was given a CPU may have gone on and come back: its age is an upper bound. One that
+// stands still has an age.
+func TestParkedAgesAreBounds(t *testing.T) {
+	for _, c := range []struct {
+		moves bool
+		want  Bound
+	}{{true, AtMost}, {false, Exactly}} {
+		class := NewClassifier(procOf(sampler.EraSched), nil)
+		var ts ThreadState
+		for i := range int64(100) {
+			th := asleep(1, sampler.StoppedForever, sampler.BlockSleepForever)
+			th.Blocked = sampler.Blocked{Kind: sampler.BlockJoin, Holder: 2, FD: -1}
+			th.Kernel.CPUAtNS, th.Kernel.Turns = base+i*10*ms, 5
+			if c.moves {
+				th.Kernel.Turns += i / 30
+			}
+			x := sampleAt(base+i*10*ms, 0, th)
+			ts = class.Classify(x)[0]
+		}
+		if got := ts.Lasted(); ts.State != Parked || got.Bound != c.want || got.NS < 900*ms {
+			t.Errorf("moves %v: %s %s, want %s", c.moves, ts.State, got.Prose(), c.want)
+		}
+	}
+}
