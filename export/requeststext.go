@@ -94,6 +94,10 @@ func endpointSpan(e *gvl.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
 	}
+	return lengthText(e, ns)
+}
+
+func lengthText(e *gvl.StatEndpoint, ns int64) string {
 	ns, atMost := gvl.Length(ns, e.UncertaintyNS)
 	if atMost {
 		return "≤" + units.ProseDuration(ns)
@@ -109,7 +113,7 @@ func longestText(e *gvl.StatEndpoint) string {
 	case e.LongestAtLeast:
 		return "≥" + units.ProseDuration(e.LongestNS)
 	}
-	return units.ProseDuration(e.LongestNS)
+	return lengthText(e, e.LongestNS)
 }
 
 // whereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber

@@ -19,7 +19,7 @@ type Request struct {
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
-	// SlackNS is by how much its length can be wrong, either way: half the time between the readings at its begin, and where it has
+	// SlackNS bounds its length: it lies so far above or below at most. It is half the time between the readings at its begin, and where it has
 	// ended half of that at its end. A request seen in one reading alone took something between none and the time from the reading
 	// before to that after it.
 	SlackNS int64
@@ -50,7 +50,7 @@ type Request struct {
 // DurationNS is its age, or how long it took, in ns, to within SlackNS; with AtLeast it took longer.
 func (q *Request) DurationNS() int64 { return max(q.ToNS-q.FromNS, 0) }
 
-// BeginSlackNS is by how much FromNS can be wrong, either way; 0 where it is not known since when it has been going on.
+// BeginSlackNS bounds FromNS: the begin lies so far before or behind it at most; 0 where it is not known since when it has been going on.
 func (q *Request) BeginSlackNS() int64 { return beginSlack(&q.Work) }
 
 func beginSlack(w *sampler.Work) int64 {
@@ -75,7 +75,7 @@ type Endpoint struct {
 	Durations      Histogram
 	LongestNS      int64
 	LongestAtLeast bool
-	// SlackNS is by how much Durations can be wrong, either way: the mean of Request.SlackNS.
+	// SlackNS bounds Durations: each lies so far above or below on average, the mean of Request.SlackNS.
 	SlackNS int64
 	// NS is the time of threads by state, Peers that of io by peer (as in Request), BlameNS the time,
 	// thread·ns, that others waited for the GVL behind it. FiberNS is Request.FiberNS of all.
@@ -87,16 +87,16 @@ type Endpoint struct {
 	PerSecond float64
 }
 
-// Quantile returns a quantile of Durations, in ns; atMost: readings were too far apart to tell it to within a half, and it is an
+// Quantile returns a quantile of Durations, in ns; atMost: readings were too far apart to tell it to a sixteenth, and it is an
 // upper bound. 0 where there are none.
 func (e *Endpoint) Quantile(q float64) (ns int64, atMost bool) {
 	return Length(e.Durations.Quantile(q), e.SlackNS)
 }
 
-// Length returns a length that can be wrong by slackNS either way; atMost: by more than half of it, so that it is told as an upper
-// bound.
+// Length returns how a length is told that lies between ns-slackNS and ns+slackNS; atMost: the two bounds are more than a sixteenth apart, so
+// that it is told as an upper bound.
 func Length(ns, slackNS int64) (_ int64, atMost bool) {
-	if ns > 0 && ns < 2*slackNS {
+	if ns > 0 && 2*slackNS > (ns+slackNS)/plainParts {
 		return ns + slackNS, true
 	}
 	return ns, false

@@ -56,7 +56,7 @@ type StatEndpoint struct {
 	P95NS    int64 `json:"p95_ns"`
 	P99NS    int64 `json:"p99_ns"`
 	MaxNS    int64 `json:"max_ns"`
-	// UncertaintyNS is by how much these can be wrong, either way, since a request's ends lie between two readings of its stack.
+	// UncertaintyNS bounds these: each lies between itself less that and itself plus that, since a request's ends lie between two readings of its stack.
 	UncertaintyNS  int64 `json:"uncertainty_ns"`
 	LongestNS      int64 `json:"longest_ns"`
 	LongestAtLeast bool  `json:"longest_at_least"`

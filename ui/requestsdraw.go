@@ -103,7 +103,7 @@ func endpointColumns() []column[*endpointRow] {
 		case w.LongestAtLeast:
 			return "≥" + units.Duration(w.LongestNS)
 		}
-		return units.Duration(w.LongestNS)
+		return lengthText(gvl.Length(w.LongestNS, w.SlackNS))
 	}
 	return []column[*endpointRow]{
 		{title: "route", width: wide(rest), least: 18, order: "name", compare: func(x, y *endpointRow) int { return strings.Compare(x.name, y.name) },

@@ -103,7 +103,7 @@ func (s *served) summary(b *strings.Builder) {
 	b.WriteString("\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for i := range list {
 		e := &list[i]
-		name, p50, p95, longest := "(others)", "–", "–", units.Duration(e.LongestNS)
+		name, p50, p95, longest := "(others)", "–", "–", lengthText(gvl.Length(e.LongestNS, e.SlackNS))
 		if !e.Other {
 			name = endpointName(e.Kind, e.Name)
 		}
@@ -114,7 +114,7 @@ func (s *served) summary(b *strings.Builder) {
 		case e.LongestNS == 0:
 			longest = "–"
 		case e.LongestAtLeast:
-			longest = "≥" + longest
+			longest = "≥" + units.Duration(e.LongestNS)
 		}
 		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s |\n", markdown(name), e.Ended, e.Running, p50, p95, longest,
 			units.Percent(min(share(e.BlameNS, s.waitNS), 1)))
