@@ -64,8 +64,7 @@ STDIN.read
 // TestNoSecretLeaves walks all formats, of a process and of a recording of it: none of the secrets is in any, and what is to stay
 // is. Without --redact they are there, so that the search can fail.
 func TestNoSecretLeaves(t *testing.T) {
-	rubytest.Long(t)
-	t.Parallel()
+	rubytest.Long(t) // it changes the folder, so that it can't run beside others
 	p := startSecretive(t)
 	pid := strconv.Itoa(p.PID)
 	secrets := secretsOf(t)
