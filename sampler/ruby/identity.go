@@ -159,7 +159,7 @@ func (r *Reader) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
 	now := r.now() // of a core it stands still
-	if since := now - r.pthreadTriedNS; size == 0 || since > 0 && since < pthreadRestNS {
+	if since := now - r.pthreadTriedNS; size == 0 || r.pthreadTriedNS != 0 && since > 0 && since < pthreadRestNS {
 		return 0
 	}
 	r.pthreadTriedNS = now
