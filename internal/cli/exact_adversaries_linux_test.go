@@ -292,7 +292,7 @@ func TestExactTracers(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := play(t, p, nil)
-				terminated(cmd)
+				interrupted(cmd)
 				if strings.Join(got, "\n") != strings.Join(want, "\n") {
 					t.Errorf("with %s beside it prints\n%q, without\n%q\n%s", name, got, want, &out)
 				}
@@ -305,8 +305,8 @@ func TestExactTracers(t *testing.T) {
 	}
 }
 
-// terminated ends a program that may be over: with signals until it is, for one that comes while gdb begins is lost.
-func terminated(cmd *exec.Cmd) {
+// interrupted ends a program that may be over: with signals until it is, for one that comes while gdb begins is lost.
+func interrupted(cmd *exec.Cmd) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -315,8 +315,7 @@ func terminated(cmd *exec.Cmd) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		// An interrupt would be gdb's for the process: one that comes as gdb lets go ends the process.
-		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Process.Signal(os.Interrupt)
 		select {
 		case <-over:
 			return

@@ -18,8 +18,8 @@ import (
 
 const (
 	// nativePatience is how long a sign is waited for that the CPU runs the code itself, and nativeEvery for how long threads are looked at in
-	// one go.
-	nativePatience, nativeEvery = time.Second, 20 * time.Millisecond
+	// one go. On a full machine a process that has just begun may get no CPU for a second.
+	nativePatience, nativeEvery = 5 * time.Second, 20 * time.Millisecond
 	// maxCallers bounds the threads that are looked at each time.
 	maxCallers = 4096
 )

@@ -2,6 +2,8 @@
 # run, none for all. It says "ready", begins at a line of input, and says "over" at the end; then a line of input ends it.
 require "timeout"
 $stdout.sync = true
+# gdb interrupts the program when gdb is interrupted, and an interrupt can come just as gdb lets go.
+trap(:INT, "IGNORE")
 Thread.report_on_exception = false
 
 SPAWNED = [RbConfig.ruby, "--disable-all", "-e", "exit! 5"]
