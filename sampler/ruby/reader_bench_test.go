@@ -3,6 +3,7 @@ package ruby
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
@@ -45,6 +46,13 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 	vm, err := LocateVM(context.Background(), p, m, table, version)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	if opts.TIDs == nil {
+		// After a fork 3.1 and 3.2 keep the parent's tid, which is no task of the process.
+		opts.TIDs = func(stored int32) (int32, bool) {
+			_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, stored))
+			return stored, err == nil
+		}
 	}
 	dict := sampler.NewDictionary()
 	r, err := NewReader(vm, m, pid, dict, opts)
