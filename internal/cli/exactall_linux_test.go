@@ -31,7 +31,7 @@ func TestExactEverywhere(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
-		p := startStamping(t, r, stamping)
+		p := startStamping(t, r, stampingBesideWork)
 		p.Expect(t, "ready")
 		pid, dir := strconv.Itoa(p.PID), t.TempDir()
 		in := func(name string) string { return filepath.Join(dir, name) }

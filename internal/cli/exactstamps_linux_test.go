@@ -40,6 +40,19 @@ const stamping = stampsCode + `stamp
 puts "ready"
 $stdin.gets`
 
+// stampingBesideWork is stamping with a thread that computes half of the time, so that those who write have to wait for the GVL however
+// little CPU the machine gives them.
+const stampingBesideWork = stampsCode + `stamp
+Thread.new do
+  loop do
+    until_ns = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) + 5_000_000
+    nil while Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) < until_ns
+    sleep 0.005
+  end
+end
+puts "ready"
+$stdin.gets`
+
 // startStamping starts a program that has stamps.
 func startStamping(t *testing.T, r rubytest.Ruby, program string) *rubytest.Process {
 	t.Helper()
