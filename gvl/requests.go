@@ -60,7 +60,7 @@ type requestSlot struct {
 type openRequest struct {
 	Request
 	threads int // that work for it
-	// readNS is when it was last read, awayNS when the last thread had left it, readings how many there were since.
+	// readNS is when it was last seen, awayNS when the last thread had left it, readings how many there were since.
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
@@ -180,7 +180,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	if len(r.open) >= maxOpenRequests {
 		return nil
 	}
-	q := &openRequest{Request: Request{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}}
+	q := &openRequest{Request: Request{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}, readNS: atNS}
 	q.FromNS = min(beginOf(&w, atNS), r.stream.steps.lastNS) // a recording can hold anything
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]

@@ -179,6 +179,8 @@ type requestStory struct {
 	held  sampler.ThreadID
 	peer  sampler.PeerID
 	fiber bool
+	// lock makes the ticks those of the lock, which read no stack.
+	lock bool
 	// also takes each sample, too; nil: nobody.
 	also func(*sampler.Sample)
 }
@@ -208,7 +210,9 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 				t = queued(id)
 				s.Ractors[0].Queue = append(s.Ractors[0].Queue, id)
 			}
-			t.Quality |= sampler.StackFresh
+			if !y.lock {
+				t.Quality |= sampler.StackFresh
+			}
 			if w := y.works[id]; w.Number != 0 {
 				t.Serving.Work = y.dict.InternWork(w)
 			}
@@ -216,6 +220,9 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 				t.Resumers = []sampler.StackID{1}
 			}
 			s.Threads = append(s.Threads, t)
+		}
+		if y.lock {
+			s.Depth = sampler.LockTick
 		}
 		if y.also != nil {
 			y.also(s)
@@ -330,6 +337,22 @@ func TestRequestsShorterThanReadings(t *testing.T) {
 	}
 	if ns, atMost := (&Endpoint{}).Quantile(.5); ns != 0 || atMost {
 		t.Errorf("none: %d, at most %v", ns, atMost)
+	}
+}
+
+// A request that was seen by ticks of the lock alone took no longer than twice the time between them.
+func TestRequestSeenWithoutStack(t *testing.T) {
+	y := newRequestStory()
+	y.ticks(5)
+	y.lock = true
+	y.works[1] = y.work(1, "GET short")
+	y.ticks(1)
+	y.works[1] = sampler.Work{}
+	y.ticks(1)
+	y.lock = false
+	y.ticks(20)
+	if list := y.endpoints(); len(list) != 1 || list[0].Ended != 1 || list[0].SlackNS > 20*ms || list[0].LongestNS > 30*ms {
+		t.Errorf("%+v", list)
 	}
 }
 
