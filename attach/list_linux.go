@@ -23,7 +23,7 @@ const (
 	// listWorkers is how many processes List asks at a time: those that don't answer must not hold up the others.
 	listWorkers = 32
 	// maxSilent bounds the processes that don't answer a List, each of which costs a thread, and listPatience the time that
-	// List takes: the others are not asked then.
+	// List takes once one of them did not answer: the others are not asked then.
 	maxSilent    = 64
 	listPatience = 5 * time.Second
 )
@@ -133,7 +133,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	// Neither the name nor the link to the program takes a lock.
 	comm, exe := p.stat.Comm, p.exeOrNothing()
 	n := l.silent.Load()
-	if n < maxSilent && time.Now().Before(l.until) {
+	if n == 0 || n < maxSilent && time.Now().Before(l.until) {
 		var v verdict
 		// Each question that often blocks has a deadline of its own and says which it was; this one is for all others.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {

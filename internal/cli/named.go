@@ -45,7 +45,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std Streams, look list
 	found := list
 	if typed != "" {
 		if found = matching(list, typed); len(found) == 0 {
-			return &noMatchError{typed: typed, command: cmd}
+			return &noMatchError{typed: typed, command: cmd, unread: countUnread(list)}
 		}
 	}
 	if t.children {
@@ -119,10 +119,25 @@ func roots(list []attach.Candidate) []attach.Candidate {
 type noMatchError struct {
 	typed   string
 	command *cobra.Command
+	unread  int // processes whose names did not come in time
+}
+
+// countUnread counts the processes of a list whose names could not be read in time.
+func countUnread(list []attach.Candidate) (n int) {
+	for _, c := range list {
+		if errors.Is(c.Err, attach.ErrNoAnswer) {
+			n++
+		}
+	}
+	return n
 }
 
 // Error names the command that was probably meant, where words stand in the place of one.
 func (e *noMatchError) Error() string {
+	if e.unread > 0 {
+		return fmt.Sprintf("no Ruby process has %q in its name or command line, of those whose names could be read; %d did not answer in time: "+
+			"try again, or give -p PID", e.typed, e.unread)
+	}
 	if e.command.HasParent() {
 		return fmt.Sprintf("no Ruby process has %q in its name or command line; \"ddtop ps\" lists them", e.typed)
 	}

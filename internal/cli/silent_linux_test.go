@@ -236,6 +236,7 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 			})
 		}
 		runSoon(t, "stat", "-d", "0.1", "-p", strconv.Itoa(healthy.PID)).want(t, 0)
+		runSoon(t, "dump", "nonsense-of-no-process").want(t, 4, "of those whose names could be read", "did not answer in time")
 		x := inTerminal(t, "-p", pid)
 		x.leaves(t, 4)
 	})
