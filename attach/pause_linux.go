@@ -44,11 +44,24 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 		return nil, p.lost(err)
 	}
 	z := &Pauser{p: p, limit: limit, onThread: onThread, dir: dir}
-	if _, err := z.Pause(func() {}); err != nil {
+	if err := z.try(); err != nil {
 		z.Close()
 		return nil, err
 	}
 	return z, nil
+}
+
+// try tries a pause. A thread with another tracer is found before anything is stopped. It is looked for again if the time of
+// the trial was up, because the trial may not have come to the thread that has a tracer since.
+func (z *Pauser) try() error {
+	if err := z.traced(); err != nil {
+		return err
+	}
+	pause, err := z.Pause(func() {})
+	if err != nil || !pause.Cut {
+		return err
+	}
+	return z.traced()
 }
 
 // Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. When they

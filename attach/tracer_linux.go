@@ -210,7 +210,8 @@ func (t *tracer) add(tid int32) {
 }
 
 func (t *tracer) seize(tid int32) error {
-	if monotonicNS() >= t.endNS {
+	// The first thread is seized even if the time is up, so that a refusal by the kernel is always noticed.
+	if len(t.seen) > 1 && monotonicNS() >= t.endNS {
 		return errLate
 	}
 	err := seizeThread(tid)
@@ -243,20 +244,8 @@ func (t *tracer) refused(tid int32, err error) error {
 	if state := statusField(text, "State:"); strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
 		return nil // ended, its number is still there: a main thread that others have outlived
 	}
-	if tracer := parseStatus(text).TracerPID; tracer != 0 {
-		// The number is that of the tracer's thread.
-		name, of := "", tracer
-		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
-			name = statusField(text, "Name:")
-			if n, err := strconv.Atoi(statusField(text, "Tgid:")); err == nil {
-				of = n
-			}
-		}
-		if of == os.Getpid() || tracer == t.z.before || name == "" && !t.tracedBy(tid, tracer) {
-			return errStillHeld
-		}
-		return &TargetError{PID: p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name), Programs: []string{name},
-			Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
+	if held := t.z.heldBy(tid, parseStatus(text).TracerPID, err); held != nil {
+		return held
 	}
 	doing := fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid)
 	if errors.Is(err, unix.ENOSYS) {
@@ -266,11 +255,50 @@ func (t *tracer) refused(tid int32, err error) error {
 	return p.refused(doing, err)
 }
 
+// heldBy explains that a thread has a tracer. It returns nil if tracer is zero, and errStillHeld if the tracer is one of our
+// threads that has not quite ended. err is what the kernel said to an attempt to seize the thread, or nil.
+func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
+	if tracer == 0 {
+		return nil
+	}
+	// The number is that of the tracer's thread.
+	name, of := "", tracer
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
+		name = statusField(text, "Name:")
+		if n, err := strconv.Atoi(statusField(text, "Tgid:")); err == nil {
+			of = n
+		}
+	}
+	if of == os.Getpid() || tracer == z.before || name == "" && !z.tracedBy(tid, tracer) {
+		return errStillHeld
+	}
+	return &TargetError{PID: z.p.pid, Kind: ErrTraced, Cause: fmt.Sprintf("process %d (%s); a process has one tracer at a time", of, name), Programs: []string{name},
+		Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
+}
+
 // tracedBy reports whether a thread still has a tracer of that number: one that can't be looked at may have been an
 // earlier one of ours, on its way out.
-func (t *tracer) tracedBy(tid int32, tracer int) bool {
-	text, err := t.z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+func (z *Pauser) tracedBy(tid int32, tracer int) bool {
+	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	return err == nil && parseStatus(text).TracerPID == tracer
+}
+
+// traced fails with ErrTraced if another process traces a thread of the target. It stops nothing.
+func (z *Pauser) traced() error {
+	tids, err := z.p.TIDs(nil)
+	if err != nil {
+		return err
+	}
+	for _, tid := range tids {
+		text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+		if err != nil {
+			continue // it has ended, or the trial stop tells why it cannot be read
+		}
+		if held := z.heldBy(tid, parseStatus(text).TracerPID, nil); held != nil && !errors.Is(held, errStillHeld) {
+			return held
+		}
+	}
+	return nil
 }
 
 // statusField returns a field of /proc/PID/status, such as "State:".
