@@ -253,7 +253,9 @@ func (c *collector) allocated(s *sampler.Sample, states []ThreadState) {
 	}
 	for i := range states {
 		if states[i].Thread == s.GC.Pair.Thread && states[i].Stack != 0 {
-			c.cur.sums[sumKey{dim: dimAlloc, id: uint64(states[i].Stack)}] += int64(s.GC.Pair.Objects)
+			n, id := int64(s.GC.Pair.Objects), uint64(states[i].Stack)
+			c.cur.sums[sumKey{dim: dimAlloc, id: id}] += n
+			c.cur.sums[sumKey{dim: dimAllocSquares, id: id}] += n * n
 			break
 		}
 	}

@@ -11,17 +11,18 @@ import (
 type dim uint8
 
 const (
-	dimThread dim = iota // id: thread, and its ractor; by state, idle apart
-	dimPeer              // id: peer group; busy io
-	dimLock              // id: object
-	dimFlag              // id: stack flag; busy time (pool waits count as busy)
-	dimOp                // id: opResolves or opChildren; io
-	dimRest              // id: state; asleep or parked in the middle of a request or a job
-	dimGC                // id: stack that collected
-	dimLoad              // time that threads load code, or wait for the GVL to do so
-	dimCPU               // id: thread; time on a CPU
-	dimCall              // id: peer group, shortest and longest length; how many calls
-	dimAlloc             // id: stack; objects made just before it was read
+	dimThread       dim = iota // id: thread, and its ractor; by state, idle apart
+	dimPeer                    // id: peer group; busy io
+	dimLock                    // id: object
+	dimFlag                    // id: stack flag; busy time (pool waits count as busy)
+	dimOp                      // id: opResolves or opChildren; io
+	dimRest                    // id: state; asleep or parked in the middle of a request or a job
+	dimGC                      // id: stack that collected
+	dimLoad                    // time that threads load code, or wait for the GVL to do so
+	dimCPU                     // id: thread; time on a CPU
+	dimCall                    // id: peer group, shortest and longest length; how many calls
+	dimAlloc                   // id: stack; objects made just before it was read
+	dimAllocSquares            // id: stack; the squares of these numbers
 )
 
 type sumKey struct {

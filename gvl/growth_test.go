@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -81,6 +82,46 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 		}
 		if raised {
 			s.want(c.what, c.want, " in the last 5m", "outside of the objects' slots")
+		}
+	}
+}
+
+// TestMakerOfObjects: the place that makes most objects is named if enough instants tell it from the next place, whoever calls it.
+func TestMakerOfObjects(t *testing.T) {
+	s := newScene(t)
+	own := func(labels ...string) sampler.StackID {
+		var ids []sampler.FrameID
+		for _, l := range labels {
+			name, c := strings.CutPrefix(l, "c:")
+			ids = append(ids, s.dict.InternFrame(sampler.Frame{Path: "app.rb", Line: 10, Label: name, C: c, Origin: sampler.OriginApp}))
+		}
+		return s.dict.InternStackOf(ids)
+	}
+	put, under, other := own("Cache#put"), own("Cache#put", "Server#serve"), own("Order#total")
+	calls := own("c:String#*", "Cache#put")
+	for _, c := range []struct {
+		what string
+		// instants are how many instants made how many objects.
+		instants map[sampler.StackID][2]int64
+		want     sampler.StackID
+		place    string
+	}{
+		{"no instant", nil, 0, ""},
+		{"too few", map[sampler.StackID][2]int64{put: {3, 5}}, 0, ""},
+		{"nothing else", map[sampler.StackID][2]int64{put: {4, 5}}, put, "Cache#put (app.rb:10) (100 %)"},
+		{"a C function", map[sampler.StackID][2]int64{calls: {4, 5}}, calls, "Cache#put → String#* (app.rb:10) (100 %)"},
+		{"with and without a C function", map[sampler.StackID][2]int64{calls: {6, 5}, put: {5, 5}, other: {3, 5}}, calls, "Cache#put (app.rb:10) (79 %)"},
+		{"two callers", map[sampler.StackID][2]int64{put: {5, 5}, under: {6, 5}, other: {3, 5}}, under, "Cache#put (app.rb:10) (79 %)"},
+		{"nearly as much in another place", map[sampler.StackID][2]int64{put: {12, 5}, other: {8, 5}}, 0, ""},
+		{"one long instant", map[sampler.StackID][2]int64{put: {4, 5}, other: {1, 500}}, 0, ""},
+	} {
+		w := &window{dict: s.dict, allocs: make(map[sampler.StackID]allocs)}
+		for stack, n := range c.instants {
+			w.allocs[stack] = allocs{n[0] * n[1], n[0] * n[1] * n[1]}
+		}
+		got, text := w.maker()
+		if got != c.want || (got != 0) != strings.Contains(text, " made in ") || !strings.HasSuffix(text, c.place) {
+			t.Errorf("%s: stack %d, %q; want stack %d, %q", c.what, got, text, c.want, c.place)
 		}
 	}
 }

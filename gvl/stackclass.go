@@ -231,6 +231,19 @@ func ownMethod(f *sampler.Frame, label string) bool {
 	return f.Origin != sampler.OriginUnknown && f.Own() && !strings.HasPrefix(label, "<")
 }
 
+// ownStack returns the part of a stack that ends with the innermost method of the program itself, or the whole stack if it has none.
+func ownStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
+	own := stack
+	for depth := 0; own != 0 && dict != nil && depth < maxClassFrames; depth++ {
+		caller, id := dict.Stack(own)
+		if f := dict.Frame(id); !f.C && ownMethod(&f, method(f.Label)) {
+			return own
+		}
+		own = caller
+	}
+	return stack
+}
+
 // hasOwn reports whether a method of the program itself is on a stack, or whether that can't be told.
 func hasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	for depth := 0; stack != 0 && dict != nil && depth < maxClassFrames; depth++ {

@@ -43,7 +43,7 @@ type window struct {
 	calls     map[uint32]*calls // by peer group
 	locks     map[uint64]int64
 	gcStacks  map[sampler.StackID]int64
-	allocs    map[sampler.StackID]int64
+	allocs    map[sampler.StackID]allocs
 	flags     map[stackFlags]int64
 	ops       [numOps]int64
 	resting   [NumStates]int64 // in the middle of a request or a job
@@ -83,7 +83,7 @@ func (w *window) init(ev *collector, b *Blame, q *Requests) {
 	w.locks = make(map[uint64]int64)
 	w.recentLocks = make(map[uint64]int64)
 	w.gcStacks = make(map[sampler.StackID]int64)
-	w.allocs = make(map[sampler.StackID]int64)
+	w.allocs = make(map[sampler.StackID]allocs)
 	w.flags = make(map[stackFlags]int64)
 	w.threadOf = make(map[sampler.ThreadID]int)
 }
@@ -214,7 +214,13 @@ func (w *window) addSum(k sumKey, ns int64, recent bool) {
 	case dimGC:
 		w.gcStacks[sampler.StackID(k.id)] += ns
 	case dimAlloc:
-		w.allocs[sampler.StackID(k.id)] += ns
+		a := w.allocs[sampler.StackID(k.id)]
+		a.objects += ns
+		w.allocs[sampler.StackID(k.id)] = a
+	case dimAllocSquares:
+		a := w.allocs[sampler.StackID(k.id)]
+		a.squares += ns
+		w.allocs[sampler.StackID(k.id)] = a
 	}
 }
 
