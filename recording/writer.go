@@ -36,6 +36,8 @@ type Writer struct {
 	err     error
 	bytes   int64
 	written uint64 // samples
+	// complete: Close has handed all to the io.Writer.
+	complete bool
 }
 
 // job is a block to be written, or a request to say when all before it are.
@@ -105,11 +107,28 @@ func (w *Writer) Lost() uint64 { return w.lost }
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := fmt.Errorf("%w: the last %d samples were not written", ErrSlow, w.given-w.lost-w.written)
-	if w.lost > 0 {
-		err = fmt.Errorf("%w, nor were %d before them", err, w.lost)
+	last := w.given - w.lost - w.written
+	switch {
+	case last > 0 && w.lost > 0:
+		return fmt.Errorf("%w: the last %d samples were not written, nor were %d before them", ErrSlow, last, w.lost)
+	case last > 0:
+		return fmt.Errorf("%w: the last %d samples were not written", ErrSlow, last)
 	}
-	return err
+	what := "the end of the recording was not written"
+	if w.complete {
+		what = "all was written, but the disk has not confirmed the file"
+	}
+	if w.lost > 0 {
+		what += fmt.Sprintf("; %d samples in its midst are missing", w.lost)
+	}
+	return fmt.Errorf("%w: %s", ErrSlow, what)
+}
+
+// Complete reports whether Close has written all that was left. It may be called from any goroutine.
+func (w *Writer) Complete() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.complete
 }
 
 // Flush ends the block that has been begun and waits until all that was given to Write has been written.
@@ -147,7 +166,10 @@ func (w *Writer) Close(end *sampler.End) error {
 	ack := make(chan struct{})
 	w.jobs <- job{ack: ack}
 	<-ack
-	return w.failed()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.complete = w.err == nil
+	return w.err
 }
 
 // Bytes is how much has been written.

@@ -198,3 +198,32 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordToADiskThatDoesNotConfirm: all is written, and the disk takes long to say so, as a busy one does. A new file is complete,
+// and is said to be so. One that is to replace another stays beside it.
+func TestRecordToADiskThatDoesNotConfirm(t *testing.T) {
+	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
+	p.Expect(t, "up")
+	for _, replaces := range []bool{false, true} {
+		disk := stuckfs.Mount(t)
+		path, code := filepath.Join(disk.Dir, "x.ddtop"), 0
+		says := "wrote " + path + ". The disk has not confirmed it within 1.5s"
+		if replaces {
+			path, code = disk.File("x.ddtop"), 1
+			says = "the disk was too slow: all was written, but the disk has not confirmed the file"
+		}
+		cmd, out, errs := prepare(t.Context(), "record", "-p", strconv.Itoa(p.PID), "-d", "10m", "--overhead", "off", "--format", "ddtop", "-o", path)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool { return disk.Written() > 0 }, "something written")
+		disk.StickSync()
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		ends(t, cmd.Process.Pid, disk)
+		if r := finish(t, cmd, out, errs); r.code != code || strings.Count(r.err, says) != 1 {
+			t.Errorf("exit code %d, it said %q, not %q", r.code, r.err, says)
+		}
+	}
+}

@@ -162,6 +162,8 @@ type streamed struct {
 	io.Writer
 	// done ends the writing; complete says whether all was written.
 	done func(complete bool) error
+	// there: the file is written at its own name, so that it is whole as soon as all was written.
+	there bool
 	// kept says where the part is that is there when it does not become complete; "" for what is not a file.
 	kept string
 }
@@ -199,6 +201,7 @@ func (o output) stream(giveUp <-chan struct{}, std Streams) (s streamed, err err
 	var f *safefile.Pending
 	if p.Info == nil {
 		f, err = p.BeginThere()
+		s.there = true
 		s.kept = fmt.Sprintf("what was measured until then is in %s", o)
 	} else if f, err = p.BeginBeside(partial); err == nil {
 		std.say("%s stays as it is until the recording is complete: until then that is %s", o, f.Path())

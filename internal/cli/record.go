@@ -171,6 +171,10 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 	select {
 	case err = <-ended:
 	case <-giveUp:
+		if w.Complete() && file.there {
+			std.say("wrote %s. The disk has not confirmed it within %v: a crash of the machine would lose it", out, unwrittenFor)
+			break
+		}
 		err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
 	}
 	if err != nil {

@@ -53,18 +53,19 @@ type FS struct {
 	// Dir is where it is mounted.
 	Dir string
 
-	fd      int
-	done    chan struct{}
-	ready   chan struct{} // closed when the kernel's first request, which is about the protocol, has been answered
-	mu      sync.Mutex
-	next    *sync.Cond
-	stuck   bool
-	slow    time.Duration // what each write takes
-	waiting int           // requests that wait because it is stuck
-	nodes   map[string]uint64
-	sizes   map[uint64]uint64
-	last    uint64
-	written uint64
+	fd       int
+	done     chan struct{}
+	ready    chan struct{} // closed when the kernel's first request, which is about the protocol, has been answered
+	mu       sync.Mutex
+	next     *sync.Cond
+	stuck    bool
+	unsynced bool          // no fsync comes back
+	slow     time.Duration // what each write takes
+	waiting  int           // requests that wait because it is stuck
+	nodes    map[string]uint64
+	sizes    map[uint64]uint64
+	last     uint64
+	written  uint64
 }
 
 // Mount mounts a file system at a new folder until the test ends, and skips the test where that can't be.
@@ -113,11 +114,18 @@ func (f *FS) Stick() {
 	f.stuck = true
 }
 
+// StickSync lets no fsync come back until Release, and nothing that comes after one.
+func (f *FS) StickSync() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unsynced = true
+}
+
 // Release lets everything go on.
 func (f *FS) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stuck = false
+	f.stuck, f.unsynced = false, false
 	f.next.Broadcast()
 }
 
@@ -128,7 +136,7 @@ func (f *FS) Slow(each time.Duration) {
 	f.slow = each
 }
 
-// Waiting is how many reads and writes hang: one at most is taken from the kernel, and the rest waits there, where a process
+// Waiting is how many reads, writes and fsyncs hang: one at most is taken from the kernel, and the rest waits there, where a process
 // that is killed leaves it.
 func (f *FS) Waiting() int {
 	f.mu.Lock()
@@ -176,8 +184,21 @@ func (f *FS) serve() {
 		if binary.LittleEndian.Uint32(buf[4:]) == opWrite {
 			time.Sleep(f.eachWrite())
 		}
+		if binary.LittleEndian.Uint32(buf[4:]) == opFsync {
+			f.waitToSync()
+		}
 		f.answer(buf[:n])
 	}
+}
+
+func (f *FS) waitToSync() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.unsynced {
+		f.waiting = 1
+		f.next.Wait()
+	}
+	f.waiting = 0
 }
 
 func (f *FS) eachWrite() time.Duration {

@@ -46,6 +46,23 @@ func TestWritesWaitUntilTheyAreReleased(t *testing.T) {
 	if n := fs.Written(); n != 11 {
 		t.Errorf("%d bytes were written, want 11", n)
 	}
+	fs.StickSync()
+	if _, err := out.WriteString("third"); err != nil {
+		t.Fatal(err)
+	}
+	go func() { done <- out.Sync() }()
+	for fs.Waiting() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the sync came back: %v", err)
+	default:
+	}
+	fs.Release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
