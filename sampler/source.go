@@ -9,6 +9,10 @@ import (
 // ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
 var ErrEnded = errors.New("the target has ended")
 
+// ErrGaveWay is returned by Source.Run when the Group gives the place of the process to another one. Its caller calls Group.Done, after
+// which the process may be sampled again, by a new Source.
+var ErrGaveWay = errors.New("its place was given to another process")
+
 // Era is the generation of scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue), for texts and for
 // what can't be known.
 type Era uint8
@@ -82,7 +86,7 @@ type Source interface {
 	// Dictionary is what the IDs of the samples point into. It grows while Run runs.
 	Dictionary() *Dictionary
 	// Run delivers samples to emit, in order of time, until ctx ends (nil), the target or recording ends (ErrEnded),
-	// or nothing can be read any more (an error that says why). emit must not keep the Sample (see Sample.Clone) and
+	// the place is given to another process (ErrGaveWay), or nothing can be read any more (an error that says why). emit must not keep the Sample (see Sample.Clone) and
 	// should return within a fraction of a tick.
 	Run(ctx context.Context, emit func(*Sample)) error
 	// End says how the target ended; ok is false while it lives.

@@ -147,6 +147,8 @@ func (p *pushing) follow(ctx context.Context, g sampler.Group, one *pushed, firs
 	switch end, ended := one.src.End(); {
 	case ended:
 		log.Info("it has ended", "how", end.Reason)
+	case errors.Is(err, sampler.ErrGaveWay):
+		log.Info("it makes room for a process of another user")
 	case err != nil && !errors.Is(err, sampler.ErrEnded):
 		log.Warn("it can't be read any more", "err", err)
 	}

@@ -271,6 +271,8 @@ func (w *watching) follow(ctx context.Context, g sampler.Group, src sampler.Sour
 	switch end, ended := src.End(); {
 	case ended:
 		w.say("process %d (%s) has ended: %s", p.PID, shortName(p.Title), end.Reason)
+	case errors.Is(err, sampler.ErrGaveWay):
+		w.say("process %d (%s) makes room for a process of another user", p.PID, shortName(p.Title))
 	case err != nil && !errors.Is(err, sampler.ErrEnded):
 		w.say("process %d (%s) can't be read any more: %v", p.PID, shortName(p.Title), err)
 	}

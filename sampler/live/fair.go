@@ -1,6 +1,8 @@
 package live
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -19,7 +21,7 @@ func (g *Group) inTurns(living []*relative, n int) []*relative {
 			wanting = append(wanting, r)
 		}
 	}
-	if g.opts.Find == nil || n+len(wanting) <= MaxProcesses || n >= MaxProcesses {
+	if g.opts.Find == nil || n+len(wanting) <= g.places || n >= g.places {
 		return living
 	}
 	for _, r := range living {
@@ -29,6 +31,112 @@ func (g *Group) inTurns(living []*relative, n int) []*relative {
 		}
 	}
 	return takeTurns(wanting, taken)
+}
+
+// noPlace says why a process is not sampled although it could be.
+func (g *Group) noPlace(r *relative) string {
+	why := fmt.Sprintf("not sampled: %d processes already are, which is the limit", g.places)
+	if r.yielded {
+		why += ", and it has made room for a process of another user"
+	}
+	return why
+}
+
+// makeWay gives processes the places of others if all places are taken: the user with the most places gives the one that was held
+// longest to a user with fewer, until no user could have one more without having as many as the one who gives. Processes that were named
+// keep theirs. A place is free once its Source is Done. n is how many are sampled.
+func (g *Group) makeWay(living []*relative, n int) {
+	if g.opts.Find == nil || n < g.places {
+		return
+	}
+	var wanting, held []*relative
+	free := g.places - n
+	g.mu.Lock()
+	for _, r := range living {
+		switch {
+		case r.leaving:
+			free++
+		case r.src != nil && !r.done:
+			held = append(held, r)
+		case r.src == nil && !r.done && r.tries == 0: // one that could not be read takes no place from another
+			wanting = append(wanting, r)
+		}
+	}
+	g.mu.Unlock()
+	if len(wanting) == 0 {
+		return
+	}
+	taken := make(map[int]int)
+	for _, r := range held {
+		r.readUser()
+		taken[r.user]++
+	}
+	for _, r := range wanting {
+		r.readUser()
+	}
+	held = slices.DeleteFunc(held, func(r *relative) bool { return r.named })
+	leaving := chooseLeaving(wanting, held, taken, free)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range leaving {
+		if r.src != nil && !r.done {
+			r.leaving = true
+			r.src.leave()
+		}
+	}
+}
+
+// chooseLeaving returns which of the processes that hold places give them up for those that want one. taken is how many places each user
+// has, free how many places nobody has.
+func chooseLeaving(wanting, held []*relative, taken map[int]int, free int) (leaving []*relative) {
+	slices.SortStableFunc(held, func(a, b *relative) int { return a.heldSince.Compare(b.heldSince) })
+	taken = maps.Clone(taken)
+	for _, r := range takeTurns(wanting, maps.Clone(taken)) {
+		if free > 0 {
+			free--
+			taken[r.user]++
+			continue
+		}
+		most := -1
+		for i, h := range held {
+			if most < 0 || taken[h.user] > taken[held[most].user] {
+				most = i
+			}
+		}
+		if most < 0 || taken[r.user]+1 >= taken[held[most].user] {
+			continue
+		}
+		taken[held[most].user]--
+		taken[r.user]++
+		leaving = append(leaving, held[most])
+		held = slices.Delete(held, most, most+1)
+	}
+	return leaving
+}
+
+// forgetFor forgets a process that is not sampled, of the user who has the most of the living ones, if the user of r has fewer. It returns
+// the living processes that are left. What was forgotten is found again once there is room.
+func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
+	r.readUser()
+	count := make(map[int]int)
+	for _, x := range living {
+		x.readUser()
+		count[x.user]++
+	}
+	most := -1
+	for i, x := range living {
+		if !x.named && !g.sampled(x) && (most < 0 || count[x.user] >= count[living[most].user]) {
+			most = i
+		}
+	}
+	if most < 0 || count[r.user]+1 >= count[living[most].user] {
+		return living
+	}
+	forgotten := living[most]
+	g.mu.Lock()
+	g.list = slices.DeleteFunc(g.list, func(x *relative) bool { return x == forgotten })
+	g.mu.Unlock()
+	return slices.Delete(living, most, most+1)
 }
 
 // readUser reads once whose a process is.

@@ -43,7 +43,9 @@ type GroupOptions struct {
 type Group struct {
 	opts  GroupOptions
 	roots []int
-	room  *sampler.Room
+	// places is how many processes are sampled at a time, MaxProcesses.
+	places int
+	room   *sampler.Room
 
 	mu        sync.Mutex // guards what follows
 	list      []*relative
@@ -67,7 +69,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	if err := opts.defaults(); err != nil {
 		return nil, err
 	}
-	g := &Group{opts: opts, roots: pids, room: sampler.NewRoom(sampler.MaxDictionaryBytes, MaxProcesses)}
+	g := &Group{opts: opts, roots: pids, places: MaxProcesses, room: sampler.NewRoom(sampler.MaxDictionaryBytes, MaxProcesses)}
 	if !opts.Pending {
 		if err := g.openRoots(ctx); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -115,7 +117,7 @@ func (g *Group) openRoots(ctx context.Context) error {
 			}
 			return fmt.Errorf("process %d: %w", pid, err)
 		}
-		r.Root = true
+		r.Root, r.named = true, true
 		if src != nil {
 			g.adopt(r, src)
 		} else {
@@ -141,6 +143,7 @@ func (g *Group) adopt(r *relative, src *Source) {
 	defer g.mu.Unlock()
 	r.src, r.Source, r.Why, r.NotRuby, r.err = src, src, "", false, nil
 	r.Title, r.StartedAt = p.Title, p.StartedAt
+	r.heldSince, r.yielded = time.Now(), false
 	g.waiting = append(g.waiting, r)
 }
 
@@ -217,9 +220,16 @@ func (g *Group) Done(src sampler.Source) {
 	var found *Source
 	for _, r := range g.list {
 		if r.src != nil && sampler.Source(r.src) == src && !r.done {
-			r.done, found = true, r.src
+			found = r.src
+			end, ended := found.End()
+			if r.leaving && !ended {
+				r.leaving, r.yielded = false, true
+				r.src, r.Source, r.Why = nil, nil, g.noPlace(r)
+				break
+			}
+			r.done, r.leaving = true, false
 			if g.opts.LetGo {
-				r.ending, r.ended = found.End()
+				r.ending, r.ended = end, ended
 				r.src, r.Source = nil, nil
 			}
 		}

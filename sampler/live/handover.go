@@ -164,6 +164,8 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	end := func() {}
 	defer func() { end() }()
 	ctx, stop := context.WithCancel(ctx)
+	gaveWay := false
+	left := s.left
 	h, ended := newHandover(), make(chan error, 1)
 	h.sharers = &s.sharers
 	var failed any
@@ -188,11 +190,17 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 		case <-h.wake:
 			d.fetch()
 			h.take(d.ready, d.deliver)
+		case <-left:
+			left, gaveWay = nil, ctx.Err() == nil
+			stop()
 		case err := <-ended:
 			over = true
 			h.end(d.wait, d.deliver)
 			if failed != nil {
 				panic(failed)
+			}
+			if err == nil && gaveWay {
+				return sampler.ErrGaveWay
 			}
 			return err
 		}

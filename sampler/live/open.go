@@ -151,7 +151,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, reading: newLane(pid)}
+	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, reading: newLane(pid), left: make(chan struct{})}
 	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
 	s.switches.from = opts.From
 	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})

@@ -59,6 +59,12 @@ type relative struct {
 	userRead bool
 	// silentAt is when it did not answer last.
 	silentAt time.Time
+	// named: it was named when the Group was opened, so that it keeps its place.
+	named bool
+	// heldSince is when it got its place. leaving: its Source was told to end, for a process of another user. yielded: that happened to it
+	// last, and it has no place since.
+	heldSince        time.Time
+	leaving, yielded bool
 	// done: its Source is closed. Where src is not kept beyond that, ending is how it ended, if it ended.
 	done   bool
 	ending sampler.End
@@ -119,6 +125,7 @@ func (g *Group) look(ctx context.Context) {
 	living := g.lookForEnds()
 	living = g.lookForNew(living)
 	n := len(g.sources())
+	g.makeWay(living, n)
 	for _, r := range g.inTurns(living, n) {
 		if ctx.Err() != nil {
 			return
@@ -126,8 +133,8 @@ func (g *Group) look(ctx context.Context) {
 		if g.sampled(r) || r.tries >= maxTries || time.Since(r.silentAt) < silentRest {
 			continue
 		}
-		if n >= MaxProcesses {
-			g.note(r, fmt.Sprintf("not sampled: %d processes already are, which is the limit", MaxProcesses))
+		if n >= g.places {
+			g.note(r, g.noPlace(r))
 			continue
 		}
 		id, err := kernel.Identify(r.PID)
@@ -180,7 +187,7 @@ func (g *Group) lookForEnds() []*relative {
 		case ended: // and the process lives
 			g.end(r, end.Reason)
 			next := relativeOf(id)
-			next.Root = r.Root
+			next.Root, next.named = r.Root, r.named
 			g.add(next)
 			living = append(living, next)
 		case !g.sampled(r) && id.Exe != r.exe && id.Exe != "": // exec of what was not a Ruby
@@ -292,7 +299,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 		if g.opts.Pending && !known[pid] && !g.met(pid) {
 			r, err := newRelative(pid)
 			if err == nil {
-				r.Root = true
+				r.Root, r.named = true, true
 				g.add(r)
 				living = append(living, r)
 				known[pid] = true
@@ -343,7 +350,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 // findMore adds the processes that Find finds.
 func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 	for _, pid := range g.opts.Find(func(pid int) bool { return known[pid] }) {
-		if known[pid] || len(living) >= maxTracked {
+		if known[pid] {
 			continue
 		}
 		id, err := kernel.Identify(pid)
@@ -352,6 +359,11 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 		}
 		r := relativeOf(id)
 		r.Root = true
+		if len(living) >= maxTracked {
+			if living = g.forgetFor(r, living); len(living) >= maxTracked {
+				continue
+			}
+		}
 		g.add(r)
 		living = append(living, r)
 		known[pid] = true

@@ -90,6 +90,10 @@ type Source struct {
 
 	failing failing // of Run
 
+	// left is closed when the Source is to leave its place to another process.
+	left     chan struct{}
+	leftOnce sync.Once
+
 	mu    sync.Mutex
 	end   sampler.End
 	ended bool
@@ -107,6 +111,9 @@ func (s *Source) End() (sampler.End, bool) {
 	defer s.mu.Unlock()
 	return s.end, s.ended
 }
+
+// leave has Run end with ErrGaveWay.
+func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
 // ReadFile reads a file of the process's program at a path as the process has it, with the process's rights and no more
 // than limit bytes. It can take some seconds, and is for any goroutine.
