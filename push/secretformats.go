@@ -146,6 +146,9 @@ var formats = []format{
 	{"an Authorization header", `AWS4-HMAC-SHA256\s`},
 }
 
+// passwordLike matches a word of letters and digits, as passwords are, and not a port, a path or a name.
+const passwordLike = `(?:[A-Za-z]+[0-9]|[A-Za-z]*[0-9]+[A-Za-z]|\w+[!$%&*#?@+~^]\w?)[\w!$%&*#?@+~^-]*`
+
 // others are secrets that do not begin where a word does.
 var others = []format{
 	{"AWS", `(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}`},
@@ -155,11 +158,13 @@ var others = []format{
 	{"a password in a URL, which may have a slash or an @ in it", `://[^\s/@]*:\S*@`},
 	{"a password in a URL without its scheme", `(?:^|[\s"'=])//[^\s/@]*:\S*@`},
 	{"a key as the user of a URL", `://[^\s/@:]{16,}@`},
+	{"a token of a URL of NATS", `\bnats(?:\+?tls|s)?://[^\s/@:]+@`},
 	{"a password of a URL without its scheme", `^[^\s:/@]+:[^\s@/][^\s@]*@(?:[\w-]+\.)*[\w-]+(?:[:/(]|$)`},
 	{"a user and a password for curl", `\s(?:-u|--user)[\s=]+[^\s:]+:\S`},
 	{"a password for a client of a database", `\b(?:mysql(?:dump|admin)?|mariadb)\s(?:.*\s)?-p[^\s-]`},
 	{"a password for a client of a database", `\bmongo\S*\s(?:.*\s)?-p\s*[^\s-]`},
 	{"a password for a client of a database", `\bredis-cli\s(?:.*\s)?-a\s`},
+	{"a password for a client without its name", `(?:^|\s)-p\s*["']?` + passwordLike + `["']?(?:\s|$)`},
 	{"a line of a netrc", `\b(?:machine\s+\S+|default)\s+login\s+\S+\s+password\s`},
 	{"a password for sshpass", `sshpass\s+-p`},
 	{"a user and a password for Oracle", `:thin:[^\s/]+/\S+@`},

@@ -71,7 +71,7 @@ func inBase64(value string) bool {
 }
 
 // secretValue reports whether a value holds a secret, whatever its key is.
-func secretValue(value string) bool { return hasFormat(value) || hasPair(value) }
+func secretValue(value string) bool { return hasFormat(value) || hasPair(value) || hasAccount(value) }
 
 // Words of keys that name a secret. A key is split into words where its case changes and at each sign: DB_Pass,
 // dbPass and db.pass have the same two.

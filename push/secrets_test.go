@@ -131,6 +131,10 @@ var secretForms = [][]string{
 	{"x", "SECRET_KEY_BASE=abc"}, {"x", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, {"x", "$2a$10$", mixed_[:20]},
 	{"x", "_authToken=abc"},
 	{"x", "//registry.npmjs.org/:_authToken=abc"}, {"x", "my key: ", mixed_}, {"ghp_" + mixed_, "x"},
+	// Numbers of cards and of bank accounts, and passwords that no name announces.
+	{"x", "41111", "11111111111"}, {"x", "4111 1111 ", "1111 1111"}, {"x", "paid by 5555-5555-", "5555-4444 today"}, {"x", "37828", "2246310005"},
+	{"x", "60111", "11111111117"}, {"x", "DE89", "370400440532013000"}, {"x", "GB29 NWBK ", "6016 1331 9268 19"}, {"x", "NO93", "86011117947"},
+	{"x", "nats://", "hunter2@mq:4222"}, {"x", "-p hun", "ter2"}, {"x", "client -phun", "ter2 shop"}, {"x", "client -p '", "s3cr3t!' shop"},
 }
 
 // harmlessTags are tags as people give them, none with a secret.
@@ -231,7 +235,9 @@ func TestHarmlessTags(t *testing.T) {
 		t.Fatalf("only %d tags", len(all))
 	}
 	wrong := 0
-	all = append(all, "cmd:mysqld -p 3306", "description:login page password form", "commit_message:Rotate keys: all")
+	all = append(all, "cmd:mysqld -p 3306", "cmd:puma -p 3000 -e production", "cmd:docker run -p 8080:80 shop", "cmd:mkdir -p /var/lib/shop",
+		"cmd:ssh -p2222 web", "cmd:ruby -p script.rb", "order:4111111111111112", "started:20261123080000", "number:123456789012345",
+		"account:DE89370400440532013001", "broker:nats://mq:4222", "id:2261123080000123", "cmd:compose -p shop up", "description:login page password form", "commit_message:Rotate keys: all")
 	for _, text := range all {
 		key, value, _ := strings.Cut(text, ":")
 		if LooksSecret(Tag{key, value}) {

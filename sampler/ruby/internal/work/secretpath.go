@@ -31,17 +31,19 @@ confirmations verify verifies verification verifications verifier activate activ
 unsubscribe unsubscribes optout magic unlock unlocks password passwords passwd pwd passphrase passcode passcodes secret secrets
 credential credentials otp totp mfa nonce jwt recover recovery impersonate apikey apikeys redeem authorize forgot forgotten bearer sid csrf
 xsrf passkey passkeys validate validation webhook webhooks signed presigned unsub enroll enrollment passwort kennwort contrasena senha
-einladung einladungen invitacion blobs representations`)
+einladung einladungen invitacion blobs representations pwreset pwdreset restore rescue deactivate deactivation masquerade sudo presign
+referral referrals refer invitee invitees capability`)
 
 // secretPathEnds do so where they are a part of a path, or its last word: "api_keys", "share_link", but not "key-features". Read-only.
 var secretPathEnds = wordSet(`share shares shared sharing join joins key keys code codes pin pins link links hook hooks webhook webhooks
 session sessions callback callbacks accept accepts acceptance access auth claim claims approve approval approvals ticket signature
 signatures cookie cookies login logins logout signin signup register registration onboarding sso saml oauth pat preview previews embed guest
 guests download downloads ical ics private disk rsvp sign esign consent pair pairing incoming inbound ingest heartbeat heartbeats gift gifts
-promo promos subscribe receipt`)
+promo promos subscribe receipt receipts cancel cancellation invoice invoices attachment attachments shortlink shortlinks track tracking
+click clicks contract contracts agreement agreements survey surveys ballot vote license licenses licence licences serial qr feed webcal device`)
 
 // secretPathBegins do so as the first word: "join-team". Read-only.
-var secretPathBegins = wordSet(`join accept claim approve`)
+var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
 // secretPathJoins are the ends and begins of words that are several: "resetpassword", "authtoken", "magiclink". Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
@@ -49,7 +51,8 @@ var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", 
 
 // secretPathTwo do so as all of a part, in one word or several: "sign-in", "signIn", "signin". Read-only.
 var secretPathTwo = wordSet(`signin signup signout onetime optout optin sharelink sharelinks giftcard giftcards sessionid motdepasse
-acceptinvite userinvite emailconfirm emailverify emailpreferences`)
+acceptinvite userinvite emailconfirm emailverify emailpreferences emailsettings emailchange changeemail twofactor twostep doubleoptin
+managesubscription deleteaccount directupload`)
 
 // secretPathVerbs begin words that are several: "verifyemail", "inviteuser". Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}

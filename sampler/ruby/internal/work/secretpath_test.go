@@ -26,6 +26,10 @@ func TestSecretsInPaths(t *testing.T) {
 		"rails/active_storage/blobs", "rails/active_storage/blobs/redirect", "rails/active_storage/disk", "webhookReceiver", "webhooks/github",
 		"gift-card", "ReSeT", "passwort", "mot-de-passe", "einladung", "r\u0435set", "invitations/42", "invitations/42/43", "reset/", "reset/..",
 		"otp", "one-time-password", "secrets", "client-secret", "webhooks", "incoming-webhook", "recovery-codes", "recover", "sso/callback", "approve",
+		"pwreset", "email-change", "change_email", "rescue", "restore-account", "deactivate", "cancel", "cancel-subscription", "manage-subscription",
+		"email_settings", "double-opt-in", "track", "order/tracking", "click", "shortlink", "invitee", "referral", "attachments", "invoice", "pay/invoice",
+		"receipts", "feed", "calendar/feed", "webcal", "device", "pair-device", "qr", "masquerade", "sudo", "delete-account", "survey", "ballot", "vote",
+		"license", "serial", "direct_upload", "presign", "contract", "agreement", "capability", "two-factor", "two_factor",
 	} {
 		for _, path := range []string{"/" + c + "/" + token, "/app/" + c + "/" + token + "/edit"} {
 			got := Pattern(path)
@@ -56,6 +60,8 @@ func TestHarmlessPathsStay(t *testing.T) {
 		"/key-features/pricing", "/code-review/open", "/link-building/tips", "/sharepoint/files", "/shareholders/meeting", "/hookups/cables", "/confirmed",
 		"/authors", "/authentic/goods", "/accessories/bags", "/joinery/tools", "/sessionless/demo", "/magical/places",
 		"/users/sign_in", "/users/sign_up", "/webhooks/stripe", "/auth/google/callback", "/users/invitation/accept", "/teams/members",
+		"/user/sign_in", "/admins/sign_in", "/users/sign_out", "/surveys/new", "/licenses/all", "/invoices/search", "/feeds/rss", "/trackers/list",
+		"/contractors/open", "/devices/all", "/voters/list", "/clickers/daily",
 		"/oauth/applications", "/downloads/latest", "/signs/road", "/assignments/open", "/designs/new", "/reports/daily", "/metrics",
 	} {
 		if got := Pattern(path); got != path {

@@ -1,0 +1,67 @@
+package push
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	// card matches what may be the number of a payment card, by the first digits and the length that each brand has, whole or in groups. No
+	// part of a longer number or of a UUID does.
+	card = regexp.MustCompile(`(?:^|[^\w-])((?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|4[4-9]\d|5\d\d))[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}` +
+		`|3[47]\d\d[ -]?\d{6}[ -]?\d{5})(?:$|[^\w-])`)
+	// iban matches what may be the number of a bank account (ISO 13616), whole or in groups of four.
+	iban = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
+)
+
+// hasAccount reports whether a value holds the number of a payment card or of a bank account, as its check digits tell.
+func hasAccount(value string) bool {
+	for _, text := range card.FindAllStringSubmatch(value, -1) {
+		if luhn(withoutSigns.Replace(text[1])) {
+			return true
+		}
+	}
+	for _, text := range iban.FindAllString(value, -1) {
+		if validIBAN(withoutSigns.Replace(text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutSigns takes out what separates groups.
+var withoutSigns = strings.NewReplacer(" ", "", "-", "")
+
+// luhn checks the last digit of a card's number (ISO 7812).
+func luhn(digits string) bool {
+	sum := 0
+	for i := range len(digits) {
+		n := int(digits[len(digits)-1-i] - '0')
+		if i%2 == 1 {
+			if n *= 2; n > 9 {
+				n -= 9
+			}
+		}
+		sum += n
+	}
+	return sum%10 == 0
+}
+
+// minIBAN is the length of the shortest numbers of bank accounts, Norway's, in bytes.
+const minIBAN = 15
+
+// validIBAN checks the two check digits: the number, with its first four characters at the end and letters as 10 to 35, is 1 modulo 97.
+func validIBAN(text string) bool {
+	if len(text) < minIBAN {
+		return false
+	}
+	rest := 0
+	for _, c := range []byte(text[4:] + text[:4]) {
+		if c >= 'A' {
+			rest = (rest*100 + int(c-'A') + 10) % 97
+		} else {
+			rest = (rest*10 + int(c-'0')) % 97
+		}
+	}
+	return rest == 1
+}
