@@ -140,10 +140,18 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 		mark.Group = p.group()
 		now := may(name, mark)
 		mark.Held = !now && l.apart[mark.Group] != nil
-		l.Queue.Note(name, mark)
+		l.note(name, mark)
 		if now {
 			return name, p, mark, nil, nil
 		}
+	}
+}
+
+// note notes something of a payload. That the disk does not keep it is told once.
+func (l *lane) note(name string, m spool.Mark) {
+	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
+		l.unkept = true
+		l.log.Warn("the spool does not keep how often a profile was tried: after a restart it is tried as if it were new", "err", err)
 	}
 }
 
@@ -186,7 +194,7 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 		l.apart[r.mark.Group] = &apart{failed: 1, until: now.Add(l.asideFor(1))}
 	}
 	r.mark.Until = now.Add(l.asideFor(r.mark.Failed))
-	l.Queue.Note(r.head, r.mark)
+	l.note(r.head, r.mark)
 	l.noteAside(r.err.Error())
 	l.log.Warn("a profile is not taken while others are: it is set aside, and tried again later",
 		"service", r.mark.Group, "err", r.err)
@@ -217,12 +225,12 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 			wait = max(wait, min(later.After, longestAsked))
 		}
 		m.Until = now.Add(wait)
-		l.Queue.Note(name, m)
+		l.note(name, m)
 		l.countFailure()
 		l.noteAside(err.Error())
 		return try{tried: true, err: err, goOn: true}
 	}
-	l.Queue.Note(name, m)
+	l.note(name, m)
 	l.failed(err)
 	return l.round.next(name, m, err, asked)
 }

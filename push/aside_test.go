@@ -287,3 +287,42 @@ func TestFullSpoolDropsTheHead(t *testing.T) {
 		p.Close(t.Context())
 	})
 }
+
+// TestPoisonedPayloadOfRestarts: how often a payload was tried outlives ddtop, so that a payload that is never taken is given up though ddtop
+// is started again every quarter of an hour.
+func TestPoisonedPayloadOfRestarts(t *testing.T) {
+	const restarts = 8
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &picky{err: errBad}
+		givenUp, n := int64(0), 0
+		for run := range restarts {
+			q, err := spool.Open(folder, room)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, said := logged()
+			p := New([]Route{{d, q}}, log)
+			if run == 0 {
+				p.Add(of("good", "bad"))
+			}
+			for range 15 {
+				p.Add(of("good", fmt.Sprint("g", n)))
+				n++
+				time.Sleep(time.Minute)
+			}
+			synctest.Wait()
+			givenUp += int64(p.Stats()[0].GivenUp)
+			p.Close(t.Context())
+			if strings.Contains(said(), "does not keep") {
+				t.Errorf("it said: %s", said())
+			}
+			if err := q.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, _ := d.good(); givenUp != 1 || len(got) != n {
+			t.Errorf("%d were given up, and %d of %d others were taken", givenUp, len(got), n)
+		}
+	})
+}

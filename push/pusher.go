@@ -118,6 +118,7 @@ type lane struct {
 	random  func() float64 // 0 to 1
 	remark  string         // the last one; of the goroutine that sends
 	round   round          // of the goroutine that sends
+	unkept  bool           // it was told that the disk does not keep marks
 	apart   map[string]*apart
 
 	mu       sync.Mutex

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +26,8 @@ const (
 	// ending is that of complete files, unfinished that of files that are being written.
 	ending     = ".spooled"
 	unfinished = ".tmp"
+	// marked is added to the name of an entry for the file with what was noted of it.
+	marked = ".mark"
 	// lockName is the file that is locked while a Queue is open.
 	lockName = "lock"
 	// maxFile bounds what is read of one file, in bytes, and maxFiles the files that are listed.
@@ -136,9 +140,15 @@ func (f *folder) list() ([]entry, error) {
 		return nil, err
 	}
 	var out []entry
+	marks := make(map[string]bool) // by the names of their entries
 	for _, name := range names {
 		plain, begun := strings.CutSuffix(name, unfinished)
+		plain, mark := strings.CutSuffix(plain, marked)
 		if numberOf(plain) < 0 {
+			continue
+		}
+		if mark && !begun {
+			marks[plain] = true
 			continue
 		}
 		info, err := f.dir.Lstat(name)
@@ -149,7 +159,7 @@ func (f *folder) list() ([]entry, error) {
 			return nil, err
 		}
 		if begun {
-			if err := f.remove(name); err != nil {
+			if err := f.removeFile(name); err != nil {
 				return nil, err
 			}
 			continue
@@ -157,7 +167,41 @@ func (f *folder) list() ([]entry, error) {
 		out = append(out, entry{name: name, size: max(info.Size()-headerSize, 0)})
 	}
 	slices.SortFunc(out, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	for i := range out {
+		e := &out[i]
+		if marks[e.name] {
+			e.mark = f.readMark(e.name)
+			delete(marks, e.name)
+		}
+	}
+	for name := range marks {
+		if err := f.removeFile(name + marked); err != nil { // that of an entry which was removed at the end of ddtop
+			return nil, err
+		}
+	}
 	return out, nil
+}
+
+// writeMark keeps what was noted of an entry in a file beside it.
+func (f *folder) writeMark(name string, m Mark) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return f.writeTo(f.root(), name+marked, data)
+}
+
+// readMark reads what was noted of an entry. What cannot be read is as if nothing had been noted.
+func (f *folder) readMark(name string) Mark {
+	var m Mark
+	data, err := f.read(name + marked)
+	if err != nil || json.Unmarshal(data, &m) != nil || m.Failed < 0 || m.Blamed < 0 {
+		return Mark{}
+	}
+	if time.Until(m.Until) > maxUntil {
+		m.Until = time.Time{}
+	}
+	return m
 }
 
 // magic begins each file. After it come the content's length in 16 hexadecimal digits, a space, its checksum (CRC-32C) in 8, a
@@ -235,8 +279,12 @@ func (f *folder) read(name string) ([]byte, error) {
 	return all[headerSize:], nil
 }
 
-// remove removes a file, if it is there.
+// remove removes an entry, if it is there, and then what was noted of it.
 func (f *folder) remove(name string) error {
+	return errors.Join(f.removeFile(name), f.removeFile(name+marked))
+}
+
+func (f *folder) removeFile(name string) error {
 	if err := f.root().Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

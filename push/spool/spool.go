@@ -51,6 +51,8 @@ type store interface {
 	// read returns errDamaged for what is not as it was written.
 	read(name string) ([]byte, error)
 	remove(name string) error
+	// writeMark keeps what was noted of an entry, until that is removed.
+	writeMark(name string, m Mark) error
 	// remade is how often its folder was made anew.
 	remade() int64
 	close() error
@@ -68,19 +70,27 @@ type entry struct {
 	mark Mark
 }
 
-// Mark is what the sender notes of an entry. It is lost when ddtop ends: every entry then starts anew.
+// Mark is what the sender notes of an entry. The tries that failed, and the time until which the entry is set aside, outlive ddtop with an
+// entry on disk. The rest is of this run.
 type Mark struct {
 	// Group is whose entry it is. It is empty while the entry has not been read.
-	Group string
+	Group string `json:"-"`
 	// Failed is how many tries to send it failed. Blamed is how many of these failed although others were sent since the try before.
-	Failed, Blamed int
+	Failed int `json:"failed"`
+	Blamed int `json:"blamed"`
 	// SentBefore is how many entries had been sent at the last try.
-	SentBefore int64
+	SentBefore int64 `json:"-"`
 	// Until is when it may be tried again. It is zero while the entry keeps its turn.
-	Until time.Time
+	Until time.Time `json:"until"`
 	// Held is set while it waits because others of its group are not taken.
-	Held bool
+	Held bool `json:"-"`
 }
+
+// maxUntil bounds for how long an entry of an earlier run stays set aside: the clock may have been set back since.
+const maxUntil = time.Hour
+
+// kept returns what of a mark outlives ddtop.
+func (m Mark) kept() Mark { return Mark{Failed: m.Failed, Blamed: m.Blamed, Until: m.Until.Round(0)} }
 
 // aside reports whether others go before the entry.
 func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
@@ -115,6 +125,9 @@ func Open(folder string, l Limits) (*Queue, error) {
 	for _, e := range q.entries {
 		q.stats.Bytes += e.size
 		q.last = max(q.last, numberOf(e.name))
+		if e.mark.aside() {
+			q.stats.Aside++
+		}
 	}
 	q.stats.Count = len(q.entries)
 	if err := q.makeRoom(0, 0); err != nil {
@@ -302,22 +315,33 @@ func (q *Queue) Return() {
 	q.taken = ""
 }
 
-// Note notes something of an entry, if it is still there.
-func (q *Queue) Note(name string, m Mark) {
+// Note notes something of an entry, if it is still there. The error is of a disk that does not keep it beyond the end of ddtop.
+func (q *Queue) Note(name string, m Mark) error {
+	if !q.note(name, m) {
+		return nil
+	}
+	return q.store.writeMark(name, m.kept())
+}
+
+// note is Note in memory. It reports whether the disk is to keep what was noted.
+func (q *Queue) note(name string, m Mark) (keep bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.entries {
-		if e := &q.entries[i]; e.name == name {
-			if e.mark.aside() {
-				q.stats.Aside--
-			}
-			if m.aside() {
-				q.stats.Aside++
-			}
-			e.mark = m
-			return
+		e := &q.entries[i]
+		if e.name != name {
+			continue
 		}
+		if e.mark.aside() {
+			q.stats.Aside--
+		}
+		if m.aside() {
+			q.stats.Aside++
+		}
+		keep = e.held == nil && q.store != nil && e.mark.kept() != m.kept()
+		e.mark = m
 	}
+	return keep
 }
 
 // Remove takes an entry out: it has been sent, or never can be. One that is not there is no error.

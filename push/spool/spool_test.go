@@ -342,3 +342,52 @@ func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 		there[n] = true
 	}
 }
+
+// TestMarksOutliveTheQueue: what was noted of an entry is there after a restart, except what is of one run, and goes with the entry.
+func TestMarksOutliveTheQueue(t *testing.T) {
+	dir := t.TempDir()
+	q := open(t, dir, Limits{1000, 10})
+	for _, text := range []string{"a", "b", "c", "d"} {
+		put(t, q, text)
+	}
+	names := func() (out []string) {
+		for i := range q.entries {
+			out = append(out, q.entries[i].name)
+		}
+		return out
+	}()
+	later := time.Now().Add(time.Minute)
+	for name, m := range map[string]Mark{
+		names[0]: {Group: "shop", Failed: 7, Blamed: 4, SentBefore: 9, Until: later},
+		names[1]: {Failed: 1, Until: time.Now().Add(2 * maxUntil)}, // the clock is set back since
+		names[2]: {Failed: 2},
+	} {
+		if err := q.Note(name, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(q.Note(names[0], Mark{Group: "shop", Failed: 8, Blamed: 5, SentBefore: 9, Until: later}), q.Remove(names[2]), q.Close(),
+		os.WriteFile(filepath.Join(dir, nameOf(7)+marked), []byte("of an entry that is gone"), 0o600),
+		os.WriteFile(filepath.Join(dir, names[3]+marked), []byte("no mark"), 0o600),
+		os.WriteFile(filepath.Join(dir, names[0]+marked+unfinished), []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	q = open(t, dir, Limits{1000, 10})
+	defer q.Close()
+	want := []Mark{{Failed: 8, Blamed: 5, Until: later.Round(0)}, {Failed: 1}, {}}
+	if len(q.entries) != len(want) || q.Stats().Aside != 1 {
+		t.Fatalf("%+v, %+v", q.entries, q.Stats())
+	}
+	for i, m := range want {
+		if got := q.entries[i].mark; !got.Until.Equal(m.Until) || got.Failed != m.Failed || got.Blamed != m.Blamed || got.Group != "" {
+			t.Errorf("entry %d: %+v, want %+v", i, got, m)
+		}
+	}
+	if got := drain(t, q); got != "a b d" {
+		t.Errorf("got %q", got)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != lockName {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
