@@ -61,7 +61,6 @@ var rules = map[string][]string{
 	"internal/golden":              {},
 	"internal/memtest":             {"attach", "sampler"},
 	"internal/odds":                {},
-	"internal/rivals":              {},
 	"internal/servertest":          {"internal/rubytest"},
 	"internal/streamtest":          {"sampler"},
 	"internal/units":               {},

@@ -129,7 +129,7 @@ var stacksAlone = []string{"--lock-rate", fmt.Sprint(stackRate)}
 func buildOwn(b *testing.B) string {
 	b.Helper()
 	own := filepath.Join(b.TempDir(), "ddtop")
-	cmd := exec.Command("go", "build", "-o", own, "../..")
+	cmd := exec.Command("go", "build", "-C", "../..", "-o", own, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("building ddtop: %v\n%s", err, out)

@@ -6,7 +6,7 @@
 // code: one that ended early, or was still attaching, fails the benchmark, since it would be measured as cheap; where they are measured in
 // rounds (inRounds) one that was still attaching is measured again, with more time for it, and that is said.
 //
-//	go test -run '^$' -bench Rivals -timeout 0 ./internal/rivals
+//	go -C internal/rivals test -run '^$' -bench Rivals -timeout 0 .
 //
 // BenchmarkRivals measures of each profiler, on a program of one busy thread and nine idle ones:
 //
@@ -34,5 +34,6 @@
 //	BenchmarkChildren    a cluster of eight Rails workers watched at once, beside one of them
 //
 // Metrics are medians, and where they have a -low and a -high those are the median's 95 % interval. The program costtable makes
-// the README's table of them (`make bench-cost`), and those of docs/exact.md (`make bench-exact`).
+// the README's table of them (`make bench-cost`), and those of docs/exact.md (`make bench-exact`). Both are a Go module of their own,
+// because only the benchmarks need them.
 package rivals

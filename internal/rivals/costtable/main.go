@@ -1,6 +1,6 @@
 // Costtable reads what `go test -bench` prints of internal/rivals and writes the table of what ddtop costs, in Markdown:
 //
-//	go test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 ./internal/rivals | go run ./internal/rivals/costtable
+//	go -C internal/rivals test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 . | go -C internal/rivals run ./costtable
 //
 // With the argument exact it is the tables of what exact mode costs, of BenchmarkExact and BenchmarkExactRails.
 //
