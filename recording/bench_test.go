@@ -101,7 +101,7 @@ func BenchmarkAppend(b *testing.B) {
 // BenchmarkEncode is Append without what happens once a second.
 func BenchmarkEncode(b *testing.B) {
 	_, samples := samplesOf(1000, 100)
-	e := newEncoder(nil)
+	e := newEncoder(false)
 	e.begin(streams{})
 	b.ReportAllocs()
 	i := 0
@@ -251,7 +251,7 @@ func BenchmarkEncodeChanges(b *testing.B) {
 	for _, s := range samples {
 		changes += len(s.Changes.List)
 	}
-	e := newEncoder(nil)
+	e := newEncoder(false)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -273,7 +273,7 @@ func BenchmarkDecodeChanges(b *testing.B) {
 	for range 8 {
 		m.add(true)
 	}
-	e := newEncoder(nil)
+	e := newEncoder(false)
 	e.begin(streams{})
 	changes := 0
 	for _, s := range lockSamples(m, 100) {

@@ -48,7 +48,7 @@ func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &History{limitNS: limitNS, limitBytes: limitBytes, comp: comp, decomp: decomp, enc: newEncoder(nil)}
+	h := &History{limitNS: limitNS, limitBytes: limitBytes, comp: comp, decomp: decomp, enc: newEncoder(false)}
 	h.enc.begin(streams{})
 	return h, nil
 }

@@ -236,13 +236,14 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{b: raw}
-	d := newDecoder()
-	d.tables = readTables(&c, r.dict, r.version)
-	if err := d.open(c, b.header.samples); err != nil {
+	d, err := readTables(raw, r.dict, r.version)
+	if err == nil {
+		err = d.open(d.c, b.header.samples)
+	}
+	if err != nil {
 		return nil, err
 	}
-	r.setThreads(i, d.tables.threads)
+	r.setThreads(i, d.threads)
 	return d, nil
 }
 

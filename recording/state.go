@@ -280,10 +280,3 @@ func setThread(t *sampler.Thread, s *sampler.Thread) {
 	*t = *s
 	t.Resumers = resumers
 }
-
-// setRactor makes r what s is, keeping r's own memory for Queue.
-func setRactor(r *sampler.Ractor, s *sampler.Ractor) {
-	queue := append(r.Queue[:0], s.Queue...)
-	*r = *s
-	r.Queue = queue
-}

@@ -60,9 +60,9 @@ type tableBuilder struct {
 	frames  map[sampler.FrameID]uint64
 	nodes   map[sampler.StackID]uint64
 	text    []byte
-	frame   []byte
-	node    []byte
-	rest    []byte
+	frame   wire
+	node    wire
+	rest    wire
 	path    []sampler.StackID
 	spare   [3][]byte
 }
@@ -81,47 +81,49 @@ func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	clear(b.strings)
 	clear(b.frames)
 	clear(b.nodes)
-	b.text, b.frame, b.node, b.rest = b.text[:0], b.frame[:0], b.node[:0], b.rest[:0]
-
-	b.restUint(uint64(len(ids.stacks)))
-	for _, s := range ids.stacks {
-		b.restUint(b.stackNode(s))
+	b.text = b.text[:0]
+	for _, w := range [...]*wire{&b.frame, &b.node, &b.rest} {
+		w.out = w.out.empty()
 	}
-	b.restUint(uint64(len(ids.peers)))
-	for _, id := range ids.peers {
-		p := b.dict.Peer(id)
-		b.restUint(uint64(p.Kind))
-		b.restUint(b.str(p.Remote))
-		b.restUint(b.str(p.Local))
-		b.restUint(b.str(p.Service))
-		path := p.Path
-		if p.Process != "" {
-			path += processAfter + p.Process
-		}
-		b.restUint(b.str(path))
+	w := &b.rest
+	str := func(s string) string {
+		w.uint(b.str(s))
+		return s
 	}
-	b.threads(ids.threads)
-	b.works(ids.works)
-	b.restUint(uint64(len(ids.statements)))
-	for _, id := range ids.statements {
-		b.restUint(b.str(b.dict.Statement(id)))
+	stacks, peers, works := ids.stacks[1:], ids.peers[1:], ids.works[1:]
+	for i := range w.length(len(stacks), maxStacks, 1) {
+		w.uint(b.stackNode(stacks[i]))
 	}
-	b.restUint(uint64(len(ids.exceptions)))
-	for _, id := range ids.exceptions {
-		b.restUint(b.str(b.dict.Exception(id)))
+	for i := range w.length(len(peers), maxPeers, leastPeer) {
+		p := b.dict.Peer(peers[i])
+		w.tablePeer(&p, str)
+	}
+	b.threads(ids.threads, str)
+	var last sampler.Work
+	for i := range w.length(len(works), maxWorks, leastWork) {
+		x := b.dict.Work(works[i])
+		w.tableWork(&last, &x, str)
+	}
+	w.uint(uint64(len(ids.statements) - 1))
+	for _, id := range ids.statements[1:] {
+		str(b.dict.Statement(id))
+	}
+	w.uint(uint64(len(ids.exceptions) - 1))
+	for _, id := range ids.exceptions[1:] {
+		str(b.dict.Exception(id))
 	}
 	return [][]byte{
 		withLength(&b.spare[0], len(b.strings), b.text),
-		withLength(&b.spare[1], len(b.frames), b.frame),
-		withLength(&b.spare[2], len(b.nodes), b.node),
-		b.rest,
+		withLength(&b.spare[1], len(b.frames), b.frame.out[streamStructure]),
+		withLength(&b.spare[2], len(b.nodes), b.node.out[streamStructure]),
+		w.out[streamStructure],
 	}
 }
 
 // check refuses tables, those that build has made last, that a reader would not take.
 func (b *tableBuilder) check(ids *blockIDs) error {
-	stacks, peers, threads, works, texts := len(ids.stacks), len(ids.peers), len(ids.threads), len(ids.works), len(ids.statements)
-	texts = max(texts, len(ids.exceptions))
+	stacks, peers, threads, works := len(ids.stacks)-1, len(ids.peers)-1, len(ids.threads), len(ids.works)-1
+	texts := max(len(ids.statements), len(ids.exceptions)) - 1
 	if len(b.strings) > maxStrings || len(b.frames) > maxFrames || len(b.nodes) > maxNodes || stacks > maxStacks ||
 		peers > maxPeers || threads > maxBlockThreads || works > maxWorks || texts > maxTold {
 		return fmt.Errorf("%w: a block with %d strings, %d frames, %d nodes of stacks, %d stacks, %d peers, %d threads, %d requests and %d texts",
@@ -130,33 +132,13 @@ func (b *tableBuilder) check(ids *blockIDs) error {
 	return nil
 }
 
-func (b *tableBuilder) works(ids []sampler.WorkID) {
-	b.restUint(uint64(len(ids)))
-	var last sampler.Work
-	for _, id := range ids {
-		w := b.dict.Work(id)
-		b.rest = appendInt(b.rest, int64(w.Number-last.Number))
-		b.restUint(bit(w.BeforeNS != 0, workBefore) | uint64(w.Kind)<<workKind)
-		b.restUint(b.str(w.Endpoint))
-		b.restUint(b.str(w.Values))
-		b.rest = appendInt(b.rest, w.SinceNS-last.SinceNS)
-		if w.BeforeNS != 0 {
-			b.rest = appendInt(b.rest, w.SinceNS-w.BeforeNS)
-		}
-		b.rest = appendInt(b.rest, w.QueuedNS)
-		last = w
-	}
-}
-
 // withLength puts a table's length before it, in memory that is used again.
 func withLength(spare *[]byte, n int, table []byte) []byte {
 	*spare = append(binary.AppendUvarint((*spare)[:0], uint64(n)), table...)
 	return *spare
 }
 
-func (b *tableBuilder) restUint(v uint64) { b.rest = binary.AppendUvarint(b.rest, v) }
-
-func (b *tableBuilder) threads(set map[sampler.ThreadID]struct{}) {
+func (b *tableBuilder) threads(set map[sampler.ThreadID]struct{}, str func(string) string) {
 	var infos []sampler.ThreadInfo
 	for id := range maps.Keys(set) {
 		if t, ok := b.dict.Thread(id); ok {
@@ -164,17 +146,9 @@ func (b *tableBuilder) threads(set map[sampler.ThreadID]struct{}) {
 		}
 	}
 	slices.SortFunc(infos, func(x, y sampler.ThreadInfo) int { return cmp.Compare(x.ID, y.ID) })
-	b.restUint(uint64(len(infos)))
 	var last sampler.ThreadInfo
-	for _, t := range infos {
-		b.restUint(uint64(t.ID - last.ID))
-		b.restUint(b.str(t.Name))
-		b.restUint(bit(t.HasName, threadHasName) | bit(t.Main, threadMain))
-		b.restUint(uint64(t.Ractor))
-		b.rest = appendInt(b.rest, int64(t.TID))
-		b.rest = appendInt(b.rest, t.FirstSeenNS-last.FirstSeenNS)
-		b.rest = appendInt(b.rest, t.GoneNS)
-		last = t
+	for i := range b.rest.length(len(infos), maxBlockThreads, leastThread) {
+		b.rest.tableThread(&last, &infos[i], str)
 	}
 }
 
@@ -199,27 +173,19 @@ func (b *tableBuilder) frameIndex(id sampler.FrameID) uint64 {
 	n = uint64(len(b.frames))
 	b.frames[id] = n
 	f := b.dict.Frame(id)
-	for _, s := range [...]string{f.Label, f.Name, f.Path, f.AbsolutePath} {
-		b.frameText(s)
-	}
-	b.frame = appendInt(b.frame, int64(f.Line))
-	b.frame = appendInt(b.frame, int64(f.Line)-int64(f.FirstLine))
-	b.frame = binary.AppendUvarint(b.frame, bit(f.C, frameC)|bit(f.Uncertain, frameUncertain)|bit(f.Gem != "", frameGem)|
-		bit(f.UncertainLine, frameLine)|uint64(f.Origin)<<frameOrigin)
-	if f.Gem != "" {
-		b.frameText(f.Gem)
-	}
+	b.frame.tableFrame(&f, b.frameText)
 	return n
 }
 
 // frameText writes a string of a frame: how far back its number is.
-func (b *tableBuilder) frameText(s string) {
+func (b *tableBuilder) frameText(s string) string {
 	newest := uint64(len(b.strings))
 	if i := b.str(s); i == newest {
-		b.frame = append(b.frame, 0)
+		b.frame.uint(0)
 	} else {
-		b.frame = binary.AppendUvarint(b.frame, newest-i)
+		b.frame.uint(newest - i)
 	}
+	return s
 }
 
 // stackNode returns the number of a stack's node in the block, from 1, writing the nodes it is made of that are new.
@@ -242,8 +208,8 @@ func (b *tableBuilder) stackNode(id sampler.StackID) uint64 {
 		if caller != 0 {
 			distance = n - caller
 		}
-		b.node = binary.AppendUvarint(b.node, distance)
-		b.node = binary.AppendUvarint(b.node, b.frameIndex(frame))
+		b.node.uint(distance)
+		b.node.uint(b.frameIndex(frame))
 	}
 	return n
 }
@@ -255,25 +221,82 @@ func bit(on bool, v uint64) uint64 {
 	return 0
 }
 
-// tables are a block's tables in terms of a reader's Dictionary. Index 0 of each but the threads is 0, "none".
-type tables struct {
-	stacks                 []sampler.StackID
-	peers                  []sampler.PeerID
-	works                  []sampler.WorkID
-	statements, exceptions []sampler.TextID
-	threads                []sampler.ThreadInfo
+// The methods below carry an element of a table. str carries its strings. last is the element before.
+
+func (w *wire) tablePeer(p *sampler.Peer, str func(string) string) {
+	small(w, &p.Kind, p.Kind)
+	p.Remote, p.Local, p.Service = str(p.Remote), str(p.Local), str(p.Service)
+	path := p.Path
+	if p.Process != "" {
+		path += processAfter + p.Process
+	}
+	p.Path, p.Process, _ = strings.Cut(str(path), processAfter)
 }
 
-// readTables reads a block's tables, of a file of that version, and interns what they hold.
-func readTables(c *cursor, d *sampler.Dictionary, version uint32) tables {
+func (w *wire) tableThread(last, t *sampler.ThreadInfo, str func(string) string) {
+	id := uint64(last.ID) + w.uint(uint64(t.ID-last.ID))
+	if id != uint64(uint32(id)) {
+		w.c.fail("a number too large")
+	}
+	t.ID, t.Name = sampler.ThreadID(id), str(t.Name)
+	flags := w.uint(bit(t.HasName, threadHasName) | bit(t.Main, threadMain))
+	t.HasName, t.Main = flags&threadHasName != 0, flags&threadMain != 0
+	small(w, &t.Ractor, t.Ractor)
+	w.signed(&t.TID, t.TID)
+	t.FirstSeenNS = last.FirstSeenNS + w.int(t.FirstSeenNS-last.FirstSeenNS)
+	t.GoneNS = w.int(t.GoneNS)
+	*last = *t
+}
+
+func (w *wire) tableWork(last, x *sampler.Work, str func(string) string) {
+	x.Number = last.Number + sampler.WorkNumber(w.int(int64(x.Number-last.Number)))
+	flags := w.uint(bit(x.BeforeNS != 0, workBefore) | uint64(x.Kind)<<workKind)
+	if kind := flags >> workKind; kind <= uint64(sampler.WorkJob) {
+		x.Kind = sampler.WorkKind(kind)
+	} // else one that a later version knows
+	x.Endpoint, x.Values = str(x.Endpoint), str(x.Values)
+	x.SinceNS = last.SinceNS + w.int(x.SinceNS-last.SinceNS)
+	if flags&workBefore != 0 {
+		x.BeforeNS = x.SinceNS - w.int(x.SinceNS-x.BeforeNS)
+	}
+	x.QueuedNS = w.int(x.QueuedNS)
+	*last = *x
+}
+
+func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
+	for _, s := range [...]*string{&f.Label, &f.Name, &f.Path, &f.AbsolutePath} {
+		*s = str(*s)
+	}
+	w.signed(&f.Line, f.Line)
+	first := int64(f.Line) - w.int(int64(f.Line)-int64(f.FirstLine))
+	if first != int64(int32(first)) {
+		w.c.fail("a number too large")
+	}
+	flags := w.uint(bit(f.C, frameC) | bit(f.Uncertain, frameUncertain) | bit(f.Gem != "", frameGem) | bit(f.UncertainLine, frameLine) |
+		uint64(f.Origin)<<frameOrigin)
+	f.FirstLine, f.C, f.Uncertain = int32(first), flags&frameC != 0, flags&frameUncertain != 0
+	f.UncertainLine = flags&frameLine != 0
+	if origin := flags >> frameOrigin & frameOrigins; origin < uint64(sampler.NumOrigins) {
+		f.Origin = sampler.Origin(origin)
+	} // a later version's, with more origins: unknown here
+	if flags&frameGem != 0 {
+		f.Gem = str(f.Gem)
+	}
+}
+
+// readTables reads a block's tables, of a file of that version, interns what they hold, and returns the decoder for the block.
+func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder, error) {
+	d := newDecoder()
+	d.c = cursor{b: raw}
+	c, w := &d.c, &d.wire
 	texts := readStrings(c)
-	str := func() string {
+	str := func(string) string {
 		if i := c.below(len(texts)); c.err == nil {
 			return texts[i]
 		}
 		return ""
 	}
-	frames := readFrames(c, d, texts)
+	frames := w.readFrames(dict, texts)
 	count := c.count(maxNodes, leastNode)
 	nodes := make([]sampler.StackID, 1, count+1)
 	for range count {
@@ -283,64 +306,53 @@ func readTables(c *cursor, d *sampler.Dictionary, version uint32) tables {
 		}
 		frame := c.below(len(frames))
 		if c.err != nil {
-			return tables{}
+			return nil, c.err
 		}
-		nodes = append(nodes, d.InternStack(nodes[caller], frames[frame]))
+		nodes = append(nodes, dict.InternStack(nodes[caller], frames[frame]))
 	}
-	t := tables{
-		stacks: []sampler.StackID{0}, peers: []sampler.PeerID{0}, works: []sampler.WorkID{0}, statements: []sampler.TextID{0},
-		exceptions: []sampler.TextID{0},
-	}
+	d.stacks = ids[sampler.StackID]{list: []sampler.StackID{0}, name: "a stack"}
+	d.peers = ids[sampler.PeerID]{list: []sampler.PeerID{0}, name: "a peer"}
+	d.works = ids[sampler.WorkID]{list: []sampler.WorkID{0}, name: "a request"}
+	d.statements = ids[sampler.TextID]{list: []sampler.TextID{0}, name: "a statement"}
+	d.exceptions = ids[sampler.TextID]{list: []sampler.TextID{0}, name: "an exception"}
 	for range c.count(maxStacks, 1) {
-		t.stacks = append(t.stacks, nodes[c.below(len(nodes))])
+		d.stacks.list = append(d.stacks.list, nodes[c.below(len(nodes))])
 	}
 	for range c.count(maxPeers, leastPeer) {
-		p := sampler.Peer{Kind: sampler.PeerKind(c.uint8()), Remote: str(), Local: str(), Service: str(), Path: str()}
-		p.Path, p.Process, _ = strings.Cut(p.Path, processAfter)
-		if c.err != nil {
-			return tables{}
+		var p sampler.Peer
+		if w.tablePeer(&p, str); c.err != nil {
+			return nil, c.err
 		}
-		t.peers = append(t.peers, d.InternPeer(p))
+		d.peers.list = append(d.peers.list, dict.InternPeer(p))
 	}
-	t.readThreads(c, str)
+	var last sampler.ThreadInfo
+	for range c.count(maxBlockThreads, leastThread) {
+		var t sampler.ThreadInfo
+		if w.tableThread(&last, &t, str); c.err != nil {
+			return nil, c.err
+		}
+		d.threads = append(d.threads, t)
+	}
 	if version >= servingVersion {
-		t.readWorks(c, d, str)
-		for _, list := range [...]*[]sampler.TextID{&t.statements, &t.exceptions} {
+		var last sampler.Work
+		for range c.count(maxWorks, leastWork) {
+			var x sampler.Work
+			if w.tableWork(&last, &x, str); c.err != nil {
+				return nil, c.err
+			}
+			d.works.list = append(d.works.list, dict.InternWork(x))
+		}
+		for _, list := range [...]*[]sampler.TextID{&d.statements.list, &d.exceptions.list} {
 			for range c.count(maxTold, 1) {
-				*list = append(*list, d.InternText(str()))
+				*list = append(*list, dict.InternText(str("")))
 			}
 		}
 	}
-	if c.err != nil {
-		return tables{}
-	}
-	return t
+	return d, c.err
 }
 
 // servingVersion is the first version with tables of requests and texts.
 const servingVersion = 3
-
-func (t *tables) readWorks(c *cursor, d *sampler.Dictionary, str func() string) {
-	var last sampler.Work
-	for range c.count(maxWorks, leastWork) {
-		w := sampler.Work{Number: last.Number + sampler.WorkNumber(c.int())}
-		flags := c.uint()
-		if kind := flags >> workKind; kind <= uint64(sampler.WorkJob) {
-			w.Kind = sampler.WorkKind(kind)
-		} // else one that a later version knows
-		w.Endpoint, w.Values = str(), str()
-		w.SinceNS = last.SinceNS + c.int()
-		if flags&workBefore != 0 {
-			w.BeforeNS = w.SinceNS - c.int()
-		}
-		w.QueuedNS = c.int()
-		if c.err != nil {
-			return
-		}
-		t.works = append(t.works, d.InternWork(w))
-		last = w
-	}
-}
 
 // readStrings reads the table of strings. Only one of them is empty, because each is there once.
 func readStrings(c *cursor) []string {
@@ -359,10 +371,10 @@ func readStrings(c *cursor) []string {
 }
 
 // readFrames reads the table of frames.
-func readFrames(c *cursor, d *sampler.Dictionary, texts []string) []sampler.FrameID {
+func (w *wire) readFrames(dict *sampler.Dictionary, texts []string) []sampler.FrameID {
 	var frames []sampler.FrameID
-	used := 0
-	str := func() string {
+	c, used := &w.c, 0
+	str := func(string) string {
 		back := c.below(used + 1)
 		i := used - back
 		if back == 0 {
@@ -377,46 +389,11 @@ func readFrames(c *cursor, d *sampler.Dictionary, texts []string) []sampler.Fram
 		return texts[i]
 	}
 	for range c.count(maxFrames, leastFrame) {
-		f := sampler.Frame{Label: str(), Name: str(), Path: str(), AbsolutePath: str(), Line: c.int32()}
-		first := int64(f.Line) - c.int()
-		flags := c.uint()
-		if first != int64(int32(first)) {
-			c.fail("a number too large")
-		}
-		f.FirstLine, f.C, f.Uncertain = int32(first), flags&frameC != 0, flags&frameUncertain != 0
-		f.UncertainLine = flags&frameLine != 0
-		if origin := flags >> frameOrigin & frameOrigins; origin < uint64(sampler.NumOrigins) {
-			f.Origin = sampler.Origin(origin)
-		} // a later version's, with more origins: unknown here
-		if flags&frameGem != 0 {
-			f.Gem = str()
-		}
-		if c.err != nil {
+		var f sampler.Frame
+		if w.tableFrame(&f, str); c.err != nil {
 			return nil
 		}
-		frames = append(frames, d.InternFrame(f))
+		frames = append(frames, dict.InternFrame(f))
 	}
 	return frames
-}
-
-func (t *tables) readThreads(c *cursor, str func() string) {
-	var last sampler.ThreadInfo
-	for range c.count(maxBlockThreads, leastThread) {
-		id := uint64(last.ID) + c.uint()
-		if id != uint64(uint32(id)) {
-			c.fail("a number too large")
-		}
-		n := sampler.ThreadInfo{ID: sampler.ThreadID(id), Name: str()}
-		flags := c.uint()
-		n.HasName, n.Main = flags&threadHasName != 0, flags&threadMain != 0
-		n.Ractor = sampler.RactorID(c.uint32())
-		n.TID = c.int32()
-		n.FirstSeenNS = last.FirstSeenNS + c.int()
-		n.GoneNS = c.int()
-		if c.err != nil {
-			return
-		}
-		t.threads = append(t.threads, n)
-		last = n
-	}
 }

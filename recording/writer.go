@@ -23,7 +23,6 @@ const (
 // Writer writes a recording. Write, Note, Flush and Close are for one goroutine; compression and writing are done by another.
 type Writer struct {
 	enc    *encoder
-	local  *localIDs
 	before map[sampler.ThreadID]struct{} // the threads of the last block: they may have ended since
 	jobs   chan job
 	free   chan streams
@@ -60,10 +59,8 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 	if err != nil {
 		return nil, err
 	}
-	local := newLocalIDs()
 	rec := &Writer{
-		enc:    newEncoder(local),
-		local:  local,
+		enc:    newEncoder(true),
 		before: make(map[sampler.ThreadID]struct{}),
 		jobs:   make(chan job, queuedBlocks+queuedOthers),
 		free:   make(chan streams, queuedBlocks),
@@ -215,10 +212,10 @@ func (w *Writer) seal() error {
 		e.begin(e.out)
 		return nil
 	}
-	ids := w.local.blockIDs
-	ids.threads = maps.Clone(w.local.threads)
+	ids := e.ids()
+	ids.threads = maps.Clone(ids.threads)
 	maps.Copy(ids.threads, w.before)
-	w.before = maps.Clone(w.local.threads)
+	w.before = maps.Clone(e.named)
 	w.jobs <- job{
 		block:   header{kind: kindSamples, firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples},
 		samples: e.out,

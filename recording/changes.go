@@ -136,43 +136,79 @@ func (st *changesState) know(t *changing) {
 	st.threads[t.tid], t.known = t, true
 }
 
-// changes writes the changes of a sample that has some, or knows that there were none: flags and limits in time, and each change: its
+// changes carries the changes of a sample that has some, or knows that there were none: flags and limits in time, and each change: its
 // thread, its state unless that is the likely one, and the times.
-func (e *encoder) changes(c *sampler.Changes) {
-	st := &e.changed
-	follows := c.FromNS == st.toNS && st.toNS != 0 && !c.Fresh
-	states := follows && st.complete && !st.begun
-	unit := int64(changesUnit)
-	for i := range c.List {
-		if x := &c.List[i]; (x.AtNS-c.FromNS)%unit != 0 || x.NoCPUNS%unit != 0 {
-			unit = 1
-			break
+func (w *wire) changes(next *sampler.Changes) sampler.Changes {
+	st := &w.changed
+	scale := int64(changesUnit)
+	var flags uint64
+	if !w.reading {
+		follows := next.FromNS == st.toNS && st.toNS != 0 && !next.Fresh
+		for i := range next.List {
+			if x := &next.List[i]; (x.AtNS-next.FromNS)%scale != 0 || x.NoCPUNS%scale != 0 {
+				scale = 1
+				break
+			}
 		}
+		flags = bit(next.Fresh, changesFresh) | bit(scale == 1, changesFine) | bit(!follows || !st.begun, changesFrom) |
+			bit(next.ToNS != w.sample.TimeNS, changesTo) | bit(follows && st.complete && !st.begun, changesStates)
 	}
-	from, to := !follows || !st.begun, c.ToNS != e.sample.TimeNS
-	e.uint(bit(c.Fresh, changesFresh) | bit(unit == 1, changesFine) | bit(from, changesFrom) | bit(to, changesTo) | bit(states, changesStates))
-	if from {
-		e.time(e.sample.TimeNS - c.FromNS)
+	flags = w.uint(flags)
+	c := sampler.Changes{FromNS: st.toNS, ToNS: w.sample.TimeNS, Fresh: flags&changesFresh != 0}
+	if flags&changesFine != 0 {
+		scale = 1
 	}
-	if to {
-		e.time(c.ToNS - e.sample.TimeNS)
+	if flags&changesFrom != 0 {
+		c.FromNS = w.sample.TimeNS - w.time(w.sample.TimeNS-next.FromNS)
 	}
-	switch {
-	case states:
-		e.states()
-	case !follows || !st.begun:
+	if flags&changesTo != 0 {
+		c.ToNS += w.time(next.ToNS - w.sample.TimeNS)
+	}
+	states := flags&changesStates != 0
+	// What a writer knows of the threads is what it writes of them.
+	if (flags&changesFrom != 0 || c.Fresh) && (w.reading || !states) {
 		st.forget()
 	}
-	st.begun, st.toNS, st.complete = true, c.ToNS, st.complete || c.Fresh
-	st.listed += len(c.List)
-	e.uint(uint64(len(c.List)))
-	at := c.FromNS
-	for i := range c.List {
-		x := &c.List[i]
-		e.change(x, unit)
-		e.out[streamTimes] = binary.AppendUvarint(e.out[streamTimes], uint64(x.AtNS-at)/uint64(unit))
-		at = x.AtNS
+	if states {
+		if st.begun {
+			w.c.fail("states of threads within a block")
+			return sampler.Changes{}
+		}
+		w.states()
 	}
+	st.begun, st.toNS, st.complete = true, c.ToNS, st.complete || c.Fresh
+	n := w.length(len(next.List), sampler.MaxChanges, 1)
+	if st.listed += n; st.listed > maxListedChanges {
+		w.c.fail("too many changes in all samples")
+		return sampler.Changes{}
+	}
+	st.list = st.list[:0]
+	atNS := c.FromNS
+	var x sampler.Change
+	for i := range n {
+		if !w.reading {
+			x = next.List[i]
+			w.change(&x, scale)
+			w.out[streamTimes] = binary.AppendUvarint(w.out[streamTimes], uint64(x.AtNS-atNS)/uint64(scale))
+			atNS = x.AtNS
+			continue
+		}
+		w.change(&x, scale)
+		step := w.times.uint()
+		if c.ToNS < atNS || step > uint64(c.ToNS-atNS)/uint64(scale) {
+			w.c.fail("changes out of their time")
+		}
+		if w.err() != nil {
+			return sampler.Changes{}
+		}
+		atNS += int64(step) * scale
+		x.AtNS = atNS
+		st.list = append(st.list, x)
+	}
+	if n > 0 {
+		c.List = st.list
+	}
+	return c
 }
 
 // noChanges notes that a sample has no changes.
@@ -183,46 +219,96 @@ func (st *changesState) noChanges() {
 	}
 }
 
-func (e *encoder) change(x *sampler.Change, unit int64) {
-	st := &e.changed
-	t, at := st.find(x.Thread, x.TID)
-	odd := x.Doubtful || x.State != t.next[t.state]
-	stack := x.Stack != 0 || x.Resumes != 0
-	e.uint(uint64(at+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(odd, changeOdd) | bit(stack, changeStack))
-	if at < 0 {
-		e.uint(uint64(x.Thread))
-		e.int(int64(x.TID))
-		if e.local != nil && x.Thread != 0 {
-			e.local.threads[x.Thread] = struct{}{}
+// change carries a change without its time.
+func (w *wire) change(x *sampler.Change, scale int64) {
+	c, st := &w.c, &w.changed
+	var t *changing
+	place := -1
+	var bits uint64
+	if w.reading {
+		*x = sampler.Change{}
+	} else {
+		t, place = st.find(x.Thread, x.TID)
+		bits = uint64(place+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(x.Doubtful || x.State != t.next[t.state], changeOdd) |
+			bit(x.Stack != 0 || x.Resumes != 0, changeStack)
+	}
+	bits = w.uint(bits)
+	switch n := bits >> changeBits; {
+	case c.err != nil:
+		return
+	case n > uint64(len(st.recent)):
+		c.fail("a thread that has not changed")
+		return
+	case n > 0:
+		place = int(n) - 1
+		t = st.recent[place]
+		x.Thread, x.TID = t.thread, t.tid
+	default:
+		small(w, &x.Thread, x.Thread)
+		w.signed(&x.TID, x.TID)
+		w.name(x.Thread)
+		if w.reading {
+			if t, place = st.find(x.Thread, x.TID); place >= 0 {
+				c.fail("a thread named twice")
+			}
 		}
 	}
-	if odd {
-		e.uint(uint64(x.State)<<1 | bit(x.Doubtful, 1))
+	if bits&changeOdd != 0 {
+		v := w.uint(uint64(x.State)<<1 | bit(x.Doubtful, 1))
+		x.State, x.Doubtful = w.gvlState(v>>1), v&1 != 0
+	} else {
+		x.State = t.next[t.state]
 	}
-	if x.NoCPUNS != 0 {
-		e.count(x.NoCPUNS / unit)
+	if bits&changeNoCPU != 0 {
+		x.NoCPUNS = w.count(x.NoCPUNS/scale) * scale
 	}
-	if stack {
-		e.uint(e.stack(x.Stack))
-		e.uint(e.stack(x.Resumes))
+	if bits&changeStack != 0 {
+		x.Stack = w.stacks.carry(w, x.Stack)
+		x.Resumes = w.stacks.carry(w, x.Resumes)
 	}
-	st.move(t, at, x.State)
+	if !w.reading || w.err() == nil {
+		st.move(t, place, x.State)
+	}
 }
 
-// states writes the state of each thread, in the order of the native threads' ids.
-func (e *encoder) states() {
-	list := e.changed.sorted()
-	e.uint(uint64(len(list)))
-	last := changing{}
-	for _, t := range list {
-		e.int(int64(t.thread) - int64(last.thread))
-		e.int(int64(t.tid) - int64(last.tid))
-		e.uint(uint64(t.state))
-		if last = *t; e.local != nil && t.thread != 0 {
-			e.local.threads[t.thread] = struct{}{}
+// gvlState is a state that was carried.
+func (w *wire) gvlState(v uint64) sampler.GVLState {
+	if v > uint64(sampler.GVLHeld) {
+		w.c.fail("a state that threads do not have")
+		return 0
+	}
+	return sampler.GVLState(v)
+}
+
+// states carries the state of each thread, in the order of the native threads' ids.
+func (w *wire) states() {
+	var list []*changing
+	if !w.reading {
+		list = w.changed.sorted()
+	}
+	thread, tid := int64(0), int64(0)
+	for i := range w.length(len(list), maxThreads, 3) {
+		t := &changing{}
+		if !w.reading {
+			t = list[i]
+		}
+		thread += w.int(int64(t.thread) - thread)
+		tid += w.int(int64(t.tid) - tid)
+		if thread != int64(uint32(thread)) || tid != int64(int32(tid)) {
+			w.c.fail("a number too large")
+		}
+		state := w.gvlState(w.uint(uint64(t.state)))
+		if w.c.err != nil {
+			return
 		}
 		t.next = usualNext // a reader of this block knows no more
+		w.name(sampler.ThreadID(thread))
+		if w.reading {
+			t.thread, t.tid, t.state = sampler.ThreadID(thread), int32(tid), state
+			w.changed.know(t)
+		}
 	}
+	w.changed.complete = true
 }
 
 func (st *changesState) sorted() []*changing {
@@ -232,121 +318,6 @@ func (st *changesState) sorted() []*changing {
 	}
 	slices.SortFunc(list, func(a, b *changing) int { return cmp.Compare(a.tid, b.tid) })
 	return list
-}
-
-// changes reads the changes of a sample.
-func (d *decoder) changes(s *sampler.Sample) {
-	c, st := &d.c, &d.changed
-	flags := c.uint()
-	out := sampler.Changes{FromNS: st.toNS, ToNS: s.TimeNS, Fresh: flags&changesFresh != 0}
-	unit := int64(changesUnit)
-	if flags&changesFine != 0 {
-		unit = 1
-	}
-	if flags&changesFrom != 0 {
-		out.FromNS = s.TimeNS - d.times.int()
-	}
-	if flags&changesTo != 0 {
-		out.ToNS += d.times.int()
-	}
-	if flags&changesFrom != 0 || out.Fresh {
-		st.forget()
-	}
-	if flags&changesStates != 0 {
-		if st.begun {
-			c.fail("states of threads within a block")
-			return
-		}
-		d.states()
-	}
-	st.begun, st.toNS, st.complete = true, out.ToNS, st.complete || out.Fresh
-	n := c.count(sampler.MaxChanges, 1)
-	if st.listed += n; st.listed > maxListedChanges {
-		c.fail("too many changes in all samples")
-		return
-	}
-	st.list = st.list[:0]
-	at := out.FromNS
-	for range n {
-		x := d.change(unit)
-		step := d.times.uint()
-		if out.ToNS < at || step > uint64(out.ToNS-at)/uint64(unit) {
-			c.fail("changes out of their time")
-		}
-		if d.err() != nil {
-			return
-		}
-		at += int64(step) * unit
-		x.AtNS = at
-		st.list = append(st.list, x)
-	}
-	if n > 0 {
-		out.List = st.list
-	}
-	s.Changes = out
-}
-
-func (d *decoder) change(unit int64) (x sampler.Change) {
-	c, st := &d.c, &d.changed
-	bits := c.uint()
-	var t *changing
-	at := -1
-	switch place := bits >> changeBits; {
-	case c.err != nil:
-		return x
-	case place > uint64(len(st.recent)):
-		c.fail("a thread that has not changed")
-		return x
-	case place > 0:
-		at = int(place) - 1
-		t = st.recent[at]
-	default:
-		thread := sampler.ThreadID(c.uint32())
-		if t, at = st.find(thread, c.int32()); at >= 0 {
-			c.fail("a thread named twice")
-		}
-	}
-	x = sampler.Change{Thread: t.thread, TID: t.tid, State: t.next[t.state]}
-	if bits&changeOdd != 0 {
-		v := c.uint()
-		x.State, x.Doubtful = d.gvlState(v>>1), v&1 != 0
-	}
-	if bits&changeNoCPU != 0 {
-		x.NoCPUNS = d.counts.int() * unit
-	}
-	if bits&changeStack != 0 {
-		x.Stack, x.Resumes = d.stack(), d.stack()
-	}
-	if d.err() == nil {
-		st.move(t, at, x.State)
-	}
-	return x
-}
-
-func (d *decoder) gvlState(v uint64) sampler.GVLState {
-	if v > uint64(sampler.GVLHeld) {
-		d.c.fail("a state that threads do not have")
-		return 0
-	}
-	return sampler.GVLState(v)
-}
-
-// states reads the state of each thread.
-func (d *decoder) states() {
-	c, st := &d.c, &d.changed
-	thread, tid := int64(0), int64(0)
-	for range c.count(maxThreads, 3) {
-		thread, tid = thread+c.int(), tid+c.int()
-		if thread != int64(uint32(thread)) || tid != int64(int32(tid)) {
-			c.fail("a number too large")
-		}
-		state := d.gvlState(c.uint())
-		if c.err != nil {
-			return
-		}
-		st.know(&changing{thread: sampler.ThreadID(thread), tid: int32(tid), state: state, next: usualNext})
-	}
-	st.complete = true
 }
 
 // joint is how far somebody who is handed samples knows the changes of the GVL.

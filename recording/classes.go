@@ -1,0 +1,156 @@
+package recording
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded before they are written: numbers of
+// objects to objectParts, the sums of squares, which tell how good the estimate is, to what a float32 holds. It is the
+// values that are rounded and not the differences: nothing drifts, and a class that nothing is allocated of does not move.
+const objectParts = 1024
+
+// maxObjects bounds a number of objects, in parts: beyond it a sum in float64 would have lost them anyway.
+const maxObjects = 1 << 62
+
+// classFigures are the figures of one class, or of all together, as they are written.
+type classFigures struct {
+	objects           int64  // in parts
+	squares, products uint32 // bits of a float32
+}
+
+// classState is the estimate that the next one is written as the difference to.
+type classState struct {
+	instants, seen uint64
+	all            classFigures
+	classes        []classEntry
+	spare          []classEntry
+	byName         map[string]int
+}
+
+type classEntry struct {
+	name string
+	classFigures
+}
+
+func partsOf(objects float64) int64 {
+	return int64(math.Round(min(objects, maxObjects/objectParts) * objectParts))
+}
+
+func figuresOf(objects, squares, products float64) classFigures {
+	float := func(v float64) uint32 { return math.Float32bits(float32(min(v, math.MaxFloat32))) }
+	return classFigures{partsOf(objects), float(squares), float(products)}
+}
+
+func (f *classFigures) values() (objects, squares, products float64) {
+	return float64(f.objects) / objectParts, float64(math.Float32frombits(f.squares)), float64(math.Float32frombits(f.products))
+}
+
+// checkClasses refuses what could not be read again.
+func checkClasses(a *sampler.AllocClasses) error {
+	if a != nil && len(a.Classes) > sampler.MaxAllocClasses {
+		return fmt.Errorf("%w: allocations of %d classes in a sample", errLimit, len(a.Classes))
+	}
+	return nil
+}
+
+// allocClasses carries an estimate: how many classes, one added (0: there is none), the totals, and each class in its order. A
+// class is one of the estimate before, with how far it has moved in the list, or a new one, with its name. Then come the
+// differences of its figures, unless it has not changed. An estimate that is read is a new one, because those before may have been kept.
+func (w *wire) allocClasses(a *sampler.AllocClasses) *sampler.AllocClasses {
+	c, st := &w.c, &w.classes
+	var next sampler.AllocClasses
+	n := 0
+	if a != nil {
+		next, n = *a, len(a.Classes)+1
+	}
+	if n = w.length(n, sampler.MaxAllocClasses+1, 1) - 1; n < 0 || c.err != nil {
+		return nil
+	}
+	st.instants += w.uint(next.Instants - st.instants)
+	st.seen += w.uint(next.Seen - st.seen)
+	w.classFigures(&st.all, figuresOf(next.Objects, next.Squares, 0))
+	if w.reading {
+		a = &sampler.AllocClasses{Instants: st.instants, Seen: st.seen, Classes: make([]sampler.AllocClass, 0, n)}
+		a.Objects, a.Squares, _ = st.all.values()
+	} else {
+		st.index()
+	}
+	list := st.spare[:0]
+	for i := range n {
+		var to classFigures
+		x, ref := classEntry{}, uint64(0)
+		if !w.reading {
+			k := &next.Classes[i]
+			x.name, to = k.Name, figuresOf(k.Objects, k.Squares, k.Products)
+			if from, known := st.byName[k.Name]; known {
+				ref = classRef(from-i, to != st.classes[from].classFigures)
+			}
+		}
+		changed := true
+		if ref = w.uint(ref); ref == 0 {
+			x.name = w.text(x.name)
+		} else {
+			changed = (ref-1)&1 != 0
+			from := int64(i) + unzigzag((ref-1)>>1)
+			if c.err == nil && (from < 0 || from >= int64(len(st.classes))) {
+				c.fail("a class that the one before does not have")
+			}
+			if c.err != nil {
+				return nil
+			}
+			x = st.classes[from]
+		}
+		if changed {
+			w.classFigures(&x.classFigures, to)
+		}
+		if w.err() != nil {
+			return nil
+		}
+		list = append(list, x)
+		if w.reading {
+			k := sampler.AllocClass{Name: x.name}
+			k.Objects, k.Squares, k.Products = x.values()
+			a.Classes = append(a.Classes, k)
+		}
+	}
+	st.classes, st.spare = list, st.classes
+	return a
+}
+
+// index finds the place of each class by its name.
+func (st *classState) index() {
+	if st.byName == nil {
+		st.byName = make(map[string]int)
+	}
+	clear(st.byName)
+	for i := range st.classes {
+		st.byName[st.classes[i].name] = i
+	}
+}
+
+// classRef says how far a class has moved in the list, and whether its figures have changed; 0 is a new one.
+func classRef(moved int, changed bool) uint64 {
+	return (zigzag(int64(moved))<<1 | bit(changed, 1)) + 1
+}
+
+func (w *wire) classFigures(f *classFigures, next classFigures) {
+	f.objects += w.count(next.objects - f.objects)
+	w.float(&f.squares, next.squares)
+	w.float(&f.products, next.products)
+	if w.reading && (f.objects < 0 || f.objects > maxObjects) {
+		w.counts.fail("a number of objects that can't be")
+	}
+}
+
+// float carries the bits of a float32 as the difference to the ones before: finite and not negative.
+func (w *wire) float(f *uint32, next uint32) {
+	n := int64(*f) + w.count(int64(next)-int64(*f))
+	if w.reading && (n < 0 || n >= int64(math.Float32bits(float32(math.Inf(1))))) {
+		w.counts.fail("a sum of squares that can't be")
+		return
+	}
+	*f = uint32(n)
+}

@@ -1,0 +1,128 @@
+package recording
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// fibersState is the look at the fibers that wait which the next one is written as the difference to.
+type fibersState struct {
+	list, spare  []sampler.Fiber
+	atNS, readNS int64
+	// listed is how many fibers the looks of the block list in all.
+	listed int
+}
+
+// fibersCut is the bit of a look's flags that says Fibers.Cut.
+const fibersCut = 1
+
+// Bits of a fiber's mask: what differs from the fiber of the same number in the look before, else from none.
+const (
+	fiberCreated = 1 << iota // the value
+	fiberThread
+	fiberStack
+	fiberWork
+	fiberStatement
+	fiberException
+	fiberSpans
+	fiberTrace // since version 5
+)
+
+// checkFibers refuses what could not be read again.
+func checkFibers(f *sampler.Fibers) error {
+	if f != nil && len(f.List) > sampler.MaxFibers {
+		return fmt.Errorf("%w: %d fibers in a sample", errLimit, len(f.List))
+	}
+	return nil
+}
+
+// same returns what is known of a fiber from the look before, from a place in it on, and the place behind it: looks are in the order of
+// the fibers' numbers.
+func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
+	for ; from < len(st.list); from++ {
+		switch f := &st.list[from]; {
+		case f.Number == n:
+			return *f, from + 1
+		case f.Number > n:
+			return sampler.Fiber{}, from
+		}
+	}
+	return sampler.Fiber{}, from
+}
+
+// waiting carries a look at the fibers that wait: how many there are, one added (0: there is no look); its flags and times; and
+// each fiber: its number as the difference to the one before, what has changed of it, and when it was looked at. A look that is read
+// is a new one, because those before may have been kept.
+func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
+	c, st := &w.c, &w.fibers
+	var next sampler.Fibers
+	n := 0
+	if f != nil {
+		next, n = *f, len(f.List)+1
+	}
+	if n = w.length(n, sampler.MaxFibers+1, 1) - 1; n < 0 || c.err != nil {
+		return nil
+	}
+	flags := w.uint(bit(next.Cut, fibersCut))
+	if st.listed += n; st.listed > maxListedFibers {
+		c.fail("too many fibers in all samples")
+		return nil
+	}
+	st.atNS += w.time(next.AtNS - st.atNS)
+	st.readNS += w.time(next.ReadNS - st.readNS)
+	list, from, last, atNS := st.spare[:0], 0, int64(0), st.atNS
+	for i := range n {
+		x := at(next.List, i)
+		last += w.int(int64(x.Number) - last)
+		if last != int64(uint32(last)) {
+			c.fail("a number too large")
+		}
+		var p sampler.Fiber
+		p, from = st.same(sampler.FiberNumber(last), from)
+		p.Number = sampler.FiberNumber(last)
+		w.waitingFiber(&p, &x)
+		atNS += w.time(x.AtNS - atNS)
+		p.AtNS = atNS
+		if w.err() != nil {
+			return nil
+		}
+		list = append(list, p)
+	}
+	st.list, st.spare = list, st.list
+	if !w.reading {
+		return f
+	}
+	f = &sampler.Fibers{Cut: flags&fibersCut != 0, AtNS: st.atNS, ReadNS: st.readNS}
+	if len(list) > 0 {
+		f.List = slices.Clone(list)
+	}
+	return f
+}
+
+// fiberServing has the bits of a fiber's mask and those of a thread's that mean the same.
+var fiberServing = [...][2]uint64{{fiberWork, threadWork}, {fiberStatement, threadStatement}, {fiberException, threadException},
+	{fiberSpans, threadSpans}, {fiberTrace, threadTrace}}
+
+func (w *wire) waitingFiber(p, x *sampler.Fiber) {
+	mask := bit(x.Created, fiberCreated) | bit(p.Thread != x.Thread, fiberThread) | bit(p.Stack != x.Stack, fiberStack)
+	of := servingMask(&p.Serving, &x.Serving)
+	for _, b := range fiberServing {
+		mask |= bit(of&b[1] != 0, b[0])
+	}
+	mask = w.uint(mask)
+	p.Created = mask&fiberCreated != 0
+	if mask&fiberThread != 0 {
+		small(w, &p.Thread, x.Thread)
+	}
+	w.name(p.Thread)
+	if mask&fiberStack != 0 {
+		p.Stack = w.stacks.carry(w, x.Stack)
+	}
+	of = 0
+	for _, b := range fiberServing {
+		of |= bit(mask&b[0] != 0, b[1])
+	}
+	w.serving(&p.Serving, &x.Serving, of)
+}

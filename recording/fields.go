@@ -1,0 +1,494 @@
+package recording
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// fields carries a sample.
+func (w *wire) fields(s *sampler.Sample, flags uint64) {
+	flags = w.uint(flags)
+	p := &w.sample
+	scale := timeScale(flags)
+	p.TimeNS += w.time((s.TimeNS-p.TimeNS)/scale) * scale
+	p.ReadNS += w.time(units(s.ReadNS)-units(p.ReadNS)) * unit
+	pause := s.PauseNS
+	if p.PauseNS = 0; flags&samplePause != 0 {
+		p.PauseNS = w.time(pause)
+	}
+	p.Depth = sampler.LockTick
+	if flags&sampleStackTick != 0 {
+		p.Depth = sampler.StackTick
+	}
+	p.Slow = flags&sampleSlow != 0
+	w.startTimes()
+	w.reads(&s.Reads, flags)
+	if flags&sampleRactorList != 0 {
+		w.ractorList(s.Ractors)
+	}
+	if flags&sampleRactors != 0 {
+		for i := range p.Ractors {
+			w.ractor(&p.Ractors[i], &s.Ractors[i])
+		}
+	}
+	if flags&sampleThreadList != 0 {
+		w.threadList(s.Threads)
+	}
+	if w.listed += len(p.Threads); w.listed > maxListed {
+		w.c.fail("too many threads in all samples")
+		return
+	}
+	if w.reading {
+		w.readThreads()
+	} else {
+		w.writeThreads(s.Threads)
+	}
+	if flags&sampleGC != 0 {
+		w.gc(&p.GC, &s.GC)
+	}
+	if flags&sampleGCDetail != 0 {
+		w.gcDetail(&p.GCDetail, &s.GCDetail)
+	}
+	if flags&sampleProc != 0 {
+		w.proc(&p.Proc, &s.Proc)
+	}
+	if flags&sampleSelf != 0 {
+		p.Self.CPUNS += w.count(s.Self.CPUNS - p.Self.CPUNS)
+		p.Self.MaxRSSBytes += w.count(s.Self.MaxRSSBytes - p.Self.MaxRSSBytes)
+		small(w, &p.Self.Priority, s.Self.Priority)
+	}
+	p.Self.Halved, p.Self.Lowered = flags&sampleHalved != 0, flags&sampleLowered != 0
+	if flags&sampleClasses != 0 {
+		p.Classes = w.allocClasses(s.Classes)
+	}
+	if flags&sampleFibers != 0 {
+		p.Fibers = w.waiting(s.Fibers)
+	}
+	if flags&sampleChanges != 0 {
+		p.Changes = w.changes(&s.Changes)
+	} else {
+		p.Changes = sampler.Changes{}
+		w.changed.noChanges()
+	}
+}
+
+// timeScale is the unit in ns of the difference between the times of two samples.
+func timeScale(flags uint64) int64 {
+	if flags&sampleFineTime != 0 {
+		return 1
+	}
+	return unit
+}
+
+// reads carries the counters that are not as predicted, as a mask and their differences to the prediction.
+func (w *wire) reads(next *sampler.Reads, flags uint64) {
+	before := w.sample.Reads.Calls
+	r := w.predictReads(w.sample.Depth)
+	if flags&sampleReads != 0 {
+		a, b := readsFields(&r), readsFields(next)
+		var mask uint64
+		if !w.reading {
+			for i := range a {
+				mask |= bit(*a[i] != *b[i], 1<<i)
+			}
+		}
+		mask = w.uint(mask)
+		for i := range a {
+			if mask&(1<<i) != 0 {
+				*a[i] += uint64(w.int(int64(*b[i] - *a[i])))
+			}
+		}
+	}
+	w.callsStep = r.Calls - before
+	w.sample.Reads = r
+}
+
+func (w *wire) ractorList(next []sampler.Ractor) {
+	w.rids = w.rids[:0]
+	for i := range w.length(len(next), maxRactors, 1) {
+		var id sampler.RactorID
+		small(w, &id, at(next, i).ID)
+		w.rids = append(w.rids, id)
+	}
+	w.editRactors(w.rids)
+	w.queued = 0
+	for i := range w.sample.Ractors {
+		w.queued += len(w.sample.Ractors[i].Queue)
+	}
+}
+
+// threadList carries the new list of threads: how many of the first and the last ones stay, and the IDs between.
+func (w *wire) threadList(next []sampler.Thread) {
+	old := w.sample.Threads
+	prefix, suffix := 0, 0
+	if !w.reading {
+		for prefix < len(old) && prefix < len(next) && old[prefix].ID == next[prefix].ID {
+			prefix++
+		}
+		for suffix < min(len(old), len(next))-prefix && old[len(old)-1-suffix].ID == next[len(next)-1-suffix].ID {
+			suffix++
+		}
+	}
+	prefix = w.index(prefix, len(old)+1)
+	suffix = w.index(suffix, len(old)-prefix+1)
+	w.mids = w.mids[:0]
+	count := w.length(len(next)-prefix-suffix, maxThreads, 1)
+	if prefix+suffix+count > maxThreads {
+		w.c.fail("a list too long")
+	}
+	last := int64(0)
+	for i := range count {
+		id := int64(0)
+		if !w.reading {
+			id = int64(next[prefix+i].ID)
+		}
+		last += w.int(id - last)
+		if last != int64(uint32(last)) {
+			w.c.fail("a number too large")
+		}
+		if w.c.err != nil {
+			return
+		}
+		w.mids = append(w.mids, sampler.ThreadID(last))
+		w.name(sampler.ThreadID(last))
+	}
+	if w.c.err != nil {
+		return
+	}
+	w.editThreads(prefix, suffix, w.mids)
+	w.resumers = 0
+	for i := range w.sample.Threads {
+		w.resumers += len(w.sample.Threads[i].Resumers)
+	}
+}
+
+// writeThreads writes each thread that is not as predicted: how many threads lie between it and the one written before, and
+// its values. A gap that reaches the end ends the list.
+func (w *wire) writeThreads(next []sampler.Thread) {
+	gap := uint64(0)
+	for i := range next {
+		p, t := &w.sample.Threads[i], &next[i]
+		p.Quality = w.predictQuality(p)
+		mask := threadMask(p, t)
+		if mask == 0 {
+			gap++
+			continue
+		}
+		w.uint(gap)
+		gap = 0
+		w.thread(p, t, &w.memories[i], mask)
+		setThread(p, t)
+	}
+	w.uint(gap)
+}
+
+func (w *wire) readThreads() {
+	threads := w.sample.Threads
+	for i := range threads {
+		threads[i].Quality = w.predictQuality(&threads[i])
+	}
+	for i := 0; w.c.err == nil; i++ {
+		i += w.c.below(len(threads) - i + 1)
+		if i >= len(threads) {
+			return
+		}
+		w.thread(&threads[i], &threads[i], &w.memories[i], 0)
+	}
+}
+
+func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
+	mask = w.uint(mask)
+	pk, k := &p.Kernel, &t.Kernel
+	if mask&threadStatus != 0 {
+		small(w, &p.Status, t.Status)
+	}
+	if mask&threadBits != 0 {
+		small(w, &p.Bits, t.Bits)
+	}
+	if mask&threadStack != 0 {
+		p.Stack = w.stacks.carry(w, t.Stack)
+	}
+	if mask&threadCPU != 0 {
+		pk.CPUAtNS = w.kernelTime(k.CPUAtNS)
+		pk.CPUNS += w.count(units(k.CPUNS)-units(pk.CPUNS)) * unit
+		pk.RunDelayNS += w.count(units(k.RunDelayNS)-units(pk.RunDelayNS)) * unit
+	}
+	if mask&threadStateAt != 0 {
+		pk.StateAtNS = w.kernelTime(k.StateAtNS)
+	}
+	if mask&threadNoStateAt != 0 {
+		pk.StateAtNS = 0
+	}
+	if mask&threadCall != 0 {
+		before := callOf(pk)
+		w.call(callOf(k), m.call).set(pk)
+		m.call = before
+	}
+	if mask&threadBlocked != 0 {
+		before, deadline := blockedOf(p), p.Blocked.DeadlineNS
+		p.Blocked = w.blocked(blockedOf(t), m.blocked)
+		p.Blocked.DeadlineNS = deadline
+		m.blocked = before
+	}
+	if mask&threadQuality != 0 {
+		small(w, &p.Quality, t.Quality)
+	}
+	if mask&threadDeadline != 0 {
+		p.Blocked.DeadlineNS = w.sample.TimeNS + w.time(t.Blocked.DeadlineNS-w.sample.TimeNS)
+	}
+	if mask&threadNoDeadline != 0 {
+		p.Blocked.DeadlineNS = 0
+	}
+	if mask&threadTID != 0 {
+		w.signed(&p.TID, t.TID)
+	}
+	if mask&threadRactor != 0 {
+		small(w, &p.Ractor, t.Ractor)
+	}
+	if mask&threadResumers != 0 {
+		w.resumers -= len(p.Resumers)
+		count := w.length(len(t.Resumers), min(maxResumers, maxAllResumers-w.resumers), 1)
+		w.resumers += count
+		p.Resumers = p.Resumers[:0]
+		for i := range count {
+			p.Resumers = append(p.Resumers, w.stacks.carry(w, at(t.Resumers, i)))
+		}
+	}
+	if mask&threadOmitted != 0 {
+		small(w, &p.Omitted, t.Omitted)
+	}
+	// These two have two values only: that one changed says all.
+	if mask&threadRechecked != 0 {
+		pk.Rechecked = !pk.Rechecked
+	}
+	if mask&threadListens != 0 {
+		pk.Listens = !pk.Listens
+	}
+	if mask&threadTurns != 0 {
+		pk.Turns += w.count(k.Turns - pk.Turns)
+	}
+	w.serving(&p.Serving, &t.Serving, mask)
+}
+
+// serving carries what has changed by the bits of a thread's mask.
+func (w *wire) serving(p, s *sampler.Serving, mask uint64) {
+	if mask&threadWork != 0 {
+		p.Work = w.works.carry(w, s.Work)
+	}
+	if mask&threadStatement != 0 {
+		p.Statement = w.statements.carry(w, s.Statement)
+	}
+	if mask&threadException != 0 {
+		p.Exception = w.exceptions.carry(w, s.Exception)
+	}
+	if mask&threadSpans != 0 {
+		p.Span = uint64(w.count(int64(s.Span)))
+		p.RootSpan = uint64(w.count(int64(s.RootSpan)))
+	}
+	if mask&threadTrace != 0 {
+		for half := 0; half < len(p.Trace); half += 8 {
+			binary.LittleEndian.PutUint64(p.Trace[half:], uint64(w.count(int64(binary.LittleEndian.Uint64(s.Trace[half:])))))
+		}
+	}
+}
+
+func servingMask(p, s *sampler.Serving) uint64 {
+	return bit(p.Work != s.Work, threadWork) | bit(p.Statement != s.Statement, threadStatement) |
+		bit(p.Exception != s.Exception, threadException) | bit(p.Span != s.Span || p.RootSpan != s.RootSpan, threadSpans) |
+		bit(p.Trace != s.Trace, threadTrace)
+}
+
+// kernelTime carries when the kernel was asked.
+func (w *wire) kernelTime(ns int64) int64 {
+	w.atTime(w.at + w.time(units(ns)-w.at))
+	return w.at * unit
+}
+
+// call carries a thread's call; back is the one before the present one.
+func (w *wire) call(c, back call) call {
+	if w.uint(bit(c != back, changeOther)) == changeBack {
+		return back
+	}
+	c.syscall = w.text(c.syscall)
+	w.signed(&c.fd, c.fd)
+	w.signed(&c.fds, c.fds)
+	c.peer = w.peers.carry(w, c.peer)
+	w.signed(&c.child, c.child)
+	return c
+}
+
+// blocked carries a thread's Blocked; back is the one before the present one.
+func (w *wire) blocked(b, back sampler.Blocked) sampler.Blocked {
+	if w.uint(bit(b != back, changeOther)) == changeBack {
+		return back
+	}
+	small(w, &b.Kind, b.Kind)
+	b.Object = uint64(w.count(int64(b.Object)))
+	small(w, &b.Holder, b.Holder)
+	w.signed(&b.FD, b.FD)
+	w.signed(&b.Child, b.Child)
+	return b
+}
+
+func (w *wire) ractor(p, r *sampler.Ractor) {
+	var mask uint64
+	if !w.reading {
+		mask = bit(p.OwnerStart != r.OwnerStart, ractorOwnerStart) | bit(r.OwnerEnd != r.OwnerStart, ractorOwnerEnd) |
+			bit(!slices.Equal(p.Queue, r.Queue), ractorQueue) | bit(int(r.Waiting) != len(r.Queue), ractorWaiting) | bit(r.Torn, ractorTorn)
+	}
+	mask = w.uint(mask)
+	if mask&ractorOwnerStart != 0 {
+		small(w, &p.OwnerStart, r.OwnerStart)
+	}
+	if mask&ractorOwnerEnd != 0 {
+		small(w, &p.OwnerEnd, r.OwnerEnd)
+	} else {
+		p.OwnerEnd = p.OwnerStart
+	}
+	if mask&ractorQueue != 0 {
+		w.queued -= len(p.Queue)
+		kept := 0
+		if !w.reading {
+			kept = overlap(p.Queue, r.Queue)
+		}
+		kept = w.index(kept, len(p.Queue)+1)
+		p.Queue = p.Queue[:copy(p.Queue, p.Queue[len(p.Queue)-kept:])]
+		count := w.length(len(r.Queue)-kept, maxThreads, 1)
+		if w.reading && (kept+count > maxThreads || w.queued+kept+count > maxQueued) {
+			w.c.fail("a list too long")
+			count = 0
+		}
+		w.queued += kept + count
+		for i := range count {
+			var id sampler.ThreadID
+			small(w, &id, at(r.Queue, kept+i))
+			p.Queue = append(p.Queue, id)
+		}
+	}
+	if mask&ractorWaiting != 0 {
+		w.signed(&p.Waiting, r.Waiting)
+	} else {
+		p.Waiting = int32(len(p.Queue))
+	}
+	p.Torn = mask&ractorTorn != 0
+}
+
+// overlap is how many of the new queue's first entries are the old one's last: the front has left and others have
+// joined.
+func overlap(old, list []sampler.ThreadID) int {
+	if len(list) == 0 {
+		return 0
+	}
+	i := slices.Index(old, list[0])
+	if i < 0 {
+		return 0
+	}
+	kept := old[i:]
+	if len(kept) > len(list) || !slices.Equal(kept, list[:len(kept)]) {
+		return 0
+	}
+	return len(kept)
+}
+
+func (w *wire) gc(p, g *sampler.GC) {
+	pair := w.predictPair()
+	mask := w.uint(bit(g.Valid, gcValid) | bit(g.During, gcDuring) | bit(g.Minor, gcMinor) | bit(p.Allocated != g.Allocated, gcAllocated) |
+		bit(p.Mode != g.Mode, gcMode) | bit(p.Count != g.Count || p.MinorCount != g.MinorCount || p.MajorCount != g.MajorCount, gcCounts) |
+		bit(p.Reason != g.Reason, gcReason) | bit(p.TimeNS != g.TimeNS, gcTime) | bit(g.Pair.Thread != pair.Thread, gcPairThread) |
+		bit(g.Pair.Objects != 0, gcPairObjects))
+	p.Valid, p.During, p.Minor = mask&gcValid != 0, mask&gcDuring != 0, mask&gcMinor != 0
+	if mask&gcAllocated != 0 {
+		p.Allocated += uint64(w.count(int64(g.Allocated - p.Allocated)))
+	}
+	if mask&gcMode != 0 {
+		small(w, &p.Mode, g.Mode)
+	}
+	if mask&gcCounts != 0 {
+		p.Count += uint64(w.int(int64(g.Count - p.Count)))
+		p.MinorCount += uint64(w.int(int64(g.MinorCount - p.MinorCount)))
+		p.MajorCount += uint64(w.int(int64(g.MajorCount - p.MajorCount)))
+	}
+	if mask&gcReason != 0 {
+		small(w, &p.Reason, g.Reason)
+	}
+	if mask&gcTime != 0 {
+		p.TimeNS += uint64(w.count(int64(g.TimeNS - p.TimeNS)))
+	}
+	if mask&gcPairThread != 0 {
+		small(w, &pair.Thread, g.Pair.Thread)
+	}
+	if mask&gcPairObjects != 0 {
+		small(w, &pair.Objects, g.Pair.Objects)
+	}
+	p.Pair = pair
+	w.notePair(pair)
+}
+
+// gcDetail carries what changed: a mask for what is not a figure, then the figures' mask and their differences, and the
+// same for each heap.
+func (w *wire) gcDetail(p, d *sampler.GCDetail) {
+	var flags uint64
+	a, b := p.Flags(), d.Flags()
+	changed := false
+	for i := range b {
+		flags |= bit(*b[i], 1<<i)
+		changed = changed || *a[i] != *b[i]
+	}
+	mask := w.uint(bit(changed, detailFlags) | bit(p.NextMajor != d.NextMajor, detailNextMajor) |
+		bit(p.HeapCount != d.HeapCount || p.Heaps != d.Heaps, detailHeaps))
+	if mask&detailFlags != 0 {
+		flags = w.uint(flags)
+		for i, f := range a {
+			*f = flags&(1<<i) != 0
+		}
+	}
+	if mask&detailNextMajor != 0 {
+		small(w, &p.NextMajor, d.NextMajor)
+	}
+	fields, next := p.Fields(), d.Fields()
+	w.figures(fields[:], next[:])
+	if mask&detailHeaps != 0 {
+		p.HeapCount = int32(w.length(int(d.HeapCount), sampler.MaxGCHeaps, 1))
+		clear(p.Heaps[p.HeapCount:])
+		for i := range p.HeapCount {
+			fields, next := p.Heaps[i].Fields(), d.Heaps[i].Fields()
+			w.figures(fields[:], next[:])
+		}
+	}
+}
+
+func (w *wire) proc(p, n *sampler.Proc) {
+	a, b := procFields(p), procFields(n)
+	for i := range a {
+		*a[i] += w.count(*b[i] - *a[i])
+	}
+	var flags uint8
+	small(w, &flags, uint8(n.Pressure.Source)|uint8(bit(n.Stopped, procStopped))|uint8(bit(n.Frozen, procFrozen)))
+	p.Stopped, p.Frozen = flags&procStopped != 0, flags&procFrozen != 0
+	source := sampler.PressureSource(flags &^ (procStopped | procFrozen))
+	if source > sampler.PressureMachine {
+		source = sampler.PressureNone // whose it is, a later version knows
+	}
+	p.Pressure.Source = source
+}
+
+// procStopped and procFrozen are the bits beside PressureSource that say Proc.Stopped and Proc.Frozen.
+const (
+	procStopped = 1 << 4
+	procFrozen  = 1 << 5
+)
+
+// procFields lists the counters of Proc in the order they are written.
+func procFields(p *sampler.Proc) [16]*int64 {
+	return [...]*int64{&p.AtNS, &p.UserNS, &p.SystemNS, &p.RSSBytes, &p.MajorFaults, &p.ThrottledNS, &p.ThrottledPeriods,
+		&p.Periods, &p.SwapBytes, &p.Pressure.CPUSomeNS, &p.Pressure.MemorySomeNS, &p.Pressure.MemoryFullNS,
+		&p.Pressure.IOSomeNS, &p.Pressure.IOFullNS, &p.PSSBytes, &p.Switches}
+}
+
+// readsFields lists the counters of Reads in the order they are written.
+func readsFields(r *sampler.Reads) [14]*uint64 {
+	return [14]*uint64{&r.Ticks, &r.StackTicks, &r.Late, &r.Torn, &r.Retried, &r.Partial, &r.Failed, &r.Uncertain,
+		&r.Truncated, &r.Calls, &r.Pauses, &r.PausesCut, &r.PausedNS, &r.Lost}
+}

@@ -1,0 +1,230 @@
+package recording
+
+import (
+	"encoding/binary"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// A wire carries samples into the streams of a block or out of them. Each struct is described by one method, which both directions
+// use. The method gets the value before, of the state, and the next value. It turns the first into the second with the numbers on the
+// wire. When the wire reads, the next value is unknown, and whatever is passed for it has no effect.
+//
+// Each method for a number takes it, writes it, and returns it. When the wire reads, the method returns the number that it has read.
+type wire struct {
+	state
+	reading bool
+	// out is what has been written.
+	out streams
+	// c reads the structure, times and counts read the other streams.
+	c, times, counts cursor
+	// texts has the numbers of the block's strings for writing, strings has the strings by their numbers for reading.
+	texts   map[string]uint32
+	strings []string
+
+	stacks                 ids[sampler.StackID]
+	peers                  ids[sampler.PeerID]
+	works                  ids[sampler.WorkID]
+	statements, exceptions ids[sampler.TextID]
+
+	mids []sampler.ThreadID
+	rids []sampler.RactorID
+	// resumers and queued are the numbers of elements that the lists of all threads and all ractors have together. They limit reading.
+	resumers, queued int
+	// listed is the number of threads that the samples so far list in all.
+	listed int
+	// named holds the threads that the samples name. It is nil if the block keeps the IDs of the Dictionary.
+	named map[sampler.ThreadID]struct{}
+}
+
+// ids are the numbers that a block gives to the IDs of one kind, in the order of their first use from 1. If list is nil, the block
+// keeps the IDs of the Dictionary.
+type ids[ID ~uint32] struct {
+	list    []ID // the ID of each number; the first element is none
+	numbers map[ID]uint32
+	name    string
+}
+
+// begin forgets all numbers. The list that was used so far stays as it is, because the tables are made from it later.
+func (x *ids[ID]) begin() {
+	x.list = []ID{0}
+	if x.numbers == nil {
+		x.numbers = make(map[ID]uint32)
+	}
+	clear(x.numbers)
+}
+
+// carry carries an ID.
+func (x *ids[ID]) carry(w *wire, id ID) ID {
+	if w.reading {
+		n := w.c.uint32()
+		if x.list == nil {
+			return ID(n)
+		}
+		if int64(n) >= int64(len(x.list)) {
+			w.c.fail(x.name + " that the block does not have")
+			return 0
+		}
+		return x.list[n]
+	}
+	n := uint32(id)
+	if x.list != nil && id != 0 {
+		var known bool
+		if n, known = x.numbers[id]; !known {
+			n = uint32(len(x.list))
+			x.list = append(x.list, id)
+			x.numbers[id] = n
+		}
+	}
+	w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], uint64(n))
+	return id
+}
+
+// err is the first error of reading.
+func (w *wire) err() error {
+	switch {
+	case w.c.err != nil:
+		return w.c.err
+	case w.times.err != nil:
+		return w.times.err
+	}
+	return w.counts.err
+}
+
+// uint carries a number of the structure.
+func (w *wire) uint(v uint64) uint64 {
+	if w.reading {
+		return w.c.uint()
+	}
+	w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], v)
+	return v
+}
+
+// int carries a signed number of the structure.
+func (w *wire) int(v int64) int64 {
+	if w.reading {
+		return w.c.int()
+	}
+	w.out[streamStructure] = appendInt(w.out[streamStructure], v)
+	return v
+}
+
+// time carries a difference between clock readings.
+func (w *wire) time(v int64) int64 {
+	if w.reading {
+		return w.times.int()
+	}
+	w.out[streamTimes] = appendInt(w.out[streamTimes], v)
+	return v
+}
+
+// count carries a difference between counters, or an address.
+func (w *wire) count(v int64) int64 {
+	if w.reading {
+		return w.counts.int()
+	}
+	w.out[streamCounters] = appendInt(w.out[streamCounters], v)
+	return v
+}
+
+// small carries a number into a field that has few bits.
+func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
+	if !w.reading {
+		w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], uint64(v))
+		*field = v
+		return
+	}
+	n := w.c.uint()
+	if n > uint64(^T(0)) {
+		w.c.fail("a number too large")
+		n = 0
+	}
+	*field = T(n)
+}
+
+// signed carries a signed number into a field.
+func (w *wire) signed(field *int32, v int32) {
+	n := w.int(int64(v))
+	if n != int64(int32(n)) {
+		w.c.fail("a number too large")
+		n = 0
+	}
+	*field = int32(n)
+}
+
+// figures carries which of a list of figures have changed, and by how much.
+func (w *wire) figures(fields, next []*int64) {
+	var mask uint64
+	if !w.reading {
+		for i := range next {
+			if *fields[i] != *next[i] {
+				mask |= 1 << i
+			}
+		}
+	}
+	mask = w.uint(mask)
+	for i := range fields {
+		if mask&(1<<i) != 0 {
+			*fields[i] += w.count(*next[i] - *fields[i])
+		}
+	}
+}
+
+// length carries the length of a list of at most limit elements, which take least bytes or more each.
+func (w *wire) length(n, limit, least int) int {
+	if w.reading {
+		return w.c.count(limit, least)
+	}
+	return int(w.uint(uint64(n)))
+}
+
+// index carries an index of a list of n elements.
+func (w *wire) index(i, n int) int {
+	if w.reading {
+		return w.c.below(n)
+	}
+	return int(w.uint(uint64(i)))
+}
+
+// text carries a string as its number in the block, with the string itself the first time.
+func (w *wire) text(s string) string {
+	if w.reading {
+		n := w.c.below(len(w.strings) + 1)
+		if n == maxTexts {
+			w.c.fail("too many strings")
+		}
+		if w.c.err == nil && n == len(w.strings) {
+			w.strings = append(w.strings, w.c.text())
+		}
+		if w.c.err != nil {
+			return ""
+		}
+		return w.strings[n]
+	}
+	n, known := w.texts[s]
+	if !known {
+		n = uint32(len(w.texts))
+		w.texts[s] = n
+	}
+	w.uint(uint64(n))
+	if !known {
+		w.uint(uint64(len(s)))
+		w.out[streamStructure] = append(w.out[streamStructure], s...)
+	}
+	return s
+}
+
+// name notes that the block names a thread, so that its table of threads has it.
+func (w *wire) name(id sampler.ThreadID) {
+	if w.named != nil && id != 0 {
+		w.named[id] = struct{}{}
+	}
+}
+
+// at is an element of a list that is written. A wire that reads has none: it gets the zero value.
+func at[T any](list []T, i int) (v T) {
+	if i < len(list) {
+		return list[i]
+	}
+	return v
+}
