@@ -184,16 +184,16 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	}
 	st.list = st.list[:0]
 	atNS := c.FromNS
-	var x sampler.Change
+	var y sampler.Change
 	for i := range n {
 		if !w.reading {
-			x = next.List[i]
-			w.change(&x, scale)
+			x := &next.List[i]
+			w.change(x, scale)
 			w.out[streamTimes] = binary.AppendUvarint(w.out[streamTimes], uint64(x.AtNS-atNS)/uint64(scale))
 			atNS = x.AtNS
 			continue
 		}
-		w.change(&x, scale)
+		w.change(&y, scale)
 		step := w.times.uint()
 		if c.ToNS < atNS || step > uint64(c.ToNS-atNS)/uint64(scale) {
 			w.c.fail("changes out of their time")
@@ -202,8 +202,8 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 			return sampler.Changes{}
 		}
 		atNS += int64(step) * scale
-		x.AtNS = atNS
-		st.list = append(st.list, x)
+		y.AtNS = atNS
+		st.list = append(st.list, y)
 	}
 	if n > 0 {
 		c.List = st.list
@@ -219,15 +219,13 @@ func (st *changesState) noChanges() {
 	}
 }
 
-// change carries a change without its time.
+// change carries a change without its time. A wire that writes leaves x as it is, because others may read it.
 func (w *wire) change(x *sampler.Change, scale int64) {
 	c, st := &w.c, &w.changed
 	var t *changing
 	place := -1
 	var bits uint64
-	if w.reading {
-		*x = sampler.Change{}
-	} else {
+	if !w.reading {
 		t, place = st.find(x.Thread, x.TID)
 		bits = uint64(place+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(x.Doubtful || x.State != t.next[t.state], changeOdd) |
 			bit(x.Stack != 0 || x.Resumes != 0, changeStack)
@@ -242,33 +240,38 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 	case n > 0:
 		place = int(n) - 1
 		t = st.recent[place]
-		x.Thread, x.TID = t.thread, t.tid
 	default:
-		small(w, &x.Thread, x.Thread)
-		w.signed(&x.TID, x.TID)
-		w.name(x.Thread)
+		thread, tid := x.Thread, x.TID
+		small(w, &thread, thread)
+		w.signed(&tid, tid)
+		w.name(thread)
 		if w.reading {
-			if t, place = st.find(x.Thread, x.TID); place >= 0 {
+			if t, place = st.find(thread, tid); place >= 0 {
 				c.fail("a thread named twice")
 			}
 		}
 	}
+	state := t.next[t.state]
+	v := uint64(state) << 1
 	if bits&changeOdd != 0 {
-		v := w.uint(uint64(x.State)<<1 | bit(x.Doubtful, 1))
-		x.State, x.Doubtful = w.gvlState(v>>1), v&1 != 0
-	} else {
-		x.State = t.next[t.state]
+		v = w.uint(uint64(x.State)<<1 | bit(x.Doubtful, 1))
+		state = w.gvlState(v >> 1)
 	}
+	noCPU, stack, resumes := int64(0), sampler.StackID(0), sampler.StackID(0)
 	if bits&changeNoCPU != 0 {
-		x.NoCPUNS = w.count(x.NoCPUNS/scale) * scale
+		noCPU = w.count(x.NoCPUNS/scale) * scale
 	}
 	if bits&changeStack != 0 {
-		x.Stack = w.stacks.carry(w, x.Stack)
-		x.Resumes = w.stacks.carry(w, x.Resumes)
+		stack = w.stacks.carry(w, x.Stack)
+		resumes = w.stacks.carry(w, x.Resumes)
 	}
-	if !w.reading || w.err() == nil {
-		st.move(t, place, x.State)
+	if w.reading {
+		if w.err() != nil {
+			return
+		}
+		*x = sampler.Change{Thread: t.thread, TID: t.tid, State: state, Doubtful: v&1 != 0, NoCPUNS: noCPU, Stack: stack, Resumes: resumes}
 	}
+	st.move(t, place, state)
 }
 
 // gvlState is a state that was carried.
