@@ -55,15 +55,14 @@ func TestSharesAgainstEvents(t *testing.T) {
 		}
 		for _, l := range loads {
 			for _, rate := range rates {
-				t.Run(fmt.Sprintf("%s/%gHz", l.name, rate), func(t *testing.T) { againstEvents(t, r, l, rate, false) })
+				t.Run(fmt.Sprintf("%s/%gHz", l.name, rate), func(t *testing.T) { againstEvents(t, r, l, rate) })
 			}
-			t.Run(l.name+"/1000Hz realtime", func(t *testing.T) { againstEvents(t, r, l, 1000, true) })
 		}
 	})
 }
 
-func againstEvents(t *testing.T, r rubytest.Ruby, l load, rate float64, realTime bool) {
-	o := live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate, RealTime: realTime}
+func againstEvents(t *testing.T, r rubytest.Ruby, l load, rate float64) {
+	o := live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate}
 	for range maxStops {
 		p := start(t, r, l.name, true)
 		got := watchWith(t, p.PID, o, window, nil)

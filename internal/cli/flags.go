@@ -30,7 +30,6 @@ type target struct {
 	stackRate float64
 	lockRate  float64
 	pause     bool
-	realTime  bool
 	overhead  overhead
 	exact     exactFlags
 	source    sourceFlag
@@ -63,7 +62,7 @@ func addValues(cmd *cobra.Command, on *bool) {
 
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
-	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause, RealTime: t.realTime,
+	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause,
 		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, From: t.source.from, OwnCode: t.ownCode.rules(), Progress: progress}
 }
 
@@ -107,7 +106,6 @@ func (t *target) addRates(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often the GVL is read, in `Hz`, up to 10000")
 	t.addOverhead(cmd)
 	t.source.addTo(cmd)
-	cmd.Flags().BoolVar(&t.realTime, "realtime", false, "read with real-time priority (SCHED_FIFO, docs/cli.md); needs CAP_SYS_NICE")
 }
 
 // checkPID checks the PIDs named, or the one that was found in another way.

@@ -44,9 +44,6 @@ type Options struct {
 	// publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). When the process is our own child it may be waited for
 	// only once it has ended (see attach.NewPauser).
 	Pause bool
-	// RealTime runs the sampling thread with SCHED_FIFO, which needs CAP_SYS_NICE: else Open fails with ErrRealTime. A
-	// watchdog takes the priority back when the thread takes too much of a CPU (sampler.Self.Priority tells).
-	RealTime bool
 	// Dictionary takes what is interned; nil makes a new one.
 	Dictionary *sampler.Dictionary
 	// From says how it is learned what threads do.
@@ -142,11 +139,6 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	if err := opts.defaults(); err != nil {
 		return nil, err
 	}
-	if opts.RealTime {
-		if err := checkRealTime(); err != nil {
-			return nil, err
-		}
-	}
 	proc, err := openProcess(ctx, pid, opts.BootWait)
 	if err != nil {
 		return nil, err
@@ -156,7 +148,6 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	s.switches.from = opts.From
 	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})
 	s.shown = s.dict.Redacted(s.names).Owned(opts.OwnCode)
-	s.guard.realTime = opts.RealTime
 	s.rates.set(opts.StackRate, opts.LockRate)
 	opened := false
 	defer func() {

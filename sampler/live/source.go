@@ -51,11 +51,12 @@ type Source struct {
 	counts *kernel.ProcReader
 	// pauses stops the target for stack ticks; nil: it is not stopped.
 	pauses *pauses
-	guard  guard
-	rates  rates
-	procs  *processors
-	budget *budget
-	press  press // of Run
+	// priority is what the kernel says of the sampling thread.
+	priority sampler.Priority
+	rates    rates
+	procs    *processors
+	budget   *budget
+	press    press // of Run
 
 	slow *kernel.Slow
 	// slowNow is what was read of slow last; nil: nothing yet.
@@ -195,7 +196,8 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 
 // run is clocked, on a thread that ends with it.
 func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
-	defer s.guard.begin()()
+	raisePriority()
+	s.priority = kernelPriority()
 	defer s.procs.enter()()
 	defer s.beside()()
 	defer s.tickBegan.Store(0)
@@ -240,10 +242,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	seen := monotonic()
 	var stackNS int64 // CPU time of the last reading of stacks
 	for {
-		s.guard.rest()
 		s.tickBegan.Store(0)
 		sleep.unless(c.next, over)
-		s.guard.wake()
 		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
 		select {
 		case <-ctx.Done():
@@ -443,7 +443,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
 	}
-	sample.Self.Priority = s.guard.priority()
+	sample.Self.Priority = s.priority
 	sample.Self.Halved, sample.Self.Lowered = s.budget.says()
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // samplerNice is the nice value that the sampling thread asks for: a poller of normal priority on a full machine gets the
@@ -70,4 +72,31 @@ func priorityNote() string {
 		return ""
 	}
 	return "normal priority: waits may be seen late on a full machine (run as root or with CAP_SYS_NICE)"
+}
+
+// threadCPU is the CPU time of one of our own threads in ns.
+func threadCPU(tid int) (int64, error) {
+	// The clock of a thread by its id (linux/posix-timers.h: MAKE_THREAD_CPUCLOCK with CPUCLOCK_SCHED).
+	const perThread, sched = 4, 2
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^tid<<3|perThread|sched), &ts); err != nil {
+		return 0, err
+	}
+	return ts.Nano(), nil
+}
+
+// kernelPriority is what the kernel says of the calling thread.
+func kernelPriority() sampler.Priority {
+	a, err := unix.SchedGetAttr(0, 0)
+	switch {
+	case err != nil:
+		return sampler.PriorityUnknown
+	case a.Policy == unix.SCHED_FIFO || a.Policy == unix.SCHED_RR:
+		return sampler.PriorityRealTime
+	case a.Nice < 0:
+		return sampler.PriorityRaised
+	case a.Runtime == sliceNS: // told from Linux 6.12 on
+		return sampler.PriorityShortSlice
+	}
+	return sampler.PriorityNormal
 }

@@ -2,7 +2,11 @@
 
 package live
 
-import "time"
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
 
 // samplingStart is the origin of Monotonic where the kernel's clock is not asked: nothing is sampled there.
 var samplingStart = time.Now()
@@ -20,6 +24,8 @@ func (*sleeper) close() {}
 func (*sleeper) until(ns int64) { time.Sleep(time.Duration(ns - monotonic())) }
 
 func raisePriority() {}
+
+func kernelPriority() sampler.Priority { return sampler.PriorityUnknown }
 
 // priorityNote is "": processes can be sampled on Linux only.
 func priorityNote() string { return "" }
